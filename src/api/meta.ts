@@ -1,0 +1,142 @@
+/**
+ * What every resource of the group shares: names of the group, object metadata, conditions, and the
+ * form in which a kind declares itself so that its CustomResourceDefinition can be generated from it.
+ */
+import { z } from 'zod'
+
+export const GROUP = 'davit.dev'
+export const VERSION = 'v1alpha1'
+export const API_VERSION = `${GROUP}/${VERSION}`
+export const CATEGORY = 'davit'
+
+/** A namespace is an organization when it carries this label with the value "true". */
+export const ORGANIZATION_LABEL = `${GROUP}/organization`
+/** Comma separated e-mail addresses of an organization's owners, on its namespace. */
+export const OWNER_EMAILS_ANNOTATION = `${GROUP}/owner-emails`
+/** Shard of the endpoint (0-255), on every delivery. */
+export const SHARD_LABEL = `${GROUP}/shard`
+/** Objects that a backup must leave out: a restored delivery would be sent again. */
+export const NO_BACKUP_LABEL = 'velero.io/exclude-from-backup'
+
+/** A DNS label (RFC 1123). Checked before any name becomes a segment of a path. */
+export const DNS_LABEL = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/
+/** A DNS subdomain (RFC 1123); `.` and `..` do not match. */
+export const DNS_SUBDOMAIN = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/
+
+/** Number of Unicode code points, which is what the API server counts (JavaScript counts UTF-16 units). */
+export function codePoints(text: string): number {
+  let count = 0
+  for (const _ of text) count += 1
+  return count
+}
+
+/**
+ * A string of `min` to `max` Unicode code points, in zod and in the generated schema alike.
+ * @param pattern optional anchored pattern, without look-around (the API server uses RE2)
+ */
+export function text(limits: { min?: number; max: number; pattern?: RegExp; describe: string }) {
+  const { min = 0, max, pattern } = limits
+  const wanted = min > 0 ? `${min} to ${max} characters` : `at most ${max} characters`
+  let schema = z.string().refine((value) => {
+    // Code points never outnumber UTF-16 units, so the loop is only for values near the limit.
+    const count = value.length <= max && value.length >= 2 * min ? value.length : codePoints(value)
+    return count >= min && count <= max
+  }, `must have ${wanted}`)
+  if (pattern) schema = schema.regex(pattern)
+  return schema.meta({ description: limits.describe, maxLength: max, ...(min > 0 ? { minLength: min } : {}) })
+}
+
+/** An instant, ISO 8601 in UTC. */
+export function instant(describe: string) {
+  return z
+    .string()
+    .refine(
+      (value) => !Number.isNaN(Date.parse(value)),
+      'must be an ISO 8601 time such as 2026-01-31T12:00:00.000Z',
+    )
+    .meta({ description: describe, format: 'date-time', maxLength: 64 })
+}
+
+export const objectMeta = z.object({
+  name: z.string(),
+  namespace: z.string().optional(),
+  uid: z.string().default(''),
+  resourceVersion: z.string().default(''),
+  generation: z.number().optional(),
+  creationTimestamp: z.string().optional(),
+  deletionTimestamp: z.string().optional(),
+  labels: z.record(z.string(), z.string()).optional(),
+  annotations: z.record(z.string(), z.string()).optional(),
+})
+export type ObjectMeta = z.infer<typeof objectMeta>
+
+export const condition = z
+  .object({
+    type: text({ min: 1, max: 64, describe: 'What the condition is about.' }),
+    status: z.enum(['True', 'False', 'Unknown']).meta({ description: 'True, False or Unknown.' }),
+    observedGeneration: z
+      .int32()
+      .optional()
+      .meta({ description: 'The generation that this was decided for.' }),
+    lastTransitionTime: instant('When the status last changed.'),
+    reason: text({ min: 1, max: 128, describe: 'Why, as one CamelCase word for programs.' }),
+    message: text({ max: 2048, describe: 'Why, and what to do, for people.' }),
+  })
+  .meta({ description: 'One aspect of the observed state.' })
+export type Condition = z.infer<typeof condition>
+
+/** Conditions merge by type under server-side apply. */
+export const conditions = z
+  .array(condition)
+  .max(16)
+  .meta({
+    description: 'Aspects of the observed state.',
+    'x-kubernetes-list-type': 'map',
+    'x-kubernetes-list-map-keys': ['type'],
+  })
+
+export const observedGeneration = z
+  .int32()
+  .default(-1)
+  .meta({ description: 'The generation that the status speaks of; -1 before the first look.' })
+
+/** A CEL rule of the API server; `message` names the field and what is allowed. */
+export type CelRule = { rule: string; message: string; fieldPath?: string }
+
+export type PrinterColumn = {
+  name: string
+  jsonPath: string
+  type: 'string' | 'integer' | 'date' | 'boolean'
+  description?: string
+  priority?: number
+}
+
+/** How a kind declares itself. `spec` and `status` are the schemas that both zod and the API server enforce. */
+export type KindDefinition = {
+  kind: string
+  plural: string
+  singular: string
+  shortNames: string[]
+  scope: 'Namespaced' | 'Cluster'
+  description: string
+  spec: z.ZodType
+  status?: z.ZodType
+  /** Rules on the object as a whole (`self.metadata.name`, `self.spec`). */
+  rules: CelRule[]
+  columns: PrinterColumn[]
+  /** JSON paths that may be used in field selectors, at most 8. */
+  selectable: string[]
+}
+
+/** Where a kind lives in the API: what an adapter needs to build a path. */
+export type ResourceType = { group: string; version: string; plural: string; namespaced: boolean }
+
+export function resourceType(kind: KindDefinition): ResourceType {
+  return { group: GROUP, version: VERSION, plural: kind.plural, namespaced: kind.scope === 'Namespaced' }
+}
+
+/** The name of an object is its id without the prefix, and part of signed content: no dots, no upper case. */
+export const DNS_LABEL_NAME: CelRule = {
+  rule: "self.metadata.name.matches('^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$')",
+  message: 'metadata.name must be a DNS label: at most 63 lower-case letters, digits and dashes, no dots',
+}

@@ -1,0 +1,125 @@
+/** WebhookDelivery: one attempt series of one event to one endpoint (interface §2.5, §3.2). Made by Davit only. */
+import { z } from 'zod'
+import { DNS_LABEL_NAME, instant, type KindDefinition, objectMeta, resourceType, text } from './meta.ts'
+
+/**
+ * pending    no attempt has ended yet
+ * retrying   an attempt failed, another will follow at `nextAttemptAt`
+ * succeeded  an attempt was answered with 2xx (final)
+ * exhausted  the eighth attempt failed (final)
+ * canceled   ended by Davit or the owner's act, `reason` says why (final)
+ */
+export const deliveryState = z.enum(['pending', 'retrying', 'succeeded', 'exhausted', 'canceled'])
+export type DeliveryState = z.infer<typeof deliveryState>
+
+export const cancelReason = z.enum([
+  'EndpointDeleted',
+  'HeldTooLong',
+  'CannotStore',
+  'NamespaceGone',
+  'PayloadLost',
+  'Restored',
+  'SetAside',
+])
+export type CancelReason = z.infer<typeof cancelReason>
+
+export const payloadRef = z
+  .object({
+    segment: text({ min: 1, max: 63, describe: 'Name of the DeliverySegment.' }),
+    event: z.int32().min(0).meta({ description: 'Index of the event in it.' }),
+  })
+  .meta({ description: 'Place of a payload over 16 KiB in the delivery log.' })
+
+export const webhookDeliverySpec = z
+  .object({
+    endpoint: text({ min: 1, max: 63, describe: 'Name of the WebhookEndpoint.' }),
+    endpointUid: text({
+      min: 1,
+      max: 64,
+      describe: 'UID of the endpoint; one recreated under the same name inherits nothing.',
+    }),
+    deliveryId: text({
+      min: 30,
+      max: 30,
+      pattern: /^msg_[0-9a-z]{26}$/,
+      describe: 'The webhook-id that receivers see.',
+    }),
+    eventType: text({ min: 1, max: 128, describe: 'Type of the event.' }),
+    position: text({
+      min: 3,
+      max: 40,
+      pattern: /^[0-9]+\/[0-9]+$/,
+      describe: 'Place in the delivery log; the order of an ordered endpoint.',
+    }),
+    payload: text({ max: 16384, describe: 'The exact bytes of the body, up to 16 KiB.' }).optional(),
+    payloadRef: payloadRef.optional(),
+    redeliveryOf: text({ max: 64, describe: 'The delivery that this one repeats.' }).optional(),
+    writtenAt: instant(
+      'When Davit made the object. One restored from a backup is older than its creationTimestamp, and is not sent.',
+    ),
+  })
+  .meta({
+    description: 'What is delivered; immutable.',
+    'x-kubernetes-map-type': 'atomic',
+    'x-kubernetes-validations': [{ rule: 'self == oldSelf', message: 'spec of a delivery is immutable' }],
+  })
+
+export const deliveryAttempt = z
+  .object({
+    at: instant('When the attempt started.'),
+    code: z.int32().optional().meta({ description: 'HTTP status code; absent without a response.' }),
+    latencyMs: z.int32().min(0).meta({ description: 'Milliseconds until the outcome was known.' }),
+    error: text({ max: 256, describe: 'Why it failed, in plain words; absent if it succeeded.' }).optional(),
+    response: text({ max: 256, describe: 'First 256 bytes of the response body.' }).optional(),
+  })
+  .meta({ description: 'One attempt.' })
+export type DeliveryAttempt = z.infer<typeof deliveryAttempt>
+
+export const webhookDeliveryStatus = z
+  .object({
+    state: deliveryState
+      .optional()
+      .meta({ description: 'pending (also where absent), retrying, succeeded, exhausted or canceled.' }),
+    reason: cancelReason.optional().meta({ description: 'Why it was canceled.' }),
+    attemptCount: z.int32().min(0).max(8).optional().meta({ description: 'Attempts made, at most 8.' }),
+    nextAttemptAt: instant('When the next attempt is due.').optional(),
+    attempts: z
+      .array(deliveryAttempt)
+      .max(8)
+      .optional()
+      .meta({ description: 'Every attempt, oldest first.', 'x-kubernetes-list-type': 'atomic' }),
+    completedAt: instant('When it came to its end.').optional(),
+  })
+  .meta({ description: 'What came of it; written by Davit only.', 'x-kubernetes-map-type': 'atomic' })
+
+export const webhookDelivery = z.object({
+  metadata: objectMeta,
+  spec: webhookDeliverySpec,
+  status: webhookDeliveryStatus.optional(),
+})
+export type WebhookDeliverySpec = z.infer<typeof webhookDeliverySpec>
+export type WebhookDeliveryStatus = z.infer<typeof webhookDeliveryStatus>
+export type WebhookDelivery = z.infer<typeof webhookDelivery>
+
+export const webhookDeliveryKind: KindDefinition = {
+  kind: 'WebhookDelivery',
+  plural: 'webhookdeliveries',
+  singular: 'webhookdelivery',
+  shortNames: ['whd'],
+  scope: 'Namespaced',
+  description: 'One attempt series of one event to one endpoint. Made and driven by Davit only.',
+  spec: webhookDeliverySpec,
+  status: webhookDeliveryStatus,
+  rules: [DNS_LABEL_NAME],
+  columns: [
+    { name: 'Endpoint', type: 'string', jsonPath: '.spec.endpoint' },
+    { name: 'Type', type: 'string', jsonPath: '.spec.eventType' },
+    { name: 'State', type: 'string', jsonPath: '.status.state' },
+    { name: 'Attempts', type: 'integer', jsonPath: '.status.attemptCount' },
+    { name: 'Next', type: 'string', jsonPath: '.status.nextAttemptAt' },
+    { name: 'Last', type: 'string', jsonPath: '.status.attempts[-1:].error', priority: 1 },
+    { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
+  ],
+  selectable: ['.spec.endpoint', '.spec.eventType', '.spec.deliveryId', '.status.state'],
+}
+export const webhookDeliveries = resourceType(webhookDeliveryKind)

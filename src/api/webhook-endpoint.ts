@@ -1,0 +1,201 @@
+/** WebhookEndpoint: where an organization wants its events delivered (interface §2.3). */
+import { z } from 'zod'
+import {
+  conditions,
+  DNS_LABEL_NAME,
+  GROUP,
+  instant,
+  type KindDefinition,
+  objectMeta,
+  observedGeneration,
+  resourceType,
+  text,
+} from './meta.ts'
+
+/** Annotations that ask for an action: an RFC 3339 time, acted on once per value, answered in `status.lastHandled`. */
+export const PING_ANNOTATION = `${GROUP}/ping-requested-at`
+export const ENABLE_ANNOTATION = `${GROUP}/enable-requested-at`
+export const DISABLE_ANNOTATION = `${GROUP}/disable-requested-at`
+export const ROLL_ANNOTATION = `${GROUP}/roll-requested-at`
+/** "true" beside a roll request ends the old key at once. */
+export const ROLL_EXPIRE_OLD_ANNOTATION = `${GROUP}/roll-expire-old`
+/** `msg_...@<time>`, or several of them separated by commas. */
+export const REDELIVER_ANNOTATION = `${GROUP}/redeliver-requested`
+
+const EVENT_TYPE_PATTERN = /^(\*|[a-z0-9]([a-z0-9_-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9_-]*[a-z0-9])?)*)$/
+
+export const endpointState = z.enum(['enabled', 'disabled'])
+export type EndpointState = z.infer<typeof endpointState>
+
+export const deliveryLog = z.enum(['Objects', 'Segments'])
+export type DeliveryLogMode = z.infer<typeof deliveryLog>
+
+export const webhookEndpointSpec = z
+  .object({
+    url: text({
+      min: 8,
+      max: 2048,
+      pattern: /^https?:\/\/[^\s/?#@\\]+([/?][^\s#]*)?$/,
+      describe:
+        'HTTPS URL that receives the deliveries, without user information and fragment. Plain http only towards networks that the operator allows.',
+    }),
+    eventTypes: z
+      .array(text({ min: 1, max: 128, pattern: EVENT_TYPE_PATTERN, describe: 'An event type, or `*`.' }))
+      .min(1)
+      .max(100)
+      .refine((types) => new Set(types).size === types.length, 'must not repeat a type')
+      .refine((types) => !types.includes('*') || types.length === 1, '`*` stands alone')
+      .meta({
+        description:
+          'Subscribed event types (1 to 100, each once), or `*` alone for all, those added later included.',
+        'x-kubernetes-list-type': 'atomic',
+        'x-kubernetes-validations': [
+          {
+            rule: 'self.all(t, self.exists_one(u, u == t))',
+            message: 'spec.eventTypes must not repeat a type',
+          },
+          {
+            rule: "self.size() == 1 || !self.exists(t, t == '*')",
+            message: "spec.eventTypes: '*' stands alone; list types or give ['*']",
+          },
+        ],
+      }),
+    description: text({ max: 200, describe: 'A label for people, at most 200 characters.' }).optional(),
+    ordered: z
+      .boolean()
+      .default(false)
+      .meta({
+        description:
+          'Deliver strictly in order; a delivery that fails holds the later ones until it succeeds or is exhausted.',
+      }),
+    state: endpointState
+      .default('enabled')
+      .meta({ description: 'What the owner wants: enabled or disabled.' }),
+    concurrency: z
+      .int32()
+      .min(1)
+      .max(32)
+      .default(8)
+      .meta({ description: 'Deliveries at a time, 1 to 32; an ordered endpoint always has one.' }),
+    deliveryLog: deliveryLog
+      .default('Objects')
+      .meta({
+        description:
+          'Objects: every delivery is a WebhookDelivery. Segments: a first attempt that succeeds stays a line of the log.',
+      }),
+    signingSecret: z
+      .object({
+        name: text({
+          min: 1,
+          max: 253,
+          pattern: /^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/,
+          describe: 'Name of the Secret.',
+        }),
+      })
+      .optional()
+      .meta({ description: 'A Secret of this namespace that gets the signing keys made while this is set.' }),
+  })
+  .meta({ description: 'What the owner wants.' })
+
+export const signingSecretStatus = z
+  .object({
+    fingerprint: text({
+      min: 8,
+      max: 64,
+      describe: 'First 16 hexadecimal digits of the SHA-256 of the key.',
+    }),
+    createdAt: instant('When the key was made.'),
+    expiresAt: instant('When it stops signing; absent for the newest key.').optional(),
+  })
+  .meta({ description: 'A signing key that is in force; never the key itself.' })
+
+/** The annotation values that were acted on last. */
+export const lastHandled = z
+  .object({
+    ping: text({ max: 256, describe: 'Value of the last ping request.' }).optional(),
+    enable: text({ max: 256, describe: 'Value of the last enable request.' }).optional(),
+    disable: text({ max: 256, describe: 'Value of the last disable request.' }).optional(),
+    roll: text({ max: 256, describe: 'Value of the last roll request.' }).optional(),
+    redeliver: text({ max: 8192, describe: 'Value of the last redeliver request.' }).optional(),
+  })
+  .meta({ description: 'Requests by annotation that were acted on.' })
+
+export const webhookEndpointStatus = z
+  .object({
+    state: endpointState.optional().meta({ description: 'What is: enabled or disabled.' }),
+    disabledReason: z
+      .enum(['ConsecutiveFailures', 'Requested'])
+      .optional()
+      .meta({ description: 'Why it is disabled; absent while enabled.' }),
+    disabledAt: instant('Since when it is disabled; absent while enabled.').optional(),
+    announcedAt: instant('The `disabledAt` for which webhook.endpoint.disabled was published.').optional(),
+    consecutiveFailures: z
+      .int32()
+      .min(0)
+      .default(0)
+      .meta({ description: 'Exhausted deliveries since the last success.' }),
+    failingSince: instant("The streak's first exhausted delivery.").optional(),
+    lastCounted: text({ max: 64, describe: 'The exhausted delivery that was counted last.' }).optional(),
+    signingSecrets: z
+      .array(signingSecretStatus)
+      .max(8)
+      .optional()
+      .meta({ description: 'The keys in force, newest first.', 'x-kubernetes-list-type': 'atomic' }),
+    lastHandled: lastHandled.optional(),
+    override: z
+      .object({ state: endpointState, generation: z.int32() })
+      .optional()
+      .meta({ description: 'A state asked for by annotation; it holds while the spec has this generation.' }),
+    updatedAt: instant('When something that the owner can see changed last.').optional(),
+    observedGeneration,
+    conditions: conditions.optional(),
+  })
+  .meta({ description: 'What Davit observed; written by Davit only.' })
+
+export const webhookEndpoint = z.object({
+  metadata: objectMeta,
+  spec: webhookEndpointSpec,
+  status: webhookEndpointStatus.optional(),
+})
+export type WebhookEndpointSpec = z.infer<typeof webhookEndpointSpec>
+export type WebhookEndpointStatus = z.infer<typeof webhookEndpointStatus>
+export type WebhookEndpoint = z.infer<typeof webhookEndpoint>
+export type LastHandled = z.infer<typeof lastHandled>
+
+/** Condition types of an endpoint. Ready: accepted and in force. Delivering: enabled and not failing. */
+export const ENDPOINT_CONDITIONS = [
+  'Ready',
+  'Reconciling',
+  'Stalled',
+  'Delivering',
+  'OwnersNotified',
+] as const
+
+export const webhookEndpointKind: KindDefinition = {
+  kind: 'WebhookEndpoint',
+  plural: 'webhookendpoints',
+  singular: 'webhookendpoint',
+  shortNames: ['whe'],
+  scope: 'Namespaced',
+  description: 'An HTTPS URL that receives signed deliveries of the events of its organization.',
+  spec: webhookEndpointSpec,
+  status: webhookEndpointStatus,
+  rules: [DNS_LABEL_NAME],
+  columns: [
+    { name: 'URL', type: 'string', jsonPath: '.spec.url' },
+    { name: 'State', type: 'string', jsonPath: '.status.state' },
+    { name: 'Ready', type: 'string', jsonPath: '.status.conditions[?(@.type=="Ready")].status' },
+    { name: 'Failures', type: 'integer', jsonPath: '.status.consecutiveFailures' },
+    { name: 'Ordered', type: 'boolean', jsonPath: '.spec.ordered', priority: 1 },
+    { name: 'Events', type: 'string', jsonPath: '.spec.eventTypes', priority: 1 },
+    {
+      name: 'Reason',
+      type: 'string',
+      jsonPath: '.status.conditions[?(@.type=="Ready")].reason',
+      priority: 1,
+    },
+    { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
+  ],
+  selectable: ['.spec.state', '.status.state'],
+}
+export const webhookEndpoints = resourceType(webhookEndpointKind)
