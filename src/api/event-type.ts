@@ -5,13 +5,10 @@ import { type KindDefinition, objectMeta, resourceType, text } from './meta.ts'
 export const eventTypeSpec = z
   .object({
     description: text({ min: 1, max: 1024, describe: 'What happened when such an event is published.' }),
-    schema: z
-      .record(z.string(), z.unknown())
-      .optional()
-      .meta({
-        description: 'JSON Schema 2020-12 of `data`; anything goes where absent.',
-        'x-kubernetes-preserve-unknown-fields': true,
-      }),
+    schema: z.record(z.string(), z.unknown()).optional().meta({
+      description: 'JSON Schema 2020-12 of `data`; anything goes where absent.',
+      'x-kubernetes-preserve-unknown-fields': true,
+    }),
     example: z
       .unknown()
       .optional()

@@ -128,7 +128,7 @@ export type KindDefinition = {
   selectable: string[]
 }
 
-/** Where a kind lives in the API: what an adapter needs to build a path. */
+/** Where a kind lives in the API: what an adapter needs to build a path. `group` is empty for the core group. */
 export type ResourceType = { group: string; version: string; plural: string; namespaced: boolean }
 
 export function resourceType(kind: KindDefinition): ResourceType {

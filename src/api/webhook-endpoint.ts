@@ -61,13 +61,10 @@ export const webhookEndpointSpec = z
         ],
       }),
     description: text({ max: 200, describe: 'A label for people, at most 200 characters.' }).optional(),
-    ordered: z
-      .boolean()
-      .default(false)
-      .meta({
-        description:
-          'Deliver strictly in order; a delivery that fails holds the later ones until it succeeds or is exhausted.',
-      }),
+    ordered: z.boolean().default(false).meta({
+      description:
+        'Deliver strictly in order; a delivery that fails holds the later ones until it succeeds or is exhausted.',
+    }),
     state: endpointState
       .default('enabled')
       .meta({ description: 'What the owner wants: enabled or disabled.' }),
@@ -77,12 +74,10 @@ export const webhookEndpointSpec = z
       .max(32)
       .default(8)
       .meta({ description: 'Deliveries at a time, 1 to 32; an ordered endpoint always has one.' }),
-    deliveryLog: deliveryLog
-      .default('Objects')
-      .meta({
-        description:
-          'Objects: every delivery is a WebhookDelivery. Segments: a first attempt that succeeds stays a line of the log.',
-      }),
+    deliveryLog: deliveryLog.default('Objects').meta({
+      description:
+        'Objects: every delivery is a WebhookDelivery. Segments: a first attempt that succeeds stays a line of the log.',
+    }),
     signingSecret: z
       .object({
         name: text({

@@ -21,28 +21,20 @@ export const webhookEventSpec = z
       pattern: /^[a-z0-9]([a-z0-9_-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9_-]*[a-z0-9])?)*$/,
       describe: 'Name of an EventType.',
     }),
-    data: z
-      .unknown()
-      .optional()
-      .meta({
-        description:
-          'Any JSON up to 256 KiB but null. Numbers pass through the API server, which may rewrite them.',
-        'x-kubernetes-preserve-unknown-fields': true,
-      }),
+    data: z.unknown().optional().meta({
+      description:
+        'Any JSON up to 256 KiB but null. Numbers pass through the API server, which may rewrite them.',
+      'x-kubernetes-preserve-unknown-fields': true,
+    }),
     dataText: text({
       min: 1,
       max: MAX_DATA_BYTES,
       describe: 'The data as JSON text, delivered to the digit. Give this or `data`.',
     }).optional(),
-    ttlSecondsAfterFinished: z
-      .int32()
-      .min(0)
-      .max(31_536_000)
-      .optional()
-      .meta({
-        description:
-          'Delete this object so many seconds after it was dispatched or refused; never where absent.',
-      }),
+    ttlSecondsAfterFinished: z.int32().min(0).max(31_536_000).optional().meta({
+      description:
+        'Delete this object so many seconds after it was dispatched or refused; never where absent.',
+    }),
   })
   .meta({
     description: 'What to publish; immutable.',

@@ -1,0 +1,6 @@
+/** Structured log; secrets, keys and payloads never go in. */
+export interface Log {
+  info(message: string, fields?: Record<string, unknown>): void
+  warn(message: string, fields?: Record<string, unknown>): void
+  error(message: string, fields?: Record<string, unknown>): void
+}

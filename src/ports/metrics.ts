@@ -1,0 +1,50 @@
+/**
+ * What is counted, as facts; which metric they feed is the adapter's business. Label values are from small
+ * closed sets: no URL, id, namespace or name.
+ */
+import type { DeliveryState } from '../api/webhook-delivery.ts'
+
+export type AttemptClass =
+  | '2xx'
+  | '3xx'
+  | '4xx'
+  | '5xx'
+  | 'refused'
+  | 'blocked'
+  | 'dns'
+  | 'tls'
+  | 'timeout'
+  | 'reset'
+  | 'protocol'
+  | 'canceled'
+
+export interface DeliveryMetrics {
+  /** One attempt ended; `seconds` is its duration. */
+  attempt(result: AttemptClass, seconds: number): void
+  /** A delivery came to its end. `secondsSinceAccepted` from acceptance to the end. */
+  finished(state: DeliveryState, secondsSinceAccepted: number): void
+  /** A first attempt started so long after the event was accepted. */
+  started(secondsSinceAccepted: number): void
+}
+
+export interface LogMetrics {
+  /** A segment was written: events and deliveries in it, and how long the write took. */
+  segment(kind: 'delivery' | 'outcome', size: number, seconds: number): void
+}
+
+export interface ApiCallMetrics {
+  /** One API call ended. `code` is the HTTP status, or "error" without one. */
+  apiCall(verb: string, code: string, seconds: number): void
+}
+
+export interface RuntimeMetrics {
+  /** One pass of a reconciler. */
+  reconciled(controller: string, result: 'done' | 'requeued' | 'error' | 'terminal', seconds: number): void
+  /** A watch ended and will start again. */
+  watchRestarted(resource: string, reason: string): void
+}
+
+/** A value that is read when Prometheus scrapes. */
+export interface GaugeRegistry {
+  gauge(name: string, help: string, read: () => number | Record<string, number>, label?: string): void
+}
