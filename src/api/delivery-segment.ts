@@ -25,6 +25,12 @@ export const segmentEvent = z
   .meta({ description: 'An accepted event.' })
 export type SegmentEvent = z.infer<typeof segmentEvent>
 
+/** An endpoint that gets an event; the UID tells it from one recreated under the same name. */
+export type Target = { name: string; uid: string }
+
+/** An event that was accepted, with the endpoints that get it: what is appended to the delivery log. */
+export type AcceptedEvent = { event: SegmentEvent; targets: readonly Target[] }
+
 export const deliverySegmentSpec = z
   .object({
     writtenAt: z

@@ -1,0 +1,88 @@
+/**
+ * A record of the delivery log's second sequence: what became of a delivery. As text: position, kind, and the
+ * facts as JSON, in an OutcomeSegment.
+ *
+ *   sent      an attempt from the log was answered with 2xx; with `object`, its WebhookDelivery is still owed
+ *   failed    an attempt from the log failed; its WebhookDelivery is owed
+ *   moved     a WebhookDelivery has it: from here on that object's status is the truth
+ *   canceled  it came to its end without an object
+ *
+ * A delivery without a record is attempted (again).
+ */
+import { z } from 'zod'
+import { formatPosition, type Position, parsePosition } from './position.ts'
+import { type CancelReason, cancelReason, type DeliveryAttempt } from './webhook-delivery.ts'
+
+export type OutcomeRecord =
+  | { kind: 'sent'; position: Position; attempt: DeliveryAttempt; object: boolean }
+  | { kind: 'failed'; position: Position; attempt: DeliveryAttempt; nextAttemptAt: number }
+  | { kind: 'moved'; position: Position }
+  | { kind: 'canceled'; position: Position; reason: CancelReason }
+
+/** Short field names: a record is written for every delivery. Times in milliseconds since 1970. */
+const attemptFacts = z.object({
+  at: z.number(),
+  ms: z.number(),
+  code: z.number().optional(),
+  error: z.string().optional(),
+  response: z.string().optional(),
+  object: z.literal(1).optional(),
+  next: z.number().optional(),
+})
+const cancelFacts = z.object({ reason: cancelReason })
+
+export function encodeRecord(record: OutcomeRecord): string {
+  const place = `${formatPosition(record.position)} ${record.kind}`
+  switch (record.kind) {
+    case 'moved':
+      return place
+    case 'canceled':
+      return `${place} ${JSON.stringify({ reason: record.reason })}`
+    case 'sent':
+      return `${place} ${JSON.stringify({ ...factsOf(record.attempt), ...(record.object ? { object: 1 } : {}) })}`
+    case 'failed':
+      return `${place} ${JSON.stringify({ ...factsOf(record.attempt), next: record.nextAttemptAt })}`
+  }
+}
+
+/** Undefined when `text` is no record that this version knows. */
+export function decodeRecord(text: string): OutcomeRecord | undefined {
+  const [place = '', kind = '', ...rest] = text.split(' ')
+  const position = parsePosition(place)
+  if (!position) return undefined
+  if (kind === 'moved') return { kind, position }
+  const facts = parseJson(rest.join(' '))
+  if (kind === 'canceled') {
+    const parsed = cancelFacts.safeParse(facts)
+    return parsed.success ? { kind, position, reason: parsed.data.reason } : undefined
+  }
+  const parsed = attemptFacts.safeParse(facts)
+  if (!parsed.success) return undefined
+  const attempt = attemptOf(parsed.data)
+  if (kind === 'sent') return { kind, position, attempt, object: parsed.data.object === 1 }
+  if (kind === 'failed') return { kind, position, attempt, nextAttemptAt: parsed.data.next ?? parsed.data.at }
+  return undefined
+}
+
+function factsOf(attempt: DeliveryAttempt) {
+  const { at, latencyMs, ...rest } = attempt
+  return { at: Date.parse(at), ms: latencyMs, ...rest }
+}
+
+function attemptOf(facts: z.infer<typeof attemptFacts>): DeliveryAttempt {
+  return {
+    at: new Date(facts.at).toISOString(),
+    latencyMs: facts.ms,
+    ...(facts.code === undefined ? {} : { code: facts.code }),
+    ...(facts.error === undefined ? {} : { error: facts.error }),
+    ...(facts.response === undefined ? {} : { response: facts.response }),
+  }
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

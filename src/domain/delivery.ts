@@ -1,0 +1,46 @@
+/**
+ * The life of a delivery (interface §3.2).
+ *
+ *   pending --attempt fails--> retrying --attempt fails, fewer than 8 made--> retrying
+ *   pending, retrying --attempt answered with 2xx--> succeeded
+ *   retrying --eighth attempt fails--> exhausted
+ *   pending, retrying --its endpoint is deleted, or it was held too long, ...--> canceled
+ */
+import type { CancelReason, DeliveryState, WebhookDeliveryStatus } from '../api/webhook-delivery.ts'
+import type { AttemptResult } from './attempt-result.ts'
+import { nextAttemptAt, type SchedulePolicy } from './retry-schedule.ts'
+
+export function isFinal(state: DeliveryState | undefined): boolean {
+  return state === 'succeeded' || state === 'exhausted' || state === 'canceled'
+}
+
+/** The status after an attempt. @param endedAt milliseconds since 1970 @param fraction uniform in [0, 1) */
+export function afterAttempt(
+  before: WebhookDeliveryStatus,
+  result: AttemptResult,
+  when: { endedAt: number; policy: SchedulePolicy; fraction: number },
+): WebhookDeliveryStatus {
+  const attempts = [...(before.attempts ?? []), result.attempt].slice(-8)
+  const attemptCount = Math.min(8, (before.attemptCount ?? 0) + 1)
+  const completedAt = new Date(when.endedAt).toISOString()
+  if (result.succeeded) return { state: 'succeeded', attemptCount, attempts, completedAt }
+  const times = { startedAt: Date.parse(result.attempt.at), endedAt: when.endedAt }
+  const next = nextAttemptAt(attemptCount, times, when.policy, when.fraction)
+  if (next === undefined) return { state: 'exhausted', attemptCount, attempts, completedAt }
+  return { state: 'retrying', attemptCount, attempts, nextAttemptAt: new Date(next).toISOString() }
+}
+
+/** The status of a delivery that ends without another attempt. */
+export function canceledStatus(
+  before: WebhookDeliveryStatus,
+  reason: CancelReason,
+  now: number,
+): WebhookDeliveryStatus {
+  return {
+    state: 'canceled',
+    reason,
+    attemptCount: before.attemptCount ?? 0,
+    ...(before.attempts ? { attempts: before.attempts } : {}),
+    completedAt: new Date(now).toISOString(),
+  }
+}

@@ -1,0 +1,49 @@
+/**
+ * Ids of events and deliveries. An id is `msg_` and 26 characters of base32: 48 bits of inverted time, so that
+ * a plain list by name is newest first, and 80 bits of chance or of a hash. A delivery's id is its event's, the
+ * same for every endpoint (interface §6.2); its object adds a hash of the endpoint's UID.
+ */
+import { createHash } from 'node:crypto'
+import { MESSAGE_ID, MESSAGE_PREFIX } from '../api/identifiers.ts'
+import { decodeNumber, encodeBytes, encodeNumber } from './base32.ts'
+
+const MAX_TIME = 2 ** 48 - 1
+const TIME_CHARACTERS = 10
+const TAIL_CHARACTERS = 16
+
+/** Bytes of chance that `sortableName` consumes. */
+export const NAME_ENTROPY_BYTES = 10
+
+/** 26 characters, newest first. @param now milliseconds since 1970 @param entropy 10 bytes */
+export function sortableName(now: number, entropy: Uint8Array): string {
+  return encodeNumber(MAX_TIME - now, TIME_CHARACTERS) + encodeBytes(entropy, TAIL_CHARACTERS)
+}
+
+/** The same name again for the same `seed`: what a repeat after a crash derives. */
+export function derivedName(at: number, seed: string): string {
+  return sortableName(at, createHash('sha256').update(seed).digest())
+}
+
+/** Time of a name in milliseconds since 1970; NaN when it is not such a name. */
+export function timeOfName(name: string): number {
+  return MAX_TIME - decodeNumber(name.slice(0, TIME_CHARACTERS))
+}
+
+export function messageId(name: string): string {
+  return MESSAGE_PREFIX + name
+}
+
+/** The 26 characters of a `msg_` id, or undefined when it is none. */
+export function nameOfMessage(id: string): string | undefined {
+  return MESSAGE_ID.test(id) ? id.slice(MESSAGE_PREFIX.length) : undefined
+}
+
+/** Name of the WebhookDelivery of an event to an endpoint. */
+export function deliveryObjectName(eventName: string, endpointUid: string): string {
+  return `${eventName}-${endpointTag(endpointUid)}`
+}
+
+/** 8 characters that stand for an endpoint in the names of its deliveries. */
+export function endpointTag(endpointUid: string): string {
+  return encodeBytes(createHash('sha256').update(endpointUid).digest(), 8)
+}

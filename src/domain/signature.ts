@@ -1,0 +1,39 @@
+/** Standard Webhooks signatures, scheme `v1` (interface §5.5). */
+import { createHash, createHmac } from 'node:crypto'
+import { SECRET_PREFIX } from '../api/identifiers.ts'
+
+/** Bytes of a signing key. 24 bytes are 32 characters of base64, without padding. */
+export const KEY_BYTES = 24
+
+/** `whsec_` and the key in base64. */
+export function formatSecret(key: Uint8Array): string {
+  return SECRET_PREFIX + Buffer.from(key).toString('base64')
+}
+
+/** First 16 hexadecimal digits of the SHA-256 of the secret's text: tells keys apart, reveals nothing. */
+export function fingerprintOf(secret: string): string {
+  return createHash('sha256').update(secret).digest('hex').slice(0, 16)
+}
+
+export type SignedMessage = {
+  /** `msg_...` */
+  id: string
+  /** The exact bytes that are sent. */
+  body: Uint8Array
+  /** Time of the attempt, seconds since 1970. */
+  timestamp: number
+}
+
+/**
+ * Value of `webhook-signature`: one `v1,<base64>` per secret, separated by spaces, in the order given.
+ * @param secrets `whsec_...`, at least one
+ */
+export function signatureHeader(message: SignedMessage, secrets: readonly string[]): string {
+  const prefix = `${message.id}.${message.timestamp}.`
+  return secrets
+    .map((secret) => {
+      const key = Buffer.from(secret.slice(SECRET_PREFIX.length), 'base64')
+      return `v1,${createHmac('sha256', key).update(prefix).update(message.body).digest('base64')}`
+    })
+    .join(' ')
+}
