@@ -1,0 +1,90 @@
+/**
+ * What may stand in a log line. Secrets are found by the name of their field at any depth and, in free text, by
+ * their form; everything is bounded, so that one odd value cannot fill the log or stop it.
+ */
+
+const REDACTED = '[redacted]'
+const MAX_DEPTH = 8
+const MAX_ENTRIES = 100
+const MAX_TEXT = 4096
+
+/** `secret`, `clientSecret`, `authorization`, `token`, `apiKey`, `key`, `payload`, `password`, ... in any case. */
+const SECRET_NAME = /secret|token|passw(or)?d|authorization|cookie|payload|signature|keys?$|^(pass|body)$/i
+
+/** Signing secrets, authorization schemes, JSON web tokens, passwords in URLs, private keys. */
+const SECRET_FORMS: readonly [RegExp, string][] = [
+  [/whsec_[\w+/=-]+/g, `whsec_${REDACTED}`],
+  [/\b(bearer|basic)\s+[\w.~+/=-]{8,}/gi, `$1 ${REDACTED}`],
+  [/\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*/g, REDACTED],
+  [/(:\/\/)[^\s/@]+@/g, `$1${REDACTED}@`],
+  [/-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(-----END [A-Z ]*PRIVATE KEY-----|$)/g, REDACTED],
+]
+
+/** Types of error that only a mistake in the program raises: their stack is worth its space. */
+const PROGRAM_ERRORS = new Set(['TypeError', 'RangeError', 'ReferenceError', 'SyntaxError', 'AssertionError'])
+
+/** A copy of `fields` that is fit for the log. */
+export function redactFields(fields: Record<string, unknown>): Record<string, unknown> {
+  return redactEntries(fields, 0, new Set())
+}
+
+/** `text` without secrets of a known form, at most 4,096 characters. */
+export function redactText(text: string): string {
+  let clean = text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}...` : text
+  for (const [form, replacement] of SECRET_FORMS) clean = clean.replace(form, replacement)
+  return clean
+}
+
+function redactEntries(object: object, depth: number, above: Set<object>): Record<string, unknown> {
+  const clean: Record<string, unknown> = {}
+  let count = 0
+  for (const [name, value] of Object.entries(object)) {
+    count += 1
+    if (count > MAX_ENTRIES) break
+    clean[name] = SECRET_NAME.test(name) && isContent(value) ? REDACTED : redactValue(value, depth + 1, above)
+  }
+  return clean
+}
+
+/** Numbers and flags (`tokens: 3`, `hasSecret: true`) tell nothing and are worth reading. */
+function isContent(value: unknown): boolean {
+  return value !== undefined && value !== null && typeof value !== 'number' && typeof value !== 'boolean'
+}
+
+function redactValue(value: unknown, depth: number, above: Set<object>): unknown {
+  if (typeof value === 'string') return redactText(value)
+  if (typeof value === 'bigint') return String(value)
+  if (typeof value !== 'object' || value === null) return value
+  if (depth > MAX_DEPTH) return '[too deep]'
+  if (above.has(value)) return '[circular]'
+  if (ArrayBuffer.isView(value) || value instanceof ArrayBuffer) return `[${value.byteLength} bytes]`
+  if (value instanceof Date) return Number.isNaN(value.getTime()) ? 'Invalid Date' : value.toISOString()
+  above.add(value)
+  const clean = redactObject(value, depth, above)
+  above.delete(value)
+  return clean
+}
+
+function redactObject(value: object, depth: number, above: Set<object>): unknown {
+  if (value instanceof Error) return redactError(value, depth, above)
+  if (value instanceof Map) return redactEntries(Object.fromEntries(value), depth, above)
+  if (value instanceof Set) return redactList([...value], depth, above)
+  if (Array.isArray(value)) return redactList(value, depth, above)
+  return redactEntries(value, depth, above)
+}
+
+function redactList(values: readonly unknown[], depth: number, above: Set<object>): unknown[] {
+  return values.slice(0, MAX_ENTRIES).map((value) => redactValue(value, depth + 1, above))
+}
+
+/** Own fields of an error are left out but for those that classify it: libraries hang requests and bodies on errors. */
+function redactError(error: Error, depth: number, above: Set<object>): Record<string, unknown> {
+  const clean: Record<string, unknown> = { type: error.name, message: redactText(error.message) }
+  for (const name of ['code', 'kind', 'status'] as const) {
+    const value = (error as unknown as Record<string, unknown>)[name]
+    if (typeof value === 'string' || typeof value === 'number') clean[name] = value
+  }
+  if (error.cause !== undefined) clean.cause = redactValue(error.cause, depth + 1, above)
+  if (PROGRAM_ERRORS.has(error.name) && error.stack) clean.stack = redactText(error.stack)
+  return clean
+}
