@@ -1,0 +1,187 @@
+import { expect, test } from 'vitest'
+import { ConfigError, type Environment, parseConfig, parseSecrets, readEnvironment } from './config.ts'
+
+function mistakesOf(environment: Environment) {
+  try {
+    parseConfig(environment)
+  } catch (error) {
+    if (error instanceof ConfigError) return error.mistakes
+    throw error
+  }
+  return []
+}
+
+test('without any variable everything has its documented default', () => {
+  const { replica, ...config } = parseConfig({})
+  expect(replica).toMatch(/^[a-z0-9-]{1,63}$/)
+  expect(config).toEqual({
+    namespace: 'davit-system',
+    kubeconfig: undefined,
+    allowedNetworks: [],
+    ops: { host: '0.0.0.0', port: 9090 },
+    logLevel: 'info',
+    smtpFrom: undefined,
+    extraCaFile: undefined,
+    waitScale: 1,
+    retention: {
+      succeededMs: 86_400_000,
+      failedMs: 604_800_000,
+      maxFinishedPerEndpoint: 10_000,
+      maxFinished: 200_000,
+      maxLogBytes: 268_435_456,
+    },
+    limits: {
+      pending: 200_000,
+      pendingPerOrganization: 20_000,
+      endpointsPerOrganization: 500,
+      inFlight: 2048,
+    },
+    drainMs: 25_000,
+  })
+})
+
+test.each([
+  { given: { DAVIT_NAMESPACE: 'ops' }, want: { namespace: 'ops' } },
+  { given: { DAVIT_REPLICA: 'davit-0' }, want: { replica: 'davit-0' } },
+  { given: { KUBECONFIG: '/etc/davit/kubeconfig' }, want: { kubeconfig: '/etc/davit/kubeconfig' } },
+  {
+    given: { DAVIT_ALLOWED_NETWORKS: '10.0.0.0/8, fd00::/8,127.0.0.1/32' },
+    want: { allowedNetworks: ['10.0.0.0/8', 'fd00::/8', '127.0.0.1/32'] },
+  },
+  { given: { DAVIT_OPS_ADDRESS: '[::]:8080' }, want: { ops: { host: '::', port: 8080 } } },
+  { given: { DAVIT_OPS_ADDRESS: 'localhost:0' }, want: { ops: { host: 'localhost', port: 0 } } },
+  { given: { DAVIT_LOG_LEVEL: 'error' }, want: { logLevel: 'error' } },
+  {
+    given: { DAVIT_SMTP_FROM: 'Davit <davit@example.com>' },
+    want: { smtpFrom: 'Davit <davit@example.com>' },
+  },
+  { given: { DAVIT_EXTRA_CA_FILE: '/etc/ca.pem' }, want: { extraCaFile: '/etc/ca.pem' } },
+  { given: { DAVIT_WAIT_SCALE: '0.001' }, want: { waitScale: 0.001 } },
+  { given: { DAVIT_WAIT_SCALE: '1' }, want: { waitScale: 1 } },
+  { given: { DAVIT_DRAIN_SECONDS: '0' }, want: { drainMs: 0 } },
+  {
+    given: { DAVIT_RETENTION_SUCCEEDED_SECONDS: '60', DAVIT_RETENTION_FAILED_SECONDS: '120' },
+    want: { retention: expect.objectContaining({ succeededMs: 60_000, failedMs: 120_000 }) },
+  },
+  {
+    given: {
+      DAVIT_MAX_FINISHED_PER_ENDPOINT: '11',
+      DAVIT_MAX_FINISHED: '12',
+      DAVIT_MAX_LOG_BYTES: '1048576',
+    },
+    want: {
+      retention: expect.objectContaining({
+        maxFinishedPerEndpoint: 11,
+        maxFinished: 12,
+        maxLogBytes: 1_048_576,
+      }),
+    },
+  },
+  {
+    given: {
+      DAVIT_MAX_PENDING: '4',
+      DAVIT_MAX_PENDING_PER_ORGANIZATION: '3',
+      DAVIT_MAX_ENDPOINTS_PER_ORGANIZATION: '2',
+      DAVIT_MAX_IN_FLIGHT: '1',
+    },
+    want: { limits: { pending: 4, pendingPerOrganization: 3, endpointsPerOrganization: 2, inFlight: 1 } },
+  },
+  {
+    given: { DAVIT_NAMESPACE: '', DAVIT_ALLOWED_NETWORKS: '' },
+    want: { namespace: 'davit-system', allowedNetworks: [] },
+  },
+])('$given is understood', ({ given, want }) => {
+  expect(parseConfig(given as Environment)).toMatchObject(want)
+})
+
+test.each([
+  { given: { DAVIT_NAMESPACE: 'Ops' }, want: 'name of a namespace' },
+  { given: { DAVIT_NAMESPACE: '../x' }, want: 'name of a namespace' },
+  { given: { DAVIT_REPLICA: 'a.b' }, want: 'lower-case letters' },
+  { given: { DAVIT_ALLOWED_NETWORKS: '10.0.0.1' }, want: 'CIDR' },
+  { given: { DAVIT_ALLOWED_NETWORKS: '10.0.0.0/33' }, want: 'CIDR' },
+  { given: { DAVIT_ALLOWED_NETWORKS: 'fd00::/129' }, want: 'CIDR' },
+  { given: { DAVIT_ALLOWED_NETWORKS: '10.0.0.0/8,' }, want: 'CIDR' },
+  { given: { DAVIT_ALLOWED_NETWORKS: '10.0.0.0/8/8' }, want: 'CIDR' },
+  { given: { DAVIT_ALLOWED_NETWORKS: 'fe80::1%eth0/64' }, want: 'CIDR' },
+  { given: { DAVIT_ALLOWED_NETWORKS: 'example.com/8' }, want: 'CIDR' },
+  { given: { DAVIT_OPS_ADDRESS: '9090' }, want: 'address and a port' },
+  { given: { DAVIT_OPS_ADDRESS: '0.0.0.0:65536' }, want: 'address and a port' },
+  { given: { DAVIT_OPS_ADDRESS: '[0.0.0.0]:80' }, want: 'address and a port' },
+  { given: { DAVIT_OPS_ADDRESS: 'example.com:80' }, want: 'address and a port' },
+  { given: { DAVIT_LOG_LEVEL: 'verbose' }, want: 'info, warn or error' },
+  { given: { DAVIT_WAIT_SCALE: '0' }, want: '0.001 to 1' },
+  { given: { DAVIT_WAIT_SCALE: '2' }, want: '0.001 to 1' },
+  { given: { DAVIT_WAIT_SCALE: '1e-2' }, want: '0.001 to 1' },
+  { given: { DAVIT_SMTP_FROM: 'davit' }, want: 'e-mail address' },
+  { given: { DAVIT_SMTP_FROM: 'a@b.c\r\nBcc: x@y.z' }, want: 'e-mail address' },
+  { given: { DAVIT_SMTP_FROM: 'A\n<a@b.c>' }, want: 'e-mail address' },
+  { given: { DAVIT_SMTP_URL: 'smtp://mail:25' }, want: 'must be set where DAVIT_SMTP_URL is' },
+  { given: { DAVIT_MAX_IN_FLIGHT: '0' }, want: 'from 1 to 65536' },
+  { given: { DAVIT_MAX_IN_FLIGHT: '1.5' }, want: 'from 1 to 65536' },
+  { given: { DAVIT_MAX_IN_FLIGHT: '0x10' }, want: 'from 1 to 65536' },
+  { given: { DAVIT_MAX_IN_FLIGHT: ' 5' }, want: 'from 1 to 65536' },
+  { given: { DAVIT_MAX_LOG_BYTES: '5' }, want: 'from 1048576' },
+  { given: { DAVIT_MAX_PENDING: '10', DAVIT_MAX_PENDING_PER_ORGANIZATION: '11' }, want: 'not be more than' },
+  { given: { DAVIT_NAMESPCAE: 'ops' }, want: 'is no setting; there are DAVIT_NAMESPACE' },
+])('$given is refused and says what is allowed', ({ given, want }) => {
+  expect(() => parseConfig(given as Environment)).toThrow(want)
+  expect(mistakesOf(given as Environment)).toHaveLength(1)
+})
+
+test.each([
+  'http://mail:25',
+  'smtp://',
+  'mail:25',
+  'smtp://u@mail',
+  'smtp://m?tls.rejectUnauthorized=false',
+  'smtp://m/x',
+])('the mail server %s is refused without being shown', (url) => {
+  const [mistake, ...others] = mistakesOf({ DAVIT_SMTP_URL: url, DAVIT_SMTP_FROM: 'a@b.c' })
+  expect(others).toEqual([])
+  expect(mistake).toEqual({
+    variable: 'DAVIT_SMTP_URL',
+    allowed: expect.stringContaining('smtp://host:port'),
+  })
+})
+
+test('all mistakes are reported at once, each with the value that was given', () => {
+  const mistakes = mistakesOf({
+    DAVIT_NAMESPACE: 'Ops',
+    DAVIT_MAX_IN_FLIGHT: 'many',
+    DAVIT_TYPO: 'x',
+    DAVIT_SMTP_URL: 'ftp://user:canary@mail',
+  })
+  expect(mistakes.map(({ variable, given }) => [variable, given])).toEqual([
+    ['DAVIT_TYPO', undefined],
+    ['DAVIT_NAMESPACE', '"Ops"'],
+    ['DAVIT_SMTP_URL', undefined],
+    ['DAVIT_MAX_IN_FLIGHT', '"many"'],
+    ['DAVIT_SMTP_FROM', undefined],
+  ])
+  expect(() => parseConfig({ DAVIT_SMTP_URL: 'ftp://user:canary@mail' })).toThrow(
+    expect.objectContaining({ message: expect.not.stringContaining('canary') }),
+  )
+})
+
+test('the variables that Kubernetes makes for Services named davit are no mistakes', () => {
+  const links = {
+    DAVIT_SERVICE_HOST: '10.0.0.1',
+    DAVIT_METRICS_SERVICE_PORT: '9090',
+    DAVIT_METRICS_SERVICE_PORT_HTTP: '9090',
+    DAVIT_METRICS_PORT: 'tcp://10.0.0.1:9090',
+    DAVIT_METRICS_PORT_9090_TCP: 'tcp://10.0.0.1:9090',
+    DAVIT_METRICS_PORT_9090_TCP_ADDR: '10.0.0.1',
+  }
+  expect(mistakesOf(links)).toEqual([])
+})
+
+test('secrets are apart from what may be logged', () => {
+  const environment = { DAVIT_SMTP_URL: 'smtps://user:canary@mail:465', DAVIT_SMTP_FROM: 'a@b.c' }
+  expect(parseSecrets(environment)).toEqual({ smtpUrl: 'smtps://user:canary@mail:465' })
+  expect(JSON.stringify(parseConfig(environment))).not.toContain('canary')
+})
+
+test('the environment of this process is readable', () => {
+  expect(readEnvironment().PATH).toBeDefined()
+})

@@ -1,0 +1,246 @@
+/**
+ * Settings, from the environment: the only file that reads it. Every mistake is reported at once, unknown
+ * DAVIT_ variables included, so that a typing error does not silently leave a default in force.
+ */
+import { isIP } from 'node:net'
+import { hostname } from 'node:os'
+import { z } from 'zod'
+
+export type Environment = Readonly<Record<string, string | undefined>>
+
+export type Config = z.infer<typeof settings>['config']
+
+/** Kept apart so that the configuration can be logged. */
+export type Secrets = z.infer<typeof settings>['secrets']
+
+/** `given` is absent for secrets. */
+export type ConfigMistake = { variable: string; given?: string; allowed: string }
+
+/** The start stops with this. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError'
+  readonly mistakes: readonly ConfigMistake[]
+
+  constructor(mistakes: readonly ConfigMistake[]) {
+    const lines = mistakes.map(({ variable, given, allowed }) =>
+      given === undefined ? `${variable}: ${allowed}` : `${variable}=${given}: ${allowed}`,
+    )
+    super(`the configuration has ${mistakes.length} mistake(s):\n  ${lines.join('\n  ')}`)
+    this.mistakes = mistakes
+  }
+}
+
+/** The environment of this process. */
+export function readEnvironment(): Environment {
+  return process.env
+}
+
+/** @throws ConfigError with every mistake, those in secrets included */
+export function parseConfig(environment: Environment): Config {
+  return parseSettings(environment).config
+}
+
+/** @throws ConfigError as `parseConfig` */
+export function parseSecrets(environment: Environment): Secrets {
+  return parseSettings(environment).secrets
+}
+
+const MIB = 1024 * 1024
+const YEAR_SECONDS = 365 * 24 * 3600
+
+const DNS_LABEL = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/
+const MAILBOX = /^([^\p{Cc}<>@,;]{1,100} <[^\s<>@,;]+@[^\s<>@,;]+>|[^\s<>@,;]+@[^\s<>@,;]+)$/u
+
+/** A setting as text; an empty variable counts as absent, since charts write empty values. */
+function setting<T>(allowed: string, parse: (text: string) => T | undefined) {
+  return z.string().transform((text, context) => {
+    const value = parse(text)
+    if (value !== undefined) return value
+    context.addIssue({ code: 'custom', message: allowed })
+    return z.NEVER
+  })
+}
+
+function matching(pattern: RegExp, allowed: string) {
+  return setting(allowed, (text) => (pattern.test(text) ? text : undefined))
+}
+
+function integer(min: number, max: number, standard: number) {
+  return setting(`must be a whole number from ${min} to ${max}`, (text) => {
+    const value = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN
+    return value >= min && value <= max ? value : undefined
+  }).default(standard)
+}
+
+const allowedNetworks = setting(
+  'must be networks in CIDR form, separated by commas, such as 10.0.0.0/8,fd00::/8',
+  (text) => {
+    const networks = text.split(',').map((network) => network.trim())
+    return networks.every(isNetwork) ? networks : undefined
+  },
+).default([])
+
+function isNetwork(text: string): boolean {
+  const [address = '', bits = '', ...rest] = text.split('/')
+  if (rest.length > 0 || !/^\d{1,3}$/.test(bits)) return false
+  const family = isIP(address)
+  return !address.includes('%') && family !== 0 && Number(bits) <= (family === 4 ? 32 : 128)
+}
+
+const opsAddress = setting(
+  'must be an address and a port, such as 0.0.0.0:9090, [::]:9090 or localhost:9090',
+  (text) => {
+    const match = /^(?:\[([^\]]+)\]|([^:\s]+)):(\d{1,5})$/.exec(text)
+    const port = Number(match?.[3])
+    const host = match?.[1] ?? match?.[2] ?? ''
+    const known = match?.[1] !== undefined ? isIP(host) === 6 : isIP(host) === 4 || host === 'localhost'
+    return known && port <= 65_535 ? { host, port } : undefined
+  },
+).default({ host: '0.0.0.0', port: 9090 })
+
+const waitScale = setting('must be a number from 0.001 to 1', (text) => {
+  const value = /^\d(\.\d{1,9})?$/.test(text) ? Number(text) : Number.NaN
+  return value >= 0.001 && value <= 1 ? value : undefined
+}).default(1)
+
+/** A query is refused: it could switch the verification of certificates off. */
+const smtpUrl = setting(
+  'must be smtp://host:port or smtps://host:port, with user:password@ before the host where needed (percent-encoded), and nothing after the port',
+  (text) => {
+    const url = URL.canParse(text) ? new URL(text) : undefined
+    const plain = url?.hostname && url.pathname.length <= 1 && url.search === '' && url.hash === ''
+    return plain && /^smtps?:$/.test(url.protocol) && (url.username === '') === (url.password === '')
+      ? text
+      : undefined
+  },
+)
+
+const variables = z.object({
+  KUBECONFIG: z.string().optional(),
+  DAVIT_NAMESPACE: matching(DNS_LABEL, 'must be the name of a namespace').default('davit-system'),
+  DAVIT_REPLICA: matching(
+    DNS_LABEL,
+    'must be lower-case letters, digits and dashes, at most 63 characters',
+  ).prefault(replicaName),
+  DAVIT_ALLOWED_NETWORKS: allowedNetworks,
+  DAVIT_OPS_ADDRESS: opsAddress,
+  DAVIT_LOG_LEVEL: z.enum(['info', 'warn', 'error'], 'must be info, warn or error').default('info'),
+  DAVIT_SMTP_URL: smtpUrl.optional(),
+  DAVIT_SMTP_FROM: matching(
+    MAILBOX,
+    'must be an e-mail address, such as davit@example.com or Davit <davit@example.com>',
+  ).optional(),
+  DAVIT_EXTRA_CA_FILE: z.string().optional(),
+  DAVIT_WAIT_SCALE: waitScale,
+  DAVIT_RETENTION_SUCCEEDED_SECONDS: integer(1, YEAR_SECONDS, 86_400),
+  DAVIT_RETENTION_FAILED_SECONDS: integer(1, YEAR_SECONDS, 604_800),
+  DAVIT_MAX_FINISHED_PER_ENDPOINT: integer(1, 1_000_000, 10_000),
+  DAVIT_MAX_FINISHED: integer(1, 10_000_000, 200_000),
+  DAVIT_MAX_LOG_BYTES: integer(MIB, 8192 * MIB, 256 * MIB),
+  DAVIT_MAX_PENDING: integer(1, 10_000_000, 200_000),
+  DAVIT_MAX_PENDING_PER_ORGANIZATION: integer(1, 10_000_000, 20_000),
+  DAVIT_MAX_ENDPOINTS_PER_ORGANIZATION: integer(1, 100_000, 500),
+  DAVIT_MAX_IN_FLIGHT: integer(1, 65_536, 2048),
+  DAVIT_DRAIN_SECONDS: integer(0, 3600, 25),
+})
+
+const settings = variables
+  .refine((env) => env.DAVIT_SMTP_URL === undefined || env.DAVIT_SMTP_FROM !== undefined, {
+    path: ['DAVIT_SMTP_FROM'],
+    error: 'must be set where DAVIT_SMTP_URL is',
+    when: () => true,
+  })
+  .refine((env) => !(env.DAVIT_MAX_PENDING_PER_ORGANIZATION > env.DAVIT_MAX_PENDING), {
+    path: ['DAVIT_MAX_PENDING_PER_ORGANIZATION'],
+    error: 'must not be more than DAVIT_MAX_PENDING',
+    when: () => true,
+  })
+  .transform((env) => ({
+    config: {
+      /** The operator's own namespace. */
+      namespace: env.DAVIT_NAMESPACE,
+      /** Name of this replica, unique among those that run. */
+      replica: env.DAVIT_REPLICA,
+      /** Absent: in a cluster, with the pod's ServiceAccount. */
+      kubeconfig: env.KUBECONFIG,
+      /** CIDRs that webhooks may reach although they are not public, and by plain http. */
+      allowedNetworks: env.DAVIT_ALLOWED_NETWORKS,
+      /** Where metrics and health are served. */
+      ops: env.DAVIT_OPS_ADDRESS,
+      logLevel: env.DAVIT_LOG_LEVEL,
+      smtpFrom: env.DAVIT_SMTP_FROM,
+      /** PEM file of certificate authorities trusted besides the known ones. */
+      extraCaFile: env.DAVIT_EXTRA_CA_FILE,
+      /** Factor on the documented waits; 1 but in demonstrations. */
+      waitScale: env.DAVIT_WAIT_SCALE,
+      retention: {
+        succeededMs: env.DAVIT_RETENTION_SUCCEEDED_SECONDS * 1000,
+        failedMs: env.DAVIT_RETENTION_FAILED_SECONDS * 1000,
+        /** Finished delivery objects kept. */
+        maxFinishedPerEndpoint: env.DAVIT_MAX_FINISHED_PER_ENDPOINT,
+        maxFinished: env.DAVIT_MAX_FINISHED,
+        maxLogBytes: env.DAVIT_MAX_LOG_BYTES,
+      },
+      limits: {
+        pending: env.DAVIT_MAX_PENDING,
+        pendingPerOrganization: env.DAVIT_MAX_PENDING_PER_ORGANIZATION,
+        endpointsPerOrganization: env.DAVIT_MAX_ENDPOINTS_PER_ORGANIZATION,
+        /** Attempts at a time. */
+        inFlight: env.DAVIT_MAX_IN_FLIGHT,
+      },
+      /** How long a stop waits for attempts on the wire. */
+      drainMs: env.DAVIT_DRAIN_SECONDS * 1000,
+    },
+    secrets: { smtpUrl: env.DAVIT_SMTP_URL },
+  }))
+
+const SECRET_VARIABLES: ReadonlySet<string> = new Set(['DAVIT_SMTP_URL'])
+
+/** What Kubernetes puts into pods for a Service whose name starts with `davit`: no settings of ours. */
+const SERVICE_LINK = /_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$/
+
+function parseSettings(environment: Environment): z.infer<typeof settings> {
+  const given = Object.entries(environment).filter(
+    (entry): entry is [string, string] => entry[1] !== undefined && entry[1] !== '',
+  )
+  const parsed = settings.safeParse(Object.fromEntries(given))
+  const mistakes = [
+    ...unknownVariables(given),
+    ...(parsed.success ? [] : mistakesOf(parsed.error, environment)),
+  ]
+  if (parsed.success && mistakes.length === 0) return parsed.data
+  throw new ConfigError(mistakes)
+}
+
+function unknownVariables(given: readonly [string, string][]): ConfigMistake[] {
+  const known = Object.keys(variables.shape)
+  return given
+    .map(([name]) => name)
+    .filter((name) => name.startsWith('DAVIT_') && !known.includes(name) && !SERVICE_LINK.test(name))
+    .map((variable) => ({
+      variable,
+      allowed: `is no setting; there are ${known.filter((name) => name.startsWith('DAVIT_')).join(', ')}`,
+    }))
+}
+
+function mistakesOf(error: z.ZodError, environment: Environment): ConfigMistake[] {
+  return error.issues.map((issue) => {
+    const variable = String(issue.path[0])
+    const value = environment[variable]
+    const shown = value !== undefined && value !== '' && !SECRET_VARIABLES.has(variable)
+    return {
+      variable,
+      ...(shown ? { given: JSON.stringify(value.slice(0, 200)) } : {}),
+      allowed: issue.message,
+    }
+  })
+}
+
+/** The machine's name as a replica's; a pod's host name is its own name. */
+function replicaName(): string {
+  return hostname()
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, '-')
+    .slice(0, 63)
+    .replace(/^-|-$/g, '')
+}
