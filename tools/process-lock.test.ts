@@ -1,0 +1,122 @@
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { hostname, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { LockTimeout, withProcessLock } from './process-lock.mjs'
+
+const MODULE = fileURLToPath(new URL('./process-lock.mjs', import.meta.url))
+const run = promisify(execFile)
+
+let folder: string
+let lock: string
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'process-lock-'))
+  lock = join(folder, 'lock')
+})
+
+afterEach(() => rmSync(folder, { recursive: true, force: true }))
+
+/** A process that takes the lock, says so, and keeps it until it is killed. */
+async function holderProcess(): Promise<ReturnType<typeof spawn>> {
+  const script = `
+    import { withProcessLock } from ${JSON.stringify(MODULE)}
+    await withProcessLock(${JSON.stringify(lock)}, () => {
+      process.stdout.write('held')
+      return new Promise(() => setInterval(() => {}, 60_000))
+    }, { timeoutMs: 60_000 })`
+  const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  await once(child.stdout, 'data')
+  return child
+}
+
+async function kill(child: ReturnType<typeof spawn>): Promise<void> {
+  const exited = once(child, 'exit')
+  child.kill('SIGKILL')
+  await exited
+}
+
+describe('withProcessLock', () => {
+  it('returns what the work returns, and leaves nothing behind', async () => {
+    const result = await withProcessLock(lock, () => 'made', { timeoutMs: 1_000 })
+    expect(result).toBe('made')
+    expect(readdirSync(folder)).toEqual([])
+  })
+
+  it('frees the lock when the work fails', async () => {
+    const work = () => Promise.reject(new Error('no space'))
+    await expect(withProcessLock(lock, work, { timeoutMs: 1_000 })).rejects.toThrow('no space')
+    expect(existsSync(lock)).toBe(false)
+  })
+
+  it('names the holder to the one that waits, once, and gives up at its limit', async () => {
+    const holder = await holderProcess()
+    const named: number[] = []
+    const waiting = withProcessLock(lock, () => 'never', {
+      timeoutMs: 0,
+      onWait: (pid) => named.push(pid),
+    })
+    await expect(waiting).rejects.toBeInstanceOf(LockTimeout)
+    expect(named).toEqual([holder.pid])
+    await kill(holder)
+  })
+
+  it('takes over the lock of a holder that was killed', async () => {
+    await kill(await holderProcess())
+    expect(existsSync(lock)).toBe(true)
+    await expect(withProcessLock(lock, () => 'mine', { timeoutMs: 0 })).resolves.toBe('mine')
+    expect(readdirSync(folder).filter((name) => !name.endsWith('.draft'))).toEqual([])
+  })
+
+  it('takes over where another process has the number of the dead holder by now', async () => {
+    const dead = { pid: process.pid, birth: 'another boot/1', host: hostname(), token: 'aaaa' }
+    writeFileSync(lock, JSON.stringify(dead))
+    await expect(withProcessLock(lock, () => 'mine', { timeoutMs: 0 })).resolves.toBe('mine')
+  })
+
+  it('takes over a lock file that a lost disk write emptied', async () => {
+    writeFileSync(lock, '')
+    await expect(withProcessLock(lock, () => 'mine', { timeoutMs: 0 })).resolves.toBe('mine')
+  })
+
+  it('takes over where the one that was taking over died as well', async () => {
+    const dead = { pid: 2 ** 22 + 1, birth: 'x', host: hostname(), token: 'aaaa' }
+    writeFileSync(lock, JSON.stringify(dead))
+    writeFileSync(`${lock}.aaaa`, JSON.stringify({ ...dead, token: 'bbbb' }))
+    await expect(withProcessLock(lock, () => 'mine', { timeoutMs: 0 })).resolves.toBe('mine')
+    expect(readdirSync(folder)).toEqual([])
+  })
+
+  it('believes a holder on another machine', async () => {
+    writeFileSync(lock, JSON.stringify({ pid: 1, birth: null, host: 'another-host', token: 'aaaa' }))
+    await expect(withProcessLock(lock, () => 'never', { timeoutMs: 0 })).rejects.toBeInstanceOf(LockTimeout)
+  })
+
+  it('lets in one at a time when many find a dead holder at once', async () => {
+    writeFileSync(lock, JSON.stringify({ pid: 2 ** 22 + 1, birth: 'x', host: hostname(), token: 'aaaa' }))
+    const inside = join(folder, 'inside')
+    const journal = join(folder, 'journal')
+    // Creating with wx fails if another is inside, and so does the child.
+    const script = `
+      import { appendFileSync, rmSync, writeFileSync } from 'node:fs'
+      import { setTimeout } from 'node:timers/promises'
+      import { withProcessLock } from ${JSON.stringify(MODULE)}
+      for (let turn = 0; turn < 5; turn++) {
+        await withProcessLock(${JSON.stringify(lock)}, async () => {
+          writeFileSync(${JSON.stringify(inside)}, '', { flag: 'wx' })
+          await setTimeout(1)
+          rmSync(${JSON.stringify(inside)})
+          appendFileSync(${JSON.stringify(journal)}, 'x')
+        }, { timeoutMs: 60_000 })
+      }`
+    const child = () => run(process.execPath, ['--input-type=module', '-e', script])
+    await Promise.all([child(), child(), child(), child()])
+    expect(readFileSync(journal, 'utf8')).toHaveLength(20)
+  }, 60_000)
+})

@@ -1,0 +1,16 @@
+// All set-up from a bare clone, run by every npm script before its own work: silent and quick when nothing
+// is to do. Written for the host's own Node, which may be older than the one that Davit runs on; imports
+// come after the check of the version, since a Node that is too old would fail on them with a stack.
+
+const OLDEST_HOST_NODE = 20
+
+const major = Number(process.versions.node.split('.')[0])
+if (major < OLDEST_HOST_NODE) {
+  console.error(
+    `davit: set-up needs Node ${OLDEST_HOST_NODE} or newer, this is ${process.version} (${process.execPath}). ` +
+      'Install a newer one from https://nodejs.org and try again.',
+  )
+  process.exitCode = 1
+} else {
+  void import('./setup/run.mjs').then(({ runSetup }) => runSetup(process.argv.slice(2)))
+}

@@ -1,0 +1,103 @@
+import { spawnSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
+import { withProcessLock } from '../process-lock.mjs'
+import { ensureNodeRuntime, hasNodeRuntime } from './node-runtime.mjs'
+import { SetupError } from './setup-error.mjs'
+
+const INSTALL_LIMIT_MS = 15 * 60_000
+
+/**
+ * node_modules as the lock file says, with a Node in node_modules/.bin that runs Davit. A stamp in
+ * node_modules holds the hash of the lock file it was made from, so that a second run only compares.
+ *
+ * @param {string} root the clone
+ */
+export async function ensureDependencies(root) {
+  if (isDone(root)) return
+  mkdirSync(join(root, '.davit'), { recursive: true })
+  await withProcessLock(
+    join(root, '.davit', 'setup.lock'),
+    () => {
+      if (isDone(root)) return
+      if (!isInstalledByHand(root) || !hasNodeRuntime(root)) install(root)
+      const node = ensureNodeRuntime(root)
+      writeFileSync(stampPath(root), `${JSON.stringify({ ...wanted(root), node })}\n`)
+    },
+    {
+      timeoutMs: INSTALL_LIMIT_MS,
+      onWait: (pid) => console.error(`davit: waiting for another set-up of this clone (process ${pid})`),
+    },
+  )
+}
+
+function isDone(root) {
+  const stamp = readJson(stampPath(root))
+  const want = wanted(root)
+  return (
+    stamp !== undefined && Object.keys(want).every((key) => stamp[key] === want[key]) && hasNodeRuntime(root)
+  )
+}
+
+function wanted(root) {
+  const lock = createHash('sha256')
+    .update(readFileSync(lockPath(root)))
+    .digest('hex')
+  // A clone on a shared folder may be used from two kinds of machine, and packages hold native code.
+  return { lock, platform: process.platform, arch: process.arch }
+}
+
+/** Whether somebody's own `npm install` already made what the lock file says, by npm's record of it. */
+function isInstalledByHand(root) {
+  const lock = readJson(lockPath(root))?.packages
+  const installed = readJson(join(root, 'node_modules', '.package-lock.json'))?.packages
+  if (lock === undefined || installed === undefined) return false
+  const isInLock = ([path, entry]) => JSON.stringify(lock[path]) === JSON.stringify(entry)
+  const isThere = ([path, entry]) => path === '' || entry.optional === true || installed[path] !== undefined
+  return Object.entries(installed).every(isInLock) && Object.entries(lock).every(isThere)
+}
+
+function install(root) {
+  console.error('davit: installing the packages of package-lock.json')
+  const result = spawnSync('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], {
+    cwd: root,
+    env: { ...process.env, PATH: pathWithoutProjectBins() },
+    encoding: 'utf8',
+    timeout: INSTALL_LIMIT_MS,
+  })
+  if (result.error !== undefined && result.error.code === 'ENOENT') {
+    throw new SetupError('npm is not on the PATH; it comes with Node (https://nodejs.org).')
+  }
+  if (result.status !== 0) {
+    const said = `${result.stdout ?? ''}${result.stderr ?? ''}`.trim()
+    throw new SetupError(`npm ci failed (${reasonOf(result)}) and said:\n${said}`)
+  }
+}
+
+function reasonOf(result) {
+  if (result.error !== undefined) return result.error.message
+  return result.signal === null ? `exit code ${result.status}` : result.signal
+}
+
+/** npm puts node_modules/.bin first, whose Node is about to be removed under npm's feet. */
+function pathWithoutProjectBins() {
+  const parts = (process.env.PATH ?? '').split(delimiter)
+  return parts.filter((part) => !part.replaceAll('\\', '/').endsWith('node_modules/.bin')).join(delimiter)
+}
+
+function readJson(path) {
+  try {
+    return JSON.parse(readFileSync(path, 'utf8'))
+  } catch {
+    return undefined
+  }
+}
+
+function lockPath(root) {
+  return join(root, 'package-lock.json')
+}
+
+function stampPath(root) {
+  return join(root, 'node_modules', '.davit-setup.json')
+}

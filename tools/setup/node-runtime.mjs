@@ -1,0 +1,59 @@
+import { spawnSync } from 'node:child_process'
+import { existsSync, mkdirSync, rmSync, symlinkSync } from 'node:fs'
+import { join } from 'node:path'
+import { SetupError } from './setup-error.mjs'
+
+const OLDEST_NODE = 24
+
+/**
+ * @param {string} root the clone
+ * @returns {boolean} whether there is a Node in node_modules/.bin (a dangling link is none)
+ */
+export function hasNodeRuntime(root) {
+  return existsSync(nodePath(root))
+}
+
+/**
+ * Sees to it that node_modules/.bin/node is new enough for Davit: an optional package brings it for Linux on
+ * x64 and arm64; elsewhere the host's own is linked there, if it is.
+ *
+ * @param {string} root the clone
+ * @returns {string} its version
+ */
+export function ensureNodeRuntime(root) {
+  const path = nodePath(root)
+  const brought = versionOf(path)
+  if (isNewEnough(brought)) return brought
+  const host = versionOf(process.execPath)
+  if (!isNewEnough(host)) throw new SetupError(adviceAbout(brought, host))
+  mkdirSync(join(root, 'node_modules', '.bin'), { recursive: true })
+  rmSync(path, { force: true })
+  symlinkSync(process.execPath, path)
+  return host
+}
+
+function adviceAbout(brought, host) {
+  const tried =
+    brought === undefined
+      ? `npm installed none for ${process.platform} ${process.arch} that runs here`
+      : `the one in node_modules/.bin is ${brought}`
+  return (
+    `Davit runs on Node ${OLDEST_NODE} or newer: ${tried}, and this host's is ${host ?? 'unknown'}. ` +
+    `On Linux (x64 or arm64, glibc) a connection to the package registry is enough: try again with one. ` +
+    `Elsewhere install Node ${OLDEST_NODE} or newer from https://nodejs.org and try again.`
+  )
+}
+
+function isNewEnough(version) {
+  return version !== undefined && Number(version.slice(1).split('.')[0]) >= OLDEST_NODE
+}
+
+function versionOf(path) {
+  const result = spawnSync(path, ['--version'], { encoding: 'utf8', timeout: 30_000 })
+  const version = result.stdout?.trim() ?? ''
+  return /^v\d+\./.test(version) ? version : undefined
+}
+
+function nodePath(root) {
+  return join(root, 'node_modules', '.bin', 'node')
+}

@@ -1,0 +1,24 @@
+import { fileURLToPath } from 'node:url'
+import { LockTimeout } from '../process-lock.mjs'
+import { ensureDependencies } from './dependencies.mjs'
+import { SetupError } from './setup-error.mjs'
+import { ensureTestTools } from './test-tools.mjs'
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+
+/**
+ * Brings the clone to where `node_modules/.bin/node` runs Davit. Says nothing when nothing was to do; what
+ * stands in the way is one message and exit code 1.
+ *
+ * @param {string[]} args `--for-tests`: also the programs that tests call
+ */
+export async function runSetup(args) {
+  try {
+    await ensureDependencies(ROOT)
+    if (args.includes('--for-tests')) ensureTestTools()
+  } catch (error) {
+    if (!(error instanceof SetupError || error instanceof LockTimeout)) throw error
+    console.error(`davit: ${error.message}`)
+    process.exitCode = 1
+  }
+}

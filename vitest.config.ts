@@ -1,0 +1,31 @@
+import { availableParallelism } from 'node:os'
+import { defineConfig } from 'vitest/config'
+
+/** What a test file may take in all; hooks start servers. */
+const CLUSTER_TEST_LIMIT_MS = 30_000
+const HOOK_LIMIT_MS = 60_000
+
+export default defineConfig({
+  test: {
+    // Beside the control plane, whose API server works as hard as the tests do.
+    maxWorkers: Math.max(2, availableParallelism() - 1),
+    projects: [
+      {
+        test: {
+          name: 'unit',
+          include: ['src/**/*.test.ts', 'tools/**/*.test.ts', 'test/architecture.test.ts'],
+          exclude: ['**/node_modules/**'],
+        },
+      },
+      {
+        test: {
+          name: 'cluster',
+          include: ['test/{contract,integration,rest,chaos,playground}/**/*.test.ts'],
+          globalSetup: ['test/support/control-plane-setup.ts'],
+          testTimeout: CLUSTER_TEST_LIMIT_MS,
+          hookTimeout: HOOK_LIMIT_MS,
+        },
+      },
+    ],
+  },
+})
