@@ -58,6 +58,7 @@ export const deliverySegmentSpec = z
   .meta({
     description: 'Accepted events and their deliveries; immutable.',
     'x-kubernetes-map-type': 'atomic',
+    'x-kubernetes-validations': [{ rule: 'self == oldSelf', message: 'a segment is never updated' }],
   })
 
 export const deliverySegment = z.object({ metadata: objectMeta, spec: deliverySegmentSpec })

@@ -1,5 +1,6 @@
 /** EventType: an entry of the catalogue of event types. The name of the object is the type. */
 import { z } from 'zod'
+import { EVENT_TYPE, EVENT_TYPE_ALLOWED, MAX_EVENT_TYPE } from './identifiers.ts'
 import { type KindDefinition, objectMeta, resourceType, text } from './meta.ts'
 
 export const eventTypeSpec = z
@@ -18,7 +19,7 @@ export const eventTypeSpec = z
       .default(false)
       .meta({ description: 'Still delivered, but not to be subscribed to any more.' }),
   })
-  .meta({ description: 'The entry.' })
+  .meta({ description: 'What there is to know about events of this type.' })
 
 export const eventType = z.object({ metadata: objectMeta, spec: eventTypeSpec })
 export type EventType = z.infer<typeof eventType>
@@ -33,9 +34,9 @@ export const eventTypeKind: KindDefinition = {
   spec: eventTypeSpec,
   rules: [
     {
-      rule: "self.metadata.name.size() <= 128 && self.metadata.name.matches('^[a-z0-9]([a-z0-9-]*[a-z0-9])?([.][a-z0-9]([a-z0-9-]*[a-z0-9])?)*$')",
-      message:
-        'metadata.name must be the type: at most 128 lower-case letters, digits and dashes in parts separated by dots',
+      rule: `self.metadata.name.size() <= ${MAX_EVENT_TYPE} && self.metadata.name.matches(r'${EVENT_TYPE.source}')`,
+      message: `must be ${EVENT_TYPE_ALLOWED}, at most ${MAX_EVENT_TYPE} characters in all`,
+      fieldPath: '.metadata.name',
     },
   ],
   columns: [

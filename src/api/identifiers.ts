@@ -8,3 +8,10 @@ export const SECRET_PREFIX = 'whsec_'
 
 /** The 26 characters of a `msg_` id: lower-case Crockford base32, inverted time first. */
 export const MESSAGE_ID = /^msg_[0-9abcdefghjkmnpqrstvwxyz]{26}$/
+
+/** A type of event, which is the name of its EventType: letters, digits and dashes in parts between dots. */
+export const EVENT_TYPE = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/
+export const MAX_EVENT_TYPE = 128
+/** What `EVENT_TYPE` allows, in words. */
+export const EVENT_TYPE_ALLOWED =
+  'an event type such as environment.started: lower-case letters, digits and dashes in parts separated by dots'

@@ -30,28 +30,49 @@ export function codePoints(text: string): number {
   return count
 }
 
-/**
- * A string of `min` to `max` Unicode code points, in zod and in the generated schema alike.
- * @param pattern optional anchored pattern, without look-around (the API server uses RE2)
- */
-export function text(limits: { min?: number; max: number; pattern?: RegExp; describe: string }) {
-  const { min = 0, max, pattern } = limits
-  const wanted = min > 0 ? `${min} to ${max} characters` : `at most ${max} characters`
-  let schema = z.string().refine((value) => {
-    // Code points never outnumber UTF-16 units, so the loop is only for values near the limit.
-    const count = value.length <= max && value.length >= 2 * min ? value.length : codePoints(value)
-    return count >= min && count <= max
-  }, `must have ${wanted}`)
-  if (pattern) schema = schema.regex(pattern)
-  return schema.meta({ description: limits.describe, maxLength: max, ...(min > 0 ? { minLength: min } : {}) })
+/** Keyword that carries a pattern's meaning in words from the schema to the generated rule; no API server sees it. */
+export const PATTERN_MEANING = 'x-davit-pattern-meaning'
+
+export type TextLimits = {
+  min?: number
+  max: number
+  /** Anchored, without look-around and `\s` (RE2 on the API server, Unicode here: they differ). */
+  pattern?: RegExp
+  /** What the pattern allows, in words that follow "must be"; for fields that people write. */
+  allowed?: string
+  describe: string
 }
+
+/** A string of `min` to `max` Unicode code points, in zod and in the generated schema alike. */
+export function text(limits: TextLimits) {
+  const { min = 0, max, pattern, allowed } = limits
+  const wanted = min > 0 ? `${min} to ${max} characters` : `at most ${max} characters`
+  let schema = z.string().refine(
+    (value) => {
+      // Code points never outnumber UTF-16 units, so the loop is only for values near the limit.
+      const count = value.length <= max && value.length >= 2 * min ? value.length : codePoints(value)
+      return count >= min && count <= max
+    },
+    { error: `must have ${wanted}`, abort: true },
+  )
+  if (pattern) schema = schema.regex(pattern, allowed ? `must be ${allowed}` : `must match ${pattern.source}`)
+  return schema.meta({
+    description: limits.describe,
+    maxLength: max,
+    ...(min > 0 ? { minLength: min } : {}),
+    ...(pattern && allowed ? { [PATTERN_MEANING]: allowed } : {}),
+  })
+}
+
+/** What the API server takes for `format: date-time`. */
+const RFC_3339 = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})$/
 
 /** An instant, ISO 8601 in UTC. */
 export function instant(describe: string) {
   return z
     .string()
     .refine(
-      (value) => !Number.isNaN(Date.parse(value)),
+      (value) => value.length <= 64 && RFC_3339.test(value) && !Number.isNaN(Date.parse(value)),
       'must be an ISO 8601 time such as 2026-01-31T12:00:00.000Z',
     )
     .meta({ description: describe, format: 'date-time', maxLength: 64 })
@@ -138,5 +159,6 @@ export function resourceType(kind: KindDefinition): ResourceType {
 /** The name of an object is its id without the prefix, and part of signed content: no dots, no upper case. */
 export const DNS_LABEL_NAME: CelRule = {
   rule: "self.metadata.name.matches('^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$')",
-  message: 'metadata.name must be a DNS label: at most 63 lower-case letters, digits and dashes, no dots',
+  message: 'must be a DNS label: at most 63 lower-case letters, digits and dashes, no dots',
+  fieldPath: '.metadata.name',
 }

@@ -28,7 +28,11 @@ export const outcomeSegmentSpec = z
         'x-kubernetes-list-type': 'atomic',
       }),
   })
-  .meta({ description: 'Records of outcomes; immutable.', 'x-kubernetes-map-type': 'atomic' })
+  .meta({
+    description: 'Records of outcomes; immutable.',
+    'x-kubernetes-map-type': 'atomic',
+    'x-kubernetes-validations': [{ rule: 'self == oldSelf', message: 'a segment is never updated' }],
+  })
 
 export const outcomeSegment = z.object({ metadata: objectMeta, spec: outcomeSegmentSpec })
 export type OutcomeSegment = z.infer<typeof outcomeSegment>

@@ -15,6 +15,7 @@ export type DeliveryState = z.infer<typeof deliveryState>
 export const cancelReason = z.enum([
   'EndpointDeleted',
   'HeldTooLong',
+  'Duplicate',
   'CannotStore',
   'NamespaceGone',
   'PayloadLost',
@@ -29,6 +30,8 @@ export const payloadRef = z
     event: z.int32().min(0).meta({ description: 'Index of the event in it.' }),
   })
   .meta({ description: 'Place of a payload over 16 KiB in the delivery log.' })
+
+export type PayloadRef = z.infer<typeof payloadRef>
 
 export const webhookDeliverySpec = z
   .object({
@@ -58,10 +61,17 @@ export const webhookDeliverySpec = z
       'When Davit made the object. One restored from a backup is older than its creationTimestamp, and is not sent.',
     ),
   })
+  .refine(
+    ({ payload, payloadRef }) => (payload === undefined) !== (payloadRef === undefined),
+    'must have one of payload and payloadRef, not both',
+  )
   .meta({
     description: 'What is delivered; immutable.',
+    oneOf: [{ required: ['payload'] }, { required: ['payloadRef'] }],
     'x-kubernetes-map-type': 'atomic',
-    'x-kubernetes-validations': [{ rule: 'self == oldSelf', message: 'spec of a delivery is immutable' }],
+    'x-kubernetes-validations': [
+      { rule: 'self == oldSelf', message: 'is immutable; a redelivery is a new WebhookDelivery' },
+    ],
   })
 
 export const deliveryAttempt = z

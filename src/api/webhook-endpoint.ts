@@ -1,8 +1,10 @@
 /** WebhookEndpoint: where an organization wants its events delivered (interface §2.3). */
 import { z } from 'zod'
+import { EVENT_TYPE, EVENT_TYPE_ALLOWED, MAX_EVENT_TYPE } from './identifiers.ts'
 import {
   conditions,
   DNS_LABEL_NAME,
+  DNS_SUBDOMAIN,
   GROUP,
   instant,
   type KindDefinition,
@@ -22,7 +24,10 @@ export const ROLL_EXPIRE_OLD_ANNOTATION = `${GROUP}/roll-expire-old`
 /** `msg_...@<time>`, or several of them separated by commas. */
 export const REDELIVER_ANNOTATION = `${GROUP}/redeliver-requested`
 
-const EVENT_TYPE_PATTERN = /^(\*|[a-z0-9]([a-z0-9_-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9_-]*[a-z0-9])?)*)$/
+const SUBSCRIPTION = new RegExp(`^(\\*|${EVENT_TYPE.source.slice(1, -1)})$`)
+
+/** `\p{Cc}\p{Z}` where `\s` would do: it means the same to the API server. */
+const WEBHOOK_URL = /^https?:\/\/[^\p{Cc}\p{Z}/?#@\\]+([/?][^\p{Cc}\p{Z}#]*)?$/u
 
 export const endpointState = z.enum(['enabled', 'disabled'])
 export type EndpointState = z.infer<typeof endpointState>
@@ -35,16 +40,29 @@ export const webhookEndpointSpec = z
     url: text({
       min: 8,
       max: 2048,
-      pattern: /^https?:\/\/[^\s/?#@\\]+([/?][^\s#]*)?$/,
+      pattern: WEBHOOK_URL,
+      allowed:
+        'an https URL such as https://example.com/hooks, without user:password@, #fragment and spaces (http only towards networks that the operator allows)',
       describe:
         'HTTPS URL that receives the deliveries, without user information and fragment. Plain http only towards networks that the operator allows.',
     }),
     eventTypes: z
-      .array(text({ min: 1, max: 128, pattern: EVENT_TYPE_PATTERN, describe: 'An event type, or `*`.' }))
+      .array(
+        text({
+          min: 1,
+          max: MAX_EVENT_TYPE,
+          pattern: SUBSCRIPTION,
+          allowed: `'*' or ${EVENT_TYPE_ALLOWED}`,
+          describe: 'An event type, or `*`.',
+        }),
+      )
       .min(1)
       .max(100)
-      .refine((types) => new Set(types).size === types.length, 'must not repeat a type')
-      .refine((types) => !types.includes('*') || types.length === 1, '`*` stands alone')
+      .refine((types) => new Set(types).size === types.length, 'must not repeat a type; give each once')
+      .refine(
+        (types) => !types.includes('*') || types.length === 1,
+        "'*' stands alone; give ['*'], or list types without it",
+      )
       .meta({
         description:
           'Subscribed event types (1 to 100, each once), or `*` alone for all, those added later included.',
@@ -52,11 +70,11 @@ export const webhookEndpointSpec = z
         'x-kubernetes-validations': [
           {
             rule: 'self.all(t, self.exists_one(u, u == t))',
-            message: 'spec.eventTypes must not repeat a type',
+            message: 'must not repeat a type; give each once',
           },
           {
             rule: "self.size() == 1 || !self.exists(t, t == '*')",
-            message: "spec.eventTypes: '*' stands alone; list types or give ['*']",
+            message: "'*' stands alone; give ['*'], or list types without it",
           },
         ],
       }),
@@ -83,7 +101,8 @@ export const webhookEndpointSpec = z
         name: text({
           min: 1,
           max: 253,
-          pattern: /^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/,
+          pattern: DNS_SUBDOMAIN,
+          allowed: 'the name of a Secret: lower-case letters, digits, dashes and dots',
           describe: 'Name of the Secret.',
         }),
       })
@@ -138,7 +157,10 @@ export const webhookEndpointStatus = z
       .meta({ description: 'The keys in force, newest first.', 'x-kubernetes-list-type': 'atomic' }),
     lastHandled: lastHandled.optional(),
     override: z
-      .object({ state: endpointState, generation: z.int32() })
+      .object({
+        state: endpointState.meta({ description: 'The state that holds: enabled or disabled.' }),
+        generation: z.int32().meta({ description: 'The generation of the spec that it was asked for.' }),
+      })
       .optional()
       .meta({ description: 'A state asked for by annotation; it holds while the spec has this generation.' }),
     updatedAt: instant('When something that the owner can see changed last.').optional(),

@@ -1,8 +1,10 @@
 /** WebhookEvent: an event to publish with kubectl. Immutable; Davit never deletes one that has no TTL. */
 import { z } from 'zod'
+import { EVENT_TYPE, EVENT_TYPE_ALLOWED, MAX_EVENT_TYPE } from './identifiers.ts'
 import {
   conditions,
   DNS_LABEL_NAME,
+  instant,
   type KindDefinition,
   objectMeta,
   observedGeneration,
@@ -17,8 +19,9 @@ export const webhookEventSpec = z
   .object({
     type: text({
       min: 1,
-      max: 128,
-      pattern: /^[a-z0-9]([a-z0-9_-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9_-]*[a-z0-9])?)*$/,
+      max: MAX_EVENT_TYPE,
+      pattern: EVENT_TYPE,
+      allowed: EVENT_TYPE_ALLOWED,
       describe: 'Name of an EventType.',
     }),
     data: z.unknown().optional().meta({
@@ -36,11 +39,15 @@ export const webhookEventSpec = z
         'Delete this object so many seconds after it was dispatched or refused; never where absent.',
     }),
   })
+  .refine(
+    ({ data, dataText }) => (data !== undefined && data !== null) !== (dataText !== undefined),
+    'must have one of data (any JSON but null) and dataText, not both',
+  )
   .meta({
-    description: 'What to publish; immutable.',
+    description: 'What to publish; immutable. One of `data` and `dataText` is required.',
     oneOf: [{ required: ['data'] }, { required: ['dataText'] }],
     'x-kubernetes-validations': [
-      { rule: 'self == oldSelf', message: 'spec of an event is immutable; make a new event' },
+      { rule: 'self == oldSelf', message: 'is immutable; make a new WebhookEvent' },
     ],
   })
 
@@ -55,6 +62,7 @@ export const webhookEventStatus = z
     }),
     eventId: text({ max: 64, describe: 'The webhook-id of its deliveries.' }).optional(),
     deliveries: z.int32().min(0).optional().meta({ description: 'Number of endpoints that it goes to.' }),
+    finishedAt: instant('When it was dispatched or refused.').optional(),
     observedGeneration,
     conditions: conditions.optional(),
   })
