@@ -1,0 +1,17 @@
+/** Every kind of the group. */
+import { deliverySegmentKind } from './delivery-segment.ts'
+import { eventTypeKind } from './event-type.ts'
+import type { KindDefinition } from './meta.ts'
+import { outcomeSegmentKind } from './outcome-segment.ts'
+import { webhookDeliveryKind } from './webhook-delivery.ts'
+import { webhookEndpointKind } from './webhook-endpoint.ts'
+import { webhookEventKind } from './webhook-event.ts'
+
+export const kinds: readonly KindDefinition[] = [
+  webhookEndpointKind,
+  webhookDeliveryKind,
+  webhookEventKind,
+  eventTypeKind,
+  deliverySegmentKind,
+  outcomeSegmentKind,
+]

@@ -1,0 +1,132 @@
+/**
+ * From a zod schema to the structural schema that a CustomResourceDefinition may hold. What zod can say and a
+ * structural schema cannot is refused here, with the place, rather than by an API server later.
+ */
+import { z } from 'zod'
+import { PATTERN_MEANING } from './meta.ts'
+
+/** A structural schema of apiextensions.k8s.io/v1; other keywords are passed through as they are. */
+export type StructuralSchema = {
+  type?: string
+  description?: string
+  default?: unknown
+  format?: string
+  required?: string[]
+  properties?: Record<string, StructuralSchema>
+  items?: StructuralSchema
+  additionalProperties?: StructuralSchema
+  [keyword: string]: unknown
+}
+
+/** The schema says something that no structural schema can. `path` is the place, such as `spec.url`. */
+export class NotStructuralError extends Error {
+  override readonly name = 'NotStructuralError'
+  readonly path: string
+
+  constructor(path: string, problem: string) {
+    super(`${path}: ${problem}`)
+    this.path = path
+  }
+}
+
+const COMBINERS = ['oneOf', 'anyOf', 'allOf', 'not']
+/** Keywords that mean the same on both sides, in the order of the result. */
+const KEPT = [
+  ...['type', 'description', 'default', 'example', 'format', 'enum', 'nullable'],
+  ...['pattern', 'minLength', 'maxLength', 'minItems', 'maxItems', 'minProperties', 'maxProperties'],
+  ...['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf'],
+  ...['x-kubernetes-list-type', 'x-kubernetes-list-map-keys', 'x-kubernetes-map-type'],
+  ...['x-kubernetes-preserve-unknown-fields', 'x-kubernetes-int-or-string', 'x-kubernetes-validations'],
+  ...[...COMBINERS, 'required'],
+]
+/** Read apart, or without meaning to an API server. */
+const DROPPED = new Set([
+  ...['properties', 'items', 'additionalProperties', PATTERN_MEANING],
+  ...['$schema', 'id', '$id', 'examples', 'readOnly', 'contentEncoding', 'contentMediaType', 'propertyNames'],
+])
+const LOOK_AROUND = /\(\?(=|!|<=|<!)/
+
+type Node = Record<string, unknown>
+
+/**
+ * @param path where the schema stands, for errors
+ * @throws NotStructuralError naming the place and the keyword
+ */
+export function structuralSchema(schema: z.ZodType, path: string): StructuralSchema {
+  // `input`: a field with a default is one that may be left out.
+  return convert(z.toJSONSchema(schema, { io: 'input', target: 'openapi-3.0' }) as Node, path)
+}
+
+function convert(node: Node, path: string): StructuralSchema {
+  const schema: StructuralSchema = {}
+  for (const keyword of KEPT) if (node[keyword] !== undefined) schema[keyword] = node[keyword]
+  const unknown = Object.keys(node).find((keyword) => !KEPT.includes(keyword) && !DROPPED.has(keyword))
+  if (unknown) throw new NotStructuralError(path, `keyword ${unknown} is not allowed`)
+  refuseTypedCombiners(schema, path)
+  if (schema.type === undefined) acceptAnything(schema, path)
+  boundIntegers(schema)
+  explainPattern(schema, node[PATTERN_MEANING], path)
+  convertChildren(schema, node, path)
+  return schema
+}
+
+function convertChildren(schema: StructuralSchema, node: Node, path: string): void {
+  if (node.properties) {
+    schema.properties = Object.fromEntries(
+      Object.entries(node.properties).map(([name, child]) => [
+        name,
+        convert(child as Node, `${path}.${name}`),
+      ]),
+    )
+  }
+  if (node.items) schema.items = convert(node.items as Node, `${path}[]`)
+  // `false` is refused by API servers, which prune unknown fields anyway; `{}` means that anything goes.
+  const more = node.additionalProperties
+  if (!isNode(more) || node['x-kubernetes-preserve-unknown-fields']) return
+  if (Object.keys(more).length === 0) schema['x-kubernetes-preserve-unknown-fields'] = true
+  else schema.additionalProperties = convert(more, `${path}{}`)
+}
+
+/** Any JSON has no type in JSON Schema; a structural schema says so in a keyword of its own. */
+function acceptAnything(schema: StructuralSchema, path: string): void {
+  const typed = COMBINERS.find((keyword) => schema[keyword] !== undefined)
+  if (typed) throw new NotStructuralError(path, `${typed} without a type beside it`)
+  schema['x-kubernetes-preserve-unknown-fields'] = true
+}
+
+/** Inside a combiner only values may be restricted: no type, default or description, and no unions of types. */
+function refuseTypedCombiners(schema: StructuralSchema, path: string): void {
+  for (const keyword of COMBINERS) {
+    const value = schema[keyword]
+    for (const branch of Array.isArray(value) ? value : value === undefined ? [] : [value]) {
+      const wrong = Object.keys(branch).find((inner) => inner !== 'required')
+      if (wrong)
+        throw new NotStructuralError(path, `${keyword} with ${wrong}; only required is allowed in it`)
+    }
+  }
+}
+
+/** The bounds of the number type itself are a format, not limits to show to people. */
+function boundIntegers(schema: StructuralSchema): void {
+  if (schema.type !== 'integer') return
+  if (schema.maximum === 2 ** 31 - 1 || schema.minimum === -(2 ** 31)) schema.format ??= 'int32'
+  if (schema.maximum === Number.MAX_SAFE_INTEGER) schema.format ??= 'int64'
+  if (schema.minimum === -(2 ** 31) || schema.minimum === Number.MIN_SAFE_INTEGER) delete schema.minimum
+  if (schema.maximum === 2 ** 31 - 1 || schema.maximum === Number.MAX_SAFE_INTEGER) delete schema.maximum
+}
+
+/** API servers answer a failed `pattern` with the pattern alone: a rule beside it says it in words. */
+function explainPattern(schema: StructuralSchema, meaning: unknown, path: string): void {
+  const { pattern } = schema
+  if (typeof pattern !== 'string') return
+  if (LOOK_AROUND.test(pattern)) throw new NotStructuralError(path, 'pattern with look-around')
+  if (meaning === undefined) return
+  if (pattern.includes("'")) throw new NotStructuralError(path, 'pattern with a quote')
+  const rule = { rule: `self.matches(r'${pattern}')`, message: `must be ${meaning}` }
+  const others = schema['x-kubernetes-validations']
+  schema['x-kubernetes-validations'] = [rule, ...(Array.isArray(others) ? others : [])]
+}
+
+function isNode(value: unknown): value is Node {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

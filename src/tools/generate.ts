@@ -1,0 +1,57 @@
+/**
+ * `npm run generate` writes every generated file; with `--check` it writes nothing, and fails when a file is not
+ * what it would write.
+ */
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { type Drift, driftOf } from './drift.ts'
+import { crds } from './outputs/crds.ts'
+
+const OUTPUTS = [crds]
+const ROOT = fileURLToPath(new URL('../../', import.meta.url))
+
+function main(check: boolean): number {
+  const drift = driftOf(OUTPUTS, { read, list })
+  if (check) return report(drift)
+  for (const { path, wanted } of drift) {
+    if (wanted === undefined) rmSync(join(ROOT, path))
+    else {
+      mkdirSync(dirname(join(ROOT, path)), { recursive: true })
+      writeFileSync(join(ROOT, path), wanted)
+    }
+    console.log(`${wanted === undefined ? 'removed' : 'wrote'} ${path}`)
+  }
+  return 0
+}
+
+function report(drift: Drift[]): number {
+  for (const { path, problem } of drift) console.error(`${path}: ${problem}`)
+  if (drift.length > 0) console.error('Run `npm run generate` and commit what it writes.')
+  return drift.length > 0 ? 1 : 0
+}
+
+function read(path: string): string | undefined {
+  try {
+    return readFileSync(join(ROOT, path), 'utf8')
+  } catch (error) {
+    if (isMissing(error)) return undefined
+    throw error
+  }
+}
+
+function list(folder: string): string[] {
+  try {
+    const names = readdirSync(join(ROOT, folder), { withFileTypes: true })
+    return names.filter((entry) => entry.isFile()).map((entry) => `${folder}/${entry.name}`)
+  } catch (error) {
+    if (isMissing(error)) return []
+    throw error
+  }
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ENOENT'
+}
+
+process.exitCode = main(process.argv.includes('--check'))
