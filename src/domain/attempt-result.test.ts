@@ -1,0 +1,67 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { type Outcome, resultOf } from './attempt-result.ts'
+
+const AT = '2026-01-31T12:00:00.123Z'
+const STARTED = Date.parse(AT)
+
+test('exactly the answers with 200 to 299 succeed', () => {
+  const succeeded: number[] = []
+  for (let code = 100; code <= 999; code += 1) {
+    const outcome: Outcome = { kind: 'response', code, latencyMs: 1, response: '' }
+    if (resultOf(outcome, STARTED).succeeded) succeeded.push(code)
+  }
+  expect(succeeded).toEqual(Array.from({ length: 100 }, (_, i) => 200 + i))
+})
+
+test.each([
+  {
+    given: { kind: 'response', code: 204, latencyMs: 41.4, response: '' },
+    want: { succeeded: true, attempt: { at: AT, code: 204, latencyMs: 41 } },
+  },
+  {
+    given: { kind: 'response', code: 200, latencyMs: 0, response: 'ok' },
+    want: { succeeded: true, attempt: { at: AT, code: 200, latencyMs: 0, response: 'ok' } },
+  },
+  {
+    given: { kind: 'response', code: 503, latencyMs: 7, response: 'later' },
+    want: {
+      succeeded: false,
+      attempt: { at: AT, code: 503, latencyMs: 7, error: 'HTTP 503', response: 'later' },
+    },
+  },
+  {
+    given: { kind: 'response', code: 307, latencyMs: 7, response: '' },
+    want: {
+      succeeded: false,
+      attempt: { at: AT, code: 307, latencyMs: 7, error: 'HTTP 307: redirects are not followed' },
+    },
+  },
+  {
+    given: { kind: 'response', code: 410, latencyMs: 7, response: '' },
+    want: { succeeded: false, attempt: { at: AT, code: 410, latencyMs: 7, error: 'HTTP 410' } },
+  },
+  {
+    given: { kind: 'failure', error: 'no answer within 20 s', latencyMs: 20_000.6 },
+    want: { succeeded: false, attempt: { at: AT, latencyMs: 20_001, error: 'no answer within 20 s' } },
+  },
+  {
+    given: { kind: 'failure', error: 'connection reset', latencyMs: 12, code: 200 },
+    want: {
+      succeeded: false,
+      attempt: { at: AT, latencyMs: 12, code: 200, error: 'connection reset' },
+    },
+  },
+] satisfies { given: Outcome; want: unknown }[])('$given means $want', ({ given, want }) => {
+  expect(resultOf(given, STARTED)).toStrictEqual(want)
+})
+
+test('a latency that a clock got wrong is never below zero', () => {
+  fc.assert(
+    fc.property(fc.double({ noNaN: true, min: -1e6, max: 1e6 }), (latencyMs) => {
+      const { attempt } = resultOf({ kind: 'failure', error: 'refused', latencyMs }, STARTED)
+      expect(attempt.latencyMs).toBeGreaterThanOrEqual(0)
+      expect(Number.isInteger(attempt.latencyMs)).toBe(true)
+    }),
+  )
+})
