@@ -7,8 +7,9 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Drift, driftOf } from './drift.ts'
 import { crds } from './outputs/crds.ts'
+import { eventTypes } from './outputs/event-types.ts'
 
-const OUTPUTS = [crds]
+const OUTPUTS = [crds, eventTypes]
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 
 function main(check: boolean): number {

@@ -1,0 +1,124 @@
+/**
+ * The types of events that Davit ships (interface §6). Davit itself publishes `webhook.*`; the platform publishes
+ * the others, which are here so that organizations find the same names everywhere. A schema describes fields,
+ * requires none and allows more, so that a payload can grow without a new type.
+ */
+import type { z } from 'zod'
+import { eventTypeKind, type eventTypeSpec } from './event-type.ts'
+import { API_VERSION } from './meta.ts'
+
+/** An EventType as it is applied to a cluster. */
+export type EventTypeManifest = {
+  apiVersion: string
+  kind: string
+  metadata: { name: string }
+  spec: z.input<typeof eventTypeSpec>
+}
+
+type Fields = Record<string, { type: string; description: string; minimum?: number }>
+
+const text = (description: string) => ({ type: 'string', description })
+const time = (description: string) => text(`${description} ISO 8601, UTC.`)
+
+export const catalogue: readonly EventTypeManifest[] = [
+  entry('webhook.ping', {
+    description: 'A ping of one endpoint was asked for; it goes to that endpoint alone.',
+    fields: { endpointId: text('The endpoint that is pinged.') },
+    example: { endpointId: 'whe_billing' },
+  }),
+  entry('webhook.endpoint.disabled', {
+    description:
+      'An endpoint was disabled because its deliveries kept failing; it goes to the other endpoints of the organization.',
+    fields: {
+      endpointId: text('The endpoint that was disabled.'),
+      consecutiveFailures: {
+        type: 'integer',
+        description: 'Exhausted deliveries without a success between them.',
+        minimum: 0,
+      },
+      failingSince: time('When the first of them was exhausted.'),
+      disabledAt: time('When the endpoint was disabled.'),
+    },
+    example: {
+      endpointId: 'whe_billing',
+      consecutiveFailures: 5,
+      failingSince: '2026-01-30T11:42:07.218Z',
+      disabledAt: '2026-01-31T12:00:03.540Z',
+    },
+  }),
+  entry('environment.started', {
+    description: 'An environment started.',
+    fields: {
+      environmentId: text('The environment.'),
+      name: text('Its name for people.'),
+      startedBy: text('Who or what started it.'),
+      startedAt: time('When it started.'),
+    },
+    example: {
+      environmentId: 'env_7f3k',
+      name: 'staging',
+      startedBy: 'member_42',
+      startedAt: '2026-01-31T12:00:00.000Z',
+    },
+  }),
+  entry('environment.stopped', {
+    description: 'An environment stopped.',
+    fields: {
+      environmentId: text('The environment.'),
+      name: text('Its name for people.'),
+      reason: text('Why it stopped, such as requested, idle or failed.'),
+      stoppedAt: time('When it stopped.'),
+    },
+    example: {
+      environmentId: 'env_7f3k',
+      name: 'staging',
+      reason: 'idle',
+      stoppedAt: '2026-01-31T18:30:00.000Z',
+    },
+  }),
+  entry('member.joined', {
+    description: 'A member joined the organization.',
+    fields: {
+      memberId: text('The member.'),
+      role: text('The role that the member has.'),
+      invitedBy: text('Who invited the member; absent without an invitation.'),
+      joinedAt: time('When the member joined.'),
+    },
+    example: {
+      memberId: 'member_42',
+      role: 'owner',
+      invitedBy: 'member_7',
+      joinedAt: '2026-01-31T09:15:00.000Z',
+    },
+  }),
+  entry('billing.updated', {
+    description: "Something about the organization's billing changed.",
+    fields: {
+      change: text('What changed, such as plan, payment-method or invoice.'),
+      plan: text('The plan that is in force now.'),
+      effectiveAt: time('From when on the change holds.'),
+    },
+    example: { change: 'plan', plan: 'team', effectiveAt: '2026-02-01T00:00:00.000Z' },
+  }),
+]
+
+function entry(
+  name: string,
+  about: { description: string; fields: Fields; example: Record<string, unknown> },
+): EventTypeManifest {
+  const { description, fields, example } = about
+  return {
+    apiVersion: API_VERSION,
+    kind: eventTypeKind.kind,
+    metadata: { name },
+    spec: {
+      description,
+      schema: {
+        $schema: 'https://json-schema.org/draft/2020-12/schema',
+        type: 'object',
+        properties: fields,
+      },
+      example,
+    },
+  }
+}

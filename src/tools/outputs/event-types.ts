@@ -1,0 +1,16 @@
+/** config/event-types/<name>.yaml: the catalogue that is shipped, to be applied as it is or with a kustomization. */
+import { stringify } from 'yaml'
+import { catalogue } from '../../api/catalogue.ts'
+import { NOTICE, type Output } from '../generated-file.ts'
+
+const FOLDER = 'config/event-types'
+
+export const eventTypes: Output = {
+  owns: [FOLDER],
+  files() {
+    return catalogue.map((manifest) => ({
+      path: `${FOLDER}/${manifest.metadata.name}.yaml`,
+      content: `# ${NOTICE}\n${stringify(manifest, { lineWidth: 0 })}`,
+    }))
+  },
+}
