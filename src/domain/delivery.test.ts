@@ -142,3 +142,18 @@ describe('a delivery that is canceled', () => {
     })
   })
 })
+
+describe('a delivery that has come to its end', () => {
+  const ends: WebhookDeliveryStatus[] = [
+    { state: 'succeeded', attemptCount: 1, attempts: [success(START).attempt], completedAt: 'then' },
+    { state: 'exhausted', attemptCount: 8, attempts: [failure(START).attempt], completedAt: 'then' },
+    { state: 'canceled', reason: 'EndpointDeleted', attemptCount: 3, completedAt: 'then' },
+  ]
+
+  test.each(ends)('$state stays as it is, whatever is still reported of it', (given) => {
+    const when = { endedAt: START + 5, policy: UNORDERED, fraction: 0 }
+    expect(afterAttempt(given, success(START), when)).toStrictEqual(given)
+    expect(afterAttempt(given, failure(START), when)).toStrictEqual(given)
+    expect(canceledStatus(given, 'HeldTooLong', START)).toStrictEqual(given)
+  })
+})

@@ -20,6 +20,8 @@ export function afterAttempt(
   result: AttemptResult,
   when: { endedAt: number; policy: SchedulePolicy; fraction: number },
 ): WebhookDeliveryStatus {
+  // An attempt may still be under way while its delivery is canceled.
+  if (isFinal(before.state)) return before
   const attempts = [...(before.attempts ?? []), result.attempt].slice(-8)
   const attemptCount = Math.min(8, (before.attemptCount ?? 0) + 1)
   const completedAt = new Date(when.endedAt).toISOString()
@@ -30,12 +32,13 @@ export function afterAttempt(
   return { state: 'retrying', attemptCount, attempts, nextAttemptAt: new Date(next).toISOString() }
 }
 
-/** The status of a delivery that ends without another attempt. */
+/** The status of a delivery that ends without another attempt; a final one stays as it is. */
 export function canceledStatus(
   before: WebhookDeliveryStatus,
   reason: CancelReason,
   now: number,
 ): WebhookDeliveryStatus {
+  if (isFinal(before.state)) return before
   return {
     state: 'canceled',
     reason,
