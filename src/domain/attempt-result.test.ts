@@ -1,5 +1,8 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { encodeRecord } from '../api/outcome-record.ts'
+import { outcomeSegmentSpec } from '../api/outcome-segment.ts'
+import { webhookDeliveryStatus } from '../api/webhook-delivery.ts'
 import { type Outcome, resultOf } from './attempt-result.ts'
 
 const AT = '2026-01-31T12:00:00.123Z'
@@ -62,6 +65,33 @@ test('a latency that a clock got wrong is never below zero', () => {
       const { attempt } = resultOf({ kind: 'failure', error: 'refused', latencyMs }, STARTED)
       expect(attempt.latencyMs).toBeGreaterThanOrEqual(0)
       expect(Number.isInteger(attempt.latencyMs)).toBe(true)
+    }),
+  )
+})
+
+test('whatever a receiver answers, the attempt fits into the status of its delivery and into a record of the log', () => {
+  const hostile = fc.oneof(
+    fc.string({ unit: 'binary', maxLength: 600 }),
+    fc.constantFrom('\u0000', '\u001b', '"', '\\', '\ud800', '😀').map((text) => text.repeat(600)),
+  )
+  const outcome: fc.Arbitrary<Outcome> = fc.oneof(
+    fc.record({
+      kind: fc.constant('response' as const),
+      code: fc.integer({ min: 100, max: 999 }),
+      latencyMs: fc.integer({ min: 0, max: 20_000 }),
+      response: hostile,
+    }),
+    fc.record({ kind: fc.constant('failure' as const), error: hostile, latencyMs: fc.constant(1) }),
+  )
+  fc.assert(
+    fc.property(outcome, (given) => {
+      const { attempt } = resultOf(given, STARTED)
+      expect(webhookDeliveryStatus.safeParse({ attempts: [attempt] }).success).toBe(true)
+      const position = { version: 999_999_999_999_999, index: 4095 }
+      const record = encodeRecord({ kind: 'failed', position, attempt, nextAttemptAt: STARTED })
+      const spec = { writtenAt: 0, writer: 'davit-0', lowWater: '1', records: [record] }
+      expect(outcomeSegmentSpec.safeParse(spec).success).toBe(true)
+      expect(`${attempt.error} ${attempt.response}`.isWellFormed()).toBe(true)
     }),
   )
 })

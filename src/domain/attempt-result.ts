@@ -1,10 +1,14 @@
 /** What an attempt means for its delivery (interface §6.3): 2xx within the deadline is success, all else is failure. */
 import type { DeliveryAttempt } from '../api/webhook-delivery.ts'
+import { plainText } from './plain-text.ts'
 
 /** What came back of one HTTP attempt; the shape of the sender's outcome. */
 export type Outcome =
   | { kind: 'response'; code: number; latencyMs: number; response: string }
   | { kind: 'failure'; error: string; latencyMs: number; code?: number }
+
+/** Characters of an error or a response that are kept. */
+const MAX_TEXT = 256
 
 export type AttemptResult = { succeeded: boolean; attempt: DeliveryAttempt }
 
@@ -14,10 +18,13 @@ export function resultOf(outcome: Outcome, startedAt: number): AttemptResult {
   const latencyMs = Math.max(0, Math.round(outcome.latencyMs))
   if (outcome.kind === 'failure') {
     const code = outcome.code === undefined ? {} : { code: outcome.code }
-    return { succeeded: false, attempt: { at, latencyMs, ...code, error: outcome.error.slice(0, 256) } }
+    return {
+      succeeded: false,
+      attempt: { at, latencyMs, ...code, error: plainText(outcome.error, MAX_TEXT) },
+    }
   }
   const succeeded = outcome.code >= 200 && outcome.code <= 299
-  const response = outcome.response === '' ? {} : { response: outcome.response }
+  const response = outcome.response === '' ? {} : { response: plainText(outcome.response, MAX_TEXT) }
   const error = succeeded ? {} : { error: describeStatus(outcome.code) }
   return { succeeded, attempt: { at, code: outcome.code, latencyMs, ...error, ...response } }
 }
