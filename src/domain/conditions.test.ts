@@ -95,5 +95,11 @@ test('a message of any length becomes one that the API server takes', () => {
   const long: Finding = { type: 'Ready', status: 'False', reason: 'Refused', message: 'x'.repeat(100_000) }
   const [made] = conditionsAfter(undefined, [long], AT)
   expect(condition.safeParse(made).success).toBe(true)
-  expect(made?.message.length).toBeGreaterThanOrEqual(1000)
+  expect(made?.message).toBe('x'.repeat(1000))
+})
+
+test('a message that is cut is one that reads back as it was written', () => {
+  const long: Finding = { type: 'Ready', status: 'False', reason: 'Refused', message: '😀'.repeat(2000) }
+  const after = (more: string) => conditionsAfter(undefined, [{ ...long, message: more + long.message }], AT)
+  for (const more of ['', 'x']) expect(after(more)[0]?.message.isWellFormed()).toBe(true)
 })

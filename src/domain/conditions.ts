@@ -1,5 +1,6 @@
 /** Conditions that kstatus, Flux, Argo CD and `kubectl wait` read right. */
 import type { Condition } from '../api/meta.ts'
+import { plainText } from './plain-text.ts'
 
 export type Finding = { type: string; status: 'True' | 'False' | 'Unknown'; reason: string; message: string }
 
@@ -14,7 +15,7 @@ export function conditionsAfter(
     const moved = held?.status !== finding.status
     return {
       ...finding,
-      message: finding.message.slice(0, 1000),
+      message: plainText(finding.message, 1000),
       observedGeneration: at.generation,
       lastTransitionTime: moved || !held ? new Date(at.now).toISOString() : held.lastTransitionTime,
     }
