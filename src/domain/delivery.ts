@@ -14,7 +14,10 @@ export function isFinal(state: DeliveryState | undefined): boolean {
   return state === 'succeeded' || state === 'exhausted' || state === 'canceled'
 }
 
-/** The status after an attempt. @param endedAt milliseconds since 1970 @param fraction uniform in [0, 1) */
+/**
+ * The status after an attempt; the same attempt a second time (an answer of the store was lost) changes nothing.
+ * @param endedAt milliseconds since 1970 @param fraction uniform in [0, 1)
+ */
 export function afterAttempt(
   before: WebhookDeliveryStatus,
   result: AttemptResult,
@@ -22,6 +25,7 @@ export function afterAttempt(
 ): WebhookDeliveryStatus {
   // An attempt may still be under way while its delivery is canceled.
   if (isFinal(before.state)) return before
+  if (before.attempts?.at(-1)?.at === result.attempt.at) return before
   const attempts = [...(before.attempts ?? []), result.attempt].slice(-8)
   const attemptCount = Math.min(8, (before.attemptCount ?? 0) + 1)
   const completedAt = new Date(when.endedAt).toISOString()

@@ -13,9 +13,9 @@ export type RawObject = {
   kind?: string
   metadata: {
     name: string
-    namespace?: string
-    uid?: string
-    resourceVersion?: string
+    namespace?: string | undefined
+    uid?: string | undefined
+    resourceVersion?: string | undefined
     [field: string]: unknown
   }
   [field: string]: unknown
@@ -40,7 +40,12 @@ export interface ResourceReader {
   list(type: ResourceType, query: ListQuery, from?: string): Promise<Page>
 }
 
-export type PatchOptions = {
+export type CreateOptions = {
+  /** `metadata`: answer with the object's metadata alone, which saves sending and parsing a large one back. */
+  answer?: 'metadata'
+}
+
+export type PatchOptions = CreateOptions & {
   /** `status` patches the status subresource. */
   subresource?: 'status'
 }
@@ -50,7 +55,7 @@ export type DeletePrecondition = { uid?: string; resourceVersion?: string }
 
 export interface ResourceWriter {
   /** @throws ApiError `AlreadyExists`, `Forbidden`, `Invalid`, `Unavailable` (not known whether it was written) */
-  create(type: ResourceType, object: RawObject): Promise<RawObject>
+  create(type: ResourceType, object: RawObject, options?: CreateOptions): Promise<RawObject>
   /** Merge patch (RFC 7386). With `metadata.resourceVersion` in it, a newer object answers `Conflict`. */
   patch(type: ResourceType, ref: ObjectRef, patch: object, options?: PatchOptions): Promise<RawObject>
   /** @throws ApiError `NotFound`, `Conflict` (a precondition did not hold) */

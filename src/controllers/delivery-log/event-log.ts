@@ -1,0 +1,88 @@
+/** The one door into the delivery log: group commits of accepted events as DeliverySegments. */
+import type { AcceptedEvent } from '../../api/delivery-segment.ts'
+import { deliverySegmentKind, deliverySegments } from '../../api/delivery-segment.ts'
+import { API_VERSION, NO_BACKUP_LABEL } from '../../api/meta.ts'
+import { NAME_ENTROPY_BYTES, sortableName } from '../../domain/message-id.ts'
+import { planSegments, segmentSpec } from '../../domain/segment.ts'
+import type { Clock, Random } from '../../ports/clock.ts'
+import type { Appended, EventLog } from '../../ports/delivery-log.ts'
+import {
+  isApiError,
+  type RawObject,
+  type ResourceReader,
+  type ResourceWriter,
+} from '../../ports/kubernetes.ts'
+import type { LogMetrics } from '../../ports/metrics.ts'
+import { GroupCommit } from '../../runtime/group-commit.ts'
+import { writeOnce } from './write-once.ts'
+
+type Append = { events: readonly AcceptedEvent[] }
+
+export type EventLogOptions = {
+  resources: ResourceReader & ResourceWriter
+  /** The operator's namespace. */
+  namespace: string
+  /** Name of this process, for people who debug. */
+  writer: string
+  clock: Clock
+  random: Random
+  metrics?: LogMetrics
+}
+
+/** Segments that may be on their way to the API server at a time. */
+const MAX_IN_FLIGHT = 4
+/** Appends that may wait; more are refused at once. */
+const MAX_WAITING = 20_000
+/** After this long without an answer the publisher hears that the outcome is not known. */
+const WRITE_DEADLINE_MS = 10_000
+
+/** The log's append side. `drain` resolves when nothing waits any more. */
+export type OpenEventLog = EventLog & { drain(): Promise<void> }
+
+export function createEventLog(options: EventLogOptions): OpenEventLog {
+  const commit = new GroupCommit<Append, Appended>({
+    plan: planSegments,
+    write: (batch) => writeSegment(options, batch),
+    isCulprit: (error) => isApiError(error, 'Invalid', 'TooLarge', 'BadRequest'),
+    maxInFlight: MAX_IN_FLIGHT,
+    maxWaiting: MAX_WAITING,
+    clock: options.clock,
+  })
+  return {
+    append: (events) => commit.add({ events }),
+    drain: () => commit.drain(),
+  }
+}
+
+async function writeSegment(options: EventLogOptions, batch: readonly Append[]): Promise<Appended[]> {
+  const { clock, namespace } = options
+  const events = batch.flatMap((append) => append.events)
+  const spec = segmentSpec(events, options.writer, clock.now())
+  const object: RawObject = {
+    apiVersion: API_VERSION,
+    kind: deliverySegmentKind.kind,
+    metadata: {
+      name: sortableName(clock.now(), options.random.bytes(NAME_ENTROPY_BYTES)),
+      namespace,
+      labels: { [NO_BACKUP_LABEL]: 'true' },
+    },
+    spec,
+  }
+  const started = clock.monotonic()
+  const written = await writeOnce(options.resources, deliverySegments, object, {
+    clock,
+    random: options.random,
+    deadlineMs: WRITE_DEADLINE_MS,
+  })
+  options.metrics?.segment('delivery', events.length, (clock.monotonic() - started) / 1000)
+  return placesOf(batch, object.metadata.name, Number(written.metadata.resourceVersion))
+}
+
+function placesOf(batch: readonly Append[], segment: string, version: number): Appended[] {
+  let firstDelivery = 0
+  return batch.map((append) => {
+    const place = { segment, version, firstDelivery }
+    for (const { targets } of append.events) firstDelivery += targets.length
+    return place
+  })
+}

@@ -1,0 +1,92 @@
+/** Group commits of outcomes as OutcomeSegments: one write for what all lanes of the process have to record. */
+
+import { API_VERSION, NO_BACKUP_LABEL } from '../../api/meta.ts'
+import { encodeRecord, type OutcomeRecord } from '../../api/outcome-record.ts'
+import { outcomeSegmentKind, outcomeSegments } from '../../api/outcome-segment.ts'
+import { NAME_ENTROPY_BYTES, sortableName } from '../../domain/message-id.ts'
+import type { Clock, Random } from '../../ports/clock.ts'
+import type { OutcomeRecorder } from '../../ports/delivery-log.ts'
+import type { RawObject, ResourceReader, ResourceWriter } from '../../ports/kubernetes.ts'
+import type { LogMetrics } from '../../ports/metrics.ts'
+import { GroupCommit } from '../../runtime/group-commit.ts'
+import { writeOnce } from './write-once.ts'
+
+export type OutcomeLogOptions = {
+  resources: ResourceReader & ResourceWriter
+  namespace: string
+  writer: string
+  clock: Clock
+  random: Random
+  metrics?: LogMetrics
+  /** The low-water mark to write beside the records. */
+  lowWater: () => number
+  signal: AbortSignal
+}
+
+/** Nothing new is sent while more records wait than this, or one waits longer. */
+const MAX_WAITING = 1000
+const MAX_WAIT_MS = 5000
+const LINGER_MS = 3
+const MAX_BATCH_BYTES = 256 * 1024
+const MAX_BATCH_RECORDS = 4000
+const MAX_IN_FLIGHT = 2
+
+export type OpenOutcomeLog = OutcomeRecorder & {
+  drain(): Promise<void>
+  /** Records that wait to become durable. */
+  waiting(): number
+}
+
+export function createOutcomeLog(options: OutcomeLogOptions): OpenOutcomeLog {
+  const commit = new GroupCommit<string, void>({
+    plan: planRecords,
+    write: (batch) => writeOutcomes(options, batch),
+    isCulprit: () => false,
+    maxInFlight: MAX_IN_FLIGHT,
+    // The bound is kept by `healthy`: what was sent must be recorded, however many there are.
+    maxWaiting: Number.MAX_SAFE_INTEGER,
+    lingerMs: LINGER_MS,
+    clock: options.clock,
+  })
+  return {
+    record: (record: OutcomeRecord) => commit.add(encodeRecord(record)),
+    healthy: () => commit.waiting < MAX_WAITING && commit.oldestWaitMs() < MAX_WAIT_MS,
+    drain: () => commit.drain(),
+    waiting: () => commit.waiting,
+  }
+}
+
+function planRecords(records: readonly string[]): string[][] {
+  const batches: string[][] = []
+  let batch: string[] = []
+  let bytes = 0
+  for (const record of records) {
+    if (batch.length >= MAX_BATCH_RECORDS || bytes + record.length > MAX_BATCH_BYTES) {
+      batches.push(batch)
+      batch = []
+      bytes = 0
+    }
+    batch.push(record)
+    bytes += record.length
+  }
+  if (batch.length > 0) batches.push(batch)
+  return batches
+}
+
+async function writeOutcomes(options: OutcomeLogOptions, records: readonly string[]): Promise<undefined[]> {
+  const { clock, random } = options
+  const object: RawObject = {
+    apiVersion: API_VERSION,
+    kind: outcomeSegmentKind.kind,
+    metadata: {
+      name: sortableName(clock.now(), random.bytes(NAME_ENTROPY_BYTES)),
+      namespace: options.namespace,
+      labels: { [NO_BACKUP_LABEL]: 'true' },
+    },
+    spec: { writtenAt: clock.now(), writer: options.writer, lowWater: String(options.lowWater()), records },
+  }
+  const started = clock.monotonic()
+  await writeOnce(options.resources, outcomeSegments, object, { clock, random, signal: options.signal })
+  options.metrics?.segment('outcome', records.length, (clock.monotonic() - started) / 1000)
+  return records.map(() => undefined)
+}

@@ -1,0 +1,110 @@
+/**
+ * Reading the log back at the start: the low-water mark, then segments, then outcomes, each as a consistent
+ * read in that order. Names are newest first, so reading ends soon after the mark.
+ */
+import { type DeliverySegment, deliverySegment } from '../../api/delivery-segment.ts'
+import { decodeRecord, type OutcomeRecord } from '../../api/outcome-record.ts'
+import { outcomeSegment, outcomeSegments } from '../../api/outcome-segment.ts'
+import { formatPosition } from '../../api/position.ts'
+import { timeOfName } from '../../domain/message-id.ts'
+import { deliveriesOf } from '../../domain/segment.ts'
+import type { LogSegment } from '../../ports/delivery-log.ts'
+import { isApiError, type RawObject, type ResourceReader } from '../../ports/kubernetes.ts'
+
+/** Clocks of writers may differ by so much, and keys so much older than the mark still make a repeat harmless. */
+const MARGIN_MS = 60_000
+const PAGE = 50
+
+/** A segment as the delivery plane sees it. @throws ZodError when it is none */
+export function readSegment(raw: RawObject): LogSegment {
+  const parsed: DeliverySegment = deliverySegment.parse(raw)
+  return {
+    name: parsed.metadata.name,
+    version: Number(parsed.metadata.resourceVersion),
+    writtenAt: parsed.spec.writtenAt,
+    createdAt: Date.parse(parsed.metadata.creationTimestamp ?? '') || parsed.spec.writtenAt,
+    deliveries: deliveriesOf(parsed.spec),
+  }
+}
+
+/** Tells when a list by name (newest first) has gone far enough behind the mark. */
+export function readUntil(lowWater: number): (page: readonly RawObject[]) => boolean {
+  let firstBehind = Number.POSITIVE_INFINITY
+  return (page) => {
+    let oldest = Number.POSITIVE_INFINITY
+    let allBehind = true
+    for (const { metadata } of page) {
+      const time = timeOfName(metadata.name)
+      const behind = Number(metadata.resourceVersion) <= lowWater
+      allBehind &&= behind
+      if (behind && firstBehind === Number.POSITIVE_INFINITY) firstBehind = time
+      if (!Number.isNaN(time)) oldest = Math.min(oldest, time)
+    }
+    return page.length > 0 && allBehind && oldest < firstBehind - MARGIN_MS
+  }
+}
+
+/** The highest low-water mark among the newest outcome segments; 0 in an empty log. */
+export async function readLowWater(resources: ResourceReader, namespace: string): Promise<number> {
+  const page = await resources.list(outcomeSegments, { namespace, limit: 10 })
+  const marks = page.items
+    .map((raw) => outcomeSegment.safeParse(raw))
+    .map((parsed) => Number(parsed.data?.spec.lowWater ?? 0))
+  return Math.max(0, ...marks)
+}
+
+/** Records by position (`48213/7`), in the order in which they were written. */
+export async function readOutcomes(
+  resources: ResourceReader,
+  namespace: string,
+  lowWater: number,
+): Promise<Map<string, OutcomeRecord[]>> {
+  const segments = await listBack(resources, namespace, lowWater)
+  const records = new Map<string, OutcomeRecord[]>()
+  for (const raw of segments.sort((a, b) => versionOf(a) - versionOf(b))) {
+    for (const line of outcomeSegment.safeParse(raw).data?.spec.records ?? []) {
+      const record = decodeRecord(line)
+      if (!record || record.position.version <= lowWater) continue
+      const key = formatPosition(record.position)
+      const held = records.get(key)
+      if (held) held.push(record)
+      else records.set(key, [record])
+    }
+  }
+  return records
+}
+
+async function listBack(
+  resources: ResourceReader,
+  namespace: string,
+  lowWater: number,
+): Promise<RawObject[]> {
+  for (;;) {
+    try {
+      return await listPages(resources, namespace, lowWater)
+    } catch (error) {
+      // The list took longer than the server keeps old versions: start it again.
+      if (!isApiError(error, 'Gone')) throw error
+    }
+  }
+}
+
+async function listPages(
+  resources: ResourceReader,
+  namespace: string,
+  lowWater: number,
+): Promise<RawObject[]> {
+  const enough = readUntil(lowWater)
+  const found: RawObject[] = []
+  let from: string | undefined
+  do {
+    const page = await resources.list(outcomeSegments, { namespace, limit: PAGE }, from)
+    found.push(...page.items)
+    from = enough(page.items) ? undefined : page.continue
+  } while (from)
+  return found
+}
+
+function versionOf(raw: RawObject): number {
+  return Number(raw.metadata.resourceVersion)
+}

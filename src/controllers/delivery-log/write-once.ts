@@ -1,0 +1,50 @@
+/** Creates an object exactly once, although an answer may be lost: the name tells a repeat from a stranger. */
+import type { ResourceType } from '../../api/meta.ts'
+import type { Clock, Random } from '../../ports/clock.ts'
+import {
+  isApiError,
+  type RawObject,
+  type ResourceReader,
+  type ResourceWriter,
+} from '../../ports/kubernetes.ts'
+import { pause } from '../../runtime/pause.ts'
+
+export type WriteOnceOptions = {
+  clock: Clock
+  random: Random
+  /** Tries again only what may pass, for so long. Absent: tries again whatever it is, until `signal` aborts. */
+  deadlineMs?: number
+  signal?: AbortSignal
+}
+
+const FIRST_PAUSE_MS = 50
+const LONGEST_PAUSE_MS = 5_000
+
+/**
+ * @param object must have a name that nobody else uses
+ * @throws ApiError with a deadline, what will not pass by itself at once, and the rest after it
+ */
+export async function writeOnce(
+  resources: ResourceReader & ResourceWriter,
+  type: ResourceType,
+  object: RawObject,
+  options: WriteOnceOptions,
+): Promise<RawObject> {
+  const started = options.clock.monotonic()
+  let wait = FIRST_PAUSE_MS
+  for (;;) {
+    try {
+      return await resources.create(type, object)
+    } catch (error) {
+      if (isApiError(error, 'AlreadyExists')) return await resources.get(type, object.metadata)
+      if (options.signal?.aborted) throw error
+      const asked = isApiError(error) ? (error.retryAfterMs ?? 0) : 0
+      const ms = Math.max(asked, wait * (0.5 + options.random.fraction() / 2))
+      const spent = options.clock.monotonic() - started + ms
+      const passing = isApiError(error, 'Unavailable', 'TooManyRequests')
+      if (options.deadlineMs !== undefined && (!passing || spent > options.deadlineMs)) throw error
+      await pause(options.clock, ms, options.signal)
+      wait = Math.min(LONGEST_PAUSE_MS, wait * 2)
+    }
+  }
+}

@@ -1,0 +1,141 @@
+/** One attempt of a delivery: read what is to be sent, look at its endpoint once more, sign, send, settle. */
+import type { WebhookDelivery } from '../../api/webhook-delivery.ts'
+import { resultOf } from '../../domain/attempt-result.ts'
+import { isFinal } from '../../domain/delivery.ts'
+import { messageId } from '../../domain/message-id.ts'
+import { signatureHeader } from '../../domain/signature.ts'
+import { activeKeys } from '../../domain/signing-keys.ts'
+import { isApiError } from '../../ports/kubernetes.ts'
+import type { SendOutcome } from '../../ports/webhook-sender.ts'
+import type { EndpointView } from '../endpoint/endpoint-directory.ts'
+import type { Delivery } from './delivery.ts'
+import { largePayload } from './large-payload.ts'
+import { ATTEMPT_DEADLINE_MS, type PlaneContext } from './plane-context.ts'
+import { settleFromLog } from './settle-from-log.ts'
+import { cancelObject, settleObject } from './settle-object.ts'
+
+/** What is sent, and the object that it was read from, if there is one. */
+type Prepared = { body: Uint8Array; object?: WebhookDelivery }
+
+export type AttemptEnd = { delivery: Delivery; outcome: SendOutcome; startedAt: number; endedAt: number }
+
+const STORE_RETRY_MS = 1000
+
+/** Resolves when the delivery no longer holds its lane; never rejects. */
+export async function attempt(ctx: PlaneContext, delivery: Delivery): Promise<void> {
+  const { lane } = delivery
+  let timedOut = false
+  let succeededAt: number | undefined
+  try {
+    const prepared = await prepare(ctx, delivery)
+    const view = prepared && readyView(ctx, delivery)
+    if (!prepared || !view) return
+    const end = await send(ctx, delivery, prepared.body, view)
+    timedOut = end.outcome.kind === 'failure' && end.outcome.class === 'timeout'
+    if (classOf(end.outcome) === '2xx') succeededAt = ctx.clock.monotonic()
+    if (end.outcome.kind === 'failure' && end.outcome.class === 'canceled') return putBack(ctx, delivery, 0)
+    const settled = settle(ctx, end, prepared.object)
+    if (lane.ordered) await settled
+    else ctx.background(settled)
+  } catch (error) {
+    ctx.log.error('An attempt could not be made', { error, delivery: messageId(delivery.name) })
+    putBack(ctx, delivery, STORE_RETRY_MS)
+  } finally {
+    lane.release({ timedOut, succeededAt })
+  }
+}
+
+/** Undefined when there is nothing to send (any more, or not now). */
+async function prepare(ctx: PlaneContext, delivery: Delivery): Promise<Prepared | undefined> {
+  const { home } = delivery
+  if (home.kind === 'log') {
+    if (home.moving) await home.moving
+    if (delivery.home.kind === 'log') return { body: Buffer.from(home.entry.event.payload, 'utf8') }
+  }
+  if (delivery.stage === 'ended') return undefined
+  return await prepareObject(ctx, delivery)
+}
+
+async function prepareObject(ctx: PlaneContext, delivery: Delivery): Promise<Prepared | undefined> {
+  try {
+    const object = await ctx.objects.read(delivery)
+    if (isFinal(object.status?.state)) {
+      ctx.dropped(delivery)
+      return undefined
+    }
+    const { payload, payloadRef } = object.spec
+    const body = payload ?? (payloadRef && (await largePayload(ctx.resources, ctx.namespace, payloadRef)))
+    if (body === undefined) {
+      await cancelObject(ctx, delivery, object, 'PayloadLost')
+      return undefined
+    }
+    return { body: Buffer.from(body, 'utf8'), object }
+  } catch (error) {
+    if (isApiError(error, 'NotFound')) ctx.dropped(delivery)
+    else putBack(ctx, delivery, STORE_RETRY_MS)
+    return undefined
+  }
+}
+
+/** The endpoint as it is now, after everything that was waited for; without it the delivery is held. */
+function readyView(ctx: PlaneContext, delivery: Delivery): EndpointView | undefined {
+  const view = ctx.directory.find(delivery.lane.endpoint)
+  if (view?.enabled && view.keys && !delivery.lane.paused) return view
+  putBack(ctx, delivery, 0)
+  return undefined
+}
+
+async function send(
+  ctx: PlaneContext,
+  delivery: Delivery,
+  body: Uint8Array,
+  view: EndpointView,
+): Promise<AttemptEnd> {
+  const startedAt = ctx.clock.now()
+  const id = messageId(delivery.name)
+  const timestamp = Math.floor(startedAt / 1000)
+  const secrets = activeKeys(view.keys?.keys ?? [], startedAt).map((key) => key.secret)
+  const headers = {
+    'content-type': 'application/json',
+    'user-agent': ctx.userAgent,
+    'webhook-id': id,
+    'webhook-timestamp': String(timestamp),
+    'webhook-signature': signatureHeader({ id, body, timestamp }, secrets),
+  }
+  if (delivery.attempts === 0) ctx.metrics.started((startedAt - delivery.acceptedAt) / 1000)
+  const request = { url: view.endpoint.spec.url, headers, body, deadlineMs: ATTEMPT_DEADLINE_MS }
+  const outcome = await ctx.sender.send(request, ctx.giveUp)
+  ctx.metrics.attempt(classOf(outcome), outcome.latencyMs / 1000)
+  return { delivery, outcome, startedAt, endedAt: ctx.clock.now() }
+}
+
+async function settle(
+  ctx: PlaneContext,
+  end: AttemptEnd,
+  object: WebhookDelivery | undefined,
+): Promise<void> {
+  const result = resultOf(end.outcome, end.startedAt)
+  try {
+    if (object) await settleObject(ctx, end, result, object)
+    else await settleFromLog(ctx, end, result)
+  } catch (error) {
+    // Only at the end of the process: what is not stored is attempted again by the next one.
+    ctx.log.warn('An outcome was not stored', { error, delivery: messageId(end.delivery.name) })
+  }
+}
+
+/** Not attempted: it stays as it was, and is tried again after `ms`. */
+function putBack(ctx: PlaneContext, delivery: Delivery, ms: number): void {
+  if (delivery.stage !== 'sending') return
+  delivery.stage = 'waiting'
+  delivery.dueAt = ctx.clock.now() + ms
+  ctx.wait(delivery)
+}
+
+function classOf(outcome: SendOutcome) {
+  if (outcome.kind === 'failure') return outcome.class
+  const leading = Math.floor(outcome.code / 100)
+  if (leading === 2) return '2xx'
+  if (leading === 3) return '3xx'
+  return leading === 5 ? '5xx' : '4xx'
+}

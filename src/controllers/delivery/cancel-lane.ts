@@ -1,0 +1,36 @@
+/** The endpoint is gone: what had not ended is canceled, and its objects go with it (settled: they are the endpoint's). */
+import { isApiError } from '../../ports/kubernetes.ts'
+import { pause } from '../../runtime/pause.ts'
+import type { Delivery } from './delivery.ts'
+import type { Lane } from './lane.ts'
+import { cancelEntry } from './move-to-object.ts'
+import type { PlaneContext } from './plane-context.ts'
+
+const AT_A_TIME = 16
+const RETRY_MS = 1000
+
+export async function cancelLane(ctx: PlaneContext, lane: Lane): Promise<void> {
+  const members = [...lane.members()].filter((delivery) => delivery.stage !== 'sending')
+  for (let at = 0; at < members.length; at += AT_A_TIME) {
+    await Promise.all(members.slice(at, at + AT_A_TIME).map((delivery) => cancelDelivery(ctx, delivery)))
+  }
+}
+
+export async function cancelDelivery(ctx: PlaneContext, delivery: Delivery): Promise<void> {
+  const { home } = delivery
+  if (home.kind === 'log') {
+    if (home.moving) await home.moving
+    if (delivery.home.kind === 'log') return await cancelEntry(ctx, delivery, home, 'EndpointDeleted')
+  }
+  for (;;) {
+    try {
+      await ctx.objects.remove(delivery)
+      break
+    } catch (error) {
+      if (isApiError(error, 'NotFound')) break
+      if (ctx.giveUp.aborted) throw error
+      await pause(ctx.clock, RETRY_MS, ctx.giveUp)
+    }
+  }
+  ctx.dropped(delivery)
+}

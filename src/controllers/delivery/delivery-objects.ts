@@ -1,0 +1,140 @@
+/** WebhookDelivery objects: how a delivery is shown, and driven from its first failure on. */
+import { API_VERSION, NO_BACKUP_LABEL, SHARD_LABEL } from '../../api/meta.ts'
+import { formatPosition } from '../../api/position.ts'
+import {
+  type WebhookDelivery,
+  type WebhookDeliverySpec,
+  type WebhookDeliveryStatus,
+  webhookDeliveries,
+  webhookDelivery,
+  webhookDeliveryKind,
+} from '../../api/webhook-delivery.ts'
+import { webhookEndpointKind } from '../../api/webhook-endpoint.ts'
+import { isFinal } from '../../domain/delivery.ts'
+import { deliveryObjectName, messageId } from '../../domain/message-id.ts'
+import { byteLength, INLINE_PAYLOAD_BYTES } from '../../domain/payload.ts'
+import { shardOf } from '../../domain/shard.ts'
+import type { Clock } from '../../ports/clock.ts'
+import {
+  isApiError,
+  type RawObject,
+  type ResourceReader,
+  type ResourceWriter,
+} from '../../ports/kubernetes.ts'
+import type { Delivery, LogHome } from './delivery.ts'
+
+type Resources = ResourceReader & ResourceWriter
+
+/** What became of storing: the object is there; its namespace is ending; or nobody may make it (quota, policy). */
+export type StoreResult =
+  | { kind: 'stored'; version: string }
+  | { kind: 'namespaceGone' }
+  | { kind: 'refused'; message: string }
+
+export class DeliveryObjects {
+  readonly #resources: Resources
+  readonly #clock: Clock
+
+  constructor(resources: Resources, clock: Clock) {
+    this.#resources = resources
+    this.#clock = clock
+  }
+
+  /** @throws ApiError `NotFound` when it was deleted, and the rest */
+  async read(delivery: Delivery): Promise<WebhookDelivery> {
+    return webhookDelivery.parse(await this.#resources.get(webhookDeliveries, refOf(delivery)))
+  }
+
+  /**
+   * Makes the object of an entry of the log and, where something is known, its status. Repeatable: an object
+   * that is there already is taken as it is, and its status moves on only if it was behind.
+   * @throws ApiError what may pass by itself
+   */
+  async store(delivery: Delivery, home: LogHome, status?: WebhookDeliveryStatus): Promise<StoreResult> {
+    try {
+      const created = await this.#create(delivery, home)
+      if (status && isBehind(created.status, status)) {
+        const patched = await this.writeStatus(delivery, created.version, status)
+        return { kind: 'stored', version: patched }
+      }
+      return { kind: 'stored', version: created.version }
+    } catch (error) {
+      if (isApiError(error, 'Terminating', 'NotFound')) return { kind: 'namespaceGone' }
+      if (isApiError(error, 'Quota', 'Forbidden', 'Invalid', 'BadRequest', 'TooLarge')) {
+        return { kind: 'refused', message: error.message }
+      }
+      throw error
+    }
+  }
+
+  /** One status write. @param version that the status was decided on @returns the new version @throws ApiError `Conflict`, `NotFound`, ... */
+  async writeStatus(delivery: Delivery, version: string, status: WebhookDeliveryStatus): Promise<string> {
+    // A merge patch leaves out what is absent, so fields that ended are taken away by name.
+    const ended = isFinal(status.state) ? { nextAttemptAt: null } : {}
+    const patch = { metadata: { resourceVersion: version }, status: { ...ended, ...status } }
+    const written = await this.#resources.patch(webhookDeliveries, refOf(delivery), patch, {
+      subresource: 'status',
+    })
+    return written.metadata.resourceVersion ?? version
+  }
+
+  /** @throws ApiError `NotFound` when it is gone already, and the rest */
+  async remove(delivery: Delivery): Promise<void> {
+    await this.#resources.delete(webhookDeliveries, refOf(delivery))
+  }
+
+  async #create(
+    delivery: Delivery,
+    home: LogHome,
+  ): Promise<{ version: string; status?: WebhookDeliveryStatus | undefined }> {
+    try {
+      const created = await this.#resources.create(webhookDeliveries, this.#objectOf(delivery, home))
+      return { version: created.metadata.resourceVersion ?? '' }
+    } catch (error) {
+      if (!isApiError(error, 'AlreadyExists')) throw error
+      const held = await this.read(delivery)
+      return { version: held.metadata.resourceVersion, status: held.status }
+    }
+  }
+
+  #objectOf(delivery: Delivery, home: LogHome): RawObject {
+    const { endpoint } = delivery.lane
+    const { event, eventIndex } = home.entry
+    const inline = byteLength(event.payload) <= INLINE_PAYLOAD_BYTES
+    const spec: WebhookDeliverySpec = {
+      endpoint: endpoint.name,
+      endpointUid: endpoint.uid,
+      deliveryId: messageId(delivery.name),
+      eventType: event.type,
+      position: formatPosition(delivery),
+      ...(inline
+        ? { payload: event.payload }
+        : { payloadRef: { segment: home.segment.segment.name, event: eventIndex } }),
+      ...(event.redeliveryOf ? { redeliveryOf: event.redeliveryOf } : {}),
+      writtenAt: new Date(this.#clock.now()).toISOString(),
+    }
+    return {
+      apiVersion: API_VERSION,
+      kind: webhookDeliveryKind.kind,
+      metadata: {
+        ...refOf(delivery),
+        labels: { [SHARD_LABEL]: String(shardOf(endpoint.uid)), [NO_BACKUP_LABEL]: 'true' },
+        ownerReferences: [
+          { apiVersion: API_VERSION, kind: webhookEndpointKind.kind, name: endpoint.name, uid: endpoint.uid },
+        ],
+      },
+      spec,
+    }
+  }
+}
+
+function refOf(delivery: Delivery): { namespace: string; name: string } {
+  const { namespace, uid } = delivery.lane.endpoint
+  return { namespace, name: deliveryObjectName(delivery.name, uid) }
+}
+
+/** More attempts, or an end, is further on; an end is never taken back. */
+function isBehind(held: WebhookDeliveryStatus | undefined, status: WebhookDeliveryStatus): boolean {
+  if (isFinal(held?.state)) return false
+  return isFinal(status.state) || (status.attemptCount ?? 0) > (held?.attemptCount ?? 0)
+}

@@ -1,0 +1,224 @@
+/**
+ * The delivery plane: takes deliveries in from the log and from objects, keeps a lane for each endpoint, and
+ * lets lanes send in fair turns. What an endpoint allows is looked at before every attempt.
+ */
+import type { DeliveryState } from '../../api/webhook-delivery.ts'
+import type { WebhookEndpoint } from '../../api/webhook-endpoint.ts'
+import type { LogDelivery } from '../../ports/delivery-log.ts'
+import { Timers } from '../../runtime/timers.ts'
+import type { EndpointView } from '../endpoint/endpoint-directory.ts'
+import type { EndpointStatusWriter } from '../endpoint/endpoint-status.ts'
+import { attempt } from './attempt.ts'
+import { cancelDelivery, cancelLane } from './cancel-lane.ts'
+import type { Delivery } from './delivery.ts'
+import { Dispatcher } from './dispatcher.ts'
+import { Lane, type LaneEndpoint } from './lane.ts'
+import { moveWaiting } from './move-waiting.ts'
+import type { OpenSegment } from './open-segments.ts'
+import type { PlaneContext } from './plane-context.ts'
+import { Tally } from './tally.ts'
+
+/** Without an outcome after this long, an entry of the log gets an object, so that segments close within seconds. */
+const SHOWN_AFTER_MS = 2000
+/** Outcomes on their way to the store beyond which nothing new is sent. */
+const MAX_SETTLING = 4096
+
+/** What the plane is given; the callbacks of the context are its own. */
+export type PlaneOptions = Omit<PlaneContext, 'wait' | 'ended' | 'dropped' | 'background'> & {
+  maxInFlight: number
+  statuses: EndpointStatusWriter
+  /** Told of every end. */
+  onEnded?: (delivery: Delivery, state: DeliveryState, object: boolean) => void
+}
+
+export class DeliveryPlane {
+  readonly ctx: PlaneContext
+  readonly tally = new Tally()
+  readonly #options: PlaneOptions
+  readonly #lanes = new Map<string, Lane>()
+  readonly #dispatcher: Dispatcher
+  readonly #timers: Timers<Delivery>
+  readonly #settling = new Set<Promise<void>>()
+  #running = false
+
+  constructor(options: PlaneOptions) {
+    this.#options = options
+    this.#timers = new Timers<Delivery>({ clock: options.clock, log: options.log }, (delivery) =>
+      this.#due(delivery),
+    )
+    this.ctx = {
+      ...options,
+      wait: (delivery) => this.#wait(delivery),
+      ended: (delivery, state, object) => this.#ended(delivery, state, object),
+      dropped: (delivery) => this.#leave(delivery),
+      background: (work) => this.#background(work),
+    }
+    this.#dispatcher = new Dispatcher({
+      maxInFlight: options.maxInFlight,
+      mayStart: () => this.#running && this.#settling.size < MAX_SETTLING && options.outcomes.healthy(),
+      run: (delivery) => attempt(this.ctx, delivery),
+    })
+    options.directory.listen({
+      changed: (view) => this.#endpointChanged(view),
+      removed: (endpoint) => this.#endpointRemoved(endpoint),
+    })
+  }
+
+  /** Starts sending; until then deliveries are only taken in. */
+  start(): void {
+    this.#running = true
+    this.#dispatcher.pump()
+  }
+
+  /** No new attempt from here on. */
+  stop(): void {
+    this.#running = false
+    this.#timers.stop()
+  }
+
+  /** Resolves when running attempts have ended and what they came to is stored. */
+  async drained(): Promise<void> {
+    while (this.#dispatcher.inFlight > 0 || this.#settling.size > 0) {
+      await Promise.race([
+        ...this.#settling,
+        new Promise((resolve) => this.ctx.clock.after(20, () => resolve(undefined))),
+      ])
+    }
+  }
+
+  stats() {
+    const { inFlight, waitingLanes } = this.#dispatcher
+    return {
+      inFlight,
+      waitingLanes,
+      lanes: this.#lanes.size,
+      settling: this.#settling.size,
+      openSegments: this.ctx.segments.size,
+    }
+  }
+
+  lanes(): IterableIterator<Lane> {
+    return this.#lanes.values()
+  }
+
+  /** @param stage `sending` for one whose outcome is known but not shown yet: it is not attempted */
+  takeEntry(opened: OpenSegment, entry: LogDelivery, stage: 'queued' | 'sending' = 'queued'): Delivery {
+    const { event, endpoint } = entry
+    const lane = this.laneOf({ namespace: event.namespace, name: endpoint.name, uid: endpoint.uid })
+    const delivery: Delivery = {
+      name: event.id,
+      lane,
+      version: opened.segment.version,
+      index: entry.index,
+      acceptedAt: opened.segment.writtenAt,
+      attempts: 0,
+      dueAt: 0,
+      stage,
+      left: false,
+      home: { kind: 'log', segment: opened, entry },
+    }
+    opened.deliveries.push(delivery)
+    this.take(delivery)
+    return delivery
+  }
+
+  take(delivery: Delivery): void {
+    this.tally.add(delivery)
+    delivery.lane.add(delivery)
+    if (delivery.stage === 'waiting') this.#wait(delivery)
+    else this.#dispatcher.wake(delivery.lane)
+  }
+
+  /** Gives entries of the segment that have no outcome by then an object. */
+  showLater(opened: OpenSegment): void {
+    if (opened.open > 0) this.ctx.clock.after(SHOWN_AFTER_MS, () => this.#show(opened))
+  }
+
+  laneOf(endpoint: LaneEndpoint): Lane {
+    const held = this.#lanes.get(endpoint.uid)
+    if (held) return held
+    const lane = new Lane(endpoint)
+    this.#lanes.set(endpoint.uid, lane)
+    const view = this.ctx.directory.find(endpoint)
+    if (view) this.#applyView(lane, view)
+    else this.#background(this.#lookUp(lane))
+    return lane
+  }
+
+  /** An endpoint that the watch has not shown: only that it does not exist cancels. */
+  async #lookUp(lane: Lane): Promise<void> {
+    const { namespace, name, uid } = lane.endpoint
+    try {
+      const found = await this.#options.statuses.read(namespace, name)
+      if (found?.metadata.uid !== uid) this.#cancel(lane)
+    } catch (error) {
+      this.ctx.log.warn('An endpoint could not be read', { error, namespace, endpoint: name })
+      this.ctx.clock.after(1000, () => this.#background(this.#lookUp(lane)))
+    }
+  }
+
+  #endpointChanged(view: EndpointView): void {
+    const lane = this.#lanes.get(view.endpoint.metadata.uid)
+    if (lane) this.#applyView(lane, view)
+  }
+
+  #applyView(lane: Lane, view: EndpointView): void {
+    const { ordered, concurrency } = view.endpoint.spec
+    lane.setPolicy({ ordered, concurrency })
+    lane.paused = !view.enabled || view.keys === undefined
+    if (!lane.paused) this.#dispatcher.wake(lane)
+  }
+
+  #endpointRemoved(endpoint: WebhookEndpoint): void {
+    const lane = this.#lanes.get(endpoint.metadata.uid)
+    if (lane) this.#cancel(lane)
+  }
+
+  #cancel(lane: Lane): void {
+    lane.close()
+    this.#lanes.delete(lane.endpoint.uid)
+    this.#background(cancelLane(this.ctx, lane))
+  }
+
+  #show(opened: OpenSegment): void {
+    if (opened.open === 0) return
+    moveWaiting(this.ctx, opened)
+    this.showLater(opened)
+  }
+
+  #wait(delivery: Delivery): void {
+    if (delivery.lane.closed) return this.#background(cancelDelivery(this.ctx, delivery))
+    this.#timers.set(delivery, delivery.dueAt)
+  }
+
+  #due(delivery: Delivery): void {
+    delivery.lane.due(delivery)
+    this.#dispatcher.wake(delivery.lane)
+  }
+
+  #ended(delivery: Delivery, state: DeliveryState, object: boolean): void {
+    this.ctx.metrics.finished(state, Math.max(0, (this.ctx.clock.now() - delivery.acceptedAt) / 1000))
+    this.#leave(delivery)
+    this.#options.onEnded?.(delivery, state, object)
+  }
+
+  #leave(delivery: Delivery): void {
+    if (delivery.left) return
+    delivery.left = true
+    this.#timers.delete(delivery)
+    delivery.lane.remove(delivery)
+    this.tally.remove(delivery)
+    this.#dispatcher.wake(delivery.lane)
+  }
+
+  #background(work: Promise<void>): void {
+    const guarded = work.catch((error: unknown) => {
+      if (!this.ctx.giveUp.aborted) this.ctx.log.error('Work of the delivery plane failed', { error })
+    })
+    this.#settling.add(guarded)
+    void guarded.then(() => {
+      this.#settling.delete(guarded)
+      this.#dispatcher.pump()
+    })
+  }
+}

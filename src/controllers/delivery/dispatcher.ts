@@ -1,0 +1,71 @@
+/**
+ * Gives lanes fair turns: each lane that has something to start gets one start per round, under one bound on
+ * attempts at a time for the whole process.
+ */
+import type { Delivery } from './delivery.ts'
+import { Fifo } from './fifo.ts'
+import type { Lane } from './lane.ts'
+
+export type DispatcherOptions = {
+  maxInFlight: number
+  /** False while nothing new may be sent (outcomes cannot be stored, the process is ending). */
+  mayStart: () => boolean
+  /** Runs one attempt; resolves when the delivery no longer holds its lane. Must not reject. */
+  run: (delivery: Delivery) => Promise<void>
+}
+
+export class Dispatcher {
+  readonly #options: DispatcherOptions
+  readonly #runnable = new Fifo<Lane>()
+  #inFlight = 0
+  #pumping = false
+
+  constructor(options: DispatcherOptions) {
+    this.#options = options
+  }
+
+  get inFlight(): number {
+    return this.#inFlight
+  }
+
+  get waitingLanes(): number {
+    return this.#runnable.size
+  }
+
+  /** The lane may have something to start. */
+  wake(lane: Lane): void {
+    if (!lane.listed) {
+      lane.listed = true
+      this.#runnable.push(lane)
+    }
+    this.pump()
+  }
+
+  /** Starts what may start. Called again when something that `mayStart` looks at has changed. */
+  pump(): void {
+    if (this.#pumping) return
+    this.#pumping = true
+    try {
+      while (this.#inFlight < this.#options.maxInFlight && this.#options.mayStart()) {
+        const lane = this.#runnable.shift()
+        if (!lane) return
+        lane.listed = false
+        const delivery = lane.take()
+        if (!delivery) continue
+        lane.listed = true
+        this.#runnable.push(lane)
+        this.#start(lane, delivery)
+      }
+    } finally {
+      this.#pumping = false
+    }
+  }
+
+  #start(lane: Lane, delivery: Delivery): void {
+    this.#inFlight += 1
+    void this.#options.run(delivery).finally(() => {
+      this.#inFlight -= 1
+      this.wake(lane)
+    })
+  }
+}

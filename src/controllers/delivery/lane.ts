@@ -1,0 +1,142 @@
+/**
+ * The deliveries of one endpoint that have not come to their end, and which of them may start now.
+ *
+ * Unordered: queued deliveries in the order in which they became due, up to `concurrency` at a time. Ordered:
+ * the head of the log's order alone; the next starts only when the head has ended (interface §6.5). An endpoint
+ * may change between the two at any time: what is under way ends first.
+ */
+import { compareDeliveries, type Delivery } from './delivery.ts'
+import { Fifo } from './fifo.ts'
+
+export type LaneEndpoint = { readonly namespace: string; readonly name: string; readonly uid: string }
+export type LanePolicy = { ordered: boolean; concurrency: number }
+
+export class Lane {
+  readonly endpoint: LaneEndpoint
+  /** Its endpoint is disabled, not known yet, or has no keys yet: nothing starts. */
+  paused = true
+  /** Its endpoint is gone: what comes back from an attempt is canceled. */
+  closed = false
+  /** Listed with the dispatcher, so that it is listed once. */
+  listed = false
+  /** Monotonic time of the last attempt that was answered with 2xx. */
+  lastSuccess = Number.NEGATIVE_INFINITY
+  readonly #members = new Set<Delivery>()
+  readonly #queue = new Fifo<Delivery>()
+  /** Members in the log's order; kept only while the endpoint is ordered. */
+  #sequence: Delivery[] | undefined
+  #head = 0
+  #inFlight = 0
+  #concurrency = 8
+  /** Shrinks to 1 while attempts time out, so that endpoints that hang do not use up all attempts at a time. */
+  #window = 8
+
+  constructor(endpoint: LaneEndpoint) {
+    this.endpoint = endpoint
+  }
+
+  get size(): number {
+    return this.#members.size
+  }
+
+  get inFlight(): number {
+    return this.#inFlight
+  }
+
+  get ordered(): boolean {
+    return this.#sequence !== undefined
+  }
+
+  close(): void {
+    this.paused = true
+    this.closed = true
+  }
+
+  members(): IterableIterator<Delivery> {
+    return this.#members.values()
+  }
+
+  setPolicy(policy: LanePolicy): void {
+    if (policy.concurrency !== this.#concurrency) {
+      this.#concurrency = policy.concurrency
+      this.#window = policy.concurrency
+    }
+    if (policy.ordered === this.ordered) return
+    this.#queue.clear()
+    if (policy.ordered) {
+      this.#sequence = [...this.#members].sort(compareDeliveries)
+      this.#head = 0
+    } else {
+      for (const delivery of this.#sequence ?? []) if (delivery.stage === 'queued') this.#queue.push(delivery)
+      this.#sequence = undefined
+    }
+  }
+
+  /** Takes in a delivery of the log or of an object; in any order. */
+  add(delivery: Delivery): void {
+    this.#members.add(delivery)
+    if (this.#sequence) this.#insert(this.#sequence, delivery)
+    else if (delivery.stage === 'queued') this.#queue.push(delivery)
+  }
+
+  /** Its next attempt has become due. */
+  due(delivery: Delivery): void {
+    if (delivery.stage !== 'waiting') return
+    delivery.stage = 'queued'
+    if (!this.#sequence) this.#queue.push(delivery)
+  }
+
+  /** The delivery that may start now; it is under way from then on, until `release`. */
+  take(): Delivery | undefined {
+    if (this.paused) return undefined
+    const delivery = this.#sequence ? this.#takeHead(this.#sequence) : this.#takeNext()
+    if (!delivery) return undefined
+    delivery.stage = 'sending'
+    this.#inFlight += 1
+    return delivery
+  }
+
+  /** The attempt no longer holds the lane. @param how whether it timed out, and the monotonic time of a success */
+  release(how: { timedOut: boolean; succeededAt?: number | undefined }): void {
+    this.#inFlight -= 1
+    this.lastSuccess = how.succeededAt ?? this.lastSuccess
+    this.#window = how.timedOut
+      ? Math.max(1, this.#window >> 1)
+      : Math.min(this.#concurrency, this.#window * 2)
+  }
+
+  /** The delivery has come to its end or has left this process. */
+  remove(delivery: Delivery): void {
+    delivery.stage = 'ended'
+    this.#members.delete(delivery)
+  }
+
+  #takeHead(sequence: Delivery[]): Delivery | undefined {
+    while (sequence[this.#head]?.stage === 'ended') this.#head += 1
+    if (this.#head > 1024 && this.#head * 2 > sequence.length) {
+      sequence.splice(0, this.#head)
+      this.#head = 0
+    }
+    const head = sequence[this.#head]
+    return this.#inFlight === 0 && head?.stage === 'queued' ? head : undefined
+  }
+
+  #takeNext(): Delivery | undefined {
+    if (this.#inFlight >= this.#window) return undefined
+    for (;;) {
+      const next = this.#queue.shift()
+      if (!next || next.stage === 'queued') return next
+    }
+  }
+
+  /** Nearly always at the end: the log is read in its order. */
+  #insert(sequence: Delivery[], delivery: Delivery): void {
+    let at = sequence.length
+    while (at > this.#head) {
+      const before = sequence[at - 1]
+      if (!before || compareDeliveries(before, delivery) <= 0) break
+      at -= 1
+    }
+    sequence.splice(at, 0, delivery)
+  }
+}

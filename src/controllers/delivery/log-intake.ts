@@ -1,0 +1,150 @@
+/** Takes segments of the log in, in their order: new ones as they come, and at the start those read back. */
+import type { OutcomeRecord } from '../../api/outcome-record.ts'
+import { formatPosition } from '../../api/position.ts'
+import { afterAttempt } from '../../domain/delivery.ts'
+import { deliveryObjectName } from '../../domain/message-id.ts'
+import { isRestored } from '../../domain/restored.ts'
+import type { LogDelivery, LogSegment } from '../../ports/delivery-log.ts'
+import type { KeyIndex } from '../delivery-log/key-index.ts'
+import type { Delivery } from './delivery.ts'
+import type { DeliveryPlane } from './delivery-plane.ts'
+import { moveToObject } from './move-to-object.ts'
+import type { OpenSegment } from './open-segments.ts'
+
+/** An entry that was open when the process before ended. */
+type Unresolved = { opened: OpenSegment; entry: LogDelivery; records: readonly OutcomeRecord[] }
+
+/** What the object of an unresolved entry says of it, where there is one. */
+export type FoundObject = { namespace: string; name: string; attemptCount: number; final: boolean }
+
+export class LogIntake {
+  readonly #plane: DeliveryPlane
+  readonly #keys: KeyIndex
+  /** By `<namespace>/<name of the object>`. */
+  #unresolved = new Map<string, Unresolved>()
+
+  constructor(plane: DeliveryPlane, keys: KeyIndex) {
+    this.#plane = plane
+    this.#keys = keys
+  }
+
+  /** A segment that was appended while this process watches. */
+  take(segment: LogSegment): void {
+    const opened = this.#open(segment)
+    if (!opened) return
+    for (const entry of segment.deliveries)
+      if (this.#isWanted(opened, entry)) this.#plane.takeEntry(opened, entry)
+    this.#plane.showLater(opened)
+  }
+
+  /** Segments that were there at the start, with the records of their deliveries. */
+  readBack(segments: readonly LogSegment[], records: ReadonlyMap<string, readonly OutcomeRecord[]>): void {
+    for (const segment of [...segments].sort((a, b) => a.version - b.version)) {
+      const opened = this.#open(segment)
+      if (!opened) continue
+      for (const entry of segment.deliveries) {
+        const known = records.get(formatPosition({ version: segment.version, index: entry.index })) ?? []
+        if (known.some(isClosing)) this.#plane.ctx.segments.close(opened)
+        else if (this.#isWanted(opened, entry))
+          this.#unresolved.set(keyOf(entry), { opened, entry, records: known })
+      }
+    }
+  }
+
+  /**
+   * An object was found. Its entry is closed, if that was not recorded.
+   * @returns true when the log knows more than the object's status: then the log goes on with the delivery
+   */
+  found(object: FoundObject): boolean {
+    const key = `${object.namespace}/${object.name}`
+    const unresolved = this.#unresolved.get(key)
+    if (!unresolved) return false
+    const behind = !object.final && unresolved.records.length > object.attemptCount
+    if (behind) return true
+    this.#unresolved.delete(key)
+    const { opened, entry } = unresolved
+    const position = { version: opened.segment.version, index: entry.index }
+    const { ctx } = this.#plane
+    ctx.background(ctx.outcomes.record({ kind: 'moved', position }).then(() => ctx.segments.close(opened)))
+    return false
+  }
+
+  /** All objects were seen: what has none is attempted (again), or gets the object that it is owed. */
+  resolve(): number {
+    const left = [...this.#unresolved.values()]
+    this.#unresolved = new Map()
+    const segments = new Set<OpenSegment>()
+    for (const { opened, entry, records } of left) {
+      segments.add(opened)
+      if (records.length === 0) this.#plane.takeEntry(opened, entry)
+      else this.#owe(this.#plane.takeEntry(opened, entry, 'sending'), records)
+    }
+    for (const opened of segments) this.#plane.showLater(opened)
+    return left.length
+  }
+
+  #open(segment: LogSegment): OpenSegment | undefined {
+    const { ctx } = this.#plane
+    const opened = ctx.segments.add(segment)
+    if (opened) return opened
+    // Behind the mark: only its keys still matter.
+    for (const entry of segment.deliveries) this.#isRepeat(segment, entry)
+    return undefined
+  }
+
+  #isWanted(opened: OpenSegment, entry: LogDelivery): boolean {
+    const { segment } = opened
+    const { ctx } = this.#plane
+    const restored = isRestored(segment.writtenAt, segment.createdAt)
+    if (!restored && !this.#isRepeat(segment, entry)) return true
+    const position = { version: segment.version, index: entry.index }
+    const reason = restored ? 'Restored' : 'Duplicate'
+    ctx.background(
+      ctx.outcomes.record({ kind: 'canceled', position, reason }).then(() => ctx.segments.close(opened)),
+    )
+    return false
+  }
+
+  #isRepeat(segment: LogSegment, entry: LogDelivery): boolean {
+    return this.#keys.isRepeat(entry.event, segment.version, entry.eventIndex, this.#plane.ctx.clock.now())
+  }
+
+  /** An outcome is durable, its object is not. */
+  #owe(delivery: Delivery, records: readonly OutcomeRecord[]): void {
+    const { home } = delivery
+    if (home.kind !== 'log') return
+    home.status = statusOf(records)
+    delivery.attempts = home.status.attemptCount ?? 0
+    const { ctx } = this.#plane
+    ctx.background(
+      moveToObject(ctx, delivery, home).then(() => {
+        if (delivery.left) return
+        delivery.stage = 'waiting'
+        delivery.dueAt = Date.parse(home.status?.nextAttemptAt ?? '') || 0
+        ctx.wait(delivery)
+      }),
+    )
+  }
+}
+
+function isClosing(record: OutcomeRecord): boolean {
+  return record.kind === 'moved' || record.kind === 'canceled' || (record.kind === 'sent' && !record.object)
+}
+
+function statusOf(records: readonly OutcomeRecord[]) {
+  let status: ReturnType<typeof afterAttempt> = {}
+  for (const record of records) {
+    if (record.kind !== 'sent' && record.kind !== 'failed') continue
+    const endedAt = Date.parse(record.attempt.at) + record.attempt.latencyMs
+    const result = { succeeded: record.kind === 'sent', attempt: record.attempt }
+    status = afterAttempt(status, result, { endedAt, policy: { ordered: false, scale: 1 }, fraction: 0 })
+    if (record.kind === 'failed' && status.state === 'retrying') {
+      status = { ...status, nextAttemptAt: new Date(record.nextAttemptAt).toISOString() }
+    }
+  }
+  return status
+}
+
+function keyOf(entry: LogDelivery): string {
+  return `${entry.event.namespace}/${deliveryObjectName(entry.event.id, entry.endpoint.uid)}`
+}

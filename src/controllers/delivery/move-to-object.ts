@@ -1,0 +1,110 @@
+/**
+ * Giving an entry of the log its WebhookDelivery: after the first outcome, or after two seconds without one.
+ * The entry is closed by a `moved` record; until that is durable everything here may be repeated.
+ */
+import type { CancelReason, DeliveryState } from '../../api/webhook-delivery.ts'
+import { isFinal } from '../../domain/delivery.ts'
+import { messageId } from '../../domain/message-id.ts'
+import { pause } from '../../runtime/pause.ts'
+import { aboutEndpoint } from '../endpoint/about-endpoint.ts'
+import type { Delivery, LogHome } from './delivery.ts'
+import type { StoreResult } from './delivery-objects.ts'
+import type { PlaneContext } from './plane-context.ts'
+
+const FIRST_PAUSE_MS = 100
+const LONGEST_PAUSE_MS = 5000
+/** A delivery whose object nobody may make is driven from the log for so long, then canceled. */
+const REFUSED_FOR_MS = 10 * 60_000
+
+/**
+ * Makes the object and closes the entry. At most one at a time for an entry: a second call waits for the first.
+ * @throws Error only when the process ends before that
+ */
+export async function moveToObject(ctx: PlaneContext, delivery: Delivery, home: LogHome): Promise<void> {
+  while (home.moving) await home.moving
+  if (delivery.home !== home) return
+  const moving = move(ctx, delivery, home)
+  home.moving = moving.catch(() => undefined)
+  try {
+    await moving
+  } finally {
+    home.moving = undefined
+  }
+}
+
+async function move(ctx: PlaneContext, delivery: Delivery, home: LogHome): Promise<void> {
+  const result = await storeUntilAnswered(ctx, delivery, home)
+  if (result.kind === 'namespaceGone') return await cancelEntry(ctx, delivery, home, 'NamespaceGone')
+  if (result.kind === 'refused') return await refused(ctx, delivery, home, result.message)
+  await ctx.outcomes.record({ kind: 'moved', position: delivery })
+  close(ctx, delivery, home)
+}
+
+async function storeUntilAnswered(
+  ctx: PlaneContext,
+  delivery: Delivery,
+  home: LogHome,
+): Promise<StoreResult> {
+  let wait = FIRST_PAUSE_MS
+  for (;;) {
+    try {
+      return await ctx.objects.store(delivery, home, home.status)
+    } catch (error) {
+      if (ctx.giveUp.aborted) throw error
+      await pause(ctx.clock, wait * (0.5 + ctx.random.fraction() / 2), ctx.giveUp)
+      wait = Math.min(LONGEST_PAUSE_MS, wait * 2)
+    }
+  }
+}
+
+/** The object shows it from here on. */
+function close(ctx: PlaneContext, delivery: Delivery, home: LogHome): void {
+  if (delivery.home !== home) return
+  const state = home.status?.state
+  delivery.home = { kind: 'object' }
+  ctx.segments.close(home.segment)
+  if (state && isFinal(state)) ctx.ended(delivery, state, true)
+}
+
+/** Quota or policy: a success is only not shown; what has not ended goes on from the log for a while. */
+async function refused(ctx: PlaneContext, delivery: Delivery, home: LogHome, message: string): Promise<void> {
+  const now = ctx.clock.now()
+  home.refusedSince ??= now
+  const view = ctx.directory.find(delivery.lane.endpoint)
+  if (view) {
+      apiVersion: 'davit.dev/v1alpha1',
+      kind: 'WebhookEndpoint',
+      metadata: view.endpoint.metadata,
+    }
+    ctx.events.record(aboutEndpoint(view.endpoint.metadata), {
+      type: 'Warning',
+      reason: 'CannotStoreDelivery',
+      message: `No WebhookDelivery can be made: ${message}`,
+    })
+  }
+  ctx.log.warn('A delivery object was refused', { delivery: messageId(delivery.name), message })
+  if (isFinal(home.status?.state)) {
+    await ctx.outcomes.record({ kind: 'moved', position: delivery })
+    return endEntry(ctx, delivery, home, home.status?.state ?? 'canceled')
+  }
+  if (now - home.refusedSince > REFUSED_FOR_MS) await cancelEntry(ctx, delivery, home, 'CannotStore')
+}
+
+/** Ends an entry of the log without an object. */
+export async function cancelEntry(
+  ctx: PlaneContext,
+  delivery: Delivery,
+  home: LogHome,
+  reason: CancelReason,
+): Promise<void> {
+  await ctx.outcomes.record({ kind: 'canceled', position: delivery, reason })
+  endEntry(ctx, delivery, home, 'canceled')
+}
+
+/** The entry's end is durable, and no object shows it. */
+export function endEntry(ctx: PlaneContext, delivery: Delivery, home: LogHome, state: DeliveryState): void {
+  if (delivery.home !== home) return
+  delivery.home = { kind: 'object' }
+  ctx.segments.close(home.segment)
+  ctx.ended(delivery, state, false)
+}

@@ -1,0 +1,96 @@
+/**
+ * The start of the delivery plane: every WebhookDelivery is looked at once; what has not ended goes on where it
+ * was, what has ended is counted for retention.
+ */
+import { type DeliveryOutline, deliveryOutline } from '../../api/delivery-outline.ts'
+import { parsePosition } from '../../api/position.ts'
+import { webhookDeliveries } from '../../api/webhook-delivery.ts'
+import { isFinal } from '../../domain/delivery.ts'
+import { nameOfMessage } from '../../domain/message-id.ts'
+import { isRestored } from '../../domain/restored.ts'
+import { isApiError, type RawObject } from '../../ports/kubernetes.ts'
+import type { Delivery } from './delivery.ts'
+import type { DeliveryPlane } from './delivery-plane.ts'
+import type { LogIntake } from './log-intake.ts'
+import { cancelObject } from './settle-object.ts'
+
+export type RecoverOptions = {
+  plane: DeliveryPlane
+  intake: LogIntake
+  /** Told of every delivery that has ended. */
+  onFinished: (outline: DeliveryOutline) => void
+}
+
+const PAGE = 1000
+
+/** @returns how many are not finished */
+export async function recoverObjects(options: RecoverOptions): Promise<number> {
+  const { resources } = options.plane.ctx
+  let from: string | undefined
+  let unfinished = 0
+  /** Where a list is started again, what was seen before is not taken twice. */
+  const seen = new Set<string>()
+  for (;;) {
+    try {
+      const page = await resources.list(webhookDeliveries, { limit: PAGE }, from)
+      for (const raw of page.items) unfinished += takeOne(options, raw, seen)
+      if (page.continue === undefined) break
+      from = page.continue
+    } catch (error) {
+      if (!isApiError(error, 'Gone')) throw error
+      from = undefined
+    }
+  }
+  return unfinished
+}
+
+function takeOne(options: RecoverOptions, raw: RawObject, seen: Set<string>): number {
+  const parsed = deliveryOutline.safeParse(raw)
+  if (!parsed.success) {
+    options.plane.ctx.log.warn('A WebhookDelivery cannot be read', { name: raw.metadata.name })
+    return 0
+  }
+  const outline = parsed.data
+  if (seen.has(outline.metadata.uid)) return 0
+  seen.add(outline.metadata.uid)
+  const { state, attemptCount = 0 } = outline.status ?? {}
+  const { namespace, name } = outline.metadata
+  const held = options.intake.found({ namespace, name, attemptCount, final: isFinal(state) })
+  if (isFinal(state)) {
+    options.onFinished(outline)
+    return 0
+  }
+  const delivery = deliveryOf(options.plane, outline)
+  if (held || !delivery) return held ? 1 : 0
+  options.plane.take(delivery)
+  if (isRestored(Date.parse(outline.spec.writtenAt), Date.parse(outline.metadata.creationTimestamp))) {
+    cancelRestored(options.plane, delivery)
+  }
+  return 1
+}
+
+function deliveryOf(plane: DeliveryPlane, outline: DeliveryOutline): Delivery | undefined {
+  const { spec, status, metadata } = outline
+  const name = nameOfMessage(spec.deliveryId)
+  const position = parsePosition(spec.position)
+  if (name === undefined || position === undefined) return undefined
+  const dueAt = Date.parse(status?.nextAttemptAt ?? '') || 0
+  return {
+    name,
+    lane: plane.laneOf({ namespace: metadata.namespace, name: spec.endpoint, uid: spec.endpointUid }),
+    version: position.version,
+    index: position.index,
+    acceptedAt: Date.parse(metadata.creationTimestamp) || 0,
+    attempts: status?.attemptCount ?? 0,
+    dueAt,
+    stage: dueAt > plane.ctx.clock.now() ? 'waiting' : 'queued',
+    left: false,
+    home: { kind: 'object' },
+  }
+}
+
+function cancelRestored(plane: DeliveryPlane, delivery: Delivery): void {
+  const { ctx } = plane
+  delivery.stage = 'sending'
+  ctx.background(ctx.objects.read(delivery).then((object) => cancelObject(ctx, delivery, object, 'Restored')))
+}

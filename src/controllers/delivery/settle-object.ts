@@ -1,0 +1,97 @@
+/** Storing what became of an attempt whose delivery has an object: one status write. */
+import type { CancelReason, WebhookDelivery, WebhookDeliveryStatus } from '../../api/webhook-delivery.ts'
+import type { AttemptResult } from '../../domain/attempt-result.ts'
+import { afterAttempt, canceledStatus, isFinal } from '../../domain/delivery.ts'
+import { messageId } from '../../domain/message-id.ts'
+import { isApiError } from '../../ports/kubernetes.ts'
+import { pause } from '../../runtime/pause.ts'
+import type { AttemptEnd } from './attempt.ts'
+import type { Delivery } from './delivery.ts'
+import type { PlaneContext } from './plane-context.ts'
+
+const FIRST_PAUSE_MS = 100
+const LONGEST_PAUSE_MS = 5000
+
+/** What the status becomes, decided on the status that the object has now. */
+type Decide = (before: WebhookDeliveryStatus) => WebhookDeliveryStatus
+
+/** @throws Error only when the process ends before the outcome is stored */
+export async function settleObject(
+  ctx: PlaneContext,
+  end: AttemptEnd,
+  result: AttemptResult,
+  object: WebhookDelivery,
+): Promise<void> {
+  const { delivery } = end
+  const { endpoint } = delivery.lane
+  const view = ctx.directory.find(endpoint)
+  const policy = { ordered: view?.endpoint.spec.ordered ?? false, scale: ctx.waitScale }
+  const fraction = ctx.random.fraction()
+  const decide: Decide = (before) => afterAttempt(before, result, { endedAt: end.endedAt, policy, fraction })
+  const write = () => writeDecided(ctx, delivery, object, decide)
+  if (result.succeeded) {
+    await ctx.streaks.succeeded(endpoint, view)
+    await write()
+  } else if (decide(object.status ?? {}).state === 'exhausted') {
+    await ctx.streaks.exhausted(endpoint, messageId(delivery.name), write)
+  } else {
+    await write()
+  }
+}
+
+/** Ends a delivery without another attempt. */
+export async function cancelObject(
+  ctx: PlaneContext,
+  delivery: Delivery,
+  object: WebhookDelivery,
+  reason: CancelReason,
+): Promise<void> {
+  await writeDecided(ctx, delivery, object, (before) => canceledStatus(before, reason, ctx.clock.now()))
+}
+
+async function writeDecided(
+  ctx: PlaneContext,
+  delivery: Delivery,
+  object: WebhookDelivery,
+  decide: Decide,
+): Promise<void> {
+  let held = object
+  let wait = FIRST_PAUSE_MS
+  for (;;) {
+    const status = isFinal(held.status?.state) ? held.status : decide(held.status ?? {})
+    try {
+      if (status !== held.status)
+        await ctx.objects.writeStatus(delivery, held.metadata.resourceVersion, status ?? {})
+      return stored(ctx, delivery, status ?? {})
+    } catch (error) {
+      if (isApiError(error, 'NotFound')) return ctx.dropped(delivery)
+      if (ctx.giveUp.aborted) throw error
+      if (!isApiError(error, 'Conflict')) {
+        await pause(ctx.clock, wait, ctx.giveUp)
+        wait = Math.min(LONGEST_PAUSE_MS, wait * 2)
+      }
+      held = await readAgain(ctx, delivery, held)
+    }
+  }
+}
+
+/** Somebody else wrote the object, or an answer was lost: decide again on what is there. */
+async function readAgain(
+  ctx: PlaneContext,
+  delivery: Delivery,
+  held: WebhookDelivery,
+): Promise<WebhookDelivery> {
+  try {
+    return await ctx.objects.read(delivery)
+  } catch {
+    return held
+  }
+}
+
+function stored(ctx: PlaneContext, delivery: Delivery, status: WebhookDeliveryStatus): void {
+  delivery.attempts = status.attemptCount ?? delivery.attempts
+  if (isFinal(status.state)) return ctx.ended(delivery, status.state ?? 'canceled', true)
+  delivery.stage = 'waiting'
+  delivery.dueAt = Date.parse(status.nextAttemptAt ?? '') || 0
+  ctx.wait(delivery)
+}

@@ -1,0 +1,115 @@
+/**
+ * What the process knows of endpoints: the newest version seen, from the watch or from its own writes, what
+ * follows from it (enabled or not), and the signing keys.
+ */
+import type { WebhookEndpoint } from '../../api/webhook-endpoint.ts'
+import { decideState, type StateDecision } from '../../domain/endpoint-state.ts'
+import type { SigningKey } from '../../domain/signing-keys.ts'
+
+/** The keys of the endpoint with this UID, and the version of the Secret that holds them. */
+export type EndpointKeys = { endpointUid: string; keys: readonly SigningKey[]; version: string }
+
+export type EndpointView = {
+  endpoint: WebhookEndpoint
+  decision: StateDecision
+  /** Enabled and not being deleted. */
+  enabled: boolean
+  /** Absent until they are made. */
+  keys?: EndpointKeys | undefined
+}
+
+export type DirectoryListener = {
+  changed(view: EndpointView): void
+  removed(endpoint: WebhookEndpoint): void
+}
+
+export class EndpointDirectory {
+  readonly #namespaces = new Map<string, Map<string, EndpointView>>()
+  /** Keys by `<namespace>.<endpoint>`, the name of their Secret. */
+  readonly #keys = new Map<string, EndpointKeys>()
+  readonly #listeners: DirectoryListener[] = []
+
+  listen(listener: DirectoryListener): void {
+    this.#listeners.push(listener)
+  }
+
+  get(namespace: string, name: string): EndpointView | undefined {
+    return this.#namespaces.get(namespace)?.get(name)
+  }
+
+  /** The endpoint with exactly this UID. */
+  find(of: { namespace: string; name: string; uid: string }): EndpointView | undefined {
+    const view = this.get(of.namespace, of.name)
+    return view?.endpoint.metadata.uid === of.uid ? view : undefined
+  }
+
+  inNamespace(namespace: string): EndpointView[] {
+    return [...(this.#namespaces.get(namespace)?.values() ?? [])]
+  }
+
+  *all(): IterableIterator<EndpointView> {
+    for (const views of this.#namespaces.values()) yield* views.values()
+  }
+
+  /** A version from the watch, a read or our own write; an older one than what is known changes nothing. */
+  apply(endpoint: WebhookEndpoint): void {
+    const { namespace = '', name, uid, resourceVersion } = endpoint.metadata
+    const held = this.get(namespace, name)
+    if (held && held.endpoint.metadata.uid === uid) {
+      if (Number(held.endpoint.metadata.resourceVersion) >= Number(resourceVersion)) return
+    } else if (held) {
+      if (Number(held.endpoint.metadata.resourceVersion) > Number(resourceVersion)) return
+      this.remove(held.endpoint)
+    }
+    const view = viewOf(endpoint, this.#keysFor(namespace, name, uid))
+    const views = this.#namespaces.get(namespace) ?? new Map<string, EndpointView>()
+    views.set(name, view)
+    this.#namespaces.set(namespace, views)
+    for (const listener of this.#listeners) listener.changed(view)
+  }
+
+  remove(endpoint: WebhookEndpoint): void {
+    const { namespace = '', name, uid } = endpoint.metadata
+    const views = this.#namespaces.get(namespace)
+    const held = views?.get(name)
+    if (!views || held?.endpoint.metadata.uid !== uid) return
+    views.delete(name)
+    if (views.size === 0) this.#namespaces.delete(namespace)
+    for (const listener of this.#listeners) listener.removed(held.endpoint)
+  }
+
+  applyKeys(namespace: string, name: string, keys: EndpointKeys): void {
+    const held = this.#keys.get(secretName(namespace, name))
+    if (held && Number(held.version) >= Number(keys.version)) return
+    this.#keys.set(secretName(namespace, name), keys)
+    this.#keysChanged(namespace, name)
+  }
+
+  removeKeys(namespace: string, name: string): void {
+    if (this.#keys.delete(secretName(namespace, name))) this.#keysChanged(namespace, name)
+  }
+
+  #keysChanged(namespace: string, name: string): void {
+    const held = this.get(namespace, name)
+    if (!held) return
+    const view = viewOf(held.endpoint, this.#keysFor(namespace, name, held.endpoint.metadata.uid))
+    this.#namespaces.get(namespace)?.set(name, view)
+    for (const listener of this.#listeners) listener.changed(view)
+  }
+
+  #keysFor(namespace: string, name: string, uid: string): EndpointKeys | undefined {
+    const keys = this.#keys.get(secretName(namespace, name))
+    return keys?.endpointUid === uid ? keys : undefined
+  }
+}
+
+/** Name of the Secret, in the operator's namespace, that holds an endpoint's keys. */
+export function secretName(namespace: string, endpoint: string): string {
+  return `${namespace}.${endpoint}`
+}
+
+function viewOf(endpoint: WebhookEndpoint, keys: EndpointKeys | undefined): EndpointView {
+  const decision = decideState(endpoint)
+  const enabled = decision.state === 'enabled' && endpoint.metadata.deletionTimestamp === undefined
+  return { endpoint, decision, enabled, keys }
+}

@@ -1,0 +1,126 @@
+/** Keeps the signing keys of an endpoint: makes the first, rolls on request, forgets expired ones, shares them where asked. */
+import {
+  ROLL_ANNOTATION,
+  ROLL_EXPIRE_OLD_ANNOTATION,
+  type WebhookEndpoint,
+} from '../../api/webhook-endpoint.ts'
+import type { Problem } from '../../domain/endpoint-conditions.ts'
+import { readRequest } from '../../domain/requests.ts'
+import { formatSecret, KEY_BYTES } from '../../domain/signature.ts'
+import { activeKeys, MAX_ACTIVE_KEYS, rollKeys, type SigningKey } from '../../domain/signing-keys.ts'
+import type { Clock, Random } from '../../ports/clock.ts'
+import type { EventRecorder } from '../../ports/event-recorder.ts'
+import { aboutEndpoint } from './about-endpoint.ts'
+import type { EndpointKeys, EndpointView } from './endpoint-directory.ts'
+import type { SharedSecrets } from './shared-secret.ts'
+import type { SigningKeyStore } from './signing-key-store.ts'
+
+export type KeeperOptions = {
+  store: SigningKeyStore
+  shared: SharedSecrets
+  events: EventRecorder
+  clock: Clock
+  random: Random
+}
+
+export type Kept = {
+  problems: Problem[]
+  handled: { roll?: string }
+  /** A key was made by a roll in this pass. */
+  rolled: boolean
+  /** When the next key ends, milliseconds since 1970. */
+  nextExpiry?: number | undefined
+}
+
+export class EndpointKeeper {
+  readonly #options: KeeperOptions
+
+  constructor(options: KeeperOptions) {
+    this.#options = options
+  }
+
+  /** @throws ApiError what may pass by itself, a conflict with another writer of the keys included */
+  async keep(view: EndpointView): Promise<Kept> {
+    const { endpoint } = view
+    if (!view.keys) {
+      await this.#options.store.create(endpoint, [this.#freshKey(endpoint)])
+      return {
+        problems: [],
+        handled: this.#oldRoll(endpoint),
+        rolled: false,
+        nextExpiry: this.#options.clock.now(),
+      }
+    }
+    const kept = await this.#roll(endpoint, view.keys)
+    const keys = kept.keys ?? view.keys.keys
+    const problem = await this.#options.shared.fill(endpoint, keys)
+    const ends = activeKeys(keys, this.#options.clock.now()).flatMap(({ expiresAt }) => expiresAt ?? [])
+    const nextExpiry = ends.length > 0 ? Math.min(...ends.map((end) => Date.parse(end))) : undefined
+    return {
+      problems: problem ? [problem] : [],
+      handled: kept.handled,
+      rolled: kept.keys !== undefined,
+      nextExpiry,
+    }
+  }
+
+  async #roll(
+    endpoint: WebhookEndpoint,
+    held: EndpointKeys,
+  ): Promise<{ keys?: SigningKey[]; handled: { roll?: string } }> {
+    const request = this.#request(endpoint)
+    const { clock, events, random, store } = this.#options
+    if (request.kind === 'none') return { handled: {} }
+    if (request.kind === 'invalid') {
+      const message = `${ROLL_ANNOTATION}: ${request.message}`
+      events.record(aboutEndpoint(endpoint.metadata), { type: 'Warning', reason: 'InvalidRequest', message })
+    }
+    if (request.kind !== 'new') return { handled: { roll: request.value } }
+    const roll = {
+      secret: formatSecret(random.bytes(KEY_BYTES)),
+      expireOld: endpoint.metadata.annotations?.[ROLL_EXPIRE_OLD_ANNOTATION] === 'true',
+      request: request.value,
+      shared: endpoint.spec.signingSecret !== undefined,
+    }
+    const result = rollKeys(held.keys, roll, clock.now())
+    if (result.kind === 'tooMany') {
+      const message = `${MAX_ACTIVE_KEYS} keys are in force; wait until one ends, or roll with ${ROLL_EXPIRE_OLD_ANNOTATION}=true`
+      events.record(aboutEndpoint(endpoint.metadata), {
+        type: 'Warning',
+        reason: 'TooManySigningKeys',
+        message,
+      })
+    }
+    if (result.kind !== 'rolled') return { handled: { roll: request.value } }
+    await store.replace(endpoint, result.keys, held.version)
+    const message = roll.expireOld
+      ? 'A new signing key is in force; earlier keys are invalid from now on.'
+      : 'A new signing key is in force; earlier keys go on signing beside it for 24 hours.'
+    events.record(aboutEndpoint(endpoint.metadata), { type: 'Normal', reason: 'SigningKeyRolled', message })
+    return { keys: result.keys, handled: { roll: request.value } }
+  }
+
+  #request(endpoint: WebhookEndpoint) {
+    const { annotations, creationTimestamp } = endpoint.metadata
+    return readRequest(
+      annotations?.[ROLL_ANNOTATION],
+      endpoint.status?.lastHandled?.roll,
+      Date.parse(creationTimestamp ?? '') || 0,
+    )
+  }
+
+  /** A roll asked for together with the creation is answered by the first key. */
+  #oldRoll(endpoint: WebhookEndpoint): { roll?: string } {
+    const request = this.#request(endpoint)
+    return request.kind === 'none' ? {} : { roll: request.value }
+  }
+
+  #freshKey(endpoint: WebhookEndpoint): SigningKey {
+    const { clock, random } = this.#options
+    return {
+      secret: formatSecret(random.bytes(KEY_BYTES)),
+      createdAt: new Date(clock.now()).toISOString(),
+      ...(endpoint.spec.signingSecret ? { shared: true } : {}),
+    }
+  }
+}

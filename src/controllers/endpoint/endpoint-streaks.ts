@@ -1,0 +1,59 @@
+/** The streak of exhausted deliveries of an endpoint, and automatic disabling (interface §3.1). */
+import { decideExhausted } from '../../domain/endpoint-health.ts'
+import type { Clock } from '../../ports/clock.ts'
+import type { EndpointView } from './endpoint-directory.ts'
+import type { EndpointStatusWriter } from './endpoint-status.ts'
+
+type EndpointIdentity = { namespace: string; name: string; uid: string }
+
+export class EndpointStreaks {
+  readonly #statuses: EndpointStatusWriter
+  readonly #clock: Clock
+
+  constructor(statuses: EndpointStatusWriter, clock: Clock) {
+    this.#statuses = statuses
+    this.#clock = clock
+  }
+
+  /** A success ends the streak; nothing is written while all is well. */
+  async succeeded(of: EndpointIdentity, seen: EndpointView | undefined): Promise<void> {
+    if (!isFailing(seen)) return
+    await this.#statuses.exclusively(of, async (view) => {
+      if (view && isFailing(view)) {
+        await this.#statuses.write(view.endpoint, { consecutiveFailures: 0, failingSince: null })
+      }
+    })
+  }
+
+  /**
+   * Counts an exhausted delivery once, across crashes: the endpoint's status first, then the delivery's own
+   * end, one delivery after the other.
+   */
+  async exhausted(of: EndpointIdentity, deliveryId: string, writeEnd: () => Promise<void>): Promise<void> {
+    await this.#statuses.exclusively(of, async (view) => {
+      if (view) await this.#count(view, deliveryId)
+      await writeEnd()
+    })
+  }
+
+  async #count(view: EndpointView, deliveryId: string): Promise<void> {
+    const now = this.#clock.now()
+    const decision = decideExhausted(view.endpoint.status ?? { consecutiveFailures: 0 }, deliveryId, now)
+    if (decision.kind === 'counted') return
+    const at = new Date(now).toISOString()
+    const disabled =
+      decision.disable && view.decision.state === 'enabled'
+        ? { state: 'disabled', disabledReason: 'ConsecutiveFailures', disabledAt: at, updatedAt: at }
+        : {}
+    await this.#statuses.write(view.endpoint, {
+      consecutiveFailures: decision.consecutiveFailures,
+      failingSince: decision.failingSince,
+      lastCounted: deliveryId,
+      ...disabled,
+    })
+  }
+}
+
+function isFailing(view: EndpointView | undefined): boolean {
+  return (view?.endpoint.status?.consecutiveFailures ?? 0) > 0
+}

@@ -1,0 +1,142 @@
+/**
+ * One pass over an endpoint: its signing keys, the requests of its owner, its state, and what its status says
+ * of all that. What an action did is noted in the status only after it is durable, and what a crash lets it do
+ * again is the same action under the same id.
+ */
+import type { WebhookEndpointStatus } from '../../api/webhook-endpoint.ts'
+import { conditionsAfter } from '../../domain/conditions.ts'
+import { endpointFindings, type Problem } from '../../domain/endpoint-conditions.ts'
+import { keysInStatus } from '../../domain/signing-keys.ts'
+import type { Clock } from '../../ports/clock.ts'
+import type { EventRecorder } from '../../ports/event-recorder.ts'
+import { after, done, type Reconciler, type Result } from '../../runtime/reconcile-loop.ts'
+import { statusPatch } from '../../runtime/status-patch.ts'
+import type { Catalogue } from '../catalogue.ts'
+import type { Organizations } from '../organizations.ts'
+import { aboutEndpoint } from './about-endpoint.ts'
+import type { EndpointDirectory, EndpointView } from './endpoint-directory.ts'
+import type { EndpointKeeper } from './endpoint-keeper.ts'
+import type { EndpointRequests } from './endpoint-requests.ts'
+import type { EndpointStatusWriter } from './endpoint-status.ts'
+import type { OwnerNotice } from './owner-notice.ts'
+
+export type ReconcileEndpointOptions = {
+  directory: EndpointDirectory
+  statuses: EndpointStatusWriter
+  organizations: Organizations
+  catalogue: Catalogue
+  keeper: EndpointKeeper
+  requests: EndpointRequests
+  notice: OwnerNotice
+  events: EventRecorder
+  clock: Clock
+  /** Why the URL cannot be delivered to, in words for its owner; undefined if it can. */
+  refuseUrl: (url: string) => string | undefined
+}
+
+export class EndpointReconciler implements Reconciler {
+  readonly #options: ReconcileEndpointOptions
+
+  constructor(options: ReconcileEndpointOptions) {
+    this.#options = options
+  }
+
+  async reconcile(key: string): Promise<Result> {
+    const [namespace = '', name = ''] = key.split('/')
+    const { directory, statuses } = this.#options
+    const first = directory.get(namespace, name)
+    if (!first || first.endpoint.metadata.deletionTimestamp) return done()
+    const { uid } = first.endpoint.metadata
+    return await statuses.exclusively({ namespace, name, uid }, async (view) =>
+      view ? await this.#pass(view) : done(),
+    )
+  }
+
+  async #pass(seen: EndpointView): Promise<Result> {
+    const { keeper, requests, directory, statuses, clock } = this.#options
+    const { namespace = '', name, uid } = seen.endpoint.metadata
+    const problems = this.#problemsOf(seen)
+    const keys = await keeper.keep(seen)
+    problems.push(...keys.problems)
+    const handled = { ...seen.endpoint.status?.lastHandled, ...seen.decision.handled, ...keys.handled }
+    for (const problem of seen.decision.problems) this.#warn(seen, problem)
+    Object.assign(handled, await requests.answer(seen))
+    const announced = await requests.announce(seen)
+    const view = directory.find({ namespace, name, uid }) ?? seen
+    const desired = this.#statusOf(view, { problems, handled, announced, rolled: keys.rolled })
+    const patch = statusPatch(view.endpoint.status ?? {}, desired)
+    if (patch) await statuses.write(view.endpoint, patch)
+    this.#options.notice.look(view.endpoint.metadata, desired)
+    return keys.nextExpiry === undefined ? done() : after(Math.max(1000, keys.nextExpiry - clock.now()))
+  }
+
+  #problemsOf({ endpoint }: EndpointView): Problem[] {
+    const { organizations, catalogue, refuseUrl } = this.#options
+    const { namespace = '' } = endpoint.metadata
+    const problems: Problem[] = []
+    if (!organizations.get(namespace)) {
+      const message = `The namespace ${namespace} is no organization: it lacks the label davit.dev/organization=true.`
+      problems.push({ reason: 'NotAnOrganization', message })
+    }
+    const refused = refuseUrl(endpoint.spec.url)
+    if (refused) problems.push({ reason: 'UrlNotAllowed', message: `spec.url: ${refused}` })
+    const unknown = catalogue.unknown(endpoint.spec.eventTypes)
+    if (unknown.length > 0) {
+      const message = `spec.eventTypes: no EventType named ${unknown.join(', ')}; it works once the type exists (kubectl get eventtypes).`
+      problems.push({ reason: 'UnknownEventTypes', message })
+    }
+    return problems
+  }
+
+  #statusOf(
+    view: EndpointView,
+    found: {
+      problems: Problem[]
+      handled: NonNullable<WebhookEndpointStatus['lastHandled']>
+      announced: string | undefined
+      rolled: boolean
+    },
+  ): WebhookEndpointStatus {
+    const { endpoint, decision, keys } = view
+    const now = this.#options.clock.now()
+    const at = new Date(now).toISOString()
+    const before: Partial<WebhookEndpointStatus> = endpoint.status ?? {}
+    const generation = endpoint.metadata.generation ?? 0
+    const moved = before.state !== decision.state || before.observedGeneration !== generation || found.rolled
+    const consecutiveFailures = decision.newStreak ? 0 : (before.consecutiveFailures ?? 0)
+    const failingSince = decision.newStreak ? undefined : before.failingSince
+    const notified = before.conditions?.find(({ type }) => type === 'OwnersNotified')
+    const findings = endpointFindings({
+      decision,
+      keysReady: keys !== undefined,
+      problems: found.problems,
+      consecutiveFailures,
+      failingSince,
+      notified: decision.disabledReason === 'ConsecutiveFailures' ? notified : undefined,
+    })
+    return {
+      state: decision.state,
+      ...(decision.state === 'disabled'
+        ? { disabledReason: decision.disabledReason ?? 'Requested', disabledAt: before.disabledAt ?? at }
+        : {}),
+      ...(decision.state === 'disabled' && found.announced ? { announcedAt: found.announced } : {}),
+      consecutiveFailures,
+      ...(failingSince === undefined ? {} : { failingSince }),
+      ...(before.lastCounted === undefined ? {} : { lastCounted: before.lastCounted }),
+      ...(keys ? { signingSecrets: keysInStatus(keys.keys, now) } : {}),
+      ...(Object.keys(found.handled).length > 0 ? { lastHandled: found.handled } : {}),
+      ...(decision.override ? { override: decision.override } : {}),
+      updatedAt: moved ? at : (before.updatedAt ?? at),
+      observedGeneration: generation,
+      conditions: conditionsAfter(before.conditions, findings, { now, generation }),
+    }
+  }
+
+  #warn({ endpoint }: EndpointView, message: string): void {
+    this.#options.events.record(aboutEndpoint(endpoint.metadata), {
+      type: 'Warning',
+      reason: 'InvalidRequest',
+      message,
+    })
+  }
+}

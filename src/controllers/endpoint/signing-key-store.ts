@@ -1,0 +1,100 @@
+/** The Secrets, in the operator's namespace, that hold the signing keys of endpoints. */
+import { secret, secrets } from '../../api/core-kinds.ts'
+import { SIGNING_KEYS_LABEL, SIGNING_KEYS_TYPE, signingKeyFile } from '../../api/signing-keys.ts'
+import type { WebhookEndpoint } from '../../api/webhook-endpoint.ts'
+import type { SigningKey } from '../../domain/signing-keys.ts'
+import {
+  isApiError,
+  type RawObject,
+  type ResourceReader,
+  type ResourceWriter,
+} from '../../ports/kubernetes.ts'
+import { type EndpointDirectory, type EndpointKeys, secretName } from './endpoint-directory.ts'
+
+/** Keys as they were read, with the endpoint that their Secret's name stands for. */
+export type StoredKeys = { namespace: string; endpoint: string; keys: EndpointKeys }
+
+/** @throws Error when the Secret is none of ours or damaged */
+export function readKeys(raw: RawObject): StoredKeys {
+  const { metadata, data } = secret.parse(raw)
+  const [namespace = '', endpoint = ''] = metadata.name.split('.')
+  const file = signingKeyFile.parse(JSON.parse(Buffer.from(data?.['keys'] ?? '', 'base64').toString('utf8')))
+  return {
+    namespace,
+    endpoint,
+    keys: { endpointUid: file.endpointUid, keys: file.keys, version: metadata.resourceVersion },
+  }
+}
+
+export class SigningKeyStore {
+  readonly #resources: ResourceReader & ResourceWriter
+  readonly #directory: EndpointDirectory
+  readonly #namespace: string
+
+  constructor(resources: ResourceReader & ResourceWriter, directory: EndpointDirectory, namespace: string) {
+    this.#resources = resources
+    this.#directory = directory
+    this.#namespace = namespace
+  }
+
+  /**
+   * Makes the Secret of an endpoint that has none, or takes over what is there: keys bound to this endpoint's
+   * UID stay, those of one that had the name before are replaced.
+   */
+  async create(endpoint: WebhookEndpoint, keys: readonly SigningKey[]): Promise<void> {
+    const { namespace = '', name, uid } = endpoint.metadata
+    try {
+      this.#apply(await this.#resources.create(secrets, this.#objectOf(endpoint, keys)))
+    } catch (error) {
+      if (!isApiError(error, 'AlreadyExists')) throw error
+      const held = readKeys(await this.#resources.get(secrets, this.#refOf(namespace, name)))
+      if (held.keys.endpointUid === uid) this.#directory.applyKeys(namespace, name, held.keys)
+      else await this.replace(endpoint, keys, held.keys.version)
+    }
+  }
+
+  /** @param version of the Secret that `keys` was decided on @throws ApiError `Conflict` when it has moved on */
+  async replace(endpoint: WebhookEndpoint, keys: readonly SigningKey[], version: string): Promise<void> {
+    const { namespace = '', name } = endpoint.metadata
+    const patch = { metadata: { resourceVersion: version }, data: { keys: this.#file(endpoint, keys) } }
+    this.#apply(await this.#resources.patch(secrets, this.#refOf(namespace, name), patch))
+  }
+
+  /** Takes away the keys of an endpoint that is gone; those of one recreated under its name stay. */
+  async remove(namespace: string, name: string, endpointUid: string): Promise<void> {
+    try {
+      const held = readKeys(await this.#resources.get(secrets, this.#refOf(namespace, name)))
+      if (held.keys.endpointUid !== endpointUid) return
+      await this.#resources.delete(secrets, this.#refOf(namespace, name), {
+        resourceVersion: held.keys.version,
+      })
+      this.#directory.removeKeys(namespace, name)
+    } catch (error) {
+      if (!isApiError(error, 'NotFound', 'Conflict')) throw error
+    }
+  }
+
+  #apply(raw: RawObject): void {
+    const { namespace, endpoint, keys } = readKeys(raw)
+    this.#directory.applyKeys(namespace, endpoint, keys)
+  }
+
+  #refOf(namespace: string, name: string) {
+    return { namespace: this.#namespace, name: secretName(namespace, name) }
+  }
+
+  #objectOf(endpoint: WebhookEndpoint, keys: readonly SigningKey[]): RawObject {
+    const { namespace = '', name } = endpoint.metadata
+    return {
+      apiVersion: 'v1',
+      kind: 'Secret',
+      metadata: { ...this.#refOf(namespace, name), labels: { [SIGNING_KEYS_LABEL]: 'true' } },
+      type: SIGNING_KEYS_TYPE,
+      data: { keys: this.#file(endpoint, keys) },
+    }
+  }
+
+  #file(endpoint: WebhookEndpoint, keys: readonly SigningKey[]): string {
+    return Buffer.from(JSON.stringify({ endpointUid: endpoint.metadata.uid, keys })).toString('base64')
+  }
+}

@@ -1,0 +1,153 @@
+/**
+ * Publishing what was made with kubectl: one namespace at a time, in the order of creation (settled). A
+ * namespace's events go into the log together, so that their order there is the order of their creation.
+ */
+import type { AcceptedEvent } from '../../api/delivery-segment.ts'
+import type { EventOutline } from '../../api/event-outline.ts'
+import { webhookEndpoint, webhookEndpoints } from '../../api/webhook-endpoint.ts'
+import { type WebhookEvent, webhookEvent, webhookEvents } from '../../api/webhook-event.ts'
+import { acceptEvent } from '../../domain/accept.ts'
+import { decideState } from '../../domain/endpoint-state.ts'
+import { type Refusal, refuseEvent } from '../../domain/event-check.ts'
+import { matchEndpoints, type Subscriber, subscriberOf } from '../../domain/fan-out.ts'
+import { sizeOf } from '../../domain/segment.ts'
+import type { Clock } from '../../ports/clock.ts'
+import type { EventLog } from '../../ports/delivery-log.ts'
+import { isApiError, type ResourceReader } from '../../ports/kubernetes.ts'
+import type { SchemaValidator } from '../../ports/schema-validator.ts'
+import type { Catalogue } from '../catalogue.ts'
+import type { KeyIndex } from '../delivery-log/key-index.ts'
+import type { Organizations } from '../organizations.ts'
+import { eventName } from './event-book.ts'
+
+export type AcceptEventsOptions = {
+  resources: ResourceReader
+  organizations: Organizations
+  catalogue: Catalogue
+  validator: SchemaValidator
+  keys: KeyIndex
+  log: EventLog
+  clock: Clock
+}
+
+/** `deliveries` is the number of endpoints that get it. */
+export type Verdict =
+  | { event: EventOutline; kind: 'accepted'; deliveries: number }
+  | { event: EventOutline; kind: 'refused'; refusal: Refusal }
+
+const MAX_BATCH_BYTES = 192 * 1024
+
+/**
+ * Accepts or refuses as many of `waiting`, from the first on, as fit in one append.
+ * @returns one verdict for each, in order; those that were deleted meanwhile are left out
+ * @throws ApiError what may pass by itself; nothing was accepted then, or will be again under the same ids
+ */
+export async function acceptEvents(
+  options: AcceptEventsOptions,
+  namespace: string,
+  waiting: readonly EventOutline[],
+): Promise<Verdict[]> {
+  const subscribers = await listSubscribers(options.resources, namespace)
+  const verdicts: Verdict[] = []
+  const batch: AcceptedEvent[] = []
+  let bytes = 0
+  for (const outline of waiting) {
+    const event = await readEvent(options.resources, outline)
+    if (!event) continue
+    const dataText = dataTextOf(event)
+    const refusal = check(options, namespace, event.spec.type, dataText)
+    if (refusal) {
+      verdicts.push({ event: outline, kind: 'refused', refusal })
+      continue
+    }
+    const accepted = accept(options.clock, outline, dataText, subscribers)
+    bytes += sizeOf([accepted]).bytes
+    if (batch.length > 0 && bytes > MAX_BATCH_BYTES) break
+    verdicts.push({ event: outline, kind: 'accepted', deliveries: accepted.targets.length })
+    // A crash may have come between the append and the note in the status.
+    if (!options.keys.has(namespace, accepted.event.id) && accepted.targets.length > 0) batch.push(accepted)
+  }
+  if (batch.length > 0) await options.log.append(batch)
+  return verdicts
+}
+
+function accept(
+  clock: Clock,
+  outline: EventOutline,
+  dataText: string,
+  subscribers: readonly Subscriber[],
+): AcceptedEvent {
+  const name = eventName(outline)
+  const { namespace } = outline.metadata
+  const targets = matchEndpoints(outline.spec.type, subscribers).map(({ name, uid }) => ({ name, uid }))
+  return acceptEvent(
+    { name, namespace, type: outline.spec.type, dataText, acceptedAt: clock.now(), key: name },
+    targets,
+  )
+}
+
+function check(
+  options: AcceptEventsOptions,
+  namespace: string,
+  type: string,
+  dataText: string,
+): Refusal | undefined {
+  if (!options.organizations.get(namespace)) {
+    const message = `The namespace ${namespace} is no organization: it lacks the label davit.dev/organization=true.`
+    return { reason: 'NotAnOrganization', message }
+  }
+  const entry = options.catalogue.get(type)
+  const refusal = refuseEvent({ name: type, known: entry !== undefined }, dataText)
+  if (refusal || !entry) return refusal
+  const data = parseJson(dataText)
+  if (data === undefined) return { reason: 'NotJson', message: 'spec.dataText is not JSON' }
+  const problems = entry.spec.schema ? options.validator.validate(entry.spec.schema, data.value) : []
+  if (problems.length === 0) return undefined
+  const words = problems
+    .map(({ pointer, message }) => `${pointer === '' ? '/' : pointer} ${message}`)
+    .join('; ')
+  return {
+    reason: 'SchemaMismatch',
+    message: `data does not fit the schema of ${type}: ${words}`.slice(0, 1000),
+  }
+}
+
+/** The endpoints as they are now: a watch may be behind what the same person made a moment ago. */
+async function listSubscribers(resources: ResourceReader, namespace: string): Promise<Subscriber[]> {
+  const subscribers: Subscriber[] = []
+  let from: string | undefined
+  do {
+    const page = await resources.list(webhookEndpoints, { namespace }, from)
+    for (const raw of page.items) {
+      const { data } = webhookEndpoint.safeParse(raw)
+      if (data) subscribers.push(subscriberOf(data, decideState(data).state === 'enabled'))
+    }
+    from = page.continue
+  } while (from)
+  return subscribers
+}
+
+async function readEvent(
+  resources: ResourceReader,
+  { metadata }: EventOutline,
+): Promise<WebhookEvent | undefined> {
+  try {
+    const event = webhookEvent.parse(await resources.get(webhookEvents, metadata))
+    return event.metadata.uid === metadata.uid ? event : undefined
+  } catch (error) {
+    if (isApiError(error, 'NotFound')) return undefined
+    throw error
+  }
+}
+
+function dataTextOf({ spec }: WebhookEvent): string {
+  return spec.dataText === undefined ? JSON.stringify(spec.data ?? null) : spec.dataText.trim()
+}
+
+function parseJson(text: string): { value: unknown } | undefined {
+  try {
+    return { value: JSON.parse(text) }
+  } catch {
+    return undefined
+  }
+}

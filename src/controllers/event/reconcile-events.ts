@@ -1,0 +1,139 @@
+/** One pass over the WebhookEvents of a namespace: accept what waits, finish what has been delivered, delete what has expired. */
+import type { EventOutline } from '../../api/event-outline.ts'
+import { type WebhookEventStatus, webhookEvents } from '../../api/webhook-event.ts'
+import { conditionsAfter, type Finding } from '../../domain/conditions.ts'
+import type { Clock } from '../../ports/clock.ts'
+import { isApiError, type ResourceWriter } from '../../ports/kubernetes.ts'
+import { after, done, type Reconciler, type Result } from '../../runtime/reconcile-loop.ts'
+import type { Tally } from '../delivery/tally.ts'
+import { type AcceptEventsOptions, acceptEvents, type Verdict } from './accept-events.ts'
+import { type EventBook, eventIdOf, eventName } from './event-book.ts'
+
+export type ReconcileEventsOptions = AcceptEventsOptions & {
+  book: EventBook
+  tally: Tally
+  writer: ResourceWriter
+  clock: Clock
+  /** Deliveries of one organization that may be under way before new events wait. */
+  maxPending: number
+}
+
+/** Events read and checked in one pass. */
+const BATCH = 200
+const LOOK_AGAIN_MS = 2000
+
+export class EventsReconciler implements Reconciler {
+  readonly #options: ReconcileEventsOptions
+  /** Accepted in this process and maybe not yet seen in the log: not to be taken for delivered. */
+  readonly #fresh = new Map<string, number>()
+
+  constructor(options: ReconcileEventsOptions) {
+    this.#options = options
+  }
+
+  /** @param namespace the key is the organization */
+  async reconcile(namespace: string): Promise<Result> {
+    const { book, tally, maxPending } = this.#options
+    await this.#finish(namespace)
+    const nextExpiry = await this.#expire(namespace)
+    const waiting = book.waitingIn(namespace)
+    if (waiting.length > 0) {
+      if (tally.ofOrganization(namespace) >= maxPending) return after(LOOK_AGAIN_MS)
+      for (const verdict of await acceptEvents(this.#options, namespace, waiting.slice(0, BATCH)))
+        await this.#note(verdict)
+      return book.waitingIn(namespace).length > 0 ? after(0) : done()
+    }
+    if (book.acceptedIn(namespace).length > 0) return after(LOOK_AGAIN_MS)
+    return nextExpiry === undefined ? done() : after(nextExpiry)
+  }
+
+  async #note(verdict: Verdict): Promise<void> {
+    const { clock } = this.#options
+    const { event } = verdict
+    const at = { now: clock.now(), generation: event.metadata.generation ?? 1 }
+    const finishedAt = new Date(at.now).toISOString()
+    if (verdict.kind === 'refused') {
+      const { reason, message } = verdict.refusal
+      const findings: Finding[] = [
+        { type: 'Ready', status: 'False', reason, message },
+        { type: 'Stalled', status: 'True', reason, message },
+      ]
+      return await this.#write(event, {
+        state: 'refused',
+        finishedAt,
+        observedGeneration: at.generation,
+        conditions: conditionsAfter([], findings, at),
+      })
+    }
+    const { deliveries } = verdict
+    const none = deliveries === 0
+    const message = none
+      ? 'No enabled endpoint subscribes to its type.'
+      : `It goes to ${deliveries} endpoint(s).`
+    const findings: Finding[] = [
+      { type: 'Ready', status: 'True', reason: none ? 'NobodySubscribed' : 'Accepted', message },
+    ]
+    if (!none) this.#fresh.set(eventName(event), clock.monotonic())
+    await this.#write(event, {
+      state: none ? 'dispatched' : 'accepted',
+      eventId: eventIdOf(event),
+      deliveries,
+      ...(none ? { finishedAt } : {}),
+      observedGeneration: at.generation,
+      conditions: conditionsAfter([], findings, at),
+    })
+  }
+
+  /** Every delivery of these has come to its end. */
+  async #finish(namespace: string): Promise<void> {
+    const { book, tally, clock } = this.#options
+    for (const event of book.acceptedIn(namespace)) {
+      const name = eventName(event)
+      const acceptedAt = this.#fresh.get(name)
+      const maybeUnseen = acceptedAt !== undefined && clock.monotonic() - acceptedAt < LOOK_AGAIN_MS
+      if (tally.ofEvent(name) > 0 || maybeUnseen) continue
+      this.#fresh.delete(name)
+      await this.#write(event, { state: 'dispatched', finishedAt: new Date(clock.now()).toISOString() })
+    }
+  }
+
+  /** @returns milliseconds until the next one expires */
+  async #expire(namespace: string): Promise<number | undefined> {
+    const { book, clock, writer } = this.#options
+    let next: number | undefined
+    for (const event of book.expiringIn(namespace)) {
+      const finished = Date.parse(event.status?.finishedAt ?? event.metadata.creationTimestamp)
+      const left = finished + (event.spec.ttlSecondsAfterFinished ?? 0) * 1000 - clock.now()
+      if (left > 0) {
+        next = Math.min(next ?? left, left)
+        continue
+      }
+      try {
+        await writer.delete(webhookEvents, event.metadata, { uid: event.metadata.uid })
+      } catch (error) {
+        if (!isApiError(error, 'NotFound', 'Conflict')) throw error
+      }
+      book.remove(event)
+    }
+    return next
+  }
+
+  async #write(event: EventOutline, status: Partial<WebhookEventStatus>): Promise<void> {
+    const { namespace, name, uid } = event.metadata
+    try {
+      await this.#options.writer.patch(
+        webhookEvents,
+        { namespace, name },
+        { metadata: { uid }, status },
+        { subresource: 'status' },
+      )
+    } catch (error) {
+      if (!isApiError(error, 'NotFound', 'Conflict')) throw error
+    }
+    const { state, eventId = event.status?.eventId, finishedAt } = status
+    this.#options.book.apply({
+      ...event,
+      status: { state, eventId, finishedAt } as NonNullable<EventOutline['status']>,
+    })
+  }
+}

@@ -1,0 +1,48 @@
+/** Turns what is to be published into what the delivery log takes. */
+import type { AcceptedEvent, Target } from '../api/delivery-segment.ts'
+import { payloadOf } from './payload.ts'
+
+export type NewEvent = {
+  /** The 26 characters of the id. */
+  name: string
+  namespace: string
+  type: string
+  /** Valid JSON; its bytes reach the receiver as they are. */
+  dataText: string
+  /** Milliseconds since 1970. */
+  acceptedAt: number
+  /** What makes a repeat harmless. */
+  key?: string
+}
+
+export function acceptEvent(event: NewEvent, targets: readonly Target[]): AcceptedEvent {
+  const { name, namespace, type, dataText, acceptedAt, key } = event
+  return {
+    event: {
+      id: name,
+      namespace,
+      type,
+      payload: payloadOf(type, acceptedAt, dataText),
+      ...(key === undefined ? {} : { key }),
+    },
+    targets,
+  }
+}
+
+export type Redelivery = {
+  name: string
+  namespace: string
+  type: string
+  payload: string
+  redeliveryOf: string
+  key?: string
+}
+
+/** The original's type and body bytes as a brand-new delivery (interface §4.2 rule 2). */
+export function acceptRedelivery(redelivery: Redelivery, target: Target): AcceptedEvent {
+  const { name, namespace, type, payload, redeliveryOf, key } = redelivery
+  return {
+    event: { id: name, namespace, type, payload, redeliveryOf, ...(key === undefined ? {} : { key }) },
+    targets: [target],
+  }
+}

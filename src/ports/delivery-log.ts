@@ -1,0 +1,37 @@
+/**
+ * The delivery log as the delivery plane needs it: append, follow, record outcomes. Everything that is to be
+ * delivered enters through `EventLog.append`.
+ */
+import type { AcceptedEvent, SegmentEvent, Target } from '../api/delivery-segment.ts'
+import type { OutcomeRecord } from '../api/outcome-record.ts'
+
+/** Where an append landed: the segment's name and version, and the index of its first delivery in it. */
+export type Appended = { segment: string; version: number; firstDelivery: number }
+
+export interface EventLog {
+  /**
+   * Appends events together and in order; resolves when they are durable, and only then they are accepted.
+   * @throws ApiError the store refused or did not answer (they may have been written: repeat under the same ids)
+   * @throws OverloadedError too many appends wait
+   */
+  append(events: readonly AcceptedEvent[]): Promise<Appended>
+}
+
+/** One delivery of a segment, with its place in it. */
+export type LogDelivery = { index: number; eventIndex: number; event: SegmentEvent; endpoint: Target }
+
+/** A segment as it was read. Times in milliseconds since 1970. */
+export type LogSegment = {
+  name: string
+  version: number
+  writtenAt: number
+  createdAt: number
+  deliveries: LogDelivery[]
+}
+
+export interface OutcomeRecorder {
+  /** Resolves when the record is durable. Goes on trying until it is, or until the process ends. */
+  record(record: OutcomeRecord): Promise<void>
+  /** False while so many or so old records wait that nothing new should be sent. */
+  healthy(): boolean
+}
