@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { decodeRecord, encodeRecord, type OutcomeRecord } from './outcome-record.ts'
 import { outcomeSegmentSpec } from './outcome-segment.ts'
-import { cancelReason, type DeliveryAttempt } from './webhook-delivery.ts'
+import { cancelReason, type DeliveryAttempt, webhookDeliveryStatus } from './webhook-delivery.ts'
 
 const AT = '2026-01-31T12:00:00.123Z'
 
@@ -128,6 +128,12 @@ test.each([
   { given: '48213/7 sent {"at":"1","ms":1}', why: 'a time as text' },
   { given: '48213/7 sent {"at":1}', why: 'no latency' },
   { given: '48213/7 failed {"ms":1}', why: 'no time' },
+  { given: '48213/7 sent {"at":1e20,"ms":1}', why: 'a time after the last one' },
+  { given: '48213/7 sent {"at":-1e20,"ms":1}', why: 'a time before the first one' },
+  { given: '48213/7 sent {"at":1,"ms":-1}', why: 'a latency that no status takes' },
+  { given: '48213/7 sent {"at":1,"ms":0.5}', why: 'a latency that is no whole number' },
+  { given: '48213/7 sent {"at":1,"ms":1,"code":1e10}', why: 'a code that no status takes' },
+  { given: '48213/7 failed {"at":1,"ms":1,"next":1e20}', why: 'a next time after the last one' },
   { given: '48213/7 canceled {"reason":"Weather"}', why: 'an unknown reason' },
   { given: '48213/7 canceled', why: 'no reason' },
 ])('$given is no record: $why', ({ given }) => {
@@ -136,4 +142,27 @@ test.each([
 
 test('a failed record without a next time is due at once', () => {
   expect(decodeRecord('1/2 failed {"at":5,"ms":1}')).toMatchObject({ kind: 'failed', nextAttemptAt: 5 })
+})
+
+test('any text is read without an error, and what is read can be shown in a status', () => {
+  const facts = fc.oneof(
+    fc.json(),
+    fc
+      .record(
+        { at: fc.double(), ms: fc.double(), code: fc.double(), next: fc.double() },
+        { requiredKeys: [] },
+      )
+      .map((made) => JSON.stringify(made)),
+  )
+  const kind = fc.constantFrom('sent', 'failed', 'moved', 'canceled', 'claim', '')
+  const line = fc.tuple(kind, facts).map(([of, text]) => `48213/7 ${of} ${text}`)
+  fc.assert(
+    fc.property(fc.oneof(fc.string(), line), (given) => {
+      const read = decodeRecord(given)
+      if (read?.kind !== 'sent' && read?.kind !== 'failed') return
+      expect(webhookDeliveryStatus.safeParse({ attempts: [read.attempt] }).success).toBe(true)
+      if (read.kind === 'failed') expect(() => new Date(read.nextAttemptAt).toISOString()).not.toThrow()
+    }),
+    { numRuns: 2000 },
+  )
 })

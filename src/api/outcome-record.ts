@@ -19,15 +19,18 @@ export type OutcomeRecord =
   | { kind: 'moved'; position: Position }
   | { kind: 'canceled'; position: Position; reason: CancelReason }
 
-/** Short field names: a record is written for every delivery. Times in milliseconds since 1970. */
+/** Milliseconds since 1970, as far as a Date can tell them. */
+const time = z.number().min(0).max(8.64e15)
+
+/** Short field names: a record is written for every delivery. */
 const attemptFacts = z.object({
-  at: z.number(),
-  ms: z.number(),
-  code: z.number().optional(),
+  at: time,
+  ms: z.int32().min(0),
+  code: z.int32().optional(),
   error: z.string().optional(),
   response: z.string().optional(),
   object: z.literal(1).optional(),
-  next: z.number().optional(),
+  next: time.optional(),
 })
 const cancelFacts = z.object({ reason: cancelReason })
 
