@@ -46,6 +46,24 @@ describe('a name', () => {
     )
   })
 
+  test.each([
+    { given: '', why: 'nothing' },
+    { given: 'acme', why: 'the name of an organization' },
+    { given: '7ycfp16rfz', why: 'only a time' },
+    { given: '7ycfp16rfz000000000000000', why: 'one character too few' },
+    { given: '7ycfp16rfz00000000000000000', why: 'one character too many' },
+    { given: 'zzzzzzzzzz0000000000000000', why: 'a time before 1970' },
+    { given: '7YCFP16RFZ0000000000000000', why: 'capitals' },
+    { given: '7ycfp16rfl0000000000000000', why: 'a letter that is not of the alphabet' },
+  ])('is not $why: it has no time', ({ given }) => {
+    expect(timeOfName(given)).toBeNaN()
+  })
+
+  test("of a delivery's object tells the time of its event", () => {
+    const name = sortableName(1000, new Uint8Array(NAME_ENTROPY_BYTES))
+    expect(timeOfName(deliveryObjectName(name, 'uid-1'))).toBe(1000)
+  })
+
   test('of one moment is another one for each single bit of chance', () => {
     const names = new Set<string>([sortableName(0, new Uint8Array(NAME_ENTROPY_BYTES))])
     for (let bit = 0; bit < NAME_ENTROPY_BYTES * 8; bit += 1) {

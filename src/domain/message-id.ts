@@ -24,8 +24,15 @@ export function derivedName(at: number, seed: string): string {
   return sortableName(at, createHash('sha256').update(seed).digest())
 }
 
-/** Time of a name in milliseconds since 1970; NaN when it is not such a name. */
+/** A name, alone or before the endpoint's tag. Times have 48 bits, so that the first character is 0 to 7. */
+const SORTABLE_NAME = /^[0-7][0-9abcdefghjkmnpqrstvwxyz]{25}(-[0-9abcdefghjkmnpqrstvwxyz]{8})?$/
+
+/**
+ * Time of a name, or of the event of a WebhookDelivery's name, in milliseconds since 1970; NaN when it is
+ * neither.
+ */
 export function timeOfName(name: string): number {
+  if (!SORTABLE_NAME.test(name)) return Number.NaN
   return MAX_TIME - decodeNumber(name.slice(0, TIME_CHARACTERS))
 }
 
