@@ -55,7 +55,7 @@ describe('a name', () => {
     { given: 'zzzzzzzzzz0000000000000000', why: 'a time before 1970' },
     { given: '7YCFP16RFZ0000000000000000', why: 'capitals' },
     { given: '7ycfp16rfl0000000000000000', why: 'a letter that is not of the alphabet' },
-  ])('is not $why: it has no time', ({ given }) => {
+  ])('has no time where it is $why', ({ given }) => {
     expect(timeOfName(given)).toBeNaN()
   })
 

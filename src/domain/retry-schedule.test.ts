@@ -112,3 +112,25 @@ test.each([
   const times = { startedAt: START, endedAt: START }
   expect(nextAttemptAt(1, times, { ordered, scale: 0.001 }, 0)).toBe(START + want)
 })
+
+test('every time is a whole number of milliseconds, and none is before the end of the attempt, at any scale', () => {
+  const scale = fc.double({ min: 0.001, max: 1, noNaN: true })
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 1, max: 7 }),
+      fc.boolean(),
+      scale,
+      fraction,
+      (made, ordered, by, chance) => {
+        const next = nextAttemptAt(
+          made,
+          { startedAt: START, endedAt: START + 7 },
+          { ordered, scale: by },
+          chance,
+        )
+        expect(Number.isInteger(next)).toBe(true)
+        expect(next).toBeGreaterThanOrEqual(START + 7)
+      },
+    ),
+  )
+})

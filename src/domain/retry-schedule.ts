@@ -34,7 +34,9 @@ export function nextAttemptAt(
   fraction: number,
 ): number | undefined {
   if (made >= MAX_ATTEMPTS) return undefined
-  if (policy.ordered) return Math.max(times.endedAt, times.startedAt + ORDERED_CADENCE_MS * policy.scale)
+  if (policy.ordered) {
+    return Math.max(times.endedAt, times.startedAt + Math.ceil(ORDERED_CADENCE_MS * policy.scale))
+  }
   const wait = WAITS_MS[Math.max(0, made - 1)] ?? 5 * HOUR
   return times.endedAt + Math.ceil(wait * policy.scale * (1 - fraction / 2))
 }
