@@ -1,0 +1,212 @@
+import type { Clock } from '../ports/clock.ts'
+
+/** More waits than may; nothing of the call was taken. */
+export class OverloadedError extends Error {
+  override readonly name = 'OverloadedError'
+}
+
+export type GroupCommitOptions<I, R> = {
+  /**
+   * Splits what waits into batches to be written on their own, in the order of `waiting`. What it leaves out
+   * waits on. Items are told apart by identity.
+   */
+  plan(waiting: readonly I[]): readonly (readonly I[])[]
+  /** Writes a batch and gives one result for each item, in order. */
+  write(batch: readonly I[]): Promise<readonly R[]>
+  /** Whether the error says that something in the batch is wrong, so that its halves may do better. */
+  isCulprit(error: unknown): boolean
+  /** Batches that are written at a time. Default 4. */
+  maxInFlight?: number
+  /** Items that may wait, those being written aside. */
+  maxWaiting: number
+  /** How long an item waits for company. Default 0: until the events that are ready have had their turn. */
+  lingerMs?: number
+  clock: Clock
+}
+
+type Entry<I, R> = {
+  item: I
+  addedAt: number
+  resolve(result: R): void
+  reject(error: unknown): void
+}
+
+/**
+ * Group commit: what comes while others are being written shares the next write. Low rates pay no delay, high
+ * rates few writes.
+ */
+export class GroupCommit<I, R> {
+  readonly #options: GroupCommitOptions<I, R>
+  readonly #maxInFlight: number
+  #waiting: Entry<I, R>[] = []
+  #inFlight = 0
+  #scheduled = false
+  #draining = 0
+  #idle: (() => void)[] = []
+
+  constructor(options: GroupCommitOptions<I, R>) {
+    this.#options = options
+    this.#maxInFlight = options.maxInFlight ?? 4
+  }
+
+  /** Items that wait for their write to begin. */
+  get waiting(): number {
+    return this.#waiting.length
+  }
+
+  /** Batches that are being written. */
+  get inFlight(): number {
+    return this.#inFlight
+  }
+
+  /** How long the oldest waiting item waits, in milliseconds; 0 if none does. */
+  oldestWaitMs(): number {
+    const oldest = this.#waiting[0]
+    return oldest ? this.#options.clock.monotonic() - oldest.addedAt : 0
+  }
+
+  /** The result once written. @throws OverloadedError, or what the write of this item's batch threw */
+  add(item: I): Promise<R> {
+    if (this.#isFull(1)) return Promise.reject(this.#overloaded())
+    return this.#enter(item)
+  }
+
+  /**
+   * Several items, all taken or none, next to each other and in this order; how far they stay in one batch is the
+   * plan's business. @throws OverloadedError
+   */
+  async addAll(items: readonly I[]): Promise<PromiseSettledResult<R>[]> {
+    if (this.#isFull(items.length)) throw this.#overloaded()
+    return Promise.allSettled(items.map((item) => this.#enter(item)))
+  }
+
+  /** Resolves when nothing waits and nothing is being written; nobody lingers meanwhile. */
+  async drain(): Promise<void> {
+    this.#draining += 1
+    this.#pump()
+    if (this.#waiting.length > 0 || this.#inFlight > 0) {
+      await new Promise<void>((resolve) => this.#idle.push(resolve))
+    }
+    this.#draining -= 1
+  }
+
+  #isFull(more: number): boolean {
+    return this.#waiting.length + more > this.#options.maxWaiting
+  }
+
+  #overloaded(): OverloadedError {
+    return new OverloadedError(
+      `${this.#waiting.length} items wait already, of at most ${this.#options.maxWaiting}`,
+    )
+  }
+
+  #enter(item: I): Promise<R> {
+    const addedAt = this.#options.clock.monotonic()
+    const result = new Promise<R>((resolve, reject) => {
+      this.#waiting.push({ item, addedAt, resolve, reject })
+    })
+    this.#schedule()
+    return result
+  }
+
+  /** Looks once for all that comes in this turn of the event loop, or after the linger time. */
+  #schedule(): void {
+    if (this.#scheduled || this.#inFlight >= this.#maxInFlight) return
+    this.#scheduled = true
+    const look = () => {
+      this.#scheduled = false
+      this.#pump()
+    }
+    const left = (this.#options.lingerMs ?? 0) - this.oldestWaitMs()
+    if (left > 0 && this.#draining === 0) this.#options.clock.after(Math.ceil(left), look)
+    else setImmediate(look)
+  }
+
+  #pump(): void {
+    const slots = this.#maxInFlight - this.#inFlight
+    if (this.#waiting.length > 0 && slots > 0) {
+      for (const batch of this.#nextBatches(slots)) void this.#write(batch)
+    }
+    if (this.#waiting.length > 0 || this.#inFlight > 0) return
+    for (const resolve of this.#idle.splice(0)) resolve()
+  }
+
+  #nextBatches(slots: number): Entry<I, R>[][] {
+    const waiting = this.#waiting
+    const byItem = entriesByItem(waiting)
+    const batches = this.#plan(waiting.map((entry) => entry.item))
+      .slice(0, slots)
+      .map((items) => takeEntries(items, byItem))
+      .filter((batch) => batch.length > 0)
+    const taken = new Set(batches.flat())
+    this.#waiting = waiting.filter((entry) => !taken.has(entry))
+    return batches
+  }
+
+  /** A plan that fails, or leaves all out while nothing is under way, must neither lose nor hang anything. */
+  #plan(items: readonly I[]): readonly (readonly I[])[] {
+    try {
+      const planned = this.#options.plan(items)
+      if (this.#inFlight > 0 || planned.some((batch) => batch.length > 0)) return planned
+    } catch {
+      // Each on its own: the write then says what is wrong with which.
+    }
+    return items.map((item) => [item])
+  }
+
+  async #write(batch: Entry<I, R>[]): Promise<void> {
+    this.#inFlight += 1
+    await this.#writeOrSplit(batch)
+    this.#inFlight -= 1
+    if (this.#waiting.length > 0 && !this.#lingering()) this.#pump()
+    else if (this.#waiting.length > 0) this.#schedule()
+    else this.#pump()
+  }
+
+  #lingering(): boolean {
+    return this.#draining === 0 && this.oldestWaitMs() < (this.#options.lingerMs ?? 0)
+  }
+
+  /** Halves one after the other: what was added first is written first. */
+  async #writeOrSplit(batch: Entry<I, R>[]): Promise<void> {
+    try {
+      const results = await this.#options.write(batch.map((entry) => entry.item))
+      if (results.length !== batch.length) {
+        throw new Error(`the write gave ${results.length} results for ${batch.length} items`)
+      }
+      batch.forEach((entry, index) => {
+        entry.resolve(results[index] as R)
+      })
+    } catch (error) {
+      if (batch.length > 1 && this.#options.isCulprit(error)) {
+        const middle = Math.ceil(batch.length / 2)
+        await this.#writeOrSplit(batch.slice(0, middle))
+        await this.#writeOrSplit(batch.slice(middle))
+        return
+      }
+      for (const entry of batch) entry.reject(error)
+    }
+  }
+}
+
+/** Equal items (strings, say) can stand for each other: the first added goes first. */
+function entriesByItem<I, R>(waiting: readonly Entry<I, R>[]): Map<I, Entry<I, R>[]> {
+  const byItem = new Map<I, Entry<I, R>[]>()
+  for (let index = waiting.length - 1; index >= 0; index -= 1) {
+    const entry = waiting[index]
+    if (!entry) continue
+    const same = byItem.get(entry.item)
+    if (same) same.push(entry)
+    else byItem.set(entry.item, [entry])
+  }
+  return byItem
+}
+
+function takeEntries<I, R>(items: readonly I[], byItem: Map<I, Entry<I, R>[]>): Entry<I, R>[] {
+  const entries: Entry<I, R>[] = []
+  for (const item of items) {
+    const entry = byItem.get(item)?.pop()
+    if (entry) entries.push(entry)
+  }
+  return entries
+}
