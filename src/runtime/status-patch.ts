@@ -1,0 +1,64 @@
+type Fields = Record<string, unknown>
+
+/**
+ * The JSON merge patch (RFC 7386) that turns `previous` into `desired`, or undefined when they are the same.
+ * Fields that are gone become null; arrays are replaced whole. A merge patch cannot store a null, so null and
+ * undefined in `desired` both mean that the field is absent.
+ */
+export function statusPatch(previous: object | undefined, desired: object): object | undefined {
+  const patch = patchOf((previous ?? {}) as Fields, desired as Fields)
+  return Object.keys(patch).length === 0 ? undefined : patch
+}
+
+function patchOf(previous: Fields, desired: Fields): Fields {
+  const changes: [string, unknown][] = []
+  for (const [name, want] of Object.entries(desired)) {
+    const change = isAbsent(want) ? undefined : changeOf(own(previous, name), want)
+    if (change !== undefined) changes.push([name, change])
+  }
+  for (const [name, have] of Object.entries(previous)) {
+    if (!isAbsent(have) && isAbsent(own(desired, name))) changes.push([name, null])
+  }
+  // Not by assignment, which would take a field named __proto__ for something else.
+  return Object.fromEntries(changes)
+}
+
+/** What to send for one field that is wanted, or undefined when it is right already. */
+function changeOf(have: unknown, want: unknown): unknown {
+  if (!isFields(want)) return sameJson(have, want) ? undefined : want
+  if (!isFields(have)) return patchOf({}, want)
+  const inner = patchOf(have, want)
+  return Object.keys(inner).length > 0 ? inner : undefined
+}
+
+/** Whether two values mean the same JSON; the order of an object's fields does not matter. */
+export function sameJson(a: unknown, b: unknown): boolean {
+  if (a === b) return true
+  if (Array.isArray(a)) {
+    return (
+      Array.isArray(b) && a.length === b.length && a.every((element, index) => sameJson(element, b[index]))
+    )
+  }
+  if (!isFields(a) || !isFields(b)) return false
+  const names = definedNames(a)
+  return (
+    names.length === definedNames(b).length &&
+    names.every((name) => Object.hasOwn(b, name) && sameJson(a[name], b[name]))
+  )
+}
+
+function definedNames(fields: Fields): string[] {
+  return Object.keys(fields).filter((name) => fields[name] !== undefined)
+}
+
+function own(fields: Fields, name: string): unknown {
+  return Object.hasOwn(fields, name) ? fields[name] : undefined
+}
+
+function isAbsent(value: unknown): boolean {
+  return value === undefined || value === null
+}
+
+function isFields(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

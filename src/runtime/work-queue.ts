@@ -1,0 +1,121 @@
+import type { Clock, Random } from '../ports/clock.ts'
+import type { Log } from '../ports/log.ts'
+import { type BackoffLimits, backoffMs } from './backoff.ts'
+import { Timers } from './timers.ts'
+
+export type WorkQueueOptions = {
+  clock: Clock
+  random: Random
+  log: Log
+  /** Waits after failures; default 5 ms to 5 min. */
+  backoff?: BackoffLimits
+}
+
+const BACKOFF: BackoffLimits = { firstMs: 5, longestMs: 5 * 60_000 }
+
+/**
+ * Keys that need work, each at most once, in the order in which they came. A key that is added while it is
+ * worked on comes again afterwards; it is never worked on twice at once.
+ *
+ * A key is waiting for its time (`addAfter`, `retry`), ready, or being worked on (`take` to `done`), and in the
+ * last case it may be wanted again.
+ */
+export class WorkQueue {
+  readonly #random: Random
+  readonly #clock: Clock
+  readonly #backoff: BackoffLimits
+  readonly #delayed: Timers<string>
+  /** Insertion order is the order of the queue. */
+  readonly #ready = new Set<string>()
+  readonly #working = new Set<string>()
+  readonly #wantedAgain = new Set<string>()
+  readonly #failures = new Map<string, number>()
+  readonly #takers: ((key: string | undefined) => void)[] = []
+  readonly #idle: (() => void)[] = []
+  #closed = false
+
+  constructor(options: WorkQueueOptions) {
+    this.#clock = options.clock
+    this.#random = options.random
+    this.#backoff = options.backoff ?? BACKOFF
+    this.#delayed = new Timers({ clock: options.clock, log: options.log, time: 'monotonic' }, (key) =>
+      this.add(key),
+    )
+  }
+
+  /** Keys that are ready and not yet worked on. */
+  get depth(): number {
+    return this.#ready.size + this.#wantedAgain.size
+  }
+
+  /** Keys that wait for their time. */
+  get delayed(): number {
+    return this.#delayed.size
+  }
+
+  add(key: string): void {
+    if (this.#closed) return
+    if (this.#working.has(key)) {
+      this.#wantedAgain.add(key)
+      return
+    }
+    const taker = this.#ready.has(key) ? undefined : this.#takers.shift()
+    if (taker) this.#hand(key, taker)
+    else this.#ready.add(key)
+  }
+
+  /** Adds the key in `ms` milliseconds; of several times the earliest holds. */
+  addAfter(key: string, ms: number): void {
+    if (this.#closed) return
+    const due = this.#clock.monotonic() + ms
+    const known = this.#delayed.dueOf(key)
+    if (known === undefined || due < known) this.#delayed.set(key, due)
+  }
+
+  /** Adds the key after a wait that grows with each call, until `forget`. */
+  retry(key: string): void {
+    const failures = (this.#failures.get(key) ?? 0) + 1
+    if (!this.#closed) this.#failures.set(key, failures)
+    this.addAfter(key, backoffMs(failures, this.#backoff, this.#random))
+  }
+
+  /** The key succeeded: its next failure is its first. */
+  forget(key: string): void {
+    this.#failures.delete(key)
+  }
+
+  /** The next key, once there is one; undefined once the queue is closed. Whoever gets a key calls `done`. */
+  take(): Promise<string | undefined> {
+    const [key] = this.#ready
+    if (key !== undefined) {
+      this.#ready.delete(key)
+      this.#working.add(key)
+      return Promise.resolve(key)
+    }
+    if (this.#closed) return Promise.resolve(undefined)
+    return new Promise((resolve) => this.#takers.push(resolve))
+  }
+
+  /** The work on a taken key has ended, however. */
+  done(key: string): void {
+    this.#working.delete(key)
+    if (this.#wantedAgain.delete(key)) this.add(key)
+    if (this.#closed && this.#working.size === 0) for (const resolve of this.#idle.splice(0)) resolve()
+  }
+
+  /** Hands out no more keys (what waits is dropped: state is level-triggered) and resolves when the last is done. */
+  close(): Promise<void> {
+    this.#closed = true
+    this.#delayed.stop()
+    this.#ready.clear()
+    this.#wantedAgain.clear()
+    for (const taker of this.#takers.splice(0)) taker(undefined)
+    if (this.#working.size === 0) return Promise.resolve()
+    return new Promise((resolve) => this.#idle.push(resolve))
+  }
+
+  #hand(key: string, taker: (key: string) => void): void {
+    this.#working.add(key)
+    taker(key)
+  }
+}
