@@ -1,0 +1,43 @@
+import type { RawObject } from '../ports/kubernetes.ts'
+import type { Log } from '../ports/log.ts'
+import type { Identity } from './object-store.ts'
+
+/** Objects that were complained about are remembered so far back. */
+const REMEMBERED = 1_000
+
+/** Decodes objects; one that cannot be decoded is counted, logged once, and holds up no other. */
+export class Decoder<T> {
+  readonly #decode: (raw: RawObject) => T | undefined
+  readonly #resource: string
+  readonly #log: Log
+  readonly #complained = new Set<string>()
+  /** How often an object could not be decoded. */
+  poisoned = 0
+
+  constructor(decode: (raw: RawObject) => T | undefined, resource: string, log: Log) {
+    this.#decode = decode
+    this.#resource = resource
+    this.#log = log
+  }
+
+  decode(raw: RawObject, identity: Identity): T | undefined {
+    try {
+      const object = this.#decode(raw)
+      if (object === undefined) this.#poison(identity, undefined)
+      return object
+    } catch (error) {
+      this.#poison(identity, error)
+      return undefined
+    }
+  }
+
+  #poison({ key, uid }: Identity, error: unknown): void {
+    this.poisoned += 1
+    const which = `${key} ${uid}`
+    if (this.#complained.has(which)) return
+    const [oldest] = this.#complained
+    if (this.#complained.size >= REMEMBERED && oldest !== undefined) this.#complained.delete(oldest)
+    this.#complained.add(which)
+    this.#log.error('An object cannot be used and is skipped', { resource: this.#resource, key, uid, error })
+  }
+}

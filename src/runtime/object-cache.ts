@@ -1,0 +1,94 @@
+import { type Identity, type Source, type Store, type Told, UNKNOWN } from './object-store.ts'
+
+type Entry<T> = { object: T; uid: string; version: number }
+
+/**
+ * Objects by "namespace/name". Never goes back to an older version of an object, and tells of a recreated one
+ * (same name, another UID) as deleted, then applied.
+ */
+export class ObjectCache<T> implements Store<T> {
+  readonly #entries = new Map<string, Entry<T>>()
+  readonly #told: Told<T>
+  /**
+   * All objects are known as of this version, from a complete list: an event of that age or older says
+   * nothing new, and an object that is not held was gone by then.
+   */
+  #floor = 0
+  /** Versions at which events deleted objects while a list was being read, which may still show them. */
+  #deletedMeanwhile: Map<string, number> | undefined
+  #listed: Set<string> | undefined
+
+  constructor(told: Told<T>) {
+    this.#told = told
+  }
+
+  get size(): number {
+    return this.#entries.size
+  }
+
+  get(key: string): T | undefined {
+    return this.#entries.get(key)?.object
+  }
+
+  *values(): IterableIterator<T> {
+    for (const { object } of this.#entries.values()) yield object
+  }
+
+  isNews({ key, version }: Identity, source: Source): boolean {
+    if (source === 'list') this.#listed?.add(key)
+    if (version === UNKNOWN) return true
+    const stale = source === 'event' ? this.#floor : (this.#deletedMeanwhile?.get(key) ?? 0)
+    return version > stale && version > (this.#entries.get(key)?.version ?? 0)
+  }
+
+  apply({ key, uid, version }: Identity, object: T): void {
+    const held = this.#entries.get(key)
+    this.#entries.set(key, { object, uid, version })
+    if (held && held.uid !== uid) {
+      this.#told.deleted(key, held.object)
+      this.#told.applied(key, object)
+    } else this.#told.applied(key, object, held?.object)
+  }
+
+  delete({ key, version }: Identity): void {
+    this.#deletedMeanwhile?.set(key, version)
+    this.#remove(key)
+  }
+
+  beginList(): void {
+    this.#deletedMeanwhile = new Map()
+    this.#listed = new Set()
+  }
+
+  *endList(listVersion: number, complete: boolean): IterableIterator<void> {
+    const listed = this.#listed
+    this.#listed = undefined
+    if (complete && listed) {
+      for (const [key, held] of this.#entries) {
+        if (held.version <= listVersion && !listed.has(key)) this.#remove(key)
+        yield
+      }
+      this.#floor = listVersion
+    }
+    this.#deletedMeanwhile = undefined
+  }
+
+  abandonList(): void {
+    this.#listed = undefined
+    this.#deletedMeanwhile = undefined
+  }
+
+  seenUpTo(): void {}
+
+  age(): void {
+    this.#floor = 0
+    for (const entry of this.#entries.values()) entry.version = 0
+  }
+
+  #remove(key: string): void {
+    const held = this.#entries.get(key)
+    if (!held) return
+    this.#entries.delete(key)
+    this.#told.deleted(key, held.object)
+  }
+}

@@ -1,0 +1,57 @@
+import { type Identity, type Source, type Store, type Told, UNKNOWN } from './object-store.ts'
+
+/**
+ * Passes objects on and keeps none: for a log to which objects are only ever appended. Each version is passed
+ * on once, however often the list is read; deletions are told as far as events tell them.
+ */
+export class ObjectFeed<T> implements Store<T> {
+  readonly size = 0
+  readonly #told: Told<T>
+  /** Everything up to this version was passed on. */
+  #floor = 0
+  /** Versions above the floor that were passed on: it rises only with a list's end and the watch's progress. */
+  #passed = new Set<number>()
+
+  constructor(told: Told<T>) {
+    this.#told = told
+  }
+
+  get(): undefined {
+    return undefined
+  }
+
+  *values(): IterableIterator<T> {}
+
+  isNews({ version }: Identity, _source: Source): boolean {
+    return version === UNKNOWN || (version > this.#floor && !this.#passed.has(version))
+  }
+
+  apply({ key, version }: Identity, object: T): void {
+    this.#passed.add(version)
+    this.#told.applied(key, object)
+  }
+
+  delete({ key }: Identity, last: () => T | undefined): void {
+    const object = last()
+    if (object !== undefined) this.#told.deleted(key, object)
+  }
+
+  beginList(): void {}
+
+  abandonList(): void {}
+
+  endList(listVersion: number): Iterable<void> {
+    this.seenUpTo(listVersion)
+    return []
+  }
+
+  seenUpTo(version: number): void {
+    this.#floor = Math.max(this.#floor, version)
+    if (this.#passed.size > 0) this.#passed = new Set()
+  }
+
+  age(): void {
+    this.#floor = 0
+    this.#passed = new Set()
+  }
+}

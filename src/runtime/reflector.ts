@@ -1,0 +1,299 @@
+import type { ResourceType } from '../api/meta.ts'
+import type { Clock, Random } from '../ports/clock.ts'
+import {
+  isApiError,
+  type ListQuery,
+  type RawObject,
+  type ResourceReader,
+  type WatchEvent,
+  type WatchSource,
+} from '../ports/kubernetes.ts'
+import type { Log } from '../ports/log.ts'
+import type { RuntimeMetrics } from '../ports/metrics.ts'
+import { Decoder } from './decoder.ts'
+import { ObjectCache } from './object-cache.ts'
+import { ObjectFeed } from './object-feed.ts'
+import { identityOf, type Source, type Store, versionOf } from './object-store.ts'
+import { pause, yieldTurn } from './pause.ts'
+import { type Restart, RestartPolicy } from './restart-policy.ts'
+
+export type ReflectorOptions<T> = {
+  type: ResourceType
+  query?: ListQuery
+  /** The slim form that is held. Undefined or a throw: the object is counted, logged once and skipped. */
+  decode(raw: RawObject): T | undefined
+  /** May throw: that is logged and counted, and keeps nothing from going on. */
+  handler: ReflectorHandler<T>
+  /** Holds nothing and only passes on, each version of an object once: for an append-only log. */
+  forget?: boolean
+  /** Looks at each page and may end the list there; deletions are then not found by comparison. */
+  stopListing?(page: readonly RawObject[]): boolean
+  /** A full list is compared so often (and a bit), in case a watch missed something. Default 30 min; never for a feed. */
+  compareEveryMs?: number
+}
+
+export type ReflectorHandler<T> = {
+  /** The object is there, new or changed; `previous` is what was held of the same incarnation. */
+  applied(object: T, previous?: T): void
+  /** It is gone; `last` is what was known of it. */
+  deleted?(last: T): void
+}
+
+export type ReflectorNeeds = {
+  api: ResourceReader & WatchSource
+  clock: Clock
+  random: Random
+  log: Log
+  metrics: RuntimeMetrics
+}
+
+const PAGE = 500
+const COMPARE_EVERY_MS = 30 * 60_000
+/** Work on listed objects before the event loop gets a turn: so long, or so many. */
+const SLICE_MS = 10
+const SLICE_OBJECTS = 200
+
+/**
+ * Keeps up with one kind of objects for ever: lists, then watches from the version of the list, resumes where a
+ * watch ended, and lists again when the version is too old.
+ */
+export class Reflector<T> {
+  /** The first list was read to its end. */
+  readonly synced: Promise<void>
+  readonly #options: ReflectorOptions<T>
+  readonly #needs: ReflectorNeeds
+  readonly #store: Store<T>
+  readonly #decoder: Decoder<T>
+  readonly #restart: RestartPolicy
+  readonly #stopping = new AbortController()
+  readonly #query: ListQuery
+  #markSynced: () => void = () => undefined
+  #version: string | undefined
+  #listing = 0
+  /** The highest version seen, which stays when `#version` is given up. */
+  #highest = 0
+  #handlerErrors = 0
+  #running: Promise<unknown> = Promise.resolve()
+
+  constructor(options: ReflectorOptions<T>, needs: ReflectorNeeds) {
+    this.#options = options
+    this.#needs = needs
+    this.#query = { limit: PAGE, ...options.query }
+    const told = {
+      applied: (key: string, object: T, previous?: T) =>
+        this.#guard(key, () => options.handler.applied(object, previous)),
+      deleted: (key: string, last: T) => this.#guard(key, () => options.handler.deleted?.(last)),
+    }
+    this.#store = options.forget ? new ObjectFeed<T>(told) : new ObjectCache<T>(told)
+    this.#decoder = new Decoder(options.decode, options.type.plural, needs.log)
+    this.#restart = new RestartPolicy(needs.random)
+    this.synced = new Promise((resolve) => {
+      this.#markSynced = resolve
+    })
+  }
+
+  /** @param key "namespace/name", or the name of a cluster-scoped object */
+  get(key: string): T | undefined {
+    return this.#store.get(key)
+  }
+
+  values(): IterableIterator<T> {
+    return this.#store.values()
+  }
+
+  get size(): number {
+    return this.#store.size
+  }
+
+  /** Everything up to this version was handed to the handler; 0 before the first list. */
+  get version(): number {
+    return versionOf(this.#version)
+  }
+
+  /** How often an object could not be decoded, and a handler threw. */
+  get troubles(): { poisoned: number; handlerErrors: number } {
+    return { poisoned: this.#decoder.poisoned, handlerErrors: this.#handlerErrors }
+  }
+
+  start(): this {
+    const comparing = !this.#options.forget && !this.#options.stopListing
+    this.#running = Promise.all([this.#run(), comparing ? this.#compareForEver() : undefined])
+    return this
+  }
+
+  /** Resolves when nothing will be called any more. */
+  async stop(): Promise<void> {
+    this.#stopping.abort()
+    await this.#running
+  }
+
+  get #stopped(): boolean {
+    return this.#stopping.signal.aborted
+  }
+
+  async #run(): Promise<void> {
+    while (!this.#stopped) {
+      const { restart, reason, error } = await this.#round()
+      if (this.#stopped) return
+      const resource = this.#options.type.plural
+      this.#needs.metrics.watchRestarted(resource, reason)
+      if (error !== undefined) {
+        this.#needs.log.warn('A watch ended and will start again', { resource, reason, error, ...restart })
+      }
+      if (restart.relist) this.#version = undefined
+      if (restart.waitMs > 0) await pause(this.#needs.clock, restart.waitMs, this.#stopping.signal)
+    }
+  }
+
+  /** Lists if need be and watches until that ends. Never rejects. */
+  async #round(): Promise<{ restart: Restart; reason: string; error?: unknown }> {
+    const { clock } = this.#needs
+    let started = clock.monotonic()
+    try {
+      if (this.#version === undefined) await this.#list()
+      started = clock.monotonic()
+      const progressed = await this.#watch(this.#version ?? '')
+      return { restart: this.#restart.closed(clock.monotonic() - started, progressed), reason: 'closed' }
+    } catch (error) {
+      const reason = isApiError(error) ? error.kind : 'error'
+      return { restart: this.#restart.failed(error), reason, error }
+    }
+  }
+
+  async #list(): Promise<void> {
+    const version = await this.#readList((listVersion) => {
+      // Only a store that was set back can be older than what was seen of it.
+      if (listVersion < this.#highest) this.#store.age()
+    })
+    if (version === undefined) return
+    this.#version = version
+    this.#highest = versionOf(version)
+    this.#markSynced()
+  }
+
+  /** @returns the version of the list, or undefined when another list was begun or the reflector stopped */
+  async #readList(onVersion?: (listVersion: number) => void): Promise<string | undefined> {
+    this.#listing += 1
+    const mine = this.#listing
+    const isOver = () => mine !== this.#listing || this.#stopped
+    try {
+      return await this.#readPages(isOver, onVersion)
+    } catch (error) {
+      if (!isOver()) this.#store.abandonList()
+      throw error
+    }
+  }
+
+  async #readPages(isOver: () => boolean, onVersion?: (listVersion: number) => void) {
+    const { type, stopListing } = this.#options
+    let version: string | undefined
+    let next: string | undefined
+    let complete = true
+    do {
+      const page = await this.#needs.api.list(type, this.#query, next)
+      if (isOver()) return undefined
+      if (version === undefined) {
+        version = page.resourceVersion
+        onVersion?.(versionOf(version))
+        this.#store.beginList()
+      }
+      await this.#inSlices(this.#takeEach(page.items, isOver), SLICE_OBJECTS)
+      next = page.continue
+      if (next !== undefined && stopListing?.(page.items)) {
+        complete = false
+        next = undefined
+      }
+      if (isOver()) return undefined
+    } while (next !== undefined)
+    await this.#inSlices(this.#store.endList(versionOf(version), complete), SLICE_OBJECTS * 10)
+    return version
+  }
+
+  *#takeEach(items: readonly RawObject[], isOver: () => boolean): IterableIterator<void> {
+    for (const raw of items) {
+      if (isOver()) return
+      yield this.#take(raw, 'list')
+    }
+  }
+
+  async #inSlices(steps: Iterable<void>, most: number): Promise<void> {
+    const { clock } = this.#needs
+    let started = clock.monotonic()
+    let count = 0
+    for (const _ of steps) {
+      count += 1
+      if (count < most && clock.monotonic() - started < SLICE_MS) continue
+      await yieldTurn()
+      started = clock.monotonic()
+      count = 0
+    }
+  }
+
+  /** @returns whether anything came */
+  async #watch(from: string): Promise<boolean> {
+    const { type } = this.#options
+    let progressed = false
+    for await (const batch of this.#needs.api.watch(type, this.#query, from, this.#stopping.signal)) {
+      if (this.#stopped) return progressed
+      for (const event of batch) progressed = this.#takeEvent(event) || progressed
+      if (progressed) this.#restart.progress()
+    }
+    return progressed
+  }
+
+  /** @returns whether it is newer than all before */
+  #takeEvent(event: WatchEvent): boolean {
+    const version = event.type === 'BOOKMARK' ? event.resourceVersion : this.#takeChange(event)
+    const number = versionOf(version)
+    if (number <= this.#highest) return false
+    this.#version = version
+    this.#highest = number
+    this.#store.seenUpTo(number)
+    return true
+  }
+
+  #takeChange({ type, object }: Exclude<WatchEvent, { type: 'BOOKMARK' }>): string | undefined {
+    if (type !== 'DELETED') this.#take(object, 'event')
+    else {
+      const identity = identityOf(object)
+      const last = () => this.#decoder.decode(object, identity)
+      if (this.#store.isNews(identity, 'event')) this.#store.delete(identity, last)
+    }
+    return object.metadata.resourceVersion
+  }
+
+  #take(raw: RawObject, source: Source): void {
+    const identity = identityOf(raw)
+    if (!this.#store.isNews(identity, source)) return
+    const object = this.#decoder.decode(raw, identity)
+    if (object !== undefined) this.#store.apply(identity, object)
+  }
+
+  async #compareForEver(): Promise<void> {
+    const { clock, random, log } = this.#needs
+    const everyMs = this.#options.compareEveryMs ?? COMPARE_EVERY_MS
+    for (;;) {
+      await pause(clock, everyMs * (1 + random.fraction() / 10), this.#stopping.signal)
+      if (this.#stopped) return
+      // The list that is needed, or being read, compares as well.
+      if (this.#version === undefined) continue
+      await this.#readList().catch((error: unknown) => {
+        log.warn('A full comparison could not be made', { resource: this.#options.type.plural, error })
+      })
+    }
+  }
+
+  #guard(key: string, call: () => unknown): void {
+    try {
+      const result = call()
+      if (result instanceof Promise) result.catch((error: unknown) => this.#handlerFailed(key, error))
+    } catch (error) {
+      this.#handlerFailed(key, error)
+    }
+  }
+
+  #handlerFailed(key: string, error: unknown): void {
+    this.#handlerErrors += 1
+    this.#needs.log.error('A handler failed', { resource: this.#options.type.plural, key, error })
+  }
+}

@@ -1,0 +1,62 @@
+import type { Random } from '../ports/clock.ts'
+import { isApiError } from '../ports/kubernetes.ts'
+import { type BackoffLimits, backoffMs } from './backoff.ts'
+
+const BACKOFF: BackoffLimits = { firstMs: 100, longestMs: 30_000 }
+const LONGEST_ASKED_MS = 60_000
+/** A watch that lived so long was a good one, even if nothing happened in it. */
+const GOOD_LIFE_MS = 10_000
+/** The same version brought the same bad stream so often that only a list helps. */
+const BAD_STREAMS = 3
+
+export type Restart = {
+  /** What was held as the last version is of no use: list again. */
+  relist: boolean
+  waitMs: number
+}
+
+/** When to list or watch again after one has ended; waits grow until something comes through. */
+export class RestartPolicy {
+  readonly #random: Random
+  #failures = 0
+  #badStreams = 0
+
+  constructor(random: Random) {
+    this.#random = random
+  }
+
+  /** An event or a bookmark came. */
+  progress(): void {
+    this.#failures = 0
+    this.#badStreams = 0
+  }
+
+  /** The server ended the watch in the ordinary way. @param livedMs how long it was open */
+  closed(livedMs: number, progressed: boolean): Restart {
+    if (progressed || livedMs >= GOOD_LIFE_MS) {
+      this.progress()
+      return { relist: false, waitMs: 0 }
+    }
+    return { relist: false, waitMs: this.#nextWait() }
+  }
+
+  failed(error: unknown): Restart {
+    const asked = isApiError(error) ? Math.min(error.retryAfterMs ?? 0, LONGEST_ASKED_MS) : 0
+    return { relist: this.#needsList(error), waitMs: Math.max(asked, this.#nextWait()) }
+  }
+
+  #needsList(error: unknown): boolean {
+    // The version is too old, or the request with it is refused for good.
+    if (isApiError(error, 'Gone', 'BadRequest', 'Invalid', 'NotFound')) return true
+    // Broken connections and a busy server are no reason; an answer that was 200 and then made no sense is.
+    if (isApiError(error) && error.status === 200) this.#badStreams += 1
+    if (this.#badStreams < BAD_STREAMS) return false
+    this.#badStreams = 0
+    return true
+  }
+
+  #nextWait(): number {
+    this.#failures += 1
+    return backoffMs(this.#failures, BACKOFF, this.#random)
+  }
+}
