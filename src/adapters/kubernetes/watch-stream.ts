@@ -1,0 +1,106 @@
+import type { Clock } from '../../ports/clock.ts'
+import { ApiError, type RawObject, type WatchEvent } from '../../ports/kubernetes.ts'
+import { errorOfEvent } from './api-status.ts'
+import { LineSplitter } from './line-splitter.ts'
+import type { OpenStream } from './transport.ts'
+
+export type WatchLimits = {
+  clock: Clock
+  /** No byte for so long, and the stream counts as dead: bookmarks come about every minute. */
+  silenceMs: number
+  maxLineBytes: number
+}
+
+/** The events of an open watch, one array for each read from the socket. @throws ApiError as WatchSource says */
+export async function* watchEvents(stream: OpenStream, limits: WatchLimits): AsyncGenerator<WatchEvent[]> {
+  const splitter = new LineSplitter(limits.maxLineBytes)
+  const watchdog = new Watchdog(stream, limits)
+  try {
+    for await (const chunk of stream.chunks) {
+      watchdog.alive()
+      const { events, error } = parseLines(splitter.push(chunk))
+      if (events.length > 0) yield events
+      if (error) throw error
+    }
+    if (splitter.pending > 0) throw broken('the stream ended inside a line')
+  } catch (error) {
+    if (error instanceof ApiError) throw error
+    throw watchdog.silence ?? broken(error instanceof Error ? error.message : String(error), error)
+  } finally {
+    watchdog.stop()
+    stream.close()
+  }
+}
+
+/** What can be used before the first line that cannot comes out too: it happened. */
+function parseLines(lines: Buffer[]): { events: WatchEvent[]; error?: ApiError } {
+  const events: WatchEvent[] = []
+  for (const line of lines) {
+    const event = parseLine(line)
+    if (event instanceof ApiError) return { events, error: event }
+    events.push(event)
+  }
+  return { events }
+}
+
+function parseLine(line: Buffer): WatchEvent | ApiError {
+  let event: { type?: unknown; object?: RawObject }
+  try {
+    event = JSON.parse(line.toString('utf8')) as typeof event
+  } catch (error) {
+    return garbage(line, error)
+  }
+  const { type, object } = event ?? {}
+  if (type === 'ERROR') return errorOfEvent(object)
+  if (typeof object?.metadata !== 'object' || object.metadata === null) return garbage(line)
+  if (type === 'ADDED' || type === 'MODIFIED' || type === 'DELETED') return { type, object }
+  if (type !== 'BOOKMARK') return garbage(line)
+  return { type, resourceVersion: object.metadata.resourceVersion ?? '' }
+}
+
+/** `status` 200: the connection was fine, so the same may come again from the same version. */
+function garbage(line: Buffer, cause?: unknown): ApiError {
+  return new ApiError('Unavailable', `not a watch event, in a line of ${line.length} bytes`, {
+    status: 200,
+    cause,
+  })
+}
+
+function broken(message: string, cause?: unknown): ApiError {
+  return new ApiError('Unavailable', `the watch broke: ${message}`, cause === undefined ? {} : { cause })
+}
+
+/** Ends a stream that went silent. One timer that looks back, instead of one per chunk. */
+class Watchdog {
+  readonly #stream: OpenStream
+  readonly #limits: WatchLimits
+  #heardAt: number
+  #stopTimer: () => void
+  silence: ApiError | undefined
+
+  constructor(stream: OpenStream, limits: WatchLimits) {
+    this.#stream = stream
+    this.#limits = limits
+    this.#heardAt = limits.clock.monotonic()
+    this.#stopTimer = limits.clock.after(limits.silenceMs, () => this.#look())
+  }
+
+  alive(): void {
+    this.#heardAt = this.#limits.clock.monotonic()
+  }
+
+  stop(): void {
+    this.#stopTimer()
+  }
+
+  #look(): void {
+    const { clock, silenceMs } = this.#limits
+    const left = this.#heardAt + silenceMs - clock.monotonic()
+    if (left > 0) {
+      this.#stopTimer = clock.after(left, () => this.#look())
+      return
+    }
+    this.silence = new ApiError('Unavailable', `the watch was silent for ${silenceMs} ms`)
+    this.#stream.close(this.silence)
+  }
+}
