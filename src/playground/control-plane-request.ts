@@ -1,0 +1,60 @@
+import { request } from 'node:https'
+import type { AdminAccess } from './control-plane-protocol.ts'
+
+export type ApiAnswer = { status: number; body: unknown }
+
+export type ApiCall = {
+  method: string
+  path: string
+  body?: object
+  /** Absent: as the administrator. */
+  token?: string
+  timeoutMs?: number
+}
+
+const CALL_LIMIT_MS = 15_000
+
+/**
+ * One call of the API server. Any status is an answer.
+ *
+ * @throws Error where none came
+ */
+export function requestApi(access: AdminAccess, call: ApiCall): Promise<ApiAnswer> {
+  const { promise, resolve, reject } = Promise.withResolvers<ApiAnswer>()
+  const body = call.body === undefined ? undefined : JSON.stringify(call.body)
+  const outgoing = request(
+    new URL(call.path, access.server),
+    {
+      method: call.method,
+      ca: access.caPem,
+      ...(call.token === undefined && { cert: access.certPem, key: access.keyPem }),
+      headers: {
+        accept: 'application/json',
+        ...(body && { 'content-type': 'application/json' }),
+        ...(call.token && { authorization: `Bearer ${call.token}` }),
+      },
+      signal: AbortSignal.timeout(call.timeoutMs ?? CALL_LIMIT_MS),
+    },
+    async (response) => {
+      try {
+        const chunks = await Array.fromAsync(response as AsyncIterable<Buffer>)
+        const text = Buffer.concat(chunks).toString()
+        resolve({ status: response.statusCode ?? 0, body: parsed(text) })
+      } catch (error) {
+        reject(error)
+      }
+    },
+  )
+  outgoing.on('error', reject)
+  outgoing.end(body)
+  return promise
+}
+
+/** Some errors of the API server are plain text. */
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
+}

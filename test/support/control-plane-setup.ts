@@ -1,0 +1,29 @@
+import { fileURLToPath } from 'node:url'
+import type { TestProject } from 'vitest/node'
+import { type ControlPlane, startControlPlane } from '../../src/playground/control-plane.ts'
+import { ControlPlaneUnavailable } from '../../src/playground/control-plane-binaries.ts'
+import { installCrds } from '../../src/playground/control-plane-crds.ts'
+
+const CRDS = fileURLToPath(new URL('../../crds', import.meta.url))
+
+let controlPlane: ControlPlane | undefined
+
+/** Runs once before all files of the project `cluster`: see control-plane.ts beside it for what they get. */
+export async function setup(project: TestProject): Promise<void> {
+  try {
+    controlPlane = await startControlPlane()
+  } catch (error) {
+    // Its message says what to do; where it was thrown tells nobody anything.
+    if (error instanceof ControlPlaneUnavailable) error.stack = error.message
+    throw error
+  }
+  await installCrds(controlPlane, CRDS)
+  project.provide('kubeconfig', controlPlane.kubeconfigPath)
+  project.provide('adminAccess', controlPlane.access)
+  project.provide('etcdUrl', controlPlane.etcdUrl)
+  project.provide('kubectl', controlPlane.binaries.kubectl)
+}
+
+export async function teardown(): Promise<void> {
+  await controlPlane?.stop()
+}
