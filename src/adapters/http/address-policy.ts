@@ -1,0 +1,72 @@
+/** Which addresses webhooks may reach: public ones, and those of the networks that the operator allows. */
+import { isIP } from 'node:net'
+import ipaddr from 'ipaddr.js'
+
+/** `allowed`: the operator named its network. `range` says in words what a forbidden one is. */
+export type AddressVerdict = { kind: 'public' } | { kind: 'allowed' } | { kind: 'forbidden'; range: string }
+
+export type AddressPolicy = {
+  /** Verdict on an IPv4 or IPv6 literal, without brackets; anything else is forbidden. */
+  classify(address: string): AddressVerdict
+  /** Whether the operator allows any network at all. */
+  allowsNetworks: boolean
+}
+
+type Address = ipaddr.IPv4 | ipaddr.IPv6
+
+/** The only block of IPv6 from which unicast addresses are given out. */
+const GLOBAL_UNICAST = ipaddr.IPv6.parseCIDR('2000::/3')
+/** NAT64: stands for an IPv4 address, and names resolve to it in clusters without IPv4. */
+const NAT64 = ipaddr.IPv6.parseCIDR('64:ff9b::/96')
+
+const RANGE_WORDS: Readonly<Record<string, string>> = {
+  unspecified: 'unspecified',
+  broadcast: 'broadcast',
+  multicast: 'multicast',
+  linkLocal: 'link-local',
+  loopback: 'loopback',
+  carrierGradeNat: 'carrier-grade NAT',
+  private: 'private',
+  uniqueLocal: 'unique local',
+  ipv4Mapped: 'IPv4-mapped',
+  '6to4': '6to4',
+  teredo: 'Teredo',
+}
+
+/** @param allowedNetworks CIDRs @throws Error when one is none */
+export function createAddressPolicy(allowedNetworks: readonly string[]): AddressPolicy {
+  const networks = allowedNetworks.map((network) => ipaddr.parseCIDR(network))
+  return {
+    allowsNetworks: networks.length > 0,
+    classify(text) {
+      // Zones name an interface of this machine; the parser would also take forms that no resolver returns.
+      if (isIP(text) === 0 || text.includes('%')) return { kind: 'forbidden', range: 'malformed' }
+      const address = ipaddr.parse(text)
+      if (isWithin(address, networks) || isWithin(mappedAddress(address), networks))
+        return { kind: 'allowed' }
+      return classifyPublic(address)
+    },
+  }
+}
+
+function classifyPublic(address: Address): AddressVerdict {
+  if (address instanceof ipaddr.IPv6 && address.match(NAT64)) {
+    return classifyPublic(new ipaddr.IPv4(address.toByteArray().slice(12)))
+  }
+  const range = address.range()
+  if (range !== 'unicast') return { kind: 'forbidden', range: RANGE_WORDS[range] ?? 'reserved' }
+  if (address instanceof ipaddr.IPv6 && !address.match(GLOBAL_UNICAST)) {
+    return { kind: 'forbidden', range: 'reserved' }
+  }
+  return { kind: 'public' }
+}
+
+/** The IPv4 address that an IPv4-mapped one dials. */
+function mappedAddress(address: Address): Address | undefined {
+  return address instanceof ipaddr.IPv6 && address.isIPv4MappedAddress() ? address.toIPv4Address() : undefined
+}
+
+function isWithin(address: Address | undefined, networks: readonly [Address, number][]): boolean {
+  if (!address) return false
+  return networks.some((network) => network[0].kind() === address.kind() && address.match(network))
+}

@@ -1,0 +1,104 @@
+/** Sends webhooks: one POST under one deadline, to vetted addresses only, with every answer bounded. */
+import type { Clock } from '../../ports/clock.ts'
+import type { SendOutcome, SendRequest, WebhookSender } from '../../ports/webhook-sender.ts'
+import { createAddressPolicy } from './address-policy.ts'
+import { Attempt, type AttemptTools } from './attempt.ts'
+import { openConnection } from './connection.ts'
+import { createConnectionPool } from './connection-pool.ts'
+import { createDial } from './dial.ts'
+import { BLOCKED, CANCELED, failureOf, timeoutOf } from './failures.ts'
+import { createResolver, type NameServer } from './resolver.ts'
+import { type Target, type TargetVerdict, targetOf } from './url-guard.ts'
+
+export type WebhookSenderOptions = {
+  /** CIDRs that may be reached although they are not public, and by plain http. */
+  allowedNetworks: readonly string[]
+  clock: Pick<Clock, 'monotonic' | 'after'>
+  /** PEM of authorities that are trusted besides the known ones. */
+  ca?: string | undefined
+  /** Replaces DNS. */
+  nameServer?: NameServer
+  /** Connections kept for the next attempt, in all. */
+  maxIdleConnections?: number
+}
+
+export type ClosableWebhookSender = WebhookSender & {
+  /** Cancels what is under way and ends every connection. */
+  close(): Promise<void>
+}
+
+const MAX_IDLE_CONNECTIONS = 1000
+/** URLs whose parsed form is kept; endpoints send to the same few again and again. */
+const MAX_TARGETS = 4096
+
+/** @throws Error when an allowed network is no CIDR, or `ca` no PEM */
+export function createWebhookSender(options: WebhookSenderOptions): ClosableWebhookSender {
+  const { clock } = options
+  const policy = createAddressPolicy(options.allowedNetworks)
+  const resolve = createResolver({
+    machineNames: policy.allowsNetworks,
+    ...(options.nameServer ? { server: options.nameServer } : {}),
+  })
+  const dial = createDial({ policy, resolve, ca: options.ca })
+  const open = (target: Target) => openConnection(target, dial)
+  const pool = createConnectionPool(open, options.maxIdleConnections ?? MAX_IDLE_CONNECTIONS)
+  const tools: AttemptTools = {
+    take: pool.take,
+    open,
+    release: pool.release,
+    monotonic: () => clock.monotonic(),
+  }
+  const parse = cached((url) => targetOf(url, policy))
+  const active = new Set<Attempt>()
+  let closed = false
+
+  return {
+    send(request, signal) {
+      const verdict = parse(request.url)
+      if (!verdict.ok) return Promise.resolve({ kind: 'failure', ...BLOCKED, latencyMs: 0 })
+      if (closed || signal?.aborted) return Promise.resolve({ kind: 'failure', ...CANCELED, latencyMs: 0 })
+      return run(request, verdict.target, signal)
+    },
+    async close() {
+      closed = true
+      for (const attempt of [...active]) attempt.fail(CANCELED)
+      await pool.close()
+    },
+  }
+
+  function run(request: SendRequest, target: Target, signal: AbortSignal | undefined): Promise<SendOutcome> {
+    return new Promise((settled) => {
+      const attempt = new Attempt(request, target, tools, (outcome) => {
+        stop()
+        signal?.removeEventListener('abort', cancel)
+        active.delete(attempt)
+        settled(outcome)
+      })
+      // The client's own timeouts bound neither a body in drops nor a flood of interim responses.
+      const stop = clock.after(request.deadlineMs, () =>
+        attempt.fail(timeoutOf(request.deadlineMs, attempt.answering)),
+      )
+      const cancel = () => attempt.fail(CANCELED)
+      signal?.addEventListener('abort', cancel)
+      active.add(attempt)
+      try {
+        attempt.start()
+      } catch (error) {
+        attempt.fail(failureOf(error, false, request.deadlineMs))
+      }
+    })
+  }
+}
+
+function cached(parse: (url: string) => TargetVerdict): (url: string) => TargetVerdict {
+  const known = new Map<string, TargetVerdict>()
+  return (url) => {
+    const seen = known.get(url)
+    if (seen) return seen
+    const verdict = parse(url)
+    // Starting over is rare and costs microseconds; an order of use would cost on every attempt.
+    if (known.size >= MAX_TARGETS) known.clear()
+    known.set(url, verdict)
+    return verdict
+  }
+}
