@@ -2,7 +2,8 @@ import { type Identity, type Source, type Store, type Told, UNKNOWN } from './ob
 
 /**
  * Passes objects on and keeps none: for a log to which objects are only ever appended. Each version is passed
- * on once, however often the list is read; deletions are told as far as events tell them.
+ * on once, however often the list is read; deletions are told as far as events tell them. A list is passed on
+ * at its end and in the order of versions, since the API server sorts it by name.
  */
 export class ObjectFeed<T> implements Store<T> {
   readonly size = 0
@@ -11,6 +12,8 @@ export class ObjectFeed<T> implements Store<T> {
   #floor = 0
   /** Versions above the floor that were passed on: it rises only with a list's end and the watch's progress. */
   #passed = new Set<number>()
+  /** What the list under way has brought. */
+  #listed: { key: string; version: number; object: T }[] | undefined
 
   constructor(told: Told<T>) {
     this.#told = told
@@ -28,7 +31,8 @@ export class ObjectFeed<T> implements Store<T> {
 
   apply({ key, version }: Identity, object: T): void {
     this.#passed.add(version)
-    this.#told.applied(key, object)
+    if (this.#listed) this.#listed.push({ key, version, object })
+    else this.#told.applied(key, object)
   }
 
   delete({ key }: Identity, last: () => T | undefined): void {
@@ -36,13 +40,22 @@ export class ObjectFeed<T> implements Store<T> {
     if (object !== undefined) this.#told.deleted(key, object)
   }
 
-  beginList(): void {}
+  beginList(): void {
+    this.abandonList()
+    this.#listed = []
+  }
 
-  abandonList(): void {}
+  abandonList(): void {
+    for (const { version } of this.#listed ?? []) this.#passed.delete(version)
+    this.#listed = undefined
+  }
 
-  endList(listVersion: number): Iterable<void> {
+  *endList(listVersion: number): IterableIterator<void> {
+    const listed = this.#listed ?? []
+    this.#listed = undefined
+    for (const { key, object } of listed.sort((a, b) => a.version - b.version))
+      yield this.#told.applied(key, object)
     this.seenUpTo(listVersion)
-    return []
   }
 
   seenUpTo(version: number): void {

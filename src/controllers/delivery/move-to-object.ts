@@ -72,10 +72,6 @@ async function refused(ctx: PlaneContext, delivery: Delivery, home: LogHome, mes
   home.refusedSince ??= now
   const view = ctx.directory.find(delivery.lane.endpoint)
   if (view) {
-      apiVersion: 'davit.dev/v1alpha1',
-      kind: 'WebhookEndpoint',
-      metadata: view.endpoint.metadata,
-    }
     ctx.events.record(aboutEndpoint(view.endpoint.metadata), {
       type: 'Warning',
       reason: 'CannotStoreDelivery',

@@ -1,0 +1,146 @@
+/** What the controller watches, and which loop each change wakes. */
+import { namespaces, secrets } from '../api/core-kinds.ts'
+import { deliverySegments } from '../api/delivery-segment.ts'
+import { eventOutline } from '../api/event-outline.ts'
+import { eventType, eventTypes } from '../api/event-type.ts'
+import { ORGANIZATION_LABEL } from '../api/meta.ts'
+import { SIGNING_KEYS_LABEL } from '../api/signing-keys.ts'
+import { type WebhookEndpoint, webhookEndpoint, webhookEndpoints } from '../api/webhook-endpoint.ts'
+import { webhookEvents } from '../api/webhook-event.ts'
+import { readSegment, readUntil } from '../controllers/delivery-log/read-back.ts'
+import { readKeys } from '../controllers/endpoint/signing-key-store.ts'
+import { readOrganization } from '../controllers/organizations.ts'
+import type { LogSegment } from '../ports/delivery-log.ts'
+import type { RawObject } from '../ports/kubernetes.ts'
+import { Reflector, type ReflectorNeeds } from '../runtime/reflector.ts'
+import type { ControllerParts } from './controller-parts.ts'
+
+export type WatchOptions = {
+  parts: ControllerParts
+  needs: ReflectorNeeds
+  /** The operator's namespace. */
+  namespace: string
+  onSegment: (segment: LogSegment) => void
+}
+
+/** Pages of the log are large. */
+const LOG_PAGE = 50
+
+/** `settings` decide how deliveries go; `log` is the feed of segments; `events` are read last. */
+export type ControllerWatches = {
+  settings: Reflector<unknown>[]
+  log: Reflector<LogSegment>
+  events: Reflector<unknown>
+}
+
+/** Not started. */
+export function createWatches(options: WatchOptions): ControllerWatches {
+  const { parts, needs, namespace } = options
+  wakeLoops(parts)
+  const organizations = new Reflector(
+    {
+      type: namespaces,
+      query: { labelSelector: `${ORGANIZATION_LABEL}=true` },
+      decode: readOrganization,
+      handler: {
+        applied: (organization) => parts.organizations.apply(organization),
+        deleted: (organization) => parts.organizations.remove(organization.name),
+      },
+    },
+    needs,
+  )
+  const types = new Reflector(
+    {
+      type: eventTypes,
+      decode: (raw) => eventType.parse(raw),
+      handler: {
+        applied: (type) => parts.catalogue.apply(type),
+        deleted: (type) => parts.catalogue.remove(type),
+      },
+    },
+    needs,
+  )
+  const keys = new Reflector(
+    {
+      type: secrets,
+      query: { namespace, labelSelector: `${SIGNING_KEYS_LABEL}=true` },
+      decode: readKeys,
+      handler: {
+        applied: (held) => parts.directory.applyKeys(held.namespace, held.endpoint, held.keys),
+        deleted: (held) => parts.directory.removeKeys(held.namespace, held.endpoint),
+      },
+    },
+    needs,
+  )
+  const endpoints = new Reflector(
+    {
+      type: webhookEndpoints,
+      decode: (raw) => webhookEndpoint.parse(raw),
+      handler: {
+        applied: (endpoint) => parts.directory.apply(endpoint),
+        deleted: (endpoint) => parts.directory.remove(endpoint),
+      },
+    },
+    needs,
+  )
+  const events = new Reflector(
+    {
+      type: webhookEvents,
+      decode: (raw) => eventOutline.parse(raw),
+      handler: {
+        applied: (event) => {
+          if (parts.book.apply(event)) parts.eventLoop.add(event.metadata.namespace)
+        },
+        deleted: (event) => parts.book.remove(event),
+      },
+    },
+    needs,
+  )
+  const log = new Reflector(
+    {
+      type: deliverySegments,
+      query: { namespace, limit: LOG_PAGE },
+      forget: true,
+      stopListing: untilMark(() => parts.plane.ctx.segments.lowWater),
+      decode: readSegment,
+      handler: { applied: options.onSegment },
+    },
+    needs,
+  )
+  return {
+    settings: [organizations, types, keys, endpoints] as Reflector<unknown>[],
+    log,
+    events: events as Reflector<unknown>,
+  }
+}
+
+/** Each list of the log ends soon behind the low-water mark as it is by then. */
+function untilMark(lowWater: () => number): (page: readonly RawObject[]) => boolean {
+  let enough = readUntil(lowWater())
+  return (page) => {
+    if (!enough(page)) return false
+    enough = readUntil(lowWater())
+    return true
+  }
+}
+
+/** Changes of what an endpoint's condition depends on. */
+function wakeLoops(parts: ControllerParts): void {
+  const { directory, organizations, catalogue, endpointLoop, eventLoop } = parts
+  const wake = ({ metadata }: WebhookEndpoint) => endpointLoop.add(`${metadata.namespace}/${metadata.name}`)
+  directory.listen({
+    changed: (view) => wake(view.endpoint),
+    removed: ({ metadata }) => {
+      parts.sharedSecrets.forget(metadata.uid)
+      // The keys go with their endpoint; a failure is made good by the sweep of the next start.
+      void parts.keyStore.remove(metadata.namespace ?? '', metadata.name, metadata.uid).catch(() => undefined)
+    },
+  })
+  organizations.listen((name) => {
+    for (const { endpoint } of directory.inNamespace(name)) wake(endpoint)
+    eventLoop.add(name)
+  })
+  catalogue.listen((type) => {
+    for (const { endpoint } of directory.all()) if (endpoint.spec.eventTypes.includes(type)) wake(endpoint)
+  })
+}

@@ -1,0 +1,122 @@
+/** The role `davit controller`: delivers webhooks. */
+
+import type { Config } from '../config.ts'
+import { recoverObjects } from '../controllers/delivery/recover-objects.ts'
+import { readLowWater, readOutcomes } from '../controllers/delivery-log/read-back.ts'
+import type { LogSegment } from '../ports/delivery-log.ts'
+import { pause } from '../runtime/pause.ts'
+import { type ControllerParts, createControllerParts, type World } from './controller-parts.ts'
+import { type ControllerWatches, createWatches } from './controller-watches.ts'
+
+export type ControllerOptions = { config: Config; world: World; version: string }
+
+export type RunningController = {
+  parts: ControllerParts
+  /** What keeps it from being ready, in words; none when it delivers. */
+  problems(): string[]
+  /** Resolves when everything left by the process before goes on. */
+  ready: Promise<void>
+  /** No new attempt; running ones end or are given up after the drain time; what they came to is stored. */
+  stop(): Promise<void>
+}
+
+const RETRY_MS = 1000
+/** For what is on its way to the store after attempts were given up. */
+const LAST_WRITES_MS = 3000
+
+export async function startController(options: ControllerOptions): Promise<RunningController> {
+  const { config, world, version } = options
+  const giveUp = new AbortController()
+  const lowWater = await untilAnswered(world, giveUp.signal, () => readLowWater(world.api, config.namespace))
+  const parts = createControllerParts({ config, world, version, lowWater, giveUp: giveUp.signal })
+  const buffered: LogSegment[] = []
+  let onSegment = (segment: LogSegment): void => void buffered.push(segment)
+  const watches = createWatches({
+    parts,
+    needs: {
+      api: world.api,
+      clock: world.clock,
+      random: world.random,
+      log: world.log,
+      metrics: world.metrics,
+    },
+    namespace: config.namespace,
+    onSegment: (segment) => onSegment(segment),
+  })
+  let problem: string | undefined = 'reading what the process before left'
+  const ready = recover(options, parts, watches, { buffered, giveUp: giveUp.signal }).then(() => {
+    for (const segment of buffered.splice(0)) parts.intake.take(segment)
+    onSegment = (segment) => parts.intake.take(segment)
+    parts.plane.start()
+    parts.endpointLoop.start()
+    parts.eventLoop.start()
+    watches.events.start()
+    problem = undefined
+    world.log.info('Delivering', { unfinished: parts.plane.tally.total })
+  })
+  return {
+    parts,
+    ready,
+    problems: () => [
+      ...(problem ? [problem] : []),
+      ...(parts.outcomes.healthy() ? [] : ['outcomes cannot be stored']),
+    ],
+    stop: () => stop(options, parts, watches, giveUp),
+  }
+}
+
+async function recover(
+  options: ControllerOptions,
+  parts: ControllerParts,
+  watches: ControllerWatches,
+  found: { buffered: LogSegment[]; giveUp: AbortSignal },
+): Promise<void> {
+  const { config, world } = options
+  const { intake, plane } = parts
+  for (const watch of watches.settings) watch.start()
+  await Promise.all(watches.settings.map((watch) => watch.synced))
+  watches.log.start()
+  await watches.log.synced
+  const { lowWater } = plane.ctx.segments
+  const records = await untilAnswered(world, found.giveUp, () =>
+    readOutcomes(world.api, config.namespace, lowWater),
+  )
+  intake.readBack(found.buffered.splice(0), records)
+  const unfinished = await recoverObjects({ plane, intake, onFinished: () => undefined })
+  const reopened = intake.resolve()
+  world.log.info('Read back what the process before left', { unfinished, reopened })
+}
+
+async function stop(
+  options: ControllerOptions,
+  parts: ControllerParts,
+  watches: ControllerWatches,
+  giveUp: AbortController,
+): Promise<void> {
+  const { clock, log } = options.world
+  parts.plane.stop()
+  await Promise.all([parts.endpointLoop.stop(), parts.eventLoop.stop()])
+  const drained = parts.plane.drained().then(() => true)
+  const inTime = await Promise.race([drained, pause(clock, options.config.drainMs).then(() => false)])
+  if (!inTime)
+    log.warn('Attempts under way were given up; they are made again at the next start', {
+      ...parts.plane.stats(),
+    })
+  giveUp.abort()
+  const lastWrites = Promise.all([drained, parts.outcomes.drain(), parts.eventLog.drain()])
+  await Promise.race([lastWrites, pause(clock, LAST_WRITES_MS)])
+  await Promise.all([...watches.settings, watches.log, watches.events].map((watch) => watch.stop()))
+}
+
+/** The API server may come up later than the controller. */
+async function untilAnswered<T>(world: World, signal: AbortSignal, ask: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await ask()
+    } catch (error) {
+      if (signal.aborted) throw error
+      world.log.warn('The API server did not answer; trying again', { error })
+      await pause(world.clock, RETRY_MS, signal)
+    }
+  }
+}

@@ -1,0 +1,63 @@
+/** The world that the controller acts on, from its settings: each need with its adapter. */
+import { readFile } from 'node:fs/promises'
+import { createUrlGuard } from '../adapters/http/url-guard.ts'
+import { createWebhookSender } from '../adapters/http/webhook-sender.ts'
+import { createEventRecorder } from '../adapters/kubernetes/event-recorder.ts'
+import { connectKubernetes } from '../adapters/kubernetes/kubernetes-client.ts'
+import { createMetrics, type Metrics } from '../adapters/prometheus/metrics.ts'
+import { createMailer } from '../adapters/smtp/mailer.ts'
+import { createClock } from '../adapters/system/clock.ts'
+import type { StructuredLog } from '../adapters/system/log.ts'
+import { createRandom } from '../adapters/system/random.ts'
+import { createSchemaValidator } from '../adapters/system/schema-validator.ts'
+import type { Config, Secrets } from '../config.ts'
+import type { Clock } from '../ports/clock.ts'
+import type { World } from './controller-parts.ts'
+
+export type WorldOptions = {
+  config: Config
+  secrets: Secrets
+  log: StructuredLog
+  version: string
+  /** Tests step time; absent: the machine's. */
+  clock?: Clock
+}
+
+/** @throws Error when there is no way to a cluster, or a file of the settings cannot be read */
+export async function createWorld(
+  options: WorldOptions,
+): Promise<World & { metrics: Metrics; close(): Promise<void> }> {
+  const { config, secrets, log } = options
+  const clock = options.clock ?? createClock()
+  const random = createRandom()
+  const metrics = createMetrics({ version: options.version })
+  const api = await connectKubernetes({
+    clock,
+    random,
+    metrics,
+    ...(config.kubeconfig === undefined ? {} : { kubeconfigPath: config.kubeconfig }),
+  })
+  const ca = config.extraCaFile === undefined ? undefined : await readFile(config.extraCaFile, 'utf8')
+  const sender = createWebhookSender({ allowedNetworks: config.allowedNetworks, clock, ca })
+  const events = createEventRecorder({ api, clock, random, log, reporter: config.replica })
+  const mailer =
+    secrets.smtpUrl === undefined
+      ? undefined
+      : createMailer({ url: secrets.smtpUrl, from: config.smtpFrom ?? '' })
+  return {
+    api,
+    clock,
+    random,
+    log,
+    metrics,
+    sender,
+    urlGuard: createUrlGuard(config.allowedNetworks),
+    events,
+    validator: createSchemaValidator(),
+    mailer,
+    close: async () => {
+      await sender.close()
+      await api.close()
+    },
+  }
+}
