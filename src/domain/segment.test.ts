@@ -65,6 +65,10 @@ describe('a segment', () => {
     { given: '0 billing', why: 'no UID' },
     { given: '0', why: 'an index alone' },
     { given: '', why: 'nothing' },
+    { given: ' billing x', why: 'an empty index' },
+    { given: '0x0 billing x', why: 'an index in another notation' },
+    { given: '0  x', why: 'no name' },
+    { given: '0 billing x y', why: 'one part too many' },
     { given: 'constructor billing x', why: 'the name of a property' },
     { given: 'length billing x', why: 'the name of another property' },
   ])('leaves out a line with $why and keeps the places of the others', ({ given }) => {
@@ -86,6 +90,7 @@ const appends: fc.Arbitrary<Append[]> = fc
       namespace: fc.constantFrom('acme', 'acme', 'acme', 'globex', 'initech'),
       events: fc.array(
         fc.record({
+          text: fc.constantFrom('x', '"', '\\', '\n', 'é', '😀', '{"a":""},'),
           bytes: fc.oneof(
             { weight: 6, arbitrary: fc.integer({ min: 2, max: 2000 }) },
             { weight: 2, arbitrary: fc.integer({ min: 2000, max: 120_000 }) },
@@ -104,8 +109,13 @@ const appends: fc.Arbitrary<Append[]> = fc
   .map((all) =>
     all.map(({ namespace, events }, number) => ({
       number,
-      events: events.map(({ bytes, fanOut }) => ({
-        event: event({ namespace, payload: 'x'.repeat(bytes) }),
+      events: events.map(({ text, bytes, fanOut }) => ({
+        event: event({
+          namespace,
+          payload: text.repeat(Math.ceil(bytes / Buffer.byteLength(text))),
+          key: 'k'.repeat(64),
+          redeliveryOf: 'r'.repeat(64),
+        }),
         targets: targets(fanOut),
       })),
     })),
@@ -175,9 +185,37 @@ describe('planning segments', () => {
     }
   })
 
+  test('lets nobody wait behind those who came later: segments are in the order of their oldest append', () => {
+    fc.assert(
+      fc.property(appends, (waiting) => {
+        const oldest = planSegments(waiting).map(([first]) => first?.number ?? -1)
+        expect(oldest).toEqual(oldest.toSorted((a, b) => a - b))
+      }),
+    )
+  })
+
+  test('of very many appends of one organization is done in time', () => {
+    const events = [{ event: event(), targets: targets(1) }]
+    const waiting = Array.from({ length: 200_000 }, (_, number) => ({ number, events }))
+    expect(planSegments(waiting).flat()).toHaveLength(200_000)
+  })
+
   test('of nothing is nothing', () => {
     expect(planSegments([])).toEqual([])
   })
+})
+
+test('a size is never less than what the events take, and little more', () => {
+  fc.assert(
+    fc.property(fc.array(accepted, { minLength: 1, maxLength: 20 }), (given) => {
+      const empty = Buffer.byteLength(JSON.stringify(segmentSpec([], 'davit-0', 1000)))
+      const taken = Buffer.byteLength(JSON.stringify(segmentSpec(given, 'davit-0', 1000))) - empty
+      const { bytes, deliveries } = sizeOf(given)
+      expect(bytes).toBeGreaterThanOrEqual(taken)
+      expect(bytes).toBeLessThanOrEqual(taken + given.length * 100 + deliveries * 10)
+      expect(deliveries).toBe(given.flatMap(({ targets: endpoints }) => endpoints).length)
+    }),
+  )
 })
 
 test('a size counts every delivery', () => {

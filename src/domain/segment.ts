@@ -24,11 +24,13 @@ export function segmentSpec(
   return { writtenAt: now, writer, events: events.map(({ event }) => event), deliveries }
 }
 
-/** Deliveries that cannot be read (an index of no event) are left out. */
+const DELIVERY = /^(\d{1,6}) ([a-z0-9-]{1,63}) ([A-Za-z0-9-]{1,64})$/
+
+/** Deliveries that cannot be read (an index of no event, a line of another form) are left out. */
 export function deliveriesOf(spec: DeliverySegmentSpec): SegmentDelivery[] {
   const found: SegmentDelivery[] = []
   spec.deliveries.forEach((line, index) => {
-    const [eventIndex = '', name = '', uid = ''] = line.split(' ')
+    const [, eventIndex, name, uid] = DELIVERY.exec(line) ?? []
     const event = spec.events[Number(eventIndex)]
     if (event && name && uid)
       found.push({ index, eventIndex: Number(eventIndex), event, endpoint: { name, uid } })
@@ -38,70 +40,88 @@ export function deliveriesOf(spec: DeliverySegmentSpec): SegmentDelivery[] {
 
 /** From this many events of one organization in a batch on, it gets a segment of its own. */
 const OWN_SEGMENT_EVENTS = 16
-/** JSON around a payload: id, names, type. */
-const EVENT_OVERHEAD_BYTES = 400
-const DELIVERY_BYTES = 112
+/** JSON around the values of an event, around those of a delivery, and around all of them. */
+const EVENT_OVERHEAD_BYTES = 100
+const DELIVERY_OVERHEAD_BYTES = 10
+const SEGMENT_OVERHEAD_BYTES = 1024
+
+type Append = { events: readonly AcceptedEvent[] }
+type Size = { bytes: number; deliveries: number }
 
 /**
  * Splits waiting appends into segments: at most 256 KiB and 4,096 deliveries each (a larger one stands alone),
  * busy organizations apart, so that a refusal of the API server touches few. What one append holds stays
- * together and in order; appends of one organization keep their order within a segment.
+ * together and in order; appends of one organization keep their order. Segments come in the order of their
+ * oldest append, so that nobody waits behind those who came later.
  */
-export function planSegments<A extends { events: readonly AcceptedEvent[] }>(waiting: readonly A[]): A[][] {
-  const groups = groupByOrganization(waiting)
-  const batches: A[][] = []
-  for (const group of groups) batches.push(...splitBySize(group))
-  return batches
-}
-
-function groupByOrganization<A extends { events: readonly AcceptedEvent[] }>(waiting: readonly A[]): A[][] {
+export function planSegments<A extends Append>(waiting: readonly A[]): A[][] {
   const counts = new Map<string, number>()
-  const organization = (append: A) => append.events[0]?.event.namespace ?? ''
   for (const append of waiting) {
-    counts.set(organization(append), (counts.get(organization(append)) ?? 0) + append.events.length)
+    const name = organizationOf(append)
+    counts.set(name, (counts.get(name) ?? 0) + append.events.length)
   }
-  const shared: A[] = []
-  const own = new Map<string, A[]>()
-  for (const append of waiting) {
-    const name = organization(append)
-    if ((counts.get(name) ?? 0) < OWN_SEGMENT_EVENTS) shared.push(append)
-    else own.set(name, [...(own.get(name) ?? []), append])
-  }
-  return [...own.values(), ...(shared.length > 0 ? [shared] : [])]
-}
-
-function splitBySize<A extends { events: readonly AcceptedEvent[] }>(group: readonly A[]): A[][] {
   const batches: A[][] = []
-  let batch: A[] = []
-  let bytes = 0
-  let deliveries = 0
-  for (const append of group) {
+  const open = new Map<string, { appends: A[]; size: Size }>()
+  for (const append of waiting) {
+    const name = organizationOf(append)
+    const group = (counts.get(name) ?? 0) < OWN_SEGMENT_EVENTS ? SHARED : name
     const size = sizeOf(append.events)
-    if (
-      batch.length > 0 &&
-      (bytes + size.bytes > MAX_SEGMENT_BYTES || deliveries + size.deliveries > MAX_SEGMENT_DELIVERIES)
-    ) {
-      batches.push(batch)
-      batch = []
-      bytes = 0
-      deliveries = 0
+    const batch = open.get(group)
+    if (batch && fits(batch.size, size)) {
+      batch.appends.push(append)
+      batch.size = add(batch.size, size)
+    } else {
+      const appends = [append]
+      batches.push(appends)
+      open.set(group, { appends, size: add({ bytes: SEGMENT_OVERHEAD_BYTES, deliveries: 0 }, size) })
     }
-    batch.push(append)
-    bytes += size.bytes
-    deliveries += size.deliveries
   }
-  if (batch.length > 0) batches.push(batch)
   return batches
 }
 
-/** Estimated bytes of the segment's JSON, and deliveries, that these events make. */
-export function sizeOf(events: readonly AcceptedEvent[]): { bytes: number; deliveries: number } {
-  let bytes = 0
-  let deliveries = 0
+/** The group of all organizations that are not busy: no name of an organization. */
+const SHARED = ''
+
+function organizationOf(append: Append): string {
+  return append.events[0]?.event.namespace ?? SHARED
+}
+
+function add(a: Size, b: Size): Size {
+  return { bytes: a.bytes + b.bytes, deliveries: a.deliveries + b.deliveries }
+}
+
+function fits(held: Size, more: Size): boolean {
+  const { bytes, deliveries } = add(held, more)
+  return bytes <= MAX_SEGMENT_BYTES && deliveries <= MAX_SEGMENT_DELIVERIES
+}
+
+/** What waits is planned again with every write; its size does not change. */
+const sizes = new WeakMap<readonly AcceptedEvent[], Size>()
+
+/** Bytes of JSON in a segment (never fewer than it takes), and deliveries, that these events make. */
+export function sizeOf(events: readonly AcceptedEvent[]): Size {
+  const known = sizes.get(events)
+  if (known) return known
+  const size = { bytes: 0, deliveries: 0 }
   for (const { event, targets } of events) {
-    // Quotes inside the payload are escaped once more in the segment.
-    bytes += byteLength(event.payload) * 1.2 + EVENT_OVERHEAD_BYTES + targets.length * DELIVERY_BYTES
-    deliveries += targets.length
+    const { id, namespace, type, key = '', redeliveryOf = '', payload } = event
+    const names = id.length + namespace.length + type.length + key.length + redeliveryOf.length
+    size.bytes += EVENT_OVERHEAD_BYTES + names + byteLength(payload) + escapesIn(payload)
+    for (const { name, uid } of targets) size.bytes += DELIVERY_OVERHEAD_BYTES + name.length + uid.length
+    size.deliveries += targets.length
   }
-  return { bytes, deliveries }
+  sizes.set(events, size)
+  return size
+}
+
+/** Bytes that a JSON text grows by as a string in JSON. */
+function escapesIn(json: string): number {
+  // Half a character takes six bytes instead of three.
+  let more = json.isWellFormed() ? 0 : 3 * json.length
+  for (let i = 0; i < json.length; i += 1) {
+    const unit = json.charCodeAt(i)
+    // A quote, a backslash and a line break get a backslash.
+    if (unit === 0x22 || unit === 0x5c || unit < 0x20) more += 1
+  }
+  return more
 }
