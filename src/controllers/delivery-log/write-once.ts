@@ -30,21 +30,25 @@ export async function writeOnce(
   object: RawObject,
   options: WriteOnceOptions,
 ): Promise<RawObject> {
-  const started = options.clock.monotonic()
-  let wait = FIRST_PAUSE_MS
+  const { clock, random, signal } = options
+  const started = clock.monotonic()
+  let longest = FIRST_PAUSE_MS
   for (;;) {
     try {
       return await resources.create(type, object)
     } catch (error) {
       if (isApiError(error, 'AlreadyExists')) return await resources.get(type, object.metadata)
-      if (options.signal?.aborted) throw error
       const asked = isApiError(error) ? (error.retryAfterMs ?? 0) : 0
-      const ms = Math.max(asked, wait * (0.5 + options.random.fraction() / 2))
-      const spent = options.clock.monotonic() - started + ms
-      const passing = isApiError(error, 'Unavailable', 'TooManyRequests')
-      if (options.deadlineMs !== undefined && (!passing || spent > options.deadlineMs)) throw error
-      await pause(options.clock, ms, options.signal)
-      wait = Math.min(LONGEST_PAUSE_MS, wait * 2)
+      const ms = Math.max(asked, longest * (0.5 + random.fraction() / 2))
+      if (isOver(error, clock.monotonic() - started + ms, options)) throw error
+      await pause(clock, ms, signal)
+      longest = Math.min(LONGEST_PAUSE_MS, longest * 2)
     }
   }
+}
+
+function isOver(error: unknown, spentMs: number, { deadlineMs, signal }: WriteOnceOptions): boolean {
+  if (signal?.aborted) return true
+  if (deadlineMs === undefined) return false
+  return spentMs > deadlineMs || !isApiError(error, 'Unavailable', 'TooManyRequests')
 }

@@ -187,8 +187,8 @@ export class DeliveryPlane {
   }
 
   #wait(delivery: Delivery): void {
-    if (delivery.lane.closed) return this.#background(cancelDelivery(this.ctx, delivery))
-    this.#timers.set(delivery, delivery.dueAt)
+    if (delivery.lane.closed) this.#background(cancelDelivery(this.ctx, delivery))
+    else this.#timers.set(delivery, delivery.dueAt)
   }
 
   #due(delivery: Delivery): void {

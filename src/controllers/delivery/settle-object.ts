@@ -49,30 +49,38 @@ export async function cancelObject(
   await writeDecided(ctx, delivery, object, (before) => canceledStatus(before, reason, ctx.clock.now()))
 }
 
+/** Goes on until the status is written, the object turns out to be gone, or the process ends. */
 async function writeDecided(
   ctx: PlaneContext,
   delivery: Delivery,
   object: WebhookDelivery,
   decide: Decide,
 ): Promise<void> {
-  let held = object
-  let wait = FIRST_PAUSE_MS
-  for (;;) {
-    const status = isFinal(held.status?.state) ? held.status : decide(held.status ?? {})
+  let held: WebhookDelivery | undefined = object
+  let longest = FIRST_PAUSE_MS
+  while (held) {
+    const before: WebhookDeliveryStatus = held.status ?? {}
+    const status = isFinal(before.state) ? before : decide(before)
     try {
-      if (status !== held.status)
-        await ctx.objects.writeStatus(delivery, held.metadata.resourceVersion, status ?? {})
-      return stored(ctx, delivery, status ?? {})
+      if (status !== before) await ctx.objects.writeStatus(delivery, held.metadata.resourceVersion, status)
+      return stored(ctx, delivery, status)
     } catch (error) {
-      if (isApiError(error, 'NotFound')) return ctx.dropped(delivery)
-      if (ctx.giveUp.aborted) throw error
-      if (!isApiError(error, 'Conflict')) {
-        await pause(ctx.clock, wait, ctx.giveUp)
-        wait = Math.min(LONGEST_PAUSE_MS, wait * 2)
-      }
-      held = await readAgain(ctx, delivery, held)
+      held = await afterFailure(ctx, { delivery, held, error, pauseMs: longest })
+      longest = Math.min(LONGEST_PAUSE_MS, longest * 2)
     }
   }
+  ctx.dropped(delivery)
+}
+
+type FailedWrite = { delivery: Delivery; held: WebhookDelivery; error: unknown; pauseMs: number }
+
+/** @returns the object to decide on again; undefined when it is gone @throws the error when the process ends */
+async function afterFailure(ctx: PlaneContext, failed: FailedWrite): Promise<WebhookDelivery | undefined> {
+  const { delivery, held, error, pauseMs } = failed
+  if (isApiError(error, 'NotFound')) return undefined
+  if (ctx.giveUp.aborted) throw error
+  if (!isApiError(error, 'Conflict')) await pause(ctx.clock, pauseMs, ctx.giveUp)
+  return await readAgain(ctx, delivery, held)
 }
 
 /** Somebody else wrote the object, or an answer was lost: decide again on what is there. */
@@ -90,7 +98,10 @@ async function readAgain(
 
 function stored(ctx: PlaneContext, delivery: Delivery, status: WebhookDeliveryStatus): void {
   delivery.attempts = status.attemptCount ?? delivery.attempts
-  if (isFinal(status.state)) return ctx.ended(delivery, status.state ?? 'canceled', true)
+  if (isFinal(status.state)) {
+    ctx.ended(delivery, status.state ?? 'canceled', true)
+    return
+  }
   delivery.stage = 'waiting'
   delivery.dueAt = Date.parse(status.nextAttemptAt ?? '') || 0
   ctx.wait(delivery)

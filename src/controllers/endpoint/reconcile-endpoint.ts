@@ -3,10 +3,8 @@
  * of all that. What an action did is noted in the status only after it is durable, and what a crash lets it do
  * again is the same action under the same id.
  */
-import type { WebhookEndpointStatus } from '../../api/webhook-endpoint.ts'
-import { conditionsAfter } from '../../domain/conditions.ts'
-import { endpointFindings, type Problem } from '../../domain/endpoint-conditions.ts'
-import { keysInStatus } from '../../domain/signing-keys.ts'
+import type { Problem } from '../../domain/endpoint-conditions.ts'
+import { endpointStatus } from '../../domain/endpoint-status.ts'
 import type { Clock } from '../../ports/clock.ts'
 import type { EventRecorder } from '../../ports/event-recorder.ts'
 import { after, done, type Reconciler, type Result } from '../../runtime/reconcile-loop.ts'
@@ -63,7 +61,7 @@ export class EndpointReconciler implements Reconciler {
     Object.assign(handled, await requests.answer(seen))
     const announced = await requests.announce(seen)
     const view = directory.find({ namespace, name, uid }) ?? seen
-    const desired = this.#statusOf(view, { problems, handled, announced, rolled: keys.rolled })
+    const desired = endpointStatus(view, clock.now(), { problems, handled, announced, rolled: keys.rolled })
     const patch = statusPatch(view.endpoint.status ?? {}, desired)
     if (patch) await statuses.write(view.endpoint, patch)
     this.#options.notice.look(view.endpoint.metadata, desired)
@@ -86,50 +84,6 @@ export class EndpointReconciler implements Reconciler {
       problems.push({ reason: 'UnknownEventTypes', message })
     }
     return problems
-  }
-
-  #statusOf(
-    view: EndpointView,
-    found: {
-      problems: Problem[]
-      handled: NonNullable<WebhookEndpointStatus['lastHandled']>
-      announced: string | undefined
-      rolled: boolean
-    },
-  ): WebhookEndpointStatus {
-    const { endpoint, decision, keys } = view
-    const now = this.#options.clock.now()
-    const at = new Date(now).toISOString()
-    const before: Partial<WebhookEndpointStatus> = endpoint.status ?? {}
-    const generation = endpoint.metadata.generation ?? 0
-    const moved = before.state !== decision.state || before.observedGeneration !== generation || found.rolled
-    const consecutiveFailures = decision.newStreak ? 0 : (before.consecutiveFailures ?? 0)
-    const failingSince = decision.newStreak ? undefined : before.failingSince
-    const notified = before.conditions?.find(({ type }) => type === 'OwnersNotified')
-    const findings = endpointFindings({
-      decision,
-      keysReady: keys !== undefined,
-      problems: found.problems,
-      consecutiveFailures,
-      failingSince,
-      notified: decision.disabledReason === 'ConsecutiveFailures' ? notified : undefined,
-    })
-    return {
-      state: decision.state,
-      ...(decision.state === 'disabled'
-        ? { disabledReason: decision.disabledReason ?? 'Requested', disabledAt: before.disabledAt ?? at }
-        : {}),
-      ...(decision.state === 'disabled' && found.announced ? { announcedAt: found.announced } : {}),
-      consecutiveFailures,
-      ...(failingSince === undefined ? {} : { failingSince }),
-      ...(before.lastCounted === undefined ? {} : { lastCounted: before.lastCounted }),
-      ...(keys ? { signingSecrets: keysInStatus(keys.keys, now) } : {}),
-      ...(Object.keys(found.handled).length > 0 ? { lastHandled: found.handled } : {}),
-      ...(decision.override ? { override: decision.override } : {}),
-      updatedAt: moved ? at : (before.updatedAt ?? at),
-      observedGeneration: generation,
-      conditions: conditionsAfter(before.conditions, findings, { now, generation }),
-    }
   }
 
   #warn({ endpoint }: EndpointView, message: string): void {

@@ -18,7 +18,7 @@ export type StoredKeys = { namespace: string; endpoint: string; keys: EndpointKe
 export function readKeys(raw: RawObject): StoredKeys {
   const { metadata, data } = secret.parse(raw)
   const [namespace = '', endpoint = ''] = metadata.name.split('.')
-  const file = signingKeyFile.parse(JSON.parse(Buffer.from(data?.['keys'] ?? '', 'base64').toString('utf8')))
+  const file = signingKeyFile.parse(JSON.parse(Buffer.from(data?.keys ?? '', 'base64').toString('utf8')))
   return {
     namespace,
     endpoint,
