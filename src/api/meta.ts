@@ -65,16 +65,21 @@ export function text(limits: TextLimits) {
 }
 
 /** What the API server takes for `format: date-time`. */
-const RFC_3339 = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})$/
+const RFC_3339 =
+  /^\d{4}-\d{2}-\d{2}[Tt]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)$/
+
+function isInstant(value: string): boolean {
+  if (value.length > 64 || !RFC_3339.test(value) || Number.isNaN(Date.parse(value))) return false
+  // JavaScript takes 30 February for a day in March.
+  const day = value.slice(0, 10)
+  return new Date(day).toISOString().startsWith(day)
+}
 
 /** An instant, ISO 8601 in UTC. */
 export function instant(describe: string) {
   return z
     .string()
-    .refine(
-      (value) => value.length <= 64 && RFC_3339.test(value) && !Number.isNaN(Date.parse(value)),
-      'must be an ISO 8601 time such as 2026-01-31T12:00:00.000Z',
-    )
+    .refine(isInstant, 'must be an ISO 8601 time such as 2026-01-31T12:00:00.000Z')
     .meta({ description: describe, format: 'date-time', maxLength: 64 })
 }
 
