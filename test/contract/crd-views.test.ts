@@ -1,0 +1,114 @@
+/** What people see of the kinds with kubectl: selections, columns, explanations. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { kinds } from '../../src/api/kinds.ts'
+import { GROUP, type KindDefinition } from '../../src/api/meta.ts'
+import { webhookDeliveryKind } from '../../src/api/webhook-delivery.ts'
+import { webhookEndpointKind } from '../../src/api/webhook-endpoint.ts'
+import { webhookEventKind } from '../../src/api/webhook-event.ts'
+import { type NamespaceApi, openNamespace, pathOf } from './cluster-api.ts'
+import { goodDelivery } from './samples/webhook-delivery.ts'
+import { goodEndpoint } from './samples/webhook-endpoint.ts'
+import { goodEvent } from './samples/webhook-event.ts'
+
+const attempt = { at: '2026-01-31T12:00:00.000Z', code: 503, latencyMs: 41, error: 'HTTP 503', response: '' }
+const ready = {
+  type: 'Ready',
+  status: 'True',
+  reason: 'Accepted',
+  message: '',
+  lastTransitionTime: '2026-01-31T12:00:00Z',
+}
+
+let namespace: NamespaceApi
+beforeAll(async () => {
+  namespace = await openNamespace('crd')
+})
+afterAll(() => namespace.close())
+
+describe('what people see', () => {
+  test('deliveries are selected by endpoint, type, id and state', async () => {
+    await namespace.create(webhookDeliveryKind, 'selected', { ...goodDelivery.spec, endpoint: 'selected' })
+    await namespace.patch(webhookDeliveryKind, 'selected', { status: { state: 'retrying' } }, 'status')
+    const { endpoint, ...others } = goodDelivery.spec
+    await namespace.create(webhookDeliveryKind, 'passed-over', { ...others, endpoint: 'passed-over' })
+    const selectors = [
+      'spec.endpoint=selected',
+      `spec.endpoint=selected,spec.eventType=${others.eventType}`,
+      `spec.endpoint=selected,spec.deliveryId=${others.deliveryId}`,
+      'status.state=retrying',
+    ]
+    for (const selector of selectors)
+      expect(await namesBy(webhookDeliveryKind, selector)).toEqual(['selected'])
+    expect(endpoint).not.toBe('selected')
+  })
+
+  test('endpoints and events are selected by state', async () => {
+    await namespace.create(webhookEndpointKind, 'paused', { ...goodEndpoint.spec, state: 'disabled' })
+    await namespace.create(webhookEventKind, 'refused', goodEvent.spec)
+    await namespace.patch(webhookEventKind, 'refused', { status: { state: 'refused' } }, 'status')
+    expect(await namesBy(webhookEndpointKind, 'spec.state=disabled')).toEqual(['paused'])
+    expect(await namesBy(webhookEventKind, 'status.state=refused')).toEqual(['refused'])
+  })
+
+  test('a delivery is a line with its last error', async () => {
+    await namespace.create(webhookDeliveryKind, 'line', goodDelivery.spec)
+    const status = {
+      state: 'retrying',
+      attemptCount: 2,
+      nextAttemptAt: '2026-01-31T12:02:00.000Z',
+      attempts: [attempt, { ...attempt, error: 'connection refused' }],
+    }
+    await namespace.patch(webhookDeliveryKind, 'line', { status }, 'status')
+    expect(await lineOf(webhookDeliveryKind, 'line')).toEqual({
+      Name: 'line',
+      Endpoint: 'billing',
+      Type: 'environment.started',
+      State: 'retrying',
+      Attempts: 2,
+      Next: '2026-01-31T12:02:00.000Z',
+      Last: 'connection refused',
+      Age: expect.any(String),
+    })
+  })
+
+  test('an endpoint is a line with its state and whether it is ready', async () => {
+    await namespace.create(webhookEndpointKind, 'line', goodEndpoint.spec)
+    await namespace.patch(
+      webhookEndpointKind,
+      'line',
+      { status: { state: 'enabled', conditions: [ready] } },
+      'status',
+    )
+    expect(await lineOf(webhookEndpointKind, 'line')).toMatchObject({
+      URL: goodEndpoint.spec.url,
+      State: 'enabled',
+      Ready: 'True',
+      Failures: 0,
+      Reason: 'Accepted',
+    })
+  })
+
+  test.for(kinds)('$kind is explained by the API server', async (kind) => {
+    const { body } = await namespace.call({ method: 'GET', path: `/openapi/v3/apis/${GROUP}/v1alpha1` })
+    const { schemas } = body.components as {
+      schemas: Record<string, { description: string; properties: object }>
+    }
+    const published = schemas[`dev.davit.v1alpha1.${kind.kind}`]
+    expect(published?.description).toBe(kind.description)
+    expect(published?.properties).toMatchObject({ spec: { description: expect.stringMatching(/.{10}/) } })
+  })
+})
+
+async function namesBy(kind: KindDefinition, fieldSelector: string): Promise<string[]> {
+  const path = `${pathOf(kind, namespace.name)}?fieldSelector=${encodeURIComponent(fieldSelector)}`
+  const { body } = await namespace.call({ method: 'GET', path })
+  return (body.items as { metadata: { name: string } }[]).map((item) => item.metadata.name)
+}
+
+/** The cells of `kubectl get -o wide` by their columns. */
+async function lineOf(kind: KindDefinition, name: string): Promise<Record<string, unknown>> {
+  const accept = 'application/json;as=Table;v=v1;g=meta.k8s.io'
+  const { body } = await namespace.call({ method: 'GET', path: pathOf(kind, namespace.name, name), accept })
+  const table = body as { columnDefinitions: { name: string }[]; rows: [{ cells: unknown[] }] }
+  return Object.fromEntries(table.columnDefinitions.map((column, i) => [column.name, table.rows[0].cells[i]]))
+}

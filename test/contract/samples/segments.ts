@@ -1,0 +1,55 @@
+import { deliverySegmentKind } from '../../../src/api/delivery-segment.ts'
+import { outcomeSegmentKind } from '../../../src/api/outcome-segment.ts'
+import { type Good, ID, NAME_ALLOWED, samplesOf, UID } from './sample.ts'
+
+export const goodDeliverySegment = {
+  name: ID,
+  spec: {
+    writtenAt: 1_769_860_800_000,
+    writer: 'davit-0',
+    events: [{ id: ID, namespace: 'acme', type: 'environment.started', payload: '{}' }],
+    deliveries: [`0 billing ${UID}`],
+  },
+} satisfies Good
+
+export const goodOutcomeSegment = {
+  name: ID,
+  spec: {
+    writtenAt: 1_769_860_800_000,
+    writer: 'davit-0',
+    lowWater: '48213',
+    records: ['48213/7 moved'],
+  },
+} satisfies Good
+
+export const segmentSamples = [
+  ...samplesOf(deliverySegmentKind, goodDeliverySegment, [
+    ['one event to one endpoint', {}],
+    ['an event that nobody gets', { spec: { deliveries: [] } }],
+    ['no events', { spec: { events: [] }, refusal: ['spec.events', 'at least 1 items'] }],
+    [
+      'a delivery without an endpoint',
+      { spec: { deliveries: ['0'] }, refusal: ['spec.deliveries[0]', 'should '] },
+    ],
+    [
+      'a delivery to another path',
+      { spec: { deliveries: [`0 ../x ${UID}`] }, refusal: ['spec.deliveries[0]', 'should match'] },
+    ],
+    [
+      'a time before 1970',
+      { spec: { writtenAt: -1 }, refusal: ['spec.writtenAt', 'greater than or equal to 0'] },
+    ],
+    ['a name with a dot', { name: 'a.b', refusal: NAME_ALLOWED, serverOnly: true }],
+  ]),
+  ...samplesOf(outcomeSegmentKind, goodOutcomeSegment, [
+    ['a record', {}],
+    ['no record: a mark of progress', { spec: { records: [] } }],
+    [
+      'a record that is too short',
+      { spec: { records: ['x'] }, refusal: ['spec.records[0]', 'at least 5 chars'] },
+    ],
+    ['a mark that is no number', { spec: { lowWater: 'all' }, refusal: ['spec.lowWater', 'should match'] }],
+    ['no writer', { spec: { writer: undefined }, refusal: ['spec.writer: Required value'] }],
+    ['a name with a dot', { name: 'a.b', refusal: NAME_ALLOWED, serverOnly: true }],
+  ]),
+]
