@@ -1,0 +1,135 @@
+import type { Clock, Random } from '../../src/ports/clock.ts'
+
+type Timer = { due: number; run: () => void }
+
+/** Turns of the event loop that a chain of promises may take between two timers. */
+const SETTLE_TURNS = 5
+
+/** Time that stands still until a test moves it. */
+export class FakeClock implements Clock {
+  readonly #timers = new Set<Timer>()
+  #wall: number
+  #monotonic = 0
+
+  /** @param wall milliseconds since 1970 */
+  constructor(wall: number = Date.UTC(2026, 0, 31, 12)) {
+    this.#wall = wall
+  }
+
+  now(): number {
+    return this.#wall
+  }
+
+  monotonic(): number {
+    return this.#monotonic
+  }
+
+  after(ms: number, run: () => void): () => void {
+    if (!(ms >= 0 && ms < 2 ** 31)) throw new RangeError(`a timer of ${ms} ms`)
+    const timer = { due: this.#monotonic + ms, run }
+    this.#timers.add(timer)
+    return () => this.#timers.delete(timer)
+  }
+
+  /** Timers that wait. */
+  get pending(): number {
+    return this.#timers.size
+  }
+
+  /** Moves both times, and calls what becomes due on the way, in order, each at its own time. */
+  advance(ms: number): void {
+    const end = this.#monotonic + ms
+    for (let timer = this.#next(end); timer; timer = this.#next(end)) this.#fire(timer)
+    this.#moveTo(end)
+  }
+
+  /** The same, with turns of the event loop before each timer and at the end, so that promises get on. */
+  async elapse(ms: number): Promise<void> {
+    const end = this.#monotonic + ms
+    await settle()
+    for (let timer = this.#next(end); timer; timer = this.#next(end)) {
+      this.#fire(timer)
+      await settle()
+    }
+    this.#moveTo(end)
+    await settle()
+  }
+
+  /** Somebody sets the wall clock; nothing becomes due by that alone. @param ms may be negative */
+  setWallBy(ms: number): void {
+    this.#wall += ms
+  }
+
+  #next(end: number): Timer | undefined {
+    let first: Timer | undefined
+    for (const timer of this.#timers) if (timer.due <= end && (!first || timer.due < first.due)) first = timer
+    return first
+  }
+
+  #fire(timer: Timer): void {
+    this.#timers.delete(timer)
+    this.#moveTo(Math.max(timer.due, this.#monotonic))
+    timer.run()
+  }
+
+  #moveTo(time: number): void {
+    this.#wall += time - this.#monotonic
+    this.#monotonic = time
+  }
+}
+
+/** Lets promises and immediates that are ready get on. */
+export async function settle(turns = SETTLE_TURNS): Promise<void> {
+  for (let turn = 0; turn < turns; turn += 1) await new Promise((resolve) => setImmediate(resolve))
+}
+
+type RealTimer = { due: number; run: () => void; handle: NodeJS.Timeout }
+
+/** Real time that a test can move ahead: for hours of waiting beside a real API server. */
+export class SkewedClock implements Clock {
+  readonly #timers = new Set<RealTimer>()
+  #ahead = 0
+
+  now(): number {
+    return Date.now() + this.#ahead
+  }
+
+  monotonic(): number {
+    return performance.now() + this.#ahead
+  }
+
+  after(ms: number, run: () => void): () => void {
+    const timer: RealTimer = {
+      due: this.monotonic() + ms,
+      run,
+      handle: setTimeout(() => this.#fire(timer), Math.min(ms, 2 ** 31 - 1)),
+    }
+    timer.handle.unref()
+    this.#timers.add(timer)
+    return () => this.#drop(timer)
+  }
+
+  /** Moves both times ahead and calls at once, in order, what has become due, also what that sets anew. */
+  jump(ms: number): void {
+    this.#ahead += ms
+    const due = () => [...this.#timers].filter((timer) => timer.due <= this.monotonic())
+    for (let batch = due(); batch.length > 0; batch = due()) {
+      for (const timer of batch.sort((a, b) => a.due - b.due)) if (this.#timers.has(timer)) this.#fire(timer)
+    }
+  }
+
+  #fire(timer: RealTimer): void {
+    this.#drop(timer)
+    timer.run()
+  }
+
+  #drop(timer: RealTimer): void {
+    clearTimeout(timer.handle)
+    this.#timers.delete(timer)
+  }
+}
+
+/** Chance without surprise: always the same fraction. */
+export function fixedRandom(fraction = 0.5): Random {
+  return { fraction: () => fraction, bytes: (count) => new Uint8Array(count).fill(fraction * 255) }
+}
