@@ -1,0 +1,153 @@
+import type { ResourceType } from '../../api/meta.ts'
+import type { Clock, Random } from '../../ports/clock.ts'
+import type { EventRecorder, RecordedEvent } from '../../ports/event-recorder.ts'
+import { isApiError, type ResourceWriter } from '../../ports/kubernetes.ts'
+import type { Log } from '../../ports/log.ts'
+import { type About, eventObject, namespaceOfEvent, seriesPatch } from './event-object.ts'
+import { RecentMap } from './recent-map.ts'
+import { TokenBucket } from './token-bucket.ts'
+
+export type EventRecorderOptions = {
+  resources: ResourceWriter
+  /** Name of this process. */
+  instance: string
+  clock: Clock
+  random: Random
+  log: Log
+}
+
+/** `drain` resolves when what was taken has been written, or could not be. */
+export type DrainingEventRecorder = EventRecorder & { drain(): Promise<void> }
+
+export function createEventRecorder(options: EventRecorderOptions): DrainingEventRecorder {
+  return new AggregatingRecorder(options)
+}
+
+export const EVENTS: ResourceType = {
+  group: 'events.k8s.io',
+  version: 'v1',
+  plural: 'events',
+  namespaced: true,
+}
+
+/** The limits of client-go's recorder for one object, and one of our own for all. */
+const PER_OBJECT = { size: 25, everyMs: 300_000 }
+const GLOBAL = { size: 100, everyMs: 100 }
+/** A repeat after longer than this is an event of its own. */
+const SERIES_MS = 10 * 60_000
+const REMEMBERED = 4_000
+const MAX_QUEUE = 1_000
+const COMPLAIN_EVERY_MS = 60_000
+
+/** The same thing said about the same object. */
+type Series = {
+  about: About
+  event: RecordedEvent
+  name?: string
+  count: number
+  written: number
+  lastAt: number
+}
+
+class AggregatingRecorder implements DrainingEventRecorder {
+  readonly #options: EventRecorderOptions
+  readonly #series = new RecentMap<Series>(REMEMBERED)
+  readonly #buckets = new RecentMap<TokenBucket>(REMEMBERED)
+  readonly #global: TokenBucket
+  readonly #queue = new Set<Series>()
+  #writing: Promise<void> | undefined
+  #complainedAt = Number.NEGATIVE_INFINITY
+
+  constructor(options: EventRecorderOptions) {
+    this.#options = options
+    this.#global = new TokenBucket(GLOBAL, options.clock.monotonic())
+  }
+
+  record(about: About, event: RecordedEvent): void {
+    const series = this.#seriesOf(about, event)
+    series.count += 1
+    series.lastAt = this.#options.clock.monotonic()
+    // What waits already carries the new count; without a token the count waits for the next repeat.
+    if (this.#queue.has(series) || this.#queue.size >= MAX_QUEUE || !this.#mayWrite(about)) return
+    this.#queue.add(series)
+    this.#writing ??= this.#writeAll()
+  }
+
+  async drain(): Promise<void> {
+    await this.#writing
+  }
+
+  #seriesOf(about: About, event: RecordedEvent): Series {
+    const key = JSON.stringify([idOf(about), event.type, event.reason, event.message])
+    const now = this.#options.clock.monotonic()
+    const known = this.#series.get(key)
+    if (known && now - known.lastAt < SERIES_MS) return known
+    const series: Series = { about: slim(about), event, count: 0, written: 0, lastAt: now }
+    this.#series.set(key, series)
+    return series
+  }
+
+  #mayWrite(about: About): boolean {
+    const now = this.#options.clock.monotonic()
+    const id = idOf(about)
+    const bucket = this.#buckets.get(id) ?? new TokenBucket(PER_OBJECT, now)
+    this.#buckets.set(id, bucket)
+    return bucket.take(now) && this.#global.take(now)
+  }
+
+  /** One at a time: events are never urgent. */
+  async #writeAll(): Promise<void> {
+    for (const series of this.#queue) {
+      await this.#write(series).catch((error: unknown) => this.#complain(error))
+      this.#queue.delete(series)
+    }
+    this.#writing = undefined
+  }
+
+  async #write(series: Series): Promise<void> {
+    const { resources, clock } = this.#options
+    if (series.name === undefined) await this.#create(series)
+    const { count, name } = series
+    if (name === undefined || count <= series.written) return
+    const ref = { namespace: namespaceOfEvent(series.about), name }
+    try {
+      await resources.patch(EVENTS, ref, seriesPatch(count, clock.now()), { answer: 'metadata' })
+      series.written = count
+    } catch (error) {
+      // Events live for an hour; then the series begins anew.
+      if (!isApiError(error, 'NotFound')) throw error
+      series.count = 1
+      await this.#create(series)
+    }
+  }
+
+  async #create(series: Series): Promise<void> {
+    const { resources, clock, random, instance } = this.#options
+    const suffix = Buffer.from(random.bytes(8)).toString('hex')
+    const object = eventObject(series.about, series.event, { now: clock.now(), suffix, instance })
+    await resources.create(EVENTS, object, { answer: 'metadata' })
+    series.name = object.metadata.name
+    series.written = 1
+  }
+
+  #complain(error: unknown): void {
+    const now = this.#options.clock.monotonic()
+    if (now - this.#complainedAt < COMPLAIN_EVERY_MS) return
+    this.#complainedAt = now
+    this.#options.log.warn('An Event could not be written', { error })
+  }
+}
+
+function idOf({ kind, metadata }: About): string {
+  return metadata.uid ?? `${kind}/${metadata.namespace ?? ''}/${metadata.name}`
+}
+
+/** Keeps no more of the object than an Event says of it. */
+function slim({ apiVersion, kind, metadata }: About): About {
+  const { name, namespace, uid, resourceVersion } = metadata
+  return {
+    ...(apiVersion === undefined ? {} : { apiVersion }),
+    ...(kind === undefined ? {} : { kind }),
+    metadata: { name, namespace, uid, resourceVersion },
+  }
+}
