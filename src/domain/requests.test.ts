@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { lastHandled } from '../api/webhook-endpoint.ts'
 import { MAX_REDELIVERIES, readRedeliverRequest, readRequest } from './requests.ts'
 
 const CREATED = Date.parse('2026-01-31T12:00:00Z')
@@ -58,6 +59,15 @@ describe('a request', () => {
     expect(read.value.length).toBeLessThanOrEqual(256)
   })
 
+  test('that cannot be read is named once, however long it is', () => {
+    for (const given of ['now', 'x'.repeat(100_000), '😀'.repeat(100_000), 'a\u0000\n'.repeat(1000)]) {
+      const read = readRequest(given, undefined, CREATED)
+      if (read.kind !== 'invalid') throw new Error(`"${given.slice(0, 20)}" was read as ${read.kind}`)
+      expect(read.value.isWellFormed()).toBe(true)
+      expect(readRequest(given, read.value, CREATED)).toEqual({ kind: 'old', value: read.value })
+    }
+  })
+
   test('of any text is read without an error, and is new only if it is a time', () => {
     const garbage = fc.oneof(
       fc.string(),
@@ -100,6 +110,7 @@ describe('a request to redeliver', () => {
     { given: `${A}@${NEW},${B}@${NEW}`, handled: undefined, want: [A, B] },
     { given: `${A}@${NEW},${B}@${NEW}`, handled: `${A}@${NEW}`, want: [B] },
     { given: `${B}@${NEW},${A}@${NEW}`, handled: `${A}@${NEW},${B}@${NEW}`, want: [] },
+    { given: `${A}@${NEW},${B}@${NEW},${A}@${NEW}`, handled: undefined, want: [A, B] },
     { given: ` ${A}@${NEW} ,\n ${B}@${NEW} `, handled: undefined, want: [A, B] },
     { given: `,${A}@${NEW},,`, handled: undefined, want: [A] },
     { given: `${A}@2026-01-31T12:31:00Z`, handled: `${A}@${NEW}`, want: [A] },
@@ -108,6 +119,7 @@ describe('a request to redeliver', () => {
     const read = readRedeliverRequest(given, handled, CREATED)
     expect(read.items.map(({ deliveryId }) => deliveryId)).toEqual(want)
     expect(read.invalid).toEqual([])
+    expect(read.handled).toBe(given || undefined)
   })
 
   test('carries the time and the text of each item, from which its id is derived', () => {
@@ -120,6 +132,7 @@ describe('a request to redeliver', () => {
     A,
     `${A}@`,
     `${A}@now`,
+    `${A}@${NEW}@${NEW}`,
     `@${NEW}`,
     NEW,
     `${A.toUpperCase()}@${NEW}`,
@@ -127,23 +140,73 @@ describe('a request to redeliver', () => {
     `${A.slice(0, -1)}@${NEW}`,
     `whe_billing@${NEW}`,
     `${A} ${B}@${NEW}`,
-    'x'.repeat(10_000),
-  ])('with the item "%s" names it as wrong and goes on with the others', (given) => {
-    const read = readRedeliverRequest(`${A}@${NEW},${given},${B}@${NEW}`, undefined, CREATED)
+    'x'.repeat(5000),
+  ])('with the item "%s" names it as wrong, once, and goes on with the others', (given) => {
+    const value = `${A}@${NEW},${given},${B}@${NEW}`
+    const read = readRedeliverRequest(value, undefined, CREATED)
     expect(read.items.map(({ deliveryId }) => deliveryId)).toEqual([A, B])
-    expect(read.invalid).toEqual([given.slice(0, 64)])
+    expect(read.invalid).toEqual([`"${given.slice(0, 64)}" is not msg_...@<time>`])
+    expect(readRedeliverRequest(value, read.handled, CREATED)).toMatchObject({ items: [], invalid: [] })
   })
 
-  test('of any text is read without an error and within its limit', () => {
-    const part = fc.oneof(fc.string(), fc.constantFrom(`${A}@${NEW}`, `${B}@${NEW}`, '@', A))
+  test('for more than may be repeated at a time is done in several goes, each item once', () => {
+    const items = Array.from({ length: 140 }, (_, i) => `msg_7zzzzzzzzz00000000000${10_000 + i}@${NEW}`)
+    const value = items.join(',')
+    const asked: string[] = []
+    let handled: string | undefined
+    for (let go = 0; go < 3; go += 1) {
+      const read = readRedeliverRequest(value, handled, CREATED)
+      expect(read.items.length).toBeLessThanOrEqual(MAX_REDELIVERIES)
+      asked.push(...read.items.map(({ raw }) => raw))
+      handled = read.handled
+    }
+    expect(asked).toEqual(items)
+    expect(handled).toBe(value)
+    expect(lastHandled.safeParse({ redeliver: handled }).success).toBe(true)
+  })
+
+  test('longer than its status has room for is refused as a whole, once, and what is then asked for is done', () => {
+    const value = Array.from({ length: 400 }, () => `${A}@${NEW}`).join(',')
+    const read = readRedeliverRequest(value, undefined, CREATED)
+    expect(read.items).toEqual([])
+    expect(read.invalid).toEqual([`${value.length} characters; at most 8192 are allowed at a time`])
+    expect(lastHandled.safeParse({ redeliver: read.handled }).success).toBe(true)
+    expect(readRedeliverRequest(value, read.handled, CREATED)).toEqual({ ...read, invalid: [] })
+    expect(readRedeliverRequest(`${value},`, read.handled, CREATED).invalid).toHaveLength(1)
+    const next = readRedeliverRequest(`${A}@${NEW}`, read.handled, CREATED)
+    expect(next.items.map(({ deliveryId }) => deliveryId)).toEqual([A])
+  })
+
+  test('of any text comes to rest with nothing done twice, nothing forgotten and a status that holds it', () => {
+    const item = fc
+      .integer({ min: 0, max: 300 })
+      .map((number) => `msg_7zzzzzzzzz00000000000${10_000 + number}@${NEW}`)
+    const part = fc.oneof(
+      { weight: 4, arbitrary: item },
+      { weight: 1, arbitrary: fc.string() },
+      { weight: 1, arbitrary: fc.constantFrom('@', A, ' ', '') },
+    )
     fc.assert(
       fc.property(
-        fc.array(part, { maxLength: 300 }),
+        fc.array(part, { maxLength: 200 }),
         fc.option(fc.string(), { nil: undefined }),
-        (parts, handled) => {
-          const read = readRedeliverRequest(parts.join(','), handled, CREATED)
-          expect(read.items.length).toBeLessThanOrEqual(MAX_REDELIVERIES)
-          for (const { deliveryId } of read.items) expect([A, B]).toContain(deliveryId)
+        (parts, before) => {
+          const value = parts.join(',')
+          const asked: string[] = []
+          let handled = before
+          for (let go = 0; go < 4; go += 1) {
+            const read = readRedeliverRequest(value, handled, CREATED)
+            asked.push(...read.items.map(({ raw }) => raw))
+            handled = read.handled ?? handled
+            expect(lastHandled.safeParse({ redeliver: read.handled }).success).toBe(true)
+          }
+          const wanted = new Set(value.split(',').map((text) => text.trim()))
+          const valid = [...wanted].filter((text) =>
+            /^msg_7zzzzzzzzz00000000000\d{5}@2026-01-31T12:30:00Z$/.test(text),
+          )
+          expect(asked).toEqual(value.length > 8192 ? [] : valid)
+          const rest = readRedeliverRequest(value, handled, CREATED)
+          expect({ ...rest, handled: rest.handled ?? handled }).toEqual({ items: [], invalid: [], handled })
         },
       ),
     )

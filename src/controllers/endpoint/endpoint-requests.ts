@@ -69,9 +69,9 @@ export class EndpointRequests {
     const { metadata, status } = view.endpoint
     const value = metadata.annotations?.[REDELIVER_ANNOTATION]
     const request = readRedeliverRequest(value, status?.lastHandled?.redeliver, createdAt(view))
-    if (value === undefined || value === '') return {}
+    if (request.handled === undefined) return {}
     for (const item of request.invalid)
-      this.#warn(view, 'InvalidRequest', `${REDELIVER_ANNOTATION}: "${item}" is not msg_...@<time>.`)
+      this.#warn(view, 'InvalidRequest', `${REDELIVER_ANNOTATION}: ${item}.`)
     if (request.items.length > 0 && !view.enabled) {
       this.#warn(
         view,
@@ -81,7 +81,7 @@ export class EndpointRequests {
     } else {
       for (const item of request.items) await this.#redeliverOne(view, item)
     }
-    return { redeliver: value.slice(0, 8192) }
+    return { redeliver: request.handled }
   }
 
   async #redeliverOne(
