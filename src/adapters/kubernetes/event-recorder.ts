@@ -8,9 +8,9 @@ import { RecentMap } from './recent-map.ts'
 import { TokenBucket } from './token-bucket.ts'
 
 export type EventRecorderOptions = {
-  resources: ResourceWriter
-  /** Name of this process. */
-  instance: string
+  api: ResourceWriter
+  /** Name of this process: which replica says it. */
+  reporter: string
   clock: Clock
   random: Random
   log: Log
@@ -105,13 +105,13 @@ class AggregatingRecorder implements DrainingEventRecorder {
   }
 
   async #write(series: Series): Promise<void> {
-    const { resources, clock } = this.#options
+    const { api, clock } = this.#options
     if (series.name === undefined) await this.#create(series)
     const { count, name } = series
     if (name === undefined || count <= series.written) return
     const ref = { namespace: namespaceOfEvent(series.about), name }
     try {
-      await resources.patch(EVENTS, ref, seriesPatch(count, clock.now()), { answer: 'metadata' })
+      await api.patch(EVENTS, ref, seriesPatch(count, clock.now()), { answer: 'metadata' })
       series.written = count
     } catch (error) {
       // Events live for an hour; then the series begins anew.
@@ -122,10 +122,10 @@ class AggregatingRecorder implements DrainingEventRecorder {
   }
 
   async #create(series: Series): Promise<void> {
-    const { resources, clock, random, instance } = this.#options
+    const { api, clock, random, reporter } = this.#options
     const suffix = Buffer.from(random.bytes(8)).toString('hex')
-    const object = eventObject(series.about, series.event, { now: clock.now(), suffix, instance })
-    await resources.create(EVENTS, object, { answer: 'metadata' })
+    const object = eventObject(series.about, series.event, { now: clock.now(), suffix, instance: reporter })
+    await api.create(EVENTS, object, { answer: 'metadata' })
     series.name = object.metadata.name
     series.written = 1
   }
