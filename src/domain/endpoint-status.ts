@@ -50,7 +50,7 @@ export function endpointStatus(
     signingSecrets: keys && keysInStatus(keys.keys, now),
     lastHandled: Object.keys(found.handled).length > 0 ? found.handled : undefined,
     override: decision.override,
-    updatedAt: updatedAt(before, { state: decision.state, generation, rolled: found.rolled }, now),
+    updatedAt: updatedAt(before, { decision, generation, rolled: found.rolled }, now),
     observedGeneration: generation,
     conditions: conditionsAfter(before.conditions, findings, { now, generation }),
   })
@@ -76,10 +76,15 @@ function disabledFields(
 /** Moves when something that the owner can see changes: spec, state, keys; not with a counter (settled, "REST shapes"). */
 function updatedAt(
   before: Partial<WebhookEndpointStatus>,
-  after: { state: string; generation: number; rolled: boolean },
+  after: { decision: StateDecision; generation: number; rolled: boolean },
   now: number,
 ): string {
-  const same = before.state === after.state && before.observedGeneration === after.generation && !after.rolled
+  const { state, disabledReason } = after.decision
+  const same =
+    before.state === state &&
+    before.disabledReason === disabledReason &&
+    before.observedGeneration === after.generation &&
+    !after.rolled
   return same && before.updatedAt !== undefined ? before.updatedAt : new Date(now).toISOString()
 }
 
