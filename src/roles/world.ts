@@ -39,7 +39,7 @@ export async function createWorld(
   })
   const ca = config.extraCaFile === undefined ? undefined : await readFile(config.extraCaFile, 'utf8')
   const sender = createWebhookSender({ allowedNetworks: config.allowedNetworks, clock, ca })
-  const events = createEventRecorder({ api, clock, random, log, reporter: config.replica })
+  const events = createEventRecorder({ api, reporter: config.replica, clock, random, log })
   const mailer =
     secrets.smtpUrl === undefined
       ? undefined
@@ -56,6 +56,7 @@ export async function createWorld(
     validator: createSchemaValidator(),
     mailer,
     close: async () => {
+      await events.drain()
       await sender.close()
       await api.close()
     },

@@ -97,6 +97,18 @@ export class DeliveryPlane {
     }
   }
 
+  /** Age of the oldest delivery that is due now and whose endpoint takes deliveries; 0 if there is none. */
+  oldestDueSeconds(): number {
+    const now = this.ctx.clock.now()
+    let oldest = now
+    for (const lane of this.#lanes.values()) {
+      if (lane.paused) continue
+      for (const { stage, acceptedAt } of lane.members())
+        if (stage !== 'waiting') oldest = Math.min(oldest, acceptedAt)
+    }
+    return (now - oldest) / 1000
+  }
+
   lanes(): IterableIterator<Lane> {
     return this.#lanes.values()
   }

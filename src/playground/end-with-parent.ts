@@ -1,0 +1,12 @@
+/**
+ * Loaded before the controller that the playground starts: it ends when the pipe to its parent closes, so that
+ * even a killed playground leaves nothing behind.
+ */
+const GRACE_MS = 5000
+
+process.stdin.on('end', () => {
+  process.kill(process.pid, 'SIGTERM')
+  setTimeout(() => process.exit(1), GRACE_MS).unref()
+})
+process.stdin.on('error', () => process.exit(1))
+process.stdin.resume()

@@ -1,0 +1,133 @@
+/**
+ * A receiver such as a customer of the organization would run: verifies every request with the library of the
+ * Standard Webhooks project, and fails now and then.
+ */
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { Webhook } from 'standardwebhooks'
+
+export type Received = {
+  at: Date
+  endpoint: string
+  type: string
+  id: string
+  /** How often this id has come to this endpoint. */
+  attempt: number
+  verified: boolean
+  /** What it was answered with. */
+  code: number
+}
+
+export type PlaygroundReceiver = {
+  url: string
+  close(): Promise<void>
+}
+
+export type ReceiverOptions = {
+  /** The secret that the endpoint's receiver has, read again after a roll. */
+  secretOf: (endpoint: string, fresh: boolean) => Promise<string | undefined>
+  onReceived: (received: Received) => void
+  /** Port, 0 for a free one. */
+  port: number
+}
+
+/** Every so many new events the receiver answers the first attempts with an error. */
+const FAIL_EVERY = 6
+const FAILED_ATTEMPTS = 2
+const MAX_BODY_BYTES = 1024 * 1024
+const REMEMBERED_IDS = 10_000
+
+export async function startPlaygroundReceiver(options: ReceiverOptions): Promise<PlaygroundReceiver> {
+  const attempts = new Map<string, number>()
+  const faults = new FaultPlan()
+  const server = createServer((request, response) => {
+    void answer(options, { request, response, attempts, faults }).catch(() => response.destroy())
+  })
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(options.port, '127.0.0.1', resolve)
+  })
+  const { port } = server.address() as AddressInfo
+  return {
+    url: `http://127.0.0.1:${port}`,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve())
+        server.closeAllConnections()
+      }),
+  }
+}
+
+type Exchange = {
+  request: IncomingMessage
+  response: ServerResponse
+  attempts: Map<string, number>
+  faults: FaultPlan
+}
+
+async function answer(
+  options: ReceiverOptions,
+  { request, response, attempts, faults }: Exchange,
+): Promise<void> {
+  const endpoint = (request.url ?? '/').split('/')[1] ?? ''
+  const body = await readBody(request)
+  const id = String(request.headers['webhook-id'] ?? '')
+  const attempt = count(attempts, `${endpoint} ${id}`)
+  const verified =
+    isSigned(await options.secretOf(endpoint, false), request, body) ||
+    isSigned(await options.secretOf(endpoint, true), request, body)
+  const code = !verified ? 401 : faults.fails(endpoint, id, attempt) ? 503 : 200
+  response.writeHead(code, { 'content-type': 'text/plain' }).end(code === 200 ? 'thank you' : 'not now')
+  options.onReceived({ at: new Date(), endpoint, type: typeOf(body), id, attempt, verified, code })
+}
+
+/** Which events fail at first: every sixth that comes to an endpoint, in its first two attempts. */
+class FaultPlan {
+  readonly #events = new Map<string, number>()
+  readonly #failing = new Set<string>()
+
+  fails(endpoint: string, id: string, attempt: number): boolean {
+    if (attempt === 1) {
+      const events = (this.#events.get(endpoint) ?? 0) + 1
+      this.#events.set(endpoint, events)
+      if (events % FAIL_EVERY === 4) this.#failing.add(`${endpoint} ${id}`)
+    }
+    return attempt <= FAILED_ATTEMPTS && this.#failing.has(`${endpoint} ${id}`)
+  }
+}
+
+function isSigned(secret: string | undefined, request: IncomingMessage, body: Buffer): boolean {
+  if (secret === undefined) return false
+  try {
+    new Webhook(secret).verify(body, request.headers as Record<string, string>)
+    return true
+  } catch {
+    return false
+  }
+}
+
+function count(attempts: Map<string, number>, key: string): number {
+  const attempt = (attempts.get(key) ?? 0) + 1
+  attempts.set(key, attempt)
+  if (attempts.size > REMEMBERED_IDS) attempts.delete(attempts.keys().next().value ?? '')
+  return attempt
+}
+
+function typeOf(body: Buffer): string {
+  try {
+    return String((JSON.parse(body.toString('utf8')) as { type?: unknown }).type)
+  } catch {
+    return '?'
+  }
+}
+
+async function readBody(request: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  let size = 0
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    size += chunk.length
+    if (size > MAX_BODY_BYTES) throw new Error('too large')
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks)
+}

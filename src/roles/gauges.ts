@@ -1,0 +1,31 @@
+/** What is read when Prometheus scrapes the controller. */
+import type { GaugeRegistry } from '../ports/metrics.ts'
+import type { RunningController } from './controller.ts'
+
+export function registerGauges(registry: GaugeRegistry, { parts }: RunningController): void {
+  const { plane, outcomes, endpointLoop, eventLoop } = parts
+  registry.gauge(
+    'davit_deliveries_pending',
+    'Deliveries that have not come to their end.',
+    () => plane.tally.total,
+  )
+  registry.gauge(
+    'davit_deliveries_oldest_pending_seconds',
+    'Age of the oldest delivery that is due and has not ended.',
+    () => plane.oldestDueSeconds(),
+  )
+  registry.gauge('davit_attempts_in_flight', 'Attempts under way.', () => plane.stats().inFlight)
+  registry.gauge('davit_lanes', 'Endpoints with deliveries that have not ended.', () => plane.stats().lanes)
+  registry.gauge(
+    'davit_log_open_segments',
+    'Segments of the log with something open.',
+    () => plane.stats().openSegments,
+  )
+  registry.gauge('davit_outcomes_waiting', 'Outcomes that wait to become durable.', () => outcomes.waiting())
+  registry.gauge(
+    'davit_queue_depth',
+    'Objects that wait for a pass.',
+    () => ({ endpoint: endpointLoop.depth, event: eventLoop.depth }),
+    'controller',
+  )
+}
