@@ -1,5 +1,5 @@
 /** Opens sockets to receivers: resolves once, refuses what is forbidden, dials exactly what was vetted. */
-import { isIP, type LookupFunction, connect as netConnect, type Socket } from 'node:net'
+import { isIP, type LookupFunction, connect as netConnect, Socket } from 'node:net'
 import { createSecureContext, getCACertificates, type SecureContext, connect as tlsConnect } from 'node:tls'
 import type { AddressPolicy } from './address-policy.ts'
 import { BlockedError } from './failures.ts'
@@ -41,8 +41,12 @@ export function createDial(options: DialOptions): Dial {
       noDelay: true,
       keepAlive: true,
     }
-    // A literal is dialled without a look-up.
+    // A literal is dialled without a look-up, so nothing else would judge it before the first packet.
     const literal = isIP(target.hostname) !== 0
+    if (literal && !permits(target.hostname)) {
+      queueMicrotask(() => dialed(new BlockedError(), null))
+      return new Socket()
+    }
     const socket = target.secure
       ? tlsConnect({
           ...tcp,
@@ -54,7 +58,6 @@ export function createDial(options: DialOptions): Dial {
         }).on('session', (session: Buffer) => sessions.set(target.origin, session))
       : netConnect(tcp)
     settleOnce(socket, target, permits, dialed)
-    if (literal && !permits(target.hostname)) socket.destroy(new BlockedError())
     return socket
   }
 }
@@ -71,11 +74,15 @@ function settleOnce(
     settled = true
     dialed(error, connected)
   }
-  socket.once(target.secure ? 'secureConnect' : 'connect', () => {
-    if (permits(socket.remoteAddress)) return settle(null, socket)
+  socket.once('connect', () => {
+    if (permits(socket.remoteAddress)) {
+      if (!target.secure) settle(null, socket)
+      return
+    }
     socket.destroy()
     settle(new BlockedError(), null)
   })
+  if (target.secure) socket.once('secureConnect', () => settle(null, socket))
   // Stays for good: a late error of a socket that nobody uses any more must not end the process.
   socket.on('error', (error) => settle(error, null))
 }

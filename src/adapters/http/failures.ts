@@ -1,4 +1,5 @@
 /** What went wrong with an attempt, in plain words: by code, never by the text of a message. */
+import { errors } from 'undici'
 import type { FailureClass } from '../../ports/webhook-sender.ts'
 
 export type Failure = { class: FailureClass; error: string }
@@ -84,12 +85,7 @@ const BY_CODE: Readonly<Record<string, Failure>> = {
   ECONNRESET: RESET,
   EPIPE: RESET,
   ECONNABORTED: RESET,
-  // The length that the head announced did not come, or the last chunk.
-  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: CUT,
-  HPE_INVALID_EOF_STATE: CUT,
-  HPE_CLOSED_CONNECTION: NOT_HTTP,
   UND_ERR_HEADERS_OVERFLOW: HEADER_TOO_LARGE,
-  HPE_HEADER_OVERFLOW: HEADER_TOO_LARGE,
   UND_ERR_INVALID_ARG: CANNOT_SEND,
   UND_ERR_ABORTED: CANCELED,
   UND_ERR_DESTROYED: CANCELED,
@@ -103,10 +99,17 @@ export function failureOf(error: unknown, ended: boolean, deadlineMs: number): F
   if (known) return known
   if (code === 'ETIMEDOUT') return timeoutOf(deadlineMs, false)
   if (code.startsWith('ERR_SSL_') || code.startsWith('ERR_TLS_')) return HANDSHAKE
-  if (code.startsWith('HPE_')) return NOT_HTTP
-  // One code for "closed by the other side" and for answers that are none (100 or 101 unasked for).
-  if (code === 'UND_ERR_SOCKET') return ended ? CUT : NOT_HTTP
+  if (isParserError(error, code)) return ended ? CUT : NOT_HTTP
   return CANNOT_SEND
+}
+
+/** The client says the same of an answer that broke off and of one that is none. */
+function isParserError(error: unknown, code: string): boolean {
+  return (
+    error instanceof errors.HTTPParserError ||
+    code === 'UND_ERR_SOCKET' ||
+    code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH'
+  )
 }
 
 /** @param answering whether a response head had come */

@@ -1,0 +1,67 @@
+/** A server that speaks bytes, for receivers that do not keep to HTTP. */
+import { once } from 'node:events'
+import { type AddressInfo, createServer, type Socket } from 'node:net'
+import { createServer as createSecureServer } from 'node:tls'
+import type { Certificate } from './tls.ts'
+
+export type RawReceiver = {
+  /** `http://127.0.0.1:port` or, with a certificate, `https://localhost:port`. */
+  url: string
+  port: number
+  /** TCP connections so far. */
+  connections(): number
+  /** Resolves when no connection is open. */
+  drained(): Promise<void>
+  close(): Promise<void>
+}
+
+/** @param serve gets each connection, over TLS after its handshake @param host default 127.0.0.1 */
+export async function startRawReceiver(
+  serve: (socket: Socket) => void,
+  options: { tls?: Certificate; host?: string } = {},
+): Promise<RawReceiver> {
+  const { tls, host = '127.0.0.1' } = options
+  const guarded = (socket: Socket) => {
+    socket.on('error', () => undefined)
+    serve(socket)
+  }
+  const server = tls ? createSecureServer(tls, guarded) : createServer(guarded)
+  const sockets = new Set<Socket>()
+  let count = 0
+  server.on('tlsClientError', () => undefined)
+  server.on('connection', (socket: Socket) => {
+    count += 1
+    sockets.add(socket)
+    socket.on('error', () => undefined)
+    socket.on('close', () => sockets.delete(socket))
+  })
+  server.listen(0, host)
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  return {
+    url: tls ? `https://localhost:${port}` : `http://127.0.0.1:${port}`,
+    port,
+    connections: () => count,
+    async drained() {
+      for (const socket of sockets) if (!socket.closed) await once(socket, 'close')
+    },
+    async close() {
+      server.close()
+      for (const socket of sockets) socket.destroy()
+      await once(server, 'close')
+    },
+  }
+}
+
+/** Calls `answer` once per request whose head and body have come. */
+export function onRequest(socket: Socket, answer: (socket: Socket) => void): void {
+  let received = Buffer.alloc(0)
+  socket.on('data', (chunk: Buffer) => {
+    received = Buffer.concat([received, chunk])
+    const head = received.indexOf('\r\n\r\n')
+    const length = Number(/content-length: (\d+)/i.exec(received.subarray(0, head).toString('latin1'))?.[1])
+    if (head < 0 || received.length < head + 4 + length) return
+    received = received.subarray(head + 4 + length)
+    answer(socket)
+  })
+}
