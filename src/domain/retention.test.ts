@@ -1,0 +1,284 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import {
+  type Holders,
+  heldTooLong,
+  type LogState,
+  type OutcomesSummary,
+  outcomesToGo,
+  type RetentionLimits,
+  type SegmentSummary,
+  segmentsToGo,
+  whichGoes,
+} from './retention.ts'
+
+const MINUTE = 60_000
+const HOUR = 60 * MINUTE
+const DAY = 24 * HOUR
+const NOW = Date.UTC(2026, 0, 31, 12)
+
+const limits: RetentionLimits = {
+  succeededMs: DAY,
+  failedMs: 7 * DAY,
+  maxFinishedPerEndpoint: 10,
+  maxFinished: 100,
+  maxLogBytes: 1000,
+}
+
+test.each([
+  { given: 'none', count: { size: 0 }, want: undefined },
+  { given: 'young ones', count: { size: 2, oldestSucceeded: NOW - DAY, oldestOther: NOW }, want: undefined },
+  {
+    given: 'a success of more than a day ago',
+    count: { size: 1, oldestSucceeded: NOW - DAY - 1 },
+    want: 'succeeded',
+  },
+  { given: 'a failure of seven days ago', count: { size: 1, oldestOther: NOW - 7 * DAY }, want: undefined },
+  {
+    given: 'a failure of more than seven days ago',
+    count: { size: 1, oldestOther: NOW - 7 * DAY - 1 },
+    want: 'other',
+  },
+  {
+    given: 'as many as allowed',
+    count: { size: 10, oldestSucceeded: NOW, oldestOther: NOW },
+    want: undefined,
+  },
+  {
+    given: 'one too many, failures older',
+    count: { size: 11, oldestSucceeded: NOW, oldestOther: NOW - DAY },
+    want: 'succeeded',
+  },
+  { given: 'one too many, all failures', count: { size: 11, oldestOther: NOW - DAY }, want: 'other' },
+  {
+    given: 'a young success and an old failure',
+    count: { size: 2, oldestSucceeded: NOW, oldestOther: NOW - 8 * DAY },
+    want: 'other',
+  },
+])('of $given goes: $want', ({ count, want }) => {
+  expect(whichGoes(count, limits.maxFinishedPerEndpoint, limits, NOW)).toBe(want)
+})
+
+test('deleting what goes, one after the other, leaves at most the bound and nothing too old, and spares failures', () => {
+  const delivery = fc.record({
+    succeeded: fc.boolean(),
+    endedAt: fc.integer({ min: NOW - 9 * DAY, max: NOW }),
+  })
+  fc.assert(
+    fc.property(fc.array(delivery, { maxLength: 40 }), fc.nat(20), (given, max) => {
+      const left = given.toSorted((a, b) => a.endedAt - b.endedAt)
+      const young = given.filter(({ endedAt, succeeded }) => NOW - endedAt <= (succeeded ? 1 : 7) * DAY)
+      for (;;) {
+        const oldestSucceeded = left.find(({ succeeded }) => succeeded)?.endedAt
+        const oldestOther = left.find(({ succeeded }) => !succeeded)?.endedAt
+        const which = whichGoes({ size: left.length, oldestSucceeded, oldestOther }, max, limits, NOW)
+        if (!which) break
+        const at = left.findIndex(({ succeeded }) => succeeded === (which === 'succeeded'))
+        expect(at).toBeGreaterThanOrEqual(0)
+        left.splice(at, 1)
+      }
+      const failures = young.filter(({ succeeded }) => !succeeded)
+      expect(left.length).toBeLessThanOrEqual(max)
+      for (const { succeeded, endedAt } of left) {
+        expect(NOW - endedAt).toBeLessThanOrEqual((succeeded ? 1 : 7) * DAY)
+      }
+      expect(left.filter(({ succeeded }) => !succeeded).length).toBe(Math.min(max, failures.length))
+      if (given.length <= max) expect(left.length).toBe(young.length)
+    }),
+  )
+})
+
+test.each([
+  { given: 'disabled and accepted just seven days ago', disabled: 7 * DAY, accepted: 7 * DAY, want: false },
+  { given: 'both a moment longer ago', disabled: 7 * DAY + 1, accepted: 7 * DAY + 1, want: true },
+  { given: 'disabled long ago, accepted yesterday', disabled: 30 * DAY, accepted: DAY, want: false },
+  { given: 'accepted long ago, disabled yesterday', disabled: DAY, accepted: 30 * DAY, want: false },
+])('a delivery that was $given is held too long: $want', ({ disabled, accepted, want }) => {
+  expect(heldTooLong({ disabledAt: NOW - disabled, acceptedAt: NOW - accepted }, limits, NOW)).toBe(want)
+})
+
+function segment(version: number, over: Partial<SegmentSummary> = {}): SegmentSummary {
+  return { version, createdAt: NOW - HOUR, bytes: 100, organization: 'acme', ...over }
+}
+
+function outcomes(version: number, lowWater: number, over: Partial<OutcomesSummary> = {}): OutcomesSummary {
+  return { version, lowWater, createdAt: NOW - HOUR, bytes: 100, ...over }
+}
+
+type Log = LogState<SegmentSummary, OutcomesSummary>
+
+function logOf(over: Partial<Log>): Log {
+  return { segments: [], outcomes: [], lowWater: 1000, holders: () => 'none', ...over }
+}
+
+function versions(found: readonly { version: number }[]): number[] {
+  return found.map(({ version }) => version)
+}
+
+test('a segment goes when it is a day old, all of it is closed, and no object refers to it', () => {
+  const old = { createdAt: NOW - DAY - 1 }
+  const segments = [segment(1, old), segment(2, old), segment(3), segment(4, old), segment(5, old)]
+  const holders = ({ version }: SegmentSummary): Holders => (version === 2 ? 'succeeded' : 'none')
+  const found = segmentsToGo(logOf({ segments, lowWater: 4, holders }), limits, NOW)
+  expect(versions(found.delete)).toEqual([1, 4])
+  expect(found.release).toEqual([])
+})
+
+test('when the log is too large the oldest segments go, and none of the last two minutes', () => {
+  const young = { createdAt: NOW - 2 * MINUTE + 1 }
+  const segments = [1, 2, 3].map((version) => segment(version, { bytes: 400 }))
+  expect(versions(segmentsToGo(logOf({ segments }), limits, NOW).delete)).toEqual([1])
+  const fresh = segments.map((old) => ({ ...old, ...young }))
+  expect(segmentsToGo(logOf({ segments: fresh }), limits, NOW).delete).toEqual([])
+})
+
+test('a segment that seems to come from the future is no reason to let the log grow', () => {
+  const segments = [1, 2, 3].map((version) => segment(version, { bytes: 400, createdAt: NOW + DAY }))
+  expect(versions(segmentsToGo(logOf({ segments }), limits, NOW).delete)).toEqual([1])
+})
+
+test('outcomes count as bytes of the log', () => {
+  const segments = [1, 2, 3].map((version) => segment(version, { bytes: 300 }))
+  const large = [outcomes(4, 0, { bytes: 150 })]
+  expect(versions(segmentsToGo(logOf({ segments, outcomes: large }), limits, NOW).delete)).toEqual([1])
+  expect(segmentsToGo(logOf({ segments }), limits, NOW).delete).toEqual([])
+})
+
+test('an organization within its share keeps its segments, however old, when another fills the log', () => {
+  const segments = [
+    segment(1, { organization: 'quiet', bytes: 200 }),
+    ...[2, 3, 4, 5].map((version) => segment(version, { organization: 'busy', bytes: 300 })),
+    segment(6, { organization: 'quiet', bytes: 200 }),
+  ]
+  const found = segmentsToGo(logOf({ segments }), limits, NOW)
+  expect(versions(found.delete)).toEqual([2, 3])
+})
+
+test('for want of space, segments that nothing refers to go first, then those that only successes refer to', () => {
+  const held: Holders[] = ['unfinished', 'finished', 'succeeded', 'none']
+  const segments = held.map((_, index) => segment(index + 1, { bytes: 400 }))
+  const holders = ({ version }: SegmentSummary) => held[version - 1] ?? 'none'
+  const found = (maxLogBytes: number) => {
+    const { delete: going, release } = segmentsToGo(
+      logOf({ segments, holders }),
+      { ...limits, maxLogBytes },
+      NOW,
+    )
+    return [versions(going), versions(release)]
+  }
+  expect(found(1600)).toEqual([[], []])
+  expect(found(1599)).toEqual([[4], []])
+  expect(found(1199)).toEqual([[4], [3]])
+  expect(found(799)).toEqual([[4], [3, 2]])
+  expect(found(0)).toEqual([[4], [3, 2]])
+})
+
+test.each([
+  { given: 'nothing that they speak of is left', segments: [3, 5], outcomes: outcomes(9, 5), want: true },
+  { given: 'a segment that they speak of is left', segments: [3, 6], outcomes: outcomes(9, 5), want: false },
+  { given: 'only later segments are left', segments: [10, 11], outcomes: outcomes(9, 5), want: true },
+  {
+    given: 'they are of the last two minutes',
+    segments: [],
+    outcomes: outcomes(9, 5, { createdAt: NOW - MINUTE }),
+    want: false,
+  },
+])('outcomes go when $given: $want', ({ segments, outcomes: given, want }) => {
+  const log = { segments: segments.map((version) => segment(version)), outcomes: [given, outcomes(99, 5)] }
+  expect(versions(outcomesToGo(log, NOW))).toEqual(want ? [9] : [])
+})
+
+test('the newest outcomes stay: they hold the low-water mark', () => {
+  expect(outcomesToGo({ segments: [], outcomes: [outcomes(9, 5)] }, NOW)).toEqual([])
+})
+
+/** A log with its segments and outcomes in one counter, as they would have been written. */
+const anyLog = fc
+  .record({
+    steps: fc.array(
+      fc.record({
+        kind: fc.constantFrom('segment', 'outcomes'),
+        bytes: fc.integer({ min: 1, max: 300 }),
+        organization: fc.constantFrom('', 'acme', 'busy', 'quiet'),
+        age: fc.integer({ min: -HOUR, max: 2 * DAY }),
+        holders: fc.constantFrom<Holders>('none', 'none', 'none', 'succeeded', 'finished', 'unfinished'),
+        behind: fc.nat(6),
+      }),
+      { maxLength: 30 },
+    ),
+    lowWater: fc.nat(40),
+    room: fc.nat(4000),
+  })
+  .map(({ steps, lowWater, room }) => {
+    const holders = new Map<number, Holders>()
+    const log = { segments: [] as SegmentSummary[], outcomes: [] as OutcomesSummary[] }
+    for (const [index, { kind, bytes, organization, age, holders: held, behind }] of steps.entries()) {
+      const version = index + 1
+      const createdAt = NOW - age
+      if (kind === 'segment') {
+        log.segments.push({ version, bytes, organization, createdAt })
+        holders.set(version, held)
+      } else log.outcomes.push({ version, bytes, createdAt, lowWater: Math.max(0, index - behind) })
+    }
+    const state: Log = { ...log, lowWater, holders: ({ version }) => holders.get(version) ?? 'none' }
+    return { log: state, limits: { ...limits, maxLogBytes: room } }
+  })
+
+test('of any log, only closed segments without an unfinished delivery go, each once', () => {
+  fc.assert(
+    fc.property(anyLog, ({ log, limits: given }) => {
+      const { delete: going, release } = segmentsToGo(log, given, NOW)
+      expect(new Set([...going, ...release]).size).toBe(going.length + release.length)
+      for (const found of [...going, ...release]) {
+        expect(log.segments).toContain(found)
+        expect(found.version).toBeLessThanOrEqual(log.lowWater)
+      }
+      for (const found of going) expect(log.holders(found)).toBe('none')
+      for (const found of release) expect(['succeeded', 'finished']).toContain(log.holders(found))
+    }),
+  )
+})
+
+test('of any log, what is left fits, or nothing that is left beyond its share could have gone', () => {
+  fc.assert(
+    fc.property(anyLog, ({ log, limits: given }) => {
+      const { delete: going, release } = segmentsToGo(log, given, NOW)
+      const gone = new Set([...going, ...release])
+      const left = log.segments.filter((found) => !gone.has(found))
+      const bytes = [...left, ...log.outcomes].reduce((sum, found) => sum + found.bytes, 0)
+      const stuck = left.some(
+        (found) =>
+          found.version > log.lowWater ||
+          log.holders(found) === 'unfinished' ||
+          Math.abs(NOW - found.createdAt) < 2 * MINUTE,
+      )
+      const room = given.maxLogBytes - log.outcomes.reduce((sum, found) => sum + found.bytes, 0)
+      if (!stuck && room >= 0) expect(bytes).toBeLessThanOrEqual(given.maxLogBytes)
+    }),
+  )
+})
+
+test('of any log that fits, only segments of more than a day ago go', () => {
+  fc.assert(
+    fc.property(anyLog, ({ log }) => {
+      const { delete: going, release } = segmentsToGo(log, { ...limits, maxLogBytes: 1e9 }, NOW)
+      expect(release).toEqual([])
+      for (const { createdAt } of going) expect(NOW - createdAt).toBeGreaterThan(DAY)
+    }),
+  )
+})
+
+test('of any log, outcomes stay as long as one segment that they speak of does', () => {
+  fc.assert(
+    fc.property(anyLog, ({ log }) => {
+      const going = new Set(outcomesToGo(log, NOW))
+      for (const found of log.outcomes) {
+        const spokenOf = log.segments.some(
+          ({ version }) => version > found.lowWater && version < found.version,
+        )
+        const young = Math.abs(NOW - found.createdAt) < 2 * MINUTE
+        expect(going.has(found)).toBe(!spokenOf && !young && found !== log.outcomes.at(-1))
+      }
+    }),
+  )
+})
