@@ -20,7 +20,7 @@ export function matchEndpoints(type: string, endpoints: Iterable<Subscriber>): S
   return matched.sort((a, b) => (a.name < b.name ? -1 : 1))
 }
 
-/** @param enabled what `endpointState` decides for it */
+/** @param enabled what `decideState` decides for it */
 export function subscriberOf(endpoint: WebhookEndpoint, enabled: boolean): Subscriber {
   return {
     name: endpoint.metadata.name,

@@ -1,0 +1,48 @@
+import { expect, test } from 'vitest'
+import { refuseEvent } from './event-check.ts'
+
+const KNOWN = { name: 'environment.started', known: true }
+const LIMIT = 256 * 1024
+
+test.each([
+  { given: KNOWN, data: '{}', why: 'a known type' },
+  {
+    given: { name: 'webhooks.moved', known: true },
+    data: '{}',
+    why: 'a type that only begins like the reserved ones',
+  },
+  { given: KNOWN, data: `"${'x'.repeat(LIMIT - 2)}"`, why: 'exactly 256 KiB' },
+  { given: KNOWN, data: 'null', why: 'null' },
+])('an event of $why may be published', ({ given, data }) => {
+  expect(refuseEvent(given, data)).toBeUndefined()
+})
+
+test.each([
+  {
+    given: { name: 'webhook.ping', known: true },
+    data: '{}',
+    want: { reason: 'Reserved', message: expect.stringContaining('webhook.ping is published by Davit only') },
+  },
+  {
+    given: { name: 'webhook.invented', known: false },
+    data: '{}',
+    want: { reason: 'Reserved', message: expect.stringContaining('"webhook." are reserved') },
+  },
+  {
+    given: { name: 'environment.paused', known: false },
+    data: '{}',
+    want: { reason: 'UnknownType', message: expect.stringContaining('no EventType environment.paused') },
+  },
+  {
+    given: KNOWN,
+    data: `"${'x'.repeat(LIMIT - 1)}"`,
+    want: { reason: 'TooLarge', message: expect.stringContaining('262145 bytes of JSON; at most 262144') },
+  },
+  {
+    given: KNOWN,
+    data: `"${'é'.repeat(LIMIT / 2)}"`,
+    want: { reason: 'TooLarge', message: expect.stringContaining('262146 bytes') },
+  },
+])('an event of type $given.name is refused: $want.reason', ({ given, data, want }) => {
+  expect(refuseEvent(given, data)).toEqual(want)
+})
