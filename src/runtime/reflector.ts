@@ -11,10 +11,11 @@ import {
 import type { Log } from '../ports/log.ts'
 import type { RuntimeMetrics } from '../ports/metrics.ts'
 import { Decoder } from './decoder.ts'
+import { listInto } from './list-into.ts'
 import { ObjectCache } from './object-cache.ts'
 import { ObjectFeed } from './object-feed.ts'
 import { identityOf, type Source, type Store, versionOf } from './object-store.ts'
-import { pause, yieldTurn } from './pause.ts'
+import { pause } from './pause.ts'
 import { type Restart, RestartPolicy } from './restart-policy.ts'
 
 export type ReflectorOptions<T> = {
@@ -49,9 +50,7 @@ export type ReflectorNeeds = {
 
 const PAGE = 500
 const COMPARE_EVERY_MS = 30 * 60_000
-/** Work on listed objects before the event loop gets a turn: so long, or so many. */
-const SLICE_MS = 10
-const SLICE_OBJECTS = 200
+const COMPARE_AGAIN_MS = 60_000
 
 /**
  * Keeps up with one kind of objects for ever: lists, then watches from the version of the list, resumes where a
@@ -172,61 +171,22 @@ export class Reflector<T> {
   }
 
   /** @returns the version of the list, or undefined when another list was begun or the reflector stopped */
-  async #readList(onVersion?: (listVersion: number) => void): Promise<string | undefined> {
+  #readList(onVersion?: (listVersion: number) => void): Promise<string | undefined> {
+    const { type, stopListing } = this.#options
+    const { api, clock } = this.#needs
     this.#listing += 1
     const mine = this.#listing
-    const isOver = () => mine !== this.#listing || this.#stopped
-    try {
-      return await this.#readPages(isOver, onVersion)
-    } catch (error) {
-      if (!isOver()) this.#store.abandonList()
-      throw error
-    }
-  }
-
-  async #readPages(isOver: () => boolean, onVersion?: (listVersion: number) => void) {
-    const { type, stopListing } = this.#options
-    let version: string | undefined
-    let next: string | undefined
-    let complete = true
-    do {
-      const page = await this.#needs.api.list(type, this.#query, next)
-      if (isOver()) return undefined
-      if (version === undefined) {
-        version = page.resourceVersion
-        onVersion?.(versionOf(version))
-        this.#store.beginList()
-      }
-      await this.#inSlices(this.#takeEach(page.items, isOver), SLICE_OBJECTS)
-      next = page.continue
-      if (next !== undefined && stopListing?.(page.items)) {
-        complete = false
-        next = undefined
-      }
-      if (isOver()) return undefined
-    } while (next !== undefined)
-    await this.#inSlices(this.#store.endList(versionOf(version), complete), SLICE_OBJECTS * 10)
-    return version
-  }
-
-  *#takeEach(items: readonly RawObject[], isOver: () => boolean): IterableIterator<void> {
-    for (const raw of items) {
-      if (isOver()) return
-      yield this.#take(raw, 'list')
-    }
-  }
-
-  async #inSlices(steps: Iterable<void>, most: number): Promise<void> {
-    const { clock } = this.#needs
-    let started = clock.monotonic()
-    let count = 0
-    for (const _ of steps) {
-      count += 1
-      if (count < most && clock.monotonic() - started < SLICE_MS) continue
-      await yieldTurn()
-      started = clock.monotonic()
-      count = 0
-    }
+    return listInto({
+      api,
+      type,
+      query: this.#query,
+      store: this.#store,
+      clock,
+      take: (raw) => this.#take(raw, 'list'),
+      stopListing,
+      isOver: () => mine !== this.#listing || this.#stopped,
+      onVersion,
+    })
   }
 
   /** @returns whether anything came */
@@ -272,12 +232,14 @@ export class Reflector<T> {
   async #compareForEver(): Promise<void> {
     const { clock, random, log } = this.#needs
     const everyMs = this.#options.compareEveryMs ?? COMPARE_EVERY_MS
-    for (;;) {
-      await pause(clock, everyMs * (1 + random.fraction() / 10), this.#stopping.signal)
-      if (this.#stopped) return
+    let waitMs = everyMs
+    while (!this.#stopped) {
+      await pause(clock, waitMs * (1 + random.fraction() / 10), this.#stopping.signal)
+      waitMs = everyMs
       // The list that is needed, or being read, compares as well.
-      if (this.#version === undefined) continue
+      if (this.#stopped || this.#version === undefined) continue
       await this.#readList().catch((error: unknown) => {
+        waitMs = Math.min(everyMs, COMPARE_AGAIN_MS)
         log.warn('A full comparison could not be made', { resource: this.#options.type.plural, error })
       })
     }

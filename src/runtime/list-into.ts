@@ -1,0 +1,79 @@
+import type { ResourceType } from '../api/meta.ts'
+import type { Clock } from '../ports/clock.ts'
+import type { ListQuery, RawObject, ResourceReader } from '../ports/kubernetes.ts'
+import { type Store, versionOf } from './object-store.ts'
+import { yieldTurn } from './pause.ts'
+
+export type Listing = {
+  api: ResourceReader
+  type: ResourceType
+  query: ListQuery
+  store: Pick<Store<unknown>, 'beginList' | 'endList' | 'abandonList'>
+  clock: Clock
+  /** Takes in one object of the list. */
+  take(raw: RawObject): void
+  /** Looks at each page and may end the list there. */
+  stopListing?: ((page: readonly RawObject[]) => boolean) | undefined
+  /** Nobody wants this list any more. */
+  isOver(): boolean
+  /** Told of the version of the list before its first object is taken in. */
+  onVersion?: ((version: number) => void) | undefined
+}
+
+/** Work before the event loop gets a turn: so long, or so many steps. */
+const SLICE_MS = 10
+const SLICE_STEPS = 200
+
+/** Reads a list page by page into a store. @returns its version, or undefined when it was over before its end */
+export async function listInto(listing: Listing): Promise<string | undefined> {
+  try {
+    return await readPages(listing)
+  } catch (error) {
+    if (!listing.isOver()) listing.store.abandonList()
+    throw error
+  }
+}
+
+async function readPages(listing: Listing): Promise<string | undefined> {
+  const { api, type, query, store, clock, isOver } = listing
+  let version: string | undefined
+  let next: string | undefined
+  let complete = true
+  do {
+    const page = await api.list(type, query, next)
+    if (isOver()) return undefined
+    if (version === undefined) {
+      version = page.resourceVersion
+      listing.onVersion?.(versionOf(version))
+      store.beginList()
+    }
+    await inSlices(takeEach(listing, page.items), clock)
+    if (isOver()) return undefined
+    next = page.continue
+    if (next !== undefined && listing.stopListing?.(page.items)) {
+      complete = false
+      next = undefined
+    }
+  } while (next !== undefined)
+  await inSlices(store.endList(versionOf(version), complete), clock)
+  return version
+}
+
+function* takeEach({ take, isOver }: Listing, items: readonly RawObject[]): IterableIterator<void> {
+  for (const raw of items) {
+    if (isOver()) return
+    yield take(raw)
+  }
+}
+
+async function inSlices(steps: Iterable<void>, clock: Clock): Promise<void> {
+  let started = clock.monotonic()
+  let count = 0
+  for (const _ of steps) {
+    count += 1
+    if (count < SLICE_STEPS && clock.monotonic() - started < SLICE_MS) continue
+    await yieldTurn()
+    started = clock.monotonic()
+    count = 0
+  }
+}
