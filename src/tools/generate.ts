@@ -6,10 +6,12 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Drift, driftOf } from './drift.ts'
+import { NoPlaceError } from './generated-file.ts'
 import { crds } from './outputs/crds.ts'
 import { eventTypes } from './outputs/event-types.ts'
+import { fieldTables } from './outputs/field-tables.ts'
 
-const OUTPUTS = [crds, eventTypes]
+const OUTPUTS = [crds, eventTypes, fieldTables]
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 
 function main(check: boolean): number {
@@ -55,4 +57,10 @@ function isMissing(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'ENOENT'
 }
 
-process.exitCode = main(process.argv.includes('--check'))
+try {
+  process.exitCode = main(process.argv.includes('--check'))
+} catch (error) {
+  if (!(error instanceof NoPlaceError)) throw error
+  console.error(error.message)
+  process.exitCode = 1
+}

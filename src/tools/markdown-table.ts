@@ -1,0 +1,18 @@
+/** A cell with several entries has a line for each. */
+export type Cell = string | readonly string[]
+
+/** A Markdown table; cells may hold code in backticks, everything else in them is text. */
+export function markdownTable(head: readonly string[], rows: readonly (readonly Cell[])[]): string {
+  const lines = [head, head.map(() => '---'), ...rows.map((row) => row.map(cell))]
+  return lines.map((line) => `| ${line.join(' | ')} |\n`).join('')
+}
+
+function cell(content: Cell): string {
+  return [content].flat().map(escaped).join('<br>')
+}
+
+function escaped(text: string): string {
+  // Every second part stands between backticks.
+  const parts = text.split('`').map((part, i) => (i % 2 === 0 ? part.replaceAll(/[*_<>[\]]/g, '\\$&') : part))
+  return parts.join('`').replaceAll('|', '\\|').replaceAll('\n', ' ')
+}

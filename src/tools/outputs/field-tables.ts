@@ -1,0 +1,81 @@
+/**
+ * The tables of fields in docs/<kind>.md, from the schemas. The prose around them is by hand; a table stands
+ * between two comments:
+ *
+ *   <!-- fields of WebhookEndpoint.spec: npm run generate -->
+ *   <!-- end of fields -->
+ */
+import { customResourceDefinition } from '../../api/crd.ts'
+import { deliverySegmentKind } from '../../api/delivery-segment.ts'
+import { eventTypeKind } from '../../api/event-type.ts'
+import type { KindDefinition } from '../../api/meta.ts'
+import { outcomeSegmentKind } from '../../api/outcome-segment.ts'
+import type { StructuralSchema } from '../../api/structural-schema.ts'
+import { webhookDeliveryKind } from '../../api/webhook-delivery.ts'
+import { webhookEndpointKind } from '../../api/webhook-endpoint.ts'
+import { webhookEventKind } from '../../api/webhook-event.ts'
+import { fieldRows } from '../field-rows.ts'
+import { NoPlaceError, type Output } from '../generated-file.ts'
+import { markdownTable } from '../markdown-table.ts'
+
+const PAGES: Record<string, readonly KindDefinition[]> = {
+  'docs/webhook-endpoint.md': [webhookEndpointKind],
+  'docs/webhook-delivery.md': [webhookDeliveryKind],
+  'docs/webhook-event.md': [webhookEventKind],
+  'docs/event-type.md': [eventTypeKind],
+  'docs/delivery-log.md': [deliverySegmentKind, outcomeSegmentKind],
+}
+
+export const fieldTables: Output = {
+  owns: [],
+  files(read) {
+    return Object.entries(PAGES).map(([path, kinds]) => {
+      const page = read(path)
+      if (page === undefined)
+        throw new NoPlaceError(`${path} is missing: the tables of fields belong into it`)
+      return {
+        path,
+        content: kinds.flatMap(sectionsOf).reduce((text, section) => put(path, text, section), page),
+      }
+    })
+  },
+}
+
+type Section = { title: string; table: string }
+
+function sectionsOf(kind: KindDefinition): Section[] {
+  const schema = customResourceDefinition(kind).spec.versions[0]?.schema.openAPIV3Schema.properties ?? {}
+  const { spec, status } = schema
+  return [
+    ...(spec ? [{ title: `${kind.kind}.spec`, table: specTable(spec) }] : []),
+    ...(status ? [{ title: `${kind.kind}.status`, table: statusTable(status) }] : []),
+  ]
+}
+
+function specTable(schema: StructuralSchema): string {
+  const rows = fieldRows(schema).map(({ path, type, default: byDefault, description, rules }) => [
+    `\`${path}\``,
+    type,
+    byDefault === undefined ? '' : `\`${JSON.stringify(byDefault)}\``,
+    description,
+    rules,
+  ])
+  return markdownTable(['Field', 'Type', 'Default', 'Meaning', 'Rules'], rows)
+}
+
+/** Nobody but Davit writes a status: limits and defaults would be noise. */
+function statusTable(schema: StructuralSchema): string {
+  const rows = fieldRows(schema)
+    .filter(({ path }) => !path.startsWith('conditions[]'))
+    .map(({ path, type, description }) => [`\`${path}\``, type, description])
+  return markdownTable(['Field', 'Type', 'Meaning'], rows)
+}
+
+function put(path: string, page: string, { title, table }: Section): string {
+  const start = `<!-- fields of ${title}: npm run generate -->\n`
+  const end = '<!-- end of fields -->'
+  const from = page.indexOf(start)
+  const to = page.indexOf(end, from)
+  if (from < 0 || to < 0) throw new NoPlaceError(`${path} lacks the section "${start.trim()}" ... "${end}"`)
+  return `${page.slice(0, from + start.length)}\n${table}\n${page.slice(to)}`
+}

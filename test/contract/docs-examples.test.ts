@@ -1,0 +1,60 @@
+/** The pages about the kinds tell the truth: their examples are taken, and they name every value that exists. */
+import { readFileSync } from 'node:fs'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { kinds } from '../../src/api/kinds.ts'
+import type { KindDefinition } from '../../src/api/meta.ts'
+import { cancelReason, deliveryState } from '../../src/api/webhook-delivery.ts'
+import { type ClusterApi, connect, pathOf } from './cluster-api.ts'
+
+type Example = { kind: string; metadata: { name: string; namespace?: string }; [field: string]: unknown }
+
+const PAGES = ['webhook-endpoint', 'webhook-delivery', 'webhook-event', 'event-type', 'delivery-log']
+
+function pageOf(name: string): string {
+  return readFileSync(new URL(`../../docs/${name}.md`, import.meta.url), 'utf8')
+}
+
+const examples = PAGES.flatMap((page) => {
+  const blocks = pageOf(page).matchAll(/```yaml\n(.*?)```/gs)
+  return [...blocks].map(([, yaml = '']) => ({ page, example: parse(yaml) as Example }))
+})
+
+let api: ClusterApi
+beforeAll(() => {
+  api = connect()
+})
+afterAll(() => api.close())
+
+describe('the pages', () => {
+  test('have an example of every kind', () => {
+    expect(examples.map(({ example }) => example.kind).sort()).toEqual(kinds.map(({ kind }) => kind).sort())
+  })
+
+  test.for(examples)('$page: the example of $example.kind is taken, and parsed', async ({ example }) => {
+    const kind = kindOf(example)
+    const path = `${pathOf(kind, 'default')}?dryRun=All&fieldValidation=Strict`
+    const body = { ...example, metadata: { ...example.metadata, namespace: undefined } }
+    const { status, body: answer } = await api.call({ method: 'POST', path, body })
+    expect({ status, message: answer.message }).toEqual({ status: 201, message: undefined })
+    if (kind.status) expect(kind.status.safeParse(example.status ?? {}).error).toBeUndefined()
+  })
+
+  test.for(PAGES)('%s keeps the one order', (page) => {
+    const heads = [...pageOf(page).matchAll(/^## (.*)$/gm)].map(([, head]) => head)
+    expect(heads).toEqual(['Example', 'Spec', 'Working with it', 'Status'])
+  })
+
+  test('name every state of a delivery, and every reason to cancel one', () => {
+    const rows = [...pageOf('webhook-delivery').matchAll(/^\| (\w+)( \(or absent\))? \|/gm)].map(
+      ([, value]) => value,
+    )
+    expect(rows).toEqual(expect.arrayContaining([...deliveryState.options, ...cancelReason.options]))
+  })
+})
+
+function kindOf(example: Example): KindDefinition {
+  const kind = kinds.find((candidate) => candidate.kind === example.kind)
+  if (!kind) throw new Error(`no kind ${example.kind}`)
+  return kind
+}
