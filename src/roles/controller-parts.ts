@@ -139,6 +139,11 @@ export function createControllerParts(options: PartsOptions): ControllerParts {
     tally: plane.tally,
     maxPending: config.limits.pendingPerOrganization,
   })
+  const eventLoop = new ReconcileLoop({ name: 'webhook-event', reconciler: eventsReconciler, ...loop })
+  plane.tally.onEventDone = (name) => {
+    const namespace = eventsReconciler.delivered(name)
+    if (namespace !== undefined) eventLoop.add(namespace)
+  }
   return {
     directory,
     organizations,
@@ -151,6 +156,6 @@ export function createControllerParts(options: PartsOptions): ControllerParts {
     plane,
     intake: new LogIntake(plane, keys),
     endpointLoop: new ReconcileLoop({ name: 'webhook-endpoint', reconciler: endpoints, ...loop }),
-    eventLoop: new ReconcileLoop({ name: 'webhook-event', reconciler: eventsReconciler, ...loop }),
+    eventLoop,
   }
 }

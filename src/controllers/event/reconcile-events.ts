@@ -21,14 +21,26 @@ export type ReconcileEventsOptions = AcceptEventsOptions & {
 /** Events read and checked in one pass. */
 const BATCH = 200
 const LOOK_AGAIN_MS = 2000
+/** The log has shown an append by then. */
+const UNSEEN_MS = 10_000
 
 export class EventsReconciler implements Reconciler {
   readonly #options: ReconcileEventsOptions
-  /** Accepted in this process and maybe not yet seen in the log: not to be taken for delivered. */
-  readonly #fresh = new Map<string, number>()
+  /**
+   * Appended by this process: when (monotonic), and whether all deliveries have ended. Until the log has shown
+   * such an event, that nothing of it is pending does not mean that it was delivered.
+   */
+  readonly #fresh = new Map<string, { at: number; done: boolean }>()
 
   constructor(options: ReconcileEventsOptions) {
     this.#options = options
+  }
+
+  /** The last delivery of an event has come to its end. @returns the organization to look at, if it is known */
+  delivered(name: string): string | undefined {
+    const fresh = this.#fresh.get(name)
+    if (fresh) fresh.done = true
+    return this.#options.book.accepted(name)?.metadata.namespace
   }
 
   /** @param namespace the key is the organization */
@@ -54,6 +66,7 @@ export class EventsReconciler implements Reconciler {
     const finishedAt = new Date(at.now).toISOString()
     if (verdict.kind === 'refused') {
       const { reason, message } = verdict.refusal
+      this.#fresh.delete(eventName(event))
       const findings: Finding[] = [
         { type: 'Ready', status: 'False', reason, message },
         { type: 'Stalled', status: 'True', reason, message },
@@ -67,18 +80,19 @@ export class EventsReconciler implements Reconciler {
     }
     const { deliveries } = verdict
     const none = deliveries === 0
+    const over = none || this.#fresh.get(eventName(event))?.done === true
+    if (over) this.#fresh.delete(eventName(event))
     const message = none
       ? 'No enabled endpoint subscribes to its type.'
       : `It goes to ${deliveries} endpoint(s).`
     const findings: Finding[] = [
       { type: 'Ready', status: 'True', reason: none ? 'NobodySubscribed' : 'Accepted', message },
     ]
-    if (!none) this.#fresh.set(eventName(event), clock.monotonic())
     await this.#write(event, {
-      state: none ? 'dispatched' : 'accepted',
+      state: over ? 'dispatched' : 'accepted',
       eventId: eventIdOf(event),
       deliveries,
-      ...(none ? { finishedAt } : {}),
+      ...(over ? { finishedAt } : {}),
       observedGeneration: at.generation,
       conditions: conditionsAfter([], findings, at),
     })
@@ -89,8 +103,8 @@ export class EventsReconciler implements Reconciler {
     const { book, tally, clock } = this.#options
     for (const event of book.acceptedIn(namespace)) {
       const name = eventName(event)
-      const acceptedAt = this.#fresh.get(name)
-      const maybeUnseen = acceptedAt !== undefined && clock.monotonic() - acceptedAt < LOOK_AGAIN_MS
+      const fresh = this.#fresh.get(name)
+      const maybeUnseen = fresh !== undefined && !fresh.done && clock.monotonic() - fresh.at < UNSEEN_MS
       if (tally.ofEvent(name) > 0 || maybeUnseen) continue
       this.#fresh.delete(name)
       await this.#write(event, { state: 'dispatched', finishedAt: new Date(clock.now()).toISOString() })

@@ -1,0 +1,272 @@
+/**
+ * Davit's controller in the test's process, on the real API server of the run, for one organization of its own:
+ *
+ *   const davit = await startDavit('endpoint-disable')
+ *   await davit.endpoint('billing', { url: `${receiver.url}/billing` })
+ *   await davit.publish('environment.started', { number: 1 })
+ *   davit.clock.jump(30_000)
+ *
+ * Time: waits between attempts, overlaps and retention go by `davit.clock`, which a test moves ahead with
+ * `jump`; calls of the API server and attempts go by real time. Call `davit.stop()` in `afterAll`.
+ */
+import { randomBytes } from 'node:crypto'
+import { inject } from 'vitest'
+import { createUrlGuard } from '../../src/adapters/http/url-guard.ts'
+import { createWebhookSender } from '../../src/adapters/http/webhook-sender.ts'
+import { connectKubernetes, type KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
+import { createMetrics } from '../../src/adapters/prometheus/metrics.ts'
+import { createClock } from '../../src/adapters/system/clock.ts'
+import { createLog } from '../../src/adapters/system/log.ts'
+import { createRandom } from '../../src/adapters/system/random.ts'
+import { createSchemaValidator } from '../../src/adapters/system/schema-validator.ts'
+import { catalogue } from '../../src/api/catalogue.ts'
+import { eventTypes } from '../../src/api/event-type.ts'
+import { API_VERSION, type ResourceType } from '../../src/api/meta.ts'
+import { type WebhookDelivery, webhookDeliveries, webhookDelivery } from '../../src/api/webhook-delivery.ts'
+import { type WebhookEndpoint, webhookEndpoint, webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
+import { type WebhookEvent, webhookEvent, webhookEvents } from '../../src/api/webhook-event.ts'
+import { parseConfig } from '../../src/config.ts'
+import type { RecordedEvent } from '../../src/ports/event-recorder.ts'
+import { isApiError, type RawObject } from '../../src/ports/kubernetes.ts'
+import type { Mailer } from '../../src/ports/mailer.ts'
+import { type RunningController, startController } from '../../src/roles/controller.ts'
+import { testNamespace } from './control-plane.ts'
+import { SkewedClock } from './fake-clock.ts'
+import { scopedApi } from './scoped-api.ts'
+
+export type DavitOptions = {
+  /** Settings, as DAVIT_ variables. */
+  env?: Record<string, string>
+  mailer?: Mailer
+  /** PEM of an authority that receivers' certificates come from. */
+  ca?: string
+  /** Owners' addresses of the organization. */
+  ownerEmails?: string
+  /** Puts something between the controller and the API server. */
+  wrapApi?: (api: KubernetesClient) => KubernetesClient
+}
+
+export type SeenEvent = RecordedEvent & { about: string }
+
+export class TestDavit {
+  readonly organization: string
+  readonly namespace: string
+  /** Sees everything. */
+  readonly api: KubernetesClient
+  readonly clock = new SkewedClock()
+  /** What `kubectl describe` would show. */
+  readonly events: SeenEvent[] = []
+  readonly logLines: string[] = []
+  controller: RunningController
+  readonly #options: DavitOptions
+  #names = 0
+
+  private constructor(
+    names: { organization: string; namespace: string },
+    api: KubernetesClient,
+    options: DavitOptions,
+  ) {
+    this.organization = names.organization
+    this.namespace = names.namespace
+    this.api = api
+    this.#options = options
+    this.controller = undefined as unknown as RunningController
+  }
+
+  static async start(topic: string, options: DavitOptions): Promise<TestDavit> {
+    const annotations =
+      options.ownerEmails === undefined ? {} : { 'davit.dev/owner-emails': options.ownerEmails }
+    const organization = await testNamespace(topic, { annotations })
+    const namespace = await testNamespace(`${topic}-system`, { organization: false })
+    const clock = createClock()
+    const api = await connectKubernetes({
+      kubeconfigPath: inject('kubeconfig'),
+      clock,
+      random: createRandom(),
+    })
+    const davit = new TestDavit({ organization, namespace }, api, options)
+    for (const type of catalogue) await davit.#make(eventTypes, { ...type, metadata: { ...type.metadata } })
+    await davit.startController()
+    return davit
+  }
+
+  /** Starts the controller (again); everything that it knows comes from the API server. */
+  async startController(): Promise<void> {
+    const scoped = scopedApi(this.api, this.organization)
+    const api = this.#options.wrapApi?.(scoped) ?? scoped
+    const config = parseConfig({
+      DAVIT_NAMESPACE: this.namespace,
+      DAVIT_REPLICA: 'test',
+      DAVIT_ALLOWED_NETWORKS: '127.0.0.0/8,::1/128',
+      DAVIT_DRAIN_SECONDS: '2',
+      ...this.#options.env,
+    })
+    const destination = { write: (line: string) => void this.logLines.push(line) }
+    const events = {
+      record: (about: { metadata: { name: string } }, event: RecordedEvent) =>
+        void this.events.push({ about: about.metadata.name, ...event }),
+    }
+    this.controller = await startController({
+      config,
+      version: '0.0.0-test',
+      world: {
+        api,
+        clock: this.clock,
+        random: createRandom(),
+        log: createLog({ level: 'info', clock: this.clock, destination }),
+        metrics: createMetrics({ version: '0.0.0-test' }),
+        sender: createWebhookSender({
+          allowedNetworks: config.allowedNetworks,
+          clock: createClock(),
+          ca: this.#options.ca,
+        }),
+        urlGuard: createUrlGuard(config.allowedNetworks),
+        events,
+        validator: createSchemaValidator(),
+        mailer: this.#options.mailer,
+      },
+    })
+    await this.controller.ready
+  }
+
+  async stop(): Promise<void> {
+    await this.controller.stop()
+    await this.api.close()
+  }
+
+  /** Makes an endpoint and waits until it is in force. @returns it and its signing secret */
+  async endpoint(
+    name: string,
+    spec: Record<string, unknown>,
+  ): Promise<{ endpoint: WebhookEndpoint; secret: string }> {
+    await this.api.create(webhookEndpoints, {
+      apiVersion: API_VERSION,
+      kind: 'WebhookEndpoint',
+      metadata: { name, namespace: this.organization },
+      spec: { eventTypes: ['*'], ...spec },
+    })
+    const endpoint = await this.endpointWhen(
+      name,
+      ({ status }) => (status?.observedGeneration ?? -1) > 0 && status?.signingSecrets !== undefined,
+    )
+    return { endpoint, secret: this.secrets(name)[0] ?? '' }
+  }
+
+  /** Signing secrets in the order in which they sign, newest first. */
+  secrets(name: string): string[] {
+    const view = this.controller.parts.directory.get(this.organization, name)
+    return (view?.keys?.keys ?? []).map((key) => key.secret)
+  }
+
+  /** Publishes as with kubectl and waits until it is accepted or refused. `data` as text goes through to the digit. */
+  async publish(type: string, data: unknown, spec: Record<string, unknown> = {}): Promise<WebhookEvent> {
+    const name = await this.publishOnly(type, data, spec)
+    return await this.eventWhen(name, ({ status }) => status?.state !== undefined)
+  }
+
+  /** Publishes and does not wait. @returns the object's name */
+  async publishOnly(type: string, data: unknown, spec: Record<string, unknown> = {}): Promise<string> {
+    this.#names += 1
+    const name = `event-${this.#names}-${randomBytes(3).toString('hex')}`
+    const dataText = typeof data === 'string' ? data : JSON.stringify(data)
+    await this.api.create(webhookEvents, {
+      apiVersion: API_VERSION,
+      kind: 'WebhookEvent',
+      metadata: { name, namespace: this.organization },
+      spec: { type, dataText, ...spec },
+    })
+    return name
+  }
+
+  /** Sets annotations of an endpoint, as `kubectl annotate --overwrite` does; null takes one away. */
+  async annotate(name: string, annotations: Record<string, string | null>): Promise<void> {
+    await this.api.patch(
+      webhookEndpoints,
+      { namespace: this.organization, name },
+      { metadata: { annotations } },
+    )
+  }
+
+  async patchSpec(name: string, spec: Record<string, unknown>): Promise<void> {
+    await this.api.patch(webhookEndpoints, { namespace: this.organization, name }, { spec })
+  }
+
+  /** The time now, by the controller's clock, as a request by annotation names it. */
+  time(): string {
+    return new Date(this.clock.now()).toISOString()
+  }
+
+  async deliveries(endpoint?: string): Promise<WebhookDelivery[]> {
+    const query = {
+      namespace: this.organization,
+      ...(endpoint ? { fieldSelector: `spec.endpoint=${endpoint}` } : {}),
+    }
+    const page = await this.api.list(webhookDeliveries, { ...query, limit: 1000 })
+    return page.items.map((raw) => webhookDelivery.parse(raw))
+  }
+
+  endpointWhen(name: string, wanted: (endpoint: WebhookEndpoint) => boolean): Promise<WebhookEndpoint> {
+    return this.#when(webhookEndpoints, name, (raw) => webhookEndpoint.parse(raw), wanted)
+  }
+
+  eventWhen(name: string, wanted: (event: WebhookEvent) => boolean): Promise<WebhookEvent> {
+    return this.#when(webhookEvents, name, (raw) => webhookEvent.parse(raw), wanted)
+  }
+
+  /** Resolves with the deliveries of an endpoint once they are as wanted. */
+  async deliveriesWhen(
+    endpoint: string,
+    wanted: (deliveries: WebhookDelivery[]) => boolean,
+  ): Promise<WebhookDelivery[]> {
+    return await until(
+      async () => {
+        const deliveries = await this.deliveries(endpoint)
+        return wanted(deliveries) ? deliveries : undefined
+      },
+      () => `deliveries of ${endpoint} are not as wanted`,
+    )
+  }
+
+  async #when<T>(
+    type: ResourceType,
+    name: string,
+    parse: (raw: RawObject) => T,
+    wanted: (object: T) => boolean,
+  ): Promise<T> {
+    let last: unknown
+    return await until(
+      async () => {
+        last = await this.api.get(type, { namespace: this.organization, name })
+        const object = parse(last as RawObject)
+        return wanted(object) ? object : undefined
+      },
+      () => `${name} is not as wanted: ${JSON.stringify(last)}`,
+    )
+  }
+
+  async #make(type: ResourceType, object: RawObject): Promise<void> {
+    try {
+      await this.api.create(type, object)
+    } catch (error) {
+      if (!isApiError(error, 'AlreadyExists')) throw error
+    }
+  }
+}
+
+export function startDavit(topic: string, options: DavitOptions = {}): Promise<TestDavit> {
+  return TestDavit.start(topic, options)
+}
+
+const POLL_MS = 20
+const LIMIT_MS = 15_000
+
+/** Asks again until there is an answer: the API server is another process, whose state nothing announces here. */
+export async function until<T>(ask: () => Promise<T | undefined>, failure: () => string): Promise<T> {
+  const deadline = performance.now() + LIMIT_MS
+  for (;;) {
+    const answer = await ask()
+    if (answer !== undefined) return answer
+    if (performance.now() > deadline) throw new Error(failure())
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS))
+  }
+}
