@@ -1,0 +1,41 @@
+/** The two paces of a load: as fast as answers come, or at a rate whatever the answers do. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { microseconds } from '../measure/instant.ts'
+
+/** Does the n-th thing (from 0), which came about at `at`, in microseconds of `instant.ts`. */
+export type Act = (n: number, at: number) => Promise<void>
+
+/** So many workers, each beginning its next when its last has ended, until the time is over. */
+export async function closedLoop(load: { publishers: number; seconds: number }, act: Act): Promise<void> {
+  const end = microseconds() + load.seconds * 1e6
+  let n = 0
+  const worker = async () => {
+    for (let now = microseconds(); now < end; now = microseconds()) {
+      const mine = n
+      n += 1
+      await act(mine, now)
+    }
+  }
+  await Promise.all(Array.from({ length: load.publishers }, worker))
+}
+
+/**
+ * One after another at even distances. Each counts from the moment at which it was due, so that a stall of the
+ * generator, or of what it calls, shows as latency instead of hiding as a lower rate.
+ */
+export async function openLoop(load: { perSecond: number; seconds: number }, act: Act): Promise<void> {
+  const start = microseconds()
+  const total = Math.round(load.perSecond * load.seconds)
+  const running = new Set<Promise<void>>()
+  let n = 0
+  while (n < total) {
+    const due = Math.min(total, Math.ceil(((microseconds() - start) / 1e6) * load.perSecond))
+    for (; n < due; n += 1) {
+      const one = act(n, Math.round(start + (n / load.perSecond) * 1e6))
+      running.add(one)
+      void one.finally(() => running.delete(one))
+    }
+    await sleep(1)
+  }
+  await Promise.all(running)
+}

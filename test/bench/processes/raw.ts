@@ -1,0 +1,30 @@
+/** The raw loops: what this API server can take of the same writes, with nothing of Davit between them. */
+
+import { connectKubernetes } from '../../../src/adapters/kubernetes/kubernetes-client.ts'
+import { createClock } from '../../../src/adapters/system/clock.ts'
+import { createRandom } from '../../../src/adapters/system/random.ts'
+import { type RawObjectsLoad, rawObjects } from '../loads/raw-objects.ts'
+import { type RawSegmentsLoad, rawSegments } from '../loads/raw-segments.ts'
+import { serveCalls } from './remote-calls.ts'
+
+/** Times in microseconds of `instant.ts`; `endedAt` when the last write was acknowledged. */
+export type RawResult = { deliveries: number; startedAt: number; endedAt: number }
+
+export type RawCalls = {
+  objects: (load: RawObjectsLoad) => Promise<RawResult>
+  segments: (load: RawSegmentsLoad) => Promise<RawResult>
+}
+
+const clock = createClock()
+const random = createRandom()
+
+serveCalls({
+  objects: async (load: RawObjectsLoad) => {
+    const api = await connectKubernetes({ kubeconfigPath: load.kubeconfigPath, clock, random })
+    return await rawObjects(load, { api, clock, random }).finally(() => api.close())
+  },
+  segments: async (load: RawSegmentsLoad) => {
+    const api = await connectKubernetes({ kubeconfigPath: load.kubeconfigPath, clock, random })
+    return await rawSegments(load, { api, clock, random }).finally(() => api.close())
+  },
+} satisfies RawCalls)
