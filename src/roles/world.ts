@@ -43,7 +43,7 @@ export async function createWorld(
   const mailer =
     secrets.smtpUrl === undefined
       ? undefined
-      : createMailer({ url: secrets.smtpUrl, from: config.smtpFrom ?? '' })
+      : createMailer({ url: secrets.smtpUrl, from: config.smtpFrom ?? '', ca })
   return {
     api,
     clock,

@@ -43,7 +43,10 @@ export async function startRawReceiver(
     port,
     connections: () => count,
     async drained() {
-      for (const socket of sockets) if (!socket.closed) await once(socket, 'close')
+      for (const socket of sockets) {
+        // Not `once`: that one fails with the socket's error.
+        if (!socket.closed) await new Promise((resolve) => socket.on('close', resolve))
+      }
     },
     async close() {
       server.close()

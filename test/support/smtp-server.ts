@@ -1,0 +1,67 @@
+/** A real SMTP server for tests: records mails, refuses what it is told to refuse. */
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import { SMTPServer, type SMTPServerOptions } from 'smtp-server'
+import type { Certificate } from './tls.ts'
+
+export type ReceivedMail = {
+  from: string
+  to: string[]
+  /** Header and body as they came. */
+  text: string
+  secure: boolean
+  user: string | undefined
+}
+
+export type TestSmtpOptions = {
+  /** Offers STARTTLS, or TLS from the start with `implicitTls`. */
+  tls?: Certificate
+  implicitTls?: boolean
+  /** Login that is asked for. */
+  login?: { user: string; password: string }
+  /** Recipients that are refused. */
+  refuse?: string[]
+}
+
+export type TestSmtpServer = { port: number; mails: readonly ReceivedMail[]; close(): Promise<void> }
+
+export async function startSmtpServer(options: TestSmtpOptions = {}): Promise<TestSmtpServer> {
+  const mails: ReceivedMail[] = []
+  const server = new SMTPServer({
+    ...(options.tls ?? {}),
+    secure: options.implicitTls ?? false,
+    disabledCommands: [...(options.tls ? [] : ['STARTTLS']), ...(options.login ? [] : ['AUTH'])],
+    authOptional: options.login === undefined,
+    closeTimeout: 100,
+    onAuth: (auth, _session, answer) => {
+      const right = auth.username === options.login?.user && auth.password === options.login?.password
+      if (right) answer(null, { user: auth.username ?? '' })
+      else answer(new Error(`no such login: ${auth.username} ${auth.password}`))
+    },
+    onRcptTo: ({ address }, _session, answer) =>
+      answer(options.refuse?.includes(address) ? new Error(`no such mailbox ${address}`) : null),
+    onData: (stream, session, answer) => {
+      const chunks: Buffer[] = []
+      stream.on('data', (chunk: Buffer) => chunks.push(chunk))
+      stream.on('end', () => {
+        const { mailFrom, rcptTo } = session.envelope
+        mails.push({
+          from: mailFrom ? mailFrom.address : '',
+          to: rcptTo.map(({ address }) => address),
+          text: Buffer.concat(chunks).toString('utf8'),
+          secure: session.secure,
+          user: session.user === undefined ? undefined : String(session.user),
+        })
+        answer(null)
+      })
+    },
+  } satisfies SMTPServerOptions)
+  server.on('error', () => undefined)
+  const listener = server.listen(0, '127.0.0.1')
+  await once(listener, 'listening')
+  return {
+    port: (listener.address() as AddressInfo).port,
+    mails,
+    close: () => new Promise((resolve) => server.close(() => resolve())),
+  }
+}
