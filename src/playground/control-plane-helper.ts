@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { rm } from 'node:fs/promises'
 import { createInterface } from 'node:readline'
 import type { Writable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
@@ -51,7 +52,7 @@ export class ControlPlaneHelper {
     this.process = child
     this.stdin = child.stdin as Writable
     this.started = this.start.promise
-    this.exited = once(child, 'exit').then(() => this.afterExit())
+    this.exited = once(child, 'exit').then(() => this.afterExit(settings))
     // Writing to a helper that has just ended; its exit is what is reported.
     this.stdin.on('error', () => {})
     createInterface({ input: child.stdout as NodeJS.ReadableStream }).on('line', (line) => {
@@ -110,13 +111,14 @@ export class ControlPlaneHelper {
     return answer
   }
 
-  /** A helper that was killed leaves its children, which are in its group. */
-  private afterExit(): void {
+  /** A helper that was killed leaves its children, which are in its group, and its files. */
+  private async afterExit({ workDir, removeWorkDir }: HelperSettings): Promise<void> {
     this.killGroup()
     const ended = new ControlPlaneFailed('the control plane has ended')
     this.start.reject(ended)
     for (const answer of this.waiting.values()) answer.reject(ended)
     this.waiting.clear()
+    if (removeWorkDir) await rm(workDir, { recursive: true, force: true, maxRetries: 5 })
   }
 
   private killGroup(): void {

@@ -22,7 +22,10 @@ export class KubectlFailed extends Error {
  * @throws KubectlFailed
  */
 export async function runKubectl(program: string, args: readonly string[], stdin: string): Promise<string> {
-  const child = spawn(program, args, { timeout: CALL_LIMIT_MS, stdio: ['pipe', 'pipe', 'pipe'] })
+  const child = spawn(program, args, {
+    signal: AbortSignal.timeout(CALL_LIMIT_MS),
+    stdio: ['pipe', 'pipe', 'pipe'],
+  })
   // It may refuse its arguments and end before it has read.
   child.stdin.on('error', () => {})
   child.stdin.end(stdin)

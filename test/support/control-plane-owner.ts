@@ -1,0 +1,18 @@
+// A process that owns a control plane, for tests of what becomes of it when the owner ends in unusual ways.
+// Prints `{"pids":...,"workDir":...}`; on SIGINT it asks the API server something, prints `{"answered":<status>}`
+// and stops.
+
+import { dirname } from 'node:path'
+import { startControlPlane } from '../../src/playground/control-plane.ts'
+import { requestApi } from '../../src/playground/control-plane-request.ts'
+
+const controlPlane = await startControlPlane()
+
+process.on('SIGINT', async () => {
+  const { status } = await requestApi(controlPlane.access, { method: 'GET', path: '/api/v1/namespaces' })
+  console.log(JSON.stringify({ answered: status }))
+  await controlPlane.stop()
+  process.exit()
+})
+// The pipe to its helper keeps it alive.
+console.log(JSON.stringify({ pids: controlPlane.pids, workDir: dirname(controlPlane.kubeconfigPath) }))
