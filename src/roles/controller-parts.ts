@@ -138,6 +138,7 @@ export function createControllerParts(options: PartsOptions): ControllerParts {
     book,
     tally: plane.tally,
     maxPending: config.limits.pendingPerOrganization,
+    maxPendingInAll: config.limits.pending,
   })
   const eventLoop = new ReconcileLoop({ name: 'webhook-event', reconciler: eventsReconciler, ...loop })
   plane.tally.onEventDone = (name) => {

@@ -52,6 +52,9 @@ export async function startController(options: ControllerOptions): Promise<Runni
     parts.eventLoop.start()
     watches.events.start()
     problem = undefined
+    parts.keyStore
+      .sweep()
+      .catch((error: unknown) => world.log.warn('Keys left behind could not be removed', { error }))
     world.log.info('Delivering', { unfinished: parts.plane.tally.total })
   })
   return {

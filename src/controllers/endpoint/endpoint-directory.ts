@@ -89,6 +89,16 @@ export class EndpointDirectory {
     if (this.#keys.delete(secretName(namespace, name))) this.#keysChanged(namespace, name)
   }
 
+  /** Keys of endpoints that are not known: left behind when their endpoint went while nobody watched. */
+  orphanKeys(): { namespace: string; name: string; uid: string }[] {
+    const orphans: { namespace: string; name: string; uid: string }[] = []
+    for (const [secret, { endpointUid: uid }] of this.#keys) {
+      const [namespace = '', name = ''] = secret.split('.')
+      if (!this.find({ namespace, name, uid })) orphans.push({ namespace, name, uid })
+    }
+    return orphans
+  }
+
   #keysChanged(namespace: string, name: string): void {
     const held = this.get(namespace, name)
     if (!held) return

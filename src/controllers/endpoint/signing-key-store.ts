@@ -74,6 +74,12 @@ export class SigningKeyStore {
     }
   }
 
+  /** Takes away keys whose endpoint went while nobody watched. Call it when all endpoints are known. */
+  async sweep(): Promise<void> {
+    for (const { namespace, name, uid } of this.#directory.orphanKeys())
+      await this.remove(namespace, name, uid)
+  }
+
   #apply(raw: RawObject): void {
     const { namespace, endpoint, keys } = readKeys(raw)
     this.#directory.applyKeys(namespace, endpoint, keys)

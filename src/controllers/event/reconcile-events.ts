@@ -16,6 +16,8 @@ export type ReconcileEventsOptions = AcceptEventsOptions & {
   clock: Clock
   /** Deliveries of one organization that may be under way before new events wait. */
   maxPending: number
+  /** The same for all organizations together. */
+  maxPendingInAll: number
 }
 
 /** Events read and checked in one pass. */
@@ -45,12 +47,13 @@ export class EventsReconciler implements Reconciler {
 
   /** @param namespace the key is the organization */
   async reconcile(namespace: string): Promise<Result> {
-    const { book, tally, maxPending } = this.#options
+    const { book, tally, maxPending, maxPendingInAll } = this.#options
     await this.#finish(namespace)
     const nextExpiry = await this.#expire(namespace)
     const waiting = book.waitingIn(namespace)
     if (waiting.length > 0) {
-      if (tally.ofOrganization(namespace) >= maxPending) return after(LOOK_AGAIN_MS)
+      const full = tally.ofOrganization(namespace) >= maxPending || tally.total >= maxPendingInAll
+      if (full) return after(LOOK_AGAIN_MS)
       for (const verdict of await acceptEvents(this.#options, namespace, waiting.slice(0, BATCH)))
         await this.#note(verdict)
       return book.waitingIn(namespace).length > 0 ? after(0) : done()
