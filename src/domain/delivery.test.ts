@@ -116,6 +116,13 @@ test('every attempt is in the log, oldest first', () => {
   expect(status.state).toBe('exhausted')
 })
 
+test('an attempt that is reported twice, since the answer of the store was lost, counts once', () => {
+  const when = { endedAt: START + 5, policy: UNORDERED, fraction: 0.5 }
+  const once = afterAttempt({}, failure(START), when)
+  expect(afterAttempt(once, failure(START), { ...when, fraction: 0 })).toStrictEqual(once)
+  expect(afterAttempt(once, failure(START + 30_000), when).attemptCount).toBe(2)
+})
+
 describe('a delivery that is canceled', () => {
   test('keeps its attempts and is not due any more', () => {
     const before: WebhookDeliveryStatus = {

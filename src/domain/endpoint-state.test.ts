@@ -148,6 +148,11 @@ describe('requests by annotation', () => {
       want: { ...fresh, override: undefined, handled: { enable: T1 } },
     },
     {
+      name: 'also where the other endpoints were not told of it yet',
+      given: { enable: T1, status: { ...AUTO, announcedAt: undefined } },
+      want: fresh,
+    },
+    {
       name: 'but one that was handled before does not',
       given: { enable: T1, status: { ...AUTO, lastHandled: { enable: T1 } } },
       want: auto,

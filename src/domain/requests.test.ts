@@ -175,6 +175,8 @@ describe('a request to redeliver', () => {
     expect(readRedeliverRequest(`${value},`, read.handled, CREATED).invalid).toHaveLength(1)
     const next = readRedeliverRequest(`${A}@${NEW}`, read.handled, CREATED)
     expect(next.items.map(({ deliveryId }) => deliveryId)).toEqual([A])
+    const after = readRedeliverRequest(value, `${B}@${NEW}`, CREATED)
+    expect(readRedeliverRequest(`${B}@${NEW}`, after.handled, CREATED).items).toEqual([])
   })
 
   test('of any text comes to rest with nothing done twice, nothing forgotten and a status that holds it', () => {

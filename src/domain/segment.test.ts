@@ -90,7 +90,7 @@ const appends: fc.Arbitrary<Append[]> = fc
       namespace: fc.constantFrom('acme', 'acme', 'acme', 'globex', 'initech'),
       events: fc.array(
         fc.record({
-          text: fc.constantFrom('x', '"', '\\', '\n', 'é', '😀', '{"a":""},'),
+          text: fc.constantFrom('x', '"', '\\', '\n', 'é', '😀', '\ud800', '{"a":""},'),
           bytes: fc.oneof(
             { weight: 6, arbitrary: fc.integer({ min: 2, max: 2000 }) },
             { weight: 2, arbitrary: fc.integer({ min: 2000, max: 120_000 }) },
@@ -171,6 +171,18 @@ describe('planning segments', () => {
       events: [{ event: event({ namespace: `organization-${number}` }), targets: targets(3) }],
     }))
     expect(planSegments(waiting)).toEqual([waiting])
+  })
+
+  test('begins another segment before one would have more than 4,096 deliveries', () => {
+    const waiting = Array.from({ length: 10 }, (_, number) => ({
+      number,
+      events: [{ event: event(), targets: targets(1000, 'e') }],
+    }))
+    expect(planSegments(waiting).map((batch) => batch.map(({ number }) => number))).toEqual([
+      [0, 1, 2, 3],
+      [4, 5, 6, 7],
+      [8, 9],
+    ])
   })
 
   test('of a busy organization fills segments well before the next one is begun', () => {
