@@ -153,6 +153,18 @@ describe('a group commit', () => {
     await draining
   })
 
+  it('lets nobody linger who comes during a drain', async () => {
+    const { clock, writes, commit, batches } = start({ lingerMs: 1_000, maxInFlight: 2 })
+    void commit.add('a')
+    await clock.elapse(1_000)
+    const draining = commit.drain()
+    void commit.add('b')
+    await settle()
+    expect(batches()).toEqual(['a', 'b'])
+    for (const write of writes) write.end()
+    await draining
+  })
+
   it('drains at once when there is nothing', async () => {
     await start().commit.drain()
   })
@@ -173,6 +185,12 @@ describe('a group commit', () => {
     expect(batches()).toEqual(['a', 'b'])
   })
 
+  it('gives equal items their results in the order of adding', async () => {
+    const { commit } = start({ write: async (batch) => batch.map((_, index) => String(index)) })
+    const results = await Promise.all([commit.add('a'), commit.add('a'), commit.add('b'), commit.add('a')])
+    expect(results).toEqual(['0', '1', '2', '3'])
+  })
+
   it('rejects when a write gives another number of results than items', async () => {
     const { commit } = start({ write: async () => ['A'] })
     const results = await commit.addAll(['a', 'b'])
@@ -181,12 +199,12 @@ describe('a group commit', () => {
 
   it('settles each item exactly once, in the order of adding within what the plan keeps in order', async () => {
     const round = fc.record({
-      items: fc.array(fc.constantFrom('a', 'b', 'x'), { maxLength: 12 }),
+      items: fc.array(fc.constantFrom('a', 'b', 'x'), { maxLength: 12, size: 'max' }),
       bound: fc.integer({ min: 1, max: 4 }),
       turns: fc.nat(3),
     })
     await fc.assert(
-      fc.asyncProperty(fc.array(round, { maxLength: 8 }), async (rounds) => {
+      fc.asyncProperty(fc.array(round, { maxLength: 8, size: 'max' }), async (rounds) => {
         let bound = 1
         const written: number[] = []
         const commit = new GroupCommit<{ id: number; name: string }, number>({

@@ -310,6 +310,72 @@ describe('a reflector', () => {
     await reflector.stop()
   })
 
+  it('ignores a late word of the end of an earlier incarnation', async () => {
+    const { api, reflector, consumer } = start()
+    await reflector.synced
+    api.put('a')
+    await settle()
+    const before = api.objects.get('a') as RawObject
+    api.put('a', { again: true })
+    api.put('b')
+    api.tell({ type: 'DELETED', object: before })
+    await settle()
+    expect(consumer.calls.slice(1)).toEqual(['-org/a', '+org/a@102', '+org/b@103'])
+    await reflector.stop()
+  })
+
+  it('is soon back after each break of a watch that had brought something', async () => {
+    const { api, clock, reflector, consumer } = start()
+    await reflector.synced
+    for (let round = 0; round < 10; round += 1) {
+      await settle()
+      api.put('a')
+      await settle()
+      api.endWatches(down)
+      await clock.elapse(100)
+    }
+    expect(api.watches).toBe(11)
+    expect(consumer.calls).toHaveLength(10)
+    await reflector.stop()
+  })
+
+  it('gives up a comparison when the version becomes too old meanwhile, and takes only the newer list', async () => {
+    const api = new FakeApi()
+    for (const name of ['a', 'b', 'c']) api.put(name)
+    const { clock, reflector, consumer } = start({}, api)
+    await reflector.synced
+    let open: () => void = () => undefined
+    api.gate = new Promise((resolve) => {
+      open = resolve
+    })
+    await clock.elapse(31 * 60_000)
+    expect(api.lists).toBe(2)
+    api.gate = undefined
+    api.remove('a', { silently: true })
+    api.endWatches(gone)
+    await clock.elapse(1_000)
+    expect(consumer.calls.slice(3)).toEqual(['-org/a'])
+    open()
+    await clock.elapse(1_000)
+    expect(consumer.calls.slice(3)).toEqual(['-org/a'])
+    await reflector.stop()
+  })
+
+  it('takes in nothing of a page that comes after stop', async () => {
+    const api = new FakeApi()
+    api.put('a')
+    let open: () => void = () => undefined
+    api.gate = new Promise((resolve) => {
+      open = resolve
+    })
+    const { reflector, consumer } = start({}, api)
+    await settle()
+    const stopped = reflector.stop()
+    open()
+    await stopped
+    expect(consumer.calls).toEqual([])
+  })
+
   it('calls nobody after stop', async () => {
     const { api, reflector, consumer } = start()
     await reflector.synced
@@ -390,7 +456,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 describe('a reflector whose watch forgets, repeats, breaks and expires', () => {
   it('never goes back, and agrees with the store after the next full list', async () => {
     await fc.assert(
-      fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
+      fc.asyncProperty(fc.array(step, { maxLength: 60, size: 'max' }), async (steps) => {
         const world = start()
         await world.reflector.synced
         for (const each of steps) await take(world, each)
@@ -427,10 +493,9 @@ async function take({ api, clock }: ReturnType<typeof start>, step: Step): Promi
   await settle(1)
 }
 
-/** An event of long ago comes again, out of order. */
+/** An event of long ago comes again, out of order; perhaps of an object that is gone. */
 function repeat(api: FakeApi, name: string): void {
-  const object = api.objects.get(name)
-  if (!object) return
+  const object = api.objects.get(name) ?? { metadata: { name, namespace: 'org', resourceVersion: '101' } }
   const metadata = {
     ...object.metadata,
     resourceVersion: String(Number(object.metadata.resourceVersion) - 1),

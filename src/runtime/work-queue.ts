@@ -59,7 +59,8 @@ export class WorkQueue {
       this.#wantedAgain.add(key)
       return
     }
-    const taker = this.#ready.has(key) ? undefined : this.#takers.shift()
+    // Whoever waits for a key waits because there is none.
+    const taker = this.#takers.shift()
     if (taker) this.#hand(key, taker)
     else this.#ready.add(key)
   }

@@ -23,6 +23,8 @@ export class FakeApi implements ResourceReader, WatchSource {
   watches = 0
   /** Thrown by the next lists, one each; undefined lets one pass. */
   readonly listFaults: (Error | undefined)[] = []
+  /** Holds back the next pages until it resolves. */
+  gate: Promise<void> | undefined
   /** Called in turn after each page was read and before its reader has it. */
   readonly meanwhile: (() => void)[] = []
   readonly #told: Told[] = []
@@ -97,8 +99,14 @@ export class FakeApi implements ResourceReader, WatchSource {
     const rest = from === undefined ? this.#snapshot() : this.#pages.get(from)
     if (!rest) throw new ApiError('Gone', 'the page has expired', { status: 410 })
     this.meanwhile.shift()?.()
+    const page = this.#page(rest)
+    await this.gate
     // The watch may be quicker than the list.
     for (let turn = 0; turn < 3; turn += 1) await new Promise((resolve) => setImmediate(resolve))
+    return page
+  }
+
+  #page(rest: { items: RawObject[]; version: number }): Page {
     const left = rest.items.slice(this.pageSize)
     const token = `page-${this.lists}`
     if (left.length > 0) this.#pages.set(token, { items: left, version: rest.version })
