@@ -259,6 +259,6 @@ test('over any course of specs, requests, failures and automatic disabling, the 
         expect(look(at, now + 1)).toStrictEqual(status)
       })
     }),
-    { numRuns: 1000 },
+    { numRuns: 500 },
   )
 })
