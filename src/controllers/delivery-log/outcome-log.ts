@@ -11,6 +11,16 @@ import type { LogMetrics } from '../../ports/metrics.ts'
 import { GroupCommit } from '../../runtime/group-commit.ts'
 import { writeOnce } from './write-once.ts'
 
+/** A segment of outcomes that is durable. */
+export type WrittenOutcomes = {
+  name: string
+  version: number
+  /** Milliseconds since 1970. */
+  writtenAt: number
+  lowWater: number
+  records: readonly string[]
+}
+
 export type OutcomeLogOptions = {
   resources: ResourceReader & ResourceWriter
   namespace: string
@@ -20,6 +30,8 @@ export type OutcomeLogOptions = {
   metrics?: LogMetrics
   /** The low-water mark to write beside the records. */
   lowWater: () => number
+  /** Told of every segment before its records count as durable. */
+  onWritten?: (written: WrittenOutcomes) => void
   signal: AbortSignal
 }
 
@@ -74,19 +86,29 @@ function planRecords(records: readonly string[]): string[][] {
 }
 
 async function writeOutcomes(options: OutcomeLogOptions, records: readonly string[]): Promise<undefined[]> {
-  const { clock, random } = options
+  const { clock, random, namespace } = options
+  const writtenAt = clock.now()
+  const lowWater = options.lowWater()
+  const name = sortableName(writtenAt, random.bytes(NAME_ENTROPY_BYTES))
   const object: RawObject = {
     apiVersion: API_VERSION,
     kind: outcomeSegmentKind.kind,
-    metadata: {
-      name: sortableName(clock.now(), random.bytes(NAME_ENTROPY_BYTES)),
-      namespace: options.namespace,
-      labels: { [NO_BACKUP_LABEL]: 'true' },
-    },
-    spec: { writtenAt: clock.now(), writer: options.writer, lowWater: String(options.lowWater()), records },
+    metadata: { name, namespace, labels: { [NO_BACKUP_LABEL]: 'true' } },
+    spec: { writtenAt, writer: options.writer, lowWater: String(lowWater), records },
   }
   const started = clock.monotonic()
-  await writeOnce(options.resources, outcomeSegments, object, { clock, random, signal: options.signal })
+  const written = await writeOnce(options.resources, outcomeSegments, object, {
+    clock,
+    random,
+    signal: options.signal,
+  })
   options.metrics?.segment('outcome', records.length, (clock.monotonic() - started) / 1000)
+  options.onWritten?.({
+    name,
+    version: Number(written.metadata.resourceVersion),
+    writtenAt,
+    lowWater,
+    records,
+  })
   return records.map(() => undefined)
 }

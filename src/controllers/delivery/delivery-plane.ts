@@ -13,6 +13,7 @@ import { cancelDelivery, cancelLane } from './cancel-lane.ts'
 import type { Delivery } from './delivery.ts'
 import { Dispatcher } from './dispatcher.ts'
 import { Lane, type LaneEndpoint } from './lane.ts'
+import { MoveQueue } from './move-queue.ts'
 import { moveWaiting } from './move-waiting.ts'
 import type { OpenSegment } from './open-segments.ts'
 import type { PlaneContext } from './plane-context.ts'
@@ -29,6 +30,8 @@ export type PlaneOptions = Omit<PlaneContext, 'wait' | 'ended' | 'dropped' | 'ba
   statuses: EndpointStatusWriter
   /** Told of every end. */
   onEnded?: (delivery: Delivery, state: DeliveryState, object: boolean) => void
+  /** Told of a delivery whose object is gone before its end. */
+  onDropped?: (delivery: Delivery) => void
 }
 
 export class DeliveryPlane {
@@ -38,6 +41,7 @@ export class DeliveryPlane {
   readonly #lanes = new Map<string, Lane>()
   readonly #dispatcher: Dispatcher
   readonly #timers: Timers<Delivery>
+  readonly #moves: MoveQueue
   readonly #settling = new Set<Promise<void>>()
   #running = false
 
@@ -50,9 +54,13 @@ export class DeliveryPlane {
       ...options,
       wait: (delivery) => this.#wait(delivery),
       ended: (delivery, state, object) => this.#ended(delivery, state, object),
-      dropped: (delivery) => this.#leave(delivery),
+      dropped: (delivery) => {
+        this.#leave(delivery)
+        options.onDropped?.(delivery)
+      },
       background: (work) => this.#background(work),
     }
+    this.#moves = new MoveQueue(this.ctx)
     this.#dispatcher = new Dispatcher({
       maxInFlight: options.maxInFlight,
       mayStart: () => this.#running && this.#settling.size < MAX_SETTLING && options.outcomes.healthy(),
@@ -194,7 +202,7 @@ export class DeliveryPlane {
 
   #show(opened: OpenSegment): void {
     if (opened.open === 0) return
-    moveWaiting(this.ctx, opened)
+    moveWaiting(this.ctx, opened, this.#moves)
     this.showLater(opened)
   }
 
