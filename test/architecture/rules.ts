@@ -1,0 +1,82 @@
+/**
+ * Who may import whom, as data. The page on architecture has the reasons; in short: decisions know nothing of the
+ * world, the engine nothing of our kinds, and each outside library one folder.
+ */
+
+export type Zone = {
+  /** A folder with its slash, or one file. The first zone that fits a file is its zone. */
+  path: string
+  /** Folders and files that it may import besides itself. */
+  imports: readonly string[]
+  /** Those of them that it may import as types only. */
+  typesOf?: readonly string[]
+  /** Outside libraries, `*` for any; a name that ends with `/` stands for all packages of that scope. */
+  libraries: readonly string[]
+  /** Modules of Node; absent: any. */
+  builtins?: readonly string[]
+  /** May read process.env. */
+  readsEnvironment?: boolean
+}
+
+const CONTRACT = ['src/api/', 'src/ports/']
+const ALL_PARTS = [
+  ...CONTRACT,
+  'src/config.ts',
+  'src/domain/',
+  'src/runtime/',
+  'src/controllers/',
+  'src/adapters/',
+  'src/rest/',
+  'src/roles/',
+]
+
+export const ZONES: readonly Zone[] = [
+  { path: 'src/main.ts', imports: ['src/'], libraries: [] },
+  { path: 'src/config.ts', imports: [], libraries: ['zod'], readsEnvironment: true },
+  { path: 'src/api/', imports: [], libraries: ['zod'], builtins: [] },
+  { path: 'src/domain/', imports: ['src/api/'], libraries: [], builtins: ['node:crypto'] },
+  { path: 'src/ports/', imports: ['src/api/'], typesOf: ['src/api/'], libraries: [], builtins: [] },
+  { path: 'src/runtime/', imports: ['src/ports/', 'src/api/meta.ts'], libraries: [] },
+  { path: 'src/controllers/', imports: [...CONTRACT, 'src/domain/', 'src/runtime/'], libraries: [] },
+  {
+    path: 'src/rest/',
+    imports: [...CONTRACT, 'src/domain/'],
+    libraries: ['express', 'swagger-ui-dist', 'zod', 'zod-openapi'],
+  },
+  { path: 'src/adapters/kubernetes/', imports: CONTRACT, libraries: ['@kubernetes/client-node', 'undici'] },
+  { path: 'src/adapters/http/', imports: CONTRACT, libraries: ['ipaddr.js', 'undici'] },
+  { path: 'src/adapters/aws/', imports: CONTRACT, libraries: ['@aws-sdk/', '@smithy/'] },
+  { path: 'src/adapters/smtp/', imports: CONTRACT, libraries: ['nodemailer'] },
+  { path: 'src/adapters/prometheus/', imports: CONTRACT, libraries: ['prom-client'] },
+  { path: 'src/adapters/system/', imports: CONTRACT, libraries: ['ajv', 'ajv-formats', 'pino'] },
+  { path: 'src/roles/', imports: ALL_PARTS, libraries: [] },
+  {
+    path: 'src/playground/',
+    imports: [...ALL_PARTS, 'tools/process-lock.mjs'],
+    libraries: ['*'],
+    readsEnvironment: true,
+  },
+  { path: 'src/tools/', imports: ALL_PARTS, libraries: ['*'], readsEnvironment: true },
+  {
+    path: 'test/',
+    imports: [...ALL_PARTS, 'src/playground/', 'src/tools/', 'tools/'],
+    libraries: ['*'],
+    readsEnvironment: true,
+  },
+  { path: 'tools/', imports: [], libraries: [], readsEnvironment: true },
+]
+
+/** A test beside its file uses what tests share, and puts parts together that do not know each other. */
+export const TEST_FILE = /\.test\.ts$/
+
+export const TEST_ZONE: Zone = {
+  path: 'a test',
+  imports: ['src/', 'test/', 'tools/'],
+  libraries: ['*'],
+  readsEnvironment: true,
+}
+
+/** Whatever a zone's own rule says. */
+export const NOBODY_IMPORTS = 'src/main.ts'
+
+export const LONGEST_FILE = 300

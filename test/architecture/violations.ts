@@ -1,0 +1,84 @@
+import { isBuiltin } from 'node:module'
+import { dirname, join } from 'node:path/posix'
+import { findCycles } from './cycles.ts'
+import { LONGEST_FILE, NOBODY_IMPORTS, TEST_FILE, TEST_ZONE, ZONES, type Zone } from './rules.ts'
+import { readSource, type SourceFacts, type SourceImport } from './source-imports.ts'
+
+/** Sources by path from the root of the repository, with `/`. */
+export type Sources = ReadonlyMap<string, string>
+
+/** Every breach of the rules, one readable line each: `<file>:<line>: <what is wrong and which rule says so>`. */
+export function violationsOf(sources: Sources): string[] {
+  const facts = new Map([...sources].map(([path, text]) => [path, readSource(text)]))
+  return [...[...facts].flatMap(([path, found]) => violationsOfFile(path, found)), ...cycleViolations(facts)]
+}
+
+function violationsOfFile(path: string, facts: SourceFacts): string[] {
+  const zone = TEST_FILE.test(path) ? TEST_ZONE : ZONES.find((one) => path.startsWith(one.path))
+  if (zone === undefined) return [`${path}:1: is in no folder that the rules know`]
+  const say = (line: number, what: string) => `${path}:${line}: ${what}`
+  const imports = facts.imports.flatMap((one) => {
+    const complaint = complaintAbout(path, zone, one)
+    return complaint === undefined ? [] : [say(one.line, complaint)]
+  })
+  const reads = zone.readsEnvironment ? [] : facts.environmentReads
+  return [
+    ...imports,
+    ...reads.map((line) => say(line, 'reads process.env, which only src/config.ts may')),
+    ...(facts.lineCount > LONGEST_FILE
+      ? [say(LONGEST_FILE + 1, `has ${facts.lineCount} lines, the longest may have ${LONGEST_FILE}`)]
+      : []),
+  ]
+}
+
+function complaintAbout(path: string, zone: Zone, one: SourceImport): string | undefined {
+  const { specifier } = one
+  if (specifier === undefined) {
+    return zone.libraries.includes('*') ? undefined : 'imports a computed path, which nobody can check'
+  }
+  if (specifier.startsWith('.')) return complaintAboutFile(zone, join(dirname(path), specifier), one.typeOnly)
+  if (isBuiltin(specifier)) return complaintAboutBuiltin(zone, specifier)
+  const name = specifier.split('/', specifier.startsWith('@') ? 2 : 1).join('/')
+  const isAllowed = zone.libraries.some(
+    (library) => library === '*' || library === name || (library.endsWith('/') && name.startsWith(library)),
+  )
+  return isAllowed
+    ? undefined
+    : `imports ${specifier}: ${zone.path} may use ${listed(zone.libraries)} of libraries`
+}
+
+function complaintAboutFile(zone: Zone, target: string, typeOnly: boolean): string | undefined {
+  if (target === NOBODY_IMPORTS) return `imports ${target}, which nobody may`
+  if (target.startsWith(zone.path)) return undefined
+  if (!zone.imports.some((allowed) => target.startsWith(allowed))) {
+    return `imports ${target}: ${zone.path} may import ${listed(zone.imports)}`
+  }
+  const onlyTypes = zone.typesOf?.find((allowed) => target.startsWith(allowed))
+  return onlyTypes === undefined || typeOnly
+    ? undefined
+    : `imports values of ${target}: ${zone.path} may import types of ${onlyTypes} only`
+}
+
+function complaintAboutBuiltin(zone: Zone, specifier: string): string | undefined {
+  if (!specifier.startsWith('node:'))
+    return `imports ${specifier}: modules of Node are written node:${specifier}`
+  return zone.builtins === undefined || zone.builtins.includes(specifier)
+    ? undefined
+    : `imports ${specifier}: ${zone.path} may use ${listed(zone.builtins)} of Node`
+}
+
+function listed(names: readonly string[]): string {
+  return names.length === 0 ? 'nothing' : names.join(', ')
+}
+
+/** Types may refer to each other within a folder: what is gone at run time cannot be loaded in a wrong order. */
+function cycleViolations(facts: ReadonlyMap<string, SourceFacts>): string[] {
+  const graph = new Map([...facts].map(([path, { imports }]) => [path, valueImports(path, imports)]))
+  return findCycles(graph).map((cycle) => `${cycle[0]}:1: is in a cycle: ${cycle.join(' -> ')}`)
+}
+
+function valueImports(path: string, imports: readonly SourceImport[]): string[] {
+  return imports.flatMap(({ specifier, typeOnly }) =>
+    specifier?.startsWith('.') && !typeOnly ? [join(dirname(path), specifier)] : [],
+  )
+}
