@@ -10,6 +10,7 @@ import type { SendOutcome } from '../../ports/webhook-sender.ts'
 import type { EndpointView } from '../endpoint/endpoint-directory.ts'
 import type { Delivery } from './delivery.ts'
 import { largePayload } from './large-payload.ts'
+import { persist } from './persist.ts'
 import { ATTEMPT_DEADLINE_MS, type PlaneContext } from './plane-context.ts'
 import { settleFromLog } from './settle-from-log.ts'
 import { cancelObject, settleObject } from './settle-object.ts'
@@ -109,6 +110,7 @@ async function send(
   return { delivery, outcome, startedAt, endedAt: ctx.clock.now() }
 }
 
+/** Goes on until the outcome is durable: without that the delivery may neither be repeated nor left. */
 async function settle(
   ctx: PlaneContext,
   end: AttemptEnd,
@@ -116,8 +118,9 @@ async function settle(
 ): Promise<void> {
   const result = resultOf(end.outcome, end.startedAt)
   try {
-    if (object) await settleObject(ctx, end, result, object)
-    else await settleFromLog(ctx, end, result)
+    await persist(ctx, 'an outcome', () =>
+      object ? settleObject(ctx, end, result, object) : settleFromLog(ctx, end, result),
+    )
   } catch (error) {
     // Only at the end of the process: what is not stored is attempted again by the next one.
     ctx.log.warn('An outcome was not stored', { error, delivery: messageId(end.delivery.name) })

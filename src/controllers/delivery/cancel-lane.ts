@@ -1,13 +1,12 @@
 /** The endpoint is gone: what had not ended is canceled, and its objects go with it (settled: they are the endpoint's). */
 import { isApiError } from '../../ports/kubernetes.ts'
-import { pause } from '../../runtime/pause.ts'
 import type { Delivery } from './delivery.ts'
 import type { Lane } from './lane.ts'
 import { cancelEntry } from './move-to-object.ts'
+import { persist } from './persist.ts'
 import type { PlaneContext } from './plane-context.ts'
 
 const AT_A_TIME = 16
-const RETRY_MS = 1000
 
 export async function cancelLane(ctx: PlaneContext, lane: Lane): Promise<void> {
   const members = [...lane.members()].filter((delivery) => delivery.stage !== 'sending')
@@ -22,15 +21,14 @@ export async function cancelDelivery(ctx: PlaneContext, delivery: Delivery): Pro
     if (home.moving) await home.moving
     if (delivery.home.kind === 'log') return await cancelEntry(ctx, delivery, home, 'EndpointDeleted')
   }
-  for (;;) {
-    try {
-      await ctx.objects.remove(delivery)
-      break
-    } catch (error) {
-      if (isApiError(error, 'NotFound')) break
-      if (ctx.giveUp.aborted) throw error
-      await pause(ctx.clock, RETRY_MS, ctx.giveUp)
-    }
-  }
+  await persist(ctx, 'the end of a delivery', () => removeObject(ctx, delivery))
   ctx.dropped(delivery)
+}
+
+async function removeObject(ctx: PlaneContext, delivery: Delivery): Promise<void> {
+  try {
+    await ctx.objects.remove(delivery)
+  } catch (error) {
+    if (!isApiError(error, 'NotFound')) throw error
+  }
 }

@@ -17,6 +17,7 @@ import { shardOf } from '../../domain/shard.ts'
 import type { Clock } from '../../ports/clock.ts'
 import {
   isApiError,
+  type ObjectRef,
   type RawObject,
   type ResourceReader,
   type ResourceWriter,
@@ -31,18 +32,34 @@ export type StoreResult =
   | { kind: 'namespaceGone' }
   | { kind: 'refused'; message: string }
 
+/** An object refers to a payload that stays in a segment. */
+export type PayloadReferred = (object: ObjectRef, segment: string) => void
+
 export class DeliveryObjects {
   readonly #resources: Resources
   readonly #clock: Clock
+  readonly #onReferred: PayloadReferred | undefined
 
-  constructor(resources: Resources, clock: Clock) {
+  /** @param onReferred told before the object's entry in the log can be closed */
+  constructor(resources: Resources, clock: Clock, onReferred?: PayloadReferred) {
     this.#resources = resources
     this.#clock = clock
+    this.#onReferred = onReferred
   }
 
   /** @throws ApiError `NotFound` when it was deleted, and the rest */
   async read(delivery: Delivery): Promise<WebhookDelivery> {
     return webhookDelivery.parse(await this.#resources.get(webhookDeliveries, refOf(delivery)))
+  }
+
+  /** Undefined when it was deleted. @throws ApiError what may pass by itself */
+  async find(delivery: Delivery): Promise<WebhookDelivery | undefined> {
+    try {
+      return await this.read(delivery)
+    } catch (error) {
+      if (isApiError(error, 'NotFound')) return undefined
+      throw error
+    }
   }
 
   /**
@@ -53,6 +70,7 @@ export class DeliveryObjects {
   async store(delivery: Delivery, home: LogHome, status?: WebhookDeliveryStatus): Promise<StoreResult> {
     try {
       const created = await this.#create(delivery, home)
+      if (!isInline(home)) this.#onReferred?.(refOf(delivery), home.segment.segment.name)
       if (status && isBehind(created.status, status)) {
         const patched = await this.writeStatus(delivery, created.version, status)
         return { kind: 'stored', version: patched }
@@ -100,14 +118,13 @@ export class DeliveryObjects {
   #objectOf(delivery: Delivery, home: LogHome): RawObject {
     const { endpoint } = delivery.lane
     const { event, eventIndex } = home.entry
-    const inline = byteLength(event.payload) <= INLINE_PAYLOAD_BYTES
     const spec: WebhookDeliverySpec = {
       endpoint: endpoint.name,
       endpointUid: endpoint.uid,
       deliveryId: messageId(delivery.name),
       eventType: event.type,
       position: formatPosition(delivery),
-      ...(inline
+      ...(isInline(home)
         ? { payload: event.payload }
         : { payloadRef: { segment: home.segment.segment.name, event: eventIndex } }),
       ...(event.redeliveryOf ? { redeliveryOf: event.redeliveryOf } : {}),
@@ -126,6 +143,10 @@ export class DeliveryObjects {
       spec,
     }
   }
+}
+
+function isInline({ entry }: LogHome): boolean {
+  return byteLength(entry.event.payload) <= INLINE_PAYLOAD_BYTES
 }
 
 function refOf(delivery: Delivery): { namespace: string; name: string } {

@@ -5,14 +5,11 @@
 import type { CancelReason, DeliveryState } from '../../api/webhook-delivery.ts'
 import { isFinal } from '../../domain/delivery.ts'
 import { messageId } from '../../domain/message-id.ts'
-import { pause } from '../../runtime/pause.ts'
 import { aboutEndpoint } from '../endpoint/about-endpoint.ts'
 import type { Delivery, LogHome } from './delivery.ts'
-import type { StoreResult } from './delivery-objects.ts'
+import { persist } from './persist.ts'
 import type { PlaneContext } from './plane-context.ts'
 
-const FIRST_PAUSE_MS = 100
-const LONGEST_PAUSE_MS = 5000
 /** A delivery whose object nobody may make is driven from the log for so long, then canceled. */
 const REFUSED_FOR_MS = 10 * 60_000
 
@@ -33,28 +30,20 @@ export async function moveToObject(ctx: PlaneContext, delivery: Delivery, home: 
 }
 
 async function move(ctx: PlaneContext, delivery: Delivery, home: LogHome): Promise<void> {
-  const result = await storeUntilAnswered(ctx, delivery, home)
-  if (result.kind === 'namespaceGone') return await cancelEntry(ctx, delivery, home, 'NamespaceGone')
-  if (result.kind === 'refused') return await refused(ctx, delivery, home, result.message)
-  await ctx.outcomes.record({ kind: 'moved', position: delivery })
-  close(ctx, delivery, home)
-}
-
-async function storeUntilAnswered(
-  ctx: PlaneContext,
-  delivery: Delivery,
-  home: LogHome,
-): Promise<StoreResult> {
-  let wait = FIRST_PAUSE_MS
-  for (;;) {
-    try {
-      return await ctx.objects.store(delivery, home, home.status)
-    } catch (error) {
-      if (ctx.giveUp.aborted) throw error
-      await pause(ctx.clock, wait * (0.5 + ctx.random.fraction() / 2), ctx.giveUp)
-      wait = Math.min(LONGEST_PAUSE_MS, wait * 2)
-    }
+  const result = await persist(ctx, 'a delivery', () => ctx.objects.store(delivery, home, home.status))
+  if (result.kind === 'stored') {
+    await ctx.outcomes.record({ kind: 'moved', position: delivery })
+    return close(ctx, delivery, home)
   }
+  const { state } = home.status ?? {}
+  if (state && isFinal(state)) {
+    // What it came to is durable; that nothing will show it changes nothing about it.
+    if (result.kind === 'refused') complain(ctx, delivery, result.message)
+    await ctx.outcomes.record({ kind: 'moved', position: delivery })
+    return endEntry(ctx, delivery, home, state)
+  }
+  if (result.kind === 'namespaceGone') return await cancelEntry(ctx, delivery, home, 'NamespaceGone')
+  await refused(ctx, delivery, home, result.message)
 }
 
 /** The object shows it from here on. */
@@ -66,10 +55,15 @@ function close(ctx: PlaneContext, delivery: Delivery, home: LogHome): void {
   if (state && isFinal(state)) ctx.ended(delivery, state, true)
 }
 
-/** Quota or policy: a success is only not shown; what has not ended goes on from the log for a while. */
+/** Quota or policy: it goes on from the log for a while. */
 async function refused(ctx: PlaneContext, delivery: Delivery, home: LogHome, message: string): Promise<void> {
   const now = ctx.clock.now()
   home.refusedSince ??= now
+  complain(ctx, delivery, message)
+  if (now - home.refusedSince > REFUSED_FOR_MS) await cancelEntry(ctx, delivery, home, 'CannotStore')
+}
+
+function complain(ctx: PlaneContext, delivery: Delivery, message: string): void {
   const view = ctx.directory.find(delivery.lane.endpoint)
   if (view) {
     ctx.events.record(aboutEndpoint(view.endpoint.metadata), {
@@ -79,11 +73,6 @@ async function refused(ctx: PlaneContext, delivery: Delivery, home: LogHome, mes
     })
   }
   ctx.log.warn('A delivery object was refused', { delivery: messageId(delivery.name), message })
-  if (isFinal(home.status?.state)) {
-    await ctx.outcomes.record({ kind: 'moved', position: delivery })
-    return endEntry(ctx, delivery, home, home.status?.state ?? 'canceled')
-  }
-  if (now - home.refusedSince > REFUSED_FOR_MS) await cancelEntry(ctx, delivery, home, 'CannotStore')
 }
 
 /** Ends an entry of the log without an object. */

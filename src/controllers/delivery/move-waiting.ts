@@ -1,4 +1,4 @@
-import { moveToObject } from './move-to-object.ts'
+import type { MoveQueue } from './move-queue.ts'
 import type { OpenSegment } from './open-segments.ts'
 import type { PlaneContext } from './plane-context.ts'
 
@@ -10,7 +10,7 @@ const AT_MOST_MS = 30_000
  * Entries of the segment that have no outcome yet (held, waiting in an ordered lane, or hanging) get an object:
  * it shows them, and the segment can close.
  */
-export function moveWaiting(ctx: PlaneContext, opened: OpenSegment): void {
+export function moveWaiting(ctx: PlaneContext, opened: OpenSegment, queue: MoveQueue): void {
   const now = ctx.clock.monotonic()
   const old = ctx.clock.now() - opened.segment.writtenAt > AT_MOST_MS
   opened.deliveries = opened.deliveries.filter(({ home }) => home.kind === 'log')
@@ -19,6 +19,6 @@ export function moveWaiting(ctx: PlaneContext, opened: OpenSegment): void {
     if (home.kind !== 'log' || home.moving || home.status || lane.closed) continue
     const getsAlong = !lane.ordered && !lane.paused && now - lane.lastSuccess < PROGRESS_MS
     if (getsAlong && !old) continue
-    ctx.background(moveToObject(ctx, delivery, home))
+    queue.add(delivery, home)
   }
 }

@@ -8,10 +8,11 @@ import { webhookDeliveries } from '../../api/webhook-delivery.ts'
 import { isFinal } from '../../domain/delivery.ts'
 import { nameOfMessage } from '../../domain/message-id.ts'
 import { isRestored } from '../../domain/restored.ts'
-import { isApiError, type RawObject } from '../../ports/kubernetes.ts'
+import { isApiError, type Page, type RawObject, type ResourceReader } from '../../ports/kubernetes.ts'
 import type { Delivery } from './delivery.ts'
 import type { DeliveryPlane } from './delivery-plane.ts'
 import type { LogIntake } from './log-intake.ts'
+import { persist } from './persist.ts'
 import { cancelObject } from './settle-object.ts'
 
 export type RecoverOptions = {
@@ -23,7 +24,7 @@ export type RecoverOptions = {
 
 const PAGE = 1000
 
-/** @returns how many are not finished */
+/** @returns how many are not finished @throws ApiError only when the process ends before that */
 export async function recoverObjects(options: RecoverOptions): Promise<number> {
   const { resources } = options.plane.ctx
   let from: string | undefined
@@ -31,17 +32,21 @@ export async function recoverObjects(options: RecoverOptions): Promise<number> {
   /** Where a list is started again, what was seen before is not taken twice. */
   const seen = new Set<string>()
   for (;;) {
-    try {
-      const page = await resources.list(webhookDeliveries, { limit: PAGE }, from)
-      for (const raw of page.items) unfinished += takeOne(options, raw, seen)
-      if (page.continue === undefined) break
-      from = page.continue
-    } catch (error) {
-      if (!isApiError(error, 'Gone')) throw error
-      from = undefined
-    }
+    const page = await persist(options.plane.ctx, 'reading deliveries', () => pageOf(resources, from))
+    for (const raw of page?.items ?? []) unfinished += takeOne(options, raw, seen)
+    if (page && page.continue === undefined) return unfinished
+    from = page?.continue
   }
-  return unfinished
+}
+
+/** Undefined when the list took longer than the server keeps old versions: it begins again. */
+async function pageOf(resources: ResourceReader, from: string | undefined): Promise<Page | undefined> {
+  try {
+    return await resources.list(webhookDeliveries, { limit: PAGE }, from)
+  } catch (error) {
+    if (isApiError(error, 'Gone')) return undefined
+    throw error
+  }
 }
 
 function takeOne(options: RecoverOptions, raw: RawObject, seen: Set<string>): number {
@@ -92,5 +97,10 @@ function deliveryOf(plane: DeliveryPlane, outline: DeliveryOutline): Delivery | 
 function cancelRestored(plane: DeliveryPlane, delivery: Delivery): void {
   const { ctx } = plane
   delivery.stage = 'sending'
-  ctx.background(ctx.objects.read(delivery).then((object) => cancelObject(ctx, delivery, object, 'Restored')))
+  const cancel = async () => {
+    const object = await ctx.objects.find(delivery)
+    if (object) await cancelObject(ctx, delivery, object, 'Restored')
+    else ctx.dropped(delivery)
+  }
+  ctx.background(persist(ctx, 'the end of a restored delivery', cancel))
 }

@@ -11,7 +11,7 @@ import { endEntry, moveToObject } from './move-to-object.ts'
 import type { PlaneContext } from './plane-context.ts'
 import { settleObject } from './settle-object.ts'
 
-/** @throws Error only when the process ends before the outcome is stored */
+/** Repeatable. @throws ApiError what may pass by itself */
 export async function settleFromLog(
   ctx: PlaneContext,
   end: AttemptEnd,
@@ -24,7 +24,9 @@ export async function settleFromLog(
     if (home.moving) await home.moving
     if (delivery.home === home) return await record(ctx, end, result, home)
   }
-  await settleObject(ctx, end, result, await ctx.objects.read(delivery))
+  const object = await ctx.objects.find(delivery)
+  if (object) await settleObject(ctx, end, result, object)
+  else ctx.dropped(delivery)
 }
 
 async function record(

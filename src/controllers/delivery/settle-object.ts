@@ -15,7 +15,7 @@ const LONGEST_PAUSE_MS = 5000
 /** What the status becomes, decided on the status that the object has now. */
 type Decide = (before: WebhookDeliveryStatus) => WebhookDeliveryStatus
 
-/** @throws Error only when the process ends before the outcome is stored */
+/** Repeatable. @throws ApiError what may pass by itself */
 export async function settleObject(
   ctx: PlaneContext,
   end: AttemptEnd,

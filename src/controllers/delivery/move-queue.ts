@@ -1,0 +1,67 @@
+/**
+ * Entries of the log that are to get an object though nothing has come of them yet: a few at a time, so that a
+ * backlog of thousands takes neither the API server nor the room for outcomes from the endpoints that get along.
+ */
+import type { Delivery, LogHome } from './delivery.ts'
+import { Fifo } from './fifo.ts'
+import { moveToObject } from './move-to-object.ts'
+import type { PlaneContext } from './plane-context.ts'
+
+const AT_A_TIME = 16
+/** Between tries of an object that was refused. */
+const FIRST_RETRY_MS = 2000
+const LONGEST_RETRY_MS = 60_000
+
+type Retry = { dueAt: number; waitMs: number }
+
+export class MoveQueue {
+  readonly #ctx: PlaneContext
+  readonly #queue = new Fifo<Delivery>()
+  readonly #queued = new Set<Delivery>()
+  /** Those that were refused, while they stay in the log. */
+  readonly #retries = new WeakMap<LogHome, Retry>()
+  #moving = 0
+
+  constructor(ctx: PlaneContext) {
+    this.#ctx = ctx
+  }
+
+  /** Asked for again and again while it stays in the log. */
+  add(delivery: Delivery, home: LogHome): void {
+    const retry = this.#retries.get(home)
+    if (this.#queued.has(delivery) || (retry && retry.dueAt > this.#ctx.clock.monotonic())) return
+    this.#queued.add(delivery)
+    this.#queue.push(delivery)
+    this.#pump()
+  }
+
+  #pump(): void {
+    while (this.#moving < AT_A_TIME && !this.#ctx.giveUp.aborted) {
+      const delivery = this.#queue.shift()
+      if (!delivery) return
+      this.#moving += 1
+      void this.#move(delivery).finally(() => {
+        this.#queued.delete(delivery)
+        this.#moving -= 1
+        this.#pump()
+      })
+    }
+  }
+
+  async #move(delivery: Delivery): Promise<void> {
+    const { home } = delivery
+    // An outcome that has come meanwhile brings the object itself.
+    if (home.kind !== 'log' || home.status || delivery.lane.closed) return
+    try {
+      await moveToObject(this.#ctx, delivery, home)
+    } catch (error) {
+      if (!this.#ctx.giveUp.aborted) this.#ctx.log.error('A delivery was not given its object', { error })
+    }
+    if (delivery.home === home) this.#refused(home)
+  }
+
+  #refused(home: LogHome): void {
+    const waitMs = Math.min(LONGEST_RETRY_MS, (this.#retries.get(home)?.waitMs ?? FIRST_RETRY_MS / 2) * 2)
+    this.#retries.set(home, { dueAt: this.#ctx.clock.monotonic() + waitMs, waitMs })
+  }
+}

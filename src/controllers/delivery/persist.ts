@@ -1,0 +1,30 @@
+import { pause } from '../../runtime/pause.ts'
+import type { PlaneContext } from './plane-context.ts'
+
+const FIRST_PAUSE_MS = 100
+const LONGEST_PAUSE_MS = 5000
+
+/**
+ * Does `work`, again after growing pauses, until it is done: for what must become durable before anything else
+ * may happen to a delivery. `work` must be repeatable.
+ * @throws what it threw last, when the process ends before that
+ */
+export async function persist<T>(
+  ctx: Pick<PlaneContext, 'clock' | 'random' | 'log' | 'giveUp'>,
+  what: string,
+  work: () => Promise<T>,
+): Promise<T> {
+  let longest = FIRST_PAUSE_MS
+  for (;;) {
+    try {
+      return await work()
+    } catch (error) {
+      if (ctx.giveUp.aborted) throw error
+      // The first failures of an API server that restarts are no news.
+      if (longest >= LONGEST_PAUSE_MS)
+        ctx.log.warn('The store does not take it; trying again', { what, error })
+      await pause(ctx.clock, longest * (0.5 + ctx.random.fraction() / 2), ctx.giveUp)
+      longest = Math.min(LONGEST_PAUSE_MS, longest * 2)
+    }
+  }
+}
