@@ -1,0 +1,65 @@
+/** What a disabled endpoint has held for longer than the retention time ends as canceled (settled: events and deliveries). */
+import { heldTooLong } from '../../domain/retention.ts'
+import { isApiError } from '../../ports/kubernetes.ts'
+import type { Delivery } from '../delivery/delivery.ts'
+import type { Lane } from '../delivery/lane.ts'
+import type { PlaneContext } from '../delivery/plane-context.ts'
+import { cancelObject } from '../delivery/settle-object.ts'
+
+/** Started in one call: it is called again. */
+const AT_MOST = 50
+
+export type HeldOptions = {
+  ctx: PlaneContext
+  lanes: Iterable<Lane>
+  /** How long a delivery may be held, milliseconds. */
+  limits: { failedMs: number }
+}
+
+/** Ends some of those held too long, in the background of the plane. @param now milliseconds since 1970 @returns how many */
+export function cancelHeld({ ctx, lanes, limits }: HeldOptions, now: number): number {
+  let started = 0
+  for (const lane of lanes) {
+    const disabledAt = disabledSince(ctx, lane)
+    if (disabledAt === undefined || !heldTooLong({ disabledAt, acceptedAt: 0 }, limits, now)) continue
+    for (const delivery of lane.members()) {
+      if (started >= AT_MOST) return started
+      if (!isHeld(delivery) || !heldTooLong({ disabledAt, acceptedAt: delivery.acceptedAt }, limits, now))
+        continue
+      // Nobody else takes it up from here on.
+      delivery.stage = 'sending'
+      ctx.background(cancel(ctx, delivery))
+      started += 1
+    }
+  }
+  return started
+}
+
+/** Entries of the log get an object within seconds; then it is their turn. */
+function isHeld({ stage, home }: Delivery): boolean {
+  return home.kind === 'object' && (stage === 'queued' || stage === 'waiting')
+}
+
+/** Undefined unless the endpoint is disabled. */
+function disabledSince(ctx: PlaneContext, lane: Lane): number | undefined {
+  const view = ctx.directory.find(lane.endpoint)
+  if (view?.decision.state !== 'disabled') return undefined
+  const at = Date.parse(view.endpoint.status?.disabledAt ?? '')
+  return Number.isNaN(at) ? undefined : at
+}
+
+async function cancel(ctx: PlaneContext, delivery: Delivery): Promise<void> {
+  try {
+    const object = await ctx.objects.read(delivery)
+    if (disabledSince(ctx, delivery.lane) === undefined) return goOn(ctx, delivery)
+    await cancelObject(ctx, delivery, object, 'HeldTooLong')
+  } catch (error) {
+    if (isApiError(error, 'NotFound')) return ctx.dropped(delivery)
+    goOn(ctx, delivery)
+  }
+}
+
+function goOn(ctx: PlaneContext, delivery: Delivery): void {
+  delivery.stage = 'waiting'
+  ctx.wait(delivery)
+}

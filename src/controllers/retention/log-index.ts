@@ -1,0 +1,97 @@
+/** What the log in the store consists of: names, versions, times and sizes of its segments, and nothing of what is in them. */
+import type { OutcomesSummary, SegmentSummary } from '../../domain/retention.ts'
+import { sizeOf } from '../../domain/segment.ts'
+import type { LogDelivery, LogSegment } from '../../ports/delivery-log.ts'
+
+export type SegmentEntry = SegmentSummary & { readonly name: string; gone?: true }
+export type OutcomesEntry = OutcomesSummary & { readonly name: string; gone?: true }
+
+/** What the API server adds to an object: UID, times, labels, managed fields. */
+const OBJECT_OVERHEAD_BYTES = 800
+
+type Entry = { readonly version: number; readonly bytes: number; gone?: true }
+
+/** Segments of one kind in the order of the log; a version is in it once. */
+export class LogSequence<T extends Entry> {
+  #entries: T[] = []
+  #bytes = 0
+  #dead = 0
+
+  get size(): number {
+    return this.#entries.length - this.#dead
+  }
+
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  /** Oldest first. */
+  values(): readonly T[] {
+    if (this.#dead > 0) this.#entries = this.#entries.filter(({ gone }) => !gone)
+    this.#dead = 0
+    return this.#entries
+  }
+
+  oldest(): T | undefined {
+    return this.#entries.find(({ gone }) => !gone)
+  }
+
+  add(entry: T): void {
+    const place = this.#placeOf(entry.version)
+    if (this.#entries[place]?.version === entry.version) return
+    if (place === this.#entries.length) this.#entries.push(entry)
+    else this.#entries.splice(place, 0, entry)
+    this.#bytes += entry.bytes
+  }
+
+  /** Many at once, in any order. */
+  merge(found: readonly T[]): void {
+    const entries = new Map<number, T>()
+    for (const entry of [...found, ...this.values()]) entries.set(entry.version, entry)
+    this.#entries = [...entries.values()].sort((a, b) => a.version - b.version)
+    this.#bytes = this.#entries.reduce((sum, { bytes }) => sum + bytes, 0)
+  }
+
+  remove(entry: T): void {
+    if (entry.gone) return
+    entry.gone = true
+    this.#dead += 1
+    this.#bytes -= entry.bytes
+  }
+
+  /** Place of the first entry that is not before `version`; nearly always at the end. */
+  #placeOf(version: number): number {
+    let [low, high] = [0, this.#entries.length]
+    const last = this.#entries.at(-1)
+    if (!last || last.version < version) return high
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if ((this.#entries[middle]?.version ?? 0) < version) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
+}
+
+/** A segment of accepted events, as the delivery plane sees it. */
+export function entryOf(segment: LogSegment): SegmentEntry {
+  const { name, version, createdAt } = segment
+  const events = new Map<number, LogDelivery[]>()
+  for (const delivery of segment.deliveries) {
+    const held = events.get(delivery.eventIndex)
+    if (held) held.push(delivery)
+    else events.set(delivery.eventIndex, [delivery])
+  }
+  const accepted = [...events.values()].flatMap((deliveries) => {
+    const event = deliveries[0]?.event
+    return event ? [{ event, targets: deliveries.map(({ endpoint }) => endpoint) }] : []
+  })
+  const organizations = new Set(accepted.map(({ event }) => event.namespace))
+  const [organization = ''] = organizations.size === 1 ? organizations : []
+  return { name, version, createdAt, organization, bytes: OBJECT_OVERHEAD_BYTES + sizeOf(accepted).bytes }
+}
+
+/** Bytes that a segment of these records takes. */
+export function outcomesBytes(records: readonly string[]): number {
+  return records.reduce((sum, record) => sum + record.length + 4, OBJECT_OVERHEAD_BYTES)
+}

@@ -1,0 +1,118 @@
+/** Which segments of the log are deleted next: a plan over all of it now and then, and taken from one by one. */
+import { deliverySegments } from '../../api/delivery-segment.ts'
+import type { ResourceType } from '../../api/meta.ts'
+import { outcomeSegments } from '../../api/outcome-segment.ts'
+import { outcomesToGo, type RetentionLimits, segmentsToGo } from '../../domain/retention.ts'
+import type { Finished } from './finished-index.ts'
+import { LogSequence, type OutcomesEntry, type SegmentEntry } from './log-index.ts'
+import type { PayloadRefs } from './payload-refs.ts'
+import type { ScannedLog } from './scan-log.ts'
+
+export type LogSweepOptions = {
+  limits: RetentionLimits
+  lowWater: () => number
+  refs: PayloadRefs
+  /** Its segment takes too much space, so the delivery goes first. */
+  evict: (finished: Finished) => void
+}
+
+/** A segment that is to be deleted. */
+export type GoingSegment = { type: ResourceType; name: string; deleted: () => void; failed: () => void }
+
+/** Segments that a plan takes at most: what is left over is decided on what is there by then. */
+const PLANNED = 500
+/** Payloads are large: a few segments make room. */
+const RELEASED = 50
+
+export class LogSweep {
+  readonly #options: LogSweepOptions
+  readonly #segments = new LogSequence<SegmentEntry>()
+  readonly #outcomes = new LogSequence<OutcomesEntry>()
+  #going: GoingSegment[] = []
+  #complete = false
+  #more = false
+
+  constructor(options: LogSweepOptions) {
+    this.#options = options
+  }
+
+  segmentSeen(entry: SegmentEntry): void {
+    this.#segments.add(entry)
+  }
+
+  outcomesWritten(entry: OutcomesEntry): void {
+    this.#outcomes.add(entry)
+  }
+
+  /** The whole log is known: until then nothing is deleted, since outcomes may speak of a segment not known yet. */
+  scanned(found: ScannedLog): void {
+    this.#segments.merge(found.segments)
+    this.#outcomes.merge(found.outcomes)
+    this.#complete = true
+  }
+
+  /**
+   * Decides what goes. Outcomes first and alone, so that segments are decided on with the space that is really
+   * taken. @param now milliseconds since 1970
+   */
+  plan(now: number): void {
+    if (!this.#complete) return
+    const log = {
+      segments: this.#segments.values(),
+      outcomes: this.#outcomes.values(),
+      lowWater: this.#options.lowWater(),
+      holders: ({ name }: SegmentEntry) => this.#options.refs.holders(name),
+    }
+    const outcomes = outcomesToGo(log, now)
+    if (outcomes.length > 0) {
+      this.#take(outcomes, outcomeSegments, this.#outcomes)
+      this.#more = true
+      return
+    }
+    const segments = segmentsToGo(log, this.#options.limits, now)
+    for (const { name } of segments.release.slice(0, RELEASED)) {
+      for (const finished of this.#options.refs.finishedOf(name)) this.#options.evict(finished)
+    }
+    this.#take(segments.delete, deliverySegments, this.#segments)
+  }
+
+  /** Plans again when all of a plan is done that left something over. @param now milliseconds since 1970 */
+  refill(now: number): void {
+    if (this.#going.length === 0 && this.#more) this.plan(now)
+  }
+
+  next(): GoingSegment | undefined {
+    return this.#going.shift()
+  }
+
+  /** @param now milliseconds since 1970 */
+  stats(now: number) {
+    const oldest = this.#segments.oldest()
+    return {
+      logBytes: this.#segments.bytes + this.#outcomes.bytes,
+      logSegments: this.#segments.size,
+      outcomeSegments: this.#outcomes.size,
+      oldestSegmentAgeMs: oldest ? Math.max(0, now - oldest.createdAt) : 0,
+    }
+  }
+
+  #take<T extends SegmentEntry | OutcomesEntry>(
+    entries: readonly T[],
+    type: ResourceType,
+    sequence: LogSequence<T>,
+  ): void {
+    this.#more = entries.length > PLANNED
+    this.#going = entries.slice(0, PLANNED).map((entry) => ({
+      type,
+      name: entry.name,
+      deleted: () => sequence.remove(entry),
+      failed: () => this.#giveUp(),
+    }))
+  }
+
+  /** Until the next plan: what failed once will most likely fail for all. */
+  #giveUp(): void {
+    this.#going = []
+    this.#more = false
+  }
+}

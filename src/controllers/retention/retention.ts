@@ -1,0 +1,201 @@
+/**
+ * Keeps the space that Davit takes in the cluster's store bounded: deletes finished deliveries and closed segments
+ * of the log, evenly and off the hot path. It is told what there is; what goes, `domain/retention.ts` decides.
+ */
+import type { DeliveryOutline } from '../../api/delivery-outline.ts'
+import { parsePosition } from '../../api/position.ts'
+import type { DeliveryState } from '../../api/webhook-delivery.ts'
+import { isFinal } from '../../domain/delivery.ts'
+import { deliveryObjectName } from '../../domain/message-id.ts'
+import type { RetentionLimits } from '../../domain/retention.ts'
+import type { Clock } from '../../ports/clock.ts'
+import type { LogSegment } from '../../ports/delivery-log.ts'
+import type { ObjectRef, ResourceReader, ResourceWriter } from '../../ports/kubernetes.ts'
+import type { Log } from '../../ports/log.ts'
+import { pause } from '../../runtime/pause.ts'
+import type { Delivery } from '../delivery/delivery.ts'
+import type { WrittenOutcomes } from '../delivery-log/outcome-log.ts'
+import type { EndpointDirectory } from '../endpoint/endpoint-directory.ts'
+import { Deleter } from './deleter.ts'
+import { FinishedIndex, type NewFinished } from './finished-index.ts'
+import { GoneEndpoints } from './gone-endpoints.ts'
+import { entryOf, outcomesBytes } from './log-index.ts'
+import { LogSweep } from './log-sweep.ts'
+import { Pace } from './pace.ts'
+import { PayloadRefs } from './payload-refs.ts'
+import { scanLog } from './scan-log.ts'
+import { SteadyTime } from './steady-time.ts'
+
+export type RetentionOptions = {
+  resources: ResourceReader & ResourceWriter
+  /** The operator's namespace. */
+  namespace: string
+  clock: Clock
+  log: Log
+  limits: RetentionLimits
+  directory: EndpointDirectory
+  /** Every entry of the log up to this version is closed. */
+  lowWater: () => number
+  /** False while outcomes cannot be stored. */
+  healthy: () => boolean
+  /** Ends some of what is held too long at that time, milliseconds since 1970; called every few seconds. */
+  cancelHeld: (now: number) => void
+}
+
+/** How often the whole is looked at. */
+const LOOK_EVERY_MS = 5000
+
+export class Retention {
+  readonly #options: RetentionOptions
+  readonly #time: SteadyTime
+  readonly #finished: FinishedIndex
+  readonly #refs = new PayloadRefs()
+  readonly #sweep: LogSweep
+  readonly #gone: GoneEndpoints
+  readonly #deleter: Deleter
+  readonly #pace = new Pace()
+  readonly #ended = new AbortController()
+  #running: Promise<unknown> = Promise.resolve()
+  #nextLook = Number.NEGATIVE_INFINITY
+
+  constructor(options: RetentionOptions) {
+    this.#options = options
+    this.#time = new SteadyTime(options.clock)
+    this.#finished = new FinishedIndex(options.limits)
+    this.#sweep = new LogSweep({
+      ...options,
+      refs: this.#refs,
+      evict: (finished) => this.#finished.evict(finished),
+    })
+    this.#gone = new GoneEndpoints(options.resources)
+    this.#deleter = new Deleter({
+      ...options,
+      finished: this.#finished,
+      sweep: this.#sweep,
+      onGone: (object) => this.#refs.release(object),
+    })
+    options.directory.listen({
+      changed: () => undefined,
+      removed: ({ metadata: { namespace = '', name, uid } }) => {
+        if (this.#finished.has(uid)) this.#gone.doubt({ namespace, name, uid })
+      },
+    })
+  }
+
+  /** An object was found at the start; all of them, finished or not, before `start`. */
+  objectFound({ metadata, spec, status }: DeliveryOutline): void {
+    const { namespace, name, creationTimestamp } = metadata
+    if (spec.payloadRef) this.#refs.hold(`${namespace}/${name}`, spec.payloadRef.segment)
+    if (!isFinal(status?.state)) return
+    this.#add({
+      endpoint: { namespace, name: spec.endpoint, uid: spec.endpointUid },
+      name,
+      succeeded: status?.state === 'succeeded',
+      completedAt: Date.parse(status?.completedAt ?? creationTimestamp) || 0,
+      version: parsePosition(spec.position)?.version ?? 0,
+    })
+  }
+
+  /** An object was made whose payload is in a segment; told before its entry is closed. */
+  payloadReferred(object: ObjectRef, segment: string): void {
+    this.#refs.hold(`${object.namespace}/${object.name}`, segment)
+  }
+
+  /** A delivery has come to its end, and its object shows it. */
+  endedWithObject(delivery: Delivery, state: DeliveryState): void {
+    const { endpoint } = delivery.lane
+    this.#add({
+      endpoint,
+      name: deliveryObjectName(delivery.name, endpoint.uid),
+      succeeded: state === 'succeeded',
+      completedAt: this.#options.clock.now(),
+      version: delivery.version,
+    })
+  }
+
+  /** Somebody else deleted the object of a delivery that had not finished. */
+  objectGone(delivery: Delivery): void {
+    if (this.#refs.size === 0) return
+    const { namespace, uid } = delivery.lane.endpoint
+    this.#refs.release(`${namespace}/${deliveryObjectName(delivery.name, uid)}`)
+  }
+
+  segmentSeen(segment: LogSegment): void {
+    this.#sweep.segmentSeen(entryOf(segment))
+  }
+
+  outcomesWritten({ name, version, writtenAt, lowWater, records }: WrittenOutcomes): void {
+    this.#sweep.outcomesWritten({
+      name,
+      version,
+      lowWater,
+      createdAt: writtenAt,
+      bytes: outcomesBytes(records),
+    })
+  }
+
+  /** Call it when every object was told by `objectFound` and the endpoints are known. */
+  start(): void {
+    this.#running = Promise.all([this.readLog(), this.#run()])
+  }
+
+  async stop(): Promise<void> {
+    this.#ended.abort()
+    await this.#running
+  }
+
+  /** Finished deliveries with an object, the size and age of the log, and deletes since the start. */
+  stats() {
+    const log = this.#sweep.stats(this.#options.clock.now())
+    return { finished: this.#finished.size, ...log, ...this.#deleter.counts }
+  }
+
+  /** Reads the whole log through, a little at a time. Before that nothing of it is deleted. */
+  async readLog(): Promise<void> {
+    const found = await scanLog({ ...this.#options, signal: this.#ended.signal })
+    if (found) this.#sweep.scanned(found)
+  }
+
+  /** Deletes a small group of what is to go. @returns milliseconds to wait before the next */
+  async pass(): Promise<number> {
+    const now = this.#time.now()
+    const monotonic = this.#options.clock.monotonic()
+    if (monotonic >= this.#nextLook) {
+      this.#nextLook = monotonic + LOOK_EVERY_MS
+      await this.#look(now)
+    }
+    return this.#pace.waitAfter(await this.#deleter.deleteGroup(now), this.#options.healthy())
+  }
+
+  async #run(): Promise<void> {
+    const { clock, log } = this.#options
+    const { signal } = this.#ended
+    while (!signal.aborted) {
+      let wait = LOOK_EVERY_MS
+      try {
+        wait = await this.pass()
+      } catch (error) {
+        log.error('Retention failed; it goes on', { error })
+      }
+      await pause(clock, wait, signal)
+    }
+  }
+
+  async #look(now: number): Promise<void> {
+    const { cancelHeld, log } = this.#options
+    cancelHeld(now)
+    for (const finished of this.#deleter.takeLater()) this.#add(finished)
+    for (const uid of await this.#gone.check()) this.#finished.endpointGone(uid)
+    this.#sweep.plan(now)
+    const error = this.#deleter.takeError()
+    if (error !== undefined) log.warn('Retention could not delete; trying again', { error })
+  }
+
+  #add(given: NewFinished): void {
+    const { endpoint, name } = given
+    const isNew = !this.#finished.has(endpoint.uid)
+    const finished = this.#finished.add(given)
+    if (this.#refs.size > 0) this.#refs.finished(`${endpoint.namespace}/${name}`, finished)
+    if (isNew && !this.#options.directory.find(endpoint)) this.#gone.doubt(endpoint)
+  }
+}

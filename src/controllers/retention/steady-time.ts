@@ -1,0 +1,38 @@
+import type { Clock } from '../../ports/clock.ts'
+
+/** Small corrections of the clock are taken as they come. */
+const TOLERANCE_MS = 60_000
+const BELIEVED_AFTER_MS = 60 * 60_000
+
+/**
+ * The wall time for ages. A clock that is set far ahead makes everything old at once; by mistake it is mostly
+ * mended soon, and what was deleted does not come back. So such a time counts only when it has stood for an hour.
+ */
+export class SteadyTime {
+  readonly #clock: Clock
+  /** Wall time less monotonic time, as believed. */
+  #offset: number
+  #doubtedSince: number | undefined
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+    this.#offset = clock.now() - clock.monotonic()
+  }
+
+  /** Milliseconds since 1970. */
+  now(): number {
+    const monotonic = this.#clock.monotonic()
+    const offset = this.#clock.now() - monotonic
+    if (offset - this.#offset <= TOLERANCE_MS) this.#believe(offset)
+    else {
+      this.#doubtedSince ??= monotonic
+      if (monotonic - this.#doubtedSince >= BELIEVED_AFTER_MS) this.#believe(offset)
+    }
+    return monotonic + this.#offset
+  }
+
+  #believe(offset: number): void {
+    this.#offset = offset
+    this.#doubtedSince = undefined
+  }
+}
