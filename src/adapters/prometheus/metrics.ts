@@ -1,5 +1,5 @@
-/** What Davit counts, as Prometheus reads it. Label values come from small closed sets. */
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+/** What Davit counts, as Prometheus reads it. */
+import { collectDefaultMetrics, Registry } from 'prom-client'
 import type {
   ApiCallMetrics,
   DeliveryMetrics,
@@ -7,6 +7,7 @@ import type {
   LogMetrics,
   RuntimeMetrics,
 } from '../../ports/metrics.ts'
+import { createInstruments, type Instruments } from './instruments.ts'
 
 export type Metrics = DeliveryMetrics &
   LogMetrics &
@@ -15,131 +16,129 @@ export type Metrics = DeliveryMetrics &
   GaugeRegistry & {
     /** The text that is scraped. */
     render(): Promise<string>
+    /** Of that text. */
     contentType: string
   }
 
-const LATENCY_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30]
-const CALL_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
-/** From a first attempt at once to the last of eight. */
-const END_SECONDS = [0.01, 0.05, 0.1, 0.5, 1, 5, 30, 60, 300, 1800, 3600, 10_800, 36_000]
-const SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096]
+/** Up to the deadline of an attempt. */
+const ATTEMPT_SECONDS = [0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20]
+/** Milliseconds while all is well, minutes with a backlog. */
+const START_SECONDS = [0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800]
+/** From a first attempt that succeeds to the last of eight, about nine hours later. */
+const END_SECONDS = [0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30, 60, 300, 1800, 3600, 10_800, 21_600, 36_000]
+const CALL_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
+const SEGMENT_SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096]
 
+/** A registry of its own, with the metrics of the process and of its event loop. */
 export function createMetrics(build: { version: string }): Metrics {
-  const registers = [new Registry()]
-  const [registry] = registers as [Registry]
+  const registry = new Registry()
   collectDefaultMetrics({ register: registry })
-  const counter = (name: string, help: string, ...labelNames: string[]) =>
-    new Counter({ name, help, labelNames, registers })
-  const histogram = (name: string, help: string, buckets: number[], ...labelNames: string[]) =>
-    new Histogram({ name, help, buckets, labelNames, registers })
-  const buildInfo = new Gauge({
-    name: 'davit_build_info',
-    help: 'The version that runs.',
-    labelNames: ['version'],
-    registers,
-  })
-  buildInfo.set(build, 1)
-  const attempts = counter('davit_attempts_total', 'Attempts of deliveries by their result.', 'class')
+  const instruments = createInstruments(registry)
+  instruments.gauge(
+    'davit_build_info',
+    'The version that runs; always 1.',
+    () => ({ [build.version]: 1 }),
+    'version',
+  )
+  return {
+    ...deliveryMetrics(instruments),
+    ...logMetrics(instruments),
+    ...apiCallMetrics(instruments),
+    ...runtimeMetrics(instruments),
+    gauge: instruments.gauge,
+    render: () => registry.metrics(),
+    contentType: registry.contentType,
+  }
+}
+
+function deliveryMetrics({ counter, histogram }: Instruments): DeliveryMetrics {
+  const attempts = counter('davit_attempts_total', 'Attempts of deliveries, by result.', ['class'])
   const attemptSeconds = histogram(
     'davit_attempt_duration_seconds',
-    'How long attempts took.',
-    LATENCY_SECONDS,
+    'Duration of an attempt.',
+    ATTEMPT_SECONDS,
   )
-  const finished = counter(
-    'davit_deliveries_finished_total',
-    'Deliveries that came to their end, by how.',
+  const ends = counter('davit_deliveries_finished_total', 'Deliveries that came to their end, by state.', [
     'state',
-  )
+  ])
   const endSeconds = histogram(
     'davit_event_to_end_seconds',
-    'From acceptance of an event to the end of a delivery.',
+    'From the acceptance of an event to the end of a delivery.',
     END_SECONDS,
   )
   const startSeconds = histogram(
     'davit_event_to_first_attempt_seconds',
-    'From acceptance of an event to its first attempt.',
-    LATENCY_SECONDS,
-  )
-  const segmentWrites = counter('davit_segment_writes_total', 'Segments written to the delivery log.', 'kind')
-  const segmentSize = histogram('davit_segment_size', 'Events or records in a segment.', SIZES, 'kind')
-  const segmentSeconds = histogram(
-    'davit_segment_write_seconds',
-    'How long writing a segment took.',
-    CALL_SECONDS,
-    'kind',
-  )
-  const calls = counter('davit_api_calls_total', 'Calls of the API server.', 'verb', 'code')
-  const callSeconds = histogram(
-    'davit_api_call_duration_seconds',
-    'How long calls of the API server took.',
-    CALL_SECONDS,
-    'verb',
-  )
-  const reconciled = counter(
-    'controller_runtime_reconcile_total',
-    'Passes of a controller by their result.',
-    'controller',
-    'result',
-  )
-  const reconcileSeconds = histogram(
-    'controller_runtime_reconcile_time_seconds',
-    'How long passes took.',
-    CALL_SECONDS,
-    'controller',
-  )
-  const restarts = counter(
-    'davit_watch_restarts_total',
-    'Watches that ended and started again.',
-    'resource',
-    'reason',
+    'From the acceptance of an event to the first attempt of a delivery.',
+    START_SECONDS,
   )
   return {
-    contentType: registry.contentType,
-    render: () => registry.metrics(),
     attempt(result, seconds) {
-      attempts.inc({ class: result })
-      attemptSeconds.observe(seconds)
+      attempts(result)
+      attemptSeconds(seconds)
     },
-    finished(state, seconds) {
-      finished.inc({ state })
-      endSeconds.observe(seconds)
+    finished(state, secondsSinceAccepted) {
+      ends(state)
+      endSeconds(secondsSinceAccepted)
     },
-    started: (seconds) => startSeconds.observe(Math.max(0, seconds)),
-    segment(kind, size, seconds) {
-      segmentWrites.inc({ kind })
-      segmentSize.observe({ kind }, size)
-      segmentSeconds.observe({ kind }, seconds)
-    },
-    apiCall(verb, code, seconds) {
-      calls.inc({ verb, code })
-      callSeconds.observe({ verb }, seconds)
-    },
-    reconciled(controller, result, seconds) {
-      reconciled.inc({ controller, result })
-      reconcileSeconds.observe({ controller }, seconds)
-    },
-    watchRestarted: (resource, reason) => restarts.inc({ resource, reason }),
-    gauge: (name, help, read, label) => registerGauge(registers, { name, help, read, label }),
+    started: (secondsSinceAccepted) => startSeconds(secondsSinceAccepted),
   }
 }
 
-type GaugeOptions = {
-  name: string
-  help: string
-  read: () => number | Record<string, number>
-  label: string | undefined
+function logMetrics({ counter, histogram }: Instruments): LogMetrics {
+  const writes = counter('davit_segment_writes_total', 'Segments written to the delivery log.', ['kind'])
+  const sizes = histogram('davit_segment_size', 'Deliveries or records in a segment.', SEGMENT_SIZES, 'kind')
+  const writeSeconds = histogram(
+    'davit_segment_write_seconds',
+    'Duration of writing a segment.',
+    CALL_SECONDS,
+    'kind',
+  )
+  return {
+    segment(kind, size, seconds) {
+      writes(kind)
+      sizes(size, kind)
+      writeSeconds(seconds, kind)
+    },
+  }
 }
 
-function registerGauge(registers: Registry[], { name, help, read, label }: GaugeOptions): void {
-  new Gauge({
-    name,
-    help,
-    registers,
-    labelNames: label === undefined ? [] : [label],
-    collect() {
-      const value = read()
-      if (typeof value === 'number') this.set(value)
-      else for (const [key, each] of Object.entries(value)) this.set({ [label ?? 'key']: key }, each)
+function apiCallMetrics({ counter, histogram }: Instruments): ApiCallMetrics {
+  const calls = counter('davit_api_calls_total', 'Calls of the Kubernetes API.', ['verb', 'code'])
+  const callSeconds = histogram(
+    'davit_api_call_duration_seconds',
+    'Duration of a call of the Kubernetes API.',
+    CALL_SECONDS,
+    'verb',
+  )
+  return {
+    apiCall(verb, code, seconds) {
+      calls(verb, code)
+      callSeconds(seconds, verb)
     },
-  })
+  }
+}
+
+/** Named as in controller-runtime, so that its dashboards show them. */
+function runtimeMetrics({ counter, histogram }: Instruments): RuntimeMetrics {
+  const passes = counter('controller_runtime_reconcile_total', 'Passes of a controller, by result.', [
+    'controller',
+    'result',
+  ])
+  const passSeconds = histogram(
+    'controller_runtime_reconcile_time_seconds',
+    'Duration of a pass of a controller.',
+    CALL_SECONDS,
+    'controller',
+  )
+  const restarts = counter('davit_watch_restarts_total', 'Watches that ended and started again.', [
+    'resource',
+    'reason',
+  ])
+  return {
+    reconciled(controller, result, seconds) {
+      passes(controller, result)
+      passSeconds(seconds, controller)
+    },
+    watchRestarted: (resource, reason) => restarts(resource, reason),
+  }
 }

@@ -4,24 +4,49 @@ import type { AddressInfo } from 'node:net'
 import type { Metrics } from './metrics.ts'
 
 /** What keeps the process from being live or ready, in words; none when it is. */
-export type Check = () => string[]
+export type Check = () => readonly string[]
 
-export type OpsServerOptions = { host: string; port: number; metrics: Metrics; live: Check; ready: Check }
+export type OpsServerOptions = {
+  /** An address, without brackets. */
+  host: string
+  /** 0: any free one. */
+  port: number
+  metrics: Pick<Metrics, 'render' | 'contentType'>
+  live: Check
+  ready: Check
+}
 
 export type OpsServer = { address: AddressInfo; close(): Promise<void> }
 
 const REQUEST_TIMEOUT_MS = 10_000
+/** A client that reads slowly, or not at all. */
+const IDLE_TIMEOUT_MS = 30_000
 const MAX_CONNECTIONS = 64
+const MAX_HEADER_BYTES = 8 * 1024
 
-/** @throws Error when the address cannot be listened on */
+const TEXT = 'text/plain; charset=utf-8'
+
+type Answer = { code: number; type: string; body: string }
+
+/** `/metrics`, `/healthz` and `/readyz`. @throws Error when the address cannot be listened on */
 export async function startOpsServer(options: OpsServerOptions): Promise<OpsServer> {
   const server = createServer(
-    { requestTimeout: REQUEST_TIMEOUT_MS, headersTimeout: REQUEST_TIMEOUT_MS },
+    {
+      requestTimeout: REQUEST_TIMEOUT_MS,
+      headersTimeout: REQUEST_TIMEOUT_MS,
+      maxHeaderSize: MAX_HEADER_BYTES,
+    },
     (request, response) => {
-      void answer(options, request.method ?? '', request.url ?? '/', response).catch(() => response.destroy())
+      // Nobody sends a body here; what comes of one is not read.
+      request.resume()
+      answer(options, request.method ?? '', request.url ?? '/').then(
+        (found) => send(response, found),
+        () => send(response, { code: 500, type: TEXT, body: 'the metrics could not be read\n' }),
+      )
     },
   )
   server.maxConnections = MAX_CONNECTIONS
+  server.timeout = IDLE_TIMEOUT_MS
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
     server.listen(options.port, options.host, resolve)
@@ -36,31 +61,38 @@ export async function startOpsServer(options: OpsServerOptions): Promise<OpsServ
   }
 }
 
-async function answer(
-  options: OpsServerOptions,
-  method: string,
-  url: string,
-  response: ServerResponse,
-): Promise<void> {
-  const path = url.split('?')[0]
-  if (method !== 'GET' && method !== 'HEAD') return send(response, 405, 'text/plain', 'only GET\n')
-  if (path === '/healthz') return check(response, options.live)
-  if (path === '/readyz') return check(response, options.ready)
-  if (path !== '/metrics')
-    return send(response, 404, 'text/plain', 'there are /metrics, /healthz and /readyz\n')
-  send(response, 200, options.metrics.contentType, await options.metrics.render())
+async function answer(options: OpsServerOptions, method: string, url: string): Promise<Answer> {
+  const path = url.split('?', 1)[0]
+  if (method !== 'GET' && method !== 'HEAD') return { code: 405, type: TEXT, body: 'only GET\n' }
+  if (path === '/healthz') return health(options.live)
+  if (path === '/readyz') return health(options.ready)
+  if (path !== '/metrics') {
+    return { code: 404, type: TEXT, body: 'there are /metrics, /healthz and /readyz\n' }
+  }
+  return { code: 200, type: options.metrics.contentType, body: await options.metrics.render() }
 }
 
-function check(response: ServerResponse, problems: Check): void {
-  const found = problems()
-  send(
-    response,
-    found.length === 0 ? 200 : 503,
-    'text/plain',
-    found.length === 0 ? 'ok\n' : `${found.join('\n')}\n`,
-  )
+function health(check: Check): Answer {
+  const problems = problemsOf(check)
+  if (problems.length === 0) return { code: 200, type: TEXT, body: 'ok\n' }
+  return { code: 503, type: TEXT, body: `${problems.join('\n')}\n` }
 }
 
-function send(response: ServerResponse, code: number, type: string, body: string): void {
-  response.writeHead(code, { 'content-type': type, 'cache-control': 'no-store' }).end(body)
+function problemsOf(check: Check): readonly string[] {
+  try {
+    return check()
+  } catch {
+    return ['the check itself failed']
+  }
+}
+
+function send(response: ServerResponse, { code, type, body }: Answer): void {
+  response
+    .writeHead(code, {
+      'content-type': type,
+      'content-length': Buffer.byteLength(body),
+      'cache-control': 'no-store',
+      'x-content-type-options': 'nosniff',
+    })
+    .end(body)
 }

@@ -1,0 +1,109 @@
+import { expect, test } from 'vitest'
+import { createMetrics } from './metrics.ts'
+
+/** Lines of the scrape that are about `name`, without comments. */
+async function linesOf(metrics: { render(): Promise<string> }, name: string): Promise<string[]> {
+  const text = await metrics.render()
+  return text.split('\n').filter((line) => line.startsWith(`${name}{`) || line.startsWith(`${name} `))
+}
+
+test('each fact feeds its metrics, with the documented names and labels', async () => {
+  const metrics = createMetrics({ version: '1.2.3' })
+  metrics.attempt('2xx', 0.004)
+  metrics.attempt('blocked', 0.001)
+  metrics.finished('succeeded', 0.02)
+  metrics.started(0.006)
+  metrics.segment('delivery', 3, 0.01)
+  metrics.segment('outcome', 300, 0.02)
+  metrics.apiCall('create', '201', 0.003)
+  metrics.apiCall('create', 'error', 10)
+  metrics.reconciled('endpoint', 'done', 0.001)
+  metrics.watchRestarted('webhookendpoints', 'Gone')
+  const want: Record<string, string[]> = {
+    davit_build_info: ['davit_build_info{version="1.2.3"} 1'],
+    davit_attempts_total: ['davit_attempts_total{class="2xx"} 1', 'davit_attempts_total{class="blocked"} 1'],
+    davit_attempt_duration_seconds_count: ['davit_attempt_duration_seconds_count 2'],
+    davit_deliveries_finished_total: ['davit_deliveries_finished_total{state="succeeded"} 1'],
+    davit_event_to_end_seconds_sum: ['davit_event_to_end_seconds_sum 0.02'],
+    davit_event_to_first_attempt_seconds_sum: ['davit_event_to_first_attempt_seconds_sum 0.006'],
+    davit_segment_writes_total: [
+      'davit_segment_writes_total{kind="delivery"} 1',
+      'davit_segment_writes_total{kind="outcome"} 1',
+    ],
+    davit_segment_size_sum: [
+      'davit_segment_size_sum{kind="delivery"} 3',
+      'davit_segment_size_sum{kind="outcome"} 300',
+    ],
+    davit_segment_write_seconds_sum: [
+      'davit_segment_write_seconds_sum{kind="delivery"} 0.01',
+      'davit_segment_write_seconds_sum{kind="outcome"} 0.02',
+    ],
+    davit_api_calls_total: [
+      'davit_api_calls_total{verb="create",code="201"} 1',
+      'davit_api_calls_total{verb="create",code="error"} 1',
+    ],
+    davit_api_call_duration_seconds_count: ['davit_api_call_duration_seconds_count{verb="create"} 2'],
+    controller_runtime_reconcile_total: [
+      'controller_runtime_reconcile_total{controller="endpoint",result="done"} 1',
+    ],
+    controller_runtime_reconcile_time_seconds_count: [
+      'controller_runtime_reconcile_time_seconds_count{controller="endpoint"} 1',
+    ],
+    davit_watch_restarts_total: ['davit_watch_restarts_total{resource="webhookendpoints",reason="Gone"} 1'],
+  }
+  for (const [name, lines] of Object.entries(want)) expect(await linesOf(metrics, name)).toEqual(lines)
+})
+
+test('the process and its event loop are measured', async () => {
+  const text = await createMetrics({ version: '0' }).render()
+  expect(text).toMatch(/^process_resident_memory_bytes \d+/m)
+  expect(text).toMatch(/^nodejs_eventloop_lag_p99_seconds /m)
+})
+
+test('two registries in one process share nothing', async () => {
+  const [one, other] = [createMetrics({ version: '0' }), createMetrics({ version: '0' })]
+  one.attempt('5xx', 1)
+  expect(await linesOf(other, 'davit_attempts_total')).toEqual([])
+})
+
+test('gauges are read at the scrape, and values that are gone do not stay', async () => {
+  const metrics = createMetrics({ version: '0' })
+  let pending = 3
+  let depths: Record<string, number> = { endpoint: 1, event: 2 }
+  metrics.gauge('davit_pending', 'Pending.', () => pending)
+  metrics.gauge('davit_depth', 'Depth.', () => depths, 'controller')
+  expect(await linesOf(metrics, 'davit_pending')).toEqual(['davit_pending 3'])
+  pending = 5
+  depths = { event: 7 }
+  expect(await linesOf(metrics, 'davit_pending')).toEqual(['davit_pending 5'])
+  expect(await linesOf(metrics, 'davit_depth')).toEqual(['davit_depth{controller="event"} 7'])
+})
+
+test('a gauge that cannot be read does not take the scrape with it', async () => {
+  const metrics = createMetrics({ version: '0' })
+  metrics.gauge('davit_bad', 'Bad.', () => {
+    throw new Error('not yet')
+  })
+  metrics.gauge('davit_good', 'Good.', () => 1)
+  expect(await linesOf(metrics, 'davit_bad')).toEqual([expect.stringMatching(/^davit_bad nan$/i)])
+  expect(await linesOf(metrics, 'davit_good')).toEqual(['davit_good 1'])
+})
+
+test.each([-5, Number.NaN, Number.POSITIVE_INFINITY])(
+  'a duration of %d counts as none and does not throw',
+  async (seconds) => {
+    const metrics = createMetrics({ version: '0' })
+    metrics.finished('exhausted', seconds)
+    expect(await linesOf(metrics, 'davit_event_to_end_seconds_sum')).toEqual([
+      'davit_event_to_end_seconds_sum 0',
+    ])
+  },
+)
+
+test('the values of a label are bounded, whatever a caller gives', async () => {
+  const metrics = createMetrics({ version: '0' })
+  for (let i = 0; i < 1000; i += 1) metrics.watchRestarted('deliveries', `reason ${i}`)
+  const lines = await linesOf(metrics, 'davit_watch_restarts_total')
+  expect(lines).toHaveLength(101)
+  expect(lines.at(-1)).toBe('davit_watch_restarts_total{resource="deliveries",reason="other"} 900')
+})
