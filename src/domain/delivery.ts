@@ -8,7 +8,7 @@
  */
 import type { CancelReason, DeliveryState, WebhookDeliveryStatus } from '../api/webhook-delivery.ts'
 import type { AttemptResult } from './attempt-result.ts'
-import { nextAttemptAt, type SchedulePolicy } from './retry-schedule.ts'
+import { MAX_ATTEMPTS, nextAttemptAt, type SchedulePolicy } from './retry-schedule.ts'
 
 export function isFinal(state: DeliveryState | undefined): boolean {
   return state === 'succeeded' || state === 'exhausted' || state === 'canceled'
@@ -47,6 +47,19 @@ export function canceledStatus(
     state: 'canceled',
     reason,
     attemptCount: before.attemptCount ?? 0,
+    ...(before.attempts ? { attempts: before.attempts } : {}),
+    completedAt: new Date(now).toISOString(),
+  }
+}
+
+/**
+ * The status of a delivery that was counted as exhausted before a crash kept its end from being written. What the
+ * last attempt came to is not known any more; that it was made and failed is.
+ */
+export function countedStatus(before: WebhookDeliveryStatus, now: number): WebhookDeliveryStatus {
+  return {
+    state: 'exhausted',
+    attemptCount: MAX_ATTEMPTS,
     ...(before.attempts ? { attempts: before.attempts } : {}),
     completedAt: new Date(now).toISOString(),
   }

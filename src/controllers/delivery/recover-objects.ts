@@ -18,6 +18,8 @@ import { cancelObject } from './settle-object.ts'
 export type RecoverOptions = {
   plane: DeliveryPlane
   intake: LogIntake
+  /** Told of every delivery. */
+  onFound?: (outline: DeliveryOutline) => void
   /** Told of every delivery that has ended. */
   onFinished: (outline: DeliveryOutline) => void
 }
@@ -58,6 +60,7 @@ function takeOne(options: RecoverOptions, raw: RawObject, seen: Set<string>): nu
   const outline = parsed.data
   if (seen.has(outline.metadata.uid)) return 0
   seen.add(outline.metadata.uid)
+  options.onFound?.(outline)
   const { state, attemptCount = 0 } = outline.status ?? {}
   const { namespace, name } = outline.metadata
   const held = options.intake.found({ namespace, name, attemptCount, final: isFinal(state) })

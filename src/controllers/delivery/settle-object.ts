@@ -1,7 +1,7 @@
 /** Storing what became of an attempt whose delivery has an object: one status write. */
 import type { CancelReason, WebhookDelivery, WebhookDeliveryStatus } from '../../api/webhook-delivery.ts'
 import type { AttemptResult } from '../../domain/attempt-result.ts'
-import { afterAttempt, canceledStatus, isFinal } from '../../domain/delivery.ts'
+import { afterAttempt, canceledStatus, countedStatus, isFinal } from '../../domain/delivery.ts'
 import { messageId } from '../../domain/message-id.ts'
 import { isApiError } from '../../ports/kubernetes.ts'
 import { pause } from '../../runtime/pause.ts'
@@ -47,6 +47,15 @@ export async function cancelObject(
   reason: CancelReason,
 ): Promise<void> {
   await writeDecided(ctx, delivery, object, (before) => canceledStatus(before, reason, ctx.clock.now()))
+}
+
+/** Ends a delivery whose last attempt was counted by a process that ended before it wrote this. */
+export async function exhaustObject(
+  ctx: PlaneContext,
+  delivery: Delivery,
+  object: WebhookDelivery,
+): Promise<void> {
+  await writeDecided(ctx, delivery, object, (before) => countedStatus(before, ctx.clock.now()))
 }
 
 /** Goes on until the status is written, the object turns out to be gone, or the process ends. */

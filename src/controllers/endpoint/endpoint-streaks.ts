@@ -1,5 +1,5 @@
 /** The streak of exhausted deliveries of an endpoint, and automatic disabling (interface §3.1). */
-import { decideExhausted } from '../../domain/endpoint-health.ts'
+import { decideExhausted, type Streak } from '../../domain/endpoint-health.ts'
 import type { Clock } from '../../ports/clock.ts'
 import type { EndpointView } from './endpoint-directory.ts'
 import type { EndpointStatusWriter } from './endpoint-status.ts'
@@ -38,7 +38,7 @@ export class EndpointStreaks {
 
   async #count(view: EndpointView, deliveryId: string): Promise<void> {
     const now = this.#clock.now()
-    const decision = decideExhausted(view.endpoint.status ?? { consecutiveFailures: 0 }, deliveryId, now)
+    const decision = decideExhausted(streakOf(view), deliveryId, now)
     if (decision.kind === 'counted') return
     const at = new Date(now).toISOString()
     const disabled =
@@ -51,6 +51,16 @@ export class EndpointStreaks {
       lastCounted: deliveryId,
       ...disabled,
     })
+  }
+}
+
+/** An enabling after automatic disabling that is decided and not yet written has ended the old streak already. */
+function streakOf({ endpoint, decision }: EndpointView): Streak {
+  const status = endpoint.status ?? { consecutiveFailures: 0 }
+  if (!decision.newStreak) return status
+  return {
+    consecutiveFailures: 0,
+    ...(status.lastCounted === undefined ? {} : { lastCounted: status.lastCounted }),
   }
 }
 
