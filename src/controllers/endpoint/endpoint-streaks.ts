@@ -56,7 +56,7 @@ export class EndpointStreaks {
 
 /** An enabling after automatic disabling that is decided and not yet written has ended the old streak already. */
 function streakOf({ endpoint, decision }: EndpointView): Streak {
-  const status = endpoint.status ?? { consecutiveFailures: 0 }
+  const status: Streak = endpoint.status ?? { consecutiveFailures: 0 }
   if (!decision.newStreak) return status
   return {
     consecutiveFailures: 0,
