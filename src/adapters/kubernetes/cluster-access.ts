@@ -19,7 +19,10 @@ export type Credentials = {
 
 /** Credentials that change while the process runs. */
 export interface CredentialSource {
-  /** What to use now; a promise only while new ones are fetched because the old ones were refused. */
+  /**
+   * What to use now; a promise only while new ones are fetched because the old ones were refused. As long as the
+   * TLS material is the same, `tls` is the same object: connections belong to it.
+   */
   current(): Credentials | Promise<Credentials>
   /** The server answered 401 to `used`: `current` fetches anew. */
   refused(used: Credentials): void
