@@ -1,0 +1,44 @@
+import { expect, test } from 'vitest'
+import type { Finished } from './finished-index.ts'
+import { PayloadRefs } from './payload-refs.ts'
+
+function finished(name: string, succeeded: boolean): Finished {
+  const endpoint = { namespace: 'acme', name: 'billing', uid: 'uid' }
+  return { endpoint, name, succeeded, completedAt: 0, version: 1, taken: false }
+}
+
+test('a segment is held by the gravest of the objects that refer to it', () => {
+  const refs = new PayloadRefs()
+  const seen = () => refs.holders('segment')
+  expect(seen()).toBe('none')
+  refs.hold('acme/a', 'segment')
+  refs.hold('acme/b', 'segment')
+  expect(seen()).toBe('unfinished')
+  refs.finished('acme/a', finished('a', true))
+  expect(seen()).toBe('unfinished')
+  refs.finished('acme/b', finished('b', false))
+  expect(seen()).toBe('finished')
+  expect(refs.finishedOf('segment').map(({ name }) => name)).toEqual(['a', 'b'])
+  refs.release('acme/b')
+  expect(seen()).toBe('succeeded')
+  refs.release('acme/a')
+  expect([seen(), refs.size, refs.finishedOf('segment')]).toEqual(['none', 0, []])
+})
+
+test('a reference that is told again, after a crash or a lost answer, counts once', () => {
+  const refs = new PayloadRefs()
+  refs.hold('acme/a', 'segment')
+  refs.finished('acme/a', finished('a', true))
+  refs.hold('acme/a', 'segment')
+  expect([refs.size, refs.holders('segment')]).toEqual([1, 'succeeded'])
+  refs.release('acme/a')
+  refs.release('acme/a')
+  expect(refs.holders('segment')).toBe('none')
+})
+
+test('deliveries without a payload in the log hold nothing', () => {
+  const refs = new PayloadRefs()
+  refs.finished('acme/small', finished('small', true))
+  refs.release('acme/small')
+  expect(refs.size).toBe(0)
+})

@@ -1,0 +1,46 @@
+import { expect, test } from 'vitest'
+import { FakeClock } from '../../../test/support/fake-clock.ts'
+import { SteadyTime } from './steady-time.ts'
+
+const MINUTE = 60_000
+const HOUR = 60 * MINUTE
+const DAY = 24 * HOUR
+
+test('time goes on as the clock does', () => {
+  const clock = new FakeClock()
+  const time = new SteadyTime(clock)
+  clock.advance(3 * DAY)
+  expect(time.now()).toBe(clock.now())
+})
+
+test('a clock that is set a day ahead and mended within the hour makes nothing older', () => {
+  const clock = new FakeClock()
+  const time = new SteadyTime(clock)
+  const before = time.now()
+  clock.setWallBy(DAY)
+  expect(time.now()).toBe(before)
+  clock.advance(HOUR - 1)
+  expect(time.now()).toBe(before + HOUR - 1)
+  clock.setWallBy(-DAY)
+  expect(time.now()).toBe(clock.now())
+  clock.setWallBy(DAY)
+  expect(time.now()).toBe(before + HOUR - 1)
+})
+
+test('a time that has stood for an hour is believed: the machine may have slept', () => {
+  const clock = new FakeClock()
+  const time = new SteadyTime(clock)
+  clock.setWallBy(DAY)
+  time.now()
+  clock.advance(HOUR)
+  expect(time.now()).toBe(clock.now())
+})
+
+test('small corrections, and a clock that is set back, are taken at once', () => {
+  const clock = new FakeClock()
+  const time = new SteadyTime(clock)
+  clock.setWallBy(MINUTE)
+  expect(time.now()).toBe(clock.now())
+  clock.setWallBy(-DAY)
+  expect(time.now()).toBe(clock.now())
+})
