@@ -1,0 +1,47 @@
+// The last line of .ci/run: `summary.mjs <folder of reports> <exit code of the tests> <exit code of the checks>`.
+// For the host's own Node, since set-up itself may be what failed.
+
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+const [folder = '.', testsExit = '1', checksExit = '1'] = process.argv.slice(2)
+
+const parts = [
+  withExit(testCounts(readReport('tests.json')), testsExit),
+  withExit(checkCounts(readReport('checks.json')), checksExit),
+]
+const sum = (field) => parts.reduce((total, part) => total + part[field], 0)
+console.log(`${sum('passed')} passed, ${sum('failed')} failed, ${sum('skipped')} skipped`)
+process.exitCode = sum('failed') === 0 ? 0 : 1
+
+/** Undefined where the run ended before it could write it. */
+function readReport(name) {
+  try {
+    return JSON.parse(readFileSync(join(folder, name), 'utf8'))
+  } catch {
+    return undefined
+  }
+}
+
+/** Vitest's JSON counts tests; a file that could not be loaded has none, and is one failure. */
+function testCounts(report) {
+  if (report === undefined) return { passed: 0, failed: 0, skipped: 0 }
+  const broken = report.testResults.filter(
+    ({ status, assertionResults }) =>
+      status === 'failed' && !assertionResults.some((test) => test.status === 'failed'),
+  )
+  return {
+    passed: report.numPassedTests,
+    failed: report.numFailedTests + broken.length,
+    skipped: report.numPendingTests + report.numTodoTests,
+  }
+}
+
+function checkCounts(report) {
+  return { passed: report?.passed ?? 0, failed: report?.failed ?? 0, skipped: 0 }
+}
+
+/** An exit code that no count explains (a crash, an error outside of any test) is a failure of its own. */
+function withExit(counts, exit) {
+  return exit !== '0' && counts.failed === 0 ? { ...counts, failed: 1 } : counts
+}
