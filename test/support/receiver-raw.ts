@@ -1,4 +1,5 @@
 /** A server that speaks bytes, for receivers that do not keep to HTTP. */
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { createServer as createSecureServer } from 'node:tls'
@@ -66,5 +67,22 @@ export function onRequest(socket: Socket, answer: (socket: Socket) => void): voi
     if (head < 0 || received.length < head + 4 + length) return
     received = received.subarray(head + 4 + length)
     answer(socket)
+  })
+}
+
+/** The channel on which the HTTP client says that it has read a response head. */
+const HEADS = 'undici:request:headers'
+
+/** Resolves when the client in this process has read `count` response heads, interim ones included. */
+export function clientHasRead(count: number): Promise<void> {
+  return new Promise((resolve) => {
+    let seen = 0
+    const see = () => {
+      seen += 1
+      if (seen < count) return
+      unsubscribe(HEADS, see)
+      resolve()
+    }
+    subscribe(HEADS, see)
   })
 }

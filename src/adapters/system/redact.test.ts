@@ -41,6 +41,13 @@ test('counts and flags stay readable', () => {
   })
 })
 
+test('the key of an object in a cache or queue stays readable, any other key does not', () => {
+  expect(redactFields({ key: 'acme/billing' })).toEqual({ key: 'acme/billing' })
+  for (const key of ['c2VjcmV0', 'MfKQ9r8G/KYq', 'deadbeef', 'a/b/c', 'whsec_x/y']) {
+    expect(redactFields({ key })).toEqual({ key: '[redacted]' })
+  }
+})
+
 test.each([
   { given: 'signed with whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw now', canary: 'MfKQ9r8G' },
   { given: 'Authorization: Bearer abcdefgh12345678', canary: 'abcdefgh' },

@@ -41,14 +41,20 @@ function redactEntries(object: object, depth: number, above: Set<object>): Recor
   for (const [name, value] of Object.entries(object)) {
     count += 1
     if (count > MAX_ENTRIES) break
-    clean[name] = SECRET_NAME.test(name) && isContent(value) ? REDACTED : redactValue(value, depth + 1, above)
+    clean[name] = isSecret(name, value) ? REDACTED : redactValue(value, depth + 1, above)
   }
   return clean
 }
 
-/** Numbers and flags (`tokens: 3`, `hasSecret: true`) tell nothing and are worth reading. */
-function isContent(value: unknown): boolean {
-  return value !== undefined && value !== null && typeof value !== 'number' && typeof value !== 'boolean'
+/** `namespace/name`, by which objects are known to caches and queues. */
+const OBJECT_KEY = /^[a-z0-9-]{1,63}\/[a-z0-9.-]{1,253}$/
+
+function isSecret(name: string, value: unknown): boolean {
+  if (!SECRET_NAME.test(name)) return false
+  // Numbers and flags (`tokens: 3`, `hasSecret: true`) tell nothing and are worth reading.
+  if (value === undefined || value === null || typeof value === 'number' || typeof value === 'boolean')
+    return false
+  return !(name === 'key' && typeof value === 'string' && OBJECT_KEY.test(value))
 }
 
 function redactValue(value: unknown, depth: number, above: Set<object>): unknown {
