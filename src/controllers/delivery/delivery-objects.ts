@@ -92,6 +92,7 @@ export class DeliveryObjects {
     const patch = { metadata: { resourceVersion: version }, status: { ...ended, ...status } }
     const written = await this.#resources.patch(webhookDeliveries, refOf(delivery), patch, {
       subresource: 'status',
+      answer: 'metadata',
     })
     return written.metadata.resourceVersion ?? version
   }
@@ -106,7 +107,8 @@ export class DeliveryObjects {
     home: LogHome,
   ): Promise<{ version: string; status?: WebhookDeliveryStatus | undefined }> {
     try {
-      const created = await this.#resources.create(webhookDeliveries, this.#objectOf(delivery, home))
+      const object = this.#objectOf(delivery, home)
+      const created = await this.#resources.create(webhookDeliveries, object, { answer: 'metadata' })
       return { version: created.metadata.resourceVersion ?? '' }
     } catch (error) {
       if (!isApiError(error, 'AlreadyExists')) throw error
