@@ -91,34 +91,38 @@ export function segmentsToGo<S extends SegmentSummary>(
   const expired = new Set(closed.filter((segment) => isOld(segment) && log.holders(segment) === 'none'))
   const left = log.segments.filter((segment) => !expired.has(segment))
   const surplus = new Surplus(left, limits.maxLogBytes - bytesOf(log.outcomes))
-  const others = surplus.none ? [] : closed.filter((segment) => !expired.has(segment))
   const take = (wanted: Holders) =>
-    others.filter((segment) => log.holders(segment) === wanted && surplus.take(segment))
+    surplus.take(closed, (segment) => !expired.has(segment) && log.holders(segment) === wanted)
   return { delete: [...expired, ...take('none')], release: [...take('succeeded'), ...take('finished')] }
 }
 
-/** The bytes that organizations hold beyond their fair share of `room`. */
+/** What organizations hold beyond their fair share of `room`, in bytes. */
 class Surplus {
   readonly #held = new Map<string, number>()
   readonly #share: number
+  /** Organizations beyond their share. */
+  #over = 0
 
   constructor(segments: readonly SegmentSummary[], room: number) {
     for (const { organization, bytes } of segments) {
       this.#held.set(organization, (this.#held.get(organization) ?? 0) + bytes)
     }
     this.#share = fairShare([...this.#held.values()], room)
+    for (const held of this.#held.values()) if (held > this.#share) this.#over += 1
   }
 
-  get none(): boolean {
-    return this.#share === Number.POSITIVE_INFINITY
-  }
-
-  /** Takes the segment off, unless its organization is within its share. */
-  take({ organization, bytes }: SegmentSummary): boolean {
-    const held = this.#held.get(organization) ?? 0
-    if (held <= this.#share) return false
-    this.#held.set(organization, held - bytes)
-    return true
+  /** Takes off in the order given what is eligible, as far as there is surplus. */
+  take<S extends SegmentSummary>(segments: readonly S[], isEligible: (segment: S) => boolean): S[] {
+    const taken: S[] = []
+    for (const segment of segments) {
+      if (this.#over === 0) break
+      const held = this.#held.get(segment.organization) ?? 0
+      if (held <= this.#share || !isEligible(segment)) continue
+      taken.push(segment)
+      this.#held.set(segment.organization, held - segment.bytes)
+      if (held - segment.bytes <= this.#share) this.#over -= 1
+    }
+    return taken
   }
 }
 
