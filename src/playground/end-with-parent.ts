@@ -10,3 +10,5 @@ process.stdin.on('end', () => {
 })
 process.stdin.on('error', () => process.exit(1))
 process.stdin.resume()
+// The pipe alone must not keep a controller alive that has ended by itself.
+if ('unref' in process.stdin && typeof process.stdin.unref === 'function') process.stdin.unref()

@@ -114,6 +114,7 @@ function startReceiver(api: KubernetesClient, screen: Screen, summary: Summary) 
   const known = new Map<string, string>()
   return startPlaygroundReceiver({
     port: 0,
+    isOrdered: (endpoint) => ENDPOINTS.some(({ name, ordered }) => name === endpoint && ordered),
     secretOf: async (endpoint, fresh) => {
       const held = known.get(endpoint)
       if (held !== undefined && !fresh) return held

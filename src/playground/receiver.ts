@@ -27,19 +27,24 @@ export type ReceiverOptions = {
   /** The secret that the endpoint's receiver has, read again after a roll. */
   secretOf: (endpoint: string, fresh: boolean) => Promise<string | undefined>
   onReceived: (received: Received) => void
+  isOrdered: (endpoint: string) => boolean
   /** Port, 0 for a free one. */
   port: number
 }
 
-/** Every so many new events the receiver answers the first attempts with an error. */
-const FAIL_EVERY = 6
-const FAILED_ATTEMPTS = 2
+/** How often the receiver fails: of so many new events one, in its first attempts. */
+type Faults = { every: number; attempts: number }
+const FAULTS: Faults = { every: 6, attempts: 2 }
+/** A failure holds the whole lane for a while: not so often that it never catches up. */
+const ORDERED_FAULTS: Faults = { every: 25, attempts: 1 }
+/** The first fault comes soon. */
+const FIRST_FAULT = 4
 const MAX_BODY_BYTES = 1024 * 1024
 const REMEMBERED_IDS = 10_000
 
 export async function startPlaygroundReceiver(options: ReceiverOptions): Promise<PlaygroundReceiver> {
   const attempts = new Map<string, number>()
-  const faults = new FaultPlan()
+  const faults = new FaultPlan(options.isOrdered)
   const server = createServer((request, response) => {
     void answer(options, { request, response, attempts, faults }).catch(() => response.destroy())
   })
@@ -81,18 +86,26 @@ async function answer(
   options.onReceived({ at: new Date(), endpoint, type: typeOf(body), id, attempt, verified, code })
 }
 
-/** Which events fail at first: every sixth that comes to an endpoint, in its first two attempts. */
+/** Which events fail at first. */
 class FaultPlan {
+  readonly #isOrdered: (endpoint: string) => boolean
   readonly #events = new Map<string, number>()
   readonly #failing = new Set<string>()
 
+  constructor(isOrdered: (endpoint: string) => boolean) {
+    this.#isOrdered = isOrdered
+  }
+
   fails(endpoint: string, id: string, attempt: number): boolean {
+    const { every, attempts } = this.#isOrdered(endpoint) ? ORDERED_FAULTS : FAULTS
+    const key = `${endpoint} ${id}`
     if (attempt === 1) {
       const events = (this.#events.get(endpoint) ?? 0) + 1
       this.#events.set(endpoint, events)
-      if (events % FAIL_EVERY === 4) this.#failing.add(`${endpoint} ${id}`)
+      if (events % every === FIRST_FAULT) this.#failing.add(key)
     }
-    return attempt <= FAILED_ATTEMPTS && this.#failing.has(`${endpoint} ${id}`)
+    if (attempt > attempts) this.#failing.delete(key)
+    return this.#failing.has(key)
   }
 }
 

@@ -70,9 +70,10 @@ export type WatchEvent =
 /** A watch; each element holds the events of one read from the socket. */
 export interface WatchSource {
   /**
-   * Events after `resourceVersion`. Ends when the server ends the stream.
+   * Events after `resourceVersion`. Ends when the server ends the stream, or nothing came for so long that it may be
+   * dead.
    * @throws ApiError `Gone` (the version is too old: list again), `TooManyRequests`, `Unavailable`, ...
-   * and `Unavailable` as well when a line cannot be parsed or nothing came for longer than bookmarks take
+   * and `Unavailable` as well when a line cannot be parsed
    */
   watch(
     type: ResourceType,

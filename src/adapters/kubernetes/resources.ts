@@ -134,9 +134,9 @@ function answer(options: { answer?: 'metadata' } | undefined): { accept?: string
 }
 
 function parsePage(body: Buffer): Page {
-  const list = parse(body) as { items?: RawObject[]; metadata?: Record<string, unknown> }
-  const { resourceVersion, continue: next } = list.metadata ?? {}
-  if (!Array.isArray(list.items) || typeof resourceVersion !== 'string') throw notUnderstood('a list')
+  const list = parse(body) as { items?: RawObject[]; metadata?: Record<string, unknown> } | null
+  const { resourceVersion, continue: next } = list?.metadata ?? {}
+  if (!Array.isArray(list?.items) || typeof resourceVersion !== 'string') throw notUnderstood('a list')
   const more = typeof next === 'string' && next !== ''
   return { items: list.items, resourceVersion, ...(more ? { continue: next } : {}) }
 }

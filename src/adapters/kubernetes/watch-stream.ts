@@ -6,7 +6,7 @@ import type { OpenStream } from './transport.ts'
 
 export type WatchLimits = {
   clock: Clock
-  /** No byte for so long, and the stream counts as dead: bookmarks come about every minute. */
+  /** No byte for so long, and the stream may be dead without anybody saying so: it is ended. */
   silenceMs: number
   maxLineBytes: number
 }
@@ -24,8 +24,10 @@ export async function* watchEvents(stream: OpenStream, limits: WatchLimits): Asy
     }
     if (splitter.pending > 0) throw broken('the stream ended inside a line')
   } catch (error) {
+    // Quiet kinds get no bookmarks, so silence alone is no failure: the watch goes on from where it was.
+    if (watchdog.silenced) return
     if (error instanceof ApiError) throw error
-    throw watchdog.silence ?? broken(error instanceof Error ? error.message : String(error), error)
+    throw broken(error instanceof Error ? error.message : String(error), error)
   } finally {
     watchdog.stop()
     stream.close()
@@ -76,7 +78,7 @@ class Watchdog {
   readonly #limits: WatchLimits
   #heardAt: number
   #stopTimer: () => void
-  silence: ApiError | undefined
+  silenced = false
 
   constructor(stream: OpenStream, limits: WatchLimits) {
     this.#stream = stream
@@ -100,7 +102,7 @@ class Watchdog {
       this.#stopTimer = clock.after(left, () => this.#look())
       return
     }
-    this.silence = new ApiError('Unavailable', `the watch was silent for ${silenceMs} ms`)
-    this.#stream.close(this.silence)
+    this.silenced = true
+    this.#stream.close(new Error(`the watch was silent for ${silenceMs} ms`))
   }
 }
