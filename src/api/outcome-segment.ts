@@ -35,7 +35,6 @@ export const outcomeSegmentSpec = z
   })
 
 export const outcomeSegment = z.object({ metadata: objectMeta, spec: outcomeSegmentSpec })
-export type OutcomeSegment = z.infer<typeof outcomeSegment>
 export type OutcomeSegmentSpec = z.infer<typeof outcomeSegmentSpec>
 
 export const outcomeSegmentKind: KindDefinition = {

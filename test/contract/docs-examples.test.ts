@@ -5,6 +5,7 @@ import { parse } from 'yaml'
 import { kinds } from '../../src/api/kinds.ts'
 import type { KindDefinition } from '../../src/api/meta.ts'
 import { cancelReason, deliveryState } from '../../src/api/webhook-delivery.ts'
+import { ENDPOINT_CONDITIONS } from '../../src/api/webhook-endpoint.ts'
 import { type ClusterApi, connect, pathOf } from './cluster-api.ts'
 
 type Example = { kind: string; metadata: { name: string; namespace?: string }; [field: string]: unknown }
@@ -50,6 +51,13 @@ describe('the pages', () => {
       ([, value]) => value,
     )
     expect(rows).toEqual(expect.arrayContaining([...deliveryState.options, ...cancelReason.options]))
+  })
+
+  test('name every condition of an endpoint', () => {
+    const rows = [...pageOf('webhook-endpoint').matchAll(/^\| (\w+) \| (True|False) \|/gm)].map(
+      ([, type]) => type,
+    )
+    expect(new Set(rows)).toEqual(new Set(ENDPOINT_CONDITIONS))
   })
 })
 
