@@ -1,0 +1,155 @@
+import { spawnSync } from 'node:child_process'
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+
+const TOOLS = fileURLToPath(new URL('.', import.meta.url))
+
+let clone: string
+let bin: string
+
+/** A clone with a lock file and these tools, and a PATH with nothing but what a test puts there. */
+beforeEach(() => {
+  clone = mkdtempSync(join(tmpdir(), 'davit setup '))
+  bin = join(clone, 'host-bin')
+  mkdirSync(bin)
+  cpSync(TOOLS, join(clone, 'tools'), { recursive: true, filter: (path) => !path.includes('control-plane') })
+  writeLock({
+    'node_modules/a': { version: '1.0.0' },
+    'node_modules/b': { version: '1.0.0', optional: true },
+  })
+})
+
+afterEach(() => rmSync(clone, { recursive: true, force: true }))
+
+function writeLock(packages: object): void {
+  writeFileSync(join(clone, 'package-lock.json'), JSON.stringify({ packages }))
+}
+
+function program(path: string, script: string): void {
+  mkdirSync(dirname(path), { recursive: true })
+  rmSync(path, { force: true })
+  writeFileSync(path, `#!/bin/sh\n${script}\n`)
+  chmodSync(path, 0o755)
+}
+
+/** An npm that counts its calls and brings a Node of this version, or none. */
+function fakeNpm(version: string | undefined): void {
+  const bins = 'node_modules/.bin'
+  const node = `/bin/mkdir -p ${bins}; printf '#!/bin/sh\\necho ${version}\\n' > ${bins}/node; /bin/chmod +x ${bins}/node`
+  program(join(bin, 'npm'), `echo "$*" >> npm-calls; /bin/rm -rf node_modules; ${version ? node : ':'}`)
+}
+
+function npmCalls(): number {
+  const path = join(clone, 'npm-calls')
+  return existsSync(path) ? readFileSync(path, 'utf8').trim().split('\n').length : 0
+}
+
+type Options = { args?: string[]; asNode?: string }
+
+/** As the host's Node, whatever version that is to be. */
+function setUp({ args = [], asNode }: Options = {}): { code: number | null; said: string } {
+  const pretend =
+    asNode &&
+    `--import=data:text/javascript,Object.defineProperty(process.versions,"node",{value:"${asNode}"})`
+  const result = spawnSync(
+    process.execPath,
+    [...(pretend ? [pretend] : []), join(clone, 'tools', 'setup.mjs'), ...args],
+    {
+      env: { PATH: bin },
+      encoding: 'utf8',
+    },
+  )
+  return { code: result.status, said: `${result.stdout}${result.stderr}` }
+}
+
+const QUIET = { code: 0, said: '' }
+
+describe('set-up', () => {
+  it('installs once, and says nothing when nothing is to do', () => {
+    fakeNpm('v24.1.0')
+    expect(setUp()).toEqual({ code: 0, said: 'davit: installing the packages of package-lock.json\n' })
+    expect(setUp()).toEqual(QUIET)
+    expect(readFileSync(join(clone, 'npm-calls'), 'utf8')).toMatch(/^ci /)
+    expect(npmCalls()).toBe(1)
+  })
+
+  it('installs again when the lock file has changed, or the Node is gone', () => {
+    fakeNpm('v24.1.0')
+    setUp()
+    writeLock({ 'node_modules/a': { version: '2.0.0' } })
+    setUp()
+    expect(npmCalls()).toBe(2)
+    rmSync(join(clone, 'node_modules', '.bin', 'node'))
+    expect(setUp().code).toBe(0)
+    expect(npmCalls()).toBe(3)
+  })
+
+  it('leaves alone what an npm install by hand has made of the same lock file', () => {
+    program(join(clone, 'node_modules', '.bin', 'node'), 'echo v24.1.0')
+    const installed = { 'node_modules/a': { version: '1.0.0' } }
+    writeFileSync(join(clone, 'node_modules', '.package-lock.json'), JSON.stringify({ packages: installed }))
+    fakeNpm('v24.1.0')
+    expect(setUp()).toEqual(QUIET)
+    expect(npmCalls()).toBe(0)
+  })
+
+  it('installs over what somebody made of another lock file', () => {
+    program(join(clone, 'node_modules', '.bin', 'node'), 'echo v24.1.0')
+    const installed = { 'node_modules/a': { version: '0.9.0' } }
+    writeFileSync(join(clone, 'node_modules', '.package-lock.json'), JSON.stringify({ packages: installed }))
+    fakeNpm('v24.1.0')
+    setUp()
+    expect(npmCalls()).toBe(1)
+  })
+
+  it('takes the host’s Node where the packages bring none for the platform', () => {
+    fakeNpm(undefined)
+    expect(setUp().code).toBe(0)
+    const version = spawnSync(join(clone, 'node_modules', '.bin', 'node'), ['--version'], {
+      encoding: 'utf8',
+    })
+    expect(version.stdout.trim()).toBe(process.version)
+    expect(setUp()).toEqual(QUIET)
+  })
+
+  it('passes on what npm complains of, and tries again the next time', () => {
+    program(join(bin, 'npm'), 'echo "npm error ENOTCACHED" >&2; exit 1')
+    const { code, said } = setUp()
+    expect(code).toBe(1)
+    expect(said).toContain('npm ci failed (exit code 1) and said:\nnpm error ENOTCACHED')
+    expect(said).not.toContain('at ')
+    fakeNpm('v24.1.0')
+    expect(setUp().code).toBe(0)
+  })
+
+  it('says so where there is no npm', () => {
+    expect(setUp()).toMatchObject({ code: 1, said: expect.stringContaining('npm is not on the PATH') })
+  })
+
+  it('refuses a host whose Node is too old even for this', () => {
+    const { code, said } = setUp({ asNode: '18.19.0' })
+    expect(code).toBe(1)
+    expect(said).toContain('needs Node 20 or newer')
+  })
+
+  it('names the programs that tests call and the host has not', () => {
+    fakeNpm('v24.1.0')
+    const { code, said } = setUp({ args: ['--for-tests'] })
+    expect(code).toBe(1)
+    expect(said).toContain('apt-get install openssl')
+    program(join(bin, 'openssl'), '')
+    expect(setUp({ args: ['--for-tests'] })).toEqual(QUIET)
+  })
+})

@@ -1,0 +1,66 @@
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+
+const PROGRAM = fileURLToPath(new URL('./summary.mjs', import.meta.url))
+
+let folder: string
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'summary-'))
+})
+
+afterEach(() => rmSync(folder, { recursive: true, force: true }))
+
+const passedFile = { status: 'passed', assertionResults: [{ status: 'passed' }] }
+
+const TESTS = {
+  numPassedTests: 10,
+  numFailedTests: 0,
+  numPendingTests: 2,
+  numTodoTests: 1,
+  testResults: [passedFile],
+}
+
+type Run = { tests?: object; checks?: object; exits?: [string, string] }
+
+function summaryOf({ tests, checks, exits = ['0', '0'] }: Run): { code: number | null; line: string } {
+  if (tests !== undefined) writeFileSync(join(folder, 'tests.json'), JSON.stringify(tests))
+  if (checks !== undefined) writeFileSync(join(folder, 'checks.json'), JSON.stringify(checks))
+  const result = spawnSync(process.execPath, [PROGRAM, folder, ...exits], { encoding: 'utf8' })
+  return { code: result.status, line: result.stdout.trim() }
+}
+
+describe('the summary of a run', () => {
+  it('adds tests and checks', () => {
+    const got = summaryOf({ tests: TESTS, checks: { passed: 5, failed: 0 } })
+    expect(got).toEqual({ code: 0, line: '15 passed, 0 failed, 3 skipped' })
+  })
+
+  it('counts failed tests and failed checks', () => {
+    const failed = { status: 'failed', assertionResults: [{ status: 'failed' }] }
+    const tests = { ...TESTS, numFailedTests: 1, testResults: [passedFile, failed] }
+    const got = summaryOf({ tests, checks: { passed: 3, failed: 2 }, exits: ['1', '1'] })
+    expect(got).toEqual({ code: 1, line: '13 passed, 3 failed, 3 skipped' })
+  })
+
+  it('counts a test file that could not be loaded', () => {
+    const broken = { status: 'failed', assertionResults: [] }
+    const tests = { ...TESTS, testResults: [passedFile, broken] }
+    const got = summaryOf({ tests, checks: { passed: 5, failed: 0 }, exits: ['1', '0'] })
+    expect(got).toEqual({ code: 1, line: '15 passed, 1 failed, 3 skipped' })
+  })
+
+  it('counts a run that ended without a report', () => {
+    const got = summaryOf({ checks: { passed: 5, failed: 0 }, exits: ['137', '0'] })
+    expect(got).toEqual({ code: 1, line: '5 passed, 1 failed, 0 skipped' })
+  })
+
+  it('counts an exit code that no test explains', () => {
+    const got = summaryOf({ tests: TESTS, checks: { passed: 5, failed: 0 }, exits: ['1', '0'] })
+    expect(got).toEqual({ code: 1, line: '15 passed, 1 failed, 3 skipped' })
+  })
+})
