@@ -39,6 +39,13 @@ export class OpenWatch {
     this.#response.write(bytes)
   }
 
+  /** Whether the other side still takes what it is sent; what it does not take is not sent. */
+  offer(bytes: string): boolean {
+    if (this.#response.writableNeedDrain) return false
+    this.#response.write(bytes)
+    return true
+  }
+
   bookmark(version: number): void {
     this.send({ type: 'BOOKMARK', object: { metadata: { resourceVersion: String(version) } } })
   }
