@@ -6,7 +6,7 @@ import { linkSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs
 import { hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-const POLL_MS = 200
+const POLL_MS = 50
 /** Whether a holder on another machine (a shared home) still lives cannot be seen, so it is believed this long. */
 const FOREIGN_HOLDER_MS = 60 * 60_000
 
