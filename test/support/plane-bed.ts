@@ -1,6 +1,5 @@
 import { type AcceptedEvent, deliverySegments } from '../../src/api/delivery-segment.ts'
-import { decodeRecord, type OutcomeRecord } from '../../src/api/outcome-record.ts'
-import { type OutcomeSegmentSpec, outcomeSegments } from '../../src/api/outcome-segment.ts'
+import type { OutcomeRecord } from '../../src/api/outcome-record.ts'
 import { webhookDeliveries } from '../../src/api/webhook-delivery.ts'
 import {
   type WebhookEndpoint,
@@ -15,17 +14,18 @@ import { OpenSegments } from '../../src/controllers/delivery/open-segments.ts'
 import { recoverObjects } from '../../src/controllers/delivery/recover-objects.ts'
 import { KeyIndex } from '../../src/controllers/delivery-log/key-index.ts'
 import { createOutcomeLog } from '../../src/controllers/delivery-log/outcome-log.ts'
-import { readOutcomes, readSegment } from '../../src/controllers/delivery-log/read-back.ts'
+import { readLowWater, readOutcomes, readSegment } from '../../src/controllers/delivery-log/read-back.ts'
 import { EndpointDirectory } from '../../src/controllers/endpoint/endpoint-directory.ts'
 import { EndpointStatusWriter } from '../../src/controllers/endpoint/endpoint-status.ts'
 import { EndpointStreaks } from '../../src/controllers/endpoint/endpoint-streaks.ts'
 import { acceptEvent } from '../../src/domain/accept.ts'
 import { derivedName } from '../../src/domain/message-id.ts'
 import { segmentSpec } from '../../src/domain/segment.ts'
+import type { Clock } from '../../src/ports/clock.ts'
 import type { LogSegment } from '../../src/ports/delivery-log.ts'
 import type { Log } from '../../src/ports/log.ts'
 import type { SendOutcome, SendRequest, WebhookSender } from '../../src/ports/webhook-sender.ts'
-import { FakeClock, fixedRandom } from './fake-clock.ts'
+import { FakeClock, fixedRandom, settle } from './fake-clock.ts'
 import { FaultyApi } from './faulty-api.ts'
 import { MemoryStore } from './memory-store.ts'
 
@@ -41,9 +41,19 @@ export type Attempt = { id: string; path: string; end(outcome?: number | SendOut
 /** Attempts in the order in which they began. Those to a path with an answer end at once. */
 export class ScriptedSender implements WebhookSender {
   readonly attempts: Attempt[] = []
-  readonly answers = new Map<string, number>()
+  readonly answers = new Map<string, number | ((id: string) => number)>()
+  /** The process has ended: it sends nothing more. */
+  dead = false
+  /** How long an answer takes. */
+  latencyMs = 0
+  readonly #clock: Clock
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
 
   send(request: SendRequest, signal?: AbortSignal): Promise<SendOutcome> {
+    if (this.dead) return new Promise(nothing)
     const path = new URL(request.url).pathname
     return new Promise((resolve) => {
       const attempt: Attempt = {
@@ -59,8 +69,11 @@ export class ScriptedSender implements WebhookSender {
       signal?.addEventListener('abort', () =>
         attempt.end({ kind: 'failure', class: 'canceled', error: 'given up', latencyMs: 1 }),
       )
-      const code = this.answers.get(path)
-      if (code !== undefined) attempt.end(code)
+      const answer = this.answers.get(path)
+      if (answer === undefined) return
+      const code = typeof answer === 'number' ? answer : answer(attempt.id)
+      if (this.latencyMs === 0) attempt.end(code)
+      else this.#clock.after(this.latencyMs, () => attempt.end(code))
     })
   }
 }
@@ -74,7 +87,7 @@ export class PlaneBed {
   readonly clock: FakeClock
   readonly store: MemoryStore
   readonly api: FaultyApi
-  readonly sender = new ScriptedSender()
+  readonly sender: ScriptedSender
   readonly directory = new EndpointDirectory()
   readonly segments: OpenSegments
   readonly keys = new KeyIndex()
@@ -89,11 +102,13 @@ export class PlaneBed {
   /** @param before the process whose store this one continues on */
   constructor(before?: PlaneBed, lowWater = 0) {
     this.clock = before?.clock ?? new FakeClock()
+    this.sender = new ScriptedSender(this.clock)
     this.store = before?.store ?? new MemoryStore(() => this.clock.now())
     this.api = new FaultyApi(this.store)
     this.#events = before ? before.#events : 0
     this.segments = new OpenSegments(lowWater)
-    const { api, clock, directory, giveUp, segments } = this
+    const { api, directory, giveUp, segments } = this
+    const clock = this.#mortalClock()
     const random = fixedRandom(0.5)
     const complain = (message: string) => void this.complaints.push(message)
     const log: Log = { info: nothing, warn: complain, error: complain }
@@ -128,7 +143,20 @@ export class PlaneBed {
       onEnded: (delivery, state) => void this.ended.push({ name: delivery.name, state }),
     })
     this.intake = new LogIntake(this.plane, this.keys)
-    for (const { endpoint } of before?.directory.all() ?? []) this.#know(endpoint)
+    for (const raw of this.store.all(webhookEndpoints)) this.#know(webhookEndpoint.parse(raw))
+    void this.api.died.then(() => {
+      this.sender.dead = true
+    })
+  }
+
+  /** Time stands still for the dead. */
+  #mortalClock(): Clock {
+    const { clock, sender } = this
+    return {
+      now: () => clock.now(),
+      monotonic: () => clock.monotonic(),
+      after: (ms, run) => (sender.dead ? nothing : clock.after(ms, () => (sender.dead ? nothing() : run()))),
+    }
   }
 
   /** An endpoint with its key, whose attempts go to `/<name>`. */
@@ -181,7 +209,9 @@ export class PlaneBed {
       metadata: { namespace: SYSTEM, name: derivedName(clock.now(), `segment ${store.version}`) },
       spec: segmentSpec(events, 'test', clock.now()),
     })
-    return readSegment(created)
+    const segment = readSegment(created)
+    if (!segment) throw new Error('the segment cannot be read')
+    return segment
   }
 
   /** Writes a segment and shows it, as the watch does. @returns the ids of its events */
@@ -194,19 +224,28 @@ export class PlaneBed {
     this.plane.start()
   }
 
-  /** Another process that reads back what this one left, and starts. */
-  async restarted(): Promise<PlaneBed> {
+  /** This process is killed. @returns another one that reads back what it left, and has started if it lives */
+  async restarted(prepare: (next: PlaneBed) => void = nothing): Promise<PlaneBed> {
+    this.sender.dead = true
     this.api.bury()
     this.giveUp.abort()
-    const next = new PlaneBed(this)
-    await next.recover()
-    next.start()
+    const next = new PlaneBed(this, await readLowWater(this.store, SYSTEM))
+    prepare(next)
+    const recovered = next.#recover().then(() => next.start())
+    const isOver = recovered.then(
+      () => true,
+      () => true,
+    )
+    // It may die on the way.
+    while (!next.api.dead && !(await Promise.race([isOver, settle().then(() => false)])))
+      await this.clock.elapse(1000)
+    if (!next.api.dead) await recovered
     return next
   }
 
-  async recover(): Promise<void> {
-    const segments = this.store.all(deliverySegments).map((raw) => readSegment(raw))
-    this.intake.readBack(segments, await readOutcomes(this.api, SYSTEM, 0))
+  async #recover(): Promise<void> {
+    const segments = this.store.all(deliverySegments).flatMap((raw) => readSegment(raw) ?? [])
+    this.intake.readBack(segments, await readOutcomes(this.api, SYSTEM, this.segments.lowWater))
     await recoverObjects({ plane: this.plane, intake: this.intake, onFinished: nothing })
     this.intake.resolve()
   }
@@ -229,11 +268,9 @@ export class PlaneBed {
     return this.store.all(webhookDeliveries)
   }
 
-  get records(): OutcomeRecord[] {
-    return this.store
-      .all(outcomeSegments)
-      .sort((a, b) => Number(a.metadata.resourceVersion) - Number(b.metadata.resourceVersion))
-      .flatMap(({ spec }) => (spec as OutcomeSegmentSpec).records.flatMap((line) => decodeRecord(line) ?? []))
+  /** All records, by delivery. */
+  async records(): Promise<OutcomeRecord[]> {
+    return [...(await readOutcomes(this.store, SYSTEM, 0)).values()].flat()
   }
 }
 

@@ -7,12 +7,21 @@ import type { SegmentEvent } from '../../api/delivery-segment.ts'
 type Place = { version: number; eventIndex: number; seenAt: number }
 
 const KEPT_MS = 15 * 60_000
-/** Sweeps are paid for by additions. */
-const SWEEP_EVERY = 4096
+/** Of more keys the newest are remembered: some 30 MB. */
+const MAX_KEYS = 200_000
 
 export class KeyIndex {
+  /** In the order in which they were shown. */
   readonly #first = new Map<string, Place>()
-  #untilSweep = SWEEP_EVERY
+  readonly #maxKeys: number
+
+  constructor(maxKeys = MAX_KEYS) {
+    this.#maxKeys = maxKeys
+  }
+
+  get size(): number {
+    return this.#first.size
+  }
 
   /**
    * Places must be shown in the order of the log. @param now milliseconds since 1970
@@ -24,8 +33,7 @@ export class KeyIndex {
     const first = this.#first.get(key)
     if (first) return first.version !== version || first.eventIndex !== eventIndex
     this.#first.set(key, { version, eventIndex, seenAt: now })
-    this.#untilSweep -= 1
-    if (this.#untilSweep === 0) this.#sweep(now)
+    this.#forget(now)
     return false
   }
 
@@ -34,8 +42,10 @@ export class KeyIndex {
     return this.#first.has(`${namespace}/${key}`)
   }
 
-  #sweep(now: number): void {
-    this.#untilSweep = SWEEP_EVERY
-    for (const [key, { seenAt }] of this.#first) if (now - seenAt > KEPT_MS) this.#first.delete(key)
+  #forget(now: number): void {
+    for (const [key, { seenAt }] of this.#first) {
+      if (this.#first.size <= this.#maxKeys && now - seenAt <= KEPT_MS) return
+      this.#first.delete(key)
+    }
   }
 }

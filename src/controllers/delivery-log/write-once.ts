@@ -35,15 +35,28 @@ export async function writeOnce(
   let longest = FIRST_PAUSE_MS
   for (;;) {
     try {
-      return await resources.create(type, object)
+      return await createOrRead(resources, type, object)
     } catch (error) {
-      if (isApiError(error, 'AlreadyExists')) return await resources.get(type, object.metadata)
       const asked = isApiError(error) ? (error.retryAfterMs ?? 0) : 0
       const ms = Math.max(asked, longest * (0.5 + random.fraction() / 2))
       if (isOver(error, clock.monotonic() - started + ms, options)) throw error
       await pause(clock, ms, signal)
       longest = Math.min(LONGEST_PAUSE_MS, longest * 2)
     }
+  }
+}
+
+/** A repeat finds what it wrote before. */
+async function createOrRead(
+  resources: ResourceReader & ResourceWriter,
+  type: ResourceType,
+  object: RawObject,
+): Promise<RawObject> {
+  try {
+    return await resources.create(type, object)
+  } catch (error) {
+    if (isApiError(error, 'AlreadyExists')) return await resources.get(type, object.metadata)
+    throw error
   }
 }
 

@@ -123,7 +123,7 @@ describe('an entry whose object may not be made', () => {
     await bed.accept(bed.event([endpoint]), bed.event([endpoint]))
     await bed.elapse(HOUR)
     expect(bed.ended.map(({ state }) => state)).toEqual(['canceled', 'canceled'])
-    expect(bed.records.filter(({ kind }) => kind === 'canceled')).toEqual([
+    expect((await bed.records()).filter(({ kind }) => kind === 'canceled')).toEqual([
       expect.objectContaining({ reason: 'CannotStore' }),
       expect.objectContaining({ reason: 'CannotStore' }),
     ])

@@ -1,6 +1,9 @@
-/** A first-in-first-out queue with cheap ends (an array's `shift` copies). */
+/** Places before the first item that may stay unused. */
+const MAX_SLACK = 1024
+
+/** A first-in-first-out queue with cheap ends (an array's `shift` copies). What was taken out is not held. */
 export class Fifo<T> {
-  #items: T[] = []
+  #items: (T | undefined)[] = []
   #start = 0
 
   get size(): number {
@@ -12,10 +15,12 @@ export class Fifo<T> {
   }
 
   shift(): T | undefined {
-    if (this.#start >= this.#items.length) return undefined
+    if (this.size === 0) return undefined
     const item = this.#items[this.#start]
+    this.#items[this.#start] = undefined
     this.#start += 1
-    if (this.#start > 1024 && this.#start * 2 > this.#items.length) {
+    if (this.size === 0) this.clear()
+    else if (this.#start > MAX_SLACK && this.#start * 2 > this.#items.length) {
       this.#items = this.#items.slice(this.#start)
       this.#start = 0
     }

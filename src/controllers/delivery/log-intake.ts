@@ -44,8 +44,11 @@ export class LogIntake {
       if (!opened) continue
       for (const entry of segment.deliveries) {
         const known = records.get(formatPosition({ version: segment.version, index: entry.index })) ?? []
-        if (known.some(isClosing)) this.#plane.ctx.segments.close(opened)
-        else if (this.#isWanted(opened, entry))
+        if (known.some(isClosing)) {
+          // Its key goes on making later places repeats.
+          this.#isRepeat(segment, entry)
+          this.#plane.ctx.segments.close(opened)
+        } else if (this.#isWanted(opened, entry))
           this.#unresolved.set(keyOf(entry), { opened, entry, records: known })
       }
     }
@@ -105,7 +108,7 @@ export class LogIntake {
     return false
   }
 
-  #isRepeat(segment: LogSegment, entry: LogDelivery): boolean {
+  #isRepeat(segment: Pick<LogSegment, 'version'>, entry: LogDelivery): boolean {
     return this.#keys.isRepeat(entry.event, segment.version, entry.eventIndex, this.#plane.ctx.clock.now())
   }
 

@@ -6,7 +6,8 @@ import type { LogSegment } from '../../ports/delivery-log.ts'
 import type { Delivery } from './delivery.ts'
 
 export type OpenSegment = {
-  readonly segment: LogSegment
+  /** Without its entries: each is held by its delivery for as long as it is needed. */
+  readonly segment: Omit<LogSegment, 'deliveries'>
   /** Deliveries that are not closed. */
   open: number
   readonly bytes: number
@@ -41,8 +42,9 @@ export class OpenSegments {
   /** Undefined when the segment is known or behind the mark. All its deliveries are open. */
   add(segment: LogSegment): OpenSegment | undefined {
     if (segment.version <= this.#lowWater || this.#names.has(segment.name)) return undefined
-    const bytes = segment.deliveries.reduce((sum, { event }) => sum + event.payload.length, 0)
-    const opened: OpenSegment = { segment, open: segment.deliveries.length, bytes, deliveries: [] }
+    const { deliveries, ...place } = segment
+    const bytes = deliveries.reduce((sum, { event }) => sum + event.payload.length, 0)
+    const opened: OpenSegment = { segment: place, open: deliveries.length, bytes, deliveries: [] }
     let at = this.#segments.length
     while (at > 0 && (this.#segments[at - 1]?.segment.version ?? 0) > segment.version) at -= 1
     this.#segments.splice(at, 0, opened)
@@ -57,6 +59,7 @@ export class OpenSegments {
     segment.open -= 1
     if (segment.open === 0) {
       this.#bytes -= segment.bytes
+      segment.deliveries = []
       this.#advance()
     }
   }
