@@ -113,7 +113,9 @@ test('a server that greets nobody ends at the deadline', async () => {
 
 test('a server that speaks without end ends at the deadline', async () => {
   const talking = await startRawReceiver((socket) => {
-    const timer = setInterval(() => socket.write('220-still here\r\n'), 5)
+    // Never idle, never done.
+    socket.write('220 hello\r\n')
+    const timer = setInterval(() => socket.write('250-still here\r\n'), 5)
     socket.on('close', () => clearInterval(timer))
   })
   toClose.push(talking)
