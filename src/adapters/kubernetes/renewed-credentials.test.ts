@@ -51,6 +51,22 @@ describe('renewed credentials', () => {
     expect(source.current()).toEqual(token('second'))
   })
 
+  it('that were being looked up when the old ones were refused are not trusted: a new look is', async () => {
+    const { clock, source, loads, gives } = start(1_000)
+    let bring: (credentials: Credentials) => void = () => undefined
+    gives(() => new Promise((resolve) => (bring = resolve)))
+    clock.advance(1_000)
+    const first = source.current() as Credentials
+    source.refused(first)
+    gives(async () => token('third'))
+    const next = source.current()
+    bring(token('second'))
+    expect(await next).toEqual(token('third'))
+    await settle()
+    expect(source.current()).toEqual(token('third'))
+    expect(loads).toEqual([false, true])
+  })
+
   it('are not fetched for the refusal of older ones, nor again and again for the same', async () => {
     const { clock, source, loads } = start()
     const first = source.current() as Credentials

@@ -22,7 +22,7 @@ export class RenewedCredentials implements CredentialSource {
   #lookedAt: number
   #refusedAt = Number.NEGATIVE_INFINITY
   #refused = false
-  #loading: Promise<Credentials> | undefined
+  #loading: { refused: boolean; done: Promise<Credentials> } | undefined
 
   constructor(options: RenewalOptions) {
     this.#options = options
@@ -31,7 +31,8 @@ export class RenewedCredentials implements CredentialSource {
   }
 
   current(): Credentials | Promise<Credentials> {
-    if (this.#refused) return this.#loading ?? this.#load()
+    // A look that began before the refusal may bring what was refused.
+    if (this.#refused) return this.#loading?.refused ? this.#loading.done : this.#load()
     const { everyMs, clock } = this.#options
     if (everyMs !== undefined && !this.#loading && clock.monotonic() - this.#lookedAt >= everyMs) {
       void this.#load()
@@ -48,18 +49,21 @@ export class RenewedCredentials implements CredentialSource {
 
   /** Never rejects: what cannot be fetched leaves the old ones in use, and the server's 401 tells. */
   #load(): Promise<Credentials> {
+    const { load, clock } = this.#options
     const refused = this.#refused
-    const loading = within(LOAD_LIMIT_MS, this.#options.load(refused), this.#options.clock)
-      .then((next) => this.#take(next))
+    const done = within(LOAD_LIMIT_MS, load(refused), clock)
       .catch(() => undefined)
-      .then(() => {
-        if (refused) this.#refused = false
-        this.#lookedAt = this.#options.clock.monotonic()
+      .then((next) => {
+        if (this.#loading !== loading) return this.#held
         this.#loading = undefined
+        this.#lookedAt = clock.monotonic()
+        if (refused) this.#refused = false
+        if (next) this.#take(next)
         return this.#held
       })
+    const loading = { refused, done }
     this.#loading = loading
-    return loading
+    return done
   }
 
   #take(next: Credentials): void {
