@@ -13,7 +13,7 @@ import { largePayload } from './large-payload.ts'
 import { persist } from './persist.ts'
 import { ATTEMPT_DEADLINE_MS, type PlaneContext } from './plane-context.ts'
 import { settleFromLog } from './settle-from-log.ts'
-import { cancelObject, exhaustObject, settleObject } from './settle-object.ts'
+import { cancelObject, settleObject } from './settle-object.ts'
 
 /** What is sent, and the object that it was read from, if there is one. */
 type Prepared = { body: Uint8Array; object?: WebhookDelivery }
@@ -64,10 +64,6 @@ async function prepareObject(ctx: PlaneContext, delivery: Delivery): Promise<Pre
       ctx.dropped(delivery)
       return undefined
     }
-    if (wasCounted(ctx, delivery)) {
-      await exhaustObject(ctx, delivery, object)
-      return undefined
-    }
     const { payload, payloadRef } = object.spec
     const body = payload ?? (payloadRef && (await largePayload(ctx.resources, ctx.namespace, payloadRef)))
     if (body === undefined) {
@@ -80,12 +76,6 @@ async function prepareObject(ctx: PlaneContext, delivery: Delivery): Promise<Pre
     else putBack(ctx, delivery, STORE_RETRY_MS)
     return undefined
   }
-}
-
-/** Counted as exhausted, but the process ended before the delivery's own end was written. */
-function wasCounted(ctx: PlaneContext, delivery: Delivery): boolean {
-  const view = ctx.directory.find(delivery.lane.endpoint)
-  return view?.endpoint.status?.lastCounted === messageId(delivery.name)
 }
 
 /** The endpoint as it is now, after everything that was waited for; without it the delivery is held. */

@@ -6,14 +6,14 @@ import { type DeliveryOutline, deliveryOutline } from '../../api/delivery-outlin
 import { parsePosition } from '../../api/position.ts'
 import { webhookDeliveries } from '../../api/webhook-delivery.ts'
 import { isFinal } from '../../domain/delivery.ts'
-import { nameOfMessage } from '../../domain/message-id.ts'
+import { messageId, nameOfMessage } from '../../domain/message-id.ts'
 import { isRestored } from '../../domain/restored.ts'
 import { isApiError, type Page, type RawObject, type ResourceReader } from '../../ports/kubernetes.ts'
 import type { Delivery } from './delivery.ts'
 import type { DeliveryPlane } from './delivery-plane.ts'
 import type { LogIntake } from './log-intake.ts'
 import { persist } from './persist.ts'
-import { cancelObject } from './settle-object.ts'
+import { cancelObject, exhaustObject } from './settle-object.ts'
 
 export type RecoverOptions = {
   plane: DeliveryPlane
@@ -73,6 +73,8 @@ function takeOne(options: RecoverOptions, raw: RawObject, seen: Set<string>): nu
   options.plane.take(delivery)
   if (isRestored(Date.parse(outline.spec.writtenAt), Date.parse(outline.metadata.creationTimestamp))) {
     cancelRestored(options.plane, delivery)
+  } else if (wasCounted(options.plane, delivery)) {
+    exhaustCounted(options.plane, delivery)
   }
   return 1
 }
@@ -95,6 +97,24 @@ function deliveryOf(plane: DeliveryPlane, outline: DeliveryOutline): Delivery | 
     left: false,
     home: { kind: 'object' },
   }
+}
+
+/** Counted as exhausted, but the process ended before the delivery's own end was written. */
+function wasCounted(plane: DeliveryPlane, { name, lane }: Delivery): boolean {
+  return plane.ctx.directory.find(lane.endpoint)?.endpoint.status?.lastCounted === messageId(name)
+}
+
+/** Before another delivery of the endpoint is counted, after which nothing would tell that this one was. */
+function exhaustCounted(plane: DeliveryPlane, delivery: Delivery): void {
+  const { ctx } = plane
+  delivery.stage = 'sending'
+  const exhaust = async () => {
+    const object = await ctx.objects.find(delivery)
+    if (object) await exhaustObject(ctx, delivery, object)
+    else ctx.dropped(delivery)
+  }
+  const end = () => persist(ctx, 'the end of an exhausted delivery', exhaust)
+  ctx.background(ctx.streaks.exhausted(delivery.lane.endpoint, messageId(delivery.name), end))
 }
 
 function cancelRestored(plane: DeliveryPlane, delivery: Delivery): void {
