@@ -10,20 +10,20 @@ import { DNS_LABEL_NAME, type KindDefinition, objectMeta, resourceType, text } f
 export const MAX_SEGMENT_BYTES = 256 * 1024
 export const MAX_SEGMENT_DELIVERIES = 4096
 
-export const segmentEvent = z
-  .object({
-    id: text({ min: 26, max: 26, pattern: /^[0-9a-z]{26}$/, describe: 'The event id without its prefix.' }),
-    namespace: text({ min: 1, max: 63, describe: 'The organization.' }),
-    type: text({ min: 1, max: 128, describe: 'The event type.' }),
-    payload: text({ min: 2, max: 300_000, describe: 'The exact bytes of the body.' }),
-    key: text({
-      max: 64,
-      describe: 'What makes a repeat harmless: of several positions with one key the first counts.',
-    }).optional(),
-    redeliveryOf: text({ max: 64, describe: 'The delivery that this one repeats.' }).optional(),
-  })
-  .meta({ description: 'An accepted event.' })
-export type SegmentEvent = z.infer<typeof segmentEvent>
+/** An accepted event. */
+export type SegmentEvent = {
+  /** The event id without its prefix. */
+  id: string
+  /** The organization. */
+  namespace: string
+  type: string
+  /** The exact bytes of the body. */
+  payload: string
+  /** What makes a repeat harmless: of several positions with one key the first counts. */
+  key?: string
+  /** The delivery that this one repeats. */
+  redeliveryOf?: string
+}
 
 /** An endpoint that gets an event; the UID tells it from one recreated under the same name. */
 export type Target = { name: string; uid: string }
@@ -38,22 +38,26 @@ export const deliverySegmentSpec = z
       .min(0)
       .meta({ description: 'When it was written, in milliseconds since 1970.', format: 'int64' }),
     writer: text({ min: 1, max: 128, describe: 'The process that wrote it.' }),
+    // Lines instead of objects: the API server spends a third of the time on them.
     events: z
-      .array(segmentEvent)
+      .array(
+        text({
+          min: 40,
+          max: 301_000,
+          pattern: /^[0-9a-z]{26} [^ ]+ [^ ]+ [^ ]+ [^ ]+ /,
+          allowed: 'must be an id, an organization, a type, a key or -, a delivery or -, and the body',
+          describe:
+            'Id, organization, type, key or -, repeated delivery or -, and the exact bytes of the body.',
+        }),
+      )
       .min(1)
       .max(MAX_SEGMENT_DELIVERIES)
       .meta({ description: 'The events.', 'x-kubernetes-list-type': 'atomic' }),
-    deliveries: z
-      .array(
-        text({
-          min: 5,
-          max: 160,
-          pattern: /^[0-9]+ [a-z0-9-]{1,63} [A-Za-z0-9-]{1,64}$/,
-          describe: 'Index of the event, name and UID of the endpoint.',
-        }),
-      )
-      .max(MAX_SEGMENT_DELIVERIES)
-      .meta({ description: 'The deliveries, in the order of the log.', 'x-kubernetes-list-type': 'atomic' }),
+    deliveries: text({
+      max: 700_000,
+      describe:
+        'The deliveries in the order of the log, one a line: index of the event, name and UID of the endpoint.',
+    }),
   })
   .meta({
     description: 'Accepted events and their deliveries; immutable.',

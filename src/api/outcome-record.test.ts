@@ -52,7 +52,7 @@ describe('a record that was written', () => {
       fc.property(record, (given) => {
         const text = encodeRecord(given)
         expect(text).not.toContain('\n')
-        const spec = { writtenAt: 0, writer: 'davit-0', lowWater: '1', records: [text] }
+        const spec = { writtenAt: 0, writer: 'davit-0', lowWater: '1', records: text }
         expect(outcomeSegmentSpec.safeParse(spec).success).toBe(true)
       }),
     )

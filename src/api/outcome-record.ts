@@ -48,6 +48,11 @@ export function encodeRecord(record: OutcomeRecord): string {
   }
 }
 
+/** The records of an OutcomeSegment, in order; what this version does not know is left out. */
+export function recordsOf(spec: { records: string }): OutcomeRecord[] {
+  return spec.records.split('\n').flatMap((line) => decodeRecord(line) ?? [])
+}
+
 /** Undefined when `text` is no record that this version knows. */
 export function decodeRecord(text: string): OutcomeRecord | undefined {
   const [place = '', kind = '', ...rest] = text.split(' ')

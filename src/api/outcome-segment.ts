@@ -5,8 +5,6 @@
 import { z } from 'zod'
 import { DNS_LABEL_NAME, type KindDefinition, objectMeta, resourceType, text } from './meta.ts'
 
-export const MAX_OUTCOME_RECORDS = 4096
-
 export const outcomeSegmentSpec = z
   .object({
     writtenAt: z
@@ -20,13 +18,11 @@ export const outcomeSegmentSpec = z
       pattern: /^[0-9]+$/,
       describe: 'Every delivery in a segment up to this resourceVersion was closed when this was written.',
     }),
-    records: z
-      .array(text({ min: 5, max: 1600, describe: 'Position, kind of the record, and its facts as JSON.' }))
-      .max(MAX_OUTCOME_RECORDS)
-      .meta({
-        description: 'The records: sent, failed, moved, canceled.',
-        'x-kubernetes-list-type': 'atomic',
-      }),
+    records: text({
+      min: 5,
+      max: 1_400_000,
+      describe: 'The records (sent, failed, moved, canceled), one a line: position, kind, and facts as JSON.',
+    }),
   })
   .meta({
     description: 'Records of outcomes; immutable.',

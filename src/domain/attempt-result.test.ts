@@ -93,7 +93,7 @@ test('whatever a receiver answers, the attempt fits into the status of its deliv
       expect(webhookDeliveryStatus.safeParse({ attempts: [attempt] }).success).toBe(true)
       const position = { version: 999_999_999_999_999, index: 4095 }
       const record = encodeRecord({ kind: 'failed', position, attempt, nextAttemptAt: STARTED })
-      const spec = { writtenAt: 0, writer: 'davit-0', lowWater: '1', records: [record] }
+      const spec = { writtenAt: 0, writer: 'davit-0', lowWater: '1', records: record }
       expect(outcomeSegmentSpec.safeParse(spec).success).toBe(true)
       expect(`${attempt.error} ${attempt.response}`.isWellFormed()).toBe(true)
     }),

@@ -7,6 +7,7 @@ import {
   type SegmentEvent,
   type Target,
 } from '../api/delivery-segment.ts'
+import { decodeEvent, encodeEvent } from '../api/segment-event-line.ts'
 import { byteLength } from './payload.ts'
 
 /** A delivery as a segment holds it; `index` is its place in the segment. */
@@ -21,17 +22,24 @@ export function segmentSpec(
   events.forEach(({ targets }, eventIndex) => {
     for (const target of targets) deliveries.push(`${eventIndex} ${target.name} ${target.uid}`)
   })
-  return { writtenAt: now, writer, events: events.map(({ event }) => event), deliveries }
+  return {
+    writtenAt: now,
+    writer,
+    events: events.map(({ event }) => encodeEvent(event)),
+    deliveries: deliveries.join('\n'),
+  }
 }
 
 const DELIVERY = /^(\d{1,6}) ([a-z0-9-]{1,63}) ([A-Za-z0-9-]{1,64})$/
 
 /** Deliveries that cannot be read (an index of no event, a line of another form) are left out. */
 export function deliveriesOf(spec: DeliverySegmentSpec): SegmentDelivery[] {
+  const events = spec.events.map(decodeEvent)
   const found: SegmentDelivery[] = []
-  spec.deliveries.forEach((line, index) => {
+  const lines = spec.deliveries === '' ? [] : spec.deliveries.split('\n')
+  lines.forEach((line, index) => {
     const [, eventIndex, name, uid] = DELIVERY.exec(line) ?? []
-    const event = spec.events[Number(eventIndex)]
+    const event = events[Number(eventIndex)]
     if (event && name && uid)
       found.push({ index, eventIndex: Number(eventIndex), event, endpoint: { name, uid } })
   })

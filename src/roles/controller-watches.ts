@@ -7,7 +7,7 @@ import { ORGANIZATION_LABEL } from '../api/meta.ts'
 import { SIGNING_KEYS_LABEL } from '../api/signing-keys.ts'
 import { type WebhookEndpoint, webhookEndpoint, webhookEndpoints } from '../api/webhook-endpoint.ts'
 import { webhookEvents } from '../api/webhook-event.ts'
-import { readSegment, readUntil } from '../controllers/delivery-log/read-back.ts'
+import { readLiveSegment, readUntil } from '../controllers/delivery-log/read-back.ts'
 import { readKeys } from '../controllers/endpoint/signing-key-store.ts'
 import { readOrganization } from '../controllers/organizations.ts'
 import type { LogSegment } from '../ports/delivery-log.ts'
@@ -102,7 +102,7 @@ export function createWatches(options: WatchOptions): ControllerWatches {
       query: { namespace, limit: LOG_PAGE },
       forget: true,
       stopListing: untilMark(() => parts.plane.ctx.segments.lowWater),
-      decode: readSegment,
+      decode: readLiveSegment,
       handler: { applied: options.onSegment },
     },
     needs,

@@ -110,11 +110,14 @@ describe('an update', () => {
 
   test('of the spec of a segment is refused, however large it is', async () => {
     const payload = JSON.stringify({ text: 'x'.repeat(200) })
-    const events = Array.from({ length: 1000 }, () => ({ ...goodDeliverySegment.spec.events[0], payload }))
+    const events = Array.from(
+      { length: 1000 },
+      () => `${goodDeliverySegment.name} acme environment.started - - ${payload}`,
+    )
     await namespace.create(deliverySegmentKind, 'large', { ...goodDeliverySegment.spec, events })
     await namespace.create(outcomeSegmentKind, 'small', goodOutcomeSegment.spec)
     const answers = await Promise.all([
-      namespace.patch(deliverySegmentKind, 'large', { spec: { deliveries: [] } }),
+      namespace.patch(deliverySegmentKind, 'large', { spec: { deliveries: '' } }),
       namespace.patch(outcomeSegmentKind, 'small', { spec: { lowWater: '1' } }),
     ])
     for (const { status, body } of answers) {

@@ -18,7 +18,7 @@ export type WrittenOutcomes = {
   /** Milliseconds since 1970. */
   writtenAt: number
   lowWater: number
-  records: readonly string[]
+  records: string
 }
 
 export type OutcomeLogOptions = {
@@ -89,12 +89,13 @@ async function writeOutcomes(options: OutcomeLogOptions, records: readonly strin
   const { clock, random, namespace } = options
   const writtenAt = clock.now()
   const lowWater = options.lowWater()
+  const lines = records.join('\n')
   const name = sortableName(writtenAt, random.bytes(NAME_ENTROPY_BYTES))
   const object: RawObject = {
     apiVersion: API_VERSION,
     kind: outcomeSegmentKind.kind,
     metadata: { name, namespace, labels: { [NO_BACKUP_LABEL]: 'true' } },
-    spec: { writtenAt, writer: options.writer, lowWater: String(lowWater), records },
+    spec: { writtenAt, writer: options.writer, lowWater: String(lowWater), records: lines },
   }
   const started = clock.monotonic()
   const written = await writeOnce(options.resources, outcomeSegments, object, {
@@ -108,7 +109,7 @@ async function writeOutcomes(options: OutcomeLogOptions, records: readonly strin
     version: Number(written.metadata.resourceVersion),
     writtenAt,
     lowWater,
-    records,
+    records: lines,
   })
   return records.map(() => undefined)
 }

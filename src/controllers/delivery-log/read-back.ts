@@ -3,7 +3,7 @@
  * read in that order. Names are newest first, so reading ends soon after the mark.
  */
 import { type DeliverySegment, deliverySegment } from '../../api/delivery-segment.ts'
-import { decodeRecord, type OutcomeRecord } from '../../api/outcome-record.ts'
+import { type OutcomeRecord, recordsOf } from '../../api/outcome-record.ts'
 import { outcomeSegment, outcomeSegments } from '../../api/outcome-segment.ts'
 import { formatPosition } from '../../api/position.ts'
 import { timeOfName } from '../../domain/message-id.ts'
@@ -15,7 +15,15 @@ import { isApiError, type RawObject, type ResourceReader } from '../../ports/kub
 const MARGIN_MS = 60_000
 const PAGE = 50
 
-/** A segment as the delivery plane sees it. @throws ZodError when it is none */
+/**
+ * A segment as the delivery plane takes it in. Undefined when it is being deleted: that moves its version, and what
+ * it held was closed before. @throws ZodError when it is none
+ */
+export function readLiveSegment(raw: RawObject): LogSegment | undefined {
+  return raw.metadata.deletionTimestamp === undefined ? readSegment(raw) : undefined
+}
+
+/** @throws ZodError when it is no segment */
 export function readSegment(raw: RawObject): LogSegment {
   const parsed: DeliverySegment = deliverySegment.parse(raw)
   return {
@@ -62,9 +70,9 @@ export async function readOutcomes(
   const segments = await listBack(resources, namespace, lowWater)
   const records = new Map<string, OutcomeRecord[]>()
   for (const raw of segments.sort((a, b) => versionOf(a) - versionOf(b))) {
-    for (const line of outcomeSegment.safeParse(raw).data?.spec.records ?? []) {
-      const record = decodeRecord(line)
-      if (!record || record.position.version <= lowWater) continue
+    const { data } = outcomeSegment.safeParse(raw)
+    for (const record of data ? recordsOf(data.spec) : []) {
+      if (record.position.version <= lowWater) continue
       const key = formatPosition(record.position)
       const held = records.get(key)
       if (held) held.push(record)

@@ -1,4 +1,5 @@
 import { deliverySegment, deliverySegments } from '../../api/delivery-segment.ts'
+import { decodeEvent } from '../../api/segment-event-line.ts'
 import type { PayloadRef } from '../../api/webhook-delivery.ts'
 import { isApiError, type ResourceReader } from '../../ports/kubernetes.ts'
 
@@ -15,7 +16,7 @@ export async function largePayload(
     const segment = deliverySegment.parse(
       await resources.get(deliverySegments, { namespace, name: ref.segment }),
     )
-    return segment.spec.events[ref.event]?.payload
+    return decodeEvent(segment.spec.events[ref.event] ?? '')?.payload
   } catch (error) {
     if (isApiError(error, 'NotFound')) return undefined
     throw error

@@ -92,6 +92,6 @@ export function entryOf(segment: LogSegment): SegmentEntry {
 }
 
 /** Bytes that a segment of these records takes. */
-export function outcomesBytes(records: readonly string[]): number {
-  return records.reduce((sum, record) => sum + record.length + 4, OBJECT_OVERHEAD_BYTES)
+export function outcomesBytes(records: string): number {
+  return records.length + OBJECT_OVERHEAD_BYTES
 }

@@ -31,14 +31,14 @@ function bed() {
 
 async function fill(store: MemoryStore, count: number, payload = '{}'): Promise<void> {
   for (let at = 0; at < count; at += 1) {
-    const event = { id: `${at}`.padStart(26, '0'), namespace: 'acme', type: 'test.event', payload }
+    const event = `${`${at}`.padStart(26, '0')} acme test.event - - ${payload}`
     await store.create(deliverySegments, {
       metadata: { namespace, name: `s${at}` },
-      spec: { writtenAt: 1, writer: 'test', events: [event], deliveries: ['0 billing uid'] },
+      spec: { writtenAt: 1, writer: 'test', events: [event], deliveries: '0 billing uid' },
     })
     await store.create(outcomeSegments, {
       metadata: { namespace, name: `o${at}` },
-      spec: { writtenAt: 1, writer: 'test', lowWater: `${at}`, records: ['101/0 moved'] },
+      spec: { writtenAt: 1, writer: 'test', lowWater: `${at}`, records: '101/0 moved' },
     })
   }
 }

@@ -1,0 +1,26 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import type { SegmentEvent } from './delivery-segment.ts'
+import { decodeEvent, encodeEvent } from './segment-event-line.ts'
+
+const word = fc.stringMatching(/^[a-z0-9_.-]{2,20}$/)
+const events: fc.Arbitrary<SegmentEvent> = fc.record(
+  { id: word, namespace: word, type: word, payload: fc.string(), key: word, redeliveryOf: word },
+  { requiredKeys: ['id', 'namespace', 'type', 'payload'] },
+)
+
+test('an event comes back from its line as it was, spaces and line breaks of the body included', () => {
+  fc.assert(
+    fc.property(events, (event) => {
+      expect(decodeEvent(encodeEvent(event))).toEqual({ ...event })
+    }),
+  )
+})
+
+test.each([
+  { given: '', why: 'an empty line' },
+  { given: 'id acme type -', why: 'too few words' },
+  { given: 'id  type - - {}', why: 'an empty word' },
+])('$why is no event', ({ given }) => {
+  expect(decodeEvent(given)).toBeUndefined()
+})
