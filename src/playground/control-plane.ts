@@ -56,8 +56,8 @@ export type ControlPlane = {
  */
 export async function startControlPlane(options: ControlPlaneOptions = {}): Promise<ControlPlane> {
   const binaries = options.binaries ?? (await findControlPlaneBinaries())
-  const workDir = await makeWorkDir(options.dataDir)
   const log = options.logPath === undefined ? undefined : await open(options.logPath, 'a', 0o600)
+  const workDir = await makeWorkDir(options.dataDir)
   const helper = new ControlPlaneHelper({
     etcd: binaries.etcd,
     kubeApiserver: binaries.kubeApiserver,
