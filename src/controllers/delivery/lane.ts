@@ -11,6 +11,9 @@ import { Fifo } from './fifo.ts'
 export type LaneEndpoint = { readonly namespace: string; readonly name: string; readonly uid: string }
 export type LanePolicy = { ordered: boolean; concurrency: number }
 
+/** Deliveries that have ended and are still listed in the log's order, while others follow. */
+const MAX_SLACK = 32
+
 export class Lane {
   readonly endpoint: LaneEndpoint
   /** Its endpoint is disabled, not known yet, or has no keys yet: nothing starts. */
@@ -37,6 +40,11 @@ export class Lane {
 
   get size(): number {
     return this.#members.size
+  }
+
+  /** Places that its lists take up, those of deliveries that have ended included. */
+  get held(): number {
+    return this.#queue.size + (this.#sequence?.length ?? 0)
   }
 
   get inFlight(): number {
@@ -113,7 +121,8 @@ export class Lane {
 
   #takeHead(sequence: Delivery[]): Delivery | undefined {
     while (sequence[this.#head]?.stage === 'ended') this.#head += 1
-    if (this.#head > 1024 && this.#head * 2 > sequence.length) {
+    const isLong = this.#head > MAX_SLACK && this.#head * 2 > sequence.length
+    if (isLong || this.#head === sequence.length) {
       sequence.splice(0, this.#head)
       this.#head = 0
     }
