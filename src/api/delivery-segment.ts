@@ -44,8 +44,6 @@ export const deliverySegmentSpec = z
         text({
           min: 40,
           max: 301_000,
-          pattern: /^[0-9a-z]{26} [^ ]+ [^ ]+ [^ ]+ [^ ]+ /,
-          allowed: 'must be an id, an organization, a type, a key or -, a delivery or -, and the body',
           describe:
             'Id, organization, type, key or -, repeated delivery or -, and the exact bytes of the body.',
         }),

@@ -28,8 +28,8 @@ export const segmentSamples = [
     ['an event that nobody gets', { spec: { deliveries: '' } }],
     ['no events', { spec: { events: [] }, refusal: ['spec.events', 'at least 1 items'] }],
     [
-      'an event without a body',
-      { spec: { events: [`${ID} acme environment.started -`] }, refusal: ['spec.events[0]', 'should '] },
+      'an event that is too short to be one',
+      { spec: { events: [`${ID} acme - -`] }, refusal: ['spec.events[0]', 'should be at least 40 chars'] },
     ],
     [
       'a time before 1970',
