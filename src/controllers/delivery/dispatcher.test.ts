@@ -49,8 +49,11 @@ function lane(name: string, deliveries: number, concurrency = 32): Lane {
 
 describe('a dispatcher', () => {
   it('gives lanes fair turns, however much one of them has', async () => {
-    const { dispatcher: it, running, started } = dispatcher({ maxInFlight: 1 })
+    let open = false
+    const { dispatcher: it, running, started } = dispatcher({ maxInFlight: 1, mayStart: () => open })
     for (const one of [lane('a', 100), lane('b', 3), lane('c', 2)]) it.wake(one)
+    open = true
+    it.pump()
     for (let i = 0; i < 8; i += 1) {
       running.at(-1)?.end()
       await settle()
