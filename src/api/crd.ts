@@ -85,11 +85,12 @@ function objectSchema(kind: KindDefinition): StructuralSchema {
 }
 
 /**
- * A fresh object shows `observedGeneration: -1`, so that whoever waits for it (kstatus, Flux, Helm) does not
- * take an object that nobody has looked at yet for one that is ready.
+ * A fresh object shows the defaults of its status. `observedGeneration: -1` keeps whoever waits for it (kstatus,
+ * Flux, Helm) from taking an object that nobody has looked at yet for one that is ready.
  */
 function statusSchema(status: StructuralSchema): StructuralSchema {
-  const observedGeneration = status.properties?.observedGeneration?.default
-  if (observedGeneration === undefined) return status
-  return { ...status, default: { observedGeneration } }
+  const defaults = Object.entries(status.properties ?? {}).flatMap(([name, property]) =>
+    property.default === undefined ? [] : [[name, property.default] as const],
+  )
+  return defaults.length === 0 ? status : { ...status, default: Object.fromEntries(defaults) }
 }

@@ -87,9 +87,10 @@ export type DeliveryAttempt = z.infer<typeof deliveryAttempt>
 
 export const webhookDeliveryStatus = z
   .object({
-    state: deliveryState
-      .optional()
-      .meta({ description: 'pending (also where absent), retrying, succeeded, exhausted or canceled.' }),
+    state: deliveryState.optional().meta({
+      description: 'pending (also where absent), retrying, succeeded, exhausted or canceled.',
+      default: 'pending',
+    }),
     reason: cancelReason.optional().meta({ description: 'Why it was canceled.' }),
     attemptCount: z.int32().min(0).max(8).optional().meta({ description: 'Attempts made, at most 8.' }),
     nextAttemptAt: instant('When the next attempt is due.').optional(),

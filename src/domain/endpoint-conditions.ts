@@ -4,13 +4,7 @@ import type { StateDecision } from './endpoint-state.ts'
 
 /** A reason why the endpoint cannot be in force until somebody acts. */
 export type Problem = {
-  reason:
-    | 'NotAnOrganization'
-    | 'UrlNotAllowed'
-    | 'SigningSecretRefused'
-    | 'UnknownEventTypes'
-    | 'TooManyKeys'
-    | 'TooManyEndpoints'
+  reason: 'NotAnOrganization' | 'UrlNotAllowed' | 'SigningSecretRefused' | 'UnknownEventTypes'
   message: string
 }
 

@@ -11,6 +11,7 @@ export type RefusalReason =
   | 'NotJson'
   | 'TooLarge'
   | 'SchemaMismatch'
+  | 'SchemaInvalid'
   | 'NotAnOrganization'
 export type Refusal = { reason: RefusalReason; message: string }
 

@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { connectKubernetes, type KubernetesClient } from '../adapters/kubernetes/kubernetes-client.ts'
 import { createClock } from '../adapters/system/clock.ts'
 import { createRandom } from '../adapters/system/random.ts'
+import { applyPolicies } from './admission.ts'
 import { type ControlPlane, startControlPlane } from './control-plane.ts'
 import { installCrds } from './control-plane-crds.ts'
 import { startControllerProcess } from './controller-process.ts'
@@ -48,6 +49,7 @@ export async function runPlayground(options: PlaygroundOptions, stopping: AbortS
     random: createRandom(),
   })
   stack.defer(() => api.close())
+  await applyPolicies(api, `${ROOT}config/admission/delivery-log.yaml`)
   const summary = new Summary()
   const receiver = await startReceiver(api, screen, summary)
   stack.defer(() => receiver.close())

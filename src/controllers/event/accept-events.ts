@@ -101,14 +101,32 @@ function check(
   if (refusal || !entry) return refusal
   const data = parseJson(dataText)
   if (data === undefined) return { reason: 'NotJson', message: 'spec.dataText is not JSON' }
-  const problems = entry.spec.schema ? options.validator.validate(entry.spec.schema, data.value) : []
-  if (problems.length === 0) return undefined
-  const words = problems
-    .map(({ pointer, message }) => `${pointer === '' ? '/' : pointer} ${message}`)
-    .join('; ')
-  return {
-    reason: 'SchemaMismatch',
-    message: `data does not fit the schema of ${type}: ${words}`.slice(0, 1000),
+  return entry.spec.schema
+    ? checkSchema(options.validator, { type, schema: entry.spec.schema }, data.value)
+    : undefined
+}
+
+function checkSchema(
+  validator: SchemaValidator,
+  { type, schema }: { type: string; schema: Record<string, unknown> },
+  data: unknown,
+): Refusal | undefined {
+  try {
+    const problems = validator.validate(schema, data)
+    if (problems.length === 0) return undefined
+    const words = problems
+      .map(({ pointer, message }) => `${pointer === '' ? '/' : pointer} ${message}`)
+      .join('; ')
+    return {
+      reason: 'SchemaMismatch',
+      message: `data does not fit the schema of ${type}: ${words}`.slice(0, 1000),
+    }
+  } catch (error) {
+    const words = error instanceof Error ? error.message : String(error)
+    return {
+      reason: 'SchemaInvalid',
+      message: `the schema of the EventType ${type} cannot be used: ${words}`.slice(0, 1000),
+    }
   }
 }
 
