@@ -1,0 +1,149 @@
+import { expect, test } from 'vitest'
+import { fixedRandom } from '../../../test/support/fake-clock.ts'
+import { deleting, RetentionBed, SYSTEM } from '../../../test/support/retention-bed.ts'
+import { deliverySegments } from '../../api/delivery-segment.ts'
+import { outcomeSegments } from '../../api/outcome-segment.ts'
+import { webhookDeliveries } from '../../api/webhook-delivery.ts'
+import { ApiError } from '../../ports/kubernetes.ts'
+import { createOutcomeLog } from '../delivery-log/outcome-log.ts'
+
+const MINUTE = 60_000
+const HOUR = 60 * MINUTE
+const DAY = 24 * HOUR
+
+test('segments go after a day with the outcomes that speak of them, and the newest outcomes stay', async () => {
+  const bed = new RetentionBed()
+  await bed.segment('s1')
+  await bed.outcomes('o1', 100)
+  await bed.segment('s2')
+  await bed.outcomes('o2', 101)
+  await bed.outcomes('o3', 103)
+  await bed.clock.elapse(DAY - MINUTE)
+  await bed.settle()
+  expect(bed.names(deliverySegments)).toEqual(['s1', 's2'])
+  await bed.segment('s3')
+  await bed.clock.elapse(MINUTE)
+  await bed.settle()
+  expect(bed.names(deliverySegments)).toEqual(['s3'])
+  expect(bed.names(outcomeSegments)).toEqual(['o3'])
+  expect(bed.retention.stats()).toMatchObject({ logSegments: 1, outcomeSegments: 1 })
+})
+
+test('outcomes stay as long as a segment that they speak of cannot be deleted', async () => {
+  const bed = new RetentionBed()
+  await bed.segment('s1')
+  await bed.outcomes('o1', 100)
+  await bed.outcomes('o2', 101)
+  await bed.clock.elapse(2 * DAY)
+  const failing = bed.api.fail(
+    deleting(deliverySegments),
+    { before: new ApiError('Forbidden', 'a policy says no') },
+    Number.MAX_SAFE_INTEGER,
+  )
+  await bed.readLog()
+  for (let n = 0; n < 5; n += 1) {
+    await bed.retention.pass()
+    await bed.clock.elapse(5000)
+  }
+  expect(bed.names(outcomeSegments)).toEqual(['o1', 'o2'])
+  failing()
+  await bed.settle()
+  expect([bed.names(deliverySegments), bed.names(outcomeSegments)]).toEqual([[], ['o2']])
+})
+
+test('nothing of the log goes before all of it was read', async () => {
+  const bed = new RetentionBed()
+  await bed.segment('s1')
+  await bed.clock.elapse(2 * DAY)
+  for (let n = 0; n < 5; n += 1) await bed.clock.elapse(await bed.retention.pass())
+  expect(bed.names(deliverySegments)).toEqual(['s1'])
+})
+
+test('a log that is too large loses its oldest segments, as many as it takes', async () => {
+  const bed = new RetentionBed({ maxLogBytes: 100_000 })
+  for (let n = 1; n <= 9; n += 1) await bed.segment(`s${n}`, 20_000)
+  await bed.clock.elapse(HOUR)
+  await bed.settle()
+  expect(bed.names(deliverySegments)).toEqual(['s6', 's7', 's8', 's9'])
+  expect(bed.retention.stats().logBytes).toBeLessThanOrEqual(100_000)
+  expect(bed.retention.stats().oldestSegmentAgeMs).toBeGreaterThanOrEqual(HOUR)
+})
+
+test('a payload that an object refers to keeps its segment, for as long as the object is there', async () => {
+  const bed = new RetentionBed()
+  await bed.endpoint('billing')
+  await bed.segment('s1', 20_000)
+  await bed.outcomes('o1', 100)
+  await bed.outcomes('o2', 101)
+  await bed.delivery({ segment: 's1', state: 'exhausted', version: 101 })
+  await bed.clock.elapse(6 * DAY)
+  await bed.settle()
+  expect([bed.names(deliverySegments), bed.names(outcomeSegments)]).toEqual([['s1'], ['o1', 'o2']])
+  await bed.clock.elapse(DAY)
+  await bed.settle()
+  expect([bed.names(deliverySegments), bed.names(outcomeSegments)]).toEqual([[], ['o2']])
+})
+
+test('where large payloads fill the log, finished deliveries go first, and unfinished ones keep theirs', async () => {
+  const bed = new RetentionBed({ maxLogBytes: 60_000 })
+  await bed.endpoint('billing')
+  for (let n = 1; n <= 4; n += 1) await bed.segment(`s${n}`, 20_000)
+  const kept = [
+    await bed.delivery({ segment: 's1', state: 'retrying' }),
+    await bed.delivery({ segment: 's2', state: 'exhausted' }),
+  ]
+  await bed.delivery({ segment: 's3' })
+  await bed.delivery({ segment: 's4' })
+  await bed.clock.elapse(HOUR)
+  await bed.settle()
+  expect(bed.names(webhookDeliveries)).toEqual(kept.sort())
+  expect(bed.names(deliverySegments)).toEqual(['s1', 's2'])
+})
+
+test('what the delivery plane tells of a delivery is all that it takes: its end, and its payload in the log', async () => {
+  const bed = new RetentionBed()
+  const endpoint = await bed.endpoint('billing')
+  const small = await bed.entry(endpoint, 100)
+  const large = await bed.entry(endpoint, 20_000)
+  for (const delivery of [small, large]) bed.retention.endedWithObject(delivery, 'exhausted')
+  expect(bed.retention.stats().finished).toBe(2)
+  await bed.clock.elapse(6 * DAY)
+  await bed.settle()
+  expect(bed.names(deliverySegments)).toHaveLength(1)
+  expect(bed.names(webhookDeliveries)).toHaveLength(2)
+  await bed.clock.elapse(DAY)
+  await bed.settle()
+  expect([bed.names(webhookDeliveries), bed.names(deliverySegments)]).toEqual([[], []])
+  expect(bed.retention.stats().failed).toBe(0)
+})
+
+test('an object that somebody deletes no longer keeps its payload', async () => {
+  const bed = new RetentionBed()
+  const delivery = await bed.entry(await bed.endpoint('billing'), 20_000)
+  await bed.clock.elapse(2 * DAY)
+  await bed.settle()
+  expect(bed.names(deliverySegments)).toHaveLength(1)
+  bed.retention.objectGone(delivery)
+  await bed.settle()
+  expect(bed.names(deliverySegments)).toEqual([])
+})
+
+test('outcomes count from the moment at which they are durable', async () => {
+  const bed = new RetentionBed()
+  const log = createOutcomeLog({
+    resources: bed.api,
+    namespace: SYSTEM,
+    writer: 'test',
+    clock: bed.clock,
+    random: fixedRandom(),
+    lowWater: () => 90,
+    onWritten: (written) => bed.retention.outcomesWritten(written),
+    signal: new AbortController().signal,
+  })
+  const recorded = log.record({ kind: 'moved', position: { version: 95, index: 0 } })
+  await bed.clock.elapse(10)
+  await recorded
+  const { outcomeSegments: count, logBytes } = bed.retention.stats()
+  expect([count, bed.names(outcomeSegments).length]).toEqual([1, 1])
+  expect(logBytes).toBeGreaterThan('95/0 moved'.length)
+})

@@ -1,0 +1,187 @@
+import { deliveryOutline } from '../../src/api/delivery-outline.ts'
+import { deliverySegments } from '../../src/api/delivery-segment.ts'
+import type { ResourceType } from '../../src/api/meta.ts'
+import { outcomeSegments } from '../../src/api/outcome-segment.ts'
+import {
+  type DeliveryState,
+  type WebhookDeliverySpec,
+  webhookDeliveries,
+} from '../../src/api/webhook-delivery.ts'
+import { type WebhookEndpoint, webhookEndpoint, webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
+import type { Delivery } from '../../src/controllers/delivery/delivery.ts'
+import { DeliveryObjects } from '../../src/controllers/delivery/delivery-objects.ts'
+import { Lane } from '../../src/controllers/delivery/lane.ts'
+import { OpenSegments } from '../../src/controllers/delivery/open-segments.ts'
+import { readSegment } from '../../src/controllers/delivery-log/read-back.ts'
+import { EndpointDirectory } from '../../src/controllers/endpoint/endpoint-directory.ts'
+import { Retention } from '../../src/controllers/retention/retention.ts'
+import { messageId, sortableName } from '../../src/domain/message-id.ts'
+import { segmentSpec } from '../../src/domain/segment.ts'
+import type { LogSegment } from '../../src/ports/delivery-log.ts'
+import { FakeClock } from './fake-clock.ts'
+import { type ApiCall, calling, FaultyApi } from './faulty-api.ts'
+import { MemoryStore } from './memory-store.ts'
+
+const DAY = 24 * 60 * 60_000
+
+/** The operator's namespace and the organization of a bed. */
+export const SYSTEM = 'davit-system'
+export const ORGANIZATION = 'acme'
+
+const limits = {
+  succeededMs: DAY,
+  failedMs: 7 * DAY,
+  maxFinishedPerEndpoint: 10,
+  maxFinished: 1000,
+  maxLogBytes: 1_000_000,
+}
+
+type Made = { state?: DeliveryState; age?: number; version?: number; segment?: string; endpoint?: string }
+
+/** Retention on a store in memory that errs where it is told to, with a clock that tests step. */
+export class RetentionBed {
+  readonly clock = new FakeClock()
+  readonly store = new MemoryStore(() => this.clock.now())
+  readonly api = new FaultyApi(this.store)
+  readonly directory = new EndpointDirectory()
+  readonly complaints: string[] = []
+  readonly retention: Retention
+  lowWater = 1_000_000
+  healthy = true
+  heldLooks = 0
+  #made = 0
+
+  constructor(over: Partial<typeof limits> = {}) {
+    const complain = (message: string) => void this.complaints.push(message)
+    this.retention = new Retention({
+      resources: this.api,
+      namespace: SYSTEM,
+      clock: this.clock,
+      log: { info: complain, warn: complain, error: complain },
+      limits: { ...limits, ...over },
+      directory: this.directory,
+      lowWater: () => this.lowWater,
+      healthy: () => this.healthy,
+      cancelHeld: () => {
+        this.heldLooks += 1
+      },
+    })
+  }
+
+  async endpoint(name: string): Promise<WebhookEndpoint> {
+    const created = await this.store.create(webhookEndpoints, {
+      metadata: { namespace: ORGANIZATION, name },
+      spec: { url: 'https://receiver.example', eventTypes: ['*'] },
+    })
+    const endpoint = webhookEndpoint.parse(created)
+    this.directory.apply(endpoint)
+    return endpoint
+  }
+
+  /** An object of a delivery that retention is told of, as at a start. @returns its name */
+  async delivery(given: Made = {}): Promise<string> {
+    const { state = 'succeeded', age = 0, version = 1, segment, endpoint = 'billing' } = given
+    this.#made += 1
+    const id = sortableName(this.clock.now(), new Uint8Array(10).fill(this.#made))
+    const metadata = { namespace: ORGANIZATION, name: `${id}-abcdefgh` }
+    const spec: WebhookDeliverySpec = {
+      endpoint,
+      endpointUid: this.directory.get(ORGANIZATION, endpoint)?.endpoint.metadata.uid ?? `uid-${endpoint}`,
+      deliveryId: messageId(id),
+      eventType: 'test.event',
+      position: `${version}/0`,
+      ...(segment === undefined ? { payload: '{}' } : { payloadRef: { segment, event: 0 } }),
+      writtenAt: new Date(this.clock.now()).toISOString(),
+    }
+    await this.store.create(webhookDeliveries, { metadata, spec })
+    const completedAt = new Date(this.clock.now() - age).toISOString()
+    const status = state === 'pending' ? {} : { state, attemptCount: 1, completedAt }
+    const raw = await this.store.patch(webhookDeliveries, metadata, { status }, { subresource: 'status' })
+    this.retention.objectFound(deliveryOutline.parse(raw))
+    return metadata.name
+  }
+
+  /** An entry of the log that gets its object, as the delivery plane does it. */
+  async entry(endpoint: WebhookEndpoint, payloadBytes: number): Promise<Delivery> {
+    const segment = await this.segment(`s${this.store.version}`, payloadBytes)
+    const opened = new OpenSegments().add(segment)
+    const [entry] = segment.deliveries
+    if (!opened || !entry) throw new Error('no entry')
+    const { name, uid } = endpoint.metadata
+    const delivery: Delivery = {
+      name: sortableName(this.clock.now(), new Uint8Array(10).fill(segment.version)),
+      lane: new Lane({ namespace: ORGANIZATION, name, uid }),
+      version: segment.version,
+      index: 0,
+      acceptedAt: this.clock.now(),
+      attempts: 0,
+      dueAt: 0,
+      stage: 'queued',
+      left: false,
+      home: { kind: 'object' },
+    }
+    const objects = new DeliveryObjects(this.api, this.clock, (object, from) =>
+      this.retention.payloadReferred(object, from),
+    )
+    const completedAt = new Date(this.clock.now()).toISOString()
+    const status = { state: 'exhausted' as const, attemptCount: 8, completedAt }
+    await objects.store(delivery, { kind: 'log', segment: opened, entry }, status)
+    return delivery
+  }
+
+  async segment(name: string, payloadBytes = 100): Promise<LogSegment> {
+    const payload = JSON.stringify('x'.repeat(payloadBytes))
+    const event = { id: name.padStart(26, '0'), namespace: ORGANIZATION, type: 'test.event', payload }
+    const targets = [{ name: 'billing', uid: 'uid-billing' }]
+    const spec = segmentSpec([{ event, targets }], 'test', this.clock.now())
+    const created = await this.store.create(deliverySegments, { metadata: { namespace: SYSTEM, name }, spec })
+    const segment = readSegment(created)
+    this.retention.segmentSeen(segment)
+    return segment
+  }
+
+  async outcomes(name: string, lowWater: number): Promise<void> {
+    const records = '101/0 moved'
+    const writtenAt = this.clock.now()
+    const { metadata } = await this.store.create(outcomeSegments, {
+      metadata: { namespace: SYSTEM, name },
+      spec: { writtenAt, writer: 'test', lowWater: String(lowWater), records },
+    })
+    this.retention.outcomesWritten({
+      name,
+      version: Number(metadata.resourceVersion),
+      writtenAt,
+      lowWater,
+      records,
+    })
+  }
+
+  async readLog(): Promise<void> {
+    let read = false
+    void this.retention.readLog().then(() => {
+      read = true
+    })
+    while (!read) await this.clock.elapse(50)
+  }
+
+  /** Passes until nothing is left to do. */
+  async settle(): Promise<void> {
+    await this.readLog()
+    for (let idle = 0; idle < 3; ) {
+      const before = this.api.calls.filter(({ verb }) => verb === 'delete').length
+      await this.retention.pass()
+      await this.clock.elapse(5000)
+      const after = this.api.calls.filter(({ verb }) => verb === 'delete').length
+      idle = after === before ? idle + 1 : 0
+    }
+  }
+
+  names(type: ResourceType): string[] {
+    return this.store.all(type).map(({ metadata }) => metadata.name)
+  }
+}
+
+/** Matches deletes of a kind. */
+export function deleting(type: ResourceType, name?: string): (call: ApiCall) => boolean {
+  return (call) => calling('delete', type)(call) && (name === undefined || call.name === name)
+}
