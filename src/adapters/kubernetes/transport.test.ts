@@ -1,68 +1,24 @@
 import { createServer } from 'node:net'
-import { afterEach, describe, expect, it } from 'vitest'
-import { Changes } from '../../../test/support/changes.ts'
-import { FakeClock, fixedRandom, SkewedClock, settle } from '../../../test/support/fake-clock.ts'
+import { describe, expect, it } from 'vitest'
+import { FakeClock, settle } from '../../../test/support/fake-clock.ts'
+import { type Responder, sendStatus } from '../../../test/support/scripted-api-server.ts'
 import {
-  type Responder,
-  ScriptedApiServer,
-  sendJson,
-  sendStatus,
-} from '../../../test/support/scripted-api-server.ts'
-import { ApiError } from '../../ports/kubernetes.ts'
-import type { CredentialSource, Credentials } from './cluster-access.ts'
-import { type ApiRequest, createTransport, type Transport, type TransportOptions } from './transport.ts'
+  anonymous,
+  busy,
+  CREATE,
+  cleanUp,
+  connectTransport,
+  errorOf,
+  LIST,
+  startTransport,
+} from '../../../test/support/transport-bed.ts'
 
-const LIST: ApiRequest = { verb: 'list', path: '/apis/test.dev/v1/things' }
-const CREATE: ApiRequest = { verb: 'create', path: '/apis/test.dev/v1/things', body: '{"metadata":{}}' }
-const nobody: Credentials = { headers: [], tls: {} }
-const anonymous: CredentialSource = { current: () => nobody, refused() {} }
-
-const cleanups: (() => Promise<unknown>)[] = []
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
-})
-
-async function start(options: Partial<TransportOptions> = {}) {
-  const server = await new ScriptedApiServer().start()
-  cleanups.push(() => server.stop().catch(() => undefined))
-  const calls: string[] = []
-  const counted = new Changes()
-  const apiCall = (verb: string, code: string) => {
-    calls.push(`${verb} ${code}`)
-    counted.notify()
-  }
-  const transport = connect(server.origin, { metrics: { apiCall }, ...options })
-  return { server, transport, calls, counted }
-}
-
-function connect(origin: string, options: Partial<TransportOptions> = {}): Transport {
-  const transport = createTransport({
-    access: { origin, basePath: '', credentials: anonymous },
-    clock: new SkewedClock(),
-    random: fixedRandom(0),
-    ...options,
-  })
-  cleanups.push(() => transport.close())
-  return transport
-}
-
-async function errorOf(call: Promise<unknown>): Promise<ApiError> {
-  const error = await call.then(
-    () => undefined,
-    (reason: unknown) => reason,
-  )
-  expect(error).toBeInstanceOf(ApiError)
-  return error as ApiError
-}
-
-const busy: Responder = (response) =>
-  sendStatus(response, 429, 'TooManyRequests', { headers: { 'retry-after': '1' } })
 const broken: Responder = (response) => response.destroy()
 const failing: Responder = (response) => sendStatus(response, 500, 'InternalError')
 
 describe('a call', () => {
   it('sends what it was given and returns the body', async () => {
-    const { server, transport, calls } = await start()
+    const { server, transport, calls } = await startTransport()
     const body = await transport.call({ ...CREATE, contentType: 'application/x', accept: 'application/y' })
     expect(body.toString()).toBe('{"metadata":{}}')
     expect(server.requests[0]).toMatchObject({
@@ -75,14 +31,14 @@ describe('a call', () => {
   })
 
   it('puts the path of a proxy before the API’s', async () => {
-    const { server } = await start()
+    const { server } = await startTransport()
     const access = { origin: server.origin, basePath: '/k8s/clusters/c-1', credentials: anonymous }
-    await connect(server.origin, { access }).call(CREATE)
+    await connectTransport(server.origin, { access }).call(CREATE)
     expect(server.requests[0]?.path).toBe('/k8s/clusters/c-1/apis/test.dev/v1/things')
   })
 
   it('shares few connections among many calls', async () => {
-    const { server, transport } = await start({ connections: 4 })
+    const { server, transport } = await startTransport({ connections: 4 })
     const ports = new Set<unknown>()
     server.script(
       'list',
@@ -101,7 +57,7 @@ describe('a call', () => {
   it('waits as long as a busy server asks before it tries again, write or not', async () => {
     for (const request of [LIST, CREATE]) {
       const clock = new FakeClock()
-      const { server, transport, calls, counted } = await start({ clock })
+      const { server, transport, calls, counted } = await startTransport({ clock })
       server.script(request === LIST ? 'list' : 'write', busy)
       const call = transport.call(request)
       await counted.until(() => calls.length === 1)
@@ -115,7 +71,7 @@ describe('a call', () => {
   })
 
   it('gives up on a server that asks to wait beyond the deadline, at once', async () => {
-    const { server, transport } = await start({ clock: new FakeClock(), deadlineMs: 10_000 })
+    const { server, transport } = await startTransport({ clock: new FakeClock(), deadlineMs: 10_000 })
     server.script('write', (response) =>
       sendStatus(response, 429, 'TooManyRequests', { details: { retryAfterSeconds: 11 } }),
     )
@@ -126,7 +82,7 @@ describe('a call', () => {
   })
 
   it('repeats a read after a broken connection or a failing server, at most five times in all', async () => {
-    const { server, transport, calls } = await start()
+    const { server, transport, calls } = await startTransport()
     server.script('list', broken, failing)
     await transport.call(LIST)
     expect(calls).toEqual(['list error', 'list 500', 'list 200'])
@@ -136,7 +92,7 @@ describe('a call', () => {
   })
 
   it('never repeats a write that may have been done', async () => {
-    const { server, transport } = await start()
+    const { server, transport } = await startTransport()
     server.script('write', broken)
     expect(await errorOf(transport.call(CREATE))).toMatchObject({ kind: 'Unavailable', status: 0 })
     server.script('write', failing)
@@ -150,7 +106,7 @@ describe('a call', () => {
   })
 
   it('repeats even a write while connections are refused, until the server is back', async () => {
-    const { server, transport, calls, counted } = await start()
+    const { server, transport, calls, counted } = await startTransport()
     await server.stop()
     const call = transport.call(CREATE)
     await counted.until(() => calls.length === 2)
@@ -161,7 +117,7 @@ describe('a call', () => {
   })
 
   it('says Unavailable when the server stays away', async () => {
-    const { server, transport } = await start()
+    const { server, transport } = await startTransport()
     await server.stop()
     const error = await errorOf(transport.call(CREATE))
     expect(error).toMatchObject({ kind: 'Unavailable', status: 0 })
@@ -176,7 +132,7 @@ describe('a call', () => {
     }
     for (const respond of [silent, half]) {
       const clock = new FakeClock()
-      const { server, transport } = await start({ clock })
+      const { server, transport } = await startTransport({ clock })
       server.script('list', respond)
       const call = errorOf(transport.call(LIST))
       await server.until(() => server.requests.length === 1)
@@ -187,7 +143,7 @@ describe('a call', () => {
 
   it('ends at its deadline while it waits for a connection, and is then never sent', async () => {
     const clock = new FakeClock()
-    const { server, transport } = await start({ clock, connections: 1 })
+    const { server, transport } = await startTransport({ clock, connections: 1 })
     server.script('list', () => undefined)
     const first = errorOf(transport.call(LIST))
     await server.until(() => server.requests.length === 1)
@@ -201,7 +157,7 @@ describe('a call', () => {
   })
 
   it('refuses a response beyond the limit without reading it all', async () => {
-    const { server, transport } = await start({ maxResponseBytes: 1_000_000 })
+    const { server, transport } = await startTransport({ maxResponseBytes: 1_000_000 })
     let sent = 0
     server.script('list', (response) => {
       const more = () => {
@@ -219,129 +175,16 @@ describe('a call', () => {
   it('survives an API server that answers before it has read, and hangs up', async () => {
     const raw = createServer((socket) => {
       socket.on('error', () => undefined)
-      cleanups.push(async () => socket.destroy())
+      cleanUp(async () => socket.destroy())
       socket.end(
         'HTTP/1.1 429 Too Many\r\nretry-after: 60\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}',
       )
     })
     await new Promise<void>((resolve) => raw.listen(0, '127.0.0.1', resolve))
-    cleanups.push(() => new Promise((resolve) => raw.close(resolve)))
+    cleanUp(() => new Promise((resolve) => raw.close(resolve)))
     const { port } = raw.address() as { port: number }
-    const transport = connect(`http://127.0.0.1:${port}`)
+    const transport = connectTransport(`http://127.0.0.1:${port}`)
     const error = await errorOf(transport.call({ ...CREATE, body: 'x'.repeat(5_000_000) }))
     expect(['TooManyRequests', 'Unavailable']).toContain(error.kind)
-  })
-})
-
-describe('credentials', () => {
-  /** Gives the next of these after each refusal. */
-  function tokens(...names: string[]): CredentialSource & { refusals: number } {
-    let held: Credentials = { headers: ['authorization', `Bearer ${names.shift()}`], tls: {} }
-    return {
-      refusals: 0,
-      current: () => held,
-      refused() {
-        this.refusals += 1
-        const next = names.shift()
-        if (next !== undefined) held = { headers: ['authorization', `Bearer ${next}`], tls: held.tls }
-      },
-    }
-  }
-  const wants =
-    (token: string): Responder =>
-    (response, request) => {
-      if (request.headers.authorization === `Bearer ${token}`) sendJson(response, 200, {})
-      else sendStatus(response, 401, 'Unauthorized')
-    }
-
-  it('are fetched again after a 401, and the call, even a write, is repeated once with new ones', async () => {
-    const credentials = tokens('old', 'new')
-    const server = await new ScriptedApiServer().start()
-    cleanups.push(() => server.stop())
-    const transport = connect(server.origin, { access: { origin: server.origin, basePath: '', credentials } })
-    server.script('write', wants('new'), wants('new'))
-    await transport.call(CREATE)
-    expect(server.count('write')).toBe(2)
-    expect(credentials.refusals).toBe(1)
-  })
-
-  it('that are refused and have no successor are no reason to ask again', async () => {
-    const credentials = tokens('old')
-    const server = await new ScriptedApiServer().start()
-    cleanups.push(() => server.stop())
-    const transport = connect(server.origin, { access: { origin: server.origin, basePath: '', credentials } })
-    server.script('write', wants('new'), wants('new'))
-    expect(await errorOf(transport.call(CREATE))).toMatchObject({ kind: 'Unauthorized', status: 401 })
-    expect(server.count('write')).toBe(1)
-  })
-})
-
-describe('a stream', () => {
-  const WATCH: ApiRequest = { verb: 'watch', path: '/apis/test.dev/v1/things?watch=1&resourceVersion=100' }
-
-  it('gives what comes until the server ends it', async () => {
-    const { server, transport } = await start()
-    const stream = await transport.open(WATCH, new AbortController().signal)
-    const watch = await server.watch()
-    watch.raw('one')
-    watch.end()
-    const chunks: Buffer[] = []
-    for await (const chunk of stream.chunks) chunks.push(chunk)
-    expect(Buffer.concat(chunks).toString()).toBe('one')
-    stream.close()
-  })
-
-  it('has a connection of its own, so that watches never use up those of calls', async () => {
-    const { server, transport } = await start({ connections: 1 })
-    const { signal } = new AbortController()
-    await Promise.all([1, 2, 3].map(() => transport.open(WATCH, signal)))
-    expect(server.watches).toHaveLength(3)
-    await transport.call(LIST)
-  })
-
-  it('that is answered with an error throws it, with the wait that was asked for', async () => {
-    const { server, transport } = await start()
-    server.script('watch', busy)
-    expect(await errorOf(transport.open(WATCH, new AbortController().signal))).toMatchObject({
-      kind: 'TooManyRequests',
-      retryAfterMs: 1_000,
-    })
-  })
-
-  it('that is not opened by the deadline throws, also when an error drips in for ever', async () => {
-    const drip: Responder = (response) => {
-      response.writeHead(500)
-      response.write('{')
-    }
-    const never: Responder = () => undefined
-    for (const respond of [drip, never]) {
-      const clock = new FakeClock()
-      const { server, transport } = await start({ clock })
-      server.script('watch', respond)
-      const opening = errorOf(transport.open(WATCH, new AbortController().signal))
-      await server.until(() => server.requests.length === 1)
-      await settle()
-      await clock.elapse(10_000)
-      expect((await opening).kind).toBe('Unavailable')
-    }
-  })
-
-  it('ends when it is aborted, before or after it was opened, and when the transport is closed', async () => {
-    const { server, transport } = await start()
-    const aborted = new AbortController()
-    aborted.abort()
-    expect((await errorOf(transport.open(WATCH, aborted.signal))).kind).toBe('Unavailable')
-    const abort = new AbortController()
-    const one = await transport.open(WATCH, abort.signal)
-    const other = await transport.open(WATCH, new AbortController().signal)
-    const ends = [one, other].map(async (stream) => {
-      for await (const _ of stream.chunks);
-    })
-    const broken = ends.map((end) => expect(end).rejects.toThrow())
-    abort.abort()
-    await broken[0]
-    await transport.close()
-    await broken[1]
-    await server.until(() => server.watches.length === 0)
   })
 })

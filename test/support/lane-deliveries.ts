@@ -1,0 +1,20 @@
+import type { Delivery, Stage } from '../../src/controllers/delivery/delivery.ts'
+import type { Lane } from '../../src/controllers/delivery/lane.ts'
+
+/** The endpoint of lanes in tests. */
+export const LANE_ENDPOINT = { namespace: 'acme', name: 'one', uid: 'uid' }
+
+export function laneDelivery(lane: Lane, version: number, stage: Stage = 'queued'): Delivery {
+  return {
+    name: `event-${version}`,
+    lane,
+    version,
+    index: 0,
+    acceptedAt: 0,
+    attempts: 0,
+    dueAt: 0,
+    stage,
+    left: false,
+    home: { kind: 'object' },
+  }
+}
