@@ -31,7 +31,6 @@ export const outcomeSegmentSpec = z
   })
 
 export const outcomeSegment = z.object({ metadata: objectMeta, spec: outcomeSegmentSpec })
-export type OutcomeSegmentSpec = z.infer<typeof outcomeSegmentSpec>
 
 export const outcomeSegmentKind: KindDefinition = {
   kind: 'OutcomeSegment',

@@ -22,4 +22,3 @@ export const signingKeyRecord = z.object({
 
 /** The one value of the Secret, under the key `keys`. */
 export const signingKeyFile = z.object({ endpointUid: z.string(), keys: z.array(signingKeyRecord).max(16) })
-export type SigningKeyFile = z.infer<typeof signingKeyFile>

@@ -2,8 +2,6 @@
 import type { EventOutline } from '../../api/event-outline.ts'
 import { derivedName, messageId, nameOfMessage } from '../../domain/message-id.ts'
 
-export type EventRef = { namespace: string; name: string; uid: string }
-
 export class EventBook {
   /** Not accepted yet, by namespace and UID. */
   readonly #waiting = new Map<string, Map<string, EventOutline>>()
