@@ -27,7 +27,9 @@ let receiver: Receiver
 
 beforeAll(async () => {
   receiver = await startReceiver()
-  davit = await startDavit('retention')
+  // The controller's own retention keeps everything.
+  const env = { DAVIT_RETENTION_SUCCEEDED_SECONDS: '31536000', DAVIT_RETENTION_FAILED_SECONDS: '31536000' }
+  davit = await startDavit('retention', { env })
 })
 
 afterAll(async () => {
