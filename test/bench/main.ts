@@ -1,95 +1,45 @@
-import { webhookDeliveries } from '../../src/api/webhook-delivery.ts'
-import { makeEndpoints, RAW, startBed, startController } from './bed.ts'
-import { nextRun, runLoad } from './sections/davit-load.ts'
+/** `npm run bench`: how fast Davit delivers, against the limit of the same writes on the same machine. */
+import { mkdir, writeFile } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
+import { describeMachine, SETTINGS } from './machine.ts'
+import { type BenchResult, renderResult } from './report.ts'
+import { measureEngine } from './sections/engine.ts'
+import { measureIsolation } from './sections/isolation.ts'
+import { measurePending } from './sections/pending.ts'
+import { measureSoak } from './sections/soak.ts'
+import { type Plan, parsePlan, type SectionName, USAGE } from './settings.ts'
 
-const seconds = Number(process.argv[2] ?? 8)
-const bed = await startBed()
-try {
-  const controller = await startController(bed)
-  const objects = await makeEndpoints(bed, {
-    name: 'objects',
-    organizations: 1,
-    endpoints: 1,
-    deliveryLog: 'Objects',
-    path: '/ok/o',
-  })
-  const segments = await makeEndpoints(bed, {
-    name: 'segments',
-    organizations: 1,
-    endpoints: 1,
-    deliveryLog: 'Segments',
-    path: '/ok/s',
-  })
-  await bed.publisher.call('list', ['objects-0', 'segments-0'])
-  const davit = async (routes: typeof objects) => {
-    const r = await runLoad({
-      bed,
-      controllerPid: controller.pid,
-      load: { routes, seconds, bytes: 180, publishers: 32 },
-    })
-    console.log({
-      perSecond: r.perSecond,
-      deliveries: r.published.deliveries,
-      behind: r.behind,
-      writesPer: r.writesPerDelivery,
-      lat: r.received.latency,
-      ack: r.published.accepted,
-      cpu: Object.fromEntries(Object.entries(r.cost.cpu).map(([k, v]) => [k, v / r.published.deliveries])),
-      writes: Object.fromEntries(r.cost.writes),
-      requests: r.received.requests,
-      closed: bed.closings.closed,
-    })
+const RESULTS = new URL('../../bench/results/', import.meta.url)
+
+async function measure(plan: Plan): Promise<BenchResult> {
+  const has = (...names: SectionName[]) => names.some((name) => plan.sections.includes(name))
+  const result: BenchResult = {
+    name: plan.name,
+    measuredAt: new Date().toISOString(),
+    about: { ...describeMachine(), ...SETTINGS },
+    plan,
   }
-  await runLoad({
-    bed,
-    controllerPid: controller.pid,
-    load: { routes: objects, seconds: 2, bytes: 180, publishers: 32 },
-  })
-  await runLoad({
-    bed,
-    controllerPid: controller.pid,
-    load: { routes: segments, seconds: 2, bytes: 180, publishers: 32 },
-  })
-  const [sample] = (await bed.api.list(webhookDeliveries, { namespace: 'objects-0', limit: 1 })).items
-  if (!sample) throw new Error('no sample')
-  const { kubeconfigPath } = bed.controlPlane
-  const rawO = async () => {
-    const r = await bed.raw.call('objects', {
-      kubeconfigPath,
-      namespace: RAW,
-      sample,
-      publishers: 32,
-      seconds,
-    })
-    console.log('rawO', r.deliveries / ((r.endedAt - r.startedAt) / 1e6))
-  }
-  const rawS = async () => {
-    const run = nextRun()
-    await bed.receiver.call('begin', run)
-    const r = await bed.raw.call('segments', {
-      kubeconfigPath,
-      namespace: RAW,
-      receiver: `${bed.receiverUrl}/ok/raw`,
-      run,
-      bytes: 180,
-      publishers: 32,
-      seconds,
-      concurrency: 8,
-    })
-    console.log(
-      'rawS',
-      r.deliveries / ((r.endedAt - r.startedAt) / 1e6),
-      await bed.receiver.call('count', null),
-    )
-  }
-  await rawO()
-  await davit(objects)
-  await rawO()
-  await rawS()
-  await davit(segments)
-  await rawS()
-  console.log(await controller.call('stats', null))
-  await controller.stop()
-} finally {
-  await bed.stop()
+  if (has('saturation', 'latency', 'burst')) result.engine = await measureEngine(plan)
+  if (has('isolation')) result.isolation = await measureIsolation(plan.isolationSeconds)
+  if (has('pending')) result.pending = await measurePending(plan.pending)
+  if (has('soak')) result.soak = await measureSoak(plan.soakMinutes)
+  return result
 }
+
+async function main(): Promise<void> {
+  let plan: Plan
+  try {
+    plan = parsePlan(process.argv.slice(2))
+  } catch (error) {
+    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n\n${USAGE}`)
+    process.exitCode = 2
+    return
+  }
+  const result = await measure(plan)
+  await mkdir(RESULTS, { recursive: true })
+  const file = fileURLToPath(new URL(`${plan.name}.json`, RESULTS))
+  await writeFile(file, `${JSON.stringify(result, null, 2)}\n`)
+  process.stdout.write(`${renderResult(result)}\nwritten to ${file}\n`)
+}
+
+await main()

@@ -3,6 +3,9 @@
 /** `run` tells loads apart, `n` counts from 0 within one, `at` is in microseconds of `instant.ts`. */
 export type BenchStamp = { run: number; n: number; at: number }
 
+/** `{"type":"...","timestamp":"...","data":}` around the data, about. */
+export const ENVELOPE_BYTES = 80
+
 /** JSON of about `bytes`. The stamp comes first, so that a receiver need not read the rest. */
 export function stampedData(stamp: BenchStamp, bytes: number): string {
   const head = `{"run":${stamp.run},"n":${stamp.n},"at":${stamp.at},"fill":"`

@@ -5,18 +5,26 @@ import { microseconds } from '../measure/instant.ts'
 /** Does the n-th thing (from 0), which came about at `at`, in microseconds of `instant.ts`. */
 export type Act = (n: number, at: number) => Promise<void>
 
-/** So many workers, each beginning its next when its last has ended, until the time is over. */
-export async function closedLoop(load: { publishers: number; seconds: number }, act: Act): Promise<void> {
+export type ClosedLoop = {
+  publishers: number
+  seconds: number
+  /** Waited for before each. */
+  room?: () => Promise<void>
+}
+
+/** So many publishers, each beginning its next when its last has ended, until the time is over. */
+export async function closedLoop(load: ClosedLoop, act: Act): Promise<void> {
   const end = microseconds() + load.seconds * 1e6
   let n = 0
-  const worker = async () => {
-    for (let now = microseconds(); now < end; now = microseconds()) {
+  const publisher = async () => {
+    while (microseconds() < end) {
+      await load.room?.()
       const mine = n
       n += 1
-      await act(mine, now)
+      await act(mine, microseconds())
     }
   }
-  await Promise.all(Array.from({ length: load.publishers }, worker))
+  await Promise.all(Array.from({ length: load.publishers }, publisher))
 }
 
 /**

@@ -21,7 +21,7 @@ import type { WebhookSender } from '../../../src/ports/webhook-sender.ts'
 import { GroupCommit } from '../../../src/runtime/group-commit.ts'
 import { microseconds } from '../measure/instant.ts'
 import type { RawResult } from '../processes/raw.ts'
-import { stampedData } from './event.ts'
+import { ENVELOPE_BYTES, stampedData } from './event.ts'
 import { closedLoop } from './pace.ts'
 
 export type RawSegmentsLoad = {
@@ -43,9 +43,6 @@ const SECRET = `whsec_${Buffer.alloc(24, 7).toString('base64')}`
 const UID = '00000000-0000-0000-0000-000000000000'
 const OUTCOME_LINGER_MS = 3
 const DEADLINE_MS = 20_000
-/** `{"type":"...","timestamp":"...","data":}` around the data. */
-const ENVELOPE_BYTES = 80
-
 export async function rawSegments(load: RawSegmentsLoad, world: RawWorld): Promise<RawResult> {
   const { clock, random } = world
   const sender = createWebhookSender({ allowedNetworks: ['127.0.0.0/8'], clock })
@@ -122,7 +119,7 @@ async function writeOutcomes(
   namespace: string,
   records: readonly string[],
 ): Promise<undefined[]> {
-  const spec = { writtenAt: world.clock.now(), writer: 'bench', lowWater: '0', records }
+  const spec = { writtenAt: world.clock.now(), writer: 'bench', lowWater: '0', records: records.join('\n') }
   await write(world, outcomeSegments, { kind: outcomeSegmentKind.kind, namespace, spec })
   return records.map(() => undefined)
 }

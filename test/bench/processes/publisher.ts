@@ -2,18 +2,22 @@
  * Publishes events as the facade does: matches them against the endpoints, appends them to the delivery log, and
  * takes them for accepted when the append is durable.
  */
-import { setTimeout as sleep } from 'node:timers/promises'
-import { connectKubernetes } from '../../../src/adapters/kubernetes/kubernetes-client.ts'
+import {
+  connectKubernetes,
+  type KubernetesClient,
+} from '../../../src/adapters/kubernetes/kubernetes-client.ts'
 import { createClock } from '../../../src/adapters/system/clock.ts'
 import { createRandom } from '../../../src/adapters/system/random.ts'
+import type { AcceptedEvent } from '../../../src/api/delivery-segment.ts'
 import { webhookEndpoint, webhookEndpoints } from '../../../src/api/webhook-endpoint.ts'
 import { createEventLog, type OpenEventLog } from '../../../src/controllers/delivery-log/event-log.ts'
 import { acceptEvent } from '../../../src/domain/accept.ts'
 import { decideState } from '../../../src/domain/endpoint-state.ts'
 import { matchEndpoints, type Subscriber, subscriberOf } from '../../../src/domain/fan-out.ts'
 import { NAME_ENTROPY_BYTES, sortableName } from '../../../src/domain/message-id.ts'
-import { stampedData } from '../loads/event.ts'
-import { closedLoop, openLoop } from '../loads/pace.ts'
+import { Backlog } from '../loads/backlog.ts'
+import { ENVELOPE_BYTES, stampedData } from '../loads/event.ts'
+import { type Act, closedLoop, openLoop } from '../loads/pace.ts'
 import { microseconds } from '../measure/instant.ts'
 import { type Quantiles, quantilesOf, Samples } from '../measure/samples.ts'
 import { serveCalls } from './remote-calls.ts'
@@ -21,8 +25,10 @@ import { serveCalls } from './remote-calls.ts'
 /** Where an event goes: the organization, and the type that its endpoints subscribe to. */
 export type Route = { namespace: string; type: string }
 
-/** As fast as answers come, or at a rate. */
-export type Pace = { publishers: number } | { perSecond: number }
+/**
+ * As fast as answers come, with at most `window` deliveries accepted and not settled; or at a rate, come what may.
+ */
+export type Pace = { publishers: number; window: number } | { perSecond: number }
 
 export type LoadPlan = {
   /** Taken in turn. */
@@ -47,19 +53,19 @@ export type Published = {
 
 export type PublisherCalls = {
   connect: (argument: { kubeconfigPath: string; namespace: string }) => Promise<void>
-  /** Reads the endpoints of these organizations. */
+  /** Reads the endpoints of these organizations. @returns how many there are */
   list: (namespaces: readonly string[]) => Promise<number>
   publish: (load: Load) => Promise<Published>
+  /** Deliveries of the running load that have settled so far. */
+  settled: (deliveries: number) => void
 }
-
-/** `{"type":"...","timestamp":"...","data":}` around the data. */
-const ENVELOPE_BYTES = 80
 
 const clock = createClock()
 const random = createRandom()
 const subscribers = new Map<string, Subscriber[]>()
-let api: Awaited<ReturnType<typeof connectKubernetes>> | undefined
+let api: KubernetesClient | undefined
 let log: OpenEventLog | undefined
+let backlog = new Backlog(0)
 
 async function list(namespaces: readonly string[]): Promise<number> {
   let found = 0
@@ -76,37 +82,44 @@ async function list(namespaces: readonly string[]): Promise<number> {
 async function publish(load: Load): Promise<Published> {
   const latency = new Samples()
   const published = { events: 0, deliveries: 0, refused: 0 }
-  const one = async (n: number, at: number) => {
-    const route = load.routes[n % load.routes.length]
-    if (!log || !route) throw new Error('not connected, or no routes')
-    const event = {
-      name: sortableName(clock.now(), random.bytes(NAME_ENTROPY_BYTES)),
-      ...route,
-      dataText: stampedData({ run: load.run, n, at }, load.bytes - ENVELOPE_BYTES),
-      acceptedAt: clock.now(),
-    }
-    const targets = matchEndpoints(route.type, subscribers.get(route.namespace) ?? [])
+  const one: Act = async (n, at) => {
+    const event = makeEvent(load, n, at)
     const called = microseconds()
     try {
-      await log.append([
-        acceptEvent(
-          event,
-          targets.map(({ name, uid }) => ({ name, uid })),
-        ),
-      ])
+      await log?.append([event])
       published.events += 1
-      published.deliveries += targets.length
+      published.deliveries += event.targets.length
       latency.add((microseconds() - called) / 1000)
     } catch (error) {
       published.refused += 1
       if (published.refused === 1) process.stderr.write(`an event was refused: ${String(error)}\n`)
-      await sleep(10)
     }
   }
   const startedAt = microseconds()
-  if ('publishers' in load) await closedLoop(load, one)
-  else await openLoop(load, one)
+  if ('publishers' in load) {
+    const mine = new Backlog(load.window)
+    backlog = mine
+    await closedLoop({ ...load, room: () => mine.room(() => published.deliveries) }, one)
+  } else {
+    await openLoop(load, one)
+  }
   return { ...published, startedAt, endedAt: microseconds(), accepted: quantilesOf(latency.values()) }
+}
+
+function makeEvent(load: Load, n: number, at: number): AcceptedEvent {
+  const route = load.routes[n % load.routes.length]
+  if (!route) throw new Error('there is nowhere to publish to')
+  const event = {
+    name: sortableName(clock.now(), random.bytes(NAME_ENTROPY_BYTES)),
+    ...route,
+    dataText: stampedData({ run: load.run, n, at }, load.bytes - ENVELOPE_BYTES),
+    acceptedAt: clock.now(),
+  }
+  const matched = matchEndpoints(route.type, subscribers.get(route.namespace) ?? [])
+  return acceptEvent(
+    event,
+    matched.map(({ name, uid }) => ({ name, uid })),
+  )
 }
 
 serveCalls({
@@ -116,4 +129,5 @@ serveCalls({
   },
   list,
   publish,
+  settled: (deliveries) => backlog.settled(deliveries),
 } satisfies PublisherCalls)

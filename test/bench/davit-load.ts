@@ -1,0 +1,92 @@
+/** One load through Davit, until its last delivery has settled: received, and closed in the log. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Bed } from './bed.ts'
+import { sumOf } from './measure/api-requests.ts'
+import { type Cost, costOf } from './measure/cost.ts'
+import type { LoadPlan, Published } from './processes/publisher.ts'
+import type { Received } from './processes/receiver.ts'
+
+export type LoadResult = {
+  published: Published
+  received: Received
+  /** Settled deliveries a second, from the first publish to the moment when the last outcome was durable. */
+  perSecond: number
+  /** Of all kinds, at the API server, for each delivery. */
+  writesPerDelivery: number
+  /** CPU milliseconds for each delivery, by process. */
+  cpuPerDelivery: Record<string, number>
+  cost: Cost
+}
+
+export type LoadOptions = {
+  bed: Bed
+  controllerPid: number
+  load: LoadPlan
+  /** How long the last delivery may take after the publishers stopped. */
+  settleSeconds?: number
+}
+
+const TICK_MS = 20
+
+let lastRun = 0
+
+/** A number that no load had. */
+export function nextRun(): number {
+  lastRun += 1
+  return lastRun
+}
+
+/** @throws Error when deliveries are lost or do not settle in time */
+export async function runLoad(options: LoadOptions): Promise<LoadResult> {
+  const { bed, load } = options
+  const run = nextRun()
+  await bed.receiver.call('begin', run)
+  bed.closings.reset()
+  const { result, cost } = await costOf(bed, { controller: options.controllerPid }, async () => {
+    const publishing = bed.publisher.call('publish', { ...load, run })
+    const limitMs = (load.seconds + (options.settleSeconds ?? 120)) * 1000
+    return await settle(bed, publishing, performance.now() + limitMs)
+  })
+  const { published, settledAt } = result
+  const { deliveries } = published
+  const perDelivery = (ms: number) => ms / deliveries
+  return {
+    published,
+    received: await bed.receiver.call('collect', '/ok'),
+    perSecond: deliveries / ((settledAt - published.startedAt) / 1e6),
+    writesPerDelivery: sumOf(cost.writes) / deliveries,
+    cpuPerDelivery: Object.fromEntries(Object.entries(cost.cpu).map(([name, ms]) => [name, perDelivery(ms)])),
+    cost,
+  }
+}
+
+/** @returns besides, when the last delivery settled, in microseconds of `instant.ts` */
+async function settle(
+  bed: Bed,
+  publishing: Promise<Published>,
+  limit: number,
+): Promise<{ published: Published; settledAt: number }> {
+  let published: Published | undefined
+  publishing.then(
+    (result) => {
+      published = result
+    },
+    () => undefined,
+  )
+  for (;;) {
+    const closed = bed.closings.total
+    await bed.publisher.call('settled', closed.count)
+    const received = await bed.receiver.call('count', null)
+    // One that was given an object before it was sent is closed in the log, and still to be received.
+    if (published && closed.count >= published.deliveries && received >= published.deliveries) {
+      const { lastAt } = await bed.receiver.call('collect', '/')
+      return { published, settledAt: Math.max(closed.lastAt, lastAt) }
+    }
+    if (performance.now() > limit) {
+      const accepted = published?.deliveries ?? 'an unknown number of'
+      throw new Error(`${accepted} deliveries were accepted, ${closed.count} closed, ${received} received`)
+    }
+    await Promise.race([sleep(TICK_MS), publishing])
+    if (published) await sleep(TICK_MS)
+  }
+}

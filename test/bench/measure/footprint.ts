@@ -1,0 +1,50 @@
+/** What the store and the processes hold, over time. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Bed } from '../bed.ts'
+import { residentBytes } from './process-usage.ts'
+
+/** Bytes, `at` so many seconds from the start. */
+export type Footprint = {
+  at: number
+  /** etcd's file, and the part of it that is in use. */
+  store: number
+  storeInUse: number
+  etcd: number
+  apiServer: number
+  controller: number
+}
+
+const EVERY_MS = 10_000
+
+export function sampleFootprints(bed: Bed, controllerPid: number): { stop(): Promise<Footprint[]> } {
+  const stopping = new AbortController()
+  const started = performance.now()
+  const samples: Footprint[] = []
+  const sampling = (async () => {
+    while (!stopping.signal.aborted) {
+      samples.push(await footprintOf(bed, controllerPid, (performance.now() - started) / 1000))
+      await sleep(EVERY_MS, undefined, { signal: stopping.signal }).catch(() => undefined)
+    }
+  })()
+  return {
+    async stop() {
+      stopping.abort()
+      await sampling
+      return samples
+    },
+  }
+}
+
+async function footprintOf(bed: Bed, controllerPid: number, at: number): Promise<Footprint> {
+  const { etcdUrl, pids } = bed.controlPlane
+  const metrics = await (await fetch(`${etcdUrl}/metrics`)).text()
+  const gauge = (name: string) => Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(metrics)?.[1] ?? 0)
+  return {
+    at,
+    store: gauge('etcd_mvcc_db_total_size_in_bytes'),
+    storeInUse: gauge('etcd_mvcc_db_total_size_in_use_in_bytes'),
+    etcd: residentBytes(pids.etcd),
+    apiServer: residentBytes(pids.apiServer),
+    controller: residentBytes(controllerPid),
+  }
+}

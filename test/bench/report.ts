@@ -1,0 +1,163 @@
+/** The results for people: one table for each section, each value beside what it should be. */
+import type { Spread } from './measure/samples.ts'
+import type { EngineResult } from './sections/engine.ts'
+import type { Isolation } from './sections/isolation.ts'
+import type { Pending } from './sections/pending.ts'
+import type { Saturation } from './sections/saturation.ts'
+import type { Soak } from './sections/soak.ts'
+import type { Plan } from './settings.ts'
+import { type Row, renderTable } from './table.ts'
+
+export type BenchResult = {
+  name: string
+  measuredAt: string
+  /** Machine and settings, in words. */
+  about: Record<string, string>
+  plan: Plan
+  engine?: EngineResult
+  isolation?: Isolation[]
+  pending?: Pending[]
+  soak?: Soak[]
+}
+
+export function renderResult(result: BenchResult): string {
+  const { engine, isolation, pending, soak } = result
+  const parts = [
+    Object.entries({ ...result.about, ...engine?.versions })
+      .map(([name, words]) => `${name}: ${words}`)
+      .join('\n'),
+  ]
+  if (engine?.saturation) parts.push(saturationTable(engine.saturation, engine.manyEndpoints))
+  if (engine && engine.latency.length > 0) parts.push(latencyTable(engine))
+  if (engine && engine.bursts.length > 0) parts.push(burstTable(engine))
+  if (isolation) parts.push(isolationTable(isolation))
+  if (pending) parts.push(pendingTable(pending))
+  for (const one of soak ?? []) parts.push(soakTable(one))
+  return `\n${parts.join('\n\n')}\n`
+}
+
+function saturationTable(
+  saturation: NonNullable<EngineResult['saturation']>,
+  many: EngineResult['manyEndpoints'],
+): string {
+  const { Objects, Segments } = saturation
+  const row = (name: string, of: (one: Saturation) => string, wanted = ''): Row => [
+    name,
+    of(Objects),
+    of(Segments),
+    wanted,
+  ]
+  const times = Segments.perSecond.median / Objects.perSecond.median
+  return renderTable('At saturation (median, and the range of the rounds)', [
+    ['', 'Objects', 'Segments', 'wanted'],
+    row('deliveries/s', (one) => range(one.perSecond, 0), 'Segments 2,300'),
+    row('raw loop/s', (one) => range(one.raw, 0)),
+    row('of the raw loop', (one) => range(one.ofRaw, 2), '0.70, better 0.85'),
+    ['Segments by Objects', '', times.toFixed(1), '2.5'],
+    row('API writes per delivery', (one) => range(one.writesPerDelivery, 2), '2.4 / 0.3'),
+    ...['controller', 'apiServer', 'etcd', 'publisher', 'receiver'].map((name) =>
+      row(
+        `CPU ms per delivery, ${name}`,
+        (one) => range(one.cpuPerDelivery[name], 2),
+        name === 'controller' ? '0.35 / 0.2' : '',
+      ),
+    ),
+    row('the same of the raw loop, API server', (one) => range(one.rawCpuPerDelivery.apiServer, 2)),
+    ...(many
+      ? [
+          [
+            '100 endpoints, deliveries/s',
+            many.Objects.toFixed(0),
+            many.Segments.toFixed(0),
+            'as with one',
+          ] as const,
+        ]
+      : []),
+  ])
+}
+
+function latencyTable({ latency }: EngineResult): string {
+  return renderTable('Event to receipt, open loop (ms)', [
+    ['', 'p50', 'p90', 'p99', 'max', 'accepted p99', 'writes each', 'controller CPU ms', 'controller MiB'],
+    ...latency.map((one) => [
+      `${one.way} at ${one.perSecond}/s`,
+      ...milliseconds(one.receipt),
+      one.accepted.p99.toFixed(1),
+      one.writesPerDelivery.toFixed(2),
+      (one.cpuPerDelivery.controller ?? 0).toFixed(2),
+      one.controllerMiB.toFixed(0),
+    ]),
+    ['wanted at 500/s', '8', '', '30'],
+  ])
+}
+
+function burstTable({ bursts }: EngineResult): string {
+  return renderTable('Burst within a second', [
+    ['', 'received after s', 'settled after s', 'p50 ms', 'p99 ms', 'writes each'],
+    ...bursts.map((one) => [
+      `${one.way}, ${one.events} events`,
+      one.receivedSeconds.toFixed(1),
+      one.settledSeconds.toFixed(1),
+      one.receipt.p50.toFixed(0),
+      one.receipt.p99.toFixed(0),
+      one.writesPerDelivery.toFixed(2),
+    ]),
+  ])
+}
+
+function isolationTable(isolation: readonly Isolation[]): string {
+  return renderTable('A tenth of 300 events/s to an endpoint that hangs: receipts of the other (ms)', [
+    ['', 'p50', 'p90', 'p99', 'max'],
+    ...isolation.flatMap((one) => [
+      [`${one.way}, none hangs`, ...milliseconds(one.without)],
+      [`${one.way}, one hangs`, ...milliseconds(one.with)],
+    ]),
+  ])
+}
+
+function pendingTable(pending: readonly Pending[]): string {
+  return renderTable('Deliveries that wait for their next attempt, at the start of the controller', [
+    ['', 'ready after s', 'heap MiB', 'resident MiB', 'bytes each'],
+    ...pending.map((one) => [
+      String(one.deliveries),
+      one.readySeconds.toFixed(2),
+      (one.heapBytes / 2 ** 20).toFixed(1),
+      (one.residentBytes / 2 ** 20).toFixed(0),
+      one.deliveries === 0 ? '' : one.bytesEach.toFixed(0),
+    ]),
+    ['wanted', '6 for 100,000', '', '', '300'],
+  ])
+}
+
+function soakTable(soak: Soak): string {
+  const title = `${soak.way}, ${soak.bytes} bytes, ${soak.perSecond.toFixed(0)}/s, half of ${soak.saturation.toFixed(0)}/s`
+  const mib = (bytes = 0) => (bytes / 2 ** 20).toFixed(0)
+  return renderTable(title, [
+    ['minute', 'events/s', 'p50 ms', 'p99 ms', 'etcd MiB', 'in use', 'API server MiB', 'controller MiB'],
+    ...soak.footprints
+      .filter((_, index) => index % 6 === 0)
+      .map((held, minute) => {
+        const at = soak.timeline[minute * 6]
+        return [
+          String(minute),
+          ((at?.events ?? 0) / 10).toFixed(0),
+          (at?.p50 ?? 0).toFixed(1),
+          (at?.p99 ?? 0).toFixed(1),
+          mib(held.store),
+          mib(held.storeInUse),
+          mib(held.apiServer),
+          mib(held.controller),
+        ]
+      }),
+  ])
+}
+
+function milliseconds(of: { p50: number; p90: number; p99: number; max: number }): string[] {
+  return [of.p50, of.p90, of.p99, of.max].map((value) => value.toFixed(1))
+}
+
+function range(spread: Spread | undefined, digits: number): string {
+  if (!spread) return ''
+  const [min, median, max] = [spread.min, spread.median, spread.max].map((value) => value.toFixed(digits))
+  return min === max ? `${median}` : `${median} (${min}-${max})`
+}

@@ -1,0 +1,49 @@
+/** How long an event takes to its receiver while there is room. */
+import type { DeliveryLogMode } from '../../../src/api/webhook-endpoint.ts'
+import type { Bed } from '../bed.ts'
+import type { Controller } from '../controller.ts'
+import { runLoad } from '../davit-load.ts'
+import { residentBytes } from '../measure/process-usage.ts'
+import type { Quantiles } from '../measure/samples.ts'
+import type { Route } from '../processes/publisher.ts'
+import { report } from '../progress.ts'
+import { BODY_BYTES } from './both-ways.ts'
+
+/** At a rate. Milliseconds. */
+export type Latency = {
+  way: DeliveryLogMode
+  perSecond: number
+  receipt: Quantiles
+  accepted: Quantiles
+  writesPerDelivery: number
+  cpuPerDelivery: Record<string, number>
+  /** MiB that the controller holds at the end. */
+  controllerMiB: number
+}
+
+export type LatencyOptions = {
+  bed: Bed
+  controller: Controller
+  way: DeliveryLogMode
+  routes: readonly Route[]
+  perSecond: number
+  seconds: number
+}
+
+export async function measureLatency(options: LatencyOptions): Promise<Latency> {
+  const { bed, controller, way, routes, seconds } = options
+  const perSecond = Math.round(options.perSecond)
+  const load = { routes, seconds, perSecond, bytes: BODY_BYTES }
+  const result = await runLoad({ bed, controllerPid: controller.pid, load })
+  const { latency } = result.received
+  report(`${way} at ${perSecond}/s: p50 ${latency.p50.toFixed(1)} ms, p99 ${latency.p99.toFixed(1)} ms`)
+  return {
+    way,
+    perSecond,
+    receipt: latency,
+    accepted: result.published.accepted,
+    writesPerDelivery: result.writesPerDelivery,
+    cpuPerDelivery: result.cpuPerDelivery,
+    controllerMiB: residentBytes(controller.pid) / 2 ** 20,
+  }
+}

@@ -1,0 +1,74 @@
+/** A long run at half of saturation, with retention and the API server's compaction of etcd at work. */
+import type { DeliveryLogMode } from '../../../src/api/webhook-endpoint.ts'
+import { type Bed, onBed } from '../bed.ts'
+import { runLoad } from '../davit-load.ts'
+import { type Footprint, sampleFootprints } from '../measure/footprint.ts'
+import type { Quantiles } from '../measure/samples.ts'
+import { report } from '../progress.ts'
+import { BODY_BYTES, makeEndpointOfEach, runClosed, startWarm } from './both-ways.ts'
+
+export type Soak = {
+  way: DeliveryLogMode
+  bytes: number
+  /** Deliveries a second at saturation, measured just before, and of the long run. */
+  saturation: number
+  perSecond: number
+  /** Milliseconds. */
+  receipt: Quantiles
+  writesPerDelivery: number
+  /** Every ten seconds. */
+  timeline: { events: number; p50: number; p99: number }[]
+  /** Every ten seconds. */
+  footprints: Footprint[]
+}
+
+const SATURATION_SECONDS = 10
+/** Short enough to be at work from the second minute on. */
+const RETENTION = {
+  DAVIT_RETENTION_SUCCEEDED_SECONDS: '60',
+  DAVIT_RETENTION_FAILED_SECONDS: '60',
+  DAVIT_MAX_LOG_BYTES: String(32 * 2 ** 20),
+}
+const LARGE_BODY_BYTES = 4096
+
+/** Segments with small bodies and with large ones, and Objects. */
+export async function measureSoak(minutes: number): Promise<Soak[]> {
+  return [
+    await soak('Segments', BODY_BYTES, minutes),
+    await soak('Segments', LARGE_BODY_BYTES, minutes),
+    await soak('Objects', BODY_BYTES, minutes),
+  ]
+}
+
+async function soak(way: DeliveryLogMode, bytes: number, minutes: number): Promise<Soak> {
+  return await onBed(async (bed) => {
+    const { controller, routes, saturation } = await saturate(bed, way)
+    const perSecond = Math.round(saturation / 2)
+    report(`${way} with ${bytes} bytes: ${minutes} minutes at ${perSecond}/s`)
+    const sampling = sampleFootprints(bed, controller.pid)
+    const load = { routes, seconds: minutes * 60, perSecond, bytes }
+    const result = await runLoad({ bed, controllerPid: controller.pid, load })
+    const footprints = await sampling.stop()
+    await controller.stop()
+    return {
+      way,
+      bytes,
+      saturation,
+      perSecond: result.perSecond,
+      receipt: result.received.latency,
+      writesPerDelivery: result.writesPerDelivery,
+      timeline: result.received.timeline,
+      footprints,
+    }
+  })
+}
+
+async function saturate(bed: Bed, way: DeliveryLogMode) {
+  const first = await bed.startController()
+  const endpoints = await makeEndpointOfEach(bed)
+  await first.stop()
+  const controller = await startWarm(bed, endpoints, RETENTION)
+  const routes = endpoints[way]
+  const { perSecond } = await runClosed(bed, controller, { routes, seconds: SATURATION_SECONDS })
+  return { controller, routes, saturation: perSecond }
+}

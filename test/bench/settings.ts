@@ -1,0 +1,88 @@
+/** What a run of the bench measures, and for how long. */
+import { parseArgs } from 'node:util'
+
+export const SECTIONS = ['saturation', 'latency', 'burst', 'isolation', 'pending', 'soak'] as const
+export type SectionName = (typeof SECTIONS)[number]
+
+export type Plan = {
+  /** Of the file under bench/results. */
+  name: string
+  sections: readonly SectionName[]
+  /** Raw, Davit, raw, Davit, ... raw: so many times Davit. */
+  rounds: number
+  saturationSeconds: number
+  latencySeconds: number
+  /** Events at once. */
+  burst: number
+  isolationSeconds: number
+  /** Numbers of pending deliveries, growing. */
+  pending: readonly number[]
+  soakMinutes: number
+}
+
+const PLANS = {
+  quick: {
+    sections: ['saturation', 'latency', 'isolation', 'pending'],
+    rounds: 1,
+    saturationSeconds: 6,
+    latencySeconds: 8,
+    burst: 2000,
+    isolationSeconds: 24,
+    pending: [1000, 4000],
+    soakMinutes: 1,
+  },
+  full: {
+    sections: ['saturation', 'latency', 'burst', 'isolation', 'pending'],
+    rounds: 3,
+    saturationSeconds: 20,
+    latencySeconds: 30,
+    burst: 20_000,
+    isolationSeconds: 60,
+    pending: [1000, 10_000, 50_000],
+    soakMinutes: 15,
+  },
+  long: {
+    sections: ['soak'],
+    rounds: 1,
+    saturationSeconds: 10,
+    latencySeconds: 30,
+    burst: 20_000,
+    isolationSeconds: 60,
+    pending: [],
+    soakMinutes: 15,
+  },
+} as const satisfies Record<string, Omit<Plan, 'name'>>
+
+export const USAGE = `usage: npm run bench -- [--quick | --long] [--only SECTION,...] [--name NAME]
+
+  (nothing)  everything but the long run: about half an hour
+  --quick    a short form of it: about three minutes
+  --long     15 minutes at half of saturation in each way of keeping the log
+  --only     of ${SECTIONS.join(', ')}
+  --name     of the file under bench/results; default is the form of the run
+`
+
+/** @throws Error in words for people when there is something else on the command line */
+export function parsePlan(args: readonly string[]): Plan {
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      quick: { type: 'boolean' },
+      long: { type: 'boolean' },
+      only: { type: 'string' },
+      name: { type: 'string' },
+    },
+  })
+  const form = values.long ? 'long' : values.quick ? 'quick' : 'full'
+  const plan = PLANS[form]
+  const sections = values.only?.split(',') ?? plan.sections
+  const unknown = sections.find((section) => !isSection(section))
+  if (unknown !== undefined) throw new Error(`there is no section ${unknown}`)
+  const name = values.name ?? form
+  if (!/^[\w.-]{1,80}$/.test(name)) throw new Error('a name has letters, digits, dots and dashes')
+  return { ...plan, name, sections: sections.filter(isSection) }
+}
+
+function isSection(text: string): text is SectionName {
+  return SECTIONS.some((section) => section === text)
+}
