@@ -5,8 +5,9 @@ import { recoverObjects } from '../controllers/delivery/recover-objects.ts'
 import { readLowWater, readOutcomes } from '../controllers/delivery-log/read-back.ts'
 import type { LogSegment } from '../ports/delivery-log.ts'
 import { pause } from '../runtime/pause.ts'
-import { type ControllerParts, createControllerParts, type World } from './controller-parts.ts'
+import { type ControllerParts, createControllerParts } from './controller-parts.ts'
 import { type ControllerWatches, createWatches } from './controller-watches.ts'
+import type { World } from './world-types.ts'
 
 export type ControllerOptions = { config: Config; world: World; version: string }
 
@@ -41,7 +42,10 @@ export async function startController(options: ControllerOptions): Promise<Runni
       metrics: world.metrics,
     },
     namespace: config.namespace,
-    onSegment: (segment) => onSegment(segment),
+    onSegment: (segment) => {
+      parts.retention.segmentSeen(segment)
+      onSegment(segment)
+    },
   })
   let problem: string | undefined = 'reading what the process before left'
   const ready = recover(options, parts, watches, { buffered, giveUp: giveUp.signal }).then(() => {
@@ -51,6 +55,7 @@ export async function startController(options: ControllerOptions): Promise<Runni
     parts.endpointLoop.start()
     parts.eventLoop.start()
     watches.events.start()
+    parts.retention.start()
     problem = undefined
     parts.keyStore
       .sweep()
@@ -75,7 +80,7 @@ async function recover(
   found: { buffered: LogSegment[]; giveUp: AbortSignal },
 ): Promise<void> {
   const { config, world } = options
-  const { intake, plane } = parts
+  const { intake, plane, retention } = parts
   for (const watch of watches.settings) watch.start()
   await Promise.all(watches.settings.map((watch) => watch.synced))
   watches.log.start()
@@ -85,7 +90,11 @@ async function recover(
     readOutcomes(world.api, config.namespace, lowWater),
   )
   intake.readBack(found.buffered.splice(0), records)
-  const unfinished = await recoverObjects({ plane, intake, onFinished: () => undefined })
+  const unfinished = await recoverObjects({
+    plane,
+    intake,
+    onFound: (outline) => retention.objectFound(outline),
+  })
   const reopened = intake.resolve()
   world.log.info('Read back what the process before left', { unfinished, reopened })
 }
@@ -98,7 +107,7 @@ async function stop(
 ): Promise<void> {
   const { clock, log } = options.world
   parts.plane.stop()
-  await Promise.all([parts.endpointLoop.stop(), parts.eventLoop.stop()])
+  await Promise.all([parts.endpointLoop.stop(), parts.eventLoop.stop(), parts.retention.stop()])
   const drained = parts.plane.drained().then(() => true)
   const inTime = await Promise.race([drained, pause(clock, options.config.drainMs).then(() => false)])
   if (!inTime)

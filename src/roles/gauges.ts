@@ -3,7 +3,7 @@ import type { GaugeRegistry } from '../ports/metrics.ts'
 import type { RunningController } from './controller.ts'
 
 export function registerGauges(registry: GaugeRegistry, { parts }: RunningController): void {
-  const { plane, outcomes, endpointLoop, eventLoop } = parts
+  const { plane, outcomes, endpointLoop, eventLoop, retention } = parts
   registry.gauge(
     'davit_deliveries_pending',
     'Deliveries that have not come to their end.',
@@ -27,5 +27,21 @@ export function registerGauges(registry: GaugeRegistry, { parts }: RunningContro
     'Objects that wait for a pass.',
     () => ({ endpoint: endpointLoop.depth, event: eventLoop.depth }),
     'controller',
+  )
+  registry.gauge(
+    'davit_deliveries_finished',
+    'Finished deliveries that have an object.',
+    () => retention.stats().finished,
+  )
+  registry.gauge('davit_log_bytes', 'Size of the delivery log, about.', () => retention.stats().logBytes)
+  registry.gauge(
+    'davit_log_oldest_segment_seconds',
+    'Age of the oldest segment of the delivery log.',
+    () => retention.stats().oldestSegmentAgeMs / 1000,
+  )
+  registry.gauge(
+    'davit_retention_deleted',
+    'Objects that retention has deleted since the start.',
+    () => retention.stats().deleted,
   )
 }

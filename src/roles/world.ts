@@ -12,7 +12,7 @@ import { createRandom } from '../adapters/system/random.ts'
 import { createSchemaValidator } from '../adapters/system/schema-validator.ts'
 import type { Config, Secrets } from '../config.ts'
 import type { Clock } from '../ports/clock.ts'
-import type { World } from './controller-parts.ts'
+import type { World } from './world-types.ts'
 
 export type WorldOptions = {
   config: Config

@@ -246,7 +246,7 @@ export class PlaneBed {
   async #recover(): Promise<void> {
     const segments = this.store.all(deliverySegments).flatMap((raw) => readSegment(raw) ?? [])
     this.intake.readBack(segments, await readOutcomes(this.api, SYSTEM, this.segments.lowWater))
-    await recoverObjects({ plane: this.plane, intake: this.intake, onFinished: nothing })
+    await recoverObjects({ plane: this.plane, intake: this.intake })
     this.intake.resolve()
   }
 

@@ -60,18 +60,18 @@ class Story {
       if (!this.bed.api.dead) this.bed.intake.take(segment)
       await this.bed.elapse(n % 2 === 0 ? 1 : 5)
     }
-    await this.#live(2 * HOUR)
+    await this.bed.elapse(2 * HOUR)
     const calls = this.bed.api.calls.length
     for (const crash of crashes.slice(1)) await this.#restart(crash)
     if (crashes.length > 0) await this.#restart()
-    await this.#live(72 * HOUR)
+    await this.bed.elapse(12 * HOUR)
     return calls
   }
 
   async #restart(crash?: Crash): Promise<void> {
     this.#killed.add(this.#run)
     this.bed = await this.bed.restarted((next) => this.#begin(next, crash))
-    await this.#live(10 * MINUTE)
+    await this.bed.elapse(10 * MINUTE)
   }
 
   #begin(bed: PlaneBed, crash?: Crash): void {
@@ -92,11 +92,6 @@ class Story {
     const ok = count >= (this.#refusals[this.#orders.get(id) ?? 0] ?? 0)
     this.#receptions.push({ endpoint, id, run, answer: ok ? 'ok' : 'failed' })
     return ok ? 200 : 500
-  }
-
-  async #live(ms: number): Promise<void> {
-    for (let left = ms; left > 0 && !this.bed.api.dead; left -= 10 * MINUTE)
-      await this.bed.elapse(Math.min(left, 10 * MINUTE))
   }
 
   get evidence(): Evidence {

@@ -20,8 +20,6 @@ export type RecoverOptions = {
   intake: LogIntake
   /** Told of every delivery. */
   onFound?: (outline: DeliveryOutline) => void
-  /** Told of every delivery that has ended. */
-  onFinished: (outline: DeliveryOutline) => void
 }
 
 const PAGE = 1000
@@ -64,10 +62,7 @@ function takeOne(options: RecoverOptions, raw: RawObject, seen: Set<string>): nu
   const { state, attemptCount = 0 } = outline.status ?? {}
   const { namespace, name } = outline.metadata
   const held = options.intake.found({ namespace, name, attemptCount, final: isFinal(state) })
-  if (isFinal(state)) {
-    options.onFinished(outline)
-    return 0
-  }
+  if (isFinal(state)) return 0
   const delivery = deliveryOf(options.plane, outline)
   if (held || !delivery) return held ? 1 : 0
   options.plane.take(delivery)

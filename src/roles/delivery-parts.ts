@@ -1,0 +1,84 @@
+/** The delivery plane with its log, its retention, and what it knows of endpoints. */
+import type { Config } from '../config.ts'
+import { DeliveryObjects } from '../controllers/delivery/delivery-objects.ts'
+import { DeliveryPlane } from '../controllers/delivery/delivery-plane.ts'
+import { LogIntake } from '../controllers/delivery/log-intake.ts'
+import { OpenSegments } from '../controllers/delivery/open-segments.ts'
+import { createEventLog, type OpenEventLog } from '../controllers/delivery-log/event-log.ts'
+import { KeyIndex } from '../controllers/delivery-log/key-index.ts'
+import { createOutcomeLog, type OpenOutcomeLog } from '../controllers/delivery-log/outcome-log.ts'
+import { EndpointDirectory } from '../controllers/endpoint/endpoint-directory.ts'
+import { EndpointStatusWriter } from '../controllers/endpoint/endpoint-status.ts'
+import { EndpointStreaks } from '../controllers/endpoint/endpoint-streaks.ts'
+import { cancelHeld } from '../controllers/retention/cancel-held.ts'
+import { Retention } from '../controllers/retention/retention.ts'
+import type { World } from './world-types.ts'
+
+export type DeliveryParts = {
+  directory: EndpointDirectory
+  statuses: EndpointStatusWriter
+  outcomes: OpenOutcomeLog
+  eventLog: OpenEventLog
+  keys: KeyIndex
+  plane: DeliveryPlane
+  intake: LogIntake
+  retention: Retention
+}
+
+export type DeliveryPartsOptions = {
+  config: Config
+  world: World
+  version: string
+  /** Every delivery up to this version of the log is closed. */
+  lowWater: number
+  giveUp: AbortSignal
+}
+
+export function createDeliveryParts(options: DeliveryPartsOptions): DeliveryParts {
+  const { config, world, giveUp } = options
+  const { api, clock, random, metrics } = world
+  const directory = new EndpointDirectory()
+  const statuses = new EndpointStatusWriter(api, directory)
+  const segments = new OpenSegments(options.lowWater)
+  const log = { resources: api, namespace: config.namespace, writer: config.replica, clock, random, metrics }
+  const outcomes = createOutcomeLog({
+    ...log,
+    lowWater: () => segments.lowWater,
+    signal: giveUp,
+    onWritten: (written) => retention.outcomesWritten(written),
+  })
+  const retention = new Retention({
+    ...log,
+    log: world.log,
+    limits: config.retention,
+    directory,
+    lowWater: () => segments.lowWater,
+    healthy: () => outcomes.healthy(),
+    cancelHeld: (now) => cancelHeld({ ctx: plane.ctx, lanes: plane.lanes(), limits: config.retention }, now),
+  })
+  const objects = new DeliveryObjects(api, clock, (object, segment) =>
+    retention.payloadReferred(object, segment),
+  )
+  const plane = new DeliveryPlane({
+    ...world,
+    directory,
+    statuses,
+    streaks: new EndpointStreaks(statuses, clock),
+    resources: api,
+    objects,
+    outcomes,
+    segments,
+    namespace: config.namespace,
+    userAgent: `Davit/${options.version}`,
+    waitScale: config.waitScale,
+    giveUp,
+    maxInFlight: config.limits.inFlight,
+    onEnded: (delivery, state, object) => {
+      if (object) retention.endedWithObject(delivery, state)
+    },
+    onDropped: (delivery) => retention.objectGone(delivery),
+  })
+  const keys = new KeyIndex()
+  const intake = new LogIntake(plane, keys)
+  return { directory, statuses, outcomes, eventLog: createEventLog(log), keys, plane, intake, retention }
+}

@@ -1,0 +1,23 @@
+import type { Clock, Random } from '../ports/clock.ts'
+import type { EventRecorder } from '../ports/event-recorder.ts'
+import type { ResourceReader, ResourceWriter, WatchSource } from '../ports/kubernetes.ts'
+import type { Log } from '../ports/log.ts'
+import type { Mailer } from '../ports/mailer.ts'
+import type { DeliveryMetrics, LogMetrics, RuntimeMetrics } from '../ports/metrics.ts'
+import type { SchemaValidator } from '../ports/schema-validator.ts'
+import type { UrlGuard } from '../ports/url-guard.ts'
+import type { WebhookSender } from '../ports/webhook-sender.ts'
+
+/** What the world provides. */
+export type World = {
+  api: ResourceReader & ResourceWriter & WatchSource
+  clock: Clock
+  random: Random
+  log: Log
+  metrics: DeliveryMetrics & LogMetrics & RuntimeMetrics
+  sender: WebhookSender
+  urlGuard: UrlGuard
+  events: EventRecorder
+  validator: SchemaValidator
+  mailer?: Mailer | undefined
+}
