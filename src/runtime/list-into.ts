@@ -45,6 +45,7 @@ async function readPages(listing: Listing): Promise<string | undefined> {
     if (version === undefined) {
       version = page.resourceVersion
       listing.onVersion?.(versionOf(version))
+      if (isOver()) return undefined
       store.beginList()
     }
     await inSlices(takeEach(listing, page.items), clock)

@@ -376,6 +376,36 @@ describe('a reflector', () => {
     expect(consumer.calls).toEqual([])
   })
 
+  it('finds out on its return that the store was set back, where a watch would be silent', async () => {
+    const { api, clock, reflector } = start()
+    await reflector.synced
+    api.version = 5_000
+    api.put('a')
+    await settle()
+    api.restore(300)
+    api.put('b', { silently: true })
+    api.endWatches(down)
+    await clock.elapse(1_000)
+    expect([...reflector.values()].map((thing) => thing.key)).toEqual(['org/b'])
+    await reflector.stop()
+  })
+
+  it('finds out by a comparison that the store was set back while its watch stayed open', async () => {
+    const { api, clock, reflector } = start()
+    await reflector.synced
+    api.version = 5_000
+    api.put('a')
+    await settle()
+    api.restore(300)
+    api.put('b', { silently: true })
+    await clock.elapse(34 * 60_000)
+    expect([...reflector.values()].map((thing) => thing.key)).toEqual(['org/b'])
+    api.put('c')
+    await settle()
+    expect(reflector.version).toBe(302)
+    await reflector.stop()
+  })
+
   it('calls nobody after stop', async () => {
     const { api, reflector, consumer } = start()
     await reflector.synced

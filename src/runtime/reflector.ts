@@ -68,6 +68,10 @@ export class Reflector<T> {
   readonly #query: ListQuery
   #markSynced: () => void = () => undefined
   #version: string | undefined
+  /** Ends the watch that is open. */
+  #watching = new AbortController()
+  /** The connection was lost, and the store may be another one when it is back. */
+  #doubtful = false
   #listing = 0
   /** The highest version seen, which stays when `#version` is given up. */
   #highest = 0
@@ -104,9 +108,9 @@ export class Reflector<T> {
     return this.#store.size
   }
 
-  /** Everything up to this version was handed to the handler; 0 before the first list. */
+  /** Everything up to this version was handed to the handler; 0 before the end of the first list. */
   get version(): number {
-    return versionOf(this.#version)
+    return this.#highest
   }
 
   /** How often an object could not be decoded, and a handler threw. */
@@ -123,6 +127,7 @@ export class Reflector<T> {
   /** Resolves when nothing will be called any more. */
   async stop(): Promise<void> {
     this.#stopping.abort()
+    this.#watching.abort()
     await this.#running
   }
 
@@ -149,14 +154,27 @@ export class Reflector<T> {
     const { clock } = this.#needs
     let started = clock.monotonic()
     try {
+      if (this.#doubtful && (await this.#wasSetBack())) this.#version = undefined
+      this.#doubtful = false
       if (this.#version === undefined) await this.#list()
       started = clock.monotonic()
       const progressed = await this.#watch(this.#version ?? '')
       return { restart: this.#restart.closed(clock.monotonic() - started, progressed), reason: 'closed' }
     } catch (error) {
       const reason = isApiError(error) ? error.kind : 'error'
+      this.#doubtful = true
       return { restart: this.#restart.failed(error), reason, error }
     }
+  }
+
+  /**
+   * Whether the store was restored from a backup and is older than what was seen of it. A watch from a version that
+   * lies in its future would be answered, and be silent until that has come.
+   */
+  async #wasSetBack(): Promise<boolean> {
+    if (this.#version === undefined) return false
+    const page = await this.#needs.api.list(this.#options.type, { ...this.#query, limit: 1 })
+    return versionOf(page.resourceVersion) < this.#highest
   }
 
   async #list(): Promise<void> {
@@ -192,9 +210,10 @@ export class Reflector<T> {
   /** @returns whether anything came */
   async #watch(from: string): Promise<boolean> {
     const { type } = this.#options
+    const { signal } = this.#watching
     let progressed = false
-    for await (const batch of this.#needs.api.watch(type, this.#query, from, this.#stopping.signal)) {
-      if (this.#stopped) return progressed
+    for await (const batch of this.#needs.api.watch(type, this.#query, from, signal)) {
+      if (signal.aborted) return progressed
       for (const event of batch) progressed = this.#takeEvent(event) || progressed
       if (progressed) this.#restart.progress()
     }
@@ -238,11 +257,22 @@ export class Reflector<T> {
       waitMs = everyMs
       // The list that is needed, or being read, compares as well.
       if (this.#stopped || this.#version === undefined) continue
-      await this.#readList().catch((error: unknown) => {
+      const seen = this.#highest
+      await this.#readList((version) => {
+        if (version < seen) this.#startAnew()
+      }).catch((error: unknown) => {
         waitMs = Math.min(everyMs, COMPARE_AGAIN_MS)
         log.warn('A full comparison could not be made', { resource: this.#options.type.plural, error })
       })
     }
+  }
+
+  /** Gives up whatever list or watch is under way. */
+  #startAnew(): void {
+    this.#listing += 1
+    this.#version = undefined
+    this.#watching.abort()
+    this.#watching = new AbortController()
   }
 
   #guard(key: string, call: () => unknown): void {

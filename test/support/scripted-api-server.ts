@@ -14,7 +14,8 @@ export type RecordedRequest = {
 /** Answers one request instead of the server. */
 export type Responder = (response: ServerResponse, request: RecordedRequest) => void
 
-export type Kind = 'list' | 'watch' | 'get' | 'write'
+/** A list of one object is a question for the version. */
+export type Kind = 'list' | 'version' | 'watch' | 'get' | 'write'
 
 /** One open watch, for a script to write to. */
 export class OpenWatch {
@@ -166,7 +167,7 @@ export class ScriptedApiServer {
     const [scripted] = script === -1 ? [] : this.#scripts.splice(script, 1)
     if (scripted) scripted.respond(response, request)
     else if (kind === 'watch') this.openWatch(response, request)
-    else if (kind === 'list') this.sendList(response, request)
+    else if (kind === 'list' || kind === 'version') this.sendList(response, request)
     else if (kind === 'get') this.#sendOne(response, request)
     else sendJson(response, 201, JSON.parse(request.body))
     this.#notify()
@@ -245,7 +246,8 @@ export function sendJson(
 function kindOf({ method, path, query }: RecordedRequest): Kind {
   if (method !== 'GET') return 'write'
   if (query.has('watch')) return 'watch'
-  return path.endsWith('/things') ? 'list' : 'get'
+  if (!path.endsWith('/things')) return 'get'
+  return query.get('limit') === '1' ? 'version' : 'list'
 }
 
 async function record(incoming: IncomingMessage): Promise<RecordedRequest> {
