@@ -107,7 +107,8 @@ async function stop(
 ): Promise<void> {
   const { clock, log } = options.world
   parts.plane.stop()
-  await Promise.all([parts.endpointLoop.stop(), parts.eventLoop.stop(), parts.retention.stop()])
+  const retained = parts.retention.stop()
+  await Promise.all([parts.endpointLoop.stop(), parts.eventLoop.stop()])
   const drained = parts.plane.drained().then(() => true)
   const inTime = await Promise.race([drained, pause(clock, options.config.drainMs).then(() => false)])
   if (!inTime)
@@ -115,7 +116,7 @@ async function stop(
       ...parts.plane.stats(),
     })
   giveUp.abort()
-  const lastWrites = Promise.all([drained, parts.outcomes.drain(), parts.eventLog.drain()])
+  const lastWrites = Promise.all([drained, retained, parts.outcomes.drain(), parts.eventLog.drain()])
   await Promise.race([lastWrites, pause(clock, LAST_WRITES_MS)])
   await Promise.all([...watches.settings, watches.log, watches.events].map((watch) => watch.stop()))
 }
