@@ -1,0 +1,77 @@
+import { describe, expect, it } from 'vitest'
+import { FakeApi } from '../../test/support/fake-api.ts'
+import { settle } from '../../test/support/fake-clock.ts'
+import { down, gone, startReflector } from '../../test/support/reflector-bed.ts'
+
+describe('the watch of a reflector', () => {
+  it('resumes from the last version when the server ends the watch, without a list', async () => {
+    const { api, reflector, consumer, restarts } = startReflector()
+    await reflector.synced
+    api.put('a')
+    await settle()
+    api.endWatches()
+    api.put('b')
+    await settle()
+    expect(consumer.calls).toEqual(['+org/a@101', '+org/b@102'])
+    expect([api.lists, api.watches, restarts]).toEqual([1, 2, ['closed']])
+    await reflector.stop()
+  })
+
+  it('resumes from a bookmark', async () => {
+    const { api, clock, reflector } = startReflector()
+    await reflector.synced
+    api.version = 900
+    api.bookmark()
+    await settle()
+    api.endWatches(down)
+    await clock.elapse(1_000)
+    expect(reflector.version).toBe(900)
+    expect(api.lists).toBe(1)
+    await reflector.stop()
+  })
+
+  it('tries for ever, ever more slowly, while the API server is away', async () => {
+    const api = new FakeApi()
+    api.listFaults.push(...Array.from({ length: 40 }, () => down))
+    const { clock, reflector } = startReflector({}, api)
+    await clock.elapse(60_000)
+    const inTheFirstMinute = api.lists
+    await clock.elapse(60_000)
+    expect(inTheFirstMinute).toBeLessThan(13)
+    expect(api.lists - inTheFirstMinute).toBe(4)
+    await clock.elapse(900_000)
+    await reflector.synced
+    await reflector.stop()
+  })
+
+  it('does not list in a rage while lists work and each watch is refused as too old', async () => {
+    const { api, clock, reflector } = startReflector()
+    await reflector.synced
+    const watch = api.watch.bind(api)
+    api.watch = async function* (...args) {
+      yield* watch(...args)
+      throw gone
+    }
+    for (let second = 0; second < 60; second += 1) {
+      api.endWatches()
+      await clock.elapse(1_000)
+    }
+    expect(api.lists).toBeLessThan(14)
+    await reflector.stop()
+  })
+
+  it('is soon back after each break of a watch that had brought something', async () => {
+    const { api, clock, reflector, consumer } = startReflector()
+    await reflector.synced
+    for (let round = 0; round < 10; round += 1) {
+      await settle()
+      api.put('a')
+      await settle()
+      api.endWatches(down)
+      await clock.elapse(100)
+    }
+    expect(api.watches).toBe(11)
+    expect(consumer.calls).toHaveLength(10)
+    await reflector.stop()
+  })
+})

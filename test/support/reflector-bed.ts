@@ -1,0 +1,69 @@
+import { ApiError, type RawObject } from '../../src/ports/kubernetes.ts'
+import { Reflector, type ReflectorOptions } from '../../src/runtime/reflector.ts'
+import { FakeApi } from './fake-api.ts'
+import { FakeClock, fixedRandom } from './fake-clock.ts'
+
+export type Thing = { key: string; uid: string; version: number }
+
+const type = { group: 'test.dev', version: 'v1', plural: 'things', namespaced: true }
+export const down = new ApiError('Unavailable', 'the connection broke')
+export const gone = new ApiError('Gone', 'too old', { status: 410 })
+
+function decode({ metadata, poison }: RawObject): Thing | undefined {
+  if (poison === 'throw') throw new Error('cannot be read')
+  if (poison === 'undefined') return undefined
+  const { namespace, name, uid, resourceVersion } = metadata
+  return { key: `${namespace}/${name}`, uid: uid ?? '', version: Number(resourceVersion) }
+}
+
+/** What a consumer builds from the handler's calls, and what it finds wrong with them. */
+export class Consumer {
+  readonly view = new Map<string, Thing>()
+  readonly calls: string[] = []
+  readonly wrong: string[] = []
+
+  applied(thing: Thing, previous?: Thing): void {
+    const held = this.view.get(thing.key)
+    this.calls.push(`+${thing.key}@${thing.version}`)
+    if (held?.uid !== previous?.uid) this.wrong.push(`previous of ${thing.key}`)
+    if (held && held.uid !== thing.uid) this.wrong.push(`${thing.key} was not deleted before`)
+    if (held && held.version >= thing.version) this.wrong.push(`${thing.key} went back`)
+    this.view.set(thing.key, thing)
+  }
+
+  deleted(last: Thing): void {
+    this.calls.push(`-${last.key}`)
+    if (this.view.get(last.key)?.uid !== last.uid) this.wrong.push(`${last.key} was not there`)
+    this.view.delete(last.key)
+  }
+}
+
+export type ReflectorBed = ReturnType<typeof startReflector>
+
+/** A reflector on an API in memory, with time that stands still. */
+export function startReflector(options: Partial<ReflectorOptions<Thing>> = {}, api = new FakeApi()) {
+  const clock = new FakeClock()
+  const consumer = new Consumer()
+  const lines: string[] = []
+  const restarts: string[] = []
+  const say = (message: string) => void lines.push(message)
+  const reflector = new Reflector<Thing>(
+    {
+      type,
+      decode,
+      handler: {
+        applied: (thing, previous) => consumer.applied(thing, previous),
+        deleted: (last) => consumer.deleted(last),
+      },
+      ...options,
+    },
+    {
+      api,
+      clock,
+      random: fixedRandom(0),
+      log: { info: say, warn: say, error: say },
+      metrics: { reconciled() {}, watchRestarted: (_, reason) => void restarts.push(reason) },
+    },
+  ).start()
+  return { api, clock, consumer, lines, restarts, reflector }
+}
