@@ -60,8 +60,9 @@ async function prepare(ctx: PlaneContext, delivery: Delivery): Promise<Prepared 
 async function prepareObject(ctx: PlaneContext, delivery: Delivery): Promise<Prepared | undefined> {
   try {
     const object = await ctx.objects.read(delivery)
-    if (isFinal(object.status?.state)) {
-      ctx.dropped(delivery)
+    const state = object.status?.state
+    if (state !== undefined && isFinal(state)) {
+      ctx.ended(delivery, state, true)
       return undefined
     }
     const { payload, payloadRef } = object.spec
