@@ -12,6 +12,7 @@ import { EndpointStatusWriter } from '../controllers/endpoint/endpoint-status.ts
 import { EndpointStreaks } from '../controllers/endpoint/endpoint-streaks.ts'
 import { cancelHeld } from '../controllers/retention/cancel-held.ts'
 import { Retention } from '../controllers/retention/retention.ts'
+import { allShards } from '../runtime/shards.ts'
 import type { World } from './world-types.ts'
 
 export type DeliveryParts = {
@@ -68,6 +69,7 @@ export function createDeliveryParts(options: DeliveryPartsOptions): DeliveryPart
     objects,
     outcomes,
     segments,
+    shards: allShards,
     namespace: config.namespace,
     userAgent: `Davit/${options.version}`,
     waitScale: config.waitScale,

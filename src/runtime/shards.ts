@@ -1,16 +1,8 @@
-/** Endpoints are spread over so many shards; a replica owns some of them. */
-export const SHARD_COUNT = 256
-
-/** Which shards this replica may work on right now. */
+/** Which shards this replica may work on right now. It is asked each time, since shards are won and lost. */
 export interface ShardOwnership {
-  /** @param shard 0 to SHARD_COUNT - 1 */
+  /** @param shard 0 to 255 */
   owns(shard: number): boolean
-  /** Calls back after shards were won or lost. Returns the call that stops that. */
-  onChange(listener: () => void): () => void
 }
 
 /** The only replica there is. */
-export const allShards: ShardOwnership = {
-  owns: () => true,
-  onChange: () => () => undefined,
-}
+export const allShards: ShardOwnership = { owns: () => true }

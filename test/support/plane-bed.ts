@@ -96,6 +96,8 @@ export class PlaneBed {
   readonly intake: LogIntake
   /** What was logged as a warning or an error. */
   readonly complaints: string[] = []
+  /** Which shards it may work on; all. */
+  owns = (_shard: number): boolean => true
   readonly ended: { name: string; state: string }[] = []
   #events = 0
 
@@ -135,6 +137,7 @@ export class PlaneBed {
         signal: giveUp.signal,
       }),
       segments,
+      shards: { owns: (shard) => this.owns(shard) },
       namespace: SYSTEM,
       userAgent: 'Davit/test',
       waitScale: 1,

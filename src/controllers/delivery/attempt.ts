@@ -3,6 +3,7 @@ import type { WebhookDelivery } from '../../api/webhook-delivery.ts'
 import { resultOf } from '../../domain/attempt-result.ts'
 import { isFinal } from '../../domain/delivery.ts'
 import { messageId } from '../../domain/message-id.ts'
+import { shardOf } from '../../domain/shard.ts'
 import { signatureHeader } from '../../domain/signature.ts'
 import { activeKeys } from '../../domain/signing-keys.ts'
 import { isApiError } from '../../ports/kubernetes.ts'
@@ -21,6 +22,8 @@ type Prepared = { body: Uint8Array; object?: WebhookDelivery }
 export type AttemptEnd = { delivery: Delivery; outcome: SendOutcome; startedAt: number; endedAt: number }
 
 const STORE_RETRY_MS = 1000
+/** Until the shard is asked for again. */
+const SHARD_RETRY_MS = 1000
 
 /** Resolves when the delivery no longer holds its lane; never rejects. */
 export async function attempt(ctx: PlaneContext, delivery: Delivery): Promise<void> {
@@ -79,9 +82,14 @@ async function prepareObject(ctx: PlaneContext, delivery: Delivery): Promise<Pre
   }
 }
 
-/** The endpoint as it is now, after everything that was waited for; without it the delivery is held. */
+/** The endpoint as it is now, after everything that was waited for; without it, or its shard, the delivery is held. */
 function readyView(ctx: PlaneContext, delivery: Delivery): EndpointView | undefined {
-  const view = ctx.directory.find(delivery.lane.endpoint)
+  const { endpoint } = delivery.lane
+  if (!ctx.shards.owns(shardOf(endpoint.uid))) {
+    putBack(ctx, delivery, SHARD_RETRY_MS)
+    return undefined
+  }
+  const view = ctx.directory.find(endpoint)
   if (view?.enabled && view.keys && !delivery.lane.paused) return view
   putBack(ctx, delivery, 0)
   return undefined

@@ -4,6 +4,7 @@
  */
 import type { DeliveryState } from '../../api/webhook-delivery.ts'
 import type { WebhookEndpoint } from '../../api/webhook-endpoint.ts'
+import { shardOf } from '../../domain/shard.ts'
 import type { LogDelivery } from '../../ports/delivery-log.ts'
 import { Timers } from '../../runtime/timers.ts'
 import type { EndpointView } from '../endpoint/endpoint-directory.ts'
@@ -119,6 +120,11 @@ export class DeliveryPlane {
 
   lanes(): IterableIterator<Lane> {
     return this.#lanes.values()
+  }
+
+  /** Whether this replica may work on the deliveries of the endpoint. */
+  owns(endpointUid: string): boolean {
+    return this.ctx.shards.owns(shardOf(endpointUid))
   }
 
   /** @param stage `sending` for one whose outcome is known but not shown yet: it is not attempted */

@@ -1,4 +1,7 @@
-/** Takes segments of the log in, in their order: new ones as they come, and at the start those read back. */
+/**
+ * Takes segments of the log in, in their order: new ones as they come, and at the start those read back. Entries of
+ * shards that another replica owns are left alone: here they stay open, so that the low-water mark never passes them.
+ */
 import type { OutcomeRecord } from '../../api/outcome-record.ts'
 import { formatPosition } from '../../api/position.ts'
 import { afterAttempt } from '../../domain/delivery.ts'
@@ -99,7 +102,10 @@ export class LogIntake {
     const { segment } = opened
     const { ctx } = this.#plane
     const restored = isRestored(segment.writtenAt, segment.createdAt)
-    if (!restored && !this.#isRepeat(segment, entry)) return true
+    const repeat = !restored && this.#isRepeat(segment, entry)
+    // Only after its key was looked at: later places of it may be ours.
+    if (!this.#plane.owns(entry.endpoint.uid)) return false
+    if (!restored && !repeat) return true
     const position = { version: segment.version, index: entry.index }
     const reason = restored ? 'Restored' : 'Duplicate'
     ctx.background(

@@ -7,6 +7,7 @@ import type { ResourceReader } from '../../ports/kubernetes.ts'
 import type { Log } from '../../ports/log.ts'
 import type { DeliveryMetrics } from '../../ports/metrics.ts'
 import type { WebhookSender } from '../../ports/webhook-sender.ts'
+import type { ShardOwnership } from '../../runtime/shards.ts'
 import type { EndpointDirectory } from '../endpoint/endpoint-directory.ts'
 import type { EndpointStreaks } from '../endpoint/endpoint-streaks.ts'
 import type { Delivery } from './delivery.ts'
@@ -29,6 +30,7 @@ export type PlaneContext = {
   objects: DeliveryObjects
   outcomes: OutcomeRecorder
   segments: OpenSegments
+  shards: ShardOwnership
   /** Operator's namespace: where segments are. */
   namespace: string
   userAgent: string

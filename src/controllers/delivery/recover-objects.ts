@@ -62,7 +62,7 @@ function takeOne(options: RecoverOptions, raw: RawObject, seen: Set<string>): nu
   const { state, attemptCount = 0 } = outline.status ?? {}
   const { namespace, name } = outline.metadata
   const held = options.intake.found({ namespace, name, attemptCount, final: isFinal(state) })
-  if (isFinal(state)) return 0
+  if (isFinal(state) || !options.plane.owns(outline.spec.endpointUid)) return 0
   const delivery = deliveryOf(options.plane, outline)
   if (held || !delivery) return held ? 1 : 0
   options.plane.take(delivery)
