@@ -6,6 +6,7 @@ import type { DeliveryState } from '../../api/webhook-delivery.ts'
 import type { WebhookEndpoint } from '../../api/webhook-endpoint.ts'
 import { shardOf } from '../../domain/shard.ts'
 import type { LogDelivery } from '../../ports/delivery-log.ts'
+import { ownText } from '../../runtime/own-text.ts'
 import { Timers } from '../../runtime/timers.ts'
 import type { EndpointView } from '../endpoint/endpoint-directory.ts'
 import type { EndpointStatusWriter } from '../endpoint/endpoint-status.ts'
@@ -132,7 +133,8 @@ export class DeliveryPlane {
     const { event, endpoint } = entry
     const lane = this.laneOf({ namespace: event.namespace, name: endpoint.name, uid: endpoint.uid })
     const delivery: Delivery = {
-      name: event.id,
+      // It may wait for hours, in which the text of the segment must not stay.
+      name: ownText(event.id),
       lane,
       version: opened.segment.version,
       index: entry.index,
@@ -163,8 +165,9 @@ export class DeliveryPlane {
   laneOf(endpoint: LaneEndpoint): Lane {
     const held = this.#lanes.get(endpoint.uid)
     if (held) return held
-    const lane = new Lane(endpoint)
-    this.#lanes.set(endpoint.uid, lane)
+    const { namespace, name, uid } = endpoint
+    const lane = new Lane({ namespace: ownText(namespace), name: ownText(name), uid: ownText(uid) })
+    this.#lanes.set(lane.endpoint.uid, lane)
     const view = this.ctx.directory.find(endpoint)
     if (view) this.#applyView(lane, view)
     else this.#background(this.#lookUp(lane))

@@ -30,6 +30,8 @@ export type LogHome = {
 
 /** A WebhookDelivery has it, and that object's status is the truth. */
 export type ObjectHome = { kind: 'object' }
+/** One for all: there may be hundreds of thousands. */
+export const OBJECT_HOME: ObjectHome = { kind: 'object' }
 
 export type Delivery = {
   /** The 26 characters of the id. */

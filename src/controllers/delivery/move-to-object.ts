@@ -6,7 +6,7 @@ import type { CancelReason, DeliveryState } from '../../api/webhook-delivery.ts'
 import { isFinal } from '../../domain/delivery.ts'
 import { messageId } from '../../domain/message-id.ts'
 import { aboutEndpoint } from '../endpoint/about-endpoint.ts'
-import type { Delivery, LogHome } from './delivery.ts'
+import { type Delivery, type LogHome, OBJECT_HOME } from './delivery.ts'
 import { persist } from './persist.ts'
 import type { PlaneContext } from './plane-context.ts'
 
@@ -50,7 +50,7 @@ async function move(ctx: PlaneContext, delivery: Delivery, home: LogHome): Promi
 function close(ctx: PlaneContext, delivery: Delivery, home: LogHome): void {
   if (delivery.home !== home) return
   const state = home.status?.state
-  delivery.home = { kind: 'object' }
+  delivery.home = OBJECT_HOME
   ctx.segments.close(home.segment)
   if (state && isFinal(state)) ctx.ended(delivery, state, true)
 }
@@ -89,7 +89,7 @@ export async function cancelEntry(
 /** The entry's end is durable, and no object shows it. */
 export function endEntry(ctx: PlaneContext, delivery: Delivery, home: LogHome, state: DeliveryState): void {
   if (delivery.home !== home) return
-  delivery.home = { kind: 'object' }
+  delivery.home = OBJECT_HOME
   ctx.segments.close(home.segment)
   ctx.ended(delivery, state, false)
 }

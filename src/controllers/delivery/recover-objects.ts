@@ -9,7 +9,8 @@ import { isFinal } from '../../domain/delivery.ts'
 import { messageId, nameOfMessage } from '../../domain/message-id.ts'
 import { isRestored } from '../../domain/restored.ts'
 import { isApiError, type Page, type RawObject, type ResourceReader } from '../../ports/kubernetes.ts'
-import type { Delivery } from './delivery.ts'
+import { ownText } from '../../runtime/own-text.ts'
+import { type Delivery, OBJECT_HOME } from './delivery.ts'
 import type { DeliveryPlane } from './delivery-plane.ts'
 import type { LogIntake } from './log-intake.ts'
 import { persist } from './persist.ts'
@@ -22,7 +23,8 @@ export type RecoverOptions = {
   onFound?: (outline: DeliveryOutline) => void
 }
 
-const PAGE = 1000
+/** The adapter asks for fewer where they are large; a list in pages half as large takes a third longer. */
+const PAGE = 2500
 
 /** @returns how many are not finished @throws ApiError only when the process ends before that */
 export async function recoverObjects(options: RecoverOptions): Promise<number> {
@@ -81,7 +83,7 @@ function deliveryOf(plane: DeliveryPlane, outline: DeliveryOutline): Delivery | 
   if (name === undefined || position === undefined) return undefined
   const dueAt = Date.parse(status?.nextAttemptAt ?? '') || 0
   return {
-    name,
+    name: ownText(name),
     lane: plane.laneOf({ namespace: metadata.namespace, name: spec.endpoint, uid: spec.endpointUid }),
     version: position.version,
     index: position.index,
@@ -90,7 +92,7 @@ function deliveryOf(plane: DeliveryPlane, outline: DeliveryOutline): Delivery | 
     dueAt,
     stage: dueAt > plane.ctx.clock.now() ? 'waiting' : 'queued',
     left: false,
-    home: { kind: 'object' },
+    home: OBJECT_HOME,
   }
 }
 
