@@ -1,0 +1,145 @@
+/** What a run has shown: figures, and what is wrong. */
+import { isFinal } from '../../src/domain/delivery.ts'
+import { judge, type Verdict, violations } from '../support/verdict.ts'
+import type { Death } from './chaos-run.ts'
+import { NOTE_TYPE, type Publisher } from './publisher.ts'
+import type { Receivers, SeenReception } from './receivers.ts'
+import { ENDPOINTS, isPoisoned, type Setting } from './setting.ts'
+import { type LoggedEvent, readDeliveries, readEvents, readLog, type StoredLog } from './stored.ts'
+import { latestInPauses, type Toggler } from './toggler.ts'
+
+export type Evidence = {
+  setting: Setting
+  receivers: Receivers
+  publisher: Publisher
+  toggler: Toggler
+  deaths: readonly Death[]
+  rested: boolean
+}
+
+export type Findings = {
+  deaths: readonly Death[]
+  verdict: Verdict
+  /** Events accepted, and places in the log that repeat one. */
+  events: number
+  repeats: number
+  /** Milliseconds from a 2xx that came again to the kill that made it so, and from a disabling to the last attempt. */
+  unstoredForMs: number[]
+  lateMs: number
+  pauses: number
+  /** What must not be, in words. */
+  wrong: string[]
+}
+
+const MAX_ATTEMPTS = 8
+/** Outcomes that cannot be stored stop everything after so long; while the store answers, it takes far less. */
+const MAX_UNSTORED_MS = 6000
+/** What had begun when the disabling was acknowledged may come so much later. */
+const MAX_LATE_MS = 2000
+
+export async function findingsOf(evidence: Evidence): Promise<Findings> {
+  const { setting, receivers, publisher, toggler, deaths } = evidence
+  const log = await readLog(setting.api, setting.namespace)
+  const verdict = judge({
+    accepted: log.deliveries,
+    receptions: receivers.receptions,
+    orderedEndpoints: new Set(ENDPOINTS.filter(({ ordered }) => ordered).map(({ name }) => name)),
+    killed: new Set(deaths.map(({ run }) => run)),
+    maxAttempts: MAX_ATTEMPTS,
+  })
+  const paused = receivers.receptions.filter(({ endpoint }) => endpoint === 'paused').map(({ at }) => at)
+  const lateMs = latestInPauses(toggler.pauses, paused)
+  const unstored = unstoredOf(verdict, receivers.receptions, deaths)
+  const tooLong = unstored.filter(({ outage, ms }) => !outage && ms > MAX_UNSTORED_MS)
+  return {
+    deaths,
+    verdict,
+    events: log.events.length,
+    repeats: log.repeats,
+    unstoredForMs: unstored.map(({ ms }) => ms),
+    lateMs,
+    pauses: toggler.pauses.length,
+    wrong: [
+      ...(evidence.rested ? [] : ['something was still pending at the end']),
+      ...violations(verdict),
+      ...tooLong.map(({ ms }) => `an outcome was not stored for ${Math.round(ms)} ms`),
+      ...(lateMs > MAX_LATE_MS ? [`an attempt began ${Math.round(lateMs)} ms after a disabling`] : []),
+      ...missingFrom(log, publisher),
+      ...bodiesOf(log, receivers.receptions),
+      ...orderOfNotes(log.events),
+      ...(await shownOf(setting, log)),
+      ...(await statusesOf(setting, publisher)),
+    ],
+  }
+}
+
+function unstoredOf(verdict: Verdict, receptions: readonly SeenReception[], deaths: readonly Death[]) {
+  return verdict.duplicates
+    .filter(({ explained }) => explained)
+    .map(({ endpoint, id, run }) => {
+      const death = deaths.find((one) => one.run === run)
+      const taken = receptions.find(
+        (one) => one.run === run && one.endpoint === endpoint && one.id === id && one.answer === 'ok',
+      )
+      return { outage: death?.outage ?? false, ms: (death?.at ?? 0) - (taken?.answeredAt ?? 0) }
+    })
+}
+
+/** What was acknowledged is in the log, under its place or before it. */
+function missingFrom(log: StoredLog, publisher: Publisher): string[] {
+  const logged = new Set(log.events.map(({ id }) => id))
+  const missing = publisher.acknowledged.filter(({ id }) => !logged.has(id))
+  return missing.length === 0 ? [] : [`${missing.length} acknowledged events are not in the log`]
+}
+
+function bodiesOf(log: StoredLog, receptions: readonly SeenReception[]): string[] {
+  const bodies = new Map(log.events.map(({ id, body }) => [id, body]))
+  const changed = receptions.filter(({ id, body }) => bodies.has(id) && bodies.get(id) !== body)
+  return changed.length === 0 ? [] : [`${changed.length} bodies differ from what was accepted`]
+}
+
+/** Events made with kubectl are in the log in the order of their creation. */
+function orderOfNotes(events: readonly LoggedEvent[]): string[] {
+  const numbers = events
+    .filter(({ type }) => type === NOTE_TYPE)
+    .map(({ body }) => Number(/"note":(\d+)/.exec(body)?.[1]))
+  const wrong = numbers.filter((n, index) => index > 0 && n <= (numbers[index - 1] ?? 0))
+  return wrong.length === 0 ? [] : [`${wrong.length} WebhookEvents are out of order in the log`]
+}
+
+/** Every delivery of an endpoint that shows all has an object, and every object has come to its end. */
+async function shownOf(setting: Setting, log: StoredLog): Promise<string[]> {
+  const objects = await readDeliveries(setting.api, setting.organization)
+  const shown = new Set(objects.map(({ spec }) => `${spec.endpoint} ${spec.deliveryId}`))
+  const bodies = new Map(log.events.map(({ id, body }) => [id, body]))
+  const hidden = log.deliveries.filter(
+    ({ endpoint, id }) => endpoint.endsWith('objects') && !shown.has(`${endpoint} ${id}`),
+  )
+  const unfinished = objects.filter(({ status }) => !isFinal(status?.state))
+  const strange = objects.filter(({ spec, status }) => {
+    const poisoned = isPoisoned(spec.endpoint, bodies.get(spec.deliveryId) ?? '')
+    return isFinal(status?.state) && status?.state !== (poisoned ? 'exhausted' : 'succeeded')
+  })
+  return [
+    ...(hidden.length === 0 ? [] : [`${hidden.length} deliveries have no object`]),
+    ...(unfinished.length === 0 ? [] : [`${unfinished.length} objects are not finished`]),
+    ...strange
+      .slice(0, 5)
+      .map(
+        ({ metadata, status }) => `${metadata.name} is ${status?.state} (${status?.reason ?? 'no reason'})`,
+      ),
+  ]
+}
+
+async function statusesOf(setting: Setting, publisher: Publisher): Promise<string[]> {
+  const events = await readEvents(setting.api, setting.organization)
+  const undone = events.filter(({ status }) => status?.state !== 'dispatched')
+  return [
+    ...(events.length === publisher.notes.length ? [] : ['WebhookEvents are missing']),
+    ...(undone.length === 0
+      ? []
+      : [
+          `${undone.length} WebhookEvents are not dispatched: ${undone[0]?.status?.state ?? 'without a state'}`,
+        ]),
+  ]
+}

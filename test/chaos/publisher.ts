@@ -1,0 +1,132 @@
+/**
+ * Publishes numbered events for as long as it is let: through the log, as the facade does, and as WebhookEvents,
+ * as kubectl does. What the store does not take is repeated under the same name until it is.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { API_VERSION } from '../../src/api/meta.ts'
+import { webhookEventKind, webhookEvents } from '../../src/api/webhook-event.ts'
+import { acceptEvent } from '../../src/domain/accept.ts'
+import { derivedName } from '../../src/domain/message-id.ts'
+import type { Appended, EventLog } from '../../src/ports/delivery-log.ts'
+import { isApiError, type ResourceWriter } from '../../src/ports/kubernetes.ts'
+import type { SeededRandom } from './seeded-random.ts'
+
+export type Target = { name: string; uid: string }
+
+export type PublisherOptions = {
+  log: EventLog
+  api: ResourceWriter
+  organization: string
+  /** Endpoints that get an event that is accepted now. */
+  targets: () => readonly Target[]
+  /** False while Davit is far behind. */
+  mayGoOn: () => boolean
+  /** Events through the log in a second. */
+  perSecond: number
+  random: SeededRandom
+}
+
+/** An event whose acceptance was acknowledged. */
+export type Acknowledged = { id: string; place: Appended; body: string }
+
+export const LOG_TYPE = 'chaos.counted'
+export const NOTE_TYPE = 'chaos.noted'
+
+const AGAIN_MS = 200
+const NOTE_EVERY_MS = 300
+/** Now and then a body that stays in its segment. */
+const LARGE_BYTES = 20_000
+
+export class Publisher {
+  readonly acknowledged: Acknowledged[] = []
+  /** Names of the WebhookEvents in the order of their creation. */
+  readonly notes: string[] = []
+  readonly #options: PublisherOptions
+  readonly #appends = new Set<Promise<void>>()
+  #published = 0
+  #ended = false
+  #loops: Promise<void>[] = []
+
+  constructor(options: PublisherOptions) {
+    this.#options = options
+  }
+
+  /** Events begun through the log. */
+  get published(): number {
+    return this.#published
+  }
+
+  start(): void {
+    this.#loops = [this.#publishForEver(), this.#noteForEver()]
+  }
+
+  /** Resolves when all that was begun is accepted. */
+  async stop(): Promise<void> {
+    this.#ended = true
+    await Promise.all(this.#loops)
+    await Promise.all(this.#appends)
+  }
+
+  async #publishForEver(): Promise<void> {
+    const { mayGoOn, perSecond, random } = this.#options
+    while (!this.#ended) {
+      await sleep((random.fraction() * 2000) / perSecond)
+      if (!mayGoOn()) continue
+      const append = this.#publish(this.#published)
+      this.#published += 1
+      this.#appends.add(append)
+      void append.then(() => this.#appends.delete(append))
+    }
+  }
+
+  async #publish(n: number): Promise<void> {
+    const { log, organization, random } = this.#options
+    const acceptedAt = Date.now()
+    const name = derivedName(acceptedAt, `chaos ${n} ${organization}`)
+    const filler = random.chance(0.02) ? `,"filler":"${'x'.repeat(LARGE_BYTES)}"` : ''
+    const dataText = `{"n":${n},"text":"Grüße, 😀"${filler}}`
+    const targets = this.#options.targets().map(({ name, uid }) => ({ name, uid }))
+    const event = acceptEvent(
+      { name, namespace: organization, type: LOG_TYPE, dataText, acceptedAt, key: name },
+      targets,
+    )
+    for (;;) {
+      try {
+        const place = await log.append([event])
+        this.acknowledged.push({ id: `msg_${name}`, place, body: event.event.payload })
+        return
+      } catch {
+        // Whether it was written is not known: the key makes the repeat harmless.
+        await sleep(AGAIN_MS)
+      }
+    }
+  }
+
+  async #noteForEver(): Promise<void> {
+    while (!this.#ended) {
+      await sleep(NOTE_EVERY_MS)
+      if (this.#options.mayGoOn()) await this.#note(`note-${this.notes.length}`)
+    }
+  }
+
+  async #note(name: string): Promise<void> {
+    const { api, organization } = this.#options
+    const spec = { type: NOTE_TYPE, dataText: `{"note":${this.notes.length}}` }
+    const metadata = { namespace: organization, name }
+    for (;;) {
+      try {
+        await api.create(webhookEvents, {
+          apiVersion: API_VERSION,
+          kind: webhookEventKind.kind,
+          metadata,
+          spec,
+        })
+        break
+      } catch (error) {
+        if (isApiError(error, 'AlreadyExists')) break
+        await sleep(AGAIN_MS)
+      }
+    }
+    this.notes.push(name)
+  }
+}

@@ -1,0 +1,114 @@
+/** Endpoints that take webhooks as badly as real ones: errors, resets, half answers, slowness. All is written down. */
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo, Socket } from 'node:net'
+import type { Reception } from '../support/verdict.ts'
+import type { SeededRandom } from './seeded-random.ts'
+
+/** A reception with its times, by `performance.now()`. */
+export type SeenReception = Reception & { at: number; answeredAt: number; body: string }
+
+export type ReceiversOptions = {
+  random: SeededRandom
+  /** The run whose connections are being opened. */
+  run: () => number
+  /** Events that the endpoint never takes. */
+  isPoisoned: (endpoint: string, body: string) => boolean
+}
+
+type Manner = 'ok' | 'slow' | 'error' | 'reset' | 'half'
+
+const BAD_MANNERS: readonly { manner: Manner; share: number }[] = [
+  { manner: 'error', share: 0.03 },
+  { manner: 'reset', share: 0.01 },
+  { manner: 'half', share: 0.005 },
+  { manner: 'slow', share: 0.02 },
+]
+
+export class Receivers {
+  readonly receptions: SeenReception[] = []
+  /** Ids that each endpoint has answered with 200. */
+  readonly taken = new Map<string, Set<string>>()
+  readonly #options: ReceiversOptions
+  readonly #runs = new WeakMap<Socket, number>()
+  readonly #server: Server
+
+  private constructor(options: ReceiversOptions) {
+    this.#options = options
+    this.#server = createServer((request, response) => void this.#handle(request, response))
+    this.#server.on('connection', (socket: Socket) => {
+      this.#runs.set(socket, options.run())
+      socket.on('error', () => undefined)
+    })
+  }
+
+  static async start(options: ReceiversOptions): Promise<Receivers> {
+    const receivers = new Receivers(options)
+    receivers.#server.listen(0, '127.0.0.1')
+    await once(receivers.#server, 'listening')
+    return receivers
+  }
+
+  /** An endpoint's URL ends with its name. */
+  get url(): string {
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
+  }
+
+  async close(): Promise<void> {
+    this.#server.close()
+    this.#server.closeAllConnections()
+    await once(this.#server, 'close')
+  }
+
+  async #handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const at = performance.now()
+    const run = this.#runs.get(request.socket) ?? 0
+    const chunks: Buffer[] = []
+    try {
+      for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk)
+    } catch {
+      // The sender was killed before it had sent the whole.
+      return
+    }
+    const endpoint = (request.url ?? '').slice(1)
+    const body = Buffer.concat(chunks).toString('utf8')
+    const id = String(request.headers['webhook-id'])
+    const reception: SeenReception = { endpoint, id, run, answer: 'failed', at, answeredAt: 0, body }
+    this.receptions.push(reception)
+    const manner = this.#options.isPoisoned(endpoint, body) ? 'error' : this.#manner()
+    if (manner === 'slow') setTimeout(() => this.#take(reception, response), this.#slowness())
+    else if (manner === 'ok') this.#take(reception, response)
+    else refuse(manner, response)
+  }
+
+  #manner(): Manner {
+    let chance = this.#options.random.fraction()
+    for (const { manner, share } of BAD_MANNERS) {
+      chance -= share
+      if (chance < 0) return manner
+    }
+    return 'ok'
+  }
+
+  #slowness(): number {
+    return this.#options.random.between(20, 400)
+  }
+
+  #take(reception: SeenReception, response: ServerResponse): void {
+    // From here on the sender may know, whether it lives to store it or not.
+    reception.answer = 'ok'
+    reception.answeredAt = performance.now()
+    const taken = this.taken.get(reception.endpoint) ?? new Set()
+    this.taken.set(reception.endpoint, taken.add(reception.id))
+    response.writeHead(200, { 'content-length': 2 }).end('ok')
+  }
+}
+
+function refuse(manner: Manner, response: ServerResponse): void {
+  if (manner === 'error') {
+    response.writeHead(503, { 'content-length': 4 }).end('busy')
+    return
+  }
+  if (manner === 'half') response.writeHead(200, { 'content-length': 100 }).write('the beginning')
+  response.socket?.resetAndDestroy()
+}

@@ -1,0 +1,86 @@
+/** An organization with an endpoint of each sort, on a control plane of its own. */
+import { fileURLToPath } from 'node:url'
+import { connectKubernetes, type KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
+import { createClock } from '../../src/adapters/system/clock.ts'
+import { createRandom } from '../../src/adapters/system/random.ts'
+import { namespaces } from '../../src/api/core-kinds.ts'
+import { eventTypeKind, eventTypes } from '../../src/api/event-type.ts'
+import { API_VERSION, ORGANIZATION_LABEL } from '../../src/api/meta.ts'
+import { webhookEndpointKind, webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
+import { createEventLog, type OpenEventLog } from '../../src/controllers/delivery-log/event-log.ts'
+import type { ControlPlane } from '../../src/playground/control-plane.ts'
+import { installCrds } from '../../src/playground/control-plane-crds.ts'
+import { LOG_TYPE, NOTE_TYPE, type Target } from './publisher.ts'
+
+export const ENDPOINTS = [
+  { name: 'ordered-objects', ordered: true, deliveryLog: 'Objects' },
+  { name: 'ordered-segments', ordered: true, deliveryLog: 'Segments' },
+  { name: 'objects', ordered: false, deliveryLog: 'Objects' },
+  { name: 'segments', ordered: false, deliveryLog: 'Segments' },
+  { name: 'paused', ordered: false, deliveryLog: 'Segments' },
+] as const
+
+/** Some events are never taken by ordered endpoints, so that they are exhausted and the next one goes on. */
+export function isPoisoned(endpoint: string, body: string): boolean {
+  const n = /"n":(\d+)/.exec(body)?.[1]
+  return n !== undefined && Number(n) % 97 === 13 && endpoint.startsWith('ordered')
+}
+
+export type Setting = {
+  api: KubernetesClient
+  /** The operator's namespace, and the organization. */
+  namespace: string
+  organization: string
+  targets: Target[]
+  eventLog: OpenEventLog
+  close(): Promise<void>
+}
+
+const CRDS = fileURLToPath(new URL('../../crds', import.meta.url))
+const NAMESPACE = 'davit-system'
+const ORGANIZATION = 'chaos'
+
+export async function setUp(controlPlane: ControlPlane, receiverUrl: string): Promise<Setting> {
+  await installCrds(controlPlane, CRDS)
+  const clock = createClock()
+  const random = createRandom()
+  const api = await connectKubernetes({ kubeconfigPath: controlPlane.kubeconfigPath, clock, random })
+  const labels = { [ORGANIZATION_LABEL]: 'true' }
+  await api.create(namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: NAMESPACE } })
+  await api.create(namespaces, {
+    apiVersion: 'v1',
+    kind: 'Namespace',
+    metadata: { name: ORGANIZATION, labels },
+  })
+  for (const name of [LOG_TYPE, NOTE_TYPE]) {
+    const spec = { description: 'A numbered event.' }
+    await api.create(eventTypes, {
+      apiVersion: API_VERSION,
+      kind: eventTypeKind.kind,
+      metadata: { name },
+      spec,
+    })
+  }
+  const targets: Target[] = []
+  for (const { name, ...spec } of ENDPOINTS) {
+    const { metadata } = await api.create(webhookEndpoints, {
+      apiVersion: API_VERSION,
+      kind: webhookEndpointKind.kind,
+      metadata: { namespace: ORGANIZATION, name },
+      spec: { ...spec, url: `${receiverUrl}/${name}`, eventTypes: ['*'] },
+    })
+    targets.push({ name, uid: metadata.uid ?? '' })
+  }
+  const eventLog = createEventLog({ resources: api, namespace: NAMESPACE, writer: 'chaos', clock, random })
+  return {
+    api,
+    namespace: NAMESPACE,
+    organization: ORGANIZATION,
+    targets,
+    eventLog,
+    close: async () => {
+      await eventLog.drain()
+      await api.close()
+    },
+  }
+}

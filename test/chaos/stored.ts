@@ -1,0 +1,64 @@
+/** What the store holds at the end of a run. */
+import { deliverySegments } from '../../src/api/delivery-segment.ts'
+import type { ResourceType } from '../../src/api/meta.ts'
+import { type WebhookDelivery, webhookDeliveries, webhookDelivery } from '../../src/api/webhook-delivery.ts'
+import { type WebhookEvent, webhookEvent, webhookEvents } from '../../src/api/webhook-event.ts'
+import { readSegment } from '../../src/controllers/delivery-log/read-back.ts'
+import type { LogSegment } from '../../src/ports/delivery-log.ts'
+import type { RawObject, ResourceReader } from '../../src/ports/kubernetes.ts'
+import type { AcceptedDelivery } from '../support/verdict.ts'
+
+/** An event at its first place in the log. */
+export type LoggedEvent = { id: string; type: string; body: string; segment: string }
+
+export type StoredLog = {
+  /** In the order of the log, each event at its first place. */
+  deliveries: AcceptedDelivery[]
+  events: LoggedEvent[]
+  /** Places that repeat an event, and are delivered to nobody. */
+  repeats: number
+}
+
+export async function readLog(api: ResourceReader, namespace: string): Promise<StoredLog> {
+  const raw = await listAll(api, deliverySegments, namespace)
+  const segments = raw.flatMap((one) => readSegment(one) ?? []).sort((a, b) => a.version - b.version)
+  const log: StoredLog = { deliveries: [], events: [], repeats: 0 }
+  const firstPlaces = new Map<string, string>()
+  for (const segment of segments) takeSegment(log, segment, firstPlaces)
+  return log
+}
+
+function takeSegment(log: StoredLog, segment: LogSegment, firstPlaces: Map<string, string>): void {
+  for (const { event, eventIndex, endpoint } of segment.deliveries) {
+    const id = `msg_${event.id}`
+    const place = `${segment.name}/${eventIndex}`
+    const first = firstPlaces.get(id)
+    if (first === undefined) {
+      firstPlaces.set(id, place)
+      log.events.push({ id, type: event.type, body: event.payload, segment: segment.name })
+    } else if (first !== place) {
+      log.repeats += 1
+      continue
+    }
+    log.deliveries.push({ endpoint: endpoint.name, id })
+  }
+}
+
+export async function readDeliveries(api: ResourceReader, namespace: string): Promise<WebhookDelivery[]> {
+  return (await listAll(api, webhookDeliveries, namespace)).map((raw) => webhookDelivery.parse(raw))
+}
+
+export async function readEvents(api: ResourceReader, namespace: string): Promise<WebhookEvent[]> {
+  return (await listAll(api, webhookEvents, namespace)).map((raw) => webhookEvent.parse(raw))
+}
+
+async function listAll(api: ResourceReader, type: ResourceType, namespace: string): Promise<RawObject[]> {
+  const found: RawObject[] = []
+  let from: string | undefined
+  do {
+    const page = await api.list(type, { namespace }, from)
+    found.push(...page.items)
+    from = page.continue
+  } while (from !== undefined)
+  return found
+}
