@@ -121,6 +121,20 @@ describe('a reflector', () => {
     expect(consumer.calls).toEqual([])
   })
 
+  it('takes in nothing of a watch that goes on after stop', async () => {
+    const api = new FakeApi()
+    const metadata = { name: 'late', namespace: 'org', uid: 'u', resourceVersion: '900' }
+    api.watch = async function* (_type, _query, _from, signal) {
+      await new Promise((resolve) => signal.addEventListener('abort', resolve))
+      yield [{ type: 'ADDED', object: { metadata } }]
+    }
+    const { reflector, consumer } = startReflector({}, api)
+    await reflector.synced
+    await settle()
+    await reflector.stop()
+    expect(consumer.calls).toEqual([])
+  })
+
   it('calls nobody after stop', async () => {
     const { api, reflector, consumer } = startReflector()
     await reflector.synced

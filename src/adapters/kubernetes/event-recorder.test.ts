@@ -103,10 +103,14 @@ describe('an event recorder', () => {
 
   it('shares one write among repeats that come while it waits', async () => {
     const { recorder, created, patched } = start()
-    for (let repeat = 0; repeat < 10; repeat += 1) recorder.record(endpoint, disabled)
+    for (let repeat = 0; repeat < 40; repeat += 1) recorder.record(endpoint, disabled)
     await recorder.drain()
     expect([created.length, patched.length]).toEqual([1, 1])
-    expect(patched[0]?.[1]).toMatchObject({ series: { count: 10 } })
+    expect(patched[0]?.[1]).toMatchObject({ series: { count: 40 } })
+    // It was one write of the 25 that the object has.
+    recorder.record(endpoint, { ...disabled, message: 'another' })
+    await recorder.drain()
+    expect(created).toHaveLength(2)
   })
 
   it('writes a new Event for what happens again after a long while', async () => {

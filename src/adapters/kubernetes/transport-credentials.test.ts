@@ -42,6 +42,18 @@ describe('credentials', () => {
     expect(credentials.refusals).toBe(1)
   })
 
+  it('are fetched only once for a call, however many are refused', async () => {
+    const credentials = tokens('one', 'two', 'three', 'four')
+    const server = await new ScriptedApiServer().start()
+    cleanUp(() => server.stop())
+    const transport = connectTransport(server.origin, {
+      access: { origin: server.origin, basePath: '', credentials },
+    })
+    server.script('write', wants('x'), wants('x'), wants('x'), wants('x'))
+    expect((await errorOf(transport.call(CREATE))).kind).toBe('Unauthorized')
+    expect(server.count('write')).toBe(2)
+  })
+
   it('that are refused and have no successor are no reason to ask again', async () => {
     const credentials = tokens('old')
     const server = await new ScriptedApiServer().start()
