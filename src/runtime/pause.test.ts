@@ -1,0 +1,50 @@
+import { describe, expect, it } from 'vitest'
+import { FakeClock, settle } from '../../test/support/fake-clock.ts'
+import { pause } from './pause.ts'
+
+describe('a pause', () => {
+  it('lasts as long as asked, however long that is', async () => {
+    const clock = new FakeClock()
+    let over = false
+    void pause(clock, 2 ** 40).then(() => {
+      over = true
+    })
+    await clock.elapse(2 ** 31 - 2)
+    expect(over).toBe(false)
+    await clock.elapse(1)
+    // Longer than a timer of Node can be is as long as one can be.
+    expect(over).toBe(true)
+    await pause(clock, Number.NaN, AbortSignal.abort())
+  })
+
+  it('ends when it is aborted, and leaves no timer and no listener behind', async () => {
+    const clock = new FakeClock()
+    const abort = new AbortController()
+    const paused = pause(clock, 1_000, abort.signal)
+    abort.abort()
+    await paused
+    expect(clock.pending).toBe(0)
+    await pause(clock, 1_000, abort.signal)
+    expect(clock.pending).toBe(0)
+  })
+
+  it('that ran to its end listens to the signal no more', async () => {
+    const clock = new FakeClock()
+    const abort = new AbortController()
+    let listeners = 0
+    const { addEventListener, removeEventListener } = abort.signal
+    abort.signal.addEventListener = ((...args: Parameters<typeof addEventListener>) => {
+      listeners += 1
+      addEventListener.apply(abort.signal, args)
+    }) as typeof addEventListener
+    abort.signal.removeEventListener = ((...args: Parameters<typeof removeEventListener>) => {
+      listeners -= 1
+      removeEventListener.apply(abort.signal, args)
+    }) as typeof removeEventListener
+    const paused = pause(clock, 5, abort.signal)
+    clock.advance(5)
+    await paused
+    await settle(1)
+    expect(listeners).toBe(0)
+  })
+})
