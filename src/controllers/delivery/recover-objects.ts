@@ -28,16 +28,18 @@ const PAGE = 2500
 
 /** @returns how many are not finished @throws ApiError only when the process ends before that */
 export async function recoverObjects(options: RecoverOptions): Promise<number> {
-  const { resources } = options.plane.ctx
-  let from: string | undefined
+  const { ctx } = options.plane
+  const ask = (from?: string) => persist(ctx, 'reading deliveries', () => pageOf(ctx.resources, from))
   let unfinished = 0
   /** Where a list is started again, what was seen before is not taken twice. */
   const seen = new Set<string>()
+  let asked = ask()
   for (;;) {
-    const page = await persist(options.plane.ctx, 'reading deliveries', () => pageOf(resources, from))
+    const page = await asked
+    // The API server makes the next page while this one is taken in.
+    if (page === undefined || page.continue !== undefined) asked = ask(page?.continue)
     for (const raw of page?.items ?? []) unfinished += takeOne(options, raw, seen)
     if (page && page.continue === undefined) return unfinished
-    from = page?.continue
   }
 }
 
