@@ -28,6 +28,8 @@ export type AcceptEventsOptions = {
   keys: KeyIndex
   log: EventLog
   clock: Clock
+  /** Told of each event, by the 26 characters of its id, that is about to be appended. */
+  appending: (name: string) => void
 }
 
 /** `deliveries` is the number of endpoints that get it. */
@@ -67,6 +69,7 @@ export async function acceptEvents(
     // A crash may have come between the append and the note in the status.
     if (!options.keys.has(namespace, accepted.event.id) && accepted.targets.length > 0) batch.push(accepted)
   }
+  for (const { event } of batch) options.appending(event.id)
   if (batch.length > 0) await options.log.append(batch)
   return verdicts
 }

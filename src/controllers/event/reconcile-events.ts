@@ -8,8 +8,9 @@ import { after, done, type Reconciler, type Result } from '../../runtime/reconci
 import type { Tally } from '../delivery/tally.ts'
 import { type AcceptEventsOptions, acceptEvents, type Verdict } from './accept-events.ts'
 import { type EventBook, eventIdOf, eventName } from './event-book.ts'
+import { UnseenEvents } from './unseen-events.ts'
 
-export type ReconcileEventsOptions = AcceptEventsOptions & {
+export type ReconcileEventsOptions = Omit<AcceptEventsOptions, 'appending'> & {
   book: EventBook
   tally: Tally
   writer: ResourceWriter
@@ -23,25 +24,19 @@ export type ReconcileEventsOptions = AcceptEventsOptions & {
 /** Events read and checked in one pass. */
 const BATCH = 200
 const LOOK_AGAIN_MS = 2000
-/** The log has shown an append by then. */
-const UNSEEN_MS = 10_000
 
 export class EventsReconciler implements Reconciler {
   readonly #options: ReconcileEventsOptions
-  /**
-   * Appended by this process: when (monotonic), and whether all deliveries have ended. Until the log has shown
-   * such an event, that nothing of it is pending does not mean that it was delivered.
-   */
-  readonly #fresh = new Map<string, { at: number; done: boolean }>()
+  readonly #unseen: UnseenEvents
 
   constructor(options: ReconcileEventsOptions) {
     this.#options = options
+    this.#unseen = new UnseenEvents(options.clock)
   }
 
   /** The last delivery of an event has come to its end. @returns the organization to look at, if it is known */
   delivered(name: string): string | undefined {
-    const fresh = this.#fresh.get(name)
-    if (fresh) fresh.done = true
+    this.#unseen.delivered(name)
     return this.#options.book.accepted(name)?.metadata.namespace
   }
 
@@ -54,7 +49,9 @@ export class EventsReconciler implements Reconciler {
     if (waiting.length > 0) {
       const full = tally.ofOrganization(namespace) >= maxPending || tally.total >= maxPendingInAll
       if (full) return after(LOOK_AGAIN_MS)
-      for (const verdict of await acceptEvents(this.#options, namespace, waiting.slice(0, BATCH)))
+      const appending = (name: string) => this.#unseen.appending(name)
+      const options = { ...this.#options, appending }
+      for (const verdict of await acceptEvents(options, namespace, waiting.slice(0, BATCH)))
         await this.#note(verdict)
       return book.waitingIn(namespace).length > 0 ? after(0) : done()
     }
@@ -69,7 +66,6 @@ export class EventsReconciler implements Reconciler {
     const finishedAt = new Date(at.now).toISOString()
     if (verdict.kind === 'refused') {
       const { reason, message } = verdict.refusal
-      this.#fresh.delete(eventName(event))
       const findings: Finding[] = [
         { type: 'Ready', status: 'False', reason, message },
         { type: 'Stalled', status: 'True', reason, message },
@@ -83,8 +79,7 @@ export class EventsReconciler implements Reconciler {
     }
     const { deliveries } = verdict
     const none = deliveries === 0
-    const over = none || this.#fresh.get(eventName(event))?.done === true
-    if (over) this.#fresh.delete(eventName(event))
+    const over = none || this.#unseen.wasDelivered(eventName(event))
     const message = none
       ? 'No enabled endpoint subscribes to its type.'
       : `It goes to ${deliveries} endpoint(s).`
@@ -106,10 +101,8 @@ export class EventsReconciler implements Reconciler {
     const { book, tally, clock } = this.#options
     for (const event of book.acceptedIn(namespace)) {
       const name = eventName(event)
-      const fresh = this.#fresh.get(name)
-      const maybeUnseen = fresh !== undefined && !fresh.done && clock.monotonic() - fresh.at < UNSEEN_MS
-      if (tally.ofEvent(name) > 0 || maybeUnseen) continue
-      this.#fresh.delete(name)
+      if (tally.ofEvent(name) > 0 || this.#unseen.mayComeYet(name)) continue
+      this.#unseen.forget(name)
       await this.#write(event, { state: 'dispatched', finishedAt: new Date(clock.now()).toISOString() })
     }
   }
