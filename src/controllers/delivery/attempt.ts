@@ -39,8 +39,9 @@ export async function attempt(ctx: PlaneContext, delivery: Delivery): Promise<vo
     if (classOf(end.outcome) === '2xx') succeededAt = ctx.clock.monotonic()
     if (end.outcome.kind === 'failure' && end.outcome.class === 'canceled') return putBack(ctx, delivery, 0)
     const settled = settle(ctx, end, prepared.object)
-    if (lane.ordered) await settled
-    else ctx.background(settled)
+    // A retry keeps its place until its outcome is stored; first attempts share one write, so they need not wait.
+    if (lane.ordered || prepared.object) await settled
+    else ctx.background(settled, lane)
   } catch (error) {
     ctx.log.error('An attempt could not be made', { error, delivery: messageId(delivery.name) })
     putBack(ctx, delivery, STORE_RETRY_MS)

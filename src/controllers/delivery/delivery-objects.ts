@@ -23,6 +23,7 @@ import {
   type ResourceWriter,
 } from '../../ports/kubernetes.ts'
 import type { Delivery, LogHome } from './delivery.ts'
+import { Slots } from './slots.ts'
 
 type Resources = ResourceReader & ResourceWriter
 
@@ -32,6 +33,12 @@ export type StoreResult =
   | { kind: 'namespaceGone' }
   | { kind: 'refused'; message: string }
 
+/**
+ * Calls about deliveries at a time, of the connections that all share: behind thousands of objects that are to be
+ * shown, the log, which all deliveries wait for, would not get one.
+ */
+const CALLS_AT_A_TIME = 24
+
 /** An object refers to a payload that stays in a segment. */
 export type PayloadReferred = (object: ObjectRef, segment: string) => void
 
@@ -39,6 +46,7 @@ export class DeliveryObjects {
   readonly #resources: Resources
   readonly #clock: Clock
   readonly #onReferred: PayloadReferred | undefined
+  readonly #slots = new Slots(CALLS_AT_A_TIME)
 
   /** @param onReferred told before the object's entry in the log can be closed */
   constructor(resources: Resources, clock: Clock, onReferred?: PayloadReferred) {
@@ -49,7 +57,8 @@ export class DeliveryObjects {
 
   /** @throws ApiError `NotFound` when it was deleted, and the rest */
   async read(delivery: Delivery): Promise<WebhookDelivery> {
-    return webhookDelivery.parse(await this.#resources.get(webhookDeliveries, refOf(delivery)))
+    const get = () => this.#resources.get(webhookDeliveries, refOf(delivery))
+    return webhookDelivery.parse(await this.#slots.run(get, { urgent: true }))
   }
 
   /** Undefined when it was deleted. @throws ApiError what may pass by itself */
@@ -72,7 +81,7 @@ export class DeliveryObjects {
       const created = await this.#create(delivery, home)
       if (!isInline(home)) this.#onReferred?.(refOf(delivery), home.segment.segment.name)
       if (status && isBehind(created.status, status)) {
-        const patched = await this.writeStatus(delivery, created.version, status)
+        const patched = await this.#patchStatus(delivery, created.version, status, { urgent: false })
         return { kind: 'stored', version: patched }
       }
       return { kind: 'stored', version: created.version }
@@ -86,20 +95,29 @@ export class DeliveryObjects {
   }
 
   /** One status write. @param version that the status was decided on @returns the new version @throws ApiError `Conflict`, `NotFound`, ... */
-  async writeStatus(delivery: Delivery, version: string, status: WebhookDeliveryStatus): Promise<string> {
-    // A merge patch leaves out what is absent, so fields that ended are taken away by name.
-    const ended = isFinal(status.state) ? { nextAttemptAt: null } : {}
-    const patch = { metadata: { resourceVersion: version }, status: { ...ended, ...status } }
-    const written = await this.#resources.patch(webhookDeliveries, refOf(delivery), patch, {
-      subresource: 'status',
-      answer: 'metadata',
-    })
-    return written.metadata.resourceVersion ?? version
+  writeStatus(delivery: Delivery, version: string, status: WebhookDeliveryStatus): Promise<string> {
+    return this.#patchStatus(delivery, version, status, { urgent: true })
   }
 
   /** @throws ApiError `NotFound` when it is gone already, and the rest */
   async remove(delivery: Delivery): Promise<void> {
-    await this.#resources.delete(webhookDeliveries, refOf(delivery))
+    const remove = () => this.#resources.delete(webhookDeliveries, refOf(delivery))
+    await this.#slots.run(remove, { urgent: false })
+  }
+
+  async #patchStatus(
+    delivery: Delivery,
+    version: string,
+    status: WebhookDeliveryStatus,
+    how: { urgent: boolean },
+  ): Promise<string> {
+    // A merge patch leaves out what is absent, so fields that ended are taken away by name.
+    const ended = isFinal(status.state) ? { nextAttemptAt: null } : {}
+    const patch = { metadata: { resourceVersion: version }, status: { ...ended, ...status } }
+    const options = { subresource: 'status', answer: 'metadata' } as const
+    const write = () => this.#resources.patch(webhookDeliveries, refOf(delivery), patch, options)
+    const written = await this.#slots.run(write, how)
+    return written.metadata.resourceVersion ?? version
   }
 
   async #create(
@@ -108,7 +126,8 @@ export class DeliveryObjects {
   ): Promise<{ version: string; status?: WebhookDeliveryStatus | undefined }> {
     try {
       const object = this.#objectOf(delivery, home)
-      const created = await this.#resources.create(webhookDeliveries, object, { answer: 'metadata' })
+      const create = () => this.#resources.create(webhookDeliveries, object, { answer: 'metadata' })
+      const created = await this.#slots.run(create, { urgent: false })
       return { version: created.metadata.resourceVersion ?? '' }
     } catch (error) {
       if (!isApiError(error, 'AlreadyExists')) throw error

@@ -60,7 +60,7 @@ export class DeliveryPlane {
         this.#leave(delivery)
         options.onDropped?.(delivery)
       },
-      background: (work) => this.#background(work),
+      background: (work, lane) => this.#background(work, lane),
     }
     this.#moves = new MoveQueue(this.ctx)
     this.#dispatcher = new Dispatcher({
@@ -240,14 +240,17 @@ export class DeliveryPlane {
     this.#dispatcher.wake(delivery.lane)
   }
 
-  #background(work: Promise<void>): void {
+  #background(work: Promise<void>, lane?: Lane): void {
+    if (lane) lane.settling += 1
     const guarded = work.catch((error: unknown) => {
       if (!this.ctx.giveUp.aborted) this.ctx.log.error('Work of the delivery plane failed', { error })
     })
     this.#settling.add(guarded)
     void guarded.then(() => {
       this.#settling.delete(guarded)
-      this.#dispatcher.pump()
+      if (lane) lane.settling -= 1
+      if (lane) this.#dispatcher.wake(lane)
+      else this.#dispatcher.pump()
     })
   }
 }

@@ -11,6 +11,8 @@ import { Fifo } from './fifo.ts'
 export type LaneEndpoint = { readonly namespace: string; readonly name: string; readonly uid: string }
 export type LanePolicy = { ordered: boolean; concurrency: number }
 
+/** Beyond so much that is not wholly stored an endpoint waits, so that it does not use up what all share. */
+const MAX_SETTLING = 256
 /** Deliveries that have ended and are still listed in the log's order, while others follow. */
 const MAX_SLACK = 32
 
@@ -20,6 +22,8 @@ export class Lane {
   paused = true
   /** Its endpoint is gone: what comes back from an attempt is canceled. */
   closed = false
+  /** What was attempted and is not wholly stored. */
+  settling = 0
   /** Listed with the dispatcher, so that it is listed once. */
   listed = false
   /** Monotonic time of the last attempt that was answered with 2xx. */
@@ -96,7 +100,7 @@ export class Lane {
 
   /** The delivery that may start now; it is under way from then on, until `release`. */
   take(): Delivery | undefined {
-    if (this.paused) return undefined
+    if (this.paused || this.settling >= MAX_SETTLING) return undefined
     const delivery = this.#sequence ? this.#takeHead(this.#sequence) : this.#takeNext()
     if (!delivery) return undefined
     delivery.stage = 'sending'

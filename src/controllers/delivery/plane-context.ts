@@ -12,6 +12,7 @@ import type { EndpointDirectory } from '../endpoint/endpoint-directory.ts'
 import type { EndpointStreaks } from '../endpoint/endpoint-streaks.ts'
 import type { Delivery } from './delivery.ts'
 import type { DeliveryObjects } from './delivery-objects.ts'
+import type { Lane } from './lane.ts'
 import type { OpenSegments } from './open-segments.ts'
 
 /** One deadline over name resolution, connect, TLS, request and response (interface §6.3). */
@@ -44,6 +45,9 @@ export type PlaneContext = {
   ended: (delivery: Delivery, state: DeliveryState, object: boolean) => void
   /** It is no longer this process's business (its object was deleted). */
   dropped: (delivery: Delivery) => void
-  /** Work that goes on after the lane was released; waited for before the process ends. */
-  background: (work: Promise<void>) => void
+  /**
+   * Work that goes on after the lane was released; waited for before the process ends. Of `lane`, when too much
+   * of its own is to keep it from starting more.
+   */
+  background: (work: Promise<void>, lane?: Lane) => void
 }

@@ -53,7 +53,7 @@ async function record(
     })
   if (status.state === 'exhausted') await ctx.streaks.exhausted(endpoint, messageId(delivery.name), write)
   else await write()
-  ctx.background(shown(ctx, delivery, home))
+  ctx.background(shown(ctx, delivery, home), delivery.lane)
 }
 
 async function recordSuccess(
@@ -70,7 +70,7 @@ async function recordSuccess(
   if (!object) return endEntry(ctx, delivery, home, 'succeeded')
   // Durable: the lane may go on, and the object follows.
   delivery.lane.remove(delivery)
-  ctx.background(moveToObject(ctx, delivery, home))
+  ctx.background(moveToObject(ctx, delivery, home), delivery.lane)
 }
 
 /** The object of a failure, and then the wait for the next attempt. */
