@@ -11,6 +11,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { inject } from 'vitest'
+import type { NameServer } from '../../src/adapters/http/resolver.ts'
 import { createUrlGuard } from '../../src/adapters/http/url-guard.ts'
 import { createWebhookSender } from '../../src/adapters/http/webhook-sender.ts'
 import { connectKubernetes, type KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
@@ -40,6 +41,8 @@ export type DavitOptions = {
   mailer?: Mailer
   /** PEM of an authority that receivers' certificates come from. */
   ca?: string
+  /** Replaces DNS. */
+  nameServer?: NameServer
   /** Owners' addresses of the organization. */
   ownerEmails?: string
   /** Puts something between the controller and the API server. */
@@ -119,6 +122,7 @@ export class TestDavit {
           allowedNetworks: config.allowedNetworks,
           clock: createClock(),
           ca: this.#options.ca,
+          ...(this.#options.nameServer ? { nameServer: this.#options.nameServer } : {}),
         }),
         urlGuard: createUrlGuard(config.allowedNetworks),
         events,
@@ -127,6 +131,12 @@ export class TestDavit {
       },
     })
     await this.controller.ready
+  }
+
+  /** Ends the process and starts the next one. */
+  async restart(): Promise<void> {
+    await this.controller.stop()
+    await this.startController()
   }
 
   async stop(): Promise<void> {
@@ -217,13 +227,25 @@ export class TestDavit {
   async deliveriesWhen(
     endpoint: string,
     wanted: (deliveries: WebhookDelivery[]) => boolean,
+    limitMs = LIMIT_MS,
   ): Promise<WebhookDelivery[]> {
+    let last: WebhookDelivery[] = []
     return await until(
       async () => {
-        const deliveries = await this.deliveries(endpoint)
-        return wanted(deliveries) ? deliveries : undefined
+        last = await this.deliveries(endpoint)
+        return wanted(last) ? last : undefined
       },
-      () => `deliveries of ${endpoint} are not as wanted`,
+      () =>
+        `deliveries of ${endpoint} are not as wanted: ${JSON.stringify(last.map(({ status }) => status))}`,
+      limitMs,
+    )
+  }
+
+  /** Resolves with what `kubectl describe` shows of an object once it has such an event. */
+  async eventSeen(about: string, reason: string): Promise<SeenEvent> {
+    return await until(
+      async () => this.events.find((event) => event.about === about && event.reason === reason),
+      () => `${about} has no event ${reason}: ${JSON.stringify(this.events)}`,
     )
   }
 
@@ -261,8 +283,12 @@ const POLL_MS = 20
 const LIMIT_MS = 15_000
 
 /** Asks again until there is an answer: the API server is another process, whose state nothing announces here. */
-export async function until<T>(ask: () => Promise<T | undefined>, failure: () => string): Promise<T> {
-  const deadline = performance.now() + LIMIT_MS
+export async function until<T>(
+  ask: () => Promise<T | undefined>,
+  failure: () => string,
+  limitMs = LIMIT_MS,
+): Promise<T> {
+  const deadline = performance.now() + limitMs
   for (;;) {
     const answer = await ask()
     if (answer !== undefined) return answer

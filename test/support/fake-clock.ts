@@ -83,7 +83,7 @@ export async function settle(turns = SETTLE_TURNS): Promise<void> {
   for (let turn = 0; turn < turns; turn += 1) await new Promise((resolve) => setImmediate(resolve))
 }
 
-type RealTimer = { due: number; run: () => void; handle: NodeJS.Timeout }
+type RealTimer = { due: number; run: () => void; handle: NodeJS.Timeout | undefined }
 
 /** Real time that a test can move ahead: for hours of waiting beside a real API server. */
 export class SkewedClock implements Clock {
@@ -99,13 +99,9 @@ export class SkewedClock implements Clock {
   }
 
   after(ms: number, run: () => void): () => void {
-    const timer: RealTimer = {
-      due: this.monotonic() + ms,
-      run,
-      handle: setTimeout(() => this.#fire(timer), Math.min(ms, 2 ** 31 - 1)),
-    }
-    timer.handle.unref()
+    const timer: RealTimer = { due: this.monotonic() + ms, run, handle: undefined }
     this.#timers.add(timer)
+    this.#arm(timer)
     return () => this.#drop(timer)
   }
 
@@ -116,6 +112,13 @@ export class SkewedClock implements Clock {
     for (let batch = due(); batch.length > 0; batch = due()) {
       for (const timer of batch.sort((a, b) => a.due - b.due)) if (this.#timers.has(timer)) this.#fire(timer)
     }
+    for (const timer of this.#timers) this.#arm(timer)
+  }
+
+  #arm(timer: RealTimer): void {
+    clearTimeout(timer.handle)
+    const wait = Math.max(0, timer.due - this.monotonic())
+    timer.handle = setTimeout(() => this.#fire(timer), Math.min(wait, 2 ** 31 - 1)).unref()
   }
 
   #fire(timer: RealTimer): void {

@@ -1,0 +1,78 @@
+/** Moves time on, attempt by attempt, as fast as attempts and their outcomes come. */
+import { parsePosition } from '../../src/api/position.ts'
+import type { WebhookDelivery } from '../../src/api/webhook-delivery.ts'
+import { isFinal } from '../../src/domain/delivery.ts'
+import type { TestDavit } from './davit.ts'
+
+/**
+ * Jumps from attempt to attempt until all deliveries of an endpoint have come to their end.
+ *
+ * @param count deliveries of the endpoint, those that have ended included
+ * @returns them, newest first
+ */
+export async function driveToEnd(davit: TestDavit, endpoint: string, count = 1): Promise<WebhookDelivery[]> {
+  for (;;) {
+    const deliveries = await settled(davit, endpoint, count)
+    if (deliveries.every(isOver)) return deliveries
+    jumpToNext(davit, deliveries)
+  }
+}
+
+/** The same until each has at least so many attempts behind it, or its end. */
+export async function driveToAttempt(
+  davit: TestDavit,
+  endpoint: string,
+  attempts: number,
+  count = 1,
+): Promise<WebhookDelivery[]> {
+  for (;;) {
+    const deliveries = await settled(davit, endpoint, count)
+    if (deliveries.every((delivery) => isOver(delivery) || attemptsOf(delivery) >= attempts))
+      return deliveries
+    jumpToNext(davit, deliveries)
+  }
+}
+
+/** Moves time to when the first of these has its next attempt, or by `ms` less. */
+export function jumpToNext(davit: TestDavit, deliveries: readonly WebhookDelivery[], lessMs = 0): void {
+  const due = deliveries.flatMap(({ status }) =>
+    status?.nextAttemptAt === undefined ? [] : [Date.parse(status.nextAttemptAt)],
+  )
+  davit.clock.jump(Math.max(0, Math.min(...due) - lessMs - davit.clock.now()))
+}
+
+/** In the order of the delivery log; names sort by whole seconds only. */
+export function inLogOrder(deliveries: readonly WebhookDelivery[]): WebhookDelivery[] {
+  const placeOf = ({ spec }: WebhookDelivery) => parsePosition(spec.position) ?? { version: 0, index: 0 }
+  return [...deliveries].sort((a, b) => {
+    const [first, second] = [placeOf(a), placeOf(b)]
+    return first.version - second.version || first.index - second.index
+  })
+}
+
+/** Nothing is under way: each has ended, waits for its time, or waits behind the head of an ordered lane. */
+function settled(davit: TestDavit, endpoint: string, count: number): Promise<WebhookDelivery[]> {
+  return davit.deliveriesWhen(endpoint, (deliveries) => {
+    const open = deliveries.filter((delivery) => !isOver(delivery))
+    const waiting = open.filter(({ status }) => Date.parse(status?.nextAttemptAt ?? '') > davit.clock.now())
+    const rest = open.filter((delivery) => !waiting.includes(delivery))
+    const held = waiting.length > 0 && isOrdered(davit, endpoint) && rest.every(isPending)
+    return deliveries.length >= count && (rest.length === 0 || held)
+  })
+}
+
+function isOrdered(davit: TestDavit, endpoint: string): boolean {
+  return davit.controller.parts.directory.get(davit.organization, endpoint)?.endpoint.spec.ordered === true
+}
+
+function isOver({ status }: WebhookDelivery): boolean {
+  return isFinal(status?.state)
+}
+
+function isPending({ status }: WebhookDelivery): boolean {
+  return status?.state === undefined || status.state === 'pending'
+}
+
+function attemptsOf({ status }: WebhookDelivery): number {
+  return status?.attemptCount ?? 0
+}

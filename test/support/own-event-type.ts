@@ -1,0 +1,36 @@
+import { randomBytes } from 'node:crypto'
+import { eventTypes } from '../../src/api/event-type.ts'
+import { API_VERSION } from '../../src/api/meta.ts'
+import { type TestDavit, until } from './davit.ts'
+
+/**
+ * A type of event that no other test publishes, so that endpoints get what their own test publishes and nothing
+ * else. Known to the controller when this returns.
+ *
+ * @param schema JSON Schema of its data; absent: anything goes
+ * @returns its name
+ */
+export async function ownEventType(davit: TestDavit, schema?: Record<string, unknown>): Promise<string> {
+  const name = `test.t${randomBytes(6).toString('hex')}`
+  await makeEventType(davit, name, schema)
+  return name
+}
+
+/** The same under a name of the test's choice. */
+export async function makeEventType(
+  davit: TestDavit,
+  name: string,
+  schema?: Record<string, unknown>,
+): Promise<void> {
+  await davit.api.create(eventTypes, {
+    apiVersion: API_VERSION,
+    kind: 'EventType',
+    metadata: { name },
+    spec: { description: 'For a test.', ...(schema ? { schema } : {}) },
+  })
+  const { catalogue } = davit.controller.parts
+  await until(
+    async () => catalogue.get(name),
+    () => `the controller does not see the type ${name}`,
+  )
+}

@@ -1,0 +1,19 @@
+import { type TestDavit, until } from './davit.ts'
+import type { Receiver } from './receiver.ts'
+
+/**
+ * Resolves when Davit has taken a request of kubectl to its end, from the watch to the receiver: what it was going to
+ * send before that has been sent. For tests that prove that nothing is sent.
+ */
+export async function passBy(davit: TestDavit, receiver: Receiver): Promise<void> {
+  const path = '/pass-by'
+  const before = receiver.received(path).length
+  if (!davit.controller.parts.directory.get(davit.organization, 'pass-by')) {
+    await davit.endpoint('pass-by', { url: receiver.url + path, eventTypes: ['webhook.ping'] })
+  }
+  await davit.annotate('pass-by', { 'davit.dev/ping-requested-at': davit.time() })
+  await until(
+    async () => receiver.received(path)[before],
+    () => 'the ping did not arrive',
+  )
+}
