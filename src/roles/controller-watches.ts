@@ -96,6 +96,7 @@ export function createWatches(options: WatchOptions): ControllerWatches {
     },
     needs,
   )
+  parts.book.complete = () => events.version > 0
   const log = new Reflector(
     {
       type: deliverySegments,

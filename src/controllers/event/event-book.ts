@@ -3,6 +3,8 @@ import type { EventOutline } from '../../api/event-outline.ts'
 import { derivedName, messageId, nameOfMessage } from '../../domain/message-id.ts'
 
 export class EventBook {
+  /** Whether every event is known: a list comes page by page, in the order of names, not of creation. */
+  complete: () => boolean = () => true
   /** Not accepted yet, by namespace and UID. */
   readonly #waiting = new Map<string, Map<string, EventOutline>>()
   /** Accepted, deliveries under way: by the 26 characters of the event's id. */

@@ -24,6 +24,7 @@ export type ReconcileEventsOptions = Omit<AcceptEventsOptions, 'appending'> & {
 /** Events read and checked in one pass. */
 const BATCH = 200
 const LOOK_AGAIN_MS = 2000
+const UNTIL_COMPLETE_MS = 100
 
 export class EventsReconciler implements Reconciler {
   readonly #options: ReconcileEventsOptions
@@ -47,6 +48,7 @@ export class EventsReconciler implements Reconciler {
     const nextExpiry = await this.#expire(namespace)
     const waiting = book.waitingIn(namespace)
     if (waiting.length > 0) {
+      if (!book.complete()) return after(UNTIL_COMPLETE_MS)
       const full = tally.ofOrganization(namespace) >= maxPending || tally.total >= maxPendingInAll
       if (full) return after(LOOK_AGAIN_MS)
       const appending = (name: string) => this.#unseen.appending(name)

@@ -1,0 +1,301 @@
+/** Publishing with kubectl: what is accepted, what is refused and why, and what becomes of the objects. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
+import { namespaces } from '../../src/api/core-kinds.ts'
+import { API_VERSION } from '../../src/api/meta.ts'
+import { webhookEvents } from '../../src/api/webhook-event.ts'
+import { isApiError } from '../../src/ports/kubernetes.ts'
+import { startDavit, type TestDavit, until } from '../support/davit.ts'
+import { driveToEnd } from '../support/drive.ts'
+import { ownEventType } from '../support/own-event-type.ts'
+import { passBy } from '../support/pass-by.ts'
+import { type Receiver, startReceiver } from '../support/receiver.ts'
+
+let davit: TestDavit
+let receiver: Receiver
+
+beforeAll(async () => {
+  receiver = await startReceiver()
+  davit = await startDavit('webhook-event', { wrapApi: withShortPages })
+})
+
+afterAll(async () => {
+  await davit?.stop()
+  await receiver?.close()
+})
+
+/** Lists of events come in many pages, in the order of their names. */
+function withShortPages(api: KubernetesClient): KubernetesClient {
+  return {
+    ...api,
+    list: (type, query, from) =>
+      api.list(type, type.plural === webhookEvents.plural ? { ...query, limit: 4 } : query, from),
+  }
+}
+
+async function makeEvent(name: string, spec: Record<string, unknown>): Promise<void> {
+  const metadata = { name, namespace: davit.organization }
+  await davit.api.create(webhookEvents, { apiVersion: API_VERSION, kind: 'WebhookEvent', metadata, spec })
+}
+
+async function isGone(name: string): Promise<boolean> {
+  try {
+    await davit.api.get(webhookEvents, { namespace: davit.organization, name })
+    return false
+  } catch (error) {
+    if (isApiError(error, 'NotFound')) return true
+    throw error
+  }
+}
+
+function ready(status: string, reason: string, message?: unknown) {
+  return expect.objectContaining({ type: 'Ready', status, reason, ...(message ? { message } : {}) })
+}
+
+describe('what is refused says why, is sent to nobody, and stays refused', () => {
+  test('a type that does not exist', async () => {
+    const event = await davit.publish('no.such-type', {})
+    expect(event.status).toMatchObject({
+      state: 'refused',
+      observedGeneration: 1,
+      finishedAt: expect.any(String),
+      conditions: [
+        ready('False', 'UnknownType', expect.stringContaining('no.such-type')),
+        expect.objectContaining({ type: 'Stalled', status: 'True', reason: 'UnknownType' }),
+      ],
+    })
+    expect(event.status?.eventId).toBeUndefined()
+  })
+
+  test.for(['webhook.ping', 'webhook.endpoint.disabled', 'webhook.of-mine'])(
+    'a type of Davit itself: %s',
+    async (type) => {
+      await davit.endpoint(`of-${type.replaceAll('.', '-')}`, {
+        url: `${receiver.url}/reserved`,
+        eventTypes: [type],
+      })
+      const event = await davit.publish(type, {})
+      expect(event.status).toMatchObject({
+        state: 'refused',
+        conditions: [ready('False', 'Reserved', expect.stringContaining('reserved')), expect.anything()],
+      })
+      await passBy(davit, receiver)
+      expect(receiver.received('/reserved')).toHaveLength(0)
+    },
+  )
+
+  test('data that does not fit the schema of the type, with a pointer to each place', async () => {
+    const type = await ownEventType(davit, {
+      type: 'object',
+      properties: {
+        at: { type: 'object', properties: { line: { type: 'integer' } } },
+        names: { items: { type: 'string' } },
+      },
+      required: ['kind'],
+    })
+    const event = await davit.publish(type, { at: { line: 'seven' }, names: ['a', 2] })
+    expect(event.status?.state).toBe('refused')
+    const message = event.status?.conditions?.[0]?.message ?? ''
+    expect(event.status?.conditions?.[0]).toMatchObject({ type: 'Ready', reason: 'SchemaMismatch' })
+    for (const pointer of ['/at/line ', '/names/1 ', 'kind']) expect(message).toContain(pointer)
+    const good = await davit.publish(type, { kind: 'x', at: { line: 7 }, names: ['a'], more: true })
+    expect(good.status?.state).toBe('dispatched')
+  })
+
+  test('text that is no JSON', async () => {
+    const event = await davit.publish(await ownEventType(davit), '{"a":1,}')
+    expect(event.status).toMatchObject({
+      state: 'refused',
+      conditions: [ready('False', 'NotJson'), expect.anything()],
+    })
+  })
+
+  test('more than 256 KiB of JSON, counted in bytes', async () => {
+    const type = await ownEventType(davit)
+    const event = await davit.publish(type, JSON.stringify('€'.repeat(90_000)))
+    expect(event.status).toMatchObject({
+      state: 'refused',
+      conditions: [ready('False', 'TooLarge'), expect.anything()],
+    })
+  })
+
+  test('an event of a namespace that is no organization, and only while it is none', async () => {
+    const type = await ownEventType(davit)
+    await davit.endpoint('of-nobody', { url: `${receiver.url}/of-nobody`, eventTypes: [type] })
+    const label = (value: string | null) =>
+      davit.api.patch(
+        namespaces,
+        { name: davit.organization },
+        { metadata: { labels: { 'davit.dev/organization': value } } },
+      )
+    await label(null)
+    await davit.endpointWhen(
+      'of-nobody',
+      ({ status }) =>
+        status?.conditions?.some(({ type, reason }) => type === 'Ready' && reason === 'NotAnOrganization') ===
+        true,
+    )
+    const event = await davit.publish(type, { n: 1 })
+    expect(event.status).toMatchObject({
+      state: 'refused',
+      conditions: [
+        ready('False', 'NotAnOrganization', expect.stringContaining('davit.dev/organization=true')),
+        expect.anything(),
+      ],
+    })
+    await label('true')
+    await davit.endpointWhen(
+      'of-nobody',
+      ({ status }) =>
+        status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') === true,
+    )
+    await davit.publish(type, { n: 2 })
+    const [request] = await receiver.waitFor(1, { path: '/of-nobody' })
+    expect(request?.body.toString()).toContain('"n":2')
+  })
+})
+
+describe('what is accepted', () => {
+  test('has the number of its deliveries and their id, and is dispatched when the last has come to its end', async () => {
+    const type = await ownEventType(davit)
+    receiver.answer('/slow-end', { status: 500 }, {})
+    await davit.endpoint('quick-end', { url: `${receiver.url}/quick-end`, eventTypes: [type] })
+    await davit.endpoint('slow-end', { url: `${receiver.url}/slow-end`, eventTypes: [type] })
+    const event = await davit.publish(type, {})
+    expect(event.status).toMatchObject({
+      state: 'accepted',
+      deliveries: 2,
+      eventId: expect.stringMatching(/^msg_[0-9a-z]{26}$/),
+      conditions: [ready('True', 'Accepted')],
+    })
+    expect(event.status?.finishedAt).toBeUndefined()
+    await davit.deliveriesWhen('quick-end', ([delivery]) => delivery?.status?.state === 'succeeded')
+    await driveToEnd(davit, 'slow-end')
+    const over = await davit.eventWhen(event.metadata.name, ({ status }) => status?.state === 'dispatched')
+    expect(over.status).toMatchObject({ eventId: event.status?.eventId, finishedAt: expect.any(String) })
+  })
+
+  test('but nobody subscribes to is dispatched at once, and says so', async () => {
+    const event = await davit.publish(await ownEventType(davit), {})
+    expect(event.status).toMatchObject({
+      state: 'dispatched',
+      deliveries: 0,
+      finishedAt: expect.any(String),
+      conditions: [ready('True', 'NobodySubscribed')],
+    })
+  })
+
+  test('arrives in the order of its creation', async () => {
+    const type = await ownEventType(davit)
+    await davit.endpoint('in-order', { url: `${receiver.url}/in-order`, eventTypes: [type], ordered: true })
+    // Names in another order than creation.
+    for (let n = 0; n < 40; n += 1) await makeEvent(`in-order-${(n * 17) % 40}-${n}`, { type, data: { n } })
+    const requests = await receiver.waitFor(40, { path: '/in-order' })
+    const numbers = requests.map(
+      ({ body }) => (JSON.parse(body.toString()) as { data: { n: number } }).data.n,
+    )
+    expect(numbers).toEqual(Array.from({ length: 40 }, (_, n) => n))
+  })
+
+  test('arrives in the order of its creation although it was made while no controller ran', async () => {
+    const type = await ownEventType(davit)
+    await davit.endpoint('made-before', {
+      url: `${receiver.url}/made-before`,
+      eventTypes: [type],
+      ordered: true,
+    })
+    await davit.controller.stop()
+    for (let n = 0; n < 20; n += 1) await makeEvent(`made-before-${99 - n}`, { type, data: { n } })
+    await davit.startController()
+    const requests = await receiver.waitFor(20, { path: '/made-before' })
+    const numbers = requests.map(
+      ({ body }) => (JSON.parse(body.toString()) as { data: { n: number } }).data.n,
+    )
+    expect(numbers).toEqual(Array.from({ length: 20 }, (_, n) => n))
+  })
+
+  test('once is published once, although the controller starts anew', async () => {
+    const type = await ownEventType(davit)
+    await davit.endpoint('once', { url: `${receiver.url}/once`, eventTypes: [type] })
+    await davit.publish(type, {})
+    await receiver.waitFor(1, { path: '/once' })
+    await davit.restart()
+    await passBy(davit, receiver)
+    expect(receiver.received('/once')).toHaveLength(1)
+  })
+
+  test('is published although its object is deleted right after', async () => {
+    const type = await ownEventType(davit)
+    receiver.answer('/deleted-event', { status: 500 }, {})
+    await davit.endpoint('deleted-event', { url: `${receiver.url}/deleted-event`, eventTypes: [type] })
+    const event = await davit.publish(type, {})
+    await davit.api.delete(webhookEvents, event.metadata)
+    const [ended] = await driveToEnd(davit, 'deleted-event')
+    expect(ended?.status?.state).toBe('succeeded')
+  })
+})
+
+describe('the body', () => {
+  test('has type, time of acceptance and data; `dataText` to the digit, `data` as the API server keeps it', async () => {
+    const type = await ownEventType(davit)
+    await davit.endpoint('body', { url: `${receiver.url}/body`, eventTypes: [type], ordered: true })
+    await makeEvent('body-text', { type, dataText: ' {"b":9007199254740993, "a":1.0,"\\u00e9":"é"} ' })
+    await makeEvent('body-data', { type, data: { b: 1, a: ['x', 1.5, true, null] } })
+    await makeEvent('body-null', { type, dataText: 'null' })
+    await makeEvent('body-zero', { type, data: 0 })
+    const bodies = (await receiver.waitFor(4, { path: '/body' })).map(({ body }) => body.toString())
+    const head = `\\{"type":"${type}","timestamp":"(\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}\\.\\d{3}Z)","data":`
+    expect(bodies[0]).toMatch(new RegExp(`^${head}\\{"b":9007199254740993, "a":1\\.0,"\\\\u00e9":"é"\\}\\}$`))
+    expect(JSON.parse(bodies[1] ?? '')).toMatchObject({ data: { a: ['x', 1.5, true, null], b: 1 } })
+    expect(bodies[2]).toMatch(new RegExp(`^${head}null\\}$`))
+    expect(bodies[3]).toMatch(new RegExp(`^${head}0\\}$`))
+    const at = Date.parse(new RegExp(head).exec(bodies[0] ?? '')?.[1] ?? '')
+    expect(Math.abs(davit.clock.now() - at)).toBeLessThan(15_000)
+  })
+})
+
+describe('objects', () => {
+  test('stay for good without a time to live', async () => {
+    const event = await davit.publish(await ownEventType(davit), {})
+    davit.clock.jump(400 * 24 * 3_600_000)
+    await passBy(davit, receiver)
+    expect(await isGone(event.metadata.name)).toBe(false)
+  })
+
+  test('with a time to live go so long after they were dispatched or refused, and no sooner', async () => {
+    const dispatched = await davit.publish(await ownEventType(davit), {}, { ttlSecondsAfterFinished: 3600 })
+    const refused = await davit.publish('no.such-type', {}, { ttlSecondsAfterFinished: 3600 })
+    // One that is refused afterwards must not make the time of the others forgotten.
+    await davit.publish('no.such-type', {})
+    const names = [dispatched.metadata.name, refused.metadata.name]
+    davit.clock.jump(3_590_000)
+    await passBy(davit, receiver)
+    expect(await Promise.all(names.map(isGone))).toEqual([false, false])
+    davit.clock.jump(20_000)
+    for (const name of names) {
+      await until(
+        async () => ((await isGone(name)) ? true : undefined),
+        () => `${name} is still there`,
+      )
+    }
+  })
+
+  test('that wait for their deliveries outlive their time to live', async () => {
+    const type = await ownEventType(davit)
+    receiver.answer('/outlives', { status: 500 }, {})
+    await davit.endpoint('outlives', {
+      url: `${receiver.url}/outlives`,
+      eventTypes: [type],
+      state: 'enabled',
+    })
+    const event = await davit.publish(type, {}, { ttlSecondsAfterFinished: 0 })
+    await davit.deliveriesWhen('outlives', ([delivery]) => delivery?.status?.state === 'retrying')
+    await passBy(davit, receiver)
+    expect(await isGone(event.metadata.name)).toBe(false)
+    await driveToEnd(davit, 'outlives')
+    await until(
+      async () => ((await isGone(event.metadata.name)) ? true : undefined),
+      () => 'it is still there',
+    )
+  })
+})
