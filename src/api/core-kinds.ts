@@ -13,3 +13,4 @@ export const secret = z.object({
   type: z.string().optional(),
   data: z.record(z.string(), z.string()).optional(),
 })
+export type Secret = z.infer<typeof secret>

@@ -42,7 +42,7 @@ function createEndpointLoop({ config, world, delivery, organizations, catalogue 
   const { api, clock, random, log, metrics, events } = world
   const { directory, statuses, keys, eventLog } = delivery
   const keyStore = new SigningKeyStore(api, directory, config.namespace)
-  const sharedSecrets = new SharedSecrets(api, clock)
+  const sharedSecrets = new SharedSecrets({ resources: api, directory, clock })
   const publisher = new Publisher({ log: eventLog, keys, directory, clock })
   const reconciler = new EndpointReconciler({
     directory,

@@ -28,9 +28,12 @@ export type Kept = {
   handled: { roll?: string }
   /** A key was made by a roll in this pass. */
   rolled: boolean
-  /** When the next key ends, milliseconds since 1970. */
-  nextExpiry?: number | undefined
+  /** When to look again though nothing changed, milliseconds since 1970: the next key ends, or what was refused may be mended. */
+  lookAgainAt?: number | undefined
 }
+
+/** Nothing tells when a Secret that was refused is gone. */
+const REFUSED_AGAIN_MS = 60_000
 
 export class EndpointKeeper {
   readonly #options: KeeperOptions
@@ -44,23 +47,19 @@ export class EndpointKeeper {
     const { endpoint } = view
     if (!view.keys) {
       await this.#options.store.create(endpoint, [this.#freshKey(endpoint)])
-      return {
-        problems: [],
-        handled: this.#oldRoll(endpoint),
-        rolled: false,
-        nextExpiry: this.#options.clock.now(),
-      }
+      return { problems: [], handled: this.#oldRoll(endpoint), rolled: false }
     }
     const kept = await this.#roll(endpoint, view.keys)
     const keys = kept.keys ?? view.keys.keys
     const problem = await this.#options.shared.fill(endpoint, keys)
-    const ends = activeKeys(keys, this.#options.clock.now()).flatMap(({ expiresAt }) => expiresAt ?? [])
-    const nextExpiry = ends.length > 0 ? Math.min(...ends.map((end) => Date.parse(end))) : undefined
+    const now = this.#options.clock.now()
+    const times = activeKeys(keys, now).flatMap(({ expiresAt }) => (expiresAt ? [Date.parse(expiresAt)] : []))
+    if (problem) times.push(now + REFUSED_AGAIN_MS)
     return {
       problems: problem ? [problem] : [],
       handled: kept.handled,
       rolled: kept.keys !== undefined,
-      nextExpiry,
+      lookAgainAt: times.length > 0 ? Math.min(...times) : undefined,
     }
   }
 

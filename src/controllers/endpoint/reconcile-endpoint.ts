@@ -65,7 +65,7 @@ export class EndpointReconciler implements Reconciler {
     const patch = statusPatch(view.endpoint.status ?? {}, desired)
     if (patch) await statuses.write(view.endpoint, patch)
     this.#options.notice.look(view.endpoint.metadata, desired)
-    return keys.nextExpiry === undefined ? done() : after(Math.max(1000, keys.nextExpiry - clock.now()))
+    return keys.lookAgainAt === undefined ? done() : after(Math.max(1000, keys.lookAgainAt - clock.now()))
   }
 
   #problemsOf({ endpoint }: EndpointView): Problem[] {

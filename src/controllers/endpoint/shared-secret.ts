@@ -2,7 +2,7 @@
  * `spec.signingSecret`: the owner's wish to have the keys in the cluster. Only keys made while it was set are
  * ever shown, and only a Secret that Davit made, or one of the type that says so, is written.
  */
-import { secret, secrets } from '../../api/core-kinds.ts'
+import { type Secret, secret, secrets } from '../../api/core-kinds.ts'
 import { API_VERSION } from '../../api/meta.ts'
 import { SIGNING_KEY_TYPE, SIGNING_SECRET_OWNER_LABEL } from '../../api/signing-keys.ts'
 import { type WebhookEndpoint, webhookEndpointKind } from '../../api/webhook-endpoint.ts'
@@ -15,29 +15,38 @@ import {
   type ResourceReader,
   type ResourceWriter,
 } from '../../ports/kubernetes.ts'
+import type { EndpointDirectory } from './endpoint-directory.ts'
+
+export type SharedSecretsOptions = {
+  resources: ResourceReader & ResourceWriter
+  directory: EndpointDirectory
+  clock: Clock
+}
 
 export class SharedSecrets {
-  readonly #resources: ResourceReader & ResourceWriter
-  readonly #clock: Clock
-  /** What was written last, by endpoint UID, so that an unchanged Secret costs no call. */
+  readonly #options: SharedSecretsOptions
+  /** What was written (or, without keys to show, looked at) last, by endpoint UID, so that an unchanged Secret costs no call. */
   readonly #written = new Map<string, string>()
 
-  constructor(resources: ResourceReader & ResourceWriter, clock: Clock) {
-    this.#resources = resources
-    this.#clock = clock
+  constructor(options: SharedSecretsOptions) {
+    this.#options = options
   }
 
-  /** @returns why the Secret was not written, for the endpoint's condition */
+  /** @returns why the Secret was not or cannot be written, for the endpoint's condition */
   async fill(endpoint: WebhookEndpoint, keys: readonly SigningKey[]): Promise<Problem | undefined> {
-    const wanted = endpoint.spec.signingSecret
-    if (!wanted) return undefined
-    const shared = activeKeys(keys, this.#clock.now()).filter((key) => key.shared)
-    if (shared.length === 0) return undefined
-    const data = dataOf(shared)
-    const stamp = JSON.stringify([wanted.name, data])
     const { uid } = endpoint.metadata
+    const wanted = endpoint.spec.signingSecret
+    if (!wanted) {
+      this.#written.delete(uid)
+      return undefined
+    }
+    const shared = activeKeys(keys, this.#options.clock.now()).filter((key) => key.shared)
+    const data = shared.length > 0 ? dataOf(shared) : undefined
+    const stamp = JSON.stringify([wanted.name, data])
     if (this.#written.get(uid) === stamp) return undefined
-    const problem = await this.#write(endpoint, wanted.name, data)
+    const problem = data
+      ? await this.#write(endpoint, wanted.name, data)
+      : this.#refusalOf(endpoint, wanted.name, await this.#read(endpoint, wanted.name))
     if (!problem) this.#written.set(uid, stamp)
     return problem
   }
@@ -51,25 +60,53 @@ export class SharedSecrets {
     name: string,
     data: Record<string, string>,
   ): Promise<Problem | undefined> {
+    const { resources } = this.#options
     const { namespace = '', uid } = endpoint.metadata
     try {
-      await this.#resources.create(secrets, objectOf(endpoint, name, data))
+      await resources.create(secrets, objectOf(endpoint, name, data))
       return undefined
     } catch (error) {
       if (isApiError(error, 'Forbidden', 'Quota')) return refusal(name, error.message)
       if (!isApiError(error, 'AlreadyExists')) throw error
     }
-    const held = secret.parse(await this.#resources.get(secrets, { namespace, name }))
-    const ours = held.metadata.labels?.[SIGNING_SECRET_OWNER_LABEL] === uid
-    if (!ours && held.type !== SIGNING_KEY_TYPE) {
-      return refusal(
-        name,
-        `it exists and is not of type ${SIGNING_KEY_TYPE}; name another one, or make it with that type`,
-      )
+    const held = await this.#read(endpoint, name)
+    const problem = this.#refusalOf(endpoint, name, held)
+    if (problem) return problem
+    const { resourceVersion } = held?.metadata ?? {}
+    const labels = { [SIGNING_SECRET_OWNER_LABEL]: uid }
+    try {
+      await resources.patch(secrets, { namespace, name }, { metadata: { resourceVersion, labels }, data })
+      return undefined
+    } catch (error) {
+      if (isApiError(error, 'Forbidden', 'Invalid', 'BadRequest')) return refusal(name, error.message)
+      throw error
     }
-    const patch = { metadata: { resourceVersion: held.metadata.resourceVersion }, data }
-    await this.#resources.patch(secrets, { namespace, name }, patch)
-    return undefined
+  }
+
+  async #read(endpoint: WebhookEndpoint, name: string): Promise<Secret | undefined> {
+    const { namespace } = endpoint.metadata
+    try {
+      return secret.parse(await this.#options.resources.get(secrets, { namespace, name }))
+    } catch (error) {
+      if (isApiError(error, 'NotFound')) return undefined
+      throw error
+    }
+  }
+
+  /** Davit's own have the type as well. Two endpoints in one Secret would take turns in overwriting it. */
+  #refusalOf(endpoint: WebhookEndpoint, name: string, held: Secret | undefined): Problem | undefined {
+    if (!held) return undefined
+    if (held.type !== SIGNING_KEY_TYPE) {
+      const why = `it exists and is not of type ${SIGNING_KEY_TYPE}; name another one, or make it with that type`
+      return refusal(name, why)
+    }
+    const owner = held.metadata.labels?.[SIGNING_SECRET_OWNER_LABEL]
+    const other = this.#options.directory
+      .inNamespace(endpoint.metadata.namespace ?? '')
+      .map((view) => view.endpoint)
+      .find(({ metadata, spec }) => metadata.uid === owner && spec.signingSecret?.name === name)
+    if (!other || owner === endpoint.metadata.uid) return undefined
+    return refusal(name, `it has the keys of the endpoint ${other.metadata.name}; name another one`)
   }
 }
 
