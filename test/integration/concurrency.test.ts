@@ -1,0 +1,102 @@
+/** Endpoints that are not ordered: how many deliveries at a time, and that nobody waits for somebody else's receiver. */
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startDavit, type TestDavit } from '../support/davit.ts'
+import { ownEventType } from '../support/own-event-type.ts'
+import { type ReceivedRequest, type Receiver, startReceiver } from '../support/receiver.ts'
+
+let davit: TestDavit
+let receiver: Receiver
+
+beforeAll(async () => {
+  receiver = await startReceiver()
+  davit = await startDavit('concurrency')
+})
+
+afterAll(async () => {
+  await davit?.stop()
+  await receiver?.close()
+})
+
+const ANSWER_MS = 400
+
+/** Publishes so many events to a new endpoint whose receiver takes its time. @returns the requests */
+async function loaded(
+  name: string,
+  spec: Record<string, unknown>,
+  count: number,
+): Promise<ReceivedRequest[]> {
+  const type = await ownEventType(davit)
+  const path = `/${name}`
+  receiver.answer(path, { delayMs: ANSWER_MS })
+  await davit.endpoint(name, { url: receiver.url + path, eventTypes: [type], ...spec })
+  await Promise.all(Array.from({ length: count }, (_, n) => davit.publishOnly(type, { n })))
+  return await receiver.waitFor(count, { path })
+}
+
+/** The most requests of which none was answered before the last of them came. */
+function mostAtATime(requests: readonly ReceivedRequest[]): number {
+  const counts = requests.map(
+    (request) =>
+      requests.filter(
+        ({ receivedAt }) => receivedAt <= request.receivedAt && receivedAt > request.receivedAt - ANSWER_MS,
+      ).length,
+  )
+  return Math.max(...counts)
+}
+
+test('up to spec.concurrency deliveries of an endpoint are under way at a time, never more', async () => {
+  expect(mostAtATime(await loaded('three', { concurrency: 3 }, 9))).toBe(3)
+})
+
+test('eight at a time is what an endpoint has that says nothing', async () => {
+  expect(mostAtATime(await loaded('standard', {}, 20))).toBe(8)
+})
+
+test('an endpoint that hangs does not slow another one', async () => {
+  const hanging = await ownEventType(davit)
+  const good = await ownEventType(davit)
+  receiver.answer('/hangs', 'hang')
+  await davit.endpoint('hangs', {
+    url: `${receiver.url}/hangs`,
+    eventTypes: [hanging, good],
+    concurrency: 32,
+  })
+  await davit.endpoint('good', { url: `${receiver.url}/good`, eventTypes: [good] })
+  for (let n = 0; n < 40; n += 1) await davit.publishOnly(hanging, { n })
+  await receiver.waitFor(32, { path: '/hangs' })
+  for (let n = 0; n < 30; n += 1) await davit.publishOnly(good, { n })
+  await receiver.waitFor(30, { path: '/good' })
+  const delivered = await davit.deliveriesWhen(
+    'good',
+    (all) => all.length === 30 && all.every(({ status }) => status?.state === 'succeeded'),
+  )
+  expect(delivered.map(({ status }) => status?.attemptCount)).toEqual(delivered.map(() => 1))
+  // All of those that hang still do.
+  const stuck = await davit.deliveries('hangs')
+  expect(stuck.filter(({ status }) => (status?.attemptCount ?? 0) > 0)).toEqual([])
+  expect(receiver.received('/hangs')).toHaveLength(32)
+})
+
+test('with one attempt at a time for all, endpoints take turns', async () => {
+  const narrow = await startDavit('turns', { env: { DAVIT_MAX_IN_FLIGHT: '1' } })
+  try {
+    const busy = await ownEventType(narrow)
+    const quiet = await ownEventType(narrow)
+    receiver.answer('/busy', { delayMs: 20 })
+    await narrow.endpoint('busy', { url: `${receiver.url}/busy`, eventTypes: [busy] })
+    await narrow.endpoint('quiet', { url: `${receiver.url}/quiet`, eventTypes: [quiet] })
+    for (let n = 0; n < 60; n += 1) await narrow.publishOnly(busy, { n })
+    await receiver.waitFor(1, { path: '/busy' })
+    for (let n = 0; n < 3; n += 1) await narrow.publishOnly(quiet, { n })
+    await receiver.waitFor(3, { path: '/quiet' })
+    expect(receiver.received('/busy').length).toBeLessThan(60)
+    await receiver.waitFor(60, { path: '/busy' })
+    const times = receiver.received('/busy').map(({ receivedAt }) => receivedAt)
+    for (const [index, time] of times.entries()) {
+      // Its answer was sent before the next request was.
+      if (index > 0) expect(time - (times[index - 1] ?? 0)).toBeGreaterThan(18)
+    }
+  } finally {
+    await narrow.stop()
+  }
+})
