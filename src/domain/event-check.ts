@@ -13,6 +13,7 @@ export type RefusalReason =
   | 'SchemaMismatch'
   | 'SchemaInvalid'
   | 'NotAnOrganization'
+  | 'Unreadable'
 export type Refusal = { reason: RefusalReason; message: string }
 
 export type CheckedType = { name: string; known: boolean }

@@ -39,6 +39,12 @@ export type Verdict =
 
 const MAX_BATCH_BYTES = 192 * 1024
 
+/** Stored under other rules than today's: it must not hold up those behind it. */
+const UNREADABLE: Refusal = {
+  reason: 'Unreadable',
+  message: 'spec: it does not fit the rules of this version; make a new WebhookEvent',
+}
+
 /**
  * Accepts or refuses as many of `waiting`, from the first on, as fit in one append.
  * @returns one verdict for each, in order; those that were deleted meanwhile are left out
@@ -55,7 +61,11 @@ export async function acceptEvents(
   let bytes = 0
   for (const outline of waiting) {
     const event = await readEvent(options.resources, outline)
-    if (!event) continue
+    if (event === 'gone') continue
+    if (event === 'unreadable') {
+      verdicts.push({ event: outline, kind: 'refused', refusal: UNREADABLE })
+      continue
+    }
     const dataText = dataTextOf(event)
     const refusal = check(options, namespace, event.spec.type, dataText)
     if (refusal) {
@@ -151,12 +161,13 @@ async function listSubscribers(resources: ResourceReader, namespace: string): Pr
 async function readEvent(
   resources: ResourceReader,
   { metadata }: EventOutline,
-): Promise<WebhookEvent | undefined> {
+): Promise<WebhookEvent | 'gone' | 'unreadable'> {
   try {
-    const event = webhookEvent.parse(await resources.get(webhookEvents, metadata))
-    return event.metadata.uid === metadata.uid ? event : undefined
+    const raw = await resources.get(webhookEvents, metadata)
+    if (raw.metadata.uid !== metadata.uid) return 'gone'
+    return webhookEvent.safeParse(raw).data ?? 'unreadable'
   } catch (error) {
-    if (isApiError(error, 'NotFound')) return undefined
+    if (isApiError(error, 'NotFound')) return 'gone'
     throw error
   }
 }

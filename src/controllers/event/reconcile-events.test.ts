@@ -67,9 +67,9 @@ beforeEach(async () => {
   })
 })
 
-async function publish(name: string): Promise<void> {
+async function publish(name: string, more: object = {}): Promise<void> {
   const metadata = { namespace: 'acme', name }
-  const spec = { type: 'environment.started', dataText: '{}' }
+  const spec = { type: 'environment.started', dataText: '{}', ...more }
   book.apply(eventOutline.parse(await store.create(webhookEvents, { metadata, spec })))
 }
 
@@ -137,4 +137,12 @@ test('an append that fails accepts nothing, and the next pass appends the same e
   await reconciler.reconcile('acme')
   expect(appended).toHaveLength(1)
   expect(await stateOf('one')).toBe('accepted')
+})
+
+test('an event that was stored under other rules is refused and holds up no other', async () => {
+  await publish('old', { data: 1 })
+  await publish('new')
+  await reconciler.reconcile('acme')
+  expect(await stateOf('old')).toBe('refused')
+  expect(await stateOf('new')).toBe('accepted')
 })
