@@ -53,7 +53,7 @@ async function createOrRead(
   object: RawObject,
 ): Promise<RawObject> {
   try {
-    return await resources.create(type, object)
+    return await resources.create(type, object, { answer: 'metadata' })
   } catch (error) {
     if (isApiError(error, 'AlreadyExists')) return await resources.get(type, object.metadata)
     throw error
