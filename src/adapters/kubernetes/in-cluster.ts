@@ -22,12 +22,17 @@ export async function inCluster(options: InClusterOptions): Promise<ClusterAcces
   const folder = options.folder ?? FOLDER
   const load = () => readAccount(folder)
   const credentials = new RenewedCredentials({
-    first: await load(),
+    first: await load().catch(notInCluster),
     load,
     everyMs: TOKEN_FILE_EVERY_MS,
     clock: options.clock,
   })
   return { ...splitServer(options.server ?? SERVER), credentials }
+}
+
+function notInCluster(error: Error): never {
+  const message = `KUBECONFIG is not set, and this is no pod with a service account: ${error.message}`
+  throw new Error(message, { cause: error })
 }
 
 async function readAccount(folder: string): Promise<Credentials> {
