@@ -47,8 +47,10 @@ export async function startController(options: ControllerOptions): Promise<Runni
       onSegment(segment)
     },
   })
+  let stopping = false
   let problem: string | undefined = 'reading what the process before left'
   const ready = recover(options, parts, watches, { buffered, giveUp: giveUp.signal }).then(() => {
+    if (stopping) return
     for (const segment of buffered.splice(0)) parts.intake.take(segment)
     onSegment = (segment) => parts.intake.take(segment)
     parts.plane.start()
@@ -69,7 +71,10 @@ export async function startController(options: ControllerOptions): Promise<Runni
       ...(problem ? [problem] : []),
       ...(parts.outcomes.healthy() ? [] : ['outcomes cannot be stored']),
     ],
-    stop: () => stop(options, parts, watches, giveUp),
+    stop: () => {
+      stopping = true
+      return stop(options, parts, watches, giveUp)
+    },
   }
 }
 
