@@ -25,7 +25,8 @@ export type ControllerProcessOptions = {
 const MAIN = fileURLToPath(new URL('../main.ts', import.meta.url))
 const PRELOAD = new URL('./end-with-parent.ts', import.meta.url).href
 const READY_LIMIT_MS = 60_000
-const STOP_LIMIT_MS = 8000
+/** Its store goes too: there is nothing to lose. */
+const STOP_LIMIT_MS = 3500
 
 export function startControllerProcess(options: ControllerProcessOptions): ControllerProcess {
   const log = openSync(options.logPath, 'w', 0o600)
@@ -42,7 +43,7 @@ export function startControllerProcess(options: ControllerProcessOptions): Contr
       DAVIT_ALLOWED_NETWORKS: '127.0.0.0/8,::1/128',
       DAVIT_OPS_ADDRESS: `127.0.0.1:${options.opsPort}`,
       DAVIT_WAIT_SCALE: String(options.waitScale),
-      DAVIT_DRAIN_SECONDS: '3',
+      DAVIT_DRAIN_SECONDS: '1',
     },
   })
   child.on('error', () => undefined)

@@ -1,3 +1,4 @@
+import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 
 export type PlaygroundOptions = {
@@ -5,6 +6,8 @@ export type PlaygroundOptions = {
   once: boolean
   /** The documented waits instead of short ones. */
   realWaits: boolean
+  /** Folder of its logs and of `playground.json`; one playground at a time. */
+  state: string
 }
 
 /** Thrown with a text for the user. */
@@ -12,23 +15,32 @@ export class UsageError extends Error {
   override readonly name = 'UsageError'
 }
 
-export const USAGE = `usage: npm start -- [--once] [--real-waits]
+export const USAGE = `usage: npm start -- [--once] [--real-waits] [--state <folder>]
 
-  --once        end after ten deliveries, with a summary; exit code 1 if one did not verify
-  --real-waits  wait between attempts as long as documented (30 s, 2 m, 10 m, ...) instead of a twentieth of it`
+  --once            end after ten deliveries, with a summary; exit code 1 if a signature did not verify
+  --real-waits      wait between attempts as documented (30 s, 2 m, 10 m, ...), not a twentieth of it
+  --state <folder>  where its logs and playground.json are, .davit by default; a second playground
+                    needs a folder of its own
+  --help            show this`
 
-/** @throws UsageError */
-export function parseOptions(args: readonly string[]): PlaygroundOptions & { help: boolean } {
+/** @param standard folder of the state where none is given @throws UsageError */
+export function parseOptions(
+  args: readonly string[],
+  standard: string,
+): PlaygroundOptions & { help: boolean } {
   try {
     const { values } = parseArgs({
       args: [...args],
       options: {
         once: { type: 'boolean', default: false },
         'real-waits': { type: 'boolean', default: false },
+        state: { type: 'string', default: standard },
         help: { type: 'boolean', short: 'h', default: false },
       },
     })
-    return { once: values.once, realWaits: values['real-waits'], help: values.help }
+    const { once, 'real-waits': realWaits, state, help } = values
+    if (state === '') throw new Error("Option '--state' needs a folder")
+    return { once, realWaits, state: resolve(state), help }
   } catch (error) {
     throw new UsageError(`${error instanceof Error ? error.message : String(error)}\n\n${USAGE}`)
   }

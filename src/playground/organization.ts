@@ -14,7 +14,7 @@ export const ORGANIZATION = 'acme'
 type Api = ResourceReader & ResourceWriter
 
 /** One unordered endpoint for everything, one ordered for environments. */
-export const ENDPOINTS = [
+const ENDPOINTS = [
   { name: 'billing', eventTypes: ['*'], ordered: false, description: 'Everything, as it comes' },
   {
     name: 'audit',
@@ -23,6 +23,15 @@ export const ENDPOINTS = [
     description: 'In strict order',
   },
 ] as const
+
+/** Whether the playground made this endpoint; its reader may make others. */
+export function isOurs(endpoint: string): boolean {
+  return ENDPOINTS.some(({ name }) => name === endpoint)
+}
+
+export function isOrdered(endpoint: string): boolean {
+  return ENDPOINTS.some(({ name, ordered }) => name === endpoint && ordered)
+}
 
 export async function makeOrganization(api: Api, receiverUrl: string): Promise<void> {
   await make(api, namespaces, namespaceOf(OPERATOR_NAMESPACE))

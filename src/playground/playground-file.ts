@@ -1,18 +1,22 @@
-/** `.davit/playground.json` tells scripts what they need while the playground runs. */
-import { mkdir, rename, rm, writeFile } from 'node:fs/promises'
+/** `playground.json` in the folder of the state tells scripts what they need while the playground runs. */
+import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
+import { z } from 'zod'
 
-export type PlaygroundFacts = {
+const playgroundFacts = z.object({
   /** Process of the playground. */
-  pid: number
-  kubeconfig: string
-  kubectl: string
+  pid: z.number(),
+  kubeconfig: z.string(),
+  kubectl: z.string(),
   /** The organization. */
-  namespace: string
-  receiver: string
-  metrics: string
-  health: string
-}
+  namespace: z.string(),
+  receiver: z.string(),
+  metrics: z.string(),
+  health: z.string(),
+})
+export type PlaygroundFacts = z.infer<typeof playgroundFacts>
+
+const ANSWER_LIMIT_MS = 1000
 
 /** For its owner alone, and never half written. */
 export async function writePlaygroundFile(path: string, facts: PlaygroundFacts): Promise<void> {
@@ -24,4 +28,22 @@ export async function writePlaygroundFile(path: string, facts: PlaygroundFacts):
 
 export async function removePlaygroundFile(path: string): Promise<void> {
   await rm(path, { force: true })
+}
+
+/** What the file says, if there is one and what it tells of still answers: one that was killed leaves its file. */
+export async function findRunning(path: string): Promise<PlaygroundFacts | undefined> {
+  const text = await readFile(path, 'utf8').catch(() => 'null')
+  const parsed = playgroundFacts.safeParse(parseJson(text))
+  if (!parsed.success) return undefined
+  const signal = AbortSignal.timeout(ANSWER_LIMIT_MS)
+  const answer = await fetch(parsed.data.health, { signal }).catch(() => undefined)
+  return answer?.ok ? parsed.data : undefined
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
 }

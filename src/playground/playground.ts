@@ -1,94 +1,80 @@
 /** Puts the playground on stage, runs it, and takes it down in order. */
-
-import { mkdir } from 'node:fs/promises'
-import { createServer } from 'node:net'
-import { fileURLToPath } from 'node:url'
-import { connectKubernetes, type KubernetesClient } from '../adapters/kubernetes/kubernetes-client.ts'
-import { createClock } from '../adapters/system/clock.ts'
-import { createRandom } from '../adapters/system/random.ts'
-import { applyPolicies } from './admission.ts'
-import { type ControlPlane, startControlPlane } from './control-plane.ts'
-import { installCrds } from './control-plane-crds.ts'
-import { startControllerProcess } from './controller-process.ts'
+import type { KubernetesClient } from '../adapters/kubernetes/kubernetes-client.ts'
 import type { PlaygroundOptions } from './options.ts'
-import {
-  ENDPOINTS,
-  makeOrganization,
-  OPERATOR_NAMESPACE,
-  ORGANIZATION,
-  publish,
-  readSecret,
-} from './organization.ts'
-import { removePlaygroundFile, writePlaygroundFile } from './playground-file.ts'
-import { startPlaygroundReceiver } from './receiver.ts'
+import { publish, readSecret } from './organization.ts'
 import { createScreen, type Screen } from './screen.ts'
+import type { ReadSecret } from './secret-book.ts'
+import { setStage } from './stage.ts'
 import { Summary } from './summary.ts'
+import { Stopped } from './until-stopped.ts'
 import { welcome } from './welcome.ts'
 
-const ROOT = fileURLToPath(new URL('../..', import.meta.url))
-const STATE = `${ROOT}.davit`
-const FILE = `${STATE}/playground.json`
-/** Short waits: the first retry comes after one or two seconds. */
-const SHORT_WAITS = 0.05
 const PUBLISH_EVERY_MS = 1000
 const ONCE_DELIVERIES = 10
 const ONCE_LIMIT_MS = 120_000
 
-/** @returns the exit code */
-export async function runPlayground(options: PlaygroundOptions, stopping: AbortSignal): Promise<number> {
-  await using stack = new AsyncDisposableStack()
-  const screen = createScreen((line) => process.stdout.write(`${line}\n`), process.stdout.isTTY === true)
-  screen.note('Starting a local Kubernetes API server ...')
-  await mkdir(STATE, { recursive: true })
-  const controlPlane = await startControlPlane({ logPath: `${STATE}/control-plane.log` })
-  stack.defer(() => controlPlane.stop())
-  await installCrds(controlPlane, `${ROOT}crds`)
-  const api = await connectKubernetes({
-    kubeconfigPath: controlPlane.kubeconfigPath,
-    clock: createClock(),
-    random: createRandom(),
-  })
-  stack.defer(() => api.close())
-  await applyPolicies(api, `${ROOT}config/admission/delivery-log.yaml`)
+export type Surroundings = {
+  /** Aborted when it is to end. */
+  stopping: AbortSignal
+  write: (line: string) => void
+  /** Whether what is written may have colors. */
+  colored: boolean
+  /** How the receiver finds its secrets out. Absent: as a customer's would, from the Secrets that Davit fills. */
+  readSecret?: ReadSecret
+}
+
+type Ending = 'stopped' | 'crashed' | 'done' | 'refused' | 'late'
+
+/** @returns the exit code @throws UsageError, ControlPlaneUnavailable as `setStage` */
+export async function runPlayground(options: PlaygroundOptions, surroundings: Surroundings): Promise<number> {
+  const { stopping, write, colored } = surroundings
+  const screen = createScreen(write, colored)
   const summary = new Summary()
-  const receiver = await startReceiver(api, screen, summary)
-  stack.defer(() => receiver.close())
-  await makeOrganization(api, receiver.url)
-  const opsPort = await freePort()
-  const controller = startControllerProcess({
-    kubeconfig: controlPlane.kubeconfigPath,
-    namespace: OPERATOR_NAMESPACE,
-    opsPort,
-    waitScale: options.realWaits ? 1 : SHORT_WAITS,
-    logPath: `${STATE}/controller.log`,
-  })
-  stack.defer(() => controller.stop())
-  await controller.ready
-  await tellScripts(controlPlane, receiver.url, opsPort)
-  stack.defer(() => removePlaygroundFile(FILE))
-  for (const line of welcome(controlPlane, options)) screen.note(line)
-  screen.heading()
-  return await runScene(options, { api, summary, stopping, controllerExited: controller.exited, screen })
+  let over = false
+  screen.note('Starting a local Kubernetes API server ...')
+  await using stack = new AsyncDisposableStack()
+  try {
+    const stage = await setStage(
+      {
+        ...options,
+        stopping,
+        readSecret: surroundings.readSecret ?? readSecret,
+        onReceived: (received) => {
+          // What comes while it is taken down is not in the summary any more.
+          if (over) return
+          summary.add(received)
+          screen.show(received)
+        },
+      },
+      stack,
+    )
+    const { kubeconfigPath: kubeconfig, binaries } = stage.controlPlane
+    const searchPath = process.env.PATH ?? ''
+    for (const line of welcome({ ...options, kubeconfig, kubectl: binaries.kubectl, searchPath }))
+      screen.note(line)
+    screen.heading()
+    const ending = await runScene(options, { ...stage, summary, stopping, screen })
+    over = true
+    for (const line of ['', ...summary.lines(), ...explain(ending, stage.controllerLog)]) screen.note(line)
+    return isGood(options, ending, summary) ? 0 : 1
+  } catch (error) {
+    if (!(error instanceof Stopped)) throw error
+    screen.note('Stopped before it ran.')
+    return options.once ? 1 : 0
+  }
 }
 
 type Scene = {
   api: KubernetesClient
+  controllerExited: Promise<number | null>
   summary: Summary
   stopping: AbortSignal
-  controllerExited: Promise<number | null>
   screen: Screen
 }
 
 /** Publishes until somebody ends it, or, once, until ten deliveries have succeeded. */
-async function runScene(options: PlaygroundOptions, scene: Scene): Promise<number> {
-  const { summary, screen, stopping } = scene
-  const ended = Promise.race([
-    new Promise<'stopped'>((resolve) =>
-      stopping.addEventListener('abort', () => resolve('stopped'), { once: true }),
-    ),
-    scene.controllerExited.then(() => 'crashed' as const),
-    ...(options.once ? [summary.delivered(ONCE_DELIVERIES).then(() => 'done' as const), timeLimit()] : []),
-  ])
+async function runScene(options: PlaygroundOptions, scene: Scene): Promise<Ending> {
+  const { summary, screen } = scene
   let number = 0
   const publisher = setInterval(() => {
     number += 1
@@ -96,61 +82,45 @@ async function runScene(options: PlaygroundOptions, scene: Scene): Promise<numbe
       screen.note(`An event could not be published: ${error.message}`),
     )
   }, PUBLISH_EVERY_MS)
-  const how = stopping.aborted ? 'stopped' : await ended
-  clearInterval(publisher)
-  screen.note('')
-  for (const line of summary.lines()) screen.note(line)
-  if (how === 'crashed') screen.note(`The controller ended by itself; its log is ${STATE}/controller.log`)
-  if (how === 'late')
-    screen.note(
-      `Ten deliveries did not succeed within ${ONCE_LIMIT_MS / 1000} s; see ${STATE}/controller.log`,
-    )
-  return how === 'crashed' || how === 'late' || summary.unverified > 0 ? 1 : 0
+  try {
+    return await Promise.race<Ending>([
+      stopped(scene.stopping),
+      scene.controllerExited.then(() => 'crashed'),
+      ...(options.once
+        ? [
+            summary.delivered(ONCE_DELIVERIES).then((): Ending => 'done'),
+            summary.refused().then((): Ending => 'refused'),
+            timeLimit(),
+          ]
+        : []),
+    ])
+  } finally {
+    clearInterval(publisher)
+  }
 }
 
-function timeLimit(): Promise<'late'> {
+function stopped(stopping: AbortSignal): Promise<Ending> {
+  return new Promise((resolve) => {
+    stopping.addEventListener('abort', () => resolve('stopped'), { once: true })
+    if (stopping.aborted) resolve('stopped')
+  })
+}
+
+function timeLimit(): Promise<Ending> {
   return new Promise((resolve) => setTimeout(() => resolve('late'), ONCE_LIMIT_MS).unref())
 }
 
-function startReceiver(api: KubernetesClient, screen: Screen, summary: Summary) {
-  const known = new Map<string, string>()
-  return startPlaygroundReceiver({
-    port: 0,
-    isOrdered: (endpoint) => ENDPOINTS.some(({ name, ordered }) => name === endpoint && ordered),
-    secretOf: async (endpoint, fresh) => {
-      const held = known.get(endpoint)
-      if (held !== undefined && !fresh) return held
-      const read = await readSecret(api, endpoint)
-      if (read !== undefined && ENDPOINTS.some(({ name }) => name === endpoint)) known.set(endpoint, read)
-      return read
-    },
-    onReceived: (received) => {
-      summary.add(received)
-      screen.show(received)
-    },
-  })
+function explain(ending: Ending, controllerLog: string): string[] {
+  if (ending === 'crashed') return [`The controller ended by itself; its log is ${controllerLog}`]
+  if (ending === 'refused') return ['A signature did not verify: that is an error in Davit.']
+  if (ending === 'late')
+    return [
+      `${ONCE_DELIVERIES} deliveries did not succeed within ${ONCE_LIMIT_MS / 1000} s; see ${controllerLog}`,
+    ]
+  return []
 }
 
-async function tellScripts(controlPlane: ControlPlane, receiver: string, opsPort: number): Promise<void> {
-  await writePlaygroundFile(FILE, {
-    pid: process.pid,
-    kubeconfig: controlPlane.kubeconfigPath,
-    kubectl: controlPlane.binaries.kubectl,
-    namespace: ORGANIZATION,
-    receiver,
-    metrics: `http://127.0.0.1:${opsPort}/metrics`,
-    health: `http://127.0.0.1:${opsPort}/healthz`,
-  })
-}
-
-/** A port that is free now. */
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer()
-    server.once('error', reject)
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address()
-      server.close(() => resolve(typeof address === 'object' && address ? address.port : 0))
-    })
-  })
+function isGood({ once }: PlaygroundOptions, ending: Ending, summary: Summary): boolean {
+  const ended = ending === 'done' || (ending === 'stopped' && !once)
+  return ended && summary.unverified === 0
 }

@@ -1,7 +1,15 @@
-/** What the terminal shows: one line for each attempt, readable at a glance. */
+/** What the terminal shows: one line for each attempt, readable at a glance, in at most 100 columns. */
+import { stripVTControlCharacters, styleText } from 'node:util'
+import { MAX_ATTEMPTS } from '../domain/retry-schedule.ts'
+import { isOrdered } from './organization.ts'
 import type { Received } from './receiver.ts'
 
-const COLUMNS = { time: 8, type: 26, endpoint: 14, attempt: 7 } as const
+/** In their order, with their widths; the last one is as wide as its text. */
+const COLUMNS = { time: 8, type: 25, endpoint: 15, attempt: 7, result: 19, signature: 0 } as const
+const GAP = '  '
+
+type Column = keyof typeof COLUMNS
+type Color = 'green' | 'yellow' | 'red' | 'dim'
 
 export type Screen = {
   note(text: string): void
@@ -9,35 +17,48 @@ export type Screen = {
   show(received: Received): void
 }
 
-/** @param colored whether the output understands colors */
+/** @param colored whether the output understands colors, and its reader wants them */
 export function createScreen(write: (line: string) => void, colored: boolean): Screen {
-  const paint = (code: number, text: string) => (colored ? `\u001b[${code}m${text}\u001b[0m` : text)
-  const green = (text: string) => paint(32, text)
-  const yellow = (text: string) => paint(33, text)
-  const red = (text: string) => paint(31, text)
-  const dim = (text: string) => paint(2, text)
+  const paint = (color: Color, text: string) =>
+    colored ? styleText(color, text, { validateStream: false }) : text
+  const line = (cells: Record<Column, string>, colors: Partial<Record<Column, Color>>) =>
+    columns()
+      .map((column) => {
+        const text = fitted(cells[column], COLUMNS[column])
+        const color = colors[column]
+        return color === undefined ? text : paint(color, text)
+      })
+      .join(GAP)
   return {
     note: (text) => write(text),
-    heading: () =>
-      write(
-        dim(
-          `${cell('time', 'time')}${cell('type', 'type')}${cell('endpoint', 'endpoint')}${cell('attempt', 'attempt')}result`,
-        ),
-      ),
-    show(received) {
-      const { at, type, endpoint, attempt, verified, code } = received
-      const words = code === 200 ? '200 delivered' : `${code} failed, will be retried`
-      const result = (code === 200 ? green : yellow)(words.padEnd(28))
-      const signature = verified ? green('signature verified') : red('SIGNATURE NOT VERIFIED')
-      const ordered = endpoint === 'audit' ? `${endpoint} (ordered)` : endpoint
-      write(
-        `${dim(cell('time', at.toTimeString().slice(0, 8)))}${cell('type', type)}${cell('endpoint', ordered, 17)}` +
-          `${cell('attempt', String(attempt))}${result}  ${signature}`,
-      )
+    heading() {
+      const names = columns().map((column) => [column, column] as const)
+      write(paint('dim', line(Object.fromEntries(names) as Record<Column, string>, {})))
+    },
+    show({ at, type, endpoint, attempt, verified, code }) {
+      const delivered = code === 200
+      const next = attempt < MAX_ATTEMPTS ? 'will be retried' : 'was the last'
+      const cells = {
+        time: at.toTimeString().slice(0, 8),
+        type,
+        endpoint: isOrdered(endpoint) ? `${endpoint} (ordered)` : endpoint,
+        attempt: String(attempt),
+        result: delivered ? '200 delivered' : `${code} ${next}`,
+        signature: verified ? 'verified' : 'NOT VERIFIED',
+      }
+      const signature = verified ? 'green' : 'red'
+      write(line(cells, { time: 'dim', result: delivered ? 'green' : 'yellow', signature }))
     },
   }
 }
 
-function cell(column: keyof typeof COLUMNS, text: string, width: number = COLUMNS[column]): string {
-  return `${text.padEnd(column === 'endpoint' ? Math.max(width, 17) : width)}  `
+function columns(): Column[] {
+  return Object.keys(COLUMNS) as Column[]
+}
+
+/** Names may be of any length, and who sends to the receiver may be anybody. */
+function fitted(text: string, width: number): string {
+  const clean = stripVTControlCharacters(text).replaceAll(/\p{Cc}/gu, ' ')
+  if (width === 0) return clean
+  return clean.length > width ? `${clean.slice(0, width - 1)}…` : clean.padEnd(width)
 }

@@ -4,9 +4,9 @@ import type { Received } from './receiver.ts'
 export class Summary {
   #attempts = 0
   #delivered = 0
-  #failed = 0
   #unverified = 0
   readonly #waiting: { count: number; resolve: () => void }[] = []
+  readonly #refused = Promise.withResolvers<void>()
 
   get unverified(): number {
     return this.#unverified
@@ -14,9 +14,11 @@ export class Summary {
 
   add({ verified, code }: Received): void {
     this.#attempts += 1
-    if (!verified) this.#unverified += 1
+    if (!verified) {
+      this.#unverified += 1
+      this.#refused.resolve()
+    }
     if (code === 200) this.#delivered += 1
-    else this.#failed += 1
     for (const { count, resolve } of this.#waiting) if (this.#delivered >= count) resolve()
   }
 
@@ -25,11 +27,22 @@ export class Summary {
     return new Promise((resolve) => this.#waiting.push({ count, resolve }))
   }
 
+  /** Resolves when a signature did not verify. */
+  refused(): Promise<void> {
+    return this.#refused.promise
+  }
+
   lines(): string[] {
     const verified = this.#attempts - this.#unverified
+    const onPurpose = this.#attempts - this.#delivered - this.#unverified
     return [
-      `${this.#delivered} deliveries succeeded, ${this.#failed} attempts were answered with an error on purpose.`,
-      `${verified} of ${this.#attempts} signatures verified.`,
+      `${counted(this.#delivered, 'delivery', 'deliveries')} succeeded; the receiver failed ` +
+        `${counted(onPurpose, 'attempt', 'attempts')} on purpose.`,
+      `${verified} of ${counted(this.#attempts, 'signature', 'signatures')} verified.`,
     ]
   }
+}
+
+function counted(count: number, one: string, many: string): string {
+  return `${count} ${count === 1 ? one : many}`
 }

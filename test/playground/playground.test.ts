@@ -1,0 +1,127 @@
+import { existsSync } from 'node:fs'
+import { readdir, stat } from 'node:fs/promises'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import {
+  descendantsOf,
+  livingOf,
+  type PlaygroundProcess,
+  startPlaygroundProcess,
+  temporaryFolder,
+} from '../support/playground-process.ts'
+
+const TEST_LIMIT_MS = 120_000
+/** Promised to whoever presses Ctrl-C, and to whoever kills it. */
+const ENDED_WITHIN_MS = 5000
+const GONE_WITHIN_MS = 10_000
+
+let folder: Awaited<ReturnType<typeof temporaryFolder>>
+const started: PlaygroundProcess[] = []
+
+beforeEach(async () => {
+  folder = await temporaryFolder()
+})
+
+afterEach(async () => {
+  for (const { child, ended } of started.splice(0)) {
+    child.kill('SIGKILL')
+    await ended
+  }
+  await folder[Symbol.asyncDispose]()
+})
+
+function start(...args: string[]): PlaygroundProcess {
+  const playground = startPlaygroundProcess(folder.path, ...args)
+  started.push(playground)
+  return playground
+}
+
+async function running() {
+  const playground = start()
+  const facts = await playground.facts()
+  const pids = await descendantsOf(facts.pid)
+  // The controller, the servers' helper, etcd and the API server.
+  expect(pids.length).toBeGreaterThanOrEqual(4)
+  expect(await livingOf(pids)).toEqual(expect.arrayContaining(pids))
+  return { playground, facts, pids }
+}
+
+async function untilGone(pids: readonly number[], ms: number): Promise<void> {
+  await vi.waitFor(async () => expect(await livingOf(pids)).toEqual([]), { timeout: ms, interval: 100 })
+}
+
+describe('the playground', { timeout: TEST_LIMIT_MS }, () => {
+  it('once, ends by itself after ten deliveries whose signatures all verified', async () => {
+    const playground = start('--once')
+    expect(await playground.ended).toBe(0)
+    const output = await playground.stdout
+    expect(output).toMatch(/^1\d deliveries succeeded; the receiver failed \d+ attempts? on purpose\.$/m)
+    const [, verified, all] = /^(\d+) of (\d+) signatures verified\.$/m.exec(output) ?? []
+    expect(verified).toBe(all)
+    const lines = output.match(/ verified$/gm) ?? []
+    expect(String(lines.length)).toBe(all)
+    expect(output).not.toContain('\u001b')
+    expect(Math.max(...output.split('\n').map((line) => line.length))).toBeLessThanOrEqual(100)
+    expect(await playground.stderr).toBe('')
+  })
+
+  it('tells scripts, and nobody else, where everything is while it runs, and refuses a second one', async () => {
+    const { playground, facts } = await running()
+    expect((await stat(playground.file)).mode & 0o777).toBe(0o600)
+    expect((await stat(facts.kubeconfig)).mode & 0o777).toBe(0o600)
+    expect(facts).toMatchObject({ pid: playground.child.pid, namespace: 'acme' })
+    expect((await fetch(facts.health)).status).toBe(200)
+    expect(await (await fetch(facts.metrics)).text()).toMatch(/^davit_build_info\{/m)
+    // It takes nothing that is not signed.
+    expect((await fetch(`${facts.receiver}/billing`, { method: 'POST', body: '{}' })).status).toBe(401)
+    const second = start('--once')
+    expect(await second.ended).toBe(1)
+    expect(await second.stderr).toBe(
+      `A playground runs already (process ${facts.pid}).\n` +
+        'For a second one: npm start -- --state <another folder>\n',
+    )
+    expect(existsSync(playground.file)).toBe(true)
+  })
+
+  it('ends everything on Ctrl-C, pressed twice or not, and takes its file with it', async () => {
+    const { playground, facts, pids } = await running()
+    const begin = performance.now()
+    process.kill(-facts.pid, 'SIGINT')
+    process.kill(-facts.pid, 'SIGINT')
+    expect(await playground.ended).toBe(0)
+    await untilGone(pids, ENDED_WITHIN_MS)
+    expect(performance.now() - begin).toBeLessThan(ENDED_WITHIN_MS)
+    expect((await readdir(folder.path)).sort()).toEqual(['control-plane.log', 'controller.log'])
+    expect(existsSync(facts.kubeconfig)).toBe(false)
+    expect(await playground.stdout).toMatch(/^\d+ of \d+ signatures verified\.$/m)
+  })
+
+  it('ends on Ctrl-C while it still starts', async () => {
+    const playground = start('--once')
+    const pids = await vi.waitFor(
+      async () => {
+        const found = await descendantsOf(playground.child.pid ?? 0)
+        expect(found.length).toBeGreaterThanOrEqual(2)
+        return found
+      },
+      { timeout: 30_000, interval: 50 },
+    )
+    process.kill(-(playground.child.pid ?? 0), 'SIGINT')
+    expect(await playground.ended).toBe(1)
+    await untilGone(pids, GONE_WITHIN_MS)
+    expect(await playground.stdout).toMatch(/^Stopped before it ran\.$/m)
+  })
+
+  it('leaves no process when it is killed', async () => {
+    const { playground, facts, pids } = await running()
+    process.kill(facts.pid, 'SIGKILL')
+    expect(await playground.ended).toBe('SIGKILL')
+    await untilGone(pids, GONE_WITHIN_MS)
+  })
+
+  it('answers a wrong argument with its usage', async () => {
+    const playground = start('--one')
+    expect(await playground.ended).toBe(1)
+    expect(await playground.stderr).toMatch(/^Unknown option '--one'.*\n\nusage: npm start -- \[--once\]/s)
+    expect(await playground.stdout).toBe('')
+  })
+})

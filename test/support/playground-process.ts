@@ -1,0 +1,75 @@
+/** Runs the playground as `npm start` does, with a folder for its state that nobody else has. */
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { vi } from 'vitest'
+import type { PlaygroundFacts } from '../../src/playground/playground-file.ts'
+
+const MAIN = fileURLToPath(new URL('../../src/playground/main.ts', import.meta.url))
+const START_LIMIT_MS = 60_000
+
+export type PlaygroundProcess = {
+  child: ChildProcess
+  /** `playground.json` of its state. */
+  file: string
+  /** What it was given to say of itself; resolves when it runs. */
+  facts(): Promise<PlaygroundFacts>
+  /** Its exit code, or the signal that ended it. */
+  ended: Promise<number | string>
+  stdout: Promise<string>
+  stderr: Promise<string>
+}
+
+/** @param state folder of its state */
+export function startPlaygroundProcess(state: string, ...args: string[]): PlaygroundProcess {
+  // In a group of its own, as a shell gives a job that Ctrl-C is for.
+  const child = spawn(process.execPath, [MAIN, '--state', state, ...args], {
+    detached: true,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  const file = join(state, 'playground.json')
+  const facts = () =>
+    vi.waitFor(async () => JSON.parse(await readFile(file, 'utf8')) as PlaygroundFacts, {
+      timeout: START_LIMIT_MS,
+      interval: 50,
+    })
+  const ended = once(child, 'exit').then(([code, signal]) => (code ?? signal) as number | string)
+  return { child, file, facts, ended, stdout: text(child.stdout), stderr: text(child.stderr) }
+}
+
+export async function temporaryFolder(): Promise<AsyncDisposable & { path: string }> {
+  const path = await mkdtemp(join(tmpdir(), 'davit-playground-'))
+  return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) }
+}
+
+/** Processes that it and its children have started, wherever they are: PIDs. */
+export async function descendantsOf(pid: number): Promise<number[]> {
+  const { stdout } = await promisify(execFile)('ps', ['-A', '-o', 'pid=,ppid='])
+  const pairs = stdout
+    .trim()
+    .split('\n')
+    .map((line) => line.trim().split(/\s+/).map(Number))
+  const found: number[] = []
+  for (let level = [pid]; level.length > 0; found.push(...level)) {
+    const parents = level
+    level = pairs.flatMap(([child = 0, parent = 0]) => (parents.includes(parent) ? [child] : []))
+  }
+  return found
+}
+
+/** Those of them that live; one that ended and that nobody has waited for is none. */
+export async function livingOf(pids: readonly number[]): Promise<number[]> {
+  const { stdout } = await promisify(execFile)('ps', ['-A', '-o', 'pid=,stat='])
+  return stdout
+    .trim()
+    .split('\n')
+    .map((line) => line.trim().split(/\s+/))
+    .filter(([, state]) => !state?.startsWith('Z'))
+    .map(([pid]) => Number(pid))
+    .filter((pid) => pids.includes(pid))
+}
