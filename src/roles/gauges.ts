@@ -25,7 +25,7 @@ export function registerGauges(registry: GaugeRegistry, { parts }: RunningContro
   registry.gauge(
     'davit_queue_depth',
     'Objects that wait for a pass.',
-    () => ({ endpoint: endpointLoop.depth, event: eventLoop.depth }),
+    () => ({ 'webhook-endpoint': endpointLoop.depth, 'webhook-event': eventLoop.depth }),
     'controller',
   )
   registry.gauge(

@@ -249,13 +249,9 @@ describe('credentials on a real API server', () => {
 describe('an event recorder on a real API server', () => {
   it('makes what kubectl describe shows, and counts repeats', async () => {
     const about = await api.create(configMaps, configMap('subject'))
-    const recorder = createEventRecorder({
-      api,
-      reporter: 'davit-0',
-      clock,
-      random,
-      log: { info() {}, warn: (message) => expect.unreachable(message), error() {} },
-    })
+    const log = { info() {}, warn: (message: string) => void told.push(message), error() {} }
+    const told: string[] = []
+    const recorder = createEventRecorder({ api, reporter: 'davit-0', clock, random, log })
     const event = { type: 'Warning', reason: 'TestReason', message: 'the 𝄞 message' } as const
     for (let repeat = 0; repeat < 3; repeat += 1) {
       recorder.record(about, event)
@@ -263,6 +259,7 @@ describe('an event recorder on a real API server', () => {
     }
     const shown = await kubectl(['describe', 'configmap', 'subject', '-n', namespace])
     expect(shown).toMatch(/Warning\s+TestReason\s+.*\(x3 over .*davit.*the 𝄞 message/)
+    expect(told).toEqual(['An Event was recorded'])
     await recorder.drain()
   })
 })

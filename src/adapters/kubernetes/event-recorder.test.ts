@@ -41,13 +41,32 @@ function start() {
     count += 1
     return new Uint8Array(length).fill(count)
   }
-  const log = { info() {}, warn: (message: string) => void lines.push(message), error() {} }
+  const told: unknown[] = []
+  const write = (message: string, fields?: Record<string, unknown>) =>
+    void (fields?.reason === undefined ? lines.push(message) : told.push(fields))
+  const log = { info: write, warn: write, error() {} }
   const random = { fraction: () => 0, bytes }
   const recorder = createEventRecorder({ api, reporter: 'davit-0', clock, random, log })
-  return { clock, created, patched, lines, faults, recorder }
+  return { clock, created, patched, lines, told, faults, recorder }
 }
 
 describe('an event recorder', () => {
+  it('tells the log of an Event once, however often it is repeated', async () => {
+    const { recorder, told } = start()
+    recorder.record(endpoint, disabled)
+    recorder.record(endpoint, disabled)
+    await recorder.drain()
+    expect(told).toEqual([
+      {
+        reason: 'Disabled',
+        what: 'after 5 failures',
+        kind: 'WebhookEndpoint',
+        namespace: 'acme',
+        name: 'billing',
+      },
+    ])
+  })
+
   it('writes an Event about the object, in its namespace', async () => {
     const { recorder, created } = start()
     recorder.record(endpoint, disabled)

@@ -71,6 +71,7 @@ class AggregatingRecorder implements DrainingEventRecorder {
     if (this.#queue.has(series) || this.#queue.size >= MAX_QUEUE || !this.#mayWrite(about)) return
     this.#queue.add(series)
     this.#writing ??= this.#writeAll()
+    if (series.count === 1) this.#tell(series)
   }
 
   async drain(): Promise<void> {
@@ -128,6 +129,14 @@ class AggregatingRecorder implements DrainingEventRecorder {
     await api.create(EVENTS, object, { answer: 'metadata' })
     series.name = object.metadata.name
     series.written = 1
+  }
+
+  /** Events live for an hour and belong to the tenant; who runs Davit reads the log. */
+  #tell({ about, event }: Series): void {
+    const { type, reason, message } = event
+    const { namespace, name } = about.metadata
+    const fields = { reason, what: message, kind: about.kind, namespace, name }
+    this.#options.log[type === 'Warning' ? 'warn' : 'info']('An Event was recorded', fields)
   }
 
   #complain(error: unknown): void {

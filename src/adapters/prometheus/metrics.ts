@@ -86,7 +86,12 @@ function deliveryMetrics({ counter, histogram }: Instruments): DeliveryMetrics {
 
 function logMetrics({ counter, histogram }: Instruments): LogMetrics {
   const writes = counter('davit_segment_writes_total', 'Segments written to the delivery log.', ['kind'])
-  const sizes = histogram('davit_segment_size', 'Deliveries or records in a segment.', SEGMENT_SIZES, 'kind')
+  const sizes = histogram(
+    'davit_segment_size',
+    'Events or outcome records in a segment.',
+    SEGMENT_SIZES,
+    'kind',
+  )
   const writeSeconds = histogram(
     'davit_segment_write_seconds',
     'Duration of writing a segment.',

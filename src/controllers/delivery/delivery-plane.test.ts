@@ -254,3 +254,17 @@ describe('what waits to be stored', () => {
     expect(bed.begun('one')).toHaveLength(100)
   })
 })
+
+describe('what the plane says of itself', () => {
+  it('counts an endpoint as a lane only while it has deliveries that have not ended', async () => {
+    const bed = new PlaneBed()
+    const endpoint = await bed.endpoint('one')
+    bed.start()
+    await bed.accept(bed.event([endpoint]))
+    await bed.elapse(SECOND)
+    expect(bed.plane.stats().lanes).toBe(1)
+    bed.underWay[0]?.end(200)
+    await bed.elapse(SECOND)
+    expect(bed.plane.stats().lanes).toBe(0)
+  })
+})

@@ -101,10 +101,17 @@ export class DeliveryPlane {
     return {
       inFlight,
       waitingLanes,
-      lanes: this.#lanes.size,
+      lanes: this.#busyLanes(),
       settling: this.#settling.size,
       openSegments: this.ctx.segments.size,
     }
+  }
+
+  /** A lane stays for as long as its endpoint does. */
+  #busyLanes(): number {
+    let busy = 0
+    for (const { size } of this.#lanes.values()) if (size > 0) busy += 1
+    return busy
   }
 
   /** Age of the oldest delivery that is due now and whose endpoint takes deliveries; 0 if there is none. */
