@@ -27,7 +27,7 @@ export async function describeVersions({ access, etcdUrl }: ControlPlane): Promi
 }
 
 export const SETTINGS: Facts = {
-  etcd: 'fsync on, one member, on the same machine',
+  store: 'etcd with fsync, one member',
   'API server': `GOGC ${GOGC}, stock but for envtest's changes, TLS, tokens of a ServiceAccount`,
   processes: 'etcd, API server, publisher, controller and receiver share the cores',
   events: 'bodies of 180 bytes, 32 publishers, one endpoint unless said otherwise',

@@ -65,9 +65,9 @@ describe('a fresh object', () => {
     expect(body.status).toEqual({ observedGeneration: -1 })
   })
 
-  test('of WebhookDelivery has no status', async () => {
+  test('of WebhookDelivery is pending', async () => {
     const { body } = await namespace.create(webhookDeliveryKind, 'fresh', goodDelivery.spec)
-    expect(body).not.toHaveProperty('status')
+    expect(body.status).toEqual({ state: 'pending' })
   })
 
   test('keeps any JSON in data, and any keyword in a schema', async () => {

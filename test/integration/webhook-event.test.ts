@@ -4,8 +4,7 @@ import type { KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-
 import { namespaces } from '../../src/api/core-kinds.ts'
 import { API_VERSION } from '../../src/api/meta.ts'
 import { webhookEvents } from '../../src/api/webhook-event.ts'
-import { isApiError } from '../../src/ports/kubernetes.ts'
-import { startDavit, type TestDavit, until } from '../support/davit.ts'
+import { startDavit, type TestDavit } from '../support/davit.ts'
 import { driveToEnd } from '../support/drive.ts'
 import { ownEventType } from '../support/own-event-type.ts'
 import { passBy } from '../support/pass-by.ts'
@@ -36,16 +35,6 @@ function withShortPages(api: KubernetesClient): KubernetesClient {
 async function makeEvent(name: string, spec: Record<string, unknown>): Promise<void> {
   const metadata = { name, namespace: davit.organization }
   await davit.api.create(webhookEvents, { apiVersion: API_VERSION, kind: 'WebhookEvent', metadata, spec })
-}
-
-async function isGone(name: string): Promise<boolean> {
-  try {
-    await davit.api.get(webhookEvents, { namespace: davit.organization, name })
-    return false
-  } catch (error) {
-    if (isApiError(error, 'NotFound')) return true
-    throw error
-  }
 }
 
 function ready(status: string, reason: string, message?: unknown) {
@@ -251,51 +240,5 @@ describe('the body', () => {
     expect(bodies[3]).toMatch(new RegExp(`^${head}0\\}$`))
     const at = Date.parse(new RegExp(head).exec(bodies[0] ?? '')?.[1] ?? '')
     expect(Math.abs(davit.clock.now() - at)).toBeLessThan(15_000)
-  })
-})
-
-describe('objects', () => {
-  test('stay for good without a time to live', async () => {
-    const event = await davit.publish(await ownEventType(davit), {})
-    davit.clock.jump(400 * 24 * 3_600_000)
-    await passBy(davit, receiver)
-    expect(await isGone(event.metadata.name)).toBe(false)
-  })
-
-  test('with a time to live go so long after they were dispatched or refused, and no sooner', async () => {
-    const dispatched = await davit.publish(await ownEventType(davit), {}, { ttlSecondsAfterFinished: 3600 })
-    const refused = await davit.publish('no.such-type', {}, { ttlSecondsAfterFinished: 3600 })
-    // One that is refused afterwards must not make the time of the others forgotten.
-    await davit.publish('no.such-type', {})
-    const names = [dispatched.metadata.name, refused.metadata.name]
-    davit.clock.jump(3_590_000)
-    await passBy(davit, receiver)
-    expect(await Promise.all(names.map(isGone))).toEqual([false, false])
-    davit.clock.jump(20_000)
-    for (const name of names) {
-      await until(
-        async () => ((await isGone(name)) ? true : undefined),
-        () => `${name} is still there`,
-      )
-    }
-  })
-
-  test('that wait for their deliveries outlive their time to live', async () => {
-    const type = await ownEventType(davit)
-    receiver.answer('/outlives', { status: 500 }, {})
-    await davit.endpoint('outlives', {
-      url: `${receiver.url}/outlives`,
-      eventTypes: [type],
-      state: 'enabled',
-    })
-    const event = await davit.publish(type, {}, { ttlSecondsAfterFinished: 0 })
-    await davit.deliveriesWhen('outlives', ([delivery]) => delivery?.status?.state === 'retrying')
-    await passBy(davit, receiver)
-    expect(await isGone(event.metadata.name)).toBe(false)
-    await driveToEnd(davit, 'outlives')
-    await until(
-      async () => ((await isGone(event.metadata.name)) ? true : undefined),
-      () => 'it is still there',
-    )
   })
 })
