@@ -27,6 +27,8 @@ export type Response = {
   headers?: Record<string, string>
   body?: string | Uint8Array
   delayMs?: number
+  /** Answers when this has settled. */
+  after?: Promise<unknown>
 }
 
 /** `hang`: never answers. `reset`: ends the connection without an answer. A function decides per request. */
@@ -140,7 +142,8 @@ function respond(response: ServerResponse, answer: Response | 'hang' | 'reset'):
     return
   }
   const send = () => response.writeHead(answer.status ?? 200, answer.headers).end(answer.body)
-  if (answer.delayMs) setTimeout(send, answer.delayMs)
+  if (answer.after) void answer.after.then(send, send)
+  else if (answer.delayMs) setTimeout(send, answer.delayMs)
   else send()
 }
 

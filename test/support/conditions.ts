@@ -1,0 +1,17 @@
+import type { Condition } from '../../src/api/meta.ts'
+
+type WithConditions = { status?: { conditions?: readonly Condition[] | undefined } | undefined }
+
+export function conditionOf(object: WithConditions, type: string): Condition | undefined {
+  return object.status?.conditions?.find((condition) => condition.type === type)
+}
+
+/** Whether the condition `type` has this status and, where one is given, this reason. */
+export function hasCondition(
+  object: WithConditions,
+  type: string,
+  wanted: { status: Condition['status']; reason?: string },
+): boolean {
+  const found = conditionOf(object, type)
+  return found?.status === wanted.status && (wanted.reason ?? found.reason) === found.reason
+}
