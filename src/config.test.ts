@@ -30,12 +30,12 @@ test('without any variable everything has its documented default', () => {
       maxFinished: 200_000,
       maxLogBytes: 268_435_456,
     },
-    limits: {
-      pending: 200_000,
-      pendingPerOrganization: 20_000,
-      endpointsPerOrganization: 500,
-      inFlight: 2048,
+    intake: {
+      pending: { organization: 20_000, all: 200_000 },
+      heldBytes: 67_108_864,
+      writtenBytes: { organization: 536_870_912, all: 1_073_741_824 },
     },
+    limits: { endpointsPerOrganization: 500, inFlight: 2048 },
     drainMs: 25_000,
   })
 })
@@ -81,10 +81,20 @@ test.each([
     given: {
       DAVIT_MAX_PENDING: '4',
       DAVIT_MAX_PENDING_PER_ORGANIZATION: '3',
+      DAVIT_MAX_HELD_BYTES_PER_ORGANIZATION: '1048576',
+      DAVIT_MAX_WRITTEN_BYTES: '3000000',
+      DAVIT_MAX_WRITTEN_BYTES_PER_ORGANIZATION: '2000000',
       DAVIT_MAX_ENDPOINTS_PER_ORGANIZATION: '2',
       DAVIT_MAX_IN_FLIGHT: '1',
     },
-    want: { limits: { pending: 4, pendingPerOrganization: 3, endpointsPerOrganization: 2, inFlight: 1 } },
+    want: {
+      intake: {
+        pending: { organization: 3, all: 4 },
+        heldBytes: 1_048_576,
+        writtenBytes: { organization: 2_000_000, all: 3_000_000 },
+      },
+      limits: { endpointsPerOrganization: 2, inFlight: 1 },
+    },
   },
   {
     given: { DAVIT_NAMESPACE: '', DAVIT_ALLOWED_NETWORKS: '' },
@@ -123,6 +133,7 @@ test.each([
   { given: { DAVIT_MAX_IN_FLIGHT: ' 5' }, want: 'from 1 to 65536' },
   { given: { DAVIT_MAX_LOG_BYTES: '5' }, want: 'from 1048576' },
   { given: { DAVIT_MAX_PENDING: '10', DAVIT_MAX_PENDING_PER_ORGANIZATION: '11' }, want: 'not be more than' },
+  { given: { DAVIT_MAX_WRITTEN_BYTES: '2000000' }, want: 'not be more than DAVIT_MAX_WRITTEN_BYTES' },
   { given: { DAVIT_NAMESPCAE: 'ops' }, want: 'is no setting; there are DAVIT_NAMESPACE' },
 ])('$given is refused and says what is allowed', ({ given, want }) => {
   expect(() => parseConfig(given as Environment)).toThrow(want)

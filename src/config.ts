@@ -139,6 +139,9 @@ const variables = z.object({
   DAVIT_MAX_LOG_BYTES: integer(MIB, 8192 * MIB, 256 * MIB),
   DAVIT_MAX_PENDING: integer(1, 10_000_000, 200_000),
   DAVIT_MAX_PENDING_PER_ORGANIZATION: integer(1, 10_000_000, 20_000),
+  DAVIT_MAX_HELD_BYTES_PER_ORGANIZATION: integer(MIB, 8192 * MIB, 64 * MIB),
+  DAVIT_MAX_WRITTEN_BYTES: integer(MIB, 65_536 * MIB, 1024 * MIB),
+  DAVIT_MAX_WRITTEN_BYTES_PER_ORGANIZATION: integer(MIB, 65_536 * MIB, 512 * MIB),
   DAVIT_MAX_ENDPOINTS_PER_ORGANIZATION: integer(1, 100_000, 500),
   DAVIT_MAX_IN_FLIGHT: integer(1, 65_536, 2048),
   DAVIT_DRAIN_SECONDS: integer(0, 3600, 25),
@@ -153,6 +156,11 @@ const settings = variables
   .refine((env) => !(env.DAVIT_MAX_PENDING_PER_ORGANIZATION > env.DAVIT_MAX_PENDING), {
     path: ['DAVIT_MAX_PENDING_PER_ORGANIZATION'],
     error: 'must not be more than DAVIT_MAX_PENDING',
+    when: () => true,
+  })
+  .refine((env) => !(env.DAVIT_MAX_WRITTEN_BYTES_PER_ORGANIZATION > env.DAVIT_MAX_WRITTEN_BYTES), {
+    path: ['DAVIT_MAX_WRITTEN_BYTES_PER_ORGANIZATION'],
+    error: 'must not be more than DAVIT_MAX_WRITTEN_BYTES',
     when: () => true,
   })
   .transform((env) => ({
@@ -181,9 +189,17 @@ const settings = variables
         maxFinished: env.DAVIT_MAX_FINISHED,
         maxLogBytes: env.DAVIT_MAX_LOG_BYTES,
       },
+      /** Beyond these new events wait. */
+      intake: {
+        pending: { organization: env.DAVIT_MAX_PENDING_PER_ORGANIZATION, all: env.DAVIT_MAX_PENDING },
+        heldBytes: env.DAVIT_MAX_HELD_BYTES_PER_ORGANIZATION,
+        /** In ten minutes. */
+        writtenBytes: {
+          organization: env.DAVIT_MAX_WRITTEN_BYTES_PER_ORGANIZATION,
+          all: env.DAVIT_MAX_WRITTEN_BYTES,
+        },
+      },
       limits: {
-        pending: env.DAVIT_MAX_PENDING,
-        pendingPerOrganization: env.DAVIT_MAX_PENDING_PER_ORGANIZATION,
         endpointsPerOrganization: env.DAVIT_MAX_ENDPOINTS_PER_ORGANIZATION,
         /** Attempts at a time. */
         inFlight: env.DAVIT_MAX_IN_FLIGHT,

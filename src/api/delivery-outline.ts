@@ -1,4 +1,4 @@
-/** The few fields of a WebhookDelivery that the process keeps in mind, without its payload and attempts. */
+/** The few fields of a WebhookDelivery that the process keeps in mind: of its payload the length alone, no attempts. */
 import { z } from 'zod'
 import { deliveryState } from './webhook-delivery.ts'
 
@@ -16,6 +16,11 @@ export const deliveryOutline = z.object({
     deliveryId: z.string(),
     position: z.string(),
     writtenAt: z.string(),
+    /** Its length; absent where it lies in the log. */
+    payload: z
+      .string()
+      .transform(({ length }) => length)
+      .optional(),
     payloadRef: z.object({ segment: z.string() }).optional(),
   }),
   status: z

@@ -90,7 +90,8 @@ export function planSegments<A extends Append>(waiting: readonly A[]): A[][] {
 /** The group of all organizations that are not busy: no name of an organization. */
 const SHARED = ''
 
-function organizationOf(append: Append): string {
+/** An append is of one organization. */
+export function organizationOf(append: Append): string {
   return append.events[0]?.event.namespace ?? SHARED
 }
 

@@ -8,7 +8,9 @@ import { SharedSecrets } from '../controllers/endpoint/shared-secret.ts'
 import { SigningKeyStore } from '../controllers/endpoint/signing-key-store.ts'
 import { EventBook } from '../controllers/event/event-book.ts'
 import { EventsReconciler } from '../controllers/event/reconcile-events.ts'
+import { UnseenEvents } from '../controllers/event/unseen-events.ts'
 import { Organizations } from '../controllers/organizations.ts'
+import { IntakeRoom } from '../controllers/publish/intake-room.ts'
 import { Publisher } from '../controllers/publish/publisher.ts'
 import { ReconcileLoop } from '../runtime/reconcile-loop.ts'
 import { createDeliveryParts, type DeliveryParts, type DeliveryPartsOptions } from './delivery-parts.ts'
@@ -72,8 +74,11 @@ function createEndpointLoop({ config, world, delivery, organizations, catalogue 
 
 function createEventLoop({ config, world, delivery, organizations, catalogue }: Shared) {
   const { api, clock, random, log, metrics, validator } = world
-  const { keys, eventLog, plane } = delivery
+  const { keys, eventLog, plane, written } = delivery
   const book = new EventBook()
+  const unseen = new UnseenEvents(clock)
+  const { tally } = plane
+  const room = new IntakeRoom({ tally, unseen, written, lanes: () => plane.lanes(), limits: config.intake })
   const reconciler = new EventsReconciler({
     resources: api,
     writer: api,
@@ -84,12 +89,14 @@ function createEventLoop({ config, world, delivery, organizations, catalogue }: 
     log: eventLog,
     clock,
     book,
-    tally: plane.tally,
-    maxPending: config.limits.pendingPerOrganization,
-    maxPendingInAll: config.limits.pending,
+    tally,
+    unseen,
+    room,
+    events: world.events,
   })
+  tally.onEventSeen = (name) => unseen.seen(name)
   const eventLoop = new ReconcileLoop({ name: 'webhook-event', reconciler, clock, random, log, metrics })
-  plane.tally.onEventDone = (name) => {
+  tally.onEventDone = (name) => {
     const namespace = reconciler.delivered(name)
     if (namespace !== undefined) eventLoop.add(namespace)
   }

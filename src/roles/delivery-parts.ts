@@ -12,6 +12,7 @@ import { EndpointStatusWriter } from '../controllers/endpoint/endpoint-status.ts
 import { EndpointStreaks } from '../controllers/endpoint/endpoint-streaks.ts'
 import { cancelHeld } from '../controllers/retention/cancel-held.ts'
 import { Retention } from '../controllers/retention/retention.ts'
+import { ByteWindow } from '../runtime/byte-window.ts'
 import { allShards } from '../runtime/shards.ts'
 import type { World } from './world-types.ts'
 
@@ -24,7 +25,12 @@ export type DeliveryParts = {
   plane: DeliveryPlane
   intake: LogIntake
   retention: Retention
+  /** What was written for each organization in the last ten minutes. */
+  written: ByteWindow
 }
+
+/** Old versions of objects take room until the store is compacted, which takes five to ten minutes. */
+const WRITTEN_MINUTES = 10
 
 export type DeliveryPartsOptions = {
   config: Config
@@ -57,9 +63,12 @@ export function createDeliveryParts(options: DeliveryPartsOptions): DeliveryPart
     healthy: () => outcomes.healthy(),
     cancelHeld: (now) => cancelHeld({ ctx: plane.ctx, lanes: plane.lanes(), limits: config.retention }, now),
   })
-  const objects = new DeliveryObjects(api, clock, (object, segment) =>
-    retention.payloadReferred(object, segment),
-  )
+  const written = new ByteWindow(clock, WRITTEN_MINUTES)
+  const onWritten = (organization: string, bytes: number) => written.add(organization, bytes)
+  const objects = new DeliveryObjects(api, clock, {
+    onWritten,
+    onReferred: (object, segment) => retention.payloadReferred(object, segment),
+  })
   const plane = new DeliveryPlane({
     ...world,
     directory,
@@ -82,5 +91,6 @@ export function createDeliveryParts(options: DeliveryPartsOptions): DeliveryPart
   })
   const keys = new KeyIndex()
   const intake = new LogIntake(plane, keys)
-  return { directory, statuses, outcomes, eventLog: createEventLog(log), keys, plane, intake, retention }
+  const eventLog = createEventLog({ ...log, onWritten })
+  return { directory, statuses, outcomes, eventLog, keys, plane, intake, retention, written }
 }

@@ -3,11 +3,21 @@ import type { GaugeRegistry } from '../ports/metrics.ts'
 import type { RunningController } from './controller.ts'
 
 export function registerGauges(registry: GaugeRegistry, { parts }: RunningController): void {
-  const { plane, outcomes, endpointLoop, eventLoop, retention } = parts
+  const { plane, outcomes, endpointLoop, eventLoop, retention, written } = parts
   registry.gauge(
     'davit_deliveries_pending',
-    'Deliveries that have not come to their end.',
-    () => plane.tally.total,
+    'Deliveries that have not come to their end, without those that are held.',
+    () => plane.tally.all.pending,
+  )
+  registry.gauge(
+    'davit_deliveries_held',
+    'Deliveries of disabled endpoints, which go on when those are enabled.',
+    () => plane.tally.all.held,
+  )
+  registry.gauge(
+    'davit_written_bytes',
+    'Bytes that events and deliveries have added to the store of the cluster in the last ten minutes, about.',
+    () => written.total,
   )
   registry.gauge(
     'davit_deliveries_oldest_pending_seconds',

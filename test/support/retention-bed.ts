@@ -114,15 +114,16 @@ export class RetentionBed {
       version: segment.version,
       index: 0,
       acceptedAt: this.clock.now(),
+      bytes: 0,
       attempts: 0,
       dueAt: 0,
       stage: 'queued',
       left: false,
       home: { kind: 'object' },
     }
-    const objects = new DeliveryObjects(this.api, this.clock, (object, from) =>
-      this.retention.payloadReferred(object, from),
-    )
+    const objects = new DeliveryObjects(this.api, this.clock, {
+      onReferred: (object, from) => this.retention.payloadReferred(object, from),
+    })
     const completedAt = new Date(this.clock.now()).toISOString()
     const status = { state: 'exhausted' as const, attemptCount: 8, completedAt }
     await objects.store(delivery, { kind: 'log', segment: opened, entry }, status)

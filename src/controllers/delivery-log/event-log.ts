@@ -3,7 +3,7 @@ import type { AcceptedEvent } from '../../api/delivery-segment.ts'
 import { deliverySegmentKind, deliverySegments } from '../../api/delivery-segment.ts'
 import { API_VERSION, NO_BACKUP_LABEL } from '../../api/meta.ts'
 import { NAME_ENTROPY_BYTES, sortableName } from '../../domain/message-id.ts'
-import { planSegments, segmentSpec } from '../../domain/segment.ts'
+import { organizationOf, planSegments, segmentSpec, sizeOf } from '../../domain/segment.ts'
 import type { Clock, Random } from '../../ports/clock.ts'
 import type { Appended, EventLog } from '../../ports/delivery-log.ts'
 import {
@@ -27,6 +27,8 @@ export type EventLogOptions = {
   clock: Clock
   random: Random
   metrics?: LogMetrics
+  /** Told of the bytes that an organization's events have added to the store. */
+  onWritten?: (organization: string, bytes: number) => void
 }
 
 /** Segments that may be on their way to the API server at a time. */
@@ -75,6 +77,7 @@ async function writeSegment(options: EventLogOptions, batch: readonly Append[]):
     deadlineMs: WRITE_DEADLINE_MS,
   })
   options.metrics?.segment('delivery', events.length, (clock.monotonic() - started) / 1000)
+  for (const append of batch) options.onWritten?.(organizationOf(append), sizeOf(append.events).bytes)
   return placesOf(batch, object.metadata.name, Number(written.metadata.resourceVersion))
 }
 

@@ -42,17 +42,27 @@ const CALLS_AT_A_TIME = 24
 /** An object refers to a payload that stays in a segment. */
 export type PayloadReferred = (object: ObjectRef, segment: string) => void
 
+export type DeliveryObjectsListener = {
+  /** Told before the object's entry in the log can be closed. */
+  onReferred?: PayloadReferred
+  /** Told of about the bytes that each write adds to the store. */
+  onWritten?: (organization: string, bytes: number) => void
+}
+
+/** An object without its payload and attempts, and an attempt, in the store. */
+const OBJECT_BYTES = 1400
+const ATTEMPT_BYTES = 150
+
 export class DeliveryObjects {
   readonly #resources: Resources
   readonly #clock: Clock
-  readonly #onReferred: PayloadReferred | undefined
+  readonly #listener: DeliveryObjectsListener
   readonly #slots = new Slots(CALLS_AT_A_TIME)
 
-  /** @param onReferred told before the object's entry in the log can be closed */
-  constructor(resources: Resources, clock: Clock, onReferred?: PayloadReferred) {
+  constructor(resources: Resources, clock: Clock, listener: DeliveryObjectsListener = {}) {
     this.#resources = resources
     this.#clock = clock
-    this.#onReferred = onReferred
+    this.#listener = listener
   }
 
   /** @throws ApiError `NotFound` when it was deleted, and the rest */
@@ -79,7 +89,7 @@ export class DeliveryObjects {
   async store(delivery: Delivery, home: LogHome, status?: WebhookDeliveryStatus): Promise<StoreResult> {
     try {
       const created = await this.#create(delivery, home)
-      if (!isInline(home)) this.#onReferred?.(refOf(delivery), home.segment.segment.name)
+      if (!isInline(home)) this.#listener.onReferred?.(refOf(delivery), home.segment.segment.name)
       if (status && isBehind(created.status, status)) {
         const patched = await this.#patchStatus(delivery, created.version, status, { urgent: false })
         return { kind: 'stored', version: patched }
@@ -117,6 +127,7 @@ export class DeliveryObjects {
     const options = { subresource: 'status', answer: 'metadata' } as const
     const write = () => this.#resources.patch(webhookDeliveries, refOf(delivery), patch, options)
     const written = await this.#slots.run(write, how)
+    this.#tellWritten(delivery, status.attempts?.length ?? 0)
     return written.metadata.resourceVersion ?? version
   }
 
@@ -128,12 +139,17 @@ export class DeliveryObjects {
       const object = this.#objectOf(delivery, home)
       const create = () => this.#resources.create(webhookDeliveries, object, { answer: 'metadata' })
       const created = await this.#slots.run(create, { urgent: false })
+      this.#tellWritten(delivery, 0)
       return { version: created.metadata.resourceVersion ?? '' }
     } catch (error) {
       if (!isApiError(error, 'AlreadyExists')) throw error
       const held = await this.read(delivery)
       return { version: held.metadata.resourceVersion, status: held.status }
     }
+  }
+
+  #tellWritten({ lane, bytes }: Delivery, attempts: number): void {
+    this.#listener.onWritten?.(lane.endpoint.namespace, OBJECT_BYTES + bytes + attempts * ATTEMPT_BYTES)
   }
 
   #objectOf(delivery: Delivery, home: LogHome): RawObject {

@@ -4,6 +4,7 @@
  */
 import type { DeliveryState } from '../../api/webhook-delivery.ts'
 import type { WebhookEndpoint } from '../../api/webhook-endpoint.ts'
+import { INLINE_PAYLOAD_BYTES } from '../../domain/payload.ts'
 import { shardOf } from '../../domain/shard.ts'
 import type { LogDelivery } from '../../ports/delivery-log.ts'
 import { ownText } from '../../runtime/own-text.ts'
@@ -146,6 +147,7 @@ export class DeliveryPlane {
       version: opened.segment.version,
       index: entry.index,
       acceptedAt: opened.segment.writtenAt,
+      bytes: Math.min(event.payload.length, INLINE_PAYLOAD_BYTES),
       attempts: 0,
       dueAt: 0,
       stage,
@@ -201,6 +203,7 @@ export class DeliveryPlane {
   #applyView(lane: Lane, view: EndpointView): void {
     const { ordered, concurrency } = view.endpoint.spec
     lane.setPolicy({ ordered, concurrency })
+    this.tally.hold(lane, !view.enabled)
     lane.paused = !view.enabled || view.keys === undefined
     if (!lane.paused) this.#dispatcher.wake(lane)
   }

@@ -41,6 +41,8 @@ export type Delivery = {
   readonly index: number
   /** When the event was accepted, milliseconds since 1970. */
   readonly acceptedAt: number
+  /** What an object of it holds of its payload. */
+  readonly bytes: number
   attempts: number
   /** When the next attempt is due, milliseconds since 1970; 0 for at once. */
   dueAt: number

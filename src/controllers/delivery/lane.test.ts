@@ -98,11 +98,11 @@ describe('an ordered lane', () => {
       const taken = lane.take()
       if (taken) lane.remove(taken)
       lane.release(DONE)
-      expect(lane.held).toBeLessThan(100)
+      expect(lane.places).toBeLessThan(100)
     }
     expect(lane.take()).toBeUndefined()
     expect(lane.size).toBe(0)
-    expect(lane.held).toBe(0)
+    expect(lane.places).toBe(0)
   })
 })
 

@@ -24,6 +24,8 @@ export class Lane {
   closed = false
   /** What was attempted and is not wholly stored. */
   settling = 0
+  /** Its endpoint is disabled: what it has is held. Changed through the tally alone, which counts both ways. */
+  held = false
   /** Listed with the dispatcher, so that it is listed once. */
   listed = false
   /** Monotonic time of the last attempt that was answered with 2xx. */
@@ -35,6 +37,7 @@ export class Lane {
   #head = 0
   #inFlight = 0
   #concurrency = 8
+  #bytes = 0
   /** Shrinks to 1 while attempts time out, so that endpoints that hang do not use up all attempts at a time. */
   #window = 8
 
@@ -46,8 +49,13 @@ export class Lane {
     return this.#members.size
   }
 
+  /** Bytes of their payloads. */
+  get bytes(): number {
+    return this.#bytes
+  }
+
   /** Places that its lists take up, those of deliveries that have ended included. */
-  get held(): number {
+  get places(): number {
     return this.#queue.size + (this.#sequence?.length ?? 0)
   }
 
@@ -87,6 +95,7 @@ export class Lane {
   /** Takes in a delivery of the log or of an object; in any order. */
   add(delivery: Delivery): void {
     this.#members.add(delivery)
+    this.#bytes += delivery.bytes
     if (this.#sequence) this.#insert(this.#sequence, delivery)
     else if (delivery.stage === 'queued') this.#queue.push(delivery)
   }
@@ -120,7 +129,7 @@ export class Lane {
   /** The delivery has come to its end or has left this process. */
   remove(delivery: Delivery): void {
     delivery.stage = 'ended'
-    this.#members.delete(delivery)
+    if (this.#members.delete(delivery)) this.#bytes -= delivery.bytes
   }
 
   #takeHead(sequence: Delivery[]): Delivery | undefined {

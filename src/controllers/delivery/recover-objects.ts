@@ -7,6 +7,7 @@ import { parsePosition } from '../../api/position.ts'
 import { webhookDeliveries } from '../../api/webhook-delivery.ts'
 import { isFinal } from '../../domain/delivery.ts'
 import { messageId, nameOfMessage } from '../../domain/message-id.ts'
+import { INLINE_PAYLOAD_BYTES } from '../../domain/payload.ts'
 import { isRestored } from '../../domain/restored.ts'
 import { isApiError, type Page, type RawObject, type ResourceReader } from '../../ports/kubernetes.ts'
 import { ownText } from '../../runtime/own-text.ts'
@@ -90,6 +91,7 @@ function deliveryOf(plane: DeliveryPlane, outline: DeliveryOutline): Delivery | 
     version: position.version,
     index: position.index,
     acceptedAt: Date.parse(metadata.creationTimestamp) || 0,
+    bytes: spec.payload ?? INLINE_PAYLOAD_BYTES,
     attempts: status?.attemptCount ?? 0,
     dueAt,
     stage: dueAt > plane.ctx.clock.now() ? 'waiting' : 'queued',

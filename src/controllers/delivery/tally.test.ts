@@ -1,15 +1,17 @@
+import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Delivery } from './delivery.ts'
 import { Lane } from './lane.ts'
 import { Tally } from './tally.ts'
 
-function delivery(name: string, namespace: string): Delivery {
+function delivery(name: string, lane: Lane, bytes = 10): Delivery {
   return {
     name,
-    lane: new Lane({ namespace, name: 'one', uid: namespace }),
+    lane,
     version: 1,
     index: 0,
     acceptedAt: 0,
+    bytes,
     attempts: 0,
     dueAt: 0,
     stage: 'queued',
@@ -18,27 +20,72 @@ function delivery(name: string, namespace: string): Delivery {
   }
 }
 
+function laneIn(namespace: string, name = 'one'): Lane {
+  return new Lane({ namespace, name, uid: `${namespace}/${name}` })
+}
+
 describe('a tally', () => {
   it('counts by organization and by event', () => {
     const tally = new Tally()
-    const first = delivery('event-1', 'acme')
-    for (const one of [first, delivery('event-1', 'acme'), delivery('event-2', 'other')]) tally.add(one)
-    expect([tally.total, tally.ofOrganization('acme'), tally.ofEvent('event-1')]).toEqual([3, 2, 2])
+    const acme = laneIn('acme')
+    const first = delivery('event-1', acme)
+    for (const one of [first, delivery('event-1', acme), delivery('event-2', laneIn('other'))]) tally.add(one)
+    expect([tally.total, tally.ofOrganization('acme').pending, tally.ofEvent('event-1')]).toEqual([3, 2, 2])
     tally.remove(first)
-    expect([tally.total, tally.ofOrganization('acme'), tally.ofEvent('event-1')]).toEqual([2, 1, 1])
-    expect([tally.ofOrganization('nobody'), tally.ofEvent('event-3')]).toEqual([0, 0])
+    expect([tally.total, tally.ofOrganization('acme').pending, tally.ofEvent('event-1')]).toEqual([2, 1, 1])
+    expect([tally.ofOrganization('nobody').pending, tally.ofEvent('event-3')]).toEqual([0, 0])
   })
 
-  it('tells when the last delivery of an event has ended', () => {
+  it('tells when an event has its first delivery, and when its last has ended', () => {
     const tally = new Tally()
-    const done: string[] = []
-    tally.onEventDone = (name) => done.push(name)
-    const deliveries = [delivery('event-1', 'acme'), delivery('event-1', 'acme')]
+    const told: string[] = []
+    tally.onEventSeen = (name) => told.push(`seen ${name}`)
+    tally.onEventDone = (name) => told.push(`done ${name}`)
+    const deliveries = [delivery('event-1', laneIn('acme')), delivery('event-1', laneIn('acme'))]
     for (const one of deliveries) tally.add(one)
+    expect(told).toEqual(['seen event-1'])
     for (const one of deliveries) {
-      expect(done).toEqual([])
+      expect(told).toEqual(['seen event-1'])
       tally.remove(one)
     }
-    expect(done).toEqual(['event-1'])
+    expect(told).toEqual(['seen event-1', 'done event-1'])
+  })
+
+  it('knows at any time what goes on, what is held, and of how many bytes', () => {
+    const step = fc.record({
+      what: fc.constantFrom('add', 'remove', 'hold', 'release'),
+      lane: fc.nat({ max: 3 }),
+      bytes: fc.nat({ max: 100 }),
+    })
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 100 }), (steps) => {
+        const tally = new Tally()
+        const lanes = [laneIn('a', '1'), laneIn('a', '2'), laneIn('b', '1'), laneIn('b', '2')]
+        for (const { what, lane: at, bytes } of steps) {
+          const lane = lanes[at] ?? laneIn('never')
+          const [first] = lane.members()
+          if (what === 'add') {
+            const one = delivery('event', lane, bytes)
+            tally.add(one)
+            lane.add(one)
+          } else if (what === 'remove' && first) {
+            lane.remove(first)
+            tally.remove(first)
+          } else if (what !== 'remove') tally.hold(lane, what === 'hold')
+        }
+        for (const organization of ['a', 'b'])
+          expect(tally.ofOrganization(organization)).toEqual(
+            countsOf(lanes.filter(({ endpoint }) => endpoint.namespace === organization)),
+          )
+        expect(tally.all).toEqual(countsOf(lanes))
+      }),
+    )
   })
 })
+
+function countsOf(lanes: readonly Lane[]) {
+  const sum = (some: readonly Lane[]) => some.reduce((total, { size }) => total + size, 0)
+  const held = lanes.filter(({ held }) => held)
+  const bytes = held.flatMap((lane) => [...lane.members()]).reduce((total, { bytes }) => total + bytes, 0)
+  return { pending: sum(lanes) - sum(held), held: sum(held), heldBytes: bytes }
+}

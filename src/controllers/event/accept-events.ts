@@ -29,7 +29,9 @@ export type AcceptEventsOptions = {
   log: EventLog
   clock: Clock
   /** Told of each event, by the 26 characters of its id, that is about to be appended. */
-  appending: (name: string) => void
+  appending: (name: string, deliveries: number) => void
+  /** Deliveries that the organization may have more; an event is accepted whole where there is any room. */
+  room: number
 }
 
 /** `deliveries` is the number of endpoints that get it. */
@@ -59,7 +61,9 @@ export async function acceptEvents(
   const verdicts: Verdict[] = []
   const batch: AcceptedEvent[] = []
   let bytes = 0
+  let { room } = options
   for (const outline of waiting) {
+    if (room <= 0) break
     const event = await readEvent(options.resources, outline)
     if (event === 'gone') continue
     if (event === 'unreadable') {
@@ -76,10 +80,11 @@ export async function acceptEvents(
     bytes += sizeOf([accepted]).bytes
     if (batch.length > 0 && bytes > MAX_BATCH_BYTES) break
     verdicts.push({ event: outline, kind: 'accepted', deliveries: accepted.targets.length })
+    room -= accepted.targets.length
     // A crash may have come between the append and the note in the status.
     if (!options.keys.has(namespace, accepted.event.id) && accepted.targets.length > 0) batch.push(accepted)
   }
-  for (const { event } of batch) options.appending(event.id)
+  for (const { event, targets } of batch) options.appending(event.id, targets.length)
   if (batch.length > 0) await options.log.append(batch)
   return verdicts
 }

@@ -6,30 +6,45 @@ import { eventType, eventTypes } from '../../api/event-type.ts'
 import { webhookEndpoints } from '../../api/webhook-endpoint.ts'
 import { webhookEvents } from '../../api/webhook-event.ts'
 import { ApiError } from '../../ports/kubernetes.ts'
+import { ByteWindow } from '../../runtime/byte-window.ts'
 import { Catalogue } from '../catalogue.ts'
 import type { Delivery } from '../delivery/delivery.ts'
 import { Lane } from '../delivery/lane.ts'
 import { Tally } from '../delivery/tally.ts'
 import { KeyIndex } from '../delivery-log/key-index.ts'
 import { Organizations } from '../organizations.ts'
+import { IntakeRoom } from '../publish/intake-room.ts'
 import { EventBook } from './event-book.ts'
 import { EventsReconciler } from './reconcile-events.ts'
-
-const lane = new Lane({ namespace: 'acme', name: 'billing', uid: 'uid-1' })
+import { UnseenEvents } from './unseen-events.ts'
 
 let clock: FakeClock
 let store: MemoryStore
 let book: EventBook
 let tally: Tally
+let lane: Lane
+let written: ByteWindow
+/** Events on objects: the object's name and the reason. */
+let told: [string, string][]
 let appended: string[]
 let failAppends: number
 let reconciler: EventsReconciler
 
 beforeEach(async () => {
   clock = new FakeClock()
+  lane = new Lane({ namespace: 'acme', name: 'billing', uid: 'uid-1' })
   store = new MemoryStore(() => clock.now())
   book = new EventBook()
   tally = new Tally()
+  told = []
+  const unseen = new UnseenEvents(clock)
+  const limits = {
+    pending: { organization: 3, all: 100 },
+    heldBytes: 1000,
+    writtenBytes: { organization: 1000, all: 1500 },
+  }
+  written = new ByteWindow(clock, 10)
+  const room = new IntakeRoom({ tally, unseen, written, lanes: () => [lane], limits })
   appended = []
   failAppends = 0
   const organizations = new Organizations()
@@ -57,9 +72,11 @@ beforeEach(async () => {
     clock,
     book,
     tally,
-    maxPending: 100,
-    maxPendingInAll: 1000,
+    unseen,
+    room,
+    events: { record: (about, event) => void told.push([about.metadata.name, event.reason]) },
   })
+  tally.onEventSeen = (name) => unseen.seen(name)
   tally.onEventDone = (name) => void reconciler.delivered(name)
   await store.create(webhookEndpoints, {
     metadata: { namespace: 'acme', name: 'billing' },
@@ -81,13 +98,14 @@ async function stateOf(name: string): Promise<unknown> {
 }
 
 /** The log shows the event's delivery. */
-function shown(name: string): Delivery {
+function shown(name: string, bytes = 0): Delivery {
   const delivery: Delivery = {
     name,
     lane,
     version: 7,
     index: 0,
     acceptedAt: 0,
+    bytes,
     attempts: 0,
     dueAt: 0,
     stage: 'queued',
@@ -95,6 +113,7 @@ function shown(name: string): Delivery {
     home: { kind: 'object' },
   }
   tally.add(delivery)
+  lane.add(delivery)
   return delivery
 }
 
@@ -145,4 +164,54 @@ test('an event that was stored under other rules is refused and holds up no othe
   await reconciler.reconcile('acme')
   expect(await stateOf('old')).toBe('refused')
   expect(await stateOf('new')).toBe('accepted')
+})
+
+test('no more is accepted than there is room for, although the log shows it late; the rest goes on when some has ended', async () => {
+  for (const name of ['one', 'two', 'three', 'four', 'five']) await publish(name)
+  await reconciler.reconcile('acme')
+  await reconciler.reconcile('acme')
+  expect(appended).toHaveLength(3)
+  const [first] = appended.map(shown)
+  await reconciler.reconcile('acme')
+  expect(appended).toHaveLength(3)
+  expect(await stateOf('four')).toBeUndefined()
+  expect(told).toContainEqual(['billing', 'TooManyPending'])
+  if (first) tally.remove(first)
+  await reconciler.reconcile('acme')
+  expect([await stateOf('four'), await stateOf('five')]).toEqual(['accepted', undefined])
+})
+
+test('what an append that failed would have added takes no room for good', async () => {
+  failAppends = 1
+  for (const name of ['one', 'two', 'three']) await publish(name)
+  await expect(reconciler.reconcile('acme')).rejects.toThrow('no answer')
+  await clock.elapse(10_000)
+  await reconciler.reconcile('acme')
+  expect(appended).toHaveLength(3)
+})
+
+test('what a disabled endpoint holds takes no room until its bytes do', async () => {
+  for (const name of ['held-1', 'held-2', 'held-3']) shown(name)
+  tally.hold(lane, true)
+  await publish('one')
+  await reconciler.reconcile('acme')
+  expect(appended).toHaveLength(1)
+  shown('held-4', 1001)
+  await publish('two')
+  await reconciler.reconcile('acme')
+  expect(appended).toHaveLength(1)
+  expect(told).toEqual([['billing', 'TooMuchHeld']])
+})
+
+test.each([
+  { of: 'acme', bytes: 1001 },
+  { of: 'other', bytes: 1501 },
+])('events wait for ten minutes after $bytes bytes were written for $of', async ({ of, bytes }) => {
+  written.add(of, bytes)
+  await publish('one')
+  await reconciler.reconcile('acme')
+  expect(await stateOf('one')).toBeUndefined()
+  await clock.elapse(600_000)
+  await reconciler.reconcile('acme')
+  expect(await stateOf('one')).toBe('accepted')
 })

@@ -1,24 +1,27 @@
 /** One pass over the WebhookEvents of a namespace: accept what waits, finish what has been delivered, delete what has expired. */
 import type { EventOutline } from '../../api/event-outline.ts'
+import { API_VERSION } from '../../api/meta.ts'
+import { webhookEndpointKind } from '../../api/webhook-endpoint.ts'
 import { type WebhookEventStatus, webhookEvents } from '../../api/webhook-event.ts'
 import { conditionsAfter, type Finding } from '../../domain/conditions.ts'
 import type { Clock } from '../../ports/clock.ts'
+import type { EventRecorder } from '../../ports/event-recorder.ts'
 import { isApiError, type ResourceWriter } from '../../ports/kubernetes.ts'
 import { after, done, type Reconciler, type Result } from '../../runtime/reconcile-loop.ts'
 import type { Tally } from '../delivery/tally.ts'
+import type { IntakeRoom, NoRoom } from '../publish/intake-room.ts'
 import { type AcceptEventsOptions, acceptEvents, type Verdict } from './accept-events.ts'
 import { type EventBook, eventIdOf, eventName } from './event-book.ts'
-import { UnseenEvents } from './unseen-events.ts'
+import type { UnseenEvents } from './unseen-events.ts'
 
-export type ReconcileEventsOptions = Omit<AcceptEventsOptions, 'appending'> & {
+export type ReconcileEventsOptions = Omit<AcceptEventsOptions, 'appending' | 'room'> & {
   book: EventBook
   tally: Tally
+  unseen: UnseenEvents
+  room: IntakeRoom
   writer: ResourceWriter
+  events: EventRecorder
   clock: Clock
-  /** Deliveries of one organization that may be under way before new events wait. */
-  maxPending: number
-  /** The same for all organizations together. */
-  maxPendingInAll: number
 }
 
 /** Events read and checked in one pass. */
@@ -32,7 +35,7 @@ export class EventsReconciler implements Reconciler {
 
   constructor(options: ReconcileEventsOptions) {
     this.#options = options
-    this.#unseen = new UnseenEvents(options.clock)
+    this.#unseen = options.unseen
   }
 
   /** The last delivery of an event has come to its end. @returns the organization to look at, if it is known */
@@ -43,22 +46,37 @@ export class EventsReconciler implements Reconciler {
 
   /** @param namespace the key is the organization */
   async reconcile(namespace: string): Promise<Result> {
-    const { book, tally, maxPending, maxPendingInAll } = this.#options
+    const { book } = this.#options
     await this.#finish(namespace)
     const nextExpiry = await this.#expire(namespace)
     const waiting = book.waitingIn(namespace)
     if (waiting.length > 0) {
       if (!book.complete()) return after(UNTIL_COMPLETE_MS)
-      const full = tally.ofOrganization(namespace) >= maxPending || tally.total >= maxPendingInAll
-      if (full) return after(LOOK_AGAIN_MS)
-      const appending = (name: string) => this.#unseen.appending(name)
-      const options = { ...this.#options, appending }
+      this.#unseen.forgetOld()
+      const room = this.#options.room.of(namespace)
+      if (typeof room === 'object') {
+        this.#tell(room)
+        return after(LOOK_AGAIN_MS)
+      }
+      const appending = (name: string, deliveries: number) =>
+        this.#unseen.appending(name, namespace, deliveries)
+      const options = { ...this.#options, appending, room }
       for (const verdict of await acceptEvents(options, namespace, waiting.slice(0, BATCH)))
         await this.#note(verdict)
       return book.waitingIn(namespace).length > 0 ? after(0) : done()
     }
     if (book.acceptedIn(namespace).length > 0) return after(LOOK_AGAIN_MS)
     return nextExpiry === undefined ? done() : after(nextExpiry)
+  }
+
+  /** Whoever looks why an event waits finds it at the endpoint that is in the way. */
+  #tell({ reason, message, fullest }: NoRoom): void {
+    if (!fullest) return
+    const { kind } = webhookEndpointKind
+    this.#options.events.record(
+      { apiVersion: API_VERSION, kind, metadata: fullest },
+      { type: 'Warning', reason, message },
+    )
   }
 
   async #note(verdict: Verdict): Promise<void> {

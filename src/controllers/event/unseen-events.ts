@@ -6,26 +6,49 @@ import type { Clock } from '../../ports/clock.ts'
 
 const UNSEEN_MS = 10_000
 
-type Appended = { at: number; delivered: boolean }
+type Appended = {
+  at: number
+  namespace: string
+  /** Deliveries that are on their way into the tally; 0 once one is there. */
+  unseen: number
+  delivered: boolean
+}
 
 export class UnseenEvents {
   readonly #clock: Clock
   /** By the 26 characters of the event's id, in the order of the appends. */
   readonly #appended = new Map<string, Appended>()
+  readonly #unseen = new Map<string, number>()
+  #total = 0
 
   constructor(clock: Clock) {
     this.#clock = clock
   }
 
+  /** Deliveries that were appended and not shown yet. */
+  get total(): number {
+    return this.#total
+  }
+
+  ofOrganization(namespace: string): number {
+    return this.#unseen.get(namespace) ?? 0
+  }
+
   /** Call it before the append: the log may show the event before its answer comes. */
-  appending(name: string): void {
-    const now = this.#clock.monotonic()
-    this.#appended.delete(name)
-    this.#appended.set(name, { at: now, delivered: false })
-    for (const [old, { at }] of this.#appended) {
-      if (now - at < UNSEEN_MS) return
-      this.#appended.delete(old)
-    }
+  appending(name: string, namespace: string, deliveries: number): void {
+    this.forget(name)
+    const at = this.#clock.monotonic()
+    this.#appended.set(name, { at, namespace, unseen: deliveries, delivered: false })
+    this.#count(namespace, deliveries)
+    this.forgetOld()
+  }
+
+  /** The first of its deliveries is known: the tally counts them from now on. */
+  seen(name: string): void {
+    const appended = this.#appended.get(name)
+    if (!appended) return
+    this.#count(appended.namespace, -appended.unseen)
+    appended.unseen = 0
   }
 
   /** All of its deliveries have ended. */
@@ -46,6 +69,23 @@ export class UnseenEvents {
   }
 
   forget(name: string): void {
+    this.seen(name)
     this.#appended.delete(name)
+  }
+
+  /** What the log has not shown by now was not appended. */
+  forgetOld(): void {
+    const now = this.#clock.monotonic()
+    for (const [name, { at }] of this.#appended) {
+      if (now - at < UNSEEN_MS) return
+      this.forget(name)
+    }
+  }
+
+  #count(namespace: string, by: number): void {
+    this.#total += by
+    const count = this.ofOrganization(namespace) + by
+    if (count === 0) this.#unseen.delete(namespace)
+    else this.#unseen.set(namespace, count)
   }
 }

@@ -1,0 +1,91 @@
+/**
+ * Whether an organization's events may be accepted now. What waits and what is written is limited, since it lives
+ * in the store of the whole cluster: beyond the limits events wait, and none is lost.
+ */
+import { type Pending, roomFor } from '../../domain/pending-limits.ts'
+import type { ByteWindow } from '../../runtime/byte-window.ts'
+import type { Lane } from '../delivery/lane.ts'
+import type { Tally } from '../delivery/tally.ts'
+
+export type IntakeLimits = {
+  pending: Pending
+  /** Bytes of payloads that disabled endpoints of an organization hold. */
+  heldBytes: number
+  /** Bytes written in ten minutes. */
+  writtenBytes: Pending
+}
+
+/** `message` says what would help; `fullest` is the endpoint that holds most of what is in the way. */
+export type NoRoom = {
+  reason: 'TooManyPending' | 'TooMuchHeld' | 'TooMuchWritten'
+  message: string
+  fullest?: { namespace: string; name: string; uid: string }
+}
+
+export type IntakeRoomOptions = {
+  tally: Tally
+  /** Deliveries that were appended and that the tally does not count yet. */
+  unseen: { total: number; ofOrganization(namespace: string): number }
+  written: ByteWindow
+  lanes: () => Iterable<Lane>
+  limits: IntakeLimits
+}
+
+export class IntakeRoom {
+  readonly #options: IntakeRoomOptions
+
+  constructor(options: IntakeRoomOptions) {
+    this.#options = options
+  }
+
+  /** @returns how many deliveries the organization may have more, or why none */
+  of(namespace: string): number | NoRoom {
+    const { tally, unseen, written, limits } = this.#options
+    const { pending, heldBytes } = tally.ofOrganization(namespace)
+    if (heldBytes > limits.heldBytes) return this.#tooMuchHeld(namespace)
+    if (written.of(namespace) > limits.writtenBytes.organization || written.total > limits.writtenBytes.all) {
+      return {
+        reason: 'TooMuchWritten',
+        message: `New events wait: as many bytes as may be were written in the last ten minutes (${written.of(namespace)} of this organization, ${written.total} in all).`,
+      }
+    }
+    const room = roomFor(
+      {
+        organization: pending + unseen.ofOrganization(namespace),
+        all: tally.all.pending + unseen.total,
+      },
+      limits.pending,
+    )
+    return room > 0 ? room : this.#tooManyPending(namespace, pending)
+  }
+
+  #tooMuchHeld(namespace: string): NoRoom {
+    const fullest = this.#fullest(namespace, (lane) => (lane.held ? lane.bytes : 0))
+    const message =
+      `New events wait: what disabled endpoints hold has reached ${this.#options.limits.heldBytes} bytes, most of it ` +
+      `${nameOf(fullest)}. Enable or delete that endpoint.`
+    return { reason: 'TooMuchHeld', message, ...(fullest ? { fullest: fullest.endpoint } : {}) }
+  }
+
+  #tooManyPending(namespace: string, pending: number): NoRoom {
+    const fullest = this.#fullest(namespace, (lane) => (lane.held ? 0 : lane.size))
+    const most = fullest ? `, ${fullest.size} of them ${nameOf(fullest)}` : ''
+    const message = `New events wait: ${pending} deliveries of this organization have not ended${most}. Mend, disable or delete what does not take them.`
+    return { reason: 'TooManyPending', message, ...(fullest ? { fullest: fullest.endpoint } : {}) }
+  }
+
+  #fullest(namespace: string, weigh: (lane: Lane) => number): Lane | undefined {
+    let fullest: Lane | undefined
+    let most = 0
+    for (const lane of this.#options.lanes()) {
+      if (lane.endpoint.namespace !== namespace || weigh(lane) <= most) continue
+      fullest = lane
+      most = weigh(lane)
+    }
+    return fullest
+  }
+}
+
+function nameOf(lane: Lane | undefined): string {
+  return lane ? `of the endpoint ${lane.endpoint.name}` : 'of endpoints that are gone'
+}

@@ -1,0 +1,112 @@
+/** Pending deliveries of an organization are limited: events made with kubectl wait, and go on (settled, "Events and deliveries"). */
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
+import { startDavit, type TestDavit } from '../support/davit.ts'
+import { driveToAttempt, driveToEnd, inLogOrder } from '../support/drive.ts'
+import { ownEventType } from '../support/own-event-type.ts'
+import { passBy } from '../support/pass-by.ts'
+import { type Receiver, startReceiver } from '../support/receiver.ts'
+
+const LIMIT = 3
+
+let davit: TestDavit
+let receiver: Receiver
+
+beforeAll(async () => {
+  receiver = await startReceiver()
+})
+
+afterAll(() => receiver?.close())
+
+beforeEach(async () => {
+  davit = await startDavit('limits', { env: { DAVIT_MAX_PENDING_PER_ORGANIZATION: String(LIMIT) } })
+})
+
+afterEach(() => davit?.stop())
+
+/** An endpoint that fails, with as many deliveries as the organization may have. */
+async function fill(name: string): Promise<string> {
+  const type = await ownEventType(davit)
+  receiver.answer(`/${name}`, { status: 503 })
+  await davit.endpoint(name, { url: `${receiver.url}/${name}`, eventTypes: [type] })
+  for (let n = 0; n < LIMIT; n += 1) await davit.publish(type, { n })
+  await driveToAttempt(davit, name, 1, LIMIT)
+  return type
+}
+
+async function stateOf(event: string): Promise<string | undefined> {
+  return (await davit.eventWhen(event, () => true)).status?.state
+}
+
+/** Longer than the controller waits until it looks whether there is room. */
+async function lookAgain(): Promise<void> {
+  davit.clock.jump(2500)
+  await passBy(davit, receiver)
+}
+
+test('events wait while the organization has as many deliveries pending as it may, and go on in their order', async () => {
+  const type = await fill('full')
+  const waiting = [await davit.publishOnly(type, { n: 3 }), await davit.publishOnly(type, { n: 4 })]
+  await lookAgain()
+  await lookAgain()
+  expect(await Promise.all(waiting.map(stateOf))).toEqual([undefined, undefined])
+  expect(await davit.deliveries('full')).toHaveLength(LIMIT)
+  const { message } = await davit.eventSeen('full', 'TooManyPending')
+  expect(message).toContain('3 deliveries of this organization have not ended, 3 of them of the endpoint full')
+  receiver.answer('/full', { status: 200 })
+  await driveToEnd(davit, 'full', LIMIT)
+  davit.clock.jump(2500)
+  for (const event of waiting) await davit.eventWhen(event, ({ status }) => status?.state === 'dispatched')
+  const deliveries = inLogOrder(await davit.deliveries('full'))
+  expect(deliveries.map(({ spec }) => JSON.parse(spec.payload ?? '').data.n)).toEqual([0, 1, 2, 3, 4])
+})
+
+test('events that come together take no more than the room that is left', async () => {
+  const type = await ownEventType(davit)
+  receiver.answer('/together', { status: 503 })
+  await davit.endpoint('together', { url: `${receiver.url}/together`, eventTypes: [type] })
+  await davit.controller.stop()
+  const events: string[] = []
+  for (let n = 0; n < 3 * LIMIT; n += 1) events.push(await davit.publishOnly(type, { n }))
+  await davit.startController()
+  await davit.eventWhen(events[LIMIT - 1] ?? '', ({ status }) => status?.state !== undefined)
+  await driveToAttempt(davit, 'together', 1, LIMIT)
+  await lookAgain()
+  expect(await davit.deliveries('together')).toHaveLength(LIMIT)
+  expect((await Promise.all(events.map(stateOf))).filter((state) => state === undefined)).toHaveLength(
+    2 * LIMIT,
+  )
+})
+
+test('what a disabled endpoint holds takes no room, so that the others go on', async () => {
+  await fill('held')
+  await davit.patchSpec('held', { state: 'disabled' })
+  await davit.endpointWhen('held', ({ status }) => status?.state === 'disabled')
+  const type = await ownEventType(davit)
+  await davit.endpoint('others', { url: `${receiver.url}/others`, eventTypes: [type] })
+  const event = await davit.publishOnly(type, {})
+  davit.clock.jump(2500)
+  await receiver.waitFor(1, { path: '/others' })
+  await davit.eventWhen(event, ({ status }) => status?.state === 'dispatched')
+  expect((await davit.deliveries('held')).map(({ status }) => status?.state)).toEqual(
+    Array(LIMIT).fill('retrying'),
+  )
+})
+
+test('an event that goes to more endpoints than there is room for is accepted while there is any room', async () => {
+  const type = await ownEventType(davit)
+  for (let n = 0; n < LIMIT + 2; n += 1)
+    await davit.endpoint(`wide-${n}`, { url: `${receiver.url}/wide-${n}`, eventTypes: [type] })
+  const event = await davit.publish(type, {})
+  expect(event.status?.deliveries).toBe(LIMIT + 2)
+  for (let n = 0; n < LIMIT + 2; n += 1) await receiver.waitFor(1, { path: `/wide-${n}` })
+})
+
+test('pings and redeliveries of a full organization are made', async () => {
+  await fill('asked')
+  await passBy(davit, receiver)
+  const [delivery] = await davit.deliveries('asked')
+  await davit.annotate('asked', {
+    'davit.dev/redeliver-requested': `${delivery?.spec.deliveryId}@${davit.time()}`,
+  })
+  await davit.eventSeen('asked', 'Redelivered')
+})
