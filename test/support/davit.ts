@@ -27,13 +27,13 @@ import { type WebhookDelivery, webhookDeliveries, webhookDelivery } from '../../
 import { type WebhookEndpoint, webhookEndpoint, webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
 import { type WebhookEvent, webhookEvent, webhookEvents } from '../../src/api/webhook-event.ts'
 import { parseConfig } from '../../src/config.ts'
-import type { RecordedEvent } from '../../src/ports/event-recorder.ts'
 import { isApiError, type RawObject } from '../../src/ports/kubernetes.ts'
 import type { Mailer } from '../../src/ports/mailer.ts'
 import { type RunningController, startController } from '../../src/roles/controller.ts'
 import { testNamespace } from './control-plane.ts'
 import { SkewedClock } from './fake-clock.ts'
 import { scopedApi } from './scoped-api.ts'
+import { type SeenEvent, seeingRecorder } from './seen-events.ts'
 
 export type DavitOptions = {
   /** Settings, as DAVIT_ variables. */
@@ -45,11 +45,11 @@ export type DavitOptions = {
   nameServer?: NameServer
   /** Owners' addresses of the organization. */
   ownerEmails?: string
+  /** Events go to the API server as well, as they do outside of tests. */
+  recordEvents?: boolean
   /** Puts something between the controller and the API server. */
   wrapApi?: (api: KubernetesClient) => KubernetesClient
 }
-
-export type SeenEvent = RecordedEvent & { about: string }
 
 export class TestDavit {
   readonly organization: string
@@ -105,10 +105,8 @@ export class TestDavit {
       ...this.#options.env,
     })
     const destination = { write: (line: string) => void this.logLines.push(line) }
-    const events = {
-      record: (about: { metadata: { name: string } }, event: RecordedEvent) =>
-        void this.events.push({ about: about.metadata.name, ...event }),
-    }
+    const log = createLog({ level: 'info', clock: this.clock, destination })
+    const write = this.#options.recordEvents ? { api: this.api, clock: this.clock, log } : undefined
     this.controller = await startController({
       config,
       version: '0.0.0-test',
@@ -116,7 +114,7 @@ export class TestDavit {
         api,
         clock: this.clock,
         random: createRandom(),
-        log: createLog({ level: 'info', clock: this.clock, destination }),
+        log,
         metrics: createMetrics({ version: '0.0.0-test' }),
         sender: createWebhookSender({
           allowedNetworks: config.allowedNetworks,
@@ -125,7 +123,7 @@ export class TestDavit {
           ...(this.#options.nameServer ? { nameServer: this.#options.nameServer } : {}),
         }),
         urlGuard: createUrlGuard(config.allowedNetworks),
-        events,
+        events: seeingRecorder(this.events, write),
         validator: createSchemaValidator(),
         mailer: this.#options.mailer,
       },

@@ -1,0 +1,239 @@
+/** What people see with kubectl of objects that Davit drives: columns, selections, waits, Events, explanations. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
+import { kubectl } from '../support/control-plane.ts'
+import { startDavit, type TestDavit, until } from '../support/davit.ts'
+import { driveToAttempt, driveToEnd } from '../support/drive.ts'
+import { ownEventType } from '../support/own-event-type.ts'
+import { type Receiver, startReceiver } from '../support/receiver.ts'
+
+/** A table as kubectl prints it. */
+type Row = Record<string, string>
+
+const AGE = expect.stringMatching(/^\d+[sm]/)
+const INSTANT = expect.stringMatching(/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/)
+
+let davit: TestDavit
+let receiver: Receiver
+
+beforeAll(async () => {
+  receiver = await startReceiver()
+  davit = await startDavit('kubectl', { recordEvents: true })
+})
+
+afterAll(async () => {
+  await davit?.stop()
+  await receiver?.close()
+})
+
+function inNamespace(...args: string[]): Promise<string> {
+  return kubectl(['-n', davit.organization, ...args])
+}
+
+async function table(...args: string[]): Promise<Row[]> {
+  return rowsOf(await inNamespace('get', ...args))
+}
+
+/** The cells of each line by the heads of their columns; a cell begins where its head does. */
+function rowsOf(printed: string): Row[] {
+  const [head = '', ...lines] = printed.trimEnd().split('\n')
+  const heads = [...head.matchAll(/\S+( \S+)*/g)].map((match) => ({ name: match[0], from: match.index }))
+  return lines.map((line) =>
+    Object.fromEntries(
+      heads.map(({ name, from }, i) => [name, line.slice(from, heads[i + 1]?.from ?? line.length).trim()]),
+    ),
+  )
+}
+
+/** An endpoint for a type of its own. */
+async function endpoint(name: string, spec: Record<string, unknown> = {}): Promise<string> {
+  const type = await ownEventType(davit)
+  await davit.endpoint(name, { url: `${receiver.url}/${name}`, eventTypes: [type], ...spec })
+  return type
+}
+
+describe('kubectl get', () => {
+  test('whe shows where endpoints are, their state, whether they are ready and how they fail', async () => {
+    const type = await endpoint('columns', { ordered: true })
+    await endpoint('columns-paused', { state: 'disabled' })
+    const url = `${receiver.url}/columns`
+    expect(await table('whe', 'columns', 'columns-paused')).toEqual([
+      { NAME: 'columns', URL: url, STATE: 'enabled', READY: 'True', FAILURES: '0', AGE },
+      {
+        NAME: 'columns-paused',
+        URL: `${url}-paused`,
+        STATE: 'disabled',
+        READY: 'True',
+        FAILURES: '0',
+        AGE,
+      },
+    ])
+    const [wide] = await table('whe', 'columns', '-o', 'wide')
+    expect(wide).toMatchObject({ ORDERED: 'true', EVENTS: `["${type}"]`, REASON: 'Accepted' })
+  })
+
+  test('whd shows deliveries, the newest first, with state, attempts and the time of the next', async () => {
+    receiver.answer('/log', { status: 503, body: 'later' }, {}, {})
+    const type = await endpoint('log')
+    await davit.publish(type, { n: 1 })
+    const [retrying] = await driveToAttempt(davit, 'log', 1)
+    // Ids tell times apart by whole seconds, and that of a ping is made of the time that it was asked for.
+    davit.clock.jump(2000)
+    await davit.annotate('log', { 'davit.dev/ping-requested-at': davit.time() })
+    await davit.deliveriesWhen('log', ([newest]) => newest?.status?.state === 'succeeded')
+    const rows = await table('whd', '--field-selector', 'spec.endpoint=log')
+    const NAME = expect.stringMatching(/^[0-9a-z]{26}-[0-9a-z]{8}$/)
+    expect(rows).toEqual([
+      { NAME, ENDPOINT: 'log', TYPE: 'webhook.ping', STATE: 'succeeded', ATTEMPTS: '1', NEXT: '', AGE },
+      {
+        NAME: retrying?.metadata.name,
+        ENDPOINT: 'log',
+        TYPE: type,
+        STATE: 'retrying',
+        ATTEMPTS: '1',
+        NEXT: retrying?.status?.nextAttemptAt,
+        AGE,
+      },
+    ])
+    expect(rows[1]).toMatchObject({ NEXT: INSTANT })
+    const wide = await table('whd', '-o', 'wide', '--field-selector', 'spec.endpoint=log')
+    expect(wide.map(({ LAST }) => LAST)).toEqual(['', retrying?.status?.attempts?.[0]?.error])
+    expect(wide[1]?.LAST).toContain('503')
+    await driveToEnd(davit, 'log', 2)
+  })
+
+  test('whd selects by endpoint, state, type and id', async () => {
+    receiver.answer('/selected', { status: 500 }, {})
+    const type = await endpoint('selected')
+    await endpoint('passed-over', { eventTypes: [type] })
+    const event = await davit.publish(type, {})
+    await driveToAttempt(davit, 'selected', 1)
+    await driveToEnd(davit, 'passed-over')
+    const id = event.status?.eventId ?? ''
+    const endpointsBy = async (selector: string) =>
+      (await table('whd', '--field-selector', selector)).map(({ ENDPOINT }) => ENDPOINT).sort()
+    expect(await endpointsBy('spec.endpoint=selected')).toEqual(['selected'])
+    expect(await endpointsBy(`spec.deliveryId=${id}`)).toEqual(['passed-over', 'selected'])
+    expect(await endpointsBy(`spec.eventType=${type},status.state=retrying`)).toEqual(['selected'])
+    expect(await endpointsBy(`spec.deliveryId=${id},status.state=succeeded`)).toEqual(['passed-over'])
+    await driveToEnd(davit, 'selected')
+  })
+
+  test('wev shows what became of events; wet what types there are', async () => {
+    const type = await endpoint('events')
+    const sent = await davit.publish(type, {})
+    await driveToEnd(davit, 'events')
+    await davit.eventWhen(sent.metadata.name, ({ status }) => status?.state === 'dispatched')
+    const refused = await davit.publish(`${type}.unknown`, {})
+    const [first, second] = await Promise.all(
+      [sent, refused].map(async ({ metadata }) => (await table('wev', metadata.name, '-o', 'wide'))[0]),
+    )
+    const id = sent.status?.eventId
+    expect(first).toMatchObject({ TYPE: type, STATE: 'dispatched', DELIVERIES: '1', ID: id, AGE })
+    expect(second).toMatchObject({ STATE: 'refused', DELIVERIES: '', REASON: 'UnknownType', AGE })
+    const states = await table('wev', '--field-selector', 'status.state=refused')
+    expect(states.map(({ NAME }) => NAME)).toEqual([refused.metadata.name])
+    expect(rowsOf(await kubectl(['get', 'wet', type]))).toEqual([
+      { NAME: type, DESCRIPTION: 'For a test.', AGE },
+    ])
+  })
+
+  test('davit shows all of it at once', async () => {
+    const type = await endpoint('category')
+    await davit.publish(type, {})
+    await driveToEnd(davit, 'category')
+    const names = (await inNamespace('get', 'davit', '-o', 'name')).split('\n')
+    const kindsOf = new Set(names.map((name) => name.split('/')[0]))
+    for (const plural of ['webhookendpoint', 'webhookdelivery', 'webhookevent', 'eventtype'])
+      expect(kindsOf).toContain(`${plural}.davit.dev`)
+    const log = (await kubectl(['-n', davit.namespace, 'get', 'davit', '-o', 'name'])).split('\n')
+    const logKinds = new Set(log.map((name) => name.split('/')[0]))
+    for (const plural of ['deliverysegment', 'outcomesegment'])
+      expect(logKinds).toContain(`${plural}.davit.dev`)
+    expect(await kubectl(['-n', davit.namespace, 'get', 'wds,wos', '-o', 'name'])).not.toBe('')
+  })
+})
+
+describe('kubectl wait', () => {
+  test('for a delivery ends when it has succeeded, and not before', async () => {
+    receiver.answer('/waited', { status: 500 }, {})
+    const type = await endpoint('waited')
+    await davit.publish(type, {})
+    const [delivery] = await driveToAttempt(davit, 'waited', 1)
+    const forSuccess = (timeout: string) =>
+      inNamespace(
+        'wait',
+        '--for=jsonpath={.status.state}=succeeded',
+        `whd/${delivery?.metadata.name}`,
+        `--timeout=${timeout}`,
+      )
+    await expect(forSuccess('0')).rejects.toThrow(/condition not met/)
+    const waiting = forSuccess('20s')
+    await driveToEnd(davit, 'waited')
+    expect(await waiting).toContain('condition met')
+  })
+
+  test('for Ready ends when the endpoint is in force, and a change of it must be seen first', async () => {
+    const made = kubectl(
+      ['-n', davit.organization, 'apply', '-f', '-'],
+      `
+apiVersion: davit.dev/v1alpha1
+kind: WebhookEndpoint
+metadata: { name: ready }
+spec: { url: "${receiver.url}/ready", eventTypes: ['*'], state: disabled }
+`,
+    )
+    const forReady = (timeout: string) =>
+      inNamespace('wait', '--for=condition=Ready', 'whe/ready', `--timeout=${timeout}`)
+    await made
+    expect(await forReady('20s')).toContain('condition met')
+    await davit.controller.stop()
+    await inNamespace('patch', 'whe', 'ready', '--type=merge', '-p', '{"spec":{"description":"changed"}}')
+    await expect(forReady('0')).rejects.toThrow(/condition not met/)
+    const waiting = forReady('20s')
+    await davit.startController()
+    expect(await waiting).toContain('condition met')
+  })
+})
+
+test('kubectl describe whe shows its Events', async () => {
+  await endpoint('described')
+  await inNamespace('annotate', 'whe', 'described', `davit.dev/ping-requested-at=${davit.time()}`)
+  await receiver.waitFor(1, { path: '/described' })
+  // An Event is written beside what it tells of.
+  const events = await until(
+    async () => {
+      const [, shown = ''] = (await inNamespace('describe', 'whe', 'described')).split(/^Events:/m)
+      return shown.includes('Pinged') ? shown : undefined
+    },
+    () => 'it has no Events',
+  )
+  expect(events).toMatch(/Normal\s+Pinged\s.*davit.*webhook\.ping is delivered as msg_[0-9a-z]{26}\./)
+})
+
+test('kubectl explain says what a field means and takes', async () => {
+  expect(await kubectl(['explain', 'whe.spec.url'])).toMatch(
+    /FIELD: url <string>(.|\n)*HTTPS URL that receives the deliveries/,
+  )
+  expect(await kubectl(['explain', 'whe.spec.deliveryLog'])).toMatch(/ENUM:\s+Objects\s+Segments/)
+  expect(await kubectl(['explain', 'whd.status.nextAttemptAt'])).toContain('When the next attempt is due.')
+})
+
+test('kinds have short names; all but event types belong to a namespace', async () => {
+  const resources = await kubectl(['api-resources', '--api-group=davit.dev', '--no-headers'])
+  const shortNames = Object.fromEntries(
+    resources
+      .trim()
+      .split('\n')
+      .map((line) => line.split(/\s+/))
+      .map(([plural = '', short = '', , namespaced = '']) => [short, `${plural} ${namespaced}`]),
+  )
+  expect(shortNames).toEqual({
+    whe: `${webhookEndpoints.plural} true`,
+    whd: 'webhookdeliveries true',
+    wev: 'webhookevents true',
+    wet: 'eventtypes false',
+    wds: 'deliverysegments true',
+    wos: 'outcomesegments true',
+  })
+})
