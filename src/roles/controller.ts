@@ -113,8 +113,9 @@ async function stop(
   const { clock, log } = options.world
   parts.plane.stop()
   const retained = parts.retention.stop()
-  await Promise.all([parts.endpointLoop.stop(), parts.eventLoop.stop()])
-  const drained = parts.plane.drained().then(() => true)
+  // A pass may wait for an outcome of its endpoint that the store does not take: only giving up ends that.
+  const loops = [parts.endpointLoop.stop(), parts.eventLoop.stop()]
+  const drained = Promise.all([...loops, parts.plane.drained()]).then(() => true)
   const inTime = await Promise.race([drained, pause(clock, options.config.drainMs).then(() => false)])
   if (!inTime)
     log.warn('Attempts under way were given up; they are made again at the next start', {
