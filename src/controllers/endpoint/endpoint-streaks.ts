@@ -9,6 +9,8 @@ type EndpointIdentity = { namespace: string; name: string; uid: string }
 export class EndpointStreaks {
   readonly #statuses: EndpointStatusWriter
   readonly #clock: Clock
+  /** By endpoint UID: the delivery that was counted, or is being counted, and whose own end is not stored. */
+  readonly #unended = new Map<string, string>()
 
   constructor(statuses: EndpointStatusWriter, clock: Clock) {
     this.#statuses = statuses
@@ -27,12 +29,18 @@ export class EndpointStreaks {
 
   /**
    * Counts an exhausted delivery once, across crashes: the endpoint's status first, then the delivery's own
-   * end, one delivery after the other.
+   * end, one delivery after the other. Repeat it until it succeeds.
+   * @throws Error what may pass by itself; also while the end of the delivery before is not stored
    */
   async exhausted(of: EndpointIdentity, deliveryId: string, writeEnd: () => Promise<void>): Promise<void> {
     await this.#statuses.exclusively(of, async (view) => {
+      const unended = this.#unended.get(of.uid) ?? deliveryId
+      // Only the last one counted is noted: another one would make this one count again after a crash.
+      if (unended !== deliveryId) throw new Error(`The end of ${unended} is not stored yet`)
+      this.#unended.set(of.uid, deliveryId)
       if (view) await this.#count(view, deliveryId)
       await writeEnd()
+      this.#unended.delete(of.uid)
     })
   }
 
