@@ -13,7 +13,7 @@ export default defineConfig({
       {
         test: {
           name: 'unit',
-          include: ['src/**/*.test.ts', 'tools/**/*.test.ts', 'test/architecture.test.ts'],
+          include: ['src/**/*.test.ts', 'tools/**/*.test.ts', 'test/*.test.ts'],
           exclude: ['**/node_modules/**'],
         },
       },
