@@ -6,8 +6,9 @@
  *   failed    an attempt from the log failed; its WebhookDelivery is owed
  *   moved     a WebhookDelivery has it: from here on that object's status is the truth
  *   canceled  it came to its end without an object
+ *   reopened  a start found it open, and goes on with it
  *
- * A delivery without a record is attempted (again).
+ * A delivery of which nothing but `reopened` is recorded is attempted (again).
  */
 import { z } from 'zod'
 import { formatPosition, type Position, parsePosition } from './position.ts'
@@ -16,7 +17,7 @@ import { type CancelReason, cancelReason, type DeliveryAttempt } from './webhook
 export type OutcomeRecord =
   | { kind: 'sent'; position: Position; attempt: DeliveryAttempt; object: boolean }
   | { kind: 'failed'; position: Position; attempt: DeliveryAttempt; nextAttemptAt: number }
-  | { kind: 'moved'; position: Position }
+  | { kind: 'moved' | 'reopened'; position: Position }
   | { kind: 'canceled'; position: Position; reason: CancelReason }
 
 /** Milliseconds since 1970, as far as a Date can tell them. */
@@ -38,6 +39,7 @@ export function encodeRecord(record: OutcomeRecord): string {
   const place = `${formatPosition(record.position)} ${record.kind}`
   switch (record.kind) {
     case 'moved':
+    case 'reopened':
       return place
     case 'canceled':
       return `${place} ${JSON.stringify({ reason: record.reason })}`
@@ -58,7 +60,7 @@ export function decodeRecord(text: string): OutcomeRecord | undefined {
   const [place = '', kind = '', ...rest] = text.split(' ')
   const position = parsePosition(place)
   if (!position) return undefined
-  if (kind === 'moved') return { kind, position }
+  if (kind === 'moved' || kind === 'reopened') return { kind, position }
   const facts = parseJson(rest.join(' '))
   if (kind === 'canceled') {
     const parsed = cancelFacts.safeParse(facts)

@@ -21,7 +21,8 @@ export const outcomeSegmentSpec = z
     records: text({
       min: 5,
       max: 1_400_000,
-      describe: 'The records (sent, failed, moved, canceled), one a line: position, kind, and facts as JSON.',
+      describe:
+        'The records (sent, failed, moved, reopened, canceled), one a line: position, kind, and facts as JSON.',
     }),
   })
   .meta({

@@ -10,6 +10,9 @@ import type { CancelReason, DeliveryState, WebhookDeliveryStatus } from '../api/
 import type { AttemptResult } from './attempt-result.ts'
 import { MAX_ATTEMPTS, nextAttemptAt, type SchedulePolicy } from './retry-schedule.ts'
 
+/** Long enough that a process which ends at each such attempt delivers everything else in between. */
+const SET_ASIDE_MS = 5 * 60_000
+
 export function isFinal(state: DeliveryState | undefined): boolean {
   return state === 'succeeded' || state === 'exhausted' || state === 'canceled'
 }
@@ -34,6 +37,21 @@ export function afterAttempt(
   const next = nextAttemptAt(attemptCount, times, when.policy, when.fraction)
   if (next === undefined) return { state: 'exhausted', attemptCount, attempts, completedAt }
   return { state: 'retrying', attemptCount, attempts, nextAttemptAt: new Date(next).toISOString() }
+}
+
+/**
+ * The status of a delivery that was open when processes ended, again and again: it may be why, so it is attempted
+ * apart from the others, and seldom.
+ * @param scale factor on the wait @param now milliseconds since 1970
+ */
+export function setAsideStatus(now: number, scale: number): WebhookDeliveryStatus {
+  const nextAttemptAt = new Date(now + SET_ASIDE_MS * scale).toISOString()
+  return { state: 'retrying', attemptCount: 0, nextAttemptAt }
+}
+
+/** Whether it was set aside and has not been attempted since with an outcome that is known. */
+export function isSetAside(status: WebhookDeliveryStatus | undefined): boolean {
+  return status?.state === 'retrying' && (status.attemptCount ?? 0) === 0
 }
 
 /** The status of a delivery that ends without another attempt; a final one stays as it is. */

@@ -100,7 +100,7 @@ async function recover(
     intake,
     onFound: (outline) => retention.objectFound(outline),
   })
-  const reopened = intake.resolve()
+  const reopened = await intake.resolve()
   world.log.info('Read back what the process before left', { unfinished, reopened })
 }
 
@@ -115,7 +115,7 @@ async function stop(
   const retained = parts.retention.stop()
   // A pass may wait for an outcome of its endpoint that the store does not take: only giving up ends that.
   const loops = [parts.endpointLoop.stop(), parts.eventLoop.stop()]
-  const drained = Promise.all([...loops, parts.plane.drained()]).then(() => true)
+  const drained = Promise.all([...loops, parts.notice.stop(), parts.plane.drained()]).then(() => true)
   const inTime = await Promise.race([drained, pause(clock, options.config.drainMs).then(() => false)])
   if (!inTime)
     log.warn('Attempts under way were given up; they are made again at the next start', {

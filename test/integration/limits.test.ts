@@ -51,7 +51,9 @@ test('events wait while the organization has as many deliveries pending as it ma
   expect(await Promise.all(waiting.map(stateOf))).toEqual([undefined, undefined])
   expect(await davit.deliveries('full')).toHaveLength(LIMIT)
   const { message } = await davit.eventSeen('full', 'TooManyPending')
-  expect(message).toContain('3 deliveries of this organization have not ended, 3 of them of the endpoint full')
+  expect(message).toContain(
+    '3 deliveries of this organization have not ended, 3 of them of the endpoint full',
+  )
   receiver.answer('/full', { status: 200 })
   await driveToEnd(davit, 'full', LIMIT)
   davit.clock.jump(2500)

@@ -23,6 +23,7 @@ import { derivedName } from '../../src/domain/message-id.ts'
 import { segmentSpec } from '../../src/domain/segment.ts'
 import type { Clock } from '../../src/ports/clock.ts'
 import type { LogSegment } from '../../src/ports/delivery-log.ts'
+import type { RecordedEvent } from '../../src/ports/event-recorder.ts'
 import type { Log } from '../../src/ports/log.ts'
 import type { SendOutcome, SendRequest, WebhookSender } from '../../src/ports/webhook-sender.ts'
 import { FakeClock, fixedRandom, settle } from './fake-clock.ts'
@@ -98,6 +99,8 @@ export class PlaneBed {
   readonly complaints: string[] = []
   /** Which shards it may work on; all. */
   owns = (_shard: number): boolean => true
+  /** What `kubectl describe` would show. */
+  readonly events: RecordedEvent[] = []
   readonly ended: { name: string; state: string }[] = []
   #events = 0
 
@@ -121,7 +124,7 @@ export class PlaneBed {
       log,
       metrics: { attempt: nothing, finished: nothing, started: nothing },
       sender: this.sender,
-      events: { record: nothing },
+      events: { record: (_about, event) => void this.events.push(event) },
       directory,
       statuses,
       streaks: new EndpointStreaks(statuses, clock),
@@ -241,7 +244,7 @@ export class PlaneBed {
     )
     // It may die on the way.
     while (!next.api.dead && !(await Promise.race([isOver, settle().then(() => false)])))
-      await this.clock.elapse(1000)
+      await this.clock.elapse(20)
     if (!next.api.dead) await recovered
     return next
   }
@@ -250,7 +253,7 @@ export class PlaneBed {
     const segments = this.store.all(deliverySegments).flatMap((raw) => readSegment(raw) ?? [])
     this.intake.readBack(segments, await readOutcomes(this.api, SYSTEM, this.segments.lowWater))
     await recoverObjects({ plane: this.plane, intake: this.intake })
-    this.intake.resolve()
+    await this.intake.resolve()
   }
 
   elapse(ms: number): Promise<void> {

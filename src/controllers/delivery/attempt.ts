@@ -1,7 +1,7 @@
 /** One attempt of a delivery: read what is to be sent, look at its endpoint once more, sign, send, settle. */
 import type { WebhookDelivery } from '../../api/webhook-delivery.ts'
 import { resultOf } from '../../domain/attempt-result.ts'
-import { isFinal } from '../../domain/delivery.ts'
+import { isFinal, isSetAside, setAsideStatus } from '../../domain/delivery.ts'
 import { messageId } from '../../domain/message-id.ts'
 import { shardOf } from '../../domain/shard.ts'
 import { signatureHeader } from '../../domain/signature.ts'
@@ -69,6 +69,7 @@ async function prepareObject(ctx: PlaneContext, delivery: Delivery): Promise<Pre
       ctx.ended(delivery, state, true)
       return undefined
     }
+    if (isSetAside(object.status)) await postpone(ctx, delivery, object)
     const { payload, payloadRef } = object.spec
     const body = payload ?? (payloadRef && (await largePayload(ctx.resources, ctx.namespace, payloadRef)))
     if (body === undefined) {
@@ -81,6 +82,17 @@ async function prepareObject(ctx: PlaneContext, delivery: Delivery): Promise<Pre
     else putBack(ctx, delivery, STORE_RETRY_MS)
     return undefined
   }
+}
+
+/** Should this process end at the attempt, the next one does not start with it. @throws ApiError */
+async function postpone(ctx: PlaneContext, delivery: Delivery, object: WebhookDelivery): Promise<void> {
+  const status = setAsideStatus(ctx.clock.now(), ctx.waitScale)
+  object.metadata.resourceVersion = await ctx.objects.writeStatus(
+    delivery,
+    object.metadata.resourceVersion,
+    status,
+  )
+  object.status = status
 }
 
 /** The endpoint as it is now, after everything that was waited for; without it, or its shard, the delivery is held. */

@@ -10,7 +10,7 @@ import {
   webhookDeliveryKind,
 } from '../../api/webhook-delivery.ts'
 import { webhookEndpointKind } from '../../api/webhook-endpoint.ts'
-import { isFinal } from '../../domain/delivery.ts'
+import { isFinal, isSetAside } from '../../domain/delivery.ts'
 import { deliveryObjectName, messageId } from '../../domain/message-id.ts'
 import { byteLength, INLINE_PAYLOAD_BYTES } from '../../domain/payload.ts'
 import { shardOf } from '../../domain/shard.ts'
@@ -191,8 +191,9 @@ function refOf(delivery: Delivery): { namespace: string; name: string } {
   return { namespace, name: deliveryObjectName(delivery.name, uid) }
 }
 
-/** More attempts, or an end, is further on; an end is never taken back. */
+/** More attempts, an end, or to have been set aside, is further on; an end is never taken back. */
 function isBehind(held: WebhookDeliveryStatus | undefined, status: WebhookDeliveryStatus): boolean {
   if (isFinal(held?.state)) return false
+  if (isSetAside(status)) return held?.nextAttemptAt === undefined
   return isFinal(status.state) || (status.attemptCount ?? 0) > (held?.attemptCount ?? 0)
 }

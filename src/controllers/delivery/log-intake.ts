@@ -4,21 +4,33 @@
  */
 import type { OutcomeRecord } from '../../api/outcome-record.ts'
 import { formatPosition } from '../../api/position.ts'
-import { afterAttempt } from '../../domain/delivery.ts'
-import { deliveryObjectName } from '../../domain/message-id.ts'
+import type { WebhookDeliveryStatus } from '../../api/webhook-delivery.ts'
+import { afterAttempt, setAsideStatus } from '../../domain/delivery.ts'
+import { deliveryObjectName, messageId } from '../../domain/message-id.ts'
 import { isRestored } from '../../domain/restored.ts'
 import type { LogDelivery, LogSegment } from '../../ports/delivery-log.ts'
 import type { KeyIndex } from '../delivery-log/key-index.ts'
+import { aboutEndpoint } from '../endpoint/about-endpoint.ts'
 import type { Delivery } from './delivery.ts'
 import type { DeliveryPlane } from './delivery-plane.ts'
 import { moveToObject } from './move-to-object.ts'
 import type { OpenSegment } from './open-segments.ts'
 
 /** An entry that was open when the process before ended. */
-type Unresolved = { opened: OpenSegment; entry: LogDelivery; records: readonly OutcomeRecord[] }
+type Unresolved = {
+  opened: OpenSegment
+  entry: LogDelivery
+  /** What is known of its attempts. */
+  records: readonly OutcomeRecord[]
+  /** Starts that went on with it, whose processes ended before anything came of it. */
+  starts: number
+}
 
 /** What the object of an unresolved entry says of it, where there is one. */
 export type FoundObject = { namespace: string; name: string; attemptCount: number; final: boolean }
+
+/** An entry that so many starts did not bring to an end is set aside. */
+const MAX_STARTS = 2
 
 export class LogIntake {
   readonly #plane: DeliveryPlane
@@ -51,8 +63,15 @@ export class LogIntake {
           // Its key goes on making later places repeats.
           this.#isRepeat(segment, entry)
           this.#plane.ctx.segments.close(opened)
-        } else if (this.#isWanted(opened, entry))
-          this.#unresolved.set(keyOf(entry), { opened, entry, records: known })
+        } else if (this.#isWanted(opened, entry)) {
+          const records = known.filter(({ kind }) => kind !== 'reopened')
+          this.#unresolved.set(keyOf(entry), {
+            opened,
+            entry,
+            records,
+            starts: known.length - records.length,
+          })
+        }
       }
     }
   }
@@ -75,17 +94,27 @@ export class LogIntake {
     return false
   }
 
-  /** All objects were seen: what has none is attempted (again), or gets the object that it is owed. */
-  resolve(): number {
+  /**
+   * All objects were seen: what has none is attempted (again), or gets the object that it is owed. What processes
+   * ended over again and again is set aside.
+   * @returns how many; when it is durable that this start goes on with them
+   */
+  async resolve(): Promise<number> {
     const left = [...this.#unresolved.values()]
     this.#unresolved = new Map()
     const segments = new Set<OpenSegment>()
-    for (const { opened, entry, records } of left) {
+    const reopened: Promise<void>[] = []
+    for (const { opened, entry, records, starts } of left) {
       segments.add(opened)
-      if (records.length === 0) this.#plane.takeEntry(opened, entry)
-      else this.#owe(this.#plane.takeEntry(opened, entry, 'sending'), records)
+      if (records.length > 0) this.#owe(this.#plane.takeEntry(opened, entry, 'sending'), statusOf(records))
+      else if (starts >= MAX_STARTS) this.#setAside(this.#plane.takeEntry(opened, entry, 'sending'))
+      else {
+        const { version, index } = this.#plane.takeEntry(opened, entry)
+        reopened.push(this.#plane.ctx.outcomes.record({ kind: 'reopened', position: { version, index } }))
+      }
     }
     for (const opened of segments) this.#plane.showLater(opened)
+    await Promise.all(reopened)
     return left.length
   }
 
@@ -118,11 +147,29 @@ export class LogIntake {
     return this.#keys.isRepeat(entry.event, segment.version, entry.eventIndex, this.#plane.ctx.clock.now())
   }
 
-  /** An outcome is durable, its object is not. */
-  #owe(delivery: Delivery, records: readonly OutcomeRecord[]): void {
+  #setAside(delivery: Delivery): void {
+    const { ctx } = this.#plane
+    const id = messageId(delivery.name)
+    const { endpoint } = delivery.lane
+    ctx.log.warn('A delivery was set aside', {
+      delivery: id,
+      namespace: endpoint.namespace,
+      endpoint: endpoint.name,
+    })
+    const view = ctx.directory.find(endpoint)
+    if (view) {
+      const message = `Davit ended ${MAX_STARTS + 1} times while ${id} was under way; it goes on apart from the others, and later.`
+      const event = { type: 'Warning', reason: 'SetAside', message } as const
+      ctx.events.record(aboutEndpoint(view.endpoint.metadata), event)
+    }
+    this.#owe(delivery, setAsideStatus(ctx.clock.now(), ctx.waitScale))
+  }
+
+  /** What its object will say is known, the object is not there. */
+  #owe(delivery: Delivery, status: WebhookDeliveryStatus): void {
     const { home } = delivery
     if (home.kind !== 'log') return
-    home.status = statusOf(records)
+    home.status = status
     delivery.attempts = home.status.attemptCount ?? 0
     const { ctx } = this.#plane
     ctx.background(
@@ -140,8 +187,8 @@ function isClosing(record: OutcomeRecord): boolean {
   return record.kind === 'moved' || record.kind === 'canceled' || (record.kind === 'sent' && !record.object)
 }
 
-function statusOf(records: readonly OutcomeRecord[]) {
-  let status: ReturnType<typeof afterAttempt> = {}
+function statusOf(records: readonly OutcomeRecord[]): WebhookDeliveryStatus {
+  let status: WebhookDeliveryStatus = {}
   for (const record of records) {
     if (record.kind !== 'sent' && record.kind !== 'failed') continue
     const endedAt = Date.parse(record.attempt.at) + record.attempt.latencyMs

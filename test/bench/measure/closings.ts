@@ -58,7 +58,7 @@ export class Closings {
     for (const record of records) {
       const key = keyOf(record.position)
       if (this.#seen.has(key)) this.#closed.repeated += 1
-      else if (record.kind !== 'failed') this.#closed[record.kind] += 1
+      else if (record.kind !== 'failed' && record.kind !== 'reopened') this.#closed[record.kind] += 1
       this.#seen.add(key)
       this.#lastAt = microseconds()
     }
