@@ -1,6 +1,6 @@
 export type Mail = { to: string[]; subject: string; text: string }
 
-/** Sends one mail. @throws Error with the server's words when it was not accepted */
+/** Sends one mail. @returns for how many of the recipients it was accepted @throws Error, with the server's words, when for none */
 export interface Mailer {
-  send(mail: Mail): Promise<void>
+  send(mail: Mail): Promise<number>
 }

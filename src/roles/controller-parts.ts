@@ -21,6 +21,7 @@ export type ControllerParts = DeliveryParts & {
   book: EventBook
   keyStore: SigningKeyStore
   sharedSecrets: SharedSecrets
+  notice: OwnerNotice
   endpointLoop: ReconcileLoop
   eventLoop: ReconcileLoop
 }
@@ -46,6 +47,7 @@ function createEndpointLoop({ config, world, delivery, organizations, catalogue 
   const keyStore = new SigningKeyStore(api, directory, config.namespace)
   const sharedSecrets = new SharedSecrets({ resources: api, directory, clock })
   const publisher = new Publisher({ log: eventLog, keys, directory, clock })
+  const notice = new OwnerNotice({ mailer: world.mailer, organizations, directory, statuses, clock, log })
   const reconciler = new EndpointReconciler({
     directory,
     statuses,
@@ -53,7 +55,7 @@ function createEndpointLoop({ config, world, delivery, organizations, catalogue 
     catalogue,
     keeper: new EndpointKeeper({ store: keyStore, shared: sharedSecrets, events, clock, random }),
     requests: new EndpointRequests({ publisher, events, resources: api, namespace: config.namespace }),
-    notice: new OwnerNotice({ mailer: world.mailer, organizations, statuses, clock, log }),
+    notice,
     events,
     clock,
     refuseUrl: (url) => {
@@ -69,7 +71,7 @@ function createEndpointLoop({ config, world, delivery, organizations, catalogue 
     log,
     metrics,
   })
-  return { keyStore, sharedSecrets, endpointLoop }
+  return { keyStore, sharedSecrets, notice, endpointLoop }
 }
 
 function createEventLoop({ config, world, delivery, organizations, catalogue }: Shared) {

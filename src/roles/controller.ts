@@ -115,8 +115,10 @@ async function stop(
   const retained = parts.retention.stop()
   // A pass may wait for an outcome of its endpoint that the store does not take: only giving up ends that.
   const loops = [parts.endpointLoop.stop(), parts.eventLoop.stop()]
-  const drained = Promise.all([...loops, parts.notice.stop(), parts.plane.drained()]).then(() => true)
-  const inTime = await Promise.race([drained, pause(clock, options.config.drainMs).then(() => false)])
+  const drained = Promise.all([...loops, parts.plane.drained()])
+  // What a mail that is given up tells is told by the next process.
+  const ended = Promise.all([drained, parts.notice.stop()]).then(() => true)
+  const inTime = await Promise.race([ended, pause(clock, options.config.drainMs).then(() => false)])
   if (!inTime)
     log.warn('Attempts under way were given up; they are made again at the next start', {
       ...parts.plane.stats(),

@@ -62,7 +62,7 @@ export function createMailer(options: MailerOptions): Mailer {
       const recipients = [...new Set(to)].filter((address) => ADDRESS.test(address)).slice(0, MAX_RECIPIENTS)
       if (recipients.length === 0) throw new MailError('there is no valid e-mail address to send to')
       try {
-        await transport.sendMail({
+        const sent = await transport.sendMail({
           from: options.from,
           // As objects they are not parsed again.
           to: recipients.map((address) => ({ name: '', address })),
@@ -74,6 +74,7 @@ export function createMailer(options: MailerOptions): Mailer {
           // Idle timeouts alone would let a server that speaks slowly go on for ever.
           signal: AbortSignal.timeout(deadlineMs),
         })
+        return sent.accepted.length
       } catch (error) {
         throw mailErrorOf(error)
       }

@@ -1,6 +1,7 @@
 /**
  * Tells the owners by e-mail that an endpoint was disabled automatically (interface §3.1), and says in a
- * condition how that went. Mail may take long, so it goes beside the reconciler's pass.
+ * condition how that went. Mail may take long, so it goes beside the reconciler's pass. A mail server that does
+ * not take it is asked again for a week, by the next process as well.
  */
 import type { ObjectMeta } from '../../api/meta.ts'
 import type { WebhookEndpointStatus } from '../../api/webhook-endpoint.ts'
@@ -9,56 +10,89 @@ import { disabledMail } from '../../domain/disabled-mail.ts'
 import type { Clock } from '../../ports/clock.ts'
 import type { Log } from '../../ports/log.ts'
 import type { Mailer } from '../../ports/mailer.ts'
+import { pause } from '../../runtime/pause.ts'
 import type { Organizations } from '../organizations.ts'
+import type { EndpointDirectory } from './endpoint-directory.ts'
 import type { EndpointStatusWriter } from './endpoint-status.ts'
 
 export type OwnerNoticeOptions = {
   /** Absent without mail settings. */
   mailer?: Mailer | undefined
   organizations: Organizations
+  directory: EndpointDirectory
   statuses: EndpointStatusWriter
   clock: Clock
   log: Log
 }
 
+/** What is to be told: the automatic disabling of this endpoint at that time. */
+type News = { namespace: string; name: string; uid: string; disabledAt: string }
+
 const TYPE = 'OwnersNotified'
-const MAX_TRIES = 5
-const RETRY_MS = 60_000
+const MAIL_REFUSED = 'MailRefused'
+const FIRST_RETRY_MS = 60_000
+const LONGEST_RETRY_MS = 3_600_000
+const GIVE_UP_AFTER_MS = 7 * 24 * 3_600_000
+const NOTE_RETRY_MS = 5000
 
 export class OwnerNotice {
   readonly #options: OwnerNoticeOptions
   /** By endpoint UID: the `disabledAt` that is being told. */
   readonly #underWay = new Map<string, string>()
+  readonly #telling = new Set<Promise<void>>()
+  readonly #ending = new AbortController()
 
   constructor(options: OwnerNoticeOptions) {
     this.#options = options
   }
 
   /** Starts telling, if there is something that was not told. */
-  look(metadata: ObjectMeta, status: WebhookEndpointStatus): void {
+  look({ namespace = '', name, uid }: ObjectMeta, status: WebhookEndpointStatus): void {
     const { disabledAt, disabledReason, conditions } = status
     if (disabledReason !== 'ConsecutiveFailures' || disabledAt === undefined) return
-    if (conditions?.some(({ type }) => type === TYPE)) return
-    if (this.#underWay.get(metadata.uid) === disabledAt) return
-    this.#underWay.set(metadata.uid, disabledAt)
-    void this.#tell(metadata, status, 1)
+    const held = conditions?.find(({ type }) => type === TYPE)
+    if (held && (held.reason !== MAIL_REFUSED || this.#isTooLate(disabledAt))) return
+    if (this.#underWay.get(uid) === disabledAt || this.#ending.signal.aborted) return
+    this.#underWay.set(uid, disabledAt)
+    const telling = this.#tell({ namespace, name, uid, disabledAt }).finally(() => {
+      this.#telling.delete(telling)
+      if (this.#underWay.get(uid) === disabledAt) this.#underWay.delete(uid)
+    })
+    this.#telling.add(telling)
   }
 
-  async #tell(metadata: ObjectMeta, status: WebhookEndpointStatus, tries: number): Promise<void> {
-    const finding = await this.#mail(metadata, status)
-    const again = finding.reason === 'MailRefused' && tries < MAX_TRIES
-    try {
-      if (!again) await this.#note(metadata, finding)
-    } catch (error) {
-      this.#options.log.warn('How owners were told could not be noted', { error, endpoint: metadata.name })
+  /** No mail is begun any more. Resolves when those under way are sent and noted. */
+  async stop(): Promise<void> {
+    this.#ending.abort()
+    await Promise.all(this.#telling)
+  }
+
+  async #tell(news: News): Promise<void> {
+    const { clock } = this.#options
+    const { signal } = this.#ending
+    for (let wait = FIRST_RETRY_MS; !signal.aborted; wait = Math.min(LONGEST_RETRY_MS, wait * 2)) {
+      const status = this.#statusOf(news)
+      if (!status) return
+      const finding = await this.#mail(news, status)
+      await this.#note(news, finding)
+      if (finding.reason !== MAIL_REFUSED || this.#isTooLate(news.disabledAt)) return
+      await pause(clock, wait, signal)
     }
-    if (again) this.#options.clock.after(RETRY_MS, () => void this.#tell(metadata, status, tries + 1))
-    else this.#underWay.delete(metadata.uid)
   }
 
-  async #mail(metadata: ObjectMeta, status: WebhookEndpointStatus): Promise<Finding> {
+  /** Undefined once the endpoint is enabled again, or gone: then there is nothing to tell. */
+  #statusOf(news: News): WebhookEndpointStatus | undefined {
+    const status = this.#options.directory.find(news)?.endpoint.status
+    const stands = status?.disabledReason === 'ConsecutiveFailures' && status.disabledAt === news.disabledAt
+    return stands ? status : undefined
+  }
+
+  #isTooLate(disabledAt: string): boolean {
+    return this.#options.clock.now() - Date.parse(disabledAt) > GIVE_UP_AFTER_MS
+  }
+
+  async #mail({ namespace, name }: News, status: WebhookEndpointStatus): Promise<Finding> {
     const { mailer, organizations } = this.#options
-    const { namespace = '', name } = metadata
     const to = organizations.get(namespace)?.ownerEmails ?? []
     if (!mailer) {
       return notTold(
@@ -71,26 +105,41 @@ export class OwnerNotice {
       return notTold('NoOwners', message)
     }
     try {
-      await mailer.send({ to, ...disabledMail({ namespace, name, ...status }) })
+      const told = await mailer.send({ to, ...disabledMail({ namespace, name, ...status }) })
+      const owners = told === to.length ? `${told} owner(s)` : `${told} of ${to.length} owners`
       return {
         type: TYPE,
         status: 'True',
         reason: 'Mailed',
-        message: `${to.length} owner(s) were told by e-mail.`,
+        message: `${owners} were told by e-mail.`,
       }
     } catch (error) {
       const words = error instanceof Error ? error.message : String(error)
       this.#options.log.warn('A mail to owners was not accepted', { namespace, endpoint: name, words })
-      return notTold('MailRefused', `Nobody was told by e-mail: the mail server said: ${words}`)
+      return notTold(MAIL_REFUSED, `Nobody was told by e-mail yet: ${words}. It is tried again.`)
     }
   }
 
-  async #note(metadata: ObjectMeta, finding: Finding): Promise<void> {
+  /** Goes on until it is stored, or the process ends: what is not noted is told again by the next one. */
+  async #note(news: News, finding: Finding): Promise<void> {
+    const { clock, log } = this.#options
+    const { signal } = this.#ending
+    for (;;) {
+      try {
+        return await this.#write(news, finding)
+      } catch (error) {
+        log.warn('How owners were told could not be noted', { error, endpoint: news.name })
+        if (signal.aborted) return
+        await pause(clock, NOTE_RETRY_MS, signal)
+      }
+    }
+  }
+
+  async #write(news: News, finding: Finding): Promise<void> {
     const { statuses, clock } = this.#options
-    const { namespace = '', name, uid } = metadata
-    await statuses.exclusively({ namespace, name, uid }, async (view) => {
-      const status = view?.endpoint.status
-      if (!view || !status || status.disabledReason !== 'ConsecutiveFailures') return
+    await statuses.exclusively(news, async (view) => {
+      const status = this.#statusOf(news)
+      if (!view || !status) return
       const others = (status.conditions ?? []).filter(({ type }) => type !== TYPE)
       const at = { now: clock.now(), generation: view.endpoint.metadata.generation ?? 0 }
       const conditions = [...others, ...conditionsAfter(status.conditions, [finding], at)]
