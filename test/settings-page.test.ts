@@ -1,0 +1,119 @@
+/** The page about settings names every setting and every metric, with the defaults and limits that hold. */
+import { readFileSync } from 'node:fs'
+import { describe, expect, test } from 'vitest'
+import { createMetrics, type Metrics } from '../src/adapters/prometheus/metrics.ts'
+import { ConfigError, parseConfig } from '../src/config.ts'
+import type { RunningController } from '../src/roles/controller.ts'
+import { registerGauges } from '../src/roles/gauges.ts'
+
+const PAGE = readFileSync(new URL('../docs/settings.md', import.meta.url), 'utf8')
+
+const NONE = 'none'
+
+type Row = { name: string; cells: string[] }
+
+/** Rows of the tables whose first head is `head`, by the name in their first cell. */
+function rowsOf(head: string): Row[] {
+  return PAGE.split('\n\n')
+    .filter((block) => block.startsWith(`| ${head} |`))
+    .flatMap((block) => block.trim().split('\n').slice(2))
+    .map((line) => line.slice(2, -2).split(' | '))
+    .map(([first = '', ...cells]) => ({ name: bare(first), cells }))
+}
+
+function bare(code: string): string {
+  return code.replaceAll('`', '')
+}
+
+const settings = rowsOf('Variable').map(({ name, cells: [given = '', allowed = ''] }) => ({
+  name,
+  given: bare(given),
+  allowed,
+}))
+const ownSettings = settings.filter(({ name }) => name.startsWith('DAVIT_'))
+
+/** What is said of a mistake in one variable; undefined when the value is taken. */
+function mistakeIn(variable: string, value: string): string | undefined {
+  try {
+    parseConfig({ [variable]: value })
+    return undefined
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    return error.mistakes.find((mistake) => mistake.variable === variable)?.allowed
+  }
+}
+
+/** A variable that does not exist is answered with all that do. */
+function knownSettings(): string[] {
+  return mistakeIn('DAVIT_NO_SUCH_SETTING', 'x')?.match(/\bDAVIT_[A-Z_]+/g) ?? []
+}
+
+/** Metrics of Davit as a scrape shows them when everything has happened once. */
+async function scraped(): Promise<Row[]> {
+  const metrics = createMetrics({ version: '1' })
+  metrics.attempt('2xx', 1)
+  metrics.finished('succeeded', 1)
+  metrics.started(1)
+  metrics.segment('delivery', 1, 1)
+  metrics.apiCall('get', '200', 1)
+  metrics.reconciled('webhook-endpoint', 'done', 1)
+  metrics.watchRestarted('webhookendpoints', 'closed')
+  const gauge: Metrics['gauge'] = (name, help, _read, label) =>
+    metrics.gauge(name, help, () => (label === undefined ? 1 : { x: 1 }), label)
+  registerGauges({ gauge }, { parts: {} } as RunningController)
+  const text = await metrics.render()
+  return [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)]
+    .map(([, name = '', type = '']) => ({ name, cells: [type, labelsOf(text, name)] }))
+    .filter(({ name }) => !/^(process|nodejs)_/.test(name))
+}
+
+function labelsOf(text: string, metric: string): string {
+  const [, labels = ''] = new RegExp(`^${metric}(?:_count)?\\{(.*)\\} `, 'm').exec(text) ?? []
+  return [...labels.matchAll(/(\w+)="/g)].map(([, name]) => name).join(', ') || NONE
+}
+
+describe('the settings on the page', () => {
+  test('are those that there are, each once', () => {
+    expect(knownSettings().length).toBeGreaterThan(10)
+    expect(ownSettings.map(({ name }) => name).sort()).toEqual(knownSettings().sort())
+    expect(settings.map(({ name }) => name).filter((name) => !name.startsWith('DAVIT_'))).toEqual([
+      'KUBECONFIG',
+    ])
+  })
+
+  const withDefault = ownSettings.filter(({ name, given }) => given !== NONE && name !== 'DAVIT_REPLICA')
+
+  test.for(withDefault)('$name has the default $given', ({ name, given }) => {
+    expect(mistakeIn(name, given)).toBeUndefined()
+    expect(parseConfig({ [name]: given })).toEqual(parseConfig({}))
+  })
+
+  const numbers = ownSettings.filter(({ name }) => /whole number/.test(mistakeIn(name, 'x') ?? ''))
+
+  test.for(numbers)('$name takes what the page says: $allowed', ({ name, allowed }) => {
+    const [, least, most] = /from (\d+) to (\d+)/.exec(mistakeIn(name, 'x') ?? '') ?? []
+    expect(allowed).toMatch(new RegExp(`^${least} to ${most} \\w+$`))
+  })
+
+  test('and what the text names are no others', () => {
+    const named = new Set(PAGE.match(/\bDAVIT_[A-Z_]*[A-Z]/g))
+    expect([...named].filter((name) => !knownSettings().includes(name))).toEqual([])
+  })
+})
+
+describe('the metrics on the page', () => {
+  test('are those that there are, with their types and labels', async () => {
+    const shown = rowsOf('Metric').map(({ name, cells: [type = '', labels = ''] }) => ({
+      name,
+      cells: [type, bare(labels)],
+    }))
+    const byName = (a: Row, b: Row) => a.name.localeCompare(b.name)
+    expect(shown.sort(byName)).toEqual((await scraped()).sort(byName))
+  })
+
+  test('and what the text names are no others', async () => {
+    const known = new Set((await scraped()).map(({ name }) => name))
+    const named = new Set(PAGE.match(/\b(davit|controller_runtime)_[a-z_]*[a-z]\b/g))
+    expect([...named].filter((name) => !known.has(name))).toEqual([])
+  })
+})
