@@ -6,7 +6,7 @@ import { createEventRecorder } from '../../src/adapters/kubernetes/event-recorde
 import { connectKubernetes, type KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
 import { createClock } from '../../src/adapters/system/clock.ts'
 import { createRandom } from '../../src/adapters/system/random.ts'
-import type { ApiErrorKind, RawObject, WatchEvent } from '../../src/ports/kubernetes.ts'
+import { type ApiErrorKind, isApiError, type RawObject, type WatchEvent } from '../../src/ports/kubernetes.ts'
 import { kubectl, testNamespace } from '../support/control-plane.ts'
 import { SkewedClock } from '../support/fake-clock.ts'
 
@@ -75,6 +75,23 @@ describe('resources on a real API server', () => {
     const stranger = { uid: '00000000-0000-0000-0000-000000000000' }
     await expectKind(api.delete(configMaps, ref, stranger), 'Conflict')
     await api.delete(configMaps, ref, { uid: uid ?? '' })
+  })
+
+  it('are patched by many at a time, as long as none asks for a version', async () => {
+    const { metadata } = await api.create(configMaps, configMap('busy'))
+    const ref = { namespace, name: 'busy' }
+    const writers = Array.from({ length: 40 }, (_, index) =>
+      api.patch(configMaps, ref, { metadata: { uid: metadata.uid }, data: { [`w${index}`]: 'x' } }),
+    )
+    const ended = await Promise.allSettled(writers)
+    const failed = ended.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []))
+    expect(failed.filter((error) => !isApiError(error, 'Unavailable'))).toEqual([])
+  })
+
+  it('are not patched under the UID of another', async () => {
+    await api.create(configMaps, configMap('recreated'))
+    const stranger = { metadata: { uid: '00000000-0000-0000-0000-000000000000' }, data: { a: '1' } }
+    await expectKind(api.patch(configMaps, { namespace, name: 'recreated' }, stranger), 'Invalid')
   })
 
   it('have a status of their own', async () => {

@@ -72,6 +72,27 @@ describe('reading and writing resources', () => {
     )
   })
 
+  it.each([
+    {
+      what: 'a version that has moved on is a conflict',
+      metadata: { resourceVersion: '7' },
+      message: 'the object has been modified; please apply your changes to the latest version',
+      want: 'Conflict',
+    },
+    {
+      what: 'too many writers at a time are no conflict, since the patch asks for no version',
+      metadata: { uid: 'a' },
+      message: 'the object has been modified; please apply your changes to the latest version',
+      want: 'Unavailable',
+    },
+  ])('of a patch: $what', async ({ metadata, message, want }) => {
+    const { server, api } = await start()
+    const status = { kind: 'Status', code: 409, reason: 'Conflict', message }
+    server.script('write', (response) => sendJson(response, 409, status))
+    const patched = api.patch(things, { namespace: 'org', name: 'a' }, { metadata, status: {} })
+    await expect(patched).rejects.toMatchObject({ kind: want, status: 409 })
+  })
+
   it('patches an object or its status by merge patch', async () => {
     const { server, api } = await start()
     const patch = { metadata: { resourceVersion: '7' }, status: { state: 'succeeded' } }

@@ -14,6 +14,7 @@ import {
   type WatchEvent,
   type WatchSource,
 } from '../../ports/kubernetes.ts'
+import { errorOfPatch } from './error-of-patch.ts'
 import { PageSize } from './page-size.ts'
 import { collectionPath, isName, objectPath } from './resource-path.ts'
 import type { Transport } from './transport.ts'
@@ -80,14 +81,18 @@ class Resources implements ResourceReader, ResourceWriter, WatchSource {
 
   async patch(type: ResourceType, ref: ObjectRef, patch: object, options?: PatchOptions): Promise<RawObject> {
     const subresource = options?.subresource === undefined ? '' : `/${options.subresource}`
-    const body = await this.#transport.call({
-      verb: 'patch',
-      path: `${objectPath(type, ref)}${subresource}?${WRITE_QUERY}`,
-      body: JSON.stringify(patch),
-      contentType: 'application/merge-patch+json',
-      ...answer(options),
-    })
-    return parseObject(body)
+    try {
+      const body = await this.#transport.call({
+        verb: 'patch',
+        path: `${objectPath(type, ref)}${subresource}?${WRITE_QUERY}`,
+        body: JSON.stringify(patch),
+        contentType: 'application/merge-patch+json',
+        ...answer(options),
+      })
+      return parseObject(body)
+    } catch (error) {
+      throw errorOfPatch(error, patch)
+    }
   }
 
   async delete(type: ResourceType, ref: ObjectRef, precondition?: DeletePrecondition): Promise<void> {
