@@ -39,7 +39,7 @@ export class SigningKeyStore {
 
   /**
    * Makes the Secret of an endpoint that has none, or takes over what is there: keys bound to this endpoint's
-   * UID stay, those of one that had the name before are replaced.
+   * UID stay, those of one that had the name before are replaced. None stay when the endpoint has gone meanwhile.
    */
   async create(endpoint: WebhookEndpoint, keys: readonly SigningKey[]): Promise<void> {
     const { namespace = '', name, uid } = endpoint.metadata
@@ -51,6 +51,8 @@ export class SigningKeyStore {
       if (held.keys.endpointUid === uid) this.#directory.applyKeys(namespace, name, held.keys)
       else await this.replace(endpoint, keys, held.keys.version)
     }
+    // Whoever saw it go may have found no keys yet.
+    if (!this.#directory.find({ namespace, name, uid })) await this.remove(namespace, name, uid)
   }
 
   /** @param version of the Secret that `keys` was decided on @throws ApiError `Conflict` when it has moved on */
