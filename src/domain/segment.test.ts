@@ -54,7 +54,10 @@ describe('a segment', () => {
           item.targets.map((endpoint) => ({ eventIndex, event: item.event, endpoint })),
         )
         const stored: typeof spec = JSON.parse(JSON.stringify(spec))
-        expect(deliveriesOf(stored)).toEqual(want.map((delivery, index) => ({ index, ...delivery })))
+        expect(deliveriesOf(stored)).toEqual({
+          deliveries: want.map((delivery, index) => ({ index, ...delivery })),
+          unreadable: 0,
+        })
       }),
     )
   })
@@ -77,7 +80,7 @@ describe('a segment', () => {
     const spec = { ...segmentSpec([{ event: event(), targets: targets(2) }], 'davit-0', 1000) }
     const [first, second] = spec.deliveries.split('\n')
     spec.deliveries = [first, given, second].join('\n')
-    expect(deliveriesOf(spec).map(({ index, endpoint }) => [index, endpoint.name])).toEqual([
+    expect(deliveriesOf(spec).deliveries.map(({ index, endpoint }) => [index, endpoint.name])).toEqual([
       [0, 'endpoint-0'],
       [2, 'endpoint-1'],
     ])

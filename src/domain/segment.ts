@@ -7,6 +7,7 @@ import {
   type SegmentEvent,
   type Target,
 } from '../api/delivery-segment.ts'
+import { DNS_LABEL } from '../api/meta.ts'
 import { decodeEvent, encodeEvent } from '../api/segment-event-line.ts'
 import { byteLength } from './payload.ts'
 
@@ -32,9 +33,18 @@ export function segmentSpec(
 
 const DELIVERY = /^(\d{1,6}) ([a-z0-9-]{1,63}) ([A-Za-z0-9-]{1,64})$/
 
-/** Deliveries that cannot be read (an index of no event, a line of another form) are left out. */
-export function deliveriesOf(spec: DeliverySegmentSpec): SegmentDelivery[] {
-  const events = spec.events.map(decodeEvent)
+/** The 26 characters of an id. */
+const EVENT_NAME = /^[0-9a-z]{26}$/
+
+/**
+ * Deliveries that cannot be read (an index of no event, a line of another form, names that no object can have) are
+ * left out; `unreadable` tells how many.
+ */
+export function deliveriesOf(spec: Pick<DeliverySegmentSpec, 'events' | 'deliveries'>): {
+  deliveries: SegmentDelivery[]
+  unreadable: number
+} {
+  const events = spec.events.map(readEvent)
   const found: SegmentDelivery[] = []
   const lines = spec.deliveries === '' ? [] : spec.deliveries.split('\n')
   lines.forEach((line, index) => {
@@ -43,7 +53,13 @@ export function deliveriesOf(spec: DeliverySegmentSpec): SegmentDelivery[] {
     if (event && name && uid)
       found.push({ index, eventIndex: Number(eventIndex), event, endpoint: { name, uid } })
   })
-  return found
+  return { deliveries: found, unreadable: lines.length - found.length }
+}
+
+/** Ids and organizations become names of objects. */
+function readEvent(line: string): SegmentEvent | undefined {
+  const event = decodeEvent(line)
+  return event && EVENT_NAME.test(event.id) && DNS_LABEL.test(event.namespace) ? event : undefined
 }
 
 /** From this many events of one organization in a batch on, it gets a segment of its own. */

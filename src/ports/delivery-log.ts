@@ -27,6 +27,8 @@ export type LogSegment = {
   writtenAt: number
   createdAt: number
   deliveries: LogDelivery[]
+  /** Lines that say of a delivery and cannot be read. */
+  unreadable: number
 }
 
 export interface OutcomeRecorder {

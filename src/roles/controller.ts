@@ -92,7 +92,9 @@ async function recover(
   await watches.log.synced
   const { lowWater } = plane.ctx.segments
   const records = await untilAnswered(world, found.giveUp, () =>
-    readOutcomes(world.api, config.namespace, lowWater),
+    readOutcomes(world.api, config.namespace, lowWater, (segment, lines) => {
+      world.log.error('Outcomes cannot be read; what they speak of may be sent again', { segment, lines })
+    }),
   )
   intake.readBack(found.buffered.splice(0), records)
   const unfinished = await recoverObjects({

@@ -31,7 +31,7 @@ export function readSegment(raw: RawObject): LogSegment {
     version: Number(parsed.metadata.resourceVersion),
     writtenAt: parsed.spec.writtenAt,
     createdAt: Date.parse(parsed.metadata.creationTimestamp ?? '') || parsed.spec.writtenAt,
-    deliveries: deliveriesOf(parsed.spec),
+    ...deliveriesOf(parsed.spec),
   }
 }
 
@@ -45,33 +45,47 @@ export function readUntil(lowWater: number): (page: readonly RawObject[]) => boo
       const time = timeOfName(metadata.name)
       const behind = Number(metadata.resourceVersion) <= lowWater
       allBehind &&= behind
+      // A name that Davit did not make tells no time.
+      if (Number.isNaN(time)) continue
       if (behind && firstBehind === Number.POSITIVE_INFINITY) firstBehind = time
-      if (!Number.isNaN(time)) oldest = Math.min(oldest, time)
+      oldest = Math.min(oldest, time)
     }
     return page.length > 0 && allBehind && oldest < firstBehind - MARGIN_MS
   }
 }
 
-/** The highest low-water mark among the newest outcome segments; 0 in an empty log. */
+/**
+ * The highest low-water mark among the newest outcome segments; 0 in an empty log. What they say of segments that came
+ * after them is not believed: those would never be read.
+ */
 export async function readLowWater(resources: ResourceReader, namespace: string): Promise<number> {
   const page = await resources.list(outcomeSegments, { namespace, limit: 10 })
-  const marks = page.items
-    .map((raw) => outcomeSegment.safeParse(raw))
-    .map((parsed) => Number(parsed.data?.spec.lowWater ?? 0))
+  const marks = page.items.flatMap((raw) => {
+    const { data } = outcomeSegment.safeParse(raw)
+    const mark = Number(data?.spec.lowWater ?? 0)
+    return mark < versionOf(raw) ? [mark] : []
+  })
   return Math.max(0, ...marks)
 }
+
+/** Told of a segment of outcomes that cannot be read, or so many lines of it. */
+export type OnUnreadable = (segment: string, lines: number) => void
 
 /** Records by position (`48213/7`), in the order in which they were written. */
 export async function readOutcomes(
   resources: ResourceReader,
   namespace: string,
   lowWater: number,
+  onUnreadable?: OnUnreadable,
 ): Promise<Map<string, OutcomeRecord[]>> {
   const segments = await listBack(resources, namespace, lowWater)
   const records = new Map<string, OutcomeRecord[]>()
   for (const raw of segments.sort((a, b) => versionOf(a) - versionOf(b))) {
     const { data } = outcomeSegment.safeParse(raw)
-    for (const record of data ? recordsOf(data.spec) : []) {
+    const found = data ? recordsOf(data.spec) : []
+    const unreadable = (data?.spec.records.split('\n').length ?? 1) - found.length
+    if (unreadable > 0) onUnreadable?.(raw.metadata.name, unreadable)
+    for (const record of found) {
       if (record.position.version <= lowWater) continue
       const key = formatPosition(record.position)
       const held = records.get(key)

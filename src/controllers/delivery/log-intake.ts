@@ -121,7 +121,12 @@ export class LogIntake {
   #open(segment: LogSegment): OpenSegment | undefined {
     const { ctx } = this.#plane
     const opened = ctx.segments.add(segment)
-    if (opened) return opened
+    if (opened) {
+      const { name, unreadable: lines } = segment
+      if (lines > 0)
+        ctx.log.error('Deliveries of the log cannot be read and are left out', { segment: name, lines })
+      return opened
+    }
     // Behind the mark: only its keys still matter.
     for (const entry of segment.deliveries) this.#isRepeat(segment, entry)
     return undefined

@@ -9,6 +9,7 @@ function segment(version: number, deliveries: number, payload = '{}'): LogSegmen
     version,
     writtenAt: 0,
     createdAt: 0,
+    unreadable: 0,
     deliveries: Array.from({ length: deliveries }, (_, index) => ({
       index,
       eventIndex: 0,

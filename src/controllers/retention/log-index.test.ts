@@ -37,7 +37,7 @@ function delivery(index: number, eventIndex: number, namespace: string) {
 }
 
 function segment(deliveries: LogSegment['deliveries']): LogSegment {
-  return { name: 'segment', version: 7, writtenAt: 1, createdAt: 2, deliveries }
+  return { name: 'segment', version: 7, writtenAt: 1, createdAt: 2, deliveries, unreadable: 0 }
 }
 
 test.each([
