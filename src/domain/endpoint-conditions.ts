@@ -4,7 +4,12 @@ import type { StateDecision } from './endpoint-state.ts'
 
 /** A reason why the endpoint cannot be in force until somebody acts. */
 export type Problem = {
-  reason: 'NotAnOrganization' | 'UrlNotAllowed' | 'SigningSecretRefused' | 'UnknownEventTypes'
+  reason:
+    | 'NotAnOrganization'
+    | 'UrlNotAllowed'
+    | 'SigningKeysDamaged'
+    | 'SigningSecretRefused'
+    | 'UnknownEventTypes'
   message: string
 }
 

@@ -13,7 +13,7 @@ import type { EventRecorder } from '../../ports/event-recorder.ts'
 import { aboutEndpoint } from './about-endpoint.ts'
 import type { EndpointKeys, EndpointView } from './endpoint-directory.ts'
 import type { SharedSecrets } from './shared-secret.ts'
-import type { SigningKeyStore } from './signing-key-store.ts'
+import { KeysDamagedError, type SigningKeyStore } from './signing-key-store.ts'
 
 export type KeeperOptions = {
   store: SigningKeyStore
@@ -45,10 +45,7 @@ export class EndpointKeeper {
   /** @throws ApiError what may pass by itself, a conflict with another writer of the keys included */
   async keep(view: EndpointView): Promise<Kept> {
     const { endpoint } = view
-    if (!view.keys) {
-      await this.#options.store.create(endpoint, [this.#freshKey(endpoint)])
-      return { problems: [], handled: this.#oldRoll(endpoint), rolled: false }
-    }
+    if (!view.keys) return await this.#create(endpoint)
     const kept = await this.#roll(endpoint, view.keys)
     const keys = kept.keys ?? view.keys.keys
     const problem = await this.#options.shared.fill(endpoint, keys)
@@ -60,6 +57,23 @@ export class EndpointKeeper {
       handled: kept.handled,
       rolled: kept.keys !== undefined,
       lookAgainAt: times.length > 0 ? Math.min(...times) : undefined,
+    }
+  }
+
+  async #create(endpoint: WebhookEndpoint): Promise<Kept> {
+    try {
+      await this.#options.store.create(endpoint, [this.#freshKey(endpoint)])
+      return { problems: [], handled: this.#oldRoll(endpoint), rolled: false }
+    } catch (error) {
+      if (!(error instanceof KeysDamagedError)) throw error
+      const message = `Nothing is sent: the Secret ${error.secret}, which holds the signing keys, cannot be read. Whoever runs Davit can restore it, or delete it for a new key.`
+      const lookAgainAt = this.#options.clock.now() + REFUSED_AGAIN_MS
+      return {
+        problems: [{ reason: 'SigningKeysDamaged', message }],
+        handled: {},
+        rolled: false,
+        lookAgainAt,
+      }
     }
   }
 

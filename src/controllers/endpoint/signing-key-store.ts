@@ -14,15 +14,38 @@ import { type EndpointDirectory, type EndpointKeys, secretName } from './endpoin
 /** Keys as they were read, with the endpoint that their Secret's name stands for. */
 export type StoredKeys = { namespace: string; endpoint: string; keys: EndpointKeys }
 
-/** @throws Error when the Secret is none of ours or damaged */
+/** The Secret is there, and what it holds are no keys. Kept as it is: it may be mended. */
+export class KeysDamagedError extends Error {
+  override readonly name = 'KeysDamagedError'
+  /** `<namespace>/<name>` */
+  readonly secret: string
+
+  constructor(secret: string) {
+    super(`the Secret ${secret} holds no signing keys`)
+    this.secret = secret
+  }
+}
+
+/** @throws KeysDamagedError, ZodError when the Secret is none of ours or damaged */
 export function readKeys(raw: RawObject): StoredKeys {
   const { metadata, data } = secret.parse(raw)
   const [namespace = '', endpoint = ''] = metadata.name.split('.')
-  const file = signingKeyFile.parse(JSON.parse(Buffer.from(data?.keys ?? '', 'base64').toString('utf8')))
+  const { data: file } = signingKeyFile.safeParse(parseFile(data?.keys ?? ''))
+  // Without its cause, whose words may have a part of a key.
+  if (!file) throw new KeysDamagedError(`${metadata.namespace}/${metadata.name}`)
   return {
     namespace,
     endpoint,
     keys: { endpointUid: file.endpointUid, keys: file.keys, version: metadata.resourceVersion },
+  }
+}
+
+/** @param text JSON in base64 */
+function parseFile(text: string): unknown {
+  try {
+    return JSON.parse(Buffer.from(text, 'base64').toString('utf8'))
+  } catch {
+    return undefined
   }
 }
 
@@ -40,6 +63,7 @@ export class SigningKeyStore {
   /**
    * Makes the Secret of an endpoint that has none, or takes over what is there: keys bound to this endpoint's
    * UID stay, those of one that had the name before are replaced. None stay when the endpoint has gone meanwhile.
+   * @throws KeysDamagedError when what is there cannot be read
    */
   async create(endpoint: WebhookEndpoint, keys: readonly SigningKey[]): Promise<void> {
     const { namespace = '', name, uid } = endpoint.metadata
