@@ -28,6 +28,8 @@ let davit: TestDavit
 let receiver: Receiver
 /** Set: the note that the others were told is not taken by the API server. */
 let noteRefused = false
+/** Set: nor is that a delivery is exhausted, so that its endpoint is not looked at. */
+let endRefused = false
 
 beforeAll(async () => {
   receiver = await startReceiver()
@@ -44,7 +46,9 @@ function withRefusals(api: KubernetesClient): KubernetesClient {
     ...api,
     patch: async (type, ref, patch, options) => {
       const { status } = patch as { status?: Record<string, unknown> }
-      if (noteRefused && status?.announcedAt !== undefined) throw new ApiError('Unavailable', 'not now')
+      const refused = noteRefused && status?.announcedAt !== undefined
+      if (refused || (endRefused && status?.state === 'exhausted'))
+        throw new ApiError('Unavailable', 'not now')
       return await api.patch(type, ref, patch, options)
     },
   }
@@ -178,6 +182,31 @@ describe('the other endpoints are told', () => {
     await disabledByFailures(davit, 'crash')
     await passBy(davit, receiver)
     expect(newsOf('crash', '/crash-told')).toHaveLength(1)
+  })
+
+  test('but not the endpoint itself, also where it is enabled again before they could be', async () => {
+    await davit.endpoint('late-told', { url: `${receiver.url}/late-told`, eventTypes: [DISABLED] })
+    const endpoint = await failingEndpoint(davit, receiver, 'late', { eventTypes: [DISABLED] })
+    await exhaust(davit, endpoint, 4)
+    await davit.publish(endpoint.type, {})
+    await driveToAttempt(davit, 'late', 7, 5)
+    endRefused = true
+    try {
+      davit.clock.jump(DAY_MS)
+      await davit.endpointWhen('late', ({ status }) => status?.disabledReason === 'ConsecutiveFailures')
+      await davit.annotate('late', { [ENABLE]: davit.time() })
+      await until(
+        async () => davit.controller.parts.directory.get(davit.organization, 'late')?.enabled || undefined,
+        () => 'the controller does not see the request',
+      )
+    } finally {
+      endRefused = false
+    }
+    davit.clock.jump(10_000)
+    await news('late', '/late-told')
+    await davit.endpointWhen('late', ({ status }) => status?.state === 'enabled')
+    await passBy(davit, receiver)
+    expect(newsOf('late', endpoint.path)).toHaveLength(0)
   })
 
   test('again, with another id, when it is disabled once more', async () => {
