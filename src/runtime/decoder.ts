@@ -38,6 +38,11 @@ export class Decoder<T> {
     const [oldest] = this.#complained
     if (this.#complained.size >= REMEMBERED && oldest !== undefined) this.#complained.delete(oldest)
     this.#complained.add(which)
-    this.#log.error('An object cannot be used and is skipped', { resource: this.#resource, key, uid, error })
+    this.#log.error('An object cannot be used and is skipped', {
+      resource: this.#resource,
+      object: key,
+      uid,
+      error,
+    })
   }
 }
