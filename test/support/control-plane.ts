@@ -36,6 +36,8 @@ export type NamespaceOptions = {
   /** Absent: it is an organization. */
   organization?: boolean
   annotations?: Record<string, string>
+  /** On another control plane than that of the run. */
+  access?: AdminAccess
 }
 
 /**
@@ -47,7 +49,7 @@ export type NamespaceOptions = {
 export async function testNamespace(topic: string, options: NamespaceOptions = {}): Promise<string> {
   const name = `${topic}-${randomBytes(4).toString('hex')}`
   const labels = options.organization === false ? {} : { 'davit.dev/organization': 'true' }
-  const answer = await requestApi(inject('adminAccess'), {
+  const answer = await requestApi(options.access ?? inject('adminAccess'), {
     method: 'POST',
     path: '/api/v1/namespaces',
     body: { metadata: { name, labels, annotations: options.annotations ?? {} } },

@@ -27,6 +27,7 @@ import { type WebhookDelivery, webhookDeliveries, webhookDelivery } from '../../
 import { type WebhookEndpoint, webhookEndpoint, webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
 import { type WebhookEvent, webhookEvent, webhookEvents } from '../../src/api/webhook-event.ts'
 import { parseConfig } from '../../src/config.ts'
+import type { ControlPlane } from '../../src/playground/control-plane.ts'
 import { isApiError, type RawObject } from '../../src/ports/kubernetes.ts'
 import type { Mailer } from '../../src/ports/mailer.ts'
 import { type RunningController, startController } from '../../src/roles/controller.ts'
@@ -45,6 +46,8 @@ export type DavitOptions = {
   nameServer?: NameServer
   /** Owners' addresses of the organization. */
   ownerEmails?: string
+  /** Another control plane than that of the run. */
+  cluster?: Pick<ControlPlane, 'access' | 'kubeconfigPath'>
   /** Events go to the API server as well, as they do outside of tests. */
   recordEvents?: boolean
   /** Puts something between the controller and the API server. */
@@ -79,11 +82,12 @@ export class TestDavit {
   static async start(topic: string, options: DavitOptions): Promise<TestDavit> {
     const annotations =
       options.ownerEmails === undefined ? {} : { 'davit.dev/owner-emails': options.ownerEmails }
-    const organization = await testNamespace(topic, { annotations })
-    const namespace = await testNamespace(`${topic}-system`, { organization: false })
+    const where = options.cluster ? { access: options.cluster.access } : {}
+    const organization = await testNamespace(topic, { annotations, ...where })
+    const namespace = await testNamespace(`${topic}-system`, { organization: false, ...where })
     const clock = createClock()
     const api = await connectKubernetes({
-      kubeconfigPath: inject('kubeconfig'),
+      kubeconfigPath: options.cluster?.kubeconfigPath ?? inject('kubeconfig'),
       clock,
       random: createRandom(),
     })

@@ -9,8 +9,10 @@ import { activeKeys } from '../../domain/signing-keys.ts'
 import { isApiError } from '../../ports/kubernetes.ts'
 import type { SendOutcome } from '../../ports/webhook-sender.ts'
 import type { EndpointView } from '../endpoint/endpoint-directory.ts'
+import { UnreadableError } from '../unreadable-error.ts'
 import type { Delivery } from './delivery.ts'
 import { largePayload } from './large-payload.ts'
+import { leaveUnread } from './leave-unread.ts'
 import { persist } from './persist.ts'
 import { ATTEMPT_DEADLINE_MS, type PlaneContext } from './plane-context.ts'
 import { settleFromLog } from './settle-from-log.ts'
@@ -79,6 +81,7 @@ async function prepareObject(ctx: PlaneContext, delivery: Delivery): Promise<Pre
     return { body: Buffer.from(body, 'utf8'), object }
   } catch (error) {
     if (isApiError(error, 'NotFound')) ctx.dropped(delivery)
+    else if (error instanceof UnreadableError) leaveUnread(ctx, delivery, error)
     else putBack(ctx, delivery, STORE_RETRY_MS)
     return undefined
   }

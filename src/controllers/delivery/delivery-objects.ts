@@ -22,6 +22,7 @@ import {
   type ResourceReader,
   type ResourceWriter,
 } from '../../ports/kubernetes.ts'
+import { UnreadableError } from '../unreadable-error.ts'
 import type { Delivery, LogHome } from './delivery.ts'
 import { Slots } from './slots.ts'
 
@@ -65,13 +66,16 @@ export class DeliveryObjects {
     this.#listener = listener
   }
 
-  /** @throws ApiError `NotFound` when it was deleted, and the rest */
+  /** @throws ApiError `NotFound` when it was deleted, and the rest; UnreadableError */
   async read(delivery: Delivery): Promise<WebhookDelivery> {
-    const get = () => this.#resources.get(webhookDeliveries, refOf(delivery))
-    return webhookDelivery.parse(await this.#slots.run(get, { urgent: true }))
+    const ref = refOf(delivery)
+    const raw = await this.#slots.run(() => this.#resources.get(webhookDeliveries, ref), { urgent: true })
+    const { data } = webhookDelivery.safeParse(raw)
+    if (!data) throw new UnreadableError(webhookDeliveryKind.kind, `${ref.namespace}/${ref.name}`)
+    return data
   }
 
-  /** Undefined when it was deleted. @throws ApiError what may pass by itself */
+  /** Undefined when it was deleted. @throws ApiError, UnreadableError what may pass by itself */
   async find(delivery: Delivery): Promise<WebhookDelivery | undefined> {
     try {
       return await this.read(delivery)

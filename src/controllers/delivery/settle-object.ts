@@ -5,6 +5,7 @@ import { afterAttempt, canceledStatus, countedStatus, isFinal } from '../../doma
 import { messageId } from '../../domain/message-id.ts'
 import { isApiError } from '../../ports/kubernetes.ts'
 import { pause } from '../../runtime/pause.ts'
+import { UnreadableError } from '../unreadable-error.ts'
 import type { AttemptEnd } from './attempt.ts'
 import type { Delivery } from './delivery.ts'
 import type { PlaneContext } from './plane-context.ts'
@@ -88,20 +89,22 @@ async function afterFailure(ctx: PlaneContext, failed: FailedWrite): Promise<Web
   const { delivery, held, error, pauseMs } = failed
   if (isApiError(error, 'NotFound')) return undefined
   if (ctx.giveUp.aborted) throw error
-  if (!isApiError(error, 'Conflict')) await pause(ctx.clock, pauseMs, ctx.giveUp)
-  return await readAgain(ctx, delivery, held)
+  const conflict = isApiError(error, 'Conflict')
+  if (!conflict) await pause(ctx.clock, pauseMs, ctx.giveUp)
+  const found = await readAgain(ctx, delivery)
+  // It would be another conflict at once.
+  if (!found && conflict) await pause(ctx.clock, pauseMs, ctx.giveUp)
+  return found ?? held
 }
 
 /** Somebody else wrote the object, or an answer was lost: decide again on what is there. */
-async function readAgain(
-  ctx: PlaneContext,
-  delivery: Delivery,
-  held: WebhookDelivery,
-): Promise<WebhookDelivery> {
+async function readAgain(ctx: PlaneContext, delivery: Delivery): Promise<WebhookDelivery | undefined> {
   try {
     return await ctx.objects.read(delivery)
-  } catch {
-    return held
+  } catch (error) {
+    if (error instanceof UnreadableError)
+      ctx.log.warn('What became of a delivery cannot be stored; trying again', { error })
+    return undefined
   }
 }
 

@@ -3,9 +3,11 @@ import { deliverySegments } from '../../api/delivery-segment.ts'
 import { webhookDeliveries, webhookDelivery } from '../../api/webhook-delivery.ts'
 import type { WebhookEndpoint } from '../../api/webhook-endpoint.ts'
 import { deliveryObjectName, nameOfMessage } from '../../domain/message-id.ts'
-import { isApiError, type ResourceReader } from '../../ports/kubernetes.ts'
+import type { LogDelivery } from '../../ports/delivery-log.ts'
+import { isApiError, type RawObject, type ResourceReader } from '../../ports/kubernetes.ts'
 import { largePayload } from '../delivery/large-payload.ts'
 import { readSegment } from '../delivery-log/read-back.ts'
+import { UnreadableError } from '../unreadable-error.ts'
 
 /** `deliveryId` is the `msg_` id of the delivery that is repeated. */
 export type Original = { deliveryId: string; type: string; payload: string }
@@ -35,13 +37,23 @@ async function readObject(
   ref: { namespace: string; name: string },
 ): Promise<Original | undefined> {
   try {
-    const { spec } = webhookDelivery.parse(await resources.get(webhookDeliveries, ref))
-    const { deliveryId, eventType, payload, payloadRef } = spec
+    const { data } = webhookDelivery.safeParse(await resources.get(webhookDeliveries, ref))
+    if (!data) return undefined
+    const { deliveryId, eventType, payload, payloadRef } = data.spec
     const text = payload ?? (payloadRef && (await largePayload(resources, operatorNamespace, payloadRef)))
     return text === undefined ? undefined : { deliveryId, type: eventType, payload: text }
   } catch (error) {
-    if (isApiError(error, 'NotFound')) return undefined
+    if (isApiError(error, 'NotFound') || error instanceof UnreadableError) return undefined
     throw error
+  }
+}
+
+/** None in a segment that cannot be read: the watch of the log tells of it. */
+function deliveriesIn(raw: RawObject): readonly LogDelivery[] {
+  try {
+    return readSegment(raw).deliveries
+  } catch {
+    return []
   }
 }
 
@@ -56,7 +68,7 @@ async function searchLog(
   do {
     const page = await resources.list(deliverySegments, { namespace: operatorNamespace, limit: PAGE }, from)
     for (const raw of page.items) {
-      const found = readSegment(raw).deliveries.find(
+      const found = deliveriesIn(raw).find(
         ({ event, endpoint }) => event.id === name && endpoint.uid === endpointUid,
       )
       if (found) return { deliveryId: `msg_${name}`, type: found.event.type, payload: found.event.payload }
