@@ -52,6 +52,23 @@ describe('a group commit', () => {
     expect(await Promise.all(results)).toEqual(['A', 'B', 'C'])
   })
 
+  it('tells for how long something could not be written, whether it waits or is being written', async () => {
+    const { clock, writes, commit } = start()
+    expect(commit.oldestMs()).toBe(0)
+    const results = [commit.add('a')]
+    await settle(1)
+    clock.advance(30)
+    results.push(commit.add('b'))
+    clock.advance(10)
+    expect([commit.oldestWaitMs(), commit.oldestMs()]).toEqual([10, 40])
+    writes[0]?.end()
+    await settle(1)
+    expect([commit.oldestWaitMs(), commit.oldestMs()]).toEqual([0, 10])
+    writes[1]?.end()
+    await Promise.all(results)
+    expect(commit.oldestMs()).toBe(0)
+  })
+
   it('writes together what came in one turn of the event loop', async () => {
     const { commit, batches } = start()
     for (const item of 'abc') void commit.add(item)

@@ -38,8 +38,8 @@ type Entry<I, R> = {
 export class GroupCommit<I, R> {
   readonly #options: GroupCommitOptions<I, R>
   readonly #maxInFlight: number
+  readonly #writing = new Set<readonly Entry<I, R>[]>()
   #waiting: Entry<I, R>[] = []
-  #inFlight = 0
   #scheduled = false
   #draining = 0
   #idle: (() => void)[] = []
@@ -56,13 +56,19 @@ export class GroupCommit<I, R> {
 
   /** Batches that are being written. */
   get inFlight(): number {
-    return this.#inFlight
+    return this.#writing.size
   }
 
   /** How long the oldest waiting item waits, in milliseconds; 0 if none does. */
   oldestWaitMs(): number {
     const oldest = this.#waiting[0]
     return oldest ? this.#options.clock.monotonic() - oldest.addedAt : 0
+  }
+
+  /** The same, and those being written count as well: for how long something could not be written. */
+  oldestMs(): number {
+    const first = [...this.#writing, this.#waiting].flatMap(([entry]) => entry?.addedAt ?? [])
+    return first.length > 0 ? this.#options.clock.monotonic() - Math.min(...first) : 0
   }
 
   /** The result once written. @throws OverloadedError, or what the write of this item's batch threw */
@@ -84,7 +90,7 @@ export class GroupCommit<I, R> {
   async drain(): Promise<void> {
     this.#draining += 1
     this.#pump()
-    if (this.#waiting.length > 0 || this.#inFlight > 0) {
+    if (this.#waiting.length > 0 || this.inFlight > 0) {
       await new Promise<void>((resolve) => this.#idle.push(resolve))
     }
     this.#draining -= 1
@@ -111,7 +117,7 @@ export class GroupCommit<I, R> {
 
   /** Looks once for all that comes in this turn of the event loop, or after the linger time. */
   #schedule(): void {
-    if (this.#scheduled || this.#inFlight >= this.#maxInFlight) return
+    if (this.#scheduled || this.inFlight >= this.#maxInFlight) return
     this.#scheduled = true
     const look = () => {
       this.#scheduled = false
@@ -123,11 +129,11 @@ export class GroupCommit<I, R> {
   }
 
   #pump(): void {
-    const slots = this.#maxInFlight - this.#inFlight
+    const slots = this.#maxInFlight - this.inFlight
     if (this.#waiting.length > 0 && slots > 0) {
       for (const batch of this.#nextBatches(slots)) void this.#write(batch)
     }
-    if (this.#waiting.length > 0 || this.#inFlight > 0) return
+    if (this.#waiting.length > 0 || this.inFlight > 0) return
     for (const resolve of this.#idle.splice(0)) resolve()
   }
 
@@ -147,7 +153,7 @@ export class GroupCommit<I, R> {
   #plan(items: readonly I[]): readonly (readonly I[])[] {
     try {
       const planned = this.#options.plan(items)
-      if (this.#inFlight > 0 || planned.some((batch) => batch.length > 0)) return planned
+      if (this.inFlight > 0 || planned.some((batch) => batch.length > 0)) return planned
     } catch {
       // Each on its own: the write then says what is wrong with which.
     }
@@ -155,9 +161,9 @@ export class GroupCommit<I, R> {
   }
 
   async #write(batch: Entry<I, R>[]): Promise<void> {
-    this.#inFlight += 1
+    this.#writing.add(batch)
     await this.#writeOrSplit(batch)
-    this.#inFlight -= 1
+    this.#writing.delete(batch)
     if (this.#waiting.length > 0 && !this.#lingering()) this.#pump()
     else if (this.#waiting.length > 0) this.#schedule()
     else this.#pump()

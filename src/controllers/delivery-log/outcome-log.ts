@@ -35,7 +35,7 @@ export type OutcomeLogOptions = {
   signal: AbortSignal
 }
 
-/** Nothing new is sent while more records wait than this, or one waits longer. */
+/** Nothing new is sent while more records wait than this, or one is not durable after so long. */
 const MAX_WAITING = 1000
 const MAX_WAIT_MS = 5000
 const LINGER_MS = 3
@@ -62,7 +62,7 @@ export function createOutcomeLog(options: OutcomeLogOptions): OpenOutcomeLog {
   })
   return {
     record: (record: OutcomeRecord) => commit.add(encodeRecord(record)),
-    healthy: () => commit.waiting < MAX_WAITING && commit.oldestWaitMs() < MAX_WAIT_MS,
+    healthy: () => commit.waiting < MAX_WAITING && commit.oldestMs() < MAX_WAIT_MS,
     drain: () => commit.drain(),
     waiting: () => commit.waiting,
   }
