@@ -63,15 +63,9 @@ describe('a tally', () => {
         const lanes = [laneIn('a', '1'), laneIn('a', '2'), laneIn('b', '1'), laneIn('b', '2')]
         for (const { what, lane: at, bytes } of steps) {
           const lane = lanes[at] ?? laneIn('never')
-          const [first] = lane.members()
-          if (what === 'add') {
-            const one = delivery('event', lane, bytes)
-            tally.add(one)
-            lane.add(one)
-          } else if (what === 'remove' && first) {
-            lane.remove(first)
-            tally.remove(first)
-          } else if (what !== 'remove') tally.hold(lane, what === 'hold')
+          if (what === 'add') addTo(tally, lane, bytes)
+          else if (what === 'remove') removeFrom(tally, lane)
+          else tally.hold(lane, what === 'hold')
         }
         for (const organization of ['a', 'b'])
           expect(tally.ofOrganization(organization)).toEqual(
@@ -82,6 +76,19 @@ describe('a tally', () => {
     )
   })
 })
+
+function addTo(tally: Tally, lane: Lane, bytes: number): void {
+  const one = delivery('event', lane, bytes)
+  tally.add(one)
+  lane.add(one)
+}
+
+function removeFrom(tally: Tally, lane: Lane): void {
+  const [first] = lane.members()
+  if (!first) return
+  lane.remove(first)
+  tally.remove(first)
+}
 
 function countsOf(lanes: readonly Lane[]) {
   const sum = (some: readonly Lane[]) => some.reduce((total, { size }) => total + size, 0)

@@ -64,29 +64,37 @@ export async function acceptEvents(
   let { room } = options
   for (const outline of waiting) {
     if (room <= 0) break
-    const event = await readEvent(options.resources, outline)
-    if (event === 'gone') continue
-    if (event === 'unreadable') {
-      verdicts.push({ event: outline, kind: 'refused', refusal: UNREADABLE })
+    const judged = await judge(options, namespace, outline, subscribers)
+    if (judged === 'gone') continue
+    if ('refusal' in judged) {
+      verdicts.push({ event: outline, kind: 'refused', refusal: judged.refusal })
       continue
     }
-    const dataText = dataTextOf(event)
-    const refusal = check(options, namespace, event.spec.type, dataText)
-    if (refusal) {
-      verdicts.push({ event: outline, kind: 'refused', refusal })
-      continue
-    }
-    const accepted = accept(options.clock, outline, dataText, subscribers)
-    bytes += sizeOf([accepted]).bytes
+    const { event, targets } = judged
+    bytes += sizeOf([judged]).bytes
     if (batch.length > 0 && bytes > MAX_BATCH_BYTES) break
-    verdicts.push({ event: outline, kind: 'accepted', deliveries: accepted.targets.length })
-    room -= accepted.targets.length
+    verdicts.push({ event: outline, kind: 'accepted', deliveries: targets.length })
+    room -= targets.length
     // A crash may have come between the append and the note in the status.
-    if (!options.keys.has(namespace, accepted.event.id) && accepted.targets.length > 0) batch.push(accepted)
+    if (!options.keys.has(namespace, event.id) && targets.length > 0) batch.push(judged)
   }
   for (const { event, targets } of batch) options.appending(event.id, targets.length)
   if (batch.length > 0) await options.log.append(batch)
   return verdicts
+}
+
+async function judge(
+  options: AcceptEventsOptions,
+  namespace: string,
+  outline: EventOutline,
+  subscribers: readonly Subscriber[],
+): Promise<AcceptedEvent | { refusal: Refusal } | 'gone'> {
+  const event = await readEvent(options.resources, outline)
+  if (event === 'gone') return 'gone'
+  if (event === 'unreadable') return { refusal: UNREADABLE }
+  const dataText = dataTextOf(event)
+  const refusal = check(options, namespace, event.spec.type, dataText)
+  return refusal ? { refusal } : accept(options.clock, outline, dataText, subscribers)
 }
 
 function accept(
