@@ -22,6 +22,8 @@ export type RunningController = {
 }
 
 const RETRY_MS = 1000
+/** Shorter breaks are the API server's everyday life. */
+const UNWATCHED_MS = 5000
 /** For what is on its way to the store after attempts were given up. */
 const LAST_WRITES_MS = 3000
 
@@ -70,12 +72,20 @@ export async function startController(options: ControllerOptions): Promise<Runni
     problems: () => [
       ...(problem ? [problem] : []),
       ...(parts.outcomes.healthy() ? [] : ['outcomes cannot be stored']),
+      ...unwatched(watches),
     ],
     stop: () => {
       stopping = true
       return stop(options, parts, watches, giveUp)
     },
   }
+}
+
+/** One line for all: they are lost together. */
+function unwatched({ settings, log, events }: ControllerWatches): string[] {
+  const longest = Math.max(...[...settings, log, events].map((watch) => watch.contact.lostForMs()))
+  if (longest < UNWATCHED_MS) return []
+  return [`the API server could not be watched for ${Math.floor(longest / 1000)} s`]
 }
 
 async function recover(

@@ -10,6 +10,7 @@ import {
 } from '../ports/kubernetes.ts'
 import type { Log } from '../ports/log.ts'
 import type { RuntimeMetrics } from '../ports/metrics.ts'
+import { Contact } from './contact.ts'
 import { Decoder } from './decoder.ts'
 import { listInto } from './list-into.ts'
 import { ObjectCache } from './object-cache.ts'
@@ -59,6 +60,7 @@ const COMPARE_AGAIN_MS = 60_000
 export class Reflector<T> {
   /** The first list was read to its end. */
   readonly synced: Promise<void>
+  readonly contact: Contact
   readonly #options: ReflectorOptions<T>
   readonly #needs: ReflectorNeeds
   readonly #store: Store<T>
@@ -90,6 +92,7 @@ export class Reflector<T> {
     this.#store = options.forget ? new ObjectFeed<T>(told) : new ObjectCache<T>(told)
     this.#decoder = new Decoder(options.decode, options.type.plural, needs.log)
     this.#restart = new RestartPolicy(needs.random)
+    this.contact = new Contact(needs.clock)
     this.synced = new Promise((resolve) => {
       this.#markSynced = resolve
     })
@@ -159,10 +162,12 @@ export class Reflector<T> {
       if (this.#version === undefined) await this.#list()
       started = clock.monotonic()
       const progressed = await this.#watch(this.#version ?? '')
+      this.contact.kept()
       return { restart: this.#restart.closed(clock.monotonic() - started, progressed), reason: 'closed' }
     } catch (error) {
       const reason = isApiError(error) ? error.kind : 'error'
       this.#doubtful = true
+      this.contact.lost()
       return { restart: this.#restart.failed(error), reason, error }
     }
   }
@@ -212,9 +217,11 @@ export class Reflector<T> {
     const { type } = this.#options
     const { signal } = this.#watching
     let progressed = false
+    this.contact.opening()
     for await (const batch of this.#needs.api.watch(type, this.#query, from, signal)) {
       if (signal.aborted) return progressed
       for (const event of batch) progressed = this.#takeEvent(event) || progressed
+      this.contact.kept()
       if (progressed) this.#restart.progress()
     }
     return progressed

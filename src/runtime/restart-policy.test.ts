@@ -20,13 +20,17 @@ describe('the restart of a watch', () => {
     expect(policy().failed(error).relist).toBe(relist)
   })
 
-  it('comes later after each failure, at most 30 seconds, and soon again after progress', () => {
+  it.each([
+    { given: 'nobody answers', error: down, longest: 2500 },
+    { given: 'the server is busy', error: new ApiError('Unavailable', '', { status: 503 }), longest: 15_000 },
+    { given: 'the version is too old', error: new ApiError('Gone', '', { status: 410 }), longest: 15_000 },
+  ])('comes later after each failure where $given, and soon again after progress', ({ error, longest }) => {
     const restart = policy()
-    const waits = Array.from({ length: 12 }, () => restart.failed(down).waitMs)
+    const waits = Array.from({ length: 12 }, () => restart.failed(error).waitMs)
     expect(waits.slice(0, 4)).toEqual([50, 100, 200, 400])
-    expect(Math.max(...waits)).toBe(15_000)
+    expect(Math.max(...waits)).toBe(longest)
     restart.progress()
-    expect(restart.failed(down).waitMs).toBe(50)
+    expect(restart.failed(error).waitMs).toBe(50)
   })
 
   it('waits as long as the server asks, but not for ever', () => {

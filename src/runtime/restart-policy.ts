@@ -3,6 +3,8 @@ import { isApiError } from '../ports/kubernetes.ts'
 import { type BackoffLimits, backoffMs } from './backoff.ts'
 
 const BACKOFF: BackoffLimits = { firstMs: 100, longestMs: 30_000 }
+/** Nobody answers, so nobody is burdened, and what happens is seen so much later after an outage. */
+const AWAY: BackoffLimits = { firstMs: 100, longestMs: 5_000 }
 const LONGEST_ASKED_MS = 60_000
 /** A watch that lived so long was a good one, even if nothing happened in it. */
 const GOOD_LIFE_MS = 10_000
@@ -42,7 +44,7 @@ export class RestartPolicy {
 
   failed(error: unknown): Restart {
     const asked = isApiError(error) ? Math.min(error.retryAfterMs ?? 0, LONGEST_ASKED_MS) : 0
-    return { relist: this.#needsList(error), waitMs: Math.max(asked, this.#nextWait()) }
+    return { relist: this.#needsList(error), waitMs: Math.max(asked, this.#nextWait(isAway(error))) }
   }
 
   #needsList(error: unknown): boolean {
@@ -55,8 +57,12 @@ export class RestartPolicy {
     return true
   }
 
-  #nextWait(): number {
+  #nextWait(away = false): number {
     this.#failures += 1
-    return backoffMs(this.#failures, BACKOFF, this.#random)
+    return backoffMs(this.#failures, away ? AWAY : BACKOFF, this.#random)
   }
+}
+
+function isAway(error: unknown): boolean {
+  return isApiError(error, 'Unavailable') && error.status === 0
 }
