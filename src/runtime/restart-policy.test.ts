@@ -33,6 +33,25 @@ describe('the restart of a watch', () => {
     expect(restart.failed(error).waitMs).toBe(50)
   })
 
+  it('comes soon while a server that was away is starting, and later if that goes on', () => {
+    const restart = policy()
+    const starting = new ApiError('Unavailable', 'please try again', { status: 503 })
+    const gone = new ApiError('Gone', '', { status: 200 })
+    for (let attempt = 0; attempt < 10; attempt += 1) restart.failed(down)
+    expect([starting, starting, gone].map((error) => restart.failed(error))).toEqual([
+      { relist: false, waitMs: 50 },
+      { relist: false, waitMs: 100 },
+      { relist: true, waitMs: 200 },
+    ])
+  })
+
+  it('comes later and later where answers and broken connections take turns', () => {
+    const restart = policy()
+    const busy = new ApiError('Unavailable', '', { status: 503 })
+    const waits = Array.from({ length: 20 }, (_, n) => restart.failed(n % 2 === 0 ? down : busy).waitMs)
+    expect(waits.slice(-2)).toEqual([2500, 15_000])
+  })
+
   it('waits as long as the server asks, but not for ever', () => {
     const asking = (retryAfterMs: number) =>
       policy().failed(new ApiError('TooManyRequests', '', { retryAfterMs })).waitMs

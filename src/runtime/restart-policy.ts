@@ -5,6 +5,8 @@ import { type BackoffLimits, backoffMs } from './backoff.ts'
 const BACKOFF: BackoffLimits = { firstMs: 100, longestMs: 30_000 }
 /** Nobody answers, so nobody is burdened, and what happens is seen so much later after an outage. */
 const AWAY: BackoffLimits = { firstMs: 100, longestMs: 5_000 }
+/** So many failures in a row without an answer are more than a bad connection. */
+const AN_OUTAGE = 3
 const LONGEST_ASKED_MS = 60_000
 /** A watch that lived so long was a good one, even if nothing happened in it. */
 const GOOD_LIFE_MS = 10_000
@@ -21,6 +23,7 @@ export type Restart = {
 export class RestartPolicy {
   readonly #random: Random
   #failures = 0
+  #awayInARow = 0
   #badStreams = 0
 
   constructor(random: Random) {
@@ -44,7 +47,11 @@ export class RestartPolicy {
 
   failed(error: unknown): Restart {
     const asked = isApiError(error) ? Math.min(error.retryAfterMs ?? 0, LONGEST_ASKED_MS) : 0
-    return { relist: this.#needsList(error), waitMs: Math.max(asked, this.#nextWait(isAway(error))) }
+    const away = isAway(error)
+    // It is back, and starting: that it was away is no reason to wait any more.
+    if (!away && this.#awayInARow >= AN_OUTAGE) this.#failures = 0
+    this.#awayInARow = away ? this.#awayInARow + 1 : 0
+    return { relist: this.#needsList(error), waitMs: Math.max(asked, this.#nextWait(away)) }
   }
 
   #needsList(error: unknown): boolean {
