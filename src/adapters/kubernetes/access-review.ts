@@ -1,0 +1,69 @@
+import { z } from 'zod'
+import type { AccessQuestion, AccessReviewer } from '../../ports/access-review.ts'
+import { ApiError } from '../../ports/kubernetes.ts'
+import type { Identity } from '../../ports/token-review.ts'
+import type { Transport } from './transport.ts'
+
+const PATH = '/apis/authorization.k8s.io/v1/subjectaccessreviews'
+
+const review = z.object({
+  status: z.object({
+    allowed: z.boolean().default(false),
+    denied: z.boolean().default(false),
+    evaluationError: z.string().default(''),
+  }),
+})
+
+export function createAccessReviewer(transport: Pick<Transport, 'call'>): AccessReviewer {
+  return {
+    async allowed(who, question) {
+      // It would ask for a right in all namespaces.
+      if (question.namespace === '') return false
+      const body = JSON.stringify(reviewOf(who, question))
+      return isAllowed(await transport.call({ verb: 'create', path: PATH, body }))
+    },
+  }
+}
+
+function reviewOf(who: Identity, { namespace, group, verb, resource, subresource }: AccessQuestion): object {
+  const { username, uid, groups, extra } = who
+  return {
+    apiVersion: 'authorization.k8s.io/v1',
+    kind: 'SubjectAccessReview',
+    spec: {
+      user: username,
+      uid,
+      groups,
+      extra,
+      resourceAttributes: {
+        namespace,
+        group,
+        verb,
+        resource,
+        ...(subresource === undefined ? {} : { subresource }),
+      },
+    },
+  }
+}
+
+/** @throws ApiError also where one authorizer failed and none of the others allowed it: then nobody knows */
+function isAllowed(answer: Buffer): boolean {
+  const { allowed, denied, evaluationError } = parse(answer).status
+  if (allowed && !denied) return true
+  if (!denied && evaluationError !== '') {
+    throw new ApiError('Unavailable', 'the API server could not evaluate a right', { status: 200 })
+  }
+  return false
+}
+
+function parse(answer: Buffer): z.infer<typeof review> {
+  try {
+    return review.parse(JSON.parse(answer.toString('utf8')))
+  } catch {
+    throw new ApiError(
+      'Unavailable',
+      'the API server answered with something that is not a SubjectAccessReview',
+      { status: 200 },
+    )
+  }
+}

@@ -1,0 +1,60 @@
+import { z } from 'zod'
+import { ApiError } from '../../ports/kubernetes.ts'
+import type { Identity, TokenReviewer } from '../../ports/token-review.ts'
+import type { Transport } from './transport.ts'
+
+/** A token has to be made for Davit; one that is for the API server, or for anybody else, is not a key. */
+export const KEY_AUDIENCE = 'davit'
+
+const PATH = '/apis/authentication.k8s.io/v1/tokenreviews'
+
+const review = z.object({
+  status: z.object({
+    authenticated: z.boolean().default(false),
+    audiences: z.array(z.string()).default([]),
+    error: z.string().default(''),
+    user: z
+      .object({
+        username: z.string().default(''),
+        uid: z.string().default(''),
+        groups: z.array(z.string()).default([]),
+        extra: z.record(z.string(), z.array(z.string())).default({}),
+      })
+      .optional(),
+  }),
+})
+
+/** Keys are checked by the API server itself; the token is in no error and no log. */
+export function createTokenReviewer(transport: Pick<Transport, 'call'>): TokenReviewer {
+  return {
+    async review(token) {
+      const answer = await transport.call({
+        verb: 'create',
+        path: PATH,
+        body: JSON.stringify({
+          apiVersion: 'authentication.k8s.io/v1',
+          kind: 'TokenReview',
+          spec: { token, audiences: [KEY_AUDIENCE] },
+        }),
+      })
+      return identityOf(answer)
+    },
+  }
+}
+
+/** An authenticator that does not know audiences answers without any: then the token was checked for none. */
+function identityOf(answer: Buffer): Identity | undefined {
+  const { authenticated, audiences, error, user } = parse(answer).status
+  if (!authenticated || error !== '' || !audiences.includes(KEY_AUDIENCE)) return undefined
+  return user === undefined || user.username === '' ? undefined : user
+}
+
+function parse(answer: Buffer): z.infer<typeof review> {
+  try {
+    return review.parse(JSON.parse(answer.toString('utf8')))
+  } catch {
+    throw new ApiError('Unavailable', 'the API server answered with something that is not a TokenReview', {
+      status: 200,
+    })
+  }
+}
