@@ -1,0 +1,49 @@
+/** Why a service of the facade does not do what it was asked for; each is answered as the problem of that name. */
+export type RefusedCode =
+  | 'not_found'
+  | 'endpoint_disabled'
+  | 'idempotency_conflict'
+  | 'managed_elsewhere'
+  | 'too_many_endpoints'
+  | 'too_many_secrets'
+  | 'precondition_failed'
+  | 'invalid'
+  /** Nothing was done; there is no room for it now. */
+  | 'overloaded'
+  | 'intake_full'
+  /** The cluster did not answer: it is not known whether it was done. */
+  | 'unavailable'
+  /** Stored, and not in force yet. */
+  | 'not_acknowledged'
+
+/** One place in the request that is wrong. */
+export type RefusedPlace = {
+  /** JSON pointer into the body. */
+  pointer: string
+  message: string
+}
+
+export type RefusedDetails = {
+  /** For people: what is wrong with this request, and what to do. Nothing internal. */
+  detail?: string
+  places?: readonly RefusedPlace[]
+  /** When to come again, in seconds; given where that helps. */
+  retryAfter?: number
+  cause?: unknown
+}
+
+export class RefusedError extends Error {
+  override readonly name = 'RefusedError'
+  readonly code: RefusedCode
+  readonly detail: string | undefined
+  readonly places: readonly RefusedPlace[]
+  readonly retryAfter: number | undefined
+
+  constructor(code: RefusedCode, details: RefusedDetails = {}) {
+    super(details.detail ?? code, details.cause === undefined ? undefined : { cause: details.cause })
+    this.code = code
+    this.detail = details.detail
+    this.places = details.places ?? []
+    this.retryAfter = details.retryAfter
+  }
+}
