@@ -14,3 +14,29 @@ export const secret = z.object({
   data: z.record(z.string(), z.string()).optional(),
 })
 export type Secret = z.infer<typeof secret>
+
+/** The answer to a TokenReview. */
+export const tokenReview = z.object({
+  status: z.object({
+    authenticated: z.boolean().default(false),
+    audiences: z.array(z.string()).default([]),
+    error: z.string().default(''),
+    user: z
+      .object({
+        username: z.string().default(''),
+        uid: z.string().default(''),
+        groups: z.array(z.string()).default([]),
+        extra: z.record(z.string(), z.array(z.string())).default({}),
+      })
+      .optional(),
+  }),
+})
+
+/** The answer to a SubjectAccessReview. */
+export const subjectAccessReview = z.object({
+  status: z.object({
+    allowed: z.boolean().default(false),
+    denied: z.boolean().default(false),
+    evaluationError: z.string().default(''),
+  }),
+})

@@ -1,18 +1,10 @@
-import { z } from 'zod'
+import { subjectAccessReview } from '../../api/core-kinds.ts'
 import type { AccessQuestion, AccessReviewer } from '../../ports/access-review.ts'
 import { ApiError } from '../../ports/kubernetes.ts'
 import type { Identity } from '../../ports/token-review.ts'
 import type { Transport } from './transport.ts'
 
 const PATH = '/apis/authorization.k8s.io/v1/subjectaccessreviews'
-
-const review = z.object({
-  status: z.object({
-    allowed: z.boolean().default(false),
-    denied: z.boolean().default(false),
-    evaluationError: z.string().default(''),
-  }),
-})
 
 export function createAccessReviewer(transport: Pick<Transport, 'call'>): AccessReviewer {
   return {
@@ -56,14 +48,14 @@ function isAllowed(answer: Buffer): boolean {
   return false
 }
 
-function parse(answer: Buffer): z.infer<typeof review> {
+function parse(answer: Buffer) {
   try {
-    return review.parse(JSON.parse(answer.toString('utf8')))
-  } catch {
+    return subjectAccessReview.parse(JSON.parse(answer.toString('utf8')))
+  } catch (error) {
     throw new ApiError(
       'Unavailable',
       'the API server answered with something that is not a SubjectAccessReview',
-      { status: 200 },
+      { status: 200, cause: error },
     )
   }
 }

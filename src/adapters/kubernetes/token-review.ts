@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import { tokenReview } from '../../api/core-kinds.ts'
 import { ApiError } from '../../ports/kubernetes.ts'
 import type { Identity, TokenReviewer } from '../../ports/token-review.ts'
 import type { Transport } from './transport.ts'
@@ -7,22 +7,6 @@ import type { Transport } from './transport.ts'
 export const KEY_AUDIENCE = 'davit'
 
 const PATH = '/apis/authentication.k8s.io/v1/tokenreviews'
-
-const review = z.object({
-  status: z.object({
-    authenticated: z.boolean().default(false),
-    audiences: z.array(z.string()).default([]),
-    error: z.string().default(''),
-    user: z
-      .object({
-        username: z.string().default(''),
-        uid: z.string().default(''),
-        groups: z.array(z.string()).default([]),
-        extra: z.record(z.string(), z.array(z.string())).default({}),
-      })
-      .optional(),
-  }),
-})
 
 /** Keys are checked by the API server itself; the token is in no error and no log. */
 export function createTokenReviewer(transport: Pick<Transport, 'call'>): TokenReviewer {
@@ -49,10 +33,11 @@ function identityOf(answer: Buffer): Identity | undefined {
   return user === undefined || user.username === '' ? undefined : user
 }
 
-function parse(answer: Buffer): z.infer<typeof review> {
+function parse(answer: Buffer) {
   try {
-    return review.parse(JSON.parse(answer.toString('utf8')))
+    return tokenReview.parse(JSON.parse(answer.toString('utf8')))
   } catch {
+    // Without the cause, which might repeat the token.
     throw new ApiError('Unavailable', 'the API server answered with something that is not a TokenReview', {
       status: 200,
     })
