@@ -1,0 +1,49 @@
+import { DNS_LABEL, GROUP } from '../api/meta.ts'
+import type { AccessReviewer } from '../ports/access-review.ts'
+import type { Clock } from '../ports/clock.ts'
+import type { KnownOrganizations } from '../ports/facade.ts'
+import type { Client } from './authenticate.ts'
+import { type Permission, VISIBILITY } from './permission.ts'
+import { Problem } from './problem.ts'
+import { VerdictCache } from './verdict-cache.ts'
+
+export type Authorizer = (client: Client, organization: string, permission: Permission) => Promise<void>
+
+export type AuthorizerOptions = { access: AccessReviewer; organizations: KnownOrganizations; clock: Clock }
+
+/** A right that was taken away goes on for so long at most. */
+const ALLOWED_FOR_MS = 5_000
+/** One that was just given is there after so long at most. */
+const REFUSED_FOR_MS = 2_000
+const MOST_VERDICTS = 50_000
+const MOST_REVIEWS = 200
+
+/**
+ * Lets a client do something in an organization, or throws.
+ * @throws Problem `not_found` where the organization is none or the client cannot see it, which look the same;
+ * `forbidden` where it can see it; `overloaded`. ApiError when the API server did not say
+ */
+export function createAuthorizer({ access, organizations, clock }: AuthorizerOptions): Authorizer {
+  const verdicts = new VerdictCache<boolean>({
+    clock,
+    most: MOST_VERDICTS,
+    mostAsked: MOST_REVIEWS,
+    keepMs: (allowed) => (allowed ? ALLOWED_FOR_MS : REFUSED_FOR_MS),
+  })
+  const may = ({ keyHash, identity }: Client, namespace: string, permission: Permission) => {
+    const { verb, resource, subresource } = permission
+    return verdicts.get([keyHash, namespace, verb, resource, subresource ?? ''].join(' '), () =>
+      access.allowed(identity, { namespace, group: GROUP, ...permission }),
+    )
+  }
+
+  return async (client, organization, permission) => {
+    if (!DNS_LABEL.test(organization)) throw new Problem('not_found')
+    // Asked also of an organization that is none: how long it takes says nothing about what is there.
+    const allowed = await may(client, organization, permission)
+    const visible =
+      allowed || (await Promise.all(VISIBILITY.map((one) => may(client, organization, one)))).includes(true)
+    if (!visible || !organizations.has(organization)) throw new Problem('not_found')
+    if (!allowed) throw new Problem('forbidden')
+  }
+}

@@ -1,0 +1,51 @@
+import { LRUCache } from 'lru-cache'
+import type { Clock } from '../ports/clock.ts'
+import { Problem } from './problem.ts'
+
+export type VerdictCacheOptions<V> = {
+  clock: Pick<Clock, 'monotonic'>
+  /** Verdicts held. */
+  most: number
+  /** Questions that may be under way at once; beyond them a new one is refused. */
+  mostAsked: number
+  /** How long a verdict holds, in milliseconds; 0 or less: not at all. */
+  keepMs: (verdict: V) => number
+}
+
+/** Verdicts of the API server for some seconds. A question that is asked twice at once is asked once; errors are not kept. */
+export class VerdictCache<V> {
+  readonly #known: LRUCache<string, { verdict: V }>
+  readonly #asked = new Map<string, Promise<V>>()
+  readonly #options: VerdictCacheOptions<V>
+
+  constructor(options: VerdictCacheOptions<V>) {
+    this.#options = options
+    this.#known = new LRUCache({
+      max: options.most,
+      ttlResolution: 0,
+      perf: { now: () => options.clock.monotonic() + 1 },
+    })
+  }
+
+  /** @throws Problem overloaded, and whatever `ask` throws */
+  get(key: string, ask: () => Promise<V>): Promise<V> {
+    const known = this.#known.get(key)
+    if (known) return Promise.resolve(known.verdict)
+    const asked = this.#asked.get(key)
+    if (asked) return asked
+    if (this.#asked.size >= this.#options.mostAsked) {
+      return Promise.reject(new Problem('overloaded', { headers: { 'retry-after': '1' } }))
+    }
+    const answer = ask()
+      .then((verdict) => this.#keep(key, verdict))
+      .finally(() => this.#asked.delete(key))
+    this.#asked.set(key, answer)
+    return answer
+  }
+
+  #keep(key: string, verdict: V): V {
+    const ttl = this.#options.keepMs(verdict)
+    if (ttl > 0) this.#known.set(key, { verdict }, { ttl })
+    return verdict
+  }
+}
