@@ -1,8 +1,31 @@
 /** What the HTTP surface needs besides the services behind its routes. */
+import type { LoggedEndpoint } from './delivery-index.ts'
+import type { EndpointId } from './endpoints.ts'
 
 export interface KnownOrganizations {
   /** Whether a namespace is there and is an organization. */
   has(name: string): boolean
+}
+
+export interface EndpointIdentities {
+  /** The endpoint that has the id now, not one that is being deleted. @throws RefusedError not_found, unavailable */
+  identify(id: EndpointId): Promise<LoggedEndpoint>
+}
+
+/** An entry of the catalogue of event types. */
+export type EventTypeEntry = {
+  name: string
+  description: string
+  /** JSON Schema 2020-12 of `data`. */
+  schema?: Record<string, unknown>
+  /** Of `data`. */
+  example?: unknown
+  deprecated: boolean
+}
+
+export interface EventTypeCatalogue {
+  /** All entries, in any order. */
+  all(): readonly EventTypeEntry[]
 }
 
 /** What is counted of requests, as facts. Label values are from small closed sets. */

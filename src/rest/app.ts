@@ -1,0 +1,131 @@
+import express, { type ErrorRequestHandler, type Express, type RequestHandler, type Response } from 'express'
+import type { AccessReviewer } from '../ports/access-review.ts'
+import type { Clock, Random } from '../ports/clock.ts'
+import type { KnownOrganizations, RequestMetrics } from '../ports/facade.ts'
+import type { Log } from '../ports/log.ts'
+import type { TokenReviewer } from '../ports/token-review.ts'
+import { problemAnswer } from './answer.ts'
+import { createAuthenticator } from './authenticate.ts'
+import { createAuthorizer } from './authorize.ts'
+import { begin, exchangeOf, reply } from './exchange.ts'
+import { FACADE_LIMITS, type FacadeLimits } from './facade-limits.ts'
+import { Load } from './load.ts'
+import { openPages } from './open-pages.ts'
+import { Problem } from './problem.ts'
+import { problemOf } from './problem-of.ts'
+import { RateLimit } from './rate-limit.ts'
+import { readRawUrl } from './raw-url.ts'
+import { requestId } from './request-id.ts'
+import type { Route } from './route.ts'
+import { type RouteParts, runRoute, takeOne } from './run-route.ts'
+
+export type AppOptions = {
+  routes: readonly Route[]
+  tokens: TokenReviewer
+  access: AccessReviewer
+  organizations: KnownOrganizations
+  clock: Clock
+  random: Random
+  log: Log
+  metrics?: RequestMetrics
+  /** Of the installation: under which keys are hashed for limits and logs. */
+  hashKey: Uint8Array
+  limits?: Partial<FacadeLimits>
+}
+
+type Parts = RouteParts & Pick<AppOptions, 'random' | 'log' | 'metrics'> & { perKey: RateLimit }
+
+/** The routes as an Express app: everything that a request goes through is in the order of this function. */
+export function createApp(options: AppOptions): Express {
+  const { clock, hashKey, tokens, random, log } = options
+  const limits = { ...FACADE_LIMITS, ...options.limits }
+  const authenticate = createAuthenticator({ tokens, clock, hashKey })
+  const parts: Parts = {
+    clock,
+    random,
+    log,
+    limits,
+    authorize: createAuthorizer(options),
+    load: new Load({ requests: limits.requests, bytes: limits.bytesInFlight }),
+    perKey: new RateLimit({ clock, perSecond: limits.perKey }),
+    perOrganization: new RateLimit({ clock, perSecond: limits.perOrganization }),
+    ...(options.metrics ? { metrics: options.metrics } : {}),
+  }
+  const app = express()
+  app.disable('x-powered-by').disable('etag').set('query parser', false)
+  app.enable('case sensitive routing').enable('strict routing')
+  app.use(beginning(parts))
+  app.use(openPages(options.routes))
+  app.use(async (request, response, next) => {
+    const exchange = exchangeOf(response)
+    exchange.client = await authenticate(request.rawHeaders)
+    takeOne(exchange, 'key', { limit: parts.perKey, of: exchange.client.caller.keyId })
+    next()
+  })
+  addRoutes(app, options.routes, parts)
+  app.use(() => {
+    throw new Problem('not_found')
+  })
+  app.use(failing(log))
+  return app
+}
+
+/** Names the request, and looks whether there is room for it and its URL is one. */
+function beginning(parts: Parts): RequestHandler {
+  return (request, response, next) => {
+    begin(response, {
+      requestId: requestId(parts.random),
+      startedAt: parts.clock.monotonic(),
+      route: 'none',
+      organization: undefined,
+      url: { path: '', search: '' },
+      client: undefined,
+      limits: {},
+      releases: [],
+    })
+    response.once('close', () => end(request.method, response, parts))
+    const exchange = exchangeOf(response)
+    exchange.releases.push(parts.load.enter())
+    exchange.url = readRawUrl(request.originalUrl)
+    next()
+  }
+}
+
+function addRoutes(app: Express, routes: readonly Route[], parts: RouteParts): void {
+  for (const [path, here] of Map.groupBy(routes, ({ path }) => path)) {
+    const place = app.route(`/organizations/:orgId${path.replaceAll(/\{(\w+)\}/g, ':$1')}`)
+    for (const route of here) place[route.method](runRoute(route, parts))
+    const allow = here.flatMap(({ method }) => (method === 'get' ? ['GET', 'HEAD'] : [method.toUpperCase()]))
+    place.all(() => {
+      throw new Problem('method_not_allowed', { headers: { allow: allow.join(', ') } })
+    })
+  }
+}
+
+/** The one error handler. */
+function failing(log: Log): ErrorRequestHandler {
+  return (error: unknown, request, response, _next) => {
+    const problem = problemOf(error)
+    const { requestId, route } = exchangeOf(response)
+    if (problem.code === 'internal') log.error('a request failed', { requestId, route, error: wordsOf(error) })
+    else if (problem.status === 503) log.warn('a request was put off', { requestId, route, code: problem.code })
+    reply(request, response, problemAnswer(problem, requestId))
+  }
+}
+
+/** Changes are told to the log, by whom; events are too many for that and are in the delivery log anyway. */
+function end(method: string, response: Response, { clock, metrics, log }: Parts): void {
+  const { releases, route, requestId, startedAt, organization, client } = exchangeOf(response)
+  for (const release of releases.splice(0)) release()
+  const seconds = (clock.monotonic() - startedAt) / 1000
+  metrics?.answered(route, response.statusCode, seconds)
+  const changes = method !== 'GET' && method !== 'HEAD' && route !== 'none' && route !== 'publishEvent'
+  if (!changes || organization === undefined) return
+  const { name: caller, keyId } = client?.caller ?? {}
+  const fields = { requestId, route, organization, caller, keyId, status: response.statusCode }
+  log.info('a change was asked for', { ...fields, ms: Math.round(seconds * 1000) })
+}
+
+function wordsOf(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error)
+}

@@ -1,0 +1,139 @@
+import type { Request, RequestHandler, Response } from 'express'
+import { z } from 'zod'
+import type { Clock } from '../ports/clock.ts'
+import type { Client } from './authenticate.ts'
+import type { Authorizer } from './authorize.ts'
+import { type Exchange, exchangeOf, reply } from './exchange.ts'
+import type { FacadeLimits } from './facade-limits.ts'
+import { type JsonText, readJson } from './json-text.ts'
+import type { Load } from './load.ts'
+import { Problem } from './problem.ts'
+import type { RateLimit } from './rate-limit.ts'
+import { readBody } from './read-body.ts'
+import { readQuery } from './read-query.ts'
+import { readIdempotencyKey, readIfMatch } from './request-headers.ts'
+import type { Reply, Route, RouteRequest } from './route.ts'
+import { validateBody, validateQuery } from './validate.ts'
+
+export type RouteParts = {
+  clock: Clock
+  authorize: Authorizer
+  perOrganization: RateLimit
+  load: Load
+  limits: FacadeLimits
+}
+
+type AnyRequest = RouteRequest<Record<string, unknown>, Record<string, unknown>, unknown>
+
+const NO_QUERY = z.strictObject({})
+const NO_BODY: JsonText = { value: {}, member: () => undefined }
+
+/**
+ * Takes a request through its route: right, rate, path, query, headers, body, and only then the handler. Nothing
+ * of what was sent is looked at before the caller was let in.
+ */
+export function runRoute(route: Route, parts: RouteParts): RequestHandler {
+  return async (request, response) => {
+    const exchange = exchangeOf(response)
+    const client = exchange.client
+    if (!client) throw new Error('a route was reached without authentication')
+    exchange.route = route.id
+    await letIn(route, { exchange, client, organization: String(request.params.orgId) }, parts)
+    const read = await readRequest(route, request, exchange, parts)
+    const answer = await inTime(response, parts, (signal) =>
+      route.handle({ ...read, caller: client.caller, requestId: exchange.requestId, signal }),
+    )
+    reply(request, response, answerOf(route, answer))
+  }
+}
+
+type Entry = { exchange: Exchange; client: Client; organization: string }
+
+/** The organization's limit is no concern of those who cannot see it. */
+async function letIn(route: Route, { exchange, client, organization }: Entry, parts: RouteParts): Promise<void> {
+  await parts.authorize(client, organization, route.permission)
+  exchange.organization = organization
+  takeOne(exchange, 'organization', { limit: parts.perOrganization, of: organization })
+}
+
+/** @throws Problem rate_limited */
+export function takeOne(exchange: Exchange, name: string, from: { limit: RateLimit; of: string }): void {
+  const taken = from.limit.take(from.of)
+  exchange.limits[name] = { taken, perSecond: from.limit.perSecond }
+  if (!taken.ok) throw new Problem('rate_limited', { headers: { 'retry-after': String(taken.resetS) } })
+}
+
+async function readRequest(
+  route: Route,
+  request: Request,
+  exchange: Exchange,
+  parts: RouteParts,
+): Promise<Omit<AnyRequest, 'caller' | 'requestId' | 'signal'>> {
+  const { orgId, ...ids } = request.params
+  const params = paramsOf(route, ids)
+  const query = validateQuery(route.query ?? NO_QUERY, readQuery(exchange.url.search))
+  const idempotencyKey = route.idempotent ? readIdempotencyKey(request.rawHeaders) : undefined
+  const ifMatch = route.conditional ? readIfMatch(request.rawHeaders) : undefined
+  const json = await bodyOf(route, request, exchange, parts)
+  const body = route.body ? validateBody(route.body, json.value) : undefined
+  const rawMember = (name: string) => json.member(name)
+  return { organization: String(orgId), params, query, body, rawMember, idempotencyKey, ifMatch }
+}
+
+/** An id that cannot be one is one that does not exist. */
+function paramsOf(route: Route, ids: Record<string, unknown>): Record<string, unknown> {
+  if (!route.params) return {}
+  const parsed = route.params.safeParse(ids)
+  if (!parsed.success) throw new Problem('not_found')
+  return parsed.data
+}
+
+async function bodyOf(
+  route: Route,
+  request: Request,
+  exchange: Exchange,
+  { clock, load, limits }: RouteParts,
+): Promise<JsonText> {
+  if (!route.body) return NO_BODY
+  const text = await readBody(request, {
+    clock,
+    load,
+    limits: { mostBytes: limits.bodyBytes, deadlineMs: limits.bodyMs },
+    onReserved: (release) => exchange.releases.push(release),
+  })
+  if (text !== undefined) return readJson(text)
+  if (route.bodyOptional) return NO_BODY
+  throw new Problem('bad_json', { detail: 'There is no body.' })
+}
+
+/** The signal aborts when the client has gone or time is up. */
+async function inTime<T>(
+  response: Response,
+  { clock, limits }: RouteParts,
+  run: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const controller = new AbortController()
+  const onClose = () => controller.abort()
+  response.once('close', onClose)
+  let stopTimer = () => {}
+  const late = new Promise<never>((_resolve, reject) => {
+    stopTimer = clock.after(limits.answerMs, () => {
+      controller.abort()
+      reject(new Problem('unavailable', { headers: { 'retry-after': '1' } }))
+    })
+  })
+  try {
+    return await Promise.race([run(controller.signal), late])
+  } finally {
+    stopTimer()
+    response.off('close', onClose)
+  }
+}
+
+function answerOf(route: Route, { body, headers }: Reply<unknown>) {
+  return {
+    status: route.success.status,
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    ...(headers === undefined ? {} : { headers }),
+  }
+}

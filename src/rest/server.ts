@@ -1,0 +1,99 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import type { Random } from '../ports/clock.ts'
+import { problemAnswer, send } from './answer.ts'
+import { Problem, problemBody } from './problem.ts'
+import { requestId } from './request-id.ts'
+
+export type ServerLimits = {
+  /** Connections that are served; some more are told so, and beyond those the socket closes. */
+  connections: number
+  headersMs: number
+  /** For the whole request; a body has a deadline of its own before this one. */
+  requestMs: number
+  /** How often the two are looked at. */
+  checkMs: number
+  keepAliveMs: number
+  headerBytes: number
+}
+
+export const SERVER_LIMITS: ServerLimits = {
+  connections: 2_000,
+  headersMs: 10_000,
+  requestMs: 20_000,
+  checkMs: 1_000,
+  keepAliveMs: 65_000,
+  headerBytes: 16 * 1024,
+}
+
+/** Connections beyond the limit that get an answer before they end. */
+const TOLD = 200
+
+export type RequestListener = (request: IncomingMessage, response: ServerResponse) => void
+
+/** An HTTP server that bounds what a client can hold of it, and tells each that it refuses why. */
+export function createFacadeServer(
+  listener: RequestListener,
+  { random, limits = SERVER_LIMITS }: { random: Random; limits?: ServerLimits },
+): Server {
+  /** The last request of a connection. */
+  const requests = new WeakMap<Socket, IncomingMessage>()
+  const crowded = new WeakSet<Socket>()
+  let connections = 0
+  const server = createServer(
+    {
+      headersTimeout: limits.headersMs,
+      requestTimeout: limits.requestMs,
+      connectionsCheckingInterval: limits.checkMs,
+      keepAliveTimeout: limits.keepAliveMs,
+      maxHeaderSize: limits.headerBytes,
+    },
+    (request, response) => {
+      requests.set(request.socket, request)
+      if (crowded.has(request.socket)) turnAway(request, response, requestId(random))
+      else listener(request, response)
+    },
+  )
+  server.maxConnections = limits.connections + TOLD
+  server.on('connection', (socket: Socket) => {
+    connections += 1
+    if (connections > limits.connections) crowded.add(socket)
+    socket.once('close', () => {
+      connections -= 1
+    })
+  })
+  server.on('clientError', (error: Error & { code?: string }, socket: Socket) => {
+    const underWay = requests.get(socket)
+    // Its own answer is on the way or was given; anything more would be taken for that of the next request.
+    if (!socket.writable || (underWay && !underWay.complete)) socket.destroy()
+    else socket.end(refusal(problemOfParser(error.code), requestId(random)))
+  })
+  return server
+}
+
+function turnAway(request: IncomingMessage, response: ServerResponse, id: string): void {
+  const problem = new Problem('overloaded', { headers: { 'retry-after': '1', connection: 'close' } })
+  send(request, response, problemAnswer(problem, id))
+}
+
+/** What Node's parser found, before there is a request. */
+function problemOfParser(code: string | undefined): Problem {
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return new Problem('request_timeout')
+  if (code === 'HPE_HEADER_OVERFLOW') return new Problem('headers_too_large')
+  return new Problem('bad_request', { detail: 'It is not HTTP/1.1 as it has to be.' })
+}
+
+function refusal(problem: Problem, id: string): string {
+  const body = JSON.stringify(problemBody(problem, id))
+  return [
+    `HTTP/1.1 ${problem.status} ${problem.code}`,
+    'content-type: application/problem+json',
+    `content-length: ${Buffer.byteLength(body)}`,
+    'cache-control: no-store',
+    'x-content-type-options: nosniff',
+    `x-request-id: ${id}`,
+    'connection: close',
+    '',
+    body,
+  ].join('\r\n')
+}
