@@ -1,5 +1,5 @@
 /** Lower-case Crockford base32: digits and letters without i, l, o and u. Safe in names and in signed content. */
-const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz'
+export const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz'
 
 /** The low `characters * 5` bits of a number below 2^50, most significant first. */
 export function encodeNumber(value: number, characters: number): string {

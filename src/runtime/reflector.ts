@@ -28,6 +28,8 @@ export type ReflectorOptions<T> = {
   handler: ReflectorHandler<T>
   /** Holds nothing and only passes on, each version of an object once: for an append-only log. */
   forget?: boolean
+  /** Holds the objects in its own way; the handler is then told nothing. */
+  store?: Store<T>
   /** Looks at each page and may end the list there; deletions are then not found by comparison. */
   stopListing?(page: readonly RawObject[]): boolean
   /** A full list is compared so often (and a bit), in case a watch missed something. Default 30 min; never for a feed. */
@@ -89,7 +91,7 @@ export class Reflector<T> {
         this.#guard(key, () => options.handler.applied(object, previous)),
       deleted: (key: string, last: T) => this.#guard(key, () => options.handler.deleted?.(last)),
     }
-    this.#store = options.forget ? new ObjectFeed<T>(told) : new ObjectCache<T>(told)
+    this.#store = options.store ?? (options.forget ? new ObjectFeed<T>(told) : new ObjectCache<T>(told))
     this.#decoder = new Decoder(options.decode, options.type.plural, needs.log)
     this.#restart = new RestartPolicy(needs.random)
     this.contact = new Contact(needs.clock)
