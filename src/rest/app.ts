@@ -21,6 +21,8 @@ import { type RouteParts, runRoute, takeOne } from './run-route.ts'
 
 export type AppOptions = {
   routes: readonly Route[]
+  /** Of Davit, for the document. */
+  version: string
   tokens: TokenReviewer
   access: AccessReviewer
   organizations: KnownOrganizations
@@ -55,7 +57,7 @@ export function createApp(options: AppOptions): Express {
   app.disable('x-powered-by').disable('etag').set('query parser', false)
   app.enable('case sensitive routing').enable('strict routing')
   app.use(beginning(parts))
-  app.use(openPages(options.routes))
+  app.use(openPages(options.routes, options.version))
   app.use(async (request, response, next) => {
     const exchange = exchangeOf(response)
     exchange.client = await authenticate(request.rawHeaders)
@@ -81,6 +83,7 @@ function beginning(parts: Parts): RequestHandler {
       url: { path: '', search: '' },
       client: undefined,
       limits: {},
+      work: undefined,
       releases: [],
     })
     response.once('close', () => end(request.method, response, parts))
@@ -115,8 +118,13 @@ function failing(log: Log): ErrorRequestHandler {
 
 /** Changes are told to the log, by whom; events are too many for that and are in the delivery log anyway. */
 function end(method: string, response: Response, { clock, metrics, log }: Parts): void {
-  const { releases, route, requestId, startedAt, organization, client } = exchangeOf(response)
-  for (const release of releases.splice(0)) release()
+  const exchange = exchangeOf(response)
+  const { route, requestId, startedAt, organization, client } = exchange
+  const release = () => {
+    for (const one of exchange.releases.splice(0)) one()
+  }
+  if (exchange.work) exchange.work.then(release, release)
+  else release()
   const seconds = (clock.monotonic() - startedAt) / 1000
   metrics?.answered(route, response.statusCode, seconds)
   const changes = method !== 'GET' && method !== 'HEAD' && route !== 'none' && route !== 'publishEvent'

@@ -18,7 +18,9 @@ export type Exchange = {
   client: Client | undefined
   /** What is left of the limits that the request counted for. */
   limits: Record<string, { taken: Taken; perSecond: number }>
-  /** Run when the request is over, however it ends. */
+  /** What was begun for it; goes on when the client has gone. */
+  work: Promise<unknown> | undefined
+  /** Run when the request and its work are over, however they end. */
   releases: (() => void)[]
 }
 

@@ -123,7 +123,9 @@ async function inTime<T>(
     })
   })
   try {
-    return await Promise.race([run(controller.signal), late])
+    const work = run(controller.signal)
+    exchangeOf(response).work = work
+    return await Promise.race([work, late])
   } finally {
     stopTimer()
     response.off('close', onClose)
