@@ -16,7 +16,9 @@ export function readApiKey(rawHeaders: readonly string[]): string {
   if (another !== undefined) throw new Problem('bad_request', { detail: 'Authorization was sent twice.' })
   if (value === undefined || value === '') throw unauthenticated('There is no Authorization header.')
   if (SCHEME.test(value)) {
-    throw unauthenticated('Send the key alone as the value of Authorization, without a word such as Bearer before it.')
+    throw unauthenticated(
+      'Send the key alone as the value of Authorization, without a word such as Bearer before it.',
+    )
   }
   if (value.length > LONGEST_KEY || !KEY.test(value)) throw unauthenticated()
   return value

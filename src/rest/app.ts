@@ -110,8 +110,10 @@ function failing(log: Log): ErrorRequestHandler {
   return (error: unknown, request, response, _next) => {
     const problem = problemOf(error)
     const { requestId, route } = exchangeOf(response)
-    if (problem.code === 'internal') log.error('a request failed', { requestId, route, error: wordsOf(error) })
-    else if (problem.status === 503) log.warn('a request was put off', { requestId, route, code: problem.code })
+    if (problem.code === 'internal')
+      log.error('a request failed', { requestId, route, error: wordsOf(error) })
+    else if (problem.status === 503)
+      log.warn('a request was put off', { requestId, route, code: problem.code })
     reply(request, response, problemAnswer(problem, requestId))
   }
 }

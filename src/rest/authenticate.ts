@@ -50,7 +50,10 @@ export function createAuthenticator({ tokens, clock, hashKey }: AuthenticatorOpt
     const verdict = await verdicts.get(keyHash, async () => {
       const identity = await tokens.review(key)
       if (!identity) return {}
-      return { client: { identity, keyHash, caller: callerOf(identity, keyHash, hashKey) }, endsAt: endOfKey(key) }
+      return {
+        client: { identity, keyHash, caller: callerOf(identity, keyHash, hashKey) },
+        endsAt: endOfKey(key),
+      }
     })
     if (!verdict.client || verdict.endsAt <= clock.now()) throw unauthenticated()
     return verdict.client

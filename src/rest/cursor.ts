@@ -41,7 +41,8 @@ export function createCursors(key: Uint8Array, clock: Pick<Clock, 'now'>): Curso
       if (content.length <= HEAD_BYTES) throw foreign()
       if (!timingSafeEqual(sign(list, content), bytes.subarray(0, SIGNATURE_BYTES))) throw foreign()
       const madeAt = content.readUIntBE(1, HEAD_BYTES - 1)
-      if (content.readUInt8() !== VERSION || clock.now() - madeAt > LIFE_MS) throw new Problem('cursor_expired')
+      if (content.readUInt8() !== VERSION || clock.now() - madeAt > LIFE_MS)
+        throw new Problem('cursor_expired')
       return content.toString('utf8', HEAD_BYTES)
     },
   }
@@ -56,6 +57,8 @@ function decode(cursor: string): Buffer {
 
 function foreign(): Problem {
   return new Problem('invalid', {
-    errors: [{ pointer: 'cursor', message: 'is no cursor of this list with these filters; begin without it' }],
+    errors: [
+      { pointer: 'cursor', message: 'is no cursor of this list with these filters; begin without it' },
+    ],
   })
 }

@@ -43,16 +43,12 @@ const organization = z.string().meta({
   example: 'acme',
 })
 
-const idempotencyKey = z
-  .string()
-  .regex(IDEMPOTENCY_KEY)
-  .optional()
-  .meta({
-    description:
-      'Makes repeating the request harmless: for 24 hours the same key and body give the same answer, without doing it again.',
-    maxLength: 255,
-    example: 'order-4711',
-  })
+const idempotencyKey = z.string().regex(IDEMPOTENCY_KEY).optional().meta({
+  description:
+    'Makes repeating the request harmless: for 24 hours the same key and body give the same answer, without doing it again.',
+  maxLength: 255,
+  example: 'order-4711',
+})
 
 const ifMatch = z.string().optional().meta({
   description: 'An ETag: the request is refused with 412 if the object has changed since.',
@@ -87,7 +83,12 @@ export function openApiDocument(routes: readonly Route[], version: string): Docu
   }
   const document: ZodOpenApiObject = {
     openapi: '3.1.0',
-    info: { title: 'Davit', version, description: DESCRIPTION, license: { name: 'Apache-2.0', identifier: 'Apache-2.0' } },
+    info: {
+      title: 'Davit',
+      version,
+      description: DESCRIPTION,
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
     servers: [{ url: '/' }],
     security: [{ apiKey: [] }],
     tags: [...new Set(routes.map(({ tag }) => tag))].map((name) => ({ name })),
@@ -124,7 +125,12 @@ function operationOf(route: Route): ZodOpenApiOperationObject {
       ...(Object.keys(headers).length === 0 ? {} : { header: z.object(headers) }),
     },
     ...(route.body
-      ? { requestBody: { required: !route.bodyOptional, content: { 'application/json': { schema: route.body } } } }
+      ? {
+          requestBody: {
+            required: !route.bodyOptional,
+            content: { 'application/json': { schema: route.body } },
+          },
+        }
       : {}),
     responses: { ...successOf(route), ...refusalsOf(route) },
   }
@@ -141,7 +147,9 @@ function successOf({ success, idempotent }: Route): ZodOpenApiResponsesObject {
     RateLimit: 'What is left of the limits of the key and of the organization.',
     'RateLimit-Policy': 'The limits, in requests a second.',
     ...success.headers,
-    ...(idempotent ? { 'Idempotency-Replayed': '`true` where the same request had been answered before.' } : {}),
+    ...(idempotent
+      ? { 'Idempotency-Replayed': '`true` where the same request had been answered before.' }
+      : {}),
   })
   return {
     [success.status]: {
@@ -165,7 +173,13 @@ function refusalsOf(route: Route): ZodOpenApiResponsesObject {
 function refusalOf(codes: readonly ProblemCode[]) {
   const examples = codes.map((code) => {
     const { status, title } = PROBLEMS[code]
-    const value = { type: `urn:davit:problem:${code}`, title, status, code, requestId: 'req_0v5n9a2m7k1c4x8b3d6e' }
+    const value = {
+      type: `urn:davit:problem:${code}`,
+      title,
+      status,
+      code,
+      requestId: 'req_0v5n9a2m7k1c4x8b3d6e',
+    }
     return [code, { summary: PROBLEMS[code].description, value }] as const
   })
   return {

@@ -10,7 +10,11 @@ export type Permission = {
 export const MANAGE_WEBHOOKS: Permission = { verb: 'update', resource: 'webhookendpoints' }
 export const PING: Permission = { verb: 'create', resource: 'webhookendpoints', subresource: 'ping' }
 export const ROLL: Permission = { verb: 'create', resource: 'webhookendpoints', subresource: 'secret' }
-export const REDELIVER: Permission = { verb: 'create', resource: 'webhookendpoints', subresource: 'redeliver' }
+export const REDELIVER: Permission = {
+  verb: 'create',
+  resource: 'webhookendpoints',
+  subresource: 'redeliver',
+}
 export const PUBLISH: Permission = { verb: 'create', resource: 'webhookevents' }
 
 /** Who may do one of these can see that the organization exists; for everybody else there is nothing. */

@@ -19,7 +19,8 @@ export const PROBLEMS = {
   bad_json: {
     status: 400,
     title: 'The body is not JSON as it has to be',
-    description: 'It does not parse, names a member twice, nests too deep, or uses a name that no member may have.',
+    description:
+      'It does not parse, names a member twice, nests too deep, or uses a name that no member may have.',
   },
   unauthenticated: {
     status: 401,
@@ -60,7 +61,8 @@ export const PROBLEMS = {
   managed_elsewhere: {
     status: 409,
     title: 'The endpoint is managed elsewhere',
-    description: 'Its spec is applied from Git or by Helm; change it there. Only its status can be changed here.',
+    description:
+      'Its spec is applied from Git or by Helm; change it there. Only its status can be changed here.',
   },
   too_many_endpoints: {
     status: 409,

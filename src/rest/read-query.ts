@@ -4,7 +4,8 @@ import { Problem } from './problem.ts'
 export function readQuery(search: string): Record<string, string> {
   const found = new Map<string, string>()
   for (const [name, value] of new URLSearchParams(search)) {
-    if (found.has(name)) throw new Problem('bad_request', { detail: `The parameter ${quoted(name)} is there twice.` })
+    if (found.has(name))
+      throw new Problem('bad_request', { detail: `The parameter ${quoted(name)} is there twice.` })
     found.set(name, value)
   }
   return Object.fromEntries(found)

@@ -50,7 +50,11 @@ export function runRoute(route: Route, parts: RouteParts): RequestHandler {
 type Entry = { exchange: Exchange; client: Client; organization: string }
 
 /** The organization's limit is no concern of those who cannot see it. */
-async function letIn(route: Route, { exchange, client, organization }: Entry, parts: RouteParts): Promise<void> {
+async function letIn(
+  route: Route,
+  { exchange, client, organization }: Entry,
+  parts: RouteParts,
+): Promise<void> {
   await parts.authorize(client, organization, route.permission)
   exchange.organization = organization
   takeOne(exchange, 'organization', { limit: parts.perOrganization, of: organization })

@@ -56,7 +56,9 @@ function rollRoute(endpoints: Endpoints): Route {
       description: 'The new signing secret.',
       body: z.object({
         secret: signingSecret.optional(),
-        overlapSeconds: z.int().meta({ description: 'How long the old secret still signs.', example: 86_400 }),
+        overlapSeconds: z
+          .int()
+          .meta({ description: 'How long the old secret still signs.', example: 86_400 }),
       }),
     },
     problems: ['too_many_secrets', 'idempotency_conflict', 'not_acknowledged'],

@@ -27,7 +27,8 @@ const concurrency = z
   .max(32)
   .meta({ description: 'Deliveries at a time; an ordered endpoint always has one.' })
 const log = deliveryLog.meta({
-  description: 'Whether a delivery that succeeds at once becomes an object of its own; this list shows both alike.',
+  description:
+    'Whether a delivery that succeeds at once becomes an object of its own; this list shows both alike.',
 })
 const status = endpointState.meta({ description: 'A disabled endpoint receives nothing.' })
 

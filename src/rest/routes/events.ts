@@ -9,7 +9,10 @@ import { type Route, route } from '../route.ts'
 import { replayed } from './replayed.ts'
 
 const body = z.strictObject({
-  type: webhookEventSpec.shape.type.meta({ description: 'Name of an event type.', example: 'environment.started' }),
+  type: webhookEventSpec.shape.type.meta({
+    description: 'Name of an event type.',
+    example: 'environment.started',
+  }),
   data: z.unknown().meta({
     description: 'Any JSON; its characters reach the receivers as they came.',
     example: { environmentId: 'env_1' },
@@ -29,7 +32,8 @@ export function eventRoutes(publishing: Publishing): Route[] {
       path: '/events',
       tag: 'Events',
       summary: 'Publish an event',
-      description: 'Queues a delivery for every enabled endpoint that subscribes to the type. Durable when it is answered.',
+      description:
+        'Queues a delivery for every enabled endpoint that subscribes to the type. Durable when it is answered.',
       permission: PUBLISH,
       body,
       success: {
