@@ -6,7 +6,7 @@ import {
   type ZodOpenApiOperationObject,
   type ZodOpenApiResponsesObject,
 } from 'zod-openapi'
-import { PROBLEMS, type ProblemCode } from './problem.ts'
+import { problem, type Refusal, refusalsOf } from './openapi-problems.ts'
 import { IDEMPOTENCY_KEY } from './request-headers.ts'
 import type { Route } from './route.ts'
 
@@ -18,23 +18,6 @@ Send the API key alone as the value of \`Authorization\`. A key is a Kubernetes 
 \`davit\`: \`kubectl create token NAME --namespace ORGANIZATION --audience davit\`.
 
 Every error is an \`application/problem+json\` with a stable \`code\`.`
-
-const EVERY_ROUTE: readonly ProblemCode[] = [
-  'bad_request',
-  'unauthenticated',
-  'forbidden',
-  'not_found',
-  'method_not_allowed',
-  'request_timeout',
-  'uri_too_long',
-  'invalid',
-  'rate_limited',
-  'headers_too_large',
-  'internal',
-  'overloaded',
-  'unavailable',
-]
-const WITH_BODY: readonly ProblemCode[] = ['bad_json', 'body_too_large', 'unsupported_media_type']
 
 const organization = z.string().meta({
   description: 'The organization, which is a namespace of the cluster.',
@@ -55,31 +38,13 @@ const ifMatch = z.string().optional().meta({
   example: '"6a2f9f0e-0f0f-4e0c-9d7e-1a2b3c4d5e6f.3"',
 })
 
-const place = z.object({
-  pointer: z.string().meta({ description: 'JSON pointer into the body, or the name of a parameter.' }),
-  message: z.string().meta({ description: 'What is allowed there.' }),
-})
-
-const problemCodes = Object.keys(PROBLEMS) as [ProblemCode, ...ProblemCode[]]
-
-const problem = z
-  .object({
-    type: z.string().meta({ description: '`urn:davit:problem:` and the code.' }),
-    title: z.string(),
-    status: z.int().meta({ override: { type: 'integer', minimum: 400, maximum: 599 } }),
-    code: z.enum(problemCodes).meta({ description: 'Stable; to be branched on.' }),
-    detail: z.string().optional().meta({ description: 'What is wrong with this request, for people.' }),
-    errors: z.array(place).optional().meta({ description: 'Each place that is wrong.' }),
-    requestId: z.string().meta({ description: 'Names the request in the log; also in X-Request-Id.' }),
-  })
-  .meta({ id: 'Problem', description: 'Why a request was refused (RFC 9457).' })
-
 /** @param version of Davit */
 export function openApiDocument(routes: readonly Route[], version: string): Document {
+  const shared = new Map<string, Refusal>()
   const paths: Record<string, Record<string, ZodOpenApiOperationObject>> = {}
   for (const route of routes) {
     const path = `/organizations/{orgId}${route.path}`
-    paths[path] = { ...paths[path], [route.method]: operationOf(route) }
+    paths[path] = { ...paths[path], [route.method]: operationOf(route, shared) }
   }
   const document: ZodOpenApiObject = {
     openapi: '3.1.0',
@@ -105,10 +70,10 @@ export function openApiDocument(routes: readonly Route[], version: string): Docu
       },
     },
   }
-  return createDocument(document, { override: ({ jsonSchema }) => plain(jsonSchema) })
+  return createDocument(document, { override: ({ jsonSchema, io }) => plain(jsonSchema, io) })
 }
 
-function operationOf(route: Route): ZodOpenApiOperationObject {
+function operationOf(route: Route, shared: Map<string, Refusal>): ZodOpenApiOperationObject {
   const headers = {
     ...(route.idempotent ? { 'Idempotency-Key': idempotencyKey } : {}),
     ...(route.conditional ? { 'If-Match': ifMatch } : {}),
@@ -132,7 +97,7 @@ function operationOf(route: Route): ZodOpenApiOperationObject {
           },
         }
       : {}),
-    responses: { ...successOf(route), ...refusalsOf(route) },
+    responses: { ...successOf(route), ...refusalsOf(route, shared) },
   }
 }
 
@@ -162,36 +127,19 @@ function successOf({ success, idempotent }: Route): ZodOpenApiResponsesObject {
   } as ZodOpenApiResponsesObject
 }
 
-/** One response for each status, which names the codes that it comes with. */
-function refusalsOf(route: Route): ZodOpenApiResponsesObject {
-  const codes = new Set([...EVERY_ROUTE, ...(route.body ? WITH_BODY : []), ...(route.problems ?? [])])
-  const byStatus = Map.groupBy(codes, (code) => PROBLEMS[code].status)
-  const entries = [...byStatus].sort(([a], [b]) => a - b).map(([status, of]) => [status, refusalOf(of)])
-  return Object.fromEntries(entries) as ZodOpenApiResponsesObject
-}
-
-function refusalOf(codes: readonly ProblemCode[]) {
-  const examples = codes.map((code) => {
-    const { status, title } = PROBLEMS[code]
-    const value = {
-      type: `urn:davit:problem:${code}`,
-      title,
-      status,
-      code,
-      requestId: 'req_0v5n9a2m7k1c4x8b3d6e',
-    }
-    return [code, { summary: PROBLEMS[code].description, value }] as const
-  })
-  return {
-    description: codes.map((code) => `\`${code}\`: ${PROBLEMS[code].title}.`).join(' '),
-    content: { 'application/problem+json': { schema: problem, examples: Object.fromEntries(examples) } },
-  }
-}
-
-/** Without what only the API server of Kubernetes reads; and `\p{Cc}\p{Z}` is what every reader of patterns knows as `\s`. */
-function plain(schema: Record<string, unknown>): void {
+/**
+ * What zod writes and no reader needs: what only the API server of Kubernetes reads, bounds of JavaScript's
+ * numbers, and a ban of further members in answers, which would make an addition a breaking change.
+ */
+function plain(schema: Record<string, unknown>, io: 'input' | 'output'): void {
   for (const key of Object.keys(schema)) if (key.startsWith('x-')) delete schema[key]
+  if (schema.minimum === Number.MIN_SAFE_INTEGER) delete schema.minimum
+  if (schema.maximum === Number.MAX_SAFE_INTEGER) delete schema.maximum
+  if (io === 'output' && schema.additionalProperties === false) delete schema.additionalProperties
+  delete schema.propertyNames
+  if (schema.type !== 'string') delete schema.pattern
   if (typeof schema.pattern === 'string') {
+    // What every reader of patterns knows.
     schema.pattern = schema.pattern.replaceAll('\\p{Cc}\\p{Z}', '\\s').replaceAll('\\p{Cc}', '\\s')
   }
 }

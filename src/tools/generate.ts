@@ -10,8 +10,10 @@ import { NoPlaceError } from './generated-file.ts'
 import { crds } from './outputs/crds.ts'
 import { eventTypes } from './outputs/event-types.ts'
 import { fieldTables } from './outputs/field-tables.ts'
+import { openApi } from './outputs/openapi.ts'
+import { problemPage } from './outputs/problem-page.ts'
 
-const OUTPUTS = [crds, eventTypes, fieldTables]
+const OUTPUTS = [crds, eventTypes, fieldTables, openApi, problemPage]
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 
 function main(check: boolean): number {

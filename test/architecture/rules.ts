@@ -41,7 +41,7 @@ export const ZONES: readonly Zone[] = [
   {
     path: 'src/rest/',
     imports: [...CONTRACT, 'src/domain/'],
-    libraries: ['express', 'swagger-ui-dist', 'zod', 'zod-openapi'],
+    libraries: ['express', 'jsonc-parser', 'lru-cache', 'swagger-ui-dist', 'zod', 'zod-openapi'],
   },
   { path: 'src/adapters/kubernetes/', imports: CONTRACT, libraries: ['@kubernetes/client-node', 'undici'] },
   { path: 'src/adapters/http/', imports: CONTRACT, libraries: ['ipaddr.js', 'undici'] },

@@ -6,9 +6,11 @@ const USUAL = 50
 /** Entries of a page. */
 export const limit = z
   .string()
-  .regex(/^[1-9][0-9]{0,3}$/, `must be a whole number from 1 to ${MOST}`)
+  .refine(
+    (value) => /^[1-9][0-9]{0,2}$/.test(value) && Number(value) <= MOST,
+    `must be a whole number from 1 to ${MOST}`,
+  )
   .transform(Number)
-  .refine((value) => value <= MOST, `must be a whole number from 1 to ${MOST}`)
   .default(USUAL)
   .meta({
     description: 'How many at most.',

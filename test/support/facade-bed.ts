@@ -1,0 +1,195 @@
+/** The HTTP surface on a loopback port, with fakes behind it and a client that can send anything. */
+import { once } from 'node:events'
+import { connect, type AddressInfo, type Socket } from 'node:net'
+import { afterEach } from 'vitest'
+import type { AccessQuestion } from '../../src/ports/access-review.ts'
+import type { Clock } from '../../src/ports/clock.ts'
+import type { Identity } from '../../src/ports/token-review.ts'
+import { type AppOptions, createApp } from '../../src/rest/app.ts'
+import { createCursors } from '../../src/rest/cursor.ts'
+import { webhookRoutes } from '../../src/rest/routes/webhook-routes.ts'
+import { createFacadeServer, SERVER_LIMITS, type ServerLimits } from '../../src/rest/server.ts'
+import { createRandom } from '../../src/adapters/system/random.ts'
+import { FakeClock } from './fake-clock.ts'
+import { FakeServices } from './facade-services.ts'
+
+/** Kinds of keys; what each may do in `acme` is what RBAC would give it. */
+export const KEYS = {
+  owner: keyOf('owner'),
+  otherOwner: keyOf('other-owner'),
+  viewer: keyOf('viewer'),
+  publisher: keyOf('publisher'),
+  expired: keyOf('expired', -60),
+  wrongAudience: keyOf('wrong-audience'),
+  invented: keyOf('invented'),
+}
+
+export const ORGANIZATION = 'acme'
+export const OTHER_ORGANIZATION = 'umbrella'
+
+type Rule = (question: AccessQuestion) => boolean
+
+const RULES: Record<string, Rule> = {
+  owner: ({ namespace }) => namespace === ORGANIZATION,
+  'other-owner': ({ namespace }) => namespace === OTHER_ORGANIZATION,
+  viewer: ({ namespace, verb }) => namespace === ORGANIZATION && ['get', 'list', 'watch'].includes(verb),
+  publisher: ({ namespace, verb, resource }) =>
+    namespace === ORGANIZATION && verb === 'create' && resource === 'webhookevents',
+}
+
+export type FacadeBed = Awaited<ReturnType<typeof startFacade>>
+
+export type BedOptions = {
+  limits?: AppOptions['limits']
+  server?: Partial<ServerLimits>
+  clock?: Clock
+  /** Instead of the reviewer that knows the keys. */
+  tokens?: AppOptions['tokens']
+  access?: AppOptions['access']
+}
+
+const cleanups: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
+})
+
+export async function startFacade(options: BedOptions = {}) {
+  const clock = options.clock ?? new FakeClock()
+  const services = new FakeServices([ORGANIZATION, OTHER_ORGANIZATION])
+  const reviewed: string[] = []
+  const questions: AccessQuestion[] = []
+  const answered: { route: string; status: number }[] = []
+  const logged: { message: string; fields: Record<string, unknown> | undefined }[] = []
+  const log = (message: string, fields?: Record<string, unknown>) => void logged.push({ message, fields })
+  const cursors = createCursors(Buffer.from('key of cursors'), clock)
+  const routes = webhookRoutes({
+    endpoints: services.endpoints,
+    identities: services.identities,
+    publishing: services.publishing,
+    deliveries: services.deliveries,
+    catalogue: services.catalogue,
+    cursors,
+  })
+  const random = createRandom()
+  const app = createApp({
+    routes,
+    version: '0.0.0',
+    clock,
+    random,
+    log: { info: log, warn: log, error: log },
+    metrics: { answered: (route, status) => void answered.push({ route, status }) },
+    hashKey: Buffer.from('key of hashes'),
+    organizations: { has: (name) => [ORGANIZATION, OTHER_ORGANIZATION].includes(name) },
+    tokens: options.tokens ?? {
+      async review(token) {
+        reviewed.push(token)
+        return identities.get(token)
+      },
+    },
+    access: options.access ?? {
+      async allowed(who, question) {
+        questions.push(question)
+        return RULES[who.username]?.(question) ?? false
+      },
+    },
+    ...(options.limits ? { limits: options.limits } : {}),
+  })
+  const server = createFacadeServer(app, { random, limits: { ...SERVER_LIMITS, ...options.server } })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  cleanups.push(async () => {
+    server.closeAllConnections()
+    await new Promise((resolve) => server.close(resolve))
+  })
+  return { clock, services, reviewed, questions, answered, logged, routes, port, baseUrl: `http://127.0.0.1:${port}` }
+}
+
+export type Asking = {
+  method?: string
+  key?: string | undefined
+  headers?: Record<string, string>
+  body?: string
+}
+
+/** A request as a usual client sends it; a body is JSON unless its headers say otherwise. */
+export async function ask(bed: Pick<FacadeBed, 'baseUrl'>, path: string, asking: Asking = {}) {
+  const { method = 'GET', key, headers, body } = asking
+  const response = await fetch(bed.baseUrl + path, {
+    method,
+    headers: {
+      ...(key === undefined ? {} : { authorization: key }),
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...headers,
+    },
+    ...(body === undefined ? {} : { body }),
+  })
+  const text = await response.text()
+  return {
+    status: response.status,
+    headers: response.headers,
+    text,
+    json: text.startsWith('{') ? (JSON.parse(text) as Record<string, unknown>) : {},
+  }
+}
+
+/** A connection on which a test writes what it likes. */
+export async function dial(bed: Pick<FacadeBed, 'port'>): Promise<RawConnection> {
+  const socket = connect(bed.port, '127.0.0.1')
+  await once(socket, 'connect')
+  cleanups.push(async () => socket.destroy())
+  return new RawConnection(socket)
+}
+
+export class RawConnection {
+  readonly #socket: Socket
+  readonly #ended: Promise<void>
+  #received = ''
+
+  constructor(socket: Socket) {
+    this.#socket = socket
+    socket.setEncoding('latin1')
+    socket.on('data', (text: string) => {
+      this.#received += text
+    })
+    socket.on('error', () => undefined)
+    this.#ended = new Promise((resolve) => socket.once('close', () => resolve()))
+  }
+
+  write(text: string): void {
+    this.#socket.write(text, 'latin1')
+  }
+
+  /** Everything that came until the other side closed. */
+  async untilClosed(): Promise<string> {
+    await this.#ended
+    return this.#received
+  }
+
+  /** What came, as soon as it holds `text`. */
+  async until(text: string): Promise<string> {
+    while (!this.#received.includes(text)) {
+      await Promise.race([once(this.#socket, 'data'), this.#ended])
+      if (this.#socket.destroyed && !this.#received.includes(text)) throw new Error(`closed: ${this.#received}`)
+    }
+    return this.#received
+  }
+}
+
+const identities = new Map<string, Identity>(
+  (['owner', 'otherOwner', 'viewer', 'publisher', 'expired'] as const).map((kind) => {
+    const username = nameIn(KEYS[kind])
+    return [KEYS[kind], { username, uid: `uid-of-${username}`, groups: [], extra: {} }]
+  }),
+)
+
+/** In the form of a token, for `name`, that ends so many seconds from the fake clock's start. */
+function keyOf(name: string, endsInS = 3600): string {
+  const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
+  const exp = Date.UTC(2026, 0, 31, 12) / 1000 + endsInS
+  return `${part({ alg: 'none' })}.${part({ sub: name, exp })}.c2ln`
+}
+
+function nameIn(key: string): string {
+  return (JSON.parse(Buffer.from(key.split('.')[1] ?? '', 'base64url').toString()) as { sub: string }).sub
+}

@@ -1,0 +1,167 @@
+/** What stands behind the routes, as fakes that answer like the real ones and note what they were asked for. */
+import type { DeliveryIndex, DeliveryLine } from '../../src/ports/delivery-index.ts'
+import type { EndpointResource, Endpoints } from '../../src/ports/endpoints.ts'
+import type { EndpointIdentities, EventTypeCatalogue } from '../../src/ports/facade.ts'
+import type { Published, Publishing } from '../../src/ports/publishing.ts'
+import { RefusedError } from '../../src/ports/refused-error.ts'
+
+const AT = '2026-01-31T12:00:00.000Z'
+export const EVENT_ID = 'msg_00000000000000000000000001'
+export const DELIVERY_ID = 'msg_00000000000000000000000002'
+export const SECRET = 'whsec_c2lnbmluZyBzZWNyZXQgMjQgYnl0ZXM='
+
+export type Asked = { operation: string; of: unknown }
+
+/** One endpoint for each organization, `whe_billing`, with one delivery. */
+export class FakeServices {
+  readonly asked: Asked[] = []
+  /** Thrown by the next operation. */
+  failWith: unknown
+  /** Awaited by the next operations. */
+  hold: Promise<unknown> | undefined
+  replayed = false
+  readonly #organizations: readonly string[]
+
+  constructor(organizations: readonly string[]) {
+    this.#organizations = organizations
+  }
+
+  readonly endpoints: Endpoints = {
+    create: async (organization, draft, how) => {
+      await this.#ask('create', { organization, draft, how })
+      const endpoint = { ...endpointOf('whe_made'), ...defined(draft) }
+      return { endpoint, etag: '"u.1"', replayed: this.replayed, ...(this.replayed ? {} : { secret: SECRET }) }
+    },
+    list: async (organization, query) => {
+      await this.#ask('list', { organization, query })
+      const all = ['whe_a', 'whe_b', 'whe_c'].filter((id) => id > (query.after ?? ''))
+      const ids = all.slice(0, query.limit)
+      const last = ids.at(-1)
+      return {
+        endpoints: ids.map((id) => endpointOf(id)),
+        ...(all.length > ids.length && last !== undefined ? { next: last } : {}),
+      }
+    },
+    get: async (id) => {
+      await this.#ask('get', { id })
+      return this.#endpoint(id)
+    },
+    change: async (id, change, how) => {
+      await this.#ask('change', { id, change, how })
+      return this.#endpoint(id)
+    },
+    remove: async (id, how) => {
+      await this.#ask('remove', { id, how })
+      this.#endpoint(id)
+    },
+    roll: async (id, roll, how) => {
+      await this.#ask('roll', { id, roll, how })
+      this.#endpoint(id)
+      const overlapSeconds = roll.expireOld ? 0 : 86_400
+      return { overlapSeconds, replayed: this.replayed, ...(this.replayed ? {} : { secret: SECRET }) }
+    },
+  }
+
+  readonly publishing: Publishing = {
+    publish: async (organization, publication, how) => {
+      await this.#ask('publish', { organization, publication, how })
+      return this.#published()
+    },
+    ping: async (id, how) => {
+      await this.#ask('ping', { id, how })
+      this.#endpoint(id)
+      return this.#published()
+    },
+    redeliver: async (id, how) => {
+      await this.#ask('redeliver', { id, how })
+      this.#endpoint(id)
+      if (id.deliveryId !== DELIVERY_ID) throw new RefusedError('not_found')
+      return this.#published()
+    },
+  }
+
+  readonly identities: EndpointIdentities = {
+    identify: async (id) => {
+      await this.#ask('identify', { id })
+      this.#endpoint(id)
+      return { namespace: id.organization, name: 'billing', uid: `uid-of-${id.organization}` }
+    },
+  }
+
+  readonly deliveries: DeliveryIndex = {
+    list: async (endpoint, query) => {
+      await this.#ask('deliveries', { endpoint, query })
+      return query.after === undefined ? { deliveries: [LINE], next: DELIVERY_ID } : { deliveries: [] }
+    },
+    read: async (endpoint, deliveryId) => {
+      await this.#ask('delivery', { endpoint, deliveryId })
+      if (deliveryId !== DELIVERY_ID) return undefined
+      return { ...LINE, attempts: [{ at: AT, code: 200, latencyMs: 12, response: 'ok' }] }
+    },
+  }
+
+  readonly catalogue: EventTypeCatalogue = {
+    all: () => [
+      { name: 'environment.stopped', description: 'An environment stopped.', deprecated: false },
+      {
+        name: 'environment.started',
+        description: 'An environment started.',
+        schema: { type: 'object' },
+        example: { environmentId: 'env_1' },
+        deprecated: false,
+      },
+    ],
+  }
+
+  async #ask(operation: string, of: unknown): Promise<void> {
+    this.asked.push({ operation, of })
+    const failure = this.failWith
+    this.failWith = undefined
+    await this.hold
+    if (failure !== undefined) throw failure
+  }
+
+  #endpoint({ organization, endpointId }: { organization: string; endpointId: string }) {
+    if (endpointId !== idIn(organization) || !this.#organizations.includes(organization)) {
+      throw new RefusedError('not_found')
+    }
+    return { endpoint: endpointOf(endpointId), etag: '"u.1"' }
+  }
+
+  #published(): Published {
+    return { eventId: EVENT_ID, deliveries: 1, replayed: this.replayed }
+  }
+}
+
+/** The endpoint of an organization. */
+export function idIn(organization: string): string {
+  return `whe_of-${organization}`
+}
+
+const LINE: DeliveryLine = {
+  deliveryId: DELIVERY_ID,
+  eventType: 'environment.started',
+  status: 'succeeded',
+  attemptCount: 1,
+  completedAt: AT,
+  createdAt: AT,
+}
+
+function endpointOf(endpointId: string): EndpointResource {
+  return {
+    endpointId,
+    url: 'https://example.com/hooks',
+    eventTypes: ['*'],
+    ordered: false,
+    status: 'enabled',
+    consecutiveFailures: 0,
+    deliveryLog: 'Objects',
+    concurrency: 8,
+    createdAt: AT,
+    updatedAt: AT,
+  }
+}
+
+function defined<T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as never
+}
