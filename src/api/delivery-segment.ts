@@ -21,6 +21,8 @@ export type SegmentEvent = {
   payload: string
   /** What makes a repeat harmless: of several positions with one key the first counts. */
   key?: string
+  /** What the request asked for that brought the key, as a keyed hash; only where the key came with a request. */
+  fingerprint?: string
   /** The delivery that this one repeats. */
   redeliveryOf?: string
 }
@@ -45,7 +47,7 @@ export const deliverySegmentSpec = z
           min: 40,
           max: 301_000,
           describe:
-            'Id, organization, type, key or -, repeated delivery or -, and the exact bytes of the body.',
+            'Id, organization, type, key (or key~fingerprint, or -), repeated delivery or -, and the exact bytes of the body.',
         }),
       )
       .min(1)

@@ -4,10 +4,20 @@ import type { SegmentEvent } from './delivery-segment.ts'
 import { decodeEvent, encodeEvent } from './segment-event-line.ts'
 
 const word = fc.stringMatching(/^[a-z0-9_.-]{2,20}$/)
-const events: fc.Arbitrary<SegmentEvent> = fc.record(
-  { id: word, namespace: word, type: word, payload: fc.string(), key: word, redeliveryOf: word },
-  { requiredKeys: ['id', 'namespace', 'type', 'payload'] },
-)
+const events: fc.Arbitrary<SegmentEvent> = fc
+  .record(
+    {
+      id: word,
+      namespace: word,
+      type: word,
+      payload: fc.string(),
+      key: word,
+      fingerprint: word,
+      redeliveryOf: word,
+    },
+    { requiredKeys: ['id', 'namespace', 'type', 'payload'] },
+  )
+  .filter(({ key, fingerprint }) => key !== undefined || fingerprint === undefined)
 
 test('an event comes back from its line as it was, spaces and line breaks of the body included', () => {
   fc.assert(
@@ -23,4 +33,13 @@ test.each([
   { given: 'id  type - - {}', why: 'an empty word' },
 ])('$why is no event', ({ given }) => {
   expect(decodeEvent(given)).toBeUndefined()
+})
+
+test('the key of a request is told apart from what it asked for, so that one key is one key whatever comes with it', () => {
+  const event = { id: 'id', namespace: 'acme', type: 'a.b', payload: '{}', key: 'key' }
+  const lines = ['one', 'two'].map((fingerprint) => decodeEvent(encodeEvent({ ...event, fingerprint })))
+  expect(lines.map((line) => [line?.key, line?.fingerprint])).toEqual([
+    ['key', 'one'],
+    ['key', 'two'],
+  ])
 })

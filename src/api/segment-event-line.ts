@@ -1,11 +1,16 @@
-/** An accepted event as a line of a DeliverySegment: five words and the body, `-` for a word that is absent. */
+/**
+ * An accepted event as a line of a DeliverySegment: five words and the body, `-` for a word that is absent. A key
+ * that came with a request has the request's fingerprint behind it: `key~fingerprint`.
+ */
 import type { SegmentEvent } from './delivery-segment.ts'
 
 const ABSENT = '-'
+const FINGERPRINT = '~'
 
 export function encodeEvent(event: SegmentEvent): string {
-  const { id, namespace, type, key = ABSENT, redeliveryOf = ABSENT, payload } = event
-  return `${id} ${namespace} ${type} ${key} ${redeliveryOf} ${payload}`
+  const { id, namespace, type, key = ABSENT, fingerprint, redeliveryOf = ABSENT, payload } = event
+  const mark = fingerprint === undefined ? key : key + FINGERPRINT + fingerprint
+  return `${id} ${namespace} ${type} ${mark} ${redeliveryOf} ${payload}`
 }
 
 /** Undefined when `line` is no such line. */
@@ -18,13 +23,15 @@ export function decodeEvent(line: string): SegmentEvent | undefined {
     words.push(line.slice(at, end))
     at = end + 1
   }
-  const [id = '', namespace = '', type = '', key = ABSENT, redeliveryOf = ABSENT] = words
+  const [id = '', namespace = '', type = '', mark = ABSENT, redeliveryOf = ABSENT] = words
+  const [key = ABSENT, fingerprint] = mark.split(FINGERPRINT, 2)
   return {
     id,
     namespace,
     type,
     payload: line.slice(at),
     ...(key === ABSENT ? {} : { key }),
+    ...(fingerprint === undefined ? {} : { fingerprint }),
     ...(redeliveryOf === ABSENT ? {} : { redeliveryOf }),
   }
 }

@@ -13,17 +13,19 @@ export type NewEvent = {
   acceptedAt: number
   /** What makes a repeat harmless. */
   key?: string
+  /** What the request asked for that brought the key, as a keyed hash. */
+  fingerprint?: string
 }
 
 export function acceptEvent(event: NewEvent, targets: readonly Target[]): AcceptedEvent {
-  const { name, namespace, type, dataText, acceptedAt, key } = event
+  const { name, namespace, type, dataText, acceptedAt } = event
   return {
     event: {
       id: name,
       namespace,
       type,
       payload: payloadOf(type, acceptedAt, dataText),
-      ...(key === undefined ? {} : { key }),
+      ...keyOf(event),
     },
     targets,
   }
@@ -36,13 +38,21 @@ export type Redelivery = {
   payload: string
   redeliveryOf: string
   key?: string
+  fingerprint?: string
 }
 
 /** The original's type and body bytes as a brand-new delivery (interface §4.2 rule 2). */
 export function acceptRedelivery(redelivery: Redelivery, target: Target): AcceptedEvent {
-  const { name, namespace, type, payload, redeliveryOf, key } = redelivery
+  const { name, namespace, type, payload, redeliveryOf } = redelivery
   return {
-    event: { id: name, namespace, type, payload, redeliveryOf, ...(key === undefined ? {} : { key }) },
+    event: { id: name, namespace, type, payload, redeliveryOf, ...keyOf(redelivery) },
     targets: [target],
+  }
+}
+
+function keyOf({ key, fingerprint }: Pick<NewEvent, 'key' | 'fingerprint'>) {
+  return {
+    ...(key === undefined ? {} : { key }),
+    ...(fingerprint === undefined ? {} : { fingerprint }),
   }
 }

@@ -9,10 +9,14 @@ import {
 } from '../api/delivery-segment.ts'
 import { DNS_LABEL } from '../api/meta.ts'
 import { decodeEvent, encodeEvent } from '../api/segment-event-line.ts'
+import { timeOfName } from './message-id.ts'
 import { byteLength } from './payload.ts'
 
 /** A delivery as a segment holds it; `index` is its place in the segment. */
 export type SegmentDelivery = { index: number; eventIndex: number; event: SegmentEvent; endpoint: Target }
+
+/** Idempotency-Keys in a segment: time of the newest, in milliseconds since 1970, and bytes of those that make no delivery. */
+export type SegmentKeys = { newestAt: number; bytes: number }
 
 export function segmentSpec(
   events: readonly AcceptedEvent[],
@@ -38,11 +42,12 @@ const EVENT_NAME = /^[0-9a-z]{26}$/
 
 /**
  * Deliveries that cannot be read (an index of no event, a line of another form, names that no object can have) are
- * left out; `unreadable` tells how many.
+ * left out; `unreadable` tells how many. `keys` is absent where no event came with an Idempotency-Key.
  */
 export function deliveriesOf(spec: Pick<DeliverySegmentSpec, 'events' | 'deliveries'>): {
   deliveries: SegmentDelivery[]
   unreadable: number
+  keys?: SegmentKeys
 } {
   const events = spec.events.map(readEvent)
   const found: SegmentDelivery[] = []
@@ -53,7 +58,24 @@ export function deliveriesOf(spec: Pick<DeliverySegmentSpec, 'events' | 'deliver
     if (event && name && uid)
       found.push({ index, eventIndex: Number(eventIndex), event, endpoint: { name, uid } })
   })
-  return { deliveries: found, unreadable: lines.length - found.length }
+  const keys = keysIn(events, found)
+  return { deliveries: found, unreadable: lines.length - found.length, ...(keys ? { keys } : {}) }
+}
+
+function keysIn(
+  events: readonly (SegmentEvent | undefined)[],
+  deliveries: readonly SegmentDelivery[],
+): SegmentKeys | undefined {
+  const keyed = events.filter((event) => event?.fingerprint !== undefined)
+  if (keyed.length === 0) return undefined
+  const delivered = new Set(deliveries.map(({ event }) => event))
+  const keys: SegmentKeys = { newestAt: 0, bytes: 0 }
+  for (const event of keyed) {
+    if (!event) continue
+    keys.newestAt = Math.max(keys.newestAt, timeOfName(event.id) || 0)
+    if (!delivered.has(event)) keys.bytes += sizeOf([{ event, targets: [] }]).bytes
+  }
+  return keys
 }
 
 /** Ids and organizations become names of objects. */
@@ -129,8 +151,9 @@ export function sizeOf(events: readonly AcceptedEvent[]): Size {
   if (known) return known
   const size = { bytes: 0, deliveries: 0 }
   for (const { event, targets } of events) {
-    const { id, namespace, type, key = '', redeliveryOf = '', payload } = event
-    const names = id.length + namespace.length + type.length + key.length + redeliveryOf.length
+    const { id, namespace, type, key = '', fingerprint = '', redeliveryOf = '', payload } = event
+    const words = [id, namespace, type, key, fingerprint, redeliveryOf]
+    const names = words.reduce((sum, word) => sum + word.length, 0)
     size.bytes += EVENT_OVERHEAD_BYTES + names + byteLength(payload) + escapesIn(payload)
     for (const { name, uid } of targets) size.bytes += DELIVERY_OVERHEAD_BYTES + name.length + uid.length
     size.deliveries += targets.length

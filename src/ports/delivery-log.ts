@@ -29,6 +29,11 @@ export type LogSegment = {
   deliveries: LogDelivery[]
   /** Lines that say of a delivery and cannot be read. */
   unreadable: number
+  /**
+   * Idempotency-Keys in it: time of the newest, in milliseconds since 1970, and bytes of those that make no delivery;
+   * absent where there are none.
+   */
+  keys?: { newestAt: number; bytes: number }
 }
 
 export interface OutcomeRecorder {
