@@ -62,6 +62,7 @@ export function createDeliveryParts(options: DeliveryPartsOptions): DeliveryPart
     lowWater: () => segments.lowWater,
     healthy: () => outcomes.healthy(),
     cancelHeld: (now) => cancelHeld({ ctx: plane.ctx, lanes: plane.lanes(), limits: config.retention }, now),
+    eventLog: { append: (events) => eventLog.append(events) },
   })
   const written = new ByteWindow(clock, WRITTEN_MINUTES)
   const onWritten = (organization: string, bytes: number) => written.add(organization, bytes)

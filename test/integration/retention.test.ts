@@ -51,6 +51,7 @@ async function retention(over: Partial<RetentionLimits> = {}) {
     lowWater: () => plane.ctx.segments.lowWater,
     healthy: () => true,
     cancelHeld: nothing,
+    eventLog: davit.controller.parts.eventLog,
   })
   const page = await davit.api.list(webhookDeliveries, { namespace: davit.organization, limit: 1000 })
   for (const raw of page.items) made.objectFound(deliveryOutline.parse(raw))

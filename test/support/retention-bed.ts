@@ -1,5 +1,6 @@
+import { createRandom } from '../../src/adapters/system/random.ts'
 import { deliveryOutline } from '../../src/api/delivery-outline.ts'
-import { deliverySegments } from '../../src/api/delivery-segment.ts'
+import { deliverySegments, type SegmentEvent } from '../../src/api/delivery-segment.ts'
 import type { ResourceType } from '../../src/api/meta.ts'
 import { outcomeSegments } from '../../src/api/outcome-segment.ts'
 import {
@@ -12,6 +13,7 @@ import type { Delivery } from '../../src/controllers/delivery/delivery.ts'
 import { DeliveryObjects } from '../../src/controllers/delivery/delivery-objects.ts'
 import { Lane } from '../../src/controllers/delivery/lane.ts'
 import { OpenSegments } from '../../src/controllers/delivery/open-segments.ts'
+import { createEventLog } from '../../src/controllers/delivery-log/event-log.ts'
 import { readSegment } from '../../src/controllers/delivery-log/read-back.ts'
 import { EndpointDirectory } from '../../src/controllers/endpoint/endpoint-directory.ts'
 import { Retention } from '../../src/controllers/retention/retention.ts'
@@ -65,6 +67,13 @@ export class RetentionBed {
       cancelHeld: () => {
         this.heldLooks += 1
       },
+      eventLog: createEventLog({
+        resources: this.api,
+        namespace: SYSTEM,
+        writer: 'test',
+        clock: this.clock,
+        random: createRandom(),
+      }),
     })
   }
 
@@ -130,9 +139,10 @@ export class RetentionBed {
     return delivery
   }
 
-  async segment(name: string, payloadBytes = 100): Promise<LogSegment> {
+  async segment(name: string, payloadBytes = 100, given: Partial<SegmentEvent> = {}): Promise<LogSegment> {
     const payload = JSON.stringify('x'.repeat(payloadBytes))
-    const event = { id: name.padStart(26, '0'), namespace: ORGANIZATION, type: 'test.event', payload }
+    const id = name.padStart(26, '0')
+    const event = { id, namespace: ORGANIZATION, type: 'test.event', payload, ...given }
     const targets = [{ name: 'billing', uid: 'uid-billing' }]
     const spec = segmentSpec([{ event, targets }], 'test', this.clock.now())
     const created = await this.store.create(deliverySegments, { metadata: { namespace: SYSTEM, name }, spec })

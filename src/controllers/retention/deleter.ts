@@ -18,6 +18,8 @@ export type DeleterOptions = {
   sweep: LogSweep
   /** An object is gone. @param object `<namespace>/<name>` */
   onGone: (object: string) => void
+  /** Writes down elsewhere what a segment says of Idempotency-Keys that still stand. */
+  keepKeys: (segment: string) => Promise<void>
 }
 
 /** Deletes at a time. */
@@ -52,8 +54,8 @@ export class Deleter {
     while (deletes.length < GROUP) {
       const next =
         deletes.length % 2 === 0
-          ? (this.#nextSegment() ?? this.#nextDelivery(now))
-          : (this.#nextDelivery(now) ?? this.#nextSegment())
+          ? (this.#nextSegment(now) ?? this.#nextDelivery(now))
+          : (this.#nextDelivery(now) ?? this.#nextSegment(now))
       if (!next) break
       deletes.push(next)
     }
@@ -83,11 +85,13 @@ export class Deleter {
     return error
   }
 
-  #nextSegment(): Promise<Wait> | undefined {
+  #nextSegment(now: number): Promise<Wait> | undefined {
     const going = this.#options.sweep.next()
     if (!going) return undefined
-    const { namespace, resources } = this.#options
+    const { namespace, resources, keepKeys } = this.#options
+    const hasKeys = going.keysUntil !== undefined && going.keysUntil > now
     const act = async () => {
+      if (hasKeys) await keepKeys(going.name)
       try {
         await resources.delete(going.type, { namespace, name: going.name })
       } catch (error) {
@@ -95,7 +99,8 @@ export class Deleter {
       }
       going.deleted()
     }
-    return this.#attempt(act, going.failed)
+    // Where nothing can be written, segments without keys still make room.
+    return this.#attempt(act, hasKeys ? () => undefined : going.failed)
   }
 
   #nextDelivery(now: number): Promise<Wait> | undefined {

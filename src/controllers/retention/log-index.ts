@@ -1,9 +1,17 @@
 /** What the log in the store consists of: names, versions, times and sizes of its segments, and nothing of what is in them. */
+import { KEY_LIFE_MS } from '../../domain/key-record.ts'
 import type { OutcomesSummary, SegmentSummary } from '../../domain/retention.ts'
 import { sizeOf } from '../../domain/segment.ts'
 import type { LogDelivery, LogSegment } from '../../ports/delivery-log.ts'
 
-export type SegmentEntry = SegmentSummary & { readonly name: string; gone?: true }
+export type SegmentEntry = SegmentSummary & {
+  readonly name: string
+  /** Until when its Idempotency-Keys stand, in milliseconds since 1970; absent where it has none. */
+  readonly keysUntil?: number
+  /** There is nothing else in it. */
+  readonly keysOnly?: boolean
+  gone?: true
+}
 export type OutcomesEntry = OutcomesSummary & { readonly name: string; gone?: true }
 
 /** What the API server adds to an object: UID, times, labels, managed fields. */
@@ -75,7 +83,7 @@ export class LogSequence<T extends Entry> {
 
 /** A segment of accepted events, as the delivery plane sees it. */
 export function entryOf(segment: LogSegment): SegmentEntry {
-  const { name, version, createdAt } = segment
+  const { name, version, createdAt, keys } = segment
   const events = new Map<number, LogDelivery[]>()
   for (const delivery of segment.deliveries) {
     const held = events.get(delivery.eventIndex)
@@ -88,7 +96,10 @@ export function entryOf(segment: LogSegment): SegmentEntry {
   })
   const organizations = new Set(accepted.map(({ event }) => event.namespace))
   const [organization = ''] = organizations.size === 1 ? organizations : []
-  return { name, version, createdAt, organization, bytes: OBJECT_OVERHEAD_BYTES + sizeOf(accepted).bytes }
+  const bytes = OBJECT_OVERHEAD_BYTES + sizeOf(accepted).bytes + (keys?.bytes ?? 0)
+  const entry = { name, version, createdAt, organization, bytes }
+  if (!keys) return entry
+  return { ...entry, keysUntil: keys.newestAt + KEY_LIFE_MS, keysOnly: accepted.length === 0 }
 }
 
 /** Bytes that a segment of these records takes. */

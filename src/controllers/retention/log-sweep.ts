@@ -16,13 +16,22 @@ export type LogSweepOptions = {
   evict: (finished: Finished) => void
 }
 
-/** A segment that is to be deleted. */
-export type GoingSegment = { type: ResourceType; name: string; deleted: () => void; failed: () => void }
+/** A segment that is to be deleted. `keysUntil`: before that its Idempotency-Keys have to be kept elsewhere. */
+export type GoingSegment = {
+  type: ResourceType
+  name: string
+  keysUntil?: number | undefined
+  deleted: () => void
+  failed: () => void
+}
 
 /** Segments that a plan takes at most: what is left over is decided on what is there by then. */
 const PLANNED = 500
 /** Payloads are large: a few segments make room. */
 const RELEASED = 50
+
+/** Short lines of Idempotency-Keys from there on stay where they are: to write them anew would win no room. */
+const KEY_STORE_BYTES = 16 * 1024
 
 export class LogSweep {
   readonly #options: LogSweepOptions
@@ -57,11 +66,13 @@ export class LogSweep {
    */
   plan(now: number): void {
     if (!this.#complete) return
+    const { refs } = this.#options
     const log = {
       segments: this.#segments.values(),
       outcomes: this.#outcomes.values(),
       lowWater: this.#options.lowWater(),
-      holders: ({ name }: SegmentEntry) => this.#options.refs.holders(name),
+      holders: (segment: SegmentEntry) =>
+        isKeyStore(segment, now) ? 'unfinished' : refs.holders(segment.name),
     }
     const outcomes = outcomesToGo(log, now)
     if (outcomes.length > 0) {
@@ -105,6 +116,7 @@ export class LogSweep {
     this.#going = entries.slice(0, PLANNED).map((entry) => ({
       type,
       name: entry.name,
+      keysUntil: 'keysUntil' in entry ? entry.keysUntil : undefined,
       deleted: () => sequence.remove(entry),
       failed: () => this.#giveUp(),
     }))
@@ -115,4 +127,8 @@ export class LogSweep {
     this.#going = []
     this.#more = false
   }
+}
+
+function isKeyStore({ keysUntil = 0, keysOnly = false, bytes }: SegmentEntry, now: number): boolean {
+  return keysOnly && keysUntil > now && bytes >= KEY_STORE_BYTES
 }

@@ -9,7 +9,7 @@ import { isFinal } from '../../domain/delivery.ts'
 import { deliveryObjectName } from '../../domain/message-id.ts'
 import type { RetentionLimits } from '../../domain/retention.ts'
 import type { Clock } from '../../ports/clock.ts'
-import type { LogSegment } from '../../ports/delivery-log.ts'
+import type { EventLog, LogSegment } from '../../ports/delivery-log.ts'
 import type { ObjectRef, ResourceReader, ResourceWriter } from '../../ports/kubernetes.ts'
 import type { Log } from '../../ports/log.ts'
 import { pause } from '../../runtime/pause.ts'
@@ -19,6 +19,7 @@ import type { EndpointDirectory } from '../endpoint/endpoint-directory.ts'
 import { Deleter } from './deleter.ts'
 import { FinishedIndex, type NewFinished } from './finished-index.ts'
 import { GoneEndpoints } from './gone-endpoints.ts'
+import { keepKeys } from './keep-keys.ts'
 import { entryOf, outcomesBytes } from './log-index.ts'
 import { LogSweep } from './log-sweep.ts'
 import { Pace } from './pace.ts'
@@ -40,6 +41,8 @@ export type RetentionOptions = {
   healthy: () => boolean
   /** Ends some of what is held too long at that time, milliseconds since 1970; called every few seconds. */
   cancelHeld: (now: number) => void
+  /** Takes what segments that go say of Idempotency-Keys. */
+  eventLog: EventLog
 }
 
 /** How often the whole is looked at. */
@@ -73,6 +76,7 @@ export class Retention {
       finished: this.#finished,
       sweep: this.#sweep,
       onGone: (object) => this.#refs.release(object),
+      keepKeys: (segment) => keepKeys(options, segment, this.#time.now()),
     })
     options.directory.listen({
       changed: () => undefined,

@@ -1,0 +1,38 @@
+/** Idempotency-Keys stand for 24 hours, whatever becomes of the segment that they came in. */
+import { deliverySegment, deliverySegments } from '../../api/delivery-segment.ts'
+import { isKeyAlive, keptOf } from '../../domain/key-record.ts'
+import { keyRecordsOf } from '../../domain/segment-keys.ts'
+import type { EventLog } from '../../ports/delivery-log.ts'
+import { isApiError, type RawObject, type ResourceReader } from '../../ports/kubernetes.ts'
+
+export type KeepKeysOptions = {
+  resources: ResourceReader
+  /** The operator's namespace. */
+  namespace: string
+  eventLog: EventLog
+}
+
+/**
+ * Appends what the segment says of keys that still stand, in short lines without the bodies. It may be deleted then.
+ * @param now milliseconds since 1970 @throws ApiError, OverloadedError what may pass by itself
+ */
+export async function keepKeys(options: KeepKeysOptions, name: string, now: number): Promise<void> {
+  const raw = await read(options, name)
+  // What cannot be read said nothing to anybody.
+  const { data } = deliverySegment.safeParse(raw)
+  if (!data) return
+  const records = keyRecordsOf(data.spec, Number(data.metadata.resourceVersion))
+  const kept = records.filter((record) => isKeyAlive(record, now)).map(keptOf)
+  // An append is of one organization.
+  for (const events of Map.groupBy(kept, ({ event }) => event.namespace).values())
+    await options.eventLog.append(events)
+}
+
+async function read({ resources, namespace }: KeepKeysOptions, name: string): Promise<RawObject | undefined> {
+  try {
+    return await resources.get(deliverySegments, { namespace, name })
+  } catch (error) {
+    if (isApiError(error, 'NotFound')) return undefined
+    throw error
+  }
+}
