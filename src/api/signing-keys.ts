@@ -20,5 +20,8 @@ export const signingKeyRecord = z.object({
   shared: z.boolean().optional(),
 })
 
+/** In the place of a UID: the keys were made before their endpoint, and are for the first one of that name. */
+export const NO_ENDPOINT_YET = ''
+
 /** The one value of the Secret, under the key `keys`. */
 export const signingKeyFile = z.object({ endpointUid: z.string(), keys: z.array(signingKeyRecord).max(16) })

@@ -1,8 +1,10 @@
 /** The status of an endpoint after a look at it: everything that is shown, from what was before and what was found. */
 import type { LastHandled, WebhookEndpoint, WebhookEndpointStatus } from '../api/webhook-endpoint.ts'
 import { conditionsAfter } from './conditions.ts'
+import { createdAtOf } from './created-at.ts'
 import { endpointFindings, type Problem } from './endpoint-conditions.ts'
 import type { StateDecision } from './endpoint-state.ts'
+import { fingerprintOf } from './signature.ts'
 import { keysInStatus, type SigningKey } from './signing-keys.ts'
 
 export type ObservedEndpoint = {
@@ -50,7 +52,7 @@ export function endpointStatus(
     signingSecrets: keys && keysInStatus(keys.keys, now),
     lastHandled: Object.keys(found.handled).length > 0 ? found.handled : undefined,
     override: decision.override,
-    updatedAt: updatedAt(before, { decision, generation, rolled: found.rolled }, now),
+    updatedAt: updatedAt(observed, { rolled: found.rolled || hasOtherKey(before, keys?.keys) }, now),
     observedGeneration: generation,
     conditions: conditionsAfter(before.conditions, findings, { now, generation }),
   })
@@ -73,19 +75,35 @@ function disabledFields(
   return { disabledReason: decision.disabledReason ?? 'Requested', disabledAt, announcedAt: announced }
 }
 
-/** Moves when something that the owner can see changes: spec, state, keys; not with a counter (settled, "REST shapes"). */
+/**
+ * Moves when something that the owner can see changes: spec, state, keys; not with a counter (settled, "REST
+ * shapes"). An endpoint that was never changed was updated when it was made.
+ */
 function updatedAt(
-  before: Partial<WebhookEndpointStatus>,
-  after: { decision: StateDecision; generation: number; rolled: boolean },
+  { endpoint, decision }: ObservedEndpoint,
+  { rolled }: { rolled: boolean },
   now: number,
 ): string {
-  const { state, disabledReason } = after.decision
+  const { metadata, status: before } = endpoint
+  const { generation = 0 } = metadata
+  if (before?.updatedAt === undefined)
+    return generation === 1 ? createdAtOf(metadata) : new Date(now).toISOString()
   const same =
-    before.state === state &&
-    before.disabledReason === disabledReason &&
-    before.observedGeneration === after.generation &&
-    !after.rolled
-  return same && before.updatedAt !== undefined ? before.updatedAt : new Date(now).toISOString()
+    before.state === decision.state &&
+    before.disabledReason === decision.disabledReason &&
+    before.observedGeneration === generation &&
+    !rolled
+  return same ? before.updatedAt : new Date(now).toISOString()
+}
+
+/** The newest key is another one than was shown, whoever rolled it. */
+function hasOtherKey(
+  before: Partial<WebhookEndpointStatus>,
+  keys: readonly SigningKey[] | undefined,
+): boolean {
+  const [shown] = before.signingSecrets ?? []
+  const [newest] = keys ?? []
+  return shown !== undefined && newest !== undefined && shown.fingerprint !== fingerprintOf(newest.secret)
 }
 
 /** Without the fields that are undefined, which a status does not have. */

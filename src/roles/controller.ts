@@ -62,7 +62,7 @@ export async function startController(options: ControllerOptions): Promise<Runni
     parts.retention.start()
     problem = undefined
     parts.keyStore
-      .sweep()
+      .sweep(world.clock.now())
       .catch((error: unknown) => world.log.warn('Keys left behind could not be removed', { error }))
     world.log.info('Delivering', { unfinished: parts.plane.tally.total })
   })

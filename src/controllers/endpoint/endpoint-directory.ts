@@ -89,12 +89,12 @@ export class EndpointDirectory {
     if (this.#keys.delete(secretName(namespace, name))) this.#keysChanged(namespace, name)
   }
 
-  /** Keys of endpoints that are not known: left behind when their endpoint went while nobody watched. */
-  orphanKeys(): { namespace: string; name: string; uid: string }[] {
-    const orphans: { namespace: string; name: string; uid: string }[] = []
-    for (const [secret, { endpointUid: uid }] of this.#keys) {
+  /** Keys of endpoints that are not known: those went while nobody watched, or are still to be made. */
+  orphanKeys(): { namespace: string; name: string; keys: EndpointKeys }[] {
+    const orphans: { namespace: string; name: string; keys: EndpointKeys }[] = []
+    for (const [secret, keys] of this.#keys) {
       const [namespace = '', name = ''] = secret.split('.')
-      if (!this.find({ namespace, name, uid })) orphans.push({ namespace, name, uid })
+      if (!this.find({ namespace, name, uid: keys.endpointUid })) orphans.push({ namespace, name, keys })
     }
     return orphans
   }

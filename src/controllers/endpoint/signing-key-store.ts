@@ -1,6 +1,11 @@
 /** The Secrets, in the operator's namespace, that hold the signing keys of endpoints. */
 import { secret, secrets } from '../../api/core-kinds.ts'
-import { SIGNING_KEYS_LABEL, SIGNING_KEYS_TYPE, signingKeyFile } from '../../api/signing-keys.ts'
+import {
+  NO_ENDPOINT_YET,
+  SIGNING_KEYS_LABEL,
+  SIGNING_KEYS_TYPE,
+  signingKeyFile,
+} from '../../api/signing-keys.ts'
 import type { WebhookEndpoint } from '../../api/webhook-endpoint.ts'
 import type { SigningKey } from '../../domain/signing-keys.ts'
 import {
@@ -40,6 +45,33 @@ export function readKeys(raw: RawObject): StoredKeys {
   }
 }
 
+/** Which endpoint keys are for. `uid` is `NO_ENDPOINT_YET` before it is made. */
+export type KeyOwner = { namespace: string; name: string; uid: string }
+
+/** The Secret of an endpoint's keys. @param operatorNamespace where it lies */
+export function keysObject(
+  operatorNamespace: string,
+  { namespace, name, uid }: KeyOwner,
+  keys: readonly SigningKey[],
+): RawObject {
+  return {
+    apiVersion: 'v1',
+    kind: 'Secret',
+    metadata: {
+      namespace: operatorNamespace,
+      name: secretName(namespace, name),
+      labels: { [SIGNING_KEYS_LABEL]: 'true' },
+    },
+    type: SIGNING_KEYS_TYPE,
+    data: keysData(uid, keys),
+  }
+}
+
+/** The `data` of that Secret. */
+export function keysData(endpointUid: string, keys: readonly SigningKey[]): { keys: string } {
+  return { keys: Buffer.from(JSON.stringify({ endpointUid, keys })).toString('base64') }
+}
+
 /** @param text JSON in base64 */
 function parseFile(text: string): unknown {
   try {
@@ -48,6 +80,8 @@ function parseFile(text: string): unknown {
     return undefined
   }
 }
+
+const ABANDONED_AFTER_MS = 10 * 60_000
 
 export class SigningKeyStore {
   readonly #resources: ResourceReader & ResourceWriter
@@ -61,19 +95,22 @@ export class SigningKeyStore {
   }
 
   /**
-   * Makes the Secret of an endpoint that has none, or takes over what is there: keys bound to this endpoint's
-   * UID stay, those of one that had the name before are replaced. None stay when the endpoint has gone meanwhile.
+   * Makes the Secret of an endpoint that has none, or takes over what is there: keys bound to this endpoint's UID
+   * stay, those made before their endpoint are bound to it, those of one that had the name before are replaced. None
+   * stay when the endpoint has gone meanwhile.
    * @throws KeysDamagedError when what is there cannot be read
    */
   async create(endpoint: WebhookEndpoint, keys: readonly SigningKey[]): Promise<void> {
     const { namespace = '', name, uid } = endpoint.metadata
     try {
-      this.#apply(await this.#resources.create(secrets, this.#objectOf(endpoint, keys)))
+      const object = keysObject(this.#namespace, { namespace, name, uid }, keys)
+      this.#apply(await this.#resources.create(secrets, object))
     } catch (error) {
       if (!isApiError(error, 'AlreadyExists')) throw error
-      const held = readKeys(await this.#resources.get(secrets, this.#refOf(namespace, name)))
-      if (held.keys.endpointUid === uid) this.#directory.applyKeys(namespace, name, held.keys)
-      else await this.replace(endpoint, keys, held.keys.version)
+      const { keys: held } = readKeys(await this.#resources.get(secrets, this.#refOf(namespace, name)))
+      if (held.endpointUid === uid) this.#directory.applyKeys(namespace, name, held)
+      else if (held.endpointUid === NO_ENDPOINT_YET) await this.replace(endpoint, held.keys, held.version)
+      else await this.replace(endpoint, keys, held.version)
     }
     // Whoever saw it go may have found no keys yet.
     if (!this.#directory.find({ namespace, name, uid })) await this.remove(namespace, name, uid)
@@ -81,8 +118,8 @@ export class SigningKeyStore {
 
   /** @param version of the Secret that `keys` was decided on @throws ApiError `Conflict` when it has moved on */
   async replace(endpoint: WebhookEndpoint, keys: readonly SigningKey[], version: string): Promise<void> {
-    const { namespace = '', name } = endpoint.metadata
-    const patch = { metadata: { resourceVersion: version }, data: { keys: this.#file(endpoint, keys) } }
+    const { namespace = '', name, uid } = endpoint.metadata
+    const patch = { metadata: { resourceVersion: version }, data: keysData(uid, keys) }
     this.#apply(await this.#resources.patch(secrets, this.#refOf(namespace, name), patch))
   }
 
@@ -100,10 +137,18 @@ export class SigningKeyStore {
     }
   }
 
-  /** Takes away keys whose endpoint went while nobody watched. Call it when all endpoints are known. */
-  async sweep(): Promise<void> {
-    for (const { namespace, name, uid } of this.#directory.orphanKeys())
-      await this.remove(namespace, name, uid)
+  /**
+   * Takes away keys whose endpoint went while nobody watched, or was never made. Call it when all endpoints are
+   * known. @param now milliseconds since 1970
+   */
+  async sweep(now: number): Promise<void> {
+    for (const { namespace, name, keys } of this.#directory.orphanKeys()) {
+      const [newest] = keys.keys
+      const age = now - (Date.parse(newest?.createdAt ?? '') || 0)
+      // Whoever made them may be about to make their endpoint.
+      if (keys.endpointUid !== NO_ENDPOINT_YET || age > ABANDONED_AFTER_MS)
+        await this.remove(namespace, name, keys.endpointUid)
+    }
   }
 
   #apply(raw: RawObject): void {
@@ -113,20 +158,5 @@ export class SigningKeyStore {
 
   #refOf(namespace: string, name: string) {
     return { namespace: this.#namespace, name: secretName(namespace, name) }
-  }
-
-  #objectOf(endpoint: WebhookEndpoint, keys: readonly SigningKey[]): RawObject {
-    const { namespace = '', name } = endpoint.metadata
-    return {
-      apiVersion: 'v1',
-      kind: 'Secret',
-      metadata: { ...this.#refOf(namespace, name), labels: { [SIGNING_KEYS_LABEL]: 'true' } },
-      type: SIGNING_KEYS_TYPE,
-      data: { keys: this.#file(endpoint, keys) },
-    }
-  }
-
-  #file(endpoint: WebhookEndpoint, keys: readonly SigningKey[]): string {
-    return Buffer.from(JSON.stringify({ endpointUid: endpoint.metadata.uid, keys })).toString('base64')
   }
 }
