@@ -89,7 +89,7 @@ export class EndpointRequests {
     item: { deliveryId: string; at: number; raw: string },
   ): Promise<void> {
     const { resources, namespace, publisher } = this.#options
-    const original = await findOriginal(resources, namespace, view.endpoint, item.deliveryId)
+    const original = await findOriginal({ resources, namespace }, view.endpoint, item.deliveryId)
     if (!original) {
       return this.#warn(
         view,

@@ -2,7 +2,7 @@
 import { deliverySegments } from '../../api/delivery-segment.ts'
 import { webhookDeliveries, webhookDelivery } from '../../api/webhook-delivery.ts'
 import type { WebhookEndpoint } from '../../api/webhook-endpoint.ts'
-import { deliveryObjectName, nameOfMessage } from '../../domain/message-id.ts'
+import { deliveryObjectName, messageId, nameOfMessage } from '../../domain/message-id.ts'
 import type { LogDelivery } from '../../ports/delivery-log.ts'
 import { isApiError, type RawObject, type ResourceReader } from '../../ports/kubernetes.ts'
 import { largePayload } from '../delivery/large-payload.ts'
@@ -12,40 +12,73 @@ import { UnreadableError } from '../unreadable-error.ts'
 /** `deliveryId` is the `msg_` id of the delivery that is repeated. */
 export type Original = { deliveryId: string; type: string; payload: string }
 
+export type OriginalSources = {
+  resources: ResourceReader
+  /** The operator's namespace. */
+  namespace: string
+  /**
+   * Name of the segment that holds the delivery's event, undefined where none does; absent: the log is searched.
+   * @param deliveryId `msg_...`
+   */
+  segmentOf?: (
+    endpoint: { namespace: string; name: string; uid: string },
+    deliveryId: string,
+  ) => string | undefined
+}
+
 const PAGE = 50
 
 /** Undefined when this endpoint has no such delivery (any more). */
 export async function findOriginal(
-  resources: ResourceReader,
-  operatorNamespace: string,
+  sources: OriginalSources,
   endpoint: WebhookEndpoint,
   deliveryId: string,
 ): Promise<Original | undefined> {
-  const name = nameOfMessage(deliveryId)
-  if (name === undefined) return undefined
-  const { namespace = '', uid } = endpoint.metadata
-  const shown = await readObject(resources, operatorNamespace, {
-    namespace,
-    name: deliveryObjectName(name, uid),
-  })
-  return shown ?? (await searchLog(resources, operatorNamespace, name, uid))
+  const event = nameOfMessage(deliveryId)
+  if (event === undefined) return undefined
+  const { namespace = '', name, uid } = endpoint.metadata
+  const shown = await readObject(sources, { namespace, name: deliveryObjectName(event, uid) })
+  if (shown) return shown
+  if (!sources.segmentOf) return await searchLog(sources, event, uid)
+  const segment = sources.segmentOf({ namespace, name, uid }, deliveryId)
+  return segment === undefined ? undefined : await readLine(sources, segment, { event, uid })
 }
 
 async function readObject(
-  resources: ResourceReader,
-  operatorNamespace: string,
+  { resources, namespace }: OriginalSources,
   ref: { namespace: string; name: string },
 ): Promise<Original | undefined> {
   try {
     const { data } = webhookDelivery.safeParse(await resources.get(webhookDeliveries, ref))
     if (!data) return undefined
     const { deliveryId, eventType, payload, payloadRef } = data.spec
-    const text = payload ?? (payloadRef && (await largePayload(resources, operatorNamespace, payloadRef)))
+    const text = payload ?? (payloadRef && (await largePayload(resources, namespace, payloadRef)))
     return text === undefined ? undefined : { deliveryId, type: eventType, payload: text }
   } catch (error) {
     if (isApiError(error, 'NotFound') || error instanceof UnreadableError) return undefined
     throw error
   }
+}
+
+/** The event of a delivery, by the 26 characters of its id and the UID of the endpoint. */
+type Wanted = { event: string; uid: string }
+
+async function readLine(
+  { resources, namespace }: OriginalSources,
+  name: string,
+  wanted: Wanted,
+): Promise<Original | undefined> {
+  try {
+    return originalIn(await resources.get(deliverySegments, { namespace, name }), wanted)
+  } catch (error) {
+    if (isApiError(error, 'NotFound')) return undefined
+    throw error
+  }
+}
+
+function originalIn(raw: RawObject, { event: id, uid }: Wanted): Original | undefined {
+  const found = deliveriesIn(raw).find(({ event, endpoint }) => event.id === id && endpoint.uid === uid)
+  return found && { deliveryId: messageId(id), type: found.event.type, payload: found.event.payload }
 }
 
 /** None in a segment that cannot be read: the watch of the log tells of it. */
@@ -59,19 +92,16 @@ function deliveriesIn(raw: RawObject): readonly LogDelivery[] {
 
 /** A success of an endpoint that keeps its log in segments has no object. Rare, and bounded by retention. */
 async function searchLog(
-  resources: ResourceReader,
-  operatorNamespace: string,
-  name: string,
-  endpointUid: string,
+  { resources, namespace }: OriginalSources,
+  event: string,
+  uid: string,
 ): Promise<Original | undefined> {
   let from: string | undefined
   do {
-    const page = await resources.list(deliverySegments, { namespace: operatorNamespace, limit: PAGE }, from)
+    const page = await resources.list(deliverySegments, { namespace, limit: PAGE }, from)
     for (const raw of page.items) {
-      const found = deliveriesIn(raw).find(
-        ({ event, endpoint }) => event.id === name && endpoint.uid === endpointUid,
-      )
-      if (found) return { deliveryId: `msg_${name}`, type: found.event.type, payload: found.event.payload }
+      const found = originalIn(raw, { event, uid })
+      if (found) return found
     }
     from = page.continue
   } while (from)

@@ -4,8 +4,6 @@
  */
 import { type Pending, roomFor } from '../../domain/pending-limits.ts'
 import type { ByteWindow } from '../../runtime/byte-window.ts'
-import type { Lane } from '../delivery/lane.ts'
-import type { Tally } from '../delivery/tally.ts'
 
 export type IntakeLimits = {
   pending: Pending
@@ -22,12 +20,24 @@ export type NoRoom = {
   fullest?: { namespace: string; name: string; uid: string }
 }
 
+/** What waits for one endpoint: deliveries that have not ended, and the bytes of their payloads. */
+export type Waiting = {
+  readonly endpoint: { readonly namespace: string; readonly name: string; readonly uid: string }
+  readonly size: number
+  readonly bytes: number
+  /** The endpoint is disabled. */
+  readonly held: boolean
+}
+
 export type IntakeRoomOptions = {
-  tally: Tally
+  tally: {
+    readonly all: { readonly pending: number }
+    ofOrganization(namespace: string): { readonly pending: number; readonly heldBytes: number }
+  }
   /** Deliveries that were appended and that the tally does not count yet. */
   unseen: { total: number; ofOrganization(namespace: string): number }
   written: ByteWindow
-  lanes: () => Iterable<Lane>
+  lanes: () => Iterable<Waiting>
   limits: IntakeLimits
 }
 
@@ -74,8 +84,8 @@ export class IntakeRoom {
     return { reason: 'TooManyPending', message, ...(fullest ? { fullest: fullest.endpoint } : {}) }
   }
 
-  #fullest(namespace: string, weigh: (lane: Lane) => number): Lane | undefined {
-    let fullest: Lane | undefined
+  #fullest(namespace: string, weigh: (lane: Waiting) => number): Waiting | undefined {
+    let fullest: Waiting | undefined
     let most = 0
     for (const lane of this.#options.lanes()) {
       if (lane.endpoint.namespace !== namespace || weigh(lane) <= most) continue
@@ -86,6 +96,6 @@ export class IntakeRoom {
   }
 }
 
-function nameOf(lane: Lane | undefined): string {
+function nameOf(lane: Waiting | undefined): string {
   return lane ? `of the endpoint ${lane.endpoint.name}` : 'of endpoints that are gone'
 }
