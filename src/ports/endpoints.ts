@@ -43,7 +43,11 @@ export type EndpointChange = {
 /** The endpoint and the value of its ETag, quotes included. */
 export type TaggedEndpoint = { endpoint: EndpointResource; etag: string }
 
-export type CreatedEndpoint = TaggedEndpoint & {
+export type CreatedEndpoint = {
+  /** As it was made, in a repeat too. */
+  endpoint: EndpointResource
+  /** Absent in a repeat, if the endpoint is gone by then. */
+  etag?: string
   /** Shown in this one answer; absent in a repeat. */
   secret?: string
   /** The same request had been answered before. */

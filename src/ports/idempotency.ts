@@ -40,11 +40,12 @@ export interface IdempotencyKeys {
   /**
    * The same for what is made outside of the log: a record first, under whose id `act` makes it; then a note that
    * it is made. A repeat calls `act` only where the first ended before that note.
-   * @param act makes it, or finds what an earlier call under this id has made
+   * @param steps `check` throws where the request cannot be done; it is not called for a repeat. `act` makes it, or
+   * finds what an earlier call under this id has made
    * @returns what `act` gave, absent where it was made before
    */
   around<T>(
     request: KeyedRequest,
-    act: (id: string) => Promise<T>,
+    steps: { check?: () => void; act: (id: string) => Promise<T> },
   ): Promise<{ id: string; result?: T; replayed: boolean }>
 }

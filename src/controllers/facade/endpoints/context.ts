@@ -1,0 +1,66 @@
+/** What the operations on endpoints share. */
+import type { WebhookEndpoint } from '../../../api/webhook-endpoint.ts'
+import type { Clock, Random } from '../../../ports/clock.ts'
+import type { IdempotencyKeys } from '../../../ports/idempotency.ts'
+import { isApiError, type ResourceReader, type ResourceWriter } from '../../../ports/kubernetes.ts'
+import type { Log } from '../../../ports/log.ts'
+import { RefusedError } from '../../../ports/refused-error.ts'
+import type { UrlGuard } from '../../../ports/url-guard.ts'
+import type { EndpointDirectory } from '../../endpoint/endpoint-directory.ts'
+import type { Acknowledgements } from './acknowledgements.ts'
+
+export type EndpointsOptions = {
+  resources: ResourceReader & ResourceWriter
+  /** The operator's namespace. */
+  namespace: string
+  /** Endpoints of all organizations, from the watch; what is written here is applied at once. */
+  directory: EndpointDirectory
+  catalogue: { unknown(names: readonly string[]): string[] }
+  urlGuard: UrlGuard
+  keys: IdempotencyKeys
+  /** Endpoints that an organization may have. */
+  maxEndpoints: number
+  clock: Clock
+  random: Random
+  log: Log
+}
+
+export type EndpointsContext = EndpointsOptions & { acknowledgements: Acknowledgements }
+
+/** So long the controller may take to acknowledge a change (settled, "REST shapes"). */
+const ACKNOWLEDGED_WITHIN_MS = 5000
+const RETRY_AFTER_SECONDS = 2
+
+/** @throws RefusedError not_acknowledged, not_found */
+export async function acknowledged(
+  { acknowledgements }: EndpointsContext,
+  { metadata }: WebhookEndpoint,
+  wanted: (endpoint: WebhookEndpoint) => boolean,
+): Promise<WebhookEndpoint> {
+  const { namespace = '', name, uid } = metadata
+  const answer = await acknowledgements.when({ namespace, name, uid }, wanted, ACKNOWLEDGED_WITHIN_MS)
+  if (answer === 'gone') throw new RefusedError('not_found')
+  if (answer === 'late') throw new RefusedError('not_acknowledged', { retryAfter: RETRY_AFTER_SECONDS })
+  return answer
+}
+
+/** Where a field breaks a rule that a schema cannot say. @throws RefusedError invalid */
+export function checkFields(
+  { catalogue, urlGuard }: EndpointsOptions,
+  given: { url?: string | undefined; eventTypes?: readonly string[] | undefined },
+): void {
+  const { url, eventTypes = [] } = given
+  const verdict = url === undefined ? { ok: true as const } : urlGuard.check(url)
+  const unknown = new Set(catalogue.unknown(eventTypes))
+  const places = eventTypes.flatMap((type, index) =>
+    unknown.has(type) ? [{ pointer: `/eventTypes/${index}`, message: `there is no event type ${type}` }] : [],
+  )
+  if (!verdict.ok) places.unshift({ pointer: '/url', message: verdict.reason })
+  if (places.length > 0) throw new RefusedError('invalid', { places })
+}
+
+/** What the API server does not take, although it passed our rules: those of the cluster's owner. */
+export function clusterRefusal(error: unknown): unknown {
+  if (!isApiError(error, 'Invalid', 'BadRequest', 'TooLarge')) return error
+  return new RefusedError('invalid', { detail: `The cluster refuses it: ${error.message}`, cause: error })
+}

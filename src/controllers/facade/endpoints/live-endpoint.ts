@@ -1,0 +1,54 @@
+/** Endpoints as they are now: whoever made a change a moment ago through another replica sees it here. */
+import { ENDPOINT_PREFIX } from '../../../api/identifiers.ts'
+import { DNS_LABEL } from '../../../api/meta.ts'
+import {
+  type WebhookEndpoint,
+  webhookEndpoint,
+  webhookEndpointKind,
+  webhookEndpoints,
+} from '../../../api/webhook-endpoint.ts'
+import type { EndpointId } from '../../../ports/endpoints.ts'
+import { isApiError, type RawObject, type ResourceReader } from '../../../ports/kubernetes.ts'
+import { RefusedError } from '../../../ports/refused-error.ts'
+import type { EndpointDirectory } from '../../endpoint/endpoint-directory.ts'
+import { UnreadableError } from '../../unreadable-error.ts'
+
+export type LiveEndpoints = { resources: ResourceReader; directory: EndpointDirectory }
+
+/** @throws RefusedError not_found, also of one that is being deleted; ApiError; UnreadableError */
+export async function readEndpoint(from: LiveEndpoints, id: EndpointId): Promise<WebhookEndpoint> {
+  return (await readStored(from, id)).endpoint
+}
+
+/** The same, and all of its metadata. */
+export async function readStored(
+  { resources, directory }: LiveEndpoints,
+  { organization, endpointId }: EndpointId,
+): Promise<{ endpoint: WebhookEndpoint; raw: RawObject }> {
+  const name = nameOfEndpoint(endpointId)
+  if (name === undefined) throw new RefusedError('not_found')
+  try {
+    const raw = await resources.get(webhookEndpoints, { namespace: organization, name })
+    const endpoint = parseEndpoint(raw)
+    directory.apply(endpoint)
+    if (endpoint.metadata.deletionTimestamp !== undefined) throw new RefusedError('not_found')
+    return { endpoint, raw }
+  } catch (error) {
+    if (isApiError(error, 'NotFound')) throw new RefusedError('not_found')
+    throw error
+  }
+}
+
+/** @throws UnreadableError */
+export function parseEndpoint(raw: RawObject): WebhookEndpoint {
+  const { data } = webhookEndpoint.safeParse(raw)
+  if (data) return data
+  throw new UnreadableError(webhookEndpointKind.kind, `${raw.metadata.namespace}/${raw.metadata.name}`)
+}
+
+/** Undefined when it is no id of an endpoint. */
+export function nameOfEndpoint(endpointId: string): string | undefined {
+  if (!endpointId.startsWith(ENDPOINT_PREFIX)) return undefined
+  const name = endpointId.slice(ENDPOINT_PREFIX.length)
+  return DNS_LABEL.test(name) ? name : undefined
+}

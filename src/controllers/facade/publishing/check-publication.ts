@@ -1,0 +1,57 @@
+/** Whether an event may be published over REST, with the places in the request that are wrong. */
+import type { EventType } from '../../../api/event-type.ts'
+import { refuseEvent } from '../../../domain/event-check.ts'
+import type { Publication } from '../../../ports/publishing.ts'
+import { RefusedError, type RefusedPlace } from '../../../ports/refused-error.ts'
+import type { SchemaProblem, SchemaValidator } from '../../../ports/schema-validator.ts'
+
+export type PublicationRules = {
+  catalogue: { get(name: string): EventType | undefined }
+  validator: SchemaValidator
+}
+
+/** @throws RefusedError invalid */
+export function checkPublication(rules: PublicationRules, { type, dataText }: Publication): void {
+  const entry = rules.catalogue.get(type)
+  const refusal = refuseEvent({ name: type, known: entry !== undefined }, dataText)
+  if (refusal) throw invalid([{ pointer: POINTERS[refusal.reason] ?? '/type', message: words(refusal) }])
+  const schema = entry?.spec.schema
+  if (!schema) return
+  const problems = problemsOf(rules.validator, { type, schema }, parse(dataText))
+  if (problems.length > 0) throw invalid(problems)
+}
+
+const POINTERS: Partial<Record<string, string>> = { TooLarge: '/data', NotJson: '/data' }
+
+/** Refusals of WebhookEvents begin with the field of the object. */
+function words({ message }: { message: string }): string {
+  return message.replace(/^(spec\.)?[a-zA-Z]+: /, '').replace('; see kubectl get eventtypes', '')
+}
+
+function parse(dataText: string): unknown {
+  try {
+    return JSON.parse(dataText)
+  } catch {
+    throw invalid([{ pointer: '/data', message: 'is not JSON' }])
+  }
+}
+
+function problemsOf(
+  validator: SchemaValidator,
+  { type, schema }: { type: string; schema: Record<string, unknown> },
+  data: unknown,
+): RefusedPlace[] {
+  let problems: SchemaProblem[]
+  try {
+    problems = validator.validate(schema, data)
+  } catch {
+    return [
+      { pointer: '/type', message: `the schema of ${type} cannot be used; whoever runs Davit can mend it` },
+    ]
+  }
+  return problems.map(({ pointer, message }) => ({ pointer: `/data${pointer}`, message }))
+}
+
+function invalid(places: readonly RefusedPlace[]): RefusedError {
+  return new RefusedError('invalid', { places })
+}

@@ -1,0 +1,156 @@
+/**
+ * What REST brings into the delivery log: events for all that subscribe, pings and redeliveries for one endpoint.
+ * Answered when durable, and readable from then on.
+ */
+import type { AcceptedEvent } from '../../../api/delivery-segment.ts'
+import { ENDPOINT_PREFIX } from '../../../api/identifiers.ts'
+import type { WebhookEndpoint } from '../../../api/webhook-endpoint.ts'
+import { acceptEvent, acceptRedelivery, type NewEvent } from '../../../domain/accept.ts'
+import { decideState } from '../../../domain/endpoint-state.ts'
+import { messageId, NAME_ENTROPY_BYTES, sortableName } from '../../../domain/message-id.ts'
+import type { Clock, Random } from '../../../ports/clock.ts'
+import type { OwnAppends } from '../../../ports/delivery-index.ts'
+import type { Appended, EventLog } from '../../../ports/delivery-log.ts'
+import type { EndpointId, Keyed } from '../../../ports/endpoints.ts'
+import type { IdempotencyKeys, KeyMark } from '../../../ports/idempotency.ts'
+import type { Publication, Published, Publishing } from '../../../ports/publishing.ts'
+import { RefusedError } from '../../../ports/refused-error.ts'
+import { findOriginal, type OriginalSources } from '../../publish/find-original.ts'
+import type { NoRoom } from '../../publish/intake-room.ts'
+import { PING_TYPE } from '../../publish/publisher.ts'
+import { type LiveEndpoints, readEndpoint } from '../endpoints/live-endpoint.ts'
+import { refusing } from '../refusals.ts'
+import { checkPublication, type PublicationRules } from './check-publication.ts'
+import type { Subscriptions } from './subscriptions.ts'
+
+export type PublishingOptions = LiveEndpoints &
+  PublicationRules &
+  OriginalSources & {
+    subscriptions: Subscriptions
+    log: EventLog
+    /** Told at once of what was appended. */
+    own: OwnAppends
+    /** How many deliveries the organization may have more, or why none. */
+    room: { of(namespace: string): number | NoRoom }
+    keys: IdempotencyKeys
+    clock: Clock
+    random: Random
+  }
+
+/** What was appended, and where; nowhere when there was nothing to append. */
+type Entered = { accepted: AcceptedEvent; place?: Appended }
+
+const FULL_RETRY_SECONDS = 5
+
+export class FacadePublishing implements Publishing {
+  readonly #options: PublishingOptions
+
+  constructor(options: PublishingOptions) {
+    this.#options = options
+  }
+
+  publish(organization: string, publication: Publication, how: Keyed): Promise<Published> {
+    const asked = `${publication.type} ${publication.dataText}`
+    return this.#enter({ organization, operation: 'publish', asked }, how, async (mark) => {
+      checkPublication(this.#options, publication)
+      const targets = this.#options.subscriptions.targetsOf(organization, publication.type)
+      return acceptEvent(this.#event(organization, publication, mark), targets)
+    })
+  }
+
+  ping(id: EndpointId, how: Keyed): Promise<Published> {
+    const { organization, endpointId } = id
+    return this.#enter({ organization, operation: 'ping', asked: endpointId }, how, async (mark) => {
+      const { name, uid } = (await this.#enabledEndpoint(id)).metadata
+      const dataText = JSON.stringify({ endpointId: ENDPOINT_PREFIX + name })
+      return acceptEvent(this.#event(organization, { type: PING_TYPE, dataText }, mark), [{ name, uid }])
+    })
+  }
+
+  redeliver(id: EndpointId & { deliveryId: string }, how: Keyed): Promise<Published> {
+    const { organization, endpointId, deliveryId } = id
+    const asked = `${endpointId} ${deliveryId}`
+    return this.#enter({ organization, operation: 'redeliver', asked }, how, async (mark) => {
+      const endpoint = await readEndpoint(this.#options, id)
+      const original = await findOriginal(this.#options, endpoint, deliveryId)
+      if (!original) throw new RefusedError('not_found')
+      refuseDisabled(endpoint)
+      const { type, payload } = original
+      const { name, uid } = endpoint.metadata
+      const redelivery = { name: this.#newName(), namespace: organization, type, payload, ...mark }
+      return acceptRedelivery({ ...redelivery, redeliveryOf: original.deliveryId }, { name, uid })
+    })
+  }
+
+  /** @param make what is to be appended; not called for a repeat */
+  async #enter(
+    request: { organization: string; operation: string; asked: string },
+    { idempotencyKey: key }: Keyed,
+    make: (mark?: KeyMark) => Promise<AcceptedEvent>,
+  ): Promise<Published> {
+    return await refusing(async () => {
+      if (key === undefined) return publishedOf(await this.#append(await make()))
+      let entered: Entered | undefined
+      const { first, replayed } = await this.#options.keys.once({ ...request, key }, async (mark) => {
+        entered = await this.#append(await make(mark), mark)
+        return entered.accepted.event.id
+      })
+      // What came second in the log is never delivered: nobody is told of it.
+      if (entered && !replayed) this.#tell(entered)
+      const { id, deliveries, version, index } = first
+      const position = deliveries > 0 ? { position: { version, index } } : {}
+      return { eventId: messageId(id), deliveries, ...position, replayed }
+    })
+  }
+
+  async #append(accepted: AcceptedEvent, mark?: KeyMark): Promise<Entered> {
+    const { log } = this.#options
+    const { event, targets } = accepted
+    if (targets.length > 0) {
+      this.#makeRoom(event.namespace)
+      const place = await log.append([accepted])
+      if (!mark) this.#tell({ accepted, place })
+      return { accepted, place }
+    }
+    // Nobody subscribes. Of a key the log has to know all the same, without the body.
+    if (mark) await log.append([{ event: { ...event, payload: '' }, targets }])
+    return { accepted }
+  }
+
+  #tell({ accepted, place }: Entered): void {
+    if (place) this.#options.own.appended(place, [accepted])
+  }
+
+  #makeRoom(namespace: string): void {
+    const room = this.#options.room.of(namespace)
+    if (typeof room === 'number') return
+    const { message, fullest } = room
+    const detail = fullest ? `${message} (${ENDPOINT_PREFIX}${fullest.name})` : message
+    throw new RefusedError('intake_full', { detail, retryAfter: FULL_RETRY_SECONDS })
+  }
+
+  async #enabledEndpoint(id: EndpointId): Promise<WebhookEndpoint> {
+    const endpoint = await readEndpoint(this.#options, id)
+    refuseDisabled(endpoint)
+    return endpoint
+  }
+
+  #event(namespace: string, { type, dataText }: Publication, mark: KeyMark | undefined): NewEvent {
+    const acceptedAt = this.#options.clock.now()
+    return { name: this.#newName(), namespace, type, dataText, acceptedAt, ...mark }
+  }
+
+  #newName(): string {
+    const { clock, random } = this.#options
+    return sortableName(clock.now(), random.bytes(NAME_ENTROPY_BYTES))
+  }
+}
+
+function refuseDisabled(endpoint: WebhookEndpoint): void {
+  if (decideState(endpoint).state === 'disabled') throw new RefusedError('endpoint_disabled')
+}
+
+function publishedOf({ accepted: { event, targets }, place }: Entered): Published {
+  const position = place && { position: { version: place.version, index: place.firstDelivery } }
+  return { eventId: messageId(event.id), deliveries: targets.length, ...position, replayed: false }
+}

@@ -1,0 +1,23 @@
+import { expect, test } from 'vitest'
+import { etagOf, ifMatchHolds } from './etag.ts'
+
+const ETAG = etagOf({ uid: 'uid-1', generation: 3 })
+
+test('an ETag is a quoted string that names neither UID nor spec, and changes with either', () => {
+  expect(ETAG).toMatch(/^"[0-9a-z]{16}-3"$/)
+  const others = [etagOf({ uid: 'uid-2', generation: 3 }), etagOf({ uid: 'uid-1', generation: 4 })]
+  expect(new Set([ETAG, ...others]).size).toBe(3)
+})
+
+test.each([
+  { given: undefined, want: true, why: 'nothing is asked for' },
+  { given: '*', want: true, why: 'any version will do' },
+  { given: ETAG, want: true, why: 'it is this version' },
+  { given: `"other", ${ETAG}`, want: true, why: 'it is one of several' },
+  { given: '"other"', want: false, why: 'it is another version' },
+  { given: `W/${ETAG}`, want: false, why: 'a weak tag fits nothing' },
+  { given: ETAG.replaceAll('"', ''), want: false, why: 'the quotes are missing' },
+  { given: '', want: false, why: 'it is empty' },
+])('If-Match: $given holds: $want, since $why', ({ given, want }) => {
+  expect(ifMatchHolds(given, ETAG)).toBe(want)
+})
