@@ -1,0 +1,137 @@
+/**
+ * Reads the log and the objects into lines, and keeps up with them. In this order, each list as a consistent read: what
+ * an outcome speaks of was accepted before, and the object that it names was made before.
+ */
+import { deliverySegments } from '../../../api/delivery-segment.ts'
+import { outcomeSegments } from '../../../api/outcome-segment.ts'
+import { webhookDeliveries } from '../../../api/webhook-delivery.ts'
+import type { LogSegment } from '../../../ports/delivery-log.ts'
+import { Reflector, type ReflectorNeeds } from '../../../runtime/reflector.ts'
+import { readLiveSegment } from '../../delivery-log/read-back.ts'
+import { DeliveryLines } from './delivery-lines.ts'
+import { OutcomeStore } from './outcome-store.ts'
+import { readShown, readTold } from './read-sources.ts'
+import { SegmentStore } from './segment-store.ts'
+import type { ShownDelivery } from './shown-lines.ts'
+import { ShownStore } from './shown-store.ts'
+import type { ToldOutcomes } from './told-lines.ts'
+
+export type IndexReadingOptions = {
+  needs: ReflectorNeeds
+  /** The operator's namespace. */
+  namespace: string
+  /** Lines that there may be. */
+  capacity: number
+  /** What was read does not hold any more, or something was missed: all of it has to be read again. */
+  onLost: (why: string) => void
+}
+
+/** Segments are large, objects are small. */
+const LOG_PAGE = 50
+const OBJECT_PAGE = 1000
+/** Objects are the largest of the lists that are compared. */
+const COMPARE_EVERY_MS = 2 * 3600_000
+
+const SET_BACK = 'the store of the cluster was set back to an older one'
+
+type Stage = { words: string; reflector: Reflector<unknown> }
+
+export class IndexReading {
+  readonly lines: DeliveryLines
+  /** All of it was read. */
+  readonly ready: Promise<void>
+  readonly #stages: readonly Stage[]
+  readonly #stopping = Promise.withResolvers<void>()
+  #markReady: () => void = () => undefined
+  /** The stage that is read now; undefined when all were. */
+  #stage: Stage | undefined
+  #stopped = false
+
+  constructor(options: IndexReadingOptions) {
+    const lost = (why: string) => {
+      if (!this.#stopped) options.onLost(why)
+    }
+    const onLost = () => lost('outcomes came faster than the segments that they speak of')
+    this.lines = new DeliveryLines({ capacity: options.capacity, onLost })
+    this.#stages = stagesOf(options, this.lines, () => lost(SET_BACK))
+    this.#stage = this.#stages[0]
+    this.ready = new Promise((resolve) => {
+      this.#markReady = resolve
+    })
+  }
+
+  /** In words, while something is still to be read. */
+  get progress(): string | undefined {
+    return this.#stage && `reading ${this.#stage.words}: ${this.lines.size} lines so far`
+  }
+
+  start(): this {
+    void this.#read()
+    return this
+  }
+
+  /** Resolves when nothing changes the lines any more. */
+  async stop(): Promise<void> {
+    this.#stopped = true
+    this.#stopping.resolve()
+    await Promise.all(this.#stages.map(({ reflector }) => reflector.stop()))
+  }
+
+  async #read(): Promise<void> {
+    for (const stage of this.#stages) {
+      this.#stage = stage
+      stage.reflector.start()
+      await Promise.race([stage.reflector.synced, this.#stopping.promise])
+      if (this.#stopped) return
+    }
+    this.#stage = undefined
+    this.#markReady()
+  }
+}
+
+function stagesOf(
+  { needs, namespace }: IndexReadingOptions,
+  lines: DeliveryLines,
+  onSetBack: () => void,
+): readonly Stage[] {
+  const handler = { applied: () => undefined }
+  const query = { namespace, limit: LOG_PAGE }
+  const segments = new Reflector<LogSegment>(
+    {
+      type: deliverySegments,
+      query,
+      decode: readLiveSegment,
+      handler,
+      forget: true,
+      store: new SegmentStore(lines, onSetBack),
+    },
+    needs,
+  )
+  const outcomes = new Reflector<ToldOutcomes>(
+    {
+      type: outcomeSegments,
+      query,
+      decode: readTold,
+      handler,
+      forget: true,
+      store: new OutcomeStore(lines, onSetBack),
+    },
+    needs,
+  )
+  const objects = new Reflector<ShownDelivery>(
+    {
+      type: webhookDeliveries,
+      query: { limit: OBJECT_PAGE },
+      decode: readShown,
+      handler,
+      compareEveryMs: COMPARE_EVERY_MS,
+      store: new ShownStore(lines, onSetBack),
+    },
+    needs,
+  )
+  return [
+    { words: 'the events of the delivery log', reflector: segments as Reflector<unknown> },
+    { words: 'the outcomes of the delivery log', reflector: outcomes as Reflector<unknown> },
+    { words: 'the deliveries that have objects', reflector: objects as Reflector<unknown> },
+  ]
+}

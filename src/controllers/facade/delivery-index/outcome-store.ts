@@ -1,0 +1,55 @@
+/** Takes records of outcomes into the lines as a reflector reads them, each segment of them once, and keeps none. */
+import type { Identity, Store } from '../../../runtime/object-store.ts'
+import type { DeliveryLines } from './delivery-lines.ts'
+import type { ToldOutcomes } from './told-lines.ts'
+
+export class OutcomeStore implements Store<ToldOutcomes> {
+  readonly size = 0
+  readonly #lines: DeliveryLines
+  readonly #onSetBack: () => void
+  /** Everything up to this version was taken in. */
+  #floor = 0
+  /** Versions above it that were: a list that broke off is read again. */
+  #taken = new Set<number>()
+
+  /** @param onSetBack the API server's store is an older one: nothing that was read of it holds any more */
+  constructor(lines: DeliveryLines, onSetBack: () => void) {
+    this.#lines = lines
+    this.#onSetBack = onSetBack
+  }
+
+  get(): undefined {
+    return undefined
+  }
+
+  *values(): IterableIterator<ToldOutcomes> {}
+
+  isNews({ version }: Identity): boolean {
+    return version > this.#floor && !this.#taken.has(version)
+  }
+
+  apply({ version }: Identity, outcomes: ToldOutcomes): void {
+    this.#taken.add(version)
+    this.#lines.outcomes(outcomes)
+  }
+
+  /** What it told stays told: it goes only when nothing is left that it speaks of. */
+  delete(): void {}
+
+  beginList(): void {}
+
+  *endList(listVersion: number): IterableIterator<void> {
+    this.seenUpTo(listVersion)
+  }
+
+  abandonList(): void {}
+
+  seenUpTo(version: number): void {
+    this.#floor = Math.max(this.#floor, version)
+    if (this.#taken.size > 0) this.#taken = new Set()
+  }
+
+  age(): void {
+    this.#onSetBack()
+  }
+}

@@ -1,0 +1,98 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { LineTable, NONE } from './line-table.ts'
+import { SortedLines } from './sorted-lines.ts'
+
+function idOf(number: number): Uint32Array {
+  return new Uint32Array([0, 0, number >>> 16, number & 0xffff])
+}
+
+/** Lines beside a plain sorted list of their numbers. */
+class Model {
+  readonly table = new LineTable(20_000)
+  readonly sorted = new SortedLines(this.table)
+  readonly held = new Map<number, number>()
+
+  add(number: number): void {
+    if (this.held.has(number)) return
+    const line = this.table.take(idOf(number), 0, 0)
+    this.sorted.add(line)
+    this.held.set(number, line)
+  }
+
+  remove(number: number): void {
+    const line = this.held.get(number)
+    if (line === undefined) return
+    this.sorted.remove(line)
+    this.table.giveBack(line)
+    this.held.delete(number)
+  }
+
+  /** Numbers of the lines from the newest on, which is the smallest. */
+  walk(after?: number): number[] {
+    const found: number[] = []
+    this.sorted.walk(after === undefined ? undefined : idOf(after), (line) => found.push(this.numberOf(line)) > 0)
+    return found
+  }
+
+  numberOf(line: number): number {
+    const id = new Uint32Array(4)
+    this.table.copyId(line, id)
+    return (id[2] ?? 0) * 0x1_0000 + (id[3] ?? 0)
+  }
+
+  check(after: number): void {
+    const wanted = [...this.held.keys()].sort((a, b) => a - b)
+    expect(this.sorted.size).toBe(wanted.length)
+    expect(this.walk()).toEqual(wanted)
+    expect(this.walk(after)).toEqual(wanted.filter((number) => number > after))
+    const oldest: number[] = []
+    this.sorted.walkOldest((line) => oldest.push(this.numberOf(line)) > 0)
+    expect(oldest).toEqual(wanted.toReversed())
+    expect(this.sorted.find(idOf(after))).toBe(this.held.get(after) ?? NONE)
+  }
+}
+
+describe('lines in order', () => {
+  it('are those of a plain sorted list, whatever is added and removed', () => {
+    const step = fc.record({ number: fc.nat({ max: 60 }), add: fc.boolean() })
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 200 }), fc.nat({ max: 60 }), (steps, after) => {
+        const model = new Model()
+        for (const { number, add } of steps) add ? model.add(number) : model.remove(number)
+        model.check(after)
+      }),
+    )
+  })
+
+  it.each([
+    { how: 'newest last', order: (at: number) => 5000 - at },
+    { how: 'newest first', order: (at: number) => at },
+    { how: 'from both ends', order: (at: number) => (at % 2 === 0 ? at : 10_000 - at) },
+    { how: 'all over', order: (at: number) => (at * 7919) % 5003 },
+  ])('hold in blocks what comes $how', ({ order }) => {
+    const model = new Model()
+    for (let at = 0; at < 5000; at += 1) model.add(order(at))
+    model.check(order(2500))
+    for (let at = 0; at < 5000; at += 3) model.remove(order(at))
+    model.check(order(2500))
+    model.check(order(2499))
+  })
+
+  it('take little more than four bytes each where they come newest last, as they do', () => {
+    const model = new Model()
+    for (let at = 0; at < 10_000; at += 1) model.add(20_000 - at)
+    expect(model.sorted.bytes).toBeLessThan(4.3 * 10_000)
+  })
+
+  it('stop where they are told to', () => {
+    const model = new Model()
+    for (let at = 0; at < 100; at += 1) model.add(at)
+    let seen = 0
+    model.sorted.walk(idOf(10), () => {
+      seen += 1
+      return seen < 5
+    })
+    expect(seen).toBe(5)
+  })
+})

@@ -1,0 +1,156 @@
+/**
+ * The lines of one endpoint in the order of their ids, in small blocks: a new line, nearly always the newest, is put
+ * at the end, and a line anywhere is found, put in or taken out without moving more than a block.
+ */
+import { type LineTable, NONE } from './line-table.ts'
+import { PACKED_WORDS, type PackedId } from './packed-id.ts'
+
+/** Oldest first, so that what is added comes last. */
+type Block = { lines: Uint32Array; size: number }
+
+const SMALLEST = 4
+const LARGEST = 512
+
+/** @returns false to stop */
+export type Visit = (line: number) => boolean
+
+export class SortedLines {
+  readonly #table: LineTable
+  #blocks: Block[] = []
+  #size = 0
+  /** The place that was looked up last. */
+  #block = 0
+  #at = 0
+  readonly #id = new Uint32Array(PACKED_WORDS)
+
+  constructor(table: LineTable) {
+    this.#table = table
+  }
+
+  get size(): number {
+    return this.#size
+  }
+
+  get bytes(): number {
+    return this.#blocks.reduce((sum, { lines }) => sum + lines.byteLength, 0)
+  }
+
+  /** NONE when there is none of this id. */
+  find(id: PackedId): number {
+    this.#locate(id)
+    const line = this.#blocks[this.#block]?.lines[this.#at]
+    return line !== undefined && this.#isHere(line) && this.#table.compare(line, id) === 0 ? line : NONE
+  }
+
+  /** There must be none of its id. */
+  add(line: number): void {
+    this.#table.copyId(line, this.#id)
+    this.#locate(this.#id)
+    // Behind the last block: it goes to the end of that.
+    const last = this.#blocks.length - 1
+    if (this.#block > last && last >= 0) {
+      this.#block = last
+      this.#at = this.#blocks[last]?.size ?? 0
+    }
+    this.#insert(line)
+    this.#size += 1
+  }
+
+  remove(line: number): void {
+    this.#table.copyId(line, this.#id)
+    this.#locate(this.#id)
+    const block = this.#blocks[this.#block]
+    if (!block || block.lines[this.#at] !== line) return
+    block.lines.copyWithin(this.#at, this.#at + 1, block.size)
+    block.size -= 1
+    this.#size -= 1
+    if (block.size === 0) this.#blocks.splice(this.#block, 1)
+  }
+
+  /** From the newest on, or from the first that is older than `after`, to older ones. Nothing may change meanwhile. */
+  walk(after: PackedId | undefined, visit: Visit): void {
+    this.#block = this.#blocks.length
+    this.#at = 0
+    if (after) this.#locate(after)
+    let at = this.#at - 1
+    for (let index = this.#block; index >= 0; index -= 1) {
+      const block = this.#blocks[index]
+      if (index < this.#block) at = (block?.size ?? 0) - 1
+      for (; block && at >= 0; at -= 1) if (!visit(block.lines[at] ?? NONE)) return
+    }
+  }
+
+  /** From the oldest on. Nothing may change meanwhile. */
+  walkOldest(visit: Visit): void {
+    for (const block of this.#blocks) {
+      for (let at = 0; at < block.size; at += 1) if (!visit(block.lines[at] ?? NONE)) return
+    }
+  }
+
+  /** A place behind the last line of its block holds what was there before. */
+  #isHere(line: number): boolean {
+    return line !== NONE && this.#at < (this.#blocks[this.#block]?.size ?? 0)
+  }
+
+  /** The place of the first line, from the oldest on, that is not older than `id`. */
+  #locate(id: PackedId): void {
+    let [low, high] = [0, this.#blocks.length]
+    const last = this.#blocks[high - 1]
+    // Nearly always it is the newest.
+    if (last && this.#table.compare(last.lines[last.size - 1] ?? NONE, id) > 0) low = high
+    while (low < high) {
+      const middle = (low + high) >> 1
+      const block = this.#blocks[middle]
+      const newest = block?.lines[block.size - 1] ?? NONE
+      if (this.#table.compare(newest, id) > 0) low = middle + 1
+      else high = middle
+    }
+    this.#block = low
+    this.#at = this.#placeIn(this.#blocks[low], id)
+  }
+
+  #placeIn(block: Block | undefined, id: PackedId): number {
+    let [low, high] = [0, block?.size ?? 0]
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (this.#table.compare(block?.lines[middle] ?? NONE, id) > 0) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
+
+  #insert(line: number): void {
+    let block = this.#blocks[this.#block]
+    if (!block) {
+      block = { lines: new Uint32Array(SMALLEST), size: 0 }
+      this.#blocks.push(block)
+    }
+    if (block.size === block.lines.length) {
+      if (block.size < LARGEST) block.lines = larger(block.lines)
+      else block = this.#split(block)
+    }
+    block.lines.copyWithin(this.#at + 1, this.#at, block.size)
+    block.lines[this.#at] = line
+    block.size += 1
+  }
+
+  /** @returns the block with room for the place, which is then a place in it */
+  #split(block: Block): Block {
+    const keep = this.#at === block.size ? block.size : block.size >> 1
+    const next: Block = { lines: new Uint32Array(keep === block.size ? SMALLEST : LARGEST), size: 0 }
+    next.lines.set(block.lines.subarray(keep, block.size))
+    next.size = block.size - keep
+    block.size = keep
+    this.#blocks.splice(this.#block + 1, 0, next)
+    if (this.#at < keep || (this.#at === keep && keep < LARGEST)) return block
+    this.#at -= keep
+    this.#block += 1
+    return next
+  }
+}
+
+function larger(lines: Uint32Array): Uint32Array {
+  const grown = new Uint32Array(Math.min(LARGEST, lines.length * 2))
+  grown.set(lines)
+  return grown
+}

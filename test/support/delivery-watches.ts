@@ -1,0 +1,133 @@
+/**
+ * The watches of a delivery world, as reflectors run them over the stores of the index: each tells its kind's events in
+ * order, none knows of the others, and any may fall behind, repeat itself, or list anew.
+ */
+import { DeliveryLines } from '../../src/controllers/facade/delivery-index/delivery-lines.ts'
+import { OutcomeStore } from '../../src/controllers/facade/delivery-index/outcome-store.ts'
+import { packedName } from '../../src/controllers/facade/delivery-index/packed-id.ts'
+import { SegmentStore } from '../../src/controllers/facade/delivery-index/segment-store.ts'
+import type { ShownDelivery } from '../../src/controllers/facade/delivery-index/shown-lines.ts'
+import { ShownStore } from '../../src/controllers/facade/delivery-index/shown-store.ts'
+import type { Identity, Source } from '../../src/runtime/object-store.ts'
+import type { DeliveryWorld, WorldEvent, WorldObject, WorldOutcomes } from './delivery-world.ts'
+
+export const KINDS = ['segments', 'outcomes', 'objects'] as const
+export type WatchedKind = (typeof KINDS)[number]
+
+export class DeliveryWatches {
+  readonly index: DeliveryLines
+  lost = 0
+  setBack = 0
+  readonly #world: DeliveryWorld
+  readonly #segments: SegmentStore
+  readonly #outcomes: OutcomeStore
+  readonly #objects: ShownStore
+  readonly #told: Record<WatchedKind, number> = { segments: 0, outcomes: 0, objects: 0 }
+
+  constructor(world: DeliveryWorld, capacity = 10_000) {
+    this.#world = world
+    this.index = new DeliveryLines({ capacity, onLost: () => void (this.lost += 1) })
+    const onSetBack = () => void (this.setBack += 1)
+    this.#segments = new SegmentStore(this.index, onSetBack)
+    this.#outcomes = new OutcomeStore(this.index, onSetBack)
+    this.#objects = new ShownStore(this.index, onSetBack)
+  }
+
+  /** The next events of a watch. @param twice each of them a second time */
+  tell(kind: WatchedKind, count: number, twice: boolean): void {
+    for (let left = count; left > 0; left -= 1) {
+      const event = this.#next(kind)
+      if (!event) return
+      this.#tellEvent(event)
+      if (twice) this.#tellEvent(event)
+      this.#storeOf(kind).seenUpTo(event.version)
+    }
+  }
+
+  /** Everything that was not told yet, and then that nothing more has happened. */
+  tellAll(): void {
+    for (const kind of KINDS) {
+      this.tell(kind, Number.POSITIVE_INFINITY, false)
+      this.#storeOf(kind).seenUpTo(this.#world.version)
+    }
+  }
+
+  /** The watch's version was too old: a list of what is there now. @param broken a list breaks off before that */
+  list(kind: WatchedKind, broken: boolean): void {
+    const store = this.#storeOf(kind)
+    if (broken) {
+      store.beginList()
+      this.#takeListed(kind, 2)
+      store.abandonList()
+    }
+    store.beginList()
+    this.#takeListed(kind, Number.POSITIVE_INFINITY)
+    for (const _ of store.endList(this.#world.version, true)) continue
+    this.#told[kind] = this.#world.version
+  }
+
+  /** A list beside the watch, which is ahead of it when the list ends. */
+  compareObjects(between: () => void): void {
+    const version = this.#world.version
+    const listed = [...this.#world.objects.values()]
+    this.#objects.beginList()
+    between()
+    this.tell('objects', Number.POSITIVE_INFINITY, false)
+    for (const shown of listed) this.#takeObject(shown, 'list')
+    for (const _ of this.#objects.endList(version, true)) continue
+  }
+
+  #next(kind: WatchedKind): WorldEvent | undefined {
+    const event = this.#world.events.find((one) => one.kind === kind && one.version > this.#told[kind])
+    if (event) this.#told[kind] = event.version
+    return event
+  }
+
+  #storeOf(kind: WatchedKind) {
+    return { segments: this.#segments, outcomes: this.#outcomes, objects: this.#objects }[kind]
+  }
+
+  #tellEvent(event: WorldEvent): void {
+    if (event.kind === 'outcomes') this.#takeOutcomes(event.outcomes)
+    else if (event.kind === 'segments') {
+      const identity = { key: `davit-system/${event.segment.name}`, uid: '', version: event.version }
+      if (!this.#segments.isNews(identity, 'event')) return
+      if (event.gone) this.#segments.delete(identity)
+      else this.#segments.apply(identity, event.segment)
+    } else if (!event.gone) this.#takeObject(event.object, 'event')
+    else {
+      const identity = { key: event.object.key, uid: '', version: event.version }
+      if (this.#objects.isNews(identity, 'event')) this.#objects.delete(identity)
+    }
+  }
+
+  #takeListed(kind: WatchedKind, most: number): void {
+    const { segments, outcomes, objects } = this.#world
+    if (kind === 'segments') {
+      // By name: the newest first.
+      for (const segment of [...segments.values()].reverse().slice(0, most)) {
+        const identity = { key: `davit-system/${segment.name}`, uid: '', version: segment.version }
+        if (this.#segments.isNews(identity, 'list')) this.#segments.apply(identity, segment)
+      }
+    } else if (kind === 'outcomes')
+      for (const told of outcomes.toReversed().slice(0, most)) this.#takeOutcomes(told)
+    else for (const shown of [...objects.values()].slice(0, most)) this.#takeObject(shown, 'list')
+  }
+
+  #takeOutcomes(told: WorldOutcomes): void {
+    const identity = { key: `davit-system/${told.name}`, uid: '', version: told.version }
+    if (this.#outcomes.isNews(identity)) this.#outcomes.apply(identity, told)
+  }
+
+  #takeObject(object: WorldObject, source: Source): void {
+    const identity: Identity = { key: object.key, uid: '', version: object.version }
+    if (this.#objects.isNews(identity, source)) this.#objects.apply(identity, shownOf(object))
+  }
+}
+
+function shownOf({ endpoint, id, state, attempts, at }: WorldObject): ShownDelivery {
+  const packed = packedName(id)
+  if (!packed) throw new Error(`${id} is no id`)
+  const { namespace, uid: endpointUid } = endpoint
+  return { namespace, endpointUid, id: packed, type: 'test.happened', state, attempts, at }
+}

@@ -1,0 +1,292 @@
+/**
+ * What the store of a cluster holds of deliveries, and how it comes about: each delivery goes the way of one of the
+ * scripts, a write at a time, and each write is an event of the watch of its kind. For tests of what reads them.
+ */
+import type { OutcomeRecord } from '../../src/api/outcome-record.ts'
+import type { DeliveryState } from '../../src/api/webhook-delivery.ts'
+import { endpointTag, sortableName } from '../../src/domain/message-id.ts'
+import type { LogSegment } from '../../src/ports/delivery-log.ts'
+
+export type WorldEndpoint = { namespace: string; name: string; uid: string }
+
+export type WorldObject = {
+  key: string
+  version: number
+  endpoint: WorldEndpoint
+  id: string
+  state: DeliveryState
+  attempts: number
+  at: number
+}
+
+export type WorldOutcomes = { name: string; version: number; writtenAt: number; records: OutcomeRecord[] }
+
+export type WorldEvent =
+  | { kind: 'segments'; version: number; segment: LogSegment; gone: boolean }
+  | { kind: 'outcomes'; version: number; outcomes: WorldOutcomes }
+  | { kind: 'objects'; version: number; object: WorldObject; gone: boolean }
+
+type Step =
+  | { record: 'sent'; object: boolean }
+  | { record: 'failed'; last?: boolean }
+  | { record: 'moved' | 'canceled' | 'duplicate' | 'reopened' }
+  | { object: DeliveryState; attempts: number }
+  | { remove: true }
+
+const object = (state: DeliveryState, attempts: number): Step => ({ object: state, attempts })
+const failed: Step = { record: 'failed' }
+const moved: Step = { record: 'moved' }
+const remove: Step = { remove: true }
+const made = object('pending', 0)
+
+/** The ways that a delivery goes. */
+export const SCRIPTS: readonly (readonly Step[])[] = [
+  [{ record: 'sent', object: false }],
+  [{ record: 'sent', object: true }, made, object('succeeded', 1), moved, remove],
+  [failed, made, object('retrying', 1), moved, object('retrying', 2), object('succeeded', 3), remove],
+  [failed, made, object('retrying', 1), moved, object('exhausted', 8)],
+  [made, moved, object('retrying', 1), object('succeeded', 2), remove],
+  [made, remove, moved],
+  [{ record: 'canceled' }],
+  [{ record: 'reopened' }, failed, failed, { record: 'sent', object: false }],
+  [failed, failed, { record: 'canceled' }],
+  [failed, failed, failed, failed, failed, failed, failed, { record: 'failed', last: true }, moved],
+  [{ record: 'sent', object: true }, moved],
+  [],
+]
+
+const DUPLICATE: readonly Step[] = [{ record: 'duplicate' }]
+
+type WorldDelivery = {
+  segment: LogSegment
+  index: number
+  endpoint: WorldEndpoint
+  id: string
+  left: Step[]
+  /** Its records, in order. */
+  records: OutcomeRecord[]
+  duplicate: boolean
+  segmentGone: boolean
+}
+
+/** What a line should say. `at` only where the delivery has ended. */
+export type WorldLine = { id: string; state: DeliveryState; attempts: number; endedAt: number | undefined }
+
+const START = Date.UTC(2026, 0, 31, 12)
+const MINUTE = 60_000
+
+export class DeliveryWorld {
+  version = 100
+  readonly segments = new Map<string, LogSegment>()
+  readonly outcomes: WorldOutcomes[] = []
+  readonly objects = new Map<string, WorldObject>()
+  readonly events: WorldEvent[] = []
+  readonly endpoints: readonly WorldEndpoint[]
+  readonly #deliveries: WorldDelivery[] = []
+  #made = 0
+
+  constructor(endpoints: number) {
+    this.endpoints = Array.from({ length: endpoints }, (_, number) => ({
+      namespace: `org-${number % 2}`,
+      name: `endpoint-${number}`,
+      uid: `uid-${number}`,
+    }))
+  }
+
+  /** A segment with deliveries of new events. @param scripts which way each of them goes */
+  accept(deliveries: readonly { endpoint: number; script: number; older: number }[]): LogSegment {
+    const segment = this.#newSegment()
+    for (const { endpoint, script, older } of deliveries) {
+      this.#made += 1
+      const entropy = Buffer.alloc(10)
+      entropy.writeUInt32BE(this.#made, 6)
+      const id = sortableName(START + (this.#made - older) * 10, entropy)
+      this.#add(segment, id, { endpoint, steps: SCRIPTS[script % SCRIPTS.length] ?? [], duplicate: false })
+    }
+    this.#tellSegment(segment, false)
+    return segment
+  }
+
+  /** The same delivery once more, behind its first place. */
+  acceptAgain(which: number): LogSegment | undefined {
+    const first = this.#deliveries[which % Math.max(1, this.#deliveries.length)]
+    if (!first || first.duplicate || first.segmentGone) return undefined
+    const segment = this.#newSegment()
+    const endpoint = this.endpoints.indexOf(first.endpoint)
+    this.#add(segment, first.id, { endpoint, steps: DUPLICATE, duplicate: true })
+    this.#tellSegment(segment, false)
+    return segment
+  }
+
+  /** The next write of a delivery's way. */
+  advance(which: number): void {
+    const open = this.#deliveries.filter(({ left }) => left.length > 0)
+    const delivery = open[which % Math.max(1, open.length)]
+    const step = delivery?.left.shift()
+    if (!delivery || !step) return
+    if ('record' in step) this.#record(delivery, step)
+    else if ('object' in step) this.#show(delivery, step.object, step.attempts)
+    else this.#removeObject(keyOf(delivery))
+  }
+
+  /** Deletes a segment in which everything has come to its end. */
+  removeSegment(which: number): void {
+    const closed = [...this.segments.values()].filter((segment) =>
+      this.#deliveries.every((delivery) => delivery.segment !== segment || this.#isClosed(delivery)),
+    )
+    const segment = closed[which % Math.max(1, closed.length)]
+    if (!segment) return
+    this.version += 1
+    this.segments.delete(segment.name)
+    for (const delivery of this.#deliveries) if (delivery.segment === segment) delivery.segmentGone = true
+    this.#tellSegment(segment, true)
+  }
+
+  /** What should be shown of an endpoint, newest first. */
+  linesOf(endpoint: WorldEndpoint): WorldLine[] {
+    const lines = new Map<string, WorldLine>()
+    for (const delivery of this.#deliveries) {
+      if (delivery.endpoint !== endpoint || delivery.duplicate || delivery.segmentGone) continue
+      const line = lineOf(delivery, this.objects.get(keyOf(delivery)))
+      if (line) lines.set(line.id, line)
+    }
+    for (const { id, state, attempts, at, ...shown } of this.objects.values()) {
+      if (shown.endpoint !== endpoint || lines.has(id)) continue
+      lines.set(id, { id, state, attempts, endedAt: isEnd(state) ? at : undefined })
+    }
+    return [...lines.values()].sort((a, b) => (a.id < b.id ? -1 : 1))
+  }
+
+  /** Its end is written, and so is that its other places in the log do not count. */
+  #isClosed({ left, records, id }: WorldDelivery): boolean {
+    const isWritten = left.every((step) => !('record' in step) && !('object' in step && step.attempts < 2))
+    const others = this.#deliveries.filter((other) => other.id === id && other.duplicate)
+    if (!isWritten || others.some((other) => other.left.length > 0)) return false
+    return records.some(({ kind }) => kind !== 'failed' && kind !== 'reopened')
+  }
+
+  #newSegment(): LogSegment {
+    this.version += 1
+    const entropy = Buffer.alloc(10)
+    entropy.writeUInt32BE(this.version)
+    return {
+      name: sortableName(START + this.version, entropy),
+      version: this.version,
+      writtenAt: START,
+      createdAt: START,
+      deliveries: [],
+      unreadable: 0,
+    }
+  }
+
+  #add(
+    segment: LogSegment,
+    id: string,
+    way: { endpoint: number; steps: readonly Step[]; duplicate: boolean },
+  ): void {
+    const endpoint = this.endpoints[way.endpoint % this.endpoints.length]
+    if (!endpoint) throw new Error('there are no endpoints')
+    const index = segment.deliveries.length
+    const event = { id, namespace: endpoint.namespace, type: 'test.happened', payload: '{}' }
+    segment.deliveries.push({ index, eventIndex: index, event, endpoint })
+    const { steps, duplicate } = way
+    const left = [...steps]
+    this.#deliveries.push({ segment, index, endpoint, id, left, records: [], duplicate, segmentGone: false })
+  }
+
+  #tellSegment(segment: LogSegment, gone: boolean): void {
+    if (!gone) this.segments.set(segment.name, segment)
+    this.events.push({ kind: 'segments', version: this.version, segment, gone })
+  }
+
+  #record(delivery: WorldDelivery, step: Extract<Step, { record: string }>): void {
+    this.version += 1
+    const writtenAt = START + this.version
+    const position = { version: delivery.segment.version, index: delivery.index }
+    const record = recordOf(step, position, writtenAt)
+    delivery.records.push(record)
+    const outcomes = { name: `outcomes-${this.version}`, version: this.version, writtenAt, records: [record] }
+    this.outcomes.push(outcomes)
+    this.events.push({ kind: 'outcomes', version: this.version, outcomes })
+  }
+
+  #show(delivery: WorldDelivery, state: DeliveryState, attempts: number): void {
+    const key = keyOf(delivery)
+    // Somebody has deleted it.
+    if (state !== 'pending' && !this.objects.has(key)) return
+    this.version += 1
+    const sent = delivery.records.find(({ kind }) => kind === 'sent')
+    // What the log and the object say of one attempt is the same.
+    const at = sent ? endOf(sent) : START + this.version
+    const { endpoint, id } = delivery
+    const shown = { key, version: this.version, endpoint, id, state, attempts, at }
+    this.objects.set(key, shown)
+    this.events.push({ kind: 'objects', version: this.version, object: shown, gone: false })
+  }
+
+  #removeObject(key: string): void {
+    const shown = this.objects.get(key)
+    if (!shown) return
+    this.version += 1
+    this.objects.delete(key)
+    this.events.push({ kind: 'objects', version: this.version, object: shown, gone: true })
+  }
+}
+
+function keyOf({ endpoint, id }: { endpoint: WorldEndpoint; id: string }): string {
+  return `${endpoint.namespace}/${id}-${endpointTag(endpoint.uid)}`
+}
+
+function recordOf(
+  step: Extract<Step, { record: string }>,
+  position: { version: number; index: number },
+  now: number,
+): OutcomeRecord {
+  const attempt = { at: new Date(now).toISOString(), latencyMs: 5 }
+  switch (step.record) {
+    case 'sent':
+      return { kind: 'sent', position, attempt, object: step.object }
+    case 'failed':
+      return { kind: 'failed', position, attempt, nextAttemptAt: step.last ? 0 : now + MINUTE }
+    case 'canceled':
+      return { kind: 'canceled', position, reason: 'EndpointDeleted' }
+    case 'duplicate':
+      return { kind: 'canceled', position, reason: 'Duplicate' }
+    default:
+      return { kind: step.record, position }
+  }
+}
+
+function isEnd(state: DeliveryState): boolean {
+  return state === 'succeeded' || state === 'exhausted' || state === 'canceled'
+}
+
+function endOf(record: OutcomeRecord): number {
+  if (record.kind === 'sent' || record.kind === 'failed')
+    return Date.parse(record.attempt.at) + record.attempt.latencyMs
+  return Number.NaN
+}
+
+function lineOf({ id, records }: WorldDelivery, shown: WorldObject | undefined): WorldLine | undefined {
+  const tried = records.filter(({ kind }) => kind === 'sent' || kind === 'failed')
+  const told = toldLine(id, records, tried)
+  if (shown) {
+    const isBehind = !isEnd(shown.state) && tried.length > shown.attempts
+    const { state, attempts, at } = shown
+    return isBehind ? told : { id, state, attempts, endedAt: isEnd(state) ? at : undefined }
+  }
+  const isMoved = records.some(({ kind }) => kind === 'moved')
+  return isMoved && !isEnd(told.state) ? undefined : told
+}
+
+function toldLine(id: string, records: readonly OutcomeRecord[], tried: readonly OutcomeRecord[]): WorldLine {
+  const attempts = tried.length
+  const sent = records.find(({ kind }) => kind === 'sent')
+  if (sent) return { id, state: 'succeeded', attempts, endedAt: endOf(sent) }
+  const canceled = records.findIndex(({ kind }) => kind === 'canceled')
+  // Canceled when it was written: not known here.
+  if (canceled !== -1) return { id, state: 'canceled', attempts, endedAt: undefined }
+  const last = tried.find((record) => record.kind === 'failed' && record.nextAttemptAt === 0)
+  if (last) return { id, state: 'exhausted', attempts, endedAt: endOf(last) }
+  return { id, state: attempts > 0 ? 'retrying' : 'pending', attempts, endedAt: undefined }
+}
