@@ -47,9 +47,9 @@ function wordsFor(issue: z.core.$ZodRawIssue): string | undefined {
         ? 'is required'
         : `must be ${issue.values.map((value) => JSON.stringify(value)).join(' or ')}`
     case 'too_small':
-      return `must have at least ${issue.minimum}${unitOf(issue.origin)}`
+      return atLeastOrMost(issue.origin, `at least ${issue.minimum}`)
     case 'too_big':
-      return `must have at most ${issue.maximum}${unitOf(issue.origin)}`
+      return atLeastOrMost(issue.origin, `at most ${issue.maximum}`)
     default:
       return undefined
   }
@@ -60,9 +60,9 @@ function withArticle(type: string): string {
   return /^[aeio]/.test(type) ? `an ${type}` : `a ${type}`
 }
 
-function unitOf(origin: string): string {
-  if (origin === 'array') return ' items'
-  return origin === 'string' ? ' characters' : ''
+function atLeastOrMost(origin: string, bound: string): string {
+  if (origin === 'array') return `must have ${bound} items`
+  return origin === 'string' ? `must have ${bound} characters` : `must be ${bound}`
 }
 
 function escapePointer(part: string): string {

@@ -160,6 +160,10 @@ export class RawConnection {
     this.#socket.write(text, 'latin1')
   }
 
+  close(): void {
+    this.#socket.destroy()
+  }
+
   /** Everything that came until the other side closed. */
   async untilClosed(): Promise<string> {
     await this.#ended

@@ -1,0 +1,35 @@
+import { expect, test } from 'vitest'
+import { ask, startFacade } from '../../test/support/facade-bed.ts'
+
+test('the document and its page need no key', async () => {
+  const bed = await startFacade()
+  const document = await ask(bed, '/openapi.json')
+  expect([document.status, document.headers.get('content-type')]).toEqual([200, 'application/json'])
+  expect(document.json).toMatchObject({ openapi: '3.1.0' })
+  const page = await ask(bed, '/docs')
+  expect([page.status, page.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8'])
+  expect(bed.reviewed).toEqual([])
+})
+
+test('the page loads nothing from elsewhere, may not, and everything that it loads is there', async () => {
+  const bed = await startFacade()
+  const page = await ask(bed, '/docs')
+  const policy = page.headers.get('content-security-policy') ?? ''
+  expect(policy).toMatch(/^default-src 'none'; script-src 'self';/)
+  expect(policy).not.toMatch(/https?:|\*/)
+  const sources = [...page.text.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, source]) => source ?? '')
+  expect(sources).toHaveLength(4)
+  for (const source of sources) {
+    expect(source).toMatch(/^docs\//)
+    const asset = await ask(bed, `/${source}`)
+    expect([source, asset.status]).toEqual([source, 200])
+    expect(asset.headers.get('x-content-type-options')).toBe('nosniff')
+    expect(asset.headers.get('content-type')).toMatch(/^(text\/(css|javascript)|image\/png)/)
+  }
+})
+
+test('what changes nothing is all that the pages take', async () => {
+  const bed = await startFacade()
+  expect((await ask(bed, '/docs', { method: 'POST' })).status).toBe(401)
+  expect((await ask(bed, '/docs/..%2f..%2fpackage.json')).status).toBe(404)
+})
