@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from 'vitest'
-import { casesOf, type KeyKind, pathOf, type Names, wanted } from '../../test/support/access-matrix.ts'
+import { casesOf, type KeyKind, type Names, pathOf, wanted } from '../../test/support/access-matrix.ts'
 import {
   ask,
   type FacadeBed,
@@ -9,8 +9,8 @@ import {
   startFacade,
 } from '../../test/support/facade-bed.ts'
 import { DELIVERY_ID, FakeServices, idIn } from '../../test/support/facade-services.ts'
-import { createCursors } from './cursor.ts'
 import { FakeClock } from '../../test/support/fake-clock.ts'
+import { createCursors } from './cursor.ts'
 import type { Route } from './route.ts'
 import { webhookRoutes } from './routes/webhook-routes.ts'
 

@@ -20,17 +20,23 @@ test('the value of Authorization alone is the key', () => {
 test.each([
   { given: ['Host', 'x'], code: 'unauthenticated', detail: 'There is no Authorization header.' },
   { given: ['Authorization', ''], code: 'unauthenticated', detail: 'There is no Authorization header.' },
-  { given: ['Authorization', KEY, 'authorization', KEY], code: 'bad_request', detail: 'Authorization was sent twice.' },
+  {
+    given: ['Authorization', KEY, 'authorization', KEY],
+    code: 'bad_request',
+    detail: 'Authorization was sent twice.',
+  },
   ...['Bearer', 'bearer', 'Basic', 'Token', 'ApiKey'].map((word) => ({
     given: ['Authorization', `${word} ${KEY}`],
     code: 'unauthenticated',
     detail: 'Send the key alone as the value of Authorization, without a word such as Bearer before it.',
   })),
-  ...['garbage', `${KEY}.x`, `${KEY} `, `${KEY}\t`, 'a..b', 'a.b.\u00e9', `a.b.${'c'.repeat(9_000)}`].map((value) => ({
-    given: ['Authorization', value],
-    code: 'unauthenticated',
-    detail: undefined,
-  })),
+  ...['garbage', `${KEY}.x`, `${KEY} `, `${KEY}\t`, 'a..b', 'a.b.\u00e9', `a.b.${'c'.repeat(9_000)}`].map(
+    (value) => ({
+      given: ['Authorization', value],
+      code: 'unauthenticated',
+      detail: undefined,
+    }),
+  ),
 ])('$given.1 is refused without asking anybody', ({ given, code, detail }) => {
   const problem = problemOf(...given)
   expect(problem.code).toBe(code)
@@ -41,6 +47,7 @@ test.each([
 test('a key says itself when it ends', () => {
   const key = (claims: unknown) => `a.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.b`
   expect(endOfKey(key({ exp: 1_700_000_000 }))).toBe(1_700_000_000_000)
-  for (const claims of [{}, null, 1, { exp: 'soon' }]) expect(endOfKey(key(claims))).toBe(Number.POSITIVE_INFINITY)
+  for (const claims of [{}, null, 1, { exp: 'soon' }])
+    expect(endOfKey(key(claims))).toBe(Number.POSITIVE_INFINITY)
   expect(endOfKey('a.%.b')).toBe(Number.POSITIVE_INFINITY)
 })

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { type Asking, ask, KEYS, ORGANIZATION, startFacade } from '../../test/support/facade-bed.ts'
-import { FakeClock } from '../../test/support/fake-clock.ts'
 import { DELIVERY_ID, EVENT_ID, idIn, SECRET } from '../../test/support/facade-services.ts'
+import { FakeClock } from '../../test/support/fake-clock.ts'
 import { ApiError } from '../ports/kubernetes.ts'
 import { RefusedError } from '../ports/refused-error.ts'
 
@@ -75,7 +75,10 @@ test('a list goes on where its cursor says, and the cursor is for that list alon
 
 test('a cursor of yesterday is refused as expired', async () => {
   const clock = new FakeClock()
-  const bed = await startFacade({ clock, tokens: { review: async () => ({ username: 'owner', uid: '', groups: [], extra: {} }) } })
+  const bed = await startFacade({
+    clock,
+    tokens: { review: async () => ({ username: 'owner', uid: '', groups: [], extra: {} }) },
+  })
   const endless = 'a.e30.c'
   const { cursor } = (await ask(bed, `${ORG}/webhooks?limit=1`, { key: endless })).json
   clock.advance(25 * 60 * 60 * 1000)
@@ -112,10 +115,19 @@ test('a repeat says that it is one, and shows no secret', async () => {
 
 test.each([
   { error: new RefusedError('endpoint_disabled'), want: [409, 'endpoint_disabled', null] },
-  { error: new RefusedError('intake_full', { detail: 'whe_a holds 900', retryAfter: 7 }), want: [503, 'intake_full', '7'] },
+  {
+    error: new RefusedError('intake_full', { detail: 'whe_a holds 900', retryAfter: 7 }),
+    want: [503, 'intake_full', '7'],
+  },
   { error: new RefusedError('not_acknowledged'), want: [503, 'not_acknowledged', '1'] },
-  { error: new RefusedError('invalid', { places: [{ pointer: '/url', message: 'no' }] }), want: [422, 'invalid', null] },
-  { error: new ApiError('Unavailable', 'dial tcp 10.0.0.1', { retryAfterMs: 2_500 }), want: [503, 'unavailable', '3'] },
+  {
+    error: new RefusedError('invalid', { places: [{ pointer: '/url', message: 'no' }] }),
+    want: [422, 'invalid', null],
+  },
+  {
+    error: new ApiError('Unavailable', 'dial tcp 10.0.0.1', { retryAfterMs: 2_500 }),
+    want: [503, 'unavailable', '3'],
+  },
   { error: new ApiError('NoSpace', 'etcdserver: mvcc'), want: [503, 'overloaded', '1'] },
   { error: new ApiError('Forbidden', 'secrets is forbidden'), want: [500, 'internal', null] },
   { error: new TypeError('whsec_abc is not a function'), want: [500, 'internal', null] },

@@ -43,7 +43,13 @@ test('the right is asked for in the namespace, with group, verb, resource and su
   allow = () => true
   expect(await refusal('acme', PING)).toBe('allowed')
   expect(questions).toEqual([
-    { namespace: 'acme', group: 'davit.dev', verb: 'create', resource: 'webhookendpoints', subresource: 'ping' },
+    {
+      namespace: 'acme',
+      group: 'davit.dev',
+      verb: 'create',
+      resource: 'webhookendpoints',
+      subresource: 'ping',
+    },
   ])
 })
 

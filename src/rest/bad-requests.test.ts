@@ -27,7 +27,11 @@ const BAD: { what: string; path: string; asking?: Asking; want: [number, string]
   { what: 'an id with a dot', path: `${HOOKS}/whe_a.b`, want: [404, 'not_found'] },
   { what: 'an id with an escaped slash', path: `${HOOKS}/whe_a%2fping`, want: [404, 'not_found'] },
   { what: 'an id that is too long', path: `${HOOKS}/whe_${'a'.repeat(64)}`, want: [404, 'not_found'] },
-  { what: 'a delivery id with a letter that it has not', path: `${LOG}/msg_${'u'.repeat(26)}`, want: [404, 'not_found'] },
+  {
+    what: 'a delivery id with a letter that it has not',
+    path: `${LOG}/msg_${'u'.repeat(26)}`,
+    want: [404, 'not_found'],
+  },
   { what: 'an escape that is none', path: `${HOOKS}/%E0%A4%A`, want: [400, 'bad_request'] },
   { what: 'NUL', path: `${HOOKS}/whe_a%00`, want: [400, 'bad_request'] },
   { what: 'a long URL', path: `${HOOKS}?cursor=${'a'.repeat(3_000)}`, want: [414, 'uri_too_long'] },
@@ -42,7 +46,12 @@ const BAD: { what: string; path: string; asking?: Asking; want: [number, string]
   { what: 'a cursor that is none', path: `${HOOKS}?cursor=abc`, want: [422, 'invalid'], places: ['cursor'] },
   { what: 'an unknown status', path: `${LOG}?status=done`, want: [422, 'invalid'], places: ['status'] },
   { what: 'a wrong event type', path: `${LOG}?eventType=A`, want: [422, 'invalid'], places: ['eventType'] },
-  { what: 'a method that is none here', path: HOOKS, asking: { method: 'PUT' }, want: [405, 'method_not_allowed'] },
+  {
+    what: 'a method that is none here',
+    path: HOOKS,
+    asking: { method: 'PUT' },
+    want: [405, 'method_not_allowed'],
+  },
   { what: 'OPTIONS', path: HOOKS, asking: { method: 'OPTIONS' }, want: [405, 'method_not_allowed'] },
   { what: 'no body', path: HOOKS, asking: { method: 'POST' }, want: [400, 'bad_json'] },
   { what: 'a body that is no JSON', path: HOOKS, asking: post('{"url"'), want: [400, 'bad_json'] },
@@ -51,23 +60,115 @@ const BAD: { what: string; path: string; asking?: Asking; want: [number, string]
   { what: 'a deep body', path: HOOKS, asking: post('['.repeat(50_000)), want: [400, 'bad_json'] },
   { what: 'a body that is no object', path: HOOKS, asking: post('[]'), want: [422, 'invalid'], places: [''] },
   { what: 'null for a body', path: HOOKS, asking: post('null'), want: [422, 'invalid'], places: [''] },
-  { what: 'unknown fields', path: HOOKS, asking: post('{"url":"https://a.example/","eventTypes":["*"],"secret":"x","constructor":1}'), want: [422, 'invalid'], places: ['/secret', '/constructor'] },
-  { what: 'missing fields', path: HOOKS, asking: post('{}'), want: [422, 'invalid'], places: ['/url', '/eventTypes'] },
-  { what: 'an event without data', path: `${ORG}/events`, asking: post('{"type":"a.b"}'), want: [422, 'invalid'], places: ['/data'] },
-  { what: 'an event type that cannot be', path: `${ORG}/events`, asking: post('{"type":"A","data":1}'), want: [422, 'invalid'], places: ['/type'] },
-  { what: 'two ids of an event', path: `${ORG}/events`, asking: post('{"type":"a.b","data":1,"id":"x"}', { 'idempotency-key': 'y' }), want: [422, 'invalid'], places: ['/id'] },
-  { what: 'a ping with fields', path: `${HOOKS}/${ID}/ping`, asking: post('{"a":1}'), want: [422, 'invalid'], places: ['/a'] },
-  { what: 'a redelivery of nothing', path: `${LOG}/msg_${'0'.repeat(26)}/redeliver`, asking: { method: 'POST' }, want: [404, 'not_found'] },
-  { what: 'a roll that is no boolean', path: `${HOOKS}/${ID}/secret/roll`, asking: post('{"expireOld":"no"}'), want: [422, 'invalid'], places: ['/expireOld'] },
-  { what: 'another type of body', path: HOOKS, asking: post('url=a', { 'content-type': 'application/x-www-form-urlencoded' }), want: [415, 'unsupported_media_type'] },
-  { what: 'a type that only begins like it', path: HOOKS, asking: post('{}', { 'content-type': 'application/json-patch+json' }), want: [415, 'unsupported_media_type'] },
-  { what: 'another character set', path: HOOKS, asking: post('{}', { 'content-type': `${JSON_TYPE}; charset=latin1` }), want: [415, 'unsupported_media_type'] },
-  { what: 'a compressed body', path: HOOKS, asking: post('{}', { 'content-encoding': 'gzip' }), want: [415, 'unsupported_media_type'] },
-  { what: 'a large body', path: HOOKS, asking: post(`"${'a'.repeat(256 * 1024)}"`), want: [413, 'body_too_large'] },
-  { what: 'a key with a space', path: HOOKS, asking: post('{}', { 'idempotency-key': 'a b' }), want: [400, 'bad_request'] },
-  { what: 'an empty key', path: HOOKS, asking: post('{}', { 'idempotency-key': '' }), want: [400, 'bad_request'] },
-  { what: 'a long key', path: HOOKS, asking: post('{}', { 'idempotency-key': 'a'.repeat(256) }), want: [400, 'bad_request'] },
-  { what: 'an ETag without quotes', path: `${HOOKS}/${ID}`, asking: { method: 'DELETE', headers: { 'if-match': 'abc' } }, want: [400, 'bad_request'] },
+  {
+    what: 'unknown fields',
+    path: HOOKS,
+    asking: post('{"url":"https://a.example/","eventTypes":["*"],"secret":"x","constructor":1}'),
+    want: [422, 'invalid'],
+    places: ['/secret', '/constructor'],
+  },
+  {
+    what: 'missing fields',
+    path: HOOKS,
+    asking: post('{}'),
+    want: [422, 'invalid'],
+    places: ['/url', '/eventTypes'],
+  },
+  {
+    what: 'an event without data',
+    path: `${ORG}/events`,
+    asking: post('{"type":"a.b"}'),
+    want: [422, 'invalid'],
+    places: ['/data'],
+  },
+  {
+    what: 'an event type that cannot be',
+    path: `${ORG}/events`,
+    asking: post('{"type":"A","data":1}'),
+    want: [422, 'invalid'],
+    places: ['/type'],
+  },
+  {
+    what: 'two ids of an event',
+    path: `${ORG}/events`,
+    asking: post('{"type":"a.b","data":1,"id":"x"}', { 'idempotency-key': 'y' }),
+    want: [422, 'invalid'],
+    places: ['/id'],
+  },
+  {
+    what: 'a ping with fields',
+    path: `${HOOKS}/${ID}/ping`,
+    asking: post('{"a":1}'),
+    want: [422, 'invalid'],
+    places: ['/a'],
+  },
+  {
+    what: 'a redelivery of nothing',
+    path: `${LOG}/msg_${'0'.repeat(26)}/redeliver`,
+    asking: { method: 'POST' },
+    want: [404, 'not_found'],
+  },
+  {
+    what: 'a roll that is no boolean',
+    path: `${HOOKS}/${ID}/secret/roll`,
+    asking: post('{"expireOld":"no"}'),
+    want: [422, 'invalid'],
+    places: ['/expireOld'],
+  },
+  {
+    what: 'another type of body',
+    path: HOOKS,
+    asking: post('url=a', { 'content-type': 'application/x-www-form-urlencoded' }),
+    want: [415, 'unsupported_media_type'],
+  },
+  {
+    what: 'a type that only begins like it',
+    path: HOOKS,
+    asking: post('{}', { 'content-type': 'application/json-patch+json' }),
+    want: [415, 'unsupported_media_type'],
+  },
+  {
+    what: 'another character set',
+    path: HOOKS,
+    asking: post('{}', { 'content-type': `${JSON_TYPE}; charset=latin1` }),
+    want: [415, 'unsupported_media_type'],
+  },
+  {
+    what: 'a compressed body',
+    path: HOOKS,
+    asking: post('{}', { 'content-encoding': 'gzip' }),
+    want: [415, 'unsupported_media_type'],
+  },
+  {
+    what: 'a large body',
+    path: HOOKS,
+    asking: post(`"${'a'.repeat(256 * 1024)}"`),
+    want: [413, 'body_too_large'],
+  },
+  {
+    what: 'a key with a space',
+    path: HOOKS,
+    asking: post('{}', { 'idempotency-key': 'a b' }),
+    want: [400, 'bad_request'],
+  },
+  {
+    what: 'an empty key',
+    path: HOOKS,
+    asking: post('{}', { 'idempotency-key': '' }),
+    want: [400, 'bad_request'],
+  },
+  {
+    what: 'a long key',
+    path: HOOKS,
+    asking: post('{}', { 'idempotency-key': 'a'.repeat(256) }),
+    want: [400, 'bad_request'],
+  },
+  {
+    what: 'an ETag without quotes',
+    path: `${HOOKS}/${ID}`,
+    asking: { method: 'DELETE', headers: { 'if-match': 'abc' } },
+    want: [400, 'bad_request'],
+  },
 ]
 
 test.each(BAD)('$what is refused with $want.1', async ({ path, asking, want, places }) => {
@@ -78,7 +179,8 @@ test.each(BAD)('$what is refused with $want.1', async ({ path, asking, want, pla
   expect(answer.json).toMatchObject({ status: want[0], type: `urn:davit:problem:${want[1]}` })
   expect(answer.json.requestId).toBe(answer.headers.get('x-request-id'))
   expect(answer.headers.get('cache-control')).toBe('no-store')
-  if (places) expect((answer.json.errors as { pointer: string }[]).map(({ pointer }) => pointer)).toEqual(places)
+  if (places)
+    expect((answer.json.errors as { pointer: string }[]).map(({ pointer }) => pointer)).toEqual(places)
   const changes = bed.services.asked.filter(({ operation }) => operation !== 'redeliver')
   expect(changes).toEqual([])
 })
@@ -92,15 +194,14 @@ test('405 names the methods that there are', async () => {
   expect(await allow(`${HOOKS}/${ID}/ping`)).toBe('POST')
 })
 
-test.each([
-  ['application/json'],
-  ['Application/JSON; charset=UTF-8'],
-  ['application/json;charset="utf-8"'],
-])('the type %s is taken', async (type) => {
-  const bed = await startFacade()
-  const answer = await ask(bed, `${HOOKS}/${ID}/ping`, { ...post('{}', { 'content-type': type }), key })
-  expect(answer.status).toBe(202)
-})
+test.each([['application/json'], ['Application/JSON; charset=UTF-8'], ['application/json;charset="utf-8"']])(
+  'the type %s is taken',
+  async (type) => {
+    const bed = await startFacade()
+    const answer = await ask(bed, `${HOOKS}/${ID}/ping`, { ...post('{}', { 'content-type': type }), key })
+    expect(answer.status).toBe(202)
+  },
+)
 
 test('a body of exactly the limit is taken', async () => {
   const bed = await startFacade()
@@ -112,24 +213,69 @@ test('a body of exactly the limit is taken', async () => {
 /** Requests as no client of Node would send them. */
 const RAW: { what: string; head: string[]; body?: string; want: [number, string] }[] = [
   { what: 'dot segments', head: [`GET ${ORG}/webhooks/../webhooks HTTP/1.1`], want: [404, 'not_found'] },
-  { what: 'escaped dot segments', head: [`GET ${ORG}/webhooks/%2e%2e/webhooks HTTP/1.1`], want: [404, 'not_found'] },
+  {
+    what: 'escaped dot segments',
+    head: [`GET ${ORG}/webhooks/%2e%2e/webhooks HTTP/1.1`],
+    want: [404, 'not_found'],
+  },
   { what: 'bytes that are no ASCII', head: [`GET ${HOOKS}/whe_\u00e9 HTTP/1.1`], want: [400, 'bad_request'] },
   { what: 'an absolute form', head: [`GET http://x${HOOKS} HTTP/1.1`], want: [400, 'bad_request'] },
-  { what: 'Authorization twice', head: [`GET ${HOOKS} HTTP/1.1`, `Authorization: ${key}`, `Authorization: ${key}`], want: [400, 'bad_request'] },
-  { what: 'a control character in a header', head: [`GET ${HOOKS} HTTP/1.1`, 'Authorization: a\u0001b'], want: [400, 'bad_request'] },
-  { what: 'headers of 1 MB', head: [`GET ${HOOKS} HTTP/1.1`, `Authorization: ${'a'.repeat(1024 * 1024)}`], want: [431, 'headers_too_large'] },
+  {
+    what: 'Authorization twice',
+    head: [`GET ${HOOKS} HTTP/1.1`, `Authorization: ${key}`, `Authorization: ${key}`],
+    want: [400, 'bad_request'],
+  },
+  {
+    what: 'a control character in a header',
+    head: [`GET ${HOOKS} HTTP/1.1`, 'Authorization: a\u0001b'],
+    want: [400, 'bad_request'],
+  },
+  {
+    what: 'headers of 1 MB',
+    head: [`GET ${HOOKS} HTTP/1.1`, `Authorization: ${'a'.repeat(1024 * 1024)}`],
+    want: [431, 'headers_too_large'],
+  },
   { what: 'no HTTP', head: ['hello'], want: [400, 'bad_request'] },
-  { what: 'two lengths', head: [`POST ${HOOKS} HTTP/1.1`, 'Content-Length: 2', 'Content-Length: 3'], want: [400, 'bad_request'] },
-  { what: 'length and chunks', head: [`POST ${HOOKS} HTTP/1.1`, 'Content-Length: 2', 'Transfer-Encoding: chunked'], want: [400, 'bad_request'] },
-  { what: 'an announced body of 10 GB', head: [`POST ${HOOKS} HTTP/1.1`, `Authorization: ${key}`, `Content-Type: ${JSON_TYPE}`, 'Content-Length: 10737418240'], want: [413, 'body_too_large'] },
-  { what: 'bytes that are no UTF-8', head: [`POST ${HOOKS} HTTP/1.1`, `Authorization: ${key}`, `Content-Type: ${JSON_TYPE}`, 'Content-Length: 4'], body: '"\u00ff\u00fe"', want: [400, 'bad_json'] },
+  {
+    what: 'two lengths',
+    head: [`POST ${HOOKS} HTTP/1.1`, 'Content-Length: 2', 'Content-Length: 3'],
+    want: [400, 'bad_request'],
+  },
+  {
+    what: 'length and chunks',
+    head: [`POST ${HOOKS} HTTP/1.1`, 'Content-Length: 2', 'Transfer-Encoding: chunked'],
+    want: [400, 'bad_request'],
+  },
+  {
+    what: 'an announced body of 10 GB',
+    head: [
+      `POST ${HOOKS} HTTP/1.1`,
+      `Authorization: ${key}`,
+      `Content-Type: ${JSON_TYPE}`,
+      'Content-Length: 10737418240',
+    ],
+    want: [413, 'body_too_large'],
+  },
+  {
+    what: 'bytes that are no UTF-8',
+    head: [
+      `POST ${HOOKS} HTTP/1.1`,
+      `Authorization: ${key}`,
+      `Content-Type: ${JSON_TYPE}`,
+      'Content-Length: 4',
+    ],
+    body: '"\u00ff\u00fe"',
+    want: [400, 'bad_json'],
+  },
 ]
 
 test.each(RAW)('$what: $want.1', async ({ head, body, want }) => {
   const bed = await startFacade()
   const connection = await dial(bed)
   const hasKey = head.some((line) => line.startsWith('Authorization'))
-  connection.write([...head, 'Host: x', ...(hasKey ? [] : [`Authorization: ${key}`]), '', body ?? ''].join('\r\n'))
+  connection.write(
+    [...head, 'Host: x', ...(hasKey ? [] : [`Authorization: ${key}`]), '', body ?? ''].join('\r\n'),
+  )
   const answer = await connection.until('requestId')
   expect(answer).toMatch(new RegExp(`^HTTP/1\\.1 ${want[0]} `))
   expect(answer).toContain(`"code":"${want[1]}"`)
@@ -172,6 +318,9 @@ test('without a key there is nothing but the pages that need none', async () => 
     expect(answer.headers.get('www-authenticate')).toBe('ApiKey realm="davit"')
   }
   const hint = await ask(bed, HOOKS, { key: `Bearer ${key}` })
-  expect([hint.status, hint.json.detail]).toEqual([401, expect.stringContaining('without a word such as Bearer')])
+  expect([hint.status, hint.json.detail]).toEqual([
+    401,
+    expect.stringContaining('without a word such as Bearer'),
+  ])
   expect(bed.reviewed).toEqual([])
 })

@@ -15,7 +15,10 @@ function detailOf(text: string): string {
 }
 
 test('any JSON without a fault is read as JSON.parse reads it, and each member keeps its text', () => {
-  const members = fc.dictionary(fc.string().filter((name) => name !== '__proto__'), fc.jsonValue({ maxDepth: 6 }))
+  const members = fc.dictionary(
+    fc.string().filter((name) => name !== '__proto__'),
+    fc.jsonValue({ maxDepth: 6 }),
+  )
   fc.assert(
     fc.property(members, fc.constantFrom(0, 1, 3), (value, indent) => {
       const text = JSON.stringify(value, undefined, indent)
@@ -27,14 +30,35 @@ test('any JSON without a fault is read as JSON.parse reads it, and each member k
         expect(JSON.parse(member)).toEqual(JSON.parse(JSON.stringify(value[name])))
         expect(member).toBe(member.trim())
       }
-      expect(json.member('no such member')).toBe(Object.hasOwn(value, 'no such member') ? expect.anything() : undefined)
+      expect(json.member('no such member')).toBe(
+        Object.hasOwn(value, 'no such member') ? expect.anything() : undefined,
+      )
     }),
   )
 })
 
 test('no text breaks the reader: it is read, or refused as bad JSON exactly where JSON.parse refuses it', () => {
   const pieces = fc.array(
-    fc.constantFrom('{', '}', '[', ']', ',', ':', '"', '"a"', '"b"', '1', '-', 'e', 'null', ' ', '\n', '/*', '//', '\\'),
+    fc.constantFrom(
+      '{',
+      '}',
+      '[',
+      ']',
+      ',',
+      ':',
+      '"',
+      '"a"',
+      '"b"',
+      '1',
+      '-',
+      'e',
+      'null',
+      ' ',
+      '\n',
+      '/*',
+      '//',
+      '\\',
+    ),
     { maxLength: 12 },
   )
   fc.assert(

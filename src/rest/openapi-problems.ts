@@ -61,7 +61,13 @@ export type Refusal = ZodOpenApiResponseObject & { id: string }
 function refusalOf(codes: readonly ProblemCode[], id: string): Refusal {
   const examples = codes.map((code) => {
     const { status, title } = PROBLEMS[code]
-    const value = { type: `urn:davit:problem:${code}`, title, status, code, requestId: 'req_0v5n9a2m7k1c4x8b3d6e' }
+    const value = {
+      type: `urn:davit:problem:${code}`,
+      title,
+      status,
+      code,
+      requestId: 'req_0v5n9a2m7k1c4x8b3d6e',
+    }
     return [code, { summary: PROBLEMS[code].description, value }] as const
   })
   return {
@@ -70,4 +76,3 @@ function refusalOf(codes: readonly ProblemCode[], id: string): Refusal {
     content: { 'application/problem+json': { schema: problem, examples: Object.fromEntries(examples) } },
   }
 }
-

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { FakeClock } from '../../test/support/fake-clock.ts'
 import { FakeServices } from '../../test/support/facade-services.ts'
+import { FakeClock } from '../../test/support/fake-clock.ts'
 import { createSchemaValidator } from '../adapters/system/schema-validator.ts'
 import { createCursors } from './cursor.ts'
 import { openApiDocument } from './openapi.ts'
@@ -31,7 +31,9 @@ function resolve(ref: string): unknown {
 }
 
 test('every route is an operation, and every operation a route', () => {
-  const operations = Object.values(document.paths).flatMap((path) => Object.values(path).map(({ operationId }) => operationId))
+  const operations = Object.values(document.paths).flatMap((path) =>
+    Object.values(path).map(({ operationId }) => operationId),
+  )
   expect(operations.sort()).toEqual(routes.map(({ id }) => id).sort())
   expect(document.openapi).toBe('3.1.0')
   expect(document.info).toMatchObject({ version: '1.2.3' })
@@ -63,12 +65,18 @@ test('every parameter of a path is declared, and nothing is that is not in it', 
 
 test('schemas are JSON Schema, their patterns compile, and their examples fit', () => {
   const validator = createSchemaValidator()
-  const defs = JSON.parse(JSON.stringify(document.components.schemas).replaceAll('#/components/schemas/', '#/$defs/')) as Json
+  const defs = JSON.parse(
+    JSON.stringify(document.components.schemas).replaceAll('#/components/schemas/', '#/$defs/'),
+  ) as Json
   for (const [path, value] of walk(document)) {
-    if (typeof value.pattern === 'string') expect(() => new RegExp(value.pattern as string, 'u')).not.toThrow()
+    if (typeof value.pattern === 'string')
+      expect(() => new RegExp(value.pattern as string, 'u')).not.toThrow()
     const looksLikeSchema = 'example' in value && ('type' in value || 'anyOf' in value)
     if (!looksLikeSchema || path.includes('/parameters/')) continue
-    const schema = { ...(JSON.parse(JSON.stringify(value).replaceAll('#/components/schemas/', '#/$defs/')) as Json), $defs: defs }
+    const schema = {
+      ...(JSON.parse(JSON.stringify(value).replaceAll('#/components/schemas/', '#/$defs/')) as Json),
+      $defs: defs,
+    }
     expect([path, validator.validate(schema, value.example)]).toEqual([path, []])
   }
 })

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { Problem } from './problem.ts'
+import type { Problem } from './problem.ts'
 import { readRawUrl } from './raw-url.ts'
 
 function codeOf(url: string): string {

@@ -17,7 +17,13 @@ function errorsOf(run: () => unknown) {
 const url = 'https://example.com/hooks'
 
 test.each([
-  { given: {}, want: [['/url', 'is required'], ['/eventTypes', 'is required']] },
+  {
+    given: {},
+    want: [
+      ['/url', 'is required'],
+      ['/eventTypes', 'is required'],
+    ],
+  },
   { given: [], want: [['', 'must be an object']] },
   { given: null, want: [['', 'must be an object']] },
   { given: { url: 1, eventTypes: ['*'] }, want: [['/url', 'must be a string']] },
@@ -28,12 +34,21 @@ test.each([
   { given: { url, eventTypes: ['*'], concurrency: 1.5 }, want: [['/concurrency', 'must be a whole number']] },
   { given: { url, eventTypes: ['*'], concurrency: 33 }, want: [['/concurrency', 'must be at most 32']] },
   { given: { url, eventTypes: ['*'], concurrency: 0 }, want: [['/concurrency', 'must be at least 1']] },
-  { given: { url, eventTypes: ['*'], deliveryLog: 'x' }, want: [['/deliveryLog', 'must be "Objects" or "Segments"']] },
+  {
+    given: { url, eventTypes: ['*'], deliveryLog: 'x' },
+    want: [['/deliveryLog', 'must be "Objects" or "Segments"']],
+  },
   { given: { url, eventTypes: ['*'], description: null }, want: [['/description', 'must be a string']] },
-  { given: { url, eventTypes: ['*'], description: '\ud83d' }, want: [['/description', 'must not have half a surrogate pair']] },
+  {
+    given: { url, eventTypes: ['*'], description: '\ud83d' },
+    want: [['/description', 'must not have half a surrogate pair']],
+  },
   {
     given: { url, eventTypes: ['*'], 'a/b~c': 1, status: 'enabled' },
-    want: [['/a~1b~0c', 'is not known here'], ['/status', 'is not known here']],
+    want: [
+      ['/a~1b~0c', 'is not known here'],
+      ['/status', 'is not known here'],
+    ],
   },
 ])('each place that is wrong in $given is named', ({ given, want }) => {
   const errors = errorsOf(() => validateBody(endpointDraft, given))
@@ -41,9 +56,12 @@ test.each([
 })
 
 test('a description is counted in code points', () => {
-  const draft = (description: string) => errorsOf(() => validateBody(endpointDraft, { url, eventTypes: ['*'], description }))
+  const draft = (description: string) =>
+    errorsOf(() => validateBody(endpointDraft, { url, eventTypes: ['*'], description }))
   expect(draft('😀'.repeat(200))).toEqual([])
-  expect(draft('😀'.repeat(201))).toEqual([{ pointer: '/description', message: 'must have at most 200 characters' }])
+  expect(draft('😀'.repeat(201))).toEqual([
+    { pointer: '/description', message: 'must have at most 200 characters' },
+  ])
 })
 
 test('a change holds what was sent and nothing else', () => {

@@ -1,7 +1,8 @@
 /** The HTTP surface on a loopback port, with fakes behind it and a client that can send anything. */
 import { once } from 'node:events'
-import { connect, type AddressInfo, type Socket } from 'node:net'
+import { type AddressInfo, connect, type Socket } from 'node:net'
 import { afterEach } from 'vitest'
+import { createRandom } from '../../src/adapters/system/random.ts'
 import type { AccessQuestion } from '../../src/ports/access-review.ts'
 import type { Clock } from '../../src/ports/clock.ts'
 import type { Identity } from '../../src/ports/token-review.ts'
@@ -9,9 +10,8 @@ import { type AppOptions, createApp } from '../../src/rest/app.ts'
 import { createCursors } from '../../src/rest/cursor.ts'
 import { webhookRoutes } from '../../src/rest/routes/webhook-routes.ts'
 import { createFacadeServer, SERVER_LIMITS, type ServerLimits } from '../../src/rest/server.ts'
-import { createRandom } from '../../src/adapters/system/random.ts'
-import { FakeClock } from './fake-clock.ts'
 import { FakeServices } from './facade-services.ts'
+import { FakeClock } from './fake-clock.ts'
 
 /** Kinds of keys; what each may do in `acme` is what RBAC would give it. */
 export const KEYS = {
@@ -102,7 +102,17 @@ export async function startFacade(options: BedOptions = {}) {
     server.closeAllConnections()
     await new Promise((resolve) => server.close(resolve))
   })
-  return { clock, services, reviewed, questions, answered, logged, routes, port, baseUrl: `http://127.0.0.1:${port}` }
+  return {
+    clock,
+    services,
+    reviewed,
+    questions,
+    answered,
+    logged,
+    routes,
+    port,
+    baseUrl: `http://127.0.0.1:${port}`,
+  }
 }
 
 export type Asking = {
@@ -174,7 +184,8 @@ export class RawConnection {
   async until(text: string): Promise<string> {
     while (!this.#received.includes(text)) {
       await Promise.race([once(this.#socket, 'data'), this.#ended])
-      if (this.#socket.destroyed && !this.#received.includes(text)) throw new Error(`closed: ${this.#received}`)
+      if (this.#socket.destroyed && !this.#received.includes(text))
+        throw new Error(`closed: ${this.#received}`)
     }
     return this.#received
   }

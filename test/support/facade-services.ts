@@ -30,7 +30,12 @@ export class FakeServices {
     create: async (organization, draft, how) => {
       await this.#ask('create', { organization, draft, how })
       const endpoint = { ...endpointOf('whe_made'), ...defined(draft) }
-      return { endpoint, etag: '"u.1"', replayed: this.replayed, ...(this.replayed ? {} : { secret: SECRET }) }
+      return {
+        endpoint,
+        etag: '"u.1"',
+        replayed: this.replayed,
+        ...(this.replayed ? {} : { secret: SECRET }),
+      }
     },
     list: async (organization, query) => {
       await this.#ask('list', { organization, query })

@@ -72,7 +72,13 @@ test('an API server that is away decides nothing', async () => {
 
 test('a right is asked for with everything that the token review said of the caller', async () => {
   const transport = answering({ status: { allowed: true } })
-  const question = { namespace: 'acme', group: 'davit.dev', verb: 'create', resource: 'webhookendpoints', subresource: 'ping' }
+  const question = {
+    namespace: 'acme',
+    group: 'davit.dev',
+    verb: 'create',
+    resource: 'webhookendpoints',
+    subresource: 'ping',
+  }
   expect(await createAccessReviewer(transport).allowed(OWNER, question)).toBe(true)
   expect(JSON.parse(transport.asked[0]?.body ?? '').spec).toEqual({
     user: OWNER.username,

@@ -12,7 +12,8 @@ export function createEndpointIdentities(reader: Pick<ResourceReader, 'get'>): E
     identify: ({ organization, endpointId }) =>
       refusing(async () => {
         const name = endpointId.slice(ENDPOINT_PREFIX.length)
-        if (!endpointId.startsWith(ENDPOINT_PREFIX) || !DNS_LABEL.test(name)) throw new RefusedError('not_found')
+        if (!endpointId.startsWith(ENDPOINT_PREFIX) || !DNS_LABEL.test(name))
+          throw new RefusedError('not_found')
         const { metadata } = await get(reader, { namespace: organization, name })
         // From the moment that its deletion was asked for it is gone, whatever a finalizer still does.
         if (metadata.deletionTimestamp !== undefined || !metadata.uid) throw new RefusedError('not_found')

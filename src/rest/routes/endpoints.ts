@@ -44,11 +44,11 @@ function createRoute(endpoints: Endpoints): Route {
     idempotent: true,
     async handle({ organization, body, idempotencyKey }) {
       const created = await endpoints.create(organization, body, { idempotencyKey })
-      const { secret } = created
+      const { secret, etag } = created
       return {
         body: { endpoint: created.endpoint, ...(secret === undefined ? {} : { secret }) },
         headers: {
-          etag: created.etag,
+          ...(etag === undefined ? {} : { etag }),
           location: `/organizations/${organization}/webhooks/${created.endpoint.endpointId}`,
           ...replayed(created.replayed).headers,
         },
