@@ -11,7 +11,7 @@ import { begin, exchangeOf, reply } from './exchange.ts'
 import { FACADE_LIMITS, type FacadeLimits } from './facade-limits.ts'
 import { Load } from './load.ts'
 import { openPages } from './open-pages.ts'
-import { Problem } from './problem.ts'
+import { Problem, type ProblemCode } from './problem.ts'
 import { problemOf } from './problem-of.ts'
 import { RateLimit } from './rate-limit.ts'
 import { readRawUrl } from './raw-url.ts'
@@ -68,7 +68,7 @@ export function createApp(options: AppOptions): Express {
   app.use(() => {
     throw new Problem('not_found')
   })
-  app.use(failing(log))
+  app.use(failing(log, clock))
   return app
 }
 
@@ -105,15 +105,22 @@ function addRoutes(app: Express, routes: readonly Route[], parts: RouteParts): v
   }
 }
 
+/** What is put off is counted; the log is told of each kind once in a while, or it would make a flood of a flood. */
+const TELL_EVERY_MS = 10_000
+
 /** The one error handler. */
-function failing(log: Log): ErrorRequestHandler {
+function failing(log: Log, clock: Clock): ErrorRequestHandler {
+  const toldAt = new Map<ProblemCode, number>()
   return (error: unknown, request, response, _next) => {
     const problem = problemOf(error)
+    const { code, status } = problem
     const { requestId, route } = exchangeOf(response)
-    if (problem.code === 'internal')
-      log.error('a request failed', { requestId, route, error: wordsOf(error) })
-    else if (problem.status === 503)
-      log.warn('a request was put off', { requestId, route, code: problem.code })
+    if (code === 'internal') log.error('a request failed', { requestId, route, error: wordsOf(error) })
+    const now = clock.monotonic()
+    if (status === 503 && now - (toldAt.get(code) ?? Number.NEGATIVE_INFINITY) >= TELL_EVERY_MS) {
+      toldAt.set(code, now)
+      log.warn('requests are put off', { requestId, route, code })
+    }
     reply(request, response, problemAnswer(problem, requestId))
   }
 }

@@ -141,4 +141,7 @@ test('depth ends at the limit, and far beyond it nothing overflows', () => {
   expect(detailOf(nested(DEEPEST + 1))).toBe('It nests deeper than 100 levels at line 1, column 101.')
   expect(detailOf('['.repeat(200_000))).toMatch(/deeper/)
   expect(detailOf('{"a":'.repeat(40_000))).toMatch(/deeper/)
+  for (const piece of ['[}', '{]', '[}{', '{"a":[}', ',[]}']) {
+    expect(detailOf(piece.repeat(30_000))).toMatch(/deeper|does not parse/)
+  }
 })

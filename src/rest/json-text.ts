@@ -119,7 +119,11 @@ function placeOfFault(text: string): string {
   const onError = (_error: number, offset: number) => {
     at ??= offset
   }
-  visit(text, { onError }, { disallowComments: true, allowTrailingComma: false })
+  try {
+    visit(text, { onError }, { disallowComments: true, allowTrailingComma: false })
+  } catch {
+    // Its parser is recursive, and text that is no JSON may be as deep as it likes.
+  }
   return at === undefined ? '' : placeOf(text, at)
 }
 

@@ -14,6 +14,8 @@ export type ServerLimits = {
   /** How often the two are looked at. */
   checkMs: number
   keepAliveMs: number
+  /** Of a connection on which a request is answered and nothing moves: its client does not read. */
+  idleMs: number
   headerBytes: number
 }
 
@@ -23,6 +25,7 @@ export const SERVER_LIMITS: ServerLimits = {
   requestMs: 20_000,
   checkMs: 1_000,
   keepAliveMs: 65_000,
+  idleMs: 60_000,
   headerBytes: 16 * 1024,
 }
 
@@ -54,6 +57,7 @@ export function createFacadeServer(
       else listener(request, response)
     },
   )
+  server.timeout = limits.idleMs
   server.maxConnections = limits.connections + TOLD
   server.on('connection', (socket: Socket) => {
     connections += 1

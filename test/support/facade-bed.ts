@@ -43,6 +43,8 @@ export type BedOptions = {
   limits?: AppOptions['limits']
   server?: Partial<ServerLimits>
   clock?: Clock
+  /** Instead of `acme` and `umbrella`. */
+  organizations?: readonly string[]
   /** Instead of the reviewer that knows the keys. */
   tokens?: AppOptions['tokens']
   access?: AppOptions['access']
@@ -55,7 +57,8 @@ afterEach(async () => {
 
 export async function startFacade(options: BedOptions = {}) {
   const clock = options.clock ?? new FakeClock()
-  const services = new FakeServices([ORGANIZATION, OTHER_ORGANIZATION])
+  const organizations = options.organizations ?? [ORGANIZATION, OTHER_ORGANIZATION]
+  const services = new FakeServices(organizations)
   const reviewed: string[] = []
   const questions: AccessQuestion[] = []
   const answered: { route: string; status: number }[] = []
@@ -79,7 +82,7 @@ export async function startFacade(options: BedOptions = {}) {
     log: { info: log, warn: log, error: log },
     metrics: { answered: (route, status) => void answered.push({ route, status }) },
     hashKey: Buffer.from('key of hashes'),
-    organizations: { has: (name) => [ORGANIZATION, OTHER_ORGANIZATION].includes(name) },
+    organizations: { has: (name) => organizations.includes(name) },
     tokens: options.tokens ?? {
       async review(token) {
         reviewed.push(token)

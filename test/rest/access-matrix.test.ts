@@ -1,0 +1,81 @@
+import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest'
+import { connectReviews, type Reviews } from '../../src/adapters/kubernetes/reviews.ts'
+import { createClock } from '../../src/adapters/system/clock.ts'
+import { createRandom } from '../../src/adapters/system/random.ts'
+import { createCursors } from '../../src/rest/cursor.ts'
+import { webhookRoutes } from '../../src/rest/routes/webhook-routes.ts'
+import { casesOf, type KeyKind, type Names, pathOf, wanted } from '../support/access-matrix.ts'
+import { applyRoles, makeAccount, makeBoundToken, makeToken } from '../support/api-keys.ts'
+import { testNamespace } from '../support/control-plane.ts'
+import { ask, type FacadeBed, startFacade } from '../support/facade-bed.ts'
+import { DELIVERY_ID, FakeServices, idIn } from '../support/facade-services.ts'
+
+/** Bodies that routes need, by their id. */
+const BODIES: Record<string, unknown> = {
+  createEndpoint: { url: 'https://example.com/hooks', eventTypes: ['*'] },
+  changeEndpoint: { description: 'x' },
+  publishEvent: { type: 'environment.started', data: {} },
+}
+
+const clock = createClock()
+const routes = webhookRoutes({ ...new FakeServices([]), cursors: createCursors(Buffer.from('k'), clock) })
+
+let own: string
+let other: string
+let keys: Record<KeyKind, string | undefined>
+let reviews: Reviews
+let bed: FacadeBed
+
+beforeAll(async () => {
+  await applyRoles()
+  own = await testNamespace('matrix')
+  other = await testNamespace('matrix-other')
+  await makeAccount(own, 'owner', 'davit-owner')
+  await makeAccount(own, 'viewer', 'davit-viewer')
+  await makeAccount(own, 'publisher', 'davit-publisher')
+  await makeAccount(own, 'revoked', 'davit-owner')
+  await makeAccount(other, 'owner', 'davit-owner')
+  const revoked = await makeBoundToken(own, 'revoked')
+  keys = {
+    none: undefined,
+    garbage: 'garbage',
+    expired: revoked.token,
+    wrongAudience: await makeToken(own, 'owner', { audiences: [] }),
+    viewer: await makeToken(own, 'viewer'),
+    publisher: await makeToken(own, 'publisher'),
+    otherOwner: await makeToken(other, 'owner'),
+    owner: await makeToken(own, 'owner'),
+  }
+  reviews = await connectReviews({ kubeconfigPath: inject('kubeconfig'), clock, random: createRandom() })
+  await revoked.revoke()
+  await expect.poll(() => reviews.tokens.review(revoked.token)).toBeUndefined()
+})
+afterAll(() => reviews.close())
+
+beforeEach(async () => {
+  const { tokens, access } = reviews
+  bed = await startFacade({ clock, tokens, access, organizations: [own, other] })
+})
+
+test.each(casesOf(routes).map((one) => ({ ...one, name: one.route.id })))(
+  '$name with key "$key" on "$target", as the API server judges it',
+  async (one) => {
+    const names: Names = {
+      organizations: { own, other, invented: 'nowhere' },
+      ids: {
+        own: { endpointId: idIn(own), deliveryId: DELIVERY_ID },
+        other: { endpointId: idIn(other), deliveryId: DELIVERY_ID },
+        invented: { endpointId: 'whe_invented', deliveryId: DELIVERY_ID },
+      },
+    }
+    const body = BODIES[one.route.id]
+    const answer = await ask(bed, pathOf(one, names), {
+      method: one.route.method.toUpperCase(),
+      key: keys[one.key],
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+    const { status } = wanted(one)
+    expect(answer.status).toBe(status === 'success' ? one.route.success.status : status)
+    if (status === 401 || status === 403) expect(bed.services.asked).toEqual([])
+  },
+)

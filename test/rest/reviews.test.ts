@@ -1,0 +1,137 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { connectReviews, type Reviews } from '../../src/adapters/kubernetes/reviews.ts'
+import { createClock } from '../../src/adapters/system/clock.ts'
+import { createRandom } from '../../src/adapters/system/random.ts'
+import { GROUP } from '../../src/api/meta.ts'
+import type { Identity } from '../../src/ports/token-review.ts'
+import { MANAGE_WEBHOOKS, type Permission, PING, PUBLISH, REDELIVER, ROLL, VISIBILITY } from '../../src/rest/permission.ts'
+import { applyFacadeRole, applyRoles, makeAccount, makeBoundToken, makeToken, type RoleName } from '../support/api-keys.ts'
+import { testNamespace } from '../support/control-plane.ts'
+
+let organization: string
+let other: string
+let reviews: Reviews
+let folder: string
+
+beforeAll(async () => {
+  await applyRoles()
+  organization = await testNamespace('reviews')
+  other = await testNamespace('reviews-other')
+  // As the facade itself, with the rights that ship.
+  const system = await testNamespace('reviews-system', { organization: false })
+  const account = await applyFacadeRole(system)
+  folder = await mkdtemp(path.join(tmpdir(), 'davit-reviews-'))
+  const kubeconfigPath = path.join(folder, 'kubeconfig')
+  const { server, caPem } = inject('adminAccess')
+  const token = await makeToken(system, account, { audiences: [] })
+  await writeFile(
+    kubeconfigPath,
+    JSON.stringify({
+      apiVersion: 'v1',
+      kind: 'Config',
+      clusters: [
+        { name: 'c', cluster: { server, 'certificate-authority-data': Buffer.from(caPem).toString('base64') } },
+      ],
+      users: [{ name: 'u', user: { token } }],
+      contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
+      'current-context': 'x',
+    }),
+    { mode: 0o600 },
+  )
+  reviews = await connectReviews({ kubeconfigPath, clock: createClock(), random: createRandom() })
+})
+afterAll(async () => {
+  await reviews.close()
+  await rm(folder, { recursive: true, force: true })
+})
+
+async function identityOf(token: string): Promise<Identity> {
+  const identity = await reviews.tokens.review(token)
+  if (!identity) throw new Error('the token was refused')
+  return identity
+}
+
+test('a key as kubectl makes it is its ServiceAccount, with the id of the key', async () => {
+  await makeAccount(organization, 'known')
+  const identity = await identityOf(await makeToken(organization, 'known'))
+  expect(identity.username).toBe(`system:serviceaccount:${organization}:known`)
+  expect(identity.groups).toContain(`system:serviceaccounts:${organization}`)
+  expect(identity.extra['authentication.kubernetes.io/credential-id']).toEqual([expect.stringMatching(/^JTI=/)])
+})
+
+test('a token for the API server is no key, and a key is no token for the API server', async () => {
+  await makeAccount(organization, 'audience')
+  const plain = await makeToken(organization, 'audience', { audiences: [] })
+  expect(await reviews.tokens.review(plain)).toBeUndefined()
+  const foreign = await makeToken(organization, 'audience', { audiences: ['vault'] })
+  expect(await reviews.tokens.review(foreign)).toBeUndefined()
+  const key = await makeToken(organization, 'audience')
+  const answer = await fetchApi('/version', key)
+  expect(answer).toBe(401)
+})
+
+test('a key ends when the Secret that it is bound to is deleted', async () => {
+  await makeAccount(organization, 'bound')
+  const { token, revoke } = await makeBoundToken(organization, 'bound')
+  expect(await reviews.tokens.review(token)).toBeDefined()
+  await revoke()
+  await expect.poll(() => reviews.tokens.review(token)).toBeUndefined()
+})
+
+test.each(['garbage', 'a.b.c', `${'a'.repeat(4_000)}.b.c`])('%.20s is no key', async (token) => {
+  expect(await reviews.tokens.review(token)).toBeUndefined()
+})
+
+test('a key that was changed in one character is no key', async () => {
+  await makeAccount(organization, 'changed')
+  const [head, claims, signature = ''] = (await makeToken(organization, 'changed')).split('.')
+  const middle = signature[100] === 'A' ? 'B' : 'A'
+  const changed = `${head}.${claims}.${signature.slice(0, 100)}${middle}${signature.slice(101)}`
+  expect(await reviews.tokens.review(changed)).toBeUndefined()
+})
+
+const OWNERS: Permission[] = [MANAGE_WEBHOOKS, PING, ROLL, REDELIVER]
+
+test.each<{ role: RoleName; may: Permission[]; mayNot: Permission[] }>([
+  { role: 'davit-owner', may: [...OWNERS, PUBLISH, ...VISIBILITY], mayNot: [] },
+  { role: 'davit-viewer', may: VISIBILITY.filter(({ verb }) => verb === 'get'), mayNot: [...OWNERS, PUBLISH] },
+  { role: 'davit-publisher', may: [PUBLISH], mayNot: [...OWNERS, ...VISIBILITY.filter(({ verb }) => verb === 'get')] },
+])('$role may what its name says, in its own organization alone', async ({ role, may, mayNot }) => {
+  await makeAccount(organization, role, role)
+  const identity = await identityOf(await makeToken(organization, role))
+  const allowed = (namespace: string, permission: Permission) =>
+    reviews.access.allowed(identity, { namespace, group: GROUP, ...permission })
+  for (const permission of may) {
+    expect([permission, await allowed(organization, permission)]).toEqual([permission, true])
+    expect([permission, await allowed(other, permission)]).toEqual([permission, false])
+    expect([permission, await allowed('nowhere', permission)]).toEqual([permission, false])
+  }
+  for (const permission of mayNot) {
+    expect([permission, await allowed(organization, permission)]).toEqual([permission, false])
+  }
+})
+
+test('an account without a role may nothing', async () => {
+  await makeAccount(organization, 'nobody')
+  const identity = await identityOf(await makeToken(organization, 'nobody'))
+  for (const permission of [...OWNERS, ...VISIBILITY]) {
+    const question = { namespace: organization, group: GROUP, ...permission }
+    expect(await reviews.access.allowed(identity, question)).toBe(false)
+  }
+})
+
+async function fetchApi(where: string, token: string): Promise<number> {
+  const { server, caPem } = inject('adminAccess')
+  const { request } = await import('node:https')
+  return new Promise((resolve, reject) => {
+    request(server + where, { ca: caPem, headers: { authorization: `Bearer ${token}` } }, (response) => {
+      response.resume()
+      resolve(response.statusCode ?? 0)
+    })
+      .on('error', reject)
+      .end()
+  })
+}

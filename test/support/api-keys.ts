@@ -1,0 +1,76 @@
+/** API keys on a real API server: ServiceAccounts, the roles that ship, and tokens of both. */
+import { readFile } from 'node:fs/promises'
+import { inject } from 'vitest'
+import { requestApi } from '../../src/playground/control-plane-request.ts'
+import { kubectl } from './control-plane.ts'
+
+const ROLES = new URL('../../config/rbac/', import.meta.url)
+
+export type RoleName = 'davit-owner' | 'davit-viewer' | 'davit-publisher'
+
+/** The roles that organizations give away; the same for every test that applies them. */
+export async function applyRoles(): Promise<void> {
+  for (const role of ['davit-owner', 'davit-viewer', 'davit-publisher']) {
+    await kubectl(['apply', '-f', '-'], await readFile(new URL(`${role}.yaml`, ROLES), 'utf8'))
+  }
+}
+
+/** Makes what the facade runs as, in a namespace of the test's own. @returns the name of its ServiceAccount */
+export async function applyFacadeRole(namespace: string): Promise<string> {
+  const text = await readFile(new URL('davit-api.yaml', ROLES), 'utf8')
+  const name = `davit-api-${namespace}`
+  await kubectl(
+    ['apply', '-f', '-'],
+    text.replaceAll('name: davit-api', `name: ${name}`).replaceAll('davit-system', namespace),
+  )
+  return name
+}
+
+/** A ServiceAccount in `namespace`, with a role there. */
+export async function makeAccount(namespace: string, name: string, role?: RoleName): Promise<void> {
+  await post(`/api/v1/namespaces/${namespace}/serviceaccounts`, { metadata: { name } })
+  if (role === undefined) return
+  await post(`/apis/rbac.authorization.k8s.io/v1/namespaces/${namespace}/rolebindings`, {
+    metadata: { name },
+    roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: role },
+    subjects: [{ kind: 'ServiceAccount', name, namespace }],
+  })
+}
+
+export type TokenOptions = {
+  /** Absent: `davit`; none: the API server's own. */
+  audiences?: string[]
+  /** A Secret of the namespace; when it is deleted the token ends. */
+  boundTo?: { name: string; uid: string }
+}
+
+/** As `kubectl create token` makes it. */
+export async function makeToken(namespace: string, name: string, options: TokenOptions = {}): Promise<string> {
+  const { audiences = ['davit'], boundTo } = options
+  const answer = await post(`/api/v1/namespaces/${namespace}/serviceaccounts/${name}/token`, {
+    spec: {
+      expirationSeconds: 3600,
+      ...(audiences.length === 0 ? {} : { audiences }),
+      ...(boundTo ? { boundObjectRef: { apiVersion: 'v1', kind: 'Secret', ...boundTo } } : {}),
+    },
+  })
+  return (answer as { status: { token: string } }).status.token
+}
+
+/** A token whose Secret is there; `revoke` deletes it. */
+export async function makeBoundToken(namespace: string, name: string) {
+  const secrets = `/api/v1/namespaces/${namespace}/secrets`
+  const secret = (await post(secrets, { metadata: { name } })) as { metadata: { uid: string } }
+  const token = await makeToken(namespace, name, { boundTo: { name, uid: secret.metadata.uid } })
+  const revoke = async () => {
+    const answer = await requestApi(inject('adminAccess'), { method: 'DELETE', path: `${secrets}/${name}` })
+    if (answer.status !== 200) throw new Error(`DELETE of Secret ${name} answers ${answer.status}`)
+  }
+  return { token, revoke }
+}
+
+async function post(path: string, body: object): Promise<unknown> {
+  const answer = await requestApi(inject('adminAccess'), { method: 'POST', path, body })
+  if (answer.status !== 201) throw new Error(`POST ${path}: ${answer.status} ${JSON.stringify(answer.body)}`)
+  return answer.body
+}
