@@ -116,6 +116,15 @@ export class OpenDeliveryIndex implements DeliveryIndex, OwnAppends, DeliveryPla
     }
   }
 
+  /** Deliveries of each endpoint that have not ended; none before everything was read, since all seem open then. */
+  *unfinished(): IterableIterator<{ namespace: string; uid: string; size: number }> {
+    if (this.progress !== undefined) return
+    for (const { namespace, uid, lines, counts } of this.#reading.lines.lines.logs.values()) {
+      const size = lines.size - endedIn(counts)
+      if (size > 0) yield { namespace, uid, size }
+    }
+  }
+
   stats(): IndexStats {
     const { lines, held } = this.#reading.lines
     const { table, logs, segments } = lines

@@ -3,6 +3,7 @@
  * A row that was given back is used again: its number says nothing once its line is gone.
  */
 import { type DeliveryState, deliveryState } from '../../../api/webhook-delivery.ts'
+import { isFinal } from '../../../domain/delivery.ts'
 import { PACKED_WORDS, type PackedId, unpackName } from './packed-id.ts'
 
 /** No line, no segment, no outcomes. */
@@ -26,6 +27,11 @@ const OBJECT_ENDED: Bits = { shift: 15, mask: 1 }
 /** The number of a state is its place here. */
 export const STATES: readonly DeliveryState[] = deliveryState.options
 const LOG_ENDS: readonly LogEnd[] = ['none', 'sent', 'canceled', 'exhausted']
+
+/** @param counts lines by the number of their state */
+export function endedIn(counts: readonly number[]): number {
+  return STATES.reduce((sum, state, number) => sum + (isFinal(state) ? (counts[number] ?? 0) : 0), 0)
+}
 
 /** The table grows by so many rows, in place. */
 const STEP = 16_384

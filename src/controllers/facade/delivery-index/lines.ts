@@ -6,7 +6,7 @@ import type { DeliveryState } from '../../../api/webhook-delivery.ts'
 import { isFinal } from '../../../domain/delivery.ts'
 import { ownText } from '../../../runtime/own-text.ts'
 import { type EndpointLog, EndpointLogs } from './endpoint-logs.ts'
-import { LineTable, NONE, type Standing, STATES } from './line-table.ts'
+import { endedIn, LineTable, NONE, type Standing, STATES } from './line-table.ts'
 import { OutcomeNames } from './outcome-names.ts'
 import { PACKED_WORDS, type PackedId } from './packed-id.ts'
 import { type SegmentPlace, SegmentPlaces } from './segment-places.ts'
@@ -138,7 +138,7 @@ export class Lines {
     let fullest: EndpointLog | undefined
     let most = 0
     for (const log of this.logs.values()) {
-      const ended = endedIn(log)
+      const ended = endedIn(log.counts)
       if (ended > most) [fullest, most] = [log, ended]
     }
     if (!fullest) return false
@@ -160,8 +160,4 @@ export class Lines {
 function count(log: EndpointLog, state: DeliveryState, by: number): void {
   const number = STATES.indexOf(state)
   log.counts[number] = (log.counts[number] ?? 0) + by
-}
-
-function endedIn(log: EndpointLog): number {
-  return STATES.reduce((sum, state, number) => sum + (isFinal(state) ? (log.counts[number] ?? 0) : 0), 0)
 }

@@ -1,0 +1,202 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { createRandom } from '../../src/adapters/system/random.ts'
+import { deliverySegments } from '../../src/api/delivery-segment.ts'
+import { webhookDeliveries } from '../../src/api/webhook-delivery.ts'
+import type { WebhookEndpoint } from '../../src/api/webhook-endpoint.ts'
+import { OpenDeliveryIndex } from '../../src/controllers/facade/delivery-index/delivery-index.ts'
+import type { DeliveryLine, LoggedEndpoint } from '../../src/ports/delivery-index.ts'
+import { startDavit, type TestDavit, until } from '../support/davit.ts'
+import { type Receiver, startReceiver } from '../support/receiver.ts'
+import { scopedApi } from '../support/scoped-api.ts'
+
+const EVENTS = 7
+const TYPE = 'environment.started'
+
+let davit: TestDavit
+let receiver: Receiver
+let index: OpenDeliveryIndex
+
+beforeAll(async () => {
+  receiver = await startReceiver()
+  davit = await startDavit('delivery-index')
+  index = openIndex()
+  await index.ready
+})
+
+afterAll(async () => {
+  await index?.stop()
+  await davit?.stop()
+  await receiver?.close()
+})
+
+function openIndex(): OpenDeliveryIndex {
+  const silent = () => undefined
+  return new OpenDeliveryIndex({
+    needs: {
+      api: scopedApi(davit.api, davit.organization),
+      clock: davit.clock,
+      random: createRandom(),
+      log: { info: silent, warn: silent, error: silent },
+      metrics: { reconciled: silent, watchRestarted: silent },
+    },
+    namespace: davit.namespace,
+    maxEntries: 10_000,
+  }).start()
+}
+
+function logged({ metadata }: WebhookEndpoint): LoggedEndpoint {
+  return { namespace: metadata.namespace ?? '', name: metadata.name, uid: metadata.uid }
+}
+
+async function all(of: LoggedEndpoint, from = index): Promise<DeliveryLine[]> {
+  const found: DeliveryLine[] = []
+  let after: string | undefined
+  do {
+    const page = await from.list(of, { limit: 3, after })
+    found.push(...page.deliveries)
+    after = page.next
+  } while (after !== undefined)
+  return found
+}
+
+/** Resolves with the whole log once it is as wanted. */
+async function allWhen(of: LoggedEndpoint, wanted: (lines: DeliveryLine[]) => boolean): Promise<DeliveryLine[]> {
+  let last: DeliveryLine[] = []
+  return await until(
+    async () => {
+      last = await all(of)
+      return wanted(last) ? last : undefined
+    },
+    () => `the log is not as wanted: ${JSON.stringify(last)}`,
+  )
+}
+
+function areAll(status: DeliveryLine['status'], count: number): (lines: DeliveryLine[]) => boolean {
+  return (lines) => lines.length === count && lines.every((line) => line.status === status)
+}
+
+describe.each(['Objects', 'Segments'])('with deliveryLog %s the log of an endpoint', (deliveryLog) => {
+  const way = deliveryLog.toLowerCase()
+
+  async function endpoint(name: string, spec: Record<string, unknown> = {}): Promise<LoggedEndpoint> {
+    const path = `/${way}-${name}`
+    const made = await davit.endpoint(`${way}-${name}`, {
+      url: receiver.url + path,
+      eventTypes: [TYPE],
+      deliveryLog,
+      ...spec,
+    })
+    return logged(made.endpoint)
+  }
+
+  test('has every delivery once, newest first, with its attempt', async () => {
+    const of = await endpoint('plain')
+    const events = []
+    for (let number = 0; number < EVENTS; number += 1) events.push(await davit.publish(TYPE, { number }))
+    const lines = await allWhen(of, areAll('succeeded', EVENTS))
+    expect(new Set(lines.map(({ deliveryId }) => deliveryId))).toEqual(
+      new Set(events.map(({ status }) => status?.eventId)),
+    )
+    expect(lines).toEqual(lines.toSorted((a, b) => (a.deliveryId < b.deliveryId ? -1 : 1)))
+    for (const line of lines) {
+      expect(line).toMatchObject({ eventType: TYPE, attemptCount: 1, completedAt: expect.any(String) })
+      const detail = await index.read(of, line.deliveryId)
+      expect(detail).toMatchObject({ status: 'succeeded', attempts: [{ code: 200 }] })
+    }
+    await davit.annotate(of.name, { 'davit.dev/disable-requested-at': davit.time() })
+  })
+
+  test('has a failure with each of its attempts, and when the next one comes', async () => {
+    receiver.answer(`/${way}-failing`, { status: 503, body: 'overloaded' }, { status: 200 })
+    const of = await endpoint('failing')
+    const event = await davit.publish(TYPE, {})
+    const id = event.status?.eventId ?? ''
+    const [waiting] = await allWhen(of, areAll('retrying', 1))
+    expect(waiting).toMatchObject({ deliveryId: id, attemptCount: 1, nextAttemptAt: expect.any(String) })
+    expect(await index.read(of, id)).toMatchObject({ attempts: [{ code: 503, response: 'overloaded' }] })
+    // The object shows it by now, in both ways.
+    await davit.deliveriesWhen(of.name, ([delivery]) => delivery?.status?.state === 'retrying')
+    davit.clock.jump(31_000)
+    await allWhen(of, areAll('succeeded', 1))
+    expect(await index.read(of, id)).toMatchObject({ attemptCount: 2, attempts: [{ code: 503 }, { code: 200 }] })
+    await davit.annotate(of.name, { 'davit.dev/disable-requested-at': davit.time() })
+  })
+
+  test('has a redelivery beside the delivery that it repeats', async () => {
+    const of = await endpoint('again')
+    const event = await davit.publish(TYPE, { number: 1 })
+    const id = event.status?.eventId ?? ''
+    await allWhen(of, areAll('succeeded', 1))
+    await davit.annotate(of.name, { 'davit.dev/redeliver-requested': `${id}@${davit.time()}` })
+    const lines = await allWhen(of, areAll('succeeded', 2))
+    const again = lines.find(({ deliveryId }) => deliveryId !== id)
+    expect(again).toMatchObject({ redeliveryOf: id, eventType: TYPE })
+    expect(index.segmentOf(of, id)).toMatch(/^[0-9a-z]{26}$/)
+    await davit.annotate(of.name, { 'davit.dev/disable-requested-at': davit.time() })
+  })
+
+  test('has what an endpoint that does not answer holds up', async () => {
+    receiver.answer(`/${way}-hanging`, 'hang')
+    const of = await endpoint('hanging', { ordered: true })
+    for (let number = 0; number < 3; number += 1) await davit.publish(TYPE, { number })
+    await allWhen(of, areAll('pending', 3))
+    // An object is made of what has no outcome after two seconds, and nothing is shown twice.
+    davit.clock.jump(3000)
+    await davit.deliveriesWhen(of.name, (deliveries) => deliveries.length === 3)
+    expect(await allWhen(of, areAll('pending', 3))).toHaveLength(3)
+    expect([...index.unfinished()].find(({ uid }) => uid === of.uid)?.size).toBe(3)
+    await davit.annotate(of.name, { 'davit.dev/disable-requested-at': davit.time() })
+  })
+
+  test('is complete on a walk through it while deliveries come', async () => {
+    const of = await endpoint('busy')
+    for (let number = 0; number < EVENTS; number += 1) await davit.publishOnly(TYPE, { number })
+    const before = await allWhen(of, (lines) => lines.length === EVENTS)
+    const seen: string[] = []
+    let after: string | undefined
+    do {
+      await davit.publish(TYPE, {})
+      const page = await index.list(of, { limit: 2, after })
+      seen.push(...page.deliveries.map(({ deliveryId }) => deliveryId))
+      after = page.next
+    } while (after !== undefined)
+    expect(new Set(seen).size).toBe(seen.length)
+    expect(seen).toEqual(expect.arrayContaining(before.map(({ deliveryId }) => deliveryId)))
+    await davit.annotate(of.name, { 'davit.dev/disable-requested-at': davit.time() })
+  })
+
+  test('is the same for another replica, and after a restart', async () => {
+    const ofs = await Promise.all(
+      ['plain', 'failing', 'again', 'busy'].map(async (name) =>
+        logged(await davit.endpointWhen(`${way}-${name}`, () => true)),
+      ),
+    )
+    for (const of of ofs) await allWhen(of, (lines) => lines.every(({ status }) => status === 'succeeded'))
+    const other = openIndex()
+    try {
+      await other.ready
+      for (const of of ofs) expect(await all(of, other)).toEqual(await all(of))
+    } finally {
+      await other.stop()
+    }
+  })
+})
+
+test('a line goes with what it was read from: its segment, or its object', async () => {
+  const objects = logged(await davit.endpointWhen('objects-failing', () => true))
+  const [shown] = await davit.deliveries(objects.name)
+  const segments = logged(await davit.endpointWhen('segments-again', () => true))
+  expect(await all(objects)).toHaveLength(1)
+  expect(await all(segments)).toHaveLength(2)
+  const name = shown?.metadata.name ?? ''
+  await davit.api.delete(webhookDeliveries, { namespace: davit.organization, name })
+  const page = await davit.api.list(deliverySegments, { namespace: davit.namespace })
+  for (const { metadata } of page.items)
+    await davit.api.delete(deliverySegments, { namespace: davit.namespace, name: metadata.name })
+  await allWhen(objects, (lines) => lines.length === 0)
+  await allWhen(segments, (lines) => lines.length === 0)
+  // What has an object stays as long as that.
+  const plain = logged(await davit.endpointWhen('objects-plain', () => true))
+  const [kept] = await allWhen(plain, areAll('succeeded', EVENTS))
+  expect(await index.read(plain, kept?.deliveryId ?? '')).toMatchObject({ attempts: [{ code: 200 }] })
+})

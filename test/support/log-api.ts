@@ -1,0 +1,110 @@
+/** An API in memory with the three kinds that the log of deliveries consists of, under one sequence of versions. */
+import type { AcceptedEvent } from '../../src/api/delivery-segment.ts'
+import type { ResourceType } from '../../src/api/meta.ts'
+import { encodeRecord, type OutcomeRecord } from '../../src/api/outcome-record.ts'
+import type { WebhookDeliveryStatus } from '../../src/api/webhook-delivery.ts'
+import { deliveryObjectName } from '../../src/domain/message-id.ts'
+import { segmentSpec } from '../../src/domain/segment.ts'
+import {
+  ApiError,
+  type ListQuery,
+  type ObjectRef,
+  type Page,
+  type RawObject,
+  type ResourceReader,
+  type WatchEvent,
+  type WatchSource,
+} from '../../src/ports/kubernetes.ts'
+import { FakeApi } from './fake-api.ts'
+
+export type LogKind = 'deliverysegments' | 'outcomesegments' | 'webhookdeliveries'
+
+/** All of its objects are in the namespace `org`, as those of `FakeApi` are. */
+export class LogApi implements ResourceReader, WatchSource {
+  readonly kinds: Record<LogKind, FakeApi> = {
+    deliverysegments: new FakeApi(),
+    outcomesegments: new FakeApi(),
+    webhookdeliveries: new FakeApi(),
+  }
+  gets = 0
+  /** Thrown by every `get`. */
+  down: ApiError | undefined
+
+  /** @returns the version of the segment */
+  accept(name: string, events: readonly AcceptedEvent[]): number {
+    return this.#put('deliverysegments', name, { spec: segmentSpec(events, 'test', 0) })
+  }
+
+  tell(name: string, records: readonly OutcomeRecord[]): number {
+    const spec = {
+      writtenAt: Date.UTC(2026, 0, 31, 12),
+      writer: 'test',
+      lowWater: '0',
+      records: records.map(encodeRecord).join('\n'),
+    }
+    return this.#put('outcomesegments', name, { spec })
+  }
+
+  /** The object of a delivery as it is from now on. @param id the 26 characters */
+  show(id: string, uid: string, status?: WebhookDeliveryStatus, silently = false): number {
+    const spec = {
+      endpoint: 'billing',
+      endpointUid: uid,
+      deliveryId: `msg_${id}`,
+      eventType: 'test.happened',
+      position: '1/0',
+      payload: '{}',
+      writtenAt: '2026-01-31T12:00:00.000Z',
+    }
+    const fields = { spec, ...(status ? { status } : {}) }
+    return this.#put('webhookdeliveries', deliveryObjectName(id, uid), fields, silently)
+  }
+
+  remove(kind: LogKind, name: string, silently = false): void {
+    this.#step(kind)
+    this.kinds[kind].remove(name, { silently })
+  }
+
+  /** Nothing more has happened: every watch hears of it. */
+  bookmark(): void {
+    for (const kind of Object.keys(this.kinds) as LogKind[]) {
+      this.#step(kind)
+      this.kinds[kind].bookmark()
+    }
+  }
+
+  async get(type: ResourceType, { name }: ObjectRef): Promise<RawObject> {
+    this.gets += 1
+    if (this.down) throw this.down
+    const found = this.#of(type).objects.get(name)
+    if (!found) throw new ApiError('NotFound', `${name} not found`, { status: 404 })
+    return structuredClone(found)
+  }
+
+  list(type: ResourceType, query: ListQuery, from?: string): Promise<Page> {
+    return this.#of(type).list(type, query, from)
+  }
+
+  watch(
+    type: ResourceType,
+    query: ListQuery,
+    version: string,
+    signal: AbortSignal,
+  ): AsyncIterable<WatchEvent[]> {
+    return this.#of(type).watch(type, query, version, signal)
+  }
+
+  #of(type: ResourceType): FakeApi {
+    return this.kinds[type.plural as LogKind]
+  }
+
+  #put(kind: LogKind, name: string, fields: object, silently = false): number {
+    this.#step(kind)
+    this.kinds[kind].put(name, { fields, silently })
+    return this.kinds[kind].version
+  }
+
+  #step(kind: LogKind): void {
+    this.kinds[kind].version = Math.max(...Object.values(this.kinds).map(({ version }) => version))
+  }
+}
