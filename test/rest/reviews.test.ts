@@ -6,6 +6,7 @@ import { connectReviews, type Reviews } from '../../src/adapters/kubernetes/revi
 import { createClock } from '../../src/adapters/system/clock.ts'
 import { createRandom } from '../../src/adapters/system/random.ts'
 import { GROUP } from '../../src/api/meta.ts'
+import { requestApi } from '../../src/playground/control-plane-request.ts'
 import type { Identity } from '../../src/ports/token-review.ts'
 import { MANAGE_WEBHOOKS, type Permission, PING, PUBLISH, REDELIVER, ROLL, VISIBILITY } from '../../src/rest/permission.ts'
 import { applyFacadeRole, applyRoles, makeAccount, makeBoundToken, makeToken, type RoleName } from '../support/api-keys.ts'
@@ -69,8 +70,8 @@ test('a token for the API server is no key, and a key is no token for the API se
   const foreign = await makeToken(organization, 'audience', { audiences: ['vault'] })
   expect(await reviews.tokens.review(foreign)).toBeUndefined()
   const key = await makeToken(organization, 'audience')
-  const answer = await fetchApi('/version', key)
-  expect(answer).toBe(401)
+  const answer = await requestApi(inject('adminAccess'), { method: 'GET', path: '/version', token: key })
+  expect(answer.status).toBe(401)
 })
 
 test('a key ends when the Secret that it is bound to is deleted', async () => {
@@ -122,16 +123,3 @@ test('an account without a role may nothing', async () => {
     expect(await reviews.access.allowed(identity, question)).toBe(false)
   }
 })
-
-async function fetchApi(where: string, token: string): Promise<number> {
-  const { server, caPem } = inject('adminAccess')
-  const { request } = await import('node:https')
-  return new Promise((resolve, reject) => {
-    request(server + where, { ca: caPem, headers: { authorization: `Bearer ${token}` } }, (response) => {
-      response.resume()
-      resolve(response.statusCode ?? 0)
-    })
-      .on('error', reject)
-      .end()
-  })
-}
