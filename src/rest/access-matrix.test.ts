@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from 'vitest'
-import { casesOf, type KeyKind, type Names, pathOf, wanted } from '../../test/support/access-matrix.ts'
+import { BODIES, casesOf, type KeyKind, type Names, pathOf, wanted } from '../../test/support/access-matrix.ts'
 import {
   ask,
   type FacadeBed,
@@ -13,13 +13,6 @@ import { FakeClock } from '../../test/support/fake-clock.ts'
 import { createCursors } from './cursor.ts'
 import type { Route } from './route.ts'
 import { webhookRoutes } from './routes/webhook-routes.ts'
-
-/** Bodies that each route takes, by its id; a route that needs one and has none here fails its row of `owner`. */
-const BODIES: Record<string, unknown> = {
-  createEndpoint: { url: 'https://example.com/hooks', eventTypes: ['*'] },
-  changeEndpoint: { description: 'x' },
-  publishEvent: { type: 'environment.started', data: {} },
-}
 
 const NAMES: Names = {
   organizations: { own: ORGANIZATION, other: OTHER_ORGANIZATION, invented: 'nowhere' },

@@ -72,7 +72,9 @@ export function openPages(routes: readonly Route[], version: string): Router {
   for (const [name, url] of Object.entries(ASSETS)) {
     router.get(`/docs/${name}`, (_request, response, next) => {
       response.set({ 'x-content-type-options': 'nosniff', 'referrer-policy': 'no-referrer' })
-      response.sendFile(fileURLToPath(url), { maxAge: '1h' }, (error) => (error ? next(error) : undefined))
+      // Below a root, so that a dot in the path of the installation does not hide the file.
+      const root = fileURLToPath(new URL('.', url))
+      response.sendFile(name, { root, maxAge: '1h' }, (error) => (error ? next(error) : undefined))
     })
   }
   return router

@@ -14,6 +14,8 @@ export function problemOf(error: unknown): Problem {
 }
 
 function refusal({ code, detail, places, retryAfter }: RefusedError): Problem {
+  // The same for everything that is not there, whatever the service knows of it.
+  if (code === 'not_found') return new Problem('not_found')
   const problem = new Problem(code, {
     ...(detail === undefined ? {} : { detail }),
     ...(places.length === 0 ? {} : { errors: places }),

@@ -31,6 +31,9 @@ export const SERVER_LIMITS: ServerLimits = {
 
 /** Connections beyond the limit that get an answer before they end. */
 const TOLD = 200
+/** What a client that was refused may go on sending, in reads of the socket, and how long it may do nothing. */
+const LINGER_CHUNKS = 64
+const LINGER_MS = 1_000
 
 export type RequestListener = (request: IncomingMessage, response: ServerResponse) => void
 
@@ -66,11 +69,15 @@ export function createFacadeServer(
       connections -= 1
     })
   })
+  const refused = new WeakMap<Socket, number>()
   server.on('clientError', (error: Error & { code?: string }, socket: Socket) => {
+    const seen = refused.get(socket) ?? 0
+    refused.set(socket, seen + 1)
     const underWay = requests.get(socket)
     // Its own answer is on the way or was given; anything more would be taken for that of the next request.
-    if (!socket.writable || (underWay && !underWay.complete)) socket.destroy()
-    else socket.end(refusal(problemOfParser(error.code), requestId(random)))
+    const answered = underWay !== undefined && !underWay.complete
+    if (seen === 0 && socket.writable && !answered) refuse(socket, problemOfParser(error.code), requestId(random))
+    else if (seen === 0 || seen > LINGER_CHUNKS) socket.destroy()
   })
   return server
 }
@@ -87,7 +94,13 @@ function problemOfParser(code: string | undefined): Problem {
   return new Problem('bad_request', { detail: 'It is not HTTP/1.1 as it has to be.' })
 }
 
-function refusal(problem: Problem, id: string): string {
+/** The client may still be sending: closing at once would take the answer from it. */
+function refuse(socket: Socket, problem: Problem, id: string): void {
+  socket.setTimeout(LINGER_MS, () => socket.destroy())
+  socket.end(textOf(problem, id))
+}
+
+function textOf(problem: Problem, id: string): string {
   const body = JSON.stringify(problemBody(problem, id))
   return [
     `HTTP/1.1 ${problem.status} ${problem.code}`,

@@ -4,18 +4,11 @@ import { createClock } from '../../src/adapters/system/clock.ts'
 import { createRandom } from '../../src/adapters/system/random.ts'
 import { createCursors } from '../../src/rest/cursor.ts'
 import { webhookRoutes } from '../../src/rest/routes/webhook-routes.ts'
-import { casesOf, type KeyKind, type Names, pathOf, wanted } from '../support/access-matrix.ts'
+import { BODIES, casesOf, type KeyKind, type Names, pathOf, wanted } from '../support/access-matrix.ts'
 import { applyRoles, makeAccount, makeBoundToken, makeToken } from '../support/api-keys.ts'
 import { testNamespace } from '../support/control-plane.ts'
 import { ask, type FacadeBed, startFacade } from '../support/facade-bed.ts'
 import { DELIVERY_ID, FakeServices, idIn } from '../support/facade-services.ts'
-
-/** Bodies that routes need, by their id. */
-const BODIES: Record<string, unknown> = {
-  createEndpoint: { url: 'https://example.com/hooks', eventTypes: ['*'] },
-  changeEndpoint: { description: 'x' },
-  publishEvent: { type: 'environment.started', data: {} },
-}
 
 const clock = createClock()
 const routes = webhookRoutes({ ...new FakeServices([]), cursors: createCursors(Buffer.from('k'), clock) })

@@ -5,6 +5,13 @@
 import type { Permission } from '../../src/rest/permission.ts'
 import type { Route } from '../../src/rest/route.ts'
 
+/** Bodies that routes need, by their id; a route that needs one and has none here fails its rows of `owner`. */
+export const BODIES: Readonly<Record<string, unknown>> = {
+  createEndpoint: { url: 'https://example.com/hooks', eventTypes: ['*'] },
+  changeEndpoint: { description: 'x' },
+  publishEvent: { type: 'environment.started', data: {} },
+}
+
 export const KEY_KINDS = [
   'none',
   'garbage',

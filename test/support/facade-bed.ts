@@ -113,6 +113,7 @@ export async function startFacade(options: BedOptions = {}) {
     answered,
     logged,
     routes,
+    server,
     port,
     baseUrl: `http://127.0.0.1:${port}`,
   }
