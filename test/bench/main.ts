@@ -5,6 +5,7 @@ import { describeMachine, SETTINGS } from './machine.ts'
 import { type BenchResult, renderResult } from './report.ts'
 import { measureEngine } from './sections/engine.ts'
 import { measureIsolation } from './sections/isolation.ts'
+import { measureLogPages } from './sections/log-pages.ts'
 import { measurePending } from './sections/pending.ts'
 import { measureSoak } from './sections/soak.ts'
 import { type Plan, parsePlan, type SectionName, USAGE } from './settings.ts'
@@ -22,6 +23,7 @@ async function measure(plan: Plan): Promise<BenchResult> {
   if (has('saturation', 'latency', 'burst')) result.engine = await measureEngine(plan)
   if (has('isolation')) result.isolation = await measureIsolation(plan.isolationSeconds)
   if (has('pending')) result.pending = await measurePending(plan.pending)
+  if (has('log')) result.log = await measureLogPages(plan.logLines)
   if (has('soak')) result.soak = await measureSoak(plan.soakMinutes)
   return result
 }

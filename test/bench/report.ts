@@ -2,6 +2,7 @@
 import type { Spread } from './measure/samples.ts'
 import type { EngineResult } from './sections/engine.ts'
 import type { Isolation } from './sections/isolation.ts'
+import type { LogPages } from './sections/log-pages.ts'
 import type { Pending } from './sections/pending.ts'
 import type { Saturation } from './sections/saturation.ts'
 import type { Soak } from './sections/soak.ts'
@@ -17,11 +18,12 @@ export type BenchResult = {
   engine?: EngineResult
   isolation?: Isolation[]
   pending?: Pending[]
+  log?: LogPages[]
   soak?: Soak[]
 }
 
 export function renderResult(result: BenchResult): string {
-  const { engine, isolation, pending, soak } = result
+  const { engine, isolation, pending, log, soak } = result
   const parts = [
     Object.entries({ ...result.about, ...engine?.versions })
       .map(([name, words]) => `${name}: ${words}`)
@@ -32,6 +34,7 @@ export function renderResult(result: BenchResult): string {
   if (engine && engine.bursts.length > 0) parts.push(burstTable(engine))
   if (isolation) parts.push(isolationTable(isolation))
   if (pending) parts.push(pendingTable(pending))
+  if (log) parts.push(logTable(log))
   for (const one of soak ?? []) parts.push(soakTable(one))
   return `\n${parts.join('\n\n')}\n`
 }
@@ -126,6 +129,22 @@ function pendingTable(pending: readonly Pending[]): string {
       one.deliveries === 0 ? '' : one.bytesEach.toFixed(0),
     ]),
     ['wanted', '6 for 100,000', '', '', '300'],
+  ])
+}
+
+function logTable(log: readonly LogPages[]): string {
+  const p99 = ({ pages }: LogPages, kind: keyof LogPages['pages']) => (pages[kind]?.p99 ?? 0).toFixed(2)
+  return renderTable('The log of deliveries in the facade: memory, and p99 of a page of 50 (ms)', [
+    ['', 'MiB', 'bytes each', 'read in s', 'longest step ms', 'newest', 'middle', 'oldest', 'failed', 'rarest'],
+    ...log.map((one) => [
+      `${one.log.lines} of ${one.log.endpoints} endpoints, ${one.log.perSegment} a segment`,
+      ((one.bytesEach * one.log.lines) / 2 ** 20).toFixed(0),
+      one.bytesEach.toFixed(0),
+      one.filled.seconds.toFixed(1),
+      one.filled.longestMs.toFixed(1),
+      ...(['newest', 'middle', 'oldest', 'failed', 'exhausted'] as const).map((kind) => p99(one, kind)),
+    ]),
+    ['wanted', '100', '150', '', '50', '1', '1', '1'],
   ])
 }
 

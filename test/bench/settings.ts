@@ -1,7 +1,7 @@
 /** What a run of the bench measures, and for how long. */
 import { parseArgs } from 'node:util'
 
-export const SECTIONS = ['saturation', 'latency', 'burst', 'isolation', 'pending', 'soak'] as const
+export const SECTIONS = ['saturation', 'latency', 'burst', 'isolation', 'pending', 'log', 'soak'] as const
 export type SectionName = (typeof SECTIONS)[number]
 
 export type Plan = {
@@ -17,28 +17,32 @@ export type Plan = {
   isolationSeconds: number
   /** Numbers of pending deliveries, growing. */
   pending: readonly number[]
+  /** Deliveries in the log that the facade shows. */
+  logLines: number
   soakMinutes: number
 }
 
 const PLANS = {
   quick: {
-    sections: ['saturation', 'latency', 'isolation', 'pending'],
+    sections: ['saturation', 'latency', 'isolation', 'pending', 'log'],
     rounds: 1,
     saturationSeconds: 6,
     latencySeconds: 8,
     burst: 2000,
     isolationSeconds: 24,
     pending: [1000, 4000],
+    logLines: 100_000,
     soakMinutes: 1,
   },
   full: {
-    sections: ['saturation', 'latency', 'burst', 'isolation', 'pending'],
+    sections: ['saturation', 'latency', 'burst', 'isolation', 'pending', 'log'],
     rounds: 3,
     saturationSeconds: 20,
     latencySeconds: 30,
     burst: 20_000,
     isolationSeconds: 60,
     pending: [1000, 10_000, 50_000],
+    logLines: 1_000_000,
     soakMinutes: 15,
   },
   long: {
@@ -49,6 +53,7 @@ const PLANS = {
     burst: 20_000,
     isolationSeconds: 60,
     pending: [],
+    logLines: 1_000_000,
     soakMinutes: 15,
   },
 } as const satisfies Record<string, Omit<Plan, 'name'>>

@@ -1,0 +1,64 @@
+/** A long log of deliveries, as the facade's index takes it in, without an API server: what is measured is the index. */
+import { encodeRecord, type OutcomeRecord, recordsOf } from '../../../src/api/outcome-record.ts'
+import type { DeliveryLines } from '../../../src/controllers/facade/delivery-index/delivery-lines.ts'
+import { sortableName } from '../../../src/domain/message-id.ts'
+import { deliveriesOf, segmentSpec } from '../../../src/domain/segment.ts'
+
+export type LongLog = { lines: number; endpoints: number; perSegment: number }
+
+const START = Date.UTC(2026, 0, 31)
+/** One delivery of so many has failed; all others were sent. */
+const FAILED_OF = 100
+const PAYLOAD = JSON.stringify({ type: 'environment.started', data: { text: 'x'.repeat(100) } })
+
+/** Segment by segment with its outcomes, as the watches bring them: as text, which is read as it is elsewhere. */
+export function* longLog(log: LongLog, into: DeliveryLines): Generator<void> {
+  let version = 0
+  for (let made = 0; made < log.lines; made += log.perSegment) {
+    version += 2
+    takeSegment(log, into, { version, first: made })
+    yield
+  }
+}
+
+function takeSegment(log: LongLog, into: DeliveryLines, at: { version: number; first: number }): void {
+  const count = Math.min(log.perSegment, log.lines - at.first)
+  const events = Array.from({ length: count }, (_, place) => {
+    const number = at.first + place
+    const endpoint = number % log.endpoints
+    const id = nameOf(number)
+    const event = { id, namespace: `org-${endpoint % 50}`, type: 'environment.started', payload: PAYLOAD }
+    return { event, targets: [{ name: `endpoint-${endpoint}`, uid: uidOf(endpoint) }] }
+  })
+  const spec = segmentSpec(events, 'bench', START)
+  const about = { name: nameOf(at.version), version: at.version, writtenAt: START, createdAt: START }
+  into.segment({ ...about, ...deliveriesOf(JSON.parse(JSON.stringify(spec))) })
+  for (const _ of into.segmentsSeenUpTo(at.version)) continue
+  const records = events.map((_, index) => encodeRecord(recordOf(at.first + index, { version: at.version, index })))
+  const version = at.version + 1
+  into.outcomes({
+    name: nameOf(version),
+    version,
+    writtenAt: START,
+    records: recordsOf({ records: records.join('\n') }),
+  })
+}
+
+function recordOf(number: number, position: { version: number; index: number }): OutcomeRecord {
+  const attempt = { at: new Date(START + number).toISOString(), latencyMs: 12 }
+  // The oldest of all has no next attempt.
+  if (number === 0) return { kind: 'failed', position, attempt, nextAttemptAt: 0 }
+  if (number % FAILED_OF === 0) return { kind: 'failed', position, attempt, nextAttemptAt: START + number }
+  return { kind: 'sent', position, attempt: { ...attempt, code: 200 }, object: false }
+}
+
+export function uidOf(endpoint: number): string {
+  return `9c1f0f3e-0000-4000-8000-${String(endpoint).padStart(12, '0')}`
+}
+
+/** The 26 characters of what was made as the `number`th. */
+export function nameOf(number: number): string {
+  const entropy = Buffer.alloc(10, number & 0xff)
+  entropy.writeUInt32BE(number)
+  return sortableName(START + number, entropy)
+}
