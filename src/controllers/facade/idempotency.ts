@@ -17,14 +17,14 @@ import { type HeldKey, type IdempotencyBook, isDone } from './idempotency-book.t
 
 export type IdempotencyOptions = {
   book: IdempotencyBook
-  log: EventLog
+  eventLog: EventLog
   /** Key of the hashes: `keyFor('idempotency', ...)`. */
   hashKey: Uint8Array
   /** Why the book may not know what the log holds, in words; undefined while it does. */
   behind: () => string | undefined
   clock: Clock
   random: Random
-  diagnostics: Log
+  log: Log
 }
 
 /** The log shows an append within milliseconds. */
@@ -128,9 +128,9 @@ export class Idempotency implements IdempotencyKeys {
   }
 
   async #appendClaim(namespace: string, mark: KeyMark): Promise<string> {
-    const { clock, random, log } = this.#options
+    const { clock, random, eventLog } = this.#options
     const id = sortableName(clock.now(), random.bytes(NAME_ENTROPY_BYTES))
-    await log.append([claimOf({ id, namespace, ...mark })])
+    await eventLog.append([claimOf({ id, namespace, ...mark })])
     return id
   }
 
@@ -147,11 +147,11 @@ export class Idempotency implements IdempotencyKeys {
 
   /** What is made is made: without the note a repeat finds it, and only looks for it longer. */
   async #note(namespace: string, id: string, mark: KeyMark): Promise<void> {
-    const { log, diagnostics } = this.#options
+    const { eventLog, log } = this.#options
     try {
-      await log.append([doneOf({ id, namespace, ...mark })])
+      await eventLog.append([doneOf({ id, namespace, ...mark })])
     } catch (error) {
-      diagnostics.warn('That a request is done could not be noted', { error, organization: namespace })
+      log.warn('That a request is done could not be noted', { error, organization: namespace })
     }
   }
 

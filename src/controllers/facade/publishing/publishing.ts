@@ -27,7 +27,7 @@ export type PublishingOptions = LiveEndpoints &
   PublicationRules &
   OriginalSources & {
     subscriptions: Subscriptions
-    log: EventLog
+    eventLog: EventLog
     /** Told at once of what was appended. */
     own: OwnAppends
     /** How many deliveries the organization may have more, or why none. */
@@ -104,16 +104,16 @@ export class FacadePublishing implements Publishing {
   }
 
   async #append(accepted: AcceptedEvent, mark?: KeyMark): Promise<Entered> {
-    const { log } = this.#options
+    const { eventLog } = this.#options
     const { event, targets } = accepted
     if (targets.length > 0) {
       this.#makeRoom(event.namespace)
-      const place = await log.append([accepted])
+      const place = await eventLog.append([accepted])
       if (!mark) this.#tell({ accepted, place })
       return { accepted, place }
     }
     // Nobody subscribes. Of a key the log has to know all the same, without the body.
-    if (mark) await log.append([{ event: { ...event, payload: '' }, targets }])
+    if (mark) await eventLog.append([{ event: { ...event, payload: '' }, targets }])
     return { accepted }
   }
 

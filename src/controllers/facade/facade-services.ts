@@ -1,0 +1,135 @@
+/** The facade's services of endpoints, publishing and Idempotency-Keys, wired, with the watches that they live on. */
+import { keyFor } from '../../domain/key-hash.ts'
+import type { Pending } from '../../domain/pending-limits.ts'
+import type { Clock, Random } from '../../ports/clock.ts'
+import type { DeliveryPlaces, OwnAppends } from '../../ports/delivery-index.ts'
+import type { Endpoints } from '../../ports/endpoints.ts'
+import type { IdempotencyKeys } from '../../ports/idempotency.ts'
+import type { ResourceReader, ResourceWriter, WatchSource } from '../../ports/kubernetes.ts'
+import type { Log } from '../../ports/log.ts'
+import type { LogMetrics, RuntimeMetrics } from '../../ports/metrics.ts'
+import type { Publishing } from '../../ports/publishing.ts'
+import type { SchemaValidator } from '../../ports/schema-validator.ts'
+import type { UrlGuard } from '../../ports/url-guard.ts'
+import { ByteWindow } from '../../runtime/byte-window.ts'
+import { Catalogue } from '../catalogue.ts'
+import { createEventLog } from '../delivery-log/event-log.ts'
+import { EndpointDirectory } from '../endpoint/endpoint-directory.ts'
+import { Organizations } from '../organizations.ts'
+import { type IntakeLimits, IntakeRoom } from '../publish/intake-room.ts'
+import { FacadeEndpoints } from './endpoints/endpoints.ts'
+import { FacadeWatches } from './facade-watches.ts'
+import { Idempotency } from './idempotency.ts'
+import { IdempotencyBook } from './idempotency-book.ts'
+import { IntakeCounts, type UnfinishedDeliveries } from './publishing/intake-counts.ts'
+import { FacadePublishing, type PublishingOptions } from './publishing/publishing.ts'
+import { Subscriptions } from './publishing/subscriptions.ts'
+
+export type FacadeOptions = {
+  api: ResourceReader & ResourceWriter & WatchSource
+  /** The operator's namespace. */
+  namespace: string
+  /** Name of this process in the log. */
+  writer: string
+  /** The key of the installation. */
+  installationKey: Uint8Array
+  limits: {
+    endpointsPerOrganization: number
+    intake: IntakeLimits
+    /** Idempotency-Keys that stand at a time. */
+    keys: Pending
+  }
+  index: OwnAppends & DeliveryPlaces & UnfinishedDeliveries
+  clock: Clock
+  random: Random
+  log: Log
+  metrics: LogMetrics & RuntimeMetrics
+  validator: SchemaValidator
+  urlGuard: UrlGuard
+}
+
+export type FacadeServices = {
+  endpoints: Endpoints
+  publishing: Publishing
+  keys: IdempotencyKeys
+  organizations: Organizations
+  catalogue: Catalogue
+  directory: EndpointDirectory
+  /** Starts the watches. */
+  start(): void
+  /** Everything was read once. */
+  ready: Promise<unknown>
+  /** What is still to be read, or could not be watched of late, in words. */
+  problems(): string[]
+  /** What waits to be appended is appended; no watch goes on. */
+  stop(): Promise<void>
+}
+
+/** Old versions of objects take room until the store is compacted, which takes five to ten minutes. */
+const WRITTEN_MINUTES = 10
+
+export function createFacadeServices(options: FacadeOptions): FacadeServices {
+  const { api, namespace, clock } = options
+  const organizations = new Organizations()
+  const catalogue = new Catalogue()
+  const directory = new EndpointDirectory()
+  const written = new ByteWindow(clock, WRITTEN_MINUTES)
+  const eventLog = createEventLog({
+    ...options,
+    resources: api,
+    onWritten: (organization, bytes) => written.add(organization, bytes),
+  })
+  const book = new IdempotencyBook({ clock, limits: options.limits.keys })
+  const watches = new FacadeWatches({ organizations, catalogue, directory, book }, options, namespace)
+  const keys = new Idempotency({
+    ...options,
+    book,
+    eventLog,
+    hashKey: keyFor('idempotency', options.installationKey),
+    behind: () => watches.problemOf('keys'),
+  })
+  const shared = { ...options, resources: api, directory, catalogue, keys }
+  return {
+    endpoints: new FacadeEndpoints({ ...shared, maxEndpoints: options.limits.endpointsPerOrganization }),
+    publishing: createPublishing({ ...shared, eventLog, written }),
+    keys,
+    organizations,
+    catalogue,
+    directory,
+    start: () => watches.start(),
+    ready: watches.ready,
+    problems: () => watches.problems(),
+    stop: async () => {
+      await eventLog.drain()
+      await watches.stop()
+    },
+  }
+}
+
+type PublishingParts = FacadeOptions &
+  Pick<PublishingOptions, 'resources' | 'directory' | 'catalogue' | 'keys' | 'eventLog'> & {
+    written: ByteWindow
+  }
+
+function createPublishing(parts: PublishingParts): Publishing {
+  const { index, directory, clock, written, limits } = parts
+  const counts = new IntakeCounts({ index, directory, clock })
+  return new FacadePublishing({
+    ...parts,
+    subscriptions: new Subscriptions(directory),
+    segmentOf: (endpoint, deliveryId) => index.segmentOf(endpoint, deliveryId),
+    own: {
+      appended: (place, events) => {
+        counts.appended(events)
+        index.appended(place, events)
+      },
+    },
+    room: new IntakeRoom({
+      tally: counts,
+      unseen: { total: 0, ofOrganization: () => 0 },
+      written,
+      lanes: () => counts.waiting(),
+      limits: limits.intake,
+    }),
+  })
+}

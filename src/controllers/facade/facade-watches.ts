@@ -1,0 +1,155 @@
+/** What the facade watches: organizations, event types, endpoints, and the log for its Idempotency-Keys. */
+import { namespaces } from '../../api/core-kinds.ts'
+import { deliverySegment, deliverySegments } from '../../api/delivery-segment.ts'
+import { eventType, eventTypes } from '../../api/event-type.ts'
+import { ORGANIZATION_LABEL } from '../../api/meta.ts'
+import { webhookEndpoint, webhookEndpoints } from '../../api/webhook-endpoint.ts'
+import { isKeyAlive, KEY_LIFE_MS, type KeyRecord } from '../../domain/key-record.ts'
+import { timeOfName } from '../../domain/message-id.ts'
+import { keyRecordsOf } from '../../domain/segment-keys.ts'
+import type { Clock } from '../../ports/clock.ts'
+import type { RawObject } from '../../ports/kubernetes.ts'
+import { ownText } from '../../runtime/own-text.ts'
+import { Reflector, type ReflectorNeeds } from '../../runtime/reflector.ts'
+import type { Catalogue } from '../catalogue.ts'
+import type { EndpointDirectory } from '../endpoint/endpoint-directory.ts'
+import { type Organizations, readOrganization } from '../organizations.ts'
+import type { IdempotencyBook } from './idempotency-book.ts'
+
+export type FacadeViews = {
+  organizations: Organizations
+  catalogue: Catalogue
+  directory: EndpointDirectory
+  book: IdempotencyBook
+}
+
+/** A watch that has been silent for longer may have missed something. */
+const BEHIND_AFTER_MS = 5000
+const LOG_PAGE = 50
+/** Clocks of writers may differ by so much. */
+const MARGIN_MS = 60_000
+
+type Watched = 'organizations' | 'event types' | 'endpoints' | 'keys'
+
+export class FacadeWatches {
+  /** Everything was read once. */
+  readonly ready: Promise<unknown>
+  readonly #watches: ReadonlyMap<Watched, Reflector<unknown>>
+  readonly #unread: Set<Watched>
+
+  /** @param namespace the operator's */
+  constructor(views: FacadeViews, needs: ReflectorNeeds, namespace: string) {
+    this.#watches = new Map<Watched, Reflector<unknown>>([
+      ['organizations', watchOrganizations(views, needs) as Reflector<unknown>],
+      ['event types', watchEventTypes(views, needs) as Reflector<unknown>],
+      ['endpoints', watchEndpoints(views, needs) as Reflector<unknown>],
+      ['keys', watchKeys(views, needs, namespace) as Reflector<unknown>],
+    ])
+    this.#unread = new Set(this.#watches.keys())
+    this.ready = Promise.all(
+      [...this.#watches].map(([name, watch]) => watch.synced.then(() => this.#unread.delete(name))),
+    )
+  }
+
+  start(): void {
+    for (const watch of this.#watches.values()) watch.start()
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all([...this.#watches.values()].map((watch) => watch.stop()))
+  }
+
+  /** Why what is known of these may not be all, in words; undefined while it is. */
+  problemOf(name: Watched): string | undefined {
+    if (this.#unread.has(name)) return `${name} are being read`
+    const lost = this.#watches.get(name)?.contact.lostForMs() ?? 0
+    return lost < BEHIND_AFTER_MS
+      ? undefined
+      : `${name} could not be watched for ${Math.floor(lost / 1000)} s`
+  }
+
+  problems(): string[] {
+    return [...this.#watches.keys()].flatMap((name) => this.problemOf(name) ?? [])
+  }
+}
+
+function watchOrganizations({ organizations }: FacadeViews, needs: ReflectorNeeds) {
+  return new Reflector(
+    {
+      type: namespaces,
+      query: { labelSelector: `${ORGANIZATION_LABEL}=true` },
+      decode: readOrganization,
+      handler: {
+        applied: (organization) => organizations.apply(organization),
+        deleted: ({ name }) => organizations.remove(name),
+      },
+    },
+    needs,
+  )
+}
+
+function watchEventTypes({ catalogue }: FacadeViews, needs: ReflectorNeeds) {
+  return new Reflector(
+    {
+      type: eventTypes,
+      decode: (raw) => eventType.parse(raw),
+      handler: { applied: (type) => catalogue.apply(type), deleted: (type) => catalogue.remove(type) },
+    },
+    needs,
+  )
+}
+
+function watchEndpoints({ directory }: FacadeViews, needs: ReflectorNeeds) {
+  return new Reflector(
+    {
+      type: webhookEndpoints,
+      decode: (raw) => webhookEndpoint.parse(raw),
+      handler: {
+        applied: (endpoint) => directory.apply(endpoint),
+        deleted: (endpoint) => directory.remove(endpoint),
+      },
+    },
+    needs,
+  )
+}
+
+function watchKeys({ book }: FacadeViews, needs: ReflectorNeeds, namespace: string) {
+  const { clock } = needs
+  return new Reflector(
+    {
+      type: deliverySegments,
+      query: { namespace, limit: LOG_PAGE },
+      // Of several places with one key the first counts: they have to come in the order of the log.
+      forget: true,
+      stopListing: (page) => page.every(({ metadata }) => isTooOld(metadata.name, clock)),
+      decode: (raw) => readKeyRecords(raw, clock),
+      handler: {
+        applied: (records) => {
+          for (const record of records) book.take(record)
+        },
+      },
+    },
+    needs,
+  )
+}
+
+/** A segment from then says nothing of keys that stand. A name that Davit did not make tells no time. */
+function isTooOld(name: string, clock: Clock): boolean {
+  return clock.now() - timeOfName(name) > KEY_LIFE_MS + MARGIN_MS
+}
+
+/** In memory of their own: all of a list is held until its end. @throws ZodError when it is no segment */
+function readKeyRecords(raw: RawObject, clock: Clock): KeyRecord[] {
+  // A deletion moves its version; what it said was said before.
+  if (raw.metadata.deletionTimestamp !== undefined) return []
+  const { metadata, spec } = deliverySegment.parse(raw)
+  return keyRecordsOf(spec, Number(metadata.resourceVersion))
+    .filter((record) => isKeyAlive(record, clock.now()))
+    .map((record) => ({
+      ...record,
+      id: ownText(record.id),
+      namespace: ownText(record.namespace),
+      key: ownText(record.key),
+      fingerprint: ownText(record.fingerprint),
+    }))
+}

@@ -1,0 +1,196 @@
+/** Publishing, pings and redeliveries over REST, on the real API server and beside the real controller (interface §4.2, §6). */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { deliverySegments } from '../../src/api/delivery-segment.ts'
+import type { EndpointDraft } from '../../src/ports/endpoints.ts'
+import { ApiError } from '../../src/ports/kubernetes.ts'
+import { RefusedError } from '../../src/ports/refused-error.ts'
+import { startDavit, type TestDavit } from '../support/davit.ts'
+import { calling } from '../support/faulty-api.ts'
+import { FACADE_LIMITS, type LiveFacade, startLiveFacade } from '../support/live-facade.ts'
+import { type Receiver, startReceiver } from '../support/receiver.ts'
+
+const TYPE = 'environment.started'
+
+let davit: TestDavit
+let facade: LiveFacade
+let receiver: Receiver
+
+beforeAll(async () => {
+  receiver = await startReceiver()
+  davit = await startDavit('rest-publishing')
+  facade = await startLiveFacade(davit)
+})
+
+afterAll(async () => {
+  await facade?.stop()
+  await davit?.stop()
+  await receiver?.close()
+})
+
+async function make(path: string, more: Partial<EndpointDraft> = {}) {
+  const draft = { url: `${receiver.url}/${path}`, eventTypes: ['member.joined'], ...more }
+  const { endpoint } = await facade.endpoints.create(davit.organization, draft, {})
+  return { organization: davit.organization, endpointId: endpoint.endpointId }
+}
+
+function publish(dataText: string, type = TYPE) {
+  return facade.publishing.publish(davit.organization, { type, dataText }, {})
+}
+
+async function refusalOf(answer: Promise<unknown>): Promise<RefusedError> {
+  const error = await answer.catch((thrown: unknown) => thrown)
+  if (error instanceof RefusedError) return error
+  throw new Error(`not refused: ${String(error)}`)
+}
+
+/** The delivery as a reader finds it right after the answer. */
+async function line(id: { organization: string; endpointId: string }, deliveryId: string) {
+  const name = id.endpointId.slice('whe_'.length)
+  const { uid } = facade.directory.get(id.organization, name)?.endpoint.metadata ?? { uid: '' }
+  const { deliveries } = await facade.index.list({ namespace: id.organization, name, uid }, { limit: 10 })
+  return deliveries.find((delivery) => delivery.deliveryId === deliveryId)
+}
+
+describe('publishing', () => {
+  test('reaches every endpoint that subscribes, to the digit, under the id that was answered', async () => {
+    await make('one', { eventTypes: [TYPE] })
+    await make('two', { eventTypes: ['*'] })
+    await make('none')
+    const data = '{"n":9007199254740993,"x":1.0,"e":1e2,"s":"\\u00e9\\/","b":1,"a":2}'
+    const { eventId, deliveries, position, replayed } = await publish(data)
+    expect({ eventId, deliveries, replayed }).toEqual({
+      eventId: expect.stringMatching(/^msg_[0-9a-z]{26}$/),
+      deliveries: 2,
+      replayed: false,
+    })
+    expect(position?.version).toBeGreaterThan(0)
+    for (const path of ['/one', '/two']) {
+      const request = (await receiver.waitFor(1, { path })).at(-1)
+      expect(request?.headers['webhook-id']).toBe(eventId)
+      expect(request?.body.toString()).toContain(`"data":${data}}`)
+    }
+    expect(receiver.received('/none')).toEqual([])
+  })
+
+  test('can be read in the log at once', async () => {
+    const id = await make('log', { eventTypes: ['billing.updated'] })
+    const { eventId } = await publish('{}', 'billing.updated')
+    expect(await line(id, eventId)).toMatchObject({ eventType: 'billing.updated' })
+  })
+
+  test('is accepted where nobody subscribes, and writes nothing', async () => {
+    const calls = facade.api.calls.length
+    await davit.api.create(
+      { group: 'davit.dev', version: 'v1alpha1', plural: 'eventtypes', namespaced: false },
+      {
+        apiVersion: 'davit.dev/v1alpha1',
+        kind: 'EventType',
+        metadata: { name: `nobody.${davit.organization}` },
+        spec: { description: 'Nobody wants it.' },
+      },
+    )
+    const own = await startLiveFacade(davit)
+    for (const { endpointId } of (await own.endpoints.list(davit.organization, { limit: 200 })).endpoints)
+      if (own.directory.get(davit.organization, endpointId.slice(4))?.endpoint.spec.eventTypes.includes('*'))
+        await own.endpoints.remove({ organization: davit.organization, endpointId }, {})
+    const answer = await own.publishing.publish(
+      davit.organization,
+      { type: `nobody.${davit.organization}`, dataText: 'null' },
+      {},
+    )
+    await own.stop()
+    expect(answer).toEqual({ eventId: expect.stringMatching(/^msg_/), deliveries: 0, replayed: false })
+    expect(facade.api.calls.slice(calls).filter(({ verb }) => verb === 'create')).toEqual([])
+  })
+
+  test.each([
+    { why: 'an unknown type', type: 'no.such', data: '{}', want: '/type' },
+    { why: 'a reserved type', type: 'webhook.ping', data: '{}', want: '/type' },
+    { why: 'data that does not fit the schema', type: TYPE, data: '{"name":7}', want: '/data/name' },
+  ])('refuses $why with its place', async ({ type, data, want }) => {
+    const { code, places } = await refusalOf(publish(data, type))
+    expect({ code, pointers: places.map(({ pointer }) => pointer) }).toEqual({
+      code: 'invalid',
+      pointers: [want],
+    })
+  })
+
+  test('names the endpoint that is in the way when as much waits as may', async () => {
+    receiver.answer('/stuck', { status: 500 })
+    const id = await make('stuck', { eventTypes: [TYPE] })
+    const tight = await startLiveFacade(davit, {
+      intake: { ...FACADE_LIMITS.intake, pending: { organization: 3, all: 1000 } },
+    })
+    const answers = await Promise.all(
+      Array.from({ length: 6 }, () =>
+        tight.publishing.publish(davit.organization, { type: TYPE, dataText: '{}' }, {}).then(
+          () => undefined,
+          (error: RefusedError) => error,
+        ),
+      ),
+    )
+    const refused = answers.filter((answer) => answer !== undefined)
+    expect(refused.length).toBeGreaterThan(0)
+    expect(refused.at(-1)).toMatchObject({ code: 'intake_full', retryAfter: expect.any(Number) })
+    expect(refused.at(-1)?.detail).toContain(id.endpointId)
+    await tight.endpoints.remove(id, {})
+    await tight.stop()
+  })
+
+  test.each([
+    { why: 'the store is full', kind: 'NoSpace' as const, want: 'overloaded' },
+    { why: 'the API server refuses', kind: 'Forbidden' as const, want: undefined },
+  ])('says so when $why', async ({ kind, want }) => {
+    await make('space', { eventTypes: [TYPE] })
+    facade.api.fail(calling('create', deliverySegments), { before: new ApiError(kind, 'no') })
+    const error = await publish('{}').catch((thrown: unknown) => thrown)
+    expect(error instanceof RefusedError ? error.code : undefined).toBe(want)
+    expect(error).toBeInstanceOf(Error)
+  })
+})
+
+describe('a ping', () => {
+  test('is one delivery to that endpoint, whatever it subscribes to, and can be read at once', async () => {
+    const id = await make('pinged')
+    await make('bystander', { eventTypes: ['*'] })
+    const before = receiver.received('/bystander').length
+    const { eventId, deliveries } = await facade.publishing.ping(id, {})
+    expect(deliveries).toBe(1)
+    expect(await line(id, eventId)).toMatchObject({ eventType: 'webhook.ping' })
+    const [request] = await receiver.waitFor(1, { path: '/pinged' })
+    expect(request?.headers['webhook-id']).toBe(eventId)
+    expect(JSON.parse(request?.body.toString() ?? '')).toMatchObject({
+      type: 'webhook.ping',
+      data: { endpointId: id.endpointId },
+    })
+    expect(receiver.received('/bystander').length).toBe(before)
+  })
+})
+
+describe.each(['Objects', 'Segments'] as const)('a redelivery where the log is in %s', (deliveryLog) => {
+  test('has the same type and bytes, a fresh id, and one receiver', async () => {
+    const path = `again-${deliveryLog.toLowerCase()}`
+    const id = await make(path, { eventTypes: [TYPE], deliveryLog })
+    const { eventId } = await publish('{"n":1.0}')
+    const [first] = await receiver.waitFor(1, { path: `/${path}` })
+    const again = await facade.publishing.redeliver({ ...id, deliveryId: eventId }, {})
+    const [, second] = await receiver.waitFor(2, { path: `/${path}` })
+    expect(second?.body.equals(first?.body ?? Buffer.alloc(0))).toBe(true)
+    expect(second?.headers['webhook-id']).toBe(again.eventId)
+    expect(again.eventId).not.toBe(eventId)
+    expect(await line(id, again.eventId)).toMatchObject({ eventType: TYPE, redeliveryOf: eventId })
+  })
+
+  test("of another endpoint's delivery, or to a disabled endpoint, is refused", async () => {
+    const path = `refused-${deliveryLog.toLowerCase()}`
+    const id = await make(path, { eventTypes: [TYPE], deliveryLog })
+    const stranger = await make(`stranger-${path}`, { deliveryLog })
+    const { eventId } = await publish('{}')
+    await receiver.waitFor(1, { path: `/${path}` })
+    const redeliver = (endpoint: typeof id) =>
+      facade.publishing.redeliver({ ...endpoint, deliveryId: eventId }, {})
+    expect((await refusalOf(redeliver(stranger))).code).toBe('not_found')
+    await facade.endpoints.change(id, { status: 'disabled' }, {})
+    expect((await refusalOf(redeliver(id))).code).toBe('endpoint_disabled')
+  })
+})

@@ -1,0 +1,90 @@
+/**
+ * The facade's services on the real API server, beside a controller of test/support/davit.ts, and without HTTP:
+ *
+ *   const davit = await startDavit('endpoints')
+ *   const facade = await startLiveFacade(davit)
+ *   const { endpoint, secret } = await facade.endpoints.create(davit.organization, draft, {})
+ *
+ * Several of them are replicas. `kill` ends one as `kill -9` does; `stop` all of them before `davit.stop()`.
+ */
+
+import { createUrlGuard } from '../../src/adapters/http/url-guard.ts'
+import { createMetrics } from '../../src/adapters/prometheus/metrics.ts'
+import { createLog } from '../../src/adapters/system/log.ts'
+import { createRandom } from '../../src/adapters/system/random.ts'
+import { createSchemaValidator } from '../../src/adapters/system/schema-validator.ts'
+import { OpenDeliveryIndex } from '../../src/controllers/facade/delivery-index/delivery-index.ts'
+import {
+  createFacadeServices,
+  type FacadeOptions,
+  type FacadeServices,
+} from '../../src/controllers/facade/facade-services.ts'
+import { installationKey } from '../../src/controllers/facade/installation-key.ts'
+import type { TestDavit } from './davit.ts'
+import { FaultyApi } from './faulty-api.ts'
+import { scopedApi } from './scoped-api.ts'
+
+export type LiveFacade = FacadeServices & {
+  /** What its calls go through, and may fail at. */
+  api: FaultyApi
+  index: OpenDeliveryIndex
+  kill(): void
+}
+
+export const FACADE_LIMITS: FacadeOptions['limits'] = {
+  endpointsPerOrganization: 500,
+  intake: {
+    pending: { organization: 20_000, all: 200_000 },
+    heldBytes: 64 * 1024 * 1024,
+    writtenBytes: { organization: 2 ** 30, all: 2 ** 30 },
+  },
+  keys: { organization: 10_000, all: 10_000 },
+}
+
+let facades = 0
+
+/** Resolves when it has read what is there. */
+export async function startLiveFacade(
+  davit: TestDavit,
+  limits: Partial<FacadeOptions['limits']> = {},
+): Promise<LiveFacade> {
+  facades += 1
+  const api = new FaultyApi(scopedApi(davit.api, davit.organization))
+  const { clock, namespace } = davit
+  const random = createRandom()
+  const log = createLog({
+    level: 'info',
+    clock,
+    destination: { write: (line: string) => void davit.logLines.push(line) },
+  })
+  const metrics = createMetrics({ version: '0.0.0-test' })
+  const needs = { api, clock, random, log, metrics }
+  const index = new OpenDeliveryIndex({ needs, namespace, maxEntries: 100_000 }).start()
+  const services = createFacadeServices({
+    ...needs,
+    namespace,
+    writer: `facade-${facades}`,
+    installationKey: await installationKey({ resources: api, namespace, random }),
+    limits: { ...FACADE_LIMITS, ...limits },
+    index,
+    validator: createSchemaValidator(),
+    urlGuard: createUrlGuard(['127.0.0.0/8', '::1/128']),
+  })
+  services.start()
+  await Promise.all([services.ready, index.ready])
+  const stop = async () => {
+    await services.stop()
+    await index.stop()
+  }
+  return {
+    ...services,
+    api,
+    index,
+    stop,
+    kill: () => {
+      api.die()
+      void stop()
+      api.bury()
+    },
+  }
+}
