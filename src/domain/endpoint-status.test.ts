@@ -107,6 +107,22 @@ describe('updatedAt', () => {
     expect(look(at, later).updatedAt).toBe(iso(later))
   })
 
+  test('is the time of its creation until something changes, however late anybody looks', () => {
+    expect(look(endpoint(), later).updatedAt).toBe(iso(START))
+    const at = endpoint()
+    expect(look({ ...at, metadata: { ...at.metadata, generation: 2 } }, later).updatedAt).toBe(iso(later))
+    at.metadata.annotations = { [DISABLE_ANNOTATION]: iso(START) }
+    expect(look(at, later).updatedAt).toBe(iso(later))
+  })
+
+  test('moves with a key that somebody else has rolled', () => {
+    const at = endpoint({
+      ...before,
+      signingSecrets: [{ fingerprint: '0'.repeat(16), createdAt: iso(START) }],
+    })
+    expect(look(at, later).updatedAt).toBe(iso(later))
+  })
+
   test('moves with a roll', () => {
     expect(look(endpoint(before), later, { rolled: true }).updatedAt).toBe(iso(later))
   })

@@ -84,10 +84,12 @@ function updatedAt(
   { rolled }: { rolled: boolean },
   now: number,
 ): string {
-  const { metadata, status: before } = endpoint
+  const { metadata, spec, status: before } = endpoint
   const { generation = 0 } = metadata
-  if (before?.updatedAt === undefined)
-    return generation === 1 ? createdAtOf(metadata) : new Date(now).toISOString()
+  if (before?.updatedAt === undefined) {
+    const isAsMade = generation === 1 && decision.state === spec.state
+    return isAsMade ? createdAtOf(metadata) : new Date(now).toISOString()
+  }
   const same =
     before.state === decision.state &&
     before.disabledReason === decision.disabledReason &&

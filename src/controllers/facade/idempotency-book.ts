@@ -55,8 +55,11 @@ export class IdempotencyBook {
 
   /** A place in the log was shown. */
   take(record: KeyRecord): void {
-    if (!isKeyAlive(record, this.#options.clock.now())) return
+    const now = this.#options.clock.now()
+    if (!isKeyAlive(record, now)) return
     const { key } = record
+    const before = this.#held.get(key)
+    if (before && !isKeyAlive(before, now)) this.#drop(key, before)
     const known = this.#held.get(key)
     const held = known ? merged(known, record) : heldOf(record)
     if (held === known) return
@@ -102,9 +105,13 @@ export class IdempotencyBook {
     const now = this.#options.clock.now()
     for (const [key, held] of this.#held) {
       if (isKeyAlive(held, now)) return
-      this.#held.delete(key)
-      this.#count(held.namespace, -1)
+      this.#drop(key, held)
     }
+  }
+
+  #drop(key: string, held: HeldKey): void {
+    this.#held.delete(key)
+    this.#count(held.namespace, -1)
   }
 
   #count(namespace: string, by: number): void {

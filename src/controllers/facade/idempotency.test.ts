@@ -213,6 +213,20 @@ describe('an event', () => {
     expect(given.first.book.size).toBe(1)
   })
 
+  test('is another one after a day at a replica that was not asked since', async () => {
+    const given = bed(2)
+    const [a, b] = given.all
+    await shown(given, given.first.publish('k1', 'this'))
+    given.showAll()
+    given.clock.advance(KEY_LIFE_MS)
+    const young = await shown(given, Promise.resolve(a?.publish('k1', 'that')))
+    given.showAll()
+    expect(await shown(given, Promise.resolve(b?.publish('k1', 'that')))).toEqual({
+      ...young,
+      replayed: true,
+    })
+  })
+
   test('whose append had no answer is found by the repeat, if it was written', async () => {
     const given = bed()
     given.log.faults.push('after')

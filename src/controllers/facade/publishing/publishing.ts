@@ -124,9 +124,7 @@ export class FacadePublishing implements Publishing {
   #makeRoom(namespace: string): void {
     const room = this.#options.room.of(namespace)
     if (typeof room === 'number') return
-    const { message, fullest } = room
-    const detail = fullest ? `${message} (${ENDPOINT_PREFIX}${fullest.name})` : message
-    throw new RefusedError('intake_full', { detail, retryAfter: FULL_RETRY_SECONDS })
+    throw new RefusedError('intake_full', { detail: wordsOf(room), retryAfter: FULL_RETRY_SECONDS })
   }
 
   async #enabledEndpoint(id: EndpointId): Promise<WebhookEndpoint> {
@@ -148,6 +146,12 @@ export class FacadePublishing implements Publishing {
 
 function refuseDisabled(endpoint: WebhookEndpoint): void {
   if (decideState(endpoint).state === 'disabled') throw new RefusedError('endpoint_disabled')
+}
+
+/** Without figures of other organizations. */
+function wordsOf({ reason, message, fullest }: NoRoom): string {
+  if (reason === 'TooMuchWritten') return 'As many bytes as may be were written in the last ten minutes.'
+  return fullest ? `${message} (${ENDPOINT_PREFIX}${fullest.name})` : message
 }
 
 function publishedOf({ accepted: { event, targets }, place }: Entered): Published {

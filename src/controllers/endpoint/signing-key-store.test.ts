@@ -1,0 +1,67 @@
+import { expect, test } from 'vitest'
+import { MemoryStore } from '../../../test/support/memory-store.ts'
+import { secrets } from '../../api/core-kinds.ts'
+import { NO_ENDPOINT_YET } from '../../api/signing-keys.ts'
+import { webhookEndpoint } from '../../api/webhook-endpoint.ts'
+import type { SigningKey } from '../../domain/signing-keys.ts'
+import { EndpointDirectory, secretName } from './endpoint-directory.ts'
+import { keysObject, readKeys, SigningKeyStore } from './signing-key-store.ts'
+
+const SYSTEM = 'davit-system'
+const NOW = Date.parse('2026-01-31T12:00:00.000Z')
+const MINUTE = 60_000
+
+const endpoint = webhookEndpoint.parse({
+  metadata: { name: 'billing', namespace: 'acme', uid: 'uid-1', resourceVersion: '1' },
+  spec: { url: 'https://receiver.example', eventTypes: ['*'] },
+})
+
+function key(letter: string, ageMs = 0): SigningKey {
+  return { secret: `whsec_${letter.repeat(32)}`, createdAt: new Date(NOW - ageMs).toISOString() }
+}
+
+function bed() {
+  const resources = new MemoryStore(() => NOW)
+  const directory = new EndpointDirectory()
+  const store = new SigningKeyStore(resources, directory, SYSTEM)
+  /** Somebody else writes keys, and the watch shows them. */
+  const given = async (owner: { name?: string; uid: string }, keys: SigningKey[]) => {
+    const { name = 'billing', uid } = owner
+    const raw = await resources.create(secrets, keysObject(SYSTEM, { namespace: 'acme', name, uid }, keys))
+    const held = readKeys(raw)
+    directory.applyKeys(held.namespace, held.endpoint, held.keys)
+  }
+  const stored = async () => {
+    const { keys } = readKeys(
+      await resources.get(secrets, { namespace: SYSTEM, name: secretName('acme', 'billing') }),
+    )
+    return { uid: keys.endpointUid, secrets: keys.keys.map(({ secret }) => secret) }
+  }
+  const names = () => resources.all(secrets).map(({ metadata }) => metadata.name)
+  return { directory, store, given, stored, names }
+}
+
+test.each([
+  { why: 'none are there', uid: undefined, want: 'n' },
+  { why: 'those that are there are its own', uid: 'uid-1', want: 'o' },
+  { why: 'they were made before it', uid: NO_ENDPOINT_YET, want: 'o' },
+  { why: 'they are those of one that had the name before', uid: 'uid-0', want: 'n' },
+])('an endpoint has its own keys from then on, where $why', async ({ uid, want }) => {
+  const { directory, store, given, stored } = bed()
+  if (uid !== undefined) await given({ uid }, [key('o')])
+  directory.apply(endpoint)
+  await store.create(endpoint, [key('n')])
+  expect(await stored()).toEqual({ uid: 'uid-1', secrets: [key(want).secret] })
+  expect(directory.get('acme', 'billing')?.keys?.keys).toEqual([key(want)])
+})
+
+test('the sweep takes keys of endpoints that are gone, and leaves those whose endpoint may still come', async () => {
+  const { directory, store, given, names } = bed()
+  directory.apply(endpoint)
+  await given({ uid: 'uid-1' }, [key('a', 60 * MINUTE)])
+  await given({ name: 'gone', uid: 'uid-2' }, [key('b')])
+  await given({ name: 'coming', uid: NO_ENDPOINT_YET }, [key('c', 5 * MINUTE)])
+  await given({ name: 'abandoned', uid: NO_ENDPOINT_YET }, [key('d', 11 * MINUTE)])
+  await store.sweep(NOW)
+  expect(names()).toEqual(['acme.billing', 'acme.coming'])
+})
