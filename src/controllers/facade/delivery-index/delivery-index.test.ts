@@ -204,7 +204,7 @@ describe('the log of an endpoint', () => {
     api.accept('segment-a', [event(1)])
     segments.endWatches(new ApiError('Gone', 'too old', { status: 410 }))
     await clock.elapse(60_000)
-    await index.ready
+    await settle(20)
     expect(await idsOf()).toEqual([`msg_${idAt(1)}`])
     expect(index.stats().restarts).toBe(1)
     expect(lines).toContain('The log of deliveries is read again')
@@ -232,12 +232,18 @@ describe('the log of an endpoint', () => {
     expect(await idsOf()).toEqual([`msg_${idAt(1)}`])
   })
 
-  it('ends while it is being read', async () => {
-    api.kinds.deliverysegments.gate = new Promise(() => undefined)
+  it('ends while it is being read, and reads nothing more', async () => {
+    let open = () => undefined as unknown
+    api.kinds.deliverysegments.gate = new Promise((resolve) => {
+      open = () => resolve()
+    })
     index.start()
     await settle()
-    expect(index.progress).toContain('reading the events')
-    api.kinds.deliverysegments.gate = undefined
+    const ended = index.stop()
+    open()
+    await ended
+    await settle()
+    expect(Object.values(api.kinds).map(({ lists }) => lists)).toEqual([1, 0, 0])
   })
 })
 

@@ -15,7 +15,7 @@ import { isApiError } from '../../../ports/kubernetes.ts'
 import { RefusedError } from '../../../ports/refused-error.ts'
 import type { ReflectorNeeds } from '../../../runtime/reflector.ts'
 import { IndexReading } from './index-reading.ts'
-import { NONE, STATES } from './line-table.ts'
+import { endedIn, NONE } from './line-table.ts'
 import { logPage } from './log-page.ts'
 import { packedName } from './packed-id.ts'
 import { readDetail } from './read-detail.ts'
@@ -27,9 +27,6 @@ export type DeliveryIndexOptions = {
   /** Lines that are kept in mind; beyond it the oldest that have ended are left out. */
   maxEntries: number
 }
-
-/** By the number of their state. */
-const UNFINISHED = [STATES.indexOf('pending'), STATES.indexOf('retrying')]
 
 /** What a reader that came too early is asked to wait, in seconds. */
 const RETRY_AFTER_SECONDS = 2
@@ -49,7 +46,10 @@ export type IndexStats = {
 }
 
 export class OpenDeliveryIndex implements DeliveryIndex, OwnAppends, DeliveryPlaces {
+  /** Everything was read once. */
+  readonly ready: Promise<void>
   readonly #options: DeliveryIndexOptions
+  readonly #ready = Promise.withResolvers<void>()
   #reading: IndexReading
   #restarts = 0
   #dropped = 0
@@ -59,17 +59,13 @@ export class OpenDeliveryIndex implements DeliveryIndex, OwnAppends, DeliveryPla
 
   constructor(options: DeliveryIndexOptions) {
     this.#options = options
+    this.ready = this.#ready.promise
     this.#reading = this.#newReading()
   }
 
   start(): this {
     this.#reading.start()
     return this
-  }
-
-  /** Everything was read. */
-  get ready(): Promise<void> {
-    return this.#reading.ready
   }
 
   /** What is still to be read, in words for /readyz; undefined when it is ready. */
@@ -108,14 +104,6 @@ export class OpenDeliveryIndex implements DeliveryIndex, OwnAppends, DeliveryPla
     return line === NONE ? undefined : lines.segments.at(lines.table.segment(line))?.name
   }
 
-  /** Deliveries of each endpoint that have not ended. */
-  *unfinished(): IterableIterator<{ namespace: string; uid: string; size: number }> {
-    for (const { namespace, uid, counts } of this.#reading.lines.lines.logs.values()) {
-      const size = UNFINISHED.reduce((sum, state) => sum + (counts[state] ?? 0), 0)
-      if (size > 0) yield { namespace, uid, size }
-    }
-  }
-
   /** Deliveries of each endpoint that have not ended; none before everything was read, since all seem open then. */
   *unfinished(): IterableIterator<{ namespace: string; uid: string; size: number }> {
     if (this.progress !== undefined) return
@@ -150,7 +138,14 @@ export class OpenDeliveryIndex implements DeliveryIndex, OwnAppends, DeliveryPla
 
   #newReading(): IndexReading {
     const { needs, namespace, maxEntries: capacity } = this.#options
-    return new IndexReading({ needs, namespace, capacity, onLost: (why) => this.#readAgain(why) })
+    const reading = new IndexReading({
+      needs,
+      namespace,
+      capacity,
+      onLost: (why) => this.#readAgain(why),
+    })
+    void reading.ready.then(this.#ready.resolve)
+    return reading
   }
 
   #readAgain(why: string): void {
