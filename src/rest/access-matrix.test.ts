@@ -1,5 +1,12 @@
 import { beforeEach, expect, test } from 'vitest'
-import { BODIES, casesOf, type KeyKind, type Names, pathOf, wanted } from '../../test/support/access-matrix.ts'
+import {
+  BODIES,
+  casesOf,
+  type KeyKind,
+  type Names,
+  pathOf,
+  wanted,
+} from '../../test/support/access-matrix.ts'
 import {
   ask,
   type FacadeBed,

@@ -76,7 +76,8 @@ export function createFacadeServer(
     const underWay = requests.get(socket)
     // Its own answer is on the way or was given; anything more would be taken for that of the next request.
     const answered = underWay !== undefined && !underWay.complete
-    if (seen === 0 && socket.writable && !answered) refuse(socket, problemOfParser(error.code), requestId(random))
+    if (seen === 0 && socket.writable && !answered)
+      refuse(socket, problemOfParser(error.code), requestId(random))
     else if (seen === 0 || seen > LINGER_CHUNKS) socket.destroy()
   })
   return server

@@ -8,8 +8,23 @@ import { createRandom } from '../../src/adapters/system/random.ts'
 import { GROUP } from '../../src/api/meta.ts'
 import { requestApi } from '../../src/playground/control-plane-request.ts'
 import type { Identity } from '../../src/ports/token-review.ts'
-import { MANAGE_WEBHOOKS, type Permission, PING, PUBLISH, REDELIVER, ROLL, VISIBILITY } from '../../src/rest/permission.ts'
-import { applyFacadeRole, applyRoles, makeAccount, makeBoundToken, makeToken, type RoleName } from '../support/api-keys.ts'
+import {
+  MANAGE_WEBHOOKS,
+  type Permission,
+  PING,
+  PUBLISH,
+  REDELIVER,
+  ROLL,
+  VISIBILITY,
+} from '../../src/rest/permission.ts'
+import {
+  applyFacadeRole,
+  applyRoles,
+  makeAccount,
+  makeBoundToken,
+  makeToken,
+  type RoleName,
+} from '../support/api-keys.ts'
 import { testNamespace } from '../support/control-plane.ts'
 
 let organization: string
@@ -34,7 +49,10 @@ beforeAll(async () => {
       apiVersion: 'v1',
       kind: 'Config',
       clusters: [
-        { name: 'c', cluster: { server, 'certificate-authority-data': Buffer.from(caPem).toString('base64') } },
+        {
+          name: 'c',
+          cluster: { server, 'certificate-authority-data': Buffer.from(caPem).toString('base64') },
+        },
       ],
       users: [{ name: 'u', user: { token } }],
       contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
@@ -60,7 +78,9 @@ test('a key as kubectl makes it is its ServiceAccount, with the id of the key', 
   const identity = await identityOf(await makeToken(organization, 'known'))
   expect(identity.username).toBe(`system:serviceaccount:${organization}:known`)
   expect(identity.groups).toContain(`system:serviceaccounts:${organization}`)
-  expect(identity.extra['authentication.kubernetes.io/credential-id']).toEqual([expect.stringMatching(/^JTI=/)])
+  expect(identity.extra['authentication.kubernetes.io/credential-id']).toEqual([
+    expect.stringMatching(/^JTI=/),
+  ])
 })
 
 test('a token for the API server is no key, and a key is no token for the API server', async () => {
@@ -98,8 +118,16 @@ const OWNERS: Permission[] = [MANAGE_WEBHOOKS, PING, ROLL, REDELIVER]
 
 test.each<{ role: RoleName; may: Permission[]; mayNot: Permission[] }>([
   { role: 'davit-owner', may: [...OWNERS, PUBLISH, ...VISIBILITY], mayNot: [] },
-  { role: 'davit-viewer', may: VISIBILITY.filter(({ verb }) => verb === 'get'), mayNot: [...OWNERS, PUBLISH] },
-  { role: 'davit-publisher', may: [PUBLISH], mayNot: [...OWNERS, ...VISIBILITY.filter(({ verb }) => verb === 'get')] },
+  {
+    role: 'davit-viewer',
+    may: VISIBILITY.filter(({ verb }) => verb === 'get'),
+    mayNot: [...OWNERS, PUBLISH],
+  },
+  {
+    role: 'davit-publisher',
+    may: [PUBLISH],
+    mayNot: [...OWNERS, ...VISIBILITY.filter(({ verb }) => verb === 'get')],
+  },
 ])('$role may what its name says, in its own organization alone', async ({ role, may, mayNot }) => {
   await makeAccount(organization, role, role)
   const identity = await identityOf(await makeToken(organization, role))

@@ -45,7 +45,11 @@ export type TokenOptions = {
 }
 
 /** As `kubectl create token` makes it. */
-export async function makeToken(namespace: string, name: string, options: TokenOptions = {}): Promise<string> {
+export async function makeToken(
+  namespace: string,
+  name: string,
+  options: TokenOptions = {},
+): Promise<string> {
   const { audiences = ['davit'], boundTo } = options
   const answer = await post(`/api/v1/namespaces/${namespace}/serviceaccounts/${name}/token`, {
     spec: {
