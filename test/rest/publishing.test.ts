@@ -4,7 +4,7 @@ import { deliverySegments } from '../../src/api/delivery-segment.ts'
 import type { EndpointDraft } from '../../src/ports/endpoints.ts'
 import { ApiError } from '../../src/ports/kubernetes.ts'
 import { RefusedError } from '../../src/ports/refused-error.ts'
-import { startDavit, type TestDavit } from '../support/davit.ts'
+import { startDavit, type TestDavit, until } from '../support/davit.ts'
 import { calling } from '../support/faulty-api.ts'
 import { FACADE_LIMITS, type LiveFacade, startLiveFacade } from '../support/live-facade.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
@@ -119,20 +119,23 @@ describe('publishing', () => {
     receiver.answer('/stuck', { status: 500 })
     const id = await make('stuck', { eventTypes: [TYPE] })
     const tight = await startLiveFacade(davit, {
-      intake: { ...FACADE_LIMITS.intake, pending: { organization: 3, all: 1000 } },
+      intake: { ...FACADE_LIMITS.intake, pending: { organization: 1, all: 1000 } },
     })
-    const answers = await Promise.all(
-      Array.from({ length: 6 }, () =>
-        tight.publishing.publish(davit.organization, { type: TYPE, dataText: '{}' }, {}).then(
-          () => undefined,
-          (error: RefusedError) => error,
-        ),
-      ),
+    const ask = () => tight.publishing.publish(davit.organization, { type: TYPE, dataText: '{}' }, {})
+    await until(
+      async () => ([...tight.index.unfinished()].length === 0 ? true : undefined),
+      () => 'something is left of before',
     )
-    const refused = answers.filter((answer) => answer !== undefined)
-    expect(refused.length).toBeGreaterThan(0)
-    expect(refused.at(-1)).toMatchObject({ code: 'intake_full', retryAfter: expect.any(Number) })
-    expect(refused.at(-1)?.detail).toContain(id.endpointId)
+    const answers = await Promise.allSettled([ask(), ask(), ask()])
+    expect(answers.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected', 'rejected'])
+    await until(
+      async () => ([...tight.index.unfinished()].length === 1 ? true : undefined),
+      () => 'other deliveries do not end',
+    )
+    davit.clock.jump(1000)
+    const refusal = await refusalOf(ask())
+    expect(refusal).toMatchObject({ code: 'intake_full', retryAfter: expect.any(Number) })
+    expect(refusal.detail).toContain(id.endpointId)
     await tight.endpoints.remove(id, {})
     await tight.stop()
   })

@@ -114,22 +114,21 @@ type PublishingParts = FacadeOptions &
 function createPublishing(parts: PublishingParts): Publishing {
   const { index, directory, clock, written, limits } = parts
   const counts = new IntakeCounts({ index, directory, clock })
+  const room = new IntakeRoom({
+    tally: counts,
+    unseen: { total: 0, ofOrganization: () => 0 },
+    written,
+    lanes: () => counts.waiting(),
+    limits: limits.intake,
+  })
   return new FacadePublishing({
     ...parts,
     subscriptions: new Subscriptions(directory),
     segmentOf: (endpoint, deliveryId) => index.segmentOf(endpoint, deliveryId),
-    own: {
-      appended: (place, events) => {
-        counts.appended(events)
-        index.appended(place, events)
-      },
+    own: index,
+    room: {
+      of: (namespace) => room.of(namespace),
+      reserve: (namespace, deliveries) => counts.reserve(namespace, deliveries),
     },
-    room: new IntakeRoom({
-      tally: counts,
-      unseen: { total: 0, ofOrganization: () => 0 },
-      written,
-      lanes: () => counts.waiting(),
-      limits: limits.intake,
-    }),
   })
 }

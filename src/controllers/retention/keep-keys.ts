@@ -23,9 +23,9 @@ export async function keepKeys(options: KeepKeysOptions, name: string, now: numb
   if (!data) return
   const records = keyRecordsOf(data.spec, Number(data.metadata.resourceVersion))
   const kept = records.filter((record) => isKeyAlive(record, now)).map(keptOf)
-  // An append is of one organization.
-  for (const events of Map.groupBy(kept, ({ event }) => event.namespace).values())
-    await options.eventLog.append(events)
+  // An append is of one organization; those that come together share a segment.
+  const appends = [...Map.groupBy(kept, ({ event }) => event.namespace).values()]
+  await Promise.all(appends.map((events) => options.eventLog.append(events)))
 }
 
 async function read({ resources, namespace }: KeepKeysOptions, name: string): Promise<RawObject | undefined> {

@@ -89,7 +89,7 @@ export async function untilUndisturbed<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await work()
     } catch (error) {
-      if (!isApiError(error, 'Conflict')) throw error
+      if (!isApiError(error, 'Conflict', 'AlreadyExists')) throw error
       if (tries === MAX_TRIES) throw new RefusedError('overloaded', { retryAfter: 1, cause: error })
     }
   }

@@ -15,7 +15,7 @@ import { etagOf } from '../../../domain/etag.ts'
 import { NAME_ENTROPY_BYTES, sortableName } from '../../../domain/message-id.ts'
 import { fingerprintOf, formatSecret, KEY_BYTES } from '../../../domain/signature.ts'
 import type { CreatedEndpoint, EndpointDraft, EndpointId } from '../../../ports/endpoints.ts'
-import { isApiError } from '../../../ports/kubernetes.ts'
+import { isApiError, type RawObject } from '../../../ports/kubernetes.ts'
 import { RefusedError } from '../../../ports/refused-error.ts'
 import { secretName } from '../../endpoint/endpoint-directory.ts'
 import { keysObject, readKeys } from '../../endpoint/signing-key-store.ts'
@@ -107,20 +107,23 @@ export class EndpointCreation {
   }
 
   async #writeEndpoint(place: Place, draft: EndpointDraft, isOurs: boolean): Promise<WebhookEndpoint> {
-    const { resources, directory } = this.#ctx
+    const { resources } = this.#ctx
+    const spec = specOf(draft)
+    const object = { apiVersion: API_VERSION, kind: webhookEndpointKind.kind, metadata: place, spec }
     try {
-      const spec = specOf(draft)
-      const object = { apiVersion: API_VERSION, kind: webhookEndpointKind.kind, metadata: place, spec }
-      const endpoint = parseEndpoint(await resources.create(webhookEndpoints, object))
-      directory.apply(endpoint)
-      return endpoint
+      return this.#applied(await resources.create(webhookEndpoints, object))
     } catch (error) {
       // An earlier call under this name has come as far.
-      if (isApiError(error, 'AlreadyExists'))
-        return parseEndpoint(await resources.get(webhookEndpoints, place))
+      if (isApiError(error, 'AlreadyExists')) return this.#applied(await resources.get(webhookEndpoints, place))
       if (isOurs && !isApiError(error, 'Unavailable', 'TooManyRequests')) await this.#takeBackKey(place)
       throw refusalOfCreate(error)
     }
+  }
+
+  #applied(raw: RawObject): WebhookEndpoint {
+    const endpoint = parseEndpoint(raw)
+    this.#ctx.directory.apply(endpoint)
+    return endpoint
   }
 
   /** Nobody has seen it. What stays all the same, the controller sweeps away. */

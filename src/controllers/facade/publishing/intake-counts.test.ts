@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest'
 import { FakeClock } from '../../../../test/support/fake-clock.ts'
 import { webhookEndpoint } from '../../../api/webhook-endpoint.ts'
-import { acceptEvent } from '../../../domain/accept.ts'
 import { EndpointDirectory } from '../../endpoint/endpoint-directory.ts'
 import { IntakeRoom } from '../../publish/intake-room.ts'
 import { IntakeCounts } from './intake-counts.ts'
@@ -34,12 +33,6 @@ function bed() {
   return { clock, sizes, counts, room, endpoint }
 }
 
-const event = (deliveries: number) =>
-  acceptEvent(
-    { name: 'x', namespace: 'acme', type: 'a.b', dataText: '{}', acceptedAt: 0 },
-    Array.from({ length: deliveries }, (_, at) => ({ name: `e${at}`, uid: `u-e${at}` })),
-  )
-
 test('what waits takes room, of the own organization alone, and what a disabled endpoint holds does not', () => {
   const { sizes, room, endpoint } = bed()
   endpoint('slow')
@@ -52,7 +45,7 @@ test('what this process appends takes room at once, and once only when the index
   const { clock, sizes, counts, room, endpoint } = bed()
   endpoint('slow')
   expect(room.of('acme')).toBe(10)
-  counts.appended([event(4)])
+  counts.reserve('acme', 4)(true)
   sizes.set('u-slow', 4)
   expect(room.of('acme')).toBe(6)
   clock.advance(1000)
@@ -67,4 +60,17 @@ test('without room the endpoint with most is named', () => {
   for (const name of ['slow', 'slower']) endpoint(name)
   sizes.set('u-slow', 4).set('u-slower', 6)
   expect(room.of('acme')).toMatchObject({ reason: 'TooManyPending', fullest: { name: 'slower' } })
+})
+
+test('what is about to be appended takes room until it is there, or is given up', () => {
+  const { clock, counts, room, endpoint } = bed()
+  endpoint('slow')
+  const [first, second] = [counts.reserve('acme', 6), counts.reserve('acme', 4)]
+  expect(room.of('acme')).toMatchObject({ reason: 'TooManyPending' })
+  clock.advance(1000)
+  expect(room.of('acme')).toMatchObject({ reason: 'TooManyPending' })
+  second(false)
+  expect(room.of('acme')).toBe(4)
+  first(true)
+  expect(room.of('acme')).toBe(4)
 })

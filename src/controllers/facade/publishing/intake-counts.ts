@@ -2,7 +2,6 @@
  * How many deliveries wait, as the facade sees it: from its index of the log, counted anew now and then, and what it
  * has appended itself since.
  */
-import type { AcceptedEvent } from '../../../api/delivery-segment.ts'
 import type { Clock } from '../../../ports/clock.ts'
 import type { EndpointDirectory } from '../../endpoint/endpoint-directory.ts'
 import type { Waiting } from '../../publish/intake-room.ts'
@@ -22,9 +21,9 @@ const COUNTED_EVERY_MS = 250
 
 export class IntakeCounts {
   readonly #options: IntakeCountsOptions
+  readonly #underWay = new Sums()
   #countedAt = Number.NEGATIVE_INFINITY
-  #total = 0
-  #organizations = new Map<string, number>()
+  #counted = new Sums()
 
   constructor(options: IntakeCountsOptions) {
     this.#options = options
@@ -32,19 +31,28 @@ export class IntakeCounts {
 
   get all(): { pending: number } {
     this.#refresh()
-    return { pending: this.#total }
+    return { pending: this.#counted.total + this.#underWay.total }
   }
 
   /** The index knows no bytes, so none are counted as held: the limit of those is the controller's. */
   ofOrganization(namespace: string): { pending: number; heldBytes: number } {
     this.#refresh()
-    return { pending: this.#organizations.get(namespace) ?? 0, heldBytes: 0 }
+    return { pending: this.#counted.of(namespace) + this.#underWay.of(namespace), heldBytes: 0 }
   }
 
-  /** Tell it before the index: what that counts is counted here with the next look. */
-  appended(events: readonly AcceptedEvent[]): void {
+  /**
+   * Deliveries that are about to be appended, so that those who ask at a time do not all get the same room.
+   * @returns the call to make when the append has ended: with true before the index is told, which counts them then
+   */
+  reserve(namespace: string, deliveries: number): (appended: boolean) => void {
     this.#refresh()
-    for (const { event, targets } of events) this.#count(event.namespace, targets.length)
+    this.#underWay.add(namespace, deliveries)
+    return (appended) => {
+      this.#underWay.add(namespace, -deliveries)
+      if (!appended) return
+      this.#refresh()
+      this.#counted.add(namespace, deliveries)
+    }
   }
 
   /** What waits for each endpoint; those that are gone have no name. */
@@ -60,18 +68,12 @@ export class IntakeCounts {
     const now = this.#options.clock.monotonic()
     if (now - this.#countedAt < COUNTED_EVERY_MS) return
     this.#countedAt = now
-    this.#total = 0
-    this.#organizations = new Map()
+    this.#counted = new Sums()
     const known = this.#known()
     for (const { namespace, uid, size } of this.#options.index.unfinished()) {
       // Held ones cost nothing and do not count (settled, "Events and deliveries").
-      if (known.get(uid)?.enabled !== false) this.#count(namespace, size)
+      if (known.get(uid)?.enabled !== false) this.#counted.add(namespace, size)
     }
-  }
-
-  #count(namespace: string, deliveries: number): void {
-    this.#total += deliveries
-    this.#organizations.set(namespace, (this.#organizations.get(namespace) ?? 0) + deliveries)
   }
 
   #known(): Map<string, { name: string; enabled: boolean }> {
@@ -80,5 +82,26 @@ export class IntakeCounts {
       known.set(endpoint.metadata.uid, { name: endpoint.metadata.name, enabled })
     }
     return known
+  }
+}
+
+/** By organization, and in all. */
+class Sums {
+  readonly #sums = new Map<string, number>()
+  #total = 0
+
+  get total(): number {
+    return this.#total
+  }
+
+  of(namespace: string): number {
+    return this.#sums.get(namespace) ?? 0
+  }
+
+  add(namespace: string, count: number): void {
+    this.#total += count
+    const sum = this.of(namespace) + count
+    if (sum === 0) this.#sums.delete(namespace)
+    else this.#sums.set(namespace, sum)
   }
 }

@@ -30,8 +30,12 @@ export type PublishingOptions = LiveEndpoints &
     eventLog: EventLog
     /** Told at once of what was appended. */
     own: OwnAppends
-    /** How many deliveries the organization may have more, or why none. */
-    room: { of(namespace: string): number | NoRoom }
+    room: {
+      /** How many deliveries the organization may have more, or why none. */
+      of(namespace: string): number | NoRoom
+      /** So many are about to be appended. @returns the call to make when that has ended, whether they were */
+      reserve(namespace: string, deliveries: number): (appended: boolean) => void
+    }
     keys: IdempotencyKeys
     clock: Clock
     random: Random
@@ -107,10 +111,16 @@ export class FacadePublishing implements Publishing {
     const { eventLog } = this.#options
     const { event, targets } = accepted
     if (targets.length > 0) {
-      this.#makeRoom(event.namespace)
-      const place = await eventLog.append([accepted])
-      if (!mark) this.#tell({ accepted, place })
-      return { accepted, place }
+      const ended = this.#reserveRoom(event.namespace, targets.length)
+      try {
+        const place = await eventLog.append([accepted])
+        ended(true)
+        if (!mark) this.#tell({ accepted, place })
+        return { accepted, place }
+      } catch (error) {
+        ended(false)
+        throw error
+      }
     }
     // Nobody subscribes. Of a key the log has to know all the same, without the body.
     if (mark) await eventLog.append([{ event: { ...event, payload: '' }, targets }])
@@ -121,10 +131,11 @@ export class FacadePublishing implements Publishing {
     if (place) this.#options.own.appended(place, [accepted])
   }
 
-  #makeRoom(namespace: string): void {
-    const room = this.#options.room.of(namespace)
-    if (typeof room === 'number') return
-    throw new RefusedError('intake_full', { detail: wordsOf(room), retryAfter: FULL_RETRY_SECONDS })
+  #reserveRoom(namespace: string, deliveries: number): (appended: boolean) => void {
+    const { room } = this.#options
+    const left = room.of(namespace)
+    if (typeof left === 'number') return room.reserve(namespace, deliveries)
+    throw new RefusedError('intake_full', { detail: wordsOf(left), retryAfter: FULL_RETRY_SECONDS })
   }
 
   async #enabledEndpoint(id: EndpointId): Promise<WebhookEndpoint> {
