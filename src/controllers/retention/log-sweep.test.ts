@@ -99,3 +99,16 @@ test('what was seen before all of the log was read counts once', () => {
   sweep.scanned({ segments: segments(4), outcomes: [] })
   expect(sweep.stats(NOW)).toMatchObject({ logSegments: 4, logBytes: 40, oldestSegmentAgeMs: NOW })
 })
+
+test('a large store of keys stays where it is while they stand, a small one is written anew, and both go in the end', () => {
+  const { sweep } = bed()
+  const keys = { createdAt: 0, organization: '', keysUntil: NOW + 1, keysOnly: true }
+  const large = { ...keys, name: 'large', version: 1, bytes: 20_000 }
+  const small = { ...keys, name: 'small', version: 3, bytes: 2000 }
+  sweep.scanned({ segments: [large, small], outcomes: [] })
+  sweep.plan(NOW)
+  expect(sweep.next()).toMatchObject({ name: 'small', keysUntil: NOW + 1 })
+  expect(sweep.next()).toBeUndefined()
+  sweep.plan(NOW + 1)
+  expect([sweep.next()?.name, sweep.next()?.name]).toEqual(['large', 'small'])
+})
