@@ -135,7 +135,18 @@ function pendingTable(pending: readonly Pending[]): string {
 function logTable(log: readonly LogPages[]): string {
   const p99 = ({ pages }: LogPages, kind: keyof LogPages['pages']) => (pages[kind]?.p99 ?? 0).toFixed(2)
   return renderTable('The log of deliveries in the facade: memory, and p99 of a page of 50 (ms)', [
-    ['', 'MiB', 'bytes each', 'read in s', 'longest step ms', 'newest', 'middle', 'oldest', 'failed', 'rarest'],
+    [
+      '',
+      'MiB',
+      'bytes each',
+      'read in s',
+      'longest step ms',
+      'newest',
+      'middle',
+      'oldest',
+      'failed',
+      'rarest',
+    ],
     ...log.map((one) => [
       `${one.log.lines} of ${one.log.endpoints} endpoints, ${one.log.perSegment} a segment`,
       ((one.bytesEach * one.log.lines) / 2 ** 20).toFixed(0),

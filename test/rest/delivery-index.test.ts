@@ -60,7 +60,10 @@ async function all(of: LoggedEndpoint, from = index): Promise<DeliveryLine[]> {
 }
 
 /** Resolves with the whole log once it is as wanted. */
-async function allWhen(of: LoggedEndpoint, wanted: (lines: DeliveryLine[]) => boolean): Promise<DeliveryLine[]> {
+async function allWhen(
+  of: LoggedEndpoint,
+  wanted: (lines: DeliveryLine[]) => boolean,
+): Promise<DeliveryLine[]> {
   let last: DeliveryLine[] = []
   return await until(
     async () => {
@@ -117,7 +120,10 @@ describe.each(['Objects', 'Segments'])('with deliveryLog %s the log of an endpoi
     await davit.deliveriesWhen(of.name, ([delivery]) => delivery?.status?.state === 'retrying')
     davit.clock.jump(31_000)
     await allWhen(of, areAll('succeeded', 1))
-    expect(await index.read(of, id)).toMatchObject({ attemptCount: 2, attempts: [{ code: 503 }, { code: 200 }] })
+    expect(await index.read(of, id)).toMatchObject({
+      attemptCount: 2,
+      attempts: [{ code: 503 }, { code: 200 }],
+    })
   })
 
   test('has a redelivery beside the delivery that it repeats', async () => {

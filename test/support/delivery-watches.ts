@@ -26,8 +26,13 @@ export class DeliveryWatches {
 
   constructor(world: DeliveryWorld, capacity = 10_000) {
     this.#world = world
-    this.index = new DeliveryLines({ capacity, onLost: () => void (this.lost += 1) })
-    const onSetBack = () => void (this.setBack += 1)
+    const onLost = () => {
+      this.lost += 1
+    }
+    const onSetBack = () => {
+      this.setBack += 1
+    }
+    this.index = new DeliveryLines({ capacity, onLost })
     this.#segments = new SegmentStore(this.index, onSetBack)
     this.#outcomes = new OutcomeStore(this.index, onSetBack)
     this.#objects = new ShownStore(this.index, onSetBack)
@@ -62,7 +67,7 @@ export class DeliveryWatches {
     }
     store.beginList()
     this.#takeListed(kind, Number.POSITIVE_INFINITY)
-    for (const _ of store.endList(this.#world.version, true)) continue
+    for (const _ of store.endList(this.#world.version, true));
     this.#told[kind] = this.#world.version
   }
 
@@ -74,7 +79,7 @@ export class DeliveryWatches {
     between()
     this.tell('objects', Number.POSITIVE_INFINITY, false)
     for (const shown of listed) this.#takeObject(shown, 'list')
-    for (const _ of this.#objects.endList(version, true)) continue
+    for (const _ of this.#objects.endList(version, true));
   }
 
   #next(kind: WatchedKind): WorldEvent | undefined {

@@ -129,6 +129,14 @@ export class DeliveryWorld {
     else this.#removeObject(keyOf(delivery))
   }
 
+  /** The places that do not count are told of, which is soon: until then one may be taken for a delivery. */
+  settleDuplicates(): void {
+    for (const delivery of this.#deliveries) {
+      const step = delivery.duplicate ? delivery.left.shift() : undefined
+      if (step && 'record' in step) this.#record(delivery, step)
+    }
+  }
+
   /** Deletes a segment in which everything has come to its end. */
   removeSegment(which: number): void {
     const closed = [...this.segments.values()].filter((segment) =>

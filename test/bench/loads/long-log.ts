@@ -33,8 +33,10 @@ function takeSegment(log: LongLog, into: DeliveryLines, at: { version: number; f
   const spec = segmentSpec(events, 'bench', START)
   const about = { name: nameOf(at.version), version: at.version, writtenAt: START, createdAt: START }
   into.segment({ ...about, ...deliveriesOf(JSON.parse(JSON.stringify(spec))) })
-  for (const _ of into.segmentsSeenUpTo(at.version)) continue
-  const records = events.map((_, index) => encodeRecord(recordOf(at.first + index, { version: at.version, index })))
+  for (const _ of into.segmentsSeenUpTo(at.version));
+  const records = events.map((_, index) =>
+    encodeRecord(recordOf(at.first + index, { version: at.version, index })),
+  )
   const version = at.version + 1
   into.outcomes({
     name: nameOf(version),

@@ -162,7 +162,9 @@ describe('the log of an endpoint', () => {
     const version = api.accept('segment', [event(1)])
     await started()
     const moved = { kind: 'moved', position: { version, index: 0 } } as const
-    api.tell('outcomes-a', [{ kind: 'failed', position: moved.position, attempt: FAILED, nextAttemptAt: START }])
+    api.tell('outcomes-a', [
+      { kind: 'failed', position: moved.position, attempt: FAILED, nextAttemptAt: START },
+    ])
     api.tell('outcomes-b', [moved])
     await settle()
     expect((await index.list(BILLING, ALL)).deliveries).toMatchObject([
@@ -218,7 +220,8 @@ describe('the log of an endpoint', () => {
     await started()
     api.remove('deliverysegments', 'segment-a', true)
     api.remove('webhookdeliveries', deliveryObjectName(idAt(3), 'uid-a'), true)
-    for (const kind of Object.values(api.kinds)) kind.endWatches(new ApiError('Gone', 'too old', { status: 410 }))
+    for (const kind of Object.values(api.kinds))
+      kind.endWatches(new ApiError('Gone', 'too old', { status: 410 }))
     await clock.elapse(60_000)
     expect(await idsOf()).toEqual([`msg_${idAt(4)}`, `msg_${idAt(2)}`])
   })
@@ -332,7 +335,11 @@ describe('one delivery', () => {
 
   it.each([
     { why: 'of another endpoint', id: `msg_${idAt(7)}`, endpoint: BILLING },
-    { why: 'of this name in another organization', id: `msg_${idAt(1)}`, endpoint: { ...BILLING, namespace: 'x' } },
+    {
+      why: 'of this name in another organization',
+      id: `msg_${idAt(1)}`,
+      endpoint: { ...BILLING, namespace: 'x' },
+    },
     { why: 'that nobody made', id: `msg_${idAt(99)}`, endpoint: BILLING },
     { why: 'with an id that is none', id: 'msg_../x', endpoint: BILLING },
     { why: 'with an id of a time that is none', id: `msg_${'z'.repeat(26)}`, endpoint: BILLING },

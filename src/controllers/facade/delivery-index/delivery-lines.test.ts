@@ -16,14 +16,35 @@ const delivery = fc.record({ endpoint: number, script: number, older: fc.nat({ m
 
 /** What happens in the store, and what the watches tell of it. */
 const happening = fc.oneof(
-  { weight: 3, arbitrary: fc.record({ do: fc.constant('accept' as const), deliveries: fc.array(delivery, { minLength: 1, maxLength: 5 }), own: fc.boolean() }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant('again' as const), which: number, own: fc.boolean() }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      do: fc.constant('accept' as const),
+      deliveries: fc.array(delivery, { minLength: 1, maxLength: 5 }),
+      own: fc.boolean(),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({ do: fc.constant('again' as const), which: number, own: fc.boolean() }),
+  },
   { weight: 12, arbitrary: fc.record({ do: fc.constant('advance' as const), which: number }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('remove' as const), which: number }) },
-  { weight: 8, arbitrary: fc.record({ do: fc.constant('tell' as const), kind, count: fc.nat({ max: 6 }), twice: fc.boolean() }) },
+  {
+    weight: 8,
+    arbitrary: fc.record({
+      do: fc.constant('tell' as const),
+      kind,
+      count: fc.nat({ max: 6 }),
+      twice: fc.boolean(),
+    }),
+  },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('list' as const), kind, broken: fc.boolean() }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('compare' as const), which: number }) },
-  { weight: 3, arbitrary: fc.record({ do: fc.constant('page' as const), limit: fc.integer({ min: 1, max: 4 }) }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({ do: fc.constant('page' as const), limit: fc.integer({ min: 1, max: 4 }) }),
+  },
 )
 /** Long ones: what goes wrong needs several things to go their way first. */
 const happenings = (most: number) => fc.array(happening, { minLength: 10, maxLength: most, size: 'max' })
@@ -86,6 +107,7 @@ describe('the lines of the log', () => {
       fc.asyncProperty(happenings(150), async (all) => {
         const run = new Run()
         for (const what of all) run.happen(what)
+        run.world.settleDuplicates()
         run.watches.tellAll()
         for (const endpoint of run.world.endpoints)
           expectLines(await run.all(endpoint), run.world.linesOf(endpoint))
@@ -107,7 +129,10 @@ describe('the lines of the log', () => {
         const seen: string[] = []
         let after: string | undefined
         let ended = false
-        for (const what of [...during, ...Array.from({ length: 100 }, () => ({ do: 'page', limit: 4 }) as const)]) {
+        for (const what of [
+          ...during,
+          ...Array.from({ length: 100 }, () => ({ do: 'page', limit: 4 }) as const),
+        ]) {
           run.happen(what)
           always = always.intersection(new Set(idsOf(await run.all(endpoint))))
           if (what.do !== 'page' || ended) continue
@@ -154,9 +179,12 @@ describe('the lines of the log', () => {
         const { index } = run.watches
         for (const key of run.world.objects.keys()) index.objectGone(key)
         for (const name of run.world.segments.keys()) index.segmentGone(name)
-        expect([index.size, index.lines.logs.size, index.lines.segments.size, index.lines.outcomes.size]).toEqual([
-          0, 0, 0, 0,
-        ])
+        expect([
+          index.size,
+          index.lines.logs.size,
+          index.lines.segments.size,
+          index.lines.outcomes.size,
+        ]).toEqual([0, 0, 0, 0])
       }),
       { numRuns: 100 },
     )

@@ -19,7 +19,7 @@ function accept(index: DeliveryLines, number: number, uid = 'uid-a'): void {
   const delivery = { index: 0, eventIndex: 0, event, endpoint: { name: 'billing', uid } }
   const about = { name: nameAt(number + 1_000_000), version: number, writtenAt: START, createdAt: START }
   index.segment({ ...about, deliveries: [delivery], unreadable: 0 })
-  for (const _ of index.segmentsSeenUpTo(number)) continue
+  for (const _ of index.segmentsSeenUpTo(number));
 }
 
 function send(index: DeliveryLines, number: number): void {
@@ -113,7 +113,9 @@ describe('a line', () => {
     send(index, 1)
     accept(index, 2)
     send(index, 1)
-    const line = index.lines.logs.find('org', 'uid-a')?.lines.find(packedName(nameAt(2)) ?? new Uint32Array(4))
+    const line = index.lines.logs
+      .find('org', 'uid-a')
+      ?.lines.find(packedName(nameAt(2)) ?? new Uint32Array(4))
     expect(index.lines.table.standing(line ?? NONE).state).toBe('pending')
   })
 
@@ -137,7 +139,10 @@ describe('a line', () => {
 
   it('is lost, and everything read again, where more outcomes wait than can be held', () => {
     let lost = 0
-    const index = new DeliveryLines({ capacity: 10, onLost: () => void (lost += 1) })
+    const onLost = () => {
+      lost += 1
+    }
+    const index = new DeliveryLines({ capacity: 10, onLost })
     const attempt = { at: new Date(START).toISOString(), latencyMs: 1 }
     const record = { kind: 'sent', position: { version: 5, index: 0 }, attempt, object: false } as const
     const records = Array.from({ length: 100_000 }, () => record)

@@ -38,8 +38,9 @@ export class OutcomeStore implements Store<ToldOutcomes> {
 
   beginList(): void {}
 
-  *endList(listVersion: number): IterableIterator<void> {
+  endList(listVersion: number): Iterable<void> {
     this.seenUpTo(listVersion)
+    return []
   }
 
   abandonList(): void {}

@@ -15,7 +15,9 @@ function compare(a: Uint32Array, b: Uint32Array): number {
 describe('a packed id', () => {
   it('comes back as it was', () => {
     fc.assert(
-      fc.property(name, (given) => expect(unpackName(packedName(given) ?? new Uint32Array(4))).toBe(given)),
+      fc.property(name, (given) => {
+        expect(unpackName(packedName(given) ?? new Uint32Array(4))).toBe(given)
+      }),
     )
   })
 

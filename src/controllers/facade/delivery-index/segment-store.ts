@@ -67,7 +67,7 @@ export class SegmentStore implements Store<LogSegment> {
   }
 
   seenUpTo(version: number): void {
-    for (const _ of this.#lines.segmentsSeenUpTo(version)) continue
+    for (const _ of this.#lines.segmentsSeenUpTo(version));
   }
 
   age(): void {

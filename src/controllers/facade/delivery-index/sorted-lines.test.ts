@@ -31,7 +31,10 @@ class Model {
   /** Numbers of the lines from the newest on, which is the smallest. */
   walk(after?: number): number[] {
     const found: number[] = []
-    this.sorted.walk(after === undefined ? undefined : idOf(after), (line) => found.push(this.numberOf(line)) > 0)
+    this.sorted.walk(
+      after === undefined ? undefined : idOf(after),
+      (line) => found.push(this.numberOf(line)) > 0,
+    )
     return found
   }
 

@@ -45,10 +45,13 @@ export class ToldLines {
   /** Each OutcomeSegment once. */
   take(outcomes: ToldOutcomes): void {
     const newest = newestPlace(outcomes)
-    if (newest <= this.#seen) return this.#tell(outcomes)
+    if (newest <= this.#seen) {
+      this.#tell(outcomes)
+      return
+    }
     this.#heldRecords += outcomes.records.length
-    if (this.#heldRecords > MAX_HELD) return this.#onLost()
-    this.#held.push({ newest, outcomes })
+    if (this.#heldRecords > MAX_HELD) this.#onLost()
+    else this.#held.push({ newest, outcomes })
   }
 
   /** Every segment up to this version was taken in. Tells in steps what waited for that. */
