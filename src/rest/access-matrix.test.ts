@@ -1,4 +1,4 @@
-import { beforeEach, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import {
   BODIES,
   casesOf,
@@ -13,7 +13,7 @@ import {
   KEYS,
   ORGANIZATION,
   OTHER_ORGANIZATION,
-  startFacade,
+  openFacade,
 } from '../../test/support/facade-bed.ts'
 import { DELIVERY_ID, FakeServices, idIn } from '../../test/support/facade-services.ts'
 import { FakeClock } from '../../test/support/fake-clock.ts'
@@ -36,8 +36,12 @@ const fakes = new FakeServices([])
 const routes = webhookRoutes({ ...fakes, cursors: createCursors(Buffer.from('k'), new FakeClock()) })
 
 let bed: FacadeBed
-beforeEach(async () => {
-  bed = await startFacade()
+beforeAll(async () => {
+  bed = await openFacade()
+})
+afterAll(() => bed.close())
+beforeEach(() => {
+  bed.services.asked.length = 0
 })
 
 /** The body of a problem but for what names the request. */

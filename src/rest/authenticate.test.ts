@@ -54,7 +54,6 @@ test('a key is not accepted beyond its own end, though its verdict were still go
   await send(key)
   clock.advance(1)
   await expect(send(key)).rejects.toMatchObject({ code: 'unauthenticated' })
-  expect(reviews).toHaveLength(2)
 })
 
 test('a key that is none is refused, and not asked about again for five seconds', async () => {

@@ -7,7 +7,7 @@ import { webhookRoutes } from '../../src/rest/routes/webhook-routes.ts'
 import { BODIES, casesOf, type KeyKind, type Names, pathOf, wanted } from '../support/access-matrix.ts'
 import { applyRoles, makeAccount, makeBoundToken, makeToken } from '../support/api-keys.ts'
 import { testNamespace } from '../support/control-plane.ts'
-import { ask, type FacadeBed, startFacade } from '../support/facade-bed.ts'
+import { ask, type FacadeBed, openFacade } from '../support/facade-bed.ts'
 import { DELIVERY_ID, FakeServices, idIn } from '../support/facade-services.ts'
 
 const clock = createClock()
@@ -42,12 +42,16 @@ beforeAll(async () => {
   reviews = await connectReviews({ kubeconfigPath: inject('kubeconfig'), clock, random: createRandom() })
   await revoked.revoke()
   await expect.poll(() => reviews.tokens.review(revoked.token)).toBeUndefined()
-})
-afterAll(() => reviews.close())
-
-beforeEach(async () => {
   const { tokens, access } = reviews
-  bed = await startFacade({ clock, tokens, access, organizations: [own, other] })
+  bed = await openFacade({ clock, tokens, access, organizations: [own, other] })
+})
+afterAll(async () => {
+  await bed.close()
+  await reviews.close()
+})
+
+beforeEach(() => {
+  bed.services.asked.length = 0
 })
 
 test.each(casesOf(routes).map((one) => ({ ...one, name: one.route.id })))(

@@ -37,7 +37,7 @@ const RULES: Record<string, Rule> = {
     namespace === ORGANIZATION && verb === 'create' && resource === 'webhookevents',
 }
 
-export type FacadeBed = Awaited<ReturnType<typeof startFacade>>
+export type FacadeBed = Awaited<ReturnType<typeof openFacade>>
 
 export type BedOptions = {
   limits?: AppOptions['limits']
@@ -55,7 +55,15 @@ afterEach(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
 })
 
-export async function startFacade(options: BedOptions = {}) {
+/** Ends with the test. */
+export async function startFacade(options: BedOptions = {}): Promise<FacadeBed> {
+  const bed = await openFacade(options)
+  cleanups.push(bed.close)
+  return bed
+}
+
+/** Goes on until it is closed. */
+export async function openFacade(options: BedOptions = {}) {
   const clock = options.clock ?? new FakeClock()
   const organizations = options.organizations ?? [ORGANIZATION, OTHER_ORGANIZATION]
   const services = new FakeServices(organizations)
@@ -101,10 +109,10 @@ export async function startFacade(options: BedOptions = {}) {
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
-  cleanups.push(async () => {
+  const close = async () => {
     server.closeAllConnections()
     await new Promise((resolve) => server.close(resolve))
-  })
+  }
   return {
     clock,
     services,
@@ -114,6 +122,7 @@ export async function startFacade(options: BedOptions = {}) {
     logged,
     routes,
     server,
+    close,
     port,
     baseUrl: `http://127.0.0.1:${port}`,
   }

@@ -52,7 +52,7 @@ test.each([
   expect(await review({ status })).toBeUndefined()
 })
 
-test.each([['no JSON'], ['{}'], [{ status: { authenticated: 'yes' } }], [null]])(
+test.each([['no JSON'], ['{}'], [{ status: { authenticated: 'yes', allowed: 'yes' } }], [null]])(
   'an answer that is no review decides nothing: %j',
   async (answer) => {
     const error = await review(answer).catch((reason: unknown) => reason)
