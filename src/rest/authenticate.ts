@@ -22,8 +22,8 @@ export type AuthenticatorOptions = {
   hashKey: Uint8Array
 }
 
-/** A key that was revoked goes on being accepted for so long at most. */
-const VALID_FOR_MS = 10_000
+/** A key that was revoked goes on for so long at most, beyond the ten seconds for which the API server keeps its own verdict. */
+const VALID_FOR_MS = 5_000
 /** One that is not valid will hardly become so. */
 const REFUSED_FOR_MS = 5_000
 const MOST_KEYS = 10_000

@@ -1,11 +1,11 @@
-import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, expect, inject, test, vi } from 'vitest'
 import { connectReviews, type Reviews } from '../../src/adapters/kubernetes/reviews.ts'
 import { createClock } from '../../src/adapters/system/clock.ts'
 import { createRandom } from '../../src/adapters/system/random.ts'
 import { createCursors } from '../../src/rest/cursor.ts'
 import { webhookRoutes } from '../../src/rest/routes/webhook-routes.ts'
 import { BODIES, casesOf, type KeyKind, type Names, pathOf, wanted } from '../support/access-matrix.ts'
-import { applyRoles, makeAccount, makeBoundToken, makeToken } from '../support/api-keys.ts'
+import { applyRoles, makeAccount, makeBoundTokens, makeToken } from '../support/api-keys.ts'
 import { testNamespace } from '../support/control-plane.ts'
 import { ask, type FacadeBed, openFacade } from '../support/facade-bed.ts'
 import { DELIVERY_ID, FakeServices, idIn } from '../support/facade-services.ts'
@@ -28,11 +28,11 @@ beforeAll(async () => {
   await makeAccount(own, 'publisher', 'davit-publisher')
   await makeAccount(own, 'revoked', 'davit-owner')
   await makeAccount(other, 'owner', 'davit-owner')
-  const revoked = await makeBoundToken(own, 'revoked')
+  const { tokens: bound, revoke } = await makeBoundTokens(own, 'revoked')
   keys = {
     none: undefined,
     garbage: 'garbage',
-    expired: revoked.token,
+    expired: bound[0],
     wrongAudience: await makeToken(own, 'owner', { audiences: [] }),
     viewer: await makeToken(own, 'viewer'),
     publisher: await makeToken(own, 'publisher'),
@@ -40,8 +40,8 @@ beforeAll(async () => {
     owner: await makeToken(own, 'owner'),
   }
   reviews = await connectReviews({ kubeconfigPath: inject('kubeconfig'), clock, random: createRandom() })
-  await revoked.revoke()
-  await expect.poll(() => reviews.tokens.review(revoked.token)).toBeUndefined()
+  await revoke()
+  await vi.waitFor(async () => expect(await reviews.tokens.review(bound[1])).toBeUndefined())
   const { tokens, access } = reviews
   bed = await openFacade({ clock, tokens, access, organizations: [own, other] })
 })

@@ -61,16 +61,18 @@ export async function makeToken(
   return (answer as { status: { token: string } }).status.token
 }
 
-/** A token whose Secret is there; `revoke` deletes it. */
-export async function makeBoundToken(namespace: string, name: string) {
+/** Two tokens that are bound to one Secret; `revoke` deletes it. */
+export async function makeBoundTokens(namespace: string, name: string) {
   const secrets = `/api/v1/namespaces/${namespace}/secrets`
   const secret = (await post(secrets, { metadata: { name } })) as { metadata: { uid: string } }
-  const token = await makeToken(namespace, name, { boundTo: { name, uid: secret.metadata.uid } })
+  const boundTo = { name, uid: secret.metadata.uid }
+  const make = () => makeToken(namespace, name, { boundTo })
+  const tokens: [string, string] = [await make(), await make()]
   const revoke = async () => {
     const answer = await requestApi(inject('adminAccess'), { method: 'DELETE', path: `${secrets}/${name}` })
     if (answer.status !== 200) throw new Error(`DELETE of Secret ${name} answers ${answer.status}`)
   }
-  return { token, revoke }
+  return { tokens, revoke }
 }
 
 async function post(path: string, body: object): Promise<unknown> {
