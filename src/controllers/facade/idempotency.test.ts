@@ -442,7 +442,8 @@ async function run(steps: readonly Step[]): Promise<{ key: string; asked: string
   }
   await finish()
   for (const key of ['k1', 'k2'])
-    for (let replica = 0; replica < REPLICAS; replica += 1) void ask({ kind: 'request', replica, key, asked: 'this' }).catch(nothing)
+    for (let replica = 0; replica < REPLICAS; replica += 1)
+      void ask({ kind: 'request', replica, key, asked: 'this' }).catch(nothing)
   await finish()
   return answers
 }

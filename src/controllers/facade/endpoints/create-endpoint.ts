@@ -114,7 +114,8 @@ export class EndpointCreation {
       return this.#applied(await resources.create(webhookEndpoints, object))
     } catch (error) {
       // An earlier call under this name has come as far.
-      if (isApiError(error, 'AlreadyExists')) return this.#applied(await resources.get(webhookEndpoints, place))
+      if (isApiError(error, 'AlreadyExists'))
+        return this.#applied(await resources.get(webhookEndpoints, place))
       if (isOurs && !isApiError(error, 'Unavailable', 'TooManyRequests')) await this.#takeBackKey(place)
       throw refusalOfCreate(error)
     }
