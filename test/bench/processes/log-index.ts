@@ -10,7 +10,7 @@ import { serveCalls } from './remote-calls.ts'
 
 export type Filled = {
   seconds: number
-  /** The longest that a segment with its outcomes held the process, in milliseconds. */
+  /** The most that a segment with its outcomes took of the processor, in milliseconds. */
   longestMs: number
   /** Memory over that of the process without a log: heap, what lies outside of it, and all that is resident. */
   heapBytes: number
@@ -39,9 +39,9 @@ serveCalls({
     const lines = new DeliveryLines({ capacity: CAPACITY, onLost: () => undefined })
     const started = performance.now()
     let longestMs = 0
-    let since = started
+    let since = cpuMs()
     for (const _ of longLog(log, lines)) {
-      const now = performance.now()
+      const now = cpuMs()
       longestMs = Math.max(longestMs, now - since)
       since = now
     }
@@ -53,7 +53,7 @@ serveCalls({
       seconds,
       longestMs,
       heapBytes: after.heapUsed - before.heapUsed,
-      outsideBytes: after.arrayBuffers - before.arrayBuffers,
+      outsideBytes: after.external - before.external,
       residentBytes: after.rss - before.rss,
     }
   },
@@ -79,6 +79,12 @@ function queryOf(kind: PageKind, { lines }: LongLog, page: number): LogQuery {
   if (kind === 'failed') return { ...query, status: 'retrying' }
   if (kind === 'exhausted') return { ...query, status: 'exhausted' }
   return query
+}
+
+/** Of this thread. */
+function cpuMs(): number {
+  const { user, system } = process.threadCpuUsage()
+  return (user + system) / 1000
 }
 
 function memory() {

@@ -92,6 +92,7 @@ export class Lines {
     if (!log || before === standing.state) return
     count(log, before, -1)
     count(log, standing.state, 1)
+    log.lines.stateChanged(line)
   }
 
   addOutcomes(line: number, number: number): void {

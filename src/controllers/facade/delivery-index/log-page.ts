@@ -59,7 +59,7 @@ function walkSlice(
   const until = clock.monotonic() + SLICE_MS
   let seen = 0
   progress.done = true
-  log.lines.walk(progress.after, (line) => {
+  const visit = (line: number) => {
     if (matches(lines, line, wanted)) progress.found.push(lineOf(lines, line))
     if (progress.found.length === wanted.most) return false
     seen += 1
@@ -68,7 +68,8 @@ function walkSlice(
     table.copyId(line, progress.after)
     progress.done = false
     return false
-  })
+  }
+  log.lines.walk(progress.after, visit, wanted.state)
 }
 
 function matches({ table }: Lines, line: number, { state, type }: Wanted): boolean {

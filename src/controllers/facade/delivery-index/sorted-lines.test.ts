@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { LineTable, NONE } from './line-table.ts'
+import { LineTable, NONE, STATES } from './line-table.ts'
 import { SortedLines } from './sorted-lines.ts'
 
 function idOf(number: number): Uint32Array {
@@ -86,6 +86,43 @@ describe('lines in order', () => {
     const model = new Model()
     for (let at = 0; at < 10_000; at += 1) model.add(20_000 - at)
     expect(model.sorted.bytes).toBeLessThan(4.3 * 10_000)
+  })
+
+  it('are looked through for a rare state once, and from then on where one may be', () => {
+    const model = new Model()
+    for (let at = 0; at < 5000; at += 1) model.add(at)
+    const exhaust = (number: number) => {
+      const line = model.held.get(number) ?? NONE
+      model.table.setStanding(line, { state: 'exhausted', attempts: 8, at: 0 })
+      model.sorted.stateChanged(line)
+    }
+    exhaust(2000)
+    const look = (state: number) => {
+      let looked = 0
+      const found: number[] = []
+      model.sorted.walk(
+        undefined,
+        (line) => {
+          looked += 1
+          if (model.table.stateNumber(line) === state) found.push(model.numberOf(line))
+          return true
+        },
+        state,
+      )
+      return { looked, found }
+    }
+    const [exhausted, canceled] = [STATES.indexOf('exhausted'), STATES.indexOf('canceled')]
+    expect(look(exhausted).found).toEqual([2000])
+    expect(look(exhausted).looked).toBeLessThanOrEqual(512)
+    expect(look(canceled)).toEqual({ looked: 0, found: [] })
+    exhaust(4000)
+    expect(look(exhausted).found).toEqual([2000, 4000])
+    model.remove(2000)
+    expect(look(exhausted).found).toEqual([4000])
+    const before = look(exhausted).looked
+    expect(before).toBeLessThanOrEqual(512)
+    const pending = look(STATES.indexOf('pending')).found
+    expect(pending).toHaveLength(4998)
   })
 
   it('stop where they are told to', () => {

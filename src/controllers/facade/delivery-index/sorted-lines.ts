@@ -5,8 +5,8 @@
 import { type LineTable, NONE } from './line-table.ts'
 import { PACKED_WORDS, type PackedId } from './packed-id.ts'
 
-/** Oldest first, so that what is added comes last. */
-type Block = { lines: Uint32Array; size: number }
+/** Oldest first, so that what is added comes last. `states`: a bit for each state that a line of it may have. */
+type Block = { lines: Uint32Array; size: number; states: number }
 
 const SMALLEST = 4
 const LARGEST = 512
@@ -67,17 +67,48 @@ export class SortedLines {
     if (block.size === 0) this.#blocks.splice(this.#block, 1)
   }
 
-  /** From the newest on, or from the first that is older than `after`, to older ones. Nothing may change meanwhile. */
-  walk(after: PackedId | undefined, visit: Visit): void {
+  /** The state of a line has changed. */
+  stateChanged(line: number): void {
+    this.#table.copyId(line, this.#id)
+    this.#locate(this.#id)
+    const block = this.#blocks[this.#block]
+    if (block) block.states |= 1 << this.#table.stateNumber(line)
+  }
+
+  /**
+   * From the newest on, or from the first that is older than `after`, to older ones. Nothing may change meanwhile.
+   * @param state number of the one state that is wanted: blocks without it are passed over
+   */
+  walk(after: PackedId | undefined, visit: Visit, state?: number): void {
     this.#block = this.#blocks.length
     this.#at = 0
     if (after) this.#locate(after)
-    let at = this.#at - 1
     for (let index = this.#block; index >= 0; index -= 1) {
       const block = this.#blocks[index]
-      if (index < this.#block) at = (block?.size ?? 0) - 1
-      for (; block && at >= 0; at -= 1) if (!visit(block.lines[at] ?? NONE)) return
+      const from = index === this.#block ? this.#at : block?.size
+      if (block && from !== undefined && !this.#walkBlock(block, from, { visit, state })) return
     }
+  }
+
+  #walkBlock(
+    block: Block,
+    from: number,
+    { visit, state }: { visit: Visit; state: number | undefined },
+  ): boolean {
+    if (state === undefined) {
+      for (let at = from - 1; at >= 0; at -= 1) if (!visit(block.lines[at] ?? NONE)) return false
+      return true
+    }
+    if ((block.states & (1 << state)) === 0) return true
+    let found = false
+    for (let at = from - 1; at >= 0; at -= 1) {
+      const line = block.lines[at] ?? NONE
+      found ||= this.#table.stateNumber(line) === state
+      if (!visit(line)) return false
+    }
+    // The next one need not look.
+    if (!found && from === block.size) block.states &= ~(1 << state)
+    return true
   }
 
   /** From the oldest on. Nothing may change meanwhile. */
@@ -122,7 +153,7 @@ export class SortedLines {
   #insert(line: number): void {
     let block = this.#blocks[this.#block]
     if (!block) {
-      block = { lines: new Uint32Array(SMALLEST), size: 0 }
+      block = { lines: new Uint32Array(SMALLEST), size: 0, states: 0 }
       this.#blocks.push(block)
     }
     if (block.size === block.lines.length) {
@@ -132,12 +163,14 @@ export class SortedLines {
     block.lines.copyWithin(this.#at + 1, this.#at, block.size)
     block.lines[this.#at] = line
     block.size += 1
+    block.states |= 1 << this.#table.stateNumber(line)
   }
 
   /** @returns the block with room for the place, which is then a place in it */
   #split(block: Block): Block {
     const keep = this.#at === block.size ? block.size : block.size >> 1
-    const next: Block = { lines: new Uint32Array(keep === block.size ? SMALLEST : LARGEST), size: 0 }
+    const lines = new Uint32Array(keep === block.size ? SMALLEST : LARGEST)
+    const next: Block = { lines, size: 0, states: keep === block.size ? 0 : block.states }
     next.lines.set(block.lines.subarray(keep, block.size))
     next.size = block.size - keep
     block.size = keep
