@@ -14,6 +14,10 @@ export class Catalogue {
     return this.#types.get(name)
   }
 
+  all(): EventType[] {
+    return [...this.#types.values()]
+  }
+
   apply(type: EventType): void {
     this.#types.set(type.metadata.name, type)
     for (const listener of this.#listeners) listener(type.metadata.name)

@@ -17,7 +17,7 @@ export type EventTypeEntry = {
   name: string
   description: string
   /** JSON Schema 2020-12 of `data`. */
-  schema?: Record<string, unknown>
+  schema?: Record<string, unknown> | undefined
   /** Of `data`. */
   example?: unknown
   deprecated: boolean

@@ -1,4 +1,4 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
@@ -24,6 +24,7 @@ import {
   makeBoundTokens,
   makeToken,
   type RoleName,
+  writeKubeconfig,
 } from '../support/api-keys.ts'
 import { testNamespace } from '../support/control-plane.ts'
 
@@ -41,25 +42,7 @@ beforeAll(async () => {
   const account = await applyFacadeRole(system)
   folder = await mkdtemp(path.join(tmpdir(), 'davit-reviews-'))
   const kubeconfigPath = path.join(folder, 'kubeconfig')
-  const { server, caPem } = inject('adminAccess')
-  const token = await makeToken(system, account, { audiences: [] })
-  await writeFile(
-    kubeconfigPath,
-    JSON.stringify({
-      apiVersion: 'v1',
-      kind: 'Config',
-      clusters: [
-        {
-          name: 'c',
-          cluster: { server, 'certificate-authority-data': Buffer.from(caPem).toString('base64') },
-        },
-      ],
-      users: [{ name: 'u', user: { token } }],
-      contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
-      'current-context': 'x',
-    }),
-    { mode: 0o600 },
-  )
+  await writeKubeconfig(kubeconfigPath, await makeToken(system, account, { audiences: [] }))
   reviews = await connectReviews({ kubeconfigPath, clock: createClock(), random: createRandom() })
 })
 afterAll(async () => {

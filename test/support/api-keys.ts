@@ -1,5 +1,5 @@
 /** API keys on a real API server: ServiceAccounts, the roles that ship, and tokens of both. */
-import { readFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { inject } from 'vitest'
 import { requestApi } from '../../src/playground/control-plane-request.ts'
 import { kubectl } from './control-plane.ts'
@@ -24,6 +24,21 @@ export async function applyFacadeRole(namespace: string): Promise<string> {
     text.replaceAll('name: davit-api', `name: ${name}`).replaceAll('davit-system', namespace),
   )
   return name
+}
+
+/** Writes a kubeconfig for whoever has the token, which is one for the API server. */
+export async function writeKubeconfig(path: string, token: string): Promise<void> {
+  const { server, caPem } = inject('adminAccess')
+  const authority = Buffer.from(caPem).toString('base64')
+  const config = {
+    apiVersion: 'v1',
+    kind: 'Config',
+    clusters: [{ name: 'test', cluster: { server, 'certificate-authority-data': authority } }],
+    users: [{ name: 'test', user: { token } }],
+    contexts: [{ name: 'test', context: { cluster: 'test', user: 'test' } }],
+    'current-context': 'test',
+  }
+  await writeFile(path, JSON.stringify(config), { mode: 0o600 })
 }
 
 /** A ServiceAccount in `namespace`, with a role there. */

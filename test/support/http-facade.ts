@@ -1,0 +1,70 @@
+/**
+ * The facade over HTTP as it runs in a cluster, beside a controller of test/support/davit.ts: real services, keys
+ * that the API server judges, and the rights of its own ServiceAccount. `stop` it before `davit.stop()`.
+ */
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { connectKubernetes } from '../../src/adapters/kubernetes/kubernetes-client.ts'
+import { connectReviews } from '../../src/adapters/kubernetes/reviews.ts'
+import { createLog } from '../../src/adapters/system/log.ts'
+import { createRandom } from '../../src/adapters/system/random.ts'
+import { createEndpointIdentities } from '../../src/controllers/facade/endpoint-identities.ts'
+import { createEventTypeCatalogue } from '../../src/controllers/facade/event-type-catalogue.ts'
+import { createApp } from '../../src/rest/app.ts'
+import { createCursors } from '../../src/rest/cursor.ts'
+import { webhookRoutes } from '../../src/rest/routes/webhook-routes.ts'
+import { createFacadeServer } from '../../src/rest/server.ts'
+import { applyFacadeRole, makeToken, writeKubeconfig } from './api-keys.ts'
+import type { TestDavit } from './davit.ts'
+import { startLiveFacade } from './live-facade.ts'
+
+const KEY = Buffer.from('a key of the installation')
+
+export type HttpFacade = Awaited<ReturnType<typeof startHttpFacade>>
+
+export async function startHttpFacade(davit: TestDavit) {
+  const account = await applyFacadeRole(davit.namespace)
+  const folder = await mkdtemp(join(tmpdir(), 'davit-facade-'))
+  const kubeconfigPath = join(folder, 'kubeconfig')
+  await writeKubeconfig(kubeconfigPath, await makeToken(davit.namespace, account, { audiences: [] }))
+  const { clock } = davit
+  const random = createRandom()
+  const api = await connectKubernetes({ kubeconfigPath, clock, random })
+  const reviews = await connectReviews({ kubeconfigPath, clock, random })
+  const facade = await startLiveFacade(Object.create(davit, { api: { value: api } }) as TestDavit)
+  const app = createApp({
+    routes: webhookRoutes({
+      endpoints: facade.endpoints,
+      publishing: facade.publishing,
+      deliveries: facade.index,
+      identities: createEndpointIdentities(facade.api),
+      catalogue: createEventTypeCatalogue(facade.catalogue),
+      cursors: createCursors(KEY, clock),
+    }),
+    version: '0.0.0-test',
+    tokens: reviews.tokens,
+    access: reviews.access,
+    organizations: { has: (name) => facade.organizations.get(name) !== undefined },
+    clock,
+    random,
+    log: createLog({
+      level: 'info',
+      clock,
+      destination: { write: (line: string) => void davit.logLines.push(line) },
+    }),
+    hashKey: KEY,
+  })
+  const server = createFacadeServer(app, { random })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const stop = async () => {
+    server.closeAllConnections()
+    await new Promise((resolve) => server.close(resolve))
+    await facade.stop()
+    await Promise.all([reviews.close(), api.close(), rm(folder, { recursive: true, force: true })])
+  }
+  return { baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, facade, stop }
+}
