@@ -1,14 +1,13 @@
 /** Endpoints over REST, on the real API server and beside the real controller (interface §2.3, §3.1, §4.2; settled, "REST shapes"). */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { secrets } from '../../src/api/core-kinds.ts'
-import { webhookEndpoint, webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
+import { webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
 import { secretName } from '../../src/controllers/endpoint/endpoint-directory.ts'
 import { createdAtOf } from '../../src/domain/created-at.ts'
 import type { EndpointDraft } from '../../src/ports/endpoints.ts'
 import { ApiError } from '../../src/ports/kubernetes.ts'
 import { RefusedError } from '../../src/ports/refused-error.ts'
-import { kubectl } from '../support/control-plane.ts'
-import { startDavit, type TestDavit, until } from '../support/davit.ts'
+import { startDavit, type TestDavit } from '../support/davit.ts'
 import { calling } from '../support/faulty-api.ts'
 import { type LiveFacade, startLiveFacade } from '../support/live-facade.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
@@ -173,136 +172,6 @@ describe('listing', () => {
   })
 })
 
-describe('changing', () => {
-  test('changes what was given alone, and answers with what is in force', async () => {
-    const { id, endpoint, etag } = await make('changed', { description: 'before' })
-    const changed = await facade.endpoints.change(id, { eventTypes: ['*'], ordered: true }, {})
-    expect(changed.endpoint).toEqual({
-      ...endpoint,
-      eventTypes: ['*'],
-      ordered: true,
-      updatedAt: expect.any(String),
-    })
-    expect(Date.parse(changed.endpoint.updatedAt)).toBeGreaterThan(Date.parse(endpoint.updatedAt))
-    expect(changed.etag).not.toBe(etag)
-    const cleared = await facade.endpoints.change(id, { description: null }, {})
-    expect(cleared.endpoint).not.toHaveProperty('description')
-    expect(await other.endpoints.get(id)).toEqual(cleared)
-  })
-
-  test('by several at a time loses no field of anybody', async () => {
-    const { id } = await make('together')
-    const changes = [
-      { description: 'together' },
-      { ordered: true },
-      { concurrency: 3 },
-      { deliveryLog: 'Segments' as const },
-    ]
-    await Promise.all(changes.map((change, at) => (at % 2 ? facade : other).endpoints.change(id, change, {})))
-    const { endpoint } = await facade.endpoints.get(id)
-    expect(endpoint).toMatchObject(Object.assign({}, ...changes))
-  })
-
-  test('with If-Match is done for the version that the caller has seen, and for no other', async () => {
-    const { id, etag } = await make('matched')
-    const ifMatch = etag ?? ''
-    const first = await facade.endpoints.change(id, { description: 'one' }, { ifMatch })
-    expect(await codeOf(facade.endpoints.change(id, { description: 'two' }, { ifMatch }))).toBe(
-      'precondition_failed',
-    )
-    expect(await codeOf(facade.endpoints.remove(id, { ifMatch }))).toBe('precondition_failed')
-    const racing = [facade, other].map(({ endpoints }, at) =>
-      codeOf(endpoints.change(id, { description: `racer ${at}` }, { ifMatch: first.etag })),
-    )
-    expect((await Promise.all(racing)).toSorted()).toEqual(['answered', 'precondition_failed'])
-  })
-
-  test('refuses a forbidden url and unknown types as creating does', async () => {
-    const { id } = await make('refusing')
-    expect(await codeOf(facade.endpoints.change(id, { url: 'https://127.0.0.1.nip.io:99999/' }, {}))).toBe(
-      'invalid',
-    )
-    expect(await codeOf(facade.endpoints.change(id, { eventTypes: ['no.such'] }, {}))).toBe('invalid')
-  })
-
-  test('to disabled stops what is published afterwards, and to enabled lets it through again', async () => {
-    const { id } = await make('paused')
-    const paused = await facade.endpoints.change(id, { status: 'disabled' }, {})
-    expect(paused.endpoint).toMatchObject({ status: 'disabled', disabledReason: 'Requested' })
-    expect(await codeOf(facade.publishing.ping(id, {}))).toBe('endpoint_disabled')
-    await publish(2)
-    const resumed = await facade.endpoints.change(id, { status: 'enabled' }, {})
-    expect(resumed.endpoint).toMatchObject({ status: 'enabled' })
-    expect(resumed.endpoint).not.toHaveProperty('disabledReason')
-    await publish(3)
-    const [request] = await receiver.waitFor(1, { path: '/paused' })
-    expect(request?.body.toString()).toContain('env_3')
-  })
-
-  test('to enabled works after automatic disabling, and starts a new streak', async () => {
-    const { id, endpoint } = await make('automatic')
-    const name = nameOf(endpoint.endpointId)
-    const at = new Date(davit.clock.now()).toISOString()
-    await davit.api.patch(
-      webhookEndpoints,
-      { namespace: davit.organization, name },
-      {
-        status: {
-          state: 'disabled',
-          disabledReason: 'ConsecutiveFailures',
-          disabledAt: at,
-          announcedAt: at,
-          consecutiveFailures: 5,
-          failingSince: at,
-        },
-      },
-      { subresource: 'status' },
-    )
-    await until(
-      async () => (await facade.endpoints.get(id)).endpoint.status === 'disabled' || undefined,
-      () => 'it is not disabled',
-    )
-    const enabled = await facade.endpoints.change(id, { status: 'enabled' }, {})
-    expect(enabled.endpoint).toMatchObject({ status: 'enabled', consecutiveFailures: 0 })
-    expect(enabled.endpoint).not.toHaveProperty('failingSince')
-  })
-
-  test('of one that is managed with kubectl apply pauses it beside its spec, and refuses the rest', async () => {
-    const manifest = JSON.stringify({
-      apiVersion: 'davit.dev/v1alpha1',
-      kind: 'WebhookEndpoint',
-      metadata: { name: 'managed', namespace: davit.organization },
-      spec: { url: `${receiver.url}/managed`, eventTypes: ['environment.started'] },
-    })
-    await kubectl(['apply', '--server-side', '-f', '-'], manifest)
-    await davit.endpointWhen('managed', ({ status }) => (status?.observedGeneration ?? 0) > 0)
-    const id = { organization: davit.organization, endpointId: 'whe_managed' }
-    const refusal = await facade.endpoints.change(id, { ordered: true }, {}).catch((error) => error)
-    expect(refusal).toMatchObject({ code: 'managed_elsewhere', detail: expect.stringContaining('ordered') })
-    for (const status of ['disabled', 'enabled', 'disabled'] as const) {
-      const { endpoint } = await facade.endpoints.change(id, { status }, {})
-      expect(endpoint.status).toBe(status)
-    }
-    const stored = await davit.api.get(webhookEndpoints, { namespace: davit.organization, name: 'managed' })
-    expect(webhookEndpoint.parse(stored).spec.state).toBe('enabled')
-    expect(stored.metadata.generation).toBe(1)
-  })
-
-  test('that nobody acknowledges stays, and says so', async () => {
-    const { id } = await make('unacknowledged')
-    await davit.controller.stop()
-    const answer = codeOf(facade.endpoints.change(id, { description: 'later' }, {}))
-    await until(
-      async () => (await facade.endpoints.get(id)).endpoint.description === 'later' || undefined,
-      () => 'it was not stored',
-    )
-    davit.clock.jump(5000)
-    expect(await answer).toBe('not_acknowledged')
-    await davit.startController()
-    expect((await facade.endpoints.change(id, { description: 'now' }, {})).endpoint.description).toBe('now')
-  })
-})
-
 describe('deleting', () => {
   test('is done at once, whatever a finalizer still does', async () => {
     const { id, endpoint } = await make('deleted')
@@ -336,49 +205,4 @@ describe('deleting', () => {
       expect(new Set(await Promise.all(answers.map(codeOf)))).toEqual(new Set(['not_found']))
     },
   )
-})
-
-describe('rolling the secret', () => {
-  async function signersOfPing(
-    id: { organization: string; endpointId: string },
-    path: string,
-    known: string[],
-  ) {
-    const before = receiver.received(path).length
-    await facade.publishing.ping(id, {})
-    const request = (await receiver.waitFor(before + 1, { path })).at(-1)
-    return request && signersOf(request, known)
-  }
-
-  test('the new one signs the very next attempt, beside the old one or alone', async () => {
-    const { id, secret: first = '' } = await make('rolled')
-    const { secret: second = '', overlapSeconds } = await facade.endpoints.roll(id, { expireOld: false }, {})
-    expect(overlapSeconds).toBe(86_400)
-    expect(await signersOfPing(id, '/rolled', [second, first])).toEqual([0, 1])
-    const { secret: third = '', overlapSeconds: none } = await other.endpoints.roll(
-      id,
-      { expireOld: true },
-      {},
-    )
-    expect(none).toBe(0)
-    expect(await signersOfPing(id, '/rolled', [third, second, first])).toEqual([0])
-  })
-
-  test('moves updatedAt, and more than five in force are refused', async () => {
-    const { id, endpoint } = await make('often')
-    davit.clock.jump(10)
-    for (let rolls = 0; rolls < 4; rolls += 1) await facade.endpoints.roll(id, { expireOld: false }, {})
-    const { endpoint: rolled } = await facade.endpoints.get(id)
-    expect(Date.parse(rolled.updatedAt)).toBeGreaterThan(Date.parse(endpoint.updatedAt))
-    expect(await codeOf(facade.endpoints.roll(id, { expireOld: false }, {}))).toBe('too_many_secrets')
-    expect(await codeOf(facade.endpoints.roll(id, { expireOld: true }, {}))).toBe('answered')
-  })
-
-  test('by several at a time gives each a secret that is in force', async () => {
-    const { id } = await make('race')
-    const rolls = [facade, other, facade].map(({ endpoints }) => endpoints.roll(id, { expireOld: false }, {}))
-    const made = (await Promise.all(rolls)).map(({ secret = '' }) => secret)
-    const signers = await signersOfPing(id, '/race', made)
-    expect(signers?.filter((signer) => signer >= 0).toSorted()).toEqual([0, 1, 2])
-  })
 })

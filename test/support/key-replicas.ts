@@ -1,0 +1,127 @@
+/** Replicas of the facade that share a log in memory, which each sees as far as it was shown. */
+import { createHash } from 'node:crypto'
+import type { AcceptedEvent } from '../../src/api/delivery-segment.ts'
+import { Idempotency } from '../../src/controllers/facade/idempotency.ts'
+import { IdempotencyBook } from '../../src/controllers/facade/idempotency-book.ts'
+import { acceptEvent } from '../../src/domain/accept.ts'
+import { type KeyRecord, keptOf, keyRecordOf } from '../../src/domain/key-record.ts'
+import { sortableName } from '../../src/domain/message-id.ts'
+import type { Appended } from '../../src/ports/delivery-log.ts'
+import { ApiError } from '../../src/ports/kubernetes.ts'
+import type { FakeClock } from './fake-clock.ts'
+
+const nothing = () => undefined
+
+/** The log as all of them share it. */
+export class SharedLog {
+  /** What is there. */
+  readonly #places = new Map<number, AcceptedEvent>()
+  /** What was there at a time: a watch tells of each place, also of one that is gone by then. */
+  readonly #told = new Map<number, AcceptedEvent>()
+  version = 100
+  /** Thrown by the next appends, before or after they are done. */
+  readonly faults: ('before' | 'after')[] = []
+
+  async append(events: readonly AcceptedEvent[]): Promise<Appended> {
+    const fault = this.faults.shift()
+    if (fault === 'before') throw new ApiError('Unavailable', 'no answer')
+    for (const event of events) this.#add(event)
+    if (fault === 'after') throw new ApiError('Unavailable', 'no answer')
+    return { segment: `s${this.version}`, version: this.version, firstDelivery: 0 }
+  }
+
+  /** What is there says of keys. */
+  stored(): KeyRecord[] {
+    return recordsOf(this.#places)
+  }
+
+  /** What a watch tells of keys between two versions, in the log's order. */
+  told(from: number, to: number): KeyRecord[] {
+    return recordsOf([...this.#told].filter(([version]) => version > from && version <= to))
+  }
+
+  /** What retention does: the place goes, and what it said of a key is said again behind. */
+  compact(nth: number): void {
+    const version = [...this.#places.keys()][nth % Math.max(1, this.#places.size)]
+    if (version === undefined) return
+    const [record] = this.told(version - 1, version)
+    if (record) this.#add(keptOf(record))
+    this.#places.delete(version)
+  }
+
+  #add(event: AcceptedEvent): void {
+    this.version += 1
+    this.#places.set(this.version, event)
+    this.#told.set(this.version, event)
+  }
+}
+
+function recordsOf(places: Iterable<[number, AcceptedEvent]>): KeyRecord[] {
+  return [...places].flatMap(([version, { event, targets }]) => {
+    const place = { position: { version, index: 0 }, deliveries: targets.length, firstDelivery: 0 }
+    return keyRecordOf(event, place) ?? []
+  })
+}
+
+export class Replica {
+  readonly book: IdempotencyBook
+  readonly keys: Idempotency
+  behind: string | undefined
+  #log: SharedLog
+  #seen = 0
+  #made = 0
+
+  /** @param shuffled order in which what is there is read */
+  constructor(log: SharedLog, clock: FakeClock, limits = { organization: 1000, all: 1000 }, number = 1) {
+    this.#log = log
+    const random = {
+      fraction: () => 0,
+      bytes: (count: number) => {
+        this.#made += 1
+        return createHash('sha256').update(`${number} ${this.#made}`).digest().subarray(0, count)
+      },
+    }
+    this.book = new IdempotencyBook({ clock, limits })
+    this.keys = new Idempotency({
+      book: this.book,
+      eventLog: log,
+      hashKey: new Uint8Array(32),
+      behind: () => this.behind,
+      clock,
+      random,
+      log: { info: nothing, warn: nothing, error: nothing },
+    })
+    this.newId = () => sortableName(clock.now(), random.bytes(10))
+  }
+
+  newId: () => string
+
+  /** Reads the log as a list does, in the order of `by`. */
+  read(by: (record: KeyRecord) => number = () => 0): this {
+    const records = this.#log.stored().toSorted((a, b) => by(a) - by(b))
+    for (const record of records) this.book.take(record)
+    this.#seen = this.#log.version
+    return this
+  }
+
+  /** The watch shows the next `places`. */
+  show(places = Number.POSITIVE_INFINITY): void {
+    const to = Math.min(this.#log.version, this.#seen + places)
+    for (const record of this.#log.told(this.#seen, to)) this.book.take(record)
+    this.#seen = to
+  }
+
+  publish(key: string, asked = 'this', organization = 'acme') {
+    return this.keys.once({ organization, operation: 'publish', key, asked }, async (mark) => {
+      const id = this.newId()
+      const event = { name: id, namespace: organization, type: 'a.b', dataText: '{}', acceptedAt: 0, ...mark }
+      await this.#log.append([acceptEvent(event, [{ name: 'billing', uid: 'uid-1' }])])
+      return id
+    })
+  }
+
+  make(key: string, act: (id: string) => Promise<string>, check?: () => void) {
+    const request = { organization: 'acme', operation: 'create', key, asked: 'this' }
+    return this.keys.around(request, { act, ...(check ? { check } : {}) })
+  }
+}
