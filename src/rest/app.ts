@@ -15,7 +15,7 @@ import { Problem, type ProblemCode } from './problem.ts'
 import { problemOf } from './problem-of.ts'
 import { RateLimit } from './rate-limit.ts'
 import { readRawUrl } from './raw-url.ts'
-import { requestId } from './request-id.ts'
+import { createRequestIds } from './request-id.ts'
 import type { Route } from './route.ts'
 import { type RouteParts, runRoute, takeOne } from './run-route.ts'
 
@@ -74,9 +74,10 @@ export function createApp(options: AppOptions): Express {
 
 /** Names the request, and looks whether there is room for it and its URL is one. */
 function beginning(parts: Parts): RequestHandler {
+  const nextId = createRequestIds(parts.random)
   return (request, response, next) => {
     begin(response, {
-      requestId: requestId(parts.random),
+      requestId: nextId(),
       startedAt: parts.clock.monotonic(),
       route: 'none',
       organization: undefined,

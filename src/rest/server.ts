@@ -3,7 +3,7 @@ import type { Socket } from 'node:net'
 import type { Random } from '../ports/clock.ts'
 import { problemAnswer, send } from './answer.ts'
 import { Problem, problemBody } from './problem.ts'
-import { requestId } from './request-id.ts'
+import { createRequestIds } from './request-id.ts'
 
 export type ServerLimits = {
   /** Connections that are served; some more are told so, and beyond those the socket closes. */
@@ -42,6 +42,7 @@ export function createFacadeServer(
   listener: RequestListener,
   { random, limits = SERVER_LIMITS }: { random: Random; limits?: ServerLimits },
 ): Server {
+  const nextId = createRequestIds(random)
   /** The last request of a connection. */
   const requests = new WeakMap<Socket, IncomingMessage>()
   const crowded = new WeakSet<Socket>()
@@ -56,7 +57,7 @@ export function createFacadeServer(
     },
     (request, response) => {
       requests.set(request.socket, request)
-      if (crowded.has(request.socket)) turnAway(request, response, requestId(random))
+      if (crowded.has(request.socket)) turnAway(request, response, nextId())
       else listener(request, response)
     },
   )
@@ -76,8 +77,7 @@ export function createFacadeServer(
     const underWay = requests.get(socket)
     // Its own answer is on the way or was given; anything more would be taken for that of the next request.
     const answered = underWay !== undefined && !underWay.complete
-    if (seen === 0 && socket.writable && !answered)
-      refuse(socket, problemOfParser(error.code), requestId(random))
+    if (seen === 0 && socket.writable && !answered) refuse(socket, problemOfParser(error.code), nextId())
     else if (seen === 0 || seen > LINGER_CHUNKS) socket.destroy()
   })
   return server
