@@ -51,8 +51,13 @@ const happenings = (most: number) => fc.array(happening, { minLength: 10, maxLen
 type Happening = typeof happening extends fc.Arbitrary<infer T> ? T : never
 
 class Run {
-  readonly world = new DeliveryWorld(ENDPOINTS)
-  readonly watches = new DeliveryWatches(this.world)
+  readonly world: DeliveryWorld
+  readonly watches: DeliveryWatches
+
+  constructor(world = new DeliveryWorld(ENDPOINTS)) {
+    this.world = world
+    this.watches = new DeliveryWatches(world)
+  }
 
   happen(what: Happening): void {
     if (what.do === 'accept') this.#append(this.world.accept(what.deliveries), what.own)
@@ -70,6 +75,13 @@ class Run {
     const place = { segment: segment.name, version: segment.version, firstDelivery: 0 }
     const events = segment.deliveries.map(({ event, endpoint }) => ({ event, targets: [endpoint] }))
     this.watches.index.appended(place, events)
+  }
+
+  /** As a process that starts now: everything is listed, and nothing was told before. */
+  restart(): Run {
+    const next = new Run(this.world)
+    for (const kind of KINDS) next.watches.list(kind, false)
+    return next
   }
 
   async page(endpoint: WorldEndpoint, query: LogQuery) {
@@ -102,15 +114,19 @@ function expectLines(found: readonly DeliveryLine[], wanted: readonly WorldLine[
 }
 
 describe('the lines of the log', () => {
-  it('show in the end what is stored, in whatever order the watches told of it', async () => {
+  it('show in the end what is stored, in whatever order the watches told of it, and so they do after a restart', async () => {
     await fc.assert(
       fc.asyncProperty(happenings(150), async (all) => {
         const run = new Run()
         for (const what of all) run.happen(what)
         run.world.settleDuplicates()
         run.watches.tellAll()
-        for (const endpoint of run.world.endpoints)
-          expectLines(await run.all(endpoint), run.world.linesOf(endpoint))
+        const next = run.restart()
+        for (const endpoint of run.world.endpoints) {
+          const wanted = run.world.linesOf(endpoint)
+          expectLines(await run.all(endpoint), wanted)
+          expectLines(await next.all(endpoint), wanted)
+        }
         expect(run.watches.index.held).toBe(0)
         expect(run.watches.lost + run.watches.setBack).toBe(0)
       }),

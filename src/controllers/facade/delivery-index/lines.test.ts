@@ -151,4 +151,40 @@ describe('a line', () => {
     index.outcomes({ name: 'outcomes', version: 12, writtenAt: START, records })
     expect(lost).toBe(1)
   })
+
+  it('that the log moved stays until its object is seen, or must have been', () => {
+    const index = new DeliveryLines({ capacity: 10, onLost: never })
+    for (const number of [1, 2]) {
+      accept(index, number)
+      const moved = { kind: 'moved', position: { version: number, index: 0 } } as const
+      index.outcomes({ name: 'outcomes', version: number * 10, writtenAt: START, records: [moved] })
+    }
+    index.objectsSeenUpTo(9)
+    expect(held(index)).toEqual(names(1, 2))
+    index.object(shown(2), 8)
+    index.objectsSeenUpTo(20)
+    expect(held(index)).toEqual(names(2))
+  })
+
+  it('whose object has ended takes nothing of what the log says of earlier attempts', () => {
+    const index = new DeliveryLines({ capacity: 10, onLost: never })
+    accept(index, 1)
+    index.object({ ...shown(1, 'canceled'), attempts: 0 }, 5)
+    send(index, 1)
+    expect(index.lines.logs.find('org', 'uid-a')?.counts).toEqual([0, 0, 0, 0, 1])
+  })
+
+  it('goes with its object where its place in the log is one that does not count', () => {
+    const index = new DeliveryLines({ capacity: 10, onLost: never })
+    index.object(shown(1, 'retrying'), 5)
+    accept(index, 1)
+    const record = { kind: 'canceled', position: { version: 1, index: 0 }, reason: 'Duplicate' } as const
+    index.outcomes({ name: 'outcomes', version: 10, writtenAt: START, records: [record] })
+    expect(held(index)).toEqual(names(1))
+    const line = index.lines.logs
+      .find('org', 'uid-a')
+      ?.lines.find(packedName(nameAt(1)) ?? new Uint32Array(4))
+    index.objectOfLineGone(line ?? NONE)
+    expect(held(index)).toEqual([])
+  })
 })

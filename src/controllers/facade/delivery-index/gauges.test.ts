@@ -1,0 +1,19 @@
+import { expect, it } from 'vitest'
+import { registerIndexGauges } from './gauges.ts'
+
+it('the log of deliveries tells how large it is, and what was left out', () => {
+  const gauges = new Map<string, () => number | Record<string, number>>()
+  const registry = {
+    gauge: (name: string, _help: string, read: () => number | Record<string, number>) =>
+      void gauges.set(name, read),
+  }
+  const stats = { lines: 1, endpoints: 2, segments: 3, held: 4, bytes: 5, dropped: 6, restarts: 7 }
+  registerIndexGauges(registry, { stats: () => stats })
+  expect(Object.fromEntries([...gauges].map(([name, read]) => [name, read()]))).toEqual({
+    davit_index_deliveries: 1,
+    davit_index_held_outcomes: 4,
+    davit_index_bytes: 5,
+    davit_index_dropped: 6,
+    davit_index_restarts: 7,
+  })
+})

@@ -1,0 +1,72 @@
+/** The facade's index of the log on an API in memory, with time that stands still. */
+import type { AcceptedEvent } from '../../src/api/delivery-segment.ts'
+import { OpenDeliveryIndex } from '../../src/controllers/facade/delivery-index/delivery-index.ts'
+import { sortableName } from '../../src/domain/message-id.ts'
+import type { DeliveryDetail, DeliveryLine, LogQuery } from '../../src/ports/delivery-index.ts'
+import { FakeClock, fixedRandom, settle } from './fake-clock.ts'
+import { LogApi } from './log-api.ts'
+
+export const START = Date.UTC(2026, 0, 31, 12)
+export const BILLING = { namespace: 'org', name: 'billing', uid: 'uid-a' }
+export const ATTEMPT = { at: '2026-01-31T12:00:01.000Z', latencyMs: 12, code: 200 }
+export const FAILED = { at: '2026-01-31T12:00:01.000Z', latencyMs: 12, code: 503, error: 'HTTP 503' }
+export const ALL = { limit: 50 }
+
+/** The 26 characters of the id of what was accepted so many seconds after the start. */
+export function nameAt(number: number): string {
+  return sortableName(START + number * 1000, new Uint8Array(10))
+}
+
+export function idAt(number: number): string {
+  return `msg_${nameAt(number)}`
+}
+
+export function event(number: number, uid = 'uid-a'): AcceptedEvent {
+  const accepted = { id: nameAt(number), namespace: 'org', type: 'test.happened', payload: '{}' }
+  return { event: accepted, targets: [{ name: 'billing', uid }] }
+}
+
+/** The record of a success. @param version of its segment */
+export function sent(version: number, index = 0) {
+  return { kind: 'sent', position: { version, index }, attempt: ATTEMPT, object: false } as const
+}
+
+export class DeliveryIndexBed {
+  readonly api = new LogApi()
+  readonly clock = new FakeClock()
+  readonly logLines: string[] = []
+  readonly index: OpenDeliveryIndex
+
+  constructor(maxEntries = 1000) {
+    const say = (message: string) => void this.logLines.push(message)
+    this.index = new OpenDeliveryIndex({
+      needs: {
+        api: this.api,
+        clock: this.clock,
+        random: fixedRandom(0),
+        log: { info: say, warn: say, error: say },
+        metrics: { reconciled: () => undefined, watchRestarted: () => undefined },
+      },
+      namespace: 'org',
+      maxEntries,
+    })
+  }
+
+  async start(): Promise<void> {
+    this.index.start()
+    await this.index.ready
+    await settle()
+  }
+
+  async lines(query: LogQuery = ALL): Promise<DeliveryLine[]> {
+    return (await this.index.list(BILLING, query)).deliveries
+  }
+
+  async ids(): Promise<string[]> {
+    return (await this.lines()).map(({ deliveryId }) => deliveryId)
+  }
+
+  read(number: number): Promise<DeliveryDetail | undefined> {
+    return this.index.read(BILLING, idAt(number))
+  }
+}
