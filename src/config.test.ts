@@ -18,6 +18,12 @@ test('without any variable everything has its documented default', () => {
     namespace: 'davit-system',
     kubeconfig: undefined,
     allowedNetworks: [],
+    api: {
+      address: { host: '0.0.0.0', port: 8080 },
+      rate: { key: 10_000, organization: 10_000 },
+      maxShown: 2_000_000,
+      idempotencyKeys: { organization: 100_000, all: 500_000 },
+    },
     ops: { host: '0.0.0.0', port: 9090 },
     logLevel: 'info',
     smtpFrom: undefined,
@@ -50,6 +56,24 @@ test.each([
   },
   { given: { DAVIT_OPS_ADDRESS: '[::]:8080' }, want: { ops: { host: '::', port: 8080 } } },
   { given: { DAVIT_OPS_ADDRESS: 'localhost:0' }, want: { ops: { host: 'localhost', port: 0 } } },
+  {
+    given: {
+      DAVIT_API_ADDRESS: '127.0.0.1:0',
+      DAVIT_MAX_REQUESTS_PER_KEY: '1',
+      DAVIT_MAX_REQUESTS_PER_ORGANIZATION: '2',
+      DAVIT_MAX_SHOWN_DELIVERIES: '3',
+      DAVIT_MAX_IDEMPOTENCY_KEYS: '5',
+      DAVIT_MAX_IDEMPOTENCY_KEYS_PER_ORGANIZATION: '4',
+    },
+    want: {
+      api: {
+        address: { host: '127.0.0.1', port: 0 },
+        rate: { key: 1, organization: 2 },
+        maxShown: 3,
+        idempotencyKeys: { organization: 4, all: 5 },
+      },
+    },
+  },
   { given: { DAVIT_LOG_LEVEL: 'error' }, want: { logLevel: 'error' } },
   {
     given: { DAVIT_SMTP_FROM: 'Davit <davit@example.com>' },

@@ -87,16 +87,17 @@ function isNetwork(text: string): boolean {
   return !address.includes('%') && family !== 0 && Number(bits) <= (family === 4 ? 32 : 128)
 }
 
-const opsAddress = setting(
-  'must be an address and a port, such as 0.0.0.0:9090, [::]:9090 or localhost:9090',
-  (text) => {
+/** @param standard port where none is given; then all addresses of the machine are listened on */
+function address(standard: number) {
+  const examples = `0.0.0.0:${standard}, [::]:${standard} or localhost:${standard}`
+  return setting(`must be an address and a port, such as ${examples}`, (text) => {
     const match = /^(?:\[([^\]]+)\]|([^:\s]+)):(\d{1,5})$/.exec(text)
     const port = Number(match?.[3])
     const host = match?.[1] ?? match?.[2] ?? ''
     const known = match?.[1] !== undefined ? isIP(host) === 6 : isIP(host) === 4 || host === 'localhost'
     return known && port <= 65_535 ? { host, port } : undefined
-  },
-).default({ host: '0.0.0.0', port: 9090 })
+  }).default({ host: '0.0.0.0', port: standard })
+}
 
 const waitScale = setting('must be a number from 0.001 to 1', (text) => {
   const value = /^\d(\.\d{1,9})?$/.test(text) ? Number(text) : Number.NaN
@@ -123,7 +124,8 @@ const variables = z.object({
     'must be lower-case letters, digits and dashes, at most 63 characters',
   ).prefault(replicaName),
   DAVIT_ALLOWED_NETWORKS: allowedNetworks,
-  DAVIT_OPS_ADDRESS: opsAddress,
+  DAVIT_API_ADDRESS: address(8080),
+  DAVIT_OPS_ADDRESS: address(9090),
   DAVIT_LOG_LEVEL: z.enum(['info', 'warn', 'error'], 'must be info, warn or error').default('info'),
   DAVIT_SMTP_URL: smtpUrl.optional(),
   DAVIT_SMTP_FROM: matching(
@@ -144,8 +146,20 @@ const variables = z.object({
   DAVIT_MAX_WRITTEN_BYTES_PER_ORGANIZATION: integer(MIB, 65_536 * MIB, 512 * MIB),
   DAVIT_MAX_ENDPOINTS_PER_ORGANIZATION: integer(1, 100_000, 500),
   DAVIT_MAX_IN_FLIGHT: integer(1, 65_536, 2048),
+  DAVIT_MAX_REQUESTS_PER_KEY: integer(1, 1_000_000, 10_000),
+  DAVIT_MAX_REQUESTS_PER_ORGANIZATION: integer(1, 1_000_000, 10_000),
+  DAVIT_MAX_SHOWN_DELIVERIES: integer(1, 100_000_000, 2_000_000),
+  DAVIT_MAX_IDEMPOTENCY_KEYS: integer(1, 10_000_000, 500_000),
+  DAVIT_MAX_IDEMPOTENCY_KEYS_PER_ORGANIZATION: integer(1, 10_000_000, 100_000),
   DAVIT_DRAIN_SECONDS: integer(0, 3600, 25),
 })
+
+/** What one organization may have of what all may have. */
+const SHARES = [
+  ['DAVIT_MAX_PENDING_PER_ORGANIZATION', 'DAVIT_MAX_PENDING'],
+  ['DAVIT_MAX_WRITTEN_BYTES_PER_ORGANIZATION', 'DAVIT_MAX_WRITTEN_BYTES'],
+  ['DAVIT_MAX_IDEMPOTENCY_KEYS_PER_ORGANIZATION', 'DAVIT_MAX_IDEMPOTENCY_KEYS'],
+] as const
 
 const settings = variables
   .refine((env) => env.DAVIT_SMTP_URL === undefined || env.DAVIT_SMTP_FROM !== undefined, {
@@ -153,15 +167,16 @@ const settings = variables
     error: 'must be set where DAVIT_SMTP_URL is',
     when: () => true,
   })
-  .refine((env) => !(env.DAVIT_MAX_PENDING_PER_ORGANIZATION > env.DAVIT_MAX_PENDING), {
-    path: ['DAVIT_MAX_PENDING_PER_ORGANIZATION'],
-    error: 'must not be more than DAVIT_MAX_PENDING',
-    when: () => true,
-  })
-  .refine((env) => !(env.DAVIT_MAX_WRITTEN_BYTES_PER_ORGANIZATION > env.DAVIT_MAX_WRITTEN_BYTES), {
-    path: ['DAVIT_MAX_WRITTEN_BYTES_PER_ORGANIZATION'],
-    error: 'must not be more than DAVIT_MAX_WRITTEN_BYTES',
-    when: () => true,
+  .check(({ value: env, issues }) => {
+    for (const [share, all] of SHARES) {
+      if (!(env[share] > env[all])) continue
+      issues.push({
+        code: 'custom',
+        input: env[share],
+        path: [share],
+        message: `must not be more than ${all}`,
+      })
+    }
   })
   .transform((env) => ({
     config: {
@@ -173,6 +188,18 @@ const settings = variables
       kubeconfig: env.KUBECONFIG,
       /** CIDRs that webhooks may reach although they are not public, and by plain http. */
       allowedNetworks: env.DAVIT_ALLOWED_NETWORKS,
+      api: {
+        /** Where the REST API is served. */
+        address: env.DAVIT_API_ADDRESS,
+        /** Requests a second. */
+        rate: { key: env.DAVIT_MAX_REQUESTS_PER_KEY, organization: env.DAVIT_MAX_REQUESTS_PER_ORGANIZATION },
+        /** Deliveries that its log shows. */
+        maxShown: env.DAVIT_MAX_SHOWN_DELIVERIES,
+        idempotencyKeys: {
+          organization: env.DAVIT_MAX_IDEMPOTENCY_KEYS_PER_ORGANIZATION,
+          all: env.DAVIT_MAX_IDEMPOTENCY_KEYS,
+        },
+      },
       /** Where metrics and health are served. */
       ops: env.DAVIT_OPS_ADDRESS,
       logLevel: env.DAVIT_LOG_LEVEL,
@@ -204,7 +231,7 @@ const settings = variables
         /** Attempts at a time. */
         inFlight: env.DAVIT_MAX_IN_FLIGHT,
       },
-      /** How long a stop waits for attempts on the wire. */
+      /** How long a stop waits for attempts on the wire, or for requests that are being answered. */
       drainMs: env.DAVIT_DRAIN_SECONDS * 1000,
     },
     secrets: { smtpUrl: env.DAVIT_SMTP_URL },

@@ -1,8 +1,12 @@
 /** The command `davit`: picks the role and runs it until it is told to end. No logic. */
 import { ConfigError, readEnvironment } from './config.ts'
+import { runApiRole } from './roles/run-api.ts'
 import { runControllerRole } from './roles/run-controller.ts'
 
-const ROLES: Readonly<Record<string, typeof runControllerRole>> = { controller: runControllerRole }
+const ROLES: Readonly<Record<string, typeof runControllerRole>> = {
+  controller: runControllerRole,
+  api: runApiRole,
+}
 
 const [role = '', ...rest] = process.argv.slice(2)
 const run = Object.hasOwn(ROLES, role) && rest.length === 0 ? ROLES[role] : undefined

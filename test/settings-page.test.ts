@@ -3,6 +3,8 @@ import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { createMetrics, type Metrics } from '../src/adapters/prometheus/metrics.ts'
 import { ConfigError, parseConfig } from '../src/config.ts'
+import type { RunningApi } from '../src/roles/api.ts'
+import { registerApiGauges } from '../src/roles/api-gauges.ts'
 import type { RunningController } from '../src/roles/controller.ts'
 import { registerGauges } from '../src/roles/gauges.ts'
 
@@ -57,10 +59,12 @@ async function scraped(): Promise<Row[]> {
   metrics.segment('delivery', 1, 1)
   metrics.apiCall('get', '200', 1)
   metrics.reconciled('webhook-endpoint', 'done', 1)
+  metrics.answered('listEndpoints', 200, 1)
   metrics.watchRestarted('webhookendpoints', 'closed')
   const gauge: Metrics['gauge'] = (name, help, _read, label) =>
     metrics.gauge(name, help, () => (label === undefined ? 1 : { x: 1 }), label)
   registerGauges({ gauge }, { parts: {} } as RunningController)
+  registerApiGauges({ gauge }, {} as RunningApi)
   const text = await metrics.render()
   return [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)]
     .map(([, name = '', type = '']) => ({ name, cells: [type, labelsOf(text, name)] }))

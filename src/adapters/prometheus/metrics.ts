@@ -1,5 +1,6 @@
 /** What Davit counts, as Prometheus reads it. */
 import { collectDefaultMetrics, Registry } from 'prom-client'
+import type { RequestMetrics } from '../../ports/facade.ts'
 import type {
   ApiCallMetrics,
   DeliveryMetrics,
@@ -13,6 +14,7 @@ export type Metrics = DeliveryMetrics &
   LogMetrics &
   ApiCallMetrics &
   RuntimeMetrics &
+  RequestMetrics &
   GaugeRegistry & {
     /** The text that is scraped. */
     render(): Promise<string>
@@ -45,6 +47,7 @@ export function createMetrics(build: { version: string }): Metrics {
     ...logMetrics(instruments),
     ...apiCallMetrics(instruments),
     ...runtimeMetrics(instruments),
+    ...requestMetrics(instruments),
     gauge: instruments.gauge,
     render: () => registry.metrics(),
     contentType: registry.contentType,
@@ -119,6 +122,25 @@ function apiCallMetrics({ counter, histogram }: Instruments): ApiCallMetrics {
     apiCall(verb, code, seconds) {
       calls(verb, code)
       callSeconds(seconds, verb)
+    },
+  }
+}
+
+function requestMetrics({ counter, histogram }: Instruments): RequestMetrics {
+  const requests = counter('davit_http_requests_total', 'Requests of the REST API, by operation.', [
+    'route',
+    'status',
+  ])
+  const requestSeconds = histogram(
+    'davit_http_request_duration_seconds',
+    'From the headers of a request to the end of its answer.',
+    CALL_SECONDS,
+    'route',
+  )
+  return {
+    answered(route, status, seconds) {
+      requests(route, String(status))
+      requestSeconds(seconds, route)
     },
   }
 }

@@ -1,0 +1,96 @@
+import { once } from 'node:events'
+import { Agent, type IncomingMessage, request, type ServerResponse } from 'node:http'
+import { connect } from 'node:net'
+import { afterEach, expect, test } from 'vitest'
+import { FakeClock } from '../../test/support/fake-clock.ts'
+import { createRandom } from '../adapters/system/random.ts'
+import { type ApiServer, startApiServer } from './api-server.ts'
+
+const DRAIN_MS = 1000
+
+const agent = new Agent({ keepAlive: true })
+let server: ApiServer | undefined
+
+afterEach(async () => {
+  await server?.drain(0)
+  agent.destroy()
+})
+
+/** A server of which the test answers the requests. */
+async function start() {
+  const clock = new FakeClock()
+  const arrivals: ((response: ServerResponse) => void)[] = []
+  server = await startApiServer({
+    address: { host: '127.0.0.1', port: 0 },
+    clock,
+    random: createRandom(),
+    listener: (_request, response) => arrivals.shift()?.(response),
+  })
+  const { port } = server.address
+  /** Sends a request; resolves when it has arrived. */
+  const ask = async () => {
+    const arrived = new Promise<ServerResponse>((resolve) => arrivals.push(resolve))
+    const sent = request({ port, host: '127.0.0.1', agent }).end()
+    const answer = once(sent, 'response').then(async ([response]: IncomingMessage[]) => ({
+      text: (await response?.toArray())?.join(''),
+      connection: response?.headers.connection,
+    }))
+    answer.catch(() => undefined)
+    return { response: await arrived, answer }
+  }
+  return { server, clock, ask, port }
+}
+
+test('a drain waits for the answers under way, whose connections end with them', async () => {
+  const { server, ask } = await start()
+  const { response, answer } = await ask()
+  expect(server.inFlight()).toBe(1)
+  const drained = server.drain(DRAIN_MS)
+  response.end('whole')
+  expect(await answer).toEqual({ text: 'whole', connection: 'close' })
+  expect(await drained).toBe(0)
+  expect(server.inFlight()).toBe(0)
+})
+
+test('a drain waits neither for connections that are idle nor for an answer whose headers were sent as for more', async () => {
+  const { server, ask } = await start()
+  const first = await ask()
+  first.response.end('first')
+  expect((await first.answer).connection).toBe('keep-alive')
+  const second = await ask()
+  second.response.writeHead(200).flushHeaders()
+  const drained = server.drain(DRAIN_MS)
+  second.response.end('second')
+  expect(await second.answer).toEqual({ text: 'second', connection: 'keep-alive' })
+  expect(await drained).toBe(0)
+})
+
+test('from the beginning of a drain nobody connects any more', async () => {
+  const { server, port } = await start()
+  const drained = server.drain(DRAIN_MS)
+  const [error] = (await once(connect(port, '127.0.0.1'), 'error').catch((error: Error) => [error])) as [
+    Error,
+  ]
+  expect(error).toMatchObject({ code: 'ECONNREFUSED' })
+  await drained
+})
+
+test('what is not answered within the time is broken off, and counted', async () => {
+  const { server, clock, ask } = await start()
+  const { answer } = await ask()
+  const drained = server.drain(DRAIN_MS)
+  await clock.elapse(DRAIN_MS)
+  expect(await drained).toBe(1)
+  await expect(answer).rejects.toMatchObject({ code: 'ECONNRESET' })
+})
+
+test('an address that is in use is an error', async () => {
+  const { port, clock } = await start()
+  const options = {
+    address: { host: '127.0.0.1', port },
+    clock,
+    random: createRandom(),
+    listener: () => undefined,
+  }
+  await expect(startApiServer(options)).rejects.toMatchObject({ code: 'EADDRINUSE' })
+})

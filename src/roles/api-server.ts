@@ -1,0 +1,70 @@
+/** The facade's HTTP server as a process has it: it listens, counts, and ends without breaking off an answer. */
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { Clock, Random } from '../ports/clock.ts'
+import { createFacadeServer, type RequestListener } from '../rest/server.ts'
+import { pause } from '../runtime/pause.ts'
+
+export type ApiServerOptions = {
+  /** An address without brackets; port 0: any free one. */
+  address: { host: string; port: number }
+  listener: RequestListener
+  clock: Clock
+  random: Random
+}
+
+export type ApiServer = {
+  address: AddressInfo
+  /** Requests that are being answered. */
+  inFlight(): number
+  /**
+   * No new connection, and none that waits for its next request; requests under way are answered.
+   * @returns how many were broken off after `ms`
+   */
+  drain(ms: number): Promise<number>
+}
+
+/** @throws Error when the address cannot be listened on */
+export async function startApiServer(options: ApiServerOptions): Promise<ApiServer> {
+  const { address, listener, clock, random } = options
+  const answering = new Set<ServerResponse>()
+  let draining = false
+  const server = createFacadeServer(
+    (request: IncomingMessage, response: ServerResponse) => {
+      answering.add(response)
+      if (draining) response.shouldKeepAlive = false
+      response.once('close', () => {
+        answering.delete(response)
+        // Its connection would wait for a request that must not come.
+        if (draining) setImmediate(() => server.closeIdleConnections())
+      })
+      listener(request, response)
+    },
+    { random },
+  )
+  await listen(server, address)
+  return {
+    address: server.address() as AddressInfo,
+    inFlight: () => answering.size,
+    async drain(ms) {
+      draining = true
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()))
+      for (const response of answering) response.shouldKeepAlive = false
+      await Promise.race([closed, pause(clock, ms)])
+      const left = answering.size
+      server.closeAllConnections()
+      await closed
+      return left
+    },
+  }
+}
+
+function listen(server: Server, { host, port }: ApiServerOptions['address']): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(port, host, () => {
+      server.off('error', reject)
+      resolve()
+    })
+  })
+}

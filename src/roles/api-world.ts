@@ -1,0 +1,61 @@
+/** The world that the facade acts on, from its settings: each need with its adapter. */
+import { createUrlGuard } from '../adapters/http/url-guard.ts'
+import { connectKubernetes } from '../adapters/kubernetes/kubernetes-client.ts'
+import { connectReviews } from '../adapters/kubernetes/reviews.ts'
+import { createMetrics, type Metrics } from '../adapters/prometheus/metrics.ts'
+import { createClock } from '../adapters/system/clock.ts'
+import type { StructuredLog } from '../adapters/system/log.ts'
+import { createRandom } from '../adapters/system/random.ts'
+import { createSchemaValidator } from '../adapters/system/schema-validator.ts'
+import type { Config } from '../config.ts'
+import type { AccessReviewer } from '../ports/access-review.ts'
+import type { Clock, Random } from '../ports/clock.ts'
+import type { ResourceReader, ResourceWriter, WatchSource } from '../ports/kubernetes.ts'
+import type { SchemaValidator } from '../ports/schema-validator.ts'
+import type { TokenReviewer } from '../ports/token-review.ts'
+import type { UrlGuard } from '../ports/url-guard.ts'
+
+/** What the world provides. */
+export type ApiWorld = {
+  api: ResourceReader & ResourceWriter & WatchSource
+  tokens: TokenReviewer
+  access: AccessReviewer
+  clock: Clock
+  random: Random
+  log: StructuredLog
+  metrics: Metrics
+  validator: SchemaValidator
+  urlGuard: UrlGuard
+  close(): Promise<void>
+}
+
+export type ApiWorldOptions = { config: Config; log: StructuredLog; version: string }
+
+/** @throws Error when there is no way to a cluster */
+export async function createApiWorld({ config, log, version }: ApiWorldOptions): Promise<ApiWorld> {
+  const clock = createClock()
+  const random = createRandom()
+  const metrics = createMetrics({ version })
+  const connection = {
+    clock,
+    random,
+    metrics,
+    ...(config.kubeconfig === undefined ? {} : { kubeconfigPath: config.kubeconfig }),
+  }
+  const api = await connectKubernetes(connection)
+  const reviews = await connectReviews(connection)
+  return {
+    api,
+    tokens: reviews.tokens,
+    access: reviews.access,
+    clock,
+    random,
+    log,
+    metrics,
+    validator: createSchemaValidator(),
+    urlGuard: createUrlGuard(config.allowedNetworks),
+    close: async () => {
+      await Promise.all([reviews.close(), api.close()])
+    },
+  }
+}

@@ -1,0 +1,136 @@
+/** The role `davit api`: serves the REST API. */
+import type { AddressInfo } from 'node:net'
+import type { Config } from '../config.ts'
+import { type IndexStats, OpenDeliveryIndex } from '../controllers/facade/delivery-index/delivery-index.ts'
+import { createEndpointIdentities } from '../controllers/facade/endpoint-identities.ts'
+import { createEventTypeCatalogue } from '../controllers/facade/event-type-catalogue.ts'
+import { createFacadeServices, type FacadeServices } from '../controllers/facade/facade-services.ts'
+import { installationKey } from '../controllers/facade/installation-key.ts'
+import { keyFor } from '../domain/key-hash.ts'
+import { isApiError } from '../ports/kubernetes.ts'
+import { createApp } from '../rest/app.ts'
+import { createCursors } from '../rest/cursor.ts'
+import { webhookRoutes } from '../rest/routes/webhook-routes.ts'
+import type { RequestListener } from '../rest/server.ts'
+import { pause } from '../runtime/pause.ts'
+import { type ApiServer, startApiServer } from './api-server.ts'
+import type { ApiWorld } from './api-world.ts'
+
+export type ApiOptions = {
+  config: Config
+  world: ApiWorld
+  version: string
+  /** Ends the start. */
+  stopping: AbortSignal
+}
+
+export type RunningApi = {
+  /** What keeps it from being ready, in words; none when everything is served. */
+  problems(): string[]
+  /** Resolves with where it listens, once it does: what a request needs was read. @throws Error when it cannot listen */
+  listening: Promise<AddressInfo>
+  inFlight(): number
+  indexStats(): IndexStats
+  /** No new request; running ones end or are broken off after the drain time. */
+  stop(): Promise<void>
+}
+
+type Parts = { index: OpenDeliveryIndex; services: FacadeServices; key: Uint8Array }
+
+const RETRY_MS = 1000
+
+/** @throws whatever `stopping` was aborted with, when it was while the API server did not answer */
+export async function startApi(options: ApiOptions): Promise<RunningApi> {
+  const { config, world, stopping } = options
+  const parts = createParts(options, await readInstallationKey(options))
+  const { index, services } = parts
+  index.start()
+  services.start()
+  let server: ApiServer | undefined
+  // The log of deliveries may take longer: until it is read, only its routes are put off.
+  const listening = services.ready.then(async () => {
+    stopping.throwIfAborted()
+    server = await startApiServer({
+      ...world,
+      address: config.api.address,
+      listener: createListener(options, parts),
+    })
+    const { address, port } = server.address
+    world.log.info('Listening', { address, port })
+    return server.address
+  })
+  listening.catch(() => undefined)
+  return {
+    problems: () => [
+      ...services.problems(),
+      ...(index.progress === undefined ? [] : [index.progress]),
+      ...(server ? [] : ['it does not listen yet']),
+    ],
+    listening,
+    inFlight: () => server?.inFlight() ?? 0,
+    indexStats: () => index.stats(),
+    stop: async () => {
+      const left = (await server?.drain(config.drainMs)) ?? 0
+      if (left > 0) world.log.warn('Requests under way were broken off', { requests: left })
+      await services.stop()
+      await index.stop()
+    },
+  }
+}
+
+function createParts({ config, world }: ApiOptions, key: Uint8Array): Parts {
+  const { namespace, replica, intake, limits, api } = config
+  const index = new OpenDeliveryIndex({ needs: world, namespace, maxEntries: api.maxShown })
+  const services = createFacadeServices({
+    ...world,
+    namespace,
+    writer: replica,
+    installationKey: key,
+    limits: {
+      endpointsPerOrganization: limits.endpointsPerOrganization,
+      intake,
+      keys: api.idempotencyKeys,
+    },
+    index,
+  })
+  return { index, services, key }
+}
+
+function createListener(options: ApiOptions, { index, services, key }: Parts): RequestListener {
+  const { config, world, version } = options
+  const { organizations } = services
+  const { rate } = config.api
+  return createApp({
+    ...world,
+    routes: webhookRoutes({
+      endpoints: services.endpoints,
+      identities: createEndpointIdentities(world.api),
+      publishing: services.publishing,
+      deliveries: index,
+      catalogue: createEventTypeCatalogue(services.catalogue),
+      cursors: createCursors(keyFor('cursor', key), world.clock),
+    }),
+    version,
+    organizations: { has: (name) => organizations.get(name) !== undefined },
+    hashKey: keyFor('api-key', key),
+    limits: { perKey: rate.key, perOrganization: rate.organization },
+  })
+}
+
+/** The API server may come up later than the facade, and so may the rights of its ServiceAccount. */
+async function readInstallationKey({ config, world, stopping }: ApiOptions): Promise<Uint8Array> {
+  for (;;) {
+    try {
+      return await installationKey({
+        resources: world.api,
+        namespace: config.namespace,
+        random: world.random,
+      })
+    } catch (error) {
+      if (!isApiError(error)) throw error
+      world.log.warn('The key of the installation cannot be had yet; trying again', { error })
+      await pause(world.clock, RETRY_MS, stopping)
+      stopping.throwIfAborted()
+    }
+  }
+}

@@ -1,0 +1,52 @@
+/** Runs the facade as a process: health, metrics, and the end. */
+import { type OpsServer, startOpsServer } from '../adapters/prometheus/ops-server.ts'
+import type { Environment } from '../config.ts'
+import { type RunningApi, startApi } from './api.ts'
+import { registerApiGauges } from './api-gauges.ts'
+import { createApiWorld } from './api-world.ts'
+import { runRole, type Settings } from './run-role.ts'
+import { VERSION } from './version.ts'
+
+/** @returns the exit code: 0 once it was told to end, 1 when it cannot run @throws ConfigError */
+export function runApiRole(environment: Environment): Promise<number> {
+  return runRole('api', environment, run)
+}
+
+/** Until a signal comes. @throws Error when there is no way to a cluster, or an address is not to be had */
+async function run({ config, log }: Settings, ending: Promise<string>): Promise<void> {
+  const world = await createApiWorld({ config, log, version: VERSION })
+  const stopping = new AbortController()
+  let ops: OpsServer | undefined
+  let api: RunningApi | undefined
+  let started: Promise<unknown> = Promise.resolve()
+  try {
+    ops = await startOpsServer({
+      ...config.ops,
+      metrics: world.metrics,
+      live: () => [],
+      ready: () => (stopping.signal.aborted ? ['it is ending'] : problemsOf(api)),
+    })
+    const starting = startApi({ config, world, version: VERSION, stopping: stopping.signal }).then(
+      (running) => {
+        api = running
+        registerApiGauges(world.metrics, running)
+        return running
+      },
+    )
+    started = starting.catch(() => undefined)
+    const failed = starting
+      .then((running) => running.listening)
+      .then(() => new Promise<never>(() => undefined))
+    log.info('Ending', { signal: await Promise.race([ending, failed]) })
+  } finally {
+    stopping.abort()
+    await started
+    await api?.stop()
+    await ops?.close()
+    await world.close()
+  }
+}
+
+function problemsOf(api: RunningApi | undefined): string[] {
+  return api?.problems() ?? ['the API server did not answer yet']
+}

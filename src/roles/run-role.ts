@@ -1,0 +1,33 @@
+/** What every role has as a process: settings, a log, signals, and an exit code. */
+import { createClock } from '../adapters/system/clock.ts'
+import { createLog, type StructuredLog } from '../adapters/system/log.ts'
+import { type Config, type Environment, parseConfig, parseSecrets, type Secrets } from '../config.ts'
+import { reportStrayErrors } from './last-words.ts'
+import { VERSION } from './version.ts'
+
+export type Settings = { config: Config; secrets: Secrets; log: StructuredLog }
+
+/** Runs until `ending` resolves, with the name of a signal. @throws Error when it cannot run */
+export type Role = (settings: Settings, ending: Promise<string>) => Promise<void>
+
+/** @returns the exit code: 0 once it was told to end, 1 when it cannot run @throws ConfigError */
+export async function runRole(name: string, environment: Environment, role: Role): Promise<number> {
+  const config = parseConfig(environment)
+  const secrets = parseSecrets(environment)
+  const log = createLog({ level: config.logLevel, clock: createClock() })
+  reportStrayErrors(process, { log, exit: (code) => process.exit(code) })
+  const ending = new Promise<string>((resolve) => {
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => resolve(signal))
+  })
+  log.info('Starting', { role: name, version: VERSION, config })
+  try {
+    await role({ config, secrets, log }, ending)
+    log.info('Ended')
+    return 0
+  } catch (error) {
+    log.error('It cannot run', { role: name, error })
+    return 1
+  } finally {
+    log.flush()
+  }
+}
