@@ -1,6 +1,8 @@
 /** Changing endpoints and rolling their secrets over REST (interface §3.1, §4.2 rule 3; settled, "REST shapes"). */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { secrets } from '../../src/api/core-kinds.ts'
 import { webhookEndpoint, webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
+import { secretName } from '../../src/controllers/endpoint/endpoint-directory.ts'
 import type { EndpointDraft } from '../../src/ports/endpoints.ts'
 import { RefusedError } from '../../src/ports/refused-error.ts'
 import { kubectl } from '../support/control-plane.ts'
@@ -222,5 +224,26 @@ describe('rolling the secret', () => {
     const made = (await Promise.all(rolls)).map(({ secret = '' }) => secret)
     const signers = await signersOfPing(id, '/race', made)
     expect(signers?.filter((signer) => signer >= 0).toSorted()).toEqual([0, 1, 2])
+  })
+
+  test('that nobody acknowledges says so, and the next one is in force when it is answered', async () => {
+    const { id, endpoint } = await make('unseen')
+    const name = nameOf(endpoint.endpointId)
+    await davit.controller.stop()
+    const answer = codeOf(facade.endpoints.roll(id, { expireOld: false }, {}))
+    const keys = async () => {
+      const ref = { namespace: davit.namespace, name: secretName(davit.organization, name) }
+      const { data } = await davit.api.get(secrets, ref)
+      return JSON.parse(Buffer.from((data as { keys: string }).keys, 'base64').toString('utf8')).keys.length
+    }
+    await until(
+      async () => (await keys()) === 2 || undefined,
+      () => 'nothing was stored',
+    )
+    davit.clock.jump(5000)
+    expect(await answer).toBe('not_acknowledged')
+    await davit.startController()
+    const { secret = '' } = await facade.endpoints.roll(id, { expireOld: true }, {})
+    expect(await signersOfPing(id, '/unseen', [secret])).toEqual([0])
   })
 })
