@@ -7,7 +7,7 @@ import {
   type ZodOpenApiResponsesObject,
 } from 'zod-openapi'
 import { problem, type Refusal, refusalsOf } from './openapi-problems.ts'
-import { IDEMPOTENCY_KEY } from './request-headers.ts'
+import { IDEMPOTENCY_KEY, IF_MATCH } from './request-headers.ts'
 import type { Route } from './route.ts'
 
 type Document = ReturnType<typeof createDocument>
@@ -33,7 +33,7 @@ const idempotencyKey = z.string().regex(IDEMPOTENCY_KEY).optional().meta({
   example: 'order-4711',
 })
 
-const ifMatch = z.string().optional().meta({
+const ifMatch = z.string().regex(IF_MATCH).optional().meta({
   description: 'An ETag: the request is refused with 412 if the object has changed since.',
   example: '"6a2f9f0e-0f0f-4e0c-9d7e-1a2b3c4d5e6f.3"',
 })

@@ -14,7 +14,7 @@ export function readIdempotencyKey(rawHeaders: readonly string[]): string | unde
 }
 
 /** An entity tag, `*`, or a list of tags (RFC 9110 §13.1.1). */
-const IF_MATCH = /^(\*|((W\/)?"[\x21\x23-\x7e]*")([ \t]*,[ \t]*(W\/)?"[\x21\x23-\x7e]*")*)$/
+export const IF_MATCH = /^(\*|((W\/)?"[\x21\x23-\x7e]*")([ \t]*,[ \t]*(W\/)?"[\x21\x23-\x7e]*")*)$/
 
 /** The value of If-Match, where it was sent. @throws Problem bad_request */
 export function readIfMatch(rawHeaders: readonly string[]): string | undefined {

@@ -1,6 +1,6 @@
 /** Endpoints as REST shows and takes them (interface §2.3). */
 import { z } from 'zod'
-import { ENDPOINT_PREFIX } from '../../api/identifiers.ts'
+import { ENDPOINT_PREFIX, EVENT_TYPE, MAX_EVENT_TYPE } from '../../api/identifiers.ts'
 import { DNS_LABEL } from '../../api/meta.ts'
 import { deliveryLog, endpointState, webhookEndpointSpec } from '../../api/webhook-endpoint.ts'
 
@@ -32,9 +32,30 @@ const log = deliveryLog.meta({
 })
 const status = endpointState.meta({ description: 'A disabled endpoint receives nothing.' })
 
+/** What the refinements of the spec say, in the words of JSON Schema. */
+const SUBSCRIPTIONS = [
+  { type: 'array', items: { type: 'string', const: '*' }, minItems: 1, maxItems: 1 },
+  {
+    type: 'array',
+    items: { type: 'string', pattern: EVENT_TYPE.source, minLength: 1, maxLength: MAX_EVENT_TYPE },
+    minItems: 1,
+    maxItems: 100,
+    uniqueItems: true,
+  },
+] as const
+
+const subscribed = spec.eventTypes.meta({
+  description: 'Subscribed event types, each once; or `*` alone for all, those added later included.',
+  example: ['environment.started', 'environment.stopped'],
+  override({ jsonSchema }) {
+    for (const keyword of ['type', 'items', 'minItems', 'maxItems'] as const) delete jsonSchema[keyword]
+    jsonSchema.anyOf = structuredClone(SUBSCRIPTIONS) as unknown as NonNullable<typeof jsonSchema.anyOf>
+  },
+})
+
 export const endpointDraft = z.strictObject({
   url: spec.url.meta({ example: 'https://example.com/hooks' }),
-  eventTypes: spec.eventTypes.meta({ example: ['environment.started', 'environment.stopped'] }),
+  eventTypes: subscribed,
   description: description.optional(),
   ordered: ordered.optional(),
   concurrency: concurrency.optional(),
@@ -44,7 +65,7 @@ export const endpointDraft = z.strictObject({
 export const endpointChange = z.strictObject({
   status: status.optional(),
   url: spec.url.optional(),
-  eventTypes: spec.eventTypes.optional(),
+  eventTypes: subscribed.optional(),
   description: description.nullable().optional(),
   ordered: ordered.optional(),
   concurrency: concurrency.optional(),

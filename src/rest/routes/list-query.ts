@@ -18,9 +18,14 @@ export const limit = z
   })
 
 /** Where the page before ended. */
-export const cursor = z.string().min(1).max(512).optional().meta({
-  description: '`cursor` of the page before, for the same list with the same filters.',
-})
+export const cursor = z
+  .string()
+  .regex(/^[A-Za-z0-9_-]+$/, 'is no cursor')
+  .max(512)
+  .optional()
+  .meta({
+    description: '`cursor` of the page before, for the same list with the same filters.',
+  })
 
 export const nextCursor = z
   .string()
