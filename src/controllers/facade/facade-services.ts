@@ -9,6 +9,7 @@ import type { ResourceReader, ResourceWriter, WatchSource } from '../../ports/ku
 import type { Log } from '../../ports/log.ts'
 import type { LogMetrics, RuntimeMetrics } from '../../ports/metrics.ts'
 import type { Publishing } from '../../ports/publishing.ts'
+import { RefusedError } from '../../ports/refused-error.ts'
 import type { SchemaValidator } from '../../ports/schema-validator.ts'
 import type { UrlGuard } from '../../ports/url-guard.ts'
 import { ByteWindow } from '../../runtime/byte-window.ts'
@@ -39,7 +40,12 @@ export type FacadeOptions = {
     /** Idempotency-Keys that stand at a time. */
     keys: Pending
   }
-  index: OwnAppends & DeliveryPlaces & UnfinishedDeliveries
+  index: OwnAppends &
+    DeliveryPlaces &
+    UnfinishedDeliveries & {
+      /** What is still to be read of the log, in words; undefined when all was. */
+      readonly progress: string | undefined
+    }
   clock: Clock
   random: Random
   log: Log
@@ -67,6 +73,7 @@ export type FacadeServices = {
 
 /** Old versions of objects take room until the store is compacted, which takes five to ten minutes. */
 const WRITTEN_MINUTES = 10
+const UNREAD_SECONDS = 2
 
 export function createFacadeServices(options: FacadeOptions): FacadeServices {
   const { api, namespace, clock } = options
@@ -124,7 +131,11 @@ function createPublishing(parts: PublishingParts): Publishing {
   return new FacadePublishing({
     ...parts,
     subscriptions: new Subscriptions(directory),
-    segmentOf: (endpoint, deliveryId) => index.segmentOf(endpoint, deliveryId),
+    segmentOf: (endpoint, deliveryId) => {
+      if (index.progress === undefined) return index.segmentOf(endpoint, deliveryId)
+      const detail = `The log of deliveries is not complete yet (${index.progress}).`
+      throw new RefusedError('overloaded', { detail, retryAfter: UNREAD_SECONDS })
+    },
     own: index,
     room: {
       of: (namespace) => room.of(namespace),
