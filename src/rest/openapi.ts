@@ -140,6 +140,6 @@ function plain(schema: Record<string, unknown>, io: 'input' | 'output'): void {
   if (schema.type !== 'string') delete schema.pattern
   if (typeof schema.pattern === 'string') {
     // What every reader of patterns knows.
-    schema.pattern = schema.pattern.replaceAll('\\p{Cc}\\p{Z}', '\\s').replaceAll('\\p{Cc}', '\\s')
+    schema.pattern = schema.pattern.replaceAll('\\p{Cc}\\p{Z}', '\\s\\u0000-\\u001f\\u007f-\\u009f')
   }
 }
