@@ -8,8 +8,15 @@ const playgroundFacts = z.object({
   pid: z.number(),
   kubeconfig: z.string(),
   kubectl: z.string(),
-  /** The organization. */
+  /** The namespace of the organization, which has its name. */
   namespace: z.string(),
+  /** Of the REST API, without a slash at its end. */
+  baseUrl: z.string(),
+  organization: z.string(),
+  /** File with a key of an owner of the organization. */
+  keyFile: z.string(),
+  otherOrganization: z.string(),
+  otherKeyFile: z.string(),
   receiver: z.string(),
   metrics: z.string(),
   health: z.string(),

@@ -50,12 +50,14 @@ export async function runPlayground(options: PlaygroundOptions, surroundings: Su
     )
     const { kubeconfigPath: kubeconfig, binaries } = stage.controlPlane
     const searchPath = process.env.PATH ?? ''
-    for (const line of welcome({ ...options, kubeconfig, kubectl: binaries.kubectl, searchPath }))
+    const tools = { kubeconfig, kubectl: binaries.kubectl, searchPath }
+    for (const line of welcome({ ...options, ...tools, ...stage.facade, receiver: stage.receiver }))
       screen.note(line)
     screen.heading()
     const ending = await runScene(options, { ...stage, summary, stopping, screen })
     over = true
-    for (const line of ['', ...summary.lines(), ...explain(ending, stage.controllerLog)]) screen.note(line)
+    const log = ending === 'crashed' ? await stage.crashed : stage.controllerLog
+    for (const line of ['', ...summary.lines(), ...explain(ending, log)]) screen.note(line)
     return isGood(options, ending, summary) ? 0 : 1
   } catch (error) {
     if (!(error instanceof Stopped)) throw error
@@ -66,7 +68,7 @@ export async function runPlayground(options: PlaygroundOptions, surroundings: Su
 
 type Scene = {
   api: KubernetesClient
-  controllerExited: Promise<number | null>
+  crashed: Promise<string>
   summary: Summary
   stopping: AbortSignal
   screen: Screen
@@ -85,7 +87,7 @@ async function runScene(options: PlaygroundOptions, scene: Scene): Promise<Endin
   try {
     return await Promise.race<Ending>([
       stopped(scene.stopping),
-      scene.controllerExited.then(() => 'crashed'),
+      scene.crashed.then(() => 'crashed'),
       ...(options.once
         ? [
             summary.delivered(ONCE_DELIVERIES).then((): Ending => 'done'),
@@ -110,13 +112,12 @@ function timeLimit(): Promise<Ending> {
   return new Promise((resolve) => setTimeout(() => resolve('late'), ONCE_LIMIT_MS).unref())
 }
 
-function explain(ending: Ending, controllerLog: string): string[] {
-  if (ending === 'crashed') return [`The controller ended by itself; its log is ${controllerLog}`]
+/** @param log of the process that may have failed */
+function explain(ending: Ending, log: string): string[] {
+  if (ending === 'crashed') return [`A process of Davit ended by itself; its log is ${log}`]
   if (ending === 'refused') return ['A signature did not verify: that is an error in Davit.']
   if (ending === 'late')
-    return [
-      `${ONCE_DELIVERIES} deliveries did not succeed within ${ONCE_LIMIT_MS / 1000} s; see ${controllerLog}`,
-    ]
+    return [`${ONCE_DELIVERIES} deliveries did not succeed within ${ONCE_LIMIT_MS / 1000} s; see ${log}`]
   return []
 }
 

@@ -24,10 +24,12 @@ export type PlaygroundReceiver = {
 }
 
 export type ReceiverOptions = {
-  /** The secret that the endpoint's receiver has, read again after a roll. */
-  secretOf: (endpoint: string, fresh: boolean) => Promise<string | undefined>
+  /** The secrets that may be those of an endpoint, which is named by its path, read again after a roll. */
+  secretsOf: (endpoint: string, fresh: boolean) => Promise<readonly string[]>
   onReceived: (received: Received) => void
   isOrdered: (endpoint: string) => boolean
+  /** Whether an attempt may be failed on purpose. */
+  mayFail: (endpoint: string) => boolean
   /** Port, 0 for a free one. */
   port: number
 }
@@ -74,14 +76,15 @@ async function answer(
   options: ReceiverOptions,
   { request, response, attempts, faults }: Exchange,
 ): Promise<void> {
-  const endpoint = (request.url ?? '/').split('/')[1] ?? ''
+  const endpoint = (request.url ?? '/').split('?', 1)[0]?.slice(1) ?? ''
   const body = await readBody(request)
   const id = String(request.headers['webhook-id'] ?? '')
   const attempt = count(attempts, `${endpoint} ${id}`)
   const verified =
-    isSigned(await options.secretOf(endpoint, false), request, body) ||
-    isSigned(await options.secretOf(endpoint, true), request, body)
-  const code = !verified ? 401 : faults.fails(endpoint, id, attempt) ? 503 : 200
+    isSigned(await options.secretsOf(endpoint, false), request, body) ||
+    isSigned(await options.secretsOf(endpoint, true), request, body)
+  const fails = options.mayFail(endpoint) && faults.fails(endpoint, id, attempt)
+  const code = !verified ? 401 : fails ? 503 : 200
   response.writeHead(code, { 'content-type': 'text/plain' }).end(code === 200 ? 'thank you' : 'not now')
   options.onReceived({ at: new Date(), endpoint, type: typeOf(body), id, attempt, verified, code })
 }
@@ -109,14 +112,15 @@ class FaultPlan {
   }
 }
 
-function isSigned(secret: string | undefined, request: IncomingMessage, body: Buffer): boolean {
-  if (secret === undefined) return false
-  try {
-    new Webhook(secret).verify(body, request.headers as Record<string, string>)
-    return true
-  } catch {
-    return false
-  }
+function isSigned(secrets: readonly string[], request: IncomingMessage, body: Buffer): boolean {
+  return secrets.some((secret) => {
+    try {
+      new Webhook(secret).verify(body, request.headers as Record<string, string>)
+      return true
+    } catch {
+      return false
+    }
+  })
 }
 
 function count(attempts: Map<string, number>, key: string): number {

@@ -1,19 +1,30 @@
-/** The playground's stage: a control plane with the definitions, the organization, its receiver, the controller. */
+/** The playground's stage: a control plane with the definitions, organizations, their receiver, controller and facade. */
 import { mkdir, rm } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { connectKubernetes, type KubernetesClient } from '../adapters/kubernetes/kubernetes-client.ts'
 import { createClock } from '../adapters/system/clock.ts'
 import { createRandom } from '../adapters/system/random.ts'
-import { applyPolicies } from './admission.ts'
+import { makeOwner } from './api-keys.ts'
 import { type ControlPlane, startControlPlane } from './control-plane.ts'
 import { installCrds } from './control-plane-crds.ts'
-import { startControllerProcess } from './controller-process.ts'
+import { startDavitProcess } from './davit-process.ts'
+import { type PlaygroundFacade, startFacade } from './facade.ts'
+import { freePort } from './free-port.ts'
+import { applyInstallation } from './installation.ts'
 import { type PlaygroundOptions, UsageError } from './options.ts'
-import { isOrdered, makeOrganization, OPERATOR_NAMESPACE, ORGANIZATION } from './organization.ts'
+import {
+  isOrdered,
+  makeEndpoints,
+  makeNamespaces,
+  mayFail,
+  OPERATOR_NAMESPACE,
+  ORGANIZATION,
+  OTHER_ORGANIZATION,
+  readSecretsOf,
+} from './organization.ts'
 import { findRunning, removePlaygroundFile, writePlaygroundFile } from './playground-file.ts'
-import { type Received, startPlaygroundReceiver } from './receiver.ts'
+import { type PlaygroundReceiver, type Received, startPlaygroundReceiver } from './receiver.ts'
 import { createSecretBook, type ReadSecret } from './secret-book.ts'
 import { untilStopped } from './until-stopped.ts'
 
@@ -30,8 +41,12 @@ export type StageOptions = PlaygroundOptions & {
 export type Stage = {
   api: KubernetesClient
   controlPlane: ControlPlane
-  controllerExited: Promise<number | null>
+  /** Resolves with the log of the process that ended by itself. */
+  crashed: Promise<string>
   controllerLog: string
+  facade: PlaygroundFacade['facts']
+  /** URL of the receiver. */
+  receiver: string
 }
 
 /**
@@ -54,37 +69,55 @@ export async function setStage(options: StageOptions, stack: AsyncDisposableStac
     random: createRandom(),
   })
   stack.defer(() => api.close())
-  await applyPolicies(api, `${ROOT}config/admission/delivery-log.yaml`)
-  const receiver = await startPlaygroundReceiver({
-    port: 0,
-    isOrdered,
-    secretOf: createSecretBook((endpoint) => options.readSecret(api, endpoint)),
-    onReceived: options.onReceived,
-  })
+  await makeNamespaces(api)
+  await applyInstallation(api, `${ROOT}config/`)
+  const receiver = await startedReceiver(options, api)
   stack.defer(() => receiver.close())
-  await makeOrganization(api, receiver.url)
+  await makeEndpoints(api, receiver.url)
+  for (const organization of [ORGANIZATION, OTHER_ORGANIZATION]) await makeOwner(api, organization)
   const opsPort = await freePort()
   const controllerLog = join(state, 'controller.log')
-  const controller = startControllerProcess({
+  const controller = startDavitProcess({
+    role: 'controller',
     kubeconfig: controlPlane.kubeconfigPath,
     namespace: OPERATOR_NAMESPACE,
     opsPort,
-    waitScale: options.realWaits ? 1 : SHORT_WAITS,
+    settings: { DAVIT_WAIT_SCALE: String(options.realWaits ? 1 : SHORT_WAITS) },
     logPath: controllerLog,
   })
   stack.defer(() => controller.stop())
-  await untilStopped(stopping, controller.ready)
+  const facade = await startFacade(state, controlPlane, stack)
+  await untilStopped(stopping, Promise.all([controller.ready, facade.process.ready]))
   await writePlaygroundFile(file, {
     pid: process.pid,
     kubeconfig: controlPlane.kubeconfigPath,
     kubectl: controlPlane.binaries.kubectl,
     namespace: ORGANIZATION,
+    ...facade.facts,
     receiver: receiver.url,
     metrics: `http://127.0.0.1:${opsPort}/metrics`,
     health: `http://127.0.0.1:${opsPort}/healthz`,
   })
   stack.defer(() => removePlaygroundFile(file))
-  return { api, controlPlane, controllerExited: controller.exited, controllerLog }
+  const crashed = Promise.race([
+    controller.exited.then(() => controllerLog),
+    facade.process.exited.then(() => facade.log),
+  ])
+  return { api, controlPlane, crashed, controllerLog, facade: facade.facts, receiver: receiver.url }
+}
+
+async function startedReceiver(options: StageOptions, api: KubernetesClient): Promise<PlaygroundReceiver> {
+  const receiver: PlaygroundReceiver = await startPlaygroundReceiver({
+    port: 0,
+    isOrdered,
+    mayFail,
+    secretsOf: createSecretBook({
+      ours: (endpoint) => options.readSecret(api, endpoint),
+      others: (path) => readSecretsOf(api, `${receiver.url}/${path}`),
+    }),
+    onReceived: options.onReceived,
+  })
+  return receiver
 }
 
 async function claim(state: string, file: string): Promise<void> {
@@ -103,16 +136,4 @@ async function startedControlPlane(state: string): Promise<ControlPlane> {
   const logPath = join(state, 'control-plane.log')
   await rm(logPath, { force: true })
   return startControlPlane({ logPath })
-}
-
-/** A port that is free now. */
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer()
-    server.once('error', reject)
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address()
-      server.close(() => resolve(typeof address === 'object' && address ? address.port : 0))
-    })
-  })
 }

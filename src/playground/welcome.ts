@@ -1,10 +1,15 @@
 /** What the playground says of itself: how to reach it, and what is worth trying. */
 import { delimiter, dirname } from 'node:path'
-import { ORGANIZATION } from './organization.ts'
+import { ORGANIZATION, SHOW } from './organization.ts'
 
 export type WelcomeOptions = {
   kubeconfig: string
   kubectl: string
+  /** Of the REST API. */
+  baseUrl: string
+  /** With a key of an owner. */
+  keyFile: string
+  receiver: string
   realWaits: boolean
   /** It ends by itself in a moment: there is no time to try anything. */
   once: boolean
@@ -19,16 +24,17 @@ export function welcome(options: WelcomeOptions): string[] {
     : ['The waits between attempts are a twentieth of the documented ones (--real-waits: those).']
   return [
     '',
-    `The organization ${ORGANIZATION} has two endpoints: billing gets every event, audit gets those of`,
-    'environments in strict order. An event is published every second. The receiver verifies each',
-    'signature, and fails now and then.',
+    `The organization ${SHOW} has two endpoints: billing gets every event, audit gets those of environments`,
+    'in strict order. An event is published there every second. The receiver verifies each signature,',
+    `and fails now and then. ${ORGANIZATION} has the same endpoints, and is yours: nothing happens there by itself.`,
     ...waits,
     '',
     ...(options.once ? [] : commands(options)),
   ]
 }
 
-function commands({ kubeconfig, kubectl, searchPath }: WelcomeOptions): string[] {
+function commands(options: WelcomeOptions): string[] {
+  const { kubeconfig, kubectl, searchPath, baseUrl, keyFile } = options
   const folder = dirname(kubectl)
   const found = searchPath.split(delimiter).includes(folder)
   return [
@@ -39,8 +45,32 @@ function commands({ kubeconfig, kubectl, searchPath }: WelcomeOptions): string[]
     '',
     ...exercises().flatMap(({ why, command }) => [`  # ${why}`, `  ${command}`]),
     '',
+    `The same by REST; ${baseUrl}/docs has all of it, to be tried in a browser with the same key:`,
+    '',
+    `  export KEY="Authorization: $(cat ${keyFile})"`,
+    `  export ORG=${baseUrl}/organizations/${ORGANIZATION}`,
+    '',
+    ...requests(options).flatMap(({ why, command }) => [`  # ${why}`, `  ${command}`]),
+    '',
     'Ctrl-C ends everything.',
     '',
+  ]
+}
+
+/** Requests to paste, with what they are for. `KEY` and `ORG` are variables of the shell. */
+export function requests({ receiver }: Pick<WelcomeOptions, 'receiver'>): { why: string; command: string }[] {
+  const curl = 'curl -sS -H "$KEY"'
+  const endpoint = JSON.stringify({ url: `${receiver}/mine`, eventTypes: ['*'] })
+  const event = JSON.stringify({ type: 'environment.started', data: { environmentId: 'env_1' } })
+  return [
+    { why: 'a new endpoint, with its signing secret', command: `${curl} $ORG/webhooks --json '${endpoint}'` },
+    { why: 'publish an event', command: `${curl} $ORG/events --json '${event}'` },
+    { why: 'what became of it', command: `${curl} $ORG/webhooks/whe_billing/deliveries` },
+    { why: 'a ping', command: `${curl} -X POST $ORG/webhooks/whe_billing/ping` },
+    {
+      why: 'pause billing; with "enabled" it goes on',
+      command: `${curl} -X PATCH $ORG/webhooks/whe_billing --json '{"status":"disabled"}'`,
+    },
   ]
 }
 

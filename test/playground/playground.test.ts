@@ -39,8 +39,8 @@ async function running() {
   const playground = start()
   const facts = await playground.facts()
   const pids = await descendantsOf(facts.pid)
-  // The controller, the servers' helper, etcd and the API server.
-  expect(pids.length).toBeGreaterThanOrEqual(4)
+  // Controller, facade, the servers' helper, etcd and the API server.
+  expect(pids.length).toBeGreaterThanOrEqual(5)
   expect(await livingOf(pids)).toEqual(expect.arrayContaining(pids))
   return { playground, facts, pids }
 }
@@ -90,7 +90,7 @@ describe('the playground', { timeout: TEST_LIMIT_MS }, () => {
     expect(await playground.ended).toBe(0)
     await untilGone(pids, ENDED_WITHIN_MS)
     expect(performance.now() - begin).toBeLessThan(ENDED_WITHIN_MS)
-    expect((await readdir(folder.path)).sort()).toEqual(['control-plane.log', 'controller.log'])
+    expect((await readdir(folder.path)).sort()).toEqual(['api.log', 'control-plane.log', 'controller.log'])
     expect(existsSync(facts.kubeconfig)).toBe(false)
     expect(await playground.stdout).toMatch(/^\d+ of \d+ signatures verified\.$/m)
   })

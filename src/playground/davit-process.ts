@@ -1,23 +1,24 @@
-/** Runs `davit controller` as it runs in production, as a process of its own. */
+/** Runs a role of `davit` as it runs in production, as a process of its own. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { openSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
-export type ControllerProcess = {
-  /** Resolves when it is ready to deliver. @throws Error when it ends instead, or takes too long */
+export type DavitProcess = {
+  /** Resolves when it is ready. @throws Error when it ends instead, or takes too long */
   ready: Promise<void>
   /** Settles when it has ended, with its exit code. */
   exited: Promise<number | null>
   stop(): Promise<void>
 }
 
-export type ControllerProcessOptions = {
+export type DavitProcessOptions = {
+  role: 'controller' | 'api'
   kubeconfig: string
   namespace: string
   opsPort: number
-  /** Factor on the documented waits. */
-  waitScale: number
+  /** Settings besides those that both roles have here. */
+  settings: Readonly<Record<string, string>>
   /** Its log, JSON lines. */
   logPath: string
 }
@@ -28,9 +29,9 @@ const READY_LIMIT_MS = 60_000
 /** Its store goes too: there is nothing to lose. */
 const STOP_LIMIT_MS = 3500
 
-export function startControllerProcess(options: ControllerProcessOptions): ControllerProcess {
+export function startDavitProcess(options: DavitProcessOptions): DavitProcess {
   const log = openSync(options.logPath, 'w', 0o600)
-  const child = spawn(process.execPath, ['--import', PRELOAD, MAIN, 'controller'], {
+  const child = spawn(process.execPath, ['--import', PRELOAD, MAIN, options.role], {
     stdio: ['pipe', log, log],
     // A group of its own: Ctrl-C reaches the playground alone, which then ends everything in order.
     detached: true,
@@ -39,11 +40,11 @@ export function startControllerProcess(options: ControllerProcessOptions): Contr
       HOME: process.env.HOME,
       KUBECONFIG: options.kubeconfig,
       DAVIT_NAMESPACE: options.namespace,
-      DAVIT_REPLICA: 'playground',
+      DAVIT_REPLICA: `playground-${options.role}`,
       DAVIT_ALLOWED_NETWORKS: '127.0.0.0/8,::1/128',
       DAVIT_OPS_ADDRESS: `127.0.0.1:${options.opsPort}`,
-      DAVIT_WAIT_SCALE: String(options.waitScale),
       DAVIT_DRAIN_SECONDS: '1',
+      ...options.settings,
     },
   })
   child.on('error', () => undefined)
@@ -51,7 +52,7 @@ export function startControllerProcess(options: ControllerProcessOptions): Contr
   return { ready: untilReady(options, child), exited, stop: () => stop(child, exited) }
 }
 
-async function untilReady(options: ControllerProcessOptions, child: ChildProcess): Promise<void> {
+async function untilReady(options: DavitProcessOptions, child: ChildProcess): Promise<void> {
   const deadline = performance.now() + READY_LIMIT_MS
   while (performance.now() < deadline) {
     if (child.exitCode !== null) break
@@ -59,7 +60,7 @@ async function untilReady(options: ControllerProcessOptions, child: ChildProcess
     if (answer?.ok) return
     await new Promise((resolve) => setTimeout(resolve, 100))
   }
-  throw new Error(`the controller did not become ready; its log is ${options.logPath}`)
+  throw new Error(`davit ${options.role} did not become ready; its log is ${options.logPath}`)
 }
 
 async function stop(child: ChildProcess, exited: Promise<number | null>): Promise<void> {
