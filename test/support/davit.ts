@@ -282,7 +282,7 @@ export function startDavit(topic: string, options: DavitOptions = {}): Promise<T
 }
 
 const POLL_MS = 20
-const LIMIT_MS = 15_000
+const LIMIT_MS = 30_000
 
 /** Asks again until there is an answer: the API server is another process, whose state nothing announces here. */
 export async function until<T>(
