@@ -70,6 +70,7 @@ describe('a name', () => {
     ['with log a > it arrives', ['with log %s', 'it arrives']],
     ['no time', ['no time: %s']],
     ['no time: now', ['no time: %s']],
+    ['no more', ['no more (%s)']],
     ['with log a > b', ['with log %s', '$given']],
     ['$given', ['apart', '$given']],
     ['b is done', ['$given is done']],

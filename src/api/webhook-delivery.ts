@@ -20,7 +20,6 @@ export const cancelReason = z.enum([
   'NamespaceGone',
   'PayloadLost',
   'Restored',
-  'SetAside',
 ])
 export type CancelReason = z.infer<typeof cancelReason>
 

@@ -1,5 +1,6 @@
 /** Pending deliveries of an organization are limited: events made with kubectl wait, and go on (settled, "Events and deliveries"). */
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { driveToAttempt, driveToEnd, inLogOrder } from '../support/drive.ts'
 import { ownEventType } from '../support/own-event-type.ts'
@@ -17,11 +18,11 @@ beforeAll(async () => {
 
 afterAll(() => receiver?.close())
 
-beforeEach(async () => {
-  davit = await startDavit('limits', { env: { DAVIT_MAX_PENDING_PER_ORGANIZATION: String(LIMIT) } })
-})
-
 afterEach(() => davit?.stop())
+
+async function startWith(env: Record<string, string>): Promise<void> {
+  davit = await startDavit('limits', { env })
+}
 
 /** An endpoint that fails, with as many deliveries as the organization may have. */
 async function fill(name: string): Promise<string> {
@@ -43,72 +44,131 @@ async function lookAgain(): Promise<void> {
   await passBy(davit, receiver)
 }
 
-test('events wait while the organization has as many deliveries pending as it may, and go on in their order', async () => {
-  const type = await fill('full')
-  const waiting = [await davit.publishOnly(type, { n: 3 }), await davit.publishOnly(type, { n: 4 })]
-  await lookAgain()
-  await lookAgain()
-  expect(await Promise.all(waiting.map(stateOf))).toEqual([undefined, undefined])
-  expect(await davit.deliveries('full')).toHaveLength(LIMIT)
-  const { message } = await davit.eventSeen('full', 'TooManyPending')
-  expect(message).toContain(
-    '3 deliveries of this organization have not ended, 3 of them of the endpoint full',
-  )
-  receiver.answer('/full', { status: 200 })
-  await driveToEnd(davit, 'full', LIMIT)
-  davit.clock.jump(2500)
-  for (const event of waiting) await davit.eventWhen(event, ({ status }) => status?.state === 'dispatched')
-  const deliveries = inLogOrder(await davit.deliveries('full'))
-  expect(deliveries.map(({ spec }) => JSON.parse(spec.payload ?? '').data.n)).toEqual([0, 1, 2, 3, 4])
-})
+describe('deliveries of an organization', () => {
+  beforeEach(() => startWith({ DAVIT_MAX_PENDING_PER_ORGANIZATION: String(LIMIT) }))
 
-test('events that come together take no more than the room that is left', async () => {
-  const type = await ownEventType(davit)
-  receiver.answer('/together', { status: 503 })
-  await davit.endpoint('together', { url: `${receiver.url}/together`, eventTypes: [type] })
-  await davit.controller.stop()
-  const events: string[] = []
-  for (let n = 0; n < 3 * LIMIT; n += 1) events.push(await davit.publishOnly(type, { n }))
-  await davit.startController()
-  await davit.eventWhen(events[LIMIT - 1] ?? '', ({ status }) => status?.state !== undefined)
-  await driveToAttempt(davit, 'together', 1, LIMIT)
-  await lookAgain()
-  expect(await davit.deliveries('together')).toHaveLength(LIMIT)
-  expect((await Promise.all(events.map(stateOf))).filter((state) => state === undefined)).toHaveLength(
-    2 * LIMIT,
-  )
-})
-
-test('what a disabled endpoint holds takes no room, so that the others go on', async () => {
-  await fill('held')
-  await davit.patchSpec('held', { state: 'disabled' })
-  await davit.endpointWhen('held', ({ status }) => status?.state === 'disabled')
-  const type = await ownEventType(davit)
-  await davit.endpoint('others', { url: `${receiver.url}/others`, eventTypes: [type] })
-  const event = await davit.publishOnly(type, {})
-  davit.clock.jump(2500)
-  await receiver.waitFor(1, { path: '/others' })
-  await davit.eventWhen(event, ({ status }) => status?.state === 'dispatched')
-  expect((await davit.deliveries('held')).map(({ status }) => status?.state)).toEqual(
-    Array(LIMIT).fill('retrying'),
-  )
-})
-
-test('an event that goes to more endpoints than there is room for is accepted while there is any room', async () => {
-  const type = await ownEventType(davit)
-  for (let n = 0; n < LIMIT + 2; n += 1)
-    await davit.endpoint(`wide-${n}`, { url: `${receiver.url}/wide-${n}`, eventTypes: [type] })
-  const event = await davit.publish(type, {})
-  expect(event.status?.deliveries).toBe(LIMIT + 2)
-  for (let n = 0; n < LIMIT + 2; n += 1) await receiver.waitFor(1, { path: `/wide-${n}` })
-})
-
-test('pings and redeliveries of a full organization are made', async () => {
-  await fill('asked')
-  await passBy(davit, receiver)
-  const [delivery] = await davit.deliveries('asked')
-  await davit.annotate('asked', {
-    'davit.dev/redeliver-requested': `${delivery?.spec.deliveryId}@${davit.time()}`,
+  test('events wait while the organization has as many deliveries pending as it may, and go on in their order', async () => {
+    const type = await fill('full')
+    const waiting = [await davit.publishOnly(type, { n: 3 }), await davit.publishOnly(type, { n: 4 })]
+    await lookAgain()
+    await lookAgain()
+    expect(await Promise.all(waiting.map(stateOf))).toEqual([undefined, undefined])
+    expect(await davit.deliveries('full')).toHaveLength(LIMIT)
+    const { message } = await davit.eventSeen('full', 'TooManyPending')
+    expect(message).toContain(
+      '3 deliveries of this organization have not ended, 3 of them of the endpoint full',
+    )
+    receiver.answer('/full', { status: 200 })
+    await driveToEnd(davit, 'full', LIMIT)
+    davit.clock.jump(2500)
+    for (const event of waiting) await davit.eventWhen(event, ({ status }) => status?.state === 'dispatched')
+    const deliveries = inLogOrder(await davit.deliveries('full'))
+    expect(deliveries.map(({ spec }) => JSON.parse(spec.payload ?? '').data.n)).toEqual([0, 1, 2, 3, 4])
   })
-  await davit.eventSeen('asked', 'Redelivered')
+
+  test('events that come together take no more than the room that is left', async () => {
+    const type = await ownEventType(davit)
+    receiver.answer('/together', { status: 503 })
+    await davit.endpoint('together', { url: `${receiver.url}/together`, eventTypes: [type] })
+    await davit.controller.stop()
+    const events: string[] = []
+    for (let n = 0; n < 3 * LIMIT; n += 1) events.push(await davit.publishOnly(type, { n }))
+    await davit.startController()
+    await davit.eventWhen(events[LIMIT - 1] ?? '', ({ status }) => status?.state !== undefined)
+    await driveToAttempt(davit, 'together', 1, LIMIT)
+    await lookAgain()
+    expect(await davit.deliveries('together')).toHaveLength(LIMIT)
+    expect((await Promise.all(events.map(stateOf))).filter((state) => state === undefined)).toHaveLength(
+      2 * LIMIT,
+    )
+  })
+
+  test('what a disabled endpoint holds takes no room, so that the others go on', async () => {
+    await fill('held')
+    await davit.patchSpec('held', { state: 'disabled' })
+    await davit.endpointWhen('held', ({ status }) => status?.state === 'disabled')
+    const type = await ownEventType(davit)
+    await davit.endpoint('others', { url: `${receiver.url}/others`, eventTypes: [type] })
+    const event = await davit.publishOnly(type, {})
+    davit.clock.jump(2500)
+    await receiver.waitFor(1, { path: '/others' })
+    await davit.eventWhen(event, ({ status }) => status?.state === 'dispatched')
+    expect((await davit.deliveries('held')).map(({ status }) => status?.state)).toEqual(
+      Array(LIMIT).fill('retrying'),
+    )
+  })
+
+  test('an event that goes to more endpoints than there is room for is accepted while there is any room', async () => {
+    const type = await ownEventType(davit)
+    for (let n = 0; n < LIMIT + 2; n += 1)
+      await davit.endpoint(`wide-${n}`, { url: `${receiver.url}/wide-${n}`, eventTypes: [type] })
+    const event = await davit.publish(type, {})
+    expect(event.status?.deliveries).toBe(LIMIT + 2)
+    for (let n = 0; n < LIMIT + 2; n += 1) await receiver.waitFor(1, { path: `/wide-${n}` })
+  })
+
+  test('pings and redeliveries of a full organization are made', async () => {
+    await fill('asked')
+    await passBy(davit, receiver)
+    const [delivery] = await davit.deliveries('asked')
+    await davit.annotate('asked', {
+      'davit.dev/redeliver-requested': `${delivery?.spec.deliveryId}@${davit.time()}`,
+    })
+    await davit.eventSeen('asked', 'Redelivered')
+  })
+})
+
+describe('what all organizations share', () => {
+  test('is not used up by one of them: a reserve stays', async () => {
+    await startWith({ DAVIT_MAX_PENDING: '10', DAVIT_MAX_PENDING_PER_ORGANIZATION: '10' })
+    const type = await ownEventType(davit)
+    receiver.answer('/reserve', { status: 503 })
+    await davit.endpoint('reserve', { url: `${receiver.url}/reserve`, eventTypes: [type] })
+    for (let n = 0; n < 9; n += 1) await davit.publish(type, { n })
+    const tenth = await davit.publishOnly(type, {})
+    await lookAgain()
+    expect(await stateOf(tenth)).toBeUndefined()
+    await davit.eventSeen('reserve', 'TooManyPending')
+  })
+})
+
+describe('bytes', () => {
+  const MIB = '1048576'
+
+  test('that disabled endpoints hold are limited, and new events wait until some are let go', async () => {
+    await startWith({ DAVIT_MAX_HELD_BYTES_PER_ORGANIZATION: MIB })
+    const type = await ownEventType(davit)
+    receiver.answer('/hoard', { status: 503 })
+    await davit.endpoint('hoard', { url: `${receiver.url}/hoard`, eventTypes: [type] })
+    for (let n = 0; n < 70; n += 1) await davit.publishOnly(type, { n, text: 'x'.repeat(16_000) })
+    await driveToAttempt(davit, 'hoard', 1, 70)
+    await davit.patchSpec('hoard', { state: 'disabled' })
+    await davit.endpointWhen('hoard', ({ status }) => status?.state === 'disabled')
+    const other = await ownEventType(davit)
+    const event = await davit.publishOnly(other, {})
+    await lookAgain()
+    expect(await stateOf(event)).toBeUndefined()
+    const { message } = await davit.eventSeen('hoard', 'TooMuchHeld')
+    expect(message).toContain('most of it of the endpoint hoard. Enable or delete that endpoint.')
+    await davit.api.delete(webhookEndpoints, { namespace: davit.organization, name: 'hoard' })
+    davit.clock.jump(2500)
+    await davit.eventWhen(event, ({ status }) => status?.state === 'dispatched')
+  })
+
+  test('written in ten minutes are limited, and events wait until those have passed', async () => {
+    await startWith({
+      DAVIT_MAX_WRITTEN_BYTES: MIB,
+      DAVIT_MAX_WRITTEN_BYTES_PER_ORGANIZATION: MIB,
+    })
+    const type = await ownEventType(davit)
+    await davit.endpoint('bulk', { url: `${receiver.url}/bulk`, eventTypes: [type] })
+    for (let n = 0; n < 4; n += 1) await davit.publish(type, { n, text: 'x'.repeat(260_000) })
+    await driveToEnd(davit, 'bulk', 4)
+    const event = await davit.publishOnly(type, { n: 4 })
+    await lookAgain()
+    expect(await stateOf(event)).toBeUndefined()
+    davit.clock.jump(10 * 60_000)
+    await davit.eventWhen(event, ({ status }) => status?.state === 'dispatched')
+    expect(receiver.received('/bulk')).toHaveLength(5)
+  })
 })

@@ -26,7 +26,7 @@ const MAX_UNSTORED_MS = 6000
 const READY_AGAIN_MS = 15_000
 /** It has work for all of the outage. */
 const SLOW = { name: 'slow', concurrency: 1, deliveryLog: 'Segments' }
-const SLOW_MS = 100
+const SLOW_MS = 400
 /** Events that were made before the kill, about. */
 const UNDER_WAY = 70
 
@@ -41,7 +41,7 @@ let opsPort = 0
 const receptions: Reception[] = []
 const probes: Health[] = []
 let killedAt = 0
-let backAt = 0
+let startedAgainAt = 0
 
 beforeAll(async () => {
   controlPlane = await startControlPlane()
@@ -82,7 +82,10 @@ function answer(endpoint: string, request: ReceivedRequest) {
   const earlier = receptions.some((one) => one.endpoint === endpoint && one.id === id)
   const refused = !earlier && Number(/"n":(\d+)/.exec(request.body.toString())?.[1]) % 5 === 0
   receptions.push({ endpoint, id, run: 1, answer: refused ? 'failed' : 'ok' })
-  return { status: refused ? 503 : 200, ...(endpoint === 'slow' ? { delayMs: SLOW_MS } : {}) }
+  return {
+    status: refused ? 503 : 200,
+    ...(endpoint === 'slow' && startedAgainAt === 0 ? { delayMs: SLOW_MS } : {}),
+  }
 }
 
 async function publish(n: number): Promise<void> {
@@ -129,8 +132,8 @@ describe('the API server is away for ten seconds under load', { timeout: 60_000 
       if (probes.length === 8) await controlPlane.compactEtcd()
       await sleep(250)
     }
+    startedAgainAt = performance.now()
     await controlPlane.startApiServer()
-    backAt = performance.now()
     await until(
       async () => {
         const health = await probe()
@@ -174,9 +177,9 @@ describe('the API server is away for ten seconds under load', { timeout: 60_000 
     const { requests } = receiver
     expect(receiver.received('/slow').length).toBeGreaterThan(UNDER_WAY)
     const during = requests.map(({ receivedAt }) => receivedAt - killedAt).filter((ms) => ms > 0)
-    const late = during.filter((ms) => ms > MAX_UNSTORED_MS && ms < backAt - killedAt)
+    const late = during.filter((ms) => ms > MAX_UNSTORED_MS && ms < startedAgainAt - killedAt)
     // What the log has shown goes on for so long.
-    expect(during.filter((ms) => ms < MAX_UNSTORED_MS).length).toBeGreaterThan(10)
+    expect(during.filter((ms) => ms < MAX_UNSTORED_MS).length).toBeGreaterThan(5)
     expect(late).toEqual([])
   })
 
@@ -184,7 +187,7 @@ describe('the API server is away for ten seconds under load', { timeout: 60_000 
     expect(new Set(probes.map(({ live }) => live))).toEqual(new Set([200]))
     const unready = probes.filter(({ ready }) => ready === 503)
     expect((unready[0]?.at ?? Number.POSITIVE_INFINITY) - killedAt).toBeLessThan(7000)
-    const last = unready.findLast(({ at }) => at < backAt)
+    const last = unready.findLast(({ at }) => at < startedAgainAt)
     expect(last?.problems).toMatch(/outcomes cannot be stored/)
     expect(last?.problems).toMatch(/the API server could not be watched for \d+ s/)
     expect(controller.running).toBe(true)

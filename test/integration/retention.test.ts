@@ -148,7 +148,7 @@ test('a payload over 16 KiB stays in its segment until its delivery is gone', as
   expect(await names(deliverySegments)).toEqual([])
 })
 
-test('a delivery that somebody changes just then is not deleted', async () => {
+test('a delivery that turns out not to be finished just then is not deleted', async () => {
   await davit.endpoint('changed', { url: `${receiver.url}/changed`, eventTypes: ['member.joined'] })
   await davit.publish('member.joined', {})
   const [delivery] = await succeeded('changed', 1)
@@ -166,14 +166,10 @@ test('a delivery that somebody changes just then is not deleted', async () => {
     () => 'nothing is deleted',
   )
   const ref = { namespace: davit.organization, name: delivery?.metadata.name ?? '' }
-  await davit.api.patch(webhookDeliveries, ref, { metadata: { labels: { mine: 'yes' } } })
+  await davit.api.patch(webhookDeliveries, ref, { status: { state: 'retrying' } }, { subresource: 'status' })
   held.resolve()
   await passing
   expect(await davit.deliveries('changed')).toHaveLength(1)
-  expect(made.stats().failed).toBe(1)
-  davit.clock.jump(61_000)
-  await settle(made)
-  expect(await davit.deliveries('changed')).toEqual([])
 })
 
 test('the deliveries of a deleted endpoint go with it, although nothing collects garbage', async () => {

@@ -66,7 +66,7 @@ function constantsOf(title: string): string[] {
 function patternOf(title: string): string {
   const constants = constantsOf(title)
   const filled = constants.map(escaped).join(VALUE)
-  const before = (constants[0] ?? '').replace(/[\s:,]+$/, '')
+  const before = (constants[0] ?? '').replace(/[\s:,(]+$/, '')
   return constants.length === 1 || before === '' ? filled : `(?:${escaped(before)}|${filled})`
 }
 

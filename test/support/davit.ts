@@ -63,7 +63,8 @@ export class TestDavit {
   /** What `kubectl describe` would show. */
   readonly events: SeenEvent[] = []
   readonly logLines: string[] = []
-  controller: RunningController
+  readonly metrics = createMetrics({ version: '0.0.0-test' })
+  declare controller: RunningController
   readonly #options: DavitOptions
   #names = 0
 
@@ -76,7 +77,6 @@ export class TestDavit {
     this.namespace = names.namespace
     this.api = api
     this.#options = options
-    this.controller = undefined as unknown as RunningController
   }
 
   static async start(topic: string, options: DavitOptions): Promise<TestDavit> {
@@ -119,7 +119,7 @@ export class TestDavit {
         clock: this.clock,
         random: createRandom(),
         log,
-        metrics: createMetrics({ version: '0.0.0-test' }),
+        metrics: this.metrics,
         sender: createWebhookSender({
           allowedNetworks: config.allowedNetworks,
           clock: createClock(),
@@ -282,7 +282,7 @@ export function startDavit(topic: string, options: DavitOptions = {}): Promise<T
 }
 
 const POLL_MS = 20
-const LIMIT_MS = 15_000
+const LIMIT_MS = 30_000
 
 /** Asks again until there is an answer: the API server is another process, whose state nothing announces here. */
 export async function until<T>(

@@ -55,7 +55,7 @@ export type Receiver = {
   received(path: string): ReceivedRequest[]
   /** Answers of a path, one request after another; the last one stays. Without any, 200. */
   answer(path: string, ...answers: Answer[]): void
-  /** Resolves with the first `count` requests (of one path), rejects after `timeoutMs` (10 s if absent). */
+  /** Resolves with the first `count` requests (of one path), rejects after `timeoutMs` (30 s if absent). */
   waitFor(count: number, options?: { path?: string; timeoutMs?: number }): Promise<ReceivedRequest[]>
   /** Ends every connection and stops listening. */
   close(): Promise<void>
@@ -101,7 +101,7 @@ export async function startReceiver(options: ReceiverOptions = {}): Promise<Rece
     connections: () => opened,
     received,
     answer: (path, ...answers) => void scripts.set(path, answers),
-    waitFor: (count, { path, timeoutMs = 10_000 } = {}) => {
+    waitFor: (count, { path, timeoutMs = 30_000 } = {}) => {
       const matching = () => (path === undefined ? requests : received(path))
       return waitUntil(events, () => (matching().length >= count ? matching().slice(0, count) : undefined), {
         timeoutMs,

@@ -132,7 +132,9 @@ export class DeliveryObjects {
     const write = () => this.#resources.patch(webhookDeliveries, refOf(delivery), patch, options)
     const written = await this.#slots.run(write, how)
     this.#tellWritten(delivery, status.attempts?.length ?? 0)
-    return written.metadata.resourceVersion ?? version
+    const { resourceVersion = version } = written.metadata
+    if (isFinal(status.state)) delivery.endVersion = resourceVersion
+    return resourceVersion
   }
 
   async #create(

@@ -50,6 +50,8 @@ export type Delivery = {
   /** It came to its end, or is no longer this process's business. */
   left: boolean
   home: LogHome | ObjectHome
+  /** The version in which its object shows its end, where this process wrote that. */
+  endVersion?: string
 }
 
 export function compareDeliveries(a: Delivery, b: Delivery): number {

@@ -4,6 +4,9 @@ import { isApiError, type ResourceReader, type ResourceWriter } from '../../port
 import { KeyedMutex } from '../../runtime/keyed-mutex.ts'
 import type { EndpointDirectory, EndpointView } from './endpoint-directory.ts'
 
+/** Owners change an endpoint now and then, not all the time. */
+const MAX_ATTEMPTS = 5
+
 export class EndpointStatusWriter {
   readonly #resources: ResourceReader & ResourceWriter
   readonly #directory: EndpointDirectory
@@ -27,17 +30,26 @@ export class EndpointStatusWriter {
    * @throws ApiError what may pass by itself
    */
   async write(endpoint: WebhookEndpoint, status: object): Promise<void> {
-    const { namespace, name, uid } = endpoint.metadata
-    try {
-      // The UID in the patch turns a write to one recreated under the same name into a conflict.
-      const patch = { metadata: { uid }, status }
-      const written = await this.#resources.patch(webhookEndpoints, { namespace, name }, patch, {
-        subresource: 'status',
-      })
-      this.#directory.apply(webhookEndpoint.parse(written))
-    } catch (error) {
-      if (!isApiError(error, 'NotFound', 'Conflict', 'Invalid')) throw error
+    const { namespace = '', name, uid } = endpoint.metadata
+    let held: WebhookEndpoint | undefined = endpoint
+    for (let attempt = 1; held?.metadata.uid === uid; attempt += 1) {
+      try {
+        return await this.#patch(held, status)
+      } catch (error) {
+        if (isApiError(error, 'NotFound', 'Invalid')) return
+        if (!isApiError(error, 'Conflict') || attempt === MAX_ATTEMPTS) throw error
+      }
+      held = await this.read(namespace, name)
     }
+  }
+
+  /** The API server overlooks a UID in a patch of a status: only the version keeps it from one made anew. */
+  async #patch({ metadata }: WebhookEndpoint, status: object): Promise<void> {
+    const { namespace, name, resourceVersion } = metadata
+    const patch = { metadata: { resourceVersion }, status }
+    const how = { subresource: 'status' } as const
+    const written = await this.#resources.patch(webhookEndpoints, { namespace, name }, patch, how)
+    this.#directory.apply(webhookEndpoint.parse(written))
   }
 
   /** Reads an endpoint that the watch may not have shown yet. @returns undefined when there is none */

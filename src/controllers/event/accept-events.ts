@@ -2,8 +2,11 @@
  * Publishing what was made with kubectl: one namespace at a time, in the order of creation (settled). A
  * namespace's events go into the log together, so that their order there is the order of their creation.
  */
+import { namespaces } from '../../api/core-kinds.ts'
 import type { AcceptedEvent } from '../../api/delivery-segment.ts'
 import type { EventOutline } from '../../api/event-outline.ts'
+import { type EventType, eventType, eventTypes } from '../../api/event-type.ts'
+import type { ResourceType } from '../../api/meta.ts'
 import { webhookEndpoint, webhookEndpoints } from '../../api/webhook-endpoint.ts'
 import { type WebhookEvent, webhookEvent, webhookEvents } from '../../api/webhook-event.ts'
 import { acceptEvent } from '../../domain/accept.ts'
@@ -13,11 +16,11 @@ import { matchEndpoints, type Subscriber, subscriberOf } from '../../domain/fan-
 import { sizeOf } from '../../domain/segment.ts'
 import type { Clock } from '../../ports/clock.ts'
 import type { EventLog } from '../../ports/delivery-log.ts'
-import { isApiError, type ResourceReader } from '../../ports/kubernetes.ts'
+import { isApiError, type ObjectRef, type RawObject, type ResourceReader } from '../../ports/kubernetes.ts'
 import type { SchemaValidator } from '../../ports/schema-validator.ts'
 import type { Catalogue } from '../catalogue.ts'
 import type { KeyIndex } from '../delivery-log/key-index.ts'
-import type { Organizations } from '../organizations.ts'
+import { type Organizations, readOrganization } from '../organizations.ts'
 import { eventName } from './event-book.ts'
 
 export type AcceptEventsOptions = {
@@ -93,7 +96,7 @@ async function judge(
   if (event === 'gone') return 'gone'
   if (event === 'unreadable') return { refusal: UNREADABLE }
   const dataText = dataTextOf(event)
-  const refusal = check(options, namespace, event.spec.type, dataText)
+  const refusal = await check(options, namespace, event.spec.type, dataText)
   return refusal ? { refusal } : accept(options.clock, outline, dataText, subscribers)
 }
 
@@ -112,17 +115,17 @@ function accept(
   )
 }
 
-function check(
+async function check(
   options: AcceptEventsOptions,
   namespace: string,
   type: string,
   dataText: string,
-): Refusal | undefined {
-  if (!options.organizations.get(namespace)) {
+): Promise<Refusal | undefined> {
+  if (!options.organizations.get(namespace) && !(await isOrganization(options.resources, namespace))) {
     const message = `The namespace ${namespace} is no organization: it lacks the label davit.dev/organization=true.`
     return { reason: 'NotAnOrganization', message }
   }
-  const entry = options.catalogue.get(type)
+  const entry = options.catalogue.get(type) ?? (await findType(options.resources, type))
   const refusal = refuseEvent({ name: type, known: entry !== undefined }, dataText)
   if (refusal || !entry) return refusal
   const data = parseJson(dataText)
@@ -130,6 +133,31 @@ function check(
   return entry.spec.schema
     ? checkSchema(options.validator, { type, schema: entry.spec.schema }, data.value)
     : undefined
+}
+
+/** Made in one go with its first event, the watch may not have shown it: a refusal is for good, so look once more. */
+async function findType(resources: ResourceReader, name: string): Promise<EventType | undefined> {
+  const raw = await find(resources, eventTypes, { name })
+  return raw && eventType.safeParse(raw).data
+}
+
+/** The same for a namespace that has just got its label. */
+async function isOrganization(resources: ResourceReader, name: string): Promise<boolean> {
+  const raw = await find(resources, namespaces, { name })
+  return raw !== undefined && readOrganization(raw) !== undefined
+}
+
+async function find(
+  resources: ResourceReader,
+  type: ResourceType,
+  ref: ObjectRef,
+): Promise<RawObject | undefined> {
+  try {
+    return await resources.get(type, ref)
+  } catch (error) {
+    if (isApiError(error, 'NotFound')) return undefined
+    throw error
+  }
 }
 
 function checkSchema(
@@ -175,14 +203,9 @@ async function readEvent(
   resources: ResourceReader,
   { metadata }: EventOutline,
 ): Promise<WebhookEvent | 'gone' | 'unreadable'> {
-  try {
-    const raw = await resources.get(webhookEvents, metadata)
-    if (raw.metadata.uid !== metadata.uid) return 'gone'
-    return webhookEvent.safeParse(raw).data ?? 'unreadable'
-  } catch (error) {
-    if (isApiError(error, 'NotFound')) return 'gone'
-    throw error
-  }
+  const raw = await find(resources, webhookEvents, metadata)
+  if (raw?.metadata.uid !== metadata.uid) return 'gone'
+  return webhookEvent.safeParse(raw).data ?? 'unreadable'
 }
 
 function dataTextOf({ spec }: WebhookEvent): string {

@@ -1,6 +1,7 @@
 import { beforeEach, expect, test } from 'vitest'
 import { FakeClock } from '../../../test/support/fake-clock.ts'
 import { MemoryStore } from '../../../test/support/memory-store.ts'
+import { namespaces } from '../../api/core-kinds.ts'
 import { eventOutline } from '../../api/event-outline.ts'
 import { eventType, eventTypes } from '../../api/event-type.ts'
 import { webhookEndpoints } from '../../api/webhook-endpoint.ts'
@@ -84,14 +85,14 @@ beforeEach(async () => {
   })
 })
 
-async function publish(name: string, more: object = {}): Promise<void> {
-  const metadata = { namespace: 'acme', name }
+async function publish(name: string, more: object = {}, namespace = 'acme'): Promise<void> {
+  const metadata = { namespace, name }
   const spec = { type: 'environment.started', dataText: '{}', ...more }
   book.apply(eventOutline.parse(await store.create(webhookEvents, { metadata, spec })))
 }
 
-async function stateOf(name: string): Promise<unknown> {
-  const { status } = (await store.get(webhookEvents, { namespace: 'acme', name })) as {
+async function stateOf(name: string, namespace = 'acme'): Promise<unknown> {
+  const { status } = (await store.get(webhookEvents, { namespace, name })) as {
     status?: { state?: string }
   }
   return status?.state
@@ -214,4 +215,19 @@ test.each([
   await clock.elapse(600_000)
   await reconciler.reconcile('acme')
   expect(await stateOf('one')).toBe('accepted')
+})
+
+test('a type, and the label of an organization, that the watch has not shown yet are looked up before an event is refused', async () => {
+  await store.create(eventTypes, { metadata: { name: 'made.just-now' }, spec: { description: 'New.' } })
+  await store.create(namespaces, {
+    metadata: { name: 'newcomer', labels: { 'davit.dev/organization': 'true' } },
+  })
+  await publish('one', { type: 'made.just-now' })
+  await publish('two', { type: 'no.such-type' })
+  await publish('three', {}, 'newcomer')
+  await publish('four', {}, 'stranger')
+  for (const namespace of ['acme', 'newcomer', 'stranger']) await reconciler.reconcile(namespace)
+  expect(await Promise.all([stateOf('one'), stateOf('two')])).toEqual(['accepted', 'refused'])
+  expect(await stateOf('three', 'newcomer')).toBe('dispatched')
+  expect(await stateOf('four', 'stranger')).toBe('refused')
 })

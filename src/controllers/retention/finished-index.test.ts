@@ -20,7 +20,15 @@ function endpoint(name: string): EndpointOf {
 }
 
 function finished(name: string, over: Partial<NewFinished> = {}): NewFinished {
-  return { endpoint: endpoint('billing'), name, succeeded: true, completedAt: NOW, version: 1, ...over }
+  return {
+    endpoint: endpoint('billing'),
+    name,
+    succeeded: true,
+    completedAt: NOW,
+    version: 1,
+    objectVersion: 1,
+    ...over,
+  }
 }
 
 function takeAll(index: FinishedIndex, lowWater = LOW_WATER, now = NOW): string[] {
@@ -93,6 +101,7 @@ const anyFinished = fc.record({
   succeeded: fc.boolean(),
   completedAt: fc.integer({ min: NOW - 9 * DAY, max: NOW }),
   version: fc.integer({ min: LOW_WATER - 20, max: LOW_WATER }),
+  objectVersion: fc.nat(),
 })
 
 type Given = NewFinished & { name: string }

@@ -17,6 +17,8 @@ export type Finished = {
   readonly completedAt: number
   /** The place of its entry in the log; an entry that is not closed would be delivered again without the object. */
   readonly version: number
+  /** The object's version in which it is finished; 0 where that is not known. */
+  readonly objectVersion: number
   /** No longer in the index. */
   taken: boolean
 }
@@ -71,13 +73,14 @@ export class FinishedIndex {
 
   add(given: NewFinished): Finished {
     const group = this.#groupOf(given.endpoint)
-    const { name, succeeded, completedAt, version } = given
+    const { name, succeeded, completedAt, version, objectVersion } = given
     const finished: Finished = {
       endpoint: group.endpoint,
       name,
       succeeded,
       completedAt,
       version,
+      objectVersion,
       taken: false,
     }
     this.#all.of(finished).add(finished)

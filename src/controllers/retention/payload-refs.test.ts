@@ -4,7 +4,7 @@ import { PayloadRefs } from './payload-refs.ts'
 
 function finished(name: string, succeeded: boolean): Finished {
   const endpoint = { namespace: 'acme', name: 'billing', uid: 'uid' }
-  return { endpoint, name, succeeded, completedAt: 0, version: 1, taken: false }
+  return { endpoint, name, succeeded, completedAt: 0, version: 1, objectVersion: 0, taken: false }
 }
 
 test('a segment is held by the gravest of the objects that refer to it', () => {

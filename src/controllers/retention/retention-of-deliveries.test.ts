@@ -68,12 +68,15 @@ test('one that changes under the deletion stays for a minute, and is looked at a
   const bed = new RetentionBed()
   await bed.endpoint('billing')
   const name = await bed.delivery({ age: 2 * DAY })
+  const ref = { namespace: ORGANIZATION, name }
+  const change = (mine: string) => bed.store.patch(webhookDeliveries, ref, { metadata: { labels: { mine } } })
+  await change('before it is looked at')
   const held = Promise.withResolvers<void>()
+  bed.api.fail(deleting(webhookDeliveries), { hold: Promise.resolve() })
   bed.api.fail(deleting(webhookDeliveries), { hold: held.promise })
   const passing = bed.retention.pass()
   await settle()
-  const ref = { namespace: ORGANIZATION, name }
-  await bed.store.patch(webhookDeliveries, ref, { metadata: { labels: { mine: 'yes' } } })
+  await change('after it was looked at')
   held.resolve()
   await passing
   expect([bed.names(webhookDeliveries), bed.retention.stats().failed]).toEqual([[name], 1])
@@ -82,6 +85,30 @@ test('one that changes under the deletion stays for a minute, and is looked at a
   expect(bed.names(webhookDeliveries)).toEqual([name])
   await bed.clock.elapse(6000)
   await bed.retention.pass()
+  expect(bed.names(webhookDeliveries)).toEqual([])
+})
+
+test('one that is as it was when it finished goes without another look', async () => {
+  const bed = new RetentionBed()
+  await bed.endpoint('billing')
+  await bed.delivery({ age: 2 * DAY })
+  await bed.settle()
+  expect(bed.names(webhookDeliveries)).toEqual([])
+  expect(
+    bed.api.calls.filter(({ verb, plural }) => verb === 'get' && plural === 'webhookdeliveries'),
+  ).toEqual([])
+})
+
+test('one that has changed since it finished is looked at, and goes', async () => {
+  const bed = new RetentionBed()
+  await bed.endpoint('billing')
+  const name = await bed.delivery({ age: 2 * DAY })
+  await bed.store.patch(
+    webhookDeliveries,
+    { namespace: ORGANIZATION, name },
+    { metadata: { labels: { a: 'b' } } },
+  )
+  await bed.settle()
   expect(bed.names(webhookDeliveries)).toEqual([])
 })
 

@@ -97,6 +97,7 @@ export class Retention {
       succeeded: status?.state === 'succeeded',
       completedAt: Date.parse(status?.completedAt ?? creationTimestamp) || 0,
       version: parsePosition(spec.position)?.version ?? 0,
+      objectVersion: Number(metadata.resourceVersion) || 0,
     })
   }
 
@@ -114,6 +115,7 @@ export class Retention {
       succeeded: state === 'succeeded',
       completedAt: this.#options.clock.now(),
       version: delivery.version,
+      objectVersion: Number(delivery.endVersion) || 0,
     })
   }
 

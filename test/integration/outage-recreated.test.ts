@@ -1,0 +1,75 @@
+/** What is written to the status of an endpoint that somebody deleted and made anew meanwhile, unseen. */
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { connectKubernetes, type KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
+import { createClock } from '../../src/adapters/system/clock.ts'
+import { createRandom } from '../../src/adapters/system/random.ts'
+import { API_VERSION } from '../../src/api/meta.ts'
+import { type WebhookEndpoint, webhookEndpoint, webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
+import { EndpointDirectory } from '../../src/controllers/endpoint/endpoint-directory.ts'
+import { EndpointStatusWriter } from '../../src/controllers/endpoint/endpoint-status.ts'
+import { testNamespace } from '../support/control-plane.ts'
+
+const DISABLED = { state: 'disabled', disabledReason: 'ConsecutiveFailures', consecutiveFailures: 5 }
+
+let api: KubernetesClient
+let namespace: string
+let directory: EndpointDirectory
+let statuses: EndpointStatusWriter
+
+beforeAll(async () => {
+  api = await connectKubernetes({
+    kubeconfigPath: inject('kubeconfig'),
+    clock: createClock(),
+    random: createRandom(),
+  })
+  namespace = await testNamespace('recreated')
+  directory = new EndpointDirectory()
+  statuses = new EndpointStatusWriter(api, directory)
+})
+
+afterAll(async () => {
+  await api?.close()
+})
+
+async function make(name = `e-${randomUUID()}`): Promise<WebhookEndpoint> {
+  const made = await api.create(webhookEndpoints, {
+    apiVersion: API_VERSION,
+    kind: 'WebhookEndpoint',
+    metadata: { namespace, name },
+    spec: { url: 'https://receiver.example/hook', eventTypes: ['*'] },
+  })
+  return webhookEndpoint.parse(made)
+}
+
+async function read({ metadata }: WebhookEndpoint): Promise<WebhookEndpoint> {
+  return webhookEndpoint.parse(await api.get(webhookEndpoints, { namespace, name: metadata.name }))
+}
+
+describe('the status of an endpoint', () => {
+  test('is not written to another one that was made under its name', async () => {
+    const old = await make()
+    const ref = { namespace, name: old.metadata.name }
+    await api.delete(webhookEndpoints, ref)
+    await make(ref.name)
+    directory.apply(old)
+    await statuses.write(old, DISABLED)
+    expect((await read(old)).status).toEqual(old.status)
+  })
+
+  test('is no error when the endpoint is gone', async () => {
+    const old = await make()
+    await api.delete(webhookEndpoints, { namespace, name: old.metadata.name })
+    await statuses.write(old, DISABLED)
+  })
+
+  test('is written although the endpoint was changed meanwhile', async () => {
+    const endpoint = await make()
+    directory.apply(endpoint)
+    const ref = { namespace, name: endpoint.metadata.name }
+    await api.patch(webhookEndpoints, ref, { metadata: { annotations: { 'davit.dev/x': '1' } } })
+    await statuses.write(endpoint, DISABLED)
+    expect((await read(endpoint)).status).toMatchObject(DISABLED)
+    expect(directory.get(namespace, ref.name)?.endpoint.status).toMatchObject(DISABLED)
+  })
+})

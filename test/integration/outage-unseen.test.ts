@@ -1,0 +1,96 @@
+/**
+ * The controller is cut off from the API server and does not know it; an owner disables an endpoint meanwhile. What
+ * is in memory goes on until an outcome could not be stored for five seconds, and not beyond.
+ */
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type CutApi, cutApi } from '../support/cut-api.ts'
+import { startDavit, type TestDavit, until } from '../support/davit.ts'
+import { passBy } from '../support/pass-by.ts'
+import { type Receiver, startReceiver } from '../support/receiver.ts'
+
+const BACKLOG = 24
+const ANSWER_MS = 80
+
+let davit: TestDavit
+let receiver: Receiver
+let wire: CutApi
+
+beforeAll(async () => {
+  receiver = await startReceiver()
+  davit = await startDavit('unseen', {
+    wrapApi: (api) => {
+      wire = cutApi(api)
+      return wire.api
+    },
+  })
+})
+
+afterAll(async () => {
+  wire?.restore()
+  await davit?.stop()
+  await receiver?.close()
+})
+
+/** Resolves when more than the receiver can take so soon is in memory, and sent one at a time. */
+async function backlog(name: string, deliveryLog: string): Promise<void> {
+  const path = `/${name}`
+  receiver.answer(path, { delayMs: ANSWER_MS })
+  const spec = { url: receiver.url + path, concurrency: 1, deliveryLog, eventTypes: ['environment.started'] }
+  await davit.endpoint(name, spec)
+  const names = []
+  for (let number = 0; number < BACKLOG; number += 1)
+    names.push(await davit.publishOnly('environment.started', { number }))
+  for (const event of names) await davit.eventWhen(event, ({ status }) => status?.state !== undefined)
+  const { plane } = davit.controller.parts
+  await until(
+    async () => receiver.received(path).length + plane.tally.total > BACKLOG || undefined,
+    () => 'the log did not show all',
+  )
+}
+
+test.for(['Objects', 'Segments'])(
+  'a disabled endpoint gets nothing beyond that (%s)',
+  async (deliveryLog) => {
+    const name = `unseen-${deliveryLog.toLowerCase()}`
+    const path = `/${name}`
+    const { plane } = davit.controller.parts
+    const sent = () => receiver.received(path).length
+    const idle = () =>
+      until(
+        async () => plane.stats().inFlight === 0 || undefined,
+        () => 'attempts are under way',
+      )
+    await backlog(name, deliveryLog)
+
+    wire.cut()
+    await davit.patchSpec(name, { state: 'disabled' })
+    const atCut = sent()
+    await receiver.waitFor(atCut + 1, { path })
+    davit.clock.jump(5001)
+    const atLimit = sent()
+    await idle()
+    expect(sent()).toBeLessThanOrEqual(atLimit + 1)
+    expect(sent()).toBeLessThan(BACKLOG)
+    expect(davit.controller.problems()).toContain('outcomes cannot be stored')
+    davit.clock.jump(10 * 60_000)
+    await idle()
+    expect(sent()).toBeLessThanOrEqual(atLimit + 1)
+
+    const atEnd = sent()
+    wire.restore()
+    await davit.endpointWhen(name, ({ status }) => status?.state === 'disabled')
+    await passBy(davit, receiver)
+    expect(sent()).toBe(atEnd)
+    expect(davit.controller.problems()).toEqual([])
+
+    await davit.patchSpec(name, { state: 'enabled' })
+    await receiver.waitFor(BACKLOG, { path })
+    await until(
+      async () => plane.tally.total === 0 || undefined,
+      () => `left: ${JSON.stringify(plane.stats())}`,
+    )
+    const ids = receiver.received(path).map(({ headers }) => headers['webhook-id'])
+    expect(ids.length).toBe(BACKLOG)
+    expect(new Set(ids).size).toBe(BACKLOG)
+  },
+)

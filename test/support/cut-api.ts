@@ -1,0 +1,53 @@
+/** The way to the API server, which a test can cut: calls fail, and watches hear nothing and do not know it. */
+import type { KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
+import { ApiError } from '../../src/ports/kubernetes.ts'
+
+export type CutApi = {
+  api: KubernetesClient
+  /** From here on nothing goes through in either direction. */
+  cut(): void
+  /** Calls go through again; watches that were open are closed, as a dead connection is in the end. */
+  restore(): void
+}
+
+const TIMEOUT_MS = 50
+
+export function cutApi(inner: KubernetesClient): CutApi {
+  let restored: PromiseWithResolvers<void> | undefined
+  const call = async <T>(run: () => Promise<T>): Promise<T> => {
+    if (!restored) {
+      const result = await run()
+      if (!restored) return result
+    }
+    await new Promise((resolve) => setTimeout(resolve, TIMEOUT_MS))
+    throw new ApiError('Unavailable', 'no answer in time')
+  }
+  const api: KubernetesClient = {
+    ...inner,
+    get: (type, ref) => call(() => inner.get(type, ref)),
+    list: (type, query, from) => call(() => inner.list(type, query, from)),
+    create: (type, object, how) => call(() => inner.create(type, object, how)),
+    patch: (type, ref, patch, how) => call(() => inner.patch(type, ref, patch, how)),
+    delete: (type, ref, precondition) => call(() => inner.delete(type, ref, precondition)),
+    async *watch(type, query, version, signal) {
+      if (restored) await call(() => Promise.resolve())
+      for await (const events of inner.watch(type, query, version, signal)) {
+        if (restored) {
+          await restored.promise
+          throw new ApiError('Unavailable', 'the connection was dead')
+        }
+        yield events
+      }
+    },
+  }
+  return {
+    api,
+    cut() {
+      restored ??= Promise.withResolvers()
+    },
+    restore() {
+      restored?.resolve()
+      restored = undefined
+    },
+  }
+}
