@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ControlPlane } from '../../src/playground/control-plane.ts'
+import { QUIET_MS, untilAtRest } from './at-rest.ts'
 import { ControllerProcess } from './controller-process.ts'
 import { type Findings, findingsOf } from './findings.ts'
 import { type Life, type PlanOptions, planLives } from './plan.ts'
@@ -29,10 +30,6 @@ export type Death = { run: number; life: Life; at: number; readyAfterMs: number 
 
 /** Deliveries that no endpoint has taken yet, beyond which the publisher waits. */
 const MAX_BEHIND = 300
-const REST_LIMIT_MS = 180_000
-const POLL_MS = 250
-/** After everything has come to rest: whatever were to be sent again would be by then. */
-const QUIET_MS = 3000
 
 export class ChaosRun {
   readonly deaths: Death[] = []
@@ -150,19 +147,4 @@ function leastTaken(receivers: Receivers): number {
     ({ name }) => receivers.taken.get(name)?.size ?? 0,
   )
   return Math.min(...counts)
-}
-
-/** @returns false when something is still pending after the limit */
-async function untilAtRest(controller: ControllerProcess): Promise<boolean> {
-  const limit = performance.now() + REST_LIMIT_MS
-  let quiet = 0
-  while (performance.now() < limit) {
-    const pending = await controller.gauge('davit_deliveries_pending')
-    const open = await controller.gauge('davit_log_open_segments')
-    quiet = pending === 0 && open === 0 ? quiet + 1 : 0
-    // The watch may have a segment on its way.
-    if (quiet * POLL_MS > QUIET_MS) return true
-    await sleep(POLL_MS)
-  }
-  return false
 }

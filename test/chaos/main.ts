@@ -1,31 +1,66 @@
-/** `npm run test:chaos [-- --seed=N --kills=N]`: the long form; prints a table and fails when a promise was broken. */
+/**
+ * The long form of what `npm test` does briefly; prints a table and fails when a promise was broken.
+ * `npm run test:chaos [-- --seed=N --kills=N]` kills the controller, `npm run test:chaos -- --facade [--seed=N
+ * --clients=N --rounds=N --rate=N]` kills facades under their clients.
+ */
 import { parseArgs } from 'node:util'
 import { startControlPlane } from '../../src/playground/control-plane.ts'
 import { ChaosRun } from './chaos-run.ts'
+import { playFacadeChaos } from './facade/facade-chaos.ts'
+import { facadeReportOf } from './facade/facade-report.ts'
+import { planTroubles } from './facade/troubles.ts'
 import { freePort } from './free-port.ts'
 import { reportOf } from './report.ts'
 
-const { values } = parseArgs({ options: { seed: { type: 'string' }, kills: { type: 'string' } } })
+const { values } = parseArgs({
+  options: {
+    facade: { type: 'boolean', default: false },
+    seed: { type: 'string' },
+    kills: { type: 'string', default: '100' },
+    clients: { type: 'string', default: '200' },
+    rounds: { type: 'string', default: '3' },
+    rate: { type: 'string', default: '1' },
+  },
+})
 const seed = Number(values.seed ?? Date.now() % 1_000_000)
-const kills = Number(values.kills ?? 100)
 const started = performance.now()
-const controlPlane = await startControlPlane()
-try {
-  const run = new ChaosRun(controlPlane, {
+const outcome = values.facade ? await killFacades() : await killController()
+process.stdout.write(`\nseed ${seed}\n${outcome.report}\n`)
+process.exitCode = outcome.good ? 0 : 1
+
+async function killController() {
+  const controlPlane = await startControlPlane()
+  try {
+    const run = new ChaosRun(controlPlane, {
+      seed,
+      kills: Number(values.kills),
+      outages: 0.12,
+      compactions: 0.25,
+      eventsPerSecond: 40,
+      opsPort: await freePort(),
+      say,
+    })
+    const findings = await run.play()
+    return { report: reportOf(findings), good: findings.wrong.length === 0 }
+  } finally {
+    await controlPlane.stop()
+  }
+}
+
+async function killFacades() {
+  const findings = await playFacadeChaos({
     seed,
-    kills,
-    outages: 0.12,
-    compactions: 0.25,
-    eventsPerSecond: 40,
-    opsPort: await freePort(),
-    say: (line) => {
-      const at = ((performance.now() - started) / 1000).toFixed(1).padStart(6)
-      process.stdout.write(`${at} s  ${line}\n`)
-    },
+    clients: Number(values.clients),
+    facades: 2,
+    perSecond: Number(values.rate),
+    troubles: (random) => planTroubles(random, Number(values.rounds), [8000, 12_000]),
+    calmMs: 8000,
+    say,
   })
-  const findings = await run.play()
-  process.stdout.write(`\nseed ${seed}\n${reportOf(findings)}\n`)
-  process.exitCode = findings.wrong.length === 0 ? 0 : 1
-} finally {
-  await controlPlane.stop()
+  return { report: facadeReportOf(findings), good: findings.wrong.length === 0 }
+}
+
+function say(line: string): void {
+  const at = ((performance.now() - started) / 1000).toFixed(1).padStart(6)
+  process.stdout.write(`${at} s  ${line}\n`)
 }

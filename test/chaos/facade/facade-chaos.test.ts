@@ -1,0 +1,39 @@
+import { beforeAll, expect, test } from 'vitest'
+import { type FacadeFindings, playFacadeChaos } from './facade-chaos.ts'
+import { facadeReportOf } from './facade-report.ts'
+import { planTroubles } from './troubles.ts'
+
+const LIMIT_MS = 240_000
+
+let findings: FacadeFindings
+const said: string[] = []
+
+// Its API server goes away, so it is not the one that other tests use.
+beforeAll(async () => {
+  findings = await playFacadeChaos({
+    seed: 23,
+    clients: 50,
+    facades: 2,
+    perSecond: 2,
+    troubles: (random) => planTroubles(random, 1, [1500, 2500]),
+    calmMs: 1500,
+    say: (line) => said.push(line),
+  })
+  process.stdout.write(`${facadeReportOf(findings)}\n`)
+}, LIMIT_MS)
+
+test('what facades have accepted is there once, however they and the API server are killed', () => {
+  expect(findings.wrong, said.join('\n')).toEqual([])
+})
+
+test('the clients have met what they were to meet', () => {
+  const { ledger, troubles } = findings
+  expect(new Set(troubles.map(({ kind }) => kind))).toEqual(new Set(['all', 'one', 'outage']))
+  expect(new Set(ledger.accepted.map(({ operation }) => operation))).toEqual(
+    new Set(['publish', 'ping', 'redeliver', 'create', 'roll']),
+  )
+  expect(ledger.accepted.length).toBeGreaterThan(300)
+  expect(ledger.retried).toBeGreaterThan(20)
+  expect(ledger.repeated).toBeGreaterThan(20)
+  expect(ledger.failures.get('lost')).toBeGreaterThan(0)
+})

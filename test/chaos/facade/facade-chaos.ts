@@ -1,0 +1,185 @@
+/**
+ * Facades under load from many clients, while they are killed and the API server goes away; then everything is let
+ * come to rest and compared.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type FacadeProcess, type Installation, startInstallation } from '../../support/installation.ts'
+import { untilAtRest } from '../at-rest.ts'
+import { Receivers } from '../receivers.ts'
+import { SeededRandom } from '../seeded-random.ts'
+import { ChaosClient } from './chaos-client.ts'
+import { readLogged, readStored } from './facade-stored.ts'
+import { type FacadeVerdict, judgeFacade } from './facade-verdict.ts'
+import { Ledger } from './ledger.ts'
+import { PatientLink } from './patient-link.ts'
+import { ORDERED, type Scene, setScene, subscribersOf } from './scene.ts'
+import type { Trouble } from './troubles.ts'
+
+export type FacadeChaosOptions = {
+  seed: number
+  clients: number
+  facades: number
+  /** Requests a second of each client, at most. */
+  perSecond: number
+  troubles: (random: SeededRandom) => readonly Trouble[]
+  /** How long the clients go on after the last trouble. */
+  calmMs: number
+  /** Told what happens, line by line. */
+  say: (line: string) => void
+}
+
+export type FacadeFindings = {
+  clients: number
+  facades: number
+  troubles: readonly Trouble[]
+  /** From the first request to the last, in milliseconds. */
+  lastedMs: number
+  ledger: Ledger
+  verdict: FacadeVerdict
+  /** What must not be, in words. */
+  wrong: string[]
+}
+
+/** Everything stays, to be compared at the end. */
+const KEEP = {
+  DAVIT_MAX_FINISHED_PER_ENDPOINT: '1000000',
+  DAVIT_MAX_FINISHED: '10000000',
+  DAVIT_MAX_LOG_BYTES: String(4 * 1024 ** 3),
+}
+/** All clients have one key, and are one organization: its limits are not what is tried. */
+const FACADE_SETTINGS = {
+  DAVIT_MAX_REQUESTS_PER_KEY: '1000000',
+  DAVIT_MAX_REQUESTS_PER_ORGANIZATION: '1000000',
+  DAVIT_MAX_ENDPOINTS_PER_ORGANIZATION: '100000',
+}
+/** Thirty seconds become thirty milliseconds. */
+const WAIT_SCALE = '0.001'
+
+type Running = { davit: Installation; facades: FacadeProcess[] }
+
+export async function playFacadeChaos(options: FacadeChaosOptions): Promise<FacadeFindings> {
+  const random = new SeededRandom(options.seed)
+  const davit = await startInstallation()
+  options.say(`seed ${options.seed}; logs are in ${davit.folder} while it runs`)
+  const receivers = await Receivers.start({ random: random.fork(), run: () => 0, isPoisoned: () => false })
+  try {
+    const controller = await davit.startController({ ...KEEP, DAVIT_WAIT_SCALE: WAIT_SCALE })
+    const facades: FacadeProcess[] = []
+    while (facades.length < options.facades)
+      facades.push(await davit.startFacade({ settings: FACADE_SETTINGS }))
+    await Promise.all([controller, ...facades.map(({ process }) => process)].map((one) => one.untilReady()))
+    const ledger = new Ledger()
+    const first = facades[0]
+    if (!first) throw new Error('there has to be a facade')
+    const scene = await setScene(davit, first, {
+      receiverUrl: receivers.url,
+      ledger: new Ledger(),
+      random: random.fork(),
+    })
+    const troubles = options.troubles(random.fork())
+    const begun = performance.now()
+    const clients = startClients(options, { scene, facades, ledger, random })
+    await makeTroubles({ davit, facades }, troubles, options.say)
+    await sleep(options.calmMs)
+    await clients.stop()
+    const lastedMs = performance.now() - begun
+    options.say('no more requests; everything comes to rest')
+    const rested = await untilAtRest(controller)
+    const verdict = await verdictOf({ davit, scene, ledger, receivers }, facades)
+    const wrong = [...(rested ? [] : ['something was still pending at the end']), ...wordsOf(ledger, verdict)]
+    return { clients: options.clients, facades: options.facades, troubles, lastedMs, ledger, verdict, wrong }
+  } finally {
+    await receivers.close()
+    await davit.stop()
+  }
+}
+
+type ClientsOf = { scene: Scene; facades: readonly FacadeProcess[]; ledger: Ledger; random: SeededRandom }
+
+function startClients(options: FacadeChaosOptions, { scene, facades, ledger, random }: ClientsOf) {
+  const baseUrls = facades.map(({ baseUrl }) => baseUrl)
+  let ended = false
+  const loops = Array.from({ length: options.clients }, async (_, number) => {
+    const own = random.fork()
+    const link = new PatientLink({ baseUrls, apiKey: scene.apiKey, ledger, random: own })
+    const client = new ChaosClient({ number, link, scene, ledger, random: own })
+    while (!ended) {
+      await sleep(own.between(0, 2000 / options.perSecond))
+      if (!ended) await client.act()
+    }
+    await link.close()
+  })
+  return {
+    /** Resolves when each has the answer that it waits for. */
+    stop: async () => {
+      ended = true
+      await Promise.all(loops)
+    },
+  }
+}
+
+async function makeTroubles(
+  running: Running,
+  troubles: readonly Trouble[],
+  say: (line: string) => void,
+): Promise<void> {
+  for (const trouble of troubles) {
+    await sleep(trouble.afterMs)
+    const began = performance.now()
+    if (trouble.kind === 'outage') await stopApiServer(running.davit, trouble)
+    else await killFacades(running, trouble)
+    const took = Math.round(performance.now() - began)
+    say(`${trouble.kind === 'outage' ? 'the API server was away' : `kill -9 of ${trouble.kind}`}: ${took} ms`)
+  }
+}
+
+async function stopApiServer({ controlPlane }: Installation, { downMs }: Trouble): Promise<void> {
+  await controlPlane.stopApiServer()
+  await sleep(downMs)
+  await controlPlane.startApiServer()
+}
+
+/** They come back under their addresses. Resolves when they are ready. */
+async function killFacades({ davit, facades }: Running, { kind, downMs }: Trouble): Promise<void> {
+  const doomed = kind === 'all' ? facades : facades.slice(0, 1)
+  await Promise.all(doomed.map(({ process }) => process.kill()))
+  await sleep(downMs)
+  await Promise.all(
+    [...doomed].map(async (facade) => {
+      const next = await davit.startFacade({ port: facade.port, settings: FACADE_SETTINGS })
+      facades[facades.indexOf(facade)] = next
+      await next.process.untilReady()
+    }),
+  )
+}
+
+type Rested = { davit: Installation; scene: Scene; ledger: Ledger; receivers: Receivers }
+
+async function verdictOf(
+  { davit, scene, ledger, receivers }: Rested,
+  facades: readonly FacadeProcess[],
+): Promise<FacadeVerdict> {
+  const baseUrls = facades.map(({ baseUrl }) => baseUrl)
+  const link = new PatientLink({ baseUrls, apiKey: scene.apiKey, ledger, random: new SeededRandom(0) })
+  const logged = await readLogged(link, scene)
+  await link.close()
+  return judgeFacade({
+    accepted: ledger.accepted,
+    unknown: ledger.unknown,
+    received: receivers.receptions,
+    subscribersOf,
+    orderedEndpoint: ORDERED,
+    logged,
+    stored: await readStored(davit.api, scene),
+  })
+}
+
+function wordsOf({ wrong }: Ledger, { lost, duplicates, changed, outOfOrder }: FacadeVerdict): string[] {
+  const found = { lost, 'made twice': duplicates, changed, 'out of order': outOfOrder }
+  return [
+    ...wrong,
+    ...Object.entries(found).flatMap(([what, which]) =>
+      which.length === 0 ? [] : [`${which.length} ${what}: ${which.slice(0, 5).join('; ')}`],
+    ),
+  ]
+}

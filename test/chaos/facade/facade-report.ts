@@ -1,0 +1,42 @@
+/** A run as a table. */
+import type { FacadeFindings } from './facade-chaos.ts'
+import type { Operation } from './ledger.ts'
+
+const OPERATIONS: readonly Operation[] = ['publish', 'ping', 'redeliver', 'create', 'roll']
+
+export function facadeReportOf(findings: FacadeFindings): string {
+  const { ledger, verdict, troubles, wrong } = findings
+  const keyed = ledger.accepted.filter(({ key }) => key !== undefined).length
+  const counted = (kind: string) => troubles.filter((one) => one.kind === kind).length
+  const rows: [string, string | number][] = [
+    ['clients, facades', `${findings.clients}, ${findings.facades}`],
+    ['requests for', `${Math.round(findings.lastedMs / 1000)} s`],
+    ['kill -9 of every facade, of one', `${counted('all')}, ${counted('one')}`],
+    ['API server outages', counted('outage')],
+    ['accepted (2xx)', ledger.accepted.length],
+    ...OPERATIONS.map((operation): [string, number] => [
+      `  ${operation}`,
+      ledger.accepted.filter((one) => one.operation === operation).length,
+    ]),
+    ['  under an Idempotency-Key', keyed],
+    ['sent once, and not answered', ledger.unknown.size],
+    ['sent again under the key', ledger.retried],
+    ['  since', failuresOf(ledger.failures)],
+    ['answered requests that were repeated', ledger.repeated],
+    ['deliveries read right after their answer', ledger.read],
+    ['lost', verdict.lost.length],
+    ['duplicates under the same key', verdict.duplicates.length],
+    ['bodies changed', verdict.changed.length],
+    ['out of order', verdict.outOfOrder.length],
+    ['received again under the same webhook-id', verdict.again],
+  ]
+  const width = Math.max(...rows.map(([name]) => name.length))
+  const table = rows.map(([name, value]) => `${name.padEnd(width)}  ${value}`)
+  const verdictLine = wrong.length === 0 ? 'All promises held.' : `BROKEN:\n  ${wrong.join('\n  ')}`
+  return [...table, '', verdictLine].join('\n')
+}
+
+function failuresOf(failures: ReadonlyMap<string, number>): string {
+  const words = [...failures].sort().map(([why, count]) => `${why}: ${count}`)
+  return words.length === 0 ? 'nothing failed' : words.join(', ')
+}

@@ -1,0 +1,68 @@
+/** What is there at the end of a run: the log as the facade lists it, endpoints, and their signing keys. */
+import { secrets } from '../../../src/api/core-kinds.ts'
+import { ENDPOINT_PREFIX } from '../../../src/api/identifiers.ts'
+import type { ResourceType } from '../../../src/api/meta.ts'
+import { SIGNING_KEYS_LABEL } from '../../../src/api/signing-keys.ts'
+import { webhookEndpoint, webhookEndpoints } from '../../../src/api/webhook-endpoint.ts'
+import { readKeys } from '../../../src/controllers/endpoint/signing-key-store.ts'
+import type { ListQuery, RawObject, ResourceReader } from '../../../src/ports/kubernetes.ts'
+import { OPERATOR_NAMESPACE } from '../../support/installation.ts'
+import type { FacadeEvidence } from './facade-verdict.ts'
+import type { PatientLink } from './patient-link.ts'
+import type { Scene } from './scene.ts'
+
+type Page = { deliveries: { deliveryId: string; status: string }[]; cursor: string | null }
+
+/** Ids by the name of the endpoint; only those that have succeeded. */
+export async function readLogged(link: PatientLink, scene: Scene): Promise<Map<string, string[]>> {
+  const logged = new Map<string, string[]>()
+  for (const [name, id] of Object.entries(scene.endpoints)) {
+    const deliveries: Page['deliveries'] = []
+    let cursor: string | null = ''
+    while (cursor !== null) {
+      const from: string = cursor === '' ? '' : `&cursor=${cursor}`
+      const path = `${scene.path}/webhooks/${id}/deliveries?limit=200${from}`
+      const answer = await link.ask({ method: 'GET', path }, deliveries.length)
+      if (answer?.status !== 200) throw new Error(`GET ${path}: ${answer?.status}`)
+      const page = answer.json as Page
+      deliveries.push(...page.deliveries)
+      cursor = page.cursor
+    }
+    logged.set(
+      name,
+      deliveries.flatMap(({ deliveryId, status }) => (status === 'succeeded' ? [deliveryId] : [])),
+    )
+  }
+  return logged
+}
+
+/** Of the endpoints that clients made. */
+export async function readStored(api: ResourceReader, scene: Scene): Promise<FacadeEvidence['stored']> {
+  const ours = new Set(Object.values(scene.endpoints))
+  const all = await listAll(api, webhookEndpoints, { namespace: scene.organization })
+  const endpoints = all
+    .map((raw) => webhookEndpoint.parse(raw))
+    .map(({ metadata: { name }, spec }) => ({
+      id: ENDPOINT_PREFIX + name,
+      description: spec.description ?? '',
+    }))
+    .filter(({ id }) => !ours.has(id))
+  const labelSelector = `${SIGNING_KEYS_LABEL}=true`
+  const stored = await listAll(api, secrets, { namespace: OPERATOR_NAMESPACE, labelSelector })
+  const keys = stored
+    .map((raw) => readKeys(raw))
+    .map(({ endpoint, keys: { keys } }) => [ENDPOINT_PREFIX + endpoint, keys.length] as const)
+    .filter(([id]) => !ours.has(id))
+  return { endpoints, keys: new Map(keys) }
+}
+
+async function listAll(api: ResourceReader, type: ResourceType, query: ListQuery): Promise<RawObject[]> {
+  const found: RawObject[] = []
+  let from: string | undefined
+  do {
+    const page = await api.list(type, query, from)
+    found.push(...page.items)
+    from = page.continue
+  } while (from !== undefined)
+  return found
+}

@@ -1,0 +1,100 @@
+/** A client's way to the facades: connections that are kept, and patience with what breaks. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Agent, request } from 'undici'
+import type { SeededRandom } from '../seeded-random.ts'
+import type { Ledger } from './ledger.ts'
+
+export type Asked = { method: 'GET' | 'POST'; path: string; body?: unknown; idempotencyKey?: string }
+
+export type Answered = {
+  status: number
+  json: Record<string, unknown>
+  replayed: boolean
+  /** Number of the facade that answered. */
+  by: number
+}
+
+export type PatientLinkOptions = {
+  baseUrls: readonly string[]
+  apiKey: string
+  ledger: Ledger
+  random: SeededRandom
+}
+
+/** Two, so that one request can be sent twice at a time. */
+const CONNECTIONS = 2
+/** The facade itself gives up earlier. */
+const ANSWER_LIMIT_MS = 40_000
+const PATIENCE_MS = 120_000
+
+export class PatientLink {
+  readonly #options: PatientLinkOptions
+  readonly #agent = new Agent({
+    connections: CONNECTIONS,
+    headersTimeout: ANSWER_LIMIT_MS,
+    bodyTimeout: ANSWER_LIMIT_MS,
+  })
+
+  constructor(options: PatientLinkOptions) {
+    this.#options = options
+  }
+
+  get facades(): number {
+    return this.#options.baseUrls.length
+  }
+
+  /**
+   * Sends it to the facades in turn until one answers with less than 500. What would be done twice is sent once.
+   * @param first number of the facade that is asked first
+   * @returns undefined where nobody knows whether it was done
+   */
+  async ask(asked: Asked, first: number): Promise<Answered | undefined> {
+    const { ledger, random } = this.#options
+    const isHarmless = asked.method === 'GET' || asked.idempotencyKey !== undefined
+    const deadline = performance.now() + PATIENCE_MS
+    for (let turn = first; performance.now() < deadline; turn += 1) {
+      const answer = await this.#once(asked, turn % this.facades)
+      if (answer && answer.status < 500 && answer.status !== 429) return answer
+      ledger.failed(answer ? String(answer.status) : 'lost')
+      if (!isHarmless) return undefined
+      ledger.retried += 1
+      await sleep(random.between(100, 600))
+    }
+    ledger.complain(`${asked.method} ${asked.path} was never answered`)
+    return undefined
+  }
+
+  /** The same, of one facade alone: what it has said it must know. */
+  async askOnly(asked: Asked, facade: number): Promise<Answered | undefined> {
+    const answer = await this.#once(asked, facade)
+    return answer && answer.status < 500 ? answer : undefined
+  }
+
+  async close(): Promise<void> {
+    await this.#agent.destroy()
+  }
+
+  async #once({ method, path, body, idempotencyKey }: Asked, by: number): Promise<Answered | undefined> {
+    const { baseUrls, apiKey } = this.#options
+    try {
+      const {
+        statusCode,
+        headers,
+        body: answer,
+      } = await request(`${baseUrls[by]}${path}`, {
+        dispatcher: this.#agent,
+        method,
+        headers: {
+          authorization: apiKey,
+          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+          ...(idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey }),
+        },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      })
+      const json = JSON.parse(await answer.text()) as Record<string, unknown>
+      return { status: statusCode, json, replayed: headers['idempotency-replayed'] === 'true', by }
+    } catch {
+      return undefined
+    }
+  }
+}

@@ -1,0 +1,162 @@
+/**
+ * Davit as it is installed, on a control plane of its own: CRDs, policies and roles as they ship, each role of `davit`
+ * as a process, the facade as the ServiceAccount that it has in a cluster:
+ *
+ *   const davit = await startInstallation()
+ *   await davit.makeOrganization('acme')
+ *   const controller = await davit.startController()
+ *   const facade = await davit.startFacade()
+ *   const key = await davit.makeKey(await davit.makeAccount('acme', 'owner', 'davit-owner'))
+ *
+ * Needs nothing of vitest, so that scripts can use it too. `stop` ends all of it.
+ */
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { connectKubernetes, type KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
+import { createClock } from '../../src/adapters/system/clock.ts'
+import { createRandom } from '../../src/adapters/system/random.ts'
+import { catalogue } from '../../src/api/catalogue.ts'
+import { namespaces } from '../../src/api/core-kinds.ts'
+import { eventTypes } from '../../src/api/event-type.ts'
+import { ORGANIZATION_LABEL } from '../../src/api/meta.ts'
+import { type Account, writeKeyFile, writeKubeconfig } from '../../src/playground/api-keys.ts'
+import { type ControlPlane, startControlPlane } from '../../src/playground/control-plane.ts'
+import type { AuditLog } from '../../src/playground/control-plane-audit.ts'
+import { installCrds } from '../../src/playground/control-plane-crds.ts'
+import { freePort } from '../../src/playground/free-port.ts'
+import { applyInstallation, applyObject } from '../../src/playground/installation.ts'
+import { RoleProcess, type RoleProcessOptions } from './role-process.ts'
+
+export const OPERATOR_NAMESPACE = 'davit-system'
+export const FACADE_ACCOUNT = { namespace: OPERATOR_NAMESPACE, name: 'davit-api' }
+
+export type RoleName = 'davit-owner' | 'davit-viewer' | 'davit-publisher'
+
+export type Installation = {
+  controlPlane: ControlPlane
+  /** May do everything. */
+  api: KubernetesClient
+  /** For files; goes at the end. */
+  folder: string
+  makeOrganization(name: string): Promise<void>
+  /** A ServiceAccount, with a role where one is given. */
+  makeAccount(namespace: string, name: string, role?: RoleName): Promise<Account>
+  /** A key for the REST API. */
+  makeKey(account: Account): Promise<string>
+  /** @returns the path of a kubeconfig with which one is this account */
+  makeKubeconfig(account: Account): Promise<string>
+  /** Not ready yet. */
+  startController(settings?: Settings): Promise<RoleProcess>
+  startFacade(options?: FacadeProcessOptions): Promise<FacadeProcess>
+  stop(): Promise<void>
+}
+
+export type FacadeProcess = { process: RoleProcess; baseUrl: string; port: number; logPath: string }
+
+export type FacadeProcessOptions = {
+  /** Where it listens; absent: somewhere new. */
+  port?: number
+  replica?: string
+  settings?: Settings
+}
+
+type Settings = Readonly<Record<string, string>>
+
+const CRDS = fileURLToPath(new URL('../../crds', import.meta.url))
+const CONFIG = fileURLToPath(new URL('../../config/', import.meta.url))
+
+export async function startInstallation(options: { audit?: AuditLog } = {}): Promise<Installation> {
+  await using stack = new AsyncDisposableStack()
+  const folder = await mkdtemp(join(tmpdir(), 'davit-installation-'))
+  stack.defer(() => rm(folder, { recursive: true, force: true }))
+  const controlPlane = await startControlPlane(options)
+  stack.defer(() => controlPlane.stop())
+  await installCrds(controlPlane, CRDS)
+  const { kubeconfigPath } = controlPlane
+  const api = await connectKubernetes({ kubeconfigPath, clock: createClock(), random: createRandom() })
+  stack.defer(() => api.close())
+  await makeNamespace(api, OPERATOR_NAMESPACE)
+  await applyInstallation(api, CONFIG)
+  for (const type of catalogue) await api.create(eventTypes, { ...type, metadata: { ...type.metadata } })
+  const accounts = accountsOf(controlPlane, api, folder)
+  const roles = rolesOf({ kubeconfigPath, folder, stack: stack.move(), ...accounts })
+  const makeOrganization = (name: string) => makeNamespace(api, name, { [ORGANIZATION_LABEL]: 'true' })
+  return { controlPlane, api, folder, makeOrganization, ...accounts, ...roles }
+}
+
+async function makeNamespace(api: KubernetesClient, name: string, labels: Record<string, string> = {}) {
+  await api.create(namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } })
+}
+
+function accountsOf({ access }: ControlPlane, api: KubernetesClient, folder: string) {
+  const makeAccount = async (namespace: string, name: string, role?: RoleName) => {
+    const account = { namespace, name }
+    await applyObject(api, { apiVersion: 'v1', kind: 'ServiceAccount', metadata: account })
+    if (role === undefined) return account
+    await applyObject(api, {
+      apiVersion: 'rbac.authorization.k8s.io/v1',
+      kind: 'RoleBinding',
+      metadata: account,
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: role },
+      subjects: [{ kind: 'ServiceAccount', ...account }],
+    })
+    return account
+  }
+  const makeKey = async (account: Account) => {
+    const path = join(folder, `${account.namespace}.${account.name}.key`)
+    await writeKeyFile(path, access, account)
+    return await readFile(path, 'utf8')
+  }
+  const makeKubeconfig = async (account: Account) => {
+    const path = join(folder, `${account.namespace}.${account.name}.kubeconfig`)
+    await writeKubeconfig(path, access, account)
+    return path
+  }
+  return { makeAccount, makeKey, makeKubeconfig }
+}
+
+type RolesOptions = {
+  kubeconfigPath: string
+  folder: string
+  stack: AsyncDisposableStack
+  makeKubeconfig(account: Account): Promise<string>
+}
+
+function rolesOf({ kubeconfigPath, folder, stack, makeKubeconfig }: RolesOptions) {
+  let started = 0
+  const start = async (
+    options: Omit<RoleProcessOptions, 'opsPort' | 'namespace' | 'replica'>,
+    replica?: string,
+  ) => {
+    started += 1
+    const process = new RoleProcess({
+      ...options,
+      namespace: OPERATOR_NAMESPACE,
+      replica: replica ?? `${options.role}-${started}`,
+      opsPort: await freePort(),
+    })
+    stack.defer(async () => {
+      if (process.running) await process.kill()
+    })
+    return process
+  }
+  const startController = (settings: Settings = {}) =>
+    start({ role: 'controller', kubeconfigPath, logPath: join(folder, 'controller.log'), settings })
+  const startFacade = async ({ port, replica, settings }: FacadeProcessOptions = {}) => {
+    const at = port ?? (await freePort())
+    const logPath = join(folder, `api-${at}.log`)
+    const process = await start(
+      {
+        role: 'api',
+        kubeconfigPath: await makeKubeconfig(FACADE_ACCOUNT),
+        logPath,
+        settings: { DAVIT_API_ADDRESS: `127.0.0.1:${at}`, ...settings },
+      },
+      replica,
+    )
+    return { process, baseUrl: `http://127.0.0.1:${at}`, port: at, logPath }
+  }
+  return { startController, startFacade, stop: () => stack.disposeAsync() }
+}

@@ -1,0 +1,108 @@
+/** A role of the real `davit`, as a process that can be killed. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { closeSync, openSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+
+export type RoleProcessOptions = {
+  role: 'controller' | 'api'
+  kubeconfigPath: string
+  namespace: string
+  /** Names it in what it writes. */
+  replica: string
+  opsPort: number
+  /** Its log is appended to this file. */
+  logPath: string
+  /** Other settings, as DAVIT_ variables. */
+  settings?: Readonly<Record<string, string>>
+}
+
+const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
+/** Ends it when the process that started it is gone. */
+const PRELOAD = new URL('../../src/playground/end-with-parent.ts', import.meta.url).href
+const READY_LIMIT_MS = 120_000
+const POLL_MS = 25
+
+export class RoleProcess {
+  readonly startedAt = performance.now()
+  /** Settles when it has ended, with its exit code; null when a signal ended it. */
+  readonly exited: Promise<number | null>
+  readonly #child: ChildProcess
+  readonly #options: RoleProcessOptions
+
+  constructor(options: RoleProcessOptions) {
+    this.#options = options
+    const log = openSync(options.logPath, 'a', 0o600)
+    this.#child = spawn(process.execPath, ['--import', PRELOAD, MAIN, options.role], {
+      stdio: ['pipe', log, log],
+      env: {
+        PATH: process.env.PATH,
+        HOME: process.env.HOME,
+        KUBECONFIG: options.kubeconfigPath,
+        DAVIT_NAMESPACE: options.namespace,
+        DAVIT_REPLICA: options.replica,
+        DAVIT_ALLOWED_NETWORKS: '127.0.0.0/8',
+        DAVIT_OPS_ADDRESS: `127.0.0.1:${options.opsPort}`,
+        ...options.settings,
+      },
+    })
+    closeSync(log)
+    this.exited = once(this.#child, 'exit').then(([code]) => code as number | null)
+  }
+
+  get running(): boolean {
+    return this.#child.exitCode === null && this.#child.signalCode === null
+  }
+
+  /** @returns whether it became ready; false when it ended before @throws Error when it takes too long */
+  async untilReady(): Promise<boolean> {
+    const limit = performance.now() + READY_LIMIT_MS
+    while (this.running && performance.now() < limit) {
+      if (await this.isReady()) return true
+      await sleep(POLL_MS)
+    }
+    if (this.running) throw new Error(`the ${this.#options.role} does not become ready`)
+    return false
+  }
+
+  async isReady(): Promise<boolean> {
+    return (await this.#ask('/readyz')) !== undefined
+  }
+
+  /** A gauge of its metrics; undefined where it does not answer. */
+  async gauge(name: string): Promise<number | undefined> {
+    const text = await this.#ask('/metrics')
+    const value = new RegExp(`^${name} (\\S+)$`, 'm').exec(text ?? '')?.[1]
+    return value === undefined ? undefined : Number(value)
+  }
+
+  /** SIGKILL: nothing of it runs any more when this resolves. */
+  async kill(): Promise<void> {
+    this.#child.kill('SIGKILL')
+    await this.exited
+  }
+
+  /** As Kubernetes ends a pod. @returns the exit code */
+  async stop(): Promise<number | null> {
+    this.terminate()
+    return await this.exited
+  }
+
+  /** Asks it to end, and does not wait. */
+  terminate(): void {
+    this.#child.kill('SIGTERM')
+  }
+
+  async #ask(path: string): Promise<string | undefined> {
+    try {
+      const answer = await fetch(`http://127.0.0.1:${this.#options.opsPort}${path}`, {
+        signal: AbortSignal.timeout(2000),
+      })
+      const text = await answer.text()
+      return answer.ok ? text : undefined
+    } catch {
+      return undefined
+    }
+  }
+}
