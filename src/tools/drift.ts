@@ -1,5 +1,5 @@
 /** What differs between the generated files and those that are there. */
-import type { Output } from './generated-file.ts'
+import type { GeneratedFile, Output } from './generated-file.ts'
 
 export type Files = {
   read(path: string): string | undefined
@@ -11,12 +11,15 @@ export type Files = {
 export type Drift = { path: string; problem: string; wanted?: string }
 
 export function driftOf(outputs: readonly Output[], files: Files): Drift[] {
-  return outputs.flatMap((output) => [...changed(output, files), ...leftOver(output, files)])
+  return outputs.flatMap((output) => {
+    const wanted = output.files(files.read)
+    return [...changed(wanted, files), ...leftOver(output, wanted, files)]
+  })
 }
 
-function changed(output: Output, files: Files): Drift[] {
+function changed(wanted: readonly GeneratedFile[], files: Files): Drift[] {
   const drift: Drift[] = []
-  for (const { path, content } of output.files(files.read)) {
+  for (const { path, content } of wanted) {
     const there = files.read(path)
     if (there === content) continue
     drift.push({
@@ -28,10 +31,10 @@ function changed(output: Output, files: Files): Drift[] {
   return drift
 }
 
-function leftOver(output: Output, files: Files): Drift[] {
-  const wanted = new Set(output.files(files.read).map(({ path }) => path))
-  return output.owns
+function leftOver({ owns }: Output, wanted: readonly GeneratedFile[], files: Files): Drift[] {
+  const paths = new Set(wanted.map(({ path }) => path))
+  return owns
     .flatMap((folder) => files.list(folder))
-    .filter((path) => !wanted.has(path))
+    .filter((path) => !paths.has(path))
     .map((path) => ({ path, problem: 'is generated no more' }))
 }
