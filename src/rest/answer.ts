@@ -31,11 +31,16 @@ export function send(request: IncomingMessage, response: ServerResponse, answer:
   response.end(request.method === 'HEAD' ? undefined : body)
 }
 
+/** With a line break, so that what follows on a terminal has a line of its own. */
+export function jsonLine(value: unknown): string {
+  return `${JSON.stringify(value)}\n`
+}
+
 export function problemAnswer(problem: Problem, requestId: string): Answer {
   return {
     status: problem.status,
     contentType: 'application/problem+json',
-    body: JSON.stringify(problemBody(problem, requestId)),
+    body: jsonLine(problemBody(problem, requestId)),
     ...(problem.details.headers ? { headers: problem.details.headers } : {}),
   }
 }

@@ -1,6 +1,7 @@
 import type { Request, RequestHandler, Response } from 'express'
 import { z } from 'zod'
 import type { Clock } from '../ports/clock.ts'
+import { jsonLine } from './answer.ts'
 import type { Client } from './authenticate.ts'
 import type { Authorizer } from './authorize.ts'
 import { type Exchange, exchangeOf, reply } from './exchange.ts'
@@ -139,7 +140,7 @@ async function inTime<T>(
 function answerOf(route: Route, { body, headers }: Reply<unknown>) {
   return {
     status: route.success.status,
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    ...(body === undefined ? {} : { body: jsonLine(body) }),
     ...(headers === undefined ? {} : { headers }),
   }
 }

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Random } from '../ports/clock.ts'
-import { problemAnswer, send } from './answer.ts'
+import { jsonLine, problemAnswer, send } from './answer.ts'
 import { Problem, problemBody } from './problem.ts'
 import { createRequestIds } from './request-id.ts'
 
@@ -102,7 +102,7 @@ function refuse(socket: Socket, problem: Problem, id: string): void {
 }
 
 function textOf(problem: Problem, id: string): string {
-  const body = JSON.stringify(problemBody(problem, id))
+  const body = jsonLine(problemBody(problem, id))
   return [
     `HTTP/1.1 ${problem.status} ${problem.code}`,
     'content-type: application/problem+json',
