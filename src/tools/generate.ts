@@ -12,8 +12,9 @@ import { eventTypes } from './outputs/event-types.ts'
 import { fieldTables } from './outputs/field-tables.ts'
 import { openApi } from './outputs/openapi.ts'
 import { problemPage } from './outputs/problem-page.ts'
+import { routeTable } from './outputs/route-table.ts'
 
-const OUTPUTS = [crds, eventTypes, fieldTables, openApi, problemPage]
+const OUTPUTS = [crds, eventTypes, fieldTables, openApi, problemPage, routeTable]
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 
 function main(check: boolean): number {

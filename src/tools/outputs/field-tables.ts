@@ -17,6 +17,7 @@ import { webhookEventKind } from '../../api/webhook-event.ts'
 import { fieldRows } from '../field-rows.ts'
 import { NoPlaceError, type Output } from '../generated-file.ts'
 import { markdownTable } from '../markdown-table.ts'
+import { type PageSection, putSection } from '../page-section.ts'
 
 const PAGES: Record<string, readonly KindDefinition[]> = {
   'docs/webhook-endpoint.md': [webhookEndpointKind],
@@ -35,21 +36,23 @@ export const fieldTables: Output = {
         throw new NoPlaceError(`${path} is missing: the tables of fields belong into it`)
       return {
         path,
-        content: kinds.flatMap(sectionsOf).reduce((text, section) => put(path, text, section), page),
+        content: kinds.flatMap(sectionsOf).reduce((text, section) => putSection(path, text, section), page),
       }
     })
   },
 }
 
-type Section = { title: string; table: string }
-
-function sectionsOf(kind: KindDefinition): Section[] {
+function sectionsOf(kind: KindDefinition): PageSection[] {
   const schema = customResourceDefinition(kind).spec.versions[0]?.schema.openAPIV3Schema.properties ?? {}
   const { spec, status } = schema
   return [
-    ...(spec ? [{ title: `${kind.kind}.spec`, table: specTable(spec) }] : []),
-    ...(status ? [{ title: `${kind.kind}.status`, table: statusTable(status) }] : []),
+    ...(spec ? [section(`${kind.kind}.spec`, specTable(spec))] : []),
+    ...(status ? [section(`${kind.kind}.status`, statusTable(status))] : []),
   ]
+}
+
+function section(title: string, content: string): PageSection {
+  return { name: `fields of ${title}`, end: 'end of fields', content }
 }
 
 function specTable(schema: StructuralSchema): string {
@@ -69,13 +72,4 @@ function statusTable(schema: StructuralSchema): string {
     .filter(({ path }) => !path.startsWith('conditions[]'))
     .map(({ path, type, description }) => [`\`${path}\``, type, description])
   return markdownTable(['Field', 'Type', 'Meaning'], rows)
-}
-
-function put(path: string, page: string, { title, table }: Section): string {
-  const start = `<!-- fields of ${title}: npm run generate -->\n`
-  const end = '<!-- end of fields -->'
-  const from = page.indexOf(start)
-  const to = page.indexOf(end, from)
-  if (from < 0 || to < 0) throw new NoPlaceError(`${path} lacks the section "${start.trim()}" ... "${end}"`)
-  return `${page.slice(0, from + start.length)}\n${table}\n${page.slice(to)}`
 }
