@@ -1,0 +1,125 @@
+/** The languages of docs/verify.md: how each program is put together and run, as the page says. */
+import { existsSync } from 'node:fs'
+import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { withProcessLock } from '../../tools/process-lock.mjs'
+import { startReceiverProcess, type Verifier } from './receiver-process.ts'
+import { prepare, run } from './run-program.ts'
+import { installed, snippetOf } from './snippets.ts'
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+/** What was downloaded stays here. */
+const CACHE = join(ROOT, '.davit', 'verify')
+const LOCK_MS = 4 * 60_000
+
+export type Language = {
+  name: string
+  /** It answers requests, and remembers what it has worked on. */
+  isReceiver: boolean
+  /** @param secret that the program knows @throws NotHere where the machine cannot run it */
+  start(secret: string): Promise<Verifier>
+}
+
+export const LANGUAGES: readonly Language[] = [
+  { name: 'TypeScript', isReceiver: true, start: startTypeScript },
+  { name: 'Python', isReceiver: true, start: startPython },
+  { name: 'Go', isReceiver: true, start: startGo },
+  { name: 'sh', isReceiver: false, start: (secret) => startShell('sh', secret) },
+  { name: 'bash', isReceiver: false, start: (secret) => startShell('bash', secret) },
+]
+
+async function startTypeScript(secret: string): Promise<Verifier> {
+  const folder = await folderWith('receiver.ts', snippetOf('ts'))
+  await symlink(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
+  await writeFile(join(folder, 'package.json'), '{"type":"module"}')
+  const options = ['--noEmit', '--strict', '--skipLibCheck', '--module', 'nodenext', '--target', 'es2024']
+  const tsc = join(ROOT, 'node_modules', '.bin', 'tsc')
+  const checked = await run(tsc, [...options, '--types', 'node', 'receiver.ts'], { cwd: folder })
+  if (checked.code !== 0) throw new Error(`it has wrong types:\n${checked.stdout}${checked.stderr}`)
+  return await startIn(folder, process.execPath, ['receiver.ts'], secret)
+}
+
+async function startPython(secret: string): Promise<Verifier> {
+  const requirement = installed(/pip install (\S+==[\d.]+)`/)
+  const environment = join(CACHE, `python-${requirement}`)
+  const python = join(environment, 'bin', 'python')
+  await once(environment, async () => {
+    await prepare('python3', ['-m', 'venv', environment], { cwd: CACHE })
+    await prepare(python, ['-m', 'pip', 'install', '--quiet', requirement], { cwd: CACHE })
+  })
+  return await startIn(await folderWith('receiver.py', snippetOf('python')), python, ['receiver.py'], secret)
+}
+
+async function startGo(secret: string): Promise<Verifier> {
+  const module = installed(/go get (\S+@v[\d.]+)`/)
+  const folder = await folderWith('main.go', snippetOf('go'))
+  // Its own modules, so that what was there before proves nothing; the compiled standard library is everybody's.
+  const env = {
+    GOMODCACHE: join(CACHE, 'go'),
+    GOFLAGS: '-modcacherw',
+    GOTOOLCHAIN: 'local',
+    GOWORK: 'off',
+  }
+  await prepare('go', ['mod', 'init', 'receiver'], { cwd: folder, env })
+  await prepare('go', ['get', module], { cwd: folder, env })
+  const built = await run('go', ['build', '-o', 'receiver', '.'], { cwd: folder, env })
+  if (built.code !== 0) throw new Error(`it does not compile:\n${built.stdout}${built.stderr}`)
+  return await startIn(folder, join(folder, 'receiver'), [], secret)
+}
+
+/** A script that looks at one delivery at a time. @param shell a shell of the machine */
+async function startShell(shell: string, secret: string): Promise<Verifier> {
+  const folder = await folderWith('verify.sh', snippetOf('sh'))
+  const taken: string[] = []
+  return {
+    async takes({ id, timestamp, signatures, body }) {
+      const env = { WEBHOOK_SECRET: secret }
+      const args = ['verify.sh', id, timestamp, signatures]
+      const { code, stdout, stderr } = await run(shell, args, { cwd: folder, env, input: body })
+      if (code === 1 && /^refused: .*\n$/.test(stderr) && stdout === '') return false
+      if (code !== 0 || stdout !== `verified: ${id}\n`) throw new Error(`exit code ${code}: ${stderr}`)
+      taken.push(id)
+      return true
+    },
+    worked: () => taken,
+    stop: () => rm(folder, { recursive: true, force: true }),
+  }
+}
+
+async function startIn(
+  folder: string,
+  program: string,
+  args: readonly string[],
+  secret: string,
+): Promise<Verifier> {
+  const receiver = await startReceiverProcess({ program, args, cwd: folder }, secret)
+  const stop = async () => {
+    await receiver.stop()
+    await rm(folder, { recursive: true, force: true })
+  }
+  return { ...receiver, stop }
+}
+
+async function folderWith(name: string, content: string): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'davit-verify-'))
+  await writeFile(join(folder, name), content)
+  return folder
+}
+
+/** Makes a folder that stays, whole or not at all. */
+async function once(folder: string, make: () => Promise<void>): Promise<void> {
+  await mkdir(CACHE, { recursive: true })
+  const stamp = `${folder}.done`
+  await withProcessLock(
+    join(CACHE, 'lock'),
+    async () => {
+      if (existsSync(stamp)) return
+      await rm(folder, { recursive: true, force: true })
+      await make()
+      await writeFile(stamp, '')
+    },
+    { timeoutMs: LOCK_MS, onWait: () => undefined },
+  )
+}

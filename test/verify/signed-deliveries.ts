@@ -1,0 +1,87 @@
+/** Deliveries that Davit's own code has signed and sent over HTTP, as they arrived. */
+import { createWebhookSender } from '../../src/adapters/http/webhook-sender.ts'
+import { createClock } from '../../src/adapters/system/clock.ts'
+import { acceptEvent } from '../../src/domain/accept.ts'
+import { sortableName } from '../../src/domain/message-id.ts'
+import { formatSecret, KEY_BYTES } from '../../src/domain/signature.ts'
+import { ORGANIZATION, PlaneBed } from '../support/plane-bed.ts'
+import { type Receiver, startReceiver } from '../support/receiver.ts'
+
+/** A request as it came: what a proxy would hand on. */
+export type SignedDelivery = {
+  id: string
+  timestamp: string
+  /** Value of webhook-signature. */
+  signatures: string
+  body: Buffer
+}
+
+/** Text that any change of form would change: digits that no double holds, escapes, spaces, other alphabets. */
+const DATA = '{"n": 9007199254740993, "f": 1.0, "s": "\\u0041\\/ Zoë 🚀", "a": []}'
+export const EVENT_TYPE = 'environment.started'
+
+/** A new secret of an endpoint. */
+export function newSecret(): string {
+  return formatSecret(crypto.getRandomValues(new Uint8Array(KEY_BYTES)))
+}
+
+/** Sends from a clock of its own; `close` it. */
+export class Signer {
+  readonly #receiver: Receiver
+  readonly #sender = createWebhookSender({ allowedNetworks: ['127.0.0.0/8'], clock: createClock() })
+  #endpoints = 0
+
+  private constructor(receiver: Receiver) {
+    this.#receiver = receiver
+  }
+
+  static async start(): Promise<Signer> {
+    return new Signer(await startReceiver())
+  }
+
+  /**
+   * One delivery of a new event.
+   * @param secrets those that are in force, the newest first
+   * @param aheadMs by how much the clock of the sender is ahead of ours; negative: it was sent so long ago
+   */
+  async deliver(secrets: readonly string[], aheadMs = 0): Promise<SignedDelivery> {
+    this.#endpoints += 1
+    const name = `endpoint-${this.#endpoints}`
+    const bed = new PlaneBed()
+    const sendAt = Date.now() + aheadMs
+    bed.clock.setWallBy(sendAt - bed.clock.now())
+    bed.sender.send = (request, signal) => this.#sender.send(request, signal)
+    const endpoint = await bed.endpoint(name, { url: `${this.#receiver.url}/${name}` })
+    const { uid } = endpoint.metadata
+    const end = new Date(sendAt + 3_600_000).toISOString()
+    const keys = secrets.map((secret, index) => ({
+      secret,
+      createdAt: new Date(sendAt - index).toISOString(),
+      ...(index === 0 ? {} : { expiresAt: end }),
+    }))
+    bed.directory.applyKeys(ORGANIZATION, name, { endpointUid: uid, keys, version: '2' })
+    bed.start()
+    const event = {
+      name: sortableName(sendAt, crypto.getRandomValues(new Uint8Array(10))),
+      namespace: ORGANIZATION,
+      type: EVENT_TYPE,
+      dataText: DATA,
+      acceptedAt: sendAt,
+    }
+    await bed.accept(acceptEvent(event, [{ name, uid }]))
+    const [request] = await this.#receiver.waitFor(1, { path: `/${name}` })
+    bed.giveUp.abort()
+    const { headers, body = Buffer.alloc(0) } = request ?? { headers: {} }
+    return {
+      id: String(headers['webhook-id']),
+      timestamp: String(headers['webhook-timestamp']),
+      signatures: String(headers['webhook-signature']),
+      body,
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#sender.close()
+    await this.#receiver.close()
+  }
+}
