@@ -38,10 +38,10 @@ const CASES: Partial<Received>[] = [
 
 describe('the lines of attempts', () => {
   it('say what happened', () => {
-    expect(shown(false, {}, { endpoint: 'audit', code: 503, attempt: 2 })).toEqual([
-      'time      type                       endpoint         attempt  result               signature',
-      '03:04:05  environment.started        billing          1        200 delivered        verified',
-      '03:04:05  environment.started        audit (ordered)  2        503 will be retried  verified',
+    expect(shown(false, {}, { endpoint: 'acme/audit', code: 503, attempt: 2 })).toEqual([
+      'time      type                       endpoint              attempt  result             signature',
+      '03:04:05  environment.started        billing               1        200 delivered      verified',
+      '03:04:05  environment.started        acme/audit (ordered)  2        503 to be retried  verified',
     ])
   })
 

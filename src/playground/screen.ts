@@ -5,7 +5,7 @@ import { isOrdered } from './organization.ts'
 import type { Received } from './receiver.ts'
 
 /** In their order, with their widths; the last one is as wide as its text. */
-const COLUMNS = { time: 8, type: 25, endpoint: 15, attempt: 7, result: 19, signature: 0 } as const
+const COLUMNS = { time: 8, type: 25, endpoint: 20, attempt: 7, result: 17, signature: 0 } as const
 const GAP = '  '
 
 type Column = keyof typeof COLUMNS
@@ -37,7 +37,7 @@ export function createScreen(write: (line: string) => void, colored: boolean): S
     },
     show({ at, type, endpoint, attempt, verified, code }) {
       const delivered = code === 200
-      const next = attempt < MAX_ATTEMPTS ? 'will be retried' : 'was the last'
+      const next = attempt < MAX_ATTEMPTS ? 'to be retried' : 'was the last'
       const cells = {
         time: at.toTimeString().slice(0, 8),
         type,

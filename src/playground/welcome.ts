@@ -82,8 +82,8 @@ export function exercises(): { why: string; command: string }[] {
     { why: 'the delivery log, newest first; add -w to watch it grow', command: `${k} get webhookdeliveries` },
     { why: 'publish an event', command: `${k} create -f examples/event.yaml` },
     {
-      why: 'pause billing; with "enabled" it goes on with what was held meanwhile',
-      command: `${k} patch whe billing --type merge -p '{"spec":{"state":"disabled"}}'`,
+      why: 'pause audit; with "enabled" it goes on with what was held meanwhile',
+      command: `${k} patch whe audit --type merge -p '{"spec":{"state":"disabled"}}'`,
     },
     {
       why: 'a new signing key; the old one goes on signing beside it for 24 hours',

@@ -19,6 +19,8 @@ export type PlaygroundProcess = {
   file: string
   /** What it was given to say of itself; resolves when it runs. */
   facts(): Promise<PlaygroundFacts>
+  /** What it has written so far. */
+  output(): string
   /** Its exit code, or the signal that ended it. */
   ended: Promise<number | string>
   stdout: Promise<string>
@@ -39,7 +41,12 @@ export function startPlaygroundProcess(state: string, ...args: string[]): Playgr
       interval: 50,
     })
   const ended = once(child, 'exit').then(([code, signal]) => (code ?? signal) as number | string)
-  return { child, file, facts, ended, stdout: text(child.stdout), stderr: text(child.stderr) }
+  let written = ''
+  child.stdout.setEncoding('utf8').on('data', (more: string) => {
+    written += more
+  })
+  const stdout = once(child.stdout, 'end').then(() => written)
+  return { child, file, facts, output: () => written, ended, stdout, stderr: text(child.stderr) }
 }
 
 export async function temporaryFolder(): Promise<AsyncDisposable & { path: string }> {

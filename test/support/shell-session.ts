@@ -1,0 +1,59 @@
+/** A terminal in which somebody pastes one piece after another: what a piece exports is there for the next. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+
+export type Pasted = {
+  code: number | null
+  stdout: string
+  stderr: string
+  /** Statuses of the answers that curl got, in order. */
+  statuses: number[]
+}
+
+const PIECE_LIMIT_MS = 60_000
+const MARK = 'answered with status'
+
+export class ShellSession {
+  readonly #home: string
+  readonly #cwd: string
+  readonly #path: string
+
+  private constructor(home: string, cwd: string, path: string) {
+    this.#home = home
+    this.#cwd = cwd
+    this.#path = path
+  }
+
+  /** @param options `path`: folders that are searched for programs before the usual ones */
+  static async start({ cwd, path }: { cwd: string; path: string }): Promise<ShellSession> {
+    const home = await mkdtemp(join(tmpdir(), 'davit-shell-'))
+    await writeFile(join(home, '.curlrc'), `write-out = "%{stderr}${MARK} %{http_code}\\n"\n`)
+    await writeFile(join(home, 'exported'), '')
+    return new ShellSession(home, cwd, `${path}:${process.env.PATH}`)
+  }
+
+  async paste(piece: string): Promise<Pasted> {
+    const script = `. "$HOME/exported"\ntrap 'export -p >"$HOME/exported"' EXIT\nset -o pipefail\n${piece}`
+    const child = spawn('bash', ['-c', script], {
+      cwd: this.#cwd,
+      env: { HOME: this.#home, PATH: this.#path, TERM: 'dumb' },
+      stdio: ['ignore', 'pipe', 'pipe'],
+      signal: AbortSignal.timeout(PIECE_LIMIT_MS),
+    })
+    const ended = once(child, 'close')
+    const [stdout, written, [code]] = await Promise.all([text(child.stdout), text(child.stderr), ended])
+    const statuses = [...written.matchAll(new RegExp(`${MARK} (\\d+)\\n`, 'g'))].map(([, status]) =>
+      Number(status),
+    )
+    const stderr = written.replaceAll(new RegExp(`${MARK} \\d+\\n`, 'g'), '')
+    return { code: code as number | null, stdout, stderr, statuses }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await rm(this.#home, { recursive: true, force: true })
+  }
+}
