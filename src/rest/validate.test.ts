@@ -44,6 +44,10 @@ test.each([
     want: [['/description', 'must not have half a surrogate pair']],
   },
   {
+    given: { url: `${url}/\udc00`, eventTypes: ['*'] },
+    want: [['/url', 'must not have half a surrogate pair']],
+  },
+  {
     given: { url, eventTypes: ['*'], 'a/b~c': 1, status: 'enabled' },
     want: [
       ['/a~1b~0c', 'is not known here'],

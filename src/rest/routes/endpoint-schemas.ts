@@ -15,9 +15,13 @@ export const endpointId = z
   .regex(new RegExp(`^${ENDPOINT_PREFIX}${DNS_LABEL.source.slice(1)}`))
   .meta({ description: 'Id of an endpoint.', example: 'whe_billing' })
 
+/** The API server would store something else than what was answered. */
+const HALVES = 'must not have half a surrogate pair'
+
+const url = spec.url.refine((value) => value.isWellFormed(), HALVES)
 const description = z
   .string()
-  .refine((value) => value.isWellFormed(), 'must not have half a surrogate pair')
+  .refine((value) => value.isWellFormed(), HALVES)
   .pipe(spec.description.unwrap())
   .meta({ description: 'A label for people.', maxLength: 200, example: 'Billing' })
 const ordered = z.boolean().meta({ description: 'Deliver strictly in order.' })
@@ -54,7 +58,7 @@ const subscribed = spec.eventTypes.meta({
 })
 
 export const endpointDraft = z.strictObject({
-  url: spec.url.meta({ example: 'https://example.com/hooks' }),
+  url: url.meta({ example: 'https://example.com/hooks' }),
   eventTypes: subscribed,
   description: description.optional(),
   ordered: ordered.optional(),
@@ -64,7 +68,7 @@ export const endpointDraft = z.strictObject({
 
 export const endpointChange = z.strictObject({
   status: status.optional(),
-  url: spec.url.optional(),
+  url: url.optional(),
   eventTypes: subscribed.optional(),
   description: description.nullable().optional(),
   ordered: ordered.optional(),
