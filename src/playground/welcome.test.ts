@@ -22,7 +22,7 @@ it('fits a terminal of 100 columns', () => {
 it('names the kubectl that it has where the shell would not find it', () => {
   expect(welcome(OPTIONS).filter((line) => line.includes('PATH='))).toEqual([])
   expect(welcome({ ...OPTIONS, kubectl: '/home/me/.cache/davit/kubectl' })).toContain(
-    '  export PATH="/home/me/.cache/davit:$PATH"',
+    '  export PATH=/home/me/.cache/davit:$PATH',
   )
 })
 

@@ -1,6 +1,7 @@
 /** What the playground says of itself: how to reach it, and what is worth trying. */
 import { delimiter, dirname } from 'node:path'
 import { ORGANIZATION, SHOW } from './organization.ts'
+import { shellWord } from './shell-word.ts'
 
 export type WelcomeOptions = {
   kubeconfig: string
@@ -40,14 +41,14 @@ function commands(options: WelcomeOptions): string[] {
   return [
     'In another terminal, in this folder:',
     '',
-    ...(found ? [] : [`  export PATH="${folder}:$PATH"`]),
-    `  export KUBECONFIG=${kubeconfig}`,
+    ...(found ? [] : [`  export PATH=${shellWord(folder)}:$PATH`]),
+    `  export KUBECONFIG=${shellWord(kubeconfig)}`,
     '',
     ...exercises().flatMap(({ why, command }) => [`  # ${why}`, `  ${command}`]),
     '',
     `The same by REST; ${baseUrl}/docs has all of it, to be tried in a browser with the same key:`,
     '',
-    `  export KEY="Authorization: $(cat ${keyFile})"`,
+    `  export KEY="Authorization: $(cat ${shellWord(keyFile)})"`,
     `  export ORG=${baseUrl}/organizations/${ORGANIZATION}`,
     '',
     ...requests(options).flatMap(({ why, command }) => [`  # ${why}`, `  ${command}`]),

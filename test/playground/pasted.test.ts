@@ -25,7 +25,7 @@ it('the lines that it prints to be pasted work, in their order', { timeout: TEST
       if (command.startsWith('curl ')) expect([200, 201, 202], command).toContain(statuses[0])
     }
   } finally {
-    playground.child.kill('SIGKILL')
+    playground.child.kill('SIGTERM')
     await playground.ended
   }
 })

@@ -28,7 +28,7 @@ beforeAll(async () => {
   shell = await ShellSession.start({ cwd: folder.path, path: dirname(kubectl) })
 }, TEST_LIMIT_MS)
 afterAll(async () => {
-  playground?.child.kill('SIGKILL')
+  playground?.child.kill('SIGTERM')
   await playground?.ended
   await shell?.[Symbol.asyncDispose]()
   await folder?.[Symbol.asyncDispose]()
