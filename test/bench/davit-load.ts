@@ -1,9 +1,9 @@
 /** One load through Davit, until its last delivery has settled: received, and closed in the log. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Bed } from './bed.ts'
+import type { Load, LoadPlan, Published } from './loads/publishing.ts'
 import { sumOf } from './measure/api-requests.ts'
 import { type Cost, costOf } from './measure/cost.ts'
-import type { LoadPlan, Published } from './processes/publisher.ts'
 import type { Received } from './processes/receiver.ts'
 
 export type LoadResult = {
@@ -18,10 +18,20 @@ export type LoadResult = {
   cost: Cost
 }
 
+/** Who publishes: besides the bed's own publisher, clients of the facade. */
+export type Publishers = {
+  publish(load: Load): Promise<Published>
+  settled(deliveries: number): Promise<void>
+}
+
 export type LoadOptions = {
   bed: Bed
   controllerPid: number
   load: LoadPlan
+  /** Absent: the bed's publisher, which appends without HTTP. */
+  publishers?: Publishers
+  /** Further processes whose CPU counts, by name. */
+  pids?: Record<string, number>
   /** How long the last delivery may take after the publishers stopped. */
   settleSeconds?: number
 }
@@ -40,12 +50,15 @@ export function nextRun(): number {
 export async function runLoad(options: LoadOptions): Promise<LoadResult> {
   const { bed, load } = options
   const run = nextRun()
+  const publishers = options.publishers ?? directPublishers(bed)
+  const pids = { controller: options.controllerPid, ...options.pids }
   await bed.receiver.call('begin', run)
   bed.closings.reset()
-  const { result, cost } = await costOf(bed, { controller: options.controllerPid }, async () => {
-    const publishing = bed.publisher.call('publish', { ...load, run })
+  const { result, cost } = await costOf(bed, pids, async () => {
+    const publishing = publishers.publish({ ...load, run })
     const limitMs = (load.seconds + (options.settleSeconds ?? 120)) * 1000
-    return await settle(bed, publishing, performance.now() + limitMs)
+    const settled = (deliveries: number) => publishers.settled(deliveries)
+    return await settle(bed, { publishing, settled, limit: performance.now() + limitMs })
   })
   const { published, settledAt } = result
   const { deliveries } = published
@@ -60,11 +73,24 @@ export async function runLoad(options: LoadOptions): Promise<LoadResult> {
   }
 }
 
+function directPublishers({ publisher }: Bed): Publishers {
+  return {
+    publish: (load) => publisher.call('publish', load),
+    settled: (deliveries) => publisher.call('settled', deliveries),
+  }
+}
+
+type Running = {
+  publishing: Promise<Published>
+  settled: Publishers['settled']
+  /** Of performance.now(). */
+  limit: number
+}
+
 /** @returns besides, when the last delivery settled, in microseconds of `instant.ts` */
 async function settle(
   bed: Bed,
-  publishing: Promise<Published>,
-  limit: number,
+  { publishing, settled, limit }: Running,
 ): Promise<{ published: Published; settledAt: number }> {
   let published: Published | undefined
   publishing.then(
@@ -75,7 +101,7 @@ async function settle(
   )
   for (;;) {
     const closed = bed.closings.total
-    await bed.publisher.call('settled', closed.count)
+    await settled(closed.count)
     const received = await bed.receiver.call('count', null)
     // One that was given an object before it was sent is closed in the log, and still to be received.
     if (published && closed.count >= published.deliveries && received >= published.deliveries) {

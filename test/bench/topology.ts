@@ -10,7 +10,7 @@ import {
   webhookEndpoints,
 } from '../../src/api/webhook-endpoint.ts'
 import { type Bed, makeNamespace, SYSTEM } from './bed.ts'
-import type { Route } from './processes/publisher.ts'
+import type { Route } from './loads/publishing.ts'
 
 export type Topology = {
   /** Organizations are named `<name>-<i>`, event types `<name>.type-<i>`. */

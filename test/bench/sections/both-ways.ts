@@ -6,7 +6,7 @@ import type { RawObject } from '../../../src/ports/kubernetes.ts'
 import type { Bed } from '../bed.ts'
 import type { Controller } from '../controller.ts'
 import { runLoad } from '../davit-load.ts'
-import type { Route } from '../processes/publisher.ts'
+import type { Route } from '../loads/publishing.ts'
 import { makeEndpoints } from '../topology.ts'
 
 export const WAYS: readonly DeliveryLogMode[] = deliveryLog.options
@@ -47,10 +47,14 @@ export async function startWarm(
   env: Record<string, string> = {},
 ): Promise<Controller> {
   const controller = await bed.startController({ env })
+  await warm(bed, controller, endpoints)
+  return controller
+}
+
+export async function warm(bed: Bed, controller: Controller, endpoints: EndpointOfEach): Promise<void> {
   for (const way of WAYS) {
     await runClosed(bed, controller, { routes: endpoints[way], seconds: WARM_UP_SECONDS })
   }
-  return controller
 }
 
 /** A delivery that Davit made, for the raw loop to make again. */
