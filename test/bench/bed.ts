@@ -30,6 +30,8 @@ export const GOGC = 100
 export type Bed = {
   controlPlane: ControlPlane
   api: KubernetesClient
+  /** For the bed's files; goes with it. */
+  folder: string
   /** Of the account that the bench's processes use. */
   kubeconfigPath: string
   /** What Davit closes in its log. */
@@ -69,6 +71,7 @@ export async function startBed(): Promise<Bed> {
   return {
     controlPlane,
     api,
+    folder,
     kubeconfigPath,
     closings,
     receiver,

@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { describeMachine, SETTINGS } from './machine.ts'
 import { type BenchResult, renderResult } from './report.ts'
 import { measureEngine } from './sections/engine.ts'
+import { measureFacade } from './sections/facade.ts'
 import { measureIsolation } from './sections/isolation.ts'
 import { measureLogPages } from './sections/log-pages.ts'
 import { measurePending } from './sections/pending.ts'
@@ -24,6 +25,7 @@ async function measure(plan: Plan): Promise<BenchResult> {
   if (has('isolation')) result.isolation = await measureIsolation(plan.isolationSeconds)
   if (has('pending')) result.pending = await measurePending(plan.pending)
   if (has('log')) result.log = await measureLogPages(plan.logLines)
+  if (has('facade')) result.facade = await measureFacade(plan)
   if (has('soak')) result.soak = await measureSoak(plan.soakMinutes)
   return result
 }

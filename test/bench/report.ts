@@ -1,6 +1,8 @@
 /** The results for people: one table for each section, each value beside what it should be. */
-import type { Spread } from './measure/samples.ts'
+import { milliseconds, range } from './figures.ts'
+import { renderFacade } from './report-facade.ts'
 import type { EngineResult } from './sections/engine.ts'
+import type { FacadeResult } from './sections/facade.ts'
 import type { Isolation } from './sections/isolation.ts'
 import type { LogPages } from './sections/log-pages.ts'
 import type { Pending } from './sections/pending.ts'
@@ -19,13 +21,14 @@ export type BenchResult = {
   isolation?: Isolation[]
   pending?: Pending[]
   log?: LogPages[]
+  facade?: FacadeResult
   soak?: Soak[]
 }
 
 export function renderResult(result: BenchResult): string {
-  const { engine, isolation, pending, log, soak } = result
+  const { engine, isolation, pending, log, facade, soak } = result
   const parts = [
-    Object.entries({ ...result.about, ...engine?.versions })
+    Object.entries({ ...result.about, ...facade?.versions, ...engine?.versions })
       .map(([name, words]) => `${name}: ${words}`)
       .join('\n'),
   ]
@@ -35,6 +38,7 @@ export function renderResult(result: BenchResult): string {
   if (isolation) parts.push(isolationTable(isolation))
   if (pending) parts.push(pendingTable(pending))
   if (log) parts.push(logTable(log))
+  if (facade) parts.push(...renderFacade(facade))
   for (const one of soak ?? []) parts.push(soakTable(one))
   return `\n${parts.join('\n\n')}\n`
 }
@@ -180,14 +184,4 @@ function soakTable(soak: Soak): string {
         ]
       }),
   ])
-}
-
-function milliseconds(of: { p50: number; p90: number; p99: number; max: number }): string[] {
-  return [of.p50, of.p90, of.p99, of.max].map((value) => value.toFixed(1))
-}
-
-function range(spread: Spread | undefined, digits: number): string {
-  if (!spread) return ''
-  const [min, median, max] = [spread.min, spread.median, spread.max].map((value) => value.toFixed(digits))
-  return min === max ? `${median}` : `${median} (${min}-${max})`
 }

@@ -1,7 +1,16 @@
 /** What a run of the bench measures, and for how long. */
 import { parseArgs } from 'node:util'
 
-export const SECTIONS = ['saturation', 'latency', 'burst', 'isolation', 'pending', 'log', 'soak'] as const
+export const SECTIONS = [
+  'saturation',
+  'latency',
+  'burst',
+  'isolation',
+  'pending',
+  'log',
+  'facade',
+  'soak',
+] as const
 export type SectionName = (typeof SECTIONS)[number]
 
 export type Plan = {
@@ -19,12 +28,17 @@ export type Plan = {
   pending: readonly number[]
   /** Deliveries in the log that the facade shows. */
   logLines: number
+  /** Of each turn at saturation by REST, and of asking for each kind of thing. */
+  facadeSeconds: number
+  kindsSeconds: number
+  /** By REST, with a look at the facade's memory after each quarter. */
+  requests: number
   soakMinutes: number
 }
 
 const PLANS = {
   quick: {
-    sections: ['saturation', 'latency', 'isolation', 'pending', 'log'],
+    sections: ['saturation', 'latency', 'isolation', 'pending', 'log', 'facade'],
     rounds: 1,
     saturationSeconds: 6,
     latencySeconds: 8,
@@ -32,10 +46,13 @@ const PLANS = {
     isolationSeconds: 24,
     pending: [1000, 4000],
     logLines: 100_000,
+    facadeSeconds: 5,
+    kindsSeconds: 10,
+    requests: 40_000,
     soakMinutes: 1,
   },
   full: {
-    sections: ['saturation', 'latency', 'burst', 'isolation', 'pending', 'log'],
+    sections: ['saturation', 'latency', 'burst', 'isolation', 'pending', 'log', 'facade'],
     rounds: 3,
     saturationSeconds: 20,
     latencySeconds: 30,
@@ -43,6 +60,9 @@ const PLANS = {
     isolationSeconds: 60,
     pending: [1000, 10_000, 50_000],
     logLines: 1_000_000,
+    facadeSeconds: 12,
+    kindsSeconds: 60,
+    requests: 1_000_000,
     soakMinutes: 15,
   },
   long: {
@@ -54,14 +74,17 @@ const PLANS = {
     isolationSeconds: 60,
     pending: [],
     logLines: 1_000_000,
+    facadeSeconds: 12,
+    kindsSeconds: 60,
+    requests: 1_000_000,
     soakMinutes: 15,
   },
 } as const satisfies Record<string, Omit<Plan, 'name'>>
 
 export const USAGE = `usage: npm run bench -- [--quick | --long] [--only SECTION,...] [--name NAME]
 
-  (nothing)  everything but the long run: about half an hour
-  --quick    a short form of it: about three minutes
+  (nothing)  everything but the long run: about 40 minutes
+  --quick    a short form of it: about five minutes
   --long     15 minutes at half of saturation in each way of keeping the log
   --only     of ${SECTIONS.join(', ')}
   --name     of the file under bench/results; default is the form of the run

@@ -1,0 +1,71 @@
+/** What the facade holds after a great many requests. */
+import { fileURLToPath } from 'node:url'
+import { type Facade, type KeyFiles, startFacade } from '../facade.ts'
+import { untilKeysWork } from '../facade-clients.ts'
+import { residentBytes } from '../measure/process-usage.ts'
+import type { HttpMixCalls } from '../processes/http-mix.ts'
+import { spawnProcess } from '../processes/remote-calls.ts'
+import { report } from '../progress.ts'
+import type { FacadeBed } from './facade-saturation.ts'
+
+export type FacadeMemory = {
+  requests: number
+  clients: number
+  perSecond: number
+  /** At the start, after a quarter, and so on. */
+  samples: MemorySample[]
+}
+
+/** Bytes: all that is resident, what is in use after a collection, and the index of the log, with its lines. */
+export type MemorySample = {
+  requests: number
+  resident: number
+  inUse: number
+  index: number
+  lines: number
+}
+
+const QUARTERS = 4
+const CLIENTS = 64
+/** Before the first look, so that what is made once is made. */
+const WARM_UP_REQUESTS = 20_000
+
+/** @param target `endpointId` and `type` of an endpoint that each of the organizations has */
+export async function measureFacadeMemory(
+  { bed }: FacadeBed,
+  requests: number,
+  target: { keyFiles: KeyFiles; endpointId: string; type: string },
+): Promise<FacadeMemory> {
+  const facade = await startFacade(bed)
+  const path = fileURLToPath(new URL('../processes/http-mix.ts', import.meta.url))
+  const clients = spawnProcess<HttpMixCalls>(path)
+  try {
+    await untilKeysWork(facade.baseUrl, target.keyFiles)
+    await clients.call('connect', { baseUrl: facade.baseUrl, clients: CLIENTS, ...target })
+    await clients.call('ask', Math.min(requests, WARM_UP_REQUESTS))
+    const samples = [await look(facade, 0)]
+    let seconds = 0
+    for (let quarter = 1; quarter <= QUARTERS; quarter += 1) {
+      seconds += await clients.call('ask', requests / QUARTERS)
+      samples.push(await look(facade, (requests * quarter) / QUARTERS))
+    }
+    return { requests, clients: CLIENTS, perSecond: requests / seconds, samples }
+  } finally {
+    await clients.stop()
+    await facade.stop()
+  }
+}
+
+async function look(facade: Facade, requests: number): Promise<MemorySample> {
+  // First, as it is: a collection may give memory back.
+  const resident = residentBytes(facade.pid)
+  const sample = {
+    requests,
+    resident,
+    inUse: await facade.call('heap', null),
+    index: await facade.gauge('davit_index_bytes'),
+    lines: await facade.gauge('davit_index_deliveries'),
+  }
+  report(`after ${requests} requests: ${(resident / 2 ** 20).toFixed(0)} MiB resident`)
+  return sample
+}

@@ -1,0 +1,137 @@
+/** Publishing by REST as fast as it goes, against the publishers without HTTP just before and after. */
+import type { DeliveryLogMode } from '../../../src/api/webhook-endpoint.ts'
+import type { Bed } from '../bed.ts'
+import type { Controller } from '../controller.ts'
+import { type LoadResult, runLoad } from '../davit-load.ts'
+import { type Facade, type KeyFiles, startFacade } from '../facade.ts'
+import type { FacadeClients } from '../facade-clients.ts'
+import type { Route } from '../loads/publishing.ts'
+import { residentBytes } from '../measure/process-usage.ts'
+import { type Spread, spreadOf } from '../measure/samples.ts'
+import { report } from '../progress.ts'
+import { BODY_BYTES, type EndpointOfEach, PUBLISHERS, runClosed, WAYS, WINDOW } from './both-ways.ts'
+
+export type FacadeSaturation = {
+  /** Deliveries a second by REST, and of publishers that append without HTTP while no facade runs. */
+  perSecond: Spread
+  direct: Spread
+  /** Of each round: the rate by REST by the mean of the direct ones before and after. */
+  ofDirect: Spread
+  /** The direct rate while a facade follows the log, of one turn. */
+  followed: number
+  writesPerDelivery: Spread
+  directWrites: Spread
+  /** CPU milliseconds for each delivery, by process; an event makes one. */
+  cpu: Record<string, Spread>
+  directCpu: Record<string, Spread>
+  /** Milliseconds from a request to its answer: medians of the rounds. */
+  answered: { p50: number; p99: number }
+  /** MiB that the facade holds at the end of a round. */
+  facadeMiB: Spread
+}
+
+export type FacadeBed = {
+  bed: Bed
+  controller: Controller
+  clients: FacadeClients
+  endpoints: EndpointOfEach
+  keyFiles: KeyFiles
+}
+
+type Turn = LoadResult & { facadeMiB: number }
+type Turns = { direct: LoadResult[]; rest: Turn[]; followed: LoadResult[] }
+type TurnsOfEach = Record<DeliveryLogMode, Turns>
+
+/** Long enough for the engine to compile what is hot. */
+const WARM_UP_SECONDS = 3
+
+/** A facade runs for its own turns only, so that it costs the direct ones nothing; the controller runs throughout. */
+export async function measureFacadeSaturation(
+  on: FacadeBed,
+  { rounds, seconds }: { rounds: number; seconds: number },
+): Promise<Record<DeliveryLogMode, FacadeSaturation>> {
+  const turns: TurnsOfEach = { Objects: noTurns(), Segments: noTurns() }
+  await directTurn(on, seconds, (way, result) => turns[way].direct.push(result))
+  for (let round = 0; round < rounds; round += 1) {
+    const facade = await startFacade(on.bed)
+    report(`the facade has read the log after ${facade.readyAfter.toFixed(1)} s`)
+    await restTurn(on, facade, seconds, turns)
+    if (round === 0) await directTurn(on, seconds, (way, result) => turns[way].followed.push(result))
+    await facade.stop()
+    await directTurn(on, seconds, (way, result) => turns[way].direct.push(result))
+  }
+  return { Objects: summarize(turns.Objects), Segments: summarize(turns.Segments) }
+}
+
+/** At saturation. @param clients requests at a time */
+export async function runByRest(
+  { bed, controller, clients }: FacadeBed,
+  facade: Facade,
+  load: { routes: readonly Route[]; seconds: number; clients: number },
+): Promise<LoadResult> {
+  const { routes, seconds } = load
+  const pace = { publishers: load.clients, window: WINDOW, bytes: BODY_BYTES }
+  const pids = { facade: facade.pid, clients: clients.pid }
+  const controllerPid = controller.pid
+  return await runLoad({
+    bed,
+    controllerPid,
+    load: { routes, seconds, ...pace },
+    publishers: clients,
+    pids,
+  })
+}
+
+async function directTurn(
+  { bed, controller, endpoints }: FacadeBed,
+  seconds: number,
+  take: (way: DeliveryLogMode, result: LoadResult) => void,
+): Promise<void> {
+  for (const way of WAYS) {
+    const result = await runClosed(bed, controller, { routes: endpoints[way], seconds })
+    report(`${way} without HTTP: ${Math.round(result.perSecond)}/s`)
+    take(way, result)
+  }
+}
+
+async function restTurn(on: FacadeBed, facade: Facade, seconds: number, into: TurnsOfEach): Promise<void> {
+  await on.clients.connect(facade, on.keyFiles, PUBLISHERS)
+  for (const way of WAYS) {
+    const load = { routes: on.endpoints[way], clients: PUBLISHERS }
+    await runByRest(on, facade, { ...load, seconds: WARM_UP_SECONDS })
+    const result = await runByRest(on, facade, { ...load, seconds })
+    if (result.published.refused > 0) throw new Error(`${result.published.refused} events were refused`)
+    into[way].rest.push({ ...result, facadeMiB: residentBytes(facade.pid) / 2 ** 20 })
+    report(`${way} by REST: ${Math.round(result.perSecond)}/s`)
+  }
+}
+
+function noTurns(): Turns {
+  return { direct: [], rest: [], followed: [] }
+}
+
+function summarize({ direct, rest, followed }: Turns): FacadeSaturation {
+  const around = (round: number) =>
+    ((direct[round]?.perSecond ?? 0) + (direct[round + 1]?.perSecond ?? 0)) / 2
+  const median = (of: (turn: Turn) => number) => spreadOf(rest.map(of)).median
+  return {
+    perSecond: spreadOf(rest.map(({ perSecond }) => perSecond)),
+    direct: spreadOf(direct.map(({ perSecond }) => perSecond)),
+    ofDirect: spreadOf(rest.map(({ perSecond }, round) => perSecond / around(round))),
+    followed: followed[0]?.perSecond ?? 0,
+    writesPerDelivery: spreadOf(rest.map(({ writesPerDelivery }) => writesPerDelivery)),
+    directWrites: spreadOf(direct.map(({ writesPerDelivery }) => writesPerDelivery)),
+    cpu: spreads(rest.map(({ cpuPerDelivery }) => cpuPerDelivery)),
+    directCpu: spreads(direct.map(({ cpuPerDelivery }) => cpuPerDelivery)),
+    answered: {
+      p50: median(({ published }) => published.accepted.p50),
+      p99: median(({ published }) => published.accepted.p99),
+    },
+    facadeMiB: spreadOf(rest.map(({ facadeMiB }) => facadeMiB)),
+  }
+}
+
+function spreads(values: readonly Record<string, number>[]): Record<string, Spread> {
+  const names = Object.keys(values[0] ?? {})
+  return Object.fromEntries(names.map((name) => [name, spreadOf(values.map((value) => value[name] ?? 0))]))
+}

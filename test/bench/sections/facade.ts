@@ -1,0 +1,89 @@
+/** The facade: publishing by REST, each kind of request, memory over many requests, and a long log. */
+import type { DeliveryLogMode } from '../../../src/api/webhook-endpoint.ts'
+import { type Bed, onBed } from '../bed.ts'
+import { installFacade, type KeyFiles, makeKeys, startFacade } from '../facade.ts'
+import { startClients } from '../facade-clients.ts'
+import { describeVersions, type Facts } from '../machine.ts'
+import { report } from '../progress.ts'
+import type { Plan } from '../settings.ts'
+import { makeEndpoints } from '../topology.ts'
+import { makeEndpointOfEach, WAYS, warm } from './both-ways.ts'
+import { type KindLatencies, measureKinds } from './facade-kinds.ts'
+import { type FacadeLog, measureFacadeLog } from './facade-log.ts'
+import { type FacadeMemory, measureFacadeMemory } from './facade-memory.ts'
+import {
+  type FacadeBed,
+  type FacadeSaturation,
+  measureFacadeSaturation,
+  runByRest,
+} from './facade-saturation.ts'
+
+export type FacadeResult = {
+  versions: Facts
+  saturation: Record<DeliveryLogMode, FacadeSaturation>
+  /** Deliveries a second of 200 clients, with the keys of 10 organizations of 10 endpoints. */
+  manyClients: Record<DeliveryLogMode, number>
+  kinds: KindLatencies
+  memory: FacadeMemory
+  log: FacadeLog
+}
+
+const ORGANIZATIONS = 10
+const ENDPOINTS = 10
+const CLIENTS = 200
+
+export async function measureFacade(plan: Plan): Promise<FacadeResult> {
+  const measured = await onBed(async (bed) => {
+    const on = await setUp(bed)
+    try {
+      return await measureRunning(on, plan)
+    } finally {
+      await on.clients.stop()
+    }
+  })
+  return { ...measured, log: await measureFacadeLog(plan.logLines) }
+}
+
+async function setUp(bed: Bed): Promise<FacadeBed> {
+  await installFacade(bed)
+  const controller = await bed.startController()
+  const endpoints = await makeEndpointOfEach(bed)
+  await warm(bed, controller, endpoints)
+  const organizations = WAYS.flatMap((way) => endpoints[way].map(({ namespace }) => namespace))
+  const keyFiles = await makeKeys(bed, organizations)
+  return { bed, controller, clients: startClients(), endpoints, keyFiles }
+}
+
+async function measureRunning(on: FacadeBed, plan: Plan): Promise<Omit<FacadeResult, 'log'>> {
+  const { rounds, facadeSeconds: seconds } = plan
+  const saturation = await measureFacadeSaturation(on, { rounds, seconds })
+  const many = await makeMany(on.bed)
+  const facade = await startFacade(on.bed)
+  const manyClients = { Objects: 0, Segments: 0 }
+  for (const way of WAYS) {
+    const { routes, keyFiles } = many[way]
+    await on.clients.connect(facade, keyFiles, CLIENTS)
+    manyClients[way] = (await runByRest(on, facade, { routes, seconds, clients: CLIENTS })).perSecond
+    report(`${way} by REST, ${CLIENTS} clients: ${Math.round(manyClients[way])}/s`)
+  }
+  await on.clients.connect(facade, on.keyFiles, CLIENTS)
+  const perSecond = Math.round(saturation.Segments.perSecond.median / 2)
+  const kinds = await measureKinds(on, facade, { perSecond, seconds: plan.kindsSeconds })
+  await facade.stop()
+  const target = { keyFiles: many.Segments.keyFiles, endpointId: 'whe_endpoint-0' }
+  const type = many.Segments.routes[0]?.type ?? ''
+  const memory = await measureFacadeMemory(on, plan.requests, { ...target, type })
+  return { versions: await describeVersions(on.bed.controlPlane), saturation, manyClients, kinds, memory }
+}
+
+async function makeMany(bed: Bed) {
+  const of = async (way: DeliveryLogMode) => {
+    const name = `many-${way.toLowerCase()}`
+    const topology = { name, organizations: ORGANIZATIONS, endpoints: ENDPOINTS, deliveryLog: way }
+    const routes = await makeEndpoints(bed, { ...topology, path: '/ok' })
+    const names = new Set(routes.map(({ namespace }) => namespace))
+    const keyFiles: KeyFiles = await makeKeys(bed, [...names])
+    return { routes, keyFiles }
+  }
+  return { Objects: await of('Objects'), Segments: await of('Segments') }
+}
