@@ -1,78 +1,165 @@
-import { afterAll, beforeAll, beforeEach, expect, inject, test, vi } from 'vitest'
-import { connectReviews, type Reviews } from '../../src/adapters/kubernetes/reviews.ts'
+/** Every route with every kind of key, on a facade, a controller and an API server as they are installed. */
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createClock } from '../../src/adapters/system/clock.ts'
-import { createRandom } from '../../src/adapters/system/random.ts'
+import { secrets } from '../../src/api/core-kinds.ts'
 import { createCursors } from '../../src/rest/cursor.ts'
 import { webhookRoutes } from '../../src/rest/routes/webhook-routes.ts'
-import { BODIES, casesOf, type KeyKind, type Names, pathOf, wanted } from '../support/access-matrix.ts'
-import { applyRoles, makeAccount, makeBoundTokens, makeToken } from '../support/api-keys.ts'
-import { testNamespace } from '../support/control-plane.ts'
-import { ask, type FacadeBed, openFacade } from '../support/facade-bed.ts'
-import { DELIVERY_ID, FakeServices, idIn } from '../support/facade-services.ts'
+import {
+  anonymous,
+  bodyOf,
+  type Case,
+  casesOf,
+  type KeyKind,
+  type Names,
+  pathOf,
+  type Whose,
+  wanted,
+  wordsOf,
+} from '../support/access-matrix.ts'
+import { expiredKey } from '../support/expired-key.ts'
+import { ask } from '../support/facade-bed.ts'
+import { FakeServices } from '../support/facade-services.ts'
+import { untilLetIn } from '../support/facade-tour.ts'
+import {
+  type FacadeProcess,
+  type Installation,
+  OPERATOR_NAMESPACE,
+  startInstallation,
+} from '../support/installation.ts'
+import { type Receiver, startReceiver } from '../support/receiver.ts'
 
-const clock = createClock()
-const routes = webhookRoutes({ ...new FakeServices([]), cursors: createCursors(Buffer.from('k'), clock) })
+const OWN = 'own'
+const OTHER = 'other'
+const INVENTED: Names[Whose] = {
+  organization: 'nowhere',
+  ids: { endpointId: 'whe_invented', deliveryId: `msg_${'0'.repeat(26)}` },
+}
 
-let own: string
-let other: string
+const routes = webhookRoutes({
+  ...new FakeServices([]),
+  cursors: createCursors(Buffer.from('k'), createClock()),
+})
+
+let davit: Installation
+let facade: FacadeProcess
+let receiver: Receiver
 let keys: Record<KeyKind, string | undefined>
-let reviews: Reviews
-let bed: FacadeBed
+/** What stands all the time: whatever is refused must leave it as it is. */
+let standing: Names
+let before: unknown
+/** What is answered where there is nothing. */
+let notFound: Record<string, unknown>
 
 beforeAll(async () => {
-  await applyRoles()
-  own = await testNamespace('matrix')
-  other = await testNamespace('matrix-other')
-  await makeAccount(own, 'owner', 'davit-owner')
-  await makeAccount(own, 'viewer', 'davit-viewer')
-  await makeAccount(own, 'publisher', 'davit-publisher')
-  await makeAccount(own, 'revoked', 'davit-owner')
-  await makeAccount(other, 'owner', 'davit-owner')
-  const { tokens: bound, revoke } = await makeBoundTokens(own, 'revoked')
+  receiver = await startReceiver()
+  davit = await startInstallation()
+  await davit.makeOrganization(OWN)
+  await davit.makeOrganization(OTHER)
+  const controller = await davit.startController()
+  facade = await davit.startFacade()
+  const [owner, viewer, publisher, otherOwner] = await Promise.all([
+    davit.makeAccount(OWN, 'owner', 'davit-owner'),
+    davit.makeAccount(OWN, 'viewer', 'davit-viewer'),
+    davit.makeAccount(OWN, 'publisher', 'davit-publisher'),
+    davit.makeAccount(OTHER, 'owner', 'davit-owner'),
+  ])
+  const key = await davit.makeKey(owner)
   keys = {
     none: undefined,
-    garbage: 'garbage',
-    expired: bound[0],
-    wrongAudience: await makeToken(own, 'owner', { audiences: [] }),
-    viewer: await makeToken(own, 'viewer'),
-    publisher: await makeToken(own, 'publisher'),
-    otherOwner: await makeToken(other, 'owner'),
-    owner: await makeToken(own, 'owner'),
+    garbage: 'garbage.garbage.garbage',
+    expired: await expiredKey(davit.controlPlane, key),
+    wrongAudience: await davit.makeToken(owner),
+    viewer: await davit.makeKey(viewer),
+    publisher: await davit.makeKey(publisher),
+    otherOwner: await davit.makeKey(otherOwner),
+    owner: key,
   }
-  reviews = await connectReviews({ kubeconfigPath: inject('kubeconfig'), clock, random: createRandom() })
-  await revoke()
-  await vi.waitFor(async () => expect(await reviews.tokens.review(bound[1])).toBeUndefined())
-  const { tokens, access } = reviews
-  bed = await openFacade({ clock, tokens, access, organizations: [own, other] })
-})
+  await Promise.all([controller.untilReady(), facade.process.untilReady()])
+  await untilLetIn({ facade, organization: OWN, owner: key })
+  await untilLetIn({ facade, organization: OTHER, owner: keys.otherOwner ?? '' })
+  standing = { own: await furnish('own'), other: await furnish('other'), invented: INVENTED }
+  before = await stateOf(standing)
+  const nothing = await ask(facade, '/organizations/nowhere/webhooks', { key })
+  notFound = anonymous(nothing.json)
+}, 180_000)
 afterAll(async () => {
-  await bed.close()
-  await reviews.close()
+  await davit?.stop()
+  await receiver?.close()
 })
 
-beforeEach(() => {
-  bed.services.asked.length = 0
-})
+/** An endpoint with a delivery, made by the owner. */
+async function furnish(whose: 'own' | 'other'): Promise<Names[Whose]> {
+  const organization = whose === 'own' ? OWN : OTHER
+  const key = whose === 'own' ? keys.owner : keys.otherOwner
+  const hooks = `/organizations/${organization}/webhooks`
+  const body = JSON.stringify({ url: `${receiver.url}/${whose}`, eventTypes: ['member.joined'] })
+  const made = await ask(facade, hooks, { method: 'POST', key, body })
+  expect(made.status).toBe(201)
+  const { endpointId } = made.json.endpoint as { endpointId: string }
+  const pinged = await ask(facade, `${hooks}/${endpointId}/ping`, { method: 'POST', key })
+  expect(pinged.status).toBe(202)
+  return { organization, ids: { endpointId, deliveryId: String(pinged.json.webhookId) } }
+}
 
-test.each(casesOf(routes).map((one) => ({ ...one, name: one.route.id })))(
-  '$name with key "$key" on "$target", as the API server judges it',
+/** What the owners see of it, and which version its signing keys have. */
+async function stateOf({ own, other }: Names): Promise<unknown> {
+  const seen = [own, other].map(async ({ organization, ids: { endpointId = '' } }) => {
+    const key = organization === OWN ? keys.owner : keys.otherOwner
+    const path = `/organizations/${organization}/webhooks/${endpointId}`
+    const endpoint = await ask(facade, path, { key })
+    const log = await ask(facade, `${path}/deliveries`, { key })
+    const name = `${organization}.${endpointId.replace('whe_', '')}`
+    const { metadata } = await davit.api.get(secrets, { namespace: OPERATOR_NAMESPACE, name })
+    const deliveries = (log.json.deliveries as { deliveryId: string }[]).map(({ deliveryId }) => deliveryId)
+    return [
+      endpoint.status,
+      endpoint.headers.get('etag'),
+      endpoint.json,
+      deliveries,
+      metadata.resourceVersion,
+    ]
+  })
+  return await Promise.all(seen)
+}
+
+async function send(one: Case, names: Names) {
+  const body = bodyOf(one.route)
+  return await ask(facade, pathOf(one, names), {
+    method: one.route.method.toUpperCase(),
+    key: keys[one.key],
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  })
+}
+
+test.each(casesOf(routes).map((one) => ({ ...one, words: wordsOf(one) })))(
+  'as the API server judges it: $words',
   async (one) => {
-    const names: Names = {
-      organizations: { own, other, invented: 'nowhere' },
-      ids: {
-        own: { endpointId: idIn(own), deliveryId: DELIVERY_ID },
-        other: { endpointId: idIn(other), deliveryId: DELIVERY_ID },
-        invented: { endpointId: 'whe_invented', deliveryId: DELIVERY_ID },
-      },
+    const want = wanted(one)
+    if (want === 'success') {
+      await expectSuccess(one)
+      return
     }
-    const body = BODIES[one.route.id]
-    const answer = await ask(bed, pathOf(one, names), {
-      method: one.route.method.toUpperCase(),
-      key: keys[one.key],
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    })
-    const { status } = wanted(one)
-    expect(answer.status).toBe(status === 'success' ? one.route.success.status : status)
-    if (status === 401 || status === 403) expect(bed.services.asked).toEqual([])
+    const answer = await send(one, standing)
+    expect(answer.status).toBe(want)
+    // The same words for what is not there and what may not be seen.
+    if (want === 404) expect(anonymous(answer.json)).toEqual(notFound)
   },
 )
+
+/** With something of its own, which it may take away. */
+async function expectSuccess(one: Case): Promise<void> {
+  const whose = one.key === 'otherOwner' ? 'other' : 'own'
+  const fresh = await furnish(whose)
+  const answer = await send(one, { ...standing, [whose]: fresh })
+  expect(answer.status).toBe(one.route.success.status)
+  const made = answer.json.endpoint as { endpointId: string } | undefined
+  for (const endpointId of new Set([fresh.ids.endpointId, made?.endpointId])) {
+    const path = `/organizations/${fresh.organization}/webhooks/${endpointId}`
+    const key = whose === 'own' ? keys.owner : keys.otherOwner
+    if (endpointId !== undefined) await ask(facade, path, { method: 'DELETE', key })
+  }
+}
+
+test('nothing that was refused has been done', async () => {
+  expect(await stateOf(standing)).toEqual(before)
+})

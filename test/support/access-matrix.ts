@@ -1,16 +1,10 @@
 /**
- * Every route with every kind of key and every kind of id, from the list of routes itself: a new route is tried
- * without being named.
+ * Every route with every kind of key and every mix of one's own, another's and invented organization and ids, from the
+ * list of routes itself: a new route is tried without being named.
  */
+import { z } from 'zod'
 import type { Permission } from '../../src/rest/permission.ts'
 import type { Route } from '../../src/rest/route.ts'
-
-/** Bodies that routes need, by their id; a route that needs one and has none here fails its rows of `owner`. */
-export const BODIES: Readonly<Record<string, unknown>> = {
-  createEndpoint: { url: 'https://example.com/hooks', eventTypes: ['*'] },
-  changeEndpoint: { description: 'x' },
-  publishEvent: { type: 'environment.started', data: {} },
-}
 
 export const KEY_KINDS = [
   'none',
@@ -24,57 +18,85 @@ export const KEY_KINDS = [
 ] as const
 export type KeyKind = (typeof KEY_KINDS)[number]
 
-/** Whose organization and id the path names; `foreignId`: one's own organization with the other's id. */
-export const TARGETS = ['own', 'other', 'invented', 'foreignId', 'inventedId'] as const
-export type Target = (typeof TARGETS)[number]
+/** `own` is what the keys `owner`, `viewer` and `publisher` are of, `other` what `otherOwner` owns. */
+export const WHOSE = ['own', 'other', 'invented'] as const
+export type Whose = (typeof WHOSE)[number]
 
-export type Case = { route: Route; key: KeyKind; target: Target }
+export type Case = {
+  route: Route
+  key: KeyKind
+  organization: Whose
+  /** By the name of the parameter. */
+  ids: Readonly<Record<string, Whose>>
+}
 
-export type Want = { status: 'success' | 401 | 403 | 404 }
+export type Want = 'success' | 401 | 403 | 404
 
 export function casesOf(routes: readonly Route[]): Case[] {
   return routes.flatMap((route) =>
-    KEY_KINDS.flatMap((key) =>
-      TARGETS.filter((target) => route.params !== undefined || !target.endsWith('Id')).map((target) => ({
-        route,
-        key,
-        target,
-      })),
+    WHOSE.flatMap((organization) =>
+      mixesOf(parametersOf(route)).flatMap((ids) =>
+        KEY_KINDS.map((key) => ({ route, key, organization, ids })),
+      ),
     ),
   )
 }
 
-/** What the permission of a route means for a kind of key in its own organization (settled: "Who may do what"). */
-function mayInOwn(key: KeyKind, { verb, resource }: Permission): boolean {
-  if (key === 'owner') return true
+/** For the name of a test. */
+export function wordsOf({ route, key, organization, ids }: Case): string {
+  const named = Object.entries({ orgId: organization, ...ids }).map(([name, whose]) => `${whose} ${name}`)
+  return `${route.id} with key "${key}": ${named.join(', ')}`
+}
+
+function parametersOf({ path }: Route): string[] {
+  return [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name)
+}
+
+function mixesOf(names: readonly string[]): Record<string, Whose>[] {
+  const [name, ...rest] = names
+  if (name === undefined) return [{}]
+  return WHOSE.flatMap((whose) => mixesOf(rest).map((mix) => ({ [name]: whose, ...mix })))
+}
+
+/** What the permission of a route means for a kind of key at home (settled: "Who may do what"). */
+function mayAtHome(key: KeyKind, { verb, resource }: Permission): boolean {
+  if (key === 'owner' || key === 'otherOwner') return true
   return key === 'publisher' && verb === 'create' && resource === 'webhookevents'
 }
 
-/** @param organization what the keys `owner`, `viewer` and `publisher` are of; `otherOwner` owns the other */
-export function wanted({ route, key, target }: Case): Want {
-  if (['none', 'garbage', 'expired', 'wrongAudience'].includes(key)) return { status: 401 }
-  const organization = target === 'invented' ? 'none' : target === 'other' ? 'other' : 'own'
+export function wanted({ route, key, organization, ids }: Case): Want {
+  if (['none', 'garbage', 'expired', 'wrongAudience'].includes(key)) return 401
   const home = key === 'otherOwner' ? 'other' : 'own'
-  if (organization !== home) return { status: 404 }
-  if (key === 'otherOwner') return { status: 'success' }
-  if (!mayInOwn(key, route.permission)) return { status: 403 }
-  return { status: target.endsWith('Id') ? 404 : 'success' }
+  if (organization !== home) return 404
+  if (!mayAtHome(key, route.permission)) return 403
+  return Object.values(ids).every((whose) => whose === home) ? 'success' : 404
 }
 
-export type Names = {
-  organizations: { own: string; other: string; invented: string }
-  /** By the name of the parameter. */
-  ids: { own: Record<string, string>; other: Record<string, string>; invented: Record<string, string> }
-}
+/** What stands for a word of a case. */
+export type Names = Record<Whose, { organization: string; ids: Readonly<Record<string, string>> }>
 
-/** The path of a case. */
-export function pathOf({ route, target }: Case, names: Names): string {
-  const organization = target === 'other' || target === 'invented' ? target : 'own'
-  const ids = target === 'foreignId' ? 'other' : target === 'inventedId' ? 'invented' : organization
+export function pathOf({ route, organization, ids }: Case, names: Names): string {
   const filled = route.path.replaceAll(/\{(\w+)\}/g, (_whole, name: string) => {
-    const id = names.ids[ids][name]
-    if (id === undefined) throw new Error(`there is no ${ids} id for {${name}} of ${route.id}`)
+    const whose = ids[name] ?? 'own'
+    const id = names[whose].ids[name]
+    if (id === undefined) throw new Error(`there is no ${whose} id for {${name}} of ${route.id}`)
     return id
   })
-  return `/organizations/${names.organizations[organization]}${filled}`
+  return `/organizations/${names[organization].organization}${filled}`
+}
+
+/** A body that the route takes, of the examples in its schema; undefined where it takes none. */
+export function bodyOf({ body }: Route): Record<string, unknown> | undefined {
+  if (!body) return undefined
+  const { properties = {} } = z.toJSONSchema(body, { io: 'input', unrepresentable: 'any' })
+  return Object.fromEntries(
+    Object.entries(properties).flatMap(([name, schema]) =>
+      typeof schema === 'object' && schema.example !== undefined ? [[name, schema.example]] : [],
+    ),
+  )
+}
+
+/** The body of a problem but for what names the request. */
+export function anonymous(json: Record<string, unknown>): Record<string, unknown> {
+  return { ...json, requestId: undefined }
 }

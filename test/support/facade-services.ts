@@ -12,7 +12,7 @@ export const SECRET = 'whsec_c2lnbmluZyBzZWNyZXQgMjQgYnl0ZXM='
 
 export type Asked = { operation: string; of: unknown }
 
-/** One endpoint for each organization, `whe_billing`, with one delivery. */
+/** One endpoint for each organization, with one delivery of its own. */
 export class FakeServices {
   readonly asked: Asked[] = []
   /** Thrown by the next operation. */
@@ -80,7 +80,7 @@ export class FakeServices {
     redeliver: async (id, how) => {
       await this.#ask('redeliver', { id, how })
       this.#endpoint(id)
-      if (id.deliveryId !== DELIVERY_ID) throw new RefusedError('not_found')
+      if (id.deliveryId !== deliveryIn(id.organization)) throw new RefusedError('not_found')
       return this.#published()
     },
   }
@@ -100,8 +100,8 @@ export class FakeServices {
     },
     read: async (endpoint, deliveryId) => {
       await this.#ask('delivery', { endpoint, deliveryId })
-      if (deliveryId !== DELIVERY_ID) return undefined
-      return { ...LINE, attempts: [{ at: AT, code: 200, latencyMs: 12, response: 'ok' }] }
+      if (deliveryId !== deliveryIn(endpoint.namespace)) return undefined
+      return { ...LINE, deliveryId, attempts: [{ at: AT, code: 200, latencyMs: 12, response: 'ok' }] }
     },
   }
 
@@ -136,6 +136,12 @@ export class FakeServices {
   #published(): Published {
     return { eventId: EVENT_ID, deliveries: 1, replayed: this.replayed }
   }
+}
+
+/** The delivery of an organization: `DELIVERY_ID` of `acme`. */
+export function deliveryIn(organization: string): string {
+  const digits = Buffer.from(organization).toString('hex').slice(-8).padStart(8, '0')
+  return organization === 'acme' ? DELIVERY_ID : `msg_000000000000000000${digits}`
 }
 
 /** The endpoint of an organization. */

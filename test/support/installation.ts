@@ -43,8 +43,12 @@ export type Installation = {
   makeOrganization(name: string): Promise<void>
   /** A ServiceAccount, with a role where one is given. */
   makeAccount(namespace: string, name: string, role?: RoleName): Promise<Account>
+  /** Gives an account of whatever namespace a role in this one. */
+  bindRole(namespace: string, account: Account, role: RoleName): Promise<void>
   /** A key for the REST API. */
   makeKey(account: Account): Promise<string>
+  /** A token for the API server. */
+  makeToken(account: Account): Promise<string>
   /** @returns the path of a kubeconfig with which one is this account */
   makeKubeconfig(account: Account): Promise<string>
   /** Not ready yet. */
@@ -91,17 +95,18 @@ async function makeNamespace(api: KubernetesClient, name: string, labels: Record
 }
 
 function accountsOf({ access }: ControlPlane, api: KubernetesClient, folder: string) {
-  const makeAccount = async (namespace: string, name: string, role?: RoleName) => {
-    const account = { namespace, name }
-    await applyObject(api, { apiVersion: 'v1', kind: 'ServiceAccount', metadata: account })
-    if (role === undefined) return account
-    await applyObject(api, {
+  const bindRole = (namespace: string, account: Account, role: RoleName) =>
+    applyObject(api, {
       apiVersion: 'rbac.authorization.k8s.io/v1',
       kind: 'RoleBinding',
-      metadata: account,
+      metadata: { namespace, name: account.name },
       roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: role },
       subjects: [{ kind: 'ServiceAccount', ...account }],
     })
+  const makeAccount = async (namespace: string, name: string, role?: RoleName) => {
+    const account = { namespace, name }
+    await applyObject(api, { apiVersion: 'v1', kind: 'ServiceAccount', metadata: account })
+    if (role !== undefined) await bindRole(namespace, account, role)
     return account
   }
   const makeKey = async (account: Account) => {
@@ -114,7 +119,13 @@ function accountsOf({ access }: ControlPlane, api: KubernetesClient, folder: str
     await writeKubeconfig(path, access, account)
     return path
   }
-  return { makeAccount, makeKey, makeKubeconfig }
+  const makeToken = async (account: Account) => {
+    const config = JSON.parse(await readFile(await makeKubeconfig(account), 'utf8')) as {
+      users: { user: { token: string } }[]
+    }
+    return config.users[0]?.user.token ?? ''
+  }
+  return { bindRole, makeAccount, makeKey, makeToken, makeKubeconfig }
 }
 
 type RolesOptions = {

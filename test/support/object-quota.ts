@@ -1,6 +1,7 @@
 /** A ResourceQuota on the number of objects of a kind. No controller fills in its status here, so that is done too. */
 import { inject } from 'vitest'
 import type { ResourceType } from '../../src/api/meta.ts'
+import type { AdminAccess } from '../../src/playground/control-plane-protocol.ts'
 import { requestApi } from '../../src/playground/control-plane-request.ts'
 import type { RawObject, ResourceWriter } from '../../src/ports/kubernetes.ts'
 import { until } from './davit.ts'
@@ -15,11 +16,13 @@ export type ObjectQuota = {
 /**
  * Forbids more objects of the kind in a namespace; resolves when the API server has taken notice.
  * @param probe a good object of the kind; it is only shown to the API server, and never made
+ * @param access of another control plane than that of the run
  */
 export async function forbidMore(
   api: ResourceWriter,
   type: ResourceType,
   probe: RawObject,
+  access: AdminAccess = inject('adminAccess'),
 ): Promise<ObjectQuota> {
   const { namespace } = probe.metadata
   const name = `no-${type.plural}`
@@ -27,20 +30,21 @@ export async function forbidMore(
   const metadata = { name, namespace }
   await api.create(quotas, { apiVersion: 'v1', kind: 'ResourceQuota', metadata, spec: { hard } })
   await api.patch(quotas, { namespace, name }, { status: { hard, used: hard } }, { subresource: 'status' })
-  await untilTaken(type, probe, false)
+  const tryIt = () => tryToMake(access, type, probe)
+  await untilTaken(type, tryIt, false)
   return {
     lift: async () => {
       await api.delete(quotas, { namespace, name })
-      await untilTaken(type, probe, true)
+      await untilTaken(type, tryIt, true)
     },
   }
 }
 
-async function untilTaken(type: ResourceType, probe: RawObject, wanted: boolean): Promise<void> {
+async function untilTaken(type: ResourceType, tryIt: () => Promise<number>, wanted: boolean): Promise<void> {
   let last: unknown
   await until(
     async () => {
-      last = await tryToMake(type, probe)
+      last = await tryIt()
       return last === (wanted ? 201 : 403) ? true : undefined
     },
     () => `making one of ${type.plural} was answered with ${last}`,
@@ -48,7 +52,11 @@ async function untilTaken(type: ResourceType, probe: RawObject, wanted: boolean)
 }
 
 /** @returns the HTTP status that making it would be answered with */
-async function tryToMake({ group, version, plural }: ResourceType, probe: RawObject): Promise<number> {
+async function tryToMake(
+  access: AdminAccess,
+  { group, version, plural }: ResourceType,
+  probe: RawObject,
+): Promise<number> {
   const path = `/apis/${group}/${version}/namespaces/${probe.metadata.namespace}/${plural}?dryRun=All`
-  return (await requestApi(inject('adminAccess'), { method: 'POST', path, body: probe })).status
+  return (await requestApi(access, { method: 'POST', path, body: probe })).status
 }

@@ -51,6 +51,10 @@ export class RoleProcess {
     this.exited = once(this.#child, 'exit').then(([code]) => code as number | null)
   }
 
+  get metricsUrl(): string {
+    return `http://127.0.0.1:${this.#options.opsPort}/metrics`
+  }
+
   get running(): boolean {
     return this.#child.exitCode === null && this.#child.signalCode === null
   }

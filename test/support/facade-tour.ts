@@ -1,0 +1,121 @@
+/** Everything that a facade can do, done once over REST: each route, repeats under a key, and a create that the cluster refuses. */
+import { API_VERSION } from '../../src/api/meta.ts'
+import { webhookEndpointKind, webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
+import { until } from './davit.ts'
+import { ask } from './facade-bed.ts'
+import type { FacadeProcess, Installation } from './installation.ts'
+import { forbidMore } from './object-quota.ts'
+
+export type TourOptions = {
+  davit: Installation
+  facade: FacadeProcess
+  receiverUrl: string
+  /** An organization, and keys of its owner, viewer and publisher. */
+  organization: string
+  keys: { owner: string; viewer: string; publisher: string }
+  /** Another one of the same owner, for which the cluster takes no endpoint. */
+  fullOrganization: string
+}
+
+type Call = { key?: string; body?: unknown; idempotencyKey?: string }
+type Answer = Awaited<ReturnType<typeof ask>>
+
+const TYPE = 'environment.started'
+
+export async function tourFacade(options: TourOptions): Promise<void> {
+  const { organization, keys, receiverUrl } = options
+  const call = callerOf(options)
+  const home = `/organizations/${organization}`
+  const create = (name: string, deliveryLog: string) =>
+    call(201, 'POST', `${home}/webhooks`, {
+      body: { url: `${receiverUrl}/${name}`, eventTypes: [TYPE], deliveryLog },
+      idempotencyKey: name,
+    })
+  await untilLetIn({ ...options, owner: keys.owner })
+  await call(200, 'GET', `${home}/webhooks/event-types`)
+  const [objects, segments] = await Promise.all([
+    create('objects', 'Objects'),
+    create('segments', 'Segments'),
+  ])
+  const [inObjects, inSegments] = [pathIn(objects), pathIn(segments)]
+  await create('objects', 'Objects')
+  await call(200, 'GET', `${home}/webhooks`)
+  await call(200, 'GET', inObjects)
+  await call(200, 'PATCH', inObjects, { body: { description: 'Changed' } })
+  const event = await call(202, 'POST', `${home}/events`, {
+    body: { type: TYPE, data: {} },
+    key: keys.publisher,
+    idempotencyKey: 'event',
+  })
+  await call(403, 'GET', `${home}/webhooks`, { key: keys.viewer })
+  for (const path of [inObjects, inSegments]) {
+    const delivery = `${path}/deliveries/${event.json.eventId}`
+    await untilSucceeded(call, delivery)
+    await call(200, 'GET', `${path}/deliveries`)
+    await call(202, 'POST', `${delivery}/redeliver`)
+    await call(202, 'POST', `${path}/ping`)
+    await call(200, 'POST', `${path}/secret/roll`)
+  }
+  await call(204, 'DELETE', inSegments)
+  await createInVain(options, call)
+}
+
+/** The rights of a role that was just given are known a moment later. */
+export async function untilLetIn(of: {
+  facade: FacadeProcess
+  organization: string
+  owner: string
+}): Promise<void> {
+  let last = 0
+  await until(
+    async () => {
+      const answer = await ask(of.facade, `/organizations/${of.organization}/webhooks`, { key: of.owner })
+      last = answer.status
+      return last === 200 || undefined
+    },
+    () => `the owner is answered ${last}`,
+  )
+}
+
+type Caller = ReturnType<typeof callerOf>
+
+function callerOf({ facade, keys }: TourOptions) {
+  return async (want: number, method: string, path: string, call: Call = {}): Promise<Answer> => {
+    const { key = keys.owner, body, idempotencyKey } = call
+    const answer = await ask(facade, path, {
+      method,
+      key,
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      ...(idempotencyKey === undefined ? {} : { headers: { 'idempotency-key': idempotencyKey } }),
+    })
+    if (answer.status !== want) throw new Error(`${method} ${path}: ${answer.status} ${answer.text}`)
+    return answer
+  }
+}
+
+function pathIn({ headers }: Answer): string {
+  return headers.get('location') ?? ''
+}
+
+async function untilSucceeded(call: Caller, path: string): Promise<void> {
+  let last: unknown
+  await until(
+    async () => {
+      last = (await call(200, 'GET', path)).json.delivery
+      return (last as { status: string }).status === 'succeeded' || undefined
+    },
+    () => `the delivery is ${JSON.stringify(last)}`,
+  )
+}
+
+/** Its signing key is written first, and taken back. */
+async function createInVain(
+  { davit, fullOrganization, receiverUrl }: TourOptions,
+  call: Caller,
+): Promise<void> {
+  const spec = { url: `${receiverUrl}/none`, eventTypes: [TYPE] }
+  const metadata = { name: 'probe', namespace: fullOrganization }
+  const probe = { apiVersion: API_VERSION, kind: webhookEndpointKind.kind, metadata, spec }
+  await forbidMore(davit.api, webhookEndpoints, probe, davit.controlPlane.access)
+  await call(409, 'POST', `/organizations/${fullOrganization}/webhooks`, { body: spec })
+}
