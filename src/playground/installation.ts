@@ -18,6 +18,7 @@ const TYPES: Readonly<Record<string, ResourceType>> = {
 
 const FILES = [
   'admission/delivery-log',
+  'admission/api-secrets',
   ...['api', 'owner', 'viewer', 'publisher'].map((name) => `rbac/davit-${name}`),
 ]
 

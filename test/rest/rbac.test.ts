@@ -1,0 +1,211 @@
+/**
+ * The rights that ship in config/rbac, against what was done with them: the audit log of an API server on which the
+ * facade did everything that it can do, and people did what their roles are for.
+ */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { GROUP } from '../../src/api/meta.ts'
+import { requestApi } from '../../src/playground/control-plane-request.ts'
+import { createCursors } from '../../src/rest/cursor.ts'
+import { webhookRoutes } from '../../src/rest/routes/webhook-routes.ts'
+import { type AuditEntry, readAuditTrail } from '../support/audit-trail.ts'
+import { FakeServices } from '../support/facade-services.ts'
+import { tourFacade } from '../support/facade-tour.ts'
+import { FakeClock } from '../support/fake-clock.ts'
+import {
+  FACADE_ACCOUNT,
+  type FacadeProcess,
+  type Installation,
+  OPERATOR_NAMESPACE,
+  type RoleName,
+  startInstallation,
+} from '../support/installation.ts'
+import { KUBECTL_USES, useKubectl } from '../support/kubectl-uses.ts'
+import { type Receiver, startReceiver } from '../support/receiver.ts'
+import { covers, nameOfRight, type Right, shippedRights } from '../support/shipped-rights.ts'
+
+const ORGANIZATION = 'acme'
+const FULL_ORGANIZATION = 'full'
+const ROLES = Object.keys(KUBECTL_USES) as RoleName[]
+
+let davit: Installation
+let receiver: Receiver
+let auditFolder: string
+let trail: AuditEntry[]
+let metrics: string
+let servedKinds: ReadonlySet<string>
+
+beforeAll(async () => {
+  auditFolder = await mkdtemp(join(tmpdir(), 'davit-audit-'))
+  const logPath = join(auditFolder, 'audit.log')
+  receiver = await startReceiver()
+  davit = await startInstallation({ audit: { logPath, level: 'Request' } })
+  for (const name of [ORGANIZATION, FULL_ORGANIZATION]) await davit.makeOrganization(name)
+  const controller = await davit.startController()
+  await controller.untilReady()
+  const facade = await davit.startFacade()
+  await facade.process.untilReady()
+  await tour(facade)
+  metrics = await (await fetch(facade.process.metricsUrl)).text()
+  await facade.process.stop()
+  // What it made the first time it finds the second time.
+  const next = await davit.startFacade()
+  await next.process.untilReady()
+  await next.process.stop()
+  for (const role of ROLES) await useKubectl(davit, role, ORGANIZATION, receiver.url)
+  trail = await readAuditTrail(logPath)
+  servedKinds = await kindsServed()
+}, 240_000)
+
+afterAll(async () => {
+  await davit?.stop()
+  await receiver?.close()
+  await rm(auditFolder, { recursive: true, force: true })
+})
+
+async function tour(facade: FacadeProcess): Promise<void> {
+  const owner = await davit.makeAccount(ORGANIZATION, 'owner', 'davit-owner')
+  await davit.bindRole(FULL_ORGANIZATION, owner, 'davit-owner')
+  const viewer = await davit.makeAccount(ORGANIZATION, 'viewer', 'davit-viewer')
+  const publisher = await davit.makeAccount(ORGANIZATION, 'publisher', 'davit-publisher')
+  const [ownerKey, viewerKey, publisherKey] = await Promise.all([owner, viewer, publisher].map(davit.makeKey))
+  await tourFacade({
+    davit,
+    facade,
+    receiverUrl: receiver.url,
+    organization: ORGANIZATION,
+    fullOrganization: FULL_ORGANIZATION,
+    keys: { owner: ownerKey ?? '', viewer: viewerKey ?? '', publisher: publisherKey ?? '' },
+  })
+}
+
+async function kindsServed(): Promise<Set<string>> {
+  const path = `/apis/${GROUP}/v1alpha1`
+  const { body } = await requestApi(davit.controlPlane.access, { method: 'GET', path })
+  return new Set((body as { resources: { name: string }[] }).resources.map(({ name }) => name))
+}
+
+function userOf({ namespace, name }: { namespace: string; name: string }): string {
+  return `system:serviceaccount:${namespace}:${name}`
+}
+
+/** What the facade did itself. */
+function deedsOfFacade(): AuditEntry[] {
+  return trail.filter(({ user }) => user === userOf(FACADE_ACCOUNT))
+}
+
+describe('the facade, having done everything that it can do', () => {
+  test('has answered every route with success', () => {
+    const routes = webhookRoutes({
+      ...new FakeServices([]),
+      cursors: createCursors(Buffer.from('k'), new FakeClock()),
+    })
+    const unanswered = routes.filter(
+      ({ id, success }) =>
+        !metrics.includes(`davit_http_requests_total{route="${id}",status="${success.status}"}`),
+    )
+    expect(unanswered.map(({ id }) => id)).toEqual([])
+  })
+
+  test('has met no Forbidden', () => {
+    // What the quota of the cluster refuses is no matter of rights.
+    const refused = deedsOfFacade().filter(
+      ({ code, allowedBy }) => code === 401 || (code === 403 && allowedBy === ''),
+    )
+    expect(refused.map(nameOfRight)).toEqual([])
+    expect(deedsOfFacade().length).toBeGreaterThan(50)
+  })
+
+  test('has used every right of its ServiceAccount', async () => {
+    const rights = await shippedRights('davit-api')
+    const unused = rights.filter(
+      (right) => !deedsOfFacade().some((deed) => covers(right, deed, OPERATOR_NAMESPACE)),
+    )
+    expect(unused.map(nameOfRight)).toEqual([])
+    expect(rights.length).toBeGreaterThan(20)
+  })
+
+  test('has used no right that it has from elsewhere', () => {
+    const others = deedsOfFacade().filter(({ allowedBy }) => !/RoleBinding "davit-api(\/|")/.test(allowedBy))
+    expect(others.map((deed) => `${nameOfRight(deed)}: ${deed.allowedBy}`)).toEqual([])
+  })
+
+  test('holds nothing with a wildcard', async () => {
+    for (const role of ['davit-api', ...ROLES]) {
+      const parts = (await shippedRights(role)).flatMap(({ verb, group, resource }) => [
+        verb,
+        group,
+        resource,
+      ])
+      expect(parts).not.toContain('*')
+    }
+  })
+})
+
+describe.each(ROLES)('the role %s', (role) => {
+  const account = { namespace: ORGANIZATION, name: role.replace('davit-', '') }
+  const own = () => trail.filter(({ user }) => user === userOf(account))
+  const asked = () =>
+    trail.flatMap(({ question }) => (question && question.user === userOf(account) ? [question] : []))
+
+  test('gives no right that neither a route asks for nor a command of kubectl needs', async () => {
+    const isUsed = (right: Right) =>
+      [...own(), ...asked()].some((deed) => covers(right, deed, OPERATOR_NAMESPACE))
+    // Rights on kinds that are not served yet are looked at when they are.
+    const rights = (await shippedRights(role)).filter(({ resource }) => servedKinds.has(resource))
+    expect(rights.filter((right) => !isUsed(right)).map(nameOfRight)).toEqual([])
+    expect(rights).not.toEqual([])
+  })
+
+  test('is enough for what people do with kubectl', () => {
+    const refused = own().filter(({ code }) => code === 401 || code === 403)
+    expect(refused.map(nameOfRight)).toEqual([])
+    expect(own()).not.toEqual([])
+  })
+})
+
+describe('with the policy on Secrets, the token of the facade', () => {
+  const secretsPath = `/api/v1/namespaces/${OPERATOR_NAMESPACE}/secrets`
+  let token: string
+  let call: (method: string, path: string, body?: object) => Promise<number>
+
+  beforeAll(async () => {
+    token = await davit.makeToken(FACADE_ACCOUNT)
+    const { access } = davit.controlPlane
+    call = async (method, path, body) =>
+      (await requestApi(access, { method, path, token, ...(body ? { body } : {}) })).status
+    const other = { metadata: { name: 'other' }, type: 'Opaque' }
+    const { status } = await requestApi(access, { method: 'POST', path: secretsPath, body: other })
+    expect(status).toBe(201)
+  })
+
+  test.each([
+    {
+      what: 'a token of another ServiceAccount',
+      body: {
+        metadata: {
+          name: 'stolen',
+          annotations: { 'kubernetes.io/service-account.name': 'davit-controller' },
+        },
+        type: 'kubernetes.io/service-account-token',
+      },
+    },
+    { what: 'a Secret of its own choice', body: { metadata: { name: 'stolen' }, type: 'Opaque' } },
+  ])('does not make $what', async ({ body }) => {
+    expect(await call('POST', `${secretsPath}?dryRun=All`, body)).toBe(403)
+  })
+
+  test("does not delete another's Secret, nor list what is there", async () => {
+    expect(await call('DELETE', `${secretsPath}/other`)).toBe(403)
+    expect(await call('GET', secretsPath)).toBe(403)
+    expect(await call('GET', '/api/v1/secrets')).toBe(403)
+    expect(await call('GET', `/api/v1/namespaces/${ORGANIZATION}/secrets/any`)).toBe(403)
+  })
+
+  test('makes a signing key all the same', async () => {
+    const body = { metadata: { name: 'acme.any' }, type: 'davit.dev/signing-keys' }
+    expect(await call('POST', `${secretsPath}?dryRun=All`, body)).toBe(201)
+  })
+})

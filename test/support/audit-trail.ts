@@ -1,0 +1,50 @@
+/** The audit log of an API server, as far as it tells who did what, and whether he might. */
+import { readFile } from 'node:fs/promises'
+import { z } from 'zod'
+
+/** What RBAC judges: `group` and `namespace` are empty where there are none. */
+export type Deed = { verb: string; group: string; resource: string; subresource: string; namespace: string }
+
+export type AuditEntry = Deed & {
+  user: string
+  name: string
+  /** HTTP status; a watch that still runs has 200. */
+  code: number
+  /** The role that allowed it, in the API server's words; empty where nothing did. */
+  allowedBy: string
+  /** What a SubjectAccessReview asked for, and of whom. */
+  question?: Deed & { user: string }
+}
+
+const text = z.string().default('')
+const attributes = z.object({ verb: text, group: text, resource: text, subresource: text, namespace: text })
+
+const event = z.object({
+  verb: z.string(),
+  user: z.object({ username: z.string() }),
+  objectRef: z
+    .object({ apiGroup: text, resource: text, subresource: text, namespace: text, name: text })
+    .default({ apiGroup: '', resource: '', subresource: '', namespace: '', name: '' }),
+  responseStatus: z.object({ code: z.number().default(0) }).default({ code: 0 }),
+  annotations: z.record(z.string(), z.string()).default({}),
+  requestObject: z
+    .object({ spec: z.object({ user: text, resourceAttributes: attributes.optional() }).nullish() })
+    .nullish(),
+})
+
+/** @param path of a log of level Request, or of more */
+export async function readAuditTrail(path: string): Promise<AuditEntry[]> {
+  const lines = (await readFile(path, 'utf8')).split('\n').filter((line) => line !== '')
+  return lines.map((line) => entryOf(JSON.parse(line)))
+}
+
+function entryOf(raw: unknown): AuditEntry {
+  const { verb, user, objectRef, responseStatus, annotations, requestObject } = event.parse(raw)
+  const { apiGroup, resource, subresource, namespace, name } = objectRef
+  const entry = { verb, group: apiGroup, resource, subresource, namespace, name, user: user.username }
+  const allowed = annotations['authorization.k8s.io/decision'] === 'allow'
+  const allowedBy = allowed ? (annotations['authorization.k8s.io/reason'] ?? '') : ''
+  const { user: whom = '', resourceAttributes } = requestObject?.spec ?? {}
+  const question = resourceAttributes && { ...resourceAttributes, user: whom }
+  return { ...entry, code: responseStatus.code, allowedBy, ...(question ? { question } : {}) }
+}

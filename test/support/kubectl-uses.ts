@@ -1,0 +1,81 @@
+/** What people do with kubectl, by the role that is meant for it. */
+import { join } from 'node:path'
+import { KubectlFailed, runKubectl } from './control-plane-kubectl.ts'
+import type { Installation, RoleName } from './installation.ts'
+
+type Use = {
+  args: string
+  /** For `-f -`. */
+  stdin?: string
+  /** It would go on for ever, and ends with an error when its time is up. */
+  watches?: boolean
+}
+
+/** So long a watch goes on. */
+const WATCH_SECONDS = 2
+
+const looks = (kind: string): Use[] => [
+  { args: `get ${kind}` },
+  { args: `get ${kind} --watch-only --request-timeout=${WATCH_SECONDS}s`, watches: true },
+]
+
+const endpoint = (description: string) => `
+apiVersion: davit.dev/v1alpha1
+kind: WebhookEndpoint
+metadata: { name: by-hand }
+spec: { url: "RECEIVER/by-hand", eventTypes: [environment.started], description: ${description} }
+`
+
+const event = (name: string) => `
+apiVersion: davit.dev/v1alpha1
+kind: WebhookEvent
+metadata: { name: ${name} }
+spec: { type: environment.started, data: {} }
+`
+
+export const KUBECTL_USES: Readonly<Record<RoleName, readonly Use[]>> = {
+  'davit-owner': [
+    { args: 'apply -f -', stdin: endpoint('made') },
+    { args: 'apply -f -', stdin: endpoint('changed') },
+    { args: 'replace -f -', stdin: endpoint('replaced') },
+    { args: 'wait whe/by-hand --for=condition=Ready --timeout=30s' },
+    { args: 'annotate whe by-hand davit.dev/ping-requested-at=2026-01-31T12:00:00Z' },
+    ...looks('webhookendpoints'),
+    { args: 'get whe by-hand' },
+    { args: 'create -f -', stdin: event('by-owner') },
+    { args: 'get wev by-owner' },
+    ...looks('webhookevents'),
+    { args: 'delete wev by-owner' },
+    ...looks('webhookdeliveries'),
+    { args: 'get whd/some --ignore-not-found' },
+    { args: 'delete whe by-hand' },
+  ],
+  'davit-viewer': [
+    ...['webhookendpoints', 'webhookdeliveries', 'webhookevents'].flatMap((kind) => [
+      ...looks(kind),
+      { args: `get ${kind}/some --ignore-not-found` },
+    ]),
+  ],
+  'davit-publisher': [{ args: 'create -f -', stdin: event('by-publisher') }],
+}
+
+/** Does all of it in the organization, as the account that is named after the role. */
+export async function useKubectl(
+  davit: Installation,
+  role: RoleName,
+  organization: string,
+  receiverUrl: string,
+): Promise<void> {
+  const account = { namespace: organization, name: role.replace('davit-', '') }
+  const kubeconfig = await davit.makeKubeconfig(account)
+  const cache = join(davit.folder, 'kubectl-cache')
+  const always = ['--kubeconfig', kubeconfig, '--cache-dir', cache, '--namespace', organization]
+  for (const { args, stdin = '', watches } of KUBECTL_USES[role]) {
+    const given = stdin.replace('RECEIVER', receiverUrl)
+    try {
+      await runKubectl(davit.controlPlane.binaries.kubectl, [...always, ...args.split(' ')], given)
+    } catch (error) {
+      if (!watches || !(error instanceof KubectlFailed)) throw error
+    }
+  }
+}
