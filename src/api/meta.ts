@@ -8,6 +8,8 @@ export const GROUP = 'davit.dev'
 export const VERSION = 'v1alpha1'
 export const API_VERSION = `${GROUP}/${VERSION}`
 export const CATEGORY = 'davit'
+/** An API key is a token that was made for this audience; one that is for the API server, or for anybody else, is none. */
+export const KEY_AUDIENCE = 'davit'
 
 /** A namespace is an organization when it carries this label with the value "true". */
 export const ORGANIZATION_LABEL = `${GROUP}/organization`

@@ -34,12 +34,12 @@ export function stormyApi(inner: KubernetesClient, options: { seed: number; shar
     requests.set(key, (requests.get(key) ?? 0) + 1)
   }
   const send = async <T>(call: Call, run: () => Promise<T>): Promise<T> => {
-    const reading = call.verb === 'get' || call.verb === 'list'
+    const repeatable = call.verb === 'get' || call.verb === 'list'
     for (let attempt = 1; ; attempt += 1) {
       count(call)
       if (!random.chance(storm.share)) return await run()
       const { timedOut, ...failure } = await fail(random, call, run)
-      const wait = timedOut ? undefined : retryWait({ ...failure, reading, attempt }, random.fraction())
+      const wait = timedOut ? undefined : retryWait({ ...failure, repeatable, attempt }, random.fraction())
       if (wait === undefined) throw failure.error
       await sleep(Math.min(LONGEST_WAIT_MS, wait))
     }

@@ -12,7 +12,7 @@ export function createAccessReviewer(transport: Pick<Transport, 'call'>): Access
       // It would ask for a right in all namespaces.
       if (question.namespace === '') return false
       const body = JSON.stringify(reviewOf(who, question))
-      return isAllowed(await transport.call({ verb: 'create', path: PATH, body }))
+      return isAllowed(await transport.call({ verb: 'create', repeatable: true, path: PATH, body }))
     },
   }
 }

@@ -4,15 +4,15 @@ import { type FailedAttempt, MAX_ATTEMPTS, retryWait } from './retry-policy.ts'
 
 function wait(kind: ApiErrorKind, failed: Partial<FailedAttempt> = {}): number | undefined {
   return retryWait(
-    { error: new ApiError(kind, ''), fate: 'unknown', reading: false, attempt: 1, ...failed },
+    { error: new ApiError(kind, ''), fate: 'unknown', repeatable: false, attempt: 1, ...failed },
     0,
   )
 }
 
 describe('the retry of a call', () => {
   it('repeats a read when the server is unavailable or busy', () => {
-    expect(wait('Unavailable', { reading: true })).toBe(50)
-    expect(wait('TooManyRequests', { reading: true, fate: 'not done' })).toBe(50)
+    expect(wait('Unavailable', { repeatable: true })).toBe(50)
+    expect(wait('TooManyRequests', { repeatable: true, fate: 'not done' })).toBe(50)
   })
 
   it('never repeats a write whose fate is not known', () => {
@@ -35,13 +35,13 @@ describe('the retry of a call', () => {
       'Quota',
       'TooLarge',
     ] as const) {
-      expect(wait(kind, { reading: true, fate: 'not done' })).toBeUndefined()
+      expect(wait(kind, { repeatable: true, fate: 'not done' })).toBeUndefined()
     }
   })
 
   it('waits twice as long each time, up to half more by chance, and ends', () => {
     const attempts = Array.from({ length: MAX_ATTEMPTS }, (_, index) => index + 1)
-    expect(attempts.map((attempt) => wait('Unavailable', { reading: true, attempt }))).toEqual([
+    expect(attempts.map((attempt) => wait('Unavailable', { repeatable: true, attempt }))).toEqual([
       50,
       100,
       200,
@@ -51,7 +51,7 @@ describe('the retry of a call', () => {
     const failed = {
       error: new ApiError('Unavailable', ''),
       fate: 'unknown',
-      reading: true,
+      repeatable: true,
       attempt: 1,
     } as const
     expect(retryWait(failed, 0.999)).toBeCloseTo(75, 0)
@@ -59,6 +59,6 @@ describe('the retry of a call', () => {
 
   it('waits at least as long as the server asks', () => {
     const error = new ApiError('TooManyRequests', '', { retryAfterMs: 2_000 })
-    expect(retryWait({ error, fate: 'not done', reading: false, attempt: 1 }, 0)).toBe(2_000)
+    expect(retryWait({ error, fate: 'not done', repeatable: false, attempt: 1 }, 0)).toBe(2_000)
   })
 })

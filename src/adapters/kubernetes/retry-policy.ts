@@ -4,8 +4,8 @@ export type FailedAttempt = {
   error: ApiError
   /** Whether the server may have acted on it. */
   fate: 'not done' | 'unknown'
-  /** GET and list: doing it twice is doing it once. */
-  reading: boolean
+  /** Doing it twice is doing it once. */
+  repeatable: boolean
   /** How many attempts this call has made, 1 or more. */
   attempt: number
 }
@@ -14,8 +14,8 @@ export const MAX_ATTEMPTS = 5
 const FIRST_WAIT_MS = 50
 
 /**
- * How long to wait before the next attempt, or undefined to give up. A write is repeated only when it surely
- * was not done (429, or the connection was refused).
+ * How long to wait before the next attempt, or undefined to give up. What is not repeatable is repeated only when it
+ * surely was not done (429, or the connection was refused).
  * @param chance uniform in [0, 1)
  */
 export function retryWait(failed: FailedAttempt, chance: number): number | undefined {
@@ -24,7 +24,7 @@ export function retryWait(failed: FailedAttempt, chance: number): number | undef
   return wait * (1 + chance / 2)
 }
 
-function worthRepeating({ error, fate, reading }: FailedAttempt): boolean {
+function worthRepeating({ error, fate, repeatable }: FailedAttempt): boolean {
   if (!isApiError(error, 'TooManyRequests', 'Unavailable')) return false
-  return reading || fate === 'not done'
+  return repeatable || fate === 'not done'
 }

@@ -33,6 +33,7 @@ test('a token is reviewed for the audience davit', async () => {
   expect(transport.asked).toHaveLength(1)
   expect(transport.asked[0]).toMatchObject({
     verb: 'create',
+    repeatable: true,
     path: '/apis/authentication.k8s.io/v1/tokenreviews',
   })
   expect(JSON.parse(transport.asked[0]?.body ?? '')).toMatchObject({
@@ -80,6 +81,7 @@ test('a right is asked for with everything that the token review said of the cal
     subresource: 'ping',
   }
   expect(await createAccessReviewer(transport).allowed(OWNER, question)).toBe(true)
+  expect(transport.asked[0]).toMatchObject({ verb: 'create', repeatable: true })
   expect(JSON.parse(transport.asked[0]?.body ?? '').spec).toEqual({
     user: OWNER.username,
     uid: OWNER.uid,

@@ -1,10 +1,8 @@
 import { tokenReview } from '../../api/core-kinds.ts'
+import { KEY_AUDIENCE } from '../../api/meta.ts'
 import { ApiError } from '../../ports/kubernetes.ts'
 import type { Identity, TokenReviewer } from '../../ports/token-review.ts'
 import type { Transport } from './transport.ts'
-
-/** A token has to be made for Davit; one that is for the API server, or for anybody else, is not a key. */
-export const KEY_AUDIENCE = 'davit'
 
 const PATH = '/apis/authentication.k8s.io/v1/tokenreviews'
 
@@ -14,6 +12,7 @@ export function createTokenReviewer(transport: Pick<Transport, 'call'>): TokenRe
     async review(token) {
       const answer = await transport.call({
         verb: 'create',
+        repeatable: true,
         path: PATH,
         body: JSON.stringify({
           apiVersion: 'authentication.k8s.io/v1',

@@ -91,6 +91,13 @@ describe('a call', () => {
     expect(server.count('list')).toBe(8)
   })
 
+  it('repeats what is no read as well, where that changes nothing', async () => {
+    const { server, transport, calls } = await startTransport()
+    server.script('write', broken, failing)
+    await transport.call({ ...CREATE, repeatable: true })
+    expect(calls).toEqual(['create error', 'create 500', 'create 201'])
+  })
+
   it('never repeats a write that may have been done', async () => {
     const { server, transport } = await startTransport()
     server.script('write', broken)

@@ -12,6 +12,8 @@ export type Verb = 'get' | 'list' | 'watch' | 'create' | 'patch' | 'delete'
 /** `path` begins with `/api`; every name in it has been checked. */
 export type ApiRequest = {
   verb: Verb
+  /** Doing it twice is doing it once, as of every read; for what is no read and changes nothing all the same. */
+  repeatable?: boolean
   path: string
   body?: string
   contentType?: string
@@ -81,7 +83,7 @@ class KubernetesTransport implements Transport {
 
   async call(request: ApiRequest): Promise<Buffer> {
     const deadline = this.#clock.monotonic() + this.#deadlineMs
-    const reading = request.verb === 'get' || request.verb === 'list'
+    const repeatable = request.repeatable ?? (request.verb === 'get' || request.verb === 'list')
     let renewed = false
     for (let attempt = 1; ; attempt += 1) {
       const used = await this.#credentials(deadline)
@@ -91,7 +93,7 @@ class KubernetesTransport implements Transport {
         renewed = true
         continue
       }
-      const wait = retryWait({ ...outcome, reading, attempt }, this.#random.fraction())
+      const wait = retryWait({ ...outcome, repeatable, attempt }, this.#random.fraction())
       if (wait === undefined || this.#clock.monotonic() + wait >= deadline) throw outcome.error
       await this.#pause(wait)
     }
