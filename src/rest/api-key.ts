@@ -1,3 +1,4 @@
+import { KEY_AUDIENCE } from '../api/meta.ts'
 import { headerValues } from './header-values.ts'
 import { Problem } from './problem.ts'
 
@@ -34,11 +35,27 @@ export function unauthenticated(detail?: string): Problem {
 
 /** When the key ends, in milliseconds since 1970, as it says itself: to be believed only of a key that was found valid. */
 export function endOfKey(key: string): number {
+  const { exp } = claimsOf(key)
+  return typeof exp === 'number' ? exp * 1000 : Number.POSITIVE_INFINITY
+}
+
+/**
+ * Whether the key itself says that it is over, or for others: such a one is refused without asking the API server.
+ * Nobody has checked what it says, so that it is never a reason to let anybody in; what says nothing is asked about.
+ * @param now milliseconds since 1970
+ */
+export function isHopeless(key: string, now: number): boolean {
+  const { aud } = claimsOf(key)
+  const isForOthers = aud !== undefined && ![aud].flat().includes(KEY_AUDIENCE)
+  return isForOthers || endOfKey(key) <= now
+}
+
+/** What the key says of itself; nothing where it is no JWT. */
+function claimsOf(key: string): { exp?: unknown; aud?: unknown } {
   try {
     const claims: unknown = JSON.parse(Buffer.from(key.split('.')[1] ?? '', 'base64url').toString('utf8'))
-    const exp = typeof claims === 'object' && claims !== null && 'exp' in claims ? claims.exp : undefined
-    return typeof exp === 'number' ? exp * 1000 : Number.POSITIVE_INFINITY
+    return typeof claims === 'object' && claims !== null ? claims : {}
   } catch {
-    return Number.POSITIVE_INFINITY
+    return {}
   }
 }

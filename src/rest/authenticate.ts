@@ -1,9 +1,19 @@
 import { createHash, createHmac } from 'node:crypto'
 import type { Clock } from '../ports/clock.ts'
 import type { Identity, TokenReviewer } from '../ports/token-review.ts'
-import { endOfKey, readApiKey, unauthenticated } from './api-key.ts'
-import type { Caller } from './route.ts'
+import { endOfKey, isHopeless, readApiKey, unauthenticated } from './api-key.ts'
+import { KnownKeys } from './known-keys.ts'
+import { Problem } from './problem.ts'
+import { Turns } from './turns.ts'
 import { VerdictCache } from './verdict-cache.ts'
+
+/** Who asks. */
+export type Caller = {
+  /** User name of the ServiceAccount. */
+  name: string
+  /** Keyed hash of what identifies the key, for limits and logs; never the key. */
+  keyId: string
+}
 
 /** Whoever sent a valid key. */
 export type Client = {
@@ -26,38 +36,57 @@ export type AuthenticatorOptions = {
 const VALID_FOR_MS = 5_000
 /** One that is not valid will hardly become so. */
 const REFUSED_FOR_MS = 5_000
-const MOST_KEYS = 10_000
-const MOST_REVIEWS = 100
+const DOUBTFUL_FOR_MS = 1_000
+const MOST_VERDICTS = 10_000
+/** Reviews of keys that were valid before have places of their own: whoever sends what is no key cannot keep them out. */
+const REVIEWS_OF_KNOWN = { atOnce: 100, waiting: 0 }
+const REVIEWS_OF_STRANGERS = { atOnce: 8, waiting: 0 }
 const CREDENTIAL_ID = 'authentication.kubernetes.io/credential-id'
 
-type Verdict = { client: Client; endsAt: number } | { client?: undefined }
+type Verdict = { is: 'valid'; client: Client; endsAt: number } | { is: 'refused' } | { is: 'doubtful' }
 
 /**
  * Who sent a request, as TokenReview says.
- * @throws Problem unauthenticated, bad_request, overloaded; ApiError when the API server did not say
+ * @throws Problem unauthenticated, bad_request, overloaded, unavailable; ApiError when the API server did not say
  */
 export function createAuthenticator({ tokens, clock, hashKey }: AuthenticatorOptions): Authenticator {
+  const known = new KnownKeys(clock)
+  const ofKnown = new Turns(REVIEWS_OF_KNOWN)
+  const ofStrangers = new Turns(REVIEWS_OF_STRANGERS)
   const verdicts = new VerdictCache<Verdict>({
     clock,
-    most: MOST_KEYS,
-    mostAsked: MOST_REVIEWS,
-    keepMs: (verdict) =>
-      verdict.client ? Math.min(VALID_FOR_MS, verdict.endsAt - clock.now()) : REFUSED_FOR_MS,
+    most: MOST_VERDICTS,
+    keepMs: (verdict) => keepMs(verdict, clock.now()),
   })
+
+  const review = async (key: string, keyHash: string): Promise<Verdict> => {
+    if (isHopeless(key, clock.now())) throw unauthenticated()
+    const turns = known.has(keyHash) ? ofKnown : ofStrangers
+    const identity = await turns.run(() => tokens.review(key))
+    if (!identity) return { is: known.refused(keyHash) ? 'doubtful' : 'refused' }
+    known.accepted(keyHash)
+    const caller = callerOf(identity, keyHash, hashKey)
+    return { is: 'valid', client: { identity, keyHash, caller }, endsAt: endOfKey(key) }
+  }
+
   return async (rawHeaders) => {
     const key = readApiKey(rawHeaders)
     const keyHash = createHash('sha256').update(key).digest('base64')
-    const verdict = await verdicts.get(keyHash, async () => {
-      const identity = await tokens.review(key)
-      if (!identity) return {}
-      return {
-        client: { identity, keyHash, caller: callerOf(identity, keyHash, hashKey) },
-        endsAt: endOfKey(key),
-      }
-    })
-    if (!verdict.client || verdict.endsAt <= clock.now()) throw unauthenticated()
+    const verdict = await verdicts.get(keyHash, () => review(key, keyHash))
+    if (verdict.is === 'doubtful') throw doubtful()
+    if (verdict.is === 'refused' || verdict.endsAt <= clock.now()) throw unauthenticated()
     return verdict.client
   }
+}
+
+function keepMs(verdict: Verdict, now: number): number {
+  if (verdict.is === 'valid') return Math.min(VALID_FOR_MS, verdict.endsAt - now)
+  return verdict.is === 'refused' ? REFUSED_FOR_MS : DOUBTFUL_FOR_MS
+}
+
+function doubtful(): Problem {
+  const detail = 'The cluster refuses a key that was valid before; it is asked again.'
+  return new Problem('unavailable', { detail, headers: { 'retry-after': '1' } })
 }
 
 /** The API server names each token that it makes; of one without a name its own hash is what identifies it. */

@@ -101,6 +101,34 @@ test('without an answer nothing is allowed', async () => {
   expect(await refusal('acme')).toBe('Unavailable')
 })
 
+test('whoever asks for many organizations waits for itself alone, with whatever keys', async () => {
+  const ends: (() => void)[] = []
+  const asked: string[] = []
+  authorize = createAuthorizer({
+    clock,
+    organizations: { has: () => true },
+    access: {
+      allowed({ username }) {
+        asked.push(username)
+        return new Promise((resolve) => ends.push(() => resolve(true)))
+      },
+    },
+  })
+  const all = Array.from({ length: 20 }, (_, index) =>
+    authorize({ ...client, keyHash: `h-${index % 2}` }, `org-${index}`, MANAGE_WEBHOOKS),
+  )
+  expect(asked).toHaveLength(8)
+  const identity = { ...client.identity, username: 'other' }
+  all.push(authorize({ ...client, identity, keyHash: 'other' }, 'acme', MANAGE_WEBHOOKS))
+  expect(asked.at(-1)).toBe('other')
+  while (asked.length < 21) {
+    for (const end of ends.splice(0)) end()
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  for (const end of ends) end()
+  await Promise.all(all)
+})
+
 test('verdicts of one key are not those of another', async () => {
   allow = () => true
   await refusal('acme')

@@ -5,6 +5,7 @@ import type { KnownOrganizations } from '../ports/facade.ts'
 import type { Client } from './authenticate.ts'
 import { type Permission, VISIBILITY } from './permission.ts'
 import { Problem } from './problem.ts'
+import { Turns, TurnsByName } from './turns.ts'
 import { VerdictCache } from './verdict-cache.ts'
 
 export type Authorizer = (client: Client, organization: string, permission: Permission) => Promise<void>
@@ -16,7 +17,9 @@ const ALLOWED_FOR_MS = 5_000
 /** One that was just given is there after so long at most. */
 const REFUSED_FOR_MS = 2_000
 const MOST_VERDICTS = 50_000
-const MOST_REVIEWS = 200
+/** Of all users, and of one: whoever asks for many organizations waits for itself. */
+const MOST_REVIEWS = { atOnce: 200, waiting: 0 }
+const MOST_REVIEWS_OF_USER = { atOnce: 8, waiting: 100 }
 
 /**
  * Lets a client do something in an organization, or throws.
@@ -27,13 +30,16 @@ export function createAuthorizer({ access, organizations, clock }: AuthorizerOpt
   const verdicts = new VerdictCache<boolean>({
     clock,
     most: MOST_VERDICTS,
-    mostAsked: MOST_REVIEWS,
     keepMs: (allowed) => (allowed ? ALLOWED_FOR_MS : REFUSED_FOR_MS),
   })
+  const ofAll = new Turns(MOST_REVIEWS)
+  // Not of a key: one ServiceAccount can have any number of keys.
+  const ofUsers = new TurnsByName(MOST_REVIEWS_OF_USER)
   const may = ({ keyHash, identity }: Client, namespace: string, permission: Permission) => {
     const { verb, resource, subresource } = permission
+    const review = () => access.allowed(identity, { namespace, group: GROUP, ...permission })
     return verdicts.get([keyHash, namespace, verb, resource, subresource ?? ''].join(' '), () =>
-      access.allowed(identity, { namespace, group: GROUP, ...permission }),
+      ofUsers.run(identity.username, () => ofAll.run(review)),
     )
   }
 

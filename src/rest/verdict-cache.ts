@@ -1,13 +1,10 @@
 import { LRUCache } from 'lru-cache'
 import type { Clock } from '../ports/clock.ts'
-import { Problem } from './problem.ts'
 
 export type VerdictCacheOptions<V> = {
   clock: Pick<Clock, 'monotonic'>
   /** Verdicts held. */
   most: number
-  /** Questions that may be under way at once; beyond them a new one is refused. */
-  mostAsked: number
   /** How long a verdict holds, in milliseconds; 0 or less: not at all. */
   keepMs: (verdict: V) => number
 }
@@ -27,15 +24,12 @@ export class VerdictCache<V> {
     })
   }
 
-  /** @throws Problem overloaded, and whatever `ask` throws */
+  /** @throws whatever `ask` throws */
   get(key: string, ask: () => Promise<V>): Promise<V> {
     const known = this.#known.get(key)
     if (known) return Promise.resolve(known.verdict)
     const asked = this.#asked.get(key)
     if (asked) return asked
-    if (this.#asked.size >= this.#options.mostAsked) {
-      return Promise.reject(new Problem('overloaded', { headers: { 'retry-after': '1' } }))
-    }
     const answer = ask()
       .then((verdict) => this.#keep(key, verdict))
       .finally(() => this.#asked.delete(key))

@@ -13,14 +13,17 @@ import { createFacadeServer, SERVER_LIMITS, type ServerLimits } from '../../src/
 import { FakeServices } from './facade-services.ts'
 import { FakeClock } from './fake-clock.ts'
 
+/** Of the fake clock, in seconds since 1970. */
+const STARTS_AT = Date.UTC(2026, 0, 31, 12) / 1000
+
 /** Kinds of keys; what each may do in `acme` is what RBAC would give it. */
 export const KEYS = {
   owner: keyOf('owner'),
   otherOwner: keyOf('other-owner'),
   viewer: keyOf('viewer'),
   publisher: keyOf('publisher'),
-  expired: keyOf('expired', -60),
-  wrongAudience: keyOf('wrong-audience'),
+  expired: keyOf('expired', { exp: STARTS_AT - 60 }),
+  wrongAudience: keyOf('wrong-audience', { aud: ['vault'] }),
   invented: keyOf('invented'),
 }
 
@@ -187,6 +190,11 @@ export class RawConnection {
     this.#socket.destroy()
   }
 
+  /** Says that nothing more will come, as a client does that has gone. */
+  end(): void {
+    this.#socket.end()
+  }
+
   /** Everything that came until the other side closed. */
   async untilClosed(): Promise<string> {
     await this.#ended
@@ -211,11 +219,11 @@ const identities = new Map<string, Identity>(
   }),
 )
 
-/** In the form of a token, for `name`, that ends so many seconds from the fake clock's start. */
-function keyOf(name: string, endsInS = 3600): string {
+/** In the form of a token, for `name`, that ends an hour after the fake clock's start. */
+function keyOf(name: string, claims: { exp?: number; aud?: string[] } = {}): string {
   const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
-  const exp = Date.UTC(2026, 0, 31, 12) / 1000 + endsInS
-  return `${part({ alg: 'none' })}.${part({ sub: name, exp })}.c2ln`
+  const payload = { sub: name, aud: ['davit'], exp: STARTS_AT + 3600, ...claims }
+  return `${part({ alg: 'none' })}.${part(payload)}.c2ln`
 }
 
 function nameIn(key: string): string {
