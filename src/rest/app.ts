@@ -1,4 +1,4 @@
-import express, { type ErrorRequestHandler, type Express, type RequestHandler, type Response } from 'express'
+import express, { type ErrorRequestHandler, type Express, type RequestHandler } from 'express'
 import type { AccessReviewer } from '../ports/access-review.ts'
 import type { Clock, Random } from '../ports/clock.ts'
 import type { KnownOrganizations, RequestMetrics } from '../ports/facade.ts'
@@ -7,7 +7,7 @@ import type { TokenReviewer } from '../ports/token-review.ts'
 import { problemAnswer } from './answer.ts'
 import { createAuthenticator } from './authenticate.ts'
 import { createAuthorizer } from './authorize.ts'
-import { begin, exchangeOf, reply } from './exchange.ts'
+import { begin, Exchange, exchangeOf, refuseGone, reply } from './exchange.ts'
 import { FACADE_LIMITS, type FacadeLimits } from './facade-limits.ts'
 import { Load } from './load.ts'
 import { openPages } from './open-pages.ts'
@@ -15,6 +15,7 @@ import { Problem, type ProblemCode } from './problem.ts'
 import { problemOf } from './problem-of.ts'
 import { RateLimit } from './rate-limit.ts'
 import { readRawUrl } from './raw-url.ts'
+import { requestEnd } from './request-end.ts'
 import { createRequestIds } from './request-id.ts'
 import type { Route } from './route.ts'
 import { type RouteParts, runRoute, takeOne } from './run-route.ts'
@@ -61,6 +62,7 @@ export function createApp(options: AppOptions): Express {
   app.use(async (request, response, next) => {
     const exchange = exchangeOf(response)
     exchange.client = await authenticate(request.rawHeaders)
+    refuseGone(request, response)
     takeOne(exchange, 'key', { limit: parts.perKey, of: exchange.client.caller.keyId })
     next()
   })
@@ -76,20 +78,14 @@ export function createApp(options: AppOptions): Express {
 function beginning(parts: Parts): RequestHandler {
   const nextId = createRequestIds(parts.random)
   return (request, response, next) => {
-    begin(response, {
+    const exchange = new Exchange({
       requestId: nextId(),
       startedAt: parts.clock.monotonic(),
-      route: 'none',
-      organization: undefined,
-      url: { path: '', search: '' },
-      client: undefined,
-      limits: {},
-      work: undefined,
-      releases: [],
+      ...requestEnd(parts, request, response),
     })
-    response.once('close', () => end(request.method, response, parts))
-    const exchange = exchangeOf(response)
-    exchange.releases.push(parts.load.enter())
+    begin(response, exchange)
+    response.once('close', () => exchange.closed())
+    exchange.add(parts.load.enter())
     exchange.url = readRawUrl(request.originalUrl)
     next()
   }
@@ -120,28 +116,14 @@ function failing(log: Log, clock: Clock): ErrorRequestHandler {
     const now = clock.monotonic()
     if (status === 503 && now - (toldAt.get(code) ?? Number.NEGATIVE_INFINITY) >= TELL_EVERY_MS) {
       toldAt.set(code, now)
-      log.warn('requests are put off', { requestId, route, code })
+      log.warn('requests are put off', { requestId, route, code, cause: causeOf(problem) })
     }
     reply(request, response, problemAnswer(problem, requestId))
   }
 }
 
-/** Changes are told to the log, by whom; events are too many for that and are in the delivery log anyway. */
-function end(method: string, response: Response, { clock, metrics, log }: Parts): void {
-  const exchange = exchangeOf(response)
-  const { route, requestId, startedAt, organization, client } = exchange
-  const release = () => {
-    for (const one of exchange.releases.splice(0)) one()
-  }
-  if (exchange.work) exchange.work.then(release, release)
-  else release()
-  const seconds = (clock.monotonic() - startedAt) / 1000
-  metrics?.answered(route, response.statusCode, seconds)
-  const changes = method !== 'GET' && method !== 'HEAD' && route !== 'none' && route !== 'publishEvent'
-  if (!changes || organization === undefined) return
-  const { name: caller, keyId } = client?.caller ?? {}
-  const fields = { requestId, route, organization, caller, keyId, status: response.statusCode }
-  log.info('a change was asked for', { ...fields, ms: Math.round(seconds * 1000) })
+function causeOf({ cause }: Problem): string | undefined {
+  return cause === undefined ? undefined : wordsOf(cause)
 }
 
 function wordsOf(error: unknown): string {

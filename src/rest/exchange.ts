@@ -2,26 +2,82 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Response } from 'express'
 import { type Answer, send } from './answer.ts'
 import type { Client } from './authenticate.ts'
+import { Problem } from './problem.ts'
 import { rateLimitHeaders, type Taken } from './rate-limit.ts'
 import type { RawUrl } from './raw-url.ts'
 
-/** One request and what is known of it so far. */
-export type Exchange = {
+export type ExchangeOptions = {
   requestId: string
   /** Monotonic, in milliseconds. */
   startedAt: number
+  /** Called once: nobody waits for an answer any more, and none is being made. */
+  onAnswered(): void
+  /** Called once, after that: what was begun for the request has ended as well. */
+  onOver(): void
+}
+
+/**
+ * One request and what is known of it so far. It goes on when its client has gone: what it holds is given back, and
+ * its end is told, only when nothing runs for it any more.
+ */
+export class Exchange {
+  readonly requestId: string
+  readonly startedAt: number
   /** The operation's id, once it is known. */
-  route: string
+  route = 'none'
   /** Once the client was let in. */
   organization: string | undefined
-  url: RawUrl
+  url: RawUrl = { path: '', search: '' }
   client: Client | undefined
   /** What is left of the limits that the request counted for. */
-  limits: Record<string, { taken: Taken; perSecond: number }>
-  /** What was begun for it; goes on when the client has gone. */
+  readonly limits: Record<string, { taken: Taken; perSecond: number }> = {}
+  /** What was begun for it; goes on when time is up. */
   work: Promise<unknown> | undefined
-  /** Run when the request and its work are over, however they end. */
-  releases: (() => void)[]
+  readonly #options: ExchangeOptions
+  readonly #releases: (() => void)[] = []
+  #isClosed = false
+  #isReplied = false
+  #isAnswered = false
+  #isOver = false
+
+  constructor(options: ExchangeOptions) {
+    this.requestId = options.requestId
+    this.startedAt = options.startedAt
+    this.#options = options
+  }
+
+  /** @param release gives back what the request holds, once it is over */
+  add(release: () => void): void {
+    if (this.#isOver) release()
+    else this.#releases.push(release)
+  }
+
+  /** The answer is out, or its client has gone. */
+  closed(): void {
+    this.#isClosed = true
+    this.#settle()
+  }
+
+  /** Nothing more will be done to answer it. */
+  replied(): void {
+    this.#isReplied = true
+    this.#settle()
+  }
+
+  #settle(): void {
+    if (!this.#isClosed || !this.#isReplied || this.#isAnswered) return
+    this.#isAnswered = true
+    this.#options.onAnswered()
+    const end = () => this.#end()
+    if (this.work) this.work.then(end, end)
+    else end()
+  }
+
+  #end(): void {
+    this.#isOver = true
+    for (const release of this.#releases.splice(0)) release()
+    this.#options.onOver()
+  }
 }
 
 const KEY = 'exchange'
@@ -30,8 +86,14 @@ export function begin(response: Response, exchange: Exchange): void {
   response.locals[KEY] = exchange
 }
 
-export function exchangeOf(response: Response): Exchange {
+export function exchangeOf(response: Pick<Response, 'locals'>): Exchange {
   return response.locals[KEY] as Exchange
+}
+
+/** Call it before what a client has to be there for, and before the body was read. @throws Problem bad_request, read by nobody */
+export function refuseGone(request: IncomingMessage, response: ServerResponse): void {
+  if (request.destroyed || response.destroyed)
+    throw new Problem('bad_request', { detail: 'The client left.' })
 }
 
 /** Sends the one answer of an exchange. */
@@ -40,7 +102,8 @@ export function reply(
   response: ServerResponse & Pick<Response, 'locals'>,
   answer: Answer,
 ): void {
-  const { requestId, limits } = response.locals[KEY] as Exchange
+  const exchange = exchangeOf(response)
+  const { requestId, limits } = exchange
   send(request, response, {
     ...answer,
     headers: {
@@ -49,4 +112,5 @@ export function reply(
       ...answer.headers,
     },
   })
+  exchange.replied()
 }

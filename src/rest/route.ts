@@ -6,14 +6,6 @@ import type { z } from 'zod'
 import type { Permission } from './permission.ts'
 import type { ProblemCode } from './problem.ts'
 
-/** Who asks. */
-export type Caller = {
-  /** User name of the ServiceAccount. */
-  name: string
-  /** Keyed hash of what identifies the key, for limits and logs; never the key. */
-  keyId: string
-}
-
 /** A request that was let in: its organization exists and the caller may do this there. */
 export type RouteRequest<P, Q, B> = {
   /** The namespace. */
@@ -27,10 +19,6 @@ export type RouteRequest<P, Q, B> = {
   idempotencyKey: string | undefined
   /** Value of If-Match, where it was sent. */
   ifMatch: string | undefined
-  caller: Caller
-  requestId: string
-  /** Aborted when the client has gone or time is up. */
-  signal: AbortSignal
 }
 
 export type Reply<R> = {

@@ -1,10 +1,10 @@
-import type { Request, RequestHandler, Response } from 'express'
+import type { Request, RequestHandler } from 'express'
 import { z } from 'zod'
 import type { Clock } from '../ports/clock.ts'
 import { jsonLine } from './answer.ts'
 import type { Client } from './authenticate.ts'
 import type { Authorizer } from './authorize.ts'
-import { type Exchange, exchangeOf, reply } from './exchange.ts'
+import { type Exchange, exchangeOf, refuseGone, reply } from './exchange.ts'
 import type { FacadeLimits } from './facade-limits.ts'
 import { type JsonText, readJson } from './json-text.ts'
 import type { Load } from './load.ts'
@@ -40,10 +40,9 @@ export function runRoute(route: Route, parts: RouteParts): RequestHandler {
     if (!client) throw new Error('a route was reached without authentication')
     exchange.route = route.id
     await letIn(route, { exchange, client, organization: String(request.params.orgId) }, parts)
+    refuseGone(request, response)
     const read = await readRequest(route, request, exchange, parts)
-    const answer = await inTime(response, parts, (signal) =>
-      route.handle({ ...read, caller: client.caller, requestId: exchange.requestId, signal }),
-    )
+    const answer = await inTime(exchange, parts, () => route.handle(read))
     reply(request, response, answerOf(route, answer))
   }
 }
@@ -73,7 +72,7 @@ async function readRequest(
   request: Request,
   exchange: Exchange,
   parts: RouteParts,
-): Promise<Omit<AnyRequest, 'caller' | 'requestId' | 'signal'>> {
+): Promise<AnyRequest> {
   const { orgId, ...ids } = request.params
   const params = paramsOf(route, ids)
   const query = validateQuery(route.query ?? NO_QUERY, readQuery(exchange.url.search))
@@ -104,36 +103,31 @@ async function bodyOf(
     clock,
     load,
     limits: { mostBytes: limits.bodyBytes, deadlineMs: limits.bodyMs },
-    onReserved: (release) => exchange.releases.push(release),
+    onReserved: (release) => exchange.add(release),
   })
   if (text !== undefined) return readJson(text)
   if (route.bodyOptional) return NO_BODY
   throw new Problem('bad_json', { detail: 'There is no body.' })
 }
 
-/** The signal aborts when the client has gone or time is up. */
+/** What takes longer is given up, and goes on: it may be half done. */
 async function inTime<T>(
-  response: Response,
+  exchange: Exchange,
   { clock, limits }: RouteParts,
-  run: (signal: AbortSignal) => Promise<T>,
+  run: () => Promise<T>,
 ): Promise<T> {
-  const controller = new AbortController()
-  const onClose = () => controller.abort()
-  response.once('close', onClose)
   let stopTimer = () => {}
   const late = new Promise<never>((_resolve, reject) => {
-    stopTimer = clock.after(limits.answerMs, () => {
-      controller.abort()
-      reject(new Problem('unavailable', { headers: { 'retry-after': '1' } }))
-    })
+    stopTimer = clock.after(limits.answerMs, () =>
+      reject(new Problem('unavailable', { headers: { 'retry-after': '1' } })),
+    )
   })
   try {
-    const work = run(controller.signal)
-    exchangeOf(response).work = work
+    const work = run()
+    exchange.work = work
     return await Promise.race([work, late])
   } finally {
     stopTimer()
-    response.off('close', onClose)
   }
 }
 

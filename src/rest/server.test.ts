@@ -1,7 +1,9 @@
 import { once } from 'node:events'
+import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
 import { expect, test } from 'vitest'
 import { ask, dial, KEYS, ORGANIZATION, startFacade } from '../../test/support/facade-bed.ts'
+import { idIn } from '../../test/support/facade-services.ts'
 import { FakeClock } from '../../test/support/fake-clock.ts'
 
 const HOOKS = `/organizations/${ORGANIZATION}/webhooks`
@@ -40,6 +42,119 @@ test('a body whose client goes away leaves nothing behind', async () => {
   const body = JSON.stringify({ url: 'https://example.com/', eventTypes: ['*'] })
   expect((await ask(bed, HOOKS, { method: 'POST', key: KEYS.owner, body })).status).toBe(201)
 })
+
+const nextTurn = () => new Promise((resolve) => setImmediate(resolve))
+const BODY = JSON.stringify({ url: 'https://example.com/', eventTypes: ['*'] })
+
+/** A reviewer that answers when the test lets it. */
+function holding() {
+  let release = () => {}
+  const held = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  const asked: string[] = []
+  const identity = { username: 'owner', uid: '', groups: [], extra: {} }
+  return {
+    release: () => release(),
+    asked,
+    tokens: {
+      async review(token: string) {
+        asked.push(token)
+        await held
+        return identity
+      },
+    },
+    access: {
+      async allowed({ username }: { username: string }) {
+        asked.push(username)
+        await held
+        return true
+      },
+    },
+  }
+}
+
+test.each([['tokens' as const], ['access' as const]])(
+  'a client that goes away while its %s are reviewed leaves nothing behind, and nothing is done for it',
+  async (which) => {
+    const reviews = holding()
+    const limits = { requests: 1, bytesInFlight: 150 }
+    const bed = await startFacade({ limits, [which]: reviews[which] })
+    const connection = await dial(bed)
+    connection.write(`${HEAD}Content-Length: 100\r\n\r\n`)
+    while (reviews.asked.length === 0) await nextTurn()
+    connection.close()
+    while ((await connectionsOf(bed.server)) > 0) await nextTurn()
+    // Until the review has ended its place is taken.
+    expect((await ask(bed, HOOKS, { key: KEYS.owner })).status).toBe(503)
+    reviews.release()
+    while (bed.answered.at(-1)?.status !== 499) await nextTurn()
+    expect((await ask(bed, HOOKS, { method: 'POST', key: KEYS.owner, body: BODY })).status).toBe(201)
+    expect(bed.services.asked).toHaveLength(1)
+  },
+)
+
+test('a change is not begun for a client that has gone', async () => {
+  const reviews = holding()
+  const bed = await startFacade({ access: reviews.access })
+  const connection = await dial(bed)
+  connection.write(
+    `POST ${HOOKS}/${idIn(ORGANIZATION)}/ping HTTP/1.1\r\nHost: x\r\nAuthorization: ${KEYS.owner}\r\nContent-Length: 0\r\n\r\n`,
+  )
+  while (reviews.asked.length === 0) await nextTurn()
+  connection.end()
+  while ((await connectionsOf(bed.server)) > 0) await nextTurn()
+  reviews.release()
+  while (bed.answered.length === 0) await nextTurn()
+  expect(bed.answered).toEqual([{ route: 'pingEndpoint', status: 499 }])
+  expect(bed.services.asked).toEqual([])
+})
+
+test('a change whose client has gone is told when it is done, and not as answered', async () => {
+  const bed = await startFacade()
+  let release = () => {}
+  bed.services.hold = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  const connection = await dial(bed)
+  connection.write(
+    `DELETE ${HOOKS}/${idIn(ORGANIZATION)} HTTP/1.1\r\nHost: x\r\nAuthorization: ${KEYS.owner}\r\n\r\n`,
+  )
+  while (bed.services.asked.length === 0) await nextTurn()
+  connection.end()
+  while ((await connectionsOf(bed.server)) > 0) await nextTurn()
+  expect(bed.logged).toEqual([])
+  release()
+  while (bed.logged.length === 0) await nextTurn()
+  expect(bed.logged).toMatchObject([
+    { message: 'a change was asked for', fields: { route: 'deleteEndpoint', caller: 'owner', status: 499 } },
+  ])
+  expect(bed.answered).toEqual([{ route: 'deleteEndpoint', status: 499 }])
+})
+
+test('requests that wait behind another one on a connection that ends leave nothing behind', async () => {
+  const bed = await startFacade({ limits: { requests: 3 } })
+  let release = () => {}
+  bed.services.hold = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  const connection = await dial(bed)
+  const request = `GET ${HOOKS} HTTP/1.1\r\nHost: x\r\nAuthorization: ${KEYS.owner}\r\n\r\n`
+  connection.write(request + request + request)
+  while (bed.services.asked.length < 3) await nextTurn()
+  connection.close()
+  while ((await connectionsOf(bed.server)) > 0) await nextTurn()
+  release()
+  while (bed.answered.length < 3) await nextTurn()
+  expect(bed.answered.map(({ status }) => status)).toEqual([499, 499, 499])
+  expect((await ask(bed, HOOKS, { key: KEYS.owner })).status).toBe(200)
+})
+
+function connectionsOf(server: Server): Promise<number> {
+  return new Promise((resolve, reject) => {
+    server.getConnections((error, count) => (error ? reject(error) : resolve(count)))
+  })
+}
 
 test('a connection beyond the limit is told so and ends; those before go on', async () => {
   const bed = await startFacade({ server: { connections: 2 } })
