@@ -4,7 +4,7 @@ import { type Problem, problemBody } from './problem.ts'
 export type Answer = {
   status: number
   contentType?: string
-  body?: string
+  body?: string | Uint8Array
   headers?: Readonly<Record<string, string>>
 }
 

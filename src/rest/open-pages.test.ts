@@ -33,3 +33,20 @@ test('what changes nothing is all that the pages take', async () => {
   expect((await ask(bed, '/docs', { method: 'POST' })).status).toBe(401)
   expect((await ask(bed, '/docs/..%2f..%2fpackage.json')).status).toBe(404)
 })
+
+test.each([
+  { what: 'a range', headers: { range: 'bytes=0-1' } },
+  { what: 'a range beyond its end', headers: { range: 'bytes=99999999-' } },
+  { what: 'an ETag that it has not', headers: { 'if-match': '"abc"' } },
+  {
+    what: 'a time before its last change',
+    headers: { 'if-unmodified-since': 'Thu, 01 Jan 1970 00:00:00 GMT' },
+  },
+])('a file that is asked for with $what comes whole', async ({ headers }) => {
+  const bed = await startFacade()
+  const answer = await ask(bed, '/docs/swagger-ui-bundle.js', { headers })
+  expect([answer.status, answer.headers.get('cache-control')]).toEqual([200, 'public, max-age=3600'])
+  expect(Buffer.byteLength(answer.text)).toBe(Number(answer.headers.get('content-length')))
+  expect(answer.text.length).toBeGreaterThan(1_000_000)
+  expect(bed.logged).toEqual([])
+})

@@ -1,5 +1,6 @@
-import { fileURLToPath } from 'node:url'
+import { readFileSync } from 'node:fs'
 import { Router } from 'express'
+import type { Answer } from './answer.ts'
 import { reply } from './exchange.ts'
 import { openApiDocument } from './openapi.ts'
 import type { Route } from './route.ts'
@@ -46,11 +47,23 @@ const START = `window.ui = SwaggerUIBundle({
 `
 
 /** As packages of Node they are found wherever they were installed. */
-const ASSETS = {
-  'swagger-ui.css': import.meta.resolve('swagger-ui-dist/swagger-ui.css'),
-  'swagger-ui-bundle.js': import.meta.resolve('swagger-ui-dist/swagger-ui-bundle.js'),
-  'favicon-32x32.png': import.meta.resolve('swagger-ui-dist/favicon-32x32.png'),
-}
+const ASSETS = [
+  {
+    name: 'swagger-ui.css',
+    url: import.meta.resolve('swagger-ui-dist/swagger-ui.css'),
+    contentType: 'text/css; charset=utf-8',
+  },
+  {
+    name: 'swagger-ui-bundle.js',
+    url: import.meta.resolve('swagger-ui-dist/swagger-ui-bundle.js'),
+    contentType: 'text/javascript; charset=utf-8',
+  },
+  {
+    name: 'favicon-32x32.png',
+    url: import.meta.resolve('swagger-ui-dist/favicon-32x32.png'),
+    contentType: 'image/png',
+  },
+]
 
 const HEADERS = {
   'content-security-policy': PAGE_POLICY,
@@ -58,24 +71,26 @@ const HEADERS = {
   'cache-control': 'no-cache',
 }
 
-/** What needs no key: `/openapi.json`, and `/docs`, where it can be read and tried. */
+/** Others than the pages, they change with a version of Davit only. */
+const ASSET_HEADERS = { 'referrer-policy': 'no-referrer', 'cache-control': 'public, max-age=3600' }
+
+/**
+ * What needs no key: `/openapi.json`, and `/docs`, where it can be read and tried. All of it is held in memory, so that
+ * nobody can hold a file open, and there is no condition or range that could fail.
+ */
 export function openPages(routes: readonly Route[], version: string): Router {
-  const document = JSON.stringify(openApiDocument(routes, version))
   const router = Router({ caseSensitive: true, strict: true })
-  const text = (path: string, contentType: string, body: string) =>
+  const page = (path: string, answer: Omit<Answer, 'status'>) =>
     router.get(path, (request, response) =>
-      reply(request, response, { status: 200, contentType, body, headers: HEADERS }),
+      reply(request, response, { status: 200, headers: HEADERS, ...answer }),
     )
-  text('/openapi.json', 'application/json', document)
-  text('/docs', 'text/html; charset=utf-8', PAGE)
-  text('/docs/start.js', 'text/javascript; charset=utf-8', START)
-  for (const [name, url] of Object.entries(ASSETS)) {
-    router.get(`/docs/${name}`, (_request, response, next) => {
-      response.set({ 'x-content-type-options': 'nosniff', 'referrer-policy': 'no-referrer' })
-      // Below a root, so that a dot in the path of the installation does not hide the file.
-      const root = fileURLToPath(new URL('.', url))
-      response.sendFile(name, { root, maxAge: '1h' }, (error) => (error ? next(error) : undefined))
-    })
+  const document = JSON.stringify(openApiDocument(routes, version))
+  page('/openapi.json', { contentType: 'application/json', body: document })
+  page('/docs', { contentType: 'text/html; charset=utf-8', body: PAGE })
+  page('/docs/start.js', { contentType: 'text/javascript; charset=utf-8', body: START })
+  for (const { name, url, contentType } of ASSETS) {
+    const body = readFileSync(new URL(url))
+    page(`/docs/${name}`, { contentType, body, headers: ASSET_HEADERS })
   }
   return router
 }
