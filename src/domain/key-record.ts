@@ -15,6 +15,11 @@ const CLAIM = 'davit:claim'
 const DONE = 'davit:done'
 const KEPT = 'davit:kept'
 
+/** Whether it only says something of a key, and is no event. @param type of a line in a segment */
+export function isKeyLine(type: string): boolean {
+  return type === CLAIM || type === DONE || type === KEPT
+}
+
 /**
  * What a place in the log says of a key. `position` is that of the place, with the index of the event; of a shorter
  * line that retention wrote, the one of the place that it repeats.

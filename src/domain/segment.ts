@@ -9,6 +9,7 @@ import {
 } from '../api/delivery-segment.ts'
 import { DNS_LABEL } from '../api/meta.ts'
 import { decodeEvent, encodeEvent } from '../api/segment-event-line.ts'
+import { isKeyLine } from './key-record.ts'
 import { timeOfName } from './message-id.ts'
 import { byteLength } from './payload.ts'
 
@@ -41,13 +42,21 @@ const DELIVERY = /^(\d{1,6}) ([a-z0-9-]{1,63}) ([A-Za-z0-9-]{1,64})$/
 const EVENT_NAME = /^[0-9a-z]{26}$/
 
 /**
+ * An event with a key that nobody gets. `eventIndex` is its place in the segment. Its key makes later places repeats all
+ * the same.
+ */
+export type UnsentEvent = { eventIndex: number; namespace: string; key: string }
+
+/**
  * Deliveries that cannot be read (an index of no event, a line of another form, names that no object can have) are
- * left out; `unreadable` tells how many. `keys` is absent where no event came with an Idempotency-Key.
+ * left out; `unreadable` tells how many. `keys` is absent where no event came with an Idempotency-Key, `unsent` where
+ * every event with a key makes a delivery.
  */
 export function deliveriesOf(spec: Pick<DeliverySegmentSpec, 'events' | 'deliveries'>): {
   deliveries: SegmentDelivery[]
   unreadable: number
   keys?: SegmentKeys
+  unsent?: UnsentEvent[]
 } {
   const events = spec.events.map(readEvent)
   const found: SegmentDelivery[] = []
@@ -59,7 +68,26 @@ export function deliveriesOf(spec: Pick<DeliverySegmentSpec, 'events' | 'deliver
       found.push({ index, eventIndex: Number(eventIndex), event, endpoint: { name, uid } })
   })
   const keys = keysIn(events, found)
-  return { deliveries: found, unreadable: lines.length - found.length, ...(keys ? { keys } : {}) }
+  const unsent = unsentIn(events, found)
+  return {
+    deliveries: found,
+    unreadable: lines.length - found.length,
+    ...(keys ? { keys } : {}),
+    ...(unsent.length > 0 ? { unsent } : {}),
+  }
+}
+
+/** Lines that only say something of a key are no places of it. */
+function unsentIn(
+  events: readonly (SegmentEvent | undefined)[],
+  deliveries: readonly SegmentDelivery[],
+): UnsentEvent[] {
+  const sent = new Set(deliveries.map(({ eventIndex }) => eventIndex))
+  return events.flatMap((event, eventIndex) => {
+    const { namespace = '', key, type = '' } = event ?? {}
+    if (key === undefined || sent.has(eventIndex) || isKeyLine(type)) return []
+    return { eventIndex, namespace, key }
+  })
 }
 
 function keysIn(

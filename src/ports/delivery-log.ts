@@ -34,6 +34,8 @@ export type LogSegment = {
    * absent where there are none.
    */
   keys?: { newestAt: number; bytes: number }
+  /** Events with a key that nobody gets: later places of it are repeats all the same. Absent where there are none. */
+  unsent?: { eventIndex: number; namespace: string; key: string }[]
 }
 
 export interface OutcomeRecorder {

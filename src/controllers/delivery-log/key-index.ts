@@ -27,7 +27,12 @@ export class KeyIndex {
    * Places must be shown in the order of the log. @param now milliseconds since 1970
    * @returns true when an earlier place has the key
    */
-  isRepeat(event: SegmentEvent, version: number, eventIndex: number, now: number): boolean {
+  isRepeat(
+    event: Pick<SegmentEvent, 'namespace' | 'key'>,
+    version: number,
+    eventIndex: number,
+    now: number,
+  ): boolean {
     if (event.key === undefined) return false
     const key = `${event.namespace}/${event.key}`
     const first = this.#first.get(key)

@@ -120,6 +120,7 @@ export class LogIntake {
 
   #open(segment: LogSegment): OpenSegment | undefined {
     const { ctx } = this.#plane
+    this.#noteUnsent(segment)
     const opened = ctx.segments.add(segment)
     if (opened) {
       const { name, unreadable: lines } = segment
@@ -130,6 +131,19 @@ export class LogIntake {
     // Behind the mark: only its keys still matter.
     for (const entry of segment.deliveries) this.#isRepeat(segment, entry)
     return undefined
+  }
+
+  /** Who was told that nobody gets an event must not see another place of its key delivered. */
+  #noteUnsent(segment: LogSegment): void {
+    const { unsent = [], deliveries, version } = segment
+    if (unsent.length === 0 || isRestored(segment.writtenAt, segment.createdAt)) return
+    const now = this.#plane.ctx.clock.now()
+    const places = [
+      ...unsent.map(({ eventIndex, ...event }) => ({ eventIndex, event })),
+      ...deliveries.map(({ eventIndex, event }) => ({ eventIndex, event })),
+    ]
+    places.sort((a, b) => a.eventIndex - b.eventIndex)
+    for (const { eventIndex, event } of places) this.#keys.isRepeat(event, version, eventIndex, now)
   }
 
   #isWanted(opened: OpenSegment, entry: LogDelivery): boolean {

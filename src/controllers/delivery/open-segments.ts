@@ -7,7 +7,7 @@ import type { Delivery } from './delivery.ts'
 
 export type OpenSegment = {
   /** Without its entries: each is held by its delivery for as long as it is needed. */
-  readonly segment: Omit<LogSegment, 'deliveries'>
+  readonly segment: Omit<LogSegment, 'deliveries' | 'unsent'>
   /** Deliveries that are not closed. */
   open: number
   readonly bytes: number
@@ -42,7 +42,7 @@ export class OpenSegments {
   /** Undefined when the segment is known or behind the mark. All its deliveries are open. */
   add(segment: LogSegment): OpenSegment | undefined {
     if (segment.version <= this.#lowWater || this.#names.has(segment.name)) return undefined
-    const { deliveries, ...place } = segment
+    const { deliveries, unsent: _, ...place } = segment
     const bytes = deliveries.reduce((sum, { event }) => sum + event.payload.length, 0)
     const opened: OpenSegment = { segment: place, open: deliveries.length, bytes, deliveries: [] }
     let at = this.#segments.length
