@@ -69,7 +69,7 @@ function walkSlice(
     progress.done = false
     return false
   }
-  log.lines.walk(progress.after, visit, wanted.state)
+  log.lines.walk(progress.after, visit, wanted)
 }
 
 function matches({ table }: Lines, line: number, { state, type }: Wanted): boolean {

@@ -13,9 +13,9 @@ class Model {
   readonly sorted = new SortedLines(this.table)
   readonly held = new Map<number, number>()
 
-  add(number: number): void {
+  add(number: number, type = 0): void {
     if (this.held.has(number)) return
-    const line = this.table.take(idOf(number), 0, 0)
+    const line = this.table.take(idOf(number), 0, type)
     this.sorted.add(line)
     this.held.set(number, line)
   }
@@ -107,7 +107,7 @@ describe('lines in order', () => {
           if (model.table.stateNumber(line) === state) found.push(model.numberOf(line))
           return true
         },
-        state,
+        { state },
       )
       return { looked, found }
     }
@@ -123,6 +123,33 @@ describe('lines in order', () => {
     expect(before).toBeLessThanOrEqual(512)
     const pending = look(STATES.indexOf('pending')).found
     expect(pending).toHaveLength(4998)
+  })
+
+  it('are looked through for a type only where one may be, and for types that share a bit all the same', () => {
+    const model = new Model()
+    const typeAt = (at: number) => (at === 2000 ? 7 : at === 4000 ? 39 : at % 3)
+    for (let at = 0; at < 5000; at += 1) model.add(at, typeAt(at))
+    const look = (type: number) => {
+      let looked = 0
+      const found: number[] = []
+      const visit = (line: number) => {
+        looked += 1
+        if (model.table.type(line) === type) found.push(model.numberOf(line))
+        return true
+      }
+      model.sorted.walk(undefined, visit, { type })
+      return { looked, found }
+    }
+    expect(look(7).found).toEqual([2000])
+    expect(look(7).looked).toBeLessThanOrEqual(2 * 512)
+    expect(look(39).found).toEqual([4000])
+    expect(look(8)).toEqual({ looked: 0, found: [] })
+    expect(look(1).found).toHaveLength([...model.held.keys()].filter((at) => typeAt(at) === 1).length)
+    model.remove(2000)
+    look(7)
+    expect(look(7).looked).toBeLessThanOrEqual(512)
+    model.add(2000, 7)
+    expect(look(7).found).toEqual([2000])
   })
 
   it('stop where they are told to', () => {

@@ -5,8 +5,17 @@
 import { type LineTable, NONE } from './line-table.ts'
 import { PACKED_WORDS, type PackedId } from './packed-id.ts'
 
-/** Oldest first, so that what is added comes last. `states`: a bit for each state that a line of it may have. */
-type Block = { lines: Uint32Array; size: number; states: number }
+/**
+ * Oldest first, so that what is added comes last. `states`: a bit for each state that a line of it may have. `types`: the
+ * same for types of events, of which many share a bit.
+ */
+type Block = { lines: Uint32Array; size: number; states: number; types: number }
+
+/** Numbers of the one state and the one type that are wanted; any where absent. */
+export type WantedLines = { state?: number | undefined; type?: number | undefined }
+
+const TYPE_BITS = 32
+const ANY = -1
 
 const SMALLEST = 4
 const LARGEST = 512
@@ -77,37 +86,31 @@ export class SortedLines {
 
   /**
    * From the newest on, or from the first that is older than `after`, to older ones. Nothing may change meanwhile.
-   * @param state number of the one state that is wanted: blocks without it are passed over
+   * @param wanted blocks without lines like that are passed over; others are visited whole
    */
-  walk(after: PackedId | undefined, visit: Visit, state?: number): void {
+  walk(after: PackedId | undefined, visit: Visit, wanted: WantedLines = {}): void {
     this.#block = this.#blocks.length
     this.#at = 0
     if (after) this.#locate(after)
+    const states = wanted.state === undefined ? ANY : 1 << wanted.state
+    const types = wanted.type === undefined ? ANY : bitOfType(wanted.type)
     for (let index = this.#block; index >= 0; index -= 1) {
       const block = this.#blocks[index]
-      const from = index === this.#block ? this.#at : block?.size
-      if (block && from !== undefined && !this.#walkBlock(block, from, { visit, state })) return
+      if (!block || (block.states & states) === 0 || (block.types & types) === 0) continue
+      if (!this.#walkBlock(block, index === this.#block ? this.#at : block.size, visit)) return
     }
   }
 
-  #walkBlock(
-    block: Block,
-    from: number,
-    { visit, state }: { visit: Visit; state: number | undefined },
-  ): boolean {
-    if (state === undefined) {
-      for (let at = from - 1; at >= 0; at -= 1) if (!visit(block.lines[at] ?? NONE)) return false
-      return true
-    }
-    if ((block.states & (1 << state)) === 0) return true
-    let found = false
+  #walkBlock(block: Block, from: number, visit: Visit): boolean {
+    let [states, types] = [0, 0]
     for (let at = from - 1; at >= 0; at -= 1) {
       const line = block.lines[at] ?? NONE
-      found ||= this.#table.stateNumber(line) === state
+      states |= 1 << this.#table.stateNumber(line)
+      types |= bitOfType(this.#table.type(line))
       if (!visit(line)) return false
     }
-    // The next one need not look.
-    if (!found && from === block.size) block.states &= ~(1 << state)
+    // The next one need not look for what is not there any more.
+    if (from === block.size) [block.states, block.types] = [states, types]
     return true
   }
 
@@ -153,7 +156,7 @@ export class SortedLines {
   #insert(line: number): void {
     let block = this.#blocks[this.#block]
     if (!block) {
-      block = { lines: new Uint32Array(SMALLEST), size: 0, states: 0 }
+      block = { lines: new Uint32Array(SMALLEST), size: 0, states: 0, types: 0 }
       this.#blocks.push(block)
     }
     if (block.size === block.lines.length) {
@@ -164,13 +167,19 @@ export class SortedLines {
     block.lines[this.#at] = line
     block.size += 1
     block.states |= 1 << this.#table.stateNumber(line)
+    block.types |= bitOfType(this.#table.type(line))
   }
 
   /** @returns the block with room for the place, which is then a place in it */
   #split(block: Block): Block {
     const keep = this.#at === block.size ? block.size : block.size >> 1
-    const lines = new Uint32Array(keep === block.size ? SMALLEST : LARGEST)
-    const next: Block = { lines, size: 0, states: keep === block.size ? 0 : block.states }
+    const isEmpty = keep === block.size
+    const next: Block = {
+      lines: new Uint32Array(isEmpty ? SMALLEST : LARGEST),
+      size: 0,
+      states: isEmpty ? 0 : block.states,
+      types: isEmpty ? 0 : block.types,
+    }
     next.lines.set(block.lines.subarray(keep, block.size))
     next.size = block.size - keep
     block.size = keep
@@ -180,6 +189,10 @@ export class SortedLines {
     this.#block += 1
     return next
   }
+}
+
+function bitOfType(type: number): number {
+  return 1 << (type % TYPE_BITS)
 }
 
 function larger(lines: Uint32Array): Uint32Array {
