@@ -74,4 +74,32 @@ describe('the watch of a reflector', () => {
     expect(consumer.calls).toHaveLength(10)
     await reflector.stop()
   })
+
+  it('that was reopened goes on from the last version, with what came while it was dead', async () => {
+    const { api, clock, reflector, consumer } = startReflector()
+    await reflector.synced
+    api.put('a')
+    await settle()
+    // The stream hears nothing of it.
+    api.put('b', { silently: true })
+    const [missed] = [...api.objects.values()].filter(({ metadata }) => metadata.name === 'b')
+    reflector.reopen()
+    await clock.elapse(100)
+    expect([api.lists, api.watches, api.open]).toEqual([1, 2, 1])
+    if (missed) api.tell({ type: 'ADDED', object: missed })
+    await settle()
+    expect(consumer.calls).toEqual(['+org/a@101', '+org/b@102'])
+    await reflector.stop()
+  })
+
+  it('is not reopened before it is open', async () => {
+    const api = new FakeApi()
+    api.put('a')
+    const { clock, reflector } = startReflector({}, api)
+    reflector.reopen()
+    await clock.elapse(100)
+    await reflector.synced
+    expect([api.lists, api.watches]).toEqual([1, 1])
+    await reflector.stop()
+  })
 })

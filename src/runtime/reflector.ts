@@ -18,6 +18,7 @@ import { ObjectFeed } from './object-feed.ts'
 import { identityOf, type Source, type Store, versionOf } from './object-store.ts'
 import { pause } from './pause.ts'
 import { type Restart, RestartPolicy } from './restart-policy.ts'
+import type { Watch } from './watch.ts'
 
 export type ReflectorOptions<T> = {
   type: ResourceType
@@ -55,13 +56,11 @@ const PAGE = 500
 const COMPARE_EVERY_MS = 30 * 60_000
 const COMPARE_AGAIN_MS = 60_000
 
-/**
- * Keeps up with one kind of objects for ever: lists, then watches from the version of the list, resumes where a
- * watch ended, and lists again when the version is too old.
- */
-export class Reflector<T> {
+/** Keeps up with one kind of objects for ever: lists, watches from there, resumes, and lists again where it must. */
+export class Reflector<T> implements Watch {
+  readonly #synced = Promise.withResolvers<void>()
   /** The first list was read to its end. */
-  readonly synced: Promise<void>
+  readonly synced = this.#synced.promise
   readonly contact: Contact
   readonly #options: ReflectorOptions<T>
   readonly #needs: ReflectorNeeds
@@ -70,7 +69,6 @@ export class Reflector<T> {
   readonly #restart: RestartPolicy
   readonly #stopping = new AbortController()
   readonly #query: ListQuery
-  #markSynced: () => void = () => undefined
   #version: string | undefined
   /** Ends the watch that is open. */
   #watching = new AbortController()
@@ -95,9 +93,6 @@ export class Reflector<T> {
     this.#decoder = new Decoder(options.decode, options.type.plural, needs.log)
     this.#restart = new RestartPolicy(needs.random)
     this.contact = new Contact(needs.clock)
-    this.synced = new Promise((resolve) => {
-      this.#markSynced = resolve
-    })
   }
 
   /** @param key "namespace/name", or the name of a cluster-scoped object */
@@ -124,8 +119,8 @@ export class Reflector<T> {
   }
 
   start(): this {
-    const comparing = !this.#options.forget && !this.#options.stopListing
-    this.#running = Promise.all([this.#run(), comparing ? this.#compareForEver() : undefined])
+    const { forget, stopListing } = this.#options
+    this.#running = Promise.all([this.#run(), forget || stopListing ? undefined : this.#compareForEver()])
     return this
   }
 
@@ -134,6 +129,12 @@ export class Reflector<T> {
     this.#stopping.abort()
     this.#watching.abort()
     await this.#running
+  }
+
+  /** The stream that is open may be dead without knowing it: it is broken off, and what came meanwhile is asked for. */
+  reopen(): void {
+    this.#watching.abort()
+    this.#watching = new AbortController()
   }
 
   get #stopped(): boolean {
@@ -192,7 +193,7 @@ export class Reflector<T> {
     if (version === undefined) return
     this.#version = version
     this.#highest = versionOf(version)
-    this.#markSynced()
+    this.#synced.resolve()
   }
 
   /** @returns the version of the list, or undefined when another list was begun or the reflector stopped */
@@ -216,11 +217,10 @@ export class Reflector<T> {
 
   /** @returns whether anything came */
   async #watch(from: string): Promise<boolean> {
-    const { type } = this.#options
     const { signal } = this.#watching
     let progressed = false
     this.contact.opening()
-    for await (const batch of this.#needs.api.watch(type, this.#query, from, signal)) {
+    for await (const batch of this.#needs.api.watch(this.#options.type, this.#query, from, signal)) {
       if (signal.aborted) return progressed
       for (const event of batch) progressed = this.#takeEvent(event) || progressed
       this.contact.kept()
@@ -244,8 +244,8 @@ export class Reflector<T> {
     if (type !== 'DELETED') this.#take(object, 'event')
     else {
       const identity = identityOf(object)
-      const last = () => this.#decoder.decode(object, identity)
-      if (this.#store.isNews(identity, 'event')) this.#store.delete(identity, last)
+      if (this.#store.isNews(identity, 'event'))
+        this.#store.delete(identity, () => this.#decoder.decode(object, identity))
     }
     return object.metadata.resourceVersion
   }
@@ -280,8 +280,7 @@ export class Reflector<T> {
   #startAnew(): void {
     this.#listing += 1
     this.#version = undefined
-    this.#watching.abort()
-    this.#watching = new AbortController()
+    this.reopen()
   }
 
   #guard(key: string, call: () => unknown): void {

@@ -1,0 +1,15 @@
+import type { Contact } from './contact.ts'
+
+/** What a reflector is to whoever does not look at its objects. */
+export interface Watch {
+  /** The first list was read to its end. */
+  readonly synced: Promise<void>
+  readonly contact: Contact
+  /** Everything up to this version was handed on; 0 before the end of the first list. */
+  readonly version: number
+  start(): unknown
+  /** The stream that is open may be dead without knowing it. */
+  reopen(): void
+  /** Resolves when nothing will be handed on any more. */
+  stop(): Promise<void>
+}
