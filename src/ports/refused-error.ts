@@ -7,6 +7,8 @@ export type RefusedCode =
   | 'too_many_endpoints'
   | 'too_many_secrets'
   | 'precondition_failed'
+  /** What is stored of it cannot be used. */
+  | 'unreadable'
   | 'invalid'
   /** Nothing was done; there is no room for it now. */
   | 'overloaded'

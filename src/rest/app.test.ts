@@ -130,7 +130,10 @@ test.each([
     error: new ApiError('Unavailable', 'dial tcp 10.0.0.1', { retryAfterMs: 2_500 }),
     want: [503, 'unavailable', '3'],
   },
-  { error: new ApiError('NoSpace', 'etcdserver: mvcc'), want: [503, 'overloaded', '1'] },
+  { error: new ApiError('NoSpace', 'etcdserver: mvcc'), want: [503, 'overloaded', '30'] },
+  { error: new ApiError('TooManyRequests', 'too many requests'), want: [503, 'overloaded', '1'] },
+  { error: new ApiError('Terminating', 'acme is being terminated'), want: [404, 'not_found', null] },
+  { error: new RefusedError('unreadable'), want: [409, 'unreadable', null] },
   { error: new ApiError('Forbidden', 'secrets is forbidden'), want: [500, 'internal', null] },
   { error: new TypeError('whsec_abc is not a function'), want: [500, 'internal', null] },
 ])('$error.message is answered as $want.1, without a word of what is inside', async ({ error, want }) => {
@@ -142,7 +145,7 @@ test.each([
   if (!(error instanceof RefusedError)) expect(answer.text).not.toContain(error.message)
 })
 
-test('an answer that does not come in time is given up, and the work is told', async () => {
+test('an answer that does not come in time is given up', async () => {
   const clock = new FakeClock()
   const bed = await startFacade({ clock })
   bed.services.hold = new Promise(() => {})
@@ -150,6 +153,25 @@ test('an answer that does not come in time is given up, and the work is told', a
   while (bed.services.asked.length === 0) await new Promise((resolve) => setImmediate(resolve))
   clock.advance(30_000)
   expect(await asked).toMatchObject({ status: 503, json: { code: 'unavailable' } })
+})
+
+test('the log says why requests are put off, once in a while for each reason', async () => {
+  const clock = new FakeClock()
+  const bed = await startFacade({ clock })
+  const ping = async (error: unknown) => {
+    bed.services.failWith = error
+    await ask(bed, `${ORG}/webhooks/${ID}/ping`, { method: 'POST', key })
+  }
+  const away = new ApiError('Unavailable', 'dial tcp 10.0.0.1')
+  for (const error of [away, away, new RefusedError('intake_full')]) await ping(error)
+  clock.advance(10_000)
+  await ping(away)
+  const told = bed.logged.filter(({ message }) => message === 'requests are put off')
+  expect(told.map(({ fields }) => fields)).toMatchObject([
+    { code: 'unavailable', route: 'pingEndpoint', cause: expect.stringContaining('dial tcp 10.0.0.1') },
+    { code: 'intake_full' },
+    { code: 'unavailable' },
+  ])
 })
 
 test('more requests at once than can be borne are turned away, until those before are done', async () => {

@@ -74,6 +74,12 @@ export const PROBLEMS = {
     title: 'As many signing secrets as may be are in force',
     description: 'Wait until one expires, or roll with expireOld.',
   },
+  unreadable: {
+    status: 409,
+    title: 'What is stored of the endpoint cannot be used',
+    description:
+      'It breaks the rules of this version: mend it with kubectl, or delete it. `detail` says more.',
+  },
   cursor_expired: {
     status: 410,
     title: 'The cursor has expired',
@@ -155,6 +161,8 @@ export type ProblemDetails = {
   detail?: string
   errors?: readonly ProblemPlace[]
   headers?: Readonly<Record<string, string>>
+  /** For the log alone. */
+  cause?: unknown
 }
 
 /** Thrown by whatever refuses a request; anything else that is thrown is answered as `internal`. */
@@ -164,7 +172,7 @@ export class Problem extends Error {
   readonly details: ProblemDetails
 
   constructor(code: ProblemCode, details: ProblemDetails = {}) {
-    super(details.detail ?? PROBLEMS[code].title)
+    super(details.detail ?? PROBLEMS[code].title, { cause: details.cause })
     this.code = code
     this.details = details
   }

@@ -1,38 +1,53 @@
-/** What the cluster said, as the refusal that a client can act on. */
+import type { EventLog } from '../../ports/delivery-log.ts'
 import { isApiError } from '../../ports/kubernetes.ts'
+import { refusalOf } from '../../ports/refusal-of.ts'
 import { RefusedError } from '../../ports/refused-error.ts'
 import { OverloadedError } from '../../runtime/group-commit.ts'
+import { KeysDamagedError } from '../endpoint/signing-key-store.ts'
+import { UnreadableError } from '../unreadable-error.ts'
 
 const BUSY_SECONDS = 1
-const FULL_SECONDS = 30
+const MENDED_SECONDS = 30
 
-/** The error to throw in the place of `error`; itself where it is one of ours, or nobody's business but the operator's. */
-export function refusalOf(error: unknown): unknown {
-  if (error instanceof OverloadedError) {
-    const detail = 'Too much waits to be stored; nothing was accepted.'
-    return new RefusedError('overloaded', { detail, retryAfter: BUSY_SECONDS, cause: error })
-  }
-  if (isApiError(error, 'NoSpace')) {
-    const detail = "The cluster's store is full; nothing was accepted."
-    return new RefusedError('overloaded', { detail, retryAfter: FULL_SECONDS, cause: error })
-  }
-  if (isApiError(error, 'TooManyRequests')) {
-    const retryAfter = Math.max(BUSY_SECONDS, Math.ceil((error.retryAfterMs ?? 0) / 1000))
-    return new RefusedError('overloaded', { retryAfter, cause: error })
-  }
-  if (isApiError(error, 'Unavailable')) {
-    return new RefusedError('unavailable', { retryAfter: BUSY_SECONDS, cause: error })
-  }
-  // The organization is being deleted: for its owner it is gone.
-  if (isApiError(error, 'Terminating')) return new RefusedError('not_found', { cause: error })
-  return error
-}
-
-/** Runs `work`; what the cluster says comes out as a refusal. */
+/** Runs `work`; what the cluster says, and that there is too much to do, comes out as a refusal. */
 export async function refusing<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (error) {
-    throw refusalOf(error)
+    if (error instanceof OverloadedError) {
+      const detail = 'Too much waits to be stored; nothing was accepted.'
+      throw new RefusedError('overloaded', { detail, retryAfter: BUSY_SECONDS, cause: error })
+    }
+    throw refusalOf(error) ?? unreadable(error) ?? error
+  }
+}
+
+/** In words of its own: which object, and what is in it, is the operator's business. */
+function unreadable(error: unknown): RefusedError | undefined {
+  const detail = detailOf(error)
+  return detail === undefined ? undefined : new RefusedError('unreadable', { detail, cause: error })
+}
+
+function detailOf(error: unknown): string | undefined {
+  if (error instanceof UnreadableError) return 'It does not fit the rules of this version.'
+  if (!(error instanceof KeysDamagedError)) return undefined
+  return 'Its signing keys cannot be read. Whoever runs Davit can restore them, or delete them for new ones.'
+}
+
+/**
+ * The log, in the operator's own namespace: where that takes nothing, since its quota is used up, a right is missing or
+ * it is being deleted, the organization is there all the same, and its clients have to come again.
+ */
+export function refusingLog(log: EventLog): EventLog {
+  return {
+    append: async (events) => {
+      try {
+        return await log.append(events)
+      } catch (error) {
+        if (!isApiError(error, 'Quota', 'Forbidden', 'Terminating', 'NotFound')) throw error
+        const detail = 'The delivery log takes no events now; nothing was accepted.'
+        throw new RefusedError('overloaded', { detail, retryAfter: MENDED_SECONDS, cause: error })
+      }
+    },
   }
 }

@@ -106,7 +106,7 @@ function redeliverRoute({ publishing }: DeliveryServices): Route {
     body: z.strictObject({}),
     bodyOptional: true,
     success: { status: 202, description: 'The new delivery is queued.', body: z.object({ webhookId }) },
-    problems: ['endpoint_disabled', 'idempotency_conflict', 'intake_full'],
+    problems: ['endpoint_disabled', 'idempotency_conflict', 'intake_full', 'unreadable'],
     idempotent: true,
     async handle({ organization, params: { endpointId, deliveryId }, idempotencyKey }) {
       const queued = await publishing.redeliver({ organization, endpointId, deliveryId }, { idempotencyKey })

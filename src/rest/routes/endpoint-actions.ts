@@ -27,7 +27,7 @@ function pingRoute(publishing: Publishing): Route {
     body: z.strictObject({}),
     bodyOptional: true,
     success: { status: 202, description: 'The ping is queued.', body: z.object({ webhookId }) },
-    problems: ['endpoint_disabled', 'idempotency_conflict', 'intake_full'],
+    problems: ['endpoint_disabled', 'idempotency_conflict', 'intake_full', 'unreadable'],
     idempotent: true,
     async handle({ organization, params: { endpointId }, idempotencyKey }) {
       const queued = await publishing.ping({ organization, endpointId }, { idempotencyKey })
@@ -61,7 +61,7 @@ function rollRoute(endpoints: Endpoints): Route {
           .meta({ description: 'How long the old secret still signs.', example: 86_400 }),
       }),
     },
-    problems: ['too_many_secrets', 'idempotency_conflict', 'not_acknowledged'],
+    problems: ['too_many_secrets', 'idempotency_conflict', 'not_acknowledged', 'unreadable'],
     idempotent: true,
     async handle({ organization, params: { endpointId }, body, idempotencyKey }) {
       const rolled = await endpoints.roll({ organization, endpointId }, body, { idempotencyKey })

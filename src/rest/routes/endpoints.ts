@@ -40,7 +40,7 @@ function createRoute(endpoints: Endpoints): Route {
       body: z.object({ endpoint, secret: signingSecret.optional() }),
       headers: { ...ETAG, Location: 'Path of the endpoint.' },
     },
-    problems: ['too_many_endpoints', 'idempotency_conflict'],
+    problems: ['too_many_endpoints', 'idempotency_conflict', 'unreadable'],
     idempotent: true,
     async handle({ organization, body, idempotencyKey }) {
       const created = await endpoints.create(organization, body, { idempotencyKey })
@@ -93,6 +93,7 @@ function getRoute(endpoints: Endpoints): Route {
     permission: MANAGE_WEBHOOKS,
     params,
     success: { status: 200, description: 'The endpoint.', body: one, headers: ETAG },
+    problems: ['unreadable'],
     async handle({ organization, params: { endpointId } }) {
       const found = await endpoints.get({ organization, endpointId })
       return { body: { endpoint: found.endpoint }, headers: { etag: found.etag } }
@@ -113,7 +114,7 @@ function changeRoute(endpoints: Endpoints): Route {
     params,
     body: endpointChange,
     success: { status: 200, description: 'The endpoint as it is now.', body: one, headers: ETAG },
-    problems: ['managed_elsewhere', 'precondition_failed', 'not_acknowledged'],
+    problems: ['managed_elsewhere', 'precondition_failed', 'not_acknowledged', 'unreadable'],
     conditional: true,
     async handle({ organization, params: { endpointId }, body, ifMatch }) {
       const changed = await endpoints.change({ organization, endpointId }, body, { ifMatch })
