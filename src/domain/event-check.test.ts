@@ -21,27 +21,39 @@ test.each([
   {
     given: { name: 'webhook.ping', known: true },
     data: '{}',
-    want: { reason: 'Reserved', message: expect.stringContaining('webhook.ping is published by Davit only') },
+    want: {
+      reason: 'Reserved',
+      part: 'type',
+      words: expect.stringContaining('webhook.ping is published by Davit only'),
+    },
   },
   {
     given: { name: 'webhook.invented', known: false },
     data: '{}',
-    want: { reason: 'Reserved', message: expect.stringContaining('"webhook." are reserved') },
+    want: { reason: 'Reserved', part: 'type', words: expect.stringContaining('"webhook." are reserved') },
   },
   {
     given: { name: 'environment.paused', known: false },
     data: '{}',
-    want: { reason: 'UnknownType', message: expect.stringContaining('no EventType environment.paused') },
+    want: {
+      reason: 'UnknownType',
+      part: 'type',
+      words: expect.stringContaining('no EventType environment.paused'),
+    },
   },
   {
     given: KNOWN,
     data: `"${'x'.repeat(LIMIT - 1)}"`,
-    want: { reason: 'TooLarge', message: expect.stringContaining('262145 bytes of JSON; at most 262144') },
+    want: {
+      reason: 'TooLarge',
+      part: 'data',
+      words: expect.stringContaining('262145 bytes of JSON; at most 262144'),
+    },
   },
   {
     given: KNOWN,
     data: `"${'é'.repeat(LIMIT / 2)}"`,
-    want: { reason: 'TooLarge', message: expect.stringContaining('262146 bytes') },
+    want: { reason: 'TooLarge', part: 'data', words: expect.stringContaining('262146 bytes') },
   },
 ])('an event of type $given.name is refused: $want.reason', ({ given, data, want }) => {
   expect(refuseEvent(given, data)).toEqual(want)

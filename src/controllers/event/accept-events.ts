@@ -11,7 +11,7 @@ import { webhookEndpoint, webhookEndpoints } from '../../api/webhook-endpoint.ts
 import { type WebhookEvent, webhookEvent, webhookEvents } from '../../api/webhook-event.ts'
 import { acceptEvent } from '../../domain/accept.ts'
 import { decideState } from '../../domain/endpoint-state.ts'
-import { type Refusal, refuseEvent } from '../../domain/event-check.ts'
+import { type EventRefusal, type Refusal, refuseEvent } from '../../domain/event-check.ts'
 import { matchEndpoints, type Subscriber, subscriberOf } from '../../domain/fan-out.ts'
 import { sizeOf } from '../../domain/segment.ts'
 import type { Clock } from '../../ports/clock.ts'
@@ -127,12 +127,20 @@ async function check(
   }
   const entry = options.catalogue.get(type) ?? (await findType(options.resources, type))
   const refusal = refuseEvent({ name: type, known: entry !== undefined }, dataText)
-  if (refusal || !entry) return refusal
+  if (refusal) return inObject(refusal)
+  if (!entry) return undefined
   const data = parseJson(dataText)
   if (data === undefined) return { reason: 'NotJson', message: 'spec.dataText is not JSON' }
   return entry.spec.schema
     ? checkSchema(options.validator, { type, schema: entry.spec.schema }, data.value)
     : undefined
+}
+
+/** In the words of a WebhookEvent, whose data can be in one of two fields. */
+function inObject({ reason, part, words }: EventRefusal): Refusal {
+  const field = part === 'type' ? 'spec.type' : 'data'
+  const more = reason === 'UnknownType' ? '; see kubectl get eventtypes' : ''
+  return { reason, message: `${field}: ${words}${more}` }
 }
 
 /** Made in one go with its first event, the watch may not have shown it: a refusal is for good, so look once more. */

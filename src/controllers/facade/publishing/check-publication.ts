@@ -14,18 +14,11 @@ export type PublicationRules = {
 export function checkPublication(rules: PublicationRules, { type, dataText }: Publication): void {
   const entry = rules.catalogue.get(type)
   const refusal = refuseEvent({ name: type, known: entry !== undefined }, dataText)
-  if (refusal) throw invalid([{ pointer: POINTERS[refusal.reason] ?? '/type', message: words(refusal) }])
+  if (refusal) throw invalid([{ pointer: `/${refusal.part}`, message: refusal.words }])
   const schema = entry?.spec.schema
   if (!schema) return
   const problems = problemsOf(rules.validator, { type, schema }, parse(dataText))
   if (problems.length > 0) throw invalid(problems)
-}
-
-const POINTERS: Partial<Record<string, string>> = { TooLarge: '/data', NotJson: '/data' }
-
-/** Refusals of WebhookEvents begin with the field of the object. */
-function words({ message }: { message: string }): string {
-  return message.replace(/^(spec\.)?[a-zA-Z]+: /, '').replace('; see kubectl get eventtypes', '')
 }
 
 function parse(dataText: string): unknown {
