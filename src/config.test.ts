@@ -82,7 +82,9 @@ test.each([
   { given: { DAVIT_EXTRA_CA_FILE: '/etc/ca.pem' }, want: { extraCaFile: '/etc/ca.pem' } },
   { given: { DAVIT_WAIT_SCALE: '0.001' }, want: { waitScale: 0.001 } },
   { given: { DAVIT_WAIT_SCALE: '1' }, want: { waitScale: 1 } },
-  { given: { DAVIT_DRAIN_SECONDS: '0' }, want: { drainMs: 0 } },
+  { given: { DAVIT_DRAIN_SECONDS: '0' }, want: { drainMs: 0, api: { lingerMs: 0 } } },
+  { given: { DAVIT_DRAIN_SECONDS: '3' }, want: { drainMs: 3000, api: { lingerMs: 1500 } } },
+  { given: { DAVIT_LINGER_SECONDS: '7' }, want: { drainMs: 25_000, api: { lingerMs: 7000 } } },
   {
     given: { DAVIT_RETENTION_SUCCEEDED_SECONDS: '60', DAVIT_RETENTION_FAILED_SECONDS: '120' },
     want: { retention: expect.objectContaining({ succeededMs: 60_000, failedMs: 120_000 }) },

@@ -152,6 +152,7 @@ const variables = z.object({
   DAVIT_MAX_IDEMPOTENCY_KEYS: integer(1, 10_000_000, 500_000),
   DAVIT_MAX_IDEMPOTENCY_KEYS_PER_ORGANIZATION: integer(1, 10_000_000, 100_000),
   DAVIT_DRAIN_SECONDS: integer(0, 3600, 25),
+  DAVIT_LINGER_SECONDS: integer(0, 3600, 5),
 })
 
 /** What one organization may have of what all may have. */
@@ -199,6 +200,8 @@ const settings = variables
           organization: env.DAVIT_MAX_IDEMPOTENCY_KEYS_PER_ORGANIZATION,
           all: env.DAVIT_MAX_IDEMPOTENCY_KEYS,
         },
+        /** How long of a stop new connections are still taken; the rest of it is for what runs then. */
+        lingerMs: Math.min(env.DAVIT_LINGER_SECONDS, env.DAVIT_DRAIN_SECONDS / 2) * 1000,
       },
       /** Where metrics and health are served. */
       ops: env.DAVIT_OPS_ADDRESS,

@@ -6,13 +6,13 @@ import { FakeClock } from '../../test/support/fake-clock.ts'
 import { createRandom } from '../adapters/system/random.ts'
 import { type ApiServer, startApiServer } from './api-server.ts'
 
-const DRAIN_MS = 1000
+const AT_ONCE = { ms: 1000, lingerMs: 0 }
 
 const agent = new Agent({ keepAlive: true })
 let server: ApiServer | undefined
 
 afterEach(async () => {
-  await server?.drain(0)
+  await server?.drain({ ms: 0, lingerMs: 0 })
   agent.destroy()
 })
 
@@ -45,7 +45,7 @@ test('a drain waits for the answers under way, whose connections end with them',
   const { server, ask } = await start()
   const { response, answer } = await ask()
   expect(server.inFlight()).toBe(1)
-  const drained = server.drain(DRAIN_MS)
+  const drained = server.drain(AT_ONCE)
   response.end('whole')
   expect(await answer).toEqual({ text: 'whole', connection: 'close' })
   expect(await drained).toBe(0)
@@ -59,27 +59,44 @@ test('a drain waits neither for connections that are idle nor for an answer whos
   expect((await first.answer).connection).toBe('keep-alive')
   const second = await ask()
   second.response.writeHead(200).flushHeaders()
-  const drained = server.drain(DRAIN_MS)
+  const drained = server.drain(AT_ONCE)
   second.response.end('second')
   expect(await second.answer).toEqual({ text: 'second', connection: 'keep-alive' })
   expect(await drained).toBe(0)
 })
 
-test('from the beginning of a drain nobody connects any more', async () => {
-  const { server, port } = await start()
-  const drained = server.drain(DRAIN_MS)
-  const [error] = (await once(connect(port, '127.0.0.1'), 'error').catch((error: Error) => [error])) as [
-    Error,
-  ]
-  expect(error).toMatchObject({ code: 'ECONNREFUSED' })
-  await drained
+/** The code of the error with which a connection ends that nobody takes. */
+async function codeOfConnecting(port: number): Promise<unknown> {
+  const [error] = await once(connect(port, '127.0.0.1'), 'error').catch((error: unknown) => [error])
+  return (error as { code?: unknown }).code
+}
+
+test('whoever comes in the first part of a drain is served, once on each connection, and nobody after it', async () => {
+  const { server, clock, ask, port } = await start()
+  const drained = server.drain({ ms: 1000, lingerMs: 400 })
+  await clock.elapse(399)
+  const { response, answer } = await ask()
+  response.end('served')
+  expect(await answer).toEqual({ text: 'served', connection: 'close' })
+  await clock.elapse(1)
+  expect(await codeOfConnecting(port)).toBe('ECONNREFUSED')
+  expect(await drained).toBe(0)
+})
+
+test('a drain has no more time for its two parts together', async () => {
+  const { server, clock, ask } = await start()
+  const { answer } = await ask()
+  const drained = server.drain({ ms: 1000, lingerMs: 400 })
+  await clock.elapse(1000)
+  expect(await drained).toBe(1)
+  await expect(answer).rejects.toMatchObject({ code: 'ECONNRESET' })
 })
 
 test('what is not answered within the time is broken off, and counted', async () => {
   const { server, clock, ask } = await start()
   const { answer } = await ask()
-  const drained = server.drain(DRAIN_MS)
-  await clock.elapse(DRAIN_MS)
+  const drained = server.drain(AT_ONCE)
+  await clock.elapse(AT_ONCE.ms)
   expect(await drained).toBe(1)
   await expect(answer).rejects.toMatchObject({ code: 'ECONNRESET' })
 })

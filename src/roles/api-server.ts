@@ -18,10 +18,12 @@ export type ApiServer = {
   /** Requests that are being answered. */
   inFlight(): number
   /**
-   * No new connection, and none that waits for its next request; requests under way are answered.
+   * Ends within `ms`. For `lingerMs` of them whoever still comes is served, since it takes a while until nobody is sent
+   * here any more, and told to come no more on that connection. Then no new connection, and none that waits for its
+   * next request; requests under way are answered.
    * @returns how many were broken off after `ms`
    */
-  drain(ms: number): Promise<number>
+  drain(times: { ms: number; lingerMs: number }): Promise<number>
 }
 
 /** @throws Error when the address cannot be listened on */
@@ -29,6 +31,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   const { address, listener, clock, random } = options
   const answering = new Set<ServerResponse>()
   let draining = false
+  let closing = false
   const server = createFacadeServer(
     (request: IncomingMessage, response: ServerResponse) => {
       answering.add(response)
@@ -36,7 +39,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
       response.once('close', () => {
         answering.delete(response)
         // Its connection would wait for a request that must not come.
-        if (draining) setImmediate(() => server.closeIdleConnections())
+        if (closing) setImmediate(() => server.closeIdleConnections())
       })
       listener(request, response)
     },
@@ -46,11 +49,13 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   return {
     address: server.address() as AddressInfo,
     inFlight: () => answering.size,
-    async drain(ms) {
+    async drain({ ms, lingerMs }) {
       draining = true
-      const closed = new Promise<void>((resolve) => server.close(() => resolve()))
       for (const response of answering) response.shouldKeepAlive = false
-      await Promise.race([closed, pause(clock, ms)])
+      if (lingerMs > 0) await pause(clock, lingerMs)
+      closing = true
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()))
+      await Promise.race([closed, pause(clock, ms - lingerMs)])
       const left = answering.size
       server.closeAllConnections()
       await closed

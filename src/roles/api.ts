@@ -70,7 +70,7 @@ export async function startApi(options: ApiOptions): Promise<RunningApi> {
     inFlight: () => server?.inFlight() ?? 0,
     indexStats: () => index.stats(),
     stop: async () => {
-      const left = (await server?.drain(config.drainMs)) ?? 0
+      const left = (await server?.drain({ ms: config.drainMs, lingerMs: config.api.lingerMs })) ?? 0
       if (left > 0) world.log.warn('Requests under way were broken off', { requests: left })
       await services.stop()
       await index.stop()
