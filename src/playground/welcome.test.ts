@@ -6,6 +6,7 @@ const OPTIONS: WelcomeOptions = {
   kubectl: '/usr/bin/kubectl',
   baseUrl: 'http://127.0.0.1:65535',
   keyFile: '/home/somebody/davit/.davit/acme.key',
+  otherKeyFile: '/home/somebody/davit/.davit/globex.key',
   receiver: 'http://127.0.0.1:65535',
   realWaits: false,
   once: false,

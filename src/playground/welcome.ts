@@ -1,6 +1,6 @@
 /** What the playground says of itself: how to reach it, and what is worth trying. */
 import { delimiter, dirname } from 'node:path'
-import { ORGANIZATION, SHOW } from './organization.ts'
+import { ORGANIZATION, OTHER_ORGANIZATION, SHOW } from './organization.ts'
 import { shellWord } from './shell-word.ts'
 
 export type WelcomeOptions = {
@@ -10,6 +10,8 @@ export type WelcomeOptions = {
   baseUrl: string
   /** With a key of an owner. */
   keyFile: string
+  /** With one of another organization. */
+  otherKeyFile: string
   receiver: string
   realWaits: boolean
   /** It ends by itself in a moment: there is no time to try anything. */
@@ -35,7 +37,7 @@ export function welcome(options: WelcomeOptions): string[] {
 }
 
 function commands(options: WelcomeOptions): string[] {
-  const { kubeconfig, kubectl, searchPath, baseUrl, keyFile } = options
+  const { kubeconfig, kubectl, searchPath, baseUrl, keyFile, otherKeyFile } = options
   const folder = dirname(kubectl)
   const found = searchPath.split(delimiter).includes(folder)
   return [
@@ -46,12 +48,16 @@ function commands(options: WelcomeOptions): string[] {
     '',
     ...exercises().flatMap(({ why, command }) => [`  # ${why}`, `  ${command}`]),
     '',
-    `The same by REST; ${baseUrl}/docs has all of it, to be tried in a browser with the same key:`,
+    `The same by REST, and in a browser with the same key at ${baseUrl}/docs:`,
     '',
     `  export KEY="Authorization: $(cat ${shellWord(keyFile)})"`,
     `  export ORG=${baseUrl}/organizations/${ORGANIZATION}`,
     '',
     ...requests(options).flatMap(({ why, command }) => [`  # ${why}`, `  ${command}`]),
+    '',
+    `And with the key of another organization, ${OTHER_ORGANIZATION}, which finds nothing of ${ORGANIZATION}:`,
+    '',
+    `  export KEY="Authorization: $(cat ${shellWord(otherKeyFile)})"`,
     '',
     'Ctrl-C ends everything.',
     '',
@@ -62,7 +68,7 @@ function commands(options: WelcomeOptions): string[] {
 export function requests({ receiver }: Pick<WelcomeOptions, 'receiver'>): { why: string; command: string }[] {
   const curl = 'curl -sS -H "$KEY"'
   const endpoint = JSON.stringify({ url: `${receiver}/mine`, eventTypes: ['*'] })
-  const event = JSON.stringify({ type: 'environment.started', data: { environmentId: 'env_1' } })
+  const event = JSON.stringify({ type: 'environment.started', data: { number: 1 } })
   return [
     { why: 'a new endpoint, with its signing secret', command: `${curl} $ORG/webhooks --json '${endpoint}'` },
     { why: 'publish an event', command: `${curl} $ORG/events --json '${event}'` },
@@ -80,8 +86,8 @@ export function exercises(): { why: string; command: string }[] {
   const k = `kubectl -n ${ORGANIZATION}`
   const now = '"$(date -u +%FT%TZ)"'
   return [
-    { why: 'the delivery log, newest first; add -w to watch it grow', command: `${k} get webhookdeliveries` },
     { why: 'publish an event', command: `${k} create -f examples/event.yaml` },
+    { why: 'the delivery log, newest first; add -w to watch it grow', command: `${k} get webhookdeliveries` },
     {
       why: 'pause audit; with "enabled" it goes on with what was held meanwhile',
       command: `${k} patch whe audit --type merge -p '{"spec":{"state":"disabled"}}'`,

@@ -89,7 +89,10 @@ describe('the playground', { timeout: TEST_LIMIT_MS }, () => {
       return (await fetch(url, { headers: { authorization } })).status
     }
     const { organization, otherOrganization } = facts
-    const [key, otherKey] = [await readFile(facts.keyFile, 'utf8'), await readFile(facts.otherKeyFile, 'utf8')]
+    const [key, otherKey] = [
+      await readFile(facts.keyFile, 'utf8'),
+      await readFile(facts.otherKeyFile, 'utf8'),
+    ]
     expect(await ask(organization, key)).toBe(200)
     expect(await ask(otherOrganization, otherKey)).toBe(200)
     expect(await ask(organization, otherKey)).toBe(404)

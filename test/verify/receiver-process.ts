@@ -96,6 +96,8 @@ function post(port: number, { id, timestamp, signatures, body }: SignedDelivery)
         port,
         path: '/hooks',
         method: 'POST',
+        // One connection each: what a receiver does with one of them has no part in the next.
+        agent: false,
         signal: AbortSignal.timeout(ANSWER_LIMIT_MS),
         headers: {
           'content-type': 'application/json',

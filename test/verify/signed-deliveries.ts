@@ -71,7 +71,8 @@ export class Signer {
     await bed.accept(acceptEvent(event, [{ name, uid }]))
     const [request] = await this.#receiver.waitFor(1, { path: `/${name}` })
     bed.giveUp.abort()
-    const { headers, body = Buffer.alloc(0) } = request ?? { headers: {} }
+    if (!request) throw new Error('nothing was sent')
+    const { headers, body } = request
     return {
       id: String(headers['webhook-id']),
       timestamp: String(headers['webhook-timestamp']),
