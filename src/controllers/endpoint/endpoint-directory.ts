@@ -5,6 +5,7 @@
 import type { WebhookEndpoint } from '../../api/webhook-endpoint.ts'
 import { decideState, type StateDecision } from '../../domain/endpoint-state.ts'
 import type { SigningKey } from '../../domain/signing-keys.ts'
+import { RecentSet } from '../../runtime/recent-set.ts'
 
 /** The keys of the endpoint with this UID, and the version of the Secret that holds them. */
 export type EndpointKeys = { endpointUid: string; keys: readonly SigningKey[]; version: string }
@@ -23,11 +24,16 @@ export type DirectoryListener = {
   removed(endpoint: WebhookEndpoint): void
 }
 
+/** A read or a write may be under way for minutes; no more endpoints than these go meanwhile. */
+const MAX_REMOVED = 10_000
+
 export class EndpointDirectory {
   readonly #namespaces = new Map<string, Map<string, EndpointView>>()
   /** Keys by `<namespace>.<endpoint>`, the name of their Secret. */
   readonly #keys = new Map<string, EndpointKeys>()
   readonly #listeners: DirectoryListener[] = []
+  /** UIDs of those that went of late. */
+  readonly #removed = new RecentSet(MAX_REMOVED)
 
   listen(listener: DirectoryListener): void {
     this.#listeners.push(listener)
@@ -51,8 +57,22 @@ export class EndpointDirectory {
     for (const views of this.#namespaces.values()) yield* views.values()
   }
 
-  /** A version from the watch, a read or our own write; an older one than what is known changes nothing. */
+  /** A version from the watch; an older one than what is known changes nothing. */
   apply(endpoint: WebhookEndpoint): void {
+    // One that went is there again when the store was set back: the watch knows.
+    this.#removed.delete(endpoint.metadata.uid)
+    this.#take(endpoint)
+  }
+
+  /**
+   * A version from a read or our own write. The watch may have told the end of the endpoint while that was under way,
+   * and will tell it no second time: what is known to have gone stays gone.
+   */
+  learn(endpoint: WebhookEndpoint): void {
+    if (!this.#removed.has(endpoint.metadata.uid)) this.#take(endpoint)
+  }
+
+  #take(endpoint: WebhookEndpoint): void {
     const { namespace = '', name, uid, resourceVersion } = endpoint.metadata
     const held = this.get(namespace, name)
     if (held && held.endpoint.metadata.uid === uid) {
@@ -70,6 +90,7 @@ export class EndpointDirectory {
 
   remove(endpoint: WebhookEndpoint): void {
     const { namespace = '', name, uid } = endpoint.metadata
+    this.#removed.add(uid)
     const views = this.#namespaces.get(namespace)
     const held = views?.get(name)
     if (!views || held?.endpoint.metadata.uid !== uid) return

@@ -23,19 +23,26 @@ export async function readEndpoint(from: LiveEndpoints, id: EndpointId): Promise
 /** The same, and all of its metadata. */
 export async function readStored(
   { resources, directory }: LiveEndpoints,
-  { organization, endpointId }: EndpointId,
+  id: EndpointId,
 ): Promise<{ endpoint: WebhookEndpoint; raw: RawObject }> {
+  const raw = await readRaw(resources, id)
+  const endpoint = parseEndpoint(raw)
+  directory.learn(endpoint)
+  if (endpoint.metadata.deletionTimestamp !== undefined) throw new RefusedError('not_found')
+  return { endpoint, raw }
+}
+
+/** As it is stored, whatever is in it, and though it is being deleted. @throws RefusedError not_found; ApiError */
+export async function readRaw(
+  resources: Pick<ResourceReader, 'get'>,
+  { organization, endpointId }: EndpointId,
+): Promise<RawObject> {
   const name = nameOfEndpoint(endpointId)
   if (name === undefined) throw new RefusedError('not_found')
   try {
-    const raw = await resources.get(webhookEndpoints, { namespace: organization, name })
-    const endpoint = parseEndpoint(raw)
-    directory.apply(endpoint)
-    if (endpoint.metadata.deletionTimestamp !== undefined) throw new RefusedError('not_found')
-    return { endpoint, raw }
+    return await resources.get(webhookEndpoints, { namespace: organization, name })
   } catch (error) {
-    if (isApiError(error, 'NotFound')) throw new RefusedError('not_found')
-    throw error
+    throw isApiError(error, 'NotFound') ? new RefusedError('not_found', { cause: error }) : error
   }
 }
 

@@ -1,0 +1,49 @@
+import { expect, test } from 'vitest'
+import { type WebhookEndpoint, webhookEndpoint } from '../../api/webhook-endpoint.ts'
+import { EndpointDirectory } from './endpoint-directory.ts'
+
+function endpoint(version: number, uid = 'uid-1'): WebhookEndpoint {
+  return webhookEndpoint.parse({
+    metadata: { name: 'billing', namespace: 'acme', uid, resourceVersion: String(version), generation: 1 },
+    spec: { url: 'https://receiver.example', eventTypes: ['*'] },
+  })
+}
+
+function versionIn(directory: EndpointDirectory): string | undefined {
+  return directory.get('acme', 'billing')?.endpoint.metadata.resourceVersion
+}
+
+test('a read that was under way when the endpoint went does not bring it back', () => {
+  const directory = new EndpointDirectory()
+  directory.apply(endpoint(5))
+  directory.remove(endpoint(7))
+  directory.learn(endpoint(6))
+  expect(versionIn(directory)).toBeUndefined()
+})
+
+test('a read of one that was replaced under its name does not bring it back either', () => {
+  const directory = new EndpointDirectory()
+  directory.apply(endpoint(5))
+  directory.apply(endpoint(8, 'uid-2'))
+  directory.remove(endpoint(9, 'uid-2'))
+  directory.learn(endpoint(6))
+  expect(versionIn(directory)).toBeUndefined()
+})
+
+test('one that is made anew under the name is learnt', () => {
+  const directory = new EndpointDirectory()
+  directory.apply(endpoint(5))
+  directory.remove(endpoint(7))
+  directory.learn(endpoint(9, 'uid-2'))
+  expect(versionIn(directory)).toBe('9')
+})
+
+test('what the watch shows again is there again, as after the store was set back', () => {
+  const directory = new EndpointDirectory()
+  directory.apply(endpoint(5))
+  directory.remove(endpoint(7))
+  directory.apply(endpoint(5))
+  expect(versionIn(directory)).toBe('5')
+  directory.learn(endpoint(6))
+  expect(versionIn(directory)).toBe('6')
+})
