@@ -83,7 +83,7 @@ export class MemoryStore implements ResourceReader, ResourceWriter {
     if (resourceVersion !== undefined && resourceVersion !== held.metadata.resourceVersion)
       throw new ApiError('Conflict', `${ref.name} has been modified`, { status: 409 })
     if (uid !== undefined && uid !== held.metadata.uid)
-      throw new ApiError('Conflict', `${ref.name} is another one`, { status: 409 })
+      throw new ApiError('Invalid', `${ref.name}: metadata.uid: field is immutable`, { status: 422 })
     const change = options?.subresource === 'status' ? { status: fields.status } : { ...fields, metadata }
     const patched = merge(held, { ...change, metadata: { ...metadata, resourceVersion: this.#next() } })
     this.#objects.set(keyOf(type, ref), patched as RawObject)

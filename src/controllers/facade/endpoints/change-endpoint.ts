@@ -1,14 +1,15 @@
 /** PATCH and DELETE of an endpoint. */
-import { type WebhookEndpoint, webhookEndpoints } from '../../../api/webhook-endpoint.ts'
+import { type ObjectMeta, objectMeta } from '../../../api/meta.ts'
+import { type WebhookEndpoint, webhookEndpoint, webhookEndpoints } from '../../../api/webhook-endpoint.ts'
 import { type ChangePlan, isAcknowledged, planChange } from '../../../domain/endpoint-change.ts'
 import { etagOf, ifMatchHolds } from '../../../domain/etag.ts'
 import { managerOf } from '../../../domain/managed-elsewhere.ts'
 import type { Conditional, EndpointChange, EndpointId, TaggedEndpoint } from '../../../ports/endpoints.ts'
-import { isApiError, type RawObject } from '../../../ports/kubernetes.ts'
+import { ApiError, isApiError, type RawObject } from '../../../ports/kubernetes.ts'
 import { RefusedError } from '../../../ports/refused-error.ts'
 import { acknowledged, checkFields, clusterRefusal, type EndpointsContext } from './context.ts'
 import { taggedOf } from './endpoint-resource.ts'
-import { parseEndpoint, readStored } from './live-endpoint.ts'
+import { parseEndpoint, readRaw, readStored } from './live-endpoint.ts'
 
 /** Another writer may come between the look and the write so often. */
 const MAX_TRIES = 10
@@ -34,10 +35,18 @@ export async function changeEndpoint(
   })
 }
 
-export async function removeEndpoint(ctx: EndpointsContext, id: EndpointId, how: Conditional): Promise<void> {
+/** Also of one that this version cannot use: nothing but its metadata is needed. */
+export async function removeEndpoint(
+  ctx: Pick<EndpointsContext, 'resources' | 'directory'>,
+  id: EndpointId,
+  how: Conditional,
+): Promise<void> {
   await untilUndisturbed(async () => {
-    const { endpoint } = await readMatching(ctx, id, how)
-    const { namespace, name, uid, resourceVersion } = endpoint.metadata
+    const raw = await readRaw(ctx.resources, id)
+    const metadata = objectMeta.parse(raw.metadata)
+    if (metadata.deletionTimestamp !== undefined) throw new RefusedError('not_found')
+    refuseChanged(metadata, how)
+    const { namespace, name, uid, resourceVersion } = metadata
     const version = how.ifMatch === undefined ? {} : { resourceVersion }
     try {
       await ctx.resources.delete(webhookEndpoints, { namespace, name }, { uid, ...version })
@@ -45,14 +54,19 @@ export async function removeEndpoint(ctx: EndpointsContext, id: EndpointId, how:
       if (isApiError(error, 'NotFound')) throw new RefusedError('not_found')
       throw error
     }
-    ctx.directory.remove(endpoint)
+    const { data: endpoint } = webhookEndpoint.safeParse(raw)
+    if (endpoint) ctx.directory.remove(endpoint)
   })
 }
 
-async function readMatching(ctx: EndpointsContext, id: EndpointId, { ifMatch }: Conditional) {
+async function readMatching(ctx: EndpointsContext, id: EndpointId, how: Conditional) {
   const stored = await readStored(ctx, id)
-  if (ifMatchHolds(ifMatch, etagOf(stored.endpoint.metadata))) return stored
-  throw new RefusedError('precondition_failed')
+  refuseChanged(stored.endpoint.metadata, how)
+  return stored
+}
+
+function refuseChanged(metadata: ObjectMeta, { ifMatch }: Conditional): void {
+  if (!ifMatchHolds(ifMatch, etagOf(metadata))) throw new RefusedError('precondition_failed')
 }
 
 function planOf(endpoint: WebhookEndpoint, raw: RawObject, change: EndpointChange, now: number): Patch {
@@ -70,26 +84,39 @@ async function patch(
   { ifMatch }: Conditional,
 ): Promise<WebhookEndpoint> {
   const { namespace, name, uid, resourceVersion } = metadata
-  // The UID makes a write to one recreated under the same name a conflict.
+  // The UID keeps it from one recreated under the same name.
   const guard = { uid, ...(ifMatch === undefined ? {} : { resourceVersion }) }
   const body = { metadata: { ...guard, ...(annotations ? { annotations } : {}) }, ...(spec ? { spec } : {}) }
   try {
     const patched = parseEndpoint(await ctx.resources.patch(webhookEndpoints, { namespace, name }, body))
-    ctx.directory.apply(patched)
+    ctx.directory.learn(patched)
     return patched
   } catch (error) {
     if (isApiError(error, 'NotFound')) throw new RefusedError('not_found')
+    if (await isReplaced(ctx, metadata, error))
+      throw new ApiError('Conflict', `${name} is another one by now`)
     throw clusterRefusal(error)
   }
 }
 
-/** A conflict means that somebody else was quicker: what was decided is decided again. */
+/** The API server calls a patch with another UID invalid, as it does one that breaks a rule. */
+async function isReplaced(
+  { resources }: EndpointsContext,
+  was: ObjectMeta,
+  error: unknown,
+): Promise<boolean> {
+  if (!isApiError(error, 'Invalid')) return false
+  const { namespace, name, uid } = was
+  return (await resources.get(webhookEndpoints, { namespace, name })).metadata.uid !== uid
+}
+
+/** Somebody else was quicker, and what was to be written is another or has gone: what was decided is decided again. */
 export async function untilUndisturbed<T>(work: () => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries += 1) {
     try {
       return await work()
     } catch (error) {
-      if (!isApiError(error, 'Conflict', 'AlreadyExists')) throw error
+      if (!isApiError(error, 'Conflict', 'AlreadyExists', 'NotFound')) throw error
       if (tries === MAX_TRIES) throw new RefusedError('overloaded', { retryAfter: 1, cause: error })
     }
   }
