@@ -58,4 +58,9 @@ export interface OwnAppends {
 export interface DeliveryPlaces {
   /** Name of its DeliverySegment; undefined where that is gone, or the delivery is not known. */
   segmentOf(endpoint: LoggedEndpoint, deliveryId: string): string | undefined
+  /**
+   * Waits a moment for a delivery that is not known and whose id says that it was accepted just now, by another process.
+   * @returns whether it has come
+   */
+  appears(endpoint: LoggedEndpoint, deliveryId: string): Promise<boolean>
 }

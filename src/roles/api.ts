@@ -63,7 +63,7 @@ export async function startApi(options: ApiOptions): Promise<RunningApi> {
   return {
     problems: () => [
       ...services.problems(),
-      ...(index.progress === undefined ? [] : [index.progress]),
+      ...(index.problem === undefined ? [] : [index.problem]),
       ...(server ? [] : ['it does not listen yet']),
     ],
     listening,

@@ -3,6 +3,7 @@ import { keyFor } from '../../domain/key-hash.ts'
 import type { Pending } from '../../domain/pending-limits.ts'
 import type { Clock, Random } from '../../ports/clock.ts'
 import type { DeliveryPlaces, OwnAppends } from '../../ports/delivery-index.ts'
+import type { Appended, EventLog } from '../../ports/delivery-log.ts'
 import type { Endpoints } from '../../ports/endpoints.ts'
 import type { IdempotencyKeys } from '../../ports/idempotency.ts'
 import type { ResourceReader, ResourceWriter, WatchSource } from '../../ports/kubernetes.ts'
@@ -13,6 +14,7 @@ import { RefusedError } from '../../ports/refused-error.ts'
 import type { SchemaValidator } from '../../ports/schema-validator.ts'
 import type { UrlGuard } from '../../ports/url-guard.ts'
 import { ByteWindow } from '../../runtime/byte-window.ts'
+import type { Watch } from '../../runtime/watch.ts'
 import { Catalogue } from '../catalogue.ts'
 import { createEventLog } from '../delivery-log/event-log.ts'
 import { EndpointDirectory } from '../endpoint/endpoint-directory.ts'
@@ -25,6 +27,7 @@ import { IdempotencyBook } from './idempotency-book.ts'
 import { IntakeCounts, type UnfinishedDeliveries } from './publishing/intake-counts.ts'
 import { FacadePublishing, type PublishingOptions } from './publishing/publishing.ts'
 import { Subscriptions } from './publishing/subscriptions.ts'
+import { refusingLog } from './refusals.ts'
 
 export type FacadeOptions = {
   api: ResourceReader & ResourceWriter & WatchSource
@@ -40,12 +43,7 @@ export type FacadeOptions = {
     /** Idempotency-Keys that stand at a time. */
     keys: Pending
   }
-  index: OwnAppends &
-    DeliveryPlaces &
-    UnfinishedDeliveries & {
-      /** What is still to be read of the log, in words; undefined when all was. */
-      readonly progress: string | undefined
-    }
+  index: OwnAppends & DeliveryPlaces & UnfinishedDeliveries & Pick<Watch, 'reopen'>
   clock: Clock
   random: Random
   log: Log
@@ -81,13 +79,15 @@ export function createFacadeServices(options: FacadeOptions): FacadeServices {
   const catalogue = new Catalogue()
   const directory = new EndpointDirectory()
   const written = new ByteWindow(clock, WRITTEN_MINUTES)
-  const eventLog = createEventLog({
+  const log = createEventLog({
     ...options,
     resources: api,
     onWritten: (organization, bytes) => written.add(organization, bytes),
   })
   const book = new IdempotencyBook({ clock, limits: options.limits.keys })
-  const watches = new FacadeWatches({ organizations, catalogue, directory, book }, options, namespace)
+  const views = { organizations, catalogue, directory, book }
+  const watches = new FacadeWatches({ views, needs: options, namespace, others: options.index })
+  const eventLog = tellingOf(refusingLog(log), ({ version }) => watches.appended(version))
   const keys = new Idempotency({
     ...options,
     book,
@@ -95,7 +95,8 @@ export function createFacadeServices(options: FacadeOptions): FacadeServices {
     hashKey: keyFor('idempotency', options.installationKey),
     behind: () => watches.problemOf('keys'),
   })
-  const shared = { ...options, resources: api, directory, catalogue, keys }
+  const behind = () => watches.problemOf('endpoints')
+  const shared = { ...options, resources: api, directory, catalogue, keys, behind }
   return {
     endpoints: new FacadeEndpoints({ ...shared, maxEndpoints: options.limits.endpointsPerOrganization }),
     publishing: createPublishing({ ...shared, eventLog, written }),
@@ -107,14 +108,25 @@ export function createFacadeServices(options: FacadeOptions): FacadeServices {
     ready: watches.ready,
     problems: () => watches.problems(),
     stop: async () => {
-      await eventLog.drain()
+      await log.drain()
       await watches.stop()
     },
   }
 }
 
+/** The same log; `tell` hears where each append landed. */
+function tellingOf(log: EventLog, tell: (place: Appended) => void): EventLog {
+  return {
+    append: async (events) => {
+      const place = await log.append(events)
+      tell(place)
+      return place
+    },
+  }
+}
+
 type PublishingParts = FacadeOptions &
-  Pick<PublishingOptions, 'resources' | 'directory' | 'catalogue' | 'keys' | 'eventLog'> & {
+  Pick<PublishingOptions, 'resources' | 'directory' | 'catalogue' | 'keys' | 'eventLog' | 'behind'> & {
     written: ByteWindow
   }
 
@@ -125,7 +137,7 @@ function createPublishing(parts: PublishingParts): Publishing {
     tally: counts,
     unseen: { total: 0, ofOrganization: () => 0 },
     written,
-    lanes: () => counts.waiting(),
+    lanes: (namespace) => counts.fullest(namespace),
     limits: limits.intake,
   })
   return new FacadePublishing({
@@ -136,6 +148,7 @@ function createPublishing(parts: PublishingParts): Publishing {
       const detail = `The log of deliveries is not complete yet (${index.progress}).`
       throw new RefusedError('overloaded', { detail, retryAfter: UNREAD_SECONDS })
     },
+    appears: (endpoint, deliveryId) => index.appears(endpoint, deliveryId),
     own: index,
     room: {
       of: (namespace) => room.of(namespace),

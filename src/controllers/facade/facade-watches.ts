@@ -11,9 +11,11 @@ import type { Clock } from '../../ports/clock.ts'
 import type { RawObject } from '../../ports/kubernetes.ts'
 import { ownText } from '../../runtime/own-text.ts'
 import { Reflector, type ReflectorNeeds } from '../../runtime/reflector.ts'
+import type { Watch } from '../../runtime/watch.ts'
 import type { Catalogue } from '../catalogue.ts'
 import type { EndpointDirectory } from '../endpoint/endpoint-directory.ts'
 import { type Organizations, readOrganization } from '../organizations.ts'
+import { AppendCheck } from './append-check.ts'
 import type { IdempotencyBook } from './idempotency-book.ts'
 
 export type FacadeViews = {
@@ -31,24 +33,44 @@ const MARGIN_MS = 60_000
 
 type Watched = 'organizations' | 'event types' | 'endpoints' | 'keys'
 
+export type FacadeWatchesOptions = {
+  views: FacadeViews
+  needs: ReflectorNeeds
+  /** The operator's namespace. */
+  namespace: string
+  /** Watches elsewhere, which are as dead as these if these are. */
+  others: Pick<Watch, 'reopen'>
+}
+
 export class FacadeWatches {
   /** Everything was read once. */
   readonly ready: Promise<unknown>
-  readonly #watches: ReadonlyMap<Watched, Reflector<unknown>>
+  readonly #watches: ReadonlyMap<Watched, Watch>
   readonly #unread: Set<Watched>
+  readonly #check: AppendCheck
 
-  /** @param namespace the operator's */
-  constructor(views: FacadeViews, needs: ReflectorNeeds, namespace: string) {
-    this.#watches = new Map<Watched, Reflector<unknown>>([
-      ['organizations', watchOrganizations(views, needs) as Reflector<unknown>],
-      ['event types', watchEventTypes(views, needs) as Reflector<unknown>],
-      ['endpoints', watchEndpoints(views, needs) as Reflector<unknown>],
-      ['keys', watchKeys(views, needs, namespace) as Reflector<unknown>],
+  constructor({ views, needs, namespace, others }: FacadeWatchesOptions) {
+    const keys = watchKeys(views, needs, namespace)
+    this.#watches = new Map<Watched, Watch>([
+      ['organizations', watchOrganizations(views, needs)],
+      ['event types', watchEventTypes(views, needs)],
+      ['endpoints', watchEndpoints(views, needs)],
+      ['keys', keys],
     ])
     this.#unread = new Set(this.#watches.keys())
     this.ready = Promise.all(
       [...this.#watches].map(([name, watch]) => watch.synced.then(() => this.#unread.delete(name))),
     )
+    const reopen = () => {
+      needs.log.warn('The log is further than what was seen of it; its watches are opened anew')
+      for (const watch of [...this.#watches.values(), others]) watch.reopen()
+    }
+    this.#check = new AppendCheck({ clock: needs.clock, shown: () => keys.version, onSilence: reopen })
+  }
+
+  /** This process has appended. @param version of the segment */
+  appended(version: number): void {
+    this.#check.appended(version)
   }
 
   start(): void {
@@ -56,12 +78,14 @@ export class FacadeWatches {
   }
 
   async stop(): Promise<void> {
+    this.#check.stop()
     await Promise.all([...this.#watches.values()].map((watch) => watch.stop()))
   }
 
   /** Why what is known of these may not be all, in words; undefined while it is. */
   problemOf(name: Watched): string | undefined {
     if (this.#unread.has(name)) return `${name} are being read`
+    if (this.#check.isBehind) return `${name} may have changed: the log is further than what was seen of it`
     const lost = this.#watches.get(name)?.contact.lostForMs() ?? 0
     return lost < BEHIND_AFTER_MS
       ? undefined

@@ -37,7 +37,7 @@ export async function findOriginal(
   const event = nameOfMessage(deliveryId)
   if (event === undefined) return undefined
   const { namespace = '', name, uid } = endpoint.metadata
-  const shown = await readObject(sources, { namespace, name: deliveryObjectName(event, uid) })
+  const shown = await readObject(sources, { namespace, name: deliveryObjectName(event, uid) }, uid)
   if (shown) return shown
   if (!sources.segmentOf) return await searchLog(sources, event, uid)
   const segment = sources.segmentOf({ namespace, name, uid }, deliveryId)
@@ -47,10 +47,12 @@ export async function findOriginal(
 async function readObject(
   { resources, namespace }: OriginalSources,
   ref: { namespace: string; name: string },
+  uid: string,
 ): Promise<Original | undefined> {
   try {
     const { data } = webhookDelivery.safeParse(await resources.get(webhookDeliveries, ref))
-    if (!data) return undefined
+    // Somebody else's may have the name.
+    if (data?.spec.endpointUid !== uid) return undefined
     const { deliveryId, eventType, payload, payloadRef } = data.spec
     const text = payload ?? (payloadRef && (await largePayload(resources, namespace, payloadRef)))
     return text === undefined ? undefined : { deliveryId, type: eventType, payload: text }

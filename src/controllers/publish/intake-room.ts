@@ -37,7 +37,8 @@ export type IntakeRoomOptions = {
   /** Deliveries that were appended and that the tally does not count yet. */
   unseen: { total: number; ofOrganization(namespace: string): number }
   written: ByteWindow
-  lanes: () => Iterable<Waiting>
+  /** Of the organization's endpoints at least the fullest ones; others may be among them. */
+  lanes: (namespace: string) => Iterable<Waiting>
   limits: IntakeLimits
 }
 
@@ -87,7 +88,7 @@ export class IntakeRoom {
   #fullest(namespace: string, weigh: (lane: Waiting) => number): Waiting | undefined {
     let fullest: Waiting | undefined
     let most = 0
-    for (const lane of this.#options.lanes()) {
+    for (const lane of this.#options.lanes(namespace)) {
       if (lane.endpoint.namespace !== namespace || weigh(lane) <= most) continue
       fullest = lane
       most = weigh(lane)

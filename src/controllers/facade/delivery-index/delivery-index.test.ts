@@ -175,6 +175,30 @@ describe('the log of an endpoint', () => {
     expect(bed.logLines).toContain('The log of deliveries is read again')
   })
 
+  it('keeps the process from being ready only while it is read for the first time', async () => {
+    expect(bed.index.problem).toMatch(/^reading the events/)
+    await bed.start()
+    expect(bed.index.problem).toBeUndefined()
+    const { kinds } = bed.api
+    for (const kind of Object.values(kinds)) kind.version = 5000
+    bed.api.accept('segment-b', [event(2)])
+    await settle()
+    for (const kind of Object.values(kinds)) kind.restore(300)
+    let open = () => undefined as unknown
+    kinds.outcomesegments.gate = new Promise((resolve) => {
+      open = () => resolve()
+    })
+    kinds.deliverysegments.endWatches(new ApiError('Gone', 'too old', { status: 410 }))
+    await bed.clock.elapse(60_000)
+    expect(bed.index.progress).toMatch(/^reading the outcomes/)
+    expect(bed.index.stats().reading).toBe(true)
+    expect(bed.index.problem).toBeUndefined()
+    open()
+    await settle(20)
+    expect(bed.index.progress).toBeUndefined()
+    expect(bed.logLines).toContain('The log of deliveries was read again')
+  })
+
   it('finds after a watch was cut off what went meanwhile', async () => {
     bed.api.accept('segment-a', [event(1)])
     bed.api.accept('segment-b', [event(2)])
@@ -212,6 +236,42 @@ describe('the log of an endpoint', () => {
     await ended
     await settle()
     expect(Object.values(bed.api.kinds).map(({ lists }) => lists)).toEqual([1, 0, 0])
+  })
+})
+
+describe('a delivery that another process has just accepted', () => {
+  const now = event(0)
+  const id = idAt(0)
+
+  it('is waited for, and read as soon as the log has shown it', async () => {
+    await bed.start()
+    const answer = bed.index.read(BILLING, id)
+    await bed.clock.elapse(500)
+    bed.api.accept('segment', [now])
+    await bed.clock.elapse(50)
+    expect(await answer).toMatchObject({ deliveryId: id, status: 'pending' })
+  })
+
+  it('is not found when it has not come after a second', async () => {
+    await bed.start()
+    let over = false
+    const answer = bed.index.read(BILLING, id).finally(() => {
+      over = true
+    })
+    await bed.clock.elapse(900)
+    expect(over).toBe(false)
+    await bed.clock.elapse(100)
+    expect(await answer).toBeUndefined()
+  })
+
+  it('is not waited for when its id is of another time, or as many wait as may', async () => {
+    await bed.start()
+    for (const seconds of [-6, 6]) expect(await bed.read(seconds)).toBeUndefined()
+    const waiting = Array.from({ length: 100 }, () => bed.read(0))
+    await settle()
+    expect(await bed.read(0)).toBeUndefined()
+    await bed.clock.elapse(1000)
+    expect(new Set(await Promise.all(waiting))).toEqual(new Set([undefined]))
   })
 })
 

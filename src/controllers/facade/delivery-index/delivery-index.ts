@@ -11,14 +11,15 @@ import type {
   OwnAppends,
 } from '../../../ports/delivery-index.ts'
 import type { Appended } from '../../../ports/delivery-log.ts'
-import { isApiError } from '../../../ports/kubernetes.ts'
 import { RefusedError } from '../../../ports/refused-error.ts'
 import type { ReflectorNeeds } from '../../../runtime/reflector.ts'
+import { refusing } from '../refusals.ts'
 import { IndexReading } from './index-reading.ts'
 import { endedIn, NONE } from './line-table.ts'
 import { logPage } from './log-page.ts'
 import { packedName } from './packed-id.ts'
 import { readDetail } from './read-detail.ts'
+import { YoungDeliveries } from './young-deliveries.ts'
 
 export type DeliveryIndexOptions = {
   needs: ReflectorNeeds
@@ -43,6 +44,8 @@ export type IndexStats = {
   dropped: number
   /** How often everything had to be read again. */
   restarts: number
+  /** Whether it is being read, for the first time or again. */
+  reading: boolean
 }
 
 export class OpenDeliveryIndex implements DeliveryIndex, OwnAppends, DeliveryPlaces {
@@ -50,7 +53,9 @@ export class OpenDeliveryIndex implements DeliveryIndex, OwnAppends, DeliveryPla
   readonly ready: Promise<void>
   readonly #options: DeliveryIndexOptions
   readonly #ready = Promise.withResolvers<void>()
+  readonly #young: YoungDeliveries
   #reading: IndexReading
+  #wasRead = false
   #restarts = 0
   #dropped = 0
   #stopped = false
@@ -61,6 +66,10 @@ export class OpenDeliveryIndex implements DeliveryIndex, OwnAppends, DeliveryPla
     this.#options = options
     this.ready = this.#ready.promise
     this.#reading = this.#newReading()
+    this.#young = new YoungDeliveries({
+      clock: options.needs.clock,
+      isKnown: (endpoint, deliveryId) => this.#find(endpoint, deliveryId) !== NONE,
+    })
   }
 
   start(): this {
@@ -68,9 +77,22 @@ export class OpenDeliveryIndex implements DeliveryIndex, OwnAppends, DeliveryPla
     return this
   }
 
-  /** What is still to be read, in words for /readyz; undefined when it is ready. */
+  /** What is still to be read, in words; undefined when all was. Again so when all of it is read again. */
   get progress(): string | undefined {
     return this.#reading.progress
+  }
+
+  /**
+   * What keeps the process from being ready, in words for /readyz: only the first reading. Later ones may befall all
+   * replicas at once, which go on with everything but the log meanwhile.
+   */
+  get problem(): string | undefined {
+    return this.#wasRead ? undefined : this.progress
+  }
+
+  /** The watches may be dead without knowing it. */
+  reopen(): void {
+    this.#reading.reopen()
   }
 
   async stop(): Promise<void> {
@@ -84,13 +106,20 @@ export class OpenDeliveryIndex implements DeliveryIndex, OwnAppends, DeliveryPla
   }
 
   async read(endpoint: LoggedEndpoint, deliveryId: string): Promise<DeliveryDetail | undefined> {
+    const found = await this.#readNow(endpoint, deliveryId)
+    if (found || !(await this.appears(endpoint, deliveryId))) return found
+    return await this.#readNow(endpoint, deliveryId)
+  }
+
+  appears(endpoint: LoggedEndpoint, deliveryId: string): Promise<boolean> {
+    return this.#young.appears(endpoint, deliveryId)
+  }
+
+  async #readNow(endpoint: LoggedEndpoint, deliveryId: string): Promise<DeliveryDetail | undefined> {
     const { needs, namespace } = this.#options
-    try {
-      return await readDetail({ lines: this.#lines(), api: needs.api, namespace }, endpoint, deliveryId)
-    } catch (cause) {
-      if (!isApiError(cause)) throw cause
-      throw new RefusedError('unavailable', { detail: 'The cluster does not answer.', cause })
-    }
+    return await refusing(() =>
+      readDetail({ lines: this.#lines(), api: needs.api, namespace }, endpoint, deliveryId),
+    )
   }
 
   appended(place: Appended, events: readonly AcceptedEvent[]): void {
@@ -99,9 +128,13 @@ export class OpenDeliveryIndex implements DeliveryIndex, OwnAppends, DeliveryPla
 
   segmentOf(endpoint: LoggedEndpoint, deliveryId: string): string | undefined {
     const { lines } = this.#reading.lines
-    const id = packedName(nameOfMessage(deliveryId) ?? '')
-    const line = (id && lines.logs.find(endpoint.namespace, endpoint.uid)?.lines.find(id)) ?? NONE
+    const line = this.#find(endpoint, deliveryId)
     return line === NONE ? undefined : lines.segments.at(lines.table.segment(line))?.name
+  }
+
+  #find({ namespace, uid }: LoggedEndpoint, deliveryId: string): number {
+    const id = packedName(nameOfMessage(deliveryId) ?? '')
+    return (id && this.#reading.lines.lines.logs.find(namespace, uid)?.lines.find(id)) ?? NONE
   }
 
   /** Deliveries of each endpoint that have not ended; none before everything was read, since all seem open then. */
@@ -121,9 +154,13 @@ export class OpenDeliveryIndex implements DeliveryIndex, OwnAppends, DeliveryPla
       endpoints: logs.size,
       segments: segments.size,
       held,
-      bytes: table.bytes + logs.bytes,
+      // Adds up over all endpoints: only for whoever asks.
+      get bytes() {
+        return table.bytes + logs.bytes
+      },
       dropped: this.#dropped + lines.dropped,
       restarts: this.#restarts,
+      reading: this.progress !== undefined,
     }
   }
 
@@ -144,8 +181,15 @@ export class OpenDeliveryIndex implements DeliveryIndex, OwnAppends, DeliveryPla
       capacity,
       onLost: (why) => this.#readAgain(why),
     })
-    void reading.ready.then(this.#ready.resolve)
+    void reading.ready.then(() => this.#readToItsEnd(reading))
     return reading
+  }
+
+  #readToItsEnd({ lines }: IndexReading): void {
+    if (this.#wasRead)
+      this.#options.needs.log.info('The log of deliveries was read again', { lines: lines.size })
+    this.#wasRead = true
+    this.#ready.resolve()
   }
 
   #readAgain(why: string): void {

@@ -1,13 +1,14 @@
 import { expect, it } from 'vitest'
 import { registerIndexGauges } from './gauges.ts'
 
-it('the log of deliveries tells how large it is, and what was left out', () => {
+it('the log of deliveries tells how large it is, what was left out, and whether it is being read', () => {
   const gauges = new Map<string, () => number | Record<string, number>>()
   const registry = {
     gauge: (name: string, _help: string, read: () => number | Record<string, number>) =>
       void gauges.set(name, read),
   }
-  const stats = { lines: 1, endpoints: 2, segments: 3, held: 4, bytes: 5, dropped: 6, restarts: 7 }
+  const about = { lines: 1, endpoints: 2, segments: 3, held: 4, bytes: 5, dropped: 6, restarts: 7 }
+  const stats = { ...about, reading: true }
   registerIndexGauges(registry, { stats: () => stats })
   expect(Object.fromEntries([...gauges].map(([name, read]) => [name, read()]))).toEqual({
     davit_index_deliveries: 1,
@@ -15,5 +16,6 @@ it('the log of deliveries tells how large it is, and what was left out', () => {
     davit_index_bytes: 5,
     davit_index_dropped: 6,
     davit_index_restarts: 7,
+    davit_index_reading: 1,
   })
 })

@@ -24,4 +24,9 @@ export function registerIndexGauges(registry: GaugeRegistry, index: { stats(): I
     'How often that log had to be read again from the beginning.',
     () => index.stats().restarts,
   )
+  registry.gauge(
+    'davit_index_reading',
+    'Whether that log is being read, so that its routes are put off: 0 or 1.',
+    () => Number(index.stats().reading),
+  )
 }

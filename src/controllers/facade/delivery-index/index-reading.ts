@@ -7,6 +7,7 @@ import { outcomeSegments } from '../../../api/outcome-segment.ts'
 import { webhookDeliveries } from '../../../api/webhook-delivery.ts'
 import type { LogSegment } from '../../../ports/delivery-log.ts'
 import { Reflector, type ReflectorNeeds } from '../../../runtime/reflector.ts'
+import type { Watch } from '../../../runtime/watch.ts'
 import { readLiveSegment } from '../../delivery-log/read-back.ts'
 import { DeliveryLines } from './delivery-lines.ts'
 import { OutcomeStore } from './outcome-store.ts'
@@ -34,7 +35,7 @@ const COMPARE_EVERY_MS = 2 * 3600_000
 
 const SET_BACK = 'the store of the cluster was set back to an older one'
 
-type Stage = { words: string; reflector: Reflector<unknown> }
+type Stage = { words: string; reflector: Watch }
 
 export class IndexReading {
   readonly lines: DeliveryLines
@@ -68,6 +69,11 @@ export class IndexReading {
   start(): this {
     void this.#read()
     return this
+  }
+
+  /** The watches may be dead without knowing it. */
+  reopen(): void {
+    for (const { reflector } of this.#stages) reflector.reopen()
   }
 
   /** Resolves when nothing changes the lines any more. */
@@ -130,8 +136,8 @@ function stagesOf(
     needs,
   )
   return [
-    { words: 'the events of the delivery log', reflector: segments as Reflector<unknown> },
-    { words: 'the outcomes of the delivery log', reflector: outcomes as Reflector<unknown> },
-    { words: 'the deliveries that have objects', reflector: objects as Reflector<unknown> },
+    { words: 'the events of the delivery log', reflector: segments },
+    { words: 'the outcomes of the delivery log', reflector: outcomes },
+    { words: 'the deliveries that have objects', reflector: objects },
   ]
 }

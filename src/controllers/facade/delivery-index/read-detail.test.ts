@@ -97,6 +97,7 @@ describe('one delivery', () => {
     bed.api.show(nameAt(1), 'uid-a', { state: 'succeeded', attemptCount: 1 })
     await bed.start()
     bed.api.remove('webhookdeliveries', deliveryObjectName(nameAt(1), 'uid-a'), true)
+    bed.clock.setWallBy(60_000)
     expect(await bed.read(1)).toBeUndefined()
   })
 
@@ -121,6 +122,7 @@ describe('one delivery', () => {
   ])('$why is none', async ({ id, endpoint }) => {
     bed.api.accept('segment', [event(1), event(7, 'uid-b')])
     await bed.start()
+    bed.clock.setWallBy(-60_000)
     expect(await bed.index.read(endpoint, id)).toBeUndefined()
   })
 

@@ -12,15 +12,24 @@ function bed() {
   const directory = new EndpointDirectory()
   const sizes = new Map<string, number>()
   const index = {
-    unfinished: () =>
-      [...sizes].map(([uid, size]) => ({ namespace: uid.startsWith('g') ? 'globex' : 'acme', uid, size })),
+    progress: undefined as string | undefined,
+    walks: 0,
+    unfinished() {
+      this.walks += 1
+      if (this.progress !== undefined) return []
+      return [...sizes].map(([uid, size]) => ({
+        namespace: uid.startsWith('g') ? 'globex' : 'acme',
+        uid,
+        size,
+      }))
+    },
   }
   const counts = new IntakeCounts({ index, directory, clock })
   const room = new IntakeRoom({
     tally: counts,
     unseen: { total: 0, ofOrganization: () => 0 },
     written: { of: () => 0, total: 0 } as never,
-    lanes: () => counts.waiting(),
+    lanes: (namespace) => counts.fullest(namespace),
     limits: { pending: LIMITS, heldBytes: 1, writtenBytes: { organization: 1, all: 1 } },
   })
   const endpoint = (name: string, state = 'enabled') =>
@@ -30,7 +39,7 @@ function bed() {
         spec: { url: 'https://receiver.example', eventTypes: ['*'], state },
       }),
     )
-  return { clock, sizes, counts, room, endpoint }
+  return { clock, sizes, index, counts, room, endpoint }
 }
 
 test('what waits takes room, of the own organization alone, and what a disabled endpoint holds does not', () => {
@@ -73,4 +82,31 @@ test('what is about to be appended takes room until it is there, or is given up'
   expect(room.of('acme')).toBe(4)
   first(true)
   expect(room.of('acme')).toBe(4)
+})
+
+test('an organization that has no room costs one count of all for however many publishes that are refused', () => {
+  const { sizes, index, room, endpoint } = bed()
+  endpoint('slow')
+  sizes.set('u-slow', 12).set('globex-one', 500)
+  for (let publishes = 0; publishes < 100; publishes += 1)
+    expect(room.of('acme')).toMatchObject({ fullest: { name: 'slow' } })
+  expect(index.walks).toBe(1)
+})
+
+test('while the log is read again, what waited and what was appended since take their room', () => {
+  const { clock, sizes, index, counts, room, endpoint } = bed()
+  endpoint('slow')
+  sizes.set('u-slow', 4)
+  expect(room.of('acme')).toBe(6)
+  index.progress = 'reading the events'
+  clock.advance(1000)
+  counts.reserve('acme', 2)(true)
+  clock.advance(1000)
+  expect(room.of('acme')).toBe(4)
+  counts.reserve('acme', 4)(true)
+  clock.advance(1000)
+  expect(room.of('acme')).toMatchObject({ reason: 'TooManyPending', fullest: { name: 'slow' } })
+  index.progress = undefined
+  sizes.clear()
+  expect(room.of('acme')).toBe(10)
 })

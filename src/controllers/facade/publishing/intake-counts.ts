@@ -8,7 +8,10 @@ import type { Waiting } from '../../publish/intake-room.ts'
 
 /** Deliveries of each endpoint that have not ended. */
 export interface UnfinishedDeliveries {
+  /** None while they are being read. */
   unfinished(): Iterable<{ namespace: string; uid: string; size: number }>
+  /** What is still to be read of the log, in words; undefined when all was. */
+  readonly progress: string | undefined
 }
 
 export type IntakeCountsOptions = {
@@ -24,6 +27,8 @@ export class IntakeCounts {
   readonly #underWay = new Sums()
   #countedAt = Number.NEGATIVE_INFINITY
   #counted = new Sums()
+  /** Of each organization the endpoint for which most waits. */
+  #fullest = new Map<string, Waiting>()
 
   constructor(options: IntakeCountsOptions) {
     this.#options = options
@@ -55,24 +60,34 @@ export class IntakeCounts {
     }
   }
 
-  /** What waits for each endpoint; those that are gone have no name. */
-  *waiting(): IterableIterator<Waiting> {
-    const known = this.#known()
-    for (const { namespace, uid, size } of this.#options.index.unfinished()) {
-      const { name = '', enabled = true } = known.get(uid) ?? {}
-      if (name !== '') yield { endpoint: { namespace, name, uid }, size, bytes: 0, held: !enabled }
-    }
+  /**
+   * The organization's endpoint for which most waits, if there is one, as of the last count: whoever is refused at each
+   * publish is told of it, and must not cost the others a count for each.
+   */
+  fullest(namespace: string): Waiting[] {
+    this.#refresh()
+    const fullest = this.#fullest.get(namespace)
+    return fullest ? [fullest] : []
   }
 
   #refresh(): void {
-    const now = this.#options.clock.monotonic()
+    const { index, clock } = this.#options
+    const now = clock.monotonic()
     if (now - this.#countedAt < COUNTED_EVERY_MS) return
+    // What waits is not known now: what did, and what was appended since, is nearer to it than nothing.
+    if (index.progress !== undefined) return
     this.#countedAt = now
     this.#counted = new Sums()
+    this.#fullest = new Map()
     const known = this.#known()
-    for (const { namespace, uid, size } of this.#options.index.unfinished()) {
+    for (const { namespace, uid, size } of index.unfinished()) {
+      const { name = '', enabled = true } = known.get(uid) ?? {}
       // Held ones cost nothing and do not count (settled, "Events and deliveries").
-      if (known.get(uid)?.enabled !== false) this.#counted.add(namespace, size)
+      if (!enabled) continue
+      this.#counted.add(namespace, size)
+      // Those that are gone have no name.
+      if (name === '' || size <= (this.#fullest.get(namespace)?.size ?? 0)) continue
+      this.#fullest.set(namespace, { endpoint: { namespace, name, uid }, size, bytes: 0, held: false })
     }
   }
 

@@ -9,23 +9,25 @@ import { acceptEvent, acceptRedelivery, type NewEvent } from '../../../domain/ac
 import { decideState } from '../../../domain/endpoint-state.ts'
 import { messageId, NAME_ENTROPY_BYTES, sortableName } from '../../../domain/message-id.ts'
 import type { Clock, Random } from '../../../ports/clock.ts'
-import type { OwnAppends } from '../../../ports/delivery-index.ts'
+import type { DeliveryPlaces, OwnAppends } from '../../../ports/delivery-index.ts'
 import type { Appended, EventLog } from '../../../ports/delivery-log.ts'
 import type { EndpointId, Keyed } from '../../../ports/endpoints.ts'
 import type { IdempotencyKeys, KeyMark } from '../../../ports/idempotency.ts'
 import type { Publication, Published, Publishing } from '../../../ports/publishing.ts'
 import { RefusedError } from '../../../ports/refused-error.ts'
-import { findOriginal, type OriginalSources } from '../../publish/find-original.ts'
+import { findOriginal, type Original, type OriginalSources } from '../../publish/find-original.ts'
 import type { NoRoom } from '../../publish/intake-room.ts'
 import { PING_TYPE } from '../../publish/publisher.ts'
 import { type LiveEndpoints, readEndpoint } from '../endpoints/live-endpoint.ts'
 import { refusing } from '../refusals.ts'
+import { refuseBehind } from '../refuse-behind.ts'
 import { checkPublication, type PublicationRules } from './check-publication.ts'
 import type { Subscriptions } from './subscriptions.ts'
 
 export type PublishingOptions = LiveEndpoints &
   PublicationRules &
-  OriginalSources & {
+  OriginalSources &
+  Pick<DeliveryPlaces, 'appears'> & {
     subscriptions: Subscriptions
     eventLog: EventLog
     /** Told at once of what was appended. */
@@ -37,6 +39,8 @@ export type PublishingOptions = LiveEndpoints &
       reserve(namespace: string, deliveries: number): (appended: boolean) => void
     }
     keys: IdempotencyKeys
+    /** Why it may not be known which endpoints there are, in words; undefined while it is. */
+    behind: () => string | undefined
     clock: Clock
     random: Random
   }
@@ -57,6 +61,8 @@ export class FacadePublishing implements Publishing {
     const asked = `${publication.type} ${publication.dataText}`
     return this.#enter({ organization, operation: 'publish', asked }, how, async (mark) => {
       checkPublication(this.#options, publication)
+      // An endpoint that was made through another process would miss it.
+      refuseBehind('Which endpoints get it', this.#options.behind)
       const targets = this.#options.subscriptions.targetsOf(organization, publication.type)
       return acceptEvent(this.#event(organization, publication, mark), targets)
     })
@@ -76,7 +82,7 @@ export class FacadePublishing implements Publishing {
     const asked = `${endpointId} ${deliveryId}`
     return this.#enter({ organization, operation: 'redeliver', asked }, how, async (mark) => {
       const endpoint = await readEndpoint(this.#options, id)
-      const original = await findOriginal(this.#options, endpoint, deliveryId)
+      const original = await this.#original(endpoint, deliveryId)
       if (!original) throw new RefusedError('not_found')
       refuseDisabled(endpoint)
       const { type, payload } = original
@@ -84,6 +90,14 @@ export class FacadePublishing implements Publishing {
       const redelivery = { name: this.#newName(), namespace: organization, type, payload, ...mark }
       return acceptRedelivery({ ...redelivery, redeliveryOf: original.deliveryId }, { name, uid })
     })
+  }
+
+  async #original(endpoint: WebhookEndpoint, deliveryId: string): Promise<Original | undefined> {
+    const { namespace = '', name, uid } = endpoint.metadata
+    const find = () => findOriginal(this.#options, endpoint, deliveryId)
+    const found = await find()
+    if (found || !(await this.#options.appears({ namespace, name, uid }, deliveryId))) return found
+    return await find()
   }
 
   /** @param make what is to be appended; not called for a repeat */

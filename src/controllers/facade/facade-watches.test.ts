@@ -1,0 +1,89 @@
+import { expect, test } from 'vitest'
+import { event } from '../../../test/support/delivery-index-bed.ts'
+import { FakeApi } from '../../../test/support/fake-api.ts'
+import { FakeClock, fixedRandom } from '../../../test/support/fake-clock.ts'
+import type { ResourceType } from '../../api/meta.ts'
+import { segmentSpec } from '../../domain/segment.ts'
+import type { ResourceReader, WatchSource } from '../../ports/kubernetes.ts'
+import { Catalogue } from '../catalogue.ts'
+import { EndpointDirectory } from '../endpoint/endpoint-directory.ts'
+import { Organizations } from '../organizations.ts'
+import { FacadeWatches } from './facade-watches.ts'
+import { IdempotencyBook } from './idempotency-book.ts'
+
+const PLURALS = ['namespaces', 'eventtypes', 'webhookendpoints', 'deliverysegments'] as const
+
+async function bed() {
+  const clock = new FakeClock()
+  const kinds = new Map(PLURALS.map((plural) => [plural as string, new FakeApi()]))
+  const segments = kinds.get('deliverysegments') ?? new FakeApi()
+  const of = ({ plural }: ResourceType) => kinds.get(plural) ?? new FakeApi()
+  const api: ResourceReader & WatchSource = {
+    get: (type) => of(type).get(),
+    list: (type, query, from) => of(type).list(type, query, from),
+    watch: (type, query, version, signal) => of(type).watch(type, query, version, signal),
+  }
+  const said: string[] = []
+  const say = (message: string) => void said.push(message)
+  const others = {
+    reopened: 0,
+    reopen() {
+      this.reopened += 1
+    },
+  }
+  const watches = new FacadeWatches({
+    views: {
+      organizations: new Organizations(),
+      catalogue: new Catalogue(),
+      directory: new EndpointDirectory(),
+      book: new IdempotencyBook({ clock, limits: { organization: 10, all: 10 } }),
+    },
+    needs: {
+      api,
+      clock,
+      random: fixedRandom(0),
+      log: { info: say, warn: say, error: say },
+      metrics: { reconciled: () => undefined, watchRestarted: () => undefined },
+    },
+    namespace: 'org',
+    others,
+  })
+  watches.start()
+  await clock.elapse(10)
+  await watches.ready
+  const opened = () => [...kinds.values()].map((kind) => kind.watches)
+  return { clock, segments, watches, others, said, opened }
+}
+
+test('watches that do not show what was appended are opened anew, and nothing is decided on them meanwhile', async () => {
+  const { clock, segments, watches, others, said, opened } = await bed()
+  expect(watches.problems()).toEqual([])
+  // The stream is dead: it hears of nothing any more, and nobody says so.
+  segments.put('segment', { silently: true, fields: { spec: segmentSpec([event(1)], 'test', 0) } })
+  watches.appended(segments.version)
+  await clock.elapse(1500)
+  expect([watches.problems(), opened()]).toEqual([[], [1, 1, 1, 1]])
+  await clock.elapse(1000)
+  expect(watches.problemOf('endpoints')).toBe(
+    'endpoints may have changed: the log is further than what was seen of it',
+  )
+  expect(watches.problemOf('keys')).toMatch(/^keys may have changed/)
+  expect([opened(), others.reopened]).toEqual([[2, 2, 2, 2], 1])
+  expect(said).toContain('The log is further than what was seen of it; its watches are opened anew')
+  const [missed] = [...segments.objects.values()]
+  if (missed) segments.tell({ type: 'ADDED', object: missed })
+  await clock.elapse(100)
+  expect(watches.problems()).toEqual([])
+  await clock.elapse(10_000)
+  expect(opened()).toEqual([2, 2, 2, 2])
+  await watches.stop()
+})
+
+test('a watch that shows what was appended is left alone', async () => {
+  const { clock, segments, watches, opened } = await bed()
+  segments.put('segment', { fields: { spec: segmentSpec([event(1)], 'test', 0) } })
+  watches.appended(segments.version)
+  await clock.elapse(10_000)
+  expect([watches.problems(), opened()]).toEqual([[], [1, 1, 1, 1]])
+  await watches.stop()
+})
