@@ -55,7 +55,8 @@ export function createPublishing(enter: Enter): PublishingCalls {
         const dataText = stampedData({ run: load.run, n, at }, load.bytes - ENVELOPE_BYTES)
         const called = microseconds()
         try {
-          published.deliveries += await enter(routeOf(load, n), dataText)
+          const deliveries = await enter(routeOf(load, n), dataText)
+          published.deliveries += deliveries
           published.events += 1
           latency.add((microseconds() - called) / 1000)
         } catch (error) {
