@@ -23,6 +23,7 @@ test('without any variable everything has its documented default', () => {
       rate: { key: 10_000, organization: 10_000 },
       maxShown: 2_000_000,
       idempotencyKeys: { organization: 100_000, all: 500_000 },
+      lingerMs: 5000,
     },
     ops: { host: '0.0.0.0', port: 9090 },
     logLevel: 'info',

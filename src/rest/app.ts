@@ -62,7 +62,7 @@ export function createApp(options: AppOptions): Express {
   app.use(async (request, response, next) => {
     const exchange = exchangeOf(response)
     exchange.client = await authenticate(request.rawHeaders)
-    refuseGone(request, response)
+    refuseGone(request)
     takeOne(exchange, 'key', { limit: parts.perKey, of: exchange.client.caller.keyId })
     next()
   })

@@ -90,10 +90,9 @@ export function exchangeOf(response: Pick<Response, 'locals'>): Exchange {
   return response.locals[KEY] as Exchange
 }
 
-/** Call it before what a client has to be there for, and before the body was read. @throws Problem bad_request, read by nobody */
-export function refuseGone(request: IncomingMessage, response: ServerResponse): void {
-  if (request.destroyed || response.destroyed)
-    throw new Problem('bad_request', { detail: 'The client left.' })
+/** Call it before anything is begun for a client. @throws Problem bad_request, which nobody will read */
+export function refuseGone({ socket }: IncomingMessage): void {
+  if (socket.destroyed) throw new Problem('bad_request', { detail: 'The client left.' })
 }
 
 /** Sends the one answer of an exchange. */

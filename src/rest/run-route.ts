@@ -40,7 +40,7 @@ export function runRoute(route: Route, parts: RouteParts): RequestHandler {
     if (!client) throw new Error('a route was reached without authentication')
     exchange.route = route.id
     await letIn(route, { exchange, client, organization: String(request.params.orgId) }, parts)
-    refuseGone(request, response)
+    refuseGone(request)
     const read = await readRequest(route, request, exchange, parts)
     const answer = await inTime(exchange, parts, () => route.handle(read))
     reply(request, response, answerOf(route, answer))

@@ -46,8 +46,6 @@ export function createFacadeServer(
   /** The last request of a connection. */
   const requests = new WeakMap<Socket, IncomingMessage>()
   const crowded = new WeakSet<Socket>()
-  /** What is being answered on a connection: several where its client does not wait for answers. */
-  const answering = new WeakMap<Socket, Set<ServerResponse>>()
   let connections = 0
   const server = createServer(
     {
@@ -59,9 +57,6 @@ export function createFacadeServer(
     },
     (request, response) => {
       requests.set(request.socket, request)
-      const responses = answering.get(request.socket)
-      responses?.add(response)
-      response.once('close', () => responses?.delete(response))
       if (crowded.has(request.socket)) turnAway(request, response, nextId())
       else listener(request, response)
     },
@@ -71,11 +66,8 @@ export function createFacadeServer(
   server.on('connection', (socket: Socket) => {
     connections += 1
     if (connections > limits.connections) crowded.add(socket)
-    const responses = new Set<ServerResponse>()
-    answering.set(socket, responses)
     socket.once('close', () => {
       connections -= 1
-      closeWaiting(responses)
     })
   })
   const refused = new WeakMap<Socket, number>()
@@ -89,15 +81,6 @@ export function createFacadeServer(
     else if (seen === 0 || seen > LINGER_CHUNKS) socket.destroy()
   })
   return server
-}
-
-/** A response that waits behind another one is not told by Node that its connection has gone. */
-function closeWaiting(responses: ReadonlySet<ServerResponse>): void {
-  for (const response of [...responses]) {
-    if (response.socket !== null) continue
-    response.destroy()
-    response.emit('close')
-  }
 }
 
 function turnAway(request: IncomingMessage, response: ServerResponse, id: string): void {
