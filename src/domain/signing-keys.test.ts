@@ -9,6 +9,7 @@ import {
   type RollRequest,
   rollKeys,
   type SigningKey,
+  withoutUnseen,
 } from './signing-keys.ts'
 
 const NOW = Date.parse('2026-01-31T12:00:00.000Z')
@@ -163,4 +164,27 @@ test('status shows fingerprints and times of the keys in force, and no key', () 
   ])
   expect(keysInStatus(keys, NOW + 1 + DAY)).toHaveLength(1)
   expect(JSON.stringify(keysInStatus(keys, NOW + 2))).not.toContain('whsec_')
+})
+
+describe('rolls whose secrets nobody was shown', () => {
+  const first = rolled([], roll('whsec_1'), NOW)
+  const lost = rolled(rolled(first, roll('whsec_2'), NOW), roll('whsec_3'), NOW + HOUR)
+  const isLost = ({ secret }: SigningKey) => secret !== 'whsec_1'
+
+  test('leave the keys as they were', () => {
+    expect(withoutUnseen(lost, isLost, NOW + 2 * HOUR)).toEqual(first)
+    const among = rolled(lost, roll('whsec_4'), NOW + 2 * HOUR)
+    const seen = withoutUnseen(among, ({ secret }) => secret === 'whsec_3', NOW + 2 * HOUR)
+    expect(secretsOf(seen)).toEqual(['whsec_4', 'whsec_2', 'whsec_1'])
+    expect(seen[1]?.expiresAt).toBe(iso(NOW + HOUR + DAY))
+  })
+
+  test('bring back none that has ended since, and no key where all are of that kind', () => {
+    expect(withoutUnseen(lost, isLost, NOW + DAY)).toEqual([])
+    expect(withoutUnseen(lost, () => true, NOW + HOUR)).toEqual([])
+  })
+
+  test('that there are none change nothing', () => {
+    expect(withoutUnseen(lost, () => false, NOW + 365 * DAY)).toEqual(lost)
+  })
 })

@@ -53,6 +53,22 @@ export function rollKeys(keys: readonly SigningKey[], roll: RollRequest, now: nu
   }
 }
 
+/**
+ * The keys as they would be without rolls whose secrets nobody has been shown: the newest of those that
+ * somebody has gets no end from such a roll. One that has ended stays ended.
+ */
+export function withoutUnseen(
+  keys: readonly SigningKey[],
+  isUnseen: (key: SigningKey) => boolean,
+  now: number,
+): SigningKey[] {
+  if (!keys.some(isUnseen)) return [...keys]
+  const [newest, ...older] = activeKeys(keys, now).filter((key) => !isUnseen(key))
+  if (!newest) return []
+  const { expiresAt: _, ...endless } = newest
+  return [endless, ...older]
+}
+
 /** What the endpoint's status shows of its keys: never the keys themselves. */
 export function keysInStatus(keys: readonly SigningKey[], now: number) {
   return activeKeys(keys, now).map((key) => ({

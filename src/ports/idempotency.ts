@@ -46,6 +46,6 @@ export interface IdempotencyKeys {
    */
   around<T>(
     request: KeyedRequest,
-    steps: { check?: () => void; act: (id: string) => Promise<T> },
+    steps: { check?: () => Promise<void>; act: (id: string) => Promise<T> },
   ): Promise<{ id: string; result?: T; replayed: boolean }>
 }

@@ -120,7 +120,7 @@ export class Replica {
     })
   }
 
-  make(key: string, act: (id: string) => Promise<string>, check?: () => void) {
+  make(key: string, act: (id: string) => Promise<string>, check?: () => Promise<void>) {
     const request = { organization: 'acme', operation: 'create', key, asked: 'this' }
     return this.keys.around(request, { act, ...(check ? { check } : {}) })
   }

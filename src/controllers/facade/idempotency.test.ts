@@ -122,6 +122,25 @@ describe('an event', () => {
     expect(await answer).toBe('unavailable')
   })
 
+  test('that the log does not show in time is not appended again by those who repeat it', async () => {
+    const given = bed()
+    const first = codeOf(given.first.publish('k1'))
+    await given.clock.elapse(6000)
+    // It waits for the same place, and as long as the first.
+    const meanwhile = codeOf(given.first.publish('k1'))
+    await given.clock.elapse(4000)
+    expect(await first).toBe('unavailable')
+    await given.clock.elapse(6000)
+    expect(await meanwhile).toBe('unavailable')
+    const after = given.first.publish('k1')
+    const other = codeOf(given.first.publish('k1', 'that'))
+    await settle()
+    expect(given.log.version).toBe(101)
+    given.showAll()
+    expect(await after).toMatchObject({ first: { version: 101 }, replayed: true })
+    expect(await other).toBe('idempotency_conflict')
+  })
+
   test('is refused while what the log holds is not known', async () => {
     const given = bed()
     given.first.behind = 'keys are being read'
@@ -158,7 +177,7 @@ describe('what is made outside of the log', () => {
 
   test('is checked before anything is written, and not in a repeat', async () => {
     const given = bed()
-    const refuse = () => {
+    const refuse = async () => {
       throw new RefusedError('too_many_endpoints')
     }
     expect(await codeOf(given.first.make('k1', async () => 'made', refuse))).toBe('too_many_endpoints')
@@ -236,6 +255,21 @@ describe('what is made outside of the log', () => {
       given.first.make('k1', async () => 'made'),
     )
     expect(again).toMatchObject({ result: 'made', replayed: true })
+  })
+
+  test('whose claim the log did not show in time is made by the next request, at once', async () => {
+    const given = bed()
+    const first = codeOf(given.first.make('k1', async () => 'made'))
+    await given.clock.elapse(10_000)
+    expect(await first).toBe('unavailable')
+    const acts: string[] = []
+    const act = async (id: string) => {
+      acts.push(id)
+      return 'made'
+    }
+    const again = Promise.all([given.first.make('k1', act), given.first.make('k1', act)])
+    expect(await shown(given, again)).toMatchObject([{ result: 'made', replayed: true }, { replayed: true }])
+    expect(acts).toHaveLength(1)
   })
 
   test('that is made is answered as made, though that could not be noted', async () => {

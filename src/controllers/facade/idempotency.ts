@@ -4,7 +4,7 @@
  */
 
 import { keyedHash } from '../../domain/key-hash.ts'
-import { claimOf, doneOf } from '../../domain/key-record.ts'
+import { claimOf, doneOf, isKeyAlive } from '../../domain/key-record.ts'
 import { NAME_ENTROPY_BYTES, sortableName, timeOfName } from '../../domain/message-id.ts'
 import type { Clock, Random } from '../../ports/clock.ts'
 import type { EventLog } from '../../ports/delivery-log.ts'
@@ -34,17 +34,20 @@ const DONE_WITHIN_MS = 15_000
 const RETRY_AFTER_SECONDS = 1
 
 const MAX_GIVEN_UP = 1000
+const MAX_UNSHOWN = 10_000
 
 type Claim = { held: HeldKey; mark: KeyMark; replayed: boolean }
 
 export class Idempotency implements IdempotencyKeys {
   readonly #options: IdempotencyOptions
-  /** By key: of requests that come at a time, one appends. */
+  /** By key: of requests that come at a time, one appends, and all wait for what the log shows. */
   readonly #mutex = new KeyedMutex()
   /** Keys of what is being made here. */
   readonly #underWay = new Set<string>()
   /** Keys of what could not be made here: nobody needs to be waited for. */
   readonly #givenUp = new RecentSet(MAX_GIVEN_UP)
+  /** Ids of what was appended here and not shown by the log yet, by key; the newest. */
+  readonly #unshown = new Map<string, string>()
 
   constructor(options: IdempotencyOptions) {
     this.#options = options
@@ -61,15 +64,17 @@ export class Idempotency implements IdempotencyKeys {
 
   async around<T>(
     request: KeyedRequest,
-    { check, act }: { check?: () => void; act: (id: string) => Promise<T> },
+    { check, act }: { check?: () => Promise<void>; act: (id: string) => Promise<T> },
   ): Promise<{ id: string; result?: T; replayed: boolean }> {
     const claim = await this.#claim(request, async (mark) => {
-      check?.()
+      await check?.()
       return await this.#appendClaim(request.organization, mark)
     })
     const { mark, replayed } = claim
     const { id } = claim.held
-    if (replayed && (await this.#isMade(claim))) return { id, replayed }
+    // Without a wait in between: of several who find it given up one goes on.
+    const isTaken = replayed && (isDone(claim.held) || !this.#isGivenUp(mark.key))
+    if (isTaken && (await this.#isMade(claim))) return { id, replayed }
     this.#underWay.add(mark.key)
     try {
       const result = await act(id)
@@ -86,14 +91,28 @@ export class Idempotency implements IdempotencyKeys {
 
   async #claim(request: KeyedRequest, append: (mark: KeyMark) => Promise<string>): Promise<Claim> {
     const mark = this.#markOf(request)
-    return await this.#mutex.run(mark.key, async () => {
-      const known = this.#find(mark)
-      if (known) return { held: known, mark, replayed: true }
-      this.#makeRoom(request.organization)
-      const own = await append(mark)
-      const held = await this.#shown(mark)
-      return { held, mark, replayed: held.id !== own }
-    })
+    const found = await this.#mutex.run(mark.key, () => this.#findOrAppend(request, mark, append))
+    if (typeof found === 'object') return { held: found, mark, replayed: true }
+    const held = await this.#shown(mark)
+    return { held, mark, replayed: held.id !== found }
+  }
+
+  /** @returns what the log has shown of the key; the id under which it is appended now; undefined if it was before */
+  async #findOrAppend(
+    { organization }: KeyedRequest,
+    mark: KeyMark,
+    append: (mark: KeyMark) => Promise<string>,
+  ): Promise<HeldKey | string | undefined> {
+    const known = this.#find(mark)
+    if (known) return known
+    const before = this.#unshown.get(mark.key)
+    if (before !== undefined && isKeyAlive({ id: before }, this.#options.clock.now())) return undefined
+    this.#makeRoom(organization)
+    const own = await append(mark)
+    this.#unshown.set(mark.key, own)
+    const [oldest] = this.#unshown.keys()
+    if (this.#unshown.size > MAX_UNSHOWN && oldest !== undefined) this.#unshown.delete(oldest)
+    return own
   }
 
   #markOf({ organization, operation, key, asked }: KeyedRequest): KeyMark {
@@ -122,7 +141,12 @@ export class Idempotency implements IdempotencyKeys {
 
   async #shown(mark: KeyMark): Promise<HeldKey> {
     const held = await this.#within(SHOWN_WITHIN_MS, (signal) => this.#options.book.when(mark.key, signal))
-    if (!held) throw new RefusedError('unavailable', { retryAfter: RETRY_AFTER_SECONDS })
+    if (!held) {
+      // Nobody goes on with it but a repeat.
+      this.#givenUp.add(mark.key)
+      throw new RefusedError('unavailable', { retryAfter: RETRY_AFTER_SECONDS })
+    }
+    this.#unshown.delete(mark.key)
     refuseOther(held, mark)
     return held
   }
@@ -134,13 +158,16 @@ export class Idempotency implements IdempotencyKeys {
     return id
   }
 
+  #isGivenUp(key: string): boolean {
+    return this.#givenUp.has(key) && !this.#underWay.has(key)
+  }
+
   /** Whoever has begun is at it, or has ended before the note. */
   async #isMade({ held, mark }: Claim): Promise<boolean> {
     if (isDone(held)) return true
     const begun = this.#options.clock.now() - timeOfName(held.id)
-    const isGivenUp = this.#givenUp.has(mark.key) && !this.#underWay.has(mark.key)
     const patience = this.#underWay.has(mark.key) ? DONE_WITHIN_MS : DONE_WITHIN_MS - begun
-    if (isGivenUp || patience <= 0) return false
+    if (patience <= 0) return false
     const made = await this.#within(patience, (signal) => this.#options.book.when(mark.key, signal, isDone))
     return made !== undefined
   }

@@ -30,7 +30,9 @@ export class Acknowledgements {
     ms: number,
   ): Promise<WebhookEndpoint | 'gone' | 'late'> {
     const known = this.#directory.find(of)?.endpoint
-    if (known && wanted(known)) return Promise.resolve(known)
+    // Whoever waits has just read or written it: it went since.
+    if (!known) return Promise.resolve('gone')
+    if (wanted(known)) return Promise.resolve(known)
     return new Promise((resolve) => {
       const end = (answer: WebhookEndpoint | 'gone' | 'late') => {
         stop()

@@ -8,6 +8,7 @@ import { RefusedError } from '../../../ports/refused-error.ts'
 import type { UrlGuard } from '../../../ports/url-guard.ts'
 import type { EndpointDirectory } from '../../endpoint/endpoint-directory.ts'
 import type { Acknowledgements } from './acknowledgements.ts'
+import type { UnseenSecrets } from './unseen-secrets.ts'
 
 export type EndpointsOptions = {
   resources: ResourceReader & ResourceWriter
@@ -15,6 +16,8 @@ export type EndpointsOptions = {
   namespace: string
   /** Endpoints of all organizations, from the watch; what is written here is applied at once. */
   directory: EndpointDirectory
+  /** Why the directory may not have all of them as they are, in words; undefined while it has. */
+  behind: () => string | undefined
   catalogue: { unknown(names: readonly string[]): string[] }
   urlGuard: UrlGuard
   keys: IdempotencyKeys
@@ -25,22 +28,27 @@ export type EndpointsOptions = {
   log: Log
 }
 
-export type EndpointsContext = EndpointsOptions & { acknowledgements: Acknowledgements }
+export type EndpointsContext = EndpointsOptions & {
+  acknowledgements: Acknowledgements
+  unseen: UnseenSecrets
+}
 
 /** So long the controller may take to acknowledge a change (settled, "REST shapes"). */
 const ACKNOWLEDGED_WITHIN_MS = 5000
 const RETRY_AFTER_SECONDS = 2
 
-/** @throws RefusedError not_acknowledged, not_found */
+/** @param late what to say of it when that takes too long @throws RefusedError not_acknowledged, not_found */
 export async function acknowledged(
   { acknowledgements }: EndpointsContext,
   { metadata }: WebhookEndpoint,
   wanted: (endpoint: WebhookEndpoint) => boolean,
+  late: { detail?: string } = {},
 ): Promise<WebhookEndpoint> {
   const { namespace = '', name, uid } = metadata
   const answer = await acknowledgements.when({ namespace, name, uid }, wanted, ACKNOWLEDGED_WITHIN_MS)
   if (answer === 'gone') throw new RefusedError('not_found')
-  if (answer === 'late') throw new RefusedError('not_acknowledged', { retryAfter: RETRY_AFTER_SECONDS })
+  if (answer === 'late')
+    throw new RefusedError('not_acknowledged', { ...late, retryAfter: RETRY_AFTER_SECONDS })
   return answer
 }
 

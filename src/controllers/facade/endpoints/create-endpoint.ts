@@ -3,6 +3,7 @@
  * Idempotency-Key, a repeat goes on where the first ended.
  */
 import { secrets } from '../../../api/core-kinds.ts'
+import { ENDPOINT_PREFIX } from '../../../api/identifiers.ts'
 import { API_VERSION } from '../../../api/meta.ts'
 import { NO_ENDPOINT_YET } from '../../../api/signing-keys.ts'
 import {
@@ -15,28 +16,36 @@ import { etagOf } from '../../../domain/etag.ts'
 import { NAME_ENTROPY_BYTES, sortableName } from '../../../domain/message-id.ts'
 import { fingerprintOf, formatSecret, KEY_BYTES } from '../../../domain/signature.ts'
 import type { CreatedEndpoint, EndpointDraft, EndpointId } from '../../../ports/endpoints.ts'
-import { isApiError, type RawObject } from '../../../ports/kubernetes.ts'
+import { type DeletePrecondition, isApiError, type RawObject } from '../../../ports/kubernetes.ts'
 import { RefusedError } from '../../../ports/refused-error.ts'
 import { secretName } from '../../endpoint/endpoint-directory.ts'
-import { keysObject, readKeys } from '../../endpoint/signing-key-store.ts'
+import { KeysDamagedError, keysObject, readKeys } from '../../endpoint/signing-key-store.ts'
 import { checkFields, clusterRefusal, type EndpointsContext } from './context.ts'
 import { resourceOf } from './endpoint-resource.ts'
+import { type EndpointPlace, EndpointRoom } from './endpoint-room.ts'
 import { parseEndpoint, readEndpoint } from './live-endpoint.ts'
 
 /** An endpoint can be used before the controller has seen it; a moment is spent on it all the same. */
 const SEEN_WITHIN_MS = 2000
 
-type Made = { endpoint: WebhookEndpoint; secret: string }
+type Made = {
+  endpoint: WebhookEndpoint
+  secret: string
+  /** Nobody has been shown the secret. */
+  isUnseen: boolean
+}
 /** Where: the organization, and the name. */
 type Place = { namespace: string; name: string }
+/** The key that will sign. @param isNew made by this call @param version of its Secret, where this call knows that it made it */
+type WrittenKey = { secret: string; isNew: boolean; version?: DeletePrecondition }
 
 export class EndpointCreation {
   readonly #ctx: EndpointsContext
-  /** Endpoints that are being made, by organization: those count as well. */
-  readonly #underWay = new Map<string, number>()
+  readonly #room: EndpointRoom
 
   constructor(ctx: EndpointsContext) {
     this.#ctx = ctx
+    this.#room = new EndpointRoom(ctx)
   }
 
   async create(
@@ -44,69 +53,91 @@ export class EndpointCreation {
     draft: EndpointDraft,
     key: string | undefined,
   ): Promise<CreatedEndpoint> {
+    const place = this.#room.place(organization)
+    const check = async () => {
+      checkFields(this.#ctx, draft)
+      place.take()
+    }
+    const act = (name: string) => this.#make({ namespace: organization, name }, draft, place)
+    try {
+      return await this.#created(organization, draft, { key, check, act })
+    } finally {
+      place.giveBack()
+    }
+  }
+
+  async #created(
+    organization: string,
+    draft: EndpointDraft,
+    steps: { key: string | undefined; check: () => Promise<void>; act: (name: string) => Promise<Made> },
+  ): Promise<CreatedEndpoint> {
     const { keys, clock, random } = this.#ctx
-    const check = () => this.#check(organization, draft)
-    const act = (name: string) => this.#make({ namespace: organization, name }, draft)
+    const { key, check, act } = steps
     if (key === undefined) {
-      check()
+      await check()
       const name = sortableName(clock.now(), random.bytes(NAME_ENTROPY_BYTES))
-      return answerOf(draft, name, { made: await act(name), replayed: false })
+      return answerOf(draft, name, await act(name))
     }
     const request = { organization, operation: 'createEndpoint', key, asked: askedFor(draft) }
-    const { id, result, replayed } = await keys.around(request, { check, act })
-    if (!replayed && result) return answerOf(draft, id, { made: result, replayed })
-    const etag = await this.#etagOf({ organization, endpointId: resourceOf(fresh(draft, id)).endpointId })
-    return { ...answerOf(draft, id, { replayed }), ...(etag === undefined ? {} : { etag }) }
+    const { id, result } = await keys.around(request, { check, act })
+    // Where an earlier call failed before it made the key, or before it answered, this is the first showing.
+    if (result?.isUnseen) return answerOf(draft, id, result)
+    const etag = await this.#etagOf({ organization, endpointId: ENDPOINT_PREFIX + id })
+    return { ...answerOf(draft, id), ...(etag === undefined ? {} : { etag }) }
   }
 
-  #check(organization: string, draft: EndpointDraft): void {
-    checkFields(this.#ctx, draft)
-    const { directory, maxEndpoints } = this.#ctx
-    const held = directory.inNamespace(organization).length + (this.#underWay.get(organization) ?? 0)
-    if (held < maxEndpoints) return
-    const detail = `The organization has ${held} endpoints, and may have ${maxEndpoints}.`
-    throw new RefusedError('too_many_endpoints', { detail })
+  async #make(at: Place, draft: EndpointDraft, place: EndpointPlace): Promise<Made> {
+    const { unseen, directory } = this.#ctx
+    // A repeat was not checked, and may be the first that makes it.
+    if (!directory.get(at.namespace, at.name)) place.take()
+    const key = await this.#writeKey(at)
+    const { secret } = key
+    const { result: endpoint, isUnseen } = await unseen.whenDone(secret, key.isNew, async () => {
+      const endpoint = await this.#writeEndpoint(at, draft, key)
+      place.giveBack()
+      await this.#seen(endpoint, secret)
+      return endpoint
+    })
+    return { endpoint, secret, isUnseen }
   }
 
-  async #make(place: Place, draft: EndpointDraft): Promise<Made> {
-    const { acknowledgements } = this.#ctx
-    const count = (by: number) =>
-      this.#underWay.set(place.namespace, (this.#underWay.get(place.namespace) ?? 0) + by)
-    count(1)
-    try {
-      const { secret, isOurs } = await this.#writeKey(place)
-      const endpoint = await this.#writeEndpoint(place, draft, isOurs)
-      const { uid } = endpoint.metadata
-      const fingerprint = fingerprintOf(secret)
-      await acknowledgements.when(
-        { ...place, uid },
-        ({ status }) => status?.signingSecrets?.some((key) => key.fingerprint === fingerprint) ?? false,
-        SEEN_WITHIN_MS,
-      )
-      return { endpoint, secret }
-    } finally {
-      count(-1)
-      if (this.#underWay.get(place.namespace) === 0) this.#underWay.delete(place.namespace)
-    }
+  async #seen({ metadata }: WebhookEndpoint, secret: string): Promise<void> {
+    const { namespace = '', name, uid } = metadata
+    const fingerprint = fingerprintOf(secret)
+    await this.#ctx.acknowledgements.when(
+      { namespace, name, uid },
+      ({ status }) => status?.signingSecrets?.some((key) => key.fingerprint === fingerprint) ?? false,
+      SEEN_WITHIN_MS,
+    )
   }
 
-  /** @returns the key that will sign, and whether it was made just now */
-  async #writeKey(place: Place): Promise<{ secret: string; isOurs: boolean }> {
-    const { resources, namespace, clock, random } = this.#ctx
+  async #writeKey(place: Place): Promise<WrittenKey> {
+    const { resources, namespace, clock, random, unseen } = this.#ctx
     const secret = formatSecret(random.bytes(KEY_BYTES))
     const key = { secret, createdAt: new Date(clock.now()).toISOString() }
     try {
-      await resources.create(secrets, keysObject(namespace, { ...place, uid: NO_ENDPOINT_YET }, [key]))
-      return { secret, isOurs: true }
+      const object = keysObject(namespace, { ...place, uid: NO_ENDPOINT_YET }, [key])
+      const { uid = '', resourceVersion = '' } = (await resources.create(secrets, object)).metadata
+      return { secret, isNew: true, version: { uid, resourceVersion } }
     } catch (error) {
-      if (!isApiError(error, 'AlreadyExists')) throw error
+      if (!isApiError(error, 'AlreadyExists')) {
+        // It may be stored all the same.
+        unseen.add(secret)
+        throw error
+      }
     }
     const name = secretName(place.namespace, place.name)
-    const { keys } = readKeys(await resources.get(secrets, { namespace, name }))
-    return { secret: keys.keys[0]?.secret ?? '', isOurs: false }
+    const [held] = readKeys(await resources.get(secrets, { namespace, name })).keys.keys
+    if (!held) throw new KeysDamagedError(`${namespace}/${name}`)
+    // A write whose answer was lost was made again.
+    return { secret: held.secret, isNew: held.secret === secret }
   }
 
-  async #writeEndpoint(place: Place, draft: EndpointDraft, isOurs: boolean): Promise<WebhookEndpoint> {
+  async #writeEndpoint(
+    place: Place,
+    draft: EndpointDraft,
+    { version }: WrittenKey,
+  ): Promise<WebhookEndpoint> {
     const { resources } = this.#ctx
     const spec = specOf(draft)
     const object = { apiVersion: API_VERSION, kind: webhookEndpointKind.kind, metadata: place, spec }
@@ -116,22 +147,24 @@ export class EndpointCreation {
       // An earlier call under this name has come as far.
       if (isApiError(error, 'AlreadyExists'))
         return this.#applied(await resources.get(webhookEndpoints, place))
-      if (isOurs && !isApiError(error, 'Unavailable', 'TooManyRequests')) await this.#takeBackKey(place)
+      // Only where it was refused: without an answer it may be there, and with one that cannot be read it is.
+      const isRefused = isApiError(error) && !isApiError(error, 'Unavailable', 'TooManyRequests')
+      if (version && isRefused) await this.#takeBackKey(place, version)
       throw refusalOfCreate(error)
     }
   }
 
   #applied(raw: RawObject): WebhookEndpoint {
     const endpoint = parseEndpoint(raw)
-    this.#ctx.directory.apply(endpoint)
+    this.#ctx.directory.learn(endpoint)
     return endpoint
   }
 
   /** Nobody has seen it. What stays all the same, the controller sweeps away. */
-  async #takeBackKey(place: Place): Promise<void> {
+  async #takeBackKey(place: Place, version: DeletePrecondition): Promise<void> {
     const { resources, namespace, log } = this.#ctx
     try {
-      await resources.delete(secrets, { namespace, name: secretName(place.namespace, place.name) })
+      await resources.delete(secrets, { namespace, name: secretName(place.namespace, place.name) }, version)
     } catch (error) {
       log.warn('A signing key of no endpoint stays until the next sweep', { error, ...place })
     }
@@ -172,12 +205,9 @@ function fresh(draft: EndpointDraft, name: string): WebhookEndpoint {
   return { metadata: { name, uid: '', resourceVersion: '' }, spec: specOf(draft) }
 }
 
-function answerOf(
-  draft: EndpointDraft,
-  name: string,
-  { made, replayed }: { made?: Made; replayed: boolean },
-): CreatedEndpoint {
+/** @param made absent in a repeat */
+function answerOf(draft: EndpointDraft, name: string, made?: Made): CreatedEndpoint {
   const endpoint = resourceOf(fresh(draft, name))
-  if (!made) return { endpoint, replayed }
-  return { endpoint, etag: etagOf(made.endpoint.metadata), secret: made.secret, replayed }
+  if (!made) return { endpoint, replayed: true }
+  return { endpoint, etag: etagOf(made.endpoint.metadata), secret: made.secret, replayed: false }
 }

@@ -1,6 +1,6 @@
-/** Endpoints over REST: live reads and writes of the resources that kubectl and Git see as well. */
+/** Endpoints over REST: the resources that kubectl and Git see as well. */
 import { ENDPOINT_PREFIX } from '../../../api/identifiers.ts'
-import { webhookEndpoint, webhookEndpoints } from '../../../api/webhook-endpoint.ts'
+import type { WebhookEndpoint } from '../../../api/webhook-endpoint.ts'
 import type {
   Conditional,
   CreatedEndpoint,
@@ -13,8 +13,8 @@ import type {
   RolledSecret,
   TaggedEndpoint,
 } from '../../../ports/endpoints.ts'
-import type { RawObject } from '../../../ports/kubernetes.ts'
 import { refusing } from '../refusals.ts'
+import { refuseBehind } from '../refuse-behind.ts'
 import { Acknowledgements } from './acknowledgements.ts'
 import { changeEndpoint, removeEndpoint } from './change-endpoint.ts'
 import type { EndpointsContext, EndpointsOptions } from './context.ts'
@@ -22,13 +22,16 @@ import { EndpointCreation } from './create-endpoint.ts'
 import { resourceOf, taggedOf } from './endpoint-resource.ts'
 import { readEndpoint } from './live-endpoint.ts'
 import { rollSecret } from './roll-secret.ts'
+import { UnseenSecrets } from './unseen-secrets.ts'
 
 export class FacadeEndpoints implements Endpoints {
   readonly #ctx: EndpointsContext
   readonly #creation: EndpointCreation
 
   constructor(options: EndpointsOptions) {
-    this.#ctx = { ...options, acknowledgements: new Acknowledgements(options.directory, options.clock) }
+    const { directory, clock } = options
+    const acknowledgements = new Acknowledgements(directory, clock)
+    this.#ctx = { ...options, acknowledgements, unseen: new UnseenSecrets() }
     this.#creation = new EndpointCreation(this.#ctx)
   }
 
@@ -36,21 +39,24 @@ export class FacadeEndpoints implements Endpoints {
     return refusing(() => this.#creation.create(organization, draft, idempotencyKey))
   }
 
-  /** An organization has few enough to be read through: a cursor never expires, and shows what is there by then. */
+  /**
+   * From what the watch has shown, which is within milliseconds what there is; own writes are in it at once. A cursor never
+   * expires, and shows what is there by then.
+   */
   list(
     organization: string,
     { limit, after }: { limit: number; after?: string | undefined },
   ): Promise<{ endpoints: EndpointResource[]; next?: string }> {
     return refusing(async () => {
-      const endpoints: EndpointResource[] = []
-      for await (const raw of this.#stored(organization)) {
-        if (after !== undefined && ENDPOINT_PREFIX + raw.metadata.name <= after) continue
-        const { data } = webhookEndpoint.safeParse(raw)
-        if (!data || data.metadata.deletionTimestamp !== undefined) continue
-        if (endpoints.length === limit) return pageOf(endpoints)
-        endpoints.push(resourceOf(data))
-      }
-      return { endpoints }
+      const { directory, behind } = this.#ctx
+      refuseBehind('Which endpoints there are', behind)
+      const found = directory
+        .inNamespace(organization)
+        .filter(({ endpoint: { metadata } }) => isNext(metadata, after))
+        .sort((a, b) => (a.endpoint.metadata.name < b.endpoint.metadata.name ? -1 : 1))
+      const endpoints = found.slice(0, limit).map(({ endpoint }) => resourceOf(endpoint))
+      const last = endpoints.at(-1)
+      return found.length > limit && last ? { endpoints, next: last.endpointId } : { endpoints }
     })
   }
 
@@ -69,20 +75,12 @@ export class FacadeEndpoints implements Endpoints {
   roll(id: EndpointId, roll: { expireOld: boolean }, { idempotencyKey }: Keyed): Promise<RolledSecret> {
     return refusing(() => rollSecret(this.#ctx, id, roll, idempotencyKey))
   }
-
-  /** By name. */
-  async *#stored(namespace: string): AsyncGenerator<RawObject> {
-    let from: string | undefined
-    do {
-      const page = await this.#ctx.resources.list(webhookEndpoints, { namespace }, from)
-      yield* page.items
-      from = page.continue
-    } while (from !== undefined)
-  }
 }
 
-/** There are more behind it. */
-function pageOf(endpoints: EndpointResource[]): { endpoints: EndpointResource[]; next?: string } {
-  const last = endpoints.at(-1)
-  return last ? { endpoints, next: last.endpointId } : { endpoints }
+/** Not one that is being deleted. @param after the last id that the reader has */
+function isNext(
+  { name, deletionTimestamp }: WebhookEndpoint['metadata'],
+  after: string | undefined,
+): boolean {
+  return deletionTimestamp === undefined && (after === undefined || ENDPOINT_PREFIX + name > after)
 }

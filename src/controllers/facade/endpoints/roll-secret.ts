@@ -4,7 +4,14 @@ import { NO_ENDPOINT_YET } from '../../../api/signing-keys.ts'
 import type { WebhookEndpoint } from '../../../api/webhook-endpoint.ts'
 import { NAME_ENTROPY_BYTES, sortableName } from '../../../domain/message-id.ts'
 import { fingerprintOf, formatSecret, KEY_BYTES } from '../../../domain/signature.ts'
-import { MAX_ACTIVE_KEYS, OVERLAP_SECONDS, rollKeys, type SigningKey } from '../../../domain/signing-keys.ts'
+import {
+  activeKeys,
+  MAX_ACTIVE_KEYS,
+  OVERLAP_SECONDS,
+  rollKeys,
+  type SigningKey,
+  withoutUnseen,
+} from '../../../domain/signing-keys.ts'
 import type { EndpointId, RolledSecret } from '../../../ports/endpoints.ts'
 import { isApiError } from '../../../ports/kubernetes.ts'
 import { RefusedError } from '../../../ports/refused-error.ts'
@@ -26,54 +33,100 @@ export async function rollSecret(
   key: string | undefined,
 ): Promise<RolledSecret> {
   const overlapSeconds = roll.expireOld ? 0 : OVERLAP_SECONDS
-  const act = (request: string) => makeKey(ctx, id, roll, request)
+  const act = (request: string) => makeKey(ctx, id, { ...roll, request })
   if (key === undefined) {
-    const request = sortableName(ctx.clock.now(), ctx.random.bytes(NAME_ENTROPY_BYTES))
-    return { ...shown(await act(request)), overlapSeconds, replayed: false }
+    const { secret } = await act(sortableName(ctx.clock.now(), ctx.random.bytes(NAME_ENTROPY_BYTES)))
+    return { secret, overlapSeconds, replayed: false }
   }
   const { organization, endpointId } = id
   const asked = `${endpointId} ${roll.expireOld}`
-  const { result, replayed } = await ctx.keys.around({ organization, operation: 'roll', key, asked }, { act })
-  return { ...(replayed ? {} : shown(result)), overlapSeconds, replayed }
-}
-
-function shown(secret: string | undefined): { secret?: string } {
-  return secret === undefined ? {} : { secret }
+  // What is refused uses up no key.
+  const check = async () => void (await planRoll(ctx, id, { ...roll, secret: '' }))
+  const request = { organization, operation: 'roll', key, asked }
+  const { result } = await ctx.keys.around(request, { check, act })
+  // Where an earlier call failed before it made the key, or before it answered, this is the first showing.
+  if (result?.isUnseen) return { secret: result.secret, overlapSeconds, replayed: false }
+  return { overlapSeconds, replayed: true }
 }
 
 /**
  * @param request names the roll: the same again makes no second key
- * @returns the new secret, in force; undefined when this roll was made before
+ * @returns the secret of that roll, in force, and whether nobody has been shown it
  */
 async function makeKey(
   ctx: EndpointsContext,
   id: EndpointId,
-  { expireOld }: Roll,
-  request: string,
-): Promise<string | undefined> {
-  const secret = formatSecret(ctx.random.bytes(KEY_BYTES))
-  const written = await untilUndisturbed(async () => {
-    const endpoint = await readEndpoint(ctx, id)
-    const owner = ownerOf(endpoint)
-    const held = await readHeld(ctx, owner)
-    const shared = endpoint.spec.signingSecret !== undefined
-    const rolled = rollKeys(held.keys, { secret, expireOld, request, shared }, ctx.clock.now())
-    if (rolled.kind === 'repeated') return undefined
-    if (rolled.kind === 'tooMany') {
-      const detail = `${MAX_ACTIVE_KEYS} secrets are in force.`
-      throw new RefusedError('too_many_secrets', { detail })
-    }
+  roll: Roll & { request: string },
+): Promise<{ secret: string; isUnseen: boolean }> {
+  const candidate = formatSecret(ctx.random.bytes(KEY_BYTES))
+  const { endpoint, key } = await untilUndisturbed(() => writeKey(ctx, id, { ...roll, secret: candidate }))
+  const { secret } = key
+  const late = lateWords(roll)
+  const { isUnseen } = await ctx.unseen.whenDone(secret, secret === candidate, () =>
+    inForce(ctx, endpoint, { key, late }),
+  )
+  return { secret, isUnseen }
+}
+
+/** @returns the endpoint as it was then, and the key that the roll has made, by now or before */
+async function writeKey(
+  ctx: EndpointsContext,
+  id: EndpointId,
+  roll: Roll & { request: string; secret: string },
+): Promise<{ endpoint: WebhookEndpoint; key: SigningKey }> {
+  const { endpoint, owner, held, rolled } = await planRoll(ctx, id, roll)
+  const made = rolled.kind === 'repeated' ? held.keys : rolled.keys
+  const key = made.find(({ request }) => request === roll.request)
+  if (!key) throw new Error(`a roll of ${owner.namespace}/${owner.name} has no key`)
+  if (rolled.kind === 'repeated') return { endpoint, key }
+  try {
     await store(ctx, owner, rolled.keys, held.version)
-    return endpoint
-  })
-  if (!written) return undefined
-  const fingerprint = fingerprintOf(secret)
+  } catch (error) {
+    // It may be stored all the same. After a conflict it is looked at again.
+    if (!isApiError(error, 'Conflict', 'AlreadyExists')) ctx.unseen.add(roll.secret)
+    throw error
+  }
+  return { endpoint, key }
+}
+
+/** @throws RefusedError not_found, too_many_secrets */
+async function planRoll(
+  ctx: EndpointsContext,
+  id: EndpointId,
+  roll: Roll & { request?: string; secret: string },
+) {
+  const now = ctx.clock.now()
+  const endpoint = await readEndpoint(ctx, id)
+  const owner = ownerOf(endpoint)
+  const held = await readHeld(ctx, owner)
+  const shared = endpoint.spec.signingSecret !== undefined
+  const isOther = (key: SigningKey) => key.request === undefined || key.request !== roll.request
+  // Whose request failed has no use for the secret: it does not count, and ends.
+  const keys = withoutUnseen(held.keys, (key) => isOther(key) && ctx.unseen.has(key.secret), now)
+  const rolled = rollKeys(keys, { ...roll, shared }, now)
+  if (rolled.kind !== 'tooMany') return { endpoint, owner, held, rolled }
+  throw new RefusedError('too_many_secrets', { detail: `${MAX_ACTIVE_KEYS} secrets are in force.` })
+}
+
+/** A key that has ended meanwhile is waited for in vain. */
+async function inForce(
+  ctx: EndpointsContext,
+  endpoint: WebhookEndpoint,
+  { key, late }: { key: SigningKey; late: string },
+): Promise<void> {
+  if (activeKeys([key], ctx.clock.now()).length === 0) return
+  const fingerprint = fingerprintOf(key.secret)
   await acknowledged(
     ctx,
-    written,
+    endpoint,
     ({ status }) => status?.signingSecrets?.some((key) => key.fingerprint === fingerprint) ?? false,
+    { detail: late },
   )
-  return secret
+}
+
+function lateWords({ expireOld }: Roll): string {
+  const before = expireOld ? ' The secrets before it have ended.' : ''
+  return `A new secret is stored, which comes into force later and is not in this answer.${before} Repeat the request: that makes another one in its place, or answers with this one under the same Idempotency-Key.`
 }
 
 function ownerOf({ metadata: { namespace = '', name, uid } }: WebhookEndpoint): KeyOwner {

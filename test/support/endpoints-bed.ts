@@ -1,0 +1,111 @@
+/** The facade's endpoints on a store in memory, beside a stand-in for the controller, with time that tests step. */
+import { secrets } from '../../src/api/core-kinds.ts'
+import { webhookEndpoint, webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
+import { EndpointDirectory, secretName } from '../../src/controllers/endpoint/endpoint-directory.ts'
+import { readKeys } from '../../src/controllers/endpoint/signing-key-store.ts'
+import { FacadeEndpoints } from '../../src/controllers/facade/endpoints/endpoints.ts'
+import { keysInStatus, type SigningKey } from '../../src/domain/signing-keys.ts'
+import type { EndpointDraft, EndpointId } from '../../src/ports/endpoints.ts'
+import { RefusedError } from '../../src/ports/refused-error.ts'
+import { FakeClock, settle } from './fake-clock.ts'
+import { FaultyApi } from './faulty-api.ts'
+import { Replica, SharedLog } from './key-replicas.ts'
+import { MemoryStore } from './memory-store.ts'
+
+const SYSTEM = 'davit-system'
+export const ACME = 'acme'
+
+const nothing = () => undefined
+
+export function draft(more: Partial<EndpointDraft> = {}): EndpointDraft {
+  return { url: 'https://receiver.example/hooks', eventTypes: ['environment.started'], ...more }
+}
+
+/** The code of a refusal; `answered` without one. */
+export async function codeOf(answer: Promise<unknown>): Promise<string> {
+  return await answer.then(
+    () => 'answered',
+    (error: unknown) => (error instanceof RefusedError ? error.code : String(error)),
+  )
+}
+
+export class EndpointsBed {
+  readonly clock = new FakeClock()
+  readonly log = new SharedLog()
+  readonly replica = new Replica(this.log, this.clock)
+  readonly store = new MemoryStore(() => this.clock.now())
+  readonly api = new FaultyApi(this.store)
+  readonly directory = new EndpointDirectory()
+  readonly endpoints: FacadeEndpoints
+  /** Why the watch of endpoints may not have shown everything. */
+  behind: string | undefined
+  /** The controller looks at nothing. */
+  away = false
+
+  constructor(maxEndpoints = 500) {
+    this.endpoints = new FacadeEndpoints({
+      resources: this.api,
+      namespace: SYSTEM,
+      directory: this.directory,
+      behind: () => this.behind,
+      catalogue: { unknown: () => [] },
+      urlGuard: { check: () => ({ ok: true }), allows: () => true } as never,
+      keys: this.replica.keys,
+      maxEndpoints,
+      clock: this.clock,
+      random: { fraction: () => 0.5, bytes: (count) => crypto.getRandomValues(new Uint8Array(count)) },
+      log: { info: nothing, warn: nothing, error: nothing },
+    })
+  }
+
+  /** Its answer, while the log is shown and the controller does its work, which may be none. Time stands still. */
+  async answer<T>(answer: Promise<T>): Promise<T> {
+    const over = new AbortController()
+    const end = () => over.abort()
+    answer.then(end, end)
+    for (let turn = 0; turn < 100 && !over.signal.aborted; turn += 1) await this.turn()
+    return await answer
+  }
+
+  /** The code that comes after so many milliseconds without an acknowledgement. */
+  async late(answer: Promise<unknown>, ms = 5000): Promise<string> {
+    const code = codeOf(answer)
+    for (let turn = 0; turn < 20; turn += 1) await this.turn()
+    await this.clock.elapse(ms)
+    return await code
+  }
+
+  async turn(): Promise<void> {
+    await settle(1)
+    this.replica.show()
+    if (!this.away) await this.#acknowledge()
+  }
+
+  async make(more: Partial<EndpointDraft> = {}): Promise<EndpointId & { secret: string }> {
+    const { endpoint, secret = '' } = await this.answer(this.endpoints.create(ACME, draft(more), {}))
+    return { organization: ACME, endpointId: endpoint.endpointId, secret }
+  }
+
+  async keysOf({ endpointId }: Pick<EndpointId, 'endpointId'>): Promise<readonly SigningKey[]> {
+    const name = secretName(ACME, endpointId.slice('whe_'.length))
+    return readKeys(await this.store.get(secrets, { namespace: SYSTEM, name })).keys.keys
+  }
+
+  async #acknowledge(): Promise<void> {
+    for (const raw of this.store.all(webhookEndpoints)) {
+      const { metadata, status } = webhookEndpoint.parse(raw)
+      const { namespace, name, generation = 0 } = metadata
+      const keys = await this.keysOf({ endpointId: `whe_${name}` })
+      const next = {
+        observedGeneration: generation,
+        signingSecrets: keysInStatus(keys, this.clock.now()),
+        updatedAt: status?.updatedAt ?? new Date(this.clock.now()).toISOString(),
+      }
+      if (JSON.stringify(next.signingSecrets) === JSON.stringify(status?.signingSecrets)) continue
+      const patch = { status: next }
+      const how = { subresource: 'status' } as const
+      const patched = await this.store.patch(webhookEndpoints, { namespace, name }, patch, how)
+      this.directory.apply(webhookEndpoint.parse(patched))
+    }
+  }
+}
