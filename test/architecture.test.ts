@@ -7,7 +7,10 @@ import { violationsOf } from './architecture/violations.ts'
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 
 function repository(): Map<string, string> {
-  const paths = globSync(['src/**/*.ts', 'test/**/*.ts', 'tools/**/*.ts', 'tools/**/*.mts'], { cwd: ROOT })
+  const paths = globSync(['src/**/*.ts', 'test/**/*.ts', 'tools/**/*.ts', 'tools/**/*.mts'], {
+    cwd: ROOT,
+    exclude: ['**/node_modules/**'],
+  })
   return new Map(paths.map((path) => [path.replaceAll('\\', '/'), readFileSync(`${ROOT}/${path}`, 'utf8')]))
 }
 

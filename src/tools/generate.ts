@@ -11,10 +11,11 @@ import { crds } from './outputs/crds.ts'
 import { eventTypes } from './outputs/event-types.ts'
 import { fieldTables } from './outputs/field-tables.ts'
 import { openApi } from './outputs/openapi.ts'
+import { openApiTypes } from './outputs/openapi-types.ts'
 import { problemPage } from './outputs/problem-page.ts'
 import { routeTable } from './outputs/route-table.ts'
 
-const OUTPUTS = [crds, eventTypes, fieldTables, openApi, problemPage, routeTable]
+const OUTPUTS = [crds, eventTypes, fieldTables, openApi, openApiTypes, problemPage, routeTable]
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 
 function main(check: boolean): number {

@@ -15,34 +15,54 @@ const INSTALL_LIMIT_MS = 15 * 60_000
  * @param {string} root the clone
  */
 export async function ensureDependencies(root) {
-  if (isDone(root)) return
+  const isDone = () => isStamped(root) && hasNodeRuntime(root)
+  if (isDone()) return
+  await oneAtATime(root, () => {
+    if (isDone()) return
+    if (!isInstalledByHand(root) || !hasNodeRuntime(root)) install(root, 'package-lock.json')
+    const node = ensureNodeRuntime(root)
+    stamp(root, { node })
+  })
+}
+
+/**
+ * The packages of a tool that has a lock file of its own, because what it needs and what Davit is built with
+ * exclude each other.
+ *
+ * @param {string} root the clone
+ * @param {string} folder of the tool, below it
+ */
+export async function ensureToolPackages(root, folder) {
+  const home = join(root, folder)
+  if (isStamped(home)) return
+  await oneAtATime(root, () => {
+    if (isStamped(home)) return
+    install(home, `${folder}/package-lock.json`)
+    stamp(home)
+  })
+}
+
+async function oneAtATime(root, work) {
   mkdirSync(join(root, '.davit'), { recursive: true })
-  await withProcessLock(
-    join(root, '.davit', 'setup.lock'),
-    () => {
-      if (isDone(root)) return
-      if (!isInstalledByHand(root) || !hasNodeRuntime(root)) install(root)
-      const node = ensureNodeRuntime(root)
-      writeFileSync(stampPath(root), `${JSON.stringify({ ...wanted(root), node })}\n`)
-    },
-    {
-      timeoutMs: INSTALL_LIMIT_MS,
-      onWait: (pid) => console.error(`davit: waiting for another set-up of this clone (process ${pid})`),
-    },
-  )
+  await withProcessLock(join(root, '.davit', 'setup.lock'), work, {
+    timeoutMs: INSTALL_LIMIT_MS,
+    onWait: (pid) => console.error(`davit: waiting for another set-up of this clone (process ${pid})`),
+  })
 }
 
-function isDone(root) {
-  const stamp = readJson(stampPath(root))
-  const want = wanted(root)
-  return (
-    stamp !== undefined && Object.keys(want).every((key) => stamp[key] === want[key]) && hasNodeRuntime(root)
-  )
+function isStamped(folder) {
+  const stamp = readJson(stampPath(folder))
+  const want = wanted(folder)
+  return stamp !== undefined && Object.keys(want).every((key) => stamp[key] === want[key])
 }
 
-function wanted(root) {
+function stamp(folder, more = {}) {
+  writeFileSync(stampPath(folder), `${JSON.stringify({ ...wanted(folder), ...more })}\n`)
+}
+
+function wanted(folder) {
   const lock = createHash('sha256')
-    .update(readFileSync(lockPath(root)))
+    .update(readFileSync(lockPath(folder)))
     .digest('hex')
   // A clone on a shared folder may be used from two kinds of machine, and packages hold native code.
   return { lock, platform: process.platform, arch: process.arch }
@@ -58,10 +78,11 @@ function isInstalledByHand(root) {
   return Object.entries(installed).every(isInLock) && Object.entries(lock).every(isThere)
 }
 
-function install(root) {
-  console.error('davit: installing the packages of package-lock.json')
+/** @param {string} lockName for people */
+function install(folder, lockName) {
+  console.error(`davit: installing the packages of ${lockName}`)
   const result = spawnSync('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], {
-    cwd: root,
+    cwd: folder,
     env: { ...process.env, PATH: pathWithoutProjectBins() },
     encoding: 'utf8',
     timeout: INSTALL_LIMIT_MS,
@@ -94,10 +115,10 @@ function readJson(path) {
   }
 }
 
-function lockPath(root) {
-  return join(root, 'package-lock.json')
+function lockPath(folder) {
+  return join(folder, 'package-lock.json')
 }
 
-function stampPath(root) {
-  return join(root, 'node_modules', '.davit-setup.json')
+function stampPath(folder) {
+  return join(folder, 'node_modules', '.davit-setup.json')
 }

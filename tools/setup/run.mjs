@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url'
 import { LockTimeout } from '../process-lock.mjs'
-import { ensureDependencies } from './dependencies.mjs'
+import { ensureDependencies, ensureToolPackages } from './dependencies.mjs'
 import { SetupError } from './setup-error.mjs'
 import { ensureTestTools } from './test-tools.mjs'
 
@@ -10,12 +10,14 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
  * Brings the clone to where `node_modules/.bin/node` runs Davit. Says nothing when nothing was to do; what
  * stands in the way is one message and exit code 1.
  *
- * @param {string[]} args `--for-tests`: also the programs that tests call
+ * @param {string[]} args `--for-tests`: also the programs that tests call; `--for-generate`: also the tools that
+ * write generated files
  */
 export async function runSetup(args) {
   try {
     await ensureDependencies(ROOT)
     if (args.includes('--for-tests')) ensureTestTools()
+    if (args.includes('--for-generate')) await ensureToolPackages(ROOT, 'tools/openapi-types')
   } catch (error) {
     if (!(error instanceof SetupError || error instanceof LockTimeout)) throw error
     console.error(`davit: ${error.message}`)
