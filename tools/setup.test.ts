@@ -24,7 +24,8 @@ beforeEach(() => {
   clone = mkdtempSync(join(tmpdir(), 'davit setup '))
   bin = join(clone, 'host-bin')
   mkdirSync(bin)
-  cpSync(TOOLS, join(clone, 'tools'), { recursive: true, filter: (path) => !path.includes('control-plane') })
+  const filter = (path: string) => !/control-plane|node_modules/.test(path)
+  cpSync(TOOLS, join(clone, 'tools'), { recursive: true, filter })
   writeLock({
     'node_modules/a': { version: '1.0.0' },
     'node_modules/b': { version: '1.0.0', optional: true },
@@ -144,12 +145,29 @@ describe('set-up', () => {
     expect(said).toContain('needs Node 20 or newer')
   })
 
+  it('installs the tools that write generated files where they are wanted, once', () => {
+    fakeNpm('v24.1.0')
+    const calls = join(clone, 'tools', 'openapi-types', 'npm-calls')
+    expect(setUp().code).toBe(0)
+    expect(existsSync(calls)).toBe(false)
+    expect(setUp({ args: ['--for-generate'] })).toEqual({
+      code: 0,
+      said: 'davit: installing the packages of tools/openapi-types/package-lock.json\n',
+    })
+    expect(setUp({ args: ['--for-generate'] })).toEqual(QUIET)
+    expect(readFileSync(calls, 'utf8').match(/^ci /gm)).toHaveLength(1)
+    expect(npmCalls()).toBe(1)
+  })
+
   it('names the programs that tests call and the host has not', () => {
     fakeNpm('v24.1.0')
     const { code, said } = setUp({ args: ['--for-tests'] })
     expect(code).toBe(1)
-    expect(said).toContain('apt-get install openssl')
+    expect(said).toContain('apt-get install openssl chromium\n')
     program(join(bin, 'openssl'), '')
+    expect(setUp({ args: ['--for-tests'] }).said).toContain('apt-get install chromium\n')
+    // By whatever name it has on the host.
+    program(join(bin, 'google-chrome'), '')
     expect(setUp({ args: ['--for-tests'] })).toEqual(QUIET)
   })
 })

@@ -1,25 +1,31 @@
 import { spawnSync } from 'node:child_process'
-import { accessSync, constants } from 'node:fs'
-import { delimiter, join } from 'node:path'
+import { CHROMIUM, findProgram } from '../find-program.mjs'
 import { SetupError } from './setup-error.mjs'
 
-/** What tests call besides Node: the program, the Debian package that brings it, and what it is for. */
-const TOOLS = [{ program: 'openssl', debianPackage: 'openssl', use: 'certificates of test receivers' }]
+/** What tests call besides Node: the program by any of its names, the Debian package that brings it, and its use. */
+const TOOLS = [
+  { programs: ['openssl'], debianPackage: 'openssl', use: 'certificates of test receivers' },
+  { programs: CHROMIUM, debianPackage: 'chromium', use: 'the page /docs as people see it' },
+]
 
 const APT_LIMIT_MS = 5 * 60_000
 
 /** Installs what is missing where that can be done (root on Debian and its like), else names it. */
 export function ensureTestTools() {
-  const missing = TOOLS.filter(({ program }) => !isOnPath(program))
+  const missing = TOOLS.filter(isMissing)
   if (missing.length === 0) return
-  if (process.getuid?.() === 0 && isOnPath('apt-get')) installWithApt(missing)
-  const still = missing.filter(({ program }) => !isOnPath(program))
+  if (process.getuid?.() === 0 && findProgram(['apt-get']) !== undefined) installWithApt(missing)
+  const still = missing.filter(isMissing)
   if (still.length === 0) return
-  const list = still.map(({ program, use }) => `  ${program} (${use})`).join('\n')
+  const list = still.map(({ programs: [name], use }) => `  ${name} (${use})`).join('\n')
   const packages = still.map(({ debianPackage }) => debianPackage).join(' ')
   throw new SetupError(
     `the tests call programs that are not here:\n${list}\n  On Debian: apt-get install ${packages}`,
   )
+}
+
+function isMissing({ programs }) {
+  return findProgram(programs) === undefined
 }
 
 function installWithApt(missing) {
@@ -35,17 +41,4 @@ function apt(args) {
   const result = spawnSync('apt-get', args, { env, encoding: 'utf8', timeout: APT_LIMIT_MS })
   if (result.status !== 0)
     console.error(`davit: apt-get ${args[0]} failed:\n${result.stderr ?? ''}`.trimEnd())
-}
-
-function isOnPath(program) {
-  return (process.env.PATH ?? '').split(delimiter).some((folder) => isExecutable(join(folder, program)))
-}
-
-function isExecutable(path) {
-  try {
-    accessSync(path, constants.X_OK)
-    return true
-  } catch {
-    return false
-  }
 }

@@ -1,0 +1,46 @@
+/** A real Chromium without a window, and everything that would be wrong about a page that it shows. */
+import { type Browser, chromium, type Page } from 'playwright-core'
+import { CHROMIUM, findProgram } from '../../tools/find-program.mjs'
+
+export type WatchedPage = {
+  page: Page
+  /** URL of every request that was made or tried. */
+  requests: string[]
+  /** What the console called an error, exceptions, and what the page's policy kept from happening. */
+  complaints: string[]
+}
+
+/** @throws Error where there is no such browser */
+export async function startBrowser(): Promise<Browser> {
+  const executablePath = findProgram(CHROMIUM)
+  if (executablePath === undefined) {
+    throw new Error(
+      `No Chromium is on the PATH (${CHROMIUM.join(', ')}). On Debian: apt-get install chromium`,
+    )
+  }
+  return chromium.launch({
+    executablePath,
+    // What the browser itself would like to ask somebody has no address to go to.
+    args: ['--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1'],
+  })
+}
+
+/** A page with a profile of its own. */
+export async function openPage(browser: Browser): Promise<WatchedPage> {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 1024 } })
+  const requests: string[] = []
+  const complaints: string[] = []
+  context.on('request', (request) => requests.push(request.url()))
+  context.on('requestfailed', (request) =>
+    complaints.push(`${request.url()} failed: ${request.failure()?.errorText}`),
+  )
+  context.on('console', (message) => {
+    if (message.type() === 'error' || message.type() === 'warning') complaints.push(message.text())
+  })
+  context.on('weberror', (error) => complaints.push(String(error.error())))
+  const page = await context.newPage()
+  await page.addInitScript(
+    "document.addEventListener('securitypolicyviolation', (event) => console.error(event.violatedDirective, event.blockedURI))",
+  )
+  return { page, requests, complaints }
+}
