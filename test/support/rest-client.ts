@@ -1,0 +1,70 @@
+/**
+ * A client of the REST API as others have one: typed by docs/openapi.d.ts, and nothing is asked that the document
+ * does not have. Each answer is held against the document.
+ *
+ *   const client = await openRestClient(facade, key)
+ *   const { data } = await client.GET('/organizations/{orgId}/webhooks', { params: { path: { orgId } } })
+ */
+import createClient, { type Client, type Middleware } from 'openapi-fetch'
+import type { paths } from '../../docs/openapi.d.ts'
+import { createSchemaValidator } from '../../src/adapters/system/schema-validator.ts'
+
+export type RestClient = Client<paths>
+
+type Json = Record<string, unknown>
+type Responses = Record<string, { $ref?: string; content?: Record<string, { schema: Json }> }>
+
+export type OpenApiDocument = {
+  paths: Record<string, Record<string, { operationId: string; responses: Responses }>>
+  components: Json
+}
+
+/** For a key, by the document that is served there. */
+export async function openRestClient({ baseUrl }: { baseUrl: string }, key: string): Promise<RestClient> {
+  const answer = await fetch(`${baseUrl}/openapi.json`)
+  const client = createClient<paths>({ baseUrl, headers: { Authorization: key } })
+  client.use(holdingAgainst((await answer.json()) as OpenApiDocument))
+  return client
+}
+
+type Answer<T> = { data?: T; error?: unknown; response: Response }
+
+/** What was answered to a request that has to succeed. @throws Error with the problem where it was refused */
+export function answered<T>({ data, error, response }: Answer<T>): T {
+  if (data !== undefined && error === undefined) return data
+  throw new Error(`${response.url} answers ${response.status} ${JSON.stringify(error)}`)
+}
+
+/** Fails the request whose answer the document does not have: its status, the type of its body, or its shape. */
+function holdingAgainst(document: OpenApiDocument): Middleware {
+  const validator = createSchemaValidator()
+  return {
+    async onResponse({ request, response, schemaPath }) {
+      const { status } = response
+      const name = `${request.method} ${schemaPath} answers ${status}`
+      const operation = document.paths[schemaPath]?.[request.method.toLowerCase()]
+      const declared = resolve(document, operation?.responses[status])
+      if (!declared) throw new Error(`${name}, which the document does not have`)
+      const text = await response.clone().text()
+      const [contentType, media] = Object.entries(declared.content ?? {})[0] ?? []
+      if (contentType === undefined || media === undefined) {
+        if (text !== '') throw new Error(`${name} with a body, which the document does not have: ${text}`)
+        return
+      }
+      if (response.headers.get('content-type') !== contentType)
+        throw new Error(`${name} with ${response.headers.get('content-type')} instead of ${contentType}`)
+      const schema = { ...media.schema, components: document.components }
+      const problems = validator.validate(schema, JSON.parse(text))
+      if (problems.length > 0)
+        throw new Error(`${name} with a body of another shape: ${JSON.stringify(problems)} in ${text}`)
+    },
+  }
+}
+
+function resolve(document: OpenApiDocument, response: Responses[string] | undefined) {
+  if (response?.$ref === undefined) return response
+  return response.$ref
+    .slice('#/'.length)
+    .split('/')
+    .reduce<unknown>((at, part) => (at as Json)[part], document) as Responses[string]
+}
