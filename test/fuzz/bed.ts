@@ -1,0 +1,195 @@
+/** A facade as it runs in a cluster, with an organization whose endpoints and deliveries are there to be asked for. */
+import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { connectKubernetes, type KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
+import { createClock } from '../../src/adapters/system/clock.ts'
+import { createLog } from '../../src/adapters/system/log.ts'
+import { createRandom } from '../../src/adapters/system/random.ts'
+import { eventTypeKind, eventTypes } from '../../src/api/event-type.ts'
+import { API_VERSION } from '../../src/api/meta.ts'
+import { parseConfig } from '../../src/config.ts'
+import { makeOwner, OWNER, writeKeyFile, writeKubeconfig } from '../../src/playground/api-keys.ts'
+import { type ControlPlane, startControlPlane } from '../../src/playground/control-plane.ts'
+import { installCrds } from '../../src/playground/control-plane-crds.ts'
+import { startDavitProcess } from '../../src/playground/davit-process.ts'
+import { freePort } from '../../src/playground/free-port.ts'
+import { applyInstallation } from '../../src/playground/installation.ts'
+import {
+  makeEndpoints,
+  makeNamespaces,
+  OPERATOR_NAMESPACE,
+  ORGANIZATION,
+  OTHER_ORGANIZATION,
+} from '../../src/playground/organization.ts'
+import type { WebhookSender } from '../../src/ports/webhook-sender.ts'
+import { startController } from '../../src/roles/controller.ts'
+import { createWorld } from '../../src/roles/world.ts'
+import { answered, openRestClient } from '../support/rest-client.ts'
+
+export type FuzzBed = {
+  baseUrl: string
+  /** Of an owner of the organization, and of another one's. */
+  key: string
+  otherKey: string
+  /** Where deliveries are taken. */
+  receiver: string
+  organization: string
+  /** Ids of endpoints and of deliveries: each of the endpoints has each of the deliveries. */
+  endpoints: string[]
+  deliveries: string[]
+}
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+
+/** The limits are what other tests are about; here they would hide what is behind them. */
+const SETTINGS = {
+  DAVIT_ALLOWED_NETWORKS: '127.0.0.0/8,::1/128',
+  DAVIT_MAX_REQUESTS_PER_KEY: '1000000',
+  DAVIT_MAX_REQUESTS_PER_ORGANIZATION: '1000000',
+  DAVIT_MAX_ENDPOINTS_PER_ORGANIZATION: '100000',
+  DAVIT_MAX_PENDING: '10000000',
+  DAVIT_MAX_PENDING_PER_ORGANIZATION: '10000000',
+  DAVIT_DRAIN_SECONDS: '1',
+}
+/** Many, since deleting is tried as well. */
+const ENDPOINTS = 120
+const DELIVERIES = 5
+/** A type that nothing else in here publishes. */
+const SEED_TYPE = 'billing.updated'
+/** Of an event type whose data may be anything. */
+const ANYTHING = 'fuzz.anything'
+
+/** Everything that was started ends with `stack`. @param folder for its files; logs stay there */
+export async function layBed(folder: string, stack: AsyncDisposableStack): Promise<FuzzBed> {
+  const controlPlane = await startControlPlane({ logPath: join(folder, 'control-plane.log') })
+  stack.defer(() => controlPlane.stop())
+  await installCrds(controlPlane, `${ROOT}crds`)
+  const api = await connectKubernetes({
+    kubeconfigPath: controlPlane.kubeconfigPath,
+    clock: createClock(),
+    random: createRandom(),
+  })
+  stack.defer(() => api.close())
+  await makeNamespaces(api)
+  await applyInstallation(api, `${ROOT}config/`)
+  for (const organization of [ORGANIZATION, OTHER_ORGANIZATION]) await makeOwner(api, organization)
+  const receiver = await startSink(stack)
+  await makeEndpoints(api, receiver)
+  await makeAnything(api)
+  await startDelivering(controlPlane, receiver, stack)
+  const facade = await startFacade(controlPlane, folder, stack)
+  return { ...facade, receiver, organization: ORGANIZATION, ...(await seed(facade, receiver)) }
+}
+
+/** Takes everything and keeps nothing. */
+async function startSink(stack: AsyncDisposableStack): Promise<string> {
+  const server = createServer((request, response) => {
+    request.resume().on('end', () => response.end())
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  stack.defer(async () => {
+    server.closeAllConnections()
+    await new Promise((resolve) => server.close(resolve))
+  })
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+async function makeAnything(api: KubernetesClient): Promise<void> {
+  await api.create(eventTypes, {
+    apiVersion: API_VERSION,
+    kind: eventTypeKind.kind,
+    metadata: { name: ANYTHING },
+    spec: { description: 'Whatever comes to mind.' },
+  })
+}
+
+/** The controller, in this process, so that what it sends can be kept here. */
+async function startDelivering(
+  { kubeconfigPath }: ControlPlane,
+  receiver: string,
+  stack: AsyncDisposableStack,
+): Promise<void> {
+  const config = parseConfig({
+    ...SETTINGS,
+    KUBECONFIG: kubeconfigPath,
+    DAVIT_NAMESPACE: OPERATOR_NAMESPACE,
+    DAVIT_REPLICA: 'fuzz',
+  })
+  const log = createLog({ level: 'error', clock: createClock() })
+  const version = '0.0.0-fuzz'
+  const world = await createWorld({ config, secrets: { smtpUrl: undefined }, log, version })
+  stack.defer(() => world.close())
+  const sender = stayingHere(world.sender, receiver)
+  const controller = await startController({ config, world: { ...world, sender }, version })
+  stack.defer(() => controller.stop())
+  await controller.ready
+}
+
+/** URLs are made up, and some of them are somebody's: nothing is sent but to our own receiver. */
+function stayingHere(sender: WebhookSender, receiver: string): WebhookSender {
+  return {
+    send: async (request, signal) =>
+      request.url.startsWith(`${receiver}/`)
+        ? sender.send(request, signal)
+        : { kind: 'response', code: 204, latencyMs: 0, response: '' },
+  }
+}
+
+type Facade = Pick<FuzzBed, 'baseUrl' | 'key' | 'otherKey'>
+
+/** The role as a process, with the rights that ship. */
+async function startFacade(
+  { access }: ControlPlane,
+  folder: string,
+  stack: AsyncDisposableStack,
+): Promise<Facade> {
+  const kubeconfig = join(folder, 'api.kubeconfig')
+  await writeKubeconfig(kubeconfig, access, { namespace: OPERATOR_NAMESPACE, name: 'davit-api' })
+  const port = await freePort()
+  const facade = startDavitProcess({
+    role: 'api',
+    kubeconfig,
+    namespace: OPERATOR_NAMESPACE,
+    opsPort: await freePort(),
+    settings: { ...SETTINGS, DAVIT_API_ADDRESS: `127.0.0.1:${port}` },
+    logPath: join(folder, 'api.log'),
+  })
+  stack.defer(() => facade.stop())
+  await facade.ready
+  const keyOf = async (namespace: string) => {
+    const file = join(folder, `${namespace}.key`)
+    await writeKeyFile(file, access, { namespace, name: OWNER })
+    return readFile(file, 'utf8')
+  }
+  const [key, otherKey] = [await keyOf(ORGANIZATION), await keyOf(OTHER_ORGANIZATION)]
+  return { baseUrl: `http://127.0.0.1:${port}`, key, otherKey }
+}
+
+async function seed(facade: Facade, receiver: string): Promise<Pick<FuzzBed, 'endpoints' | 'deliveries'>> {
+  const client = await openRestClient(facade, facade.key)
+  const params = { path: { orgId: ORGANIZATION } }
+  const endpoints: string[] = []
+  for (let number = 0; number < ENDPOINTS; number += 1) {
+    const created = await client.POST('/organizations/{orgId}/webhooks', {
+      params,
+      body: {
+        url: `${receiver}/seed/${number}`,
+        eventTypes: [SEED_TYPE],
+        ordered: number % 3 === 0,
+        deliveryLog: number % 2 === 0 ? 'Objects' : 'Segments',
+      },
+    })
+    endpoints.push(answered(created).endpoint.endpointId)
+  }
+  const deliveries: string[] = []
+  for (let number = 0; number < DELIVERIES; number += 1) {
+    const body = { type: SEED_TYPE, data: {} }
+    deliveries.push(answered(await client.POST('/organizations/{orgId}/events', { params, body })).eventId)
+  }
+  return { endpoints, deliveries }
+}

@@ -1,0 +1,67 @@
+/**
+ * `npm run test:fuzz [-- --seed=N --examples=N]`: schemathesis makes requests up from the OpenAPI document, right
+ * ones and wrong ones, sends them to a facade on a real API server, and holds each answer against the document.
+ */
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
+import { ensurePythonVenv, NoPythonError } from '../support/python-venv.ts'
+import type { OpenApiDocument } from '../support/rest-client.ts'
+import { layBed } from './bed.ts'
+import { runSchemathesis } from './schemathesis.ts'
+import { faultsOf, sum, tableOf } from './verdict.ts'
+
+const REQUIREMENTS = fileURLToPath(new URL('requirements.txt', import.meta.url))
+const DOCUMENT = new URL('../../docs/openapi.json', import.meta.url)
+const EXAMPLES = 100
+
+const { values } = parseArgs({ options: { seed: { type: 'string' }, examples: { type: 'string' } } })
+
+try {
+  process.exitCode = await fuzz()
+} catch (error) {
+  if (!(error instanceof NoPythonError)) throw error
+  process.stderr.write(`${error.message}\n`)
+  process.exitCode = 1
+}
+
+async function fuzz(): Promise<number> {
+  const say = (line: string) => process.stdout.write(`${line}\n`)
+  const bin = await ensurePythonVenv({ name: 'fuzz', requirements: REQUIREMENTS, say })
+  const folder = await mkdtemp(join(tmpdir(), 'davit-fuzz-'))
+  let good = false
+  await using stack = new AsyncDisposableStack()
+  stack.defer(async () => {
+    if (good) await rm(folder, { recursive: true, force: true })
+    else say(`Logs and reports are in ${folder}`)
+  })
+  say('Starting a local Kubernetes API server and Davit')
+  const bed = await layBed(folder, stack)
+  const run = await runSchemathesis({
+    bed,
+    bin,
+    folder,
+    seed: values.seed === undefined ? undefined : Number(values.seed),
+    examples: Number(values.examples ?? EXAMPLES),
+  })
+  const { report, statuses } = run
+  const faults = faultsOf(run, await operationsOfDocument())
+  const { generated, unique_failures: failures } = report.test_cases
+  say(`\n${tableOf(statuses)}\n`)
+  say(
+    `${generated} cases, ${sum(statuses)} requests, ${failures} failures, ${report.running_time.toFixed(0)} s`,
+  )
+  say(`seed ${report.seed}; again with: npm run test:fuzz -- --seed=${report.seed}`)
+  for (const fault of faults) say(`WRONG: ${fault}`)
+  good = faults.length === 0
+  return good ? 0 : 1
+}
+
+async function operationsOfDocument(): Promise<string[]> {
+  const document = JSON.parse(await readFile(DOCUMENT, 'utf8')) as OpenApiDocument
+  return Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
+  )
+}
