@@ -1,0 +1,63 @@
+import { beforeEach, expect, test } from 'vitest'
+import { MemoryStore } from '../../../../test/support/memory-store.ts'
+import { API_VERSION } from '../../../api/meta.ts'
+import { webhookEndpoints } from '../../../api/webhook-endpoint.ts'
+import { etagOf } from '../../../domain/etag.ts'
+import { ApiError, type ApiErrorKind } from '../../../ports/kubernetes.ts'
+import { EndpointDirectory } from '../../endpoint/endpoint-directory.ts'
+import { UnreadableError } from '../../unreadable-error.ts'
+import { removeEndpoint, untilUndisturbed } from './change-endpoint.ts'
+import { readEndpoint } from './live-endpoint.ts'
+
+const ID = { organization: 'acme', endpointId: 'whe_damaged' }
+
+let resources: MemoryStore
+let directory: EndpointDirectory
+let uid: string
+
+/** An endpoint with a spec of which nothing can be made. */
+beforeEach(async () => {
+  resources = new MemoryStore(() => 0)
+  directory = new EndpointDirectory()
+  const metadata = { namespace: 'acme', name: 'damaged' }
+  const kind = { apiVersion: API_VERSION, kind: 'WebhookEndpoint' }
+  const made = await resources.create(webhookEndpoints, { ...kind, metadata, spec: { url: 7 } })
+  uid = made.metadata.uid ?? ''
+})
+
+test('an endpoint that cannot be read can be deleted', async () => {
+  await expect(readEndpoint({ resources, directory }, ID)).rejects.toThrow(UnreadableError)
+  await removeEndpoint({ resources, directory }, ID, { ifMatch: undefined })
+  expect(resources.all(webhookEndpoints)).toEqual([])
+  await expect(removeEndpoint({ resources, directory }, ID, { ifMatch: undefined })).rejects.toMatchObject({
+    code: 'not_found',
+  })
+})
+
+test('it is deleted for the version that was seen, and for no other', async () => {
+  const remove = (ifMatch: string) => removeEndpoint({ resources, directory }, ID, { ifMatch })
+  await expect(remove('"another"')).rejects.toMatchObject({ code: 'precondition_failed' })
+  expect(resources.all(webhookEndpoints)).toHaveLength(1)
+  await remove(etagOf({ uid, generation: 1 }))
+  expect(resources.all(webhookEndpoints)).toEqual([])
+})
+
+test.each<[ApiErrorKind]>([['Conflict'], ['AlreadyExists'], ['NotFound']])(
+  'what was decided on something that has changed or gone meanwhile is decided again: %s',
+  async (kind) => {
+    let tries = 0
+    const done = await untilUndisturbed(async () => {
+      tries += 1
+      if (tries === 1) throw new ApiError(kind, 'secrets "acme.damaged"')
+      return 'done'
+    })
+    expect([done, tries]).toEqual(['done', 2])
+  },
+)
+
+test('who is disturbed all the time is told to come again', async () => {
+  const disturbed = untilUndisturbed(async () => {
+    throw new ApiError('NotFound', 'secrets "acme.damaged"')
+  })
+  await expect(disturbed).rejects.toMatchObject({ code: 'overloaded', retryAfter: 1 })
+})
