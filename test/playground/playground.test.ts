@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { readdir, readFile, stat } from 'node:fs/promises'
+import { readdir, stat } from 'node:fs/promises'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import {
   descendantsOf,
@@ -80,26 +80,6 @@ describe('the playground', { timeout: TEST_LIMIT_MS }, () => {
         'For a second one: npm start -- --state <another folder>\n',
     )
     expect(existsSync(playground.file)).toBe(true)
-  })
-
-  it('has a key for each of two organizations, which opens that one alone', async () => {
-    const { facts } = await running()
-    const ask = async (organization: string, authorization: string) => {
-      const url = `${facts.baseUrl}/organizations/${organization}/webhooks`
-      return (await fetch(url, { headers: { authorization } })).status
-    }
-    const { organization, otherOrganization } = facts
-    const [key, otherKey] = [
-      await readFile(facts.keyFile, 'utf8'),
-      await readFile(facts.otherKeyFile, 'utf8'),
-    ]
-    expect(await ask(organization, key)).toBe(200)
-    expect(await ask(otherOrganization, otherKey)).toBe(200)
-    expect(await ask(organization, otherKey)).toBe(404)
-    expect(await ask(otherOrganization, key)).toBe(404)
-    expect(await ask('nobody', key)).toBe(404)
-    expect(await ask(organization, `Bearer ${key}`)).toBe(401)
-    expect(await ask(organization, 'not-a-key')).toBe(401)
   })
 
   it('ends everything on Ctrl-C, pressed twice or not, and takes its file with it', async () => {

@@ -1,18 +1,16 @@
 /** The languages of docs/verify.md: how each program is put together and run, as the page says. */
-import { existsSync } from 'node:fs'
-import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
+import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { withProcessLock } from '../../tools/process-lock.mjs'
+import { ensurePythonVenv, NoPythonError } from '../support/python-venv.ts'
 import { startReceiverProcess, type Verifier } from './receiver-process.ts'
-import { prepare, run } from './run-program.ts'
+import { NotHere, prepare, run } from './run-program.ts'
 import { installed, snippetOf } from './snippets.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
-/** What was downloaded stays here. */
-const CACHE = join(ROOT, '.davit', 'verify')
-const LOCK_MS = 4 * 60_000
+/** Modules of Go that were downloaded stay here. */
+const GO_MODULES = join(ROOT, '.davit', 'verify', 'go')
 
 export type Language = {
   name: string
@@ -42,14 +40,15 @@ async function startTypeScript(secret: string): Promise<Verifier> {
 }
 
 async function startPython(secret: string): Promise<Verifier> {
-  const requirement = installed(/pip install (\S+==[\d.]+)`/)
-  const environment = join(CACHE, `python-${requirement}`)
-  const python = join(environment, 'bin', 'python')
-  await once(environment, async () => {
-    await prepare('python3', ['-m', 'venv', environment], { cwd: CACHE })
-    await prepare(python, ['-m', 'pip', 'install', '--quiet', requirement], { cwd: CACHE })
-  })
-  return await startIn(await folderWith('receiver.py', snippetOf('python')), python, ['receiver.py'], secret)
+  const folder = await folderWith('receiver.py', snippetOf('python'))
+  const requirements = join(folder, 'requirements.txt')
+  await writeFile(requirements, installed(/pip install (\S+==[\d.]+)`/))
+  try {
+    const programs = await ensurePythonVenv({ name: 'verify', requirements, say: () => undefined })
+    return await startIn(folder, join(programs, 'python'), ['receiver.py'], secret)
+  } catch (error) {
+    throw error instanceof NoPythonError ? new NotHere(error.message) : error
+  }
 }
 
 async function startGo(secret: string): Promise<Verifier> {
@@ -57,7 +56,7 @@ async function startGo(secret: string): Promise<Verifier> {
   const folder = await folderWith('main.go', snippetOf('go'))
   // Its own modules, so that what was there before proves nothing; the compiled standard library is everybody's.
   const env = {
-    GOMODCACHE: join(CACHE, 'go'),
+    GOMODCACHE: GO_MODULES,
     GOFLAGS: '-modcacherw',
     GOTOOLCHAIN: 'local',
     GOWORK: 'off',
@@ -106,20 +105,4 @@ async function folderWith(name: string, content: string): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'davit-verify-'))
   await writeFile(join(folder, name), content)
   return folder
-}
-
-/** Makes a folder that stays, whole or not at all. */
-async function once(folder: string, make: () => Promise<void>): Promise<void> {
-  await mkdir(CACHE, { recursive: true })
-  const stamp = `${folder}.done`
-  await withProcessLock(
-    join(CACHE, 'lock'),
-    async () => {
-      if (existsSync(stamp)) return
-      await rm(folder, { recursive: true, force: true })
-      await make()
-      await writeFile(stamp, '')
-    },
-    { timeoutMs: LOCK_MS, onWait: () => undefined },
-  )
 }
