@@ -786,7 +786,7 @@ export interface operations {
                         endpoint: components["schemas"]["WebhookEndpoint"];
                         /**
                          * @description The signing secret, shown in this one answer and never again; absent in a repeated answer.
-                         * @example whsec_c2lnbmluZyBzZWNyZXQgMjQgYnl0ZXM=
+                         * @example whsec_ZGF2aXQgc2lnbmluZyBzZWNyZXQgMjRi
                          */
                         secret?: string;
                     };
@@ -1091,7 +1091,7 @@ export interface operations {
                     "application/json": {
                         /**
                          * @description The signing secret, shown in this one answer and never again; absent in a repeated answer.
-                         * @example whsec_c2lnbmluZyBzZWNyZXQgMjQgYnl0ZXM=
+                         * @example whsec_ZGF2aXQgc2lnbmluZyBzZWNyZXQgMjRi
                          */
                         secret?: string;
                         /**

@@ -28,7 +28,7 @@ test.each([
   { given: null, want: [['', 'must be an object']] },
   { given: { url: 1, eventTypes: ['*'] }, want: [['/url', 'must be a string']] },
   { given: { url, eventTypes: 'a' }, want: [['/eventTypes', 'must be an array']] },
-  { given: { url, eventTypes: [] }, want: [['/eventTypes', 'must have at least 1 items']] },
+  { given: { url, eventTypes: [] }, want: [['/eventTypes', 'must have at least 1 item']] },
   { given: { url, eventTypes: ['*', 1] }, want: [['/eventTypes/1', 'must be a string']] },
   { given: { url, eventTypes: ['*'], ordered: 'yes' }, want: [['/ordered', 'must be a boolean']] },
   { given: { url, eventTypes: ['*'], concurrency: 1.5 }, want: [['/concurrency', 'must be a whole number']] },

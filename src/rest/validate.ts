@@ -47,9 +47,9 @@ function wordsFor(issue: z.core.$ZodRawIssue): string | undefined {
         ? 'is required'
         : `must be ${issue.values.map((value) => JSON.stringify(value)).join(' or ')}`
     case 'too_small':
-      return atLeastOrMost(issue.origin, `at least ${issue.minimum}`)
+      return bounded(issue.origin, 'at least', Number(issue.minimum))
     case 'too_big':
-      return atLeastOrMost(issue.origin, `at most ${issue.maximum}`)
+      return bounded(issue.origin, 'at most', Number(issue.maximum))
     default:
       return undefined
   }
@@ -60,9 +60,14 @@ function withArticle(type: string): string {
   return /^[aeio]/.test(type) ? `an ${type}` : `a ${type}`
 }
 
-function atLeastOrMost(origin: string, bound: string): string {
-  if (origin === 'array') return `must have ${bound} items`
-  return origin === 'string' ? `must have ${bound} characters` : `must be ${bound}`
+/** What a bound counts; elsewhere it bounds the value itself. */
+const COUNTED: Readonly<Record<string, string>> = { array: 'item', string: 'character' }
+
+function bounded(origin: string, words: string, bound: number): string {
+  const things = COUNTED[origin]
+  return things === undefined
+    ? `must be ${words} ${bound}`
+    : `must have ${words} ${bound} ${things}${bound === 1 ? '' : 's'}`
 }
 
 function escapePointer(part: string): string {

@@ -99,5 +99,5 @@ export const endpoint = z
 
 export const signingSecret = z.string().meta({
   description: 'The signing secret, shown in this one answer and never again; absent in a repeated answer.',
-  example: 'whsec_c2lnbmluZyBzZWNyZXQgMjQgYnl0ZXM=',
+  example: 'whsec_ZGF2aXQgc2lnbmluZyBzZWNyZXQgMjRi',
 })
