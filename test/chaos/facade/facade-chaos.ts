@@ -2,6 +2,7 @@
  * Facades under load from many clients, while they are killed and the API server goes away; then everything is let
  * come to rest and compared.
  */
+import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type FacadeProcess, type Installation, startInstallation } from '../../support/installation.ts'
 import { untilAtRest } from '../at-rest.ts'
@@ -36,6 +37,8 @@ export type FacadeFindings = {
   lastedMs: number
   ledger: Ledger
   verdict: FacadeVerdict
+  /** What the facades told their logs as errors of their own. */
+  errors: string[]
   /** What must not be, in words. */
   wrong: string[]
 }
@@ -86,8 +89,10 @@ export async function playFacadeChaos(options: FacadeChaosOptions): Promise<Faca
     options.say('no more requests; everything comes to rest')
     const rested = await untilAtRest(controller)
     const verdict = await verdictOf({ davit, scene, ledger, receivers }, facades)
+    const errors = await errorsIn(facades)
     const wrong = [...(rested ? [] : ['something was still pending at the end']), ...wordsOf(ledger, verdict)]
-    return { clients: options.clients, facades: options.facades, troubles, lastedMs, ledger, verdict, wrong }
+    const { clients: count, facades: replicas } = options
+    return { clients: count, facades: replicas, troubles, lastedMs, ledger, verdict, errors, wrong }
   } finally {
     await receivers.close()
     await davit.stop()
@@ -172,6 +177,13 @@ async function verdictOf(
     logged,
     stored: await readStored(davit.api, scene),
   })
+}
+
+/** The logs of all their lives. */
+async function errorsIn(facades: readonly FacadeProcess[]): Promise<string[]> {
+  const logs = await Promise.all(facades.map(({ logPath }) => readFile(logPath, 'utf8')))
+  const lines = logs.flatMap((log) => log.split('\n')).filter((line) => line.startsWith('{'))
+  return lines.filter((line) => (JSON.parse(line) as { level?: unknown }).level === 'error')
 }
 
 function wordsOf({ wrong }: Ledger, { lost, duplicates, changed, outOfOrder }: FacadeVerdict): string[] {

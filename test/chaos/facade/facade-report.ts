@@ -2,6 +2,9 @@
 import type { FacadeFindings } from './facade-chaos.ts'
 import type { Operation } from './ledger.ts'
 
+const MOST_ERRORS = 5
+const LONGEST_ERROR = 600
+
 const OPERATIONS: readonly Operation[] = ['publish', 'ping', 'redeliver', 'create', 'roll']
 
 export function facadeReportOf(findings: FacadeFindings): string {
@@ -29,11 +32,13 @@ export function facadeReportOf(findings: FacadeFindings): string {
     ['bodies changed', verdict.changed.length],
     ['out of order', verdict.outOfOrder.length],
     ['received again under the same webhook-id', verdict.again],
+    ['errors in the logs of the facades', findings.errors.length],
   ]
   const width = Math.max(...rows.map(([name]) => name.length))
   const table = rows.map(([name, value]) => `${name.padEnd(width)}  ${value}`)
+  const errors = findings.errors.slice(0, MOST_ERRORS).map((line) => line.slice(0, LONGEST_ERROR))
   const verdictLine = wrong.length === 0 ? 'All promises held.' : `BROKEN:\n  ${wrong.join('\n  ')}`
-  return [...table, '', verdictLine].join('\n')
+  return [...table, '', ...errors, verdictLine].join('\n')
 }
 
 function failuresOf(failures: ReadonlyMap<string, number>): string {
