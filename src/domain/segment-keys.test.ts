@@ -67,7 +67,9 @@ test('a segment tells which events with a key nobody gets, and no line that only
   const all = [event(1, 3), event(2, 0), claimOf(mark(3)), doneOf(mark(3)), withoutKey()]
   const [record] = keyRecordsOf(segmentSpec([event(4, 0)], 'x', NOW), 500)
   const spec = segmentSpec([...all, ...(record ? [keptOf(record)] : [])], 'x', NOW)
-  expect(deliveriesOf(spec).unsent).toEqual([{ eventIndex: 1, namespace: 'acme', key: 'key2' }])
+  expect(deliveriesOf(spec).unsent).toEqual([
+    { eventIndex: 1, id: expect.any(String), namespace: 'acme', key: 'key2' },
+  ])
   expect(deliveriesOf(segmentSpec([event(1, 3)], 'x', NOW))).not.toHaveProperty('unsent')
 })
 

@@ -45,7 +45,7 @@ const EVENT_NAME = /^[0-9a-z]{26}$/
  * An event with a key that nobody gets. `eventIndex` is its place in the segment. Its key makes later places repeats all
  * the same.
  */
-export type UnsentEvent = { eventIndex: number; namespace: string; key: string }
+export type UnsentEvent = { eventIndex: number; id: string; namespace: string; key: string }
 
 /**
  * Deliveries that cannot be read (an index of no event, a line of another form, names that no object can have) are
@@ -84,9 +84,9 @@ function unsentIn(
 ): UnsentEvent[] {
   const sent = new Set(deliveries.map(({ eventIndex }) => eventIndex))
   return events.flatMap((event, eventIndex) => {
-    const { namespace = '', key, type = '' } = event ?? {}
+    const { id = '', namespace = '', key, type = '' } = event ?? {}
     if (key === undefined || sent.has(eventIndex) || isKeyLine(type)) return []
-    return { eventIndex, namespace, key }
+    return { eventIndex, id, namespace, key }
   })
 }
 

@@ -287,4 +287,6 @@ test('after a day the key is free', async () => {
   const second = await facade.publishing.ping(id, how)
   expect(second.replayed).toBe(false)
   expect(second.eventId).not.toBe(first.eventId)
+  const requests = await receiver.waitFor(2, { path: '/free' })
+  expect(requests.map(({ headers }) => headers['webhook-id'])).toEqual([first.eventId, second.eventId])
 })

@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { SegmentEvent } from '../../api/delivery-segment.ts'
+import { KEY_LIFE_MS } from '../../domain/key-record.ts'
+import { derivedName } from '../../domain/message-id.ts'
 import { KeyIndex } from './key-index.ts'
 
 function event(key?: string, namespace = 'acme'): SegmentEvent {
@@ -36,6 +38,30 @@ describe('of several places with one key', () => {
     expect(keys.isRepeat(event(), 10, 0, 0)).toBe(false)
     expect(keys.isRepeat(event(), 11, 0, 0)).toBe(false)
     expect(keys.size).toBe(0)
+  })
+})
+
+describe('a key that is used again', () => {
+  const AT = Date.UTC(2026, 0, 1)
+  const used = (ms: number) => ({ ...event('a'), id: derivedName(AT + ms, `use ${ms}`) })
+
+  it.each([
+    { after: KEY_LIFE_MS - 1, repeat: true },
+    { after: KEY_LIFE_MS, repeat: false },
+  ])('$after ms after the first is a repeat: $repeat', ({ after, repeat }) => {
+    const keys = new KeyIndex()
+    expect(keys.isRepeat(used(0), 10, 0, AT)).toBe(false)
+    // However late it is shown.
+    expect(keys.isRepeat(used(after), 11, 0, AT + 5 * MINUTE)).toBe(repeat)
+    expect(keys.isRepeat(used(after), 12, 0, AT + 5 * MINUTE)).toBe(true)
+  })
+
+  it('is kept as long as any other', () => {
+    const keys = new KeyIndex()
+    keys.isRepeat(used(0), 10, 0, AT)
+    keys.isRepeat(used(KEY_LIFE_MS), 11, 0, AT + 14 * MINUTE)
+    keys.isRepeat(event('b'), 12, 0, AT + 16 * MINUTE)
+    expect(keys.has('acme', 'a')).toBe(true)
   })
 })
 

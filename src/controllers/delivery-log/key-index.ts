@@ -1,10 +1,12 @@
 /**
- * Of several places in the log with one key the first counts; later ones are never delivered. Remembered for as
- * long as a repeat after a crash can come.
+ * Of several places in the log with one key the first counts; later ones are never delivered, unless the key had
+ * expired by then. Remembered for as long as a repeat after a crash can come.
  */
 import type { SegmentEvent } from '../../api/delivery-segment.ts'
+import { KEY_LIFE_MS } from '../../domain/key-record.ts'
+import { timeOfName } from '../../domain/message-id.ts'
 
-type Place = { version: number; eventIndex: number; seenAt: number }
+type Place = { id: string; version: number; eventIndex: number; seenAt: number }
 
 const KEPT_MS = 15 * 60_000
 /** Of more keys the newest are remembered: some 30 MB. */
@@ -28,7 +30,7 @@ export class KeyIndex {
    * @returns true when an earlier place has the key
    */
   isRepeat(
-    event: Pick<SegmentEvent, 'namespace' | 'key'>,
+    event: Pick<SegmentEvent, 'id' | 'namespace' | 'key'>,
     version: number,
     eventIndex: number,
     now: number,
@@ -36,8 +38,11 @@ export class KeyIndex {
     if (event.key === undefined) return false
     const key = `${event.namespace}/${event.key}`
     const first = this.#first.get(key)
-    if (first) return first.version !== version || first.eventIndex !== eventIndex
-    this.#first.set(key, { version, eventIndex, seenAt: now })
+    if (first && !isExpired(first.id, event.id))
+      return first.version !== version || first.eventIndex !== eventIndex
+    // As the newest, or it would be forgotten as early as the one before.
+    this.#first.delete(key)
+    this.#first.set(key, { id: event.id, version, eventIndex, seenAt: now })
     this.#forget(now)
     return false
   }
@@ -53,4 +58,9 @@ export class KeyIndex {
       this.#first.delete(key)
     }
   }
+}
+
+/** By the ids' own times: whoever takes a request decides so, and no other clock may see it otherwise. */
+function isExpired(first: string, later: string): boolean {
+  return timeOfName(later) - timeOfName(first) >= KEY_LIFE_MS
 }
