@@ -16,7 +16,6 @@ import {
   wanted,
   wordsOf,
 } from '../support/access-matrix.ts'
-import { expiredKey } from '../support/expired-key.ts'
 import { ask } from '../support/facade-bed.ts'
 import { FakeServices } from '../support/facade-services.ts'
 import { untilLetIn } from '../support/facade-tour.ts'
@@ -26,8 +25,10 @@ import {
   OPERATOR_NAMESPACE,
   startInstallation,
 } from '../support/installation.ts'
+import { keyThatEnds } from '../support/key-that-ends.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 
+const HOUR_SECONDS = 3600
 const OWN = 'own'
 const OTHER = 'other'
 const INVENTED: Names[Whose] = {
@@ -67,7 +68,7 @@ beforeAll(async () => {
   keys = {
     none: undefined,
     garbage: 'garbage.garbage.garbage',
-    expired: await expiredKey(davit.controlPlane, key),
+    expired: await keyThatEnds(davit.controlPlane, key, -HOUR_SECONDS),
     wrongAudience: await davit.makeToken(owner),
     viewer: await davit.makeKey(viewer),
     publisher: await davit.makeKey(publisher),
@@ -159,6 +160,11 @@ async function expectSuccess(one: Case): Promise<void> {
     if (endpointId !== undefined) await ask(facade, path, { method: 'DELETE', key })
   }
 }
+
+test('the key that has expired is wrong for its end alone', async () => {
+  const key = await keyThatEnds(davit.controlPlane, keys.owner ?? '', HOUR_SECONDS)
+  expect((await ask(facade, `/organizations/${OWN}/webhooks`, { key })).status).toBe(200)
+})
 
 test('nothing that was refused has been done', async () => {
   expect(await stateOf(standing)).toEqual(before)
