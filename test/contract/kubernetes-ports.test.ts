@@ -6,8 +6,6 @@ import { createEventRecorder } from '../../src/adapters/kubernetes/event-recorde
 import { connectKubernetes, type KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
 import { createClock } from '../../src/adapters/system/clock.ts'
 import { createRandom } from '../../src/adapters/system/random.ts'
-import { API_VERSION } from '../../src/api/meta.ts'
-import { webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
 import { type ApiErrorKind, isApiError, type RawObject, type WatchEvent } from '../../src/ports/kubernetes.ts'
 import { kubectl, testNamespace } from '../support/control-plane.ts'
 import { SkewedClock } from '../support/fake-clock.ts'
@@ -77,26 +75,6 @@ describe('resources on a real API server', () => {
     const stranger = { uid: '00000000-0000-0000-0000-000000000000' }
     await expectKind(api.delete(configMaps, ref, stranger), 'Conflict')
     await api.delete(configMaps, ref, { uid: uid ?? '' })
-  })
-
-  it.each([
-    { of: 'a kind of its own', type: configMaps, object: () => configMap('another') },
-    {
-      of: 'a custom resource',
-      type: webhookEndpoints,
-      object: () => ({
-        apiVersion: API_VERSION,
-        kind: 'WebhookEndpoint',
-        metadata: { namespace, name: 'another' },
-        spec: { url: 'https://receiver.example', eventTypes: ['*'] },
-      }),
-    },
-  ])('take a patch for another UID as one that breaks a rule: $of', async ({ type, object }) => {
-    const { metadata } = await api.create(type, object())
-    const ref = { namespace, name: 'another' }
-    const patch = (uid: string | undefined) => api.patch(type, ref, { metadata: { uid, labels: { a: 'b' } } })
-    await expectKind(patch('00000000-0000-0000-0000-000000000000'), 'Invalid')
-    expect((await patch(metadata.uid)).metadata).toMatchObject({ labels: { a: 'b' } })
   })
 
   it('are patched by many at a time, as long as none asks for a version', async () => {
