@@ -40,7 +40,8 @@ const DOUBTFUL_FOR_MS = 1_000
 const MOST_VERDICTS = 10_000
 /** Reviews of keys that were valid before have places of their own: whoever sends what is no key cannot keep them out. */
 const REVIEWS_OF_KNOWN = { atOnce: 100, waiting: 0 }
-const REVIEWS_OF_STRANGERS = { atOnce: 8, waiting: 0 }
+/** Many keys are new together after a start. */
+const REVIEWS_OF_STRANGERS = { atOnce: 8, waiting: 100 }
 const CREDENTIAL_ID = 'authentication.kubernetes.io/credential-id'
 
 type Verdict = { is: 'valid'; client: Client; endsAt: number } | { is: 'refused' } | { is: 'doubtful' }
