@@ -34,7 +34,9 @@ BEYOND_THE_SCHEMA = {
 }
 
 statuses = Counter()
+# What was given out: of a list the last cursor, of an endpoint the last ETag.
 cursors = {}
+etags = {}
 
 
 def one_in(count, value):
@@ -66,6 +68,12 @@ def before_call(context, case, kwargs):
         case.body = possible_endpoint(case.body)
     if isinstance(case.body, dict) and operation == "publishEvent":
         case.body = possible_event(case.body, case.headers)
+    for name in list(case.headers or {}):
+        if name.lower() == "if-match":
+            case.headers[name] = possible_etag(case, case.headers[name])
+        if name.lower() == "idempotency-key" and not one_in(4, case.headers[name]):
+            # Few keys are made up, and one that was used for something else does nothing.
+            case.headers[name] = f"{number_of(case.headers[name])}-{sum(statuses.values())}"
     if case.query and "cursor" in case.query:
         case.query = possible_query(case)
 
@@ -93,6 +101,14 @@ def possible_event(body, headers):
     return body
 
 
+def possible_etag(case, value):
+    """Mostly the one that the endpoint has. Whatever the pattern of a header, one with quotes is made up as `0`."""
+    known = etags.get((case.path_parameters or {}).get("endpointId"))
+    if known is not None and not one_in(4, [value, known]):
+        return known
+    return "*" if value == "0" else value
+
+
 def possible_query(case):
     """With the cursor that was given out last for this list; without one where there is none yet, mostly."""
     cursor = cursors.get(list_of(case))
@@ -106,6 +122,9 @@ def possible_query(case):
 @schemathesis.hook
 def after_call(context, case, response):
     statuses[f"{response.request.method} {case.operation.path}", response.status_code] += 1
+    etag = response.headers.get("etag")
+    if etag:
+        etags[response.json()["endpoint"]["endpointId"]] = etag[0]
     if response.status_code == 200 and operation_of(case) in ("listEndpoints", "listEventTypes", "listDeliveries"):
         cursor = response.json().get("cursor")
         if cursor is not None:

@@ -29,6 +29,7 @@ try {
 
 async function fuzz(): Promise<number> {
   const say = (line: string) => process.stdout.write(`${line}\n`)
+  const seed = Number(values.seed ?? Date.now() % 1_000_000)
   const bin = await ensurePythonVenv({ name: 'fuzz', requirements: REQUIREMENTS, say })
   const folder = await mkdtemp(join(tmpdir(), 'davit-fuzz-'))
   let good = false
@@ -43,17 +44,18 @@ async function fuzz(): Promise<number> {
     bed,
     bin,
     folder,
-    seed: values.seed === undefined ? undefined : Number(values.seed),
+    seed,
     examples: Number(values.examples ?? EXAMPLES),
   })
   const { report, statuses } = run
-  const faults = faultsOf(run, await operationsOfDocument())
+  const operations = await operationsOfDocument()
+  const faults = faultsOf(run, operations)
   const { generated, unique_failures: failures } = report.test_cases
-  say(`\n${tableOf(statuses)}\n`)
+  say(`\n${tableOf(statuses, operations)}\n`)
   say(
     `${generated} cases, ${sum(statuses)} requests, ${failures} failures, ${report.running_time.toFixed(0)} s`,
   )
-  say(`seed ${report.seed}; again with: npm run test:fuzz -- --seed=${report.seed}`)
+  say(`Again with: npm run test:fuzz -- --seed=${seed}`)
   for (const fault of faults) say(`WRONG: ${fault}`)
   good = faults.length === 0
   return good ? 0 : 1

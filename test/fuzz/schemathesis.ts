@@ -14,7 +14,7 @@ export type FuzzOptions = {
   bin: string
   /** For its files; what it writes stays there. */
   folder: string
-  seed: number | undefined
+  seed: number
   /** Of each operation, in each of the ways in which cases are made up. */
   examples: number
 }
@@ -49,8 +49,7 @@ export async function runSchemathesis({ bed, bin, folder, seed, examples }: Fuzz
     [
       ...['-m', 'schemathesis.cli', '--config-file', config, 'run', `${bed.baseUrl}/openapi.json`],
       ...['--checks', 'all', '--max-examples', String(examples), '--no-color'],
-      ...['--report-json-path', report],
-      ...(seed === undefined ? [] : ['--seed', String(seed)]),
+      ...['--report-json-path', report, '--seed', String(seed)],
     ],
     {
       // Its own state of earlier runs is not to matter.

@@ -2,7 +2,6 @@ import { describe, expect, test } from 'vitest'
 import { type FuzzReport, type FuzzRun, faultsOf, tableOf } from './verdict.ts'
 
 const GOOD: FuzzReport = {
-  seed: 1,
   complete: true,
   running_time: 100,
   operations: { total: 1, tested: 1 },
@@ -53,8 +52,19 @@ describe('a run', () => {
   })
 })
 
-test('the table has a line for each operation, by its statuses', () => {
-  expect(
-    tableOf([answered(404, 2), { operation: 'DELETE /a/b', status: 204, count: 1 }, answered(200, 3)]),
-  ).toBe('DELETE /a/b  204 x 1\nGET /a       200 x 3, 404 x 2')
+test('the table has a line for each operation, by its statuses, and one for what is none', () => {
+  const statuses = [
+    answered(404, 2),
+    { operation: 'DELETE /a/b', status: 204, count: 1 },
+    answered(200, 3),
+    { operation: 'TRACE /a', status: 405, count: 1 },
+    { operation: 'QUERY /a', status: 405, count: 4 },
+  ]
+  expect(tableOf(statuses, ['DELETE /a/b', GET])).toBe(
+    [
+      'methods that are not there  405 x 5',
+      'DELETE /a/b                 204 x 1',
+      'GET /a                      200 x 3, 404 x 2',
+    ].join('\n'),
+  )
 })

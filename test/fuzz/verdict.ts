@@ -5,7 +5,6 @@ export type StatusCount = { operation: string; status: number; count: number }
 
 /** The part of its JSON report that is read. */
 export type FuzzReport = {
-  seed: number
   complete: boolean
   running_time: number
   operations: { total: number; tested: number } | null
@@ -44,15 +43,19 @@ export function faultsOf({ report, exitCode, statuses }: FuzzRun, operations: re
   ]
 }
 
-/** A line for each operation, with how often it gave each status. */
-export function tableOf(statuses: readonly StatusCount[]): string {
-  const byOperation = Map.groupBy(statuses, ({ operation }) => operation)
+const OTHERS = 'methods that are not there'
+
+/** A line for each operation, with how often it gave each status, and one for all methods that are none. */
+export function tableOf(statuses: readonly StatusCount[], operations: readonly string[]): string {
+  const byOperation = Map.groupBy(statuses, ({ operation }) =>
+    operations.includes(operation) ? operation : OTHERS,
+  )
   const width = Math.max(...[...byOperation.keys()].map(({ length }) => length))
   return [...byOperation]
-    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .sort(([a], [b]) => operations.indexOf(a) - operations.indexOf(b))
     .map(([operation, of]) => {
-      const counts = of.toSorted((a, b) => a.status - b.status)
-      const cells = counts.map(({ status, count }) => `${status} x ${count}`)
+      const byStatus = [...Map.groupBy(of, ({ status }) => status)].sort(([a], [b]) => a - b)
+      const cells = byStatus.map(([status, counts]) => `${status} x ${sum(counts)}`)
       return `${operation.padEnd(width)}  ${cells.join(', ')}`
     })
     .join('\n')
