@@ -5,6 +5,8 @@ import { SetupError } from './setup-error.mjs'
 /** What tests call besides Node: the program by any of its names, the Debian package that brings it, and its use. */
 const TOOLS = [
   { programs: ['openssl'], debianPackage: 'openssl', use: 'certificates of test receivers' },
+  { programs: ['curl'], debianPackage: 'curl', use: 'the commands of the pages' },
+  { programs: ['jq'], debianPackage: 'jq', use: 'the commands of the pages' },
   { programs: CHROMIUM, debianPackage: 'chromium', use: 'the page /docs as people see it' },
 ]
 
