@@ -109,7 +109,7 @@ test.each([
   { given: '{"a":1,"\\u0061":2}', want: 'The member "a" is there twice at line 1, column 8.' },
   { given: '{"x":[{"b":1,\n"b":2}]}', want: 'The member "b" is there twice at line 2, column 1.' },
   { given: '{"__proto__":{}}', want: 'No member may be called __proto__ at line 1, column 2.' },
-  { given: '{"a":[{"\\u005f_proto__":1}]}', want: 'No member may be called __proto__ at line 1, column 8.' },
+  { given: '{"\\u005f_proto__":1}', want: 'No member may be called __proto__ at line 1, column 2.' },
   { given: '{"a":1,}', want: 'It does not parse at line 1, column 8.' },
   { given: '{"a":\n  tru}', want: 'It does not parse at line 2, column 3.' },
   { given: "{'a':1}", want: 'It does not parse at line 1, column 2.' },

@@ -85,7 +85,8 @@ class Outline {
   #name(outermost: boolean, after: number): void {
     const { value, at } = this.string
     const names = this.#levels.at(-1)
-    if (value === '__proto__') this.fault ??= `No member may be called __proto__${placeOf(this.#text, at)}.`
+    if (outermost && value === '__proto__')
+      this.fault ??= `No member may be called __proto__${placeOf(this.#text, at)}.`
     if (names?.has(value)) {
       this.fault ??= `The member ${JSON.stringify(value.slice(0, 100))} is there twice${placeOf(this.#text, at)}.`
     }

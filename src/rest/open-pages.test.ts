@@ -30,7 +30,13 @@ test('the page loads nothing from elsewhere, may not, and everything that it loa
 
 test('what changes nothing is all that the pages take', async () => {
   const bed = await startFacade()
-  expect((await ask(bed, '/docs', { method: 'POST' })).status).toBe(401)
+  for (const path of ['/docs', '/openapi.json'])
+    for (const method of ['POST', 'OPTIONS', 'DELETE']) {
+      const answer = await ask(bed, path, { method })
+      expect([answer.status, answer.headers.get('allow')]).toEqual([405, 'GET, HEAD'])
+      expect(answer.json).toMatchObject({ code: 'method_not_allowed' })
+    }
+  expect((await ask(bed, '/docs', { method: 'HEAD' })).status).toBe(200)
   expect((await ask(bed, '/docs/..%2f..%2fpackage.json')).status).toBe(404)
 })
 

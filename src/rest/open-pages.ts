@@ -3,6 +3,7 @@ import { Router } from 'express'
 import type { Answer } from './answer.ts'
 import { reply } from './exchange.ts'
 import { openApiDocument } from './openapi.ts'
+import { Problem } from './problem.ts'
 import type { Route } from './route.ts'
 
 /** Everything that the page loads comes from here, and it talks to nobody else. */
@@ -81,9 +82,12 @@ const ASSET_HEADERS = { 'referrer-policy': 'no-referrer', 'cache-control': 'publ
 export function openPages(routes: readonly Route[], version: string): Router {
   const router = Router({ caseSensitive: true, strict: true })
   const page = (path: string, answer: Omit<Answer, 'status'>) =>
-    router.get(path, (request, response) =>
-      reply(request, response, { status: 200, headers: HEADERS, ...answer }),
-    )
+    router
+      .route(path)
+      .get((request, response) => reply(request, response, { status: 200, headers: HEADERS, ...answer }))
+      .all(() => {
+        throw new Problem('method_not_allowed', { headers: { allow: 'GET, HEAD' } })
+      })
   const document = JSON.stringify(openApiDocument(routes, version))
   page('/openapi.json', { contentType: 'application/json', body: document })
   page('/docs', { contentType: 'text/html; charset=utf-8', body: PAGE })

@@ -1,6 +1,7 @@
 /** What does not fit, byte by byte: requests as no usual client sends them, and bodies that are too much. */
 import { expect, test } from 'vitest'
 import { ask, dial, KEYS, ORGANIZATION, startFacade } from '../../test/support/facade-bed.ts'
+import { idIn } from '../../test/support/facade-services.ts'
 
 const ORG = `/organizations/${ORGANIZATION}`
 const HOOKS = `${ORG}/webhooks`
@@ -31,6 +32,11 @@ const RAW: { what: string; head: string[]; body?: string; want: [number, string]
     what: 'headers of 1 MB',
     head: [`GET ${HOOKS} HTTP/1.1`, `Authorization: ${'a'.repeat(1024 * 1024)}`],
     want: [431, 'headers_too_large'],
+  },
+  {
+    what: 'an expectation of another kind',
+    head: [`GET ${HOOKS} HTTP/1.1`, 'Expect: tea'],
+    want: [400, 'bad_request'],
   },
   { what: 'no HTTP', head: ['hello'], want: [400, 'bad_request'] },
   {
@@ -76,6 +82,31 @@ test.each(RAW)('$what: $want.1', async ({ head, body, want }) => {
   const answer = await connection.until('requestId')
   expect(answer).toMatch(new RegExp(`^HTTP/1\\.1 ${want[0]} `))
   expect(answer).toContain(`"code":"${want[1]}"`)
+  expect(bed.services.asked).toEqual([])
+})
+
+test('without Host the answer is what it is with it', async () => {
+  const connection = await dial(await startFacade())
+  connection.write(`GET ${HOOKS} HTTP/1.1\r\nAuthorization: ${key}\r\n\r\n`)
+  expect(await connection.until('endpoints')).toMatch(/^HTTP\/1\.1 200 /)
+})
+
+test('no chunks are no body, and need no type', async () => {
+  const bed = await startFacade()
+  const connection = await dial(bed)
+  connection.write(
+    `POST ${HOOKS}/${idIn(ORGANIZATION)}/ping HTTP/1.1\r\nHost: x\r\nAuthorization: ${key}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
+  )
+  expect(await connection.until('webhookId')).toMatch(/^HTTP\/1\.1 202 /)
+})
+
+test('chunks without a type are refused', async () => {
+  const bed = await startFacade()
+  const connection = await dial(bed)
+  connection.write(
+    `POST ${HOOKS}/${idIn(ORGANIZATION)}/ping HTTP/1.1\r\nHost: x\r\nAuthorization: ${key}\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n`,
+  )
+  expect(await connection.until('requestId')).toMatch(/^HTTP\/1\.1 415 /)
   expect(bed.services.asked).toEqual([])
 })
 

@@ -29,7 +29,7 @@ export async function readBody(request: IncomingMessage, reader: BodyReader): Pr
   const length = Number(headers['content-length'] ?? 0)
   if (headers['transfer-encoding'] === undefined && length === 0) return undefined
   if (length > reader.limits.mostBytes) throw new Problem('body_too_large')
-  checkType(request)
+  if (length > 0) checkType(request)
   const chunks = await collect(request, reader, length)
   return chunks.length === 0 ? undefined : decode(chunks)
 }
@@ -54,6 +54,8 @@ function collect(request: IncomingMessage, reader: BodyReader, announced: number
       bytes += chunk.length
       if (bytes > limits.mostBytes) return end(new Problem('body_too_large'))
       try {
+        // In chunks there may be none after all, which needs no type.
+        if (announced === 0) checkType(request)
         if (announced === 0) onReserved(load.reserve(chunk.length))
         chunks.push(chunk)
       } catch (error) {

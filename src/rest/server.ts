@@ -54,6 +54,8 @@ export function createFacadeServer(
       connectionsCheckingInterval: limits.checkMs,
       keepAliveTimeout: limits.keepAliveMs,
       maxHeaderSize: limits.headerBytes,
+      // Nothing depends on the name; without it Node would refuse in words that are no problem of ours.
+      requireHostHeader: false,
     },
     (request, response) => {
       requests.set(request.socket, request)
@@ -61,6 +63,10 @@ export function createFacadeServer(
       else listener(request, response)
     },
   )
+  server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
+    const problem = new Problem('bad_request', { detail: 'Of expectations only 100-continue is met.' })
+    send(request, response, problemAnswer(problem, nextId()))
+  })
   server.timeout = limits.idleMs
   server.maxConnections = limits.connections + TOLD
   server.on('connection', (socket: Socket) => {
