@@ -83,6 +83,9 @@ describe('a roll under a key', () => {
       overlapSeconds: 86_400,
       replayed: true,
     })
+    // It was shown: the next roll leaves it in force.
+    await bed.answer(bed.endpoints.roll(id, KEEP, {}))
+    expect((await bed.keysOf(id)).map(({ secret }) => secret)).toContain(repeat.secret)
   })
 
   test('that failed before it made anything is made by its repeat, which has the secret', async () => {
