@@ -7,20 +7,21 @@ import type { EndpointDraft } from '../../src/ports/endpoints.ts'
 import { RefusedError } from '../../src/ports/refused-error.ts'
 import { kubectl } from '../support/control-plane.ts'
 import { startDavit, type TestDavit, until } from '../support/davit.ts'
-import { type LiveFacade, startLiveFacade } from '../support/live-facade.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
+import { makeOwnerKey, type RestFacade, startRestFacade } from '../support/rest-facade.ts'
 import { signersOf } from '../support/signers.ts'
 
 let davit: TestDavit
-let facade: LiveFacade
-let other: LiveFacade
+let facade: RestFacade
+let other: RestFacade
 let receiver: Receiver
 
 beforeAll(async () => {
   receiver = await startReceiver()
   davit = await startDavit('rest-endpoint-changes')
-  facade = await startLiveFacade(davit)
-  other = await startLiveFacade(davit)
+  const key = await makeOwnerKey(davit)
+  facade = await startRestFacade(davit, key)
+  other = await startRestFacade(davit, key)
 })
 
 afterAll(async () => {

@@ -9,20 +9,22 @@ import { ApiError } from '../../src/ports/kubernetes.ts'
 import { RefusedError } from '../../src/ports/refused-error.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { calling } from '../support/faulty-api.ts'
-import { type LiveFacade, startLiveFacade } from '../support/live-facade.ts'
+import { startLiveFacade } from '../support/live-facade.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
+import { makeOwnerKey, type RestFacade, startRestFacade } from '../support/rest-facade.ts'
 import { signersOf } from '../support/signers.ts'
 
 let davit: TestDavit
-let facade: LiveFacade
-let other: LiveFacade
+let facade: RestFacade
+let other: RestFacade
 let receiver: Receiver
 
 beforeAll(async () => {
   receiver = await startReceiver()
   davit = await startDavit('rest-endpoints')
-  facade = await startLiveFacade(davit)
-  other = await startLiveFacade(davit)
+  const key = await makeOwnerKey(davit)
+  facade = await startRestFacade(davit, key)
+  other = await startRestFacade(davit, key)
 })
 
 afterAll(async () => {
@@ -168,7 +170,7 @@ describe('listing', () => {
   })
 
   test('shows nothing of another organization', async () => {
-    expect(await facade.endpoints.list('nobody', { limit: 10 })).toEqual({ endpoints: [] })
+    expect(await codeOf(facade.endpoints.list('nobody', { limit: 10 }))).toBe('not_found')
   })
 })
 

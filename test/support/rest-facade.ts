@@ -1,0 +1,181 @@
+/**
+ * The facade of http-facade.ts, whose endpoints and publishing are those of a REST client: what a test asks for goes
+ * through HTTP and comes back through the document, refusals included.
+ *
+ *   const key = await makeOwnerKey(davit)
+ *   const facade = await startRestFacade(davit, key)
+ *   const { endpoint, secret } = await facade.endpoints.create(davit.organization, draft, {})
+ */
+import type { components } from '../../docs/openapi.d.ts'
+import type {
+  EndpointChange,
+  EndpointDraft,
+  EndpointId,
+  Endpoints,
+  Keyed,
+} from '../../src/ports/endpoints.ts'
+import type { Publication, Published } from '../../src/ports/publishing.ts'
+import { type RefusedCode, RefusedError } from '../../src/ports/refused-error.ts'
+import { applyRoles, makeAccount, makeToken } from './api-keys.ts'
+import type { TestDavit } from './davit.ts'
+import { startHttpFacade } from './http-facade.ts'
+import type { LiveFacade } from './live-facade.ts'
+import { openRestClient, type RestClient } from './rest-client.ts'
+
+export type RestFacade = Omit<LiveFacade, 'endpoints' | 'publishing'> & {
+  endpoints: Endpoints
+  publishing: RestPublishing
+}
+
+/** What REST tells: a ping and a redelivery answer with an id alone. */
+export type RestPublishing = {
+  publish(organization: string, publication: Publication, how: Keyed): Promise<Omit<Published, 'position'>>
+  ping(id: EndpointId, how: Keyed): Promise<Queued>
+  redeliver(id: EndpointId & { deliveryId: string }, how: Keyed): Promise<Queued>
+}
+
+export type Queued = Pick<Published, 'eventId' | 'replayed'>
+
+export async function makeOwnerKey({ organization }: Pick<TestDavit, 'organization'>): Promise<string> {
+  await applyRoles()
+  await makeAccount(organization, 'owner', 'davit-owner')
+  return makeToken(organization, 'owner')
+}
+
+/** @param key of an owner of the organization */
+export async function startRestFacade(davit: TestDavit, key: string): Promise<RestFacade> {
+  const http = await startHttpFacade(davit)
+  const client = await openRestClient(http, key)
+  return {
+    ...http.facade,
+    endpoints: endpointsOf(client),
+    publishing: publishingOf(client),
+    stop: http.stop,
+  }
+}
+
+const HOOKS = '/organizations/{orgId}/webhooks'
+const HOOK = '/organizations/{orgId}/webhooks/{endpointId}'
+
+function endpointsOf(client: RestClient): Endpoints {
+  return {
+    async create(orgId, draft, how) {
+      const params = { path: { orgId }, header: keyHeader(how) }
+      const answer = await client.POST(HOOKS, { params, body: sent<EndpointDraft>(draft) })
+      const { response } = answer
+      return { ...dataOf(answer), ...etagOf(response), replayed: isReplayed(response) }
+    },
+    async list(orgId, { limit, after }) {
+      const query = { limit, ...(after === undefined ? {} : { cursor: after }) }
+      const { endpoints, cursor } = dataOf(await client.GET(HOOKS, { params: { path: { orgId }, query } }))
+      return { endpoints, ...(cursor === null ? {} : { next: cursor }) }
+    },
+    async get(id) {
+      const answer = await client.GET(HOOK, { params: { path: pathOf(id) } })
+      return { endpoint: dataOf(answer).endpoint, etag: '', ...etagOf(answer.response) }
+    },
+    async change(id, change, { ifMatch }) {
+      const params = { path: pathOf(id), header: matchHeader(ifMatch) }
+      const answer = await client.PATCH(HOOK, { params, body: sent<EndpointChange>(change) })
+      return { endpoint: dataOf(answer).endpoint, etag: '', ...etagOf(answer.response) }
+    },
+    async remove(id, { ifMatch }) {
+      const params = { path: pathOf(id), header: matchHeader(ifMatch) }
+      const { error, response } = await client.DELETE(HOOK, { params })
+      if (error) throw refusalOf(error, response)
+    },
+    async roll(id, body, how) {
+      const params = { path: pathOf(id), header: keyHeader(how) }
+      const answer = await client.POST(`${HOOK}/secret/roll`, { params, body })
+      return { ...dataOf(answer), replayed: isReplayed(answer.response) }
+    },
+  }
+}
+
+function publishingOf(client: RestClient): RestPublishing {
+  return {
+    async publish(orgId, { type, dataText }, how) {
+      const answer = await client.POST('/organizations/{orgId}/events', {
+        params: { path: { orgId }, header: keyHeader(how) },
+        body: { type, data: dataText },
+        // To the digit, which a value would lose.
+        bodySerializer: () => `{"type":${JSON.stringify(type)},"data":${dataText}}`,
+      })
+      return { ...dataOf(answer), replayed: isReplayed(answer.response) }
+    },
+    async ping(id, how) {
+      const params = { path: pathOf(id), header: keyHeader(how) }
+      const answer = await client.POST(`${HOOK}/ping`, { params })
+      return { eventId: dataOf(answer).webhookId, replayed: isReplayed(answer.response) }
+    },
+    async redeliver({ deliveryId, ...id }, how) {
+      const params = { path: { ...pathOf(id), deliveryId }, header: keyHeader(how) }
+      const answer = await client.POST(`${HOOK}/deliveries/{deliveryId}/redeliver`, { params })
+      return { eventId: dataOf(answer).webhookId, replayed: isReplayed(answer.response) }
+    },
+  }
+}
+
+type Problem = components['schemas']['Problem']
+
+type Answer<T> = { data?: T; error?: Problem; response: Response }
+
+/** @throws RefusedError as the services do; any other Error for what they do not refuse with */
+function dataOf<T>({ data, error, response }: Answer<T>): T {
+  if (error) throw refusalOf(error, response)
+  if (data === undefined) throw new Error(`${response.url} answers ${response.status} without a body`)
+  return data
+}
+
+/** All of them, which the compiler sees to. */
+const CODES: Record<RefusedCode, true> = {
+  not_found: true,
+  endpoint_disabled: true,
+  idempotency_conflict: true,
+  managed_elsewhere: true,
+  too_many_endpoints: true,
+  too_many_secrets: true,
+  precondition_failed: true,
+  unreadable: true,
+  invalid: true,
+  overloaded: true,
+  intake_full: true,
+  unavailable: true,
+  not_acknowledged: true,
+}
+
+function refusalOf({ code, detail, errors }: Problem, { headers, status }: Response): Error {
+  if (!Object.hasOwn(CODES, code)) return new Error(`${status} ${code}`)
+  const retryAfter = headers.get('retry-after')
+  return new RefusedError(code as RefusedCode, {
+    ...(detail === undefined ? {} : { detail }),
+    ...(errors === undefined ? {} : { places: errors }),
+    ...(retryAfter === null ? {} : { retryAfter: Number(retryAfter) }),
+  })
+}
+
+function pathOf({ organization, endpointId }: EndpointId) {
+  return { orgId: organization, endpointId }
+}
+
+function keyHeader({ idempotencyKey }: Keyed): { 'Idempotency-Key'?: string } {
+  return idempotencyKey === undefined ? {} : { 'Idempotency-Key': idempotencyKey }
+}
+
+function matchHeader(ifMatch: string | undefined): { 'If-Match'?: string } {
+  return ifMatch === undefined ? {} : { 'If-Match': ifMatch }
+}
+
+function etagOf({ headers }: Response): { etag?: string } {
+  const etag = headers.get('etag')
+  return etag === null ? {} : { etag }
+}
+
+function isReplayed({ headers }: Response): boolean {
+  return headers.get('idempotency-replayed') === 'true'
+}
+
+/** JSON has no undefined: what has this value is not sent. */
+function sent<T extends object>(body: T): { [K in keyof T]: Exclude<T[K], undefined> } {
+  return body as { [K in keyof T]: Exclude<T[K], undefined> }
+}
