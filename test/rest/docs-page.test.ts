@@ -1,12 +1,15 @@
 /** The page /docs in a real browser, on a real facade: what its reader does with it works, and it talks to nobody else. */
 import type { Browser } from 'playwright-core'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { applyRoles, makeAccount, makeToken } from '../support/api-keys.ts'
 import { openPage, startBrowser, type WatchedPage } from '../support/browser.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { type HttpFacade, startHttpFacade } from '../support/http-facade.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import type { OpenApiDocument } from '../support/rest-client.ts'
+
+/** A browser on a machine that is busy takes its time. */
+vi.setConfig({ testTimeout: 180_000 })
 
 let browser: Browser
 let davit: TestDavit

@@ -25,6 +25,8 @@ export async function startBrowser(): Promise<Browser> {
   })
 }
 
+const ACTION_LIMIT_MS = 60_000
+
 /** A page with a profile of its own. */
 export async function openPage(browser: Browser): Promise<WatchedPage> {
   const context = await browser.newContext({ viewport: { width: 1280, height: 1024 } })
@@ -39,6 +41,7 @@ export async function openPage(browser: Browser): Promise<WatchedPage> {
   })
   context.on('weberror', (error) => complaints.push(String(error.error())))
   const page = await context.newPage()
+  page.setDefaultTimeout(ACTION_LIMIT_MS)
   await page.addInitScript(
     "document.addEventListener('securitypolicyviolation', (event) => console.error(event.violatedDirective, event.blockedURI))",
   )
