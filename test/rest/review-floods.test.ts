@@ -1,0 +1,93 @@
+/** What one client makes the API server review is no other client's concern: with the API server's own verdicts. */
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { connectReviews, type Reviews } from '../../src/adapters/kubernetes/reviews.ts'
+import { createClock } from '../../src/adapters/system/clock.ts'
+import { createRandom } from '../../src/adapters/system/random.ts'
+import { applyRoles, makeAccount, makeToken } from '../support/api-keys.ts'
+import { testNamespace } from '../support/control-plane.ts'
+import { ask, type FacadeBed, openFacade } from '../support/facade-bed.ts'
+import { SkewedClock } from '../support/fake-clock.ts'
+
+/** More than may wait for a review. */
+const AT_ONCE = 300
+const ROUNDS = 5
+/** Beyond it a verdict is asked for again. */
+const VERDICT_MS = 5_001
+
+let reviews: Reviews
+let bed: FacadeBed
+let organization: string
+let owner: string
+let busy: string
+const clock = new SkewedClock()
+
+beforeAll(async () => {
+  await applyRoles()
+  organization = await testNamespace('floods')
+  const other = await testNamespace('floods-other')
+  await makeAccount(organization, 'owner', 'davit-owner')
+  await makeAccount(other, 'busy', 'davit-owner')
+  owner = await makeToken(organization, 'owner')
+  busy = await makeToken(other, 'busy')
+  reviews = await connectReviews({
+    kubeconfigPath: inject('kubeconfig'),
+    clock: createClock(),
+    random: createRandom(),
+  })
+  bed = await openFacade({ ...reviews, clock, organizations: [organization, other] })
+})
+afterAll(async () => {
+  await bed?.close()
+  await reviews?.close()
+})
+
+const statusOf = async (of: string, key: string) =>
+  (await ask(bed, `/organizations/${of}/webhooks`, { key })).status
+
+/**
+ * What the owner is answered whenever its verdicts have run out, and which answers there are to a flood of requests that
+ * goes on meanwhile.
+ */
+async function answersDuring(request: (number: number) => Promise<number>) {
+  const flood: number[] = []
+  let number = 0
+  let stopped = false
+  const workers = Array.from({ length: AT_ONCE }, async () => {
+    while (!stopped) flood.push(await request(number++))
+  })
+  const owners: number[] = []
+  try {
+    for (let round = 1; round <= ROUNDS; round += 1) {
+      await expect.poll(() => flood.length, { timeout: 30_000 }).toBeGreaterThan(AT_ONCE * round)
+      clock.jump(VERDICT_MS)
+      owners.push(await statusOf(organization, owner))
+    }
+  } finally {
+    stopped = true
+    await Promise.all(workers)
+  }
+  return { owners, flood: [...new Set(flood)].sort() }
+}
+
+/** The key with another name: its signature is none for that. */
+function forged(key: string, name: string): string {
+  const [head, claims = '', signature] = key.split('.')
+  const of = JSON.parse(Buffer.from(claims, 'base64url').toString()) as object
+  const payload = Buffer.from(JSON.stringify({ ...of, jti: name })).toString('base64url')
+  return `${head}.${payload}.${signature}`
+}
+
+const ALL_WELL = Array.from({ length: ROUNDS }, () => 200)
+
+test('a flood of keys that are none keeps nobody out who was let in before', async () => {
+  expect(await statusOf(organization, owner)).toBe(200)
+  const forging = (number: number) => statusOf(organization, forged(owner, `forged-${number}`))
+  // Some of them are more than what is reviewed for strangers.
+  expect(await answersDuring(forging)).toEqual({ owners: ALL_WELL, flood: [401, 503] })
+})
+
+test('whoever asks for organizations that are none keeps nobody waiting but itself', async () => {
+  expect(await statusOf(organization, owner)).toBe(200)
+  const searching = (number: number) => statusOf(`nowhere-${number}`, busy)
+  expect(await answersDuring(searching)).toEqual({ owners: ALL_WELL, flood: [404, 503] })
+})
