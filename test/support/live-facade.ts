@@ -45,7 +45,7 @@ let facades = 0
 
 /** Resolves when it has read what is there. */
 export async function startLiveFacade(
-  davit: TestDavit,
+  davit: Pick<TestDavit, 'api' | 'organization' | 'namespace' | 'clock' | 'logLines'>,
   limits: Partial<FacadeOptions['limits']> = {},
 ): Promise<LiveFacade> {
   facades += 1

@@ -1,0 +1,76 @@
+/** A facade whose watches are cut off without a word, while its calls go through: as a firewall does that forgets. */
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
+import { startDavit, type TestDavit, until } from '../support/davit.ts'
+import { type LiveFacade, startLiveFacade } from '../support/live-facade.ts'
+import { type Receiver, startReceiver } from '../support/receiver.ts'
+
+const TYPE = 'environment.started'
+
+/** Watches that are open when they are cut off hear nothing more, until whoever opened them gives them up. */
+class CutWatches {
+  readonly api: KubernetesClient
+  readonly #streams = new Set<{ isCut: boolean }>()
+
+  constructor(inner: KubernetesClient) {
+    const streams = this.#streams
+    this.api = {
+      ...inner,
+      async *watch(type, query, version, signal) {
+        const stream = { isCut: false }
+        streams.add(stream)
+        for await (const events of inner.watch(type, query, version, signal)) {
+          if (!stream.isCut) yield events
+        }
+      },
+    }
+  }
+
+  cut(): void {
+    for (const stream of this.#streams) stream.isCut = true
+  }
+}
+
+let davit: TestDavit
+let watches: CutWatches
+let facade: LiveFacade
+let other: LiveFacade
+let receiver: Receiver
+
+beforeAll(async () => {
+  receiver = await startReceiver()
+  davit = await startDavit('rest-dead-watch')
+  watches = new CutWatches(davit.api)
+  const { organization, namespace, clock, logLines } = davit
+  facade = await startLiveFacade({ organization, namespace, clock, logLines, api: watches.api })
+  other = await startLiveFacade(davit)
+})
+
+afterAll(async () => {
+  await Promise.all([facade?.stop(), other?.stop()])
+  await davit?.stop()
+  await receiver?.close()
+})
+
+function publish(idempotencyKey?: string) {
+  return facade.publishing.publish(davit.organization, { type: TYPE, dataText: '{}' }, { idempotencyKey })
+}
+
+test('what it has written tells it so, and it sees all that it missed', async () => {
+  await publish('before')
+  watches.cut()
+  const draft = { url: `${receiver.url}/missed`, eventTypes: [TYPE] }
+  const { endpoint } = await other.endpoints.create(davit.organization, draft, {})
+  // A key is answered when the watch has shown it: without new watches it never is.
+  const keyed = publish('after')
+  expect(await keyed).toMatchObject({ replayed: false })
+  expect(davit.logLines.filter((line) => line.includes('its watches are opened anew'))).not.toEqual([])
+  await until(
+    async () => facade.problems().length === 0 || undefined,
+    () => `left: ${facade.problems()}`,
+  )
+  expect(await publish()).toMatchObject({ deliveries: 1 })
+  const { endpoints } = await facade.endpoints.list(davit.organization, { limit: 10 })
+  expect(endpoints.map(({ endpointId }) => endpointId)).toEqual([endpoint.endpointId])
+  await receiver.waitFor(1, { path: '/missed' })
+})
