@@ -105,6 +105,8 @@ async function settle(
     const received = await bed.receiver.call('count', null)
     // One that was given an object before it was sent is closed in the log, and still to be received.
     if (published && closed.count >= published.deliveries && received >= published.deliveries) {
+      if (received > published.deliveries + published.refused)
+        throw new Error(`${published.deliveries} deliveries were accepted, ${received} received`)
       const { lastAt } = await bed.receiver.call('collect', '/')
       return { published, settledAt: Math.max(closed.lastAt, lastAt) }
     }

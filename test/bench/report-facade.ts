@@ -97,12 +97,13 @@ function logTable({ lines, walk, pages }: FacadeLog): string {
 
 function footprintTable(log: FacadeLog): string {
   return renderTable('The facade with that log', [
-    ['', 'ready after s', 'resident MiB', 'in use MiB', 'bytes each'],
+    ['', 'ready after s', 'resident MiB', 'in use MiB', 'index MiB', 'bytes in use, each'],
     ...(['without', 'with'] as const).map((which) => [
       which,
       log[which].readySeconds.toFixed(1),
       mebibytes(log[which].resident),
       mebibytes(log[which].inUse),
+      mebibytes(log[which].index),
       which === 'with' ? log.bytesEach.toFixed(0) : '',
     ]),
   ])

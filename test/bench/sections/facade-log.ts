@@ -26,7 +26,8 @@ export type FacadeLog = {
   pages: Record<PageKind, Quantiles>
 }
 
-type LogFootprint = { readySeconds: number; resident: number; inUse: number }
+/** `index` is what the facade itself counts for the lines of the log. */
+type LogFootprint = { readySeconds: number; resident: number; inUse: number; index: number }
 
 /** A hundredth of the log is `failed`, a thousandth `rare type`, and the very oldest line alone `exhausted`. */
 export type PageKind = 'newest' | 'middle' | 'failed' | 'rare type' | 'exhausted'
@@ -98,7 +99,7 @@ async function footprint(bed: Bed): Promise<LogFootprint> {
 
 async function memoryOf(facade: Awaited<ReturnType<typeof startFacade>>) {
   const resident = residentBytes(facade.pid)
-  return { resident, inUse: await facade.call('heap', null) }
+  return { resident, inUse: await facade.call('heap', null), index: await facade.gauge('davit_index_bytes') }
 }
 
 async function makeOrganization(bed: Bed): Promise<{ uid: string; keyFiles: KeyFiles }> {
