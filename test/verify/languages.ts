@@ -28,81 +28,83 @@ export const LANGUAGES: readonly Language[] = [
   { name: 'bash', isReceiver: false, start: (secret) => startShell('bash', secret) },
 ]
 
-async function startTypeScript(secret: string): Promise<Verifier> {
-  const folder = await folderWith('receiver.ts', snippetOf('ts'))
-  await symlink(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
-  await writeFile(join(folder, 'package.json'), '{"type":"module"}')
-  const options = ['--noEmit', '--strict', '--skipLibCheck', '--module', 'nodenext', '--target', 'es2024']
-  const tsc = join(ROOT, 'node_modules', '.bin', 'tsc')
-  const checked = await run(tsc, [...options, '--types', 'node', 'receiver.ts'], { cwd: folder })
-  if (checked.code !== 0) throw new Error(`it has wrong types:\n${checked.stdout}${checked.stderr}`)
-  return await startIn(folder, process.execPath, ['receiver.ts'], secret)
+function startTypeScript(secret: string): Promise<Verifier> {
+  return inFolder({ 'receiver.ts': snippetOf('ts'), 'package.json': '{"type":"module"}' }, async (folder) => {
+    await symlink(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
+    const options = ['--noEmit', '--strict', '--skipLibCheck', '--module', 'nodenext', '--target', 'es2024']
+    const tsc = join(ROOT, 'node_modules', '.bin', 'tsc')
+    const checked = await run(tsc, [...options, '--types', 'node', 'receiver.ts'], { cwd: folder })
+    if (checked.code !== 0) throw new Error(`it has wrong types:\n${checked.stdout}${checked.stderr}`)
+    return startReceiverProcess({ program: process.execPath, args: ['receiver.ts'], cwd: folder }, secret)
+  })
 }
 
-async function startPython(secret: string): Promise<Verifier> {
-  const folder = await folderWith('receiver.py', snippetOf('python'))
-  const requirements = join(folder, 'requirements.txt')
-  await writeFile(requirements, installed(/pip install (\S+==[\d.]+)`/))
+function startPython(secret: string): Promise<Verifier> {
+  const requirement = installed(/pip install (\S+==[\d.]+)`/)
+  return inFolder({ 'receiver.py': snippetOf('python'), requirements: requirement }, async (folder) => {
+    const program = await pythonWith(join(folder, 'requirements'))
+    return startReceiverProcess({ program, args: ['receiver.py'], cwd: folder }, secret)
+  })
+}
+
+async function pythonWith(requirements: string): Promise<string> {
   try {
-    const programs = await ensurePythonVenv({ name: 'verify', requirements, say: () => undefined })
-    return await startIn(folder, join(programs, 'python'), ['receiver.py'], secret)
+    return join(await ensurePythonVenv({ name: 'verify', requirements, say: () => undefined }), 'python')
   } catch (error) {
     throw error instanceof NoPythonError ? new NotHere(error.message) : error
   }
 }
 
-async function startGo(secret: string): Promise<Verifier> {
+function startGo(secret: string): Promise<Verifier> {
   const module = installed(/go get (\S+@v[\d.]+)`/)
-  const folder = await folderWith('main.go', snippetOf('go'))
   // Its own modules, so that what was there before proves nothing; the compiled standard library is everybody's.
-  const env = {
-    GOMODCACHE: GO_MODULES,
-    GOFLAGS: '-modcacherw',
-    GOTOOLCHAIN: 'local',
-    GOWORK: 'off',
-  }
-  await prepare('go', ['mod', 'init', 'receiver'], { cwd: folder, env })
-  await prepare('go', ['get', module], { cwd: folder, env })
-  const built = await run('go', ['build', '-o', 'receiver', '.'], { cwd: folder, env })
-  if (built.code !== 0) throw new Error(`it does not compile:\n${built.stdout}${built.stderr}`)
-  return await startIn(folder, join(folder, 'receiver'), [], secret)
+  const env = { GOMODCACHE: GO_MODULES, GOFLAGS: '-modcacherw', GOTOOLCHAIN: 'local', GOWORK: 'off' }
+  return inFolder({ 'main.go': snippetOf('go') }, async (folder) => {
+    await prepare('go', ['mod', 'init', 'receiver'], { cwd: folder, env })
+    await prepare('go', ['get', module], { cwd: folder, env })
+    const built = await run('go', ['build', '-o', 'receiver', '.'], { cwd: folder, env })
+    if (built.code !== 0) throw new Error(`it does not compile:\n${built.stdout}${built.stderr}`)
+    return startReceiverProcess({ program: join(folder, 'receiver'), args: [], cwd: folder }, secret)
+  })
 }
 
 /** A script that looks at one delivery at a time. @param shell a shell of the machine */
-async function startShell(shell: string, secret: string): Promise<Verifier> {
-  const folder = await folderWith('verify.sh', snippetOf('sh'))
-  const taken: string[] = []
-  return {
-    async takes({ id, timestamp, signatures, body }) {
-      const env = { WEBHOOK_SECRET: secret }
-      const args = ['verify.sh', id, timestamp, signatures]
-      const { code, stdout, stderr } = await run(shell, args, { cwd: folder, env, input: body })
-      if (code === 1 && /^refused: .*\n$/.test(stderr) && stdout === '') return false
-      if (code !== 0 || stdout !== `verified: ${id}\n`) throw new Error(`exit code ${code}: ${stderr}`)
-      taken.push(id)
-      return true
-    },
-    worked: () => taken,
-    stop: () => rm(folder, { recursive: true, force: true }),
-  }
+function startShell(shell: string, secret: string): Promise<Verifier> {
+  return inFolder({ 'verify.sh': snippetOf('sh') }, async (folder) => {
+    const taken: string[] = []
+    return {
+      async takes({ id, timestamp, signatures, body }) {
+        const env = { WEBHOOK_SECRET: secret }
+        const args = ['verify.sh', id, timestamp, signatures]
+        const { code, stdout, stderr } = await run(shell, args, { cwd: folder, env, input: body })
+        if (code === 1 && /^refused: .*\n$/.test(stderr) && stdout === '') return false
+        if (code !== 0 || stdout !== `verified: ${id}\n`) throw new Error(`exit code ${code}: ${stderr}`)
+        taken.push(id)
+        return true
+      },
+      worked: () => taken,
+      stop: async () => undefined,
+    }
+  })
 }
 
-async function startIn(
-  folder: string,
-  program: string,
-  args: readonly string[],
-  secret: string,
+/** Starts something among files, in a folder that ends with it. */
+async function inFolder(
+  files: Readonly<Record<string, string>>,
+  start: (folder: string) => Promise<Verifier>,
 ): Promise<Verifier> {
-  const receiver = await startReceiverProcess({ program, args, cwd: folder }, secret)
-  const stop = async () => {
-    await receiver.stop()
-    await rm(folder, { recursive: true, force: true })
-  }
-  return { ...receiver, stop }
-}
-
-async function folderWith(name: string, content: string): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'davit-verify-'))
-  await writeFile(join(folder, name), content)
-  return folder
+  const remove = () => rm(folder, { recursive: true, force: true })
+  try {
+    for (const [name, content] of Object.entries(files)) await writeFile(join(folder, name), content)
+    const started = await start(folder)
+    const stop = async () => {
+      await started.stop()
+      await remove()
+    }
+    return { ...started, stop }
+  } catch (error) {
+    await remove()
+    throw error
+  }
 }
