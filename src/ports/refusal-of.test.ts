@@ -8,6 +8,7 @@ const given = (kind: ApiErrorKind, retryAfterMs?: number) =>
 
 test.each([
   { error: given('NoSpace'), want: { code: 'overloaded', retryAfter: 30 } },
+  { error: given('Quota'), want: { code: 'overloaded', retryAfter: 30 } },
   { error: given('TooManyRequests'), want: { code: 'overloaded', retryAfter: 1 } },
   { error: given('TooManyRequests', 2_500), want: { code: 'overloaded', retryAfter: 3 } },
   { error: given('Unavailable'), want: { code: 'unavailable', retryAfter: 1 } },

@@ -14,6 +14,11 @@ export function refusalOf(error: unknown): RefusedError | undefined {
     const detail = "The cluster's store is full; nothing was accepted."
     return new RefusedError('overloaded', { detail, retryAfter: FULL_SECONDS, cause: error })
   }
+  // Not the organization's, which is told where an endpoint is made.
+  if (isApiError(error, 'Quota')) {
+    const detail = "A quota of the cluster's does not allow it now."
+    return new RefusedError('overloaded', { detail, retryAfter: FULL_SECONDS, cause: error })
+  }
   // It says so instead of doing anything.
   if (isApiError(error, 'TooManyRequests')) {
     return new RefusedError('overloaded', { retryAfter: secondsOf(error), cause: error })
