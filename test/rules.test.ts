@@ -41,6 +41,7 @@ describe('apart', () => {
   )
   it.skip('never', () => {})
   it.each([1])('$given', () => {})
+  it.each<{ what: string }>([{ what: 'red' }])('painted $what', () => {})
 })
 describe.skip('off', () => {
   it('is not run', () => {})
@@ -56,6 +57,7 @@ test('the names of tests are read with what is around them, without those that a
     ['for a value that is no time: %s'],
     ['apart', 'on Linux'],
     ['apart', '$given'],
+    ['apart', 'painted $what'],
   ])
 })
 

@@ -1,6 +1,6 @@
 /** Reads the names of tests out of a test file, as they are written there. */
 
-const CALL = /^( *)(?:describe|test|it)((?:\.\w+)*)\(/gm
+const CALL = /^( *)(?:describe|test|it)((?:\.\w+)*)(?:<.*>)?\(/gm
 const LITERAL = String.raw`(['"\`])((?:\\.|(?!\1)[^\\])*)\1`
 const TITLE = new RegExp(String.raw`^[ .\w]*\(\s*${LITERAL}`)
 /** What comes first may be a table or a condition: `test.for([...])('title', ...)`. */
