@@ -145,6 +145,11 @@ describe('set-up', () => {
     expect(said).toContain('needs Node 20 or newer')
   })
 
+  it('lets no package run a script when it is installed', () => {
+    for (const folder of ['..', 'openapi-types'])
+      expect(readFileSync(join(TOOLS, folder, '.npmrc'), 'utf8')).toMatch(/^ignore-scripts=true$/m)
+  })
+
   it('installs the tools that write generated files where they are wanted, once', () => {
     fakeNpm('v24.1.0')
     const calls = join(clone, 'tools', 'openapi-types', 'npm-calls')
