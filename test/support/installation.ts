@@ -38,7 +38,7 @@ export type Installation = {
   controlPlane: ControlPlane
   /** May do everything. */
   api: KubernetesClient
-  /** For files; goes at the end. */
+  /** For files and, where no other folder is given for them, logs; goes at the end. */
   folder: string
   makeOrganization(name: string): Promise<void>
   /** A ServiceAccount, with a role where one is given. */
@@ -71,11 +71,18 @@ type Settings = Readonly<Record<string, string>>
 const CRDS = fileURLToPath(new URL('../../crds', import.meta.url))
 const CONFIG = fileURLToPath(new URL('../../config/', import.meta.url))
 
-export async function startInstallation(options: { audit?: AuditLog } = {}): Promise<Installation> {
+export type InstallationOptions = {
+  audit?: AuditLog
+  /** Where logs of the roles stay. */
+  logFolder?: string
+}
+
+export async function startInstallation(options: InstallationOptions = {}): Promise<Installation> {
   await using stack = new AsyncDisposableStack()
   const folder = await mkdtemp(join(tmpdir(), 'davit-installation-'))
   stack.defer(() => rm(folder, { recursive: true, force: true }))
-  const controlPlane = await startControlPlane(options)
+  const { logFolder = folder, ...controlPlaneOptions } = options
+  const controlPlane = await startControlPlane(controlPlaneOptions)
   stack.defer(() => controlPlane.stop())
   await installCrds(controlPlane, CRDS)
   const { kubeconfigPath } = controlPlane
@@ -85,7 +92,7 @@ export async function startInstallation(options: { audit?: AuditLog } = {}): Pro
   await applyInstallation(api, CONFIG)
   for (const type of catalogue) await api.create(eventTypes, { ...type, metadata: { ...type.metadata } })
   const accounts = accountsOf(controlPlane, api, folder)
-  const roles = rolesOf({ kubeconfigPath, folder, stack: stack.move(), ...accounts })
+  const roles = rolesOf({ kubeconfigPath, logFolder, stack: stack.move(), ...accounts })
   const makeOrganization = (name: string) => makeNamespace(api, name, { [ORGANIZATION_LABEL]: 'true' })
   return { controlPlane, api, folder, makeOrganization, ...accounts, ...roles }
 }
@@ -130,12 +137,12 @@ function accountsOf({ access }: ControlPlane, api: KubernetesClient, folder: str
 
 type RolesOptions = {
   kubeconfigPath: string
-  folder: string
+  logFolder: string
   stack: AsyncDisposableStack
   makeKubeconfig(account: Account): Promise<string>
 }
 
-function rolesOf({ kubeconfigPath, folder, stack, makeKubeconfig }: RolesOptions) {
+function rolesOf({ kubeconfigPath, logFolder, stack, makeKubeconfig }: RolesOptions) {
   let started = 0
   const start = async (
     options: Omit<RoleProcessOptions, 'opsPort' | 'namespace' | 'replica'>,
@@ -154,10 +161,10 @@ function rolesOf({ kubeconfigPath, folder, stack, makeKubeconfig }: RolesOptions
     return process
   }
   const startController = (settings: Settings = {}) =>
-    start({ role: 'controller', kubeconfigPath, logPath: join(folder, 'controller.log'), settings })
+    start({ role: 'controller', kubeconfigPath, logPath: join(logFolder, 'controller.log'), settings })
   const startFacade = async ({ port, replica, settings }: FacadeProcessOptions = {}) => {
     const at = port ?? (await freePort())
-    const logPath = join(folder, `api-${at}.log`)
+    const logPath = join(logFolder, `api-${at}.log`)
     const process = await start(
       {
         role: 'api',

@@ -23,6 +23,7 @@ const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 const PRELOAD = new URL('../../src/playground/end-with-parent.ts', import.meta.url).href
 const READY_LIMIT_MS = 120_000
 const POLL_MS = 25
+const ASK_LIMIT_MS = 2000
 
 export class RoleProcess {
   readonly startedAt = performance.now()
@@ -66,18 +67,19 @@ export class RoleProcess {
       if (await this.isReady()) return true
       await sleep(POLL_MS)
     }
-    if (this.running) throw new Error(`the ${this.#options.role} does not become ready`)
-    return false
+    if (!this.running) return false
+    const { text } = await this.#ask('/readyz')
+    throw new Error(`the ${this.#options.role} does not become ready: ${text}`)
   }
 
   async isReady(): Promise<boolean> {
-    return (await this.#ask('/readyz')) !== undefined
+    return (await this.#ask('/readyz')).ok
   }
 
   /** A gauge of its metrics; undefined where it does not answer. */
   async gauge(name: string): Promise<number | undefined> {
-    const text = await this.#ask('/metrics')
-    const value = new RegExp(`^${name} (\\S+)$`, 'm').exec(text ?? '')?.[1]
+    const { text } = await this.#ask('/metrics')
+    const value = new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1]
     return value === undefined ? undefined : Number(value)
   }
 
@@ -98,15 +100,14 @@ export class RoleProcess {
     this.#child.kill('SIGTERM')
   }
 
-  async #ask(path: string): Promise<string | undefined> {
+  async #ask(path: string): Promise<{ ok: boolean; text: string }> {
     try {
       const answer = await fetch(`http://127.0.0.1:${this.#options.opsPort}${path}`, {
-        signal: AbortSignal.timeout(2000),
+        signal: AbortSignal.timeout(ASK_LIMIT_MS),
       })
-      const text = await answer.text()
-      return answer.ok ? text : undefined
-    } catch {
-      return undefined
+      return { ok: answer.ok, text: await answer.text() }
+    } catch (error) {
+      return { ok: false, text: `no answer: ${(error as Error).message}` }
     }
   }
 }

@@ -2,7 +2,9 @@
  * Facades under load from many clients, while they are killed and the API server goes away; then everything is let
  * come to rest and compared.
  */
-import { readFile } from 'node:fs/promises'
+import { mkdtemp, readFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type FacadeProcess, type Installation, startInstallation } from '../../support/installation.ts'
 import { untilAtRest } from '../at-rest.ts'
@@ -62,8 +64,9 @@ type Running = { davit: Installation; facades: FacadeProcess[] }
 
 export async function playFacadeChaos(options: FacadeChaosOptions): Promise<FacadeFindings> {
   const random = new SeededRandom(options.seed)
-  const davit = await startInstallation()
-  options.say(`seed ${options.seed}; logs are in ${davit.folder} while it runs`)
+  const logFolder = await mkdtemp(join(tmpdir(), 'davit-chaos-'))
+  const davit = await startInstallation({ logFolder })
+  options.say(`seed ${options.seed}; logs are in ${logFolder}`)
   const receivers = await Receivers.start({ random: random.fork(), run: () => 0, isPoisoned: () => false })
   try {
     const controller = await davit.startController({ ...KEEP, DAVIT_WAIT_SCALE: WAIT_SCALE })
