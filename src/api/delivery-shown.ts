@@ -19,4 +19,3 @@ export const deliveryShown = z.object({
     })
     .optional(),
 })
-export type DeliveryShown = z.infer<typeof deliveryShown>
