@@ -3,7 +3,7 @@ import { inject } from 'vitest'
 import type { ResourceType } from '../../src/api/meta.ts'
 import { requestApi } from '../../src/playground/control-plane-request.ts'
 import type { RawObject, ResourceWriter } from '../../src/ports/kubernetes.ts'
-import { until } from './davit.ts'
+import { until } from './until.ts'
 
 const quotas: ResourceType = { group: '', version: 'v1', plural: 'resourcequotas', namespaced: true }
 
