@@ -7,6 +7,8 @@ export type SendRequest = {
   body: Uint8Array
   /** Over everything from name resolution to the end of the response body. */
   deadlineMs: number
+  /** Asked once connected, just before the first byte: on false nothing is written, and the outcome is `canceled`. */
+  isWanted?(): boolean
 }
 
 /**

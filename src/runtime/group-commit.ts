@@ -67,8 +67,9 @@ export class GroupCommit<I, R> {
 
   /** The same, and those being written count as well: for how long something could not be written. */
   oldestMs(): number {
-    const first = [...this.#writing, this.#waiting].flatMap(([entry]) => entry?.addedAt ?? [])
-    return first.length > 0 ? this.#options.clock.monotonic() - Math.min(...first) : 0
+    let first = this.#waiting[0]?.addedAt ?? Number.POSITIVE_INFINITY
+    for (const [entry] of this.#writing) if (entry && entry.addedAt < first) first = entry.addedAt
+    return first === Number.POSITIVE_INFINITY ? 0 : this.#options.clock.monotonic() - first
   }
 
   /** The result once written. @throws OverloadedError, or what the write of this item's batch threw */

@@ -70,6 +70,7 @@ function saturationTable(
       ),
     ),
     row('the same of the raw loop, API server', (one) => range(one.rawCpuPerDelivery.apiServer, 2)),
+    row('the same of the raw loop itself', (one) => range(one.rawCpuPerDelivery.raw, 2)),
     ...(many
       ? [
           [
@@ -113,7 +114,7 @@ function burstTable({ bursts }: EngineResult): string {
 }
 
 function isolationTable(isolation: readonly Isolation[]): string {
-  return renderTable('A tenth of 300 events/s to an endpoint that hangs: receipts of the other (ms)', [
+  return renderTable('A tenth of the events to an endpoint that hangs: receipts of the other (ms)', [
     ['', 'p50', 'p90', 'p99', 'max'],
     ...isolation.flatMap((one) => [
       [`${one.way}, none hangs`, ...milliseconds(one.without)],

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
 import { ApiError } from '../../src/ports/kubernetes.ts'
 import { conditionOf } from '../support/conditions.ts'
-import { startDavit, type TestDavit, until } from '../support/davit.ts'
+import { startDavit, type TestDavit } from '../support/davit.ts'
 import { driveToAttempt } from '../support/drive.ts'
 import {
   allEnded,
@@ -15,6 +15,7 @@ import {
 } from '../support/exhaust.ts'
 import { passBy } from '../support/pass-by.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
+import { until } from '../support/until.ts'
 
 const PING = 'davit.dev/ping-requested-at'
 const REDELIVER = 'davit.dev/redeliver-requested'

@@ -5,7 +5,7 @@ import type { WebhookDelivery } from '../../src/api/webhook-delivery.ts'
 import { isFinal } from '../../src/domain/delivery.ts'
 import { ApiError } from '../../src/ports/kubernetes.ts'
 import { conditionOf } from '../support/conditions.ts'
-import { startDavit, type TestDavit, until } from '../support/davit.ts'
+import { startDavit, type TestDavit } from '../support/davit.ts'
 import { driveToAttempt, jumpToNext } from '../support/drive.ts'
 import {
   disableByFailures,
@@ -19,6 +19,7 @@ import { ownEventType } from '../support/own-event-type.ts'
 import { passBy } from '../support/pass-by.ts'
 import { type ReceivedRequest, type Receiver, startReceiver } from '../support/receiver.ts'
 import { signersOf } from '../support/signers.ts'
+import { until } from '../support/until.ts'
 
 const ENABLE = 'davit.dev/enable-requested-at'
 const DISABLED = 'webhook.endpoint.disabled'

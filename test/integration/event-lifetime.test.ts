@@ -2,11 +2,12 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { webhookEvents } from '../../src/api/webhook-event.ts'
 import { isApiError } from '../../src/ports/kubernetes.ts'
-import { startDavit, type TestDavit, until } from '../support/davit.ts'
+import { startDavit, type TestDavit } from '../support/davit.ts'
 import { driveToEnd } from '../support/drive.ts'
 import { ownEventType } from '../support/own-event-type.ts'
 import { passBy } from '../support/pass-by.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
+import { until } from '../support/until.ts'
 
 let davit: TestDavit
 let receiver: Receiver

@@ -16,8 +16,8 @@ import { freePort } from '../chaos/free-port.ts'
 import { NOTE_TYPE } from '../chaos/publisher.ts'
 import { ENDPOINTS, type Setting, setUp } from '../chaos/setting.ts'
 import { readDeliveries, readEvents, readLog } from '../chaos/stored.ts'
-import { until } from '../support/davit.ts'
 import { type ReceivedRequest, type Receiver, startReceiver } from '../support/receiver.ts'
+import { until } from '../support/until.ts'
 import { judge, type Reception, violations } from '../support/verdict.ts'
 
 const AWAY_MS = 10_000

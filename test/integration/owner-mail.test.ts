@@ -5,11 +5,12 @@ import { namespaces } from '../../src/api/core-kinds.ts'
 import type { Condition } from '../../src/api/meta.ts'
 import type { Mail, Mailer } from '../../src/ports/mailer.ts'
 import { conditionOf } from '../support/conditions.ts'
-import { startDavit, type TestDavit, until } from '../support/davit.ts'
+import { startDavit, type TestDavit } from '../support/davit.ts'
 import { disableByFailures, failingEndpoint, SHORT_WAITS } from '../support/exhaust.ts'
 import { passBy } from '../support/pass-by.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { type ReceivedMail, startSmtpServer, type TestSmtpServer } from '../support/smtp-server.ts'
+import { until } from '../support/until.ts'
 
 const ENABLE = 'davit.dev/enable-requested-at'
 const OWNERS = ['ann@example.com', 'bob@example.com', 'gone@example.com']

@@ -12,10 +12,11 @@ import { encodeEvent } from '../../src/api/segment-event-line.ts'
 import type { WebhookEndpoint } from '../../src/api/webhook-endpoint.ts'
 import { sortableName } from '../../src/domain/message-id.ts'
 import { conditionOf, hasCondition } from '../support/conditions.ts'
-import { startDavit, type TestDavit, until } from '../support/davit.ts'
+import { startDavit, type TestDavit } from '../support/davit.ts'
 import { ownEventType } from '../support/own-event-type.ts'
 import { passBy } from '../support/pass-by.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
+import { until } from '../support/until.ts'
 
 let davit: TestDavit
 let receiver: Receiver

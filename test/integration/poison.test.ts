@@ -14,10 +14,11 @@ import { webhookEvents } from '../../src/api/webhook-event.ts'
 import { sortableName } from '../../src/domain/message-id.ts'
 import { type ControlPlane, startControlPlane } from '../../src/playground/control-plane.ts'
 import type { RawObject } from '../../src/ports/kubernetes.ts'
-import { startDavit, type TestDavit, until } from '../support/davit.ts'
+import { startDavit, type TestDavit } from '../support/davit.ts'
 import { installLooseCrds } from '../support/loose-crds.ts'
 import { ownEventType } from '../support/own-event-type.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
+import { until } from '../support/until.ts'
 
 let controlPlane: ControlPlane
 let davit: TestDavit

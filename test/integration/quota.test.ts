@@ -9,9 +9,10 @@ import { webhookDeliveries, webhookDeliveryKind } from '../../src/api/webhook-de
 import { webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
 import { webhookEvents } from '../../src/api/webhook-event.ts'
 import type { RawObject } from '../../src/ports/kubernetes.ts'
-import { startDavit, type TestDavit, until } from '../support/davit.ts'
+import { startDavit, type TestDavit } from '../support/davit.ts'
 import { forbidMore, type ObjectQuota } from '../support/object-quota.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
+import { until } from '../support/until.ts'
 
 const MINUTE = 60_000
 

@@ -7,11 +7,11 @@ import { deliverySegments } from '../../src/api/delivery-segment.ts'
 import { outcomeSegments } from '../../src/api/outcome-segment.ts'
 import { webhookDeliveries } from '../../src/api/webhook-delivery.ts'
 import { type WebhookEvent, webhookEvent, webhookEvents } from '../../src/api/webhook-event.ts'
-import { until } from '../support/davit.ts'
 import { jumpToNext } from '../support/drive.ts'
 import { type ApiCall, calling } from '../support/faulty-api.ts'
 import { type MortalDavit, startMortalDavit } from '../support/mortal-davit.ts'
 import { type Answer, type Receiver, startReceiver } from '../support/receiver.ts'
+import { until } from '../support/until.ts'
 
 let receiver: Receiver
 

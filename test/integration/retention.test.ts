@@ -6,9 +6,10 @@ import { webhookDeliveries } from '../../src/api/webhook-delivery.ts'
 import { webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
 import { Retention } from '../../src/controllers/retention/retention.ts'
 import type { RetentionLimits } from '../../src/domain/retention.ts'
-import { startDavit, type TestDavit, until } from '../support/davit.ts'
+import { startDavit, type TestDavit } from '../support/davit.ts'
 import { calling, FaultyApi } from '../support/faulty-api.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
+import { until } from '../support/until.ts'
 
 const DAY = 24 * 60 * 60_000
 

@@ -3,10 +3,11 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Secret, secret as secretSchema, secrets } from '../../src/api/core-kinds.ts'
 import { type WebhookEndpoint, webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
 import { isApiError, type RawObject } from '../../src/ports/kubernetes.ts'
-import { startDavit, type TestDavit, until } from '../support/davit.ts'
+import { startDavit, type TestDavit } from '../support/davit.ts'
 import { ownEventType } from '../support/own-event-type.ts'
 import { passBy } from '../support/pass-by.ts'
 import { type Receiver, startReceiver, verifyWebhook } from '../support/receiver.ts'
+import { until } from '../support/until.ts'
 
 const ROLL = 'davit.dev/roll-requested-at'
 

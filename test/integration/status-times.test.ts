@@ -2,10 +2,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { WebhookEndpoint } from '../../src/api/webhook-endpoint.ts'
 import { hasCondition } from '../support/conditions.ts'
-import { startDavit, type TestDavit, until } from '../support/davit.ts'
+import { startDavit, type TestDavit } from '../support/davit.ts'
 import { disableByFailures, exhaust, failingEndpoint, SHORT_WAITS, statusOf } from '../support/exhaust.ts'
 import { ownEventType } from '../support/own-event-type.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
+import { until } from '../support/until.ts'
 
 let davit: TestDavit
 let receiver: Receiver

@@ -2,9 +2,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { isFinal } from '../../src/domain/delivery.ts'
 import { readEvents, readLog } from '../chaos/stored.ts'
-import { startDavit, type TestDavit, until } from '../support/davit.ts'
+import { startDavit, type TestDavit } from '../support/davit.ts'
 import { type ReceivedRequest, type Receiver, startReceiver } from '../support/receiver.ts'
 import { type Storm, stormyApi } from '../support/stormy-api.ts'
+import { until } from '../support/until.ts'
 import { judge, type Reception, violations } from '../support/verdict.ts'
 
 const SHARE = 0.3

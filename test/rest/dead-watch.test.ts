@@ -1,9 +1,10 @@
 /** A facade whose watches are cut off without a word, while its calls go through: as a firewall does that forgets. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
-import { startDavit, type TestDavit, until } from '../support/davit.ts'
+import { startDavit, type TestDavit } from '../support/davit.ts'
 import { type LiveFacade, startLiveFacade } from '../support/live-facade.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
+import { until } from '../support/until.ts'
 
 const TYPE = 'environment.started'
 

@@ -5,10 +5,11 @@ import { webhookDeliveries } from '../../src/api/webhook-delivery.ts'
 import type { WebhookEndpoint } from '../../src/api/webhook-endpoint.ts'
 import { OpenDeliveryIndex } from '../../src/controllers/facade/delivery-index/delivery-index.ts'
 import type { DeliveryLine, LoggedEndpoint } from '../../src/ports/delivery-index.ts'
-import { startDavit, type TestDavit, until } from '../support/davit.ts'
+import { startDavit, type TestDavit } from '../support/davit.ts'
 import { ownEventType } from '../support/own-event-type.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { scopedApi } from '../support/scoped-api.ts'
+import { until } from '../support/until.ts'
 
 const EVENTS = 7
 
@@ -33,7 +34,7 @@ function openIndex(): OpenDeliveryIndex {
   const silent = () => undefined
   return new OpenDeliveryIndex({
     needs: {
-      api: scopedApi(davit.api, davit.organization),
+      api: scopedApi(davit.api, [davit.organization]),
       clock: davit.clock,
       random: createRandom(),
       log: { info: silent, warn: silent, error: silent },

@@ -6,10 +6,11 @@ import { secretName } from '../../src/controllers/endpoint/endpoint-directory.ts
 import type { EndpointDraft } from '../../src/ports/endpoints.ts'
 import { RefusedError } from '../../src/ports/refused-error.ts'
 import { kubectl } from '../support/control-plane.ts'
-import { startDavit, type TestDavit, until } from '../support/davit.ts'
+import { startDavit, type TestDavit } from '../support/davit.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { makeOwnerKey, type RestFacade, startRestFacade } from '../support/rest-facade.ts'
 import { signersOf } from '../support/signers.ts'
+import { until } from '../support/until.ts'
 
 let davit: TestDavit
 let facade: RestFacade

@@ -8,11 +8,12 @@ import { installationKey } from '../../src/controllers/facade/installation-key.t
 import { keepKeys } from '../../src/controllers/retention/keep-keys.ts'
 import type { EndpointDraft } from '../../src/ports/endpoints.ts'
 import { RefusedError } from '../../src/ports/refused-error.ts'
-import { startDavit, type TestDavit, until } from '../support/davit.ts'
+import { startDavit, type TestDavit } from '../support/davit.ts'
 import { calling } from '../support/faulty-api.ts'
 import { type LiveFacade, startLiveFacade } from '../support/live-facade.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { signersOf } from '../support/signers.ts'
+import { until } from '../support/until.ts'
 
 const TYPE = 'environment.started'
 const DAY_MS = 24 * 3_600_000

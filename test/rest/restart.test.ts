@@ -4,10 +4,10 @@ import { readFile } from 'node:fs/promises'
 import { Agent, type ClientRequest, type IncomingMessage, request } from 'node:http'
 import { connect } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { until } from '../support/davit.ts'
 import { ask } from '../support/facade-bed.ts'
 import { untilLetIn } from '../support/facade-tour.ts'
 import { type FacadeProcess, type Installation, startInstallation } from '../support/installation.ts'
+import { until } from '../support/until.ts'
 
 const ORGANIZATION = 'acme'
 const EVENTS = `/organizations/${ORGANIZATION}/events`

@@ -35,6 +35,7 @@ import { testNamespace } from './control-plane.ts'
 import { SkewedClock } from './fake-clock.ts'
 import { scopedApi } from './scoped-api.ts'
 import { type SeenEvent, seeingRecorder } from './seen-events.ts'
+import { LIMIT_MS, until } from './until.ts'
 
 export type DavitOptions = {
   /** Settings, as DAVIT_ variables. */
@@ -50,6 +51,8 @@ export type DavitOptions = {
   cluster?: Pick<ControlPlane, 'access' | 'kubeconfigPath'>
   /** Events go to the API server as well, as they do outside of tests. */
   recordEvents?: boolean
+  /** There is a second organization, `neighbour`. */
+  neighbour?: boolean
   /** Puts something between the controller and the API server. */
   wrapApi?: (api: KubernetesClient) => KubernetesClient
 }
@@ -65,6 +68,8 @@ export class TestDavit {
   readonly logLines: string[] = []
   readonly metrics = createMetrics({ version: '0.0.0-test' })
   declare controller: RunningController
+  /** Another organization that the same controller serves: for what is made, published and read there. */
+  neighbour: TestDavit | undefined
   readonly #options: DavitOptions
   #names = 0
 
@@ -92,6 +97,10 @@ export class TestDavit {
       random: createRandom(),
     })
     const davit = new TestDavit({ organization, namespace }, api, options)
+    if (options.neighbour) {
+      const names = { organization: await testNamespace(`${topic}-neighbour`, where), namespace }
+      davit.neighbour = new TestDavit(names, api, options)
+    }
     for (const type of catalogue) await davit.#make(eventTypes, { ...type, metadata: { ...type.metadata } })
     await davit.startController()
     return davit
@@ -99,7 +108,8 @@ export class TestDavit {
 
   /** Starts the controller (again); everything that it knows comes from the API server. */
   async startController(): Promise<void> {
-    const scoped = scopedApi(this.api, this.organization)
+    const neighbours = this.neighbour ? [this.neighbour.organization] : []
+    const scoped = scopedApi(this.api, [this.organization, ...neighbours])
     const api = this.#options.wrapApi?.(scoped) ?? scoped
     const config = parseConfig({
       DAVIT_NAMESPACE: this.namespace,
@@ -132,6 +142,7 @@ export class TestDavit {
         mailer: this.#options.mailer,
       },
     })
+    if (this.neighbour) this.neighbour.controller = this.controller
     await this.controller.ready
   }
 
@@ -279,22 +290,4 @@ export class TestDavit {
 
 export function startDavit(topic: string, options: DavitOptions = {}): Promise<TestDavit> {
   return TestDavit.start(topic, options)
-}
-
-const POLL_MS = 20
-const LIMIT_MS = 30_000
-
-/** Asks again until there is an answer: the API server is another process, whose state nothing announces here. */
-export async function until<T>(
-  ask: () => Promise<T | undefined>,
-  failure: () => string,
-  limitMs = LIMIT_MS,
-): Promise<T> {
-  const deadline = performance.now() + limitMs
-  for (;;) {
-    const answer = await ask()
-    if (answer !== undefined) return answer
-    if (performance.now() > deadline) throw new Error(failure())
-    await new Promise((resolve) => setTimeout(resolve, POLL_MS))
-  }
 }

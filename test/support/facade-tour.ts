@@ -1,10 +1,10 @@
 /** Everything that a facade can do, done once over REST: each route, repeats under a key, and a create that the cluster refuses. */
 import { API_VERSION } from '../../src/api/meta.ts'
 import { webhookEndpointKind, webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
-import { until } from './davit.ts'
 import { ask } from './facade-bed.ts'
 import type { FacadeProcess, Installation } from './installation.ts'
 import { forbidMore } from './object-quota.ts'
+import { until } from './until.ts'
 
 export type TourOptions = {
   davit: Installation

@@ -49,7 +49,7 @@ export async function startLiveFacade(
   limits: Partial<FacadeOptions['limits']> = {},
 ): Promise<LiveFacade> {
   facades += 1
-  const api = new FaultyApi(scopedApi(davit.api, davit.organization))
+  const api = new FaultyApi(scopedApi(davit.api, [davit.organization]))
   const { clock, namespace } = davit
   const random = createRandom()
   const log = createLog({

@@ -8,8 +8,9 @@
  *
  * The dead send nothing and hear nothing; what they had on the wire is cut off.
  */
-import { type DavitOptions, startDavit, type TestDavit, until } from './davit.ts'
+import { type DavitOptions, startDavit, type TestDavit } from './davit.ts'
 import { FaultyApi } from './faulty-api.ts'
+import { until } from './until.ts'
 
 export type MortalDavit = {
   davit: TestDavit

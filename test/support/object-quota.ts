@@ -4,7 +4,7 @@ import type { ResourceType } from '../../src/api/meta.ts'
 import type { AdminAccess } from '../../src/playground/control-plane-protocol.ts'
 import { requestApi } from '../../src/playground/control-plane-request.ts'
 import type { RawObject, ResourceWriter } from '../../src/ports/kubernetes.ts'
-import { until } from './davit.ts'
+import { until } from './until.ts'
 
 const quotas: ResourceType = { group: '', version: 'v1', plural: 'resourcequotas', namespaced: true }
 

@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { eventTypes } from '../../src/api/event-type.ts'
 import { API_VERSION } from '../../src/api/meta.ts'
-import { type TestDavit, until } from './davit.ts'
+import type { TestDavit } from './davit.ts'
+import { until } from './until.ts'
 
 /**
  * A type of event that no other test publishes, so that endpoints get what their own test publishes and nothing

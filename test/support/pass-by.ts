@@ -1,5 +1,6 @@
-import { type TestDavit, until } from './davit.ts'
+import type { TestDavit } from './davit.ts'
 import type { Receiver } from './receiver.ts'
+import { until } from './until.ts'
 
 /**
  * Resolves when Davit has taken a request of kubectl to its end, from the watch to the receiver: what it was going to

@@ -1,14 +1,19 @@
 /**
- * An API that shows one organization only. All test files share one API server, and each runs a controller of
+ * An API that shows some organizations only. All test files share one API server, and each runs a controller of
  * its own, which would otherwise serve the organizations of the others as well.
  */
 
 import type { KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
 import type { ResourceType } from '../../src/api/meta.ts'
-import type { ListQuery } from '../../src/ports/kubernetes.ts'
+import type { ListQuery, RawObject, WatchEvent } from '../../src/ports/kubernetes.ts'
 
 /** @param organizations names of namespaces; with more than one, those are filtered from what all have */
-export function scopedApi(api: KubernetesClient, organization: string): KubernetesClient {
+export function scopedApi(api: KubernetesClient, organizations: readonly string[]): KubernetesClient {
+  const [only = ''] = organizations
+  return organizations.length > 1 ? filteredApi(api, new Set(organizations)) : narrowedApi(api, only)
+}
+
+function narrowedApi(api: KubernetesClient, organization: string): KubernetesClient {
   const scope = (type: ResourceType, query: ListQuery): ListQuery => {
     if (type.plural === 'namespaces') return { ...query, fieldSelector: `metadata.name=${organization}` }
     if (!type.namespaced || query.namespace !== undefined) return query
@@ -19,4 +24,32 @@ export function scopedApi(api: KubernetesClient, organization: string): Kubernet
     list: (type, query, from) => api.list(type, scope(type, query), from),
     watch: (type, query, version, signal) => api.watch(type, scope(type, query), version, signal),
   }
+}
+
+function filteredApi(api: KubernetesClient, organizations: ReadonlySet<string>): KubernetesClient {
+  const isOurs = (type: ResourceType, { metadata }: RawObject) => {
+    const namespace = type.plural === 'namespaces' ? metadata?.name : metadata?.namespace
+    return organizations.has(namespace ?? '')
+  }
+  const isWide = (type: ResourceType, query: ListQuery) =>
+    type.plural === 'namespaces' || (type.namespaced && query.namespace === undefined)
+  return {
+    ...api,
+    async list(type, query, from) {
+      const page = await api.list(type, query, from)
+      return isWide(type, query) ? { ...page, items: page.items.filter((raw) => isOurs(type, raw)) } : page
+    },
+    watch(type, query, version, signal) {
+      const events = api.watch(type, query, version, signal)
+      return isWide(type, query) ? filtered(events, (raw) => isOurs(type, raw)) : events
+    },
+  }
+}
+
+async function* filtered(
+  batches: AsyncIterable<WatchEvent[]>,
+  isWanted: (object: RawObject) => boolean,
+): AsyncIterable<WatchEvent[]> {
+  for await (const batch of batches)
+    yield batch.filter((event) => event.type === 'BOOKMARK' || isWanted(event.object))
 }

@@ -1,7 +1,7 @@
 import type { Dispatcher } from 'undici'
 import type { SendOutcome, SendRequest } from '../../ports/webhook-sender.ts'
 import type { Connection } from './connection.ts'
-import { type Failure, failureOf } from './failures.ts'
+import { CANCELED, type Failure, failureOf } from './failures.ts'
 import { keepHead, responseText } from './response-text.ts'
 import type { Target } from './url-guard.ts'
 
@@ -87,8 +87,14 @@ export class Attempt implements Dispatcher.DispatchHandler {
     )
   }
 
-  /** Required of a handler. */
-  onRequestStart(): void {}
+  /** The connection is there, and nothing has been written. */
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    if (this.#done || (this.#request.isWanted?.() ?? true)) return
+    this.#settle({ kind: 'failure', ...CANCELED, latencyMs: this.#latency() })
+    controller.abort(new Error('no longer wanted'))
+    const connection = this.#connection
+    queueMicrotask(() => void connection?.destroy())
+  }
 
   onResponseStarted(): void {
     this.#answering = true

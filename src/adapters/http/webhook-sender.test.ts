@@ -244,3 +244,20 @@ test('the proxy variables of the environment mean nothing', async () => {
     proxy.close()
   }
 })
+
+test('what is no longer wanted once it is connected is not written', async () => {
+  const to = await receiver()
+  const send = sender()
+  expect(await send.send(request(to.url, { isWanted: () => false }))).toMatchObject({ class: 'canceled' })
+  expect(await send.send(request(`${to.url}/next`, { isWanted: () => true }))).toMatchObject({ code: 200 })
+  expect(to.requests.map(({ path }) => path)).toEqual(['/next'])
+})
+
+test('what is no longer wanted is not written to a connection that was kept either', async () => {
+  const to = await receiver()
+  const send = sender()
+  expect(await send.send(request(`${to.url}/first`))).toMatchObject({ code: 200 })
+  expect(await send.send(request(to.url, { isWanted: () => false }))).toMatchObject({ class: 'canceled' })
+  expect(await send.send(request(`${to.url}/next`))).toMatchObject({ code: 200 })
+  expect(to.requests.map(({ path }) => path)).toEqual(['/first', '/next'])
+})

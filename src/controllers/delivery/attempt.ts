@@ -111,6 +111,16 @@ function readyView(ctx: PlaneContext, delivery: Delivery): EndpointView | undefi
   return undefined
 }
 
+/**
+ * Whether it may be sent as it was signed. Connecting takes up to 20 seconds: what was disabled, deleted, moved or
+ * rolled in the meantime must not be on the wire afterwards (interface §3.1, §4.2 rule 3).
+ */
+function isStillReady(ctx: PlaneContext, { lane }: Delivery, signed: EndpointView): boolean {
+  const view = ctx.directory.find(lane.endpoint)
+  if (!view?.enabled || lane.paused || !ctx.shards.owns(shardOf(lane.endpoint.uid))) return false
+  return view.keys?.version === signed.keys?.version && view.endpoint.spec.url === signed.endpoint.spec.url
+}
+
 async function send(
   ctx: PlaneContext,
   delivery: Delivery,
@@ -129,7 +139,13 @@ async function send(
     'webhook-signature': signatureHeader({ id, body, timestamp }, secrets),
   }
   if (delivery.attempts === 0) ctx.metrics.started((startedAt - delivery.acceptedAt) / 1000)
-  const request = { url: view.endpoint.spec.url, headers, body, deadlineMs: ATTEMPT_DEADLINE_MS }
+  const request = {
+    url: view.endpoint.spec.url,
+    headers,
+    body,
+    deadlineMs: ATTEMPT_DEADLINE_MS,
+    isWanted: () => isStillReady(ctx, delivery, view),
+  }
   const outcome = await ctx.sender.send(request, ctx.giveUp)
   ctx.metrics.attempt(classOf(outcome), outcome.latencyMs / 1000)
   return { delivery, outcome, startedAt, endedAt: ctx.clock.now() }

@@ -22,8 +22,6 @@ export type DeleterOptions = {
   keepKeys: (segment: string) => Promise<void>
 }
 
-/** Deletes at a time. */
-const GROUP = 8
 /** What could not be deleted is looked at again after so long. */
 const AGAIN_AFTER_MS = 60_000
 
@@ -47,11 +45,13 @@ export class Deleter {
     return { deleted: this.#deleted, failed: this.#failed }
   }
 
-  /** Resolves when all of a group are answered. @param now milliseconds since 1970 */
-  async deleteGroup(now: number): Promise<Group> {
+  /** Resolves when all of a group are answered. @param now milliseconds since 1970 @param size of the group at most */
+  async deleteGroup(now: number, size: number): Promise<Group> {
+    const { clock, sweep } = this.#options
+    const startedAt = clock.monotonic()
     const deletes: Promise<Wait>[] = []
-    this.#options.sweep.refill(now)
-    while (deletes.length < GROUP) {
+    sweep.refill(now)
+    while (deletes.length < size) {
       const next =
         deletes.length % 2 === 0
           ? (this.#nextSegment(now) ?? this.#nextDelivery(now))
@@ -62,7 +62,8 @@ export class Deleter {
     const waits = (await Promise.all(deletes)).filter((wait) => wait !== undefined)
     return {
       deletes: deletes.length,
-      full: deletes.length === GROUP,
+      full: deletes.length === size,
+      tookMs: clock.monotonic() - startedAt,
       waitMs: waits.length > 0 ? Math.max(...waits) : undefined,
     }
   }

@@ -1,49 +1,73 @@
 import { expect, test } from 'vitest'
 import { type Group, Pace } from './pace.ts'
 
-const full: Group = { deletes: 8, full: true }
+const full: Group = { deletes: 4, full: true, tookMs: 0 }
+
+/** Milliseconds until so many full groups were deleted, while nothing comes in. */
+function elapsedAfter(pace: Pace, groups: number): number {
+  let elapsed = 0
+  for (let n = 0; n < groups; n += 1) elapsed += pace.waitAfter(full, 0, true)
+  return elapsed
+}
 
 test('a hundred deletes a second, evenly', () => {
-  expect(new Pace().waitAfter({ deletes: 5, full: false }, true)).toBe(50)
+  expect(new Pace().waitAfter({ deletes: 3, full: false, tookMs: 0 }, 0, true)).toBe(30)
+})
+
+test('what the deletes took is part of it', () => {
+  const pace = new Pace()
+  expect(pace.waitAfter({ deletes: 3, full: false, tookMs: 6 }, 0, true)).toBe(24)
+  expect(pace.waitAfter({ deletes: 3, full: false, tookMs: 600 }, 0, true)).toBe(0)
 })
 
 test('with nothing to delete it looks again after a second', () => {
-  expect(new Pace().waitAfter({ deletes: 0, full: false }, true)).toBe(1000)
+  expect(new Pace().waitAfter({ deletes: 0, full: false, tookMs: 0 }, 300, true)).toBe(1000)
 })
 
-test('while there is always more, the rate grows to five hundred a second in a minute or two, and no further', () => {
+test.each([
+  { arrivals: 0, size: 4, wait: 40 },
+  { arrivals: 50, size: 4, wait: 40 },
+  { arrivals: 250, size: 12, wait: 40 },
+  { arrivals: 1000, size: 16, wait: 16 / 1.2 },
+])('where $arrivals come in a second, a fifth more may go', ({ arrivals, size, wait }) => {
+  const pace = new Pace()
+  expect(pace.groupSize(arrivals)).toBe(size)
+  expect(pace.waitAfter({ deletes: size, full: false, tookMs: 0 }, arrivals, true)).toBeCloseTo(wait)
+})
+
+test('while there is always more, the rate grows to five hundred a second in a quarter of an hour, and no further', () => {
   const pace = new Pace()
   let elapsed = 0
-  let wait = pace.waitAfter(full, true)
-  while (wait > 16 && elapsed < 600_000) {
+  let wait = pace.waitAfter(full, 0, true)
+  while (wait > 8 && elapsed < 3_600_000) {
     elapsed += wait
-    const next = pace.waitAfter(full, true)
+    const next = pace.waitAfter(full, 0, true)
     expect(next).toBeLessThanOrEqual(wait)
     wait = next
   }
-  expect(wait).toBe(16)
-  expect(elapsed).toBeGreaterThan(60_000)
-  expect(elapsed).toBeLessThan(120_000)
-  for (let n = 0; n < 100; n += 1) expect(pace.waitAfter(full, true)).toBe(16)
+  expect(wait).toBe(8)
+  expect(elapsed).toBeGreaterThan(600_000)
+  expect(elapsed).toBeLessThan(900_000)
+  expect(elapsedAfter(pace, 100)).toBe(800)
 })
 
 test('once it keeps up, it is slow again', () => {
   const pace = new Pace()
-  for (let n = 0; n < 2000; n += 1) pace.waitAfter(full, true)
-  pace.waitAfter({ deletes: 3, full: false }, true)
-  expect(pace.waitAfter(full, true)).toBeGreaterThan(75)
+  elapsedAfter(pace, 100_000)
+  pace.waitAfter({ deletes: 3, full: false, tookMs: 0 }, 0, true)
+  expect(pace.waitAfter(full, 0, true)).toBeGreaterThan(39)
 })
 
 test('while outcomes cannot be stored it deletes a tenth as fast, but goes on', () => {
   const pace = new Pace()
-  for (let n = 0; n < 2000; n += 1) pace.waitAfter(full, true)
-  expect(pace.waitAfter(full, false)).toBe(800)
-  expect(pace.waitAfter(full, false)).toBe(800)
+  elapsedAfter(pace, 100_000)
+  expect(pace.waitAfter(full, 0, false)).toBe(400)
+  expect(pace.waitAfter(full, 0, false)).toBe(400)
 })
 
 test.each([
   { given: 0, want: 1000 },
   { given: 30_000, want: 30_000 },
 ])('a store that asks to wait $given ms gets $want', ({ given, want }) => {
-  expect(new Pace().waitAfter({ ...full, waitMs: given }, true)).toBe(want)
+  expect(new Pace().waitAfter({ ...full, waitMs: given }, 0, true)).toBe(want)
 })

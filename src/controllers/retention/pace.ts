@@ -1,12 +1,14 @@
 /**
- * How fast retention deletes: off the hot path, evenly, and faster only when it does not keep up. Rates are
+ * How fast retention deletes: evenly, as much as comes in and a little more, and not at once what came at once. Rates are
  * deletes a second.
  */
 const SLOWEST_RATE = 100
-/** Half of what a small control plane deletes when it does nothing else. */
+/** Above what comes in. Half of what a small control plane deletes when it does nothing else. */
 const FASTEST_RATE = 500
-/** While there is always more to delete, the rate doubles in some 35 seconds. */
-const GROWTH = 0.02
+/** Of what comes in: what was left over becomes less. */
+const SURPLUS = 1.2
+/** While there is always more to delete than that, the rate doubles in some six minutes. */
+const GROWTH = 0.002
 /** Outcomes that cannot be stored come first, but a store that is full is helped by deleting. */
 const UNHEALTHY_FACTOR = 10
 const IDLE_MS = 1000
@@ -15,19 +17,40 @@ export type Group = {
   deletes: number
   /** There may be more to delete. */
   full: boolean
+  /** Milliseconds that it took. */
+  tookMs: number
   /** The store did not answer or asked to wait, milliseconds. */
   waitMs?: number | undefined
 }
 
-export class Pace {
-  #rate = SLOWEST_RATE
+/** A group takes its time: at a higher rate more are deleted at a time. */
+const GROUPS_PER_SECOND = 25
+const SMALLEST_GROUP = 4
+const LARGEST_GROUP = 16
 
-  /** Milliseconds to wait after a group of deletes. @param healthy false while outcomes cannot be stored */
-  waitAfter(group: Group, healthy: boolean): number {
+export class Pace {
+  #grown = SLOWEST_RATE
+
+  /** Deletes at a time: few, since others wait behind them. @param arrivals a second */
+  groupSize(arrivals: number): number {
+    const size = Math.ceil(this.#rate(arrivals) / GROUPS_PER_SECOND)
+    return Math.min(LARGEST_GROUP, Math.max(SMALLEST_GROUP, size))
+  }
+
+  /**
+   * Milliseconds to wait after a group of deletes. @param arrivals a second, of what will have to be deleted
+   * @param healthy false while outcomes cannot be stored
+   */
+  waitAfter(group: Group, arrivals: number, healthy: boolean): number {
     const keepsUp = !group.full || !healthy
-    this.#rate = keepsUp ? SLOWEST_RATE : Math.min(FASTEST_RATE, this.#rate + group.deletes * GROWTH)
+    this.#grown = keepsUp ? SLOWEST_RATE : Math.min(FASTEST_RATE, this.#grown + group.deletes * GROWTH)
     if (group.waitMs !== undefined) return Math.max(IDLE_MS, group.waitMs)
     if (group.deletes === 0) return IDLE_MS
-    return ((group.deletes * 1000) / this.#rate) * (healthy ? 1 : UNHEALTHY_FACTOR)
+    const even = (group.deletes * 1000) / this.#rate(arrivals)
+    return healthy ? Math.max(0, even - group.tookMs) : even * UNHEALTHY_FACTOR
+  }
+
+  #rate(arrivals: number): number {
+    return Math.max(this.#grown, arrivals * SURPLUS)
   }
 }

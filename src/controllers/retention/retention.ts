@@ -16,6 +16,7 @@ import { pause } from '../../runtime/pause.ts'
 import type { Delivery } from '../delivery/delivery.ts'
 import type { WrittenOutcomes } from '../delivery-log/outcome-log.ts'
 import type { EndpointDirectory } from '../endpoint/endpoint-directory.ts'
+import { ArrivalRate } from './arrival-rate.ts'
 import { Deleter } from './deleter.ts'
 import { FinishedIndex, type NewFinished } from './finished-index.ts'
 import { GoneEndpoints } from './gone-endpoints.ts'
@@ -57,6 +58,8 @@ export class Retention {
   readonly #gone: GoneEndpoints
   readonly #deleter: Deleter
   readonly #pace = new Pace()
+  /** Of what will have to be deleted. */
+  readonly #arrivals = new ArrivalRate()
   readonly #ended = new AbortController()
   #running: Promise<unknown> = Promise.resolve()
   #nextLook = Number.NEGATIVE_INFINITY
@@ -108,6 +111,7 @@ export class Retention {
 
   /** A delivery has come to its end, and its object shows it. */
   endedWithObject(delivery: Delivery, state: DeliveryState): void {
+    this.#arrivals.arrived(this.#options.clock.monotonic())
     const { endpoint } = delivery.lane
     this.#add({
       endpoint,
@@ -127,10 +131,12 @@ export class Retention {
   }
 
   segmentSeen(segment: LogSegment): void {
+    this.#arrivals.arrived(this.#options.clock.monotonic())
     this.#sweep.segmentSeen(entryOf(segment))
   }
 
   outcomesWritten({ name, version, writtenAt, lowWater, records }: WrittenOutcomes): void {
+    this.#arrivals.arrived(this.#options.clock.monotonic())
     this.#sweep.outcomesWritten({
       name,
       version,
@@ -170,7 +176,9 @@ export class Retention {
       this.#nextLook = monotonic + LOOK_EVERY_MS
       await this.#look(now)
     }
-    return this.#pace.waitAfter(await this.#deleter.deleteGroup(now), this.#options.healthy())
+    const arrivals = this.#arrivals.perSecond(monotonic)
+    const group = await this.#deleter.deleteGroup(now, this.#pace.groupSize(arrivals))
+    return this.#pace.waitAfter(group, arrivals, this.#options.healthy())
   }
 
   async #run(): Promise<void> {

@@ -28,6 +28,8 @@ export type EngineResult = {
 
 /** The rate at which the design states its latency. */
 const FIXED_RATE = 500
+/** Nearer to saturation than so, a rate shows how a queue grows, and nothing else. */
+const MOST_OF_SATURATION = 0.8
 
 export async function measureEngine(plan: Plan): Promise<EngineResult> {
   const has = (name: SectionName) => plan.sections.includes(name)
@@ -65,7 +67,8 @@ async function measureWarm(
     if (plan.sections.includes('latency')) {
       const seconds = plan.latencySeconds
       result.latency.push(await measureLatency({ ...common, seconds, perSecond: rates[way] / 2 }))
-      result.latency.push(await measureLatency({ ...common, seconds, perSecond: FIXED_RATE }))
+      if (FIXED_RATE <= rates[way] * MOST_OF_SATURATION)
+        result.latency.push(await measureLatency({ ...common, seconds, perSecond: FIXED_RATE }))
     }
     if (plan.sections.includes('burst')) {
       result.bursts.push(await measureBurst({ ...common, events: plan.burst }))

@@ -1,0 +1,116 @@
+/** Two organizations beside each other, with everything of the same name. */
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { API_VERSION } from '../../src/api/meta.ts'
+import { webhookDeliveries } from '../../src/api/webhook-delivery.ts'
+import { webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
+import { webhookEvents } from '../../src/api/webhook-event.ts'
+import { startDavit, type TestDavit } from '../support/davit.ts'
+import { driveToEnd } from '../support/drive.ts'
+import { ownEventType } from '../support/own-event-type.ts'
+import { type Receiver, startReceiver, verifyWebhook } from '../support/receiver.ts'
+
+const NAME = 'same-name'
+
+let davit: TestDavit
+let neighbour: TestDavit
+let receiver: Receiver
+let type: string
+
+beforeAll(async () => {
+  receiver = await startReceiver()
+  davit = await startDavit('neighbours', { neighbour: true })
+  if (!davit.neighbour) throw new Error('there is no neighbour')
+  neighbour = davit.neighbour
+  type = await ownEventType(davit)
+})
+
+afterAll(async () => {
+  await davit?.stop()
+  await receiver?.close()
+})
+
+/** An endpoint of each organization under one name, at `<path>/ours` and `<path>/theirs`. @returns their keys */
+async function twoEndpoints(name: string, spec: Record<string, unknown>) {
+  const make = (at: TestDavit, side: string) =>
+    at.endpoint(name, { url: `${receiver.url}/${name}/${side}`, ...spec })
+  return { ours: (await make(davit, 'ours')).secret, theirs: (await make(neighbour, 'theirs')).secret }
+}
+
+function dataAt(path: string): unknown[] {
+  return receiver.received(path).map(({ body }) => (JSON.parse(body.toString()) as { data: unknown }).data)
+}
+
+test.each(['Objects', 'Segments'])(
+  'an event goes to the endpoints of its own organization alone, signed with their keys (%s)',
+  async (deliveryLog) => {
+    const name = `${NAME}-${deliveryLog.toLowerCase()}`
+    const { ours, theirs } = await twoEndpoints(name, { deliveryLog, eventTypes: [type] })
+    expect(ours).not.toBe(theirs)
+    for (const number of [1, 2, 3]) {
+      await davit.publish(type, { from: 'ours', number })
+      await neighbour.publish(type, { from: 'theirs', number })
+    }
+    for (const side of ['ours', 'theirs']) await receiver.waitFor(3, { path: `/${name}/${side}` })
+    for (const [side, secret, other] of [
+      ['ours', ours, theirs],
+      ['theirs', theirs, ours],
+    ] as const) {
+      const path = `/${name}/${side}`
+      expect(new Set(dataAt(path).map((data) => (data as { from: string }).from))).toEqual(new Set([side]))
+      expect(dataAt(path).length).toBe(3)
+      for (const request of receiver.received(path)) {
+        expect(verifyWebhook(request, secret)).toMatchObject({ type })
+        expect(() => verifyWebhook(request, other)).toThrow()
+      }
+    }
+    for (const at of [davit, neighbour])
+      for (const { metadata } of await at.deliveries(name)) expect(metadata.namespace).toBe(at.organization)
+  },
+)
+
+test('events of one name in both are two events', async () => {
+  const name = 'same-event'
+  const own = await ownEventType(davit)
+  await twoEndpoints(name, { eventTypes: [own] })
+  for (const [at, from] of [
+    [davit, 'ours'],
+    [neighbour, 'theirs'],
+  ] as const) {
+    await at.api.create(webhookEvents, {
+      apiVersion: API_VERSION,
+      kind: 'WebhookEvent',
+      metadata: { name, namespace: at.organization },
+      spec: { type: own, data: { from } },
+    })
+  }
+  const [first, second] = await Promise.all(
+    [davit, neighbour].map((at) => at.eventWhen(name, ({ status }) => status?.state === 'dispatched')),
+  )
+  expect(first?.status?.eventId).not.toBe(second?.status?.eventId)
+  expect(dataAt(`/${name}/ours`)).toEqual([{ from: 'ours' }])
+  expect(dataAt(`/${name}/theirs`)).toEqual([{ from: 'theirs' }])
+})
+
+test('what one disables, rolls or deletes leaves the one of the same name alone', async () => {
+  const name = 'alone'
+  const own = await ownEventType(davit)
+  const { theirs } = await twoEndpoints(name, { eventTypes: [own] })
+  await davit.annotate(name, { 'davit.dev/roll-requested-at': davit.time() })
+  await davit.endpointWhen(name, ({ status }) => status?.signingSecrets?.length === 2)
+  expect(neighbour.secrets(name)).toEqual([theirs])
+  await davit.patchSpec(name, { state: 'disabled' })
+  await davit.endpointWhen(name, ({ status }) => status?.state === 'disabled')
+  await davit.publish(own, { from: 'ours' })
+  await neighbour.publish(own, { from: 'theirs', number: 1 })
+  await receiver.waitFor(1, { path: `/${name}/theirs` })
+  const at = { namespace: davit.organization, name }
+  await davit.api.delete(webhookEndpoints, at)
+  await davit.deliveriesWhen(name, (deliveries) => deliveries.length === 0)
+  await neighbour.publish(own, { from: 'theirs', number: 2 })
+  await receiver.waitFor(2, { path: `/${name}/theirs` })
+  await driveToEnd(neighbour, name, 2)
+  expect(dataAt(`/${name}/ours`)).toEqual([])
+  expect(await neighbour.deliveries(name)).toHaveLength(2)
+  const kept = await davit.api.list(webhookDeliveries, { namespace: neighbour.organization })
+  expect(kept.items.length).toBeGreaterThanOrEqual(2)
+})
