@@ -42,13 +42,13 @@ export async function runSchemathesis({ bed, bin, folder, seed, examples }: Fuzz
     name,
     fixedHeaders: [{ name: 'Authorization', value }],
   })
-  const auth = [identity('owner', bed.key), identity('other', bed.key)]
+  const auth = [identity('owner', bed.key), identity('other', bed.otherKey)]
   await writeFile(join(folder, 'identities.json'), JSON.stringify({ auth }), { mode: 0o600 })
   const child = spawn(
     join(bin, 'python'),
     [
-      ...['-m', 'schemathesis.cli', '--config-file', config, 'run', '/tmp/h2/mut/openapi.json'],
-      ...['--checks', 'all', '--max-examples', String(examples), '--no-color', '--url', bed.baseUrl],
+      ...['-m', 'schemathesis.cli', '--config-file', config, 'run', `${bed.baseUrl}/openapi.json`],
+      ...['--checks', 'all', '--max-examples', String(examples), '--no-color'],
       ...['--report-json-path', report, '--seed', String(seed)],
     ],
     {
