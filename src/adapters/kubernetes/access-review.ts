@@ -2,6 +2,7 @@ import { subjectAccessReview } from '../../api/core-kinds.ts'
 import type { AccessQuestion, AccessReviewer } from '../../ports/access-review.ts'
 import { ApiError } from '../../ports/kubernetes.ts'
 import type { Identity } from '../../ports/token-review.ts'
+import { askReview } from './ask-review.ts'
 import type { Transport } from './transport.ts'
 
 const PATH = '/apis/authorization.k8s.io/v1/subjectaccessreviews'
@@ -11,8 +12,7 @@ export function createAccessReviewer(transport: Pick<Transport, 'call'>): Access
     async allowed(who, question) {
       // It would ask for a right in all namespaces.
       if (question.namespace === '') return false
-      const body = JSON.stringify(reviewOf(who, question))
-      return isAllowed(await transport.call({ verb: 'create', repeatable: true, path: PATH, body }))
+      return isAllowed(await askReview(transport, PATH, reviewOf(who, question)))
     },
   }
 }

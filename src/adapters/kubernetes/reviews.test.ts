@@ -71,6 +71,16 @@ test('an API server that is away decides nothing', async () => {
   await expect(review(away)).rejects.toBe(away)
 })
 
+test('an API server that does not know the rights of Davit itself yet decides nothing', async () => {
+  const refused = new ApiError('Forbidden', 'davit-api cannot create resource "tokenreviews"', {
+    status: 403,
+  })
+  const question = { namespace: 'acme', group: 'davit.dev', verb: 'get', resource: 'x' }
+  const want = { kind: 'Unavailable', message: refused.message, cause: refused }
+  await expect(review(refused)).rejects.toMatchObject(want)
+  await expect(createAccessReviewer(answering(refused)).allowed(OWNER, question)).rejects.toMatchObject(want)
+})
+
 test('a right is asked for with everything that the token review said of the caller', async () => {
   const transport = answering({ status: { allowed: true } })
   const question = {

@@ -2,6 +2,7 @@ import { tokenReview } from '../../api/core-kinds.ts'
 import { KEY_AUDIENCE } from '../../api/meta.ts'
 import { ApiError } from '../../ports/kubernetes.ts'
 import type { Identity, TokenReviewer } from '../../ports/token-review.ts'
+import { askReview } from './ask-review.ts'
 import type { Transport } from './transport.ts'
 
 const PATH = '/apis/authentication.k8s.io/v1/tokenreviews'
@@ -10,15 +11,10 @@ const PATH = '/apis/authentication.k8s.io/v1/tokenreviews'
 export function createTokenReviewer(transport: Pick<Transport, 'call'>): TokenReviewer {
   return {
     async review(token) {
-      const answer = await transport.call({
-        verb: 'create',
-        repeatable: true,
-        path: PATH,
-        body: JSON.stringify({
-          apiVersion: 'authentication.k8s.io/v1',
-          kind: 'TokenReview',
-          spec: { token, audiences: [KEY_AUDIENCE] },
-        }),
+      const answer = await askReview(transport, PATH, {
+        apiVersion: 'authentication.k8s.io/v1',
+        kind: 'TokenReview',
+        spec: { token, audiences: [KEY_AUDIENCE] },
       })
       return identityOf(answer)
     },
