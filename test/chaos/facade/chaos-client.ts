@@ -133,7 +133,7 @@ export class ChaosClient {
     }))
     const id = (answer?.json.endpoint as { endpointId?: string } | undefined)?.endpointId
     if (!answer || id === undefined) return
-    this.#accept('create', { id, key: answer.key })
+    this.#accept('create', { id, key: answer.key, ...shownIn(answer) })
     this.#made.push({ id, rolls: 0 })
   }
 
@@ -144,7 +144,7 @@ export class ChaosClient {
     const answer = await this.#askKeyed({ method: 'POST', path })
     if (!answer) return
     made.rolls += 1
-    this.#accept('roll', { endpoint: made.id, id: made.id, key: answer.key })
+    this.#accept('roll', { endpoint: made.id, id: made.id, key: answer.key, ...shownIn(answer) })
   }
 
   /** Of another facade than the one that answered, where there is one. */
@@ -223,6 +223,10 @@ export class ChaosClient {
     const { path, endpoints } = this.#options.scene
     return `${path}/webhooks/${endpoints[endpoint]}`
   }
+}
+
+function shownIn({ json: { secret } }: Answered): { secret?: string } {
+  return typeof secret === 'string' ? { secret } : {}
 }
 
 /** A secret is shown once. */

@@ -49,11 +49,14 @@ export async function readStored(api: ResourceReader, scene: Scene): Promise<Fac
     .filter(({ id }) => !ours.has(id))
   const labelSelector = `${SIGNING_KEYS_LABEL}=true`
   const stored = await listAll(api, secrets, { namespace: OPERATOR_NAMESPACE, labelSelector })
-  const keys = stored
+  const signing = stored
     .map((raw) => readKeys(raw))
-    .map(({ endpoint, keys: { keys } }) => [ENDPOINT_PREFIX + endpoint, keys.length] as const)
+    .map(
+      ({ endpoint, keys: { keys } }) =>
+        [ENDPOINT_PREFIX + endpoint, keys.map(({ secret }) => secret)] as const,
+    )
     .filter(([id]) => !ours.has(id))
-  return { endpoints, keys: new Map(keys) }
+  return { endpoints, secrets: new Map(signing) }
 }
 
 async function listAll(api: ResourceReader, type: ResourceType, query: ListQuery): Promise<RawObject[]> {

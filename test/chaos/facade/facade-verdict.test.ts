@@ -26,8 +26,15 @@ const event = (id: string, n: number, more: Partial<Accepted> = {}): Accepted =>
 })
 const ping: Accepted = { operation: 'ping', client: 0, key: 'p', endpoint: 'a', id: 'msg_p' }
 const again: Accepted = { operation: 'redeliver', client: 0, key: 'r', endpoint: 'a', event: 1, id: 'msg_r' }
-const made: Accepted = { operation: 'create', client: 0, key: 'c', id: 'whe_c' }
-const roll: Accepted = { operation: 'roll', client: 0, key: 'k', endpoint: 'whe_c', id: 'whe_c' }
+const made: Accepted = { operation: 'create', client: 0, key: 'c', id: 'whe_c', secret: 'first' }
+const roll: Accepted = {
+  operation: 'roll',
+  client: 0,
+  key: 'k',
+  endpoint: 'whe_c',
+  id: 'whe_c',
+  secret: 'second',
+}
 
 /** A run in which every promise was kept: two events, a ping, a redelivery, an endpoint and a roll. */
 const GOOD: FacadeEvidence = {
@@ -57,7 +64,10 @@ const GOOD: FacadeEvidence = {
     ['b', ['msg_1']],
     ['o', ['msg_2', 'msg_3']],
   ]),
-  stored: { endpoints: [{ id: 'whe_c', description: 'c' }], keys: new Map([['whe_c', 2]]) },
+  stored: {
+    endpoints: [{ id: 'whe_c', description: 'c' }],
+    secrets: new Map([['whe_c', ['second', 'first']]]),
+  },
 }
 
 const KEPT = { lost: [], duplicates: [], changed: [], outOfOrder: [], again: 0 }
@@ -93,8 +103,8 @@ test.each<{ what: string; evidence: Partial<FacadeEvidence>; want: object }>([
   },
   {
     what: 'that lost a roll',
-    evidence: { stored: { ...GOOD.stored, keys: new Map([['whe_c', 1]]) } },
-    want: { lost: ['a key of whe_c is not there'] },
+    evidence: { stored: { ...GOOD.stored, secrets: new Map([['whe_c', ['first']]]) } },
+    want: { lost: ['a secret that a roll of whe_c has shown is not there'] },
   },
   {
     what: 'that made a second event under one key',
@@ -130,8 +140,8 @@ test.each<{ what: string; evidence: Partial<FacadeEvidence>; want: object }>([
   },
   {
     what: 'that rolled twice',
-    evidence: { stored: { ...GOOD.stored, keys: new Map([['whe_c', 3]]) } },
-    want: { duplicates: ['whe_c has 3 keys'] },
+    evidence: { stored: { ...GOOD.stored, secrets: new Map([['whe_c', ['third', 'second', 'first']]]) } },
+    want: { duplicates: ['whe_c has 3 secrets'] },
   },
   {
     what: 'that changed a body in a redelivery',

@@ -17,8 +17,8 @@ export type FacadeEvidence = {
   stored: {
     /** Endpoints that clients made; `description` is the key that they were made under. */
     endpoints: readonly { id: string; description: string }[]
-    /** How many signing keys an endpoint has, by its id. */
-    keys: ReadonlyMap<string, number>
+    /** The signing secrets of an endpoint, by its id. */
+    secrets: ReadonlyMap<string, readonly string[]>
   }
 }
 
@@ -82,13 +82,16 @@ function notLogged(promised: ReadonlySet<string>, { logged }: FacadeEvidence): s
   return [...promised].filter((key) => !known.has(key)).map((key) => `${key} is not in the log`)
 }
 
+/** A roll whose answer had no secret may have ended since: nobody can miss its key. */
 function lostChanges({ accepted, stored }: FacadeEvidence): string[] {
   const ids = new Set(stored.endpoints.map(({ id }) => id))
   const gone = accepted.filter(({ operation, id }) => operation === 'create' && !ids.has(id))
-  const rolled = [...rollsOf(accepted)].filter(([id, rolls]) => (stored.keys.get(id) ?? 0) < rolls + 1)
+  const keyless = accepted.filter(
+    ({ id, secret }) => secret !== undefined && !stored.secrets.get(id)?.includes(secret),
+  )
   return [
     ...gone.map(({ id }) => `${id} is not there`),
-    ...rolled.map(([id]) => `a key of ${id} is not there`),
+    ...keyless.map(({ operation, id }) => `a secret that a ${operation} of ${id} has shown is not there`),
   ]
 }
 
@@ -121,10 +124,10 @@ function madeTwice({ accepted, stored }: FacadeEvidence): string[] {
   const told = new Set(accepted.flatMap(({ operation, id }) => (operation === 'create' ? [id] : [])))
   const extra = stored.endpoints.filter(({ id }) => !told.has(id))
   const rolls = rollsOf(accepted)
-  const rolled = [...stored.keys].filter(([id, keys]) => keys > (rolls.get(id) ?? 0) + 1)
+  const rolled = [...stored.secrets].filter(([id, { length }]) => length > (rolls.get(id) ?? 0) + 1)
   return [
     ...extra.map(({ id, description }) => `${id} is there under ${description}, and nobody was told of it`),
-    ...rolled.map(([id, keys]) => `${id} has ${keys} keys`),
+    ...rolled.map(([id, { length }]) => `${id} has ${length} secrets`),
   ]
 }
 

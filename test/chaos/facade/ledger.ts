@@ -17,6 +17,8 @@ export type Accepted = {
   endpoint?: string
   /** What was made: of an event, delivery or endpoint; of a roll the endpoint's. */
   id: string
+  /** Create and roll: the signing secret, where the answer that came has it. */
+  secret?: string
 }
 
 const MOST_WORDS = 20
