@@ -11,7 +11,9 @@ export type RoleName = 'davit-owner' | 'davit-viewer' | 'davit-publisher'
 /** The roles that organizations give away; the same for every test that applies them. */
 export async function applyRoles(): Promise<void> {
   for (const role of ['davit-owner', 'davit-viewer', 'davit-publisher']) {
-    await kubectl(['apply', '-f', '-'], await readFile(new URL(`${role}.yaml`, ROLES), 'utf8'))
+    // By the server: several files may be making them at the same moment.
+    const file = await readFile(new URL(`${role}.yaml`, ROLES), 'utf8')
+    await kubectl(['apply', '--server-side', '--force-conflicts', '-f', '-'], file)
   }
 }
 
