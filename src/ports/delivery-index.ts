@@ -61,6 +61,7 @@ export interface DeliveryPlaces {
   /**
    * Waits a moment for a delivery that is not known and whose id says that it was accepted just now, by another process.
    * @returns whether it has come
+   * @throws RefusedError `overloaded` where the log cannot be watched: it may be there all the same
    */
   appears(endpoint: LoggedEndpoint, deliveryId: string): Promise<boolean>
 }

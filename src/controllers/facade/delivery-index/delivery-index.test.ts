@@ -275,6 +275,20 @@ describe('a delivery that another process has just accepted', () => {
   })
 })
 
+it('while the log cannot be watched, what is not known may be there all the same', async () => {
+  bed.api.accept('before', [event(-20)])
+  await bed.start()
+  const { deliverysegments } = bed.api.kinds
+  deliverysegments.endWatches(new ApiError('Unavailable', 'connection reset'))
+  await settle()
+  bed.api.accept('meanwhile', [event(-19)])
+  expect(await bed.read(-20)).toMatchObject({ status: 'pending' })
+  await expect(bed.read(-19)).rejects.toMatchObject({ code: 'overloaded', retryAfter: 2 })
+  await bed.clock.elapse(60_000)
+  expect(await bed.read(-19)).toMatchObject({ status: 'pending' })
+  expect(await bed.read(-18)).toBeUndefined()
+})
+
 it('the deliveries that have not ended are counted for each endpoint', async () => {
   const version = bed.api.accept('segment', [event(1), event(2), event(3, 'uid-b')])
   bed.api.tell('outcomes', [sent(version, 0), sent(version, 2)])

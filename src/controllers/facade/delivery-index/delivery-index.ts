@@ -111,8 +111,13 @@ export class OpenDeliveryIndex implements DeliveryIndex, OwnAppends, DeliveryPla
     return await this.#readNow(endpoint, deliveryId)
   }
 
-  appears(endpoint: LoggedEndpoint, deliveryId: string): Promise<boolean> {
-    return this.#young.appears(endpoint, deliveryId)
+  async appears(endpoint: LoggedEndpoint, deliveryId: string): Promise<boolean> {
+    if (await this.#young.appears(endpoint, deliveryId)) return true
+    if (!this.#reading.isCutOff) return false
+    throw new RefusedError('overloaded', {
+      detail: 'The log of deliveries cannot be watched now; whether it has this one is not known.',
+      retryAfter: RETRY_AFTER_SECONDS,
+    })
   }
 
   async #readNow(endpoint: LoggedEndpoint, deliveryId: string): Promise<DeliveryDetail | undefined> {

@@ -66,6 +66,12 @@ export class IndexReading {
     return this.#stage && `reading ${this.#stage.words}: ${this.lines.size} lines so far`
   }
 
+  /** What was accepted of late may not have been seen: the watch of the log was lost, and is not open again. */
+  get isCutOff(): boolean {
+    const [log] = this.#stages
+    return log !== undefined && log.reflector.contact.lostForMs() > 0
+  }
+
   start(): this {
     void this.#read()
     return this
