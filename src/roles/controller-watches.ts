@@ -25,6 +25,7 @@ export type WatchOptions = {
 
 /** Pages of the log are large. */
 const LOG_PAGE = 50
+const LARGEST_LOG_PAGE = 1000
 
 /** `settings` decide how deliveries go; `log` is the feed of segments; `events` are read last. */
 export type ControllerWatches = {
@@ -101,6 +102,7 @@ export function createWatches(options: WatchOptions): ControllerWatches {
     {
       type: deliverySegments,
       query: { namespace, limit: LOG_PAGE },
+      largestPage: LARGEST_LOG_PAGE,
       forget: true,
       stopListing: untilMark(() => parts.plane.ctx.segments.lowWater),
       decode: readLiveSegment,

@@ -1,6 +1,12 @@
 import type { ResourceType } from '../api/meta.ts'
 import type { Clock } from '../ports/clock.ts'
-import type { ListQuery, RawObject, ResourceReader } from '../ports/kubernetes.ts'
+import {
+  isApiError,
+  type ListQuery,
+  type Page,
+  type RawObject,
+  type ResourceReader,
+} from '../ports/kubernetes.ts'
 import { type Store, versionOf } from './object-store.ts'
 import { yieldTurn } from './pause.ts'
 
@@ -8,6 +14,8 @@ export type Listing = {
   api: ResourceReader
   type: ResourceType
   query: ListQuery
+  /** Pages that are answered quickly grow up to so many objects; absent: they stay as the query says. */
+  largestPage?: number | undefined
   store: Pick<Store<unknown>, 'beginList' | 'endList' | 'abandonList'>
   clock: Clock
   /** Takes in one object of the list. */
@@ -24,6 +32,47 @@ export type Listing = {
 const SLICE_MS = 10
 const SLICE_STEPS = 200
 
+/** A page that takes less is too small, one that takes more is too large: for the event loop, and for the API server. */
+const QUICK_MS = 50
+const SLOW_MS = 250
+
+/** Pages of objects whose size nobody knows before. */
+class PageReader {
+  readonly #listing: Listing
+  #limit: number | undefined
+
+  constructor(listing: Listing) {
+    this.#listing = listing
+    this.#limit = listing.query.limit
+  }
+
+  /** @throws ApiError */
+  async read(from: string | undefined): Promise<Page> {
+    const { api, type, query, clock } = this.#listing
+    const started = clock.monotonic()
+    try {
+      const page = await api.list(type, { ...query, ...this.#size() }, from)
+      this.#adapt(clock.monotonic() - started)
+      return page
+    } catch (error) {
+      if (!isApiError(error, 'TooLarge') || (this.#limit ?? 1) <= 1) throw error
+      this.#limit = Math.ceil((this.#limit ?? 1) / 4)
+      return await this.read(from)
+    }
+  }
+
+  #size(): { limit?: number } {
+    return this.#limit === undefined ? {} : { limit: this.#limit }
+  }
+
+  #adapt(tookMs: number): void {
+    const { largestPage, query } = this.#listing
+    if (this.#limit === undefined || largestPage === undefined) return
+    if (tookMs < QUICK_MS) this.#limit = Math.min(largestPage, this.#limit * 2)
+    else if (tookMs > SLOW_MS) this.#limit = Math.max(Math.min(10, query.limit ?? 10), this.#limit >> 1)
+  }
+}
+
 /** Reads a list page by page into a store. @returns its version, or undefined when it was over before its end */
 export async function listInto(listing: Listing): Promise<string | undefined> {
   try {
@@ -35,12 +84,13 @@ export async function listInto(listing: Listing): Promise<string | undefined> {
 }
 
 async function readPages(listing: Listing): Promise<string | undefined> {
-  const { api, type, query, store, clock, isOver } = listing
+  const { store, clock, isOver } = listing
   let version: string | undefined
   let next: string | undefined
   let complete = true
+  const pages = new PageReader(listing)
   do {
-    const page = await api.list(type, query, next)
+    const page = await pages.read(next)
     if (isOver()) return undefined
     if (version === undefined) {
       version = page.resourceVersion

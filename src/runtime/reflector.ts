@@ -23,6 +23,8 @@ import type { Watch } from './watch.ts'
 export type ReflectorOptions<T> = {
   type: ResourceType
   query?: ListQuery
+  /** For objects whose size nobody knows before: pages that are answered quickly grow up to so many. */
+  largestPage?: number
   /** The slim form that is held. Undefined or a throw: the object is counted, logged once and skipped. */
   decode(raw: RawObject): T | undefined
   /** May throw: that is logged and counted, and keeps nothing from going on. */
@@ -206,6 +208,7 @@ export class Reflector<T> implements Watch {
       api,
       type,
       query: this.#query,
+      largestPage: this.#options.largestPage,
       store: this.#store,
       clock,
       take: (raw) => this.#take(raw, 'list'),

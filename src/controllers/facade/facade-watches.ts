@@ -28,6 +28,7 @@ export type FacadeViews = {
 /** A watch that has been silent for longer may have missed something. */
 const BEHIND_AFTER_MS = 5000
 const LOG_PAGE = 50
+const LARGEST_LOG_PAGE = 1000
 /** Clocks of writers may differ by so much. */
 const MARGIN_MS = 60_000
 
@@ -143,6 +144,7 @@ function watchKeys({ book }: FacadeViews, needs: ReflectorNeeds, namespace: stri
     {
       type: deliverySegments,
       query: { namespace, limit: LOG_PAGE },
+      largestPage: LARGEST_LOG_PAGE,
       // Of several places with one key the first counts: they have to come in the order of the log.
       forget: true,
       stopListing: (page) => page.every(({ metadata }) => isTooOld(metadata.name, clock)),

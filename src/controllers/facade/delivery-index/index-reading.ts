@@ -27,8 +27,9 @@ export type IndexReadingOptions = {
   onLost: (why: string) => void
 }
 
-/** Segments are large, objects are small. */
+/** Of large segments, and of those that hold one event. */
 const LOG_PAGE = 50
+const LARGEST_LOG_PAGE = 1000
 const OBJECT_PAGE = 1000
 /** Objects are the largest of the lists that are compared. */
 const COMPARE_EVERY_MS = 2 * 3600_000
@@ -112,6 +113,7 @@ function stagesOf(
     {
       type: deliverySegments,
       query,
+      largestPage: LARGEST_LOG_PAGE,
       decode: readLiveSegment,
       handler,
       forget: true,
@@ -123,6 +125,7 @@ function stagesOf(
     {
       type: outcomeSegments,
       query,
+      largestPage: LARGEST_LOG_PAGE,
       decode: readTold,
       handler,
       forget: true,

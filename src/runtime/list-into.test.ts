@@ -1,0 +1,73 @@
+import { describe, expect, it } from 'vitest'
+import { FakeClock } from '../../test/support/fake-clock.ts'
+import { deliverySegments } from '../api/delivery-segment.ts'
+import { ApiError, type ListQuery, type Page } from '../ports/kubernetes.ts'
+import { listInto } from './list-into.ts'
+
+/** A list of so many objects, each of whose pages takes its time. @returns the sizes that were asked for */
+async function pagesOf(
+  objects: number,
+  given: { tookMs: number; limit?: number; largestPage?: number; tooLarge?: number },
+): Promise<number[]> {
+  const clock = new FakeClock()
+  const asked: number[] = []
+  let taken = 0
+  const list = async (_type: unknown, { limit = objects }: ListQuery, from?: string): Promise<Page> => {
+    asked.push(limit)
+    await clock.elapse(given.tookMs)
+    if (limit > (given.tooLarge ?? Number.POSITIVE_INFINITY)) throw new ApiError('TooLarge', 'too large')
+    const begin = Number(from ?? 0)
+    const end = Math.min(objects, begin + limit)
+    const items = Array.from({ length: end - begin }, (_, n) => ({ metadata: { name: `o${begin + n}` } }))
+    return { items, resourceVersion: '7', ...(end < objects ? { continue: String(end) } : {}) }
+  }
+  const { limit, largestPage } = given
+  const version = await listInto({
+    api: { list, get: () => Promise.reject(new Error('nobody asks')) },
+    type: deliverySegments,
+    query: limit === undefined ? {} : { limit },
+    largestPage,
+    store: { beginList: () => undefined, endList: () => [][Symbol.iterator](), abandonList: () => undefined },
+    clock,
+    take: () => {
+      taken += 1
+    },
+    isOver: () => false,
+  })
+  expect([version, taken]).toEqual(['7', objects])
+  return asked
+}
+
+describe('the pages of a list', () => {
+  it('stay as they are asked for', async () => {
+    expect(await pagesOf(150, { tookMs: 1, limit: 50 })).toEqual([50, 50, 50])
+    expect(await pagesOf(150, { tookMs: 1000, limit: 50 })).toEqual([50, 50, 50])
+    expect(await pagesOf(150, { tookMs: 1 })).toEqual([150])
+  })
+
+  it('grow while they are answered quickly', async () => {
+    expect(await pagesOf(1000, { tookMs: 10, limit: 50, largestPage: 300 })).toEqual([
+      50, 100, 200, 300, 300, 300,
+    ])
+  })
+
+  it('shrink while they are answered slowly, and not to nothing', async () => {
+    expect(await pagesOf(110, { tookMs: 300, limit: 50, largestPage: 300 })).toEqual([50, 25, 12, 10, 10, 10])
+  })
+
+  it('stay where they take neither', async () => {
+    expect(await pagesOf(150, { tookMs: 100, limit: 50, largestPage: 300 })).toEqual([50, 50, 50])
+  })
+
+  it('become smaller where one is too large to be read, and go on from there', async () => {
+    expect(await pagesOf(300, { tookMs: 10, limit: 50, largestPage: 800, tooLarge: 150 })).toEqual([
+      50, 100, 200, 50, 100,
+    ])
+  })
+
+  it('end with an error where one object is too large to be read', async () => {
+    await expect(pagesOf(10, { tookMs: 10, limit: 4, tooLarge: 0 })).rejects.toMatchObject({
+      kind: 'TooLarge',
+    })
+  })
+})
