@@ -15,6 +15,7 @@ test.each([
   { error: given('Unavailable', 4_000), want: { code: 'unavailable', retryAfter: 4 } },
   { error: given('Unauthorized'), want: { code: 'unavailable', retryAfter: 1 } },
   { error: given('Terminating'), want: { code: 'not_found' } },
+  { error: given('Forbidden'), want: { code: 'overloaded', retryAfter: 1 } },
 ])('$error.kind of the cluster is refused as $want.code', ({ error, want }) => {
   const refused = refusalOf(error)
   expect(refused).toMatchObject(want)
@@ -25,7 +26,7 @@ test.each([
 test('what was refused already stays as it is, and what only the operator can mend is no refusal', () => {
   const refused = new RefusedError('endpoint_disabled')
   expect(refusalOf(refused)).toBe(refused)
-  for (const kind of ['Forbidden', 'NotFound', 'Invalid', 'Conflict', 'Gone'] as const) {
+  for (const kind of ['NotFound', 'Invalid', 'Conflict', 'Gone'] as const) {
     expect(refusalOf(given(kind))).toBeUndefined()
   }
   expect(refusalOf(new TypeError('no'))).toBeUndefined()

@@ -19,6 +19,11 @@ export function refusalOf(error: unknown): RefusedError | undefined {
     const detail = "A quota of the cluster's does not allow it now."
     return new RefusedError('overloaded', { detail, retryAfter: FULL_SECONDS, cause: error })
   }
+  // A right of Davit's own that is missing, or that an API server which starts does not know yet.
+  if (isApiError(error, 'Forbidden')) {
+    const detail = 'The cluster does not let Davit do that now; nothing was done.'
+    return new RefusedError('overloaded', { detail, retryAfter: BUSY_SECONDS, cause: error })
+  }
   // It says so instead of doing anything.
   if (isApiError(error, 'TooManyRequests')) {
     return new RefusedError('overloaded', { retryAfter: secondsOf(error), cause: error })

@@ -134,7 +134,7 @@ test.each([
   { error: new ApiError('TooManyRequests', 'too many requests'), want: [503, 'overloaded', '1'] },
   { error: new ApiError('Terminating', 'acme is being terminated'), want: [404, 'not_found', null] },
   { error: new RefusedError('unreadable'), want: [409, 'unreadable', null] },
-  { error: new ApiError('Forbidden', 'secrets is forbidden'), want: [500, 'internal', null] },
+  { error: new ApiError('Forbidden', 'secrets is forbidden'), want: [503, 'overloaded', '1'] },
   { error: new TypeError('whsec_abc is not a function'), want: [500, 'internal', null] },
 ])('$error.message is answered as $want.1, without a word of what is inside', async ({ error, want }) => {
   const bed = await startFacade()

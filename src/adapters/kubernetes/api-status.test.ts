@@ -37,6 +37,12 @@ const responses = [
     want: 'Terminating',
   },
   {
+    code: 403,
+    reason: 'Forbidden',
+    message: 'admission webhook "policy.example.com" denied the request: hosts outside of example.com',
+    want: 'Invalid',
+  },
+  {
     code: 413,
     reason: 'RequestEntityTooLarge',
     message: 'Request entity too large: limit is 3145728',

@@ -62,10 +62,12 @@ function kindOf(status: Status, code: number, message: string): ApiErrorKind {
   return BY_CODE[code] ?? 'BadRequest'
 }
 
-/** The API server has a reason of its own for neither of them: one is a cause, the other only a text. */
+/** The API server has a reason of its own for none of them: one is a cause, the others are only a text. */
 function forbiddenKind(causes: readonly unknown[], message: string): ApiErrorKind {
   if (causes.includes('NamespaceTerminating')) return 'Terminating'
-  return /exceeded quota: |status unknown for quota: /.test(message) ? 'Quota' : 'Forbidden'
+  if (/exceeded quota: |status unknown for quota: /.test(message)) return 'Quota'
+  // What an admission webhook refuses is the object, whatever status it gives: 403 where it says none.
+  return /^admission webhook "[^"]*" denied the request/.test(message) ? 'Invalid' : 'Forbidden'
 }
 
 /** What etcd says comes through as a 500 with its text. */
