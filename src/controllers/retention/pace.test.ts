@@ -28,12 +28,25 @@ test.each([
   { arrivals: 0, size: 4, wait: 40 },
   { arrivals: 50, size: 4, wait: 40 },
   { arrivals: 250, size: 12, wait: 40 },
-  { arrivals: 1000, size: 16, wait: 16 / 1.2 },
+  { arrivals: 1000, size: 24, wait: 24 / 1.2 },
 ])('where $arrivals come in a second, a fifth more may go', ({ arrivals, size, wait }) => {
   const pace = new Pace()
   expect(pace.groupSize(arrivals)).toBe(size)
   expect(pace.waitAfter({ deletes: size, full: false, tookMs: 0 }, arrivals, true)).toBeCloseTo(wait)
 })
+
+test.each([
+  { tookMs: 20, size: 10 },
+  { tookMs: 80, size: 20 },
+  { tookMs: 500, size: 24 },
+])(
+  'where a group took $tookMs ms, $size are deleted at a time to come to the same rate',
+  ({ tookMs, size }) => {
+    const pace = new Pace()
+    pace.waitAfter({ ...full, tookMs }, 200, true)
+    expect(pace.groupSize(200)).toBe(size)
+  },
+)
 
 test('while there is always more, the rate grows to five hundred a second in a quarter of an hour, and no further', () => {
   const pace = new Pace()

@@ -23,17 +23,23 @@ export type Group = {
   waitMs?: number | undefined
 }
 
-/** A group takes its time: at a higher rate more are deleted at a time. */
-const GROUPS_PER_SECOND = 25
+/** Between groups, where the store answers sooner. */
+const CYCLE_MS = 40
 const SMALLEST_GROUP = 4
-const LARGEST_GROUP = 16
+/** More would take all connections from what is waited for. */
+const LARGEST_GROUP = 24
 
 export class Pace {
   #grown = SLOWEST_RATE
+  /** What the last group took. */
+  #tookMs = 0
 
-  /** Deletes at a time: few, since others wait behind them. @param arrivals a second */
+  /**
+   * Deletes at a time: few, since others wait behind them, but as many as the rate needs of a store that answers
+   * slowly. @param arrivals a second
+   */
   groupSize(arrivals: number): number {
-    const size = Math.ceil(this.#rate(arrivals) / GROUPS_PER_SECOND)
+    const size = Math.ceil((this.#rate(arrivals) * Math.max(CYCLE_MS, this.#tookMs)) / 1000)
     return Math.min(LARGEST_GROUP, Math.max(SMALLEST_GROUP, size))
   }
 
@@ -43,6 +49,7 @@ export class Pace {
    */
   waitAfter(group: Group, arrivals: number, healthy: boolean): number {
     const keepsUp = !group.full || !healthy
+    this.#tookMs = group.tookMs
     this.#grown = keepsUp ? SLOWEST_RATE : Math.min(FASTEST_RATE, this.#grown + group.deletes * GROWTH)
     if (group.waitMs !== undefined) return Math.max(IDLE_MS, group.waitMs)
     if (group.deletes === 0) return IDLE_MS
