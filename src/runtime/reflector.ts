@@ -33,7 +33,7 @@ export type ReflectorOptions<T> = {
   forget?: boolean
   /** Holds the objects in its own way; the handler is then told nothing. */
   store?: Store<T>
-  /** Looks at each page and may end the list there; deletions are then not found by comparison. */
+  /** May end the list at a page; deletions are then not found by comparison. */
   stopListing?(page: readonly RawObject[]): boolean
   /** A full list is compared so often (and a bit), in case a watch missed something. Default 30 min; never for a feed. */
   compareEveryMs?: number
@@ -61,7 +61,6 @@ const COMPARE_AGAIN_MS = 60_000
 /** Keeps up with one kind of objects for ever: lists, watches from there, resumes, and lists again where it must. */
 export class Reflector<T> implements Watch {
   readonly #synced = Promise.withResolvers<void>()
-  /** The first list was read to its end. */
   readonly synced = this.#synced.promise
   readonly contact: Contact
   readonly #options: ReflectorOptions<T>
@@ -72,7 +71,6 @@ export class Reflector<T> implements Watch {
   readonly #stopping = new AbortController()
   readonly #query: ListQuery
   #version: string | undefined
-  /** Ends the watch that is open. */
   #watching = new AbortController()
   /** The connection was lost, and the store may be another one when it is back. */
   #doubtful = false

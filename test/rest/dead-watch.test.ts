@@ -70,8 +70,13 @@ test('what it has written tells it so, and it sees all that it missed', async ()
     async () => facade.problems().length === 0 || undefined,
     () => `left: ${facade.problems()}`,
   )
+  // The watch of endpoints is open again; what it missed comes a moment later.
+  const shown = async () => (await facade.endpoints.list(davit.organization, { limit: 10 })).endpoints
+  await until(
+    async () => (await shown()).length > 0 || undefined,
+    () => 'the endpoint that was missed does not come',
+  )
+  expect((await shown()).map(({ endpointId }) => endpointId)).toEqual([endpoint.endpointId])
   expect(await publish()).toMatchObject({ deliveries: 1 })
-  const { endpoints } = await facade.endpoints.list(davit.organization, { limit: 10 })
-  expect(endpoints.map(({ endpointId }) => endpointId)).toEqual([endpoint.endpointId])
   await receiver.waitFor(1, { path: '/missed' })
 })
