@@ -6,7 +6,6 @@ import { driveToAttempt, driveToEnd, inLogOrder, jumpToNext } from '../support/d
 import { ownEventType } from '../support/own-event-type.ts'
 import { passBy } from '../support/pass-by.ts'
 import { type ReceivedRequest, type Receiver, startReceiver } from '../support/receiver.ts'
-import { until } from '../support/until.ts'
 
 let davit: TestDavit
 let receiver: Receiver
@@ -95,14 +94,7 @@ describe.each(['Objects', 'Segments'])('with deliveryLog %s', (deliveryLog) => {
     for (let made = 2; made <= 8; made += 1) {
       await headWhen(name, ({ status }) => status?.attemptCount === made - 1)
       davit.clock.jump(180_000)
-      // A wait that begins just after a jump notices it with the next one, or within half a minute.
-      await until(
-        async () => {
-          davit.clock.jump(1)
-          return receiver.received(path).length >= made || undefined
-        },
-        () => `attempt ${made} was not made`,
-      )
+      await receiver.waitFor(made, { path })
     }
     const requests = await receiver.waitFor(10, { path })
     expect(numbersOf(requests)).toEqual([...upTo(8).map(() => 0), 1, 2])
