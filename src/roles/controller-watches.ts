@@ -1,4 +1,5 @@
 /** What the controller watches, and which loop each change wakes. */
+
 import { namespaces, secrets } from '../api/core-kinds.ts'
 import { deliverySegments } from '../api/delivery-segment.ts'
 import { eventOutline } from '../api/event-outline.ts'
@@ -7,6 +8,7 @@ import { ORGANIZATION_LABEL } from '../api/meta.ts'
 import { SIGNING_KEYS_LABEL } from '../api/signing-keys.ts'
 import { type WebhookEndpoint, webhookEndpoint, webhookEndpoints } from '../api/webhook-endpoint.ts'
 import { webhookEvents } from '../api/webhook-event.ts'
+import { LARGEST_LOG_PAGE, LOG_PAGE } from '../controllers/delivery-log/log-pages.ts'
 import { readLiveSegment, readUntil } from '../controllers/delivery-log/read-back.ts'
 import { readKeys } from '../controllers/endpoint/signing-key-store.ts'
 import { readOrganization } from '../controllers/organizations.ts'
@@ -22,10 +24,6 @@ export type WatchOptions = {
   namespace: string
   onSegment: (segment: LogSegment) => void
 }
-
-/** Pages of the log are large. */
-const LOG_PAGE = 50
-const LARGEST_LOG_PAGE = 1000
 
 /** `settings` decide how deliveries go; `log` is the feed of segments; `events` are read last. */
 export type ControllerWatches = {

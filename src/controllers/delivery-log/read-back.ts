@@ -2,6 +2,7 @@
  * Reading the log back at the start: the low-water mark, then segments, then outcomes, each as a consistent
  * read in that order. Names are newest first, so reading ends soon after the mark.
  */
+
 import { type DeliverySegment, deliverySegment } from '../../api/delivery-segment.ts'
 import { type OutcomeRecord, recordsOf } from '../../api/outcome-record.ts'
 import { outcomeSegment, outcomeSegments } from '../../api/outcome-segment.ts'
@@ -10,10 +11,10 @@ import { timeOfName } from '../../domain/message-id.ts'
 import { deliveriesOf } from '../../domain/segment.ts'
 import type { LogSegment } from '../../ports/delivery-log.ts'
 import { isApiError, type RawObject, type ResourceReader } from '../../ports/kubernetes.ts'
+import { LOG_PAGE } from './log-pages.ts'
 
 /** Clocks of writers may differ by so much, and keys so much older than the mark still make a repeat harmless. */
 const MARGIN_MS = 60_000
-const PAGE = 50
 
 /**
  * A segment as the delivery plane takes it in. Undefined when it is being deleted: that moves its version, and what
@@ -120,7 +121,7 @@ async function listPages(
   const found: RawObject[] = []
   let from: string | undefined
   do {
-    const page = await resources.list(outcomeSegments, { namespace, limit: PAGE }, from)
+    const page = await resources.list(outcomeSegments, { namespace, limit: LOG_PAGE }, from)
     found.push(...page.items)
     from = enough(page.items) ? undefined : page.continue
   } while (from)

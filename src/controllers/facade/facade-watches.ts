@@ -1,4 +1,5 @@
 /** What the facade watches: organizations, event types, endpoints, and the log for its Idempotency-Keys. */
+
 import { namespaces } from '../../api/core-kinds.ts'
 import { deliverySegment, deliverySegments } from '../../api/delivery-segment.ts'
 import { eventType, eventTypes } from '../../api/event-type.ts'
@@ -13,6 +14,7 @@ import { ownText } from '../../runtime/own-text.ts'
 import { Reflector, type ReflectorNeeds } from '../../runtime/reflector.ts'
 import type { Watch } from '../../runtime/watch.ts'
 import type { Catalogue } from '../catalogue.ts'
+import { LARGEST_LOG_PAGE, LOG_PAGE } from '../delivery-log/log-pages.ts'
 import type { EndpointDirectory } from '../endpoint/endpoint-directory.ts'
 import { type Organizations, readOrganization } from '../organizations.ts'
 import { AppendCheck } from './append-check.ts'
@@ -27,8 +29,6 @@ export type FacadeViews = {
 
 /** A watch that has been silent for longer may have missed something. */
 const BEHIND_AFTER_MS = 5000
-const LOG_PAGE = 50
-const LARGEST_LOG_PAGE = 1000
 /** Clocks of writers may differ by so much. */
 const MARGIN_MS = 60_000
 

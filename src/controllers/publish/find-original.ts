@@ -1,4 +1,5 @@
 /** The event behind a delivery that is to be delivered again: from its object, or from the log. */
+
 import { deliverySegments } from '../../api/delivery-segment.ts'
 import { webhookDeliveries, webhookDelivery } from '../../api/webhook-delivery.ts'
 import type { WebhookEndpoint } from '../../api/webhook-endpoint.ts'
@@ -6,6 +7,7 @@ import { deliveryObjectName, messageId, nameOfMessage } from '../../domain/messa
 import type { LogDelivery } from '../../ports/delivery-log.ts'
 import { isApiError, type RawObject, type ResourceReader } from '../../ports/kubernetes.ts'
 import { largePayload } from '../delivery/large-payload.ts'
+import { LOG_PAGE } from '../delivery-log/log-pages.ts'
 import { readSegment } from '../delivery-log/read-back.ts'
 import { UnreadableError } from '../unreadable-error.ts'
 
@@ -25,8 +27,6 @@ export type OriginalSources = {
     deliveryId: string,
   ) => string | undefined
 }
-
-const PAGE = 50
 
 /** Undefined when this endpoint has no such delivery (any more). */
 export async function findOriginal(
@@ -100,7 +100,7 @@ async function searchLog(
 ): Promise<Original | undefined> {
   let from: string | undefined
   do {
-    const page = await resources.list(deliverySegments, { namespace, limit: PAGE }, from)
+    const page = await resources.list(deliverySegments, { namespace, limit: LOG_PAGE }, from)
     for (const raw of page.items) {
       const found = originalIn(raw, { event, uid })
       if (found) return found

@@ -2,12 +2,14 @@
  * Reads the log and the objects into lines, and keeps up with them. In this order, each list as a consistent read: what
  * an outcome speaks of was accepted before, and the object that it names was made before.
  */
+
 import { deliverySegments } from '../../../api/delivery-segment.ts'
 import { outcomeSegments } from '../../../api/outcome-segment.ts'
 import { webhookDeliveries } from '../../../api/webhook-delivery.ts'
 import type { LogSegment } from '../../../ports/delivery-log.ts'
 import { Reflector, type ReflectorNeeds } from '../../../runtime/reflector.ts'
 import type { Watch } from '../../../runtime/watch.ts'
+import { LARGEST_LOG_PAGE, LOG_PAGE } from '../../delivery-log/log-pages.ts'
 import { readLiveSegment } from '../../delivery-log/read-back.ts'
 import { DeliveryLines } from './delivery-lines.ts'
 import { OutcomeStore } from './outcome-store.ts'
@@ -27,9 +29,6 @@ export type IndexReadingOptions = {
   onLost: (why: string) => void
 }
 
-/** Of large segments, and of those that hold one event. */
-const LOG_PAGE = 50
-const LARGEST_LOG_PAGE = 1000
 const OBJECT_PAGE = 1000
 /** Objects are the largest of the lists that are compared. */
 const COMPARE_EVERY_MS = 2 * 3600_000
