@@ -1,10 +1,8 @@
 import type { AccessReviewer } from '../../ports/access-review.ts'
 import type { TokenReviewer } from '../../ports/token-review.ts'
 import { createAccessReviewer } from './access-review.ts'
-import { loadCluster } from './kubeconfig.ts'
-import type { ConnectOptions } from './kubernetes-client.ts'
+import { type ConnectOptions, connect } from './connect.ts'
 import { createTokenReviewer } from './token-review.ts'
-import { createTransport } from './transport.ts'
 
 export type Reviews = { tokens: TokenReviewer; access: AccessReviewer; close(): Promise<void> }
 
@@ -14,16 +12,7 @@ const CONNECTIONS = 16
 
 /** On connections of their own, so that verdicts do not queue behind writes. @throws Error when there is no way to a cluster */
 export async function connectReviews(options: ConnectOptions): Promise<Reviews> {
-  const { clock, random, metrics, connections, kubeconfigPath } = options
-  const access = await loadCluster({ clock, ...(kubeconfigPath === undefined ? {} : { kubeconfigPath }) })
-  const transport = createTransport({
-    access,
-    clock,
-    random,
-    ...(metrics ? { metrics } : {}),
-    connections: connections ?? CONNECTIONS,
-    deadlineMs: DEADLINE_MS,
-  })
+  const transport = await connect({ connections: CONNECTIONS, ...options, deadlineMs: DEADLINE_MS })
   return {
     tokens: createTokenReviewer(transport),
     access: createAccessReviewer(transport),

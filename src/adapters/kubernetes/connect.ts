@@ -1,0 +1,24 @@
+import type { Clock, Random } from '../../ports/clock.ts'
+import type { ApiCallMetrics } from '../../ports/metrics.ts'
+import { loadCluster } from './kubeconfig.ts'
+import { createTransport, type Transport } from './transport.ts'
+
+export type ConnectOptions = {
+  /** Absent: the service account of the pod. */
+  kubeconfigPath?: string
+  clock: Clock
+  random: Random
+  metrics?: ApiCallMetrics
+  /** Connections for calls; a watch has its own besides. */
+  connections?: number
+}
+
+/** Connections of its own, made when they are needed. @throws Error when there is no way to a cluster */
+export async function connect(options: ConnectOptions & { deadlineMs?: number }): Promise<Transport> {
+  const { kubeconfigPath, ...rest } = options
+  const access = await loadCluster({
+    clock: rest.clock,
+    ...(kubeconfigPath === undefined ? {} : { kubeconfigPath }),
+  })
+  return createTransport({ access, ...rest })
+}
