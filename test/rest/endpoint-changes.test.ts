@@ -1,62 +1,36 @@
 /** Changing endpoints and rolling their secrets over REST (interface §3.1, §4.2 rule 3; settled, "REST shapes"). */
+
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { secrets } from '../../src/api/core-kinds.ts'
 import { webhookEndpoint, webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
 import { secretName } from '../../src/controllers/endpoint/endpoint-directory.ts'
-import type { EndpointDraft } from '../../src/ports/endpoints.ts'
-import { RefusedError } from '../../src/ports/refused-error.ts'
+import { codeOf } from '../support/code-of.ts'
 import { kubectl } from '../support/control-plane.ts'
-import { startDavit, type TestDavit } from '../support/davit.ts'
-import { type Receiver, startReceiver } from '../support/receiver.ts'
-import { makeOwnerKey, type RestFacade, startRestFacade } from '../support/rest-facade.ts'
+import type { TestDavit } from '../support/davit.ts'
+import { RestEndpoints } from '../support/rest-endpoints.ts'
+import type { RestFacade } from '../support/rest-facade.ts'
 import { signersOf } from '../support/signers.ts'
 import { until } from '../support/until.ts'
 
+let bed: RestEndpoints
 let davit: TestDavit
 let facade: RestFacade
 let other: RestFacade
-let receiver: Receiver
 
 beforeAll(async () => {
-  receiver = await startReceiver()
-  davit = await startDavit('rest-endpoint-changes')
-  const key = await makeOwnerKey(davit)
-  facade = await startRestFacade(davit, key)
-  other = await startRestFacade(davit, key)
+  bed = await RestEndpoints.start('rest-endpoint-changes')
+  ;({ davit, facade, other } = bed)
 })
 
 afterAll(async () => {
-  await Promise.all([facade?.stop(), other?.stop()])
-  await davit?.stop()
-  await receiver?.close()
+  await bed?.stop()
 })
-
-function draft(path: string, more: Partial<EndpointDraft> = {}): EndpointDraft {
-  return { url: `${receiver.url}/${path}`, eventTypes: ['environment.started'], ...more }
-}
-
-async function make(path: string, more: Partial<EndpointDraft> = {}) {
-  const made = await facade.endpoints.create(davit.organization, draft(path, more), {})
-  return { ...made, id: { organization: davit.organization, endpointId: made.endpoint.endpointId } }
-}
-
-async function codeOf(answer: Promise<unknown>): Promise<string> {
-  return await answer.then(
-    () => 'answered',
-    (error: unknown) => (error instanceof RefusedError ? error.code : String(error)),
-  )
-}
-
-async function publish(number: number): Promise<void> {
-  const data = JSON.stringify({ environmentId: `env_${number}` })
-  await facade.publishing.publish(davit.organization, { type: 'environment.started', dataText: data }, {})
-}
 
 const nameOf = (endpointId: string) => endpointId.slice('whe_'.length)
 
 describe('changing', () => {
   test('changes what was given alone, and answers with what is in force', async () => {
-    const { id, endpoint, etag } = await make('changed', { description: 'before' })
+    const { id, endpoint, etag } = await bed.make('changed', { description: 'before' })
     const changed = await facade.endpoints.change(id, { eventTypes: ['*'], ordered: true }, {})
     expect(changed.endpoint).toEqual({
       ...endpoint,
@@ -72,7 +46,7 @@ describe('changing', () => {
   })
 
   test('by several at a time loses no field of anybody', async () => {
-    const { id } = await make('together')
+    const { id } = await bed.make('together')
     const changes = [
       { description: 'together' },
       { ordered: true },
@@ -85,7 +59,7 @@ describe('changing', () => {
   })
 
   test('with If-Match is done for the version that the caller has seen, and for no other', async () => {
-    const { id, etag } = await make('matched')
+    const { id, etag } = await bed.make('matched')
     const ifMatch = etag ?? ''
     const first = await facade.endpoints.change(id, { description: 'one' }, { ifMatch })
     expect(await codeOf(facade.endpoints.change(id, { description: 'two' }, { ifMatch }))).toBe(
@@ -99,7 +73,7 @@ describe('changing', () => {
   })
 
   test('refuses a forbidden url and unknown types as creating does', async () => {
-    const { id } = await make('refusing')
+    const { id } = await bed.make('refusing')
     expect(await codeOf(facade.endpoints.change(id, { url: 'https://127.0.0.1.nip.io:99999/' }, {}))).toBe(
       'invalid',
     )
@@ -107,21 +81,21 @@ describe('changing', () => {
   })
 
   test('to disabled stops what is published afterwards, and to enabled lets it through again', async () => {
-    const { id } = await make('paused')
+    const { id } = await bed.make('paused')
     const paused = await facade.endpoints.change(id, { status: 'disabled' }, {})
     expect(paused.endpoint).toMatchObject({ status: 'disabled', disabledReason: 'Requested' })
     expect(await codeOf(facade.publishing.ping(id, {}))).toBe('endpoint_disabled')
-    await publish(2)
+    await bed.publish(2)
     const resumed = await facade.endpoints.change(id, { status: 'enabled' }, {})
     expect(resumed.endpoint).toMatchObject({ status: 'enabled' })
     expect(resumed.endpoint).not.toHaveProperty('disabledReason')
-    await publish(3)
-    const [request] = await receiver.waitFor(1, { path: '/paused' })
+    await bed.publish(3)
+    const [request] = await bed.receiver.waitFor(1, { path: '/paused' })
     expect(request?.body.toString()).toContain('env_3')
   })
 
   test('to enabled works after automatic disabling, and starts a new streak', async () => {
-    const { id, endpoint } = await make('automatic')
+    const { id, endpoint } = await bed.make('automatic')
     const name = nameOf(endpoint.endpointId)
     const at = new Date(davit.clock.now()).toISOString()
     await davit.api.patch(
@@ -153,7 +127,7 @@ describe('changing', () => {
       apiVersion: 'davit.dev/v1alpha1',
       kind: 'WebhookEndpoint',
       metadata: { name: 'managed', namespace: davit.organization },
-      spec: { url: `${receiver.url}/managed`, eventTypes: ['environment.started'] },
+      spec: { url: `${bed.receiver.url}/managed`, eventTypes: ['environment.started'] },
     })
     await kubectl(['apply', '--server-side', '-f', '-'], manifest)
     await davit.endpointWhen('managed', ({ status }) => (status?.observedGeneration ?? 0) > 0)
@@ -170,7 +144,7 @@ describe('changing', () => {
   })
 
   test('that nobody acknowledges stays, and says so', async () => {
-    const { id } = await make('unacknowledged')
+    const { id } = await bed.make('unacknowledged')
     await davit.controller.stop()
     const answer = codeOf(facade.endpoints.change(id, { description: 'later' }, {}))
     await until(
@@ -190,14 +164,14 @@ describe('rolling the secret', () => {
     path: string,
     known: string[],
   ) {
-    const before = receiver.received(path).length
+    const before = bed.receiver.received(path).length
     await facade.publishing.ping(id, {})
-    const request = (await receiver.waitFor(before + 1, { path })).at(-1)
+    const request = (await bed.receiver.waitFor(before + 1, { path })).at(-1)
     return request && signersOf(request, known)
   }
 
   test('the new one signs the very next attempt, beside the old one or alone', async () => {
-    const { id, secret: first = '' } = await make('rolled')
+    const { id, secret: first = '' } = await bed.make('rolled')
     const { secret: second = '', overlapSeconds } = await facade.endpoints.roll(id, { expireOld: false }, {})
     expect(overlapSeconds).toBe(86_400)
     expect(await signersOfPing(id, '/rolled', [second, first])).toEqual([0, 1])
@@ -211,7 +185,7 @@ describe('rolling the secret', () => {
   })
 
   test('moves updatedAt, and more than five in force are refused', async () => {
-    const { id, endpoint } = await make('often')
+    const { id, endpoint } = await bed.make('often')
     davit.clock.jump(10)
     for (let rolls = 0; rolls < 4; rolls += 1) await facade.endpoints.roll(id, { expireOld: false }, {})
     const { endpoint: rolled } = await facade.endpoints.get(id)
@@ -221,7 +195,7 @@ describe('rolling the secret', () => {
   })
 
   test('by several at a time gives each a secret that is in force', async () => {
-    const { id } = await make('race')
+    const { id } = await bed.make('race')
     const rolls = [facade, other, facade].map(({ endpoints }) => endpoints.roll(id, { expireOld: false }, {}))
     const made = (await Promise.all(rolls)).map(({ secret = '' }) => secret)
     const signers = await signersOfPing(id, '/race', made)
@@ -229,7 +203,7 @@ describe('rolling the secret', () => {
   })
 
   test('that nobody acknowledges says so, and the next one is in force when it is answered', async () => {
-    const { id, endpoint } = await make('unseen')
+    const { id, endpoint } = await bed.make('unseen')
     const name = nameOf(endpoint.endpointId)
     await davit.controller.stop()
     const answer = codeOf(facade.endpoints.roll(id, { expireOld: false }, {}))

@@ -1,67 +1,42 @@
 /** Endpoints over REST, on the real API server and beside the real controller (interface §2.3, §3.1, §4.2; settled, "REST shapes"). */
+
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { secrets } from '../../src/api/core-kinds.ts'
 import { webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
 import { secretName } from '../../src/controllers/endpoint/endpoint-directory.ts'
 import { createdAtOf } from '../../src/domain/created-at.ts'
-import type { EndpointDraft } from '../../src/ports/endpoints.ts'
 import { ApiError } from '../../src/ports/kubernetes.ts'
 import { RefusedError } from '../../src/ports/refused-error.ts'
-import { startDavit, type TestDavit } from '../support/davit.ts'
+import { codeOf } from '../support/code-of.ts'
+import type { TestDavit } from '../support/davit.ts'
 import { calling } from '../support/faulty-api.ts'
 import { startLiveFacade } from '../support/live-facade.ts'
-import { type Receiver, startReceiver } from '../support/receiver.ts'
-import { makeOwnerKey, type RestFacade, startRestFacade } from '../support/rest-facade.ts'
+import { RestEndpoints } from '../support/rest-endpoints.ts'
+import type { RestFacade } from '../support/rest-facade.ts'
 import { signersOf } from '../support/signers.ts'
 
+let bed: RestEndpoints
 let davit: TestDavit
 let facade: RestFacade
 let other: RestFacade
-let receiver: Receiver
 
 beforeAll(async () => {
-  receiver = await startReceiver()
-  davit = await startDavit('rest-endpoints')
-  const key = await makeOwnerKey(davit)
-  facade = await startRestFacade(davit, key)
-  other = await startRestFacade(davit, key)
+  bed = await RestEndpoints.start('rest-endpoints')
+  ;({ davit, facade, other } = bed)
 })
 
 afterAll(async () => {
-  await Promise.all([facade?.stop(), other?.stop()])
-  await davit?.stop()
-  await receiver?.close()
+  await bed?.stop()
 })
-
-function draft(path: string, more: Partial<EndpointDraft> = {}): EndpointDraft {
-  return { url: `${receiver.url}/${path}`, eventTypes: ['environment.started'], ...more }
-}
-
-async function make(path: string, more: Partial<EndpointDraft> = {}) {
-  const made = await facade.endpoints.create(davit.organization, draft(path, more), {})
-  return { ...made, id: { organization: davit.organization, endpointId: made.endpoint.endpointId } }
-}
-
-async function codeOf(answer: Promise<unknown>): Promise<string> {
-  return await answer.then(
-    () => 'answered',
-    (error: unknown) => (error instanceof RefusedError ? error.code : String(error)),
-  )
-}
-
-async function publish(number: number): Promise<void> {
-  const data = JSON.stringify({ environmentId: `env_${number}` })
-  await facade.publishing.publish(davit.organization, { type: 'environment.started', dataText: data }, {})
-}
 
 const nameOf = (endpointId: string) => endpointId.slice('whe_'.length)
 
 describe('creating', () => {
   test('answers with the whole endpoint and its secret, which signs the first event published after the answer', async () => {
-    const { endpoint, secret, etag, replayed } = await make('first', { description: 'Grüße 🙂' })
+    const { endpoint, secret, etag, replayed } = await bed.make('first', { description: 'Grüße 🙂' })
     expect(endpoint).toEqual({
       endpointId: expect.stringMatching(/^whe_[0-9a-z]{26}$/),
-      url: `${receiver.url}/first`,
+      url: `${bed.receiver.url}/first`,
       eventTypes: ['environment.started'],
       description: 'Grüße 🙂',
       ordered: false,
@@ -75,18 +50,18 @@ describe('creating', () => {
     expect(secret).toMatch(/^whsec_[A-Za-z0-9+/]{32}$/)
     expect(etag).toMatch(/^"[^"]+"$/)
     expect(replayed).toBe(false)
-    await publish(1)
-    const [request] = await receiver.waitFor(1, { path: '/first' })
+    await bed.publish(1)
+    const [request] = await bed.receiver.waitFor(1, { path: '/first' })
     expect(request && signersOf(request, [secret ?? ''])).toEqual([0])
   })
 
   test('is read, by this replica and the other, just as it was answered', async () => {
-    const { endpoint, etag, id } = await make('read')
+    const { endpoint, etag, id } = await bed.make('read')
     for (const { endpoints } of [facade, other]) expect(await endpoints.get(id)).toEqual({ endpoint, etag })
   })
 
   test('leaves the key to the controller, which binds it and makes no other', async () => {
-    const { endpoint, secret } = await make('bound')
+    const { endpoint, secret } = await bed.make('bound')
     const name = nameOf(endpoint.endpointId)
     const stored = await davit.endpointWhen(name, ({ status }) => status?.signingSecrets !== undefined)
     const file = await davit.api.get(secrets, {
@@ -111,7 +86,7 @@ describe('creating', () => {
   ])('refuses $why, with the place and the reason, and writes nothing', async ({ more, want }) => {
     const before = facade.api.calls.length
     const refusal = await facade.endpoints
-      .create(davit.organization, draft('refused', more), {})
+      .create(davit.organization, bed.draft('refused', more), {})
       .catch((e) => e)
     expect(refusal).toBeInstanceOf(RefusedError)
     expect(refusal).toMatchObject({ code: 'invalid', places: [{ pointer: want }] })
@@ -124,7 +99,7 @@ describe('creating', () => {
       before: new ApiError('Quota', 'exceeded quota: x'),
     })
     const calls = facade.api.calls.length
-    expect(await codeOf(facade.endpoints.create(davit.organization, draft('quota'), {}))).toBe(
+    expect(await codeOf(facade.endpoints.create(davit.organization, bed.draft('quota'), {}))).toBe(
       'too_many_endpoints',
     )
     const [made] = facade.api.calls
@@ -139,7 +114,7 @@ describe('creating', () => {
     const limited = await startLiveFacade(davit, { endpointsPerOrganization: held + 2 })
     const answers = await Promise.all(
       Array.from({ length: 5 }, (_, number) =>
-        codeOf(limited.endpoints.create(davit.organization, draft(`limited-${number}`), {})),
+        codeOf(limited.endpoints.create(davit.organization, bed.draft(`limited-${number}`), {})),
       ),
     )
     await limited.stop()
@@ -151,7 +126,7 @@ describe('listing', () => {
   test('goes by name through pages, and a deleted endpoint is no end of it', async () => {
     const ids: string[] = []
     for (let number = 0; number < 5; number += 1)
-      ids.push((await make(`listed-${number}`)).endpoint.endpointId)
+      ids.push((await bed.make(`listed-${number}`)).endpoint.endpointId)
     const all = await facade.endpoints.list(davit.organization, { limit: 200 })
     expect(all.next).toBeUndefined()
     const names = all.endpoints.map(({ endpointId }) => endpointId)
@@ -176,7 +151,7 @@ describe('listing', () => {
 
 describe('deleting', () => {
   test('is done at once, whatever a finalizer still does', async () => {
-    const { id, endpoint } = await make('deleted')
+    const { id, endpoint } = await bed.make('deleted')
     const name = nameOf(endpoint.endpointId)
     const ref = { namespace: davit.organization, name }
     await davit.api.patch(webhookEndpoints, ref, { metadata: { finalizers: ['example.com/wait'] } })

@@ -1,4 +1,5 @@
 /** Idempotency-Keys across replicas, restarts and crashes of the facade (settled, "Idempotency"). */
+
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createRandom } from '../../src/adapters/system/random.ts'
 import { secrets } from '../../src/api/core-kinds.ts'
@@ -7,7 +8,7 @@ import { webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
 import { installationKey } from '../../src/controllers/facade/installation-key.ts'
 import { keepKeys } from '../../src/controllers/retention/keep-keys.ts'
 import type { EndpointDraft } from '../../src/ports/endpoints.ts'
-import { RefusedError } from '../../src/ports/refused-error.ts'
+import { codeOf } from '../support/code-of.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { calling } from '../support/faulty-api.ts'
 import { type LiveFacade, startLiveFacade } from '../support/live-facade.ts'
@@ -53,13 +54,6 @@ async function make(path: string, more: Partial<EndpointDraft> = {}) {
 
 function publish(at: LiveFacade, how: { idempotencyKey: string }, dataText = '{}') {
   return at.publishing.publish(davit.organization, { type: TYPE, dataText }, how)
-}
-
-async function codeOf(answer: Promise<unknown>): Promise<string> {
-  return await answer.then(
-    () => 'answered',
-    (error: unknown) => (error instanceof RefusedError ? error.code : String(error)),
-  )
 }
 
 /** All that the log holds has come to its end. */

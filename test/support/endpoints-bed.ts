@@ -6,7 +6,7 @@ import { readKeys } from '../../src/controllers/endpoint/signing-key-store.ts'
 import { FacadeEndpoints } from '../../src/controllers/facade/endpoints/endpoints.ts'
 import { keysInStatus, type SigningKey } from '../../src/domain/signing-keys.ts'
 import type { EndpointDraft, EndpointId } from '../../src/ports/endpoints.ts'
-import { RefusedError } from '../../src/ports/refused-error.ts'
+import { codeOf } from './code-of.ts'
 import { FakeClock, settle } from './fake-clock.ts'
 import { FaultyApi } from './faulty-api.ts'
 import { Replica, SharedLog } from './key-replicas.ts'
@@ -19,14 +19,6 @@ const nothing = () => undefined
 
 export function draft(more: Partial<EndpointDraft> = {}): EndpointDraft {
   return { url: 'https://receiver.example/hooks', eventTypes: ['environment.started'], ...more }
-}
-
-/** The code of a refusal; `answered` without one. */
-export async function codeOf(answer: Promise<unknown>): Promise<string> {
-  return await answer.then(
-    () => 'answered',
-    (error: unknown) => (error instanceof RefusedError ? error.code : String(error)),
-  )
 }
 
 export class EndpointsBed {

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { codeOf } from '../../../test/support/code-of.ts'
 import { FakeClock, settle } from '../../../test/support/fake-clock.ts'
 import { Replica, SharedLog } from '../../../test/support/key-replicas.ts'
 import { KEY_LIFE_MS } from '../../domain/key-record.ts'
@@ -31,13 +32,6 @@ async function shown<T>({ showAll }: { showAll: () => void }, answer: Promise<T>
     showAll()
   }
   return await answer
-}
-
-async function codeOf(answer: Promise<unknown>): Promise<string> {
-  return await answer.then(
-    () => 'answered',
-    (error: unknown) => (error instanceof RefusedError ? error.code : String(error)),
-  )
 }
 
 describe('an event', () => {

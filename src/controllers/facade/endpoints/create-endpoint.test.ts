@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { ACME, codeOf, draft, EndpointsBed } from '../../../../test/support/endpoints-bed.ts'
+import { codeOf } from '../../../../test/support/code-of.ts'
+import { ACME, draft, EndpointsBed } from '../../../../test/support/endpoints-bed.ts'
 import { calling } from '../../../../test/support/faulty-api.ts'
 import { secrets } from '../../../api/core-kinds.ts'
 import { webhookEndpoints } from '../../../api/webhook-endpoint.ts'

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { ACME, codeOf, EndpointsBed } from '../../../../test/support/endpoints-bed.ts'
+import { codeOf } from '../../../../test/support/code-of.ts'
+import { ACME, EndpointsBed } from '../../../../test/support/endpoints-bed.ts'
 import { calling } from '../../../../test/support/faulty-api.ts'
 import { webhookEndpoint, webhookEndpoints } from '../../../api/webhook-endpoint.ts'
 

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { codeOf, EndpointsBed } from '../../../../test/support/endpoints-bed.ts'
+import { codeOf } from '../../../../test/support/code-of.ts'
+import { EndpointsBed } from '../../../../test/support/endpoints-bed.ts'
 import { settle } from '../../../../test/support/fake-clock.ts'
 import { calling } from '../../../../test/support/faulty-api.ts'
 import { secrets } from '../../../api/core-kinds.ts'

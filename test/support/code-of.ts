@@ -1,0 +1,9 @@
+import { RefusedError } from '../../src/ports/refused-error.ts'
+
+/** The code of a refusal; `answered` without one. */
+export async function codeOf(answer: Promise<unknown>): Promise<string> {
+  return await answer.then(
+    () => 'answered',
+    (error: unknown) => (error instanceof RefusedError ? error.code : String(error)),
+  )
+}
