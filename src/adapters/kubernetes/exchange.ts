@@ -36,11 +36,10 @@ export function exchange(
   limits: ExchangeLimits,
 ): Promise<Answer> {
   return new Promise((resolve, reject) => {
+    const { method, path, headers, body = null } = request
     const handler = new ExchangeHandler(limits, resolve, reject)
-    dispatcher.dispatch(
-      { method: request.method, path: request.path, headers: request.headers, body: request.body ?? null },
-      handler,
-    )
+    // Without `reset: false` undici closes the connection after each DELETE that has a body.
+    dispatcher.dispatch({ method, path, headers, body, reset: false }, handler)
   })
 }
 

@@ -54,6 +54,18 @@ describe('a call', () => {
     expect(ports.size).toBeLessThanOrEqual(4)
   })
 
+  it('keeps its connection after a delete that says what it expects', async () => {
+    const { server, transport } = await startTransport({ connections: 1 })
+    const ports = new Set<unknown>()
+    const note: Responder = (response) => {
+      ports.add(response.socket?.remotePort)
+      response.end('{}')
+    }
+    server.script('write', note, note, note)
+    for (let call = 0; call < 3; call += 1) await transport.call({ ...CREATE, verb: 'delete' })
+    expect(ports.size).toBe(1)
+  })
+
   it('waits as long as a busy server asks before it tries again, write or not', async () => {
     for (const request of [LIST, CREATE]) {
       const clock = new FakeClock()
