@@ -99,6 +99,41 @@ describe('a group commit', () => {
     expect(commit.oldestWaitMs()).toBe(0)
   })
 
+  it('begins no more writes than its pace allows, and nobody waits where there are few', async () => {
+    const { clock, writes, commit, batches } = start({ maxInFlight: 9, pace: { perSecond: 100, burst: 2 } })
+    const results: Promise<string>[] = []
+    const add = async (item: string) => {
+      results.push(commit.add(item))
+      await settle(1)
+    }
+    for (const item of 'ab') await add(item)
+    expect(batches()).toEqual(['a', 'b'])
+    for (const item of 'cd') await add(item)
+    writes[0]?.end()
+    await clock.elapse(9)
+    expect(batches()).toEqual(['a', 'b'])
+    await clock.elapse(1)
+    expect(batches()).toEqual(['a', 'b', 'cd'])
+    await add('e')
+    await clock.elapse(10)
+    expect(batches()).toEqual(['a', 'b', 'cd', 'e'])
+    for (const write of writes) write.end()
+    expect(await Promise.all(results)).toEqual(['A', 'B', 'C', 'D', 'E'])
+  })
+
+  it('does not mind its pace while it drains', async () => {
+    const { writes, commit, batches } = start({ pace: { perSecond: 1, burst: 1 } })
+    void commit.add('a')
+    await settle(1)
+    void commit.add('b')
+    const drained = commit.drain()
+    writes[0]?.end()
+    await settle(1)
+    expect(batches()).toEqual(['a', 'b'])
+    writes[1]?.end()
+    await drained
+  })
+
   it('lets what came during a write linger from when it came', async () => {
     const { clock, writes, commit, batches } = start({ lingerMs: 5 })
     void commit.add('a')

@@ -1,4 +1,5 @@
 import type { Clock } from '../ports/clock.ts'
+import { type PaceLimits, WritePace } from './write-pace.ts'
 
 /** More waits than may; nothing of the call was taken. */
 export class OverloadedError extends Error {
@@ -21,6 +22,8 @@ export type GroupCommitOptions<I, R> = {
   maxWaiting: number
   /** How long an item waits for company. Default 0: until the events that are ready have had their turn. */
   lingerMs?: number
+  /** How often a look at what waits may begin writes, so that many share one. Absent: whenever one can. */
+  pace?: PaceLimits
   clock: Clock
 }
 
@@ -32,12 +35,13 @@ type Entry<I, R> = {
 }
 
 /**
- * Group commit: what comes while others are being written shares the next write. Low rates pay no delay, high
- * rates few writes.
+ * Group commit: what comes while others are being written, or faster than its pace, shares the next write. Low rates pay
+ * no delay, high rates few writes.
  */
 export class GroupCommit<I, R> {
   readonly #options: GroupCommitOptions<I, R>
   readonly #maxInFlight: number
+  readonly #pace: WritePace | undefined
   readonly #writing = new Set<readonly Entry<I, R>[]>()
   #waiting: Entry<I, R>[] = []
   #scheduled = false
@@ -47,6 +51,7 @@ export class GroupCommit<I, R> {
   constructor(options: GroupCommitOptions<I, R>) {
     this.#options = options
     this.#maxInFlight = options.maxInFlight ?? 4
+    this.#pace = options.pace && new WritePace(options.pace)
   }
 
   /** Items that wait for their write to begin. */
@@ -124,14 +129,22 @@ export class GroupCommit<I, R> {
       this.#scheduled = false
       this.#pump()
     }
-    const left = (this.#options.lingerMs ?? 0) - this.oldestWaitMs()
-    if (left > 0 && this.#draining === 0) this.#options.clock.after(Math.ceil(left), look)
+    const left = this.#waitLeft()
+    if (left > 0) this.#options.clock.after(Math.ceil(left), look)
     else setImmediate(look)
+  }
+
+  /** How long what waits has to wait on, in milliseconds. */
+  #waitLeft(): number {
+    if (this.#draining > 0) return 0
+    const linger = (this.#options.lingerMs ?? 0) - this.oldestWaitMs()
+    return Math.max(linger, this.#pace?.waitMs(this.#options.clock.monotonic()) ?? 0)
   }
 
   #pump(): void {
     const slots = this.#maxInFlight - this.inFlight
     if (this.#waiting.length > 0 && slots > 0) {
+      this.#pace?.begun(this.#options.clock.monotonic())
       for (const batch of this.#nextBatches(slots)) void this.#write(batch)
     }
     if (this.#waiting.length > 0 || this.inFlight > 0) return
@@ -165,13 +178,8 @@ export class GroupCommit<I, R> {
     this.#writing.add(batch)
     await this.#writeOrSplit(batch)
     this.#writing.delete(batch)
-    if (this.#waiting.length > 0 && !this.#lingering()) this.#pump()
-    else if (this.#waiting.length > 0) this.#schedule()
+    if (this.#waiting.length > 0 && this.#waitLeft() > 0) this.#schedule()
     else this.#pump()
-  }
-
-  #lingering(): boolean {
-    return this.#draining === 0 && this.oldestWaitMs() < (this.#options.lingerMs ?? 0)
   }
 
   /** Halves one after the other: what was added first is written first. */

@@ -33,6 +33,11 @@ export type EventLogOptions = {
 
 /** Segments that may be on their way to the API server at a time. */
 const MAX_IN_FLIGHT = 4
+/**
+ * Each costs the API server the same, whatever is in it: to make, to show and to delete. More events than that share
+ * them, and wait for some milliseconds.
+ */
+const PACE = { perSecond: 100, burst: 20 }
 /** Appends that may wait; more are refused at once. */
 const MAX_WAITING = 20_000
 /** After this long without an answer the publisher hears that the outcome is not known. */
@@ -48,6 +53,7 @@ export function createEventLog(options: EventLogOptions): OpenEventLog {
     isCulprit: (error) => isApiError(error, 'Invalid', 'TooLarge', 'BadRequest'),
     maxInFlight: MAX_IN_FLIGHT,
     maxWaiting: MAX_WAITING,
+    pace: PACE,
     clock: options.clock,
   })
   return {
