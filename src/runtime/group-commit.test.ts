@@ -1,35 +1,12 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { FakeClock, settle } from '../../test/support/fake-clock.ts'
-import { GroupCommit, type GroupCommitOptions, OverloadedError } from './group-commit.ts'
-
-class Refused extends Error {}
-
-type Write = { batch: readonly string[]; end(): void; fail(error: unknown): void }
-
-/** A group commit whose writes end when the test says so; results are the items in upper case. */
-function start(options: Partial<GroupCommitOptions<string, string>> = {}) {
-  const clock = new FakeClock()
-  const writes: Write[] = []
-  const commit = new GroupCommit<string, string>({
-    plan: (waiting) => [waiting],
-    write: (batch) =>
-      new Promise((resolve, reject) => {
-        const end = () => resolve(batch.map((item) => item.toUpperCase()))
-        writes.push({ batch: [...batch], end, fail: reject })
-      }),
-    isCulprit: (error) => error instanceof Refused,
-    maxInFlight: 1,
-    maxWaiting: 100,
-    clock,
-    ...options,
-  })
-  return { clock, writes, commit, batches: () => writes.map((write) => write.batch.join('')) }
-}
+import { Refused, startGroupCommit } from '../../test/support/group-commit-bed.ts'
+import { GroupCommit, OverloadedError } from './group-commit.ts'
 
 describe('a group commit', () => {
   it('writes a lone item at once', async () => {
-    const { writes, commit, batches } = start()
+    const { writes, commit, batches } = startGroupCommit()
     const result = commit.add('a')
     await settle(1)
     expect(batches()).toEqual(['a'])
@@ -38,7 +15,7 @@ describe('a group commit', () => {
   })
 
   it('writes together what came while another batch was being written', async () => {
-    const { writes, commit, batches } = start()
+    const { writes, commit, batches } = startGroupCommit()
     const results = [commit.add('a')]
     await settle(1)
     results.push(commit.add('b'), commit.add('c'))
@@ -53,7 +30,7 @@ describe('a group commit', () => {
   })
 
   it('tells for how long something could not be written, whether it waits or is being written', async () => {
-    const { clock, writes, commit } = start()
+    const { clock, writes, commit } = startGroupCommit()
     expect(commit.oldestMs()).toBe(0)
     const results = [commit.add('a')]
     await settle(1)
@@ -70,14 +47,17 @@ describe('a group commit', () => {
   })
 
   it('writes together what came in one turn of the event loop', async () => {
-    const { commit, batches } = start()
+    const { commit, batches } = startGroupCommit()
     for (const item of 'abc') void commit.add(item)
     await settle(1)
     expect(batches()).toEqual(['abc'])
   })
 
   it('has as many batches written at a time as allowed', async () => {
-    const { writes, commit, batches } = start({ maxInFlight: 2, plan: (waiting) => waiting.map((x) => [x]) })
+    const { writes, commit, batches } = startGroupCommit({
+      maxInFlight: 2,
+      plan: (waiting) => waiting.map((x) => [x]),
+    })
     for (const item of 'abc') void commit.add(item)
     await settle()
     expect(batches()).toEqual(['a', 'b'])
@@ -87,7 +67,7 @@ describe('a group commit', () => {
   })
 
   it('lets items linger for company, and tells how long the oldest waits', async () => {
-    const { clock, commit, batches } = start({ lingerMs: 5 })
+    const { clock, commit, batches } = startGroupCommit({ lingerMs: 5 })
     void commit.add('a')
     await clock.elapse(3)
     void commit.add('b')
@@ -99,43 +79,8 @@ describe('a group commit', () => {
     expect(commit.oldestWaitMs()).toBe(0)
   })
 
-  it('begins no more writes than its pace allows, and nobody waits where there are few', async () => {
-    const { clock, writes, commit, batches } = start({ maxInFlight: 9, pace: { perSecond: 100, burst: 2 } })
-    const results: Promise<string>[] = []
-    const add = async (item: string) => {
-      results.push(commit.add(item))
-      await settle(1)
-    }
-    for (const item of 'ab') await add(item)
-    expect(batches()).toEqual(['a', 'b'])
-    for (const item of 'cd') await add(item)
-    writes[0]?.end()
-    await clock.elapse(9)
-    expect(batches()).toEqual(['a', 'b'])
-    await clock.elapse(1)
-    expect(batches()).toEqual(['a', 'b', 'cd'])
-    await add('e')
-    await clock.elapse(10)
-    expect(batches()).toEqual(['a', 'b', 'cd', 'e'])
-    for (const write of writes) write.end()
-    expect(await Promise.all(results)).toEqual(['A', 'B', 'C', 'D', 'E'])
-  })
-
-  it('does not mind its pace while it drains', async () => {
-    const { writes, commit, batches } = start({ pace: { perSecond: 1, burst: 1 } })
-    void commit.add('a')
-    await settle(1)
-    void commit.add('b')
-    const drained = commit.drain()
-    writes[0]?.end()
-    await settle(1)
-    expect(batches()).toEqual(['a', 'b'])
-    writes[1]?.end()
-    await drained
-  })
-
   it('lets what came during a write linger from when it came', async () => {
-    const { clock, writes, commit, batches } = start({ lingerMs: 5 })
+    const { clock, writes, commit, batches } = startGroupCommit({ lingerMs: 5 })
     void commit.add('a')
     await clock.elapse(5)
     void commit.add('b')
@@ -149,7 +94,7 @@ describe('a group commit', () => {
 
   it('splits a refused batch down to the culprit, and gives only that the error', async () => {
     const seen: string[] = []
-    const { commit } = start({
+    const { commit } = startGroupCommit({
       write: async (batch) => {
         seen.push(batch.join(''))
         if (batch.includes('x')) throw new Refused('x is wrong')
@@ -164,7 +109,7 @@ describe('a group commit', () => {
   })
 
   it('gives an error that is nobody’s fault to the whole batch, without writing it again', async () => {
-    const { writes, commit } = start()
+    const { writes, commit } = startGroupCommit()
     const results = Promise.allSettled([commit.add('a'), commit.add('b')])
     await settle()
     writes[0]?.fail(new Error('down'))
@@ -177,7 +122,7 @@ describe('a group commit', () => {
   })
 
   it('refuses at once what would wait beyond the limit, and takes all of a call or none', async () => {
-    const { commit } = start({ maxWaiting: 3 })
+    const { commit } = startGroupCommit({ maxWaiting: 3 })
     void commit.addAll(['a', 'b'])
     await expect(commit.addAll(['c', 'd'])).rejects.toBeInstanceOf(OverloadedError)
     expect(commit.waiting).toBe(2)
@@ -189,7 +134,7 @@ describe('a group commit', () => {
   })
 
   it('drains: nobody lingers, and all has been written when it resolves', async () => {
-    const { writes, commit, batches } = start({ lingerMs: 1_000 })
+    const { writes, commit, batches } = startGroupCommit({ lingerMs: 1_000 })
     void commit.add('a')
     let drained = false
     const draining = commit.drain().then(() => {
@@ -206,7 +151,7 @@ describe('a group commit', () => {
   })
 
   it('lets nobody linger who comes during a drain', async () => {
-    const { clock, writes, commit, batches } = start({ lingerMs: 1_000, maxInFlight: 2 })
+    const { clock, writes, commit, batches } = startGroupCommit({ lingerMs: 1_000, maxInFlight: 2 })
     void commit.add('a')
     await clock.elapse(1_000)
     const draining = commit.drain()
@@ -218,11 +163,11 @@ describe('a group commit', () => {
   })
 
   it('drains at once when there is nothing', async () => {
-    await start().commit.drain()
+    await startGroupCommit().commit.drain()
   })
 
   it('writes each item on its own when the plan fails', async () => {
-    const { commit, batches, writes } = start({
+    const { commit, batches, writes } = startGroupCommit({
       plan: () => {
         throw new Error('a bug')
       },
@@ -238,13 +183,13 @@ describe('a group commit', () => {
   })
 
   it('gives equal items their results in the order of adding', async () => {
-    const { commit } = start({ write: async (batch) => batch.map((_, index) => String(index)) })
+    const { commit } = startGroupCommit({ write: async (batch) => batch.map((_, index) => String(index)) })
     const results = await Promise.all([commit.add('a'), commit.add('a'), commit.add('b'), commit.add('a')])
     expect(results).toEqual(['0', '1', '2', '3'])
   })
 
   it('rejects when a write gives another number of results than items', async () => {
-    const { commit } = start({ write: async () => ['A'] })
+    const { commit } = startGroupCommit({ write: async () => ['A'] })
     const results = await commit.addAll(['a', 'b'])
     expect(results.map((result) => result.status)).toEqual(['rejected', 'rejected'])
   })

@@ -22,8 +22,8 @@ export type GroupCommitOptions<I, R> = {
   maxWaiting: number
   /** How long an item waits for company. Default 0: until the events that are ready have had their turn. */
   lingerMs?: number
-  /** How often a look at what waits may begin writes, so that many share one. Absent: whenever one can. */
-  pace?: PaceLimits
+  /** How often writes of fewer than `enough` items may begin, so that more share one. Absent: whenever they can. */
+  pace?: PaceLimits & { enough: number }
   clock: Clock
 }
 
@@ -44,7 +44,8 @@ export class GroupCommit<I, R> {
   readonly #pace: WritePace | undefined
   readonly #writing = new Set<readonly Entry<I, R>[]>()
   #waiting: Entry<I, R>[] = []
-  #scheduled = false
+  /** The next look at what waits. */
+  #look: { isSoon: boolean; cancel(): void } | undefined
   #draining = 0
   #idle: (() => void)[] = []
 
@@ -121,24 +122,31 @@ export class GroupCommit<I, R> {
     return result
   }
 
-  /** Looks once for all that comes in this turn of the event loop, or after the linger time. */
+  /** Looks once for all that comes in this turn of the event loop, or when what waits has waited long enough. */
   #schedule(): void {
-    if (this.#scheduled || this.inFlight >= this.#maxInFlight) return
-    this.#scheduled = true
+    if (this.inFlight >= this.#maxInFlight) return
+    const left = this.#waitLeft()
+    if (this.#look && (left > 0 || this.#look.isSoon)) return
+    this.#look?.cancel()
     const look = () => {
-      this.#scheduled = false
+      this.#look = undefined
       this.#pump()
     }
-    const left = this.#waitLeft()
-    if (left > 0) this.#options.clock.after(Math.ceil(left), look)
-    else setImmediate(look)
+    if (left > 0) {
+      this.#look = { isSoon: false, cancel: this.#options.clock.after(Math.ceil(left), look) }
+    } else {
+      const soon = setImmediate(look)
+      this.#look = { isSoon: true, cancel: () => clearImmediate(soon) }
+    }
   }
 
   /** How long what waits has to wait on, in milliseconds. */
   #waitLeft(): number {
     if (this.#draining > 0) return 0
-    const linger = (this.#options.lingerMs ?? 0) - this.oldestWaitMs()
-    return Math.max(linger, this.#pace?.waitMs(this.#options.clock.monotonic()) ?? 0)
+    const { lingerMs = 0, pace, clock } = this.#options
+    const linger = lingerMs - this.oldestWaitMs()
+    if (!pace || !this.#pace || this.#waiting.length >= pace.enough) return linger
+    return Math.max(linger, this.#pace.waitMs(clock.monotonic()))
   }
 
   #pump(): void {

@@ -34,10 +34,10 @@ export type EventLogOptions = {
 /** Segments that may be on their way to the API server at a time. */
 const MAX_IN_FLIGHT = 4
 /**
- * Each costs the API server the same, whatever is in it: to make, to show and to delete. More events than that share
- * them, and wait for some milliseconds.
+ * A segment costs the API server much the same, whatever is in it: to make, to show and to delete. Where more come than
+ * that, they wait some milliseconds for company, until they are enough.
  */
-const PACE = { perSecond: 100, burst: 20 }
+const PACE = { perSecond: 100, burst: 20, enough: 16 }
 /** Appends that may wait; more are refused at once. */
 const MAX_WAITING = 20_000
 /** After this long without an answer the publisher hears that the outcome is not known. */
