@@ -12,6 +12,7 @@ import type { Log } from '../ports/log.ts'
 import type { RuntimeMetrics } from '../ports/metrics.ts'
 import { Contact } from './contact.ts'
 import { Decoder } from './decoder.ts'
+import { HandlerGuard } from './handler-guard.ts'
 import { listInto } from './list-into.ts'
 import { ObjectCache } from './object-cache.ts'
 import { ObjectFeed } from './object-feed.ts'
@@ -77,17 +78,18 @@ export class Reflector<T> implements Watch {
   #listing = 0
   /** The highest version seen, which stays when `#version` is given up. */
   #highest = 0
-  #handlerErrors = 0
+  readonly #handler: HandlerGuard
   #running: Promise<unknown> = Promise.resolve()
 
   constructor(options: ReflectorOptions<T>, needs: ReflectorNeeds) {
     this.#options = options
     this.#needs = needs
     this.#query = { limit: PAGE, ...options.query }
+    this.#handler = new HandlerGuard(options.type.plural, needs.log)
     const told = {
       applied: (key: string, object: T, previous?: T) =>
-        this.#guard(key, () => options.handler.applied(object, previous)),
-      deleted: (key: string, last: T) => this.#guard(key, () => options.handler.deleted?.(last)),
+        this.#handler.run(key, () => options.handler.applied(object, previous)),
+      deleted: (key: string, last: T) => this.#handler.run(key, () => options.handler.deleted?.(last)),
     }
     this.#store = options.store ?? (options.forget ? new ObjectFeed<T>(told) : new ObjectCache<T>(told))
     this.#decoder = new Decoder(options.decode, options.type.plural, needs.log)
@@ -115,7 +117,7 @@ export class Reflector<T> implements Watch {
 
   /** How often an object could not be decoded, and a handler threw. */
   get troubles(): { poisoned: number; handlerErrors: number } {
-    return { poisoned: this.#decoder.poisoned, handlerErrors: this.#handlerErrors }
+    return { poisoned: this.#decoder.poisoned, handlerErrors: this.#handler.errors }
   }
 
   start(): this {
@@ -135,6 +137,18 @@ export class Reflector<T> implements Watch {
   reopen(): void {
     this.#watching.abort()
     this.#watching = new AbortController()
+  }
+
+  /** Whatever list or watch is under way is given up for a new list. */
+  readAnew(): void {
+    this.#listing += 1
+    this.#version = undefined
+    this.reopen()
+  }
+
+  /** What is known is as of a list that was read to its end, and of what has come since. */
+  get isRead(): boolean {
+    return this.#version !== undefined
   }
 
   get #stopped(): boolean {
@@ -269,32 +283,11 @@ export class Reflector<T> implements Watch {
       if (this.#stopped || this.#version === undefined) continue
       const seen = this.#highest
       await this.#readList((version) => {
-        if (version < seen) this.#startAnew()
+        if (version < seen) this.readAnew()
       }).catch((error: unknown) => {
         waitMs = Math.min(everyMs, COMPARE_AGAIN_MS)
         log.warn('A full comparison could not be made', { resource: this.#options.type.plural, error })
       })
     }
-  }
-
-  /** Gives up whatever list or watch is under way. */
-  #startAnew(): void {
-    this.#listing += 1
-    this.#version = undefined
-    this.reopen()
-  }
-
-  #guard(key: string, call: () => unknown): void {
-    try {
-      const result = call()
-      if (result instanceof Promise) result.catch((error: unknown) => this.#handlerFailed(key, error))
-    } catch (error) {
-      this.#handlerFailed(key, error)
-    }
-  }
-
-  #handlerFailed(key: string, error: unknown): void {
-    this.#handlerErrors += 1
-    this.#needs.log.error('A handler failed', { resource: this.#options.type.plural, key, error })
   }
 }

@@ -7,9 +7,13 @@ export interface Watch {
   readonly contact: Contact
   /** Everything up to this version was handed on; 0 before the end of the first list. */
   readonly version: number
+  /** What is known is as of a list that was read to its end, and of what has come since. */
+  readonly isRead: boolean
   start(): unknown
   /** The stream that is open may be dead without knowing it. */
   reopen(): void
+  /** What was handed on may not be all: everything is listed once more. */
+  readAnew(): void
   /** Resolves when nothing will be handed on any more. */
   stop(): Promise<void>
 }

@@ -31,9 +31,10 @@ async function bed() {
       this.reopened += 1
     },
   }
+  const organizations = new Organizations()
   const watches = new FacadeWatches({
     views: {
-      organizations: new Organizations(),
+      organizations,
       catalogue: new Catalogue(),
       directory: new EndpointDirectory(),
       book: new IdempotencyBook({ clock, limits: { organization: 10, all: 10 } }),
@@ -52,7 +53,8 @@ async function bed() {
   await clock.elapse(10)
   await watches.ready
   const opened = () => [...kinds.values()].map((kind) => kind.watches)
-  return { clock, segments, watches, others, said, opened }
+  const namespaces = kinds.get('namespaces') ?? new FakeApi()
+  return { clock, segments, namespaces, organizations, watches, others, said, opened }
 }
 
 test('watches that do not show what was appended are opened anew, and nothing is decided on them meanwhile', async () => {
@@ -76,6 +78,22 @@ test('watches that do not show what was appended are opened anew, and nothing is
   expect(watches.problems()).toEqual([])
   await clock.elapse(10_000)
   expect(opened()).toEqual([2, 2, 2, 2])
+  await watches.stop()
+})
+
+test('what came while watches were dead is known before anything is decided again', async () => {
+  const { clock, segments, namespaces, organizations, watches } = await bed()
+  segments.put('segment', { silently: true, fields: { spec: segmentSpec([event(1)], 'test', 0) } })
+  const labels = { 'davit.dev/organization': 'true' }
+  namespaces.put('acme', { silently: true, fields: { metadata: { name: 'acme', labels } } })
+  watches.appended(segments.version)
+  const [missed] = [...segments.objects.values()]
+  await clock.elapse(2000)
+  // The watch of the log comes first.
+  if (missed) segments.tell({ type: 'ADDED', object: missed })
+  await clock.elapse(500)
+  expect(watches.problems()).toEqual([])
+  expect(organizations.get('acme')).toBeDefined()
   await watches.stop()
 })
 

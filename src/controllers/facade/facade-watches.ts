@@ -47,7 +47,6 @@ export class FacadeWatches {
   /** Everything was read once. */
   readonly ready: Promise<unknown>
   readonly #watches: ReadonlyMap<Watched, Watch>
-  readonly #unread: Set<Watched>
   readonly #check: AppendCheck
 
   constructor({ views, needs, namespace, others }: FacadeWatchesOptions) {
@@ -58,13 +57,12 @@ export class FacadeWatches {
       ['endpoints', watchEndpoints(views, needs)],
       ['keys', keys],
     ])
-    this.#unread = new Set(this.#watches.keys())
-    this.ready = Promise.all(
-      [...this.#watches].map(([name, watch]) => watch.synced.then(() => this.#unread.delete(name))),
-    )
+    this.ready = Promise.all([...this.#watches.values()].map((watch) => watch.synced))
     const reopen = () => {
       needs.log.warn('The log is further than what was seen of it; its watches are opened anew')
-      for (const watch of [...this.#watches.values(), others]) watch.reopen()
+      // A watch that is open again may still have to tell what came meanwhile; a list has told all.
+      for (const watch of this.#watches.values()) if (watch !== keys) watch.readAnew()
+      for (const watch of [keys, others]) watch.reopen()
     }
     this.#check = new AppendCheck({ clock: needs.clock, shown: () => keys.version, onSilence: reopen })
   }
@@ -85,9 +83,10 @@ export class FacadeWatches {
 
   /** Why what is known of these may not be all, in words; undefined while it is. */
   problemOf(name: Watched): string | undefined {
-    if (this.#unread.has(name)) return `${name} are being read`
+    const watch = this.#watches.get(name)
+    if (!watch?.isRead) return `${name} are being read`
     if (this.#check.isBehind) return `${name} may have changed: the log is further than what was seen of it`
-    const lost = this.#watches.get(name)?.contact.lostForMs() ?? 0
+    const lost = watch.contact.lostForMs()
     return lost < BEHIND_AFTER_MS
       ? undefined
       : `${name} could not be watched for ${Math.floor(lost / 1000)} s`
