@@ -48,6 +48,13 @@ test.each([
   },
 )
 
+test('several beside each other have the rate of one', () => {
+  const one = new Pace(1 / 4)
+  expect(one.groupSize(400)).toBe(5)
+  expect(one.waitAfter({ deletes: 5, full: false, tookMs: 0 }, 400, true)).toBeCloseTo(5000 / 120)
+  expect(one.groupSize(10_000)).toBe(6)
+})
+
 test('while there is always more, the rate grows to five hundred a second in a quarter of an hour, and no further', () => {
   const pace = new Pace()
   let elapsed = 0

@@ -26,13 +26,19 @@ export type Group = {
 /** Between groups, where the store answers sooner. */
 const CYCLE_MS = 40
 const SMALLEST_GROUP = 4
-/** More would take all connections from what is waited for. */
+/** More would take all connections from what is waited for. A multiple of those that go beside each other. */
 const LARGEST_GROUP = 24
 
 export class Pace {
+  readonly #share: number
   #grown = SLOWEST_RATE
   /** What the last group took. */
   #tookMs = 0
+
+  /** @param share of the whole rate that goes by this pace, where several go beside each other */
+  constructor(share = 1) {
+    this.#share = share
+  }
 
   /**
    * Deletes at a time: few, since others wait behind them, but as many as the rate needs of a store that answers
@@ -40,7 +46,7 @@ export class Pace {
    */
   groupSize(arrivals: number): number {
     const size = Math.ceil((this.#rate(arrivals) * Math.max(CYCLE_MS, this.#tookMs)) / 1000)
-    return Math.min(LARGEST_GROUP, Math.max(SMALLEST_GROUP, size))
+    return Math.min(LARGEST_GROUP * this.#share, Math.max(SMALLEST_GROUP * this.#share, size))
   }
 
   /**
@@ -50,7 +56,9 @@ export class Pace {
   waitAfter(group: Group, arrivals: number, healthy: boolean): number {
     const keepsUp = !group.full || !healthy
     this.#tookMs = group.tookMs
-    this.#grown = keepsUp ? SLOWEST_RATE : Math.min(FASTEST_RATE, this.#grown + group.deletes * GROWTH)
+    this.#grown = keepsUp
+      ? SLOWEST_RATE
+      : Math.min(FASTEST_RATE, this.#grown + (group.deletes / this.#share) * GROWTH)
     if (group.waitMs !== undefined) return Math.max(IDLE_MS, group.waitMs)
     if (group.deletes === 0) return IDLE_MS
     const even = (group.deletes * 1000) / this.#rate(arrivals)
@@ -58,6 +66,6 @@ export class Pace {
   }
 
   #rate(arrivals: number): number {
-    return Math.max(this.#grown, arrivals * SURPLUS)
+    return Math.max(this.#grown, arrivals * SURPLUS) * this.#share
   }
 }

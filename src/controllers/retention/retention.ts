@@ -48,6 +48,8 @@ export type RetentionOptions = {
 
 /** How often the whole is looked at. */
 const LOOK_EVERY_MS = 5000
+/** A group waits for its slowest delete; others go on meanwhile. */
+const GROUPS = 4
 
 export class Retention {
   readonly #options: RetentionOptions
@@ -57,7 +59,6 @@ export class Retention {
   readonly #sweep: LogSweep
   readonly #gone: GoneEndpoints
   readonly #deleter: Deleter
-  readonly #pace = new Pace()
   /** Of what will have to be deleted. */
   readonly #arrivals = new ArrivalRate()
   readonly #ended = new AbortController()
@@ -148,7 +149,8 @@ export class Retention {
 
   /** Call it when every object was told by `objectFound` and the endpoints are known. */
   start(): void {
-    this.#running = Promise.all([this.readLog(), this.#run()])
+    const groups = Array.from({ length: GROUPS }, () => this.#run(new Pace(1 / GROUPS)))
+    this.#running = Promise.all([this.readLog(), ...groups])
   }
 
   async stop(): Promise<void> {
@@ -168,8 +170,8 @@ export class Retention {
     if (found) this.#sweep.scanned(found)
   }
 
-  /** Deletes a small group of what is to go. @returns milliseconds to wait before the next */
-  async pass(): Promise<number> {
+  /** Deletes a small group of what is to go; alone and at the whole rate without a pace. @returns milliseconds to wait before the next */
+  async pass(pace = new Pace()): Promise<number> {
     const now = this.#time.now()
     const monotonic = this.#options.clock.monotonic()
     if (monotonic >= this.#nextLook) {
@@ -177,17 +179,17 @@ export class Retention {
       await this.#look(now)
     }
     const arrivals = this.#arrivals.perSecond(monotonic)
-    const group = await this.#deleter.deleteGroup(now, this.#pace.groupSize(arrivals))
-    return this.#pace.waitAfter(group, arrivals, this.#options.healthy())
+    const group = await this.#deleter.deleteGroup(now, pace.groupSize(arrivals))
+    return pace.waitAfter(group, arrivals, this.#options.healthy())
   }
 
-  async #run(): Promise<void> {
+  async #run(pace: Pace): Promise<void> {
     const { clock, log } = this.#options
     const { signal } = this.#ended
     while (!signal.aborted) {
       let wait = LOOK_EVERY_MS
       try {
-        wait = await this.pass()
+        wait = await this.pass(pace)
       } catch (error) {
         log.error('Retention failed; it goes on', { error })
       }
