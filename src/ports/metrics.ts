@@ -37,6 +37,25 @@ export interface ApiCallMetrics {
   apiCall(verb: string, code: string, seconds: number): void
 }
 
+export interface CloudMetrics {
+  /**
+   * One attempt of a call to the cloud ended. `operation` is as `ssm:PutParameter`, `code` is `ok`, a code that the adapter
+   * knows, or `other`.
+   */
+  cloudCall(operation: string, code: string, seconds: number): void
+  /** An attempt is followed by another one, because of `code`. */
+  cloudRetry(operation: string, code: string): void
+  /** A call had its turn, or gave up waiting for it. */
+  cloudTurn(operation: string, seconds: number): void
+}
+
+export interface CredentialMetrics {
+  /** A secret was stored: a parameter was made, or a version written. */
+  secretStored(how: 'created' | 'replaced'): void
+  /** A parameter was to be removed. */
+  parameterRemoved(outcome: 'deleted' | 'not-found' | 'orphaned'): void
+}
+
 export interface RuntimeMetrics {
   /** One pass of a reconciler. */
   reconciled(controller: string, result: 'done' | 'requeued' | 'error' | 'terminal', seconds: number): void

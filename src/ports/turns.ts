@@ -1,0 +1,19 @@
+/** Turns at something that takes only so many calls a second, and that several flows share. */
+export interface Turns {
+  /**
+   * Waits for a turn of `flow`.
+   * @throws TurnsFullError if too many wait; the reason of `signal` if it aborts before the turn has come
+   */
+  take(flow: string, signal?: AbortSignal): Promise<void>
+  /** What the turns are for has said that there were too many. */
+  slowDown(): void
+}
+
+/** So many wait for a turn that one more would only wait in vain. */
+export class TurnsFullError extends Error {
+  override readonly name = 'TurnsFullError'
+
+  constructor() {
+    super('too many calls wait for their turn')
+  }
+}
