@@ -2,9 +2,27 @@
  * Settings, from the environment: the only file that reads it. Every mistake is reported at once, unknown
  * DAVIT_ variables included, so that a typing error does not silently leave a default in force.
  */
-import { isIP } from 'node:net'
 import { hostname } from 'node:os'
 import { z } from 'zod'
+import {
+  address,
+  allowedNetworks,
+  DNS_LABEL,
+  integer,
+  MAILBOX,
+  matching,
+  PRINCIPAL_ARN,
+  parameterPrefix,
+  smtpUrl,
+  waitScale,
+  yesOrNo,
+} from './config-values.ts'
+
+/**
+ * Libraries of the REST API print the requests that they get where it is set. They read it when they are loaded, which is after
+ * this file.
+ */
+delete process.env.DEBUG
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
@@ -46,75 +64,8 @@ export function parseSecrets(environment: Environment): Secrets {
 }
 
 const MIB = 1024 * 1024
-const YEAR_SECONDS = 365 * 24 * 3600
-
-const DNS_LABEL = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/
-const MAILBOX = /^([^\p{Cc}<>@,;]{1,100} <[^\s<>@,;]+@[^\s<>@,;]+>|[^\s<>@,;]+@[^\s<>@,;]+)$/u
-
-/** A setting as text; an empty variable counts as absent, since charts write empty values. */
-function setting<T>(allowed: string, parse: (text: string) => T | undefined) {
-  return z.string().transform((text, context) => {
-    const value = parse(text)
-    if (value !== undefined) return value
-    context.addIssue({ code: 'custom', message: allowed })
-    return z.NEVER
-  })
-}
-
-function matching(pattern: RegExp, allowed: string) {
-  return setting(allowed, (text) => (pattern.test(text) ? text : undefined))
-}
-
-function integer(min: number, max: number, standard: number) {
-  return setting(`must be a whole number from ${min} to ${max}`, (text) => {
-    const value = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN
-    return value >= min && value <= max ? value : undefined
-  }).default(standard)
-}
-
-const allowedNetworks = setting(
-  'must be networks in CIDR form, separated by commas, such as 10.0.0.0/8,fd00::/8',
-  (text) => {
-    const networks = text.split(',').map((network) => network.trim())
-    return networks.every(isNetwork) ? networks : undefined
-  },
-).default([])
-
-function isNetwork(text: string): boolean {
-  const [address = '', bits = '', ...rest] = text.split('/')
-  if (rest.length > 0 || !/^\d{1,3}$/.test(bits)) return false
-  const family = isIP(address)
-  return !address.includes('%') && family !== 0 && Number(bits) <= (family === 4 ? 32 : 128)
-}
-
-/** @param standard port where none is given; then all addresses of the machine are listened on */
-function address(standard: number) {
-  const examples = `0.0.0.0:${standard}, [::]:${standard} or localhost:${standard}`
-  return setting(`must be an address and a port, such as ${examples}`, (text) => {
-    const match = /^(?:\[([^\]]+)\]|([^:\s]+)):(\d{1,5})$/.exec(text)
-    const port = Number(match?.[3])
-    const host = match?.[1] ?? match?.[2] ?? ''
-    const known = match?.[1] !== undefined ? isIP(host) === 6 : isIP(host) === 4 || host === 'localhost'
-    return known && port <= 65_535 ? { host, port } : undefined
-  }).default({ host: '0.0.0.0', port: standard })
-}
-
-const waitScale = setting('must be a number from 0.001 to 1', (text) => {
-  const value = /^\d(\.\d{1,9})?$/.test(text) ? Number(text) : Number.NaN
-  return value >= 0.001 && value <= 1 ? value : undefined
-}).default(1)
-
-/** A query is refused: it could switch the verification of certificates off. */
-const smtpUrl = setting(
-  'must be smtp://host:port or smtps://host:port, with user:password@ before the host where needed (percent-encoded), and nothing after the port',
-  (text) => {
-    const url = URL.canParse(text) ? new URL(text) : undefined
-    const plain = url?.hostname && url.pathname.length <= 1 && url.search === '' && url.hash === ''
-    return plain && /^smtps?:$/.test(url.protocol) && (url.username === '') === (url.password === '')
-      ? text
-      : undefined
-  },
-)
+const DAY_SECONDS = 24 * 3600
+const YEAR_SECONDS = 365 * DAY_SECONDS
 
 const variables = z.object({
   KUBECONFIG: z.string().optional(),
@@ -151,6 +102,16 @@ const variables = z.object({
   DAVIT_MAX_SHOWN_DELIVERIES: integer(1, 100_000_000, 2_000_000),
   DAVIT_MAX_IDEMPOTENCY_KEYS: integer(1, 10_000_000, 500_000),
   DAVIT_MAX_IDEMPOTENCY_KEYS_PER_ORGANIZATION: integer(1, 10_000_000, 100_000),
+  DAVIT_PARAMETER_PREFIX: parameterPrefix.default('/davit'),
+  DAVIT_OPERATOR_PRINCIPAL_ARN: matching(
+    PRINCIPAL_ARN,
+    'must be the ARN of an IAM role or user, such as arn:aws:iam::123456789012:role/davit',
+  ).optional(),
+  DAVIT_REQUIRE_WRITE_ONLY: yesOrNo.default(false),
+  DAVIT_CLOUD_WRITES_PER_SECOND: integer(1, 1000, 3),
+  DAVIT_MAX_CREDENTIALS_PER_ORGANIZATION: integer(1, 5000, 500),
+  DAVIT_ACCOUNT_CHECK_SECONDS: integer(60, DAY_SECONDS, 3600),
+  DAVIT_DRIFT_CHECK_SECONDS: integer(60, DAY_SECONDS, 900),
   DAVIT_DRAIN_SECONDS: integer(0, 3600, 25),
   DAVIT_LINGER_SECONDS: integer(0, 3600, 5),
 })
@@ -228,6 +189,21 @@ const settings = variables
           organization: env.DAVIT_MAX_WRITTEN_BYTES_PER_ORGANIZATION,
           all: env.DAVIT_MAX_WRITTEN_BYTES,
         },
+      },
+      /** The cloud accounts of organizations. */
+      cloud: {
+        /** Every parameter is under it. */
+        parameterPrefix: env.DAVIT_PARAMETER_PREFIX,
+        /** Davit's own identity, as a trust policy names it. Absent: what STS says of it. */
+        principalArn: env.DAVIT_OPERATOR_PRINCIPAL_ARN,
+        /** An account whose role can read what it writes is refused. */
+        requireWriteOnly: env.DAVIT_REQUIRE_WRITE_ONLY,
+        /** To one account in one region. */
+        writesPerSecond: env.DAVIT_CLOUD_WRITES_PER_SECOND,
+        credentialsPerOrganization: env.DAVIT_MAX_CREDENTIALS_PER_ORGANIZATION,
+        /** How often an account is tried again, and its parameters are listed. */
+        accountCheckMs: env.DAVIT_ACCOUNT_CHECK_SECONDS * 1000,
+        driftCheckMs: env.DAVIT_DRIFT_CHECK_SECONDS * 1000,
       },
       limits: {
         endpointsPerOrganization: env.DAVIT_MAX_ENDPOINTS_PER_ORGANIZATION,

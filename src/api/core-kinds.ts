@@ -4,6 +4,7 @@ import { objectMeta, type ResourceType } from './meta.ts'
 
 export const namespaces: ResourceType = { group: '', version: 'v1', plural: 'namespaces', namespaced: false }
 export const secrets: ResourceType = { group: '', version: 'v1', plural: 'secrets', namespaced: true }
+export const configMaps: ResourceType = { group: '', version: 'v1', plural: 'configmaps', namespaced: true }
 
 export const namespace = z.object({ metadata: objectMeta })
 
@@ -14,6 +15,11 @@ export const secret = z.object({
   data: z.record(z.string(), z.string()).optional(),
 })
 export type Secret = z.infer<typeof secret>
+
+export const configMap = z.object({
+  metadata: objectMeta,
+  data: z.record(z.string(), z.string()).optional(),
+})
 
 /** The answer to a TokenReview. */
 export const tokenReview = z.object({

@@ -13,7 +13,7 @@ export type CustomResourceDefinition = {
       listKind: string
       plural: string
       singular: string
-      shortNames: string[]
+      shortNames?: string[]
       categories: string[]
     }
     scope: KindDefinition['scope']
@@ -44,7 +44,7 @@ export function customResourceDefinition(kind: KindDefinition): CustomResourceDe
         listKind: `${kind.kind}List`,
         plural: kind.plural,
         singular: kind.singular,
-        shortNames: kind.shortNames,
+        ...(kind.shortNames.length > 0 ? { shortNames: kind.shortNames } : {}),
         categories: [CATEGORY],
       },
       scope: kind.scope,

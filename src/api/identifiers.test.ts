@@ -1,8 +1,19 @@
 import { expect, test } from 'vitest'
-import { ENDPOINT_PREFIX, MESSAGE_ID, MESSAGE_PREFIX, SECRET_PREFIX } from './identifiers.ts'
+import {
+  CREDENTIAL_PREFIX,
+  ENDPOINT_PREFIX,
+  MESSAGE_ID,
+  MESSAGE_PREFIX,
+  SECRET_PREFIX,
+} from './identifiers.ts'
 
 test('the prefixes are those of the interface', () => {
-  expect([ENDPOINT_PREFIX, MESSAGE_PREFIX, SECRET_PREFIX]).toEqual(['whe_', 'msg_', 'whsec_'])
+  expect([CREDENTIAL_PREFIX, ENDPOINT_PREFIX, MESSAGE_PREFIX, SECRET_PREFIX]).toEqual([
+    'rc_',
+    'whe_',
+    'msg_',
+    'whsec_',
+  ])
 })
 
 const NAME = '0123456789abcdefghjkmnpqrs'

@@ -5,6 +5,7 @@
 export const ENDPOINT_PREFIX = 'whe_'
 export const MESSAGE_PREFIX = 'msg_'
 export const SECRET_PREFIX = 'whsec_'
+export const CREDENTIAL_PREFIX = 'rc_'
 
 /** The 26 characters of a `msg_` id: lower-case Crockford base32, inverted time first. */
 export const MESSAGE_ID = /^msg_[0-9abcdefghjkmnpqrstvwxyz]{26}$/

@@ -3,6 +3,8 @@ import { deliverySegmentKind } from './delivery-segment.ts'
 import { eventTypeKind } from './event-type.ts'
 import type { KindDefinition } from './meta.ts'
 import { outcomeSegmentKind } from './outcome-segment.ts'
+import { registryCredentialKind } from './registry-credential.ts'
+import { secretsSettingsKind } from './secrets-settings.ts'
 import { webhookDeliveryKind } from './webhook-delivery.ts'
 import { webhookEndpointKind } from './webhook-endpoint.ts'
 import { webhookEventKind } from './webhook-event.ts'
@@ -14,4 +16,6 @@ export const kinds: readonly KindDefinition[] = [
   eventTypeKind,
   deliverySegmentKind,
   outcomeSegmentKind,
+  registryCredentialKind,
+  secretsSettingsKind,
 ]

@@ -95,6 +95,7 @@ export const objectMeta = z.object({
   deletionTimestamp: z.string().optional(),
   labels: z.record(z.string(), z.string()).optional(),
   annotations: z.record(z.string(), z.string()).optional(),
+  finalizers: z.array(z.string()).optional(),
 })
 export type ObjectMeta = z.infer<typeof objectMeta>
 

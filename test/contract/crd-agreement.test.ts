@@ -2,10 +2,14 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { KindDefinition } from '../../src/api/meta.ts'
+import { registryCredentialKind } from '../../src/api/registry-credential.ts'
+import { secretsSettingsKind } from '../../src/api/secrets-settings.ts'
 import { webhookDeliveryKind } from '../../src/api/webhook-delivery.ts'
 import { webhookEndpointKind } from '../../src/api/webhook-endpoint.ts'
 import { webhookEventKind } from '../../src/api/webhook-event.ts'
 import { type ClusterApi, connect, objectOf, pathOf } from './cluster-api.ts'
+import { goodCredential } from './samples/registry-credential.ts'
+import { goodSettings } from './samples/secrets-settings.ts'
 import { goodDelivery } from './samples/webhook-delivery.ts'
 import { goodEndpoint } from './samples/webhook-endpoint.ts'
 import { goodEvent } from './samples/webhook-event.ts'
@@ -101,6 +105,43 @@ const time = fc
   )
 const deliverySpec = fc.record({ writtenAt: time })
 
+const credentialSpec = fc.record(
+  {
+    type: fc.constantFrom('token', 'ecr', 'TOKEN'),
+    label: fc.oneof(pieces(3), oddText(100)),
+    registry: fc.oneof(
+      pieces(4),
+      fc
+        .array(fc.constantFrom('a', 'B', '0', '-', '.', ':', '[', ']', '::', '5000', '65536', 'localhost'), {
+          maxLength: 6,
+        })
+        .map((parts) => parts.join('')),
+    ),
+    username: fc.oneof(pieces(3), oddText(255)),
+    secretRef: fc.record({ name: pieces(3) }),
+  },
+  { requiredKeys: ['label'] },
+)
+
+const settingsSpec = fc.record(
+  {
+    region: fc.oneof(
+      fc.constantFrom('eu-west-1', 'cn-north-1', 'us-gov-west-1', 'us-isob-east-1', 'eu-west-0'),
+      pieces(3),
+    ),
+    roleArn: fc
+      .tuple(fc.constantFrom('aws', 'aws-cn', 'aws-us-gov', 'aws-iso', 'aws-iso-b'), pieces(2))
+      .map(([partition, name]) => `arn:${partition}:iam::123456789012:role/${name}`),
+    kmsKeyId: fc.oneof(
+      pieces(3).map((name) => `alias/${name}`),
+      fc
+        .tuple(fc.constantFrom('aws', 'aws-cn'), fc.constantFrom('eu-west-1', 'cn-north-1'))
+        .map(([partition, region]) => `arn:${partition}:kms:${region}:123456789012:alias/a`),
+    ),
+  },
+  { requiredKeys: [] },
+)
+
 const rows: { kind: KindDefinition; good: object; specs: fc.Arbitrary<object> }[] = [
   {
     kind: webhookEndpointKind,
@@ -118,6 +159,8 @@ const rows: { kind: KindDefinition; good: object; specs: fc.Arbitrary<object> }[
       eventSpec.map((spec) => ({ ...goodEvent.spec, ...spec })),
     ),
   },
+  { kind: registryCredentialKind, good: goodCredential.spec, specs: credentialSpec },
+  { kind: secretsSettingsKind, good: goodSettings.spec, specs: settingsSpec },
   { kind: webhookDeliveryKind, good: goodDelivery.spec, specs: deliverySpec },
 ]
 
@@ -126,7 +169,11 @@ test.for(rows)('of any $kind.kind', async ({ kind, good, specs }) => {
   await fc.assert(
     fc.asyncProperty(specs, async (spec) => {
       const whole = { ...good, ...spec }
-      const { status, body } = await api.call({ method: 'POST', path, body: objectOf(kind, 'any', whole) })
+      const { status, body } = await api.call({
+        method: 'POST',
+        path,
+        body: objectOf(kind, 'default', whole),
+      })
       const parsed = kind.spec.safeParse(whole)
       expect({ taken: status === 201, why: parsed.error?.issues }, String(body.message)).toMatchObject({
         taken: parsed.success,

@@ -3,7 +3,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { kinds } from '../../src/api/kinds.ts'
 import { type ClusterApi, connect, objectOf, pathOf } from './cluster-api.ts'
 import { eventTypeSamples } from './samples/event-type.ts'
+import { credentialSamples } from './samples/registry-credential.ts'
 import type { SpecSample } from './samples/sample.ts'
+import { settingsSamples } from './samples/secrets-settings.ts'
 import { segmentSamples } from './samples/segments.ts'
 import { deliverySamples } from './samples/webhook-delivery.ts'
 import { endpointSamples } from './samples/webhook-endpoint.ts'
@@ -15,6 +17,8 @@ const samples: SpecSample[] = [
   ...eventSamples,
   ...eventTypeSamples,
   ...segmentSamples,
+  ...credentialSamples,
+  ...settingsSamples,
 ]
 
 let api: ClusterApi

@@ -2,10 +2,14 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { kinds } from '../../src/api/kinds.ts'
 import { GROUP, type KindDefinition } from '../../src/api/meta.ts'
+import { registryCredentialKind } from '../../src/api/registry-credential.ts'
+import { secretsSettingsKind } from '../../src/api/secrets-settings.ts'
 import { webhookDeliveryKind } from '../../src/api/webhook-delivery.ts'
 import { webhookEndpointKind } from '../../src/api/webhook-endpoint.ts'
 import { webhookEventKind } from '../../src/api/webhook-event.ts'
 import { type NamespaceApi, openNamespace, pathOf } from './cluster-api.ts'
+import { goodCredential } from './samples/registry-credential.ts'
+import { goodSettings } from './samples/secrets-settings.ts'
 import { goodDelivery } from './samples/webhook-delivery.ts'
 import { goodEndpoint } from './samples/webhook-endpoint.ts'
 import { goodEvent } from './samples/webhook-event.ts'
@@ -85,6 +89,48 @@ describe('what people see', () => {
       Ready: 'True',
       Failures: 0,
       Reason: 'Accepted',
+    })
+  })
+
+  test('a credential is a line with the version that is stored, and is selected by type and registry', async () => {
+    const parameter = {
+      name: '/davit/acme/rc_line',
+      version: 3,
+      region: 'eu-west-1',
+      account: '123456789012',
+      roleArn: 'arn:aws:iam::123456789012:role/davit',
+    }
+    await namespace.create(registryCredentialKind, 'line', goodCredential.spec)
+    await namespace.patch(
+      registryCredentialKind,
+      'line',
+      { status: { parameter, conditions: [ready, { ...ready, type: 'Drifted', status: 'False' }] } },
+      'status',
+    )
+    expect(await lineOf(registryCredentialKind, 'line')).toMatchObject({
+      Type: 'token',
+      Registry: 'ghcr.io',
+      Label: 'GitHub packages',
+      Ready: 'True',
+      Version: 3,
+      Drifted: 'False',
+      Parameter: parameter.name,
+    })
+    expect(await namesBy(registryCredentialKind, 'spec.type=token,spec.registry=ghcr.io')).toEqual(['line'])
+    expect(await namesBy(registryCredentialKind, 'spec.type=ecr')).toEqual([])
+  })
+
+  test('settings are a line with their account, and whether it can be read', async () => {
+    await namespace.create(secretsSettingsKind, 'default', goodSettings.spec)
+    const conditions = [ready, { ...ready, type: 'WriteOnly', status: 'False', reason: 'CanRead' }]
+    const status = { account: '123456789012', conditions }
+    await namespace.patch(secretsSettingsKind, 'default', { status }, 'status')
+    expect(await lineOf(secretsSettingsKind, 'default')).toMatchObject({
+      Region: 'eu-west-1',
+      Account: '123456789012',
+      Ready: 'True',
+      'Write-only': 'False',
+      Role: goodSettings.spec.roleArn,
     })
   })
 

@@ -8,10 +8,14 @@ import { eventTypeKind } from '../../src/api/event-type.ts'
 import { kinds } from '../../src/api/kinds.ts'
 import { GROUP } from '../../src/api/meta.ts'
 import { outcomeSegmentKind } from '../../src/api/outcome-segment.ts'
+import { registryCredentialKind } from '../../src/api/registry-credential.ts'
+import { secretsSettingsKind } from '../../src/api/secrets-settings.ts'
 import { webhookDeliveryKind } from '../../src/api/webhook-delivery.ts'
 import { webhookEndpointKind } from '../../src/api/webhook-endpoint.ts'
 import { webhookEventKind } from '../../src/api/webhook-event.ts'
 import { type NamespaceApi, openNamespace, pathOf } from './cluster-api.ts'
+import { goodCredential } from './samples/registry-credential.ts'
+import { goodSettings } from './samples/secrets-settings.ts'
 import { goodDeliverySegment, goodOutcomeSegment } from './samples/segments.ts'
 import { goodDelivery } from './samples/webhook-delivery.ts'
 import { goodEndpoint } from './samples/webhook-endpoint.ts'
@@ -70,6 +74,17 @@ describe('a fresh object', () => {
     expect(body.status).toEqual({ state: 'pending' })
   })
 
+  test('of RegistryCredential and SecretsSettings has a status that waiters take for unfinished', async () => {
+    const credential = await namespace.create(registryCredentialKind, 'fresh', goodCredential.spec)
+    const settings = await namespace.create(secretsSettingsKind, 'default', goodSettings.spec)
+    expect(credential.body).toMatchObject({
+      spec: goodCredential.spec,
+      status: { observedGeneration: -1 },
+    })
+    expect(settings.body.spec).toEqual({ ...goodSettings.spec, provider: 'aws' })
+    expect(settings.body.status).toEqual({ observedGeneration: -1 })
+  })
+
   test('keeps any JSON in data, and any keyword in a schema', async () => {
     const data = { a: [1, null, { b: 'c' }], $ref: '#/x', '': false }
     const event = await namespace.create(webhookEventKind, 'any-json', { type: 'a.b', data })
@@ -124,6 +139,28 @@ describe('an update', () => {
       expect(status).toBe(422)
       expect(body.message).toContain('a segment is never updated')
     }
+  })
+
+  test('of the type or host of a credential is refused, one of the rest of its spec is not', async () => {
+    await namespace.create(registryCredentialKind, 'typed', goodCredential.spec)
+    const ecr = {
+      type: 'ecr',
+      registry: '123456789012.dkr.ecr.eu-west-1.amazonaws.com',
+      username: null,
+      secretRef: null,
+    }
+    const refused = await namespace.patch(registryCredentialKind, 'typed', { spec: ecr })
+    expect({ status: refused.status, message: refused.body.message }).toEqual({
+      status: 422,
+      message: expect.stringContaining('spec.type: Invalid value: "ecr": is immutable; make a new'),
+    })
+    const other = { spec: { registry: 'registry.example.com' } }
+    expect(await namespace.patch(registryCredentialKind, 'typed', other)).toMatchObject({
+      status: 422,
+      body: { message: expect.stringContaining('registry is immutable for the type token, whose secret') },
+    })
+    const spec = { label: 'Packages', username: 'bot', secretRef: null }
+    expect(await namespace.patch(registryCredentialKind, 'typed', { spec })).toMatchObject({ status: 200 })
   })
 
   test('of a status leaves the generation alone, one of the spec moves it', async () => {

@@ -4,13 +4,28 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { kinds } from '../../src/api/kinds.ts'
 import type { KindDefinition } from '../../src/api/meta.ts'
+import {
+  CREDENTIAL_CONDITIONS,
+  CREDENTIAL_DRIFTS,
+  CREDENTIAL_STALLS,
+  CREDENTIAL_WAITS,
+} from '../../src/api/registry-credential.ts'
+import { SETTINGS_CONDITIONS, SETTINGS_STALLS, SETTINGS_WAITS } from '../../src/api/secrets-settings.ts'
 import { cancelReason, deliveryState } from '../../src/api/webhook-delivery.ts'
 import { ENDPOINT_CONDITIONS } from '../../src/api/webhook-endpoint.ts'
 import { type ClusterApi, connect, pathOf } from './cluster-api.ts'
 
 type Example = { kind: string; metadata: { name: string; namespace?: string }; [field: string]: unknown }
 
-const PAGES = ['webhook-endpoint', 'webhook-delivery', 'webhook-event', 'event-type', 'delivery-log']
+const PAGES = [
+  'webhook-endpoint',
+  'webhook-delivery',
+  'webhook-event',
+  'event-type',
+  'registry-credential',
+  'secrets-settings',
+  'delivery-log',
+]
 
 function pageOf(name: string): string {
   return readFileSync(new URL(`../../docs/${name}.md`, import.meta.url), 'utf8')
@@ -53,11 +68,22 @@ describe('the pages', () => {
     expect(rows).toEqual(expect.arrayContaining([...deliveryState.options, ...cancelReason.options]))
   })
 
-  test('name every condition of an endpoint', () => {
-    const rows = [...pageOf('webhook-endpoint').matchAll(/^\| (\w+) \| (True|False) \|/gm)].map(
-      ([, type]) => type,
-    )
-    expect(new Set(rows)).toEqual(new Set(ENDPOINT_CONDITIONS))
+  test.for([
+    ['webhook-endpoint', ENDPOINT_CONDITIONS],
+    ['registry-credential', CREDENTIAL_CONDITIONS],
+    ['secrets-settings', SETTINGS_CONDITIONS],
+  ] as const)('name every condition: %s', ([page, conditions]) => {
+    const rows = [...pageOf(page).matchAll(/^\| (\w+) \| (True|False|Unknown) \|/gm)].map(([, type]) => type)
+    expect(new Set(rows)).toEqual(new Set(conditions))
+  })
+
+  test.for([
+    ['registry-credential', [...CREDENTIAL_STALLS, ...CREDENTIAL_WAITS, ...CREDENTIAL_DRIFTS]],
+    ['secrets-settings', [...SETTINGS_STALLS, ...SETTINGS_WAITS]],
+  ] as const)('name every reason to wait or to act: %s', ([page, reasons]) => {
+    const cells = [...pageOf(page).matchAll(/^\|[^|]*\| (?:True|False|Unknown) \| ([^|]+) \|/gm)]
+    const named = cells.flatMap(([, cell = '']) => cell.split(', '))
+    expect(reasons.filter((reason) => !named.includes(reason))).toEqual([])
   })
 })
 

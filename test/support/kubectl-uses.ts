@@ -33,6 +33,30 @@ metadata: { name: ${name} }
 spec: { type: environment.started, data: {} }
 `
 
+const credential = (label: string) => `
+apiVersion: davit.dev/v1alpha1
+kind: RegistryCredential
+metadata: { name: by-hand }
+spec: { type: ecr, label: ${label}, registry: 123456789012.dkr.ecr.eu-west-1.amazonaws.com }
+`
+
+const settings = (region: string) => `
+apiVersion: davit.dev/v1alpha1
+kind: SecretsSettings
+metadata: { name: default }
+spec: { region: ${region} }
+`
+
+/** Makes, changes and replaces it, looks at it, and deletes it. */
+const owns = (kind: string, name: string, manifest: (what: string) => string, values: string[]): Use[] => [
+  { args: 'apply -f -', stdin: manifest(values[0] ?? '') },
+  { args: 'apply -f -', stdin: manifest(values[1] ?? '') },
+  { args: 'replace -f -', stdin: manifest(values[2] ?? '') },
+  ...looks(kind),
+  { args: `get ${kind}/${name}` },
+  { args: `delete ${kind}/${name}` },
+]
+
 export const KUBECTL_USES: Readonly<Record<RoleName, readonly Use[]>> = {
   'davit-owner': [
     { args: 'apply -f -', stdin: endpoint('made') },
@@ -49,12 +73,17 @@ export const KUBECTL_USES: Readonly<Record<RoleName, readonly Use[]>> = {
     ...looks('webhookdeliveries'),
     { args: 'get whd/some --ignore-not-found' },
     { args: 'delete whe by-hand' },
+    ...owns('registrycredentials', 'by-hand', credential, ['made', 'changed', 'replaced']),
+    ...owns('secretssettings', 'default', settings, ['eu-west-1', 'eu-west-2', 'eu-west-3']),
   ],
   'davit-viewer': [
-    ...['webhookendpoints', 'webhookdeliveries', 'webhookevents'].flatMap((kind) => [
-      ...looks(kind),
-      { args: `get ${kind}/some --ignore-not-found` },
-    ]),
+    ...[
+      'webhookendpoints',
+      'webhookdeliveries',
+      'webhookevents',
+      'registrycredentials',
+      'secretssettings',
+    ].flatMap((kind) => [...looks(kind), { args: `get ${kind}/some --ignore-not-found` }]),
   ],
   'davit-publisher': [{ args: 'create -f -', stdin: event('by-publisher') }],
 }

@@ -1,0 +1,242 @@
+/** RegistryCredential: how an organization logs in to a private container registry (interface §2.1). */
+import { z } from 'zod'
+import {
+  conditions,
+  DNS_LABEL_NAME,
+  DNS_SUBDOMAIN,
+  GROUP,
+  instant,
+  type KindDefinition,
+  objectMeta,
+  observedGeneration,
+  resourceType,
+  text,
+} from './meta.ts'
+
+/** Held by a credential of the type `token` until its parameter is removed, or recorded as an orphan. */
+export const PARAMETER_FINALIZER = `${GROUP}/parameter`
+/** "true" on a hand-over Secret: it stays, and a change of it is stored as a new version. */
+export const RETAIN_ANNOTATION = `${GROUP}/retain`
+/** Type of a hand-over Secret. It is the owner's consent: a Secret of any other type is not read. */
+export const REGISTRY_SECRET_TYPE = `${GROUP}/registry-secret`
+/** The key of a hand-over Secret that holds the secret. */
+export const REGISTRY_SECRET_KEY = 'secret'
+
+/** Up to 63 characters of a host's name. */
+const LABEL = '[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?'
+const PORT = ':([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])'
+/** The grammar of references: a name with a dot or a port, `localhost`, or an IPv6 address in brackets. */
+const REGISTRY = new RegExp(
+  `^(${LABEL}(\\.${LABEL})+\\.?(${PORT})?|${LABEL}${PORT}|localhost|\\[[0-9A-Fa-f:]{2,39}\\](${PORT})?)$`,
+)
+/** 253 characters of a name, a colon and a port. */
+export const MAX_REGISTRY = 259
+export const MAX_LABEL = 100
+export const MAX_USERNAME = 255
+
+const USERNAME = /^[^:\p{Cc}]+$/u
+
+export const credentialType = z.enum(['token', 'ecr'])
+export type CredentialType = z.infer<typeof credentialType>
+
+const specShape = z.object({
+  type: credentialType.meta({
+    description:
+      'token: a user name, and a secret that is stored in the cloud account. ecr: nothing is stored; the role of the box asks AWS for a token at every pull. Immutable.',
+    'x-kubernetes-validations': [
+      { rule: 'self == oldSelf', message: 'is immutable; make a new RegistryCredential' },
+    ],
+  }),
+  label: text({ min: 1, max: MAX_LABEL, describe: 'A name for people; it need not be the only one.' }),
+  registry: text({
+    min: 1,
+    max: MAX_REGISTRY,
+    pattern: REGISTRY,
+    allowed:
+      'the host of a registry such as ghcr.io or registry.example.com:5000, without scheme and path (an international name in its xn-- form)',
+    describe:
+      'Host of the registry, and its port where it needs one. For ecr the host of one account and one region, such as 123456789012.dkr.ecr.eu-west-1.amazonaws.com.',
+  }),
+  username: text({
+    min: 1,
+    max: MAX_USERNAME,
+    pattern: USERNAME,
+    allowed: 'a user name without colons and control characters',
+    describe: 'Who logs in; only for token, and required there.',
+  }).optional(),
+  secretRef: z
+    .object({
+      name: text({
+        min: 1,
+        max: 253,
+        pattern: DNS_SUBDOMAIN,
+        allowed: 'the name of a Secret: lower-case letters, digits, dashes and dots',
+        describe: 'Name of the Secret.',
+      }),
+    })
+    .optional()
+    .meta({
+      description: `A Secret of this namespace of the type ${REGISTRY_SECRET_TYPE}, whose key \`${REGISTRY_SECRET_KEY}\` is stored; only for token. A credential made by REST has none.`,
+    }),
+})
+
+/** What a type allows, for the schema and for the API server. */
+const TYPE_RULES = [
+  {
+    holds: (spec: z.infer<typeof specShape>) => spec.type !== 'token' || spec.username !== undefined,
+    rule: "self.type != 'token' || has(self.username)",
+    message: 'username is required for the type token',
+  },
+  {
+    holds: (spec: z.infer<typeof specShape>) => spec.type === 'token' || spec.username === undefined,
+    rule: "self.type == 'token' || !has(self.username)",
+    message: 'username is only for the type token',
+  },
+  {
+    holds: (spec: z.infer<typeof specShape>) => spec.type === 'token' || spec.secretRef === undefined,
+    rule: "self.type == 'token' || !has(self.secretRef)",
+    message: 'secretRef is only for the type token',
+  },
+]
+
+/** Who may change a credential and does not know its secret could have it sent to a host of his own. */
+const SAME_HOST = {
+  rule: "self.type != 'token' || self.registry == oldSelf.registry",
+  message:
+    'registry is immutable for the type token, whose secret was given for this host; make a new RegistryCredential',
+}
+
+export const registryCredentialSpec = TYPE_RULES.reduce(
+  (spec, { holds, message }) => spec.refine(holds, message),
+  specShape,
+).meta({
+  description: 'What the owner wants.',
+  'x-kubernetes-validations': [...TYPE_RULES.map(({ rule, message }) => ({ rule, message })), SAME_HOST],
+})
+
+export const storedParameter = z
+  .object({
+    name: text({ min: 1, max: 1011, describe: 'Name of the parameter.' }),
+    version: z.int().min(1).meta({ description: 'The version that holds; a bake reads exactly this one.' }),
+    region: text({ min: 1, max: 64, describe: 'Region of the parameter store.' }),
+    account: text({ min: 12, max: 12, describe: 'AWS account.' }),
+    roleArn: text({ min: 1, max: 2048, describe: 'Role that it was written with, and is removed with.' }),
+    kmsKeyId: text({
+      max: 2048,
+      describe: "KMS key; absent: the account's own key for parameters.",
+    }).optional(),
+  })
+  .meta({ description: 'Where the secret is; never the secret itself.' })
+export type StoredParameter = z.infer<typeof storedParameter>
+
+export const registryCredentialStatus = z
+  .object({
+    parameter: storedParameter.optional(),
+    handover: z
+      .object({
+        uid: text({ min: 1, max: 128, describe: 'UID of the Secret.' }),
+        resourceVersion: text({ min: 1, max: 128, describe: 'resourceVersion of the Secret.' }),
+      })
+      .optional()
+      .meta({ description: 'The hand-over Secret whose value was stored last.' }),
+    updatedAt: instant('When something that the owner can see changed last.').optional(),
+    observedGeneration,
+    conditions: conditions.optional(),
+  })
+  .meta({ description: 'What Davit observed; written by Davit only.' })
+
+export const registryCredential = z.object({
+  metadata: objectMeta,
+  spec: registryCredentialSpec,
+  status: registryCredentialStatus.optional(),
+})
+export type RegistryCredentialSpec = z.infer<typeof registryCredentialSpec>
+export type RegistryCredentialStatus = z.infer<typeof registryCredentialStatus>
+export type RegistryCredential = z.infer<typeof registryCredential>
+
+/**
+ * Condition types of a credential. Ready: it can be used. Stored: the secret is in the cloud account (token only).
+ * Verified: the registry takes it. Drifted: somebody else changed the parameter (token only).
+ */
+export const CREDENTIAL_CONDITIONS = [
+  'Ready',
+  'Reconciling',
+  'Stalled',
+  'Stored',
+  'Verified',
+  'Drifted',
+] as const
+
+/** Why a credential cannot be used until somebody acts; the reason of Stalled, and of Ready and Stored beside it. */
+export const CREDENTIAL_STALLS = [
+  'NotAnOrganization',
+  'RegistryRefused',
+  'UsernameRefused',
+  'AccountNotReady',
+  'AccountChanged',
+  'SecretRequired',
+  'SecretTypeRefused',
+  'SecretKeyMissing',
+  'SecretRefused',
+  'ParameterNotOurs',
+  'ParameterMissing',
+  'ParameterReplaced',
+  'AccessDenied',
+  'CloudRefused',
+] as const
+export type CredentialStall = (typeof CREDENTIAL_STALLS)[number]
+
+/** What passes by itself, or when another object comes; the reason of Reconciling, and of Ready and Stored beside it. */
+export const CREDENTIAL_WAITS = [
+  'SettingsRequired',
+  'AccountConnecting',
+  'SecretMissing',
+  'Storing',
+  'CloudUnavailable',
+] as const
+export type CredentialWait = (typeof CREDENTIAL_WAITS)[number]
+
+/** Reasons of Drifted. */
+export const CREDENTIAL_DRIFTS = [
+  'ChangedByOther',
+  'ParameterReplaced',
+  'KeyChanged',
+  'ParameterMissing',
+] as const
+export type CredentialDrift = (typeof CREDENTIAL_DRIFTS)[number]
+
+export const registryCredentialKind: KindDefinition = {
+  kind: 'RegistryCredential',
+  plural: 'registrycredentials',
+  singular: 'registrycredential',
+  shortNames: ['regcred'],
+  scope: 'Namespaced',
+  description:
+    'A credential for a private container registry, whose secret is only in the cloud account of its organization.',
+  spec: registryCredentialSpec,
+  status: registryCredentialStatus,
+  rules: [DNS_LABEL_NAME],
+  columns: [
+    { name: 'Type', type: 'string', jsonPath: '.spec.type' },
+    { name: 'Registry', type: 'string', jsonPath: '.spec.registry' },
+    { name: 'Label', type: 'string', jsonPath: '.spec.label' },
+    { name: 'Ready', type: 'string', jsonPath: '.status.conditions[?(@.type=="Ready")].status' },
+    { name: 'Version', type: 'integer', jsonPath: '.status.parameter.version' },
+    {
+      name: 'Drifted',
+      type: 'string',
+      jsonPath: '.status.conditions[?(@.type=="Drifted")].status',
+      priority: 1,
+    },
+    {
+      name: 'Reason',
+      type: 'string',
+      jsonPath: '.status.conditions[?(@.type=="Ready")].reason',
+      priority: 1,
+    },
+    { name: 'Parameter', type: 'string', jsonPath: '.status.parameter.name', priority: 1 },
+    { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
+  ],
+  selectable: ['.spec.type', '.spec.registry'],
+}
+export const registryCredentials = resourceType(registryCredentialKind)

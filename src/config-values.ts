@@ -1,0 +1,85 @@
+/** The forms that settings have as text, each with what is allowed in words. */
+import { isIP } from 'node:net'
+import { z } from 'zod'
+
+export const DNS_LABEL = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/
+export const PRINCIPAL_ARN = /^arn:aws[a-z-]*:iam::[0-9]{12}:(role|user)\/[A-Za-z0-9+=,.@_/-]{1,576}$/
+export const MAILBOX = /^([^\p{Cc}<>@,;]{1,100} <[^\s<>@,;]+@[^\s<>@,;]+>|[^\s<>@,;]+@[^\s<>@,;]+)$/u
+
+/** A setting as text; an empty variable counts as absent, since charts write empty values. */
+function setting<T>(allowed: string, parse: (text: string) => T | undefined) {
+  return z.string().transform((text, context) => {
+    const value = parse(text)
+    if (value !== undefined) return value
+    context.addIssue({ code: 'custom', message: allowed })
+    return z.NEVER
+  })
+}
+
+export function matching(pattern: RegExp, allowed: string) {
+  return setting(allowed, (text) => (pattern.test(text) ? text : undefined))
+}
+
+export function integer(min: number, max: number, standard: number) {
+  return setting(`must be a whole number from ${min} to ${max}`, (text) => {
+    const value = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN
+    return value >= min && value <= max ? value : undefined
+  }).default(standard)
+}
+
+export const allowedNetworks = setting(
+  'must be networks in CIDR form, separated by commas, such as 10.0.0.0/8,fd00::/8',
+  (text) => {
+    const networks = text.split(',').map((network) => network.trim())
+    return networks.every(isNetwork) ? networks : undefined
+  },
+).default([])
+
+function isNetwork(text: string): boolean {
+  const [address = '', bits = '', ...rest] = text.split('/')
+  if (rest.length > 0 || !/^\d{1,3}$/.test(bits)) return false
+  const family = isIP(address)
+  return !address.includes('%') && family !== 0 && Number(bits) <= (family === 4 ? 32 : 128)
+}
+
+/** @param standard port where none is given; then all addresses of the machine are listened on */
+export function address(standard: number) {
+  const examples = `0.0.0.0:${standard}, [::]:${standard} or localhost:${standard}`
+  return setting(`must be an address and a port, such as ${examples}`, (text) => {
+    const match = /^(?:\[([^\]]+)\]|([^:\s]+)):(\d{1,5})$/.exec(text)
+    const port = Number(match?.[3])
+    const host = match?.[1] ?? match?.[2] ?? ''
+    const known = match?.[1] !== undefined ? isIP(host) === 6 : isIP(host) === 4 || host === 'localhost'
+    return known && port <= 65_535 ? { host, port } : undefined
+  }).default({ host: '0.0.0.0', port: standard })
+}
+
+export const waitScale = setting('must be a number from 0.001 to 1', (text) => {
+  const value = /^\d(\.\d{1,9})?$/.test(text) ? Number(text) : Number.NaN
+  return value >= 0.001 && value <= 1 ? value : undefined
+}).default(1)
+
+/** A query is refused: it could switch the verification of certificates off. */
+export const smtpUrl = setting(
+  'must be smtp://host:port or smtps://host:port, with user:password@ before the host where needed (percent-encoded), and nothing after the port',
+  (text) => {
+    const url = URL.canParse(text) ? new URL(text) : undefined
+    const plain = url?.hostname && url.pathname.length <= 1 && url.search === '' && url.hash === ''
+    return plain && /^smtps?:$/.test(url.protocol) && (url.username === '') === (url.password === '')
+      ? text
+      : undefined
+  },
+)
+
+export const yesOrNo = setting('must be true or false', (text) =>
+  text === 'true' || text === 'false' ? text === 'true' : undefined,
+)
+
+/** So short that no name of a parameter is too long; AWS keeps names that begin with its own for itself. */
+export const parameterPrefix = setting(
+  'must be a path such as /davit or /platform/davit: at most 100 letters, digits, dots, dashes and underscores in at most 8 parts, the first of which begins neither with aws nor with ssm',
+  (text) =>
+    text.length <= 100 && /^(\/[A-Za-z0-9_.-]+){1,8}$/.test(text) && !/^\/(aws|ssm)/i.test(text)
+      ? text
+      : undefined,
+)
