@@ -1,0 +1,217 @@
+import { describe, expect, test } from 'vitest'
+import { SETTINGS_CONDITIONS } from '../api/secrets-settings.ts'
+import { type ConnectionView, connectionVerdict, type ProbeResults } from './connection-verdict.ts'
+
+const ROLE = 'arn:aws:iam::123456789012:role/davit-secrets'
+const GOOD: ProbeResults = {
+  identify: {
+    value: {
+      account: '123456789012',
+      arn: 'arn:aws:sts::123456789012:assumed-role/davit-secrets/davit-acme',
+    },
+  },
+  put: { value: true },
+  readable: { value: [] },
+  otherId: { value: { refused: true, code: 'AccessDenied' } },
+}
+const DENIED = { remedy: 'permissions', code: 'AccessDenied', message: 'not authorized' } as const
+const BUSY = { remedy: 'retry', code: 'ThrottlingException', message: 'slow down' } as const
+const SPEC = { remedy: 'spec', code: 'RegionDisabledException', message: 'not activated' } as const
+
+function view(change: Partial<ConnectionView> = {}): ConnectionView {
+  return {
+    roleArn: ROLE,
+    externalId: 'davit-1',
+    principal: 'arn:aws:iam::210987654321:role/davit',
+    results: GOOD,
+    requireWriteOnly: false,
+    ...change,
+  }
+}
+
+function shown(one: ConnectionView): Record<string, string> {
+  return Object.fromEntries(
+    connectionVerdict(one).findings.map(({ type, status, reason }) => [type, `${status} ${reason}`]),
+  )
+}
+
+function message(one: ConnectionView, type: string): string {
+  return connectionVerdict(one).findings.find((finding) => finding.type === type)?.message ?? ''
+}
+
+describe('an account', () => {
+  test('that passes everything is ready', () => {
+    expect(shown(view())).toEqual({
+      Ready: 'True Connected',
+      Reconciling: 'False UpToDate',
+      Stalled: 'False NothingToMend',
+      Reachable: 'True Connected',
+      WriteOnly: 'True ReadsRefused',
+      ExternalIdEnforced: 'True OtherIdRefused',
+    })
+    expect(connectionVerdict(view())).toMatchObject({ ready: true, connected: true })
+    expect(connectionVerdict(view()).warning).toBeUndefined()
+  })
+
+  test('without a role asks for one', () => {
+    const one = view({ roleArn: undefined, results: undefined })
+    expect(shown(one)).toMatchObject({ Ready: 'False RoleRequired', Stalled: 'True RoleRequired' })
+    expect(message(one, 'Ready')).toContain('status.trustPolicy')
+    expect(connectionVerdict(one).connected).toBe(false)
+  })
+
+  test('that nobody has tried yet is under way', () => {
+    expect(shown(view({ results: undefined }))).toEqual({
+      Ready: 'False Connecting',
+      Reconciling: 'True Connecting',
+      Stalled: 'False NothingToMend',
+      Reachable: 'Unknown Connecting',
+      WriteOnly: 'Unknown NotChecked',
+      ExternalIdEnforced: 'Unknown NotChecked',
+    })
+  })
+
+  test('whose role refuses Davit names what its trust policy lacks', () => {
+    const one = view({ results: { identify: { failure: DENIED } } })
+    expect(shown(one)).toEqual({
+      Ready: 'False RoleRefused',
+      Reconciling: 'False UpToDate',
+      Stalled: 'True RoleRefused',
+      Reachable: 'False RoleRefused',
+      WriteOnly: 'Unknown NotChecked',
+      ExternalIdEnforced: 'Unknown NotChecked',
+    })
+    for (const words of ['AccessDenied: not authorized', ROLE, '210987654321', 'davit-1', 'sts:TagSession'])
+      expect(message(one, 'Reachable')).toContain(words)
+  })
+
+  test.each([
+    { what: 'no right to write', put: DENIED, want: 'WriteRefused', words: 'WriteSecrets' },
+    {
+      what: 'a key that cannot be used',
+      put: { remedy: 'spec', code: 'InvalidKeyId', message: 'disabled' } as const,
+      want: 'KeyRefused',
+      words: 'InvalidKeyId: disabled',
+    },
+    {
+      what: 'a spec that AWS does not take',
+      put: SPEC,
+      want: 'SpecRefused',
+      words: 'RegionDisabledException',
+    },
+  ])('with $what is refused: $want', ({ put, want, words }) => {
+    const one = view({ results: { identify: GOOD.identify, put: { failure: put } } })
+    expect(shown(one)).toMatchObject({
+      Ready: `False ${want}`,
+      Reachable: `False ${want}`,
+      Stalled: `True ${want}`,
+    })
+    expect(message(one, 'Reachable')).toContain(words)
+  })
+
+  test('of another session is refused', () => {
+    const identify = { value: { account: '999999999999', arn: 'arn:aws:sts::999999999999:assumed-role/a/b' } }
+    expect(shown(view({ results: { ...GOOD, identify } }))).toMatchObject({ Reachable: 'False WrongAccount' })
+  })
+
+  test('whose role takes any external id is refused', () => {
+    const one = view({ results: { ...GOOD, otherId: { value: { refused: false } } } })
+    expect(shown(one)).toMatchObject({
+      Ready: 'False OtherIdAccepted',
+      Stalled: 'True OtherIdAccepted',
+      ExternalIdEnforced: 'False OtherIdAccepted',
+    })
+    expect(message(one, 'ExternalIdEnforced')).toContain('StringEquals sts:ExternalId davit-1')
+  })
+
+  describe('whose role can read', () => {
+    const results = { ...GOOD, readable: { value: ['ssm:GetParameter', 'ssm:GetParameterHistory'] } }
+
+    test('is taken with a warning that says how to stop it', () => {
+      const one = view({ results })
+      expect(shown(one)).toMatchObject({ Ready: 'True Connected', WriteOnly: 'False CanRead' })
+      expect(message(one, 'Ready')).toContain(
+        'Warning: The role can read the secrets: ssm:GetParameter, ssm:GetP',
+      )
+      expect(connectionVerdict(one).warning).toMatchObject({
+        reason: 'CanRead',
+        message: expect.stringContaining('NeverReadSecrets'),
+      })
+    })
+
+    test('is refused where the operator wants it so', () => {
+      const one = view({ results, requireWriteOnly: true })
+      expect(shown(one)).toMatchObject({ Ready: 'False CanRead', Stalled: 'True CanRead' })
+      expect(connectionVerdict(one)).toMatchObject({ ready: false, connected: true })
+    })
+  })
+
+  test('of which it is not known whether it can be read is ready, unless that is wanted', () => {
+    const results = { ...GOOD, readable: { failure: DENIED } }
+    expect(shown(view({ results }))).toMatchObject({
+      Ready: 'True Connected',
+      WriteOnly: 'Unknown CheckFailed',
+    })
+    expect(shown(view({ results, requireWriteOnly: true }))).toMatchObject({ Ready: 'False Connecting' })
+  })
+
+  test('in a namespace that is no organization is not spoken of', () => {
+    const problem = { reason: 'NotAnOrganization', message: 'No label.' } as const
+    expect(shown(view({ problem, results: undefined }))).toMatchObject({
+      Ready: 'False NotAnOrganization',
+      Stalled: 'True NotAnOrganization',
+      Reachable: 'Unknown NotChecked',
+    })
+  })
+})
+
+describe('a failure that passes', () => {
+  const before = connectionVerdict(view()).findings
+
+  test.each([
+    ['identify', { identify: { failure: BUSY } }],
+    ['put', { ...GOOD, put: { failure: BUSY } }],
+    ['readable', { ...GOOD, readable: { failure: BUSY } }],
+    ['otherId', { ...GOOD, otherId: { failure: BUSY } }],
+  ] as [string, ProbeResults][])('of %s does not undo what is known', (_, results) => {
+    const one = view({ results, before })
+    expect(shown(one)).toEqual({
+      ...shown(view()),
+      Reconciling: 'True CloudUnavailable',
+    })
+    expect(message(one, 'Reconciling')).toContain('ThrottlingException: slow down')
+    expect(connectionVerdict(one).ready).toBe(true)
+  })
+
+  test('leaves unknown what was not known', () => {
+    expect(shown(view({ results: { identify: { failure: BUSY } } }))).toMatchObject({
+      Ready: 'False CloudUnavailable',
+      Reconciling: 'True CloudUnavailable',
+      Reachable: 'Unknown CloudUnavailable',
+    })
+  })
+
+  test('does not hide what was found out since', () => {
+    const results = { identify: { failure: DENIED } }
+    expect(shown(view({ results, before }))).toMatchObject({
+      Ready: 'False RoleRefused',
+      WriteOnly: 'Unknown NotChecked',
+    })
+  })
+
+  test('keeps the verdict of before after a restart', () => {
+    expect(connectionVerdict(view({ results: undefined, before })).ready).toBe(true)
+  })
+})
+
+test('every condition is there once, whatever was found', () => {
+  for (const results of [
+    undefined,
+    GOOD,
+    { identify: { failure: DENIED } },
+    { ...GOOD, put: { failure: SPEC } },
+  ])
+    expect(connectionVerdict(view({ results })).findings.map(({ type }) => type)).toEqual([
+      ...SETTINGS_CONDITIONS,
+    ])
+})

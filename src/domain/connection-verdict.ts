@@ -1,0 +1,225 @@
+/** What the conditions of SecretsSettings say: from what was tried in the account, with the words of AWS and what to change. */
+import type { SettingsStall } from '../api/secrets-settings.ts'
+import { type CloudFailure, failureText } from './cloud-failure.ts'
+import type { Finding } from './conditions.ts'
+import {
+  ASSUME_STATEMENT,
+  ENCRYPT_STATEMENT,
+  NEVER_READ_STATEMENT,
+  TAG_STATEMENT,
+  WRITE_STATEMENT,
+} from './connect-policies.ts'
+import { parseRoleArn } from './role-arn.ts'
+
+/** What came of one try. */
+export type Tried<T> = { value: T; failure?: never } | { failure: CloudFailure; value?: never }
+
+/** Absent: not tried, since something before it failed. */
+export type ProbeResults = {
+  identify: Tried<{ account: string; arn: string }>
+  put?: Tried<true> | undefined
+  /** Operations that were not refused, such as `ssm:GetParameter`. */
+  readable?: Tried<readonly string[]> | undefined
+  otherId?: Tried<{ refused: boolean; code?: string | undefined }> | undefined
+}
+
+export type ConnectionView = {
+  /** What is wrong before anything is tried. */
+  problem?: { reason: SettingsStall; message: string } | undefined
+  roleArn?: string | undefined
+  externalId: string
+  /** ARN of the operator's own identity, where it is known. */
+  principal?: string | undefined
+  /** Absent: nothing was tried with this spec yet. */
+  results?: ProbeResults | undefined
+  /** Conditions of before, where they speak of the same role, region and key: a try that failed for a moment does not undo them. */
+  before?: readonly Finding[] | undefined
+  /** The operator's setting: an account that can read is refused. */
+  requireWriteOnly: boolean
+}
+
+export type ConnectionVerdict = {
+  findings: Finding[]
+  /** Secrets can be saved. */
+  ready: boolean
+  /** The role was reached and writes: what was tried is `status.connected`. */
+  connected: boolean
+  /** For an Event. */
+  warning?: { reason: string; message: string } | undefined
+}
+
+export function connectionVerdict(view: ConnectionView): ConnectionVerdict {
+  const reachable = held(view, reachableFinding(view))
+  const isReached = reachable.status === 'True'
+  const writeOnly = isReached ? held(view, writeOnlyFinding(view)) : unknown('WriteOnly')
+  const enforced = isReached ? held(view, enforcedFinding(view)) : unknown('ExternalIdEnforced')
+  const needed = [reachable, enforced, ...(view.requireWriteOnly ? [writeOnly] : [])]
+  const stall = stallOf(view, needed)
+  const ready = stall === undefined && needed.every(({ status }) => status === 'True')
+  const waits = passing(view, needed)
+  return {
+    findings: [
+      readyFinding(ready, stall ?? waits, writeOnly),
+      reconcilingFinding(stall ? undefined : waits),
+      stalledFinding(stall),
+      reachable,
+      writeOnly,
+      enforced,
+    ],
+    ready,
+    connected: isReached,
+    ...(writeOnly.status === 'False' ? { warning: writeOnly } : {}),
+  }
+}
+
+type Words = { reason: string; message: string }
+
+/** A failure that passes by itself leaves what was known; what is found out replaces it. */
+function held({ before, problem }: ConnectionView, finding: Finding): Finding {
+  if (finding.status !== 'Unknown' || finding.reason === 'CheckFailed' || problem) return finding
+  const known = before?.find(({ type, status }) => type === finding.type && status !== 'Unknown')
+  return known
+    ? { type: known.type, status: known.status, reason: known.reason, message: known.message }
+    : finding
+}
+
+function unknown(type: string): Finding {
+  return {
+    type,
+    status: 'Unknown',
+    reason: 'NotChecked',
+    message: 'It was not tried: the account is not reached.',
+  }
+}
+
+function reachableFinding(view: ConnectionView): Finding {
+  const type = 'Reachable'
+  const { results, roleArn, problem } = view
+  if (problem) return { type, status: 'Unknown', reason: 'NotChecked', message: 'It was not tried.' }
+  if (roleArn === undefined) return { type, status: 'False', reason: 'RoleRequired', message: ROLE_REQUIRED }
+  if (results === undefined) return { type, status: 'Unknown', ...CONNECTING }
+  const { failure, value } = results.identify
+  if (failure) return { type, ...identifyFailed(view, failure) }
+  const wanted = parseRoleArn(roleArn)?.account
+  if (value.account !== wanted) {
+    const message = `The session is in account ${value.account}, the role in ${wanted}. The operator's endpoints of AWS are not those of this account.`
+    return { type, status: 'False', reason: 'WrongAccount', message }
+  }
+  if (results.put === undefined) return { type, status: 'Unknown', ...CONNECTING }
+  if (results.put.failure) return { type, ...putFailed(results.put.failure) }
+  const message = `Davit writes as ${value.arn}.`
+  return { type, status: 'True', reason: 'Connected', message }
+}
+
+const CONNECTING = { reason: 'Connecting', message: 'The account is being tried.' }
+const ROLE_REQUIRED =
+  'Make a role with status.trustPolicy as its trust policy and status.writerPolicy as its permissions, and put its ARN into spec.roleArn.'
+
+type Answer = { status: Finding['status']; reason: string; message: string }
+
+function identifyFailed({ roleArn, externalId, principal }: ConnectionView, failure: CloudFailure): Answer {
+  if (failure.remedy === 'retry') return unavailable(failure)
+  if (failure.remedy === 'spec') return refused('SpecRefused', failure, 'Correct the spec.')
+  const who = principal ?? "Davit's identity"
+  return refused(
+    'RoleRefused',
+    failure,
+    `Davit may not assume ${roleArn}. The role must exist, and its trust policy must allow ${who} sts:AssumeRole with the external id ${externalId} (${ASSUME_STATEMENT}) and sts:TagSession (${TAG_STATEMENT}): paste status.trustPolicy.`,
+  )
+}
+
+function putFailed(failure: CloudFailure): Answer {
+  if (failure.remedy === 'retry') return unavailable(failure)
+  if (/^(InvalidKeyId|KMS)/i.test(failure.code))
+    return refused(
+      'KeyRefused',
+      failure,
+      `The KMS key must exist in the region, be enabled and symmetric, and its policy must let the role use it (${ENCRYPT_STATEMENT} of status.writerPolicy).`,
+    )
+  if (failure.remedy === 'spec') return refused('SpecRefused', failure, 'Correct the spec.')
+  return refused(
+    'WriteRefused',
+    failure,
+    `The role may not write. Give it the statements ${WRITE_STATEMENT} and ${ENCRYPT_STATEMENT} of status.writerPolicy, and look for a policy of the organization or a permissions boundary that denies it.`,
+  )
+}
+
+function refused(reason: SettingsStall, failure: CloudFailure, advice: string): Answer {
+  return { status: 'False', reason, message: `${failureText(failure)}. ${advice}` }
+}
+
+function unavailable(failure: CloudFailure): Answer {
+  return {
+    status: 'Unknown',
+    reason: 'CloudUnavailable',
+    message: `${failureText(failure)}. Davit tries again.`,
+  }
+}
+
+/** A failure that says neither yes nor no. */
+function checkFailed(failure: CloudFailure): Answer {
+  if (failure.remedy === 'retry') return unavailable(failure)
+  return { status: 'Unknown', reason: 'CheckFailed', message: `${failureText(failure)}. It is not known.` }
+}
+
+function writeOnlyFinding({ results }: ConnectionView): Finding {
+  const type = 'WriteOnly'
+  if (!results?.readable) return unknown(type)
+  const { failure, value } = results.readable
+  if (failure) return { type, ...checkFailed(failure) }
+  if (value.length === 0) {
+    const message = 'The role was refused every way of reading what it writes.'
+    return { type, status: 'True', reason: 'ReadsRefused', message }
+  }
+  const message = `The role can read the secrets: ${value.join(', ')}. Remove what allows it, or add the statement ${NEVER_READ_STATEMENT} of status.writerPolicy, which denies it whatever else the role has.`
+  return { type, status: 'False', reason: 'CanRead', message }
+}
+
+function enforcedFinding({ results, externalId }: ConnectionView): Finding {
+  const type = 'ExternalIdEnforced'
+  if (!results?.otherId) return unknown(type)
+  const { failure, value } = results.otherId
+  if (failure) return { type, ...checkFailed(failure) }
+  if (value.refused) {
+    const message = `Another external id is refused${value.code ? ` (${value.code})` : ''}.`
+    return { type, status: 'True', reason: 'OtherIdRefused', message }
+  }
+  const message = `The role can be assumed with another external id, on behalf of another organization. Add the condition StringEquals sts:ExternalId ${externalId} to every statement of its trust policy that allows sts:AssumeRole: paste status.trustPolicy.`
+  return { type, status: 'False', reason: 'OtherIdAccepted', message }
+}
+
+function stallOf({ problem }: ConnectionView, needed: readonly Finding[]): Words | undefined {
+  return problem ?? needed.find(({ status }) => status === 'False')
+}
+
+/** What is not known and will be, or was tried again and failed for a moment. */
+function passing({ results, problem }: ConnectionView, needed: readonly Finding[]): Words | undefined {
+  if (problem) return undefined
+  const tries = [results?.identify, results?.put, results?.readable, results?.otherId]
+  const failure = tries.find((tried) => tried?.failure?.remedy === 'retry')?.failure
+  if (failure) return unavailable(failure)
+  return needed.some(({ status }) => status === 'Unknown') ? CONNECTING : undefined
+}
+
+function readyFinding(ready: boolean, why: Words | undefined, writeOnly: Finding): Finding {
+  const type = 'Ready'
+  if (!ready) return { type, status: 'False', ...wordsOf(why ?? CONNECTING) }
+  const warning = writeOnly.status === 'False' ? ` Warning: ${writeOnly.message}` : ''
+  return { type, status: 'True', reason: 'Connected', message: `Secrets can be saved.${warning}` }
+}
+
+function reconcilingFinding(waits: Words | undefined): Finding {
+  const type = 'Reconciling'
+  if (waits) return { type, status: 'True', ...wordsOf(waits) }
+  return { type, status: 'False', reason: 'UpToDate', message: 'The status speaks of the current spec.' }
+}
+
+function stalledFinding(stall: Words | undefined): Finding {
+  const type = 'Stalled'
+  if (stall) return { type, status: 'True', ...wordsOf(stall) }
+  return { type, status: 'False', reason: 'NothingToMend', message: 'Nothing waits for somebody to act.' }
+}
+
+function wordsOf({ reason, message }: Words): Words {
+  return { reason, message }
+}

@@ -1,0 +1,80 @@
+/** What is known of a credential when the next step is decided (credential-plan.ts). */
+import type { CredentialStall, CredentialType, StoredParameter } from '../api/registry-credential.ts'
+import type { CloudFailure } from './cloud-failure.ts'
+import type { ParameterDrift } from './parameter-drift.ts'
+
+/** Where the parameter of this credential belongs, and how to get there. */
+export type ParameterPlace = {
+  name: string
+  region: string
+  account: string
+  roleArn: string
+  kmsKeyId?: string | undefined
+}
+
+/**
+ * The organization's SecretsSettings, read live: `missing` makes Davit remove what it stored.
+ * `place`: what was connected before, if anything was; settings that are being deleted are missing, and still tell it.
+ */
+export type AccountFacts =
+  | { state: 'missing'; place?: ParameterPlace | undefined }
+  | { state: 'connecting' | 'stalled'; message: string; place?: ParameterPlace | undefined }
+  | { state: 'ready'; place: ParameterPlace }
+
+/** The Secret that `spec.secretRef` names. */
+export type HandoverFacts =
+  | { state: 'none' }
+  | { state: 'missing' }
+  | { state: 'wrong-type'; type: string }
+  | { state: 'no-key' }
+  /** The value is not one that can be stored; the problem says why without it. */
+  | { state: 'problem'; problem: string }
+  | { state: 'usable'; uid: string; resourceVersion: string; retained: boolean }
+
+/** What the last listing of the organization says of this parameter. */
+export type ListingFacts =
+  | { state: 'unknown' }
+  /** Nothing is recorded in the status: what is under the name, if it is ours. */
+  | { state: 'unrecorded'; version?: number | undefined }
+  | { state: 'recorded'; drift: ParameterDrift }
+
+/** Whose the parameter under the name is, by its tags; `absent` where the cloud says that it is gone. */
+export type Ownership = 'unknown' | 'ours' | 'not-ours' | 'absent'
+
+/**
+ * What the steps of this pass found out. It begins as `NEW_PASS`, and does so again after `forget`, `adopt`, `put-new` and
+ * `put-version`, since then it would speak of another parameter or version.
+ */
+export type PassFacts = {
+  owner: Ownership
+  /** Of the last call to the cloud, where that failed; one that succeeds clears it. */
+  failure?: CloudFailure | undefined
+  removed: boolean
+  orphanRecorded: boolean
+}
+
+export type CredentialFacts = {
+  /** Milliseconds since 1970. */
+  now: number
+  type: CredentialType
+  createdAt: number
+  /** Davit made the name, as it does for REST: no credential before had it, so a parameter of that name is its own. */
+  ownName: boolean
+  /** Absent: not being deleted. */
+  deletedAt?: number | undefined
+  hasFinalizer: boolean
+  /** What is wrong with namespace or spec; no step follows while it is. */
+  problem?: { reason: CredentialStall; message: string } | undefined
+  account: AccountFacts
+  secretName?: string | undefined
+  handover: HandoverFacts
+  /** status.parameter and status.handover. */
+  stored?: StoredParameter | undefined
+  storedHandover?: { uid: string; resourceVersion: string } | undefined
+  /** It had a parameter in an account that it has left: this pass has forgotten it, or the condition Stored says so. */
+  moved: boolean
+  listing: ListingFacts
+  pass: PassFacts
+}
+
+export const NEW_PASS: PassFacts = { owner: 'unknown', removed: false, orphanRecorded: false }

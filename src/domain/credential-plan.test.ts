@@ -1,0 +1,256 @@
+import { describe, expect, test } from 'vitest'
+import {
+  A,
+  B,
+  type CredentialWorld,
+  DENIED,
+  GONE,
+  placeOf,
+  RETRY,
+  SECRET,
+  SPEC,
+  storedWorld,
+  world,
+} from '../../test/support/credential-world.ts'
+import { type CredentialFacts, NEW_PASS } from './credential-facts.ts'
+import { planCredential } from './credential-plan.ts'
+
+describe('a hand-over Secret', () => {
+  test('is stored, and then deleted', () => {
+    const one = world({ hasFinalizer: false, secret: SECRET })
+    one.run()
+    expect(one.steps).toEqual(['add-finalizer', 'put-new', 'delete-handover', 'nothing'])
+    expect(one.secret).toBeUndefined()
+    expect(one.cloud.get(A)).toEqual({ owner: 'ours', value: 'v-1', version: 1 })
+  })
+
+  test('that is retained stays, and a change of it is a new version', () => {
+    const one = world({ secret: { ...SECRET, retained: true } })
+    one.run()
+    one.secret = { ...SECRET, retained: true, resourceVersion: '8', value: 'v-2' }
+    one.run()
+    expect(one.steps).toEqual(['put-new', 'nothing', 'look', 'put-version', 'nothing'])
+    expect(one.stored?.version).toBe(2)
+  })
+
+  test('that is made again has another value', () => {
+    const one = storedWorld({ secret: { ...SECRET, uid: 'u-2', value: 'v-2' } })
+    one.run()
+    expect(one.steps).toEqual(['look', 'put-version', 'delete-handover', 'nothing'])
+  })
+
+  test('is stored anew where a predecessor was not removed, so that none of its versions stays', () => {
+    const one = world({ secret: SECRET })
+    one.cloud.set(A, { owner: 'ours', value: 'old', version: 9 })
+    one.run()
+    expect(one.steps).toEqual(['put-new', 'look', 'remove', 'put-new', 'delete-handover', 'nothing'])
+    expect(one.cloud.get(A)?.version).toBe(1)
+  })
+
+  test('leaves alone what somebody else has under the name, for every version of it', () => {
+    const theirs = { owner: 'not-ours', value: 'theirs', version: 3 } as const
+    const fresh = world({ secret: SECRET })
+    fresh.cloud.set(A, theirs)
+    expect(fresh.run()).toMatchObject({ step: 'refuse', reason: 'ParameterNotOurs' })
+    const later = storedWorld({ secret: { ...SECRET, resourceVersion: '8' } })
+    later.cloud.set(A, theirs)
+    expect(later.run()).toMatchObject({ step: 'refuse', reason: 'ParameterNotOurs' })
+    for (const one of [fresh, later]) {
+      expect(one.cloud.get(A)).toEqual(theirs)
+      expect(one.secret).toBeDefined()
+    }
+  })
+
+  test('is put with its tags where the parameter is gone', () => {
+    const one = storedWorld({ secret: { ...SECRET, resourceVersion: '8' } })
+    one.cloud.delete(A)
+    one.run()
+    expect(one.steps).toEqual(['look', 'put-new', 'delete-handover', 'nothing'])
+  })
+
+  test('that is retained is put again where a listing misses the parameter', () => {
+    const one = storedWorld({ secret: { ...SECRET, retained: true } })
+    one.cloud.delete(A)
+    one.listing = { state: 'recorded', drift: { kind: 'missing' } }
+    one.run()
+    expect(one.steps).toEqual(['put-new', 'nothing'])
+  })
+
+  test('stays while the name is not free again after a removal', () => {
+    const taken = { remedy: 'spec', code: 'ParameterAlreadyExists', message: '' } as const
+    const one = world({ secret: SECRET })
+    one.cloud.set(A, { owner: 'ours', value: 'old', version: 9 })
+    expect(one.run([undefined, undefined, undefined, taken])).toMatchObject({ step: 'wait' })
+    expect(one.secret).toBeDefined()
+  })
+
+  test.each([
+    { failure: RETRY, want: { step: 'wait', reason: 'CloudUnavailable' } },
+    { failure: DENIED, want: { step: 'refuse', reason: 'AccessDenied' } },
+    { failure: SPEC, want: { step: 'refuse', reason: 'CloudRefused' } },
+    { failure: GONE, want: { step: 'wait', reason: 'CloudUnavailable' } },
+  ])('that AWS refuses with $failure.code makes $want.reason, with its words', ({ failure, want }) => {
+    const one = world({ secret: SECRET })
+    expect(one.run([failure])).toMatchObject({
+      ...want,
+      message: expect.stringContaining(`${failure.code}: ${failure.message}`),
+    })
+  })
+})
+
+describe('without a ready account', () => {
+  test.each([
+    { account: { state: 'missing' }, want: { step: 'wait', reason: 'SettingsRequired' } },
+    {
+      account: { state: 'connecting', message: 'soon' },
+      want: { step: 'wait', reason: 'AccountConnecting', message: 'soon' },
+    },
+    {
+      account: { state: 'stalled', message: 'no role' },
+      want: { step: 'refuse', reason: 'AccountNotReady', message: 'no role' },
+    },
+  ] as const)('that is $account.state nothing is put', ({ account, want }) => {
+    const one = world({ secret: SECRET, account })
+    expect(one.run()).toMatchObject(want)
+    expect(one.cloud.size).toBe(0)
+  })
+
+  test.each([
+    { state: 'connecting', message: '' },
+    { state: 'stalled', message: '' },
+  ] as const)('that is $state what is stored stays', (account) => {
+    const one = storedWorld({ account })
+    expect(one.run()).toMatchObject({ step: 'nothing' })
+    expect(one.cloud.size).toBe(1)
+  })
+})
+
+describe('a change of the account', () => {
+  const moves: [string, Partial<CredentialWorld>][] = [
+    ['to another one', { account: { state: 'ready', place: placeOf(B) } }],
+    ['to another region', { account: { state: 'ready', place: { ...placeOf(A), region: 'us-east-1' } } }],
+  ]
+
+  test.each(moves)('%s removes the old parameter and asks for the secret', (_, change) => {
+    const one = storedWorld(change)
+    expect(one.run()).toMatchObject({ step: 'refuse', reason: 'AccountChanged' })
+    expect(one.steps).toEqual(['look', 'remove', 'forget', 'refuse'])
+    expect(one.run()).toMatchObject({ reason: 'AccountChanged' })
+  })
+
+  test.each(moves)('%s puts a retained Secret again', (_, change) => {
+    const one = storedWorld({ ...change, secret: { ...SECRET, retained: true } })
+    one.run()
+    expect(one.steps).toEqual(['look', 'remove', 'forget', 'put-new', 'nothing'])
+  })
+
+  test('to another role of the account leaves the parameter where it is', () => {
+    const place = { ...placeOf(A), roleArn: 'arn:aws:iam::111111111111:role/other' }
+    expect(storedWorld({ account: { state: 'ready', place } }).run()).toMatchObject({ step: 'nothing' })
+  })
+
+  test('removes the parameter where the settings are deleted, too', () => {
+    const one = storedWorld({ account: { state: 'missing' } })
+    expect(one.run()).toMatchObject({ reason: 'AccountChanged' })
+    expect(one.cloud.size).toBe(0)
+  })
+
+  test.each([RETRY, DENIED])('records an orphan where AWS answers $code, and goes on', (failure) => {
+    const one = storedWorld({ account: { state: 'ready', place: placeOf(B) } })
+    one.run([undefined, failure])
+    expect(one.steps).toEqual(['look', 'remove', 'record-orphan', 'forget', 'refuse'])
+    expect([...one.orphans]).toEqual([A])
+  })
+
+  test('does not take the only copy of a secret away', () => {
+    const one = storedWorld({ secret: SECRET, account: { state: 'connecting', message: '' } })
+    expect(one.run()).toMatchObject({ step: 'wait' })
+    expect(one.secret).toBeDefined()
+  })
+})
+
+describe('what REST stored and did not record', () => {
+  const rest = { ownName: true, account: { state: 'ready', place: placeOf(A) } } as const
+
+  function facts(change: Partial<CredentialFacts>): CredentialFacts {
+    return { ...world(rest).facts(), handover: { state: 'none' }, ...change }
+  }
+
+  test('is waited for while its request may still be under way', () => {
+    expect(planCredential(facts({ createdAt: 999_000 }))).toMatchObject({ step: 'wait', until: 1_029_000 })
+  })
+
+  test('is looked for in a listing, and adopted', () => {
+    expect(planCredential(facts({}))).toMatchObject({ step: 'list' })
+    const listing = { state: 'unrecorded', version: 1 } as const
+    expect(planCredential(facts({ listing }))).toMatchObject({ step: 'adopt', version: 1 })
+  })
+
+  test('is asked for where there is nothing', () => {
+    const step = planCredential(facts({ listing: { state: 'unrecorded' } }))
+    expect(step).toMatchObject({ step: 'refuse', reason: 'SecretRequired' })
+  })
+
+  test('is not taken over by a credential of a name that another one may have had', () => {
+    const listing = { state: 'unrecorded', version: 1 } as const
+    expect(planCredential(facts({ ownName: false, listing }))).toMatchObject({ reason: 'SecretRequired' })
+  })
+
+  test('waits where the listing fails', () => {
+    const step = planCredential(facts({ pass: { ...NEW_PASS, failure: RETRY } }))
+    expect(step).toMatchObject({ step: 'wait', reason: 'CloudUnavailable' })
+  })
+})
+
+describe('drift', () => {
+  test.each([
+    { drift: { kind: 'none' }, want: { step: 'nothing' } },
+    { drift: { kind: 'adopt', version: 4 }, want: { step: 'adopt', version: 4 } },
+    { drift: { kind: 'changed', by: 'mallory', version: 4 }, want: { step: 'nothing' } },
+    { drift: { kind: 'key', by: 'mallory', key: 'alias/x' }, want: { step: 'nothing' } },
+    { drift: { kind: 'missing' }, want: { step: 'refuse', reason: 'ParameterMissing' } },
+    {
+      drift: { kind: 'replaced', by: 'mallory', version: 1, type: 'String' },
+      want: { step: 'refuse', reason: 'ParameterReplaced' },
+    },
+  ] as const)('$drift.kind: $want.step', ({ drift, want }) => {
+    const one = storedWorld({ listing: { state: 'recorded', drift } })
+    expect(planCredential(one.facts())).toMatchObject(want)
+  })
+})
+
+describe('what is refused', () => {
+  const problem = { reason: 'RegistryRefused', message: 'must have no path' } as const
+
+  test.each([
+    {
+      handover: { state: 'wrong-type', type: 'kubernetes.io/tls' },
+      want: ['SecretTypeRefused', 'kubernetes.io/tls'],
+    },
+    { handover: { state: 'wrong-type', type: '' }, want: ['SecretTypeRefused', 'Opaque'] },
+    { handover: { state: 'no-key' }, want: ['SecretKeyMissing', 'no key `secret`'] },
+    { handover: { state: 'problem', problem: 'is empty' }, want: ['SecretRefused', 'its value is empty'] },
+  ] as const)('a Secret: $want.0', ({ handover, want: [reason, words] }) => {
+    const step = planCredential({ ...world().facts(), handover })
+    expect(step).toMatchObject({ step: 'refuse', reason, message: expect.stringContaining(words) })
+  })
+
+  test('a spec, before anything is done', () => {
+    const step = planCredential({ ...world({ hasFinalizer: false, secret: SECRET }).facts(), problem })
+    expect(step).toEqual({ step: 'refuse', ...problem })
+  })
+
+  test('nothing of ecr but its spec: it stores nothing and needs no account', () => {
+    const facts = {
+      ...world({ hasFinalizer: false, account: { state: 'missing' } }).facts(),
+      type: 'ecr' as const,
+    }
+    expect(planCredential(facts)).toMatchObject({ step: 'nothing' })
+    expect(planCredential({ ...facts, problem })).toMatchObject({ step: 'refuse' })
+    expect(planCredential({ ...facts, deletedAt: 1 })).toMatchObject({ step: 'nothing' })
+  })
+
+  test('a Secret that is not there is waited for', () => {
+    expect(world().run()).toMatchObject({ step: 'wait', reason: 'SecretMissing' })
+  })
+})

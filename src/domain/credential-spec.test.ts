@@ -1,0 +1,38 @@
+import { expect, test } from 'vitest'
+import { credentialSpecProblem, credentialWarning } from './credential-spec.ts'
+
+const ECR = '123456789012.dkr.ecr.eu-west-1.amazonaws.com'
+
+test.each([
+  { type: 'token', registry: 'ghcr.io', username: 'acme-bot' },
+  { type: 'token', registry: ECR, username: 'AWS' },
+  { type: 'ecr', registry: ECR },
+] as const)('$type of $registry is right', (spec) => {
+  expect(credentialSpecProblem(spec)).toBeUndefined()
+})
+
+test.each([
+  {
+    spec: { type: 'token', registry: '127.1', username: 'a' },
+    want: ['registry', 'RegistryRefused', 'four numbers'],
+  },
+  { spec: { type: 'token', registry: 'ghcr.io' }, want: ['username', 'UsernameRefused', 'empty'] },
+  {
+    spec: { type: 'token', registry: 'ghcr.io', username: 'a:b' },
+    want: ['username', 'UsernameRefused', 'colon'],
+  },
+  { spec: { type: 'ecr', registry: 'ghcr.io' }, want: ['registry', 'RegistryRefused', 'the host of ECR'] },
+  {
+    spec: { type: 'ecr', registry: `${ECR}.evil.test` },
+    want: ['registry', 'RegistryRefused', 'evil.test is none'],
+  },
+  { spec: { type: 'ecr', registry: 'public.ecr.aws' }, want: ['registry', 'RegistryRefused', 'has neither'] },
+] as const)('$spec.type of $spec.registry is refused: $want.2', ({ spec, want: [field, reason, words] }) => {
+  expect(credentialSpecProblem(spec)).toEqual({ field, reason, message: expect.stringContaining(words) })
+})
+
+test('a token for ECR is taken with a warning, nothing else has one', () => {
+  expect(credentialWarning({ type: 'token', registry: ECR })).toContain('12 hours')
+  expect(credentialWarning({ type: 'ecr', registry: ECR })).toBeUndefined()
+  expect(credentialWarning({ type: 'token', registry: 'ghcr.io' })).toBeUndefined()
+})

@@ -1,0 +1,18 @@
+/** What a controller does next for a credential (credential-plan.ts), and what it was asked to do last. */
+import type { CredentialStall, CredentialWait } from '../api/registry-credential.ts'
+import type { ParameterPlace } from './credential-facts.ts'
+
+/** Every step has its reason, for the log. */
+export type CredentialStep =
+  | { step: 'nothing'; reason: string }
+  | { step: 'refuse'; reason: CredentialStall; message: string }
+  /** `until` where time alone changes the answer. */
+  | { step: 'wait'; reason: CredentialWait; message: string; until?: number }
+  | { step: 'add-finalizer' | 'drop-finalizer' | 'forget' | 'list'; reason: string }
+  | { step: 'look' | 'remove' | 'record-orphan'; at: ParameterPlace; reason: string }
+  | { step: 'put-new' | 'put-version'; at: ParameterPlace; handover: Handover; reason: string }
+  | { step: 'adopt'; at: ParameterPlace; version: number; reason: string }
+  | { step: 'delete-handover'; handover: Handover; reason: string }
+
+/** The very object whose value was, or is to be, stored. */
+export type Handover = { uid: string; resourceVersion: string }

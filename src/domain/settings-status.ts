@@ -1,0 +1,74 @@
+/** The status of SecretsSettings: what was found out, and what its owner pastes into the account. */
+import type { ConnectedAccount, SecretsSettings, SecretsSettingsStatus } from '../api/secrets-settings.ts'
+import { placeIn } from './aws-partition.ts'
+import { conditionsAfter } from './conditions.ts'
+import { policyText, readerPolicy, trustPolicy, writerPolicy } from './connect-policies.ts'
+import type { ConnectionVerdict } from './connection-verdict.ts'
+import { organizationPath } from './parameter-name.ts'
+import { parseRoleArn } from './role-arn.ts'
+
+export type SettingsFacts = {
+  settings: SecretsSettings
+  prefix: string
+  externalId: string
+  /** What the trust policy names; absent while it is not known. */
+  principal?: string | undefined
+  verdict: ConnectionVerdict
+  /** The account was tried in this pass. */
+  tried: boolean
+  /** Milliseconds since 1970. */
+  now: number
+}
+
+export function settingsStatus(facts: SettingsFacts): SecretsSettingsStatus {
+  const { settings, externalId, verdict, now } = facts
+  const { metadata, spec, status } = settings
+  const organization = metadata.namespace ?? ''
+  const generation = metadata.generation ?? 1
+  const account = spec.roleArn === undefined ? undefined : parseRoleArn(spec.roleArn)?.account
+  const checkedAt = facts.tried ? new Date(now).toISOString() : status?.checkedAt
+  const connected = verdict.connected ? connectedTo(settings) : status?.connected
+  return {
+    externalId,
+    ...(account === undefined ? {} : { account }),
+    parameterPrefix: organizationPath({ prefix: facts.prefix, organization }),
+    ...(connected === undefined ? {} : { connected }),
+    ...policiesOf(facts, organization, account),
+    ...(checkedAt === undefined ? {} : { checkedAt }),
+    observedGeneration: generation,
+    conditions: conditionsAfter(status?.conditions, verdict.findings, { now, generation }),
+  }
+}
+
+/** Undefined without a role. */
+export function connectedTo({ spec }: SecretsSettings): ConnectedAccount | undefined {
+  const { roleArn, region, kmsKeyId } = spec
+  if (roleArn === undefined) return undefined
+  return { roleArn, region, ...(kmsKeyId === undefined ? {} : { kmsKeyId }) }
+}
+
+function policiesOf(
+  { settings, prefix, externalId, principal }: SettingsFacts,
+  organization: string,
+  account: string | undefined,
+): Pick<SecretsSettingsStatus, 'trustPolicy' | 'writerPolicy' | 'readerPolicy'> {
+  const { region, kmsKeyId } = settings.spec
+  // Before the role is known the account is not: `*` stands for it, which the owner may narrow.
+  const scope = { place: placeIn(region, account ?? '*'), prefix, organization, kmsKeyId }
+  return {
+    ...trustPolicyOf(settings, principal, externalId),
+    writerPolicy: policyText(writerPolicy(scope)),
+    readerPolicy: policyText(readerPolicy(scope)),
+  }
+}
+
+/** While it is not known whom to name, what was said before stands. */
+function trustPolicyOf(
+  { status }: SecretsSettings,
+  principal: string | undefined,
+  externalId: string,
+): Pick<SecretsSettingsStatus, 'trustPolicy'> {
+  if (principal !== undefined) return { trustPolicy: policyText(trustPolicy({ principal, externalId })) }
+  const before = status?.externalId === externalId ? status.trustPolicy : undefined
+  return before === undefined ? {} : { trustPolicy: before }
+}
