@@ -1,0 +1,130 @@
+import type { Clock } from '../ports/clock.ts'
+import { type Turns, TurnsFullError } from '../ports/turns.ts'
+import { TokenLevel } from './token-level.ts'
+
+export type FairBucketLimits = {
+  /** The rate that is begun with and never exceeded. */
+  perSecond: number
+  /** Turns that may be taken at once after a pause, 1 or more. */
+  burst: number
+  /** Takers that wait, of all flows and of one. */
+  maxWaiting: number
+  maxWaitingOfFlow: number
+}
+
+type Waiter = { grant(): void }
+
+/**
+ * A token bucket whose waiting flows take turns one by one; within a flow the first come goes first. What it is for may
+ * complain, then it slows down and recovers by itself. It has a timer only while somebody waits.
+ */
+export class FairBucket implements Turns {
+  readonly #clock: Clock
+  readonly #limits: FairBucketLimits
+  readonly #level: TokenLevel
+  /** Flows with waiting takers; the next turn is that of the first. */
+  readonly #flows = new Map<string, Set<Waiter>>()
+  #waiting = 0
+  #stopTimer: (() => void) | undefined
+
+  constructor(clock: Clock, limits: FairBucketLimits) {
+    this.#clock = clock
+    this.#limits = limits
+    this.#level = new TokenLevel(limits, clock.monotonic())
+  }
+
+  /** Takers that wait. */
+  get waiting(): number {
+    return this.#waiting
+  }
+
+  /** The rate at this moment. */
+  get perSecond(): number {
+    return this.#level.perSecond(this.#clock.monotonic())
+  }
+
+  /** Whether nobody waits and a new bucket would be the same. */
+  get resting(): boolean {
+    return this.#waiting === 0 && this.#level.full(this.#clock.monotonic())
+  }
+
+  async take(flow: string, signal?: AbortSignal): Promise<void> {
+    signal?.throwIfAborted()
+    if (this.#waiting === 0 && this.#level.take(this.#clock.monotonic())) return
+    if (this.#isFull(flow)) throw new TurnsFullError()
+    await this.#wait(flow, signal)
+  }
+
+  slowDown(): void {
+    this.#level.slowDown(this.#clock.monotonic())
+  }
+
+  #isFull(flow: string): boolean {
+    const { maxWaiting, maxWaitingOfFlow } = this.#limits
+    return this.#waiting >= maxWaiting || (this.#flows.get(flow)?.size ?? 0) >= maxWaitingOfFlow
+  }
+
+  #wait(flow: string, signal: AbortSignal | undefined): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const leave = () => {
+        this.#remove(flow, waiter)
+        reject(signal?.reason)
+      }
+      const waiter = {
+        grant() {
+          signal?.removeEventListener('abort', leave)
+          resolve()
+        },
+      }
+      signal?.addEventListener('abort', leave, { once: true })
+      const waiters = this.#flows.get(flow)
+      if (waiters) waiters.add(waiter)
+      else this.#flows.set(flow, new Set([waiter]))
+      this.#waiting += 1
+      this.#plan()
+    })
+  }
+
+  #remove(flow: string, waiter: Waiter): void {
+    const waiters = this.#flows.get(flow)
+    if (!waiters?.delete(waiter)) return
+    this.#waiting -= 1
+    if (waiters.size === 0) this.#flows.delete(flow)
+    if (this.#waiting === 0) this.#stop()
+  }
+
+  #plan(): void {
+    if (this.#stopTimer !== undefined || this.#waiting === 0) return
+    // Node's timers count whole milliseconds; at least one, lest rounding in the level make it fire for nothing.
+    const wait = Math.max(1, Math.ceil(this.#level.wait(this.#clock.monotonic())))
+    this.#stopTimer = this.#clock.after(wait, () => {
+      this.#stopTimer = undefined
+      this.#serve()
+    })
+  }
+
+  #stop(): void {
+    this.#stopTimer?.()
+    this.#stopTimer = undefined
+  }
+
+  #serve(): void {
+    const now = this.#clock.monotonic()
+    while (this.#waiting > 0 && this.#level.take(now)) this.#grantNext()
+    this.#plan()
+  }
+
+  #grantNext(): void {
+    for (const [flow, waiters] of this.#flows) {
+      // Its next taker comes after one of each other flow that waits.
+      this.#flows.delete(flow)
+      for (const waiter of waiters) {
+        waiters.delete(waiter)
+        this.#waiting -= 1
+        if (waiters.size > 0) this.#flows.set(flow, waiters)
+        waiter.grant()
+        return
+      }
+    }
+  }
+}
