@@ -1,0 +1,76 @@
+import { NotInTheDouble } from '../aws-error.ts'
+
+/** Keys of conditions that the double gives values to wherever AWS does; `*` is the end of a name that is open. */
+const KNOWN_KEYS = [
+  'aws:currenttime',
+  'aws:epochtime',
+  'aws:principalaccount',
+  'aws:principalarn',
+  'aws:principaltag/*',
+  'aws:principaltype',
+  'aws:requestedregion',
+  'aws:requesttag/*',
+  'aws:resourceaccount',
+  'aws:resourcetag/*',
+  'aws:securetransport',
+  'aws:tagkeys',
+  'aws:tokenissuetime',
+  'aws:userid',
+  'aws:username',
+  'aws:viaawsservice',
+  'kms:calleraccount',
+  'kms:encryptioncontext:*',
+  'kms:encryptioncontextkeys',
+  'kms:viaservice',
+  'ssm:overwrite',
+  'ssm:recursive',
+  'ssm:resourcetag/*',
+  'sts:externalid',
+  'sts:rolesessionname',
+  'sts:transitivetagkeys',
+] as const
+
+/** Keys that have a set of values. */
+const SET_KEYS = new Set(['aws:tagkeys', 'kms:encryptioncontextkeys', 'sts:transitivetagkeys'])
+
+/** @throws NotInTheDouble for a key that the double never gives a value to */
+export function checkKey(key: string): void {
+  const name = key.toLowerCase()
+  const known = KNOWN_KEYS.some((one) =>
+    one.endsWith('*') ? name.startsWith(one.slice(0, -1)) && name.length >= one.length : name === one,
+  )
+  if (!known) throw new NotInTheDouble(`the condition key ${key}`)
+}
+
+export function isSetKey(key: string): boolean {
+  return SET_KEYS.has(key.toLowerCase())
+}
+
+/** What is known of a request. Names of keys do not heed case. */
+export class Context {
+  readonly #values = new Map<string, readonly string[]>()
+
+  /** An undefined value leaves the key absent. */
+  set(key: string, value: string | readonly string[] | undefined): this {
+    checkKey(key)
+    if (value !== undefined) this.#values.set(key.toLowerCase(), typeof value === 'string' ? [value] : value)
+    return this
+  }
+
+  setAll(prefix: string, tags: Iterable<readonly [string, string]>): this {
+    for (const [key, value] of tags) this.set(`${prefix}${key}`, value)
+    return this
+  }
+
+  get(key: string): readonly string[] | undefined {
+    return this.#values.get(key.toLowerCase())
+  }
+
+  /** @returns a context that has these keys too */
+  with(values: Readonly<Record<string, string | readonly string[] | undefined>>): Context {
+    const context = new Context()
+    for (const [key, value] of this.#values) context.#values.set(key, value)
+    for (const [key, value] of Object.entries(values)) context.set(key, value)
+    return context
+  }
+}

@@ -1,0 +1,13 @@
+import { z } from 'zod'
+import { operation } from '../call.ts'
+
+/** Nobody can be denied it. */
+export const getCallerIdentity = operation('GetCallerIdentity', {
+  family: 'sts',
+  input: z.strictObject({}),
+  run: ({ principal }) => ({
+    Arn: principal.arn,
+    UserId: principal.userId,
+    Account: principal.account.id,
+  }),
+})

@@ -1,0 +1,221 @@
+/** The adapter of AWS against the double, with an operator and organizations that share one account or have their own. */
+
+import { randomBytes } from 'node:crypto'
+import { type CloudAccounts, createCloudAccounts } from '../../../src/adapters/aws/cloud-accounts.ts'
+import type { SessionRules } from '../../../src/adapters/aws/session-terms.ts'
+import type { Account, Role } from '../../../src/playground/aws/account.ts'
+import { type AwsDouble, startAwsDouble } from '../../../src/playground/aws/aws-double.ts'
+import type { Rates } from '../../../src/playground/aws/rates.ts'
+import type { CloudAccess, NewParameter } from '../../../src/ports/cloud-accounts.ts'
+import type { CloudMetrics } from '../../../src/ports/metrics.ts'
+import { SecretText } from '../../../src/ports/secret-text.ts'
+import type { FairBucketLimits } from '../../../src/runtime/fair-bucket.ts'
+import { FairBuckets } from '../../../src/runtime/fair-buckets.ts'
+import { RushingClock } from '../rushing-clock.ts'
+
+export const REGION = 'eu-central-1'
+const BUCKET = { perSecond: 1000, burst: 1000, maxWaiting: 10_000, maxWaitingOfFlow: 5000, maxKeys: 100 }
+
+export type AccountsBed = {
+  aws: AwsDouble
+  clock: RushingClock
+  cloud: CloudAccounts
+  counted: CountedCalls
+  account: Account
+  role: Role
+  /** Another one like it. */
+  addRole(name: string): Role
+  /** The environment has another key of the operator from now on. */
+  newOperatorKey(): void
+  /** How far the clock of the machine is ahead of that of AWS, in milliseconds. */
+  machine: { aheadMs: number }
+  /** An organization of the account. */
+  access(organization: string, more?: Partial<CloudAccess>): CloudAccess
+  stop(): Promise<void>
+}
+
+export type AccountsBedOptions = {
+  rates?: Rates
+  writes?: Partial<FairBucketLimits>
+  policy?: Record<string, unknown>
+  /** What the operator's own identity may do besides assuming roles. */
+  operatorActions?: string[]
+  trust?: (operatorArn: string) => Record<string, unknown>
+  rules?: SessionRules
+  sessionSeconds?: number
+  maxSessions?: number
+}
+
+/** Environment of the SDK while a bed is in use. */
+const ENVIRONMENT = ['AWS_ENDPOINT_URL', 'AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY', 'AWS_SESSION_TOKEN']
+
+export async function startAccountsBed(options: AccountsBedOptions = {}): Promise<AccountsBed> {
+  const clock = new RushingClock()
+  const machine = { aheadMs: 0 }
+  const realNow = Date.now
+  // The SDK signs with the time of the machine, which it asks for itself.
+  Date.now = () => clock.now() + machine.aheadMs
+  const aws = await startAwsDouble({ clock, rates: options.rates ?? {} })
+  const operator = aws.accounts.add('111111111111')
+  const user = operator.addUser('davit', {
+    policies: { own: allowed(['sts:AssumeRole', 'sts:TagSession', ...(options.operatorActions ?? [])]) },
+  })
+  const before = Object.fromEntries(ENVIRONMENT.map((name) => [name, process.env[name]]))
+  const newOperatorKey = () => {
+    const { accessKeyId, secretAccessKey } = operator.addAccessKey(user)
+    setEnvironment({ AWS_ACCESS_KEY_ID: accessKeyId, AWS_SECRET_ACCESS_KEY: secretAccessKey })
+  }
+  setEnvironment({ AWS_ENDPOINT_URL: aws.url, AWS_SESSION_TOKEN: undefined })
+  newOperatorKey()
+  const account = aws.accounts.add('222222222222')
+  const addRole = (name: string) =>
+    account.addRole(name, {
+      trust: (options.trust ?? trustAll)(user.arn),
+      policies: { writer: options.policy ?? WRITER },
+    })
+  const role = addRole('davit-writer')
+  const counted = new CountedCalls()
+  const writes = new FairBuckets(clock, { ...BUCKET, ...options.writes })
+  const lists = new FairBuckets(clock, BUCKET)
+  const cloud = createCloudAccounts({
+    clock,
+    random: { fraction: () => 0.5, bytes: (count) => randomBytes(count) },
+    metrics: counted,
+    userAgent: 'davit/test',
+    sessionRules: options.rules ?? sessionRules,
+    writeTurns: (place) => writes.of(place),
+    listTurns: (place) => lists.of(place),
+    ...(options.sessionSeconds !== undefined && { sessionSeconds: options.sessionSeconds }),
+    ...(options.maxSessions !== undefined && { maxSessions: options.maxSessions }),
+  })
+  return {
+    aws,
+    clock,
+    cloud,
+    counted,
+    account,
+    role,
+    addRole,
+    newOperatorKey,
+    machine,
+    access: (organization, more = {}) => ({
+      organization,
+      organizationUid: `uid-${organization}`,
+      roleArn: role.arn,
+      region: REGION,
+      externalId: `davit-${organization}`,
+      ...more,
+    }),
+    async stop() {
+      Date.now = realNow
+      setEnvironment(before)
+      cloud.close()
+      await aws.stop()
+    },
+  }
+}
+
+export function parameter(name: string, value = 'the-value-of-the-secret'): NewParameter {
+  const tags = { 'davit.dev/installation': 'here', 'davit.dev/organization-uid': 'uid-acme' }
+  return { name, value: new SecretText(value), description: 'Made by Davit', tags }
+}
+
+/** As the rules of the domain, in short. */
+export const sessionRules: SessionRules = ({ organization, organizationUid }, purpose) => ({
+  name: `davit-${organization}`,
+  tags: { 'davit.dev/organization': organization, 'davit.dev/organization-uid': organizationUid },
+  policy: JSON.stringify({
+    Version: '2012-10-17',
+    Statement: purpose === 'write' ? writeStatements(organization) : probeStatements(organization),
+  }),
+})
+
+function writeStatements(organization: string): object[] {
+  return [
+    {
+      Effect: 'Allow',
+      Action: ['ssm:PutParameter', 'ssm:DeleteParameter', 'ssm:AddTagsToResource', 'ssm:ListTagsForResource'],
+      Resource: `arn:aws:ssm:*:*:parameter/davit/${organization}/*`,
+    },
+    {
+      Effect: 'Allow',
+      Action: ['ssm:DescribeParameters', 'kms:Encrypt', 'kms:GenerateDataKey'],
+      Resource: '*',
+    },
+    { Effect: 'Deny', Action: 'ssm:GetParameter*', Resource: '*' },
+  ]
+}
+
+function probeStatements(organization: string): object[] {
+  const own = `arn:aws:ssm:*:*:parameter/davit/${organization}`
+  return [{ Effect: 'Allow', Action: 'ssm:GetParameter*', Resource: [own, `${own}/davit-probe`] }]
+}
+
+/** What is counted, by operation and code. */
+export class CountedCalls implements CloudMetrics {
+  readonly calls: [operation: string, code: string][] = []
+  readonly retries: [operation: string, code: string][] = []
+  readonly turns: number[] = []
+
+  cloudCall(operation: string, code: string): void {
+    this.calls.push([operation, code])
+  }
+
+  cloudRetry(operation: string, code: string): void {
+    this.retries.push([operation, code])
+  }
+
+  cloudTurn(_operation: string, seconds: number): void {
+    this.turns.push(seconds)
+  }
+
+  /** Codes of an operation's attempts, in order. */
+  codesOf(operation: string): string[] {
+    return this.calls.filter(([name]) => name === operation).map(([, code]) => code)
+  }
+}
+
+function allowed(Action: string[]): Record<string, unknown> {
+  return { Version: '2012-10-17', Statement: [{ Effect: 'Allow', Action, Resource: '*' }] }
+}
+
+/** A writer that may not read. */
+export const WRITER = {
+  Version: '2012-10-17',
+  Statement: [
+    { Effect: 'Allow', Action: ['ssm:*', 'kms:*'], Resource: '*' },
+    { Effect: 'Deny', Action: 'ssm:GetParameter*', Resource: '*' },
+  ],
+}
+
+/** One role for several organizations, as tests have them: each with its own external id. */
+function trustAll(operatorArn: string): Record<string, unknown> {
+  const Principal = { AWS: operatorArn }
+  return {
+    Version: '2012-10-17',
+    Statement: [
+      {
+        Effect: 'Allow',
+        Principal,
+        Action: 'sts:AssumeRole',
+        Condition: { StringEquals: { 'sts:ExternalId': EXTERNAL_IDS } },
+      },
+      { Effect: 'Allow', Principal, Action: 'sts:TagSession' },
+    ],
+  }
+}
+
+/** Organizations that the role of the bed lets in. */
+export const ORGANIZATIONS: readonly string[] = [
+  'acme',
+  'umbrella',
+  ...Array.from({ length: 50 }, (_, i) => `org-${i}`),
+]
+const EXTERNAL_IDS = ORGANIZATIONS.map((name) => `davit-${name}`)
+
+function setEnvironment(values: Record<string, string | undefined>): void {
+  for (const [name, value] of Object.entries(values)) {
+    if (value === undefined) delete process.env[name]
+    else process.env[name] = value
+  }
+}

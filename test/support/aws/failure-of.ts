@@ -1,0 +1,11 @@
+import { CloudError } from '../../../src/ports/cloud-error.ts'
+
+/** The CloudError that `work` ends with; anything else is an error of the test. */
+export async function failureOf(work: Promise<unknown>): Promise<CloudError> {
+  const end = await work.then(
+    () => 'it succeeded',
+    (error: unknown) => error,
+  )
+  if (end instanceof CloudError) return end
+  throw new Error('no CloudError', { cause: end })
+}

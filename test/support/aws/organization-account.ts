@@ -1,0 +1,79 @@
+/** A double of AWS for a controller under test: the operator's identity, and accounts whose owners paste what Davit says. */
+import { createClock } from '../../../src/adapters/system/clock.ts'
+import type { Account, Role } from '../../../src/playground/aws/account.ts'
+import {
+  type AwsDouble,
+  type AwsDoubleOptions,
+  startAwsDouble,
+} from '../../../src/playground/aws/aws-double.ts'
+
+export const REGION = 'eu-west-1'
+const OPERATOR_ACCOUNT = '111111111111'
+const VARIABLES = [
+  'AWS_ENDPOINT_URL',
+  'AWS_ACCESS_KEY_ID',
+  'AWS_SECRET_ACCESS_KEY',
+  'AWS_SESSION_TOKEN',
+] as const
+
+export class TestAws {
+  readonly double: AwsDouble
+  /** ARN of the operator's own identity. */
+  readonly operator: string
+  readonly #before: Record<string, string | undefined>
+
+  private constructor(double: AwsDouble, operator: string, environment: Record<string, string>) {
+    this.double = double
+    this.operator = operator
+    this.#before = Object.fromEntries(VARIABLES.map((name) => [name, process.env[name]]))
+    for (const name of VARIABLES) set(name, environment[name])
+  }
+
+  /** The environment of this process points to it until `stop`. */
+  static async start(options: Partial<AwsDoubleOptions> = {}): Promise<TestAws> {
+    const double = await startAwsDouble({ clock: createClock(), rates: {}, ...options })
+    const account = double.accounts.add(OPERATOR_ACCOUNT)
+    const user = account.addUser('davit', { policies: { own: MAY_ASSUME } })
+    const { accessKeyId, secretAccessKey } = account.addAccessKey(user)
+    return new TestAws(double, user.arn, {
+      AWS_ENDPOINT_URL: double.url,
+      AWS_ACCESS_KEY_ID: accessKeyId,
+      AWS_SECRET_ACCESS_KEY: secretAccessKey,
+    })
+  }
+
+  /** What a process has to be started with. */
+  environment(): Record<string, string> {
+    return Object.fromEntries(VARIABLES.flatMap((name) => [[name, process.env[name] ?? '']]))
+  }
+
+  /** @param policies as SecretsSettings shows them */
+  account(
+    id: string,
+    policies: { trustPolicy: string; writerPolicy: string },
+  ): { account: Account; role: Role } {
+    const account = this.double.accounts.add(id)
+    const role = account.addRole('davit-secrets', {
+      trust: JSON.parse(policies.trustPolicy),
+      policies: { writer: JSON.parse(policies.writerPolicy) },
+    })
+    return { account, role }
+  }
+
+  async stop(): Promise<void> {
+    for (const name of VARIABLES) set(name, this.#before[name])
+    await this.double.stop()
+  }
+}
+
+const MAY_ASSUME = {
+  Version: '2012-10-17',
+  Statement: [
+    { Effect: 'Allow', Action: ['sts:AssumeRole', 'sts:TagSession'], Resource: 'arn:aws:iam::*:role/*' },
+  ],
+}
+
+function set(name: string, value: string | undefined): void {
+  if (value === undefined) delete process.env[name]
+  else process.env[name] = value
+}

@@ -1,0 +1,27 @@
+/** Rows of tables about policies. */
+import { Context } from '../../../src/playground/aws/iam/context.ts'
+import { type Effect, evaluate } from '../../../src/playground/aws/iam/evaluate.ts'
+import { parsePolicy } from '../../../src/playground/aws/iam/policy.ts'
+
+/** Of the parameter that every row is about unless it says so. */
+export const PARAMETER_ARN = 'arn:aws:ssm:eu-central-1:222222222222:parameter/davit/acme/rc_x'
+
+/** A statement that allows what every row asks for unless it says so. */
+export const PUT = { Effect: 'Allow', Action: 'ssm:PutParameter', Resource: '*' }
+
+export type PolicyRow = {
+  name: string
+  /** Statements. */
+  given: Record<string, unknown> | Record<string, unknown>[]
+  action?: string
+  resource?: string
+  context?: Record<string, string | string[]>
+  version?: string
+  want: Effect
+}
+
+export function effectOfRow(row: PolicyRow): Effect {
+  const { given, action = 'ssm:PutParameter', resource = PARAMETER_ARN, context = {}, version } = row
+  const policy = parsePolicy({ Version: version ?? '2012-10-17', Statement: given }, 'identity')
+  return evaluate([policy], { action, resource, context: new Context().with(context) })
+}

@@ -1,0 +1,186 @@
+/**
+ * Organizations whose names are made to be taken for one another, in accounts and with roles that they share, and some that want
+ * what is another one's. Davit runs as it is installed.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { secrets } from '../../../src/api/core-kinds.ts'
+import { API_VERSION } from '../../../src/api/meta.ts'
+import {
+  REGISTRY_SECRET_TYPE,
+  type RegistryCredential,
+  registryCredential,
+  registryCredentialKind,
+  registryCredentials,
+} from '../../../src/api/registry-credential.ts'
+import type { SecretsSettings } from '../../../src/api/secrets-settings.ts'
+import type { Account, Role } from '../../../src/playground/aws/account.ts'
+import { type Installation, startInstallation } from '../installation.ts'
+import {
+  type Connecting,
+  connectOrganization,
+  makeRole,
+  nameRole,
+  settingsWhen,
+} from './connect-organization.ts'
+import { REGION, TestAws } from './organization-account.ts'
+
+const LONG = 'a'.repeat(62)
+/** Each with a role of its own in one account. */
+export const NEIGHBOURS = ['acme', 'acme-x', 'ac', `${LONG}b`]
+/** All with the same role of that account. */
+export const FLATMATES = ['rc-x', 'davit-probe', `${LONG}c`]
+export const ORGANIZATIONS = [...NEIGHBOURS, ...FLATMATES]
+export const CREDENTIALS = ['ghcr', 'rc-x', 'acme']
+const LIMIT_MS = 30_000
+const POLL_MS = 50
+
+export class Rivals {
+  readonly davit: Installation
+  readonly aws: TestAws
+  readonly account: Account
+  readonly roles = new Map<string, Role>()
+
+  private constructor(davit: Installation, aws: TestAws) {
+    this.davit = davit
+    this.aws = aws
+    this.account = aws.double.accounts.add('222222222222')
+  }
+
+  static async start(): Promise<Rivals> {
+    const aws = await TestAws.start()
+    const davit = await startInstallation()
+    const rivals = new Rivals(davit, aws)
+    const env = { ...aws.environment(), DAVIT_CLOUD_WRITES_PER_SECOND: '1000' }
+    const controller = await davit.startController(env)
+    await controller.untilReady()
+    for (const organization of ORGANIZATIONS) await davit.makeOrganization(organization)
+    for (const organization of NEIGHBOURS)
+      rivals.roles.set(organization, await connectOrganization(rivals.connecting(organization)))
+    await rivals.#share()
+    for (const organization of ORGANIZATIONS)
+      for (const name of CREDENTIALS) await rivals.save(organization, name, `${organization} ${name}`)
+    return rivals
+  }
+
+  async stop(): Promise<void> {
+    await this.davit.stop()
+    await this.aws.stop()
+  }
+
+  connecting(organization: string): Connecting {
+    const { account } = this
+    return {
+      api: this.davit.api,
+      organization,
+      region: REGION,
+      account,
+      role: `davit.${organization.slice(-30)}`,
+      limitMs: LIMIT_MS,
+    }
+  }
+
+  nameOf(organization: string, credential: string): string {
+    return `/davit/${organization}/rc_${credential}`
+  }
+
+  /** Everything is the same in each organization but the value. */
+  async save(organization: string, name: string, value: string): Promise<void> {
+    await this.handOver(organization, name, value)
+    await this.makeCredential(organization, name)
+    await this.credentialWhen(organization, name, ({ status }) => status?.parameter !== undefined)
+  }
+
+  async handOver(organization: string, name: string, value: string): Promise<void> {
+    await this.davit.api.create(secrets, {
+      apiVersion: 'v1',
+      kind: 'Secret',
+      metadata: { namespace: organization, name },
+      type: REGISTRY_SECRET_TYPE,
+      data: { secret: Buffer.from(value).toString('base64') },
+    })
+  }
+
+  async makeCredential(organization: string, name: string): Promise<void> {
+    await this.davit.api.create(registryCredentials, {
+      apiVersion: API_VERSION,
+      kind: registryCredentialKind.kind,
+      metadata: { namespace: organization, name },
+      spec: {
+        type: 'token',
+        label: 'Images of acme',
+        registry: 'ghcr.io',
+        username: 'acme',
+        secretRef: { name },
+      },
+    })
+  }
+
+  async credentialWhen(
+    organization: string,
+    name: string,
+    is: (credential: RegistryCredential) => boolean,
+  ): Promise<RegistryCredential> {
+    const limit = performance.now() + LIMIT_MS
+    const ref = { namespace: organization, name }
+    for (;;) {
+      const credential = registryCredential.parse(await this.davit.api.get(registryCredentials, ref))
+      if (is(credential)) return credential
+      if (performance.now() > limit)
+        throw new Error(`${organization}/${name} stays ${JSON.stringify(credential.status)}`)
+      await sleep(POLL_MS)
+    }
+  }
+
+  settingsWhen(organization: string, is: (settings: SecretsSettings) => boolean): Promise<SecretsSettings> {
+    return settingsWhen(this.connecting(organization), is)
+  }
+
+  /** One role that trusts Davit on behalf of each of them, and may write for all of them. */
+  async #share(): Promise<void> {
+    const made: Role[] = []
+    const ids: string[] = []
+    for (const organization of FLATMATES) {
+      made.push(await makeRole(this.connecting(organization)))
+      const { status } = await this.settingsWhen(organization, () => true)
+      ids.push(status?.externalId ?? '')
+    }
+    const [role] = made
+    if (!role) throw new Error('there is no role')
+    const { operator } = this.aws
+    this.account.changeRole(role, { trust: trusting(operator, ids), policies: { writer: WRITE_ALL } })
+    for (const organization of FLATMATES) {
+      await nameRole(this.connecting(organization), role)
+      await this.settingsWhen(organization, isReady)
+      this.roles.set(organization, role)
+    }
+  }
+}
+
+export function isReady({ metadata, status }: SecretsSettings): boolean {
+  const isSo = status?.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True')
+  return isSo === true && status?.observedGeneration === metadata.generation
+}
+
+function trusting(operator: string, externalIds: readonly string[]): Record<string, unknown> {
+  const Principal = { AWS: operator }
+  const Condition = { StringEquals: { 'sts:ExternalId': externalIds } }
+  return {
+    Version: '2012-10-17',
+    Statement: [
+      { Effect: 'Allow', Principal, Action: 'sts:AssumeRole', Condition },
+      { Effect: 'Allow', Principal, Action: 'sts:TagSession' },
+    ],
+  }
+}
+
+const WRITE_ALL = {
+  Version: '2012-10-17',
+  Statement: [
+    { Effect: 'Allow', Action: ['ssm:*', 'kms:*'], Resource: '*' },
+    { Effect: 'Deny', Action: 'ssm:GetParameter*', Resource: '*' },
+  ],
+}
+export const ALLOW_ALL = {
+  Version: '2012-10-17',
+  Statement: [{ Effect: 'Allow', Action: '*', Resource: '*' }],
+}
