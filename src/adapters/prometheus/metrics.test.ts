@@ -17,6 +17,9 @@ test('each fact feeds its metrics, with the documented names and labels', async 
   metrics.segment('outcome', 300, 0.02)
   metrics.apiCall('create', '201', 0.003)
   metrics.apiCall('create', 'error', 10)
+  metrics.cloudCall('ssm:PutParameter', 'ok', 0.02)
+  metrics.cloudRetry('ssm:PutParameter', 'ThrottlingException')
+  metrics.cloudTurn('ssm:PutParameter', 4)
   metrics.reconciled('endpoint', 'done', 0.001)
   metrics.watchRestarted('webhookendpoints', 'Gone')
   const want: Record<string, string[]> = {
@@ -43,6 +46,14 @@ test('each fact feeds its metrics, with the documented names and labels', async 
       'davit_api_calls_total{verb="create",code="error"} 1',
     ],
     davit_api_call_duration_seconds_count: ['davit_api_call_duration_seconds_count{verb="create"} 2'],
+    davit_cloud_calls_total: ['davit_cloud_calls_total{operation="ssm:PutParameter",code="ok"} 1'],
+    davit_cloud_call_duration_seconds_sum: [
+      'davit_cloud_call_duration_seconds_sum{operation="ssm:PutParameter"} 0.02',
+    ],
+    davit_cloud_retries_total: [
+      'davit_cloud_retries_total{operation="ssm:PutParameter",code="ThrottlingException"} 1',
+    ],
+    davit_cloud_turn_wait_seconds_sum: ['davit_cloud_turn_wait_seconds_sum{operation="ssm:PutParameter"} 4'],
     controller_runtime_reconcile_total: [
       'controller_runtime_reconcile_total{controller="endpoint",result="done"} 1',
     ],

@@ -3,6 +3,8 @@ import { collectDefaultMetrics, Registry } from 'prom-client'
 import type { RequestMetrics } from '../../ports/facade.ts'
 import type {
   ApiCallMetrics,
+  CloudMetrics,
+  CredentialMetrics,
   DeliveryMetrics,
   GaugeRegistry,
   LogMetrics,
@@ -13,6 +15,8 @@ import { createInstruments, type Instruments } from './instruments.ts'
 export type Metrics = DeliveryMetrics &
   LogMetrics &
   ApiCallMetrics &
+  CloudMetrics &
+  CredentialMetrics &
   RuntimeMetrics &
   RequestMetrics &
   GaugeRegistry & {
@@ -29,6 +33,8 @@ const START_SECONDS = [0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5,
 /** From a first attempt that succeeds to the last of eight, about nine hours later. */
 const END_SECONDS = [0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30, 60, 300, 1800, 3600, 10_800, 21_600, 36_000]
 const CALL_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
+/** A turn comes at once, or after those of many others. */
+const TURN_SECONDS = [0.001, 0.01, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 180, 600]
 const SEGMENT_SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096]
 
 /** A registry of its own, with the metrics of the process and of its event loop. */
@@ -46,6 +52,8 @@ export function createMetrics(build: { version: string }): Metrics {
     ...deliveryMetrics(instruments),
     ...logMetrics(instruments),
     ...apiCallMetrics(instruments),
+    ...cloudMetrics(instruments),
+    ...credentialMetrics(instruments),
     ...runtimeMetrics(instruments),
     ...requestMetrics(instruments),
     gauge: instruments.gauge,
@@ -123,6 +131,47 @@ function apiCallMetrics({ counter, histogram }: Instruments): ApiCallMetrics {
       calls(verb, code)
       callSeconds(seconds, verb)
     },
+  }
+}
+
+function cloudMetrics({ counter, histogram }: Instruments): CloudMetrics {
+  const labels = ['operation', 'code']
+  const calls = counter('davit_cloud_calls_total', 'Attempts of calls to the cloud.', labels)
+  const retries = counter('davit_cloud_retries_total', 'Attempts that another one follows.', labels)
+  const callSeconds = histogram(
+    'davit_cloud_call_duration_seconds',
+    'Duration of an attempt of a call to the cloud.',
+    CALL_SECONDS,
+    'operation',
+  )
+  const turnSeconds = histogram(
+    'davit_cloud_turn_wait_seconds',
+    'Waiting for a turn at an account and region.',
+    TURN_SECONDS,
+    'operation',
+  )
+  return {
+    cloudCall(operation, code, seconds) {
+      calls(operation, code)
+      callSeconds(seconds, operation)
+    },
+    cloudRetry: (operation, code) => retries(operation, code),
+    cloudTurn: (operation, seconds) => turnSeconds(seconds, operation),
+  }
+}
+
+function credentialMetrics({ counter }: Instruments): CredentialMetrics {
+  const stored = counter('davit_secrets_stored_total', 'Secrets stored in accounts of organizations.', [
+    'how',
+  ])
+  const removed = counter(
+    'davit_parameters_removed_total',
+    'Parameters that were to be removed, by what came of it.',
+    ['outcome'],
+  )
+  return {
+    secretStored: (how) => stored(how),
+    parameterRemoved: (outcome) => removed(outcome),
   }
 }
 

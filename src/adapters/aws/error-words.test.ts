@@ -1,0 +1,72 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { fitToShow, repeats } from './error-words.ts'
+
+describe('fitToShow', () => {
+  it.each([
+    {
+      given: 'Rate exceeded (Service: Ssm, Status Code: 400, Request ID: 0aa-b1) ',
+      want: 'Rate exceeded',
+    },
+    { given: 'No such role; request id: 6f1c-22', want: 'No such role' },
+    { given: 'Denied. (RequestId: 6f1c22)', want: 'Denied.' },
+    {
+      given: 'bad Credential=ASIAXYZ/20260101/eu-west-1/ssm/aws4_request here',
+      want: 'bad Credential=(left out) here',
+    },
+    { given: 'the key AKIAIOSFODNN7EXAMPLE is off', want: 'the key (left out) is off' },
+    { given: `token ${'Ab3/'.repeat(80)}== is bad`, want: 'token (left out) is bad' },
+    { given: `no. Encoded authorization failure message: ${'x'.repeat(50)}`, want: 'no.' },
+    {
+      given:
+        'does not match.\n\nThe Canonical String for this request should have been\nx-amz-security-token:abc',
+      want: 'does not match.',
+    },
+    { given: 'one\n\ttwo\u0007three', want: 'one two three' },
+    {
+      given:
+        'User: arn:aws:sts::111122223333:assumed-role/davit/davit-acme is not authorized to perform: ssm:PutParameter',
+      want: 'User: arn:aws:sts::111122223333:assumed-role/davit/davit-acme is not authorized to perform: ssm:PutParameter',
+    },
+  ])('cleans: $given', ({ given, want }) => {
+    expect(fitToShow(given, ['another-secret'])).toBe(want)
+  })
+
+  it('is bounded, however long the words are', () => {
+    expect(fitToShow('no '.repeat(100_000), []).length).toBeLessThanOrEqual(400)
+  })
+
+  it('leaves everything out that repeats a secret or a part of it', () => {
+    for (const said of ['hunter2-hunter2', 'HUNTER2-HUNTER2', 'unter2', 'aHVudGVyMi1odW50ZXIy']) {
+      expect(fitToShow(`Value '${said}' is wrong`, ['hunter2-hunter2'])).not.toContain(said)
+    }
+  })
+
+  it('never shows a secret, in whatever form it comes', () => {
+    const forms: ((secret: string) => string)[] = [
+      (secret) => secret,
+      (secret) => JSON.stringify(secret),
+      (secret) => encodeURIComponent(secret),
+      (secret) => new URLSearchParams({ Value: secret }).toString(),
+      (secret) => Buffer.from(secret).toString('base64'),
+      (secret) => Buffer.from(secret).toString('hex'),
+      (secret) => secret.slice(Math.floor(secret.length / 3)),
+    ]
+    const secret = fc
+      .string({ unit: 'grapheme', minLength: 6, maxLength: 200 })
+      .filter((text) => text.trim().length > 5)
+    fc.assert(
+      fc.property(secret, fc.constantFrom(...forms), fc.string({ maxLength: 50 }), (value, form, words) => {
+        const shown = fitToShow(`${words} ${form(value)} ${words}`, [value])
+        expect(repeats(shown, value)).toBe(false)
+      }),
+      {
+        numRuns: 500,
+        examples: [
+          ['ääääääää', forms[2] ?? String, 'x'],
+          ['"\\"\\"\\"\\"', forms[1] ?? String, ''],
+        ],
+      },
+    )
+  })
+})

@@ -1,0 +1,48 @@
+import type { Clock, Random } from '../../ports/clock.ts'
+import { CloudError } from '../../ports/cloud-error.ts'
+import type { CloudMetrics } from '../../ports/metrics.ts'
+import type { RegistryLogin, RegistryTokens } from '../../ports/registry-tokens.ts'
+import { SecretText } from '../../ports/secret-text.ts'
+import { AwsClients } from './aws-clients.ts'
+import { runCall } from './run-call.ts'
+
+const OPERATION = 'ecr:GetAuthorizationToken'
+
+export type RegistryTokensOptions = {
+  clock: Clock
+  random: Random
+  metrics: CloudMetrics
+  /** As `davit/0.1.0`. */
+  userAgent: string
+}
+
+/** Logins of ECR, with the identity of this process. */
+export function createRegistryTokens(options: RegistryTokensOptions): RegistryTokens & { close(): void } {
+  const clients = new AwsClients(options.userAgent)
+  return {
+    token: (registry, limits = {}) =>
+      runCall(options, {
+        operation: OPERATION,
+        limits,
+        connect: () => clients.ownEcr(registry.region),
+        send: async ({ module, client }, signal) => {
+          const command = new module.GetAuthorizationTokenCommand({})
+          const answer = await clients.timed(client, () => client.send(command, { abortSignal: signal }))
+          const [data] = answer.authorizationData ?? []
+          return loginOf(data?.authorizationToken, data?.expiresAt)
+        },
+      }),
+    close: () => clients.close(),
+  }
+}
+
+/** The token is `user:password` in base64, and the password may have colons. */
+function loginOf(token: string | undefined, expiresAt: Date | undefined): RegistryLogin {
+  const text = Buffer.from(token ?? '', 'base64').toString('utf8')
+  const colon = text.indexOf(':')
+  if (colon < 1 || colon === text.length - 1 || !expiresAt) {
+    throw new CloudError('retry', 'UnreadableAnswer', 'The answer has no token.', { operation: OPERATION })
+  }
+  const password = new SecretText(text.slice(colon + 1))
+  return { username: text.slice(0, colon), password, expiresAt: expiresAt.getTime() }
+}

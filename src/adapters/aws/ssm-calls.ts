@@ -1,0 +1,65 @@
+import type { CallLimits, CloudAccess } from '../../ports/cloud-accounts.ts'
+import type { Turns } from '../../ports/turns.ts'
+import { accountOfArn } from './arn.ts'
+import type { AssumedRole } from './assume-role.ts'
+import type { AwsClients, Ssm } from './aws-clients.ts'
+import { RecentWrites } from './recent-writes.ts'
+import { runCall, type World } from './run-call.ts'
+import type { SessionPurpose } from './session-terms.ts'
+import type { Sessions } from './sessions.ts'
+
+/** Turns of one account and region, by a name for these two. */
+export type TurnsOf = (place: string) => Turns
+
+export type SsmCall<T> = {
+  operation: string
+  purpose?: SessionPurpose
+  limits: CallLimits | undefined
+  turns?: TurnsOf
+  secrets?: readonly string[]
+  isStale?: (code: string) => boolean
+  /** @param lost earlier attempts of this call that may have had their effect */
+  send(ssm: Ssm, signal: AbortSignal, lost: number): Promise<T>
+}
+
+/** Calls of Parameter Store in the session of an organization. */
+export class SsmCalls {
+  readonly #world: World
+  readonly #clients: AwsClients
+  readonly #sessions: Sessions
+  readonly recent: RecentWrites
+
+  constructor(options: { world: World; clients: AwsClients; sessions: Sessions }) {
+    this.#world = options.world
+    this.#clients = options.clients
+    this.#sessions = options.sessions
+    this.recent = new RecentWrites(options.world.clock)
+  }
+
+  async run<T>(access: CloudAccess, call: SsmCall<T>): Promise<T> {
+    const { purpose = 'write' } = call
+    const place = placeOf(access)
+    let role: AssumedRole | undefined
+    return await runCall(this.#world, {
+      operation: call.operation,
+      limits: call.limits ?? {},
+      ...(call.turns && { turns: { of: call.turns(place), flow: access.organizationUid } }),
+      connect: async (signal) => {
+        role = await this.#sessions.of(access, purpose, signal)
+        return await this.#clients.ssm(access.region, role.credentials)
+      },
+      send: async (ssm, signal, lost) =>
+        await this.#clients.timed(ssm.client, () => call.send(ssm, signal, lost)),
+      secrets: () => [...(call.secrets ?? []), ...(role ? [role.credentials.sessionToken] : [])],
+      forgetSession: () => {
+        if (role) this.#sessions.forget(access, purpose, role)
+      },
+      ...(call.isStale && { isStale: call.isStale }),
+    })
+  }
+}
+
+/** What rates and writes belong to. Throws CloudError where the role is no ARN. */
+export function placeOf(access: CloudAccess): string {
+  return `${accountOfArn(access.roleArn)}/${access.region}`
+}

@@ -1,0 +1,45 @@
+/** The accounts of organizations at AWS, on Davit's terms. */
+import { type CloudAccounts, createCloudAccounts } from '../adapters/aws/cloud-accounts.ts'
+import type { SessionRules } from '../adapters/aws/session-terms.ts'
+import type { Config } from '../config.ts'
+import { sessionName, sessionPolicy, sessionTags } from '../domain/session-policy.ts'
+import type { Clock, Random } from '../ports/clock.ts'
+import type { CloudMetrics } from '../ports/metrics.ts'
+import { FairBuckets } from '../runtime/fair-buckets.ts'
+
+export type OrganizationAccountsOptions = {
+  config: Config['cloud']
+  version: string
+  clock: Clock
+  random: Random
+  metrics: CloudMetrics
+}
+
+/** A listing is one call for all credentials of an organization; AWS takes less than one a second. */
+const LISTINGS = { perSecond: 0.5, burst: 2 }
+const WRITE_BURST = 3
+const QUEUES = { maxKeys: 10_000, maxWaiting: 100_000, maxWaitingOfFlow: 10_000 }
+
+export function createOrganizationAccounts(options: OrganizationAccountsOptions): CloudAccounts {
+  const { config, version, clock, random, metrics } = options
+  const writes = { perSecond: config.writesPerSecond, burst: WRITE_BURST }
+  const writeTurns = new FairBuckets(clock, { ...writes, ...QUEUES })
+  const listTurns = new FairBuckets(clock, { ...LISTINGS, ...QUEUES })
+  return createCloudAccounts({
+    clock,
+    random,
+    metrics,
+    userAgent: `davit/${version}`,
+    sessionRules: sessionRules(config.parameterPrefix),
+    writeTurns: (key) => writeTurns.of(key),
+    listTurns: (key) => listTurns.of(key),
+  })
+}
+
+function sessionRules(prefix: string): SessionRules {
+  return (access, purpose) => ({
+    name: sessionName(access.organization),
+    policy: JSON.stringify(sessionPolicy(access, prefix, purpose)),
+    tags: sessionTags(access),
+  })
+}
