@@ -3,7 +3,12 @@ import { namespace } from '../api/core-kinds.ts'
 import { ORGANIZATION_LABEL, OWNER_EMAILS_ANNOTATION } from '../api/meta.ts'
 import type { RawObject } from '../ports/kubernetes.ts'
 
-export type Organization = { name: string; ownerEmails: string[] }
+export type Organization = {
+  name: string
+  /** Of the namespace: one that was made again under the same name is another organization. */
+  uid: string
+  ownerEmails: string[]
+}
 
 const MAX_OWNERS = 50
 
@@ -38,5 +43,6 @@ export function readOrganization(raw: RawObject): Organization | undefined {
   const emails = (metadata.annotations?.[OWNER_EMAILS_ANNOTATION] ?? '')
     .split(',')
     .map((email) => email.trim())
-  return { name: metadata.name, ownerEmails: emails.filter((email) => email !== '').slice(0, MAX_OWNERS) }
+  const ownerEmails = emails.filter((email) => email !== '').slice(0, MAX_OWNERS)
+  return { name: metadata.name, uid: metadata.uid, ownerEmails }
 }

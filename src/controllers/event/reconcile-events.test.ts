@@ -49,7 +49,7 @@ beforeEach(async () => {
   appended = []
   failAppends = 0
   const organizations = new Organizations()
-  organizations.apply({ name: 'acme', ownerEmails: [] })
+  organizations.apply({ name: 'acme', uid: 'uid-of-acme', ownerEmails: [] })
   const catalogue = new Catalogue()
   const type = { metadata: { name: 'environment.started' }, spec: { description: 'An environment started.' } }
   catalogue.apply(eventType.parse(await store.create(eventTypes, type)))
