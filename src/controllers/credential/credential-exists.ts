@@ -1,0 +1,39 @@
+import { registryCredential, registryCredentials } from '../../api/registry-credential.ts'
+import { isApiError, type ResourceReader } from '../../ports/kubernetes.ts'
+import type { ParameterAt } from '../settings/leave-account.ts'
+
+/** Whether there is a resource of this name now; one that is being deleted takes care of its parameter itself. @throws ApiError */
+export async function credentialExists(
+  resources: ResourceReader,
+  organization: string,
+  name: string,
+): Promise<boolean> {
+  return (await find(resources, organization, name)) !== undefined
+}
+
+/**
+ * Whether a resource of this name has recorded the parameter. One that has not cannot take it along when the account is left: its
+ * process ended before it could say where the secret is. @throws ApiError
+ */
+export async function credentialHasRecorded(
+  resources: ResourceReader,
+  { organization, credential }: { organization: string; credential: string },
+  at: ParameterAt,
+): Promise<boolean> {
+  const found = await find(resources, organization, credential)
+  if (found === undefined) return false
+  const { data } = registryCredential.safeParse(found)
+  // One of a later version of Davit may say what this one cannot read.
+  if (data === undefined) return true
+  const stored = data.status?.parameter
+  return stored?.name === at.name && stored.account === at.account && stored.region === at.region
+}
+
+async function find(resources: ResourceReader, organization: string, name: string): Promise<unknown> {
+  try {
+    return await resources.get(registryCredentials, { namespace: organization, name })
+  } catch (error) {
+    if (isApiError(error, 'NotFound')) return undefined
+    throw error
+  }
+}

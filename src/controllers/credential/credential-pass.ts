@@ -1,0 +1,129 @@
+/**
+ * One pass over a credential: gathers, asks for the next step and takes it, until there is none. What a step has done in the
+ * account is durable in the status before the next is asked for.
+ */
+import type {
+  RegistryCredential,
+  RegistryCredentialStatus,
+  StoredParameter,
+} from '../../api/registry-credential.ts'
+import { conditionsAfter } from '../../domain/conditions.ts'
+import { createdAtOf } from '../../domain/created-at.ts'
+import { credentialFindings } from '../../domain/credential-conditions.ts'
+import { NEW_PASS, type ParameterPlace, type PassFacts } from '../../domain/credential-facts.ts'
+import { planCredential } from '../../domain/credential-plan.ts'
+import { credentialWarning } from '../../domain/credential-spec.ts'
+import type { CredentialStep } from '../../domain/credential-step.ts'
+import type { CredentialContext } from './credential-context.ts'
+import { gatherFacts, listingFacts, type PassSources, readSources } from './gather-credential.ts'
+import { takeStep } from './take-step.ts'
+
+/** A plan that goes round in circles must not hold a worker. */
+const MAX_STEPS = 20
+
+/** Steps after which there is nothing to ask. */
+export type LastStep = Extract<CredentialStep, { step: 'nothing' | 'refuse' | 'wait' }> | { step: 'gone' }
+
+export class CredentialPass {
+  readonly context: CredentialContext
+  credential: RegistryCredential
+  sources: PassSources
+  pass: PassFacts = NEW_PASS
+  moved: boolean
+  /** Ends the waiting for the cloud. */
+  readonly signal: AbortSignal
+
+  private constructor(given: Pick<CredentialPass, 'context' | 'credential' | 'sources' | 'signal'>) {
+    this.context = given.context
+    this.credential = given.credential
+    this.sources = given.sources
+    this.signal = given.signal
+    this.moved = hasMoved(given.credential)
+  }
+
+  /** @throws CredentialGoneError, ApiError; the reason of the signal */
+  static async run(
+    context: CredentialContext,
+    credential: RegistryCredential,
+    signal: AbortSignal,
+  ): Promise<LastStep> {
+    const sources = await readSources(context, credential)
+    return await new CredentialPass({ context, credential, sources, signal }).#run()
+  }
+
+  async #run(): Promise<LastStep> {
+    for (let taken = 0; taken < MAX_STEPS; taken += 1) {
+      const step = planCredential(
+        gatherFacts(this.context, this.credential, { ...this.sources, pass: this.pass, moved: this.moved }),
+      )
+      switch (step.step) {
+        case 'nothing':
+        case 'refuse':
+        case 'wait':
+          await this.#conclude(step)
+          return step
+        case 'drop-finalizer':
+          await takeStep(this, step)
+          return { step: 'gone' }
+        default:
+          await takeStep(this, step)
+      }
+    }
+    throw new Error(`no end after ${MAX_STEPS} steps`)
+  }
+
+  /** Durable before anything follows from it. */
+  async record(
+    change: Pick<RegistryCredentialStatus, 'handover'> & { parameter: StoredParameter | undefined },
+  ): Promise<void> {
+    const { context, credential } = this
+    const updatedAt = new Date(context.clock.now()).toISOString()
+    const status = { ...credential.status, ...change, updatedAt }
+    this.credential = await context.writer.status(credential, status)
+    this.pass = NEW_PASS
+  }
+
+  /** The parameter at a place, as the status has it. */
+  storedAt(at: ParameterPlace, version: number): StoredParameter {
+    const { name, region, account, roleArn, kmsKeyId } = at
+    return { name, version, region, account, roleArn, ...(kmsKeyId === undefined ? {} : { kmsKeyId }) }
+  }
+
+  async #conclude(step: Extract<CredentialStep, { step: 'nothing' | 'refuse' | 'wait' }>): Promise<void> {
+    const { context, credential } = this
+    const { metadata, spec, status } = credential
+    const now = context.clock.now()
+    const generation = metadata.generation ?? 1
+    const findings = credentialFindings({
+      type: spec.type,
+      step,
+      stored: status?.parameter,
+      listing: listingFacts(context, credential, this.sources.account),
+      warning: credentialWarning(spec),
+    })
+    const updatedAt = updatedAtOf(credential, now)
+    this.credential = await context.writer.status(credential, {
+      ...status,
+      updatedAt,
+      observedGeneration: generation,
+      conditions: conditionsAfter(status?.conditions, findings, { now, generation }),
+    })
+  }
+}
+
+/** What was stored is forgotten in one write, and why is said in the next: a process may end in between. */
+function hasMoved({ status }: RegistryCredential): boolean {
+  const stored = status?.conditions?.find(({ type }) => type === 'Stored')
+  return stored?.reason === 'AccountChanged' || (stored?.status === 'True' && status?.parameter === undefined)
+}
+
+/** Whoever writes by REST has said it already. */
+const TOLD_MS = 60_000
+
+/** When something last changed that the owner can see (settled, "REST shapes"). */
+function updatedAtOf({ metadata, status }: RegistryCredential, now: number): string {
+  const told = status?.updatedAt
+  if (told !== undefined && status?.observedGeneration === metadata.generation) return told
+  if (told !== undefined && now - Date.parse(told) < TOLD_MS) return told
+  return (status?.observedGeneration ?? -1) < 0 ? createdAtOf(metadata) : new Date(now).toISOString()
+}

@@ -1,0 +1,101 @@
+/** Everything that the next step of a credential is decided on. */
+import type { RegistryCredential } from '../../api/registry-credential.ts'
+import { createdAtOf, isNamedByDavit } from '../../domain/created-at.ts'
+import type { AccountFacts, CredentialFacts, ListingFacts, PassFacts } from '../../domain/credential-facts.ts'
+import { credentialSpecProblem } from '../../domain/credential-spec.ts'
+import { parameterDrift } from '../../domain/parameter-drift.ts'
+import { parameterName } from '../../domain/parameter-name.ts'
+import { sessionArn } from '../../domain/session-policy.ts'
+import type { Listing } from '../settings/account-listings.ts'
+import { readAccountFacts } from './account-facts.ts'
+import type { CredentialContext } from './credential-context.ts'
+import { isHeld } from './credential-writer.ts'
+import { type FoundHandover, readHandover } from './handover-secret.ts'
+
+/** What a pass reads once. */
+export type PassSources = { account: AccountFacts; handover: FoundHandover }
+
+/** @throws ApiError */
+export async function readSources(
+  { resources, prefix }: CredentialContext,
+  { metadata, spec }: RegistryCredential,
+): Promise<PassSources> {
+  const namespace = metadata.namespace ?? ''
+  const parameter = parameterName({ prefix, organization: namespace, credential: metadata.name })
+  const isGoing = metadata.deletionTimestamp !== undefined
+  const name = isGoing ? undefined : spec.secretRef?.name
+  const [account, handover] = await Promise.all([
+    readAccountFacts(resources, namespace, parameter),
+    readHandover(resources, { namespace, name }),
+  ])
+  return { account, handover }
+}
+
+export function gatherFacts(
+  context: CredentialContext,
+  credential: RegistryCredential,
+  found: PassSources & { pass: PassFacts; moved: boolean },
+): CredentialFacts {
+  const { metadata, spec, status } = credential
+  return {
+    now: context.clock.now(),
+    type: spec.type,
+    createdAt: Date.parse(createdAtOf(metadata)),
+    ownName: isNamedByDavit(metadata) && spec.secretRef === undefined,
+    deletedAt: Date.parse(metadata.deletionTimestamp ?? '') || undefined,
+    hasFinalizer: isHeld(credential),
+    problem: problemOf(context, credential),
+    account: found.account,
+    secretName: spec.secretRef?.name,
+    handover: found.handover.facts,
+    stored: status?.parameter,
+    storedHandover: status?.handover,
+    moved: found.moved,
+    listing: listingFacts(context, credential, found.account),
+    pass: found.pass,
+  }
+}
+
+function problemOf({ organizations }: CredentialContext, { metadata, spec }: RegistryCredential) {
+  const namespace = metadata.namespace ?? ''
+  if (!organizations.get(namespace)) {
+    const message = `The namespace ${namespace} is no organization: it lacks the label davit.dev/organization=true.`
+    return { reason: 'NotAnOrganization' as const, message }
+  }
+  const problem = credentialSpecProblem(spec)
+  return problem && { reason: problem.reason, message: `spec.${problem.field} ${problem.message}` }
+}
+
+/** What the last listing of the account that counts says of this credential. */
+export function listingFacts(
+  context: CredentialContext,
+  { metadata, status }: RegistryCredential,
+  account: AccountFacts,
+): ListingFacts {
+  const organization = metadata.namespace ?? ''
+  const stored = status?.parameter
+  const place = account.state === 'missing' ? undefined : account.place
+  if (!place) return { state: 'unknown' }
+  const listing = context.listings.of({ organization, region: place.region, roleArn: place.roleArn })
+  if (!listing || (stored && (stored.account !== place.account || stored.region !== place.region)))
+    return { state: 'unknown' }
+  const listed = listing.parameters.get(place.name)
+  if (!stored) return unrecorded(listing, listed?.version, createdAtOf(metadata))
+  const storedAt = Date.parse(status?.updatedAt ?? metadata.creationTimestamp ?? '') || 0
+  // What was there before is nothing that somebody did to what is there now.
+  if (listing.at <= storedAt) return { state: 'unknown' }
+  const drift = parameterDrift({
+    stored,
+    listed,
+    storedAt,
+    listedAt: listing.at,
+    ownSessions: [stored.roleArn, place.roleArn].map((roleArn) => sessionArn({ roleArn, organization })),
+  })
+  return { state: 'recorded', drift }
+}
+
+/** A listing from before the credential says nothing of it. */
+function unrecorded(listing: Listing, version: number | undefined, createdAt: string): ListingFacts {
+  if (version === undefined && listing.at <= Date.parse(createdAt)) return { state: 'unknown' }
+  return { state: 'unrecorded', version }
+}

@@ -1,0 +1,77 @@
+/** The Secret with which an owner hands a registry's secret over, and what may be read of it. */
+import { type Secret, secret, secrets } from '../../api/core-kinds.ts'
+import { type HandoverOutline, handoverOutline } from '../../api/handover-outline.ts'
+import {
+  REGISTRY_SECRET_KEY,
+  REGISTRY_SECRET_TYPE,
+  RETAIN_ANNOTATION,
+} from '../../api/registry-credential.ts'
+import type { HandoverFacts } from '../../domain/credential-facts.ts'
+import type { Handover } from '../../domain/credential-step.ts'
+import { registrySecretProblem } from '../../domain/registry-secret.ts'
+import {
+  isApiError,
+  type RawObject,
+  type ResourceReader,
+  type ResourceWriter,
+} from '../../ports/kubernetes.ts'
+import { SecretText } from '../../ports/secret-text.ts'
+
+/** What was found, and the value where it can be stored. */
+export type FoundHandover = { facts: HandoverFacts; value?: SecretText }
+
+/** Undefined where it is none. */
+export function readHandoverOutline(raw: RawObject): HandoverOutline | undefined {
+  return handoverOutline.safeParse(raw).data
+}
+
+/** @throws ApiError but NotFound */
+export async function readHandover(
+  resources: ResourceReader,
+  ref: { namespace: string; name: string | undefined },
+): Promise<FoundHandover> {
+  const { namespace, name } = ref
+  if (name === undefined) return { facts: { state: 'none' } }
+  try {
+    return factsOf(secret.parse(await resources.get(secrets, { namespace, name })))
+  } catch (error) {
+    if (isApiError(error, 'NotFound')) return { facts: { state: 'missing' } }
+    throw error
+  }
+}
+
+function factsOf({ metadata, type = 'Opaque', data }: Secret): FoundHandover {
+  // The type is the owner's consent: of another one nothing is looked at.
+  if (type !== REGISTRY_SECRET_TYPE) return { facts: { state: 'wrong-type', type } }
+  if (metadata.deletionTimestamp !== undefined) return { facts: { state: 'missing' } }
+  const encoded = data?.[REGISTRY_SECRET_KEY]
+  if (encoded === undefined) return { facts: { state: 'no-key' } }
+  const value = textOf(encoded)
+  if (value === undefined) return { facts: { state: 'problem', problem: 'is not text in UTF-8' } }
+  const problem = registrySecretProblem(value)
+  if (problem !== undefined) return { facts: { state: 'problem', problem } }
+  const retained = metadata.annotations?.[RETAIN_ANNOTATION] === 'true'
+  const { uid, resourceVersion } = metadata
+  return { facts: { state: 'usable', uid, resourceVersion, retained }, value: new SecretText(value) }
+}
+
+function textOf(base64: string): string | undefined {
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(Buffer.from(base64, 'base64'))
+  } catch {
+    return undefined
+  }
+}
+
+/** The very object whose value was stored; one that was changed meanwhile stays. @throws ApiError */
+export async function deleteHandover(
+  resources: ResourceWriter,
+  ref: { namespace: string; name: string },
+  { uid, resourceVersion }: Handover,
+): Promise<void> {
+  try {
+    await resources.delete(secrets, ref, { uid, resourceVersion })
+  } catch (error) {
+    if (!isApiError(error, 'NotFound', 'Conflict')) throw error
+  }
+}

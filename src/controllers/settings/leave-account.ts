@@ -1,0 +1,103 @@
+/**
+ * Before an account is left, what nobody will speak of is removed from it: what a credential has recorded it takes along itself.
+ * It ends whatever the cloud says, and what stays is on the list of orphaned parameters.
+ */
+import type { OrphanedParameter } from '../../api/orphaned-parameter.ts'
+import { parseRoleArn } from '../../domain/role-arn.ts'
+import { sessionArn } from '../../domain/session-policy.ts'
+import type { Clock } from '../../ports/clock.ts'
+import type { CloudAccess, ListedParameter } from '../../ports/cloud-accounts.ts'
+import { CloudError } from '../../ports/cloud-error.ts'
+import type { AccountListings } from './account-listings.ts'
+import { type RemoveStraysOptions, removeStrays } from './remove-strays.ts'
+
+/** A parameter, and where it is. */
+export type ParameterAt = { name: string; account: string; region: string }
+
+export type LeaveAccountOptions = RemoveStraysOptions & {
+  listings: AccountListings
+  clock: Clock
+  /** Whether a resource has recorded this very parameter, read live. */
+  isRecorded: (organization: string, credential: string, at: ParameterAt) => Promise<boolean>
+  /** Durable when it resolves. */
+  recordOrphan: (orphan: Omit<OrphanedParameter, 'recordedAt'>) => Promise<void>
+  /** Resolves when what is under way in this process for credentials of the organization has ended. */
+  settled: (organization: string) => Promise<void>
+}
+
+/** A credential under way waits for no turn any more by then. */
+const SETTLE_MS = 15_000
+const LIST_MS = 20_000
+const CALL = { deadlineMs: 5000, turnMs: 10_000 }
+/** What is left after that is recorded and not tried: there is a sweep of orphans. */
+const REMOVE_MS = 20_000
+
+/** @returns how many were removed @throws CloudError when it cannot be listed; ApiError */
+export async function leaveAccount(
+  options: LeaveAccountOptions,
+  access: CloudAccess,
+  signal: AbortSignal,
+): Promise<number> {
+  const { clock, listings } = options
+  const { organization, region } = access
+  await within(clock, SETTLE_MS, signal, (limit) => ended(options.settled(organization), limit))
+  const listing = await within(clock, LIST_MS, signal, (limit) => listings.list(access, limit))
+  const account = parseRoleArn(access.roleArn)?.account ?? ''
+  const until = clock.monotonic() + REMOVE_MS
+  const late = async () => {
+    if (clock.monotonic() > until) throw new CloudError('retry', 'TimedOut', 'There was no time left for it.')
+  }
+  return await removeStrays(
+    { ...options, exclusively: (...of) => late().then(() => options.exclusively(...of)) },
+    access,
+    {
+      listing,
+      sweep: {
+        minAgeMs: 0,
+        begin: 0,
+        most: Number.POSITIVE_INFINITY,
+        limits: { ...CALL, signal },
+        isSpokenOf: (name, credential) =>
+          options.isRecorded(organization, credential, { name, account, region }),
+        failed: (parameter, error) => recordOrphan(options, access, { parameter, account, error }),
+      },
+    },
+  )
+}
+
+/** What somebody else wrote is theirs. */
+async function recordOrphan(
+  { recordOrphan: record }: LeaveAccountOptions,
+  access: CloudAccess,
+  found: { parameter: ListedParameter; account: string; error: CloudError },
+): Promise<void> {
+  const { organization, organizationUid, region, roleArn } = access
+  const { parameter, account, error } = found
+  if (parameter.modifiedBy !== sessionArn({ roleArn, organization })) return
+  const reason = `${error.code}: ${error.message}`
+  await record({ name: parameter.name, account, region, roleArn, organization, organizationUid, reason })
+}
+
+async function within<T>(
+  clock: Clock,
+  ms: number,
+  signal: AbortSignal,
+  work: (limit: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const timer = new AbortController()
+  const reason = new CloudError('retry', 'TimedOut', 'There was no answer in time.')
+  const stop = clock.after(ms, () => timer.abort(reason))
+  try {
+    return await work(AbortSignal.any([signal, timer.signal]))
+  } finally {
+    stop()
+  }
+}
+
+/** Whichever comes first. */
+function ended(work: Promise<void>, limit: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    void work.then(resolve, () => resolve())
+    limit.addEventListener('abort', () => resolve(), { once: true })
+  })
+}

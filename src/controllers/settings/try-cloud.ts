@@ -1,0 +1,19 @@
+import type { CloudFailure } from '../../domain/cloud-failure.ts'
+import type { Tried } from '../../domain/connection-verdict.ts'
+import { CloudError } from '../../ports/cloud-error.ts'
+
+/** What came of a call to the cloud, as a value. @throws what is no CloudError */
+export async function tryCloud<T>(call: () => Promise<T>): Promise<Tried<T>> {
+  try {
+    return { value: await call() }
+  } catch (error) {
+    return { failure: failureOf(error) }
+  }
+}
+
+/** @throws what is no CloudError */
+export function failureOf(error: unknown): CloudFailure {
+  if (!(error instanceof CloudError)) throw error
+  const { remedy, code, message } = error
+  return { remedy, code, message }
+}

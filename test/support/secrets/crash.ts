@@ -1,0 +1,81 @@
+/** Plays a scenario whose process ends at one of its calls, and says which promises were broken when everything is at rest. */
+import type { Death } from './lifeline.ts'
+import { Lifeline } from './lifeline.ts'
+import { Promises } from './promises.ts'
+import { ACCOUNT, createByRest, MEANWHILE, ORGANIZATION, type Scenario } from './scenarios.ts'
+import { REGION, SecretsWorld } from './secrets-world.ts'
+
+const STEP_MS = 8000
+/** Strays are looked for twice, and are old enough by then. */
+const REST_MS = 35 * 60_000
+const QUIET_MS = 10 * 60_000
+/** A refused credential is looked at once a minute, with two reads; and whatever is looked at every quarter of an hour. */
+const MOST_READS = 60
+
+export type Played = { broken: string[]; calls: readonly string[]; longestHeldMs: number }
+
+export async function play(scenario: Scenario, death?: Death, meanwhile?: string): Promise<Played> {
+  const { world, promises } = await prepare(scenario)
+  const { life } = world.process
+  world.dies(death, async () => void (await (meanwhile && MEANWHILE[meanwhile]?.(world))))
+  for (const step of scenario.steps) {
+    await step(world)
+    await world.elapse(STEP_MS)
+  }
+  const calls = [...life.calls]
+  const broken = await judge(world, promises)
+  if (!meanwhile && scenario.ready) broken.push(...unready(world, scenario.ready))
+  return { broken, calls, longestHeldMs: promises.longestHeldMs }
+}
+
+/** The same of a facade, which nobody starts again for this request; the controller lives. */
+export async function playRest(death?: Death, meanwhile?: string): Promise<Played> {
+  const { world, promises } = await prepare({ before: [(one) => one.connect(ORGANIZATION, ACCOUNT)] })
+  const life = new Lifeline()
+  life.count(death)
+  void createByRest(world, life)
+  await world.elapse(STEP_MS)
+  if (meanwhile) await MEANWHILE[meanwhile]?.(world)
+  await world.elapse(STEP_MS)
+  const broken = await judge(world, promises)
+  return { broken, calls: life.calls, longestHeldMs: promises.longestHeldMs }
+}
+
+async function prepare({ before }: Pick<Scenario, 'before'>) {
+  const world = await SecretsWorld.start({ organizations: ['neighbour', ORGANIZATION] })
+  const promises = new Promises(world)
+  promises.plant(ACCOUNT, REGION)
+  await world.connect('neighbour', ACCOUNT)
+  await world.handOver('neighbour', 'handover', 'of the neighbour')
+  await world.credential('neighbour', 'ghcr', { secretRef: { name: 'handover' } })
+  await world.elapse(STEP_MS)
+  for (const step of before) {
+    await step(world)
+    await world.elapse(STEP_MS)
+  }
+  return { world, promises }
+}
+
+async function judge(world: SecretsWorld, promises: Promises): Promise<string[]> {
+  await world.elapse(REST_MS)
+  const { api } = world.process
+  const { writes, reads } = api
+  await world.elapse(QUIET_MS)
+  const broken = promises.broken()
+  if (api.writes > writes) broken.push(`${api.writes - writes} writes of an idle controller`)
+  if (api.reads - reads > MOST_READS) broken.push(`${api.reads - reads} reads of an idle controller`)
+  const kept = world.cloud.stores.get(`${ACCOUNT} ${REGION}`)?.get('/davit/neighbour/rc_ghcr')?.versions
+  if (kept?.[0]?.value !== 'of the neighbour' || kept.length !== 1)
+    broken.push('the neighbour lost its secret')
+  await world.stop()
+  return broken
+}
+
+function unready(world: SecretsWorld, value: string): string[] {
+  const { status } = world.credentialOf(ORGANIZATION, 'ghcr') ?? {}
+  const ready = status?.conditions?.find(({ type }) => type === 'Ready')
+  if (ready?.status !== 'True') return [`it is not Ready: ${ready?.reason}`]
+  const { account = '', region = '', name = '', version = 0 } = status?.parameter ?? {}
+  const held = world.cloud.stores.get(`${account} ${region}`)?.get(name)?.versions[version - 1]
+  return held?.value === value ? [] : [`it has ${held?.value}`]
+}

@@ -1,0 +1,141 @@
+/** Accounts in memory, by the rules that the ports state: names once, versions, tags, roles, external ids, and how they fail. */
+
+import { sessionArn } from '../../../src/domain/session-policy.ts'
+import type { Clock } from '../../../src/ports/clock.ts'
+import type {
+  AccountProbes,
+  CloudAccess,
+  ListedParameter,
+  NewParameter,
+  OwnerTags,
+  ParameterListing,
+  ParameterStore,
+} from '../../../src/ports/cloud-accounts.ts'
+import { CloudError } from '../../../src/ports/cloud-error.ts'
+import type { SecretText } from '../../../src/ports/secret-text.ts'
+
+export type Held = { versions: { value: string; by: string; at: number }[]; tags: OwnerTags; keyId?: string }
+export type Mood = 'normal' | 'denied' | 'unreachable'
+
+export const PREFIX = '/davit'
+const OPERATOR = 'arn:aws:iam::999999999999:user/davit'
+
+export class MemoryCloud {
+  /** By `<account> <region>`, by name. */
+  readonly stores = new Map<string, Map<string, Held>>()
+  /** External ids by role ARN. */
+  readonly roles = new Map<string, string>()
+  readonly moods = new Map<string, Mood>()
+  /** What no session may do, and one tried. */
+  readonly wrongs: string[] = []
+  readonly #clock: Clock
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  addRole(roleArn: string, externalId: string): void {
+    this.roles.set(roleArn, externalId)
+  }
+
+  store(account: string, region: string): Map<string, Held> {
+    const key = `${account} ${region}`
+    const store = this.stores.get(key) ?? new Map<string, Held>()
+    this.stores.set(key, store)
+    return store
+  }
+
+  /** The calls of one process. */
+  ports(call: <T>(name: string, run: () => Promise<T>) => Promise<T>): Ports {
+    return {
+      create: (access, parameter) => call('ssm:Put', async () => this.#create(access, parameter)),
+      replace: (access, name, value) => call('ssm:Put', async () => this.#replace(access, name, value)),
+      remove: (access, name) => call('ssm:Delete', async () => this.#remove(access, name)),
+      list: (access, { prefix }) => call('ssm:Describe', async () => this.#list(access, prefix)),
+      tagsOf: (access, name) => call('ssm:ListTags', async () => this.#tagsOf(access, name)),
+      self: () => call('sts:Identity', async () => ({ arn: OPERATOR })),
+      identify: (access) =>
+        call('sts:AssumeRole', async () => {
+          this.#enter(access)
+          return { account: accountOf(access), arn: sessionArn(access) }
+        }),
+      readable: (access, name) =>
+        call('ssm:Get', async () => {
+          this.#enter(access, name)
+          return []
+        }),
+      refusesOtherId: (access) =>
+        call('sts:AssumeRole', async () => {
+          this.#enter(access)
+          return { refused: true, code: 'AccessDenied' }
+        }),
+    }
+  }
+
+  #create(access: CloudAccess, { name, value, tags }: NewParameter): { version: number } {
+    const store = this.#enter(access, name)
+    if (store.has(name)) throw failure('spec', 'ParameterAlreadyExists')
+    store.set(name, { versions: [this.#version(access, value)], tags, ...keyOf(access) })
+    return { version: 1 }
+  }
+
+  #replace(access: CloudAccess, name: string, value: SecretText): { version: number } {
+    const held = this.#enter(access, name).get(name)
+    if (!held) throw failure('gone', 'ParameterNotFound')
+    held.versions.push(this.#version(access, value))
+    return { version: held.versions.length }
+  }
+
+  #remove(access: CloudAccess, name: string): 'deleted' | 'not-found' {
+    const store = this.#enter(access, name)
+    const owner = store.get(name)?.tags['davit.dev/organization-uid']
+    if (owner !== undefined && owner !== access.organizationUid)
+      this.wrongs.push(`${access.organization} removed ${name} of ${owner}`)
+    if (owner === undefined && store.has(name)) this.wrongs.push(`${name} is nobody's, and was removed`)
+    return store.delete(name) ? 'deleted' : 'not-found'
+  }
+
+  #list(access: CloudAccess, prefix: string): ListedParameter[] {
+    return [...this.#enter(access)].flatMap(([name, { versions, keyId }]) => {
+      const last = versions.at(-1)
+      if (!last || !name.startsWith(`${prefix}/`)) return []
+      const parameter = { name, version: versions.length, type: 'SecureString', modifiedBy: last.by }
+      return [{ ...parameter, modifiedAt: last.at, ...(keyId === undefined ? {} : { kmsKeyId: keyId }) }]
+    })
+  }
+
+  #tagsOf(access: CloudAccess, name: string): OwnerTags {
+    const held = this.#enter(access, name).get(name)
+    if (!held) throw failure('gone', 'InvalidResourceId')
+    return held.tags
+  }
+
+  #enter(access: CloudAccess, name?: string): Map<string, Held> {
+    const account = accountOf(access)
+    const mood = this.moods.get(account) ?? 'normal'
+    if (mood === 'unreachable') throw failure('retry', 'Unreachable')
+    if (mood === 'denied' || this.roles.get(access.roleArn) !== access.externalId)
+      throw failure('permissions', 'AccessDenied')
+    if (name !== undefined && !name.startsWith(`${PREFIX}/${access.organization}/`))
+      this.wrongs.push(`${access.organization} came to ${name}`)
+    return this.store(account, access.region)
+  }
+
+  #version(access: CloudAccess, value: SecretText) {
+    return { value: value.reveal(), by: sessionArn(access), at: this.#clock.now() }
+  }
+}
+
+export type Ports = ParameterStore & ParameterListing & AccountProbes
+
+function accountOf({ roleArn }: CloudAccess): string {
+  return roleArn.split(':')[4] ?? ''
+}
+
+function keyOf({ kmsKeyId }: CloudAccess): { keyId?: string } {
+  return kmsKeyId === undefined ? {} : { keyId: kmsKeyId }
+}
+
+function failure(remedy: CloudError['remedy'], code: string): CloudError {
+  return new CloudError(remedy, code, 'so it is', { operation: 'ssm:Some' })
+}

@@ -1,0 +1,130 @@
+/** What holds of secrets whenever a process ends, and whatever is deleted in which order; each broken promise in words. */
+import { secrets } from '../../../src/api/core-kinds.ts'
+import type { RegistryCredential } from '../../../src/api/registry-credential.ts'
+import type { RawObject } from '../../../src/ports/kubernetes.ts'
+import type { Held } from './memory-cloud.ts'
+import { type SecretsWorld, TENANT_TYPES } from './secrets-world.ts'
+
+/** Tries go on for a minute, and the last one may take its time. */
+export const HELD_LIMIT_MS = 100_000
+
+export class Promises {
+  readonly #world: SecretsWorld
+  readonly #broken = new Set<string>()
+  readonly #foreign = new Map<Map<string, Held>, string>()
+  /** The longest that a finalizer held something. */
+  longestHeldMs = 0
+
+  constructor(world: SecretsWorld) {
+    this.#world = world
+    world.watchers.push(() => this.#lookForHeld())
+    world.onSecretDeleted = (secret) => this.#lookForStored(secret)
+  }
+
+  /** What nobody may touch: parameters of others, beside ours. */
+  plant(account: string, region: string): void {
+    const store = this.#world.cloud.store(account, region)
+    const held = (tags: Record<string, string>): Held => ({
+      versions: [{ value: 'theirs', by: 'somebody', at: 0 }],
+      tags,
+    })
+    const installation = this.#world.process.role.parts.accounts.installation
+    store.set('/davit/acme/rc_untagged', held({}))
+    store.set(
+      '/davit/acme/rc_of-before',
+      held({ 'davit.dev/installation': installation, 'davit.dev/organization-uid': 'uid-0' }),
+    )
+    const uid = this.#world.organizations.get('acme') ?? ''
+    store.set(
+      '/davit/acme/rc_elsewhere',
+      held({ 'davit.dev/installation': 'another', 'davit.dev/organization-uid': uid }),
+    )
+    store.set('/davit/acme/else', held({}))
+    this.#foreign.set(store, JSON.stringify(foreignIn(store)))
+  }
+
+  /** Everything has come to rest. */
+  broken(): string[] {
+    const world = this.#world
+    for (const [store, before] of this.#foreign) {
+      if (JSON.stringify(foreignIn(store)) !== before) this.#broken.add('parameters of others were touched')
+    }
+    for (const wrong of world.cloud.wrongs) this.#broken.add(wrong)
+    for (const credential of world.credentials()) this.#judge(credential)
+    for (const [place, store] of world.cloud.stores)
+      for (const [name, held] of store) if (!isForeign(held)) this.#lookForOwner(place, name)
+    for (const { level, message, fields } of world.logLines)
+      if (level === 'error') this.#broken.add(`an error was logged: ${message} ${describe(fields)}`)
+    return [...this.#broken]
+  }
+
+  #lookForHeld(): void {
+    const now = this.#world.clock.now()
+    for (const type of TENANT_TYPES) {
+      for (const { metadata } of this.#world.cluster.all(type)) {
+        if (typeof metadata.deletionTimestamp !== 'string') continue
+        const heldMs = now - Date.parse(metadata.deletionTimestamp)
+        this.longestHeldMs = Math.max(this.longestHeldMs, heldMs)
+        if (heldMs > HELD_LIMIT_MS)
+          this.#broken.add(`${metadata.namespace}/${metadata.name} is held too long`)
+      }
+    }
+  }
+
+  /** A hand-over Secret is deleted only when its value is stored, and pinned. */
+  #lookForStored({ metadata, data }: RawObject): void {
+    const value = Buffer.from((data as { secret: string }).secret, 'base64').toString()
+    const owners = this.#world
+      .credentials()
+      .filter(
+        (one) => one.metadata.namespace === metadata.namespace && one.spec.secretRef?.name === metadata.name,
+      )
+    if (!owners.some((one) => this.#valueOf(one) === value))
+      this.#broken.add(`the Secret ${metadata.name} was deleted, and its value is not stored`)
+  }
+
+  #judge(credential: RegistryCredential): void {
+    const { metadata, spec, status } = credential
+    const isReady = status?.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True')
+    if (!isReady) return
+    const value = this.#valueOf(credential)
+    if (value === undefined) this.#broken.add(`${metadata.name} is Ready without its parameter`)
+    const named = this.#world.cluster
+      .all(secrets)
+      .find(
+        (one) => one.metadata.namespace === metadata.namespace && one.metadata.name === spec.secretRef?.name,
+      )
+    if (!named) return
+    const wanted = Buffer.from((named.data as { secret: string }).secret, 'base64').toString()
+    if (value !== wanted) this.#broken.add(`${metadata.name} does not have the value of its Secret`)
+    const { annotations } = named.metadata as { annotations?: Record<string, string> }
+    if (annotations?.['davit.dev/retain'] !== 'true')
+      this.#broken.add(`the Secret ${named.metadata.name} is stored and still there`)
+  }
+
+  #valueOf({ status }: RegistryCredential): string | undefined {
+    const { name = '', account = '', region = '', version = 0 } = status?.parameter ?? {}
+    return this.#world.cloud.stores.get(`${account} ${region}`)?.get(name)?.versions[version - 1]?.value
+  }
+
+  #lookForOwner(place: string, name: string): void {
+    const [account, region] = place.split(' ')
+    const isThere = (at: { name: string; account: string; region: string } | undefined) =>
+      at?.name === name && at.account === account && at.region === region
+    const isNamed = this.#world.credentials().some(({ status }) => isThere(status?.parameter))
+    if (!isNamed && !this.#world.orphans().some(isThere)) this.#broken.add(`${name} in ${place} is nobody's`)
+  }
+}
+
+function isForeign({ versions }: Held): boolean {
+  return versions[0]?.value === 'theirs'
+}
+
+function foreignIn(store: Map<string, Held>): [string, Held][] {
+  return [...store].filter(([, held]) => isForeign(held))
+}
+
+function describe(fields: unknown): string {
+  const { error } = (fields ?? {}) as { error?: Error }
+  return error ? `${error.name}: ${error.message}` : JSON.stringify(fields)
+}
