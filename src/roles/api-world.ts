@@ -10,10 +10,12 @@ import { createSchemaValidator } from '../adapters/system/schema-validator.ts'
 import type { Config } from '../config.ts'
 import type { AccessReviewer } from '../ports/access-review.ts'
 import type { Clock, Random } from '../ports/clock.ts'
+import type { ParameterListing, ParameterStore } from '../ports/cloud-accounts.ts'
 import type { ResourceReader, ResourceWriter, WatchSource } from '../ports/kubernetes.ts'
 import type { SchemaValidator } from '../ports/schema-validator.ts'
 import type { TokenReviewer } from '../ports/token-review.ts'
 import type { UrlGuard } from '../ports/url-guard.ts'
+import { createOrganizationAccounts } from './organization-accounts.ts'
 
 /** What the world provides. */
 export type ApiWorld = {
@@ -26,6 +28,8 @@ export type ApiWorld = {
   metrics: Metrics
   validator: SchemaValidator
   urlGuard: UrlGuard
+  /** The accounts of organizations. */
+  cloud: ParameterStore & ParameterListing
   close(): Promise<void>
 }
 
@@ -44,6 +48,7 @@ export async function createApiWorld({ config, log, version }: ApiWorldOptions):
   }
   const api = await connectKubernetes(connection)
   const reviews = await connectReviews(connection)
+  const cloud = createOrganizationAccounts({ config: config.cloud, version, clock, random, metrics })
   return {
     api,
     tokens: reviews.tokens,
@@ -54,7 +59,9 @@ export async function createApiWorld({ config, log, version }: ApiWorldOptions):
     metrics,
     validator: createSchemaValidator(),
     urlGuard: createUrlGuard(config.allowedNetworks),
+    cloud,
     close: async () => {
+      cloud.close()
       await Promise.all([reviews.close(), api.close()])
     },
   }

@@ -10,7 +10,7 @@ import { keyFor } from '../domain/key-hash.ts'
 import { isApiError } from '../ports/kubernetes.ts'
 import { createApp } from '../rest/app.ts'
 import { createCursors } from '../rest/cursor.ts'
-import { webhookRoutes } from '../rest/routes/webhook-routes.ts'
+import { allRoutes } from '../rest/routes/all-routes.ts'
 import type { RequestListener } from '../rest/server.ts'
 import { pause } from '../runtime/pause.ts'
 import { type ApiServer, startApiServer } from './api-server.ts'
@@ -79,7 +79,7 @@ export async function startApi(options: ApiOptions): Promise<RunningApi> {
 }
 
 function createParts({ config, world }: ApiOptions, key: Uint8Array): Parts {
-  const { namespace, replica, intake, limits, api } = config
+  const { namespace, replica, intake, limits, api, cloud } = config
   const index = new OpenDeliveryIndex({ needs: world, namespace, maxEntries: api.maxShown })
   const services = createFacadeServices({
     ...world,
@@ -88,9 +88,11 @@ function createParts({ config, world }: ApiOptions, key: Uint8Array): Parts {
     installationKey: key,
     limits: {
       endpointsPerOrganization: limits.endpointsPerOrganization,
+      credentialsPerOrganization: cloud.credentialsPerOrganization,
       intake,
       keys: api.idempotencyKeys,
     },
+    parameterPrefix: cloud.parameterPrefix,
     index,
   })
   return { index, services, key }
@@ -102,10 +104,12 @@ function createListener(options: ApiOptions, { index, services, key }: Parts): R
   const { rate } = config.api
   return createApp({
     ...world,
-    routes: webhookRoutes({
+    routes: allRoutes({
       endpoints: services.endpoints,
       identities: createEndpointIdentities(world.api),
       publishing: services.publishing,
+      credentials: services.credentials,
+      settings: services.settings,
       deliveries: index,
       catalogue: createEventTypeCatalogue(services.catalogue),
       cursors: createCursors(keyFor('cursor', key), world.clock),

@@ -1,18 +1,21 @@
-/** The role `davit controller`: delivers webhooks. */
+/** The role `davit controller`: delivers webhooks, and keeps secrets in the accounts of their organizations. */
 
 import type { Config } from '../config.ts'
 import { recoverObjects } from '../controllers/delivery/recover-objects.ts'
 import { readLowWater, readOutcomes } from '../controllers/delivery-log/read-back.ts'
+import { installationKey } from '../controllers/facade/installation-key.ts'
 import type { LogSegment } from '../ports/delivery-log.ts'
 import { pause } from '../runtime/pause.ts'
 import { type ControllerParts, createControllerParts } from './controller-parts.ts'
 import { type ControllerWatches, createWatches } from './controller-watches.ts'
+import { createSecretsRole, type SecretsRole } from './secrets-role.ts'
 import type { World } from './world-types.ts'
 
 export type ControllerOptions = { config: Config; world: World; version: string }
 
 export type RunningController = {
   parts: ControllerParts
+  secrets: SecretsRole
   /** What keeps it from being ready, in words; none when it delivers. */
   problems(): string[]
   /** Resolves when everything left by the process before goes on. */
@@ -31,19 +34,23 @@ export async function startController(options: ControllerOptions): Promise<Runni
   const { config, world, version } = options
   const giveUp = new AbortController()
   const lowWater = await untilAnswered(world, giveUp.signal, () => readLowWater(world.api, config.namespace))
+  const { namespace } = config
+  const key = await untilAnswered(world, giveUp.signal, () =>
+    installationKey({ resources: world.api, namespace, random: world.random }),
+  )
   const parts = createControllerParts({ config, world, version, lowWater, giveUp: giveUp.signal })
+  const secrets = createSecretsRole({
+    config,
+    world,
+    organizations: parts.organizations,
+    installationKey: key,
+  })
   const buffered: LogSegment[] = []
   let onSegment = (segment: LogSegment): void => void buffered.push(segment)
   const watches = createWatches({
     parts,
-    needs: {
-      api: world.api,
-      clock: world.clock,
-      random: world.random,
-      log: world.log,
-      metrics: world.metrics,
-    },
-    namespace: config.namespace,
+    needs: world,
+    namespace,
     onSegment: (segment) => {
       parts.retention.segmentSeen(segment)
       onSegment(segment)
@@ -51,53 +58,59 @@ export async function startController(options: ControllerOptions): Promise<Runni
   })
   let stopping = false
   let problem: string | undefined = 'reading what the process before left'
-  const ready = recover(options, parts, watches, { buffered, giveUp: giveUp.signal }).then(() => {
-    if (stopping) return
-    for (const segment of buffered.splice(0)) parts.intake.take(segment)
-    onSegment = (segment) => parts.intake.take(segment)
-    parts.plane.start()
-    parts.endpointLoop.start()
-    parts.eventLoop.start()
-    watches.events.start()
-    parts.retention.start()
-    problem = undefined
-    parts.keyStore
-      .sweep(world.clock.now())
-      .catch((error: unknown) => world.log.warn('Keys left behind could not be removed', { error }))
-    world.log.info('Delivering', { unfinished: parts.plane.tally.total })
-  })
+  const ready = recover({ ...options, secrets }, parts, watches, { buffered, giveUp: giveUp.signal }).then(
+    () => {
+      if (stopping) return
+      for (const segment of buffered.splice(0)) parts.intake.take(segment)
+      onSegment = (segment) => parts.intake.take(segment)
+      parts.plane.start()
+      parts.endpointLoop.start()
+      parts.eventLoop.start()
+      watches.events.start()
+      parts.retention.start()
+      secrets.start()
+      problem = undefined
+      parts.keyStore
+        .sweep(world.clock.now())
+        .catch((error: unknown) => world.log.warn('Keys left behind could not be removed', { error }))
+      world.log.info('Delivering', { unfinished: parts.plane.tally.total })
+    },
+  )
   return {
     parts,
+    secrets,
     ready,
     problems: () => [
       ...(problem ? [problem] : []),
       ...(parts.outcomes.healthy() ? [] : ['outcomes cannot be stored']),
-      ...unwatched(watches),
+      ...unwatched(watches, secrets),
     ],
     stop: () => {
       stopping = true
-      return stop(options, parts, watches, giveUp)
+      return Promise.all([stop(options, parts, watches, giveUp), secrets.stop()]).then(() => undefined)
     },
   }
 }
 
 /** One line for all: they are lost together. */
-function unwatched({ settings, log, events }: ControllerWatches): string[] {
-  const longest = Math.max(...[...settings, log, events].map((watch) => watch.contact.lostForMs()))
+function unwatched({ settings, log, events }: ControllerWatches, secrets: SecretsRole): string[] {
+  const all = [...settings, log, events, ...secrets.watches]
+  const longest = Math.max(...all.map((watch) => watch.contact.lostForMs()))
   if (longest < UNWATCHED_MS) return []
   return [`the API server could not be watched for ${Math.floor(longest / 1000)} s`]
 }
 
 async function recover(
-  options: ControllerOptions,
+  options: ControllerOptions & { secrets: SecretsRole },
   parts: ControllerParts,
   watches: ControllerWatches,
   found: { buffered: LogSegment[]; giveUp: AbortSignal },
 ): Promise<void> {
   const { config, world } = options
   const { intake, plane, retention } = parts
-  for (const watch of watches.settings) watch.start()
-  await Promise.all(watches.settings.map((watch) => watch.synced))
+  const known = [...watches.settings, ...options.secrets.watches]
+  for (const watch of known) watch.start()
+  await Promise.all(known.map((watch) => watch.synced))
   watches.log.start()
   await watches.log.synced
   const { lowWater } = plane.ctx.segments

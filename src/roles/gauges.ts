@@ -2,8 +2,14 @@
 import type { GaugeRegistry } from '../ports/metrics.ts'
 import type { RunningController } from './controller.ts'
 
-export function registerGauges(registry: GaugeRegistry, { parts }: RunningController): void {
+export function registerGauges(registry: GaugeRegistry, { parts, secrets }: RunningController): void {
   const { plane, outcomes, endpointLoop, eventLoop, retention, written } = parts
+  const { settingsLoop, credentialLoop, ledger } = secrets.parts
+  registry.gauge(
+    'davit_orphaned_parameters',
+    'Parameters that could not be removed, as recorded.',
+    () => ledger.size,
+  )
   registry.gauge(
     'davit_deliveries_pending',
     'Deliveries that have not come to their end, without those that are held.',
@@ -35,7 +41,12 @@ export function registerGauges(registry: GaugeRegistry, { parts }: RunningContro
   registry.gauge(
     'davit_queue_depth',
     'Objects that wait for a pass.',
-    () => ({ 'webhook-endpoint': endpointLoop.depth, 'webhook-event': eventLoop.depth }),
+    () => ({
+      'webhook-endpoint': endpointLoop.depth,
+      'webhook-event': eventLoop.depth,
+      'secrets-settings': settingsLoop.depth,
+      'registry-credential': credentialLoop.depth,
+    }),
     'controller',
   )
   registry.gauge(

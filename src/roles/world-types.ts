@@ -1,9 +1,10 @@
 import type { Clock, Random } from '../ports/clock.ts'
+import type { AccountProbes, ParameterListing, ParameterStore } from '../ports/cloud-accounts.ts'
 import type { EventRecorder } from '../ports/event-recorder.ts'
 import type { ResourceReader, ResourceWriter, WatchSource } from '../ports/kubernetes.ts'
 import type { Log } from '../ports/log.ts'
 import type { Mailer } from '../ports/mailer.ts'
-import type { DeliveryMetrics, LogMetrics, RuntimeMetrics } from '../ports/metrics.ts'
+import type { CredentialMetrics, DeliveryMetrics, LogMetrics, RuntimeMetrics } from '../ports/metrics.ts'
 import type { SchemaValidator } from '../ports/schema-validator.ts'
 import type { UrlGuard } from '../ports/url-guard.ts'
 import type { WebhookSender } from '../ports/webhook-sender.ts'
@@ -14,7 +15,9 @@ export type World = {
   clock: Clock
   random: Random
   log: Log
-  metrics: DeliveryMetrics & LogMetrics & RuntimeMetrics
+  metrics: DeliveryMetrics & LogMetrics & RuntimeMetrics & CredentialMetrics
+  /** The accounts of organizations. */
+  cloud: ParameterStore & ParameterListing & AccountProbes
   sender: WebhookSender
   urlGuard: UrlGuard
   events: EventRecorder

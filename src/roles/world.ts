@@ -12,6 +12,7 @@ import { createRandom } from '../adapters/system/random.ts'
 import { createSchemaValidator } from '../adapters/system/schema-validator.ts'
 import type { Config, Secrets } from '../config.ts'
 import type { Clock } from '../ports/clock.ts'
+import { createOrganizationAccounts } from './organization-accounts.ts'
 import type { World } from './world-types.ts'
 
 export type WorldOptions = {
@@ -39,6 +40,13 @@ export async function createWorld(
   })
   const ca = config.extraCaFile === undefined ? undefined : await readFile(config.extraCaFile, 'utf8')
   const sender = createWebhookSender({ allowedNetworks: config.allowedNetworks, clock, ca })
+  const cloud = createOrganizationAccounts({
+    config: config.cloud,
+    version: options.version,
+    clock,
+    random,
+    metrics,
+  })
   const events = createEventRecorder({ api, reporter: config.replica, clock, random, log })
   const mailer =
     secrets.smtpUrl === undefined
@@ -50,6 +58,7 @@ export async function createWorld(
     random,
     log,
     metrics,
+    cloud,
     sender,
     urlGuard: createUrlGuard(config.allowedNetworks),
     events,
@@ -58,6 +67,7 @@ export async function createWorld(
     close: async () => {
       await events.drain()
       await sender.close()
+      cloud.close()
       await api.close()
     },
   }

@@ -31,6 +31,7 @@ import type { ControlPlane } from '../../src/playground/control-plane.ts'
 import { isApiError, type RawObject } from '../../src/ports/kubernetes.ts'
 import type { Mailer } from '../../src/ports/mailer.ts'
 import { type RunningController, startController } from '../../src/roles/controller.ts'
+import { createOrganizationAccounts } from '../../src/roles/organization-accounts.ts'
 import { testNamespace } from './control-plane.ts'
 import { SkewedClock } from './fake-clock.ts'
 import { scopedApi } from './scoped-api.ts'
@@ -121,6 +122,9 @@ export class TestDavit {
     const destination = { write: (line: string) => void this.logLines.push(line) }
     const log = createLog({ level: 'info', clock: this.clock, destination })
     const write = this.#options.recordEvents ? { api: this.api, clock: this.clock, log } : undefined
+    // AWS lives in real time, whatever the test makes of its own.
+    const aws = { clock: createClock(), random: createRandom(), metrics: this.metrics }
+    const cloud = createOrganizationAccounts({ config: config.cloud, version: '0.0.0-test', ...aws })
     this.controller = await startController({
       config,
       version: '0.0.0-test',
@@ -139,6 +143,7 @@ export class TestDavit {
         urlGuard: createUrlGuard(config.allowedNetworks),
         events: seeingRecorder(this.events, write),
         validator: createSchemaValidator(),
+        cloud,
         mailer: this.#options.mailer,
       },
     })

@@ -1,0 +1,176 @@
+/** Everything that keeps the secrets of organizations in their accounts, wired; nothing runs yet. */
+import type { ObjectMeta } from '../api/meta.ts'
+import type { RegistryCredential } from '../api/registry-credential.ts'
+import type { SecretsSettings } from '../api/secrets-settings.ts'
+import type { Config } from '../config.ts'
+import type { CredentialContext } from '../controllers/credential/credential-context.ts'
+import { credentialExists, credentialHasRecorded } from '../controllers/credential/credential-exists.ts'
+import { CredentialWriter } from '../controllers/credential/credential-writer.ts'
+import { OrphanLedger } from '../controllers/credential/orphan-ledger.ts'
+import { CredentialReconciler } from '../controllers/credential/reconcile-credential.ts'
+import { OrphanReconciler } from '../controllers/credential/retry-orphans.ts'
+import type { Organizations } from '../controllers/organizations.ts'
+import { AccountAccess } from '../controllers/settings/account-access.ts'
+import { AccountListings } from '../controllers/settings/account-listings.ts'
+import { OperatorPrincipal } from '../controllers/settings/operator-principal.ts'
+import { SettingsReconciler } from '../controllers/settings/reconcile-settings.ts'
+import { SettingsWriter } from '../controllers/settings/settings-writer.ts'
+import { KeyedMutex } from '../runtime/keyed-mutex.ts'
+import { ReconcileLoop } from '../runtime/reconcile-loop.ts'
+import { VersionedBook } from '../runtime/versioned-book.ts'
+import type { World } from './world-types.ts'
+
+export type SecretsParts = {
+  settings: VersionedBook<SecretsSettings>
+  credentials: VersionedBook<RegistryCredential>
+  ledger: OrphanLedger
+  accounts: AccountAccess
+  settingsLoop: ReconcileLoop
+  credentialLoop: ReconcileLoop
+  orphanLoop: ReconcileLoop
+}
+
+/** What of the world it needs. */
+export type SecretsWorld = Pick<World, 'api' | 'cloud' | 'clock' | 'random' | 'log' | 'events' | 'metrics'>
+
+export type SecretsPartsOptions = {
+  config: Pick<Config, 'cloud' | 'namespace'>
+  world: SecretsWorld
+  organizations: Organizations
+  installationKey: Uint8Array
+}
+
+/** Passes that wait for their turn at an account take no time of others; turns are fair between organizations, a queue of keys is not. */
+const CREDENTIALS_AT_A_TIME = 1000
+const SETTINGS_AT_A_TIME = 32
+/** A turn may be far away. */
+const PASS_DEADLINE_MS = 900_000
+
+export function createSecretsParts(options: SecretsPartsOptions): SecretsParts {
+  const { world } = options
+  const { context, settings } = createContext(options)
+  const loop = (name: string, concurrency: number, reconciler: ReconcilerOf) =>
+    new ReconcileLoop({ ...world, name, reconciler, concurrency, deadlineMs: PASS_DEADLINE_MS })
+  const credentialReconciler = new CredentialReconciler(context)
+  const credentialLoop = loop('registry-credential', CREDENTIALS_AT_A_TIME, credentialReconciler)
+  const settingsLoop = loop(
+    'secrets-settings',
+    SETTINGS_AT_A_TIME,
+    createSettings(options, context, settings),
+  )
+  const orphanLoop = loop(
+    'orphaned-parameters',
+    1,
+    new OrphanReconciler(context, options.config.cloud.driftCheckMs),
+  )
+  const parts = {
+    settings,
+    credentials: context.book,
+    ledger: context.ledger,
+    accounts: context.accounts,
+    settingsLoop,
+    credentialLoop,
+    orphanLoop,
+  }
+  wake(parts, context, credentialReconciler)
+  return parts
+}
+
+type ReconcilerOf = ConstructorParameters<typeof ReconcileLoop>[0]['reconciler']
+
+function createContext({ config, world, organizations, installationKey }: SecretsPartsOptions) {
+  const { api, cloud, clock, log, events, metrics } = world
+  const { parameterPrefix: prefix } = config.cloud
+  const book = new VersionedBook<RegistryCredential>()
+  const accounts = new AccountAccess({ organizations, resources: api, installationKey })
+  const listings = new AccountListings({ cloud, clock, prefix })
+  const ledger = new OrphanLedger({ resources: api, namespace: config.namespace, events, clock, log })
+  const context: CredentialContext = {
+    resources: api,
+    cloud,
+    book,
+    writer: new CredentialWriter(api, book),
+    organizations,
+    accounts,
+    listings,
+    ledger,
+    mutex: new KeyedMutex(),
+    prefix,
+    events,
+    metrics,
+    clock,
+    log,
+  }
+  return { context, settings: new VersionedBook<SecretsSettings>() }
+}
+
+function createSettings(
+  { config, world }: SecretsPartsOptions,
+  context: CredentialContext,
+  book: VersionedBook<SecretsSettings>,
+): SettingsReconciler {
+  const { requireWriteOnly, accountCheckMs, driftCheckMs, principalArn } = config.cloud
+  const { cloud, clock, random, api } = world
+  const { mutex } = context
+  return new SettingsReconciler({
+    ...context,
+    book,
+    cloud,
+    random,
+    writer: new SettingsWriter(api, book),
+    principal: new OperatorPrincipal(cloud, clock, principalArn),
+    // What is known to be gone only when it is asked for is there until the next sweep.
+    exists: async (organization, credential) =>
+      context.book.get(organization, credential) !== undefined ||
+      (await credentialExists(api, organization, credential)),
+    isRecorded: (organization, credential, at) =>
+      credentialHasRecorded(api, { organization, credential }, at),
+    exclusively: (organization, credential, act) => mutex.run(`${organization}/${credential}`, act),
+    settled: async (organization) => {
+      const names = context.book.in(organization).map(({ metadata }) => metadata.name)
+      await Promise.all(names.map((name) => mutex.run(`${organization}/${name}`, async () => undefined)))
+    },
+    recordOrphan: (orphan) => context.ledger.add(orphan),
+    requireWriteOnly,
+    checkEveryMs: accountCheckMs,
+    listEveryMs: driftCheckMs,
+  })
+}
+
+/** Changes of what a credential or an account depends on. */
+function wake(
+  { settings, credentials, settingsLoop, credentialLoop }: SecretsParts,
+  context: CredentialContext,
+  reconciler: CredentialReconciler,
+): void {
+  const keysOf = (organization: string) =>
+    credentials.in(organization).map(({ metadata }) => `${organization}/${metadata.name}`)
+  const wakeAll = (organization: string) => {
+    for (const key of keysOf(organization)) credentialLoop.add(key)
+  }
+  settings.listen((object, before) => {
+    const { namespace = '' } = object.metadata
+    settingsLoop.add(namespace)
+    if (isWantedOtherwise(object, before)) for (const key of keysOf(namespace)) reconciler.interrupt(key)
+    wakeAll(namespace)
+  })
+  credentials.listen((object, before) => {
+    const { namespace = '', name } = object.metadata
+    const key = `${namespace}/${name}`
+    if (isWantedOtherwise(object, before)) reconciler.interrupt(key)
+    credentialLoop.add(key)
+  })
+  context.listings.listen(wakeAll)
+  context.organizations.listen((name) => {
+    settingsLoop.add(name)
+    wakeAll(name)
+  })
+}
+
+type Wanted = { metadata: ObjectMeta }
+
+function isWantedOtherwise({ metadata: now }: Wanted, before: Wanted | undefined): boolean {
+  const { uid, generation, deletionTimestamp } = before?.metadata ?? now
+  const isOther = now.uid !== uid || now.generation !== generation
+  return isOther || (now.deletionTimestamp !== undefined && deletionTimestamp === undefined)
+}

@@ -1,0 +1,108 @@
+/** Credentials with kubectl and Git (interface §2.1, §2.6; settled, "Credentials, settings, bakes"), on the real API server. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { registryCredentials } from '../../src/api/registry-credential.ts'
+import { secretsSettingsResource } from '../../src/api/secrets-settings.ts'
+import type { Account } from '../../src/playground/aws/account.ts'
+import { REGION } from '../support/aws/organization-account.ts'
+import { ACCOUNT, isReady, reasonOf, SecretsBed } from '../support/secrets-bed.ts'
+import { until } from '../support/until.ts'
+
+let bed: SecretsBed
+let account: Account
+
+beforeAll(async () => {
+  bed = await SecretsBed.start('credentials-kubectl')
+  ;({ account } = await bed.connect())
+})
+
+afterAll(async () => {
+  await bed?.stop()
+})
+
+const store = () => account.parameters(REGION)
+const nameOf = (credential: string) => `/davit/${bed.organization}/rc_${credential}`
+
+describe('connecting', () => {
+  test('proves that the role writes and does not read, and asks for the external id', async () => {
+    const { status } = await bed.settingsWhen(isReady)
+    expect(status?.account).toBe(ACCOUNT)
+    expect(status?.externalId).toMatch(/^davit-[0-9a-z]{32}$/)
+    expect(Object.fromEntries(status?.conditions?.map(({ type, status: is }) => [type, is]) ?? [])).toEqual({
+      Ready: 'True',
+      Reconciling: 'False',
+      Stalled: 'False',
+      Reachable: 'True',
+      WriteOnly: 'True',
+      ExternalIdEnforced: 'True',
+    })
+    expect(store().list()).toEqual([])
+  })
+})
+
+describe('a secret that is handed over', () => {
+  test('is stored, and the Secret is deleted', async () => {
+    await bed.handOver('ghcr-handover', 'the-value-1')
+    await bed.credential('ghcr', { secretRef: { name: 'ghcr-handover' } })
+    const { status } = await bed.credentialWhen('ghcr', isReady)
+    expect(status?.parameter).toMatchObject({
+      name: nameOf('ghcr'),
+      version: 1,
+      region: REGION,
+      account: ACCOUNT,
+    })
+    expect(store().value(nameOf('ghcr'))).toBe('the-value-1')
+    await until(
+      async () => !(await bed.hasSecret('ghcr-handover')) || undefined,
+      () => 'the Secret is still there',
+    )
+  })
+
+  test('again is a new version, and the status pins it', async () => {
+    await bed.handOver('ghcr-handover', 'the-value-2')
+    const { status } = await bed.credentialWhen('ghcr', (seen) => seen.status?.parameter?.version === 2)
+    expect(reasonOf({ status } as never, 'Stored')).toBe('Stored')
+    expect(store().value(nameOf('ghcr'))).toBe('the-value-2')
+  })
+
+  test('and retained stays, and its change is a new version', async () => {
+    await bed.handOver('kept', 'kept-1', { retain: true })
+    await bed.credential('retained', { secretRef: { name: 'kept' } })
+    await bed.credentialWhen('retained', isReady)
+    expect(await bed.hasSecret('kept')).toBe(true)
+    const { secrets } = await import('../../src/api/core-kinds.ts')
+    const data = { secret: Buffer.from('kept-2').toString('base64') }
+    await bed.davit.api.patch(secrets, { namespace: bed.organization, name: 'kept' }, { data })
+    await bed.credentialWhen('retained', (seen) => seen.status?.parameter?.version === 2)
+    expect(store().value(nameOf('retained'))).toBe('kept-2')
+    expect(await bed.hasSecret('kept')).toBe(true)
+  })
+
+  test('of another type is refused, and stays', async () => {
+    await bed.handOver('opaque', 'not-meant-for-davit', { type: 'Opaque' })
+    await bed.credential('refused', { secretRef: { name: 'opaque' } })
+    const refused = await bed.credentialWhen(
+      'refused',
+      (seen) => reasonOf(seen, 'Ready') === 'SecretTypeRefused',
+    )
+    expect(JSON.stringify(refused)).not.toContain('not-meant-for-davit')
+    expect(await bed.hasSecret('opaque')).toBe(true)
+    expect(store().get(nameOf('refused'))).toBeUndefined()
+  })
+})
+
+describe('deleting', () => {
+  test('a credential removes its parameter', async () => {
+    await bed.davit.api.delete(registryCredentials, { namespace: bed.organization, name: 'ghcr' })
+    await bed.gone('ghcr')
+    expect(store().get(nameOf('ghcr'))).toBeUndefined()
+  })
+
+  test('the settings leaves nothing in the account', async () => {
+    await bed.davit.api.delete(secretsSettingsResource, { namespace: bed.organization, name: 'default' })
+    await bed.credentialWhen('retained', (seen) => reasonOf(seen, 'Ready') !== 'Stored')
+    await until(
+      async () => store().list().length === 0 || undefined,
+      () => JSON.stringify(store().list()),
+    )
+  })
+})
