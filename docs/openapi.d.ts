@@ -193,6 +193,79 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/organizations/{orgId}/registry-credentials": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the registry credentials
+         * @description By name.
+         */
+        get: operations["listCredentials"];
+        put?: never;
+        /**
+         * Create a registry credential
+         * @description The secret of a `token` is stored in the cloud account of the organization, and nowhere else; `ecr` has none and needs no account.
+         */
+        post: operations["createCredential"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/organizations/{orgId}/registry-credentials/{credentialId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read a registry credential */
+        get: operations["getCredential"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a registry credential
+         * @description It is gone at once. Its parameter in the cloud account is removed afterwards; where that fails for good, an Event says where it stays.
+         */
+        delete: operations["deleteCredential"];
+        options?: never;
+        head?: never;
+        /**
+         * Change a registry credential
+         * @description Only the fields that are sent. A secret becomes a new version of its parameter, which bakes read from now on.
+         */
+        patch: operations["changeCredential"];
+        trace?: never;
+    };
+    "/organizations/{orgId}/secrets-settings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read the secrets settings
+         * @description Before there are any, it shows the external id and the prefix, so that the role can be made first.
+         */
+        get: operations["getSettings"];
+        /**
+         * Connect a cloud account
+         * @description Replaces the settings: what is left out is taken away. Davit tries the account, for up to ten seconds of this request, and `conditions` say what came of it. With another account or region, secrets that are stored have to be given again.
+         */
+        put: operations["putSettings"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -357,6 +430,79 @@ export interface components {
                 response?: string;
             }[];
         };
+        /** @description How an organization logs in to a private registry. */
+        RegistryCredential: {
+            /**
+             * @description Id of a registry credential.
+             * @example rc_ghcr
+             */
+            id: string;
+            label: string;
+            /** @description In the form in which hosts are compared. */
+            registry: string;
+            /**
+             * @description `token`: a user name and a secret, which is stored in the cloud account of the organization. `ecr`: nothing is stored; the role of the box asks AWS for a token at every pull.
+             * @example ecr
+             * @enum {string}
+             */
+            type: "token" | "ecr";
+            /** @description Only of `token`. */
+            username?: string;
+            /**
+             * Format: date-time
+             * @description When it was created.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            createdAt: string;
+            /**
+             * Format: date-time
+             * @description When something of it last changed that its owner can see, or its secret.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            updatedAt: string;
+        };
+        /** @description The cloud account in which an organization keeps its secrets. */
+        SecretsSettings: {
+            /** @description Absent while there are no settings. */
+            region?: string;
+            roleArn?: string;
+            kmsKeyId?: string;
+            /** @description Made by Davit, the same for as long as the organization exists. The trust policy of the role must ask for it. */
+            externalId: string;
+            /** @description AWS account of the role. */
+            account?: string;
+            /** @description Every parameter of the organization is under it. */
+            parameterPrefix: string;
+            /** @description Trust policy of the role, as JSON to paste. */
+            trustPolicy?: string;
+            /** @description Permissions of the role, which may write and not read, as JSON to paste. */
+            writerPolicy?: string;
+            /** @description Permissions of the role of the boxes, which may read and not write, as JSON to paste. */
+            readerPolicy?: string;
+            /**
+             * Format: date-time
+             * @description When the account was tried last.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            checkedAt?: string;
+            /** @description Of these settings, not of those before. */
+            conditions: {
+                /** @description Such as Ready, Reachable, WriteOnly, ExternalIdEnforced. */
+                type: string;
+                /** @enum {string} */
+                status: "True" | "False" | "Unknown";
+                /** @description One word for programs. */
+                reason: string;
+                /** @description Why, and what to do, for people. */
+                message: string;
+                /**
+                 * Format: date-time
+                 * @description When the status last changed.
+                 * @example 2026-01-31T12:00:00.000Z
+                 */
+                lastTransitionTime: string;
+            }[];
+        };
         /** @description Why a request was refused (RFC 9457). */
         Problem: {
             /** @description `urn:davit:problem:` and the code. */
@@ -367,7 +513,7 @@ export interface components {
              * @description Stable; to be branched on.
              * @enum {string}
              */
-            code: "bad_request" | "bad_json" | "unauthenticated" | "forbidden" | "not_found" | "method_not_allowed" | "request_timeout" | "endpoint_disabled" | "idempotency_conflict" | "managed_elsewhere" | "too_many_endpoints" | "too_many_secrets" | "unreadable" | "cursor_expired" | "precondition_failed" | "body_too_large" | "uri_too_long" | "unsupported_media_type" | "invalid" | "headers_too_large" | "rate_limited" | "internal" | "overloaded" | "intake_full" | "unavailable" | "not_acknowledged";
+            code: "bad_request" | "bad_json" | "unauthenticated" | "forbidden" | "not_found" | "method_not_allowed" | "request_timeout" | "endpoint_disabled" | "idempotency_conflict" | "managed_elsewhere" | "too_many_endpoints" | "too_many_credentials" | "too_many_secrets" | "secrets_settings_required" | "cloud_account_not_ready" | "unreadable" | "cursor_expired" | "precondition_failed" | "body_too_large" | "uri_too_long" | "unsupported_media_type" | "invalid" | "headers_too_large" | "rate_limited" | "internal" | "overloaded" | "intake_full" | "unavailable" | "cloud_unavailable" | "not_acknowledged";
             /** @description What is wrong with this request, for people. */
             detail?: string;
             /** @description Each place that is wrong. */
@@ -377,6 +523,16 @@ export interface components {
                 /** @description What is allowed there. */
                 message: string;
             }[];
+            /** @description Of the resource that is why. */
+            condition?: {
+                type: string;
+                /** @enum {string} */
+                status: "True" | "False" | "Unknown";
+                /** @description One word for programs. */
+                reason: string;
+                /** @description Why, and what to do, for people. */
+                message: string;
+            };
             /** @description Names the request in the log; also in X-Request-Id. */
             requestId: string;
         };
@@ -508,7 +664,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `too_many_endpoints`: The organization has as many endpoints as it may. `idempotency_conflict`: The Idempotency-Key was used for something else. `unreadable`: What is stored of the endpoint cannot be used. */
+        /** @description `too_many_endpoints`: The organization has as many endpoints as it may. `idempotency_conflict`: The Idempotency-Key was used for something else. `unreadable`: What is stored of it cannot be used. */
         "too_many_endpoints.idempotency_conflict.unreadable": {
             headers: {
                 [name: string]: unknown;
@@ -535,7 +691,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `unreadable`: What is stored of the endpoint cannot be used. */
+        /** @description `unreadable`: What is stored of it cannot be used. */
         unreadable: {
             headers: {
                 [name: string]: unknown;
@@ -544,7 +700,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `managed_elsewhere`: The endpoint is managed elsewhere. `unreadable`: What is stored of the endpoint cannot be used. */
+        /** @description `managed_elsewhere`: It is managed elsewhere. `unreadable`: What is stored of it cannot be used. */
         "managed_elsewhere.unreadable": {
             headers: {
                 [name: string]: unknown;
@@ -571,7 +727,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `endpoint_disabled`: The endpoint is disabled. `idempotency_conflict`: The Idempotency-Key was used for something else. `unreadable`: What is stored of the endpoint cannot be used. */
+        /** @description `endpoint_disabled`: The endpoint is disabled. `idempotency_conflict`: The Idempotency-Key was used for something else. `unreadable`: What is stored of it cannot be used. */
         "endpoint_disabled.idempotency_conflict.unreadable": {
             headers: {
                 [name: string]: unknown;
@@ -589,7 +745,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `too_many_secrets`: As many signing secrets as may be are in force. `idempotency_conflict`: The Idempotency-Key was used for something else. `unreadable`: What is stored of the endpoint cannot be used. */
+        /** @description `too_many_secrets`: As many signing secrets as may be are in force. `idempotency_conflict`: The Idempotency-Key was used for something else. `unreadable`: What is stored of it cannot be used. */
         "too_many_secrets.idempotency_conflict.unreadable": {
             headers: {
                 [name: string]: unknown;
@@ -600,6 +756,42 @@ export interface components {
         };
         /** @description `idempotency_conflict`: The Idempotency-Key was used for something else. */
         idempotency_conflict: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description `too_many_credentials`: The organization has as many registry credentials as it may. `secrets_settings_required`: There is no cloud account to keep the secret in. `cloud_account_not_ready`: The cloud account does not take the secret. `idempotency_conflict`: The Idempotency-Key was used for something else. `unreadable`: What is stored of it cannot be used. */
+        "too_many_credentials.secrets_settings_required.cloud_account_not_ready.idempotency_conflict.unreadable": {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description `overloaded`: There is too much to do. `unavailable`: The cluster does not answer. `cloud_unavailable`: The cloud account does not answer. */
+        "overloaded.unavailable.cloud_unavailable": {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description `managed_elsewhere`: It is managed elsewhere. `secrets_settings_required`: There is no cloud account to keep the secret in. `cloud_account_not_ready`: The cloud account does not take the secret. `idempotency_conflict`: The Idempotency-Key was used for something else. `unreadable`: What is stored of it cannot be used. */
+        "managed_elsewhere.secrets_settings_required.cloud_account_not_ready.idempotency_conflict.unreadable": {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description `overloaded`: There is too much to do. `unavailable`: The cluster does not answer. `not_acknowledged`: The change is stored, and not in force yet. `cloud_unavailable`: The cloud account does not answer. */
+        "overloaded.unavailable.not_acknowledged.cloud_unavailable": {
             headers: {
                 [name: string]: unknown;
             };
@@ -1360,6 +1552,410 @@ export interface operations {
             431: components["responses"]["headers_too_large"];
             500: components["responses"]["internal"];
             503: components["responses"]["overloaded.unavailable.intake_full"];
+        };
+    };
+    listCredentials: {
+        parameters: {
+            query?: {
+                /** @description How many at most. */
+                limit?: number;
+                /** @description `cursor` of the page before, for the same list with the same filters. */
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The organization, which is a namespace of the cluster. */
+                orgId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of credentials, without their secrets. */
+            200: {
+                headers: {
+                    /** @description Names the request in the log. */
+                    "X-Request-Id"?: string;
+                    /** @description What is left of the limits of the key and of the organization. */
+                    RateLimit?: string;
+                    /** @description The limits, in requests a second. */
+                    "RateLimit-Policy"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        registryCredentials: components["schemas"]["RegistryCredential"][];
+                        /** @description For the next page; null when this is the last. */
+                        cursor: string | null;
+                    };
+                };
+            };
+            400: components["responses"]["bad_request"];
+            401: components["responses"]["unauthenticated"];
+            403: components["responses"]["forbidden"];
+            404: components["responses"]["not_found"];
+            405: components["responses"]["method_not_allowed"];
+            408: components["responses"]["request_timeout"];
+            410: components["responses"]["cursor_expired"];
+            414: components["responses"]["uri_too_long"];
+            422: components["responses"]["invalid"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            503: components["responses"]["overloaded.unavailable"];
+        };
+    };
+    createCredential: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes repeating the request harmless: for 24 hours the same key and body give the same answer, without doing it again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The organization, which is a namespace of the cluster. */
+                orgId: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /**
+                     * @description `token`: a user name and a secret, which is stored in the cloud account of the organization. `ecr`: nothing is stored; the role of the box asks AWS for a token at every pull.
+                     * @example ecr
+                     * @enum {string}
+                     */
+                    type: "token" | "ecr";
+                    /**
+                     * @description A name for people; it need not be the only one.
+                     * @example Our images
+                     */
+                    label: string;
+                    /**
+                     * @description Host of the registry, with its port where it needs one: no scheme, no path. For `ecr` the host of one account and one region.
+                     * @example 123456789012.dkr.ecr.eu-west-1.amazonaws.com
+                     */
+                    registry: string;
+                    /** @description Who logs in. Only for `token`, and required there. */
+                    username?: string;
+                    /**
+                     * Format: password
+                     * @description An access token or password, at most 4 KB, without line ends, white space at its ends, `{{` and `}}`. Only for `token`, and required there. It is never shown again.
+                     */
+                    secret?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The credential, without its secret. */
+            201: {
+                headers: {
+                    /** @description Names the request in the log. */
+                    "X-Request-Id"?: string;
+                    /** @description What is left of the limits of the key and of the organization. */
+                    RateLimit?: string;
+                    /** @description The limits, in requests a second. */
+                    "RateLimit-Policy"?: string;
+                    /** @description Of the credential as it is now, for If-Match. */
+                    ETag?: string;
+                    /** @description Path of the credential. */
+                    Location?: string;
+                    /** @description `true` where the same request had been answered before. */
+                    "Idempotency-Replayed"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RegistryCredential"];
+                };
+            };
+            400: components["responses"]["bad_request.bad_json"];
+            401: components["responses"]["unauthenticated"];
+            403: components["responses"]["forbidden"];
+            404: components["responses"]["not_found"];
+            405: components["responses"]["method_not_allowed"];
+            408: components["responses"]["request_timeout"];
+            409: components["responses"]["too_many_credentials.secrets_settings_required.cloud_account_not_ready.idempotency_conflict.unreadable"];
+            413: components["responses"]["body_too_large"];
+            414: components["responses"]["uri_too_long"];
+            415: components["responses"]["unsupported_media_type"];
+            422: components["responses"]["invalid"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            503: components["responses"]["overloaded.unavailable.cloud_unavailable"];
+        };
+    };
+    getCredential: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The organization, which is a namespace of the cluster. */
+                orgId: string;
+                /** @description Id of a registry credential. */
+                credentialId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The credential, without its secret. */
+            200: {
+                headers: {
+                    /** @description Names the request in the log. */
+                    "X-Request-Id"?: string;
+                    /** @description What is left of the limits of the key and of the organization. */
+                    RateLimit?: string;
+                    /** @description The limits, in requests a second. */
+                    "RateLimit-Policy"?: string;
+                    /** @description Of the credential as it is now, for If-Match. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RegistryCredential"];
+                };
+            };
+            400: components["responses"]["bad_request"];
+            401: components["responses"]["unauthenticated"];
+            403: components["responses"]["forbidden"];
+            404: components["responses"]["not_found"];
+            405: components["responses"]["method_not_allowed"];
+            408: components["responses"]["request_timeout"];
+            409: components["responses"]["unreadable"];
+            414: components["responses"]["uri_too_long"];
+            422: components["responses"]["invalid"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            503: components["responses"]["overloaded.unavailable"];
+        };
+    };
+    deleteCredential: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description An ETag: the request is refused with 412 if the object has changed since. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The organization, which is a namespace of the cluster. */
+                orgId: string;
+                /** @description Id of a registry credential. */
+                credentialId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is gone. */
+            204: {
+                headers: {
+                    /** @description Names the request in the log. */
+                    "X-Request-Id"?: string;
+                    /** @description What is left of the limits of the key and of the organization. */
+                    RateLimit?: string;
+                    /** @description The limits, in requests a second. */
+                    "RateLimit-Policy"?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["bad_request"];
+            401: components["responses"]["unauthenticated"];
+            403: components["responses"]["forbidden"];
+            404: components["responses"]["not_found"];
+            405: components["responses"]["method_not_allowed"];
+            408: components["responses"]["request_timeout"];
+            412: components["responses"]["precondition_failed"];
+            414: components["responses"]["uri_too_long"];
+            422: components["responses"]["invalid"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            503: components["responses"]["overloaded.unavailable"];
+        };
+    };
+    changeCredential: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes repeating the request harmless: for 24 hours the same key and body give the same answer, without doing it again. */
+                "Idempotency-Key"?: string;
+                /** @description An ETag: the request is refused with 412 if the object has changed since. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The organization, which is a namespace of the cluster. */
+                orgId: string;
+                /** @description Id of a registry credential. */
+                credentialId: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /**
+                     * @description A name for people; it need not be the only one.
+                     * @example Our images
+                     */
+                    label?: string;
+                    /** @description Who logs in. Only for `token`, and required there. */
+                    username?: string;
+                    /**
+                     * Format: password
+                     * @description An access token or password, at most 4 KB, without line ends, white space at its ends, `{{` and `}}`. Only for `token`, and required there. It is never shown again.
+                     */
+                    secret?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The credential as it is now, without its secret. */
+            200: {
+                headers: {
+                    /** @description Names the request in the log. */
+                    "X-Request-Id"?: string;
+                    /** @description What is left of the limits of the key and of the organization. */
+                    RateLimit?: string;
+                    /** @description The limits, in requests a second. */
+                    "RateLimit-Policy"?: string;
+                    /** @description Of the credential as it is now, for If-Match. */
+                    ETag?: string;
+                    /** @description `true` where the same request had been answered before. */
+                    "Idempotency-Replayed"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RegistryCredential"];
+                };
+            };
+            400: components["responses"]["bad_request.bad_json"];
+            401: components["responses"]["unauthenticated"];
+            403: components["responses"]["forbidden"];
+            404: components["responses"]["not_found"];
+            405: components["responses"]["method_not_allowed"];
+            408: components["responses"]["request_timeout"];
+            409: components["responses"]["managed_elsewhere.secrets_settings_required.cloud_account_not_ready.idempotency_conflict.unreadable"];
+            412: components["responses"]["precondition_failed"];
+            413: components["responses"]["body_too_large"];
+            414: components["responses"]["uri_too_long"];
+            415: components["responses"]["unsupported_media_type"];
+            422: components["responses"]["invalid"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            503: components["responses"]["overloaded.unavailable.not_acknowledged.cloud_unavailable"];
+        };
+    };
+    getSettings: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The organization, which is a namespace of the cluster. */
+                orgId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The settings. */
+            200: {
+                headers: {
+                    /** @description Names the request in the log. */
+                    "X-Request-Id"?: string;
+                    /** @description What is left of the limits of the key and of the organization. */
+                    RateLimit?: string;
+                    /** @description The limits, in requests a second. */
+                    "RateLimit-Policy"?: string;
+                    /** @description Of the settings as they are now, for If-Match; none while there are no settings. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SecretsSettings"];
+                };
+            };
+            400: components["responses"]["bad_request"];
+            401: components["responses"]["unauthenticated"];
+            403: components["responses"]["forbidden"];
+            404: components["responses"]["not_found"];
+            405: components["responses"]["method_not_allowed"];
+            408: components["responses"]["request_timeout"];
+            409: components["responses"]["unreadable"];
+            414: components["responses"]["uri_too_long"];
+            422: components["responses"]["invalid"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            503: components["responses"]["overloaded.unavailable"];
+        };
+    };
+    putSettings: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description An ETag: the request is refused with 412 if the object has changed since. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The organization, which is a namespace of the cluster. */
+                orgId: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /**
+                     * @description Region of the parameter store.
+                     * @example eu-west-1
+                     */
+                    region: string;
+                    /** @description Role that Davit assumes in the account. Leave it out until the role is made. */
+                    roleArn?: string;
+                    /** @description KMS key that secrets are encrypted with: an id, an alias, or the ARN of either. Without it the account's own key for parameters (alias/aws/ssm). */
+                    kmsKeyId?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The settings, connected or not. */
+            200: {
+                headers: {
+                    /** @description Names the request in the log. */
+                    "X-Request-Id"?: string;
+                    /** @description What is left of the limits of the key and of the organization. */
+                    RateLimit?: string;
+                    /** @description The limits, in requests a second. */
+                    "RateLimit-Policy"?: string;
+                    /** @description Of the settings as they are now, for If-Match; none while there are no settings. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SecretsSettings"];
+                };
+            };
+            400: components["responses"]["bad_request.bad_json"];
+            401: components["responses"]["unauthenticated"];
+            403: components["responses"]["forbidden"];
+            404: components["responses"]["not_found"];
+            405: components["responses"]["method_not_allowed"];
+            408: components["responses"]["request_timeout"];
+            409: components["responses"]["managed_elsewhere.unreadable"];
+            412: components["responses"]["precondition_failed"];
+            413: components["responses"]["body_too_large"];
+            414: components["responses"]["uri_too_long"];
+            415: components["responses"]["unsupported_media_type"];
+            422: components["responses"]["invalid"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            503: components["responses"]["overloaded.unavailable"];
         };
     };
 }

@@ -5,7 +5,12 @@ export type RefusedCode =
   | 'idempotency_conflict'
   | 'managed_elsewhere'
   | 'too_many_endpoints'
+  | 'too_many_credentials'
   | 'too_many_secrets'
+  /** There is no cloud account to keep a secret in. */
+  | 'secrets_settings_required'
+  /** There is one, and it does not take secrets. */
+  | 'cloud_account_not_ready'
   | 'precondition_failed'
   /** What is stored of it cannot be used. */
   | 'unreadable'
@@ -15,6 +20,8 @@ export type RefusedCode =
   | 'intake_full'
   /** The cluster did not answer: it is not known whether it was done. */
   | 'unavailable'
+  /** The cloud did not answer; nothing of it is in force. */
+  | 'cloud_unavailable'
   /** Stored, and not in force yet. */
   | 'not_acknowledged'
 
@@ -25,10 +32,19 @@ export type RefusedPlace = {
   message: string
 }
 
+/** A condition of a resource, which says why. */
+export type RefusedCondition = {
+  type: string
+  status: 'True' | 'False' | 'Unknown'
+  reason: string
+  message: string
+}
+
 export type RefusedDetails = {
   /** For people: what is wrong with this request, and what to do. Nothing internal. */
   detail?: string
   places?: readonly RefusedPlace[]
+  condition?: RefusedCondition
   /** When to come again, in seconds; given where that helps. */
   retryAfter?: number
   cause?: unknown
@@ -39,6 +55,7 @@ export class RefusedError extends Error {
   readonly code: RefusedCode
   readonly detail: string | undefined
   readonly places: readonly RefusedPlace[]
+  readonly condition: RefusedCondition | undefined
   readonly retryAfter: number | undefined
 
   constructor(code: RefusedCode, details: RefusedDetails = {}) {
@@ -46,6 +63,7 @@ export class RefusedError extends Error {
     this.code = code
     this.detail = details.detail
     this.places = details.places ?? []
+    this.condition = details.condition
     this.retryAfter = details.retryAfter
   }
 }

@@ -19,15 +19,22 @@ import {
   OTHER_ORGANIZATION,
   openFacade,
 } from '../../test/support/facade-bed.ts'
-import { deliveryIn, FakeServices, idIn } from '../../test/support/facade-services.ts'
+import { credentialIn, deliveryIn, FakeServices, idIn } from '../../test/support/facade-services.ts'
 import { FakeClock } from '../../test/support/fake-clock.ts'
 import { createCursors } from './cursor.ts'
-import { webhookRoutes } from './routes/webhook-routes.ts'
+import { allRoutes } from './routes/all-routes.ts'
 
 const INVENTED = 'nowhere'
 
 function named(organization: string): Names[Whose] {
-  return { organization, ids: { endpointId: idIn(organization), deliveryId: deliveryIn(organization) } }
+  return {
+    organization,
+    ids: {
+      endpointId: idIn(organization),
+      deliveryId: deliveryIn(organization),
+      credentialId: credentialIn(organization),
+    },
+  }
 }
 
 const NAMES: Names = {
@@ -39,7 +46,7 @@ const NAMES: Names = {
 const KEY_VALUES: Record<KeyKind, string | undefined> = { ...KEYS, none: undefined, garbage: 'garbage' }
 
 const fakes = new FakeServices([])
-const routes = webhookRoutes({ ...fakes, cursors: createCursors(Buffer.from('k'), new FakeClock()) })
+const routes = allRoutes({ ...fakes, cursors: createCursors(Buffer.from('k'), new FakeClock()) })
 
 let bed: FacadeBed
 /** What is answered where there is nothing. */

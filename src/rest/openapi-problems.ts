@@ -26,6 +26,13 @@ const place = z.object({
   message: z.string().meta({ description: 'What is allowed there.' }),
 })
 
+const condition = z.object({
+  type: z.string(),
+  status: z.enum(['True', 'False', 'Unknown']),
+  reason: z.string().meta({ description: 'One word for programs.' }),
+  message: z.string().meta({ description: 'Why, and what to do, for people.' }),
+})
+
 const problemCodes = Object.keys(PROBLEMS) as [ProblemCode, ...ProblemCode[]]
 
 export const problem = z
@@ -36,6 +43,7 @@ export const problem = z
     code: z.enum(problemCodes).meta({ description: 'Stable; to be branched on.' }),
     detail: z.string().optional().meta({ description: 'What is wrong with this request, for people.' }),
     errors: z.array(place).optional().meta({ description: 'Each place that is wrong.' }),
+    condition: condition.optional().meta({ description: 'Of the resource that is why.' }),
     requestId: z.string().meta({ description: 'Names the request in the log; also in X-Request-Id.' }),
   })
   .meta({ id: 'Problem', description: 'Why a request was refused (RFC 9457).' })

@@ -5,12 +5,12 @@ import { createSchemaValidator } from '../adapters/system/schema-validator.ts'
 import { createCursors } from './cursor.ts'
 import { openApiDocument } from './openapi.ts'
 import { PROBLEMS } from './problem.ts'
-import { webhookRoutes } from './routes/webhook-routes.ts'
+import { allRoutes } from './routes/all-routes.ts'
 
 type Json = Record<string, unknown>
 
 const cursors = createCursors(Buffer.from('k'), new FakeClock())
-const routes = webhookRoutes({ ...new FakeServices([]), cursors })
+const routes = allRoutes({ ...new FakeServices([]), cursors })
 const document = JSON.parse(JSON.stringify(openApiDocument(routes, '1.2.3'))) as Json & {
   paths: Record<string, Record<string, Json & { responses: Record<string, Json>; parameters?: Json[] }>>
   components: { responses: Record<string, Json>; schemas: Record<string, Json> }

@@ -12,7 +12,8 @@ import type { Route } from './route.ts'
 
 type Document = ReturnType<typeof createDocument>
 
-const DESCRIPTION = `Signed webhooks for organizations: at least once, retried, logged, replayable.
+const DESCRIPTION = `Signed webhooks for organizations: at least once, retried, logged, replayable. And credentials for private
+registries, whose secrets are in the organization's own cloud account and nowhere else.
 
 Send the API key alone as the value of \`Authorization\`. A key is a Kubernetes ServiceAccount token for the audience
 \`davit\`: \`kubectl create token NAME --namespace ORGANIZATION --audience davit\`.

@@ -16,6 +16,9 @@ export const REDELIVER: Permission = {
   subresource: 'redeliver',
 }
 export const PUBLISH: Permission = { verb: 'create', resource: 'webhookevents' }
+/** `settings:write`, reads included (interface §4.1, §5.2). */
+export const MANAGE_CREDENTIALS: Permission = { verb: 'update', resource: 'registrycredentials' }
+export const MANAGE_SETTINGS: Permission = { verb: 'update', resource: 'secretssettings' }
 
 /** Who may do one of these can see that the organization exists; for everybody else there is nothing. */
 export const VISIBILITY: readonly Permission[] = [

@@ -11,12 +11,14 @@ export function problemOf(error: unknown): Problem {
   return refused ? problemOfRefusal(refused) : new Problem('internal')
 }
 
-function problemOfRefusal({ code, detail, places, retryAfter, cause }: RefusedError): Problem {
+function problemOfRefusal(refused: RefusedError): Problem {
+  const { code, detail, places, condition, retryAfter, cause } = refused
   // The same for everything that is not there, whatever the service knows of it.
   if (code === 'not_found') return new Problem('not_found')
   const problem = new Problem(code, {
     ...(detail === undefined ? {} : { detail }),
     ...(places.length === 0 ? {} : { errors: places }),
+    ...(condition === undefined ? {} : { condition }),
     ...(retryAfter === undefined ? {} : comeAgain(retryAfter)),
     cause,
   })

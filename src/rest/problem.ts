@@ -3,6 +3,8 @@
  * the OpenAPI document list them.
  */
 
+import type { RefusedCondition } from '../ports/refused-error.ts'
+
 type Entry = {
   status: number
   title: string
@@ -60,13 +62,18 @@ export const PROBLEMS = {
   },
   managed_elsewhere: {
     status: 409,
-    title: 'The endpoint is managed elsewhere',
+    title: 'It is managed elsewhere',
     description:
-      'Its spec is applied from Git or by Helm; change it there. Only its status can be changed here.',
+      'Its spec is applied from Git or by Helm, or its secret comes from a Secret of the cluster: change it there. Of an endpoint the status can be changed here all the same.',
   },
   too_many_endpoints: {
     status: 409,
     title: 'The organization has as many endpoints as it may',
+    description: 'Delete one first.',
+  },
+  too_many_credentials: {
+    status: 409,
+    title: 'The organization has as many registry credentials as it may',
     description: 'Delete one first.',
   },
   too_many_secrets: {
@@ -74,9 +81,21 @@ export const PROBLEMS = {
     title: 'As many signing secrets as may be are in force',
     description: 'Wait until one expires, or roll with expireOld.',
   },
+  secrets_settings_required: {
+    status: 409,
+    title: 'There is no cloud account to keep the secret in',
+    description:
+      'Connect one first (`PUT /secrets-settings`). Nothing was stored. A credential of the type ecr needs none.',
+  },
+  cloud_account_not_ready: {
+    status: 409,
+    title: 'The cloud account does not take the secret',
+    description:
+      "Nothing was stored. `condition` is that of the secrets settings, where they are why; `detail` has the cloud's own words.",
+  },
   unreadable: {
     status: 409,
-    title: 'What is stored of the endpoint cannot be used',
+    title: 'What is stored of it cannot be used',
     description:
       'It breaks the rules of this version: mend it with kubectl, or delete it. `detail` says more.',
   },
@@ -140,10 +159,15 @@ export const PROBLEMS = {
     title: 'The cluster does not answer',
     description: 'It is not known whether the request was done; repeat it with the same Idempotency-Key.',
   },
+  cloud_unavailable: {
+    status: 503,
+    title: 'The cloud account does not answer',
+    description: 'Nothing of it is in force; come again after the seconds of Retry-After.',
+  },
   not_acknowledged: {
     status: 503,
     title: 'The change is stored, and not in force yet',
-    description: 'The controller has not acknowledged it; it stays and will be. Read the endpoint again.',
+    description: 'It stays and will be. Read the object again.',
   },
 } as const satisfies Record<string, Entry>
 
@@ -160,6 +184,7 @@ export type ProblemDetails = {
   /** For people: what is wrong with this request, and what to do. Nothing internal. */
   detail?: string
   errors?: readonly ProblemPlace[]
+  condition?: RefusedCondition
   headers?: Readonly<Record<string, string>>
   /** For the log alone. */
   cause?: unknown
@@ -192,6 +217,7 @@ export function problemBody({ code, details }: Problem, requestId: string) {
     code,
     ...(details.detail === undefined ? {} : { detail: details.detail }),
     ...(details.errors === undefined ? {} : { errors: details.errors }),
+    ...(details.condition === undefined ? {} : { condition: details.condition }),
     requestId,
   }
 }

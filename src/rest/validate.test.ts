@@ -54,6 +54,10 @@ test.each([
       ['/status', 'is not known here'],
     ],
   },
+  {
+    given: { url, eventTypes: ['*'], ghp_abcdefghijklmnopqrstuvwxyz0123456789: '' },
+    want: [['', 'has a field that is not known here']],
+  },
 ])('each place that is wrong in $given is named', ({ given, want }) => {
   const errors = errorsOf(() => validateBody(endpointDraft, given))
   expect(errors?.map(({ pointer, message }) => [pointer, message])).toEqual(want)

@@ -3,6 +3,8 @@ import { Problem, type ProblemPlace } from './problem.ts'
 
 const MOST_PLACES = 20
 const LONGEST_MESSAGE = 300
+/** Names of fields are shorter; what is longer may be anything, a secret in the wrong place too, and is not repeated. */
+const LONGEST_NAME = 30
 
 /** A body against its schema. @throws Problem invalid, with a JSON pointer to each place */
 export function validateBody<T extends z.ZodType>(schema: T, body: unknown): z.output<T> {
@@ -29,10 +31,11 @@ function validate<T extends z.ZodType>(
 
 function placesOf(issue: z.core.$ZodIssue, pointerTo: (path: Path) => string): ProblemPlace[] {
   if (issue.code === 'unrecognized_keys') {
-    return issue.keys.map((key) => ({
-      pointer: pointerTo([...issue.path, key]).slice(0, LONGEST_MESSAGE),
-      message: 'is not known here',
-    }))
+    return issue.keys.map((key) =>
+      key.length > LONGEST_NAME
+        ? { pointer: pointerTo(issue.path), message: 'has a field that is not known here' }
+        : { pointer: pointerTo([...issue.path, key]), message: 'is not known here' },
+    )
   }
   return [{ pointer: pointerTo(issue.path), message: issue.message.slice(0, LONGEST_MESSAGE) }]
 }

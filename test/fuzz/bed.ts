@@ -1,4 +1,4 @@
-/** A facade as it runs in a cluster, with an organization whose endpoints and deliveries are there to be asked for. */
+/** A facade as it runs in a cluster, with an organization whose endpoints, deliveries and credentials are there to be asked for. */
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
@@ -28,7 +28,8 @@ import {
 import type { WebhookSender } from '../../src/ports/webhook-sender.ts'
 import { startController } from '../../src/roles/controller.ts'
 import { createWorld } from '../../src/roles/world.ts'
-import { answered, openRestClient } from '../support/rest-client.ts'
+import { TestAws } from '../support/aws/organization-account.ts'
+import { answered, openRestClient, type RestClient } from '../support/rest-client.ts'
 
 export type FuzzBed = {
   baseUrl: string
@@ -41,6 +42,8 @@ export type FuzzBed = {
   /** Ids of endpoints and of deliveries: each of the endpoints has each of the deliveries. */
   endpoints: string[]
   deliveries: string[]
+  /** Ids of registry credentials. */
+  credentials: string[]
 }
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
@@ -51,6 +54,7 @@ const SETTINGS = {
   DAVIT_MAX_REQUESTS_PER_KEY: '1000000',
   DAVIT_MAX_REQUESTS_PER_ORGANIZATION: '1000000',
   DAVIT_MAX_ENDPOINTS_PER_ORGANIZATION: '100000',
+  DAVIT_MAX_CREDENTIALS_PER_ORGANIZATION: '5000',
   DAVIT_MAX_PENDING: '10000000',
   DAVIT_MAX_PENDING_PER_ORGANIZATION: '10000000',
   DAVIT_DRAIN_SECONDS: '1',
@@ -58,6 +62,7 @@ const SETTINGS = {
 /** Many, since deleting is tried as well. */
 const ENDPOINTS = 120
 const DELIVERIES = 5
+const CREDENTIALS = 80
 /** A type that nothing else in here publishes. */
 const SEED_TYPE = 'billing.updated'
 /** Of an event type whose data may be anything. */
@@ -80,8 +85,11 @@ export async function layBed(folder: string, stack: AsyncDisposableStack): Promi
   const receiver = await startSink(stack)
   await makeEndpoints(api, receiver)
   await makeAnything(api)
+  // No role that is made up is one of an account there, which is soon said.
+  const aws = await TestAws.start()
+  stack.defer(() => aws.stop())
   await startDelivering(controlPlane, receiver, stack)
-  const facade = await startFacade(controlPlane, folder, stack)
+  const facade = await startFacade(controlPlane, { folder, environment: aws.environment() }, stack)
   return { ...facade, receiver, organization: ORGANIZATION, ...(await seed(facade, receiver)) }
 }
 
@@ -145,7 +153,7 @@ type Facade = Pick<FuzzBed, 'baseUrl' | 'key' | 'otherKey'>
 /** The role as a process, with the rights that ship. */
 async function startFacade(
   { access }: ControlPlane,
-  folder: string,
+  { folder, environment }: { folder: string; environment: Record<string, string> },
   stack: AsyncDisposableStack,
 ): Promise<Facade> {
   const kubeconfig = join(folder, 'api.kubeconfig')
@@ -156,7 +164,7 @@ async function startFacade(
     kubeconfig,
     namespace: OPERATOR_NAMESPACE,
     opsPort: await freePort(),
-    settings: { ...SETTINGS, DAVIT_API_ADDRESS: `127.0.0.1:${port}` },
+    settings: { ...SETTINGS, ...environment, DAVIT_API_ADDRESS: `127.0.0.1:${port}` },
     logPath: join(folder, 'api.log'),
   })
   stack.defer(() => facade.stop())
@@ -170,7 +178,10 @@ async function startFacade(
   return { baseUrl: `http://127.0.0.1:${port}`, key, otherKey }
 }
 
-async function seed(facade: Facade, receiver: string): Promise<Pick<FuzzBed, 'endpoints' | 'deliveries'>> {
+async function seed(
+  facade: Facade,
+  receiver: string,
+): Promise<Pick<FuzzBed, 'endpoints' | 'deliveries' | 'credentials'>> {
   const client = await openRestClient(facade, facade.key)
   const params = { path: { orgId: ORGANIZATION } }
   const endpoints: string[] = []
@@ -191,5 +202,18 @@ async function seed(facade: Facade, receiver: string): Promise<Pick<FuzzBed, 'en
     const body = { type: SEED_TYPE, data: {} }
     deliveries.push(answered(await client.POST('/organizations/{orgId}/events', { params, body })).eventId)
   }
-  return { endpoints, deliveries }
+  return { endpoints, deliveries, credentials: await seedCredentials(client) }
+}
+
+async function seedCredentials(client: RestClient): Promise<string[]> {
+  const credentials: string[] = []
+  for (let number = 0; number < CREDENTIALS; number += 1) {
+    const registry = `${String(number).padStart(12, '1')}.dkr.ecr.eu-west-1.amazonaws.com`
+    const created = await client.POST('/organizations/{orgId}/registry-credentials', {
+      params: { path: { orgId: ORGANIZATION } },
+      body: { type: 'ecr', label: `Seed ${number}`, registry },
+    })
+    credentials.push(answered(created).id)
+  }
+  return credentials
 }

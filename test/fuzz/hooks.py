@@ -20,21 +20,31 @@ STATUSES = os.environ["FUZZ_STATUSES"]
 # Of the first one the schema allows any data.
 TYPES = ["fuzz.anything", "environment.started", "environment.stopped", "member.joined", "billing.updated"]
 
+REGISTRIES = ["ghcr.io", "index.docker.io", "Registry.example.com:5000", "[2001:db8::1]:5000"]
+
 # Operation and place of what a request may be refused for although it fits its schema.
 BEYOND_THE_SCHEMA = {
     # A URL is judged as the WHATWG has it, and by the networks that are allowed.
     "createEndpoint": re.compile(r"/url|/eventTypes/\d+"),
     "changeEndpoint": re.compile(r"/url|/eventTypes/\d+"),
+    # Which host is one, and which is one of ECR, and what a type has.
+    "createCredential": re.compile(r"/registry|/username|/secret"),
+    "changeCredential": re.compile(r"/username|/secret"),
+    # A role and a key that fit the region.
+    "putSettings": re.compile(r""),
     # A type that exists, data that fits the schema of that type, and one key.
     "publishEvent": re.compile(r"/type|/data(/.*)?|/id"),
     # One that was given out.
     "listEndpoints": re.compile(r"cursor"),
+    "listCredentials": re.compile(r"cursor"),
     "listEventTypes": re.compile(r"cursor"),
     "listDeliveries": re.compile(r"cursor"),
 }
 
+LISTS = ("listEndpoints", "listCredentials", "listEventTypes", "listDeliveries")
+
 statuses = Counter()
-# What was given out: of a list the last cursor, of an endpoint the last ETag.
+# What was given out: of a list the last cursor, of an endpoint or a credential, by its id, the last ETag.
 cursors = {}
 etags = {}
 
@@ -71,6 +81,8 @@ def before_call(context, case, kwargs):
     operation = operation_of(case)
     if isinstance(case.body, dict) and operation in ("createEndpoint", "changeEndpoint"):
         case.body = possible_endpoint(case.body)
+    if isinstance(case.body, dict) and operation == "createCredential":
+        case.body = possible_credential(case.body)
     if isinstance(case.body, dict) and operation == "publishEvent":
         case.body = possible_event(case.body, case.headers)
     for name in list(case.headers or {}):
@@ -97,6 +109,22 @@ def possible_endpoint(body):
     return body
 
 
+def possible_credential(body):
+    body = dict(body)
+    number = number_of(body)
+    if number % 8 == 0:
+        return body
+    # Mostly of the type that needs no account: what is made up as an account is none.
+    if body.get("type") == "ecr" or number % 4:
+        body["type"] = "ecr"
+        body["registry"] = f"{number % 10**12:012}.dkr.ecr.eu-west-1.amazonaws.com"
+        body.pop("username", None)
+        body.pop("secret", None)
+    else:
+        body.update(registry=REGISTRIES[number % len(REGISTRIES)], username="bot", secret=f"secret-{number}")
+    return body
+
+
 def possible_event(body, headers):
     body = dict(body)
     number = number_of(body)
@@ -108,8 +136,9 @@ def possible_event(body, headers):
 
 
 def possible_etag(case, value):
-    """Mostly the one that the endpoint has. Whatever the pattern of a header, one with quotes is made up as `0`."""
-    known = etags.get((case.path_parameters or {}).get("endpointId"))
+    """Mostly the one that the object has. Whatever the pattern of a header, one with quotes is made up as `0`."""
+    path = case.path_parameters or {}
+    known = etags.get(path.get("endpointId") or path.get("credentialId") or path.get("orgId"))
     if known is not None and not one_in(4, [value, known]):
         return known
     return "*" if value == "0" else value
@@ -130,8 +159,10 @@ def after_call(context, case, response):
     statuses[f"{response.request.method} {case.operation.path}", response.status_code] += 1
     etag = response.headers.get("etag")
     if etag:
-        etags[response.json()["endpoint"]["endpointId"]] = etag[0]
-    if response.status_code == 200 and operation_of(case) in ("listEndpoints", "listEventTypes", "listDeliveries"):
+        body = response.json()
+        settings = (case.path_parameters or {}).get("orgId")
+        etags[body.get("endpoint", body).get("endpointId") or body.get("id") or settings] = etag[0]
+    if response.status_code == 200 and operation_of(case) in LISTS:
         cursor = response.json().get("cursor")
         if cursor is not None:
             cursors[list_of(case)] = cursor

@@ -34,6 +34,7 @@ export async function runSchemathesis({ bed, bin, folder, seed, examples }: Fuzz
   const words = {
     organizations: [...Array<string>(OWN).fill(bed.organization), OTHER_ORGANIZATION],
     endpoints: bed.endpoints,
+    credentials: bed.credentials,
     deliveries: bed.deliveries,
   }
   for (const [name, of] of Object.entries(words))

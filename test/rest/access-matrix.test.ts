@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createClock } from '../../src/adapters/system/clock.ts'
 import { secrets } from '../../src/api/core-kinds.ts'
 import { createCursors } from '../../src/rest/cursor.ts'
-import { webhookRoutes } from '../../src/rest/routes/webhook-routes.ts'
+import { allRoutes } from '../../src/rest/routes/all-routes.ts'
 import {
   anonymous,
   bodyOf,
@@ -31,12 +31,21 @@ import { type Receiver, startReceiver } from '../support/receiver.ts'
 const HOUR_SECONDS = 3600
 const OWN = 'own'
 const OTHER = 'other'
+const CREDENTIAL = {
+  type: 'ecr',
+  label: 'Ours',
+  registry: '123456789012.dkr.ecr.eu-west-1.amazonaws.com',
+}
 const INVENTED: Names[Whose] = {
   organization: 'nowhere',
-  ids: { endpointId: 'whe_invented', deliveryId: `msg_${'0'.repeat(26)}` },
+  ids: {
+    endpointId: 'whe_invented',
+    deliveryId: `msg_${'0'.repeat(26)}`,
+    credentialId: 'rc_invented',
+  },
 }
 
-const routes = webhookRoutes({
+const routes = allRoutes({
   ...new FakeServices([]),
   cursors: createCursors(Buffer.from('k'), createClock()),
 })
@@ -88,7 +97,7 @@ afterAll(async () => {
   await receiver?.close()
 })
 
-/** An endpoint with a delivery, made by the owner. */
+/** An endpoint with a delivery, and a registry credential, made by the owner. */
 async function furnish(whose: 'own' | 'other'): Promise<Names[Whose]> {
   const organization = whose === 'own' ? OWN : OTHER
   const key = whose === 'own' ? keys.owner : keys.otherOwner
@@ -99,16 +108,34 @@ async function furnish(whose: 'own' | 'other'): Promise<Names[Whose]> {
   const { endpointId } = made.json.endpoint as { endpointId: string }
   const pinged = await ask(facade, `${hooks}/${endpointId}/ping`, { method: 'POST', key })
   expect(pinged.status).toBe(202)
-  return { organization, ids: { endpointId, deliveryId: String(pinged.json.webhookId) } }
+  const credential = await ask(facade, `/organizations/${organization}/registry-credentials`, {
+    method: 'POST',
+    key,
+    body: JSON.stringify(CREDENTIAL),
+  })
+  expect(credential.status).toBe(201)
+  const ids = {
+    endpointId,
+    deliveryId: String(pinged.json.webhookId),
+    credentialId: String(credential.json.id),
+  }
+  return { organization, ids }
 }
 
 /** What the owners see of it, and which version its signing keys have. */
 async function stateOf({ own, other }: Names): Promise<unknown> {
-  const seen = [own, other].map(async ({ organization, ids: { endpointId = '' } }) => {
+  const seen = [own, other].map(async ({ organization, ids: { endpointId = '', credentialId = '' } }) => {
     const key = organization === OWN ? keys.owner : keys.otherOwner
     const path = `/organizations/${organization}/webhooks/${endpointId}`
     const endpoint = await ask(facade, path, { key })
     const log = await ask(facade, `${path}/deliveries`, { key })
+    const credential = await ask(
+      facade,
+      `/organizations/${organization}/registry-credentials/${credentialId}`,
+      {
+        key,
+      },
+    )
     const name = `${organization}.${endpointId.replace('whe_', '')}`
     const { metadata } = await davit.api.get(secrets, { namespace: OPERATOR_NAMESPACE, name })
     const deliveries = (log.json.deliveries as { deliveryId: string }[]).map(({ deliveryId }) => deliveryId)
@@ -118,6 +145,9 @@ async function stateOf({ own, other }: Names): Promise<unknown> {
       endpoint.json,
       deliveries,
       metadata.resourceVersion,
+      credential.status,
+      credential.headers.get('etag'),
+      credential.json,
     ]
   })
   return await Promise.all(seen)
@@ -153,11 +183,20 @@ async function expectSuccess(one: Case): Promise<void> {
   const fresh = await furnish(whose)
   const answer = await send(one, { ...standing, [whose]: fresh })
   expect(answer.status).toBe(one.route.success.status)
-  const made = answer.json.endpoint as { endpointId: string } | undefined
-  for (const endpointId of new Set([fresh.ids.endpointId, made?.endpointId])) {
-    const path = `/organizations/${fresh.organization}/webhooks/${endpointId}`
-    const key = whose === 'own' ? keys.owner : keys.otherOwner
-    if (endpointId !== undefined) await ask(facade, path, { method: 'DELETE', key })
+  const { endpoint, id } = answer.json as { endpoint?: { endpointId: string }; id?: string }
+  await clear(fresh, whose, ['webhooks', fresh.ids.endpointId, endpoint?.endpointId])
+  await clear(fresh, whose, ['registry-credentials', fresh.ids.credentialId, id])
+}
+
+async function clear(
+  { organization }: Names[Whose],
+  whose: 'own' | 'other',
+  [kind, ...ids]: (string | undefined)[],
+): Promise<void> {
+  const key = whose === 'own' ? keys.owner : keys.otherOwner
+  for (const id of new Set(ids)) {
+    const path = `/organizations/${organization}/${kind}/${id}`
+    if (id !== undefined) await ask(facade, path, { method: 'DELETE', key })
   }
 }
 

@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { GROUP } from '../../src/api/meta.ts'
 import { requestApi } from '../../src/playground/control-plane-request.ts'
 import { createCursors } from '../../src/rest/cursor.ts'
-import { webhookRoutes } from '../../src/rest/routes/webhook-routes.ts'
+import { allRoutes } from '../../src/rest/routes/all-routes.ts'
 import { type AuditEntry, readAuditTrail } from '../support/audit-trail.ts'
 import { FakeServices } from '../support/facade-services.ts'
 import { tourFacade } from '../support/facade-tour.ts'
@@ -111,7 +111,7 @@ function forbiddenDeeds(): string[] {
 
 describe('the facade, having done everything that it can do', () => {
   test('has answered every route with success', () => {
-    const routes = webhookRoutes({
+    const routes = allRoutes({
       ...new FakeServices([]),
       cursors: createCursors(Buffer.from('k'), new FakeClock()),
     })

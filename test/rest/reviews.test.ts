@@ -98,7 +98,12 @@ test('a key that was changed in one character is no key', async () => {
   expect(await reviews.tokens.review(changed)).toBeUndefined()
 })
 
-const OWNERS: Permission[] = [MANAGE_WEBHOOKS, PING, ROLL, REDELIVER]
+/** What the routes of credentials and settings ask for, reads included. */
+const SETTINGS: Permission[] = [
+  { verb: 'update', resource: 'registrycredentials' },
+  { verb: 'update', resource: 'secretssettings' },
+]
+const OWNERS: Permission[] = [MANAGE_WEBHOOKS, PING, ROLL, REDELIVER, ...SETTINGS]
 
 const ROLES: { role: RoleName; may: Permission[]; mayNot: Permission[] }[] = [
   { role: 'davit-owner', may: [...OWNERS, PUBLISH, ...VISIBILITY], mayNot: [] },

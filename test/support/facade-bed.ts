@@ -5,10 +5,11 @@ import { afterEach } from 'vitest'
 import { createRandom } from '../../src/adapters/system/random.ts'
 import type { AccessQuestion } from '../../src/ports/access-review.ts'
 import type { Clock } from '../../src/ports/clock.ts'
+import type { RegistryCredentials } from '../../src/ports/registry-credentials.ts'
 import type { Identity } from '../../src/ports/token-review.ts'
 import { type AppOptions, createApp } from '../../src/rest/app.ts'
 import { createCursors } from '../../src/rest/cursor.ts'
-import { webhookRoutes } from '../../src/rest/routes/webhook-routes.ts'
+import { allRoutes } from '../../src/rest/routes/all-routes.ts'
 import { createFacadeServer, SERVER_LIMITS, type ServerLimits } from '../../src/rest/server.ts'
 import { FakeServices } from './facade-services.ts'
 import { FakeClock } from './fake-clock.ts'
@@ -51,6 +52,10 @@ export type BedOptions = {
   /** Instead of the reviewer that knows the keys. */
   tokens?: AppOptions['tokens']
   access?: AppOptions['access']
+  /** Instead of the fakes. */
+  credentials?: RegistryCredentials
+  log?: AppOptions['log']
+  metrics?: NonNullable<AppOptions['metrics']>
 }
 
 const cleanups: (() => Promise<unknown>)[] = []
@@ -76,10 +81,12 @@ export async function openFacade(options: BedOptions = {}) {
   const logged: { message: string; fields: Record<string, unknown> | undefined }[] = []
   const log = (message: string, fields?: Record<string, unknown>) => void logged.push({ message, fields })
   const cursors = createCursors(Buffer.from('key of cursors'), clock)
-  const routes = webhookRoutes({
+  const routes = allRoutes({
     endpoints: services.endpoints,
     identities: services.identities,
     publishing: services.publishing,
+    credentials: options.credentials ?? services.credentials,
+    settings: services.settings,
     deliveries: services.deliveries,
     catalogue: services.catalogue,
     cursors,
@@ -90,8 +97,8 @@ export async function openFacade(options: BedOptions = {}) {
     version: '0.0.0',
     clock,
     random,
-    log: { info: log, warn: log, error: log },
-    metrics: { answered: (route, status) => void answered.push({ route, status }) },
+    log: options.log ?? { info: log, warn: log, error: log },
+    metrics: options.metrics ?? { answered: (route, status) => void answered.push({ route, status }) },
     hashKey: Buffer.from('key of hashes'),
     organizations: { has: (name) => organizations.includes(name) },
     tokens: options.tokens ?? {

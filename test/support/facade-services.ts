@@ -4,6 +4,8 @@ import type { EndpointResource, Endpoints } from '../../src/ports/endpoints.ts'
 import type { EndpointIdentities, EventTypeCatalogue } from '../../src/ports/facade.ts'
 import type { Published, Publishing } from '../../src/ports/publishing.ts'
 import { RefusedError } from '../../src/ports/refused-error.ts'
+import type { CredentialResource, RegistryCredentials } from '../../src/ports/registry-credentials.ts'
+import type { OrganizationSettings } from '../../src/ports/secrets-settings.ts'
 
 const AT = '2026-01-31T12:00:00.000Z'
 export const EVENT_ID = 'msg_00000000000000000000000001'
@@ -12,7 +14,7 @@ export const SECRET = 'whsec_c2lnbmluZyBzZWNyZXQgMjQgYnl0ZXM='
 
 export type Asked = { operation: string; of: unknown }
 
-/** One endpoint for each organization, with one delivery of its own. */
+/** One endpoint for each organization, with one delivery of its own, and one registry credential. */
 export class FakeServices {
   readonly asked: Asked[] = []
   /** Thrown by the next operation. */
@@ -105,6 +107,48 @@ export class FakeServices {
     },
   }
 
+  readonly credentials: RegistryCredentials = {
+    create: async (organization, draft, how) => {
+      await this.#ask('createCredential', { organization, draft, how })
+      const { secret: _hidden, ...fields } = draft
+      const credential = { ...credentialOf('rc_made'), ...defined(fields) }
+      return { credential, etag: '"u.1"', replayed: this.replayed }
+    },
+    list: async (organization, query) => {
+      await this.#ask('listCredentials', { organization, query })
+      const all = ['rc_a', 'rc_b', 'rc_c'].filter((id) => id > (query.after ?? ''))
+      const ids = all.slice(0, query.limit)
+      const last = ids.at(-1)
+      return {
+        registryCredentials: ids.map(credentialOf),
+        ...(all.length > ids.length && last !== undefined ? { next: last } : {}),
+      }
+    },
+    get: async (id) => {
+      await this.#ask('getCredential', { id })
+      return this.#credential(id)
+    },
+    change: async (id, change, how) => {
+      await this.#ask('changeCredential', { id, change, how })
+      return { ...this.#credential(id), replayed: this.replayed }
+    },
+    remove: async (id, how) => {
+      await this.#ask('removeCredential', { id, how })
+      this.#credential(id)
+    },
+  }
+
+  readonly settings: OrganizationSettings = {
+    get: async (organization) => {
+      await this.#ask('getSettings', { organization })
+      return { settings: { ...OWN_SETTINGS, conditions: [] } }
+    },
+    put: async (organization, draft, how) => {
+      await this.#ask('putSettings', { organization, draft, how })
+      return { settings: { ...OWN_SETTINGS, ...defined(draft), conditions: [READY] }, etag: '"u.1"' }
+    },
+  }
+
   readonly catalogue: EventTypeCatalogue = {
     all: () => [
       { name: 'environment.stopped', description: 'An environment stopped.', deprecated: false },
@@ -133,6 +177,13 @@ export class FakeServices {
     return { endpoint: endpointOf(endpointId), etag: '"u.1"' }
   }
 
+  #credential({ organization, credentialId }: { organization: string; credentialId: string }) {
+    if (credentialId !== credentialIn(organization) || !this.#organizations.includes(organization)) {
+      throw new RefusedError('not_found')
+    }
+    return { credential: credentialOf(credentialId), etag: '"u.1"' }
+  }
+
   #published(): Published {
     return { eventId: EVENT_ID, deliveries: 1, replayed: this.replayed }
   }
@@ -148,6 +199,20 @@ export function deliveryIn(organization: string): string {
 export function idIn(organization: string): string {
   return `whe_of-${organization}`
 }
+
+/** The credential of an organization. */
+export function credentialIn(organization: string): string {
+  return `rc_of-${organization}`
+}
+
+const OWN_SETTINGS = { externalId: 'davit-abcdefgh', parameterPrefix: '/davit/acme' }
+const READY = {
+  type: 'Ready',
+  status: 'True',
+  reason: 'Connected',
+  message: 'Secrets can be saved.',
+  lastTransitionTime: AT,
+} as const
 
 const LINE: DeliveryLine = {
   deliveryId: DELIVERY_ID,
@@ -168,6 +233,18 @@ function endpointOf(endpointId: string): EndpointResource {
     consecutiveFailures: 0,
     deliveryLog: 'Objects',
     concurrency: 8,
+    createdAt: AT,
+    updatedAt: AT,
+  }
+}
+
+function credentialOf(id: string): CredentialResource {
+  return {
+    id,
+    label: 'Our images',
+    registry: 'ghcr.io',
+    type: 'token',
+    username: 'bot',
     createdAt: AT,
     updatedAt: AT,
   }

@@ -1,4 +1,7 @@
-/** Everything that a facade can do, done once over REST: each route, repeats under a key, and a create that the cluster refuses. */
+/**
+ * Everything that a facade can do in the cluster, done once over REST: each route, repeats under a key, and a create that the
+ * cluster refuses.
+ */
 import { API_VERSION } from '../../src/api/meta.ts'
 import { webhookEndpointKind, webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
 import { ask } from './facade-bed.ts'
@@ -58,6 +61,24 @@ export async function tourFacade(options: TourOptions): Promise<void> {
   }
   await call(204, 'DELETE', inSegments)
   await createInVain(options, call)
+  await tourSecrets(options, call)
+}
+
+/** Credentials that need no account, and, of the other organization, settings that connect to none. */
+async function tourSecrets({ organization, fullOrganization }: TourOptions, call: Caller): Promise<void> {
+  const home = `/organizations/${organization}`
+  const settings = `/organizations/${fullOrganization}/secrets-settings`
+  await call(200, 'GET', settings)
+  for (const region of ['eu-west-1', 'eu-west-2']) await call(200, 'PUT', settings, { body: { region } })
+  const registry = '123456789012.dkr.ecr.eu-west-1.amazonaws.com'
+  const body = { type: 'ecr', label: 'Ours', registry }
+  const path = pathIn(await call(201, 'POST', `${home}/registry-credentials`, { body }))
+  await call(200, 'GET', `${home}/registry-credentials`)
+  await call(200, 'GET', path)
+  await call(200, 'PATCH', path, { body: { label: 'Still ours' } })
+  await call(204, 'DELETE', path)
+  const token = { ...body, type: 'token', registry: 'ghcr.io', username: 'bot', secret: 'any' }
+  await call(409, 'POST', `${home}/registry-credentials`, { body: token })
 }
 
 /** The rights of a role that was just given are known a moment later. */

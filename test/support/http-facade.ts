@@ -15,7 +15,7 @@ import { createEndpointIdentities } from '../../src/controllers/facade/endpoint-
 import { createEventTypeCatalogue } from '../../src/controllers/facade/event-type-catalogue.ts'
 import { createApp } from '../../src/rest/app.ts'
 import { createCursors } from '../../src/rest/cursor.ts'
-import { webhookRoutes } from '../../src/rest/routes/webhook-routes.ts'
+import { allRoutes } from '../../src/rest/routes/all-routes.ts'
 import { createFacadeServer } from '../../src/rest/server.ts'
 import { applyFacadeRole, makeToken, writeKubeconfig } from './api-keys.ts'
 import type { TestDavit } from './davit.ts'
@@ -36,9 +36,11 @@ export async function startHttpFacade(davit: TestDavit) {
   const reviews = await connectReviews({ kubeconfigPath, clock, random })
   const facade = await startLiveFacade(Object.create(davit, { api: { value: api } }) as TestDavit)
   const app = createApp({
-    routes: webhookRoutes({
+    routes: allRoutes({
       endpoints: facade.endpoints,
       publishing: facade.publishing,
+      credentials: facade.credentials,
+      settings: facade.settings,
       deliveries: facade.index,
       identities: createEndpointIdentities(facade.api),
       catalogue: createEventTypeCatalogue(facade.catalogue),

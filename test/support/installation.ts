@@ -22,8 +22,11 @@ import { namespaces } from '../../src/api/core-kinds.ts'
 import { eventTypes } from '../../src/api/event-type.ts'
 import { ORGANIZATION_LABEL } from '../../src/api/meta.ts'
 import { type Account, writeKeyFile, writeKubeconfig } from '../../src/playground/api-keys.ts'
-import { type ControlPlane, startControlPlane } from '../../src/playground/control-plane.ts'
-import type { AuditLog } from '../../src/playground/control-plane-audit.ts'
+import {
+  type ControlPlane,
+  type ControlPlaneOptions,
+  startControlPlane,
+} from '../../src/playground/control-plane.ts'
 import { installCrds } from '../../src/playground/control-plane-crds.ts'
 import { freePort } from '../../src/playground/free-port.ts'
 import { applyInstallation, applyObject } from '../../src/playground/installation.ts'
@@ -71,8 +74,7 @@ type Settings = Readonly<Record<string, string>>
 const CRDS = fileURLToPath(new URL('../../crds', import.meta.url))
 const CONFIG = fileURLToPath(new URL('../../config/', import.meta.url))
 
-export type InstallationOptions = {
-  audit?: AuditLog
+export type InstallationOptions = Pick<ControlPlaneOptions, 'audit' | 'dataDir' | 'logPath'> & {
   /** Where logs of the roles stay. */
   logFolder?: string
 }

@@ -10,9 +10,11 @@
 
 import { createUrlGuard } from '../../src/adapters/http/url-guard.ts'
 import { createMetrics } from '../../src/adapters/prometheus/metrics.ts'
+import { createClock } from '../../src/adapters/system/clock.ts'
 import { createLog } from '../../src/adapters/system/log.ts'
 import { createRandom } from '../../src/adapters/system/random.ts'
 import { createSchemaValidator } from '../../src/adapters/system/schema-validator.ts'
+import { parseConfig } from '../../src/config.ts'
 import { OpenDeliveryIndex } from '../../src/controllers/facade/delivery-index/delivery-index.ts'
 import {
   createFacadeServices,
@@ -20,6 +22,7 @@ import {
   type FacadeServices,
 } from '../../src/controllers/facade/facade-services.ts'
 import { installationKey } from '../../src/controllers/facade/installation-key.ts'
+import { createOrganizationAccounts } from '../../src/roles/organization-accounts.ts'
 import type { TestDavit } from './davit.ts'
 import { FaultyApi } from './faulty-api.ts'
 import { scopedApi } from './scoped-api.ts'
@@ -33,6 +36,7 @@ export type LiveFacade = FacadeServices & {
 
 export const FACADE_LIMITS: FacadeOptions['limits'] = {
   endpointsPerOrganization: 500,
+  credentialsPerOrganization: 500,
   intake: {
     pending: { organization: 20_000, all: 200_000 },
     heldBytes: 64 * 1024 * 1024,
@@ -40,6 +44,8 @@ export const FACADE_LIMITS: FacadeOptions['limits'] = {
   },
   keys: { organization: 10_000, all: 10_000 },
 }
+
+const CLOUD = parseConfig({}).cloud
 
 let facades = 0
 
@@ -59,6 +65,9 @@ export async function startLiveFacade(
   })
   const metrics = createMetrics({ version: '0.0.0-test' })
   const needs = { api, clock, random, log, metrics }
+  // AWS lives in real time, whatever the test makes of its own.
+  const aws = { clock: createClock(), random, metrics }
+  const cloud = createOrganizationAccounts({ config: CLOUD, version: '0.0.0-test', ...aws })
   const index = new OpenDeliveryIndex({ needs, namespace, maxEntries: 100_000 }).start()
   const services = createFacadeServices({
     ...needs,
@@ -66,6 +75,8 @@ export async function startLiveFacade(
     writer: `facade-${facades}`,
     installationKey: await installationKey({ resources: api, namespace, random }),
     limits: { ...FACADE_LIMITS, ...limits },
+    cloud,
+    parameterPrefix: CLOUD.parameterPrefix,
     index,
     validator: createSchemaValidator(),
     urlGuard: createUrlGuard(['127.0.0.0/8', '::1/128']),
@@ -75,6 +86,7 @@ export async function startLiveFacade(
   const stop = async () => {
     await services.stop()
     await index.stop()
+    cloud.close()
   }
   return {
     ...services,

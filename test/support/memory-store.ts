@@ -95,8 +95,16 @@ export class MemoryStore implements ResourceReader, ResourceWriter {
     const { uid = metadata.uid, resourceVersion = metadata.resourceVersion } = precondition
     if (uid !== metadata.uid || resourceVersion !== metadata.resourceVersion)
       throw new ApiError('Conflict', 'a precondition did not hold', { status: 409 })
-    this.#objects.delete(keyOf(type, ref))
-    this.#next()
+    const version = this.#next()
+    const { finalizers = [] } = metadata
+    if (!Array.isArray(finalizers) || finalizers.length === 0) {
+      this.#objects.delete(keyOf(type, ref))
+      return
+    }
+    // Somebody has to do something before it goes.
+    const deletionTimestamp = new Date(this.#now()).toISOString()
+    const going = merge(this.#held(type, ref), { metadata: { deletionTimestamp, resourceVersion: version } })
+    this.#objects.set(keyOf(type, ref), going as RawObject)
   }
 
   #held(type: ResourceType, ref: ObjectRef): RawObject {

@@ -134,6 +134,9 @@ const CODES: Record<RefusedCode, true> = {
   idempotency_conflict: true,
   managed_elsewhere: true,
   too_many_endpoints: true,
+  too_many_credentials: true,
+  secrets_settings_required: true,
+  cloud_account_not_ready: true,
   too_many_secrets: true,
   precondition_failed: true,
   unreadable: true,
@@ -141,15 +144,17 @@ const CODES: Record<RefusedCode, true> = {
   overloaded: true,
   intake_full: true,
   unavailable: true,
+  cloud_unavailable: true,
   not_acknowledged: true,
 }
 
-function refusalOf({ code, detail, errors }: Problem, { headers, status }: Response): Error {
+function refusalOf({ code, detail, errors, condition }: Problem, { headers, status }: Response): Error {
   if (!Object.hasOwn(CODES, code)) return new Error(`${status} ${code}`)
   const retryAfter = headers.get('retry-after')
   return new RefusedError(code as RefusedCode, {
     ...(detail === undefined ? {} : { detail }),
     ...(errors === undefined ? {} : { places: errors }),
+    ...(condition === undefined ? {} : { condition }),
     ...(retryAfter === null ? {} : { retryAfter: Number(retryAfter) }),
   })
 }

@@ -1,17 +1,20 @@
-/** The facade's services of endpoints, publishing and Idempotency-Keys, wired, with the watches that they live on. */
+/** The facade's services of endpoints, publishing, credentials and Idempotency-Keys, wired, with the watches that they live on. */
 import { keyFor } from '../../domain/key-hash.ts'
 import type { Pending } from '../../domain/pending-limits.ts'
 import type { Clock, Random } from '../../ports/clock.ts'
+import type { ParameterListing, ParameterStore } from '../../ports/cloud-accounts.ts'
 import type { DeliveryPlaces, OwnAppends } from '../../ports/delivery-index.ts'
 import type { Appended, EventLog } from '../../ports/delivery-log.ts'
 import type { Endpoints } from '../../ports/endpoints.ts'
 import type { IdempotencyKeys } from '../../ports/idempotency.ts'
 import type { ResourceReader, ResourceWriter, WatchSource } from '../../ports/kubernetes.ts'
 import type { Log } from '../../ports/log.ts'
-import type { LogMetrics, RuntimeMetrics } from '../../ports/metrics.ts'
+import type { CredentialMetrics, LogMetrics, RuntimeMetrics } from '../../ports/metrics.ts'
 import type { Publishing } from '../../ports/publishing.ts'
 import { RefusedError } from '../../ports/refused-error.ts'
+import type { RegistryCredentials } from '../../ports/registry-credentials.ts'
 import type { SchemaValidator } from '../../ports/schema-validator.ts'
+import type { OrganizationSettings } from '../../ports/secrets-settings.ts'
 import type { UrlGuard } from '../../ports/url-guard.ts'
 import { ByteWindow } from '../../runtime/byte-window.ts'
 import type { Watch } from '../../runtime/watch.ts'
@@ -20,6 +23,9 @@ import { createEventLog } from '../delivery-log/event-log.ts'
 import { EndpointDirectory } from '../endpoint/endpoint-directory.ts'
 import { Organizations } from '../organizations.ts'
 import { type IntakeLimits, IntakeRoom } from '../publish/intake-room.ts'
+import { accountIdentity } from './account-identity.ts'
+import { CredentialDirectory } from './credentials/credential-directory.ts'
+import { FacadeCredentials } from './credentials/registry-credentials.ts'
 import { FacadeEndpoints } from './endpoints/endpoints.ts'
 import { FacadeWatches } from './facade-watches.ts'
 import { Idempotency } from './idempotency.ts'
@@ -28,6 +34,7 @@ import { IntakeCounts, type UnfinishedDeliveries } from './publishing/intake-cou
 import { FacadePublishing, type PublishingOptions } from './publishing/publishing.ts'
 import { Subscriptions } from './publishing/subscriptions.ts'
 import { refusingLog } from './refusals.ts'
+import { FacadeSettings } from './settings/settings.ts'
 
 export type FacadeOptions = {
   api: ResourceReader & ResourceWriter & WatchSource
@@ -39,15 +46,19 @@ export type FacadeOptions = {
   installationKey: Uint8Array
   limits: {
     endpointsPerOrganization: number
+    credentialsPerOrganization: number
     intake: IntakeLimits
     /** Idempotency-Keys that stand at a time. */
     keys: Pending
   }
+  /** The accounts of organizations, and what every parameter in them is under. */
+  cloud: ParameterStore & ParameterListing
+  parameterPrefix: string
   index: OwnAppends & DeliveryPlaces & UnfinishedDeliveries & Pick<Watch, 'reopen'>
   clock: Clock
   random: Random
   log: Log
-  metrics: LogMetrics & RuntimeMetrics
+  metrics: LogMetrics & RuntimeMetrics & Pick<CredentialMetrics, 'secretStored'>
   validator: SchemaValidator
   urlGuard: UrlGuard
 }
@@ -55,6 +66,8 @@ export type FacadeOptions = {
 export type FacadeServices = {
   endpoints: Endpoints
   publishing: Publishing
+  credentials: RegistryCredentials
+  settings: OrganizationSettings
   keys: IdempotencyKeys
   organizations: Organizations
   catalogue: Catalogue
@@ -85,7 +98,8 @@ export function createFacadeServices(options: FacadeOptions): FacadeServices {
     onWritten: (organization, bytes) => written.add(organization, bytes),
   })
   const book = new IdempotencyBook({ clock, limits: options.limits.keys })
-  const views = { organizations, catalogue, directory, book }
+  const credentials = new CredentialDirectory()
+  const views = { organizations, catalogue, directory, credentials, book }
   const watches = new FacadeWatches({ views, needs: options, namespace, others: options.index })
   const eventLog = tellingOf(refusingLog(log), ({ version }) => watches.appended(version))
   const keys = new Idempotency({
@@ -100,6 +114,9 @@ export function createFacadeServices(options: FacadeOptions): FacadeServices {
   return {
     endpoints: new FacadeEndpoints({ ...shared, maxEndpoints: options.limits.endpointsPerOrganization }),
     publishing: createPublishing({ ...shared, eventLog, written }),
+    ...createSecretServices({ ...options, organizations, keys }, credentials, () =>
+      watches.problemOf('registry credentials'),
+    ),
     keys,
     organizations,
     catalogue,
@@ -122,6 +139,24 @@ function tellingOf(log: EventLog, tell: (place: Appended) => void): EventLog {
       tell(place)
       return place
     },
+  }
+}
+
+function createSecretServices(
+  options: FacadeOptions & { organizations: Organizations; keys: IdempotencyKeys },
+  directory: CredentialDirectory,
+  behind: () => string | undefined,
+): Pick<FacadeServices, 'credentials' | 'settings'> {
+  const { api, cloud, installationKey, parameterPrefix, limits } = options
+  const shared = {
+    ...options,
+    resources: api,
+    identity: accountIdentity(installationKey, parameterPrefix),
+  }
+  const maxCredentials = limits.credentialsPerOrganization
+  return {
+    credentials: new FacadeCredentials({ ...shared, directory, behind, parameters: cloud, maxCredentials }),
+    settings: new FacadeSettings(shared),
   }
 }
 

@@ -8,10 +8,17 @@ import type { ResourceReader, WatchSource } from '../../ports/kubernetes.ts'
 import { Catalogue } from '../catalogue.ts'
 import { EndpointDirectory } from '../endpoint/endpoint-directory.ts'
 import { Organizations } from '../organizations.ts'
+import { CredentialDirectory } from './credentials/credential-directory.ts'
 import { FacadeWatches } from './facade-watches.ts'
 import { IdempotencyBook } from './idempotency-book.ts'
 
-const PLURALS = ['namespaces', 'eventtypes', 'webhookendpoints', 'deliverysegments'] as const
+const PLURALS = [
+  'namespaces',
+  'eventtypes',
+  'webhookendpoints',
+  'registrycredentials',
+  'deliverysegments',
+] as const
 
 async function bed() {
   const clock = new FakeClock()
@@ -37,6 +44,7 @@ async function bed() {
       organizations,
       catalogue: new Catalogue(),
       directory: new EndpointDirectory(),
+      credentials: new CredentialDirectory(),
       book: new IdempotencyBook({ clock, limits: { organization: 10, all: 10 } }),
     },
     needs: {
@@ -64,20 +72,20 @@ test('watches that do not show what was appended are opened anew, and nothing is
   segments.put('segment', { silently: true, fields: { spec: segmentSpec([event(1)], 'test', 0) } })
   watches.appended(segments.version)
   await clock.elapse(1500)
-  expect([watches.problems(), opened()]).toEqual([[], [1, 1, 1, 1]])
+  expect([watches.problems(), opened()]).toEqual([[], [1, 1, 1, 1, 1]])
   await clock.elapse(1000)
   expect(watches.problemOf('endpoints')).toBe(
     'endpoints may have changed: the log is further than what was seen of it',
   )
   expect(watches.problemOf('keys')).toMatch(/^keys may have changed/)
-  expect([opened(), others.reopened]).toEqual([[2, 2, 2, 2], 1])
+  expect([opened(), others.reopened]).toEqual([[2, 2, 2, 2, 2], 1])
   expect(said).toContain('The log is further than what was seen of it; its watches are opened anew')
   const [missed] = [...segments.objects.values()]
   if (missed) segments.tell({ type: 'ADDED', object: missed })
   await clock.elapse(100)
   expect(watches.problems()).toEqual([])
   await clock.elapse(10_000)
-  expect(opened()).toEqual([2, 2, 2, 2])
+  expect(opened()).toEqual([2, 2, 2, 2, 2])
   await watches.stop()
 })
 
@@ -102,6 +110,6 @@ test('a watch that shows what was appended is left alone', async () => {
   segments.put('segment', { fields: { spec: segmentSpec([event(1)], 'test', 0) } })
   watches.appended(segments.version)
   await clock.elapse(10_000)
-  expect([watches.problems(), opened()]).toEqual([[], [1, 1, 1, 1]])
+  expect([watches.problems(), opened()]).toEqual([[], [1, 1, 1, 1, 1]])
   await watches.stop()
 })

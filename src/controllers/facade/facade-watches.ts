@@ -1,9 +1,10 @@
-/** What the facade watches: organizations, event types, endpoints, and the log for its Idempotency-Keys. */
+/** What the facade watches: organizations, event types, endpoints, registry credentials, and the log for its Idempotency-Keys. */
 
 import { namespaces } from '../../api/core-kinds.ts'
 import { deliverySegment, deliverySegments } from '../../api/delivery-segment.ts'
 import { eventType, eventTypes } from '../../api/event-type.ts'
 import { ORGANIZATION_LABEL } from '../../api/meta.ts'
+import { registryCredential, registryCredentials } from '../../api/registry-credential.ts'
 import { webhookEndpoint, webhookEndpoints } from '../../api/webhook-endpoint.ts'
 import { isKeyAlive, KEY_LIFE_MS, type KeyRecord } from '../../domain/key-record.ts'
 import { timeOfName } from '../../domain/message-id.ts'
@@ -18,12 +19,14 @@ import { LARGEST_LOG_PAGE, LOG_PAGE } from '../delivery-log/log-pages.ts'
 import type { EndpointDirectory } from '../endpoint/endpoint-directory.ts'
 import { type Organizations, readOrganization } from '../organizations.ts'
 import { AppendCheck } from './append-check.ts'
+import type { CredentialDirectory } from './credentials/credential-directory.ts'
 import type { IdempotencyBook } from './idempotency-book.ts'
 
 export type FacadeViews = {
   organizations: Organizations
   catalogue: Catalogue
   directory: EndpointDirectory
+  credentials: CredentialDirectory
   book: IdempotencyBook
 }
 
@@ -32,7 +35,7 @@ const BEHIND_AFTER_MS = 5000
 /** Clocks of writers may differ by so much. */
 const MARGIN_MS = 60_000
 
-type Watched = 'organizations' | 'event types' | 'endpoints' | 'keys'
+type Watched = 'organizations' | 'event types' | 'endpoints' | 'registry credentials' | 'keys'
 
 export type FacadeWatchesOptions = {
   views: FacadeViews
@@ -55,6 +58,7 @@ export class FacadeWatches {
       ['organizations', watchOrganizations(views, needs)],
       ['event types', watchEventTypes(views, needs)],
       ['endpoints', watchEndpoints(views, needs)],
+      ['registry credentials', watchCredentials(views, needs)],
       ['keys', keys],
     ])
     this.ready = Promise.all([...this.#watches.values()].map((watch) => watch.synced))
@@ -131,6 +135,20 @@ function watchEndpoints({ directory }: FacadeViews, needs: ReflectorNeeds) {
       handler: {
         applied: (endpoint) => directory.apply(endpoint),
         deleted: (endpoint) => directory.remove(endpoint),
+      },
+    },
+    needs,
+  )
+}
+
+function watchCredentials({ credentials }: FacadeViews, needs: ReflectorNeeds) {
+  return new Reflector(
+    {
+      type: registryCredentials,
+      decode: (raw) => registryCredential.parse(raw),
+      handler: {
+        applied: (credential) => credentials.apply(credential),
+        deleted: (credential) => credentials.remove(credential),
       },
     },
     needs,

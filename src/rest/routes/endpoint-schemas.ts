@@ -16,7 +16,7 @@ export const endpointId = z
   .meta({ description: 'Id of an endpoint.', example: 'whe_billing' })
 
 /** The API server would store something else than what was answered. */
-const HALVES = 'must not have half a surrogate pair'
+export const HALVES = 'must not have half a surrogate pair'
 
 const url = spec.url.refine((value) => value.isWellFormed(), HALVES)
 const description = z

@@ -10,6 +10,8 @@ import { deliverySegmentKind } from '../../api/delivery-segment.ts'
 import { eventTypeKind } from '../../api/event-type.ts'
 import type { KindDefinition } from '../../api/meta.ts'
 import { outcomeSegmentKind } from '../../api/outcome-segment.ts'
+import { registryCredentialKind } from '../../api/registry-credential.ts'
+import { secretsSettingsKind } from '../../api/secrets-settings.ts'
 import type { StructuralSchema } from '../../api/structural-schema.ts'
 import { webhookDeliveryKind } from '../../api/webhook-delivery.ts'
 import { webhookEndpointKind } from '../../api/webhook-endpoint.ts'
@@ -24,6 +26,8 @@ const PAGES: Record<string, readonly KindDefinition[]> = {
   'docs/webhook-delivery.md': [webhookDeliveryKind],
   'docs/webhook-event.md': [webhookEventKind],
   'docs/event-type.md': [eventTypeKind],
+  'docs/registry-credential.md': [registryCredentialKind],
+  'docs/secrets-settings.md': [secretsSettingsKind],
   'docs/delivery-log.md': [deliverySegmentKind, outcomeSegmentKind],
 }
 

@@ -2,7 +2,7 @@
 import { parseAllDocuments } from 'yaml'
 import type { Permission } from '../../rest/permission.ts'
 import type { Route } from '../../rest/route.ts'
-import { type WebhookServices, webhookRoutes } from '../../rest/routes/webhook-routes.ts'
+import { allRoutes, type RouteServices } from '../../rest/routes/all-routes.ts'
 import { NoPlaceError, type Output } from '../generated-file.ts'
 import { markdownTable } from '../markdown-table.ts'
 import { putSection } from '../page-section.ts'
@@ -12,7 +12,7 @@ const PAGE = 'docs/rest.md'
 const ROLES = ['owner', 'publisher', 'viewer']
 
 /** Declarations only: nobody calls what stands behind them here. */
-const NO_SERVICES = {} as WebhookServices
+const NO_SERVICES = {} as RouteServices
 
 export const routeTable: Output = {
   owns: [],
@@ -20,7 +20,7 @@ export const routeTable: Output = {
     const page = read(PAGE)
     if (page === undefined) throw new NoPlaceError(`${PAGE} is missing: the table of routes belongs into it`)
     const roles = ROLES.map((name) => roleNamed(name, read))
-    const rows = webhookRoutes(NO_SERVICES).map((route) => rowOf(route, roles))
+    const rows = allRoutes(NO_SERVICES).map((route) => rowOf(route, roles))
     const content = markdownTable(['Request', 'What it does', 'Answer', 'Who', 'Headers'], rows)
     return [
       { path: PAGE, content: putSection(PAGE, page, { name: 'routes', end: 'end of routes', content }) },

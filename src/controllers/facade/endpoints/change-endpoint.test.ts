@@ -6,7 +6,8 @@ import { etagOf } from '../../../domain/etag.ts'
 import { ApiError, type ApiErrorKind } from '../../../ports/kubernetes.ts'
 import { EndpointDirectory } from '../../endpoint/endpoint-directory.ts'
 import { UnreadableError } from '../../unreadable-error.ts'
-import { removeEndpoint, untilUndisturbed } from './change-endpoint.ts'
+import { untilUndisturbed } from '../until-undisturbed.ts'
+import { removeEndpoint } from './change-endpoint.ts'
 import { readEndpoint } from './live-endpoint.ts'
 
 const ID = { organization: 'acme', endpointId: 'whe_damaged' }

@@ -7,12 +7,11 @@ import { managerOf } from '../../../domain/managed-elsewhere.ts'
 import type { Conditional, EndpointChange, EndpointId, TaggedEndpoint } from '../../../ports/endpoints.ts'
 import { ApiError, isApiError, type RawObject } from '../../../ports/kubernetes.ts'
 import { RefusedError } from '../../../ports/refused-error.ts'
-import { acknowledged, checkFields, clusterRefusal, type EndpointsContext } from './context.ts'
+import { clusterRefusal } from '../cluster-refusal.ts'
+import { untilUndisturbed } from '../until-undisturbed.ts'
+import { acknowledged, checkFields, type EndpointsContext } from './context.ts'
 import { taggedOf } from './endpoint-resource.ts'
 import { parseEndpoint, readRaw, readStored } from './live-endpoint.ts'
-
-/** Another writer may come between the look and the write so often. */
-const MAX_TRIES = 10
 
 /** A plan that can be carried out. */
 type Patch = Extract<ChangePlan, { kind: 'patch' }>
@@ -108,16 +107,4 @@ async function isReplaced(
   if (!isApiError(error, 'Invalid')) return false
   const { namespace, name, uid } = was
   return (await resources.get(webhookEndpoints, { namespace, name })).metadata.uid !== uid
-}
-
-/** Somebody else was quicker, and what was to be written is another or has gone: what was decided is decided again. */
-export async function untilUndisturbed<T>(work: () => Promise<T>): Promise<T> {
-  for (let tries = 1; ; tries += 1) {
-    try {
-      return await work()
-    } catch (error) {
-      if (!isApiError(error, 'Conflict', 'AlreadyExists', 'NotFound')) throw error
-      if (tries === MAX_TRIES) throw new RefusedError('overloaded', { retryAfter: 1, cause: error })
-    }
-  }
 }

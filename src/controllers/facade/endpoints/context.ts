@@ -2,7 +2,7 @@
 import type { WebhookEndpoint } from '../../../api/webhook-endpoint.ts'
 import type { Clock, Random } from '../../../ports/clock.ts'
 import type { IdempotencyKeys } from '../../../ports/idempotency.ts'
-import { isApiError, type ResourceReader, type ResourceWriter } from '../../../ports/kubernetes.ts'
+import type { ResourceReader, ResourceWriter } from '../../../ports/kubernetes.ts'
 import type { Log } from '../../../ports/log.ts'
 import { RefusedError } from '../../../ports/refused-error.ts'
 import type { UrlGuard } from '../../../ports/url-guard.ts'
@@ -65,10 +65,4 @@ export function checkFields(
   )
   if (!verdict.ok) places.unshift({ pointer: '/url', message: verdict.reason })
   if (places.length > 0) throw new RefusedError('invalid', { places })
-}
-
-/** What the API server does not take, although it passed our rules: those of the cluster's owner. */
-export function clusterRefusal(error: unknown): unknown {
-  if (!isApiError(error, 'Invalid', 'BadRequest', 'TooLarge')) return error
-  return new RefusedError('invalid', { detail: `The cluster refuses it: ${error.message}`, cause: error })
 }

@@ -20,9 +20,10 @@ import { type DeletePrecondition, isApiError, type RawObject } from '../../../po
 import { RefusedError } from '../../../ports/refused-error.ts'
 import { secretName } from '../../endpoint/endpoint-directory.ts'
 import { KeysDamagedError, keysObject, readKeys } from '../../endpoint/signing-key-store.ts'
-import { checkFields, clusterRefusal, type EndpointsContext } from './context.ts'
+import { clusterRefusal } from '../cluster-refusal.ts'
+import { OrganizationRoom, type RoomPlace } from '../organization-room.ts'
+import { checkFields, type EndpointsContext } from './context.ts'
 import { resourceOf } from './endpoint-resource.ts'
-import { type EndpointPlace, EndpointRoom } from './endpoint-room.ts'
 import { parseEndpoint, readEndpoint } from './live-endpoint.ts'
 
 /** An endpoint can be used before the controller has seen it; a moment is spent on it all the same. */
@@ -41,11 +42,19 @@ type WrittenKey = { secret: string; isNew: boolean; version?: DeletePrecondition
 
 export class EndpointCreation {
   readonly #ctx: EndpointsContext
-  readonly #room: EndpointRoom
+  readonly #room: OrganizationRoom
 
   constructor(ctx: EndpointsContext) {
     this.#ctx = ctx
-    this.#room = new EndpointRoom(ctx)
+    const { directory, maxEndpoints } = ctx
+    this.#room = new OrganizationRoom({
+      held: (organization) => directory.inNamespace(organization).length,
+      most: maxEndpoints,
+      refusal: (held) => {
+        const detail = `The organization has ${held} endpoints, and may have ${maxEndpoints}.`
+        return new RefusedError('too_many_endpoints', { detail })
+      },
+    })
   }
 
   async create(
@@ -86,7 +95,7 @@ export class EndpointCreation {
     return { ...answerOf(draft, id), ...(etag === undefined ? {} : { etag }) }
   }
 
-  async #make(at: Place, draft: EndpointDraft, place: EndpointPlace): Promise<Made> {
+  async #make(at: Place, draft: EndpointDraft, place: RoomPlace): Promise<Made> {
     const { unseen, directory } = this.#ctx
     // A repeat was not checked, and may be the first that makes it.
     if (!directory.get(at.namespace, at.name)) place.take()

@@ -17,7 +17,7 @@ import { isApiError } from '../../../ports/kubernetes.ts'
 import { RefusedError } from '../../../ports/refused-error.ts'
 import { secretName } from '../../endpoint/endpoint-directory.ts'
 import { type KeyOwner, keysData, keysObject, readKeys } from '../../endpoint/signing-key-store.ts'
-import { untilUndisturbed } from './change-endpoint.ts'
+import { untilUndisturbed } from '../until-undisturbed.ts'
 import { acknowledged, type EndpointsContext } from './context.ts'
 import { readEndpoint } from './live-endpoint.ts'
 

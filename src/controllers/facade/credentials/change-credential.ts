@@ -1,0 +1,220 @@
+/** PATCH and DELETE of a registry credential. */
+import { objectMeta } from '../../../api/meta.ts'
+import {
+  type RegistryCredential,
+  registryCredential,
+  registryCredentials,
+} from '../../../api/registry-credential.ts'
+import { etagOf, ifMatchHolds } from '../../../domain/etag.ts'
+import { managerOf } from '../../../domain/managed-elsewhere.ts'
+import type { Conditional, Keyed } from '../../../ports/endpoints.ts'
+import { isApiError } from '../../../ports/kubernetes.ts'
+import { RefusedError } from '../../../ports/refused-error.ts'
+import type {
+  ChangedCredential,
+  CredentialChange,
+  CredentialId,
+  TaggedCredential,
+} from '../../../ports/registry-credentials.ts'
+import { clusterRefusal } from '../cluster-refusal.ts'
+import { type ReadyAccount, readyAccount } from '../settings/ready-account.ts'
+import { untilUndisturbed } from '../until-undisturbed.ts'
+import type { CredentialsContext, Place } from './context.ts'
+import { checkChange } from './credential-fields.ts'
+import { taggedOf } from './credential-resource.ts'
+import { type LiveCredential, parseCredential, placeOf, readCredential, readRaw } from './live-credential.ts'
+import { type StoredSecret, storeSecret } from './new-secret.ts'
+import { recordParameter } from './record-parameter.ts'
+
+const RETRY_AFTER_SECONDS = 2
+
+/** @param request names the request, where it has a key */
+type How = Conditional & { request?: string }
+type Fields = { label?: string; username?: string }
+/** What can be done. */
+type Plan = LiveCredential & { fields: Fields; account?: ReadyAccount }
+
+export async function changeCredential(
+  ctx: CredentialsContext,
+  id: CredentialId,
+  change: CredentialChange,
+  how: Keyed & Conditional,
+): Promise<ChangedCredential> {
+  const { idempotencyKey: key, ifMatch } = how
+  const at = placeOf(id)
+  if (key === undefined) return { ...(await apply(ctx, at, change, { ifMatch })), replayed: false }
+  const { organization, credentialId } = id
+  const { label = null, username = null, secret } = change
+  // The secret itself is no part of it: under the same key no other one is stored.
+  const asked = JSON.stringify([credentialId, label, username, secret !== undefined])
+  const { result, replayed } = await ctx.keys.around(
+    { organization, operation: 'changeCredential', key, asked },
+    {
+      check: async () => void (await plan(ctx, at, change, { ifMatch })),
+      act: (request) => apply(ctx, at, change, { ifMatch, request }),
+    },
+  )
+  // Where an earlier call ended before it answered, this is the first answer.
+  if (result) return { ...result, replayed: false }
+  return { ...taggedOf((await readCredential(ctx, at)).credential), replayed }
+}
+
+/** Also of one that this version cannot use: nothing but its metadata is needed. */
+export async function removeCredential(
+  { resources, directory }: Pick<CredentialsContext, 'resources' | 'directory'>,
+  id: CredentialId,
+  how: Conditional,
+): Promise<void> {
+  const at = placeOf(id)
+  await untilUndisturbed(async () => {
+    const raw = await readRaw(resources, at)
+    const metadata = objectMeta.parse(raw.metadata)
+    if (metadata.deletionTimestamp !== undefined) throw new RefusedError('not_found')
+    if (!ifMatchHolds(how.ifMatch, etagOf(metadata))) throw new RefusedError('precondition_failed')
+    const { uid, resourceVersion } = metadata
+    const version = how.ifMatch === undefined ? {} : { resourceVersion }
+    try {
+      await resources.delete(registryCredentials, at, { uid, ...version })
+    } catch (error) {
+      throw isApiError(error, 'NotFound') ? new RefusedError('not_found') : error
+    }
+    const { data: credential } = registryCredential.safeParse(raw)
+    if (credential) directory.remove(credential)
+  })
+}
+
+/**
+ * The secret first: where the cloud refuses it, nothing has changed. Then the fields, and the version at once after them, so
+ * that a user name and the secret of another are together for no longer than two writes.
+ */
+function apply(
+  ctx: CredentialsContext,
+  at: Place,
+  change: CredentialChange,
+  how: How,
+): Promise<TaggedCredential> {
+  return ctx.mutex.run(`${at.namespace}/${at.name}`, async () => {
+    const planned = await plan(ctx, at, change, how)
+    const stored = await store(ctx, planned, change, how)
+    try {
+      const changed = await writeFields(ctx, planned, how)
+      if (!stored && Object.keys(planned.fields).length === 0) return taggedOf(changed)
+      return taggedOf(await record(ctx, changed, stored))
+    } catch (error) {
+      if (error instanceof RefusedError && error.code === 'not_found') await takeBack(ctx, planned)
+      throw error
+    }
+  })
+}
+
+/** @throws RefusedError not_found, precondition_failed, invalid, managed_elsewhere, and those of the account */
+async function plan(ctx: CredentialsContext, at: Place, change: CredentialChange, how: How): Promise<Plan> {
+  const live = await readCredential(ctx, at)
+  const { credential, raw } = live
+  if (!ifMatchHolds(how.ifMatch, etagOf(credential.metadata))) throw new RefusedError('precondition_failed')
+  checkChange(credential.spec, change)
+  const fields = fieldsOf(credential, change)
+  refuseManaged(managerOf(raw.metadata), fields)
+  if (change.secret === undefined) return { ...live, fields }
+  refuseHandedOver(credential)
+  return { ...live, fields, account: await readyAccount(ctx, at.namespace) }
+}
+
+/** Those that become others. */
+function fieldsOf({ spec }: RegistryCredential, { label, username }: CredentialChange): Fields {
+  return {
+    ...(label === undefined || label === spec.label ? {} : { label }),
+    ...(username === undefined || username === spec.username ? {} : { username }),
+  }
+}
+
+function refuseManaged(manager: string | undefined, fields: Fields): void {
+  const names = Object.keys(fields)
+  if (manager === undefined || names.length === 0) return
+  const detail = `The spec is managed by ${manager}: change ${names.join(', ')} there. Only the secret can be changed here.`
+  throw new RefusedError('managed_elsewhere', { detail })
+}
+
+/** The controller stores what is in that Secret, and would put it over what comes from here. */
+function refuseHandedOver({ spec }: RegistryCredential): void {
+  if (!spec.secretRef) return
+  const detail = `The secret comes from the Secret ${spec.secretRef.name} (spec.secretRef): change it there, or make it again, or take spec.secretRef away and give the secret here.`
+  throw new RefusedError('managed_elsewhere', { detail })
+}
+
+async function store(
+  ctx: CredentialsContext,
+  { credential, raw, account }: Plan,
+  { secret }: CredentialChange,
+  { request }: How,
+): Promise<StoredSecret | undefined> {
+  if (secret === undefined || account === undefined) return undefined
+  return await storeSecret(ctx, { credential, raw }, { account, secret, request })
+}
+
+async function writeFields(
+  ctx: CredentialsContext,
+  { credential, fields }: Plan,
+  { ifMatch }: How,
+): Promise<RegistryCredential> {
+  if (Object.keys(fields).length === 0) return credential
+  const { namespace = '', name, uid } = credential.metadata
+  const at: Place = { namespace, name }
+  return await untilUndisturbed(async () => {
+    const guard = { uid, ...(ifMatch === undefined ? {} : await versionGuard(ctx, at, ifMatch)) }
+    try {
+      const patched = await ctx.resources.patch(registryCredentials, at, { metadata: guard, spec: fields })
+      const changed = parseCredential(patched)
+      ctx.directory.learn(changed)
+      return changed
+    } catch (error) {
+      throw isApiError(error, 'NotFound') ? new RefusedError('not_found') : clusterRefusal(error)
+    }
+  })
+}
+
+async function versionGuard(ctx: CredentialsContext, at: Place, ifMatch: string) {
+  const { metadata } = (await readCredential(ctx, at)).credential
+  if (!ifMatchHolds(ifMatch, etagOf(metadata))) throw new RefusedError('precondition_failed')
+  return { resourceVersion: metadata.resourceVersion }
+}
+
+async function record(
+  ctx: CredentialsContext,
+  credential: RegistryCredential,
+  stored: StoredSecret | undefined,
+): Promise<RegistryCredential> {
+  const updatedAt = new Date(ctx.clock.now()).toISOString()
+  const { parameter, isNewVersion = false } = stored ?? {}
+  try {
+    return await recordParameter(ctx, credential, { parameter, isNewVersion, updatedAt })
+  } catch (error) {
+    if (error instanceof RefusedError) throw error
+    // The fields are changed; when that was is all that is missing.
+    if (!parameter) return credential
+    const detail = `The new secret is stored as version ${parameter.version}, and boxes read the one before until the controller has found it.`
+    throw new RefusedError('not_acknowledged', { detail, retryAfter: RETRY_AFTER_SECONDS, cause: error })
+  }
+}
+
+/** It was deleted meanwhile, and its parameter may have been removed before this one was put. */
+async function takeBack(ctx: CredentialsContext, { credential, account }: Plan): Promise<void> {
+  const { namespace = '', name } = credential.metadata
+  if (!account) return
+  try {
+    if (await isGone(ctx, { namespace, name })) await ctx.store.takeBack(account, name)
+  } catch (error) {
+    ctx.log.warn('A parameter may stay without a credential until the next sweep', { error, namespace, name })
+  }
+}
+
+/** While a finalizer holds it, the controller removes the parameter. */
+async function isGone({ resources }: CredentialsContext, at: Place): Promise<boolean> {
+  try {
+    await resources.get(registryCredentials, at)
+    return false
+  } catch (error) {
+    if (isApiError(error, 'NotFound')) return true
+    throw error
+  }
+}

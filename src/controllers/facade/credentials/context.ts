@@ -1,0 +1,39 @@
+/** What the operations on registry credentials share. */
+import type { Clock, Random } from '../../../ports/clock.ts'
+import type { ParameterListing, ParameterStore } from '../../../ports/cloud-accounts.ts'
+import type { IdempotencyKeys } from '../../../ports/idempotency.ts'
+import type { ResourceReader, ResourceWriter } from '../../../ports/kubernetes.ts'
+import type { Log } from '../../../ports/log.ts'
+import type { CredentialMetrics } from '../../../ports/metrics.ts'
+import type { KeyedMutex } from '../../../runtime/keyed-mutex.ts'
+import type { Organization } from '../../organizations.ts'
+import type { AccountIdentity } from '../account-identity.ts'
+import type { CredentialDirectory } from './credential-directory.ts'
+import type { SecretStore } from './secret-store.ts'
+
+export type CredentialsOptions = {
+  resources: ResourceReader & ResourceWriter
+  /** Credentials of all organizations, from the watch; what is written here is applied at once. */
+  directory: CredentialDirectory
+  /** Why the directory may not have all of them as they are, in words; undefined while it has. */
+  behind: () => string | undefined
+  organizations: { get(name: string): Organization | undefined }
+  identity: AccountIdentity
+  parameters: ParameterStore & ParameterListing
+  keys: IdempotencyKeys
+  /** Credentials that an organization may have. */
+  maxCredentials: number
+  clock: Clock
+  random: Random
+  log: Log
+  metrics: Pick<CredentialMetrics, 'secretStored'>
+}
+
+export type CredentialsContext = CredentialsOptions & {
+  store: SecretStore
+  /** By credential: of the changes that come here at a time, one after the other writes. */
+  mutex: KeyedMutex
+}
+
+/** The namespace, and the name of the credential there. */
+export type Place = { namespace: string; name: string }

@@ -1,0 +1,145 @@
+/**
+ * A secret for a credential that is there: a new version of its parameter, or a new parameter where there is none. A request with
+ * an Idempotency-Key leaves a mark on the credential before it writes, by which a repeat finds out what it has come to: it
+ * writes no second version.
+ */
+import { GROUP } from '../../../api/meta.ts'
+import {
+  PARAMETER_FINALIZER,
+  type RegistryCredential,
+  registryCredentials,
+  type StoredParameter,
+} from '../../../api/registry-credential.ts'
+import { timeOfName } from '../../../domain/message-id.ts'
+import { isCloudError } from '../../../ports/cloud-error.ts'
+import { isApiError } from '../../../ports/kubernetes.ts'
+import { RefusedError } from '../../../ports/refused-error.ts'
+import type { SecretText } from '../../../ports/secret-text.ts'
+import { clusterRefusal } from '../cluster-refusal.ts'
+import { isIn, nameIn, type ReadyAccount } from '../settings/ready-account.ts'
+import { untilUndisturbed } from '../until-undisturbed.ts'
+import type { CredentialsContext, Place } from './context.ts'
+import { type LiveCredential, readCredential } from './live-credential.ts'
+
+/** The request that wrote last, and the version that it found: `<26 characters> <version>`. */
+const REQUEST_ANNOTATION = `${GROUP}/secret-request`
+const RETRY_AFTER_SECONDS = 2
+
+export type NewSecret = {
+  account: ReadyAccount
+  secret: SecretText
+  /** Names the request, where it has a key. */
+  request?: string | undefined
+}
+
+export type StoredSecret = { parameter: StoredParameter; isNewVersion: boolean }
+
+/** @throws RefusedError; CloudError; ApiError */
+export async function storeSecret(
+  ctx: CredentialsContext,
+  live: LiveCredential,
+  given: NewSecret,
+): Promise<StoredSecret> {
+  const { account, secret } = given
+  const { name } = live.credential.metadata
+  const before = live.credential.status?.parameter
+  const written = await writtenBefore(ctx, live, given)
+  if (written) return { parameter: written, isNewVersion: true }
+  await prepare(ctx, live, given)
+  if (isIn(account, nameIn(account, name), before)) {
+    const parameter = await ctx.store.putOver(account, name, secret)
+    if (parameter) return { parameter, isNewVersion: true }
+    await prepare(ctx, await forget(ctx, live), given)
+  } else if (before) {
+    await leave(ctx, account, before)
+  }
+  return { parameter: await ctx.store.putNew(account, name, secret), isNewVersion: false }
+}
+
+/** What this very request has written, recorded or not. */
+async function writtenBefore(
+  { store }: CredentialsContext,
+  { credential }: LiveCredential,
+  { account, request }: NewSecret,
+): Promise<StoredParameter | undefined> {
+  const mark = credential.metadata.annotations?.[REQUEST_ANNOTATION]?.split(' ')
+  if (request === undefined || mark?.[0] !== request) return undefined
+  const found = Number(mark[1])
+  const held = credential.status?.parameter
+  if (versionIn(account, credential) !== found && held) return held
+  return await store.findWritten(account, credential.metadata.name, {
+    version: found,
+    began: timeOfName(request),
+  })
+}
+
+function versionIn(account: ReadyAccount, { metadata, status }: RegistryCredential): number {
+  const held = status?.parameter
+  return isIn(account, nameIn(account, metadata.name), held) ? held.version : 0
+}
+
+/** What is gone is not recorded any more: the version of what is made anew would look like it. */
+async function forget(ctx: CredentialsContext, { credential }: LiveCredential): Promise<LiveCredential> {
+  const { namespace = '', name, uid } = credential.metadata
+  const at: Place = { namespace, name }
+  const patch = { metadata: { uid }, status: { parameter: null } }
+  try {
+    await ctx.resources.patch(registryCredentials, at, patch, { subresource: 'status' })
+  } catch (error) {
+    throw isApiError(error, 'NotFound') ? new RefusedError('not_found', { cause: error }) : error
+  }
+  return await readCredential(ctx, at)
+}
+
+/** The finalizer and the mark are there before anything is stored. */
+async function prepare(
+  ctx: CredentialsContext,
+  live: LiveCredential,
+  { account, request }: NewSecret,
+): Promise<void> {
+  const { namespace = '', name } = live.credential.metadata
+  const at: Place = { namespace, name }
+  let known: LiveCredential | undefined = live
+  await untilUndisturbed(async () => {
+    const { credential, raw } = known ?? (await readCredential(ctx, at))
+    known = undefined
+    const held = finalizersOf(raw.metadata.finalizers)
+    const isHeld = held.includes(PARAMETER_FINALIZER)
+    if (isHeld && request === undefined) return
+    const { uid, resourceVersion } = credential.metadata
+    const mark = `${request} ${versionIn(account, credential)}`
+    const metadata = {
+      uid,
+      // A list is written as a whole.
+      ...(isHeld ? {} : { resourceVersion, finalizers: [...held, PARAMETER_FINALIZER] }),
+      ...(request === undefined ? {} : { annotations: { [REQUEST_ANNOTATION]: mark } }),
+    }
+    try {
+      await ctx.resources.patch(registryCredentials, at, { metadata })
+    } catch (error) {
+      throw clusterRefusal(error)
+    }
+  })
+}
+
+function finalizersOf(value: unknown): string[] {
+  return Array.isArray(value) ? value.filter((one) => typeof one === 'string') : []
+}
+
+/**
+ * The account or region was another one. The controller removes what is there, or records that it could not, before it forgets the
+ * place; here it is forgotten only when it is removed.
+ */
+async function leave(
+  { store }: CredentialsContext,
+  account: ReadyAccount,
+  before: StoredParameter,
+): Promise<void> {
+  try {
+    await store.leave(account, before)
+  } catch (error) {
+    if (!isCloudError(error)) return
+    const detail = `The parameter in account ${before.account}, region ${before.region}, where the secret was before, is still being removed.`
+    throw new RefusedError('overloaded', { detail, retryAfter: RETRY_AFTER_SECONDS, cause: error })
+  }
+}

@@ -1,0 +1,249 @@
+/**
+ * A credential, its hand-over Secret and the cloud accounts that it may be in, as far as the plan for it sees them. It takes
+ * the steps of the plan, notes what happened, and can be stopped between the cloud and the status.
+ */
+import type { StoredParameter } from '../../src/api/registry-credential.ts'
+import type { CloudFailure } from '../../src/domain/cloud-failure.ts'
+import {
+  type AccountFacts,
+  type CredentialFacts,
+  type HandoverFacts,
+  type ListingFacts,
+  NEW_PASS,
+  type ParameterPlace,
+  type PassFacts,
+} from '../../src/domain/credential-facts.ts'
+import { planCredential } from '../../src/domain/credential-plan.ts'
+import type { CredentialStep } from '../../src/domain/credential-step.ts'
+
+export type Entry = { owner: 'ours' | 'not-ours'; value: string; version: number }
+export type SecretObject = { uid: string; resourceVersion: string; value: string; retained: boolean }
+
+/** What a call to the cloud answers; undefined: it does what it is asked. */
+export type Answer = CloudFailure | undefined
+
+export const A = '111111111111'
+export const B = '222222222222'
+export const SECRET: SecretObject = { uid: 'u-1', resourceVersion: '7', value: 'v-1', retained: false }
+export const RETRY: CloudFailure = { remedy: 'retry', code: 'ThrottlingException', message: 'slow' }
+export const DENIED: CloudFailure = { remedy: 'permissions', code: 'AccessDeniedException', message: 'no' }
+export const SPEC: CloudFailure = { remedy: 'spec', code: 'ValidationException', message: 'no such thing' }
+export const GONE: CloudFailure = { remedy: 'gone', code: 'ParameterNotFound', message: 'not there' }
+
+const ROLE = 'arn:aws:iam::123456789012:role/davit'
+
+export function placeOf(account: string): ParameterPlace {
+  return { name: '/davit/acme/rc_ghcr', region: 'eu-west-1', account, roleArn: ROLE }
+}
+
+export function storedAt(account: string, version = 1): StoredParameter {
+  return { name: '/davit/acme/rc_ghcr', region: 'eu-west-1', account, roleArn: ROLE, version }
+}
+
+/** The account stands for its usual region. */
+function keyOf({ account, region }: { account: string; region: string }): string {
+  return region === 'eu-west-1' ? account : `${account}/${region}`
+}
+
+const MOST_STEPS = 20
+
+export class CredentialWorld {
+  now = 1_000_000
+  hasFinalizer = false
+  gone = false
+  deletedAt: number | undefined
+  account: AccountFacts = { state: 'ready', place: placeOf(A) }
+  secret: SecretObject | undefined
+  stored: StoredParameter | undefined
+  storedHandover: { uid: string; resourceVersion: string } | undefined
+  moved = false
+  ownName = false
+  listing: ListingFacts = { state: 'unknown' }
+  readonly cloud = new Map<string, Entry>()
+  readonly orphans = new Set<string>()
+  readonly steps: string[] = []
+  /** What must never happen, and did. */
+  readonly wrongs: string[] = []
+  #pass: PassFacts = NEW_PASS
+
+  /**
+   * One pass, to its last step.
+   * @param answers of the calls to the cloud, in turn; then they succeed
+   * @param stopAfter so many steps, with the last one's status not written
+   */
+  run(answers: readonly Answer[] = [], stopAfter = Number.POSITIVE_INFINITY): CredentialStep {
+    this.#pass = NEW_PASS
+    const queue = [...answers]
+    for (let count = 1; ; count += 1) {
+      if (this.deletedAt !== undefined && !this.hasFinalizer) this.gone = true
+      const step = planCredential(this.facts())
+      this.steps.push(step.step)
+      if (this.gone || step.step === 'nothing' || step.step === 'refuse' || step.step === 'wait') return step
+      if (count > MOST_STEPS) {
+        this.wrongs.push(`no end: ${this.steps.slice(-6).join(', ')}`)
+        return step
+      }
+      this.#check(step)
+      const stops = count >= stopAfter
+      this.#take(step, queue, stops)
+      if (stops) return step
+    }
+  }
+
+  facts(): CredentialFacts {
+    return {
+      now: this.now,
+      type: 'token',
+      createdAt: 0,
+      deletedAt: this.deletedAt,
+      hasFinalizer: this.hasFinalizer,
+      ownName: this.ownName,
+      account: this.account,
+      secretName: 'ghcr-handover',
+      handover: this.#handover(),
+      stored: this.stored,
+      storedHandover: this.storedHandover,
+      moved: this.moved,
+      listing: this.listing,
+      pass: this.#pass,
+    }
+  }
+
+  /** Parameters of this organization that nobody knows of. */
+  strays(): string[] {
+    const known = new Set([...this.orphans, ...(this.stored ? [keyOf(this.stored)] : [])])
+    return [...this.cloud].flatMap(([key, { owner }]) => (owner === 'ours' && !known.has(key) ? [key] : []))
+  }
+
+  #handover(): HandoverFacts {
+    if (!this.secret) return { state: 'missing' }
+    const { uid, resourceVersion, retained } = this.secret
+    return { state: 'usable', uid, resourceVersion, retained }
+  }
+
+  /** The rules that hold for every step, whatever was answered. */
+  #check(step: CredentialStep): void {
+    const { owner, removed, orphanRecorded } = this.#pass
+    const wrong = (what: string) => this.wrongs.push(`${step.step}: ${what}`)
+    if (step.step === 'drop-finalizer' || step.step === 'forget') {
+      const ended = removed || orphanRecorded || owner === 'absent'
+      if (this.stored && !ended) wrong('a parameter is recorded, and neither removed nor an orphan')
+    }
+    if ((step.step === 'remove' || step.step === 'put-version') && owner !== 'ours')
+      wrong('nobody looked whose it is')
+    if (step.step === 'delete-handover') this.#checkHandover(step.handover, wrong)
+  }
+
+  #checkHandover(handover: { uid: string; resourceVersion: string }, wrong: (what: string) => void): void {
+    const entry = this.stored && this.cloud.get(keyOf(this.stored))
+    if (this.secret?.retained) wrong('it is retained')
+    if (entry?.value !== this.secret?.value && !this.#meddled) wrong('its value is not stored')
+    if (handover.uid !== this.secret?.uid) wrong('it is another object')
+    if (handover.resourceVersion !== this.secret?.resourceVersion) wrong('it is another version')
+  }
+
+  /** Somebody else changed the parameter, which nobody can see yet. */
+  #meddled = false
+  meddle(account: string, entry: Entry | undefined): void {
+    this.#meddled = true
+    if (entry) this.cloud.set(account, entry)
+    else this.cloud.delete(account)
+  }
+
+  #take(step: CredentialStep, answers: Answer[], stops: boolean): void {
+    switch (step.step) {
+      case 'add-finalizer':
+        this.hasFinalizer = true
+        return
+      case 'drop-finalizer':
+        this.hasFinalizer = false
+        return
+      case 'forget':
+        if (stops) return
+        this.stored = undefined
+        this.storedHandover = undefined
+        this.moved = true
+        this.listing = { state: 'unrecorded' }
+        this.#pass = NEW_PASS
+        return
+      case 'list':
+        this.#call(answers, () => {
+          this.listing = { state: 'unrecorded', version: this.cloud.get(this.#key())?.version }
+        })
+        return
+      case 'record-orphan':
+        this.orphans.add(keyOf(step.at))
+        this.#pass = { ...this.#pass, orphanRecorded: true }
+        return
+      case 'delete-handover':
+        this.secret = undefined
+        return
+      case 'adopt':
+        if (stops) return
+        this.#record(step.at, step.version)
+        return
+      default:
+        this.#callCloud(step, answers, stops)
+    }
+  }
+
+  #callCloud(step: CredentialStep, answers: Answer[], stops: boolean): void {
+    if (step.step === 'look') {
+      this.#call(answers, () => {
+        this.#pass = { ...this.#pass, owner: this.cloud.get(keyOf(step.at))?.owner ?? 'absent' }
+      })
+    } else if (step.step === 'remove') {
+      this.#call(answers, () => {
+        this.cloud.delete(keyOf(step.at))
+        this.#pass = { ...this.#pass, removed: true }
+      })
+    } else if (step.step === 'put-new' || step.step === 'put-version') {
+      this.#call(answers, () => this.#put(step, stops))
+    }
+  }
+
+  #put(step: Extract<CredentialStep, { handover: unknown; at: unknown }>, stops: boolean): void {
+    const before = this.cloud.get(keyOf(step.at))
+    if (step.step === 'put-new' && before) {
+      const failure = { remedy: 'spec', code: 'ParameterAlreadyExists', message: '' } as const
+      this.#pass = { ...this.#pass, failure }
+      return
+    }
+    const version = (before?.version ?? 0) + 1
+    this.cloud.set(keyOf(step.at), { owner: 'ours', value: this.secret?.value ?? '', version })
+    this.#meddled = false
+    if (stops) return
+    this.storedHandover = step.handover
+    this.#record(step.at, version)
+  }
+
+  #record(at: ParameterPlace, version: number): void {
+    this.stored = { ...storedAt(at.account, version), region: at.region }
+    this.moved = false
+    this.listing = { state: 'unknown' }
+    this.#pass = NEW_PASS
+  }
+
+  #call(answers: Answer[], act: () => void): void {
+    const failure = answers.shift()
+    this.#pass = { ...this.#pass, failure }
+    if (!failure) act()
+  }
+
+  #key(): string {
+    const place = this.account.state === 'missing' ? undefined : this.account.place
+    return place ? keyOf(place) : ''
+  }
+}
+
+/** Its name and its finalizer are there, and nothing else is. */
+export function world(change: Partial<CredentialWorld> = {}): CredentialWorld {
+  return Object.assign(new CredentialWorld(), { hasFinalizer: true }, change)
+}
+
+/** A credential whose secret is stored, and whose Secret is gone. */
+export function storedWorld(change: Partial<CredentialWorld> = {}): CredentialWorld {
+  const one = world({ stored: storedAt(A), storedHandover: { uid: 'u-1', resourceVersion: '7' }, ...change })
+  one.cloud.set(A, { owner: 'ours', value: 'v-1', version: 1 })
+  return one
+}

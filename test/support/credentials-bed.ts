@@ -1,0 +1,152 @@
+/** The facade's registry credentials on a store and accounts in memory, with time that goes on while an answer is waited for. */
+import {
+  type RegistryCredential,
+  registryCredential,
+  registryCredentials,
+} from '../../src/api/registry-credential.ts'
+import { secretsSettingsKind, secretsSettingsResource } from '../../src/api/secrets-settings.ts'
+import { accountIdentity } from '../../src/controllers/facade/account-identity.ts'
+import { CredentialDirectory } from '../../src/controllers/facade/credentials/credential-directory.ts'
+import { FacadeCredentials } from '../../src/controllers/facade/credentials/registry-credentials.ts'
+import { isOwnedBy } from '../../src/domain/owner-tags.ts'
+import { CloudError } from '../../src/ports/cloud-error.ts'
+import { ApiError } from '../../src/ports/kubernetes.ts'
+import type { Log } from '../../src/ports/log.ts'
+import type { CredentialMetrics } from '../../src/ports/metrics.ts'
+import type { CredentialDraft } from '../../src/ports/registry-credentials.ts'
+import { SecretText } from '../../src/ports/secret-text.ts'
+import { FakeClock, settle } from './fake-clock.ts'
+import { FakeParameters, type HeldParameter } from './fake-parameters.ts'
+import { Replica, SharedLog } from './key-replicas.ts'
+import { MemoryStore } from './memory-store.ts'
+import { Steps } from './steps.ts'
+
+export const ACME = 'acme'
+export const ROLE = 'arn:aws:iam::222222222222:role/davit'
+export const PLACE = '222222222222/eu-west-1'
+const KEY = new Uint8Array(32).fill(7)
+/** More than what a repeat waits for a first request that may be dead. */
+const TURN_MS = 100
+const MOST_TURNS = 600
+
+export function token(more: Partial<CredentialDraft> = {}): CredentialDraft {
+  const secret = new SecretText('s3cr3t-of-the-bot')
+  return { type: 'token', label: 'GitHub', registry: 'ghcr.io', username: 'bot', secret, ...more }
+}
+
+export function ecr(more: Partial<CredentialDraft> = {}): CredentialDraft {
+  const registry = '123456789012.dkr.ecr.eu-west-1.amazonaws.com'
+  return { type: 'ecr', label: 'Our images', registry, ...more }
+}
+
+export class CredentialsBed {
+  readonly clock = new FakeClock()
+  readonly store = new MemoryStore(() => this.clock.now())
+  readonly cloud = new FakeParameters(() => this.clock.now())
+  readonly logged: unknown[] = []
+  log: Log
+  metrics: Pick<CredentialMetrics, 'secretStored'> = { secretStored: () => undefined }
+  readonly identity = accountIdentity(KEY, '/davit')
+  readonly #log = new SharedLog()
+  readonly #replicas: Replica[] = []
+  readonly #maxCredentials: number
+  /** Why the watch may not have shown everything. */
+  behind: string | undefined
+
+  constructor(maxCredentials = 500) {
+    this.#maxCredentials = maxCredentials
+    const note = (message: string, fields?: unknown) => void this.logged.push(message, fields)
+    this.log = { info: note, warn: note, error: note }
+  }
+
+  /** A process of the facade. @param steps what it asks of the world goes through them */
+  facade(steps = new Steps()): FacadeCredentials {
+    const replica = new Replica(
+      this.#log,
+      this.clock,
+      { organization: 10_000, all: 10_000 },
+      this.#replicas.length,
+    )
+    this.#replicas.push(replica.read())
+    const directory = new CredentialDirectory()
+    for (const credential of this.credentials()) directory.apply(credential)
+    return new FacadeCredentials({
+      resources: steps.around(this.store, () => new ApiError('Unavailable', 'no answer')),
+      directory,
+      behind: () => this.behind,
+      organizations: {
+        get: (name) => (name === ACME ? { name, uid: 'uid-of-acme', ownerEmails: [] } : undefined),
+      },
+      identity: this.identity,
+      parameters: steps.around(
+        this.cloud,
+        () => new CloudError('retry', 'Unreachable', 'no answer', { operation: 'ssm:any', unsure: true }),
+      ),
+      keys: replica.keys,
+      maxCredentials: this.#maxCredentials,
+      clock: this.clock,
+      random: { fraction: () => 0.5, bytes: (count) => crypto.getRandomValues(new Uint8Array(count)) },
+      log: this.log,
+      metrics: this.metrics,
+    })
+  }
+
+  /** What it gives or throws, while time goes on and the log is shown. `died` when its process ends before. */
+  async answer<T>(answer: Promise<T>, steps?: Steps): Promise<T> {
+    let isOver = false
+    const end = () => {
+      isOver = true
+    }
+    answer.then(end, end)
+    steps?.died.then(end, end)
+    for (let turn = 0; turn < MOST_TURNS && !isOver; turn += 1) {
+      await settle(1)
+      this.show()
+      if (turn > 10 && !isOver) await this.clock.elapse(TURN_MS)
+    }
+    if (!isOver) throw new Error('there is no answer')
+    return steps ? ((await Promise.race([answer, steps.died])) as T) : await answer
+  }
+
+  /** The watches of the log show what is there. */
+  show(): void {
+    for (const replica of this.#replicas) replica.show()
+  }
+
+  /** As the controller has them when an account is connected; made anew or changed. */
+  async connect(spec: Record<string, unknown> = {}, status: Record<string, unknown> = {}): Promise<void> {
+    const ref = { namespace: ACME, name: 'default' }
+    const wanted = { provider: 'aws', region: 'eu-west-1', roleArn: ROLE, ...spec }
+    const { kind } = secretsSettingsKind
+    if (this.store.all(secretsSettingsResource).length === 0)
+      await this.store.create(secretsSettingsResource, { kind, metadata: ref, spec: wanted })
+    else await this.store.patch(secretsSettingsResource, ref, { spec: wanted })
+    const { provider: _not, ...connected } = wanted
+    const now = {
+      observedGeneration: 1,
+      connected,
+      conditions: [conditionOf('True', 'Connected')],
+      ...status,
+    }
+    await this.store.patch(secretsSettingsResource, ref, { status: now }, { subresource: 'status' })
+  }
+
+  credentials(): RegistryCredential[] {
+    return this.store.all(registryCredentials).map((raw) => registryCredential.parse(raw))
+  }
+
+  /** Whether the sweep would know it for ours. */
+  isOurs({ tags }: HeldParameter): boolean {
+    return isOwnedBy(tags, this.identity.ownerOf('uid-of-acme'))
+  }
+
+  async make(draft = token()): Promise<{ organization: string; credentialId: string }> {
+    const { credential } = await this.answer(this.facade().create(ACME, draft, {}))
+    return { organization: ACME, credentialId: credential.id }
+  }
+}
+
+export function conditionOf(status: 'True' | 'False' | 'Unknown', reason: string, message = 'So it is.') {
+  const lastTransitionTime = '2026-01-31T12:00:00.000Z'
+  return { type: 'Ready', status, reason, message, observedGeneration: 1, lastTransitionTime }
+}

@@ -1,0 +1,119 @@
+/** Accounts of organizations in memory: parameters with their versions and tags, and calls that fail where a test says so. */
+import { sessionArn } from '../../src/domain/session-policy.ts'
+import type {
+  CloudAccess,
+  ListedParameter,
+  NewParameter,
+  OwnerTags,
+  ParameterListing,
+  ParameterStore,
+} from '../../src/ports/cloud-accounts.ts'
+import { CloudError } from '../../src/ports/cloud-error.ts'
+import type { SecretText } from '../../src/ports/secret-text.ts'
+
+export type HeldParameter = {
+  /** Account and region, as `222222222222/eu-west-1`. */
+  place: string
+  name: string
+  /** Values, oldest first. */
+  versions: string[]
+  tags: OwnerTags
+  modifiedBy: string
+  modifiedAt: number
+  access: CloudAccess
+}
+
+export class FakeParameters implements ParameterStore, ParameterListing {
+  readonly #now: () => number
+  readonly held: HeldParameter[] = []
+  /** Thrown by the next call of the method, which does nothing. */
+  readonly failing = new Map<keyof ParameterStore | keyof ParameterListing, CloudError>()
+  /** Awaited by every call. */
+  hold: Promise<unknown> | undefined
+
+  /** @param now milliseconds since 1970 */
+  constructor(now: () => number) {
+    this.#now = now
+  }
+
+  async create(access: CloudAccess, parameter: NewParameter): Promise<{ version: number }> {
+    await this.#answer('create')
+    const { name, value, tags } = parameter
+    if (this.#find(access, name))
+      throw new CloudError('spec', 'ParameterAlreadyExists', 'It is there.', {
+        operation: 'ssm:PutParameter',
+      })
+    const modifiedBy = sessionArn(access)
+    const modifiedAt = this.#now()
+    this.held.push({
+      place: placeOf(access),
+      name,
+      versions: [value.reveal()],
+      tags,
+      modifiedBy,
+      modifiedAt,
+      access,
+    })
+    return { version: 1 }
+  }
+
+  async replace(access: CloudAccess, name: string, value: SecretText): Promise<{ version: number }> {
+    await this.#answer('replace')
+    const found = this.#find(access, name)
+    if (!found) throw gone('ssm:PutParameter')
+    found.modifiedBy = sessionArn(access)
+    found.modifiedAt = this.#now()
+    return { version: found.versions.push(value.reveal()) }
+  }
+
+  async remove(access: CloudAccess, name: string): Promise<'deleted' | 'not-found'> {
+    await this.#answer('remove')
+    const found = this.#find(access, name)
+    if (!found) return 'not-found'
+    this.held.splice(this.held.indexOf(found), 1)
+    return 'deleted'
+  }
+
+  async list(
+    access: CloudAccess,
+    { prefix, tags = {} }: { prefix: string; tags?: OwnerTags },
+  ): Promise<ListedParameter[]> {
+    await this.#answer('list')
+    return this.held
+      .filter(({ place, name }) => place === placeOf(access) && name.startsWith(`${prefix}/`))
+      .filter((held) => Object.entries(tags).every(([key, value]) => held.tags[key] === value))
+      .map(({ name, versions, modifiedBy, modifiedAt }) => ({
+        name,
+        version: versions.length,
+        type: 'SecureString',
+        modifiedAt,
+        modifiedBy,
+      }))
+  }
+
+  async tagsOf(access: CloudAccess, name: string): Promise<OwnerTags> {
+    await this.#answer('tagsOf')
+    const found = this.#find(access, name)
+    if (!found) throw gone('ssm:ListTagsForResource')
+    return found.tags
+  }
+
+  #find(access: CloudAccess, name: string): HeldParameter | undefined {
+    return this.held.find((held) => held.place === placeOf(access) && held.name === name)
+  }
+
+  async #answer(method: keyof ParameterStore | keyof ParameterListing): Promise<void> {
+    await this.hold
+    const failure = this.failing.get(method)
+    this.failing.delete(method)
+    if (failure) throw failure
+  }
+}
+
+function placeOf({ roleArn, region }: CloudAccess): string {
+  return `${roleArn.split(':')[4]}/${region}`
+}
+
+function gone(operation: string): CloudError {
+  return new CloudError('gone', 'ParameterNotFound', 'It is not there.', { operation })
+}
