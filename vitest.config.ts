@@ -23,7 +23,7 @@ export default defineConfig({
       {
         test: {
           name: 'cluster',
-          include: ['test/{contract,integration,rest,chaos,playground}/**/*.test.ts'],
+          include: ['test/{contract,integration,rest,chaos,canary,playground}/**/*.test.ts'],
           globalSetup: ['test/support/control-plane-setup.ts'],
           testTimeout: CLUSTER_TEST_LIMIT_MS,
           hookTimeout: HOOK_LIMIT_MS,

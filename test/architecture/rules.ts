@@ -35,7 +35,8 @@ const PUBLISHED_TYPES = 'docs/openapi.d.ts'
 
 export const ZONES: readonly Zone[] = [
   { path: 'src/main.ts', imports: ['src/'], libraries: [] },
-  { path: 'src/config.ts', imports: [], libraries: ['zod'], readsEnvironment: true },
+  { path: 'src/config.ts', imports: ['src/config-values.ts'], libraries: ['zod'], readsEnvironment: true },
+  { path: 'src/config-values.ts', imports: [], libraries: ['zod'], builtins: ['node:net'] },
   { path: 'src/api/', imports: [], libraries: ['zod'], builtins: [] },
   { path: 'src/domain/', imports: ['src/api/'], libraries: [], builtins: ['node:crypto'] },
   { path: 'src/ports/', imports: ['src/api/'], typesOf: ['src/api/'], libraries: [], builtins: [] },

@@ -1,0 +1,105 @@
+/** The processes of Davit, which are killed at any moment and started again; what their metrics said stays. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { SeededRandom } from '../chaos/seeded-random.ts'
+import type { Installation } from '../support/installation.ts'
+import type { RoleProcess } from '../support/role-process.ts'
+
+export type Settings = Readonly<Record<string, string>>
+
+/** From the readiness of the one that was killed last. */
+const BETWEEN_MS = [500, 6000] as const
+const SCRAPE_MS = 500
+const SCRAPE_LIMIT_MS = 1000
+
+export class MortalRoles {
+  readonly #davit: Installation
+  readonly #settings: Settings
+  readonly port: number
+  readonly #metrics: string[] = []
+  #controller: RoleProcess
+  #facade: RoleProcess
+  #facadeLog: string
+  kills = 0
+
+  private constructor(davit: Installation, settings: Settings, first: FirstRoles) {
+    this.#davit = davit
+    this.#settings = settings
+    this.#controller = first.controller
+    this.#facade = first.facade.process
+    this.#facadeLog = first.facade.logPath
+    this.port = first.facade.port
+  }
+
+  static async start(davit: Installation, settings: Settings): Promise<MortalRoles> {
+    const controller = await davit.startController(settings)
+    const facade = await davit.startFacade({ settings })
+    await Promise.all([controller.untilReady(), facade.process.untilReady()])
+    return new MortalRoles(davit, settings, { controller, facade })
+  }
+
+  get facadeLog(): string {
+    return this.#facadeLog
+  }
+
+  /** Everything that the metrics of all processes have said. */
+  get metrics(): readonly string[] {
+    return this.#metrics
+  }
+
+  /** Until `signal` aborts; both run then. */
+  async killAtRandom(random: SeededRandom, signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      await sleep(random.between(...BETWEEN_MS), undefined, { signal }).catch(() => undefined)
+      if (signal.aborted) break
+      this.kills += 1
+      if (random.chance(0.5)) await this.#killController()
+      else await this.#killFacade()
+    }
+  }
+
+  /** Until `signal` aborts, and once more. */
+  async scrape(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      await this.#scrapeOnce()
+      await sleep(SCRAPE_MS, undefined, { signal }).catch(() => undefined)
+    }
+    await this.#scrapeOnce()
+  }
+
+  async heard(url: string): Promise<void> {
+    try {
+      const answer = await fetch(url, { signal: AbortSignal.timeout(SCRAPE_LIMIT_MS) })
+      this.#metrics.push(await answer.text())
+    } catch {
+      // It is dead at this moment.
+    }
+  }
+
+  /** As Kubernetes ends pods, so that they have their last words. */
+  async stop(): Promise<void> {
+    await Promise.all([this.#controller.stop(), this.#facade.stop()])
+  }
+
+  async #scrapeOnce(): Promise<void> {
+    await Promise.all([this.heard(this.#controller.metricsUrl), this.heard(this.#facade.metricsUrl)])
+  }
+
+  async #killController(): Promise<void> {
+    await this.#controller.kill()
+    this.#controller = await this.#davit.startController(this.#settings)
+    await this.#controller.untilReady()
+  }
+
+  async #killFacade(): Promise<void> {
+    await this.#facade.kill()
+    const { process, logPath } = await this.#davit.startFacade({ port: this.port, settings: this.#settings })
+    this.#facade = process
+    this.#facadeLog = logPath
+    await process.untilReady()
+  }
+}
+
+type FirstRoles = {
+  controller: RoleProcess
+  facade: { process: RoleProcess; logPath: string; port: number }
+}
