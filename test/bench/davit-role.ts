@@ -10,6 +10,8 @@ export type DavitRole = RemoteProcess<ProbeCalls> & {
   readyAfter: number
   /** One of its metrics, which has no labels. */
   gauge(name: string): Promise<number>
+  /** Of all series of one of its metrics that have a label. */
+  sum(name: string, label: string): Promise<number>
 }
 
 export type RoleSettings = {
@@ -51,7 +53,12 @@ export async function startRole(role: 'controller' | 'api', settings: RoleSettin
   ended.catch(() => undefined)
   await Promise.race([untilReady(role, ops, started + READY_LIMIT_MS), ended])
   const readyAfter = (performance.now() - started) / 1000
-  return { ...remote, readyAfter, gauge: (name) => readGauge(ops, name) }
+  return {
+    ...remote,
+    readyAfter,
+    gauge: (name) => readGauge(ops, name),
+    sum: (name, label) => readSum(ops, name, label),
+  }
 }
 
 async function untilReady(role: string, ops: string, limit: number): Promise<void> {
@@ -64,8 +71,20 @@ async function untilReady(role: string, ops: string, limit: number): Promise<voi
   throw new Error(`davit ${role} does not become ready`)
 }
 
+async function readSum(ops: string, name: string, label: string): Promise<number> {
+  const series = (await metricsOf(ops)).matchAll(new RegExp(`^${name}\\{([^}]*)\\} (\\S+)$`, 'gm'))
+  return [...series].reduce(
+    (sum, [, labels = '', value]) => sum + (labels.includes(label) ? Number(value) : 0),
+    0,
+  )
+}
+
+async function metricsOf(ops: string): Promise<string> {
+  return await (await fetch(`http://${ops}/metrics`)).text()
+}
+
 async function readGauge(ops: string, name: string): Promise<number> {
-  const text = await (await fetch(`http://${ops}/metrics`)).text()
+  const text = await metricsOf(ops)
   const value = new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1]
   if (value === undefined) throw new Error(`there is no metric ${name}`)
   return Number(value)

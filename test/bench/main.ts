@@ -3,6 +3,7 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { describeMachine, SETTINGS } from './machine.ts'
 import { type BenchResult, renderResult } from './report.ts'
+import { measureCredentials } from './sections/credentials.ts'
 import { measureEngine } from './sections/engine.ts'
 import { measureFacade } from './sections/facade.ts'
 import { measureIsolation } from './sections/isolation.ts'
@@ -26,6 +27,7 @@ async function measure(plan: Plan): Promise<BenchResult> {
   if (has('pending')) result.pending = await measurePending(plan.pending)
   if (has('log')) result.log = await measureLogPages(plan.logLines)
   if (has('facade')) result.facade = await measureFacade(plan)
+  if (has('credentials')) result.credentials = await measureCredentials(plan.credentials)
   if (has('soak')) result.soak = await measureSoak(plan.soakMinutes)
   return result
 }

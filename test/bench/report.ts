@@ -1,6 +1,8 @@
 /** The results for people: one table for each section, each value beside what it should be. */
 import { milliseconds, range } from './figures.ts'
+import { renderCredentials } from './report-credentials.ts'
 import { renderFacade } from './report-facade.ts'
+import type { CredentialsLoad } from './sections/credentials.ts'
 import type { EngineResult } from './sections/engine.ts'
 import type { FacadeResult } from './sections/facade.ts'
 import type { Isolation } from './sections/isolation.ts'
@@ -22,11 +24,12 @@ export type BenchResult = {
   pending?: Pending[]
   log?: LogPages[]
   facade?: FacadeResult
+  credentials?: CredentialsLoad
   soak?: Soak[]
 }
 
 export function renderResult(result: BenchResult): string {
-  const { engine, isolation, pending, log, facade, soak } = result
+  const { engine, isolation, pending, log, facade, credentials, soak } = result
   const parts = [
     Object.entries({ ...result.about, ...facade?.versions, ...engine?.versions })
       .map(([name, words]) => `${name}: ${words}`)
@@ -39,6 +42,7 @@ export function renderResult(result: BenchResult): string {
   if (pending) parts.push(pendingTable(pending))
   if (log) parts.push(logTable(log))
   if (facade) parts.push(...renderFacade(facade))
+  if (credentials) parts.push(renderCredentials(credentials))
   for (const one of soak ?? []) parts.push(soakTable(one))
   return `\n${parts.join('\n\n')}\n`
 }

@@ -1,5 +1,6 @@
 /** What a run of the bench measures, and for how long. */
 import { parseArgs } from 'node:util'
+import type { CredentialsPlan } from './sections/credentials.ts'
 
 export const SECTIONS = [
   'saturation',
@@ -9,6 +10,7 @@ export const SECTIONS = [
   'pending',
   'log',
   'facade',
+  'credentials',
   'soak',
 ] as const
 export type SectionName = (typeof SECTIONS)[number]
@@ -33,12 +35,13 @@ export type Plan = {
   kindsSeconds: number
   /** By REST, with a look at the facade's memory after each quarter. */
   requests: number
+  credentials: CredentialsPlan
   soakMinutes: number
 }
 
 const PLANS = {
   quick: {
-    sections: ['saturation', 'latency', 'isolation', 'pending', 'log', 'facade'],
+    sections: ['saturation', 'latency', 'isolation', 'pending', 'log', 'facade', 'credentials'],
     rounds: 1,
     saturationSeconds: 6,
     latencySeconds: 8,
@@ -49,10 +52,11 @@ const PLANS = {
     facadeSeconds: 5,
     kindsSeconds: 10,
     requests: 40_000,
+    credentials: { organizations: 20, each: 10, perSecond: 20, idleSeconds: 20 },
     soakMinutes: 1,
   },
   full: {
-    sections: ['saturation', 'latency', 'burst', 'isolation', 'pending', 'log', 'facade'],
+    sections: ['saturation', 'latency', 'burst', 'isolation', 'pending', 'log', 'facade', 'credentials'],
     rounds: 3,
     saturationSeconds: 20,
     latencySeconds: 30,
@@ -63,6 +67,7 @@ const PLANS = {
     facadeSeconds: 12,
     kindsSeconds: 60,
     requests: 1_000_000,
+    credentials: { organizations: 50, each: 20, perSecond: 3, idleSeconds: 60 },
     soakMinutes: 15,
   },
   long: {
@@ -77,14 +82,15 @@ const PLANS = {
     facadeSeconds: 12,
     kindsSeconds: 60,
     requests: 1_000_000,
+    credentials: { organizations: 50, each: 20, perSecond: 3, idleSeconds: 60 },
     soakMinutes: 15,
   },
 } as const satisfies Record<string, Omit<Plan, 'name'>>
 
 export const USAGE = `usage: npm run bench -- [--quick | --long] [--only SECTION,...] [--name NAME]
 
-  (nothing)  everything but the long run: about 40 minutes
-  --quick    a short form of it: about five minutes
+  (nothing)  everything but the long run: about 48 minutes
+  --quick    a short form of it: about seven minutes
   --long     15 minutes at half of saturation in each way of keeping the log
   --only     of ${SECTIONS.join(', ')}
   --name     of the file under bench/results; default is the form of the run
