@@ -20,9 +20,9 @@ export type PlaygroundFacade = {
   }
 }
 
-/** Not ready yet. Keys and process end with `stack`. @param state folder of its files */
+/** Not ready yet. Keys and process end with `stack`. @param state folder of its files @param environment of its cloud */
 export async function startFacade(
-  state: string,
+  { state, environment }: { state: string; environment: Readonly<Record<string, string>> },
   { access }: ControlPlane,
   stack: AsyncDisposableStack,
 ): Promise<PlaygroundFacade> {
@@ -42,7 +42,7 @@ export async function startFacade(
     kubeconfig,
     namespace: OPERATOR_NAMESPACE,
     opsPort: await freePort(),
-    settings: { DAVIT_API_ADDRESS: `127.0.0.1:${port}` },
+    settings: { DAVIT_API_ADDRESS: `127.0.0.1:${port}`, ...environment },
     logPath: log,
   })
   stack.defer(() => process.stop())

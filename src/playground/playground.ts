@@ -51,7 +51,13 @@ export async function runPlayground(options: PlaygroundOptions, surroundings: Su
     const { kubeconfigPath: kubeconfig, binaries } = stage.controlPlane
     const searchPath = process.env.PATH ?? ''
     const tools = { kubeconfig, kubectl: binaries.kubectl, searchPath }
-    for (const line of welcome({ ...options, ...tools, ...stage.facade, receiver: stage.receiver }))
+    for (const line of welcome({
+      ...options,
+      ...tools,
+      ...stage.facade,
+      receiver: stage.receiver,
+      held: stage.held,
+    }))
       screen.note(line)
     screen.heading()
     const ending = await runScene(options, { ...stage, summary, stopping, screen })

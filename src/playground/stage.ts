@@ -6,8 +6,10 @@ import { connectKubernetes, type KubernetesClient } from '../adapters/kubernetes
 import { createClock } from '../adapters/system/clock.ts'
 import { createRandom } from '../adapters/system/random.ts'
 import { makeOwner } from './api-keys.ts'
+import { startPlaygroundCloud } from './cloud.ts'
 import { type ControlPlane, startControlPlane } from './control-plane.ts'
 import { installCrds } from './control-plane-crds.ts'
+import { saveCredentials } from './credentials.ts'
 import { startDavitProcess } from './davit-process.ts'
 import { type PlaygroundFacade, startFacade } from './facade.ts'
 import { freePort } from './free-port.ts'
@@ -44,6 +46,8 @@ export type Stage = {
   /** Resolves with the log of the process that ended by itself. */
   crashed: Promise<string>
   controllerLog: string
+  /** Lines that say what the cloud account holds. */
+  held: readonly string[]
   facade: PlaygroundFacade['facts']
   /** URL of the receiver. */
   receiver: string
@@ -75,6 +79,8 @@ export async function setStage(options: StageOptions, stack: AsyncDisposableStac
   stack.defer(() => receiver.close())
   await makeEndpoints(api, receiver.url)
   for (const organization of [ORGANIZATION, OTHER_ORGANIZATION]) await makeOwner(api, organization)
+  const cloud = await startPlaygroundCloud(createClock())
+  stack.defer(() => cloud.stop())
   const opsPort = await freePort()
   const controllerLog = join(state, 'controller.log')
   const controller = startDavitProcess({
@@ -82,12 +88,13 @@ export async function setStage(options: StageOptions, stack: AsyncDisposableStac
     kubeconfig: controlPlane.kubeconfigPath,
     namespace: OPERATOR_NAMESPACE,
     opsPort,
-    settings: { DAVIT_WAIT_SCALE: String(options.realWaits ? 1 : SHORT_WAITS) },
+    settings: { DAVIT_WAIT_SCALE: String(options.realWaits ? 1 : SHORT_WAITS), ...cloud.environment },
     logPath: controllerLog,
   })
   stack.defer(() => controller.stop())
-  const facade = await startFacade(state, controlPlane, stack)
+  const facade = await startFacade({ state, environment: cloud.environment }, controlPlane, stack)
   await untilStopped(stopping, Promise.all([controller.ready, facade.process.ready]))
+  const held = await untilStopped(stopping, saveCredentials(api, cloud, facade.facts))
   await writePlaygroundFile(file, {
     pid: process.pid,
     kubeconfig: controlPlane.kubeconfigPath,
@@ -103,7 +110,7 @@ export async function setStage(options: StageOptions, stack: AsyncDisposableStac
     controller.exited.then(() => controllerLog),
     facade.process.exited.then(() => facade.log),
   ])
-  return { api, controlPlane, crashed, controllerLog, facade: facade.facts, receiver: receiver.url }
+  return { api, controlPlane, crashed, controllerLog, held, facade: facade.facts, receiver: receiver.url }
 }
 
 async function startedReceiver(options: StageOptions, api: KubernetesClient): Promise<PlaygroundReceiver> {

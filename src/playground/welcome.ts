@@ -13,6 +13,8 @@ export type WelcomeOptions = {
   /** With one of another organization. */
   otherKeyFile: string
   receiver: string
+  /** Lines that say what the cloud account holds. */
+  held: readonly string[]
   realWaits: boolean
   /** It ends by itself in a moment: there is no time to try anything. */
   once: boolean
@@ -32,6 +34,7 @@ export function welcome(options: WelcomeOptions): string[] {
     `and fails now and then. ${ORGANIZATION} has the same endpoints, and is yours: nothing happens there by itself.`,
     ...waits,
     '',
+    ...options.held,
     ...(options.once ? [] : commands(options)),
   ]
 }
@@ -78,6 +81,8 @@ export function requests({ receiver }: Pick<WelcomeOptions, 'receiver'>): { why:
       why: 'pause billing; with "enabled" it goes on',
       command: `${curl} -X PATCH $ORG/webhooks/whe_billing --json '{"status":"disabled"}'`,
     },
+    { why: 'the logins of registries', command: `${curl} $ORG/registry-credentials` },
+    { why: 'the cloud account, as Davit found it', command: `${curl} $ORG/secrets-settings` },
   ]
 }
 
@@ -100,5 +105,6 @@ export function exercises(): { why: string; command: string }[] {
       why: 'what is known of the endpoints, and what happened to them',
       command: `${k} describe whe`,
     },
+    { why: 'the logins of registries, and where their secrets are', command: `${k} get regcred -o wide` },
   ]
 }

@@ -50,8 +50,8 @@ it('the lines that it prints to be pasted work, in their order', { timeout: TEST
   await expect.poll(() => playground.output(), { timeout: 10_000 }).toContain('Ctrl-C ends everything.')
   const lines = [...playground.output().matchAll(/^ {2}(\S.*)$/gm)].map(([, line = '']) => line)
   const commands = lines.filter((line) => !line.startsWith('#'))
-  expect(commands.filter((line) => line.startsWith('kubectl '))).toHaveLength(5)
-  expect(commands.filter((line) => line.startsWith('curl '))).toHaveLength(5)
+  expect(commands.filter((line) => line.startsWith('kubectl '))).toHaveLength(6)
+  expect(commands.filter((line) => line.startsWith('curl '))).toHaveLength(7)
   await using shell = await ShellSession.start({ cwd: ROOT, path: dirname(facts.kubectl) })
   for (const command of commands) {
     // A person is not as quick as the one before is delivered.

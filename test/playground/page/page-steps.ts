@@ -24,7 +24,7 @@ export function isLook({ command }: PageStep): boolean {
 }
 
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
-const ID = /^(whe|msg|req)_[0-9a-z]{20,26}$/
+const ID = /^(whe|msg|req|rc)_[0-9a-z]{20,26}$/
 const SECRET = /^whsec_[A-Za-z0-9+/]{32}$/
 
 /** An answer without what differs from run to run: times, ids that Davit makes, secrets, ports, milliseconds. */
