@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { ConfigError, type Environment, parseConfig, parseSecrets, readEnvironment } from './config.ts'
 
 function mistakesOf(environment: Environment) {
@@ -41,6 +41,15 @@ test('without any variable everything has its documented default', () => {
       pending: { organization: 20_000, all: 200_000 },
       heldBytes: 67_108_864,
       writtenBytes: { organization: 536_870_912, all: 1_073_741_824 },
+    },
+    cloud: {
+      parameterPrefix: '/davit',
+      principalArn: undefined,
+      requireWriteOnly: false,
+      writesPerSecond: 3,
+      credentialsPerOrganization: 500,
+      accountCheckMs: 3_600_000,
+      driftCheckMs: 900_000,
     },
     limits: { endpointsPerOrganization: 500, inFlight: 2048 },
     drainMs: 25_000,
@@ -124,6 +133,30 @@ test.each([
     },
   },
   {
+    given: {
+      DAVIT_PARAMETER_PREFIX: '/platform/davit_1.x',
+      DAVIT_OPERATOR_PRINCIPAL_ARN: 'arn:aws-cn:iam::123456789012:role/ops/davit',
+      DAVIT_REQUIRE_WRITE_ONLY: 'true',
+      DAVIT_CLOUD_WRITES_PER_SECOND: '40',
+      DAVIT_MAX_CREDENTIALS_PER_ORGANIZATION: '2',
+      DAVIT_ACCOUNT_CHECK_SECONDS: '60',
+      DAVIT_DRIFT_CHECK_SECONDS: '61',
+    },
+    want: {
+      cloud: {
+        parameterPrefix: '/platform/davit_1.x',
+        principalArn: 'arn:aws-cn:iam::123456789012:role/ops/davit',
+        requireWriteOnly: true,
+        writesPerSecond: 40,
+        credentialsPerOrganization: 2,
+        accountCheckMs: 60_000,
+        driftCheckMs: 61_000,
+      },
+    },
+  },
+  { given: { DAVIT_PARAMETER_PREFIX: `/${'a'.repeat(99)}` }, want: {} },
+  { given: { DAVIT_PARAMETER_PREFIX: '/a'.repeat(8) }, want: {} },
+  {
     given: { DAVIT_NAMESPACE: '', DAVIT_ALLOWED_NETWORKS: '' },
     want: { namespace: 'davit-system', allowedNetworks: [] },
   },
@@ -154,6 +187,17 @@ test.each([
   { given: { DAVIT_SMTP_FROM: 'a@b.c\r\nBcc: x@y.z' }, want: 'e-mail address' },
   { given: { DAVIT_SMTP_FROM: 'A\n<a@b.c>' }, want: 'e-mail address' },
   { given: { DAVIT_SMTP_URL: 'smtp://mail:25' }, want: 'must be set where DAVIT_SMTP_URL is' },
+  { given: { DAVIT_PARAMETER_PREFIX: 'davit' }, want: 'a path such as /davit' },
+  { given: { DAVIT_PARAMETER_PREFIX: '/davit/' }, want: 'a path such as /davit' },
+  { given: { DAVIT_PARAMETER_PREFIX: '/' }, want: 'a path such as /davit' },
+  { given: { DAVIT_PARAMETER_PREFIX: '/davit/*' }, want: 'a path such as /davit' },
+  { given: { DAVIT_PARAMETER_PREFIX: '/Aws-davit' }, want: 'neither with aws nor with ssm' },
+  { given: { DAVIT_PARAMETER_PREFIX: '/ssm' }, want: 'neither with aws nor with ssm' },
+  { given: { DAVIT_PARAMETER_PREFIX: `/${'a'.repeat(100)}` }, want: 'at most 100' },
+  { given: { DAVIT_PARAMETER_PREFIX: '/a'.repeat(9) }, want: 'at most 8 parts' },
+  { given: { DAVIT_REQUIRE_WRITE_ONLY: 'yes' }, want: 'true or false' },
+  { given: { DAVIT_OPERATOR_PRINCIPAL_ARN: 'arn:aws:iam::123456789012:root' }, want: 'IAM role or user' },
+  { given: { DAVIT_OPERATOR_PRINCIPAL_ARN: '*' }, want: 'IAM role or user' },
   { given: { DAVIT_MAX_IN_FLIGHT: '0' }, want: 'from 1 to 65536' },
   { given: { DAVIT_MAX_IN_FLIGHT: '1.5' }, want: 'from 1 to 65536' },
   { given: { DAVIT_MAX_IN_FLIGHT: '0x10' }, want: 'from 1 to 65536' },
@@ -222,4 +266,11 @@ test('secrets are apart from what may be logged', () => {
 
 test('the environment of this process is readable', () => {
   expect(readEnvironment().PATH).toBeDefined()
+})
+
+test('libraries do not print requests, whatever the environment says', async () => {
+  process.env.DEBUG = '*'
+  vi.resetModules()
+  await import('./config.ts')
+  expect(process.env.DEBUG).toBeUndefined()
 })
