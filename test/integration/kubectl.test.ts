@@ -1,5 +1,6 @@
 /** What people see with kubectl of objects that Davit drives: columns, selections, waits, Events, explanations. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { secretsSettingsResource } from '../../src/api/secrets-settings.ts'
 import { webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
 import { kubectl } from '../support/control-plane.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
@@ -220,13 +221,14 @@ test('kubectl explain says what a field means and takes', async () => {
   expect(await kubectl(['explain', 'whd.status.nextAttemptAt'])).toContain('When the next attempt is due.')
 })
 
-test('kinds have short names; all but event types belong to a namespace', async () => {
+test('kinds have short names but for that of which there is one; all but event types belong to a namespace', async () => {
   const resources = await kubectl(['api-resources', '--api-group=davit.dev', '--no-headers'])
   const shortNames = Object.fromEntries(
     resources
       .trim()
       .split('\n')
       .map((line) => line.split(/\s+/))
+      .filter(([plural]) => plural !== secretsSettingsResource.plural)
       .map(([plural = '', short = '', , namespaced = '']) => [short, `${plural} ${namespaced}`]),
   )
   expect(shortNames).toEqual({
@@ -236,5 +238,6 @@ test('kinds have short names; all but event types belong to a namespace', async 
     wet: 'eventtypes false',
     wds: 'deliverysegments true',
     wos: 'outcomesegments true',
+    regcred: 'registrycredentials true',
   })
 })
