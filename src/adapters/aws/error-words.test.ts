@@ -49,7 +49,10 @@ describe('fitToShow', () => {
       (secret) => encodeURIComponent(secret),
       (secret) => new URLSearchParams({ Value: secret }).toString(),
       (secret) => Buffer.from(secret).toString('base64'),
+      (secret) => Buffer.from(`x${secret}y`).toString('base64'),
+      (secret) => Buffer.from(`xx${secret}y`).toString('base64url'),
       (secret) => Buffer.from(secret).toString('hex'),
+      (secret) => (Buffer.from(secret).toString('hex').match(/../g) ?? []).join(' '),
       (secret) => secret.slice(Math.floor(secret.length / 3)),
     ]
     const secret = fc

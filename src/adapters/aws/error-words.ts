@@ -32,11 +32,13 @@ export function fitToShow(words: string, secrets: readonly string[]): string {
   return cut.toWellFormed()
 }
 
-/** Whether `text` has a piece of `secret` in it: as it is, or as JSON, a URL, HTML or base64 writes it. */
+/** Whether `text` has a piece of `secret` in it: as it is, or as JSON, a URL, HTML, hexadecimal or base64 writes it. */
 export function repeats(text: string, secret: string): boolean {
   if (secret === '') return false
-  const known = foldedPieces(text)
-  return formsOf(secret).some((form) => hasPiece(known, form.toLowerCase(), text.toLowerCase()))
+  const folded = text.toLowerCase()
+  const known = piecesOf(folded)
+  const forms = new Set(formsOf(secret).map((form) => form.toLowerCase()))
+  return [...forms].some((form) => hasPiece(known, form, folded))
 }
 
 function hasPiece(known: ReadonlySet<string>, form: string, text: string): boolean {
@@ -45,25 +47,59 @@ function hasPiece(known: ReadonlySet<string>, form: string, text: string): boole
   return false
 }
 
-function foldedPieces(text: string): Set<string> {
-  const folded = text.toLowerCase()
+function piecesOf(text: string): Set<string> {
   const pieces = new Set<string>()
-  for (let at = 0; at + PIECE <= folded.length; at += 1) pieces.add(folded.slice(at, at + PIECE))
+  for (let at = 0; at + PIECE <= text.length; at += 1) pieces.add(text.slice(at, at + PIECE))
   return pieces
 }
 
 function formsOf(secret: string): string[] {
   const bytes = Buffer.from(secret, 'utf8')
-  const json = JSON.stringify(secret).slice(1, -1)
-  return [
+  const hex = bytes.toString('hex')
+  const written = [
     secret,
-    json,
-    JSON.stringify(json).slice(1, -1),
+    JSON.stringify(secret).slice(1, -1),
+    onlyAscii(JSON.stringify(secret).slice(1, -1)),
     encodeURIComponent(secret.toWellFormed()),
     new URLSearchParams({ '': secret }).toString().slice(1),
-    secret.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;'),
-    bytes.toString('base64').replace(/=+$/, ''),
-    bytes.toString('base64url'),
-    bytes.toString('hex'),
+    html(secret, '&quot;'),
+    html(secret, '&#34;'),
+    hex,
+    (hex.match(/../g) ?? []).join(' '),
+    ...[0, 1, 2].flatMap((before) => [base64(bytes, before, 'base64'), base64(bytes, before, 'base64url')]),
   ]
+  // Each may be inside of another text, as JSON of most languages or of Go has it.
+  return written.flatMap((text) => [text, JSON.stringify(text).slice(1, -1), goJson(text)])
+}
+
+function html(text: string, quote: string): string {
+  return text
+    .replaceAll('&', '&amp;')
+    .replaceAll('<', '&lt;')
+    .replaceAll('>', '&gt;')
+    .replaceAll('"', quote)
+    .replaceAll("'", '&#39;')
+}
+
+function onlyAscii(text: string): string {
+  return text.replace(/[\u0080-\uffff]/g, escaped)
+}
+
+function goJson(text: string): string {
+  return JSON.stringify(text)
+    .slice(1, -1)
+    .replace(/[<>&\u2028\u2029]/g, escaped)
+}
+
+function escaped(char: string): string {
+  return `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`
+}
+
+/** What stands for the secret alone where it is so many bytes, modulo 3, behind the start of what was encoded. */
+function base64(secret: Buffer, before: number, alphabet: 'base64' | 'base64url'): string {
+  const bytes = Buffer.concat([Buffer.alloc(before), secret])
+  const text = bytes.toString(alphabet).replace(/=+$/, '')
+  // Characters at either end that depend on what is beside it.
+  const from = before === 0 ? 0 : before + 1
+  return text.slice(from, bytes.length % 3 === 0 ? undefined : -1)
 }
