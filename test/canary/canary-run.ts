@@ -29,7 +29,7 @@ export type CanaryRun = {
 
 type Kept = { organization: string; name: string; secrets: readonly [string, string] }
 
-const AT_A_TIME = 8
+const AT_A_TIME = 16
 const POLL_MS = 250
 
 export async function playCanary(scene: Scene, options: CanaryOptions): Promise<CanaryRun> {

@@ -7,7 +7,7 @@ import type { RoleProcess } from '../support/role-process.ts'
 export type Settings = Readonly<Record<string, string>>
 
 /** From the readiness of the one that was killed last. */
-const BETWEEN_MS = [500, 6000] as const
+const BETWEEN_MS = [500, 12_000] as const
 const SCRAPE_MS = 500
 const SCRAPE_LIMIT_MS = 1000
 

@@ -1,6 +1,6 @@
 /** Everything that a run has left somewhere, as bytes. */
 import { readdir, readFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { configMaps } from '../../src/api/core-kinds.ts'
 import type { ResourceType } from '../../src/api/meta.ts'
 import type { ResourceReader } from '../../src/ports/kubernetes.ts'
@@ -42,7 +42,8 @@ export async function* evidenceOf(scene: Scene): AsyncGenerator<Evidence & { pla
   yield* filesIn('files of etcd', paths.data, 'kubectl')
   await davit.controlPlane.compactEtcd()
   yield* filesIn('files of etcd after compaction', paths.data, 'kubectl')
-  yield* fileAt('audit log', paths.audit)
+  // It begins a new file when one is full.
+  yield* filesIn('audit log', dirname(paths.audit))
   yield* fileAt('log of the API server', paths.servers)
   yield* fileAt('log of the controller', paths.controllerLog)
   yield* fileAt('log of the facade', roles.facadeLog)

@@ -1,7 +1,7 @@
 /** Davit as it is installed, with everything that it says kept, beside a double of AWS; with all that makes it talkative. */
 import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connectOrganization } from '../support/aws/connect-organization.ts'
 import { REGION, TestAws } from '../support/aws/organization-account.ts'
@@ -46,12 +46,13 @@ export async function setScene(organizations: number): Promise<Scene> {
   stack.defer(() => rm(folder, { recursive: true, force: true }))
   const paths = {
     data: join(folder, 'data'),
-    audit: join(folder, 'audit.log'),
+    audit: join(folder, 'audit', 'audit.log'),
     servers: join(folder, 'servers.log'),
     controllerLog: join(folder, 'controller.log'),
     home: join(folder, 'home'),
   }
   await mkdir(paths.home)
+  await mkdir(dirname(paths.audit))
   const aws = await TestAws.start()
   stack.defer(() => aws.stop())
   const davit = await startInstallation({

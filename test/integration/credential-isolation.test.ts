@@ -43,7 +43,7 @@ function stored(): Record<string, string | undefined> {
 function saved(): Record<string, string> {
   const pairs = ORGANIZATIONS.flatMap((organization) =>
     CREDENTIALS.map((name) => [rivals.nameOf(organization, name), `${organization} ${name}`]),
-  )
+  ).concat([...rivals.savedByRest])
   return Object.fromEntries(pairs.toSorted(([a = ''], [b = '']) => (a < b ? -1 : 1)))
 }
 
@@ -98,7 +98,7 @@ describe('every call to a store', () => {
 describe('who names', () => {
   test('the role of another organization in its settings is not let in, since its external id is its own', async () => {
     const acme = rivals.roles.get('acme')?.arn ?? ''
-    await rivals.davit.makeOrganization('thief')
+    await rivals.found('thief')
     const connecting = rivals.connecting('thief')
     await makeRole(connecting)
     await nameRole(connecting, { arn: acme })
@@ -110,13 +110,16 @@ describe('who names', () => {
     const { status: ofAcme } = await rivals.settingsWhen('acme', () => true)
     expect(JSON.stringify(status)).not.toContain(ofAcme?.externalId)
     await rivals.credentialWhen('thief', 'ghcr', (seen) => reasonOf(seen) === 'AccountNotReady')
+    const answer = await rivals.saveByRest('thief', 'of the thief')
+    expect(answer).toMatchObject({ status: 409, text: expect.stringContaining('cloud_account_not_ready') })
+    expect(answer.text).not.toContain(ofAcme?.externalId)
     expect(stored()).toEqual(saved())
   })
 
   test('the KMS key of another organization is refused by the policy of that key', async () => {
     const acme = rivals.roles.get('acme')?.arn ?? ''
     const key = rivals.account.keys(REGION).add({ policy: onlyFor(acme) })
-    await rivals.davit.makeOrganization('thief-of-keys')
+    await rivals.found('thief-of-keys')
     const connecting = rivals.connecting('thief-of-keys')
     const role = await makeRole(connecting)
     rivals.account.changeRole(role, { policies: { all: ALLOW_ALL } })

@@ -39,6 +39,10 @@ export class Rivals {
   readonly aws: TestAws
   readonly account: Account
   readonly roles = new Map<string, Role>()
+  /** What each saved by REST, by the name of the parameter. */
+  readonly savedByRest = new Map<string, string>()
+  readonly #keys = new Map<string, string>()
+  declare baseUrl: string
 
   private constructor(davit: Installation, aws: TestAws) {
     this.davit = davit
@@ -52,13 +56,20 @@ export class Rivals {
     const rivals = new Rivals(davit, aws)
     const env = { ...aws.environment(), DAVIT_CLOUD_WRITES_PER_SECOND: '1000' }
     const controller = await davit.startController(env)
-    await controller.untilReady()
-    for (const organization of ORGANIZATIONS) await davit.makeOrganization(organization)
+    const facade = await davit.startFacade({ settings: env })
+    rivals.baseUrl = facade.baseUrl
+    await Promise.all([controller.untilReady(), facade.process.untilReady()])
+    for (const organization of ORGANIZATIONS) await rivals.found(organization)
     for (const organization of NEIGHBOURS)
       rivals.roles.set(organization, await connectOrganization(rivals.connecting(organization)))
     await rivals.#share()
     for (const organization of ORGANIZATIONS)
       for (const name of CREDENTIALS) await rivals.save(organization, name, `${organization} ${name}`)
+    for (const organization of ORGANIZATIONS) {
+      const { status, id } = await rivals.saveByRest(organization, `${organization} by REST`)
+      if (status !== 201) throw new Error(`saving by REST answers ${status}`)
+      rivals.savedByRest.set(`/davit/${organization}/${id}`, `${organization} by REST`)
+    }
     return rivals
   }
 
@@ -81,6 +92,38 @@ export class Rivals {
 
   nameOf(organization: string, credential: string): string {
     return `/davit/${organization}/rc_${credential}`
+  }
+
+  /** With an owner who has a key for REST. */
+  async found(organization: string): Promise<void> {
+    await this.davit.makeOrganization(organization)
+    const owner = await this.davit.makeAccount(organization, 'owner', 'davit-owner')
+    this.#keys.set(organization, await this.davit.makeKey(owner))
+  }
+
+  /** @returns also what was answered where it was refused */
+  async saveByRest(
+    organization: string,
+    secret: string,
+  ): Promise<{ status: number; id: string; text: string }> {
+    const body = { type: 'token', label: 'Images of acme', registry: 'ghcr.io', username: 'acme', secret }
+    const limit = performance.now() + LIMIT_MS
+    for (;;) {
+      const answer = await fetch(`${this.baseUrl}/organizations/${organization}/registry-credentials`, {
+        method: 'POST',
+        headers: {
+          authorization: this.#keys.get(organization) ?? '',
+          'content-type': 'application/json',
+        },
+        body: JSON.stringify(body),
+      })
+      const { status } = answer
+      const text = await answer.text()
+      // The API server takes a moment to know a new role.
+      if ((status !== 403 && status !== 404) || performance.now() > limit)
+        return { status, text, id: (JSON.parse(text) as { id?: string }).id ?? '' }
+      await sleep(POLL_MS * 4)
+    }
   }
 
   /** Everything is the same in each organization but the value. */
