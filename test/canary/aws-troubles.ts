@@ -7,16 +7,15 @@ import type { SignedRequest } from '../../src/playground/aws/sigv4.ts'
 import type { SeededRandom } from '../chaos/seeded-random.ts'
 import { ENCODINGS } from './scan/forms.ts'
 
-const EVERY_MS = 120
-/** Most faults are about storing, which is what sends secrets. */
+/** Of each operation, how many calls go wrong: most of those that send secrets. */
 const OPERATIONS = [
-  'ssm:PutParameter',
-  'ssm:PutParameter',
-  'ssm:PutParameter',
-  'ssm:*',
-  'sts:AssumeRole',
-  '*',
-]
+  ['ssm:PutParameter', 0.4],
+  ['sts:AssumeRole', 0.15],
+  ['*', 0.05],
+] as const
+/** Of things that can go wrong at the same time; others after a while. */
+const KINDS = 6
+const EVERY_MS = 200
 /** Those that are tried again, more often than those that end a try for a minute. */
 const CODES: readonly { code: string; status: number }[] = [
   { code: 'InternalServerError', status: 500 },
@@ -85,19 +84,23 @@ function echo(random: SeededRandom): FaultEffect {
 
 /** Until `signal` aborts; what is planned then is taken back. @returns how often something went wrong */
 export async function troubleAws(aws: AwsDouble, random: SeededRandom, signal: AbortSignal): Promise<number> {
-  const planned: { readonly used: number }[] = []
+  let happened = 0
   while (!signal.aborted) {
-    planned.push(
-      aws.script.add({
-        operation: pick(random, OPERATIONS),
-        times: 1 + Math.floor(random.fraction() * 3),
-        effect: pick(random, EFFECTS)(random),
-      }),
+    const planned = OPERATIONS.flatMap(([operation, chance]) =>
+      Array.from({ length: KINDS }, () =>
+        aws.script.add({
+          operation,
+          times: Number.POSITIVE_INFINITY,
+          where: () => random.chance(chance / KINDS),
+          effect: pick(random, EFFECTS)(random),
+        }),
+      ),
     )
-    await sleep(EVERY_MS * random.between(0.5, 1.5), undefined, { signal }).catch(() => undefined)
+    await sleep(EVERY_MS, undefined, { signal }).catch(() => undefined)
+    happened += planned.reduce((sum, { used }) => sum + used, 0)
+    for (const fault of planned) fault.remove()
   }
-  aws.script.clear()
-  return planned.reduce((sum, { used }) => sum + used, 0)
+  return happened
 }
 
 /** The secret in a request, or all of it. */

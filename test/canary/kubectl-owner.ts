@@ -17,6 +17,8 @@ const LAST_APPLIED = 'kubectl.kubernetes.io/last-applied-configuration'
 export type Handover = { organization: string; name: string; value: string }
 export type HandoverShape = { retained?: boolean; applied?: boolean; type?: string }
 
+const TRIES = 10
+
 export class KubectlOwner {
   readonly #api: ResourceReader & ResourceWriter
 
@@ -33,11 +35,18 @@ export class KubectlOwner {
       ...(shape.retained ? { [RETAIN_ANNOTATION]: 'true' } : {}),
       ...(shape.applied ? { [LAST_APPLIED]: JSON.stringify({ ...object, metadata: ref }) } : {}),
     }
-    try {
-      await this.#api.create(secrets, { ...object, metadata: { ...ref, annotations } })
-    } catch (error) {
-      if (!isApiError(error, 'AlreadyExists')) throw error
-      await this.#api.patch(secrets, ref, { data, metadata: { annotations } })
+    const write = [
+      () => this.#api.create(secrets, { ...object, metadata: { ...ref, annotations } }),
+      () => this.#api.patch(secrets, ref, { data, metadata: { annotations } }),
+    ]
+    for (let tries = 0; ; tries += 1) {
+      try {
+        await write[tries % 2]?.()
+        return
+      } catch (error) {
+        // Davit deletes it meanwhile.
+        if (!isApiError(error, 'AlreadyExists', 'NotFound') || tries === TRIES) throw error
+      }
     }
   }
 
