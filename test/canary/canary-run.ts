@@ -12,6 +12,8 @@ export type CanaryOptions = {
   credentials: number
   /** Refused ones, of each way. */
   refused: number
+  /** How long a process lives at most before one is killed. */
+  lifeMs: number
   /** How long the storm lasts beyond what each phase takes, and how long calm may take to bring all in order. */
   stormMs: number
   calmMs: number
@@ -141,7 +143,7 @@ class Play {
     const { aws, roles } = this.#scene
     const over = new AbortController()
     const troubles = troubleAws(aws.double, this.#random.fork(), over.signal)
-    const crashes = roles.killAtRandom(this.#random.fork(), over.signal)
+    const crashes = roles.killAtRandom(this.#random.fork(), this.#options.lifeMs, over.signal)
     await Promise.all(works)
     await sleep(this.#options.stormMs)
     over.abort()

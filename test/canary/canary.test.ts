@@ -22,7 +22,8 @@ beforeAll(async () => {
     seed: SEED,
     credentials: 5,
     refused: 6,
-    stormMs: 2000,
+    lifeMs: 2000,
+    stormMs: 3000,
     calmMs: 15_000,
     say,
   })

@@ -6,8 +6,7 @@ import type { RoleProcess } from '../support/role-process.ts'
 
 export type Settings = Readonly<Record<string, string>>
 
-/** From the readiness of the one that was killed last. */
-const BETWEEN_MS = [500, 12_000] as const
+const SHORTEST_MS = 300
 const SCRAPE_MS = 500
 const SCRAPE_LIMIT_MS = 1000
 
@@ -46,10 +45,14 @@ export class MortalRoles {
     return this.#metrics
   }
 
-  /** Until `signal` aborts; both run then. */
-  async killAtRandom(random: SeededRandom, signal: AbortSignal): Promise<void> {
+  /**
+   * Until `signal` aborts; both run then.
+   * @param longestMs from the readiness of the one that was killed last
+   */
+  async killAtRandom(random: SeededRandom, longestMs: number, signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      await sleep(random.between(...BETWEEN_MS), undefined, { signal }).catch(() => undefined)
+      const waitMs = random.between(SHORTEST_MS, longestMs)
+      await sleep(waitMs, undefined, { signal }).catch(() => undefined)
       if (signal.aborted) break
       this.kills += 1
       if (random.chance(0.5)) await this.#killController()

@@ -24,6 +24,7 @@ try {
     seed,
     credentials: Math.ceil(Number(values.secrets) / (4 * ORGANIZATIONS)),
     refused: 30,
+    lifeMs: 12_000,
     stormMs: 15_000,
     calmMs: 150_000,
     say,
