@@ -1,11 +1,14 @@
 /**
  * The long form of what `npm test` does briefly; prints a table and fails when a promise was broken.
  * `npm run test:chaos [-- --seed=N --kills=N]` kills the controller, `npm run test:chaos -- --facade [--seed=N
- * --clients=N --rounds=N --rate=N]` kills facades under their clients.
+ * --clients=N --rounds=N --rate=N]` kills facades under their clients, and `npm run test:chaos -- --credentials [--seed=N
+ * --kills=N]` kills the controller under owners of secrets.
  */
 import { parseArgs } from 'node:util'
 import { startControlPlane } from '../../src/playground/control-plane.ts'
 import { ChaosRun } from './chaos-run.ts'
+import { playCredentialChaos } from './credentials/credential-chaos.ts'
+import { credentialReportOf } from './credentials/credential-report.ts'
 import { playFacadeChaos } from './facade/facade-chaos.ts'
 import { facadeReportOf } from './facade/facade-report.ts'
 import { planTroubles } from './facade/troubles.ts'
@@ -15,6 +18,7 @@ import { reportOf } from './report.ts'
 const { values } = parseArgs({
   options: {
     facade: { type: 'boolean', default: false },
+    credentials: { type: 'boolean', default: false },
     seed: { type: 'string' },
     kills: { type: 'string', default: '100' },
     clients: { type: 'string', default: '200' },
@@ -24,9 +28,19 @@ const { values } = parseArgs({
 })
 const seed = Number(values.seed ?? Date.now() % 1_000_000)
 const started = performance.now()
-const outcome = values.facade ? await killFacades() : await killController()
+const outcome = await play()
 process.stdout.write(`\nseed ${seed}\n${outcome.report}\n`)
 process.exitCode = outcome.good ? 0 : 1
+
+async function play() {
+  if (values.facade) return await killFacades()
+  return values.credentials ? await killUnderOwners() : await killController()
+}
+
+async function killUnderOwners() {
+  const findings = await playCredentialChaos({ seed, kills: Number(values.kills), organizations: 5, say })
+  return { report: credentialReportOf(findings), good: findings.wrong.length === 0 }
+}
 
 async function killController() {
   const controlPlane = await startControlPlane()

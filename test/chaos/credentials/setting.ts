@@ -1,0 +1,64 @@
+/** Organizations that share two accounts, each with roles of its own in both. */
+import type { KubernetesClient } from '../../../src/adapters/kubernetes/kubernetes-client.ts'
+import { API_VERSION } from '../../../src/api/meta.ts'
+import {
+  type SecretsSettings,
+  secretsSettings,
+  secretsSettingsResource,
+} from '../../../src/api/secrets-settings.ts'
+import type { Account } from '../../../src/playground/aws/account.ts'
+import type { TestAws } from '../../support/aws/organization-account.ts'
+import { eventually, patiently } from './patience.ts'
+
+export const REGIONS = ['eu-west-1', 'eu-central-1'] as const
+const ACCOUNTS = ['222222222222', '333333333333'] as const
+const READY_LIMIT_MS = 60_000
+
+/** Where secrets may be put. */
+export type Place = { roleArn: string; region: string }
+export type ChaosOrganization = { name: string; places: Place[] }
+
+export function addAccounts({ double }: TestAws): Account[] {
+  return ACCOUNTS.map((id) => double.accounts.add(id))
+}
+
+/** As an owner does: settings, the roles with what their status says, and the settings with a role. */
+export async function connect(
+  api: KubernetesClient,
+  accounts: readonly Account[],
+  name: string,
+): Promise<ChaosOrganization> {
+  await applySettings(api, name, { region: REGIONS[0] })
+  let status: SecretsSettings['status']
+  await eventually(async () => {
+    status = (await readSettings(api, name)).status
+    return status?.trustPolicy !== undefined
+  }, READY_LIMIT_MS)
+  // It names one region, and these roles are for all.
+  const writer = JSON.parse((status?.writerPolicy ?? '').replaceAll(REGIONS[0], '*'))
+  const trust = JSON.parse(status?.trustPolicy ?? '')
+  const places = accounts.flatMap((account) =>
+    ['first', 'second'].flatMap((which) => {
+      const { arn: roleArn } = account.addRole(`davit-${name}-${which}`, { trust, policies: { writer } })
+      return REGIONS.map((region) => ({ roleArn, region }))
+    }),
+  )
+  const [place] = places
+  if (place) await applySettings(api, name, place)
+  return { name, places }
+}
+
+export async function applySettings(
+  api: KubernetesClient,
+  namespace: string,
+  spec: { region: string; roleArn?: string },
+): Promise<void> {
+  const ref = { namespace, name: 'default' }
+  const object = { apiVersion: API_VERSION, kind: 'SecretsSettings', metadata: ref, spec }
+  const made = await patiently(() => api.create(secretsSettingsResource, object), 'AlreadyExists')
+  if (!made) await patiently(() => api.patch(secretsSettingsResource, ref, { spec }))
+}
+
+export async function readSettings(api: KubernetesClient, namespace: string): Promise<SecretsSettings> {
+  return secretsSettings.parse(await api.get(secretsSettingsResource, { namespace, name: 'default' }))
+}
