@@ -46,9 +46,13 @@ function planFailed(facts: CredentialFacts, at: ParameterPlace, deletedAt: numbe
   return { step: 'wait', reason: 'CloudUnavailable', message, until: Math.min(now + TRY_AGAIN_MS, limit) }
 }
 
-/** What was recorded; else where it would be, since a process may end between put and status. */
-function target({ stored, account }: CredentialFacts): ParameterPlace | undefined {
-  return stored ? recordedAt(stored, account) : account.place
+/**
+ * What was recorded; else where it would be, since a process may end between put and status. What was taken along from settings that
+ * are being deleted is there no more.
+ */
+function target({ stored, account, moved }: CredentialFacts): ParameterPlace | undefined {
+  if (stored) return recordedAt(stored, account)
+  return account.state === 'missing' && moved ? undefined : account.place
 }
 
 /** The role may have been made again since: the one that holds now is more likely to be there. */

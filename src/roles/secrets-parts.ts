@@ -42,7 +42,7 @@ export type SecretsPartsOptions = {
 
 /** Passes that wait for their turn at an account take no time of others; turns are fair between organizations, a queue of keys is not. */
 const CREDENTIALS_AT_A_TIME = 1000
-const SETTINGS_AT_A_TIME = 32
+const SETTINGS_AT_A_TIME = 200
 /** A turn may be far away. */
 const PASS_DEADLINE_MS = 900_000
 

@@ -33,11 +33,12 @@ export async function playRest(death?: Death, meanwhile?: string): Promise<Playe
   const { world, promises } = await prepare({ before: [(one) => one.connect(ORGANIZATION, ACCOUNT)] })
   const life = new Lifeline()
   life.count(death)
-  void createByRest(world, life)
+  createByRest(world, life).catch(() => undefined)
   await world.elapse(STEP_MS)
   if (meanwhile) await MEANWHILE[meanwhile]?.(world)
   await world.elapse(STEP_MS)
   const broken = await judge(world, promises)
+  life.bury()
   return { broken, calls: life.calls, longestHeldMs: promises.longestHeldMs }
 }
 

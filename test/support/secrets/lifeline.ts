@@ -1,5 +1,6 @@
 /** The life of a process in memory: it ends at one of its calls, as `kill -9` would end it there. */
 import type { Clock } from '../../../src/ports/clock.ts'
+import { ApiError } from '../../../src/ports/kubernetes.ts'
 
 /** `after`: the call has had its effect, and nobody hears the answer. */
 export type Death = { call: number; when: 'before' | 'after' }
@@ -10,6 +11,11 @@ export class Lifeline {
   #counts = false
   #death: Death | undefined
   #dead = false
+  readonly #silence = Promise.withResolvers<never>()
+
+  constructor() {
+    this.#silence.promise.catch(() => undefined)
+  }
 
   get dead(): boolean {
     return this.#dead
@@ -25,14 +31,25 @@ export class Lifeline {
     this.#dead = true
   }
 
+  /** What waits for an answer from the dead is told that none comes, so that it can be cleared away. */
+  bury(): void {
+    this.#dead = true
+    this.#silence.reject(new ApiError('Unavailable', 'the process has ended'))
+  }
+
+  /** What the dead wait for. */
+  silence(): Promise<never> {
+    return this.#silence.promise
+  }
+
   /** The dead call nobody and hear nothing. */
   async call<T>(name: string, run: () => Promise<T>): Promise<T> {
-    if (this.#dead) return await never()
+    if (this.#dead) return await this.silence()
     const isLast = this.#isLast(name)
     if (isLast === 'before') return await this.#end()
     const [result] = await Promise.allSettled([run()])
     if (isLast === 'after') return await this.#end()
-    if (this.#dead) return await never()
+    if (this.#dead) return await this.silence()
     if (result.status === 'rejected') throw result.reason
     return result.value
   }
@@ -54,10 +71,6 @@ export class Lifeline {
 
   #end(): Promise<never> {
     this.#dead = true
-    return never()
+    return this.silence()
   }
-}
-
-function never(): Promise<never> {
-  return new Promise(() => undefined)
 }

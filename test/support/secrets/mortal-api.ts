@@ -66,7 +66,7 @@ export class MortalApi implements ResourceReader, ResourceWriter, WatchSource {
     signal: AbortSignal,
   ): AsyncGenerator<WatchEvent[]> {
     for await (const events of this.#inner.watch(type, query, from, signal)) {
-      if (this.#life.dead) await new Promise(() => undefined)
+      if (this.#life.dead) await this.#life.silence()
       yield events
     }
   }

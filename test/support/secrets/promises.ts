@@ -112,7 +112,23 @@ export class Promises {
     const isThere = (at: { name: string; account: string; region: string } | undefined) =>
       at?.name === name && at.account === account && at.region === region
     const isNamed = this.#world.credentials().some(({ status }) => isThere(status?.parameter))
-    if (!isNamed && !this.#world.orphans().some(isThere)) this.#broken.add(`${name} in ${place} is nobody's`)
+    if (isNamed || this.#world.orphans().some(isThere) || this.#isFound(place, name)) return
+    this.#broken.add(`${name} in ${place} is nobody's`)
+  }
+
+  /**
+   * Its process ended between put and status, and its Secret is gone: it is there for as long as the credential and the account
+   * are, which remove it when they go.
+   */
+  #isFound(place: string, name: string): boolean {
+    const settings = this.#world.allSettings()
+    return this.#world.credentials().some(({ metadata, status }) => {
+      const connected = settings.find((one) => one.metadata.namespace === metadata.namespace)?.status
+        ?.connected
+      const at = `${connected?.roleArn.split(':')[4]} ${connected?.region}`
+      const isOwn = name === `/davit/${metadata.namespace}/rc_${metadata.name}`
+      return isOwn && at === place && status?.parameter === undefined
+    })
   }
 }
 

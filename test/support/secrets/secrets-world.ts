@@ -29,6 +29,8 @@ import { MortalApi } from './mortal-api.ts'
 
 export const NAMESPACE = 'davit-system'
 export const REGION = 'eu-west-1'
+/** One for all worlds: a registry of metrics is never given back. */
+const METRICS = createMetrics({ version: '0.0.0-test' })
 const KEY = new Uint8Array(32).fill(7)
 /** What a namespace has that its end takes along. */
 export const TENANT_TYPES = [secretsSettingsResource, registryCredentials, secrets]
@@ -53,7 +55,7 @@ export class SecretsWorld {
   readonly logLines: { level: string; message: string; fields: unknown }[] = []
   /** UIDs of the organizations. */
   readonly organizations = new Map<string, string>()
-  lives = 0
+  readonly #processes: Process[] = []
   /** Looked at after each step of time. */
   watchers: (() => void)[] = []
   /** Told of a Secret that a process has deleted. */
@@ -104,13 +106,13 @@ export class SecretsWorld {
         random: fixedRandom(),
         log: this.#log(life),
         events: seeingRecorder(this.events),
-        metrics: createMetrics({ version: '0.0.0-test' }),
+        metrics: METRICS,
       },
       organizations,
       installationKey: KEY,
     })
-    this.lives += 1
     this.process = { life, api, role, organizations }
+    this.#processes.push(this.process)
     for (const watch of role.watches) watch.start()
     let isSynced = false
     void Promise.all(role.watches.map(({ synced }) => synced)).then(() => {
@@ -131,8 +133,10 @@ export class SecretsWorld {
     await this.begin()
   }
 
+  /** Of all processes, the dead included. */
   async stop(): Promise<void> {
-    await this.process.role.stop()
+    for (const { life } of this.#processes) life.bury()
+    await Promise.all(this.#processes.map(({ role }) => role.stop()))
   }
 
   /** Lets time go on, in steps that grow. */
