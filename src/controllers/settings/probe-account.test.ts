@@ -1,37 +1,102 @@
-import { afterEach, beforeEach, expect, test } from 'vitest'
-import {
-  type AccountsBed,
-  ORGANIZATIONS,
-  parameter,
-  startAccountsBed,
-} from '../../../test/support/aws/accounts-bed.ts'
+import { describe, expect, test } from 'vitest'
+import { FakeClock, fixedRandom } from '../../../test/support/fake-clock.ts'
+import { MemoryCloud, type Ports } from '../../../test/support/secrets/memory-cloud.ts'
+import type { CloudAccess } from '../../ports/cloud-accounts.ts'
+import { CloudError } from '../../ports/cloud-error.ts'
+import { AccountAccess } from './account-access.ts'
 import { probeAccount } from './probe-account.ts'
 
-const RATE = { perSecond: 3, burst: 3 }
+const NAME = '/davit/acme/davit-probe'
+const ACCOUNT = '111111111111'
+const organization = { organization: 'acme', organizationUid: 'u-acme' }
 
-let bed: AccountsBed
+function bed(change: (ports: Ports) => Partial<Ports> = () => ({})) {
+  const cloud = new MemoryCloud(new FakeClock())
+  const calls: string[] = []
+  const ports = cloud.ports((name, run) => {
+    calls.push(name)
+    return run()
+  })
+  const accounts = new AccountAccess({
+    organizations: { get: () => undefined } as never,
+    resources: undefined as never,
+    installationKey: new Uint8Array(32),
+  })
+  const roleArn = `arn:aws:iam::${ACCOUNT}:role/davit`
+  const access: CloudAccess = accounts.as(organization, { roleArn, region: 'eu-west-1' })
+  cloud.addRole(roleArn, access.externalId)
+  const options = { cloud: { ...ports, ...change(ports) }, accounts, prefix: '/davit', random: fixedRandom() }
+  const store = cloud.store(ACCOUNT, 'eu-west-1')
+  return { cloud, store, calls, accounts, access, probe: () => probeAccount(options, access) }
+}
 
-beforeEach(async () => {
-  bed = await startAccountsBed({ rates: { puts: RATE }, writes: RATE })
-})
+describe('a try of an account', () => {
+  test('writes, reads, asks for the role under another id, and leaves nothing', async () => {
+    const { probe, store, calls } = bed()
+    expect(await probe()).toEqual({
+      identify: { value: { account: ACCOUNT, arn: expect.stringContaining('assumed-role/davit') } },
+      put: { value: true },
+      readable: { value: [] },
+      otherId: { value: { refused: true, code: 'AccessDenied' } },
+    })
+    expect(calls).toEqual(['sts:AssumeRole', 'ssm:Put', 'ssm:Get', 'sts:AssumeRole', 'ssm:Delete'])
+    expect(store.size).toBe(0)
+  })
 
-afterEach(async () => {
-  expect(bed.aws.defects).toEqual([])
-  await bed.stop()
-})
+  test('ends where the role is refused', async () => {
+    const { probe, cloud, calls } = bed()
+    cloud.moods.set(ACCOUNT, 'denied')
+    const results = await probe()
+    expect([results.identify.failure?.code, results.put, calls]).toEqual([
+      'AccessDenied',
+      undefined,
+      ['sts:AssumeRole'],
+    ])
+  })
 
-test('an account whose writes all others wait for is found out about, in its turn', async () => {
-  const [newcomer = '', ...others] = ORGANIZATIONS
-  const limits = { turnMs: 3_600_000 }
-  const waiting = others.flatMap((organization) =>
-    ['one', 'two', 'three'].map((name) =>
-      bed.cloud.create(bed.access(organization), parameter(`/davit/${organization}/rc_${name}`), limits),
-    ),
-  )
-  const accounts = { installation: 'here', tagsOf: () => ({ 'davit.dev/installation': 'here' }) }
-  const random = { fraction: () => 0.5, bytes: (count: number) => new Uint8Array(count) }
-  const options = { cloud: bed.cloud, accounts, prefix: '/davit', random }
-  const results = await bed.clock.rush(probeAccount(options, bed.access(newcomer)))
-  expect(results.put).toEqual({ value: true })
-  await bed.clock.rush(Promise.all(waiting))
+  test('writes nothing into an account that is not that of the role', async () => {
+    const { probe, store } = bed(() => ({ identify: async () => ({ account: '999999999999', arn: 'x' }) }))
+    expect((await probe()).put).toBeUndefined()
+    expect(store.size).toBe(0)
+  })
+
+  test('reads nothing where nothing could be written', async () => {
+    const { probe, calls } = bed(() => ({
+      create: async () => {
+        throw new CloudError('permissions', 'AccessDeniedException', 'no')
+      },
+    }))
+    const { put, readable } = await probe()
+    expect([put?.failure?.code, readable]).toEqual(['AccessDeniedException', undefined])
+    expect(calls).toEqual(['sts:AssumeRole'])
+  })
+
+  test('goes on from one that ended half way', async () => {
+    const { probe, store, accounts, access } = bed()
+    store.set(NAME, { versions: [{ value: 'old', by: '', at: 0 }], tags: accounts.tagsOf(access) })
+    expect((await probe()).put).toEqual({ value: true })
+    expect(store.size).toBe(0)
+  })
+
+  test('does not touch what somebody else has under its name', async () => {
+    const { probe, store } = bed()
+    store.set(NAME, { versions: [{ value: 'theirs', by: '', at: 0 }], tags: {} })
+    expect((await probe()).put?.failure?.code).toBe('ParameterAlreadyExists')
+    expect(store.get(NAME)?.versions).toHaveLength(1)
+  })
+
+  test('says what it found though it cannot clear away', async () => {
+    const { probe, store } = bed(() => ({
+      remove: async () => {
+        throw new CloudError('retry', 'Throttled', '')
+      },
+    }))
+    expect((await probe()).otherId).toBeDefined()
+    expect(store.size).toBe(1)
+  })
+
+  test('does not take a fault of Davit for one of the account', async () => {
+    const { probe } = bed(() => ({ readable: () => Promise.reject(new TypeError('a bug')) }))
+    await expect(probe()).rejects.toThrow('a bug')
+  })
 })
