@@ -46,9 +46,8 @@ export class Deleter {
   }
 
   /** Resolves when all of a group are answered. @param now milliseconds since 1970 @param size of the group at most */
-  async deleteGroup(now: number, size: number): Promise<Group> {
-    const { clock, sweep } = this.#options
-    const startedAt = clock.monotonic()
+  async deleteGroup(now: number, size: number): Promise<Omit<Group, 'tookMs'>> {
+    const { sweep } = this.#options
     const deletes: Promise<Wait>[] = []
     sweep.refill(now)
     while (deletes.length < size) {
@@ -62,8 +61,7 @@ export class Deleter {
     const waits = (await Promise.all(deletes)).filter((wait) => wait !== undefined)
     return {
       deletes: deletes.length,
-      full: deletes.length === size,
-      tookMs: clock.monotonic() - startedAt,
+      full: deletes.length === size || sweep.hasMore,
       waitMs: waits.length > 0 ? Math.max(...waits) : undefined,
     }
   }

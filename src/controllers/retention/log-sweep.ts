@@ -87,6 +87,11 @@ export class LogSweep {
     this.#take(segments.delete, deliverySegments, this.#segments)
   }
 
+  /** The last plan left something over. */
+  get hasMore(): boolean {
+    return this.#more
+  }
+
   /** Plans again when all of a plan is done that left something over. @param now milliseconds since 1970 */
   refill(now: number): void {
     if (this.#going.length === 0 && this.#more) this.plan(now)

@@ -6,6 +6,7 @@ import { outcomeSegments } from '../../api/outcome-segment.ts'
 import { webhookDeliveries } from '../../api/webhook-delivery.ts'
 import { ApiError } from '../../ports/kubernetes.ts'
 import { createOutcomeLog } from '../delivery-log/outcome-log.ts'
+import { Pace } from './pace.ts'
 
 const MINUTE = 60_000
 const HOUR = 60 * MINUTE
@@ -57,6 +58,19 @@ test('nothing of the log goes before all of it was read', async () => {
   await bed.clock.elapse(2 * DAY)
   for (let n = 0; n < 5; n += 1) await bed.clock.elapse(await bed.retention.pass())
   expect(bed.names(deliverySegments)).toEqual(['s1'])
+})
+
+test('a pass that began late waits as much less before the next', async () => {
+  const waitsLateBy = async (lateMs: number) => {
+    const bed = new RetentionBed()
+    for (let n = 1; n <= 9; n += 1) await bed.segment(`s${n}`)
+    await bed.clock.elapse(2 * DAY)
+    await bed.readLog()
+    return await bed.retention.pass(new Pace(), bed.clock.monotonic() - lateMs)
+  }
+  expect(await waitsLateBy(0)).toBeCloseTo(40, 1)
+  expect(await waitsLateBy(15)).toBeCloseTo(25, 1)
+  expect(await waitsLateBy(500)).toBe(0)
 })
 
 test('a log that is too large loses its oldest segments, as many as it takes', async () => {

@@ -170,29 +170,36 @@ export class Retention {
     if (found) this.#sweep.scanned(found)
   }
 
-  /** Deletes a small group of what is to go; alone and at the whole rate without a pace. @returns milliseconds to wait before the next */
-  async pass(pace = new Pace()): Promise<number> {
+  /**
+   * Deletes a small group of what is to go; alone and at the whole rate without a pace.
+   * @param due when it was to begin, monotonic: a busy process is late, and what it lost by that is made good
+   * @returns milliseconds to wait before the next
+   */
+  async pass(pace = new Pace(), due = this.#options.clock.monotonic()): Promise<number> {
+    const { clock, healthy } = this.#options
     const now = this.#time.now()
-    const monotonic = this.#options.clock.monotonic()
+    const monotonic = clock.monotonic()
     if (monotonic >= this.#nextLook) {
       this.#nextLook = monotonic + LOOK_EVERY_MS
       await this.#look(now)
     }
     const arrivals = this.#arrivals.perSecond(monotonic)
     const group = await this.#deleter.deleteGroup(now, pace.groupSize(arrivals))
-    return pace.waitAfter(group, arrivals, this.#options.healthy())
+    return pace.waitAfter({ ...group, tookMs: clock.monotonic() - due }, arrivals, healthy())
   }
 
   async #run(pace: Pace): Promise<void> {
     const { clock, log } = this.#options
     const { signal } = this.#ended
+    let due = clock.monotonic()
     while (!signal.aborted) {
       let wait = LOOK_EVERY_MS
       try {
-        wait = await this.pass(pace)
+        wait = await this.pass(pace, due)
       } catch (error) {
         log.error('Retention failed; it goes on', { error })
       }
+      due = clock.monotonic() + wait
       await pause(clock, wait, signal)
     }
   }
