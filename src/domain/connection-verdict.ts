@@ -74,10 +74,12 @@ export function connectionVerdict(view: ConnectionView): ConnectionVerdict {
 
 type Words = { reason: string; message: string }
 
-/** A failure that passes by itself leaves what was known; what is found out replaces it. */
-function held({ before, problem }: ConnectionView, finding: Finding): Finding {
+/** A failure that passes by itself leaves what was known; what is found out replaces it. A look without a try changes nothing. */
+function held({ before, problem, results }: ConnectionView, finding: Finding): Finding {
   if (finding.status !== 'Unknown' || finding.reason === 'CheckFailed' || problem) return finding
-  const known = before?.find(({ type, status }) => type === finding.type && status !== 'Unknown')
+  const isKnown = ({ status, reason }: Finding) =>
+    status !== 'Unknown' || (results === undefined && reason !== 'NotChecked' && reason !== 'Connecting')
+  const known = before?.find((one) => one.type === finding.type && isKnown(one))
   return known
     ? { type: known.type, status: known.status, reason: known.reason, message: known.message }
     : finding
@@ -198,7 +200,8 @@ function passing({ results, problem }: ConnectionView, needed: readonly Finding[
   const tries = [results?.identify, results?.put, results?.readable, results?.otherId]
   const failure = tries.find((tried) => tried?.failure?.remedy === 'retry')?.failure
   if (failure) return unavailable(failure)
-  return needed.some(({ status }) => status === 'Unknown') ? CONNECTING : undefined
+  const unknown = needed.find(({ status }) => status === 'Unknown')
+  return unknown?.reason === 'CloudUnavailable' ? wordsOf(unknown) : unknown && CONNECTING
 }
 
 function readyFinding(ready: boolean, why: Words | undefined, writeOnly: Finding): Finding {

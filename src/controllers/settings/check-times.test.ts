@@ -17,20 +17,19 @@ function bed() {
   return { clock, times }
 }
 
-function settings(change: { generation?: number; uid?: string; checkedAt?: number } = {}): SecretsSettings {
+function settings(
+  change: { generation?: number; uid?: string; checkedAt?: number; reason?: string } = {},
+): SecretsSettings {
   const { generation = 1, uid = 'u-1', checkedAt } = change
-  const status =
-    checkedAt === undefined
-      ? {}
-      : {
-          status: {
-            checkedAt: new Date(checkedAt).toISOString(),
-            observedGeneration: generation,
-            conditions: [{ type: 'Ready', status: 'True' }],
-          },
-        }
+  const reachable = { type: 'Reachable', status: 'True', reason: change.reason ?? 'Connected' }
+  const known = { checkedAt: new Date(checkedAt ?? 0).toISOString(), observedGeneration: generation }
+  const ready = checkedAt === undefined ? [] : [{ type: 'Ready', status: 'True' }]
   const metadata = { namespace: 'acme', name: 'default', uid, generation, resourceVersion: '1' }
-  return { metadata, spec: { provider: 'aws', region: 'eu-west-1' }, ...status } as SecretsSettings
+  return {
+    metadata,
+    spec: {},
+    status: { ...known, conditions: [reachable, ...ready] },
+  } as unknown as SecretsSettings
 }
 
 describe('an account', () => {
@@ -72,6 +71,13 @@ describe('an account', () => {
     const one = settings()
     times.checked(one, FAILED)
     expect(times.nextMs(one, CHECK_ONLY)).toBe(15_000)
+  })
+
+  test('is tried at once where its status has no answer', () => {
+    const { times } = bed()
+    times.checked(settings(), READY)
+    expect(times.isCheckDue(settings({ reason: 'NotChecked' }))).toBe(true)
+    expect(times.isCheckDue(settings({ reason: 'CloudUnavailable' }))).toBe(false)
   })
 
   test('that was tried by the process before is tried an hour after that', () => {

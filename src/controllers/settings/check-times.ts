@@ -20,6 +20,8 @@ export type Doable = { check: boolean; list: boolean }
 const FIRST_RETRY_MS = 15_000
 const LONGEST_RETRY_MS = 600_000
 const LEAST_MS = 1000
+/** Reasons of Reachable. */
+const NO_ANSWERS: ReadonlySet<string> = new Set(['NotChecked', 'Connecting'])
 
 export class CheckTimes {
   readonly #options: CheckTimesOptions
@@ -29,8 +31,9 @@ export class CheckTimes {
     this.#options = options
   }
 
+  /** Also where the status has no answer, whatever became of it: the namespace was no organization for a while. */
   isCheckDue(settings: SecretsSettings): boolean {
-    return this.#of(settings).checkAt <= this.#options.clock.monotonic()
+    return !hasAnswer(settings) || this.#of(settings).checkAt <= this.#options.clock.monotonic()
   }
 
   isListingDue(settings: SecretsSettings): boolean {
@@ -85,4 +88,9 @@ export class CheckTimes {
     const { clock, random } = this.#options
     return clock.monotonic() + ms * (0.9 + 0.2 * random.fraction())
   }
+}
+
+function hasAnswer({ status }: SecretsSettings): boolean {
+  const reachable = status?.conditions?.find(({ type }) => type === 'Reachable')
+  return reachable !== undefined && !NO_ANSWERS.has(reachable.reason)
 }

@@ -4,6 +4,7 @@ import { sessionArn } from '../../../src/domain/session-policy.ts'
 import type { Clock } from '../../../src/ports/clock.ts'
 import type {
   AccountProbes,
+  CallLimits,
   CloudAccess,
   ListedParameter,
   NewParameter,
@@ -26,6 +27,11 @@ export class MemoryCloud {
   /** External ids by role ARN. */
   readonly roles = new Map<string, string>()
   readonly moods = new Map<string, Mood>()
+  /** Calls that wait for their turn, by what they do, until it resolves. */
+  readonly held = new Map<string, Promise<void>>()
+  /** What no role may do. */
+  readonly refused = new Set<string>()
+  isSelfUnknown = false
   /** What no session may do, and one tried. */
   readonly wrongs: string[] = []
   readonly #clock: Clock
@@ -47,29 +53,53 @@ export class MemoryCloud {
 
   /** The calls of one process. */
   ports(call: <T>(name: string, run: () => Promise<T>) => Promise<T>): Ports {
+    const after = async <T>(name: string, limits: CallLimits | undefined, run: () => T): Promise<T> => {
+      await this.#turn(name, limits)
+      return await call(name, async () => {
+        if (this.refused.has(name)) throw failure('permissions', 'AccessDeniedException')
+        return run()
+      })
+    }
     return {
-      create: (access, parameter) => call('ssm:Put', async () => this.#create(access, parameter)),
-      replace: (access, name, value) => call('ssm:Put', async () => this.#replace(access, name, value)),
-      remove: (access, name) => call('ssm:Delete', async () => this.#remove(access, name)),
-      list: (access, { prefix }) => call('ssm:Describe', async () => this.#list(access, prefix)),
-      tagsOf: (access, name) => call('ssm:ListTags', async () => this.#tagsOf(access, name)),
-      self: () => call('sts:Identity', async () => ({ arn: OPERATOR })),
-      identify: (access) =>
-        call('sts:AssumeRole', async () => {
+      create: (access, parameter, limits) => after('ssm:Put', limits, () => this.#create(access, parameter)),
+      replace: (access, name, value, limits) =>
+        after('ssm:Put', limits, () => this.#replace(access, name, value)),
+      remove: (access, name, limits) => after('ssm:Delete', limits, () => this.#remove(access, name)),
+      list: (access, { prefix }, limits) => after('ssm:Describe', limits, () => this.#list(access, prefix)),
+      tagsOf: (access, name, limits) => after('ssm:ListTags', limits, () => this.#tagsOf(access, name)),
+      self: (_, limits) => after('sts:Identity', limits, () => this.#self()),
+      identify: (access, limits) =>
+        after('sts:AssumeRole', limits, () => {
           this.#enter(access)
           return { account: accountOf(access), arn: sessionArn(access) }
         }),
-      readable: (access, name) =>
-        call('ssm:Get', async () => {
+      readable: (access, name, limits) =>
+        after('ssm:Get', limits, () => {
           this.#enter(access, name)
           return []
         }),
-      refusesOtherId: (access) =>
-        call('sts:AssumeRole', async () => {
+      refusesOtherId: (access, limits) =>
+        after('sts:AssumeRole', limits, () => {
           this.#enter(access)
           return { refused: true, code: 'AccessDenied' }
         }),
     }
+  }
+
+  /** As a call that waits among others; who gives it up does not wait any more. */
+  async #turn(name: string, { signal }: CallLimits = {}): Promise<void> {
+    const turn = this.held.get(name)
+    if (!turn) return
+    const { promise: canceled, reject } = Promise.withResolvers<never>()
+    const cancel = () => reject(failure('retry', 'Canceled'))
+    if (signal?.aborted) cancel()
+    signal?.addEventListener('abort', cancel, { once: true })
+    await Promise.race([turn, canceled])
+  }
+
+  #self(): { arn: string } {
+    if (this.isSelfUnknown) throw failure('permissions', 'NoIdentity')
+    return { arn: OPERATOR }
   }
 
   #create(access: CloudAccess, { name, value, tags }: NewParameter): { version: number } {

@@ -21,6 +21,7 @@ import { isApiError, type RawObject } from '../../../src/ports/kubernetes.ts'
 import type { Log } from '../../../src/ports/log.ts'
 import { createSecretsRole, type SecretsRole } from '../../../src/roles/secrets-role.ts'
 import { FakeClock, fixedRandom, settle } from '../fake-clock.ts'
+import { FaultyApi } from '../faulty-api.ts'
 import { type SeenEvent, seeingRecorder } from '../seen-events.ts'
 import { type Death, Lifeline } from './lifeline.ts'
 import { MemoryCloud, type Ports } from './memory-cloud.ts'
@@ -49,6 +50,8 @@ export type SecretsWorldOptions = {
 export class SecretsWorld {
   readonly clock: FakeClock
   readonly cluster = new MemoryCluster(() => this.clock.now())
+  /** The cluster as processes have it. */
+  readonly faults = new FaultyApi(this.cluster)
   readonly cloud: MemoryCloud
   readonly #options: SecretsWorldOptions
   readonly events: SeenEvent[] = []
@@ -89,7 +92,7 @@ export class SecretsWorld {
   /** Starts a process; what it knows comes from cluster and accounts. */
   async begin(): Promise<void> {
     const life = new Lifeline()
-    const api = new MortalApi(this.cluster, life)
+    const api = new MortalApi(this.faults, life)
     api.onSecretDeleted = (secret) => this.onSecretDeleted(secret)
     const organizations = new Organizations()
     const { cloud, principal } = this.#options
