@@ -103,13 +103,14 @@ function askAgain(what: string): string {
   return `The parameter ${what}. Davit has no copy of the secret: give it again, by REST or with spec.secretRef.`
 }
 
+export const ACCOUNT_CHANGED = refuse(
+  'AccountChanged',
+  'The secret was in an account or region that is not that of the SecretsSettings any more. Davit has no copy of it: connect the account, and give the secret again.',
+)
+
 /** Nothing is stored, and nothing brings a value. */
 function planWithout(facts: CredentialFacts): CredentialStep {
-  if (facts.moved)
-    return refuse(
-      'AccountChanged',
-      'The secret was in an account or region that is not that of the SecretsSettings any more. Davit has no copy of it: connect the account, and give the secret again.',
-    )
+  if (facts.moved) return ACCOUNT_CHANGED
   const notReady = waitForAccount(facts)
   if (notReady) return notReady
   if (facts.handover.state === 'missing') {
@@ -224,6 +225,6 @@ function waitForAccount({ account }: CredentialFacts): CredentialStep | undefine
   return refuse('AccountNotReady', account.message)
 }
 
-function refuse(reason: CredentialStall, message: string): CredentialStep {
+function refuse(reason: CredentialStall, message: string): Extract<CredentialStep, { step: 'refuse' }> {
   return { step: 'refuse', reason, message }
 }

@@ -2,6 +2,7 @@
  * One pass over a credential: gathers, asks for the next step and takes it, until there is none. What a step has done in the
  * account is durable in the status before the next is asked for.
  */
+import type { Condition } from '../../api/meta.ts'
 import type {
   RegistryCredential,
   RegistryCredentialStatus,
@@ -22,7 +23,8 @@ import { takeStep } from './take-step.ts'
 const MAX_STEPS = 20
 
 /** Steps after which there is nothing to ask. */
-export type LastStep = Extract<CredentialStep, { step: 'nothing' | 'refuse' | 'wait' }> | { step: 'gone' }
+type Conclusion = Extract<CredentialStep, { step: 'nothing' | 'refuse' | 'wait' }>
+export type LastStep = Conclusion | { step: 'gone' }
 
 export class CredentialPass {
   readonly context: CredentialContext
@@ -38,7 +40,8 @@ export class CredentialPass {
     this.credential = given.credential
     this.sources = given.sources
     this.signal = given.signal
-    this.moved = hasMoved(given.credential)
+    const stored = given.credential.status?.conditions?.find(({ type }) => type === 'Stored')
+    this.moved = stored?.reason === 'AccountChanged'
   }
 
   /** @throws CredentialGoneError, ApiError; the reason of the signal */
@@ -72,14 +75,19 @@ export class CredentialPass {
     throw new Error(`no end after ${MAX_STEPS} steps`)
   }
 
-  /** Durable before anything follows from it. */
+  /** Durable before anything follows from it. @param said with it; absent: when the pass ends */
   async record(
     change: Pick<RegistryCredentialStatus, 'handover'> & { parameter: StoredParameter | undefined },
+    said?: Conclusion,
   ): Promise<void> {
     const { context, credential } = this
     const updatedAt = new Date(context.clock.now()).toISOString()
     const status = { ...credential.status, ...change, updatedAt }
-    this.credential = await context.writer.status(credential, status)
+    const conditions = said && this.#conditions(said, change.parameter)
+    this.credential = await context.writer.status(credential, {
+      ...status,
+      ...(conditions && { conditions }),
+    })
     this.pass = NEW_PASS
   }
 
@@ -89,32 +97,34 @@ export class CredentialPass {
     return { name, version, region, account, roleArn, ...(kmsKeyId === undefined ? {} : { kmsKeyId }) }
   }
 
-  async #conclude(step: Extract<CredentialStep, { step: 'nothing' | 'refuse' | 'wait' }>): Promise<void> {
+  async #conclude(step: Conclusion): Promise<void> {
     const { context, credential } = this
-    const { metadata, spec, status } = credential
-    const now = context.clock.now()
+    const { metadata, status } = credential
     const generation = metadata.generation ?? 1
-    const findings = credentialFindings({
-      type: spec.type,
-      step,
-      stored: status?.parameter,
-      listing: listingFacts(context, credential, this.sources.account),
-      warning: credentialWarning(spec),
-    })
-    const updatedAt = updatedAtOf(credential, now)
+    const updatedAt = updatedAtOf(credential, context.clock.now())
     this.credential = await context.writer.status(credential, {
       ...status,
       updatedAt,
       observedGeneration: generation,
-      conditions: conditionsAfter(status?.conditions, findings, { now, generation }),
+      conditions: this.#conditions(step, status?.parameter),
     })
   }
-}
 
-/** What was stored is forgotten in one write, and why is said in the next: a process may end in between. */
-function hasMoved({ status }: RegistryCredential): boolean {
-  const stored = status?.conditions?.find(({ type }) => type === 'Stored')
-  return stored?.reason === 'AccountChanged' || (stored?.status === 'True' && status?.parameter === undefined)
+  #conditions(step: Conclusion, stored: StoredParameter | undefined): Condition[] {
+    const { context, credential } = this
+    const { metadata, spec } = credential
+    const findings = credentialFindings({
+      type: spec.type,
+      step,
+      stored,
+      listing: listingFacts(context, credential, this.sources.account),
+      warning: credentialWarning(spec),
+    })
+    return conditionsAfter(credential.status?.conditions, findings, {
+      now: context.clock.now(),
+      generation: metadata.generation ?? 1,
+    })
+  }
 }
 
 /** Whoever writes by REST has said it already. */

@@ -1,6 +1,7 @@
 /** The steps of a credential, taken. What the cloud refuses is a fact for the next one. */
 import type { CloudFailure } from '../../domain/cloud-failure.ts'
 import { NEW_PASS, type ParameterPlace } from '../../domain/credential-facts.ts'
+import { ACCOUNT_CHANGED } from '../../domain/credential-plan.ts'
 import type { CredentialStep, Handover } from '../../domain/credential-step.ts'
 import { type DeletionOutcome, deletionMessage } from '../../domain/deletion-outcome.ts'
 import { isOwnedBy } from '../../domain/owner-tags.ts'
@@ -39,7 +40,8 @@ export async function takeStep(of: CredentialPass, step: ActiveStep): Promise<vo
       return await of.record({ parameter: of.storedAt(step.at, step.version) })
     case 'forget':
       of.moved = true
-      return await of.record({ parameter: undefined, handover: undefined })
+      // In one write: Ready without its parameter it is at no time.
+      return await of.record({ parameter: undefined, handover: undefined }, ACCOUNT_CHANGED)
     case 'remove':
       return await remove(of, step.at)
     case 'record-orphan':

@@ -24,8 +24,8 @@ export type ChaosOwnerOptions = {
   random: SeededRandom
 }
 
-/** An object that is deleted goes within this, whatever happens. */
-const GONE_LIMIT_MS = 150_000
+/** An object that is deleted goes within this, although most of the time no controller runs. */
+const GONE_LIMIT_MS = 600_000
 const MOST_CREDENTIALS = 12
 const RETAINED_SHARE = 0.3
 

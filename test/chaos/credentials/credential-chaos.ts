@@ -61,6 +61,8 @@ const OPERATIONS = [
   '*',
 ]
 const SETTINGS = { DAVIT_CLOUD_WRITES_PER_SECOND: '50', DAVIT_DRIFT_CHECK_SECONDS: '60' }
+/** A life is longer than where only deliveries are made: each call of AWS takes longer than one of a receiver. */
+const PATIENCE = 2
 /** What waits for the cloud waits for some minutes at most. */
 const REST_LIMIT_MS = 180_000
 const QUIET_MS = 4000
@@ -170,7 +172,7 @@ async function live(
   if (life.killed === 'load') await controller.untilReady()
   faults.add()
   const trouble = makeTrouble(davit, life)
-  await sleep(life.killAfterMs)
+  await sleep(life.killAfterMs * PATIENCE)
   await controller.kill()
   await trouble
 }

@@ -1,4 +1,5 @@
 /** Plays a scenario whose process ends at one of its calls, and says which promises were broken when everything is at rest. */
+import { isApiError } from '../../../src/ports/kubernetes.ts'
 import type { Death } from './lifeline.ts'
 import { Lifeline } from './lifeline.ts'
 import { Promises } from './promises.ts'
@@ -17,9 +18,13 @@ export type Played = { broken: string[]; calls: readonly string[]; longestHeldMs
 export async function play(scenario: Scenario, death?: Death, meanwhile?: string): Promise<Played> {
   const { world, promises } = await prepare(scenario)
   const { life } = world.process
-  world.dies(death, async () => void (await (meanwhile && MEANWHILE[meanwhile]?.(world))))
+  world.dies(death, () =>
+    unlessTerminating(async () => {
+      if (meanwhile) await MEANWHILE[meanwhile]?.(world)
+    }),
+  )
   for (const step of scenario.steps) {
-    await step(world)
+    await unlessTerminating(() => step(world))
     await world.elapse(STEP_MS)
   }
   const calls = [...life.calls]
@@ -55,6 +60,15 @@ async function prepare({ before }: Pick<Scenario, 'before'>) {
     await world.elapse(STEP_MS)
   }
   return { world, promises }
+}
+
+/** Nothing can be made in a namespace that is being deleted. */
+async function unlessTerminating(act: () => Promise<unknown>): Promise<void> {
+  try {
+    await act()
+  } catch (error) {
+    if (!isApiError(error, 'Terminating')) throw error
+  }
 }
 
 async function judge(world: SecretsWorld, promises: Promises): Promise<string[]> {

@@ -112,8 +112,15 @@ export class Promises {
     const isThere = (at: { name: string; account: string; region: string } | undefined) =>
       at?.name === name && at.account === account && at.region === region
     const isNamed = this.#world.credentials().some(({ status }) => isThere(status?.parameter))
-    if (isNamed || this.#world.orphans().some(isThere) || this.#isFound(place, name)) return
+    const isKnown = isNamed || this.#world.orphans().some(isThere) || this.#isFound(place, name)
+    if (isKnown || this.#isLeftTry(place, name)) return
     this.#broken.add(`${name} in ${place} is nobody's`)
+  }
+
+  /** What holds no secret, in an account that was never connected: the process ended that tried it, and then the spec was changed. */
+  #isLeftTry(place: string, name: string): boolean {
+    const isConnected = this.#world.allSettings().some(({ status }) => placeOf(status?.connected) === place)
+    return name.endsWith('/davit-probe') && !isConnected
   }
 
   /**
@@ -125,11 +132,14 @@ export class Promises {
     return this.#world.credentials().some(({ metadata, status }) => {
       const connected = settings.find((one) => one.metadata.namespace === metadata.namespace)?.status
         ?.connected
-      const at = `${connected?.roleArn.split(':')[4]} ${connected?.region}`
       const isOwn = name === `/davit/${metadata.namespace}/rc_${metadata.name}`
-      return isOwn && at === place && status?.parameter === undefined
+      return isOwn && placeOf(connected) === place && status?.parameter === undefined
     })
   }
+}
+
+function placeOf(at: { roleArn: string; region: string } | undefined): string {
+  return `${at?.roleArn.split(':')[4]} ${at?.region}`
 }
 
 function isForeign({ versions }: Held): boolean {

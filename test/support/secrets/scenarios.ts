@@ -37,7 +37,8 @@ const changeAccount: Step = (world) => world.connect(ORGANIZATION, OTHER_ACCOUNT
 const changeRegion: Step = (world) => world.connect(ORGANIZATION, ACCOUNT, OTHER_REGION)
 const changeRole: Step = (world) => {
   const roleArn = world.role(ORGANIZATION, ACCOUNT, 'another')
-  return world.settings(ORGANIZATION, { roleArn })
+  const region = world.allSettings().find(({ metadata }) => metadata.namespace === ORGANIZATION)?.spec.region
+  return world.settings(ORGANIZATION, { region: region ?? REGION, roleArn })
 }
 const terminate: Step = (world) => world.cluster.terminate(ORGANIZATION, TENANT_TYPES)
 
