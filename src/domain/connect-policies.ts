@@ -43,7 +43,6 @@ export function writerPolicy(scope: PolicyScope): Policy {
         'ssm:PutParameter',
         'ssm:DeleteParameter',
         'ssm:AddTagsToResource',
-        'ssm:RemoveTagsFromResource',
         'ssm:ListTagsForResource',
       ],
       Resource: secretsOf(scope),

@@ -51,6 +51,18 @@ describe('a credential', () => {
     expect(world.process.api.writes).toBe(writes)
   })
 
+  test('that is deleted when somebody has removed its parameter before says so', async () => {
+    const world = await stored()
+    world.cloud.store(ACCOUNT, REGION).delete(NAME)
+    await remove(world)
+    await world.elapse(5000)
+    expect(world.credentialOf('acme', 'ghcr')).toBeUndefined()
+    expect(world.events.at(-1)).toMatchObject({
+      reason: 'ParameterRemoved',
+      message: `The parameter ${NAME} was not there any more.`,
+    })
+  })
+
   test('takes up what somebody changes while it is being stored', async () => {
     const world = await connected()
     const turn = Promise.withResolvers<void>()

@@ -84,7 +84,10 @@ export class OrphanReconciler implements Reconciler {
     const access = accounts.as(orphan, { region: orphan.region, roleArn: await this.#roleFor(orphan) })
     const limits = { ...LIMITS, signal }
     const { value: tags, failure } = await tryCloud(() => cloud.tagsOf(access, name, limits))
-    if (failure?.remedy === 'gone') return true
+    if (failure?.remedy === 'gone') {
+      metrics.parameterRemoved('not-found')
+      return true
+    }
     if (!tags || !isOwnedBy(tags, { installation: accounts.installation, organizationUid })) return false
     const { value: outcome } = await tryCloud(() => cloud.remove(access, name, limits))
     if (outcome === undefined) return false

@@ -27,6 +27,7 @@ export async function takeStep(of: CredentialPass, step: ActiveStep): Promise<vo
       of.credential = await context.writer.hold(of.credential)
       return
     case 'drop-finalizer':
+      tellOfAbsent(of)
       await context.writer.release(of.credential)
       return
     case 'look':
@@ -117,6 +118,13 @@ async function remove(of: CredentialPass, at: ParameterPlace): Promise<void> {
   if (failure) return failed(of, failure)
   of.pass = { ...of.pass, failure: undefined, removed: true, owner: 'absent' }
   tell(of, at.name, { outcome })
+}
+
+/** Somebody has removed it before. */
+function tellOfAbsent(of: CredentialPass): void {
+  const stored = of.credential.status?.parameter
+  if (stored && of.pass.owner === 'absent' && !of.pass.removed)
+    tell(of, stored.name, { outcome: 'not-found' })
 }
 
 /** In the ledger before anything else forgets it. */

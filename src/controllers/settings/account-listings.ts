@@ -22,8 +22,8 @@ export type AccountListingsOptions = {
   prefix: string
 }
 
-/** Twice the credentials that an organization may have by default. */
-const LIMIT = 5000
+/** As many as an account takes. */
+const LIMIT = 10_000
 const DEADLINE_MS = 120_000
 
 export class AccountListings {
