@@ -39,12 +39,7 @@ export function writerPolicy(scope: PolicyScope): Policy {
     {
       Sid: WRITE_STATEMENT,
       Effect: 'Allow',
-      Action: [
-        'ssm:PutParameter',
-        'ssm:DeleteParameter',
-        'ssm:AddTagsToResource',
-        'ssm:ListTagsForResource',
-      ],
+      Action: ['ssm:PutParameter', 'ssm:DeleteParameter', 'ssm:AddTagsToResource', 'ssm:ListTagsForResource'],
       Resource: secretsOf(scope),
     },
     { Sid: 'ListSecrets', Effect: 'Allow', Action: 'ssm:DescribeParameters', Resource: '*' },

@@ -107,7 +107,9 @@ describe('a credential of ECR', () => {
       'alike',
       (seen) => reasonOf(seen, 'Ready') === 'RegistryRefused',
     )
-    expect(status?.conditions?.find(({ type }) => type === 'Ready')?.message).toContain('spec.registry must end with a name of AWS')
+    expect(status?.conditions?.find(({ type }) => type === 'Ready')?.message).toContain(
+      'spec.registry must end with a name of AWS',
+    )
   })
 })
 
