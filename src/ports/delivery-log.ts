@@ -39,8 +39,11 @@ export type LogSegment = {
 }
 
 export interface OutcomeRecorder {
-  /** Resolves when the record is durable. Goes on trying until it is, or until the process ends. */
-  record(record: OutcomeRecord): Promise<void>
+  /**
+   * Resolves when the record is durable. Goes on trying until it is, or until the process ends. Records wait some
+   * milliseconds for company, unless a lane stands still until it is there.
+   */
+  record(record: OutcomeRecord, options?: { isUrgent?: boolean }): Promise<void>
   /** False while so many or so old records wait that nothing new should be sent. */
   healthy(): boolean
 }

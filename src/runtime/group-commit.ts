@@ -27,8 +27,15 @@ export type GroupCommitOptions<I, R> = {
   clock: Clock
 }
 
+/** `isUrgent`: somebody does nothing else until it is written, so that it does not wait for the pace. */
+export type AddOptions = { isUrgent?: boolean }
+
+/** Before any time of the clock. */
+const AT_ONCE = Number.NEGATIVE_INFINITY
+
 type Entry<I, R> = {
   item: I
+  isUrgent: boolean
   addedAt: number
   resolve(result: R): void
   reject(error: unknown): void
@@ -44,8 +51,10 @@ export class GroupCommit<I, R> {
   readonly #pace: WritePace | undefined
   readonly #writing = new Set<readonly Entry<I, R>[]>()
   #waiting: Entry<I, R>[] = []
+  /** Of those that wait. */
+  #urgent = 0
   /** The next look at what waits. */
-  #look: { isSoon: boolean; cancel(): void } | undefined
+  #look: { at: number; cancel(): void } | undefined
   #draining = 0
   #idle: (() => void)[] = []
 
@@ -79,9 +88,9 @@ export class GroupCommit<I, R> {
   }
 
   /** The result once written. @throws OverloadedError, or what the write of this item's batch threw */
-  add(item: I): Promise<R> {
+  add(item: I, { isUrgent = false }: AddOptions = {}): Promise<R> {
     if (this.#isFull(1)) return Promise.reject(this.#overloaded())
-    return this.#enter(item)
+    return this.#enter(item, isUrgent)
   }
 
   /**
@@ -113,10 +122,11 @@ export class GroupCommit<I, R> {
     )
   }
 
-  #enter(item: I): Promise<R> {
+  #enter(item: I, isUrgent = false): Promise<R> {
     const addedAt = this.#options.clock.monotonic()
+    if (isUrgent) this.#urgent += 1
     const result = new Promise<R>((resolve, reject) => {
-      this.#waiting.push({ item, addedAt, resolve, reject })
+      this.#waiting.push({ item, isUrgent, addedAt, resolve, reject })
     })
     this.#schedule()
     return result
@@ -125,18 +135,20 @@ export class GroupCommit<I, R> {
   /** Looks once for all that comes in this turn of the event loop, or when what waits has waited long enough. */
   #schedule(): void {
     if (this.inFlight >= this.#maxInFlight) return
-    const left = this.#waitLeft()
-    if (this.#look && (left > 0 || this.#look.isSoon)) return
+    const { clock } = this.#options
+    const left = Math.ceil(this.#waitLeft())
+    const at = left > 0 ? clock.monotonic() + left : AT_ONCE
+    if (this.#look && this.#look.at <= at) return
     this.#look?.cancel()
     const look = () => {
       this.#look = undefined
       this.#pump()
     }
-    if (left > 0) {
-      this.#look = { isSoon: false, cancel: this.#options.clock.after(Math.ceil(left), look) }
-    } else {
+    if (at === AT_ONCE) {
       const soon = setImmediate(look)
-      this.#look = { isSoon: true, cancel: () => clearImmediate(soon) }
+      this.#look = { at, cancel: () => clearImmediate(soon) }
+    } else {
+      this.#look = { at, cancel: clock.after(left, look) }
     }
   }
 
@@ -145,7 +157,7 @@ export class GroupCommit<I, R> {
     if (this.#draining > 0) return 0
     const { lingerMs = 0, pace, clock } = this.#options
     const linger = lingerMs - this.oldestWaitMs()
-    if (!pace || !this.#pace || this.#waiting.length >= pace.enough) return linger
+    if (!pace || !this.#pace || this.#urgent > 0 || this.#waiting.length >= pace.enough) return linger
     return Math.max(linger, this.#pace.waitMs(clock.monotonic()))
   }
 
@@ -168,6 +180,7 @@ export class GroupCommit<I, R> {
       .filter((batch) => batch.length > 0)
     const taken = new Set(batches.flat())
     this.#waiting = waiting.filter((entry) => !taken.has(entry))
+    if (this.#urgent > 0) this.#urgent = this.#waiting.filter(({ isUrgent }) => isUrgent).length
     return batches
   }
 
@@ -183,9 +196,12 @@ export class GroupCommit<I, R> {
   }
 
   async #write(batch: Entry<I, R>[]): Promise<void> {
+    const { clock } = this.#options
+    const begun = clock.monotonic()
     this.#writing.add(batch)
     await this.#writeOrSplit(batch)
     this.#writing.delete(batch)
+    this.#pace?.ended(clock.monotonic() - begun)
     if (this.#waiting.length > 0 && this.#waitLeft() > 0) this.#schedule()
     else this.#pump()
   }

@@ -2,16 +2,40 @@ import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { WritePace } from './write-pace.ts'
 
+const ROUNDED = 3
+
 it('lets a burst begin at once, and then one each interval', () => {
   const pace = new WritePace({ perSecond: 100, burst: 3 })
   const waits: number[] = []
+  let now = 1000
   for (let write = 0; write < 5; write += 1) {
-    waits.push(pace.waitMs(1000))
-    pace.begun(1000)
+    waits.push(pace.waitMs(now))
+    now += pace.waitMs(now)
+    pace.begun(now)
   }
-  expect(waits).toEqual([0, 0, 0, 10, 20])
-  expect(pace.waitMs(1020)).toBe(10)
+  expect(waits).toEqual([0, 0, 0, 10, 10])
+  expect(pace.waitMs(1030)).toBeCloseTo(0, ROUNDED)
   expect(pace.waitMs(2000)).toBe(0)
+})
+
+it('makes nobody wait longer than an interval, however many have begun all the same', () => {
+  const pace = new WritePace({ perSecond: 100, burst: 3 })
+  for (let write = 0; write < 1000; write += 1) pace.begun(1000)
+  expect(pace.waitMs(1000)).toBeCloseTo(10, ROUNDED)
+  expect(pace.waitMs(1010)).toBeCloseTo(0, ROUNDED)
+})
+
+it('leaves the time of some writes between them, up to a bound, and no longer once they are quick again', () => {
+  const pace = new WritePace({ perSecond: 100, burst: 1, writesApart: 2 })
+  const waitAfter = (ms: number) => {
+    for (let write = 0; write < 90; write += 1) pace.ended(ms)
+    pace.begun(1000)
+    return pace.waitMs(1000)
+  }
+  expect(waitAfter(4)).toBeCloseTo(10, ROUNDED)
+  expect(waitAfter(20)).toBeCloseTo(40, ROUNDED)
+  expect(waitAfter(1000)).toBeCloseTo(50, ROUNDED)
+  expect(waitAfter(1)).toBeCloseTo(10, ROUNDED)
 })
 
 it('never lets more begin in any time than the burst and the rate, and keeps none longer than it must', () => {

@@ -1,31 +1,56 @@
 export type PaceLimits = {
-  /** Begun in a second, on average. */
+  /** Begun in a second, on average, where writes are quick. */
   perSecond: number
   /** Begun at once after a rest. */
   burst: number
+  /** The time of so many writes is left from one to the next: where the store is slow, fewer begin. Default 0. */
+  writesApart?: number
 }
 
+/** Who is busy is not asked more rarely than this. */
+const LONGEST_INTERVAL_MS = 50
+/** How much of what was known of their length counts beside the next one. */
+const KEPT = 0.8
+
 /**
- * When the next may begin, so that there are no more in a second than that: few pay no wait, and many come evenly. Times are
- * milliseconds of the monotonic clock.
+ * When the next may begin, so that there are no more in a second than that: few pay no wait, and many come evenly. What begins
+ * all the same costs the next no more than one interval. Times are milliseconds of the monotonic clock.
  */
 export class WritePace {
-  readonly #intervalMs: number
-  readonly #creditMs: number
-  /** When all that have begun are used up, one each interval. */
-  #usedUpAt = Number.NEGATIVE_INFINITY
+  readonly #limits: PaceLimits
+  /** How long a write takes of late. */
+  #typicalMs = 0
+  /** Writes that may begin at once, as of then. */
+  #credit: number
+  #asOf = Number.NEGATIVE_INFINITY
 
-  constructor({ perSecond, burst }: PaceLimits) {
-    this.#intervalMs = 1000 / perSecond
-    this.#creditMs = (burst - 1) * this.#intervalMs
+  constructor(limits: PaceLimits) {
+    this.#limits = limits
+    this.#credit = limits.burst
   }
 
   begun(now: number): void {
-    this.#usedUpAt = Math.max(this.#usedUpAt, now) + this.#intervalMs
+    this.#credit = Math.max(0, this.#creditAt(now) - 1)
+    this.#asOf = now
+  }
+
+  /** A write has ended that took so long. */
+  ended(ms: number): void {
+    this.#typicalMs = this.#typicalMs * KEPT + ms * (1 - KEPT)
   }
 
   /** 0: at once. */
   waitMs(now: number): number {
-    return Math.max(0, this.#usedUpAt - this.#creditMs - now)
+    return Math.max(0, 1 - this.#creditAt(now)) * this.#intervalMs
+  }
+
+  #creditAt(now: number): number {
+    return Math.min(this.#limits.burst, this.#credit + (now - this.#asOf) / this.#intervalMs)
+  }
+
+  get #intervalMs(): number {
+    const { perSecond, writesApart = 0 } = this.#limits
+    const shortest = 1000 / perSecond
+    return Math.max(shortest, Math.min(writesApart * this.#typicalMs, LONGEST_INTERVAL_MS))
   }
 }

@@ -37,7 +37,7 @@ const MAX_IN_FLIGHT = 4
  * A segment costs the API server much the same, whatever is in it: to make, to show and to delete. Where more come than
  * that, they wait some milliseconds for company, until they are enough.
  */
-const PACE = { perSecond: 100, burst: 20, enough: 16 }
+const PACE = { perSecond: 100, burst: 20, writesApart: 2, enough: 32 }
 /** Appends that may wait; more are refused at once. */
 const MAX_WAITING = 20_000
 /** After this long without an answer the publisher hears that the outcome is not known. */

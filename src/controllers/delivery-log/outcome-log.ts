@@ -1,7 +1,7 @@
 /** Group commits of outcomes as OutcomeSegments: one write for what all lanes of the process have to record. */
 
 import { API_VERSION, NO_BACKUP_LABEL } from '../../api/meta.ts'
-import { encodeRecord, type OutcomeRecord } from '../../api/outcome-record.ts'
+import { encodeRecord } from '../../api/outcome-record.ts'
 import { outcomeSegmentKind, outcomeSegments } from '../../api/outcome-segment.ts'
 import { NAME_ENTROPY_BYTES, sortableName } from '../../domain/message-id.ts'
 import type { Clock, Random } from '../../ports/clock.ts'
@@ -39,6 +39,8 @@ export type OutcomeLogOptions = {
 const MAX_WAITING = 1000
 const MAX_WAIT_MS = 5000
 const LINGER_MS = 3
+/** As that of events: a segment costs the same, however few records are in it. */
+const PACE = { perSecond: 100, burst: 20, writesApart: 2, enough: 64 }
 const MAX_BATCH_BYTES = 256 * 1024
 const MAX_BATCH_RECORDS = 4000
 const MAX_IN_FLIGHT = 2
@@ -58,10 +60,11 @@ export function createOutcomeLog(options: OutcomeLogOptions): OpenOutcomeLog {
     // The bound is kept by `healthy`: what was sent must be recorded, however many there are.
     maxWaiting: Number.MAX_SAFE_INTEGER,
     lingerMs: LINGER_MS,
+    pace: PACE,
     clock: options.clock,
   })
   return {
-    record: (record: OutcomeRecord) => commit.add(encodeRecord(record)),
+    record: (record, options) => commit.add(encodeRecord(record), options),
     healthy: () => commit.waiting < MAX_WAITING && commit.oldestMs() < MAX_WAIT_MS,
     drain: () => commit.drain(),
     waiting: () => commit.waiting,

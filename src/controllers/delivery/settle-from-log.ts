@@ -45,12 +45,15 @@ async function record(
   delivery.attempts = status.attemptCount ?? delivery.attempts
   if (status.state === 'succeeded') return await recordSuccess(ctx, delivery, home, result)
   const write = () =>
-    ctx.outcomes.record({
-      kind: 'failed',
-      position: delivery,
-      attempt: result.attempt,
-      nextAttemptAt: Date.parse(status.nextAttemptAt ?? '') || 0,
-    })
+    ctx.outcomes.record(
+      {
+        kind: 'failed',
+        position: delivery,
+        attempt: result.attempt,
+        nextAttemptAt: Date.parse(status.nextAttemptAt ?? '') || 0,
+      },
+      { isUrgent: policy.ordered },
+    )
   if (status.state === 'exhausted') await ctx.streaks.exhausted(endpoint, messageId(delivery.name), write)
   else await write()
   ctx.background(shown(ctx, delivery, home), delivery.lane)
@@ -65,8 +68,10 @@ async function recordSuccess(
   const { endpoint } = delivery.lane
   const view = ctx.directory.find(endpoint)
   await ctx.streaks.succeeded(endpoint, view)
-  const object = (view?.endpoint.spec.deliveryLog ?? 'Objects') === 'Objects'
-  await ctx.outcomes.record({ kind: 'sent', position: delivery, attempt: result.attempt, object })
+  const { deliveryLog = 'Objects', ordered: isUrgent = false } = view?.endpoint.spec ?? {}
+  const object = deliveryLog === 'Objects'
+  const { attempt } = result
+  await ctx.outcomes.record({ kind: 'sent', position: delivery, attempt, object }, { isUrgent })
   if (!object) return endEntry(ctx, delivery, home, 'succeeded')
   // Durable: the lane may go on, and the object follows.
   delivery.lane.remove(delivery)
