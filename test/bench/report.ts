@@ -172,7 +172,18 @@ function soakTable(soak: Soak): string {
   const title = `${soak.way}, ${soak.bytes} bytes, ${soak.perSecond.toFixed(0)}/s, half of ${soak.saturation.toFixed(0)}/s`
   const mib = (bytes = 0) => (bytes / 2 ** 20).toFixed(0)
   return renderTable(title, [
-    ['minute', 'events/s', 'p50 ms', 'p99 ms', 'etcd MiB', 'in use', 'API server MiB', 'controller MiB'],
+    [
+      'minute',
+      'events/s',
+      'p50 ms',
+      'p99 ms',
+      'log MiB',
+      'kept',
+      'etcd MiB',
+      'in use',
+      'API server MiB',
+      'controller MiB',
+    ],
     ...soak.footprints
       .filter((_, index) => index % 6 === 0)
       .map((held, minute) => {
@@ -182,6 +193,8 @@ function soakTable(soak: Soak): string {
           ((at?.events ?? 0) / 10).toFixed(0),
           (at?.p50 ?? 0).toFixed(1),
           (at?.p99 ?? 0).toFixed(1),
+          mib(held.log),
+          String(held.finished),
           mib(held.store),
           mib(held.storeInUse),
           mib(held.apiServer),

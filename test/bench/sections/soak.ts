@@ -45,7 +45,7 @@ async function soak(way: DeliveryLogMode, bytes: number, minutes: number): Promi
     const { controller, routes, saturation } = await saturate(bed, way)
     const perSecond = Math.round(saturation / 2)
     report(`${way} with ${bytes} bytes: ${minutes} minutes at ${perSecond}/s`)
-    const sampling = sampleFootprints(bed, controller.pid)
+    const sampling = sampleFootprints(bed, controller)
     const load = { routes, seconds: minutes * 60, perSecond, bytes }
     const result = await runLoad({ bed, controllerPid: controller.pid, load })
     const footprints = await sampling.stop()
