@@ -15,8 +15,9 @@ import { AccountListings } from '../controllers/settings/account-listings.ts'
 import { OperatorPrincipal } from '../controllers/settings/operator-principal.ts'
 import { SettingsReconciler } from '../controllers/settings/reconcile-settings.ts'
 import { SettingsWriter } from '../controllers/settings/settings-writer.ts'
+import type { Lane, LaneOf } from '../runtime/key-lanes.ts'
 import { KeyedMutex } from '../runtime/keyed-mutex.ts'
-import { ReconcileLoop } from '../runtime/reconcile-loop.ts'
+import { ReconcileLoop, type Reconciler } from '../runtime/reconcile-loop.ts'
 import { VersionedBook } from '../runtime/versioned-book.ts'
 import type { World } from './world-types.ts'
 
@@ -40,8 +41,14 @@ export type SecretsPartsOptions = {
   installationKey: Uint8Array
 }
 
-/** Passes that wait for their turn at an account take no time of others; turns are fair between organizations, a queue of keys is not. */
-const CREDENTIALS_AT_A_TIME = 1000
+/**
+ * A pass may wait for its turn at an account: those of one organization that may do so are few, so that they take no time of others. Turns
+ * are fair between organizations, a queue of keys is not.
+ */
+const CREDENTIALS_AT_A_TIME = 5000
+const OF_ONE_ORGANIZATION = 50
+/** Each has its minute from its deletion on, whatever else its organization waits for. */
+const DELETED_OF_ONE_ORGANIZATION = 1000
 const SETTINGS_AT_A_TIME = 200
 /** A turn may be far away. */
 const PASS_DEADLINE_MS = 900_000
@@ -49,20 +56,17 @@ const PASS_DEADLINE_MS = 900_000
 export function createSecretsParts(options: SecretsPartsOptions): SecretsParts {
   const { world } = options
   const { context, settings } = createContext(options)
-  const loop = (name: string, concurrency: number, reconciler: ReconcilerOf) =>
-    new ReconcileLoop({ ...world, name, reconciler, concurrency, deadlineMs: PASS_DEADLINE_MS })
+  const loop = (name: string, reconciler: Reconciler, more: { concurrency: number; laneOf?: LaneOf }) =>
+    new ReconcileLoop({ ...world, name, reconciler, deadlineMs: PASS_DEADLINE_MS, ...more })
   const credentialReconciler = new CredentialReconciler(context)
-  const credentialLoop = loop('registry-credential', CREDENTIALS_AT_A_TIME, credentialReconciler)
-  const settingsLoop = loop(
-    'secrets-settings',
-    SETTINGS_AT_A_TIME,
-    createSettings(options, context, settings),
-  )
-  const orphanLoop = loop(
-    'orphaned-parameters',
-    1,
-    new OrphanReconciler(context, options.config.cloud.driftCheckMs),
-  )
+  const settingsReconciler = createSettings(options, context, settings)
+  const credentialLoop = loop('registry-credential', credentialReconciler, {
+    concurrency: CREDENTIALS_AT_A_TIME,
+    laneOf: (key) => laneOf(context.book, key),
+  })
+  const settingsLoop = loop('secrets-settings', settingsReconciler, { concurrency: SETTINGS_AT_A_TIME })
+  const orphans = new OrphanReconciler(context, options.config.cloud.driftCheckMs)
+  const orphanLoop = loop('orphaned-parameters', orphans, { concurrency: 1 })
   const parts = {
     settings,
     credentials: context.book,
@@ -76,7 +80,14 @@ export function createSecretsParts(options: SecretsPartsOptions): SecretsParts {
   return parts
 }
 
-type ReconcilerOf = ConstructorParameters<typeof ReconcileLoop>[0]['reconciler']
+/** What needs no account does not wait behind what does. */
+function laneOf(book: VersionedBook<RegistryCredential>, key: string): Lane {
+  const [organization = '', name = ''] = key.split('/')
+  const credential = book.get(organization, name)
+  if (credential?.metadata.deletionTimestamp !== undefined)
+    return { name: `${organization} deleted`, limit: DELETED_OF_ONE_ORGANIZATION }
+  return { name: `${organization} ${credential?.spec.type}`, limit: OF_ONE_ORGANIZATION }
+}
 
 function createContext({ config, world, organizations, installationKey }: SecretsPartsOptions) {
   const { api, cloud, clock, log, events, metrics } = world

@@ -1,6 +1,7 @@
 import type { Clock, Random } from '../ports/clock.ts'
 import type { Log } from '../ports/log.ts'
 import type { RuntimeMetrics } from '../ports/metrics.ts'
+import type { LaneOf } from './key-lanes.ts'
 import { WorkQueue } from './work-queue.ts'
 
 /** What a pass over one object leaves to do: nothing until something changes, or another look after a while. */
@@ -34,6 +35,8 @@ export type ReconcileLoopOptions = {
   reconciler: Reconciler
   /** Passes at a time, over different keys. Default 4. */
   concurrency?: number
+  /** Which keys share a limit within that; absent: none do. */
+  laneOf?: LaneOf | undefined
   /** A pass that takes longer is aborted. Default 60 s. */
   deadlineMs?: number
   clock: Clock
@@ -57,7 +60,8 @@ export class ReconcileLoop {
 
   constructor(options: ReconcileLoopOptions) {
     this.#options = options
-    this.#queue = new WorkQueue({ clock: options.clock, random: options.random, log: options.log })
+    const { clock, random, log, laneOf } = options
+    this.#queue = new WorkQueue({ clock, random, log, laneOf })
   }
 
   /** Keys that wait for a worker. */

@@ -1,13 +1,14 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { FakeClock, fixedRandom, settle } from '../../test/support/fake-clock.ts'
+import type { LaneOf } from './key-lanes.ts'
 import { WorkQueue } from './work-queue.ts'
 
 const log = { info() {}, warn() {}, error() {} }
 
-function start(fraction = 0) {
+function start(fraction = 0, laneOf?: LaneOf) {
   const clock = new FakeClock()
-  return { clock, queue: new WorkQueue({ clock, random: fixedRandom(fraction), log }) }
+  return { clock, queue: new WorkQueue({ clock, random: fixedRandom(fraction), log, laneOf }) }
 }
 
 describe('a work queue', () => {
@@ -89,6 +90,37 @@ describe('a work queue', () => {
     expect(await queue.take()).toBeUndefined()
   })
 
+  it('gives out no more keys of a lane at a time than it may have, and those of others before', async () => {
+    const { queue } = start(0, (key) => ({ name: key.charAt(0), limit: 2 }))
+    for (const key of ['a1', 'a2', 'a3', 'a4', 'b1']) queue.add(key)
+    expect([await queue.take(), await queue.take(), await queue.take()]).toEqual(['a1', 'a2', 'b1'])
+    const next = queue.take()
+    queue.add('a5')
+    queue.add('a3')
+    expect(queue.depth).toBe(3)
+    queue.done('b1')
+    queue.done('a1')
+    expect(await next).toBe('a3')
+    queue.done('a2')
+    queue.done('a3')
+    expect([await queue.take(), await queue.take(), queue.depth]).toEqual(['a4', 'a5', 0])
+  })
+
+  it('gives out at once what has come into a lane with room', async () => {
+    const lanes = new Map<string, string>()
+    const { queue } = start(0, (key) => ({ name: lanes.get(key) ?? 'usual', limit: 1 }))
+    for (const key of ['a', 'b', 'c']) queue.add(key)
+    expect(await queue.take()).toBe('a')
+    const next = queue.take()
+    lanes.set('c', 'other')
+    queue.add('c')
+    expect(await next).toBe('c')
+    const last = queue.take()
+    queue.done('c')
+    queue.done('a')
+    expect(await last).toBe('b')
+  })
+
   it('never has a key worked on twice at once, and never loses one', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 120, size: 'max' }), async (steps) => {
@@ -136,7 +168,8 @@ class Workers {
   #tick = 0
 
   constructor() {
-    const { clock, queue } = start(0.7)
+    // Three lanes for five keys.
+    const { clock, queue } = start(0.7, (key) => ({ name: `${Number(key.slice(1)) % 3}`, limit: 1 }))
     this.#clock = clock
     this.queue = queue
   }

@@ -1,6 +1,7 @@
 import type { Clock, Random } from '../ports/clock.ts'
 import type { Log } from '../ports/log.ts'
 import { type BackoffLimits, backoffMs } from './backoff.ts'
+import { KeyLanes, type LaneOf } from './key-lanes.ts'
 import { Timers } from './timers.ts'
 
 export type WorkQueueOptions = {
@@ -9,6 +10,8 @@ export type WorkQueueOptions = {
   log: Log
   /** Waits after failures; default 5 ms to 5 min. */
   backoff?: BackoffLimits
+  /** Which keys share a limit on how many are worked on at a time; absent: none do. */
+  laneOf?: LaneOf | undefined
 }
 
 const BACKOFF: BackoffLimits = { firstMs: 5, longestMs: 5 * 60_000 }
@@ -17,8 +20,8 @@ const BACKOFF: BackoffLimits = { firstMs: 5, longestMs: 5 * 60_000 }
  * Keys that need work, each at most once, in the order in which they came. A key that is added while it is
  * worked on comes again afterwards; it is never worked on twice at once.
  *
- * A key is waiting for its time (`addAfter`, `retry`), ready, or being worked on (`take` to `done`), and in the
- * last case it may be wanted again.
+ * A key is waiting for its time (`addAfter`, `retry`), ready, waiting for room in its lane, or being worked on (`take` to
+ * `done`), and in the last case it may be wanted again.
  */
 export class WorkQueue {
   readonly #random: Random
@@ -28,6 +31,7 @@ export class WorkQueue {
   /** Insertion order is the order of the queue. */
   readonly #ready = new Set<string>()
   readonly #working = new Set<string>()
+  readonly #lanes: KeyLanes
   readonly #wantedAgain = new Set<string>()
   readonly #failures = new Map<string, number>()
   readonly #takers: ((key: string | undefined) => void)[] = []
@@ -38,6 +42,7 @@ export class WorkQueue {
     this.#clock = options.clock
     this.#random = options.random
     this.#backoff = options.backoff ?? BACKOFF
+    this.#lanes = new KeyLanes(options.laneOf)
     this.#delayed = new Timers({ clock: options.clock, log: options.log, time: 'monotonic' }, (key) =>
       this.add(key),
     )
@@ -45,7 +50,7 @@ export class WorkQueue {
 
   /** Keys that are ready and not yet worked on. */
   get depth(): number {
-    return this.#ready.size + this.#wantedAgain.size
+    return this.#ready.size + this.#lanes.waiting + this.#wantedAgain.size
   }
 
   /** Keys that wait for their time. */
@@ -59,10 +64,14 @@ export class WorkQueue {
       this.#wantedAgain.add(key)
       return
     }
+    if (this.#lanes.keeps(key)) return
     // Whoever waits for a key waits because there is none.
-    const taker = this.#takers.shift()
-    if (taker) this.#hand(key, taker)
-    else this.#ready.add(key)
+    const [taker] = this.#takers
+    if (!taker) this.#ready.add(key)
+    else if (this.#lanes.enter(key)) {
+      this.#takers.shift()
+      this.#hand(key, taker)
+    }
   }
 
   /** Adds the key in `ms` milliseconds; of several times the earliest holds. */
@@ -87,9 +96,9 @@ export class WorkQueue {
 
   /** The next key, once there is one; undefined once the queue is closed. Whoever gets a key calls `done`. */
   take(): Promise<string | undefined> {
-    const [key] = this.#ready
-    if (key !== undefined) {
+    for (const key of this.#ready) {
       this.#ready.delete(key)
+      if (!this.#lanes.enter(key)) continue
       this.#working.add(key)
       return Promise.resolve(key)
     }
@@ -100,6 +109,8 @@ export class WorkQueue {
   /** The work on a taken key has ended, however. */
   done(key: string): void {
     this.#working.delete(key)
+    const next = this.#lanes.leave(key)
+    if (next !== undefined) this.add(next)
     if (this.#wantedAgain.delete(key)) this.add(key)
     if (this.#closed && this.#working.size === 0) for (const resolve of this.#idle.splice(0)) resolve()
   }
@@ -109,6 +120,7 @@ export class WorkQueue {
     this.#closed = true
     this.#delayed.stop()
     this.#ready.clear()
+    this.#lanes.clear()
     this.#wantedAgain.clear()
     for (const taker of this.#takers.splice(0)) taker(undefined)
     if (this.#working.size === 0) return Promise.resolve()

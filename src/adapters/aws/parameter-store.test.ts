@@ -30,6 +30,24 @@ const replace = (value: string, name = NAME) =>
 const remove = (name = NAME) => bed.clock.rush(bed.cloud.remove(bed.access('acme'), name))
 const puts = () => bed.aws.trail.entries({ operation: 'PutParameter' })
 
+describe('what waits for its turn', () => {
+  it('is removed before all that its own organization has to store', async () => {
+    await bed.stop()
+    bed = await startAccountsBed({ writes: { perSecond: 1, burst: 1 } })
+    await create()
+    const puts: Promise<unknown>[] = []
+    const limits = { turnMs: 600_000 }
+    const ended: string[] = []
+    for (let n = 0; n < 10; n += 1) {
+      const put = bed.cloud.create(bed.access('acme'), parameter(`${NAME}-${n}`), limits)
+      puts.push(put.then(() => ended.push('stored')))
+    }
+    const removal = bed.cloud.remove(bed.access('acme'), NAME, limits).then(() => ended.push('removed'))
+    await bed.clock.rush(Promise.all([...puts, removal]))
+    expect(ended.indexOf('removed')).toBeLessThan(3)
+  })
+})
+
 describe('create', () => {
   it('makes a secure string of the standard tier, with its tags, in one call', async () => {
     expect(await create()).toEqual({ version: 1 })

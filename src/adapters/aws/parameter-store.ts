@@ -173,6 +173,8 @@ async function remove(
       operation: 'ssm:DeleteParameter',
       limits,
       turns: writeTurns,
+      // What is deleted holds up its namespace: it does not wait behind all that the organization has to store.
+      queue: 'removals',
       // One that was made a moment ago may not be seen yet.
       isStale: (code) => code === 'ParameterNotFound' && recent.lastOf(place, name)?.done === 'written',
       send: ({ module, client }, signal) =>

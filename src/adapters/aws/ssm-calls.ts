@@ -16,6 +16,8 @@ export type SsmCall<T> = {
   purpose?: SessionPurpose
   limits: CallLimits | undefined
   turns?: TurnsOf
+  /** Those of one organization that take their turns together; absent: all its other calls. */
+  queue?: string
   secrets?: readonly string[]
   isStale?: (code: string) => boolean
   /** @param lost earlier attempts of this call that may have had their effect */
@@ -43,7 +45,7 @@ export class SsmCalls {
     return await runCall(this.#world, {
       operation: call.operation,
       limits: call.limits ?? {},
-      ...(call.turns && { turns: { of: call.turns(place), flow: access.organizationUid } }),
+      ...(call.turns && { turns: { of: call.turns(place), flow: flowOf(access, call.queue) } }),
       connect: async (signal) => {
         role = await this.#sessions.of(access, purpose, signal)
         return await this.#clients.ssm(access.region, role.credentials)
@@ -57,6 +59,10 @@ export class SsmCalls {
       ...(call.isStale && { isStale: call.isStale }),
     })
   }
+}
+
+function flowOf({ organizationUid }: CloudAccess, queue: string | undefined): string {
+  return queue === undefined ? organizationUid : `${organizationUid} ${queue}`
 }
 
 /** What rates and writes belong to. Throws CloudError where the role is no ARN. */

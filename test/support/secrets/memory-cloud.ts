@@ -27,10 +27,12 @@ export class MemoryCloud {
   /** External ids by role ARN. */
   readonly roles = new Map<string, string>()
   readonly moods = new Map<string, Mood>()
-  /** Calls that wait for their turn, by what they do, until it resolves. */
+  /** Calls that wait for their turn, by what they do, or by that and who does it, until it resolves. */
   readonly held = new Map<string, Promise<void>>()
   /** What no role may do. */
   readonly refused = new Set<string>()
+  /** Calls that are still too many, by what they do. */
+  readonly throttled = new Map<string, number>()
   isSelfUnknown = false
   /** What no session may do, and one tried. */
   readonly wrongs: string[] = []
@@ -53,15 +55,25 @@ export class MemoryCloud {
 
   /** The calls of one process. */
   ports(call: <T>(name: string, run: () => Promise<T>) => Promise<T>): Ports {
-    const after = async <T>(name: string, limits: CallLimits | undefined, run: () => T): Promise<T> => {
+    const after = async <T>(
+      name: string,
+      limits: CallLimits | undefined,
+      run: () => T,
+      organization = '',
+    ): Promise<T> => {
       await this.#turn(name, limits)
+      await this.#turn(`${name} ${organization}`, limits)
       return await call(name, async () => {
         if (this.refused.has(name)) throw failure('permissions', 'AccessDeniedException')
+        const throttled = this.throttled.get(name) ?? 0
+        this.throttled.set(name, throttled - 1)
+        if (throttled > 0) throw failure('retry', 'ThrottlingException')
         return run()
       })
     }
     return {
-      create: (access, parameter, limits) => after('ssm:Put', limits, () => this.#create(access, parameter)),
+      create: (access, parameter, limits) =>
+        after('ssm:Put', limits, () => this.#create(access, parameter), access.organization),
       replace: (access, name, value, limits) =>
         after('ssm:Put', limits, () => this.#replace(access, name, value)),
       remove: (access, name, limits) => after('ssm:Delete', limits, () => this.#remove(access, name)),
