@@ -4,7 +4,7 @@ import type { RegistryCredential } from '../api/registry-credential.ts'
 import type { SecretsSettings } from '../api/secrets-settings.ts'
 import type { Config } from '../config.ts'
 import type { CredentialContext } from '../controllers/credential/credential-context.ts'
-import { credentialExists, credentialHasRecorded } from '../controllers/credential/credential-exists.ts'
+import { credentialHasRecorded, credentialMayStore } from '../controllers/credential/credential-exists.ts'
 import { CredentialWriter } from '../controllers/credential/credential-writer.ts'
 import { OrphanLedger } from '../controllers/credential/orphan-ledger.ts'
 import { CredentialReconciler } from '../controllers/credential/reconcile-credential.ts'
@@ -76,7 +76,7 @@ export function createSecretsParts(options: SecretsPartsOptions): SecretsParts {
     credentialLoop,
     orphanLoop,
   }
-  wake(parts, context, credentialReconciler)
+  wake(parts, context, { credentials: credentialReconciler, settings: settingsReconciler })
   return parts
 }
 
@@ -95,7 +95,14 @@ function createContext({ config, world, organizations, installationKey }: Secret
   const book = new VersionedBook<RegistryCredential>()
   const accounts = new AccountAccess({ organizations, resources: api, installationKey })
   const listings = new AccountListings({ cloud, clock, prefix })
-  const ledger = new OrphanLedger({ resources: api, namespace: config.namespace, events, clock, log })
+  const ledger = new OrphanLedger({
+    resources: api,
+    namespace: config.namespace,
+    events,
+    metrics,
+    clock,
+    log,
+  })
   const context: CredentialContext = {
     resources: api,
     cloud,
@@ -131,9 +138,9 @@ function createSettings(
     writer: new SettingsWriter(api, book),
     principal: new OperatorPrincipal(cloud, clock, principalArn),
     // What is known to be gone only when it is asked for is there until the next sweep.
-    exists: async (organization, credential) =>
-      context.book.get(organization, credential) !== undefined ||
-      (await credentialExists(api, organization, credential)),
+    mayStore: async (organization, credential) =>
+      context.book.get(organization, credential)?.spec.type === 'token' ||
+      (await credentialMayStore(api, organization, credential)),
     isRecorded: (organization, credential, at) =>
       credentialHasRecorded(api, { organization, credential }, at),
     exclusively: (organization, credential, act) => mutex.run(`${organization}/${credential}`, act),
@@ -152,7 +159,7 @@ function createSettings(
 function wake(
   { settings, credentials, settingsLoop, credentialLoop }: SecretsParts,
   context: CredentialContext,
-  reconciler: CredentialReconciler,
+  reconcilers: { credentials: CredentialReconciler; settings: SettingsReconciler },
 ): void {
   const keysOf = (organization: string) =>
     credentials.in(organization).map(({ metadata }) => `${organization}/${metadata.name}`)
@@ -161,14 +168,17 @@ function wake(
   }
   settings.listen((object, before) => {
     const { namespace = '' } = object.metadata
+    if (isWantedOtherwise(object, before)) {
+      reconcilers.settings.interrupt(namespace)
+      for (const key of keysOf(namespace)) reconcilers.credentials.interrupt(key)
+    }
     settingsLoop.add(namespace)
-    if (isWantedOtherwise(object, before)) for (const key of keysOf(namespace)) reconciler.interrupt(key)
     wakeAll(namespace)
   })
   credentials.listen((object, before) => {
     const { namespace = '', name } = object.metadata
     const key = `${namespace}/${name}`
-    if (isWantedOtherwise(object, before)) reconciler.interrupt(key)
+    if (isWantedOtherwise(object, before)) reconcilers.credentials.interrupt(key)
     credentialLoop.add(key)
   })
   context.listings.listen(wakeAll)

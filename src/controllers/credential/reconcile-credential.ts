@@ -1,5 +1,6 @@
 import { isApiError } from '../../ports/kubernetes.ts'
 import { after, done, type Reconciler, type Result } from '../../runtime/reconcile-loop.ts'
+import { Interruptions } from '../interruptions.ts'
 import type { CredentialContext } from './credential-context.ts'
 import type { LastStep } from './credential-pass.ts'
 import { CredentialPass } from './credential-pass.ts'
@@ -17,30 +18,22 @@ export class CredentialReconciler implements Reconciler {
   readonly #context: CredentialContext
   /** Passes in a row that ended with waiting for the cloud. */
   readonly #waits = new Map<string, number>()
-  readonly #running = new Map<string, AbortController>()
+  readonly #interruptions = new Interruptions()
 
   constructor(context: CredentialContext) {
     this.#context = context
   }
 
   async reconcile(key: string, signal: AbortSignal): Promise<Result> {
-    const interruption = new AbortController()
-    this.#running.set(key, interruption)
-    try {
-      const both = AbortSignal.any([signal, interruption.signal])
+    return await this.#interruptions.run(key, signal, async (both) => {
       const last = await this.#context.mutex.run(key, () => this.#pass(key, both))
       return this.#next(key, last)
-    } catch (error) {
-      if (!interruption.signal.aborted || signal.aborted) throw error
-      return after(0)
-    } finally {
-      this.#running.delete(key)
-    }
+    })
   }
 
   /** It was deleted, or is wanted otherwise: a pass that waits for its turn at the account begins anew. */
   interrupt(key: string): void {
-    this.#running.get(key)?.abort(new Error('it is wanted otherwise by now'))
+    this.#interruptions.interrupt(key)
   }
 
   async #pass(key: string, signal: AbortSignal): Promise<LastStep> {

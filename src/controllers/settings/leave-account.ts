@@ -8,6 +8,7 @@ import { sessionArn } from '../../domain/session-policy.ts'
 import type { Clock } from '../../ports/clock.ts'
 import type { CloudAccess, ListedParameter } from '../../ports/cloud-accounts.ts'
 import { CloudError } from '../../ports/cloud-error.ts'
+import { pause } from '../../runtime/pause.ts'
 import type { AccountListings } from './account-listings.ts'
 import { type RemoveStraysOptions, removeStrays } from './remove-strays.ts'
 
@@ -25,6 +26,8 @@ export type LeaveAccountOptions = RemoveStraysOptions & {
   settled: (organization: string) => Promise<void>
 }
 
+/** What the REST API had begun before the account was left, and stores there, has ended by then, and shows. */
+const SAVES_END_MS = 15_000
 /** A credential under way waits for no turn any more by then. */
 const SETTLE_MS = 15_000
 const LIST_MS = 20_000
@@ -32,15 +35,33 @@ const CALL = { deadlineMs: 5000, turnMs: 10_000 }
 /** What is left after that is recorded and not tried: there is a sweep of orphans. */
 const REMOVE_MS = 20_000
 
-/** @returns how many were removed @throws CloudError when it cannot be listed; ApiError */
+/**
+ * @param leftForMs for so long nothing new was begun there
+ * @returns how many were removed @throws CloudError when it cannot be listed; ApiError; the reason of the signal
+ */
 export async function leaveAccount(
+  options: LeaveAccountOptions,
+  access: CloudAccess,
+  { signal, leftForMs }: { signal: AbortSignal; leftForMs: number },
+): Promise<number> {
+  const { clock } = options
+  const savesEnd = clock.monotonic() + SAVES_END_MS - leftForMs
+  await within(clock, SETTLE_MS, signal, (limit) => ended(options.settled(access.organization), limit))
+  const removed = await lookThrough(options, access, signal)
+  const waitMs = savesEnd - clock.monotonic()
+  if (waitMs <= 0) return removed
+  await pause(clock, waitMs, signal)
+  signal.throwIfAborted()
+  return removed + (await lookThrough(options, access, signal))
+}
+
+async function lookThrough(
   options: LeaveAccountOptions,
   access: CloudAccess,
   signal: AbortSignal,
 ): Promise<number> {
   const { clock, listings } = options
   const { organization, region } = access
-  await within(clock, SETTLE_MS, signal, (limit) => ended(options.settled(organization), limit))
   const listing = await within(clock, LIST_MS, signal, (limit) => listings.list(access, limit))
   const account = parseRoleArn(access.roleArn)?.account ?? ''
   const until = clock.monotonic() + REMOVE_MS
@@ -59,7 +80,11 @@ export async function leaveAccount(
         limits: { ...CALL, signal },
         isSpokenOf: (name, credential) =>
           options.isRecorded(organization, credential, { name, account, region }),
-        failed: (parameter, error) => recordOrphan(options, access, { parameter, account, error }),
+        failed: async (parameter, error) => {
+          // Given up, and not failed.
+          signal.throwIfAborted()
+          await recordOrphan(options, access, { parameter, account, error })
+        },
       },
     },
   )
@@ -67,7 +92,7 @@ export async function leaveAccount(
 
 /** What somebody else wrote is theirs. */
 async function recordOrphan(
-  { recordOrphan: record }: LeaveAccountOptions,
+  { recordOrphan: record, metrics }: LeaveAccountOptions,
   access: CloudAccess,
   found: { parameter: ListedParameter; account: string; error: CloudError },
 ): Promise<void> {
@@ -76,6 +101,7 @@ async function recordOrphan(
   if (parameter.modifiedBy !== sessionArn({ roleArn, organization })) return
   const reason = `${error.code}: ${error.message}`
   await record({ name: parameter.name, account, region, roleArn, organization, organizationUid, reason })
+  metrics.parameterRemoved('orphaned')
 }
 
 async function within<T>(

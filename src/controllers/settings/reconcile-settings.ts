@@ -4,7 +4,6 @@
  */
 import {
   ACCOUNT_FINALIZER,
-  type ConnectedAccount,
   SECRETS_SETTINGS_NAME,
   type SecretsSettings,
   type SettingsStall,
@@ -14,32 +13,30 @@ import {
   connectionVerdict,
   type ProbeResults,
 } from '../../domain/connection-verdict.ts'
-import { parseRoleArn } from '../../domain/role-arn.ts'
 import { connectedTo, settingsStatus } from '../../domain/settings-status.ts'
 import type { Random } from '../../ports/clock.ts'
-import { CloudError } from '../../ports/cloud-error.ts'
-import type { EventRecorder } from '../../ports/event-recorder.ts'
+import type { CloudError } from '../../ports/cloud-error.ts'
 import { isApiError } from '../../ports/kubernetes.ts'
 import { after, done, type Reconciler, type Result } from '../../runtime/reconcile-loop.ts'
 import type { VersionedBook } from '../../runtime/versioned-book.ts'
+import { Interruptions } from '../interruptions.ts'
 import type { Organizations } from '../organizations.ts'
 import { CheckTimes } from './check-times.ts'
-import { type LeaveAccountOptions, leaveAccount } from './leave-account.ts'
+import { LeavePlaces, type LeavePlacesOptions } from './leave-places.ts'
 import { AGAIN_AFTER_MS, type OperatorPrincipal } from './operator-principal.ts'
 import { type ProbeOptions, probeAccount } from './probe-account.ts'
 import { removeStrays } from './remove-strays.ts'
 import { aboutSettings, finalizersOf, type SettingsWriter } from './settings-writer.ts'
 
 export type ReconcileSettingsOptions = ProbeOptions &
-  LeaveAccountOptions & {
+  LeavePlacesOptions & {
     book: VersionedBook<SecretsSettings>
     writer: SettingsWriter
     organizations: Organizations
     principal: OperatorPrincipal
-    events: EventRecorder
     random: Random
-    /** Whether a resource of this name is there now, read live; one that is being deleted is. */
-    exists: (organization: string, credential: string) => Promise<boolean>
+    /** Whether a resource of this name is there now that may have a parameter, read live; one that is being deleted is. */
+    mayStore: (organization: string, credential: string) => Promise<boolean>
     requireWriteOnly: boolean
     /** Between two looks at what the role can do, and at what the account holds. */
     checkEveryMs: number
@@ -50,23 +47,32 @@ export type ReconcileSettingsOptions = ProbeOptions &
 const STRAY_AGE_MS = 600_000
 /** In one sweep. */
 const MOST_STRAYS = 200
-/** So long after its deletion an object may wait for the cloud, which holds up its namespace. */
-const LAST_SWEEP_MS = 60_000
-const LAST_SWEEP_AGAIN_MS = 5000
 /** The watch may be behind what was read. */
 const CONFLICT_AGAIN_MS = 1000
 
 export class SettingsReconciler implements Reconciler {
   readonly #options: ReconcileSettingsOptions
   readonly #times: CheckTimes
+  readonly #leaver: LeavePlaces
+  readonly #interruptions = new Interruptions()
 
   constructor(options: ReconcileSettingsOptions) {
     this.#options = options
     this.#times = new CheckTimes(options)
+    this.#leaver = new LeavePlaces(options)
   }
 
   /** @param namespace the key is the organization */
   async reconcile(namespace: string, signal: AbortSignal): Promise<Result> {
+    return await this.#interruptions.run(namespace, signal, (both) => this.#reconcile(namespace, both))
+  }
+
+  /** They were deleted, or are wanted otherwise: what a pass waits for is of no use any more. */
+  interrupt(namespace: string): void {
+    this.#interruptions.interrupt(namespace)
+  }
+
+  async #reconcile(namespace: string, signal: AbortSignal): Promise<Result> {
     const { book, listings, writer } = this.#options
     const settings = book.get(namespace, SECRETS_SETTINGS_NAME)
     if (!settings) {
@@ -97,7 +103,7 @@ export class SettingsReconciler implements Reconciler {
     const verdict = this.#verdict(settings, { externalId, principal, problem, results })
     // What a process at its end was told by nobody is not to be said of the account.
     signal.throwIfAborted()
-    if (verdict.connected) await this.#leaveOld(settings, signal)
+    if (verdict.connected) await this.#leaver.leaveOld(settings, signal)
     const facts = { settings, prefix, externalId, principal, verdict, tried: results !== undefined }
     await writer.status(settings, settingsStatus({ ...facts, now: clock.now() }))
     // Not before it is written: what was found out is lost with a write that fails.
@@ -144,18 +150,8 @@ export class SettingsReconciler implements Reconciler {
     })
   }
 
-  /** In the account that stays another role has come to it: what is there stays, and the sweep goes on. */
-  async #leaveOld(settings: SecretsSettings, signal: AbortSignal): Promise<void> {
-    const before = settings.status?.connected
-    const now = connectedTo(settings)
-    if (!before || !now || isSamePlace(before, now)) return
-    await this.#leavePlace(settings, before, signal).catch((error: unknown) =>
-      this.#couldNot(settings, before, error),
-    )
-  }
-
   async #list(settings: SecretsSettings, signal: AbortSignal): Promise<void> {
-    const { accounts, listings, random, exists } = this.#options
+    const { accounts, listings, random, mayStore } = this.#options
     const place = settings.status?.connected
     if (!place || !this.#times.isListingDue(settings)) return
     this.#times.listed(settings)
@@ -171,7 +167,7 @@ export class SettingsReconciler implements Reconciler {
           begin: random.fraction(),
           most: MOST_STRAYS,
           limits: { signal },
-          isSpokenOf: (_, credential) => exists(organization, credential),
+          isSpokenOf: (_, credential) => mayStore(organization, credential),
           failed: async (_, error) => {
             failure ??= error
             // The next one would wait as long; what one may not do is nothing about the others.
@@ -181,54 +177,19 @@ export class SettingsReconciler implements Reconciler {
       })
       if (failure) throw failure
     } catch (error) {
-      this.#couldNot(settings, place, error)
+      signal.throwIfAborted()
+      this.#leaver.couldNot(settings, place, error)
     }
   }
 
-  async #leavePlace(settings: SecretsSettings, place: ConnectedAccount, signal: AbortSignal): Promise<void> {
-    const access = await this.#options.accounts.of(settings.metadata.namespace ?? '', place)
-    await leaveAccount(this.#options, access, signal)
-  }
-
-  /** It ends whatever the cloud says: an account that is gone holds nothing up. */
   async #leave(settings: SecretsSettings, signal: AbortSignal): Promise<Result> {
-    const { writer, clock, listings } = this.#options
+    const { writer, listings } = this.#options
     if (!finalizersOf(settings).includes(ACCOUNT_FINALIZER)) return done()
-    const deletedAt = Date.parse(settings.metadata.deletionTimestamp ?? '') || clock.now()
-    await this.#leaveTried(settings, signal)
-    const place = settings.status?.connected
-    if (place) {
-      try {
-        await this.#leavePlace(settings, place, signal)
-      } catch (error) {
-        const isBrief = error instanceof CloudError && error.remedy === 'retry'
-        if (isBrief && clock.now() < deletedAt + LAST_SWEEP_MS) return after(LAST_SWEEP_AGAIN_MS)
-        this.#couldNot(settings, place, error)
-      }
-    }
+    const againMs = await this.#leaver.leaveAll(settings, signal)
+    if (againMs !== undefined) return after(againMs)
     listings.forget(settings.metadata.namespace ?? '')
     await writer.release(settings)
     return done()
-  }
-
-  /** Where nothing was put but by the first try, which may have ended half way. */
-  async #leaveTried(settings: SecretsSettings, signal: AbortSignal): Promise<void> {
-    const connected = settings.status?.connected
-    const tried = connectedTo(settings)
-    if (!tried || (connected && isSamePlace(connected, tried))) return
-    await this.#leavePlace(settings, tried, signal).catch((error: unknown) => {
-      if (!(error instanceof CloudError)) throw error
-    })
-  }
-
-  /** In a namespace that is being deleted there are no Events any more: the log has it. */
-  #couldNot(settings: SecretsSettings, { roleArn, region }: ConnectedAccount, error: unknown): void {
-    if (!(error instanceof CloudError)) throw error
-    const message = `What the account holds could not be looked through (${roleArn}, ${region}): ${error.code}: ${error.message}`
-    const { code } = error
-    const organization = settings.metadata.namespace
-    this.#options.log.warn('An account could not be looked through', { organization, roleArn, region, code })
-    this.#options.events.record(aboutSettings(settings), { type: 'Warning', reason: 'SweepFailed', message })
   }
 
   /** What is new in the conditions. */
@@ -257,8 +218,4 @@ export class SettingsReconciler implements Reconciler {
         message: warning.message,
       })
   }
-}
-
-function isSamePlace(a: ConnectedAccount, b: ConnectedAccount): boolean {
-  return a.region === b.region && parseRoleArn(a.roleArn)?.account === parseRoleArn(b.roleArn)?.account
 }

@@ -7,6 +7,8 @@ import { ACCOUNT, createByRest, MEANWHILE, ORGANIZATION, type Scenario } from '.
 import { REGION, SecretsWorld } from './secrets-world.ts'
 
 const STEP_MS = 8000
+/** Settings that go look at their account for the last time when no save can be under way any more. */
+const GONE_MS = 25_000
 /** Strays are looked for twice, and are old enough by then. */
 const REST_MS = 35 * 60_000
 const QUIET_MS = 10 * 60_000
@@ -25,7 +27,7 @@ export async function play(scenario: Scenario, death?: Death, meanwhile?: string
   )
   for (const step of scenario.steps) {
     await unlessTerminating(() => step(world))
-    await world.elapse(STEP_MS)
+    await world.elapse(GONE_MS)
   }
   const calls = [...life.calls]
   const broken = await judge(world, promises)
