@@ -52,8 +52,8 @@ export interface CloudMetrics {
 export interface CredentialMetrics {
   /** A secret was stored: a parameter was made, or a version written. */
   secretStored(how: 'created' | 'replaced'): void
-  /** A parameter was to be removed. */
-  parameterRemoved(outcome: 'deleted' | 'not-found' | 'orphaned'): void
+  /** A parameter was to be removed. `forgotten`: one that could not be, when the list of orphans was full. */
+  parameterRemoved(outcome: 'deleted' | 'not-found' | 'orphaned' | 'forgotten'): void
 }
 
 export interface RuntimeMetrics {

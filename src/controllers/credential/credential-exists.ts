@@ -2,13 +2,20 @@ import { registryCredential, registryCredentials } from '../../api/registry-cred
 import { isApiError, type ResourceReader } from '../../ports/kubernetes.ts'
 import type { ParameterAt } from '../settings/leave-account.ts'
 
-/** Whether there is a resource of this name now; one that is being deleted takes care of its parameter itself. @throws ApiError */
-export async function credentialExists(
+/**
+ * Whether there is a resource of this name now that has a parameter, or may be given one; one that is being deleted takes care
+ * of it itself. @throws ApiError
+ */
+export async function credentialMayStore(
   resources: ResourceReader,
   organization: string,
   name: string,
 ): Promise<boolean> {
-  return (await find(resources, organization, name)) !== undefined
+  const found = await find(resources, organization, name)
+  if (found === undefined) return false
+  const { data } = registryCredential.safeParse(found)
+  // One of a later version of Davit may say what this one cannot read.
+  return data === undefined || data.spec.type === 'token'
 }
 
 /**

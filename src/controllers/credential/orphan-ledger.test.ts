@@ -30,18 +30,21 @@ function bed() {
   const api = new FaultyApi(store)
   const events: SeenEvent[] = []
   const errors: [string, unknown][] = []
+  const counted: string[] = []
   const nothing = () => undefined
   const log = {
     info: nothing,
     warn: nothing,
     error: (line: string, fields?: object) => void errors.push([line, fields]),
   }
-  const options = { resources: api, namespace: REF.namespace, events: seeingRecorder(events), clock, log }
+  const metrics = { parameterRemoved: (outcome: string) => void counted.push(outcome) }
+  const { namespace } = REF
+  const options = { resources: api, namespace, events: seeingRecorder(events), metrics, clock, log }
   const ledger = () => new OrphanLedger(options)
   const names = async () => (await ledger().list()).map(({ name }) => name.replace('/davit/acme/rc_', ''))
   const lines = () => (store.all(configMaps)[0]?.data ?? {}) as Record<string, string>
   const writes = () => api.calls.filter(({ verb }) => verb !== 'get').length
-  return { clock, store, api, events, errors, ledger, names, lines, writes }
+  return { clock, store, api, events, errors, counted, ledger, names, lines, writes }
 }
 
 describe('the list of orphaned parameters', () => {
@@ -101,6 +104,18 @@ describe('the list of orphaned parameters', () => {
     await Promise.all(Array.from({ length: 300 }, (_, n) => one.add(orphan(`n${n}`))))
     expect(await names()).toHaveLength(300)
     expect(writes()).toBeLessThanOrEqual(2)
+  })
+
+  test('forgets a line that its operator has taken out by its key', async () => {
+    const { store, ledger, names, lines } = bed()
+    const one = ledger()
+    await one.add(orphan('closed'))
+    const [key = ''] = Object.keys(lines())
+    await one.add(orphan('other'))
+    await store.patch(configMaps, REF, { data: { [key]: null } })
+    expect([await names(), (await one.list()).length, one.size]).toEqual([['other'], 1, 1])
+    await one.add(orphan('third'))
+    expect(await names()).toEqual(['other', 'third'])
   })
 
   test('is kept right by two processes that write it at a time', async () => {
@@ -175,8 +190,8 @@ describe('what somebody else wrote into it', () => {
 })
 
 describe('a list that is full', () => {
-  test('gives up the oldest, and says so in the log', async () => {
-    const { clock, ledger, names, errors } = bed()
+  test('gives up the oldest, says so in the log, and counts it', async () => {
+    const { clock, ledger, names, errors, counted } = bed()
     const one = ledger()
     await one.add(orphan('oldest'))
     clock.advance(1000)
@@ -186,6 +201,7 @@ describe('a list that is full', () => {
     expect(errors).toEqual([
       [expect.stringContaining('full'), expect.objectContaining({ name: '/davit/acme/rc_oldest' })],
     ])
+    expect(counted).toEqual(['forgotten'])
   })
 
   test('stays below what an object may have, however long the words are', async () => {

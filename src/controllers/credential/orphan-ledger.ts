@@ -9,6 +9,7 @@ import type { Clock } from '../../ports/clock.ts'
 import type { EventRecorder } from '../../ports/event-recorder.ts'
 import { isApiError, type ResourceReader, type ResourceWriter } from '../../ports/kubernetes.ts'
 import type { Log } from '../../ports/log.ts'
+import type { CredentialMetrics } from '../../ports/metrics.ts'
 import { sameJson } from '../../runtime/status-patch.ts'
 
 export const ORPHANS_NAME = 'davit-orphaned-parameters'
@@ -18,6 +19,7 @@ export type OrphanLedgerOptions = {
   /** The operator's namespace. */
   namespace: string
   events: EventRecorder
+  metrics: Pick<CredentialMetrics, 'parameterRemoved'>
   clock: Clock
   log: Log
 }
@@ -89,7 +91,7 @@ export class OrphanLedger {
   }
 
   #makeRoom({ orphans, others }: Ledger): void {
-    const { log } = this.#options
+    const { log, metrics } = this.#options
     const size = () => [...textsOf(orphans), ...others].reduce((sum, line) => sum + bytesOf(line), 0)
     let bytes = size()
     if (bytes > MAX_BYTES && others.size > 0) {
@@ -102,6 +104,7 @@ export class OrphanLedger {
       if (orphans.size <= MAX_ORPHANS && bytes <= MAX_BYTES) return
       orphans.delete(key)
       bytes -= bytesOf([key, JSON.stringify(oldest)])
+      metrics.parameterRemoved('forgotten')
       log.error('The list of orphaned parameters is full; the oldest is in this line only', { ...oldest })
     }
   }

@@ -8,6 +8,8 @@ const ACCOUNT = '111111111111'
 const OTHER = '222222222222'
 const QUARTER = 16 * 60_000
 
+const ECR = { type: 'ecr', registry: '123456789012.dkr.ecr.eu-west-1.amazonaws.com', username: undefined }
+
 /** A credential was deleted while its account refused everything. */
 async function orphaned(): Promise<SecretsWorld> {
   const world = await SecretsWorld.start({ organizations: ['acme'] })
@@ -86,6 +88,14 @@ describe('an orphan', () => {
     await world.elapse(QUARTER)
     expect([world.orphans(), namesIn(world)]).toEqual([[], []])
     expect(world.cloud.store(OTHER, REGION).size).toBe(1)
+  })
+
+  test('is removed though a credential of ECR has its name: that one stores nothing', async () => {
+    const world = await orphaned()
+    await world.credential('acme', 'ghcr', ECR)
+    world.cloud.moods.delete(ACCOUNT)
+    await world.elapse(QUARTER)
+    expect([world.orphans(), namesIn(world)]).toEqual([[], []])
   })
 
   test('with another’s tags is not touched', async () => {

@@ -70,6 +70,8 @@ export class OrphanReconciler implements Reconciler {
     if (raw === undefined) return 'none'
     const { data } = registryCredential.safeParse(raw)
     if (data === undefined) return 'wanted'
+    // It has no parameter, and never gets one.
+    if (data.spec.type === 'ecr') return 'none'
     const stored = data.status?.parameter
     const isAt = (at: { account: string; region: string } | undefined) =>
       at?.account === account && at.region === region

@@ -165,6 +165,15 @@ describe('strays', () => {
     expect(namesIn(world)).toEqual([])
   })
 
+  test('are removed though a credential of ECR has their name', async () => {
+    const world = await connected()
+    stray(world, 'old', 11 * MINUTE)
+    const registry = '123456789012.dkr.ecr.eu-west-1.amazonaws.com'
+    await world.credential('acme', 'old', { type: 'ecr', registry, username: undefined })
+    await world.elapse(17 * MINUTE)
+    expect(namesIn(world)).toEqual([])
+  })
+
   test('that are young stay where only the role becomes another one: a request may be under way', async () => {
     const world = await connected()
     stray(world, 'young', 0)

@@ -29,11 +29,13 @@ function bed(change: (ports: Ports) => Partial<Ports> = () => ({})) {
   const mutex = new KeyedMutex()
   const exists = new Set<string>()
   const failed: string[] = []
+  const counted: string[] = []
   const nothing = () => undefined
   const options = {
     cloud: { ...ports, ...change(ports) },
     accounts,
     prefix: '/davit',
+    metrics: { parameterRemoved: (outcome: string) => void counted.push(outcome) },
     log: { info: nothing, warn: nothing, error: nothing },
     exclusively: <T>(organization: string, credential: string, act: () => Promise<T>) =>
       mutex.run(`${organization}/${credential}`, act),
@@ -55,12 +57,12 @@ function bed(change: (ports: Ports) => Partial<Ports> = () => ({})) {
       },
     })
   }
-  return { cloud, store, put, ours, exists, failed, mutex, sweep }
+  return { cloud, store, put, ours, exists, failed, counted, mutex, sweep }
 }
 
 describe('a sweep', () => {
   test('removes what no resource speaks of, and nothing that is young or somebody else’s', async () => {
-    const { put, ours, exists, sweep, store } = bed()
+    const { put, ours, exists, sweep, store, counted } = bed()
     exists.add('kept')
     put('/davit/acme/rc_kept')
     put('/davit/acme/rc_stray')
@@ -72,6 +74,7 @@ describe('a sweep', () => {
     put('/davit/acme/rc_deep/er', ours)
     put('/davit/acme/davit-probe')
     expect(await sweep()).toBe(2)
+    expect(counted).toEqual(['deleted', 'deleted'])
     expect([...store.keys()].map((name) => name.slice(12))).toEqual([
       'rc_kept',
       'rc_young',

@@ -13,6 +13,7 @@ import type {
 } from '../../ports/cloud-accounts.ts'
 import { type CloudError, isCloudError } from '../../ports/cloud-error.ts'
 import type { Log } from '../../ports/log.ts'
+import type { CredentialMetrics } from '../../ports/metrics.ts'
 import type { AccountAccess } from './account-access.ts'
 import type { Listing } from './account-listings.ts'
 
@@ -20,6 +21,7 @@ export type RemoveStraysOptions = {
   cloud: ParameterStore & ParameterListing
   accounts: AccountAccess
   prefix: string
+  metrics: Pick<CredentialMetrics, 'parameterRemoved'>
   log: Log
   /** While it runs nothing else is done to that credential by this process. */
   exclusively: <T>(organization: string, credential: string, act: () => Promise<T>) => Promise<T>
@@ -94,7 +96,7 @@ async function removeStray(
 
 /** @throws CloudError, of the remedy `gone` too */
 async function removeOurs(
-  { cloud, accounts, log }: RemoveStraysOptions,
+  { cloud, accounts, metrics, log }: RemoveStraysOptions,
   access: CloudAccess,
   { name, limits }: { name: string; limits: CallLimits },
 ): Promise<boolean> {
@@ -102,6 +104,7 @@ async function removeOurs(
   const tags = await cloud.tagsOf(access, name, limits)
   if (!isOwnedBy(tags, { installation: accounts.installation, organizationUid })) return false
   const result = await cloud.remove(access, name, limits)
+  metrics.parameterRemoved(result)
   if (result === 'deleted') log.info('Removed a parameter that no resource speaks of', { organization, name })
   return result === 'deleted'
 }
