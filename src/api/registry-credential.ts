@@ -136,6 +136,11 @@ export const registryCredentialStatus = z
       .object({
         uid: text({ min: 1, max: 128, describe: 'UID of the Secret.' }),
         resourceVersion: text({ min: 1, max: 128, describe: 'resourceVersion of the Secret.' }),
+        mark: text({
+          max: 64,
+          describe:
+            'Of a Secret that is retained: stands for its value, so that only another value is a new version. It tells nothing without the key of the installation.',
+        }).optional(),
       })
       .optional()
       .meta({ description: 'The hand-over Secret whose value was stored last.' }),
@@ -178,6 +183,7 @@ export const CREDENTIAL_STALLS = [
   'SecretTypeRefused',
   'SecretKeyMissing',
   'SecretRefused',
+  'SecretShared',
   'ParameterNotOurs',
   'ParameterMissing',
   'ParameterReplaced',

@@ -84,6 +84,32 @@ describe('the conditions of a credential', () => {
     })
   })
 
+  test('that has left its account goes on saying so while it waits for another one', () => {
+    const step: CredentialStep = { step: 'wait', reason: 'SettingsRequired', message: 'There are none.' }
+    expect(shown(view({ step, stored: undefined, moved: true }))).toMatchObject({
+      Ready: 'False SettingsRequired',
+      Reconciling: 'True SettingsRequired',
+      Stored: 'False AccountChanged',
+    })
+  })
+
+  test('of which a new value is handed over: the one before can be used, and is not what is waited for', () => {
+    const given = view({ pending: true })
+    const put: CredentialStep = { step: 'look', at: PARAMETER, reason: '' }
+    const later: CredentialStep = { step: 'wait', reason: 'CloudUnavailable', message: 'Later.' }
+    const no: CredentialStep = { step: 'refuse', reason: 'AccessDenied', message: 'No.' }
+    expect(
+      [put, later, no].map((step) => {
+        const { Ready, Stored } = shown({ ...given, step })
+        return [Ready, Stored]
+      }),
+    ).toEqual([
+      ['True Stored', 'False Storing'],
+      ['True Stored', 'False CloudUnavailable'],
+      ['True Stored', 'False AccessDenied'],
+    ])
+  })
+
   test.each(['NotAnOrganization', 'RegistryRefused', 'UsernameRefused'] as const)(
     'that is stored and cannot be used: %s',
     (reason) => {

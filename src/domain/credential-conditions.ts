@@ -10,6 +10,10 @@ export type CredentialView = {
   step: CredentialStep
   /** status.parameter as it will be. */
   stored?: StoredParameter | undefined
+  /** A Secret is handed over whose value is not stored. */
+  pending?: boolean | undefined
+  /** It had a parameter in an account that it has left. */
+  moved?: boolean | undefined
   listing: ListingFacts
   /** Said beside Ready. */
   warning?: string | undefined
@@ -49,7 +53,8 @@ const VERIFIED: Answer = {
 function ready(view: CredentialView): Answer {
   const { step, type, warning } = view
   if (step.step === 'refuse' && (type === 'ecr' || UNUSABLE.has(step.reason))) return no(step)
-  const answer = type === 'ecr' ? ACCEPTED : stored(view)
+  // A new value on its way takes nothing away from the one before.
+  const answer = type === 'ecr' ? ACCEPTED : stored({ ...view, pending: false, moved: false })
   const isWarned = warning !== undefined && answer.status === 'True'
   return isWarned ? { ...answer, message: `${answer.message} ${warning}` } : answer
 }
@@ -60,14 +65,17 @@ const ACCEPTED: Answer = {
   message: 'Nothing is stored: the role of the box asks AWS for a token at every pull.',
 }
 
-function stored({ step, stored: parameter }: CredentialView): Answer {
-  if (step.step === 'refuse' && (!parameter || LOST.has(step.reason))) return no(step)
-  if (parameter) {
+/** Of the secret at hand: whoever hands over a new one waits for it with this condition. */
+function stored({ step, stored: parameter, pending, moved }: CredentialView): Answer {
+  if (step.step === 'refuse' && (!parameter || pending || LOST.has(step.reason))) return no(step)
+  if (parameter && !pending) {
     const { name, version, account, region } = parameter
     const message = `Version ${version} of ${name} in account ${account}, region ${region}.`
     return { status: 'True', reason: 'Stored', message }
   }
-  return step.step === 'wait' ? no(step) : { status: 'False', ...STORING }
+  if (step.step !== 'wait') return { status: 'False', ...STORING }
+  // Whoever deletes it later has to know that nothing of it is there.
+  return no(moved && !parameter ? { ...step, reason: 'AccountChanged' } : step)
 }
 
 const STORING = { reason: 'Storing', message: 'The secret is being stored.' }

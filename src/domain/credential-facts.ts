@@ -29,13 +29,26 @@ export type HandoverFacts =
   | { state: 'no-key' }
   /** The value is not one that can be stored; the problem says why without it. */
   | { state: 'problem'; problem: string }
-  | { state: 'usable'; uid: string; resourceVersion: string; retained: boolean }
+  /** `mark` stands for the value (handover-mark.ts). */
+  | { state: 'usable'; uid: string; resourceVersion: string; retained: boolean; mark: string }
+
+/** status.handover. */
+export type StoredHandover = { uid: string; resourceVersion: string; mark?: string | undefined }
+
+/** A parameter under the name of a credential that has recorded none. */
+export type FoundParameter = {
+  version: number
+  type: string
+  /** ARN of who wrote it last, and whether that is the session of this organization. */
+  by: string
+  isOwnSession: boolean
+}
 
 /** What the last listing of the organization says of this parameter. */
 export type ListingFacts =
   | { state: 'unknown' }
-  /** Nothing is recorded in the status: what is under the name, if it is ours. */
-  | { state: 'unrecorded'; version?: number | undefined }
+  /** Nothing is recorded in the status: what is under the name. */
+  | { state: 'unrecorded'; found?: FoundParameter | undefined }
   | { state: 'recorded'; drift: ParameterDrift }
 
 /** Whose the parameter under the name is, by its tags; `absent` where the cloud says that it is gone. */
@@ -58,6 +71,8 @@ export type CredentialFacts = {
   now: number
   type: CredentialType
   createdAt: number
+  /** When anybody wrote the parameter last, as far as the status tells. */
+  writtenAt: number
   /** Davit made the name, as it does for REST: no credential before had it, so a parameter of that name is its own. */
   ownName: boolean
   /** Absent: not being deleted. */
@@ -68,9 +83,11 @@ export type CredentialFacts = {
   account: AccountFacts
   secretName?: string | undefined
   handover: HandoverFacts
+  /** Name of an older credential that names the same Secret. */
+  sharedWith?: string | undefined
   /** status.parameter and status.handover. */
   stored?: StoredParameter | undefined
-  storedHandover?: { uid: string; resourceVersion: string } | undefined
+  storedHandover?: StoredHandover | undefined
   /** It had a parameter in an account that it has left: this pass has forgotten it, or the condition Stored says so. */
   moved: boolean
   listing: ListingFacts

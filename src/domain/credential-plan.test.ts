@@ -12,8 +12,9 @@ import {
   storedWorld,
   world,
 } from '../../test/support/credential-world.ts'
-import { type CredentialFacts, NEW_PASS } from './credential-facts.ts'
 import { planCredential } from './credential-plan.ts'
+
+const REPLACED = { kind: 'replaced', by: 'mallory', version: 1, type: 'SecureString' } as const
 
 describe('a hand-over Secret', () => {
   test('is stored, and then deleted', () => {
@@ -31,6 +32,24 @@ describe('a hand-over Secret', () => {
     one.run()
     expect(one.steps).toEqual(['put-new', 'nothing', 'look', 'put-version', 'nothing'])
     expect(one.stored?.version).toBe(2)
+  })
+
+  test('that is retained and only gets another label is no new version, and what was seen is noted', () => {
+    const one = world({ secret: { ...SECRET, retained: true } })
+    one.run()
+    one.secret = { ...SECRET, retained: true, resourceVersion: '8' }
+    one.run()
+    one.run()
+    expect(one.steps).toEqual(['put-new', 'nothing', 'note-handover', 'nothing', 'nothing'])
+    expect([one.stored?.version, one.storedHandover?.resourceVersion]).toEqual([1, '8'])
+  })
+
+  test('that is retained no more is deleted, and is no new version', () => {
+    const one = world({ secret: { ...SECRET, retained: true } })
+    one.run()
+    one.secret = { ...SECRET, resourceVersion: '8' }
+    one.run()
+    expect(one.steps).toEqual(['put-new', 'nothing', 'delete-handover', 'nothing'])
   })
 
   test('that is made again has another value', () => {
@@ -74,6 +93,44 @@ describe('a hand-over Secret', () => {
     one.listing = { state: 'recorded', drift: { kind: 'missing' } }
     one.run()
     expect(one.steps).toEqual(['put-new', 'nothing'])
+  })
+
+  test('that is retained is put again where somebody made the parameter anew, with the tags of Davit', () => {
+    const one = storedWorld({ secret: { ...SECRET, retained: true } })
+    one.listing = { state: 'recorded', drift: REPLACED }
+    one.run()
+    expect(one.steps).toEqual(['look', 'put-version', 'nothing'])
+  })
+
+  test('that is retained is put again by itself once what somebody made anew is removed', () => {
+    const one = storedWorld({ secret: { ...SECRET, retained: true } })
+    one.meddle(A, { owner: 'not-ours', value: 'theirs', version: 1 })
+    one.listing = { state: 'recorded', drift: REPLACED }
+    const step = one.run()
+    expect(step).toMatchObject({ step: 'refuse', reason: 'ParameterReplaced' })
+    expect(step).toHaveProperty('message', expect.stringContaining('is stored again by itself then'))
+    expect(step).toHaveProperty('message', expect.not.stringContaining('give it again'))
+    one.meddle(A, undefined)
+    one.run()
+    expect(one.steps).toEqual(['look', 'refuse', 'look', 'put-new', 'nothing'])
+  })
+
+  test('that an older credential names, too, is left to that one', () => {
+    for (const secret of [SECRET, undefined]) {
+      const one = world({ secret, sharedWith: 'older' })
+      expect(one.run()).toMatchObject({
+        step: 'refuse',
+        reason: 'SecretShared',
+        message: expect.stringContaining('the credential older'),
+      })
+    }
+    expect(storedWorld({ sharedWith: 'older' }).run()).toMatchObject({ step: 'nothing' })
+  })
+
+  test('that is retained serves as many credentials as name it', () => {
+    const one = world({ secret: { ...SECRET, retained: true }, sharedWith: 'older' })
+    expect(one.run()).toMatchObject({ step: 'nothing' })
+    expect(one.cloud.get(A)?.value).toBe('v-1')
   })
 
   test('stays while the name is not free again after a removal', () => {
@@ -155,6 +212,17 @@ describe('a change of the account', () => {
     expect(one.cloud.size).toBe(0)
   })
 
+  test('waits for a parameter that was written a moment ago and is not shown yet', () => {
+    const one = storedWorld({ account: { state: 'ready', place: placeOf(B) }, writtenAt: 995_000 })
+    const shown = one.cloud.get(A)
+    one.cloud.delete(A)
+    expect(one.run()).toMatchObject({ step: 'wait', reason: 'Storing', until: 1_005_000 })
+    one.now = 1_005_000
+    if (shown) one.cloud.set(A, shown)
+    expect(one.run()).toMatchObject({ step: 'refuse', reason: 'AccountChanged' })
+    expect(one.cloud.size).toBe(0)
+  })
+
   test.each([RETRY, DENIED])('records an orphan where AWS answers $code, and goes on', (failure) => {
     const one = storedWorld({ account: { state: 'ready', place: placeOf(B) } })
     one.run([undefined, failure])
@@ -166,39 +234,6 @@ describe('a change of the account', () => {
     const one = storedWorld({ secret: SECRET, account: { state: 'connecting', message: '' } })
     expect(one.run()).toMatchObject({ step: 'wait' })
     expect(one.secret).toBeDefined()
-  })
-})
-
-describe('what REST stored and did not record', () => {
-  const rest = { ownName: true, account: { state: 'ready', place: placeOf(A) } } as const
-
-  function facts(change: Partial<CredentialFacts>): CredentialFacts {
-    return { ...world(rest).facts(), handover: { state: 'none' }, ...change }
-  }
-
-  test('is waited for while its request may still be under way', () => {
-    expect(planCredential(facts({ createdAt: 999_000 }))).toMatchObject({ step: 'wait', until: 1_029_000 })
-  })
-
-  test('is looked for in a listing, and adopted', () => {
-    expect(planCredential(facts({}))).toMatchObject({ step: 'list' })
-    const listing = { state: 'unrecorded', version: 1 } as const
-    expect(planCredential(facts({ listing }))).toMatchObject({ step: 'adopt', version: 1 })
-  })
-
-  test('is asked for where there is nothing', () => {
-    const step = planCredential(facts({ listing: { state: 'unrecorded' } }))
-    expect(step).toMatchObject({ step: 'refuse', reason: 'SecretRequired' })
-  })
-
-  test('is not taken over by a credential of a name that another one may have had', () => {
-    const listing = { state: 'unrecorded', version: 1 } as const
-    expect(planCredential(facts({ ownName: false, listing }))).toMatchObject({ reason: 'SecretRequired' })
-  })
-
-  test('waits where the listing fails', () => {
-    const step = planCredential(facts({ pass: { ...NEW_PASS, failure: RETRY } }))
-    expect(step).toMatchObject({ step: 'wait', reason: 'CloudUnavailable' })
   })
 })
 

@@ -5,22 +5,23 @@
  *   nothing stored --put-new--> stored                      (name free; the hand-over Secret, or the REST request, has the value)
  *   nothing stored --put-new, name taken by us--look, remove, put-new--> stored   (no history of a predecessor stays)
  *   nothing stored --name taken by somebody else--> refused (ParameterNotOurs)
- *   nothing stored --the listing has ours--adopt--> stored  (a crash between put and status)
- *   stored --the hand-over Secret changed--look, put-version--> stored, next version
+ *   nothing stored --the listing has ours--look, adopt--> stored   (a crash between put and status)
+ *   stored --the value of the hand-over Secret changed--look, put-version--> stored, next version
+ *   stored --anything else of it changed, retained--note-handover--> stored
  *   stored --its value is stored, not retained--delete-handover--> stored
  *   stored --another account or region, or no settings--look, remove | record-orphan, forget--> nothing stored
  *   stored, or not known --deleted--look, remove | record-orphan, drop-finalizer--> gone, at most 60 s later
  *
  * `look` reads the tags: nothing is removed or written over whose owner was not looked at in this pass.
  */
-import type { CredentialStall } from '../api/registry-credential.ts'
-import { type CloudFailure, failureText } from './cloud-failure.ts'
+import { failureText } from './cloud-failure.ts'
+import { later, planFailed, refuse } from './credential-answers.ts'
 import type { CredentialFacts, ParameterPlace } from './credential-facts.ts'
 import { planRemoval, recordedAt } from './credential-removal.ts'
 import type { CredentialStep, Handover } from './credential-step.ts'
-
-/** How long a credential may be without a parameter while the request that made it writes its status. */
-const BIRTH_MS = 30_000
+import { isStoredHandover } from './handover-state.ts'
+import { waitUntilShown } from './parameter-lag.ts'
+import { planUnrecorded } from './unrecorded-parameter.ts'
 
 export function planCredential(facts: CredentialFacts): CredentialStep {
   if (facts.deletedAt !== undefined) return planRemoval(facts, facts.deletedAt)
@@ -41,7 +42,8 @@ function planMove(facts: CredentialFacts): CredentialStep | undefined {
   if (pass.failure || pass.owner === 'not-ours')
     return { step: 'record-orphan', at, reason: pass.failure ? failureText(pass.failure) : 'not ours' }
   if (pass.owner === 'unknown') return { step: 'look', at, reason }
-  return pass.owner === 'absent' ? { step: 'forget', reason } : { step: 'remove', at, reason }
+  if (pass.owner === 'absent') return waitUntilShown(facts) ?? { step: 'forget', reason }
+  return { step: 'remove', at, reason }
 }
 
 function hasLeft({ stored, account }: CredentialFacts): boolean {
@@ -68,8 +70,17 @@ function planStored(facts: CredentialFacts): CredentialStep {
     case 'problem':
       return refuse('SecretRefused', secretWords(facts, `cannot be stored: its value ${handover.problem}.`))
     case 'usable':
-      return planHandover(facts, handover)
+      return (handover.retained ? undefined : refuseShared(facts)) ?? planHandover(facts, handover)
   }
+}
+
+/** The older one takes it, and it is deleted then. */
+function refuseShared(facts: CredentialFacts): CredentialStep | undefined {
+  const { handover, sharedWith, storedHandover } = facts
+  if (sharedWith === undefined) return undefined
+  if (handover.state === 'usable' && isStoredHandover(handover, storedHandover)) return undefined
+  const rest = `is named by the credential ${sharedWith}, too, which is older: the Secret is deleted once its value is stored there. Name one of its own, or keep the Secret for both with the annotation davit.dev/retain: "true".`
+  return refuse('SecretShared', secretWords(facts, rest))
 }
 
 const TYPE_ALLOWED =
@@ -116,57 +127,46 @@ function planWithout(facts: CredentialFacts): CredentialStep {
   if (facts.handover.state === 'missing') {
     const rest =
       'is not there. Make it in the namespace of the credential, of the type davit.dev/registry-secret.'
-    return { step: 'wait', reason: 'SecretMissing', message: secretWords(facts, rest) }
+    return refuseShared(facts) ?? { step: 'wait', reason: 'SecretMissing', message: secretWords(facts, rest) }
   }
-  return (facts.ownName ? planUnrecorded(facts) : undefined) ?? refuse('SecretRequired', SECRET_REQUIRED)
+  const found = facts.ownName ? planUnrecorded(facts) : undefined
+  return found ?? refuse('SecretRequired', SECRET_REQUIRED)
 }
 
 const SECRET_REQUIRED =
   'No secret is stored. Name a Secret of the type davit.dev/registry-secret in spec.secretRef, or give the secret by REST.'
 
-/** Made by REST, which stores first: its status is on its way, or the process that was to write it has ended. */
-function planUnrecorded({
-  account,
-  listing,
-  createdAt,
-  now,
-  pass,
-}: CredentialFacts): CredentialStep | undefined {
-  if (account.state === 'ready' && listing.state === 'unrecorded' && listing.version !== undefined)
-    return {
-      step: 'adopt',
-      at: account.place,
-      version: listing.version,
-      reason: 'it is there and not recorded',
-    }
-  const until = createdAt + BIRTH_MS
-  if (now < until) return { step: 'wait', reason: 'Storing', message: 'The secret is being stored.', until }
-  if (pass.failure) return planFailed(pass.failure)
-  return listing.state === 'unknown'
-    ? { step: 'list', reason: 'it may be there and not recorded' }
-    : undefined
-}
-
 type Usable = Extract<CredentialFacts['handover'], { state: 'usable' }>
 
-function planHandover(facts: CredentialFacts, { uid, resourceVersion, retained }: Usable): CredentialStep {
+function planHandover(facts: CredentialFacts, found: Usable): CredentialStep {
   const { stored, storedHandover, listing, account } = facts
-  const handover = { uid, resourceVersion }
-  const isStored = stored && storedHandover?.uid === uid && storedHandover.resourceVersion === resourceVersion
-  const drift = listing.state === 'recorded' ? listing.drift.kind : 'none'
-  const isKept = isStored && drift !== 'missing' && drift !== 'replaced'
+  const { uid, resourceVersion, retained, mark } = found
+  const handover = { uid, resourceVersion, ...(retained ? { mark } : {}) }
+  const isStored = stored && isStoredHandover(found, storedHandover)
+  const drift = listing.state === 'recorded' ? listing.drift : undefined
+  const isLost = drift?.kind === 'missing' || drift?.kind === 'replaced'
   // An account that fails may do so for ever: what is stored needs no copy in the cluster meanwhile.
-  if (account.state === 'stalled' && isKept && !retained)
+  if (account.state === 'stalled' && isStored && !isLost && !retained)
     return { step: 'delete-handover', handover, reason: 'its value is stored' }
   const notReady = waitForAccount(facts)
   if (notReady) return notReady
   if (account.state !== 'ready') return { step: 'nothing', reason: 'no account' }
-  if (!stored) return planPut(facts, account.place, { handover, next: 'put-new' })
-  if (drift === 'missing') return planPut(facts, account.place, { handover, next: 'put-new' })
-  if (!isStored) return planPut(facts, account.place, { handover, next: 'put-version' })
-  if (drift === 'replaced') return planKept(facts)
+  if (!stored || drift?.kind === 'missing')
+    return planPut(facts, account.place, { handover, next: 'put-new' })
+  const version = planPut(facts, account.place, { handover, next: 'put-version' })
+  if (drift?.kind === 'replaced') return sayWhoReplaced(facts, drift.by, version)
+  if (!isStored) return version
   if (!retained) return { step: 'delete-handover', handover, reason: 'its value is stored' }
+  if (storedHandover?.resourceVersion !== resourceVersion || storedHandover.mark !== mark)
+    return { step: 'note-handover', handover, reason: 'something else of it changed' }
   return planKept(facts)
+}
+
+/** The value is at hand: what was made anew in its place is written over, unless it is not Davit's any more. */
+function sayWhoReplaced(facts: CredentialFacts, by: string, step: CredentialStep): CredentialStep {
+  if (step.step !== 'refuse' || step.reason !== 'ParameterNotOurs') return step
+  const message = `The parameter was made anew by ${by}, without the tags of Davit, which does not write over it. Remove it in the account: ${secretWords(facts, 'is stored again by itself then.')}`
+  return refuse('ParameterReplaced', message)
 }
 
 /** A name that is taken is looked at before anything is written over it, or removed. */
@@ -194,23 +194,6 @@ function planPut(
   return { step: 'look', at, reason: 'whether it is ours' }
 }
 
-function planFailed(failure: CloudFailure): CredentialStep {
-  const words = failureText(failure)
-  // Gone since it was looked at: the next pass finds the name free.
-  if (failure.remedy === 'retry' || failure.remedy === 'gone') return later(failure)
-  if (failure.remedy === 'permissions')
-    return refuse(
-      'AccessDenied',
-      `${words}. Compare the policy of the role with status.writerPolicy of the SecretsSettings.`,
-    )
-  return refuse('CloudRefused', `${words}. Davit tries again when credential or settings change.`)
-}
-
-function later(failure: CloudFailure | undefined): CredentialStep {
-  const words = failure ? `${failureText(failure)}. ` : ''
-  return { step: 'wait', reason: 'CloudUnavailable', message: `${words}Davit tries again.` }
-}
-
 function waitForAccount({ account }: CredentialFacts): CredentialStep | undefined {
   if (account.state === 'ready') return undefined
   if (account.state === 'missing')
@@ -223,8 +206,4 @@ function waitForAccount({ account }: CredentialFacts): CredentialStep | undefine
   if (account.state === 'connecting')
     return { step: 'wait', reason: 'AccountConnecting', message: account.message }
   return refuse('AccountNotReady', account.message)
-}
-
-function refuse(reason: CredentialStall, message: string): Extract<CredentialStep, { step: 'refuse' }> {
-  return { step: 'refuse', reason, message }
 }

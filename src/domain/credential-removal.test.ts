@@ -18,6 +18,23 @@ describe('a deletion', () => {
     expect(one.steps).toEqual(['look', 'remove', 'drop-finalizer', 'nothing'])
   })
 
+  test('waits for a parameter that was written a moment ago and is not shown yet, and not for ever', () => {
+    const one = storedWorld({ deletedAt: 1_000_000, writtenAt: 999_000 })
+    const shown = one.cloud.get(A)
+    one.cloud.delete(A)
+    expect(one.run()).toMatchObject({ step: 'wait', until: 1_009_000 })
+    one.now = 1_009_000
+    if (shown) one.cloud.set(A, shown)
+    one.run()
+    expect([one.cloud.size, one.gone]).toEqual([0, true])
+    for (const writtenAt of [1_059_000, 9_000_000]) {
+      const late = storedWorld({ deletedAt: 1_000_000, now: 1_060_000, writtenAt })
+      late.cloud.delete(A)
+      late.run()
+      expect(late.gone).toBe(true)
+    }
+  })
+
   test('removes what a process put and did not record', () => {
     const one = world({ secret: SECRET })
     one.run([], 1)

@@ -7,6 +7,7 @@ import { failureText } from './cloud-failure.ts'
 import type { AccountFacts, CredentialFacts, ParameterPlace } from './credential-facts.ts'
 import type { CredentialStep } from './credential-step.ts'
 import { NOT_OURS } from './deletion-outcome.ts'
+import { waitUntilShown } from './parameter-lag.ts'
 
 /** So long after its deletion an object may wait for the cloud, which holds up its namespace. */
 const LIMIT_MS = 60_000
@@ -28,7 +29,12 @@ export function planRemoval(facts: CredentialFacts, deletedAt: number): Credenti
     case 'ours':
       return { step: 'remove', at, reason: 'the credential is deleted' }
     case 'absent':
-      return { step: 'drop-finalizer', reason: 'there is no parameter' }
+      return (
+        (facts.now < deletedAt + LIMIT_MS ? waitUntilShown(facts) : undefined) ?? {
+          step: 'drop-finalizer',
+          reason: 'there is no parameter',
+        }
+      )
     case 'not-ours':
       // Never recorded: it was there before. Recorded: somebody changed its tags, or made it anew.
       return stored

@@ -12,7 +12,7 @@ export type CredentialStep =
   | { step: 'look' | 'remove' | 'record-orphan'; at: ParameterPlace; reason: string }
   | { step: 'put-new' | 'put-version'; at: ParameterPlace; handover: Handover; reason: string }
   | { step: 'adopt'; at: ParameterPlace; version: number; reason: string }
-  | { step: 'delete-handover'; handover: Handover; reason: string }
+  | { step: 'delete-handover' | 'note-handover'; handover: Handover; reason: string }
 
-/** The very object whose value was, or is to be, stored. */
-export type Handover = { uid: string; resourceVersion: string }
+/** The very object whose value was, or is to be, stored. `mark`: of one that is retained. */
+export type Handover = { uid: string; resourceVersion: string; mark?: string | undefined }

@@ -15,6 +15,7 @@ import { AccountListings } from '../controllers/settings/account-listings.ts'
 import { OperatorPrincipal } from '../controllers/settings/operator-principal.ts'
 import { SettingsReconciler } from '../controllers/settings/reconcile-settings.ts'
 import { SettingsWriter } from '../controllers/settings/settings-writer.ts'
+import { handoverMark } from '../domain/handover-mark.ts'
 import type { Lane, LaneOf } from '../runtime/key-lanes.ts'
 import { KeyedMutex } from '../runtime/keyed-mutex.ts'
 import { ReconcileLoop, type Reconciler } from '../runtime/reconcile-loop.ts'
@@ -114,6 +115,7 @@ function createContext({ config, world, organizations, installationKey }: Secret
     ledger,
     mutex: new KeyedMutex(),
     prefix,
+    markOf: (of) => handoverMark(installationKey, of),
     events,
     metrics,
     clock,

@@ -7,11 +7,13 @@ import type { CloudFailure } from '../../src/domain/cloud-failure.ts'
 import {
   type AccountFacts,
   type CredentialFacts,
+  type FoundParameter,
   type HandoverFacts,
   type ListingFacts,
   NEW_PASS,
   type ParameterPlace,
   type PassFacts,
+  type StoredHandover,
 } from '../../src/domain/credential-facts.ts'
 import { planCredential } from '../../src/domain/credential-plan.ts'
 import type { CredentialStep } from '../../src/domain/credential-step.ts'
@@ -55,9 +57,11 @@ export class CredentialWorld {
   account: AccountFacts = { state: 'ready', place: placeOf(A) }
   secret: SecretObject | undefined
   stored: StoredParameter | undefined
-  storedHandover: { uid: string; resourceVersion: string } | undefined
+  storedHandover: StoredHandover | undefined
   moved = false
   ownName = false
+  writtenAt = 0
+  sharedWith: string | undefined
   listing: ListingFacts = { state: 'unknown' }
   readonly cloud = new Map<string, Entry>()
   readonly orphans = new Set<string>()
@@ -95,6 +99,8 @@ export class CredentialWorld {
       now: this.now,
       type: 'token',
       createdAt: 0,
+      writtenAt: this.writtenAt,
+      sharedWith: this.sharedWith,
       deletedAt: this.deletedAt,
       hasFinalizer: this.hasFinalizer,
       ownName: this.ownName,
@@ -117,8 +123,8 @@ export class CredentialWorld {
 
   #handover(): HandoverFacts {
     if (!this.secret) return { state: 'missing' }
-    const { uid, resourceVersion, retained } = this.secret
-    return { state: 'usable', uid, resourceVersion, retained }
+    const { uid, resourceVersion, retained, value } = this.secret
+    return { state: 'usable', uid, resourceVersion, retained, mark: `mark of ${value}` }
   }
 
   /** The rules that hold for every step, whatever was answered. */
@@ -168,7 +174,7 @@ export class CredentialWorld {
         return
       case 'list':
         this.#call(answers, () => {
-          this.listing = { state: 'unrecorded', version: this.cloud.get(this.#key())?.version }
+          this.listing = { state: 'unrecorded', found: this.#found() }
         })
         return
       case 'record-orphan':
@@ -177,6 +183,9 @@ export class CredentialWorld {
         return
       case 'delete-handover':
         this.secret = undefined
+        return
+      case 'note-handover':
+        if (!stops) this.storedHandover = step.handover
         return
       case 'adopt':
         if (stops) return
@@ -228,6 +237,13 @@ export class CredentialWorld {
     const failure = answers.shift()
     this.#pass = { ...this.#pass, failure }
     if (!failure) act()
+  }
+
+  #found(): FoundParameter | undefined {
+    const entry = this.cloud.get(this.#key())
+    if (!entry) return undefined
+    const isOwnSession = entry.owner === 'ours'
+    return { version: entry.version, type: 'SecureString', by: entry.owner, isOwnSession }
   }
 
   #key(): string {

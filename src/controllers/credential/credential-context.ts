@@ -26,6 +26,8 @@ export type CredentialContext = {
   /** By `<organization>/<credential>`: whoever touches its parameter. */
   mutex: KeyedMutex
   prefix: string
+  /** Of the value of a hand-over Secret. */
+  markOf: (of: { credentialUid: string; secretUid: string; value: string }) => string
   events: EventRecorder
   metrics: CredentialMetrics
   clock: Clock

@@ -14,7 +14,8 @@ import { credentialFindings } from '../../domain/credential-conditions.ts'
 import { NEW_PASS, type ParameterPlace, type PassFacts } from '../../domain/credential-facts.ts'
 import { planCredential } from '../../domain/credential-plan.ts'
 import { credentialWarning } from '../../domain/credential-spec.ts'
-import type { CredentialStep } from '../../domain/credential-step.ts'
+import type { CredentialStep, Handover } from '../../domain/credential-step.ts'
+import { isPendingHandover } from '../../domain/handover-state.ts'
 import type { CredentialContext } from './credential-context.ts'
 import { gatherFacts, listingFacts, type PassSources, readSources } from './gather-credential.ts'
 import { takeStep } from './take-step.ts'
@@ -91,6 +92,22 @@ export class CredentialPass {
     this.pass = NEW_PASS
   }
 
+  /** Said before a step that takes its time: whoever waits for a new value is not told of the one before. */
+  async announce(step: CredentialStep): Promise<void> {
+    const { context, credential } = this
+    const { status } = credential
+    const isSaid = status?.conditions?.some(({ type, status: is }) => type === 'Stored' && is === 'True')
+    if (!isSaid) return
+    const conditions = this.#conditions(step, status?.parameter)
+    this.credential = await context.writer.status(credential, { ...status, conditions })
+  }
+
+  /** Nothing that its owner would call a change. */
+  async note(handover: Handover): Promise<void> {
+    const { context, credential } = this
+    this.credential = await context.writer.status(credential, { ...credential.status, handover })
+  }
+
   /** The parameter at a place, as the status has it. */
   storedAt(at: ParameterPlace, version: number): StoredParameter {
     const { name, region, account, roleArn, kmsKeyId } = at
@@ -110,13 +127,15 @@ export class CredentialPass {
     })
   }
 
-  #conditions(step: Conclusion, stored: StoredParameter | undefined): Condition[] {
+  #conditions(step: CredentialStep, stored: StoredParameter | undefined): Condition[] {
     const { context, credential } = this
-    const { metadata, spec } = credential
+    const { metadata, spec, status } = credential
     const findings = credentialFindings({
       type: spec.type,
       step,
       stored,
+      moved: this.moved,
+      pending: isPendingHandover(this.sources.handover.facts, status?.handover),
       listing: listingFacts(context, credential, this.sources.account),
       warning: credentialWarning(spec),
     })

@@ -1,11 +1,20 @@
 /** Everything that the next step of a credential is decided on. */
 import type { RegistryCredential } from '../../api/registry-credential.ts'
 import { createdAtOf, isNamedByDavit } from '../../domain/created-at.ts'
-import type { AccountFacts, CredentialFacts, ListingFacts, PassFacts } from '../../domain/credential-facts.ts'
+import type {
+  AccountFacts,
+  CredentialFacts,
+  FoundParameter,
+  HandoverFacts,
+  ListingFacts,
+  PassFacts,
+} from '../../domain/credential-facts.ts'
 import { credentialSpecProblem } from '../../domain/credential-spec.ts'
 import { parameterDrift } from '../../domain/parameter-drift.ts'
+import { SHOWN_AFTER_MS } from '../../domain/parameter-lag.ts'
 import { parameterName } from '../../domain/parameter-name.ts'
 import { sessionArn } from '../../domain/session-policy.ts'
+import type { ListedParameter } from '../../ports/cloud-accounts.ts'
 import type { Listing } from '../settings/account-listings.ts'
 import { readAccountFacts } from './account-facts.ts'
 import type { CredentialContext } from './credential-context.ts'
@@ -17,7 +26,7 @@ export type PassSources = { account: AccountFacts; handover: FoundHandover }
 
 /** @throws ApiError */
 export async function readSources(
-  { resources, prefix }: CredentialContext,
+  { resources, prefix, markOf }: CredentialContext,
   { metadata, spec }: RegistryCredential,
 ): Promise<PassSources> {
   const namespace = metadata.namespace ?? ''
@@ -26,7 +35,7 @@ export async function readSources(
   const name = isGoing ? undefined : spec.secretRef?.name
   const [account, handover] = await Promise.all([
     readAccountFacts(resources, namespace, parameter),
-    readHandover(resources, { namespace, name }),
+    readHandover(resources, { namespace, name }, (of) => markOf({ ...of, credentialUid: metadata.uid })),
   ])
   return { account, handover }
 }
@@ -37,23 +46,48 @@ export function gatherFacts(
   found: PassSources & { pass: PassFacts; moved: boolean },
 ): CredentialFacts {
   const { metadata, spec, status } = credential
+  const createdAt = Date.parse(createdAtOf(metadata))
+  const ownName = isNamedByDavit(metadata) && spec.secretRef === undefined
+  const updatedAt = Date.parse(status?.updatedAt ?? '') || 0
   return {
     now: context.clock.now(),
     type: spec.type,
-    createdAt: Date.parse(createdAtOf(metadata)),
-    ownName: isNamedByDavit(metadata) && spec.secretRef === undefined,
+    createdAt,
+    // By nobody, as long as no request can have stored anything.
+    writtenAt: status?.parameter || ownName ? Math.max(createdAt, updatedAt) : 0,
+    ownName,
     deletedAt: Date.parse(metadata.deletionTimestamp ?? '') || undefined,
     hasFinalizer: isHeld(credential),
     problem: problemOf(context, credential),
     account: found.account,
     secretName: spec.secretRef?.name,
     handover: found.handover.facts,
+    sharedWith: sharedWith(context, credential, found.handover.facts),
     stored: status?.parameter,
     storedHandover: status?.handover,
     moved: found.moved,
     listing: listingFacts(context, credential, found.account),
     pass: found.pass,
   }
+}
+
+/** Of credentials that name the same Secret the oldest takes it; of those of one second the first by name. */
+function sharedWith(
+  { book }: CredentialContext,
+  { metadata, spec, status }: RegistryCredential,
+  handover: HandoverFacts,
+): string | undefined {
+  const name = spec.secretRef?.name
+  const isWanted = handover.state === 'usable' || (handover.state === 'missing' && !status?.parameter)
+  if (name === undefined || !isWanted) return undefined
+  const ageOf = (one: RegistryCredential['metadata']) => `${one.creationTimestamp ?? ''} ${one.name}`
+  const [oldest] = book
+    .in(metadata.namespace ?? '')
+    .filter((other) => other.spec.secretRef?.name === name && other.metadata.deletionTimestamp === undefined)
+    .map((other) => other.metadata)
+    .filter((other) => other.name !== metadata.name && ageOf(other) < ageOf(metadata))
+    .sort((a, b) => (ageOf(a) < ageOf(b) ? -1 : 1))
+  return oldest?.name
 }
 
 function problemOf({ organizations }: CredentialContext, { metadata, spec }: RegistryCredential) {
@@ -80,7 +114,10 @@ export function listingFacts(
   if (!listing || (stored && (stored.account !== place.account || stored.region !== place.region)))
     return { state: 'unknown' }
   const listed = listing.parameters.get(place.name)
-  if (!stored) return unrecorded(listing, listed?.version, createdAtOf(metadata))
+  if (!stored) {
+    const found = listed && foundIn(listed, sessionArn({ roleArn: place.roleArn, organization }))
+    return unrecorded(listing, found, createdAtOf(metadata))
+  }
   const storedAt = Date.parse(status?.updatedAt ?? metadata.creationTimestamp ?? '') || 0
   // What was there before is nothing that somebody did to what is there now.
   if (listing.at <= storedAt) return { state: 'unknown' }
@@ -94,8 +131,12 @@ export function listingFacts(
   return { state: 'recorded', drift }
 }
 
-/** A listing from before the credential says nothing of it. */
-function unrecorded(listing: Listing, version: number | undefined, createdAt: string): ListingFacts {
-  if (version === undefined && listing.at <= Date.parse(createdAt)) return { state: 'unknown' }
-  return { state: 'unrecorded', version }
+function foundIn({ version, type, modifiedBy: by }: ListedParameter, ownSession: string): FoundParameter {
+  return { version, type, by, isOwnSession: by === ownSession }
+}
+
+/** A listing from before the credential says nothing of it, and one from soon after may not show it yet. */
+function unrecorded(listing: Listing, found: FoundParameter | undefined, createdAt: string): ListingFacts {
+  if (!found && listing.at < Date.parse(createdAt) + SHOWN_AFTER_MS) return { state: 'unknown' }
+  return { state: 'unrecorded', found }
 }

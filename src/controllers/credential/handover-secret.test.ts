@@ -16,10 +16,15 @@ async function bed(object: Partial<RawObject> & { annotations?: object; deletion
   return store
 }
 
+const markOf = ({ secretUid, value }: { secretUid: string; value: string }) => `${secretUid} ${value.length}`
+const read = (store: MemoryStore, ref: { namespace: string; name: string | undefined } = REF) =>
+  readHandover(store, ref, markOf)
+
 describe('a Secret that is handed over', () => {
   test('is read with what names this very version of it, and its value is in no text', async () => {
-    const found = await readHandover(await bed(), REF)
-    expect(found.facts).toEqual({ state: 'usable', uid: 'uid-101', resourceVersion: '101', retained: false })
+    const found = await read(await bed())
+    const named = { uid: 'uid-101', resourceVersion: '101', mark: 'uid-101 9' }
+    expect(found.facts).toEqual({ state: 'usable', retained: false, ...named })
     expect(found.value?.reveal()).toBe('the value')
     expect(JSON.stringify(found)).not.toContain('the value')
   })
@@ -31,7 +36,7 @@ describe('a Secret that is handed over', () => {
       ['', false],
     ] as const) {
       const store = await bed({ annotations: { 'davit.dev/retain': value } })
-      expect((await readHandover(store, REF)).facts).toMatchObject({ retained })
+      expect((await read(store)).facts).toMatchObject({ retained })
     }
   })
 
@@ -53,14 +58,14 @@ describe('a Secret that is handed over', () => {
       want: { state: 'problem' },
     },
   ])('with $given is not stored', async ({ object, want }) => {
-    const found = await readHandover(await bed(object as object), REF)
+    const found = await read(await bed(object as object))
     expect(found).toEqual({ facts: expect.objectContaining(want) })
   })
 
   test('is missing where it is not there, and not asked for where none is named', async () => {
     const store = await bed()
-    expect(await readHandover(store, { ...REF, name: 'another' })).toEqual({ facts: { state: 'missing' } })
-    expect(await readHandover(store, { namespace: 'acme', name: undefined })).toEqual({
+    expect(await read(store, { ...REF, name: 'another' })).toEqual({ facts: { state: 'missing' } })
+    expect(await read(store, { namespace: 'acme', name: undefined })).toEqual({
       facts: { state: 'none' },
     })
   })
@@ -69,7 +74,7 @@ describe('a Secret that is handed over', () => {
     const get = async () => {
       throw new ApiError('Unavailable', 'away')
     }
-    await expect(readHandover({ get } as never, REF)).rejects.toThrow('away')
+    await expect(readHandover({ get } as never, REF, markOf)).rejects.toThrow('away')
   })
 
   test('is watched without what is in it', async () => {

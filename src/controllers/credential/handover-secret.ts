@@ -25,22 +25,26 @@ export function readHandoverOutline(raw: RawObject): HandoverOutline | undefined
   return handoverOutline.safeParse(raw).data
 }
 
+/** The mark of a value (handover-mark.ts). */
+export type MarkOf = (of: { secretUid: string; value: string }) => string
+
 /** @throws ApiError but NotFound */
 export async function readHandover(
   resources: ResourceReader,
   ref: { namespace: string; name: string | undefined },
+  markOf: MarkOf,
 ): Promise<FoundHandover> {
   const { namespace, name } = ref
   if (name === undefined) return { facts: { state: 'none' } }
   try {
-    return factsOf(secret.parse(await resources.get(secrets, { namespace, name })))
+    return factsOf(secret.parse(await resources.get(secrets, { namespace, name })), markOf)
   } catch (error) {
     if (isApiError(error, 'NotFound')) return { facts: { state: 'missing' } }
     throw error
   }
 }
 
-function factsOf({ metadata, type = 'Opaque', data }: Secret): FoundHandover {
+function factsOf({ metadata, type = 'Opaque', data }: Secret, markOf: MarkOf): FoundHandover {
   // The type is the owner's consent: of another one nothing is looked at.
   if (type !== REGISTRY_SECRET_TYPE) return { facts: { state: 'wrong-type', type } }
   if (metadata.deletionTimestamp !== undefined) return { facts: { state: 'missing' } }
@@ -52,7 +56,8 @@ function factsOf({ metadata, type = 'Opaque', data }: Secret): FoundHandover {
   if (problem !== undefined) return { facts: { state: 'problem', problem } }
   const retained = metadata.annotations?.[RETAIN_ANNOTATION] === 'true'
   const { uid, resourceVersion } = metadata
-  return { facts: { state: 'usable', uid, resourceVersion, retained }, value: new SecretText(value) }
+  const mark = markOf({ secretUid: uid, value })
+  return { facts: { state: 'usable', uid, resourceVersion, retained, mark }, value: new SecretText(value) }
 }
 
 function textOf(base64: string): string | undefined {

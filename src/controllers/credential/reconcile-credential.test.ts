@@ -53,6 +53,7 @@ describe('a credential', () => {
 
   test('that is deleted when somebody has removed its parameter before says so', async () => {
     const world = await stored()
+    await world.elapse(10_000)
     world.cloud.store(ACCOUNT, REGION).delete(NAME)
     await remove(world)
     await world.elapse(5000)

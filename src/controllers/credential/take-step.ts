@@ -49,6 +49,8 @@ export async function takeStep(of: CredentialPass, step: ActiveStep): Promise<vo
       return await recordOrphan(of, step.at, step.reason)
     case 'delete-handover':
       return await dropHandover(of, step.handover)
+    case 'note-handover':
+      return await of.note(step.handover)
   }
 }
 
@@ -95,6 +97,7 @@ async function put(
   const { at, handover } = step
   const access = await accessOf(of, at)
   const isNew = step.step === 'put-new'
+  await of.announce(step)
   const tags = accounts.tagsOf(access, of.credential.metadata.name)
   const description = `Registry credential of the organization ${access.organization}.`
   const limits = { turnMs: TURN_MS, signal: of.signal }

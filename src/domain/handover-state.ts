@@ -1,0 +1,16 @@
+/** What a hand-over Secret that is there means for what is stored. */
+import type { HandoverFacts, StoredHandover } from './credential-facts.ts'
+
+type Usable = Extract<HandoverFacts, { state: 'usable' }>
+
+/** Whether its value is the one that was stored last; one that was made anew under its name is a new one. */
+export function isStoredHandover(found: Usable, stored: StoredHandover | undefined): boolean {
+  if (stored?.uid !== found.uid) return false
+  return stored.resourceVersion === found.resourceVersion || stored.mark === found.mark
+}
+
+/** Whether something is handed over that is not stored. */
+export function isPendingHandover(found: HandoverFacts, stored: StoredHandover | undefined): boolean {
+  if (found.state === 'none' || found.state === 'missing') return false
+  return found.state !== 'usable' || !isStoredHandover(found, stored)
+}
