@@ -1,5 +1,7 @@
 /** Registry credentials and secrets settings over REST, on the real API server and a double of AWS (interface §2.1, §2.6, §4.1, §5, §7). */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { API_VERSION } from '../../src/api/meta.ts'
+import { registryCredentials } from '../../src/api/registry-credential.ts'
 import { secretsSettingsResource } from '../../src/api/secrets-settings.ts'
 import type { Account, Role } from '../../src/playground/aws/account.ts'
 import { isApiError } from '../../src/ports/kubernetes.ts'
@@ -157,6 +159,32 @@ describe('with an account', () => {
       } while (cursor !== null)
       expect(seen).toEqual(all)
     }
+  })
+
+  test('names of one registry are one host', async () => {
+    for (const [registry, host] of [
+      ['GHCR.IO', 'ghcr.io'],
+      ['ghcr.io.', 'ghcr.io'],
+      ['index.docker.io', 'docker.io'],
+      ['Registry-1.Docker.IO', 'docker.io'],
+      ['Registry.Example.com:5000', 'registry.example.com:5000'],
+    ] as const) {
+      const credential = answered(await bed.create({ registry }))
+      expect([credential.registry, (await bed.stored(credential.id)).spec.registry]).toEqual([host, host])
+    }
+    const name = 'by-kubectl'
+    const spec = { type: 'token', label: 'Hub', registry: 'Index.Docker.io.', username: 'bot' }
+    await bed.davit.api.create(registryCredentials, {
+      apiVersion: API_VERSION,
+      kind: 'RegistryCredential',
+      metadata: { namespace: bed.orgId, name },
+      spec,
+    })
+    const shown = await until(
+      async () => (await bed.get(`rc_${name}`)).data,
+      () => 'it is not shown yet',
+    )
+    expect(shown.registry).toBe('docker.io')
   })
 
   test('a new secret is a new version, which is pinned', async () => {
