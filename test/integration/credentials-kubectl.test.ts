@@ -1,6 +1,6 @@
 /** Credentials with kubectl and Git (interface §2.1, §2.6; settled, "Credentials, settings, bakes"), on the real API server. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { registryCredentials } from '../../src/api/registry-credential.ts'
+import { type RegistryCredential, registryCredentials } from '../../src/api/registry-credential.ts'
 import { secretsSettingsResource } from '../../src/api/secrets-settings.ts'
 import type { Account } from '../../src/playground/aws/account.ts'
 import { REGION } from '../support/aws/organization-account.ts'
@@ -59,8 +59,10 @@ describe('a secret that is handed over', () => {
 
   test('again is a new version, and the status pins it', async () => {
     await bed.handOver('ghcr-handover', 'the-value-2')
-    const { status } = await bed.credentialWhen('ghcr', (seen) => seen.status?.parameter?.version === 2)
-    expect(reasonOf({ status } as never, 'Stored')).toBe('Stored')
+    const is = (seen: RegistryCredential) =>
+      seen.status?.parameter?.version === 2 && reasonOf(seen, 'Stored') === 'Stored'
+    expect(isReady(await bed.credentialWhen('ghcr', is))).toBe(true)
+    expect(await bed.hasSecret('ghcr-handover')).toBe(false)
     expect(store().value(nameOf('ghcr'))).toBe('the-value-2')
   })
 
@@ -75,6 +77,29 @@ describe('a secret that is handed over', () => {
     await bed.credentialWhen('retained', (seen) => seen.status?.parameter?.version === 2)
     expect(store().value(nameOf('retained'))).toBe('kept-2')
     expect(await bed.hasSecret('kept')).toBe(true)
+  })
+
+  test('for two is stored for the older, and the other says who that is', async () => {
+    await bed.credential('shared', { secretRef: { name: 'ghcr-handover' } })
+    const shared = await bed.credentialWhen('shared', (seen) => reasonOf(seen, 'Ready') === 'SecretShared')
+    expect(JSON.stringify(shared.status?.conditions)).toContain('the credential ghcr')
+  })
+
+  test('that cannot be stored leaves the one before: Ready, and not Stored', async () => {
+    await bed.handOver('ghcr-handover', 'two\nlines')
+    const refused = await bed.credentialWhen('ghcr', (seen) => reasonOf(seen, 'Stored') === 'SecretRefused')
+    expect([isReady(refused), refused.status?.parameter?.version]).toEqual([true, 2])
+  })
+
+  test('and retained is no new version for another label, and that is seen', async () => {
+    const { secrets } = await import('../../src/api/core-kinds.ts')
+    const ref = { namespace: bed.organization, name: 'kept' }
+    const { metadata } = await bed.davit.api.patch(secrets, ref, { metadata: { labels: { color: 'red' } } })
+    const seen = await bed.credentialWhen(
+      'retained',
+      ({ status }) => status?.handover?.resourceVersion === metadata.resourceVersion,
+    )
+    expect(seen.status?.parameter?.version).toBe(2)
   })
 
   test('of another type is refused, and stays', async () => {
