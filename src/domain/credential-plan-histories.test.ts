@@ -23,6 +23,9 @@ const HAPPENINGS: Record<string, Happening> = {
   'another value': (one, n) => {
     if (one.secret) one.secret = { ...one.secret, resourceVersion: `${n}`, value: `v-${n}` }
   },
+  'another label': (one, n) => {
+    if (one.secret) one.secret = { ...one.secret, resourceVersion: `${n}` }
+  },
   'no Secret': (one) => {
     one.secret = undefined
   },
