@@ -29,8 +29,17 @@ export type HandoverFacts =
   | { state: 'no-key' }
   /** The value is not one that can be stored; the problem says why without it. */
   | { state: 'problem'; problem: string }
-  /** `mark` stands for the value (handover-mark.ts). */
-  | { state: 'usable'; uid: string; resourceVersion: string; retained: boolean; mark: string }
+  | UsableHandover
+
+/** `mark` stands for the value in this version of it (handover-mark.ts), `isSameValue`: it is the one that status.handover speaks of. */
+export type UsableHandover = {
+  state: 'usable'
+  uid: string
+  resourceVersion: string
+  retained: boolean
+  mark: string
+  isSameValue: boolean
+}
 
 /** status.handover. */
 export type StoredHandover = { uid: string; resourceVersion: string; mark?: string | undefined }

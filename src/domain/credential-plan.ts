@@ -16,7 +16,7 @@
  */
 import { failureText } from './cloud-failure.ts'
 import { later, planFailed, refuse } from './credential-answers.ts'
-import type { CredentialFacts, ParameterPlace } from './credential-facts.ts'
+import type { CredentialFacts, ParameterPlace, UsableHandover } from './credential-facts.ts'
 import { planRemoval, recordedAt } from './credential-removal.ts'
 import type { CredentialStep, Handover } from './credential-step.ts'
 import { isStoredHandover } from './handover-state.ts'
@@ -136,9 +136,7 @@ function planWithout(facts: CredentialFacts): CredentialStep {
 const SECRET_REQUIRED =
   'No secret is stored. Name a Secret of the type davit.dev/registry-secret in spec.secretRef, or give the secret by REST.'
 
-type Usable = Extract<CredentialFacts['handover'], { state: 'usable' }>
-
-function planHandover(facts: CredentialFacts, found: Usable): CredentialStep {
+function planHandover(facts: CredentialFacts, found: UsableHandover): CredentialStep {
   const { stored, storedHandover, listing, account } = facts
   const { uid, resourceVersion, retained, mark } = found
   const handover = { uid, resourceVersion, ...(retained ? { mark } : {}) }

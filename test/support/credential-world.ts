@@ -124,7 +124,10 @@ export class CredentialWorld {
   #handover(): HandoverFacts {
     if (!this.secret) return { state: 'missing' }
     const { uid, resourceVersion, retained, value } = this.secret
-    return { state: 'usable', uid, resourceVersion, retained, mark: `mark of ${value}` }
+    const markAt = (version: string | undefined) => `mark of ${value} at ${version}`
+    const { storedHandover: stored } = this
+    const isSameValue = stored?.uid === uid && stored.mark === markAt(stored.resourceVersion)
+    return { state: 'usable', uid, resourceVersion, retained, mark: markAt(resourceVersion), isSameValue }
   }
 
   /** The rules that hold for every step, whatever was answered. */

@@ -1,5 +1,6 @@
 /** What the loop of credentials works with. */
 import type { RegistryCredential } from '../../api/registry-credential.ts'
+import type { Marked } from '../../domain/handover-mark.ts'
 import type { Clock } from '../../ports/clock.ts'
 import type { ParameterListing, ParameterStore } from '../../ports/cloud-accounts.ts'
 import type { EventRecorder } from '../../ports/event-recorder.ts'
@@ -27,7 +28,7 @@ export type CredentialContext = {
   mutex: KeyedMutex
   prefix: string
   /** Of the value of a hand-over Secret. */
-  markOf: (of: { credentialUid: string; secretUid: string; value: string }) => string
+  markOf: (of: Marked) => string
   events: EventRecorder
   metrics: CredentialMetrics
   clock: Clock

@@ -27,7 +27,7 @@ export type PassSources = { account: AccountFacts; handover: FoundHandover }
 /** @throws ApiError */
 export async function readSources(
   { resources, prefix, markOf }: CredentialContext,
-  { metadata, spec }: RegistryCredential,
+  { metadata, spec, status }: RegistryCredential,
 ): Promise<PassSources> {
   const namespace = metadata.namespace ?? ''
   const parameter = parameterName({ prefix, organization: namespace, credential: metadata.name })
@@ -35,7 +35,11 @@ export async function readSources(
   const name = isGoing ? undefined : spec.secretRef?.name
   const [account, handover] = await Promise.all([
     readAccountFacts(resources, namespace, parameter),
-    readHandover(resources, { namespace, name }, (of) => markOf({ ...of, credentialUid: metadata.uid })),
+    readHandover(
+      resources,
+      { namespace, name },
+      { stored: status?.handover, markOf: (of) => markOf({ ...of, credentialUid: metadata.uid }) },
+    ),
   ])
   return { account, handover }
 }

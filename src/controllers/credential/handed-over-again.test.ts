@@ -28,13 +28,16 @@ const valuesIn = (world: SecretsWorld, name = 'ghcr') =>
 describe('a retained Secret', () => {
   test('that only gets other labels is no new version, whoever of Davit looks at it', async () => {
     const world = await stored(true)
+    const marks = new Set<string | undefined>()
     for (const color of ['red', 'blue']) {
+      marks.add(statusOf(world)?.handover?.mark)
       await world.cluster.patch(secrets, SECRET, { metadata: { labels: { color } } })
       await world.elapse(5000)
       await world.restart()
       await world.elapse(5000)
     }
     expect([valuesIn(world), conditionOf(world, 'Stored')?.status]).toEqual([['v-1'], 'True'])
+    expect(marks.size).toBe(2)
     const { metadata } = await world.cluster.get(secrets, SECRET)
     expect(statusOf(world)?.handover?.resourceVersion).toBe(metadata.resourceVersion)
     await world.handOver('acme', 'handover', 'v-2', true)

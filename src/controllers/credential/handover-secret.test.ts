@@ -16,17 +16,33 @@ async function bed(object: Partial<RawObject> & { annotations?: object; deletion
   return store
 }
 
-const markOf = ({ secretUid, value }: { secretUid: string; value: string }) => `${secretUid} ${value.length}`
+const markOf = (of: { secretUid: string; resourceVersion: string; value: string }) =>
+  `${of.secretUid} ${of.resourceVersion} ${of.value.length}`
+const NONE = { stored: undefined, markOf }
 const read = (store: MemoryStore, ref: { namespace: string; name: string | undefined } = REF) =>
-  readHandover(store, ref, markOf)
+  readHandover(store, ref, NONE)
 
 describe('a Secret that is handed over', () => {
   test('is read with what names this very version of it, and its value is in no text', async () => {
     const found = await read(await bed())
-    const named = { uid: 'uid-101', resourceVersion: '101', mark: 'uid-101 9' }
-    expect(found.facts).toEqual({ state: 'usable', retained: false, ...named })
+    const named = { uid: 'uid-101', resourceVersion: '101', mark: 'uid-101 101 9' }
+    expect(found.facts).toEqual({ state: 'usable', retained: false, isSameValue: false, ...named })
     expect(found.value?.reveal()).toBe('the value')
     expect(JSON.stringify(found)).not.toContain('the value')
+  })
+
+  test('has the value that was stored where its mark is that of the version of then', async () => {
+    const stored = { uid: 'uid-101', resourceVersion: '99', mark: 'uid-101 99 9' }
+    for (const [change, isSameValue] of [
+      [{}, true],
+      [{ mark: 'uid-101 99 8' }, false],
+      [{ mark: 'uid-101 101 9' }, false],
+      [{ mark: undefined }, false],
+      [{ uid: 'uid-100' }, false],
+    ] as const) {
+      const { facts } = await readHandover(await bed(), REF, { stored: { ...stored, ...change }, markOf })
+      expect(facts).toMatchObject({ isSameValue, mark: 'uid-101 101 9' })
+    }
   })
 
   test('is kept where its owner says so, in just that word', async () => {
@@ -74,7 +90,7 @@ describe('a Secret that is handed over', () => {
     const get = async () => {
       throw new ApiError('Unavailable', 'away')
     }
-    await expect(readHandover({ get } as never, REF, markOf)).rejects.toThrow('away')
+    await expect(readHandover({ get } as never, REF, NONE)).rejects.toThrow('away')
   })
 
   test('is watched without what is in it', async () => {

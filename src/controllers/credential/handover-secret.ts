@@ -6,8 +6,9 @@ import {
   REGISTRY_SECRET_TYPE,
   RETAIN_ANNOTATION,
 } from '../../api/registry-credential.ts'
-import type { HandoverFacts } from '../../domain/credential-facts.ts'
+import type { HandoverFacts, StoredHandover } from '../../domain/credential-facts.ts'
 import type { Handover } from '../../domain/credential-step.ts'
+import type { Marked } from '../../domain/handover-mark.ts'
 import { registrySecretProblem } from '../../domain/registry-secret.ts'
 import {
   isApiError,
@@ -25,26 +26,29 @@ export function readHandoverOutline(raw: RawObject): HandoverOutline | undefined
   return handoverOutline.safeParse(raw).data
 }
 
-/** The mark of a value (handover-mark.ts). */
-export type MarkOf = (of: { secretUid: string; value: string }) => string
+/** What was stored last, and the mark of a value (handover-mark.ts). */
+export type KnownHandover = {
+  stored: StoredHandover | undefined
+  markOf: (of: Omit<Marked, 'credentialUid'>) => string
+}
 
 /** @throws ApiError but NotFound */
 export async function readHandover(
   resources: ResourceReader,
   ref: { namespace: string; name: string | undefined },
-  markOf: MarkOf,
+  known: KnownHandover,
 ): Promise<FoundHandover> {
   const { namespace, name } = ref
   if (name === undefined) return { facts: { state: 'none' } }
   try {
-    return factsOf(secret.parse(await resources.get(secrets, { namespace, name })), markOf)
+    return factsOf(secret.parse(await resources.get(secrets, { namespace, name })), known)
   } catch (error) {
     if (isApiError(error, 'NotFound')) return { facts: { state: 'missing' } }
     throw error
   }
 }
 
-function factsOf({ metadata, type = 'Opaque', data }: Secret, markOf: MarkOf): FoundHandover {
+function factsOf({ metadata, type = 'Opaque', data }: Secret, known: KnownHandover): FoundHandover {
   // The type is the owner's consent: of another one nothing is looked at.
   if (type !== REGISTRY_SECRET_TYPE) return { facts: { state: 'wrong-type', type } }
   if (metadata.deletionTimestamp !== undefined) return { facts: { state: 'missing' } }
@@ -56,8 +60,16 @@ function factsOf({ metadata, type = 'Opaque', data }: Secret, markOf: MarkOf): F
   if (problem !== undefined) return { facts: { state: 'problem', problem } }
   const retained = metadata.annotations?.[RETAIN_ANNOTATION] === 'true'
   const { uid, resourceVersion } = metadata
-  const mark = markOf({ secretUid: uid, value })
-  return { facts: { state: 'usable', uid, resourceVersion, retained, mark }, value: new SecretText(value) }
+  const mark = known.markOf({ secretUid: uid, resourceVersion, value })
+  const isSameValue = hasMark(known, { secretUid: uid, value })
+  const facts = { state: 'usable', uid, resourceVersion, retained, mark, isSameValue } as const
+  return { facts, value: new SecretText(value) }
+}
+
+/** The mark is of the version that is recorded beside it. */
+function hasMark({ stored, markOf }: KnownHandover, of: { secretUid: string; value: string }): boolean {
+  if (stored?.mark === undefined || stored.uid !== of.secretUid) return false
+  return markOf({ ...of, resourceVersion: stored.resourceVersion }) === stored.mark
 }
 
 function textOf(base64: string): string | undefined {
