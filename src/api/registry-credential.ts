@@ -17,7 +17,7 @@ import {
 export const PARAMETER_FINALIZER = `${GROUP}/parameter`
 /** "true" on a hand-over Secret: it stays, and a change of it is stored as a new version. */
 export const RETAIN_ANNOTATION = `${GROUP}/retain`
-/** Type of a hand-over Secret. It is the owner's consent: a Secret of any other type is not read. */
+/** Type of a hand-over Secret. It is the owner's consent: a Secret of any other type is not used. */
 export const REGISTRY_SECRET_TYPE = `${GROUP}/registry-secret`
 /** The key of a hand-over Secret that holds the secret. */
 export const REGISTRY_SECRET_KEY = 'secret'

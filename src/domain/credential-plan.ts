@@ -84,7 +84,7 @@ function refuseShared(facts: CredentialFacts): CredentialStep | undefined {
 }
 
 const TYPE_ALLOWED =
-  'only one of the type davit.dev/registry-secret is read, since that says that it is meant for Davit. The type of a Secret cannot be changed: make it again.'
+  'only one of the type davit.dev/registry-secret is used, since that says that it is meant for Davit. The type of a Secret cannot be changed: make it again.'
 
 function secretWords({ secretName }: CredentialFacts, rest: string): string {
   return `The Secret ${secretName ?? ''} ${rest}`
