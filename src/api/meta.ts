@@ -34,6 +34,8 @@ export function codePoints(text: string): number {
 
 /** Keyword that carries a pattern's meaning in words from the schema to the generated rule; no API server sees it. */
 export const PATTERN_MEANING = 'x-davit-pattern-meaning'
+/** Keyword of a pattern that is only in a rule of the object around it; no API server sees it. */
+export const PATTERN_UNSAID = 'x-davit-pattern-unsaid'
 
 export type TextLimits = {
   min?: number
@@ -42,12 +44,17 @@ export type TextLimits = {
   pattern?: RegExp
   /** What the pattern allows, in words that follow "must be"; for fields that people write. */
   allowed?: string
+  /**
+   * A refusal must not have the value in it, since somebody may have typed a secret: API servers show what breaks a pattern or a rule
+   * of its own, and nothing of an object that breaks one. Needs `allowed`.
+   */
+  unsaid?: true
   describe: string
 }
 
 /** A string of `min` to `max` Unicode code points, in zod and in the generated schema alike. */
 export function text(limits: TextLimits) {
-  const { min = 0, max, pattern, allowed } = limits
+  const { min = 0, max, pattern, allowed, unsaid } = limits
   const wanted = min > 0 ? `${min} to ${max} characters` : `at most ${max} characters`
   let schema = z.string().refine(
     (value) => {
@@ -63,6 +70,7 @@ export function text(limits: TextLimits) {
     maxLength: max,
     ...(min > 0 ? { minLength: min } : {}),
     ...(pattern && allowed ? { [PATTERN_MEANING]: allowed } : {}),
+    ...(pattern && unsaid ? { [PATTERN_UNSAID]: true } : {}),
   })
 }
 

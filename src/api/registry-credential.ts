@@ -52,6 +52,7 @@ const specShape = z.object({
     min: 1,
     max: MAX_REGISTRY,
     pattern: REGISTRY,
+    unsaid: true,
     allowed:
       'the host of a registry such as ghcr.io or registry.example.com:5000, without scheme and path (an international name in its xn-- form)',
     describe:
@@ -61,6 +62,7 @@ const specShape = z.object({
     min: 1,
     max: MAX_USERNAME,
     pattern: USERNAME,
+    unsaid: true,
     allowed: 'a user name without colons and control characters',
     describe: 'Who logs in; only for token, and required there.',
   }).optional(),
@@ -70,6 +72,7 @@ const specShape = z.object({
         min: 1,
         max: 253,
         pattern: DNS_SUBDOMAIN,
+        unsaid: true,
         allowed: 'the name of a Secret: lower-case letters, digits, dashes and dots',
         describe: 'Name of the Secret.',
       }),

@@ -49,18 +49,21 @@ const specShape = z.object({
     ...region,
     min: 1,
     pattern: AWS_REGION,
+    unsaid: true,
     allowed: 'a region of AWS such as eu-west-1',
   }),
   roleArn: text({
     ...roleArn,
     min: 1,
     pattern: ROLE_ARN,
+    unsaid: true,
     allowed: 'the ARN of an IAM role such as arn:aws:iam::123456789012:role/davit-secrets',
   }).optional(),
   kmsKeyId: text({
     ...kmsKeyId,
     min: 1,
     pattern: KMS_KEY,
+    unsaid: true,
     allowed:
       'a KMS key: its id, an alias such as alias/davit, or the ARN of either, such as arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab',
   }).optional(),

@@ -134,9 +134,26 @@ describe('structuralSchema', () => {
       schema: z.object({ a: text({ max: 9, pattern: /^'$/, allowed: 'a quote', describe: 'A.' }) }),
       want: 'spec.a: pattern with a quote',
     },
+    {
+      given: 'a pattern that is unsaid, and has no words',
+      schema: z.object({ a: text({ max: 9, pattern: /^a$/, unsaid: true, describe: 'A.' }) }),
+      want: 'spec.a: an unsaid pattern without words',
+    },
   ])('refuses $given, naming the place', ({ schema, want }) => {
     expect(() => structuralSchema(schema, 'spec')).toThrow(NotStructuralError)
     expect(() => structuralSchema(schema, 'spec')).toThrow(want)
+  })
+
+  test('says a pattern in a rule of the object alone where the value must not be in a refusal', () => {
+    const a = text({ max: 9, pattern: /^a$/, allowed: 'a', unsaid: true, describe: 'A.' })
+    expect(structuralSchema(z.object({ a: a.optional() }), 'spec')).toEqual({
+      type: 'object',
+      properties: { a: { type: 'string', description: 'A.', maxLength: 9 } },
+      'x-kubernetes-validations': [
+        { rule: "!has(self.a) || self.a.matches(r'^a$')", message: 'must be a', fieldPath: '.a' },
+      ],
+    })
+    expect(() => structuralSchema(a, 'spec')).toThrow('spec: an unsaid pattern outside of an object')
   })
 
   test('says the meaning of a pattern in a rule of its own, before other rules', () => {

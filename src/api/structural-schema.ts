@@ -3,7 +3,7 @@
  * structural schema cannot is refused here, with the place, rather than by an API server later.
  */
 import { z } from 'zod'
-import { PATTERN_MEANING } from './meta.ts'
+import { type CelRule, PATTERN_MEANING, PATTERN_UNSAID } from './meta.ts'
 
 /** A structural schema of apiextensions.k8s.io/v1; other keywords are passed through as they are. */
 export type StructuralSchema = {
@@ -41,7 +41,7 @@ const KEPT = [
 ]
 /** Read apart, or without meaning to an API server. */
 const DROPPED = new Set([
-  ...['properties', 'items', 'additionalProperties', PATTERN_MEANING],
+  ...['properties', 'items', 'additionalProperties', PATTERN_MEANING, PATTERN_UNSAID],
   ...['$schema', 'id', '$id', 'examples', 'readOnly', 'contentEncoding', 'contentMediaType', 'propertyNames'],
 ])
 const LOOK_AROUND = /\(\?(=|!|<=|<!)/
@@ -65,18 +65,24 @@ function convert(node: Node, path: string): StructuralSchema {
   refuseTypedCombiners(schema, path)
   if (schema.type === undefined) acceptAnything(schema, path)
   boundIntegers(schema)
-  explainPattern(schema, node[PATTERN_MEANING], path)
+  explainPattern(schema, node, path)
   convertChildren(schema, node, path)
   return schema
 }
 
 function convertChildren(schema: StructuralSchema, node: Node, path: string): void {
   if (node.properties) {
+    const children = Object.entries(node.properties) as [string, Node][]
     schema.properties = Object.fromEntries(
-      Object.entries(node.properties).map(([name, child]) => [
+      children.map(([name, { [PATTERN_UNSAID]: unsaid, pattern, ...child }]) => [
         name,
-        convert(child as Node, `${path}.${name}`),
+        convert(unsaid ? child : { ...child, pattern }, `${path}.${name}`),
       ]),
+    )
+    const unsaid = children.filter(([, child]) => child[PATTERN_UNSAID])
+    addRules(
+      schema,
+      unsaid.map(([name, child]) => unsaidRule(name, child, `${path}.${name}`)),
     )
   }
   if (node.items) schema.items = convert(node.items as Node, `${path}[]`)
@@ -116,15 +122,35 @@ function boundIntegers(schema: StructuralSchema): void {
 }
 
 /** API servers answer a failed `pattern` with the pattern alone: a rule beside it says it in words. */
-function explainPattern(schema: StructuralSchema, meaning: unknown, path: string): void {
+function explainPattern(schema: StructuralSchema, node: Node, path: string): void {
   const { pattern } = schema
   if (typeof pattern !== 'string') return
+  if (node[PATTERN_UNSAID]) throw new NotStructuralError(path, 'an unsaid pattern outside of an object')
+  const rule = ruleOf(node, path)
+  if (rule) addRules(schema, [{ rule: `self.${rule.holds}`, message: rule.message }])
+}
+
+/** A rule of the object: API servers show the value of the field that has the pattern or the rule, and none of an object. */
+function unsaidRule(name: string, child: Node, path: string): CelRule {
+  const rule = ruleOf(child, path)
+  if (!rule) throw new NotStructuralError(path, 'an unsaid pattern without words')
+  const { holds, message } = rule
+  return { rule: `!has(self.${name}) || self.${name}.${holds}`, message, fieldPath: `.${name}` }
+}
+
+function ruleOf({ pattern, [PATTERN_MEANING]: meaning }: Node, path: string) {
+  if (typeof pattern !== 'string') return undefined
   if (LOOK_AROUND.test(pattern)) throw new NotStructuralError(path, 'pattern with look-around')
-  if (meaning === undefined) return
+  if (meaning === undefined) return undefined
   if (pattern.includes("'")) throw new NotStructuralError(path, 'pattern with a quote')
-  const rule = { rule: `self.matches(r'${pattern}')`, message: `must be ${meaning}` }
+  return { holds: `matches(r'${pattern}')`, message: `must be ${meaning}` }
+}
+
+/** Before those that are there. */
+function addRules(schema: StructuralSchema, rules: CelRule[]): void {
+  if (rules.length === 0) return
   const others = schema['x-kubernetes-validations']
-  schema['x-kubernetes-validations'] = [rule, ...(Array.isArray(others) ? others : [])]
+  schema['x-kubernetes-validations'] = [...rules, ...(Array.isArray(others) ? others : [])]
 }
 
 function isNode(value: unknown): value is Node {

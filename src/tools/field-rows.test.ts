@@ -41,6 +41,12 @@ describe('fieldRows', () => {
       type: 'string',
       rules: ['at most 9 characters', 'must be an a'],
     },
+    {
+      given: 'a pattern that is a rule of the object',
+      field: text({ max: 9, pattern: /^a$/, allowed: 'an a', unsaid: true, describe: 'A.' }),
+      type: 'string',
+      rules: ['at most 9 characters', 'must be an a'],
+    },
     { given: 'a choice', field: z.enum(['on', 'off']), type: '`on` or `off`', rules: [] },
     { given: 'any JSON', field: z.unknown(), type: 'any JSON', rules: [] },
     {

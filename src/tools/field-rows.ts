@@ -19,7 +19,13 @@ export function fieldRows(schema: StructuralSchema, prefix = ''): FieldRow[] {
       path,
       type: typeOf(field),
       description: field.description ?? '',
-      rules: [...(schema.required?.includes(name) ? ['required'] : []), ...rulesOf(field)],
+      rules: [
+        ...(schema.required?.includes(name) ? ['required'] : []),
+        ...rulesOf(field),
+        ...celRulesOf(schema).flatMap(({ fieldPath, message }) =>
+          fieldPath === `.${name}` ? [message] : [],
+        ),
+      ],
       ...(field.default === undefined ? {} : { default: field.default }),
     }
     return [
@@ -56,10 +62,15 @@ function rulesOf(field: StructuralSchema): string[] {
 
 /** A pattern that is put into words is its rule's message; any other speaks for itself. */
 function messagesOf(field: StructuralSchema): string[] {
-  const rules = (field['x-kubernetes-validations'] ?? []) as CelRule[]
+  // What an object says of one of its fields is in the row of that field.
+  const rules = celRulesOf(field).filter(({ fieldPath }) => fieldPath === undefined)
   const inWords = rules.some(({ rule }) => rule.startsWith('self.matches('))
   const pattern = typeof field.pattern === 'string' && !inWords ? [`matches \`${field.pattern}\``] : []
   return [...pattern, ...rules.map(({ message }) => message)]
+}
+
+function celRulesOf(schema: StructuralSchema): CelRule[] {
+  return (schema['x-kubernetes-validations'] ?? []) as CelRule[]
 }
 
 function range(min: unknown, max: unknown, unit: string): string | undefined {

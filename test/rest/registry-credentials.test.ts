@@ -198,6 +198,47 @@ describe('with an account', () => {
     expect(answered(await bed.get(id))).toEqual(changed)
   })
 
+  test('fields that the cluster refuses leave the secret as it is', async () => {
+    const id = await made()
+    const ifMatch = (await bed.get(id)).response.headers.get('etag') ?? ''
+    answered(await bed.change(id, { label: 'Other' }))
+    const params = { path: { ...path(), credentialId: id }, header: { 'If-Match': ifMatch } }
+    const body = { secret: 'the next one', username: 'next' }
+    const { response } = await bed.clients[0].PATCH(CREDENTIAL, { params, body })
+    expect([response.status, parameters().get(nameOf(id))?.versions.length]).toEqual([412, 1])
+  })
+
+  test('a secret that was typed into another field is refused, and is not in the refusal', async () => {
+    const id = await made()
+    const secret = `ghp_${'Zm9yLW5vYm9keQ'.repeat(3)}`
+    const fields = [
+      { username: `bot:${secret}` },
+      { username: secret.repeat(20) },
+      { username: { value: secret } },
+      { label: secret.repeat(20) },
+      { password: secret },
+      { [secret]: 'secret' },
+    ]
+    const hosts = [{ registry: `https://bot:${secret}@ghcr.io` }, { registry: secret }, { type: secret }]
+    const route = `/organizations/${bed.orgId}/registry-credentials`
+    const asked = [
+      ...[...fields, ...hosts].map((wrong) => ({ method: 'POST', at: route, body: { ...TOKEN, ...wrong } })),
+      ...fields.map((wrong) => ({ method: 'PATCH', at: `${route}/${id}`, body: wrong })),
+    ]
+    for (const { method, at, body } of asked) {
+      const { status, json } = await ask(bed.facades[0], at, {
+        key: bed.key,
+        method,
+        body: JSON.stringify(body),
+      })
+      expect([status, JSON.stringify(json).includes(secret), body]).toEqual([
+        expect.toBeOneOf([400, 422]),
+        false,
+        body,
+      ])
+    }
+  })
+
   test('If-Match holds a change to what was seen', async () => {
     const id = await made()
     const ifMatch = (await bed.get(id)).response.headers.get('etag') ?? ''
