@@ -48,6 +48,8 @@ export type CreateOptions = {
 export type PatchOptions = CreateOptions & {
   /** `status` patches the status subresource. */
   subresource?: 'status'
+  /** Everything is checked and answered as if it were written, and nothing is. */
+  dryRun?: true
 }
 
 /** Precondition of a delete. */

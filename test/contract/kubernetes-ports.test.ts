@@ -77,6 +77,15 @@ describe('resources on a real API server', () => {
     await api.delete(configMaps, ref, { uid: uid ?? '' })
   })
 
+  it('are tried without being changed', async () => {
+    await api.create(configMaps, configMap('tried', { a: '1' }))
+    const ref = { namespace, name: 'tried' }
+    const tried = await api.patch(configMaps, ref, { data: { a: '2' } }, { dryRun: true })
+    expect(tried.data).toEqual({ a: '2' })
+    expect((await api.get(configMaps, ref)).data).toEqual({ a: '1' })
+    await expectKind(api.patch(configMaps, ref, { data: { a: 1 } }, { dryRun: true }), 'Invalid')
+  })
+
   it('are patched by many at a time, as long as none asks for a version', async () => {
     const { metadata } = await api.create(configMaps, configMap('busy'))
     const ref = { namespace, name: 'busy' }

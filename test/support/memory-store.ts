@@ -85,6 +85,7 @@ export class MemoryStore implements ResourceReader, ResourceWriter {
     if (uid !== undefined && uid !== held.metadata.uid)
       throw new ApiError('Invalid', `${ref.name}: metadata.uid: field is immutable`, { status: 422 })
     const change = options?.subresource === 'status' ? { status: fields.status } : { ...fields, metadata }
+    if (options?.dryRun) return merge(structuredClone(held), change) as RawObject
     const patched = merge(held, { ...change, metadata: { ...metadata, resourceVersion: this.#next() } })
     this.#objects.set(keyOf(type, ref), patched as RawObject)
     return structuredClone(patched as RawObject)

@@ -81,10 +81,11 @@ class Resources implements ResourceReader, ResourceWriter, WatchSource {
 
   async patch(type: ResourceType, ref: ObjectRef, patch: object, options?: PatchOptions): Promise<RawObject> {
     const subresource = options?.subresource === undefined ? '' : `/${options.subresource}`
+    const query = options?.dryRun ? `${WRITE_QUERY}&dryRun=All` : WRITE_QUERY
     try {
       const body = await this.#transport.call({
         verb: 'patch',
-        path: `${objectPath(type, ref)}${subresource}?${WRITE_QUERY}`,
+        path: `${objectPath(type, ref)}${subresource}?${query}`,
         body: JSON.stringify(patch),
         contentType: 'application/merge-patch+json',
         ...answer(options),

@@ -53,6 +53,7 @@ export class MemoryCluster extends MemoryStore implements WatchSource {
     const before = await this.get(type, ref)
     refuseNewFinalizers(before, patch)
     const written = await super.patch(type, ref, patch, options)
+    if (options?.dryRun) return written
     const isOther = options?.subresource !== 'status' && !sameJson(before.spec, written.spec)
     const { generation } = written.metadata
     const patched = isOther
