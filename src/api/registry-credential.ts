@@ -22,6 +22,12 @@ export const REGISTRY_SECRET_TYPE = `${GROUP}/registry-secret`
 /** The key of a hand-over Secret that holds the secret. */
 export const REGISTRY_SECRET_KEY = 'secret'
 
+/**
+ * On a credential whose new secret is in the account, and whose fields of the same request are not written yet: which ones. They go
+ * together, so nobody takes that secret into use before; the write of the fields takes the annotation away.
+ */
+export const AWAITED_FIELDS_ANNOTATION = `${GROUP}/secret-awaits`
+
 /** Up to 63 characters of a host's name. */
 const LABEL = '[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?'
 const PORT = ':([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])'

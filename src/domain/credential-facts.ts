@@ -97,6 +97,8 @@ export type CredentialFacts = {
   /** status.parameter and status.handover. */
   stored?: StoredParameter | undefined
   storedHandover?: StoredHandover | undefined
+  /** The newest version in the account may be one whose fields were not written (awaited-fields.ts). */
+  awaitsFields: boolean
   /** It had a parameter in an account that it has left: this pass has forgotten it, or the condition Stored says so. */
   moved: boolean
   listing: ListingFacts

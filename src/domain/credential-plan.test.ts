@@ -254,6 +254,12 @@ describe('drift', () => {
   })
 })
 
+test('a newer version whose fields were not written is left, and the one before stays in use', () => {
+  const listing = { state: 'recorded', drift: { kind: 'adopt', version: 4 } } as const
+  const facts = { ...storedWorld({ listing }).facts(), awaitsFields: true }
+  expect(planCredential(facts)).toMatchObject({ step: 'nothing' })
+})
+
 describe('what is refused', () => {
   const problem = { reason: 'RegistryRefused', message: 'must have no path' } as const
 

@@ -100,7 +100,8 @@ function planKept(facts: CredentialFacts): CredentialStep {
       'ParameterReplaced',
       askAgain(`was made anew by ${drift.by}, and the version of Davit is gone`),
     )
-  if (drift?.kind === 'adopt' && stored)
+  // Until its fields are written, or the secret is given again, the version before holds.
+  if (drift?.kind === 'adopt' && stored && !facts.awaitsFields)
     return {
       step: 'adopt',
       at: stored,
@@ -129,8 +130,8 @@ function planWithout(facts: CredentialFacts): CredentialStep {
       'is not there. Make it in the namespace of the credential, of the type davit.dev/registry-secret.'
     return refuseShared(facts) ?? { step: 'wait', reason: 'SecretMissing', message: secretWords(facts, rest) }
   }
-  const found = facts.ownName ? planUnrecorded(facts) : undefined
-  return found ?? refuse('SecretRequired', SECRET_REQUIRED)
+  const mayBeThere = facts.ownName && !facts.awaitsFields
+  return (mayBeThere ? planUnrecorded(facts) : undefined) ?? refuse('SecretRequired', SECRET_REQUIRED)
 }
 
 const SECRET_REQUIRED =

@@ -54,6 +54,11 @@ describe('what REST stored and did not record', () => {
     expect(planCredential({ ...found(), ownName: false })).toMatchObject({ reason: 'SecretRequired' })
   })
 
+  test('is not taken where the fields of its request were not written', () => {
+    const step = planCredential({ ...found({}, 'ours'), awaitsFields: true })
+    expect(step).toMatchObject({ step: 'refuse', reason: 'SecretRequired' })
+  })
+
   test('waits where the cloud fails', () => {
     const pass = { ...NEW_PASS, failure: RETRY }
     for (const one of [facts({ pass }), { ...found(), pass }])

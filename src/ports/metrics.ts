@@ -52,8 +52,11 @@ export interface CloudMetrics {
 export interface CredentialMetrics {
   /** A secret was stored: a parameter was made, or a version written. */
   secretStored(how: 'created' | 'replaced'): void
-  /** A parameter was to be removed. `forgotten`: one that could not be, when the list of orphans was full. */
-  parameterRemoved(outcome: 'deleted' | 'not-found' | 'orphaned' | 'forgotten'): void
+  /**
+   * A parameter was to be removed. `forgotten`: one that could not be, when the list of orphans was full; `failed`: in a request
+   * by REST, after which the controller goes on with it.
+   */
+  parameterRemoved(outcome: 'deleted' | 'not-found' | 'orphaned' | 'forgotten' | 'failed'): void
 }
 
 export interface RuntimeMetrics {

@@ -194,7 +194,8 @@ describe('with an account', () => {
     expect(changed).toMatchObject({ label: 'Next', username: 'bot', createdAt: before.createdAt })
     expect(changed.updatedAt > before.updatedAt).toBe(true)
     expect(parameters().value(nameOf(id))).toBe('the next one')
-    expect((await bed.stored(id)).status?.parameter?.version).toBe(2)
+    const { status, metadata } = await bed.stored(id)
+    expect([status?.parameter?.version, metadata.annotations]).toEqual([2, undefined])
     expect(answered(await bed.get(id))).toEqual(changed)
   })
 

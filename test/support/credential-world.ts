@@ -109,6 +109,7 @@ export class CredentialWorld {
       handover: this.#handover(),
       stored: this.stored,
       storedHandover: this.storedHandover,
+      awaitsFields: false,
       moved: this.moved,
       listing: this.listing,
       pass: this.#pass,

@@ -10,7 +10,7 @@ import { CredentialDirectory } from '../../src/controllers/facade/credentials/cr
 import { FacadeCredentials } from '../../src/controllers/facade/credentials/registry-credentials.ts'
 import { isOwnedBy } from '../../src/domain/owner-tags.ts'
 import { CloudError } from '../../src/ports/cloud-error.ts'
-import { ApiError } from '../../src/ports/kubernetes.ts'
+import { ApiError, type PatchOptions } from '../../src/ports/kubernetes.ts'
 import type { Log } from '../../src/ports/log.ts'
 import type { CredentialMetrics } from '../../src/ports/metrics.ts'
 import type { CredentialDraft } from '../../src/ports/registry-credentials.ts'
@@ -45,11 +45,19 @@ export class CredentialsBed {
   readonly cloud = new FakeParameters(() => this.clock.now())
   readonly logged: unknown[] = []
   log: Log
-  metrics: Pick<CredentialMetrics, 'secretStored'> = { secretStored: () => undefined }
+  readonly removals: string[] = []
+  metrics: CredentialMetrics = {
+    secretStored: () => undefined,
+    parameterRemoved: (outcome) => void this.removals.push(outcome),
+  }
   readonly identity = accountIdentity(KEY, '/davit')
   readonly #log = new SharedLog()
   readonly #replicas: Replica[] = []
   readonly #maxCredentials: number
+  /** What a patch by a facade is answered with instead, which then does nothing. */
+  refusePatch: (patch: object, how?: PatchOptions) => ApiError | undefined = () => undefined
+  /** After each patch by a facade. */
+  onPatch: () => void = () => undefined
   /** Why the watch may not have shown everything. */
   behind: string | undefined
 
@@ -71,7 +79,7 @@ export class CredentialsBed {
     const directory = new CredentialDirectory()
     for (const credential of this.credentials()) directory.apply(credential)
     return new FacadeCredentials({
-      resources: steps.around(this.store, () => new ApiError('Unavailable', 'no answer')),
+      resources: steps.around(this.#watched(), () => new ApiError('Unavailable', 'no answer')),
       directory,
       behind: () => this.behind,
       organizations: {
@@ -88,6 +96,23 @@ export class CredentialsBed {
       random: { fraction: () => 0.5, bytes: (count) => crypto.getRandomValues(new Uint8Array(count)) },
       log: this.log,
       metrics: this.metrics,
+    })
+  }
+
+  #watched(): MemoryStore {
+    const patch: MemoryStore['patch'] = async (type, ref, change, how) => {
+      const refusal = this.refusePatch(change, how)
+      if (refusal) throw refusal
+      const patched = await this.store.patch(type, ref, change, how)
+      this.onPatch()
+      return patched
+    }
+    return new Proxy(this.store, {
+      get: (store, name) => {
+        const member = Reflect.get(store, name, store) as unknown
+        if (name === 'patch') return patch
+        return typeof member === 'function' ? member.bind(store) : member
+      },
     })
   }
 

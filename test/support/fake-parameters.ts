@@ -28,6 +28,8 @@ export class FakeParameters implements ParameterStore, ParameterListing {
   readonly held: HeldParameter[] = []
   /** Thrown by the next call of the method, which does nothing. */
   readonly failing = new Map<keyof ParameterStore | keyof ParameterListing, CloudError>()
+  /** After each new version. */
+  onWrite: () => Promise<void> = async () => undefined
   /** Awaited by every call. */
   hold: Promise<unknown> | undefined
 
@@ -63,7 +65,9 @@ export class FakeParameters implements ParameterStore, ParameterListing {
     if (!found) throw gone('ssm:PutParameter')
     found.modifiedBy = sessionArn(access)
     found.modifiedAt = this.#now()
-    return { version: found.versions.push(value.reveal()) }
+    const version = found.versions.push(value.reveal())
+    await this.onWrite()
+    return { version }
   }
 
   async remove(access: CloudAccess, name: string): Promise<'deleted' | 'not-found'> {

@@ -1,5 +1,6 @@
 /** Everything that the next step of a credential is decided on. */
 import type { RegistryCredential } from '../../api/registry-credential.ts'
+import { awaitsFields } from '../../domain/awaited-fields.ts'
 import { createdAtOf, isNamedByDavit } from '../../domain/created-at.ts'
 import type {
   AccountFacts,
@@ -69,6 +70,7 @@ export function gatherFacts(
     sharedWith: sharedWith(context, credential, found.handover.facts),
     stored: status?.parameter,
     storedHandover: status?.handover,
+    awaitsFields: awaitsFields(metadata),
     moved: found.moved,
     listing: listingFacts(context, credential, found.account),
     pass: found.pass,

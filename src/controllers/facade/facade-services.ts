@@ -58,7 +58,7 @@ export type FacadeOptions = {
   clock: Clock
   random: Random
   log: Log
-  metrics: LogMetrics & RuntimeMetrics & Pick<CredentialMetrics, 'secretStored'>
+  metrics: LogMetrics & RuntimeMetrics & CredentialMetrics
   validator: SchemaValidator
   urlGuard: UrlGuard
 }

@@ -1,18 +1,8 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import { codeOf } from '../../../../test/support/code-of.ts'
-import {
-  ACME,
-  CredentialsBed,
-  conditionOf,
-  ecr,
-  PLACE,
-  token,
-} from '../../../../test/support/credentials-bed.ts'
-import { Steps } from '../../../../test/support/steps.ts'
-import { API_VERSION } from '../../../api/meta.ts'
-import { PARAMETER_FINALIZER, registryCredentials } from '../../../api/registry-credential.ts'
+import { ACME, CredentialsBed, ecr, token } from '../../../../test/support/credentials-bed.ts'
+import { registryCredentials } from '../../../api/registry-credential.ts'
 import { etagOf } from '../../../domain/etag.ts'
-import { CloudError } from '../../../ports/cloud-error.ts'
 import { RefusedError } from '../../../ports/refused-error.ts'
 import type { CredentialChange, CredentialId } from '../../../ports/registry-credentials.ts'
 import { SecretText } from '../../../ports/secret-text.ts'
@@ -37,85 +27,6 @@ async function refusalOf(answer: Promise<unknown>): Promise<RefusedError> {
   if (error instanceof RefusedError) return error
   throw new Error(`no refusal: ${String(error)}`)
 }
-
-describe('a new secret', () => {
-  test('is a new version, which is pinned, and updatedAt moves', async () => {
-    await bed.clock.elapse(5000)
-    const { credential } = await change(NEW)
-    expect([versions(), pinned()]).toEqual([[['s3cr3t-of-the-bot', 'the next one']], 2])
-    expect(credential.updatedAt > credential.createdAt).toBe(true)
-    expect((await bed.facade().get(id)).credential).toEqual(credential)
-  })
-
-  test('comes with the user name that it is of', async () => {
-    const { credential } = await change({ ...NEW, username: 'next', label: 'Next' })
-    expect(credential).toMatchObject({ username: 'next', label: 'Next' })
-    expect([bed.credentials()[0]?.spec.username, pinned()]).toEqual(['next', 2])
-  })
-
-  test('is a new parameter where the one before is gone', async () => {
-    bed.cloud.held.splice(0)
-    await change(NEW)
-    expect([versions(), pinned()]).toEqual([[['the next one']], 1])
-  })
-
-  test('goes into the account that the settings have now, and nothing stays in the one before', async () => {
-    await bed.connect({ region: 'us-east-1' })
-    await change(NEW)
-    expect(bed.cloud.held).toMatchObject([{ place: '222222222222/us-east-1', versions: ['the next one'] }])
-    expect(bed.credentials()[0]?.status?.parameter).toMatchObject({ version: 1, region: 'us-east-1' })
-  })
-
-  test('waits until the controller has recorded what cannot be removed in the account before', async () => {
-    await bed.connect({ region: 'us-east-1' })
-    bed.cloud.failing.set('tagsOf', new CloudError('permissions', 'AccessDenied', 'no'))
-    expect(await codeOf(change(NEW))).toBe('overloaded')
-    expect(bed.cloud.held).toMatchObject([{ place: PLACE, versions: ['s3cr3t-of-the-bot'] }])
-  })
-
-  test('is for a credential that was made with kubectl as well, which is held before anything is stored', async () => {
-    const spec = { type: 'token', label: 'Hand', registry: 'ghcr.io', username: 'bot' }
-    const at = { namespace: ACME, name: 'by-hand' }
-    const metadata = { ...at, finalizers: ['example.com/other'] }
-    await bed.store.create(registryCredentials, { apiVersion: API_VERSION, metadata, spec })
-    id = { organization: ACME, credentialId: 'rc_by-hand' }
-    await change(NEW)
-    const stored = await bed.store.get(registryCredentials, at)
-    expect(stored.metadata.finalizers).toEqual(['example.com/other', PARAMETER_FINALIZER])
-    expect(stored.status).toMatchObject({ parameter: { name: '/davit/acme/rc_by-hand', version: 1 } })
-  })
-
-  test("writes over nothing that is somebody else's", async () => {
-    const [held] = bed.cloud.held
-    if (held) held.tags = { ...held.tags, 'davit.dev/organization-uid': 'another' }
-    expect(await codeOf(change(NEW))).toBe('cloud_account_not_ready')
-    expect([versions(), pinned()]).toEqual([[['s3cr3t-of-the-bot']], 1])
-  })
-
-  test('is refused while the account is not ready, and nothing changes', async () => {
-    await bed.connect({}, { conditions: [conditionOf('False', 'RoleRefused')] })
-    const refusal = await refusalOf(change({ ...NEW, label: 'Next' }))
-    expect(refusal).toMatchObject({ code: 'cloud_account_not_ready', condition: { reason: 'RoleRefused' } })
-    expect([versions(), bed.credentials()[0]?.spec.label]).toEqual([[['s3cr3t-of-the-bot']], 'GitHub'])
-  })
-
-  test('that the cloud refuses changes nothing, not the user name either', async () => {
-    bed.cloud.failing.set('replace', new CloudError('permissions', 'AccessDeniedException', 'no'))
-    expect(await codeOf(change({ ...NEW, username: 'next' }))).toBe('cloud_account_not_ready')
-    expect([versions(), pinned(), bed.credentials()[0]?.spec.username]).toEqual([
-      [['s3cr3t-of-the-bot']],
-      1,
-      'bot',
-    ])
-  })
-
-  test('of two that come at a time the later one is pinned, at one replica and at two', async () => {
-    const facade = bed.facade()
-    const two = [facade, facade, bed.facade()].map((at) => at.change(id, NEW, {}))
-    await bed.answer(Promise.all(two))
-    expect([versions()[0]?.length, pinned()]).toEqual([4, 4])
-  })
-})
 
 describe('the fields', () => {
   test('change alone, without an account', async () => {
@@ -186,20 +97,6 @@ describe('under an Idempotency-Key', () => {
     expect(await codeOf(change({ ...NEW, label: 'Next' }, key))).toBe('idempotency_conflict')
     expect(await codeOf(change({ label: 'Next' }, key))).toBe('idempotency_conflict')
   })
-})
-
-test('a request that ended half way is not taken for another one', async () => {
-  // It has written a version and recorded nothing; then comes another request, which ends before it has written.
-  bed.cloud.held[0]?.versions.push('of another request')
-  await bed.clock.elapse(1000)
-  const steps = new Steps()
-  const key = { idempotencyKey: 'rotate-1' }
-  // Looks, mark, owner, and there it ends.
-  steps.failAt(7, 'dies before')
-  await bed.answer(bed.facade(steps).change(id, NEW, key), steps)
-  expect([steps.calls.at(-1), versions()]).toEqual(['replace', [['s3cr3t-of-the-bot', 'of another request']]])
-  await change(NEW, key)
-  expect([versions()[0]?.at(-1), pinned()]).toEqual(['the next one', 3])
 })
 
 describe('one that is deleted', () => {

@@ -16,21 +16,20 @@ import type {
   CredentialId,
   TaggedCredential,
 } from '../../../ports/registry-credentials.ts'
-import { clusterRefusal } from '../cluster-refusal.ts'
 import { type ReadyAccount, readyAccount } from '../settings/ready-account.ts'
 import { untilUndisturbed } from '../until-undisturbed.ts'
 import type { CredentialsContext, Place } from './context.ts'
 import { checkChange } from './credential-fields.ts'
 import { taggedOf } from './credential-resource.ts'
-import { type LiveCredential, parseCredential, placeOf, readCredential, readRaw } from './live-credential.ts'
+import { type LiveCredential, placeOf, readCredential, readRaw } from './live-credential.ts'
 import { type StoredSecret, storeSecret } from './new-secret.ts'
 import { recordParameter } from './record-parameter.ts'
+import { checkFields, type Fields, writeFields } from './write-fields.ts'
 
 const RETRY_AFTER_SECONDS = 2
 
 /** @param request names the request, where it has a key */
 type How = Conditional & { request?: string }
-type Fields = { label?: string; username?: string }
 /** What can be done. */
 type Plan = LiveCredential & { fields: Fields; account?: ReadyAccount }
 
@@ -85,7 +84,8 @@ export async function removeCredential(
 
 /**
  * The secret first: where the cloud refuses it, nothing has changed. Then the fields, and the version at once after them, so
- * that a user name and the secret of another are together for no longer than two writes.
+ * that a user name and the secret of another are together for no longer than two writes. Where it ends between secret and fields,
+ * neither is in force: the version is in the account, and the controller does not take it (awaited-fields.ts).
  */
 function apply(
   ctx: CredentialsContext,
@@ -95,14 +95,17 @@ function apply(
 ): Promise<TaggedCredential> {
   return ctx.mutex.run(`${at.namespace}/${at.name}`, async () => {
     const planned = await plan(ctx, at, change, how)
+    const { credential, fields, account } = planned
+    const write = { credential, fields, ifMatch: how.ifMatch, withSecret: account !== undefined }
+    if (account) await checkFields(ctx, write)
     const stored = await store(ctx, planned, change, how)
     try {
-      const changed = await writeFields(ctx, planned, how)
+      const changed = await writeFields(ctx, write)
       if (!stored && Object.keys(planned.fields).length === 0) return taggedOf(changed)
       return taggedOf(await record(ctx, changed, stored))
     } catch (error) {
       if (error instanceof RefusedError && error.code === 'not_found') await takeBack(ctx, planned)
-      throw error
+      throw stored && isApiError(error, 'Unavailable', 'Unauthorized') ? unsure(stored, error) : error
     }
   })
 }
@@ -144,39 +147,19 @@ function refuseHandedOver({ spec }: RegistryCredential): void {
 
 async function store(
   ctx: CredentialsContext,
-  { credential, raw, account }: Plan,
+  { credential, raw, account, fields }: Plan,
   { secret }: CredentialChange,
   { request }: How,
 ): Promise<StoredSecret | undefined> {
   if (secret === undefined || account === undefined) return undefined
-  return await storeSecret(ctx, { credential, raw }, { account, secret, request })
+  const given = { account, secret, request, fields: Object.keys(fields) }
+  return await storeSecret(ctx, { credential, raw }, given)
 }
 
-async function writeFields(
-  ctx: CredentialsContext,
-  { credential, fields }: Plan,
-  { ifMatch }: How,
-): Promise<RegistryCredential> {
-  if (Object.keys(fields).length === 0) return credential
-  const { namespace = '', name, uid } = credential.metadata
-  const at: Place = { namespace, name }
-  return await untilUndisturbed(async () => {
-    const guard = { uid, ...(ifMatch === undefined ? {} : await versionGuard(ctx, at, ifMatch)) }
-    try {
-      const patched = await ctx.resources.patch(registryCredentials, at, { metadata: guard, spec: fields })
-      const changed = parseCredential(patched)
-      ctx.directory.learn(changed)
-      return changed
-    } catch (error) {
-      throw isApiError(error, 'NotFound') ? new RefusedError('not_found') : clusterRefusal(error)
-    }
-  })
-}
-
-async function versionGuard(ctx: CredentialsContext, at: Place, ifMatch: string) {
-  const { metadata } = (await readCredential(ctx, at)).credential
-  if (!ifMatchHolds(ifMatch, etagOf(metadata))) throw new RefusedError('precondition_failed')
-  return { resourceVersion: metadata.resourceVersion }
+/** Of the fields, since `record` says for itself what is known. */
+function unsure({ parameter }: StoredSecret, cause: unknown): RefusedError {
+  const detail = `The new secret is in the account as version ${parameter.version}. Whether the other fields are changed is not known; until they are, boxes use the secret and the user name of before.`
+  return new RefusedError('unavailable', { detail, retryAfter: RETRY_AFTER_SECONDS, cause })
 }
 
 async function record(

@@ -26,7 +26,7 @@ export type CredentialsOptions = {
   clock: Clock
   random: Random
   log: Log
-  metrics: Pick<CredentialMetrics, 'secretStored'>
+  metrics: CredentialMetrics
 }
 
 export type CredentialsContext = CredentialsOptions & {

@@ -1,12 +1,14 @@
 /**
  * Every call that saving a secret makes, to the API server and to the cloud, fails once, or is the last one of its process.
  * Afterwards there is all or nothing, or what the controller puts right: a parameter with our tags and without a credential, which its
- * sweep removes, and a version of our own that is not pinned yet, which it adopts. A repeat under the same Idempotency-Key then
+ * sweep removes, and a version of our own that is not pinned yet, which it adopts unless its user name is not written. A repeat under the same Idempotency-Key then
  * comes to the same end as if nothing had happened.
  */
 import { describe, expect, test } from 'vitest'
 import { ACME, CredentialsBed, ecr, token } from '../../../../test/support/credentials-bed.ts'
+import type { HeldParameter } from '../../../../test/support/fake-parameters.ts'
 import { STEP_FAULTS, type StepFault, Steps } from '../../../../test/support/steps.ts'
+import { awaitsFields } from '../../../domain/awaited-fields.ts'
 import type { CredentialChange, CredentialDraft } from '../../../ports/registry-credentials.ts'
 import { SecretText } from '../../../ports/secret-text.ts'
 
@@ -117,6 +119,11 @@ describe.each([
     prepare: async (bed: CredentialsBed) => void bed.cloud.held.splice(0),
   },
   {
+    what: 'a secret and its user name where the parameter is gone',
+    change: { secret: new SecretText(NEXT), username: 'next' },
+    prepare: async (bed: CredentialsBed) => void bed.cloud.held.splice(0),
+  },
+  {
     what: 'a secret whose account is another one',
     change: { secret: new SecretText(NEXT) },
     prepare: (bed: CredentialsBed) => bed.connect({ region: 'us-east-1' }),
@@ -143,6 +150,9 @@ describe.each([
     const state = stateOf(bed)
     expect(bed.cloud.held.every((held) => bed.isOurs(held))).toBe(true)
     if (outcome === 'answered') expect(state).toEqual({ value: NEXT, username: change.username ?? 'bot' })
+    // A box has the secret of its user name, also when the controller has been there.
+    const { value, username } = afterListing(bed)
+    if (value !== undefined) expect(username).toBe(value === NEXT ? (change.username ?? 'bot') : 'bot')
     // At most one new version, and the one before is there unless it was gone or left.
     for (const { versions } of bed.cloud.held)
       expect(versions.filter((one) => one === NEXT).length).toBeLessThan(2)
@@ -167,6 +177,18 @@ type Changing = {
   what: string
   change: CredentialChange
   prepare: (bed: CredentialsBed) => Promise<void>
+}
+
+/** The same once the controller has listed the account: a newer version of our own is taken, unless its fields are awaited. */
+function afterListing(bed: CredentialsBed): { value: string | undefined; username: string | undefined } {
+  const [credential] = bed.credentials()
+  const { name, version: pinned = 0, region } = credential?.status?.parameter ?? {}
+  const isIt = (held: HeldParameter) =>
+    name === undefined || (held.name === name && held.place.endsWith(`/${region}`))
+  const held = bed.cloud.held.find(isIt)
+  const isAwaiting = credential !== undefined && awaitsFields(credential.metadata)
+  const version = isAwaiting ? pinned : (held?.versions.length ?? 0)
+  return { value: held?.versions[version - 1], username: credential?.spec.username }
 }
 
 /** The secret that a box would read, and the user name that it would send with it. */

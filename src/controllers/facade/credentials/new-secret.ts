@@ -3,13 +3,17 @@
  * an Idempotency-Key leaves a mark on the credential before it writes, by which a repeat finds out what it has come to: it
  * writes no second version.
  */
-import { GROUP } from '../../../api/meta.ts'
+import { type Condition, GROUP } from '../../../api/meta.ts'
 import {
+  AWAITED_FIELDS_ANNOTATION,
   PARAMETER_FINALIZER,
   type RegistryCredential,
   registryCredentials,
   type StoredParameter,
 } from '../../../api/registry-credential.ts'
+import { conditionsAfter } from '../../../domain/conditions.ts'
+import { credentialFindings } from '../../../domain/credential-conditions.ts'
+import { NOT_OURS } from '../../../domain/deletion-outcome.ts'
 import { timeOfName } from '../../../domain/message-id.ts'
 import { isCloudError } from '../../../ports/cloud-error.ts'
 import { isApiError } from '../../../ports/kubernetes.ts'
@@ -18,6 +22,7 @@ import type { SecretText } from '../../../ports/secret-text.ts'
 import { clusterRefusal } from '../cluster-refusal.ts'
 import { isIn, nameIn, type ReadyAccount } from '../settings/ready-account.ts'
 import { untilUndisturbed } from '../until-undisturbed.ts'
+import { cloudWords } from './cloud-refusal.ts'
 import type { CredentialsContext, Place } from './context.ts'
 import { type LiveCredential, readCredential } from './live-credential.ts'
 
@@ -30,6 +35,8 @@ export type NewSecret = {
   secret: SecretText
   /** Names the request, where it has a key. */
   request?: string | undefined
+  /** Fields that the request changes besides: the secret is not used before they are written. */
+  fields: readonly string[]
 }
 
 export type StoredSecret = { parameter: StoredParameter; isNewVersion: boolean }
@@ -78,25 +85,37 @@ function versionIn(account: ReadyAccount, { metadata, status }: RegistryCredenti
   return isIn(account, nameIn(account, metadata.name), held) ? held.version : 0
 }
 
-/** What is gone is not recorded any more: the version of what is made anew would look like it. */
-async function forget(ctx: CredentialsContext, { credential }: LiveCredential): Promise<LiveCredential> {
-  const { namespace = '', name, uid } = credential.metadata
+/**
+ * What is gone is not recorded any more: the version of what is made anew would look like it. Nor is it said to be stored, in the same
+ * write.
+ */
+async function forget(ctx: CredentialsContext, live: LiveCredential): Promise<LiveCredential> {
+  const { namespace = '', name } = live.credential.metadata
   const at: Place = { namespace, name }
-  const patch = { metadata: { uid }, status: { parameter: null } }
-  try {
-    await ctx.resources.patch(registryCredentials, at, patch, { subresource: 'status' })
-  } catch (error) {
-    throw isApiError(error, 'NotFound') ? new RefusedError('not_found', { cause: error }) : error
-  }
+  let known: LiveCredential | undefined = live
+  await untilUndisturbed(async () => {
+    const { credential } = known ?? (await readCredential(ctx, at))
+    known = undefined
+    const { uid, resourceVersion } = credential.metadata
+    const status = { parameter: null, conditions: conditionsWithout(credential, ctx.clock.now()) }
+    const patch = { metadata: { uid, resourceVersion }, status }
+    try {
+      await ctx.resources.patch(registryCredentials, at, patch, { subresource: 'status' })
+    } catch (error) {
+      throw isApiError(error, 'NotFound') ? new RefusedError('not_found', { cause: error }) : error
+    }
+  })
   return await readCredential(ctx, at)
 }
 
-/** The finalizer and the mark are there before anything is stored. */
-async function prepare(
-  ctx: CredentialsContext,
-  live: LiveCredential,
-  { account, request }: NewSecret,
-): Promise<void> {
+function conditionsWithout({ metadata, spec, status }: RegistryCredential, now: number): Condition[] {
+  const step = { step: 'wait', reason: 'Storing', message: 'The secret is being stored.' } as const
+  const findings = credentialFindings({ type: spec.type, step, listing: { state: 'unknown' } })
+  return conditionsAfter(status?.conditions, findings, { now, generation: metadata.generation ?? 1 })
+}
+
+/** The finalizer and the marks are there before anything is stored. */
+async function prepare(ctx: CredentialsContext, live: LiveCredential, given: NewSecret): Promise<void> {
   const { namespace = '', name } = live.credential.metadata
   const at: Place = { namespace, name }
   let known: LiveCredential | undefined = live
@@ -105,14 +124,14 @@ async function prepare(
     known = undefined
     const held = finalizersOf(raw.metadata.finalizers)
     const isHeld = held.includes(PARAMETER_FINALIZER)
-    if (isHeld && request === undefined) return
+    const annotations = marksOf(credential, given)
+    if (isHeld && Object.keys(annotations).length === 0) return
     const { uid, resourceVersion } = credential.metadata
-    const mark = `${request} ${versionIn(account, credential)}`
     const metadata = {
       uid,
       // A list is written as a whole.
       ...(isHeld ? {} : { resourceVersion, finalizers: [...held, PARAMETER_FINALIZER] }),
-      ...(request === undefined ? {} : { annotations: { [REQUEST_ANNOTATION]: mark } }),
+      annotations,
     }
     try {
       await ctx.resources.patch(registryCredentials, at, { metadata })
@@ -120,6 +139,20 @@ async function prepare(
       throw clusterRefusal(error)
     }
   })
+}
+
+/** Those that become others. What an earlier request has left does not speak of this one: a repeat of it would be taken for done. */
+function marksOf(
+  credential: RegistryCredential,
+  { account, request, fields }: NewSecret,
+): Record<string, string | null> {
+  const { annotations = {} } = credential.metadata
+  const wanted = {
+    [REQUEST_ANNOTATION]: request === undefined ? null : `${request} ${versionIn(account, credential)}`,
+    [AWAITED_FIELDS_ANNOTATION]: fields.length === 0 ? null : fields.join(','),
+  }
+  const changes = Object.entries(wanted).filter(([name, value]) => (annotations[name] ?? null) !== value)
+  return Object.fromEntries(changes)
 }
 
 function finalizersOf(value: unknown): string[] {
@@ -131,15 +164,18 @@ function finalizersOf(value: unknown): string[] {
  * place; here it is forgotten only when it is removed.
  */
 async function leave(
-  { store }: CredentialsContext,
+  { store, log }: CredentialsContext,
   account: ReadyAccount,
   before: StoredParameter,
 ): Promise<void> {
   try {
     await store.leave(account, before)
   } catch (error) {
-    if (!isCloudError(error)) return
-    const detail = `The parameter in account ${before.account}, region ${before.region}, where the secret was before, is still being removed.`
+    if (!isCloudError(error) && !(error instanceof RefusedError)) throw error
+    const { name, region } = before
+    log.warn('A parameter could not be removed', { name, account: before.account, region, error })
+    const why = isCloudError(error) ? cloudWords(error).replace(/\.$/, '') : NOT_OURS
+    const detail = `The secret was in account ${before.account}, region ${region}, before, as ${name}, which could not be removed (${why}). Davit tries again, or puts it on the list of what stays; nothing new was stored. Come again.`
     throw new RefusedError('overloaded', { detail, retryAfter: RETRY_AFTER_SECONDS, cause: error })
   }
 }

@@ -18,7 +18,7 @@ import { nameIn, pathIn, type ReadyAccount, storedIn, tagsIn } from '../settings
 export type SecretStoreOptions = {
   parameters: ParameterStore & ParameterListing
   clock: Clock
-  metrics: Pick<CredentialMetrics, 'secretStored'>
+  metrics: CredentialMetrics
 }
 
 /**
@@ -123,8 +123,14 @@ export class SecretStore {
   }
 
   async #removeOwn(account: ReadyAccount, at: Place, limits: CallLimits): Promise<void> {
-    if ((await this.#ownership(account, at, limits)) === 'absent') return
-    await this.#options.parameters.remove(at.access, at.name, limits)
+    const { parameters, metrics } = this.#options
+    try {
+      if ((await this.#ownership(account, at, limits)) === 'absent') return
+      metrics.parameterRemoved(await parameters.remove(at.access, at.name, limits))
+    } catch (error) {
+      metrics.parameterRemoved('failed')
+      throw error
+    }
   }
 
   /** @throws RefusedError where it is somebody else's */
