@@ -92,10 +92,10 @@ describe.each(Object.entries(WAYS))('an account made with %s', (_way, policies) 
   })
 
   test('refuses to be read, to be entered with another external id, and names of another organization', async () => {
-    const name = '/davit/acme/davit-probe'
+    const name = '/davit/acme/rc__probe'
     const value = new SecretText('of-no-matter')
     await cloud.create(access, { name, value, description: 'd', tags: {} })
-    expect(await cloud.readable(access, name)).toEqual([])
+    expect(await cloud.readable(access, name)).toEqual({ operations: [], code: 'AccessDeniedException' })
     expect(await cloud.refusesOtherId(access)).toMatchObject({ refused: true })
     const foreign = { name: '/davit/umbrella/rc_ghcr', value, description: 'd', tags: {} }
     await expect(cloud.create(access, foreign)).rejects.toMatchObject({ remedy: 'permissions' })

@@ -159,6 +159,7 @@ export const SETTINGS_STALLS = [
   'RoleRefused',
   'WrongAccount',
   'WriteRefused',
+  'RightMissing',
   'KeyRefused',
   'SpecRefused',
   'OtherIdAccepted',

@@ -15,6 +15,7 @@ export type PolicyScope = {
 export const ASSUME_STATEMENT = 'AssumeByDavit'
 export const TAG_STATEMENT = 'TagSessions'
 export const WRITE_STATEMENT = 'WriteSecrets'
+export const LIST_STATEMENT = 'ListSecrets'
 export const ENCRYPT_STATEMENT = 'EncryptSecrets'
 export const NEVER_READ_STATEMENT = 'NeverReadSecrets'
 
@@ -42,7 +43,7 @@ export function writerPolicy(scope: PolicyScope): Policy {
       Action: ['ssm:PutParameter', 'ssm:DeleteParameter', 'ssm:AddTagsToResource', 'ssm:ListTagsForResource'],
       Resource: secretsOf(scope),
     },
-    { Sid: 'ListSecrets', Effect: 'Allow', Action: 'ssm:DescribeParameters', Resource: '*' },
+    { Sid: LIST_STATEMENT, Effect: 'Allow', Action: 'ssm:DescribeParameters', Resource: '*' },
     {
       Sid: ENCRYPT_STATEMENT,
       Effect: 'Allow',

@@ -11,7 +11,7 @@ const GOOD: ProbeResults = {
     },
   },
   put: { value: true },
-  readable: { value: [] },
+  readable: { value: { operations: [], code: 'AccessDeniedException' } },
   otherId: { value: { refused: true, code: 'AccessDenied' } },
 }
 const DENIED = { remedy: 'permissions', code: 'AccessDenied', message: 'not authorized' } as const
@@ -52,6 +52,29 @@ describe('an account', () => {
     expect(connectionVerdict(view())).toMatchObject({ ready: true, connected: true })
     expect(connectionVerdict(view()).warning).toBeUndefined()
   })
+
+  test('proves with the words of AWS that it cannot be read', () => {
+    expect(message(view(), 'WriteOnly')).toContain('(AccessDeniedException)')
+  })
+
+  test.each([
+    { tried: 'tags', action: 'ssm:ListTagsForResource', statement: 'WriteSecrets' },
+    { tried: 'list', action: 'ssm:DescribeParameters', statement: 'ListSecrets' },
+    { tried: 'remove', action: 'ssm:DeleteParameter', statement: 'WriteSecrets' },
+  ] as const)(
+    'whose role lacks $action is not ready, and says what to paste',
+    ({ tried, action, statement }) => {
+      const one = view({ results: { ...GOOD, [tried]: { failure: DENIED } } })
+      expect(shown(one)).toMatchObject({ Ready: 'False RightMissing', Stalled: 'True RightMissing' })
+      expect(message(one, 'Ready')).toContain(
+        `AccessDenied: not authorized. The role may write, and ${action} is refused`,
+      )
+      expect(message(one, 'Ready')).toContain(`status.writerPolicy, whose statement ${statement}`)
+      // A moment's failure says nothing of rights.
+      const brief = view({ results: { ...GOOD, [tried]: { failure: BUSY } } })
+      expect(shown(brief)).toMatchObject({ Ready: 'True Connected', Reachable: 'True Connected' })
+    },
+  )
 
   test('without a role asks for one', () => {
     const one = view({ roleArn: undefined, results: undefined })
@@ -125,7 +148,10 @@ describe('an account', () => {
   })
 
   describe('whose role can read', () => {
-    const results = { ...GOOD, readable: { value: ['ssm:GetParameter', 'ssm:GetParameterHistory'] } }
+    const results = {
+      ...GOOD,
+      readable: { value: { operations: ['ssm:GetParameter', 'ssm:GetParameterHistory'] } },
+    }
 
     test('is taken with a warning that says how to stop it', () => {
       const one = view({ results })

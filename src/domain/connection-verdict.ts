@@ -5,6 +5,7 @@ import type { Finding } from './conditions.ts'
 import {
   ASSUME_STATEMENT,
   ENCRYPT_STATEMENT,
+  LIST_STATEMENT,
   NEVER_READ_STATEMENT,
   TAG_STATEMENT,
   WRITE_STATEMENT,
@@ -18,8 +19,11 @@ export type Tried<T> = { value: T; failure?: never } | { failure: CloudFailure; 
 export type ProbeResults = {
   identify: Tried<{ account: string; arn: string }>
   put?: Tried<true> | undefined
-  /** Operations that were not refused, such as `ssm:GetParameter`. */
-  readable?: Tried<readonly string[]> | undefined
+  tags?: Tried<void> | undefined
+  list?: Tried<void> | undefined
+  remove?: Tried<void> | undefined
+  /** Operations that were not refused, such as `ssm:GetParameter`, and the code with which one was. */
+  readable?: Tried<{ operations: readonly string[]; code?: string | undefined }> | undefined
   otherId?: Tried<{ refused: boolean; code?: string | undefined }> | undefined
 }
 
@@ -109,6 +113,8 @@ function reachableFinding(view: ConnectionView): Finding {
   }
   if (results.put === undefined) return { type, status: 'Unknown', ...CONNECTING }
   if (results.put.failure) return { type, ...putFailed(results.put.failure) }
+  const missing = rightMissing(results)
+  if (missing) return { type, ...missing }
   const message = `Davit writes as ${value.arn}.`
   return { type, status: 'True', reason: 'Connected', message }
 }
@@ -142,8 +148,29 @@ function putFailed(failure: CloudFailure): Answer {
   return refused(
     'WriteRefused',
     failure,
-    `The role may not write. Give it the statements ${WRITE_STATEMENT} and ${ENCRYPT_STATEMENT} of status.writerPolicy, and look for a policy of the organization or a permissions boundary that denies it.`,
+    `The role may not write: it needs ssm:PutParameter, ssm:AddTagsToResource, and kms:Encrypt of the key. Paste status.writerPolicy with its statements ${WRITE_STATEMENT} and ${ENCRYPT_STATEMENT}, and look for a policy of the organization or a permissions boundary that denies it.`,
   )
+}
+
+/** What Davit needs besides writing, to find out what is its own, what somebody else changed, and to remove it. */
+const RIGHTS = [
+  { tried: 'tags', action: 'ssm:ListTagsForResource', statement: WRITE_STATEMENT },
+  { tried: 'list', action: 'ssm:DescribeParameters', statement: LIST_STATEMENT },
+  { tried: 'remove', action: 'ssm:DeleteParameter', statement: WRITE_STATEMENT },
+] as const
+
+function rightMissing(results: ProbeResults): Answer | undefined {
+  for (const { tried, action, statement } of RIGHTS) {
+    const failure = results[tried]?.failure
+    if (failure?.remedy === 'permissions')
+      return refused(
+        'RightMissing',
+        failure,
+        `The role may write, and ${action} is refused. Paste status.writerPolicy, whose statement ${statement} allows it, and look for a policy of the organization or a permissions boundary that denies it.`,
+      )
+    if (failure?.remedy === 'spec') return refused('SpecRefused', failure, `It came of ${action}.`)
+  }
+  return undefined
 }
 
 function refused(reason: SettingsStall, failure: CloudFailure, advice: string): Answer {
@@ -169,11 +196,11 @@ function writeOnlyFinding({ results }: ConnectionView): Finding {
   if (!results?.readable) return unknown(type)
   const { failure, value } = results.readable
   if (failure) return { type, ...checkFailed(failure) }
-  if (value.length === 0) {
-    const message = 'The role was refused every way of reading what it writes.'
+  if (value.operations.length === 0) {
+    const message = `The role was refused every way of reading what it writes${value.code ? ` (${value.code})` : ''}.`
     return { type, status: 'True', reason: 'ReadsRefused', message }
   }
-  const message = `The role can read the secrets: ${value.join(', ')}. Remove what allows it, or add the statement ${NEVER_READ_STATEMENT} of status.writerPolicy, which denies it whatever else the role has.`
+  const message = `The role can read the secrets: ${value.operations.join(', ')}. Remove what allows it, or add the statement ${NEVER_READ_STATEMENT} of status.writerPolicy, which denies it whatever else the role has.`
   return { type, status: 'False', reason: 'CanRead', message }
 }
 

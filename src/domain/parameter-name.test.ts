@@ -10,13 +10,13 @@ const LONGEST = 'a'.repeat(63)
 test('a parameter is under prefix and organization', () => {
   expect(organizationPath(OF)).toBe('/davit/acme')
   expect(parameterName({ ...OF, credential: 'ghcr' })).toBe('/davit/acme/rc_ghcr')
-  expect(probeName(OF)).toBe('/davit/acme/davit-probe')
+  expect(probeName(OF)).toBe('/davit/acme/rc__probe')
 })
 
 test('its name tells the credential, and no other name does', () => {
   expect(credentialOf('/davit/acme/rc_ghcr', OF)).toBe('ghcr')
   for (const name of [
-    '/davit/acme/davit-probe',
+    '/davit/acme/rc__probe',
     '/davit/acme/rc_',
     '/davit/acme/rc_a/b',
     '/davit/acme/rc_A',

@@ -14,9 +14,12 @@ export function parameterName(of: { prefix: string; organization: string; creden
   return `${organizationPath(of)}/${CREDENTIAL_PREFIX}${label(of.credential)}`
 }
 
-/** A parameter that holds no secret: whether it can be written and read is what is tried. No credential has its name. */
+/**
+ * A parameter that holds no secret: whether it can be written and read is what is tried. It is named as those of credentials are, so
+ * that what is allowed for `rc_*` alone is found; no credential has its name, since none may have an underscore.
+ */
 export function probeName(of: { prefix: string; organization: string }): string {
-  return `${organizationPath(of)}/davit-probe`
+  return `${organizationPath(of)}/rc__probe`
 }
 
 /** The credential whose parameter it is; undefined for any other name. */

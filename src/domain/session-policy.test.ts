@@ -67,9 +67,9 @@ describe('the policy of a session', () => {
       [Action].flat().flatMap((action) => (action.startsWith('ssm:Get') ? [[action, Resource]] : [])),
     )
     expect(reads).toEqual([
-      ['ssm:GetParameter', `${PATH}/davit-probe`],
-      ['ssm:GetParameters', `${PATH}/davit-probe`],
-      ['ssm:GetParameterHistory', `${PATH}/davit-probe`],
+      ['ssm:GetParameter', `${PATH}/rc__probe`],
+      ['ssm:GetParameters', `${PATH}/rc__probe`],
+      ['ssm:GetParameterHistory', `${PATH}/rc__probe`],
       ['ssm:GetParametersByPath', [PATH, `${PATH}/`]],
     ])
     expect(statements.every(({ Effect }) => Effect === 'Allow')).toBe(true)

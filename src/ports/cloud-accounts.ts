@@ -94,9 +94,13 @@ export interface AccountProbes {
   /**
    * Tries to read the parameter in each of the ways that there are, in a session that Davit itself does not narrow, so that
    * only the role can refuse.
-   * @returns the operations that were not refused, such as `ssm:GetParameter`
+   * @returns the operations that were not refused, such as `ssm:GetParameter`, and the provider's code where one was
    */
-  readable(access: CloudAccess, name: string, limits?: CallLimits): Promise<string[]>
+  readable(
+    access: CloudAccess,
+    name: string,
+    limits?: CallLimits,
+  ): Promise<{ operations: string[]; code?: string }>
   /**
    * Tries to assume the role with an external id that is like the organization's and is not. Means something only when the role
    * can be assumed with the right one.

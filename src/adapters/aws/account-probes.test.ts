@@ -8,7 +8,7 @@ import {
 } from '../../../test/support/aws/accounts-bed.ts'
 import { failureOf } from '../../../test/support/aws/failure-of.ts'
 
-const PROBE = '/davit/acme/davit-probe'
+const PROBE = '/davit/acme/rc__probe'
 const READS = ['ssm:GetParameter', 'ssm:GetParameters', 'ssm:GetParameterHistory', 'ssm:GetParametersByPath']
 
 let bed: AccountsBed
@@ -24,7 +24,7 @@ async function start(options: AccountsBedOptions = {}): Promise<void> {
 
 async function readable(): Promise<string[]> {
   await bed.clock.rush(bed.cloud.create(bed.access('acme'), parameter(PROBE, 'probe')))
-  return await bed.clock.rush(bed.cloud.readable(bed.access('acme'), PROBE))
+  return (await bed.clock.rush(bed.cloud.readable(bed.access('acme'), PROBE))).operations
 }
 
 const refusesOtherId = () => bed.clock.rush(bed.cloud.refusesOtherId(bed.access('acme')))
@@ -48,6 +48,22 @@ describe('readable', () => {
     expect(await readable()).toEqual([operation])
   })
 
+  it('tells with which code it was refused', async () => {
+    await start()
+    const tried = await bed.clock.rush(bed.cloud.readable(bed.access('acme'), PROBE))
+    expect(tried).toEqual({ operations: [], code: 'AccessDeniedException' })
+  })
+
+  it('finds a role that may read what is named as a credential is', async () => {
+    const own = 'arn:aws:ssm:eu-central-1:222222222222:parameter/davit/acme/rc_*'
+    const Statement = [
+      ...allow(['kms:*', ...WRITES]).Statement,
+      { Effect: 'Allow', Action: 'ssm:GetParameter', Resource: own },
+    ]
+    await start({ policy: { ...WRITER, Statement } })
+    expect(await readable()).toEqual(['ssm:GetParameter'])
+  })
+
   it('finds a role that could read if only the key let it', async () => {
     await start({ policy: allow(['ssm:*', 'kms:Encrypt']) })
     expect(await readable()).toEqual(READS)
@@ -55,7 +71,7 @@ describe('readable', () => {
 
   it('finds a role that could read, though there is nothing to be read', async () => {
     await start({ policy: allow(['ssm:*']) })
-    expect(await bed.clock.rush(bed.cloud.readable(bed.access('acme'), PROBE))).toEqual(READS)
+    expect(await bed.clock.rush(bed.cloud.readable(bed.access('acme'), PROBE))).toEqual({ operations: READS })
   })
 
   it('never asks for a value in clear', async () => {

@@ -46,22 +46,25 @@ export function createAccountProbes(options: AccountProbesOptions): AccountProbe
       return { account: accountOfArn(arn), arn }
     },
     async readable(access, name, limits) {
-      const readable: string[] = []
+      const operations: string[] = []
+      let refusal: string | undefined
       for (const [operation, read] of Object.entries(READS)) {
-        if (!(await isRefused(options.calls, access, { operation, read, name, limits })))
-          readable.push(operation)
+        const code = await refusalOf(options.calls, access, { operation, read, name, limits })
+        if (code === undefined) operations.push(operation)
+        refusal ??= code
       }
-      return readable
+      return { operations, ...(refusal === undefined ? {} : { code: refusal }) }
     },
     refusesOtherId: (access, limits = {}) => refusesOtherId(options, access, limits),
   }
 }
 
-async function isRefused(
+/** The code with which it was refused; undefined where it was not. */
+async function refusalOf(
   calls: SsmCalls,
   access: CloudAccess,
   probe: { operation: string; read: Read; name: string; limits: CallLimits | undefined },
-): Promise<boolean> {
+): Promise<string | undefined> {
   const { operation, limits } = probe
   try {
     // What is read is the probe's own value; it is dropped here all the same.
@@ -71,11 +74,11 @@ async function isRefused(
       limits,
       send: async (ssm, signal) => void (await probe.read(ssm, probe.name, signal)),
     })
-    return false
+    return undefined
   } catch (error) {
     // Rights are looked at first: who is told that a parameter is not there could have read it.
-    if (isCloudError(error) && error.remedy === 'gone') return false
-    if (isCloudError(error, ...DENIED) && error.operation === operation) return true
+    if (isCloudError(error) && error.remedy === 'gone') return undefined
+    if (isCloudError(error, ...DENIED) && error.operation === operation) return error.code
     throw error
   }
 }

@@ -31,7 +31,7 @@ async function doAll(organization: string): Promise<void> {
   await cloud.replace(access, name, new SecretText('rotated'))
   await cloud.tagsOf(access, name)
   await cloud.list(access, { prefix: `/davit/${organization}`, limit: 10 })
-  await cloud.readable(access, `/davit/${organization}/davit-probe`)
+  await cloud.readable(access, `/davit/${organization}/rc__probe`)
   await cloud.remove(access, name)
 }
 

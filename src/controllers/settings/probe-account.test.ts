@@ -6,7 +6,7 @@ import { CloudError } from '../../ports/cloud-error.ts'
 import { AccountAccess } from './account-access.ts'
 import { probeAccount } from './probe-account.ts'
 
-const NAME = '/davit/acme/davit-probe'
+const NAME = '/davit/acme/rc__probe'
 const ACCOUNT = '111111111111'
 const organization = { organization: 'acme', organizationUid: 'u-acme' }
 
@@ -36,10 +36,16 @@ describe('a try of an account', () => {
     expect(await probe()).toEqual({
       identify: { value: { account: ACCOUNT, arn: expect.stringContaining('assumed-role/davit') } },
       put: { value: true },
-      readable: { value: [] },
+      tags: { value: undefined },
+      list: { value: undefined },
+      readable: { value: { operations: [], code: 'AccessDeniedException' } },
       otherId: { value: { refused: true, code: 'AccessDenied' } },
+      remove: { value: undefined },
     })
-    expect(calls).toEqual(['sts:AssumeRole', 'ssm:Put', 'ssm:Get', 'sts:AssumeRole', 'ssm:Delete'])
+    expect(calls).toEqual([
+      ...['sts:AssumeRole', 'ssm:Put', 'ssm:ListTags', 'ssm:Describe'],
+      ...['ssm:Get', 'sts:AssumeRole', 'ssm:Delete'],
+    ])
     expect(store.size).toBe(0)
   })
 
@@ -93,6 +99,21 @@ describe('a try of an account', () => {
     }))
     expect((await probe()).otherId).toBeDefined()
     expect(store.size).toBe(1)
+  })
+
+  test.each([
+    ['tags', 'ssm:ListTags'],
+    ['list', 'ssm:Describe'],
+    ['remove', 'ssm:Delete'],
+  ] as const)('tells what it may not do: %s', async (tried, call) => {
+    const { probe, cloud } = bed()
+    cloud.refused.add(call)
+    const results = await probe()
+    expect([results[tried]?.failure?.code, results.put?.value, results.otherId?.value?.refused]).toEqual([
+      'AccessDeniedException',
+      true,
+      true,
+    ])
   })
 
   test('does not take a fault of Davit for one of the account', async () => {

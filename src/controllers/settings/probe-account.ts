@@ -43,11 +43,14 @@ export async function probeAccount(
   const name = probeName({ prefix, organization: access.organization })
   const put = await putProbe(options, access, { name, limits })
   if (put.failure) return { identify, put }
+  const tags = await tryCloud(async () => void (await cloud.tagsOf(access, name, limits)))
+  // Nothing is under the probe, so that it is one page however much the account holds.
+  const list = await tryCloud(async () => void (await cloud.list(access, { prefix: name, limit: 1 }, limits)))
   const readable = await tryCloud(() => cloud.readable(access, name, limits))
   const otherId = await tryCloud(() => cloud.refusesOtherId(access, limits))
   // What stays is written over by the next probe, and taken by the sweep.
-  await tryCloud(() => cloud.remove(access, name, limits))
-  return { identify, put, readable, otherId }
+  const remove = await tryCloud(async () => void (await cloud.remove(access, name, limits)))
+  return { identify, put, tags, list, readable, otherId, remove }
 }
 
 async function putProbe(

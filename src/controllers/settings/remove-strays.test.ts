@@ -72,7 +72,7 @@ describe('a sweep', () => {
     put('/davit/acme/rc_of-another', { ...ours, 'davit.dev/installation': 'another' })
     put('/davit/acme/something', ours)
     put('/davit/acme/rc_deep/er', ours)
-    put('/davit/acme/davit-probe')
+    put('/davit/acme/rc__probe')
     expect(await sweep()).toBe(2)
     expect(counted).toEqual(['deleted', 'deleted'])
     expect([...store.keys()].map((name) => name.slice(12))).toEqual([

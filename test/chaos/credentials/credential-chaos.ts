@@ -201,7 +201,7 @@ async function compare({ davit, aws, accounts, owners }: Running, controller: Ro
   await sleep(QUIET_MS)
   const credentials = await readCredentials(davit.api)
   const orphans = await readOrphans(davit.api, OPERATOR_NAMESPACE)
-  const parameters = readParameters(accounts).filter(({ name }) => !name.endsWith('/davit-probe'))
+  const parameters = readParameters(accounts).filter(({ name }) => !name.endsWith('/rc__probe'))
   const secrets = await readSecretNames(davit.api)
   const isIdle = (await versionsOf(davit)) === before
   const acts = new Map<string, number>()

@@ -148,7 +148,7 @@ function writeStatements(organization: string): object[] {
 
 function probeStatements(organization: string): object[] {
   const own = `arn:aws:ssm:*:*:parameter/davit/${organization}`
-  return [{ Effect: 'Allow', Action: 'ssm:GetParameter*', Resource: [own, `${own}/davit-probe`] }]
+  return [{ Effect: 'Allow', Action: 'ssm:GetParameter*', Resource: [own, `${own}/rc__probe`] }]
 }
 
 /** What is counted, by operation and code. */

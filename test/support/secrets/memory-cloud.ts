@@ -29,7 +29,7 @@ export class MemoryCloud {
   readonly moods = new Map<string, Mood>()
   /** Calls that wait for their turn, by what they do, or by that and who does it, until it resolves. */
   readonly held = new Map<string, Promise<void>>()
-  /** What no role may do. */
+  /** What no role may do; `ssm:Delete` also in one account, as `ssm:Delete 222222222222`. */
   readonly refused = new Set<string>()
   /** Calls that are still too many, by what they do. */
   readonly throttled = new Map<string, number>()
@@ -88,7 +88,7 @@ export class MemoryCloud {
       readable: (access, name, limits) =>
         after('ssm:Get', limits, () => {
           this.#enter(access, name)
-          return []
+          return { operations: [], code: 'AccessDeniedException' }
         }),
       refusesOtherId: (access, limits) =>
         after('sts:AssumeRole', limits, () => {
@@ -129,6 +129,8 @@ export class MemoryCloud {
   }
 
   #remove(access: CloudAccess, name: string): 'deleted' | 'not-found' {
+    if (this.refused.has(`ssm:Delete ${accountOf(access)}`))
+      throw failure('permissions', 'AccessDeniedException')
     const store = this.#enter(access, name)
     const owner = store.get(name)?.tags['davit.dev/organization-uid']
     if (owner !== undefined && owner !== access.organizationUid)

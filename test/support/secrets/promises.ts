@@ -120,7 +120,7 @@ export class Promises {
   /** What holds no secret, in an account that was never connected: the process ended that tried it, and then the spec was changed. */
   #isLeftTry(place: string, name: string): boolean {
     const isConnected = this.#world.allSettings().some(({ status }) => placeOf(status?.connected) === place)
-    return name.endsWith('/davit-probe') && !isConnected
+    return name.endsWith('/rc__probe') && !isConnected
   }
 
   /**
