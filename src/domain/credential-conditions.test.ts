@@ -8,6 +8,7 @@ import {
 import { type CredentialView, credentialFindings } from './credential-conditions.ts'
 import type { ListingFacts } from './credential-facts.ts'
 import type { CredentialStep } from './credential-step.ts'
+import type { ParameterDrift } from './parameter-drift.ts'
 
 const PARAMETER = {
   name: '/davit/acme/rc_ghcr',
@@ -152,6 +153,16 @@ describe('the conditions of a credential', () => {
     expect(finding).toMatchObject({ type: 'Drifted', status: 'True', reason: want })
     expect(finding?.message).toContain(words)
     expect(CREDENTIAL_DRIFTS).toContain(want)
+  })
+
+  test('do not say that it is in sync where the listing is stale, and keep what somebody changed', () => {
+    const at = Date.parse('2026-01-31T12:00:00.000Z')
+    const of = (drift: ParameterDrift) =>
+      credentialFindings(view({ listing: { state: 'recorded', drift, staleSince: at } })).at(-1)
+    const unknown = of({ kind: 'none' })
+    expect(unknown).toMatchObject({ type: 'Drifted', status: 'Unknown', reason: 'ListingStale' })
+    expect(unknown?.message).toContain('2026-01-31T12:00:00.000Z')
+    expect(of({ kind: 'missing' })).toMatchObject({ status: 'True', reason: 'ParameterMissing' })
   })
 
   test('warn where the credential works, and only there', () => {

@@ -99,10 +99,11 @@ function stalled(step: CredentialStep): Answer {
 function drifted({ listing, stored: parameter }: CredentialView): Answer {
   if (!parameter || listing.state !== 'recorded')
     return { status: 'Unknown', reason: 'NotChecked', message: 'The account was not listed yet.' }
-  const { drift } = listing
+  const { drift, staleSince } = listing
   switch (drift.kind) {
     case 'none':
     case 'adopt':
+      if (staleSince !== undefined) return stale(staleSince)
       return { status: 'False', reason: 'InSync', message: 'The parameter is as Davit wrote it.' }
     case 'changed':
       return yes(
@@ -122,6 +123,12 @@ function drifted({ listing, stored: parameter }: CredentialView): Answer {
         `${parameter.name} is not in account ${parameter.account}, region ${parameter.region}.`,
       )
   }
+}
+
+function stale(since: number): Answer {
+  const at = new Date(since).toISOString()
+  const message = `The account was listed at ${at} for the last time: what somebody changed since is not known. Events of the SecretsSettings say why.`
+  return { status: 'Unknown', reason: 'ListingStale', message }
 }
 
 function yes(reason: CredentialDrift, message: string): Answer {

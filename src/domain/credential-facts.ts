@@ -58,7 +58,8 @@ export type ListingFacts =
   | { state: 'unknown' }
   /** Nothing is recorded in the status: what is under the name. */
   | { state: 'unrecorded'; found?: FoundParameter | undefined }
-  | { state: 'recorded'; drift: ParameterDrift }
+  /** `staleSince`: it is so old that something may have changed since, milliseconds since 1970. */
+  | { state: 'recorded'; drift: ParameterDrift; staleSince?: number }
 
 /** Whose the parameter under the name is, by its tags; `absent` where the cloud says that it is gone. */
 export type Ownership = 'unknown' | 'ours' | 'not-ours' | 'absent'

@@ -92,10 +92,10 @@ function laneOf(book: VersionedBook<RegistryCredential>, key: string): Lane {
 
 function createContext({ config, world, organizations, installationKey }: SecretsPartsOptions) {
   const { api, cloud, clock, log, events, metrics } = world
-  const { parameterPrefix: prefix } = config.cloud
+  const { parameterPrefix: prefix, driftCheckMs: listEveryMs } = config.cloud
   const book = new VersionedBook<RegistryCredential>()
   const accounts = new AccountAccess({ organizations, resources: api, installationKey })
-  const listings = new AccountListings({ cloud, clock, prefix })
+  const listings = new AccountListings({ cloud, clock, prefix, listEveryMs })
   const ledger = new OrphanLedger({
     resources: api,
     namespace: config.namespace,

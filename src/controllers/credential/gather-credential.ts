@@ -134,7 +134,8 @@ export function listingFacts(
     listedAt: listing.at,
     ownSessions: [stored.roleArn, place.roleArn].map((roleArn) => sessionArn({ roleArn, organization })),
   })
-  return { state: 'recorded', drift }
+  const isStale = context.listings.isStale(listing)
+  return { state: 'recorded', drift, ...(isStale ? { staleSince: listing.at } : {}) }
 }
 
 function foundIn({ version, type, modifiedBy: by }: ListedParameter, ownSession: string): FoundParameter {

@@ -27,7 +27,8 @@ function bed() {
     answers.push(answer)
     return answer.promise
   }
-  const listings = new AccountListings({ cloud: { list } as ParameterListing, clock, prefix: '/davit' })
+  const cloud = { list } as ParameterListing
+  const listings = new AccountListings({ cloud, clock, prefix: '/davit', listEveryMs: 900_000 })
   const told: string[] = []
   listings.listen((organization) => told.push(organization))
   return { clock, listings, asked, answers, told }
@@ -87,6 +88,24 @@ describe('a listing', () => {
     void listings.list(ACCESS).catch(() => undefined)
     expect(asked).toHaveLength(3)
     answers[2]?.resolve([])
+  })
+
+  test('is stale after twice the time between two, which is told when the next one fails', async () => {
+    const { clock, listings, answers, told } = bed()
+    const first = listings.list(ACCESS)
+    answers[0]?.resolve([])
+    const listing = await first
+    for (const [ms, isStale] of [
+      [1_800_000, false],
+      [1, true],
+    ] as const) {
+      clock.advance(ms)
+      expect(listings.isStale(listing)).toBe(isStale)
+      const next = listings.list(ACCESS)
+      answers.at(-1)?.reject(new CloudError('permissions', 'AccessDeniedException', 'no'))
+      await expect(next).rejects.toThrow(CloudError)
+    }
+    expect(told).toEqual(['acme', 'acme'])
   })
 
   test('is not waited for any more by who gives it up, and comes for the others', async () => {

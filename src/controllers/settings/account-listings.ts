@@ -20,8 +20,12 @@ export type AccountListingsOptions = {
   cloud: ParameterListing
   clock: Clock
   prefix: string
+  /** Between two listings of an account. */
+  listEveryMs: number
 }
 
+/** After so many times that, what was listed is not what is. */
+const STALE_AFTER = 2
 /** As many as an account takes. */
 const LIMIT = 10_000
 const DEADLINE_MS = 120_000
@@ -36,7 +40,7 @@ export class AccountListings {
     this.#options = options
   }
 
-  /** Told when a listing has come. */
+  /** Told when a listing has come, and when one has failed and the last is stale. */
   listen(listener: (organization: string) => void): void {
     this.#listeners.push(listener)
   }
@@ -45,6 +49,11 @@ export class AccountListings {
   of({ organization, region, roleArn }: Pick<CloudAccess, 'organization' | 'region' | 'roleArn'>) {
     const listing = this.#listings.get(organization)
     return listing?.region === region && listing.roleArn === roleArn ? listing : undefined
+  }
+
+  isStale({ at }: Listing): boolean {
+    const { clock, listEveryMs } = this.#options
+    return clock.now() - at > STALE_AFTER * listEveryMs
   }
 
   /** @param signal ends the waiting for it, with its reason @throws CloudError */
@@ -64,15 +73,20 @@ export class AccountListings {
     const { organization, region, roleArn } = access
     const at = clock.now()
     const prefix = organizationPath({ prefix: this.#options.prefix, organization })
-    const found = await cloud.list(
-      access,
-      { prefix, limit: LIMIT },
-      { deadlineMs: DEADLINE_MS, turnMs: DEADLINE_MS },
-    )
+    const limits = { deadlineMs: DEADLINE_MS, turnMs: DEADLINE_MS }
+    const found = await cloud.list(access, { prefix, limit: LIMIT }, limits).catch((error: unknown) => {
+      const last = this.of(access)
+      if (last && this.isStale(last)) this.#tell(organization)
+      throw error
+    })
     const parameters = new Map(found.map((parameter) => [parameter.name, parameter]))
     const listing = { at, region, roleArn, parameters }
     this.#listings.set(organization, listing)
-    for (const listener of this.#listeners) listener(organization)
+    this.#tell(organization)
     return listing
+  }
+
+  #tell(organization: string): void {
+    for (const listener of this.#listeners) listener(organization)
   }
 }
