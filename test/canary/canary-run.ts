@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { SeededRandom } from '../chaos/seeded-random.ts'
 import { troubleAws } from './aws-troubles.ts'
 import { KubectlOwner } from './kubectl-owner.ts'
+import type { Done } from './rest-owner.ts'
 import type { Scene } from './scene.ts'
 import { SecretBook } from './secret-book.ts'
 
@@ -25,11 +26,13 @@ export type CanaryRun = {
   credentials: { kubectl: number; rest: number }
   /** Secrets that were found in the account, each under its credential. */
   stored: { kubectl: number; rest: number }
+  /** Of those that were not: the shape, and why, as far as the owner was told. */
+  missed: string[]
   faults: number
   kills: number
 }
 
-type Kept = { organization: string; name: string; secrets: readonly [string, string] }
+type Kept = { organization: string; name: string; secrets: readonly [string, string]; last?: Done }
 
 const AT_A_TIME = 16
 const POLL_MS = 250
@@ -45,6 +48,7 @@ class Play {
   readonly #book: SecretBook
   readonly #owner: KubectlOwner
   readonly #stored = { kubectl: new Set<string>(), rest: new Set<string>() }
+  readonly #missed: string[] = []
   #faults = 0
 
   constructor(scene: Scene, options: CanaryOptions) {
@@ -64,15 +68,17 @@ class Play {
     await this.#storm('created', [
       this.#each(handed, (one, i) => this.#handOver(one, 0, i)),
       this.#each(sent, async (one) => {
-        one.name = (await rest.create(one.organization, one.secrets[0]))?.replace(/^rc_/, '') ?? ''
+        one.last = await rest.create(one.organization, one.secrets[0])
+        if (one.last.done) one.name = one.last.id.replace(/^rc_/, '')
       }),
       this.#misuse(),
     ])
     await this.#calm(handed, sent, 0)
     await this.#storm('rotated', [
       this.#each(handed, (one, i) => this.#handOver(one, 1, i)),
-      this.#each(sent, async ({ organization, name, secrets }) => {
-        if (name !== '') await rest.rotate(organization, `rc_${name}`, secrets[1])
+      this.#each(sent, async (one) => {
+        const { organization, name, secrets } = one
+        if (name !== '') one.last = await rest.rotate(organization, `rc_${name}`, secrets[1])
       }),
       this.#misuse(),
     ])
@@ -91,6 +97,7 @@ class Play {
       book: this.#book,
       credentials: { kubectl: handed.length, rest: sent.length },
       stored: { kubectl: this.#stored.kubectl.size, rest: this.#stored.rest.size },
+      missed: this.#missed,
       faults: this.#faults,
       kills: roles.kills,
     }
@@ -158,8 +165,18 @@ class Play {
     const isStored = ({ organization, name, secrets }: Kept) =>
       name !== '' && this.#scene.valueOf(organization, name) === secrets[turn]
     while (performance.now() < limit && !handed.every(isStored)) await sleep(POLL_MS)
-    for (const one of handed.filter(isStored)) this.#stored.kubectl.add(one.secrets[turn])
-    for (const one of sent.filter(isStored)) this.#stored.rest.add(one.secrets[turn])
+    for (const [way, kept] of [
+      ['kubectl', handed],
+      ['rest', sent],
+    ] as const)
+      for (const one of kept) {
+        const secret = one.secrets[turn]
+        if (isStored(one)) this.#stored[way].add(secret)
+        else
+          this.#missed.push(
+            `${way}, ${turn === 0 ? 'new' : 'rotated'}, ${this.#book.shapeOf(secret)}: ${whyOf(one)}`,
+          )
+      }
     const { kubectl, rest } = this.#stored
     this.#options.say(`${kubectl.size} secrets of kubectl and ${rest.size} of REST were stored`)
   }
@@ -183,4 +200,9 @@ class Play {
     }
     this.#options.say(`${last} credentials are left`)
   }
+}
+
+function whyOf({ last }: Kept): string {
+  if (last === undefined) return 'not in the account in time'
+  return last.done ? 'answered as done, and it is not in the account' : last.why
 }

@@ -49,6 +49,12 @@ export function hurtingSecrets(random: SeededRandom, count: number): string[] {
   return inTurns(SHAPES, random, count)
 }
 
+/** Name of the shape of the nth of those. */
+export function hurtingShape(index: number): string {
+  const names = Object.keys(SHAPES)
+  return names[index % names.length] ?? ''
+}
+
 export function refusedSecrets(random: SeededRandom, count: number): string[] {
   return inTurns(REFUSED_SHAPES, random, count)
 }

@@ -7,7 +7,7 @@ const MOST_SHOWN = 20
 const LONGEST = 300
 
 export function reportOf(
-  { book, stored, credentials, faults, kills }: CanaryRun,
+  { book, stored, missed, credentials, faults, kills }: CanaryRun,
   findings: Findings,
 ): string {
   const { leaks, looked, seconds } = findings
@@ -15,6 +15,7 @@ export function reportOf(
   const lines = [
     `secrets            ${secrets}, of ${credentials.kubectl} credentials by kubectl and ${credentials.rest} by REST, refused ones among them`,
     `stored             ${stored.kubectl} by kubectl, ${stored.rest} by REST`,
+    ...missed.map((one) => `not stored         ${one}`),
     `faults of AWS      ${faults}`,
     `processes killed   ${kills}`,
     `looked through in  ${seconds.toFixed(1)} s`,

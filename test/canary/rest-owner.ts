@@ -16,6 +16,8 @@ type Asked = {
   headers?: Record<string, string>
 }
 type Heard = { status: number; text: string }
+/** `why` is the last answer of those that were not as wanted: its status and its code, and how often it was asked. */
+export type Done = { done: true; id: string } | { done: false; why: string }
 
 const TRIES = 60
 const PAUSE_MS = 500
@@ -29,24 +31,25 @@ export class RestOwner {
     this.#options = options
   }
 
-  /** @returns its id; undefined where it was refused, or nobody answered for long */
-  async create(organization: string, secret: string): Promise<string | undefined> {
+  /** Not done where it was refused, or nobody answered for long. */
+  async create(organization: string, secret: string): Promise<Done> {
     const draft = { type: 'token', label: 'canary', registry: 'ghcr.io', username: 'bot', secret }
-    const { status, text } = await this.#untilDone(organization, {
+    const heard = await this.#untilDone(organization, {
       method: 'POST',
       path: '/registry-credentials',
       body: JSON.stringify(draft),
     })
-    return status === 201 ? (JSON.parse(text) as { id: string }).id : undefined
+    if (heard.status !== 201) return { done: false, why: `POST: ${wordsOf(heard)}` }
+    return { done: true, id: (JSON.parse(heard.text) as { id: string }).id }
   }
 
-  async rotate(organization: string, id: string, secret: string): Promise<boolean> {
-    const { status } = await this.#untilDone(organization, {
+  async rotate(organization: string, id: string, secret: string): Promise<Done> {
+    const heard = await this.#untilDone(organization, {
       method: 'PATCH',
       path: `/registry-credentials/${id}`,
       body: JSON.stringify({ secret }),
     })
-    return status === 200
+    return heard.status === 200 ? { done: true, id } : { done: false, why: `PATCH: ${wordsOf(heard)}` }
   }
 
   async remove(organization: string, id: string): Promise<boolean> {
@@ -136,4 +139,11 @@ export class RestOwner {
       return { status: 0, text: '' }
     }
   }
+}
+
+/** Nothing of a secret is in it. */
+function wordsOf({ status, text }: Heard): string {
+  if (status === 0) return 'no answer'
+  const code = /"code":"([a-z_]+)"/.exec(text)?.[1] ?? ''
+  return `${status} ${code}`
 }

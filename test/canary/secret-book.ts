@@ -1,12 +1,13 @@
 /** Every secret of a run, and the way that it takes into an account. */
 import type { SeededRandom } from '../chaos/seeded-random.ts'
-import { hurtingSecrets, refusedSecrets } from './hurting-secrets.ts'
+import { hurtingSecrets, hurtingShape, refusedSecrets } from './hurting-secrets.ts'
 
 /** `kubectl`: by a Secret of its owner, which is in the cluster until it is stored; `rest`: never in the cluster. */
 export type Way = 'kubectl' | 'rest'
 
 export class SecretBook {
   readonly #secrets: Record<Way, string[]> = { kubectl: [], rest: [] }
+  readonly #shapes = new Map<string, string>()
   readonly #random: SeededRandom
 
   constructor(random: SeededRandom) {
@@ -15,7 +16,14 @@ export class SecretBook {
 
   /** Of every shape in turn. */
   stored(way: Way, count: number): string[] {
-    return this.#noted(way, hurtingSecrets(this.#random, count))
+    const secrets = hurtingSecrets(this.#random, count)
+    for (const [index, secret] of secrets.entries()) this.#shapes.set(secret, hurtingShape(index))
+    return this.#noted(way, secrets)
+  }
+
+  /** Name of the shape of one that is to be stored, which may be said where the secret may not. */
+  shapeOf(secret: string): string {
+    return this.#shapes.get(secret) ?? ''
   }
 
   /** Such as Davit does not take. */
