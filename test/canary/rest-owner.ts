@@ -16,10 +16,11 @@ type Asked = {
   headers?: Record<string, string>
 }
 type Heard = { status: number; text: string }
-/** `why` is the last answer of those that were not as wanted: its status and its code, and how often it was asked. */
+/** `why` is the last answer of those that were not as wanted: its status and its code. */
 export type Done = { done: true; id: string } | { done: false; why: string }
 
-const TRIES = 60
+/** A facade that was killed is not there for half a minute on a machine that has other things to do. */
+const PATIENCE_MS = 240_000
 const PAUSE_MS = 500
 const LIMIT_MS = 20_000
 
@@ -111,7 +112,8 @@ export class RestOwner {
     this.#keys += 1
     const headers = asked.method === 'DELETE' ? {} : { 'idempotency-key': `canary-${this.#keys}` }
     let last: Heard = { status: 0, text: '' }
-    for (let tries = 0; tries < TRIES; tries += 1) {
+    const until = performance.now() + PATIENCE_MS
+    while (performance.now() < until) {
       last = await this.#tell(organization, { ...asked, headers })
       if (last.status !== 0 && last.status < 500 && last.status !== 409) return last
       await sleep(PAUSE_MS)
