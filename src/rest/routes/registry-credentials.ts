@@ -124,7 +124,7 @@ function changeRoute(credentials: RegistryCredentials): Route {
     tag: TAG,
     summary: 'Change a registry credential',
     description:
-      'Only the fields that are sent. A secret becomes a new version of its parameter, which bakes read from now on.',
+      'Only the fields that are sent. A secret becomes a new version of its parameter, which bakes read from now on; it is in force together with the other fields, or neither is.',
     permission: MANAGE_CREDENTIALS,
     params,
     body: credentialChange,

@@ -20,7 +20,7 @@ function getRoute(service: OrganizationSettings): Route {
     tag: TAG,
     summary: 'Read the secrets settings',
     description:
-      'Before there are any, it shows the external id and the prefix, so that the role can be made first.',
+      'Before there are any, it shows the external id and the prefix alone. Settings with a region and no role have the policies that the role is to be made with.',
     permission: MANAGE_SETTINGS,
     success: { status: 200, description: 'The settings.', body: settings, headers: ETAG },
     problems: ['unreadable'],

@@ -226,6 +226,23 @@ describe('a new secret with other fields, of which', () => {
   })
 })
 
+test('a repeat of a change that came as far as its fields is not refused for the ETag that it changed itself', async () => {
+  const { etag } = await bed.facade().get(id)
+  const both = { ...NEW, username: 'next' }
+  const how = { ifMatch: etag, idempotencyKey: 'rotate-1' }
+  bed.refusePatch = (_, patch) => (patch?.subresource ? new ApiError('Unavailable', 'no answer') : undefined)
+  bed.onPatch = () => {
+    const [credential] = bed.credentials()
+    if (credential?.spec.username === 'next' && credential.metadata.generation === 1)
+      void bed.store.patch(registryCredentials, ref(), { metadata: { generation: 2 } })
+  }
+  expect(await codeOf(change(both, how))).toBe('not_acknowledged')
+  bed.refusePatch = () => undefined
+  await change(both, how)
+  expect([versions()[0]?.length, pinned()]).toEqual([2, 2])
+  expect(await codeOf(change(both, { ifMatch: etag }))).toBe('precondition_failed')
+})
+
 test('a change without a key takes away the mark of the one before, which would be taken for done', async () => {
   const mark = () => bed.credentials()[0]?.metadata.annotations?.['davit.dev/secret-request']
   await change(NEW, { idempotencyKey: 'rotate-1' })

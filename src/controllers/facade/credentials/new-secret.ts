@@ -69,15 +69,23 @@ async function writtenBefore(
   { credential }: LiveCredential,
   { account, request }: NewSecret,
 ): Promise<StoredParameter | undefined> {
-  const mark = credential.metadata.annotations?.[REQUEST_ANNOTATION]?.split(' ')
-  if (request === undefined || mark?.[0] !== request) return undefined
-  const found = Number(mark[1])
+  if (request === undefined || !isBegun(credential, request)) return undefined
+  const found = Number(markOf(credential)[1])
   const held = credential.status?.parameter
   if (versionIn(account, credential) !== found && held) return held
   return await store.findWritten(account, credential.metadata.name, {
     version: found,
     began: timeOfName(request),
   })
+}
+
+/** Whether it is the request that wrote last, or was about to: an earlier try of it has been here. */
+export function isBegun(credential: RegistryCredential, request: string | undefined): boolean {
+  return request !== undefined && markOf(credential)[0] === request
+}
+
+function markOf({ metadata }: RegistryCredential): string[] {
+  return metadata.annotations?.[REQUEST_ANNOTATION]?.split(' ') ?? []
 }
 
 function versionIn(account: ReadyAccount, { metadata, status }: RegistryCredential): number {
