@@ -237,7 +237,7 @@ export interface paths {
         head?: never;
         /**
          * Change a registry credential
-         * @description Only the fields that are sent. A secret becomes a new version of its parameter, which bakes read from now on.
+         * @description Only the fields that are sent. A secret becomes a new version of its parameter, which bakes read from now on; it is in force together with the other fields, or neither is.
          */
         patch: operations["changeCredential"];
         trace?: never;
@@ -251,7 +251,7 @@ export interface paths {
         };
         /**
          * Read the secrets settings
-         * @description Before there are any, it shows the external id and the prefix, so that the role can be made first.
+         * @description Before there are any, it shows the external id and the prefix alone. Settings with a region and no role have the policies that the role is to be made with.
          */
         get: operations["getSettings"];
         /**
