@@ -2,10 +2,12 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { registryCredentials } from '../../src/api/registry-credential.ts'
 import type { Account, Role } from '../../src/playground/aws/account.ts'
+import { ApiError } from '../../src/ports/kubernetes.ts'
 import { REGION } from '../support/aws/organization-account.ts'
-import { calling } from '../support/faulty-api.ts'
+import { type ApiCall, calling } from '../support/faulty-api.ts'
 import { answered } from '../support/rest-client.ts'
 import { ACCOUNT, RestSecrets } from '../support/rest-secrets.ts'
+import { until } from '../support/until.ts'
 
 let bed: RestSecrets
 let account: Account
@@ -112,6 +114,42 @@ test('a role that trusts nobody is told with the words of AWS', async () => {
   await fresh.stop()
   expect([response.status, error?.code]).toEqual([409, 'cloud_account_not_ready'])
   expect(error?.detail).toContain('AccessDenied (sts:AssumeRole)')
+})
+
+test('a version whose user name was not written is not used, and one whose status was not written is', async () => {
+  const [apart, alone] = [await made(), await made()]
+  const { api } = bed.facades[0].facade
+  const isPatch = ({ verb, plural }: ApiCall) => verb === 'patch' && plural === registryCredentials.plural
+  const away = { before: new ApiError('Unavailable', 'no answer') }
+  const seen: ApiCall[] = []
+  // The first is the one that only tries.
+  const isFields = (call: ApiCall) => isPatch(call) && 'spec' in (call.body ?? {}) && seen.push(call) > 1
+  const ends = [
+    api.fail(isFields, away, Number.POSITIVE_INFINITY),
+    api.fail((call) => isPatch(call) && 'status' in (call.body ?? {}), away, Number.POSITIVE_INFINITY),
+  ]
+  const { error: both } = await bed.change(apart, { secret: 'the next one', username: 'next' })
+  const { error: one } = await bed.change(alone, { secret: 'the next one' })
+  for (const end of ends) end()
+  expect([both?.code, one?.code]).toEqual(['unavailable', 'not_acknowledged'])
+  expect([apart, alone].map((id) => parameters().get(nameOf(id))?.versions.length)).toEqual([2, 2])
+  // The account is listed again.
+  bed.davit.clock.jump(1_000_000)
+  const isListed = async () => {
+    const [first, second] = [await bed.stored(apart), await bed.stored(alone)]
+    const drifted = first.status?.conditions?.find(({ type }) => type === 'Drifted')
+    return (second.status?.parameter?.version === 2 && drifted?.reason === 'InSync') || undefined
+  }
+  await until(isListed, () => 'the version is not adopted')
+  const { spec, status } = await bed.stored(apart)
+  expect([spec.username, status?.parameter?.version]).toEqual(['bot', 1])
+  answered(await bed.change(apart, { secret: 'the next one', username: 'next' }))
+  const after = await bed.stored(apart)
+  expect([after.spec.username, after.status?.parameter?.version, after.metadata.annotations]).toEqual([
+    'next',
+    3,
+    undefined,
+  ])
 })
 
 describe('under an Idempotency-Key', () => {
