@@ -53,11 +53,13 @@ function byHand(name: string, value: string): void {
   store().put({ name, versions: [...(held?.versions ?? []), version], tags }, Date.now())
 }
 
-async function settingsRole(): Promise<{ trust: never; writer: never }> {
+type Pasted = { Version: string; Statement: Record<string, unknown>[] }
+
+async function settingsRole(): Promise<{ trust: never; writer: Pasted }> {
   const { status } = await bed.settingsWhen(() => true)
   return {
     trust: JSON.parse(status?.trustPolicy ?? '') as never,
-    writer: JSON.parse(status?.writerPolicy ?? '') as never,
+    writer: JSON.parse(status?.writerPolicy ?? '') as Pasted,
   }
 }
 
@@ -142,6 +144,43 @@ describe('a role', () => {
       'ssm:GetParameter',
     )
     account.changeRole(role, { trust, policies: { writer } })
+  })
+
+  test('that can read nothing but what is named as a credential is found to read', async () => {
+    const { trust, writer } = await settingsRole()
+    const Statement = [
+      ...writer.Statement.filter(({ Sid }) => Sid !== 'NeverReadSecrets'),
+      {
+        Sid: 'Read',
+        Effect: 'Allow',
+        Action: 'ssm:GetParameter',
+        Resource: 'arn:aws:ssm:*:*:parameter/davit/*/rc_*',
+      },
+    ]
+    account.changeRole(role, { trust, policies: { writer: { ...writer, Statement } } })
+    bed.davit.clock.jump(4_000_000)
+    await bed.settingsWhen((settings) => reasonOf(settings, 'WriteOnly') === 'CanRead')
+    account.changeRole(role, { trust, policies: { writer } })
+    bed.davit.clock.jump(4_000_000)
+    await bed.settingsWhen((settings) => reasonOf(settings, 'WriteOnly') === 'ReadsRefused')
+  })
+
+  test.each([
+    { right: 'ssm:DescribeParameters', statement: 'ListSecrets' },
+    { right: 'ssm:ListTagsForResource', statement: 'WriteSecrets' },
+    { right: 'ssm:DeleteParameter', statement: 'WriteSecrets' },
+  ])('that lacks $right is not ready, and it is said what to paste', async ({ right, statement }) => {
+    const { trust, writer } = await settingsRole()
+    const without = { Sid: 'Not', Effect: 'Deny', Action: right, Resource: '*' }
+    const policy = { ...writer, Statement: [...writer.Statement, without] }
+    account.changeRole(role, { trust, policies: { writer: policy } })
+    bed.davit.clock.jump(4_000_000)
+    const seen = await bed.settingsWhen((settings) => reasonOf(settings, 'Ready') === 'RightMissing')
+    const words = seen.status?.conditions?.find(({ type }) => type === 'Ready')?.message
+    for (const said of ['AccessDeniedException', right, statement]) expect(words).toContain(said)
+    account.changeRole(role, { trust, policies: { writer } })
+    bed.davit.clock.jump(4_000_000)
+    await bed.settingsWhen(isReady)
   })
 
   test('that lets anybody in who knows its name is refused', async () => {
