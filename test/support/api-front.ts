@@ -1,0 +1,178 @@
+/**
+ * A front before a real API server, as a load balancer is one: it counts what comes, answers in the server's stead where a
+ * test says so, and can hold back what watches say.
+ *
+ *   const front = await startApiFront(inject('adminAccess'))
+ *   const davit = await startDavit('busy', { cluster: { access: inject('adminAccess'), kubeconfigPath: front.kubeconfigPath } })
+ *   front.answer(({ method, path }) => method === 'POST' && path.endsWith('/deliverysegments'), tooBusy(2))
+ *
+ * Whoever comes with a token is passed on as that; whoever comes with none is the administrator.
+ */
+import { once } from 'node:events'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { Agent, request } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Transform } from 'node:stream'
+import type { AdminAccess } from '../../src/playground/control-plane-protocol.ts'
+
+export type FrontRequest = {
+  method: string
+  /** Without the query. */
+  path: string
+  isWatch: boolean
+  /** Milliseconds of `performance.now()`, when its headers were there. */
+  at: number
+  /** As the client got it; absent while there is none. */
+  status?: number
+}
+
+export type FrontAnswer = { status: number; headers?: Record<string, string>; body: string } | 'hang'
+
+type Matches = (request: FrontRequest) => boolean
+type Rule = { matches: Matches; left: number } & ({ answer: FrontAnswer } | { before: () => Promise<void> })
+
+export type HeldWatches = {
+  /** Lets all of it go. */
+  release(): void
+  /** Lets what has waited longest go, and goes on holding the rest. */
+  step(): void
+}
+
+export type ApiFront = Awaited<ReturnType<typeof startApiFront>>
+
+export async function startApiFront(access: AdminAccess) {
+  const folder = await mkdtemp(join(tmpdir(), 'davit-front-'))
+  const agent = new Agent({ ca: access.caPem, cert: access.certPem, key: access.keyPem, keepAlive: true })
+  const bare = new Agent({ ca: access.caPem, keepAlive: true })
+  const requests: FrontRequest[] = []
+  const rules: Rule[] = []
+  let held: { matches: Matches; turn: PromiseWithResolvers<void> } | undefined
+
+  const pass = (incoming: IncomingMessage, response: ServerResponse, seen: FrontRequest) => {
+    const { method, url = '/', headers } = incoming
+    const outgoing = request(
+      new URL(url, access.server),
+      { method, headers, agent: headers.authorization === undefined ? agent : bare },
+      (answer) => {
+        seen.status = answer.statusCode ?? 0
+        response.writeHead(seen.status, answer.headers)
+        // The headers of a watch come before anything has happened.
+        response.flushHeaders()
+        answer.on('error', () => response.destroy())
+        if (seen.isWatch)
+          answer.pipe(gate(() => (held?.matches(seen) ? held.turn.promise : undefined))).pipe(response)
+        else answer.pipe(response)
+      },
+    )
+    outgoing.on('error', () => response.destroy())
+    response.on('close', () => outgoing.destroy())
+    incoming.pipe(outgoing)
+  }
+  const server = createServer(async (incoming, response) => {
+    const { pathname, searchParams } = new URL(incoming.url ?? '/', access.server)
+    const isWatch = /^(1|true)$/.test(searchParams.get('watch') ?? '')
+    const seen: FrontRequest = {
+      method: incoming.method ?? '',
+      path: pathname,
+      isWatch,
+      at: performance.now(),
+    }
+    requests.push(seen)
+    const rule = rules.find(({ left, matches }) => left > 0 && matches(seen))
+    if (!rule) return pass(incoming, response, seen)
+    rule.left -= 1
+    if ('before' in rule) {
+      await rule.before()
+      return pass(incoming, response, seen)
+    }
+    incoming.resume()
+    if (rule.answer === 'hang') return
+    seen.status = rule.answer.status
+    response.writeHead(seen.status, rule.answer.headers).end(rule.answer.body)
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const writeKubeconfig = async (name: string, token?: string) => {
+    const path = join(folder, name)
+    await writeFile(path, JSON.stringify(kubeconfigOf(url, token)), { mode: 0o600 })
+    return path
+  }
+  return {
+    /** All of them, in the order in which they came. */
+    requests: requests as readonly FrontRequest[],
+    /** Of the administrator. */
+    kubeconfigPath: await writeKubeconfig('admin'),
+    /** Of whoever has the token. @returns its path */
+    kubeconfigFor: (token: string) => writeKubeconfig(`token-${requests.length}`, token),
+    /** The next `times` requests that match are answered so. @returns the call that ends it */
+    answer(matches: Matches, answer: FrontAnswer, times = 1): () => void {
+      const rule = { matches, answer, left: times }
+      rules.push(rule)
+      return () => {
+        rule.left = 0
+      }
+    },
+    /** The next request that matches is passed on when `act` is done. */
+    before(matches: Matches, act: () => Promise<void>): void {
+      rules.push({ matches, before: act, left: 1 })
+    },
+    /** What the watches that match would say waits from here on, in its order. */
+    holdWatches(matches: Matches): HeldWatches {
+      const holding = { matches, turn: Promise.withResolvers<void>() }
+      held = holding
+      const goOn = () => {
+        const { turn } = holding
+        holding.turn = Promise.withResolvers()
+        turn.resolve()
+      }
+      const release = () => {
+        if (held === holding) held = undefined
+        goOn()
+      }
+      return { release, step: goOn }
+    },
+    async stop(): Promise<void> {
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+      agent.destroy()
+      bare.destroy()
+      await rm(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+/** What an API server says that has too much to do. */
+export function tooBusy(retryAfterSeconds: number): FrontAnswer {
+  const status = { kind: 'Status', apiVersion: 'v1', status: 'Failure', reason: 'TooManyRequests', code: 429 }
+  return {
+    status: 429,
+    headers: { 'content-type': 'application/json', 'retry-after': String(retryAfterSeconds) },
+    body: JSON.stringify({ ...status, message: 'too many requests, please try again later' }),
+  }
+}
+
+/** Each piece waits for what `waitFor` gives when it comes. */
+function gate(waitFor: () => Promise<void> | undefined): Transform {
+  return new Transform({
+    transform(chunk, _encoding, done) {
+      const wait = waitFor()
+      if (wait) void wait.then(() => done(null, chunk))
+      else done(null, chunk)
+    },
+  })
+}
+
+function kubeconfigOf(server: string, token: string | undefined): object {
+  return {
+    apiVersion: 'v1',
+    kind: 'Config',
+    clusters: [{ name: 'front', cluster: { server, 'insecure-skip-tls-verify': true } }],
+    users: [{ name: 'test', user: token === undefined ? {} : { token } }],
+    contexts: [{ name: 'front', context: { cluster: 'front', user: 'test' } }],
+    'current-context': 'front',
+  }
+}
