@@ -2,6 +2,9 @@
 import type { EventOutline } from '../../api/event-outline.ts'
 import { derivedName, messageId, nameOfMessage } from '../../domain/message-id.ts'
 
+/** Own writes of a status: the version of the last that was answered, 0 without one, and the one that the watch has shown. */
+type OwnWrites = { version: number; watched: number; underWay: boolean }
+
 export class EventBook {
   /** Whether every event is known: a list comes page by page, in the order of names, not of creation. */
   complete: () => boolean = () => true
@@ -11,10 +14,61 @@ export class EventBook {
   readonly #accepted = new Map<string, EventOutline>()
   /** Finished, with a time to live. */
   readonly #expiring = new Map<string, EventOutline>()
+  /** By UID, while the watch may be behind them. */
+  readonly #writes = new Map<string, OwnWrites>()
 
-  /** @returns true when there is something to do for the namespace */
+  /** From the watch, which may be behind an own write. @returns true when there is something to do for the namespace */
   apply(event: EventOutline): boolean {
-    this.remove(event)
+    const { uid } = event.metadata
+    const writes = this.#writes.get(uid)
+    if (!writes) return this.#hold(event)
+    const shown = versionOf(event)
+    // Behind itself the watch is only when the store was set back, and then all is news.
+    const isBehind = shown < writes.version && shown >= writes.watched
+    writes.watched = shown
+    if (isBehind) return false
+    writes.version = 0
+    if (!writes.underWay) this.#writes.delete(uid)
+    return this.#hold(event)
+  }
+
+  /** From the watch, or when it was deleted here. */
+  remove(event: EventOutline): void {
+    this.#writes.delete(event.metadata.uid)
+    this.#letGo(event)
+  }
+
+  /** Before its status is written. */
+  writing(event: EventOutline): void {
+    const { version, watched } = this.#writes.get(event.metadata.uid) ?? {
+      version: 0,
+      watched: versionOf(event),
+    }
+    this.#writes.set(event.metadata.uid, { version, watched, underWay: true })
+  }
+
+  /** Its status was written. @param version of the answer; absent: the event has gone, or is another one */
+  wrote(event: EventOutline, version: number | undefined): void {
+    const { uid } = event.metadata
+    const writes = this.#writes.get(uid)
+    if (!writes) return
+    // It was shown before the answer came, or what came after it was.
+    const isKnown = version !== undefined && writes.watched >= version
+    if (!isKnown) this.#hold(event)
+    if (isKnown || version === undefined) this.#writes.delete(uid)
+    else this.#writes.set(uid, { version, watched: writes.watched, underWay: false })
+  }
+
+  /** Nobody knows whether its status was written. */
+  wroteInVain({ metadata }: EventOutline): void {
+    const writes = this.#writes.get(metadata.uid)
+    if (!writes) return
+    writes.underWay = false
+    if (writes.version === 0) this.#writes.delete(metadata.uid)
+  }
+
+  #hold(event: EventOutline): boolean {
+    this.#letGo(event)
     const { state } = event.status ?? {}
     if (state === undefined) {
       const waiting = this.#waiting.get(event.metadata.namespace) ?? new Map<string, EventOutline>()
@@ -31,7 +85,7 @@ export class EventBook {
     return true
   }
 
-  remove(event: EventOutline): void {
+  #letGo(event: EventOutline): void {
     const { namespace, uid } = event.metadata
     this.#waiting.get(namespace)?.delete(uid)
     if (this.#waiting.get(namespace)?.size === 0) this.#waiting.delete(namespace)
@@ -59,6 +113,10 @@ export class EventBook {
   expiringIn(namespace: string): EventOutline[] {
     return [...this.#expiring.values()].filter(({ metadata }) => metadata.namespace === namespace)
   }
+}
+
+function versionOf({ metadata }: EventOutline): number {
+  return Number(metadata.resourceVersion)
 }
 
 /** The 26 characters of the id of a WebhookEvent's deliveries: the same again after a crash. */

@@ -149,21 +149,33 @@ export class EventsReconciler implements Reconciler {
   }
 
   async #write(event: EventOutline, status: Partial<WebhookEventStatus>): Promise<void> {
-    const { namespace, name, uid } = event.metadata
+    const { book } = this.#options
+    const { state, eventId = event.status?.eventId, finishedAt } = status
+    book.writing(event)
     try {
-      await this.#options.writer.patch(
-        webhookEvents,
-        { namespace, name },
-        { metadata: { uid }, status },
-        { subresource: 'status' },
-      )
+      const version = await this.#patch(event, status)
+      const known = { state, eventId, finishedAt } as NonNullable<EventOutline['status']>
+      book.wrote({ ...event, status: known }, version)
+    } catch (error) {
+      book.wroteInVain(event)
+      throw error
+    }
+  }
+
+  /** @returns the version that it has made; undefined where the event has gone or is another one */
+  async #patch(
+    { metadata: { namespace, name, uid } }: EventOutline,
+    status: Partial<WebhookEventStatus>,
+  ): Promise<number | undefined> {
+    const patch = { metadata: { uid }, status }
+    try {
+      const { metadata } = await this.#options.writer.patch(webhookEvents, { namespace, name }, patch, {
+        subresource: 'status',
+      })
+      return Number(metadata.resourceVersion)
     } catch (error) {
       if (!isApiError(error, 'NotFound', 'Conflict')) throw error
+      return undefined
     }
-    const { state, eventId = event.status?.eventId, finishedAt } = status
-    this.#options.book.apply({
-      ...event,
-      status: { state, eventId, finishedAt } as NonNullable<EventOutline['status']>,
-    })
   }
 }
