@@ -18,6 +18,8 @@ afterAll(async () => {
 })
 
 const ANSWER_MS = 400
+/** More than half of what an attempt may take. */
+const LONG_ANSWER_MS = 11_000
 /** Timers may end a little early. */
 const SURELY_MS = ANSWER_MS - 20
 
@@ -98,6 +100,36 @@ test('with one attempt at a time for all, endpoints take turns', async () => {
       // Its answer was sent before the next request was.
       if (index > 0) expect(time - (times[index - 1] ?? 0)).toBeGreaterThan(18)
     }
+  } finally {
+    await narrow.stop()
+  }
+})
+
+test('waiting for a place among other attempts is not part of the 20 seconds', async () => {
+  const narrow = await startDavit('places', { env: { DAVIT_MAX_IN_FLIGHT: '1' } })
+  try {
+    const type = await ownEventType(narrow)
+    // Two of them together take longer than one may.
+    for (const name of ['first', 'second']) {
+      receiver.answer(`/place-${name}`, { delayMs: LONG_ANSWER_MS })
+      await narrow.endpoint(name, { url: `${receiver.url}/place-${name}`, eventTypes: [type] })
+    }
+    await narrow.publish(type, {})
+    const ended = await Promise.all(
+      ['first', 'second'].map((name) =>
+        narrow.deliveriesWhen(
+          name,
+          ([delivery]) => (delivery?.status?.attemptCount ?? 0) > 0,
+          3 * LONG_ANSWER_MS,
+        ),
+      ),
+    )
+    expect(ended.flat().map(({ status }) => status)).toMatchObject([
+      { state: 'succeeded', attemptCount: 1 },
+      { state: 'succeeded', attemptCount: 1 },
+    ])
+    const times = ['first', 'second'].map((name) => receiver.received(`/place-${name}`)[0]?.receivedAt ?? 0)
+    expect(Math.abs((times[0] ?? 0) - (times[1] ?? 0))).toBeGreaterThan(LONG_ANSWER_MS - 20)
   } finally {
     await narrow.stop()
   }
