@@ -10,6 +10,9 @@ const HOUR = 60 * MINUTE
 /** Waits after the first, second, ... seventh failed attempt. */
 const WAITS_MS = [30 * SECOND, 2 * MINUTE, 10 * MINUTE, 30 * MINUTE, HOUR, 2 * HOUR, 5 * HOUR] as const
 
+/** What is stored may be of a clock that was ahead: nothing waits longer than this. */
+export const LONGEST_WAIT_MS = 5 * HOUR
+
 /** From the start of one attempt of an ordered endpoint to the start of the next. */
 const ORDERED_CADENCE_MS = 3 * MINUTE
 
@@ -37,6 +40,6 @@ export function nextAttemptAt(
   if (policy.ordered) {
     return Math.max(times.endedAt, times.startedAt + Math.ceil(ORDERED_CADENCE_MS * policy.scale))
   }
-  const wait = WAITS_MS[Math.max(0, made - 1)] ?? 5 * HOUR
+  const wait = WAITS_MS[Math.max(0, made - 1)] ?? LONGEST_WAIT_MS
   return times.endedAt + Math.ceil(wait * policy.scale * (1 - fraction / 2))
 }

@@ -56,11 +56,29 @@ describe('timers', () => {
     expect(fired).toEqual(['tomorrow'])
   })
 
-  it('wait for the wall clock again when it was set back', () => {
+  it('wait no longer because the wall clock was set back, whether they were set before or after', () => {
     const { clock, timers, fired } = start()
+    timers.set('before', clock.now() + 10_000)
+    clock.setWallBy(-86_400_000)
+    timers.set('after', clock.now() + 20_000)
+    expect(timers.dueOf('after')).toBe(clock.now() + 20_000)
+    clock.advance(9_999)
+    expect(fired).toEqual([])
+    clock.advance(1)
+    expect(fired).toEqual(['before'])
+    clock.advance(9_999)
+    expect(fired).toEqual(['before'])
+    clock.advance(1)
+    expect(fired).toEqual(['before', 'after'])
+  })
+
+  it('wait no longer because the wall clock was ahead when they were set', () => {
+    const { clock, timers, fired } = start()
+    clock.setWallBy(86_400_000)
     timers.set('soon', clock.now() + 10_000)
-    clock.setWallBy(-3_600_000)
-    clock.advance(3_609_999)
+    clock.advance(1000)
+    clock.setWallBy(-86_400_000)
+    clock.advance(8_999)
     expect(fired).toEqual([])
     clock.advance(1)
     expect(fired).toEqual(['soon'])

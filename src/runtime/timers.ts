@@ -6,14 +6,16 @@ export type TimersOptions = {
   clock: Clock
   log: Log
   /**
-   * `wall`: due times are milliseconds since 1970 and follow the wall clock when it is set. `monotonic`: due
-   * times are the clock's monotonic milliseconds. Default `wall`.
+   * `wall`: due times are milliseconds since 1970; what the wall clock passes when it is set ahead is due, and when it is
+   * set back nobody waits longer for that. `monotonic`: due times are the clock's monotonic milliseconds. Default `wall`.
    */
   time?: 'wall' | 'monotonic'
 }
 
 /** Looks at the wall clock at least so often, since nothing tells when it was set. */
 const LONGEST_SLEEP_MS = 30_000
+/** Two clocks that are read one after the other differ a little. */
+const TOLERANCE_MS = 1000
 /** Callbacks in one turn of the event loop. */
 const BATCH = 500
 
@@ -24,10 +26,14 @@ const BATCH = 500
 export class Timers<K> {
   readonly #clock: Clock
   readonly #log: Log
-  readonly #read: () => number
+  readonly #isWall: boolean
   readonly #heap = new TimerHeap<K>()
   readonly #callbacks = new Map<K, (key: K) => void>()
   readonly #shared: ((key: K) => void) | undefined
+  /** Wall time less monotonic time, at the last look. */
+  #offset: number
+  /** By how much the wall clock was set back in all: the heap's time never goes back. */
+  #setBack = 0
   #wakeAt = Number.POSITIVE_INFINITY
   #stopTimer: (() => void) | undefined
   #firing = false
@@ -37,7 +43,8 @@ export class Timers<K> {
   constructor(options: TimersOptions, run?: (key: K) => void) {
     this.#clock = options.clock
     this.#log = options.log
-    this.#read = options.time === 'monotonic' ? () => this.#clock.monotonic() : () => this.#clock.now()
+    this.#isWall = options.time !== 'monotonic'
+    this.#offset = this.#clock.now() - this.#clock.monotonic()
     this.#shared = run
   }
 
@@ -48,14 +55,16 @@ export class Timers<K> {
   /** Calls `run` once, at `due` or as soon after as the event loop allows; never within this call. */
   set(key: K, due: number, run?: (key: K) => void): void {
     if (this.#stopped) return
-    this.#heap.push(key, due)
+    this.#read()
+    this.#heap.push(key, due + this.#setBack)
     if (run) this.#callbacks.set(key, run)
     else this.#callbacks.delete(key)
-    if (!this.#firing && due < this.#wakeAt) this.#plan()
+    if (!this.#firing && due + this.#setBack < this.#wakeAt) this.#plan()
   }
 
   dueOf(key: K): number | undefined {
-    return this.#heap.dueOf(key)
+    const due = this.#heap.dueOf(key)
+    return due === undefined ? undefined : due - this.#setBack
   }
 
   /** Whether it was set. */
@@ -69,6 +78,17 @@ export class Timers<K> {
     this.#stopped = true
     this.#stopTimer?.()
     this.#stopTimer = undefined
+  }
+
+  /** The time of the heap. */
+  #read(): number {
+    const monotonic = this.#clock.monotonic()
+    if (!this.#isWall) return monotonic
+    const now = this.#clock.now()
+    const offset = now - monotonic
+    if (offset < this.#offset - TOLERANCE_MS) this.#setBack += this.#offset - offset
+    this.#offset = offset
+    return now + this.#setBack
   }
 
   #plan(): void {

@@ -9,6 +9,7 @@ import { isFinal } from '../../domain/delivery.ts'
 import { messageId, nameOfMessage } from '../../domain/message-id.ts'
 import { INLINE_PAYLOAD_BYTES } from '../../domain/payload.ts'
 import { isRestored } from '../../domain/restored.ts'
+import { LONGEST_WAIT_MS } from '../../domain/retry-schedule.ts'
 import { isApiError, type Page, type RawObject, type ResourceReader } from '../../ports/kubernetes.ts'
 import { ownText } from '../../runtime/own-text.ts'
 import { type Delivery, OBJECT_HOME } from './delivery.ts'
@@ -84,7 +85,9 @@ function deliveryOf(plane: DeliveryPlane, outline: DeliveryOutline): Delivery | 
   const name = nameOfMessage(spec.deliveryId)
   const position = parsePosition(spec.position)
   if (name === undefined || position === undefined) return undefined
-  const dueAt = Date.parse(status?.nextAttemptAt ?? '') || 0
+  const { clock, waitScale } = plane.ctx
+  const latest = clock.now() + LONGEST_WAIT_MS * waitScale
+  const dueAt = Math.min(latest, Date.parse(status?.nextAttemptAt ?? '') || 0)
   return {
     name: ownText(name),
     lane: plane.laneOf({ namespace: metadata.namespace, name: spec.endpoint, uid: spec.endpointUid }),
@@ -94,7 +97,7 @@ function deliveryOf(plane: DeliveryPlane, outline: DeliveryOutline): Delivery | 
     bytes: spec.payload ?? INLINE_PAYLOAD_BYTES,
     attempts: status?.attemptCount ?? 0,
     dueAt,
-    stage: dueAt > plane.ctx.clock.now() ? 'waiting' : 'queued',
+    stage: dueAt > clock.now() ? 'waiting' : 'queued',
     left: false,
     home: OBJECT_HOME,
   }
