@@ -49,6 +49,7 @@ export async function startApiFront(access: AdminAccess) {
   const bare = new Agent({ ca: access.caPem, keepAlive: true })
   const requests: FrontRequest[] = []
   const rules: Rule[] = []
+  const watches = new Map<ServerResponse, FrontRequest>()
   let held: { matches: Matches; turn: PromiseWithResolvers<void> } | undefined
 
   const pass = (incoming: IncomingMessage, response: ServerResponse, seen: FrontRequest) => {
@@ -68,7 +69,11 @@ export async function startApiFront(access: AdminAccess) {
       },
     )
     outgoing.on('error', () => response.destroy())
-    response.on('close', () => outgoing.destroy())
+    if (seen.isWatch) watches.set(response, seen)
+    response.on('close', () => {
+      watches.delete(response)
+      outgoing.destroy()
+    })
     incoming.pipe(outgoing)
   }
   const server = createServer(async (incoming, response) => {
@@ -134,6 +139,10 @@ export async function startApiFront(access: AdminAccess) {
         goOn()
       }
       return { release, step: goOn }
+    },
+    /** Breaks the watches that are open and match. */
+    cutWatches(matches: Matches): void {
+      for (const [response, seen] of watches) if (matches(seen)) response.destroy()
     },
     async stop(): Promise<void> {
       server.closeAllConnections()

@@ -1,0 +1,53 @@
+/**
+ * The facade as it is installed, with a front before its API server in which a test can put things: see api-front.ts.
+ *
+ *   const bed = await startFrontedFacade()
+ *   bed.front.answer(({ path }) => path.endsWith('/tokenreviews'), 'hang')
+ *   expect((await bed.list()).status).toBe(503)
+ */
+import { type ApiFront, startApiFront } from './api-front.ts'
+import { ask } from './facade-bed.ts'
+import { untilLetIn } from './facade-tour.ts'
+import { FACADE_ACCOUNT, type FacadeProcess, type Installation, startInstallation } from './installation.ts'
+
+export const ORGANIZATION = 'acme'
+export const HOOKS = `/organizations/${ORGANIZATION}/webhooks`
+export const EVENTS = `/organizations/${ORGANIZATION}/events`
+export const OWNER = { namespace: ORGANIZATION, name: 'owner' }
+
+export type FrontedFacade = Awaited<ReturnType<typeof startFrontedFacade>>
+
+export async function startFrontedFacade(settings: Readonly<Record<string, string>> = {}) {
+  const davit = await startInstallation()
+  await davit.makeOrganization(ORGANIZATION)
+  await davit.makeAccount(OWNER.namespace, OWNER.name, 'davit-owner')
+  const key = await davit.makeKey(OWNER)
+  const front = await startApiFront(davit.controlPlane.access)
+  const facade = await startBehind(front, davit, settings)
+  await facade.process.untilReady()
+  await untilLetIn({ facade, organization: ORGANIZATION, owner: key })
+  return {
+    davit,
+    front,
+    facade,
+    /** Of the owner. */
+    key,
+    /** What the owner's list of endpoints is answered with. */
+    list: (of = key) => ask(facade, HOOKS, { key: of }),
+    post: (path: string, body: unknown, headers: Record<string, string> = {}) =>
+      ask(facade, path, { method: 'POST', key, headers, body: JSON.stringify(body) }),
+    stop: async () => {
+      await davit.stop()
+      await front.stop()
+    },
+  }
+}
+
+async function startBehind(
+  front: ApiFront,
+  davit: Installation,
+  settings: Readonly<Record<string, string>>,
+): Promise<FacadeProcess> {
+  const KUBECONFIG = await front.kubeconfigFor(await davit.makeToken(FACADE_ACCOUNT))
+  return await davit.startFacade({ settings: { KUBECONFIG, ...settings } })
+}
