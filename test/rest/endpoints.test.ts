@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { secrets } from '../../src/api/core-kinds.ts'
+import { API_VERSION } from '../../src/api/meta.ts'
 import { webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
 import { secretName } from '../../src/controllers/endpoint/endpoint-directory.ts'
 import { createdAtOf } from '../../src/domain/created-at.ts'
@@ -53,6 +54,35 @@ describe('creating', () => {
     await bed.publish(1)
     const [request] = await bed.receiver.waitFor(1, { path: '/first' })
     expect(request && signersOf(request, [secret ?? ''])).toEqual([0])
+  })
+
+  test('has the time at which the API server made it, whatever its manifest says', async () => {
+    const { id, endpoint } = await bed.make('dated')
+    const stored = async (name: string) => {
+      const { metadata } = await davit.api.get(webhookEndpoints, { namespace: davit.organization, name })
+      return String(metadata.creationTimestamp)
+    }
+    // That has whole seconds; the name that Davit has made tells the milliseconds.
+    const made = Date.parse(await stored(nameOf(endpoint.endpointId)))
+    expect(Math.abs(Date.parse(endpoint.createdAt) - made)).toBeLessThan(5000)
+    expect((await facade.endpoints.get(id)).endpoint.createdAt).toBe(endpoint.createdAt)
+    const before = Math.floor(Date.now() / 1000) * 1000
+    await davit.api.create(webhookEndpoints, {
+      apiVersion: API_VERSION,
+      kind: 'WebhookEndpoint',
+      metadata: {
+        name: 'by-hand',
+        namespace: davit.organization,
+        creationTimestamp: '2020-01-01T00:00:00Z',
+      },
+      spec: { url: `${bed.receiver.url}/by-hand`, eventTypes: ['member.joined'] },
+    })
+    const byHand = { organization: davit.organization, endpointId: 'whe_by-hand' }
+    for (const { endpoints } of [facade, other]) {
+      const { createdAt } = (await endpoints.get(byHand)).endpoint
+      expect(Date.parse(createdAt)).toBe(Date.parse(await stored('by-hand')))
+      expect(Date.parse(createdAt)).toBeGreaterThanOrEqual(before)
+    }
   })
 
   test('is read, by this replica and the other, just as it was answered', async () => {
