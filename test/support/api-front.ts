@@ -32,7 +32,8 @@ export type FrontRequest = {
 export type FrontAnswer = { status: number; headers?: Record<string, string>; body: string } | 'hang'
 
 type Matches = (request: FrontRequest) => boolean
-type Rule = { matches: Matches; left: number } & ({ answer: FrontAnswer } | { before: () => Promise<void> })
+type Act = () => Promise<void>
+type Rule = { matches: Matches; left: number } & ({ answer: FrontAnswer } | { before: Act } | { after: Act })
 
 export type HeldWatches = {
   /** Lets all of it go. */
@@ -52,12 +53,13 @@ export async function startApiFront(access: AdminAccess) {
   const watches = new Map<ServerResponse, FrontRequest>()
   let held: { matches: Matches; turn: PromiseWithResolvers<void> } | undefined
 
-  const pass = (incoming: IncomingMessage, response: ServerResponse, seen: FrontRequest) => {
+  const pass = (incoming: IncomingMessage, response: ServerResponse, seen: FrontRequest, after?: Act) => {
     const { method, url = '/', headers } = incoming
     const outgoing = request(
       new URL(url, access.server),
       { method, headers, agent: headers.authorization === undefined ? agent : bare },
-      (answer) => {
+      async (answer) => {
+        await after?.()
         seen.status = answer.statusCode ?? 0
         response.writeHead(seen.status, answer.headers)
         // The headers of a watch come before anything has happened.
@@ -89,6 +91,7 @@ export async function startApiFront(access: AdminAccess) {
     const rule = rules.find(({ left, matches }) => left > 0 && matches(seen))
     if (!rule) return pass(incoming, response, seen)
     rule.left -= 1
+    if ('after' in rule) return pass(incoming, response, seen, rule.after)
     if ('before' in rule) {
       await rule.before()
       return pass(incoming, response, seen)
@@ -122,8 +125,12 @@ export async function startApiFront(access: AdminAccess) {
       }
     },
     /** The next request that matches is passed on when `act` is done. */
-    before(matches: Matches, act: () => Promise<void>): void {
+    before(matches: Matches, act: Act): void {
       rules.push({ matches, before: act, left: 1 })
+    },
+    /** The next request that matches is answered when `act`, which begins with the answer, is done. */
+    after(matches: Matches, act: Act): void {
+      rules.push({ matches, after: act, left: 1 })
     },
     /** What the watches that match would say waits from here on, in its order. */
     holdWatches(matches: Matches): HeldWatches {
