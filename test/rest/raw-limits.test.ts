@@ -1,0 +1,201 @@
+/** What a client can hold of a real facade: bytes, time, connections, requests. Each that is refused is told so, and when to come again. */
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { ask, dial, type RawConnection } from '../support/facade-bed.ts'
+import { untilLetIn } from '../support/facade-tour.ts'
+import { type FacadeProcess, type Installation, startInstallation } from '../support/installation.ts'
+import { until } from '../support/until.ts'
+
+const ORGANIZATION = 'acme'
+const OWNER = { namespace: ORGANIZATION, name: 'owner' }
+const HOOKS = `/organizations/${ORGANIZATION}/webhooks`
+const BODY_BYTES = 256 * 1024
+const BYTES_IN_FLIGHT = 16 * 1024 * 1024
+/** At once. */
+const REQUESTS = 1000
+const CONNECTIONS = 2000
+/** For headers, and for a body. */
+const PATIENCE_MS = 10_000
+const LIMIT_MS = 120_000
+
+let davit: Installation
+let facade: FacadeProcess
+let key: string
+
+beforeAll(async () => {
+  davit = await startInstallation()
+  await davit.makeOrganization(ORGANIZATION)
+  key = await davit.makeKey(await davit.makeAccount(OWNER.namespace, OWNER.name, 'davit-owner'))
+  facade = await start()
+}, 240_000)
+
+afterAll(() => davit?.stop())
+
+async function start(settings: Record<string, string> = {}): Promise<FacadeProcess> {
+  const started = await davit.startFacade({ settings })
+  await started.process.untilReady()
+  await untilLetIn({ facade: started, organization: ORGANIZATION, owner: key })
+  return started
+}
+
+/** The first lines of a request that makes an endpoint. */
+function headOf(more: string[]): string {
+  const own = [`Authorization: ${key}`, 'Host: x', 'Content-Type: application/json']
+  return [`POST ${HOOKS} HTTP/1.1`, ...own, ...more, '', ''].join('\r\n')
+}
+
+/** The body of a request that is good, with blanks up to so many bytes. */
+function bodyOf(path: string, bytes: number): string {
+  return JSON.stringify({ url: `https://127.0.0.1/${path}`, eventTypes: ['*'] }).padEnd(bytes, ' ')
+}
+
+async function refusalOn(connection: RawConnection): Promise<{ status: number; text: string }> {
+  const text = await connection.until('requestId')
+  return { status: Number(text.split(' ')[1]), text }
+}
+
+async function settled(): Promise<void> {
+  await until(
+    async () => (await facade.process.gauge('davit_http_requests_in_flight')) === 0 || undefined,
+    () => 'requests are left',
+  )
+}
+
+describe('a body', () => {
+  test('of 256 KiB is taken, and of one byte more is not', async () => {
+    const post = (bytes: number) =>
+      ask(facade, HOOKS, { method: 'POST', key, body: bodyOf(`bytes-${bytes}`, bytes) })
+    expect((await post(BODY_BYTES)).status).toBe(201)
+    const refused = await post(BODY_BYTES + 1)
+    expect([refused.status, refused.json.code]).toEqual([413, 'body_too_large'])
+  })
+
+  test('that is announced to be larger is refused before any of it comes', async () => {
+    const connection = await dial(facade)
+    connection.write(headOf([`Content-Length: ${BODY_BYTES + 1}`]))
+    expect(await refusalOn(connection)).toMatchObject({ status: 413 })
+  })
+
+  test('that grows beyond it is refused while it comes', async () => {
+    const connection = await dial(facade)
+    const began = performance.now()
+    connection.write(headOf(['Transfer-Encoding: chunked']))
+    const piece = 64 * 1024
+    for (let sent = 0; sent <= BODY_BYTES; sent += piece)
+      connection.write(`${piece.toString(16)}\r\n${'a'.repeat(piece)}\r\n`)
+    // Its last chunk never comes.
+    const { status, text } = await refusalOn(connection)
+    expect(status).toBe(413)
+    expect(text).toContain('"code":"body_too_large"')
+    expect(performance.now() - began).toBeLessThan(PATIENCE_MS / 2)
+  })
+
+  test.each([
+    { what: 'beyond 16 MiB of all of them', announced: BODY_BYTES, count: BYTES_IN_FLIGHT / BODY_BYTES },
+    { what: 'beyond those of a thousand requests', announced: 1000, count: REQUESTS },
+  ])('$what is turned away, and clients that go make room', async ({ announced, count }) => {
+    await settled()
+    const connections: RawConnection[] = []
+    while (connections.length < count) {
+      const left = Math.min(100, count - connections.length)
+      connections.push(...(await Promise.all(Array.from({ length: left }, () => dial(facade)))))
+    }
+    for (const connection of connections) connection.write(`${headOf([`Content-Length: ${announced}`])}{`)
+    await until(
+      async () => (await facade.process.gauge('davit_http_requests_in_flight')) === count || undefined,
+      () => 'not all have arrived',
+    )
+    const post = () => ask(facade, HOOKS, { method: 'POST', key, body: bodyOf('room', 200) })
+    const refused = await post()
+    expect([refused.status, refused.json.code]).toEqual([503, 'overloaded'])
+    expect(refused.headers.get('retry-after')).toMatch(/^[1-9]\d*$/)
+    for (const connection of connections) connection.close()
+    await settled()
+    expect((await post()).status).toBe(201)
+  })
+})
+
+describe('drop by drop', () => {
+  /** A byte now and then, for as long as somebody listens. @returns the answer, and when it came */
+  async function drip(first: string, drop: string) {
+    const connection = await dial(facade)
+    const began = performance.now()
+    connection.write(first)
+    const dripping = setInterval(() => connection.write(drop), 500)
+    try {
+      const { status, text } = await refusalOn(connection)
+      return { status, text, ms: performance.now() - began, closed: connection.untilClosed() }
+    } finally {
+      clearInterval(dripping)
+    }
+  }
+
+  test.concurrent.each([
+    { what: 'headers come', first: `GET ${HOOKS} HTTP/1.1\r\nHost: x\r\nX-Slow: `, drop: 'a' },
+    { what: 'a body comes', first: '', drop: ' ' },
+  ])('$what for ten seconds, until 408 is answered', async ({ first, drop }) => {
+    const { status, text, ms, closed } = await drip(first || headOf(['Content-Length: 1000']), drop)
+    expect(status).toBe(408)
+    expect(text).toContain('"code":"request_timeout"')
+    expect(ms).toBeGreaterThan(PATIENCE_MS - 1000)
+    expect(ms).toBeLessThan(2 * PATIENCE_MS)
+    await closed
+  })
+})
+
+test(
+  'a connection beyond 2,000 is told so and ends, and those before go on',
+  async () => {
+    await settled()
+    const sockets: Socket[] = []
+    try {
+      while (sockets.length < CONNECTIONS) {
+        const some = Array.from({ length: 100 }, () => connect(facade.port, '127.0.0.1'))
+        sockets.push(...some)
+        await Promise.all(some.map((socket) => once(socket, 'connect')))
+      }
+      const request = `GET ${HOOKS} HTTP/1.1\r\nHost: x\r\nAuthorization: ${key}\r\n\r\n`
+      const crowded = await dial(facade)
+      crowded.write(request)
+      const { status, text } = await refusalOn(crowded)
+      expect(status).toBe(503)
+      expect(text).toContain('"code":"overloaded"')
+      expect(text.toLowerCase()).toContain('retry-after: 1')
+      await crowded.untilClosed()
+      const [first] = sockets
+      first?.write(request)
+      const [answer] = first ? ((await once(first, 'data')) as [Buffer]) : []
+      expect(answer?.toString()).toMatch(/^HTTP\/1\.1 200 /)
+    } finally {
+      for (const socket of sockets) socket.destroy()
+    }
+  },
+  LIMIT_MS,
+)
+
+test(
+  'a key that asks too often waits, and so does an organization, whoever asks, and nobody else',
+  async () => {
+    const slow = await start({ DAVIT_MAX_REQUESTS_PER_KEY: '5', DAVIT_MAX_REQUESTS_PER_ORGANIZATION: '8' })
+    const burst = async (of: string, times: number) =>
+      await Promise.all(Array.from({ length: times }, () => ask(slow, HOOKS, { key: of })))
+    const check = (answers: Awaited<ReturnType<typeof burst>>) => {
+      const refused = answers.filter(({ status }) => status === 429)
+      expect(refused.length).toBeGreaterThan(1)
+      for (const { json, headers } of refused) {
+        expect(json.code).toBe('rate_limited')
+        expect(headers.get('retry-after')).toMatch(/^[1-9]\d*$/)
+      }
+      expect(answers.filter(({ status }) => status === 200)).not.toEqual([])
+    }
+    check(await burst(key, 60))
+    // None of these asks more often than a key may, and all of them more often than the organization.
+    const others = await Promise.all(Array.from({ length: 15 }, () => davit.makeKey(OWNER)))
+    check((await Promise.all(others.map((one) => burst(one, 4)))).flat())
+    await davit.makeOrganization('umbrella')
+    const other = await davit.makeKey(await davit.makeAccount('umbrella', 'owner', 'davit-owner'))
+    await untilLetIn({ facade: slow, organization: 'umbrella', owner: other })
+  },
+  LIMIT_MS,
+)
