@@ -57,7 +57,7 @@ beforeAll(async () => {
   await controller.untilReady()
   await facade.process.untilReady()
   await untilLetIn({ facade, organization: ORGANIZATION, owner: key })
-})
+}, 240_000)
 
 afterAll(async () => {
   await davit?.stop()

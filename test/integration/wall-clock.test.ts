@@ -38,7 +38,7 @@ beforeAll(async () => {
   davit = await startInstallation()
   await davit.makeOrganization(ORGANIZATION)
   controller = await start(WAIT_SCALE)
-})
+}, 240_000)
 
 afterAll(async () => {
   await davit?.stop()

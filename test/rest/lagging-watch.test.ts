@@ -35,7 +35,7 @@ beforeAll(async () => {
   await untilLetIn({ facade: other, organization: ORGANIZATION, owner: bed.key })
   const made = await bed.post(HOOKS, { url: 'https://127.0.0.1/hook', eventTypes: [TYPE] })
   hook = made.headers.get('location') ?? ''
-})
+}, 240_000)
 
 afterAll(() => bed?.stop())
 

@@ -30,7 +30,7 @@ beforeAll(async () => {
   codes = new Set([...page.matchAll(/^\| \d{3} \| `(\w+)` \|/gm)].map(([, code]) => code ?? ''))
   bed = await startFrontedFacade()
   hook = (await bed.post(HOOKS, DRAFT)).headers.get('location') ?? ''
-})
+}, 240_000)
 
 afterAll(() => bed?.stop())
 

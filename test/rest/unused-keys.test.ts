@@ -10,7 +10,7 @@ let bed: FrontedFacade
 
 beforeAll(async () => {
   bed = await startFrontedFacade({ DAVIT_MAX_ENDPOINTS_PER_ORGANIZATION: '1' })
-})
+}, 240_000)
 
 afterAll(() => bed?.stop())
 

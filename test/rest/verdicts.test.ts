@@ -21,7 +21,7 @@ let bed: FrontedFacade
 
 beforeAll(async () => {
   bed = await startFrontedFacade()
-})
+}, 240_000)
 
 afterAll(() => bed?.stop())
 
