@@ -1,0 +1,112 @@
+/** Rolls of a secret that come into force for nobody: the real facade, while no controller is there to acknowledge them. */
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { secret, secrets } from '../../src/api/core-kinds.ts'
+import { webhookEndpoint, webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
+import { secretName } from '../../src/controllers/endpoint/endpoint-directory.ts'
+import {
+  EVENTS,
+  type FrontedFacade,
+  HOOKS,
+  ORGANIZATION,
+  startFrontedFacade,
+} from '../support/fronted-facade.ts'
+import { OPERATOR_NAMESPACE } from '../support/installation.ts'
+import { type Receiver, startReceiver } from '../support/receiver.ts'
+import type { RoleProcess } from '../support/role-process.ts'
+import { signersOf } from '../support/signers.ts'
+import { until } from '../support/until.ts'
+
+const TYPE = 'environment.started'
+/** With the first one they would be more than may be in force. */
+const FAILED_ROLLS = 5
+const LIMIT_MS = 180_000
+
+type Key = { secret: string; expiresAt?: string; request?: string }
+
+let bed: FrontedFacade
+let receiver: Receiver
+let controller: RoleProcess
+
+beforeAll(async () => {
+  receiver = await startReceiver()
+  bed = await startFrontedFacade()
+  controller = await bed.davit.startController()
+  await controller.untilReady()
+}, LIMIT_MS)
+
+afterAll(async () => {
+  await bed?.stop()
+  await receiver?.close()
+})
+
+/** An endpoint that is in force. */
+async function make(name: string) {
+  const made = await bed.post(HOOKS, { url: `${receiver.url}/${name}`, eventTypes: [TYPE] })
+  const path = made.headers.get('location') ?? ''
+  const ref = { namespace: ORGANIZATION, name: path.split('/whe_')[1] ?? '' }
+  await until(
+    async () => webhookEndpoint.parse(await bed.davit.api.get(webhookEndpoints, ref)).status?.signingSecrets,
+    () => 'the endpoint has no key',
+  )
+  return { path, name: ref.name, first: String(made.json.secret) }
+}
+
+function roll(path: string, key?: string) {
+  return bed.post(`${path}/secret/roll`, {}, key === undefined ? {} : { 'idempotency-key': key })
+}
+
+/** Those that sign now, newest first. */
+async function inForce(endpoint: string): Promise<Key[]> {
+  const name = secretName(ORGANIZATION, endpoint)
+  const { data } = secret.parse(await bed.davit.api.get(secrets, { namespace: OPERATOR_NAMESPACE, name }))
+  const { keys } = JSON.parse(Buffer.from(data?.keys ?? '', 'base64').toString('utf8')) as { keys: Key[] }
+  return keys.filter(({ expiresAt }) => expiresAt === undefined || Date.parse(expiresAt) > Date.now())
+}
+
+async function startController(): Promise<void> {
+  controller = await bed.davit.startController()
+  await controller.untilReady()
+}
+
+test(
+  'one that failed leaves no secret in force beside the next one, however often it is repeated',
+  async () => {
+    const { path, name, first } = await make('unseen')
+    await controller.stop()
+    for (let again = 0; again < FAILED_ROLLS; again += 1) {
+      const failed = await roll(path)
+      expect([failed.status, failed.json.code]).toEqual([503, 'not_acknowledged'])
+      expect(failed.text).not.toContain('whsec_')
+    }
+    const left = await inForce(name)
+    expect(left.map((one) => one.secret)).toEqual([expect.any(String), first])
+    await startController()
+    const rolled = await roll(path)
+    expect(rolled.status).toBe(200)
+    const seen = String(rolled.json.secret)
+    expect((await inForce(name)).map((one) => one.secret)).toEqual([seen, first])
+    expect((await bed.post(EVENTS, { type: TYPE, data: {} })).status).toBe(202)
+    const [request] = await receiver.waitFor(1, { path: '/unseen' })
+    expect(request && signersOf(request, [seen, first])).toEqual([0, 1])
+  },
+  LIMIT_MS,
+)
+
+test(
+  'one under a key that failed is shown to its repeat, and to no other',
+  async () => {
+    const { path, name, first } = await make('keyed')
+    await controller.stop()
+    const failed = await roll(path, 'rolled')
+    expect([failed.status, failed.json.code]).toEqual([503, 'not_acknowledged'])
+    const [stored] = await inForce(name)
+    await startController()
+    const repeated = await roll(path, 'rolled')
+    expect([repeated.status, repeated.json.secret]).toEqual([200, stored?.secret])
+    expect((await inForce(name)).map((one) => one.secret)).toEqual([stored?.secret, first])
+    const again = await roll(path, 'rolled')
+    expect([again.status, again.headers.get('idempotency-replayed')]).toEqual([200, 'true'])
+    expect(again.json).not.toHaveProperty('secret')
+  },
+  LIMIT_MS,
+)
