@@ -20,7 +20,7 @@ let bed: FrontedFacade
 
 beforeAll(async () => {
   bed = await startFrontedFacade()
-})
+}, 240_000)
 
 afterAll(() => bed?.stop())
 
@@ -57,19 +57,21 @@ async function listed(): Promise<{ endpointId: string; description?: string }[]>
 }
 
 test('for a client that goes while its right is reviewed nothing is begun, and nothing is kept', async () => {
+  const body = { url: 'https://127.0.0.1/kept', eventTypes: [TYPE] }
+  const path = (await bed.post(HOOKS, body)).headers.get('location') ?? ''
   const review = gate()
   bed.front.before(isReview, review.act)
-  const creates = bed.front.requests.filter(isCreate).length
   const connection = await dial(bed.facade)
-  connection.write(creating(await bed.davit.makeKey(OWNER), 'not-begun'))
+  const key = await bed.davit.makeKey(OWNER)
+  connection.write(`DELETE ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: ${key}\r\n\r\n`)
   await review.reached
   connection.close()
   await nothingUnderWay()
   review.open()
   // Whoever comes after it has been answered.
   expect((await bed.list(await bed.davit.makeKey(OWNER))).status).toBe(200)
-  expect(bed.front.requests.filter(isCreate)).toHaveLength(creates)
-  expect((await listed()).map(({ description }) => description)).not.toContain('not-begun')
+  expect(bed.front.requests.filter(({ method }) => method === 'DELETE')).toEqual([])
+  expect((await ask(bed.facade, path, { key: bed.key })).status).toBe(200)
 })
 
 test('what was begun for a client that goes is done, and told with who asked for it', async () => {
