@@ -1,0 +1,73 @@
+/** Two facades and one key: the first does not know the endpoint yet, the other does not see yet what the first has appended. */
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type ApiFront, type FrontRequest, startApiFront } from '../support/api-front.ts'
+import { ask } from '../support/facade-bed.ts'
+import { untilLetIn } from '../support/facade-tour.ts'
+import {
+  EVENTS,
+  type FrontedFacade,
+  HOOKS,
+  ORGANIZATION,
+  startFrontedFacade,
+} from '../support/fronted-facade.ts'
+import { FACADE_ACCOUNT, type FacadeProcess } from '../support/installation.ts'
+import { type Receiver, startReceiver } from '../support/receiver.ts'
+import { until } from '../support/until.ts'
+
+const TYPE = 'environment.started'
+
+let bed: FrontedFacade
+let receiver: Receiver
+let otherFront: ApiFront
+let other: FacadeProcess
+
+beforeAll(async () => {
+  receiver = await startReceiver()
+  bed = await startFrontedFacade()
+  await (await bed.davit.startController()).untilReady()
+  otherFront = await startApiFront(bed.davit.controlPlane.access)
+  const KUBECONFIG = await otherFront.kubeconfigFor(await bed.davit.makeToken(FACADE_ACCOUNT))
+  other = await bed.davit.startFacade({ settings: { KUBECONFIG } })
+  await other.process.untilReady()
+  await untilLetIn({ facade: other, organization: ORGANIZATION, owner: bed.key })
+}, 240_000)
+
+afterAll(async () => {
+  await bed?.stop()
+  await otherFront?.stop()
+  await receiver?.close()
+})
+
+const isAppend = ({ method, path }: FrontRequest) => method === 'POST' && path.endsWith('/deliverysegments')
+
+function publish(at: FacadeProcess, idempotencyKey?: string) {
+  const headers: Record<string, string> =
+    idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey }
+  const body = JSON.stringify({ type: TYPE, data: {} })
+  return ask(at, EVENTS, { method: 'POST', key: bed.key, headers, body })
+}
+
+test('an event that nobody gets makes later places of its key repeats', async () => {
+  const endpoints = bed.front.holdWatches(({ path }) => path.endsWith('/webhookendpoints'))
+  const body = JSON.stringify({ url: `${receiver.url}/late`, eventTypes: [TYPE] })
+  expect((await ask(other, HOOKS, { method: 'POST', key: bed.key, body })).status).toBe(201)
+  const log = otherFront.holdWatches(({ path }) => path.endsWith('/deliverysegments'))
+  const unsent = await publish(bed.facade, 'one')
+  expect([unsent.status, unsent.json.deliveries]).toEqual([202, 0])
+  const before = otherFront.requests.filter(isAppend).length
+  const behind = publish(other, 'one')
+  await until(
+    async () => otherFront.requests.filter(isAppend).length > before || undefined,
+    () => 'the other one does not append',
+  )
+  log.release()
+  const repeated = await behind
+  expect([repeated.status, repeated.headers.get('idempotency-replayed')]).toEqual([202, 'true'])
+  expect(repeated.json).toEqual(unsent.json)
+  endpoints.release()
+  // Whoever asks next, at whichever of them, is told the same; what has no such key is sent.
+  for (const facade of [bed.facade, other]) expect((await publish(facade, 'one')).json).toEqual(unsent.json)
+  const { json } = await publish(other)
+  const requests = await receiver.waitFor(1, { path: '/late' })
+  expect(requests.map(({ headers }) => headers['webhook-id'])).toEqual([json.eventId])
+})
