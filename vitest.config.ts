@@ -15,7 +15,13 @@ export default defineConfig({
       {
         test: {
           name: 'unit',
-          include: ['src/**/*.test.ts', 'tools/**/*.test.ts', 'test/*.test.ts', 'test/fuzz/**/*.test.ts'],
+          include: [
+            'src/**/*.test.ts',
+            'tools/**/*.test.ts',
+            'test/*.test.ts',
+            'test/fuzz/**/*.test.ts',
+            'test/bake/**/*.test.ts',
+          ],
           exclude: ['**/node_modules/**'],
           testTimeout: UNIT_TEST_LIMIT_MS,
         },
@@ -23,7 +29,7 @@ export default defineConfig({
       {
         test: {
           name: 'cluster',
-          include: ['test/{contract,integration,rest,chaos,canary,playground}/**/*.test.ts'],
+          include: ['test/{box,contract,integration,rest,chaos,canary,playground}/**/*.test.ts'],
           globalSetup: ['test/support/control-plane-setup.ts'],
           testTimeout: CLUSTER_TEST_LIMIT_MS,
           hookTimeout: HOOK_LIMIT_MS,

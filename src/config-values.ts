@@ -83,3 +83,24 @@ export const parameterPrefix = setting(
       ? text
       : undefined,
 )
+
+/** A quantity of Kubernetes. */
+export function quantity(what: string, example: string) {
+  return matching(
+    /^[1-9][0-9]{0,11}(m|k|M|G|T|Ki|Mi|Gi|Ti)?$/,
+    `must be ${what} as Kubernetes writes it, such as ${example}`,
+  )
+}
+
+/** The image that bakes run: a reference without white space. What the nodes make of it, a bake tells. */
+export const BAKE_IMAGE = /^[A-Za-z0-9[][^\p{Cc}\p{Z}]{0,715}$/u
+
+/** Hosts, with ports where they have one. */
+export const hosts = setting(
+  'must be at most 64 hosts, separated by commas, such as auth.example.com,tokens.example.com:8443',
+  (text) => {
+    const given = text.split(',').map((host) => host.trim().toLowerCase())
+    const isHost = (host: string) => /^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?(:[1-9][0-9]{0,4})?$/.test(host)
+    return given.length <= 64 && given.every(isHost) ? given : undefined
+  },
+).default([])

@@ -7,12 +7,15 @@ import { z } from 'zod'
 import {
   address,
   allowedNetworks,
+  BAKE_IMAGE,
   DNS_LABEL,
+  hosts,
   integer,
   MAILBOX,
   matching,
   PRINCIPAL_ARN,
   parameterPrefix,
+  quantity,
   smtpUrl,
   waitScale,
   yesOrNo,
@@ -112,6 +115,13 @@ const variables = z.object({
   DAVIT_MAX_CREDENTIALS_PER_ORGANIZATION: integer(1, 5000, 500),
   DAVIT_ACCOUNT_CHECK_SECONDS: integer(60, DAY_SECONDS, 3600),
   DAVIT_DRIFT_CHECK_SECONDS: integer(60, DAY_SECONDS, 900),
+  DAVIT_BAKE_IMAGE: matching(BAKE_IMAGE, 'must be a reference to an image').optional(),
+  DAVIT_BAKE_DEADLINE_SECONDS: integer(60, 12 * 3600, 3600),
+  DAVIT_BAKE_TTL_SECONDS: integer(60, 7 * DAY_SECONDS, 3600),
+  DAVIT_BAKE_CPU: quantity('CPU', '500m').default('500m'),
+  DAVIT_BAKE_MEMORY: quantity('memory', '512Mi').default('512Mi'),
+  DAVIT_BAKE_SCRATCH: quantity('a size', '20Gi').default('20Gi'),
+  DAVIT_BAKE_REALMS: hosts,
   DAVIT_DRAIN_SECONDS: integer(0, 3600, 25),
   DAVIT_LINGER_SECONDS: integer(0, 3600, 5),
 })
@@ -204,6 +214,19 @@ const settings = variables
         /** How often an account is tried again, and its parameters are listed. */
         accountCheckMs: env.DAVIT_ACCOUNT_CHECK_SECONDS * 1000,
         driftCheckMs: env.DAVIT_DRIFT_CHECK_SECONDS * 1000,
+      },
+      /** The Jobs of bakes. */
+      bake: {
+        /** Absent: nothing is baked. */
+        image: env.DAVIT_BAKE_IMAGE,
+        deadlineSeconds: env.DAVIT_BAKE_DEADLINE_SECONDS,
+        ttlSeconds: env.DAVIT_BAKE_TTL_SECONDS,
+        cpu: env.DAVIT_BAKE_CPU,
+        memory: env.DAVIT_BAKE_MEMORY,
+        /** Room for images where they go into no claim. */
+        scratch: env.DAVIT_BAKE_SCRATCH,
+        /** Hosts that may ask for a login besides the registries themselves. */
+        realms: env.DAVIT_BAKE_REALMS,
       },
       limits: {
         endpointsPerOrganization: env.DAVIT_MAX_ENDPOINTS_PER_ORGANIZATION,

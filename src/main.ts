@@ -1,11 +1,13 @@
 /** The command `davit`: picks the role and runs it until it is told to end. No logic. */
 import { ConfigError, readEnvironment } from './config.ts'
+import { runBakeRole } from './roles/bake.ts'
 import { runApiRole } from './roles/run-api.ts'
 import { runControllerRole } from './roles/run-controller.ts'
 
 const ROLES: Readonly<Record<string, typeof runControllerRole>> = {
   controller: runControllerRole,
   api: runApiRole,
+  bake: runBakeRole,
 }
 
 const [role = '', ...rest] = process.argv.slice(2)

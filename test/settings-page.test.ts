@@ -63,12 +63,13 @@ async function scraped(): Promise<Row[]> {
   metrics.cloudTurn('ssm:PutParameter', 1)
   metrics.secretStored('created')
   metrics.parameterRemoved('deleted')
+  metrics.baked('succeeded')
   metrics.reconciled('webhook-endpoint', 'done', 1)
   metrics.answered('listEndpoints', 200, 1)
   metrics.watchRestarted('webhookendpoints', 'closed')
   const gauge: Metrics['gauge'] = (name, help, _read, label) =>
     metrics.gauge(name, help, () => (label === undefined ? 1 : { x: 1 }), label)
-  registerGauges({ gauge }, { parts: {}, secrets: { parts: {} } } as RunningController)
+  registerGauges({ gauge }, { parts: {}, secrets: { parts: {} }, bakes: {} } as RunningController)
   registerApiGauges({ gauge }, {} as RunningApi)
   const text = await metrics.render()
   return [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)]

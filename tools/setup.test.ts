@@ -168,8 +168,11 @@ describe('set-up', () => {
     fakeNpm('v24.1.0')
     const { code, said } = setUp({ args: ['--for-tests'] })
     expect(code).toBe(1)
-    expect(said).toContain('apt-get install openssl curl jq chromium\n')
-    for (const name of ['openssl', 'curl', 'jq']) program(join(bin, name), '')
+    expect(said).toContain(
+      'apt-get install openssl curl jq docker-registry apache2-utils skopeo podman chromium\n',
+    )
+    for (const name of ['openssl', 'curl', 'jq', 'docker-registry', 'htpasswd', 'skopeo', 'podman'])
+      program(join(bin, name), '')
     expect(setUp({ args: ['--for-tests'] }).said).toContain('apt-get install chromium\n')
     // By whatever name it has on the host.
     program(join(bin, 'google-chrome'), '')

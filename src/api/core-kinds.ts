@@ -6,6 +6,22 @@ export const namespaces: ResourceType = { group: '', version: 'v1', plural: 'nam
 export const secrets: ResourceType = { group: '', version: 'v1', plural: 'secrets', namespaced: true }
 export const configMaps: ResourceType = { group: '', version: 'v1', plural: 'configmaps', namespaced: true }
 
+export const serviceAccounts: ResourceType = {
+  group: '',
+  version: 'v1',
+  plural: 'serviceaccounts',
+  namespaced: true,
+}
+export const persistentVolumeClaims: ResourceType = {
+  group: '',
+  version: 'v1',
+  plural: 'persistentvolumeclaims',
+  namespaced: true,
+}
+export const pods: ResourceType = { group: '', version: 'v1', plural: 'pods', namespaced: true }
+export const events: ResourceType = { group: '', version: 'v1', plural: 'events', namespaced: true }
+export const jobs: ResourceType = { group: 'batch', version: 'v1', plural: 'jobs', namespaced: true }
+
 export const namespace = z.object({ metadata: objectMeta })
 
 /** `data` is base64. */

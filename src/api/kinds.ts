@@ -1,4 +1,5 @@
 /** Every kind of the group. */
+import { boxTemplateKind } from './box-template.ts'
 import { deliverySegmentKind } from './delivery-segment.ts'
 import { eventTypeKind } from './event-type.ts'
 import type { KindDefinition } from './meta.ts'
@@ -18,4 +19,5 @@ export const kinds: readonly KindDefinition[] = [
   outcomeSegmentKind,
   registryCredentialKind,
   secretsSettingsKind,
+  boxTemplateKind,
 ]

@@ -32,9 +32,8 @@ export const AWAITED_FIELDS_ANNOTATION = `${GROUP}/secret-awaits`
 const LABEL = '[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?'
 const PORT = ':([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])'
 /** The grammar of references: a name with a dot or a port, `localhost`, or an IPv6 address in brackets. */
-const REGISTRY = new RegExp(
-  `^(${LABEL}(\\.${LABEL})+\\.?(${PORT})?|${LABEL}${PORT}|localhost|\\[[0-9A-Fa-f:]{2,39}\\](${PORT})?)$`,
-)
+export const REGISTRY_PATTERN = `(${LABEL}(\\.${LABEL})+\\.?(${PORT})?|${LABEL}${PORT}|localhost|\\[[0-9A-Fa-f:]{2,39}\\](${PORT})?)`
+const REGISTRY = new RegExp(`^${REGISTRY_PATTERN}$`)
 /** 253 characters of a name, a colon and a port. */
 export const MAX_REGISTRY = 259
 export const MAX_LABEL = 100
@@ -138,6 +137,23 @@ export const storedParameter = z
   .meta({ description: 'Where the secret is; never the secret itself.' })
 export type StoredParameter = z.infer<typeof storedParameter>
 
+export const credentialVerification = z
+  .object({
+    at: instant('When the registry was asked.'),
+    ok: z.boolean().meta({ description: 'Whether it took the credential for this repository.' }),
+    code: text({ max: 64, describe: 'Why not, as a code of BoxTemplate.' }).optional(),
+    repository: text({ max: 515, describe: 'What was asked for.' }),
+    template: text({ max: 63, describe: 'The BoxTemplate whose bake asked.' }),
+    parameterVersion: z
+      .int()
+      .min(1)
+      .optional()
+      .meta({ description: 'Version of the secret that was used; absent for ecr.' }),
+    generation: z.int32().optional().meta({ description: 'Generation of the credential that was used.' }),
+  })
+  .meta({ description: 'What a bake has seen of the credential last, where it was used.' })
+export type CredentialVerification = z.infer<typeof credentialVerification>
+
 export const registryCredentialStatus = z
   .object({
     parameter: storedParameter.optional(),
@@ -153,6 +169,7 @@ export const registryCredentialStatus = z
       })
       .optional()
       .meta({ description: 'The hand-over Secret whose value was stored last.' }),
+    verified: credentialVerification.optional(),
     updatedAt: instant('When something that the owner can see changed last.').optional(),
     observedGeneration,
     conditions: conditions.optional(),

@@ -21,8 +21,17 @@ const NOTHING: CredentialStep = { step: 'nothing', reason: 'stored' }
 const IN_SYNC: ListingFacts = { state: 'recorded', drift: { kind: 'none' } }
 const SECRET_MISSING: CredentialStep = { step: 'wait', reason: 'SecretMissing', message: 'It is not there.' }
 
+const NOT_CHECKED = { status: 'Unknown', reason: 'NotChecked', message: 'Nobody has asked.' } as const
+
 function view(change: Partial<CredentialView>): CredentialView {
-  return { type: 'token', step: NOTHING, stored: PARAMETER, listing: IN_SYNC, ...change }
+  return {
+    type: 'token',
+    step: NOTHING,
+    stored: PARAMETER,
+    listing: IN_SYNC,
+    verified: NOT_CHECKED,
+    ...change,
+  }
 }
 
 /** `True Stored` and the like, by type. */

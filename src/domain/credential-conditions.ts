@@ -15,6 +15,8 @@ export type CredentialView = {
   /** It had a parameter in an account that it has left. */
   moved?: boolean | undefined
   listing: ListingFacts
+  /** What a bake has seen; the condition is derived here, so that nobody else writes conditions. */
+  verified: Omit<Finding, 'type'>
   /** Said beside Ready. */
   warning?: string | undefined
 }
@@ -38,16 +40,10 @@ export function credentialFindings(view: CredentialView): Finding[] {
     { type: 'Ready', ...ready(view) },
     { type: 'Reconciling', ...reconciling(view.step) },
     { type: 'Stalled', ...stalled(view.step) },
-    { type: 'Verified', ...VERIFIED },
+    { type: 'Verified', ...view.verified },
   ]
   if (view.type === 'ecr') return findings
   return [...findings, { type: 'Stored', ...stored(view) }, { type: 'Drifted', ...drifted(view) }]
-}
-
-const VERIFIED: Answer = {
-  status: 'Unknown',
-  reason: 'NotChecked',
-  message: 'Nobody has asked the registry yet: a bake does.',
 }
 
 function ready(view: CredentialView): Answer {

@@ -55,13 +55,23 @@ export type PatchOptions = CreateOptions & {
 /** Precondition of a delete. */
 export type DeletePrecondition = { uid?: string; resourceVersion?: string }
 
+export type DeleteOptions = {
+  /** What it owns goes as well; absent: as its kind has it, which for a Job is that its pods stay and run. */
+  dependents?: 'Background'
+}
+
 export interface ResourceWriter {
   /** @throws ApiError `AlreadyExists`, `Forbidden`, `Invalid`, `Unavailable` (not known whether it was written) */
   create(type: ResourceType, object: RawObject, options?: CreateOptions): Promise<RawObject>
   /** Merge patch (RFC 7386). With `metadata.resourceVersion` in it, a newer object answers `Conflict`. */
   patch(type: ResourceType, ref: ObjectRef, patch: object, options?: PatchOptions): Promise<RawObject>
   /** @throws ApiError `NotFound`, `Conflict` (a precondition did not hold) */
-  delete(type: ResourceType, ref: ObjectRef, precondition?: DeletePrecondition): Promise<void>
+  delete(
+    type: ResourceType,
+    ref: ObjectRef,
+    precondition?: DeletePrecondition,
+    options?: DeleteOptions,
+  ): Promise<void>
 }
 
 export type WatchEvent =

@@ -2,6 +2,7 @@
  * What is counted, as facts; which metric they feed is the adapter's business. Label values are from small
  * closed sets: no URL, id, namespace or name.
  */
+import type { BakeFailureCode } from '../api/bake-result.ts'
 import type { DeliveryState } from '../api/webhook-delivery.ts'
 
 export type AttemptClass =
@@ -57,6 +58,11 @@ export interface CredentialMetrics {
    * by REST, after which the controller goes on with it.
    */
   parameterRemoved(outcome: 'deleted' | 'not-found' | 'orphaned' | 'forgotten' | 'failed'): void
+}
+
+export interface BakeMetrics {
+  /** A bake ended: `succeeded`, or the code of its failure. */
+  baked(result: 'succeeded' | BakeFailureCode): void
 }
 
 export interface RuntimeMetrics {

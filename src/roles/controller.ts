@@ -1,4 +1,4 @@
-/** The role `davit controller`: delivers webhooks, and keeps secrets in the accounts of their organizations. */
+/** The role `davit controller`: delivers webhooks, keeps secrets in the accounts of their organizations, and bakes boxes with them. */
 
 import type { Config } from '../config.ts'
 import { recoverObjects } from '../controllers/delivery/recover-objects.ts'
@@ -6,6 +6,8 @@ import { readLowWater, readOutcomes } from '../controllers/delivery-log/read-bac
 import { installationKey } from '../controllers/facade/installation-key.ts'
 import type { LogSegment } from '../ports/delivery-log.ts'
 import { pause } from '../runtime/pause.ts'
+import type { Watch } from '../runtime/watch.ts'
+import { type BakeRole, createBakeRole } from './bake-role.ts'
 import { type ControllerParts, createControllerParts } from './controller-parts.ts'
 import { type ControllerWatches, createWatches } from './controller-watches.ts'
 import { createSecretsRole, type SecretsRole } from './secrets-role.ts'
@@ -16,6 +18,7 @@ export type ControllerOptions = { config: Config; world: World; version: string 
 export type RunningController = {
   parts: ControllerParts
   secrets: SecretsRole
+  bakes: BakeRole
   /** What keeps it from being ready, in words; none when it delivers. */
   problems(): string[]
   /** Resolves when everything left by the process before goes on. */
@@ -39,12 +42,7 @@ export async function startController(options: ControllerOptions): Promise<Runni
     installationKey({ resources: world.api, namespace, random: world.random }),
   )
   const parts = createControllerParts({ config, world, version, lowWater, giveUp: giveUp.signal })
-  const secrets = createSecretsRole({
-    config,
-    world,
-    organizations: parts.organizations,
-    installationKey: key,
-  })
+  const { secrets, bakes } = createBoxRoles(options, parts, key)
   const buffered: LogSegment[] = []
   let onSegment = (segment: LogSegment): void => void buffered.push(segment)
   const watches = createWatches({
@@ -58,57 +56,72 @@ export async function startController(options: ControllerOptions): Promise<Runni
   })
   let stopping = false
   let problem: string | undefined = 'reading what the process before left'
-  const ready = recover({ ...options, secrets }, parts, watches, { buffered, giveUp: giveUp.signal }).then(
-    () => {
-      if (stopping) return
-      for (const segment of buffered.splice(0)) parts.intake.take(segment)
-      onSegment = (segment) => parts.intake.take(segment)
-      parts.plane.start()
-      parts.endpointLoop.start()
-      parts.eventLoop.start()
-      watches.events.start()
-      parts.retention.start()
-      secrets.start()
-      problem = undefined
-      parts.keyStore
-        .sweep(world.clock.now())
-        .catch((error: unknown) => world.log.warn('Keys left behind could not be removed', { error }))
-      world.log.info('Delivering', { unfinished: parts.plane.tally.total })
-    },
-  )
+  const ready = recover({ ...options, secrets, bakes }, parts, watches, {
+    buffered,
+    giveUp: giveUp.signal,
+  }).then(() => {
+    if (stopping) return
+    for (const segment of buffered.splice(0)) parts.intake.take(segment)
+    onSegment = (segment) => parts.intake.take(segment)
+    parts.plane.start()
+    parts.endpointLoop.start()
+    parts.eventLoop.start()
+    watches.events.start()
+    parts.retention.start()
+    secrets.start()
+    bakes.start()
+    problem = undefined
+    parts.keyStore
+      .sweep(world.clock.now())
+      .catch((error: unknown) => world.log.warn('Keys left behind could not be removed', { error }))
+    world.log.info('Delivering', { unfinished: parts.plane.tally.total })
+  })
   return {
     parts,
     secrets,
+    bakes,
     ready,
     problems: () => [
       ...(problem ? [problem] : []),
       ...(parts.outcomes.healthy() ? [] : ['outcomes cannot be stored']),
-      ...unwatched(watches, secrets),
+      ...unwatched(watches, [...secrets.watches, ...bakes.watches]),
     ],
     stop: () => {
       stopping = true
-      return Promise.all([stop(options, parts, watches, giveUp), secrets.stop()]).then(() => undefined)
+      const stopped = [stop(options, parts, watches, giveUp), secrets.stop(), bakes.stop()]
+      return Promise.all(stopped).then(() => undefined)
     },
   }
 }
 
+/** What a box needs: the credentials, and what is baked with them. */
+function createBoxRoles(
+  { config, world }: ControllerOptions,
+  { organizations }: ControllerParts,
+  installationKey: Uint8Array,
+): { secrets: SecretsRole; bakes: BakeRole } {
+  const secrets = createSecretsRole({ config, world, organizations, installationKey })
+  const { credentials } = secrets.parts
+  return { secrets, bakes: createBakeRole({ config, world, organizations, credentials }) }
+}
+
 /** One line for all: they are lost together. */
-function unwatched({ settings, log, events }: ControllerWatches, secrets: SecretsRole): string[] {
-  const all = [...settings, log, events, ...secrets.watches]
+function unwatched({ settings, log, events }: ControllerWatches, others: readonly Watch[]): string[] {
+  const all = [...settings, log, events, ...others]
   const longest = Math.max(...all.map((watch) => watch.contact.lostForMs()))
   if (longest < UNWATCHED_MS) return []
   return [`the API server could not be watched for ${Math.floor(longest / 1000)} s`]
 }
 
 async function recover(
-  options: ControllerOptions & { secrets: SecretsRole },
+  options: ControllerOptions & { secrets: SecretsRole; bakes: BakeRole },
   parts: ControllerParts,
   watches: ControllerWatches,
   found: { buffered: LogSegment[]; giveUp: AbortSignal },
 ): Promise<void> {
   const { config, world } = options
   const { intake, plane, retention } = parts
-  const known = [...watches.settings, ...options.secrets.watches]
+  const known = [...watches.settings, ...options.secrets.watches, ...options.bakes.watches]
   for (const watch of known) watch.start()
   await Promise.all(known.map((watch) => watch.synced))
   watches.log.start()

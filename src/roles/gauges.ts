@@ -2,7 +2,7 @@
 import type { GaugeRegistry } from '../ports/metrics.ts'
 import type { RunningController } from './controller.ts'
 
-export function registerGauges(registry: GaugeRegistry, { parts, secrets }: RunningController): void {
+export function registerGauges(registry: GaugeRegistry, { parts, secrets, bakes }: RunningController): void {
   const { plane, outcomes, endpointLoop, eventLoop, retention, written } = parts
   const { settingsLoop, credentialLoop, ledger } = secrets.parts
   registry.gauge(
@@ -46,6 +46,7 @@ export function registerGauges(registry: GaugeRegistry, { parts, secrets }: Runn
       'webhook-event': eventLoop.depth,
       'secrets-settings': settingsLoop.depth,
       'registry-credential': credentialLoop.depth,
+      'box-template': bakes.parts.templateLoop.depth,
     }),
     'controller',
   )

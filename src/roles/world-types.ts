@@ -4,7 +4,13 @@ import type { EventRecorder } from '../ports/event-recorder.ts'
 import type { ResourceReader, ResourceWriter, WatchSource } from '../ports/kubernetes.ts'
 import type { Log } from '../ports/log.ts'
 import type { Mailer } from '../ports/mailer.ts'
-import type { CredentialMetrics, DeliveryMetrics, LogMetrics, RuntimeMetrics } from '../ports/metrics.ts'
+import type {
+  BakeMetrics,
+  CredentialMetrics,
+  DeliveryMetrics,
+  LogMetrics,
+  RuntimeMetrics,
+} from '../ports/metrics.ts'
 import type { SchemaValidator } from '../ports/schema-validator.ts'
 import type { UrlGuard } from '../ports/url-guard.ts'
 import type { WebhookSender } from '../ports/webhook-sender.ts'
@@ -15,7 +21,7 @@ export type World = {
   clock: Clock
   random: Random
   log: Log
-  metrics: DeliveryMetrics & LogMetrics & RuntimeMetrics & CredentialMetrics
+  metrics: DeliveryMetrics & LogMetrics & RuntimeMetrics & CredentialMetrics & BakeMetrics
   /** The accounts of organizations. */
   cloud: ParameterStore & ParameterListing & AccountProbes
   sender: WebhookSender

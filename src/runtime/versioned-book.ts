@@ -12,6 +12,12 @@ export class VersionedBook<T extends { metadata: ObjectMeta }> {
   readonly #entries = new Map<string, Entry<T>>()
   readonly #names = new Map<string, Set<string>>()
   readonly #listeners: Listener<T>[] = []
+  readonly #observers: ((object: T) => void)[] = []
+
+  /** Told of everything that is new, also of the own writes of who keeps the object in order: for whoever else uses it. */
+  observe(observer: (object: T) => void): void {
+    this.#observers.push(observer)
+  }
 
   /** Told of what came, changed or went; what went is told with itself before. */
   listen(listener: Listener<T>): void {
@@ -47,9 +53,9 @@ export class VersionedBook<T extends { metadata: ObjectMeta }> {
     this.#tell(object, held?.object)
   }
 
-  /** The answer to an own write or read. Nobody is told. */
+  /** The answer to an own write or read. Only observers are told. */
   learn(object: T): void {
-    this.#learn(object)
+    if (this.#learn(object)) this.#show(object)
   }
 
   /** The same, and others are told at once. */
@@ -86,6 +92,11 @@ export class VersionedBook<T extends { metadata: ObjectMeta }> {
 
   #tell(object: T, before: T | undefined): void {
     for (const listener of this.#listeners) listener(object, before)
+    this.#show(object)
+  }
+
+  #show(object: T): void {
+    for (const observer of this.#observers) observer(object)
   }
 }
 

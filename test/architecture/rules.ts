@@ -21,7 +21,9 @@ export type Zone = {
 const CONTRACT = ['src/api/', 'src/ports/']
 const ALL_PARTS = [
   ...CONTRACT,
+  'src/config-box.ts',
   'src/config.ts',
+  'src/config-bake.ts',
   'src/domain/',
   'src/runtime/',
   'src/controllers/',
@@ -36,6 +38,14 @@ const PUBLISHED_TYPES = 'docs/openapi.d.ts'
 export const ZONES: readonly Zone[] = [
   { path: 'src/main.ts', imports: ['src/'], libraries: [] },
   { path: 'src/config.ts', imports: ['src/config-values.ts'], libraries: ['zod'], readsEnvironment: true },
+  {
+    path: 'src/config-box.ts',
+    imports: ['src/config-values.ts'],
+    libraries: ['zod'],
+    readsEnvironment: true,
+  },
+  { path: 'src/bin/', imports: ['src/roles/'], libraries: [] },
+  { path: 'src/config-bake.ts', imports: ['src/config.ts', 'src/api/'], libraries: ['zod'] },
   { path: 'src/config-values.ts', imports: [], libraries: ['zod'], builtins: ['node:net'] },
   { path: 'src/api/', imports: [], libraries: ['zod'], builtins: [] },
   { path: 'src/domain/', imports: ['src/api/'], libraries: [], builtins: ['node:crypto'] },
@@ -53,6 +63,9 @@ export const ZONES: readonly Zone[] = [
   { path: 'src/adapters/smtp/', imports: CONTRACT, libraries: ['nodemailer'] },
   { path: 'src/adapters/prometheus/', imports: CONTRACT, libraries: ['prom-client'] },
   { path: 'src/adapters/system/', imports: CONTRACT, libraries: ['ajv', 'ajv-formats', 'pino'] },
+  { path: 'src/adapters/registry/', imports: CONTRACT, libraries: ['ipaddr.js', 'undici'] },
+  { path: 'src/adapters/skopeo/', imports: CONTRACT, libraries: [] },
+  { path: 'src/adapters/layout/', imports: CONTRACT, libraries: ['zod'] },
   { path: 'src/roles/', imports: ALL_PARTS, libraries: [] },
   {
     path: 'src/playground/',

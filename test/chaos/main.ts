@@ -1,11 +1,14 @@
 /**
  * The long form of what `npm test` does briefly; prints a table and fails when a promise was broken.
  * `npm run test:chaos [-- --seed=N --kills=N]` kills the controller, `npm run test:chaos -- --facade [--seed=N
- * --clients=N --rounds=N --rate=N]` kills facades under their clients, and `npm run test:chaos -- --credentials [--seed=N
- * --kills=N]` kills the controller under owners of secrets.
+ * --clients=N --rounds=N --rate=N]` kills facades under their clients, `npm run test:chaos -- --credentials [--seed=N
+ * --kills=N]` kills the controller under owners of secrets, and `npm run test:chaos -- --bakes [--seed=N --kills=N]` kills
+ * bakes.
  */
 import { parseArgs } from 'node:util'
 import { startControlPlane } from '../../src/playground/control-plane.ts'
+import { playBakeChaos } from './bakes/bake-chaos.ts'
+import { bakeReportOf } from './bakes/bake-report.ts'
 import { ChaosRun } from './chaos-run.ts'
 import { playCredentialChaos } from './credentials/credential-chaos.ts'
 import { credentialReportOf } from './credentials/credential-report.ts'
@@ -14,13 +17,15 @@ import { facadeReportOf } from './facade/facade-report.ts'
 import { planTroubles } from './facade/troubles.ts'
 import { freePort } from './free-port.ts'
 import { reportOf } from './report.ts'
+import { SeededRandom } from './seeded-random.ts'
 
 const { values } = parseArgs({
   options: {
     facade: { type: 'boolean', default: false },
     credentials: { type: 'boolean', default: false },
+    bakes: { type: 'boolean', default: false },
     seed: { type: 'string' },
-    kills: { type: 'string', default: '100' },
+    kills: { type: 'string' },
     clients: { type: 'string', default: '200' },
     rounds: { type: 'string', default: '3' },
     rate: { type: 'string', default: '1' },
@@ -34,11 +39,13 @@ process.exitCode = outcome.good ? 0 : 1
 
 async function play() {
   if (values.facade) return await killFacades()
+  if (values.bakes) return await killBakes()
   return values.credentials ? await killUnderOwners() : await killController()
 }
 
 async function killUnderOwners() {
-  const findings = await playCredentialChaos({ seed, kills: Number(values.kills), organizations: 5, say })
+  const kills = Number(values.kills ?? 50)
+  const findings = await playCredentialChaos({ seed, kills, organizations: 5, say })
   return { report: credentialReportOf(findings), good: findings.wrong.length === 0 }
 }
 
@@ -47,7 +54,7 @@ async function killController() {
   try {
     const run = new ChaosRun(controlPlane, {
       seed,
-      kills: Number(values.kills),
+      kills: Number(values.kills ?? 100),
       outages: 0.12,
       compactions: 0.25,
       eventsPerSecond: 40,
@@ -72,6 +79,12 @@ async function killFacades() {
     say,
   })
   return { report: facadeReportOf(findings), good: findings.wrong.length === 0 }
+}
+
+async function killBakes() {
+  const kills = Number(values.kills ?? 200)
+  const findings = await playBakeChaos({ kills, random: new SeededRandom(seed), say })
+  return { report: bakeReportOf(findings), good: findings.wrong.length === 0 && findings.killed > 0 }
 }
 
 function say(line: string): void {

@@ -1,6 +1,7 @@
 /** Whatever is asked, API server and schemas give the same verdict: generated specs instead of chosen ones. */
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { boxTemplateKind } from '../../src/api/box-template.ts'
 import type { KindDefinition } from '../../src/api/meta.ts'
 import { registryCredentialKind } from '../../src/api/registry-credential.ts'
 import { secretsSettingsKind } from '../../src/api/secrets-settings.ts'
@@ -8,6 +9,7 @@ import { webhookDeliveryKind } from '../../src/api/webhook-delivery.ts'
 import { webhookEndpointKind } from '../../src/api/webhook-endpoint.ts'
 import { webhookEventKind } from '../../src/api/webhook-event.ts'
 import { type ClusterApi, connect, objectOf, pathOf } from './cluster-api.ts'
+import { goodTemplate } from './samples/box-template.ts'
 import { goodCredential } from './samples/registry-credential.ts'
 import { goodSettings } from './samples/secrets-settings.ts'
 import { goodDelivery } from './samples/webhook-delivery.ts'
@@ -142,6 +144,50 @@ const settingsSpec = fc.record(
   { requiredKeys: [] },
 )
 
+const boxService = fc.record(
+  {
+    name: fc.oneof(pieces(2), fc.constantFrom('api', 'db', 'web')),
+    kind: fc.constantFrom('custom', 'catalog'),
+    image: fc.oneof(
+      pieces(4),
+      fc
+        .array(
+          fc.constantFrom(
+            'a',
+            'B',
+            '0',
+            '-',
+            '.',
+            '_',
+            '__',
+            ':',
+            '/',
+            '@',
+            'ghcr.io/',
+            ':5000/',
+            `@sha256:${'0'.repeat(64)}`,
+          ),
+          { minLength: 1, maxLength: 6 },
+        )
+        .map((parts) => parts.join('')),
+    ),
+    registryCredentialId: fc.oneof(pieces(2), fc.constantFrom('rc_a', 'rc_', 'rc_A')),
+  },
+  { requiredKeys: ['name', 'kind', 'image'] },
+)
+
+const templateSpec = fc.record(
+  {
+    services: fc.oneof(
+      fc.array(boxService, { maxLength: 3 }),
+      boxService.map((service) => [{ ...goodTemplate.spec.services[0], image: service.image }]),
+    ),
+    instanceRole: fc.record({ serviceAccountName: pieces(2) }),
+    platform: fc.constantFrom('linux/amd64', 'linux', 'LINUX/amd64', 'linux/arm/v7'),
+  },
+  { requiredKeys: [] },
+)
+
 const rows: { kind: KindDefinition; good: object; specs: fc.Arbitrary<object> }[] = [
   {
     kind: webhookEndpointKind,
@@ -161,6 +207,7 @@ const rows: { kind: KindDefinition; good: object; specs: fc.Arbitrary<object> }[
   },
   { kind: registryCredentialKind, good: goodCredential.spec, specs: credentialSpec },
   { kind: secretsSettingsKind, good: goodSettings.spec, specs: settingsSpec },
+  { kind: boxTemplateKind, good: goodTemplate.spec, specs: templateSpec },
   { kind: webhookDeliveryKind, good: goodDelivery.spec, specs: deliverySpec },
 ]
 

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { kinds } from '../../src/api/kinds.ts'
 import { type ClusterApi, connect, objectOf, pathOf } from './cluster-api.ts'
+import { templateSamples } from './samples/box-template.ts'
 import { eventTypeSamples } from './samples/event-type.ts'
 import { credentialSamples } from './samples/registry-credential.ts'
 import type { SpecSample } from './samples/sample.ts'
@@ -19,6 +20,7 @@ const samples: SpecSample[] = [
   ...segmentSamples,
   ...credentialSamples,
   ...settingsSamples,
+  ...templateSamples,
 ]
 
 let api: ClusterApi

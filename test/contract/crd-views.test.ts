@@ -1,5 +1,6 @@
 /** What people see of the kinds with kubectl: selections, columns, explanations. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { boxTemplateKind } from '../../src/api/box-template.ts'
 import { kinds } from '../../src/api/kinds.ts'
 import { GROUP, type KindDefinition } from '../../src/api/meta.ts'
 import { registryCredentialKind } from '../../src/api/registry-credential.ts'
@@ -8,6 +9,7 @@ import { webhookDeliveryKind } from '../../src/api/webhook-delivery.ts'
 import { webhookEndpointKind } from '../../src/api/webhook-endpoint.ts'
 import { webhookEventKind } from '../../src/api/webhook-event.ts'
 import { type NamespaceApi, openNamespace, pathOf } from './cluster-api.ts'
+import { goodTemplate } from './samples/box-template.ts'
 import { goodCredential } from './samples/registry-credential.ts'
 import { goodSettings } from './samples/secrets-settings.ts'
 import { goodDelivery } from './samples/webhook-delivery.ts'
@@ -131,6 +133,28 @@ describe('what people see', () => {
       Ready: 'True',
       'Write-only': 'False',
       Role: goodSettings.spec.roleArn,
+    })
+  })
+
+  test('a template is a line with the state of its bake, and why it failed', async () => {
+    await namespace.create(boxTemplateKind, 'line', goodTemplate.spec)
+    const failure = {
+      service: 'api',
+      step: 'pull',
+      code: 'wrong_credentials',
+      message: 'unauthorized',
+      fix: '',
+    }
+    const bake = { state: 'failed', number: 1, attempts: 1, job: 'line-0', failure }
+    const conditions = [{ ...ready, status: 'False', reason: 'WrongCredentials' }]
+    await namespace.patch(boxTemplateKind, 'line', { status: { bake, conditions } }, 'status')
+    expect(await lineOf(boxTemplateKind, 'line')).toMatchObject({
+      State: 'failed',
+      Ready: 'False',
+      Reason: 'WrongCredentials',
+      Service: 'api',
+      Message: 'unauthorized',
+      Job: 'line-0',
     })
   })
 

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
+import { boxTemplateKind } from '../../src/api/box-template.ts'
 import { customResourceDefinition } from '../../src/api/crd.ts'
 import { deliverySegmentKind } from '../../src/api/delivery-segment.ts'
 import { eventTypeKind } from '../../src/api/event-type.ts'
@@ -14,6 +15,7 @@ import { webhookDeliveryKind } from '../../src/api/webhook-delivery.ts'
 import { webhookEndpointKind } from '../../src/api/webhook-endpoint.ts'
 import { webhookEventKind } from '../../src/api/webhook-event.ts'
 import { type NamespaceApi, openNamespace, pathOf } from './cluster-api.ts'
+import { goodTemplate } from './samples/box-template.ts'
 import { goodCredential } from './samples/registry-credential.ts'
 import { goodSettings } from './samples/secrets-settings.ts'
 import { goodDeliverySegment, goodOutcomeSegment } from './samples/segments.ts'
@@ -83,6 +85,12 @@ describe('a fresh object', () => {
     })
     expect(settings.body.spec).toEqual({ ...goodSettings.spec, provider: 'aws' })
     expect(settings.body.status).toEqual({ observedGeneration: -1 })
+  })
+
+  test('of BoxTemplate has a status that waiters take for unfinished', async () => {
+    const { body } = await namespace.create(boxTemplateKind, 'fresh', goodTemplate.spec)
+    expect(body).toMatchObject({ spec: goodTemplate.spec })
+    expect(body.status).toEqual({ observedGeneration: -1 })
   })
 
   test('keeps any JSON in data, and any keyword in a schema', async () => {

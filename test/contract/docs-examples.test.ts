@@ -2,6 +2,8 @@
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
+import { bakeFailureCode } from '../../src/api/bake-result.ts'
+import { TEMPLATE_CONDITIONS } from '../../src/api/box-template.ts'
 import { kinds } from '../../src/api/kinds.ts'
 import type { KindDefinition } from '../../src/api/meta.ts'
 import {
@@ -24,6 +26,7 @@ const PAGES = [
   'event-type',
   'registry-credential',
   'secrets-settings',
+  'box-template',
   'delivery-log',
 ]
 
@@ -72,6 +75,7 @@ describe('the pages', () => {
     ['webhook-endpoint', ENDPOINT_CONDITIONS],
     ['registry-credential', CREDENTIAL_CONDITIONS],
     ['secrets-settings', SETTINGS_CONDITIONS],
+    ['box-template', TEMPLATE_CONDITIONS],
   ] as const)('name every condition: %s', ([page, conditions]) => {
     const rows = [...pageOf(page).matchAll(/^\| (\w+) \| (True|False|Unknown) \|/gm)].map(([, type]) => type)
     expect(new Set(rows)).toEqual(new Set(conditions))
@@ -85,6 +89,11 @@ describe('the pages', () => {
     const named = cells.flatMap(([, cell = '']) => cell.split(', '))
     expect(reasons.filter((reason) => !named.includes(reason))).toEqual([])
   })
+})
+
+test('the page of BoxTemplate names every code of a failed bake', () => {
+  const rows = [...pageOf('box-template').matchAll(/^\| `([a-z_]+)` \|/gm)].map(([, code]) => code)
+  expect(rows.sort()).toEqual([...bakeFailureCode.options].sort())
 })
 
 function kindOf(example: Example): KindDefinition {

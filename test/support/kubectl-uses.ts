@@ -47,6 +47,13 @@ metadata: { name: default }
 spec: { region: ${region} }
 `
 
+const template = (tag: string) => `
+apiVersion: davit.dev/v1alpha1
+kind: BoxTemplate
+metadata: { name: by-hand }
+spec: { services: [{ name: db, kind: catalog, image: "postgres:${tag}" }] }
+`
+
 /** Makes, changes and replaces it, looks at it, and deletes it. */
 const owns = (kind: string, name: string, manifest: (what: string) => string, values: string[]): Use[] => [
   { args: 'apply -f -', stdin: manifest(values[0] ?? '') },
@@ -75,6 +82,7 @@ export const KUBECTL_USES: Readonly<Record<RoleName, readonly Use[]>> = {
     { args: 'delete whe by-hand' },
     ...owns('registrycredentials', 'by-hand', credential, ['made', 'changed', 'replaced']),
     ...owns('secretssettings', 'default', settings, ['eu-west-1', 'eu-west-2', 'eu-west-3']),
+    ...owns('boxtemplates', 'by-hand', template, ['15', '16', '17']),
   ],
   'davit-viewer': [
     ...[
@@ -83,6 +91,7 @@ export const KUBECTL_USES: Readonly<Record<RoleName, readonly Use[]>> = {
       'webhookevents',
       'registrycredentials',
       'secretssettings',
+      'boxtemplates',
     ].flatMap((kind) => [...looks(kind), { args: `get ${kind}/some --ignore-not-found` }]),
   ],
   'davit-publisher': [{ args: 'create -f -', stdin: event('by-publisher') }],

@@ -114,9 +114,13 @@ export class MemoryStore implements ResourceReader, ResourceWriter {
     return held
   }
 
-  #snapshot(type: ResourceType, { namespace }: ListQuery): { items: RawObject[]; version: number } {
+  #snapshot(
+    type: ResourceType,
+    { namespace, labelSelector }: ListQuery,
+  ): { items: RawObject[]; version: number } {
     const items = this.all(type).filter(
-      ({ metadata }) => namespace === undefined || metadata.namespace === namespace,
+      ({ metadata }) =>
+        (namespace === undefined || metadata.namespace === namespace) && isSelected(metadata, labelSelector),
     )
     return { items, version: this.#version }
   }
@@ -125,6 +129,14 @@ export class MemoryStore implements ResourceReader, ResourceWriter {
     this.#version += 1
     return String(this.#version)
   }
+}
+
+/** One label, with its value or without. */
+function isSelected({ labels = {} }: RawObject['metadata'], selector: string | undefined): boolean {
+  if (selector === undefined) return true
+  const [name = '', value] = selector.split('=')
+  const held = (labels as Record<string, string>)[name]
+  return value === undefined ? held !== undefined : held === value
 }
 
 function keyOf(type: ResourceType, { namespace = '', name }: ObjectRef): string {

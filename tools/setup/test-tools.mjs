@@ -7,6 +7,10 @@ const TOOLS = [
   { programs: ['openssl'], debianPackage: 'openssl', use: 'certificates of test receivers' },
   { programs: ['curl'], debianPackage: 'curl', use: 'the commands of the pages' },
   { programs: ['jq'], debianPackage: 'jq', use: 'the commands of the pages' },
+  { programs: ['docker-registry'], debianPackage: 'docker-registry', use: 'a registry to bake from' },
+  { programs: ['htpasswd'], debianPackage: 'apache2-utils', use: 'passwords of that registry' },
+  { programs: ['skopeo'], debianPackage: 'skopeo', use: 'pulling images, as a bake does it' },
+  { programs: ['podman'], debianPackage: 'podman', use: 'pulling images, as a box does it' },
   { programs: CHROMIUM, debianPackage: 'chromium', use: 'the page /docs as people see it' },
 ]
 

@@ -32,15 +32,20 @@ const SILENT = { trace() {}, debug() {}, info() {}, warn() {}, error() {} }
  */
 export class AwsClients {
   readonly #userAgent: string
+  readonly #credentials: Credentials | undefined
   readonly #agents: { httpAgent: HttpAgent; httpsAgent: HttpsAgent }
   /** For calls with the identity of this process: it is found out once, and kept by the SDK until it ends. */
   readonly #ownSts = new Map<string, STSClient>()
   /** How far the clock of this machine is behind that of AWS, in milliseconds, as the SDK found out. */
   #clockOffset = 0
 
-  /** @param userAgent as `davit/0.1.0` */
-  constructor(userAgent: string) {
+  /**
+   * @param userAgent as `davit/0.1.0`
+   * @param credentials instead of the identity of this process
+   */
+  constructor(userAgent: string, credentials?: Credentials) {
     this.#userAgent = userAgent
+    this.#credentials = credentials
     const limits = {
       keepAlive: true,
       maxSockets: MAX_SOCKETS,
@@ -65,6 +70,12 @@ export class AwsClients {
     if (this.#ownSts.size >= MAX_REGIONS) this.#ownSts.clear()
     this.#ownSts.set(region, client)
     return { module, client }
+  }
+
+  /** With the identity of this process. */
+  async ownSsm(region: string): Promise<Ssm> {
+    const module = await import('@aws-sdk/client-ssm')
+    return { module, client: new module.SSMClient(this.#common(region)) }
   }
 
   /** With the identity of this process. */
@@ -100,6 +111,7 @@ export class AwsClients {
       logger: SILENT,
       customUserAgent: this.#userAgent,
       systemClockOffset: this.#clockOffset,
+      ...(this.#credentials && { credentials: this.#credentials }),
       requestHandler: {
         ...this.#agents,
         connectionTimeout: CONNECT_MS,

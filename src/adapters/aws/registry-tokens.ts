@@ -3,7 +3,8 @@ import { CloudError } from '../../ports/cloud-error.ts'
 import type { CloudMetrics } from '../../ports/metrics.ts'
 import type { RegistryLogin, RegistryTokens } from '../../ports/registry-tokens.ts'
 import { SecretText } from '../../ports/secret-text.ts'
-import { AwsClients } from './aws-clients.ts'
+import { AwsClients, type Credentials } from './aws-clients.ts'
+import { identified } from './identified.ts'
 import { runCall } from './run-call.ts'
 
 const OPERATION = 'ecr:GetAuthorizationToken'
@@ -14,17 +15,19 @@ export type RegistryTokensOptions = {
   metrics: CloudMetrics
   /** As `davit/0.1.0`. */
   userAgent: string
+  /** Instead of the identity of this process. */
+  credentials?: Credentials
 }
 
-/** Logins of ECR, with the identity of this process. */
+/** Logins of ECR, with the identity of this process unless another one is given. */
 export function createRegistryTokens(options: RegistryTokensOptions): RegistryTokens & { close(): void } {
-  const clients = new AwsClients(options.userAgent)
+  const clients = new AwsClients(options.userAgent, options.credentials)
   return {
     token: (registry, limits = {}) =>
       runCall(options, {
         operation: OPERATION,
         limits,
-        connect: () => clients.ownEcr(registry.region),
+        connect: async () => await identified(await clients.ownEcr(registry.region)),
         send: async ({ module, client }, signal) => {
           const command = new module.GetAuthorizationTokenCommand({})
           const answer = await clients.timed(client, () => client.send(command, { abortSignal: signal }))

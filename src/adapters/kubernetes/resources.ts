@@ -3,6 +3,7 @@ import type { Clock, Random } from '../../ports/clock.ts'
 import {
   ApiError,
   type CreateOptions,
+  type DeleteOptions,
   type DeletePrecondition,
   type ListQuery,
   type ObjectRef,
@@ -96,12 +97,18 @@ class Resources implements ResourceReader, ResourceWriter, WatchSource {
     }
   }
 
-  async delete(type: ResourceType, ref: ObjectRef, precondition?: DeletePrecondition): Promise<void> {
+  async delete(
+    type: ResourceType,
+    ref: ObjectRef,
+    precondition?: DeletePrecondition,
+    options?: DeleteOptions,
+  ): Promise<void> {
     const path = objectPath(type, ref)
     const body = JSON.stringify({
       kind: 'DeleteOptions',
       apiVersion: 'v1',
       ...(precondition ? { preconditions: precondition } : {}),
+      ...(options?.dependents ? { propagationPolicy: options.dependents } : {}),
     })
     await this.#transport.call({ verb: 'delete', path, body, accept: METADATA_ONLY })
   }

@@ -3,6 +3,7 @@ import { collectDefaultMetrics, Registry } from 'prom-client'
 import type { RequestMetrics } from '../../ports/facade.ts'
 import type {
   ApiCallMetrics,
+  BakeMetrics,
   CloudMetrics,
   CredentialMetrics,
   DeliveryMetrics,
@@ -17,6 +18,7 @@ export type Metrics = DeliveryMetrics &
   ApiCallMetrics &
   CloudMetrics &
   CredentialMetrics &
+  BakeMetrics &
   RuntimeMetrics &
   RequestMetrics &
   GaugeRegistry & {
@@ -54,6 +56,7 @@ export function createMetrics(build: { version: string }): Metrics {
     ...apiCallMetrics(instruments),
     ...cloudMetrics(instruments),
     ...credentialMetrics(instruments),
+    ...bakeMetrics(instruments),
     ...runtimeMetrics(instruments),
     ...requestMetrics(instruments),
     gauge: instruments.gauge,
@@ -173,6 +176,11 @@ function credentialMetrics({ counter }: Instruments): CredentialMetrics {
     secretStored: (how) => stored(how),
     parameterRemoved: (outcome) => removed(outcome),
   }
+}
+
+function bakeMetrics({ counter }: Instruments): BakeMetrics {
+  const ends = counter('davit_bakes_total', 'Bakes that ended, by what came of them.', ['result'])
+  return { baked: (result) => ends(result) }
 }
 
 function requestMetrics({ counter, histogram }: Instruments): RequestMetrics {

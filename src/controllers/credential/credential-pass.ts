@@ -15,6 +15,7 @@ import { NEW_PASS, type ParameterPlace, type PassFacts } from '../../domain/cred
 import { planCredential } from '../../domain/credential-plan.ts'
 import { credentialWarning } from '../../domain/credential-spec.ts'
 import type { CredentialStep, Handover } from '../../domain/credential-step.ts'
+import { verifiedFinding } from '../../domain/credential-verified.ts'
 import { isPendingHandover } from '../../domain/handover-state.ts'
 import type { CredentialContext } from './credential-context.ts'
 import { gatherFacts, listingFacts, type PassSources, readSources } from './gather-credential.ts'
@@ -137,6 +138,7 @@ export class CredentialPass {
       moved: this.moved,
       pending: isPendingHandover(this.sources.handover.facts, status?.handover),
       listing: listingFacts(context, credential, this.sources.account),
+      verified: verifiedFinding(credential),
       warning: credentialWarning(spec),
     })
     return conditionsAfter(credential.status?.conditions, findings, {

@@ -1,3 +1,4 @@
+import type { JsonWebKey } from 'node:crypto'
 import { type Policy, type PolicyDocument, parsePolicy } from './iam/policy.ts'
 import { uniqueId } from './identifiers.ts'
 import type { KeyStore } from './kms/key-store.ts'
@@ -36,6 +37,19 @@ export type Role = {
   policies: readonly Policy[]
 }
 
+/** A public key of a JWKS. */
+export type IdentityKey = JsonWebKey & { kid?: string }
+
+/** Whose tokens the account believes, for AssumeRoleWithWebIdentity. */
+export type IdentityProvider = {
+  readonly arn: string
+  /** As the claim `iss` has it. */
+  readonly issuer: string
+  audiences: readonly string[]
+  /** Public keys, as the issuer's JWKS has them. */
+  keys: readonly IdentityKey[]
+}
+
 export type RegionStores = { parameters: ParameterStore; keys: KeyStore }
 
 /** What an account needs of the whole. */
@@ -56,6 +70,7 @@ export class Account {
   readonly #parts: AccountParts
   readonly #users = new Map<string, User>()
   readonly #roles = new Map<string, Role>()
+  readonly #providers = new Map<string, IdentityProvider>()
   readonly #regions = new Map<string, RegionStores>()
 
   constructor(id: string, partition: Partition, parts: AccountParts) {
@@ -104,6 +119,21 @@ export class Account {
   changeRole(role: Role, change: { trust?: PolicyDocument; policies?: Policies }): void {
     if (change.trust !== undefined) role.trust = parsePolicy(change.trust, 'trust')
     if (change.policies !== undefined) role.policies = inlinePolicies(change.policies, INLINE_QUOTAS.role)
+  }
+
+  /** @param issuer as the claim `iss` has it; AWS takes none with a port, tests do */
+  addIdentityProvider(
+    issuer: string,
+    options: { audiences: readonly string[]; keys: readonly IdentityKey[] },
+  ): IdentityProvider {
+    const arn = this.iamArn(`oidc-provider/${issuer.replace(/^https:\/\//, '')}`)
+    const provider = { arn, issuer, ...options }
+    this.#providers.set(issuer, provider)
+    return provider
+  }
+
+  identityProvider(issuer: string): IdentityProvider | undefined {
+    return this.#providers.get(issuer)
   }
 
   /** Its sessions end with it. */

@@ -33,6 +33,8 @@ export type Operation = {
   shown(input: unknown): Readonly<Record<string, unknown>>
   /** Whose account it is about, where that is not the caller's. */
   accountOf?(input: unknown): string | undefined
+  /** Who asks without a signature. Absent: nobody may. */
+  unsigned?(accounts: Accounts, input: unknown): Principal
   /** What it changes; two at a time do not. */
   changes?(input: unknown): string
   run(call: Call, input: unknown): unknown
@@ -43,19 +45,21 @@ type OperationOf<Input> = {
   input: z.ZodType<Input>
   shown?(input: Input): Readonly<Record<string, unknown>>
   accountOf?(input: Input): string | undefined
+  unsigned?(accounts: Accounts, input: Input): Principal
   changes?(input: Input): string
   run(call: Call, input: Input): unknown
 }
 
 /** Ties the types of an operation together, and forgets them. */
 export function operation<Input>(name: string, definition: OperationOf<Input>): Operation {
-  const { family, input, shown, accountOf, changes, run } = definition
+  const { family, input, shown, accountOf, unsigned, changes, run } = definition
   return {
     name,
     family,
     input,
     shown: (value) => (shown ? shown(value as Input) : (value as Record<string, unknown>)),
     ...(accountOf && { accountOf: (value) => accountOf(value as Input) }),
+    ...(unsigned && { unsigned: (accounts, value) => unsigned(accounts, value as Input) }),
     ...(changes && { changes: (value) => changes(value as Input) }),
     run: (call, value) => run(call, value as Input),
   }

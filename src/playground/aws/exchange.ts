@@ -8,6 +8,7 @@ import type { Call, Operation } from './call.ts'
 import type { RegistryTokens } from './ecr/registry-tokens.ts'
 import { authorize } from './iam/authorize.ts'
 import { principalContext } from './iam/principal-context.ts'
+import { endpointOf } from './partitions.ts'
 import type { Principal } from './principal.ts'
 import { type Answer, nameError, type Protocol } from './protocol.ts'
 import type { RateLimits } from './rates.ts'
@@ -29,6 +30,9 @@ export type ExchangeParts = {
   /** Told of what a caller asked for that the double has not. */
   onDefect(defect: NotInTheDouble): void
 }
+
+/** Of what nobody has signed, at an address of the double's own. */
+const UNSIGNED_REGION = 'us-east-1'
 
 /** Instead of an answer. */
 export const CUT = 'cut'
@@ -54,27 +58,19 @@ export async function exchange(parts: ExchangeParts, request: SignedRequest): Pr
 }
 
 async function answered(parts: ExchangeParts, asked: Asked): Promise<Answer | typeof CUT> {
-  const { request, service, name } = asked
+  const { request, service } = asked
   const { protocol } = service
-  const claim = readClaim(request.headers)
+  const claim = claimOf(request)
   asked.entry = entryOf(parts, asked, claim)
-  const principal = await authenticate(claim, request, {
-    accounts: parts.accounts,
-    service: name,
-    skewMinutes: protocol.skewMinutes,
-    now: parts.clock.now(),
-  })
-  Object.assign(asked.entry, {
-    principal: principal.arn,
-    account: principal.account.id,
-    session: trailSession(principal),
-  })
+  const signer = isSigned(claim) ? await signerOf(parts, asked, claim) : undefined
   const { operation: wanted, input: raw } = protocol.decode(request.headers, request.body.toString('utf8'))
   asked.entry.operation = wanted
   const operation = service.operations.get(wanted)
-  if (!operation) throw new NotInTheDouble(`${name}:${wanted}`)
+  if (!operation) throw new NotInTheDouble(`${asked.name}:${wanted}`)
+  if (!signer && !operation.unsigned) throw AwsError.of('missing-token', 'Missing Authentication Token')
   const input = readInput(operation.input, raw)
   asked.entry.parameters = operation.shown(input)
+  const principal = signer ?? unsignedPrincipal(parts, operation, input)
   asked.entry.account = operation.accountOf?.(input) ?? principal.account.id
   const performed = { request, protocol, principal, claim, operation, entry: asked.entry }
   const changed = operation.changes && `${asked.entry.account} ${claim.region} ${operation.changes(input)}`
@@ -90,6 +86,41 @@ async function answered(parts: ExchangeParts, asked: Asked): Promise<Answer | ty
   } finally {
     parts.changing.delete(changed)
   }
+}
+
+/** What is known of who asks before anything is checked. */
+type Sender = Claim | { region: string; signature?: never }
+
+/** Nothing is signed where there is no identity yet; the region is that of the endpoint then. */
+function claimOf({ headers }: SignedRequest): Sender {
+  if (headers.authorization !== undefined) return readClaim(headers)
+  return { region: endpointOf(headers.host ?? '')?.region ?? UNSIGNED_REGION }
+}
+
+function isSigned(claim: Sender): claim is Claim {
+  return claim.signature !== undefined
+}
+
+async function signerOf(parts: ExchangeParts, asked: Asked, claim: Claim): Promise<Principal> {
+  const principal = await authenticate(claim, asked.request, {
+    accounts: parts.accounts,
+    service: asked.name,
+    skewMinutes: asked.service.protocol.skewMinutes,
+    now: parts.clock.now(),
+  })
+  if (asked.entry)
+    Object.assign(asked.entry, {
+      principal: principal.arn,
+      account: principal.account.id,
+      session: trailSession(principal),
+    })
+  return principal
+}
+
+function unsignedPrincipal({ accounts }: ExchangeParts, operation: Operation, input: unknown): Principal {
+  const principal = operation.unsigned?.(accounts, input)
+  if (!principal) throw AwsError.of('missing-token', 'Missing Authentication Token')
+  return principal
 }
 
 /** Does it, with what is scripted on the way. */
@@ -113,7 +144,7 @@ type Performed = {
   request: SignedRequest
   protocol: Protocol
   principal: Principal
-  claim: Claim
+  claim: Sender
   operation: Operation
   entry: TrailEntry
 }
@@ -166,7 +197,7 @@ function cut(entry: TrailEntry): typeof CUT {
   return CUT
 }
 
-function entryOf({ clock }: ExchangeParts, { name, request, requestId }: Asked, claim: Claim): TrailEntry {
+function entryOf({ clock }: ExchangeParts, { name, request, requestId }: Asked, claim: Sender): TrailEntry {
   return {
     at: clock.now(),
     requestId,

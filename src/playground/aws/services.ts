@@ -14,6 +14,7 @@ import { labelParameterVersion } from './ssm/label-parameter-version.ts'
 import { putParameter } from './ssm/put-parameter.ts'
 import { addTagsToResource, listTagsForResource, removeTagsFromResource } from './ssm/resource-tags.ts'
 import { assumeRole } from './sts/assume-role.ts'
+import { assumeRoleWithWebIdentity } from './sts/assume-role-with-web-identity.ts'
 import { getCallerIdentity } from './sts/get-caller-identity.ts'
 
 export type Service = { protocol: Protocol; operations: ReadonlyMap<string, Operation> }
@@ -38,7 +39,7 @@ const SERVICES: Readonly<Record<ServiceName, Service>> = {
     putParameter,
     removeTagsFromResource,
   ]),
-  sts: service(queryProtocol(STS_VERSION), [assumeRole, getCallerIdentity]),
+  sts: service(queryProtocol(STS_VERSION), [assumeRole, assumeRoleWithWebIdentity, getCallerIdentity]),
 }
 
 type ServiceName = 'ecr' | 'kms' | 'ssm' | 'sts'

@@ -5,6 +5,7 @@
  *   <!-- fields of WebhookEndpoint.spec: npm run generate -->
  *   <!-- end of fields -->
  */
+import { boxTemplateKind } from '../../api/box-template.ts'
 import { customResourceDefinition } from '../../api/crd.ts'
 import { deliverySegmentKind } from '../../api/delivery-segment.ts'
 import { eventTypeKind } from '../../api/event-type.ts'
@@ -28,6 +29,7 @@ const PAGES: Record<string, readonly KindDefinition[]> = {
   'docs/event-type.md': [eventTypeKind],
   'docs/registry-credential.md': [registryCredentialKind],
   'docs/secrets-settings.md': [secretsSettingsKind],
+  'docs/box-template.md': [boxTemplateKind],
   'docs/delivery-log.md': [deliverySegmentKind, outcomeSegmentKind],
 }
 

@@ -30,6 +30,9 @@ const KNOWN_KEYS = [
   'sts:transitivetagkeys',
 ] as const
 
+/** Claims of a web identity, under the name of their issuer: `oidc.example.com/id/1:sub`. */
+const CLAIM_KEY = /^(?!(?:aws|kms|ssm|sts):)[a-z0-9.:_/-]+:(?:aud|sub)$/
+
 /** Keys that have a set of values. */
 const SET_KEYS = new Set(['aws:tagkeys', 'kms:encryptioncontextkeys', 'sts:transitivetagkeys'])
 
@@ -39,7 +42,7 @@ export function checkKey(key: string): void {
   const known = KNOWN_KEYS.some((one) =>
     one.endsWith('*') ? name.startsWith(one.slice(0, -1)) && name.length >= one.length : name === one,
   )
-  if (!known) throw new NotInTheDouble(`the condition key ${key}`)
+  if (!known && !CLAIM_KEY.test(name)) throw new NotInTheDouble(`the condition key ${key}`)
 }
 
 export function isSetKey(key: string): boolean {

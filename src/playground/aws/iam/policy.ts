@@ -114,7 +114,7 @@ function eitherOf(
   return { patterns: textsOf(statement[except ? opposite : name]), except }
 }
 
-/** Those that are no account, user, role or session, such as services, are never who asks here. */
+/** Services are never who asks here. */
 function parsePrincipals(principal: unknown): string[] {
   if (principal === '*') return ['*']
   if (typeof principal !== 'object' || principal === null) throw malformed('Invalid principal in policy')
@@ -124,7 +124,8 @@ function parsePrincipals(principal: unknown): string[] {
   const names = AWS === undefined ? [] : textsOf(AWS)
   if (names.some((name) => !PRINCIPAL.test(name)))
     throw malformed(`Invalid principal in policy: "AWS":"${names.join()}"`)
-  return names
+  // Providers of identities are known by their ARN, as AssumeRoleWithWebIdentity finds them.
+  return Federated === undefined ? names : [...names, ...textsOf(Federated)]
 }
 
 function textsOf(value: unknown): string[] {

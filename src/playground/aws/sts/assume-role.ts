@@ -4,12 +4,11 @@ import { AwsError } from '../aws-error.ts'
 import { type Call, operation } from '../call.ts'
 import { denied, ownRefusal, resourceVerdict } from '../iam/authorize.ts'
 import type { AccessRequest } from '../iam/evaluate.ts'
-import { type Policy, parsePolicy } from '../iam/policy.ts'
-import type { Session } from '../principal.ts'
+import { parsePolicy } from '../iam/policy.ts'
 import { type AssumeRoleInput, assumeRoleInput } from './assume-role-input.ts'
+import { accountOf, openSession, ROLE_ARN } from './open-session.ts'
 import { packedSize } from './packed-policy.ts'
 
-const ROLE_ARN = /^arn:([a-z-]+):iam::(\d{12}):role\/[\w+=,.@/-]+$/
 const LONGEST_CHAIN_SECONDS = 3_600
 
 export const assumeRole = operation('AssumeRole', {
@@ -26,46 +25,6 @@ export const assumeRole = operation('AssumeRole', {
     return openSession(call, { role, input, tags, policy, packed })
   },
 })
-
-type Opening = {
-  role: Role
-  input: AssumeRoleInput
-  tags: ReadonlyMap<string, string>
-  policy: Policy | undefined
-  packed: number
-}
-
-function openSession(call: Call, { role, input, tags, policy, packed }: Opening) {
-  const account = accountOf(call, input.RoleArn)
-  if (!account) throw AwsError.of('internal', '')
-  // Whole seconds, as the answer says it.
-  const expiresAt = Math.floor(call.now / 1000 + input.DurationSeconds) * 1000
-  const session: Session = {
-    role,
-    name: input.RoleSessionName,
-    policyText: input.Policy,
-    policy,
-    tags,
-    externalId: input.ExternalId,
-    caller: call.principal.arn,
-    issuedAt: call.now,
-    expiresAt,
-  }
-  const { accessKeyId, secretAccessKey, sessionToken } = call.accounts.keys.addSession(account, session)
-  return {
-    Credentials: {
-      AccessKeyId: accessKeyId,
-      SecretAccessKey: secretAccessKey,
-      SessionToken: sessionToken,
-      Expiration: new Date(expiresAt).toISOString().replace('.000Z', 'Z'),
-    },
-    AssumedRoleUser: {
-      AssumedRoleId: `${role.id}:${session.name}`,
-      Arn: `arn:${account.partition.name}:sts::${account.id}:assumed-role/${role.name}/${session.name}`,
-    },
-    PackedPolicySize: packed > 0 ? packed : undefined,
-  }
-}
 
 /** A role that is not there is refused like one that does not trust. */
 function authorizeRole(call: Call, input: AssumeRoleInput, tags: ReadonlyMap<string, string>): Role {
@@ -99,14 +58,6 @@ function isTrusted({ principal }: Call, role: Role, request: AccessRequest): boo
   const isOwn = principal.account.role(role.arn) === role
   const isNamed = (['role', 'session', 'user', 'anyone'] as const).some((as) => allowedAs.has(as))
   return ownRefusal(principal, request, !(isOwn && isNamed)) === undefined
-}
-
-/** Partitions do not know each other. */
-function accountOf({ accounts, principal }: Call, roleArn: string) {
-  const [, partition, id = ''] = ROLE_ARN.exec(roleArn) ?? []
-  const account = accounts.get(id)
-  const isThere = account && !account.isClosed && account.partition.name === partition
-  return isThere && account.partition === principal.account.partition ? account : undefined
 }
 
 function checkDuration({ principal }: Call, role: Role, seconds: number): void {

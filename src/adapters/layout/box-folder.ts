@@ -1,0 +1,155 @@
+import { mkdir, open, readdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises'
+import { join, relative } from 'node:path'
+import { BOX_CREDENTIALS_FILE, type BoxCredentials } from '../../api/box-credentials.ts'
+import { type BoxFolder, type StoredService, StoreError } from '../../ports/box-store.ts'
+import { blobPath, type Descriptor, imageManifest, layoutIndex } from './descriptors.ts'
+import { stored } from './store-trouble.ts'
+import { verifyBlob } from './verify-blob.ts'
+
+/** Of a service, by which people and tools find its image in a layout. */
+const REF_NAME = 'org.opencontainers.image.ref.name'
+const IMAGE_ANNOTATION = 'davit.dev/image'
+const DIGEST_ANNOTATION = 'davit.dev/digest'
+/** Manifests are small; a file that is larger is none. */
+const MAX_MANIFEST_BYTES = 4 * 1024 * 1024
+
+export type BoxFolderOptions = {
+  /** The folder of this bake, which is there and empty. */
+  path: string
+  /** The name by which the box is known; absent: it is never published. */
+  link: string | undefined
+  signal: AbortSignal | undefined
+}
+
+/** The folder of one bake while it is filled. */
+export class LayoutFolder implements BoxFolder {
+  readonly blobs: string
+  readonly temporary: string
+  readonly #options: BoxFolderOptions
+  /** What each service needs, once it was looked at. */
+  readonly #verified = new Map<string, Descriptor>()
+  readonly #sound = new Set<string>()
+  #published = false
+
+  constructor(options: BoxFolderOptions) {
+    this.#options = options
+    this.blobs = join(options.path, 'blobs')
+    this.temporary = join(options.path, '.temporary')
+  }
+
+  async folderOf(service: string): Promise<string> {
+    const path = this.#serviceFolder(service)
+    await stored(() => mkdir(path, { recursive: true }))
+    return path
+  }
+
+  async size(): Promise<number> {
+    const entries = await readdir(this.#options.path, { recursive: true, withFileTypes: true }).catch(
+      () => [],
+    )
+    const sizes = entries
+      .filter((entry) => entry.isFile())
+      // A blob that is still coming is renamed at its end.
+      .map((entry) =>
+        stat(join(entry.parentPath, entry.name)).then(
+          ({ size }) => size,
+          () => 0,
+        ),
+      )
+    return (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0)
+  }
+
+  async verify(service: string): Promise<void> {
+    await stored(async () => {
+      const path = join(this.#serviceFolder(service), 'index.json')
+      const { manifests } = layoutIndex.parse(await readJson(path))
+      const [manifest, ...more] = manifests
+      if (!manifest || more.length > 0)
+        throw new StoreError('damaged', `the layout of ${service} has ${manifests.length} images`)
+      await this.#verifyOnce(manifest)
+      const { config, layers } = imageManifest.parse(await readJson(join(this.blobs, ...blobPath(manifest))))
+      for (const blob of [config, ...layers.filter(({ urls }) => urls === undefined)])
+        await this.#verifyOnce(blob)
+      this.#verified.set(service, manifest)
+    })
+  }
+
+  async publish(services: readonly StoredService[], credentials: BoxCredentials): Promise<void> {
+    const { path, link } = this.#options
+    if (link === undefined) return
+    await stored(async () => {
+      const manifests = services.map((service) => this.#entryOf(service))
+      const index = { schemaVersion: 2, mediaType: 'application/vnd.oci.image.index.v1+json', manifests }
+      await writeDurably(join(path, 'oci-layout'), { imageLayoutVersion: '1.0.0' })
+      await writeDurably(join(path, 'index.json'), index)
+      await writeDurably(join(path, BOX_CREDENTIALS_FILE), credentials)
+      await this.#removeScaffold()
+      for (const folder of [...(await foldersOf(this.blobs)), path]) await syncFolder(folder)
+      const next = `${path}.link`
+      await symlink(relative(join(link, '..'), path), next)
+      await syncFolder(join(path, '..'))
+      this.#options.signal?.throwIfAborted()
+      await rename(next, link)
+      this.#published = true
+      await syncFolder(join(link, '..'))
+    })
+  }
+
+  async discard(): Promise<void> {
+    if (this.#published) return
+    await rm(this.#options.path, { recursive: true, force: true })
+    await rm(`${this.#options.path}.link`, { force: true })
+  }
+
+  #serviceFolder(service: string): string {
+    return join(this.#options.path, '.services', service)
+  }
+
+  async #verifyOnce(blob: Descriptor): Promise<void> {
+    if (this.#sound.has(blob.digest)) return
+    await verifyBlob(this.blobs, blob, this.#options.signal)
+    this.#sound.add(blob.digest)
+  }
+
+  #entryOf({ name, image, digest }: StoredService): Descriptor {
+    const manifest = this.#verified.get(name)
+    if (!manifest) throw new StoreError('failed', `the image of ${name} was not verified`)
+    const annotations = { [REF_NAME]: name, [IMAGE_ANNOTATION]: image, [DIGEST_ANNOTATION]: digest }
+    return { ...manifest, annotations }
+  }
+
+  /** What no image needs: the tool's own folders, and blobs of an attempt that failed. */
+  async #removeScaffold(): Promise<void> {
+    await rm(join(this.#options.path, '.services'), { recursive: true, force: true })
+    await rm(this.temporary, { recursive: true, force: true })
+    for (const folder of await foldersOf(this.blobs)) {
+      const algorithm = folder.slice(this.blobs.length + 1)
+      for (const name of await readdir(folder))
+        if (!this.#sound.has(`${algorithm}:${name}`)) await rm(join(folder, name))
+    }
+  }
+}
+
+async function readJson(path: string): Promise<unknown> {
+  const { size } = await stat(path)
+  if (size > MAX_MANIFEST_BYTES) throw new StoreError('damaged', `${path} is too large`)
+  return JSON.parse(await readFile(path, 'utf8'))
+}
+
+async function foldersOf(path: string): Promise<string[]> {
+  const entries = await readdir(path, { withFileTypes: true })
+  return entries.filter((entry) => entry.isDirectory()).map(({ name }) => join(path, name))
+}
+
+async function writeDurably(path: string, value: unknown): Promise<void> {
+  await writeFile(path, `${JSON.stringify(value)}\n`, { mode: 0o644, flush: true })
+}
+
+async function syncFolder(path: string): Promise<void> {
+  const folder = await open(path, 'r')
+  try {
+    await folder.sync()
+  } finally {
+    await folder.close()
+  }
+}

@@ -1,0 +1,61 @@
+/** Boxes on a volume: `<output>/<template>` is a link to the folder of the last good bake under `<output>/.davit`. */
+import { mkdir, readdir, readlink, rm } from 'node:fs/promises'
+import { basename, join } from 'node:path'
+import type { BoxStore } from '../../ports/box-store.ts'
+import { LayoutFolder } from './box-folder.ts'
+import { stored } from './store-trouble.ts'
+
+export type BoxStoreOptions = {
+  output: string
+  template: string
+  /** Name of this bake. */
+  bake: string
+  signal?: AbortSignal
+}
+
+const OWN = '.davit'
+
+export function createBoxStore({ output, template, bake, signal }: BoxStoreOptions): BoxStore {
+  const bakes = join(output, OWN, template)
+  const link = join(output, template)
+  return {
+    open: () =>
+      stored(async () => {
+        await mkdir(bakes, { recursive: true })
+        const live = await liveBake(link)
+        for (const name of await readdir(bakes))
+          if (name !== live) await rm(join(bakes, name), { recursive: true, force: true })
+        // A bake that is told to run again after it was published must not touch what is in use.
+        const path = join(bakes, live === bake ? `${bake}.again` : bake)
+        return await openFolder({ path, link, signal })
+      }),
+  }
+}
+
+/** A place for images that are only pulled and verified. @param folder made and removed with it */
+export function createScratchStore(folder: string, signal?: AbortSignal): BoxStore {
+  return {
+    open: () =>
+      stored(async () => {
+        await rm(folder, { recursive: true, force: true })
+        return await openFolder({ path: folder, link: undefined, signal })
+      }),
+  }
+}
+
+async function openFolder(options: ConstructorParameters<typeof LayoutFolder>[0]): Promise<LayoutFolder> {
+  const folder = new LayoutFolder(options)
+  await mkdir(folder.blobs, { recursive: true })
+  await mkdir(folder.temporary)
+  return folder
+}
+
+/** Which bake the box is of now. @throws where something else is in the place of the link */
+async function liveBake(link: string): Promise<string | undefined> {
+  try {
+    return basename(await readlink(link))
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
+    throw error
+  }
+}

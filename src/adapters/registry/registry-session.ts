@@ -1,0 +1,110 @@
+/** One way to one registry: where its API is, what it was asked with, and what it said. */
+import type { ImageAsked, ProbeResult, ProbeStep, RegistryRefusal } from '../../ports/registry-probe.ts'
+import type { AddressClass } from './address-class.ts'
+import { type Challenge, parseChallenges } from './challenge.ts'
+import { connectFailureOf } from './connect-failure.ts'
+import { readErrorBody } from './error-body.ts'
+import { type Answer, exchange } from './exchange.ts'
+
+export type SessionOptions = { ca: readonly string[]; userAgent: string }
+
+export type Asked = {
+  step: ProbeStep
+  url: URL
+  accept: string
+  maxBytes: number
+  /** Value of `Authorization`; it goes to this URL and no further. */
+  authorization?: string | undefined
+  /** Whether the login is in it. */
+  loggedIn: boolean
+}
+
+/** An answer, or the end of the probe. */
+export type Outcome = { answer: Answer } | { end: ProbeResult }
+
+/** Docker Hub's API has another host than its images. */
+const API_HOSTS: ReadonlyMap<string, string> = new Map([['docker.io', 'registry-1.docker.io']])
+const REDIRECTS = new Set([301, 302, 303, 307, 308])
+const MAX_REDIRECTS = 3
+const MAX_RETRY_AFTER_SECONDS = 86_400
+
+export function apiHostOf({ registry }: ImageAsked): string {
+  return API_HOSTS.get(registry) ?? registry
+}
+
+export class RegistrySession {
+  readonly #options: SessionOptions
+  readonly #signal: AbortSignal
+  readonly #apiHost: string
+  /** Where the registry was found. */
+  #place: AddressClass = 'public'
+
+  constructor(image: ImageAsked, options: SessionOptions, signal: AbortSignal) {
+    this.#options = options
+    this.#signal = signal
+    this.#apiHost = apiHostOf(image)
+  }
+
+  /** @param redirected whether it may be somewhere else, which is then asked without `Authorization` */
+  async ask(asked: Asked, redirected: boolean): Promise<Outcome> {
+    let next = asked
+    for (let hop = 0; ; hop += 1) {
+      const outcome = await this.#once(next)
+      if ('end' in outcome) return outcome
+      const target = REDIRECTS.has(outcome.answer.status) ? targetOf(outcome.answer, next.url) : undefined
+      if (target === undefined || !redirected || hop >= MAX_REDIRECTS) return outcome
+      if (target.protocol !== 'https:')
+        return { end: refusal({ ...outcome.answer, body: Buffer.from('It redirects to plain http.') }, next) }
+      next = { ...next, url: target, authorization: undefined, loggedIn: false }
+    }
+  }
+
+  async #once(asked: Asked): Promise<Outcome> {
+    const isRegistry = asked.url.host === new URL(`https://${this.#apiHost}`).host
+    try {
+      const answer = await exchange(asked.url, {
+        ...this.#options,
+        ...asked,
+        permitsPrivate: isRegistry || this.#place === 'private',
+        signal: this.#signal,
+      })
+      if (isRegistry) this.#place = answer.from
+      return { answer }
+    } catch (error) {
+      const host = asked.url.host
+      return { end: { kind: 'unreachable', step: asked.step, host, ...connectFailureOf(error) } }
+    }
+  }
+}
+
+export function challengesOf({ headers }: Answer): Challenge[] {
+  return parseChallenges([headers['www-authenticate'] ?? []].flat())
+}
+
+/** A refusal as the server has said it. */
+export function refusal(answer: Answer, { step, loggedIn, authorization = '' }: Asked): RegistryRefusal {
+  const retryAfter = secondsOf(answer.headers['retry-after'])
+  return {
+    kind: 'refused',
+    step,
+    status: answer.status,
+    ...readErrorBody(answer.body.toString('utf8')),
+    loggedIn,
+    scheme: /^Basic /.test(authorization) ? 'basic' : /^Bearer /.test(authorization) ? 'bearer' : 'none',
+    insufficientScope: challengesOf(answer).some(
+      ({ parameters }) => parameters.get('error') === 'insufficient_scope',
+    ),
+    ...(retryAfter === undefined ? {} : { retryAfter }),
+  }
+}
+
+function targetOf({ headers }: Answer, base: URL): URL | undefined {
+  const { location } = headers
+  return location === undefined ? undefined : (URL.parse(location, base) ?? undefined)
+}
+
+/** As a number of seconds; dates are not read, as they need a clock that both agree on. */
+function secondsOf(header: string | string[] | undefined): number | undefined {
+  const text = [header].flat()[0] ?? ''
+  return /^\d{1,9}$/.test(text) ? Math.min(Number(text), MAX_RETRY_AFTER_SECONDS) : undefined
+}

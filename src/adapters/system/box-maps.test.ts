@@ -1,0 +1,92 @@
+import { chmod, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { createBoxMaps } from './box-maps.ts'
+
+let folder: string
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'davit-box-maps-'))
+})
+
+afterEach(() => rm(folder, { recursive: true, force: true }))
+
+function map(name: string) {
+  const credential = { id: 'rc_ecr', type: 'ecr', registry: 'r.example.com', repositories: ['api'] }
+  return { version: 1, template: { namespace: 'acme', name }, bake: `${name}-1`, credentials: [credential] }
+}
+
+async function put(path: string, content: unknown): Promise<string> {
+  const file = join(folder, path)
+  await mkdir(join(file, '..'), { recursive: true })
+  await writeFile(file, typeof content === 'string' ? content : JSON.stringify(content))
+  return file
+}
+
+const read = (path = folder) => createBoxMaps(path).read()
+const names = async (path = folder) => (await read(path)).maps.map(({ template }) => template.name)
+
+describe('the maps of a machine', () => {
+  it('are one file', async () => {
+    expect(await names(await put('any-name.json', map('web')))).toEqual(['web'])
+  })
+
+  it('are in a layout, beside what else is in it', async () => {
+    await put('credentials.json', map('web'))
+    await put('index.json', { schemaVersion: 2 })
+    await put('blobs/sha256/abc', 'x')
+    expect(await read()).toMatchObject({ maps: [{ template: { name: 'web' } }], problems: [] })
+  })
+
+  it('are in the folders of a folder, behind links, and not in hidden ones', async () => {
+    await put('.davit/web/bake-1/credentials.json', map('web'))
+    await put('.hidden/credentials.json', map('hidden'))
+    await put('db/credentials.json', map('db'))
+    await put('db/deeper/credentials.json', map('deeper'))
+    await symlink(join('.davit', 'web', 'bake-1'), join(folder, 'web'))
+    expect(await names()).toEqual(['db', 'web'])
+  })
+
+  it('are used beside one that cannot be read', async () => {
+    await put('db/credentials.json', '{')
+    await put('web/credentials.json', map('web'))
+    expect(await read()).toMatchObject({
+      maps: [{ template: { name: 'web' } }],
+      problems: [`${folder}/db/credentials.json is not JSON`],
+    })
+  })
+})
+
+describe('what is wrong with a map is said', () => {
+  const problemOf = async (path?: string) => (await read(path)).problems.join()
+
+  it('when there is none', async () => {
+    expect(await problemOf()).toBe(`${folder} has no credentials.json in it`)
+    expect(await problemOf(join(folder, 'absent'))).toBe(`${folder}/absent is not there`)
+  })
+
+  it('when it is of a later version', async () => {
+    await put('credentials.json', { ...map('web'), version: 2 })
+    expect(await problemOf()).toContain(
+      'is not a map of credentials that this version of Davit knows at version',
+    )
+  })
+
+  it('when everybody may write it', async () => {
+    await chmod(await put('credentials.json', map('web')), 0o666)
+    expect(await problemOf()).toContain('can be written by everybody')
+  })
+
+  it('when it is too large', async () => {
+    await put('credentials.json', `${JSON.stringify(map('web'))}${' '.repeat(256 * 1024)}`)
+    expect(await problemOf()).toContain('has more than 262144 bytes')
+  })
+
+  it('when it is a folder', async () => {
+    await mkdir(join(folder, 'web', 'credentials.json'), { recursive: true })
+    expect(await problemOf()).toBe(`${folder} has no credentials.json in it`)
+    await mkdir(join(folder, 'credentials.json'))
+    expect(await problemOf()).toContain('cannot be read: EISDIR')
+  })
+})

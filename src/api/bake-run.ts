@@ -1,0 +1,58 @@
+/** What Kubernetes tells of a bake: its Job, its pod, and what kept the pod from being made. Written by others: bounded, and never trusted. */
+import { z } from 'zod'
+import { objectMeta } from './meta.ts'
+
+const ownedMeta = objectMeta.extend({
+  ownerReferences: z.array(z.object({ kind: z.string(), name: z.string(), uid: z.string() })).optional(),
+})
+
+const said = z.object({
+  type: z.string(),
+  status: z.string(),
+  reason: z.string().default(''),
+  message: z.string().default(''),
+})
+
+export const bakeJob = z.object({
+  metadata: ownedMeta,
+  status: z.object({ conditions: z.array(said).default([]) }).default({ conditions: [] }),
+})
+export type BakeJob = z.infer<typeof bakeJob>
+
+const ended = z.object({
+  exitCode: z.number().default(0),
+  reason: z.string().default(''),
+  message: z.string().default(''),
+})
+
+const containerStatus = z.object({
+  name: z.string(),
+  state: z
+    .object({
+      waiting: z.object({ reason: z.string().default(''), message: z.string().default('') }).optional(),
+      running: z.object({ startedAt: z.string().optional() }).optional(),
+      terminated: ended.optional(),
+    })
+    .default({}),
+})
+
+export const bakePod = z.object({
+  metadata: ownedMeta,
+  status: z
+    .object({
+      phase: z.string().default('Pending'),
+      reason: z.string().default(''),
+      message: z.string().default(''),
+      conditions: z.array(said).default([]),
+      containerStatuses: z.array(containerStatus).default([]),
+    })
+    .default({ phase: 'Pending', reason: '', message: '', conditions: [], containerStatuses: [] }),
+})
+export type BakePod = z.infer<typeof bakePod>
+
+/** An Event of Kubernetes. */
+export const clusterEvent = z.object({
+  metadata: objectMeta,
+  reason: z.string().default(''),
+  message: z.string().default(''),
+})

@@ -1,0 +1,53 @@
+/**
+ * `credentials.json` beside a baked layout: which credential opens which repository, for the running box and for kubelets. It
+ * holds no secret: who reads it still needs the right of the box's own role to fetch one.
+ */
+import { z } from 'zod'
+import { MAX_REGION } from './aws-names.ts'
+import { CREDENTIAL_PREFIX } from './identifiers.ts'
+import { MAX_REGISTRY, MAX_USERNAME } from './registry-credential.ts'
+
+export const BOX_CREDENTIALS_FILE = 'credentials.json'
+/** Of the file. */
+export const MAX_BOX_CREDENTIALS_BYTES = 256 * 1024
+
+const MAX_CREDENTIALS = 100
+const MAX_REPOSITORIES = 100
+
+const shared = {
+  /** As `rc_ghcr`. */
+  id: z
+    .string()
+    .startsWith(CREDENTIAL_PREFIX)
+    .max(CREDENTIAL_PREFIX.length + 63),
+  /** Canonical, as `ghcr.io` or `registry.example.com:5000`. Several credentials may have the same. */
+  registry: z.string().min(1).max(MAX_REGISTRY),
+  /** Those of the box that it opens, without host, as `acme/api` or `library/postgres`. One repository is in one credential only. */
+  repositories: z.array(z.string().min(1).max(255)).min(1).max(MAX_REPOSITORIES),
+}
+
+export const boxCredential = z.discriminatedUnion('type', [
+  z.object({
+    ...shared,
+    type: z.literal('token'),
+    username: z.string().min(1).max(MAX_USERNAME),
+    /** Where the secret is; the version that the bake read. */
+    parameter: z.object({
+      name: z.string().min(1).max(1011),
+      version: z.int().min(1),
+      region: z.string().min(1).max(MAX_REGION),
+    }),
+  }),
+  /** Its account and region are those of the host. */
+  z.object({ ...shared, type: z.literal('ecr') }),
+])
+export type BoxCredential = z.infer<typeof boxCredential>
+
+export const boxCredentials = z.object({
+  version: z.literal(1),
+  template: z.object({ namespace: z.string().min(1).max(63), name: z.string().min(1).max(63) }),
+  /** Which bake wrote it. */
+  bake: z.string().min(1).max(63),
+  credentials: z.array(boxCredential).max(MAX_CREDENTIALS),
+})
+export type BoxCredentials = z.infer<typeof boxCredentials>

@@ -1,0 +1,14 @@
+/** A credential helper of docker and its kin: see docs/running-box.md. No logic. */
+const USAGE = 'Usage: docker-credential-davit <store|get|erase|list|version>'
+
+const [action, ...more] = process.argv.slice(2)
+if (action === undefined || more.length > 0) {
+  process.stdout.write(`${USAGE}\n`)
+  process.exitCode = 1
+} else if (action === 'version') {
+  const { VERSION } = await import('../roles/version.ts')
+  process.stdout.write(`docker-credential-davit (davit.dev) ${VERSION}\n`)
+} else {
+  const { runDockerHelper } = await import('../roles/run-docker-helper.ts')
+  await runDockerHelper(action)
+}

@@ -1,0 +1,176 @@
+/** One bake, from what the order says to a box in its place: all services of it, or nothing. */
+import type { BakeOrder } from '../../api/bake-order.ts'
+import type { BakeResult } from '../../api/bake-result.ts'
+import { type ImageReference, parseImageReference } from '../../domain/image-reference.ts'
+import { failureOfProbe } from '../../domain/registry-failure.ts'
+import { type BoxFolder, StoreError } from '../../ports/box-store.ts'
+import { CopyError } from '../../ports/image-copier.ts'
+import type { ProbeResult, RegistryLogin } from '../../ports/registry-probe.ts'
+import type { BakeContext, BakeParts, OrderedService } from './bake-context.ts'
+import { type BakeFailure, BakeFailureError } from './bake-failure-error.ts'
+import { boxMapOf } from './box-map.ts'
+import { KnownSecrets } from './known-secrets.ts'
+import { Logins } from './logins.ts'
+import { isFound, probeImage } from './probe-image.ts'
+import { pullImage } from './pull-image.ts'
+
+/** Why the signal aborts. */
+export type BakeEnd = 'canceled' | 'timed_out'
+
+type ServiceResult = BakeResult['services'][number]
+
+/** A service on its way. */
+type Item = {
+  service: OrderedService
+  reference: ImageReference
+  login: RegistryLogin | undefined
+  probed: ProbeResult | undefined
+  result: ServiceResult
+}
+
+/**
+ * Never throws: whatever goes wrong is in the result, and then nothing is left behind.
+ * @param signal aborts with a `BakeEnd` as its reason
+ */
+export async function bake(parts: BakeParts, order: BakeOrder, signal: AbortSignal): Promise<BakeResult> {
+  const context: BakeContext = { ...parts, order, signal, secrets: new KnownSecrets() }
+  const items: Item[] = []
+  try {
+    const folder = await parts.store.open()
+    try {
+      await prepare(context, items)
+      for (const item of items) await probe(context, items, item)
+      // What is known to fail comes first, so that nothing is pulled for it.
+      const troubled = items.filter(({ probed }) => !probed || !isFound(probed))
+      for (const item of new Set([...troubled, ...items])) await settle(context, folder, item)
+      await folder.publish(items.map(storedOf), boxMapOf(order))
+    } finally {
+      await folder.discard()
+    }
+    return { version: 1, state: 'succeeded', services: items.map(({ result }) => result) }
+  } catch (error) {
+    const failure = failureOf(context, error)
+    parts.log.error(`The bake failed: ${failure.code}`, failure)
+    // Nothing was kept, so nothing was pulled.
+    const services = items.map(({ result: { digest: _, ...rest } }) => rest)
+    return { version: 1, state: 'failed', services, failure }
+  }
+}
+
+/** All secrets before anything is asked of a registry: what is missing is known at once. */
+async function prepare(context: BakeContext, items: Item[]): Promise<void> {
+  const logins = new Logins(context)
+  for (const service of context.order.services) {
+    const { reference, problem } = parseImageReference(service.image)
+    if (!reference)
+      throw new BakeFailureError({
+        service: service.name,
+        step: 'pull',
+        code: 'tool_failed',
+        message: `image ${problem}`,
+      })
+    const result: ServiceResult = { name: service.name }
+    items.push({ service, reference, login: undefined, probed: undefined, result })
+  }
+  for (const item of items) item.login = await readLogin(context, logins, item)
+}
+
+async function readLogin({ clock }: BakeContext, logins: Logins, { service, result }: Item) {
+  try {
+    return await logins.of(service)
+  } catch (error) {
+    if (error instanceof BakeFailureError)
+      result.verified = { at: new Date(clock.now()).toISOString(), ok: false, code: 'secret_unreadable' }
+    throw error
+  }
+}
+
+/** A login that was refused is not shown to the registry again by another service: it may lock its user out. */
+async function probe(context: BakeContext, items: readonly Item[], item: Item): Promise<void> {
+  const { service, login, reference } = item
+  const id = service.credential?.id
+  const refused = items.some(
+    ({ service: other, result }) =>
+      other !== service && other.credential?.id === id && result.verified?.code === 'wrong_credentials',
+  )
+  if (id !== undefined && refused) return
+  const { result, at } = await probeImage(context, askedOf(reference), login)
+  item.probed = result
+  const found = isFound(result)
+  const code = found ? undefined : failureOfProbe(result, login !== undefined).code
+  context.log.info(`${service.name}: the registry ${found ? `has ${result.digest}` : `says no (${code})`}`, {
+    service: service.name,
+    image: service.image,
+    credential: id,
+    ...(found ? { digest: result.digest } : {}),
+  })
+  if (login && (!found || result.loggedIn))
+    item.result.verified = {
+      at: new Date(at).toISOString(),
+      ok: found,
+      ...(code === undefined ? {} : { code }),
+    }
+}
+
+/** What the registry refused before goes to the tool all the same, whose words a status shows. */
+async function settle(context: BakeContext, folder: BoxFolder, item: Item): Promise<void> {
+  const { service, login, reference } = item
+  const probed = item.probed ?? (await probeImage(context, askedOf(reference), login)).result
+  if (probed.kind === 'realm-refused' || isForbidden(probed)) throw refusedByUs(item, probed)
+  const { registry } = reference
+  const pull = { service, registry, login, probed }
+  await pullImage(context, folder, {
+    ...pull,
+    image: isFound(probed) ? byDigest(reference, probed.digest) : service.image,
+  })
+  item.result.digest = isFound(probed) ? probed.digest : await digestAfterAll(context, item)
+}
+
+/** The registry said no, and then yes to the tool: it is asked again what it has given. */
+async function digestAfterAll(context: BakeContext, { service, reference, login }: Item): Promise<string> {
+  const { result } = await probeImage(context, askedOf(reference), login)
+  if (isFound(result)) return result.digest
+  const { code, step } = failureOfProbe(result, login !== undefined)
+  const words = 'words' in result ? result.words : result.reason
+  throw new BakeFailureError({ service: service.name, step, code, message: context.secrets.words(words) })
+}
+
+function isForbidden(probed: ProbeResult): boolean {
+  return probed.kind === 'unreachable' && probed.failure === 'forbidden-address'
+}
+
+/** The tool does not get the login, so the words are ours. */
+function refusedByUs({ service, login, reference }: Item, probed: ProbeResult): BakeFailureError {
+  const { code, step } = failureOfProbe(probed, login !== undefined)
+  const message =
+    probed.kind === 'realm-refused'
+      ? `${reference.registry} sends logins to ${probed.realm}, and no login goes there: ${probed.reason}`
+      : `${reference.registry} is at an address that no bake connects to`
+  return new BakeFailureError({ service: service.name, step, code, message })
+}
+
+function askedOf({ registry, repository, tag, digest }: ImageReference) {
+  return { registry, repository, reference: digest ?? tag ?? 'latest' }
+}
+
+function byDigest({ registry, repository }: ImageReference, digest: string): string {
+  return `${registry}/${repository}@${digest}`
+}
+
+function storedOf({ service: { name, image }, result: { digest = '' } }: Item) {
+  return { name, image, digest }
+}
+
+function failureOf({ signal, secrets }: BakeContext, error: unknown): BakeFailure {
+  if (signal.aborted) {
+    const code = signal.reason === 'timed_out' ? 'timed_out' : 'canceled'
+    const message = code === 'timed_out' ? 'The bake took longer than it may.' : 'The bake was told to end.'
+    return { step: 'pull', code, message }
+  }
+  if (error instanceof BakeFailureError) return error.failure
+  const message = secrets.words(error instanceof Error ? error.message : String(error))
+  if (error instanceof StoreError) {
+    return { step: 'store', code: error.trouble === 'room' ? 'no_room' : 'tool_failed', message }
+  }
+  return { step: error instanceof CopyError ? 'pull' : 'store', code: 'tool_failed', message }
+}

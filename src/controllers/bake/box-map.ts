@@ -1,0 +1,25 @@
+import type { BakeOrder } from '../../api/bake-order.ts'
+import type { BoxCredential, BoxCredentials } from '../../api/box-credentials.ts'
+import { parseImageReference } from '../../domain/image-reference.ts'
+
+/** Which credential opens which repository, for the running box: without a secret. */
+export function boxMapOf({ template, bake, services }: BakeOrder): BoxCredentials {
+  const credentials = new Map<string, BoxCredential>()
+  for (const { image, credential } of services) {
+    const { reference } = parseImageReference(image)
+    if (!credential || !reference) continue
+    const known = credentials.get(credential.id)
+    const repositories = new Set([...(known?.repositories ?? []), reference.repository])
+    const shared = {
+      id: credential.id,
+      registry: credential.registry,
+      repositories: [...repositories].sort(),
+    }
+    const { username, parameter } = credential
+    if (credential.type === 'ecr') credentials.set(credential.id, { ...shared, type: 'ecr' })
+    else if (username !== undefined && parameter !== undefined)
+      credentials.set(credential.id, { ...shared, type: 'token', username, parameter })
+  }
+  const { namespace, name } = template
+  return { version: 1, template: { namespace, name }, bake, credentials: [...credentials.values()] }
+}

@@ -1,0 +1,23 @@
+/** What the loop of templates works with. */
+import type { BoxTemplate } from '../../api/box-template.ts'
+import type { BakeSettings } from '../../domain/bake-job.ts'
+import type { Clock } from '../../ports/clock.ts'
+import type { EventRecorder } from '../../ports/event-recorder.ts'
+import type { ResourceReader, ResourceWriter } from '../../ports/kubernetes.ts'
+import type { Log } from '../../ports/log.ts'
+import type { BakeMetrics } from '../../ports/metrics.ts'
+import type { VersionedBook } from '../../runtime/versioned-book.ts'
+import type { Organizations } from '../organizations.ts'
+import type { TemplateWriter } from './template-writer.ts'
+
+export type BakeContext = {
+  resources: ResourceReader & ResourceWriter
+  book: VersionedBook<BoxTemplate>
+  writer: TemplateWriter
+  organizations: Organizations
+  settings: Omit<BakeSettings, 'image'> & { image: string | undefined }
+  events: EventRecorder
+  metrics: BakeMetrics
+  clock: Clock
+  log: Log
+}

@@ -1,0 +1,105 @@
+/** Everything that the next step of a bake is decided on, read live. */
+import type { BoxTemplate } from '../../api/box-template.ts'
+import { REBAKE_ANNOTATION } from '../../api/box-template.ts'
+import { persistentVolumeClaims, serviceAccounts } from '../../api/core-kinds.ts'
+import { CREDENTIAL_PREFIX } from '../../api/identifiers.ts'
+import { objectMeta, type ResourceType } from '../../api/meta.ts'
+import {
+  type RegistryCredential,
+  registryCredential,
+  registryCredentials,
+} from '../../api/registry-credential.ts'
+import { ROLE_ARN_ANNOTATION } from '../../domain/bake-job.ts'
+import type { BakeFacts } from '../../domain/bake-plan.ts'
+import { type PreparedService, prepareBake } from '../../domain/bake-problem.ts'
+import { credentialState } from '../../domain/credential-state.ts'
+import { readRequest } from '../../domain/requests.ts'
+import { isApiError, type RawObject, type ResourceReader } from '../../ports/kubernetes.ts'
+import type { BakeContext } from './bake-context.ts'
+import { listRuns } from './list-runs.ts'
+
+export type Gathered = {
+  facts: BakeFacts
+  /** None where there is a problem. */
+  services: PreparedService[]
+  /** The role of the ServiceAccount (IRSA). */
+  roleArn: string | undefined
+}
+
+/** @throws ApiError */
+export async function gatherBake(context: BakeContext, template: BoxTemplate): Promise<Gathered> {
+  const { resources, organizations, settings, clock } = context
+  const { metadata, spec, status } = template
+  const { namespace = '' } = metadata
+  const { instanceRole, output } = spec
+  const now = clock.now()
+  const names = credentialNames(template)
+  const [credentials, account, claim, runs] = await Promise.all([
+    readCredentials(resources, namespace, names),
+    readIf(resources, serviceAccounts, { namespace, name: instanceRole?.serviceAccountName }),
+    readIf(resources, persistentVolumeClaims, { namespace, name: output?.persistentVolumeClaim }),
+    listRuns(resources, template, now),
+  ])
+  const { services = [], problem } = prepareBake({
+    isOrganization: organizations.get(namespace) !== undefined,
+    bakeImage: settings.image,
+    spec,
+    credentials,
+    missing: {
+      serviceAccount: instanceRole !== undefined && !account,
+      output: output !== undefined && !claim,
+    },
+  })
+  const bake = status?.bake
+  const createdAt = Date.parse(metadata.creationTimestamp ?? '') || 0
+  const facts = {
+    now,
+    generation: metadata.generation ?? 1,
+    request: readRequest(metadata.annotations?.[REBAKE_ANNOTATION], bake?.observedRebake, createdAt),
+    credentialState: credentialState(names, credentials),
+    problem,
+    bake,
+    ...runs,
+  }
+  return { facts, services, roleArn: roleArnOf(account) }
+}
+
+export function credentialNames({ spec }: BoxTemplate): string[] {
+  const ids = spec.services.flatMap(({ registryCredentialId }) => registryCredentialId ?? [])
+  return [...new Set(ids)].map((id) => id.slice(CREDENTIAL_PREFIX.length))
+}
+
+async function readCredentials(
+  resources: ResourceReader,
+  namespace: string,
+  names: readonly string[],
+): Promise<Map<string, RegistryCredential>> {
+  const found = await Promise.all(
+    names.map((name) => readIf(resources, registryCredentials, { namespace, name })),
+  )
+  const there = found.flatMap((raw) => (raw ? [registryCredential.parse(raw)] : []))
+  return new Map(
+    there
+      .filter(({ metadata }) => metadata.deletionTimestamp === undefined)
+      .map((credential) => [credential.metadata.name, credential]),
+  )
+}
+
+/** Undefined where nothing is named, or it is not there. @throws ApiError */
+async function readIf(
+  resources: ResourceReader,
+  type: ResourceType,
+  { namespace, name }: { namespace: string; name: string | undefined },
+): Promise<RawObject | undefined> {
+  if (name === undefined) return undefined
+  try {
+    return await resources.get(type, { namespace, name })
+  } catch (error) {
+    if (isApiError(error, 'NotFound')) return undefined
+    throw error
+  }
+}
+
+function roleArnOf(account: RawObject | undefined): string | undefined {
+  return account && objectMeta.parse(account.metadata).annotations?.[ROLE_ARN_ANNOTATION]
+}

@@ -1,0 +1,94 @@
+/** The Jobs and pods of a template, read live. */
+import { type BakeJob, type BakePod, bakeJob, bakePod, clusterEvent } from '../../api/bake-run.ts'
+import { type BoxTemplate, TEMPLATE_LABEL } from '../../api/box-template.ts'
+import { events, jobs, pods } from '../../api/core-kinds.ts'
+import type { ResourceType } from '../../api/meta.ts'
+import { bakeProgress } from '../../domain/bake-outcome.ts'
+import type { JobFacts } from '../../domain/bake-plan.ts'
+import { plainText } from '../../domain/plain-text.ts'
+import type { ListQuery, RawObject, ResourceReader } from '../../ports/kubernetes.ts'
+
+/** Jobs of a template that are kept at a time are few; more than this are not looked at. */
+const MAX_PAGES = 10
+const MAX_WORDS = 1000
+
+export type Runs = { jobs: JobFacts[]; leavingPods: string[] }
+
+/** @throws ApiError */
+export async function listRuns(
+  resources: ResourceReader,
+  { metadata, status }: BoxTemplate,
+  now: number,
+): Promise<Runs> {
+  const { namespace = '', name, uid } = metadata
+  const query = { namespace, labelSelector: `${TEMPLATE_LABEL}=${name}` }
+  // The pods first: a Job that is listed after them has not lost one meanwhile without its telling.
+  const found = (await listAll(resources, pods, query)).map((raw) => bakePod.parse(raw))
+  const held = (await listAll(resources, jobs, query)).map((raw) => bakeJob.parse(raw))
+  const services = status?.bake?.services?.map((service) => service.name) ?? []
+  const facts = await Promise.all(
+    held.map(async (job): Promise<JobFacts> => {
+      const pod = podOf(job, found)
+      const refusals = pod || isOver(job) ? [] : await refusalsOf(resources, job)
+      return {
+        name: job.metadata.name,
+        isOwn: isOwnedBy(job, uid),
+        isLeaving: job.metadata.deletionTimestamp !== undefined,
+        progress: bakeProgress({ job, pod, refusals, services }, now),
+      }
+    }),
+  )
+  const running = held.filter((job) => !isOver(job))
+  const leavingPods = found
+    .filter((pod) => isAlive(pod) && !running.some((job) => isOwnedBy(pod, job.metadata.uid)))
+    .map((pod) => pod.metadata.name)
+  return { jobs: facts, leavingPods }
+}
+
+/** The newest: a Job of ours makes one. */
+function podOf(job: BakeJob, all: readonly BakePod[]): BakePod | undefined {
+  const created = ({ metadata }: BakePod) => Date.parse(metadata.creationTimestamp ?? '') || 0
+  return all
+    .filter((pod) => isOwnedBy(pod, job.metadata.uid))
+    .sort((a, b) => created(a) - created(b))
+    .at(-1)
+}
+
+export function isOwnedBy({ metadata }: BakeJob | BakePod, uid: string): boolean {
+  return metadata.ownerReferences?.some((owner) => owner.uid === uid) ?? false
+}
+
+function isOver({ status }: BakeJob): boolean {
+  return status.conditions.some(
+    ({ type, status: is }) => (type === 'Complete' || type === 'Failed') && is === 'True',
+  )
+}
+
+function isAlive({ status }: BakePod): boolean {
+  return status.phase !== 'Succeeded' && status.phase !== 'Failed'
+}
+
+/** Why no pod was made: Events are the only place that says so. */
+async function refusalsOf(resources: ResourceReader, { metadata }: BakeJob): Promise<string[]> {
+  const fieldSelector = `involvedObject.uid=${metadata.uid},reason=FailedCreate`
+  const query = { namespace: metadata.namespace ?? '', fieldSelector }
+  const found = (await listAll(resources, events, query)).map((raw) => clusterEvent.parse(raw))
+  const created = (event: (typeof found)[number]) => Date.parse(event.metadata.creationTimestamp ?? '') || 0
+  return found.sort((a, b) => created(a) - created(b)).map(({ message }) => plainText(message, MAX_WORDS))
+}
+
+async function listAll(
+  resources: ResourceReader,
+  type: ResourceType,
+  query: ListQuery,
+): Promise<RawObject[]> {
+  const items: RawObject[] = []
+  let from: string | undefined
+  for (let pages = 0; pages < MAX_PAGES; pages += 1) {
+    const page = await resources.list(type, query, from)
+    items.push(...page.items)
+    from = page.continue
+    if (from === undefined) break
+  }
+  return items
+}

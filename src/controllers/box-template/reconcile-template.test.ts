@@ -1,0 +1,211 @@
+import { beforeEach, describe, expect, test } from 'vitest'
+import {
+  AT,
+  CREDENTIAL,
+  DIGEST,
+  READY,
+  SUCCESS,
+  TEMPLATE,
+  TemplateBed,
+} from '../../../test/support/template-bed.ts'
+import { boxTemplates } from '../../api/box-template.ts'
+import { jobs } from '../../api/core-kinds.ts'
+import { registryCredentials } from '../../api/registry-credential.ts'
+import { ApiError, type ApiErrorKind } from '../../ports/kubernetes.ts'
+
+let bed: TemplateBed
+
+beforeEach(async () => {
+  bed = await TemplateBed.make()
+})
+
+function refuse(kind: ApiErrorKind) {
+  return () => {
+    throw new ApiError(kind, 'the words of the API server')
+  }
+}
+
+describe('a pass', () => {
+  test('makes the Job, and the next ones write nothing while nothing happens', async () => {
+    expect(await bed.pass()).toEqual({ afterMs: 60_000 })
+    expect(bed.store.all(jobs)).toHaveLength(1)
+    const { version } = bed.store
+    await bed.pass()
+    await bed.pass()
+    expect(bed.store.version).toBe(version)
+    expect(bed.events.map(({ reason }) => reason)).toEqual(['BakeStarted'])
+  })
+
+  test('takes the result in, tells the credential, and is done', async () => {
+    await bed.pass()
+    await bed.endJob(SUCCESS)
+    expect(await bed.pass()).toEqual({ afterMs: undefined })
+    expect((await bed.status())?.bake).toMatchObject({ state: 'succeeded', services: [{ digest: DIGEST }] })
+    const of = await bed.credentialStatus()
+    expect(of?.verified).toMatchObject({
+      at: AT,
+      ok: true,
+      repository: 'ghcr.io/acme/api',
+      parameterVersion: 3,
+    })
+    expect(of?.conditions).toEqual(READY.conditions)
+    expect(bed.baked).toEqual(['succeeded'])
+    const { version } = bed.store
+    await bed.pass()
+    expect(bed.store.version).toBe(version)
+  })
+
+  test('over a template that is not there, or is being deleted, does nothing', async () => {
+    expect(await bed.pass('acme/other')).toEqual({ afterMs: undefined })
+    const held = bed.book.get('acme', 'shop')
+    if (!held) throw new Error('no template')
+    bed.book.apply({
+      ...held,
+      metadata: { ...held.metadata, resourceVersion: '9999', deletionTimestamp: AT },
+    })
+    expect(await bed.pass()).toEqual({ afterMs: undefined })
+    expect(bed.store.all(jobs)).toEqual([])
+  })
+
+  test('over a template that goes meanwhile ends quietly', async () => {
+    bed.store.once('patch', 'boxtemplates', () => bed.store.delete(boxTemplates, TEMPLATE))
+    expect(await bed.pass()).toEqual({ afterMs: undefined })
+    expect(bed.store.all(jobs)).toEqual([])
+  })
+
+  test('over a template that was made again meanwhile leaves that one alone', async () => {
+    bed.store.once('patch', 'boxtemplates', async () => {
+      await bed.store.delete(boxTemplates, TEMPLATE)
+      await bed.store.create(boxTemplates, { metadata: TEMPLATE, spec: bed.book.get('acme', 'shop')?.spec })
+    })
+    expect(await bed.pass()).toEqual({ afterMs: undefined })
+    expect(bed.store.all(jobs)).toEqual([])
+    expect(await bed.status()).toBeUndefined()
+  })
+
+  test('reads again what somebody else has changed meanwhile', async () => {
+    bed.store.once('patch', 'boxtemplates', async () => {
+      await bed.store.patch(boxTemplates, TEMPLATE, { metadata: { labels: { a: 'b' } } })
+    })
+    await bed.pass()
+    expect(bed.store.all(jobs)).toHaveLength(1)
+    expect((await bed.status())?.bake).toMatchObject({ state: 'pending', number: 1 })
+  })
+
+  test('in a namespace that is no organization makes nothing', async () => {
+    bed.organizations.remove('acme')
+    await bed.pass()
+    expect((await bed.status())?.bake?.failure).toMatchObject({ step: 'check', code: 'not_an_organization' })
+    expect(bed.store.all(jobs)).toEqual([])
+    expect(bed.baked).toEqual(['not_an_organization'])
+  })
+})
+
+describe('a Job', () => {
+  test.for([
+    ['Quota', 'quota', true],
+    ['Forbidden', 'pod_refused', false],
+    ['Invalid', 'pod_refused', false],
+  ] as const)(
+    'that the API server refuses with %s is a failure in its words',
+    async ([kind, code, again]) => {
+      bed.store.once('create', 'jobs', refuse(kind))
+      const { afterMs } = await bed.pass()
+      const bake = (await bed.status())?.bake
+      expect(bake).toMatchObject({
+        state: 'failed',
+        failure: { step: 'start', code, message: 'the words of the API server' },
+      })
+      expect(afterMs).toBe(again ? 30_000 : undefined)
+      bed.clock.advance(30_000)
+      await bed.pass()
+      expect(bed.store.all(jobs)).toHaveLength(again ? 1 : 0)
+    },
+  )
+
+  test.for(['Unavailable', 'Terminating'] as const)(
+    'that could not be made (%s) is made later',
+    async (kind) => {
+      bed.store.once('create', 'jobs', refuse(kind))
+      await expect(bed.pass()).rejects.toMatchObject({ kind })
+      await bed.pass()
+      expect(bed.store.all(jobs)).toHaveLength(1)
+      expect((await bed.status())?.bake).toMatchObject({ state: 'pending', number: 1, attempts: 1 })
+    },
+  )
+
+  test('that was made without an answer is found, and made once', async () => {
+    bed.store.once('create', 'jobs', async () => {
+      const bake = (await bed.status())?.bake
+      const uid = bed.book.get('acme', 'shop')?.metadata.uid
+      const labels = { 'davit.dev/box-template': 'shop' }
+      const ownerReferences = [{ kind: 'BoxTemplate', name: 'shop', uid }]
+      await bed.makeJob({ name: bake?.job ?? '', labels, ownerReferences })
+    })
+    await bed.pass()
+    expect(bed.store.all(jobs)).toHaveLength(1)
+    expect((await bed.status())?.bake?.state).toBe('pending')
+  })
+
+  test('of somebody else under its name is a failure that says so', async () => {
+    bed.store.once('create', 'jobs', async () => {
+      const name = (await bed.status())?.bake?.job ?? ''
+      await bed.makeJob({ name })
+    })
+    await bed.pass()
+    expect((await bed.status())?.bake?.failure).toMatchObject({
+      code: 'pod_refused',
+      message: expect.stringContaining('did not make'),
+    })
+  })
+})
+
+describe('what a credential is told', () => {
+  test('is told again where somebody else was faster, and keeps what that one wrote', async () => {
+    await bed.pass()
+    await bed.endJob(SUCCESS)
+    bed.store.once('patch', 'registrycredentials', async () => {
+      await bed.store.patch(
+        registryCredentials,
+        CREDENTIAL,
+        { status: { updatedAt: AT } },
+        { subresource: 'status' },
+      )
+    })
+    await bed.pass()
+    const of = await bed.credentialStatus()
+    expect(of).toMatchObject({ updatedAt: AT, verified: { ok: true } })
+  })
+
+  test('is nothing where it is gone, and the bake ends all the same', async () => {
+    await bed.pass()
+    await bed.endJob(SUCCESS)
+    await bed.store.delete(registryCredentials, CREDENTIAL)
+    await bed.pass()
+    const after = await bed.status()
+    expect(after?.bake?.state).toBe('succeeded')
+    expect(after?.conditions?.find(({ type }) => type === 'Ready')?.reason).toBe('CredentialUnknown')
+  })
+
+  test('replaces what it was told before, its code included', async () => {
+    const before = {
+      at: '2026-01-30T12:00:00.000Z',
+      ok: false,
+      code: 'no_pull_right',
+      repository: 'a',
+      template: 'b',
+    }
+    await bed.store.patch(
+      registryCredentials,
+      CREDENTIAL,
+      { status: { verified: before } },
+      { subresource: 'status' },
+    )
+    await bed.pass()
+    await bed.endJob(SUCCESS)
+    await bed.pass()
+    const of = await bed.credentialStatus()
+    expect(of?.verified).not.toHaveProperty('code')
+    expect(of?.verified).toMatchObject({ at: AT, template: 'shop' })
+  })
+})

@@ -1,0 +1,49 @@
+import type { BoxTemplate } from '../../api/box-template.ts'
+import { isApiError } from '../../ports/kubernetes.ts'
+import { after, done, type Reconciler, type Result } from '../../runtime/reconcile-loop.ts'
+import type { BakeContext } from './bake-context.ts'
+import { BakePass, type LastBakeStep } from './bake-pass.ts'
+import { TemplateGoneError } from './template-writer.ts'
+
+/** What no watch tells of: a ServiceAccount or a claim that came, a pod that left. */
+const LOOK_AGAIN_MS = 60_000
+/** The watch may be behind: what was read is as new as it gets. */
+const CONFLICTS = 3
+
+/** Brings the bake of one BoxTemplate in line with its spec (interface §3.3). The key is `<organization>/<name>`. */
+export class TemplateReconciler implements Reconciler {
+  readonly #context: BakeContext
+
+  constructor(context: BakeContext) {
+    this.#context = context
+  }
+
+  async reconcile(key: string): Promise<Result> {
+    const [namespace = '', name = ''] = key.split('/')
+    let template = this.#context.book.get(namespace, name)
+    for (let conflicts = 0; template; conflicts += 1) {
+      try {
+        return this.#next(await BakePass.run(this.#context, template))
+      } catch (error) {
+        if (error instanceof TemplateGoneError) break
+        if (!isApiError(error, 'Conflict') || conflicts === CONFLICTS) throw error
+      }
+      template = await this.#read(template)
+    }
+    return done()
+  }
+
+  async #read(template: BoxTemplate): Promise<BoxTemplate | undefined> {
+    try {
+      return await this.#context.writer.read(template)
+    } catch (error) {
+      if (error instanceof TemplateGoneError) return undefined
+      throw error
+    }
+  }
+
+  #next({ step, until, waits }: LastBakeStep): Result {
+    if (until !== undefined) return after(Math.max(0, until - this.#context.clock.now()))
+    return step === 'wait' || waits ? after(LOOK_AGAIN_MS) : done()
+  }
+}

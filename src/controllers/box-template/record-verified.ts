@@ -1,0 +1,50 @@
+/**
+ * Tells credentials what a bake has seen of them. It writes a fact, `status.verified`; the condition follows from it in the loop of
+ * credentials, so that no two loops write the same.
+ */
+import { CREDENTIAL_PREFIX } from '../../api/identifiers.ts'
+import {
+  type CredentialVerification,
+  registryCredential,
+  registryCredentials,
+} from '../../api/registry-credential.ts'
+import { isNewer } from '../../domain/credential-verified.ts'
+import { isApiError, type ResourceReader, type ResourceWriter } from '../../ports/kubernetes.ts'
+import { statusPatch } from '../../runtime/status-patch.ts'
+
+const CONFLICTS = 5
+
+/** @param found by the ids of credentials @throws ApiError */
+export async function recordVerified(
+  resources: ResourceReader & ResourceWriter,
+  namespace: string,
+  found: ReadonlyMap<string, CredentialVerification>,
+): Promise<void> {
+  for (const [id, verified] of found) {
+    const ref = { namespace, name: id.slice(CREDENTIAL_PREFIX.length) }
+    for (let conflicts = 0; ; conflicts += 1) {
+      try {
+        await record(resources, ref, verified)
+        break
+      } catch (error) {
+        if (isApiError(error, 'NotFound')) break
+        if (!isApiError(error, 'Conflict') || conflicts === CONFLICTS) throw error
+      }
+    }
+  }
+}
+
+async function record(
+  resources: ResourceReader & ResourceWriter,
+  ref: { namespace: string; name: string },
+  verified: CredentialVerification,
+): Promise<void> {
+  const { metadata, status = { observedGeneration: -1 } } = registryCredential.parse(
+    await resources.get(registryCredentials, ref),
+  )
+  if (!isNewer(verified, status.verified)) return
+  const change = statusPatch({ verified: status.verified }, { verified })
+  if (!change) return
+  const patch = { metadata: { resourceVersion: metadata.resourceVersion }, status: change }
+  await resources.patch(registryCredentials, ref, patch, { subresource: 'status' })
+}

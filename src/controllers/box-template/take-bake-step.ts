@@ -1,0 +1,218 @@
+/** The steps of a bake, taken. */
+import { bakeJob as bakeJobSchema } from '../../api/bake-run.ts'
+import type { BakedService, BakeStatus } from '../../api/bake-status.ts'
+import { jobs } from '../../api/core-kinds.ts'
+import { bakeFailure } from '../../domain/bake-failure.ts'
+import { bakeJob, bakeName, bakeOrderOf } from '../../domain/bake-job.ts'
+import type { BakeOutcome } from '../../domain/bake-outcome.ts'
+import { type BakeStep, finishStep } from '../../domain/bake-plan.ts'
+import type { PreparedService } from '../../domain/bake-problem.ts'
+import { verificationsOf } from '../../domain/credential-verified.ts'
+import { plainText } from '../../domain/plain-text.ts'
+import type { Request } from '../../domain/requests.ts'
+import { type ApiError, isApiError } from '../../ports/kubernetes.ts'
+import type { BakePass } from './bake-pass.ts'
+import type { Gathered } from './gather-bake.ts'
+import { isOwnedBy } from './list-runs.ts'
+import { recordVerified } from './record-verified.ts'
+import { aboutTemplate } from './template-writer.ts'
+
+/** What changes something. */
+type ActiveStep = Exclude<BakeStep, { step: 'nothing' | 'wait' }>
+type Finish = Extract<BakeStep, { step: 'finish' }>
+
+/** @throws TemplateGoneError, ApiError */
+export async function takeBakeStep(of: BakePass, gathered: Gathered, step: ActiveStep): Promise<void> {
+  switch (step.step) {
+    case 'start':
+      return await start(of, gathered, step)
+    case 'refuse':
+      return await refuse(of, gathered, step)
+    case 'create':
+      return await create(of, gathered, step.job)
+    case 'run':
+      return await of.record(gathered, { ...bakeOf(gathered), state: 'running' })
+    case 'finish':
+      return await finish(of, gathered, step)
+    case 'remove-job':
+      return await removeJob(of, step)
+    case 'ignore-request':
+      tellRefused(of, step.message)
+      return await of.record(gathered, { ...bakeOf(gathered), observedRebake: step.value })
+  }
+}
+
+/** Of a step that is taken for a bake that there is. */
+function bakeOf({ facts }: Gathered): BakeStatus {
+  if (!facts.bake) throw new Error('a step without its bake')
+  return facts.bake
+}
+
+/** The name of the Job is durable before the Job is: whoever comes next makes the same one, or finds it. */
+async function start(
+  of: BakePass,
+  gathered: Gathered,
+  { attempts, reason }: Extract<BakeStep, { step: 'start' }>,
+): Promise<void> {
+  const { facts, services } = gathered
+  const { name, namespace, uid } = of.template.metadata
+  const { now, generation, request, credentialState, bake } = facts
+  const number = (bake?.number ?? 0) + 1
+  const rebake = rebakeOf(request, bake)
+  const job = bakeName({ template: name, uid, generation, rebake, number })
+  if (request.kind === 'invalid') tellRefused(of, request.message)
+  await of.record(gathered, {
+    state: 'pending',
+    number,
+    job,
+    attempts,
+    generation,
+    ...(rebake === undefined ? {} : { observedRebake: rebake }),
+    credentialState,
+    startedAt: new Date(now).toISOString(),
+    services: services.map(baked),
+  })
+  of.context.log.info('A bake is begun', { namespace, template: name, job, reason, attempts })
+}
+
+/** What the bake answers of the annotation. */
+function rebakeOf(request: Request, bake: BakeStatus | undefined): string | undefined {
+  return request.kind === 'new' || request.kind === 'invalid' ? request.value : bake?.observedRebake
+}
+
+function baked({ name, image, credential, generation, why = '' }: PreparedService): BakedService {
+  if (credential === undefined) return { name, image }
+  const { id, parameter } = credential
+  return {
+    name,
+    image,
+    credential: {
+      id,
+      ...(parameter === undefined ? {} : { parameterVersion: parameter.version }),
+      ...(generation === undefined ? {} : { generation }),
+      why,
+    },
+  }
+}
+
+async function refuse(
+  of: BakePass,
+  gathered: Gathered,
+  { problem }: Extract<BakeStep, { step: 'refuse' }>,
+): Promise<void> {
+  const { now, generation, request, credentialState, bake } = gathered.facts
+  const at = new Date(now).toISOString()
+  const rebake = rebakeOf(request, bake)
+  const { service, code, message } = problem
+  const failure = bakeFailure({ step: 'check', code, message, ...(service === undefined ? {} : { service }) })
+  await of.record(gathered, {
+    state: 'failed',
+    number: bake?.number ?? 0,
+    attempts: 0,
+    generation,
+    ...(rebake === undefined ? {} : { observedRebake: rebake }),
+    credentialState,
+    startedAt: at,
+    completedAt: at,
+    failure,
+  })
+  tellEnd(of, { services: [], failure })
+}
+
+async function create(of: BakePass, gathered: Gathered, job: string): Promise<void> {
+  const { context, template } = of
+  const { settings, resources, events } = context
+  if (settings.image === undefined) throw new Error('a Job without an image')
+  const known = { ...settings, image: settings.image }
+  const order = bakeOrderOf(template, { name: job, services: gathered.services }, known)
+  const object = bakeJob({ template, order, settings: known, roleArn: gathered.roleArn })
+  try {
+    await resources.create(jobs, object)
+    events.record(aboutTemplate(template), { type: 'Normal', reason: 'BakeStarted', message: `Job ${job}.` })
+  } catch (error) {
+    if (isApiError(error, 'AlreadyExists')) return await foundJob(of, gathered, job)
+    const outcome = isApiError(error, 'Quota', 'Forbidden', 'Invalid', 'BadRequest') && refusal(error)
+    if (!outcome) throw error
+    await finish(of, gathered, finishStep(gathered.facts, bakeOf(gathered), outcome))
+  }
+}
+
+/** Made by a pass before this one that could not say so; by somebody else it is in the way. */
+async function foundJob(of: BakePass, gathered: Gathered, name: string): Promise<void> {
+  const { namespace = '', uid } = of.template.metadata
+  const job = bakeJobSchema.parse(await of.context.resources.get(jobs, { namespace, name }))
+  if (isOwnedBy(job, uid)) return
+  const message = `There is a Job ${name} in the namespace that Davit did not make.`
+  const failure = bakeFailure({ step: 'start', code: 'pod_refused', message })
+  await finish(of, gathered, { step: 'finish', outcome: { services: [], failure } })
+}
+
+function refusal(error: ApiError): BakeOutcome {
+  const code = error.kind === 'Quota' ? 'quota' : 'pod_refused'
+  const message = plainText(error.message, 1000)
+  return { services: [], failure: bakeFailure({ step: 'start', code, message }) }
+}
+
+/** What the credentials are told comes first: after a crash it is told again, which changes nothing. */
+async function finish(of: BakePass, gathered: Gathered, { outcome, nextAttemptAt }: Finish): Promise<void> {
+  const { context, template } = of
+  const bake = bakeOf(gathered)
+  const { services = [], failure: _last, nextAttemptAt: _planned, ...rest } = bake
+  const { namespace = '', name } = template.metadata
+  await recordVerified(
+    context.resources,
+    namespace,
+    verificationsOf({ template: name, services }, outcome.services),
+  )
+  const { failure } = outcome
+  await of.record(gathered, {
+    ...rest,
+    state: failure ? 'failed' : 'succeeded',
+    completedAt: new Date(gathered.facts.now).toISOString(),
+    services: failure ? services : services.map((service) => withDigest(service, outcome)),
+    ...(failure ? { failure } : {}),
+    ...(nextAttemptAt === undefined ? {} : { nextAttemptAt: new Date(nextAttemptAt).toISOString() }),
+  })
+  tellEnd(of, outcome)
+}
+
+function withDigest(service: BakedService, { services }: BakeOutcome): BakedService {
+  const digest = services.find(({ name }) => name === service.name)?.digest
+  return digest === undefined ? service : { ...service, digest }
+}
+
+async function removeJob(
+  { context, template }: BakePass,
+  { job, reason }: Extract<BakeStep, { step: 'remove-job' }>,
+): Promise<void> {
+  const { namespace = '', name } = template.metadata
+  try {
+    const { metadata } = bakeJobSchema.parse(await context.resources.get(jobs, { namespace, name: job }))
+    const precondition = { uid: metadata.uid }
+    await context.resources.delete(jobs, { namespace, name: job }, precondition, { dependents: 'Background' })
+    context.log.info('Removed a Job', { namespace, template: name, job, reason })
+  } catch (error) {
+    // Gone, or made again meanwhile: the next look tells.
+    if (!isApiError(error, 'NotFound', 'Conflict')) throw error
+  }
+}
+
+function tellRefused({ context, template }: BakePass, message: string): void {
+  context.events.record(aboutTemplate(template), { type: 'Warning', reason: 'RequestRefused', message })
+}
+
+function tellEnd({ context, template }: BakePass, { failure }: BakeOutcome): void {
+  context.metrics.baked(failure?.code ?? 'succeeded')
+  const about = aboutTemplate(template)
+  if (!failure) {
+    const message = 'Every service was pulled.'
+    context.events.record(about, { type: 'Normal', reason: 'Baked', message })
+    return
+  }
+  const where = failure.service === undefined ? '' : `service ${failure.service}, `
+  const message = plainText(
+    `${failure.code} (${where}${failure.step}): ${failure.message} ${failure.fix}`,
+    1000,
+  )
+  context.events.record(about, { type: 'Warning', reason: 'BakeFailed', message })
+}

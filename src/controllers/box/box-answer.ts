@@ -1,0 +1,6 @@
+/** What a helper prints and ends with. */
+export type BoxAnswer = {
+  exitCode: 0 | 1
+  stdout: string
+  stderr: string
+}

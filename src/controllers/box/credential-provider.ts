@@ -1,0 +1,174 @@
+/**
+ * A credential provider of kubelet: one request on stdin, one answer on stdout. With a pod's own token it is the pod's role that
+ * fetches, and only maps of the pod's own organization are looked at; without one it is the machine's, which then has to be of
+ * one organization. What kubelet shows of a failure is stderr, in its own log; the pull goes on without a credential.
+ */
+
+import {
+  CREDENTIAL_PROVIDER_VERSION,
+  type CredentialProviderRequest,
+  type CredentialProviderResponse,
+  credentialProviderRequest,
+  ROLE_ANNOTATION,
+} from '../../api/credential-provider.ts'
+import {
+  type CredentialScope,
+  chooseByImage,
+  foreignParameter,
+  type OwnedCredential,
+} from '../../domain/box-credential-choice.ts'
+import { loginFailureText } from '../../domain/box-login-failure.ts'
+import { type ImageReference, parseImageReference } from '../../domain/image-reference.ts'
+import { durationText, keepSeconds } from '../../domain/login-lifetime.ts'
+import { podIdentityOf } from '../../domain/pod-token.ts'
+import { parseRegistryHost } from '../../domain/registry-host.ts'
+import { parseRoleArn } from '../../domain/role-arn.ts'
+import type { BoxLogins, PodRole } from '../../ports/box-logins.ts'
+import type { BoxMaps, FoundMaps } from '../../ports/box-maps.ts'
+import type { Clock } from '../../ports/clock.ts'
+import { CloudError } from '../../ports/cloud-error.ts'
+import { SecretText } from '../../ports/secret-text.ts'
+import type { BoxAnswer } from './box-answer.ts'
+
+export type CredentialProviderWorld = {
+  maps: BoxMaps
+  logins: BoxLogins
+  clock: Pick<Clock, 'now'>
+  /** What kubelet wrote. */
+  input(): Promise<string>
+  /** How long kubelet keeps a login that nothing ends. */
+  keepSeconds: number
+}
+
+/** Ends the request with these words. */
+class ProviderRefusal extends Error {
+  override readonly name = 'ProviderRefusal'
+}
+
+export async function answerKubelet(world: CredentialProviderWorld): Promise<BoxAnswer> {
+  try {
+    const response = await responseTo(requestIn(await world.input()), world)
+    return { exitCode: 0, stdout: `${JSON.stringify(response)}\n`, stderr: '' }
+  } catch (error) {
+    if (!(error instanceof ProviderRefusal)) throw error
+    return providerFailure(error.message)
+  }
+}
+
+export function providerFailure(words: string): BoxAnswer {
+  return { exitCode: 1, stdout: '', stderr: `davit-credential-provider: ${words}\n` }
+}
+
+/** Nothing of the input is repeated: there is a token in it. */
+function requestIn(text: string): CredentialProviderRequest {
+  let json: unknown
+  try {
+    json = JSON.parse(text)
+  } catch {
+    return refuse(
+      'what came on stdin is not JSON; kubelet runs this program with a CredentialProviderRequest',
+    )
+  }
+  const parsed = credentialProviderRequest.safeParse(json)
+  if (parsed.success) return parsed.data
+  const fields = [...new Set(parsed.error.issues.map(({ path }) => path.join('.') || 'the whole'))].join(', ')
+  return refuse(`the request is not one of ${CREDENTIAL_PROVIDER_VERSION}: ${fields}`)
+}
+
+async function responseTo(
+  request: CredentialProviderRequest,
+  world: CredentialProviderWorld,
+): Promise<CredentialProviderResponse> {
+  const { reference } = parseImageReference(request.image)
+  if (reference === undefined) return NOTHING
+  const namespace = namespaceOf(request)
+  const chosen = choose(await world.maps.read(), reference, namespace)
+  if (chosen === undefined) return NOTHING
+  const login = await fetchLogin(world.logins, chosen, roleOf(request, namespace))
+  const seconds = keepSeconds(login, { now: world.clock.now(), seconds: world.keepSeconds })
+  const { username, password } = login
+  return {
+    ...NOTHING,
+    cacheKeyType: chosen.scope === 'registry' ? 'Registry' : 'Image',
+    cacheDuration: durationText(seconds),
+    auth: { [keyOf(request.image, reference, chosen.scope)]: { username, password: password.reveal() } },
+  }
+}
+
+type Chosen = OwnedCredential & { scope: CredentialScope }
+
+function choose(
+  found: FoundMaps,
+  { registry: host, repository }: ImageReference,
+  namespace: string | undefined,
+): Chosen | undefined {
+  const { of, several } = chooseByImage(mapsOf(found, namespace), { host, repository })
+  if (several !== undefined) {
+    return refuse(
+      `${host}/${repository} is an image of no template here, and ${several.join(' and ')} are both as near to it; name it in a template`,
+    )
+  }
+  if (of === undefined) {
+    return found.problems.length === 0
+      ? undefined
+      : refuse(`no map names ${host}/${repository}, and ${found.problems.join('; ')}`)
+  }
+  const foreign = foreignParameter(of)
+  return foreign === undefined ? of : refuse(`${of.credential.id} ${foreign}`)
+}
+
+/** Not kept by kubelet: the next bake may bring a credential for it. */
+const NOTHING: CredentialProviderResponse = {
+  apiVersion: CREDENTIAL_PROVIDER_VERSION,
+  kind: 'CredentialProviderResponse',
+  cacheKeyType: 'Image',
+  cacheDuration: durationText(0),
+  auth: {},
+}
+
+/** Of the pod; undefined where kubelet does not say. */
+function namespaceOf({ serviceAccountToken: token }: CredentialProviderRequest): string | undefined {
+  if (token === undefined || token === '') return undefined
+  const pod = podIdentityOf(token)
+  return pod === undefined ? refuse('serviceAccountToken is no token of a service account') : pod.namespace
+}
+
+function mapsOf({ maps }: FoundMaps, namespace: string | undefined): FoundMaps['maps'] {
+  if (namespace !== undefined) return maps.filter(({ template }) => template.namespace === namespace)
+  const organizations = [...new Set(maps.map(({ template }) => template.namespace))]
+  if (organizations.length < 2) return maps
+  return refuse(
+    `there are maps of several organizations here (${organizations.sort().join(', ')}), and kubelet does not say whose pod it is: set tokenAttributes in its CredentialProviderConfig`,
+  )
+}
+
+function roleOf(
+  { serviceAccountToken, serviceAccountAnnotations }: CredentialProviderRequest,
+  namespace: string | undefined,
+): PodRole | undefined {
+  const roleArn = serviceAccountAnnotations?.[ROLE_ANNOTATION]
+  if (namespace === undefined || serviceAccountToken === undefined || roleArn === undefined) return undefined
+  if (parseRoleArn(roleArn) === undefined)
+    return refuse(`the annotation ${ROLE_ANNOTATION} of the service account is not the ARN of a role`)
+  return { roleArn, token: new SecretText(serviceAccountToken), namespace }
+}
+
+async function fetchLogin(logins: BoxLogins, { credential }: OwnedCredential, pod: PodRole | undefined) {
+  try {
+    return await logins.login(credential, pod)
+  } catch (error) {
+    if (!(error instanceof CloudError)) throw error
+    return refuse(loginFailureText({ credential, roleArn: pod?.roleArn, failure: error }))
+  }
+}
+
+/** With the host in kubelet's own words, by which it compares. */
+function keyOf(image: string, reference: ImageReference, scope: CredentialScope): string {
+  const [first = ''] = image.split('/', 1)
+  const host = parseRegistryHost(first).host === reference.registry ? first : reference.registry
+  return scope === 'registry' ? host : `${host}/${reference.repository}`
+}
+
+function refuse(words: string): never {
+  throw new ProviderRefusal(words)
+}

@@ -1,0 +1,157 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { bakeFailureCode } from '../api/bake-result.ts'
+import type { BakeStatus } from '../api/bake-status.ts'
+import { TEMPLATE_CONDITIONS } from '../api/box-template.ts'
+import { type TemplateView, templateFindings } from './bake-conditions.ts'
+import { bakeFailure } from './bake-failure.ts'
+import type { BakeProblem } from './bake-problem.ts'
+
+const DONE: BakeStatus = {
+  state: 'succeeded',
+  number: 1,
+  attempts: 1,
+  services: [{ name: 'api', image: 'ghcr.io/acme/api:1' }],
+}
+const words = 'reading manifest: unauthorized: authentication required'
+const FAILED: BakeStatus = {
+  ...DONE,
+  state: 'failed',
+  failure: bakeFailure({ service: 'api', step: 'pull', code: 'wrong_credentials', message: words }),
+}
+const WAITS: BakeProblem = {
+  service: 'api',
+  code: 'credential_unknown',
+  message: 'There is no rc_a.',
+  waits: true,
+}
+const STAYS: BakeProblem = { code: 'host_mismatch', message: 'They do not match.', waits: false }
+
+function shown(view: Partial<TemplateView>): Record<string, string> {
+  const findings = templateFindings({ bake: undefined, problem: undefined, isDue: false, ...view })
+  return Object.fromEntries(findings.map(({ type, status, reason }) => [type, `${status} ${reason}`]))
+}
+
+const IDLE = { Reconciling: 'False UpToDate', Stalled: 'False NothingToMend' }
+
+describe('the conditions of a template', () => {
+  const rows: [given: string, view: Partial<TemplateView>, want: Record<string, string>][] = [
+    [
+      'before anything was begun',
+      { isDue: true },
+      { ...IDLE, Ready: 'False Baking', Succeeded: 'Unknown Baking', Reconciling: 'True Baking' },
+    ],
+    [
+      'whose bake is pending',
+      { bake: { ...DONE, state: 'pending' } },
+      { ...IDLE, Ready: 'False Baking', Succeeded: 'Unknown Baking', Reconciling: 'True Baking' },
+    ],
+    [
+      'whose bake runs',
+      { bake: { ...DONE, state: 'running' } },
+      { ...IDLE, Ready: 'False Baking', Succeeded: 'Unknown Baking', Reconciling: 'True Baking' },
+    ],
+    ['that is baked', { bake: DONE }, { ...IDLE, Ready: 'True Baked', Succeeded: 'True Baked' }],
+    [
+      'that was baked, and has changed',
+      { bake: DONE, isDue: true },
+      { ...IDLE, Ready: 'False Baking', Succeeded: 'True Baked', Reconciling: 'True Baking' },
+    ],
+    [
+      'whose bake failed',
+      { bake: FAILED },
+      {
+        ...IDLE,
+        Ready: 'False WrongCredentials',
+        Succeeded: 'False WrongCredentials',
+        Stalled: 'True WrongCredentials',
+      },
+    ],
+    [
+      'whose bake failed, and is tried again',
+      { bake: { ...FAILED, nextAttemptAt: '2026-01-31T12:00:00.000Z' } },
+      {
+        ...IDLE,
+        Ready: 'False WrongCredentials',
+        Succeeded: 'False WrongCredentials',
+        Reconciling: 'True Retrying',
+      },
+    ],
+    [
+      'that waits for a credential',
+      {
+        bake: { ...FAILED, failure: bakeFailure({ step: 'check', code: 'credential_unknown', message: '' }) },
+        problem: WAITS,
+        isDue: true,
+      },
+      {
+        ...IDLE,
+        Ready: 'False CredentialUnknown',
+        Succeeded: 'False CredentialUnknown',
+        Reconciling: 'True CredentialUnknown',
+      },
+    ],
+    [
+      'that was baked, and whose credential was deleted',
+      { bake: DONE, problem: WAITS },
+      {
+        ...IDLE,
+        Ready: 'False CredentialUnknown',
+        Succeeded: 'True Baked',
+        Reconciling: 'True CredentialUnknown',
+      },
+    ],
+    [
+      'that was baked, and whose credential is for another host now',
+      { bake: DONE, problem: STAYS },
+      { ...IDLE, Ready: 'False HostMismatch', Succeeded: 'True Baked', Stalled: 'True HostMismatch' },
+    ],
+  ]
+
+  test.for(rows)('%s', ([, view, want]) => {
+    expect(shown(view)).toEqual(want)
+  })
+
+  test('name the service, say what to do, and have the words of the tool', () => {
+    const [ready] = templateFindings({ bake: FAILED, problem: undefined, isDue: false })
+    expect(ready?.message).toMatch(/^Service api: The user name or the secret is wrong/)
+    expect(ready?.message).toContain(words)
+  })
+})
+
+const view: fc.Arbitrary<TemplateView> = fc.record({
+  bake: fc.oneof(
+    fc.constantFrom(
+      undefined,
+      DONE,
+      { ...DONE, state: 'running' as const },
+      { ...DONE, state: 'pending' as const },
+    ),
+    fc
+      .tuple(fc.constantFrom(...bakeFailureCode.options), fc.option(fc.constant('2026-01-31T12:00:00.000Z')))
+      .map(
+        ([code, next]): BakeStatus => ({
+          ...FAILED,
+          failure: bakeFailure({ step: 'pull', code, message: '' }),
+          ...(next === null ? {} : { nextAttemptAt: next }),
+        }),
+      ),
+  ),
+  problem: fc.constantFrom(undefined, WAITS, STAYS),
+  isDue: fc.boolean(),
+})
+
+test('waiters always know where they are: at work, stalled, ready, and never two of them', () => {
+  fc.assert(
+    fc.property(view, (one) => {
+      const findings = templateFindings(one)
+      expect(findings.map(({ type }) => type).sort()).toEqual([...TEMPLATE_CONDITIONS].sort())
+      const held = findings.filter(({ type, status }) => type !== 'Succeeded' && status === 'True')
+      expect(held).toHaveLength(1)
+      for (const { reason, message } of findings) {
+        expect(reason).toMatch(/^[A-Z][A-Za-z]+$/)
+        expect(message).not.toBe('')
+      }
+    }),
+  )
+})

@@ -1,0 +1,103 @@
+/** What the conditions of a template say, so that kstatus reads them right. `Ready` follows from the last bake; it is never set by hand. */
+import type { BakeFailure, BakeStatus } from '../api/bake-status.ts'
+import { failureReason } from './bake-failure.ts'
+import type { BakeProblem } from './bake-problem.ts'
+import type { Finding } from './conditions.ts'
+
+export type TemplateView = {
+  /** As it will be. */
+  bake: BakeStatus | undefined
+  /** What would keep a bake from being begun now. */
+  problem: BakeProblem | undefined
+  /** Another bake is due: the last one does not answer what is wanted. */
+  isDue: boolean
+}
+
+type Answer = { status: Finding['status']; reason: string; message: string }
+
+export function templateFindings(view: TemplateView): Finding[] {
+  return [
+    { type: 'Ready', ...ready(view) },
+    { type: 'Reconciling', ...reconciling(view) },
+    { type: 'Stalled', ...stalled(view) },
+    { type: 'Succeeded', ...succeeded(view.bake) },
+  ]
+}
+
+function ready({ bake, problem, isDue }: TemplateView): Answer {
+  if (problem) return { status: 'False', ...problemWords(problem) }
+  if (isDue || !bake) return { status: 'False', ...DUE }
+  const answer = succeeded(bake)
+  return answer.status === 'Unknown' ? { ...answer, status: 'False' } : answer
+}
+
+const DUE = { reason: 'Baking', message: 'A bake is due.' }
+
+function succeeded(bake: BakeStatus | undefined): Answer {
+  if (bake?.state === 'succeeded') {
+    const count = bake.services?.length ?? 0
+    const message = `${count === 1 ? 'The image' : `The images of ${count} services`} were pulled.`.replace(
+      'The image were',
+      'The image was',
+    )
+    return { status: 'True', reason: 'Baked', message }
+  }
+  if (bake?.state === 'failed' && bake.failure) return { status: 'False', ...failureWords(bake.failure) }
+  const message = bake === undefined ? DUE.message : BAKING[bake.state === 'running' ? 'running' : 'pending']
+  return { status: 'Unknown', reason: 'Baking', message }
+}
+
+const BAKING = {
+  pending: 'The pod of the bake does not run yet.',
+  running: 'The images are being pulled.',
+}
+
+function reconciling({ bake, problem, isDue }: TemplateView): Answer {
+  if (bake?.state === 'pending' || bake?.state === 'running')
+    return { status: 'True', reason: 'Baking', message: BAKING[bake.state] }
+  if (problem?.waits) return { status: 'True', ...problemWords(problem) }
+  if (problem) return UP_TO_DATE
+  if (isDue || !bake) return { status: 'True', ...DUE }
+  if (bake.nextAttemptAt !== undefined)
+    return {
+      status: 'True',
+      reason: 'Retrying',
+      message: `Attempt ${bake.attempts} failed; the next is at ${bake.nextAttemptAt}.`,
+    }
+  return UP_TO_DATE
+}
+
+const UP_TO_DATE: Answer = {
+  status: 'False',
+  reason: 'UpToDate',
+  message: 'The status speaks of the current spec.',
+}
+
+/** What nothing but a change, by somebody, can mend. */
+function stalled(view: TemplateView): Answer {
+  const { bake, problem } = view
+  if (reconciling(view).status === 'True') return NOTHING_TO_MEND
+  if (problem) return { status: 'True', ...problemWords(problem) }
+  if (bake?.state === 'failed' && bake.failure) return { status: 'True', ...failureWords(bake.failure) }
+  return NOTHING_TO_MEND
+}
+
+const NOTHING_TO_MEND: Answer = {
+  status: 'False',
+  reason: 'NothingToMend',
+  message: 'Nothing waits for somebody to act.',
+}
+
+function problemWords({ service, code, message }: BakeProblem): { reason: string; message: string } {
+  return { reason: failureReason(code), message: about(service, message) }
+}
+
+/** What to do comes first: a condition has less room than the status has for the words of a tool. */
+function failureWords({ service, code, message, fix }: BakeFailure): { reason: string; message: string } {
+  const words = message === '' ? '' : ` The words: ${message}`
+  return { reason: failureReason(code), message: about(service, `${fix}${words}`) }
+}
+
+function about(service: string | undefined, words: string): string {
+  return service === undefined ? words : `Service ${service}: ${words}`
+}

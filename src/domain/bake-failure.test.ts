@@ -1,0 +1,57 @@
+import { describe, expect, test } from 'vitest'
+import { bakeFailureCode, POD_FAILURE_CODES, PROBLEM_CODES } from '../api/bake-result.ts'
+import { bakeFailure as bakeFailureSchema } from '../api/bake-status.ts'
+import { bakeFailure, failureReason, MAX_ATTEMPTS, nextAttemptAt } from './bake-failure.ts'
+
+const NOW = Date.UTC(2026, 0, 31, 12)
+
+describe('a failure', () => {
+  test.for(bakeFailureCode.options)('%s says what to do', (code) => {
+    const failure = bakeFailure({ step: 'pull', code, message: 'no' })
+    expect(failure.fix).toMatch(/^[A-Z].{20,}\.$/s)
+    expect(bakeFailureSchema.safeParse(failure).error).toBeUndefined()
+    expect(failureReason(code)).toMatch(/^([A-Z][a-z]+)+$/)
+  })
+
+  test('keeps the words of the tool, with their lines, and without what controls a terminal', () => {
+    const message = 'errors:\r\ndenied: \u001b[31mrequested access\u0007\n\tunauthorized\n'
+    expect(bakeFailure({ step: 'pull', code: 'no_pull_right', message }).message).toBe(
+      'errors:\ndenied:  [31mrequested access\n unauthorized',
+    )
+  })
+
+  test('has at most 2,048 characters of them, and no half ones', () => {
+    const { message } = bakeFailure({
+      step: 'pull',
+      code: 'tool_failed',
+      message: `a${'\u{1f600}'.repeat(3000)}`,
+    })
+    expect(message.length).toBeLessThanOrEqual(2048)
+    expect(message.isWellFormed()).toBe(true)
+  })
+
+  test('is one word as the reason of a condition', () => {
+    expect(failureReason('wrong_credentials')).toBe('WrongCredentials')
+    expect(failureReason('ecr_region_mismatch')).toBe('EcrRegionMismatch')
+  })
+})
+
+describe('trying again', () => {
+  test('is for what passes, after half a minute and after two, three times in all', () => {
+    const waits = [1, 2, 3, 4].map((attempts) => nextAttemptAt({ code: 'evicted', attempts }, NOW))
+    expect(waits).toEqual([NOW + 30_000, NOW + 120_000, undefined, undefined])
+    expect(MAX_ATTEMPTS).toBe(3)
+  })
+
+  test.for(['evicted', 'quota', 'bake_image_missing', 'unschedulable'] as const)('is for %s', (code) => {
+    expect(nextAttemptAt({ code, attempts: 1 }, NOW)).toBe(NOW + 30_000)
+  })
+
+  // A wrong password that is tried again and again locks an account.
+  test.for([...POD_FAILURE_CODES, ...PROBLEM_CODES, 'out_of_memory', 'pod_refused', 'no_result'] as const)(
+    'is not for %s',
+    (code) => {
+      expect(nextAttemptAt({ code, attempts: 1 }, NOW)).toBeUndefined()
+    },
+  )
+})

@@ -1,0 +1,254 @@
+import { describe, expect, test } from 'vitest'
+import { bakeOrder, MAX_ORDER_BYTES } from '../api/bake-order.ts'
+import { MAX_SERVICE_NAME, MAX_SERVICES } from '../api/bake-result.ts'
+import type { BoxTemplate } from '../api/box-template.ts'
+import { DNS_LABEL } from '../api/meta.ts'
+import { bakeJob, bakeName, bakeOrderOf } from './bake-job.ts'
+import type { PreparedService } from './bake-problem.ts'
+
+const SETTINGS = {
+  image: 'registry.example.com/davit:1',
+  deadlineSeconds: 3600,
+  ttlSeconds: 600,
+  cpu: '500m',
+  memory: '512Mi',
+  scratch: '20Gi',
+  realms: ['auth.example.com'],
+}
+const ROLE = 'arn:aws:iam::123456789012:role/box'
+
+function template(spec: Partial<BoxTemplate['spec']> = {}): BoxTemplate {
+  return {
+    metadata: { name: 'shop', namespace: 'acme', uid: 'u-1', resourceVersion: '1', generation: 1 },
+    spec: {
+      services: [
+        { name: 'api', kind: 'custom', image: 'ghcr.io/acme/api:1', registryCredentialId: 'rc_ghcr' },
+      ],
+      instanceRole: { serviceAccountName: 'box' },
+      output: { persistentVolumeClaim: 'boxes' },
+      ...spec,
+    },
+  }
+}
+
+const PREPARED: PreparedService = {
+  name: 'api',
+  image: 'ghcr.io/acme/api:1',
+  credential: {
+    id: 'rc_ghcr',
+    type: 'token',
+    registry: 'ghcr.io',
+    username: 'bot',
+    parameter: { name: '/davit/acme/rc_ghcr', version: 3, region: 'eu-west-1' },
+  },
+  generation: 1,
+  why: 'because',
+}
+
+function jobOf({
+  of = template(),
+  services = [PREPARED],
+  roleArn = ROLE,
+}: {
+  of?: BoxTemplate
+  services?: PreparedService[]
+  roleArn?: string | null
+} = {}) {
+  const order = bakeOrderOf(of, { name: 'shop-0', services }, SETTINGS)
+  return {
+    order,
+    job: bakeJob({ template: of, order, settings: SETTINGS, ...(roleArn === null ? {} : { roleArn }) }),
+  }
+}
+
+describe('the Job of a bake', () => {
+  const { job, order } = jobOf()
+  const pod = job.spec.template.spec
+  const [container] = pod.containers
+
+  test('is owned by its template, tries once, and ends by itself', () => {
+    expect(job).toMatchObject({
+      apiVersion: 'batch/v1',
+      kind: 'Job',
+      metadata: {
+        namespace: 'acme',
+        name: 'shop-0',
+        labels: { 'davit.dev/box-template': 'shop' },
+        ownerReferences: [
+          {
+            apiVersion: 'davit.dev/v1alpha1',
+            kind: 'BoxTemplate',
+            name: 'shop',
+            uid: 'u-1',
+            controller: true,
+          },
+        ],
+      },
+      spec: { backoffLimit: 0, activeDeadlineSeconds: 4500, ttlSecondsAfterFinished: 600 },
+    })
+    expect(job.spec.template.metadata.labels).toEqual(job.metadata.labels)
+  })
+
+  test('is restricted, word for word', () => {
+    expect(pod.securityContext).toEqual({
+      runAsNonRoot: true,
+      runAsUser: 65_532,
+      runAsGroup: 65_532,
+      fsGroup: 65_532,
+      fsGroupChangePolicy: 'OnRootMismatch',
+      seccompProfile: { type: 'RuntimeDefault' },
+    })
+    expect(container?.securityContext).toEqual({
+      allowPrivilegeEscalation: false,
+      readOnlyRootFilesystem: true,
+      runAsNonRoot: true,
+      capabilities: { drop: ['ALL'] },
+      seccompProfile: { type: 'RuntimeDefault' },
+    })
+    expect(pod).not.toHaveProperty('hostNetwork')
+    expect(pod).not.toHaveProperty('initContainers')
+    expect(pod.containers).toHaveLength(1)
+  })
+
+  test('has the identity of the box, and no token for the API server', () => {
+    expect(pod).toMatchObject({
+      serviceAccountName: 'box',
+      automountServiceAccountToken: false,
+      enableServiceLinks: false,
+      restartPolicy: 'Never',
+    })
+    const projected = pod.volumes.filter((volume) => 'projected' in volume)
+    expect(projected).toEqual([
+      {
+        name: 'aws-token',
+        projected: {
+          sources: [
+            {
+              serviceAccountToken: {
+                audience: 'sts.amazonaws.com',
+                expirationSeconds: 3600,
+                path: 'token',
+              },
+            },
+          ],
+        },
+      },
+    ])
+    const mount = container?.volumeMounts.find(({ name }) => name === 'aws-token')
+    expect(mount).toEqual({ name: 'aws-token', mountPath: '/var/run/secrets/davit.dev/aws', readOnly: true })
+  })
+
+  test('has memory for auth files, and the claim for its output', () => {
+    expect(pod.volumes).toEqual(
+      expect.arrayContaining([
+        { name: 'output', persistentVolumeClaim: { claimName: 'boxes' } },
+        { name: 'secrets', emptyDir: { medium: 'Memory', sizeLimit: '16Mi' } },
+        { name: 'tmp', emptyDir: { medium: 'Memory', sizeLimit: '64Mi' } },
+      ]),
+    )
+    expect(
+      Object.fromEntries(container?.volumeMounts.map(({ name, mountPath }) => [name, mountPath]) ?? []),
+    ).toEqual({
+      output: '/output',
+      secrets: '/run/davit',
+      tmp: '/tmp',
+      'aws-token': '/var/run/secrets/davit.dev/aws',
+    })
+  })
+
+  test('has limits, and tells its end in a message of its own', () => {
+    const amount = { cpu: '500m', memory: '512Mi' }
+    expect(container).toMatchObject({
+      image: SETTINGS.image,
+      args: ['bake'],
+      resources: { requests: amount, limits: amount },
+      terminationMessagePath: '/dev/termination-log',
+      terminationMessagePolicy: 'File',
+    })
+  })
+
+  test('is told its order and its role in its environment, and nothing of the operator', () => {
+    const env = Object.fromEntries(container?.env.map(({ name, value }) => [name, value]) ?? [])
+    expect(bakeOrder.parse(JSON.parse(env.DAVIT_BAKE_ORDER ?? ''))).toEqual(order)
+    expect(env).toEqual({
+      DAVIT_BAKE_ORDER: expect.any(String),
+      DAVIT_TMPFS: '/run/davit',
+      TMPDIR: '/tmp',
+      HOME: '/tmp',
+      AWS_ROLE_ARN: ROLE,
+      AWS_WEB_IDENTITY_TOKEN_FILE: '/var/run/secrets/davit.dev/aws/token',
+    })
+  })
+
+  test('without a role has no token; pod identity or an instance brings its own', () => {
+    const { job } = jobOf({ roleArn: null })
+    expect(JSON.stringify(job)).not.toContain('AWS_')
+    expect(job.spec.template.spec.volumes.some((volume) => 'projected' in volume)).toBe(false)
+  })
+
+  test('without an output has room on the node, and without a role the account of the namespace', () => {
+    const { output: _none, instanceRole: _nobody, ...spec } = template().spec
+    const { job, order } = jobOf({ of: { ...template(), spec }, roleArn: null })
+    expect(job.spec.template.spec.volumes[0]).toEqual({ name: 'output', emptyDir: { sizeLimit: '20Gi' } })
+    expect(job.spec.template.spec).not.toHaveProperty('serviceAccountName')
+    expect(order.output).toEqual({ kind: 'none' })
+  })
+})
+
+describe('the order', () => {
+  test('has what is to be pulled, where it goes, and no reasons', () => {
+    const { order } = jobOf({ of: template({ platform: 'linux/arm64' }) })
+    expect(order).toEqual({
+      template: { namespace: 'acme', name: 'shop', uid: 'u-1' },
+      bake: 'shop-0',
+      services: [{ name: 'api', image: 'ghcr.io/acme/api:1', credential: PREPARED.credential }],
+      output: { kind: 'layout', path: '/output' },
+      platform: 'linux/arm64',
+      realms: ['auth.example.com'],
+      deadlineSeconds: 3600,
+    })
+  })
+
+  test('fits however long its parts are', () => {
+    const username = '\u{1f600}'.repeat(255)
+    const parameter = { name: `/${'a'.repeat(250)}`, version: 2 ** 31, region: 'a'.repeat(25) }
+    const registry = `${'a'.repeat(63)}.${'a'.repeat(63)}.${'a'.repeat(63)}.${'a'.repeat(61)}:65535`
+    const services = Array.from(
+      { length: MAX_SERVICES },
+      (_, index): PreparedService => ({
+        name: `${'a'.repeat(MAX_SERVICE_NAME - 2)}${index}`.slice(0, MAX_SERVICE_NAME),
+        image: 'a'.repeat(716),
+        credential: { id: `rc_${'a'.repeat(63)}`, type: 'token', registry, username, parameter },
+      }),
+    )
+    const { order } = jobOf({ services })
+    expect(
+      Buffer.byteLength(JSON.stringify({ ...order, realms: Array(64).fill('a'.repeat(100)) })),
+    ).toBeLessThan(MAX_ORDER_BYTES)
+    expect(bakeOrder.safeParse(order).error).toBeUndefined()
+  })
+})
+
+describe('the name of a bake', () => {
+  const of = { template: 'shop', uid: 'u-1', generation: 1, rebake: undefined, number: 1 }
+
+  test('is the same for the same bake', () => {
+    expect(bakeName(of)).toBe(bakeName({ ...of }))
+    expect(bakeName(of)).toMatch(/^shop-[0-9a-z]{8}$/)
+  })
+
+  test.for([
+    { uid: 'u-2' },
+    { generation: 2 },
+    { rebake: '2026-01-31T12:00:00Z' },
+    { number: 2 },
+    { template: 'shop2' },
+  ])('is another one with %j', (change) => {
+    expect(bakeName({ ...of, ...change })).not.toBe(bakeName(of))
+  })
+
+  test.for([54, 55, 63])('is a DNS label for a template of %d characters', (length) => {
+    expect(bakeName({ ...of, template: 'a'.repeat(length) })).toMatch(DNS_LABEL)
+    expect(bakeName({ ...of, template: `${'a'.repeat(52)}--${'b'.repeat(length - 54)}` })).toMatch(DNS_LABEL)
+  })
+})

@@ -1,0 +1,269 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import {
+  COMPLETE,
+  CREATED,
+  DEADLINE,
+  DIGEST,
+  FAILED,
+  FAILURE,
+  jobOf,
+  podOf,
+  SUCCESS,
+  terminated,
+  withState,
+} from '../../test/support/bake-runs.ts'
+import type { BakePod } from '../api/bake-run.ts'
+import { type BakeProgress, bakeProgress } from './bake-outcome.ts'
+
+const MINUTE = 60_000
+
+type Given = { conditions?: object[]; pod?: BakePod; refusals?: string[]; after?: number }
+
+function progress({ conditions = [], pod, refusals = [], after = 1000 }: Given): BakeProgress {
+  const run = { job: jobOf(...conditions), pod, refusals, services: ['api', 'db'] }
+  return bakeProgress(run, CREATED + after)
+}
+
+function failureOf(given: Given) {
+  const found = progress(given)
+  return found.state === 'ended' || found.state === 'stuck' ? found.outcome.failure : undefined
+}
+
+const text = JSON.stringify
+
+describe('a Job that completed', () => {
+  test('with its result has succeeded', () => {
+    expect(progress({ conditions: [COMPLETE], pod: terminated(text(SUCCESS)) })).toEqual({
+      state: 'ended',
+      outcome: { services: SUCCESS.services },
+    })
+  })
+
+  const without: [given: string, message: string, words: string][] = [
+    ['no message', '', 'left no result'],
+    ['a message that is no JSON', 'panic: runtime error', 'cannot be read'],
+    ['JSON that is no result', '{"version":2}', 'cannot be read'],
+    ['half a result', text(SUCCESS).slice(0, 100), 'cannot be read'],
+    [
+      'a result that lacks a service',
+      text({ ...SUCCESS, services: [SUCCESS.services[0]] }),
+      'lacks services',
+    ],
+    [
+      'a result without a digest',
+      text({ ...SUCCESS, services: [{ name: 'api' }, { name: 'db', digest: DIGEST }] }),
+      'lacks services',
+    ],
+    [
+      'a result about others',
+      text({ ...SUCCESS, services: [{ name: 'web', digest: DIGEST }] }),
+      'about other services',
+    ],
+    [
+      'a result with a service twice',
+      text({ ...SUCCESS, services: [SUCCESS.services[0], SUCCESS.services[0]] }),
+      'about other services',
+    ],
+    ['a failure without its reason', text({ ...FAILURE, failure: undefined }), 'without saying which'],
+    ['a success with a failure', text({ ...SUCCESS, failure: FAILURE.failure }), 'lacks services'],
+  ]
+
+  test.for(without)('and left %s has failed', ([, message, words]) => {
+    const failure = failureOf({ conditions: [COMPLETE], pod: terminated(message) })
+    expect(failure).toMatchObject({ step: 'start', code: 'no_result' })
+    expect(failure?.message).toContain(words)
+    if (message !== '') expect(failure?.message).not.toContain(message)
+  })
+
+  test('and whose pod is gone has failed', () => {
+    expect(failureOf({ conditions: [COMPLETE] })).toMatchObject({ code: 'no_result' })
+  })
+})
+
+describe('a Job that failed', () => {
+  test('tells what its pod told, and what the registry said of credentials', () => {
+    const found = progress({ conditions: [FAILED], pod: terminated(text(FAILURE), { exitCode: 1 }) })
+    expect(found).toEqual({
+      state: 'ended',
+      outcome: {
+        services: FAILURE.services,
+        failure: { ...FAILURE.failure, fix: expect.stringContaining('new secret') },
+      },
+    })
+  })
+
+  const evicted = podOf({
+    phase: 'Failed',
+    reason: 'Evicted',
+    message: 'The node was low on resource: memory.',
+  })
+  const preempted = podOf({
+    phase: 'Failed',
+    conditions: [
+      { type: 'DisruptionTarget', status: 'True', reason: 'PreemptionByScheduler', message: 'preempting' },
+    ],
+  })
+  const rows: [given: string, given: Given, code: string, words: string][] = [
+    ['evicted', { pod: evicted }, 'evicted', 'low on resource: memory'],
+    ['preempted', { pod: preempted }, 'evicted', 'preempting'],
+    ['with a pod that is gone', {}, 'evicted', 'backoff limit'],
+    [
+      'out of memory',
+      { pod: terminated('', { exitCode: 137, reason: 'OOMKilled' }) },
+      'out_of_memory',
+      'OOMKilled',
+    ],
+    ['at its deadline', { conditions: [DEADLINE] }, 'timed_out', 'longer than specified deadline'],
+    [
+      'at the deadline of its pod',
+      { pod: podOf({ phase: 'Failed', reason: 'DeadlineExceeded', message: 'Pod was active' }) },
+      'timed_out',
+      'Pod was active',
+    ],
+    [
+      'with no message',
+      { pod: terminated('', { exitCode: 1 }) },
+      'no_result',
+      'exit code 1, and left no result',
+    ],
+    [
+      'with garbage',
+      { pod: terminated('Error: boom', { exitCode: 2 }) },
+      'no_result',
+      'exit code 2, and left a result that cannot be read',
+    ],
+    [
+      'with a result that says otherwise',
+      { pod: terminated(text(SUCCESS), { exitCode: 1 }) },
+      'no_result',
+      'says that it succeeded',
+    ],
+    ['killed', { pod: terminated('', { exitCode: 137 }) }, 'no_result', 'exit code 137'],
+    [
+      'without a container',
+      { pod: podOf({ phase: 'Failed', reason: 'UnexpectedAdmissionError', message: 'no room on the node' }) },
+      'pod_refused',
+      'no room on the node',
+    ],
+  ]
+
+  test.for(rows)('%s', ([, given, code, words]) => {
+    const failure = failureOf({ conditions: [FAILED], ...given })
+    expect(failure).toMatchObject({ step: 'start', code })
+    expect(failure?.message).toContain(words)
+    expect(failure?.fix).not.toBe('')
+  })
+
+  test('at its deadline, and told something before, tells that', () => {
+    const told = { ...FAILURE, failure: { ...FAILURE.failure, code: 'timed_out', message: 'copying blob' } }
+    const pod = terminated(text(told), { exitCode: 1 })
+    expect(failureOf({ conditions: [DEADLINE], pod })).toMatchObject({
+      code: 'timed_out',
+      message: 'copying blob',
+    })
+  })
+})
+
+describe('a Job without a pod', () => {
+  test('is waited for a minute', () => {
+    expect(progress({})).toEqual({ state: 'waiting', until: CREATED + MINUTE })
+    expect(progress({ refusals: ['exceeded quota'] })).toEqual({ state: 'waiting', until: CREATED + MINUTE })
+    expect(progress({ after: MINUTE })).toEqual({ state: 'waiting', until: CREATED + 2 * MINUTE })
+  })
+
+  const rows: [words: string, code: string][] = [
+    [
+      'Error creating: pods "shop-1-x" is forbidden: exceeded quota: pods, requested: pods=1, used: pods=3, limited: pods=3',
+      'quota',
+    ],
+    ['Error creating: pods "shop-1-x" is forbidden: failed quota: mem: must specify limits.memory', 'quota'],
+    [
+      'Error creating: pods "shop-1-x" is forbidden: error looking up service account acme/box: serviceaccount "box" not found',
+      'service_account_missing',
+    ],
+    ['Error creating: pods "shop-1-x" is forbidden: violates PodSecurity "restricted:latest"', 'pod_refused'],
+    ['Error creating: admission webhook "policy.example" denied the request: no', 'pod_refused'],
+  ]
+
+  test.for(rows)('has failed then, in the words of who refused it: %s', ([words, code]) => {
+    const found = progress({ refusals: ['older', words], after: MINUTE })
+    expect(found).toMatchObject({
+      state: 'stuck',
+      outcome: { failure: { step: 'start', code, message: words } },
+    })
+  })
+})
+
+describe('a pod that does not run', () => {
+  const unschedulable = podOf({
+    conditions: [
+      { type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message: '0/3 nodes are available' },
+    ],
+  })
+  const image = withState({
+    waiting: { reason: 'ImagePullBackOff', message: 'Back-off pulling image "davit:1"' },
+  })
+  const config = withState({ waiting: { reason: 'CreateContainerConfigError', message: 'secret not found' } })
+
+  test.for([
+    ['no node takes it', unschedulable, 10 * MINUTE, 'unschedulable', '0/3 nodes'],
+    ['its image is not to be had', image, 2 * MINUTE, 'bake_image_missing', 'Back-off pulling image'],
+    ['its container cannot be made', config, 2 * MINUTE, 'pod_refused', 'secret not found'],
+  ] as const)('since %s is waited for, and then has failed', ([, pod, limit, code, words]) => {
+    expect(progress({ pod, after: limit - 1 })).toEqual({ state: 'waiting', until: CREATED + limit })
+    expect(progress({ pod, after: limit }).state).toBe('stuck')
+    expect(failureOf({ pod, after: limit })).toMatchObject({ code, message: expect.stringContaining(words) })
+  })
+
+  test('since the name of its image is none has failed at once', () => {
+    const pod = withState({ waiting: { reason: 'InvalidImageName', message: "couldn't parse" } })
+    expect(failureOf({ pod })).toMatchObject({ code: 'bake_image_missing' })
+  })
+
+  test('yet is waited for', () => {
+    const pod = withState({ waiting: { reason: 'ContainerCreating' } })
+    expect(progress({ pod, after: 60 * MINUTE })).toEqual({ state: 'waiting' })
+  })
+})
+
+test('a pod runs until its Job has heard of its end', () => {
+  expect(progress({ pod: withState({ running: {} }, { phase: 'Running' }) })).toEqual({ state: 'running' })
+  expect(progress({ pod: terminated(text(SUCCESS)) })).toEqual({ state: 'running' })
+  expect(progress({ pod: podOf({ phase: 'Failed', reason: 'Evicted' }) })).toEqual({ state: 'running' })
+})
+
+test('a container of somebody else is not listened to', () => {
+  const pod = podOf({
+    phase: 'Succeeded',
+    containerStatuses: [{ name: 'istio-proxy', state: { terminated: { message: text(SUCCESS) } } }],
+  })
+  expect(failureOf({ conditions: [COMPLETE], pod })).toMatchObject({ code: 'no_result' })
+})
+
+test('whatever the message is, it is a result or a failure in words', () => {
+  const odd = fc.oneof(
+    fc.string({ unit: 'binary', maxLength: 200 }),
+    fc.json({ maxDepth: 3 }),
+    fc
+      .record(
+        {
+          version: fc.constant(1),
+          state: fc.constantFrom('succeeded', 'failed'),
+          services: fc.anything(),
+          failure: fc.anything(),
+        },
+        { requiredKeys: [] },
+      )
+      .map((value) => text(value) ?? ''),
+  )
+  fc.assert(
+    fc.property(odd, fc.constantFrom(COMPLETE, FAILED, DEADLINE), (message, condition) => {
+      const pod = terminated(message, { exitCode: condition === COMPLETE ? 0 : 1 })
+      const found = progress({ conditions: [condition], pod })
+      expect(found.state).toBe('ended')
+      expect(failureOf({ conditions: [condition], pod })?.fix).toBeTruthy()
+    }),
+    { numRuns: 2000 },
+  )
+})

@@ -1,0 +1,187 @@
+/**
+ * What a bake has come to, from what Kubernetes tells of its Job and pod, and from the pod's termination message. None of it is
+ * trusted to be there or to be readable: whatever is found is progress, or an end in words.
+ */
+import { type BakeFailureCode, type BakeResult, bakeResult } from '../api/bake-result.ts'
+import type { BakeJob, BakePod } from '../api/bake-run.ts'
+import type { BakeFailure } from '../api/bake-status.ts'
+import { bakeFailure } from './bake-failure.ts'
+
+/** `services` as the pod told of them; none where it told nothing. */
+export type BakeOutcome = { services: BakeResult['services']; failure?: BakeFailure | undefined }
+
+export type BakeProgress =
+  /** `until`: when to look again, though nothing has happened; milliseconds since 1970. */
+  | { state: 'waiting'; until?: number | undefined }
+  | { state: 'running' }
+  /** It will come to nothing: its Job is to be removed. */
+  | { state: 'stuck'; outcome: BakeOutcome }
+  | { state: 'ended'; outcome: BakeOutcome }
+
+export type BakeRun = {
+  job: BakeJob
+  /** The pod of the Job, if there is one. */
+  pod?: BakePod | undefined
+  /** Why the Job has no pod, in the words of who refused it; newest last. */
+  refusals: readonly string[]
+  /** Names of the services that were ordered. */
+  services: readonly string[]
+}
+
+/** Name of the container of a bake. */
+export const BAKE_CONTAINER = 'bake'
+
+/** So long a Job may be without a pod, an image may fail to be pulled, and no node may take the pod. */
+const POD_MS = 60_000
+const IMAGE_MS = 120_000
+const SCHEDULE_MS = 600_000
+
+const IMAGE_REASONS = new Set([
+  'ErrImagePull',
+  'ImagePullBackOff',
+  'ErrImageNeverPull',
+  'ImageInspectError',
+  'RegistryUnavailable',
+  'SignatureValidationFailed',
+])
+const CREATE_REASONS = new Set([
+  'CreateContainerConfigError',
+  'CreateContainerError',
+  'RunContainerError',
+  'PostStartHookError',
+])
+
+/** @param now milliseconds since 1970 */
+export function bakeProgress(run: BakeRun, now: number): BakeProgress {
+  const { job, pod } = run
+  const condition = (type: string) =>
+    job.status.conditions.find((each) => each.type === type && each.status === 'True')
+  if (condition('Complete')) return { state: 'ended', outcome: completed(run) }
+  const failed = condition('Failed')
+  if (failed) return { state: 'ended', outcome: failedJob(run, failed) }
+  if (!pod) return withoutPod(run, now)
+  const { running, terminated, waiting } = stateOf(pod)
+  if (running || terminated || isOver(pod)) return { state: 'running' }
+  return waitingPod(pod, waiting, now)
+}
+
+function stateOf(pod: BakePod) {
+  return pod.status.containerStatuses.find(({ name }) => name === BAKE_CONTAINER)?.state ?? {}
+}
+
+/** The Job has not heard of it yet. */
+function isOver({ status }: BakePod): boolean {
+  return status.phase === 'Succeeded' || status.phase === 'Failed'
+}
+
+function failure(code: BakeFailureCode, message: string, step: BakeFailure['step'] = 'start'): BakeOutcome {
+  return { services: [], failure: bakeFailure({ step, code, message }) }
+}
+
+function completed(run: BakeRun): BakeOutcome {
+  const { pod } = run
+  if (!pod) return failure('no_result', 'The Job completed, and its pod is gone with its result.')
+  const { result, problem } = readResult(pod, run.services)
+  if (result === undefined) return failure('no_result', `The Job completed, and its pod ${problem}`)
+  if (result.failure === undefined) return { services: result.services }
+  return failedResult(result, result.failure)
+}
+
+function failedJob(run: BakeRun, failed: { reason: string; message: string }): BakeOutcome {
+  const { pod } = run
+  const words = failed.message || failed.reason
+  const told = pod ? readResult(pod, run.services) : undefined
+  if (told?.result?.failure) return failedResult(told.result, told.result.failure)
+  if (failed.reason === 'DeadlineExceeded') return failure('timed_out', words)
+  if (!pod) return failure('evicted', `The pod is gone: ${words}`)
+  const disrupted = pod.status.conditions.find(
+    ({ type, status }) => type === 'DisruptionTarget' && status === 'True',
+  )
+  if (pod.status.reason === 'Evicted' || disrupted)
+    return failure('evicted', pod.status.message || disrupted?.message || pod.status.reason)
+  if (pod.status.reason === 'DeadlineExceeded') return failure('timed_out', pod.status.message || words)
+  const { terminated } = stateOf(pod)
+  if (terminated?.reason === 'OOMKilled')
+    return failure('out_of_memory', 'The container used more memory than it may (OOMKilled).')
+  if (terminated === undefined)
+    return failure('pod_refused', pod.status.message || pod.status.reason || `The pod failed: ${words}`)
+  const problem = told?.result ? 'says that it succeeded, and failed.' : told?.problem
+  return failure('no_result', `The pod ended with exit code ${terminated.exitCode}, and ${problem}`)
+}
+
+function failedResult(result: BakeResult, told: NonNullable<BakeResult['failure']>): BakeOutcome {
+  return { services: result.services, failure: bakeFailure(told) }
+}
+
+/** The termination message, if it is what was ordered. What cannot be read is not shown: nobody knows what is in it. */
+function readResult(
+  pod: BakePod,
+  services: readonly string[],
+): { result: BakeResult; problem?: never } | { result?: never; problem: string } {
+  const message = stateOf(pod).terminated?.message ?? ''
+  if (message === '') return { problem: 'left no result.' }
+  const result = parseResult(message)
+  if (result === undefined) return { problem: 'left a result that cannot be read.' }
+  const named = result.services.map(({ name }) => name)
+  if (named.some((name) => !services.includes(name)) || new Set(named).size < named.length)
+    return { problem: 'left a result about other services.' }
+  if (result.state === 'failed')
+    return result.failure ? { result } : { problem: 'left a failure without saying which.' }
+  const whole = result.services.filter(({ digest }) => digest !== undefined).length === services.length
+  return whole && !result.failure ? { result } : { problem: 'left a result that lacks services.' }
+}
+
+function parseResult(message: string): BakeResult | undefined {
+  try {
+    return bakeResult.safeParse(JSON.parse(message)).data
+  } catch {
+    return undefined
+  }
+}
+
+function withoutPod({ job, refusals }: BakeRun, now: number): BakeProgress {
+  const until = timeOf(job) + POD_MS
+  const words = refusals.at(-1)
+  if (words === undefined) return { state: 'waiting', until: now < until ? until : now + POD_MS }
+  if (now < until) return { state: 'waiting', until }
+  return { state: 'stuck', outcome: failure(refusalCode(words), words) }
+}
+
+/** Kubernetes has only words for it. */
+function refusalCode(words: string): BakeFailureCode {
+  if (/exceeded quota|must specify limits|must specify requests/.test(words)) return 'quota'
+  if (/serviceaccount "[^"]*" not found|error looking up service account/.test(words))
+    return 'service_account_missing'
+  return 'pod_refused'
+}
+
+function waitingPod(
+  pod: BakePod,
+  waiting: { reason: string; message: string } | undefined,
+  now: number,
+): BakeProgress {
+  const created = timeOf(pod)
+  const words = waiting && (waiting.message || waiting.reason)
+  if (waiting?.reason === 'InvalidImageName')
+    return { state: 'stuck', outcome: failure('bake_image_missing', words ?? '') }
+  if (waiting && IMAGE_REASONS.has(waiting.reason))
+    return given(created + IMAGE_MS, now, () => failure('bake_image_missing', words ?? ''))
+  if (waiting && CREATE_REASONS.has(waiting.reason))
+    return given(created + IMAGE_MS, now, () => failure('pod_refused', words ?? ''))
+  const scheduled = pod.status.conditions.find(({ type }) => type === 'PodScheduled')
+  if (scheduled?.status === 'False')
+    return given(created + SCHEDULE_MS, now, () =>
+      failure('unschedulable', scheduled.message || scheduled.reason),
+    )
+  // A kubelet that says nothing leaves it to the deadline of the Job.
+  return { state: 'waiting' }
+}
+
+/** It may still come right until then. */
+function given(until: number, now: number, outcome: () => BakeOutcome): BakeProgress {
+  return now < until ? { state: 'waiting', until } : { state: 'stuck', outcome: outcome() }
+}
+
+function timeOf({ metadata }: { metadata: { creationTimestamp?: string | undefined } }): number {
+  return Date.parse(metadata.creationTimestamp ?? '') || 0
+}

@@ -1,0 +1,146 @@
+import { describe, expect, it } from 'vitest'
+import type { BoxCredential, BoxCredentials } from '../api/box-credentials.ts'
+import { chooseByHost, chooseByImage, foreignParameter, hostsOf } from './box-credential-choice.ts'
+
+const ECR = '123456789012.dkr.ecr.eu-west-1.amazonaws.com'
+
+function token(id: string, registry: string, repositories: string[], version = 1): BoxCredential {
+  const parameter = { name: `/davit/acme/${id}`, version, region: 'eu-west-1' }
+  return { id, type: 'token', registry, repositories, username: `${id}-user`, parameter }
+}
+
+function ecr(id: string, repositories = ['api']): BoxCredential {
+  return { id, type: 'ecr', registry: ECR, repositories }
+}
+
+function map(credentials: BoxCredential[], name = 'web', namespace = 'acme'): BoxCredentials {
+  return { version: 1, template: { namespace, name }, bake: 'web-1', credentials }
+}
+
+const TEAMS = map([
+  token('rc_a', 'ghcr.io', ['team-a/api', 'team-a/tools/cli']),
+  token('rc_b', 'ghcr.io', ['team-b/web', 'shared/base']),
+  token('rc_hub', 'docker.io', ['acme/api']),
+])
+
+const byImage = (maps: BoxCredentials[], host: string, repository: string) => {
+  const { of, several } = chooseByImage(maps, { host, repository })
+  return of === undefined ? several : `${of.credential.id} for the ${of.scope}`
+}
+
+describe('the credential of a host', () => {
+  it('is the only one that there is', () => {
+    expect(chooseByHost([TEAMS], 'docker.io').of?.credential.id).toBe('rc_hub')
+  })
+
+  it('is none where no map has the host', () => {
+    expect(chooseByHost([TEAMS], 'quay.io')).toEqual({})
+    expect(chooseByHost([], 'ghcr.io')).toEqual({})
+  })
+
+  it('is not guessed among several', () => {
+    expect(chooseByHost([TEAMS], 'ghcr.io')).toEqual({ several: ['acme/rc_a', 'acme/rc_b'] })
+  })
+
+  it('is the same one in two maps, with the newer version', () => {
+    const maps = [
+      map([token('rc_a', 'ghcr.io', ['a/x'], 4)]),
+      map([token('rc_a', 'ghcr.io', ['a/y'], 3)], 'db'),
+    ]
+    expect(chooseByHost(maps, 'ghcr.io').of?.credential).toMatchObject({
+      parameter: { version: 4 },
+      repositories: ['a/x', 'a/y'],
+    })
+  })
+
+  it('is not that of another organization of the same name', () => {
+    const other = map([token('rc_a', 'ghcr.io', ['a/x'])], 'web', 'other')
+    const maps = [map([token('rc_a', 'ghcr.io', ['a/x'])]), other]
+    expect(chooseByHost(maps, 'ghcr.io')).toEqual({ several: ['acme/rc_a', 'other/rc_a'] })
+  })
+
+  it('is any of several for ECR, whose token is that of the role', () => {
+    expect(chooseByHost([map([ecr('rc_two'), ecr('rc_one')])], ECR).of?.credential.id).toBe('rc_one')
+  })
+})
+
+describe('the hosts that are listed', () => {
+  it('are those with one credential, each with its user name', () => {
+    expect([...hostsOf([TEAMS, map([ecr('rc_ecr')], 'db')])]).toEqual([
+      [ECR, 'AWS'],
+      ['docker.io', 'rc_hub-user'],
+    ])
+  })
+})
+
+const IMAGES = [
+  ['ghcr.io', 'team-a/api', 'rc_a for the repository', 'an image of the box'],
+  ['ghcr.io', 'team-b/web', 'rc_b for the repository', 'an image of the box with another one'],
+  ['ghcr.io', 'team-a/other', 'rc_a for the repository', 'an image of the same team'],
+  ['ghcr.io', 'team-a/tools/other', 'rc_a for the repository', 'an image deeper down'],
+  ['ghcr.io', 'shared/else', 'rc_b for the repository', 'an image beside the second repository'],
+  ['ghcr.io', 'team-c/api', undefined, 'an image of nobody'],
+  ['ghcr.io', 'team', undefined, 'an image whose name begins like that of a team'],
+  ['docker.io', 'library/postgres', undefined, 'a public image of a host that has a credential'],
+  ['quay.io', 'team-a/api', undefined, 'an image of another host'],
+] as const
+
+describe('the credential of an image', () => {
+  it.each(IMAGES)('%s/%s: %s, as %s', (host, repository, want) => {
+    expect(byImage([TEAMS], host, repository)).toBe(want)
+  })
+
+  it('is that of the longer path that is shared', () => {
+    const maps = [map([token('rc_org', 'r.io', ['org/a']), token('rc_team', 'r.io', ['org/team/a'])])]
+    expect(byImage(maps, 'r.io', 'org/team/b')).toBe('rc_team for the repository')
+  })
+
+  it('is not guessed where two share as much', () => {
+    const maps = [map([token('rc_x', 'r.io', ['org/a']), token('rc_y', 'r.io', ['org/b'])])]
+    expect(byImage(maps, 'r.io', 'org/c')).toEqual(['acme/rc_x', 'acme/rc_y'])
+    expect(byImage(maps, 'r.io', 'org/b')).toBe('rc_y for the repository')
+  })
+
+  it('is one that opened this very image, where two templates used different ones', () => {
+    const maps = [map([token('rc_y', 'r.io', ['org/a'])]), map([token('rc_x', 'r.io', ['org/a'])], 'db')]
+    expect(byImage(maps, 'r.io', 'org/a')).toBe('rc_x for the repository')
+  })
+
+  it('is that of the host where repositories have no owner in their names', () => {
+    expect(byImage([map([token('rc_own', 'r.io:5000', ['api'])])], 'r.io:5000', 'worker')).toBe(
+      'rc_own for the repository',
+    )
+  })
+
+  it('opens the whole registry with ECR', () => {
+    expect(byImage([map([ecr('rc_ecr', ['team/api'])])], ECR, 'other/web')).toBe('rc_ecr for the registry')
+  })
+
+  it('is for the repository alone where the host of ECR has a token too', () => {
+    const maps = [map([ecr('rc_ecr', ['team/api']), token('rc_t', ECR, ['other/web'])])]
+    expect(byImage(maps, ECR, 'team/api')).toBe('rc_ecr for the repository')
+    expect(byImage(maps, ECR, 'other/web')).toBe('rc_t for the repository')
+  })
+})
+
+describe('the parameter of a credential', () => {
+  const named = (name: string) => {
+    const credential = {
+      ...token('rc_a', 'ghcr.io', ['a/x']),
+      parameter: { name, version: 1, region: 'eu-west-1' },
+    }
+    return foreignParameter({ organization: 'acme', credential: credential as BoxCredential })
+  }
+
+  it('is below the name of its organization', () => {
+    expect(named('/davit/acme/rc_a')).toBeUndefined()
+    expect(named('/platform/davit/acme/rc_a')).toBeUndefined()
+  })
+
+  it.each(['/davit/other/rc_a', '/davit/acme/rc_b', '/davit/notacme/rc_a', '/davit/acme/rc_a/x', 'rc_a'])(
+    'is not %s',
+    (name) => {
+      expect(named(name)).toContain(name)
+    },
+  )
+})

@@ -1,0 +1,85 @@
+/** What a bake has seen of a credential at the point of use: a fact in its status, from which the condition `Verified` follows. */
+import type { BakeFailureCode, BakeResult } from '../api/bake-result.ts'
+import type { BakedService } from '../api/bake-status.ts'
+import type { CredentialVerification, RegistryCredential } from '../api/registry-credential.ts'
+import { failureReason } from './bake-failure.ts'
+import type { Finding } from './conditions.ts'
+
+/** Codes that speak of the credential. The others are of the network, or of the registry. */
+const VERDICTS: ReadonlySet<string> = new Set<BakeFailureCode>([
+  'wrong_credentials',
+  'no_pull_right',
+  'token_expired',
+  'secret_unreadable',
+])
+
+/** What the services of a bake have seen, by the id of their credentials; the newest of each. */
+export function verificationsOf(
+  bake: { template: string; services: readonly BakedService[] },
+  results: BakeResult['services'],
+): Map<string, CredentialVerification> {
+  const found = new Map<string, CredentialVerification>()
+  for (const { name, verified } of results) {
+    const service = bake.services.find((each) => each.name === name)
+    const credential = service?.credential
+    if (!verified || !service || !credential) continue
+    const held = found.get(credential.id)
+    if (held && Date.parse(held.at) > Date.parse(verified.at)) continue
+    // One that a repository has refused is not called good by another of the same moment.
+    if (held && !held.ok && held.at === verified.at) continue
+    found.set(credential.id, {
+      at: verified.at,
+      ok: verified.ok,
+      ...(verified.code === undefined ? {} : { code: verified.code }),
+      repository: repositoryOf(service.image),
+      template: bake.template,
+      ...(credential.parameterVersion === undefined ? {} : { parameterVersion: credential.parameterVersion }),
+      generation: credential.generation,
+    })
+  }
+  return found
+}
+
+/** Without tag and digest. */
+function repositoryOf(image: string): string {
+  return image.replace(/@.*$/, '').replace(/:[^/]*$/, '')
+}
+
+/** Whether it says anything new. */
+export function isNewer(found: CredentialVerification, held: CredentialVerification | undefined): boolean {
+  return held === undefined || Date.parse(found.at) > Date.parse(held.at)
+}
+
+type Answer = Omit<Finding, 'type'>
+
+const NOT_CHECKED: Answer = {
+  status: 'Unknown',
+  reason: 'NotChecked',
+  message: 'Nobody has asked the registry yet: a bake does.',
+}
+
+/** Status, reason and words of the condition. */
+export function verifiedFinding({
+  metadata,
+  status,
+}: Pick<RegistryCredential, 'metadata' | 'status'>): Answer {
+  const seen = status?.verified
+  if (!seen) return NOT_CHECKED
+  const { at, ok, code, repository, template, parameterVersion } = seen
+  const where = `${repository}, at ${at}, by the bake of ${template}`
+  const isCurrent = seen.generation === metadata.generation && parameterVersion === status?.parameter?.version
+  if (!isCurrent)
+    return {
+      status: 'Unknown',
+      reason: 'ChangedSince',
+      message: `It has changed since it was ${ok ? 'taken' : 'refused'} for ${where}.`,
+    }
+  if (ok) return { status: 'True', reason: 'Pulled', message: `The registry took it for ${where}.` }
+  if (code === undefined || !VERDICTS.has(code))
+    return {
+      status: 'Unknown',
+      reason: code === undefined ? 'NoAnswer' : failureReason(code),
+      message: `The registry said nothing of it: ${where}.`,
+    }
+  return { status: 'False', reason: failureReason(code), message: `It was refused for ${where}.` }
+}

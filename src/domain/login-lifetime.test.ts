@@ -1,0 +1,19 @@
+import { expect, it } from 'vitest'
+import { durationText, keepSeconds } from './login-lifetime.ts'
+
+const HOUR = 3_600_000
+
+it.each([
+  ['what nothing ends', undefined, 300],
+  ['a token of twelve hours', 12 * HOUR, 21_600],
+  ['a token of two minutes', 120_000, 60],
+  ['a token that ends within a pull', 60_000, 0],
+  ['a token that has ended', -HOUR, 0],
+])('%s is kept for its time', (_what, leftMs, want) => {
+  const login = leftMs === undefined ? {} : { expiresAt: HOUR + leftMs }
+  expect(keepSeconds(login, { now: HOUR, seconds: 300 })).toBe(want)
+})
+
+it('is written as Go reads it', () => {
+  expect(durationText(21_600)).toBe('21600s')
+})

@@ -1,0 +1,19 @@
+/** How long kubelet may keep a login. */
+
+/** Clocks differ, and a pull takes a while. */
+const SPARE_SECONDS = 60
+
+/**
+ * Half of what is left of its life, so that a pull which begins with it ends with it; what nothing ends is kept for `seconds`,
+ * so that a secret which was replaced is used no longer than that.
+ */
+export function keepSeconds(login: { expiresAt?: number }, of: { now: number; seconds: number }): number {
+  if (login.expiresAt === undefined) return of.seconds
+  const left = Math.floor((login.expiresAt - of.now) / 1000)
+  return left <= SPARE_SECONDS ? 0 : Math.floor(left / 2)
+}
+
+/** As Go reads a duration. */
+export function durationText(seconds: number): string {
+  return `${seconds}s`
+}

@@ -1,0 +1,126 @@
+import { describe, expect, it } from 'vitest'
+import { failureOfProbe, failureOfPull, type Probed, type Refused } from './registry-failure.ts'
+
+const refused = (more: Partial<Refused>): Probed => ({
+  kind: 'refused',
+  step: 'manifest',
+  status: 401,
+  codes: [],
+  words: '',
+  loggedIn: true,
+  scheme: 'bearer',
+  insufficientScope: false,
+  ...more,
+})
+
+/** With a credential, unless said. */
+const PROBES: readonly { name: string; given: Probed; login?: boolean; want: string }[] = [
+  {
+    name: 'Basic, wrong password',
+    given: refused({ scheme: 'basic', codes: ['UNAUTHORIZED'] }),
+    want: 'wrong_credentials at login',
+  },
+  {
+    name: 'Bearer, wrong password',
+    given: refused({ step: 'token', scheme: 'basic' }),
+    want: 'wrong_credentials at login',
+  },
+  {
+    name: 'Bearer, a password refused with 403',
+    given: refused({ step: 'token', scheme: 'basic', status: 403, words: 'DENIED: denied' }),
+    want: 'wrong_credentials at login',
+  },
+  {
+    name: 'Bearer, a token without the scope',
+    given: refused({
+      step: 'token',
+      scheme: 'basic',
+      status: 403,
+      words: 'The token provided does not match expected scopes.',
+    }),
+    want: 'no_pull_right at login',
+  },
+  {
+    name: 'a good login without the right',
+    given: refused({ insufficientScope: true }),
+    want: 'no_pull_right at pull',
+  },
+  { name: 'an empty grant', given: refused({}), want: 'no_pull_right at pull' },
+  { name: 'denied', given: refused({ status: 403, codes: ['DENIED'] }), want: 'no_pull_right at pull' },
+  {
+    name: 'a private image without a login',
+    given: refused({ loggedIn: false, scheme: 'none' }),
+    login: false,
+    want: 'not_found_or_private at pull',
+  },
+  {
+    name: 'a private image, the scope of nobody',
+    given: refused({ loggedIn: false, insufficientScope: true }),
+    login: false,
+    want: 'not_found_or_private at pull',
+  },
+  {
+    name: 'no repository',
+    given: refused({ status: 404, codes: ['NAME_UNKNOWN'] }),
+    want: 'not_found_or_private at pull',
+  },
+  {
+    name: 'no tag',
+    given: refused({ status: 404, codes: ['MANIFEST_UNKNOWN'] }),
+    want: 'not_found_or_private at pull',
+  },
+  {
+    name: 'an expired token of ECR',
+    given: refused({
+      status: 403,
+      scheme: 'basic',
+      words: 'denied: Your authorization token has expired. Reauthenticate and try again.',
+    }),
+    want: 'token_expired at pull',
+  },
+  { name: 'too many requests', given: refused({ status: 429 }), want: 'rate_limited at pull' },
+  {
+    name: 'too many requests for tokens',
+    given: refused({ step: 'token', status: 429 }),
+    want: 'rate_limited at login',
+  },
+  { name: 'an accident of the registry', given: refused({ status: 500 }), want: 'unreachable at pull' },
+  { name: 'something else', given: refused({ status: 418 }), want: 'tool_failed at pull' },
+  { name: 'no such host', given: { kind: 'unreachable', failure: 'dns' }, want: 'dns_failed at pull' },
+  {
+    name: 'an untrusted certificate',
+    given: { kind: 'unreachable', failure: 'tls' },
+    want: 'tls_failed at pull',
+  },
+  { name: 'nobody there', given: { kind: 'unreachable', failure: 'refused' }, want: 'unreachable at pull' },
+  { name: 'a realm elsewhere', given: { kind: 'realm-refused' }, want: 'realm_refused at login' },
+]
+
+describe('what a registry says', () => {
+  for (const { name, given, login = true, want } of PROBES)
+    it(`of ${name} is ${want}`, () => {
+      const { code, step } = failureOfProbe(given, login)
+      expect(`${code} at ${step}`).toBe(want)
+    })
+})
+
+const FOUND: Probed = { kind: 'found' }
+const PULLS: readonly { stderr: string; probed?: Probed; want: string }[] = [
+  { stderr: 'writing blob: write /output/oci-put-blob: no space left on device', want: 'no_room at store' },
+  { stderr: 'write: file too large', probed: refused({ status: 500 }), want: 'no_room at store' },
+  { stderr: 'reading blob: unexpected EOF', want: 'unreachable at pull' },
+  { stderr: 'read tcp: connection reset by peer', want: 'unreachable at pull' },
+  { stderr: 'toomanyrequests: slow down', want: 'rate_limited at pull' },
+  { stderr: 'Error: denied: requested access to the resource is denied', want: 'no_pull_right at pull' },
+  { stderr: 'x509: certificate signed by unknown authority', want: 'tls_failed at pull' },
+  { stderr: 'no image found in manifest list for architecture s390x', want: 'tool_failed at pull' },
+  { stderr: 'manifest unknown', probed: refused({ scheme: 'basic' }), want: 'wrong_credentials at login' },
+]
+
+describe('a pull that failed', () => {
+  for (const { stderr, probed = FOUND, want } of PULLS)
+    it(`with "${stderr}" after ${probed.kind} is ${want}`, () => {
+      const { code, step } = failureOfPull({ probed, withLogin: true, stderr })
+      expect(`${code} at ${step}`).toBe(want)
+    })
+})

@@ -1,0 +1,48 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { cleanWords, toolWords } from './tool-words.ts'
+
+describe('the words of a tool', () => {
+  it.each([
+    ['a colour', '\u001b[31mred\u001b[0m', 'red'],
+    ['a title', '\u001b]0;title\u0007text', 'text'],
+    ['a bell and a backspace', 'a\u0007b\u0008c', 'abc'],
+    ['an order to write backwards', 'a\u202eb', 'ab'],
+    ['line ends', 'a\r\nb\rc', 'a\nb\nc'],
+    ['half a character', 'a\ud800b', 'a\ufffdb'],
+  ])('are shown without %s', (_name, given, want) => expect(cleanWords(given, [])).toBe(want))
+
+  it('are cut at their beginning, so that what is shown has at most 2 KB', () => {
+    const words = toolWords(`${'ü'.repeat(3000)} the reason`, [])
+    expect(Buffer.byteLength(words)).toBeLessThanOrEqual(2048)
+    expect(words).toMatch(/^…ü+ the reason$/)
+  })
+
+  const secret = fc
+    .string({ minLength: 6, maxLength: 40, unit: 'grapheme' })
+    .filter((text) => !/^[\s]*$/.test(text) && text.isWellFormed())
+  const before = fc.string({ maxLength: 10 })
+  const forms: Readonly<Record<string, (secret: string, before: string) => string>> = {
+    plain: (text) => text,
+    json: (text) => JSON.stringify(text),
+    url: (text) => encodeURIComponent(text),
+    hex: (text) => Buffer.from(text).toString('hex'),
+    base64: (text) => Buffer.from(text).toString('base64'),
+    'a login in base64': (text, user) => Buffer.from(`${user}:${text}`).toString('base64'),
+    'a login in base64 for URLs': (text, user) => Buffer.from(`${user}:${text}`).toString('base64url'),
+  }
+  for (const [name, form] of Object.entries(forms))
+    it(`have no secret in the form of ${name}`, () => {
+      fc.assert(
+        fc.property(secret, before, (text, user) => {
+          fc.pre(!/[\p{Cc}\p{Zl}\p{Zp}]/u.test(text))
+          const shown = cleanWords(`time="now" msg="it said ${form(text, user)} and more"`, [text])
+          expect(shown).toContain('[secret]')
+        }),
+      )
+    })
+
+  it('of a short secret hide it where it stands alone', () => {
+    expect(cleanWords('an abc, and abcd', ['abc'])).toBe('an [secret], and abcd')
+  })
+})

@@ -1,0 +1,43 @@
+/** What is watched for bakes: templates, and the Jobs and pods that carry the label of one. */
+import { boxTemplate, boxTemplates, TEMPLATE_LABEL } from '../api/box-template.ts'
+import { jobs, pods } from '../api/core-kinds.ts'
+import { type ObjectMeta, objectMeta, type ResourceType } from '../api/meta.ts'
+import { Reflector, type ReflectorNeeds } from '../runtime/reflector.ts'
+import type { BakeParts } from './bake-role.ts'
+
+/** Not started. */
+export function createBakeWatches(parts: BakeParts, needs: ReflectorNeeds): Reflector<unknown>[] {
+  const templates = new Reflector(
+    {
+      type: boxTemplates,
+      decode: (raw) => boxTemplate.parse(raw),
+      handler: {
+        applied: (object) => parts.templates.apply(object),
+        deleted: (object) => parts.templates.remove(object),
+      },
+    },
+    needs,
+  )
+  return [templates, ofBakes(jobs, parts, needs), ofBakes(pods, parts, needs)] as Reflector<unknown>[]
+}
+
+/** Only whose they are is held: the loop reads them itself. */
+function ofBakes(type: ResourceType, parts: BakeParts, needs: ReflectorNeeds): Reflector<ObjectMeta> {
+  const tell = (metadata: ObjectMeta) => wakeTemplate(parts, metadata)
+  return new Reflector(
+    {
+      type,
+      query: { labelSelector: TEMPLATE_LABEL },
+      decode: (raw) => objectMeta.parse(raw.metadata),
+      handler: { applied: tell, deleted: tell },
+    },
+    needs,
+  )
+}
+
+/** A namespace that is no organization has no bakes, whatever labels there are in it. */
+function wakeTemplate(parts: BakeParts, { namespace = '', labels }: ObjectMeta): void {
+  const name = labels?.[TEMPLATE_LABEL]
+  if (name === undefined || parts.organizations.get(namespace) === undefined) return
+  if (parts.templates.get(namespace, name)) parts.templateLoop.add(`${namespace}/${name}`)
+}

@@ -1,0 +1,125 @@
+/** Runs one bake as a process: what its pod does. It asks nothing of the API server. */
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { createParameterReader } from '../adapters/aws/parameter-reader.ts'
+import { createRegistryTokens } from '../adapters/aws/registry-tokens.ts'
+import { createBoxStore, createScratchStore } from '../adapters/layout/box-store.ts'
+import { createRegistryProbe } from '../adapters/registry/registry-probe.ts'
+import { createSkopeo } from '../adapters/skopeo/skopeo.ts'
+import { TOOL_HOME } from '../adapters/skopeo/tool-home.ts'
+import { createClock } from '../adapters/system/clock.ts'
+import { createLog, type StructuredLog } from '../adapters/system/log.ts'
+import { createRandom } from '../adapters/system/random.ts'
+import { type BakeResult, MAX_TOOL_WORDS } from '../api/bake-result.ts'
+import type { Environment } from '../config.ts'
+import { type BakeConfig, parseBakeConfig } from '../config-bake.ts'
+import { type BakeEnd, bake } from '../controllers/bake/bake.ts'
+import type { BakeParts } from '../controllers/bake/bake-context.ts'
+import { encodeBakeResult } from '../domain/encode-bake-result.ts'
+import { plainText } from '../domain/plain-text.ts'
+import type { CloudMetrics } from '../ports/metrics.ts'
+import { reportStrayErrors } from './last-words.ts'
+import { VERSION } from './version.ts'
+
+/** A bake is not scraped: its figures are in its log. */
+const UNCOUNTED: CloudMetrics = { cloudCall() {}, cloudRetry() {}, cloudTurn() {} }
+/** Keeps the process while it waits: the timers of the clock do not. */
+const AWAKE_MS = 60_000
+
+/** @returns the exit code: 0 when the box is baked, 1 when it is not @throws ConfigError */
+export async function runBakeRole(environment: Environment): Promise<number> {
+  const config = parseBakeConfig(environment)
+  const clock = createClock()
+  const log = createLog({ level: config.logLevel, clock })
+  reportStrayErrors(process, { log, exit: (code) => process.exit(code) })
+  const awake = setInterval(() => undefined, AWAKE_MS)
+  const ending = new AbortController()
+  const end = (why: BakeEnd) => ending.abort(why)
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => end('canceled'))
+  const stopClock = clock.after(Math.min(config.order.deadlineSeconds * 1000, 2 ** 31 - 1), () =>
+    end('timed_out'),
+  )
+  try {
+    return await run(config, log, ending.signal)
+  } finally {
+    stopClock()
+    clearInterval(awake)
+    log.flush()
+  }
+}
+
+async function run(config: BakeConfig, log: StructuredLog, signal: AbortSignal): Promise<number> {
+  const { order, terminationLog } = config
+  const { template, services } = order
+  log.info('Baking', {
+    version: VERSION,
+    template,
+    bake: order.bake,
+    services: services.map(({ name }) => name),
+  })
+  const result = await bakeOrTell(config, log, signal)
+  await writeFile(terminationLog, encodeBakeResult(result))
+  if (result.state === 'succeeded') log.info('Baked', { template, services: result.services })
+  return result.state === 'succeeded' ? 0 : 1
+}
+
+/** A pod that lacks something of its own tells that too: its log is gone before somebody looks. */
+async function bakeOrTell(config: BakeConfig, log: StructuredLog, signal: AbortSignal): Promise<BakeResult> {
+  try {
+    await mkdir(config.memory, { recursive: true })
+    await wipe(config.memory)
+    const parts = await partsOf(config, log, signal)
+    try {
+      return await bake(parts, config.order, signal)
+    } finally {
+      parts.close()
+      await wipe(config.memory)
+    }
+  } catch (error) {
+    log.error('The pod of the bake is not as it must be', { error })
+    const message = plainText(error instanceof Error ? error.message : String(error), MAX_TOOL_WORDS)
+    return {
+      version: 1,
+      state: 'failed',
+      services: [],
+      failure: { step: 'store', code: 'tool_failed', message },
+    }
+  }
+}
+
+async function partsOf(
+  { order, memory, scratch, extraCaFile, tool }: BakeConfig,
+  log: StructuredLog,
+  signal: AbortSignal,
+): Promise<BakeParts & { close(): void }> {
+  const clock = createClock()
+  const userAgent = `davit/${VERSION}`
+  const extraCa = extraCaFile === undefined ? undefined : await readFile(extraCaFile, 'utf8')
+  const cloud = { clock, random: createRandom(), metrics: UNCOUNTED, userAgent }
+  const parameters = createParameterReader(cloud)
+  const tokens = createRegistryTokens(cloud)
+  const { output, bake: id, template } = order
+  const place = join(scratch, 'davit-bake')
+  return {
+    store:
+      output.kind === 'layout'
+        ? createBoxStore({ output: output.path, template: template.name, bake: id, signal })
+        : createScratchStore(place, signal),
+    copier: createSkopeo({ memory, extraCa, environment: tool }),
+    probe: createRegistryProbe({ userAgent, extraCa, realms: order.realms }),
+    parameters,
+    tokens,
+    log,
+    clock,
+    close() {
+      parameters.close()
+      tokens.close()
+    },
+  }
+}
+
+/** What a bake before this one may have left; no login is in it. */
+async function wipe(memory: string): Promise<void> {
+  for (const name of await readdir(memory))
+    if (name.startsWith(TOOL_HOME)) await rm(join(memory, name), { recursive: true, force: true })
+}

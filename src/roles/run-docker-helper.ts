@@ -1,0 +1,21 @@
+import { readInput } from '../adapters/system/bounded-input.ts'
+import { createBoxMaps } from '../adapters/system/box-maps.ts'
+import { readBoxConfig } from '../config-box.ts'
+import { answerDocker, dockerFailure } from '../controllers/box/docker-helper.ts'
+import { endWithAnswer } from './end-with-answer.ts'
+import { lazyBoxLogins } from './lazy-box-logins.ts'
+
+/** A host, or what a login would store. */
+const MAX_INPUT_BYTES = 64 * 1024
+
+/** One action of the credential helper, with this process's stdin, stdout and environment. */
+export async function runDockerHelper(action: string): Promise<void> {
+  await endWithAnswer(async () => {
+    const { credentialsPath } = readBoxConfig()
+    return await answerDocker(action, {
+      maps: createBoxMaps(credentialsPath),
+      logins: lazyBoxLogins(),
+      input: () => readInput(process.stdin, MAX_INPUT_BYTES),
+    })
+  }, dockerFailure)
+}

@@ -1,0 +1,201 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import type { OrderedCredential } from '../../src/api/bake-order.ts'
+import { boxCredentials } from '../../src/api/box-credentials.ts'
+import { type BakeBed, orderOf, startBakeBed } from '../support/bake/bake-bed.ts'
+import { BakePod } from '../support/bake/bake-process.ts'
+import { leaksIn, leaksInFolder } from '../support/bake/canary.ts'
+import { makeImage, makeIndex } from '../support/registry/images.ts'
+import { startTestRegistry, type TestRegistry } from '../support/registry/test-registry.ts'
+
+const SECRETS = { api: 'canary-4711-of-the-api+/="%', web: 'canary-0815-öf-the-web' }
+const ACCOUNTS = {
+  'bot-api': { password: SECRETS.api, pulls: ['acme/api'] },
+  'bot-web': { password: SECRETS.web, pulls: ['acme/web'] },
+}
+
+let bed: BakeBed
+let registry: TestRegistry
+let pod: BakePod
+let credentials: { api: OrderedCredential; web: OrderedCredential }
+let digests: { api: string; web: string; tool: string; docker: string }
+
+beforeAll(async () => {
+  bed = await startBakeBed()
+  registry = await startTestRegistry({ auth: 'bearer', accounts: ACCOUNTS, open: ['public/tool'] })
+  const of = async (name: 'api' | 'web'): Promise<OrderedCredential> => ({
+    id: `rc_${name}`,
+    type: 'token',
+    registry: registry.host,
+    username: `bot-${name}`,
+    parameter: await bed.store(`rc_${name}`, SECRETS[name]),
+  })
+  credentials = { api: await of('api'), web: await of('web') }
+  const amd = makeImage({ layers: ['base', 'tool'] })
+  const arm = makeImage({ layers: ['base', 'tool'], architecture: 'arm64' })
+  digests = {
+    api: await registry.push('acme/api', '1.0', makeImage({ layers: ['base', 'api'] })),
+    web: await registry.push('acme/web', '2.0', makeImage({ layers: ['base', 'web', 200_000] })),
+    tool: await registry.push('public/tool', 'latest', makeIndex([amd, arm])),
+    docker: await registry.push('acme/api', 'docker', makeImage({ layers: ['base', 'api'], docker: true })),
+  }
+}, 120_000)
+afterAll(async () => {
+  await registry?.stop()
+  await bed?.stop()
+})
+beforeEach(() => {
+  pod = new BakePod()
+  registry.tokens.requests.length = 0
+})
+afterEach(() => pod.remove())
+
+const environment = () => bed.environment(registry.ca)
+const api = () => ({ name: 'api', image: `${registry.host}/acme/api:1.0`, credential: credentials.api })
+const web = () => ({ name: 'web', image: `${registry.host}/acme/web:2.0`, credential: credentials.web })
+const tool = () => ({ name: 'tool', image: `${registry.host}/public/tool:latest` })
+const run = (...[order]: Parameters<BakePod['start']>) => pod.start(order, environment()).ended
+const box = (name: string) => JSON.parse(readFileSync(join(pod.output, 'shop', name), 'utf8'))
+
+describe('a bake', () => {
+  it('of three services, two of them with credentials of their own for one host, is a box', async () => {
+    const { code, result, log } = await run(orderOf([api(), web(), tool()], pod.output))
+    expect(log).toContain('every blob is what its digest says')
+    expect({ code, result }).toMatchObject({
+      code: 0,
+      result: {
+        state: 'succeeded',
+        services: [
+          { name: 'api', digest: digests.api, verified: { ok: true } },
+          { name: 'web', digest: digests.web, verified: { ok: true } },
+          { name: 'tool', digest: digests.tool },
+        ],
+      },
+    })
+    expect(result?.services[2]?.verified).toBeUndefined()
+    const users = new Set(registry.tokens.requests.map(({ user, scope }) => `${user} ${scope}`))
+    expect(users).toEqual(
+      new Set([
+        'bot-api repository:acme/api:pull',
+        'bot-web repository:acme/web:pull',
+        'undefined repository:public/tool:pull',
+      ]),
+    )
+    // Three manifests, three configs, and the base, api, web, the large one and tool.
+    expect(readdirSync(join(pod.output, 'shop/blobs/sha256')).length).toBe(11)
+    expect(
+      box('index.json').manifests.map(({ annotations }: { annotations: unknown }) => annotations),
+    ).toEqual([
+      expect.objectContaining({
+        'org.opencontainers.image.ref.name': 'api',
+        'davit.dev/digest': digests.api,
+      }),
+      expect.objectContaining({
+        'org.opencontainers.image.ref.name': 'web',
+        'davit.dev/digest': digests.web,
+      }),
+      expect.objectContaining({
+        'org.opencontainers.image.ref.name': 'tool',
+        'davit.dev/digest': digests.tool,
+      }),
+    ])
+  })
+
+  it('writes beside the box which credential opens what, without a secret', async () => {
+    await run(orderOf([api(), web(), tool()], pod.output, { bake: 'one' }))
+    expect(boxCredentials.parse(box('credentials.json'))).toEqual({
+      version: 1,
+      template: { namespace: 'acme', name: 'shop' },
+      bake: 'one',
+      credentials: (['api', 'web'] as const).map((name) => ({
+        ...credentials[name],
+        repositories: [`acme/${name}`],
+      })),
+    })
+  })
+
+  it('leaves the secret nowhere, and no file with a login', async () => {
+    const { log, result } = await run(orderOf([api(), web()], pod.output))
+    for (const [name, secret] of Object.entries(SECRETS)) {
+      expect(leaksIn(log + JSON.stringify(result), secret, `bot-${name}`)).toEqual([])
+      expect(leaksInFolder(pod.folder, secret, `bot-${name}`)).toEqual([])
+    }
+    expect(readdirSync(pod.memory)).toEqual([])
+  })
+
+  it('tells how far it is, in lines that are JSON', async () => {
+    const { log } = await run(orderOf([web()], pod.output))
+    const lines = log
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Record<string, unknown>)
+    expect(lines).toContainEqual(
+      expect.objectContaining({ msg: expect.stringMatching(/^web: pulling localhost:/) }),
+    )
+    expect(lines).toContainEqual(
+      expect.objectContaining({ tool: 'skopeo', msg: expect.stringContaining('Copying blob') }),
+    )
+    expect(lines).toContainEqual(
+      expect.objectContaining({
+        msg: expect.stringMatching(/^web: has 2\d\d\.\d kB more/),
+        bytes: expect.any(Number),
+      }),
+    )
+  })
+
+  it('takes the platform that is asked for out of an index', async () => {
+    await run(orderOf([tool()], pod.output, { platform: 'linux/arm64' }))
+    const [{ digest }] = box('index.json').manifests
+    const manifest = box(`blobs/sha256/${digest.slice(7)}`)
+    expect(box(`blobs/sha256/${manifest.config.digest.slice(7)}`).architecture).toBe('arm64')
+  })
+
+  it('records the digest that the registry knows, also where the layout has another form', async () => {
+    const service = { ...api(), image: `${registry.host}/acme/api:docker` }
+    const { result } = await run(orderOf([service], pod.output))
+    expect(result?.services[0]?.digest).toBe(digests.docker)
+    expect(box('index.json').manifests[0].mediaType).toBe('application/vnd.oci.image.manifest.v1+json')
+  })
+
+  it('of a digest is of exactly that', async () => {
+    const service = { ...api(), image: `${registry.host}/acme/api@${digests.api}` }
+    const { result } = await run(orderOf([service], pod.output))
+    expect(result?.services[0]?.digest).toBe(digests.api)
+  })
+
+  it('without an output pulls, verifies and drops', async () => {
+    const { code, result } = await run(orderOf([api()], undefined))
+    expect({ code, state: result?.state }).toEqual({ code: 0, state: 'succeeded' })
+    expect(readdirSync(pod.folder).sort()).toEqual(['memory', 'output', 'termination-log'])
+    expect(readdirSync(pod.output)).toEqual([])
+  })
+
+  it('of which one service fails makes nothing, and tells of the login of the others', async () => {
+    await run(orderOf([api()], pod.output, { bake: 'one' }))
+    const broken = { ...web(), image: `${registry.host}/acme/web:none` }
+    const { code, result } = await run(orderOf([api(), broken], pod.output, { bake: 'two' }))
+    expect({ code, result }).toMatchObject({
+      code: 1,
+      result: {
+        state: 'failed',
+        failure: { service: 'web', step: 'pull', code: 'not_found_or_private' },
+        services: [
+          { name: 'api', verified: { ok: true } },
+          { name: 'web', verified: { ok: false } },
+        ],
+      },
+    })
+    expect(result?.services.map(({ digest }) => digest)).toEqual([undefined, undefined])
+    expect(box('credentials.json').bake).toBe('one')
+    expect(readdirSync(join(pod.output, '.davit/shop'))).toEqual(['one'])
+  })
+
+  it('that does not understand its order says so', async () => {
+    const order = orderOf([api()], pod.output)
+    const { code, log } = await run({ ...order, services: [] })
+    expect(code).toBe(2)
+    expect(log).toContain('DAVIT_BAKE_ORDER')
+    expect(existsSync(join(pod.output, '.davit'))).toBe(false)
+  })
+})

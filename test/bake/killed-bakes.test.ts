@@ -1,0 +1,17 @@
+import { expect, it } from 'vitest'
+import { playBakeChaos } from '../chaos/bakes/bake-chaos.ts'
+import { bakeReportOf } from '../chaos/bakes/bake-report.ts'
+import { SeededRandom } from '../chaos/seeded-random.ts'
+
+const LIMIT_MS = 240_000
+
+/** `npm run test:chaos -- --bakes` does the same at length. */
+it('bakes that are killed at random moments leave nothing that counts, and no login', {
+  timeout: LIMIT_MS,
+}, async () => {
+  const findings = await playBakeChaos({ kills: 8, random: new SeededRandom(4711), say: () => undefined })
+  process.stdout.write(`${bakeReportOf(findings)}\n`)
+  expect(findings.wrong).toEqual([])
+  expect(findings.killed).toBeGreaterThan(3)
+  expect(findings.baked).toBe(2)
+})

@@ -1,0 +1,174 @@
+/** docker-credential-davit as docker runs it: a process, its stdin, its stdout, its stderr and how it ends. */
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { ACCOUNT, BoxBed, REGION } from '../support/box/box-bed.ts'
+
+const HOST = 'registry.example.com:5000'
+const ECR = `${ACCOUNT}.dkr.ecr.${REGION}.amazonaws.com`
+const SECRET = 'canary-of-the-registry-4f1c'
+
+let bed: BoxBed
+
+beforeAll(async () => {
+  bed = await BoxBed.start()
+  const repositories = ['acme/api']
+  await bed.map('web', [
+    await bed.token({ id: 'rc_main', registry: HOST, repositories, secret: SECRET }),
+    await bed.token({
+      id: 'rc_one',
+      registry: 'two.example.com',
+      repositories: ['one/x'],
+      secret: `1-${SECRET}`,
+    }),
+    await bed.token({
+      id: 'rc_two',
+      registry: 'two.example.com',
+      repositories: ['two/x'],
+      secret: `2-${SECRET}`,
+    }),
+    { id: 'rc_ecr', type: 'ecr', registry: ECR, repositories: ['api'] },
+  ])
+})
+
+beforeEach(() => bed.aws.trail.clear())
+
+afterAll(async () => {
+  expect(bed.aws.defects).toEqual([])
+  await bed.stop()
+})
+
+const NOT_FOUND = 'credentials not found in native keychain\n'
+const STORES_NOTHING = /^Nothing is stored here: make a RegistryCredential/
+const ERASES_NOTHING = /^Nothing is stored here, so there is nothing to erase/
+
+/**
+ * What docker 28.2.2 asked of a helper, written down by one that sat between: the action, the bytes on stdin, and what docker made
+ * of the end. The configuration named the helper for the two hosts and for Docker Hub; the last two are of a `credsStore`.
+ */
+const DIALOGUE = [
+  {
+    command: 'docker pull registry.example.com:5000/acme/api:1',
+    asked: ['get', HOST],
+    answered: { exitCode: 0, stdout: `{"ServerURL":"${HOST}","Username":"acme-bot","Secret":"${SECRET}"}\n` },
+  },
+  {
+    command: 'docker pull two.example.com/acme/api:1',
+    asked: ['get', 'two.example.com'],
+    answered: {
+      exitCode: 1,
+      stdout: /^two\.example\.com has 2 credentials here \(acme\/rc_one, acme\/rc_two\)/,
+    },
+  },
+  {
+    command: 'docker pull postgres:17',
+    asked: ['get', 'https://index.docker.io/v1/'],
+    answered: { exitCode: 1, stdout: NOT_FOUND },
+  },
+  {
+    command: 'docker login -u typed --password-stdin registry.example.com:5000',
+    asked: ['store', `{"ServerURL":"${HOST}","Username":"typed","Secret":"typed"}\n`],
+    answered: { exitCode: 1, stdout: STORES_NOTHING },
+  },
+  {
+    command: 'docker logout registry.example.com:5000',
+    asked: ['erase', HOST],
+    answered: { exitCode: 1, stdout: ERASES_NOTHING },
+  },
+  {
+    command: 'docker logout',
+    asked: ['get', 'https://index.docker.io/v1/refresh-token'],
+    answered: { exitCode: 1, stdout: NOT_FOUND },
+  },
+  {
+    command: 'docker logout',
+    asked: ['erase', 'https://index.docker.io/v1/'],
+    answered: { exitCode: 1, stdout: ERASES_NOTHING },
+  },
+] as const
+
+describe('the dialogue with docker', () => {
+  it.each(DIALOGUE)('$command', async ({ asked: [action, input], answered }) => {
+    const { exitCode, stdout, stderr } = await bed.ask(action, input)
+    expect(exitCode).toBe(answered.exitCode)
+    if (typeof answered.stdout === 'string') expect(stdout).toBe(answered.stdout)
+    else expect(stdout).toMatch(answered.stdout)
+    // docker pull goes on without a credential and shows stderr alone, so the reason has to be there.
+    const isReason = exitCode === 1 && stdout !== NOT_FOUND
+    expect(stderr).toBe(isReason ? `docker-credential-davit: ${stdout}` : '')
+    expect(stderr).not.toContain(SECRET)
+  })
+})
+
+describe('an answer', () => {
+  it('is fetched with the role of the instance, in the version that the bake read', async () => {
+    await bed.put('/davit/acme/rc_main', 'a newer one')
+    const { stdout } = await bed.ask('get', HOST)
+    expect(JSON.parse(stdout)).toMatchObject({ Secret: SECRET })
+    const [read] = bed.aws.trail.entries({ operation: 'GetParameter' })
+    expect(read).toMatchObject({
+      region: REGION,
+      principal: expect.stringContaining('assumed-role/machine/i-'),
+    })
+  })
+
+  it('is a token of ECR of the region of the host, another one each time', async () => {
+    const [first, second] = [await bed.ask('get', ECR), await bed.ask('get', ECR)]
+    const { Username, Secret } = JSON.parse(first.stdout)
+    expect(bed.aws.verifyEcrPassword({ username: Username, password: Secret, region: REGION }).ok).toBe(true)
+    expect(JSON.parse(second.stdout).Secret).not.toBe(Secret)
+  })
+
+  it('lists hosts without asking AWS', async () => {
+    const { stdout } = await bed.ask('list', 'unused')
+    expect(JSON.parse(stdout)).toEqual({ [HOST]: 'acme-bot', [ECR]: 'AWS' })
+    expect(bed.aws.trail.entries({})).toEqual([])
+  })
+
+  it('is the version', async () => {
+    expect((await bed.ask('version', '')).stdout).toMatch(
+      /^docker-credential-davit \(davit\.dev\) \d+\.\d+\.\d+\n$/,
+    )
+  })
+})
+
+describe('what is missing is said', () => {
+  it('when the role may not read', async () => {
+    const { policies } = bed.role
+    bed.account.changeRole(bed.role, { policies: {} })
+    const { exitCode, stdout } = await bed.ask('get', HOST)
+    bed.role.policies = policies
+    expect(exitCode).toBe(1)
+    expect(stdout).toMatch(/^rc_main: AccessDeniedException \(ssm:GetParameter\): /)
+    expect(stdout).toContain(`This machine's role needs ssm:GetParameter on /davit/acme/rc_main in ${REGION}`)
+  })
+
+  it('when there is nobody to ask as', async () => {
+    const { exitCode, stdout } = await bed.ask('get', HOST, { AWS_EC2_METADATA_DISABLED: 'true' })
+    expect(exitCode).toBe(1)
+    expect(stdout).toMatch(/^rc_main: NoIdentity: .*Give this machine an instance role/)
+  })
+
+  it('when there is no map', async () => {
+    const { exitCode, stdout } = await bed.ask('get', HOST, { DAVIT_CREDENTIALS: '/nowhere' })
+    expect({ exitCode, stdout }).toMatchObject({
+      exitCode: 1,
+      stdout: expect.stringContaining('/nowhere is not there'),
+    })
+  })
+
+  it('when a setting is wrong', async () => {
+    const { exitCode, stderr } = await bed.ask('get', HOST, { DAVIT_CREDENTIALS: 'maps' })
+    expect({ exitCode, stderr }).toEqual({
+      exitCode: 1,
+      stderr:
+        'docker-credential-davit: the environment has a mistake: DAVIT_CREDENTIALS must be an absolute path\n',
+    })
+  })
+
+  it('when more comes on stdin than a host can be', async () => {
+    const { exitCode, stderr } = await bed.ask('get', 'x'.repeat(70_000))
+    expect({ exitCode, stderr }).toEqual({
+      exitCode: 1,
+      stderr: 'docker-credential-davit: what came on stdin has more than 65536 bytes\n',
+    })
+  })
+})

@@ -1,0 +1,15 @@
+/** docs/running-box.md, whose blocks are pasted as they are. */
+import { readFileSync } from 'node:fs'
+
+const PAGE = readFileSync(new URL('../../docs/running-box.md', import.meta.url), 'utf8')
+
+/** The only block of this language that has these words. */
+export function blockOf(language: string, words: string): string {
+  const blocks = [...PAGE.matchAll(/^```(\w*)\n(.*?)^```$/gms)]
+    .filter(([, given, text = '']) => given === language && text.includes(words))
+    .map(([, , text = '']) => text)
+  const [block, ...others] = blocks
+  if (block === undefined || others.length > 0)
+    throw new Error(`${blocks.length} blocks of ${language} have ${words}`)
+  return block
+}

@@ -1,0 +1,180 @@
+/** Bakes that are killed at random moments: nothing of them counts, and the same template then bakes. */
+import { existsSync, lstatSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { BakeOrder, OrderedCredential } from '../../../src/api/bake-order.ts'
+import { type BakeBed, orderOf, startBakeBed } from '../../support/bake/bake-bed.ts'
+import { BakePod } from '../../support/bake/bake-process.ts'
+import { leaksIn, leaksInFolder } from '../../support/bake/canary.ts'
+import { makeImage } from '../../support/registry/images.ts'
+import { startTestRegistry, type TestRegistry } from '../../support/registry/test-registry.ts'
+import type { SeededRandom } from '../seeded-random.ts'
+import { layoutProblems } from './layout-problems.ts'
+
+export type BakeChaosOptions = {
+  kills: number
+  random: SeededRandom
+  say(line: string): void
+}
+
+export type BakeChaosFindings = {
+  /** Bakes that were killed in time, and how many had come to which point. */
+  killed: number
+  finished: number
+  points: Record<string, number>
+  /** Bakes between, that were let go to their end. */
+  baked: number
+  wrong: string[]
+}
+
+const SECRET = 'canary-of-the-killed-bakes'
+const USER = 'bot'
+/** How often one is let go to its end. */
+const LET_GO = 10
+
+export async function playBakeChaos(options: BakeChaosOptions): Promise<BakeChaosFindings> {
+  const bed = await startBakeBed()
+  const registry = await startTestRegistry({
+    auth: 'bearer',
+    accounts: { [USER]: { password: SECRET, pulls: ['*'] } },
+  })
+  const pod = new BakePod()
+  try {
+    return await new BakeChaos(options, bed, registry, pod).play()
+  } finally {
+    pod.remove()
+    await registry.stop()
+    await bed.stop()
+  }
+}
+
+class BakeChaos {
+  readonly #options: BakeChaosOptions
+  readonly #bed: BakeBed
+  readonly #registry: TestRegistry
+  readonly #pod: BakePod
+  readonly #findings: BakeChaosFindings = { killed: 0, finished: 0, points: {}, baked: 0, wrong: [] }
+  #services: BakeOrder['services'] = []
+  /** The bake that the box is of. */
+  #live: string | undefined
+  #usualMs = 0
+
+  constructor(options: BakeChaosOptions, bed: BakeBed, registry: TestRegistry, pod: BakePod) {
+    this.#options = options
+    this.#bed = bed
+    this.#registry = registry
+    this.#pod = pod
+  }
+
+  async play(): Promise<BakeChaosFindings> {
+    await this.#prepare()
+    const { kills, say } = this.#options
+    for (let turn = 1; turn <= kills; turn += 1) {
+      await this.#kill(turn)
+      if (turn % LET_GO === 0 || turn === kills) await this.#letGo(turn)
+      if (turn % LET_GO === 0) say(`${turn} bakes, ${this.#findings.wrong.length} of them wrong`)
+    }
+    return this.#findings
+  }
+
+  async #prepare(): Promise<void> {
+    const parameter = await this.#bed.store('rc_bot', SECRET)
+    const { host } = this.#registry
+    const credential: OrderedCredential = {
+      id: 'rc_bot',
+      type: 'token',
+      registry: host,
+      username: USER,
+      parameter,
+    }
+    for (const name of ['api', 'web', 'db']) {
+      await this.#registry.push(`acme/${name}`, '1.0', makeImage({ layers: ['base', name, 300_000] }))
+      this.#services = [...this.#services, { name, image: `${host}/acme/${name}:1.0`, credential }]
+    }
+    // So that pulling takes about as long as everything else.
+    this.#registry.front.bytesPerSecond = 600_000
+    const began = performance.now()
+    await this.#letGo(0)
+    this.#usualMs = performance.now() - began
+    this.#options.say(`a bake takes ${Math.round(this.#usualMs)} ms`)
+  }
+
+  async #kill(turn: number): Promise<void> {
+    const order = this.#order(turn, 'k')
+    const bake = this.#pod.start(order, this.#environment())
+    const moment = this.#options.random.fraction() * this.#usualMs * 1.05
+    const over = await Promise.race([bake.ended.then(() => true), sleep(moment).then(() => false)])
+    const point = this.#pointOf(order.bake)
+    bake.kill()
+    const { result, log } = await bake.ended
+    if (over) this.#findings.finished += 1
+    else {
+      this.#findings.killed += 1
+      this.#findings.points[point] = (this.#findings.points[point] ?? 0) + 1
+    }
+    const live = this.#liveBake()
+    // The rename is the one moment that counts: before it the old box, after it the new one.
+    if (live === order.bake) this.#live = live
+    this.#check(
+      `bake ${turn}, killed after ${Math.round(moment)} ms (${point})`,
+      log + JSON.stringify(result ?? {}),
+    )
+  }
+
+  async #letGo(turn: number): Promise<void> {
+    const order = this.#order(turn, 'b')
+    const { code, log, result } = await this.#pod.start(order, this.#environment()).ended
+    if (code !== 0) {
+      this.#findings.wrong.push(`bake ${turn} does not bake: ${log.slice(-2000)}`)
+      return
+    }
+    this.#live = order.bake
+    this.#findings.baked += 1
+    this.#check(`bake ${turn}, let go`, log + JSON.stringify(result))
+    const left = readdirSync(join(this.#pod.output, '.davit/shop')).filter((name) => name !== order.bake)
+    if (left.length > 1) this.#findings.wrong.push(`bake ${turn} has left over ${left.join(', ')}`)
+  }
+
+  #check(what: string, said: string): void {
+    const { wrong } = this.#findings
+    const { output, memory, folder } = this.#pod
+    if (this.#liveBake() !== this.#live)
+      wrong.push(`${what}: the box is of ${this.#liveBake()}, not of ${this.#live}`)
+    const names = this.#services.map(({ name }) => name)
+    for (const problem of this.#live ? layoutProblems(join(output, 'shop'), names) : [])
+      wrong.push(`${what}: ${problem}`)
+    for (const path of authFilesIn(memory)) wrong.push(`${what}: a file with a login is left: ${path}`)
+    for (const leak of [...leaksIn(said, SECRET, USER), ...leaksInFolder(folder, SECRET, USER)])
+      wrong.push(`${what}: the secret is in ${leak}`)
+  }
+
+  /** How far it had come, as its folder shows. */
+  #pointOf(bake: string): string {
+    const folder = join(this.#pod.output, '.davit/shop', bake)
+    if (this.#liveBake() === bake) return 'published'
+    if (!existsSync(folder)) return 'before its folder'
+    const blobs = join(folder, 'blobs/sha256')
+    if (!existsSync(blobs)) return 'before its first blob'
+    return existsSync(join(folder, 'oci-layout')) ? 'publishing' : 'pulling'
+  }
+
+  #liveBake(): string | undefined {
+    const path = join(this.#pod.output, 'shop', 'credentials.json')
+    return existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as { bake: string }).bake : undefined
+  }
+
+  #order(turn: number, kind: string): BakeOrder {
+    return orderOf(this.#services, this.#pod.output, { bake: `shop-${kind}${turn}` })
+  }
+
+  #environment(): Record<string, string> {
+    return this.#bed.environment(this.#registry.ca)
+  }
+}
+
+/** What looks like a file of logins, by its content. */
+function authFilesIn(folder: string): string[] {
+  return readdirSync(folder, { recursive: true })
+    .map((name) => join(folder, String(name)))
+    .filter((path) => lstatSync(path).isFile() && readFileSync(path, 'utf8').includes('"auths"'))
+}

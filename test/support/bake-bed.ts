@@ -1,0 +1,263 @@
+/**
+ * Stands in for what a control plane without nodes lacks in a bake: the controller of Jobs, the kubelet and the garbage collector. A test
+ * says what the pod of a Job comes to.
+ */
+
+import type { KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
+import type { BakeResult } from '../../src/api/bake-result.ts'
+import { type BoxTemplate, boxTemplate, boxTemplates, TEMPLATE_LABEL } from '../../src/api/box-template.ts'
+import { events, jobs, persistentVolumeClaims, pods, serviceAccounts } from '../../src/api/core-kinds.ts'
+import { API_VERSION } from '../../src/api/meta.ts'
+import type { RawObject } from '../../src/ports/kubernetes.ts'
+import { until } from './until.ts'
+
+export const DIGEST = `sha256:${'0123456789abcdef'.repeat(4)}`
+export const BAKE_ENV = {
+  DAVIT_BAKE_IMAGE: 'registry.example.com/davit:1',
+  DAVIT_BAKE_REALMS: 'auth.example.com',
+}
+
+type Owned = RawObject & {
+  metadata: { ownerReferences?: { uid: string }[]; labels?: Record<string, string> }
+}
+type JobObject = Owned & {
+  spec: { template: { spec: object; metadata: object } }
+  status?: { conditions?: { type: string }[] }
+}
+
+export class BakeBed {
+  readonly organization: string
+  readonly #api: KubernetesClient
+  #pods = 0
+
+  constructor(api: KubernetesClient, organization: string) {
+    this.#api = api
+    this.organization = organization
+  }
+
+  async make(name: string, spec: Record<string, unknown>): Promise<void> {
+    await this.#api.create(boxTemplates, {
+      apiVersion: API_VERSION,
+      kind: 'BoxTemplate',
+      metadata: { namespace: this.organization, name },
+      spec,
+    })
+  }
+
+  async change(name: string, patch: object): Promise<void> {
+    await this.#api.patch(boxTemplates, { namespace: this.organization, name }, patch)
+  }
+
+  async remove(name: string): Promise<void> {
+    await this.#api.delete(boxTemplates, { namespace: this.organization, name })
+  }
+
+  async account(name: string, annotations: Record<string, string> = {}): Promise<void> {
+    const metadata = { namespace: this.organization, name, annotations }
+    await this.#api.create(serviceAccounts, { apiVersion: 'v1', kind: 'ServiceAccount', metadata })
+  }
+
+  async claim(name: string): Promise<void> {
+    const spec = { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Gi' } } }
+    const metadata = { namespace: this.organization, name }
+    await this.#api.create(persistentVolumeClaims, {
+      apiVersion: 'v1',
+      kind: 'PersistentVolumeClaim',
+      metadata,
+      spec,
+    })
+  }
+
+  async templateWhen(name: string, is: (template: BoxTemplate) => boolean): Promise<BoxTemplate> {
+    const ref = { namespace: this.organization, name }
+    let last: unknown
+    return await until(
+      async () => {
+        const template = boxTemplate.parse(await this.#api.get(boxTemplates, ref))
+        last = template.status
+        return is(template) ? template : undefined
+      },
+      () => `status of ${name}: ${JSON.stringify(last)}`,
+    )
+  }
+
+  /** Jobs of a template, over or not. */
+  async jobs(template: string): Promise<JobObject[]> {
+    const query = { namespace: this.organization, labelSelector: `${TEMPLATE_LABEL}=${template}` }
+    return (await this.#api.list(jobs, query)).items as JobObject[]
+  }
+
+  /** The one that is not over, once there is one. */
+  async job(template: string): Promise<JobObject> {
+    return await until(
+      async () => (await this.jobs(template)).find((job) => !isOver(job)),
+      () => `no Job of ${template}`,
+    )
+  }
+
+  /** As the controller of Jobs makes it, with this status. */
+  async pod(job: JobObject, status: object): Promise<string> {
+    this.#pods += 1
+    const { name, uid } = job.metadata
+    const pod = `${name}-${this.#pods}`
+    const owner = { apiVersion: 'batch/v1', kind: 'Job', name, uid, controller: true }
+    const { spec, metadata } = job.spec.template
+    await this.#api.create(pods, {
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { ...metadata, namespace: this.organization, name: pod, ownerReferences: [owner] },
+      spec,
+    })
+    await this.podStatus(pod, status)
+    return pod
+  }
+
+  async podStatus(name: string, status: object): Promise<void> {
+    await this.#api.patch(pods, { namespace: this.organization, name }, { status }, { subresource: 'status' })
+  }
+
+  async run(job: JobObject): Promise<string> {
+    return await this.pod(job, running())
+  }
+
+  async jobStatus(job: JobObject, status: object): Promise<void> {
+    const ref = { namespace: this.organization, name: job.metadata.name }
+    await this.#api.patch(jobs, ref, { status }, { subresource: 'status' })
+  }
+
+  /** Its pod runs and ends so. */
+  async end(
+    job: JobObject,
+    how: { message?: string; exitCode?: number; reason?: string; pod?: string } = {},
+  ): Promise<void> {
+    const { message = '', exitCode = 0, reason } = how
+    const pod = how.pod ?? (await this.run(job))
+    await this.podStatus(pod, terminated({ message, exitCode, reason }))
+    await this.jobStatus(job, exitCode === 0 ? complete() : failed())
+  }
+
+  /** With a result that has a digest for every service of the template. */
+  async succeed(template: string, pod?: string): Promise<void> {
+    const job = await this.job(template)
+    const services = orderOf(job).services.map(({ name, credential }) => ({
+      name,
+      digest: DIGEST,
+      ...(credential ? { verified: { at: new Date().toISOString(), ok: true } } : {}),
+    }))
+    const message = JSON.stringify({ version: 1, state: 'succeeded', services } satisfies BakeResult)
+    await this.end(job, { message, ...(pod === undefined ? {} : { pod }) })
+  }
+
+  async fail(
+    template: string,
+    failure: NonNullable<BakeResult['failure']>,
+    ofCredential = true,
+  ): Promise<void> {
+    const { service: name = '', code } = failure
+    const verified = { at: new Date().toISOString(), ok: false, code }
+    const services = ofCredential ? [{ name, verified }] : []
+    const message = JSON.stringify({ version: 1, state: 'failed', services, failure } satisfies BakeResult)
+    await this.end(await this.job(template), { message, exitCode: 1 })
+  }
+
+  /** As the controller of Jobs says why it could not make a pod. */
+  async refusePod(job: JobObject, message: string): Promise<void> {
+    const { name, uid } = job.metadata
+    const namespace = this.organization
+    const about = { apiVersion: 'batch/v1', kind: 'Job', namespace, name, uid }
+    const metadata = { namespace, name: `${name}.refused` }
+    const event = { reason: 'FailedCreate', message, type: 'Warning', involvedObject: about }
+    await this.#api.create(events, { apiVersion: 'v1', kind: 'Event', metadata, ...event })
+  }
+
+  /** Pods whose Job is gone go as well. */
+  async collect(): Promise<void> {
+    const query = { namespace: this.organization }
+    const held = new Set((await this.#api.list(jobs, query)).items.map(({ metadata }) => metadata.uid))
+    for (const pod of (await this.#api.list(pods, query)).items as Owned[]) {
+      if (pod.metadata.ownerReferences?.some(({ uid }) => held.has(uid))) continue
+      await this.#api.delete(pods, { namespace: this.organization, name: pod.metadata.name })
+    }
+  }
+}
+
+type Order = { services: { name: string; image: string; credential?: { id: string } }[] }
+
+export function orderOf(job: JobObject): Order {
+  const [container] = (job.spec.template.spec as { containers: { env: { name: string; value: string }[] }[] })
+    .containers
+  return JSON.parse(container?.env.find(({ name }) => name === 'DAVIT_BAKE_ORDER')?.value ?? '') as Order
+}
+
+function isOver({ status }: JobObject): boolean {
+  return status?.conditions?.some(({ type }) => type === 'Complete' || type === 'Failed') ?? false
+}
+
+function container(state: object) {
+  return { name: 'bake', image: 'davit', imageID: '', ready: false, restartCount: 0, state }
+}
+
+export function running() {
+  return { phase: 'Running', containerStatuses: [container({ running: { startedAt: now() } })] }
+}
+
+export function waiting(reason: string, message: string) {
+  return { phase: 'Pending', containerStatuses: [container({ waiting: { reason, message } })] }
+}
+
+function terminated({
+  message,
+  exitCode,
+  reason,
+}: {
+  message: string
+  exitCode: number
+  reason: string | undefined
+}) {
+  const ended = {
+    exitCode,
+    message,
+    reason: reason ?? (exitCode === 0 ? 'Completed' : 'Error'),
+    finishedAt: now(),
+  }
+  return {
+    phase: exitCode === 0 ? 'Succeeded' : 'Failed',
+    containerStatuses: [container({ terminated: ended })],
+  }
+}
+
+function now(): string {
+  return new Date().toISOString().replace(/\.\d+Z$/, 'Z')
+}
+
+const isTrue = (type: string, reason: string, message: string) => ({
+  type,
+  status: 'True',
+  reason,
+  message,
+  lastTransitionTime: now(),
+  lastProbeTime: now(),
+})
+
+function complete() {
+  return {
+    startTime: now(),
+    completionTime: now(),
+    succeeded: 1,
+    conditions: [
+      isTrue('SuccessCriteriaMet', 'CompletionsReached', 'Reached expected number of succeeded pods'),
+      isTrue('Complete', 'CompletionsReached', 'Reached expected number of succeeded pods'),
+    ],
+  }
+}
+
+export function failed(
+  reason = 'BackoffLimitExceeded',
+  message = 'Job has reached the specified backoff limit',
+) {
+  return {
+    startTime: now(),
+    failed: 1,
+    conditions: [isTrue('FailureTarget', reason, message), isTrue('Failed', reason, message)],
+  }
+}

@@ -1,0 +1,79 @@
+/** Jobs and pods of a bake as Kubernetes shows them, for tests of what is read from them. */
+import { type BakeJob, type BakePod, bakeJob, bakePod } from '../../src/api/bake-run.ts'
+
+export const JOB_UID = 'job-uid'
+export const CREATED = Date.UTC(2026, 0, 31, 12)
+const AT = new Date(CREATED).toISOString()
+export const DIGEST = `sha256:${'0123456789abcdef'.repeat(4)}`
+
+export function jobOf(...conditions: object[]): BakeJob {
+  const metadata = { name: 'shop-1', namespace: 'acme', uid: JOB_UID, creationTimestamp: AT }
+  return bakeJob.parse({ metadata, status: { conditions } })
+}
+
+export const COMPLETE = {
+  type: 'Complete',
+  status: 'True',
+  reason: 'CompletionsReached',
+  message: 'Reached.',
+}
+export const FAILED = {
+  type: 'Failed',
+  status: 'True',
+  reason: 'BackoffLimitExceeded',
+  message: 'Job has reached the specified backoff limit',
+}
+export const DEADLINE = {
+  type: 'Failed',
+  status: 'True',
+  reason: 'DeadlineExceeded',
+  message: 'Job was active longer than specified deadline',
+}
+
+export function podOf(status: object): BakePod {
+  const ownerReferences = [{ kind: 'Job', name: 'shop-1', uid: JOB_UID }]
+  const metadata = {
+    name: 'shop-1-x',
+    namespace: 'acme',
+    uid: 'pod-uid',
+    creationTimestamp: AT,
+    ownerReferences,
+  }
+  return bakePod.parse({ metadata, status })
+}
+
+export function withState(state: object, more: object = {}): BakePod {
+  return podOf({ containerStatuses: [{ name: 'bake', state }], ...more })
+}
+
+export function terminated(
+  message: string,
+  { exitCode = 0, reason }: { exitCode?: number; reason?: string } = {},
+): BakePod {
+  const phase = exitCode === 0 ? 'Succeeded' : 'Failed'
+  return withState(
+    { terminated: { exitCode, reason: reason ?? (exitCode === 0 ? 'Completed' : 'Error'), message } },
+    { phase },
+  )
+}
+
+export const SUCCESS = {
+  version: 1,
+  state: 'succeeded',
+  services: [
+    { name: 'api', digest: DIGEST, verified: { at: AT, ok: true } },
+    { name: 'db', digest: DIGEST },
+  ],
+} as const
+
+export const FAILURE = {
+  version: 1,
+  state: 'failed',
+  services: [{ name: 'api', verified: { at: AT, ok: false, code: 'wrong_credentials' } }],
+  failure: {
+    service: 'api',
+    step: 'pull',
+    code: 'wrong_credentials',
+    message: 'reading manifest 1.4 in ghcr.io/acme/api: unauthorized: authentication required',
+  },
+} as const

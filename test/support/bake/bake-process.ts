@@ -1,0 +1,102 @@
+/** `davit bake`, as a process with the environment and the folders that its pod would have. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { fileURLToPath } from 'node:url'
+import type { BakeOrder } from '../../../src/api/bake-order.ts'
+import { type BakeResult, bakeResult } from '../../../src/api/bake-result.ts'
+
+const MAIN = fileURLToPath(new URL('../../../src/main.ts', import.meta.url))
+
+export type BakeEnd = {
+  /** Null when a signal ended it. */
+  code: number | null
+  /** Undefined when it has left none. */
+  result: BakeResult | undefined
+  /** The whole log. */
+  log: string
+}
+
+export type RunningBake = {
+  ended: Promise<BakeEnd>
+  /** With everything that it has started, as the end of a container does. */
+  kill(): void
+  /** As a kubelet tells a pod to end. */
+  terminate(): void
+}
+
+/** The folders of one pod: its volume, its memory and what its kubelet reads. */
+export class BakePod {
+  readonly folder = mkdtempSync(join(tmpdir(), 'davit-bake-'))
+  readonly output: string
+  readonly memory = join(this.folder, 'memory')
+  readonly message = join(this.folder, 'termination-log')
+
+  /** @param output absent: a folder of its own */
+  constructor(output?: string) {
+    this.output = output ?? join(this.folder, 'output')
+    for (const folder of [this.output, this.memory]) mkdirSync(folder, { recursive: true })
+  }
+
+  /**
+   * @param environment what else it has, such as its identity
+   * @param within a command that is given the bake to run
+   */
+  start(
+    order: BakeOrder,
+    environment: Readonly<Record<string, string>>,
+    within: readonly string[] = [],
+  ): RunningBake {
+    const [program = '', ...rest] = [...within, process.execPath, MAIN, 'bake']
+    const child = spawn(program, rest, {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      detached: true,
+      env: {
+        PATH: process.env.PATH,
+        DAVIT_BAKE_ORDER: JSON.stringify(order),
+        DAVIT_TMPFS: this.memory,
+        DAVIT_SCRATCH: this.folder,
+        DAVIT_TERMINATION_LOG: this.message,
+        ...environment,
+      },
+    })
+    return {
+      ended: this.#endOf(child),
+      kill: () => signalGroup(child, 'SIGKILL'),
+      terminate: () => void child.kill('SIGTERM'),
+    }
+  }
+
+  remove(): void {
+    rmSync(this.folder, { recursive: true, force: true })
+  }
+
+  async #endOf(child: ChildProcess): Promise<BakeEnd> {
+    const exit = once(child, 'exit') as Promise<[number | null]>
+    const [stdout, stderr, [code]] = await Promise.all([streamed(child.stdout), streamed(child.stderr), exit])
+    const said = existsSync(this.message) ? readFileSync(this.message, 'utf8') : ''
+    // A pod that is started again has a new one.
+    if (said !== '') writeFileSync(this.message, '')
+    return {
+      code,
+      result: said === '' ? undefined : bakeResult.parse(JSON.parse(said)),
+      log: stdout + stderr,
+    }
+  }
+}
+
+function streamed(stream: ChildProcess['stdout']): Promise<string> {
+  return stream ? text(stream) : Promise.resolve('')
+}
+
+function signalGroup(child: ChildProcess, signal: NodeJS.Signals): void {
+  if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return
+  try {
+    process.kill(-child.pid, signal)
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error
+  }
+}

@@ -1,0 +1,32 @@
+/** Whether a secret is anywhere where it must not be, in any form that it may have been written in. */
+import { lstatSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+/** What is found; empty is good. */
+export function leaksIn(text: string | Buffer, secret: string, username: string): string[] {
+  const content = Buffer.from(text)
+  return Object.entries(formsOf(secret, username)).flatMap(([form, bytes]) =>
+    content.includes(bytes) ? [form] : [],
+  )
+}
+
+/** Of all files of a folder, also of those without permission to be read by others. */
+export function leaksInFolder(folder: string, secret: string, username: string): string[] {
+  return readdirSync(folder, { recursive: true })
+    .map((name) => join(folder, String(name)))
+    .filter((path) => lstatSync(path).isFile())
+    .flatMap((path) => leaksIn(readFileSync(path), secret, username).map((form) => `${path}: ${form}`))
+}
+
+function formsOf(secret: string, username: string): Record<string, string> {
+  const base64 = (text: string) => Buffer.from(text, 'utf8').toString('base64')
+  return {
+    plain: secret,
+    json: JSON.stringify(secret).slice(1, -1),
+    url: encodeURIComponent(secret),
+    base64: base64(secret).replace(/=+$/, ''),
+    base64url: Buffer.from(secret, 'utf8').toString('base64url'),
+    hex: Buffer.from(secret, 'utf8').toString('hex'),
+    login: base64(`${username}:${secret}`).replace(/=+$/, ''),
+  }
+}

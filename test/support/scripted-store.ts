@@ -1,0 +1,33 @@
+import { MemoryStore } from './memory-store.ts'
+
+type Call = 'get' | 'create' | 'patch'
+
+/** A store in memory, with what a test has put before its calls. */
+export class ScriptedStore extends MemoryStore {
+  readonly #script: { call: Call; plural: string; before: () => unknown }[] = []
+
+  /** Once, before such a call for such an object; what it throws is what the call throws. */
+  once(call: Call, plural: string, before: () => unknown): void {
+    this.#script.push({ call, plural, before })
+  }
+
+  override async get(...args: Parameters<MemoryStore['get']>) {
+    await this.#play('get', args[0].plural)
+    return await super.get(...args)
+  }
+
+  override async create(...args: Parameters<MemoryStore['create']>) {
+    await this.#play('create', args[0].plural)
+    return await super.create(...args)
+  }
+
+  override async patch(...args: Parameters<MemoryStore['patch']>) {
+    await this.#play('patch', args[0].plural)
+    return await super.patch(...args)
+  }
+
+  async #play(call: Call, plural: string): Promise<void> {
+    const at = this.#script.findIndex((line) => line.call === call && line.plural === plural)
+    if (at >= 0) await this.#script.splice(at, 1)[0]?.before()
+  }
+}
