@@ -46,13 +46,16 @@ class Reader {
 
   /** Undefined where they cannot be read. */
   #parameters(): Map<string, string> | undefined {
-    const found = new Map<string, string>()
     // A scheme has something behind a space, or nothing.
-    if (this.#take(/[ \t]+/y) === undefined) return this.#isAtSeparator() ? found : undefined
-    for (let first = true; ; first = false) {
-      if (this.#isAtEnd()) return found
+    if (this.#take(/[ \t]+/y) === undefined) return this.#isAtSeparator() ? new Map() : undefined
+    if (this.#isAtEnd() || this.#takeToken68()) return new Map()
+    return this.#list()
+  }
+
+  #list(): Map<string, string> | undefined {
+    const found = new Map<string, string>()
+    for (let first = true; !this.#isAtEnd(); first = false) {
       const begin = this.#at
-      if (first && this.#takeToken68()) return found
       const parameter = this.#parameter()
       if (parameter === undefined) {
         this.#at = begin
@@ -64,6 +67,7 @@ class Reader {
       if (!this.#isAtSeparator()) return undefined
       this.#skipSeparators()
     }
+    return found
   }
 
   /** `name = value`, or undefined where it is none; then it may be the scheme of the next challenge. */

@@ -1,5 +1,5 @@
 /** Who a pod is to AWS: a token that a cluster has signed, and an account that believes the cluster. */
-import { createPublicKey, generateKeyPairSync, randomUUID, sign } from 'node:crypto'
+import { generateKeyPairSync, randomUUID, sign } from 'node:crypto'
 import type { Account, IdentityKey } from '../../../src/playground/aws/account.ts'
 
 export const ISSUER = 'https://oidc.cluster.test/id/1'
@@ -19,7 +19,7 @@ const TOKEN_SECONDS = 3600
 export function makeCluster(): Cluster {
   const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
   const kid = randomUUID()
-  const jwk = createPublicKey(publicKey).export({ format: 'jwk' })
+  const jwk = publicKey.export({ format: 'jwk' })
   return {
     keys: [{ ...jwk, kid, alg: 'RS256', use: 'sig' } as IdentityKey],
     token({ sub, aud = AUDIENCE, iss = ISSUER, exp, kid: other }, now = Date.now()) {

@@ -7,8 +7,8 @@ import {
   type ServerResponse,
 } from 'node:http'
 import { createServer } from 'node:https'
-import type { AddressInfo, Socket } from 'node:net'
-import { Transform } from 'node:stream'
+import type { AddressInfo } from 'node:net'
+import { type Duplex, Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Certificate } from '../tls.ts'
@@ -44,7 +44,7 @@ export type FrontOptions = {
 }
 
 export async function startFront(options: FrontOptions): Promise<Front> {
-  const sockets = new Set<Socket>()
+  const sockets = new Set<Duplex>()
   const server = createServer({ ...options.certificate }, (request, response) => {
     const path = request.url ?? '/'
     const { authorization } = request.headers
