@@ -1,9 +1,9 @@
 /** What an address is to a bake: a registry may be private, and nothing is ever a link-local or metadata service. */
 import ipaddr from 'ipaddr.js'
 
-export type AddressClass = 'public' | 'private' | 'never'
+export type AddressClass = 'public' | 'private' | 'loopback' | 'never'
 
-const PRIVATE: ReadonlySet<string> = new Set(['private', 'loopback', 'uniqueLocal', 'carrierGradeNat'])
+const PRIVATE: ReadonlySet<string> = new Set(['private', 'uniqueLocal', 'carrierGradeNat'])
 
 /** Services that give identities to whoever asks from this machine, at addresses that look like any other. */
 const METADATA: ReadonlySet<string> = new Set([
@@ -33,5 +33,6 @@ export function addressClass(text: string): AddressClass {
   if (METADATA.has(address.toString())) return 'never'
   const range = address.range()
   if (range === 'unicast') return 'public'
+  if (range === 'loopback') return 'loopback'
   return PRIVATE.has(range) ? 'private' : 'never'
 }

@@ -1,14 +1,15 @@
 import type { IncomingHttpHeaders } from 'node:http'
+import type { SecureContext } from 'node:tls'
 import { Client } from 'undici'
 import type { AddressClass } from './address-class.ts'
 import { TooLargeError } from './connect-failure.ts'
 import { vettedConnect } from './vetted-connect.ts'
 
 export type ExchangeOptions = {
-  ca: readonly string[]
+  trust: SecureContext
   userAgent: string
-  /** Whether a private address will do: that of a registry itself, or beside one that is private. */
-  permitsPrivate: boolean
+  /** Asked of every address before it is dialled. */
+  permits(kind: AddressClass): boolean
   accept: string
   /** Value of `Authorization`. */
   authorization?: string | undefined
@@ -38,8 +39,8 @@ export async function exchange(url: URL, options: ExchangeOptions): Promise<Answ
     headersTimeout: PATIENCE_MS,
     bodyTimeout: PATIENCE_MS,
     connect: vettedConnect({
-      ca: options.ca,
-      permits: (kind) => kind === 'public' || (kind === 'private' && options.permitsPrivate),
+      trust: options.trust,
+      permits: options.permits,
       onConnected: (kind) => {
         from = kind
       },

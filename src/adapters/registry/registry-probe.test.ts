@@ -1,59 +1,28 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { freePort } from '../../../test/chaos/free-port.ts'
 import { startDebianRegistry } from '../../../test/support/registry/debian-registry.ts'
-import { type Front, startFront } from '../../../test/support/registry/front.ts'
-import { makeImage, makeIndex } from '../../../test/support/registry/images.ts'
+import { makeImage } from '../../../test/support/registry/images.ts'
+import { GOOD, type ProbeBed, startProbeBed, WRONG } from '../../../test/support/registry/probe-bed.ts'
 import { startTestRegistry, type TestRegistry } from '../../../test/support/registry/test-registry.ts'
-import { createTestAuthority, selfSignedCertificate } from '../../../test/support/tls.ts'
-import type { ProbeResult } from '../../ports/registry-probe.ts'
-import { SecretText } from '../../ports/secret-text.ts'
-import { createRegistryProbe, type RegistryProbeOptions } from './registry-probe.ts'
+import { createRegistryProbe } from './registry-probe.ts'
 
-const PASSWORD = 'a-secret:with a colon and ünicode'
-const ACCOUNTS = {
-  bot: { password: PASSWORD, pulls: ['acme/api'] },
-  expired: { password: PASSWORD, pulls: ['*'], expired: true },
-}
-const GOOD = { username: 'bot', password: new SecretText(PASSWORD) }
-const WRONG = { username: 'bot', password: new SecretText('wrong') }
-
+let bed: ProbeBed
 let registry: TestRegistry
 let digest: string
 
-const probe = (more: Partial<RegistryProbeOptions> = {}) =>
-  createRegistryProbe({ userAgent: 'davit/test', extraCa: registry.ca, realms: [], ...more })
-
-function ask(
-  login = GOOD as typeof GOOD | undefined,
-  asked: { registry?: string; repository?: string; reference?: string } = {},
-  options: Partial<RegistryProbeOptions> = {},
-): Promise<ProbeResult> {
-  const image = { registry: registry.host, repository: 'acme/api', reference: '1.0', ...asked }
-  return probe(options).manifest(image, login)
-}
-
 const authorizations = () => registry.front.requests.filter(({ authorization }) => authorization).length
 
-function wellAgain(challenge: Front['challenge']) {
-  registry.front.trouble = undefined
-  registry.front.challenge = challenge
-  registry.front.requests.length = 0
-  Object.assign(registry.tokens, { trouble: undefined, grantsNothing: false, tokenSeconds: 300 })
-  registry.tokens.requests.length = 0
-}
-
 describe('with Basic', () => {
-  let challenge: Front['challenge']
   beforeAll(async () => {
-    registry = await startTestRegistry({ auth: 'basic', accounts: ACCOUNTS })
+    bed = await startProbeBed({ auth: 'basic' })
+    registry = bed.registry
     digest = await registry.push('acme/api', '1.0', makeImage({ layers: ['one'] }))
-    challenge = registry.front.challenge
   })
-  afterEach(() => wellAgain(challenge))
-  afterAll(() => registry?.stop())
+  afterEach(() => bed.renew())
+  afterAll(() => bed?.stop())
 
   it('a tag becomes the digest of its manifest', async () => {
-    expect(await ask()).toMatchObject({
+    expect(await bed.ask()).toMatchObject({
       kind: 'found',
       digest,
       loggedIn: true,
@@ -62,11 +31,11 @@ describe('with Basic', () => {
   })
 
   it('a digest stays what it is', async () => {
-    expect(await ask(GOOD, { reference: digest })).toMatchObject({ kind: 'found', digest })
+    expect(await bed.ask(GOOD, { reference: digest })).toMatchObject({ kind: 'found', digest })
   })
 
   it('a wrong password is sent once', async () => {
-    expect(await ask(WRONG)).toMatchObject({
+    expect(await bed.ask(WRONG)).toMatchObject({
       kind: 'refused',
       step: 'manifest',
       status: 401,
@@ -78,7 +47,7 @@ describe('with Basic', () => {
   })
 
   it('nobody is refused as nobody', async () => {
-    expect(await ask(undefined)).toMatchObject({
+    expect(await bed.ask(null)).toMatchObject({
       kind: 'refused',
       status: 401,
       loggedIn: false,
@@ -91,7 +60,7 @@ describe('with Basic', () => {
     ['a missing tag', { reference: 'none' }, 'MANIFEST_UNKNOWN'],
     ['a missing repository', { repository: 'acme/none' }, 'MANIFEST_UNKNOWN'],
   ])('%s is not found', async (_name, asked, code) => {
-    expect(await ask(GOOD, asked)).toMatchObject({ kind: 'refused', status: 404, codes: [code] })
+    expect(await bed.ask(GOOD, asked)).toMatchObject({ kind: 'refused', status: 404, codes: [code] })
   })
 
   it('an expired token of ECR is refused in its words', async () => {
@@ -101,7 +70,7 @@ describe('with Basic', () => {
       response.writeHead(403).end(JSON.stringify({ errors: [{ code: 'DENIED', message: words }] }))
       return true
     }
-    expect(await ask()).toMatchObject({ status: 403, codes: ['DENIED'], words: `DENIED: ${words}` })
+    expect(await bed.ask()).toMatchObject({ status: 403, codes: ['DENIED'], words: `DENIED: ${words}` })
   })
 
   it('a registry that has enough says for how long', async () => {
@@ -110,7 +79,7 @@ describe('with Basic', () => {
       response.end(JSON.stringify({ errors: [{ code: 'TOOMANYREQUESTS', message: 'slow down' }] }))
       return true
     }
-    expect(await ask()).toMatchObject({
+    expect(await bed.ask()).toMatchObject({
       step: 'ping',
       status: 429,
       retryAfter: 7,
@@ -127,7 +96,7 @@ describe('with Basic', () => {
         return true
       }
       const authority = `${registry.ca}\n${other.ca}`
-      expect(await ask(GOOD, {}, { extraCa: authority })).toMatchObject({ kind: 'found' })
+      expect(await bed.ask(GOOD, { extraCa: authority })).toMatchObject({ kind: 'found' })
       expect(other.front.requests.map(({ authorization }) => authorization)).toEqual([undefined])
     } finally {
       await other.stop()
@@ -140,7 +109,11 @@ describe('with Basic', () => {
       response.writeHead(302, { location: 'http://localhost:1/v2/' }).end()
       return true
     }
-    expect(await ask()).toMatchObject({ kind: 'refused', status: 302, words: 'It redirects to plain http.' })
+    expect(await bed.ask()).toMatchObject({
+      kind: 'refused',
+      status: 302,
+      words: 'It redirects to plain http.',
+    })
   })
 
   it('a manifest that is not the one of its digest is none', async () => {
@@ -149,7 +122,7 @@ describe('with Basic', () => {
       response.writeHead(200, { 'content-type': 'application/json' }).end('{}')
       return true
     }
-    expect(await ask(GOOD, { reference: digest })).toMatchObject({
+    expect(await bed.ask(GOOD, { reference: digest })).toMatchObject({
       kind: 'refused',
       codes: ['DIGEST_INVALID'],
     })
@@ -163,169 +136,15 @@ describe('with Basic', () => {
       more()
       return true
     }
-    expect(await ask()).toMatchObject({ kind: 'unreachable', failure: 'protocol', code: 'TOO_LARGE' })
+    expect(await bed.ask()).toMatchObject({ kind: 'unreachable', failure: 'protocol', code: 'TOO_LARGE' })
   })
 
   it('it ends when it is told to', async () => {
     registry.front.trouble = () => true
     const ending = new AbortController()
-    const asked = probe().manifest(
-      { registry: registry.host, repository: 'acme/api', reference: '1.0' },
-      GOOD,
-      { signal: ending.signal },
-    )
+    const asked = bed.ask(GOOD, { signal: ending.signal })
     setTimeout(() => ending.abort('canceled'), 100)
     await expect(asked).rejects.toBe('canceled')
-  })
-})
-
-describe('with Bearer', () => {
-  let challenge: Front['challenge']
-  beforeAll(async () => {
-    registry = await startTestRegistry({ auth: 'bearer', accounts: ACCOUNTS, open: ['public/tool'] })
-    const amd = makeImage({ layers: ['one'] })
-    const arm = makeImage({ layers: ['one'], architecture: 'arm64' })
-    digest = await registry.push('acme/api', '1.0', makeIndex([amd, arm]))
-    await registry.push('acme/other', '1.0', amd)
-    await registry.push('public/tool', '1.0', amd)
-    challenge = registry.front.challenge
-  })
-  afterEach(() => wellAgain(challenge))
-  afterAll(() => registry?.stop())
-
-  const realm = (url: string) => {
-    registry.front.challenge = (header) => header.replace('https://realm.invalid/token', url)
-  }
-
-  it('a token is asked for with the scope of a pull, and no more', async () => {
-    expect(await ask()).toMatchObject({
-      kind: 'found',
-      digest,
-      loggedIn: true,
-      mediaType: 'application/vnd.oci.image.index.v1+json',
-    })
-    expect(registry.tokens.requests).toEqual([
-      { user: 'bot', account: 'bot', scope: 'repository:acme/api:pull' },
-    ])
-  })
-
-  it('a wrong password is sent once', async () => {
-    expect(await ask(WRONG)).toMatchObject({
-      kind: 'refused',
-      step: 'token',
-      status: 401,
-      codes: ['UNAUTHORIZED'],
-    })
-    expect(registry.tokens.requests.length).toBe(1)
-  })
-
-  it('an unknown user is refused likewise', async () => {
-    expect(await ask({ ...GOOD, username: 'nobody' })).toMatchObject({ step: 'token', status: 401 })
-  })
-
-  it('a good login without the right is told apart', async () => {
-    expect(await ask(GOOD, { repository: 'acme/other' })).toMatchObject({
-      kind: 'refused',
-      step: 'manifest',
-      status: 401,
-      loggedIn: true,
-      scheme: 'bearer',
-      insufficientScope: true,
-    })
-  })
-
-  it('a grant of nothing is no proof', async () => {
-    expect(await ask({ ...GOOD, username: 'expired' })).toMatchObject({
-      step: 'manifest',
-      status: 401,
-      loggedIn: true,
-    })
-  })
-
-  it('a token that has ended is refused', async () => {
-    registry.tokens.tokenSeconds = -120
-    expect(await ask()).toMatchObject({ step: 'manifest', status: 401, insufficientScope: false })
-  })
-
-  it('what is open to everybody needs no login', async () => {
-    expect(await ask(undefined, { repository: 'public/tool' })).toMatchObject({
-      kind: 'found',
-      loggedIn: false,
-    })
-    expect(registry.tokens.requests[0]?.user).toBeUndefined()
-  })
-
-  it('an image that is private is refused to nobody', async () => {
-    expect(await ask(undefined)).toMatchObject({ kind: 'refused', status: 401, loggedIn: false })
-  })
-
-  it.each([
-    [
-      { status: 403, body: '{"details":"account disabled"}' },
-      { step: 'token', status: 403, words: 'account disabled' },
-    ],
-    [
-      { status: 429, body: 'later', headers: { 'retry-after': '3' } },
-      { step: 'token', status: 429, retryAfter: 3 },
-    ],
-    [
-      { status: 500, body: 'oops' },
-      { step: 'token', status: 500, words: 'oops' },
-    ],
-    [
-      { status: 200, body: '{}' },
-      { step: 'token', status: 200 },
-    ],
-    [
-      { status: 200, body: '{"token":"a\\r\\nb"}' },
-      { step: 'token', status: 200 },
-    ],
-  ])('a service for tokens that answers %o', async (trouble, want) => {
-    registry.tokens.trouble = trouble
-    expect(await ask()).toMatchObject({ kind: 'refused', ...want })
-  })
-
-  describe('a realm that the registry made up gets no password:', () => {
-    const elsewhere = async (url: (port: number) => string, options: Partial<RegistryProbeOptions> = {}) => {
-      const other = await startFront({ certificate: selfSignedCertificate(['localhost', '127.0.0.1']) })
-      try {
-        realm(url(other.port))
-        return { result: await ask(GOOD, {}, options), requests: other.requests }
-      } finally {
-        await other.stop()
-      }
-    }
-
-    it.each([
-      ['another port', (port: number) => `https://localhost:${port}/token`],
-      ['another host', (port: number) => `https://127.0.0.1:${port}/token`],
-      ['plain http', (port: number) => `http://localhost:${port}/token`],
-      ['a link-local address', () => 'https://169.254.169.254/token'],
-      ['a user in it', () => `https://bot@${registry.host}/token`],
-    ])('%s', async (_name, url) => {
-      const { result, requests } = await elsewhere(url)
-      expect(result).toMatchObject({ kind: 'realm-refused' })
-      expect(requests).toEqual([])
-    })
-
-    it('an address that no bake connects to, also where its name is allowed', async () => {
-      realm('https://169.254.169.254/token')
-      expect(await ask(GOOD, {}, { realms: ['169.254.169.254'] })).toMatchObject({
-        kind: 'realm-refused',
-        reason: 'it is at an address that no bake connects to',
-      })
-    })
-
-    it('one that redirects', async () => {
-      registry.tokens.trouble = { location: 'https://localhost:1/token' }
-      expect(await ask()).toMatchObject({ kind: 'realm-refused', reason: 'it redirects to another place' })
-    })
-  })
-
-  it('a realm on another host gets it where the operator allows that', async () => {
-    const host = registry.host.replace('localhost', '127.0.0.1')
-    realm(`https://${host}/token`)
-    expect(await ask(GOOD, {}, { realms: [host] })).toMatchObject({ kind: 'found', loggedIn: true })
   })
 })
 

@@ -8,17 +8,17 @@ import type {
 } from '../../ports/registry-probe.ts'
 import type { Challenge } from './challenge.ts'
 import type { Answer } from './exchange.ts'
+import { apiHostOf } from './reach.ts'
 import { realmVerdict } from './realm.ts'
 import {
   type Asked,
-  apiHostOf,
   challengesOf,
   type Outcome,
   RegistrySession,
   refusal,
   type SessionOptions,
 } from './registry-session.ts'
-import { trustedAuthorities } from './vetted-connect.ts'
+import { trustOf } from './vetted-connect.ts'
 
 export type RegistryProbeOptions = {
   /** As `davit/0.1.0`. */
@@ -47,23 +47,19 @@ const DEADLINE_MS = 60_000
 const TOKEN = /^[\x21-\x7e]{1,32768}$/
 
 export function createRegistryProbe(options: RegistryProbeOptions): RegistryProbe {
-  const session = { ca: trustedAuthorities(options.extraCa), userAgent: options.userAgent }
+  const { userAgent, realms } = options
+  const session = { trust: trustOf(options.extraCa), userAgent, realms }
   return {
-    manifest: (image, login, limits = {}) =>
-      new Probe({ ...session, realms: options.realms }, image, login).run(limits),
+    manifest: (image, login, limits = {}) => new Probe(session, image, login).run(limits),
   }
 }
 
 class Probe {
-  readonly #options: SessionOptions & { realms: readonly string[] }
+  readonly #options: SessionOptions
   readonly #image: ImageAsked
   readonly #login: Login
 
-  constructor(
-    options: SessionOptions & { realms: readonly string[] },
-    image: ImageAsked,
-    login: RegistryLogin | undefined,
-  ) {
+  constructor(options: SessionOptions, image: ImageAsked, login: RegistryLogin | undefined) {
     this.#options = options
     this.#image = image
     this.#login = login
@@ -101,7 +97,7 @@ class Probe {
   }
 
   #plain(step: Asked['step'], path: string): Asked {
-    const url = new URL(`https://${apiHostOf(this.#image)}${path}`)
+    const url = new URL(`https://${apiHostOf(this.#image.registry)}${path}`)
     return { step, url, accept: MANIFESTS, maxBytes: MAX_MANIFEST_BYTES, loggedIn: false }
   }
 
@@ -123,7 +119,7 @@ class Probe {
     const verdict = realmVerdict({
       realm,
       registry: this.#image.registry,
-      apiHost: apiHostOf(this.#image),
+      apiHost: apiHostOf(this.#image.registry),
       allowed: this.#options.realms,
       withLogin: this.#login !== undefined,
     })

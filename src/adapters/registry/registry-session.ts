@@ -1,12 +1,18 @@
 /** One way to one registry: where its API is, what it was asked with, and what it said. */
+import type { SecureContext } from 'node:tls'
 import type { ImageAsked, ProbeResult, ProbeStep, RegistryRefusal } from '../../ports/registry-probe.ts'
-import type { AddressClass } from './address-class.ts'
 import { type Challenge, parseChallenges } from './challenge.ts'
 import { connectFailureOf } from './connect-failure.ts'
 import { readErrorBody } from './error-body.ts'
 import { type Answer, exchange } from './exchange.ts'
+import { Reach } from './reach.ts'
 
-export type SessionOptions = { ca: readonly string[]; userAgent: string }
+export type SessionOptions = {
+  trust: SecureContext
+  userAgent: string
+  /** Hosts of the operator, with a port where it is not 443. */
+  realms: readonly string[]
+}
 
 export type Asked = {
   step: ProbeStep
@@ -22,27 +28,19 @@ export type Asked = {
 /** An answer, or the end of the probe. */
 export type Outcome = { answer: Answer } | { end: ProbeResult }
 
-/** Docker Hub's API has another host than its images. */
-const API_HOSTS: ReadonlyMap<string, string> = new Map([['docker.io', 'registry-1.docker.io']])
 const REDIRECTS = new Set([301, 302, 303, 307, 308])
 const MAX_REDIRECTS = 3
 const MAX_RETRY_AFTER_SECONDS = 86_400
 
-export function apiHostOf({ registry }: ImageAsked): string {
-  return API_HOSTS.get(registry) ?? registry
-}
-
 export class RegistrySession {
   readonly #options: SessionOptions
   readonly #signal: AbortSignal
-  readonly #apiHost: string
-  /** Where the registry was found. */
-  #place: AddressClass = 'public'
+  readonly #reach: Reach
 
   constructor(image: ImageAsked, options: SessionOptions, signal: AbortSignal) {
     this.#options = options
     this.#signal = signal
-    this.#apiHost = apiHostOf(image)
+    this.#reach = new Reach([image.registry], options.realms)
   }
 
   /** @param redirected whether it may be somewhere else, which is then asked without `Authorization` */
@@ -60,19 +58,18 @@ export class RegistrySession {
   }
 
   async #once(asked: Asked): Promise<Outcome> {
-    const isRegistry = asked.url.host === new URL(`https://${this.#apiHost}`).host
+    const { url } = asked
     try {
-      const answer = await exchange(asked.url, {
+      const answer = await exchange(url, {
         ...this.#options,
         ...asked,
-        permitsPrivate: isRegistry || this.#place === 'private',
+        permits: (kind) => this.#reach.permits(kind, url),
         signal: this.#signal,
       })
-      if (isRegistry) this.#place = answer.from
+      this.#reach.found(answer.from, url)
       return { answer }
     } catch (error) {
-      const host = asked.url.host
-      return { end: { kind: 'unreachable', step: asked.step, host, ...connectFailureOf(error) } }
+      return { end: { kind: 'unreachable', step: asked.step, host: url.host, ...connectFailureOf(error) } }
     }
   }
 }
@@ -100,7 +97,7 @@ export function refusal(answer: Answer, { step, loggedIn, authorization = '' }: 
 
 function targetOf({ headers }: Answer, base: URL): URL | undefined {
   const { location } = headers
-  return location === undefined ? undefined : (URL.parse(location, base) ?? undefined)
+  return location === undefined ? undefined : (URL.parse(location, base.href) ?? undefined)
 }
 
 /** As a number of seconds; dates are not read, as they need a clock that both agree on. */
