@@ -1,19 +1,20 @@
 /** The command `davit`: picks the role and runs it until it is told to end. No logic. */
-import { ConfigError, readEnvironment } from './config.ts'
-import { runBakeRole } from './roles/bake.ts'
-import { runApiRole } from './roles/run-api.ts'
-import { runControllerRole } from './roles/run-controller.ts'
+import { ConfigError, type Environment, readEnvironment } from './config.ts'
 
-const ROLES: Readonly<Record<string, typeof runControllerRole>> = {
-  controller: runControllerRole,
-  api: runApiRole,
-  bake: runBakeRole,
+type Role = (environment: Environment) => Promise<number>
+
+/** Loaded when they are picked: a bake, which begins often, needs a small part of what the others do. */
+const ROLES: Readonly<Record<string, () => Promise<Role>>> = {
+  controller: async () => (await import('./roles/run-controller.ts')).runControllerRole,
+  api: async () => (await import('./roles/run-api.ts')).runApiRole,
+  bake: async () => (await import('./roles/bake.ts')).runBakeRole,
 }
 
 const [role = '', ...rest] = process.argv.slice(2)
-const run = Object.hasOwn(ROLES, role) && rest.length === 0 ? ROLES[role] : undefined
-if (run) {
+const load = Object.hasOwn(ROLES, role) && rest.length === 0 ? ROLES[role] : undefined
+if (load) {
   try {
+    const run = await load()
     process.exitCode = await run(readEnvironment())
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
