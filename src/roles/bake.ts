@@ -8,6 +8,7 @@ import { createRegistryProbe } from '../adapters/registry/registry-probe.ts'
 import { createSkopeo } from '../adapters/skopeo/skopeo.ts'
 import { TOOL_HOME } from '../adapters/skopeo/tool-home.ts'
 import { createClock } from '../adapters/system/clock.ts'
+import { forbidCores } from '../adapters/system/forbid-cores.ts'
 import { createLog, type StructuredLog } from '../adapters/system/log.ts'
 import { createRandom } from '../adapters/system/random.ts'
 import { type BakeResult, MAX_TOOL_WORDS } from '../api/bake-result.ts'
@@ -32,6 +33,8 @@ export async function runBakeRole(environment: Environment): Promise<number> {
   const clock = createClock()
   const log = createLog({ level: config.logLevel, clock })
   reportStrayErrors(process, { log, exit: (code) => process.exit(code) })
+  if (!forbidCores())
+    log.warn('Cores cannot be forbidden: if this process crashes, one may have its secrets in it')
   const awake = setInterval(() => undefined, AWAKE_MS)
   const ending = new AbortController()
   const end = (why: BakeEnd) => ending.abort(why)
