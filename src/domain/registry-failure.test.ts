@@ -112,6 +112,10 @@ const PULLS: readonly { stderr: string; probed?: Probed; want: string }[] = [
   { stderr: 'read tcp: connection reset by peer', want: 'unreachable at pull' },
   { stderr: 'toomanyrequests: slow down', want: 'rate_limited at pull' },
   { stderr: 'Error: denied: requested access to the resource is denied', want: 'no_pull_right at pull' },
+  {
+    stderr: 'Get "https://a.test/": a.test is at an address that no bake connects to',
+    want: 'realm_refused at pull',
+  },
   { stderr: 'x509: certificate signed by unknown authority', want: 'tls_failed at pull' },
   { stderr: 'no image found in manifest list for architecture s390x', want: 'tool_failed at pull' },
   { stderr: 'manifest unknown', probed: refused({ scheme: 'basic' }), want: 'wrong_credentials at login' },

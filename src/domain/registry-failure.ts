@@ -90,7 +90,9 @@ const NO_ROOM = /no space left on device|disk quota exceeded|file too large/i
 
 /** What the tool says where the registry has said yes before: mostly what went wrong on the way. */
 const WORDS: readonly [RegExp, PodFailureCode][] = [
-  [/toomanyrequests|\b429\b/i, 'rate_limited'],
+  // Of our own gate, by which the tool goes.
+  [/that no bake connects to/, 'realm_refused'],
+  [/too ?many ?requests|\b429\b/i, 'rate_limited'],
   [/\btoken (has|is) expired\b/i, 'token_expired'],
   [/x509:|\btls: |server gave HTTP response to HTTPS client/i, 'tls_failed'],
   [/no such host|server misbehaving|name resolution/i, 'dns_failed'],

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { createParameterReader } from '../adapters/aws/parameter-reader.ts'
 import { createRegistryTokens } from '../adapters/aws/registry-tokens.ts'
 import { createBoxStore, createScratchStore } from '../adapters/layout/box-store.ts'
+import { openGate } from '../adapters/registry/gate.ts'
 import { createRegistryProbe } from '../adapters/registry/registry-probe.ts'
 import { createSkopeo } from '../adapters/skopeo/skopeo.ts'
 import { TOOL_HOME } from '../adapters/skopeo/tool-home.ts'
@@ -17,6 +18,7 @@ import { type BakeConfig, parseBakeConfig } from '../config-bake.ts'
 import { type BakeEnd, bake } from '../controllers/bake/bake.ts'
 import type { BakeParts } from '../controllers/bake/bake-context.ts'
 import { encodeBakeResult } from '../domain/encode-bake-result.ts'
+import { parseImageReference } from '../domain/image-reference.ts'
 import { plainText } from '../domain/plain-text.ts'
 import type { CloudMetrics } from '../ports/metrics.ts'
 import { reportStrayErrors } from './last-words.ts'
@@ -75,7 +77,7 @@ async function bakeOrTell(config: BakeConfig, log: StructuredLog, signal: AbortS
     try {
       return await bake(parts, config.order, signal)
     } finally {
-      parts.close()
+      await parts.close()
       await wipe(config.memory)
     }
   } catch (error) {
@@ -94,7 +96,7 @@ async function partsOf(
   { order, memory, scratch, extraCaFile, tool }: BakeConfig,
   log: StructuredLog,
   signal: AbortSignal,
-): Promise<BakeParts & { close(): void }> {
+): Promise<BakeParts & { close(): Promise<void> }> {
   const clock = createClock()
   const userAgent = `davit/${VERSION}`
   const extraCa = extraCaFile === undefined ? undefined : await readFile(extraCaFile, 'utf8')
@@ -103,18 +105,23 @@ async function partsOf(
   const tokens = createRegistryTokens(cloud)
   const { output, bake: id, template } = order
   const place = join(scratch, 'davit-bake')
+  const registries = order.services.flatMap(
+    ({ image }) => parseImageReference(image).reference?.registry ?? [],
+  )
+  const gate = await openGate({ registries, allowed: order.realms })
   return {
     store:
       output.kind === 'layout'
         ? createBoxStore({ output: output.path, template: template.name, bake: id, signal })
         : createScratchStore(place, signal),
-    copier: createSkopeo({ memory, extraCa, environment: tool }),
+    copier: createSkopeo({ memory, extraCa, environment: { ...tool, ...gate.environment } }),
     probe: createRegistryProbe({ userAgent, extraCa, realms: order.realms }),
     parameters,
     tokens,
     log,
     clock,
-    close() {
+    async close() {
+      await gate.close()
       parameters.close()
       tokens.close()
     },
