@@ -25,8 +25,14 @@ describe('the words of a tool', () => {
   const forms: Readonly<Record<string, (secret: string, before: string) => string>> = {
     plain: (text) => text,
     json: (text) => JSON.stringify(text),
+    'json within json': (text) => JSON.stringify(JSON.stringify(text)),
+    'json of Go': (text) =>
+      JSON.stringify(text).replace(/[<>&]/g, (one) => `\\u00${one.charCodeAt(0).toString(16)}`),
     url: (text) => encodeURIComponent(text),
+    'url in small letters': (text) => encodeURIComponent(text).replace(/%../g, (code) => code.toLowerCase()),
+    form: (text) => new URLSearchParams({ password: text }).toString(),
     hex: (text) => Buffer.from(text).toString('hex'),
+    'hex in capitals': (text) => Buffer.from(text).toString('hex').toUpperCase(),
     base64: (text) => Buffer.from(text).toString('base64'),
     'a login in base64': (text, user) => Buffer.from(`${user}:${text}`).toString('base64'),
     'a login in base64 for URLs': (text, user) => Buffer.from(`${user}:${text}`).toString('base64url'),

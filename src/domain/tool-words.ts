@@ -6,8 +6,8 @@ const HIDDEN = '[secret]'
 const SHORT = 4
 
 /** Sequences of terminals: colours, titles, moves. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: those are what is looked for
 const ANSI =
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what is looked for
   /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[@-Z\\-_])|\u009b[0-?]*[ -/]*[@-~]/g
 
 /** The whole text. Line ends and tabs stay. */
@@ -44,22 +44,39 @@ function escaped(text: string): string {
   return text.replace(/[.*+?^${}()|[\]\\/-]/g, '\\$&')
 }
 
-/** As programs write it: plain, quoted, in URLs, in base64 at any place of a longer text, and in hexadecimal. */
+/** As programs write it: plain, quoted, in URLs and pages, in base64 at any place of a longer text, and in hexadecimal. */
 function formsOf(secret: string): string[] {
-  if (secret === '') return []
   const bytes = Buffer.from(secret, 'utf8')
-  const json = JSON.stringify(secret).slice(1, -1)
+  const hex = bytes.toString('hex')
   return [
-    secret,
-    json,
-    JSON.stringify(json).slice(1, -1),
-    encodeURIComponent(secret.toWellFormed()),
-    encodeURI(secret.toWellFormed()),
-    new URLSearchParams({ '': secret }).toString().slice(1),
-    secret.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;'),
-    bytes.toString('hex'),
+    ...[secret, ...urlForms(secret)].flatMap(quoted),
+    ...pageForms(secret),
+    hex,
+    hex.toUpperCase(),
     ...[0, 1, 2].flatMap((before) => base64Within(bytes, before)),
   ].filter((form) => form !== '')
+}
+
+/** In quotes, and in quotes within quotes, as a tool writes what another one has written. Go also hides what a page would take for its own. */
+function quoted(text: string): string[] {
+  const inner = JSON.stringify(text).slice(1, -1)
+  const forPages = inner.replace(/[<>&]/g, (one) => `\\u00${one.charCodeAt(0).toString(16)}`)
+  return [text, inner, forPages, ...[inner, forPages].map((form) => JSON.stringify(form).slice(1, -1))]
+}
+
+function urlForms(secret: string): string[] {
+  const text = secret.toWellFormed()
+  const forms = [
+    encodeURIComponent(text),
+    encodeURI(text),
+    new URLSearchParams({ '': secret }).toString().slice(1),
+  ]
+  return forms.flatMap((form) => [form, form.replace(/%../g, (code) => code.toLowerCase())])
+}
+
+function pageForms(secret: string): string[] {
+  const page = secret.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
+  return [page.replaceAll('"', '&quot;'), page.replaceAll('"', '&#34;').replaceAll("'", '&#39;')]
 }
 
 /** The characters that are the secret's alone where `before` bytes of a group of three are something else's. */

@@ -61,11 +61,12 @@ async function copy(context: BakeContext, folder: BoxFolder, pull: Pull): Promis
         signal,
         line(text, stream) {
           const words = secrets.clean(text)
-          log[stream === 'stderr' ? 'warn' : 'info'](`${service}: ${words}`, {
-            service,
-            tool: 'skopeo',
-            stream,
-          })
+          for (const piece of piecesOf(words))
+            log[stream === 'stderr' ? 'warn' : 'info'](`${service}: ${piece}`, {
+              service,
+              tool: 'skopeo',
+              stream,
+            })
           return words
         },
       },
@@ -78,6 +79,11 @@ async function copy(context: BakeContext, folder: BoxFolder, pull: Pull): Promis
   } finally {
     await ended()
   }
+}
+
+/** The log cuts off what is longer than its lines. */
+function piecesOf(words: string): string[] {
+  return words.match(/[\s\S]{1,2000}/gu) ?? ['']
 }
 
 function failureOf(
