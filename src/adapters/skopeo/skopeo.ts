@@ -59,17 +59,17 @@ async function run(options: SkopeoOptions, { order, watch, auth, home }: Run): P
     // The login goes as an open file: neither arguments nor environment of a process are a secret.
     stdio: ['ignore', 'pipe', 'pipe', auth.fd],
   }) as unknown as Child
-  const kept: string[] = []
+  const kept = new Kept()
   const ended = endOf(child)
   const stop = stopOnAbort(child, watch.signal)
   try {
     const [end] = await Promise.all([
       ended,
       read(child.stdout, (line) => void watch.line(line, 'stdout')),
-      read(child.stderr, (line) => keep(kept, watch.line(line, 'stderr'))),
+      read(child.stderr, (line) => kept.add(watch.line(line, 'stderr'))),
     ])
     watch.signal.throwIfAborted()
-    return end === 0 ? { ok: true } : { ok: false, exit: end, stderr: kept.join('\n') }
+    return end === 0 ? { ok: true } : { ok: false, exit: end, stderr: kept.text() }
   } finally {
     stop()
   }
@@ -124,8 +124,19 @@ async function read(stream: Readable, take: (line: string) => void): Promise<voi
   lines.end()
 }
 
-function keep(kept: string[], line: string): void {
-  kept.push(line)
-  let size = kept.reduce((sum, one) => sum + one.length + 1, 0)
-  while (size > MAX_KEPT && kept.length > 1) size -= (kept.shift()?.length ?? 0) + 1
+/** The last of what was written, so much of it as is ever shown. */
+class Kept {
+  readonly #lines: string[] = []
+  #size = 0
+
+  add(line: string): void {
+    this.#lines.push(line)
+    this.#size += line.length + 1
+    while (this.#size > MAX_KEPT && this.#lines.length > 1)
+      this.#size -= (this.#lines.shift()?.length ?? 0) + 1
+  }
+
+  text(): string {
+    return this.#lines.join('\n')
+  }
 }

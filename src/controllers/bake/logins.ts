@@ -7,6 +7,8 @@ import { BakeFailureError } from './bake-failure-error.ts'
 
 /** The longest that the cloud is waited for. */
 const DEADLINE_MS = 30_000
+/** Of the SDK, where AWS has said nothing. */
+const NO_WORDS = 'UnknownError'
 
 /** Logins of credentials, each fetched once in a bake. */
 export class Logins {
@@ -30,7 +32,7 @@ export class Logins {
       return login
     } catch (error) {
       this.#context.signal.throwIfAborted()
-      throw unreadable(name, error)
+      throw unreadable(name, credential, error)
     }
   }
 
@@ -62,9 +64,12 @@ export class Logins {
 }
 
 /** In the words of the cloud, with its code and what was refused. */
-function unreadable(service: string, error: unknown): BakeFailureError {
+function unreadable(service: string, { parameter }: OrderedCredential, error: unknown): BakeFailureError {
   if (!isCloudError(error)) throw error
   const about = [error.operation, error.code].filter((part) => part !== '').join(' ')
-  const message = error.message === '' ? about : `${about}: ${error.message}`
+  const words = error.message === NO_WORDS ? '' : error.message
+  // Of what is not there AWS tells no name.
+  const what = words === '' && parameter ? `version ${parameter.version} of ${parameter.name}` : words
+  const message = what === '' ? about : `${about}: ${what}`
   return new BakeFailureError({ service, step: 'read-secret', code: 'secret_unreadable', message })
 }
