@@ -1,11 +1,13 @@
-/** A bake from ECR under its own name: hosts and the port for HTTPS are those of a mount namespace, which needs root. */
+/** A bake from ECR under its own name: it has its own list of hosts, and a registry on the port for HTTPS, which takes root. */
 import { writeFileSync } from 'node:fs'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type BakeBed, BOX_POLICY, orderOf, startBakeBed } from '../support/bake/bake-bed.ts'
+import { type BakeBed, BOX_POLICY, startBakeBed } from '../support/bake/bake-bed.ts'
+import { orderOf } from '../support/bake/bake-order.ts'
 import { BakePod } from '../support/bake/bake-process.ts'
 import { leaksIn, leaksInFolder } from '../support/bake/canary.ts'
+import { recordFailure } from '../support/bake/expect-failure.ts'
 import { makeImage } from '../support/registry/images.ts'
 import { startTestRegistry, type TestRegistry } from '../support/registry/test-registry.ts'
 
@@ -14,9 +16,8 @@ const HOST = `222222222222.dkr.ecr.${REGION}.amazonaws.com`
 /** Of loopback, and nobody else's. */
 const ADDRESS = '127.0.77.1'
 const CREDENTIAL = { id: 'rc_ecr', type: 'ecr' as const, registry: HOST }
-const isRoot = process.getuid?.() === 0
 
-describe.runIf(isRoot)('a bake from ECR', () => {
+describe('a bake from ECR', () => {
   let bed: BakeBed
   let registry: TestRegistry
   let pod: BakePod
@@ -68,10 +69,14 @@ describe.runIf(isRoot)('a bake from ECR', () => {
 
   const bake = () =>
     pod.start(
-      orderOf([{ name: 'api', image: `${HOST}/acme/api:1.0`, credential: CREDENTIAL }], pod.output),
+      orderOf([{ name: 'api', image: `${HOST}/acme/api:1.0`, credential: CREDENTIAL }], pod.output, {
+        // It is on this machine.
+        realms: [HOST],
+      }),
       bed.environment(registry.ca),
       [
         'unshare',
+        '--map-root-user',
         '--mount',
         'sh',
         '-c',
@@ -101,10 +106,33 @@ describe.runIf(isRoot)('a bake from ECR', () => {
     const statements = BOX_POLICY.Statement.filter((statement) => !others.includes(statement))
     bed.account.changeRole(bed.role, { policies: { box: { ...BOX_POLICY, Statement: statements } } })
     const { result } = await bake()
+    bed.account.changeRole(bed.role, { policies: { box: BOX_POLICY } })
+    recordFailure('a role that may not ask for a login of ECR', result?.failure)
     expect(result?.failure).toMatchObject({
       step: 'read-secret',
       code: 'secret_unreadable',
       message: expect.stringMatching(/^ecr:GetAuthorizationToken AccessDeniedException/),
     })
+  })
+
+  it('fails where the role may not pull, in the words of ECR', async () => {
+    const message =
+      'User: arn:aws:sts::222222222222:assumed-role/box/box is not authorized to perform: ecr:BatchGetImage'
+    registry.front.trouble = (request, response) => {
+      if (!request.url?.includes('/manifests/') || !request.headers.authorization)
+        return answer(request, response)
+      response.writeHead(403, { 'content-type': 'application/json' })
+      response.end(JSON.stringify({ errors: [{ code: 'DENIED', message }] }))
+      return true
+    }
+    const { result } = await bake()
+    registry.front.trouble = answer
+    recordFailure('a role that may not pull from the repository of ECR', result?.failure)
+    expect(result?.failure).toMatchObject({
+      step: 'pull',
+      code: 'no_pull_right',
+      message: expect.stringContaining('is not authorized to perform: ecr:BatchGetImage'),
+    })
+    expect(result?.services[0]?.verified).toMatchObject({ ok: false, code: 'no_pull_right' })
   })
 })

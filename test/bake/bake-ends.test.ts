@@ -1,37 +1,51 @@
+/** Bakes that are in the midst of a pull: what of them can be seen, and how they end. */
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest'
-import { type BakeBed, orderOf, startBakeBed } from '../support/bake/bake-bed.ts'
+import type { BakeOrder } from '../../src/api/bake-order.ts'
+import { type BakeBed, startBakeBed } from '../support/bake/bake-bed.ts'
+import { orderOf } from '../support/bake/bake-order.ts'
 import { BakePod } from '../support/bake/bake-process.ts'
+import { leaksIn } from '../support/bake/canary.ts'
+import { recordFailure } from '../support/bake/expect-failure.ts'
+import { openFile, processesOf, type SeenProcess } from '../support/bake/processes.ts'
 import { makeImage } from '../support/registry/images.ts'
 import { startTestRegistry, type TestRegistry } from '../support/registry/test-registry.ts'
 import { until } from '../support/until.ts'
 
+const SECRET = 'canary-of-the-ends'
+const USER = 'bot'
+
 let bed: BakeBed
 let registry: TestRegistry
 let pod: BakePod
+let service: BakeOrder['services'][number]
 
 beforeAll(async () => {
   bed = await startBakeBed()
-  registry = await startTestRegistry({ auth: 'none' })
+  registry = await startTestRegistry({
+    auth: 'basic',
+    accounts: { [USER]: { password: SECRET, pulls: ['*'] } },
+  })
   await registry.push('acme/large', '1.0', makeImage({ layers: ['base', 4_000_000] }))
-}, 120_000)
+  const { host } = registry
+  const parameter = await bed.store('rc_large', SECRET)
+  const credential = { id: 'rc_large', type: 'token' as const, registry: host, username: USER, parameter }
+  service = { name: 'api', image: `${host}/acme/large:1.0`, credential }
+})
 afterAll(async () => {
   await registry?.stop()
   await bed?.stop()
 })
 beforeEach(() => {
   pod = new BakePod()
-  registry.front.bytesPerSecond = 200_000
+  Object.assign(registry.front, { bytesPerSecond: 200_000, trouble: undefined })
   registry.front.requests.length = 0
 })
 afterEach(() => pod.remove())
 
-const start = (more = {}) =>
-  pod.start(
-    orderOf([{ name: 'api', image: `${registry.host}/acme/large:1.0` }], pod.output, more),
-    bed.environment(registry.ca),
-  )
+const start = (more: Partial<BakeOrder> = {}) =>
+  pod.start(orderOf([service], pod.output, more), bed.environment(registry.ca))
 
 /** In the midst of a layer. */
 const untilPulling = () =>
@@ -40,6 +54,27 @@ const untilPulling = () =>
     () => 'it does not pull',
   )
 const left = () => readdirSync(join(pod.output, '.davit/shop'))
+
+it('while an image is pulled, its login is in no arguments and no environment, only in an open file without a name', async () => {
+  const bake = start()
+  await untilPulling()
+  const processes = processesOf(bake.group)
+  const tool = processes.find(({ name }) => name === 'skopeo') as SeenProcess
+  expect(processes.map(({ name }) => name)).toContain('skopeo')
+  for (const { name, arguments: words, environment, core } of processes)
+    expect({ name, core, leaks: leaksIn(words + environment, SECRET, USER) }).toEqual({
+      name,
+      core: '0 0',
+      leaks: [],
+    })
+  expect(tool.environment).not.toMatch(/AWS_|DAVIT_/)
+  const login = openFile(tool.pid, 3)
+  expect(login).toMatchObject({ mode: '600', names: 0 })
+  expect(leaksIn(login.text, SECRET, USER)).toContain('login')
+  bake.kill()
+  await bake.ended
+  expect(processesOf(bake.group)).toEqual([])
+})
 
 it('a bake that is told to end ends at once, says so, and leaves nothing', async () => {
   const bake = start()
@@ -50,7 +85,9 @@ it('a bake that is told to end ends at once, says so, and leaves nothing', async
     code: 1,
     result: { state: 'failed', failure: { code: 'canceled' } },
   })
+  recordFailure('a bake that is told to end', result?.failure)
   expect([left(), readdirSync(pod.memory)]).toEqual([[], []])
+  expect(processesOf(bake.group)).toEqual([])
 })
 
 it('a bake that takes too long ends itself, and says so', async () => {
@@ -59,6 +96,7 @@ it('a bake that takes too long ends itself, and says so', async () => {
     code: 1,
     result: { state: 'failed', failure: { code: 'timed_out' } },
   })
+  recordFailure('a bake that takes too long', result?.failure)
   expect(left()).toEqual([])
 })
 
@@ -73,4 +111,43 @@ it('a bake that was killed leaves nothing that counts, and the next one removes 
   registry.front.bytesPerSecond = undefined
   expect((await start({ bake: 'next' }).ended).result?.state).toBe('succeeded')
   expect(left()).toEqual(['next'])
+})
+
+it('a pull that broke off is begun again', async () => {
+  registry.front.bytesPerSecond = undefined
+  let broken = 0
+  registry.front.trouble = (request, response) => {
+    if (!request.url?.includes('/blobs/') || broken > 0) return false
+    broken += 1
+    response.writeHead(200, { 'content-length': '4000000' }).write('x'.repeat(1000))
+    setTimeout(() => response.destroy(), 50)
+    return true
+  }
+  const { result, log } = await start().ended
+  expect(result?.state, log).toBe('succeeded')
+  expect(broken).toBe(1)
+})
+
+it('a layer that is somewhere else is fetched there without the login', async () => {
+  const other = await startTestRegistry({ auth: 'none', names: ['127.0.0.1'] })
+  try {
+    const image = makeImage({ layers: ['elsewhere'] })
+    await other.push('acme/large', '1.0', image)
+    await registry.push('acme/large', 'elsewhere', image)
+    registry.front.trouble = (request, response) => {
+      if (!request.url?.includes('/blobs/')) return false
+      const location = `https://127.0.0.1:${other.front.port}${request.url}`
+      response.writeHead(307, { location }).end()
+      return true
+    }
+    const order = orderOf([{ ...service, image: `${registry.host}/acme/large:elsewhere` }], pod.output)
+    const { result, log } = await pod.start(order, bed.environment(`${registry.ca}\n${other.ca}`)).ended
+    expect(result?.state, log).toBe('succeeded')
+    expect(other.front.requests.length).toBeGreaterThan(0)
+    expect(new Set(other.front.requests.map(({ authorization }) => authorization))).toEqual(
+      new Set([undefined]),
+    )
+  } finally {
+    await other.stop()
+  }
 })

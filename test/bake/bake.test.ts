@@ -1,9 +1,10 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import type { OrderedCredential } from '../../src/api/bake-order.ts'
+import type { BakeOrder, OrderedCredential } from '../../src/api/bake-order.ts'
 import { boxCredentials } from '../../src/api/box-credentials.ts'
-import { type BakeBed, orderOf, startBakeBed } from '../support/bake/bake-bed.ts'
+import { type BakeBed, startBakeBed } from '../support/bake/bake-bed.ts'
+import { orderOf } from '../support/bake/bake-order.ts'
 import { BakePod } from '../support/bake/bake-process.ts'
 import { leaksIn, leaksInFolder } from '../support/bake/canary.ts'
 import { makeImage, makeIndex } from '../support/registry/images.ts'
@@ -48,6 +49,7 @@ afterAll(async () => {
 beforeEach(() => {
   pod = new BakePod()
   registry.tokens.requests.length = 0
+  registry.front.requests.length = 0
 })
 afterEach(() => pod.remove())
 
@@ -55,7 +57,7 @@ const environment = () => bed.environment(registry.ca)
 const api = () => ({ name: 'api', image: `${registry.host}/acme/api:1.0`, credential: credentials.api })
 const web = () => ({ name: 'web', image: `${registry.host}/acme/web:2.0`, credential: credentials.web })
 const tool = () => ({ name: 'tool', image: `${registry.host}/public/tool:latest` })
-const run = (...[order]: Parameters<BakePod['start']>) => pod.start(order, environment()).ended
+const run = (order: BakeOrder) => pod.start(order, environment()).ended
 const box = (name: string) => JSON.parse(readFileSync(join(pod.output, 'shop', name), 'utf8'))
 
 describe('a bake', () => {
@@ -82,6 +84,8 @@ describe('a bake', () => {
         'undefined repository:public/tool:pull',
       ]),
     )
+    const pulled = registry.front.requests.flatMap(({ path }) => path.match(/blobs\/(.*)$/)?.[1] ?? [])
+    expect(pulled.length).toBe(new Set(pulled).size)
     // Three manifests, three configs, and the base, api, web, the large one and tool.
     expect(readdirSync(join(pod.output, 'shop/blobs/sha256')).length).toBe(11)
     expect(

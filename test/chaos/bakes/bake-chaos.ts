@@ -1,11 +1,12 @@
 /** Bakes that are killed at random moments: nothing of them counts, and the same template then bakes. */
-import { existsSync, lstatSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, lstatSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { BakeOrder, OrderedCredential } from '../../../src/api/bake-order.ts'
-import { type BakeBed, orderOf, startBakeBed } from '../../support/bake/bake-bed.ts'
-import { BakePod } from '../../support/bake/bake-process.ts'
-import { leaksIn, leaksInFolder } from '../../support/bake/canary.ts'
+import { type BakeBed, startBakeBed } from '../../support/bake/bake-bed.ts'
+import { orderOf } from '../../support/bake/bake-order.ts'
+import { BakePod, type RunningBake } from '../../support/bake/bake-process.ts'
+import { formsOf, leaksIn, leaksInFolder } from '../../support/bake/canary.ts'
 import { makeImage } from '../../support/registry/images.ts'
 import { startTestRegistry, type TestRegistry } from '../../support/registry/test-registry.ts'
 import type { SeededRandom } from '../seeded-random.ts'
@@ -24,6 +25,8 @@ export type BakeChaosFindings = {
   points: Record<string, number>
   /** Bakes between, that were let go to their end. */
   baked: number
+  /** In how many forms the secret was found where it was planted at the end, so that the scan is known to see it. */
+  planted: string
   wrong: string[]
 }
 
@@ -31,6 +34,13 @@ const SECRET = 'canary-of-the-killed-bakes'
 const USER = 'bot'
 /** How often one is let go to its end. */
 const LET_GO = 10
+/** Between two looks at a folder. */
+const LOOK_MS = 2
+/** So many are killed before they have a folder, and so many while the box is put in place; the rest between. */
+const EARLY = 0.15
+const LATE = 0.2
+/** Longer than it takes to put a box in place. */
+const PUBLISHING_MS = 40
 
 export async function playBakeChaos(options: BakeChaosOptions): Promise<BakeChaosFindings> {
   const bed = await startBakeBed()
@@ -53,11 +63,19 @@ class BakeChaos {
   readonly #bed: BakeBed
   readonly #registry: TestRegistry
   readonly #pod: BakePod
-  readonly #findings: BakeChaosFindings = { killed: 0, finished: 0, points: {}, baked: 0, wrong: [] }
+  readonly #findings: BakeChaosFindings = {
+    killed: 0,
+    finished: 0,
+    points: {},
+    baked: 0,
+    planted: '',
+    wrong: [],
+  }
   #services: BakeOrder['services'] = []
   /** The bake that the box is of. */
   #live: string | undefined
-  #usualMs = 0
+  /** How long one usually takes until it has a folder, and from then on. */
+  #usual = { begin: 0, work: 0 }
 
   constructor(options: BakeChaosOptions, bed: BakeBed, registry: TestRegistry, pod: BakePod) {
     this.#options = options
@@ -69,12 +87,25 @@ class BakeChaos {
   async play(): Promise<BakeChaosFindings> {
     await this.#prepare()
     const { kills, say } = this.#options
-    for (let turn = 1; turn <= kills; turn += 1) {
+    // Some end by themselves, before the moment in which they were to be killed.
+    for (let turn = 1; this.#findings.killed < kills && turn <= kills * 2; turn += 1) {
       await this.#kill(turn)
-      if (turn % LET_GO === 0 || turn === kills) await this.#letGo(turn)
-      if (turn % LET_GO === 0) say(`${turn} bakes, ${this.#findings.wrong.length} of them wrong`)
+      if (turn % LET_GO === 0) {
+        await this.#letGo(turn)
+        say(`${turn} bakes, ${this.#findings.wrong.length} of them wrong`)
+      }
     }
+    await this.#letGo(kills * 2)
+    this.#findings.planted = this.#plant()
     return this.#findings
+  }
+
+  /** Last, as it spoils the folder. */
+  #plant(): string {
+    const forms = formsOf(SECRET, USER)
+    writeFileSync(join(this.#pod.memory, 'planted'), Object.values(forms).join('\n'))
+    const found = leaksInFolder(this.#pod.folder, SECRET, USER)
+    return `${found.length} of ${Object.keys(forms).length}`
   }
 
   async #prepare(): Promise<void> {
@@ -93,17 +124,39 @@ class BakeChaos {
     }
     // So that pulling takes about as long as everything else.
     this.#registry.front.bytesPerSecond = 600_000
-    const began = performance.now()
+    // The first one is slower than those that come after it.
     await this.#letGo(0)
-    this.#usualMs = performance.now() - began
-    this.#options.say(`a bake takes ${Math.round(this.#usualMs)} ms`)
+    const began = performance.now()
+    const order = this.#order(1, 'm')
+    const bake = this.#pod.start(order, this.#environment())
+    await untilThere(join(this.#pod.output, '.davit/shop', order.bake), bake)
+    this.#usual.begin = performance.now() - began
+    await bake.ended
+    this.#usual.work = performance.now() - began - this.#usual.begin
+    this.#live = this.#liveBake()
+    const { begin, work } = this.#usual
+    this.#options.say(`a bake takes ${Math.round(begin)} ms to begin, and ${Math.round(work)} ms more`)
+  }
+
+  /** @returns whether it had ended by itself before the moment in which it is to be killed */
+  async #untilMoment(name: string, bake: RunningBake): Promise<boolean> {
+    const { random } = this.#options
+    const when = random.fraction()
+    const folder = join(this.#pod.output, '.davit/shop', name)
+    const { begin, work } = this.#usual
+    const longest = when < EARLY ? begin : when < EARLY + LATE ? PUBLISHING_MS : work * 1.05
+    const moment = random.fraction() * longest
+    if (when >= EARLY) await untilThere(folder, bake)
+    if (longest === PUBLISHING_MS) await untilThere(join(folder, 'oci-layout'), bake)
+    return await Promise.race([bake.ended.then(() => true), sleep(moment).then(() => false)])
   }
 
   async #kill(turn: number): Promise<void> {
     const order = this.#order(turn, 'k')
     const bake = this.#pod.start(order, this.#environment())
-    const moment = this.#options.random.fraction() * this.#usualMs * 1.05
-    const over = await Promise.race([bake.ended.then(() => true), sleep(moment).then(() => false)])
+    const began = performance.now()
+    const over = await this.#untilMoment(order.bake, bake)
+    const moment = performance.now() - began
     const point = this.#pointOf(order.bake)
     bake.kill()
     const { result, log } = await bake.ended
@@ -170,6 +223,15 @@ class BakeChaos {
   #environment(): Record<string, string> {
     return this.#bed.environment(this.#registry.ca)
   }
+}
+
+/** Or until the bake is over. */
+async function untilThere(path: string, { ended }: RunningBake): Promise<void> {
+  let over = false
+  void ended.then(() => {
+    over = true
+  })
+  while (!over && !existsSync(path)) await sleep(LOOK_MS)
 }
 
 /** What looks like a file of logins, by its content. */

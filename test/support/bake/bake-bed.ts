@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { PutParameterCommand, SSMClient } from '@aws-sdk/client-ssm'
 import { createClock } from '../../../src/adapters/system/clock.ts'
-import type { BakeOrder, OrderedCredential } from '../../../src/api/bake-order.ts'
+import type { OrderedCredential } from '../../../src/api/bake-order.ts'
 import type { Account, Role } from '../../../src/playground/aws/account.ts'
 import { type AwsDouble, startAwsDouble } from '../../../src/playground/aws/aws-double.ts'
 import { ALLOW_ALL } from '../aws/bed.ts'
@@ -85,25 +85,5 @@ export async function startBakeBed(): Promise<BakeBed> {
       await aws.stop()
       rmSync(folder, { recursive: true, force: true })
     },
-  }
-}
-
-let bakes = 0
-
-export function orderOf(
-  services: BakeOrder['services'],
-  output: string | undefined,
-  more: Partial<BakeOrder> = {},
-): BakeOrder {
-  bakes += 1
-  return {
-    template: { namespace: 'acme', name: 'shop', uid: '7d1f6f4e-0000-4000-8000-000000000001' },
-    bake: `shop-${String(bakes).padStart(8, '0')}`,
-    services,
-    output: output === undefined ? { kind: 'none' } : { kind: 'layout', path: output },
-    platform: 'linux/amd64',
-    realms: [],
-    deadlineSeconds: 600,
-    ...more,
   }
 }

@@ -21,6 +21,8 @@ export type BakeEnd = {
 }
 
 export type RunningBake = {
+  /** Of its processes. */
+  group: number
   ended: Promise<BakeEnd>
   /** With everything that it has started, as the end of a container does. */
   kill(): void
@@ -64,6 +66,7 @@ export class BakePod {
       },
     })
     return {
+      group: child.pid ?? 0,
       ended: this.#endOf(child),
       kill: () => signalGroup(child, 'SIGKILL'),
       terminate: () => void child.kill('SIGTERM'),

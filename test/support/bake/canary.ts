@@ -18,15 +18,21 @@ export function leaksInFolder(folder: string, secret: string, username: string):
     .flatMap((path) => leaksIn(readFileSync(path), secret, username).map((form) => `${path}: ${form}`))
 }
 
-function formsOf(secret: string, username: string): Record<string, string> {
+/** By name. */
+export function formsOf(secret: string, username: string): Record<string, string> {
+  const bytes = Buffer.from(secret, 'utf8')
   const base64 = (text: string) => Buffer.from(text, 'utf8').toString('base64')
   return {
     plain: secret,
     json: JSON.stringify(secret).slice(1, -1),
     url: encodeURIComponent(secret),
+    form: new URLSearchParams({ '': secret }).toString().slice(1),
     base64: base64(secret).replace(/=+$/, ''),
-    base64url: Buffer.from(secret, 'utf8').toString('base64url'),
-    hex: Buffer.from(secret, 'utf8').toString('hex'),
+    base64url: bytes.toString('base64url'),
+    // Within a longer text, where it begins in the midst of a group.
+    'base64 after one byte': base64(`x${secret}`).slice(4, -4),
+    'base64 after two bytes': base64(`xx${secret}`).slice(4, -4),
+    hex: bytes.toString('hex'),
     login: base64(`${username}:${secret}`).replace(/=+$/, ''),
   }
 }
