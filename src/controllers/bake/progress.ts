@@ -5,7 +5,12 @@ import type { Log } from '../../ports/log.ts'
 const EVERY_MS = 5000
 const STEP = 1024 * 1024
 
-export type Followed = { service: string; image: string; folder: BoxFolder; total: number | undefined }
+export type Followed = {
+  service: string
+  image: string
+  folder: Pick<BoxFolder, 'size'>
+  total: number | undefined
+}
 
 /** Says in the log how far a pull has come, as long as it comes on. @returns the call that ends it */
 export function followPull(parts: { clock: Clock; log: Log }, followed: Followed): () => Promise<number> {
