@@ -195,6 +195,21 @@ describe('a bake', () => {
     expect(readdirSync(join(pod.output, '.davit/shop'))).toEqual(['one'])
   })
 
+  it('is made by nobody, who has no right on the machine', async () => {
+    const nobody = [
+      'unshare',
+      '--user',
+      '--map-user=65532',
+      '--map-group=65532',
+      'setpriv',
+      '--bounding-set=-all',
+      '--no-new-privs',
+    ]
+    const order = orderOf([api(), tool()], pod.output)
+    const { result, log } = await pod.start(order, environment(), nobody).ended
+    expect(result?.state, log).toBe('succeeded')
+  })
+
   it('that does not understand its order says so', async () => {
     const order = orderOf([api()], pod.output)
     const { code, log } = await run({ ...order, services: [] })

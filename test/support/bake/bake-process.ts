@@ -58,6 +58,8 @@ export class BakePod {
       detached: true,
       env: {
         PATH: process.env.PATH,
+        HOME: this.folder,
+        TMPDIR: this.folder,
         DAVIT_BAKE_ORDER: JSON.stringify(order),
         DAVIT_TMPFS: this.memory,
         DAVIT_SCRATCH: this.folder,
