@@ -32,7 +32,9 @@ export async function startDebianRegistry(options: DebianRegistryOptions = {}): 
   const port = await freePort()
   const config = join(folder, 'config.yml')
   writeFileSync(config, stringify(configOf(options, folder, port)), { mode: 0o600 })
-  const child = spawn('docker-registry', ['serve', config], { stdio: ['ignore', 'pipe', 'pipe'] })
+  // Ends with the tests, however those end.
+  const command = ['--pdeathsig', 'KILL', 'docker-registry', 'serve', config]
+  const child = spawn('setpriv', command, { stdio: ['ignore', 'pipe', 'pipe'] })
   let said = ''
   for (const stream of [child.stdout, child.stderr])
     stream.setEncoding('utf8').on('data', (text: string) => {
