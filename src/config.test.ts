@@ -59,6 +59,7 @@ test('without any variable everything has its documented default', () => {
       memory: '512Mi',
       scratch: '20Gi',
       realms: [],
+      limits: { organization: 5, all: 50 },
     },
     limits: { endpointsPerOrganization: 500, inFlight: 2048 },
     drainMs: 25_000,
@@ -102,6 +103,8 @@ test.each([
       DAVIT_BAKE_MEMORY: '1Gi',
       DAVIT_BAKE_SCRATCH: '500M',
       DAVIT_BAKE_REALMS: 'auth.example.com, Tokens.example.com:8443',
+      DAVIT_MAX_BAKES: '4',
+      DAVIT_MAX_BAKES_PER_ORGANIZATION: '3',
     },
     want: {
       bake: {
@@ -112,6 +115,7 @@ test.each([
         memory: '1Gi',
         scratch: '500M',
         realms: ['auth.example.com', 'tokens.example.com:8443'],
+        limits: { organization: 3, all: 4 },
       },
     },
   },

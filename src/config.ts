@@ -122,6 +122,8 @@ const variables = z.object({
   DAVIT_BAKE_MEMORY: quantity('memory', '512Mi').default('512Mi'),
   DAVIT_BAKE_SCRATCH: quantity('a size', '20Gi').default('20Gi'),
   DAVIT_BAKE_REALMS: hosts,
+  DAVIT_MAX_BAKES: integer(1, 10_000, 50),
+  DAVIT_MAX_BAKES_PER_ORGANIZATION: integer(1, 10_000, 5),
   DAVIT_DRAIN_SECONDS: integer(0, 3600, 25),
   DAVIT_LINGER_SECONDS: integer(0, 3600, 5),
 })
@@ -131,6 +133,7 @@ const SHARES = [
   ['DAVIT_MAX_PENDING_PER_ORGANIZATION', 'DAVIT_MAX_PENDING'],
   ['DAVIT_MAX_WRITTEN_BYTES_PER_ORGANIZATION', 'DAVIT_MAX_WRITTEN_BYTES'],
   ['DAVIT_MAX_IDEMPOTENCY_KEYS_PER_ORGANIZATION', 'DAVIT_MAX_IDEMPOTENCY_KEYS'],
+  ['DAVIT_MAX_BAKES_PER_ORGANIZATION', 'DAVIT_MAX_BAKES'],
 ] as const
 
 const settings = variables
@@ -227,6 +230,8 @@ const settings = variables
         scratch: env.DAVIT_BAKE_SCRATCH,
         /** Hosts that may ask for a login besides the registries themselves. */
         realms: env.DAVIT_BAKE_REALMS,
+        /** Under way at a time. */
+        limits: { organization: env.DAVIT_MAX_BAKES_PER_ORGANIZATION, all: env.DAVIT_MAX_BAKES },
       },
       limits: {
         endpointsPerOrganization: env.DAVIT_MAX_ENDPOINTS_PER_ORGANIZATION,

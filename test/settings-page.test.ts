@@ -63,7 +63,7 @@ async function scraped(): Promise<Row[]> {
   metrics.cloudTurn('ssm:PutParameter', 1)
   metrics.secretStored('created')
   metrics.parameterRemoved('deleted')
-  metrics.baked('succeeded')
+  metrics.baked('succeeded', 1)
   metrics.reconciled('webhook-endpoint', 'done', 1)
   metrics.answered('listEndpoints', 200, 1)
   metrics.watchRestarted('webhookendpoints', 'closed')

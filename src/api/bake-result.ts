@@ -48,12 +48,13 @@ export const PROBLEM_CODES = [
   'output_missing',
 ] as const
 
-/** What kept a pod from running, or ended it. `bake_image_missing` and `service_account_missing` come before a Job as well. */
+/** What kept a pod from running, or ended it; `service_account_missing` may as well. */
 export const RUN_FAILURE_CODES = [
   'bake_image_missing',
   'quota',
   'pod_refused',
   'unschedulable',
+  'not_started',
   'evicted',
   'out_of_memory',
   'no_result',

@@ -31,7 +31,7 @@ const bakedService = z
           .int32()
           .optional()
           .meta({ description: 'Generation of the credential that it is pulled with.' }),
-        why: text({ max: 512, describe: 'Why this one.' }),
+        why: text({ max: 1024, describe: 'Why this one, and what others of the box use for the same host.' }),
       })
       .optional()
       .meta({ description: 'What it is pulled with; absent: with no login.' }),

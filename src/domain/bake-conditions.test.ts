@@ -42,6 +42,11 @@ describe('the conditions of a template', () => {
       { ...IDLE, Ready: 'False Baking', Succeeded: 'Unknown Baking', Reconciling: 'True Baking' },
     ],
     [
+      'before its turn',
+      { isDue: true, waitsFor: 'it is not its turn' },
+      { ...IDLE, Ready: 'False Waiting', Succeeded: 'Unknown Baking', Reconciling: 'True Waiting' },
+    ],
+    [
       'whose bake is pending',
       { bake: { ...DONE, state: 'pending' } },
       { ...IDLE, Ready: 'False Baking', Succeeded: 'Unknown Baking', Reconciling: 'True Baking' },
@@ -139,6 +144,7 @@ const view: fc.Arbitrary<TemplateView> = fc.record({
   ),
   problem: fc.constantFrom(undefined, WAITS, STAYS),
   isDue: fc.boolean(),
+  waitsFor: fc.constantFrom(undefined, 'it is not its turn'),
 })
 
 test('waiters always know where they are: at work, stalled, ready, and never two of them', () => {

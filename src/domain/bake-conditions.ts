@@ -11,6 +11,8 @@ export type TemplateView = {
   problem: BakeProblem | undefined
   /** Another bake is due: the last one does not answer what is wanted. */
   isDue: boolean
+  /** What a bake that is due waits for, in words. */
+  waitsFor?: string | undefined
 }
 
 type Answer = { status: Finding['status']; reason: string; message: string }
@@ -24,14 +26,20 @@ export function templateFindings(view: TemplateView): Finding[] {
   ]
 }
 
-function ready({ bake, problem, isDue }: TemplateView): Answer {
+function ready({ bake, problem, isDue, waitsFor }: TemplateView): Answer {
   if (problem) return { status: 'False', ...problemWords(problem) }
-  if (isDue || !bake) return { status: 'False', ...DUE }
+  if (isDue || !bake) return { status: 'False', ...due(waitsFor) }
   const answer = succeeded(bake)
   return answer.status === 'Unknown' ? { ...answer, status: 'False' } : answer
 }
 
 const DUE = { reason: 'Baking', message: 'A bake is due.' }
+
+function due(waitsFor: string | undefined): { reason: string; message: string } {
+  return waitsFor === undefined
+    ? DUE
+    : { reason: 'Waiting', message: `A bake is due, and waits: ${waitsFor}.` }
+}
 
 function succeeded(bake: BakeStatus | undefined): Answer {
   if (bake?.state === 'succeeded') {
@@ -52,12 +60,12 @@ const BAKING = {
   running: 'The images are being pulled.',
 }
 
-function reconciling({ bake, problem, isDue }: TemplateView): Answer {
+function reconciling({ bake, problem, isDue, waitsFor }: TemplateView): Answer {
   if (bake?.state === 'pending' || bake?.state === 'running')
     return { status: 'True', reason: 'Baking', message: BAKING[bake.state] }
   if (problem?.waits) return { status: 'True', ...problemWords(problem) }
   if (problem) return UP_TO_DATE
-  if (isDue || !bake) return { status: 'True', ...DUE }
+  if (isDue || !bake) return { status: 'True', ...due(waitsFor) }
   if (bake.nextAttemptAt !== undefined)
     return {
       status: 'True',

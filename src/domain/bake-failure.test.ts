@@ -43,15 +43,25 @@ describe('trying again', () => {
     expect(MAX_ATTEMPTS).toBe(3)
   })
 
-  test.for(['evicted', 'quota', 'bake_image_missing', 'unschedulable'] as const)('is for %s', (code) => {
+  test.for([
+    'evicted',
+    'quota',
+    'bake_image_missing',
+    'unschedulable',
+    'not_started',
+    'service_account_missing',
+  ] as const)('is for %s', (code) => {
     expect(nextAttemptAt({ code, attempts: 1 }, NOW)).toBe(NOW + 30_000)
   })
 
   // A wrong password that is tried again and again locks an account.
-  test.for([...POD_FAILURE_CODES, ...PROBLEM_CODES, 'out_of_memory', 'pod_refused', 'no_result'] as const)(
-    'is not for %s',
-    (code) => {
-      expect(nextAttemptAt({ code, attempts: 1 }, NOW)).toBeUndefined()
-    },
-  )
+  test.for([
+    ...POD_FAILURE_CODES,
+    ...PROBLEM_CODES.filter((code) => code !== 'service_account_missing'),
+    'out_of_memory',
+    'pod_refused',
+    'no_result',
+  ] as const)('is not for %s', (code) => {
+    expect(nextAttemptAt({ code, attempts: 1 }, NOW)).toBeUndefined()
+  })
 })

@@ -42,6 +42,8 @@ const FIXES: Readonly<Record<BakeFailureCode, string>> = {
   quota: 'Raise the quota of the namespace, or remove what uses it.',
   pod_refused: 'Mend what the words name; the cluster does not take the pod of the bake as it is.',
   unschedulable: 'Mend what the scheduler names, such as room on the nodes, or the volume of spec.output.',
+  not_started:
+    'Mend what the words name, such as a volume that cannot be mounted; the pod has a node, and did not start there.',
   evicted: 'The node ended the pod. If that goes on, ask the operator for more memory or room for bakes.',
   out_of_memory: 'Ask the operator to give bakes more memory (DAVIT_BAKE_MEMORY).',
   no_result: 'See the log of the pod, as long as it is there, and ask for another bake.',
@@ -53,6 +55,9 @@ const PASSING: ReadonlySet<BakeFailureCode> = new Set([
   'quota',
   'bake_image_missing',
   'unschedulable',
+  'not_started',
+  // It went while the pod was to be made: the next look says what is missing, and goes on when it is there.
+  'service_account_missing',
 ])
 
 /** In all, of one bake. */

@@ -3,7 +3,7 @@ import { bakeOrder, MAX_ORDER_BYTES } from '../api/bake-order.ts'
 import { MAX_SERVICE_NAME, MAX_SERVICES } from '../api/bake-result.ts'
 import type { BoxTemplate } from '../api/box-template.ts'
 import { DNS_LABEL } from '../api/meta.ts'
-import { bakeJob, bakeName, bakeOrderOf } from './bake-job.ts'
+import { bakeJob, bakeName, bakeOrderOf, bakesOf } from './bake-job.ts'
 import type { PreparedService } from './bake-problem.ts'
 
 const SETTINGS = {
@@ -86,7 +86,14 @@ describe('the Job of a bake', () => {
       },
       spec: { backoffLimit: 0, activeDeadlineSeconds: 4500, ttlSecondsAfterFinished: 600 },
     })
-    expect(job.spec.template.metadata.labels).toEqual(job.metadata.labels)
+    expect(job.spec.template.metadata).toEqual({
+      labels: { ...job.metadata.labels, 'sidecar.istio.io/inject': 'false' },
+      annotations: { 'linkerd.io/inject': 'disabled' },
+    })
+    for (const label of bakesOf('shop').split(',')) {
+      const [name = '', value] = label.split('=')
+      expect(job.metadata.labels).toHaveProperty([name], value)
+    }
   })
 
   test('is restricted, word for word', () => {
@@ -175,14 +182,16 @@ describe('the Job of a bake', () => {
       DAVIT_TMPFS: '/run/davit',
       TMPDIR: '/tmp',
       HOME: '/tmp',
+      AWS_EC2_METADATA_DISABLED: 'true',
       AWS_ROLE_ARN: ROLE,
       AWS_WEB_IDENTITY_TOKEN_FILE: '/var/run/secrets/davit.dev/aws/token',
     })
   })
 
-  test('without a role has no token; pod identity or an instance brings its own', () => {
+  test('without a role has no token, and not the role of the node; a pod identity brings its own', () => {
     const { job } = jobOf({ roleArn: null })
-    expect(JSON.stringify(job)).not.toContain('AWS_')
+    const names = job.spec.template.spec.containers[0]?.env.map(({ name }) => name) ?? []
+    expect(names.filter((name) => name.startsWith('AWS_'))).toEqual(['AWS_EC2_METADATA_DISABLED'])
     expect(job.spec.template.spec.volumes.some((volume) => 'projected' in volume)).toBe(false)
   })
 

@@ -33,6 +33,15 @@ export type BakeSettings = {
 /** Annotation of a ServiceAccount: the role that its pods may assume (IRSA). */
 export const ROLE_ARN_ANNOTATION = 'eks.amazonaws.com/role-arn'
 
+/** On the Jobs and pods of bakes, beside the name of the template: whatever else carries that one is not of Davit. */
+const BAKE_LABELS = { 'app.kubernetes.io/name': 'davit-bake', 'app.kubernetes.io/managed-by': 'davit' }
+
+/** A label selector of Jobs and pods. @param template absent: those of all templates */
+export function bakesOf(template?: string): string {
+  const own = Object.entries(BAKE_LABELS).map(([label, value]) => `${label}=${value}`)
+  return [template === undefined ? TEMPLATE_LABEL : `${TEMPLATE_LABEL}=${template}`, ...own].join(',')
+}
+
 /** Nobody of the node, and nobody of the image either. */
 const USER = 65_532
 /** A bake that takes too long ends itself, with words; this is what it may take to be scheduled, and to end. */
@@ -93,11 +102,7 @@ export type BakeJobOptions = {
 export function bakeJob({ template, order, settings, roleArn }: BakeJobOptions) {
   const { metadata, spec } = template
   const { namespace = '', name, uid } = metadata
-  const labels = {
-    'app.kubernetes.io/name': 'davit-bake',
-    'app.kubernetes.io/managed-by': 'davit',
-    [TEMPLATE_LABEL]: name,
-  }
+  const labels = { ...BAKE_LABELS, [TEMPLATE_LABEL]: name }
   const owner = { apiVersion: API_VERSION, kind: boxTemplateKind.kind, name, uid, controller: true }
   return {
     apiVersion: 'batch/v1',
@@ -108,7 +113,11 @@ export function bakeJob({ template, order, settings, roleArn }: BakeJobOptions) 
       activeDeadlineSeconds: settings.deadlineSeconds + GRACE_SECONDS,
       ttlSecondsAfterFinished: settings.ttlSeconds,
       template: {
-        metadata: { labels },
+        // A mesh would put a container beside the bake that does not end with it.
+        metadata: {
+          labels: { ...labels, 'sidecar.istio.io/inject': 'false' },
+          annotations: { 'linkerd.io/inject': 'disabled' },
+        },
         spec: podSpec({
           serviceAccount: spec.instanceRole?.serviceAccountName,
           claim: spec.output?.persistentVolumeClaim,
@@ -190,6 +199,8 @@ function variables(order: BakeOrder, roleArn: string | undefined) {
     { name: 'DAVIT_TMPFS', value: TMPFS_PATH },
     { name: 'TMPDIR', value: '/tmp' },
     { name: 'HOME', value: '/tmp' },
+    // Without a role of its own a box has none: never that of the node, which may read what is another organization's.
+    { name: 'AWS_EC2_METADATA_DISABLED', value: 'true' },
     ...identity,
   ]
 }

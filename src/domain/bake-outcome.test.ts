@@ -18,10 +18,10 @@ import { type BakeProgress, bakeProgress } from './bake-outcome.ts'
 
 const MINUTE = 60_000
 
-type Given = { conditions?: object[]; pod?: BakePod; refusals?: string[]; after?: number }
+type Given = { conditions?: object[]; pod?: BakePod; complaints?: string[]; after?: number }
 
-function progress({ conditions = [], pod, refusals = [], after = 1000 }: Given): BakeProgress {
-  const run = { job: jobOf(...conditions), pod, refusals, services: ['api', 'db'] }
+function progress({ conditions = [], pod, complaints = [], after = 1000 }: Given): BakeProgress {
+  const run = { job: jobOf(...conditions), pod, complaints, services: ['api', 'db'] }
   return bakeProgress(run, CREATED + after)
 }
 
@@ -43,6 +43,11 @@ describe('a Job that completed', () => {
   const without: [given: string, message: string, words: string][] = [
     ['no message', '', 'left no result'],
     ['a message that is no JSON', 'panic: runtime error', 'cannot be read'],
+    [
+      'a result that is longer than any',
+      text({ ...FAILURE, failure: { ...FAILURE.failure, message: 'a'.repeat(5000) } }),
+      'cannot be read',
+    ],
     ['JSON that is no result', '{"version":2}', 'cannot be read'],
     ['half a result', text(SUCCESS).slice(0, 100), 'cannot be read'],
     [
@@ -165,10 +170,22 @@ describe('a Job that failed', () => {
   })
 })
 
+test('a Job that failed has succeeded where its container has: something else in the pod did not end', () => {
+  const pod = terminated(text(SUCCESS))
+  for (const condition of [FAILED, DEADLINE])
+    expect(progress({ conditions: [condition], pod })).toEqual({
+      state: 'ended',
+      outcome: { services: SUCCESS.services },
+    })
+})
+
 describe('a Job without a pod', () => {
   test('is waited for a minute', () => {
     expect(progress({})).toEqual({ state: 'waiting', until: CREATED + MINUTE })
-    expect(progress({ refusals: ['exceeded quota'] })).toEqual({ state: 'waiting', until: CREATED + MINUTE })
+    expect(progress({ complaints: ['exceeded quota'] })).toEqual({
+      state: 'waiting',
+      until: CREATED + MINUTE,
+    })
     expect(progress({ after: MINUTE })).toEqual({ state: 'waiting', until: CREATED + 2 * MINUTE })
   })
 
@@ -187,7 +204,7 @@ describe('a Job without a pod', () => {
   ]
 
   test.for(rows)('has failed then, in the words of who refused it: %s', ([words, code]) => {
-    const found = progress({ refusals: ['older', words], after: MINUTE })
+    const found = progress({ complaints: ['older', words], after: MINUTE })
     expect(found).toMatchObject({
       state: 'stuck',
       outcome: { failure: { step: 'start', code, message: words } },
@@ -219,6 +236,19 @@ describe('a pod that does not run', () => {
   test('since the name of its image is none has failed at once', () => {
     const pod = withState({ waiting: { reason: 'InvalidImageName', message: "couldn't parse" } })
     expect(failureOf({ pod })).toMatchObject({ code: 'bake_image_missing' })
+  })
+
+  test('since its node cannot start it is waited for, and then has failed in the words of the node', () => {
+    const pod = withState({ waiting: { reason: 'ContainerCreating' } })
+    const complaints = ['older', 'MountVolume.SetUp failed for volume "output" : timed out']
+    expect(progress({ pod, complaints, after: 10 * MINUTE - 1 })).toEqual({
+      state: 'waiting',
+      until: CREATED + 10 * MINUTE,
+    })
+    expect(progress({ pod, complaints, after: 10 * MINUTE })).toMatchObject({
+      state: 'stuck',
+      outcome: { failure: { step: 'start', code: 'not_started', message: complaints[1] } },
+    })
   })
 
   test('yet is waited for', () => {

@@ -22,8 +22,8 @@ export type BakeRun = {
   job: BakeJob
   /** The pod of the Job, if there is one. */
   pod?: BakePod | undefined
-  /** Why the Job has no pod, in the words of who refused it; newest last. */
-  refusals: readonly string[]
+  /** Why the Job has no pod, or why that does not start, in the words of Kubernetes; newest last. */
+  complaints: readonly string[]
   /** Names of the services that were ordered. */
   services: readonly string[]
 }
@@ -31,7 +31,7 @@ export type BakeRun = {
 /** Name of the container of a bake. */
 export const BAKE_CONTAINER = 'bake'
 
-/** So long a Job may be without a pod, an image may fail to be pulled, and no node may take the pod. */
+/** So long a Job may be without a pod, an image may fail to be pulled, and a pod may wait for a node or for its volumes. */
 const POD_MS = 60_000
 const IMAGE_MS = 120_000
 const SCHEDULE_MS = 600_000
@@ -60,9 +60,13 @@ export function bakeProgress(run: BakeRun, now: number): BakeProgress {
   const failed = condition('Failed')
   if (failed) return { state: 'ended', outcome: failedJob(run, failed) }
   if (!pod) return withoutPod(run, now)
-  const { running, terminated, waiting } = stateOf(pod)
-  if (running || terminated || isOver(pod)) return { state: 'running' }
-  return waitingPod(pod, waiting, now)
+  return isWaiting(pod) ? waitingPod(pod, run.complaints, now) : { state: 'running' }
+}
+
+/** Its container was not started yet. */
+export function isWaiting(pod: BakePod): boolean {
+  const { running, terminated } = stateOf(pod)
+  return !running && !terminated && !isOver(pod)
 }
 
 function stateOf(pod: BakePod) {
@@ -92,20 +96,24 @@ function failedJob(run: BakeRun, failed: { reason: string; message: string }): B
   const words = failed.message || failed.reason
   const told = pod ? readResult(pod, run.services) : undefined
   if (told?.result?.failure) return failedResult(told.result, told.result.failure)
+  // What failed is something beside the bake, such as a container that a mesh has put into the pod and that did not end.
+  if (told?.result && pod && stateOf(pod).terminated?.exitCode === 0)
+    return { services: told.result.services }
   if (failed.reason === 'DeadlineExceeded') return failure('timed_out', words)
   if (!pod) return failure('evicted', `The pod is gone: ${words}`)
-  const disrupted = pod.status.conditions.find(
-    ({ type, status }) => type === 'DisruptionTarget' && status === 'True',
-  )
-  if (pod.status.reason === 'Evicted' || disrupted)
-    return failure('evicted', pod.status.message || disrupted?.message || pod.status.reason)
-  if (pod.status.reason === 'DeadlineExceeded') return failure('timed_out', pod.status.message || words)
+  return failedPod(pod, words, told?.result ? 'says that it succeeded, and failed.' : told?.problem)
+}
+
+/** @param words of the Job @param problem what is wrong with the result, after "and" */
+function failedPod(pod: BakePod, words: string, problem: string | undefined): BakeOutcome {
+  const { reason, message, conditions } = pod.status
+  const disrupted = conditions.find(({ type, status }) => type === 'DisruptionTarget' && status === 'True')
+  if (reason === 'Evicted' || disrupted) return failure('evicted', message || disrupted?.message || reason)
+  if (reason === 'DeadlineExceeded') return failure('timed_out', message || words)
   const { terminated } = stateOf(pod)
   if (terminated?.reason === 'OOMKilled')
     return failure('out_of_memory', 'The container used more memory than it may (OOMKilled).')
-  if (terminated === undefined)
-    return failure('pod_refused', pod.status.message || pod.status.reason || `The pod failed: ${words}`)
-  const problem = told?.result ? 'says that it succeeded, and failed.' : told?.problem
+  if (terminated === undefined) return failure('pod_refused', message || reason || `The pod failed: ${words}`)
   return failure('no_result', `The pod ended with exit code ${terminated.exitCode}, and ${problem}`)
 }
 
@@ -139,9 +147,9 @@ function parseResult(message: string): BakeResult | undefined {
   }
 }
 
-function withoutPod({ job, refusals }: BakeRun, now: number): BakeProgress {
+function withoutPod({ job, complaints }: BakeRun, now: number): BakeProgress {
   const until = timeOf(job) + POD_MS
-  const words = refusals.at(-1)
+  const words = complaints.at(-1)
   if (words === undefined) return { state: 'waiting', until: now < until ? until : now + POD_MS }
   if (now < until) return { state: 'waiting', until }
   return { state: 'stuck', outcome: failure(refusalCode(words), words) }
@@ -155,12 +163,9 @@ function refusalCode(words: string): BakeFailureCode {
   return 'pod_refused'
 }
 
-function waitingPod(
-  pod: BakePod,
-  waiting: { reason: string; message: string } | undefined,
-  now: number,
-): BakeProgress {
+function waitingPod(pod: BakePod, complaints: readonly string[], now: number): BakeProgress {
   const created = timeOf(pod)
+  const { waiting } = stateOf(pod)
   const words = waiting && (waiting.message || waiting.reason)
   if (waiting?.reason === 'InvalidImageName')
     return { state: 'stuck', outcome: failure('bake_image_missing', words ?? '') }
@@ -173,6 +178,9 @@ function waitingPod(
     return given(created + SCHEDULE_MS, now, () =>
       failure('unschedulable', scheduled.message || scheduled.reason),
     )
+  const complaint = complaints.at(-1)
+  if (complaint !== undefined)
+    return given(created + SCHEDULE_MS, now, () => failure('not_started', complaint))
   // A kubelet that says nothing leaves it to the deadline of the Job.
   return { state: 'waiting' }
 }

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { bakeStatus } from '../api/bake-status.ts'
 import type { BoxTemplateSpec } from '../api/box-template.ts'
 import type { RegistryCredential } from '../api/registry-credential.ts'
 import { type BakeView, prepareBake } from './bake-problem.ts'
@@ -246,6 +247,29 @@ describe('what is to be pulled', () => {
       ['rc_ghcr', 'bot'],
       ['rc_other', 'other'],
     ])
+    expect(prepared?.map(({ why }) => why)).toEqual([
+      expect.stringMatching(/^The service names rc_ghcr, .* Other services use rc_other for that host;/),
+      expect.stringMatching(/^The service names rc_other, .* Other services use rc_ghcr for that host;/),
+    ])
+  })
+
+  test('has a reason that fits into a status, however many credentials one host has', () => {
+    const registry = `${'a'.repeat(63)}.${'b'.repeat(63)}.${'c'.repeat(63)}.${'d'.repeat(61)}:65535`
+    const names = Array.from({ length: 20 }, (_, index) => `${'n'.repeat(61)}${index + 10}`)
+    const image = `${registry}/api`
+    const services = names.map((name, index): Service => {
+      return { ...API, name: `s-${index}`, image, registryCredentialId: `rc_${name}` }
+    })
+    const credentials = new Map(names.map((name) => [name, credential({ registry })]))
+    const view = { isOrganization: true, bakeImage: 'x', missing: { serviceAccount: false, output: false } }
+    const prepared = prepareBake({ ...view, spec: { services }, credentials }).services ?? []
+    expect(prepared).toHaveLength(20)
+    for (const { name, why = '' } of prepared) {
+      expect(why).toContain('and 18 more for that host')
+      const baked = { name, image, credential: { id: 'rc_a', why } }
+      const status = { state: 'pending', number: 1, attempts: 1, services: [baked] }
+      expect(bakeStatus.safeParse(status).error).toBeUndefined()
+    }
   })
 
   test.for(['docker.io', 'index.docker.io', 'registry-1.docker.io', 'DOCKER.IO'])(

@@ -68,7 +68,25 @@ export function prepareBake(
     )
   if (bakeImage === undefined)
     return wrong('bake_image_missing', 'The operator has set no image for bakes (DAVIT_BAKE_IMAGE).')
-  return { services }
+  return { services: services.map((service) => withOthers(service, services)) }
+}
+
+/** A login is for a host, so whoever sees two for one host asks which is used where. */
+function withOthers(service: PreparedService, all: readonly PreparedService[]): PreparedService {
+  const { credential, why } = service
+  if (credential === undefined || why === undefined) return service
+  const ofHost = all.flatMap((other) =>
+    other.credential?.registry === credential.registry && other.credential.id !== credential.id
+      ? [other.credential.id]
+      : [],
+  )
+  const [first, ...others] = [...new Set(ofHost)]
+  if (first === undefined) return service
+  const more = others.length === 0 ? '' : ` and ${others.length} more`
+  return {
+    ...service,
+    why: `${why} Other services use ${first}${more} for that host; each has a login of its own.`,
+  }
 }
 
 const NO_ORGANIZATION = 'The namespace is no organization: it lacks the label davit.dev/organization=true.'

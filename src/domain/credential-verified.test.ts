@@ -6,6 +6,8 @@ import { isNewer, verificationsOf, verifiedFinding } from './credential-verified
 const AT = '2026-01-31T12:00:00.000Z'
 const LATER = '2026-01-31T12:00:05.000Z'
 
+const NOW = Date.parse(LATER)
+
 const service = (name: string, id: string, image = 'ghcr.io/acme/api:1.4'): BakedService => ({
   name,
   image,
@@ -19,7 +21,7 @@ describe('what a bake has seen', () => {
       { name: 'api', verified: { at: AT, ok: true } },
       { name: 'db', verified: { at: AT, ok: true } },
     ]
-    expect(verificationsOf({ template: 'shop', services }, results)).toEqual(
+    expect(verificationsOf({ template: 'shop', services }, results, NOW)).toEqual(
       new Map([
         [
           'rc_a',
@@ -40,10 +42,14 @@ describe('what a bake has seen', () => {
     const services = [service('a', 'rc_a'), service('b', 'rc_a')]
     const refused = { at: AT, ok: false, code: 'no_pull_right' as const }
     const of = (first: object, second: object) =>
-      verificationsOf({ template: 'shop', services }, [
-        { name: 'a', verified: first as never },
-        { name: 'b', verified: second as never },
-      ]).get('rc_a')?.ok
+      verificationsOf(
+        { template: 'shop', services },
+        [
+          { name: 'a', verified: first as never },
+          { name: 'b', verified: second as never },
+        ],
+        NOW,
+      ).get('rc_a')?.ok
     expect(of(refused, { at: LATER, ok: true })).toBe(true)
     expect(of({ at: LATER, ok: true }, refused)).toBe(true)
     expect(of(refused, { at: AT, ok: true })).toBe(false)
@@ -56,10 +62,21 @@ describe('what a bake has seen', () => {
     [`registry:5000/api@sha256:${'0'.repeat(64)}`, 'registry:5000/api'],
     ['[::1]:5000/api:latest', '[::1]:5000/api'],
   ] as const)('of %s is the repository %s', ([image, repository]) => {
-    const seen = verificationsOf({ template: 'shop', services: [service('a', 'rc_a', image)] }, [
-      { name: 'a', verified: { at: AT, ok: true } },
-    ])
+    const seen = verificationsOf(
+      { template: 'shop', services: [service('a', 'rc_a', image)] },
+      [{ name: 'a', verified: { at: AT, ok: true } }],
+      NOW,
+    )
     expect(seen.get('rc_a')?.repository).toBe(repository)
+  })
+
+  test('is of no time that has not come yet, whatever the clock of the node says', () => {
+    const seen = verificationsOf(
+      { template: 'shop', services: [service('a', 'rc_a')] },
+      [{ name: 'a', verified: { at: '9999-12-31T23:59:59.000Z', ok: true } }],
+      NOW,
+    )
+    expect(seen.get('rc_a')?.at).toBe(LATER)
   })
 
   test('is told once, and never over something newer', () => {

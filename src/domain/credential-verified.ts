@@ -13,31 +13,50 @@ const VERDICTS: ReadonlySet<string> = new Set<BakeFailureCode>([
   'secret_unreadable',
 ])
 
-/** What the services of a bake have seen, by the id of their credentials; the newest of each. */
+/**
+ * What the services of a bake have seen, by the id of their credentials; the newest of each.
+ *
+ * @param now a node whose clock is ahead would else have the last word for as long as it is
+ */
 export function verificationsOf(
   bake: { template: string; services: readonly BakedService[] },
   results: BakeResult['services'],
+  now: number,
 ): Map<string, CredentialVerification> {
   const found = new Map<string, CredentialVerification>()
   for (const { name, verified } of results) {
     const service = bake.services.find((each) => each.name === name)
-    const credential = service?.credential
-    if (!verified || !service || !credential) continue
-    const held = found.get(credential.id)
-    if (held && Date.parse(held.at) > Date.parse(verified.at)) continue
-    // One that a repository has refused is not called good by another of the same moment.
-    if (held && !held.ok && held.at === verified.at) continue
-    found.set(credential.id, {
-      at: verified.at,
-      ok: verified.ok,
-      ...(verified.code === undefined ? {} : { code: verified.code }),
-      repository: repositoryOf(service.image),
-      template: bake.template,
-      ...(credential.parameterVersion === undefined ? {} : { parameterVersion: credential.parameterVersion }),
-      generation: credential.generation,
-    })
+    if (!verified || !service?.credential) continue
+    const seen = verificationOf(bake.template, { ...service, credential: service.credential }, verified, now)
+    const { id } = service.credential
+    if (saysMore(seen, found.get(id))) found.set(id, seen)
   }
   return found
+}
+
+function verificationOf(
+  template: string,
+  { image, credential }: BakedService & { credential: NonNullable<BakedService['credential']> },
+  { at, ok, code }: NonNullable<BakeResult['services'][number]['verified']>,
+  now: number,
+): CredentialVerification {
+  const { parameterVersion, generation } = credential
+  return {
+    at: Date.parse(at) > now ? new Date(now).toISOString() : at,
+    ok,
+    ...(code === undefined ? {} : { code }),
+    repository: repositoryOf(image),
+    template,
+    ...(parameterVersion === undefined ? {} : { parameterVersion }),
+    generation,
+  }
+}
+
+/** One that a repository has refused is not called good by another of the same moment. */
+function saysMore(seen: CredentialVerification, held: CredentialVerification | undefined): boolean {
+  if (held === undefined) return true
+  const later = Date.parse(seen.at) - Date.parse(held.at)
+  return later === 0 ? held.ok : later > 0
 }
 
 /** Without tag and digest. */

@@ -61,8 +61,8 @@ export interface CredentialMetrics {
 }
 
 export interface BakeMetrics {
-  /** A bake ended: `succeeded`, or the code of its failure. */
-  baked(result: 'succeeded' | BakeFailureCode): void
+  /** A bake ended: `succeeded`, or the code of its failure. @param seconds since it was begun */
+  baked(result: 'succeeded' | BakeFailureCode, seconds: number): void
 }
 
 export interface RuntimeMetrics {

@@ -3,6 +3,8 @@ import type { BoxTemplate } from '../api/box-template.ts'
 import { CREDENTIAL_PREFIX } from '../api/identifiers.ts'
 import type { RegistryCredential } from '../api/registry-credential.ts'
 import type { Config } from '../config.ts'
+import { isUnderWay, keyOfTemplate } from '../controllers/box-template/bake-pass.ts'
+import { BakeTurns } from '../controllers/box-template/bake-turns.ts'
 import { TemplateReconciler } from '../controllers/box-template/reconcile-template.ts'
 import { TemplateWriter } from '../controllers/box-template/template-writer.ts'
 import type { Organizations } from '../controllers/organizations.ts'
@@ -13,8 +15,8 @@ import { createBakeWatches } from './bake-watches.ts'
 import type { World } from './world-types.ts'
 
 export type BakeRoleOptions = {
-  config: Config
-  world: World
+  config: Pick<Config, 'bake'>
+  world: Pick<World, 'api' | 'clock' | 'random' | 'log' | 'metrics' | 'events'>
   organizations: Organizations
   /** Of all organizations, as the loop of credentials knows them. */
   credentials: VersionedBook<RegistryCredential>
@@ -24,6 +26,7 @@ export type BakeParts = {
   organizations: Organizations
   templates: VersionedBook<BoxTemplate>
   templateLoop: ReconcileLoop
+  turns: BakeTurns
 }
 
 export type BakeRole = {
@@ -53,6 +56,7 @@ export function createBakeRole(options: BakeRoleOptions): BakeRole {
 
 function createParts({ config, world, organizations }: BakeRoleOptions): BakeParts {
   const templates = new VersionedBook<BoxTemplate>()
+  const turns = new BakeTurns(config.bake.limits, (key) => templateLoop.add(key))
   const reconciler = new TemplateReconciler({
     ...world,
     resources: world.api,
@@ -60,6 +64,7 @@ function createParts({ config, world, organizations }: BakeRoleOptions): BakePar
     writer: new TemplateWriter(world.api, templates),
     organizations,
     settings: config.bake,
+    turns,
   })
   const templateLoop = new ReconcileLoop({
     ...world,
@@ -67,17 +72,20 @@ function createParts({ config, world, organizations }: BakeRoleOptions): BakePar
     reconciler,
     concurrency: TEMPLATES_AT_A_TIME,
   })
-  return { organizations, templates, templateLoop }
+  return { organizations, templates, templateLoop, turns }
 }
 
 /** Changes of what a bake depends on. */
 function wake(
-  { organizations, templates, templateLoop }: BakeParts,
+  { organizations, templates, templateLoop, turns }: BakeParts,
   credentials: VersionedBook<RegistryCredential>,
 ): void {
-  const add = ({ metadata: { namespace = '', name } }: BoxTemplate) =>
-    templateLoop.add(`${namespace}/${name}`)
-  templates.listen(add)
+  const add = (template: BoxTemplate) => templateLoop.add(keyOfTemplate(template))
+  templates.listen((template) => {
+    // Before the first pass: what a process before this one began has its turn.
+    if (isUnderWay(template)) turns.hold(keyOfTemplate(template))
+    add(template)
+  })
   organizations.listen((name) => {
     for (const template of templates.in(name)) add(template)
   })

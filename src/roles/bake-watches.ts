@@ -2,6 +2,7 @@
 import { boxTemplate, boxTemplates, TEMPLATE_LABEL } from '../api/box-template.ts'
 import { jobs, pods } from '../api/core-kinds.ts'
 import { type ObjectMeta, objectMeta, type ResourceType } from '../api/meta.ts'
+import { bakesOf } from '../domain/bake-job.ts'
 import { Reflector, type ReflectorNeeds } from '../runtime/reflector.ts'
 import type { BakeParts } from './bake-role.ts'
 
@@ -27,7 +28,7 @@ function ofBakes(type: ResourceType, parts: BakeParts, needs: ReflectorNeeds): R
   return new Reflector(
     {
       type,
-      query: { labelSelector: TEMPLATE_LABEL },
+      query: { labelSelector: bakesOf() },
       decode: (raw) => objectMeta.parse(raw.metadata),
       handler: { applied: tell, deleted: tell },
     },

@@ -10,6 +10,12 @@ export function registerGauges(registry: GaugeRegistry, { parts, secrets, bakes 
     'Parameters that could not be removed, as recorded.',
     () => ledger.size,
   )
+  registry.gauge('davit_bakes_under_way', 'Bakes that have not ended.', () => bakes.parts.turns.taken)
+  registry.gauge(
+    'davit_bakes_waiting',
+    'Templates that wait for their turn to bake.',
+    () => bakes.parts.turns.waiting,
+  )
   registry.gauge(
     'davit_deliveries_pending',
     'Deliveries that have not come to their end, without those that are held.',

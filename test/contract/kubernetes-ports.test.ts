@@ -12,6 +12,7 @@ import { SkewedClock } from '../support/fake-clock.ts'
 
 const core = (plural: string, namespaced = true) => ({ group: '', version: 'v1', plural, namespaced })
 const configMaps = core('configmaps')
+const jobs = { group: 'batch', version: 'v1', plural: 'jobs', namespaced: true }
 const quotas = core('resourcequotas')
 const namespaces = core('namespaces', false)
 
@@ -46,6 +47,20 @@ describe('resources on a real API server', () => {
     await expectKind(api.get(configMaps, ref), 'NotFound')
     await expectKind(api.delete(configMaps, ref), 'NotFound')
     await expectKind(api.patch(configMaps, ref, {}), 'NotFound')
+  })
+
+  it('go with what they own where that is asked for, and leave it behind otherwise', async () => {
+    const spec = { template: { spec: { restartPolicy: 'Never', containers: [{ name: 'a', image: 'a' }] } } }
+    for (const name of ['left', 'whole']) {
+      const metadata = { namespace, name }
+      await api.create(jobs, { apiVersion: 'batch/v1', kind: 'Job', metadata, spec })
+    }
+    await api.delete(jobs, { namespace, name: 'whole' }, {}, { dependents: 'Background' })
+    await expectKind(api.get(jobs, { namespace, name: 'whole' }), 'NotFound')
+    // Of a Job that is deleted without a word the pods run on: it stays until they are nobody's.
+    await api.delete(jobs, { namespace, name: 'left' })
+    const { metadata } = await api.get(jobs, { namespace, name: 'left' })
+    expect(metadata).toMatchObject({ finalizers: ['orphan'] })
   })
 
   it('are written under the name of davit', async () => {

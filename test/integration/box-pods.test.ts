@@ -1,16 +1,17 @@
 /** How the pods of bakes end, and what ends them, on the real API server, with a stand-in for the controller of Jobs and the kubelet. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { jobs } from '../../src/api/core-kinds.ts'
-import { type BakeBed, failed, running, waiting } from '../support/bake-bed.ts'
-import { code, conditionsOf, DB, startBoxBed, state } from '../support/box-bed.ts'
+import { jobs, pods, serviceAccounts } from '../../src/api/core-kinds.ts'
+import { code, conditionsOf, DB, startBakingDavit, state } from '../support/baking-davit.ts'
+import type { JobStandIn } from '../support/job-stand-in.ts'
+import { failed, running, waiting } from '../support/run-statuses.ts'
 import type { SecretsBed } from '../support/secrets-bed.ts'
 import { until } from '../support/until.ts'
 
 let secrets: SecretsBed
-let bed: BakeBed
+let bed: JobStandIn
 
 beforeAll(async () => {
-  ;({ secrets, bed } = await startBoxBed('box-pods'))
+  ;({ secrets, bed } = await startBakingDavit('box-pods'))
 })
 
 afterAll(async () => {
@@ -46,8 +47,8 @@ describe('a pod', () => {
     ],
   ]
 
-  test.for(ends)('%s fails the bake', async ([, end, wanted, words]) => {
-    const name = `ends-${wanted.replaceAll('_', '-')}-${words.length}`
+  test.for(ends)('%s fails the bake', async ([given, end, wanted, words]) => {
+    const name = given.replaceAll(' ', '-')
     await bed.make(name, { services: [DB] })
     await end(name)
     const { status } = await bed.templateWhen(name, state('failed'))
@@ -141,6 +142,56 @@ describe('a pod', () => {
     const { status } = await bed.templateWhen('quota', code('quota'))
     expect(status?.bake?.failure?.message).toContain('exceeded quota: pods')
     expect(status?.bake?.nextAttemptAt).toBeDefined()
+  })
+})
+
+describe('a bake is tried again', () => {
+  test('when its node could not start the pod, in the words of that', async () => {
+    await bed.make('no-mount', { services: [DB] })
+    const job = await bed.job('no-mount')
+    const pod = await bed.pod(job, waiting('ContainerCreating', ''))
+    await bed.failMount(pod, 'MountVolume.SetUp failed for volume "output" : timed out')
+    clock().jump(601_000)
+    const { status } = await bed.templateWhen('no-mount', code('not_started'))
+    expect(status?.bake?.failure?.message).toContain('MountVolume.SetUp failed')
+    await until(
+      async () => (await bed.jobs('no-mount')).length === 0 || undefined,
+      () => 'the Job is still there',
+    )
+    await bed.collect()
+    clock().jump(31_000)
+    await bed.succeed('no-mount')
+    await bed.templateWhen('no-mount', state('succeeded'))
+  })
+
+  test('when its pod went with its node', async () => {
+    await bed.make('lost', { services: [DB] })
+    const job = await bed.job('lost')
+    const name = await bed.run(job)
+    await bed.templateWhen('lost', state('running'))
+    await secrets.davit.api.delete(pods, { namespace: bed.organization, name })
+    await bed.jobStatus(job, failed())
+    await bed.templateWhen('lost', code('evicted'))
+    clock().jump(31_000)
+    await bed.succeed('lost')
+    expect((await bed.templateWhen('lost', state('succeeded'))).status?.bake?.attempts).toBe(2)
+  })
+
+  test('when its ServiceAccount went before the pod was made, as soon as that is there again', async () => {
+    const { api } = secrets.davit
+    await bed.account('short-lived')
+    await bed.make('no-account', { services: [DB], instanceRole: { serviceAccountName: 'short-lived' } })
+    const job = await bed.job('no-account')
+    await api.delete(serviceAccounts, { namespace: bed.organization, name: 'short-lived' })
+    await bed.refusePod(job, 'Error creating: pods "x" is forbidden: serviceaccount "short-lived" not found')
+    clock().jump(61_000)
+    await bed.templateWhen('no-account', code('service_account_missing'))
+    clock().jump(31_000)
+    await bed.templateWhen('no-account', ({ status }) => status?.bake?.failure?.step === 'check')
+    await bed.account('short-lived')
+    clock().jump(61_000)
+    await bed.succeed('no-account')
+    await bed.templateWhen('no-account', state('succeeded'))
   })
 })
 

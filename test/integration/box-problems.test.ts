@@ -1,15 +1,24 @@
 /** What fails before there is a Job (settled, "Credentials, settings, bakes"), on the real API server. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { registryCredentials } from '../../src/api/registry-credential.ts'
-import { BakeBed } from '../support/bake-bed.ts'
-import { API, code, conditionsOf, DB, ECR, ROLE_OF_BOX, startBoxBed, state } from '../support/box-bed.ts'
+import {
+  API,
+  code,
+  conditionsOf,
+  DB,
+  ECR,
+  ROLE_OF_BOX,
+  startBakingDavit,
+  state,
+} from '../support/baking-davit.ts'
+import { JobStandIn } from '../support/job-stand-in.ts'
 import { reasonOf, type SecretsBed } from '../support/secrets-bed.ts'
 
 let secrets: SecretsBed
-let bed: BakeBed
+let bed: JobStandIn
 
 beforeAll(async () => {
-  ;({ secrets, bed } = await startBoxBed('box-problems'))
+  ;({ secrets, bed } = await startBakingDavit('box-problems'))
 })
 
 afterAll(async () => {
@@ -116,7 +125,7 @@ describe('without a Job fails', () => {
 test('two organizations have templates, credentials and Jobs of their own', async () => {
   const neighbour = secrets.davit.neighbour
   if (!neighbour) throw new Error('no neighbour')
-  const other = new BakeBed(neighbour.api, neighbour.organization)
+  const other = new JobStandIn(neighbour.api, neighbour.organization)
   await other.account('box')
   await other.make('shared', { services: [API], ...ROLE_OF_BOX })
   await bed.make('shared', { services: [API], ...ROLE_OF_BOX })

@@ -1,15 +1,15 @@
 /** Bakes on the real API server (interface §2.2, §3.3, §7), with a stand-in for the controller of Jobs and the kubelet. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { registryCredentials } from '../../src/api/registry-credential.ts'
-import { type BakeBed, DIGEST, orderOf } from '../support/bake-bed.ts'
-import { API, conditionsOf, DB, ECR, ROLE_OF_BOX, startBoxBed, state } from '../support/box-bed.ts'
+import { API, conditionsOf, DB, ECR, ROLE_OF_BOX, startBakingDavit, state } from '../support/baking-davit.ts'
+import { DIGEST, type JobStandIn, orderOf } from '../support/job-stand-in.ts'
 import { isReady, reasonOf, type SecretsBed } from '../support/secrets-bed.ts'
 
 let secrets: SecretsBed
-let bed: BakeBed
+let bed: JobStandIn
 
 beforeAll(async () => {
-  ;({ secrets, bed } = await startBoxBed('box-template'))
+  ;({ secrets, bed } = await startBakingDavit('box-template'))
 })
 
 afterAll(async () => {
@@ -132,6 +132,46 @@ describe('a bake', () => {
     const event = await secrets.davit.eventSeen('first', 'RequestRefused')
     expect(event.message).toContain('is not a time')
     expect(await bed.jobs('first')).toHaveLength(2)
+  })
+})
+
+describe('a box with two credentials for one host', () => {
+  test('has each service pulled with its own, and says which and why', async () => {
+    await secrets.handOver('other-handover', 'the-value-of-the-other')
+    await secrets.credential('other', { username: 'other', secretRef: { name: 'other-handover' } })
+    await secrets.credentialWhen('other', isReady)
+    const service = (name: string, id: string) => ({
+      name,
+      kind: 'custom',
+      image: `ghcr.io/${name}/api:1`,
+      registryCredentialId: id,
+    })
+    await bed.make('two', {
+      services: [service('acme', 'rc_ghcr'), service('tools', 'rc_other'), DB],
+      ...ROLE_OF_BOX,
+    })
+    const order = orderOf(await bed.job('two'))
+    expect(order.services.map(({ credential }) => credential)).toMatchObject([
+      { id: 'rc_ghcr', registry: 'ghcr.io', username: 'bot', parameter: { version: 1 } },
+      { id: 'rc_other', registry: 'ghcr.io', username: 'other', parameter: { version: 1 } },
+      undefined,
+    ])
+    await bed.succeed('two')
+    const { status } = await bed.templateWhen('two', state('succeeded'))
+    const because = (id: string, other: string) =>
+      `The service names ${id}, which is for ghcr.io, the host of its image. Other services use ${other} for that host; each has a login of its own.`
+    expect(status?.bake?.services?.map(({ credential }) => credential)).toMatchObject([
+      { id: 'rc_ghcr', parameterVersion: 1, why: because('rc_ghcr', 'rc_other') },
+      { id: 'rc_other', parameterVersion: 1, why: because('rc_other', 'rc_ghcr') },
+      undefined,
+    ])
+    for (const [name, repository] of [
+      ['ghcr', 'ghcr.io/acme/api'],
+      ['other', 'ghcr.io/tools/api'],
+    ] as const) {
+      const verified = await secrets.credentialWhen(name, (seen) => reasonOf(seen, 'Verified') === 'Pulled')
+      expect(verified.status?.verified).toMatchObject({ repository, template: 'two' })
+    }
   })
 })
 

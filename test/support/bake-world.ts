@@ -22,6 +22,15 @@ export function failed(code: BakeFailureCode): BakeOutcome {
   return { services: [], failure: bakeFailure({ step: 'pull', code, message: 'the words' }) }
 }
 
+const PASSING: readonly string[] = [
+  'evicted',
+  'quota',
+  'bake_image_missing',
+  'unschedulable',
+  'not_started',
+  'service_account_missing',
+]
+
 /** What a bake was begun for. */
 type Basis = { generation: number; request: string | undefined; credentials: number }
 
@@ -149,9 +158,7 @@ export class BakeWorld {
     if (bake.state === 'pending') return bake.credentialState !== `c-${this.credentials}`
     if (bake.state !== 'failed') return false
     if (bake.credentialState !== `c-${this.credentials}` || bake.failure?.step === 'check') return true
-    const passes = ['evicted', 'quota', 'bake_image_missing', 'unschedulable'].includes(
-      bake.failure?.code ?? '',
-    )
+    const passes = PASSING.includes(bake.failure?.code ?? '')
     return passes && bake.attempts < 3 && this.now >= Date.parse(bake.nextAttemptAt ?? '')
   }
 

@@ -2,6 +2,7 @@ import type { ResourceType } from '../../src/api/meta.ts'
 import {
   ApiError,
   type CreateOptions,
+  type DeleteOptions,
   type DeletePrecondition,
   type ListQuery,
   type ObjectRef,
@@ -103,9 +104,14 @@ export class FaultyApi implements ResourceReader, ResourceWriter, WatchSource {
     return this.#call(call, () => this.#inner.patch(type, ref, patch, options))
   }
 
-  delete(type: ResourceType, ref: ObjectRef, precondition?: DeletePrecondition): Promise<void> {
+  delete(
+    type: ResourceType,
+    ref: ObjectRef,
+    precondition?: DeletePrecondition,
+    options?: DeleteOptions,
+  ): Promise<void> {
     const call: ApiCall = { verb: 'delete', plural: type.plural, name: ref.name }
-    return this.#call(call, () => this.#inner.delete(type, ref, precondition))
+    return this.#call(call, () => this.#inner.delete(type, ref, precondition, options))
   }
 
   async *watch(

@@ -131,12 +131,14 @@ export class MemoryStore implements ResourceReader, ResourceWriter {
   }
 }
 
-/** One label, with its value or without. */
+/** Labels, with their values or without. */
 function isSelected({ labels = {} }: RawObject['metadata'], selector: string | undefined): boolean {
   if (selector === undefined) return true
-  const [name = '', value] = selector.split('=')
-  const held = (labels as Record<string, string>)[name]
-  return value === undefined ? held !== undefined : held === value
+  return selector.split(',').every((part) => {
+    const [name = '', value] = part.split('=')
+    const held = (labels as Record<string, string>)[name]
+    return value === undefined ? held !== undefined : held === value
+  })
 }
 
 function keyOf(type: ResourceType, { namespace = '', name }: ObjectRef): string {

@@ -1,6 +1,6 @@
 import { MemoryStore } from './memory-store.ts'
 
-type Call = 'get' | 'create' | 'patch'
+type Call = 'get' | 'list' | 'create' | 'patch'
 
 /** A store in memory, with what a test has put before its calls. */
 export class ScriptedStore extends MemoryStore {
@@ -14,6 +14,11 @@ export class ScriptedStore extends MemoryStore {
   override async get(...args: Parameters<MemoryStore['get']>) {
     await this.#play('get', args[0].plural)
     return await super.get(...args)
+  }
+
+  override async list(...args: Parameters<MemoryStore['list']>) {
+    await this.#play('list', args[0].plural)
+    return await super.list(...args)
   }
 
   override async create(...args: Parameters<MemoryStore['create']>) {

@@ -12,6 +12,7 @@ import {
   registryCredential,
   registryCredentials,
 } from '../../src/api/registry-credential.ts'
+import { BakeTurns } from '../../src/controllers/box-template/bake-turns.ts'
 import { TemplateReconciler } from '../../src/controllers/box-template/reconcile-template.ts'
 import { TemplateWriter } from '../../src/controllers/box-template/template-writer.ts'
 import { Organizations } from '../../src/controllers/organizations.ts'
@@ -58,6 +59,13 @@ const SETTINGS = {
   memory: '1Gi',
   scratch: '1Gi',
   realms: [],
+  limits: { organization: 1, all: 2 },
+}
+/** Of what a bake of the template makes. */
+export const LABELS = {
+  'app.kubernetes.io/name': 'davit-bake',
+  'app.kubernetes.io/managed-by': 'davit',
+  'davit.dev/box-template': 'shop',
 }
 const QUIET = { info: () => undefined, warn: () => undefined, error: () => undefined }
 
@@ -69,6 +77,7 @@ export class TemplateBed {
   readonly events: SeenEvent[] = []
   /** How bakes ended, as the metric counts it. */
   readonly baked: string[] = []
+  readonly turns = new BakeTurns(SETTINGS.limits, () => undefined)
   readonly #reconciler: TemplateReconciler
 
   constructor() {
@@ -79,6 +88,7 @@ export class TemplateBed {
       writer: new TemplateWriter(this.store, this.book),
       organizations: this.organizations,
       settings: SETTINGS,
+      turns: this.turns,
       events: seeingRecorder(this.events),
       metrics: { baked: (result) => void this.baked.push(result) },
       clock: this.clock,
@@ -131,7 +141,7 @@ export class TemplateBed {
       namespace: 'acme',
       name: `${name}-x`,
       ownerReferences: [{ kind: 'Job', name, uid }],
-      labels: { 'davit.dev/box-template': 'shop' },
+      labels: LABELS,
     }
     await this.store.create(pods, { metadata })
     const terminated = { exitCode: 0, message, reason: 'Completed' }

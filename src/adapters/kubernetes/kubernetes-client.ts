@@ -13,7 +13,7 @@ export async function connectKubernetes(options: ConnectOptions): Promise<Kubern
     list: (type, query, from) => resources.list(type, query, from),
     create: (type, object, how) => resources.create(type, object, how),
     patch: (type, ref, patch, how) => resources.patch(type, ref, patch, how),
-    delete: (type, ref, precondition) => resources.delete(type, ref, precondition),
+    delete: (type, ref, precondition, how) => resources.delete(type, ref, precondition, how),
     watch: (type, query, version, signal) => resources.watch(type, query, version, signal),
     close: () => transport.close(),
   }

@@ -37,6 +37,8 @@ const END_SECONDS = [0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30, 60, 300, 1800, 3600,
 const CALL_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 /** A turn comes at once, or after those of many others. */
 const TURN_SECONDS = [0.001, 0.01, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 180, 600]
+/** Small images that are near, to large ones that are far. */
+const BAKE_SECONDS = [5, 15, 30, 60, 120, 300, 600, 1200, 3600, 10_800]
 const SEGMENT_SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096]
 
 /** A registry of its own, with the metrics of the process and of its event loop. */
@@ -178,9 +180,19 @@ function credentialMetrics({ counter }: Instruments): CredentialMetrics {
   }
 }
 
-function bakeMetrics({ counter }: Instruments): BakeMetrics {
+function bakeMetrics({ counter, histogram }: Instruments): BakeMetrics {
   const ends = counter('davit_bakes_total', 'Bakes that ended, by what came of them.', ['result'])
-  return { baked: (result) => ends(result) }
+  const took = histogram(
+    'davit_bake_duration_seconds',
+    'From the beginning of a bake that succeeded to its end.',
+    BAKE_SECONDS,
+  )
+  return {
+    baked(result, seconds) {
+      ends(result)
+      if (result === 'succeeded') took(seconds)
+    },
+  }
 }
 
 function requestMetrics({ counter, histogram }: Instruments): RequestMetrics {

@@ -8,6 +8,7 @@ import type { Log } from '../../ports/log.ts'
 import type { BakeMetrics } from '../../ports/metrics.ts'
 import type { VersionedBook } from '../../runtime/versioned-book.ts'
 import type { Organizations } from '../organizations.ts'
+import type { BakeLimits, BakeTurns } from './bake-turns.ts'
 import type { TemplateWriter } from './template-writer.ts'
 
 export type BakeContext = {
@@ -15,7 +16,8 @@ export type BakeContext = {
   book: VersionedBook<BoxTemplate>
   writer: TemplateWriter
   organizations: Organizations
-  settings: Omit<BakeSettings, 'image'> & { image: string | undefined }
+  settings: Omit<BakeSettings, 'image'> & { image: string | undefined; limits: BakeLimits }
+  turns: BakeTurns
   events: EventRecorder
   metrics: BakeMetrics
   clock: Clock

@@ -33,28 +33,57 @@ export class BakePass {
   async #run(): Promise<LastBakeStep> {
     for (let taken = 0; taken < MAX_STEPS; taken += 1) {
       const gathered = await gatherBake(this.context, this.template)
-      const step = planBake(gathered.facts)
+      const { facts } = gathered
+      const step = this.#turn(planBake(facts))
       if (step.step === 'nothing' || step.step === 'wait') {
-        await this.record(gathered, gathered.facts.bake)
-        return { ...step, waits: gathered.facts.problem !== undefined }
+        await this.record(gathered, facts.bake, step.step === 'wait' ? step.reason : undefined)
+        return { ...step, waits: facts.problem !== undefined }
       }
       await takeBakeStep(this, gathered, step)
     }
     throw new Error(`no end after ${MAX_STEPS} steps`)
   }
 
-  /** The status with this bake in it; the conditions follow from it. */
-  async record({ facts }: Gathered, bake: BakeStatus | undefined): Promise<void> {
+  /** A bake begins when it is its turn; who does not bake lets others have theirs. */
+  #turn(step: BakeStep): BakeStep {
+    const { turns, settings } = this.context
+    const key = keyOfTemplate(this.template)
+    if (step.step === 'start') {
+      const full = turns.take(key)
+      return full === undefined ? step : { step: 'wait', reason: TURN_WORDS[full](settings.limits[full]) }
+    }
+    if (isUnderWay(this.template)) turns.hold(key)
+    else turns.release(key)
+    return step
+  }
+
+  /** The status with this bake in it; the conditions follow from it. @param waitsFor what a bake that is due waits for */
+  async record({ facts }: Gathered, bake: BakeStatus | undefined, waitsFor?: string): Promise<void> {
     const { context, template } = this
     const { now, generation, problem } = facts
     const after: BakeFacts = { ...facts, bake, request: requestAfter(facts, bake) }
-    const findings = templateFindings({ bake, problem, isDue: dueReason(after) !== undefined })
+    const findings = templateFindings({ bake, problem, isDue: dueReason(after) !== undefined, waitsFor })
     this.template = await context.writer.status(template, {
       ...(bake === undefined ? {} : { bake }),
       observedGeneration: generation,
       conditions: conditionsAfter(template.status?.conditions, findings, { now, generation }),
     })
   }
+}
+
+const TURN_WORDS = {
+  organization: (limit: number) =>
+    `the organization has ${limit} under way, as many as it may have (DAVIT_MAX_BAKES_PER_ORGANIZATION)`,
+  all: (limit: number) => `${limit} are under way, as many as the operator allows (DAVIT_MAX_BAKES)`,
+}
+
+export function keyOfTemplate({ metadata: { namespace = '', name } }: BoxTemplate): string {
+  return `${namespace}/${name}`
+}
+
+/** Whether a bake of it was begun and has not ended. */
+export function isUnderWay({ status }: BoxTemplate): boolean {
+  return status?.bake?.state === 'pending' || status?.bake?.state === 'running'
 }
 
 /** A request that the bake answers is none any more. */

@@ -1,9 +1,10 @@
 /** The Jobs and pods of a template, read live. */
 import { type BakeJob, type BakePod, bakeJob, bakePod, clusterEvent } from '../../api/bake-run.ts'
-import { type BoxTemplate, TEMPLATE_LABEL } from '../../api/box-template.ts'
+import type { BoxTemplate } from '../../api/box-template.ts'
 import { events, jobs, pods } from '../../api/core-kinds.ts'
 import type { ResourceType } from '../../api/meta.ts'
-import { bakeProgress } from '../../domain/bake-outcome.ts'
+import { bakesOf } from '../../domain/bake-job.ts'
+import { bakeProgress, isWaiting } from '../../domain/bake-outcome.ts'
 import type { JobFacts } from '../../domain/bake-plan.ts'
 import { plainText } from '../../domain/plain-text.ts'
 import type { ListQuery, RawObject, ResourceReader } from '../../ports/kubernetes.ts'
@@ -21,20 +22,20 @@ export async function listRuns(
   now: number,
 ): Promise<Runs> {
   const { namespace = '', name, uid } = metadata
-  const query = { namespace, labelSelector: `${TEMPLATE_LABEL}=${name}` }
-  // The pods first: a Job that is listed after them has not lost one meanwhile without its telling.
-  const found = (await listAll(resources, pods, query)).map((raw) => bakePod.parse(raw))
+  const query = { namespace, labelSelector: bakesOf(name) }
+  // The Jobs first: of one that has ended the pod has then ended as well, and says how.
   const held = (await listAll(resources, jobs, query)).map((raw) => bakeJob.parse(raw))
+  const found = (await listAll(resources, pods, query)).map((raw) => bakePod.parse(raw))
   const services = status?.bake?.services?.map((service) => service.name) ?? []
   const facts = await Promise.all(
     held.map(async (job): Promise<JobFacts> => {
       const pod = podOf(job, found)
-      const refusals = pod || isOver(job) ? [] : await refusalsOf(resources, job)
+      const complaints = isOver(job) ? [] : await complaintsOf(resources, job, pod)
       return {
         name: job.metadata.name,
         isOwn: isOwnedBy(job, uid),
         isLeaving: job.metadata.deletionTimestamp !== undefined,
-        progress: bakeProgress({ job, pod, refusals, services }, now),
+        progress: bakeProgress({ job, pod, complaints, services }, now),
       }
     }),
   )
@@ -68,13 +69,22 @@ function isAlive({ status }: BakePod): boolean {
   return status.phase !== 'Succeeded' && status.phase !== 'Failed'
 }
 
-/** Why no pod was made: Events are the only place that says so. */
-async function refusalsOf(resources: ResourceReader, { metadata }: BakeJob): Promise<string[]> {
-  const fieldSelector = `involvedObject.uid=${metadata.uid},reason=FailedCreate`
+/** Why no pod was made, or why it does not start: Events are the only place that says so. */
+async function complaintsOf(
+  resources: ResourceReader,
+  job: BakeJob,
+  pod: BakePod | undefined,
+): Promise<string[]> {
+  if (pod && !isWaiting(pod)) return []
+  const { metadata } = pod ?? job
+  const fieldSelector = `involvedObject.uid=${metadata.uid},type=Warning`
   const query = { namespace: metadata.namespace ?? '', fieldSelector }
   const found = (await listAll(resources, events, query)).map((raw) => clusterEvent.parse(raw))
   const created = (event: (typeof found)[number]) => Date.parse(event.metadata.creationTimestamp ?? '') || 0
-  return found.sort((a, b) => created(a) - created(b)).map(({ message }) => plainText(message, MAX_WORDS))
+  return found
+    .filter(({ reason }) => (pod ? reason !== 'FailedScheduling' : reason === 'FailedCreate'))
+    .sort((a, b) => created(a) - created(b))
+    .map(({ message }) => plainText(message, MAX_WORDS))
 }
 
 async function listAll(

@@ -3,13 +3,14 @@ import {
   AT,
   CREDENTIAL,
   DIGEST,
+  LABELS,
   READY,
   SUCCESS,
   TEMPLATE,
   TemplateBed,
 } from '../../../test/support/template-bed.ts'
 import { boxTemplates } from '../../api/box-template.ts'
-import { jobs } from '../../api/core-kinds.ts'
+import { jobs, pods } from '../../api/core-kinds.ts'
 import { registryCredentials } from '../../api/registry-credential.ts'
 import { ApiError, type ApiErrorKind } from '../../ports/kubernetes.ts'
 
@@ -53,6 +54,14 @@ describe('a pass', () => {
     const { version } = bed.store
     await bed.pass()
     expect(bed.store.version).toBe(version)
+  })
+
+  test.for(['jobs', 'pods'])('in whose middle the bake ends (%s) loses no result', async (plural) => {
+    await bed.pass()
+    bed.store.once('list', plural, () => bed.endJob(SUCCESS))
+    await bed.pass()
+    await bed.pass()
+    expect((await bed.status())?.bake).toMatchObject({ state: 'succeeded', services: [{ digest: DIGEST }] })
   })
 
   test('over a template that is not there, or is being deleted, does nothing', async () => {
@@ -138,9 +147,8 @@ describe('a Job', () => {
     bed.store.once('create', 'jobs', async () => {
       const bake = (await bed.status())?.bake
       const uid = bed.book.get('acme', 'shop')?.metadata.uid
-      const labels = { 'davit.dev/box-template': 'shop' }
       const ownerReferences = [{ kind: 'BoxTemplate', name: 'shop', uid }]
-      await bed.makeJob({ name: bake?.job ?? '', labels, ownerReferences })
+      await bed.makeJob({ name: bake?.job ?? '', labels: LABELS, ownerReferences })
     })
     await bed.pass()
     expect(bed.store.all(jobs)).toHaveLength(1)
@@ -157,6 +165,70 @@ describe('a Job', () => {
       code: 'pod_refused',
       message: expect.stringContaining('did not make'),
     })
+  })
+})
+
+describe('a turn', () => {
+  test('is waited for while others of the organization bake, which the status says', async () => {
+    bed.turns.hold('acme/other')
+    expect(await bed.pass()).toEqual({ afterMs: 60_000 })
+    const waiting = await bed.status()
+    expect(waiting?.bake).toBeUndefined()
+    expect(waiting?.conditions?.find(({ type }) => type === 'Reconciling')).toMatchObject({
+      status: 'True',
+      reason: 'Waiting',
+      message: expect.stringContaining('the organization has 1 under way'),
+    })
+    expect(bed.store.all(jobs)).toEqual([])
+    const { version } = bed.store
+    await bed.pass()
+    expect(bed.store.version).toBe(version)
+    bed.turns.release('acme/other')
+    await bed.pass()
+    expect(bed.store.all(jobs)).toHaveLength(1)
+  })
+
+  test('is waited for while too many bake in all', async () => {
+    for (const other of ['zoo/a', 'farm/a']) bed.turns.hold(other)
+    await bed.pass()
+    const { conditions } = (await bed.status()) ?? {}
+    expect(conditions?.find(({ type }) => type === 'Ready')?.message).toContain('2 are under way')
+  })
+
+  test('ends with the bake', async () => {
+    await bed.pass()
+    expect(bed.turns.taken).toBe(1)
+    await bed.endJob(SUCCESS)
+    await bed.pass()
+    expect(bed.turns.taken).toBe(0)
+  })
+
+  test('ends with the template', async () => {
+    await bed.pass()
+    const held = bed.book.get('acme', 'shop')
+    if (held) bed.book.remove(held)
+    await bed.pass()
+    expect(bed.turns.taken).toBe(0)
+  })
+
+  test('is of no use to a template that cannot be baked', async () => {
+    await bed.store.delete(registryCredentials, CREDENTIAL)
+    bed.turns.hold('acme/other')
+    await bed.pass()
+    expect((await bed.status())?.bake?.failure?.code).toBe('credential_unknown')
+    expect(bed.turns.waiting).toBe(0)
+  })
+})
+
+describe('what is not of Davit', () => {
+  test('is left alone, though it carries the label of the template', async () => {
+    const labels = { 'davit.dev/box-template': 'shop', app: 'shop' }
+    await bed.makeJob({ name: 'migration', labels })
+    await bed.store.create(pods, { metadata: { namespace: 'acme', name: 'shop-api-0', labels } })
+    await bed.pass()
+    expect(bed.store.all(jobs).map(({ metadata }) => metadata.name)).toContain('migration')
+    expect((await bed.status())?.bake?.state).toBe('pending')
+    expect(bed.store.all(jobs)).toHaveLength(2)
   })
 })
 
@@ -185,6 +257,18 @@ describe('what a credential is told', () => {
     const after = await bed.status()
     expect(after?.bake?.state).toBe('succeeded')
     expect(after?.conditions?.find(({ type }) => type === 'Ready')?.reason).toBe('CredentialUnknown')
+  })
+
+  test('is nothing where another one has its name', async () => {
+    await bed.pass()
+    await bed.endJob(SUCCESS)
+    bed.clock.advance(1000)
+    const { metadata: _before, ...rest } = await bed.store.get(registryCredentials, CREDENTIAL)
+    await bed.store.delete(registryCredentials, CREDENTIAL)
+    await bed.store.create(registryCredentials, { ...rest, metadata: CREDENTIAL })
+    await bed.pass()
+    expect((await bed.status())?.bake?.state).toBe('succeeded')
+    expect((await bed.credentialStatus())?.verified).toBeUndefined()
   })
 
   test('replaces what it was told before, its code included', async () => {

@@ -30,6 +30,7 @@ export class TemplateReconciler implements Reconciler {
       }
       template = await this.#read(template)
     }
+    this.#context.turns.release(key)
     return done()
   }
 

@@ -14,17 +14,23 @@ import { statusPatch } from '../../runtime/status-patch.ts'
 
 const CONFLICTS = 5
 
+export type SeenIn = {
+  resources: ResourceReader & ResourceWriter
+  namespace: string
+  /** Of the bake: a credential that was made later is another one. */
+  startedAt: number
+}
+
 /** @param found by the ids of credentials @throws ApiError */
 export async function recordVerified(
-  resources: ResourceReader & ResourceWriter,
-  namespace: string,
+  of: SeenIn,
   found: ReadonlyMap<string, CredentialVerification>,
 ): Promise<void> {
   for (const [id, verified] of found) {
-    const ref = { namespace, name: id.slice(CREDENTIAL_PREFIX.length) }
+    const ref = { namespace: of.namespace, name: id.slice(CREDENTIAL_PREFIX.length) }
     for (let conflicts = 0; ; conflicts += 1) {
       try {
-        await record(resources, ref, verified)
+        await record(of, ref, verified)
         break
       } catch (error) {
         if (isApiError(error, 'NotFound')) break
@@ -35,13 +41,14 @@ export async function recordVerified(
 }
 
 async function record(
-  resources: ResourceReader & ResourceWriter,
+  { resources, startedAt }: SeenIn,
   ref: { namespace: string; name: string },
   verified: CredentialVerification,
 ): Promise<void> {
   const { metadata, status = { observedGeneration: -1 } } = registryCredential.parse(
     await resources.get(registryCredentials, ref),
   )
+  if (Date.parse(metadata.creationTimestamp ?? '') > startedAt) return
   if (!isNewer(verified, status.verified)) return
   const change = statusPatch({ verified: status.verified }, { verified })
   if (!change) return

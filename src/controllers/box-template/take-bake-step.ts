@@ -116,7 +116,7 @@ async function refuse(
     completedAt: at,
     failure,
   })
-  tellEnd(of, { services: [], failure })
+  tellEnd(of, { services: [], failure }, 0)
 }
 
 async function create(of: BakePass, gathered: Gathered, job: string): Promise<void> {
@@ -159,21 +159,20 @@ async function finish(of: BakePass, gathered: Gathered, { outcome, nextAttemptAt
   const bake = bakeOf(gathered)
   const { services = [], failure: _last, nextAttemptAt: _planned, ...rest } = bake
   const { namespace = '', name } = template.metadata
-  await recordVerified(
-    context.resources,
-    namespace,
-    verificationsOf({ template: name, services }, outcome.services),
-  )
+  const { now } = gathered.facts
+  const startedAt = Date.parse(bake.startedAt ?? '') || now
+  const found = verificationsOf({ template: name, services }, outcome.services, now)
+  await recordVerified({ resources: context.resources, namespace, startedAt }, found)
   const { failure } = outcome
   await of.record(gathered, {
     ...rest,
     state: failure ? 'failed' : 'succeeded',
-    completedAt: new Date(gathered.facts.now).toISOString(),
+    completedAt: new Date(now).toISOString(),
     services: failure ? services : services.map((service) => withDigest(service, outcome)),
     ...(failure ? { failure } : {}),
     ...(nextAttemptAt === undefined ? {} : { nextAttemptAt: new Date(nextAttemptAt).toISOString() }),
   })
-  tellEnd(of, outcome)
+  tellEnd(of, outcome, now - startedAt)
 }
 
 function withDigest(service: BakedService, { services }: BakeOutcome): BakedService {
@@ -201,8 +200,8 @@ function tellRefused({ context, template }: BakePass, message: string): void {
   context.events.record(aboutTemplate(template), { type: 'Warning', reason: 'RequestRefused', message })
 }
 
-function tellEnd({ context, template }: BakePass, { failure }: BakeOutcome): void {
-  context.metrics.baked(failure?.code ?? 'succeeded')
+function tellEnd({ context, template }: BakePass, { failure }: BakeOutcome, tookMs: number): void {
+  context.metrics.baked(failure?.code ?? 'succeeded', tookMs / 1000)
   const about = aboutTemplate(template)
   if (!failure) {
     const message = 'Every service was pulled.'

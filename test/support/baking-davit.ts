@@ -1,6 +1,9 @@
 /** A controller beside a double of AWS, with what boxes of an organization need: credentials, the role of the box, a claim. */
+import type { KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
 import type { BoxTemplate } from '../../src/api/box-template.ts'
-import { BAKE_ENV, BakeBed } from './bake-bed.ts'
+import { namespaces } from '../../src/api/core-kinds.ts'
+import type { DavitOptions } from './davit.ts'
+import { BAKE_ENV, JobStandIn } from './job-stand-in.ts'
 import { isReady, SecretsBed } from './secrets-bed.ts'
 
 export const ECR = '123456789012.dkr.ecr.eu-west-1.amazonaws.com'
@@ -16,12 +19,14 @@ export const API = {
 }
 export const ROLE_OF_BOX = { instanceRole: { serviceAccountName: 'box' } }
 
-export type BoxBed = { secrets: SecretsBed; bed: BakeBed }
+export type BakingDavit = { secrets: SecretsBed; bed: JobStandIn }
 
 /** The credentials `rc_ecr` and, with a secret that is stored, `rc_ghcr` are ready. */
-export async function startBoxBed(topic: string): Promise<BoxBed> {
-  const secrets = await SecretsBed.start(topic, { env: BAKE_ENV, neighbour: true })
-  const bed = new BakeBed(secrets.davit.api, secrets.organization)
+export async function startBakingDavit(topic: string, options: DavitOptions = {}): Promise<BakingDavit> {
+  const env = { ...BAKE_ENV, ...options.env }
+  const secrets = await SecretsBed.start(topic, { neighbour: true, ...options, env })
+  const bed = new JobStandIn(secrets.davit.api, secrets.organization)
+  await restrict(secrets.davit.api, secrets.organization)
   await secrets.connect()
   await bed.account('box', { 'eks.amazonaws.com/role-arn': ROLE })
   await bed.claim('boxes')
@@ -31,6 +36,15 @@ export async function startBoxBed(topic: string): Promise<BoxBed> {
   await secrets.credentialWhen('ecr', isReady)
   await secrets.credentialWhen('ghcr', isReady)
   return { secrets, bed }
+}
+
+/** The API server takes only pods that fit the `restricted` standard there, whoever makes them. */
+async function restrict(api: KubernetesClient, name: string): Promise<void> {
+  const labels = {
+    'pod-security.kubernetes.io/enforce': 'restricted',
+    'pod-security.kubernetes.io/enforce-version': 'latest',
+  }
+  await api.patch(namespaces, { name }, { metadata: { labels } })
 }
 
 /** Whether the bake of a template is in this state. */

@@ -9,12 +9,15 @@ import { type BoxTemplate, boxTemplate, boxTemplates, TEMPLATE_LABEL } from '../
 import { events, jobs, persistentVolumeClaims, pods, serviceAccounts } from '../../src/api/core-kinds.ts'
 import { API_VERSION } from '../../src/api/meta.ts'
 import type { RawObject } from '../../src/ports/kubernetes.ts'
+import { complete, failed, running, terminated } from './run-statuses.ts'
 import { until } from './until.ts'
 
 export const DIGEST = `sha256:${'0123456789abcdef'.repeat(4)}`
 export const BAKE_ENV = {
   DAVIT_BAKE_IMAGE: 'registry.example.com/davit:1',
   DAVIT_BAKE_REALMS: 'auth.example.com',
+  // Tests of one file leave bakes behind that never end.
+  DAVIT_MAX_BAKES_PER_ORGANIZATION: '50',
 }
 
 type Owned = RawObject & {
@@ -25,7 +28,7 @@ type JobObject = Owned & {
   status?: { conditions?: { type: string }[] }
 }
 
-export class BakeBed {
+export class JobStandIn {
   readonly organization: string
   readonly #api: KubernetesClient
   #pods = 0
@@ -85,6 +88,12 @@ export class BakeBed {
   async jobs(template: string): Promise<JobObject[]> {
     const query = { namespace: this.organization, labelSelector: `${TEMPLATE_LABEL}=${template}` }
     return (await this.#api.list(jobs, query)).items as JobObject[]
+  }
+
+  /** Names of the pods of a template. */
+  async pods(template: string): Promise<string[]> {
+    const query = { namespace: this.organization, labelSelector: `${TEMPLATE_LABEL}=${template}` }
+    return (await this.#api.list(pods, query)).items.map(({ metadata }) => metadata.name)
   }
 
   /** The one that is not over, once there is one. */
@@ -161,12 +170,24 @@ export class BakeBed {
   }
 
   /** As the controller of Jobs says why it could not make a pod. */
-  async refusePod(job: JobObject, message: string): Promise<void> {
-    const { name, uid } = job.metadata
+  async refusePod({ metadata: { name, uid } }: JobObject, message: string): Promise<void> {
+    await this.#complain({ apiVersion: 'batch/v1', kind: 'Job', name, uid }, 'FailedCreate', message)
+  }
+
+  /** As a kubelet says why it cannot start a pod. */
+  async failMount(name: string, message: string): Promise<void> {
+    const { metadata } = await this.#api.get(pods, { namespace: this.organization, name })
+    await this.#complain({ apiVersion: 'v1', kind: 'Pod', name, uid: metadata.uid }, 'FailedMount', message)
+  }
+
+  async #complain(
+    about: { name: string } & Record<string, unknown>,
+    reason: string,
+    message: string,
+  ): Promise<void> {
     const namespace = this.organization
-    const about = { apiVersion: 'batch/v1', kind: 'Job', namespace, name, uid }
-    const metadata = { namespace, name: `${name}.refused` }
-    const event = { reason: 'FailedCreate', message, type: 'Warning', involvedObject: about }
+    const metadata = { namespace, name: `${about.name}.${reason.toLowerCase()}` }
+    const event = { reason, message, type: 'Warning', involvedObject: { ...about, namespace } }
     await this.#api.create(events, { apiVersion: 'v1', kind: 'Event', metadata, ...event })
   }
 
@@ -191,73 +212,4 @@ export function orderOf(job: JobObject): Order {
 
 function isOver({ status }: JobObject): boolean {
   return status?.conditions?.some(({ type }) => type === 'Complete' || type === 'Failed') ?? false
-}
-
-function container(state: object) {
-  return { name: 'bake', image: 'davit', imageID: '', ready: false, restartCount: 0, state }
-}
-
-export function running() {
-  return { phase: 'Running', containerStatuses: [container({ running: { startedAt: now() } })] }
-}
-
-export function waiting(reason: string, message: string) {
-  return { phase: 'Pending', containerStatuses: [container({ waiting: { reason, message } })] }
-}
-
-function terminated({
-  message,
-  exitCode,
-  reason,
-}: {
-  message: string
-  exitCode: number
-  reason: string | undefined
-}) {
-  const ended = {
-    exitCode,
-    message,
-    reason: reason ?? (exitCode === 0 ? 'Completed' : 'Error'),
-    finishedAt: now(),
-  }
-  return {
-    phase: exitCode === 0 ? 'Succeeded' : 'Failed',
-    containerStatuses: [container({ terminated: ended })],
-  }
-}
-
-function now(): string {
-  return new Date().toISOString().replace(/\.\d+Z$/, 'Z')
-}
-
-const isTrue = (type: string, reason: string, message: string) => ({
-  type,
-  status: 'True',
-  reason,
-  message,
-  lastTransitionTime: now(),
-  lastProbeTime: now(),
-})
-
-function complete() {
-  return {
-    startTime: now(),
-    completionTime: now(),
-    succeeded: 1,
-    conditions: [
-      isTrue('SuccessCriteriaMet', 'CompletionsReached', 'Reached expected number of succeeded pods'),
-      isTrue('Complete', 'CompletionsReached', 'Reached expected number of succeeded pods'),
-    ],
-  }
-}
-
-export function failed(
-  reason = 'BackoffLimitExceeded',
-  message = 'Job has reached the specified backoff limit',
-) {
-  return {
-    startTime: now(),
-    failed: 1,
-    conditions: [isTrue('FailureTarget', reason, message), isTrue('Failed', reason, message)],
-  }
 }

@@ -1,0 +1,224 @@
+/**
+ * What the controller may do for bakes (config/rbac, config/admission): with these rights alone templates are baked, each of them is
+ * used, and a Job of another kind is refused.
+ */
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
+import { connectKubernetes, type KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
+import { createMetrics } from '../../src/adapters/prometheus/metrics.ts'
+import { createClock } from '../../src/adapters/system/clock.ts'
+import { createLog } from '../../src/adapters/system/log.ts'
+import { createRandom } from '../../src/adapters/system/random.ts'
+import type { BoxTemplate } from '../../src/api/box-template.ts'
+import { jobs } from '../../src/api/core-kinds.ts'
+import { API_VERSION } from '../../src/api/meta.ts'
+import { type RegistryCredential, registryCredentials } from '../../src/api/registry-credential.ts'
+import { parseConfig } from '../../src/config.ts'
+import { Organizations } from '../../src/controllers/organizations.ts'
+import type { RawObject } from '../../src/ports/kubernetes.ts'
+import { type BakeRole, createBakeRole } from '../../src/roles/bake-role.ts'
+import { VersionedBook } from '../../src/runtime/versioned-book.ts'
+import { makeAccount, makeToken, writeKubeconfig } from '../support/api-keys.ts'
+import { API, ECR, ROLE_OF_BOX, state } from '../support/baking-davit.ts'
+import { kubectl, testNamespace } from '../support/control-plane.ts'
+import { BAKE_ENV, JobStandIn } from '../support/job-stand-in.ts'
+import { recordedApi } from '../support/recorded-api.ts'
+import { waiting } from '../support/run-statuses.ts'
+import { scopedApi } from '../support/scoped-api.ts'
+import { seeingRecorder } from '../support/seen-events.ts'
+import { nameOfRight, shippedRights } from '../support/shipped-rights.ts'
+
+const CONFIG = new URL('../../config/', import.meta.url)
+const ACCOUNT = 'davit-controller'
+/** How long the API server may take until a new policy is in force. */
+const IN_FORCE = { timeout: 20_000, interval: 50 }
+
+let folder: string
+let organization: string
+let operator: string
+let admin: KubernetesClient
+let limited: KubernetesClient
+let bakes: BakeRole
+let bed: JobStandIn
+const deeds = new Set<string>()
+const logLines: string[] = []
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'davit-bake-rights-'))
+  organization = await testNamespace('bake-rights')
+  operator = await testNamespace('bake-rights-system', { organization: false })
+  admin = await connect(inject('kubeconfig'))
+  await grant()
+  const kubeconfig = join(folder, 'kubeconfig')
+  await writeKubeconfig(kubeconfig, await makeToken(operator, ACCOUNT, { audiences: [] }))
+  limited = await connect(kubeconfig)
+  bed = new JobStandIn(admin, organization)
+  await startBakes()
+}, 120_000)
+
+afterAll(async () => {
+  await bakes?.stop()
+  await limited?.close()
+  await admin?.close()
+  await rm(folder, { recursive: true, force: true })
+})
+
+function connect(kubeconfigPath: string): Promise<KubernetesClient> {
+  return connectKubernetes({ kubeconfigPath, clock: createClock(), random: createRandom() })
+}
+
+/** The role and the policy as they ship, for a ServiceAccount of this test's own namespace. */
+async function grant(): Promise<void> {
+  await makeAccount(operator, ACCOUNT)
+  const role = await readFile(new URL('rbac/davit-controller-bakes.yaml', CONFIG), 'utf8')
+  const name = `davit-controller-bakes-${operator}`
+  await kubectl(['apply', '-f', '-'], role.replaceAll('name: davit-controller-bakes', `name: ${name}`))
+  await kubectl([
+    'create',
+    'clusterrolebinding',
+    name,
+    `--clusterrole=${name}`,
+    `--serviceaccount=${operator}:${ACCOUNT}`,
+  ])
+  const policy = await readFile(new URL('admission/controller-jobs.yaml', CONFIG), 'utf8')
+  await kubectl(
+    ['apply', '-f', '-'],
+    policy
+      .replaceAll('controller-jobs.davit.dev', `controller-jobs.${operator}`)
+      .replaceAll('davit-system', operator),
+  )
+}
+
+async function startBakes(): Promise<void> {
+  const api = recordedApi(scopedApi(limited, [organization]), deeds, beforeCall)
+  const clock = createClock()
+  const log = createLog({ level: 'info', clock, destination: { write: (line) => void logLines.push(line) } })
+  const organizations = new Organizations()
+  organizations.apply({ name: organization, uid: 'u-1', ownerEmails: [] })
+  bakes = createBakeRole({
+    config: parseConfig({ ...BAKE_ENV }),
+    world: {
+      api,
+      clock,
+      random: createRandom(),
+      log,
+      metrics: createMetrics({ version: '0.0.0-test' }),
+      events: seeingRecorder([], { api, clock, log }),
+    },
+    organizations,
+    credentials: new VersionedBook<RegistryCredential>(),
+  })
+  for (const watch of bakes.watches) watch.start()
+  await Promise.all(bakes.watches.map((watch) => watch.synced))
+  bakes.start()
+}
+
+let interfered = false
+
+/** Somebody else changes a template just before its first status is written: so it is read again. */
+async function beforeCall(deed: string): Promise<void> {
+  if (interfered || deed !== 'patch boxtemplates/status.davit.dev') return
+  interfered = true
+  await bed.change('rights', { metadata: { labels: { seen: 'yes' } } })
+}
+
+async function readyCredential(): Promise<void> {
+  const ref = { namespace: organization, name: 'ecr' }
+  const spec = { type: 'ecr', label: 'ECR', registry: ECR }
+  await admin.create(registryCredentials, {
+    apiVersion: API_VERSION,
+    kind: 'RegistryCredential',
+    metadata: ref,
+    spec,
+  })
+  const ready = {
+    type: 'Ready',
+    status: 'True',
+    reason: 'Accepted',
+    message: 'It is.',
+    lastTransitionTime: new Date().toISOString(),
+  }
+  const status = { observedGeneration: 1, conditions: [ready] }
+  await admin.patch(registryCredentials, ref, { status }, { subresource: 'status' })
+}
+
+const number = (wanted: number) => (template: BoxTemplate) =>
+  template.status?.bake?.number === wanted && state('succeeded')(template)
+
+describe('with its rights alone the controller', () => {
+  test('bakes, bakes again, and removes the Job of a bake that comes to nothing', async () => {
+    await readyCredential()
+    await bed.account('box')
+    await bed.claim('boxes')
+    await bed.make('rights', { services: [API], ...ROLE_OF_BOX, output: { persistentVolumeClaim: 'boxes' } })
+    await bed.succeed('rights')
+    await bed.templateWhen('rights', number(1))
+    const request = { 'davit.dev/rebake-requested-at': new Date().toISOString() }
+    await bed.change('rights', { metadata: { annotations: request } })
+    await bed.succeed('rights')
+    await bed.templateWhen('rights', number(2))
+    await bed.make('stuck', { services: [{ name: 'db', kind: 'catalog', image: 'postgres' }] })
+    await bed.pod(await bed.job('stuck'), waiting('InvalidImageName', 'no such name'))
+    await bed.templateWhen('stuck', state('failed'))
+    await vi.waitFor(async () => expect(await bed.jobs('stuck')).toEqual([]), IN_FORCE)
+  })
+
+  test('has used every one of them, and no other', async () => {
+    const rights = (await shippedRights('davit-controller-bakes')).map(nameOfRight)
+    await vi.waitFor(() => expect([...deeds].sort()).toEqual(rights.sort()), IN_FORCE)
+    expect(logLines.filter((line) => /forbidden/i.test(line))).toEqual([])
+    expect(rights.join(' ')).not.toMatch(/\*|secrets/)
+  })
+})
+
+describe('with the policy on Jobs the controller', () => {
+  const owner = { apiVersion: API_VERSION, kind: 'BoxTemplate', name: 'rights', uid: 'u-1' }
+  const labels = { 'davit.dev/box-template': 'rights', 'app.kubernetes.io/name': 'davit-bake' }
+
+  function job(change: {
+    namespace?: string
+    labels?: object
+    owners?: object[]
+    token?: boolean
+  }): RawObject {
+    const spec = {
+      restartPolicy: 'Never',
+      automountServiceAccountToken: change.token ?? false,
+      containers: [{ name: 'bake', image: 'davit:1' }],
+    }
+    const metadata = {
+      name: 'made-by-hand',
+      namespace: change.namespace ?? organization,
+      labels: { ...(change.labels ?? labels) },
+      ownerReferences: change.owners ?? [owner],
+    }
+    return { apiVersion: 'batch/v1', kind: 'Job', metadata, spec: { template: { spec } } }
+  }
+
+  test('makes no Job but that of a bake, in an organization', async () => {
+    const refusal = async (change: Parameters<typeof job>[0]) =>
+      await limited.create(jobs, job(change)).then(
+        () => 'made',
+        (error: Error) => error.message,
+      )
+    await vi.waitFor(
+      async () => expect(await refusal({ labels: {} })).toContain('Jobs of bakes, and no other'),
+      IN_FORCE,
+    )
+    expect(await refusal({ owners: [] })).toContain('owned by its template')
+    expect(await refusal({ owners: [{ ...owner, name: 'other' }] })).toContain('owned by its template')
+    expect(await refusal({ token: true })).toContain('no token for the API server')
+    expect(await refusal({ namespace: operator })).toContain('bakes run in organizations')
+    expect(await refusal({})).toBe('made')
+  })
+
+  test('removes no Job of somebody else', async () => {
+    const { metadata, ...rest } = job({ labels: {}, owners: [] })
+    await admin.create(jobs, { ...rest, metadata: { ...metadata, name: 'of-the-owner' } })
+    const ref = { namespace: organization, name: 'of-the-owner' }
+    await expect(limited.delete(jobs, ref)).rejects.toMatchObject({ kind: 'Forbidden' })
+    await limited.delete(jobs, { namespace: organization, name: 'made-by-hand' })
+  })
+})
