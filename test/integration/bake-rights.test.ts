@@ -162,7 +162,7 @@ describe('with its rights alone the controller', () => {
     await bed.make('stuck', { services: [{ name: 'db', kind: 'catalog', image: 'postgres' }] })
     await bed.pod(await bed.job('stuck'), waiting('InvalidImageName', 'no such name'))
     await bed.templateWhen('stuck', state('failed'))
-    await vi.waitFor(async () => expect(await bed.jobs('stuck')).toEqual([]), IN_FORCE)
+    await bed.withoutJobs('stuck')
   })
 
   test('has used every one of them, and no other', async () => {

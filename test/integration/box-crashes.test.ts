@@ -81,10 +81,7 @@ describe.each(['dies before', 'dies after'] as const)('a controller that %s', (f
     await bed.make(name, { services: [API], ...ROLE_OF_BOX })
     await bed.pod(await bed.job(name), waiting('InvalidImageName', 'no such name'))
     await mortal.reborn()
-    await until(
-      async () => (await bed.jobs(name)).length === 0 || undefined,
-      () => 'the Job is still there',
-    )
+    await bed.withoutJobs(name)
     const { status } = await bed.templateWhen(name, state('failed'))
     expect(status?.bake).toMatchObject({ number: 1, failure: { code: 'bake_image_missing' } })
     await bed.collect()

@@ -76,9 +76,13 @@ describe('a template that is baked', () => {
   })
 
   test('has Events that tell its bakes', async () => {
+    let told = ''
     await until(
-      async () => /Normal\s+BakeStarted.*Normal\s+Baked/s.test(await events('good')) || undefined,
-      () => 'no Events',
+      async () => {
+        told = await events('good')
+        return (/Normal\s+BakeStarted\s/.test(told) && /Normal\s+Baked\s/.test(told)) || undefined
+      },
+      () => `its Events: ${told}`,
     )
   })
 })

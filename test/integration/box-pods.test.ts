@@ -120,10 +120,7 @@ describe('a pod', () => {
       await bed.templateWhen(name, state('pending'))
       clock().jump(ms)
       await bed.templateWhen(name, code(wanted))
-      await until(
-        async () => (await bed.jobs(name)).length === 0 || undefined,
-        () => 'the Job is still there',
-      )
+      await bed.withoutJobs(name)
       clock().jump(31_000)
       await bed.collect()
       clock().jump(11_000)
@@ -154,10 +151,7 @@ describe('a bake is tried again', () => {
     clock().jump(601_000)
     const { status } = await bed.templateWhen('no-mount', code('not_started'))
     expect(status?.bake?.failure?.message).toContain('MountVolume.SetUp failed')
-    await until(
-      async () => (await bed.jobs('no-mount')).length === 0 || undefined,
-      () => 'the Job is still there',
-    )
+    await bed.withoutJobs('no-mount')
     await bed.collect()
     clock().jump(31_000)
     await bed.succeed('no-mount')
@@ -186,6 +180,7 @@ describe('a bake is tried again', () => {
     await bed.refusePod(job, 'Error creating: pods "x" is forbidden: serviceaccount "short-lived" not found')
     clock().jump(61_000)
     await bed.templateWhen('no-account', code('service_account_missing'))
+    await bed.withoutJobs('no-account')
     clock().jump(31_000)
     await bed.templateWhen('no-account', ({ status }) => status?.bake?.failure?.step === 'check')
     await bed.account('short-lived')

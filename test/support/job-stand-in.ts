@@ -96,6 +96,13 @@ export class JobStandIn {
     return (await this.#api.list(pods, query)).items.map(({ metadata }) => metadata.name)
   }
 
+  async withoutJobs(template: string): Promise<void> {
+    await until(
+      async () => (await this.jobs(template)).length === 0 || undefined,
+      () => `there is still a Job of ${template}`,
+    )
+  }
+
   /** The one that is not over, once there is one. */
   async job(template: string): Promise<JobObject> {
     return await until(
