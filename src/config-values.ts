@@ -92,8 +92,8 @@ export function quantity(what: string, example: string) {
   )
 }
 
-/** The image that bakes run: a reference without white space. What the nodes make of it, a bake tells. */
-export const BAKE_IMAGE = /^[A-Za-z0-9[][^\p{Cc}\p{Z}]{0,715}$/u
+/** The image that bakes run: a reference without white space and scheme. What the nodes make of it, a bake tells. */
+export const BAKE_IMAGE = /^(?!.*:\/\/)[A-Za-z0-9[][^\p{Cc}\p{Z}]{0,715}$/u
 
 /** Hosts, with ports where they have one. */
 export const hosts = setting(

@@ -239,5 +239,6 @@ test('kinds have short names but for that of which there is one; all but event t
     wds: 'deliverysegments true',
     wos: 'outcomesegments true',
     regcred: 'registrycredentials true',
+    bt: 'boxtemplates true',
   })
 })

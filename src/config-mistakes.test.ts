@@ -1,0 +1,111 @@
+/** What is refused of settings, and how that is said. */
+import { expect, test } from 'vitest'
+import { ConfigError, type Environment, parseConfig } from './config.ts'
+
+function mistakesOf(environment: Environment) {
+  try {
+    parseConfig(environment)
+  } catch (error) {
+    if (error instanceof ConfigError) return error.mistakes
+    throw error
+  }
+  return []
+}
+
+test.each([
+  { given: { DAVIT_NAMESPACE: 'Ops' }, want: 'name of a namespace' },
+  { given: { DAVIT_NAMESPACE: '../x' }, want: 'name of a namespace' },
+  { given: { DAVIT_REPLICA: 'a.b' }, want: 'lower-case letters' },
+  { given: { DAVIT_ALLOWED_NETWORKS: '10.0.0.1' }, want: 'CIDR' },
+  { given: { DAVIT_ALLOWED_NETWORKS: '10.0.0.0/33' }, want: 'CIDR' },
+  { given: { DAVIT_ALLOWED_NETWORKS: 'fd00::/129' }, want: 'CIDR' },
+  { given: { DAVIT_ALLOWED_NETWORKS: '10.0.0.0/8,' }, want: 'CIDR' },
+  { given: { DAVIT_ALLOWED_NETWORKS: '10.0.0.0/8/8' }, want: 'CIDR' },
+  { given: { DAVIT_ALLOWED_NETWORKS: 'fe80::1%eth0/64' }, want: 'CIDR' },
+  { given: { DAVIT_ALLOWED_NETWORKS: 'example.com/8' }, want: 'CIDR' },
+  { given: { DAVIT_OPS_ADDRESS: '9090' }, want: 'address and a port' },
+  { given: { DAVIT_OPS_ADDRESS: '0.0.0.0:65536' }, want: 'address and a port' },
+  { given: { DAVIT_OPS_ADDRESS: '[0.0.0.0]:80' }, want: 'address and a port' },
+  { given: { DAVIT_OPS_ADDRESS: 'example.com:80' }, want: 'address and a port' },
+  { given: { DAVIT_LOG_LEVEL: 'verbose' }, want: 'info, warn or error' },
+  { given: { DAVIT_WAIT_SCALE: '0' }, want: '0.001 to 1' },
+  { given: { DAVIT_WAIT_SCALE: '2' }, want: '0.001 to 1' },
+  { given: { DAVIT_WAIT_SCALE: '1e-2' }, want: '0.001 to 1' },
+  { given: { DAVIT_SMTP_FROM: 'davit' }, want: 'e-mail address' },
+  { given: { DAVIT_SMTP_FROM: 'a@b.c\r\nBcc: x@y.z' }, want: 'e-mail address' },
+  { given: { DAVIT_SMTP_FROM: 'A\n<a@b.c>' }, want: 'e-mail address' },
+  { given: { DAVIT_SMTP_URL: 'smtp://mail:25' }, want: 'must be set where DAVIT_SMTP_URL is' },
+  { given: { DAVIT_PARAMETER_PREFIX: 'davit' }, want: 'a path such as /davit' },
+  { given: { DAVIT_PARAMETER_PREFIX: '/davit/' }, want: 'a path such as /davit' },
+  { given: { DAVIT_PARAMETER_PREFIX: '/' }, want: 'a path such as /davit' },
+  { given: { DAVIT_PARAMETER_PREFIX: '/davit/*' }, want: 'a path such as /davit' },
+  { given: { DAVIT_PARAMETER_PREFIX: '/Aws-davit' }, want: 'neither with aws nor with ssm' },
+  { given: { DAVIT_PARAMETER_PREFIX: '/ssm' }, want: 'neither with aws nor with ssm' },
+  { given: { DAVIT_PARAMETER_PREFIX: `/${'a'.repeat(100)}` }, want: 'at most 100' },
+  { given: { DAVIT_PARAMETER_PREFIX: '/a'.repeat(9) }, want: 'at most 8 parts' },
+  { given: { DAVIT_REQUIRE_WRITE_ONLY: 'yes' }, want: 'true or false' },
+  { given: { DAVIT_OPERATOR_PRINCIPAL_ARN: 'arn:aws:iam::123456789012:root' }, want: 'IAM role or user' },
+  { given: { DAVIT_OPERATOR_PRINCIPAL_ARN: '*' }, want: 'IAM role or user' },
+  { given: { DAVIT_MAX_IN_FLIGHT: '0' }, want: 'from 1 to 65536' },
+  { given: { DAVIT_MAX_IN_FLIGHT: '1.5' }, want: 'from 1 to 65536' },
+  { given: { DAVIT_MAX_IN_FLIGHT: '0x10' }, want: 'from 1 to 65536' },
+  { given: { DAVIT_MAX_IN_FLIGHT: ' 5' }, want: 'from 1 to 65536' },
+  { given: { DAVIT_MAX_LOG_BYTES: '5' }, want: 'from 1048576' },
+  { given: { DAVIT_MAX_PENDING: '10', DAVIT_MAX_PENDING_PER_ORGANIZATION: '11' }, want: 'not be more than' },
+  { given: { DAVIT_MAX_WRITTEN_BYTES: '2000000' }, want: 'not be more than DAVIT_MAX_WRITTEN_BYTES' },
+  { given: { DAVIT_BAKE_IMAGE: 'https://davit' }, want: 'a reference to an image' },
+  { given: { DAVIT_BAKE_MEMORY: 'much' }, want: 'memory' },
+  { given: { DAVIT_BAKE_DEADLINE_SECONDS: '59' }, want: 'from 60 to 43200' },
+  { given: { DAVIT_MAX_BAKES: '4' }, want: 'not be more than DAVIT_MAX_BAKES' },
+  { given: { DAVIT_NAMESPCAE: 'ops' }, want: 'is no setting; there are DAVIT_NAMESPACE' },
+])('$given is refused and says what is allowed', ({ given, want }) => {
+  expect(() => parseConfig(given as Environment)).toThrow(want)
+  expect(mistakesOf(given as Environment)).toHaveLength(1)
+})
+
+test.each([
+  'http://mail:25',
+  'smtp://',
+  'mail:25',
+  'smtp://u@mail',
+  'smtp://m?tls.rejectUnauthorized=false',
+  'smtp://m/x',
+])('the mail server %s is refused without being shown', (url) => {
+  const [mistake, ...others] = mistakesOf({ DAVIT_SMTP_URL: url, DAVIT_SMTP_FROM: 'a@b.c' })
+  expect(others).toEqual([])
+  expect(mistake).toEqual({
+    variable: 'DAVIT_SMTP_URL',
+    allowed: expect.stringContaining('smtp://host:port'),
+  })
+})
+
+test('all mistakes are reported at once, each with the value that was given', () => {
+  const mistakes = mistakesOf({
+    DAVIT_NAMESPACE: 'Ops',
+    DAVIT_MAX_IN_FLIGHT: 'many',
+    DAVIT_TYPO: 'x',
+    DAVIT_SMTP_URL: 'ftp://user:canary@mail',
+  })
+  expect(mistakes.map(({ variable, given }) => [variable, given])).toEqual([
+    ['DAVIT_TYPO', undefined],
+    ['DAVIT_NAMESPACE', '"Ops"'],
+    ['DAVIT_SMTP_URL', undefined],
+    ['DAVIT_MAX_IN_FLIGHT', '"many"'],
+    ['DAVIT_SMTP_FROM', undefined],
+  ])
+  expect(() => parseConfig({ DAVIT_SMTP_URL: 'ftp://user:canary@mail' })).toThrow(
+    expect.objectContaining({ message: expect.not.stringContaining('canary') }),
+  )
+})
+
+test('the variables that Kubernetes makes for Services named davit are no mistakes', () => {
+  const links = {
+    DAVIT_SERVICE_HOST: '10.0.0.1',
+    DAVIT_METRICS_SERVICE_PORT: '9090',
+    DAVIT_METRICS_SERVICE_PORT_HTTP: '9090',
+    DAVIT_METRICS_PORT: 'tcp://10.0.0.1:9090',
+    DAVIT_METRICS_PORT_9090_TCP: 'tcp://10.0.0.1:9090',
+    DAVIT_METRICS_PORT_9090_TCP_ADDR: '10.0.0.1',
+  }
+  expect(mistakesOf(links)).toEqual([])
+})
