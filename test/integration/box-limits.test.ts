@@ -5,6 +5,7 @@ import { jobs, pods } from '../../src/api/core-kinds.ts'
 import { bakeName } from '../../src/domain/bake-job.ts'
 import { code, conditionsOf, DB, startBakingDavit, state } from '../support/baking-davit.ts'
 import { JobStandIn } from '../support/job-stand-in.ts'
+import { forbidMore } from '../support/object-quota.ts'
 import type { SecretsBed } from '../support/secrets-bed.ts'
 
 let secrets: SecretsBed
@@ -56,8 +57,9 @@ describe('an organization that may have one bake at a time', () => {
     await bed.templateWhen('four', waits)
     await bed.templateWhen('three', waits)
     expect([await bed.jobs('three'), await bed.jobs('four')]).toEqual([[], []])
-    for (const name of ['two', 'three', 'four']) await bed.succeed(name)
-    await bed.templateWhen('four', state('succeeded'))
+    // Who asked first is not known any more.
+    await Promise.all(['two', 'three', 'four'].map((name) => bed.succeed(name)))
+    for (const name of ['three', 'four']) await bed.templateWhen(name, state('succeeded'))
   })
 
   test('goes on when a template is deleted in the middle of its bake', async () => {
@@ -71,6 +73,27 @@ describe('an organization that may have one bake at a time', () => {
   })
 })
 
+function foreignJob(name: string) {
+  const spec = { template: { spec: { restartPolicy: 'Never', containers: [{ name: 'a', image: 'a' }] } } }
+  return { apiVersion: 'batch/v1', kind: 'Job', metadata: { namespace: bed.organization, name }, spec }
+}
+
+test('a bake whose Job a quota does not let be made fails in its words, and is tried again', async () => {
+  const { api, clock } = secrets.davit
+  const quota = await forbidMore(api, jobs, foreignJob('probe'))
+  await bed.make('full', { services: [DB] })
+  const { status } = await bed.templateWhen('full', code('quota'))
+  expect(status?.bake).toMatchObject({
+    attempts: 1,
+    failure: { step: 'start', message: expect.stringContaining('exceeded quota: no-jobs') },
+    nextAttemptAt: expect.any(String),
+  })
+  await quota.lift()
+  clock.jump(31_000)
+  await bed.succeed('full')
+  expect((await bed.templateWhen('full', state('succeeded'))).status?.bake?.attempts).toBe(2)
+})
+
 test('a Job of somebody else under the name of a bake stays, and the failure says so', async () => {
   const name = 'collides'
   await bed.make(name, { services: [DB], output: { persistentVolumeClaim: 'late' } })
@@ -78,15 +101,9 @@ test('a Job of somebody else under the name of a bake stays, and the failure say
   const { uid, generation = 1 } = metadata
   const taken = bakeName({ template: name, uid, generation, rebake: undefined, number: 1 })
   const { api } = secrets.davit
-  const spec = { template: { spec: { restartPolicy: 'Never', containers: [{ name: 'a', image: 'a' }] } } }
-  await api.create(jobs, {
-    apiVersion: 'batch/v1',
-    kind: 'Job',
-    metadata: { namespace: bed.organization, name: taken },
-    spec,
-  })
+  await api.create(jobs, foreignJob(taken))
   await bed.claim('late')
-  secrets.davit.clock.jump(61_000)
+  await bed.wake(name)
   const failed = await bed.templateWhen(name, code('pod_refused'))
   expect(failed.status?.bake?.failure?.message).toContain(`There is a Job ${taken}`)
   await api.get(jobs, { namespace: bed.organization, name: taken })
