@@ -97,7 +97,11 @@ export const bakeStatus = z
       .array(bakedService)
       .max(MAX_SERVICES)
       .optional()
-      .meta({ description: 'The services, one by one.' }),
+      .meta({
+        description: 'The services, one by one.',
+        'x-kubernetes-list-type': 'map',
+        'x-kubernetes-list-map-keys': ['name'],
+      }),
     failure: bakeFailure.optional(),
   })
   .meta({ description: 'The last bake, or the one that is under way.' })
