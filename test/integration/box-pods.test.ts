@@ -229,6 +229,17 @@ describe('deleting', () => {
   })
 })
 
+test('deleting a template ends its bake, though a finalizer of somebody else holds it', async () => {
+  await bed.make('held', { services: [DB] })
+  await bed.change('held', { metadata: { finalizers: ['example.com/holds'] } })
+  await bed.run(await bed.job('held'))
+  await bed.templateWhen('held', state('running'))
+  await bed.remove('held')
+  await bed.withoutJobs('held')
+  await bed.change('held', { metadata: { finalizers: null } })
+  await bed.collect()
+})
+
 test('a controller that starts anew goes on where the one before was', async () => {
   await bed.make('restarted', { services: [DB] })
   const pod = await bed.run(await bed.job('restarted'))

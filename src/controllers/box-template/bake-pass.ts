@@ -6,7 +6,8 @@ import { type BakeFacts, type BakeStep, dueReason, planBake } from '../../domain
 import { conditionsAfter } from '../../domain/conditions.ts'
 import type { BakeContext } from './bake-context.ts'
 import { type Gathered, gatherBake } from './gather-bake.ts'
-import { takeBakeStep } from './take-bake-step.ts'
+import { listRuns } from './list-runs.ts'
+import { removeJob, takeBakeStep } from './take-bake-step.ts'
 
 /** A plan that goes round in circles must not hold a worker. */
 const MAX_STEPS = 12
@@ -25,9 +26,20 @@ export class BakePass {
 
   /** @throws TemplateGoneError, ApiError */
   static async run(context: BakeContext, template: BoxTemplate): Promise<LastBakeStep> {
-    // Its Jobs are its own, and go with it: no finalizer has to hold it for them.
-    if (template.metadata.deletionTimestamp !== undefined) return { step: 'nothing' }
-    return await new BakePass(context, template).#run()
+    const pass = new BakePass(context, template)
+    return template.metadata.deletionTimestamp === undefined ? await pass.#run() : await pass.#cancel()
+  }
+
+  /** Its Jobs are its own, and go with it. They do not wait for what holds it still: a finalizer of somebody else. */
+  async #cancel(): Promise<LastBakeStep> {
+    const { context, template } = this
+    const { jobs } = await listRuns(context.resources, template, context.clock.now())
+    for (const { name, isOwn, isLeaving, progress } of jobs) {
+      if (!isOwn || isLeaving || progress.state === 'ended') continue
+      await removeJob(this, { step: 'remove-job', job: name, reason: 'its template is being deleted' })
+    }
+    context.turns.release(keyOfTemplate(template))
+    return { step: 'nothing' }
   }
 
   async #run(): Promise<LastBakeStep> {

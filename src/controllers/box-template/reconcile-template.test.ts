@@ -20,6 +20,13 @@ beforeEach(async () => {
   bed = await TemplateBed.make()
 })
 
+/** Somebody has deleted the template, and a finalizer holds it. */
+function leave(): void {
+  const held = bed.book.get('acme', 'shop')
+  if (!held) throw new Error('no template')
+  bed.book.apply({ ...held, metadata: { ...held.metadata, resourceVersion: '9999', deletionTimestamp: AT } })
+}
+
 function refuse(kind: ApiErrorKind) {
   return () => {
     throw new ApiError(kind, 'the words of the API server')
@@ -64,16 +71,20 @@ describe('a pass', () => {
     expect((await bed.status())?.bake).toMatchObject({ state: 'succeeded', services: [{ digest: DIGEST }] })
   })
 
-  test('over a template that is not there, or is being deleted, does nothing', async () => {
+  test('over a template that is not there, or is being deleted, makes nothing', async () => {
     expect(await bed.pass('acme/other')).toEqual({ afterMs: undefined })
-    const held = bed.book.get('acme', 'shop')
-    if (!held) throw new Error('no template')
-    bed.book.apply({
-      ...held,
-      metadata: { ...held.metadata, resourceVersion: '9999', deletionTimestamp: AT },
-    })
+    leave()
     expect(await bed.pass()).toEqual({ afterMs: undefined })
     expect(bed.store.all(jobs)).toEqual([])
+  })
+
+  test('over a template that is being deleted ends its bake, whatever holds it still', async () => {
+    await bed.pass()
+    await bed.makeJob({ name: 'of-somebody-else' })
+    leave()
+    expect(await bed.pass()).toEqual({ afterMs: undefined })
+    expect(bed.store.all(jobs).map(({ metadata }) => metadata.name)).toEqual(['of-somebody-else'])
+    expect(bed.turns.taken).toBe(0)
   })
 
   test('over a template that goes meanwhile ends quietly', async () => {
@@ -229,67 +240,5 @@ describe('what is not of Davit', () => {
     expect(bed.store.all(jobs).map(({ metadata }) => metadata.name)).toContain('migration')
     expect((await bed.status())?.bake?.state).toBe('pending')
     expect(bed.store.all(jobs)).toHaveLength(2)
-  })
-})
-
-describe('what a credential is told', () => {
-  test('is told again where somebody else was faster, and keeps what that one wrote', async () => {
-    await bed.pass()
-    await bed.endJob(SUCCESS)
-    bed.store.once('patch', 'registrycredentials', async () => {
-      await bed.store.patch(
-        registryCredentials,
-        CREDENTIAL,
-        { status: { updatedAt: AT } },
-        { subresource: 'status' },
-      )
-    })
-    await bed.pass()
-    const of = await bed.credentialStatus()
-    expect(of).toMatchObject({ updatedAt: AT, verified: { ok: true } })
-  })
-
-  test('is nothing where it is gone, and the bake ends all the same', async () => {
-    await bed.pass()
-    await bed.endJob(SUCCESS)
-    await bed.store.delete(registryCredentials, CREDENTIAL)
-    await bed.pass()
-    const after = await bed.status()
-    expect(after?.bake?.state).toBe('succeeded')
-    expect(after?.conditions?.find(({ type }) => type === 'Ready')?.reason).toBe('CredentialUnknown')
-  })
-
-  test('is nothing where another one has its name', async () => {
-    await bed.pass()
-    await bed.endJob(SUCCESS)
-    bed.clock.advance(1000)
-    const { metadata: _before, ...rest } = await bed.store.get(registryCredentials, CREDENTIAL)
-    await bed.store.delete(registryCredentials, CREDENTIAL)
-    await bed.store.create(registryCredentials, { ...rest, metadata: CREDENTIAL })
-    await bed.pass()
-    expect((await bed.status())?.bake?.state).toBe('succeeded')
-    expect((await bed.credentialStatus())?.verified).toBeUndefined()
-  })
-
-  test('replaces what it was told before, its code included', async () => {
-    const before = {
-      at: '2026-01-30T12:00:00.000Z',
-      ok: false,
-      code: 'no_pull_right',
-      repository: 'a',
-      template: 'b',
-    }
-    await bed.store.patch(
-      registryCredentials,
-      CREDENTIAL,
-      { status: { verified: before } },
-      { subresource: 'status' },
-    )
-    await bed.pass()
-    await bed.endJob(SUCCESS)
-    await bed.pass()
-    const of = await bed.credentialStatus()
-    expect(of?.verified).not.toHaveProperty('code')
-    expect(of?.verified).toMatchObject({ at: AT, template: 'shop' })
   })
 })

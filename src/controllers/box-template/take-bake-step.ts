@@ -180,7 +180,7 @@ function withDigest(service: BakedService, { services }: BakeOutcome): BakedServ
   return digest === undefined ? service : { ...service, digest }
 }
 
-async function removeJob(
+export async function removeJob(
   { context, template }: BakePass,
   { job, reason }: Extract<BakeStep, { step: 'remove-job' }>,
 ): Promise<void> {
