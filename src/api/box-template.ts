@@ -192,7 +192,7 @@ export const boxTemplateKind: KindDefinition = {
     { name: 'Service', type: 'string', jsonPath: '.status.bake.failure.service', priority: 1 },
     { name: 'Message', type: 'string', jsonPath: '.status.bake.failure.message', priority: 1 },
     { name: 'Job', type: 'string', jsonPath: '.status.bake.job', priority: 1 },
-    { name: 'Baked', type: 'date', jsonPath: '.status.bake.completedAt' },
+    { name: 'Ended', type: 'date', jsonPath: '.status.bake.completedAt' },
     { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
   ],
   selectable: [],
