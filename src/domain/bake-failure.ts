@@ -19,7 +19,8 @@ const FIXES: Readonly<Record<BakeFailureCode, string>> = {
     'The certificate of the registry is not trusted, or what answers speaks no TLS: correct the host in the image, or the certificate.',
   dns_failed: 'No such name is known: correct the host in the image.',
   unreachable: 'The registry does not answer: check that the nodes of the cluster may reach it.',
-  no_room: 'The volume is full: make the claim of spec.output larger, or remove what is not needed.',
+  no_room:
+    'The volume is full: make the claim of spec.output larger, or remove what is not needed. Without a claim, ask the operator for more room (DAVIT_BAKE_SCRATCH).',
   secret_unreadable:
     'The role of the box could not read the secret: compare its policy with status.readerPolicy of the SecretsSettings, and its trust policy with the ServiceAccount.',
   realm_refused:

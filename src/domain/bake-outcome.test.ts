@@ -2,39 +2,24 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import {
   COMPLETE,
-  CREATED,
   DEADLINE,
   DIGEST,
   FAILED,
   FAILURE,
-  jobOf,
+  failureOf,
+  type GivenRun,
   podOf,
+  progressOf,
   SUCCESS,
   terminated,
   withState,
 } from '../../test/support/bake-runs.ts'
-import type { BakePod } from '../api/bake-run.ts'
-import { type BakeProgress, bakeProgress } from './bake-outcome.ts'
-
-const MINUTE = 60_000
-
-type Given = { conditions?: object[]; pod?: BakePod; complaints?: string[]; after?: number }
-
-function progress({ conditions = [], pod, complaints = [], after = 1000 }: Given): BakeProgress {
-  const run = { job: jobOf(...conditions), pod, complaints, services: ['api', 'db'] }
-  return bakeProgress(run, CREATED + after)
-}
-
-function failureOf(given: Given) {
-  const found = progress(given)
-  return found.state === 'ended' || found.state === 'stuck' ? found.outcome.failure : undefined
-}
 
 const text = JSON.stringify
 
 describe('a Job that completed', () => {
   test('with its result has succeeded', () => {
-    expect(progress({ conditions: [COMPLETE], pod: terminated(text(SUCCESS)) })).toEqual({
+    expect(progressOf({ conditions: [COMPLETE], pod: terminated(text(SUCCESS)) })).toEqual({
       state: 'ended',
       outcome: { services: SUCCESS.services },
     })
@@ -88,7 +73,7 @@ describe('a Job that completed', () => {
 
 describe('a Job that failed', () => {
   test('tells what its pod told, and what the registry said of credentials', () => {
-    const found = progress({ conditions: [FAILED], pod: terminated(text(FAILURE), { exitCode: 1 }) })
+    const found = progressOf({ conditions: [FAILED], pod: terminated(text(FAILURE), { exitCode: 1 }) })
     expect(found).toEqual({
       state: 'ended',
       outcome: {
@@ -109,8 +94,20 @@ describe('a Job that failed', () => {
       { type: 'DisruptionTarget', status: 'True', reason: 'PreemptionByScheduler', message: 'preempting' },
     ],
   })
-  const rows: [given: string, given: Given, code: string, words: string][] = [
+  const rows: [given: string, given: GivenRun, code: string, words: string][] = [
     ['evicted', { pod: evicted }, 'evicted', 'low on resource: memory'],
+    [
+      'for want of room',
+      {
+        pod: podOf({
+          phase: 'Failed',
+          reason: 'Evicted',
+          message: 'Usage of EmptyDir volume "output" exceeds the limit "20Gi". ',
+        }),
+      },
+      'no_room',
+      'exceeds the limit "20Gi"',
+    ],
     ['preempted', { pod: preempted }, 'evicted', 'preempting'],
     ['with a pod that is gone', {}, 'evicted', 'backoff limit'],
     [
@@ -173,94 +170,16 @@ describe('a Job that failed', () => {
 test('a Job that failed has succeeded where its container has: something else in the pod did not end', () => {
   const pod = terminated(text(SUCCESS))
   for (const condition of [FAILED, DEADLINE])
-    expect(progress({ conditions: [condition], pod })).toEqual({
+    expect(progressOf({ conditions: [condition], pod })).toEqual({
       state: 'ended',
       outcome: { services: SUCCESS.services },
     })
 })
 
-describe('a Job without a pod', () => {
-  test('is waited for a minute', () => {
-    expect(progress({})).toEqual({ state: 'waiting', until: CREATED + MINUTE })
-    expect(progress({ complaints: ['exceeded quota'] })).toEqual({
-      state: 'waiting',
-      until: CREATED + MINUTE,
-    })
-    expect(progress({ after: MINUTE })).toEqual({ state: 'waiting', until: CREATED + 2 * MINUTE })
-  })
-
-  const rows: [words: string, code: string][] = [
-    [
-      'Error creating: pods "shop-1-x" is forbidden: exceeded quota: pods, requested: pods=1, used: pods=3, limited: pods=3',
-      'quota',
-    ],
-    ['Error creating: pods "shop-1-x" is forbidden: failed quota: mem: must specify limits.memory', 'quota'],
-    [
-      'Error creating: pods "shop-1-x" is forbidden: error looking up service account acme/box: serviceaccount "box" not found',
-      'service_account_missing',
-    ],
-    ['Error creating: pods "shop-1-x" is forbidden: violates PodSecurity "restricted:latest"', 'pod_refused'],
-    ['Error creating: admission webhook "policy.example" denied the request: no', 'pod_refused'],
-  ]
-
-  test.for(rows)('has failed then, in the words of who refused it: %s', ([words, code]) => {
-    const found = progress({ complaints: ['older', words], after: MINUTE })
-    expect(found).toMatchObject({
-      state: 'stuck',
-      outcome: { failure: { step: 'start', code, message: words } },
-    })
-  })
-})
-
-describe('a pod that does not run', () => {
-  const unschedulable = podOf({
-    conditions: [
-      { type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message: '0/3 nodes are available' },
-    ],
-  })
-  const image = withState({
-    waiting: { reason: 'ImagePullBackOff', message: 'Back-off pulling image "davit:1"' },
-  })
-  const config = withState({ waiting: { reason: 'CreateContainerConfigError', message: 'secret not found' } })
-
-  test.for([
-    ['no node takes it', unschedulable, 10 * MINUTE, 'unschedulable', '0/3 nodes'],
-    ['its image is not to be had', image, 2 * MINUTE, 'bake_image_missing', 'Back-off pulling image'],
-    ['its container cannot be made', config, 2 * MINUTE, 'pod_refused', 'secret not found'],
-  ] as const)('since %s is waited for, and then has failed', ([, pod, limit, code, words]) => {
-    expect(progress({ pod, after: limit - 1 })).toEqual({ state: 'waiting', until: CREATED + limit })
-    expect(progress({ pod, after: limit }).state).toBe('stuck')
-    expect(failureOf({ pod, after: limit })).toMatchObject({ code, message: expect.stringContaining(words) })
-  })
-
-  test('since the name of its image is none has failed at once', () => {
-    const pod = withState({ waiting: { reason: 'InvalidImageName', message: "couldn't parse" } })
-    expect(failureOf({ pod })).toMatchObject({ code: 'bake_image_missing' })
-  })
-
-  test('since its node cannot start it is waited for, and then has failed in the words of the node', () => {
-    const pod = withState({ waiting: { reason: 'ContainerCreating' } })
-    const complaints = ['older', 'MountVolume.SetUp failed for volume "output" : timed out']
-    expect(progress({ pod, complaints, after: 10 * MINUTE - 1 })).toEqual({
-      state: 'waiting',
-      until: CREATED + 10 * MINUTE,
-    })
-    expect(progress({ pod, complaints, after: 10 * MINUTE })).toMatchObject({
-      state: 'stuck',
-      outcome: { failure: { step: 'start', code: 'not_started', message: complaints[1] } },
-    })
-  })
-
-  test('yet is waited for', () => {
-    const pod = withState({ waiting: { reason: 'ContainerCreating' } })
-    expect(progress({ pod, after: 60 * MINUTE })).toEqual({ state: 'waiting' })
-  })
-})
-
 test('a pod runs until its Job has heard of its end', () => {
-  expect(progress({ pod: withState({ running: {} }, { phase: 'Running' }) })).toEqual({ state: 'running' })
-  expect(progress({ pod: terminated(text(SUCCESS)) })).toEqual({ state: 'running' })
-  expect(progress({ pod: podOf({ phase: 'Failed', reason: 'Evicted' }) })).toEqual({ state: 'running' })
+  expect(progressOf({ pod: withState({ running: {} }, { phase: 'Running' }) })).toEqual({ state: 'running' })
+  expect(progressOf({ pod: terminated(text(SUCCESS)) })).toEqual({ state: 'running' })
+  expect(progressOf({ pod: podOf({ phase: 'Failed', reason: 'Evicted' }) })).toEqual({ state: 'running' })
 })
 
 test('a container of somebody else is not listened to', () => {
@@ -290,7 +209,7 @@ test('whatever the message is, it is a result or a failure in words', () => {
   fc.assert(
     fc.property(odd, fc.constantFrom(COMPLETE, FAILED, DEADLINE), (message, condition) => {
       const pod = terminated(message, { exitCode: condition === COMPLETE ? 0 : 1 })
-      const found = progress({ conditions: [condition], pod })
+      const found = progressOf({ conditions: [condition], pod })
       expect(found.state).toBe('ended')
       expect(failureOf({ conditions: [condition], pod })?.fix).toBeTruthy()
     }),

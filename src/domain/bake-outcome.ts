@@ -104,10 +104,14 @@ function failedJob(run: BakeRun, failed: { reason: string; message: string }): B
   return failedPod(pod, words, told?.result ? 'says that it succeeded, and failed.' : told?.problem)
 }
 
+/** A kubelet has only words for it. It is of the pod's own making: the next one would come to the same. */
+const NO_ROOM = /exceeds the (total )?limit|exceeded its local ephemeral storage limit/
+
 /** @param words of the Job @param problem what is wrong with the result, after "and" */
 function failedPod(pod: BakePod, words: string, problem: string | undefined): BakeOutcome {
   const { reason, message, conditions } = pod.status
   const disrupted = conditions.find(({ type, status }) => type === 'DisruptionTarget' && status === 'True')
+  if (reason === 'Evicted' && NO_ROOM.test(message)) return failure('no_room', message)
   if (reason === 'Evicted' || disrupted) return failure('evicted', message || disrupted?.message || reason)
   if (reason === 'DeadlineExceeded') return failure('timed_out', message || words)
   const { terminated } = stateOf(pod)

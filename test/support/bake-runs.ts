@@ -1,5 +1,6 @@
 /** Jobs and pods of a bake as Kubernetes shows them, for tests of what is read from them. */
 import { type BakeJob, type BakePod, bakeJob, bakePod } from '../../src/api/bake-run.ts'
+import { type BakeProgress, bakeProgress } from '../../src/domain/bake-outcome.ts'
 
 export const JOB_UID = 'job-uid'
 export const CREATED = Date.UTC(2026, 0, 31, 12)
@@ -77,3 +78,16 @@ export const FAILURE = {
     message: 'reading manifest 1.4 in ghcr.io/acme/api: unauthorized: authentication required',
   },
 } as const
+
+/** What Kubernetes shows of a bake of the services `api` and `db`. @param after milliseconds since its Job was made */
+export type GivenRun = { conditions?: object[]; pod?: BakePod; complaints?: string[]; after?: number }
+
+export function progressOf({ conditions = [], pod, complaints = [], after = 1000 }: GivenRun): BakeProgress {
+  const run = { job: jobOf(...conditions), pod, complaints, services: ['api', 'db'] }
+  return bakeProgress(run, CREATED + after)
+}
+
+export function failureOf(given: GivenRun) {
+  const found = progressOf(given)
+  return found.state === 'ended' || found.state === 'stuck' ? found.outcome.failure : undefined
+}
