@@ -13,6 +13,7 @@ import {
 } from '../../../api/registry-credential.ts'
 import { conditionsAfter } from '../../../domain/conditions.ts'
 import { credentialFindings } from '../../../domain/credential-conditions.ts'
+import { verifiedFinding } from '../../../domain/credential-verified.ts'
 import { NOT_OURS } from '../../../domain/deletion-outcome.ts'
 import { timeOfName } from '../../../domain/message-id.ts'
 import { isCloudError } from '../../../ports/cloud-error.ts'
@@ -116,9 +117,11 @@ async function forget(ctx: CredentialsContext, live: LiveCredential): Promise<Li
   return await readCredential(ctx, at)
 }
 
-function conditionsWithout({ metadata, spec, status }: RegistryCredential, now: number): Condition[] {
+function conditionsWithout(credential: RegistryCredential, now: number): Condition[] {
+  const { metadata, spec, status } = credential
+  const verified = verifiedFinding(credential)
   const step = { step: 'wait', reason: 'Storing', message: 'The secret is being stored.' } as const
-  const findings = credentialFindings({ type: spec.type, step, listing: { state: 'unknown' } })
+  const findings = credentialFindings({ type: spec.type, step, listing: { state: 'unknown' }, verified })
   return conditionsAfter(status?.conditions, findings, { now, generation: metadata.generation ?? 1 })
 }
 
