@@ -31,7 +31,9 @@ export function hostsOf(maps: readonly BoxCredentials[]): Map<string, string> {
 
 /** What an answer holds for: the whole host, or this repository. */
 export type CredentialScope = 'registry' | 'repository'
-export type ImageChoice = Choice<OwnedCredential & { scope: CredentialScope }>
+/** `why` follows the name of the credential, in words. */
+export type ImageCredential = OwnedCredential & { scope: CredentialScope; why: string }
+export type ImageChoice = Choice<ImageCredential>
 
 /**
  * An image of a box has the credential that its bake used. Another image of the same registry has that of the box's image with
@@ -45,7 +47,7 @@ export function chooseByImage(
   { host, repository }: { host: string; repository: string },
 ): ImageChoice {
   const known = ofHost(maps, host)
-  const ranked = known.map((one) => ({ one, shared: mostShared(one.credential, repository) }))
+  const ranked = known.map((one) => ({ one, ...nearest(one.credential, repository) }))
   const most = Math.max(0, ...ranked.map(({ shared }) => shared))
   const best = ranked.filter(({ shared }) => shared > 0 && shared === most).map(({ one }) => one)
   // Each of them was tried with this very image by a bake, so either will do; the same one is taken each time.
@@ -53,7 +55,14 @@ export function chooseByImage(
   if (several !== undefined) return { several }
   if (of === undefined) return {}
   const opensHost = of.credential.type === 'ecr' && onlyOne(known).of !== undefined
-  return { of: { ...of, scope: opensHost ? 'registry' : 'repository' } }
+  const near = nearest(of.credential, repository).repository
+  return { of: { ...of, scope: opensHost ? 'registry' : 'repository', why: whyOf(repository, near) } }
+}
+
+function whyOf(repository: string, near: string): string {
+  return near === repository
+    ? 'with which a bake pulled this image'
+    : `with which a bake pulled the image that is nearest to it, ${near}`
 }
 
 /**
@@ -110,13 +119,16 @@ function firstOf(found: readonly OwnedCredential[]): OwnedCredential[] {
   return found.slice(0, 1)
 }
 
-function nameOf({ organization, credential }: OwnedCredential): string {
+/** As `acme/rc_ghcr`. */
+export function nameOf({ organization, credential }: OwnedCredential): string {
   return `${organization}/${credential.id}`
 }
 
-/** Infinite for an image of the box itself. */
-function mostShared(credential: BoxCredential, repository: string): number {
-  return Math.max(...credential.repositories.map((known) => sharedParts(credential, known, repository)))
+/** The image of a box that is nearest, and how near; infinitely so where it is the image itself. */
+function nearest(credential: BoxCredential, repository: string): { repository: string; shared: number } {
+  return credential.repositories
+    .map((known) => ({ repository: known, shared: sharedParts(credential, known, repository) }))
+    .reduce((best, next) => (next.shared > best.shared ? next : best))
 }
 
 function sharedParts(credential: BoxCredential, known: string, repository: string): number {

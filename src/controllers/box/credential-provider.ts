@@ -1,7 +1,8 @@
 /**
  * A credential provider of kubelet: one request on stdin, one answer on stdout. With a pod's own token it is the pod's role that
  * fetches, and only maps of the pod's own organization are looked at; without one it is the machine's, which then has to be of
- * one organization. What kubelet shows of a failure is stderr, in its own log; the pull goes on without a credential.
+ * one organization. What was chosen and why is on stderr, for people who run it by hand; kubelet shows of it what a failure
+ * says, in its own log, and the pull goes on without a credential.
  */
 
 import {
@@ -15,6 +16,8 @@ import {
   type CredentialScope,
   chooseByImage,
   foreignParameter,
+  type ImageCredential,
+  nameOf,
   type OwnedCredential,
 } from '../../domain/box-credential-choice.ts'
 import { loginFailureText } from '../../domain/box-login-failure.ts'
@@ -47,8 +50,8 @@ class ProviderRefusal extends Error {
 
 export async function answerKubelet(world: CredentialProviderWorld): Promise<BoxAnswer> {
   try {
-    const response = await responseTo(requestIn(await world.input()), world)
-    return { exitCode: 0, stdout: `${JSON.stringify(response)}\n`, stderr: '' }
+    const { response, why } = await answerTo(requestIn(await world.input()), world)
+    return { exitCode: 0, stdout: `${JSON.stringify(response)}\n`, stderr: said(why) }
   } catch (error) {
     if (!(error instanceof ProviderRefusal)) throw error
     return providerFailure(error.message)
@@ -56,7 +59,11 @@ export async function answerKubelet(world: CredentialProviderWorld): Promise<Box
 }
 
 export function providerFailure(words: string): BoxAnswer {
-  return { exitCode: 1, stdout: '', stderr: `davit-credential-provider: ${words}\n` }
+  return { exitCode: 1, stdout: '', stderr: said(words) }
+}
+
+function said(words: string): string {
+  return `davit-credential-provider: ${words}\n`
 }
 
 /** Nothing of the input is repeated: there is a token in it. */
@@ -75,33 +82,36 @@ function requestIn(text: string): CredentialProviderRequest {
   return refuse(`the request is not one of ${CREDENTIAL_PROVIDER_VERSION}: ${fields}`)
 }
 
-async function responseTo(
+type Answered = { response: CredentialProviderResponse; why: string }
+
+async function answerTo(
   request: CredentialProviderRequest,
   world: CredentialProviderWorld,
-): Promise<CredentialProviderResponse> {
-  const { reference } = parseImageReference(request.image)
-  if (reference === undefined) return NOTHING
+): Promise<Answered> {
+  const { reference, problem } = parseImageReference(request.image)
+  if (reference === undefined) return { response: NOTHING, why: `nothing for an image that ${problem}` }
+  const { registry, repository } = reference
   const namespace = namespaceOf(request)
   const chosen = choose(await world.maps.read(), reference, namespace)
-  if (chosen === undefined) return NOTHING
+  if (chosen === undefined)
+    return { response: NOTHING, why: `nothing for ${registry}/${repository}: no map names it` }
   const login = await fetchLogin(world.logins, chosen, roleOf(request, namespace))
   const seconds = keepSeconds(login, { now: world.clock.now(), seconds: world.keepSeconds })
   const { username, password } = login
-  return {
+  const response: CredentialProviderResponse = {
     ...NOTHING,
     cacheKeyType: chosen.scope === 'registry' ? 'Registry' : 'Image',
     cacheDuration: durationText(seconds),
     auth: { [keyOf(request.image, reference, chosen.scope)]: { username, password: password.reveal() } },
   }
+  return { response, why: `${registry}/${repository} is pulled with ${nameOf(chosen)}, ${chosen.why}` }
 }
-
-type Chosen = OwnedCredential & { scope: CredentialScope }
 
 function choose(
   found: FoundMaps,
   { registry: host, repository }: ImageReference,
   namespace: string | undefined,
-): Chosen | undefined {
+): ImageCredential | undefined {
   const { of, several } = chooseByImage(mapsOf(found, namespace), { host, repository })
   if (several !== undefined) {
     return refuse(
