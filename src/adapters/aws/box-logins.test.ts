@@ -106,6 +106,15 @@ describe("a login with a pod's role", () => {
     expect(read?.principal).toBe('arn:aws:sts::222222222222:assumed-role/box/davit-acme')
   })
 
+  it('is not waited for where its version has gone: the bake has read it', async () => {
+    const credential = await stored()
+    if (credential.type !== 'token') throw new Error('it is of another type')
+    const parameter = { ...credential.parameter, version: credential.parameter.version + 1 }
+    const failure = await failureOf(bed.clock.rush(logins.login({ ...credential, parameter }, pod())))
+    expect(failure).toMatchObject({ code: 'ParameterVersionNotFound' })
+    expect(bed.aws.trail.entries({ operation: 'GetParameter' })).toHaveLength(1)
+  })
+
   it('is a token of ECR that is the role’s', async () => {
     const { username, password, expiresAt } = await bed.clock.rush(logins.login(ECR, pod()))
     const verdict = bed.aws.verifyEcrPassword({ username, password: password.reveal(), region: REGION })

@@ -60,7 +60,8 @@ async function tokenLogin(
   options: Given,
   { username, parameter }: Extract<BoxCredential, { type: 'token' }>,
 ): Promise<BoxLogin> {
-  const reader = createParameterReader(options)
+  // The bake has read it, so what is not there has gone.
+  const reader = createParameterReader({ ...options, lagMs: 0 })
   try {
     return { username, password: await reader.read(parameter) }
   } finally {

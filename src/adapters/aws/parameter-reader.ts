@@ -10,7 +10,6 @@ import { identified } from './identified.ts'
 import { runCall, type World } from './run-call.ts'
 
 const OPERATION = 'ssm:GetParameter'
-/** A read may see the state of so long ago. */
 const LAG_MS = 10_000
 const AGAIN_MS = 1000
 
@@ -22,18 +21,21 @@ export type ParameterReaderOptions = {
   userAgent: string
   /** Instead of the identity of this process. */
   credentials?: Credentials
+  /** How long what is not there is waited for: a read may see the state of so long ago. Absent: ten seconds. */
+  lagMs?: number
 }
 
 /** Reads secrets with the identity of this process: a box's role has the right to, Davit's own has not. */
 export function createParameterReader(options: ParameterReaderOptions): ParameterReader & { close(): void } {
   const clients = new AwsClients(options.userAgent, options.credentials)
   return {
-    read: (parameter, limits = {}) => readOnceThere(options, clients, { parameter, limits }),
+    read: (parameter, limits = {}) =>
+      readOnceThere(options, clients, { parameter, limits, lagMs: options.lagMs ?? LAG_MS }),
     close: () => clients.close(),
   }
 }
 
-type Reading = { parameter: PinnedParameter; limits: CallLimits }
+type Reading = { parameter: PinnedParameter; limits: CallLimits; lagMs: number }
 
 async function readOnceThere(world: World, clients: AwsClients, reading: Reading): Promise<SecretText> {
   const begin = world.clock.monotonic()
@@ -42,7 +44,7 @@ async function readOnceThere(world: World, clients: AwsClients, reading: Reading
       return await read(world, clients, reading)
     } catch (error) {
       const waited = world.clock.monotonic() - begin
-      if (!isCloudError(error, 'ParameterNotFound', 'ParameterVersionNotFound') || waited >= LAG_MS) {
+      if (!isCloudError(error, 'ParameterNotFound', 'ParameterVersionNotFound') || waited >= reading.lagMs) {
         throw error
       }
     }
