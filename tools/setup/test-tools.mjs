@@ -11,6 +11,7 @@ const TOOLS = [
   { programs: ['htpasswd'], debianPackage: 'apache2-utils', use: 'passwords of that registry' },
   { programs: ['skopeo'], debianPackage: 'skopeo', use: 'pulling images, as a bake does it' },
   { programs: ['podman'], debianPackage: 'podman', use: 'pulling images, as a box does it' },
+  { programs: ['go'], debianPackage: 'golang-go', use: 'the part of a kubelet that asks for credentials' },
   { programs: CHROMIUM, debianPackage: 'chromium', use: 'the page /docs as people see it' },
 ]
 

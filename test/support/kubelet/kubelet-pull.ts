@@ -27,9 +27,16 @@ export async function buildKubeletPull(): Promise<string> {
   await mkdir(folder, { recursive: true })
   const making = `${program}.${randomBytes(4).toString('hex')}`
   const options = { cwd: HERE, env: { ...process.env, ...GO_ENV }, timeout: BUILD_LIMIT_MS }
-  await promisify(execFile)('go', ['build', ...FLAGS, '-o', making, '.'], options)
+  await promisify(execFile)('go', ['build', ...FLAGS, '-o', making, '.'], options).catch(explain)
   await rename(making, program)
   return program
+}
+
+/** A test that cannot run fails, and says what it lacks. */
+function explain(error: Error): never {
+  throw new Error(
+    `the part of a kubelet could not be built; it takes Go 1.26 or newer (https://go.dev/dl) and a Go module proxy: ${error.message}`,
+  )
 }
 
 async function isThere(path: string): Promise<boolean> {
