@@ -1,8 +1,8 @@
 /** A kubelet may ask for tokens of the audience of AWS with the rule of the page, and not without. */
 import { expect, inject, it } from 'vitest'
 import { requestApi } from '../../src/playground/control-plane-request.ts'
+import { blockOf } from '../support/box/page.ts'
 import { runKubectl } from '../support/control-plane-kubectl.ts'
-import { blockOf } from './page.ts'
 
 async function mayAsk(audience: string): Promise<boolean> {
   const resourceAttributes = {

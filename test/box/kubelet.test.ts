@@ -8,28 +8,22 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { BoxCredential } from '../../src/api/box-credentials.ts'
 import type { Role } from '../../src/playground/aws/account.ts'
 import { ACCOUNT, BoxBed, PROGRAMS, REGION, readerOf } from '../support/box/box-bed.ts'
+import { blockOf } from '../support/box/page.ts'
 import { testNamespace } from '../support/control-plane.ts'
-import {
-  AUDIENCE,
-  makeServiceAccount,
-  SERVICE_ACCOUNT,
-  tokenOf,
-  trustCluster,
-} from '../support/kubelet/cluster-identity.ts'
+import { makeServiceAccount, tokenOf, trustCluster } from '../support/kubelet/cluster-identity.ts'
 import {
   BUILD_LIMIT_MS,
   buildKubeletPull,
   KubeletPull,
   type PullAnswer,
 } from '../support/kubelet/kubelet-pull.ts'
+import { AUDIENCE, addPodRole, ROLE_KEY, SERVICE_ACCOUNT } from '../support/kubelet/pod-role.ts'
 import { RecordedProvider } from '../support/kubelet/recorded-provider.ts'
-import { blockOf } from './page.ts'
 
 const NAME = 'davit-credential-provider'
 const HOST = 'registry.example.com:5000'
 const ECR = `${ACCOUNT}.dkr.ecr.${REGION}.amazonaws.com`
 const VERSION = 'credentialprovider.kubelet.k8s.io/v1'
-const ROLE_KEY = 'eks.amazonaws.com/role-arn'
 const NONE: PullAnswer = { credentials: [], audiences: [AUDIENCE] }
 
 let bed: BoxBed
@@ -48,7 +42,7 @@ beforeAll(async () => {
   acme = await testNamespace('box')
   other = await testNamespace('box-other')
   await Promise.all([makeServiceAccount(acme), makeServiceAccount(other)])
-  role = addPodRole('box', acme)
+  role = podRole('box', acme)
   await fillMaps()
 }, BUILD_LIMIT_MS)
 
@@ -77,13 +71,8 @@ async function fillMaps(): Promise<void> {
   await bed.map('web', [await token('rc_own', 'own/api', other)], other)
 }
 
-/** With the trust policy of the page. */
-function addPodRole(name: string, namespace: string, audience = AUDIENCE): Role {
-  const trust = blockOf('json', 'AssumeRoleWithWebIdentity')
-    .replaceAll('oidc.eks.eu-west-1.amazonaws.com/id/EXAMPLE', issuer)
-    .replaceAll('acme:box', `${namespace}:${SERVICE_ACCOUNT}`)
-    .replaceAll(`"${AUDIENCE}"`, `"${audience}"`)
-  return bed.account.addRole(name, { trust: JSON.parse(trust), policies: { reader: readerOf(namespace) } })
+function podRole(name: string, namespace: string, audience?: string): Role {
+  return addPodRole(bed.account, { name, namespace, issuer, ...(audience !== undefined && { audience }) })
 }
 
 /** @param text a CredentialProviderConfig, but for where the maps are */
@@ -154,7 +143,7 @@ describe('a pod without imagePullSecrets', () => {
 
   it('has none that is of another organization', async () => {
     expect(await pull(`${HOST}/own/api`)).toEqual(NONE)
-    const { arn } = addPodRole('box-of-other', other)
+    const { arn } = podRole('box-of-other', other)
     expect(await pull(`${HOST}/one/api`, { namespace: other, roleArn: arn })).toEqual(NONE)
     expect(passwordOf(await pull(`${HOST}/own/api`, { namespace: other, roleArn: arn }))).toEqual([
       'secret of rc_own',
@@ -173,7 +162,7 @@ describe('a pod without imagePullSecrets', () => {
   })
 
   it('has none where the role wants another audience', async () => {
-    const { arn } = addPodRole('box-elsewhere', acme, 'elsewhere.example.com')
+    const { arn } = podRole('box-elsewhere', acme, 'elsewhere.example.com')
     expect(await pull(`${HOST}/one/api`, { roleArn: arn })).toEqual(NONE)
     expect(kubelet.log).toContain('and the audience that kubelet is configured with')
   })

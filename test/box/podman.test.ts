@@ -3,10 +3,10 @@ import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { BoxBed, type Ran } from '../support/box/box-bed.ts'
+import { blockOf } from '../support/box/page.ts'
 import { makeImage } from '../support/registry/images.ts'
 import { startTestRegistry, type TestRegistry } from '../support/registry/test-registry.ts'
 import { createTestAuthority } from '../support/tls.ts'
-import { blockOf } from './page.ts'
 
 const SECRET = 'canary-of-podman-77ab'
 const AUTHORITY = createTestAuthority()

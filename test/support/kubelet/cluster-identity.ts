@@ -1,19 +1,14 @@
-/** Pods of the real API server, as AWS and a kubelet know them. */
-import type { JsonWebKey } from 'node:crypto'
+/** Pods of the real API server of the run, as AWS and a kubelet know them. */
 import { inject } from 'vitest'
 import type { Account } from '../../../src/playground/aws/account.ts'
 import { requestApi } from '../../../src/playground/control-plane-request.ts'
 import { runKubectl } from '../control-plane-kubectl.ts'
-
-export const AUDIENCE = 'sts.amazonaws.com'
-export const SERVICE_ACCOUNT = 'box'
+import { AUDIENCE, SERVICE_ACCOUNT, trustIssuer } from './pod-role.ts'
 
 /** Makes the account believe the cluster's tokens. @returns the issuer, without its scheme */
 export async function trustCluster(account: Account): Promise<string> {
-  const { issuer } = await raw<{ issuer: string }>('/.well-known/openid-configuration')
-  const { keys } = await raw<{ keys: JsonWebKey[] }>('/openid/v1/jwks')
-  account.addIdentityProvider(issuer, { audiences: [AUDIENCE], keys })
-  return issuer.replace('https://', '')
+  const args = ['--kubeconfig', inject('kubeconfig')]
+  return await trustIssuer(account, (more) => runKubectl(inject('kubectl'), [...args, ...more], ''))
 }
 
 export async function makeServiceAccount(namespace: string): Promise<void> {
@@ -28,10 +23,4 @@ export async function tokenOf(namespace: string): Promise<string> {
   const body = { spec: { audiences: [AUDIENCE] } }
   const answer = await requestApi(inject('adminAccess'), { method: 'POST', path, body })
   return (answer.body as { status: { token: string } }).status.token
-}
-
-/** Keys have a type of their own, which kubectl does not mind. */
-async function raw<T>(path: string): Promise<T> {
-  const args = ['--kubeconfig', inject('kubeconfig'), 'get', '--raw', path]
-  return JSON.parse(await runKubectl(inject('kubectl'), args, '')) as T
 }

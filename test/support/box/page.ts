@@ -1,7 +1,7 @@
 /** docs/running-box.md, whose blocks are pasted as they are. */
 import { readFileSync } from 'node:fs'
 
-const PAGE = readFileSync(new URL('../../docs/running-box.md', import.meta.url), 'utf8')
+const PAGE = readFileSync(new URL('../../../docs/running-box.md', import.meta.url), 'utf8')
 
 /** The only block of this language that has these words. */
 export function blockOf(language: string, words: string): string {
