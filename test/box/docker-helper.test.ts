@@ -1,10 +1,17 @@
 /** docker-credential-davit as docker runs it: a process, its stdin, its stdout, its stderr and how it ends. */
+import { once } from 'node:events'
+import { readdirSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
+import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { ACCOUNT, BoxBed, REGION } from '../support/box/box-bed.ts'
+import { leaksInFolder } from '../support/bake/canary.ts'
+import { ACCOUNT, BoxBed, PROGRAMS, REGION } from '../support/box/box-bed.ts'
 
 const HOST = 'registry.example.com:5000'
 const ECR = `${ACCOUNT}.dkr.ecr.${REGION}.amazonaws.com`
 const SECRET = 'canary-of-the-registry-4f1c'
+/** It ends a provider of credentials that takes longer. */
+const KUBELET_WAITS_MS = 60_000
 
 let bed: BoxBed
 
@@ -33,6 +40,10 @@ beforeEach(() => bed.aws.trail.clear())
 
 afterAll(async () => {
   expect(bed.aws.defects).toEqual([])
+  // Nothing was kept, beside the maps or where Node keeps what it has compiled.
+  const compiled = join(PROGRAMS, '..', 'node_modules', '.cache', 'davit')
+  expect(readdirSync(compiled).length).toBeGreaterThan(0)
+  for (const folder of [bed.folder, compiled]) expect(leaksInFolder(folder, SECRET, 'acme-bot')).toEqual([])
   await bed.stop()
 })
 
@@ -145,6 +156,30 @@ describe('what is missing is said', () => {
     const { exitCode, stdout } = await bed.ask('get', HOST, { AWS_EC2_METADATA_DISABLED: 'true' })
     expect(exitCode).toBe(1)
     expect(stdout).toMatch(/^rc_main: NoIdentity: .*Give this machine an instance role/)
+  })
+
+  it('when the metadata of the machine do not answer, in time for whoever waits for the pull', async () => {
+    const silent = createServer().listen(0, '127.0.0.1')
+    await once(silent, 'listening')
+    const url = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`
+    const { exitCode, stdout, ms } = await bed.ask('get', HOST, { AWS_EC2_METADATA_SERVICE_ENDPOINT: url })
+    silent.close()
+    expect(exitCode).toBe(1)
+    expect(stdout).toMatch(/^rc_main: NoIdentity: .*Give this machine an instance role/)
+    expect(ms).toBeLessThan(KUBELET_WAITS_MS / 2)
+  })
+
+  it('when AWS does not answer, in time as well', async () => {
+    const silence = bed.aws.script.add({
+      operation: '*',
+      effect: { latencyMs: 3_600_000 },
+      times: Number.POSITIVE_INFINITY,
+    })
+    const { exitCode, stdout, ms } = await bed.ask('get', HOST)
+    silence.remove()
+    expect(exitCode).toBe(1)
+    expect(stdout).toMatch(/^rc_main: \w+ \(ssm:GetParameter\).* It may pass by itself; pull again\.\n$/)
+    expect(ms).toBeLessThan(KUBELET_WAITS_MS / 2)
   })
 
   it('when there is no map', async () => {
