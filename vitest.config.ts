@@ -17,7 +17,13 @@ export default defineConfig({
       {
         test: {
           name: 'unit',
-          include: ['src/**/*.test.ts', 'tools/**/*.test.ts', 'test/*.test.ts', 'test/fuzz/**/*.test.ts'],
+          include: [
+            'src/**/*.test.ts',
+            'tools/**/*.test.ts',
+            'test/*.test.ts',
+            'test/fuzz/**/*.test.ts',
+            'test/node/**/*.test.ts',
+          ],
           exclude: ['**/node_modules/**'],
           testTimeout: UNIT_TEST_LIMIT_MS,
         },

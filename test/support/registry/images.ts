@@ -16,6 +16,8 @@ export type Image = {
 export type ImageOptions = {
   /** What the layers hold; the same text makes the same layer. A number makes one of so many random bytes. */
   layers: readonly (string | number)[]
+  /** What a container of it runs; it needs nothing else of an image. */
+  program?: Buffer
   architecture?: string
   /** As Docker writes it, not as OCI does. */
   docker?: boolean
@@ -33,20 +35,22 @@ const DOCKER = {
   layer: 'application/vnd.docker.image.rootfs.diff.tar.gzip',
 }
 
-export function makeImage({ layers, architecture = 'amd64', docker = false }: ImageOptions): Image {
+export function makeImage(options: ImageOptions): Image {
+  const { layers, program, architecture = 'amd64', docker = false } = options
   const types = docker ? DOCKER : OCI
   const archives = layers.map((content, index) => {
     const bytes = typeof content === 'number' ? randomBytes(content) : content
     const name = `layer-${typeof content === 'number' ? index : sha256(Buffer.from(content)).slice(7, 15)}`
     return tarOf({ [name]: bytes })
   })
+  if (program) archives.push(tarOf({ program }, 0o755))
   const packed = archives.map((archive) => blobOf(gzipSync(archive, { level: 1 })))
   const config = blobOf(
     JSON.stringify({
       architecture,
       os: 'linux',
       created: '2026-01-31T12:00:00Z',
-      config: { Cmd: ['/bin/true'] },
+      config: { Cmd: [program ? '/program' : '/bin/true'] },
       rootfs: { type: 'layers', diff_ids: archives.map(sha256) },
       history: archives.map(() => ({ created: '2026-01-31T12:00:00Z', created_by: 'the tests' })),
     }),

@@ -1,0 +1,221 @@
+/** What bakes on the node need: Davit's kinds and its controller, an account of AWS, an organization, and a volume. */
+import { chmod, mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { connectKubernetes } from '../../src/adapters/kubernetes/kubernetes-client.ts'
+import { createClock } from '../../src/adapters/system/clock.ts'
+import { createRandom } from '../../src/adapters/system/random.ts'
+import { API_VERSION, ORGANIZATION_LABEL } from '../../src/api/meta.ts'
+import { REGISTRY_SECRET_TYPE } from '../../src/api/registry-credential.ts'
+import { freePort } from '../../src/playground/free-port.ts'
+import { connectOrganization } from '../support/aws/connect-organization.ts'
+import { REGION, TestAws } from '../support/aws/organization-account.ts'
+import { ACCOUNT } from '../support/box/box-bed.ts'
+import { addPodRole, ROLE_KEY, SERVICE_ACCOUNT, trustIssuer } from '../support/kubelet/pod-role.ts'
+import type { TestRegistry } from '../support/registry/test-registry.ts'
+import { RoleProcess } from '../support/role-process.ts'
+import type { NodeCluster } from './cluster.ts'
+import { forward } from './forward.ts'
+import type { NodeOptions } from './node-options.ts'
+import { ONE } from './private-registry.ts'
+
+export const ORGANIZATION = 'davit-node-bakes'
+export const CLAIM = 'boxes'
+const OPERATOR = 'davit-node-system'
+const CRDS = fileURLToPath(new URL('../../crds', import.meta.url))
+const VOLUME = 'davit-node-boxes'
+const POLICY = 'davit-node-bakes'
+/** Nothing of the node itself. */
+const CA_MOUNT = '/etc/registry-ca'
+
+export type BakeSetting = {
+  aws: TestAws
+  /** The volume of boxes, on this machine. */
+  boxes: string
+  stop(): Promise<void>
+}
+
+/** @param folder for the volume and the controller's log */
+export async function prepareBakes(
+  options: NodeOptions,
+  cluster: NodeCluster,
+  { folder, registry }: { folder: string; registry: TestRegistry },
+): Promise<BakeSetting> {
+  await using stack = new AsyncDisposableStack()
+  const aws = await TestAws.start()
+  stack.defer(() => aws.stop())
+  const reached = await forward(options.address, aws.double.url)
+  stack.defer(() => reached.stop())
+  await cluster.kubectl(['apply', '--server-side', '-f', CRDS])
+  stack.defer(() => cluster.remove('-f', CRDS))
+  stack.defer(() => cluster.remove('namespace', ORGANIZATION, OPERATOR))
+  const boxes = join(folder, 'boxes')
+  await makeVolume(cluster, boxes)
+  stack.defer(() => cluster.remove('persistentvolume', VOLUME))
+  await cluster.apply(...objects(), ...policy(reached.url, registry.ca))
+  stack.defer(() => cluster.remove('mutatingadmissionpolicy,mutatingadmissionpolicybinding', POLICY))
+  const controller = new RoleProcess({
+    role: 'controller',
+    kubeconfigPath: options.kubeconfig,
+    namespace: OPERATOR,
+    replica: 'node',
+    opsPort: await freePort(),
+    logPath: join(folder, 'controller.log'),
+    settings: { ...aws.environment(), DAVIT_BAKE_IMAGE: options.image ?? '' },
+  })
+  stack.defer(() => controller.kill())
+  if (!(await controller.untilReady())) throw new Error('the controller has ended')
+  await connect(options, cluster, aws)
+  await cluster.apply(
+    ...credential('good', registry.host, ONE.secret),
+    ...credential('wrong', registry.host, 'mistyped'),
+  )
+  await cluster.kubectl([
+    'wait',
+    'registrycredential/good',
+    'registrycredential/wrong',
+    '-n',
+    ORGANIZATION,
+    '--for=condition=Ready',
+    '--timeout=50s',
+  ])
+  const parts = stack.move()
+  return { aws, boxes, stop: () => parts.disposeAsync() }
+}
+
+async function connect({ kubeconfig }: NodeOptions, cluster: NodeCluster, aws: TestAws): Promise<void> {
+  const api = await connectKubernetes({
+    kubeconfigPath: kubeconfig,
+    clock: createClock(),
+    random: createRandom(),
+  })
+  try {
+    const account = aws.double.accounts.add(ACCOUNT)
+    await connectOrganization({ api, organization: ORGANIZATION, region: REGION, account, role: 'secrets' })
+    const issuer = await trustIssuer(account, (args) => cluster.kubectl(args))
+    addPodRole(account, { name: 'box', namespace: ORGANIZATION, issuer })
+  } finally {
+    await api.close()
+  }
+}
+
+/** One that has no permission for others than root, until its kubelet gives it to the pod's group. */
+async function makeVolume(cluster: NodeCluster, path: string): Promise<void> {
+  await mkdir(path)
+  await chmod(path, 0o700)
+  const { items } = await cluster.get<{ items: { metadata: { name: string } }[] }>('nodes')
+  const values = items.map(({ metadata }) => metadata.name)
+  await cluster.apply({
+    apiVersion: 'v1',
+    kind: 'PersistentVolume',
+    metadata: { name: VOLUME },
+    spec: {
+      capacity: { storage: '1Gi' },
+      accessModes: ['ReadWriteOnce'],
+      storageClassName: VOLUME,
+      persistentVolumeReclaimPolicy: 'Retain',
+      local: { path },
+      nodeAffinity: {
+        required: {
+          nodeSelectorTerms: [
+            { matchExpressions: [{ key: 'kubernetes.io/hostname', operator: 'In', values }] },
+          ],
+        },
+      },
+    },
+  })
+}
+
+function objects(): object[] {
+  const namespace = ORGANIZATION
+  const labels = { [ORGANIZATION_LABEL]: 'true', 'pod-security.kubernetes.io/enforce': 'restricted' }
+  return [
+    { apiVersion: 'v1', kind: 'Namespace', metadata: { name: OPERATOR } },
+    { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace, labels } },
+    {
+      apiVersion: 'v1',
+      kind: 'ServiceAccount',
+      metadata: {
+        namespace,
+        name: SERVICE_ACCOUNT,
+        annotations: { [ROLE_KEY]: `arn:aws:iam::${ACCOUNT}:role/box` },
+      },
+    },
+    {
+      apiVersion: 'v1',
+      kind: 'PersistentVolumeClaim',
+      metadata: { namespace, name: CLAIM },
+      spec: {
+        accessModes: ['ReadWriteOnce'],
+        storageClassName: VOLUME,
+        resources: { requests: { storage: '1Gi' } },
+      },
+    },
+  ]
+}
+
+/** AWS and the registry are doubles at addresses of their own, which the administrator of the cluster tells every bake. */
+function policy(awsUrl: string, ca: string): object[] {
+  const expression = `Object{spec: Object.spec{
+    containers: [Object.spec.containers{name: "bake",
+      env: [Object.spec.containers.env{name: "AWS_ENDPOINT_URL", value: "${awsUrl}"},
+            Object.spec.containers.env{name: "DAVIT_EXTRA_CA_FILE", value: "${CA_MOUNT}/ca.pem"}],
+      volumeMounts: [Object.spec.containers.volumeMounts{name: "registry-ca", mountPath: "${CA_MOUNT}"}]}],
+    volumes: [Object.spec.volumes{name: "registry-ca",
+      configMap: Object.spec.volumes.configMap{name: "registry-ca"}}]}}`
+  const apiVersion = 'admissionregistration.k8s.io/v1'
+  const rule = { apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['pods'] }
+  return [
+    {
+      apiVersion: 'v1',
+      kind: 'ConfigMap',
+      metadata: { namespace: ORGANIZATION, name: 'registry-ca' },
+      data: { 'ca.pem': ca },
+    },
+    {
+      apiVersion,
+      kind: 'MutatingAdmissionPolicy',
+      metadata: { name: POLICY },
+      spec: {
+        matchConstraints: {
+          resourceRules: [rule],
+          objectSelector: { matchLabels: { 'app.kubernetes.io/name': 'davit-bake' } },
+        },
+        failurePolicy: 'Fail',
+        reinvocationPolicy: 'Never',
+        mutations: [{ patchType: 'ApplyConfiguration', applyConfiguration: { expression } }],
+      },
+    },
+    {
+      apiVersion,
+      kind: 'MutatingAdmissionPolicyBinding',
+      metadata: { name: POLICY },
+      spec: { policyName: POLICY },
+    },
+  ]
+}
+
+function credential(name: string, registry: string, secret: string): object[] {
+  const namespace = ORGANIZATION
+  return [
+    {
+      apiVersion: 'v1',
+      kind: 'Secret',
+      metadata: { namespace, name: `${name}-handover` },
+      type: REGISTRY_SECRET_TYPE,
+      stringData: { secret },
+    },
+    {
+      apiVersion: API_VERSION,
+      kind: 'RegistryCredential',
+      metadata: { namespace, name },
+      spec: {
+        type: 'token',
+        label: name,
+        registry,
+        username: ONE.user,
+        secretRef: { name: `${name}-handover` },
+      },
+    },
+  ]
+}
