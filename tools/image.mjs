@@ -64,6 +64,8 @@ function makeDebian() {
     '--aptopt=APT::Install-Recommends "false"',
     ...left.map((name) => `--dpkgopt=path-exclude=/usr/share/${name}/*`),
     '--customize-hook=rm -rf "$1"/var/lib/apt/lists/* "$1"/var/cache/* "$1"/var/log/* "$1"/etc/machine-id',
+    // Nobody becomes somebody else in there.
+    '--customize-hook=find "$1"/usr "$1"/opt -xdev -perm /6000 -type f -exec chmod ug-s {} +',
     `--customize-hook=echo 'davit:x:${USER}:${USER}::/nonexistent:/usr/sbin/nologin' >> "$1"/etc/passwd`,
     `--customize-hook=echo 'davit:x:${USER}:' >> "$1"/etc/group`,
   ]
