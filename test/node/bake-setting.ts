@@ -48,7 +48,7 @@ export async function prepareBakes(
   stack.defer(() => reached.stop())
   await cluster.kubectl(['apply', '--server-side', '-f', CRDS])
   stack.defer(() => cluster.remove('-f', CRDS))
-  stack.defer(() => cluster.remove('namespace', ORGANIZATION, OPERATOR))
+  stack.defer(() => cluster.remove('namespace', OPERATOR))
   const boxes = join(folder, 'boxes')
   await makeVolume(cluster, boxes)
   stack.defer(() => cluster.remove('persistentvolume', VOLUME))
@@ -64,6 +64,8 @@ export async function prepareBakes(
     settings: { ...aws.environment(), DAVIT_BAKE_IMAGE: options.image ?? '' },
   })
   stack.defer(() => controller.kill())
+  // While there is a controller, which lets go of what it holds.
+  stack.defer(() => cluster.removed('namespace', ORGANIZATION))
   if (!(await controller.untilReady())) throw new Error('the controller has ended')
   await connect(options, cluster, aws)
   await cluster.apply(

@@ -68,6 +68,11 @@ export class NodeCluster {
     )
   }
 
+  /** Waits until it is gone. */
+  async removed(...what: string[]): Promise<void> {
+    await this.kubectl(['delete', ...what, '--ignore-not-found', '--timeout=50s'])
+  }
+
   /** What there is of it; it goes on going in the background. */
   async remove(...what: string[]): Promise<void> {
     await this.kubectl(['delete', ...what, '--ignore-not-found', '--wait=false'])
