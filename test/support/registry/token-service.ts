@@ -44,6 +44,11 @@ export class TokenService {
   }
 
   answer(request: IncomingMessage, response: ServerResponse): void {
+    // Some clients, as containerd, ask by OAuth 2 first, which few services know, and then in the way that all know.
+    if (request.method !== 'GET') {
+      response.writeHead(405, { allow: 'GET' }).end()
+      return
+    }
     const query = new URL(request.url ?? '/', 'https://localhost').searchParams
     const login = loginOf(request)
     this.requests.push({
