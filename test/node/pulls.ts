@@ -14,7 +14,9 @@ import { ONE, OPEN, pushImages, startPrivateRegistry, TWO, trustRegistry } from 
 
 const ACME = 'davit-node-acme'
 const GLOBEX = 'davit-node-globex'
-const PROVIDER = '/davit-credential-provider'
+const PROVIDER = 'davit-credential-provider'
+/** Of the page. */
+const RIGHT = 'davit-kubelet-audience'
 
 export async function checkPulls(options: NodeOptions, findings: Findings): Promise<void> {
   await using stack = new AsyncDisposableStack()
@@ -26,6 +28,7 @@ export async function checkPulls(options: NodeOptions, findings: Findings): Prom
   stack.defer(await trustRegistry(options.registryHosts, bed.folder, registry))
   const digests = await pushImages(registry)
   stack.defer(() => cluster.remove('namespace', ACME, GLOBEX))
+  stack.defer(() => cluster.remove('clusterrole,clusterrolebinding', RIGHT))
   await prepare(cluster, bed, registry.host)
   const log = join(bed.folder, 'kubelet.log')
   const kubelet = await KubeletProcess.find(options.kubeletPidFile)
@@ -164,7 +167,7 @@ class PullChecks {
       annotation,
     ])
     const { came } = await this.#pod(ACME, ONE.repository)
-    const reason = /davit-credential-provider: rc_one: [^"\\]*/
+    const reason = /davit-credential-provider: rc_one: [^"\\\n]*/
     const line = await until(
       async () => reason.exec(await readFile(log, 'utf8'))?.[0],
       () => 'the log of the kubelet does not say why',
@@ -187,7 +190,7 @@ class PullChecks {
       Buffer.from(`${user}:${secret}`).toString('base64'),
     ])
     const found = secrets.filter((secret) => texts.some((text) => text.includes(secret)))
-    const used = texts[0]?.includes(PROVIDER.slice(1)) === true
+    const used = texts[0]?.includes(PROVIDER) === true
     findings.check(
       "no secret is in kubelet's log, in Events or in pods",
       found.length === 0 && used,
