@@ -25,6 +25,7 @@ const OPERATOR = 'davit-node-system'
 const CRDS = fileURLToPath(new URL('../../crds', import.meta.url))
 const VOLUME = 'davit-node-boxes'
 const POLICY = 'davit-node-bakes'
+const ROLE_ARN = `arn:aws:iam::${ACCOUNT}:role/box`
 /** Nothing of the node itself. */
 const CA_MOUNT = '/etc/registry-ca'
 
@@ -32,6 +33,8 @@ export type BakeSetting = {
   aws: TestAws
   /** The volume of boxes, on this machine. */
   boxes: string
+  /** Of the box. */
+  roleArn: string
   stop(): Promise<void>
 }
 
@@ -82,7 +85,7 @@ export async function prepareBakes(
     '--timeout=50s',
   ])
   const parts = stack.move()
-  return { aws, boxes, stop: () => parts.disposeAsync() }
+  return { aws, boxes, roleArn: ROLE_ARN, stop: () => parts.disposeAsync() }
 }
 
 async function connect({ kubeconfig }: NodeOptions, cluster: NodeCluster, aws: TestAws): Promise<void> {
@@ -140,7 +143,7 @@ function objects(): object[] {
       metadata: {
         namespace,
         name: SERVICE_ACCOUNT,
-        annotations: { [ROLE_KEY]: `arn:aws:iam::${ACCOUNT}:role/box` },
+        annotations: { [ROLE_KEY]: ROLE_ARN },
       },
     },
     {

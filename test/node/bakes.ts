@@ -1,10 +1,13 @@
 /** Boxes that are baked in pods of the node. */
+import { spawnSync } from 'node:child_process'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { CREDENTIAL_PROVIDER_VERSION } from '../../src/api/credential-provider.ts'
 import { API_VERSION } from '../../src/api/meta.ts'
 import { leaksIn, leaksInFolder } from '../support/bake/canary.ts'
-import { SERVICE_ACCOUNT } from '../support/kubelet/pod-role.ts'
+import { PROGRAMS } from '../support/box/box-bed.ts'
+import { AUDIENCE, ROLE_KEY, SERVICE_ACCOUNT } from '../support/kubelet/pod-role.ts'
 import type { TestRegistry } from '../support/registry/test-registry.ts'
 import { until } from '../support/until.ts'
 import { type BakeSetting, CLAIM, ORGANIZATION, prepareBakes } from './bake-setting.ts'
@@ -59,6 +62,7 @@ class BakeChecks {
   async run(): Promise<void> {
     const good = await this.#bake('good', 'rc_good')
     await this.#isBaked(good)
+    await this.#isUsed()
     const wrong = await this.#bake('wrong', 'rc_wrong')
     this.#isRefused(wrong)
     await this.#leaks([good, wrong])
@@ -127,13 +131,14 @@ class BakeChecks {
       manifests.length === 2 && credentials.length === 1,
       JSON.stringify(credentials),
     )
-    const [reader] = setting.aws.double.trail
+    const readers = setting.aws.double.trail
       .entries({ operation: 'GetParameter' })
+      .filter(({ error }) => error === undefined)
       .map(({ principal }) => principal)
     findings.check(
-      'the secret was read as the role of the box, with the projected token',
-      reader?.includes(':assumed-role/box/') === true,
-      String(reader),
+      'the secret was read as the role of the box alone, with the projected token',
+      readers.length > 0 && readers.every((reader) => reader?.includes(':assumed-role/box/')),
+      readers.join(),
     )
     const pods = await cluster.get<{ items: { spec: object; metadata: { annotations?: object } }[] }>(
       'pods',
@@ -144,6 +149,32 @@ class BakeChecks {
       'its pod has no token for the API server',
       !JSON.stringify(pods).includes('kube-api-access'),
       `${pods.items.length} pods, ${log.length} characters of log`,
+    )
+  }
+
+  /** A kubelet that has the volume's map would get this for a pod of the box. */
+  async #isUsed(): Promise<void> {
+    const { cluster, registry, setting, findings } = this.#of
+    const audience = ['--audience', AUDIENCE]
+    const token = await cluster.kubectl(['create', 'token', SERVICE_ACCOUNT, '-n', ORGANIZATION, ...audience])
+    const image = `${registry.host}/${ONE.repository}`
+    const input = JSON.stringify({
+      apiVersion: CREDENTIAL_PROVIDER_VERSION,
+      kind: 'CredentialProviderRequest',
+      image,
+      serviceAccountToken: token.trim(),
+      serviceAccountAnnotations: { [ROLE_KEY]: setting.roleArn },
+    })
+    const { AWS_ENDPOINT_URL = '' } = setting.aws.environment()
+    const { stdout, stderr } = spawnSync(join(PROGRAMS, 'davit-credential-provider'), {
+      input,
+      encoding: 'utf8',
+      env: { PATH: process.env.PATH, AWS_ENDPOINT_URL, DAVIT_CREDENTIALS: setting.boxes },
+    })
+    findings.check(
+      'the map that the bake has left opens the image for a pod of the box',
+      stdout.includes(JSON.stringify({ [image]: { username: ONE.user, password: ONE.secret } })),
+      stderr.trim(),
     )
   }
 
