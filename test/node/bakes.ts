@@ -1,8 +1,9 @@
 /** Boxes that are baked in pods of the node. */
-import { spawnSync } from 'node:child_process'
+import { execFile } from 'node:child_process'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { CREDENTIAL_PROVIDER_VERSION } from '../../src/api/credential-provider.ts'
 import { API_VERSION } from '../../src/api/meta.ts'
 import { leaksIn, leaksInFolder } from '../support/bake/canary.ts'
@@ -166,11 +167,11 @@ class BakeChecks {
       serviceAccountAnnotations: { [ROLE_KEY]: setting.roleArn },
     })
     const { AWS_ENDPOINT_URL = '' } = setting.aws.environment()
-    const { stdout, stderr } = spawnSync(join(PROGRAMS, 'davit-credential-provider'), {
-      input,
-      encoding: 'utf8',
+    const running = promisify(execFile)(join(PROGRAMS, 'davit-credential-provider'), [], {
       env: { PATH: process.env.PATH, AWS_ENDPOINT_URL, DAVIT_CREDENTIALS: setting.boxes },
     })
+    running.child.stdin?.end(input)
+    const { stdout, stderr } = await running
     findings.check(
       'the map that the bake has left opens the image for a pod of the box',
       stdout.includes(JSON.stringify({ [image]: { username: ONE.user, password: ONE.secret } })),
