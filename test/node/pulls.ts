@@ -57,7 +57,6 @@ async function prepare(cluster: NodeCluster, bed: BoxBed, host: string): Promise
   })
   for (const name of [ACME, GLOBEX]) addPodRole(bed.account, { name, namespace: name, issuer })
   await cluster.apply(...[ACME, GLOBEX].map(namespace), ...[ACME, GLOBEX].map(serviceAccount))
-  await cluster.kubectl(['apply', '-f', '-'], blockOf('yaml', 'request-serviceaccounts-token-audience'))
   const token = (id: string, { user, secret, repository }: typeof ONE) =>
     bed.token({ id, registry: host, repositories: [repository], secret, username: user, organization: ACME })
   await bed.map('web', [await token('rc_one', ONE), await token('rc_two', TWO)], ACME)
@@ -96,6 +95,7 @@ class PullChecks {
   }
 
   async run(): Promise<void> {
+    await this.#needsRight()
     for (const { user, repository } of [ONE, TWO]) await this.#pulls(ACME, repository, user)
     await this.#pulls(ACME, OPEN, undefined)
     await this.#asksOnce()
@@ -104,6 +104,15 @@ class PullChecks {
     await this.#there()
     await this.#saysWhy()
     await this.#leaks()
+  }
+
+  /** Until there is the rule of the page. */
+  async #needsRight(): Promise<void> {
+    const { cluster, findings } = this.#of
+    const { came } = await this.#pod(ACME, ONE.repository)
+    const line = await this.#logged(/failed to get service account token[^\n]*/)
+    findings.check('without the right to ask for the audience a pod is refused', /ImagePull/.test(came), line)
+    await cluster.kubectl(['apply', '-f', '-'], blockOf('yaml', 'request-serviceaccounts-token-audience'))
   }
 
   /** @param user who the registry has seen */
@@ -151,7 +160,7 @@ class PullChecks {
   }
 
   async #saysWhy(): Promise<void> {
-    const { cluster, bed, log, findings } = this.#of
+    const { cluster, bed, findings } = this.#of
     const role = bed.account.addRole('nobody', {
       trust: { Version: '2012-10-17', Statement: [] },
       policies: {},
@@ -167,15 +176,19 @@ class PullChecks {
       annotation,
     ])
     const { came } = await this.#pod(ACME, ONE.repository)
-    const reason = /davit-credential-provider: rc_one: [^"\\\n]*/
-    const line = await until(
-      async () => reason.exec(await readFile(log, 'utf8'))?.[0],
-      () => 'the log of the kubelet does not say why',
-    )
+    const line = await this.#logged(/davit-credential-provider: rc_one: [^"\\\n]*/)
     findings.check(
       'a role that does not trust the pod is refused, and the log of kubelet says why',
       /ImagePull/.test(came),
       `${came}; ${line}`,
+    )
+  }
+
+  async #logged(words: RegExp): Promise<string> {
+    const { log } = this.#of
+    return await until(
+      async () => words.exec(await readFile(log, 'utf8'))?.[0],
+      () => `the log of the kubelet has not ${words}`,
     )
   }
 
