@@ -23,7 +23,7 @@ export const USAGE = `usage: npm run test:node -- PART... --kubeconfig FILE --ad
          --kubelet-pid-file FILE  of the node's kubelet, for pulls: it is started again with a provider, and then as it was
          --image NAME             of Davit, for bakes
 
-PART is pulls or bakes. The node is one on this machine; docs/decisions and CONTRIBUTING.md say more.`
+PART is pulls or bakes. The node is one on this machine; CONTRIBUTING.md says more.`
 
 export class UsageError extends Error {
   override readonly name = 'UsageError'
