@@ -2,7 +2,6 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
-import { createEventRecorder } from '../../src/adapters/kubernetes/event-recorder.ts'
 import { connectKubernetes, type KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
 import { createClock } from '../../src/adapters/system/clock.ts'
 import { createRandom } from '../../src/adapters/system/random.ts'
@@ -284,23 +283,5 @@ describe('credentials on a real API server', () => {
     const watch = client.watch(configMaps, { namespace }, '1', new AbortController().signal)
     await expectKind(watch[Symbol.asyncIterator]().next(), 'Forbidden')
     await close()
-  })
-})
-
-describe('an event recorder on a real API server', () => {
-  it('makes what kubectl describe shows, and counts repeats', async () => {
-    const about = await api.create(configMaps, configMap('subject'))
-    const log = { info() {}, warn: (message: string) => void told.push(message), error() {} }
-    const told: string[] = []
-    const recorder = createEventRecorder({ api, reporter: 'davit-0', clock, random, log })
-    const event = { type: 'Warning', reason: 'TestReason', message: 'the 𝄞 message' } as const
-    for (let repeat = 0; repeat < 3; repeat += 1) {
-      recorder.record(about, event)
-      await recorder.drain()
-    }
-    const shown = await kubectl(['describe', 'configmap', 'subject', '-n', namespace])
-    expect(shown).toMatch(/Warning\s+TestReason\s+.*\(x3 over .*davit.*the 𝄞 message/)
-    expect(told).toEqual(['An Event was recorded'])
-    await recorder.drain()
   })
 })

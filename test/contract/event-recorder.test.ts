@@ -1,0 +1,40 @@
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
+import { createEventRecorder } from '../../src/adapters/kubernetes/event-recorder.ts'
+import { connectKubernetes, type KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
+import { createClock } from '../../src/adapters/system/clock.ts'
+import { createRandom } from '../../src/adapters/system/random.ts'
+import { configMaps } from '../../src/api/core-kinds.ts'
+import { kubectl, testNamespace } from '../support/control-plane.ts'
+
+const clock = createClock()
+const random = createRandom()
+let api: KubernetesClient
+let namespace: string
+
+beforeAll(async () => {
+  api = await connectKubernetes({ kubeconfigPath: inject('kubeconfig'), clock, random })
+  namespace = await testNamespace('recorder')
+})
+afterAll(() => api.close())
+
+describe('an event recorder on a real API server', () => {
+  it('makes what kubectl describe shows, and counts repeats', async () => {
+    const about = await api.create(configMaps, {
+      apiVersion: 'v1',
+      kind: 'ConfigMap',
+      metadata: { name: 'subject', namespace },
+    })
+    const log = { info() {}, warn: (message: string) => void told.push(message), error() {} }
+    const told: string[] = []
+    const recorder = createEventRecorder({ api, reporter: 'davit-0', clock, random, log })
+    const event = { type: 'Warning', reason: 'TestReason', message: 'the 𝄞 message' } as const
+    for (let repeat = 0; repeat < 3; repeat += 1) {
+      recorder.record(about, event)
+      await recorder.drain()
+    }
+    const shown = await kubectl(['describe', 'configmap', 'subject', '-n', namespace])
+    expect(shown).toMatch(/Warning\s+TestReason\s+.*\(x3 over .*davit.*the 𝄞 message/)
+    expect(told).toEqual(['An Event was recorded'])
+    await recorder.drain()
+  })
+})
