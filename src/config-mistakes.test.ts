@@ -55,6 +55,12 @@ test.each([
   { given: { DAVIT_MAX_WRITTEN_BYTES: '2000000' }, want: 'not be more than DAVIT_MAX_WRITTEN_BYTES' },
   { given: { DAVIT_BAKE_IMAGE: 'https://davit' }, want: 'a reference to an image' },
   { given: { DAVIT_BAKE_MEMORY: 'much' }, want: 'memory' },
+  { given: { DAVIT_BAKE_CA_CONFIG_MAP: 'Trust' }, want: 'name of a ConfigMap' },
+  { given: { DAVIT_BAKE_CA_CONFIG_MAP: 'trust/' }, want: 'name of a ConfigMap' },
+  { given: { DAVIT_BAKE_CA_CONFIG_MAP: 'trust/..' }, want: 'name of a ConfigMap' },
+  { given: { DAVIT_BAKE_CA_CONFIG_MAP: 'acme/trust/ca.crt' }, want: 'name of a ConfigMap' },
+  { given: { AWS_ENDPOINT_URL_SSM: 'ssm.example.com' }, want: 'http or https URL' },
+  { given: { AWS_USE_FIPS_ENDPOINT: 'yes' }, want: 'true or false' },
   { given: { DAVIT_BAKE_DEADLINE_SECONDS: '59' }, want: 'from 60 to 43200' },
   { given: { DAVIT_MAX_BAKES: '4' }, want: 'not be more than DAVIT_MAX_BAKES' },
   { given: { DAVIT_NAMESPCAE: 'ops' }, want: 'is no setting; there are DAVIT_NAMESPACE' },
@@ -78,6 +84,15 @@ test.each([
     allowed: expect.stringContaining('smtp://host:port'),
   })
 })
+
+test.each(['https://user:canary@ssm.example.com', 'https://canary@ssm.example.com', 'ftp://canary'])(
+  'the endpoint %s of AWS, which Jobs would show, is refused without being shown',
+  (url) => {
+    expect(mistakesOf({ AWS_ENDPOINT_URL_SSM: url })).toEqual([
+      { variable: 'AWS_ENDPOINT_URL_SSM', allowed: expect.stringContaining('without user and password') },
+    ])
+  },
+)
 
 test('all mistakes are reported at once, each with the value that was given', () => {
   const mistakes = mistakesOf({

@@ -104,3 +104,26 @@ export const hosts = setting(
     return given.length <= 64 && given.every(isHost) ? given : undefined
   },
 ).default([])
+
+const CONFIG_MAP = /^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/
+const KEY = /^(?!\.\.?$)(?!\.\.)[-._a-zA-Z0-9]{1,253}$/
+const STANDARD_KEY = 'ca.crt'
+
+/** A ConfigMap, and what of it. */
+export const configMapKey = setting(
+  `must be the name of a ConfigMap, with its key after a slash where that is not ${STANDARD_KEY}, such as davit-bake-ca or trust/ca-bundle.crt`,
+  (text) => {
+    const [configMap = '', key = STANDARD_KEY, ...rest] = text.split('/')
+    return CONFIG_MAP.test(configMap) && KEY.test(key) && rest.length === 0 ? { configMap, key } : undefined
+  },
+)
+
+/** It is seen in the Jobs that have it: no login is in it. */
+export const endpointUrl = setting(
+  'must be an http or https URL without user and password, such as https://vpce-1a2b.ssm.eu-west-1.vpce.amazonaws.com',
+  (text) => {
+    const url = URL.canParse(text) ? new URL(text) : undefined
+    const isOpen = url?.username === '' && url.password === ''
+    return isOpen && /^https?:$/.test(url.protocol) ? text : undefined
+  },
+)

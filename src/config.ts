@@ -4,18 +4,16 @@
  */
 import { hostname } from 'node:os'
 import { z } from 'zod'
+import { AWS_ENDPOINTS, bakeJobConfig, bakeJobVariables } from './config-bake-jobs.ts'
 import {
   address,
   allowedNetworks,
-  BAKE_IMAGE,
   DNS_LABEL,
-  hosts,
   integer,
   MAILBOX,
   matching,
   PRINCIPAL_ARN,
   parameterPrefix,
-  quantity,
   smtpUrl,
   waitScale,
   yesOrNo,
@@ -115,15 +113,7 @@ const variables = z.object({
   DAVIT_MAX_CREDENTIALS_PER_ORGANIZATION: integer(1, 5000, 500),
   DAVIT_ACCOUNT_CHECK_SECONDS: integer(60, DAY_SECONDS, 3600),
   DAVIT_DRIFT_CHECK_SECONDS: integer(60, DAY_SECONDS, 900),
-  DAVIT_BAKE_IMAGE: matching(BAKE_IMAGE, 'must be a reference to an image').optional(),
-  DAVIT_BAKE_DEADLINE_SECONDS: integer(60, 12 * 3600, 3600),
-  DAVIT_BAKE_TTL_SECONDS: integer(60, 7 * DAY_SECONDS, 3600),
-  DAVIT_BAKE_CPU: quantity('CPU', '500m').default('500m'),
-  DAVIT_BAKE_MEMORY: quantity('memory', '512Mi').default('512Mi'),
-  DAVIT_BAKE_SCRATCH: quantity('a size', '20Gi').default('20Gi'),
-  DAVIT_BAKE_REALMS: hosts,
-  DAVIT_MAX_BAKES: integer(1, 10_000, 50),
-  DAVIT_MAX_BAKES_PER_ORGANIZATION: integer(1, 10_000, 5),
+  ...bakeJobVariables,
   DAVIT_DRAIN_SECONDS: integer(0, 3600, 25),
   DAVIT_LINGER_SECONDS: integer(0, 3600, 5),
 })
@@ -219,20 +209,7 @@ const settings = variables
         driftCheckMs: env.DAVIT_DRIFT_CHECK_SECONDS * 1000,
       },
       /** The Jobs of bakes. */
-      bake: {
-        /** Absent: nothing is baked. */
-        image: env.DAVIT_BAKE_IMAGE,
-        deadlineSeconds: env.DAVIT_BAKE_DEADLINE_SECONDS,
-        ttlSeconds: env.DAVIT_BAKE_TTL_SECONDS,
-        cpu: env.DAVIT_BAKE_CPU,
-        memory: env.DAVIT_BAKE_MEMORY,
-        /** Room for images where they go into no claim. */
-        scratch: env.DAVIT_BAKE_SCRATCH,
-        /** Hosts that may ask for a login besides the registries themselves. */
-        realms: env.DAVIT_BAKE_REALMS,
-        /** Under way at a time. */
-        limits: { organization: env.DAVIT_MAX_BAKES_PER_ORGANIZATION, all: env.DAVIT_MAX_BAKES },
-      },
+      bake: bakeJobConfig(env),
       limits: {
         endpointsPerOrganization: env.DAVIT_MAX_ENDPOINTS_PER_ORGANIZATION,
         /** Attempts at a time. */
@@ -244,7 +221,8 @@ const settings = variables
     secrets: { smtpUrl: env.DAVIT_SMTP_URL },
   }))
 
-const SECRET_VARIABLES: ReadonlySet<string> = new Set(['DAVIT_SMTP_URL'])
+/** What is never shown: an endpoint may be given with a password, and is refused for it. */
+const SECRET_VARIABLES: ReadonlySet<string> = new Set(['DAVIT_SMTP_URL', ...AWS_ENDPOINTS])
 
 /** What Kubernetes puts into pods for a Service whose name starts with `davit`: no settings of ours. */
 const SERVICE_LINK = /_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$/

@@ -46,6 +46,7 @@ export const PROBLEM_CODES = [
   'ecr_account_mismatch',
   'service_account_missing',
   'output_missing',
+  'ca_missing',
 ] as const
 
 /** What kept a pod from running, or ended it; `service_account_missing` may as well. */

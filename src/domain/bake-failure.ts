@@ -39,6 +39,8 @@ const FIXES: Readonly<Record<BakeFailureCode, string>> = {
   ecr_account_mismatch: 'Name a credential for the account of the image, or correct one of the two.',
   service_account_missing: 'Make the ServiceAccount, or correct spec.instanceRole. The bake then begins.',
   output_missing: 'Make the PersistentVolumeClaim, or correct spec.output. The bake then begins.',
+  ca_missing:
+    'Make the ConfigMap, or tell the operator, who has named it to all bakes. The bake then begins.',
   bake_image_missing: 'Tell the operator: DAVIT_BAKE_IMAGE must name an image that the nodes can pull.',
   quota: 'Raise the quota of the namespace, or remove what uses it.',
   pod_refused: 'Mend what the words name; the cluster does not take the pod of the bake as it is.',

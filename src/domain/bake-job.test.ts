@@ -3,7 +3,7 @@ import { bakeOrder, MAX_ORDER_BYTES } from '../api/bake-order.ts'
 import { MAX_SERVICE_NAME, MAX_SERVICES } from '../api/bake-result.ts'
 import type { BoxTemplate } from '../api/box-template.ts'
 import { DNS_LABEL } from '../api/meta.ts'
-import { bakeJob, bakeName, bakeOrderOf, bakesOf } from './bake-job.ts'
+import { type BakeSettings, bakeJob, bakeName, bakeOrderOf, bakesOf } from './bake-job.ts'
 import type { PreparedService } from './bake-problem.ts'
 
 const SETTINGS = {
@@ -14,6 +14,7 @@ const SETTINGS = {
   memory: '512Mi',
   scratch: '20Gi',
   realms: ['auth.example.com'],
+  awsEndpoints: {},
 }
 const ROLE = 'arn:aws:iam::123456789012:role/box'
 
@@ -49,15 +50,17 @@ function jobOf({
   of = template(),
   services = [PREPARED],
   roleArn = ROLE,
+  settings = SETTINGS,
 }: {
   of?: BoxTemplate
   services?: PreparedService[]
   roleArn?: string | null
+  settings?: BakeSettings
 } = {}) {
-  const order = bakeOrderOf(of, { name: 'shop-0', services }, SETTINGS)
+  const order = bakeOrderOf(of, { name: 'shop-0', services }, settings)
   return {
     order,
-    job: bakeJob({ template: of, order, settings: SETTINGS, ...(roleArn === null ? {} : { roleArn }) }),
+    job: bakeJob({ template: of, order, settings, ...(roleArn === null ? {} : { roleArn }) }),
   }
 }
 
@@ -186,6 +189,32 @@ describe('the Job of a bake', () => {
       AWS_ROLE_ARN: ROLE,
       AWS_WEB_IDENTITY_TOKEN_FILE: '/var/run/secrets/davit.dev/aws/token',
     })
+  })
+
+  test('is told where AWS is for the operator, and nothing else of that', () => {
+    const awsEndpoints = {
+      AWS_ENDPOINT_URL_SSM: 'https://ssm.example.com',
+      AWS_USE_FIPS_ENDPOINT: 'true',
+      AWS_ENDPOINT_URL: undefined,
+    }
+    const { job } = jobOf({ settings: { ...SETTINGS, awsEndpoints } })
+    const env = job.spec.template.spec.containers[0]?.env.filter(({ name }) => name in awsEndpoints)
+    expect(env).toEqual([
+      { name: 'AWS_ENDPOINT_URL_SSM', value: 'https://ssm.example.com' },
+      { name: 'AWS_USE_FIPS_ENDPOINT', value: 'true' },
+    ])
+  })
+
+  test('has the certificates of the named ConfigMap, read-only, and is told where', () => {
+    const { job } = jobOf({ settings: { ...SETTINGS, ca: { configMap: 'trust', key: 'ca-bundle.crt' } } })
+    const { containers, volumes } = job.spec.template.spec
+    expect(volumes).toContainEqual({
+      name: 'ca',
+      configMap: { name: 'trust', items: [{ key: 'ca-bundle.crt', path: 'ca.crt' }] },
+    })
+    const [{ env, volumeMounts } = { env: [], volumeMounts: [] }] = containers
+    expect(volumeMounts).toContainEqual({ name: 'ca', mountPath: '/etc/davit/ca', readOnly: true })
+    expect(env).toContainEqual({ name: 'DAVIT_EXTRA_CA_FILE', value: '/etc/davit/ca/ca.crt' })
   })
 
   test('without a role has no token, and not the role of the node; a pod identity brings its own', () => {

@@ -28,7 +28,14 @@ export type BakeSettings = {
   scratch: string
   /** Hosts that may ask for a login besides the registries themselves. */
   realms: readonly string[]
+  /** Whom bakes trust besides the known ones. */
+  ca?: BakeCa | undefined
+  /** Variables that tell the SDK of AWS where to go, by their names. */
+  awsEndpoints: Readonly<Record<string, string | undefined>>
 }
+
+/** Certificates in PEM form, under this key of a ConfigMap that each organization has under the same name. */
+export type BakeCa = { configMap: string; key: string }
 
 /** Annotation of a ServiceAccount: the role that its pods may assume (IRSA). */
 export const ROLE_ARN_ANNOTATION = 'eks.amazonaws.com/role-arn'
@@ -50,6 +57,8 @@ const TERMINATION_SECONDS = 30
 /** Not where the webhook of EKS puts its own: it leaves alone what has these variables. */
 const TOKEN_FOLDER = '/var/run/secrets/davit.dev/aws'
 const TOKEN_SECONDS = 3600
+const CA_FOLDER = '/etc/davit/ca'
+const CA_FILE = 'ca.crt'
 const HASH_CHARACTERS = 8
 const MAX_NAME = 63
 
@@ -139,7 +148,7 @@ type PodOptions = {
 }
 
 function podSpec(options: PodOptions) {
-  const { serviceAccount, settings, roleArn } = options
+  const { serviceAccount, settings } = options
   const volumes = volumesOf(options)
   return {
     restartPolicy: 'Never',
@@ -161,7 +170,7 @@ function podSpec(options: PodOptions) {
         name: BAKE_CONTAINER,
         image: settings.image,
         args: ['bake'],
-        env: variables(options.order, roleArn),
+        env: variables(options),
         // Alike, so that the pod is the last one that a node in need ends.
         resources: {
           requests: { cpu: settings.cpu, memory: settings.memory },
@@ -184,7 +193,7 @@ function podSpec(options: PodOptions) {
   }
 }
 
-function variables(order: BakeOrder, roleArn: string | undefined) {
+function variables({ order, settings, roleArn }: PodOptions) {
   const text = JSON.stringify(order)
   if (Buffer.byteLength(text) > MAX_ORDER_BYTES) throw new RangeError('the order is too long')
   const identity =
@@ -201,6 +210,10 @@ function variables(order: BakeOrder, roleArn: string | undefined) {
     { name: 'HOME', value: '/tmp' },
     // Without a role of its own a box has none: never that of the node, which may read what is another organization's.
     { name: 'AWS_EC2_METADATA_DISABLED', value: 'true' },
+    ...Object.entries(settings.awsEndpoints).flatMap(([name, value]) =>
+      value === undefined ? [] : [{ name, value }],
+    ),
+    ...(settings.ca === undefined ? [] : [{ name: 'DAVIT_EXTRA_CA_FILE', value: `${CA_FOLDER}/${CA_FILE}` }]),
     ...identity,
   ]
 }
@@ -222,15 +235,26 @@ function volumesOf({ claim, settings, roleArn }: PodOptions) {
       mount: { mountPath: '/tmp' },
     },
   ]
-  if (roleArn === undefined) return always
+  return [
+    ...always,
+    ...(settings.ca === undefined ? [] : [caVolume(settings.ca)]),
+    ...(roleArn === undefined ? [] : [tokenVolume()]),
+  ]
+}
+
+function caVolume({ configMap, key }: BakeCa) {
+  return {
+    volume: { name: 'ca', configMap: { name: configMap, items: [{ key, path: CA_FILE }] } },
+    mount: { mountPath: CA_FOLDER, readOnly: true },
+  }
+}
+
+function tokenVolume() {
   const token = {
     serviceAccountToken: { audience: 'sts.amazonaws.com', expirationSeconds: TOKEN_SECONDS, path: 'token' },
   }
-  return [
-    ...always,
-    {
-      volume: { name: 'aws-token', projected: { sources: [token] } },
-      mount: { mountPath: TOKEN_FOLDER, readOnly: true },
-    },
-  ]
+  return {
+    volume: { name: 'aws-token', projected: { sources: [token] } },
+    mount: { mountPath: TOKEN_FOLDER, readOnly: true },
+  }
 }

@@ -199,6 +199,17 @@ describe('what is wrong before there is a Job', () => {
     for (const words of want.words) expect(problem?.message).toContain(words)
   })
 
+  test.for([
+    ['nothing', 'the ConfigMap trust (DAVIT_BAKE_CA_CONFIG_MAP), which is not in the namespace'],
+    ['no certificates', 'in PEM form under its key ca.crt'],
+    ['refused', 'may not read'],
+    ['certificates', undefined],
+  ] as const)('of the authorities of bakes there is: %s', ([found, words]) => {
+    const { problem } = prepare({ ca: { configMap: 'trust', key: 'ca.crt', found } })
+    const wanted = { code: 'ca_missing', waits: true, message: expect.stringContaining(words ?? '') }
+    expect(problem).toEqual(words && wanted)
+  })
+
   test('the first of several services is named', () => {
     const services: Service[] = [API, { ...API, name: 'web', image: 'quay.io/acme/web' }]
     const { problem } = prepare({ spec: { services } })

@@ -5,6 +5,7 @@ import type { BakeFailureCode } from '../api/bake-result.ts'
 import type { BoxTemplateSpec } from '../api/box-template.ts'
 import { CREDENTIAL_PREFIX } from '../api/identifiers.ts'
 import type { RegistryCredential } from '../api/registry-credential.ts'
+import type { BakeCa } from './bake-job.ts'
 import { parseEcrHost } from './ecr-host.ts'
 import { type ImageReference, imageName, parseImageReference } from './image-reference.ts'
 import { parseRegistryHost } from './registry-host.ts'
@@ -18,7 +19,11 @@ export type BakeView = {
   credentials: ReadonlyMap<string, RegistryCredential>
   /** What the spec names and is not there. */
   missing: { serviceAccount: boolean; output: boolean }
+  /** What the operator has named to all bakes, as it was found; absent: nothing. */
+  ca?: FoundCa | undefined
 }
+
+export type FoundCa = BakeCa & { found: 'certificates' | 'no certificates' | 'nothing' | 'refused' }
 
 export type BakeProblem = {
   service?: string | undefined
@@ -46,7 +51,7 @@ type Service = BoxTemplateSpec['services'][number]
 export function prepareBake(
   view: BakeView,
 ): { services: PreparedService[]; problem?: never } | { services?: never; problem: BakeProblem } {
-  const { isOrganization, bakeImage, spec, missing } = view
+  const { isOrganization, bakeImage, spec } = view
   if (!isOrganization) return wrong('not_an_organization', NO_ORGANIZATION)
   const services: PreparedService[] = []
   for (const service of spec.services) {
@@ -54,6 +59,15 @@ export function prepareBake(
     if (problem !== undefined) return { problem: { service: service.name, ...problem } }
     services.push(prepared)
   }
+  const missing = missingOf(view)
+  if (missing) return missing
+  if (bakeImage === undefined)
+    return wrong('bake_image_missing', 'The operator has set no image for bakes (DAVIT_BAKE_IMAGE).')
+  return { services: services.map((service) => withOthers(service, services)) }
+}
+
+/** Of what a pod needs to start. */
+function missingOf({ spec, missing, ca }: BakeView): { problem: BakeProblem } | undefined {
   if (missing.serviceAccount)
     return wrong(
       'service_account_missing',
@@ -66,9 +80,18 @@ export function prepareBake(
       `spec.output names the PersistentVolumeClaim ${spec.output?.persistentVolumeClaim}, which is not there.`,
       { waits: true },
     )
-  if (bakeImage === undefined)
-    return wrong('bake_image_missing', 'The operator has set no image for bakes (DAVIT_BAKE_IMAGE).')
-  return { services: services.map((service) => withOthers(service, services)) }
+  if (ca === undefined || ca.found === 'certificates') return undefined
+  return wrong(
+    'ca_missing',
+    `The operator wants bakes to trust the authorities in the ConfigMap ${ca.configMap} (DAVIT_BAKE_CA_CONFIG_MAP), ${CA_WORDS[ca.found](ca)}.`,
+    { waits: true },
+  )
+}
+
+const CA_WORDS: Readonly<Record<Exclude<FoundCa['found'], 'certificates'>, (ca: BakeCa) => string>> = {
+  nothing: () => 'which is not in the namespace',
+  'no certificates': ({ key }) => `which has no certificate in PEM form under its key ${key}`,
+  refused: () => 'which its controller may not read',
 }
 
 /** A login is for a host, so whoever sees two for one host asks which is used where. */

@@ -37,7 +37,13 @@ const PUBLISHED_TYPES = 'docs/openapi.d.ts'
 
 export const ZONES: readonly Zone[] = [
   { path: 'src/main.ts', imports: ['src/'], libraries: [] },
-  { path: 'src/config.ts', imports: ['src/config-values.ts'], libraries: ['zod'], readsEnvironment: true },
+  {
+    path: 'src/config.ts',
+    imports: ['src/config-values.ts', 'src/config-bake-jobs.ts'],
+    libraries: ['zod'],
+    readsEnvironment: true,
+  },
+  { path: 'src/config-bake-jobs.ts', imports: ['src/config-values.ts'], libraries: ['zod'] },
   {
     path: 'src/config-box.ts',
     imports: ['src/config-values.ts'],

@@ -12,7 +12,7 @@ import { createClock } from '../../src/adapters/system/clock.ts'
 import { createLog } from '../../src/adapters/system/log.ts'
 import { createRandom } from '../../src/adapters/system/random.ts'
 import type { BoxTemplate } from '../../src/api/box-template.ts'
-import { jobs } from '../../src/api/core-kinds.ts'
+import { configMaps, jobs } from '../../src/api/core-kinds.ts'
 import { API_VERSION } from '../../src/api/meta.ts'
 import { type RegistryCredential, registryCredentials } from '../../src/api/registry-credential.ts'
 import { parseConfig } from '../../src/config.ts'
@@ -29,9 +29,12 @@ import { waiting } from '../support/run-statuses.ts'
 import { scopedApi } from '../support/scoped-api.ts'
 import { seeingRecorder } from '../support/seen-events.ts'
 import { nameOfRight, shippedRights } from '../support/shipped-rights.ts'
+import { createTestAuthority } from '../support/tls.ts'
 
 const CONFIG = new URL('../../config/', import.meta.url)
 const ACCOUNT = 'davit-controller'
+/** The one that its role names. */
+const CA = 'davit-bake-ca'
 /** How long the API server may take until a new policy is in force. */
 const IN_FORCE = { timeout: 20_000, interval: 50 }
 
@@ -98,7 +101,7 @@ async function startBakes(): Promise<void> {
   const organizations = new Organizations()
   organizations.apply({ name: organization, uid: 'u-1', ownerEmails: [] })
   bakes = createBakeRole({
-    config: parseConfig({ ...BAKE_ENV }),
+    config: parseConfig({ ...BAKE_ENV, DAVIT_BAKE_CA_CONFIG_MAP: CA }),
     world: {
       api,
       clock,
@@ -152,6 +155,7 @@ describe('with its rights alone the controller', () => {
     await readyCredential()
     await bed.account('box')
     await bed.claim('boxes')
+    await bed.configMap(CA, { 'ca.crt': createTestAuthority().ca })
     await bed.make('rights', { services: [API], ...ROLE_OF_BOX, output: { persistentVolumeClaim: 'boxes' } })
     await bed.succeed('rights')
     await bed.templateWhen('rights', number(1))
@@ -170,6 +174,13 @@ describe('with its rights alone the controller', () => {
     await vi.waitFor(() => expect([...deeds].sort()).toEqual(rights.sort()), IN_FORCE)
     expect(logLines.filter((line) => /forbidden/i.test(line))).toEqual([])
     expect(rights.join(' ')).not.toMatch(/\*|secrets/)
+  })
+
+  test('reads the authorities of bakes, and no other ConfigMap', async () => {
+    await bed.configMap('of-the-owner', {})
+    const read = (name: string) => limited.get(configMaps, { namespace: organization, name })
+    expect(await read(CA)).toBeDefined()
+    await expect(read('of-the-owner')).rejects.toMatchObject({ kind: 'Forbidden' })
   })
 })
 

@@ -1,6 +1,6 @@
 /**
  * Bakes as a whole (interface §2.1.3, §2.2, §3.3, §7): what an owner does with kubectl, the controller, the Job that it makes, run as a
- * process with the Job's own environment, volumes and identity, an account at AWS, and a real registry.
+ * process with the Job's own environment, volumes and identity, an account at AWS, and a real registry with a private authority.
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -38,12 +38,14 @@ beforeAll(async () => {
   })
   for (const repository of ['acme/api', 'tools/web', 'library/postgres'])
     await registry.push(repository, '1', makeImage({ layers: ['base', repository] }))
-  secrets = await SecretsBed.start('box-whole', { env: { ...BAKE_ENV, DAVIT_BAKE_REALMS: '' } })
+  const env = { ...BAKE_ENV, DAVIT_BAKE_REALMS: '', DAVIT_BAKE_CA_CONFIG_MAP: 'trust/authorities.pem' }
+  secrets = await SecretsBed.start('box-whole', { env })
   bed = new JobStandIn(secrets.davit.api, secrets.organization)
+  await bed.configMap('trust', { 'authorities.pem': registry.ca })
   await setUpBox()
   await login('acme', ACME_PASSWORD)
   await login('tools', TOOLS_PASSWORD)
-  node = new TestNode(bed, { aws: secrets.aws.double.url, ca: registry.ca })
+  node = new TestNode(bed)
 }, 120_000)
 
 afterAll(async () => {

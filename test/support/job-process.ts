@@ -26,6 +26,9 @@ const token = z.object({ audience: z.string(), path: z.string() })
 const volume = z.object({
   name: z.string(),
   persistentVolumeClaim: z.object({ claimName: z.string() }).optional(),
+  configMap: z
+    .object({ name: z.string(), items: z.array(z.object({ key: z.string(), path: z.string() })) })
+    .optional(),
   projected: z.object({ sources: z.array(z.object({ serviceAccountToken: token })) }).optional(),
 })
 const podSpec = z.object({
@@ -40,15 +43,10 @@ export type PodEnd = { code: number | null; log: string; message: string }
 export class TestNode {
   readonly folder = mkdtempSync(join(tmpdir(), 'davit-node-'))
   readonly #bed: JobStandIn
-  readonly #environment: Readonly<Record<string, string>>
   #pods = 0
 
-  /** @param of.aws where AWS is @param of.ca PEM of whom the cluster trusts besides */
-  constructor(bed: JobStandIn, of: { aws: string; ca: string }) {
+  constructor(bed: JobStandIn) {
     this.#bed = bed
-    const ca = join(this.folder, 'ca.pem')
-    writeFileSync(ca, of.ca)
-    this.#environment = { AWS_ENDPOINT_URL: of.aws, DAVIT_EXTRA_CA_FILE: ca }
   }
 
   volumeOf(claim: string): string {
@@ -82,6 +80,10 @@ export class TestNode {
       const place = claim === undefined ? join(folder, name) : this.volumeOf(claim)
       mkdirSync(place, { recursive: true })
       mounts.set(mountPath, place)
+      if (of?.configMap) {
+        const data = await this.#bed.configMapData(of.configMap.name)
+        for (const { key, path } of of.configMap.items) writeFileSync(join(place, path), data[key] ?? '')
+      }
       for (const { serviceAccountToken: wanted } of of?.projected?.sources ?? []) {
         const audiences = [wanted.audience]
         const made = await makeToken(this.#bed.organization, spec.serviceAccountName, { audiences })
@@ -103,7 +105,6 @@ export class TestNode {
         PATH: process.env.PATH,
         DAVIT_TERMINATION_LOG: messagePath,
         DAVIT_SCRATCH: mounts.get('/output'),
-        ...this.#environment,
         ...Object.fromEntries(own),
       },
     })

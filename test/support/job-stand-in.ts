@@ -6,7 +6,15 @@
 import type { KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
 import type { BakeResult } from '../../src/api/bake-result.ts'
 import { type BoxTemplate, boxTemplate, boxTemplates, TEMPLATE_LABEL } from '../../src/api/box-template.ts'
-import { events, jobs, persistentVolumeClaims, pods, serviceAccounts } from '../../src/api/core-kinds.ts'
+import {
+  configMap,
+  configMaps,
+  events,
+  jobs,
+  persistentVolumeClaims,
+  pods,
+  serviceAccounts,
+} from '../../src/api/core-kinds.ts'
 import { API_VERSION } from '../../src/api/meta.ts'
 import type { RawObject } from '../../src/ports/kubernetes.ts'
 import { complete, failed, running, terminated } from './run-statuses.ts'
@@ -76,6 +84,16 @@ export class JobStandIn {
       metadata,
       spec,
     })
+  }
+
+  async configMap(name: string, data: Record<string, string>): Promise<void> {
+    const metadata = { namespace: this.organization, name }
+    await this.#api.create(configMaps, { apiVersion: 'v1', kind: 'ConfigMap', metadata, data })
+  }
+
+  async configMapData(name: string): Promise<Record<string, string>> {
+    const found = await this.#api.get(configMaps, { namespace: this.organization, name })
+    return configMap.parse(found).data ?? {}
   }
 
   async templateWhen(name: string, is: (template: BoxTemplate) => boolean): Promise<BoxTemplate> {

@@ -31,7 +31,8 @@ export class SecretsBed {
 
   static async start(topic: string, options: DavitOptions = {}): Promise<SecretsBed> {
     const aws = await TestAws.start()
-    return new SecretsBed(aws, await startDavit(topic, options))
+    const env = { AWS_ENDPOINT_URL: aws.double.url, ...options.env }
+    return new SecretsBed(aws, await startDavit(topic, { ...options, env }))
   }
 
   async stop(): Promise<void> {

@@ -59,6 +59,7 @@ const SETTINGS = {
   memory: '1Gi',
   scratch: '1Gi',
   realms: [],
+  awsEndpoints: {},
   limits: { organization: 1, all: 2 },
 }
 /** Of what a bake of the template makes. */

@@ -16,6 +16,7 @@ import { credentialState } from '../../domain/credential-state.ts'
 import { readRequest } from '../../domain/requests.ts'
 import { isApiError, type RawObject, type ResourceReader } from '../../ports/kubernetes.ts'
 import type { BakeContext } from './bake-context.ts'
+import { findCa } from './find-ca.ts'
 import { listRuns } from './list-runs.ts'
 
 export type Gathered = {
@@ -34,10 +35,11 @@ export async function gatherBake(context: BakeContext, template: BoxTemplate): P
   const { instanceRole, output } = spec
   const now = clock.now()
   const names = credentialNames(template)
-  const [credentials, account, claim, runs] = await Promise.all([
+  const [credentials, account, claim, ca, runs] = await Promise.all([
     readCredentials(resources, namespace, names),
     readIf(resources, serviceAccounts, { namespace, name: instanceRole?.serviceAccountName }),
     readIf(resources, persistentVolumeClaims, { namespace, name: output?.persistentVolumeClaim }),
+    settings.ca && findCa(resources, namespace, settings.ca),
     listRuns(resources, template, now),
   ])
   const { services = [], problem } = prepareBake({
@@ -49,6 +51,7 @@ export async function gatherBake(context: BakeContext, template: BoxTemplate): P
       serviceAccount: instanceRole !== undefined && !account,
       output: output !== undefined && !claim,
     },
+    ca,
   })
   const bake = status?.bake
   const createdAt = Date.parse(metadata.creationTimestamp ?? '') || 0
