@@ -24,10 +24,8 @@ export const CLAIM = 'boxes'
 const OPERATOR = 'davit-node-system'
 const CRDS = fileURLToPath(new URL('../../crds', import.meta.url))
 const VOLUME = 'davit-node-boxes'
-const POLICY = 'davit-node-bakes'
 const ROLE_ARN = `arn:aws:iam::${ACCOUNT}:role/box`
-/** Nothing of the node itself. */
-const CA_MOUNT = '/etc/registry-ca'
+const CA = 'davit-bake-ca'
 
 export type BakeSetting = {
   aws: TestAws
@@ -55,8 +53,7 @@ export async function prepareBakes(
   const boxes = join(folder, 'boxes')
   await makeVolume(cluster, boxes)
   stack.defer(() => cluster.remove('persistentvolume', VOLUME))
-  await cluster.apply(...objects(), ...policy(reached.url, registry.ca))
-  stack.defer(() => cluster.remove('mutatingadmissionpolicy,mutatingadmissionpolicybinding', POLICY))
+  await cluster.apply(...objects(registry.ca))
   const controller = new RoleProcess({
     role: 'controller',
     kubeconfigPath: options.kubeconfig,
@@ -64,7 +61,13 @@ export async function prepareBakes(
     replica: 'node',
     opsPort: await freePort(),
     logPath: join(folder, 'controller.log'),
-    settings: { ...aws.environment(), DAVIT_BAKE_IMAGE: options.image ?? '' },
+    settings: {
+      ...aws.environment(),
+      // Where pods reach it as well.
+      AWS_ENDPOINT_URL: reached.url,
+      DAVIT_BAKE_IMAGE: options.image ?? '',
+      DAVIT_BAKE_CA_CONFIG_MAP: CA,
+    },
   })
   stack.defer(() => controller.kill())
   // While there is a controller, which lets go of what it holds.
@@ -131,7 +134,8 @@ async function makeVolume(cluster: NodeCluster, path: string): Promise<void> {
   })
 }
 
-function objects(): object[] {
+/** @param ca PEM of the registry's authority */
+function objects(ca: string): object[] {
   const namespace = ORGANIZATION
   const labels = { [ORGANIZATION_LABEL]: 'true', 'pod-security.kubernetes.io/enforce': 'restricted' }
   return [
@@ -146,6 +150,7 @@ function objects(): object[] {
         annotations: { [ROLE_KEY]: ROLE_ARN },
       },
     },
+    { apiVersion: 'v1', kind: 'ConfigMap', metadata: { namespace, name: CA }, data: { 'ca.crt': ca } },
     {
       apiVersion: 'v1',
       kind: 'PersistentVolumeClaim',
@@ -155,47 +160,6 @@ function objects(): object[] {
         storageClassName: VOLUME,
         resources: { requests: { storage: '1Gi' } },
       },
-    },
-  ]
-}
-
-/** AWS and the registry are doubles at addresses of their own, which the administrator of the cluster tells every bake. */
-function policy(awsUrl: string, ca: string): object[] {
-  const expression = `Object{spec: Object.spec{
-    containers: [Object.spec.containers{name: "bake",
-      env: [Object.spec.containers.env{name: "AWS_ENDPOINT_URL", value: "${awsUrl}"},
-            Object.spec.containers.env{name: "DAVIT_EXTRA_CA_FILE", value: "${CA_MOUNT}/ca.pem"}],
-      volumeMounts: [Object.spec.containers.volumeMounts{name: "registry-ca", mountPath: "${CA_MOUNT}"}]}],
-    volumes: [Object.spec.volumes{name: "registry-ca",
-      configMap: Object.spec.volumes.configMap{name: "registry-ca"}}]}}`
-  const apiVersion = 'admissionregistration.k8s.io/v1'
-  const rule = { apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['pods'] }
-  return [
-    {
-      apiVersion: 'v1',
-      kind: 'ConfigMap',
-      metadata: { namespace: ORGANIZATION, name: 'registry-ca' },
-      data: { 'ca.pem': ca },
-    },
-    {
-      apiVersion,
-      kind: 'MutatingAdmissionPolicy',
-      metadata: { name: POLICY },
-      spec: {
-        matchConstraints: {
-          resourceRules: [rule],
-          objectSelector: { matchLabels: { 'app.kubernetes.io/name': 'davit-bake' } },
-        },
-        failurePolicy: 'Fail',
-        reinvocationPolicy: 'Never',
-        mutations: [{ patchType: 'ApplyConfiguration', applyConfiguration: { expression } }],
-      },
-    },
-    {
-      apiVersion,
-      kind: 'MutatingAdmissionPolicyBinding',
-      metadata: { name: POLICY },
-      spec: { policyName: POLICY },
     },
   ]
 }
