@@ -193,11 +193,14 @@ describe('with the policy on Jobs the controller', () => {
     labels?: object
     owners?: object[]
     token?: boolean
+    pod?: object
+    container?: object
   }): RawObject {
     const spec = {
       restartPolicy: 'Never',
       automountServiceAccountToken: change.token ?? false,
-      containers: [{ name: 'bake', image: 'davit:1' }],
+      containers: [{ name: 'bake', image: 'davit:1', ...change.container }],
+      ...change.pod,
     }
     const metadata = {
       name: 'made-by-hand',
@@ -223,6 +226,28 @@ describe('with the policy on Jobs the controller', () => {
     expect(await refusal({ token: true })).toContain('no token for the API server')
     expect(await refusal({ namespace: operator })).toContain('bakes run in organizations')
     expect(await refusal({})).toBe('made')
+  })
+
+  const token = (audience?: string) => ({
+    projected: { sources: [{ serviceAccountToken: { path: 't', audience } }] },
+  })
+
+  test.for([
+    ['mounts a Secret', { secret: { secretName: 'x' } }],
+    ['has a Secret among what is projected', { projected: { sources: [{ secret: { name: 'x' } }] } }],
+    ['has a token for the API server', token()],
+    ['has a token for somebody else', token('vault')],
+    ['mounts a folder of its node', { hostPath: { path: '/' } }],
+  ] as const)('makes no Job whose pod %s', async ([, volume]) => {
+    const pod = { volumes: [{ name: 'x', ...volume }] }
+    await expect(limited.create(jobs, job({ pod }))).rejects.toThrow(/certificates and a token for AWS/)
+  })
+
+  test.for([
+    ['its environment', { env: [{ name: 'X', valueFrom: { secretKeyRef: { name: 'x', key: 'x' } } }] }],
+    ['all of its environment', { envFrom: [{ secretRef: { name: 'x' } }] }],
+  ] as const)('makes no Job with a Secret as %s', async ([, container]) => {
+    await expect(limited.create(jobs, job({ container }))).rejects.toThrow(/is in its Job, and nowhere else/)
   })
 
   test('removes no Job of somebody else', async () => {
