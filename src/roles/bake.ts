@@ -20,12 +20,10 @@ import type { BakeParts } from '../controllers/bake/bake-context.ts'
 import { encodeBakeResult } from '../domain/encode-bake-result.ts'
 import { parseImageReference } from '../domain/image-reference.ts'
 import { plainText } from '../domain/plain-text.ts'
-import type { CloudMetrics } from '../ports/metrics.ts'
 import { reportStrayErrors } from './last-words.ts'
+import { UNCOUNTED } from './uncounted.ts'
 import { VERSION } from './version.ts'
 
-/** A bake is not scraped: its figures are in its log. */
-const UNCOUNTED: CloudMetrics = { cloudCall() {}, cloudRetry() {}, cloudTurn() {} }
 /** Keeps the process while it waits: the timers of the clock do not. */
 const AWAKE_MS = 60_000
 

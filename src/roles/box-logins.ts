@@ -6,16 +6,14 @@ import { sessionName } from '../domain/session-policy.ts'
 import type { BoxLogins } from '../ports/box-logins.ts'
 import { CloudError } from '../ports/cloud-error.ts'
 import type { CloudRegistry } from '../ports/registry-tokens.ts'
+import { UNCOUNTED } from './uncounted.ts'
 import { VERSION } from './version.ts'
-
-/** A process that ends with one answer has nobody to count for. */
-const NO_METRICS = { cloudCall() {}, cloudRetry() {}, cloudTurn() {} }
 
 export function boxLogins(): BoxLogins {
   return createBoxLogins({
     clock: createClock(),
     random: createRandom(),
-    metrics: NO_METRICS,
+    metrics: UNCOUNTED,
     userAgent: `davit/${VERSION}`,
     registryOf,
     sessionName,
