@@ -6,7 +6,7 @@ import type { Config } from '../config.ts'
 import { isUnderWay, keyOfTemplate } from '../controllers/box-template/bake-pass.ts'
 import { BakeTurns } from '../controllers/box-template/bake-turns.ts'
 import { TemplateReconciler } from '../controllers/box-template/reconcile-template.ts'
-import { TemplateWriter } from '../controllers/box-template/template-writer.ts'
+import { createTemplateWriter } from '../controllers/box-template/template-writer.ts'
 import type { Organizations } from '../controllers/organizations.ts'
 import { ReconcileLoop } from '../runtime/reconcile-loop.ts'
 import type { Reflector } from '../runtime/reflector.ts'
@@ -61,7 +61,7 @@ function createParts({ config, world, organizations }: BakeRoleOptions): BakePar
     ...world,
     resources: world.api,
     book: templates,
-    writer: new TemplateWriter(world.api, templates),
+    writer: createTemplateWriter(world.api, templates),
     organizations,
     settings: config.bake,
     turns,

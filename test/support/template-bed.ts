@@ -14,7 +14,7 @@ import {
 } from '../../src/api/registry-credential.ts'
 import { BakeTurns } from '../../src/controllers/box-template/bake-turns.ts'
 import { TemplateReconciler } from '../../src/controllers/box-template/reconcile-template.ts'
-import { TemplateWriter } from '../../src/controllers/box-template/template-writer.ts'
+import { createTemplateWriter } from '../../src/controllers/box-template/template-writer.ts'
 import { Organizations } from '../../src/controllers/organizations.ts'
 import { VersionedBook } from '../../src/runtime/versioned-book.ts'
 import { FakeClock } from './fake-clock.ts'
@@ -86,7 +86,7 @@ export class TemplateBed {
     this.#reconciler = new TemplateReconciler({
       resources: this.store,
       book: this.book,
-      writer: new TemplateWriter(this.store, this.book),
+      writer: createTemplateWriter(this.store, this.book),
       organizations: this.organizations,
       settings: SETTINGS,
       turns: this.turns,

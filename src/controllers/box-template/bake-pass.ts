@@ -4,10 +4,10 @@ import type { BoxTemplate } from '../../api/box-template.ts'
 import { templateFindings } from '../../domain/bake-conditions.ts'
 import { type BakeFacts, type BakeStep, dueReason, planBake } from '../../domain/bake-plan.ts'
 import { conditionsAfter } from '../../domain/conditions.ts'
-import type { BakeContext } from './bake-context.ts'
 import { type Gathered, gatherBake } from './gather-bake.ts'
 import { listRuns } from './list-runs.ts'
 import { removeJob, takeBakeStep } from './take-bake-step.ts'
+import type { TemplateContext } from './template-context.ts'
 
 /** A plan that goes round in circles must not hold a worker. */
 const MAX_STEPS = 12
@@ -16,16 +16,16 @@ const MAX_STEPS = 12
 export type LastBakeStep = Extract<BakeStep, { step: 'nothing' | 'wait' }> & { waits?: boolean }
 
 export class BakePass {
-  readonly context: BakeContext
+  readonly context: TemplateContext
   template: BoxTemplate
 
-  private constructor(context: BakeContext, template: BoxTemplate) {
+  private constructor(context: TemplateContext, template: BoxTemplate) {
     this.context = context
     this.template = template
   }
 
-  /** @throws TemplateGoneError, ApiError */
-  static async run(context: BakeContext, template: BoxTemplate): Promise<LastBakeStep> {
+  /** @throws ObjectGoneError, ApiError */
+  static async run(context: TemplateContext, template: BoxTemplate): Promise<LastBakeStep> {
     const pass = new BakePass(context, template)
     return template.metadata.deletionTimestamp === undefined ? await pass.#run() : await pass.#cancel()
   }

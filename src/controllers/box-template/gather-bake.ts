@@ -15,9 +15,9 @@ import { type PreparedService, prepareBake } from '../../domain/bake-problem.ts'
 import { credentialState } from '../../domain/credential-state.ts'
 import { readRequest } from '../../domain/requests.ts'
 import { isApiError, type RawObject, type ResourceReader } from '../../ports/kubernetes.ts'
-import type { BakeContext } from './bake-context.ts'
 import { findCa } from './find-ca.ts'
 import { listRuns } from './list-runs.ts'
+import type { TemplateContext } from './template-context.ts'
 
 export type Gathered = {
   facts: BakeFacts
@@ -28,7 +28,7 @@ export type Gathered = {
 }
 
 /** @throws ApiError */
-export async function gatherBake(context: BakeContext, template: BoxTemplate): Promise<Gathered> {
+export async function gatherBake(context: TemplateContext, template: BoxTemplate): Promise<Gathered> {
   const { resources, organizations, settings, clock } = context
   const { metadata, spec, status } = template
   const { namespace = '' } = metadata

@@ -1,9 +1,9 @@
 import type { BoxTemplate } from '../../api/box-template.ts'
 import { isApiError } from '../../ports/kubernetes.ts'
+import { ObjectGoneError } from '../../runtime/object-writer.ts'
 import { after, done, type Reconciler, type Result } from '../../runtime/reconcile-loop.ts'
-import type { BakeContext } from './bake-context.ts'
 import { BakePass, type LastBakeStep } from './bake-pass.ts'
-import { TemplateGoneError } from './template-writer.ts'
+import type { TemplateContext } from './template-context.ts'
 
 /** What no watch tells of: a ServiceAccount or a claim that came, a pod that left. */
 const LOOK_AGAIN_MS = 60_000
@@ -12,9 +12,9 @@ const CONFLICTS = 3
 
 /** Brings the bake of one BoxTemplate in line with its spec (interface §3.3). The key is `<organization>/<name>`. */
 export class TemplateReconciler implements Reconciler {
-  readonly #context: BakeContext
+  readonly #context: TemplateContext
 
-  constructor(context: BakeContext) {
+  constructor(context: TemplateContext) {
     this.#context = context
   }
 
@@ -25,7 +25,7 @@ export class TemplateReconciler implements Reconciler {
       try {
         return this.#next(await BakePass.run(this.#context, template))
       } catch (error) {
-        if (error instanceof TemplateGoneError) break
+        if (error instanceof ObjectGoneError) break
         if (!isApiError(error, 'Conflict') || conflicts === CONFLICTS) throw error
       }
       template = await this.#read(template)
@@ -38,7 +38,7 @@ export class TemplateReconciler implements Reconciler {
     try {
       return await this.#context.writer.read(template)
     } catch (error) {
-      if (error instanceof TemplateGoneError) return undefined
+      if (error instanceof ObjectGoneError) return undefined
       throw error
     }
   }

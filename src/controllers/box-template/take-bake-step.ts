@@ -21,7 +21,7 @@ import { aboutTemplate } from './template-writer.ts'
 type ActiveStep = Exclude<BakeStep, { step: 'nothing' | 'wait' }>
 type Finish = Extract<BakeStep, { step: 'finish' }>
 
-/** @throws TemplateGoneError, ApiError */
+/** @throws ObjectGoneError, ApiError */
 export async function takeBakeStep(of: BakePass, gathered: Gathered, step: ActiveStep): Promise<void> {
   switch (step.step) {
     case 'start':

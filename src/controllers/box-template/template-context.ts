@@ -11,7 +11,7 @@ import type { Organizations } from '../organizations.ts'
 import type { BakeLimits, BakeTurns } from './bake-turns.ts'
 import type { TemplateWriter } from './template-writer.ts'
 
-export type BakeContext = {
+export type TemplateContext = {
   resources: ResourceReader & ResourceWriter
   book: VersionedBook<BoxTemplate>
   writer: TemplateWriter

@@ -46,7 +46,7 @@ export class CredentialPass {
     this.moved = stored?.reason === 'AccountChanged'
   }
 
-  /** @throws CredentialGoneError, ApiError; the reason of the signal */
+  /** @throws ObjectGoneError, ApiError; the reason of the signal */
   static async run(
     context: CredentialContext,
     credential: RegistryCredential,

@@ -1,10 +1,10 @@
 import { isApiError } from '../../ports/kubernetes.ts'
+import { ObjectGoneError } from '../../runtime/object-writer.ts'
 import { after, done, type Reconciler, type Result } from '../../runtime/reconcile-loop.ts'
 import { Interruptions } from '../interruptions.ts'
 import type { CredentialContext } from './credential-context.ts'
 import type { LastStep } from './credential-pass.ts'
 import { CredentialPass } from './credential-pass.ts'
-import { CredentialGoneError } from './credential-writer.ts'
 
 /** What no watch tells of: a policy that was mended, a Secret of another type that came. */
 const LOOK_AGAIN_MS = 60_000
@@ -44,11 +44,11 @@ export class CredentialReconciler implements Reconciler {
       try {
         return await CredentialPass.run(this.#context, credential, signal)
       } catch (error) {
-        if (error instanceof CredentialGoneError) break
+        if (error instanceof ObjectGoneError) break
         if (!isApiError(error, 'Conflict') || conflicts === CONFLICTS) throw error
       }
       credential = await writer.read(credential).catch((error: unknown) => {
-        if (error instanceof CredentialGoneError) return undefined
+        if (error instanceof ObjectGoneError) return undefined
         throw error
       })
     }

@@ -19,7 +19,7 @@ const TURN_MS = 600_000
 /** What is deleted holds up its namespace. */
 const REMOVAL = { deadlineMs: 10_000, turnMs: 20_000 }
 
-/** @throws CredentialGoneError, ApiError; nothing of the cloud */
+/** @throws ObjectGoneError, ApiError; nothing of the cloud */
 export async function takeStep(of: CredentialPass, step: ActiveStep): Promise<void> {
   const { context } = of
   switch (step.step) {
