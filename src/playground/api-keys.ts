@@ -29,7 +29,7 @@ export async function makeOwner(api: ResourceWriter, namespace: string): Promise
 
 /** Writes a key for Davit's REST API to a file for its owner alone, without a line break. */
 export async function writeKeyFile(path: string, access: Access, account: Account): Promise<void> {
-  await writeFile(path, await makeToken(access, account, ['davit']), { mode: 0o600 })
+  await writeFile(path, await makeToken(access, account, { audiences: ['davit'] }), { mode: 0o600 })
 }
 
 /** Writes a kubeconfig with which a process is a ServiceAccount. */
@@ -51,14 +51,14 @@ export async function writeKubeconfig(path: string, access: Access, account: Acc
   await writeFile(path, JSON.stringify(config), { mode: 0o600 })
 }
 
-/** @param audiences absent: that of the API server */
-async function makeToken(
+/** @param of.audiences absent: that of the API server @param of.seconds how long it holds */
+export async function makeToken(
   access: Access,
   { namespace, name }: Account,
-  audiences?: string[],
+  { audiences, seconds = KEY_SECONDS }: { audiences?: string[]; seconds?: number } = {},
 ): Promise<string> {
   const path = `/api/v1/namespaces/${namespace}/serviceaccounts/${name}/token`
-  const spec = { expirationSeconds: KEY_SECONDS, ...(audiences ? { audiences } : {}) }
+  const spec = { expirationSeconds: seconds, ...(audiences ? { audiences } : {}) }
   const { status, body } = await requestApi(access, { method: 'POST', path, body: { spec } })
   if (status !== 201) throw new Error(`POST ${path} was answered with ${status}`)
   return (body as { status: { token: string } }).status.token

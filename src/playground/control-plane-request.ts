@@ -9,6 +9,8 @@ export type ApiCall = {
   body?: object
   /** Absent: as the administrator. */
   token?: string
+  /** Media type of the answer; absent: JSON. */
+  accept?: string
   timeoutMs?: number
 }
 
@@ -29,7 +31,7 @@ export function requestApi(access: AdminAccess, call: ApiCall): Promise<ApiAnswe
       ca: access.caPem,
       ...(call.token === undefined && { cert: access.certPem, key: access.keyPem }),
       headers: {
-        accept: 'application/json',
+        accept: call.accept ?? 'application/json',
         ...(body && { 'content-type': 'application/json' }),
         ...(call.token && { authorization: `Bearer ${call.token}` }),
       },

@@ -1,4 +1,4 @@
-/** The credentials of the playground: one of each type by REST, and one with kubectl. */
+/** The credentials of the playground: one of each type and those of its bakes by REST, and one with kubectl. */
 import { randomBytes } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import type { ResourceReader, ResourceWriter } from '../ports/kubernetes.ts'
@@ -10,12 +10,27 @@ const BY_KUBECTL = 'ghcr'
 const STORED_LIMIT_MS = 30_000
 const LOOK_EVERY_MS = 100
 
-/** @returns lines that say what the account holds now @throws Error where one cannot be saved */
-export async function saveCredentials(
-  api: ResourceReader & ResourceWriter,
-  cloud: PlaygroundCloud,
-  facade: { baseUrl: string; keyFile: string },
-): Promise<string[]> {
+export type RegistryLogin = { label: string; registry: string; username: string; secret: string }
+
+export type SavedCredentials = {
+  account: Account
+  /** Of the logins, in their order. */
+  ids: readonly string[]
+  /** They say what the account holds now. */
+  lines: string[]
+}
+
+export type CredentialsOptions = {
+  api: ResourceReader & ResourceWriter
+  cloud: PlaygroundCloud
+  facade: { baseUrl: string; keyFile: string }
+  /** To be saved besides. */
+  logins: readonly RegistryLogin[]
+}
+
+/** @throws Error where one cannot be saved */
+export async function saveCredentials(options: CredentialsOptions): Promise<SavedCredentials> {
+  const { api, cloud, facade, logins } = options
   const account = await cloud.connect(api)
   const token = {
     type: 'token',
@@ -27,14 +42,17 @@ export async function saveCredentials(
   const ecr = { type: 'ecr', label: 'Our ECR', registry: `${ACCOUNT}.dkr.ecr.${REGION}.amazonaws.com` }
   const hub = await post(facade, token)
   const own = await post(facade, ecr)
+  const ids: string[] = []
+  for (const login of logins) ids.push(await post(facade, { type: 'token', ...login }))
   await handOverCredential(api, BY_KUBECTL, madeUp())
   await untilStored(account, `rc_${BY_KUBECTL}`)
-  return [
+  const lines = [
     `The AWS account ${ACCOUNT} of ${ORGANIZATION} (a double) is connected: Davit may write there, and not read.`,
     'Credentials with a secret there, but for ecr, which has none:',
     '',
     `    ${hub}  token, by REST`,
     `    ${own}  ecr, by REST`,
+    ...logins.map(({ label }, index) => `    ${ids[index]}  token, by REST: ${label}`),
     `    rc_${BY_KUBECTL}                        token, with kubectl`,
     '',
     'What the account holds now:',
@@ -42,10 +60,11 @@ export async function saveCredentials(
     ...held(account),
     '',
   ]
+  return { account, ids, lines }
 }
 
-/** A secret of no registry. */
-function madeUp(): string {
+/** A secret of no registry, until one is given it. */
+export function madeUp(): string {
   return `playground-${randomBytes(12).toString('hex')}`
 }
 

@@ -2,7 +2,7 @@ import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 
 export type PlaygroundOptions = {
-  /** Ends after ten deliveries, with a summary. */
+  /** Ends after ten deliveries and two bakes, with a summary. */
   once: boolean
   /** The documented waits instead of short ones. */
   realWaits: boolean
@@ -17,7 +17,8 @@ export class UsageError extends Error {
 
 export const USAGE = `usage: npm start -- [--once] [--real-waits] [--state <folder>]
 
-  --once            end after ten deliveries, with a summary; exit code 1 if a signature did not verify
+  --once            end after ten deliveries and two bakes, with a summary; exit code 1 if a signature
+                    did not verify, or a bake did not end as it must
   --real-waits      wait between attempts as documented (30 s, 2 m, 10 m, ...), not a twentieth of it
   --state <folder>  where its logs and playground.json are, .davit by default; a second playground
                     needs a folder of its own

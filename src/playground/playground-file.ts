@@ -17,6 +17,20 @@ const playgroundFacts = z.object({
   keyFile: z.string(),
   otherOrganization: z.string(),
   otherKeyFile: z.string(),
+  /** Absent where no box is baked. */
+  bakes: z
+    .object({
+      /** Host of the registry, with its port. */
+      registry: z.string(),
+      /** File with the right password. */
+      passwordFile: z.string(),
+      /** What the pods of bakes write. */
+      log: z.string(),
+      /** Each template with the id of its credential. */
+      works: z.object({ template: z.string(), credential: z.string() }),
+      wrongPassword: z.object({ template: z.string(), credential: z.string() }),
+    })
+    .optional(),
   receiver: z.string(),
   metrics: z.string(),
   health: z.string(),

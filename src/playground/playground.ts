@@ -1,5 +1,6 @@
 /** Puts the playground on stage, runs it, and takes it down in order. */
 import type { KubernetesClient } from '../adapters/kubernetes/kubernetes-client.ts'
+import type { Bakes, BakesOutcome } from './bakes/bakes.ts'
 import type { PlaygroundOptions } from './options.ts'
 import { publish, readSecret } from './organization.ts'
 import { createScreen, type Screen } from './screen.ts'
@@ -23,6 +24,8 @@ export type Surroundings = {
   readSecret?: ReadSecret
 }
 
+const STILL_BAKING: BakesOutcome = { good: true, summary: 'The boxes were still being baked.' }
+
 type Ending = 'stopped' | 'crashed' | 'done' | 'refused' | 'late'
 
 /** @returns the exit code @throws UsageError, ControlPlaneUnavailable as `setStage` */
@@ -39,6 +42,12 @@ export async function runPlayground(options: PlaygroundOptions, surroundings: Su
         ...options,
         stopping,
         readSecret: surroundings.readSecret ?? readSecret,
+        note: (line) => screen.note(line),
+        showBakes: (lines) => {
+          if (over) return
+          for (const line of ['', ...lines]) screen.note(line)
+          screen.heading()
+        },
         onReceived: (received) => {
           // What comes while it is taken down is not in the summary any more.
           if (over) return
@@ -63,8 +72,9 @@ export async function runPlayground(options: PlaygroundOptions, surroundings: Su
     const ending = await runScene(options, { ...stage, summary, stopping, screen })
     over = true
     const log = ending === 'crashed' ? await stage.crashed : stage.controllerLog
-    for (const line of ['', ...summary.lines(), ...explain(ending, log)]) screen.note(line)
-    return isGood(options, ending, summary) ? 0 : 1
+    const bakes = await Promise.race([stage.bakes.outcome, STILL_BAKING])
+    for (const line of ['', ...summary.lines(), bakes.summary, ...explain(ending, log)]) screen.note(line)
+    return isGood(options, ending, summary) && (bakes.good || !options.once) ? 0 : 1
   } catch (error) {
     if (!(error instanceof Stopped)) throw error
     screen.note('Stopped before it ran.')
@@ -75,12 +85,13 @@ export async function runPlayground(options: PlaygroundOptions, surroundings: Su
 type Scene = {
   api: KubernetesClient
   crashed: Promise<string>
+  bakes: Bakes
   summary: Summary
   stopping: AbortSignal
   screen: Screen
 }
 
-/** Publishes until somebody ends it, or, once, until ten deliveries have succeeded. */
+/** Publishes until somebody ends it, or, once, until ten deliveries have succeeded and the bakes have ended. */
 async function runScene(options: PlaygroundOptions, scene: Scene): Promise<Ending> {
   const { summary, screen } = scene
   let number = 0
@@ -96,7 +107,7 @@ async function runScene(options: PlaygroundOptions, scene: Scene): Promise<Endin
       scene.crashed.then(() => 'crashed'),
       ...(options.once
         ? [
-            summary.delivered(ONCE_DELIVERIES).then((): Ending => 'done'),
+            Promise.all([summary.delivered(ONCE_DELIVERIES), scene.bakes.outcome]).then((): Ending => 'done'),
             summary.refused().then((): Ending => 'refused'),
             timeLimit(),
           ]
@@ -123,7 +134,7 @@ function explain(ending: Ending, log: string): string[] {
   if (ending === 'crashed') return [`A process of Davit ended by itself; its log is ${log}`]
   if (ending === 'refused') return ['A signature did not verify: that is an error in Davit.']
   if (ending === 'late')
-    return [`${ONCE_DELIVERIES} deliveries did not succeed within ${ONCE_LIMIT_MS / 1000} s; see ${log}`]
+    return [`It did not come to its end within ${ONCE_LIMIT_MS / 1000} s; see ${log} and what is beside it.`]
   return []
 }
 

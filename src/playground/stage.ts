@@ -6,10 +6,12 @@ import { connectKubernetes, type KubernetesClient } from '../adapters/kubernetes
 import { createClock } from '../adapters/system/clock.ts'
 import { createRandom } from '../adapters/system/random.ts'
 import { makeOwner } from './api-keys.ts'
+import { type Bakes, type PreparedBakes, prepareBakes, startBakes } from './bakes/bakes.ts'
+import { WORKS, WRONG_PASSWORD } from './bakes/box.ts'
 import { startPlaygroundCloud } from './cloud.ts'
 import { type ControlPlane, startControlPlane } from './control-plane.ts'
 import { installCrds } from './control-plane-crds.ts'
-import { saveCredentials } from './credentials.ts'
+import { type SavedCredentials, saveCredentials } from './credentials.ts'
 import { startDavitProcess } from './davit-process.ts'
 import { type PlaygroundFacade, startFacade } from './facade.ts'
 import { freePort } from './free-port.ts'
@@ -33,11 +35,17 @@ import { untilStopped } from './until-stopped.ts'
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 /** Short waits: the first retry comes after one or two seconds. */
 const SHORT_WAITS = 0.05
+/** No node ever pulls it: the pods of bakes run here as processes. */
+const BAKE_IMAGE = 'registry.example.com/davit:playground'
 
 export type StageOptions = PlaygroundOptions & {
   stopping: AbortSignal
   readSecret: ReadSecret
   onReceived: (received: Received) => void
+  /** Says something at once. */
+  note: (line: string) => void
+  /** Shows what became of bakes. */
+  showBakes: (lines: readonly string[]) => void
 }
 
 export type Stage = {
@@ -49,6 +57,7 @@ export type Stage = {
   /** Lines that say what the cloud account holds. */
   held: readonly string[]
   facade: PlaygroundFacade['facts']
+  bakes: Bakes
   /** URL of the receiver. */
   receiver: string
 }
@@ -64,6 +73,7 @@ export async function setStage(options: StageOptions, stack: AsyncDisposableStac
   const { state, stopping } = options
   const file = join(state, 'playground.json')
   await claim(state, file)
+  const prepared = await prepareBakes(options)
   const controlPlane = await untilStopped(stopping, startedControlPlane(state))
   stack.defer(() => controlPlane.stop())
   await untilStopped(stopping, installCrds(controlPlane, `${ROOT}crds`))
@@ -88,29 +98,68 @@ export async function setStage(options: StageOptions, stack: AsyncDisposableStac
     kubeconfig: controlPlane.kubeconfigPath,
     namespace: OPERATOR_NAMESPACE,
     opsPort,
-    settings: { DAVIT_WAIT_SCALE: String(options.realWaits ? 1 : SHORT_WAITS), ...cloud.environment },
+    settings: {
+      DAVIT_WAIT_SCALE: String(options.realWaits ? 1 : SHORT_WAITS),
+      DAVIT_BAKE_IMAGE: BAKE_IMAGE,
+      ...cloud.environment,
+    },
     logPath: controllerLog,
   })
   stack.defer(() => controller.stop())
   const facade = await startFacade({ state, environment: cloud.environment }, controlPlane, stack)
   await untilStopped(stopping, Promise.all([controller.ready, facade.process.ready]))
-  const held = await untilStopped(stopping, saveCredentials(api, cloud, facade.facts))
+  const { logins } = prepared
+  const saved = await untilStopped(stopping, saveCredentials({ api, cloud, facade: facade.facts, logins }))
+  const files = { passwordFile: join(state, 'registry.password'), log: join(state, 'bakes.log') }
   await writePlaygroundFile(file, {
     pid: process.pid,
     kubeconfig: controlPlane.kubeconfigPath,
     kubectl: controlPlane.binaries.kubectl,
     namespace: ORGANIZATION,
     ...facade.facts,
+    ...bakeFacts(prepared, saved, files),
     receiver: receiver.url,
     metrics: `http://127.0.0.1:${opsPort}/metrics`,
     health: `http://127.0.0.1:${opsPort}/healthz`,
   })
   stack.defer(() => removePlaygroundFile(file))
+  const bakes = startBakes({
+    prepared,
+    api,
+    controlPlane,
+    account: saved.account,
+    endpoint: cloud.environment.AWS_ENDPOINT_URL ?? '',
+    credentials: saved.ids,
+    facade: facade.facts,
+    files,
+    once: options.once,
+    show: options.showBakes,
+  })
+  stack.defer(() => bakes.stop())
   const crashed = Promise.race([
     controller.exited.then(() => controllerLog),
     facade.process.exited.then(() => facade.log),
   ])
-  return { api, controlPlane, crashed, controllerLog, held, facade: facade.facts, receiver: receiver.url }
+  return {
+    api,
+    controlPlane,
+    crashed,
+    controllerLog,
+    held: saved.lines,
+    facade: facade.facts,
+    bakes,
+    receiver: receiver.url,
+  }
+}
+
+type BakeFiles = { passwordFile: string; log: string }
+
+function bakeFacts({ host }: PreparedBakes, { ids }: SavedCredentials, files: BakeFiles) {
+  const [right, wrong] = ids
+  if (right === undefined || wrong === undefined) return {}
+  const works = { template: WORKS, credential: right }
+  const wrongPassword = { template: WRONG_PASSWORD, credential: wrong }
+  return { bakes: { registry: host, ...files, works, wrongPassword } }
 }
 
 async function startedReceiver(options: StageOptions, api: KubernetesClient): Promise<PlaygroundReceiver> {

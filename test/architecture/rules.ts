@@ -75,7 +75,7 @@ export const ZONES: readonly Zone[] = [
   { path: 'src/roles/', imports: ALL_PARTS, libraries: [] },
   {
     path: 'src/playground/',
-    imports: [...ALL_PARTS, 'tools/process-lock.mjs'],
+    imports: [...ALL_PARTS, 'tools/find-program.mjs', 'tools/process-lock.mjs'],
     libraries: ['*'],
     readsEnvironment: true,
   },

@@ -3,11 +3,11 @@ import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { BakeOrder, OrderedCredential } from '../../src/api/bake-order.ts'
 import { boxCredentials } from '../../src/api/box-credentials.ts'
+import { makeImage, makeIndex } from '../../src/playground/bakes/images.ts'
 import { type BakeBed, startBakeBed } from '../support/bake/bake-bed.ts'
 import { orderOf } from '../support/bake/bake-order.ts'
 import { BakePod } from '../support/bake/bake-process.ts'
 import { leaksIn, leaksInFolder } from '../support/bake/canary.ts'
-import { makeImage, makeIndex } from '../support/registry/images.ts'
 import { startTestRegistry, type TestRegistry } from '../support/registry/test-registry.ts'
 
 const SECRETS = { api: 'canary-4711-of-the-api+/="%', web: 'canary-0815-öf-the-web' }

@@ -3,8 +3,8 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
+import { makeImage } from '../../src/playground/bakes/images.ts'
 import { layoutProblems } from '../chaos/bakes/layout-problems.ts'
-import { makeImage } from '../support/registry/images.ts'
 
 const IMAGE = makeImage({ layers: ['base', 'api'] })
 const [, LAYER] = IMAGE.blobs

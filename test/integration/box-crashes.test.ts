@@ -4,11 +4,11 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { registryCredential, registryCredentials } from '../../src/api/registry-credential.ts'
+import { waiting } from '../../src/playground/bakes/run-statuses.ts'
 import { API, ECR, ROLE_OF_BOX, state } from '../support/baking-davit.ts'
 import type { ApiCall } from '../support/faulty-api.ts'
 import { BAKE_ENV, JobStandIn } from '../support/job-stand-in.ts'
 import { type MortalDavit, startMortalDavit } from '../support/mortal-davit.ts'
-import { waiting } from '../support/run-statuses.ts'
 import { until } from '../support/until.ts'
 
 let mortal: MortalDavit

@@ -16,8 +16,8 @@ import {
   serviceAccounts,
 } from '../../src/api/core-kinds.ts'
 import { API_VERSION } from '../../src/api/meta.ts'
+import { complete, failed, running, terminated } from '../../src/playground/bakes/run-statuses.ts'
 import type { RawObject } from '../../src/ports/kubernetes.ts'
-import { complete, failed, running, terminated } from './run-statuses.ts'
 import { until } from './until.ts'
 
 export const DIGEST = `sha256:${'0123456789abcdef'.repeat(4)}`

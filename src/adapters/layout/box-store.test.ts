@@ -13,7 +13,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { type Image, makeImage } from '../../../test/support/registry/images.ts'
+import { type Image, makeImage } from '../../playground/bakes/images.ts'
 import type { BoxFolder } from '../../ports/box-store.ts'
 import { createBoxStore, createScratchStore } from './box-store.ts'
 

@@ -1,9 +1,9 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { startFront } from '../../../test/support/registry/front.ts'
-import { makeImage, makeIndex } from '../../../test/support/registry/images.ts'
 import { GOOD, type ProbeBed, startProbeBed, WRONG } from '../../../test/support/registry/probe-bed.ts'
 import type { TestRegistry } from '../../../test/support/registry/test-registry.ts'
 import { selfSignedCertificate } from '../../../test/support/tls.ts'
+import { makeImage, makeIndex } from '../../playground/bakes/images.ts'
 import type { RegistryProbeOptions } from './registry-probe.ts'
 
 let bed: ProbeBed

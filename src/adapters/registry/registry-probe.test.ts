@@ -1,9 +1,9 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { freePort } from '../../../test/chaos/free-port.ts'
-import { startDebianRegistry } from '../../../test/support/registry/debian-registry.ts'
-import { makeImage } from '../../../test/support/registry/images.ts'
 import { GOOD, type ProbeBed, startProbeBed, WRONG } from '../../../test/support/registry/probe-bed.ts'
 import { startTestRegistry, type TestRegistry } from '../../../test/support/registry/test-registry.ts'
+import { startDebianRegistry } from '../../playground/bakes/debian-registry.ts'
+import { makeImage } from '../../playground/bakes/images.ts'
 import { createRegistryProbe } from './registry-probe.ts'
 
 let bed: ProbeBed

@@ -1,9 +1,10 @@
 /** A registry for tests: the real one, with TLS, one way of logging in, and whatever goes wrong. */
+
+import { startDebianRegistry } from '../../../src/playground/bakes/debian-registry.ts'
+import type { Image, ImageIndex } from '../../../src/playground/bakes/images.ts'
+import { push } from '../../../src/playground/bakes/push.ts'
 import { createTestAuthority, type TestAuthority } from '../tls.ts'
-import { startDebianRegistry } from './debian-registry.ts'
 import { type Front, startFront } from './front.ts'
-import type { Image, ImageIndex } from './images.ts'
-import { push } from './push.ts'
 import { type Account, PUSHER, TokenService } from './token-service.ts'
 
 export type TestRegistryOptions = {

@@ -33,7 +33,8 @@ export function terminated({
   }
 }
 
-function now(): string {
+/** As Kubernetes writes the time. */
+export function now(): string {
   return new Date().toISOString().replace(/\.\d+Z$/, 'Z')
 }
 
@@ -46,9 +47,10 @@ const isTrue = (type: string, reason: string, message: string) => ({
   lastProbeTime: now(),
 })
 
-export function complete() {
+/** @param startTime as the status of the Job has it already */
+export function complete(startTime = now()) {
   return {
-    startTime: now(),
+    startTime,
     completionTime: now(),
     succeeded: 1,
     conditions: [
@@ -61,9 +63,10 @@ export function complete() {
 export function failed(
   reason = 'BackoffLimitExceeded',
   message = 'Job has reached the specified backoff limit',
+  startTime = now(),
 ) {
   return {
-    startTime: now(),
+    startTime,
     failed: 1,
     conditions: [isTrue('FailureTarget', reason, message), isTrue('Failed', reason, message)],
   }

@@ -5,13 +5,15 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { stringify } from 'yaml'
-import { freePort } from '../../chaos/free-port.ts'
-import type { Certificate } from '../tls.ts'
-import { until } from '../until.ts'
+import { freePort } from '../free-port.ts'
 
 export type DebianRegistryOptions = {
-  /** Absent: plain http. */
-  tls?: Certificate
+  /** Where its files are, which go with it. Absent: a temporary folder. */
+  folder?: string
+  /** Absent: a free one. */
+  port?: number
+  /** Absent: plain http. PEM. */
+  tls?: { key: string; cert: string }
   auth?:
     | { kind: 'basic'; users: Readonly<Record<string, string>> }
     /** Tokens of a service of ours, signed by what `ca` (PEM) has issued. */
@@ -20,22 +22,28 @@ export type DebianRegistryOptions = {
 
 export type DebianRegistry = {
   port: number
-  /** What it writes, for tests that fail. */
+  /** What it writes, for when something fails. */
   said(): string
   stop(): Promise<void>
 }
 
 const MAX_SAID = 200_000
+const START_LIMIT_MS = 30_000
+const LOOK_EVERY_MS = 20
 
 export async function startDebianRegistry(options: DebianRegistryOptions = {}): Promise<DebianRegistry> {
-  const folder = mkdtempSync(join(tmpdir(), 'davit-registry-'))
-  const port = await freePort()
+  const folder = options.folder ?? mkdtempSync(join(tmpdir(), 'davit-registry-'))
+  const port = options.port ?? (await freePort())
   const config = join(folder, 'config.yml')
+  mkdirSync(folder, { recursive: true })
   writeFileSync(config, stringify(configOf(options, folder, port)), { mode: 0o600 })
-  // Ends with the tests, however those end.
+  // Ends with this process, however that ends; a Ctrl-C is not for it.
   const command = ['--pdeathsig', 'KILL', 'docker-registry', 'serve', config]
-  const child = spawn('setpriv', command, { stdio: ['ignore', 'pipe', 'pipe'] })
+  const child = spawn('setpriv', command, { detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
   let said = ''
+  child.on('error', (error) => {
+    said += error.message
+  })
   for (const stream of [child.stdout, child.stderr])
     stream.setEncoding('utf8').on('data', (text: string) => {
       said = (said + text).slice(-MAX_SAID)
@@ -74,7 +82,7 @@ function configOf({ tls, auth }: DebianRegistryOptions, folder: string, port: nu
       ...(tls && { tls: { certificate: write('cert.pem', tls.cert), key: write('key.pem', tls.key) } }),
     },
     ...(auth?.kind === 'basic' && {
-      auth: { htpasswd: { realm: 'tests', path: write('htpasswd', htpasswd(auth.users)) } },
+      auth: { htpasswd: { realm: 'davit', path: write('htpasswd', htpasswd(auth.users)) } },
     }),
     ...(auth?.kind === 'token' && {
       auth: {
@@ -89,7 +97,7 @@ function configOf({ tls, auth }: DebianRegistryOptions, folder: string, port: nu
   }
 }
 
-/** The lowest cost that there is: what is tested is not how slow it is. */
+/** The lowest cost that there is: these passwords guard nothing. */
 function htpasswd(users: Readonly<Record<string, string>>): string {
   return Object.entries(users)
     .map(([name, password]) =>
@@ -99,18 +107,19 @@ function htpasswd(users: Readonly<Record<string, string>>): string {
 }
 
 async function untilListening(child: ChildProcess, port: number, secure: boolean, said: () => string) {
-  await until(
-    async () => {
-      if (!isRunning(child)) throw new Error(`docker-registry has ended: ${said()}`)
-      // Over TLS it refuses a plain request with 400, which says as much.
-      const answer = await fetch(`http://127.0.0.1:${port}/v2/`).catch(() => undefined)
-      await answer?.body?.cancel()
-      return answer || (secure && said().includes('listening on')) ? true : undefined
-    },
-    () => `docker-registry does not listen: ${said()}`,
-  )
+  const deadline = performance.now() + START_LIMIT_MS
+  while (performance.now() < deadline) {
+    if (!isRunning(child)) throw new Error(`docker-registry has ended: ${said()}`)
+    // Over TLS it refuses a plain request with 400, which says as much.
+    const answer = await fetch(`http://127.0.0.1:${port}/v2/`).catch(() => undefined)
+    await answer?.body?.cancel()
+    if (answer || (secure && said().includes('listening on'))) return
+    await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS))
+  }
+  throw new Error(`docker-registry does not listen: ${said()}`)
 }
 
+/** One that could not be started has no pid, and never tells an exit. */
 function isRunning(child: ChildProcess): boolean {
-  return child.exitCode === null && child.signalCode === null
+  return child.pid !== undefined && child.exitCode === null && child.signalCode === null
 }
