@@ -8,11 +8,11 @@ import { createRandom } from '../adapters/system/random.ts'
 import { makeOwner } from './api-keys.ts'
 import { type Bakes, type PreparedBakes, prepareBakes, startBakes } from './bakes/bakes.ts'
 import { WORKS, WRONG_PASSWORD } from './bakes/box.ts'
-import { startPlaygroundCloud } from './cloud.ts'
+import { type PlaygroundCloud, startPlaygroundCloud } from './cloud.ts'
 import { type ControlPlane, startControlPlane } from './control-plane.ts'
 import { installCrds } from './control-plane-crds.ts'
 import { type SavedCredentials, saveCredentials } from './credentials.ts'
-import { startDavitProcess } from './davit-process.ts'
+import { type DavitProcess, startDavitProcess } from './davit-process.ts'
 import { type PlaygroundFacade, startFacade } from './facade.ts'
 import { freePort } from './free-port.ts'
 import { applyInstallation } from './installation.ts'
@@ -37,6 +37,11 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const SHORT_WAITS = 0.05
 /** No node ever pulls it: the pods of bakes run here as processes. */
 const BAKE_IMAGE = 'registry.example.com/davit:playground'
+
+const BAKING = [
+  'Two boxes are being baked, with the last two by REST; what becomes of them is shown below.',
+  '',
+]
 
 export type StageOptions = PlaygroundOptions & {
   stopping: AbortSignal
@@ -91,23 +96,10 @@ export async function setStage(options: StageOptions, stack: AsyncDisposableStac
   for (const organization of [ORGANIZATION, OTHER_ORGANIZATION]) await makeOwner(api, organization)
   const cloud = await startPlaygroundCloud(createClock())
   stack.defer(() => cloud.stop())
-  const opsPort = await freePort()
-  const controllerLog = join(state, 'controller.log')
-  const controller = startDavitProcess({
-    role: 'controller',
-    kubeconfig: controlPlane.kubeconfigPath,
-    namespace: OPERATOR_NAMESPACE,
-    opsPort,
-    settings: {
-      DAVIT_WAIT_SCALE: String(options.realWaits ? 1 : SHORT_WAITS),
-      DAVIT_BAKE_IMAGE: BAKE_IMAGE,
-      ...cloud.environment,
-    },
-    logPath: controllerLog,
-  })
-  stack.defer(() => controller.stop())
+  const controller = await startController(options, controlPlane, cloud)
+  stack.defer(() => controller.process.stop())
   const facade = await startFacade({ state, environment: cloud.environment }, controlPlane, stack)
-  await untilStopped(stopping, Promise.all([controller.ready, facade.process.ready]))
+  await untilStopped(stopping, Promise.all([controller.process.ready, facade.process.ready]))
   const { logins } = prepared
   const saved = await untilStopped(stopping, saveCredentials({ api, cloud, facade: facade.facts, logins }))
   const files = { passwordFile: join(state, 'registry.password'), log: join(state, 'bakes.log') }
@@ -119,37 +111,46 @@ export async function setStage(options: StageOptions, stack: AsyncDisposableStac
     ...facade.facts,
     ...bakeFacts(prepared, saved, files),
     receiver: receiver.url,
-    metrics: `http://127.0.0.1:${opsPort}/metrics`,
-    health: `http://127.0.0.1:${opsPort}/healthz`,
+    metrics: `${controller.opsUrl}/metrics`,
+    health: `${controller.opsUrl}/healthz`,
   })
   stack.defer(() => removePlaygroundFile(file))
   const bakes = startBakes({
-    prepared,
-    api,
-    controlPlane,
-    account: saved.account,
+    ...{ prepared, api, controlPlane, files, once: options.once, show: options.showBakes },
+    ...{ account: saved.account, credentials: saved.ids, facade: facade.facts },
     endpoint: cloud.environment.AWS_ENDPOINT_URL ?? '',
-    credentials: saved.ids,
-    facade: facade.facts,
-    files,
-    once: options.once,
-    show: options.showBakes,
   })
   stack.defer(() => bakes.stop())
-  const crashed = Promise.race([
-    controller.exited.then(() => controllerLog),
-    facade.process.exited.then(() => facade.log),
-  ])
+  const crashed = Promise.race([controller, facade].map(({ process, log }) => process.exited.then(() => log)))
+  const held = [...saved.lines, ...(logins.length > 0 ? BAKING : [])]
   return {
-    api,
-    controlPlane,
-    crashed,
-    controllerLog,
-    held: saved.lines,
+    ...{ api, controlPlane, crashed, held, bakes },
+    controllerLog: controller.log,
     facade: facade.facts,
-    bakes,
     receiver: receiver.url,
   }
+}
+
+async function startController(
+  { state, realWaits }: PlaygroundOptions,
+  { kubeconfigPath }: ControlPlane,
+  { environment }: PlaygroundCloud,
+): Promise<{ process: DavitProcess; log: string; opsUrl: string }> {
+  const opsPort = await freePort()
+  const log = join(state, 'controller.log')
+  const process = startDavitProcess({
+    role: 'controller',
+    kubeconfig: kubeconfigPath,
+    namespace: OPERATOR_NAMESPACE,
+    opsPort,
+    settings: {
+      DAVIT_WAIT_SCALE: String(realWaits ? 1 : SHORT_WAITS),
+      DAVIT_BAKE_IMAGE: BAKE_IMAGE,
+      ...environment,
+    },
+    logPath: log,
+  })
+  return { process, log, opsUrl: `http://127.0.0.1:${opsPort}` }
 }
 
 type BakeFiles = { passwordFile: string; log: string }

@@ -13,6 +13,7 @@ import { ShellSession } from '../support/shell-session.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const TEST_LIMIT_MS = 120_000
+const BAKE_LIMIT_MS = 60_000
 
 let folder: Awaited<ReturnType<typeof temporaryFolder>>
 let playground: PlaygroundProcess
@@ -48,10 +49,14 @@ it('each of two organizations has a key, which opens that one alone', async () =
 
 it('the lines that it prints to be pasted work, in their order', { timeout: TEST_LIMIT_MS }, async () => {
   await expect.poll(() => playground.output(), { timeout: 10_000 }).toContain('Ctrl-C ends everything.')
+  // Those for the boxes come when they were baked.
+  await expect
+    .poll(() => playground.output(), { timeout: BAKE_LIMIT_MS })
+    .toMatch(/^ {2}curl .*registry\.password/m)
   const lines = [...playground.output().matchAll(/^ {2}(\S.*)$/gm)].map(([, line = '']) => line)
   const commands = lines.filter((line) => !line.startsWith('#'))
-  expect(commands.filter((line) => line.startsWith('kubectl '))).toHaveLength(6)
-  expect(commands.filter((line) => line.startsWith('curl '))).toHaveLength(7)
+  expect(commands.filter((line) => line.startsWith('kubectl '))).toHaveLength(9)
+  expect(commands.filter((line) => line.startsWith('curl '))).toHaveLength(8)
   await using shell = await ShellSession.start({ cwd: ROOT, path: dirname(facts.kubectl) })
   for (const command of commands) {
     // A person is not as quick as the one before is delivered.

@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs'
 import { readdir, stat } from 'node:fs/promises'
+import { dirname } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import {
   descendantsOf,
@@ -50,13 +51,16 @@ async function untilGone(pids: readonly number[], ms: number): Promise<void> {
 }
 
 describe('the playground', { timeout: TEST_LIMIT_MS }, () => {
-  it('once, ends by itself after ten deliveries whose signatures all verified', async () => {
+  it('once, ends by itself after ten deliveries whose signatures all verified, and two bakes', async () => {
     const playground = start('--once')
     expect(await playground.ended).toBe(0)
     const output = await playground.stdout
-    expect(output).toMatch(/^1\d deliveries succeeded; the receiver failed \d+ attempts? on purpose\.$/m)
+    expect(output).toMatch(/^[1-9]\d deliveries succeeded; the receiver failed \d+ attempts? on purpose\.$/m)
     const [, verified, all] = /^(\d+) of (\d+) signatures verified\.$/m.exec(output) ?? []
     expect(verified).toBe(all)
+    expect(output).toMatch(
+      /^2 boxes were baked: one succeeded, one failed on purpose \(wrong_credentials\)\.$/m,
+    )
     const lines = output.match(/ verified$/gm) ?? []
     expect(String(lines.length)).toBe(all)
     expect(output).not.toContain('\u001b')
@@ -90,7 +94,9 @@ describe('the playground', { timeout: TEST_LIMIT_MS }, () => {
     expect(await playground.ended).toBe(0)
     await untilGone(pids, ENDED_WITHIN_MS)
     expect(performance.now() - begin).toBeLessThan(ENDED_WITHIN_MS)
-    expect((await readdir(folder.path)).sort()).toEqual(['api.log', 'control-plane.log', 'controller.log'])
+    const logs = ['api.log', 'bakes.log', 'control-plane.log', 'controller.log']
+    expect(logs).toEqual(expect.arrayContaining(await readdir(folder.path)))
+    expect(existsSync(dirname(facts.kubeconfig))).toBe(false)
     expect(existsSync(facts.kubeconfig)).toBe(false)
     expect(await playground.stdout).toMatch(/^\d+ of \d+ signatures verified\.$/m)
   })

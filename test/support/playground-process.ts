@@ -28,11 +28,16 @@ export type PlaygroundProcess = {
   stderr: Promise<string>
 }
 
-/** @param state folder of its state */
-export function startPlaygroundProcess(state: string, ...args: string[]): PlaygroundProcess {
+/** @param of folder of its state, and where it looks for programs: absent, where this process does */
+export function startPlaygroundProcess(
+  of: string | { state: string; path: string },
+  ...args: string[]
+): PlaygroundProcess {
+  const { state, path } = typeof of === 'string' ? { state: of, path: process.env.PATH } : of
   // In a group of its own, as a shell gives a job that Ctrl-C is for.
   const child = spawn(process.execPath, [MAIN, '--state', state, ...args], {
     detached: true,
+    env: { ...process.env, PATH: path },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   const file = join(state, 'playground.json')

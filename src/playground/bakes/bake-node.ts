@@ -164,7 +164,7 @@ export class BakeNode {
 
   async #remove(type: ResourceType, { metadata: { namespace, name, uid } }: z.infer<typeof owned>) {
     try {
-      await this.#options.api.delete(type, { namespace, name }, { uid })
+      await this.#options.api.delete(type, { namespace, name }, { uid }, { dependents: 'Background' })
     } catch (error) {
       if (!isApiError(error, 'NotFound') && !isApiError(error, 'Conflict')) throw error
     }

@@ -110,8 +110,8 @@ async function bakeBoth(
   stopping.throwIfAborted()
   const caFile = join(folder, 'ca.pem')
   await writeFile(caFile, ca)
-  await writeFile(files.passwordFile, prepared.password, { mode: 0o600 })
   stack.defer(() => rm(files.passwordFile, { force: true }))
+  await writeFile(files.passwordFile, prepared.password, { mode: 0o600 })
   await setUpBoxes(api, controlPlane.access, options.account)
   const node = new BakeNode({
     api,
@@ -198,7 +198,13 @@ function showLater(options: BakesOptions, seen: Set<string>, stopping: AbortSign
       )
       for (const box of fresh) seen.add(keyOf(box))
       if (fresh.length > 0)
-        options.show(['Baked again:', '', ...table(fresh), '', ...fresh.flatMap((box) => [...details(box), ''])])
+        options.show([
+          'Baked again:',
+          '',
+          ...table(fresh),
+          '',
+          ...fresh.flatMap((box) => [...details(box), '']),
+        ])
     }
   }
   look().catch(() => undefined)

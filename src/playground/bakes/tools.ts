@@ -21,14 +21,17 @@ export type ToolsOptions = {
   note: (line: string) => void
   /** Aborted when it is to end. */
   stopping: AbortSignal
+  /** Who may install. Absent: whether this process is root. */
+  isRoot?: boolean
 }
 
 /** @returns whether all are here; if not, it has said what is missing and how to get it */
-export async function ensureBakeTools({ note, stopping }: ToolsOptions): Promise<boolean> {
+export async function ensureBakeTools(options: ToolsOptions): Promise<boolean> {
+  const { note, stopping, isRoot = process.getuid?.() === 0 } = options
   const missing = TOOLS.filter(isMissing)
   if (missing.length === 0) return true
   let why = ''
-  if (process.getuid?.() === 0 && findProgram(['apt-get']) !== undefined) {
+  if (isRoot && findProgram(['apt-get']) !== undefined) {
     note(`Installing for the bakes, as root: ${packagesOf(missing)} (the rest goes on meanwhile) ...`)
     why = await install(missing, stopping)
   }
