@@ -24,6 +24,8 @@ const LOOK_EVERY_MS = 300
 /** For the first two. */
 const BAKE_LIMIT_MS = 90_000
 const STOP_LIMIT_MS = 1000
+/** Of what went wrong with the registry, whose last line says it. */
+const MAX_WORDS = 300
 
 export type PreparedBakes = {
   port: number
@@ -81,8 +83,9 @@ export function startBakes(options: BakesOptions): Bakes {
   const stack = new AsyncDisposableStack()
   const stopping = new AbortController()
   const outcome = bakeBoth(options, stack, stopping.signal).catch((error: Error): BakesOutcome => {
-    if (!stopping.signal.aborted) options.show([`The bakes have failed: ${error.message}`])
-    return { good: false, summary: 'The bakes have failed.' }
+    const why = error.message.trim().split('\n').at(-1)?.slice(0, MAX_WORDS)
+    if (!stopping.signal.aborted) options.show([`No box could be baked: ${why}`])
+    return { good: false, summary: 'No box could be baked.' }
   })
   return {
     outcome,
