@@ -167,6 +167,49 @@ describe('a Job that failed', () => {
   })
 })
 
+describe('a bake that was told to end, and says so itself,', () => {
+  const canceled = text({
+    ...FAILURE,
+    services: [{ name: 'api', verified: { at: '2026-01-31T12:00:00.000Z', ok: true } }],
+    failure: { step: 'pull', code: 'canceled', message: 'The bake was told to end.' },
+  })
+  const told = (status: object) =>
+    withState(
+      { terminated: { exitCode: 1, reason: 'Error', message: canceled } },
+      { phase: 'Failed', ...status },
+    )
+  const disruption = {
+    type: 'DisruptionTarget',
+    status: 'True',
+    reason: 'EvictionByEvictionAPI',
+    message: 'drained',
+  }
+
+  test.for([
+    ['by a node in need', { reason: 'Evicted', message: 'The node was low on resource: memory.' }, 'evicted'],
+    ['by a node that is shut down', { reason: 'Terminated', message: 'imminent node shutdown' }, 'evicted'],
+    ['by a drain', { conditions: [disruption] }, 'evicted'],
+    [
+      'by a full volume',
+      { reason: 'Evicted', message: 'EmptyDir volume "output" exceeds the limit "20Gi"' },
+      'no_room',
+    ],
+    ['by the deadline of its pod', { reason: 'DeadlineExceeded', message: 'Pod was active' }, 'timed_out'],
+    ['by nobody that Kubernetes knows', {}, 'canceled'],
+  ] as const)('was ended %s', ([, status, code]) => {
+    expect(failureOf({ conditions: [FAILED], pod: told(status) })).toMatchObject({ code })
+  })
+
+  test('was ended at the deadline of its Job', () => {
+    expect(failureOf({ conditions: [DEADLINE], pod: told({}) })).toMatchObject({ code: 'timed_out' })
+  })
+
+  test('keeps what the registry said of credentials', () => {
+    const found = progressOf({ conditions: [FAILED], pod: told({ reason: 'Evicted' }) })
+    expect(found).toMatchObject({ outcome: { services: [{ name: 'api', verified: { ok: true } }] } })
+  })
+})
+
 test('a Job that failed has succeeded where its container has: something else in the pod did not end', () => {
   const pod = terminated(text(SUCCESS))
   for (const condition of [FAILED, DEADLINE])

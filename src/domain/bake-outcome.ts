@@ -95,26 +95,38 @@ function failedJob(run: BakeRun, failed: { reason: string; message: string }): B
   const { pod } = run
   const words = failed.message || failed.reason
   const told = pod ? readResult(pod, run.services) : undefined
-  if (told?.result?.failure) return failedResult(told.result, told.result.failure)
+  const own = told?.result?.failure && failedResult(told.result, told.result.failure)
+  // Told to end, a bake does not know by whom: Kubernetes may.
+  if (own && own.failure?.code !== 'canceled') return own
   // What failed is something beside the bake, such as a container that a mesh has put into the pod and that did not end.
-  if (told?.result && pod && stateOf(pod).terminated?.exitCode === 0)
+  if (told?.result && !own && pod && stateOf(pod).terminated?.exitCode === 0)
     return { services: told.result.services }
-  if (failed.reason === 'DeadlineExceeded') return failure('timed_out', words)
-  if (!pod) return failure('evicted', `The pod is gone: ${words}`)
+  const ended = failed.reason === 'DeadlineExceeded' ? failure('timed_out', words) : endedBy(pod, words)
+  if (ended) return { ...ended, services: own?.services ?? [] }
+  if (own) return own
   return failedPod(pod, words, told?.result ? 'says that it succeeded, and failed.' : told?.problem)
 }
 
 /** A kubelet has only words for it. It is of the pod's own making: the next one would come to the same. */
 const NO_ROOM = /exceeds the (total )?limit|exceeded its local ephemeral storage limit/
+/** Of a kubelet whose node is shut down. */
+const NODE_REASONS = new Set(['Evicted', 'Terminated', 'NodeShutdown', 'Shutdown', 'NodeLost'])
 
-/** @param words of the Job @param problem what is wrong with the result, after "and" */
-function failedPod(pod: BakePod, words: string, problem: string | undefined): BakeOutcome {
+/** Who ended the pod, where it was not the bake itself. @param words of the Job */
+function endedBy(pod: BakePod | undefined, words: string): BakeOutcome | undefined {
+  if (!pod) return failure('evicted', `The pod is gone: ${words}`)
   const { reason, message, conditions } = pod.status
   const disrupted = conditions.find(({ type, status }) => type === 'DisruptionTarget' && status === 'True')
   if (reason === 'Evicted' && NO_ROOM.test(message)) return failure('no_room', message)
-  if (reason === 'Evicted' || disrupted) return failure('evicted', message || disrupted?.message || reason)
-  if (reason === 'DeadlineExceeded') return failure('timed_out', message || words)
-  const { terminated } = stateOf(pod)
+  if (disrupted || NODE_REASONS.has(reason))
+    return failure('evicted', message || disrupted?.message || reason)
+  return reason === 'DeadlineExceeded' ? failure('timed_out', message || words) : undefined
+}
+
+/** @param words of the Job @param problem what is wrong with the result, after "and" */
+function failedPod(pod: BakePod | undefined, words: string, problem: string | undefined): BakeOutcome {
+  const { reason = '', message = '' } = pod?.status ?? {}
+  const terminated = pod && stateOf(pod).terminated
   if (terminated?.reason === 'OOMKilled')
     return failure('out_of_memory', 'The container used more memory than it may (OOMKilled).')
   if (terminated === undefined) return failure('pod_refused', message || reason || `The pod failed: ${words}`)
