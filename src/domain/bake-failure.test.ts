@@ -3,6 +3,12 @@ import { bakeFailureCode, POD_FAILURE_CODES, PROBLEM_CODES } from '../api/bake-r
 import { bakeFailure as bakeFailureSchema } from '../api/bake-status.ts'
 import { bakeFailure, failureReason, MAX_ATTEMPTS, nextAttemptAt } from './bake-failure.ts'
 
+const PASSING_IN_POD: ReadonlySet<string> = new Set([
+  'secret_unreadable',
+  'unreachable',
+  'dns_failed',
+  'rate_limited',
+])
 const NOW = Date.UTC(2026, 0, 31, 12)
 
 describe('a failure', () => {
@@ -50,13 +56,21 @@ describe('trying again', () => {
     'unschedulable',
     'not_started',
     'service_account_missing',
+    'secret_unreadable',
+    'unreachable',
+    'dns_failed',
   ] as const)('is for %s', (code) => {
     expect(nextAttemptAt({ code, attempts: 1 }, NOW)).toBe(NOW + 30_000)
   })
 
+  test('is for a registry that wants fewer requests, later', () => {
+    const waits = [1, 2, 3].map((attempts) => nextAttemptAt({ code: 'rate_limited', attempts }, NOW))
+    expect(waits).toEqual([NOW + 900_000, NOW + 7_200_000, undefined])
+  })
+
   // A wrong password that is tried again and again locks an account.
   test.for([
-    ...POD_FAILURE_CODES,
+    ...POD_FAILURE_CODES.filter((code) => !PASSING_IN_POD.has(code)),
     ...PROBLEM_CODES.filter((code) => code !== 'service_account_missing'),
     'out_of_memory',
     'pod_refused',

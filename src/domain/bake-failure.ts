@@ -14,7 +14,7 @@ const FIXES: Readonly<Record<BakeFailureCode, string>> = {
   token_expired:
     'The token has expired: give the credential a new secret. For ECR use the type ecr, which asks for a token at every pull.',
   rate_limited:
-    'The registry wants fewer requests: wait and ask for another bake, or pull with a credential that has a higher limit.',
+    'The registry wants fewer requests: the bake is tried again later, twice; or pull with a credential that has a higher limit.',
   tls_failed:
     'The certificate of the registry is not trusted, or what answers speaks no TLS: correct the host in the image, or the certificate.',
   dns_failed: 'No such name is known: correct the host in the image.',
@@ -61,18 +61,26 @@ const PASSING: ReadonlySet<BakeFailureCode> = new Set([
   'not_started',
   // It went while the pod was to be made: the next look says what is missing, and goes on when it is there.
   'service_account_missing',
+  // AWS does not answer, or has not heard of a new right yet. No registry was asked, so nothing is locked.
+  'secret_unreadable',
+  'unreachable',
+  'dns_failed',
+  'rate_limited',
 ])
 
 /** In all, of one bake. */
 export const MAX_ATTEMPTS = 3
 const WAITS_MS = [30_000, 120_000]
+/** Registries count by the hour. */
+const RATE_WAITS_MS = [900_000, 7_200_000]
 
 /** When a failed bake is tried again by itself; undefined: not before something changes. @param attempts made so far */
 export function nextAttemptAt(
   { code, attempts }: { code: BakeFailureCode; attempts: number },
   now: number,
 ): number | undefined {
-  const wait = attempts < MAX_ATTEMPTS ? WAITS_MS[attempts - 1] : undefined
+  const waits = code === 'rate_limited' ? RATE_WAITS_MS : WAITS_MS
+  const wait = attempts < MAX_ATTEMPTS ? waits[attempts - 1] : undefined
   return PASSING.has(code) && wait !== undefined ? now + wait : undefined
 }
 

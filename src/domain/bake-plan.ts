@@ -87,8 +87,10 @@ export function finishStep(
   { attempts }: BakeStatus,
   outcome: BakeOutcome,
 ): Extract<BakeStep, { step: 'finish' }> {
-  const { failure } = outcome
-  const next = failure && nextAttemptAt({ code: failure.code, attempts }, now)
+  const { failure, services } = outcome
+  // Registries lock accounts, whatever else has failed beside the wrong password.
+  const isLocking = services.some(({ verified }) => verified?.code === 'wrong_credentials')
+  const next = failure && !isLocking ? nextAttemptAt({ code: failure.code, attempts }, now) : undefined
   return { step: 'finish', outcome, ...(next === undefined ? {} : { nextAttemptAt: next }) }
 }
 

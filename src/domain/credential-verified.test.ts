@@ -118,7 +118,7 @@ describe('the condition Verified', () => {
     ['it was taken', {}, 'True Pulled'],
     ['the password was wrong', { ok: false, code: 'wrong_credentials' }, 'False WrongCredentials'],
     ['it may not pull', { ok: false, code: 'no_pull_right' }, 'False NoPullRight'],
-    ['it could not be read', { ok: false, code: 'secret_unreadable' }, 'False SecretUnreadable'],
+    ['it could not be read', { ok: false, code: 'secret_unreadable' }, 'Unknown SecretUnreadable'],
     ['the registry did not answer', { ok: false, code: 'unreachable' }, 'Unknown Unreachable'],
     ['there may be no such image', { ok: false, code: 'not_found_or_private' }, 'Unknown NotFoundOrPrivate'],
     ['nothing is known', { ok: false }, 'Unknown NoAnswer'],
@@ -127,6 +127,12 @@ describe('the condition Verified', () => {
   ] as const)('where %s', ([, seen, want]) => {
     const { status, reason } = finding(seen)
     expect(`${status} ${reason}`).toBe(want)
+  })
+
+  test('blames no registry where the box could not read the secret', () => {
+    const { message } = finding({ ok: false, code: 'secret_unreadable' })
+    expect(message).toContain('No registry was asked')
+    expect(message).not.toContain('refused')
   })
 
   test('says when, for what, and by whom', () => {

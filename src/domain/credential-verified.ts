@@ -10,7 +10,6 @@ const VERDICTS: ReadonlySet<string> = new Set<BakeFailureCode>([
   'wrong_credentials',
   'no_pull_right',
   'token_expired',
-  'secret_unreadable',
 ])
 
 /**
@@ -92,6 +91,12 @@ export function verifiedFinding({
       status: 'Unknown',
       reason: 'ChangedSince',
       message: `It has changed since it was ${ok ? 'taken' : 'refused'} for ${where}.`,
+    }
+  if (code === 'secret_unreadable')
+    return {
+      status: 'Unknown',
+      reason: failureReason(code),
+      message: `No registry was asked, since the box could not read the secret: for ${where}.`,
     }
   if (ok) return { status: 'True', reason: 'Pulled', message: `The registry took it for ${where}.` }
   if (code === undefined || !VERDICTS.has(code))

@@ -29,6 +29,10 @@ const PASSING: readonly string[] = [
   'unschedulable',
   'not_started',
   'service_account_missing',
+  'secret_unreadable',
+  'unreachable',
+  'dns_failed',
+  'rate_limited',
 ]
 
 /** What a bake was begun for. */
