@@ -88,6 +88,33 @@ describe('what a bake has seen', () => {
   })
 })
 
+describe('what was seen of a newer credential', () => {
+  const held: CredentialVerification = {
+    at: LATER,
+    ok: false,
+    repository: 'a',
+    template: 'b',
+    parameterVersion: 3,
+    generation: 2,
+  }
+
+  test.for([
+    ['its secret is newer', { parameterVersion: 4 }, true],
+    ['its spec is newer', { generation: 3 }, true],
+    ['its spec is newer, and its parameter was made anew', { generation: 3, parameterVersion: 1 }, true],
+    ['nothing of it is newer', {}, false],
+  ] as const)('is told by a node whose clock is behind where %s', ([, change, want]) => {
+    expect(isNewer({ ...held, at: AT, ...change }, held)).toBe(want)
+  })
+
+  test.for([{ parameterVersion: 2 }, { generation: 1 }])(
+    'is not undone by a clock that is ahead: %o',
+    (change) => {
+      expect(isNewer({ ...held, ...change, at: '2026-02-01T00:00:00.000Z' }, held)).toBe(false)
+    },
+  )
+})
+
 const SEEN: CredentialVerification = {
   at: AT,
   ok: true,

@@ -63,9 +63,16 @@ function repositoryOf(image: string): string {
   return image.replace(/@.*$/, '').replace(/:[^/]*$/, '')
 }
 
-/** Whether it says anything new. */
+/**
+ * Whether it says anything new. What was seen of a newer secret or spec counts before the time, which is that of a node: its clock may be
+ * behind that of the node before.
+ */
 export function isNewer(found: CredentialVerification, held: CredentialVerification | undefined): boolean {
-  return held === undefined || Date.parse(found.at) > Date.parse(held.at)
+  if (held === undefined) return true
+  const versions = (found.parameterVersion ?? 0) - (held.parameterVersion ?? 0)
+  const generations = (found.generation ?? 0) - (held.generation ?? 0)
+  const ahead = generations || versions
+  return ahead === 0 ? Date.parse(found.at) > Date.parse(held.at) : ahead > 0
 }
 
 type Answer = Omit<Finding, 'type'>
