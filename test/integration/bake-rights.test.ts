@@ -257,4 +257,27 @@ describe('with the policy on Jobs the controller', () => {
     await expect(limited.delete(jobs, ref)).rejects.toMatchObject({ kind: 'Forbidden' })
     await limited.delete(jobs, { namespace: organization, name: 'made-by-hand' })
   })
+
+  const sleep = { name: 'other', image: 'davit:1' }
+  const bake = { ...sleep, name: 'bake' }
+  const secured = (securityContext: object) => ({ containers: [{ ...bake, securityContext }] })
+
+  test.for([
+    ['sees the processes of its node', { hostPID: true }, /nothing of its node/],
+    ['is in the network of its node', { hostNetwork: true }, /nothing of its node/],
+    ['shares memory with its node', { hostIPC: true }, /nothing of its node/],
+    ['is privileged', secured({ privileged: true }), /nothing of its node/],
+    ['has a capability more', secured({ capabilities: { add: ['SYS_ADMIN'] } }), /nothing of its node/],
+    ['has a second container', { containers: [bake, sleep] }, /one container, which bakes/],
+    ['has another container', { containers: [sleep] }, /one container, which bakes/],
+    ['has one that runs before', { initContainers: [sleep] }, /one container, which bakes/],
+    ['runs a command', { containers: [{ ...bake, command: ['sh'] }] }, /one container, which bakes/],
+    ['does something else', { containers: [{ ...bake, args: ['api'] }] }, /one container, which bakes/],
+  ] as const)('makes no Job whose pod %s', async ([, pod, words]) => {
+    const { spec: _, ...rest } = job({})
+    const template = {
+      spec: { restartPolicy: 'Never', automountServiceAccountToken: false, containers: [bake], ...pod },
+    }
+    await expect(limited.create(jobs, { ...rest, spec: { template } })).rejects.toThrow(words)
+  })
 })
