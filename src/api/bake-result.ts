@@ -54,6 +54,7 @@ export const RUN_FAILURE_CODES = [
   'bake_image_missing',
   'quota',
   'pod_refused',
+  'suspended',
   'unschedulable',
   'not_started',
   'evicted',

@@ -19,6 +19,12 @@ describe('a failure', () => {
     expect(failureReason(code)).toMatch(/^([A-Z][a-z]+)+$/)
   })
 
+  test.for(['canceled', 'no_result'] as const)('%s says how to see which box is there', (code) => {
+    expect(bakeFailure({ step: 'start', code, message: 'no' }).fix).toContain(
+      'credentials.json names the bake',
+    )
+  })
+
   test('keeps the words of the tool, with their lines, and without what controls a terminal', () => {
     const message = 'errors:\r\ndenied: \u001b[31mrequested access\u0007\n\tunauthorized\n'
     expect(bakeFailure({ step: 'pull', code: 'no_pull_right', message }).message).toBe(

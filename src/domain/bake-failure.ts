@@ -4,7 +4,7 @@ import type { BakeFailure } from '../api/bake-status.ts'
 import { plainText } from './plain-text.ts'
 
 /** Interface §7: what to do, for each. */
-const FIXES: Readonly<Record<BakeFailureCode, string>> = {
+export const FIXES: Readonly<Record<BakeFailureCode, string>> = {
   wrong_credentials:
     'The user name or the secret is wrong, expired or revoked: give the credential a new secret, or correct its user name. The bake is then repeated.',
   no_pull_right:
@@ -27,7 +27,8 @@ const FIXES: Readonly<Record<BakeFailureCode, string>> = {
     'The registry sends the password to a host that is not its own: if that host belongs to it, the operator can allow it (DAVIT_BAKE_REALMS).',
   timed_out:
     'It took longer than the operator allows (DAVIT_BAKE_DEADLINE_SECONDS): make the images smaller, or ask for more time.',
-  canceled: 'It was told to end, or its Job was deleted: ask for another bake.',
+  canceled:
+    'It was told to end, or its Job was deleted: ask for another bake. The box may be the new one all the same: its credentials.json names the bake that wrote it.',
   tool_failed: 'The words are those of the tool; the log of the pod has all of them.',
   not_an_organization: 'Ask the operator to label the namespace davit.dev/organization=true.',
   image_refused: 'Correct the reference to the image.',
@@ -44,12 +45,15 @@ const FIXES: Readonly<Record<BakeFailureCode, string>> = {
   bake_image_missing: 'Tell the operator: DAVIT_BAKE_IMAGE must name an image that the nodes can pull.',
   quota: 'Raise the quota of the namespace, or remove what uses it.',
   pod_refused: 'Mend what the words name; the cluster does not take the pod of the bake as it is.',
+  suspended:
+    'Somebody has suspended the Job, or a queue that does not let it run: mend that, and ask for another bake.',
   unschedulable: 'Mend what the scheduler names, such as room on the nodes, or the volume of spec.output.',
   not_started:
     'Mend what the words name, such as a volume that cannot be mounted; the pod has a node, and did not start there.',
   evicted: 'The node ended the pod. If that goes on, ask the operator for more memory or room for bakes.',
   out_of_memory: 'Ask the operator to give bakes more memory (DAVIT_BAKE_MEMORY).',
-  no_result: 'See the log of the pod, as long as it is there, and ask for another bake.',
+  no_result:
+    'See the log of the pod, as long as it is there, and ask for another bake. The box may be the new one all the same: its credentials.json names the bake that wrote it.',
 }
 
 /** What trying again may help, with nothing changed. A wrong password is not of them: registries lock accounts. */

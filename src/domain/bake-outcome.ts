@@ -33,6 +33,8 @@ export const BAKE_CONTAINER = 'bake'
 
 /** So long a Job may be without a pod, an image may fail to be pulled, and a pod may wait for a node or for its volumes. */
 const POD_MS = 60_000
+/** So long a Job may be suspended: by somebody, or by a queue that makes it wait for its turn. */
+const SUSPENDED_MS = 3_600_000
 const IMAGE_MS = 120_000
 const SCHEDULE_MS = 600_000
 
@@ -59,6 +61,13 @@ export function bakeProgress(run: BakeRun, now: number): BakeProgress {
   if (condition('Complete')) return { state: 'ended', outcome: completed(run) }
   const failed = condition('Failed')
   if (failed) return { state: 'ended', outcome: failedJob(run, failed) }
+  const suspended = condition('Suspended')
+  if (suspended && (!pod || isWaiting(pod))) {
+    const since = Date.parse(suspended.lastTransitionTime ?? '') || timeOf(job)
+    return given(since + SUSPENDED_MS, now, () =>
+      failure('suspended', suspended.message || 'The Job is suspended.'),
+    )
+  }
   if (!pod) return withoutPod(run, now)
   return isWaiting(pod) ? waitingPod(pod, run.complaints, now) : { state: 'running' }
 }
