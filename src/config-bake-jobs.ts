@@ -23,7 +23,7 @@ export const AWS_ENDPOINTS: readonly string[] = Object.keys(awsEndpoints)
 export const bakeJobVariables = {
   DAVIT_BAKE_IMAGE: matching(BAKE_IMAGE, 'must be a reference to an image').optional(),
   DAVIT_BAKE_DEADLINE_SECONDS: integer(60, 12 * 3600, 3600),
-  DAVIT_BAKE_TTL_SECONDS: integer(60, 7 * DAY_SECONDS, 3600),
+  DAVIT_BAKE_TTL_SECONDS: integer(3600, 7 * DAY_SECONDS, 3600),
   DAVIT_BAKE_CPU: quantity('CPU', '500m').default('500m'),
   DAVIT_BAKE_MEMORY: quantity('memory', '512Mi').default('512Mi'),
   DAVIT_BAKE_SCRATCH: quantity('a size', '20Gi').default('20Gi'),

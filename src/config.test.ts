@@ -90,7 +90,7 @@ test.each([
     given: {
       DAVIT_BAKE_IMAGE: 'registry.example.com:5000/davit:1',
       DAVIT_BAKE_DEADLINE_SECONDS: '60',
-      DAVIT_BAKE_TTL_SECONDS: '61',
+      DAVIT_BAKE_TTL_SECONDS: '3601',
       DAVIT_BAKE_CPU: '2',
       DAVIT_BAKE_MEMORY: '1Gi',
       DAVIT_BAKE_SCRATCH: '500M',
@@ -108,7 +108,7 @@ test.each([
       bake: {
         image: 'registry.example.com:5000/davit:1',
         deadlineSeconds: 60,
-        ttlSeconds: 61,
+        ttlSeconds: 3601,
         cpu: '2',
         memory: '1Gi',
         scratch: '500M',

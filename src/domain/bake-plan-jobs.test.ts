@@ -33,6 +33,7 @@ describe('in the middle of a bake', () => {
     one.jobs = []
     expect(one.run()).toEqual({ step: 'nothing', until: undefined })
     expect(one.bake).toMatchObject({ state: 'failed', failure: { code: 'canceled' } })
+    expect(one.bake?.failure?.fix).toContain('credentials.json names the bake')
   })
 
   test('a Job that is gone before it ran is made again', () => {

@@ -16,7 +16,7 @@
  * is seen after it. Nothing is started while any other Job or pod of the template is there.
  */
 import type { BakeStatus } from '../api/bake-status.ts'
-import { nextAttemptAt } from './bake-failure.ts'
+import { FIXES, nextAttemptAt } from './bake-failure.ts'
 import type { BakeOutcome, BakeProgress } from './bake-outcome.ts'
 import type { BakeProblem } from './bake-problem.ts'
 import type { Request } from './requests.ts'
@@ -108,7 +108,7 @@ const CANCELED: BakeOutcome = {
     step: 'start',
     code: 'canceled',
     message: 'Its Job is gone, and with it what the bake came to.',
-    fix: 'Ask for another bake.',
+    fix: FIXES.canceled,
   },
 }
 
