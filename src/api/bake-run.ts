@@ -11,6 +11,7 @@ const said = z.object({
   status: z.string(),
   reason: z.string().default(''),
   message: z.string().default(''),
+  lastTransitionTime: z.string().optional(),
 })
 
 export const bakeJob = z.object({
@@ -53,6 +54,11 @@ export type BakePod = z.infer<typeof bakePod>
 /** An Event of Kubernetes. */
 export const clusterEvent = z.object({
   metadata: objectMeta,
+  /** When it was last seen; those of newer clients have a series instead. */
+  lastTimestamp: z.string().nullish(),
+  eventTime: z.string().nullish(),
+  series: z.object({ lastObservedTime: z.string().nullish() }).nullish(),
   reason: z.string().default(''),
   message: z.string().default(''),
 })
+export type ClusterEvent = z.infer<typeof clusterEvent>

@@ -1,5 +1,12 @@
 /** The Jobs and pods of a template, read live. */
-import { type BakeJob, type BakePod, bakeJob, bakePod, clusterEvent } from '../../api/bake-run.ts'
+import {
+  type BakeJob,
+  type BakePod,
+  bakeJob,
+  bakePod,
+  type ClusterEvent,
+  clusterEvent,
+} from '../../api/bake-run.ts'
 import type { BoxTemplate } from '../../api/box-template.ts'
 import { events, jobs, pods } from '../../api/core-kinds.ts'
 import type { ResourceType } from '../../api/meta.ts'
@@ -12,6 +19,8 @@ import type { ListQuery, RawObject, ResourceReader } from '../../ports/kubernete
 /** Jobs of a template that are kept at a time are few; more than this are not looked at. */
 const MAX_PAGES = 10
 const MAX_WORDS = 1000
+/** A kubelet repeats what goes on being wrong within five minutes; what it does not repeat has passed. */
+const RECENT_MS = 360_000
 
 export type Runs = { jobs: JobFacts[]; leavingPods: string[] }
 
@@ -30,7 +39,7 @@ export async function listRuns(
   const facts = await Promise.all(
     held.map(async (job): Promise<JobFacts> => {
       const pod = podOf(job, found)
-      const complaints = isOver(job) ? [] : await complaintsOf(resources, job, pod)
+      const complaints = isOver(job) ? [] : await complaintsOf(resources, { job, pod }, now)
       return {
         name: job.metadata.name,
         isOwn: isOwnedBy(job, uid),
@@ -72,19 +81,25 @@ function isAlive({ status }: BakePod): boolean {
 /** Why no pod was made, or why it does not start: Events are the only place that says so. */
 async function complaintsOf(
   resources: ResourceReader,
-  job: BakeJob,
-  pod: BakePod | undefined,
+  { job, pod }: { job: BakeJob; pod: BakePod | undefined },
+  now: number,
 ): Promise<string[]> {
   if (pod && !isWaiting(pod)) return []
   const { metadata } = pod ?? job
   const fieldSelector = `involvedObject.uid=${metadata.uid},type=Warning`
   const query = { namespace: metadata.namespace ?? '', fieldSelector }
   const found = (await listAll(resources, events, query)).map((raw) => clusterEvent.parse(raw))
-  const created = (event: (typeof found)[number]) => Date.parse(event.metadata.creationTimestamp ?? '') || 0
   return found
     .filter(({ reason }) => (pod ? reason !== 'FailedScheduling' : reason === 'FailedCreate'))
-    .sort((a, b) => created(a) - created(b))
+    .filter((event) => !pod || lastSeen(event) > now - RECENT_MS)
+    .sort((a, b) => lastSeen(a) - lastSeen(b))
     .map(({ message }) => plainText(message, MAX_WORDS))
+}
+
+/** Older clients count in the Event, newer ones begin a series. */
+function lastSeen({ metadata, lastTimestamp, eventTime, series }: ClusterEvent): number {
+  const times = [metadata.creationTimestamp, lastTimestamp, eventTime, series?.lastObservedTime]
+  return Math.max(...times.map((time) => Date.parse(time ?? '') || 0))
 }
 
 async function listAll(
