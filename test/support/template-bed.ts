@@ -17,7 +17,7 @@ import { TemplateReconciler } from '../../src/controllers/box-template/reconcile
 import { createTemplateWriter } from '../../src/controllers/box-template/template-writer.ts'
 import { Organizations } from '../../src/controllers/organizations.ts'
 import { VersionedBook } from '../../src/runtime/versioned-book.ts'
-import { FakeClock } from './fake-clock.ts'
+import { FakeClock, fixedRandom } from './fake-clock.ts'
 import { ScriptedStore } from './scripted-store.ts'
 import { type SeenEvent, seeingRecorder } from './seen-events.ts'
 
@@ -93,6 +93,7 @@ export class TemplateBed {
       events: seeingRecorder(this.events),
       metrics: { baked: (result) => void this.baked.push(result) },
       clock: this.clock,
+      random: fixedRandom(0),
       log: QUIET,
     })
   }

@@ -13,7 +13,10 @@ import type { TemplateContext } from './template-context.ts'
 const MAX_STEPS = 12
 
 /** Steps after which there is nothing to ask. */
-export type LastBakeStep = Extract<BakeStep, { step: 'nothing' | 'wait' }> & { waits?: boolean }
+export type LastBakeStep = Extract<BakeStep, { step: 'nothing' | 'wait' }> & {
+  /** Since when a problem is there that may go without a change of the template; milliseconds since 1970. */
+  troubledSince?: number | undefined
+}
 
 export class BakePass {
   readonly context: TemplateContext
@@ -49,7 +52,8 @@ export class BakePass {
       const step = this.#turn(planBake(facts))
       if (step.step === 'nothing' || step.step === 'wait') {
         await this.record(gathered, facts.bake, step.step === 'wait' ? step.reason : undefined)
-        return { ...step, waits: facts.problem !== undefined }
+        const since = Date.parse(this.template.status?.bake?.completedAt ?? '') || facts.now
+        return { ...step, troubledSince: facts.problem?.waits ? since : undefined }
       }
       await takeBakeStep(this, gathered, step)
     }

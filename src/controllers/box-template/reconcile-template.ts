@@ -7,6 +7,8 @@ import type { TemplateContext } from './template-context.ts'
 
 /** What no watch tells of: a ServiceAccount or a claim that came, a pod that left. */
 const LOOK_AGAIN_MS = 60_000
+/** A template that nobody mends is looked at ever less often. */
+const MOST_LOOK_AGAIN_MS = 900_000
 /** The watch may be behind: what was read is as new as it gets. */
 const CONFLICTS = 3
 
@@ -43,8 +45,13 @@ export class TemplateReconciler implements Reconciler {
     }
   }
 
-  #next({ step, until, waits }: LastBakeStep): Result {
-    if (until !== undefined) return after(Math.max(0, until - this.#context.clock.now()))
-    return step === 'wait' || waits ? after(LOOK_AGAIN_MS) : done()
+  #next({ step, until, troubledSince }: LastBakeStep): Result {
+    const now = this.#context.clock.now()
+    if (until !== undefined) return after(Math.max(0, until - now))
+    if (step === 'wait') return after(LOOK_AGAIN_MS)
+    if (troubledSince === undefined) return done()
+    const wait = Math.min(Math.max((now - troubledSince) / 2, LOOK_AGAIN_MS), MOST_LOOK_AGAIN_MS)
+    // Those of one start of the controller do not come all at once for ever.
+    return after(Math.round(wait * (1 + this.#context.random.fraction() / 4)))
   }
 }

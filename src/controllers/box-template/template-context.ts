@@ -1,7 +1,7 @@
 /** What the loop of templates works with. */
 import type { BoxTemplate } from '../../api/box-template.ts'
 import type { BakeSettings } from '../../domain/bake-job.ts'
-import type { Clock } from '../../ports/clock.ts'
+import type { Clock, Random } from '../../ports/clock.ts'
 import type { EventRecorder } from '../../ports/event-recorder.ts'
 import type { ResourceReader, ResourceWriter } from '../../ports/kubernetes.ts'
 import type { Log } from '../../ports/log.ts'
@@ -21,5 +21,6 @@ export type TemplateContext = {
   events: EventRecorder
   metrics: BakeMetrics
   clock: Clock
+  random: Random
   log: Log
 }
