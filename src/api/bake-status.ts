@@ -61,6 +61,22 @@ export const bakeFailure = z
   .meta({ description: 'Why the bake failed.' })
 export type BakeFailure = z.infer<typeof bakeFailure>
 
+const lastSucceeded = z
+  .object({
+    job: text({ max: 63, describe: 'Name of its Job, which the box names as its bake.' }).optional(),
+    completedAt: instant('When it ended.').optional(),
+    services: z
+      .array(bakedService)
+      .max(MAX_SERVICES)
+      .optional()
+      .meta({
+        description: 'The services, one by one.',
+        'x-kubernetes-list-type': 'map',
+        'x-kubernetes-list-map-keys': ['name'],
+      }),
+  })
+  .meta({ description: 'The bake whose box is there, after others that failed.' })
+
 export const bakeStatus = z
   .object({
     state: bakeState.meta({
@@ -103,6 +119,7 @@ export const bakeStatus = z
         'x-kubernetes-list-map-keys': ['name'],
       }),
     failure: bakeFailure.optional(),
+    lastSucceeded: lastSucceeded.optional(),
   })
   .meta({ description: 'The last bake, or the one that is under way.' })
 export type BakeStatus = z.infer<typeof bakeStatus>

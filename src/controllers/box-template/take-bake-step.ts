@@ -71,6 +71,7 @@ async function start(
     credentialState,
     startedAt: new Date(now).toISOString(),
     services: services.map(baked),
+    ...lastSucceededOf(bake),
   })
   of.context.log.info('A bake is begun', { namespace, template: name, job, reason, attempts })
 }
@@ -95,6 +96,19 @@ function baked({ name, image, credential, generation, why = '' }: PreparedServic
   }
 }
 
+/** Which box is there while the next one is on its way, or has failed. */
+function lastSucceededOf(bake: BakeStatus | undefined): Pick<BakeStatus, 'lastSucceeded'> {
+  if (bake?.state !== 'succeeded') return bake?.lastSucceeded ? { lastSucceeded: bake.lastSucceeded } : {}
+  const { job, completedAt, services } = bake
+  return {
+    lastSucceeded: {
+      ...(job === undefined ? {} : { job }),
+      ...(completedAt === undefined ? {} : { completedAt }),
+      ...(services === undefined ? {} : { services }),
+    },
+  }
+}
+
 async function refuse(
   of: BakePass,
   gathered: Gathered,
@@ -115,6 +129,7 @@ async function refuse(
     startedAt: at,
     completedAt: at,
     failure,
+    ...lastSucceededOf(bake),
   })
   tellEnd(of, { services: [], failure }, 0)
 }
@@ -157,7 +172,7 @@ function refusal(error: ApiError): BakeOutcome {
 async function finish(of: BakePass, gathered: Gathered, { outcome, nextAttemptAt }: Finish): Promise<void> {
   const { context, template } = of
   const bake = bakeOf(gathered)
-  const { services = [], failure: _last, nextAttemptAt: _planned, ...rest } = bake
+  const { services = [], failure: _last, nextAttemptAt: _planned, lastSucceeded, ...rest } = bake
   const { namespace = '', name } = template.metadata
   const { now } = gathered.facts
   const startedAt = Date.parse(bake.startedAt ?? '') || now
@@ -169,7 +184,7 @@ async function finish(of: BakePass, gathered: Gathered, { outcome, nextAttemptAt
     state: failure ? 'failed' : 'succeeded',
     completedAt: new Date(now).toISOString(),
     services: failure ? services : services.map((service) => withDigest(service, outcome)),
-    ...(failure ? { failure } : {}),
+    ...(failure ? { failure, ...(lastSucceeded ? { lastSucceeded } : {}) } : {}),
     ...(nextAttemptAt === undefined ? {} : { nextAttemptAt: new Date(nextAttemptAt).toISOString() }),
   })
   tellEnd(of, outcome, now - startedAt)
