@@ -28,6 +28,16 @@ const layer = () => join(folder, 'blobs/sha256', LAYER?.digest.slice(7) ?? '')
 
 it('a whole box has no problem', () => expect(layoutProblems(folder, ['api'])).toEqual([]))
 
+it('a box without a layer is not whole, wherever else its manifest says that the layer is', () => {
+  const image = makeImage({ layers: ['base', 'api'], urls: ['https://elsewhere.test/layer'] })
+  const { digest, bytes } = image.manifest
+  writeFileSync(join(folder, 'blobs/sha256', digest.slice(7)), bytes)
+  const annotations = { 'org.opencontainers.image.ref.name': 'api' }
+  write('index.json', { schemaVersion: 2, manifests: [{ digest, size: bytes.length, annotations }] })
+  rmSync(layer())
+  expect(layoutProblems(folder, ['api'])).toEqual([expect.stringMatching(/is missing$/)])
+})
+
 it.each([
   ['has not a blob', () => rmSync(layer()), /is missing$/],
   ['has a blob that was cut off', () => writeFileSync(layer(), 'half'), /is another one$/],

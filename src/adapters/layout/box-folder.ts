@@ -2,7 +2,7 @@ import { mkdir, open, readdir, readFile, rename, rm, stat, symlink, writeFile } 
 import { join, relative } from 'node:path'
 import { BOX_CREDENTIALS_FILE, type BoxCredentials } from '../../api/box-credentials.ts'
 import { type BoxFolder, type StoredService, StoreError } from '../../ports/box-store.ts'
-import { blobPath, type Descriptor, imageManifest, layoutIndex } from './descriptors.ts'
+import { blobPath, type Descriptor, imageManifest, type Layer, layoutIndex } from './descriptors.ts'
 import { stored } from './store-trouble.ts'
 import { verifyBlob } from './verify-blob.ts'
 
@@ -68,8 +68,8 @@ export class LayoutFolder implements BoxFolder {
         throw new StoreError('damaged', `the layout of ${service} has ${manifests.length} images`)
       await this.#verifyOnce(manifest)
       const { config, layers } = imageManifest.parse(await readJson(join(this.blobs, ...blobPath(manifest))))
-      for (const blob of [config, ...layers.filter(({ urls }) => urls === undefined)])
-        await this.#verifyOnce(blob)
+      await this.#verifyOnce(config)
+      for (const layer of layers) await this.#verifyLayer(layer)
       this.#verified.set(service, manifest)
     })
   }
@@ -111,6 +111,20 @@ export class LayoutFolder implements BoxFolder {
     this.#sound.add(blob.digest)
   }
 
+  /** A tool leaves out what is not to be distributed; a box without it would be no box. */
+  async #verifyLayer(layer: Layer): Promise<void> {
+    try {
+      await this.#verifyOnce(layer)
+    } catch (error) {
+      if (layer.urls === undefined || !isAbsent(error)) throw error
+      const where = layer.urls.join(', ') || 'nowhere'
+      throw new StoreError(
+        'failed',
+        `the layer ${layer.digest} is not to be distributed (${layer.mediaType}, from ${where}), so it was not pulled: a box has all of its layers or is none`,
+      )
+    }
+  }
+
   #entryOf({ name, image, digest }: StoredService): Descriptor {
     const manifest = this.#verified.get(name)
     if (!manifest) throw new StoreError('failed', `the image of ${name} was not verified`)
@@ -128,6 +142,10 @@ export class LayoutFolder implements BoxFolder {
         if (!this.#sound.has(`${algorithm}:${name}`)) await rm(join(folder, name))
     }
   }
+}
+
+function isAbsent(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ENOENT'
 }
 
 async function readJson(path: string): Promise<unknown> {

@@ -124,6 +124,16 @@ describe('a baked box', () => {
     expect(readdirSync(join(output, 'shop/blobs/sha256')).length).toBe(3)
   })
 
+  it.each([[[]], [['https://elsewhere.test/layer']]])(
+    'has a layer that says that it is somewhere else too, in %j',
+    async (urls) => {
+      const image = makeImage({ layers: ['one'], urls })
+      await bake('one', { api: image })
+      const want = [...image.blobs, image.manifest].map(({ digest }) => digest.slice(7))
+      expect(readdirSync(join(output, 'shop/blobs/sha256')).sort()).toEqual(want.sort())
+    },
+  )
+
   it('is not touched when the same bake is told to run again', async () => {
     await bake('one', { api: makeImage({ layers: ['one'] }) })
     const folder = await store('one').open()
@@ -177,6 +187,18 @@ describe('a bake that fails', () => {
     await fill(folder, 'api', image)
     rmSync(join(folder.blobs, 'sha256', image.blobs[1]?.digest.slice(7) ?? ''))
     await expect(folder.verify('api')).rejects.toMatchObject({ trouble: 'failed' })
+  })
+
+  it('because a layer is not to be distributed says that, and where it is', async () => {
+    const folder = await store('one').open()
+    const image = makeImage({ layers: ['one'], urls: ['https://elsewhere.test/layer'] })
+    await fill(folder, 'api', image)
+    const layer = image.blobs[1]?.digest ?? ''
+    rmSync(join(folder.blobs, 'sha256', layer.slice(7)))
+    await expect(folder.verify('api')).rejects.toMatchObject({
+      trouble: 'failed',
+      message: expect.stringMatching(`${layer} is not to be distributed .*https://elsewhere.test/layer`),
+    })
   })
 
   it('because something else is in the place of the box leaves that alone', async () => {

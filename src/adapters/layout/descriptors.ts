@@ -14,11 +14,14 @@ export type Descriptor = z.infer<typeof descriptor>
 
 export const layoutIndex = z.looseObject({ schemaVersion: z.literal(2), manifests: z.array(descriptor) })
 
-/** `urls` are of layers that are not to be distributed, which a layout may be without. */
+/** `urls` are where else a layer is; of one that is not to be distributed they are the only places. */
+const layer = descriptor.extend({ urls: z.array(z.string()).optional() })
+export type Layer = z.infer<typeof layer>
+
 export const imageManifest = z.looseObject({
   schemaVersion: z.literal(2),
   config: descriptor,
-  layers: z.array(descriptor.extend({ urls: z.array(z.string()).optional() })),
+  layers: z.array(layer),
 })
 
 /** Where a layout has a blob: algorithm, digest. */

@@ -19,6 +19,8 @@ export type ImageOptions = {
   /** What a container of it runs; it needs nothing else of an image. */
   program?: Buffer
   architecture?: string
+  /** Of every layer: where else it is. */
+  urls?: readonly string[]
   /** As Docker writes it, not as OCI does. */
   docker?: boolean
 }
@@ -36,7 +38,7 @@ const DOCKER = {
 }
 
 export function makeImage(options: ImageOptions): Image {
-  const { layers, program, architecture = 'amd64', docker = false } = options
+  const { layers, program, urls, architecture = 'amd64', docker = false } = options
   const types = docker ? DOCKER : OCI
   const archives = layers.map((content, index) => {
     const bytes = typeof content === 'number' ? randomBytes(content) : content
@@ -60,7 +62,7 @@ export function makeImage(options: ImageOptions): Image {
       schemaVersion: 2,
       mediaType: types.manifest,
       config: descriptorOf(config, types.config),
-      layers: packed.map((layer) => descriptorOf(layer, types.layer)),
+      layers: packed.map((layer) => ({ ...descriptorOf(layer, types.layer), ...(urls && { urls }) })),
     }),
   )
   const platform = { os: 'linux', architecture }
