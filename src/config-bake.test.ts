@@ -12,6 +12,10 @@ const ORDER = {
 }
 const DAVIT_BAKE_ORDER = JSON.stringify(ORDER)
 
+const ordered = (template: object) => ({
+  DAVIT_BAKE_ORDER: JSON.stringify({ ...ORDER, template: { ...ORDER.template, ...template } }),
+})
+
 const mistakeOf = (environment: Record<string, string>) => {
   try {
     parseBakeConfig(environment)
@@ -46,10 +50,15 @@ describe('the settings of a bake', () => {
     expect(tool).toEqual({ PATH: '/usr/bin', SSL_CERT_FILE: '/etc/ca.pem' })
   })
 
-  it.each([
+  it.each<[Record<string, string>, string]>([
     [{}, 'DAVIT_BAKE_ORDER: must be the order of a bake as JSON'],
     [{ DAVIT_BAKE_ORDER: '{' }, 'as JSON'],
     [{ DAVIT_BAKE_ORDER: JSON.stringify({ ...ORDER, bake: '../etc' }) }, 'must be the order of a bake: bake'],
+    ...['..', '.davit', 'a/b', '/etc', 'Shop', ''].map((name): [Record<string, string>, string] => [
+      ordered({ name }),
+      'a bake: template.name',
+    ]),
+    [ordered({ namespace: '../acme' }), 'must be the order of a bake: template.namespace'],
     [{ DAVIT_BAKE_ORDER: 'x'.repeat(70_000) }, 'must have at most 65536 bytes'],
     [{ DAVIT_BAKE_ORDER, DAVIT_TMPFS: 'here' }, 'DAVIT_TMPFS: must be an absolute path'],
     [{ DAVIT_BAKE_ORDER, DAVIT_LOG_LEVEL: 'loud' }, 'must be info, warn or error'],

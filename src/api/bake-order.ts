@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import { MAX_SERVICE_NAME, MAX_SERVICES, SERVICE_NAME } from './bake-result.ts'
 import { MAX_IMAGE } from './bake-status.ts'
+import { DNS_LABEL } from './meta.ts'
 import { credentialType } from './registry-credential.ts'
 
 /** The variable that has it. */
@@ -13,6 +14,8 @@ export const OUTPUT_PATH = '/output'
 export const TMPFS_PATH = '/run/davit'
 
 const some = (max: number) => z.string().min(1).max(max)
+
+const label = some(63).regex(DNS_LABEL, 'must be a DNS label')
 
 export const orderedCredential = z.object({
   /** `rc_` and the name of the credential. */
@@ -28,7 +31,8 @@ export const orderedCredential = z.object({
 export type OrderedCredential = z.infer<typeof orderedCredential>
 
 export const bakeOrder = z.object({
-  template: z.object({ namespace: some(63), name: some(63), uid: some(128) }),
+  /** Its name is a part of the path of its box. */
+  template: z.object({ namespace: label, name: label, uid: some(128) }),
   /** Name of this bake, which no other bake of the template ever has; a single part of a path. */
   bake: z.string().regex(/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/),
   services: z

@@ -5,6 +5,7 @@
 import { z } from 'zod'
 import { MAX_REGION } from './aws-names.ts'
 import { CREDENTIAL_PREFIX } from './identifiers.ts'
+import { DNS_LABEL } from './meta.ts'
 import { MAX_REGISTRY, MAX_USERNAME } from './registry-credential.ts'
 
 export const BOX_CREDENTIALS_FILE = 'credentials.json'
@@ -43,9 +44,11 @@ export const boxCredential = z.discriminatedUnion('type', [
 ])
 export type BoxCredential = z.infer<typeof boxCredential>
 
+const label = z.string().max(63).regex(DNS_LABEL, 'must be a DNS label')
+
 export const boxCredentials = z.object({
   version: z.literal(1),
-  template: z.object({ namespace: z.string().min(1).max(63), name: z.string().min(1).max(63) }),
+  template: z.object({ namespace: label, name: label }),
   /** Which bake wrote it. */
   bake: z.string().min(1).max(63),
   credentials: z.array(boxCredential).max(MAX_CREDENTIALS),

@@ -73,6 +73,11 @@ describe('what is wrong with a map is said', () => {
     )
   })
 
+  it.each(['..', 'a/b', 'Shop'])('when it is of a template that cannot be: %s', async (name) => {
+    await put('credentials.json', map(name))
+    expect(await problemOf()).toContain('at template.name: must be a DNS label')
+  })
+
   it('when everybody may write it', async () => {
     await chmod(await put('credentials.json', map('web')), 0o666)
     expect(await problemOf()).toContain('can be written by everybody')
