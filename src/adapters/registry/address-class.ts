@@ -12,6 +12,8 @@ const METADATA: ReadonlySet<string> = new Set([
   'fd00:ec2::253',
   'fd00:ec2::123',
   'fd00:ec2::23',
+  // Google.
+  'fd20:ce::254',
   // Alibaba, Azure, Oracle.
   '100.100.100.200',
   '168.63.129.16',
