@@ -43,6 +43,7 @@ describe('the maps of a machine', () => {
     await put('.davit/web/bake-1/credentials.json', map('web'))
     await put('.hidden/credentials.json', map('hidden'))
     await put('db/credentials.json', map('db'))
+    // Below a layout nothing is an organization.
     await put('db/deeper/credentials.json', map('deeper'))
     await symlink(join('.davit', 'web', 'bake-1'), join(folder, 'web'))
     expect(await names()).toEqual(['db', 'web'])
@@ -78,9 +79,50 @@ describe('what is wrong with a map is said', () => {
     expect(await problemOf()).toContain('at template.name: must be a DNS label')
   })
 
-  it('when everybody may write it', async () => {
-    await chmod(await put('credentials.json', map('web')), 0o666)
-    expect(await problemOf()).toContain('can be written by everybody')
+  it.each([0o666, 0o664])('when others may write it: %o', async (mode) => {
+    await chmod(await put('credentials.json', map('web')), mode)
+    expect(await read()).toEqual({
+      maps: [],
+      problems: [`${folder}/credentials.json can be written by others than its owner`],
+    })
+  })
+
+  it.each([0o777, 0o2775])('when others may put another one in its place: %o', async (mode) => {
+    await put('web/credentials.json', map('web'))
+    await chmod(join(folder, 'web'), mode)
+    expect(await problemOf()).toContain('is in a folder that can be written by others than its owner')
+  })
+
+  it('when it belongs to somebody else', async () => {
+    await put('credentials.json', map('web'))
+    expect((await createBoxMaps(join(folder, 'credentials.json'), [4711]).read()).problems.join()).toContain(
+      `belongs to the user ${process.getuid?.()}, who is neither root nor`,
+    )
+    expect((await createBoxMaps(folder, [4711]).read()).maps).toEqual([])
+  })
+
+  it('when it says that it is of another organization, or template, than its place', async () => {
+    await put('acme/web/credentials.json', map('web'))
+    await put('evil/web/credentials.json', map('web'))
+    await put('acme/db/credentials.json', map('web'))
+    const { maps, problems } = await read()
+    expect(maps.map(({ template }) => template)).toEqual([{ namespace: 'acme', name: 'web' }])
+    expect(problems).toEqual(
+      ['acme/db', 'evil/web'].map(
+        (place) =>
+          `${folder}/${place}/credentials.json says that it is of acme/web, and its place is another`,
+      ),
+    )
+  })
+
+  it('when its own word is all that says whose it is, beside one of another organization', async () => {
+    await put('acme-web/credentials.json', map('web'))
+    await put('other/web/credentials.json', { ...map('web'), template: { namespace: 'other', name: 'web' } })
+    const { maps, problems } = await read()
+    expect(maps.map(({ template }) => template.namespace)).toEqual(['other'])
+    expect(problems.join()).toContain(
+      `acme-web/credentials.json is of acme by its own word alone, and there are maps of several organizations here: put it at ${folder}/acme/web/credentials.json`,
+    )
   })
 
   it('when it is too large', async () => {

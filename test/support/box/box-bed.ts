@@ -93,7 +93,7 @@ export class BoxBed {
 
   /** As a bake of the template leaves it. */
   async map(template: string, credentials: BoxCredential[], namespace = 'acme'): Promise<string> {
-    const folder = join(this.folder, 'maps', `${namespace}-${template}`)
+    const folder = join(this.folder, 'maps', namespace, template)
     const path = join(folder, 'credentials.json')
     await mkdir(folder, { recursive: true })
     const map = { version: 1, template: { namespace, name: template }, bake: `${template}-1`, credentials }
