@@ -137,9 +137,7 @@ async function readMap({ path, place }: MapFile, writers: Writers): Promise<BoxC
   if (parsed.success) return parsed.data
   const [issue] = parsed.error.issues
   const at = issue?.path.length ? ` at ${issue.path.join('.')}` : ''
-  throw new MapProblem(
-    `is not a map of credentials that this version of Davit knows${at}: ${issue?.message}`,
-  )
+  throw new MapProblem(`is not a map of credentials that this version of Davit knows${at}: ${issue?.message}`)
 }
 
 async function readBounded(file: FileHandle, writers: Writers): Promise<string> {
