@@ -147,7 +147,8 @@ describe('a bake is tried again', () => {
     await bed.make('no-mount', { services: [DB] })
     const job = await bed.job('no-mount')
     const pod = await bed.pod(job, waiting('ContainerCreating', ''))
-    await bed.failMount(pod, 'MountVolume.SetUp failed for volume "output" : timed out')
+    const words = 'MountVolume.SetUp failed for volume "output" : timed out'
+    await bed.failMount(pod, words, clock().now() + 590_000)
     clock().jump(601_000)
     await bed.wake('no-mount')
     const { status } = await bed.templateWhen('no-mount', code('not_started'))

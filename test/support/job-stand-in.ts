@@ -203,23 +203,26 @@ export class JobStandIn {
 
   /** As the controller of Jobs says why it could not make a pod. */
   async refusePod({ metadata: { name, uid } }: JobObject, message: string): Promise<void> {
-    await this.#complain({ apiVersion: 'batch/v1', kind: 'Job', name, uid }, 'FailedCreate', message)
+    await this.#complain({ apiVersion: 'batch/v1', kind: 'Job', name, uid }, 'FailedCreate', { message })
   }
 
-  /** As a kubelet says why it cannot start a pod. */
-  async failMount(name: string, message: string): Promise<void> {
+  /** As a kubelet says why it cannot start a pod. @param until when it said so last; milliseconds since 1970 */
+  async failMount(name: string, message: string, until: number): Promise<void> {
     const { metadata } = await this.#api.get(pods, { namespace: this.organization, name })
-    await this.#complain({ apiVersion: 'v1', kind: 'Pod', name, uid: metadata.uid }, 'FailedMount', message)
+    await this.#complain({ apiVersion: 'v1', kind: 'Pod', name, uid: metadata.uid }, 'FailedMount', {
+      message,
+      lastTimestamp: new Date(until).toISOString().replace(/\.\d+/, ''),
+    })
   }
 
   async #complain(
     about: { name: string } & Record<string, unknown>,
     reason: string,
-    message: string,
+    said: { message: string; lastTimestamp?: string },
   ): Promise<void> {
     const namespace = this.organization
     const metadata = { namespace, name: `${about.name}.${reason.toLowerCase()}` }
-    const event = { reason, message, type: 'Warning', involvedObject: { ...about, namespace } }
+    const event = { reason, ...said, type: 'Warning', involvedObject: { ...about, namespace } }
     await this.#api.create(events, { apiVersion: 'v1', kind: 'Event', metadata, ...event })
   }
 
