@@ -121,6 +121,28 @@ const PULLS: readonly { stderr: string; probed?: Probed; want: string }[] = [
   { stderr: 'manifest unknown', probed: refused({ scheme: 'basic' }), want: 'wrong_credentials at login' },
 ]
 
+describe('the name of an image', () => {
+  it.each(['acme/502', 'acme/denied', 'acme/toomanyrequests', 'acme/429'])('says nothing: %s', (path) => {
+    const image = `registry.test/${path}:1.0`
+    const stderr = `initializing source docker://${image}: reading manifest of ${path}: something else`
+    expect(failureOfPull({ probed: FOUND, withLogin: true, stderr, image }).code).toBe('tool_failed')
+  })
+
+  it('takes no word from what the tool says besides', () => {
+    const stderr = 'Get "https://registry.test/v2/denied/manifests/1.0": denied: no access'
+    const pull = { probed: FOUND, withLogin: true, stderr, image: 'registry.test/denied:1.0' }
+    expect(failureOfPull(pull).code).toBe('no_pull_right')
+  })
+
+  it.each([
+    ['received unexpected HTTP status: 502 Bad Gateway', 'unreachable'],
+    ['invalid status code from registry 429 (Slow Down)', 'rate_limited'],
+    ['wrote 502 of 429 blobs', 'tool_failed'],
+  ])('is told from a status: %s', (stderr, want) =>
+    expect(failureOfPull({ probed: FOUND, withLogin: true, stderr }).code).toBe(want),
+  )
+})
+
 describe('a pull that failed', () => {
   for (const { stderr, probed = FOUND, want } of PULLS)
     it(`with "${stderr}" after ${probed.kind} is ${want}`, () => {

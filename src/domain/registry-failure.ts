@@ -92,21 +92,40 @@ const NO_ROOM = /no space left on device|disk quota exceeded|file too large/i
 const WORDS: readonly [RegExp, PodFailureCode][] = [
   // Of our own gate, by which the tool goes.
   [/that no bake connects to/, 'realm_refused'],
-  [/too ?many ?requests|\b429\b/i, 'rate_limited'],
+  [/too ?many ?requests|(status code|HTTP status|unexpected status)[^\n]{0,40}?\b429\b/i, 'rate_limited'],
   [/\btoken (has|is) expired\b/i, 'token_expired'],
   [/x509:|\btls: |server gave HTTP response to HTTPS client/i, 'tls_failed'],
   [/no such host|server misbehaving|name resolution/i, 'dns_failed'],
   [
-    /connection (refused|reset)|i\/o timeout|no route to host|network is unreachable|unexpected EOF|\bEOF$|deadline exceeded|handshake timeout|broken pipe|\b50[0-4]\b/im,
+    /connection (refused|reset)|i\/o timeout|no route to host|network is unreachable|unexpected EOF|\bEOF$|deadline exceeded|handshake timeout|broken pipe|(status code|HTTP status|unexpected status)[^\n]{0,40}?\b50[0-4]\b/im,
     'unreachable',
   ],
   [/denied|unauthorized|authentication required/i, 'no_pull_right'],
   [/manifest unknown|name unknown|blob unknown|not found/i, 'not_found_or_private'],
 ]
 
-/** Of a pull that the tool gave up. @param stderr all that it said */
-export function failureOfPull(pull: { probed: Probed; withLogin: boolean; stderr: string }): Classified {
-  const { probed, withLogin, stderr } = pull
+/** Names of images, which may be any words: the tool repeats them. */
+function withoutNames(stderr: string, image: string | undefined): string {
+  if (image === undefined) return stderr
+  const name = image.replace(/@.*$|:[^/:]*$/, '')
+  const path = name.slice(name.indexOf('/') + 1)
+  // Of one part it may be a word of the tool's own, but for where a URL has it.
+  const inWords = path.includes('/') ? path : `/v2/${path}/`
+  return [image, name, inWords].reduce((text, one) => text.replaceAll(one, ''), stderr)
+}
+
+type FailedPull = {
+  probed: Probed
+  withLogin: boolean
+  /** All that the tool said. */
+  stderr: string
+  /** What it was told to pull, with its host. */
+  image?: string
+}
+
+/** Of a pull that the tool gave up. */
+export function failureOfPull({ probed, withLogin, stderr: said, image }: FailedPull): Classified {
+  const stderr = withoutNames(said, image)
   if (NO_ROOM.test(stderr)) return { code: 'no_room', step: 'store' }
   if (probed.kind !== 'found') return failureOfProbe(probed, withLogin)
   const code = WORDS.find(([pattern]) => pattern.test(stderr))?.[1] ?? 'tool_failed'

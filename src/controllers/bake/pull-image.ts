@@ -88,10 +88,10 @@ function piecesOf(words: string): string[] {
 
 function failureOf(
   { secrets }: BakeContext,
-  { service, login, probed }: Pull,
+  { service, login, probed, image }: Pull,
   { exit, stderr }: CopyOutcome & { ok: false },
 ): BakeFailureError {
-  const { code, step } = failureOfPull({ probed, withLogin: login !== undefined, stderr })
+  const { code, step } = failureOfPull({ probed, withLogin: login !== undefined, stderr, image })
   const message = secrets.words(stderr) || `the tool ended with ${exit} and said nothing`
   return new BakeFailureError({ service: service.name, step, code, message })
 }
