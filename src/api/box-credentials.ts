@@ -51,6 +51,8 @@ export const boxCredentials = z.object({
   template: z.object({ namespace: label, name: label }),
   /** Which bake wrote it. */
   bake: z.string().min(1).max(63),
+  /** When it was written; of two maps that say different things of a credential the later one is right. */
+  bakedAt: z.iso.datetime().optional(),
   credentials: z.array(boxCredential).max(MAX_CREDENTIALS),
 })
 export type BoxCredentials = z.infer<typeof boxCredentials>

@@ -42,15 +42,21 @@ describe('the credential of a host', () => {
     expect(chooseByHost([TEAMS], 'ghcr.io')).toEqual({ several: ['acme/rc_a', 'acme/rc_b'] })
   })
 
-  it('is the same one in two maps, with the newer version', () => {
-    const maps = [
-      map([token('rc_a', 'ghcr.io', ['a/x'], 4)]),
-      map([token('rc_a', 'ghcr.io', ['a/y'], 3)], 'db'),
-    ]
-    expect(chooseByHost(maps, 'ghcr.io').of?.credential).toMatchObject({
-      parameter: { version: 4 },
-      repositories: ['a/x', 'a/y'],
-    })
+  it('is the same one in two maps, as the later bake has read it', () => {
+    // Versions begin anew where the credential was deleted and made again.
+    const later = { ...map([token('rc_a', 'ghcr.io', ['a/x'], 1)]), bakedAt: '2026-02-01T00:00:00.000Z' }
+    const before = {
+      ...map([token('rc_a', 'ghcr.io', ['a/y'], 4)], 'db'),
+      bakedAt: '2026-01-31T12:00:00.000Z',
+    }
+    for (const maps of [
+      [later, before],
+      [before, later],
+    ])
+      expect(chooseByHost(maps, 'ghcr.io').of?.credential).toMatchObject({
+        parameter: { version: 1 },
+        repositories: ['a/y', 'a/x'],
+      })
   })
 
   it('is not that of another organization of the same name', () => {

@@ -82,29 +82,30 @@ function usernameOf(credential: BoxCredential): string {
   return credential.type === 'ecr' ? 'AWS' : credential.username
 }
 
-/** The same credential in several maps counts once, with the newest version that a bake has read. */
+/** The same credential in several maps counts once, as the last bake has read it: versions begin anew when it was deleted. */
 function ofHost(maps: readonly BoxCredentials[], host: string): OwnedCredential[] {
   const found = new Map<string, OwnedCredential>()
-  for (const { template, credentials } of maps) {
+  for (const { template, credentials } of [...maps].sort(byTime)) {
     for (const credential of credentials.filter(({ registry }) => registry === host)) {
       const key = `${template.namespace}/${credential.id}`
       const before = found.get(key)
-      found.set(key, { organization: template.namespace, credential: newer(before?.credential, credential) })
+      found.set(key, { organization: template.namespace, credential: withBoth(before?.credential, credential) })
     }
   }
   return [...found].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, one]) => one)
 }
 
-/** With the repositories of both. */
-function newer(before: BoxCredential | undefined, next: BoxCredential): BoxCredential {
-  if (before === undefined) return next
-  const repositories = [...new Set([...before.repositories, ...next.repositories])]
-  const isOlder = versionOf(next) < versionOf(before)
-  return { ...(isOlder ? before : next), repositories }
+/** The earlier first; maps of before there were times are the earliest. */
+function byTime(a: BoxCredentials, b: BoxCredentials): number {
+  return Date.parse(a.bakedAt ?? EARLIEST) - Date.parse(b.bakedAt ?? EARLIEST)
 }
 
-function versionOf(credential: BoxCredential): number {
-  return credential.type === 'token' ? credential.parameter.version : 0
+const EARLIEST = '1970-01-01T00:00:00Z'
+
+/** What is later, with the repositories of both. */
+function withBoth(before: BoxCredential | undefined, later: BoxCredential): BoxCredential {
+  const repositories = [...new Set([...(before?.repositories ?? []), ...later.repositories])]
+  return { ...later, repositories }
 }
 
 function onlyOne(found: readonly OwnedCredential[]): Choice {

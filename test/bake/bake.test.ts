@@ -109,6 +109,7 @@ describe('a bake', () => {
   it('writes beside the box which credential opens what, without a secret', async () => {
     await run(orderOf([api(), web(), tool()], pod.output, { bake: 'one' }))
     expect(boxCredentials.parse(box('credentials.json'))).toEqual({
+      bakedAt: expect.any(String),
       version: 1,
       template: { namespace: 'acme', name: 'shop' },
       bake: 'one',

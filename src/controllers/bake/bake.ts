@@ -43,7 +43,7 @@ export async function bake(parts: BakeParts, order: BakeOrder, signal: AbortSign
       // What is known to fail comes first, so that nothing is pulled for it.
       const troubled = items.filter(({ probed }) => !probed || !isFound(probed))
       for (const item of new Set([...troubled, ...items])) await settle(context, folder, item)
-      await folder.publish(items.map(storedOf), boxMapOf(order))
+      await folder.publish(items.map(storedOf), boxMapOf(order, parts.clock.now()))
     } finally {
       await folder.discard()
     }

@@ -2,8 +2,8 @@ import type { BakeOrder } from '../../api/bake-order.ts'
 import type { BoxCredential, BoxCredentials } from '../../api/box-credentials.ts'
 import { parseImageReference } from '../../domain/image-reference.ts'
 
-/** Which credential opens which repository, for the running box: without a secret. */
-export function boxMapOf({ template, bake, services }: BakeOrder): BoxCredentials {
+/** Which credential opens which repository, for the running box: without a secret. @param now in milliseconds */
+export function boxMapOf({ template, bake, services }: BakeOrder, now: number): BoxCredentials {
   const credentials = new Map<string, BoxCredential>()
   for (const { image, credential } of services) {
     const { reference } = parseImageReference(image)
@@ -21,5 +21,6 @@ export function boxMapOf({ template, bake, services }: BakeOrder): BoxCredential
       credentials.set(credential.id, { ...shared, type: 'token', username, parameter })
   }
   const { namespace, name } = template
-  return { version: 1, template: { namespace, name }, bake, credentials: [...credentials.values()] }
+  const bakedAt = new Date(now).toISOString()
+  return { version: 1, template: { namespace, name }, bake, bakedAt, credentials: [...credentials.values()] }
 }
