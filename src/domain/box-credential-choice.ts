@@ -89,7 +89,10 @@ function ofHost(maps: readonly BoxCredentials[], host: string): OwnedCredential[
     for (const credential of credentials.filter(({ registry }) => registry === host)) {
       const key = `${template.namespace}/${credential.id}`
       const before = found.get(key)
-      found.set(key, { organization: template.namespace, credential: withBoth(before?.credential, credential) })
+      found.set(key, {
+        organization: template.namespace,
+        credential: withBoth(before?.credential, credential),
+      })
     }
   }
   return [...found].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, one]) => one)
