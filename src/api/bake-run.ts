@@ -11,7 +11,8 @@ const said = z.object({
   status: z.string(),
   reason: z.string().default(''),
   message: z.string().default(''),
-  lastTransitionTime: z.string().optional(),
+  /** Null where whoever wrote it gave none. */
+  lastTransitionTime: z.string().nullish(),
 })
 
 export const bakeJob = z.object({
