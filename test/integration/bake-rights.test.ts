@@ -238,7 +238,7 @@ describe('with the policy on Jobs the controller', () => {
     ['has a token for the API server', token()],
     ['has a token for somebody else', token('vault')],
     ['mounts a folder of its node', { hostPath: { path: '/' } }],
-  ] as const)('makes no Job whose pod %s', async ([, volume]) => {
+  ] as const)('refuses a Job with a volume: it %s', async ([, volume]) => {
     const pod = { volumes: [{ name: 'x', ...volume }] }
     await expect(limited.create(jobs, job({ pod }))).rejects.toThrow(/certificates and a token for AWS/)
   })
