@@ -18,7 +18,6 @@ import { type BakeConfig, parseBakeConfig } from '../config-bake.ts'
 import { type BakeEnd, bake } from '../controllers/bake/bake.ts'
 import type { BakeParts } from '../controllers/bake/bake-context.ts'
 import { encodeBakeResult } from '../domain/encode-bake-result.ts'
-import { parseImageReference } from '../domain/image-reference.ts'
 import { plainText } from '../domain/plain-text.ts'
 import { reportStrayErrors } from './last-words.ts'
 import { UNCOUNTED } from './uncounted.ts'
@@ -75,7 +74,7 @@ async function bakeOrTell(config: BakeConfig, log: StructuredLog, signal: AbortS
     try {
       return await bake(parts, config.order, signal)
     } finally {
-      await parts.close()
+      parts.close()
       await wipe(config.memory)
     }
   } catch (error) {
@@ -94,7 +93,7 @@ async function partsOf(
   { order, memory, scratch, extraCaFile, tool }: BakeConfig,
   log: StructuredLog,
   signal: AbortSignal,
-): Promise<BakeParts & { close(): Promise<void> }> {
+): Promise<BakeParts & { close(): void }> {
   const clock = createClock()
   const userAgent = `davit/${VERSION}`
   const extraCa = extraCaFile === undefined ? undefined : await readFile(extraCaFile, 'utf8')
@@ -103,23 +102,23 @@ async function partsOf(
   const tokens = createRegistryTokens(cloud)
   const { output, bake: id, template } = order
   const place = join(scratch, 'davit-bake')
-  const registries = order.services.flatMap(
-    ({ image }) => parseImageReference(image).reference?.registry ?? [],
-  )
-  const gate = await openGate({ registries, allowed: order.realms })
   return {
     store:
       output.kind === 'layout'
         ? createBoxStore({ output: output.path, template: template.name, bake: id, signal })
         : createScratchStore(place, signal),
-    copier: createSkopeo({ memory, extraCa, environment: { ...tool, ...gate.environment } }),
+    copier: createSkopeo({
+      memory,
+      extraCa,
+      environment: tool,
+      openWay: (registry) => openGate({ registry, allowed: order.realms }),
+    }),
     probe: createRegistryProbe({ userAgent, extraCa, realms: order.realms }),
     parameters,
     tokens,
     log,
     clock,
-    async close() {
-      await gate.close()
+    close() {
       parameters.close()
       tokens.close()
     },

@@ -12,8 +12,8 @@ afterEach(async () => {
   for (const one of opened.splice(0)) await one.close()
 })
 
-async function open(registries: readonly string[] = [], allowed: readonly string[] = []) {
-  gate = await openGate({ registries, allowed })
+async function open(registry: string, allowed: readonly string[] = []) {
+  gate = await openGate({ registry, allowed })
   opened.push(gate)
 }
 
@@ -38,7 +38,7 @@ describe('through the gate', () => {
   it('a registry is reached', async () => {
     const server = await echo()
     try {
-      await open([`localhost:${server.port}`])
+      await open(`localhost:${server.port}`)
       expect(await go(`localhost:${server.port}`, 'hello')).toBe(
         'HTTP/1.1 200 Connection established\r\n\r\nhello',
       )
@@ -67,26 +67,26 @@ describe('through the gate', () => {
     ],
     ['no host', 'a b:443', /^HTTP\/1\.1 400|no host/],
   ])('nobody reaches %s', async (_name, target, want) => {
-    await open(['ghcr.io'])
+    await open('ghcr.io')
     expect(await go(target)).toMatch(want)
   })
 
   it('who allows a name of this machine reaches it', async () => {
     const port = await freePort()
-    await open(['ghcr.io'], [`localhost:${port}`])
+    await open('ghcr.io', [`localhost:${port}`])
     expect(await go(`localhost:${port}`)).toMatch(
       /^HTTP\/1\.1 502 dial tcp localhost:\d+: connection refused/,
     )
   })
 
   it('nothing goes by plain http', async () => {
-    await open(['ghcr.io'])
+    await open('ghcr.io')
     const answer = await fetch(gate.environment.HTTP_PROXY ?? '')
     expect([answer.status, await answer.text()]).toEqual([403, 'No plain http.\n'])
   })
 
   it('the tool goes, and says what it met', async () => {
-    await open(['registry.invalid'])
+    await open('registry.invalid')
     const tool = promisify(execFile)('skopeo', ['inspect', 'docker://registry.invalid/acme/api:1.0'], {
       env: { PATH: process.env.PATH, ...gate.environment },
     })
@@ -100,7 +100,7 @@ describe('through the gate', () => {
     server.listen(0, '127.0.0.1')
     await once(server, 'listening')
     const { port } = server.address() as AddressInfo
-    await open([`localhost:${port}`])
+    await open(`localhost:${port}`)
     const held = go(`localhost:${port}`, 'hello').catch(() => 'broken')
     await once(server, 'connection')
     await gate.close()

@@ -18,16 +18,17 @@ export type Gate = {
 }
 
 export type GateOptions = {
-  /** Canonical hosts of the images. */
-  registries: readonly string[]
+  /** Canonical host of the image. */
+  registry: string
   /** Hosts of the operator. */
   allowed: readonly string[]
 }
 
 const CONNECT_MS = 10_000
 
-export async function openGate({ registries, allowed }: GateOptions): Promise<Gate> {
-  const reach = new Reach(registries, allowed)
+/** For one pull. */
+export async function openGate({ registry, allowed }: GateOptions): Promise<Gate> {
+  const reach = new Reach(registry, allowed)
   const sockets = new Set<Duplex>()
   const keep = (socket: Duplex) => {
     sockets.add(socket)

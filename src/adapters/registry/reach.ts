@@ -9,24 +9,24 @@ export function apiHostOf(registry: string): string {
 }
 
 /**
- * Where one may go from some registries, by the address that a name has in the moment in which it is dialled. A registry may be in a
+ * Where one may go from a registry, by the address that a name has in the moment in which it is dialled. A registry may be in a
  * private network, and so may be whatever it names; one that is public leads nobody into such a network. Loopback has to be meant: by
- * its name, or by the operator.
+ * its name, or by the operator. Each registry has its own, so that what is near one of them is not open to another.
  */
 export class Reach {
-  readonly #registries: ReadonlySet<string | undefined>
+  readonly #registry: string | undefined
   readonly #allowed: ReadonlySet<string | undefined>
-  /** Where the registries were found. */
+  /** Where the registry was found. */
   readonly #places = new Set<AddressClass>()
 
   /** @param allowed hosts of the operator; all hosts have their port where it is not 443 */
-  constructor(registries: readonly string[], allowed: readonly string[]) {
-    this.#registries = new Set(registries.map((registry) => urlHostOf(apiHostOf(registry))))
+  constructor(registry: string, allowed: readonly string[]) {
+    this.#registry = urlHostOf(apiHostOf(registry))
     this.#allowed = new Set(allowed.map(urlHostOf))
   }
 
   isRegistry({ host }: URL): boolean {
-    return this.#registries.has(host)
+    return this.#registry === host
   }
 
   permits(kind: AddressClass, url: URL): boolean {

@@ -40,7 +40,7 @@ export class RegistrySession {
   constructor(image: ImageAsked, options: SessionOptions, signal: AbortSignal) {
     this.#options = options
     this.#signal = signal
-    this.#reach = new Reach([image.registry], options.realms)
+    this.#reach = new Reach(image.registry, options.realms)
   }
 
   /** @param redirected whether it may be somewhere else, which is then asked without `Authorization` */

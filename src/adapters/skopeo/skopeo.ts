@@ -21,6 +21,15 @@ export type SkopeoOptions = {
   extraCa?: string | undefined
   /** Variables of this process that the tool may have; nothing else goes to it. */
   environment: Readonly<Record<string, string>>
+  /** Opens the way into the network of one pull, which is for this registry and no other. */
+  openWay(registry: string): Promise<Way>
+}
+
+/** By which a tool goes into the network. */
+type Way = {
+  /** Variables that lead it there. */
+  environment: Readonly<Record<string, string>>
+  close(): Promise<void>
 }
 
 type Child = ChildProcessByStdio<null, Readable, Readable>
@@ -37,11 +46,16 @@ export function createSkopeo(options: SkopeoOptions): ImageCopier {
       watch.signal.throwIfAborted()
       const home = await makeToolHome(options)
       try {
-        const auth = await openAuthFile(home.path, order.registry, order.login)
+        const way = await options.openWay(order.registry)
         try {
-          return await run(options, { order, watch, auth, home })
+          const auth = await openAuthFile(home.path, order.registry, order.login)
+          try {
+            return await run(options, { order, watch, auth, home, way })
+          } finally {
+            await auth.close()
+          }
         } finally {
-          await auth.close()
+          await way.close()
         }
       } finally {
         await home.remove()
@@ -50,12 +64,12 @@ export function createSkopeo(options: SkopeoOptions): ImageCopier {
   }
 }
 
-type Run = { order: CopyOrder; watch: CopyWatch; auth: FileHandle; home: ToolHome }
+type Run = { order: CopyOrder; watch: CopyWatch; auth: FileHandle; home: ToolHome; way: Way }
 
-async function run(options: SkopeoOptions, { order, watch, auth, home }: Run): Promise<CopyOutcome> {
+async function run(options: SkopeoOptions, { order, watch, auth, home, way }: Run): Promise<CopyOutcome> {
   const child = spawn(options.program ?? 'skopeo', argumentsOf(order, home), {
     cwd: '/',
-    env: { ...options.environment, ...home.environment, TMPDIR: order.temporary },
+    env: { ...options.environment, ...way.environment, ...home.environment, TMPDIR: order.temporary },
     // The login goes as an open file: neither arguments nor environment of a process are a secret.
     stdio: ['ignore', 'pipe', 'pipe', auth.fd],
   }) as unknown as Child
