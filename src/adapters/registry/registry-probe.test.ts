@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { freePort } from '../../../test/chaos/free-port.ts'
 import { GOOD, type ProbeBed, startProbeBed, WRONG } from '../../../test/support/registry/probe-bed.ts'
 import { startTestRegistry, type TestRegistry } from '../../../test/support/registry/test-registry.ts'
+import { failureOfProbe } from '../../domain/registry-failure.ts'
 import { startDebianRegistry } from '../../playground/bakes/debian-registry.ts'
 import { makeImage } from '../../playground/bakes/images.ts'
 import { createRegistryProbe } from './registry-probe.ts'
@@ -101,6 +102,17 @@ describe('with Basic', () => {
     } finally {
       await other.stop()
     }
+  })
+
+  it('a manifest somewhere else, where it is refused to nobody in particular, says nothing of the login', async () => {
+    registry.front.trouble = (request, response) => {
+      if (!request.url?.endsWith('/manifests/1.0')) return false
+      response.writeHead(307, { location: '/v2/acme/api/manifests/other' }).end()
+      return true
+    }
+    const result = await bed.ask()
+    expect(result).toMatchObject({ kind: 'refused', status: 401, loggedIn: false, scheme: 'none' })
+    expect(failureOfProbe(result, true).code).toBe('not_found_or_private')
   })
 
   it('a redirection to plain http ends it', async () => {

@@ -164,7 +164,8 @@ class Probe {
   #read(outcome: Outcome, asked: Asked): ProbeResult {
     if ('end' in outcome) return outcome.end
     const { answer } = outcome
-    if (answer.status !== 200) return refusal(answer, asked)
+    // Who was asked without the login has not refused it.
+    if (answer.status !== 200) return refusal(answer, outcome.asked)
     const digest = `sha256:${createHash('sha256').update(answer.body).digest('hex')}`
     const { reference } = this.#image
     if (reference.startsWith('sha256:') && reference !== digest) {
@@ -176,7 +177,7 @@ class Probe {
   }
 }
 
-function isUnauthorized(outcome: Outcome): outcome is { answer: Answer } {
+function isUnauthorized(outcome: Outcome): outcome is { answer: Answer; asked: Asked } {
   return 'answer' in outcome && outcome.answer.status === 401
 }
 

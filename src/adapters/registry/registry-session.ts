@@ -25,8 +25,8 @@ export type Asked = {
   loggedIn: boolean
 }
 
-/** An answer, or the end of the probe. */
-export type Outcome = { answer: Answer } | { end: ProbeResult }
+/** An answer, and what it answers after redirections; or the end of the probe. */
+export type Outcome = { answer: Answer; asked: Asked } | { end: ProbeResult }
 
 const REDIRECTS = new Set([301, 302, 303, 307, 308])
 const MAX_REDIRECTS = 3
@@ -67,7 +67,7 @@ export class RegistrySession {
         signal: this.#signal,
       })
       this.#reach.found(answer.from, url)
-      return { answer }
+      return { answer, asked }
     } catch (error) {
       return { end: { kind: 'unreachable', step: asked.step, host: url.host, ...connectFailureOf(error) } }
     }
