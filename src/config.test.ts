@@ -1,4 +1,5 @@
 import { expect, test, vi } from 'vitest'
+import { MAX_DEADLINE_SECONDS } from './api/bake-order.ts'
 import { type Environment, parseConfig, parseSecrets, readEnvironment } from './config.ts'
 
 test('without any variable everything has its documented default', () => {
@@ -205,6 +206,12 @@ test.each([
   },
 ])('$given is understood', ({ given, want }) => {
   expect(parseConfig(given as Environment)).toMatchObject(want)
+})
+
+test('an operator may let a bake take as long as any bake may, and no longer', () => {
+  const set = (seconds: number) => parseConfig({ DAVIT_BAKE_DEADLINE_SECONDS: String(seconds) })
+  expect(set(MAX_DEADLINE_SECONDS).bake.deadlineSeconds).toBe(MAX_DEADLINE_SECONDS)
+  expect(() => set(MAX_DEADLINE_SECONDS + 1)).toThrow('DAVIT_BAKE_DEADLINE_SECONDS')
 })
 
 test('secrets are apart from what may be logged', () => {

@@ -8,6 +8,8 @@ import { credentialType } from './registry-credential.ts'
 /** The variable that has it. */
 export const ORDER_VARIABLE = 'DAVIT_BAKE_ORDER'
 export const MAX_ORDER_BYTES = 64 * 1024
+/** The longest that a bake may ever take. */
+export const MAX_DEADLINE_SECONDS = 12 * 3600
 /** Where the volume of the output is in a pod. */
 export const OUTPUT_PATH = '/output'
 /** Where a pod has memory for what must touch no disk. */
@@ -61,6 +63,6 @@ export const bakeOrder = z.object({
   /** Hosts that may ask for a login besides the registries themselves. */
   realms: z.array(some(259)).max(64),
   /** After so long the bake ends itself, with words; a little later its Job is ended. */
-  deadlineSeconds: z.int().min(1),
+  deadlineSeconds: z.int().min(1).max(MAX_DEADLINE_SECONDS),
 })
 export type BakeOrder = z.infer<typeof bakeOrder>

@@ -12,7 +12,7 @@ export type StoredService = {
 
 /** A place for one bake, which counts for nothing until it is published. */
 export interface BoxFolder {
-  /** For the copier. */
+  /** For the copier; empty, also where there was an attempt before. */
   folderOf(service: string): Promise<string>
   readonly blobs: string
   readonly temporary: string
@@ -20,7 +20,7 @@ export interface BoxFolder {
   size(): Promise<number>
   /** Looks at every blob of a service again: that it is there, and is what its digest says. Throws StoreError. */
   verify(service: string): Promise<void>
-  /** Makes one layout of all, and puts it in place by one rename. Throws StoreError. */
+  /** Makes one layout of all, and puts it in place by one rename. Throws StoreError, and then the box is not in place. */
   publish(services: readonly StoredService[], credentials: BoxCredentials): Promise<void>
   /** Removes it, unless it was published. */
   discard(): Promise<void>

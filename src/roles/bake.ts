@@ -38,9 +38,7 @@ export async function runBakeRole(environment: Environment): Promise<number> {
   const ending = new AbortController()
   const end = (why: BakeEnd) => ending.abort(why)
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => end('canceled'))
-  const stopClock = clock.after(Math.min(config.order.deadlineSeconds * 1000, 2 ** 31 - 1), () =>
-    end('timed_out'),
-  )
+  const stopClock = clock.after(config.order.deadlineSeconds * 1000, () => end('timed_out'))
   try {
     return await run(config, log, ending.signal)
   } finally {
@@ -71,12 +69,9 @@ async function bakeOrTell(config: BakeConfig, log: StructuredLog, signal: AbortS
     await mkdir(config.memory, { recursive: true })
     await wipe(config.memory)
     const parts = await partsOf(config, log, signal)
-    try {
-      return await bake(parts, config.order, signal)
-    } finally {
-      parts.close()
-      await wipe(config.memory)
-    }
+    const result = await bake(parts, config.order, signal)
+    await tidyUp(config, parts, log)
+    return result
   } catch (error) {
     log.error('The pod of the bake is not as it must be', { error })
     const message = plainText(error instanceof Error ? error.message : String(error), MAX_TOOL_WORDS)
@@ -86,6 +81,16 @@ async function bakeOrTell(config: BakeConfig, log: StructuredLog, signal: AbortS
       services: [],
       failure: { step: 'store', code: 'tool_failed', message },
     }
+  }
+}
+
+/** Whatever goes wrong in it, the bake has come to what it has come to; its memory ends with the pod. */
+async function tidyUp({ memory }: BakeConfig, parts: { close(): void }, log: StructuredLog): Promise<void> {
+  try {
+    parts.close()
+    await wipe(memory)
+  } catch (error) {
+    log.warn('The end of the bake was not as it must be', { error })
   }
 }
 
@@ -105,8 +110,8 @@ async function partsOf(
   return {
     store:
       output.kind === 'layout'
-        ? createBoxStore({ output: output.path, template: template.name, bake: id, signal })
-        : createScratchStore(place, signal),
+        ? createBoxStore({ output: output.path, template: template.name, bake: id, clock, signal, log })
+        : createScratchStore(place, { signal, log }),
     copier: createSkopeo({
       memory,
       extraCa,

@@ -1,9 +1,10 @@
 /** Bakes that are in the midst of a pull: what of them can be seen, and how they end. */
-import { existsSync, readdirSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest'
 import type { BakeOrder } from '../../src/api/bake-order.ts'
 import { makeImage } from '../../src/playground/bakes/images.ts'
+import { layoutProblems } from '../chaos/bakes/layout-problems.ts'
 import { type BakeBed, startBakeBed } from '../support/bake/bake-bed.ts'
 import { orderOf } from '../support/bake/bake-order.ts'
 import { BakePod } from '../support/bake/bake-process.ts'
@@ -113,6 +114,17 @@ it('a bake that was killed leaves nothing that counts, and the next one removes 
   expect(left()).toEqual(['next'])
 })
 
+it('a box that is in its place is baked, whatever goes wrong afterwards', async () => {
+  const bake = start({ bake: 'placed' })
+  await untilPulling()
+  rmSync(pod.memory, { recursive: true })
+  registry.front.bytesPerSecond = undefined
+  const { code, result, log } = await bake.ended
+  expect(result?.state, log).toBe('succeeded')
+  expect(code).toBe(0)
+  expect(left()).toEqual(['placed'])
+})
+
 it('a pull that broke off is begun again', async () => {
   registry.front.bytesPerSecond = undefined
   let broken = 0
@@ -126,6 +138,28 @@ it('a pull that broke off is begun again', async () => {
   const { result, log } = await start().ended
   expect(result?.state, log).toBe('succeeded')
   expect(broken).toBe(1)
+})
+
+it('a box has what its status says, though its tag was moved while the registry did not answer us', async () => {
+  registry.front.bytesPerSecond = undefined
+  const moved = await registry.push('acme/large', 'moved', makeImage({ layers: ['base', 'moved'] }))
+  let asked = 0
+  registry.front.trouble = (request, response) => {
+    const isOurs = request.headers['user-agent']?.startsWith('davit/')
+    if (!isOurs || !request.url?.endsWith('/manifests/1.0')) return false
+    asked += 1
+    if (asked === 1) response.writeHead(404).end()
+    else request.url = request.url.replace('1.0', 'moved')
+    return asked === 1
+  }
+  const { result, log } = await start().ended
+  expect(result, log).toMatchObject({
+    state: 'succeeded',
+    services: [{ digest: moved, verified: { ok: true } }],
+  })
+  const { manifests } = JSON.parse(readFileSync(join(pod.output, 'shop/index.json'), 'utf8'))
+  expect(manifests.map(({ digest }: { digest: string }) => digest)).toEqual([moved])
+  expect(layoutProblems(join(pod.output, 'shop'), ['api'])).toEqual([])
 })
 
 it('a layer that is somewhere else is fetched there without the login', async () => {

@@ -2,6 +2,7 @@ import { mkdir, open, readdir, readFile, rename, rm, stat, symlink, writeFile } 
 import { join, relative } from 'node:path'
 import { BOX_CREDENTIALS_FILE, type BoxCredentials } from '../../api/box-credentials.ts'
 import { type BoxFolder, type StoredService, StoreError } from '../../ports/box-store.ts'
+import type { Log } from '../../ports/log.ts'
 import { blobPath, type Descriptor, imageManifest, type Layer, layoutIndex } from './descriptors.ts'
 import { stored } from './store-trouble.ts'
 import { verifyBlob } from './verify-blob.ts'
@@ -13,33 +14,45 @@ const DIGEST_ANNOTATION = 'davit.dev/digest'
 /** Manifests are small; a file that is larger is none. */
 const MAX_MANIFEST_BYTES = 4 * 1024 * 1024
 
-export type BoxFolderOptions = {
+export type LayoutFolderOptions = {
   /** The folder of this bake, which is there and empty. */
   path: string
   /** The name by which the box is known; absent: it is never published. */
   link: string | undefined
-  signal: AbortSignal | undefined
+  signal?: AbortSignal | undefined
+  log: Pick<Log, 'warn'>
+  /** Sees to it that what was renamed or made in a folder is on the disk. */
+  sync?: ((folder: string) => Promise<void>) | undefined
 }
+
+/** What a service needs. */
+type Verified = { manifest: Descriptor; blobs: ReadonlySet<string> }
 
 /** The folder of one bake while it is filled. */
 export class LayoutFolder implements BoxFolder {
   readonly blobs: string
   readonly temporary: string
-  readonly #options: BoxFolderOptions
-  /** What each service needs, once it was looked at. */
-  readonly #verified = new Map<string, Descriptor>()
+  readonly #options: LayoutFolderOptions
+  readonly #sync: (folder: string) => Promise<void>
+  /** By service, once it was looked at. */
+  readonly #verified = new Map<string, Verified>()
   readonly #sound = new Set<string>()
   #published = false
 
-  constructor(options: BoxFolderOptions) {
+  constructor(options: LayoutFolderOptions) {
     this.#options = options
+    this.#sync = options.sync ?? syncFolder
     this.blobs = join(options.path, 'blobs')
     this.temporary = join(options.path, '.temporary')
   }
 
   async folderOf(service: string): Promise<string> {
     const path = this.#serviceFolder(service)
-    await stored(() => mkdir(path, { recursive: true }))
+    await stored(async () => {
+      // Of an attempt before: the tool would add its image to that.
+      await rm(path, { recursive: true, force: true })
+      await mkdir(path, { recursive: true })
+    })
     return path
   }
 
@@ -70,7 +83,8 @@ export class LayoutFolder implements BoxFolder {
       const { config, layers } = imageManifest.parse(await readJson(join(this.blobs, ...blobPath(manifest))))
       await this.#verifyOnce(config)
       for (const layer of layers) await this.#verifyLayer(layer)
-      this.#verified.set(service, manifest)
+      const blobs = [manifest, config, ...layers].map(({ digest }) => digest)
+      this.#verified.set(service, { manifest, blobs: new Set(blobs) })
     })
   }
 
@@ -84,15 +98,25 @@ export class LayoutFolder implements BoxFolder {
       await writeDurably(join(path, 'index.json'), index)
       await writeDurably(join(path, BOX_CREDENTIALS_FILE), credentials)
       await this.#removeScaffold()
-      for (const folder of [...(await foldersOf(this.blobs)), path]) await syncFolder(folder)
+      const bakes = join(path, '..')
       const next = `${path}.link`
       await symlink(relative(join(link, '..'), path), next)
-      await syncFolder(join(path, '..'))
+      const folders = [...(await foldersOf(this.blobs)), this.blobs, path, bakes, join(bakes, '..')]
+      for (const folder of folders) await this.#sync(folder)
       this.#options.signal?.throwIfAborted()
       await rename(next, link)
       this.#published = true
-      await syncFolder(join(link, '..'))
     })
+    await this.#keep(join(link, '..'))
+  }
+
+  /** The box is in place, and is there for everybody: whatever goes wrong now, the bake has succeeded. */
+  async #keep(folder: string): Promise<void> {
+    try {
+      await this.#sync(folder)
+    } catch (error) {
+      this.#options.log.warn('The box is in its place, which may be lost if the machine stops now', { error })
+    }
   }
 
   async discard(): Promise<void> {
@@ -126,7 +150,7 @@ export class LayoutFolder implements BoxFolder {
   }
 
   #entryOf({ name, image, digest }: StoredService): Descriptor {
-    const manifest = this.#verified.get(name)
+    const { manifest } = this.#verified.get(name) ?? {}
     if (!manifest) throw new StoreError('failed', `the image of ${name} was not verified`)
     const annotations = { [REF_NAME]: name, [IMAGE_ANNOTATION]: image, [DIGEST_ANNOTATION]: digest }
     return { ...manifest, annotations }
@@ -136,10 +160,11 @@ export class LayoutFolder implements BoxFolder {
   async #removeScaffold(): Promise<void> {
     await rm(join(this.#options.path, '.services'), { recursive: true, force: true })
     await rm(this.temporary, { recursive: true, force: true })
+    const needed = new Set([...this.#verified.values()].flatMap(({ blobs }) => [...blobs]))
     for (const folder of await foldersOf(this.blobs)) {
       const algorithm = folder.slice(this.blobs.length + 1)
       for (const name of await readdir(folder))
-        if (!this.#sound.has(`${algorithm}:${name}`)) await rm(join(folder, name))
+        if (!needed.has(`${algorithm}:${name}`)) await rm(join(folder, name))
     }
   }
 }

@@ -15,10 +15,13 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Image, makeImage } from '../../playground/bakes/images.ts'
 import type { BoxFolder } from '../../ports/box-store.ts'
-import { createBoxStore, createScratchStore } from './box-store.ts'
+import { type BoxStoreOptions, createBoxStore, createScratchStore } from './box-store.ts'
 
 let output: string
+let warnings: string[]
+const log = { warn: (message: string) => void warnings.push(message) }
 beforeEach(() => {
+  warnings = []
   output = mkdtempSync(join(tmpdir(), 'davit-output-'))
 })
 afterEach(() => rmSync(output, { recursive: true }))
@@ -29,7 +32,8 @@ const CREDENTIALS = {
   bake: 'one',
   credentials: [],
 }
-const store = (bake: string) => createBoxStore({ output, template: 'shop', bake })
+const store = (bake: string, more: Partial<BoxStoreOptions> = {}) =>
+  createBoxStore({ output, template: 'shop', bake, clock: { now: Date.now }, log, ...more })
 
 /** As the tool leaves it. */
 async function fill(folder: BoxFolder, service: string, image: Image): Promise<void> {
@@ -45,8 +49,12 @@ async function fill(folder: BoxFolder, service: string, image: Image): Promise<v
   )
 }
 
-async function bake(name: string, images: Readonly<Record<string, Image>>): Promise<void> {
-  const folder = await store(name).open()
+async function bake(
+  name: string,
+  images: Readonly<Record<string, Image>>,
+  more?: Partial<BoxStoreOptions>,
+): Promise<void> {
+  const folder = await store(name, more).open()
   for (const [service, image] of Object.entries(images)) {
     await fill(folder, service, image)
     await folder.verify(service)
@@ -134,6 +142,46 @@ describe('a baked box', () => {
     },
   )
 
+  it('leaves out what only an attempt before has needed', async () => {
+    const folder = await store('one').open()
+    await fill(folder, 'api', makeImage({ layers: ['base', 'before'] }))
+    await folder.verify('api')
+    const image = makeImage({ layers: ['base', 'now'] })
+    await fill(folder, 'api', image)
+    await folder.verify('api')
+    await folder.publish(
+      [{ name: 'api', image: 'registry.test/api:1.0', digest: image.manifest.digest }],
+      CREDENTIALS,
+    )
+    const want = [...image.blobs, image.manifest].map(({ digest }) => digest.slice(7))
+    expect(readdirSync(join(output, 'shop/blobs/sha256')).sort()).toEqual(want.sort())
+  })
+
+  it('is on the disk with all of its folders before the rename, and the rename after it', async () => {
+    const synced: string[] = []
+    const sync = async (folder: string) => {
+      synced.push(`${folder.slice(output.length)}${existsSync(join(output, 'shop')) ? ' in its place' : ''}`)
+    }
+    await bake('one', { api: makeImage({ layers: ['one'] }) }, { sync })
+    expect(synced).toEqual([
+      '/.davit/shop/one/blobs/sha256',
+      '/.davit/shop/one/blobs',
+      '/.davit/shop/one',
+      '/.davit/shop',
+      '/.davit',
+      ' in its place',
+    ])
+  })
+
+  it('is baked, whatever goes wrong after it was put in its place', async () => {
+    const sync = async (folder: string) => {
+      if (folder === output) throw new Error('EIO')
+    }
+    await bake('one', { api: makeImage({ layers: ['one'] }) }, { sync })
+    expect(read('credentials.json').bake).toBe('one')
+    expect(warnings).toEqual([expect.stringContaining('is in its place')])
+  })
+
   it('is not touched when the same bake is told to run again', async () => {
     await bake('one', { api: makeImage({ layers: ['one'] }) })
     const folder = await store('one').open()
@@ -211,7 +259,7 @@ describe('a bake that fails', () => {
 
 it('images that are only verified are dropped', async () => {
   const place = join(output, 'scratch')
-  const folder = await createScratchStore(place).open()
+  const folder = await createScratchStore(place, { log }).open()
   await fill(folder, 'api', makeImage({ layers: ['one'] }))
   await folder.verify('api')
   await folder.publish([], CREDENTIALS)

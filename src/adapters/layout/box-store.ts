@@ -2,21 +2,23 @@
 import { mkdir, readdir, readlink, rm } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import type { BoxStore } from '../../ports/box-store.ts'
-import { LayoutFolder } from './box-folder.ts'
+import type { Clock } from '../../ports/clock.ts'
+import { LayoutFolder, type LayoutFolderOptions } from './box-folder.ts'
 import { stored } from './store-trouble.ts'
+import { BAKES, sweepLeftOvers } from './sweep-left-overs.ts'
 
 export type BoxStoreOptions = {
   output: string
   template: string
   /** Name of this bake. */
   bake: string
-  signal?: AbortSignal
-}
+  clock: Pick<Clock, 'now'>
+} & FolderParts
 
-const OWN = '.davit'
+type FolderParts = Pick<LayoutFolderOptions, 'log' | 'signal' | 'sync'>
 
-export function createBoxStore({ output, template, bake, signal }: BoxStoreOptions): BoxStore {
-  const bakes = join(output, OWN, template)
+export function createBoxStore({ output, template, bake, clock, ...parts }: BoxStoreOptions): BoxStore {
+  const bakes = join(output, BAKES, template)
   const link = join(output, template)
   return {
     open: () =>
@@ -27,23 +29,25 @@ export function createBoxStore({ output, template, bake, signal }: BoxStoreOptio
           if (name !== live) await rm(join(bakes, name), { recursive: true, force: true })
         // A bake that is told to run again after it was published must not touch what is in use.
         const path = join(bakes, live === bake ? `${bake}.again` : bake)
-        return await openFolder({ path, link, signal })
+        const folder = await openFolder({ ...parts, path, link })
+        await sweepLeftOvers({ ...parts, output, template, bake: path, now: clock.now() })
+        return folder
       }),
   }
 }
 
 /** A place for images that are only pulled and verified. @param folder made and removed with it */
-export function createScratchStore(folder: string, signal?: AbortSignal): BoxStore {
+export function createScratchStore(folder: string, parts: FolderParts): BoxStore {
   return {
     open: () =>
       stored(async () => {
         await rm(folder, { recursive: true, force: true })
-        return await openFolder({ path: folder, link: undefined, signal })
+        return await openFolder({ ...parts, path: folder, link: undefined })
       }),
   }
 }
 
-async function openFolder(options: ConstructorParameters<typeof LayoutFolder>[0]): Promise<LayoutFolder> {
+async function openFolder(options: LayoutFolderOptions): Promise<LayoutFolder> {
   const folder = new LayoutFolder(options)
   await mkdir(folder.blobs, { recursive: true })
   await mkdir(folder.temporary)

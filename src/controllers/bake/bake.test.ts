@@ -191,10 +191,30 @@ describe('a bake', () => {
     expect(asked.length).toBe(1)
   })
 
-  it('asks again what the registry has given, where that said no to us and yes to the tool', async () => {
+  it('pulls once more, by the digest that it then records, where the registry said no to us and yes to the tool', async () => {
     answers = [refused(404), FOUND]
-    expect(await run()).toMatchObject({ state: 'succeeded', services: [{ digest: DIGEST }] })
+    expect(await run()).toMatchObject({
+      state: 'succeeded',
+      services: [{ digest: DIGEST, verified: { ok: true } }],
+    })
     expect(asked.length).toBe(2)
+    expect(copied.map(({ image }) => image)).toEqual([
+      'registry.test/acme/api:1.0',
+      `registry.test/acme/api@${DIGEST}`,
+    ])
+    expect(stored).toEqual(['verified api', 'verified api', 'published 1', 'discarded'])
+  })
+
+  it('records no digest that it has not pulled', async () => {
+    answers = [refused(404), FOUND]
+    outcomes = [{ ok: true }, { ok: false, exit: 1, stderr: 'manifest unknown' }]
+    expect((await run()).failure).toMatchObject({ code: 'not_found_or_private', message: 'manifest unknown' })
+    expect(stored).toEqual(['verified api', 'discarded'])
+  })
+
+  it('fails where the registry goes on saying no, whatever the tool has got', async () => {
+    answers = [refused(404), refused(403, { words: `not for you, ${SECRET}` })]
+    expect((await run()).failure).toMatchObject({ code: 'no_pull_right', message: 'not for you, [secret]' })
   })
 
   it('does not give its login to a tool that would go where none goes', async () => {
@@ -226,6 +246,22 @@ describe('a bake', () => {
     expect((await run()).failure).toMatchObject({ ...want, message: error.message })
     expect(stored).toEqual(['discarded'])
   })
+
+  it.each([
+    ['failed', 'wrong_credentials', refused(401)],
+    ['succeeded', undefined, FOUND],
+  ])(
+    'that has %s is not told otherwise because something of it could not be removed',
+    async (state, code, answer) => {
+      answers = [answer]
+      outcomes = [{ ok: state === 'succeeded', exit: 1, stderr: 'unauthorized' } as CopyOutcome]
+      const { open } = parts.store
+      parts.store.open = async () => ({ ...(await open()), discard: () => Promise.reject(new Error('EIO')) })
+      const result = await run()
+      expect([result.state, result.failure?.code]).toEqual([state, code])
+      expect(lines.join('\n')).toContain('could not be removed')
+    },
+  )
 
   it('without the tool says so', async () => {
     parts.copier.copy = () => Promise.reject(new CopyError('the tool cannot be run: spawn skopeo ENOENT'))

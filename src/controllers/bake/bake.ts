@@ -5,7 +5,7 @@ import { type ImageReference, parseImageReference } from '../../domain/image-ref
 import { failureOfProbe } from '../../domain/registry-failure.ts'
 import { type BoxFolder, StoreError } from '../../ports/box-store.ts'
 import { CopyError } from '../../ports/image-copier.ts'
-import type { ProbeResult, RegistryLogin } from '../../ports/registry-probe.ts'
+import type { FoundManifest, ProbeResult, RegistryLogin } from '../../ports/registry-probe.ts'
 import type { BakeContext, BakeParts, OrderedService } from './bake-context.ts'
 import { type BakeFailure, BakeFailureError } from './bake-failure-error.ts'
 import { boxMapOf } from './box-map.ts'
@@ -45,7 +45,7 @@ export async function bake(parts: BakeParts, order: BakeOrder, signal: AbortSign
       for (const item of new Set([...troubled, ...items])) await settle(context, folder, item)
       await folder.publish(items.map(storedOf), boxMapOf(order, parts.clock.now()))
     } finally {
-      await folder.discard()
+      await discard(context, folder)
     }
     return { version: 1, state: 'succeeded', services: items.map(({ result }) => result) }
   } catch (error) {
@@ -54,6 +54,15 @@ export async function bake(parts: BakeParts, order: BakeOrder, signal: AbortSign
     // Nothing was kept, so nothing was pulled.
     const services = items.map(({ result: { digest: _, ...rest } }) => rest)
     return { version: 1, state: 'failed', services, failure }
+  }
+}
+
+/** What cannot be removed counts for nothing, and is no reason to hide what the bake came to. */
+async function discard({ log }: BakeContext, folder: BoxFolder): Promise<void> {
+  try {
+    await folder.discard()
+  } catch (error) {
+    log.warn('What the bake has left could not be removed', { error })
   }
 }
 
@@ -87,21 +96,26 @@ async function readLogin({ clock }: BakeContext, logins: Logins, { service, resu
 
 /** A login that was refused is not shown to the registry again by another service: it may lock its user out. */
 async function probe(context: BakeContext, items: readonly Item[], item: Item): Promise<void> {
-  const { service, login, reference } = item
+  const { service } = item
   const id = service.credential?.id
   const refused = items.some(
     ({ service: other, result }) =>
       other !== service && other.credential?.id === id && result.verified?.code === 'wrong_credentials',
   )
   if (id !== undefined && refused) return
+  item.probed = await ask(context, item)
+}
+
+/** What the registry says of the image now, and by that of the login. */
+async function ask(context: BakeContext, item: Item): Promise<ProbeResult> {
+  const { service, login, reference } = item
   const { result, at } = await probeImage(context, askedOf(reference), login)
-  item.probed = result
   const found = isFound(result)
   const code = found ? undefined : failureOfProbe(result, login !== undefined).code
   context.log.info(`${service.name}: the registry ${found ? `has ${result.digest}` : `says no (${code})`}`, {
     service: service.name,
     image: service.image,
-    credential: id,
+    credential: service.credential?.id,
     ...(found ? { digest: result.digest } : {}),
   })
   if (login && (!found || result.loggedIn))
@@ -110,29 +124,31 @@ async function probe(context: BakeContext, items: readonly Item[], item: Item): 
       ok: found,
       ...(code === undefined ? {} : { code }),
     }
+  return result
 }
 
 /** What the registry refused before goes to the tool all the same, whose words a status shows. */
 async function settle(context: BakeContext, folder: BoxFolder, item: Item): Promise<void> {
   const { service, login, reference } = item
-  const probed = item.probed ?? (await probeImage(context, askedOf(reference), login)).result
-  if (probed.kind === 'realm-refused' || isForbidden(probed)) throw refusedByUs(item, probed)
-  const { registry } = reference
-  const pull = { service, registry, login, probed }
-  await pullImage(context, folder, {
-    ...pull,
-    image: isFound(probed) ? byDigest(reference, probed.digest) : service.image,
-  })
-  item.result.digest = isFound(probed) ? probed.digest : await digestAfterAll(context, item)
+  const pull = async (probed: ProbeResult) => {
+    if (probed.kind === 'realm-refused' || isForbidden(probed)) throw refusedByUs(item, probed)
+    const image = isFound(probed) ? byDigest(reference, probed.digest) : service.image
+    await pullImage(context, folder, { service, registry: reference.registry, login, probed, image })
+    return isFound(probed) ? probed.digest : undefined
+  }
+  const digest = await pull(item.probed ?? (await ask(context, item)))
+  // It said no, and then yes to the tool. What a tag stood for in that moment nobody can tell: so once more, by its digest.
+  item.result.digest = digest ?? (await pull(await askAgain(context, item)))
 }
 
-/** The registry said no, and then yes to the tool: it is asked again what it has given. */
-async function digestAfterAll(context: BakeContext, { service, reference, login }: Item): Promise<string> {
-  const { result } = await probeImage(context, askedOf(reference), login)
-  if (isFound(result)) return result.digest
+/** @throws BakeFailureError where the registry still says no */
+async function askAgain(context: BakeContext, item: Item): Promise<FoundManifest> {
+  const { service, login } = item
+  const result = await ask(context, item)
+  if (isFound(result)) return result
   const { code, step } = failureOfProbe(result, login !== undefined)
-  const words = 'words' in result ? result.words : result.reason
-  throw new BakeFailureError({ service: service.name, step, code, message: context.secrets.words(words) })
+  const message = 'words' in result ? result.words : result.reason
+  throw new BakeFailureError({ service: service.name, step, code, message })
 }
 
 function isForbidden(probed: ProbeResult): boolean {
@@ -167,8 +183,8 @@ function failureOf({ signal, secrets }: BakeContext, error: unknown): BakeFailur
     const message = code === 'timed_out' ? 'The bake took longer than it may.' : 'The bake was told to end.'
     return { step: 'pull', code, message }
   }
-  if (error instanceof BakeFailureError) return error.failure
   const message = secrets.words(error instanceof Error ? error.message : String(error))
+  if (error instanceof BakeFailureError) return { ...error.failure, message }
   if (error instanceof StoreError) {
     return { step: 'store', code: error.trouble === 'room' ? 'no_room' : 'tool_failed', message }
   }
