@@ -21,6 +21,7 @@ export const POD_FAILURE_CODES = [
   'wrong_credentials',
   'no_pull_right',
   'not_found_or_private',
+  'platform_missing',
   'token_expired',
   'rate_limited',
   'tls_failed',

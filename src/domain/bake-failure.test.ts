@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { bakeFailureCode, POD_FAILURE_CODES, PROBLEM_CODES } from '../api/bake-result.ts'
 import { bakeFailure as bakeFailureSchema } from '../api/bake-status.ts'
@@ -17,6 +18,14 @@ describe('a failure', () => {
     expect(failure.fix).toMatch(/^[A-Z].{20,}\.$/s)
     expect(bakeFailureSchema.safeParse(failure).error).toBeUndefined()
     expect(failureReason(code)).toMatch(/^([A-Z][a-z]+)+$/)
+  })
+
+  test('has a row in the page of templates, for each code', () => {
+    const page = readFileSync(new URL('../../docs/box-template.md', import.meta.url), 'utf8')
+    const rows = [...page.matchAll(/^\| `([a-z_]+)` \| [^|]+ \| [^|]+ \|$/gm)].map(([, code]) => code)
+    expect(rows.filter((code) => bakeFailureCode.safeParse(code).success).sort()).toEqual(
+      [...bakeFailureCode.options].sort(),
+    )
   })
 
   test.for(['canceled', 'no_result'] as const)('%s says how to see which box is there', (code) => {

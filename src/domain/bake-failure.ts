@@ -11,6 +11,8 @@ export const FIXES: Readonly<Record<BakeFailureCode, string>> = {
     'The login is good, and may not pull this repository: give it the right to, or name another credential. For ECR, the role of the box needs the right to pull, and the policy of the repository must allow it.',
   not_found_or_private:
     'There is no such repository or tag, or it is private and the credential may not see it: registries answer both alike. Correct the image, or name a credential that may pull it.',
+  platform_missing:
+    'The image is of several platforms, and none of them is that of the box: set spec.platform to one that it has, or push the image for this one. Without spec.platform it is that of the node that bakes.',
   token_expired:
     'The token has expired: give the credential a new secret. For ECR use the type ecr, which asks for a token at every pull.',
   rate_limited:
@@ -22,7 +24,7 @@ export const FIXES: Readonly<Record<BakeFailureCode, string>> = {
   no_room:
     'The volume is full: make the claim of spec.output larger, or remove what is not needed. Without a claim, ask the operator for more room (DAVIT_BAKE_SCRATCH).',
   secret_unreadable:
-    'The role of the box could not read the secret: compare its policy with status.readerPolicy of the SecretsSettings, and its trust policy with the ServiceAccount.',
+    'The role of the box could not read the secret, or for ECR get a login (ecr:GetAuthorizationToken): compare its policy with status.readerPolicy of the SecretsSettings, and its trust policy with the ServiceAccount.',
   realm_refused:
     'The registry sends the password to a host that is not its own: if that host belongs to it, the operator can allow it (DAVIT_BAKE_REALMS).',
   timed_out:

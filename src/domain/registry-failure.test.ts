@@ -117,7 +117,11 @@ const PULLS: readonly { stderr: string; probed?: Probed; want: string }[] = [
     want: 'realm_refused at pull',
   },
   { stderr: 'x509: certificate signed by unknown authority', want: 'tls_failed at pull' },
-  { stderr: 'no image found in manifest list for architecture s390x', want: 'tool_failed at pull' },
+  { stderr: 'no image found in manifest list for architecture s390x', want: 'platform_missing at pull' },
+  {
+    stderr: 'choosing image instance: no image found in image index for architecture "arm64", OS "linux"',
+    want: 'platform_missing at pull',
+  },
   { stderr: 'manifest unknown', probed: refused({ scheme: 'basic' }), want: 'wrong_credentials at login' },
 ]
 

@@ -94,6 +94,7 @@ const WORDS: readonly [RegExp, PodFailureCode][] = [
   [/that no bake connects to/, 'realm_refused'],
   [/too ?many ?requests|(status code|HTTP status|unexpected status)[^\n]{0,40}?\b429\b/i, 'rate_limited'],
   [/\btoken (has|is) expired\b/i, 'token_expired'],
+  [/no image found in (image index|manifest list)/, 'platform_missing'],
   [/x509:|\btls: |server gave HTTP response to HTTPS client/i, 'tls_failed'],
   [/no such host|server misbehaving|name resolution/i, 'dns_failed'],
   [

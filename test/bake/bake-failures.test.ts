@@ -196,6 +196,11 @@ const RIGHT: readonly FailureRow[] = [
     given: () => ({ image: 'acme/api:none' }),
     want: { step: 'pull', code: 'not_found_or_private', message: /manifest unknown/, verified: false },
   },
+  {
+    name: 'an image for other platforms',
+    given: () => ({ image: 'acme/api:arm' }),
+    want: { step: 'pull', code: 'platform_missing', message: /no image found in/, verified: true },
+  },
 ]
 
 describe.each([

@@ -5,7 +5,7 @@ import { expect } from 'vitest'
 import type { BakeOrder, OrderedCredential } from '../../../src/api/bake-order.ts'
 import type { Role } from '../../../src/playground/aws/account.ts'
 import { type DebianRegistry, startDebianRegistry } from '../../../src/playground/bakes/debian-registry.ts'
-import { makeImage } from '../../../src/playground/bakes/images.ts'
+import { makeImage, makeIndex } from '../../../src/playground/bakes/images.ts'
 import type { Front } from '../registry/front.ts'
 import { startTestRegistry, type TestRegistry } from '../registry/test-registry.ts'
 import { type BakeBed, BOX_POLICY, startBakeBed } from './bake-bed.ts'
@@ -76,6 +76,11 @@ export class FailureBed {
     for (const registry of [basic, bearer]) {
       await registry.push('acme/api', '1.0', makeImage({ layers: ['base', 'api'] }))
       await registry.push('acme/large', '1.0', makeImage({ layers: ['base', 6_000_000] }))
+      await registry.push(
+        'acme/api',
+        'arm',
+        makeIndex([makeImage({ layers: ['arm'], architecture: 'arm64' })]),
+      )
       await registry.push('acme/other', '1.0', makeImage({ layers: ['base', 'other'] }))
     }
     return new FailureBed(bed, { basic, bearer, expired }, plain, { good, wrong })
