@@ -199,7 +199,7 @@ describe('with the policy on Jobs the controller', () => {
     const spec = {
       restartPolicy: 'Never',
       automountServiceAccountToken: change.token ?? false,
-      containers: [{ name: 'bake', image: 'davit:1', ...change.container }],
+      containers: [{ name: 'bake', image: 'davit:1', args: ['bake'], ...change.container }],
       ...change.pod,
     }
     const metadata = {
@@ -259,7 +259,7 @@ describe('with the policy on Jobs the controller', () => {
   })
 
   const sleep = { name: 'other', image: 'davit:1' }
-  const bake = { ...sleep, name: 'bake' }
+  const bake = { ...sleep, name: 'bake', args: ['bake'] }
   const secured = (securityContext: object) => ({ containers: [{ ...bake, securityContext }] })
 
   test.for([
@@ -273,6 +273,17 @@ describe('with the policy on Jobs the controller', () => {
     ['has one that runs before', { initContainers: [sleep] }, /one container, which bakes/],
     ['runs a command', { containers: [{ ...bake, command: ['sh'] }] }, /one container, which bakes/],
     ['does something else', { containers: [{ ...bake, args: ['api'] }] }, /one container, which bakes/],
+    [
+      'does what its image does',
+      { containers: [{ ...bake, args: undefined }] },
+      /one container, which bakes/,
+    ],
+    [
+      'bakes with more words',
+      { containers: [{ ...bake, args: ['bake', 'x'] }] },
+      /one container, which bakes/,
+    ],
+    ['pulls with a Secret', { imagePullSecrets: [{ name: 'x' }] }, /in its Job, and nowhere else/],
   ] as const)('makes no Job whose pod %s', async ([, pod, words]) => {
     const { spec: _, ...rest } = job({})
     const template = {
