@@ -61,12 +61,20 @@ class BakeChecks {
   }
 
   async run(): Promise<void> {
-    const good = await this.#bake('good', 'rc_good')
-    await this.#isBaked(good)
-    await this.#isUsed()
-    const wrong = await this.#bake('wrong', 'rc_wrong')
-    this.#isRefused(wrong)
-    await this.#leaks([good, wrong])
+    const { findings } = this.#of
+    const baked: Baked[] = []
+    await findings.part('the bake with a good password', async () => {
+      const good = await this.#bake('good', 'rc_good')
+      baked.push(good)
+      await this.#isBaked(good)
+    })
+    await findings.part('the use of what is baked', () => this.#isUsed())
+    await findings.part('the bake with a wrong password', async () => {
+      const wrong = await this.#bake('wrong', 'rc_wrong')
+      baked.push(wrong)
+      this.#isRefused(wrong)
+    })
+    await findings.part('the look for secrets', () => this.#leaks(baked))
   }
 
   /** @returns its state at the end of its bake */

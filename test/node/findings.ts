@@ -3,15 +3,25 @@
 export type Findings = {
   /** Says it and counts it. */
   check(what: string, is: boolean, seen: string): void
+  /** A part of a run. Where it does not come to its end that is said, and counted, and does not keep others from theirs. */
+  part(what: string, work: () => Promise<void>): Promise<void>
   readonly wrong: number
 }
 
 export function createFindings(say: (line: string) => void): Findings {
   let wrong = 0
+  const check = (what: string, is: boolean, seen: string) => {
+    if (!is) wrong += 1
+    say(`${is ? 'ok   ' : 'WRONG'}  ${what}: ${seen}`)
+  }
   return {
-    check(what, is, seen) {
-      if (!is) wrong += 1
-      say(`${is ? 'ok   ' : 'WRONG'}  ${what}: ${seen}`)
+    check,
+    async part(what, work) {
+      try {
+        await work()
+      } catch (error) {
+        check(`${what} comes to its end`, false, error instanceof Error ? error.message : String(error))
+      }
     },
     get wrong() {
       return wrong
