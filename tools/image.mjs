@@ -1,5 +1,5 @@
 // The image of Davit, as an OCI layout: Debian with skopeo and certificate authorities, and Davit on its own Node. No daemon, no
-// registry; the same packages and the same commit make the same image.
+// registry; the same packages and the same commit make the same image. What is not committed is not in it.
 //
 //   node tools/image.mjs --out FOLDER [--suite trixie] [--epoch SECONDS]
 //   skopeo copy oci:FOLDER:davit docker://registry.example.com/davit:0.1.0
@@ -13,6 +13,7 @@ import {
   createReadStream,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -23,6 +24,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
+import { takeCommitted } from './committed-files.mjs'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const HOME = 'opt/davit'
@@ -31,7 +33,7 @@ const USER = 65_532
 const PACKAGES = ['ca-certificates', 'libstdc++6', 'skopeo']
 /** What Davit runs with; its tests and its playground stay out. */
 const FILES = ['package.json', 'package-lock.json', '.npmrc', 'LICENSE', 'bin', 'src']
-const LEFT_OUT = /^src\/(playground|tools)\/|\.test\.ts$/
+const LEFT_OUT = /^src\/(playground|tools)$|\.test\.ts$/
 const MEDIA = 'application/vnd.oci.image'
 
 const { values } = parseArgs({
@@ -77,10 +79,13 @@ function makeDebian() {
 function makeDavit() {
   const home = join(work, 'davit', HOME)
   mkdirSync(home, { recursive: true })
-  const files = run('git', ['ls-files', '-z', ...FILES], ROOT)
-    .split('\0')
-    .filter((path) => path !== '' && !LEFT_OUT.test(path))
-  for (const path of files) cpSync(join(ROOT, path), join(home, path))
+  const changed = takeCommitted(ROOT, FILES, home)
+  if (changed.length > 0)
+    console.error(
+      `The image has what was committed, and not these changes of the tree:\n${changed.join('\n')}`,
+    )
+  for (const path of readdirSync(home, { recursive: true }))
+    if (LEFT_OUT.test(path)) rmSync(join(home, path), { recursive: true, force: true })
   run('npm', ['ci', '--omit=dev', '--no-audit', '--no-fund', '--loglevel=error'], home)
   const node = `node_modules/node-linux-${process.arch}`
   for (const name of ['include', 'share', 'README.md', 'CHANGELOG.md'])
@@ -136,7 +141,7 @@ function writeLayout(out, layers) {
     config,
     layers: layers.map(({ digest, size }) => ({ mediaType: `${MEDIA}.layer.v1.tar+gzip`, digest, size })),
   })
-  const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+  const { version } = JSON.parse(readFileSync(join(work, 'davit', HOME, 'package.json'), 'utf8'))
   const annotations = {
     'org.opencontainers.image.ref.name': 'davit',
     'org.opencontainers.image.version': version,

@@ -1,0 +1,1 @@
+export declare function takeCommitted(root: string, paths: readonly string[], into: string): string[]
