@@ -137,10 +137,10 @@ describe('a Job that failed', () => {
       'exit code 2, and left a result that cannot be read',
     ],
     [
-      'with a result that says otherwise',
-      { pod: terminated(text(SUCCESS), { exitCode: 1 }) },
+      'with half a result that it succeeded',
+      { pod: terminated(text({ ...SUCCESS, services: [] }), { exitCode: 1 }) },
       'no_result',
-      'says that it succeeded',
+      'exit code 1, and left a result that lacks services',
     ],
     ['killed', { pod: terminated('', { exitCode: 137 }) }, 'no_result', 'exit code 137'],
     [
@@ -211,13 +211,21 @@ describe('a bake that was told to end, and says so itself,', () => {
   })
 })
 
-test('a Job that failed has succeeded where its container has: something else in the pod did not end', () => {
-  const pod = terminated(text(SUCCESS))
-  for (const condition of [FAILED, DEADLINE])
+describe('a Job that failed has succeeded where its bake says so, whose last word that is:', () => {
+  const ended = (exitCode: number, status: object = {}) =>
+    withState({ terminated: { exitCode, message: text(SUCCESS) } }, { phase: 'Failed', ...status })
+
+  test.for([
+    ['something else in the pod did not end', FAILED, ended(0)],
+    ['something else was not done at the deadline', DEADLINE, ended(0)],
+    ['it was killed after that', FAILED, ended(137)],
+    ['its node ended it after that', FAILED, ended(143, { reason: 'Evicted', message: 'low on memory' })],
+  ] as const)('%s', ([, condition, pod]) => {
     expect(progressOf({ conditions: [condition], pod })).toEqual({
       state: 'ended',
       outcome: { services: SUCCESS.services },
     })
+  })
 })
 
 test('a pod runs until its Job has heard of its end', () => {

@@ -63,8 +63,7 @@ export function bakeProgress(run: BakeRun, now: number): BakeProgress {
   if (failed) return { state: 'ended', outcome: failedJob(run, failed) }
   const suspended = condition('Suspended')
   if (suspended && (!pod || isWaiting(pod))) {
-    const since = Date.parse(suspended.lastTransitionTime ?? '') || timeOf(job)
-    return given(since + SUSPENDED_MS, now, () =>
+    return given(begunAt(job) + SUSPENDED_MS, now, () =>
       failure('suspended', suspended.message || 'The Job is suspended.'),
     )
   }
@@ -107,13 +106,12 @@ function failedJob(run: BakeRun, failed: { reason: string; message: string }): B
   const own = told?.result?.failure && failedResult(told.result, told.result.failure)
   // Told to end, a bake does not know by whom: Kubernetes may.
   if (own && own.failure?.code !== 'canceled') return own
-  // What failed is something beside the bake, such as a container that a mesh has put into the pod and that did not end.
-  if (told?.result && !own && pod && stateOf(pod).terminated?.exitCode === 0)
-    return { services: told.result.services }
+  // Its last word, after the box was put in place. What failed came later, or beside it: such as a container of a mesh that did not end.
+  if (told?.result && !own) return { services: told.result.services }
   const ended = failed.reason === 'DeadlineExceeded' ? failure('timed_out', words) : endedBy(pod, words)
   if (ended) return { ...ended, services: own?.services ?? [] }
   if (own) return own
-  return failedPod(pod, words, told?.result ? 'says that it succeeded, and failed.' : told?.problem)
+  return failedPod(pod, words, told?.problem)
 }
 
 /** A kubelet has only words for it. It is of the pod's own making: the next one would come to the same. */
@@ -173,7 +171,7 @@ function parseResult(message: string): BakeResult | undefined {
 }
 
 function withoutPod({ job, complaints }: BakeRun, now: number): BakeProgress {
-  const until = timeOf(job) + POD_MS
+  const until = begunAt(job) + POD_MS
   const words = complaints.at(-1)
   if (words === undefined) return { state: 'waiting', until: now < until ? until : now + POD_MS }
   if (now < until) return { state: 'waiting', until }
@@ -189,23 +187,24 @@ function refusalCode(words: string): BakeFailureCode {
 }
 
 function waitingPod(pod: BakePod, complaints: readonly string[], now: number): BakeProgress {
-  const created = timeOf(pod)
+  const scheduled = pod.status.conditions.find(({ type }) => type === 'PodScheduled')
+  // A node may have come late, and has as much time as any other.
+  const onNode = Math.max(timeOf(pod), transitionOf(scheduled))
   const { waiting } = stateOf(pod)
   const words = waiting && (waiting.message || waiting.reason)
   if (waiting?.reason === 'InvalidImageName')
     return { state: 'stuck', outcome: failure('bake_image_missing', words ?? '') }
   if (waiting && IMAGE_REASONS.has(waiting.reason))
-    return given(created + IMAGE_MS, now, () => failure('bake_image_missing', words ?? ''))
+    return given(onNode + IMAGE_MS, now, () => failure('bake_image_missing', words ?? ''))
   if (waiting && CREATE_REASONS.has(waiting.reason))
-    return given(created + IMAGE_MS, now, () => failure('pod_refused', words ?? ''))
-  const scheduled = pod.status.conditions.find(({ type }) => type === 'PodScheduled')
+    return given(onNode + IMAGE_MS, now, () => failure('pod_refused', words ?? ''))
   if (scheduled?.status === 'False')
-    return given(created + SCHEDULE_MS, now, () =>
+    return given(timeOf(pod) + SCHEDULE_MS, now, () =>
       failure('unschedulable', scheduled.message || scheduled.reason),
     )
   const complaint = complaints.at(-1)
   if (complaint !== undefined)
-    return given(created + SCHEDULE_MS, now, () => failure('not_started', complaint))
+    return given(onNode + SCHEDULE_MS, now, () => failure('not_started', complaint))
   // A kubelet that says nothing leaves it to the deadline of the Job.
   return { state: 'waiting' }
 }
@@ -213,6 +212,15 @@ function waitingPod(pod: BakePod, complaints: readonly string[], now: number): B
 /** It may still come right until then. */
 function given(until: number, now: number, outcome: () => BakeOutcome): BakeProgress {
   return now < until ? { state: 'waiting', until } : { state: 'stuck', outcome: outcome() }
+}
+
+/** Since when it goes on as it does: it may have been suspended, or is so since then. */
+function begunAt(job: BakeJob): number {
+  return Math.max(timeOf(job), transitionOf(job.status.conditions.find(({ type }) => type === 'Suspended')))
+}
+
+function transitionOf(condition: BakeJob['status']['conditions'][number] | undefined): number {
+  return Date.parse(condition?.lastTransitionTime ?? '') || 0
 }
 
 function timeOf({ metadata }: { metadata: { creationTimestamp?: string | undefined } }): number {

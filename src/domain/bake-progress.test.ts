@@ -14,6 +14,15 @@ describe('a Job without a pod', () => {
     expect(progressOf({ after: MINUTE })).toEqual({ state: 'waiting', until: CREATED + 2 * MINUTE })
   })
 
+  test('that was suspended until now has its minute after that', () => {
+    const lastTransitionTime = new Date(CREATED + 30 * MINUTE).toISOString()
+    const conditions = [{ type: 'Suspended', status: 'False', lastTransitionTime }]
+    const run = { conditions, complaints: ['exceeded quota'] }
+    const until = CREATED + 31 * MINUTE
+    expect(progressOf({ ...run, after: 30 * MINUTE + 1 })).toEqual({ state: 'waiting', until })
+    expect(progressOf({ ...run, after: 31 * MINUTE }).state).toBe('stuck')
+  })
+
   const rows: [words: string, code: string][] = [
     [
       'Error creating: pods "shop-1-x" is forbidden: exceeded quota: pods, requested: pods=1, used: pods=3, limited: pods=3',
@@ -57,6 +66,26 @@ describe('a pod that does not run', () => {
     expect(progressOf({ pod, after: limit }).state).toBe('stuck')
     expect(failureOf({ pod, after: limit })).toMatchObject({ code, message: expect.stringContaining(words) })
   })
+
+  test.for([
+    ['its image', { reason: 'ErrImagePull', message: 'i/o timeout' }, [], 2 * MINUTE],
+    ['its container', { reason: 'CreateContainerError', message: 'timed out' }, [], 2 * MINUTE],
+    ['its volume', { reason: 'ContainerCreating' }, ['MountVolume.SetUp failed'], 10 * MINUTE],
+  ] as const)(
+    'since it had to wait for its node has as long for %s as any other',
+    ([, waiting, complaints, limit]) => {
+      const scheduled = CREATED + 9 * MINUTE
+      const lastTransitionTime = new Date(scheduled).toISOString()
+      const conditions = [{ type: 'PodScheduled', status: 'True', lastTransitionTime }]
+      const pod = withState({ waiting }, { conditions })
+      const run = { pod, complaints: [...complaints] }
+      expect(progressOf({ ...run, after: 10 * MINUTE })).toEqual({
+        state: 'waiting',
+        until: scheduled + limit,
+      })
+      expect(progressOf({ ...run, after: 9 * MINUTE + limit }).state).toBe('stuck')
+    },
+  )
 
   test('since the name of its image is none has failed at once', () => {
     const pod = withState({ waiting: { reason: 'InvalidImageName', message: "couldn't parse" } })
