@@ -1,7 +1,7 @@
 /** Boxes on a volume: `<output>/<template>` is a link to the folder of the last good bake under `<output>/.davit`. */
 import { mkdir, readdir, readlink, rm } from 'node:fs/promises'
 import { basename, join } from 'node:path'
-import type { BoxStore } from '../../ports/box-store.ts'
+import { type BoxStore, StoreError } from '../../ports/box-store.ts'
 import type { Clock } from '../../ports/clock.ts'
 import { LayoutFolder, type LayoutFolderOptions } from './box-folder.ts'
 import { stored } from './store-trouble.ts'
@@ -59,7 +59,12 @@ async function liveBake(link: string): Promise<string | undefined> {
   try {
     return basename(await readlink(link))
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
-    throw error
+    const code = error instanceof Error && 'code' in error ? error.code : undefined
+    if (code === 'ENOENT') return undefined
+    if (code !== 'EINVAL') throw error
+    throw new StoreError(
+      'failed',
+      `${link} is no link that a bake has put there, and stays: give the template another name, or the box another volume`,
+    )
   }
 }

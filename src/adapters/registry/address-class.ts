@@ -19,7 +19,8 @@ const METADATA: ReadonlySet<string> = new Set([
   '168.63.129.16',
   '192.0.0.192',
 ])
-/** NAT64: stands for an IPv4 address. */
+/** Stand for an IPv4 address: in a way that nothing uses any more, and in one that networks do. */
+const COMPATIBLE = ipaddr.IPv6.parseCIDR('::/96')
 const NAT64 = ipaddr.IPv6.parseCIDR('64:ff9b::/96')
 
 /** @param text an IPv4 or IPv6 literal without brackets; anything else is `never` */
@@ -34,6 +35,7 @@ export function addressClass(text: string): AddressClass {
   }
   if (METADATA.has(address.toString())) return 'never'
   const range = address.range()
+  if (range === 'unicast' && address instanceof ipaddr.IPv6 && address.match(COMPATIBLE)) return 'never'
   if (range === 'unicast') return 'public'
   if (range === 'loopback') return 'loopback'
   return PRIVATE.has(range) ? 'private' : 'never'
