@@ -10,7 +10,7 @@ import {
   DNS_SUBDOMAIN,
   GROUP,
   type KindDefinition,
-  objectMeta,
+  objectOf,
   observedGeneration,
   resourceType,
   text,
@@ -163,11 +163,7 @@ export const boxTemplateStatus = z
   })
   .meta({ description: 'What Davit observed; written by Davit only.' })
 
-export const boxTemplate = z.object({
-  metadata: objectMeta,
-  spec: boxTemplateSpec,
-  status: boxTemplateStatus.optional(),
-})
+export const boxTemplate = objectOf(boxTemplateSpec, boxTemplateStatus)
 export type BoxTemplateSpec = z.infer<typeof boxTemplateSpec>
 export type BoxTemplateStatus = z.infer<typeof boxTemplateStatus>
 export type BoxTemplate = z.infer<typeof boxTemplate>

@@ -107,6 +107,11 @@ export const objectMeta = z.object({
 })
 export type ObjectMeta = z.infer<typeof objectMeta>
 
+/** An object as it is read; one that is new has no status. */
+export function objectOf<Spec extends z.ZodType, Status extends z.ZodType>(spec: Spec, status: Status) {
+  return z.object({ metadata: objectMeta, spec, status: status.optional() })
+}
+
 export const condition = z
   .object({
     type: text({ min: 1, max: 64, describe: 'What the condition is about.' }),

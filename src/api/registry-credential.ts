@@ -7,7 +7,7 @@ import {
   GROUP,
   instant,
   type KindDefinition,
-  objectMeta,
+  objectOf,
   observedGeneration,
   resourceType,
   text,
@@ -176,11 +176,7 @@ export const registryCredentialStatus = z
   })
   .meta({ description: 'What Davit observed; written by Davit only.' })
 
-export const registryCredential = z.object({
-  metadata: objectMeta,
-  spec: registryCredentialSpec,
-  status: registryCredentialStatus.optional(),
-})
+export const registryCredential = objectOf(registryCredentialSpec, registryCredentialStatus)
 export type RegistryCredentialSpec = z.infer<typeof registryCredentialSpec>
 export type RegistryCredentialStatus = z.infer<typeof registryCredentialStatus>
 export type RegistryCredential = z.infer<typeof registryCredential>

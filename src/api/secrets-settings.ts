@@ -15,7 +15,7 @@ import {
   GROUP,
   instant,
   type KindDefinition,
-  objectMeta,
+  objectOf,
   observedGeneration,
   resourceType,
   text,
@@ -130,11 +130,7 @@ export const secretsSettingsStatus = z
   })
   .meta({ description: 'What Davit observed; written by Davit only.' })
 
-export const secretsSettings = z.object({
-  metadata: objectMeta,
-  spec: secretsSettingsSpec,
-  status: secretsSettingsStatus.optional(),
-})
+export const secretsSettings = objectOf(secretsSettingsSpec, secretsSettingsStatus)
 export type SecretsSettingsSpec = z.infer<typeof secretsSettingsSpec>
 export type SecretsSettingsStatus = z.infer<typeof secretsSettingsStatus>
 export type SecretsSettings = z.infer<typeof secretsSettings>

@@ -1,6 +1,6 @@
 /** WebhookDelivery: one attempt series of one event to one endpoint (interface §2.5, §3.2). Made by Davit only. */
 import { z } from 'zod'
-import { DNS_LABEL_NAME, instant, type KindDefinition, objectMeta, resourceType, text } from './meta.ts'
+import { DNS_LABEL_NAME, instant, type KindDefinition, objectOf, resourceType, text } from './meta.ts'
 
 /**
  * pending    no attempt has ended yet
@@ -102,11 +102,7 @@ export const webhookDeliveryStatus = z
   })
   .meta({ description: 'What came of it; written by Davit only.', 'x-kubernetes-map-type': 'atomic' })
 
-export const webhookDelivery = z.object({
-  metadata: objectMeta,
-  spec: webhookDeliverySpec,
-  status: webhookDeliveryStatus.optional(),
-})
+export const webhookDelivery = objectOf(webhookDeliverySpec, webhookDeliveryStatus)
 export type WebhookDeliverySpec = z.infer<typeof webhookDeliverySpec>
 export type WebhookDeliveryStatus = z.infer<typeof webhookDeliveryStatus>
 export type WebhookDelivery = z.infer<typeof webhookDelivery>

@@ -8,7 +8,7 @@ import {
   GROUP,
   instant,
   type KindDefinition,
-  objectMeta,
+  objectOf,
   observedGeneration,
   resourceType,
   text,
@@ -169,11 +169,7 @@ export const webhookEndpointStatus = z
   })
   .meta({ description: 'What Davit observed; written by Davit only.' })
 
-export const webhookEndpoint = z.object({
-  metadata: objectMeta,
-  spec: webhookEndpointSpec,
-  status: webhookEndpointStatus.optional(),
-})
+export const webhookEndpoint = objectOf(webhookEndpointSpec, webhookEndpointStatus)
 export type WebhookEndpointSpec = z.infer<typeof webhookEndpointSpec>
 export type WebhookEndpointStatus = z.infer<typeof webhookEndpointStatus>
 export type WebhookEndpoint = z.infer<typeof webhookEndpoint>

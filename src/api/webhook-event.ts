@@ -6,7 +6,7 @@ import {
   DNS_LABEL_NAME,
   instant,
   type KindDefinition,
-  objectMeta,
+  objectOf,
   observedGeneration,
   resourceType,
   text,
@@ -67,11 +67,7 @@ export const webhookEventStatus = z
   })
   .meta({ description: 'What came of it; written by Davit only.' })
 
-export const webhookEvent = z.object({
-  metadata: objectMeta,
-  spec: webhookEventSpec,
-  status: webhookEventStatus.optional(),
-})
+export const webhookEvent = objectOf(webhookEventSpec, webhookEventStatus)
 export type WebhookEvent = z.infer<typeof webhookEvent>
 export type WebhookEventStatus = z.infer<typeof webhookEventStatus>
 
