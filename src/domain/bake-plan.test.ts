@@ -5,6 +5,18 @@ import { finishStep } from './bake-plan.ts'
 const STARTED = { state: 'running', number: 1, attempts: 1 } as const
 const LATER = '2026-01-31T12:00:10Z'
 
+function newSpec(one: BakeWorld): void {
+  one.generation = 2
+}
+
+function newCredential(one: BakeWorld): void {
+  one.credentials = 2
+}
+
+function askedFor(one: BakeWorld): void {
+  one.request = LATER
+}
+
 /** With a bake that ended so. */
 function ended(outcome = GOOD): BakeWorld {
   const one = new BakeWorld()
@@ -57,24 +69,9 @@ describe('the first bake', () => {
   })
 
   test.for([
-    [
-      'the spec has changed',
-      (one: BakeWorld) => {
-        one.generation = 2
-      },
-    ],
-    [
-      'a credential has changed',
-      (one: BakeWorld) => {
-        one.credentials = 2
-      },
-    ],
-    [
-      'it is asked for',
-      (one: BakeWorld) => {
-        one.request = LATER
-      },
-    ],
+    ['the spec has changed', newSpec],
+    ['a credential has changed', newCredential],
+    ['it is asked for', askedFor],
   ] as const)('is named anew where %s before its Job', ([, change]) => {
     const one = new BakeWorld()
     one.run(1)
@@ -96,12 +93,7 @@ describe('the first bake', () => {
 
 describe('after a success', () => {
   test.for([
-    [
-      'a credential changes',
-      (one: BakeWorld) => {
-        one.credentials = 2
-      },
-    ],
+    ['a credential changes', newCredential],
     [
       'there is a problem',
       (one: BakeWorld) => {
@@ -129,18 +121,8 @@ describe('after a success', () => {
   })
 
   test.for([
-    [
-      'the spec changes',
-      (one: BakeWorld) => {
-        one.generation = 2
-      },
-    ],
-    [
-      'it is asked for',
-      (one: BakeWorld) => {
-        one.request = LATER
-      },
-    ],
+    ['the spec changes', newSpec],
+    ['it is asked for', askedFor],
   ] as const)('it is baked again when %s', ([, change]) => {
     const one = ended()
     change(one)
@@ -179,24 +161,9 @@ describe('after a failure', () => {
   })
 
   test.for([
-    [
-      'the spec changes',
-      (one: BakeWorld) => {
-        one.generation = 2
-      },
-    ],
-    [
-      'it is asked for',
-      (one: BakeWorld) => {
-        one.request = LATER
-      },
-    ],
-    [
-      'a credential changes',
-      (one: BakeWorld) => {
-        one.credentials = 2
-      },
-    ],
+    ['the spec changes', newSpec],
+    ['it is asked for', askedFor],
+    ['a credential changes', newCredential],
   ] as const)('it is repeated when %s', ([, change]) => {
     const one = ended(failed('wrong_credentials'))
     change(one)
