@@ -80,7 +80,7 @@ export function bakeName(of: {
 
 export function bakeOrderOf(
   { metadata, spec }: BoxTemplate,
-  bake: { name: string; services: readonly PreparedService[] },
+  bake: { name: string; services: readonly PreparedService[]; startedAt?: string | undefined },
   { realms, deadlineSeconds }: BakeSettings,
 ): BakeOrder {
   const { namespace = '', name, uid } = metadata
@@ -98,6 +98,7 @@ export function bakeOrderOf(
     deadlineSeconds,
   }
 }
+    ...(bake.startedAt === undefined ? {} : { orderedAt: bake.startedAt }),
 
 export type BakeJobOptions = {
   template: BoxTemplate

@@ -39,8 +39,6 @@ export type PreparedService = {
   name: string
   image: string
   credential?: OrderedCredential | undefined
-  /** Of the resource of that credential. */
-  generation?: number | undefined
   /** Why this credential. */
   why?: string | undefined
 }
@@ -139,7 +137,7 @@ function prepareService({ credentials }: BakeView, service: Service): Found<Prep
   const ordered = orderedCredential(id, credential, reference)
   if (ordered === undefined) return notReady(id, credential)
   const why = `The service names ${id}, which is for ${reference.registry}, the host of its image.`
-  return { prepared: { ...plain, credential: ordered, generation: credential.metadata.generation, why } }
+  return { prepared: { ...plain, credential: ordered, why } }
 }
 
 /** Of the credential's host against the image's; for ECR the account and the region are named apart. */
@@ -164,12 +162,14 @@ function orderedCredential(
   credential: RegistryCredential,
   { registry }: ImageReference,
 ): OrderedCredential | undefined {
-  const { spec, status } = credential
+  const { metadata, spec, status } = credential
+  const { uid, generation } = metadata
   if (readyOf(credential)?.status !== 'True' || isBehind(credential)) return undefined
-  if (spec.type === 'ecr') return { id, type: 'ecr', registry }
+  const shared = { id, uid, ...(generation === undefined ? {} : { generation }), registry }
+  if (spec.type === 'ecr') return { ...shared, type: 'ecr' }
   if (status?.parameter === undefined) return undefined
   const { name, version, region } = status.parameter
-  return { id, type: 'token', registry, username: spec.username ?? '', parameter: { name, version, region } }
+  return { ...shared, type: 'token', username: spec.username ?? '', parameter: { name, version, region } }
 }
 
 function readyOf({ status }: RegistryCredential) {

@@ -81,9 +81,9 @@ function rebakeOf(request: Request, bake: BakeStatus | undefined): string | unde
   return request.kind === 'new' || request.kind === 'invalid' ? request.value : bake?.observedRebake
 }
 
-function baked({ name, image, credential, generation, why = '' }: PreparedService): BakedService {
+function baked({ name, image, credential, why = '' }: PreparedService): BakedService {
   if (credential === undefined) return { name, image }
-  const { id, parameter } = credential
+  const { id, generation, parameter } = credential
   return {
     name,
     image,
@@ -139,7 +139,9 @@ async function create(of: BakePass, gathered: Gathered, job: string): Promise<vo
   const { settings, resources, events } = context
   if (settings.image === undefined) throw new Error('a Job without an image')
   const known = { ...settings, image: settings.image }
-  const order = bakeOrderOf(template, { name: job, services: gathered.services }, known)
+  const { services } = gathered
+  const { startedAt } = bakeOf(gathered)
+  const order = bakeOrderOf(template, { name: job, services, startedAt }, known)
   const object = bakeJob({ template, order, settings: known, roleArn: gathered.roleArn })
   try {
     await resources.create(jobs, object)

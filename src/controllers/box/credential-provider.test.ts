@@ -72,6 +72,7 @@ async function ask(image: string, asked: Asked = {}) {
     clock: { now: () => NOW },
     input: async () => asked.input ?? JSON.stringify(request),
     keepSeconds: 300,
+    parameterPrefix: '/davit',
   })
   return { ...answer, fetched, response: answer.stdout === '' ? undefined : JSON.parse(answer.stdout) }
 }

@@ -23,6 +23,8 @@ export type DockerHelperWorld = {
   logins: BoxLogins
   /** What the tool wrote. */
   input(): Promise<string>
+  /** What names of parameters begin with. */
+  parameterPrefix: string
 }
 
 /** docker and podman then go on without a credential. */
@@ -56,13 +58,15 @@ export async function answerDocker(action: string, world: DockerHelperWorld): Pr
   }
 }
 
-async function get({ maps, logins, input }: DockerHelperWorld): Promise<string> {
+async function get({ maps, logins, input, parameterPrefix }: DockerHelperWorld): Promise<string> {
   const asked = (await input()).trim()
   if (asked === '') return refuse(NO_SERVER_URL)
   const { host, problem } = parseServerUrl(asked)
   if (problem !== undefined) return refuse(`The registry ${problem}.`)
   if (host === undefined) return refuse(NOT_FOUND)
   const owned = choose(await knownMaps(maps), host)
+  const foreign = foreignParameter(owned, parameterPrefix)
+  if (foreign !== undefined) return refuse(`${owned.credential.id} ${foreign}.`)
   const { username, password } = await login(logins, owned)
   return JSON.stringify({ ServerURL: asked, Username: username, Secret: password.reveal() })
 }
@@ -92,8 +96,6 @@ function choose(maps: readonly BoxCredentials[], host: string): OwnedCredential 
       `${host} has ${several.length} credentials here (${several.join(', ')}), and a credential helper is told the host alone, so it cannot know which one the image needs. Use one credential for this host in the template, or pull with kubelet, whose plugin is told the image.`,
     )
   }
-  const foreign = of && foreignParameter(of)
-  if (foreign !== undefined) return refuse(`${of?.credential.id} ${foreign}.`)
   return of ?? refuse(NOT_FOUND)
 }
 
