@@ -56,6 +56,7 @@ export const RUN_FAILURE_CODES = [
   'pod_refused',
   'suspended',
   'unschedulable',
+  'no_pod',
   'not_started',
   'evicted',
   'out_of_memory',

@@ -47,6 +47,8 @@ export const FIXES: Readonly<Record<BakeFailureCode, string>> = {
   pod_refused: 'Mend what the words name; the cluster does not take the pod of the bake as it is.',
   suspended:
     'Somebody has suspended the Job, or a queue that does not let it run: mend that, and ask for another bake.',
+  no_pod:
+    'The Job has made no pod, and nothing says why: ask the operator whether the controller of Jobs runs (kube-controller-manager).',
   unschedulable: 'Mend what the scheduler names, such as room on the nodes, or the volume of spec.output.',
   not_started:
     'Mend what the words name, such as a volume that cannot be mounted; the pod has a node, and did not start there.',
@@ -61,6 +63,7 @@ const PASSING: ReadonlySet<BakeFailureCode> = new Set([
   'evicted',
   'quota',
   'bake_image_missing',
+  'no_pod',
   'unschedulable',
   'not_started',
   // It went while the pod was to be made: the next look says what is missing, and goes on when it is there.

@@ -53,6 +53,11 @@ export function bakesOf(template?: string): string {
 const USER = 65_532
 /** A bake that takes too long ends itself, with words; this is what it may take to be scheduled, and to end. */
 const GRACE_SECONDS = 900
+
+/** So long the Job of a bake may be active. */
+export function activeSeconds({ deadlineSeconds }: Pick<BakeSettings, 'deadlineSeconds'>): number {
+  return deadlineSeconds + GRACE_SECONDS
+}
 const TERMINATION_SECONDS = 30
 /** Not where the webhook of EKS puts its own: it leaves alone what has these variables. */
 const TOKEN_FOLDER = '/var/run/secrets/davit.dev/aws'
@@ -93,12 +98,12 @@ export function bakeOrderOf(
       ...(credential === undefined ? {} : { credential }),
     })),
     output: spec.output === undefined ? { kind: 'none' } : { kind: 'layout', path: OUTPUT_PATH },
+    ...(bake.startedAt === undefined ? {} : { orderedAt: bake.startedAt }),
     ...(spec.platform === undefined ? {} : { platform: spec.platform }),
     realms: [...realms],
     deadlineSeconds,
   }
 }
-    ...(bake.startedAt === undefined ? {} : { orderedAt: bake.startedAt }),
 
 export type BakeJobOptions = {
   template: BoxTemplate
@@ -120,7 +125,7 @@ export function bakeJob({ template, order, settings, roleArn }: BakeJobOptions) 
     metadata: { namespace, name: order.bake, labels, ownerReferences: [owner] },
     spec: {
       backoffLimit: 0,
-      activeDeadlineSeconds: settings.deadlineSeconds + GRACE_SECONDS,
+      activeDeadlineSeconds: activeSeconds(settings),
       ttlSecondsAfterFinished: settings.ttlSeconds,
       template: {
         // A mesh would put a container beside the bake that does not end with it.

@@ -36,7 +36,7 @@ export class BakePass {
   /** Its Jobs are its own, and go with it. They do not wait for what holds it still: a finalizer of somebody else. */
   async #cancel(): Promise<LastBakeStep> {
     const { context, template } = this
-    const { jobs } = await listRuns(context.resources, template, context.clock.now())
+    const { jobs } = await listRuns(context, template)
     for (const { name, isOwn, isLeaving, progress } of jobs) {
       if (!isOwn || isLeaving || progress.state === 'ended') continue
       await removeJob(this, { step: 'remove-job', job: name, reason: 'its template is being deleted' })

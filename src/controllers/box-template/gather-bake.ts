@@ -40,7 +40,7 @@ export async function gatherBake(context: TemplateContext, template: BoxTemplate
     readIf(resources, serviceAccounts, { namespace, name: instanceRole?.serviceAccountName }),
     readIf(resources, persistentVolumeClaims, { namespace, name: output?.persistentVolumeClaim }),
     settings.ca && findCa(resources, namespace, settings.ca),
-    listRuns(resources, template, now),
+    listRuns(context, template),
   ])
   const { services = [], problem } = prepareBake({
     isOrganization: organizations.get(namespace) !== undefined,
