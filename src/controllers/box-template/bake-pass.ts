@@ -3,6 +3,7 @@ import type { BakeStatus } from '../../api/bake-status.ts'
 import type { BoxTemplate } from '../../api/box-template.ts'
 import { templateFindings } from '../../domain/bake-conditions.ts'
 import { type BakeFacts, type BakeStep, dueReason, planBake } from '../../domain/bake-plan.ts'
+import { boxCurrency } from '../../domain/box-currency.ts'
 import { conditionsAfter } from '../../domain/conditions.ts'
 import { type Gathered, gatherBake } from './gather-bake.ts'
 import { listRuns } from './list-runs.ts'
@@ -74,11 +75,17 @@ export class BakePass {
   }
 
   /** The status with this bake in it; the conditions follow from it. @param waitsFor what a bake that is due waits for */
-  async record({ facts }: Gathered, bake: BakeStatus | undefined, waitsFor?: string): Promise<void> {
+  async record(
+    { facts, names, credentials }: Gathered,
+    bake: BakeStatus | undefined,
+    waitsFor?: string,
+  ): Promise<void> {
     const { context, template } = this
-    const { now, generation, problem } = facts
+    const { now, generation, problem, credentialState } = facts
     const after: BakeFacts = { ...facts, bake, request: requestAfter(facts, bake) }
-    const findings = templateFindings({ bake, problem, isDue: dueReason(after) !== undefined, waitsFor })
+    const current = boxCurrency({ bake, generation, credentialState, names, credentials })
+    const isDue = dueReason(after) !== undefined
+    const findings = templateFindings({ bake, problem, isDue, waitsFor, current })
     this.template = await context.writer.status(template, {
       ...(bake === undefined ? {} : { bake }),
       observedGeneration: generation,

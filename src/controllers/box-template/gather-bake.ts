@@ -25,6 +25,9 @@ export type Gathered = {
   services: PreparedService[]
   /** The role of the ServiceAccount (IRSA). */
   roleArn: string | undefined
+  /** Those that the template names, and what is there of them. */
+  names: readonly string[]
+  credentials: ReadonlyMap<string, RegistryCredential>
 }
 
 /** @throws ApiError */
@@ -64,7 +67,7 @@ export async function gatherBake(context: TemplateContext, template: BoxTemplate
     bake,
     ...runs,
   }
-  return { facts, services, roleArn: roleArnOf(account) }
+  return { facts, services, roleArn: roleArnOf(account), names, credentials }
 }
 
 export function credentialNames({ spec }: BoxTemplate): string[] {
