@@ -37,6 +37,7 @@ export const POD_FAILURE_CODES = [
 /** What is wrong before there is a Job: the template, its credentials, or what its pod needs. */
 export const PROBLEM_CODES = [
   'not_an_organization',
+  'too_many_templates',
   'image_refused',
   'catalog_credential',
   'credential_unknown',
@@ -55,8 +56,8 @@ export const RUN_FAILURE_CODES = [
   'quota',
   'pod_refused',
   'suspended',
-  'unschedulable',
   'no_pod',
+  'unschedulable',
   'not_started',
   'evicted',
   'out_of_memory',

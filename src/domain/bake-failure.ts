@@ -31,6 +31,8 @@ export const FIXES: Readonly<Record<BakeFailureCode, string>> = {
     'It was told to end, or its Job was deleted: ask for another bake. The box may be the new one all the same: its credentials.json names the bake that wrote it.',
   tool_failed: 'The words are those of the tool; the log of the pod has all of them.',
   not_an_organization: 'Ask the operator to label the namespace davit.dev/organization=true.',
+  too_many_templates:
+    'Delete older templates, or ask the operator for more (DAVIT_MAX_TEMPLATES_PER_ORGANIZATION). The bake then begins.',
   image_refused: 'Correct the reference to the image.',
   catalog_credential: 'Take registryCredentialId away, or make it a service of the kind custom.',
   credential_unknown: 'Make the RegistryCredential, or correct registryCredentialId. The bake then begins.',

@@ -12,6 +12,8 @@ import { parseRegistryHost } from './registry-host.ts'
 
 export type BakeView = {
   isOrganization: boolean
+  /** How many templates it may have, where it has as many that are older. */
+  beyond?: number | undefined
   /** DAVIT_BAKE_IMAGE. */
   bakeImage: string | undefined
   spec: BoxTemplateSpec
@@ -49,8 +51,13 @@ type Service = BoxTemplateSpec['services'][number]
 export function prepareBake(
   view: BakeView,
 ): { services: PreparedService[]; problem?: never } | { services?: never; problem: BakeProblem } {
-  const { isOrganization, bakeImage, spec } = view
+  const { isOrganization, beyond, bakeImage, spec } = view
   if (!isOrganization) return wrong('not_an_organization', NO_ORGANIZATION)
+  if (beyond !== undefined)
+    return wrong(
+      'too_many_templates',
+      `The organization has ${beyond} older templates, as many as it may have (DAVIT_MAX_TEMPLATES_PER_ORGANIZATION).`,
+    )
   const services: PreparedService[] = []
   for (const service of spec.services) {
     const { prepared, problem } = prepareService(view, service)

@@ -1,6 +1,6 @@
 /** One pass over a template: gathers, asks for the next step and takes it, until there is none. */
 import type { BakeStatus } from '../../api/bake-status.ts'
-import type { BoxTemplate } from '../../api/box-template.ts'
+import { type BoxTemplate, REBAKE_ANNOTATION } from '../../api/box-template.ts'
 import { templateFindings } from '../../domain/bake-conditions.ts'
 import { type BakeFacts, type BakeStep, dueReason, planBake } from '../../domain/bake-plan.ts'
 import { boxCurrency } from '../../domain/box-currency.ts'
@@ -9,6 +9,7 @@ import { type Gathered, gatherBake } from './gather-bake.ts'
 import { listRuns } from './list-runs.ts'
 import { removeJob, takeBakeStep } from './take-bake-step.ts'
 import type { TemplateContext } from './template-context.ts'
+import { isBeyond, isKnownBeyond } from './template-room.ts'
 
 /** A plan that goes round in circles must not hold a worker. */
 const MAX_STEPS = 12
@@ -47,6 +48,11 @@ export class BakePass {
   }
 
   async #run(): Promise<LastBakeStep> {
+    const { book, settings } = this.context
+    const rebake = this.template.metadata.annotations?.[REBAKE_ANNOTATION]
+    // However many there are, they cost no call any more.
+    if (isKnownBeyond(this.template, rebake) && isBeyond(book, this.template, settings.maxTemplates))
+      return { step: 'nothing' }
     for (let taken = 0; taken < MAX_STEPS; taken += 1) {
       const gathered = await gatherBake(this.context, this.template)
       const { facts } = gathered

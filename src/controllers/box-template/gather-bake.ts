@@ -18,6 +18,7 @@ import { isApiError, type RawObject, type ResourceReader } from '../../ports/kub
 import { findCa } from './find-ca.ts'
 import { listRuns } from './list-runs.ts'
 import type { TemplateContext } from './template-context.ts'
+import { isBeyond } from './template-room.ts'
 
 export type Gathered = {
   facts: BakeFacts
@@ -35,6 +36,7 @@ export async function gatherBake(context: TemplateContext, template: BoxTemplate
   const { resources, organizations, settings, clock } = context
   const { metadata, spec, status } = template
   const { namespace = '' } = metadata
+  const beyond = isBeyond(context.book, template, settings.maxTemplates) ? settings.maxTemplates : undefined
   const { instanceRole, output } = spec
   const now = clock.now()
   const names = credentialNames(template)
@@ -47,6 +49,7 @@ export async function gatherBake(context: TemplateContext, template: BoxTemplate
   ])
   const { services = [], problem } = prepareBake({
     isOrganization: organizations.get(namespace) !== undefined,
+    beyond,
     bakeImage: settings.image,
     spec,
     credentials,
