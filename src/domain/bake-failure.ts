@@ -82,6 +82,7 @@ export const MAX_ATTEMPTS = 3
 const WAITS_MS = [30_000, 120_000]
 /** Registries count by the hour. */
 const RATE_WAITS_MS = [900_000, 7_200_000]
+export const LONGEST_WAIT_MS = Math.max(...WAITS_MS, ...RATE_WAITS_MS)
 
 /** When a failed bake is tried again by itself; undefined: not before something changes. @param attempts made so far */
 export function nextAttemptAt(
