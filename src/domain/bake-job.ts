@@ -49,6 +49,12 @@ export function bakesOf(template?: string): string {
   return [template === undefined ? TEMPLATE_LABEL : `${TEMPLATE_LABEL}=${template}`, ...own].join(',')
 }
 
+/** Whether these are the labels of a bake of this template. */
+export function isBakeOf(labels: Readonly<Record<string, string>> | undefined, template: string): boolean {
+  const own = Object.entries({ ...BAKE_LABELS, [TEMPLATE_LABEL]: template })
+  return own.every(([label, value]) => labels?.[label] === value)
+}
+
 /** Nobody of the node, and nobody of the image either. */
 const USER = 65_532
 /** A bake that takes too long ends itself, with words; this is what it may take to be scheduled, and to end. */
