@@ -205,6 +205,13 @@ describe('what goes wrong', () => {
     expect(stderr).toContain('no map names quay.io/x/y, and /etc/davit/db/credentials.json is not JSON')
   })
 
+  it('with a thousand maps is said of five', async () => {
+    const problems = Array.from({ length: 1000 }, (_, index) => `/etc/davit/${index} is not JSON`)
+    const { stderr } = await ask('quay.io/x/y', { problems })
+    expect(stderr).toContain('/etc/davit/4 is not JSON; and so it is with 995 more')
+    expect(stderr).not.toContain('/etc/davit/5 ')
+  })
+
   it.each([
     ['{', 'is not JSON'],
     ['[]', 'the whole'],

@@ -32,6 +32,7 @@ import type { Clock } from '../../ports/clock.ts'
 import { CloudError } from '../../ports/cloud-error.ts'
 import { SecretText } from '../../ports/secret-text.ts'
 import type { BoxAnswer } from './box-answer.ts'
+import { fewProblems } from './few-problems.ts'
 
 export type CredentialProviderWorld = {
   maps: BoxMaps
@@ -125,7 +126,7 @@ function choose(
   if (of === undefined) {
     return found.problems.length === 0
       ? undefined
-      : refuse(`no map names ${host}/${repository}, and ${found.problems.join('; ')}`)
+      : refuse(`no map names ${host}/${repository}, and ${fewProblems(found.problems)}`)
   }
   const foreign = foreignParameter(of, prefix)
   return foreign === undefined ? of : refuse(`${of.credential.id} ${foreign}`)

@@ -17,6 +17,7 @@ import type { BoxLogins } from '../../ports/box-logins.ts'
 import type { BoxMaps } from '../../ports/box-maps.ts'
 import { CloudError } from '../../ports/cloud-error.ts'
 import type { BoxAnswer } from './box-answer.ts'
+import { fewProblems } from './few-problems.ts'
 
 export type DockerHelperWorld = {
   maps: BoxMaps
@@ -83,7 +84,7 @@ async function knownMaps(maps: BoxMaps): Promise<readonly BoxCredentials[]> {
   const found = await maps.read()
   if (found.problems.length > 0) {
     return refuse(
-      `The map of this box's credentials: ${found.problems.join('; ')}. It lies beside the baked layout; DAVIT_CREDENTIALS says where.`,
+      `The map of this box's credentials: ${fewProblems(found.problems)}. It lies beside the baked layout; DAVIT_CREDENTIALS says where.`,
     )
   }
   return found.maps
