@@ -29,6 +29,7 @@ export const bakeJobVariables = {
   DAVIT_BAKE_SCRATCH: quantity('a size', '20Gi').default('20Gi'),
   DAVIT_BAKE_REALMS: hosts,
   DAVIT_BAKE_CA_CONFIG_MAP: configMapKey.optional(),
+  DAVIT_MAX_TEMPLATES_PER_ORGANIZATION: integer(1, 100_000, 500),
   DAVIT_MAX_BAKES: integer(1, 10_000, 50),
   DAVIT_MAX_BAKES_PER_ORGANIZATION: integer(1, 10_000, 5),
   ...awsEndpoints,
@@ -52,6 +53,8 @@ export function bakeJobConfig(env: z.infer<typeof variables>) {
     ca: env.DAVIT_BAKE_CA_CONFIG_MAP,
     /** Variables of the pods, as this process has them itself. */
     awsEndpoints: z.object(awsEndpoints).parse(env),
+    /** Of one organization; those beyond are not baked. */
+    maxTemplates: env.DAVIT_MAX_TEMPLATES_PER_ORGANIZATION,
     /** Under way at a time. */
     limits: { organization: env.DAVIT_MAX_BAKES_PER_ORGANIZATION, all: env.DAVIT_MAX_BAKES },
   }

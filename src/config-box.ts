@@ -3,9 +3,14 @@
  * pull and must not wait for what a server is configured with.
  */
 import { z } from 'zod'
-import { integer, matching } from './config-values.ts'
+import { integer, matching, parameterPrefix } from './config-values.ts'
 
-export type BoxConfig = { credentialsPath: string; keepSeconds: number }
+export type BoxConfig = {
+  credentialsPath: string
+  keepSeconds: number
+  /** That of the operator. */
+  parameterPrefix: string
+}
 
 /** `words` name every mistake. */
 export class BoxConfigError extends Error {
@@ -17,6 +22,7 @@ const DAY_SECONDS = 24 * 3600
 const variables = z.object({
   DAVIT_CREDENTIALS: matching(/^\/[^\0]{0,4095}$/, 'must be an absolute path').default('/etc/davit'),
   DAVIT_KEEP_SECONDS: integer(0, DAY_SECONDS, 300),
+  DAVIT_PARAMETER_PREFIX: parameterPrefix.default('/davit'),
 })
 
 /** @throws BoxConfigError */
@@ -32,6 +38,10 @@ export function readBoxConfig(
       parsed.error.issues.map(({ path, message }) => `${path.join('.')} ${message}`).join('; '),
     )
   }
-  const { DAVIT_CREDENTIALS, DAVIT_KEEP_SECONDS } = parsed.data
-  return { credentialsPath: DAVIT_CREDENTIALS, keepSeconds: DAVIT_KEEP_SECONDS }
+  const { data } = parsed
+  return {
+    credentialsPath: data.DAVIT_CREDENTIALS,
+    keepSeconds: data.DAVIT_KEEP_SECONDS,
+    parameterPrefix: data.DAVIT_PARAMETER_PREFIX,
+  }
 }

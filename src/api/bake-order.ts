@@ -22,6 +22,9 @@ const label = some(63).regex(DNS_LABEL, 'must be a DNS label')
 export const orderedCredential = z.object({
   /** `rc_` and the name of the credential. */
   id: some(66),
+  /** Of the resource: for the map of the box. */
+  uid: some(128).optional(),
+  generation: z.int().min(1).optional(),
   type: credentialType,
   /** The canonical host, which is that of the image. */
   registry: some(259),
@@ -58,6 +61,8 @@ export const bakeOrder = z.object({
     }),
     z.object({ kind: z.literal('none') }),
   ]),
+  /** When the controller decided what is in it. */
+  orderedAt: z.iso.datetime().optional(),
   /** Of images for several; absent: that of the node. */
   platform: z.string().max(64).optional(),
   /** Hosts that may ask for a login besides the registries themselves. */

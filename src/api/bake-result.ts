@@ -38,6 +38,7 @@ export const POD_FAILURE_CODES = [
 /** What is wrong before there is a Job: the template, its credentials, or what its pod needs. */
 export const PROBLEM_CODES = [
   'not_an_organization',
+  'too_many_templates',
   'image_refused',
   'catalog_credential',
   'credential_unknown',
@@ -56,6 +57,7 @@ export const RUN_FAILURE_CODES = [
   'quota',
   'pod_refused',
   'suspended',
+  'no_pod',
   'unschedulable',
   'not_started',
   'evicted',

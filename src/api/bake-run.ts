@@ -15,9 +15,22 @@ const said = z.object({
   lastTransitionTime: z.string().nullish(),
 })
 
+const count = z.number().default(0)
+
 export const bakeJob = z.object({
   metadata: ownedMeta,
-  status: z.object({ conditions: z.array(said).default([]) }).default({ conditions: [] }),
+  spec: z.object({ suspend: z.boolean().nullish() }).default({}),
+  status: z
+    .object({
+      conditions: z.array(said).default([]),
+      /** Pods that it has, and that it has had. */
+      active: count,
+      succeeded: count,
+      failed: count,
+      /** When it was begun, or resumed. */
+      startTime: z.string().nullish(),
+    })
+    .default({ conditions: [], active: 0, succeeded: 0, failed: 0 }),
 })
 export type BakeJob = z.infer<typeof bakeJob>
 

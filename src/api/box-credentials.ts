@@ -16,11 +16,17 @@ const MAX_CREDENTIALS = 100
 const MAX_REPOSITORIES = 100
 
 const shared = {
+  /** Of the resource, which may be deleted and made again under its name. */
+  uid: z.string().min(1).max(128).optional(),
+  generation: z.int().min(1).optional(),
   /** As `rc_ghcr`. */
   id: z
     .string()
-    .startsWith(CREDENTIAL_PREFIX)
-    .max(CREDENTIAL_PREFIX.length + 63),
+    .max(CREDENTIAL_PREFIX.length + 63)
+    .refine(
+      (id) => id.startsWith(CREDENTIAL_PREFIX) && DNS_LABEL.test(id.slice(CREDENTIAL_PREFIX.length)),
+      'must be rc_ and a DNS label',
+    ),
   /** Canonical, as `ghcr.io` or `registry.example.com:5000`. Several credentials may have the same. */
   registry: z.string().min(1).max(MAX_REGISTRY),
   /** Those of the box that it opens, without host, as `acme/api` or `library/postgres`. One repository is in one credential only. */
@@ -51,7 +57,9 @@ export const boxCredentials = z.object({
   template: z.object({ namespace: label, name: label }),
   /** Which bake wrote it. */
   bake: z.string().min(1).max(63),
-  /** When it was written; of two maps that say different things of a credential the later one is right. */
+  /** When the controller decided what is in it; of two maps that say different things of a credential the later one is right. */
+  orderedAt: z.iso.datetime().optional(),
+  /** When it was written. */
   bakedAt: z.iso.datetime().optional(),
   credentials: z.array(boxCredential).max(MAX_CREDENTIALS),
 })

@@ -168,8 +168,11 @@ export type BoxTemplateSpec = z.infer<typeof boxTemplateSpec>
 export type BoxTemplateStatus = z.infer<typeof boxTemplateStatus>
 export type BoxTemplate = z.infer<typeof boxTemplate>
 
-/** Condition types of a template. Ready: what the spec wants is baked. Succeeded: how the last bake ended. */
-export const TEMPLATE_CONDITIONS = ['Ready', 'Reconciling', 'Stalled', 'Succeeded'] as const
+/**
+ * Condition types of a template. Ready: what the spec wants is baked. Succeeded: how the last bake ended. Current: the box was baked
+ * with the credentials as they are.
+ */
+export const TEMPLATE_CONDITIONS = ['Ready', 'Reconciling', 'Stalled', 'Succeeded', 'Current'] as const
 
 export const boxTemplateKind: KindDefinition = {
   kind: 'BoxTemplate',
@@ -185,6 +188,7 @@ export const boxTemplateKind: KindDefinition = {
     { name: 'State', type: 'string', jsonPath: '.status.bake.state' },
     { name: 'Ready', type: 'string', jsonPath: '.status.conditions[?(@.type=="Ready")].status' },
     { name: 'Reason', type: 'string', jsonPath: '.status.conditions[?(@.type=="Ready")].reason' },
+    { name: 'Current', type: 'string', jsonPath: '.status.conditions[?(@.type=="Current")].status' },
     { name: 'Service', type: 'string', jsonPath: '.status.bake.failure.service', priority: 1 },
     { name: 'Message', type: 'string', jsonPath: '.status.bake.failure.message', priority: 1 },
     { name: 'Job', type: 'string', jsonPath: '.status.bake.job', priority: 1 },

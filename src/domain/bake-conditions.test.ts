@@ -27,9 +27,19 @@ const WAITS: BakeProblem = {
 }
 const STAYS: BakeProblem = { code: 'host_mismatch', message: 'They do not match.', waits: false }
 
+/** What is said of it is said whatever else there is. */
+const CURRENT = { status: 'True', reason: 'AsBaked', message: 'It is.' } as const
+
 function shown(view: Partial<TemplateView>): Record<string, string> {
-  const findings = templateFindings({ bake: undefined, problem: undefined, isDue: false, ...view })
-  return Object.fromEntries(findings.map(({ type, status, reason }) => [type, `${status} ${reason}`]))
+  const findings = templateFindings({
+    bake: undefined,
+    problem: undefined,
+    isDue: false,
+    current: CURRENT,
+    ...view,
+  })
+  const own = findings.filter(({ type }) => type !== 'Current')
+  return Object.fromEntries(own.map(({ type, status, reason }) => [type, `${status} ${reason}`]))
 }
 
 const IDLE = { Reconciling: 'False UpToDate', Stalled: 'False NothingToMend' }
@@ -118,7 +128,12 @@ describe('the conditions of a template', () => {
   })
 
   test('name the service, say what to do, and have the words of the tool', () => {
-    const [ready] = templateFindings({ bake: FAILED, problem: undefined, isDue: false })
+    const [ready] = templateFindings({
+      bake: FAILED,
+      problem: undefined,
+      isDue: false,
+      current: CURRENT,
+    })
     expect(ready?.message).toMatch(/^Service api: The user name or the secret is wrong/)
     expect(ready?.message).toContain(words)
   })
@@ -145,6 +160,7 @@ const view: fc.Arbitrary<TemplateView> = fc.record({
   problem: fc.constantFrom(undefined, WAITS, STAYS),
   isDue: fc.boolean(),
   waitsFor: fc.constantFrom(undefined, 'it is not its turn'),
+  current: fc.constant(CURRENT),
 })
 
 test('waiters always know where they are: at work, stalled, ready, and never two of them', () => {
@@ -152,7 +168,8 @@ test('waiters always know where they are: at work, stalled, ready, and never two
     fc.property(view, (one) => {
       const findings = templateFindings(one)
       expect(findings.map(({ type }) => type).sort()).toEqual([...TEMPLATE_CONDITIONS].sort())
-      const held = findings.filter(({ type, status }) => type !== 'Succeeded' && status === 'True')
+      const where = findings.filter(({ type }) => type !== 'Succeeded' && type !== 'Current')
+      const held = where.filter(({ status }) => status === 'True')
       expect(held).toHaveLength(1)
       for (const { reason, message } of findings) {
         expect(reason).toMatch(/^[A-Z][A-Za-z]+$/)

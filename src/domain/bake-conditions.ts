@@ -4,6 +4,8 @@ import { failureReason } from './bake-failure.ts'
 import type { BakeProblem } from './bake-problem.ts'
 import type { Finding } from './conditions.ts'
 
+type Answer = Omit<Finding, 'type'>
+
 export type TemplateView = {
   /** As it will be. */
   bake: BakeStatus | undefined
@@ -13,9 +15,9 @@ export type TemplateView = {
   isDue: boolean
   /** What a bake that is due waits for, in words. */
   waitsFor?: string | undefined
+  /** Whether the box was baked with the credentials as they are (box-currency.ts). */
+  current: Answer
 }
-
-type Answer = { status: Finding['status']; reason: string; message: string }
 
 export function templateFindings(view: TemplateView): Finding[] {
   return [
@@ -23,6 +25,7 @@ export function templateFindings(view: TemplateView): Finding[] {
     { type: 'Reconciling', ...reconciling(view) },
     { type: 'Stalled', ...stalled(view) },
     { type: 'Succeeded', ...succeeded(view.bake) },
+    { type: 'Current', ...view.current },
   ]
 }
 

@@ -68,6 +68,7 @@ describe('trying again', () => {
     'evicted',
     'quota',
     'bake_image_missing',
+    'no_pod',
     'unschedulable',
     'not_started',
     'service_account_missing',

@@ -33,6 +33,8 @@ export const FIXES: Readonly<Record<BakeFailureCode, string>> = {
     'It was told to end, or its Job was deleted: ask for another bake. The box may be the new one all the same: its credentials.json names the bake that wrote it.',
   tool_failed: 'The words are those of the tool; the log of the pod has all of them.',
   not_an_organization: 'Ask the operator to label the namespace davit.dev/organization=true.',
+  too_many_templates:
+    'Delete older templates, or ask the operator for more (DAVIT_MAX_TEMPLATES_PER_ORGANIZATION). The bake then begins.',
   image_refused: 'Correct the reference to the image.',
   catalog_credential: 'Take registryCredentialId away, or make it a service of the kind custom.',
   credential_unknown: 'Make the RegistryCredential, or correct registryCredentialId. The bake then begins.',
@@ -49,6 +51,8 @@ export const FIXES: Readonly<Record<BakeFailureCode, string>> = {
   pod_refused: 'Mend what the words name; the cluster does not take the pod of the bake as it is.',
   suspended:
     'Somebody has suspended the Job, or a queue that does not let it run: mend that, and ask for another bake.',
+  no_pod:
+    'The Job has made no pod, and nothing says why: ask the operator whether the controller of Jobs runs (kube-controller-manager).',
   unschedulable: 'Mend what the scheduler names, such as room on the nodes, or the volume of spec.output.',
   not_started:
     'Mend what the words name, such as a volume that cannot be mounted; the pod has a node, and did not start there.',
@@ -63,6 +67,7 @@ const PASSING: ReadonlySet<BakeFailureCode> = new Set([
   'evicted',
   'quota',
   'bake_image_missing',
+  'no_pod',
   'unschedulable',
   'not_started',
   // It went while the pod was to be made: the next look says what is missing, and goes on when it is there.
@@ -79,6 +84,7 @@ export const MAX_ATTEMPTS = 3
 const WAITS_MS = [30_000, 120_000]
 /** Registries count by the hour. */
 const RATE_WAITS_MS = [900_000, 7_200_000]
+export const LONGEST_WAIT_MS = Math.max(...WAITS_MS, ...RATE_WAITS_MS)
 
 /** When a failed bake is tried again by itself; undefined: not before something changes. @param attempts made so far */
 export function nextAttemptAt(

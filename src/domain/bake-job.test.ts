@@ -32,6 +32,8 @@ function template(spec: Partial<BoxTemplate['spec']> = {}): BoxTemplate {
   }
 }
 
+const STARTED = '2026-01-31T12:00:00.000Z'
+
 const PREPARED: PreparedService = {
   name: 'api',
   image: 'ghcr.io/acme/api:1',
@@ -40,9 +42,10 @@ const PREPARED: PreparedService = {
     type: 'token',
     registry: 'ghcr.io',
     username: 'bot',
+    uid: 'c-1',
+    generation: 1,
     parameter: { name: '/davit/acme/rc_ghcr', version: 3, region: 'eu-west-1' },
   },
-  generation: 1,
   why: 'because',
 }
 
@@ -57,7 +60,7 @@ function jobOf({
   roleArn?: string | null
   settings?: BakeSettings
 } = {}) {
-  const order = bakeOrderOf(of, { name: 'shop-0', services }, settings)
+  const order = bakeOrderOf(of, { name: 'shop-0', services, startedAt: STARTED }, settings)
   return {
     order,
     job: bakeJob({ template: of, order, settings, ...(roleArn === null ? {} : { roleArn }) }),
@@ -241,6 +244,7 @@ describe('the order', () => {
       bake: 'shop-0',
       services: [{ name: 'api', image: 'ghcr.io/acme/api:1', credential: PREPARED.credential }],
       output: { kind: 'layout', path: '/output' },
+      orderedAt: STARTED,
       platform: 'linux/arm64',
       realms: ['auth.example.com'],
       deadlineSeconds: 3600,
@@ -251,12 +255,15 @@ describe('the order', () => {
     const username = '\u{1f600}'.repeat(255)
     const parameter = { name: `/${'a'.repeat(250)}`, version: 2 ** 31, region: 'a'.repeat(25) }
     const registry = `${'a'.repeat(63)}.${'a'.repeat(63)}.${'a'.repeat(63)}.${'a'.repeat(61)}:65535`
+    const [id, uid] = [`rc_${'a'.repeat(63)}`, 'u'.repeat(36)]
+    const secret = { id, uid, generation: 2 ** 31, registry, username, parameter }
+    const credential = { ...secret, type: 'token' } as const
     const services = Array.from(
       { length: MAX_SERVICES },
       (_, index): PreparedService => ({
         name: `${'a'.repeat(MAX_SERVICE_NAME - 2)}${index}`.slice(0, MAX_SERVICE_NAME),
         image: 'a'.repeat(716),
-        credential: { id: `rc_${'a'.repeat(63)}`, type: 'token', registry, username, parameter },
+        credential,
       }),
     )
     const { order } = jobOf({ services })

@@ -49,10 +49,21 @@ export function bakesOf(template?: string): string {
   return [template === undefined ? TEMPLATE_LABEL : `${TEMPLATE_LABEL}=${template}`, ...own].join(',')
 }
 
+/** Whether these are the labels of a bake of this template. */
+export function isBakeOf(labels: Readonly<Record<string, string>> | undefined, template: string): boolean {
+  const own = Object.entries({ ...BAKE_LABELS, [TEMPLATE_LABEL]: template })
+  return own.every(([label, value]) => labels?.[label] === value)
+}
+
 /** Nobody of the node, and nobody of the image either. */
 const USER = 65_532
 /** A bake that takes too long ends itself, with words; this is what it may take to be scheduled, and to end. */
 const GRACE_SECONDS = 900
+
+/** So long the Job of a bake may be active. */
+export function activeSeconds({ deadlineSeconds }: Pick<BakeSettings, 'deadlineSeconds'>): number {
+  return deadlineSeconds + GRACE_SECONDS
+}
 const TERMINATION_SECONDS = 30
 /** Not where the webhook of EKS puts its own: it leaves alone what has these variables. */
 const TOKEN_FOLDER = '/var/run/secrets/davit.dev/aws'
@@ -80,7 +91,7 @@ export function bakeName(of: {
 
 export function bakeOrderOf(
   { metadata, spec }: BoxTemplate,
-  bake: { name: string; services: readonly PreparedService[] },
+  bake: { name: string; services: readonly PreparedService[]; startedAt?: string | undefined },
   { realms, deadlineSeconds }: BakeSettings,
 ): BakeOrder {
   const { namespace = '', name, uid } = metadata
@@ -93,6 +104,7 @@ export function bakeOrderOf(
       ...(credential === undefined ? {} : { credential }),
     })),
     output: spec.output === undefined ? { kind: 'none' } : { kind: 'layout', path: OUTPUT_PATH },
+    ...(bake.startedAt === undefined ? {} : { orderedAt: bake.startedAt }),
     ...(spec.platform === undefined ? {} : { platform: spec.platform }),
     realms: [...realms],
     deadlineSeconds,
@@ -119,7 +131,7 @@ export function bakeJob({ template, order, settings, roleArn }: BakeJobOptions) 
     metadata: { namespace, name: order.bake, labels, ownerReferences: [owner] },
     spec: {
       backoffLimit: 0,
-      activeDeadlineSeconds: settings.deadlineSeconds + GRACE_SECONDS,
+      activeDeadlineSeconds: activeSeconds(settings),
       ttlSecondsAfterFinished: settings.ttlSeconds,
       template: {
         // A mesh would put a container beside the bake that does not end with it.

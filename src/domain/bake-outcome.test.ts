@@ -2,7 +2,6 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import {
   COMPLETE,
-  CREATED,
   DEADLINE,
   DIGEST,
   FAILED,
@@ -267,25 +266,4 @@ test('whatever the message is, it is a result or a failure in words', () => {
     }),
     { numRuns: 2000 },
   )
-})
-
-describe('a Job that is suspended', () => {
-  const since = new Date(CREATED + 600_000).toISOString()
-  const SUSPENDED = { type: 'Suspended', status: 'True', message: 'Job suspended', lastTransitionTime: since }
-
-  test('is waited for, for an hour', () => {
-    const until = CREATED + 600_000 + 3_600_000
-    expect(progressOf({ conditions: [SUSPENDED], after: 700_000 })).toEqual({ state: 'waiting', until })
-    const found = progressOf({ conditions: [SUSPENDED], after: until - CREATED })
-    expect(found).toMatchObject({
-      state: 'stuck',
-      outcome: { failure: { code: 'suspended', message: 'Job suspended' } },
-    })
-  })
-
-  test('and is let go on runs', () => {
-    const pod = withState({ running: {} }, { phase: 'Running' })
-    const conditions = [{ ...SUSPENDED, status: 'False' }]
-    expect(progressOf({ conditions, pod, after: 9_000_000 })).toEqual({ state: 'running' })
-  })
 })

@@ -26,6 +26,8 @@ export type BakeRun = {
   complaints: readonly string[]
   /** Names of the services that were ordered. */
   services: readonly string[]
+  /** So long a Job of a bake may be active: after that whoever controls Jobs ends it, if there is anybody. */
+  activeMs: number
 }
 
 /** Name of the container of a bake. */
@@ -35,7 +37,11 @@ export const BAKE_CONTAINER = 'bake'
 const POD_MS = 60_000
 /** So long a Job may be suspended: by somebody, or by a queue that makes it wait for its turn. */
 const SUSPENDED_MS = 3_600_000
+/** So long whoever controls Jobs may take to end one. */
+const END_MS = 600_000
 const IMAGE_MS = 120_000
+/** So long a Job may be without a pod, and without a word. */
+const NO_POD_MS = 600_000
 const SCHEDULE_MS = 600_000
 
 const IMAGE_REASONS = new Set([
@@ -61,10 +67,13 @@ export function bakeProgress(run: BakeRun, now: number): BakeProgress {
   if (condition('Complete')) return { state: 'ended', outcome: completed(run) }
   const failed = condition('Failed')
   if (failed) return { state: 'ended', outcome: failedJob(run, failed) }
+  // It may be suspended in between, and somebody may do that again and again: no bake holds its turn for ever.
+  if (now >= timeOf(job) + SUSPENDED_MS + run.activeMs + END_MS)
+    return { state: 'stuck', outcome: failure('timed_out', 'The Job has not ended long after its deadline.') }
   const suspended = condition('Suspended')
-  if (suspended && (!pod || isWaiting(pod))) {
+  if ((suspended || job.spec.suspend) && (!pod || isWaiting(pod))) {
     return given(begunAt(job) + SUSPENDED_MS, now, () =>
-      failure('suspended', suspended.message || 'The Job is suspended.'),
+      failure('suspended', suspended?.message || 'The Job is suspended.'),
     )
   }
   if (!pod) return withoutPod(run, now)
@@ -173,10 +182,22 @@ function parseResult(message: string): BakeResult | undefined {
 function withoutPod({ job, complaints }: BakeRun, now: number): BakeProgress {
   const until = begunAt(job) + POD_MS
   const words = complaints.at(-1)
-  if (words === undefined) return { state: 'waiting', until: now < until ? until : now + POD_MS }
+  if (words === undefined) {
+    const { active, succeeded, failed, startTime } = job.status
+    // It has had one, which is gone: the Job is about to say so.
+    if (active + succeeded + failed > 0) return { state: 'waiting', until: now + POD_MS }
+    const last = Math.max(timeOf(job), Date.parse(startTime ?? '') || 0) + NO_POD_MS
+    // Nothing tells of Events: they are looked for.
+    const next = now < until ? until : now + POD_MS
+    return now < last
+      ? { state: 'waiting', until: Math.min(next, last) }
+      : { state: 'stuck', outcome: failure('no_pod', NO_POD) }
+  }
   if (now < until) return { state: 'waiting', until }
   return { state: 'stuck', outcome: failure(refusalCode(words), words) }
 }
+
+const NO_POD = 'The Job has made no pod for ten minutes, and there is no Event that says why.'
 
 /** Kubernetes has only words for it. */
 function refusalCode(words: string): BakeFailureCode {

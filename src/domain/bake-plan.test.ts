@@ -27,6 +27,15 @@ function ended(outcome = GOOD): BakeWorld {
   return one
 }
 
+describe('a clock that is set back', () => {
+  test('makes no bake that is tried again wait for longer than the longest wait', () => {
+    const one = ended(failed('evicted'))
+    one.now -= 86_400_000
+    one.run()
+    expect(one.bake).toMatchObject({ state: 'pending', attempts: 2 })
+  })
+})
+
 describe('the first bake', () => {
   test('is begun, has its name before its Job, runs and ends', () => {
     const one = new BakeWorld()

@@ -16,7 +16,7 @@
  * is seen after it. Nothing is started while any other Job or pod of the template is there.
  */
 import type { BakeStatus } from '../api/bake-status.ts'
-import { FIXES, nextAttemptAt } from './bake-failure.ts'
+import { FIXES, LONGEST_WAIT_MS, nextAttemptAt } from './bake-failure.ts'
 import type { BakeOutcome, BakeProgress } from './bake-outcome.ts'
 import type { BakeProblem } from './bake-problem.ts'
 import type { Request } from './requests.ts'
@@ -113,11 +113,11 @@ const CANCELED: BakeOutcome = {
 }
 
 function planClosed(facts: BakeFacts, begin?: string): BakeStep {
-  const { bake, problem } = facts
+  const { problem } = facts
   const due = begin ?? dueReason(facts)
-  if (due === undefined) return planCrowd(facts, { until: retryTime(bake) }) ?? idle(bake)
+  if (due === undefined) return planCrowd(facts, { until: retryTime(facts) }) ?? idle(facts)
   if (problem)
-    return isRefused(facts, problem) ? (planCrowd(facts) ?? idle(bake)) : { step: 'refuse', problem }
+    return isRefused(facts, problem) ? (planCrowd(facts) ?? idle(facts)) : { step: 'refuse', problem }
   return planCrowd(facts) ?? { step: 'start', attempts: attemptsOf(facts), reason: due }
 }
 
@@ -143,12 +143,15 @@ function planCrowd(
   return { step: 'wait', reason: `${leaving} is leaving`, until: again }
 }
 
-function idle(bake: BakeStatus | undefined): BakeStep {
-  return { step: 'nothing', until: retryTime(bake) }
+function idle(facts: BakeFacts): BakeStep {
+  return { step: 'nothing', until: retryTime(facts) }
 }
 
-function retryTime(bake: BakeStatus | undefined): number | undefined {
-  return bake?.nextAttemptAt === undefined ? undefined : Date.parse(bake.nextAttemptAt)
+function retryTime({ bake, now }: Pick<BakeFacts, 'bake' | 'now'>): number | undefined {
+  if (bake?.nextAttemptAt === undefined) return undefined
+  const at = Date.parse(bake.nextAttemptAt)
+  // The clock was set back since: nobody waits for it to come there again.
+  return at > now + LONGEST_WAIT_MS ? now : at
 }
 
 /** Why a bake is due; undefined where none is. */
@@ -158,7 +161,7 @@ export function dueReason(facts: BakeFacts): string | undefined {
   const changed = reasonFor(facts, bake)
   if (changed !== undefined || bake.state !== 'failed') return changed
   if (bake.failure?.step === 'check') return problem ? 'still refused' : 'the problem is gone'
-  const retry = retryTime(bake)
+  const retry = retryTime(facts)
   return retry !== undefined && now >= retry ? 'tried again' : undefined
 }
 

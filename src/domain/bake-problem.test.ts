@@ -225,12 +225,13 @@ describe('what is to be pulled', () => {
         image: 'ghcr.io/acme/api:1.4',
         credential: {
           id: 'rc_ghcr',
+          uid: 'u-1',
+          generation: 2,
           type: 'token',
           registry: 'ghcr.io',
           username: 'bot',
           parameter: { name: '/davit/acme/rc_ghcr', version: 3, region: 'eu-west-1' },
         },
-        generation: 2,
         why: 'The service names rc_ghcr, which is for ghcr.io, the host of its image.',
       },
     ])
@@ -238,7 +239,13 @@ describe('what is to be pulled', () => {
 
   test('with ECR has no parameter', () => {
     const { services } = prepare({ credential: ecr(), service: { image: `${ECR}/acme/api` } })
-    expect(services?.[0]?.credential).toEqual({ id: 'rc_ghcr', type: 'ecr', registry: ECR })
+    expect(services?.[0]?.credential).toEqual({
+      id: 'rc_ghcr',
+      uid: 'u-1',
+      generation: 2,
+      type: 'ecr',
+      registry: ECR,
+    })
   })
 
   test('without a credential has none', () => {

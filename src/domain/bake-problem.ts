@@ -12,6 +12,8 @@ import { parseRegistryHost } from './registry-host.ts'
 
 export type BakeView = {
   isOrganization: boolean
+  /** How many templates it may have, where it has as many that are older. */
+  beyond?: number | undefined
   /** DAVIT_BAKE_IMAGE. */
   bakeImage: string | undefined
   spec: BoxTemplateSpec
@@ -39,8 +41,6 @@ export type PreparedService = {
   name: string
   image: string
   credential?: OrderedCredential | undefined
-  /** Of the resource of that credential. */
-  generation?: number | undefined
   /** Why this credential. */
   why?: string | undefined
 }
@@ -51,8 +51,13 @@ type Service = BoxTemplateSpec['services'][number]
 export function prepareBake(
   view: BakeView,
 ): { services: PreparedService[]; problem?: never } | { services?: never; problem: BakeProblem } {
-  const { isOrganization, bakeImage, spec } = view
+  const { isOrganization, beyond, bakeImage, spec } = view
   if (!isOrganization) return wrong('not_an_organization', NO_ORGANIZATION)
+  if (beyond !== undefined)
+    return wrong(
+      'too_many_templates',
+      `The organization has ${beyond} older templates, as many as it may have (DAVIT_MAX_TEMPLATES_PER_ORGANIZATION).`,
+    )
   const services: PreparedService[] = []
   for (const service of spec.services) {
     const { prepared, problem } = prepareService(view, service)
@@ -139,7 +144,7 @@ function prepareService({ credentials }: BakeView, service: Service): Found<Prep
   const ordered = orderedCredential(id, credential, reference)
   if (ordered === undefined) return notReady(id, credential)
   const why = `The service names ${id}, which is for ${reference.registry}, the host of its image.`
-  return { prepared: { ...plain, credential: ordered, generation: credential.metadata.generation, why } }
+  return { prepared: { ...plain, credential: ordered, why } }
 }
 
 /** Of the credential's host against the image's; for ECR the account and the region are named apart. */
@@ -164,12 +169,14 @@ function orderedCredential(
   credential: RegistryCredential,
   { registry }: ImageReference,
 ): OrderedCredential | undefined {
-  const { spec, status } = credential
+  const { metadata, spec, status } = credential
+  const { uid, generation } = metadata
   if (readyOf(credential)?.status !== 'True' || isBehind(credential)) return undefined
-  if (spec.type === 'ecr') return { id, type: 'ecr', registry }
+  const shared = { id, uid, ...(generation === undefined ? {} : { generation }), registry }
+  if (spec.type === 'ecr') return { ...shared, type: 'ecr' }
   if (status?.parameter === undefined) return undefined
   const { name, version, region } = status.parameter
-  return { id, type: 'token', registry, username: spec.username ?? '', parameter: { name, version, region } }
+  return { ...shared, type: 'token', username: spec.username ?? '', parameter: { name, version, region } }
 }
 
 function readyOf({ status }: RegistryCredential) {

@@ -1,6 +1,14 @@
 /** A bake whose pod is not there, or does not run, as `bakeProgress` of bake-outcome.ts reads it. */
 import { describe, expect, test } from 'vitest'
-import { CREATED, failureOf, podOf, progressOf, withState } from '../../test/support/bake-runs.ts'
+import {
+  ACTIVE_MS,
+  CREATED,
+  failureOf,
+  type GivenRun,
+  podOf,
+  progressOf,
+  withState,
+} from '../../test/support/bake-runs.ts'
 
 const MINUTE = 60_000
 
@@ -11,7 +19,29 @@ describe('a Job without a pod', () => {
       state: 'waiting',
       until: CREATED + MINUTE,
     })
-    expect(progressOf({ after: MINUTE })).toEqual({ state: 'waiting', until: CREATED + 2 * MINUTE })
+  })
+
+  test('is looked at every minute, and has failed after ten in which nobody says why', () => {
+    expect(progressOf({ after: 2 * MINUTE })).toEqual({ state: 'waiting', until: CREATED + 3 * MINUTE })
+    expect(progressOf({ after: 10 * MINUTE - 1 })).toEqual({
+      state: 'waiting',
+      until: CREATED + 10 * MINUTE,
+    })
+    expect(failureOf({ after: 10 * MINUTE })).toMatchObject({ step: 'start', code: 'no_pod' })
+  })
+
+  test('has its time anew when it was suspended in between', () => {
+    const job = { status: { startTime: new Date(CREATED + 30 * MINUTE).toISOString() } }
+    expect(failureOf({ job, after: 40 * MINUTE - 1 })).toBeUndefined()
+    expect(failureOf({ job, after: 40 * MINUTE })).toMatchObject({ code: 'no_pod' })
+  })
+
+  test('any more is waited for, since it is about to say what became of it', () => {
+    const job = { status: { active: 1 } }
+    expect(progressOf({ job, after: 20 * MINUTE })).toEqual({
+      state: 'waiting',
+      until: CREATED + 21 * MINUTE,
+    })
   })
 
   test('that was suspended until now has its minute after that', () => {
@@ -108,5 +138,54 @@ describe('a pod that does not run', () => {
   test('yet is waited for', () => {
     const pod = withState({ waiting: { reason: 'ContainerCreating' } })
     expect(progressOf({ pod, after: 60 * MINUTE })).toEqual({ state: 'waiting' })
+  })
+})
+
+describe('a Job that is suspended', () => {
+  const since = new Date(CREATED + 600_000).toISOString()
+  const SUSPENDED = { type: 'Suspended', status: 'True', message: 'Job suspended', lastTransitionTime: since }
+
+  test('is waited for, for an hour', () => {
+    const until = CREATED + 600_000 + 3_600_000
+    expect(progressOf({ conditions: [SUSPENDED], after: 700_000 })).toEqual({ state: 'waiting', until })
+    const found = progressOf({ conditions: [SUSPENDED], after: until - CREATED })
+    expect(found).toMatchObject({
+      state: 'stuck',
+      outcome: { failure: { code: 'suspended', message: 'Job suspended' } },
+    })
+  })
+
+  test('and is let go on runs', () => {
+    const pod = withState({ running: {} }, { phase: 'Running' })
+    const conditions = [{ ...SUSPENDED, status: 'False' }]
+    expect(progressOf({ conditions, pod, after: 7_000_000 })).toEqual({ state: 'running' })
+  })
+
+  test('and of which its controller says nothing is waited for as long', () => {
+    const job = { spec: { suspend: true } }
+    expect(progressOf({ job, after: 700_000 })).toEqual({ state: 'waiting', until: CREATED + 3_600_000 })
+    expect(failureOf({ job, after: 3_600_000 })).toMatchObject({
+      code: 'suspended',
+      message: 'The Job is suspended.',
+    })
+  })
+})
+
+describe('a Job that nobody ends', () => {
+  const AN_HOUR_AND_ITS_TIME = 3_600_000 + ACTIVE_MS + 600_000
+  const suspended = { type: 'Suspended', status: 'True', lastTransitionTime: '2026-01-31T14:00:00Z' }
+  const runs: [name: string, given: GivenRun][] = [
+    ['whose pod runs', { pod: withState({ running: {} }, { phase: 'Running' }) }],
+    ['whose pod does not start', { pod: withState({ waiting: { reason: 'ContainerCreating' } }) }],
+    ['whose pod is gone', { job: { status: { failed: 1 } } }],
+    ['that is suspended again and again', { conditions: [suspended] }],
+  ]
+
+  test.for(runs)('%s holds its turn no longer than a Job may take', ([, given]) => {
+    expect(failureOf({ ...given, after: AN_HOUR_AND_ITS_TIME - 1 })).toBeUndefined()
+    expect(progressOf({ ...given, after: AN_HOUR_AND_ITS_TIME })).toMatchObject({
+      state: 'stuck',
+      outcome: { failure: { step: 'start', code: 'timed_out' } },
+    })
   })
 })

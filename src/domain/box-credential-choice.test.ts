@@ -59,6 +59,45 @@ describe('the credential of a host', () => {
       })
   })
 
+  it('is of the newer generation of it, whichever bake was decided later', () => {
+    const of = (generation: number, version: number, orderedAt: string) => ({
+      ...map([{ ...token('rc_a', 'ghcr.io', ['a/x'], version), uid: 'one', generation }]),
+      orderedAt,
+    })
+    const maps = [of(3, 2, '2026-01-31T12:00:00Z'), of(2, 9, '2026-01-31T13:00:00Z')]
+    expect(chooseByHost(maps, 'ghcr.io').of?.credential).toMatchObject({ generation: 3 })
+  })
+
+  it('is as the controller decided last, however long the bakes took', () => {
+    const of = (version: number, orderedAt: string, bakedAt: string) => ({
+      ...map([token('rc_a', 'ghcr.io', ['a/x'], version)]),
+      orderedAt,
+      bakedAt,
+    })
+    const maps = [
+      of(1, '2026-01-31T12:00:00Z', '2026-01-31T14:00:00Z'),
+      of(2, '2026-01-31T12:30:00Z', '2026-01-31T12:31:00Z'),
+    ]
+    expect(chooseByHost(maps, 'ghcr.io').of?.credential).toMatchObject({ parameter: { version: 2 } })
+  })
+
+  it('is the newer version in maps that do not say when', () => {
+    const maps = [map([token('rc_a', 'ghcr.io', ['a/x'], 2)]), map([token('rc_a', 'ghcr.io', ['a/x'], 1)])]
+    expect(chooseByHost(maps, 'ghcr.io').of?.credential).toMatchObject({ parameter: { version: 2 } })
+  })
+
+  it('is none that has become one for another host: its name leads to the secret of that', () => {
+    const before = { ...map([token('rc_a', 'ghcr.io', ['a/x'])]), orderedAt: '2026-01-31T12:00:00Z' }
+    const after = { ...map([token('rc_a', 'quay.io', ['b/y'])], 'db'), orderedAt: '2026-02-01T12:00:00Z' }
+    for (const maps of [
+      [before, after],
+      [after, before],
+    ]) {
+      expect(chooseByHost(maps, 'ghcr.io')).toEqual({})
+      expect(chooseByHost(maps, 'quay.io').of?.credential).toMatchObject({ repositories: ['b/y'] })
+    }
+  })
+
   it('is not that of another organization of the same name', () => {
     const other = map([token('rc_a', 'ghcr.io', ['a/x'])], 'web', 'other')
     const maps = [map([token('rc_a', 'ghcr.io', ['a/x'])]), other]
@@ -107,6 +146,17 @@ describe('the credential of an image', () => {
     expect(byImage(maps, 'r.io', 'org/b')).toBe('rc_y for the repository')
   })
 
+  it('is the one with which this very image was baked last', () => {
+    const of = (id: string, name: string, orderedAt: string) => ({
+      ...map([token(id, 'r.io', ['org/a'])], name),
+      orderedAt,
+    })
+    const old = of('rc_a', 'web', '2026-01-31T12:00:00Z')
+    const last = of('rc_b', 'db', '2026-02-01T12:00:00Z')
+    expect(byImage([old, last], 'r.io', 'org/a')).toBe('rc_b for the repository')
+    expect(byImage([last, old], 'r.io', 'org/a')).toBe('rc_b for the repository')
+  })
+
   it('is one that opened this very image, where two templates used different ones', () => {
     const maps = [map([token('rc_y', 'r.io', ['org/a'])]), map([token('rc_x', 'r.io', ['org/a'])], 'db')]
     expect(byImage(maps, 'r.io', 'org/a')).toBe('rc_x for the repository')
@@ -130,23 +180,28 @@ describe('the credential of an image', () => {
 })
 
 describe('the parameter of a credential', () => {
-  const named = (name: string) => {
+  const named = (name: string, prefix = '/davit') => {
     const credential = {
       ...token('rc_a', 'ghcr.io', ['a/x']),
       parameter: { name, version: 1, region: 'eu-west-1' },
     }
-    return foreignParameter({ organization: 'acme', credential: credential as BoxCredential })
+    return foreignParameter({ organization: 'acme', credential: credential as BoxCredential }, prefix)
   }
 
-  it('is below the name of its organization', () => {
+  it('is the one that Davit has for it, below the prefix of the operator', () => {
     expect(named('/davit/acme/rc_a')).toBeUndefined()
-    expect(named('/platform/davit/acme/rc_a')).toBeUndefined()
+    expect(named('/platform/davit/acme/rc_a', '/platform/davit')).toBeUndefined()
+    expect(named('/davit/acme/rc_a', '/platform/davit')).toContain('is stored at /platform/davit/acme/rc_a')
   })
 
-  it.each(['/davit/other/rc_a', '/davit/acme/rc_b', '/davit/notacme/rc_a', '/davit/acme/rc_a/x', 'rc_a'])(
-    'is not %s',
-    (name) => {
-      expect(named(name)).toContain(name)
-    },
-  )
+  it.each([
+    '/davit/other/rc_a',
+    '/davit/acme/rc_b',
+    '/davit/notacme/rc_a',
+    '/davit/acme/rc_a/x',
+    '/platform/davit/acme/rc_a',
+    'rc_a',
+  ])('is not %s', (name) => {
+    expect(named(name)).toContain(name)
+  })
 })

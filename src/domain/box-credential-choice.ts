@@ -3,6 +3,7 @@
  * more, so it answers only where there is one answer; kubelet names the image.
  */
 import type { BoxCredential, BoxCredentials } from '../api/box-credentials.ts'
+import { organizationPath } from './parameter-name.ts'
 
 /** A credential, and the organization that it is of. */
 export type OwnedCredential = { organization: string; credential: BoxCredential }
@@ -15,15 +16,15 @@ export type Choice<T = OwnedCredential> =
 
 /** @param host canonical */
 export function chooseByHost(maps: readonly BoxCredentials[], host: string): Choice {
-  return onlyOne(ofHost(maps, host))
+  return onlyOne(knownIn(maps).filter(({ credential }) => credential.registry === host))
 }
 
 /** Hosts that have one credential, with the user name of each. */
 export function hostsOf(maps: readonly BoxCredentials[]): Map<string, string> {
-  const hosts = new Set(maps.flatMap(({ credentials }) => credentials.map(({ registry }) => registry)))
+  const byHost = Map.groupBy(knownIn(maps), ({ credential }) => credential.registry)
   return new Map(
-    [...hosts].sort().flatMap((host) => {
-      const { of } = chooseByHost(maps, host)
+    [...byHost.keys()].sort().flatMap((host) => {
+      const { of } = onlyOne(byHost.get(host) ?? [])
       return of === undefined ? [] : [[host, usernameOf(of.credential)] as const]
     }),
   )
@@ -46,12 +47,11 @@ export function chooseByImage(
   maps: readonly BoxCredentials[],
   { host, repository }: { host: string; repository: string },
 ): ImageChoice {
-  const known = ofHost(maps, host)
+  const known = knownIn(maps).filter(({ credential }) => credential.registry === host)
   const ranked = known.map((one) => ({ one, ...nearest(one.credential, repository) }))
   const most = Math.max(0, ...ranked.map(({ shared }) => shared))
   const best = ranked.filter(({ shared }) => shared > 0 && shared === most).map(({ one }) => one)
-  // Each of them was tried with this very image by a bake, so either will do; the same one is taken each time.
-  const { of, several } = onlyOne(most === Number.POSITIVE_INFINITY ? firstOf(best) : best)
+  const { of, several } = onlyOne(most === Number.POSITIVE_INFINITY ? lastUsed(best, repository) : best)
   if (several !== undefined) return { several }
   if (of === undefined) return {}
   const opensHost = of.credential.type === 'ecr' && onlyOne(known).of !== undefined
@@ -66,15 +66,20 @@ function whyOf(repository: string, near: string): string {
 }
 
 /**
- * A map is found where somebody put it, and names what is read with a role that may read more: what is not below the
- * organization's own name is not read.
+ * A map is found where somebody put it, and names what is read with a role that may read more: nothing is read but the one
+ * parameter that Davit has for this credential.
  *
+ * @param prefix of the operator, as `/davit`
  * @returns what is wrong, in words that follow the credential's id
  */
-export function foreignParameter({ organization, credential }: OwnedCredential): string | undefined {
-  if (credential.type === 'ecr' || credential.parameter.name.endsWith(`/${organization}/${credential.id}`))
-    return undefined
-  return `is of ${organization}, and the map names ${credential.parameter.name} for it, which is not`
+export function foreignParameter(
+  { organization, credential }: OwnedCredential,
+  prefix: string,
+): string | undefined {
+  if (credential.type === 'ecr') return undefined
+  const own = `${organizationPath({ prefix, organization })}/${credential.id}`
+  if (credential.parameter.name === own) return undefined
+  return `is stored at ${own}, and the map names ${credential.parameter.name} for it; DAVIT_PARAMETER_PREFIX says what such names begin with`
 }
 
 /** ECR has one user name for all. */
@@ -82,33 +87,62 @@ function usernameOf(credential: BoxCredential): string {
   return credential.type === 'ecr' ? 'AWS' : credential.username
 }
 
-/** The same credential in several maps counts once, as the last bake has read it: versions begin anew when it was deleted. */
-function ofHost(maps: readonly BoxCredentials[], host: string): OwnedCredential[] {
-  const found = new Map<string, OwnedCredential>()
-  for (const { template, credentials } of [...maps].sort(byTime)) {
-    for (const credential of credentials.filter(({ registry }) => registry === host)) {
-      const key = `${template.namespace}/${credential.id}`
-      const before = found.get(key)
-      found.set(key, {
-        organization: template.namespace,
-        credential: withBoth(before?.credential, credential),
-      })
+/** A credential out of all maps, as the last of them says. */
+type Known = OwnedCredential & {
+  /** When that was decided; milliseconds since 1970. */
+  at: number
+  /** Its images, and when the last of their bakes was decided. */
+  usedAt: ReadonlyMap<string, number>
+}
+
+/** The same credential in several maps counts once. */
+function knownIn(maps: readonly BoxCredentials[]): Known[] {
+  const found = new Map<string, Known>()
+  for (const map of [...maps].sort((a, b) => timeOf(a) - timeOf(b))) {
+    const [organization, at] = [map.template.namespace, timeOf(map)]
+    for (const credential of map.credentials) {
+      const usedAt = new Map(credential.repositories.map((repository) => [repository, at]))
+      const key = `${organization}/${credential.id}`
+      found.set(key, withBefore({ organization, credential, at, usedAt }, found.get(key)))
     }
   }
   return [...found].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, one]) => one)
 }
 
-/** The earlier first; maps of before there were times are the earliest. */
-function byTime(a: BoxCredentials, b: BoxCredentials): number {
-  return Date.parse(a.bakedAt ?? EARLIEST) - Date.parse(b.bakedAt ?? EARLIEST)
+/** When the controller said what is in a map: one clock for all, where each bake has its own. */
+function timeOf({ orderedAt, bakedAt }: BoxCredentials): number {
+  return Date.parse(orderedAt ?? bakedAt ?? EARLIEST)
 }
 
+/** Of maps of before there were times. */
 const EARLIEST = '1970-01-01T00:00:00Z'
 
-/** What is later, with the repositories of both. */
-function withBoth(before: BoxCredential | undefined, later: BoxCredential): BoxCredential {
-  const repositories = [...new Set([...(before?.repositories ?? []), ...later.repositories])]
-  return { ...later, repositories }
+/**
+ * What is later counts, with the images of both. Versions of a secret begin anew when it was removed, and when the credential
+ * was deleted and made again, so they say less than the time. A credential is for one registry: in the place of one that
+ * was for another one its name leads to a secret that this one must not get.
+ */
+function withBefore(next: Known, before: Known | undefined): Known {
+  if (before === undefined) return next
+  const last = isBehind(next, before) ? before : next
+  const { registry } = last.credential
+  const usedAt = new Map(
+    [before, next].flatMap((one) => (one.credential.registry === registry ? [...one.usedAt] : [])),
+  )
+  return { ...last, usedAt, credential: { ...last.credential, repositories: [...usedAt.keys()] } }
+}
+
+/** @param before not later than `next`, by the clock */
+function isBehind(next: Known, before: Known): boolean {
+  const [a, b] = [next.credential, before.credential]
+  const isSame = a.uid !== undefined && a.uid === b.uid
+  const generations = (a.generation ?? 0) - (b.generation ?? 0)
+  if (isSame && generations !== 0) return generations < 0
+  return next.at === before.at && versionOf(a) < versionOf(b)
+}
+
+function versionOf(credential: BoxCredential): number {
+  return credential.type === 'ecr' ? 0 : credential.parameter.version
 }
 
 function onlyOne(found: readonly OwnedCredential[]): Choice {
@@ -119,8 +153,10 @@ function onlyOne(found: readonly OwnedCredential[]): Choice {
   return same ? { of: first } : { several: found.map(nameOf) }
 }
 
-function firstOf(found: readonly OwnedCredential[]): OwnedCredential[] {
-  return found.slice(0, 1)
+/** Each was tried with this very image by a bake, and the last bake knows best; the same one is taken each time. */
+function lastUsed(found: readonly Known[], repository: string): Known[] {
+  const usedAt = (one: Known) => one.usedAt.get(repository) ?? 0
+  return [...found].sort((a, b) => usedAt(b) - usedAt(a)).slice(0, 1)
 }
 
 /** As `acme/rc_ghcr`. */

@@ -6,6 +6,7 @@ const HOUR = 3_600_000
 it.each([
   ['what nothing ends', undefined, 300],
   ['a token of twelve hours', 12 * HOUR, 21_600],
+  ['a token of a week, by a clock that was set back,', 168 * HOUR, 21_600],
   ['a token of two minutes', 120_000, 60],
   ['a token that ends within a pull', 60_000, 0],
   ['a token that has ended', -HOUR, 0],

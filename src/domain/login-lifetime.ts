@@ -2,6 +2,8 @@
 
 /** Clocks differ, and a pull takes a while. */
 const SPARE_SECONDS = 60
+/** Half of the longest life that there is; more is left only by a clock that is wrong. */
+const MAX_SECONDS = 6 * 3600
 
 /**
  * Half of what is left of its life, so that a pull which begins with it ends with it; what nothing ends is kept for `seconds`,
@@ -10,7 +12,7 @@ const SPARE_SECONDS = 60
 export function keepSeconds(login: { expiresAt?: number }, of: { now: number; seconds: number }): number {
   if (login.expiresAt === undefined) return of.seconds
   const left = Math.floor((login.expiresAt - of.now) / 1000)
-  return left <= SPARE_SECONDS ? 0 : Math.floor(left / 2)
+  return left <= SPARE_SECONDS ? 0 : Math.min(Math.floor(left / 2), MAX_SECONDS)
 }
 
 /** As Go reads a duration. */

@@ -5,6 +5,8 @@ import { cleanWords, toolWords } from './tool-words.ts'
 describe('the words of a tool', () => {
   it.each([
     ['a colour', '\u001b[31mred\u001b[0m', 'red'],
+    ['a title that does not end', '\u001b]0;title', ''],
+    ['a move in one character', 'a\u009b2Jb', 'ab'],
     ['a title', '\u001b]0;title\u0007text', 'text'],
     ['a bell and a backspace', 'a\u0007b\u0008c', 'abc'],
     ['an order to write backwards', 'a\u202eb', 'ab'],
@@ -47,6 +49,14 @@ describe('the words of a tool', () => {
         }),
       )
     })
+
+  it.each([
+    ['begins', '\u001b'],
+    ['begins with a colour', '\u001b['],
+    ['is in a title', '\u001b]0;'],
+  ])('have no secret that %s as a sequence of terminals does', (_how, start) => {
+    expect(cleanWords(`it said ${start}AKIA4711canary and more`, ['AKIA4711canary'])).not.toContain('4711')
+  })
 
   it('of a short secret hide it where it stands alone', () => {
     expect(cleanWords('an abc, and abcd', ['abc'])).toBe('an [secret], and abcd')

@@ -5,15 +5,18 @@ const HIDDEN = '[secret]'
 /** A secret that is shorter is in every sentence; so it is hidden only where it stands alone. */
 const SHORT = 4
 
+const [ESC, BEL, CSI] = ['\u001b', '\u0007', '\u009b']
+/** What comes after the beginning of a move or a colour. */
+const REST = '[0-?]*[ -/]*[@-~]'
+const TITLE = String.raw`\][^${BEL}${ESC}]*(?:${BEL}|${ESC}\\)?`
 /** Sequences of terminals: colours, titles, moves. */
-const ANSI =
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what is looked for
-  /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[@-Z\\-_])|\u009b[0-?]*[ -/]*[@-~]/g
+const SEQUENCE = new RegExp(String.raw`${ESC}(?:\[${REST}|${TITLE}|[@-Z\\-_])|${CSI}${REST}`, 'g')
 
 /** The whole text. Line ends and tabs stay. */
 export function cleanWords(text: string, secrets: readonly string[]): string {
-  const plain = text
-    .replace(ANSI, '')
+  // Before as well: a sequence may take the first letter of a secret with it.
+  const plain = withoutSecrets(text, secrets)
+    .replace(SEQUENCE, '')
     .replace(/\r\n?/g, '\n')
     .replace(/[^\P{Cc}\n\t]|[\p{Zl}\p{Zp}]|[\u202a-\u202e\u2066-\u2069]/gu, '')
   return withoutSecrets(plain, secrets).toWellFormed()

@@ -6,6 +6,7 @@ import type { Config } from '../config.ts'
 import { isUnderWay, keyOfTemplate } from '../controllers/box-template/bake-pass.ts'
 import { BakeTurns } from '../controllers/box-template/bake-turns.ts'
 import { TemplateReconciler } from '../controllers/box-template/reconcile-template.ts'
+import { beyondIn } from '../controllers/box-template/template-room.ts'
 import { createTemplateWriter } from '../controllers/box-template/template-writer.ts'
 import type { Organizations } from '../controllers/organizations.ts'
 import { ReconcileLoop } from '../runtime/reconcile-loop.ts'
@@ -85,6 +86,9 @@ function wake(
     // Before the first pass: what a process before this one began has its turn.
     if (isUnderWay(template)) turns.hold(keyOfTemplate(template))
     add(template)
+    const { namespace = '', name, deletionTimestamp } = template.metadata
+    if (deletionTimestamp !== undefined || templates.get(namespace, name) === undefined)
+      for (const other of beyondIn(templates, template)) add(other)
   })
   organizations.listen((name) => {
     for (const template of templates.in(name)) add(template)

@@ -12,13 +12,14 @@ const MAX_INPUT_BYTES = 1024 * 1024
 /** One request of kubelet, with this process's stdin, stdout and environment. */
 export async function runCredentialProvider(): Promise<void> {
   await endWithAnswer(async () => {
-    const { credentialsPath, keepSeconds } = readBoxConfig()
+    const { credentialsPath, keepSeconds, parameterPrefix } = readBoxConfig()
     return await answerKubelet({
       maps: createBoxMaps(credentialsPath),
       logins: lazyBoxLogins(),
       clock: createClock(),
       input: () => readInput(process.stdin, MAX_INPUT_BYTES),
       keepSeconds,
+      parameterPrefix,
     })
   }, providerFailure)
 }

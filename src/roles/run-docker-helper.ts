@@ -11,11 +11,12 @@ const MAX_INPUT_BYTES = 64 * 1024
 /** One action of the credential helper, with this process's stdin, stdout and environment. */
 export async function runDockerHelper(action: string): Promise<void> {
   await endWithAnswer(async () => {
-    const { credentialsPath } = readBoxConfig()
+    const { credentialsPath, parameterPrefix } = readBoxConfig()
     return await answerDocker(action, {
       maps: createBoxMaps(credentialsPath),
       logins: lazyBoxLogins(),
       input: () => readInput(process.stdin, MAX_INPUT_BYTES),
+      parameterPrefix,
     })
   }, dockerFailure)
 }

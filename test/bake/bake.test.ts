@@ -27,6 +27,8 @@ beforeAll(async () => {
   registry = await startTestRegistry({ auth: 'bearer', accounts: ACCOUNTS, open: ['public/tool'] })
   const of = async (name: 'api' | 'web'): Promise<OrderedCredential> => ({
     id: `rc_${name}`,
+    uid: `uid-of-${name}`,
+    generation: 2,
     type: 'token',
     registry: registry.host,
     username: `bot-${name}`,
@@ -107,8 +109,10 @@ describe('a bake', () => {
   })
 
   it('writes beside the box which credential opens what, without a secret', async () => {
-    await run(orderOf([api(), web(), tool()], pod.output, { bake: 'one' }))
+    const orderedAt = '2026-01-31T12:00:00.000Z'
+    await run(orderOf([api(), web(), tool()], pod.output, { bake: 'one', orderedAt }))
     expect(boxCredentials.parse(box('credentials.json'))).toEqual({
+      orderedAt,
       bakedAt: expect.any(String),
       version: 1,
       template: { namespace: 'acme', name: 'shop' },

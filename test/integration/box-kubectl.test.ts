@@ -50,6 +50,7 @@ describe('a template that is baked', () => {
       'succeeded',
       'True',
       'Baked',
+      'True',
       expect.stringMatching(/^\d+s$/),
       expect.stringMatching(/^\d+s$/),
     ])
@@ -98,7 +99,7 @@ describe('a template whose bake failed', () => {
     )
     expect(await waited).toContain('condition met')
     const line = (await cells('bt', 'bad', '-o', 'wide')).join(' | ')
-    expect(line).toContain(`failed | False | NotFoundOrPrivate | db | ${WORDS}`)
+    expect(line).toContain(`failed | False | NotFoundOrPrivate | Unknown | db | ${WORDS}`)
     const failure = JSON.parse(await path('bad', '.status.bake.failure'))
     expect(failure).toEqual({
       service: 'db',

@@ -49,6 +49,7 @@ describe('a bake', () => {
       Succeeded: 'True Baked',
       Reconciling: 'False UpToDate',
       Stalled: 'False NothingToMend',
+      Current: 'True AsBaked',
     })
     expect(done.status).toMatchObject({
       observedGeneration: 1,
@@ -212,6 +213,7 @@ describe('a failure', () => {
       Succeeded: 'False WrongCredentials',
       Reconciling: 'False UpToDate',
       Stalled: 'True WrongCredentials',
+      Current: 'Unknown NothingBaked',
     })
     const credential = await secrets.credentialWhen(
       'ghcr',

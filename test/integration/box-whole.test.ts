@@ -120,10 +120,20 @@ describe('a box of three services, with two credentials for one host', () => {
     await bed.make('shop', box())
     await run('shop')
     const { status } = await ended('shop', 'succeeded', 1)
-    expect(status?.bake?.services).toMatchObject([
-      { name: 'api', digest: expect.any(String), credential: { id: 'rc_acme', parameterVersion: 1 } },
-      { name: 'web', digest: expect.any(String), credential: { id: 'rc_tools', parameterVersion: 1 } },
-      { name: 'db', digest: expect.any(String) },
+    const why = (id: string, other: string) =>
+      `The service names ${id}, which is for ${registry.host}, the host of its image. Other services use ${other} for that host; each has a login of its own.`
+    const of = (id: string, other: string) => ({
+      id,
+      parameterVersion: 1,
+      generation: 1,
+      why: why(id, other),
+    })
+    const image = (repository: string) => `${registry.host}/${repository}:1`
+    const digest = expect.stringMatching(/^sha256:/)
+    expect(status?.bake?.services).toEqual([
+      { name: 'api', image: image('acme/api'), digest, credential: of('rc_acme', 'rc_tools') },
+      { name: 'web', image: image('tools/web'), digest, credential: of('rc_tools', 'rc_acme') },
+      { name: 'db', image: image('library/postgres'), digest },
     ])
     const index = JSON.parse(readFileSync(join(node.volumeOf('boxes'), 'shop', 'index.json'), 'utf8'))
     expect(index.manifests).toHaveLength(3)

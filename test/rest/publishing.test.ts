@@ -3,12 +3,12 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { deliverySegments } from '../../src/api/delivery-segment.ts'
 import type { EndpointDraft } from '../../src/ports/endpoints.ts'
 import { ApiError } from '../../src/ports/kubernetes.ts'
-import { RefusedError } from '../../src/ports/refused-error.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { calling } from '../support/faulty-api.ts'
 import { FACADE_LIMITS, startLiveFacade } from '../support/live-facade.ts'
 import { ownEventType } from '../support/own-event-type.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
+import { refusalOf } from '../support/refusal-of.ts'
 import { makeOwnerKey, type RestFacade, startRestFacade } from '../support/rest-facade.ts'
 import { until } from '../support/until.ts'
 
@@ -38,12 +38,6 @@ async function make(path: string, more: Partial<EndpointDraft> = {}) {
 
 function publish(dataText: string, type = TYPE) {
   return facade.publishing.publish(davit.organization, { type, dataText }, {})
-}
-
-async function refusalOf(answer: Promise<unknown>): Promise<RefusedError> {
-  const error = await answer.catch((thrown: unknown) => thrown)
-  if (error instanceof RefusedError) return error
-  throw new Error(`not refused: ${String(error)}`)
 }
 
 /** The delivery as a reader finds it right after the answer. */

@@ -7,9 +7,12 @@ export const CREATED = Date.UTC(2026, 0, 31, 12)
 const AT = new Date(CREATED).toISOString()
 export const DIGEST = `sha256:${'0123456789abcdef'.repeat(4)}`
 
-export function jobOf(...conditions: object[]): BakeJob {
+/** So long a Job may be active. */
+export const ACTIVE_MS = 3_600_000
+
+export function jobOf(conditions: readonly object[], { spec = {}, status = {} }: GivenJob = {}): BakeJob {
   const metadata = { name: 'shop-1', namespace: 'acme', uid: JOB_UID, creationTimestamp: AT }
-  return bakeJob.parse({ metadata, status: { conditions } })
+  return bakeJob.parse({ metadata, spec, status: { ...status, conditions } })
 }
 
 export const COMPLETE = {
@@ -80,10 +83,19 @@ export const FAILURE = {
 } as const
 
 /** What Kubernetes shows of a bake of the services `api` and `db`. @param after milliseconds since its Job was made */
-export type GivenRun = { conditions?: object[]; pod?: BakePod; complaints?: string[]; after?: number }
+export type GivenRun = {
+  conditions?: object[]
+  job?: GivenJob
+  pod?: BakePod
+  complaints?: string[]
+  after?: number
+}
+type GivenJob = { spec?: object; status?: object }
 
-export function progressOf({ conditions = [], pod, complaints = [], after = 1000 }: GivenRun): BakeProgress {
-  const run = { job: jobOf(...conditions), pod, complaints, services: ['api', 'db'] }
+export function progressOf(given: GivenRun): BakeProgress {
+  const { conditions = [], job, pod, complaints = [], after = 1000 } = given
+  const services = ['api', 'db']
+  const run = { job: jobOf(conditions, job), pod, complaints, services, activeMs: ACTIVE_MS }
   return bakeProgress(run, CREATED + after)
 }
 

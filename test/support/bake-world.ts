@@ -26,6 +26,7 @@ const PASSING: readonly string[] = [
   'evicted',
   'quota',
   'bake_image_missing',
+  'no_pod',
   'unschedulable',
   'not_started',
   'service_account_missing',

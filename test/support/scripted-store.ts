@@ -4,6 +4,8 @@ type Call = 'get' | 'list' | 'create' | 'patch'
 
 /** A store in memory, with what a test has put before its calls. */
 export class ScriptedStore extends MemoryStore {
+  /** Of those below. */
+  calls = 0
   readonly #script: { call: Call; plural: string; before: () => unknown }[] = []
 
   /** Once, before such a call for such an object; what it throws is what the call throws. */
@@ -32,6 +34,7 @@ export class ScriptedStore extends MemoryStore {
   }
 
   async #play(call: Call, plural: string): Promise<void> {
+    this.calls += 1
     const at = this.#script.findIndex((line) => line.call === call && line.plural === plural)
     if (at >= 0) await this.#script.splice(at, 1)[0]?.before()
   }

@@ -61,6 +61,7 @@ const SETTINGS = {
   realms: [],
   awsEndpoints: {},
   limits: { organization: 1, all: 2 },
+  maxTemplates: 2,
 }
 /** Of what a bake of the template makes. */
 export const LABELS = {

@@ -1,7 +1,9 @@
+import { execFileSync } from 'node:child_process'
 import { chmod, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { blockOf } from '../../../test/support/box/page.ts'
 import { createBoxMaps } from './box-maps.ts'
 
 let folder: string
@@ -59,12 +61,36 @@ describe('the maps of a machine', () => {
   })
 })
 
+describe('the lines of the page', () => {
+  it('bring the maps of a volume to their places, and new ones into the places of those', async () => {
+    const lines = blockOf('sh', 'for map in')
+    const script = lines
+      .replaceAll('/boxes', join(folder, 'boxes'))
+      .replaceAll('/etc/davit', join(folder, 'etc'))
+    const bring = () => execFileSync('bash', ['-euc', script])
+    await put('boxes/web/credentials.json', map('web'))
+    await put('boxes/db/credentials.json', map('db'))
+    bring()
+    expect(await names(join(folder, 'etc'))).toEqual(['db', 'web'])
+    await put('boxes/web/credentials.json', { ...map('web'), bake: 'web-2' })
+    bring()
+    expect((await read(join(folder, 'etc'))).maps.map(({ bake }) => bake)).toEqual(['db-1', 'web-2'])
+    expect((await read(join(folder, 'etc'))).problems).toEqual([])
+  })
+})
+
 describe('what is wrong with a map is said', () => {
   const problemOf = async (path?: string) => (await read(path)).problems.join()
 
   it('when there is none', async () => {
     expect(await problemOf()).toBe(`${folder} has no credentials.json in it`)
     expect(await problemOf(join(folder, 'absent'))).toBe(`${folder}/absent is not there`)
+  })
+
+  it('when there are more of them than boxes on a machine', async () => {
+    for (let index = 0; index <= 1000; index += 1)
+      await put(`${index < 600 ? 'acme' : 'other'}/web-${index}/credentials.json`, '{}')
+    expect(await read()).toEqual({ maps: [], problems: [`${folder} has more than 1000 maps in it`] })
   })
 
   it('when it is of a later version', async () => {

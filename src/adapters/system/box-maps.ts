@@ -16,6 +16,7 @@ import type { BoxMaps, FoundMaps } from '../../ports/box-maps.ts'
 
 /** Boxes of one machine. */
 const MAX_FOLDERS = 1000
+const MAX_MAPS = 1000
 const WRITABLE_BY_OTHERS = 0o022
 const ROOT = 0
 
@@ -41,6 +42,7 @@ async function readMaps(path: string, writers: Writers): Promise<FoundMaps> {
   } catch (error) {
     return { maps: [], problems: [`${path} ${wordsOf(error)}`] }
   }
+  if (files.length > MAX_MAPS) return { maps: [], problems: [`${path} has more than ${MAX_MAPS} maps in it`] }
   if (files.length === 0) return { maps: [], problems: [`${path} has no ${BOX_CREDENTIALS_FILE} in it`] }
   const read: { file: MapFile; map: BoxCredentials }[] = []
   const problems: string[] = []

@@ -3,16 +3,19 @@ import type { BoxCredential, BoxCredentials } from '../../api/box-credentials.ts
 import { parseImageReference } from '../../domain/image-reference.ts'
 
 /** Which credential opens which repository, for the running box: without a secret. @param now in milliseconds */
-export function boxMapOf({ template, bake, services }: BakeOrder, now: number): BoxCredentials {
+export function boxMapOf({ template, bake, services, orderedAt }: BakeOrder, now: number): BoxCredentials {
   const credentials = new Map<string, BoxCredential>()
   for (const { image, credential } of services) {
     const { reference } = parseImageReference(image)
     if (!credential || !reference) continue
     const known = credentials.get(credential.id)
     const repositories = new Set([...(known?.repositories ?? []), reference.repository])
+    const { id, uid, generation, registry } = credential
     const shared = {
-      id: credential.id,
-      registry: credential.registry,
+      id,
+      ...(uid === undefined ? {} : { uid }),
+      ...(generation === undefined ? {} : { generation }),
+      registry,
       repositories: [...repositories].sort(),
     }
     const { username, parameter } = credential
@@ -22,5 +25,12 @@ export function boxMapOf({ template, bake, services }: BakeOrder, now: number): 
   }
   const { namespace, name } = template
   const bakedAt = new Date(now).toISOString()
-  return { version: 1, template: { namespace, name }, bake, bakedAt, credentials: [...credentials.values()] }
+  return {
+    version: 1,
+    template: { namespace, name },
+    bake,
+    ...(orderedAt === undefined ? {} : { orderedAt }),
+    bakedAt,
+    credentials: [...credentials.values()],
+  }
 }

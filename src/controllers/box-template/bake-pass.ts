@@ -1,13 +1,15 @@
 /** One pass over a template: gathers, asks for the next step and takes it, until there is none. */
 import type { BakeStatus } from '../../api/bake-status.ts'
-import type { BoxTemplate } from '../../api/box-template.ts'
+import { type BoxTemplate, REBAKE_ANNOTATION } from '../../api/box-template.ts'
 import { templateFindings } from '../../domain/bake-conditions.ts'
 import { type BakeFacts, type BakeStep, dueReason, planBake } from '../../domain/bake-plan.ts'
+import { boxCurrency } from '../../domain/box-currency.ts'
 import { conditionsAfter } from '../../domain/conditions.ts'
 import { type Gathered, gatherBake } from './gather-bake.ts'
 import { listRuns } from './list-runs.ts'
 import { removeJob, takeBakeStep } from './take-bake-step.ts'
 import type { TemplateContext } from './template-context.ts'
+import { isBeyond, isKnownBeyond } from './template-room.ts'
 
 /** A plan that goes round in circles must not hold a worker. */
 const MAX_STEPS = 12
@@ -36,7 +38,7 @@ export class BakePass {
   /** Its Jobs are its own, and go with it. They do not wait for what holds it still: a finalizer of somebody else. */
   async #cancel(): Promise<LastBakeStep> {
     const { context, template } = this
-    const { jobs } = await listRuns(context.resources, template, context.clock.now())
+    const { jobs } = await listRuns(context, template)
     for (const { name, isOwn, isLeaving, progress } of jobs) {
       if (!isOwn || isLeaving || progress.state === 'ended') continue
       await removeJob(this, { step: 'remove-job', job: name, reason: 'its template is being deleted' })
@@ -46,6 +48,11 @@ export class BakePass {
   }
 
   async #run(): Promise<LastBakeStep> {
+    const { book, settings } = this.context
+    const rebake = this.template.metadata.annotations?.[REBAKE_ANNOTATION]
+    // However many there are, they cost no call any more.
+    if (isKnownBeyond(this.template, rebake) && isBeyond(book, this.template, settings.maxTemplates))
+      return { step: 'nothing' }
     for (let taken = 0; taken < MAX_STEPS; taken += 1) {
       const gathered = await gatherBake(this.context, this.template)
       const { facts } = gathered
@@ -74,11 +81,17 @@ export class BakePass {
   }
 
   /** The status with this bake in it; the conditions follow from it. @param waitsFor what a bake that is due waits for */
-  async record({ facts }: Gathered, bake: BakeStatus | undefined, waitsFor?: string): Promise<void> {
+  async record(
+    { facts, names, credentials }: Gathered,
+    bake: BakeStatus | undefined,
+    waitsFor?: string,
+  ): Promise<void> {
     const { context, template } = this
-    const { now, generation, problem } = facts
+    const { now, generation, problem, credentialState } = facts
     const after: BakeFacts = { ...facts, bake, request: requestAfter(facts, bake) }
-    const findings = templateFindings({ bake, problem, isDue: dueReason(after) !== undefined, waitsFor })
+    const current = boxCurrency({ bake, generation, credentialState, names, credentials })
+    const isDue = dueReason(after) !== undefined
+    const findings = templateFindings({ bake, problem, isDue, waitsFor, current })
     this.template = await context.writer.status(template, {
       ...(bake === undefined ? {} : { bake }),
       observedGeneration: generation,

@@ -18,6 +18,7 @@ import { isApiError, type RawObject, type ResourceReader } from '../../ports/kub
 import { findCa } from './find-ca.ts'
 import { listRuns } from './list-runs.ts'
 import type { TemplateContext } from './template-context.ts'
+import { isBeyond } from './template-room.ts'
 
 export type Gathered = {
   facts: BakeFacts
@@ -25,6 +26,9 @@ export type Gathered = {
   services: PreparedService[]
   /** The role of the ServiceAccount (IRSA). */
   roleArn: string | undefined
+  /** Those that the template names, and what is there of them. */
+  names: readonly string[]
+  credentials: ReadonlyMap<string, RegistryCredential>
 }
 
 /** @throws ApiError */
@@ -32,6 +36,7 @@ export async function gatherBake(context: TemplateContext, template: BoxTemplate
   const { resources, organizations, settings, clock } = context
   const { metadata, spec, status } = template
   const { namespace = '' } = metadata
+  const beyond = isBeyond(context.book, template, settings.maxTemplates) ? settings.maxTemplates : undefined
   const { instanceRole, output } = spec
   const now = clock.now()
   const names = credentialNames(template)
@@ -40,10 +45,11 @@ export async function gatherBake(context: TemplateContext, template: BoxTemplate
     readIf(resources, serviceAccounts, { namespace, name: instanceRole?.serviceAccountName }),
     readIf(resources, persistentVolumeClaims, { namespace, name: output?.persistentVolumeClaim }),
     settings.ca && findCa(resources, namespace, settings.ca),
-    listRuns(resources, template, now),
+    listRuns(context, template),
   ])
   const { services = [], problem } = prepareBake({
     isOrganization: organizations.get(namespace) !== undefined,
+    beyond,
     bakeImage: settings.image,
     spec,
     credentials,
@@ -64,7 +70,7 @@ export async function gatherBake(context: TemplateContext, template: BoxTemplate
     bake,
     ...runs,
   }
-  return { facts, services, roleArn: roleArnOf(account) }
+  return { facts, services, roleArn: roleArnOf(account), names, credentials }
 }
 
 export function credentialNames({ spec }: BoxTemplate): string[] {

@@ -10,11 +10,12 @@ import {
 import type { BoxTemplate } from '../../api/box-template.ts'
 import { events, jobs, pods } from '../../api/core-kinds.ts'
 import type { ResourceType } from '../../api/meta.ts'
-import { bakesOf } from '../../domain/bake-job.ts'
+import { activeSeconds, bakesOf } from '../../domain/bake-job.ts'
 import { bakeProgress, isWaiting } from '../../domain/bake-outcome.ts'
 import type { JobFacts } from '../../domain/bake-plan.ts'
 import { plainText } from '../../domain/plain-text.ts'
 import type { ListQuery, RawObject, ResourceReader } from '../../ports/kubernetes.ts'
+import type { TemplateContext } from './template-context.ts'
 
 /** Jobs of a template that are kept at a time are few; more than this are not looked at. */
 const MAX_PAGES = 10
@@ -26,10 +27,11 @@ export type Runs = { jobs: JobFacts[]; leavingPods: string[] }
 
 /** @throws ApiError */
 export async function listRuns(
-  resources: ResourceReader,
+  { resources, settings, clock }: Pick<TemplateContext, 'resources' | 'settings' | 'clock'>,
   { metadata, status }: BoxTemplate,
-  now: number,
 ): Promise<Runs> {
+  const now = clock.now()
+  const activeMs = activeSeconds(settings) * 1000
   const { namespace = '', name, uid } = metadata
   const query = { namespace, labelSelector: bakesOf(name) }
   // The Jobs first: of one that has ended the pod has then ended as well, and says how.
@@ -44,7 +46,7 @@ export async function listRuns(
         name: job.metadata.name,
         isOwn: isOwnedBy(job, uid),
         isLeaving: job.metadata.deletionTimestamp !== undefined,
-        progress: bakeProgress({ job, pod, complaints, services }, now),
+        progress: bakeProgress({ job, pod, complaints, services, activeMs }, now),
       }
     }),
   )

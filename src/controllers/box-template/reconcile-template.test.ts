@@ -166,6 +166,22 @@ describe('a Job', () => {
     expect((await bed.status())?.bake?.state).toBe('pending')
   })
 
+  test('whose labels somebody has changed is a failure that says so, and is not made again and again', async () => {
+    await bed.pass()
+    const [job] = bed.store.all(jobs)
+    const labels = { 'davit.dev/box-template': 'another' }
+    await bed.store.patch(
+      jobs,
+      { namespace: 'acme', name: job?.metadata.name ?? '' },
+      { metadata: { labels } },
+    )
+    await bed.pass()
+    expect((await bed.status())?.bake?.failure).toMatchObject({
+      code: 'pod_refused',
+      message: expect.stringContaining('changed the labels'),
+    })
+  })
+
   test('of somebody else under its name is a failure that says so', async () => {
     bed.store.once('create', 'jobs', async () => {
       const name = (await bed.status())?.bake?.job ?? ''

@@ -47,7 +47,8 @@ export class TemplateReconciler implements Reconciler {
 
   #next({ step, until, troubledSince }: LastBakeStep): Result {
     const now = this.#context.clock.now()
-    if (until !== undefined) return after(Math.max(0, until - now))
+    // Not longer, since a clock may be set: then what is far away may be near.
+    if (until !== undefined) return after(Math.min(Math.max(0, until - now), MOST_LOOK_AGAIN_MS))
     if (step === 'wait') return after(LOOK_AGAIN_MS)
     if (troubledSince === undefined) return done()
     const wait = Math.min(Math.max((now - troubledSince) / 2, LOOK_AGAIN_MS), MOST_LOOK_AGAIN_MS)

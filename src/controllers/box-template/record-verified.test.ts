@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import { AT, CREDENTIAL, SUCCESS, TemplateBed } from '../../../test/support/template-bed.ts'
 import { registryCredentials } from '../../api/registry-credential.ts'
+import { ApiError } from '../../ports/kubernetes.ts'
 
 let bed: TemplateBed
 
@@ -33,6 +34,17 @@ describe('what a credential is told', () => {
     const after = await bed.status()
     expect(after?.bake?.state).toBe('succeeded')
     expect(after?.conditions?.find(({ type }) => type === 'Ready')?.reason).toBe('CredentialUnknown')
+  })
+
+  test('is nothing where the API server takes nothing for it, and the bake ends all the same', async () => {
+    await bed.pass()
+    await bed.endJob(SUCCESS)
+    bed.store.once('patch', 'registrycredentials', () => {
+      throw new ApiError('Invalid', 'it does not fit its schema')
+    })
+    await bed.pass()
+    expect((await bed.status())?.bake?.state).toBe('succeeded')
+    expect((await bed.credentialStatus())?.verified).toBeUndefined()
   })
 
   test('is nothing where another one has its name', async () => {

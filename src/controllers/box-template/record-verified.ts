@@ -33,7 +33,8 @@ export async function recordVerified(
         await record(of, ref, verified)
         break
       } catch (error) {
-        if (isApiError(error, 'NotFound')) break
+        // It is gone, or nothing can be written to it as it is: the bake has ended all the same.
+        if (isApiError(error, 'NotFound', 'Invalid')) break
         if (!isApiError(error, 'Conflict') || conflicts === CONFLICTS) throw error
       }
     }

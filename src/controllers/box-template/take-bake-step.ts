@@ -3,7 +3,7 @@ import { bakeJob as bakeJobSchema } from '../../api/bake-run.ts'
 import type { BakedService, BakeStatus } from '../../api/bake-status.ts'
 import { jobs } from '../../api/core-kinds.ts'
 import { bakeFailure } from '../../domain/bake-failure.ts'
-import { bakeJob, bakeName, bakeOrderOf } from '../../domain/bake-job.ts'
+import { bakeJob, bakeName, bakeOrderOf, isBakeOf } from '../../domain/bake-job.ts'
 import type { BakeOutcome } from '../../domain/bake-outcome.ts'
 import { type BakeStep, finishStep } from '../../domain/bake-plan.ts'
 import type { PreparedService } from '../../domain/bake-problem.ts'
@@ -81,9 +81,9 @@ function rebakeOf(request: Request, bake: BakeStatus | undefined): string | unde
   return request.kind === 'new' || request.kind === 'invalid' ? request.value : bake?.observedRebake
 }
 
-function baked({ name, image, credential, generation, why = '' }: PreparedService): BakedService {
+function baked({ name, image, credential, why = '' }: PreparedService): BakedService {
   if (credential === undefined) return { name, image }
-  const { id, parameter } = credential
+  const { id, generation, parameter } = credential
   return {
     name,
     image,
@@ -139,7 +139,9 @@ async function create(of: BakePass, gathered: Gathered, job: string): Promise<vo
   const { settings, resources, events } = context
   if (settings.image === undefined) throw new Error('a Job without an image')
   const known = { ...settings, image: settings.image }
-  const order = bakeOrderOf(template, { name: job, services: gathered.services }, known)
+  const { services } = gathered
+  const { startedAt } = bakeOf(gathered)
+  const order = bakeOrderOf(template, { name: job, services, startedAt }, known)
   const object = bakeJob({ template, order, settings: known, roleArn: gathered.roleArn })
   try {
     await resources.create(jobs, object)
@@ -156,8 +158,12 @@ async function create(of: BakePass, gathered: Gathered, job: string): Promise<vo
 async function foundJob(of: BakePass, gathered: Gathered, name: string): Promise<void> {
   const { namespace = '', uid } = of.template.metadata
   const job = bakeJobSchema.parse(await of.context.resources.get(jobs, { namespace, name }))
-  if (isOwnedBy(job, uid)) return
-  const message = `There is a Job ${name} in the namespace that Davit did not make.`
+  const isOwn = isOwnedBy(job, uid)
+  // Without them it is in no list, and would be made again and again.
+  if (isOwn && isBakeOf(job.metadata.labels, of.template.metadata.name)) return
+  const message = isOwn
+    ? `Somebody has changed the labels of the Job ${name}, by which Davit finds it.`
+    : `There is a Job ${name} in the namespace that Davit did not make.`
   const failure = bakeFailure({ step: 'start', code: 'pod_refused', message })
   await finish(of, gathered, { step: 'finish', outcome: { services: [], failure } })
 }

@@ -16,7 +16,12 @@ export type TemplateContext = {
   book: VersionedBook<BoxTemplate>
   writer: TemplateWriter
   organizations: Organizations
-  settings: Omit<BakeSettings, 'image'> & { image: string | undefined; limits: BakeLimits }
+  settings: Omit<BakeSettings, 'image'> & {
+    image: string | undefined
+    limits: BakeLimits
+    /** Of one organization. */
+    maxTemplates: number
+  }
   turns: BakeTurns
   events: EventRecorder
   metrics: BakeMetrics

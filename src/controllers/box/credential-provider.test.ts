@@ -72,6 +72,7 @@ async function ask(image: string, asked: Asked = {}) {
     clock: { now: () => NOW },
     input: async () => asked.input ?? JSON.stringify(request),
     keepSeconds: 300,
+    parameterPrefix: '/davit',
   })
   return { ...answer, fetched, response: answer.stdout === '' ? undefined : JSON.parse(answer.stdout) }
 }
@@ -202,6 +203,13 @@ describe('what goes wrong', () => {
     const { exitCode, stderr } = await ask('quay.io/x/y', { problems })
     expect(exitCode).toBe(1)
     expect(stderr).toContain('no map names quay.io/x/y, and /etc/davit/db/credentials.json is not JSON')
+  })
+
+  it('with a thousand maps is said of five', async () => {
+    const problems = Array.from({ length: 1000 }, (_, index) => `/etc/davit/${index} is not JSON`)
+    const { stderr } = await ask('quay.io/x/y', { problems })
+    expect(stderr).toContain('/etc/davit/4 is not JSON; and so it is with 995 more')
+    expect(stderr).not.toContain('/etc/davit/5 ')
   })
 
   it.each([

@@ -32,6 +32,7 @@ import type { Clock } from '../../ports/clock.ts'
 import { CloudError } from '../../ports/cloud-error.ts'
 import { SecretText } from '../../ports/secret-text.ts'
 import type { BoxAnswer } from './box-answer.ts'
+import { fewProblems } from './few-problems.ts'
 
 export type CredentialProviderWorld = {
   maps: BoxMaps
@@ -41,6 +42,8 @@ export type CredentialProviderWorld = {
   input(): Promise<string>
   /** How long kubelet keeps a login that nothing ends. */
   keepSeconds: number
+  /** What names of parameters begin with. */
+  parameterPrefix: string
 }
 
 /** Ends the request with these words. */
@@ -92,7 +95,9 @@ async function answerTo(
   if (reference === undefined) return { response: NOTHING, why: `nothing for an image that ${problem}` }
   const { registry, repository } = reference
   const namespace = namespaceOf(request)
-  const chosen = choose(await world.maps.read(), reference, namespace)
+  const { maps, problems } = await world.maps.read()
+  const found = { maps: mapsOf(maps, namespace), problems }
+  const chosen = choose(found, reference, world.parameterPrefix)
   if (chosen === undefined)
     return { response: NOTHING, why: `nothing for ${registry}/${repository}: no map names it` }
   const login = await fetchLogin(world.logins, chosen, roleOf(request, namespace))
@@ -110,9 +115,9 @@ async function answerTo(
 function choose(
   found: FoundMaps,
   { registry: host, repository }: ImageReference,
-  namespace: string | undefined,
+  prefix: string,
 ): ImageCredential | undefined {
-  const { of, several } = chooseByImage(mapsOf(found, namespace), { host, repository })
+  const { of, several } = chooseByImage(found.maps, { host, repository })
   if (several !== undefined) {
     return refuse(
       `${host}/${repository} is an image of no template here, and ${several.join(' and ')} are both as near to it; name it in a template`,
@@ -121,9 +126,9 @@ function choose(
   if (of === undefined) {
     return found.problems.length === 0
       ? undefined
-      : refuse(`no map names ${host}/${repository}, and ${found.problems.join('; ')}`)
+      : refuse(`no map names ${host}/${repository}, and ${fewProblems(found.problems)}`)
   }
-  const foreign = foreignParameter(of)
+  const foreign = foreignParameter(of, prefix)
   return foreign === undefined ? of : refuse(`${of.credential.id} ${foreign}`)
 }
 
@@ -143,7 +148,7 @@ function namespaceOf({ serviceAccountToken: token }: CredentialProviderRequest):
   return pod === undefined ? refuse('serviceAccountToken is no token of a service account') : pod.namespace
 }
 
-function mapsOf({ maps }: FoundMaps, namespace: string | undefined): FoundMaps['maps'] {
+function mapsOf(maps: FoundMaps['maps'], namespace: string | undefined): FoundMaps['maps'] {
   if (namespace !== undefined) return maps.filter(({ template }) => template.namespace === namespace)
   const organizations = [...new Set(maps.map(({ template }) => template.namespace))]
   if (organizations.length < 2) return maps

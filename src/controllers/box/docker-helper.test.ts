@@ -30,7 +30,7 @@ type Asked = { input?: string; found?: Partial<FoundMaps>; logins?: BoxLogins }
 
 function ask(action: string, { input = '', found = {}, logins = FETCHED }: Asked = {}) {
   const maps = { read: async () => ({ maps: [map(CREDENTIALS)], problems: [], ...found }) }
-  return answerDocker(action, { maps, logins, input: async () => input })
+  return answerDocker(action, { maps, logins, input: async () => input, parameterPrefix: '/davit' })
 }
 
 const FETCHED: BoxLogins = {

@@ -17,12 +17,15 @@ import type { BoxLogins } from '../../ports/box-logins.ts'
 import type { BoxMaps } from '../../ports/box-maps.ts'
 import { CloudError } from '../../ports/cloud-error.ts'
 import type { BoxAnswer } from './box-answer.ts'
+import { fewProblems } from './few-problems.ts'
 
 export type DockerHelperWorld = {
   maps: BoxMaps
   logins: BoxLogins
   /** What the tool wrote. */
   input(): Promise<string>
+  /** What names of parameters begin with. */
+  parameterPrefix: string
 }
 
 /** docker and podman then go on without a credential. */
@@ -56,13 +59,15 @@ export async function answerDocker(action: string, world: DockerHelperWorld): Pr
   }
 }
 
-async function get({ maps, logins, input }: DockerHelperWorld): Promise<string> {
+async function get({ maps, logins, input, parameterPrefix }: DockerHelperWorld): Promise<string> {
   const asked = (await input()).trim()
   if (asked === '') return refuse(NO_SERVER_URL)
   const { host, problem } = parseServerUrl(asked)
   if (problem !== undefined) return refuse(`The registry ${problem}.`)
   if (host === undefined) return refuse(NOT_FOUND)
   const owned = choose(await knownMaps(maps), host)
+  const foreign = foreignParameter(owned, parameterPrefix)
+  if (foreign !== undefined) return refuse(`${owned.credential.id} ${foreign}.`)
   const { username, password } = await login(logins, owned)
   return JSON.stringify({ ServerURL: asked, Username: username, Secret: password.reveal() })
 }
@@ -79,7 +84,7 @@ async function knownMaps(maps: BoxMaps): Promise<readonly BoxCredentials[]> {
   const found = await maps.read()
   if (found.problems.length > 0) {
     return refuse(
-      `The map of this box's credentials: ${found.problems.join('; ')}. It lies beside the baked layout; DAVIT_CREDENTIALS says where.`,
+      `The map of this box's credentials: ${fewProblems(found.problems)}. It lies beside the baked layout; DAVIT_CREDENTIALS says where.`,
     )
   }
   return found.maps
@@ -92,8 +97,6 @@ function choose(maps: readonly BoxCredentials[], host: string): OwnedCredential 
       `${host} has ${several.length} credentials here (${several.join(', ')}), and a credential helper is told the host alone, so it cannot know which one the image needs. Use one credential for this host in the template, or pull with kubelet, whose plugin is told the image.`,
     )
   }
-  const foreign = of && foreignParameter(of)
-  if (foreign !== undefined) return refuse(`${of?.credential.id} ${foreign}.`)
   return of ?? refuse(NOT_FOUND)
 }
 

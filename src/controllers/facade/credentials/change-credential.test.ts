@@ -1,9 +1,9 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import { codeOf } from '../../../../test/support/code-of.ts'
 import { ACME, CredentialsBed, ecr, token } from '../../../../test/support/credentials-bed.ts'
+import { refusalOf } from '../../../../test/support/refusal-of.ts'
 import { registryCredentials } from '../../../api/registry-credential.ts'
 import { etagOf } from '../../../domain/etag.ts'
-import { RefusedError } from '../../../ports/refused-error.ts'
 import type { CredentialChange, CredentialId } from '../../../ports/registry-credentials.ts'
 import { SecretText } from '../../../ports/secret-text.ts'
 
@@ -21,12 +21,6 @@ const change = (how: CredentialChange, more: { ifMatch?: string; idempotencyKey?
 const versions = () => bed.cloud.held.map((held) => held.versions)
 const pinned = () => bed.credentials()[0]?.status?.parameter?.version
 const ref = () => ({ namespace: ACME, name: id.credentialId.slice('rc_'.length) })
-
-async function refusalOf(answer: Promise<unknown>): Promise<RefusedError> {
-  const error = await answer.catch((thrown: unknown) => thrown)
-  if (error instanceof RefusedError) return error
-  throw new Error(`no refusal: ${String(error)}`)
-}
 
 describe('the fields', () => {
   test('change alone, without an account', async () => {

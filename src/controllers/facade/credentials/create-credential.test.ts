@@ -9,10 +9,10 @@ import {
   ROLE,
   token,
 } from '../../../../test/support/credentials-bed.ts'
+import { refusalOf } from '../../../../test/support/refusal-of.ts'
 import { PARAMETER_FINALIZER, registryCredentials } from '../../../api/registry-credential.ts'
 import { secretsSettingsResource } from '../../../api/secrets-settings.ts'
 import { CloudError } from '../../../ports/cloud-error.ts'
-import { RefusedError } from '../../../ports/refused-error.ts'
 import { SecretText } from '../../../ports/secret-text.ts'
 
 let bed: CredentialsBed
@@ -23,12 +23,6 @@ beforeEach(async () => {
 
 const create = (draft = token(), idempotencyKey?: string) =>
   bed.answer(bed.facade().create(ACME, draft, { idempotencyKey }))
-
-async function refusalOf(answer: Promise<unknown>): Promise<RefusedError> {
-  const error = await answer.catch((thrown: unknown) => thrown)
-  if (error instanceof RefusedError) return error
-  throw new Error(`no refusal: ${String(error)}`)
-}
 
 describe('of the type token', () => {
   test('the secret is in the account, and the credential says where', async () => {

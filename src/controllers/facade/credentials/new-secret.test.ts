@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import { codeOf } from '../../../../test/support/code-of.ts'
 import { ACME, CredentialsBed, conditionOf, PLACE } from '../../../../test/support/credentials-bed.ts'
+import { refusalOf } from '../../../../test/support/refusal-of.ts'
 import { Steps } from '../../../../test/support/steps.ts'
 import { API_VERSION } from '../../../api/meta.ts'
 import {
@@ -11,7 +12,6 @@ import {
 import { awaitsFields } from '../../../domain/awaited-fields.ts'
 import { CloudError } from '../../../ports/cloud-error.ts'
 import { ApiError } from '../../../ports/kubernetes.ts'
-import { RefusedError } from '../../../ports/refused-error.ts'
 import type { CredentialChange, CredentialId } from '../../../ports/registry-credentials.ts'
 import { SecretText } from '../../../ports/secret-text.ts'
 
@@ -29,12 +29,6 @@ const change = (how: CredentialChange, more: { ifMatch?: string; idempotencyKey?
 const versions = () => bed.cloud.held.map((held) => held.versions)
 const pinned = () => bed.credentials()[0]?.status?.parameter?.version
 const ref = () => ({ namespace: ACME, name: id.credentialId.slice('rc_'.length) })
-
-async function refusalOf(answer: Promise<unknown>): Promise<RefusedError> {
-  const error = await answer.catch((thrown: unknown) => thrown)
-  if (error instanceof RefusedError) return error
-  throw new Error(`no refusal: ${String(error)}`)
-}
 
 describe('a new secret', () => {
   test('is a new version, which is pinned, and updatedAt moves', async () => {
