@@ -1,6 +1,6 @@
 /** Boxes that are baked in pods of the node. */
 import { execFile } from 'node:child_process'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { copyFile, mkdir, mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -176,7 +176,7 @@ class BakeChecks {
     })
     const { AWS_ENDPOINT_URL = '' } = setting.aws.environment()
     const running = promisify(execFile)(join(PROGRAMS, 'davit-credential-provider'), [], {
-      env: { PATH: process.env.PATH, AWS_ENDPOINT_URL, DAVIT_CREDENTIALS: setting.boxes },
+      env: { PATH: process.env.PATH, AWS_ENDPOINT_URL, DAVIT_CREDENTIALS: await this.#maps() },
     })
     running.child.stdin?.end(input)
     const { stdout, stderr } = await running
@@ -185,6 +185,16 @@ class BakeChecks {
       stdout.includes(JSON.stringify({ [image]: { username: ONE.user, password: ONE.secret } })),
       stderr.trim(),
     )
+  }
+
+  /** As docs/running-box.md brings maps to a node: into a folder for each organization, which pods cannot write. */
+  async #maps(): Promise<string> {
+    const { setting, folder } = this.#of
+    const maps = join(folder, 'maps')
+    const place = join(maps, ORGANIZATION, 'good')
+    await mkdir(place, { recursive: true, mode: 0o755 })
+    await copyFile(join(setting.boxes, 'good', 'credentials.json'), join(place, 'credentials.json'))
+    return maps
   }
 
   #isRefused({ bake }: Baked): void {
