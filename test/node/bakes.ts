@@ -1,6 +1,6 @@
 /** Boxes that are baked in pods of the node. */
 import { execFile } from 'node:child_process'
-import { copyFile, mkdir, mkdtemp, readFile, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -193,7 +193,9 @@ class BakeChecks {
     const maps = join(folder, 'maps')
     const place = join(maps, ORGANIZATION, 'good')
     await mkdir(place, { recursive: true, mode: 0o755 })
-    await copyFile(join(setting.boxes, 'good', 'credentials.json'), join(place, 'credentials.json'))
+    // Of whoever brings it: a copy would belong to the user of the bake.
+    const map = await readFile(join(setting.boxes, 'good', 'credentials.json'))
+    await writeFile(join(place, 'credentials.json'), map)
     return maps
   }
 
