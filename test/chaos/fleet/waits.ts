@@ -1,0 +1,43 @@
+/** Whether attempts of one delivery follow each other on the schedule. */
+import { MAX_ATTEMPTS, nextAttemptAt } from '../../../src/domain/retry-schedule.ts'
+import type { SeenReception } from '../receivers.ts'
+
+export type Wait = { endpoint: string; id: string; attempt: number; ms: number; allowed: [number, number] }
+
+export type WaitPolicy = {
+  ordered: boolean
+  scale: number
+  /** Whether something was done to Davit, or to the endpoint, between two moments that makes a wait what it is. */
+  isDisturbed(from: number, to: number): boolean
+}
+
+/** Clocks of two processes, and what lies between the wire and them. */
+const EARLY_MS = 10
+/** An attempt waits for a slot of its endpoint, and those are taken for as long as an attempt may last. */
+const LATE_MS = 25_000
+const SHORTEST = 1 - Number.EPSILON
+
+/** Those that are too short or too long. @param receptions of one delivery, in their order */
+export function wrongWaits(receptions: readonly SeenReception[], policy: WaitPolicy): Wait[] {
+  const wrong: Wait[] = []
+  for (const [index, next] of receptions.entries()) {
+    const before = receptions[index - 1]
+    const first = receptions[0]
+    if (!before || !first || before.answer === 'ok' || index >= MAX_ATTEMPTS) continue
+    // How many attempts it was is only known where all of them are.
+    if (policy.isDisturbed(first.at, next.at)) continue
+    const times = { startedAt: before.at, endedAt: Math.min(before.endedAt, next.at) }
+    const earliest = nextAttemptAt(index, times, policy, SHORTEST) ?? 0
+    const latest = nextAttemptAt(index, times, policy, 0) ?? 0
+    if (next.at >= earliest - EARLY_MS && next.at <= latest + LATE_MS) continue
+    const allowed: [number, number] = [earliest - times.endedAt, latest - times.endedAt]
+    wrong.push({
+      endpoint: next.endpoint,
+      id: next.id,
+      attempt: index + 1,
+      ms: next.at - times.endedAt,
+      allowed,
+    })
+  }
+  return wrong
+}
