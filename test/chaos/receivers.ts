@@ -39,6 +39,8 @@ export type ReceiversOptions = {
   isPoisoned: (endpoint: string, body: string) => boolean
 }
 
+const HALF_MS = 100
+
 const BAD_MANNERS: readonly { manner: Manner; share: number }[] = [
   { manner: 'error', share: 0.03 },
   { manner: 'reset', share: 0.01 },
@@ -150,6 +152,12 @@ function refuse(manner: Manner, response: ServerResponse): void {
     response.writeHead(503, { 'content-length': 4 }).end('busy')
     return
   }
-  if (manner === 'half') response.writeHead(200, { 'content-length': 100 }).write('the beginning')
-  response.socket?.resetAndDestroy()
+  const reset = () => response.socket?.resetAndDestroy()
+  if (manner === 'reset') {
+    reset()
+    return
+  }
+  response.writeHead(200, { 'content-length': 100 }).write('the beginning')
+  // With the reset on its heels it might never be read.
+  setTimeout(reset, HALF_MS)
 }

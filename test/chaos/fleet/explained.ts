@@ -42,11 +42,16 @@ export function faultAt(
   return possible.sort((a, b) => BY_WEIGHT.indexOf(a.kind) - BY_WEIGHT.indexOf(b.kind))[0]
 }
 
-/** A process knows what it has done itself: only another one may repeat it, and only for a reason. */
+/**
+ * A process knows what it has done itself: only another one may repeat it, and only for a reason. One that stood still for longer than
+ * an attempt may last may have heard the answer too late.
+ */
 export function explanationOf(
   earlier: Times,
   later: Times,
   faults: readonly FaultRecord[],
 ): FaultRecord | undefined {
-  return later.run === earlier.run ? undefined : faultAt(earlier, faults, later.at)
+  const possible =
+    later.run === earlier.run ? faults.filter(({ kind }) => kind === 'suspend controller') : faults
+  return faultAt(earlier, possible, later.at)
 }

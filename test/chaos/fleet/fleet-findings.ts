@@ -1,17 +1,17 @@
 /** What a run of a fleet has shown: figures, and what is wrong. */
-import type { ResourceType } from '../../../src/api/meta.ts'
 import type { WebhookDelivery } from '../../../src/api/webhook-delivery.ts'
 import { isFinal } from '../../../src/domain/delivery.ts'
 import { OPERATOR_NAMESPACE } from '../../support/installation.ts'
 import { violations } from '../../support/verdict.ts'
 import type { Ledger } from '../facade/ledger.ts'
 import type { SeenReception } from '../receivers.ts'
-import { listAll, readDeliveries, readEvents, readLog, type StoredLog } from '../stored.ts'
+import { readDeliveries, readEvents, readLog, type StoredLog } from '../stored.ts'
 import type { Pause } from '../toggler.ts'
 import type { FaultRecord } from './fault-work.ts'
 import type { Fleet } from './fleet.ts'
 import { type FleetEvidence, type FleetVerdict, fleetViolations, judgeFleet } from './fleet-verdict.ts'
 import { type Gap, gapsOf } from './gaps.ts'
+import { leftLeases } from './left-leases.ts'
 import type { FleetPublisher } from './publishers.ts'
 import type { Stall } from './stall-watch.ts'
 
@@ -46,12 +46,6 @@ export type FleetFindings = {
   wrong: string[]
 }
 
-const LEASES: ResourceType = {
-  group: 'coordination.k8s.io',
-  version: 'v1',
-  plural: 'leases',
-  namespaced: true,
-}
 const MAX_ATTEMPTS = 8
 /** What had begun when the disabling was acknowledged may come so much later. */
 const MAX_LATE_MS = 2000
@@ -69,7 +63,7 @@ export async function fleetFindingsOf(gathered: Gathered): Promise<FleetFindings
   const { endpoints } = fleet
   const evidence = { log, receptions, endpoints, faults, exhausted, published, pauses, stalls, waitScale }
   const verdict = judgeFleet(evidence)
-  const leases = await listAll(api, LEASES, OPERATOR_NAMESPACE)
+  const leases = await leftLeases(fleet)
   return {
     verdict,
     gaps: gapsOf(evidence),

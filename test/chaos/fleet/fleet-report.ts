@@ -103,7 +103,10 @@ export function fleetReportOf(run: FleetRun, figures: FleetFigures): string {
     ['begun before the one before had ended', figures.gaps],
     ['two at a time of an ordered endpoint', figures.overlaps],
     ['attempted more than eight times', figures.beyondEight],
-    ['waits outside the schedule', figures.waitsOutside],
+    [
+      'waits outside the schedule',
+      `${figures.waitsOutside} of ${run.verdict.waitsCompared} that nothing disturbed`,
+    ],
     ['attempted to the end without success', run.exhausted],
     ['disablings over REST', figures.disablings],
     [

@@ -20,6 +20,7 @@ import { type PlanOptions, planEpisodes } from './faults.ts'
 import { type Fleet, makeEndpoints, startFleet } from './fleet.ts'
 import { type FleetFindings, fleetFindingsOf } from './fleet-findings.ts'
 import { faultLines, historiesOf } from './histories.ts'
+import { untilLeasesEnd } from './left-leases.ts'
 import { FleetPublisher } from './publishers.ts'
 import { SENDER_HEADER } from './sender-header.ts'
 import { StallWatch } from './stall-watch.ts'
@@ -196,6 +197,7 @@ async function comeToRest(
   await Promise.all(publishers.map((publisher) => publisher.stop()))
   const controllers = () => fleet.controllers.map(({ process }) => process)
   if (!(await untilAtRest(controllers()))) wrong.push('something was still pending at the end')
+  if (!(await untilLeasesEnd(fleet))) wrong.push('Leases of replicas that are no more stay')
   await Promise.all(fleet.controllers.map((member) => member.terminate()))
   for (const member of fleet.controllers) member.start(false)
   if (!(await work.untilReady())) wrong.push('the fleet does not start again')

@@ -163,6 +163,13 @@ describe('the verdict on a fleet', () => {
     expect(judgeFleet(given).repeatsByFault.get(by)).toBe(isOne ? 1 : undefined)
   })
 
+  it('takes a process that stood still, and nothing else, for a reason to repeat itself', () => {
+    const during = (kind: FaultRecord['kind']) =>
+      wrong(evidence('a', 'a+1@100-110 a+1@30000-30010', { faults: [fault(kind, 105, 29_000, [1])] }))
+    expect(during('suspend controller')).toEqual([])
+    expect(during('cut')).toEqual(['1 received twice without a crash between: o a'])
+  })
+
   it('takes what is stored as exhausted for ended, although not every attempt was received', () => {
     const given = evidence('ab', 'a-1@100-110 b+1@120-130', { exhausted: new Set(['o a']) })
     expect(wrong(given)).toEqual([])

@@ -10,7 +10,7 @@ import type { FaultKind } from './faults.ts'
 import { judgePublished, type PublishedVerdict } from './published-verdict.ts'
 import type { Published } from './publishers.ts'
 import type { Stall } from './stall-watch.ts'
-import { type Wait, wrongWaits } from './waits.ts'
+import { compareWaits, type Wait } from './waits.ts'
 
 export type FleetEvidence = {
   log: Pick<StoredLog, 'deliveries' | 'events'>
@@ -39,6 +39,7 @@ export type FleetVerdict = Verdict &
     /** Milliseconds after the acknowledgement of a disabling, of each attempt that came before the wish to enable. */
     late: number[]
     waits: Wait[]
+    waitsCompared: number
     bodies: string[]
   }
 
@@ -71,6 +72,7 @@ export function judgeFleet(given: FleetEvidence): FleetVerdict {
     },
   })
   const byDelivery = Map.groupBy(receptions, keyOf)
+  const waits = [...byDelivery.values()].map((attempts) => waitsOf(attempts, ordered, evidence))
   return {
     ...verdict,
     ...judgePublished(evidence),
@@ -79,7 +81,8 @@ export function judgeFleet(given: FleetEvidence): FleetVerdict {
       overlapsAt(receptions.filter(({ endpoint }) => endpoint === name)),
     ),
     late: latenessOf(given),
-    waits: [...byDelivery.values()].flatMap((attempts) => waitsOf(attempts, ordered, evidence)),
+    waits: waits.flatMap(({ wrong }) => wrong),
+    waitsCompared: waits.reduce((sum, { compared }) => sum + compared, 0),
     bodies: changedBodies(evidence),
   }
 }
@@ -146,10 +149,10 @@ function waitsOf(
   attempts: readonly SeenReception[],
   ordered: ReadonlySet<string>,
   { faults, pauses, stalls, waitScale }: FleetEvidence,
-): Wait[] {
+) {
   const name = attempts[0]?.endpoint ?? ''
   const paused = pauses.get(name) ?? []
-  return wrongWaits(attempts, {
+  return compareWaits(attempts, {
     ordered: ordered.has(name),
     scale: waitScale,
     isDisturbed: (from, to) =>

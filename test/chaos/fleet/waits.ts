@@ -17,15 +17,20 @@ const EARLY_MS = 10
 const LATE_MS = 25_000
 const SHORTEST = 1 - Number.EPSILON
 
-/** Those that are too short or too long. @param receptions of one delivery, in their order */
-export function wrongWaits(receptions: readonly SeenReception[], policy: WaitPolicy): Wait[] {
+/** @param receptions of one delivery, in their order @returns those that are too short or too long, and how many were looked at */
+export function compareWaits(
+  receptions: readonly SeenReception[],
+  policy: WaitPolicy,
+): { wrong: Wait[]; compared: number } {
   const wrong: Wait[] = []
+  let compared = 0
   for (const [index, next] of receptions.entries()) {
     const before = receptions[index - 1]
     const first = receptions[0]
     if (!before || !first || before.answer === 'ok' || index >= MAX_ATTEMPTS) continue
     // How many attempts it was is only known where all of them are.
     if (policy.isDisturbed(first.at, next.at)) continue
+    compared += 1
     const times = { startedAt: before.at, endedAt: Math.min(before.endedAt, next.at) }
     const earliest = nextAttemptAt(index, times, policy, SHORTEST) ?? 0
     const latest = nextAttemptAt(index, times, policy, 0) ?? 0
@@ -39,5 +44,5 @@ export function wrongWaits(receptions: readonly SeenReception[], policy: WaitPol
       allowed,
     })
   }
-  return wrong
+  return { wrong, compared }
 }
