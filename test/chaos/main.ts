@@ -41,6 +41,7 @@ const { values } = parseArgs({
     facades: { type: 'string', default: '2' },
     lease: { type: 'string', default: '15' },
     only: { type: 'string' },
+    agree: { type: 'boolean', default: false },
   },
 })
 const seed = Number(values.seed ?? Date.now() % 1_000_000)
@@ -112,6 +113,7 @@ async function breakFleet() {
     organizations: 3,
     perSecond: Number(values.rate ?? 10),
     leaseMs: Number(values.lease) * 1000,
+    facadesAgree: values.agree,
     pace: 1,
     say,
     ...(faultsOfEach === undefined ? {} : { faultsOfEach }),

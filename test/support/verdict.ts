@@ -66,9 +66,7 @@ export function judge(evidence: Evidence): Verdict {
       .map(plain),
     unknown,
     duplicates: all.flatMap((one) => duplicatesOf(one, excuses)),
-    beyond: all
-      .filter(({ receptions }) => receptions.length > evidence.maxAttempts + excuses.unknown(receptions))
-      .map(plain),
+    beyond: all.filter(({ receptions }) => isBeyond(receptions, evidence.maxAttempts, excuses)).map(plain),
     ...judgeOrder(evidence, histories, excuses),
   }
 }
@@ -100,6 +98,11 @@ function excusesOfKills(killed: ReadonlySet<number>): Excuses {
       [...new Set(receptions.map(({ run }) => run))].filter((run) => killed.has(run)).length,
     exhausted: new Set(),
   }
+}
+
+function isBeyond(receptions: readonly Reception[], maxAttempts: number, excuses: Excuses): boolean {
+  const extra = receptions.length - maxAttempts
+  return extra > 0 && extra > excuses.unknown(receptions)
 }
 
 /** Receptions of one delivery that came after one that went well, each with the latest of those. */

@@ -24,6 +24,7 @@ export type Gathered = {
   ledger: Ledger
   stalls: readonly Stall[]
   waitScale: number
+  facadesAgree: boolean
   /** What was not as it has to be while it ran, in words. */
   wrong: readonly string[]
 }
@@ -82,7 +83,7 @@ export async function fleetFindingsOf(gathered: Gathered): Promise<FleetFindings
       ...fleet.members.flatMap(({ wrong }) => wrong),
       ...ledger.wrong,
       ...violations(verdict),
-      ...fleetViolations(verdict, MAX_LATE_MS),
+      ...fleetViolations(verdict, { latestMs: MAX_LATE_MS, facadesAgree: gathered.facadesAgree }),
       ...objectsOf(evidence, log, objects),
       ...(await notesOf(gathered, organizations)),
       ...leases.map(({ metadata }) => `the Lease ${metadata.name} is left over`),

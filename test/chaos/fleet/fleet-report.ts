@@ -26,6 +26,7 @@ export type FleetFigures = {
   doubled: number
   missing: number
   misrouted: number
+  disagreed: number
   leftLeases: number
   faults: Record<string, FaultFigures>
   wrong: readonly string[]
@@ -64,6 +65,7 @@ export function fleetFiguresOf(run: FleetRun, options: FleetRunOptions): FleetFi
     doubled: verdict.doubled.length,
     missing: verdict.missing.length,
     misrouted: verdict.misrouted.length,
+    disagreed: verdict.disagreed.length,
     leftLeases: run.leases,
     faults: Object.fromEntries(
       FAULT_KINDS.map((kind): [string, FaultFigures] => [kind, faultFiguresOf(run, kind)]).filter(
@@ -116,6 +118,7 @@ export function fleetReportOf(run: FleetRun, figures: FleetFigures): string {
     ['keyed publishes that became two events', figures.doubled],
     ['repeated places in the log', run.repeats],
     ['deliveries to the wrong endpoints, or missing', figures.misrouted],
+    ['events matched as before an answered change', figures.disagreed],
     ['requests sent again', `${run.retried} (${failuresOf(run.failures)})`],
     ['delivery objects', run.objects],
     ['Leases left over', figures.leftLeases],

@@ -33,6 +33,8 @@ export type FleetRunOptions = Omit<PlanOptions, 'leaseMs'> & {
   perSecond: number
   organizations: number
   leaseMs: number
+  /** Whether a change that one facade has answered is promised to be in force at the others. */
+  facadesAgree: boolean
   /** Told what happens, line by line. */
   say: (line: string) => void
 }
@@ -92,6 +94,7 @@ export async function playFleet(options: FleetRunOptions): Promise<FleetRun> {
     pauses,
     stalls: stalls.stalls,
     waitScale: WAIT_SCALE,
+    facadesAgree: options.facadesAgree,
     wrong,
   })
   if (findings.wrong.length > 0) {
@@ -120,7 +123,7 @@ function setScene(
   let numbers = 0
   const publishers: FleetPublisher[] = []
   const behind = () =>
-    publishers.flatMap((one) => one.published).reduce((sum, { deliveries }) => sum + deliveries, 0) -
+    publishers.reduce((sum, { deliveries }) => sum + deliveries, 0) -
     [...receivers.taken.values()].reduce((sum, { size }) => sum + size, 0)
   for (const [organization, link] of links)
     publishers.push(

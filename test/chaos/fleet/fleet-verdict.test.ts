@@ -6,7 +6,7 @@ import type { FaultRecord } from './fault-work.ts'
 import { type FleetEvidence, fleetViolations, judgeFleet } from './fleet-verdict.ts'
 import { gapsOf } from './gaps.ts'
 
-const LATEST_MS = 2000
+const PROMISED = { latestMs: 2000, facadesAgree: true }
 const O: FleetEndpoint = {
   name: 'o',
   organization: 'acme',
@@ -79,7 +79,7 @@ function fault(
 
 function wrong(given: FleetEvidence): string[] {
   const verdict = judgeFleet(given)
-  return [...violations(verdict), ...fleetViolations(verdict, LATEST_MS)]
+  return [...violations(verdict), ...fleetViolations(verdict, PROMISED)]
 }
 
 describe('the verdict on a fleet', () => {
@@ -187,6 +187,16 @@ describe('the verdict on a fleet', () => {
     const given = evidence('a', 'a-1@100-110 a+1@200-210')
     expect(wrong({ ...given, stalls: [{ from: 60, to: 100 }] })).toEqual([])
     expect(wrong({ ...given, stalls: [{ from: 210, to: 260 }] })).not.toEqual([])
+    expect(judgeFleet(given).waitsCompared).toBe(1)
+  })
+
+  it('lets a retry be late where something was done meanwhile, and too soon only after what nobody knows, or by a clock', () => {
+    const late = (by: FaultRecord) => wrong(evidence('a', 'a-1@100-110 a+1@30200-30210', { faults: [by] }))
+    expect(late(fault('cut', 10_000, 10_100, [1]))).toEqual([])
+    const soon = (by: FaultRecord) => wrong(evidence('a', 'a-1@100-110 a+1@200-210', { faults: [by] }))
+    expect(soon(fault('roll facades', 150, 160, [9]))).not.toEqual([])
+    expect(soon(fault('kill controller', 150, 160, [1]))).toEqual([])
+    expect(soon(fault('clock step', 150, 160, [9]))).toEqual([])
   })
 
   it('finds what came after a disabling was acknowledged', () => {
@@ -223,7 +233,7 @@ describe('the verdict on a fleet', () => {
     const given = evidence('a', '')
     const log = { ...given.log, deliveries: [] }
     expect(wrong({ ...given, log })).toContain(
-      '1 deliveries that a subscriber should have, or should not: o a',
+      '1 deliveries that a subscriber should have, or should not: o misses a of 0.000-0.000 s',
     )
     const [event] = given.log.events
     const toPaused = {
@@ -233,9 +243,11 @@ describe('the verdict on a fleet', () => {
     const pause = (from: number, to: number) =>
       new Map([['p', [{ asked: from - 1, from, to, over: to + 1 }]]])
     const all = { ...given, log: toPaused, receptions: received('p', 'a+1@900-901') }
-    expect(wrong({ ...all, pauses: pause(-50, 50) })).toEqual([
-      '1 deliveries that a subscriber should have, or should not: p a',
+    const paused = { ...all, pauses: pause(-50, 50) }
+    expect(wrong(paused)).toEqual([
+      '1 events that were matched as before an answered change: p has a of 0.000-0.000 s',
     ])
+    expect(fleetViolations(judgeFleet(paused), { ...PROMISED, facadesAgree: false })).toEqual([])
     expect(wrong({ ...all, pauses: pause(0, 50) })).toEqual([])
     expect(wrong({ ...all, pauses: pause(100, 150) })).toEqual([])
   })

@@ -48,6 +48,8 @@ const MAX_ATTEMPTS = 8
 const ATTEMPT_MS = 20_000
 /** Two events of one connection may be seen the other way round. */
 const OVERLAP_MS = 5
+/** What had waited for this program is taken so long after it goes on. */
+const SEEN_MS = 20
 /** A new connection takes no longer on this machine. */
 const AGAIN_MS = 1000
 
@@ -155,11 +157,19 @@ function waitsOf(
   return compareWaits(attempts, {
     ordered: ordered.has(name),
     scale: waitScale,
-    isDisturbed: (from, to) =>
+    mayBeLate: (from, to) =>
       faults.some((one) => one.from <= to && Math.max(settledAt(one), one.to) >= from) ||
-      paused.some(({ asked, over }) => asked <= to && over >= from) ||
-      stalls.some((one) => one.from <= to && one.to >= from),
+      paused.some(({ asked, over }) => asked <= to && over >= from),
+    mayBeEarly: (before, to) =>
+      before.some((one) => faultAt(one, faults) !== undefined || wasSeenLate(one, stalls)) ||
+      faults.some(
+        ({ kind, ...one }) => kind === CLOCK && one.from <= to && one.to + ATTEMPT_MS >= (before[0]?.at ?? 0),
+      ),
   })
+}
+
+function wasSeenLate({ at }: SeenReception, stalls: readonly Stall[]): boolean {
+  return stalls.some(({ from, to }) => at >= from && at <= to + SEEN_MS)
 }
 
 /** What was late because of a fault may be so until all goes on again. */
@@ -172,8 +182,15 @@ function changedBodies({ log, receptions }: FleetEvidence): string[] {
   return receptions.filter(({ id, body }) => bodies.has(id) && bodies.get(id) !== body).map(keyOf)
 }
 
+export type Promised = {
+  /** What had begun when a disabling was acknowledged may come so much later. */
+  latestMs: number
+  /** Whether a change that one facade has answered is in force at the others. */
+  facadesAgree: boolean
+}
+
 /** What no fault excuses, beside what `violations` says of deliveries. */
-export function fleetViolations(verdict: FleetVerdict, latestMs: number): string[] {
+export function fleetViolations(verdict: FleetVerdict, { latestMs, facadesAgree }: Promised): string[] {
   const tooLate = verdict.late.filter((ms) => ms > latestMs)
   const found: Record<string, string[]> = {
     'attempts of an ordered endpoint at a time': verdict.overlaps.map(
@@ -189,6 +206,7 @@ export function fleetViolations(verdict: FleetVerdict, latestMs: number): string
     'keyed publishes that became two events': verdict.doubled,
     'answers that are not what is in the log': verdict.misanswered,
     'deliveries that a subscriber should have, or should not': verdict.misrouted,
+    'events that were matched as before an answered change': facadesAgree ? verdict.disagreed : [],
   }
   return Object.entries(found).flatMap(([what, which]) =>
     which.length === 0 ? [] : [`${which.length} ${what}: ${which.slice(0, 5).join(', ')}`],

@@ -11,7 +11,10 @@ export type PublishedVerdict = {
   doubled: string[]
   /** Under another id, or for another number of deliveries. */
   misanswered: string[]
+  /** At endpoints that are enabled all the time, and at those that do not subscribe. */
   misrouted: string[]
+  /** At endpoints that are disabled and enabled: what an answered change should have kept away, or let through. */
+  disagreed: string[]
 }
 
 type Facts = FleetEvidence & {
@@ -30,7 +33,7 @@ export function judgePublished(evidence: FleetEvidence): PublishedVerdict {
     missing: published.filter(({ n }) => !logged.has(n)).map(nameOf),
     doubled: [...logged].filter(([, events]) => events.length > 1).map(([n]) => `event ${n}`),
     misanswered: published.filter((one) => isMisanswered(one, facts)).map(nameOf),
-    misrouted: misrouted(facts),
+    ...misrouted(facts),
   }
 }
 
@@ -44,24 +47,42 @@ function isMisanswered({ n, id, deliveries }: Published, { logged, receivers }: 
   return event !== undefined && (event.id !== id || (receivers.get(id)?.size ?? 0) !== deliveries)
 }
 
-function misrouted(facts: Facts): string[] {
+function misrouted(facts: Facts): Pick<PublishedVerdict, 'misrouted' | 'disagreed'> {
   const publishedOf = new Map(facts.published.map((one) => [one.n, one]))
-  const names = new Map(facts.endpoints.map((endpoint) => [endpoint.name, endpoint]))
-  return facts.log.events.flatMap((event) => {
-    const got = facts.receivers.get(event.id) ?? new Set()
+  const found = { misrouted: [] as string[], disagreed: [] as string[] }
+  for (const event of facts.log.events) {
+    const got = facts.receivers.get(event.id) ?? new Set<string>()
     const published = publishedOf.get(numberIn(event.body))
-    const strangers = [...got].filter((name) => !isSubscribed(names.get(name), event))
-    const others = facts.endpoints.filter((endpoint) => {
-      if (!isSubscribed(endpoint, event)) return false
-      const isDue = endpoint.toggled ? wasEnabled(facts.pauses.get(endpoint.name), published) : true
-      return isDue !== undefined && isDue !== got.has(endpoint.name)
-    })
-    return [...strangers, ...others.map(({ name }) => name)].map((name) => `${name} ${event.id}`)
-  })
+    for (const endpoint of facts.endpoints) {
+      const { name, toggled } = endpoint
+      const due = dueAt(endpoint, event, published, facts.pauses.get(name))
+      if (due === undefined || due === got.has(name)) continue
+      const sort = toggled && isSubscribed(endpoint, event) ? 'disagreed' : 'misrouted'
+      found[sort].push(`${name} ${due ? 'misses' : 'has'} ${event.id}${timesOf(published)}`)
+    }
+  }
+  return found
 }
 
-function isSubscribed(endpoint: FleetEndpoint | undefined, { organization, type }: LoggedEvent): boolean {
-  return endpoint?.organization === organization && endpoint.types.includes(type)
+/** Whether an endpoint should have an event; undefined where both are right. */
+function dueAt(
+  endpoint: FleetEndpoint,
+  event: LoggedEvent,
+  published: Published | undefined,
+  pauses: readonly Pause[] | undefined,
+): boolean | undefined {
+  if (!isSubscribed(endpoint, event)) return false
+  return endpoint.toggled ? wasEnabled(pauses, published) : true
+}
+
+function timesOf(published: Published | undefined): string {
+  if (!published) return ''
+  const [from, to] = [published.begunAt, published.answeredAt].map((ms) => (ms / 1000).toFixed(3))
+  return ` of ${from}-${to} s`
+}
+
+function isSubscribed(endpoint: FleetEndpoint, { organization, type }: LoggedEvent): boolean {
+  return endpoint.organization === organization && endpoint.types.includes(type)
 }
 
 /** Undefined where it was being changed meanwhile, or nobody knows when the event was accepted. */

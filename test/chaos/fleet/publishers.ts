@@ -46,11 +46,17 @@ export class FleetPublisher {
   readonly notes: number[] = []
   readonly #options: PublisherOptions
   readonly #open = new Set<Promise<void>>()
+  #deliveries = 0
   #ended = false
   #loops: Promise<void>[] = []
 
   constructor(options: PublisherOptions) {
     this.#options = options
+  }
+
+  /** That its events over REST have made. */
+  get deliveries(): number {
+    return this.#deliveries
   }
 
   start(): void {
@@ -89,6 +95,7 @@ export class FleetPublisher {
     }
     const id = String(answer.json.eventId)
     const deliveries = Number(answer.json.deliveries)
+    this.#deliveries += deliveries
     this.published.push({ n, organization, type, id, deliveries, begunAt, answeredAt: performance.now() })
   }
 

@@ -7,8 +7,10 @@ export type Wait = { endpoint: string; id: string; attempt: number; ms: number; 
 export type WaitPolicy = {
   ordered: boolean
   scale: number
-  /** Whether something was done to Davit, or to the endpoint, between two moments that makes a wait what it is. */
-  isDisturbed(from: number, to: number): boolean
+  /** Whether something was done to Davit, or to the endpoint, between two moments that lets a wait be longer. */
+  mayBeLate(from: number, to: number): boolean
+  /** Whether it may be shorter: the outcome before is known to nobody, a clock was set, or this program saw it late. */
+  mayBeEarly(before: readonly SeenReception[], to: number): boolean
 }
 
 /** Clocks of two processes, and what lies between the wire and them. */
@@ -26,15 +28,15 @@ export function compareWaits(
   let compared = 0
   for (const [index, next] of receptions.entries()) {
     const before = receptions[index - 1]
-    const first = receptions[0]
-    if (!before || !first || before.answer === 'ok' || index >= MAX_ATTEMPTS) continue
-    // How many attempts it was is only known where all of them are.
-    if (policy.isDisturbed(first.at, next.at)) continue
-    compared += 1
+    if (!before || before.answer === 'ok' || index >= MAX_ATTEMPTS) continue
+    const early = policy.mayBeEarly(receptions.slice(0, index), next.at)
+    const late = policy.mayBeLate(before.at, next.at)
+    if (!early || !late) compared += 1
     const times = { startedAt: before.at, endedAt: Math.min(before.endedAt, next.at) }
     const earliest = nextAttemptAt(index, times, policy, SHORTEST) ?? 0
     const latest = nextAttemptAt(index, times, policy, 0) ?? 0
-    if (next.at >= earliest - EARLY_MS && next.at <= latest + LATE_MS) continue
+    const isEarly = !early && next.at < earliest - EARLY_MS
+    if (!isEarly && (late || next.at <= latest + LATE_MS)) continue
     const allowed: [number, number] = [earliest - times.endedAt, latest - times.endedAt]
     wrong.push({
       endpoint: next.endpoint,
