@@ -43,6 +43,8 @@ export class Member {
   readonly #kubeconfigPath: string
   readonly #clockPath: string
   readonly #ports: { ops: number; api: number }
+  /** Processes that somebody has ended. */
+  readonly #expected = new WeakSet<RoleProcess>()
   #process: RoleProcess | undefined
 
   private constructor(
@@ -131,8 +133,6 @@ export class Member {
   async stepClock(offsetMs: number): Promise<void> {
     await writeFile(this.#clockPath, String(offsetMs))
   }
-
-  readonly #expected = new WeakSet<RoleProcess>()
 
   async #watch(process: RoleProcess, life: Life | undefined): Promise<void> {
     const code = await process.exited
