@@ -29,14 +29,15 @@ export function compareWaits(
   for (const [index, next] of receptions.entries()) {
     const before = receptions[index - 1]
     if (!before || before.answer === 'ok' || index >= MAX_ATTEMPTS) continue
-    const early = policy.mayBeEarly(receptions.slice(0, index), next.at)
-    const late = policy.mayBeLate(before.at, next.at)
-    if (!early || !late) compared += 1
+    const mayBeEarly = policy.mayBeEarly(receptions.slice(0, index), next.at)
+    const mayBeLate = policy.mayBeLate(before.at, next.at)
+    if (!mayBeEarly || !mayBeLate) compared += 1
     const times = { startedAt: before.at, endedAt: Math.min(before.endedAt, next.at) }
     const earliest = nextAttemptAt(index, times, policy, SHORTEST) ?? 0
     const latest = nextAttemptAt(index, times, policy, 0) ?? 0
-    const isEarly = !early && next.at < earliest - EARLY_MS
-    if (!isEarly && (late || next.at <= latest + LATE_MS)) continue
+    const isEarly = !mayBeEarly && next.at < earliest - toleranceOf(before, earliest, policy)
+    const isLate = !mayBeLate && next.at > latest + LATE_MS
+    if (!isEarly && !isLate) continue
     const allowed: [number, number] = [earliest - times.endedAt, latest - times.endedAt]
     wrong.push({
       endpoint: next.endpoint,
@@ -47,4 +48,9 @@ export function compareWaits(
     })
   }
   return { wrong, compared }
+}
+
+/** Ordered ones are from start to start, and how long the first took to get here is not known. */
+function toleranceOf(before: SeenReception, earliest: number, { ordered }: WaitPolicy): number {
+  return ordered ? (earliest - before.at) / 2 : EARLY_MS
 }
