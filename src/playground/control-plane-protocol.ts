@@ -29,7 +29,7 @@ export type ControlPlanePids = { helper: number; etcd: number; apiServer: number
 
 export type StartedControlPlane = { kubeconfigPath: string; etcdUrl: string; access: AdminAccess }
 
-export type HelperAction = 'stopApiServer' | 'startApiServer'
+export type HelperAction = 'stopApiServer' | 'startApiServer' | 'killEtcd' | 'startEtcd'
 
 export type HelperRequest = { id: number; action: HelperAction }
 

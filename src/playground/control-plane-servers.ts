@@ -2,6 +2,7 @@ import type { ChildProcess } from 'node:child_process'
 import { subscribe } from 'node:diagnostics_channel'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import {
   APIServer,
   buildKubeconfig,
@@ -16,6 +17,7 @@ import type {
   HelperSettings,
   StartedControlPlane,
 } from './control-plane-protocol.ts'
+import { endChild, isRunning, respawn } from './control-plane-respawn.ts'
 
 const READY_POLL_MS = 50
 const START_LIMIT_MS = 60_000
@@ -91,6 +93,25 @@ export class ControlPlaneServers {
     await this.startUnlessStopping(this.apiServer)
   }
 
+  /** As a crash does. Returns once the process is gone; what it has acknowledged is in its files. */
+  async killEtcd(): Promise<void> {
+    const etcd = this.childOf(this.settings.etcd)
+    if (etcd) await endChild(etcd, 'SIGKILL', STOP_LIMIT_MS)
+  }
+
+  /** etcd again, with its data and under its address; a living one is left alone. */
+  async startEtcd(): Promise<void> {
+    const last = this.childOf(this.settings.etcd)
+    if (last === undefined || this.etcd === undefined) throw new Error('etcd has not been started')
+    if (isRunning(last)) return
+    const started = respawn(last, this.settings.showOutput)
+    const deadline = Date.now() + START_LIMIT_MS
+    while (!(await answers(`${this.etcd.url}/version`))) {
+      if (!isRunning(started) || Date.now() > deadline) throw new Error('etcd does not start again')
+      await sleep(READY_POLL_MS)
+    }
+  }
+
   /** Stops what runs, also in the middle of a start, which then fails. */
   async stop(): Promise<void> {
     this.isStopping = true
@@ -98,6 +119,8 @@ export class ControlPlaneServers {
     this.childOf(this.settings.kubeApiserver)?.kill('SIGKILL')
     await this.apiServer?.stop()
     await this.etcd?.stop()
+    const etcd = this.childOf(this.settings.etcd)
+    if (etcd) await endChild(etcd, 'SIGTERM', STOP_LIMIT_MS)
   }
 
   /** @throws Error before both have been started */
@@ -140,6 +163,14 @@ export class ControlPlaneServers {
       attachOutput: this.settings.showOutput,
       ...(parts.securePort === undefined ? {} : { securePort: parts.securePort }),
     })
+  }
+}
+
+async function answers(url: string): Promise<boolean> {
+  try {
+    return (await fetch(url)).ok
+  } catch {
+    return false
   }
 }
 

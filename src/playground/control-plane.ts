@@ -1,6 +1,7 @@
 import { chmod, mkdir, mkdtemp, open, readdir } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setNoSpace } from './control-plane-alarm.ts'
 import { type AuditLog, auditFlags } from './control-plane-audit.ts'
 import { type ControlPlaneBinaries, findControlPlaneBinaries } from './control-plane-binaries.ts'
 import { compactEtcd } from './control-plane-compaction.ts'
@@ -44,6 +45,12 @@ export type ControlPlane = {
   stopApiServer(): Promise<void>
   /** Starts it again under the same address, after `stopApiServer`, a kill, or in place of a living one. */
   startApiServer(): Promise<void>
+  /** Kills etcd alone and returns when it is gone. */
+  killEtcd(): Promise<void>
+  /** Starts it again with its data, under the same address. */
+  startEtcd(): Promise<void>
+  /** Whether etcd has the alarm of a full disk, under which it refuses writes. */
+  setNoSpace(isFull: boolean): Promise<void>
 }
 
 /**
@@ -89,6 +96,9 @@ export async function startControlPlane(options: ControlPlaneOptions = {}): Prom
     compactEtcd: () => compactEtcd(started.etcdUrl),
     stopApiServer: () => helper.request('stopApiServer'),
     startApiServer: () => helper.request('startApiServer'),
+    killEtcd: () => helper.request('killEtcd'),
+    startEtcd: () => helper.request('startEtcd'),
+    setNoSpace: (isFull) => setNoSpace(started.etcdUrl, isFull),
   }
 }
 

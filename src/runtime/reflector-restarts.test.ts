@@ -102,4 +102,23 @@ describe('the watch of a reflector', () => {
     expect([api.lists, api.watches]).toEqual([1, 1])
     await reflector.stop()
   })
+
+  it('is open again at once after each time that it was reopened, however often', async () => {
+    const { api, clock, reflector } = startReflector()
+    await reflector.synced
+    const watch = api.watch.bind(api)
+    // As the stream of a connection that is broken off.
+    api.watch = async function* (...args) {
+      yield* watch(...args)
+      throw down
+    }
+    reflector.reopen()
+    await clock.elapse(100)
+    for (let round = 0; round < 10; round += 1) {
+      reflector.reopen()
+      await clock.elapse(1)
+      expect(api.open).toBe(1)
+    }
+    await reflector.stop()
+  })
 })

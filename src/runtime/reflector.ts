@@ -10,6 +10,7 @@ import {
 } from '../ports/kubernetes.ts'
 import type { Log } from '../ports/log.ts'
 import type { RuntimeMetrics } from '../ports/metrics.ts'
+import { BrokenOff, untilBrokenOff } from './broken-off.ts'
 import { Contact } from './contact.ts'
 import { Decoder } from './decoder.ts'
 import { HandlerGuard } from './handler-guard.ts'
@@ -185,6 +186,8 @@ export class Reflector<T> implements Watch {
       const reason = isApiError(error) ? error.kind : 'error'
       this.#doubtful = true
       this.contact.lost()
+      // Not a failure of the server, after which one waits.
+      if (error instanceof BrokenOff) return { restart: { relist: false, waitMs: 0 }, reason: 'closed' }
       return { restart: this.#restart.failed(error), reason, error }
     }
   }
@@ -235,8 +238,10 @@ export class Reflector<T> implements Watch {
     const { signal } = this.#watching
     let progressed = false
     this.contact.opening()
-    for await (const batch of this.#needs.api.watch(this.#options.type, this.#query, from, signal)) {
-      if (signal.aborted) return progressed
+    for await (const batch of untilBrokenOff(
+      this.#needs.api.watch(this.#options.type, this.#query, from, signal),
+      signal,
+    )) {
       for (const event of batch) progressed = this.#takeEvent(event) || progressed
       this.contact.kept()
       if (progressed) this.#restart.progress()

@@ -6,16 +6,21 @@ const POLL_MS = 250
 /** The watch may have a segment on its way; and whatever were to be sent again would be by then. */
 export const QUIET_MS = 3000
 
-/** Until nothing is pending for the controller. @returns false when something still is after the limit */
-export async function untilAtRest(controller: RoleProcess): Promise<boolean> {
+/** Until nothing is pending for any of the controllers. @returns false when something still is after the limit */
+export async function untilAtRest(controllers: readonly RoleProcess[]): Promise<boolean> {
   const limit = performance.now() + REST_LIMIT_MS
   let quiet = 0
   while (performance.now() < limit) {
-    const pending = await controller.gauge('davit_deliveries_pending')
-    const open = await controller.gauge('davit_log_open_segments')
-    quiet = pending === 0 && open === 0 ? quiet + 1 : 0
+    const idle = await Promise.all(controllers.map(isIdle))
+    quiet = idle.every(Boolean) ? quiet + 1 : 0
     if (quiet * POLL_MS > QUIET_MS) return true
     await sleep(POLL_MS)
   }
   return false
+}
+
+async function isIdle(controller: RoleProcess): Promise<boolean> {
+  const pending = await controller.gauge('davit_deliveries_pending')
+  const open = await controller.gauge('davit_log_open_segments')
+  return pending === 0 && open === 0
 }

@@ -15,7 +15,7 @@ import { Publisher } from './publisher.ts'
 import { Receivers } from './receivers.ts'
 import { SeededRandom } from './seeded-random.ts'
 import { ENDPOINTS, isPoisoned, type Setting, setUp } from './setting.ts'
-import { Toggler } from './toggler.ts'
+import { switchOf, Toggler } from './toggler.ts'
 
 export type ChaosOptions = PlanOptions & {
   seed: number
@@ -56,8 +56,7 @@ export class ChaosRun {
     const setting = await setUp(this.#controlPlane, receivers.url)
     let controller = this.#startController(setting)
     const toggler = new Toggler({
-      api: setting.api,
-      endpoint: { namespace: setting.organization, name: 'paused' },
+      set: switchOf(setting.api, { namespace: setting.organization, name: 'paused' }),
       random: this.#random.fork(),
     })
     const publisher: Publisher = new Publisher({
@@ -81,7 +80,7 @@ export class ChaosRun {
       await controller.untilReady()
       await toggler.stop()
       await publisher.stop()
-      const rested = await untilAtRest(controller)
+      const rested = await untilAtRest([controller])
       await controller.stop()
       controller = this.#startController(setting)
       await controller.untilReady()

@@ -2,9 +2,11 @@
  * The long form of what `npm test` does briefly; prints a table and fails when a promise was broken.
  * `npm run test:chaos [-- --seed=N --kills=N]` kills the controller, `npm run test:chaos -- --facade [--seed=N
  * --clients=N --rounds=N --rate=N]` kills facades under their clients, `npm run test:chaos -- --credentials [--seed=N
- * --kills=N]` kills the controller under owners of secrets, and `npm run test:chaos -- --bakes [--seed=N --kills=N]` kills
- * bakes.
+ * --kills=N]` kills the controller under owners of secrets, `npm run test:chaos -- --bakes [--seed=N --kills=N]` kills
+ * bakes, and `npm run test:chaos -- --fleet [--seed=N --minutes=N, or --faults=N of each kind --controllers=N --facades=N]`
+ * does everything else to several controllers and facades, and keeps its figures in test/chaos/results.
  */
+import { mkdir, writeFile } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
 import { startControlPlane } from '../../src/playground/control-plane.ts'
 import { playBakeChaos } from './bakes/bake-chaos.ts'
@@ -15,6 +17,9 @@ import { credentialReportOf } from './credentials/credential-report.ts'
 import { playFacadeChaos } from './facade/facade-chaos.ts'
 import { facadeReportOf } from './facade/facade-report.ts'
 import { planTroubles } from './facade/troubles.ts'
+import { FAULT_KINDS, type FaultKind } from './fleet/faults.ts'
+import { fleetFiguresOf, fleetReportOf } from './fleet/fleet-report.ts'
+import { type FleetRunOptions, playFleet } from './fleet/fleet-run.ts'
 import { freePort } from './free-port.ts'
 import { reportOf } from './report.ts'
 import { SeededRandom } from './seeded-random.ts'
@@ -28,16 +33,26 @@ const { values } = parseArgs({
     kills: { type: 'string' },
     clients: { type: 'string', default: '200' },
     rounds: { type: 'string', default: '3' },
-    rate: { type: 'string', default: '1' },
+    rate: { type: 'string' },
+    fleet: { type: 'boolean', default: false },
+    minutes: { type: 'string' },
+    faults: { type: 'string' },
+    controllers: { type: 'string', default: '1' },
+    facades: { type: 'string', default: '2' },
+    lease: { type: 'string', default: '15' },
+    only: { type: 'string' },
+    agree: { type: 'boolean', default: false },
   },
 })
 const seed = Number(values.seed ?? Date.now() % 1_000_000)
+const RESULTS = new URL('./results/', import.meta.url)
 const started = performance.now()
 const outcome = await play()
 process.stdout.write(`\nseed ${seed}\n${outcome.report}\n`)
 process.exitCode = outcome.good ? 0 : 1
 
 async function play() {
+  if (values.fleet) return await breakFleet()
   if (values.facade) return await killFacades()
   if (values.bakes) return await killBakes()
   return values.credentials ? await killUnderOwners() : await killController()
@@ -73,7 +88,7 @@ async function killFacades() {
     seed,
     clients: Number(values.clients),
     facades: 2,
-    perSecond: Number(values.rate),
+    perSecond: Number(values.rate ?? 1),
     troubles: (random) => planTroubles(random, Number(values.rounds), [8000, 12_000]),
     calmMs: 8000,
     say,
@@ -85,6 +100,40 @@ async function killBakes() {
   const kills = Number(values.kills ?? 200)
   const findings = await playBakeChaos({ kills, random: new SeededRandom(seed), say })
   return { report: bakeReportOf(findings), good: findings.wrong.length === 0 && findings.killed > 0 }
+}
+
+async function breakFleet() {
+  const faultsOfEach = values.faults === undefined ? undefined : Number(values.faults)
+  const minutes = Number(values.minutes ?? (faultsOfEach === undefined ? 10 : Number.POSITIVE_INFINITY))
+  const options: FleetRunOptions = {
+    seed,
+    lastsMs: minutes * 60_000,
+    controllers: Number(values.controllers),
+    facades: Number(values.facades),
+    organizations: 3,
+    perSecond: Number(values.rate ?? 10),
+    leaseMs: Number(values.lease) * 1000,
+    facadesAgree: values.agree,
+    pace: 1,
+    say,
+    ...(faultsOfEach === undefined ? {} : { faultsOfEach }),
+    ...(values.only === undefined ? {} : { kinds: kindsIn(values.only) }),
+  }
+  const run = await playFleet(options)
+  const figures = fleetFiguresOf(run, options)
+  await mkdir(RESULTS, { recursive: true })
+  await writeFile(new URL('fleet.json', RESULTS), `${JSON.stringify(figures, undefined, 2)}\n`)
+  return { report: fleetReportOf(run, figures), good: run.wrong.length === 0 }
+}
+
+/** @param words kinds of faults, with commas between */
+function kindsIn(words: string): FaultKind[] {
+  return words.split(',').map((word) => {
+    const kind = FAULT_KINDS.find((one) => one === word)
+    if (kind === undefined)
+      throw new Error(`${word} is no kind of fault; there are ${FAULT_KINDS.join(', ')}`)
+    return kind
+  })
 }
 
 function say(line: string): void {

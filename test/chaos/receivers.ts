@@ -1,22 +1,45 @@
 /** Endpoints that take webhooks as badly as real ones: errors, resets, half answers, slowness. All is written down. */
 import { once } from 'node:events'
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Reception } from '../support/verdict.ts'
 import type { SeededRandom } from './seeded-random.ts'
 
-/** A reception with its times, by `performance.now()`. */
-export type SeenReception = Reception & { at: number; answeredAt: number; body: string }
+/**
+ * A reception with its times, by `performance.now()`. `answeredAt`: when it was answered with 2xx, else 0; `endedAt`: when it was
+ * answered, broken off or given up; infinity while it is under way.
+ */
+export type SeenReception = Reception & {
+  at: number
+  answeredAt: number
+  endedAt: number
+  body: string
+  /** It was broken off without a byte of an answer, on a connection that had been used: to the sender as one that was idle for too long. */
+  isStale?: true
+}
+
+/** `hang`: no answer, until the sender gives up. */
+export type Manner = 'ok' | 'slow' | 'error' | 'reset' | 'half' | 'hang'
 
 export type ReceiversOptions = {
   random: SeededRandom
   /** The run whose connections are being opened. */
   run: () => number
+  /** The run that has sent a request, where it can be told; else it is that of the connection. */
+  runOf?: (headers: IncomingHttpHeaders) => number
+  /** How a request is taken. Absent: now and then badly. */
+  manner?: (endpoint: string) => Manner
   /** Events that the endpoint never takes. */
   isPoisoned: (endpoint: string, body: string) => boolean
 }
 
-type Manner = 'ok' | 'slow' | 'error' | 'reset' | 'half'
+const HALF_MS = 100
 
 const BAD_MANNERS: readonly { manner: Manner; share: number }[] = [
   { manner: 'error', share: 0.03 },
@@ -31,6 +54,8 @@ export class Receivers {
   readonly taken = new Map<string, Set<string>>()
   readonly #options: ReceiversOptions
   readonly #runs = new WeakMap<Socket, number>()
+  /** Requests that came before by the same connection. */
+  readonly #used = new WeakMap<Socket, number>()
   readonly #server: Server
 
   private constructor(options: ReceiversOptions) {
@@ -62,7 +87,9 @@ export class Receivers {
 
   async #handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const at = performance.now()
-    const run = this.#runs.get(request.socket) ?? 0
+    const run = this.#options.runOf?.(request.headers) ?? this.#runs.get(request.socket) ?? 0
+    const used = this.#used.get(request.socket) ?? 0
+    this.#used.set(request.socket, used + 1)
     const chunks: Buffer[] = []
     try {
       for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk)
@@ -73,15 +100,26 @@ export class Receivers {
     const endpoint = (request.url ?? '').slice(1)
     const body = Buffer.concat(chunks).toString('utf8')
     const id = String(request.headers['webhook-id'])
-    const reception: SeenReception = { endpoint, id, run, answer: 'failed', at, answeredAt: 0, body }
+    const endedAt = Number.POSITIVE_INFINITY
+    const reception: SeenReception = { endpoint, id, run, answer: 'failed', at, answeredAt: 0, endedAt, body }
     this.receptions.push(reception)
-    const manner = this.#options.isPoisoned(endpoint, body) ? 'error' : this.#manner()
+    response.on('close', () => end(reception))
+    const manner = this.#options.isPoisoned(endpoint, body) ? 'error' : this.#mannerOf(endpoint)
+    if (manner === 'hang') return
     if (manner === 'slow') setTimeout(() => this.#take(reception, response), this.#slowness())
     else if (manner === 'ok') this.#take(reception, response)
-    else refuse(manner, response)
+    else {
+      if (manner === 'reset' && used > 0) reception.isStale = true
+      end(reception)
+      refuse(manner, response)
+    }
   }
 
-  #manner(): Manner {
+  #mannerOf(endpoint: string): Manner {
+    return this.#options.manner?.(endpoint) ?? this.#anyManner()
+  }
+
+  #anyManner(): Manner {
     let chance = this.#options.random.fraction()
     for (const { manner, share } of BAD_MANNERS) {
       chance -= share
@@ -98,10 +136,15 @@ export class Receivers {
     // From here on the sender may know, whether it lives to store it or not.
     reception.answer = 'ok'
     reception.answeredAt = performance.now()
+    end(reception)
     const taken = this.taken.get(reception.endpoint) ?? new Set()
     this.taken.set(reception.endpoint, taken.add(reception.id))
     response.writeHead(200, { 'content-length': 2 }).end('ok')
   }
+}
+
+function end(reception: SeenReception): void {
+  reception.endedAt = Math.min(reception.endedAt, performance.now())
 }
 
 function refuse(manner: Manner, response: ServerResponse): void {
@@ -109,6 +152,12 @@ function refuse(manner: Manner, response: ServerResponse): void {
     response.writeHead(503, { 'content-length': 4 }).end('busy')
     return
   }
-  if (manner === 'half') response.writeHead(200, { 'content-length': 100 }).write('the beginning')
-  response.socket?.resetAndDestroy()
+  const reset = () => response.socket?.resetAndDestroy()
+  if (manner === 'reset') {
+    reset()
+    return
+  }
+  response.writeHead(200, { 'content-length': 100 }).write('the beginning')
+  // With the reset on its heels it might never be read.
+  setTimeout(reset, HALF_MS)
 }

@@ -9,7 +9,7 @@ import type { RawObject, ResourceReader } from '../../src/ports/kubernetes.ts'
 import type { AcceptedDelivery } from '../support/verdict.ts'
 
 /** An event at its first place in the log. */
-export type LoggedEvent = { id: string; type: string; body: string; segment: string }
+export type LoggedEvent = { id: string; organization: string; type: string; body: string; segment: string }
 
 export type StoredLog = {
   /** In the order of the log, each event at its first place. */
@@ -31,11 +31,14 @@ export async function readLog(api: ResourceReader, namespace: string): Promise<S
 function takeSegment(log: StoredLog, segment: LogSegment, firstPlaces: Map<string, string>): void {
   for (const { event, eventIndex, endpoint } of segment.deliveries) {
     const id = `msg_${event.id}`
+    const { type, payload: body, namespace: organization } = event
     const place = `${segment.name}/${eventIndex}`
-    const first = firstPlaces.get(id)
+    // Two facades may take one request under ids of their own: the key tells that it is one.
+    const identity = `${organization} ${event.key ?? event.id}`
+    const first = firstPlaces.get(identity)
     if (first === undefined) {
-      firstPlaces.set(id, place)
-      log.events.push({ id, type: event.type, body: event.payload, segment: segment.name })
+      firstPlaces.set(identity, place)
+      log.events.push({ id, organization, type, body, segment: segment.name })
     } else if (first !== place) {
       log.repeats += 1
       continue
@@ -52,7 +55,11 @@ export async function readEvents(api: ResourceReader, namespace: string): Promis
   return (await listAll(api, webhookEvents, namespace)).map((raw) => webhookEvent.parse(raw))
 }
 
-async function listAll(api: ResourceReader, type: ResourceType, namespace: string): Promise<RawObject[]> {
+export async function listAll(
+  api: ResourceReader,
+  type: ResourceType,
+  namespace: string,
+): Promise<RawObject[]> {
   const found: RawObject[] = []
   let from: string | undefined
   do {

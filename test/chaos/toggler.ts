@@ -1,19 +1,53 @@
 /** Disables and enables an endpoint again and again, and knows when each was acknowledged. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type WebhookEndpoint, webhookEndpoint, webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
+import {
+  type EndpointState,
+  type WebhookEndpoint,
+  webhookEndpoint,
+  webhookEndpoints,
+} from '../../src/api/webhook-endpoint.ts'
 import type { ResourceReader, ResourceWriter } from '../../src/ports/kubernetes.ts'
 import type { SeededRandom } from './seeded-random.ts'
 
-/** Times by `performance.now()`: from the acknowledgement of the disabling to the wish to enable. */
-export type Pause = { from: number; to: number }
+/**
+ * Times by `performance.now()`: from the acknowledgement of the disabling to the wish to enable; and around it, from the wish to
+ * disable to the acknowledgement of the enabling.
+ */
+export type Pause = { asked: number; from: number; to: number; over: number }
 
 export type TogglerOptions = {
-  api: ResourceReader & ResourceWriter
-  endpoint: { namespace: string; name: string }
+  /** Resolves when it is acknowledged, however often that has to be asked for. */
+  set: (state: EndpointState) => Promise<void>
   random: SeededRandom
 }
 
 const POLL_MS = 50
+
+/** With kubectl, waiting for the status that says so. */
+export function switchOf(
+  api: ResourceReader & ResourceWriter,
+  endpoint: { namespace: string; name: string },
+): TogglerOptions['set'] {
+  return async (state) => {
+    const patched = await untilAnswered(() => api.patch(webhookEndpoints, endpoint, { spec: { state } }))
+    const wanted = patched.metadata.generation ?? 0
+    for (;;) {
+      const { status } = await untilAnswered(() => api.get(webhookEndpoints, endpoint))
+      if (status?.state === state && status.observedGeneration >= wanted) return
+      await sleep(POLL_MS)
+    }
+  }
+}
+
+async function untilAnswered(ask: () => Promise<unknown>): Promise<WebhookEndpoint> {
+  for (;;) {
+    try {
+      return webhookEndpoint.parse(await ask())
+    } catch {
+      await sleep(POLL_MS)
+    }
+  }
+}
 
 export class Toggler {
   readonly pauses: Pause[] = []
@@ -46,42 +80,23 @@ export class Toggler {
     while (!this.#ended) {
       await sleep(random.between(1000, 5000))
       this.#enabled = false
-      await this.#set('disabled')
+      const asked = performance.now()
+      await this.#options.set('disabled')
       const from = performance.now()
       await sleep(random.between(300, 1500))
-      const pause = { from, to: performance.now() }
-      await this.#set('enabled')
-      this.pauses.push(pause)
+      const to = performance.now()
+      await this.#options.set('enabled')
+      this.pauses.push({ asked, from, to, over: performance.now() })
       this.#enabled = true
-    }
-  }
-
-  async #set(state: 'enabled' | 'disabled'): Promise<void> {
-    const { api, endpoint } = this.#options
-    const patched = await this.#untilAnswered(() =>
-      api.patch(webhookEndpoints, endpoint, { spec: { state } }),
-    )
-    const wanted = patched.metadata.generation ?? 0
-    for (;;) {
-      const { status } = await this.#untilAnswered(() => api.get(webhookEndpoints, endpoint))
-      if (status?.state === state && status.observedGeneration >= wanted) return
-      await sleep(POLL_MS)
-    }
-  }
-
-  async #untilAnswered(ask: () => Promise<unknown>): Promise<WebhookEndpoint> {
-    for (;;) {
-      try {
-        return webhookEndpoint.parse(await ask())
-      } catch {
-        await sleep(POLL_MS)
-      }
     }
   }
 }
 
 /** How long after the acknowledgement an attempt still came, in milliseconds; 0 when none did. */
-export function latestInPauses(pauses: readonly Pause[], times: readonly number[]): number {
+export function latestInPauses(
+  pauses: readonly Pick<Pause, 'from' | 'to'>[],
+  times: readonly number[],
+): number {
   const late = times.flatMap((at) =>
     pauses.filter(({ from, to }) => at > from && at < to).map(({ from }) => at - from),
   )

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type ControlPlane, startControlPlane } from '../../src/playground/control-plane.ts'
 import { installCrds } from '../../src/playground/control-plane-crds.ts'
 import { requestApi } from '../../src/playground/control-plane-request.ts'
+import { until } from '../support/until.ts'
 
 const CRDS = fileURLToPath(new URL('../../crds', import.meta.url))
 const CONFIG_MAPS = '/api/v1/namespaces/default/configmaps'
@@ -95,6 +96,28 @@ describe('a control plane of one’s own', () => {
     process.kill(controlPlane.pids.apiServer, 'SIGKILL')
     await controlPlane.startApiServer()
     expect((await get('/readyz')).status).toBe(200)
+  })
+
+  it('starts etcd again after it was killed, with what was stored and under the same API server', async () => {
+    const { apiServer, etcd } = controlPlane.pids
+    await controlPlane.killEtcd()
+    await expect(controlPlane.compactEtcd()).rejects.toThrow()
+    await controlPlane.startEtcd()
+    await until(
+      async () => (await get(`${CONFIG_MAPS}/map`)).status === 200 || undefined,
+      () => 'the API server does not find etcd again',
+    )
+    expect(controlPlane.pids.apiServer).toBe(apiServer)
+    expect(controlPlane.pids.etcd).not.toBe(etcd)
+  })
+
+  it('refuses writes, and answers reads, while etcd has no space', async () => {
+    await controlPlane.setNoSpace(true)
+    const refused = await post(CONFIG_MAPS, { metadata: { name: 'no-room' } })
+    expect(JSON.stringify(refused.body)).toContain('database space exceeded')
+    expect((await get(`${CONFIG_MAPS}/map`)).status).toBe(200)
+    await controlPlane.setNoSpace(false)
+    expect((await post(CONFIG_MAPS, { metadata: { name: 'no-room' } })).status).toBe(201)
   })
 
   it('keeps its files where the caller named the folder, and takes none that is in use', async () => {

@@ -74,7 +74,7 @@ type Settings = Readonly<Record<string, string>>
 const CRDS = fileURLToPath(new URL('../../crds', import.meta.url))
 const CONFIG = fileURLToPath(new URL('../../config/', import.meta.url))
 
-export type InstallationOptions = Pick<ControlPlaneOptions, 'audit' | 'dataDir' | 'logPath'> & {
+export type InstallationOptions = Pick<ControlPlaneOptions, 'audit' | 'dataDir' | 'logPath' | 'etcdFlags'> & {
   /** Where logs of the roles stay. */
   logFolder?: string
 }

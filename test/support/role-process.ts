@@ -89,6 +89,15 @@ export class RoleProcess {
     await this.exited
   }
 
+  /** SIGSTOP: it stands still, with all of its connections open, until it is resumed or killed. */
+  suspend(): void {
+    this.#child.kill('SIGSTOP')
+  }
+
+  resume(): void {
+    this.#child.kill('SIGCONT')
+  }
+
   /** As Kubernetes ends a pod. @returns the exit code */
   async stop(): Promise<number | null> {
     this.terminate()

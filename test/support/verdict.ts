@@ -18,6 +18,18 @@ export type Evidence = {
   /** Runs that ended by a kill. */
   killed: ReadonlySet<number>
   maxAttempts: number
+  /** Where kills of runs are not all that was done. */
+  excuses?: Excuses
+}
+
+/** What was done to Davit, as it bears on what came. */
+export type Excuses = {
+  /** Whether it explains that one that was received well came again. */
+  explains(earlier: Reception, later: Reception): boolean
+  /** Attempts of one delivery whose outcome Davit may not know. */
+  unknown(receptions: readonly Reception[]): number
+  /** Deliveries that are known to have been attempted as often as allowed, although not every attempt was received. */
+  exhausted: ReadonlySet<string>
 }
 
 /** A reception of what had been received well before. `run` is the run that had received it. */
@@ -43,16 +55,19 @@ type History = { rank: number; receptions: Reception[] }
 
 export function judge(evidence: Evidence): Verdict {
   const histories = historiesOf(evidence)
+  const excuses = evidence.excuses ?? excusesOfKills(evidence.killed)
   const unknown = evidence.receptions.filter((reception) => !histories.has(keyOf(reception)))
   const all = [...histories].map(([key, { receptions }]) => ({ ...deliveryOf(key), receptions }))
   return {
     accepted: evidence.accepted.length,
     receptions: evidence.receptions.length,
-    lost: all.filter(({ receptions }) => !hasEnded(receptions, evidence.maxAttempts)).map(plain),
+    lost: all
+      .filter((one) => !hasEnded(one.receptions, evidence.maxAttempts) && !excuses.exhausted.has(keyOf(one)))
+      .map(plain),
     unknown,
-    duplicates: all.flatMap((one) => duplicatesOf(one, evidence.killed)),
-    beyond: all.filter(({ receptions }) => isBeyond(receptions, evidence)).map(plain),
-    ...judgeOrder(evidence, histories),
+    duplicates: all.flatMap((one) => duplicatesOf(one, excuses)),
+    beyond: all.filter(({ receptions }) => isBeyond(receptions, evidence.maxAttempts, excuses)).map(plain),
+    ...judgeOrder(evidence, histories, excuses),
   }
 }
 
@@ -72,37 +87,57 @@ function hasEnded(receptions: readonly Reception[], maxAttempts: number): boolea
   return receptions.some(({ answer }) => answer === 'ok') || receptions.length >= maxAttempts
 }
 
-/** A kill explains one more reception of what the killed run had received: its answer was not stored. */
-function duplicatesOf(
-  { endpoint, id, receptions }: AcceptedDelivery & { receptions: readonly Reception[] },
-  killed: ReadonlySet<number>,
-): Duplicate[] {
-  const duplicates: Duplicate[] = []
-  let receivedBy: number | undefined
-  for (const { run, answer } of receptions) {
-    if (receivedBy !== undefined) {
-      const explained = run > receivedBy && killed.has(receivedBy)
-      duplicates.push({ endpoint, id, run: receivedBy, explained })
-    }
-    if (answer === 'ok') receivedBy = run
+/**
+ * A kill explains one more reception of what the killed run had received, since its answer was not stored; and each can make the
+ * outcome of one attempt unknown.
+ */
+function excusesOfKills(killed: ReadonlySet<number>): Excuses {
+  return {
+    explains: (earlier, later) => later.run > earlier.run && killed.has(earlier.run),
+    unknown: (receptions) =>
+      [...new Set(receptions.map(({ run }) => run))].filter((run) => killed.has(run)).length,
+    exhausted: new Set(),
   }
-  return duplicates
 }
 
-/** Each kill can make the outcome of one attempt unknown. */
-function isBeyond(receptions: readonly Reception[], { killed, maxAttempts }: Evidence): boolean {
-  const runs = new Set(receptions.map(({ run }) => run))
-  const unknown = [...runs].filter((run) => killed.has(run)).length
-  return receptions.length > maxAttempts + unknown
+function isBeyond(receptions: readonly Reception[], maxAttempts: number, excuses: Excuses): boolean {
+  const extra = receptions.length - maxAttempts
+  return extra > 0 && extra > excuses.unknown(receptions)
+}
+
+/** Receptions of one delivery that came after one that went well, each with the latest of those. */
+export function repeatsAmong<R extends Reception>(receptions: readonly R[]): { earlier: R; later: R }[] {
+  const repeats: { earlier: R; later: R }[] = []
+  let earlier: R | undefined
+  for (const later of receptions) {
+    if (earlier) repeats.push({ earlier, later })
+    if (later.answer === 'ok') earlier = later
+  }
+  return repeats
+}
+
+function duplicatesOf(
+  { endpoint, id, receptions }: AcceptedDelivery & { receptions: readonly Reception[] },
+  excuses: Excuses,
+): Duplicate[] {
+  return repeatsAmong(receptions).map(({ earlier, later }) => ({
+    endpoint,
+    id,
+    run: earlier.run,
+    explained: excuses.explains(earlier, later),
+  }))
 }
 
 /** The head may be repeated; nothing before it may come again, and the next only when the head has ended. */
 function judgeOrder(
   { receptions, orderedEndpoints, maxAttempts }: Evidence,
   histories: ReadonlyMap<string, History>,
+  excuses: Excuses,
 ): Pick<Verdict, 'inversions' | 'gaps'> {
   const inversions: Reception[] = []
   const gaps: Reception[] = []
+  const isOver = (seen: readonly Reception[]) =>
+    seen.length === 0 || hasEnded(seen, maxAttempts) || seen.some((one) => excuses.exhausted.has(keyOf(one)))
   const heads = new Map<string, { rank: number; seen: Reception[] }>()
   for (const reception of receptions) {
     const history = histories.get(keyOf(reception))
@@ -111,8 +146,7 @@ function judgeOrder(
     if (history.rank < head.rank) inversions.push(reception)
     else if (history.rank === head.rank) head.seen.push(reception)
     else {
-      const headHasEnded = head.rank === -1 || hasEnded(head.seen, maxAttempts)
-      if (history.rank > head.rank + 1 || !headHasEnded) gaps.push(reception)
+      if (history.rank > head.rank + 1 || !isOver(head.seen)) gaps.push(reception)
       heads.set(reception.endpoint, { rank: history.rank, seen: [reception] })
     }
   }
@@ -123,7 +157,7 @@ function plain({ endpoint, id }: AcceptedDelivery): AcceptedDelivery {
   return { endpoint, id }
 }
 
-function keyOf({ endpoint, id }: AcceptedDelivery): string {
+export function keyOf({ endpoint, id }: AcceptedDelivery): string {
   return `${endpoint} ${id}`
 }
 

@@ -28,6 +28,9 @@ export type ClosableWebhookSender = WebhookSender & {
 }
 
 const MAX_IDLE_CONNECTIONS = 1000
+/** A timer that is so late tells that the process stood still. */
+const STOOD_STILL_MS = 500
+const READING_MS = 100
 /** URLs whose parsed form is kept; endpoints send to the same few again and again. */
 const MAX_TARGETS = 4096
 
@@ -75,7 +78,7 @@ export function createWebhookSender(options: WebhookSenderOptions): ClosableWebh
         settled(outcome)
       })
       // The client's own timeouts bound neither a body in drops nor a flood of interim responses.
-      const stop = clock.after(request.deadlineMs, () =>
+      const stop = atDeadline(clock, request.deadlineMs, () =>
         attempt.fail(timeoutOf(request.deadlineMs, attempt.answering)),
       )
       const cancel = () => attempt.fail(CANCELED)
@@ -88,6 +91,17 @@ export function createWebhookSender(options: WebhookSenderOptions): ClosableWebh
       }
     })
   }
+}
+
+/** @returns the call that ends it */
+function atDeadline(clock: Pick<Clock, 'monotonic' | 'after'>, ms: number, end: () => void): () => void {
+  const due = clock.monotonic() + ms
+  let stop = clock.after(ms, () => {
+    if (clock.monotonic() - due < STOOD_STILL_MS) end()
+    // What came meanwhile lies in the socket, and is read only after the timers that are due.
+    else stop = clock.after(READING_MS, end)
+  })
+  return () => stop()
 }
 
 function cached(parse: (url: string) => TargetVerdict): (url: string) => TargetVerdict {

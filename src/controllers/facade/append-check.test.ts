@@ -41,7 +41,7 @@ test('a watch that shows nothing of it for two seconds is opened anew, and again
   expect([watch.reopened, check.isBehind]).toEqual([0, false])
   clock.advance(1)
   expect([watch.reopened, check.isBehind]).toEqual([1, true])
-  clock.advance(2000)
+  clock.advance(4000)
   expect(watch.reopened).toBe(2)
   watch.version = 105
   expect(check.isBehind).toBe(false)
@@ -68,7 +68,23 @@ test('appends that come all the time do not put off the look at those before', (
     check.appended(101 + append)
     clock.advance(100)
   }
-  expect(watch.reopened).toBe(2)
+  expect(watch.reopened).toBe(1)
+})
+
+test('a watch that is opened anew gets twice the time before, so that one that is slow to begin comes to its beginning', () => {
+  const { clock, watch, check } = bed()
+  const opened: number[] = []
+  for (let second = 1; second <= 130; second += 1) {
+    check.appended(100 + second)
+    clock.advance(1000)
+    while (opened.length < watch.reopened) opened.push(second)
+  }
+  expect(opened).toEqual([2, 6, 14, 30, 62, 94, 126])
+  watch.version = 300
+  clock.advance(60_000)
+  check.appended(301)
+  clock.advance(2000)
+  expect([watch.reopened, check.isBehind]).toEqual([8, true])
 })
 
 test('a process that stood still looks again, before it takes the watch for dead', () => {

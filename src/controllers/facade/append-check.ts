@@ -4,12 +4,14 @@ export type AppendCheckOptions = {
   clock: Clock
   /** Everything in the log up to this version was shown by its watch. */
   shown: () => number
-  /** Called when the watch shows nothing although there is something, and again while it does not. */
+  /** Called when the watch shows nothing although there is something, and again, less and less often, while it does not. */
   onSilence: () => void
 }
 
 /** The watch shows an append within milliseconds. */
 const SHOWN_WITHIN_MS = 2000
+/** An API server that has just started needs many seconds for a first list; whoever begins anew meanwhile never has one. */
+const LONGEST_PATIENCE_MS = 32_000
 /** A timer that is so late tells that the process stood still, and what came meanwhile is not handled yet. */
 const STOOD_STILL_MS = 500
 
@@ -24,6 +26,9 @@ export class AppendCheck {
   /** What was not shown in time. */
   #late = 0
   #cancel: (() => void) | undefined
+  /** How long the watch was given when it last began anew, and until when. */
+  #patienceMs = SHOWN_WITHIN_MS
+  #patientUntil = 0
 
   constructor(options: AppendCheckOptions) {
     this.#options = options
@@ -51,10 +56,13 @@ export class AppendCheck {
     this.#cancel = clock.after(SHOWN_WITHIN_MS, () => {
       this.#cancel = undefined
       if (clock.monotonic() - due > STOOD_STILL_MS) return this.#lookLater()
-      if (shown() < awaited) {
-        this.#late = awaited
-        // A watch that gets on, only slowly, is not helped by beginning anew.
-        if (shown() === before) onSilence()
+      if (shown() < awaited) this.#late = awaited
+      // A watch that gets on, only slowly, is not helped by beginning anew.
+      if (shown() !== before) this.#patienceMs = SHOWN_WITHIN_MS
+      else if (shown() < awaited && clock.monotonic() >= this.#patientUntil) {
+        this.#patienceMs = Math.min(2 * this.#patienceMs, LONGEST_PATIENCE_MS)
+        this.#patientUntil = clock.monotonic() + this.#patienceMs
+        onSilence()
       }
       if (shown() < this.#appended) this.#lookLater()
     })

@@ -90,7 +90,7 @@ export async function playFacadeChaos(options: FacadeChaosOptions): Promise<Faca
     await clients.stop()
     const lastedMs = performance.now() - begun
     options.say('no more requests; everything comes to rest')
-    const rested = await untilAtRest(controller)
+    const rested = await untilAtRest([controller])
     const verdict = await verdictOf({ davit, scene, ledger, receivers }, facades)
     const errors = await errorsIn(facades)
     const wrong = [...(rested ? [] : ['something was still pending at the end']), ...wordsOf(ledger, verdict)]

@@ -4,7 +4,12 @@ import { Agent, request } from 'undici'
 import type { SeededRandom } from '../seeded-random.ts'
 import type { Ledger } from './ledger.ts'
 
-export type Asked = { method: 'GET' | 'POST'; path: string; body?: unknown; idempotencyKey?: string }
+export type Asked = {
+  method: 'GET' | 'POST' | 'PATCH'
+  path: string
+  body?: unknown
+  idempotencyKey?: string
+}
 
 export type Answered = {
   status: number
@@ -19,9 +24,12 @@ export type PatientLinkOptions = {
   apiKey: string
   ledger: Ledger
   random: SeededRandom
+  /** To each facade; absent: two, so that one request can be sent twice at a time. */
+  connections?: number
+  /** So long an answer may take, the wait for a connection included. Absent: until the facade itself gives up. */
+  answerLimitMs?: number
 }
 
-/** Two, so that one request can be sent twice at a time. */
 const CONNECTIONS = 2
 /** The facade itself gives up earlier. */
 const ANSWER_LIMIT_MS = 40_000
@@ -29,14 +37,15 @@ const PATIENCE_MS = 120_000
 
 export class PatientLink {
   readonly #options: PatientLinkOptions
-  readonly #agent = new Agent({
-    connections: CONNECTIONS,
-    headersTimeout: ANSWER_LIMIT_MS,
-    bodyTimeout: ANSWER_LIMIT_MS,
-  })
+  readonly #agent: Agent
 
   constructor(options: PatientLinkOptions) {
     this.#options = options
+    this.#agent = new Agent({
+      connections: options.connections ?? CONNECTIONS,
+      headersTimeout: ANSWER_LIMIT_MS,
+      bodyTimeout: ANSWER_LIMIT_MS,
+    })
   }
 
   get facades(): number {
@@ -50,7 +59,7 @@ export class PatientLink {
    */
   async ask(asked: Asked, first: number): Promise<Answered | undefined> {
     const { ledger, random } = this.#options
-    const isHarmless = asked.method === 'GET' || asked.idempotencyKey !== undefined
+    const isHarmless = asked.method !== 'POST' || asked.idempotencyKey !== undefined
     const deadline = performance.now() + PATIENCE_MS
     for (let turn = first; performance.now() < deadline; turn += 1) {
       const answer = await this.#once(asked, turn % this.facades)
@@ -75,7 +84,7 @@ export class PatientLink {
   }
 
   async #once({ method, path, body, idempotencyKey }: Asked, by: number): Promise<Answered | undefined> {
-    const { baseUrls, apiKey } = this.#options
+    const { baseUrls, apiKey, answerLimitMs } = this.#options
     try {
       const {
         statusCode,
@@ -83,6 +92,7 @@ export class PatientLink {
         body: answer,
       } = await request(`${baseUrls[by]}${path}`, {
         dispatcher: this.#agent,
+        ...(answerLimitMs === undefined ? {} : { signal: AbortSignal.timeout(answerLimitMs) }),
         method,
         headers: {
           authorization: apiKey,

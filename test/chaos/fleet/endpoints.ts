@@ -1,0 +1,103 @@
+/** Organizations of a fleet, their endpoints, and how those take what comes. */
+import type { Manner } from '../receivers.ts'
+import type { SeededRandom } from '../seeded-random.ts'
+
+export const EVENT_TYPES = {
+  /** To endpoints whose receivers fail, hang, and recover. */
+  troubled: 'environment.started',
+  /** To endpoints whose receivers are always well. */
+  steady: 'environment.stopped',
+  /** Made as WebhookEvents. */
+  noted: 'member.joined',
+} as const
+
+type EndpointKind = {
+  types: readonly string[]
+  deliveryLog: 'Objects' | 'Segments'
+  ordered?: true
+  /** Its receiver is always well. */
+  steady?: true
+  /** It is disabled and enabled again and again. */
+  toggled?: true
+}
+
+const { troubled, steady, noted } = EVENT_TYPES
+
+const KINDS: Readonly<Record<string, EndpointKind>> = {
+  'ordered-objects': { types: [troubled, noted], deliveryLog: 'Objects', ordered: true },
+  'ordered-segments': { types: [troubled], deliveryLog: 'Segments', ordered: true },
+  objects: { types: [troubled], deliveryLog: 'Objects' },
+  segments: { types: [troubled, noted], deliveryLog: 'Segments' },
+  'steady-ordered': { types: [steady], deliveryLog: 'Segments', ordered: true, steady: true },
+  'steady-segments': { types: [steady], deliveryLog: 'Segments', steady: true },
+  'steady-objects': { types: [steady], deliveryLog: 'Objects', steady: true },
+  paused: { types: [steady], deliveryLog: 'Segments', toggled: true },
+}
+
+/** Names are unique over all organizations. */
+export type FleetEndpoint = EndpointKind & { name: string; organization: string }
+
+export function endpointsOf(organizations: readonly string[]): FleetEndpoint[] {
+  return organizations.flatMap((organization) =>
+    Object.entries(KINDS).map(([kind, rest]) => ({ ...rest, name: `${kind}-${organization}`, organization })),
+  )
+}
+
+/** Shares of the manners of a receiver that is well on the whole. */
+const NOW_AND_THEN: readonly { manner: Manner; share: number }[] = [
+  { manner: 'error', share: 0.03 },
+  { manner: 'reset', share: 0.01 },
+  { manner: 'half', share: 0.005 },
+  { manner: 'slow', share: 0.03 },
+  { manner: 'hang', share: 0.002 },
+]
+const BAD_TIMES: readonly Manner[] = ['error', 'error', 'reset', 'half', 'slow', 'hang']
+const GOOD_MS = [6000, 40_000] as const
+const BAD_MS = [300, 7000] as const
+
+type Mood = { isBad: boolean; manner: Manner; until: number }
+
+/** Good and bad times of each endpoint's receiver. */
+export class Moods {
+  readonly #random: SeededRandom
+  readonly #steady: ReadonlySet<string>
+  readonly #moods = new Map<string, Mood>()
+  #isOver = false
+
+  constructor(endpoints: readonly FleetEndpoint[], random: SeededRandom) {
+    this.#random = random
+    this.#steady = new Set(endpoints.filter(({ steady }) => steady).map(({ name }) => name))
+  }
+
+  /** From now on all are well. */
+  end(): void {
+    this.#isOver = true
+  }
+
+  mannerOf(endpoint: string): Manner {
+    if (this.#isOver || this.#steady.has(endpoint)) return 'ok'
+    const mood = this.#moodOf(endpoint, performance.now())
+    return mood.isBad ? mood.manner : this.#nowAndThen()
+  }
+
+  #moodOf(endpoint: string, now: number): Mood {
+    let mood = this.#moods.get(endpoint)
+    while (!mood || mood.until < now) {
+      const isBad = mood ? !mood.isBad : false
+      const [shortest, longest] = isBad ? BAD_MS : GOOD_MS
+      const manner = BAD_TIMES[Math.floor(this.#random.fraction() * BAD_TIMES.length)] ?? 'error'
+      mood = { isBad, manner, until: (mood?.until ?? now) + this.#random.between(shortest, longest) }
+    }
+    this.#moods.set(endpoint, mood)
+    return mood
+  }
+
+  #nowAndThen(): Manner {
+    let chance = this.#random.fraction()
+    for (const { manner, share } of NOW_AND_THEN) {
+      chance -= share
+      if (chance < 0) return manner
+    }
+    return 'ok'
+  }
+}

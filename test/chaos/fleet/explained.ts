@@ -1,0 +1,57 @@
+/** Which fault explains that something was done once more. */
+import type { SeenReception } from '../receivers.ts'
+import type { FaultRecord } from './fault-work.ts'
+import type { FaultKind } from './faults.ts'
+
+/**
+ * What takes the outcome of an attempt from Davit, or a process its work; those that say more about it first. An orderly end
+ * is not among them: it stores what it knows.
+ */
+const BY_WEIGHT: readonly FaultKind[] = [
+  'kill controller',
+  'suspend controller',
+  'cut',
+  'deaf',
+  'hold',
+  'delay',
+  'etcd restart',
+  'API server restart',
+  'no space in etcd',
+  'clock step',
+]
+/** Outcomes that cannot be stored stop everything after five seconds; until then they may be lost together. */
+export const UNSTORED_MS = 6000
+/** What a fault has done to a process shows a little later. */
+const SETTLED_MS = 5000
+
+type Times = Pick<SeenReception, 'run' | 'at' | 'endedAt'>
+
+/** The fault that made the outcome of an attempt unknown to whoever came later; undefined where there is none. */
+export function faultAt(
+  attempt: Times,
+  faults: readonly FaultRecord[],
+  before = Infinity,
+): FaultRecord | undefined {
+  const possible = faults.filter(
+    ({ kind, from, to, lives }) =>
+      BY_WEIGHT.includes(kind) &&
+      (lives === 'all' || lives.includes(attempt.run)) &&
+      from <= Math.min(before, attempt.endedAt + UNSTORED_MS) &&
+      to + SETTLED_MS >= attempt.at,
+  )
+  return possible.sort((a, b) => BY_WEIGHT.indexOf(a.kind) - BY_WEIGHT.indexOf(b.kind))[0]
+}
+
+/**
+ * A process knows what it has done itself: only another one may repeat it, and only for a reason. One that stood still for longer than
+ * an attempt may last may have heard the answer too late.
+ */
+export function explanationOf(
+  earlier: Times,
+  later: Times,
+  faults: readonly FaultRecord[],
+): FaultRecord | undefined {
+  const possible =
+    later.run === earlier.run ? faults.filter(({ kind }) => kind === 'suspend controller') : faults
+  return faultAt(earlier, possible, later.at)
+}

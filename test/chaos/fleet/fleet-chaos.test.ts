@@ -1,0 +1,43 @@
+import { beforeAll, expect, test } from 'vitest'
+import { FAULT_KINDS } from './faults.ts'
+import { fleetFiguresOf, fleetReportOf } from './fleet-report.ts'
+import { type FleetRun, type FleetRunOptions, playFleet } from './fleet-run.ts'
+
+/** On a machine with nothing else to do it takes a minute and a half. */
+const LIMIT_MS = 600_000
+
+const said: string[] = []
+const OPTIONS: FleetRunOptions = {
+  seed: 11,
+  lastsMs: LIMIT_MS,
+  controllers: 1,
+  facades: 2,
+  organizations: 2,
+  perSecond: 8,
+  // While there is one controller nobody waits for its lease to end.
+  leaseMs: 2000,
+  // One replica of the facade is what is supported; events, order and keys hold with more.
+  facadesAgree: false,
+  faultsOfEach: 1,
+  pace: 0.25,
+  say: (line) => said.push(line),
+}
+
+let run: FleetRun
+
+beforeAll(async () => {
+  run = await playFleet(OPTIONS)
+  process.stdout.write(`${fleetReportOf(run, fleetFiguresOf(run, OPTIONS))}\n`)
+}, LIMIT_MS)
+
+test('whatever is done to its processes, their clocks, their ways and their store, a fleet holds every promise', () => {
+  expect(run.wrong, said.join('\n')).toEqual([])
+})
+
+test('everything that there is was done to it, under load', () => {
+  expect(new Set(run.faults.map(({ kind }) => kind))).toEqual(new Set(FAULT_KINDS))
+  expect(run.verdict.accepted).toBeGreaterThan(500)
+  expect(run.verdict.receptions).toBeGreaterThan(run.verdict.accepted)
+  expect(run.disablings).toBeGreaterThan(5)
+  expect(run.retried).toBeGreaterThan(5)
+})

@@ -1,0 +1,260 @@
+import { describe, expect, it } from 'vitest'
+import { violations } from '../../support/verdict.ts'
+import type { SeenReception } from '../receivers.ts'
+import type { FleetEndpoint } from './endpoints.ts'
+import type { FaultRecord } from './fault-work.ts'
+import { type FleetEvidence, fleetViolations, judgeFleet } from './fleet-verdict.ts'
+import { gapsOf } from './gaps.ts'
+
+const PROMISED = { latestMs: 2000, facadesAgree: true }
+const O: FleetEndpoint = {
+  name: 'o',
+  organization: 'acme',
+  types: ['t'],
+  deliveryLog: 'Segments',
+  ordered: true,
+  steady: true,
+}
+const P: FleetEndpoint = {
+  name: 'p',
+  organization: 'acme',
+  types: ['u'],
+  deliveryLog: 'Segments',
+  toggled: true,
+}
+
+/** `a+1@100-130`: delivery a, received well (`-`: failed) by life 1, from 100 to 130 ms. */
+function received(endpoint: string, text: string): SeenReception[] {
+  return text
+    .split(' ')
+    .filter((word) => word !== '')
+    .map((word) => {
+      const [, id = '', answer, run, at, endedAt] = /^(\w)([+-])(\d+)@(\d+)-(\d+)$/.exec(word) ?? []
+      const ok = answer === '+'
+      const times = { at: Number(at), endedAt: Number(endedAt), answeredAt: ok ? Number(endedAt) : 0 }
+      return { endpoint, id, run: Number(run), answer: ok ? 'ok' : 'failed', body: bodyOf(id), ...times }
+    })
+}
+
+function bodyOf(id: string): string {
+  return `{"data":{"n":${id.charCodeAt(0)}}}`
+}
+
+/** Events a, b, ... to the ordered endpoint, answered at 0. Thirty seconds are thirty milliseconds. */
+function evidence(accepted: string, receptions: string, more: Partial<FleetEvidence> = {}): FleetEvidence {
+  const ids = [...accepted]
+  return {
+    log: {
+      deliveries: ids.map((id) => ({ endpoint: 'o', id })),
+      events: ids.map((id) => ({ id, organization: 'acme', type: 't', body: bodyOf(id), segment: 's' })),
+    },
+    receptions: received('o', receptions),
+    endpoints: [O, P],
+    faults: [],
+    exhausted: new Set(),
+    published: ids.map((id) => ({
+      n: id.charCodeAt(0),
+      organization: 'acme',
+      type: 't',
+      id,
+      deliveries: 1,
+      begunAt: 0,
+      answeredAt: 0,
+    })),
+    pauses: new Map(),
+    stalls: [],
+    waitScale: 0.001,
+    ...more,
+  }
+}
+
+function fault(
+  kind: FaultRecord['kind'],
+  from: number,
+  to: number,
+  lives: FaultRecord['lives'],
+): FaultRecord {
+  return { kind, from, to, readyAt: to, lives }
+}
+
+function wrong(given: FleetEvidence): string[] {
+  const verdict = judgeFleet(given)
+  return [...violations(verdict), ...fleetViolations(verdict, PROMISED)]
+}
+
+describe('the verdict on a fleet', () => {
+  it.each([
+    { what: 'all in order', accepted: 'ab', receptions: 'a+1@100-110 b+1@120-130', want: [] },
+    {
+      what: 'retries of the head on the schedule',
+      accepted: 'ab',
+      receptions: 'a-1@100-110 a+1@290-300 b+1@310-320',
+      want: [],
+    },
+    {
+      what: 'a delivery that never came',
+      accepted: 'ab',
+      receptions: 'a+1@100-110',
+      want: ['1 lost: o b'],
+    },
+    {
+      what: 'one that came again from the same process',
+      accepted: 'a',
+      receptions: 'a+1@100-110 a+1@400-410',
+      want: ['1 received twice without a crash between: o a'],
+    },
+    {
+      what: 'one that came again from another process, for no reason',
+      accepted: 'a',
+      receptions: 'a+1@100-110 a+2@400-410',
+      want: ['1 received twice without a crash between: o a'],
+    },
+    {
+      what: 'one that overtook',
+      accepted: 'ab',
+      receptions: 'b+1@100-110 a+1@120-130',
+      want: ['1 out of order: o a', '1 begun before the one before it had ended: o b'],
+    },
+    {
+      what: 'two at a time',
+      accepted: 'ab',
+      receptions: 'a+1@100-200 b+2@150-160',
+      want: ['1 attempts of an ordered endpoint at a time: o a and b for 50 ms'],
+    },
+    {
+      what: 'a retry that came too soon',
+      accepted: 'a',
+      receptions: 'a-1@100-110 a+1@150-160',
+      want: ['1 waits outside the schedule: o 40 ms before attempt 2, allowed 170 to 170'],
+    },
+    {
+      what: 'a retry that came too late',
+      accepted: 'a',
+      receptions: 'a-1@100-110 a+1@30200-30210',
+      want: ['1 waits outside the schedule: o 30090 ms before attempt 2, allowed 170 to 170'],
+    },
+    {
+      what: 'a ninth attempt',
+      accepted: 'a',
+      receptions: Array.from({ length: 9 }, (_, n) => `a-1@${n * 180}-${n * 180 + 1}`).join(' '),
+      want: ['1 attempted too often: o a'],
+    },
+    {
+      what: 'what nobody accepted',
+      accepted: '',
+      receptions: 'x+1@1-2',
+      want: ['1 received but never accepted: o x'],
+    },
+  ])('on $what', ({ accepted, receptions, want }) => {
+    expect(wrong(evidence(accepted, receptions))).toEqual(want)
+  })
+
+  it.each([
+    { what: 'a kill of the process', by: fault('kill controller', 120, 300, [1]), isOne: true },
+    { what: 'a process that stood still', by: fault('suspend controller', 105, 300, [1]), isOne: true },
+    { what: 'an API server that was away', by: fault('API server restart', 50, 300, 'all'), isOne: true },
+    { what: 'a kill of another process', by: fault('kill controller', 120, 300, [7]), isOne: false },
+    { what: 'a kill long afterwards', by: fault('kill controller', 9000, 9100, [1]), isOne: false },
+    { what: 'a kill that came after the repeat', by: fault('kill controller', 500, 600, [1]), isOne: false },
+    { what: 'an orderly end', by: fault('roll controllers', 120, 300, [1, 2]), isOne: false },
+  ])('takes $what for a reason to send again: $isOne', ({ by, isOne }) => {
+    const given = evidence('a', 'a+1@100-110 a+2@400-410', { faults: [by] })
+    expect(wrong(given).length === 0).toBe(isOne)
+    expect(judgeFleet(given).repeatsByFault.get(by)).toBe(isOne ? 1 : undefined)
+  })
+
+  it('takes a process that stood still, and nothing else, for a reason to repeat itself', () => {
+    const during = (kind: FaultRecord['kind']) =>
+      wrong(evidence('a', 'a+1@100-110 a+1@30000-30010', { faults: [fault(kind, 105, 29_000, [1])] }))
+    expect(during('suspend controller')).toEqual([])
+    expect(during('cut')).toEqual(['1 received twice without a crash between: o a'])
+  })
+
+  it('takes what is stored as exhausted for ended, although not every attempt was received', () => {
+    const given = evidence('ab', 'a-1@100-110 b+1@120-130', { exhausted: new Set(['o a']) })
+    expect(wrong(given)).toEqual([])
+  })
+
+  it('counts a request that died with a used connection and the next one as one attempt', () => {
+    const given = evidence('a', 'a-1@100-110 a+1@112-120')
+    const [first, ...others] = given.receptions
+    const stale = first ? [{ ...first, isStale: true as const }, ...others] : []
+    expect(wrong({ ...given, receptions: stale })).toEqual([])
+    expect(wrong(given)).not.toEqual([])
+  })
+
+  it('says nothing of a wait of which it saw the beginning late', () => {
+    const given = evidence('a', 'a-1@100-110 a+1@150-160')
+    expect(wrong({ ...given, stalls: [{ from: 60, to: 100 }] })).toEqual([])
+    expect(wrong({ ...given, stalls: [{ from: 160, to: 260 }] })).not.toEqual([])
+    expect(judgeFleet(given).waitsCompared).toBe(1)
+  })
+
+  it('lets a retry be late where something was done meanwhile, and too soon only after what nobody knows, or by a clock', () => {
+    const late = (by: FaultRecord) => wrong(evidence('a', 'a-1@100-110 a+1@30200-30210', { faults: [by] }))
+    expect(late(fault('cut', 10_000, 10_100, [1]))).toEqual([])
+    const soon = (by: FaultRecord) => wrong(evidence('a', 'a-1@100-110 a+1@150-160', { faults: [by] }))
+    expect(soon(fault('roll facades', 120, 130, [9]))).not.toEqual([])
+    expect(soon(fault('kill controller', 120, 130, [1]))).toEqual([])
+    expect(soon(fault('clock step', 120, 130, [9]))).toEqual([])
+  })
+
+  it('finds what came after a disabling was acknowledged', () => {
+    const pauses = new Map([['p', [{ asked: 900, from: 1000, to: 5000, over: 5100 }]]])
+    const log = { deliveries: [{ endpoint: 'p', id: 'a' }], events: [] }
+    const during = (at: number) =>
+      evidence('', '', { log, pauses, receptions: received('p', `a+1@${at}-${at + 5}`) })
+    expect(wrong(during(3500))).toEqual(['1 attempts after an acknowledged disabling: 2500 ms'])
+    expect(wrong(during(1100))).toEqual([])
+    expect(judgeFleet(during(1100)).late).toEqual([100])
+    expect(judgeFleet(during(950)).late).toEqual([])
+  })
+
+  it('finds a publish that became two events, one that is nowhere, and one that was answered under another id', () => {
+    const given = evidence('ab', 'a+1@100-110 b+1@120-130')
+    const { events } = given.log
+    const twice = { ...given.log, events: events.map((event) => ({ ...event, body: bodyOf('a') })) }
+    const found = wrong({ ...given, log: twice, receptions: [], exhausted: new Set(['o a', 'o b']) })
+    expect(found).toContain('1 keyed publishes that became two events: event 97')
+    expect(found).toContain('1 acknowledged events that are not in the log: event 98 of acme')
+    const other = given.published.map((one) => ({ ...one, id: 'z' }))
+    expect(wrong({ ...given, published: other })).toContain(
+      '2 answers that are not what is in the log: event 97 of acme, event 98 of acme',
+    )
+  })
+
+  it('finds a body that was changed', () => {
+    const given = evidence('a', 'a+1@100-110')
+    const receptions = given.receptions.map((one) => ({ ...one, body: '{}' }))
+    expect(wrong({ ...given, receptions })).toEqual(['1 bodies that are not what was accepted: o a'])
+  })
+
+  it('finds an event that misses a subscriber, or that went to one that was disabled all the time', () => {
+    const given = evidence('a', '')
+    const log = { ...given.log, deliveries: [] }
+    expect(wrong({ ...given, log })).toContain(
+      '1 deliveries that a subscriber should have, or should not: o misses a of 0.000-0.000 s',
+    )
+    const [event] = given.log.events
+    const toPaused = {
+      events: event ? [{ ...event, type: 'u' }] : [],
+      deliveries: [{ endpoint: 'p', id: 'a' }],
+    }
+    const pause = (from: number, to: number) =>
+      new Map([['p', [{ asked: from - 1, from, to, over: to + 1 }]]])
+    const all = { ...given, log: toPaused, receptions: received('p', 'a+1@900-901') }
+    const paused = { ...all, pauses: pause(-50, 50) }
+    expect(wrong(paused)).toEqual([
+      '1 events that were matched as before an answered change: p has a of 0.000-0.000 s',
+    ])
+    expect(fleetViolations(judgeFleet(paused), { ...PROMISED, facadesAgree: false })).toEqual([])
+    expect(wrong({ ...all, pauses: pause(0, 50) })).toEqual([])
+    expect(wrong({ ...all, pauses: pause(100, 150) })).toEqual([])
+  })
+
+  it('measures how long a fault kept what was due from endpoints that are well', () => {
+    const kill = fault('kill controller', 1000, 1500, [1])
+    const given = evidence('ab', 'a+1@100-110 b+2@1700-1710', { faults: [kill] })
+    expect(gapsOf(given)).toEqual([{ kind: 'kill controller', ms: 700, alone: true }])
+  })
+})

@@ -1,0 +1,214 @@
+/** Compares what a fleet has accepted with what receivers saw, given what was done to it. */
+import { judge, keyOf, repeatsAmong, type Verdict } from '../../support/verdict.ts'
+import type { SeenReception } from '../receivers.ts'
+import type { StoredLog } from '../stored.ts'
+import type { Pause } from '../toggler.ts'
+import type { FleetEndpoint } from './endpoints.ts'
+import { explanationOf, faultAt } from './explained.ts'
+import type { FaultRecord } from './fault-work.ts'
+import type { FaultKind } from './faults.ts'
+import { judgePublished, type PublishedVerdict } from './published-verdict.ts'
+import type { Published } from './publishers.ts'
+import type { Stall } from './stall-watch.ts'
+import { compareWaits, type Wait } from './waits.ts'
+
+export type FleetEvidence = {
+  log: Pick<StoredLog, 'deliveries' | 'events'>
+  /** In the order in which they came. */
+  receptions: readonly SeenReception[]
+  endpoints: readonly FleetEndpoint[]
+  faults: readonly FaultRecord[]
+  /** Deliveries that are stored as attempted to their end, `<endpoint> <id>`. */
+  exhausted: ReadonlySet<string>
+  published: readonly Published[]
+  /** Of the endpoints that are disabled and enabled, by name. */
+  pauses: ReadonlyMap<string, readonly Pause[]>
+  /** When this program stood still, and saw late what came. */
+  stalls: readonly Stall[]
+  waitScale: number
+}
+
+export type Overlap = { endpoint: string; ids: [string, string]; ms: number }
+
+export type FleetVerdict = Verdict &
+  PublishedVerdict & {
+    /** Explained duplicates, by what explains them; one entry for each. */
+    repeatsByFault: Map<FaultRecord, number>
+    /** Two attempts of one ordered endpoint at a time. */
+    overlaps: Overlap[]
+    /** Milliseconds after the acknowledgement of a disabling, of each attempt that came before the wish to enable. */
+    late: number[]
+    waits: Wait[]
+    waitsCompared: number
+    bodies: string[]
+  }
+
+const MAX_ATTEMPTS = 8
+/** What an attempt may take: beyond it the sender has given up, whether its connection says so or not. */
+const ATTEMPT_MS = 20_000
+/** Two events of one connection may be seen the other way round. */
+const OVERLAP_MS = 5
+/** What had waited for this program is taken so long after it goes on. */
+const SEEN_MS = 20
+/** A new connection takes no longer on this machine. */
+const AGAIN_MS = 1000
+
+/** Whose outcome or time says nothing about Davit's own doing. */
+const CLOCK: FaultKind = 'clock step'
+
+export function judgeFleet(given: FleetEvidence): FleetVerdict {
+  const evidence = { ...given, receptions: attemptsAmong(given.receptions) }
+  const { log, receptions, endpoints, faults, exhausted } = evidence
+  const ordered = new Set(endpoints.filter(({ ordered }) => ordered).map(({ name }) => name))
+  const times = timesOf(receptions)
+  const verdict = judge({
+    accepted: log.deliveries,
+    receptions,
+    orderedEndpoints: ordered,
+    killed: new Set(),
+    maxAttempts: MAX_ATTEMPTS,
+    excuses: {
+      explains: (earlier, later) => explanationOf(times(earlier), times(later), faults) !== undefined,
+      unknown: (attempts) => attempts.filter((one) => faultAt(times(one), faults) !== undefined).length,
+      exhausted,
+    },
+  })
+  const byDelivery = Map.groupBy(receptions, keyOf)
+  const waits = [...byDelivery.values()].map((attempts) => waitsOf(attempts, ordered, evidence))
+  return {
+    ...verdict,
+    ...judgePublished(evidence),
+    repeatsByFault: countRepeats([...byDelivery.values()], faults),
+    overlaps: [...ordered].flatMap((name) =>
+      overlapsAt(receptions.filter(({ endpoint }) => endpoint === name)),
+    ),
+    late: latenessOf(given),
+    waits: waits.flatMap(({ wrong }) => wrong),
+    waitsCompared: waits.reduce((sum, { compared }) => sum + compared, 0),
+    bodies: changedBodies(evidence),
+  }
+}
+
+/** A request that died with a used connection is sent once more on a new one, as a part of the same attempt. */
+function attemptsAmong(receptions: readonly SeenReception[]): SeenReception[] {
+  const stale = new Map<string, SeenReception>()
+  const repeated = new Map<SeenReception, SeenReception>()
+  for (const next of receptions) {
+    const key = keyOf(next)
+    const before = stale.get(key)
+    if (before && before.run === next.run && next.at - before.endedAt < AGAIN_MS) repeated.set(next, before)
+    if (next.isStale) stale.set(key, next)
+    else stale.delete(key)
+  }
+  const merged = new Set(repeated.values())
+  return receptions
+    .filter((one) => !merged.has(one))
+    .map((one) => ({ ...one, at: repeated.get(one)?.at ?? one.at }))
+}
+
+/** The verdict on deliveries hands back what it was given. */
+function timesOf(receptions: readonly SeenReception[]) {
+  const known = new Map<object, SeenReception>(receptions.map((one) => [one, one]))
+  return (one: object): SeenReception => {
+    const seen = known.get(one)
+    if (!seen) throw new Error('the verdict speaks of what was not received')
+    return seen
+  }
+}
+
+function countRepeats(
+  deliveries: readonly SeenReception[][],
+  faults: readonly FaultRecord[],
+): Map<FaultRecord, number> {
+  const counts = new Map<FaultRecord, number>()
+  for (const { earlier, later } of deliveries.flatMap((one) => repeatsAmong(one))) {
+    const fault = explanationOf(earlier, later, faults)
+    if (fault) counts.set(fault, (counts.get(fault) ?? 0) + 1)
+  }
+  return counts
+}
+
+function overlapsAt(receptions: readonly SeenReception[]): Overlap[] {
+  const overlaps: Overlap[] = []
+  const inTurn = receptions.toSorted((a, b) => a.at - b.at)
+  let before: SeenReception | undefined
+  for (const next of inTurn) {
+    const ended = before ? Math.min(before.endedAt, before.at + ATTEMPT_MS) : 0
+    if (before && ended - next.at > OVERLAP_MS)
+      overlaps.push({ endpoint: next.endpoint, ids: [before.id, next.id], ms: ended - next.at })
+    before = next
+  }
+  return overlaps
+}
+
+function latenessOf({ receptions, pauses }: FleetEvidence): number[] {
+  return receptions.flatMap(({ endpoint, at }) =>
+    (pauses.get(endpoint) ?? []).filter(({ from, to }) => at > from && at < to).map(({ from }) => at - from),
+  )
+}
+
+function waitsOf(
+  attempts: readonly SeenReception[],
+  ordered: ReadonlySet<string>,
+  { faults, pauses, stalls, waitScale }: FleetEvidence,
+) {
+  const name = attempts[0]?.endpoint ?? ''
+  const paused = pauses.get(name) ?? []
+  return compareWaits(attempts, {
+    ordered: ordered.has(name),
+    scale: waitScale,
+    mayBeLate: (from, to) =>
+      faults.some((one) => one.from <= to && Math.max(settledAt(one), one.to) >= from) ||
+      paused.some(({ asked, over }) => asked <= to && over >= from),
+    mayBeEarly: (before, to) =>
+      before.some((one) => faultAt(one, faults) !== undefined || wasSeenLate(one, stalls)) ||
+      faults.some(
+        ({ kind, ...one }) => kind === CLOCK && one.from <= to && one.to + ATTEMPT_MS >= (before[0]?.at ?? 0),
+      ),
+  })
+}
+
+function wasSeenLate({ at }: SeenReception, stalls: readonly Stall[]): boolean {
+  return stalls.some(({ from, to }) => at >= from && at <= to + SEEN_MS)
+}
+
+/** What was late because of a fault may be so until all goes on again. */
+function settledAt({ kind, to, readyAt }: FaultRecord): number {
+  return kind === CLOCK || !Number.isFinite(readyAt) ? to + ATTEMPT_MS : readyAt + ATTEMPT_MS
+}
+
+function changedBodies({ log, receptions }: FleetEvidence): string[] {
+  const bodies = new Map(log.events.map(({ id, body }) => [id, body]))
+  return receptions.filter(({ id, body }) => bodies.has(id) && bodies.get(id) !== body).map(keyOf)
+}
+
+export type Promised = {
+  /** What had begun when a disabling was acknowledged may come so much later. */
+  latestMs: number
+  /** Whether a change that one facade has answered is in force at the others. */
+  facadesAgree: boolean
+}
+
+/** What no fault excuses, beside what `violations` says of deliveries. */
+export function fleetViolations(verdict: FleetVerdict, { latestMs, facadesAgree }: Promised): string[] {
+  const tooLate = verdict.late.filter((ms) => ms > latestMs)
+  const found: Record<string, string[]> = {
+    'attempts of an ordered endpoint at a time': verdict.overlaps.map(
+      ({ endpoint, ids, ms }) => `${endpoint} ${ids.join(' and ')} for ${Math.round(ms)} ms`,
+    ),
+    'attempts after an acknowledged disabling': tooLate.map((ms) => `${Math.round(ms)} ms`),
+    'waits outside the schedule': verdict.waits.map(
+      ({ endpoint, attempt, ms, allowed }) =>
+        `${endpoint} ${Math.round(ms)} ms before attempt ${attempt}, allowed ${allowed.map(Math.round).join(' to ')}`,
+    ),
+    'bodies that are not what was accepted': verdict.bodies,
+    'acknowledged events that are not in the log': verdict.missing,
+    'keyed publishes that became two events': verdict.doubled,
+    'answers that are not what is in the log': verdict.misanswered,
+    'deliveries that a subscriber should have, or should not': verdict.misrouted,
+    'events that were matched as before an answered change': facadesAgree ? verdict.disagreed : [],
+  }
+  return Object.entries(found).flatMap(([what, which]) =>
+    which.length === 0 ? [] : [`${which.length} ${what}: ${which.slice(0, 5).join(', ')}`],
+  )
+}

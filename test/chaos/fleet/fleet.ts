@@ -1,0 +1,116 @@
+/** Several controllers and facades on one control plane, with organizations that use them. */
+import { API_VERSION } from '../../../src/api/meta.ts'
+import { webhookEndpointKind, webhookEndpoints } from '../../../src/api/webhook-endpoint.ts'
+import {
+  FACADE_ACCOUNT,
+  type Installation,
+  OPERATOR_NAMESPACE,
+  startInstallation,
+} from '../../support/installation.ts'
+import { endpointsOf, type FleetEndpoint } from './endpoints.ts'
+import { Member, type Role } from './member.ts'
+
+export type FleetOptions = {
+  controllers: number
+  facades: number
+  organizations: readonly string[]
+  /** Factor on the documented waits. */
+  waitScale: number
+  /** For logs, clocks and kubeconfigs. */
+  folder: string
+}
+
+export type Fleet = {
+  davit: Installation
+  controllers: Member[]
+  facades: Member[]
+  members: Member[]
+  endpoints: FleetEndpoint[]
+  /** Of owners, by their organization. */
+  keys: ReadonlyMap<string, string>
+  stop(): Promise<void>
+}
+
+/** What is kept is compared at the end, and limits of what one may ask are not what is tried. */
+const SETTINGS = {
+  DAVIT_MAX_FINISHED_PER_ENDPOINT: '1000000',
+  DAVIT_MAX_FINISHED: '10000000',
+  DAVIT_MAX_LOG_BYTES: String(8 * 1024 ** 3),
+  DAVIT_MAX_WRITTEN_BYTES: String(64 * 1024 ** 3),
+  DAVIT_MAX_WRITTEN_BYTES_PER_ORGANIZATION: String(64 * 1024 ** 3),
+  DAVIT_RETENTION_SUCCEEDED_SECONDS: String(30 * 86_400),
+  DAVIT_RETENTION_FAILED_SECONDS: String(30 * 86_400),
+}
+const ETCD_BYTES = 8 * 1024 ** 3
+
+export async function startFleet(options: FleetOptions): Promise<Fleet> {
+  const davit = await startInstallation({
+    logFolder: options.folder,
+    etcdFlags: { 'quota-backend-bytes': String(ETCD_BYTES) },
+  })
+  const controllers: Member[] = []
+  const facades: Member[] = []
+  const members = () => [...controllers, ...facades]
+  const stop = async () => {
+    for (const { process, lives } of members()) if (lives.length > 0 && process.running) process.resume()
+    await Promise.all(members().map((member) => (member.process.running ? member.kill() : undefined)))
+    await Promise.all(members().map(({ proxy }) => proxy.close()))
+    await davit.stop()
+  }
+  try {
+    const endpoints = endpointsOf(options.organizations)
+    const keys = await makeOrganizations(davit, options.organizations)
+    let lives = 0
+    const prepare = async (role: Role, index: number, kubeconfigPath: string) =>
+      await Member.prepare({
+        role,
+        index,
+        kubeconfigPath,
+        server: davit.controlPlane.url,
+        namespace: OPERATOR_NAMESPACE,
+        folder: options.folder,
+        settings: {
+          ...SETTINGS,
+          ...(role === 'controller' ? { DAVIT_WAIT_SCALE: String(options.waitScale) } : {}),
+        },
+        nextLife: () => {
+          lives += 1
+          return lives
+        },
+      })
+    for (let index = 0; index < options.controllers; index += 1)
+      controllers.push(await prepare('controller', index, davit.controlPlane.kubeconfigPath))
+    const facadeConfig = await davit.makeKubeconfig(FACADE_ACCOUNT)
+    for (let index = 0; index < options.facades; index += 1)
+      facades.push(await prepare('api', index, facadeConfig))
+    for (const member of members()) member.start(false)
+    return { davit, controllers, facades, members: members(), endpoints, keys, stop }
+  } catch (error) {
+    await davit.stop()
+    throw error
+  }
+}
+
+async function makeOrganizations(
+  davit: Installation,
+  organizations: readonly string[],
+): Promise<Map<string, string>> {
+  const keys = new Map<string, string>()
+  for (const organization of organizations) {
+    await davit.makeOrganization(organization)
+    const owner = await davit.makeAccount(organization, 'owner', 'davit-owner')
+    keys.set(organization, await davit.makeKey(owner))
+  }
+  return keys
+}
+
+export async function makeEndpoints({ davit, endpoints }: Fleet, receiverUrl: string): Promise<void> {
+  for (const { name, organization, types, deliveryLog, ordered = false } of endpoints) {
+    await davit.api.create(webhookEndpoints, {
+      apiVersion: API_VERSION,
+      kind: webhookEndpointKind.kind,
+      metadata: { namespace: organization, name },
+      spec: { url: `${receiverUrl}/${name}`, eventTypes: [...types], deliveryLog, ordered },
+    })
+  }
+}

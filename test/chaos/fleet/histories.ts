@@ -1,0 +1,35 @@
+/** What came of deliveries, attempt by attempt, for whoever has to find out why. */
+import { keyOf } from '../../support/verdict.ts'
+import type { SeenReception } from '../receivers.ts'
+import type { FaultRecord } from './fault-work.ts'
+import type { FleetVerdict } from './fleet-verdict.ts'
+
+const MOST = 8
+
+/** Of those of which something is wrong. Times in seconds, as those of the faults. */
+export function historiesOf(verdict: FleetVerdict, receptions: readonly SeenReception[]): string[] {
+  const { lost, unknown, beyond, inversions, gaps, waits } = verdict
+  const repeated = verdict.duplicates.filter(({ explained }) => !explained)
+  const overlapping = verdict.overlaps.flatMap(({ endpoint, ids }) => ids.map((id) => ({ endpoint, id })))
+  const all = [...lost, ...unknown, ...beyond, ...repeated, ...inversions, ...gaps, ...waits, ...overlapping]
+  const keys = [...new Set(all.map(keyOf))].slice(0, MOST)
+  return keys.map((key) => {
+    const attempts = receptions.filter((one) => keyOf(one) === key)
+    return `${key}: ${attempts.map(wordsOf).join(', ')}`
+  })
+}
+
+export function faultLines(faults: readonly FaultRecord[]): string[] {
+  return faults.map(
+    ({ kind, from, to, readyAt, lives }) =>
+      `${kind}: ${seconds(from)} to ${seconds(to)}, ready ${seconds(readyAt)}, lives ${lives}`,
+  )
+}
+
+function wordsOf({ run, at, endedAt, answer, isStale }: SeenReception): string {
+  return `life ${run} ${seconds(at)}-${seconds(endedAt)} ${isStale ? 'stale' : answer}`
+}
+
+function seconds(ms: number): string {
+  return (ms / 1000).toFixed(3)
+}

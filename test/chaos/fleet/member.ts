@@ -1,0 +1,142 @@
+/** A controller or facade of a fleet: one place, in which processes follow each other, behind a way of its own to the API server. */
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { RoleProcess } from '../../support/role-process.ts'
+import { freePort } from '../free-port.ts'
+import { TcpProxy } from './tcp-proxy.ts'
+
+export type Role = 'controller' | 'api'
+
+/** One process of a member; numbered from 1 over the whole fleet. Times by `performance.now()`. */
+export type Life = { number: number; member: string; replica: string; startedAt: number; endedAt?: number }
+
+export type MemberOptions = {
+  role: Role
+  index: number
+  /** Of the API server. */
+  server: string
+  /** A kubeconfig that leads to it. */
+  kubeconfigPath: string
+  namespace: string
+  folder: string
+  settings: Readonly<Record<string, string>>
+  /** Gives each life its number. */
+  nextLife: () => number
+}
+
+const PRELOADS = [
+  new URL('./process-preload.ts', import.meta.url).href,
+  new URL('../../support/shifted-clock.ts', import.meta.url).href,
+]
+/** An orderly end takes the drain time and the last writes. */
+const END_LIMIT_MS = 60_000
+
+export class Member {
+  readonly role: Role
+  readonly name: string
+  readonly proxy: TcpProxy
+  readonly lives: Life[] = []
+  readonly logPath: string
+  /** What must not have happened to it, in words. */
+  readonly wrong: string[] = []
+  readonly #options: MemberOptions
+  readonly #kubeconfigPath: string
+  readonly #clockPath: string
+  readonly #ports: { ops: number; api: number }
+  /** Processes that somebody has ended. */
+  readonly #expected = new WeakSet<RoleProcess>()
+  #process: RoleProcess | undefined
+
+  private constructor(
+    options: MemberOptions,
+    parts: { proxy: TcpProxy; ports: { ops: number; api: number } },
+  ) {
+    this.role = options.role
+    this.name = `${options.role === 'api' ? 'facade' : options.role}-${options.index}`
+    this.proxy = parts.proxy
+    this.logPath = join(options.folder, `${this.name}.log`)
+    this.#options = options
+    this.#kubeconfigPath = join(options.folder, `${this.name}.kubeconfig`)
+    this.#clockPath = join(options.folder, `${this.name}.clock`)
+    this.#ports = parts.ports
+  }
+
+  static async prepare(options: MemberOptions): Promise<Member> {
+    const proxy = await TcpProxy.start(new URL(options.server))
+    const ports = { ops: await freePort(), api: await freePort() }
+    const member = new Member(options, { proxy, ports })
+    const kubeconfig = await readFile(options.kubeconfigPath, 'utf8')
+    const own = kubeconfig.replaceAll(options.server, `https://127.0.0.1:${proxy.port}`)
+    await writeFile(member.#kubeconfigPath, own, { mode: 0o600 })
+    await member.stepClock(0)
+    return member
+  }
+
+  /** Of the REST API. */
+  get baseUrl(): string {
+    return `http://127.0.0.1:${this.#ports.api}`
+  }
+
+  /** @throws Error before it was started */
+  get process(): RoleProcess {
+    if (!this.#process) throw new Error(`${this.name} has not been started`)
+    return this.#process
+  }
+
+  get life(): Life | undefined {
+    return this.lives.at(-1)
+  }
+
+  /** @param newName whether it is another replica to the others, as a pod that took the place of one is */
+  start(newName: boolean): void {
+    const number = this.#options.nextLife()
+    const replica = newName ? `${this.name}-${number}` : (this.life?.replica ?? this.name)
+    this.lives.push({ number, member: this.name, replica, startedAt: performance.now() })
+    const { role, namespace, settings } = this.#options
+    this.#process = new RoleProcess({
+      role,
+      kubeconfigPath: this.#kubeconfigPath,
+      namespace,
+      replica,
+      opsPort: this.#ports.ops,
+      logPath: this.logPath,
+      settings: {
+        ...settings,
+        ...(role === 'api' ? { DAVIT_API_ADDRESS: `127.0.0.1:${this.#ports.api}` } : {}),
+        NODE_OPTIONS: PRELOADS.map((url) => `--import=${url}`).join(' '),
+        CLOCK_OFFSET_FILE: this.#clockPath,
+        FLEET_SENDER: String(number),
+      },
+    })
+    void this.#watch(this.process, this.life)
+  }
+
+  async kill(): Promise<void> {
+    this.#expected.add(this.process)
+    await this.process.kill()
+  }
+
+  /** As Kubernetes ends a pod, the kill at the end of its patience included. */
+  async terminate(): Promise<void> {
+    const { process } = this
+    this.#expected.add(process)
+    process.terminate()
+    const limit = setTimeout(() => {
+      this.wrong.push(`${this.name} did not end within a minute of SIGTERM`)
+      void process.kill()
+    }, END_LIMIT_MS)
+    await process.exited
+    clearTimeout(limit)
+  }
+
+  /** Sets its wall clock; it sees so within some milliseconds. */
+  async stepClock(offsetMs: number): Promise<void> {
+    await writeFile(this.#clockPath, String(offsetMs))
+  }
+
+  async #watch(process: RoleProcess, life: Life | undefined): Promise<void> {
+    const code = await process.exited
+    if (life) life.endedAt = performance.now()
+    if (!this.#expected.has(process)) this.wrong.push(`${this.name} has ended by itself with ${code}`)
+  }
+}

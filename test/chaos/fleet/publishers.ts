@@ -1,0 +1,129 @@
+/** Publish numbered events for as long as they are let: over REST under a key each, and as WebhookEvents. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { API_VERSION } from '../../../src/api/meta.ts'
+import { webhookEventKind, webhookEvents } from '../../../src/api/webhook-event.ts'
+import { isApiError, type ResourceWriter } from '../../../src/ports/kubernetes.ts'
+import type { Ledger } from '../facade/ledger.ts'
+import type { PatientLink } from '../facade/patient-link.ts'
+import type { SeededRandom } from '../seeded-random.ts'
+import { EVENT_TYPES } from './endpoints.ts'
+
+/** An event that was answered with 202. Times by `performance.now()`. */
+export type Published = {
+  n: number
+  organization: string
+  type: string
+  /** The event's, as it was answered. */
+  id: string
+  deliveries: number
+  begunAt: number
+  answeredAt: number
+}
+
+export type PublisherOptions = {
+  organization: string
+  link: PatientLink
+  api: ResourceWriter
+  ledger: Ledger
+  /** Events over REST in a second. */
+  perSecond: number
+  /** False while Davit is far behind. */
+  mayGoOn: () => boolean
+  /** Gives each event its number. */
+  nextNumber: () => number
+  random: SeededRandom
+}
+
+const NOTE_EVERY_MS = [400, 1200] as const
+const AGAIN_MS = 200
+/** Requests that wait for an answer. */
+const MOST_OPEN = 40
+const STEADY_SHARE = 0.6
+
+export class FleetPublisher {
+  readonly published: Published[] = []
+  /** Numbers of the WebhookEvents in the order of their creation. */
+  readonly notes: number[] = []
+  readonly #options: PublisherOptions
+  readonly #open = new Set<Promise<void>>()
+  #deliveries = 0
+  #ended = false
+  #loops: Promise<void>[] = []
+
+  constructor(options: PublisherOptions) {
+    this.#options = options
+  }
+
+  /** That its events over REST have made. */
+  get deliveries(): number {
+    return this.#deliveries
+  }
+
+  start(): void {
+    this.#loops = [this.#publishForEver(), this.#noteForEver()]
+  }
+
+  /** Resolves when all that was begun is accepted. */
+  async stop(): Promise<void> {
+    this.#ended = true
+    await Promise.all(this.#loops)
+    await Promise.all(this.#open)
+  }
+
+  async #publishForEver(): Promise<void> {
+    const { perSecond, random, mayGoOn, nextNumber } = this.#options
+    while (!this.#ended) {
+      await sleep(random.between(0, 2000 / perSecond))
+      const type = random.chance(STEADY_SHARE) ? EVENT_TYPES.steady : EVENT_TYPES.troubled
+      if (this.#ended || !mayGoOn() || this.#open.size >= MOST_OPEN) continue
+      const request = this.#publish(nextNumber(), type)
+      this.#open.add(request)
+      void request.then(() => this.#open.delete(request))
+    }
+  }
+
+  async #publish(n: number, type: string): Promise<void> {
+    const { organization, link, ledger } = this.#options
+    const begunAt = performance.now()
+    const path = `/organizations/${organization}/events`
+    const body = { type, data: { n, text: 'Grüße, 😀' } }
+    const answer = await link.ask({ method: 'POST', path, body, idempotencyKey: `event-${n}` }, n)
+    if (!answer) return
+    if (answer.status >= 300) {
+      ledger.complain(`an event was answered with ${answer.status} ${JSON.stringify(answer.json)}`)
+      return
+    }
+    const id = String(answer.json.eventId)
+    const deliveries = Number(answer.json.deliveries)
+    this.#deliveries += deliveries
+    this.published.push({ n, organization, type, id, deliveries, begunAt, answeredAt: performance.now() })
+  }
+
+  async #noteForEver(): Promise<void> {
+    const { random, mayGoOn, nextNumber } = this.#options
+    while (!this.#ended) {
+      await sleep(random.between(...NOTE_EVERY_MS))
+      if (!this.#ended && mayGoOn()) await this.#note(nextNumber())
+    }
+  }
+
+  async #note(n: number): Promise<void> {
+    const { api, organization } = this.#options
+    const object = {
+      apiVersion: API_VERSION,
+      kind: webhookEventKind.kind,
+      metadata: { namespace: organization, name: `note-${n}` },
+      spec: { type: EVENT_TYPES.noted, dataText: `{"n":${n}}` },
+    }
+    for (;;) {
+      try {
+        await api.create(webhookEvents, object)
+        break
+      } catch (error) {
+        if (isApiError(error, 'AlreadyExists')) break
+        await sleep(AGAIN_MS)
+      }
+    }
+    this.notes.push(n)
+  }
+}

@@ -1,0 +1,120 @@
+/**
+ * A way of its own to a server on this machine, which can be cut, slowed down, made deaf in one direction, or made to hold some
+ * of its connections while others pass. It knows nothing of what goes through.
+ */
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
+import { Flow } from './flow.ts'
+
+/** `up`: from the client to the server. */
+export type Direction = 'up' | 'down'
+
+type Pair = { client: Socket; upstream: Socket; flows: Record<Direction, Flow> }
+
+export class TcpProxy {
+  readonly #server: Server
+  readonly #target: { host: string; port: number }
+  readonly #pairs = new Set<Pair>()
+  #isCut = false
+  readonly #delays: Record<Direction, number> = { up: 0, down: 0 }
+  readonly #swallows: Record<Direction, boolean> = { up: false, down: false }
+
+  private constructor(target: URL) {
+    this.#target = { host: target.hostname, port: Number(target.port) }
+    this.#server = createServer({ allowHalfOpen: true, noDelay: true }, (client) => this.#take(client))
+  }
+
+  static async start(target: URL): Promise<TcpProxy> {
+    const proxy = new TcpProxy(target)
+    proxy.#server.listen(0, '127.0.0.1')
+    await once(proxy.#server, 'listening')
+    return proxy
+  }
+
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port
+  }
+
+  get connections(): number {
+    return this.#pairs.size
+  }
+
+  /** Connections that are open and of which something was lost. */
+  get deafened(): number {
+    return [...this.#pairs].filter(({ flows }) => flows.up.hasLost || flows.down.hasLost).length
+  }
+
+  /** Breaks every connection, and every new one at once. */
+  cut(): void {
+    this.#isCut = true
+    for (const pair of this.#pairs) breakUp(pair)
+  }
+
+  /** @param ms for what comes from now on, in that direction */
+  delay(direction: Direction, ms: number): void {
+    this.#delays[direction] = ms
+  }
+
+  /** From now on what comes in that direction is lost, on connections that stay open. */
+  swallow(direction: Direction): void {
+    this.#swallows[direction] = true
+  }
+
+  /** Lets nothing through on connections that are open and chosen; others, new ones too, overtake them. */
+  hold(chosen: (index: number) => boolean): void {
+    for (const [index, { flows }] of [...this.#pairs].entries()) {
+      if (!chosen(index)) continue
+      flows.up.isHeld = true
+      flows.down.isHeld = true
+    }
+  }
+
+  /** All goes through again. What was held goes on; a connection of which something was lost cannot, and ends. */
+  heal(): void {
+    this.#isCut = false
+    for (const direction of ['up', 'down'] as const) {
+      this.#delays[direction] = 0
+      this.#swallows[direction] = false
+    }
+    for (const pair of this.#pairs) {
+      if (pair.flows.up.hasLost || pair.flows.down.hasLost) breakUp(pair)
+      pair.flows.up.release()
+      pair.flows.down.release()
+    }
+  }
+
+  async close(): Promise<void> {
+    this.cut()
+    this.#server.close()
+    await once(this.#server, 'close')
+  }
+
+  #take(client: Socket): void {
+    if (this.#isCut) {
+      client.on('error', () => undefined)
+      client.resetAndDestroy()
+      return
+    }
+    const upstream = connect({ ...this.#target, noDelay: true, allowHalfOpen: true })
+    const flow = (direction: Direction, from: Socket, to: Socket) =>
+      new Flow(from, to, {
+        delayMs: () => this.#delays[direction],
+        isSwallowed: () => this.#swallows[direction],
+      })
+    const flows = { up: flow('up', client, upstream), down: flow('down', upstream, client) }
+    const pair = { client, upstream, flows }
+    this.#pairs.add(pair)
+    upstream.on('error', () => breakUp(pair))
+    client.on('error', () => breakUp(pair))
+    for (const socket of [client, upstream])
+      socket.on('close', () => {
+        if (client.destroyed && upstream.destroyed) this.#pairs.delete(pair)
+      })
+  }
+}
+
+function breakUp({ client, upstream, flows }: Pair): void {
+  flows.up.drop()
+  flows.down.drop()
+  for (const socket of [client, upstream]) if (!socket.destroyed) socket.resetAndDestroy()
+}
