@@ -7,6 +7,7 @@ import { createClock } from '../adapters/system/clock.ts'
 import type { StructuredLog } from '../adapters/system/log.ts'
 import { createRandom } from '../adapters/system/random.ts'
 import { createSchemaValidator } from '../adapters/system/schema-validator.ts'
+import { createSyncedClock } from '../adapters/system/synced-clock.ts'
 import type { Config } from '../config.ts'
 import type { AccessReviewer } from '../ports/access-review.ts'
 import type { Clock, Random } from '../ports/clock.ts'
@@ -37,13 +38,14 @@ export type ApiWorldOptions = { config: Config; log: StructuredLog; version: str
 
 /** @throws Error when there is no way to a cluster */
 export async function createApiWorld({ config, log, version }: ApiWorldOptions): Promise<ApiWorld> {
-  const clock = createClock()
+  const clock = createSyncedClock(createClock())
   const random = createRandom()
   const metrics = createMetrics({ version })
   const connection = {
     clock,
     random,
     metrics,
+    onDate: clock.heard,
     ...(config.kubeconfig === undefined ? {} : { kubeconfigPath: config.kubeconfig }),
   }
   const api = await connectKubernetes(connection)

@@ -10,6 +10,7 @@ import { createClock } from '../adapters/system/clock.ts'
 import type { StructuredLog } from '../adapters/system/log.ts'
 import { createRandom } from '../adapters/system/random.ts'
 import { createSchemaValidator } from '../adapters/system/schema-validator.ts'
+import { createSyncedClock } from '../adapters/system/synced-clock.ts'
 import type { Config, Secrets } from '../config.ts'
 import type { Clock } from '../ports/clock.ts'
 import { createOrganizationAccounts } from './organization-accounts.ts'
@@ -29,13 +30,14 @@ export async function createWorld(
   options: WorldOptions,
 ): Promise<World & { metrics: Metrics; close(): Promise<void> }> {
   const { config, secrets, log } = options
-  const clock = options.clock ?? createClock()
+  const clock = createSyncedClock(options.clock ?? createClock())
   const random = createRandom()
   const metrics = createMetrics({ version: options.version })
   const api = await connectKubernetes({
     clock,
     random,
     metrics,
+    onDate: clock.heard,
     ...(config.kubeconfig === undefined ? {} : { kubeconfigPath: config.kubeconfig }),
   })
   const ca = config.extraCaFile === undefined ? undefined : await readFile(config.extraCaFile, 'utf8')

@@ -11,6 +11,8 @@ export type ConnectOptions = {
   metrics?: ApiCallMetrics
   /** Connections for calls; a watch has its own besides. */
   connections?: number
+  /** Told what each answer says of the time. */
+  onDate?: (date: string) => void
 }
 
 /** Connections of its own, made when they are needed. @throws Error when there is no way to a cluster */

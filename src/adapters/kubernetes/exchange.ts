@@ -10,7 +10,13 @@ export type ExchangeRequest = {
 
 export type ExchangeLimits = { clock: Clock; timeoutMs: number; maxBytes: number }
 
-export type Answer = { status: number; retryAfter: string | undefined; body: Buffer }
+export type Answer = {
+  status: number
+  retryAfter: string | undefined
+  /** When it was written, by the clock of whoever answers. */
+  date: string | undefined
+  body: Buffer
+}
 
 /** No whole response came. */
 export class ExchangeError extends Error {
@@ -53,6 +59,7 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
   #bytes = 0
   #status = 0
   #retryAfter: string | undefined
+  #date: string | undefined
   #over = false
 
   constructor(limits: ExchangeLimits, resolve: (answer: Answer) => void, reject: (error: Error) => void) {
@@ -77,8 +84,9 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
     headers: Record<string, string | string[] | undefined>,
   ): void {
     this.#status = status
-    const retryAfter = headers['retry-after']
+    const { 'retry-after': retryAfter, date } = headers
     this.#retryAfter = typeof retryAfter === 'string' ? retryAfter : undefined
+    this.#date = typeof date === 'string' ? date : undefined
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
@@ -95,7 +103,7 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
     this.#end()
     const [first] = this.#chunks
     const body = first && this.#chunks.length === 1 ? first : Buffer.concat(this.#chunks, this.#bytes)
-    this.#resolve({ status: this.#status, retryAfter: this.#retryAfter, body })
+    this.#resolve({ status: this.#status, retryAfter: this.#retryAfter, date: this.#date, body })
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {

@@ -30,6 +30,8 @@ export type TransportOptions = {
   /** Over all attempts of a call and the waits between them. */
   deadlineMs?: number
   maxResponseBytes?: number
+  /** Told what each answer says of the time. */
+  onDate?: ((date: string) => void) | undefined
 }
 
 /** A response that goes on: chunks as they come, until the server ends it. */
@@ -68,6 +70,7 @@ class KubernetesTransport implements Transport {
   readonly #connections: number
   readonly #deadlineMs: number
   readonly #maxBytes: number
+  readonly #onDate: TransportOptions['onDate']
   readonly #streams = new Set<Client>()
   #pool: { pool: Pool; tls: TlsMaterial } | undefined
 
@@ -77,6 +80,7 @@ class KubernetesTransport implements Transport {
     this.#random = options.random
     this.#metrics = options.metrics
     this.#connections = options.connections ?? 32
+    this.#onDate = options.onDate
     this.#deadlineMs = options.deadlineMs ?? 10_000
     this.#maxBytes = options.maxResponseBytes ?? 64 * 1024 * 1024
   }
@@ -154,6 +158,7 @@ class KubernetesTransport implements Transport {
         maxBytes: this.#maxBytes,
       })
       this.#count(request.verb, String(answer.status), started)
+      if (answer.date !== undefined) this.#onDate?.(answer.date)
       if (answer.status >= 200 && answer.status < 300) return answer.body
       const error = errorOfResponse(answer.status, answer.body, answer.retryAfter)
       return { error, fate: answer.status < 500 ? 'not done' : 'unknown' }
