@@ -56,6 +56,26 @@ describe('timers', () => {
     expect(fired).toEqual(['tomorrow'])
   })
 
+  it('wait no longer than what is set after the wall clock was set ahead', () => {
+    const { clock, timers, fired } = start()
+    timers.set('before', clock.now() + 20_000)
+    clock.setWallBy(10_000)
+    timers.set('after', clock.now() + 1000)
+    clock.advance(1000)
+    expect(fired).toEqual(['after'])
+    clock.advance(9000)
+    expect(fired).toEqual(['after', 'before'])
+  })
+
+  it('plan anew when they are set after the wall clock was set far ahead', () => {
+    const { clock, timers, fired } = start()
+    timers.set('before', clock.now() + 25_000)
+    clock.setWallBy(86_400_000)
+    timers.set('after', clock.now() + 1000)
+    clock.advance(1000)
+    expect(fired).toEqual(['before', 'after'])
+  })
+
   it('wait no longer because the wall clock was set back, whether they were set before or after', () => {
     const { clock, timers, fired } = start()
     timers.set('before', clock.now() + 10_000)

@@ -34,6 +34,7 @@ export class Timers<K> {
   #offset: number
   /** By how much the wall clock was set back in all: the heap's time never goes back. */
   #setBack = 0
+  /** In the time of the heap; infinite where the sleep that was begun for it is no longer right. */
   #wakeAt = Number.POSITIVE_INFINITY
   #stopTimer: (() => void) | undefined
   #firing = false
@@ -87,6 +88,7 @@ export class Timers<K> {
     const now = this.#clock.now()
     const offset = now - monotonic
     if (offset < this.#offset - TOLERANCE_MS) this.#setBack += this.#offset - offset
+    else if (offset > this.#offset + TOLERANCE_MS) this.#wakeAt = Number.POSITIVE_INFINITY
     this.#offset = offset
     return now + this.#setBack
   }
