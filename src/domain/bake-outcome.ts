@@ -19,6 +19,8 @@ export type BakeProgress =
   | { state: 'ended'; outcome: BakeOutcome }
 
 export type BakeRun = {
+  /** When this bake was begun, by our own clock, milliseconds since 1970; absent where the Job is of another one. */
+  startedAt?: number | undefined
   job: BakeJob
   /** The pod of the Job, if there is one. */
   pod?: BakePod | undefined
@@ -68,11 +70,11 @@ export function bakeProgress(run: BakeRun, now: number): BakeProgress {
   const failed = condition('Failed')
   if (failed) return { state: 'ended', outcome: failedJob(run, failed) }
   // It may be suspended in between, and somebody may do that again and again: no bake holds its turn for ever.
-  if (now >= timeOf(job) + SUSPENDED_MS + run.activeMs + END_MS)
+  if (now >= madeAt(run) + SUSPENDED_MS + run.activeMs + END_MS)
     return { state: 'stuck', outcome: failure('timed_out', 'The Job has not ended long after its deadline.') }
   const suspended = condition('Suspended')
   if ((suspended || job.spec.suspend) && (!pod || isWaiting(pod))) {
-    return given(begunAt(job) + SUSPENDED_MS, now, () =>
+    return given(begunAt(run) + SUSPENDED_MS, now, () =>
       failure('suspended', suspended?.message || 'The Job is suspended.'),
     )
   }
@@ -179,14 +181,15 @@ function parseResult(message: string): BakeResult | undefined {
   }
 }
 
-function withoutPod({ job, complaints }: BakeRun, now: number): BakeProgress {
-  const until = begunAt(job) + POD_MS
+function withoutPod(run: BakeRun, now: number): BakeProgress {
+  const { job, complaints } = run
+  const until = begunAt(run) + POD_MS
   const words = complaints.at(-1)
   if (words === undefined) {
     const { active, succeeded, failed, startTime } = job.status
     // It has had one, which is gone: the Job is about to say so.
     if (active + succeeded + failed > 0) return { state: 'waiting', until: now + POD_MS }
-    const last = Math.max(timeOf(job), Date.parse(startTime ?? '') || 0) + NO_POD_MS
+    const last = Math.max(madeAt(run), Date.parse(startTime ?? '') || 0) + NO_POD_MS
     // Nothing tells of Events: they are looked for.
     const next = now < until ? until : now + POD_MS
     return now < last
@@ -236,8 +239,14 @@ function given(until: number, now: number, outcome: () => BakeOutcome): BakeProg
 }
 
 /** Since when it goes on as it does: it may have been suspended, or is so since then. */
-function begunAt(job: BakeJob): number {
-  return Math.max(timeOf(job), transitionOf(job.status.conditions.find(({ type }) => type === 'Suspended')))
+function begunAt(run: BakeRun): number {
+  const { conditions } = run.job.status
+  return Math.max(madeAt(run), transitionOf(conditions.find(({ type }) => type === 'Suspended')))
+}
+
+/** By our own clock as well: where that is ahead of the API server's, a new Job would seem to have waited for long. */
+function madeAt({ job, startedAt = 0 }: BakeRun): number {
+  return Math.max(timeOf(job), startedAt)
 }
 
 function transitionOf(condition: BakeJob['status']['conditions'][number] | undefined): number {

@@ -30,6 +30,12 @@ describe('a Job without a pod', () => {
     expect(failureOf({ after: 10 * MINUTE })).toMatchObject({ step: 'start', code: 'no_pod' })
   })
 
+  test('has its time by our own clock too, which may be ahead of the one that dated the Job', () => {
+    const begun = 30 * MINUTE
+    expect(failureOf({ begun, after: 40 * MINUTE - 1 })).toBeUndefined()
+    expect(failureOf({ begun, after: 40 * MINUTE })).toMatchObject({ code: 'no_pod' })
+  })
+
   test('has its time anew when it was suspended in between', () => {
     const job = { status: { startTime: new Date(CREATED + 30 * MINUTE).toISOString() } }
     expect(failureOf({ job, after: 40 * MINUTE - 1 })).toBeUndefined()

@@ -93,6 +93,8 @@ describe.each(['Objects', 'Segments'])('with deliveryLog %s', (deliveryLog) => {
     await receiver.waitFor(1, { path })
     for (let made = 2; made <= 8; made += 1) {
       await headWhen(name, ({ status }) => status?.attemptCount === made - 1)
+      // The controller, which has a connection of its own, must have heard of that too.
+      await passBy(davit, receiver)
       davit.clock.jump(180_000)
       await receiver.waitFor(made, { path })
     }

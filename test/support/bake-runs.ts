@@ -84,6 +84,8 @@ export const FAILURE = {
 
 /** What Kubernetes shows of a bake of the services `api` and `db`. @param after milliseconds since its Job was made */
 export type GivenRun = {
+  /** When the bake was begun, by our own clock, milliseconds after the Job was made. */
+  begun?: number
   conditions?: object[]
   job?: GivenJob
   pod?: BakePod
@@ -93,9 +95,10 @@ export type GivenRun = {
 type GivenJob = { spec?: object; status?: object }
 
 export function progressOf(given: GivenRun): BakeProgress {
-  const { conditions = [], job, pod, complaints = [], after = 1000 } = given
+  const { conditions = [], job, pod, complaints = [], after = 1000, begun } = given
   const services = ['api', 'db']
-  const run = { job: jobOf(conditions, job), pod, complaints, services, activeMs: ACTIVE_MS }
+  const startedAt = begun === undefined ? undefined : CREATED + begun
+  const run = { job: jobOf(conditions, job), pod, complaints, services, activeMs: ACTIVE_MS, startedAt }
   return bakeProgress(run, CREATED + after)
 }
 

@@ -46,7 +46,10 @@ export async function listRuns(
         name: job.metadata.name,
         isOwn: isOwnedBy(job, uid),
         isLeaving: job.metadata.deletionTimestamp !== undefined,
-        progress: bakeProgress({ job, pod, complaints, services, activeMs }, now),
+        progress: bakeProgress(
+          { job, pod, complaints, services, activeMs, startedAt: startOf(job, status) },
+          now,
+        ),
       }
     }),
   )
@@ -55,6 +58,12 @@ export async function listRuns(
     .filter((pod) => isAlive(pod) && !running.some((job) => isOwnedBy(pod, job.metadata.uid)))
     .map((pod) => pod.metadata.name)
   return { jobs: facts, leavingPods }
+}
+
+/** Of the bake that the Job is of, by the clock that wrote the status. */
+function startOf({ metadata }: BakeJob, status: BoxTemplate['status']): number | undefined {
+  const { job, startedAt } = status?.bake ?? {}
+  return job === metadata.name ? Date.parse(startedAt ?? '') || undefined : undefined
 }
 
 /** The newest: a Job of ours makes one. */
