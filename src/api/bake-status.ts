@@ -61,19 +61,21 @@ export const bakeFailure = z
   .meta({ description: 'Why the bake failed.' })
 export type BakeFailure = z.infer<typeof bakeFailure>
 
+const bakedServices = z
+  .array(bakedService)
+  .max(MAX_SERVICES)
+  .optional()
+  .meta({
+    description: 'The services, one by one.',
+    'x-kubernetes-list-type': 'map',
+    'x-kubernetes-list-map-keys': ['name'],
+  })
+
 const lastSucceeded = z
   .object({
     job: text({ max: 63, describe: 'Name of its Job, which the box names as its bake.' }).optional(),
     completedAt: instant('When it ended.').optional(),
-    services: z
-      .array(bakedService)
-      .max(MAX_SERVICES)
-      .optional()
-      .meta({
-        description: 'The services, one by one.',
-        'x-kubernetes-list-type': 'map',
-        'x-kubernetes-list-map-keys': ['name'],
-      }),
+    services: bakedServices,
   })
   .meta({ description: 'The bake whose box is there, after others that failed.' })
 
@@ -109,15 +111,7 @@ export const bakeStatus = z
     nextAttemptAt: instant(
       'When a failed bake is tried again by itself; absent: not before something changes.',
     ).optional(),
-    services: z
-      .array(bakedService)
-      .max(MAX_SERVICES)
-      .optional()
-      .meta({
-        description: 'The services, one by one.',
-        'x-kubernetes-list-type': 'map',
-        'x-kubernetes-list-map-keys': ['name'],
-      }),
+    services: bakedServices,
     failure: bakeFailure.optional(),
     lastSucceeded: lastSucceeded.optional(),
   })
