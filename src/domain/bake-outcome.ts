@@ -79,7 +79,7 @@ export function bakeProgress(run: BakeRun, now: number): BakeProgress {
     )
   }
   if (!pod) return withoutPod(run, now)
-  return isWaiting(pod) ? waitingPod(pod, run.complaints, now) : { state: 'running' }
+  return isWaiting(pod) ? waitingPod(run, pod, now) : { state: 'running' }
 }
 
 /** Its container was not started yet. */
@@ -210,10 +210,11 @@ function refusalCode(words: string): BakeFailureCode {
   return 'pod_refused'
 }
 
-function waitingPod(pod: BakePod, complaints: readonly string[], now: number): BakeProgress {
+function waitingPod(run: BakeRun, pod: BakePod, now: number): BakeProgress {
+  const made = madeAt(run, pod)
   const scheduled = pod.status.conditions.find(({ type }) => type === 'PodScheduled')
   // A node may have come late, and has as much time as any other.
-  const onNode = Math.max(timeOf(pod), transitionOf(scheduled))
+  const onNode = Math.max(made, transitionOf(scheduled))
   const { waiting } = stateOf(pod)
   const words = waiting && (waiting.message || waiting.reason)
   if (waiting?.reason === 'InvalidImageName')
@@ -223,10 +224,10 @@ function waitingPod(pod: BakePod, complaints: readonly string[], now: number): B
   if (waiting && CREATE_REASONS.has(waiting.reason))
     return given(onNode + IMAGE_MS, now, () => failure('pod_refused', words ?? ''))
   if (scheduled?.status === 'False')
-    return given(timeOf(pod) + SCHEDULE_MS, now, () =>
+    return given(made + SCHEDULE_MS, now, () =>
       failure('unschedulable', scheduled.message || scheduled.reason),
     )
-  const complaint = complaints.at(-1)
+  const complaint = run.complaints.at(-1)
   if (complaint !== undefined)
     return given(onNode + SCHEDULE_MS, now, () => failure('not_started', complaint))
   // A kubelet that says nothing leaves it to the deadline of the Job.
@@ -244,15 +245,11 @@ function begunAt(run: BakeRun): number {
   return Math.max(madeAt(run), transitionOf(conditions.find(({ type }) => type === 'Suspended')))
 }
 
-/** By our own clock as well: where that is ahead of the API server's, a new Job would seem to have waited for long. */
-function madeAt({ job, startedAt = 0 }: BakeRun): number {
-  return Math.max(timeOf(job), startedAt)
+/** By our own clock as well: where that is ahead of the API server's, what is new would seem to have waited for long. */
+function madeAt({ job, startedAt = 0 }: BakeRun, object: BakeJob | BakePod = job): number {
+  return Math.max(Date.parse(object.metadata.creationTimestamp ?? '') || 0, startedAt)
 }
 
 function transitionOf(condition: BakeJob['status']['conditions'][number] | undefined): number {
   return Date.parse(condition?.lastTransitionTime ?? '') || 0
-}
-
-function timeOf({ metadata }: { metadata: { creationTimestamp?: string | undefined } }): number {
-  return Date.parse(metadata.creationTimestamp ?? '') || 0
 }

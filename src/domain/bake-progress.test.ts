@@ -103,6 +103,16 @@ describe('a pod that does not run', () => {
     expect(failureOf({ pod, after: limit })).toMatchObject({ code, message: expect.stringContaining(words) })
   })
 
+  test('has its time by our own clock too, which may be ahead of the one that dated it', () => {
+    const begun = 30 * MINUTE
+    expect(failureOf({ begun, pod: image, after: 32 * MINUTE - 1 })).toBeUndefined()
+    expect(failureOf({ begun, pod: image, after: 32 * MINUTE })).toMatchObject({ code: 'bake_image_missing' })
+    expect(failureOf({ begun, pod: unschedulable, after: 40 * MINUTE - 1 })).toBeUndefined()
+    expect(failureOf({ begun, pod: unschedulable, after: 40 * MINUTE })).toMatchObject({
+      code: 'unschedulable',
+    })
+  })
+
   test.for([
     ['its image', { reason: 'ErrImagePull', message: 'i/o timeout' }, [], 2 * MINUTE],
     ['its container', { reason: 'CreateContainerError', message: 'timed out' }, [], 2 * MINUTE],
