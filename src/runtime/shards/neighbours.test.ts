@@ -1,0 +1,167 @@
+import { describe, expect, it } from 'vitest'
+import type { StoredRecord } from '../../ports/replica-records.ts'
+import { Neighbours } from './neighbours.ts'
+import { ownersOf } from './owners.ts'
+
+const LEASE_MS = 9000
+const DRAIN_MS = 21_000
+const SHARDS = 8
+
+function recordOf(name: string, more: Partial<StoredRecord> = {}): StoredRecord {
+  return { name, session: `${name}.1`, view: [name], draining: [], leaseMs: LEASE_MS, version: '1', ...more }
+}
+
+/** Seen for the first time at 0, by a list that was answered at once. */
+function seeing(...records: StoredRecord[]) {
+  const neighbours = new Neighbours({ name: 'me', shards: SHARDS, drainMs: DRAIN_MS })
+  neighbours.take(records, 0, 0)
+  return neighbours
+}
+
+function taken(neighbours: Neighbours): number[] {
+  return Array.from({ length: SHARDS }, (_, shard) => shard).filter((shard) => neighbours.isTaken(shard))
+}
+
+const ALL = [0, 1, 2, 3, 4, 5, 6, 7]
+
+describe('who has a view', () => {
+  it('is a member until its lease has ended, and has its shards for as long as something may be under way', () => {
+    const record = recordOf('a')
+    const neighbours = seeing(record)
+    for (const at of [0, LEASE_MS - 1]) {
+      neighbours.take([record], at, at)
+      expect([neighbours.members(), taken(neighbours), neighbours.left()]).toEqual([['a'], ALL, []])
+    }
+    for (const at of [LEASE_MS, LEASE_MS + DRAIN_MS - 1]) {
+      neighbours.take([record], at, at)
+      expect([neighbours.members(), taken(neighbours), neighbours.left()]).toEqual([[], ALL, []])
+    }
+    const at = LEASE_MS + DRAIN_MS
+    neighbours.take([record], at, at)
+    expect([neighbours.members(), taken(neighbours)]).toEqual([[], []])
+    expect(neighbours.left()).toEqual([record])
+  })
+
+  it('is there again with each renewal', () => {
+    const neighbours = seeing(recordOf('a'))
+    neighbours.take([recordOf('a', { version: '2' })], LEASE_MS - 1, LEASE_MS - 1)
+    neighbours.take([recordOf('a', { version: '2' })], LEASE_MS + 100, LEASE_MS + 100)
+    expect(neighbours.members()).toEqual(['a'])
+  })
+
+  it('has what its own view gives to it, and no more', () => {
+    const view = ['a', 'me']
+    const neighbours = seeing(recordOf('a', { view }))
+    const owners = ownersOf(view, SHARDS)
+    expect(taken(neighbours)).toEqual(ALL.filter((shard) => owners[shard] === 'a'))
+  })
+})
+
+describe('the time of a record', () => {
+  it('begins when the list was there, since it may have been written until then', () => {
+    const neighbours = new Neighbours({ name: 'me', shards: SHARDS, drainMs: DRAIN_MS })
+    const record = recordOf('a')
+    neighbours.take([record], 0, 5000)
+    const at = LEASE_MS + DRAIN_MS
+    neighbours.take([record], at, at)
+    expect(taken(neighbours)).toEqual(ALL)
+    neighbours.take([record], at + 5000, at + 5000)
+    expect(taken(neighbours)).toEqual([])
+  })
+
+  it('ends by when a list was asked for, since nothing that was written later is in it', () => {
+    const record = recordOf('a')
+    const neighbours = seeing(record)
+    neighbours.take([record], LEASE_MS - 1, LEASE_MS + DRAIN_MS + 1)
+    expect(neighbours.members()).toEqual(['a'])
+  })
+})
+
+describe('a record that somebody has removed', () => {
+  it('stands for what it stood for until nothing of it can be under way, and makes nobody a member', () => {
+    const neighbours = seeing(recordOf('a'))
+    neighbours.take([], 100, 100)
+    expect([neighbours.members(), taken(neighbours), neighbours.left()]).toEqual([[], ALL, []])
+    const at = LEASE_MS + DRAIN_MS
+    neighbours.take([], at, at)
+    neighbours.take([], at + 1, at + 1)
+    expect(taken(neighbours)).toEqual([])
+  })
+
+  it('is a member again when it is written again', () => {
+    const neighbours = seeing(recordOf('a'))
+    neighbours.take([], 100, 100)
+    neighbours.take([recordOf('a', { version: '2' })], 200, 200)
+    expect(neighbours.members()).toEqual(['a'])
+  })
+})
+
+describe('who leaves or comes', () => {
+  it('has what it drains, and no other shard', () => {
+    const neighbours = seeing(recordOf('a', { view: [], draining: [3, 5] }))
+    expect([neighbours.members(), taken(neighbours)]).toEqual([[], [3, 5]])
+  })
+
+  it('with nothing left is taken away when its lease has ended', () => {
+    const record = recordOf('a', { view: [] })
+    const neighbours = seeing(record)
+    neighbours.take([record], LEASE_MS - 1, LEASE_MS - 1)
+    expect(neighbours.left()).toEqual([])
+    neighbours.take([record], LEASE_MS, LEASE_MS)
+    expect(neighbours.left()).toEqual([record])
+  })
+})
+
+it('the own record is no neighbour’s', () => {
+  const neighbours = seeing(recordOf('me', { draining: ALL }))
+  expect([neighbours.members(), taken(neighbours)]).toEqual([[], []])
+})
+
+describe('a newcomer', () => {
+  const renewed = (name: string, version: string) => recordOf(name, { version })
+
+  it('is unsure while somebody who claims something was not heard of, and others were', () => {
+    const neighbours = seeing(recordOf('a'), recordOf('b'))
+    expect(neighbours.isUnsure).toBe(true)
+    neighbours.take([renewed('a', '2'), recordOf('b')], 2000, 2000)
+    expect(neighbours.isUnsure).toBe(true)
+    neighbours.take([renewed('a', '2'), renewed('b', '2')], 2000, 2000)
+    expect(neighbours.isUnsure).toBe(false)
+  })
+
+  it('is unsure beside those who were heard of until the silent one has been counted out', () => {
+    const neighbours = seeing(recordOf('a'), recordOf('b'))
+    const at = LEASE_MS + DRAIN_MS
+    neighbours.take([renewed('a', '2'), recordOf('b')], at - 1, at - 1)
+    expect(neighbours.isUnsure).toBe(true)
+    neighbours.take([renewed('a', '2'), recordOf('b')], at, at)
+    expect(neighbours.isUnsure).toBe(false)
+  })
+
+  it('where nobody was heard of is sure after a lease', () => {
+    const neighbours = seeing(recordOf('a'), recordOf('b'))
+    neighbours.take([recordOf('a'), recordOf('b')], LEASE_MS - 1, LEASE_MS - 1)
+    expect(neighbours.isUnsure).toBe(true)
+    neighbours.take([recordOf('a'), recordOf('b')], LEASE_MS, LEASE_MS)
+    expect(neighbours.isUnsure).toBe(false)
+  })
+
+  it('waits for nobody who claims nothing', () => {
+    expect(seeing(recordOf('a', { view: [] })).isUnsure).toBe(false)
+    expect(seeing().isUnsure).toBe(false)
+  })
+})
+
+it('a removed record that claimed nothing, or whose time is over, is forgotten', () => {
+  const idle = seeing(recordOf('a', { view: [] }))
+  idle.take([], 100, 100)
+  idle.take([recordOf('a', { view: [], version: '1' })], 200, 200)
+  expect(idle.left()).toEqual([])
+  const at = LEASE_MS + DRAIN_MS
+  const dead = seeing(recordOf('a'))
+  dead.take([], at, at)
+  dead.take([], at, at)
+  // Whoever is there again under that name is new: nothing is known of it.
+  dead.take([recordOf('a')], at + 100, at + 100)
+  expect([dead.members(), dead.left()]).toEqual([['a'], []])
+})

@@ -1,0 +1,85 @@
+/** The record of this replica: what of it is stored, and whether its name is this process's. */
+import type { Clock } from '../../ports/clock.ts'
+import type { ReplicaRecord, ReplicaRecords, StoredRecord } from '../../ports/replica-records.ts'
+import { isIdle, NOBODY, type ShardTimes } from './shard-work.ts'
+
+export type OwnRecordOptions = {
+  name: string
+  session: string
+  isNameOwn: boolean
+  times: Pick<ShardTimes, 'drainMs'>
+  records: ReplicaRecords
+  clock: Clock
+}
+
+/** `taken`: somebody else has the name, or may have something under way. `replaced`: he came later. */
+export type NameState = 'ours' | 'taken' | 'replaced'
+
+export class OwnRecord {
+  readonly #options: OwnRecordOptions
+  /** What the others can read. */
+  #published: ReplicaRecord | undefined
+  /** The version of the record, whoever wrote it. */
+  #stored: string | undefined
+  /** It may be another one. */
+  #isInDoubt = true
+  #wasPublished = false
+  /** The version of another process's record, when it was first seen, and how long from then on it counts. */
+  #namesake: { version: string; seenAt: number; waitMs: number } | undefined
+
+  constructor(options: OwnRecordOptions) {
+    this.#options = options
+  }
+
+  /** What is stored must be looked up before it is written. */
+  get isInDoubt(): boolean {
+    return this.#isInDoubt
+  }
+
+  get published(): ReplicaRecord | undefined {
+    return this.#published
+  }
+
+  /** What became of it, by a list. @param asked when the list was asked for, monotonic */
+  learn(records: readonly StoredRecord[], asked: number): NameState {
+    const { name, session } = this.#options
+    const found = records.find((record) => record.name === name)
+    if (found && this.#isOthers(found)) {
+      if (this.#wasPublished) return 'replaced'
+      this.#meets(found)
+    }
+    // Somebody may have removed the record, but not what it stands for.
+    if (this.#namesake && asked - this.#namesake.seenAt < this.#namesake.waitMs) return 'taken'
+    this.#isInDoubt = false
+    this.#stored = found?.version
+    if (!found) this.#published = undefined
+    else if (found.session === session) {
+      this.#published = found
+      this.#wasPublished = true
+    }
+    return 'ours'
+  }
+
+  /** Writes it over the one that is known. @throws ApiError: then it is in doubt */
+  async write(record: ReplicaRecord): Promise<void> {
+    this.#isInDoubt = true
+    this.#stored = await this.#options.records.write(record, this.#stored)
+    this.#isInDoubt = false
+    this.#wasPublished = true
+    this.#published = record
+  }
+
+  /** One that somebody has spoilt is this replica's, once it has written there. */
+  #isOthers({ session }: StoredRecord): boolean {
+    if (session === NOBODY) return !this.#wasPublished && !this.#options.isNameOwn
+    return session !== this.#options.session
+  }
+
+  #meets(found: StoredRecord): void {
+    const { isNameOwn, times, clock } = this.#options
+    const { version, leaseMs } = found
+    if (isNameOwn || isIdle(found)) this.#namesake = undefined
+    else if (this.#namesake?.version !== version)
+      this.#namesake = { version, seenAt: clock.monotonic(), waitMs: leaseMs + times.drainMs }
+  }
+}

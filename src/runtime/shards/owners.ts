@@ -1,0 +1,33 @@
+/** Which replica works on which shard: rendezvous hashing, so that who comes or goes moves its own share only. */
+import { createHash } from 'node:crypto'
+
+type Candidate = { name: string; weights: Buffer }
+
+const WEIGHT_BYTES = 4
+
+/**
+ * Owner of each shard, by its number. Everybody who knows the same members comes to the same answer, in whatever order they
+ * are given. Empty where there are no members.
+ */
+export function ownersOf(members: readonly string[], shards: number): string[] {
+  const [first, ...others] = members.map((name) => ({ name, weights: weightsOf(name, shards) }))
+  if (!first) return []
+  return Array.from({ length: shards }, (_, shard) => {
+    let best = first
+    for (const other of others) if (isAhead(other, best, shard)) best = other
+    return best.name
+  })
+}
+
+function isAhead(one: Candidate, other: Candidate, shard: number): boolean {
+  const a = one.weights.readUInt32BE(shard * WEIGHT_BYTES)
+  const b = other.weights.readUInt32BE(shard * WEIGHT_BYTES)
+  return a === b ? one.name < other.name : a > b
+}
+
+/** A number for each shard that hangs on nothing but the name. */
+function weightsOf(name: string, shards: number): Buffer {
+  return createHash('shake256', { outputLength: shards * WEIGHT_BYTES })
+    .update(name)
+    .digest()
+}

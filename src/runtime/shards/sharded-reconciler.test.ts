@@ -1,0 +1,58 @@
+import { expect, it } from 'vitest'
+import { settle } from '../../../test/support/fake-clock.ts'
+import { after, done, type Result } from '../reconcile-loop.ts'
+import { ShardedReconciler } from './sharded-reconciler.ts'
+
+function bed() {
+  const owned = new Set([1])
+  const passes: string[] = []
+  const ends = new Map<string, PromiseWithResolvers<Result>>()
+  const sharded = new ShardedReconciler({
+    reconciler: {
+      reconcile: (key) => {
+        passes.push(key)
+        const end = Promise.withResolvers<Result>()
+        ends.set(key, end)
+        return end.promise
+      },
+    },
+    ownership: { owns: (shard) => owned.has(shard) },
+    shardOf: (key) => (key === 'unknown' ? undefined : Number(key.slice(-1))),
+  })
+  const reconcile = (key: string) => sharded.reconcile(key, new AbortController().signal)
+  return { owned, passes, ends, sharded, reconcile }
+}
+
+it('passes over what is of its own shards, and over nothing else', async () => {
+  const { passes, ends, reconcile } = bed()
+  const own = reconcile('a1')
+  expect(await reconcile('b2')).toEqual(done())
+  expect(await reconcile('unknown')).toEqual(done())
+  expect(passes).toEqual(['a1'])
+  ends.get('a1')?.resolve(after(5))
+  expect(await own).toEqual(after(5))
+})
+
+it('is idle when the passes of the shard that were under way have ended, also in an error', async () => {
+  const { owned, ends, sharded, reconcile } = bed()
+  const one = reconcile('a1')
+  const two = reconcile('b1')
+  owned.add(2)
+  void reconcile('c2')
+  let isIdle = false
+  void sharded.idle(1).then(() => {
+    isIdle = true
+  })
+  ends.get('a1')?.resolve(after(5))
+  await one
+  await settle()
+  expect(isIdle).toBe(false)
+  ends.get('b1')?.reject(new Error('refused'))
+  await expect(two).rejects.toThrow('refused')
+  await settle()
+  expect(isIdle).toBe(true)
+})
+
+it('is idle at once where nothing of the shard is under way', async () => {
+  await expect(bed().sharded.idle(7)).resolves.toBeUndefined()
+})

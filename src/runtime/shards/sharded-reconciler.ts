@@ -1,0 +1,41 @@
+import { done, type Reconciler, type Result } from '../reconcile-loop.ts'
+import { doneFor, type ShardOwnership } from './ownership.ts'
+
+export type ShardedReconcilerOptions = {
+  reconciler: Reconciler
+  ownership: ShardOwnership
+  /** Undefined when the object is not known: then there is nothing to do. */
+  shardOf: (key: string) => number | undefined
+}
+
+/**
+ * A reconciler that passes over objects of this replica's shards alone. Whoever gains a shard adds the keys of what
+ * belongs to it.
+ */
+export class ShardedReconciler implements Reconciler {
+  readonly #options: ShardedReconcilerOptions
+  readonly #passes = new Map<Promise<Result>, number>()
+
+  constructor(options: ShardedReconcilerOptions) {
+    this.#options = options
+  }
+
+  async reconcile(key: string, signal: AbortSignal): Promise<Result> {
+    const { reconciler, ownership, shardOf } = this.#options
+    const shard = shardOf(key)
+    if (shard === undefined || !ownership.owns(shard)) return done()
+    const pass = doneFor(ownership, shard, () => reconciler.reconcile(key, signal))
+    this.#passes.set(pass, shard)
+    try {
+      return await pass
+    } finally {
+      this.#passes.delete(pass)
+    }
+  }
+
+  /** Resolves when no pass over anything of the shard is under way that was when it was called. */
+  async idle(shard: number): Promise<void> {
+    const passes = [...this.#passes].flatMap(([pass, of]) => (of === shard ? [pass] : []))
+    await Promise.allSettled(passes)
+  }
+}

@@ -1,0 +1,107 @@
+/** Keepers of shards on records in memory, with one clock that a test moves; calls are answered at once, or as it says. */
+import { ApiError } from '../../src/ports/kubernetes.ts'
+import type { ReplicaRecord, ReplicaRecords, StoredRecord } from '../../src/ports/replica-records.ts'
+import { ShardKeeper } from '../../src/runtime/shards/shard-keeper.ts'
+import { shardTimes } from '../../src/runtime/shards/shard-times.ts'
+import type { ShardWork } from '../../src/runtime/shards/shard-work.ts'
+import { Tenures } from '../../src/runtime/shards/tenures.ts'
+import { FakeClock } from './fake-clock.ts'
+
+export const KEEPER_TIMES = shardTimes(9000, 21_000)
+export const BED_SHARDS = 8
+
+export class MemoryRecords implements ReplicaRecords {
+  readonly byName = new Map<string, StoredRecord>()
+  /** Names of calls that throw, with what. */
+  readonly failing = new Map<'list' | 'write' | 'remove', ApiError>()
+  readonly calls: string[] = []
+  #version = 0
+
+  async list(): Promise<StoredRecord[]> {
+    this.#call('list')
+    return structuredClone([...this.byName.values()])
+  }
+
+  async write(record: ReplicaRecord, over: string | undefined): Promise<string> {
+    this.#call('write', record.name)
+    if (this.byName.get(record.name)?.version !== over) throw new ApiError('Conflict', 'not as said')
+    return this.put(record)
+  }
+
+  async remove(name: string, version: string): Promise<void> {
+    this.#call('remove', name)
+    if (this.byName.get(name)?.version !== version) throw new ApiError('Conflict', 'changed')
+    this.byName.delete(name)
+  }
+
+  /** As another replica writes it. */
+  put(record: ReplicaRecord): string {
+    this.#version += 1
+    const version = String(this.#version)
+    this.byName.set(record.name, structuredClone({ ...record, version }))
+    return version
+  }
+
+  #call(kind: 'list' | 'write' | 'remove', name = ''): void {
+    this.calls.push(`${kind} ${name}`.trim())
+    const error = this.failing.get(kind)
+    if (error) throw error
+  }
+}
+
+export type BedKeeper = {
+  keeper: ShardKeeper
+  tenures: Tenures
+  lines: string[]
+  replaced: () => boolean
+  end: () => void
+}
+
+export class KeeperBed {
+  readonly clock = new FakeClock()
+  readonly records = new MemoryRecords()
+  readonly #aborts: AbortController[] = []
+  #sessions = 0
+
+  /** Of all of them. */
+  end(): void {
+    for (const abort of this.#aborts) abort.abort()
+  }
+
+  /** Runs until `end`, which is as if it were killed. */
+  join(
+    name: string,
+    options: { isNameOwn?: boolean; maxMembers?: number; work?: Partial<ShardWork> } = {},
+  ): BedKeeper {
+    const lines: string[] = []
+    const log = (message: string) => void lines.push(message)
+    const abort = new AbortController()
+    this.#aborts.push(abort)
+    let isReplaced = false
+    const tenures = new Tenures()
+    this.#sessions += 1
+    const keeper = new ShardKeeper({
+      name,
+      isNameOwn: options.isNameOwn ?? true,
+      session: `s${this.#sessions}`,
+      shards: BED_SHARDS,
+      maxMembers: options.maxMembers ?? 64,
+      times: KEEPER_TIMES,
+      records: this.records,
+      tenures,
+      work: {
+        start: async () => undefined,
+        owned: () => undefined,
+        stop: async () => undefined,
+        ...options.work,
+      },
+      clock: this.clock,
+      log: { info: log, warn: log, error: log },
+      onReplaced: () => {
+        isReplaced = true
+      },
+    })
+    void keeper.run(abort.signal)
+    return { keeper, tenures, lines, replaced: () => isReplaced, end: () => abort.abort() }
+  }
+}
