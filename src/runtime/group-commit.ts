@@ -1,4 +1,5 @@
 import type { Clock } from '../ports/clock.ts'
+import { detached } from './shards/tenures.ts'
 import { type PaceLimits, WritePace } from './write-pace.ts'
 
 /** More waits than may; nothing of the call was taken. */
@@ -57,6 +58,9 @@ export class GroupCommit<I, R> {
   #look: { at: number; cancel(): void } | undefined
   #draining = 0
   #idle: (() => void)[] = []
+
+  /** A batch is of several shards. */
+  readonly #aside = detached()
 
   constructor(options: GroupCommitOptions<I, R>) {
     this.#options = options
@@ -165,7 +169,7 @@ export class GroupCommit<I, R> {
     const slots = this.#maxInFlight - this.inFlight
     if (this.#waiting.length > 0 && slots > 0) {
       this.#pace?.begun(this.#options.clock.monotonic())
-      for (const batch of this.#nextBatches(slots)) void this.#write(batch)
+      for (const batch of this.#nextBatches(slots)) void this.#aside(() => this.#write(batch))
     }
     if (this.#waiting.length > 0 || this.inFlight > 0) return
     for (const resolve of this.#idle.splice(0)) resolve()

@@ -107,7 +107,7 @@ async function readPages(listing: Listing): Promise<string | undefined> {
     }
   } while (next !== undefined)
   await inSlices(store.endList(versionOf(version), complete), clock)
-  return version
+  return isOver() ? undefined : version
 }
 
 function* takeEach({ take, isOver }: Listing, items: readonly RawObject[]): IterableIterator<void> {

@@ -52,7 +52,7 @@ export class ObjectCache<T> implements Store<T> {
 
   delete({ key, version }: Identity): void {
     this.#deletedMeanwhile?.set(key, version)
-    this.#remove(key)
+    this.#remove(key, version)
   }
 
   beginList(): void {
@@ -85,10 +85,10 @@ export class ObjectCache<T> implements Store<T> {
     for (const entry of this.#entries.values()) entry.version = 0
   }
 
-  #remove(key: string): void {
+  #remove(key: string, version?: number): void {
     const held = this.#entries.get(key)
     if (!held) return
     this.#entries.delete(key)
-    this.#told.deleted(key, held.object)
+    this.#told.deleted(key, held.object, version)
   }
 }

@@ -28,7 +28,8 @@ export interface Store<T> {
 /** Where a store reports. Must not throw. */
 export type Told<T> = {
   applied(key: string, object: T, previous?: T): void
-  deleted(key: string, last: T): void
+  /** @param version at which, where an event said so */
+  deleted(key: string, last: T, version?: number): void
 }
 
 export type Source = 'list' | 'event'

@@ -44,6 +44,18 @@ describe('the watch of a reflector', () => {
     await reflector.stop()
   })
 
+  it('is open again soon each time that it breaks after minutes in which nothing came', async () => {
+    const { api, clock, reflector } = startReflector()
+    await reflector.synced
+    for (let outage = 0; outage < 20; outage += 1) {
+      await clock.elapse(60_000)
+      api.endWatches(down)
+      await clock.elapse(1000)
+      expect(api.watches).toBe(outage + 2)
+    }
+    await reflector.stop()
+  })
+
   it('does not list in a rage while lists work and each watch is refused as too old', async () => {
     const { api, clock, reflector } = startReflector()
     await reflector.synced

@@ -50,4 +50,27 @@ describe('a reflector of a store that was set back', () => {
     expect(reflector.version).toBe(302)
     await reflector.stop()
   })
+
+  it('tells so before it hands on what there is now, and never where the store is the same', async () => {
+    const said: string[] = []
+    const { api, clock, reflector } = startReflector({
+      onSetBack: () => void said.push('set back'),
+      handler: { applied: ({ key }) => void said.push(key) },
+      forget: true,
+    })
+    await reflector.synced
+    api.version = 5_000
+    api.put('a')
+    api.endWatches(gone)
+    await clock.elapse(1_000)
+    api.endWatches(down)
+    await clock.elapse(1_000)
+    expect(said).toEqual(['org/a'])
+    api.restore(300)
+    api.put('b', { silently: true })
+    api.endWatches(down)
+    await clock.elapse(1_000)
+    expect(said).toEqual(['org/a', 'set back', 'org/b'])
+    await reflector.stop()
+  })
 })

@@ -1,15 +1,4 @@
-import type { ResourceType } from '../api/meta.ts'
-import type { Clock, Random } from '../ports/clock.ts'
-import {
-  isApiError,
-  type ListQuery,
-  type RawObject,
-  type ResourceReader,
-  type WatchEvent,
-  type WatchSource,
-} from '../ports/kubernetes.ts'
-import type { Log } from '../ports/log.ts'
-import type { RuntimeMetrics } from '../ports/metrics.ts'
+import { isApiError, type ListQuery, type RawObject, type WatchEvent } from '../ports/kubernetes.ts'
 import { BrokenOff, untilBrokenOff } from './broken-off.ts'
 import { Contact } from './contact.ts'
 import { Decoder } from './decoder.ts'
@@ -19,42 +8,9 @@ import { ObjectCache } from './object-cache.ts'
 import { ObjectFeed } from './object-feed.ts'
 import { identityOf, type Source, type Store, versionOf } from './object-store.ts'
 import { pause } from './pause.ts'
+import type { ReflectorNeeds, ReflectorOptions } from './reflector-options.ts'
 import { type Restart, RestartPolicy } from './restart-policy.ts'
 import type { Watch } from './watch.ts'
-
-export type ReflectorOptions<T> = {
-  type: ResourceType
-  query?: ListQuery
-  /** For objects whose size nobody knows before: pages that are answered quickly grow up to so many. */
-  largestPage?: number
-  /** The slim form that is held. Undefined or a throw: the object is counted, logged once and skipped. */
-  decode(raw: RawObject): T | undefined
-  /** May throw: that is logged and counted, and keeps nothing from going on. */
-  handler: ReflectorHandler<T>
-  /** Holds nothing and only passes on, each version of an object once: for an append-only log. */
-  forget?: boolean
-  /** Holds the objects in its own way; the handler is then told nothing. */
-  store?: Store<T>
-  /** May end the list at a page; deletions are then not found by comparison. */
-  stopListing?(page: readonly RawObject[]): boolean
-  /** A full list is compared so often (and a bit), in case a watch missed something. Default 30 min; never for a feed. */
-  compareEveryMs?: number
-}
-
-export type ReflectorHandler<T> = {
-  /** The object is there, new or changed; `previous` is what was held of the same incarnation. */
-  applied(object: T, previous?: T): void
-  /** It is gone; `last` is what was known of it. */
-  deleted?(last: T): void
-}
-
-export type ReflectorNeeds = {
-  api: ResourceReader & WatchSource
-  clock: Clock
-  random: Random
-  log: Log
-  metrics: RuntimeMetrics
-}
 
 const PAGE = 500
 const COMPARE_EVERY_MS = 30 * 60_000
@@ -90,7 +46,8 @@ export class Reflector<T> implements Watch {
     const told = {
       applied: (key: string, object: T, previous?: T) =>
         this.#handler.run(key, () => options.handler.applied(object, previous)),
-      deleted: (key: string, last: T) => this.#handler.run(key, () => options.handler.deleted?.(last)),
+      deleted: (key: string, last: T, version?: number) =>
+        this.#handler.run(key, () => options.handler.deleted?.(last, version)),
     }
     this.#store = options.store ?? (options.forget ? new ObjectFeed<T>(told) : new ObjectCache<T>(told))
     this.#decoder = new Decoder(options.decode, options.type.plural, needs.log)
@@ -170,25 +127,27 @@ export class Reflector<T> implements Watch {
     }
   }
 
-  /** Lists if need be and watches until that ends. Never rejects. */
+  /** Lists if need be and watches until that ends; not from nowhere, which would tell of nothing that is gone. Never rejects. */
   async #round(): Promise<{ restart: Restart; reason: string; error?: unknown }> {
     const { clock } = this.#needs
-    let started = clock.monotonic()
+    let started: number | undefined
+    const livedMs = () => (started === undefined ? 0 : clock.monotonic() - started)
     try {
       if (this.#doubtful && (await this.#wasSetBack())) this.#version = undefined
       this.#doubtful = false
       if (this.#version === undefined) await this.#list()
+      if (this.#version === undefined) return { restart: { relist: true, waitMs: 0 }, reason: 'closed' }
       started = clock.monotonic()
-      const progressed = await this.#watch(this.#version ?? '')
+      const progressed = await this.#watch(this.#version)
       this.contact.kept()
-      return { restart: this.#restart.closed(clock.monotonic() - started, progressed), reason: 'closed' }
+      return { restart: this.#restart.closed(livedMs(), progressed), reason: 'closed' }
     } catch (error) {
       const reason = isApiError(error) ? error.kind : 'error'
       this.#doubtful = true
       this.contact.lost()
       // Not a failure of the server, after which one waits.
       if (error instanceof BrokenOff) return { restart: { relist: false, waitMs: 0 }, reason: 'closed' }
-      return { restart: this.#restart.failed(error), reason, error }
+      return { restart: this.#restart.failed(error, livedMs()), reason, error }
     }
   }
 
@@ -205,7 +164,9 @@ export class Reflector<T> implements Watch {
   async #list(): Promise<void> {
     const version = await this.#readList((listVersion) => {
       // Only a store that was set back can be older than what was seen of it.
-      if (listVersion < this.#highest) this.#store.age()
+      if (listVersion >= this.#highest) return
+      this.#options.onSetBack?.()
+      this.#store.age()
     })
     if (version === undefined) return
     this.#version = version
@@ -249,11 +210,11 @@ export class Reflector<T> implements Watch {
     return progressed
   }
 
-  /** @returns whether it is newer than all before */
+  /** @returns whether it is newer than all before; nothing is, once a new list is wanted: that does not begin with it */
   #takeEvent(event: WatchEvent): boolean {
     const version = event.type === 'BOOKMARK' ? event.resourceVersion : this.#takeChange(event)
     const number = versionOf(version)
-    if (number <= this.#highest) return false
+    if (this.#version === undefined || number <= this.#highest) return false
     this.#version = version
     this.#highest = number
     this.#store.seenUpTo(number)

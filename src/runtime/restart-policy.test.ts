@@ -33,6 +33,13 @@ describe('the restart of a watch', () => {
     expect(restart.failed(error).waitMs).toBe(50)
   })
 
+  it('comes soon after a watch was broken off that had been open for long, though nothing came', () => {
+    const restart = policy()
+    for (let attempt = 0; attempt < 10; attempt += 1) restart.failed(down)
+    expect(restart.failed(down, 30_000).waitMs).toBe(50)
+    expect(restart.failed(down, 10_000).waitMs).toBe(100)
+  })
+
   it('comes soon while a server that was away is starting, and later if that goes on', () => {
     const restart = policy()
     const starting = new ApiError('Unavailable', 'please try again', { status: 503 })

@@ -10,6 +10,8 @@ const AN_OUTAGE = 3
 const LONGEST_ASKED_MS = 60_000
 /** A watch that lived so long was a good one, even if nothing happened in it. */
 const GOOD_LIFE_MS = 10_000
+/** One that was broken off had been open if it took longer than opening one may; then it was as good. */
+const OPEN_LIFE_MS = 20_000
 /** The same version brought the same bad stream so often that only a list helps. */
 const BAD_STREAMS = 3
 
@@ -45,7 +47,9 @@ export class RestartPolicy {
     return { relist: false, waitMs: this.#nextWait() }
   }
 
-  failed(error: unknown): Restart {
+  /** @param livedMs since the watch was asked for; 0 where it was the list that failed */
+  failed(error: unknown, livedMs = 0): Restart {
+    if (livedMs >= OPEN_LIFE_MS) this.progress()
     const asked = isApiError(error) ? Math.min(error.retryAfterMs ?? 0, LONGEST_ASKED_MS) : 0
     const away = isAway(error)
     // It is back, and starting: that it was away is no reason to wait any more.

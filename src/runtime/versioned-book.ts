@@ -32,6 +32,10 @@ export class VersionedBook<T extends { metadata: ObjectMeta }> {
     return this.#entries.get(`${namespace}/${name}`)?.object
   }
 
+  *all(): IterableIterator<T> {
+    for (const { object } of this.#entries.values()) yield object
+  }
+
   in(namespace: string): T[] {
     return [...(this.#names.get(namespace) ?? [])].flatMap((name) => this.get(namespace, name) ?? [])
   }

@@ -1,5 +1,6 @@
 import { ApiError, type RawObject } from '../../src/ports/kubernetes.ts'
-import { Reflector, type ReflectorOptions } from '../../src/runtime/reflector.ts'
+import { Reflector } from '../../src/runtime/reflector.ts'
+import type { ReflectorOptions } from '../../src/runtime/reflector-options.ts'
 import { FakeApi } from './fake-api.ts'
 import { FakeClock, fixedRandom } from './fake-clock.ts'
 

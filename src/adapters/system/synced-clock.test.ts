@@ -41,3 +41,12 @@ test('is set back with the API server, and takes nothing for a time that is none
   clock.heard(dateOf(machine.now() - HOUR))
   expect(clock.now()).toBe(machine.now())
 })
+
+test('tells whole milliseconds, as the stamps that it is compared with', () => {
+  const machine = new FakeClock()
+  const clock = createSyncedClock(machine)
+  const theirs = Math.ceil(machine.now() / 1000) * 1000 + HOUR
+  clock.heard(dateOf(theirs))
+  machine.advance(10.75)
+  expect(clock.now()).toBe(theirs + 10)
+})

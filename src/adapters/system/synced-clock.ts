@@ -24,7 +24,7 @@ export function createSyncedClock(machine: Clock): SyncedClock {
     now: () => {
       const now = machine.now()
       const theirs = server()
-      return theirs !== undefined && theirs - now > TOLERANCE_MS ? theirs : now
+      return theirs !== undefined && theirs - now > TOLERANCE_MS ? Math.floor(theirs) : now
     },
     heard: (header) => {
       const date = Date.parse(header)

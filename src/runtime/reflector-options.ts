@@ -1,0 +1,43 @@
+/** What a reflector is told and given. */
+import type { ResourceType } from '../api/meta.ts'
+import type { Clock, Random } from '../ports/clock.ts'
+import type { ListQuery, RawObject, ResourceReader, WatchSource } from '../ports/kubernetes.ts'
+import type { Log } from '../ports/log.ts'
+import type { RuntimeMetrics } from '../ports/metrics.ts'
+import type { Store } from './object-store.ts'
+
+export type ReflectorOptions<T> = {
+  type: ResourceType
+  query?: ListQuery
+  /** For objects whose size nobody knows before: pages that are answered quickly grow up to so many. */
+  largestPage?: number
+  /** The slim form that is held. Undefined or a throw: the object is counted, logged once and skipped. */
+  decode(raw: RawObject): T | undefined
+  /** May throw: that is logged and counted, and keeps nothing from going on. */
+  handler: ReflectorHandler<T>
+  /** Holds nothing and only passes on, each version of an object once: for an append-only log. */
+  forget?: boolean
+  /** Holds the objects in its own way; the handler is then told nothing. */
+  store?: Store<T>
+  /** Told that the store was restored from a backup, before anything of what it has now is handed on. */
+  onSetBack?(): void
+  /** May end the list at a page; deletions are then not found by comparison. */
+  stopListing?(page: readonly RawObject[]): boolean
+  /** A full list is compared so often (and a bit), in case a watch missed something. Default 30 min; never for a feed. */
+  compareEveryMs?: number
+}
+
+export type ReflectorHandler<T> = {
+  /** The object is there, new or changed; `previous` is what was held of the same incarnation. */
+  applied(object: T, previous?: T): void
+  /** It is gone; `last` is what was known of it. @param version at which, where an event said so */
+  deleted?(last: T, version?: number): void
+}
+
+export type ReflectorNeeds = {
+  api: ResourceReader & WatchSource
+  clock: Clock
+  random: Random
+  log: Log
+  metrics: RuntimeMetrics
+}

@@ -1,0 +1,20 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
+import type { ResourceType } from '../../src/api/meta.ts'
+
+/** An API whose watches of a kind come late. @param delayMs asked anew for each piece that comes */
+export function lateWatches(
+  api: KubernetesClient,
+  type: ResourceType,
+  delayMs: () => number,
+): KubernetesClient {
+  return {
+    ...api,
+    async *watch(of, query, version, signal) {
+      for await (const events of api.watch(of, query, version, signal)) {
+        if (of.plural === type.plural) await sleep(delayMs())
+        yield events
+      }
+    },
+  }
+}

@@ -1,0 +1,60 @@
+/**
+ * The API server as it would answer with versions that are higher by so many, until a test sets its store back: from then on they are what
+ * they are, all watches have broken off, and what was read before is of the future.
+ */
+import type { KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
+import { ApiError, type RawObject, type WatchEvent } from '../../src/ports/kubernetes.ts'
+
+export type ShiftedVersions = {
+  api: KubernetesClient
+  setBack(): void
+}
+
+export function shiftedVersions(inner: KubernetesClient, by: number): ShiftedVersions {
+  let ahead = by
+  const broken = new AbortController()
+  const moved = (version: string, ms: number) => String(Number(version) + ms)
+  const shown = (raw: RawObject): RawObject => {
+    const { resourceVersion } = raw.metadata
+    if (resourceVersion === undefined) return raw
+    return { ...raw, metadata: { ...raw.metadata, resourceVersion: moved(resourceVersion, ahead) } }
+  }
+  const event = (told: WatchEvent): WatchEvent =>
+    told.type === 'BOOKMARK'
+      ? { ...told, resourceVersion: moved(told.resourceVersion, ahead) }
+      : { ...told, object: shown(told.object) }
+  const asked = <T extends { resourceVersion?: string | undefined }>(of: T): T =>
+    of.resourceVersion === undefined ? of : { ...of, resourceVersion: moved(of.resourceVersion, -ahead) }
+  const api: KubernetesClient = {
+    ...inner,
+    get: async (type, ref) => shown(await inner.get(type, ref)),
+    async list(type, query, from) {
+      const page = await inner.list(type, query, from)
+      return { ...page, items: page.items.map(shown), resourceVersion: moved(page.resourceVersion, ahead) }
+    },
+    create: async (type, object, how) => shown(await inner.create(type, object, how)),
+    async patch(type, ref, patch, how) {
+      const { metadata } = patch as { metadata?: { resourceVersion?: string } }
+      const given = metadata === undefined ? patch : { ...patch, metadata: asked(metadata) }
+      return shown(await inner.patch(type, ref, given, how))
+    },
+    delete: (type, ref, precondition, how) =>
+      inner.delete(type, ref, precondition && asked(precondition), how),
+    async *watch(type, query, version, signal) {
+      const isShifted = ahead > 0
+      const end = isShifted ? AbortSignal.any([signal, broken.signal]) : signal
+      for await (const events of inner.watch(type, query, moved(version, -ahead), end)) {
+        if (isShifted && broken.signal.aborted) break
+        yield events.map(event)
+      }
+      if (isShifted && broken.signal.aborted) throw new ApiError('Unavailable', 'the connection broke')
+    },
+  }
+  return {
+    api,
+    setBack() {
+      ahead = 0
+      broken.abort()
+    },
+  }
+}
