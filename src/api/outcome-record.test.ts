@@ -1,6 +1,12 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { decodeRecord, encodeRecord, type OutcomeRecord } from './outcome-record.ts'
+import {
+  decodeRecord,
+  encodeRecord,
+  type LogRecord,
+  type OutcomeRecord,
+  readRecords,
+} from './outcome-record.ts'
 import { outcomeSegmentSpec } from './outcome-segment.ts'
 import { cancelReason, type DeliveryAttempt, webhookDeliveryStatus } from './webhook-delivery.ts'
 
@@ -165,4 +171,28 @@ test('any text is read without an error, and what is read can be shown in a stat
     }),
     { numRuns: 2000 },
   )
+})
+
+describe('a line of shards', () => {
+  const lines: [LogRecord, string][] = [
+    [{ kind: 'claim', shards: [3, 17], after: 48213 }, 'claim 3,17 after 48213'],
+    [{ kind: 'release', shards: [255], after: 0 }, 'release 255 after 0'],
+    [{ kind: 'claim', shards: [0] }, 'claim 0'],
+  ]
+  test.each(lines)('%j is written as %s, and read back', (record, line) => {
+    expect(encodeRecord(record)).toBe(line)
+    expect(readRecords({ records: line })).toEqual({ records: [record], unreadable: 0 })
+  })
+
+  test.each([
+    'claim',
+    'claim ',
+    'claim 3,',
+    'claim 3 after',
+    'claim 3 after x',
+    'claims 3',
+    'release 3 before 4',
+  ])('%s is none', (line) => {
+    expect(readRecords({ records: line })).toEqual({ records: [], unreadable: 1 })
+  })
 })

@@ -7,8 +7,13 @@
  *   moved     a WebhookDelivery has it: from here on that object's status is the truth
  *   canceled  it came to its end without an object
  *   reopened  a start found it open, and goes on with it
+ *   ended     its WebhookDelivery shows its end, or is gone: nothing of it is pending any more
  *
  * A delivery of which nothing but `reopened` is recorded is attempted (again).
+ *
+ * Lines of another form name shards. `claim`: its writer drives what belongs to them from there on, and what others say of them
+ * later is void. `release`: it has handed them over, and nothing of them is under way. Each says up to which version of this
+ * sequence its writer had read: where somebody else had claimed the shard by then, it came too late, and says nothing.
  */
 import { z } from 'zod'
 import { formatPosition, type Position, parsePosition } from './position.ts'
@@ -17,8 +22,17 @@ import { type CancelReason, cancelReason, type DeliveryAttempt } from './webhook
 export type OutcomeRecord =
   | { kind: 'sent'; position: Position; attempt: DeliveryAttempt; object: boolean }
   | { kind: 'failed'; position: Position; attempt: DeliveryAttempt; nextAttemptAt: number }
-  | { kind: 'moved' | 'reopened'; position: Position }
+  | { kind: 'moved' | 'reopened' | 'ended'; position: Position }
   | { kind: 'canceled'; position: Position; reason: CancelReason }
+
+/** Its writer takes these shards over. @property after the version of the log that it knew; absent: all that came before */
+export type ClaimRecord = { kind: 'claim'; shards: readonly number[]; after?: number }
+
+/** Its writer has handed these shards over. @property after as of a claim */
+export type ReleaseRecord = { kind: 'release'; shards: readonly number[]; after?: number }
+
+/** What an OutcomeSegment says, line by line. */
+export type LogRecord = OutcomeRecord | ClaimRecord | ReleaseRecord
 
 /** Milliseconds since 1970, as far as a Date can tell them. */
 const time = z.number().min(0).max(8.64e15)
@@ -35,11 +49,15 @@ const attemptFacts = z.object({
 })
 const cancelFacts = z.object({ reason: cancelReason })
 
-export function encodeRecord(record: OutcomeRecord): string {
+const OF_SHARDS = /^(claim|release) (\d{1,3}(?:,\d{1,3}){0,255})(?: after (\d{1,15}))?$/
+
+export function encodeRecord(record: LogRecord): string {
+  if (record.kind === 'claim' || record.kind === 'release') return encodeOfShards(record)
   const place = `${formatPosition(record.position)} ${record.kind}`
   switch (record.kind) {
     case 'moved':
     case 'reopened':
+    case 'ended':
       return place
     case 'canceled':
       return `${place} ${JSON.stringify({ reason: record.reason })}`
@@ -50,9 +68,27 @@ export function encodeRecord(record: OutcomeRecord): string {
   }
 }
 
-/** The records of an OutcomeSegment, in order; what this version does not know is left out. */
+function encodeOfShards({ kind, shards, after }: ClaimRecord | ReleaseRecord): string {
+  return `${kind} ${shards.join()}${after === undefined ? '' : ` after ${after}`}`
+}
+
+/** What an OutcomeSegment says of deliveries, in order; what this version does not know is left out. */
 export function recordsOf(spec: { records: string }): OutcomeRecord[] {
   return spec.records.split('\n').flatMap((line) => decodeRecord(line) ?? [])
+}
+
+/** All that an OutcomeSegment says, in order. `unreadable`: lines that this version does not know. */
+export function readRecords(spec: { records: string }): { records: LogRecord[]; unreadable: number } {
+  const lines = spec.records.split('\n')
+  const records = lines.flatMap((line): LogRecord | [] => decodeRecord(line) ?? decodeOfShards(line) ?? [])
+  return { records, unreadable: lines.length - records.length }
+}
+
+function decodeOfShards(line: string): ClaimRecord | ReleaseRecord | undefined {
+  const [, kind, list, after] = OF_SHARDS.exec(line) ?? []
+  if (list === undefined) return undefined
+  const known = after === undefined ? {} : { after: Number(after) }
+  return { kind: kind === 'claim' ? 'claim' : 'release', shards: list.split(',').map(Number), ...known }
 }
 
 /** Undefined when `text` is no record that this version knows. */
@@ -60,7 +96,7 @@ export function decodeRecord(text: string): OutcomeRecord | undefined {
   const [place = '', kind = '', ...rest] = text.split(' ')
   const position = parsePosition(place)
   if (!position) return undefined
-  if (kind === 'moved' || kind === 'reopened') return { kind, position }
+  if (kind === 'moved' || kind === 'reopened' || kind === 'ended') return { kind, position }
   const facts = parseJson(rest.join(' '))
   if (kind === 'canceled') {
     const parsed = cancelFacts.safeParse(facts)

@@ -22,7 +22,7 @@ export const outcomeSegmentSpec = z
       min: 5,
       max: 1_400_000,
       describe:
-        'The records (sent, failed, moved, reopened, canceled), one a line: position, kind, and facts as JSON.',
+        'The records (sent, failed, moved, reopened, canceled, ended), one a line: position, kind, and facts as JSON; or claim or release and numbers of shards.',
     }),
   })
   .meta({

@@ -79,8 +79,14 @@ describe('an account', () => {
   test('without a role asks for one', () => {
     const one = view({ roleArn: undefined, results: undefined })
     expect(shown(one)).toMatchObject({ Ready: 'False RoleRequired', Stalled: 'True RoleRequired' })
-    expect(message(one, 'Ready')).toContain('status.trustPolicy')
+    expect(message(one, 'Ready')).toMatch(/^Make a role with status\.trustPolicy/)
     expect(connectionVerdict(one).connected).toBe(false)
+  })
+
+  test('without a role says who is to be asked where Davit has no identity that a trust policy could name', () => {
+    const one = view({ roleArn: undefined, results: undefined, principal: undefined })
+    expect(message(one, 'Ready')).toMatch(/^Davit does not know who it is in AWS.*\(aws\.identity/)
+    expect(message(one, 'Stalled')).toContain('Make a role with status.trustPolicy')
   })
 
   test('that nobody has tried yet is under way', () => {

@@ -102,7 +102,10 @@ function reachableFinding(view: ConnectionView): Finding {
   const type = 'Reachable'
   const { results, roleArn, problem } = view
   if (problem) return { type, status: 'Unknown', reason: 'NotChecked', message: 'It was not tried.' }
-  if (roleArn === undefined) return { type, status: 'False', reason: 'RoleRequired', message: ROLE_REQUIRED }
+  if (roleArn === undefined) {
+    const message = view.principal === undefined ? `${IDENTITY_FIRST} ${ROLE_REQUIRED}` : ROLE_REQUIRED
+    return { type, status: 'False', reason: 'RoleRequired', message }
+  }
   if (results === undefined) return { type, status: 'Unknown', ...CONNECTING }
   const { failure, value } = results.identify
   if (failure) return { type, ...identifyFailed(view, failure) }
@@ -122,6 +125,9 @@ function reachableFinding(view: ConnectionView): Finding {
 const CONNECTING = { reason: 'Connecting', message: 'The account is being tried.' }
 const ROLE_REQUIRED =
   'Make a role with status.trustPolicy as its trust policy and status.writerPolicy as its permissions, and put its ARN into spec.roleArn.'
+/** Nobody can be named in a trust policy yet. */
+const IDENTITY_FIRST =
+  'Davit does not know who it is in AWS, so that there may be no status.trustPolicy yet: whoever runs Davit gives it an identity (aws.identity of the chart) or names it (DAVIT_OPERATOR_PRINCIPAL_ARN).'
 
 type Answer = { status: Finding['status']; reason: string; message: string }
 

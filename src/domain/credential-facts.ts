@@ -25,6 +25,8 @@ export type AccountFacts =
 export type HandoverFacts =
   | { state: 'none' }
   | { state: 'missing' }
+  /** Davit has no right to Secrets here. */
+  | { state: 'forbidden' }
   | { state: 'wrong-type'; type: string }
   | { state: 'no-key' }
   /** The value is not one that can be stored; the problem says why without it. */

@@ -60,6 +60,8 @@ function planStored(facts: CredentialFacts): CredentialStep {
     case 'missing':
       // Gone after it was stored, which is what happens to it.
       return stored ? planKept(facts) : planWithout(facts)
+    case 'forbidden':
+      return stored ? planKept(facts) : refuse('SecretForbidden', secretWords(facts, FORBIDDEN))
     case 'wrong-type':
       return refuse(
         'SecretTypeRefused',
@@ -82,6 +84,9 @@ function refuseShared(facts: CredentialFacts): CredentialStep | undefined {
   const rest = `is named by the credential ${sharedWith}, too, which is older: the Secret is deleted once its value is stored there. Name one of its own, or keep the Secret for both with the annotation davit.dev/retain: "true".`
   return refuse('SecretShared', secretWords(facts, rest))
 }
+
+const FORBIDDEN =
+  'may not be read: Davit has the right to Secrets where it was given it. Whoever runs Davit binds the ClusterRole davit-organization-secrets to its controller in this namespace.'
 
 const TYPE_ALLOWED =
   'only one of the type davit.dev/registry-secret is used, since that says that it is meant for Davit. The type of a Secret cannot be changed: make it again.'

@@ -8,10 +8,7 @@
  */
 import type { CancelReason, DeliveryState, WebhookDeliveryStatus } from '../api/webhook-delivery.ts'
 import type { AttemptResult } from './attempt-result.ts'
-import { MAX_ATTEMPTS, nextAttemptAt, type SchedulePolicy } from './retry-schedule.ts'
-
-/** Long enough that a process which ends at each such attempt delivers everything else in between. */
-const SET_ASIDE_MS = 5 * 60_000
+import { MAX_ATTEMPTS, nextAttemptAt, type SchedulePolicy, SET_ASIDE_MS } from './retry-schedule.ts'
 
 export function isFinal(state: DeliveryState | undefined): boolean {
   return state === 'succeeded' || state === 'exhausted' || state === 'canceled'

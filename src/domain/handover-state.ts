@@ -9,6 +9,6 @@ export function isStoredHandover(found: UsableHandover, stored: StoredHandover |
 
 /** Whether something is handed over that is not stored. */
 export function isPendingHandover(found: HandoverFacts, stored: StoredHandover | undefined): boolean {
-  if (found.state === 'none' || found.state === 'missing') return false
+  if (found.state === 'none' || found.state === 'missing' || found.state === 'forbidden') return false
   return found.state !== 'usable' || !isStoredHandover(found, stored)
 }

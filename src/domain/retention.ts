@@ -79,13 +79,14 @@ const KEPT_AT_LEAST_MS = 2 * 60_000
 
 /**
  * Segments that can be deleted now, and those that could be if the finished objects that refer to them were:
- * by age the former only, for want of space both.
+ * by age the former only, for want of space both. `doubtful` would go as well, but something refers to them that is not
+ * known to have finished.
  */
 export function segmentsToGo<S extends SegmentSummary>(
   log: LogState<S, OutcomesSummary>,
   limits: RetentionLimits,
   now: number,
-): { delete: S[]; release: S[] } {
+): { delete: S[]; release: S[]; doubtful: { expired: S[]; surplus: S[] } } {
   const closed = log.segments.filter((segment) => segment.version <= log.lowWater && isSettled(segment, now))
   const isOld = (segment: S) => now - segment.createdAt > limits.succeededMs
   const expired = new Set(closed.filter((segment) => isOld(segment) && log.holders(segment) === 'none'))
@@ -93,7 +94,14 @@ export function segmentsToGo<S extends SegmentSummary>(
   const surplus = new Surplus(left, limits.maxLogBytes - bytesOf(log.outcomes))
   const take = (wanted: Holders) =>
     surplus.take(closed, (segment) => !expired.has(segment) && log.holders(segment) === wanted)
-  return { delete: [...expired, ...take('none')], release: [...take('succeeded'), ...take('finished')] }
+  return {
+    delete: [...expired, ...take('none')],
+    release: [...take('succeeded'), ...take('finished')],
+    doubtful: {
+      expired: closed.filter((segment) => isOld(segment) && log.holders(segment) === 'unfinished'),
+      surplus: take('unfinished'),
+    },
+  }
 }
 
 /** What organizations hold beyond their fair share of `room`, in bytes. */

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { MAX_ATTEMPTS, nextAttemptAt } from './retry-schedule.ts'
+import { longestWaitMs, MAX_ATTEMPTS, nextAttemptAt } from './retry-schedule.ts'
 
 const SECOND = 1000
 const MINUTE = 60 * SECOND
@@ -133,4 +133,17 @@ test('every time is a whole number of milliseconds, and none is before the end o
       },
     ),
   )
+})
+
+test('nothing is waited for longer than is said of it, whatever the policy, and that is not much more than the documented wait', () => {
+  const made = fc.integer({ min: 1, max: MAX_ATTEMPTS - 1 })
+  fc.assert(
+    fc.property(made, fc.boolean(), fraction, lasts, (made, ordered, fraction, lastsMs) => {
+      const endedAt = START + lastsMs
+      const next = nextAttemptAt(made, { startedAt: START, endedAt }, { ordered, scale: 1 }, fraction) ?? 0
+      expect(next - endedAt).toBeLessThanOrEqual(longestWaitMs(made, 1))
+    }),
+  )
+  for (const [index, documented] of DOCUMENTED.entries())
+    expect(longestWaitMs(index + 1, 1)).toBe(Math.max(documented, 3 * MINUTE))
 })

@@ -10,11 +10,24 @@ const HOUR = 60 * MINUTE
 /** Waits after the first, second, ... seventh failed attempt. */
 const WAITS_MS = [30 * SECOND, 2 * MINUTE, 10 * MINUTE, 30 * MINUTE, HOUR, 2 * HOUR, 5 * HOUR] as const
 
-/** What is stored may be of a clock that was ahead: nothing waits longer than this. */
-export const LONGEST_WAIT_MS = 5 * HOUR
+const LAST_WAIT_MS = 5 * HOUR
+/**
+ * Of a delivery that is set aside: long enough that a process which ends at each such attempt delivers everything else in
+ * between.
+ */
+export const SET_ASIDE_MS = 5 * MINUTE
 
 /** From the start of one attempt of an ordered endpoint to the start of the next. */
 const ORDERED_CADENCE_MS = 3 * MINUTE
+
+/**
+ * Milliseconds that the attempt after the `made`-th is waited for at most, whatever the policy was. A time that was stored may be of a
+ * clock that was ahead: nothing waits longer than this from now.
+ */
+export function longestWaitMs(made: number, scale: number): number {
+  if (made === 0) return Math.ceil(SET_ASIDE_MS * scale)
+  return Math.ceil(Math.max(WAITS_MS[made - 1] ?? LAST_WAIT_MS, ORDERED_CADENCE_MS) * scale)
+}
 
 export type AttemptTimes = { startedAt: number; endedAt: number }
 
@@ -40,6 +53,6 @@ export function nextAttemptAt(
   if (policy.ordered) {
     return Math.max(times.endedAt, times.startedAt + Math.ceil(ORDERED_CADENCE_MS * policy.scale))
   }
-  const wait = WAITS_MS[Math.max(0, made - 1)] ?? LONGEST_WAIT_MS
+  const wait = WAITS_MS[Math.max(0, made - 1)] ?? LAST_WAIT_MS
   return times.endedAt + Math.ceil(wait * policy.scale * (1 - fraction / 2))
 }

@@ -1,6 +1,6 @@
 /** Time as an argument: what decides reads `now`, what waits uses `monotonic` and `after`. */
 export interface Clock {
-  /** Wall time in milliseconds since 1970: for schedules and stamps. */
+  /** Wall time in whole milliseconds since 1970, as stamps have it: for schedules and stamps. */
   now(): number
   /** Milliseconds that never go back or jump: for deadlines, rates and leases. */
   monotonic(): number

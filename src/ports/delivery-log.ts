@@ -3,7 +3,7 @@
  * delivered enters through `EventLog.append`.
  */
 import type { AcceptedEvent, SegmentEvent, Target } from '../api/delivery-segment.ts'
-import type { OutcomeRecord } from '../api/outcome-record.ts'
+import type { LogRecord } from '../api/outcome-record.ts'
 
 /** Where an append landed: the segment's name and version, and the index of its first delivery in it. */
 export type Appended = { segment: string; version: number; firstDelivery: number }
@@ -42,8 +42,9 @@ export interface OutcomeRecorder {
   /**
    * Resolves when the record is durable. Goes on trying until it is, or until the process ends. Records wait some
    * milliseconds for company, unless a lane stands still until it is there.
+   * @returns the version of the segment that it is in
    */
-  record(record: OutcomeRecord, options?: { isUrgent?: boolean }): Promise<void>
+  record(record: LogRecord, options?: { isUrgent?: boolean }): Promise<number>
   /** False while so many or so old records wait that nothing new should be sent. */
   healthy(): boolean
 }

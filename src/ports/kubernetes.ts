@@ -46,8 +46,8 @@ export type CreateOptions = {
 }
 
 export type PatchOptions = CreateOptions & {
-  /** `status` patches the status subresource. */
-  subresource?: 'status'
+  /** Which subresource is patched; absent: the object. */
+  subresource?: 'status' | 'scale'
   /** Everything is checked and answered as if it were written, and nothing is. */
   dryRun?: true
 }
@@ -125,16 +125,19 @@ export class ApiError extends Error {
   readonly status: number
   /** What the server asked to wait, in milliseconds. */
   readonly retryAfterMs: number | undefined
+  /** Of `Forbidden`: whoever asks has no right to it, as far as the server knows; one that has just started knows no rights yet. */
+  readonly lacksRight: boolean
 
   constructor(
     kind: ApiErrorKind,
     message: string,
-    details: { status?: number; retryAfterMs?: number; cause?: unknown } = {},
+    details: { status?: number; retryAfterMs?: number; lacksRight?: boolean; cause?: unknown } = {},
   ) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause })
     this.kind = kind
     this.status = details.status ?? 0
     this.retryAfterMs = details.retryAfterMs
+    this.lacksRight = details.lacksRight ?? false
   }
 }
 

@@ -53,7 +53,7 @@ function problemOf(test: string, read: (path: string) => string | undefined): st
 }
 
 /** Tables of a test may be in files beside it. */
-function importsOf(path: string, source: string): string[] {
+export function importsOf(path: string, source: string): string[] {
   return [...source.matchAll(/from '(\.[^']+)'/g)].map(([, to = '']) => posix.join(posix.dirname(path), to))
 }
 

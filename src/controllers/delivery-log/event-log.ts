@@ -44,7 +44,11 @@ const MAX_WAITING = 20_000
 const WRITE_DEADLINE_MS = 10_000
 
 /** The log's append side. `drain` resolves when nothing waits any more. */
-export type OpenEventLog = EventLog & { drain(): Promise<void> }
+export type OpenEventLog = EventLog & {
+  drain(): Promise<void>
+  /** For how long what waits longest is not durable, milliseconds; 0 when nothing waits. */
+  oldestMs(): number
+}
 
 export function createEventLog(options: EventLogOptions): OpenEventLog {
   const commit = new GroupCommit<Append, Appended>({
@@ -59,6 +63,7 @@ export function createEventLog(options: EventLogOptions): OpenEventLog {
   return {
     append: (events) => commit.add({ events }),
     drain: () => commit.drain(),
+    oldestMs: () => commit.oldestMs(),
   }
 }
 

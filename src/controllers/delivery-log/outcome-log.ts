@@ -11,27 +11,16 @@ import type { LogMetrics } from '../../ports/metrics.ts'
 import { GroupCommit } from '../../runtime/group-commit.ts'
 import { writeOnce } from './write-once.ts'
 
-/** A segment of outcomes that is durable. */
-export type WrittenOutcomes = {
-  name: string
-  version: number
-  /** Milliseconds since 1970. */
-  writtenAt: number
-  lowWater: number
-  records: string
-}
-
 export type OutcomeLogOptions = {
   resources: ResourceReader & ResourceWriter
   namespace: string
+  /** The start of the replica. */
   writer: string
   clock: Clock
   random: Random
   metrics?: LogMetrics
   /** The low-water mark to write beside the records. */
   lowWater: () => number
-  /** Told of every segment before its records count as durable. */
-  onWritten?: (written: WrittenOutcomes) => void
   signal: AbortSignal
 }
 
@@ -49,10 +38,12 @@ export type OpenOutcomeLog = OutcomeRecorder & {
   drain(): Promise<void>
   /** Records that wait to become durable. */
   waiting(): number
+  /** For how long what waits longest is not durable, milliseconds; 0 when nothing waits. */
+  oldestMs(): number
 }
 
 export function createOutcomeLog(options: OutcomeLogOptions): OpenOutcomeLog {
-  const commit = new GroupCommit<string, void>({
+  const commit = new GroupCommit<string, number>({
     plan: planRecords,
     write: (batch) => writeOutcomes(options, batch),
     isCulprit: () => false,
@@ -68,6 +59,7 @@ export function createOutcomeLog(options: OutcomeLogOptions): OpenOutcomeLog {
     healthy: () => commit.waiting < MAX_WAITING && commit.oldestMs() < MAX_WAIT_MS,
     drain: () => commit.drain(),
     waiting: () => commit.waiting,
+    oldestMs: () => commit.oldestMs(),
   }
 }
 
@@ -88,17 +80,20 @@ function planRecords(records: readonly string[]): string[][] {
   return batches
 }
 
-async function writeOutcomes(options: OutcomeLogOptions, records: readonly string[]): Promise<undefined[]> {
+async function writeOutcomes(options: OutcomeLogOptions, records: readonly string[]): Promise<number[]> {
   const { clock, random, namespace } = options
   const writtenAt = clock.now()
-  const lowWater = options.lowWater()
-  const lines = records.join('\n')
   const name = sortableName(writtenAt, random.bytes(NAME_ENTROPY_BYTES))
   const object: RawObject = {
     apiVersion: API_VERSION,
     kind: outcomeSegmentKind.kind,
     metadata: { name, namespace, labels: { [NO_BACKUP_LABEL]: 'true' } },
-    spec: { writtenAt, writer: options.writer, lowWater: String(lowWater), records: lines },
+    spec: {
+      writtenAt,
+      writer: options.writer,
+      lowWater: String(options.lowWater()),
+      records: records.join('\n'),
+    },
   }
   const started = clock.monotonic()
   const written = await writeOnce(options.resources, outcomeSegments, object, {
@@ -107,12 +102,6 @@ async function writeOutcomes(options: OutcomeLogOptions, records: readonly strin
     signal: options.signal,
   })
   options.metrics?.segment('outcome', records.length, (clock.monotonic() - started) / 1000)
-  options.onWritten?.({
-    name,
-    version: Number(written.metadata.resourceVersion),
-    writtenAt,
-    lowWater,
-    records: lines,
-  })
-  return records.map(() => undefined)
+  const version = Number(written.metadata.resourceVersion)
+  return records.map(() => version)
 }

@@ -5,7 +5,7 @@ import { API_VERSION } from '../../api/meta.ts'
 import { outcomeSegments } from '../../api/outcome-segment.ts'
 import { sortableName } from '../../domain/message-id.ts'
 import type { RawObject } from '../../ports/kubernetes.ts'
-import { readLowWater, readOutcomes, readUntil } from './read-back.ts'
+import { readLowWater, readSeenOutcomes, readUntil } from './read-back.ts'
 
 const SYSTEM = 'davit-system'
 
@@ -40,13 +40,25 @@ describe('the low-water mark', () => {
 describe('outcomes that are read back', () => {
   it('are those that can be read, and the others are told of', async () => {
     const store = await written(
-      { lowWater: '1', records: '5/0 moved\ngarbage\n5/1 postponed {}' },
-      { lowWater: '1', records: '5/2 moved' },
+      { lowWater: '1', records: '5/0 moved\ngarbage\n5/1 postponed {}\nclaim 3,255\nrelease 3' },
+      { lowWater: '1', records: '5/2 ended' },
     )
-    const told: [string, number][] = []
-    const records = await readOutcomes(store, SYSTEM, 0, (segment, lines) => void told.push([segment, lines]))
-    expect([...records.keys()]).toEqual(['5/0', '5/2'])
-    expect(told).toEqual([['outcomes-0', 2]])
+    const told: unknown[] = []
+    const log = {
+      info: () => undefined,
+      warn: () => undefined,
+      error: (_: string, words?: object) => void told.push(words),
+    }
+    const seen = store.all(outcomeSegments).flatMap((raw) => readSeenOutcomes(raw, log) ?? [])
+    expect(seen.map(({ records }) => records)).toMatchObject([
+      [
+        { kind: 'moved', position: { version: 5, index: 0 } },
+        { kind: 'claim', shards: [3, 255] },
+        { kind: 'release', shards: [3] },
+      ],
+      [{ kind: 'ended', position: { version: 5, index: 2 } }],
+    ])
+    expect(told).toEqual([{ segment: 'outcomes-0', lines: 2 }])
   })
 })
 

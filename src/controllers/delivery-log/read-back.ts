@@ -1,17 +1,17 @@
 /**
- * Reading the log back at the start: the low-water mark, then segments, then outcomes, each as a consistent
- * read in that order. Names are newest first, so reading ends soon after the mark.
+ * Reading the log: the low-water mark at the start, and what its segments hold. Names are newest first, so that a list ends
+ * soon after the mark.
  */
 
 import { type DeliverySegment, deliverySegment } from '../../api/delivery-segment.ts'
-import { type OutcomeRecord, recordsOf } from '../../api/outcome-record.ts'
+import { readRecords } from '../../api/outcome-record.ts'
 import { outcomeSegment, outcomeSegments } from '../../api/outcome-segment.ts'
-import { formatPosition } from '../../api/position.ts'
 import { timeOfName } from '../../domain/message-id.ts'
 import { deliveriesOf } from '../../domain/segment.ts'
 import type { LogSegment } from '../../ports/delivery-log.ts'
-import { isApiError, type RawObject, type ResourceReader } from '../../ports/kubernetes.ts'
-import { LOG_PAGE } from './log-pages.ts'
+import type { RawObject, ResourceReader } from '../../ports/kubernetes.ts'
+import type { Log } from '../../ports/log.ts'
+import type { SeenOutcomes } from './seen-outcomes.ts'
 
 /** Clocks of writers may differ by so much, and keys so much older than the mark still make a repeat harmless. */
 const MARGIN_MS = 60_000
@@ -69,63 +69,26 @@ export async function readLowWater(resources: ResourceReader, namespace: string)
   return Math.max(0, ...marks)
 }
 
-/** Told of a segment of outcomes that cannot be read, or so many lines of it. */
-export type OnUnreadable = (segment: string, lines: number) => void
-
-/** Records by position (`48213/7`), in the order in which they were written. */
-export async function readOutcomes(
-  resources: ResourceReader,
-  namespace: string,
-  lowWater: number,
-  onUnreadable?: OnUnreadable,
-): Promise<Map<string, OutcomeRecord[]>> {
-  const segments = await listBack(resources, namespace, lowWater)
-  const records = new Map<string, OutcomeRecord[]>()
-  for (const raw of segments.sort((a, b) => versionOf(a) - versionOf(b))) {
-    const { data } = outcomeSegment.safeParse(raw)
-    const found = data ? recordsOf(data.spec) : []
-    const unreadable = (data?.spec.records.split('\n').length ?? 1) - found.length
-    if (unreadable > 0) onUnreadable?.(raw.metadata.name, unreadable)
-    for (const record of found) {
-      if (record.position.version <= lowWater) continue
-      const key = formatPosition(record.position)
-      const held = records.get(key)
-      if (held) held.push(record)
-      else records.set(key, [record])
-    }
+/** @throws ZodError when it is none */
+export function readSeenOutcomes(raw: RawObject, log: Log): SeenOutcomes | undefined {
+  // A deletion moves its version; what it said was said before.
+  if (raw.metadata.deletionTimestamp !== undefined) return undefined
+  const { metadata, spec } = outcomeSegment.parse(raw)
+  const { records, unreadable } = readRecords(spec)
+  const { name } = metadata
+  if (unreadable > 0) {
+    const words = 'Outcomes cannot be read; what they speak of may be sent again'
+    log.error(words, { segment: name, lines: unreadable })
   }
-  return records
-}
-
-async function listBack(
-  resources: ResourceReader,
-  namespace: string,
-  lowWater: number,
-): Promise<RawObject[]> {
-  for (;;) {
-    try {
-      return await listPages(resources, namespace, lowWater)
-    } catch (error) {
-      // The list took longer than the server keeps old versions: start it again.
-      if (!isApiError(error, 'Gone')) throw error
-    }
+  return {
+    name,
+    version: versionOf(raw),
+    writer: spec.writer,
+    createdAt: Date.parse(metadata.creationTimestamp ?? '') || spec.writtenAt,
+    lowWater: Number(spec.lowWater),
+    size: spec.records.length,
+    records,
   }
-}
-
-async function listPages(
-  resources: ResourceReader,
-  namespace: string,
-  lowWater: number,
-): Promise<RawObject[]> {
-  const enough = readUntil(lowWater)
-  const found: RawObject[] = []
-  let from: string | undefined
-  do {
-    const page = await resources.list(outcomeSegments, { namespace, limit: LOG_PAGE }, from)
-    found.push(...page.items)
-    from = enough(page.items) ? undefined : page.continue
-  } while (from)
-  return found
 }
 
 function versionOf(raw: RawObject): number {

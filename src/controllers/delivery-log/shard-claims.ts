@@ -1,0 +1,92 @@
+/**
+ * Who drives what belongs to a shard, as the log says it: from its claim on, until somebody else claims the shard. What the
+ * one before says later is void: it was written before it knew, and what became of the delivery is another's to say. A claim
+ * or a release may be late itself, as it stood on its way when its writer stood still. So each says what its writer knew, and
+ * counts against that alone: not where somebody else has claimed the shard since.
+ */
+type Claim = {
+  version: number
+  /** Of its writer's last claim, where it has claimed the shard again. */
+  newest: number
+  writer: string
+  /** Whoever had it before had handed it over: nothing of it was under way any more. */
+  isInOrder: boolean
+  /** Its writer has handed it over. */
+  isReleased: boolean
+}
+
+/** @property version of the segment that says so. @property after the version that its writer knew; absent: all before */
+type Said = { version: number; writer: string; after?: number | undefined }
+
+/** A record is seldom judged long after its shard has changed hands. */
+const KEPT = 8
+
+export class ShardClaims {
+  /** By shard, oldest first. */
+  readonly #claims = new Map<number, Claim[]>()
+
+  /** In the order of the log. @returns the shards that are the writer's from there on */
+  claimed(shards: readonly number[], said: Said): number[] {
+    const { version, writer, after = version } = said
+    return shards.filter((shard) => {
+      const last = this.#claims.get(shard)?.at(-1)
+      if (last?.writer === writer) renew(last, version)
+      else if (last && last.newest > after) return false
+      else {
+        const isInOrder = last?.isReleased ?? false
+        this.#add(shard, { version, newest: version, writer, isInOrder, isReleased: false })
+      }
+      return true
+    })
+  }
+
+  /** In the order of the log. */
+  released(shards: readonly number[], said: Said): void {
+    const { version, writer, after = version } = said
+    for (const shard of shards) {
+      const last = this.#claims.get(shard)?.at(-1)
+      // Its claim may have left the log long ago: before all that is judged here.
+      if (!last) this.#add(shard, { version, newest: 0, writer, isInOrder: false, isReleased: true })
+      else if (last.writer === writer && last.newest <= after) last.isReleased = true
+    }
+  }
+
+  /** Whether the last claim to each of them is the writer's. */
+  isHeldBy(shards: Iterable<number>, writer: string): boolean {
+    for (const shard of shards) if (this.#claims.get(shard)?.at(-1)?.writer !== writer) return false
+    return true
+  }
+
+  /** Whether nothing of the shard was under way when its last claim was made: the one before had handed it over. */
+  isInOrder(shard: number): boolean {
+    return this.#claims.get(shard)?.at(-1)?.isInOrder ?? false
+  }
+
+  /** The version of the last claim to it; 0 where none is known. */
+  since(shard: number): number {
+    return this.#claims.get(shard)?.at(-1)?.version ?? 0
+  }
+
+  /**
+   * Whether another writer had claimed the shard by then. Where no claim is known, whoever writes may.
+   * @param version of the segment that the record is in
+   */
+  isVoid(shard: number, version: number, writer: string): boolean {
+    const last = this.#claims.get(shard)?.findLast((claim) => claim.version <= version)
+    return last !== undefined && last.writer !== writer
+  }
+
+  #add(shard: number, claim: Claim): void {
+    const held = this.#claims.get(shard) ?? []
+    held.push(claim)
+    if (held.length > KEPT) held.shift()
+    this.#claims.set(shard, held)
+  }
+}
+
+function renew(last: Claim, version: number): void {
+  last.newest = version
+  if (!last.isReleased) return
+  last.isInOrder = true
+  last.isReleased = false
+}

@@ -1,0 +1,59 @@
+import { expect, it } from 'vitest'
+import type { OutcomeRecord } from '../api/outcome-record.ts'
+import { isClosing, isLogEnd, statusOfRecords } from './outcome-records.ts'
+
+const position = { version: 7, index: 0 }
+const attempt = { at: '2026-01-31T12:00:00.000Z', latencyMs: 5, code: 500 }
+const RECORDS: [string, OutcomeRecord, { closes: boolean; ends: boolean }][] = [
+  [
+    'a success without an object',
+    { kind: 'sent', position, attempt, object: false },
+    { closes: true, ends: true },
+  ],
+  [
+    'a success whose object is owed',
+    { kind: 'sent', position, attempt, object: true },
+    { closes: false, ends: true },
+  ],
+  [
+    'a failure before the last',
+    { kind: 'failed', position, attempt, nextAttemptAt: 9 },
+    { closes: false, ends: false },
+  ],
+  [
+    'the last failure',
+    { kind: 'failed', position, attempt, nextAttemptAt: 0 },
+    { closes: false, ends: true },
+  ],
+  ['a move', { kind: 'moved', position }, { closes: true, ends: false }],
+  ['a cancel', { kind: 'canceled', position, reason: 'EndpointDeleted' }, { closes: true, ends: true }],
+  ['a reopening', { kind: 'reopened', position }, { closes: false, ends: false }],
+  ['an end', { kind: 'ended', position }, { closes: false, ends: false }],
+]
+
+it.each(RECORDS)(
+  'tells of %s whether the entry is closed and the delivery has ended',
+  (_, record, { closes, ends }) => {
+    expect(isClosing(record)).toBe(closes)
+    expect(isLogEnd(record)).toBe(ends)
+  },
+)
+
+it('comes to the status that attempts make, and passes over the rest', () => {
+  const nextAttemptAt = Date.parse('2026-01-31T12:00:30.000Z')
+  const failed = { kind: 'failed', position, attempt, nextAttemptAt } as const
+  const reopened = { kind: 'reopened', position } as const
+  expect(statusOfRecords([])).toEqual({})
+  expect(statusOfRecords([reopened, failed])).toMatchObject({
+    state: 'retrying',
+    attemptCount: 1,
+    nextAttemptAt: '2026-01-31T12:00:30.000Z',
+  })
+  const sent = {
+    kind: 'sent',
+    position,
+    attempt: { ...attempt, at: '2026-01-31T12:00:31.000Z', code: 200 },
+    object: true,
+  } as const
+  expect(statusOfRecords([failed, reopened, sent])).toMatchObject({ state: 'succeeded', attemptCount: 2 })
+})
