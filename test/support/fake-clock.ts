@@ -17,7 +17,7 @@ export class FakeClock implements Clock {
   }
 
   now(): number {
-    return this.#wall
+    return Math.floor(this.#wall)
   }
 
   monotonic(): number {

@@ -131,13 +131,15 @@ export class MemoryStore implements ResourceReader, ResourceWriter {
   }
 }
 
-/** Labels, with their values or without. */
+/** Labels, with their values, one of some values, or without. */
 function isSelected({ labels = {} }: RawObject['metadata'], selector: string | undefined): boolean {
   if (selector === undefined) return true
-  return selector.split(',').every((part) => {
+  const held = labels as Record<string, string>
+  return selector.split(/,(?![^(]*\))/).every((part) => {
+    const [, of, values] = /^(\S+) in \(([^)]*)\)$/.exec(part) ?? []
+    if (of !== undefined) return values?.split(',').includes(held[of] ?? '') === true
     const [name = '', value] = part.split('=')
-    const held = (labels as Record<string, string>)[name]
-    return value === undefined ? held !== undefined : held === value
+    return value === undefined ? held[name] !== undefined : held[name] === value
   })
 }
 

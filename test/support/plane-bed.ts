@@ -1,5 +1,6 @@
 import { type AcceptedEvent, deliverySegments } from '../../src/api/delivery-segment.ts'
-import type { OutcomeRecord } from '../../src/api/outcome-record.ts'
+import { type OutcomeRecord, recordsOf } from '../../src/api/outcome-record.ts'
+import { outcomeSegment, outcomeSegments } from '../../src/api/outcome-segment.ts'
 import { webhookDeliveries } from '../../src/api/webhook-delivery.ts'
 import {
   type WebhookEndpoint,
@@ -7,81 +8,32 @@ import {
   webhookEndpoint,
   webhookEndpoints,
 } from '../../src/api/webhook-endpoint.ts'
-import { DeliveryObjects } from '../../src/controllers/delivery/delivery-objects.ts'
-import { DeliveryPlane } from '../../src/controllers/delivery/delivery-plane.ts'
-import { LogIntake } from '../../src/controllers/delivery/log-intake.ts'
-import { OpenSegments } from '../../src/controllers/delivery/open-segments.ts'
-import { recoverObjects } from '../../src/controllers/delivery/recover-objects.ts'
-import { KeyIndex } from '../../src/controllers/delivery-log/key-index.ts'
-import { createOutcomeLog } from '../../src/controllers/delivery-log/outcome-log.ts'
-import { readLowWater, readOutcomes, readSegment } from '../../src/controllers/delivery-log/read-back.ts'
-import { EndpointDirectory } from '../../src/controllers/endpoint/endpoint-directory.ts'
-import { EndpointStatusWriter } from '../../src/controllers/endpoint/endpoint-status.ts'
-import { EndpointStreaks } from '../../src/controllers/endpoint/endpoint-streaks.ts'
+import type { DeliveryPlane } from '../../src/controllers/delivery/delivery-plane.ts'
+import type { LogFollower } from '../../src/controllers/delivery/log-follower.ts'
+import type { OpenSegments } from '../../src/controllers/delivery/open-segments.ts'
+import type { TakeOver } from '../../src/controllers/delivery/take-over.ts'
+import type { KeyIndex } from '../../src/controllers/delivery-log/key-index.ts'
+import { readLowWater, readSeenOutcomes, readSegment } from '../../src/controllers/delivery-log/read-back.ts'
+import type { EndpointDirectory } from '../../src/controllers/endpoint/endpoint-directory.ts'
 import { acceptEvent } from '../../src/domain/accept.ts'
 import { derivedName } from '../../src/domain/message-id.ts'
 import { segmentSpec } from '../../src/domain/segment.ts'
+import { SHARDS } from '../../src/domain/shard.ts'
 import type { Clock } from '../../src/ports/clock.ts'
 import type { LogSegment } from '../../src/ports/delivery-log.ts'
 import type { RecordedEvent } from '../../src/ports/event-recorder.ts'
-import type { Log } from '../../src/ports/log.ts'
-import type { SendOutcome, SendRequest, WebhookSender } from '../../src/ports/webhook-sender.ts'
-import { FakeClock, fixedRandom, settle } from './fake-clock.ts'
+import type { RawObject, ResourceReader, ResourceWriter } from '../../src/ports/kubernetes.ts'
+import { FakeClock, settle } from './fake-clock.ts'
 import { FaultyApi } from './faulty-api.ts'
 import { MemoryStore } from './memory-store.ts'
+import { knowEndpoint, planeParts, SYSTEM } from './plane-parts.ts'
+import { type Attempt, ScriptedSender } from './scripted-sender.ts'
 
-/** The operator's namespace and the organization of a bed. */
-export const SYSTEM = 'davit-system'
+export { SYSTEM }
+/** The organization of a bed. */
 export const ORGANIZATION = 'acme'
 
 const nothing = () => undefined
-
-/** An attempt that has begun; `end` gives its outcome. */
-export type Attempt = { id: string; path: string; end(outcome?: number | SendOutcome): void; ended: boolean }
-
-/** Attempts in the order in which they began. Those to a path with an answer end at once. */
-export class ScriptedSender implements WebhookSender {
-  readonly attempts: Attempt[] = []
-  readonly answers = new Map<string, number | ((id: string) => number)>()
-  /** The process has ended: it sends nothing more. */
-  dead = false
-  /** How long an answer takes. */
-  latencyMs = 0
-  readonly #clock: Clock
-
-  constructor(clock: Clock) {
-    this.#clock = clock
-  }
-
-  send(request: SendRequest, signal?: AbortSignal): Promise<SendOutcome> {
-    if (this.dead) return new Promise(nothing)
-    const path = new URL(request.url).pathname
-    return new Promise((resolve) => {
-      const attempt: Attempt = {
-        id: request.headers['webhook-id'] ?? '',
-        path,
-        ended: false,
-        end: (outcome = 200) => {
-          attempt.ended = true
-          resolve(typeof outcome === 'number' ? response(outcome) : outcome)
-        },
-      }
-      this.attempts.push(attempt)
-      signal?.addEventListener('abort', () =>
-        attempt.end({ kind: 'failure', class: 'canceled', error: 'given up', latencyMs: 1 }),
-      )
-      const answer = this.answers.get(path)
-      if (answer === undefined) return
-      const code = typeof answer === 'number' ? answer : answer(attempt.id)
-      if (this.latencyMs === 0) attempt.end(code)
-      else this.#clock.after(this.latencyMs, () => attempt.end(code))
-    })
-  }
-}
-
-function response(code: number): SendOutcome {
-  return { kind: 'response', code, latencyMs: 1, response: '' }
-}
 
 /** One process of the delivery engine on a store in memory, with a clock that tests step. */
 export class PlaneBed {
@@ -89,20 +41,29 @@ export class PlaneBed {
   readonly store: MemoryStore
   readonly api: FaultyApi
   readonly sender: ScriptedSender
-  readonly directory = new EndpointDirectory()
+  readonly directory: EndpointDirectory
   readonly segments: OpenSegments
-  readonly keys = new KeyIndex()
+  readonly keys: KeyIndex
+  readonly session: string
   readonly giveUp = new AbortController()
   readonly plane: DeliveryPlane
-  readonly intake: LogIntake
+  readonly follower: LogFollower
+  readonly takeOver: TakeOver
   /** What was logged as a warning or an error. */
   readonly complaints: string[] = []
-  /** Which shards it may work on; all. */
+  /** Which shards it may work on, and takes over when it starts; all. */
   owns = (_shard: number): boolean => true
+  /** Told of those that another process has claimed. */
+  onClaimedElsewhere = (_shards: readonly number[]): void => undefined
   /** What `kubectl describe` would show. */
   readonly events: RecordedEvent[] = []
   readonly ended: { name: string; state: string }[] = []
   #events = 0
+  readonly #lives: number
+  /** Segments of the log that the watch has shown. */
+  shownUpTo = Number.POSITIVE_INFINITY
+  /** The newest of the outcomes that the watch has shown. */
+  #shown = 0
 
   /** @param before the process whose store this one continues on */
   constructor(before?: PlaneBed, lowWater = 0) {
@@ -110,49 +71,70 @@ export class PlaneBed {
     this.sender = new ScriptedSender(this.clock)
     this.store = before?.store ?? new MemoryStore(() => this.clock.now())
     this.api = new FaultyApi(this.store)
+    this.session = `test.${this.store.version}.${before ? before.#lives + 1 : 1}`
+    this.#lives = before ? before.#lives + 1 : 1
     this.#events = before ? before.#events : 0
-    this.segments = new OpenSegments(lowWater)
-    const { api, directory, giveUp, segments } = this
+    const { api, giveUp } = this
     const clock = this.#mortalClock()
-    const random = fixedRandom(0.5)
-    const complain = (message: string) => void this.complaints.push(message)
-    const log: Log = { info: nothing, warn: complain, error: complain }
-    const statuses = new EndpointStatusWriter(api, directory)
-    this.plane = new DeliveryPlane({
+    const parts = planeParts({
       clock,
-      random,
-      log,
-      metrics: { attempt: nothing, finished: nothing, started: nothing },
+      api,
+      outcomesApi: this.#watched(),
       sender: this.sender,
       events: { record: (_about, event) => void this.events.push(event) },
-      directory,
-      statuses,
-      streaks: new EndpointStreaks(statuses, clock),
-      resources: api,
-      objects: new DeliveryObjects(api, clock),
-      outcomes: createOutcomeLog({
-        resources: api,
-        namespace: SYSTEM,
-        writer: 'test',
-        clock,
-        random: uniqueNames(),
-        lowWater: () => segments.lowWater,
-        signal: giveUp.signal,
-      }),
-      segments,
-      shards: { owns: (shard) => this.owns(shard) },
-      namespace: SYSTEM,
-      userAgent: 'Davit/test',
-      waitScale: 1,
+      session: this.session,
+      lowWater,
       giveUp: giveUp.signal,
-      maxInFlight: 100,
-      onEnded: (delivery, state) => void this.ended.push({ name: delivery.name, state }),
+      owns: (shard) => this.owns(shard),
+      onClaimedElsewhere: (shards) => this.onClaimedElsewhere(shards),
+      complain: (message) => void this.complaints.push(message),
+      shownUpTo: () => this.shownUpTo,
+      onEnded: (name, state) => void this.ended.push({ name, state }),
     })
-    this.intake = new LogIntake(this.plane, this.keys)
-    for (const raw of this.store.all(webhookEndpoints)) this.#know(webhookEndpoint.parse(raw))
+    this.directory = parts.directory
+    this.keys = parts.keys
+    this.segments = parts.segments
+    this.plane = parts.plane
+    this.follower = parts.follower
+    this.takeOver = parts.takeOver
+    for (const raw of this.store.all(webhookEndpoints)) knowEndpoint(this.directory, raw)
     void this.api.died.then(() => {
       this.sender.dead = true
     })
+  }
+
+  /** What is written of outcomes is shown by the watch at once. */
+  #watched(): ResourceReader & ResourceWriter {
+    const { api } = this
+    return {
+      get: (type, ref) => api.get(type, ref),
+      list: (type, query, from) => api.list(type, query, from),
+      patch: (type, ref, patch, how) => api.patch(type, ref, patch, how),
+      delete: (type, ref, precondition, how) => api.delete(type, ref, precondition, how),
+      create: async (type, object, how) => {
+        try {
+          return await api.create(type, object, how)
+        } finally {
+          // Whatever its writer has heard of it.
+          this.showOutcomes()
+        }
+      },
+    }
+  }
+
+  /** What other processes have written since is shown as well. */
+  showOutcomes(): void {
+    for (const raw of this.store.all(outcomeSegments).sort(byVersion)) {
+      const seen = readSeenOutcomes(raw, { info: nothing, warn: nothing, error: nothing })
+      if (!seen || seen.version <= this.#shown) continue
+      this.#shown = seen.version
+      this.follower.takeOutcomes(seen)
+    }
+  }
+
+  /** Shards that it may work on. */
+  get #owned(): Set<number> {
+    return new Set(Array.from({ length: SHARDS }, (_, shard) => shard).filter((shard) => this.owns(shard)))
   }
 
   /** Time stands still for the dead. */
@@ -172,7 +154,7 @@ export class PlaneBed {
       spec: { url: `https://receiver.example/${name}`, eventTypes: ['*'], ...spec },
     })
     const endpoint = webhookEndpoint.parse(created)
-    this.#know(endpoint)
+    knowEndpoint(this.directory, created)
     return endpoint
   }
 
@@ -181,13 +163,6 @@ export class PlaneBed {
     const { name } = endpoint.metadata
     const patched = await this.store.patch(webhookEndpoints, { namespace: ORGANIZATION, name }, { spec })
     this.directory.apply(webhookEndpoint.parse(patched))
-  }
-
-  #know(endpoint: WebhookEndpoint): void {
-    const { namespace = '', name, uid } = endpoint.metadata
-    const key = { secret: `whsec_${'A'.repeat(32)}`, createdAt: new Date(this.clock.now()).toISOString() }
-    this.directory.applyKeys(namespace, name, { endpointUid: uid, keys: [key], version: '1' })
-    this.directory.apply(endpoint)
   }
 
   /** One event to these endpoints; with `key`, a repeat is harmless. */
@@ -222,11 +197,13 @@ export class PlaneBed {
 
   /** Writes a segment and shows it, as the watch does. @returns the ids of its events */
   async accept(...events: AcceptedEvent[]): Promise<string[]> {
-    this.intake.take(await this.append(...events))
+    this.follower.take(await this.append(...events))
     return events.map(({ event }) => `msg_${event.id}`)
   }
 
+  /** Of a process that has nothing to read back. */
   start(): void {
+    this.plane.lanes.take(this.#owned)
     this.plane.start()
   }
 
@@ -237,7 +214,7 @@ export class PlaneBed {
     this.giveUp.abort()
     const next = new PlaneBed(this, await readLowWater(this.store, SYSTEM))
     prepare(next)
-    const recovered = next.#recover().then(() => next.start())
+    const recovered = next.#recover().then(() => next.plane.start())
     const isOver = recovered.then(
       () => true,
       () => true,
@@ -250,10 +227,9 @@ export class PlaneBed {
   }
 
   async #recover(): Promise<void> {
-    const segments = this.store.all(deliverySegments).flatMap((raw) => readSegment(raw) ?? [])
-    this.intake.readBack(segments, await readOutcomes(this.api, SYSTEM, this.segments.lowWater))
-    await recoverObjects({ plane: this.plane, intake: this.intake })
-    await this.intake.resolve()
+    for (const raw of this.store.all(deliverySegments).sort(byVersion)) this.follower.take(readSegment(raw))
+    this.showOutcomes()
+    await this.takeOver.start(this.#owned, this.giveUp.signal)
   }
 
   elapse(ms: number): Promise<void> {
@@ -276,11 +252,11 @@ export class PlaneBed {
 
   /** All records, by delivery. */
   async records(): Promise<OutcomeRecord[]> {
-    return [...(await readOutcomes(this.store, SYSTEM, 0)).values()].flat()
+    const all = this.store.all(outcomeSegments).sort(byVersion)
+    return all.flatMap((raw) => recordsOf(outcomeSegment.parse(raw).spec))
   }
 }
 
-/** Chance whose bytes never repeat, so that names do not. */
-function uniqueNames() {
-  return { fraction: () => 0.5, bytes: (count: number) => crypto.getRandomValues(new Uint8Array(count)) }
+function byVersion({ metadata: a }: RawObject, { metadata: b }: RawObject): number {
+  return Number(a.resourceVersion) - Number(b.resourceVersion)
 }

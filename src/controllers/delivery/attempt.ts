@@ -3,7 +3,6 @@ import type { WebhookDelivery } from '../../api/webhook-delivery.ts'
 import { resultOf } from '../../domain/attempt-result.ts'
 import { isFinal, isSetAside, setAsideStatus } from '../../domain/delivery.ts'
 import { messageId } from '../../domain/message-id.ts'
-import { shardOf } from '../../domain/shard.ts'
 import { signatureHeader } from '../../domain/signature.ts'
 import { activeKeys } from '../../domain/signing-keys.ts'
 import { isApiError } from '../../ports/kubernetes.ts'
@@ -37,13 +36,14 @@ export async function attempt(ctx: PlaneContext, delivery: Delivery): Promise<vo
     const view = prepared && readyView(ctx, delivery)
     if (!prepared || !view) return
     const end = await send(ctx, delivery, prepared.body, view)
+    lane.attempted(delivery, classOf(end.outcome), end.startedAt)
     timedOut = end.outcome.kind === 'failure' && end.outcome.class === 'timeout'
     if (classOf(end.outcome) === '2xx') succeededAt = ctx.clock.monotonic()
     if (end.outcome.kind === 'failure' && end.outcome.class === 'canceled') return putBack(ctx, delivery, 0)
     const settled = settle(ctx, end, prepared.object)
     // A retry keeps its place until its outcome is stored; first attempts share one write, so they need not wait.
     if (lane.ordered || prepared.object) await settled
-    else ctx.background(settled, lane)
+    else ctx.background(settled, lane, 'settles')
   } catch (error) {
     ctx.log.error('An attempt could not be made', { error, delivery: messageId(delivery.name) })
     putBack(ctx, delivery, STORE_RETRY_MS)
@@ -101,7 +101,7 @@ async function postpone(ctx: PlaneContext, delivery: Delivery, object: WebhookDe
 /** The endpoint as it is now, after everything that was waited for; without it, or its shard, the delivery is held. */
 function readyView(ctx: PlaneContext, delivery: Delivery): EndpointView | undefined {
   const { endpoint } = delivery.lane
-  if (!ctx.shards.owns(shardOf(endpoint.uid))) {
+  if (!ctx.shards.owns(delivery.lane.shard)) {
     putBack(ctx, delivery, SHARD_RETRY_MS)
     return undefined
   }
@@ -117,7 +117,7 @@ function readyView(ctx: PlaneContext, delivery: Delivery): EndpointView | undefi
  */
 function isStillReady(ctx: PlaneContext, { lane }: Delivery, signed: EndpointView): boolean {
   const view = ctx.directory.find(lane.endpoint)
-  if (!view?.enabled || lane.paused || !ctx.shards.owns(shardOf(lane.endpoint.uid))) return false
+  if (!view?.enabled || lane.paused || !ctx.shards.owns(lane.shard)) return false
   return view.keys?.version === signed.keys?.version && view.endpoint.spec.url === signed.endpoint.spec.url
 }
 

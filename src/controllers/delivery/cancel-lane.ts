@@ -9,10 +9,15 @@ import type { PlaneContext } from './plane-context.ts'
 const AT_A_TIME = 16
 
 export async function cancelLane(ctx: PlaneContext, lane: Lane): Promise<void> {
-  const members = [...lane.members()].filter((delivery) => delivery.stage !== 'sending')
+  const members = [...lane.members()].filter((delivery) => !isUnderWay(delivery))
   for (let at = 0; at < members.length; at += AT_A_TIME) {
     await Promise.all(members.slice(at, at + AT_A_TIME).map((delivery) => cancelDelivery(ctx, delivery)))
   }
+}
+
+/** What has been sent well, and only its object is to come, is no more canceled than what is being sent. */
+function isUnderWay({ stage, home }: Delivery): boolean {
+  return stage === 'sending' || (stage === 'passed' && home.kind === 'log')
 }
 
 export async function cancelDelivery(ctx: PlaneContext, delivery: Delivery): Promise<void> {

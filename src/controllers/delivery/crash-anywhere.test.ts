@@ -57,7 +57,7 @@ class Story {
       this.#orders.set(`msg_${event.event.id}`, n)
       for (const { name } of ENDPOINTS) this.#accepted.push({ endpoint: name, id: `msg_${event.event.id}` })
       const segment = await this.bed.append(event)
-      if (!this.bed.api.dead) this.bed.intake.take(segment)
+      if (!this.bed.api.dead) this.bed.follower.take(segment)
       await this.bed.elapse(n % 2 === 0 ? 1 : 5)
     }
     await this.bed.elapse(2 * HOUR)

@@ -50,6 +50,8 @@ export type DeliveryObjectsListener = {
   onWritten?: (organization: string, bytes: number) => void
 }
 
+/** An API server that started so long ago knows all roles. */
+const ROLES_KNOWN_MS = 60_000
 /** An object without its payload and attempts, and an attempt, in the store. */
 const OBJECT_BYTES = 1400
 const ATTEMPT_BYTES = 150
@@ -68,7 +70,7 @@ export class DeliveryObjects {
 
   /** @throws ApiError `NotFound` when it was deleted, and the rest; UnreadableError */
   async read(delivery: Delivery): Promise<WebhookDelivery> {
-    const ref = refOf(delivery)
+    const ref = deliveryRef(delivery)
     const raw = await this.#slots.run(() => this.#resources.get(webhookDeliveries, ref), { urgent: true })
     const { data } = webhookDelivery.safeParse(raw)
     if (!data) throw new UnreadableError(webhookDeliveryKind.kind, `${ref.namespace}/${ref.name}`)
@@ -93,7 +95,7 @@ export class DeliveryObjects {
   async store(delivery: Delivery, home: LogHome, status?: WebhookDeliveryStatus): Promise<StoreResult> {
     try {
       const created = await this.#create(delivery, home)
-      if (!isInline(home)) this.#listener.onReferred?.(refOf(delivery), home.segment.segment.name)
+      if (!isInline(home)) this.#listener.onReferred?.(deliveryRef(delivery), home.segment.segment.name)
       if (status && isBehind(created.status, status)) {
         const patched = await this.#patchStatus(delivery, created.version, status, { urgent: false })
         return { kind: 'stored', version: patched }
@@ -101,11 +103,19 @@ export class DeliveryObjects {
       return { kind: 'stored', version: created.version }
     } catch (error) {
       if (isApiError(error, 'Terminating', 'NotFound')) return { kind: 'namespaceGone' }
+      if (isApiError(error, 'Forbidden') && error.lacksRight && this.#mayGetRight(home)) throw error
       if (isApiError(error, 'Quota', 'Forbidden', 'Invalid', 'BadRequest', 'TooLarge')) {
         return { kind: 'refused', message: error.message }
       }
       throw error
     }
+  }
+
+  /** An API server that has just started refuses everything until it has read the roles: that is no word about the object. */
+  #mayGetRight(home: LogHome): boolean {
+    const now = this.#clock.monotonic()
+    home.lacksRightSince ??= now
+    return now - home.lacksRightSince < ROLES_KNOWN_MS
   }
 
   /** One status write. @param version that the status was decided on @returns the new version @throws ApiError `Conflict`, `NotFound`, ... */
@@ -115,7 +125,7 @@ export class DeliveryObjects {
 
   /** @throws ApiError `NotFound` when it is gone already, and the rest */
   async remove(delivery: Delivery): Promise<void> {
-    const remove = () => this.#resources.delete(webhookDeliveries, refOf(delivery))
+    const remove = () => this.#resources.delete(webhookDeliveries, deliveryRef(delivery))
     await this.#slots.run(remove, { urgent: false })
   }
 
@@ -129,7 +139,7 @@ export class DeliveryObjects {
     const ended = isFinal(status.state) ? { nextAttemptAt: null } : {}
     const patch = { metadata: { resourceVersion: version }, status: { ...ended, ...status } }
     const options = { subresource: 'status', answer: 'metadata' } as const
-    const write = () => this.#resources.patch(webhookDeliveries, refOf(delivery), patch, options)
+    const write = () => this.#resources.patch(webhookDeliveries, deliveryRef(delivery), patch, options)
     const written = await this.#slots.run(write, how)
     this.#tellWritten(delivery, status.attempts?.length ?? 0)
     const { resourceVersion = version } = written.metadata
@@ -177,7 +187,7 @@ export class DeliveryObjects {
       apiVersion: API_VERSION,
       kind: webhookDeliveryKind.kind,
       metadata: {
-        ...refOf(delivery),
+        ...deliveryRef(delivery),
         labels: { [SHARD_LABEL]: String(shardOf(endpoint.uid)), [NO_BACKUP_LABEL]: 'true' },
         ownerReferences: [
           { apiVersion: API_VERSION, kind: webhookEndpointKind.kind, name: endpoint.name, uid: endpoint.uid },
@@ -192,7 +202,8 @@ function isInline({ entry }: LogHome): boolean {
   return byteLength(entry.event.payload) <= INLINE_PAYLOAD_BYTES
 }
 
-function refOf(delivery: Delivery): { namespace: string; name: string } {
+/** Of the object that shows it, or would. */
+export function deliveryRef(delivery: Delivery): { namespace: string; name: string } {
   const { namespace, uid } = delivery.lane.endpoint
   return { namespace, name: deliveryObjectName(delivery.name, uid) }
 }

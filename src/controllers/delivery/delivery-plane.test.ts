@@ -25,6 +25,25 @@ async function failing(bed: PlaneBed, name: string, status: object) {
   bed.directory.apply(webhookEndpoint.parse(patched))
 }
 
+it.each([{ deliveryLog: 'Objects' }, { deliveryLog: 'Segments' }] as const)(
+  'nothing waits for a time of a clock that was ahead, and was mended while that was being stored: $deliveryLog',
+  async ({ deliveryLog }) => {
+    const bed = new PlaneBed()
+    const endpoint = await bed.endpoint('one', { deliveryLog })
+    bed.sender.answers.set('/one', 500)
+    bed.start()
+    bed.clock.setWallBy(HOUR)
+    const stored = Promise.withResolvers<void>()
+    bed.api.fail(calling('create', webhookDeliveries), { hold: stored.promise })
+    await bed.accept(bed.event([endpoint]))
+    await bed.elapse(SECOND)
+    bed.clock.setWallBy(-HOUR)
+    stored.resolve()
+    await bed.elapse(3 * MINUTE + SECOND)
+    expect(bed.begun('one')).toHaveLength(2)
+  },
+)
+
 describe('what a store that fails for a while does to an outcome', () => {
   it('stores a success late when the end of the streak could not be written at first', async () => {
     const bed = new PlaneBed()

@@ -1,26 +1,34 @@
 /**
  * The delivery plane: takes deliveries in from the log and from objects, keeps a lane for each endpoint, and
- * lets lanes send in fair turns. What an endpoint allows is looked at before every attempt.
+ * lets lanes send in fair turns. What an endpoint allows is looked at before every attempt. Lanes of shards that another
+ * replica drives are kept as well, so that it is known what is pending, and nothing has to be read when they change hands;
+ * nothing happens in them.
  */
+
 import type { DeliveryState } from '../../api/webhook-delivery.ts'
 import type { WebhookEndpoint } from '../../api/webhook-endpoint.ts'
-import { INLINE_PAYLOAD_BYTES } from '../../domain/payload.ts'
 import { shardOf } from '../../domain/shard.ts'
-import type { LogDelivery } from '../../ports/delivery-log.ts'
-import { ownText } from '../../runtime/own-text.ts'
+import { doneFor } from '../../runtime/shards/ownership.ts'
 import { Timers } from '../../runtime/timers.ts'
 import type { EndpointView } from '../endpoint/endpoint-directory.ts'
 import type { EndpointStatusWriter } from '../endpoint/endpoint-status.ts'
 import { attempt } from './attempt.ts'
+import { BackgroundWork } from './background-work.ts'
 import { cancelDelivery, cancelLane } from './cancel-lane.ts'
-import type { Delivery } from './delivery.ts'
+import { type Delivery, deliveryOfEntry, dueOf, OBJECT_HOME, type Stage } from './delivery.ts'
 import { Dispatcher } from './dispatcher.ts'
-import { Lane, type LaneEndpoint } from './lane.ts'
+import type { Lane, LaneEndpoint } from './lane.ts'
+import { Lanes } from './lanes.ts'
 import { MoveQueue } from './move-queue.ts'
 import { moveWaiting } from './move-waiting.ts'
-import type { OpenSegment } from './open-segments.ts'
+import type { OpenEntry, OpenSegment } from './open-segments.ts'
+import { persist } from './persist.ts'
 import type { PlaneContext } from './plane-context.ts'
+import { busyLanes } from './plane-figures.ts'
+import { closedIn, restLanes, until } from './rest-lanes.ts'
+import { ShownDeliveries } from './shown-deliveries.ts'
 import { Tally } from './tally.ts'
+import { ToldElsewhere } from './told-elsewhere.ts'
 
 /** Without an outcome after this long, an entry of the log gets an object, so that segments close within seconds. */
 const SHOWN_AFTER_MS = 2000
@@ -28,7 +36,7 @@ const SHOWN_AFTER_MS = 2000
 const MAX_SETTLING = 4096
 
 /** What the plane is given; the callbacks of the context are its own. */
-export type PlaneOptions = Omit<PlaneContext, 'wait' | 'ended' | 'dropped' | 'background'> & {
+export type PlaneOptions = Omit<PlaneContext, 'wait' | 'ended' | 'shown' | 'dropped' | 'background'> & {
   maxInFlight: number
   statuses: EndpointStatusWriter
   /** Told of every end. */
@@ -41,11 +49,14 @@ export class DeliveryPlane {
   readonly ctx: PlaneContext
   readonly tally = new Tally()
   readonly #options: PlaneOptions
-  readonly #lanes = new Map<string, Lane>()
+  readonly lanes = new Lanes()
+  /** Those that an object has. */
+  readonly shown = new ShownDeliveries()
+  readonly elsewhere = new ToldElsewhere({ shown: this.shown, leave: (delivery) => this.leave(delivery) })
   readonly #dispatcher: Dispatcher
   readonly #timers: Timers<Delivery>
   readonly #moves: MoveQueue
-  readonly #settling = new Set<Promise<void>>()
+  readonly #work: BackgroundWork
   #running = false
 
   constructor(options: PlaneOptions) {
@@ -57,17 +68,20 @@ export class DeliveryPlane {
       ...options,
       wait: (delivery) => this.#wait(delivery),
       ended: (delivery, state, object) => this.#ended(delivery, state, object),
+      shown: (delivery) => this.elsewhere.isShown(delivery),
       dropped: (delivery) => {
-        this.#leave(delivery)
+        this.end(delivery)
         options.onDropped?.(delivery)
       },
-      background: (work, lane) => this.#background(work, lane),
+      background: (work, lane, how) => this.#work.add(work, lane, how === 'settles'),
     }
+    this.#work = new BackgroundWork(this.ctx, (lane) => this.#dispatcher.wake(lane))
     this.#moves = new MoveQueue(this.ctx)
     this.#dispatcher = new Dispatcher({
       maxInFlight: options.maxInFlight,
-      mayStart: () => this.#running && this.#settling.size < MAX_SETTLING && options.outcomes.healthy(),
-      run: (delivery) => attempt(this.ctx, delivery),
+      mayStart: () => this.#running && this.#work.size < MAX_SETTLING && options.outcomes.healthy(),
+      mayRun: ({ driver, shard }) => driver === 'us' && options.shards.owns(shard),
+      run: (delivery) => doneFor(options.shards, delivery.lane.shard, () => attempt(this.ctx, delivery)),
     })
     options.directory.listen({
       changed: (view) => this.#endpointChanged(view),
@@ -89,12 +103,7 @@ export class DeliveryPlane {
 
   /** Resolves when running attempts have ended and what they came to is stored. */
   async drained(): Promise<void> {
-    while (this.#dispatcher.inFlight > 0 || this.#settling.size > 0) {
-      await Promise.race([
-        ...this.#settling,
-        new Promise((resolve) => this.ctx.clock.after(20, () => resolve(undefined))),
-      ])
-    }
+    await until(this.ctx.clock, () => this.#dispatcher.inFlight === 0 && this.#work.size === 0)
   }
 
   stats() {
@@ -102,101 +111,111 @@ export class DeliveryPlane {
     return {
       inFlight,
       waitingLanes,
-      lanes: this.#busyLanes(),
-      settling: this.#settling.size,
+      lanes: busyLanes(this.lanes.ours()),
+      settling: this.#work.size,
       openSegments: this.ctx.segments.size,
     }
   }
 
-  /** A lane stays for as long as its endpoint does. */
-  #busyLanes(): number {
-    let busy = 0
-    for (const { size } of this.#lanes.values()) if (size > 0) busy += 1
-    return busy
+  /**
+   * Takes an entry of the log into its lane, where it is queued if this replica drives that. One whose object was found
+   * before its segment was shown is there already.
+   */
+  takeEntry(opened: OpenSegment, open: OpenEntry, stage?: Stage): Delivery {
+    const { event, endpoint, index } = open.entry
+    const lane = this.laneOf({ namespace: event.namespace, name: endpoint.name, uid: endpoint.uid })
+    const found = this.shown.at({ version: opened.segment.version, index })
+    open.delivery = found ?? deliveryOfEntry(lane, opened, open.entry, stage)
+    if (!found) this.take(open.delivery)
+    return open.delivery
   }
 
-  /** Age of the oldest delivery that is due now and whose endpoint takes deliveries; 0 if there is none. */
-  oldestDueSeconds(): number {
-    const now = this.ctx.clock.now()
-    let oldest = now
-    for (const lane of this.#lanes.values()) {
-      if (lane.paused) continue
-      for (const { stage, acceptedAt } of lane.members())
-        if (stage !== 'waiting') oldest = Math.min(oldest, acceptedAt)
+  /** The same again when its shard changes hands: nothing is known of it but what the log says. It stands still. */
+  retakeEntry(opened: OpenSegment, open: OpenEntry): Delivery {
+    const held = open.delivery?.left === false ? open.delivery : this.takeEntry(opened, open, 'waiting')
+    held.stage = 'waiting'
+    held.lane.restore(held)
+    held.attempts = 0
+    held.dueAt = 0
+    held.home = { kind: 'log', segment: opened, entry: open.entry }
+    this.shown.delete(held)
+    this.#timers.delete(held)
+    return held
+  }
+
+  /** What an object shows has to be told to `shown` as well. */
+  take(delivery: Delivery): void {
+    this.tally.add(delivery)
+    delivery.lane.add(delivery)
+    this.#goOn(delivery)
+  }
+
+  /** One that is in its lane already goes on from its stage. */
+  goOn(delivery: Delivery): void {
+    delivery.lane.restore(delivery)
+    if (delivery.stage === 'queued') {
+      delivery.stage = 'waiting'
+      delivery.lane.due(delivery)
     }
-    return (now - oldest) / 1000
+    this.#goOn(delivery)
   }
 
-  lanes(): IterableIterator<Lane> {
-    return this.#lanes.values()
-  }
-
-  /** Whether this replica may work on the deliveries of the endpoint. */
+  /** Whether this replica may act for the endpoint now. */
   owns(endpointUid: string): boolean {
     return this.ctx.shards.owns(shardOf(endpointUid))
   }
 
-  /** @param stage `sending` for one whose outcome is known but not shown yet: it is not attempted */
-  takeEntry(opened: OpenSegment, entry: LogDelivery, stage: 'queued' | 'sending' = 'queued'): Delivery {
-    const { event, endpoint } = entry
-    const lane = this.laneOf({ namespace: event.namespace, name: endpoint.name, uid: endpoint.uid })
-    const delivery: Delivery = {
-      // It may wait for hours, in which the text of the segment must not stay.
-      name: ownText(event.id),
-      lane,
-      version: opened.segment.version,
-      index: entry.index,
-      acceptedAt: opened.segment.writtenAt,
-      bytes: Math.min(event.payload.length, INLINE_PAYLOAD_BYTES),
-      attempts: 0,
-      dueAt: 0,
-      stage,
-      left: false,
-      home: { kind: 'log', segment: opened, entry },
-    }
-    opened.deliveries.push(delivery)
-    this.take(delivery)
-    return delivery
+  /** This replica's shards: what waits in their lanes may start. */
+  wake(shards: ReadonlySet<number>): void {
+    for (const lane of this.lanes.of(shards)) this.#dispatcher.wake(lane)
   }
 
-  take(delivery: Delivery): void {
-    this.tally.add(delivery)
-    delivery.lane.add(delivery)
-    if (delivery.stage === 'waiting') this.#wait(delivery)
-    else this.#dispatcher.wake(delivery.lane)
+  /**
+   * Begins nothing more in the lanes of these shards. Resolves when nothing of them is under way, and they are at rest; a
+   * write that does not succeed is not waited for longer than others would if this replica had died.
+   * @returns whether all of it has ended
+   */
+  async release(shards: ReadonlySet<number>): Promise<boolean> {
+    return await restLanes(this.ctx, this.lanes.leave(shards), (lane) => {
+      for (const delivery of lane.members()) this.#timers.delete(delivery)
+      lane.leave()
+      this.elsewhere.released(lane)
+      for (const delivery of closedIn(this.ctx.segments, lane)) this.leave(delivery)
+      // Whoever has the shard cancels the rest, and finds it where it is if that is this one again.
+      if (lane.closed) for (const delivery of [...lane.members()]) this.leave(delivery)
+    })
   }
 
   /** Gives entries of the segment that have no outcome by then an object. */
   showLater(opened: OpenSegment): void {
-    if (opened.open > 0) this.ctx.clock.after(SHOWN_AFTER_MS, () => this.#show(opened))
+    if (opened.open.size > 0) this.ctx.clock.after(SHOWN_AFTER_MS, () => this.#show(opened))
   }
 
   laneOf(endpoint: LaneEndpoint): Lane {
-    const held = this.#lanes.get(endpoint.uid)
+    const held = this.lanes.get(endpoint.uid)
     if (held) return held
-    const { namespace, name, uid } = endpoint
-    const lane = new Lane({ namespace: ownText(namespace), name: ownText(name), uid: ownText(uid) })
-    this.#lanes.set(lane.endpoint.uid, lane)
+    const lane = this.lanes.open(endpoint)
     const view = this.ctx.directory.find(endpoint)
     if (view) this.#applyView(lane, view)
-    else this.#background(this.#lookUp(lane))
+    else this.lookUp(lane)
     return lane
+  }
+
+  /** Only the replica that drives the lane acts on that its endpoint is gone. */
+  lookUp(lane: Lane): void {
+    if (lane.driver === 'us') this.#work.add(this.#lookUp(lane), lane)
   }
 
   /** An endpoint that the watch has not shown: only that it does not exist cancels. */
   async #lookUp(lane: Lane): Promise<void> {
     const { namespace, name, uid } = lane.endpoint
-    try {
-      const found = await this.#options.statuses.read(namespace, name)
-      if (found?.metadata.uid !== uid) this.#cancel(lane)
-    } catch (error) {
-      this.ctx.log.warn('An endpoint could not be read', { error, namespace, endpoint: name })
-      this.ctx.clock.after(1000, () => this.#background(this.#lookUp(lane)))
-    }
+    const read = () => this.#options.statuses.read(namespace, name)
+    const found = await persist(this.ctx, 'reading an endpoint', read)
+    if (found?.metadata.uid !== uid) this.#cancel(lane)
   }
 
   #endpointChanged(view: EndpointView): void {
-    const lane = this.#lanes.get(view.endpoint.metadata.uid)
+    const lane = this.lanes.get(view.endpoint.metadata.uid)
     if (lane) this.#applyView(lane, view)
   }
 
@@ -209,25 +228,35 @@ export class DeliveryPlane {
   }
 
   #endpointRemoved(endpoint: WebhookEndpoint): void {
-    const lane = this.#lanes.get(endpoint.metadata.uid)
-    if (lane) this.#cancel(lane)
+    const lane = this.lanes.get(endpoint.metadata.uid)
+    if (lane?.size === 0) this.lanes.delete(lane)
+    else if (lane) this.#cancel(lane)
   }
 
   #cancel(lane: Lane): void {
-    lane.close()
-    this.#lanes.delete(lane.endpoint.uid)
-    this.#background(cancelLane(this.ctx, lane))
+    lane.paused = true
+    if (lane.driver !== 'us') return
+    this.lanes.close(lane)
+    doneFor(this.ctx.shards, lane.shard, () => this.#work.add(cancelLane(this.ctx, lane), lane))
   }
 
   #show(opened: OpenSegment): void {
-    if (opened.open === 0) return
+    if (opened.open.size === 0) return
     moveWaiting(this.ctx, opened, this.#moves)
     this.showLater(opened)
   }
 
+  #goOn(delivery: Delivery): void {
+    // Its endpoint may have gone while a take-over brought it to where it is.
+    if (delivery.stage === 'waiting' || delivery.lane.closed) this.#wait(delivery)
+    else this.#dispatcher.wake(delivery.lane)
+  }
+
   #wait(delivery: Delivery): void {
-    if (delivery.lane.closed) this.#background(cancelDelivery(this.ctx, delivery))
-    else this.#timers.set(delivery, delivery.dueAt)
+    const { lane } = delivery
+    if (lane.driver === 'others') return
+    if (lane.closed) this.#work.add(cancelDelivery(this.ctx, delivery), lane)
+    else this.#timers.set(delivery, dueOf(delivery, this.ctx))
   }
 
   #due(delivery: Delivery): void {
@@ -237,30 +266,34 @@ export class DeliveryPlane {
 
   #ended(delivery: Delivery, state: DeliveryState, object: boolean): void {
     this.ctx.metrics.finished(state, Math.max(0, (this.ctx.clock.now() - delivery.acceptedAt) / 1000))
-    this.#leave(delivery)
+    this.end(delivery)
     this.#options.onEnded?.(delivery, state, object)
   }
 
-  #leave(delivery: Delivery): void {
-    if (delivery.left) return
-    delivery.left = true
-    this.#timers.delete(delivery)
-    delivery.lane.remove(delivery)
-    this.tally.remove(delivery)
-    this.#dispatcher.wake(delivery.lane)
+  /** It has come to its end. Of what had no object the log has told that; what an object shows ends without a word there. */
+  end(delivery: Delivery): void {
+    if (this.shown.has(delivery)) {
+      const { version, index } = delivery
+      const ended = this.ctx.outcomes.record({ kind: 'ended', position: { version, index } })
+      this.#work.add(ended, delivery.lane)
+    }
+    this.leave(delivery)
   }
 
-  #background(work: Promise<void>, lane?: Lane): void {
-    if (lane) lane.settling += 1
-    const guarded = work.catch((error: unknown) => {
-      if (!this.ctx.giveUp.aborted) this.ctx.log.error('Work of the delivery plane failed', { error })
-    })
-    this.#settling.add(guarded)
-    void guarded.then(() => {
-      this.#settling.delete(guarded)
-      if (lane) lane.settling -= 1
-      if (lane) this.#dispatcher.wake(lane)
-      else this.#dispatcher.pump()
-    })
+  /** It is pending no longer. */
+  leave(delivery: Delivery): void {
+    if (delivery.left) return
+    const { lane } = delivery
+    delivery.left = true
+    this.shown.delete(delivery)
+    this.elsewhere.forget(delivery)
+    // Its payload must not stay for as long as something refers to it.
+    delivery.home = OBJECT_HOME
+    this.#timers.delete(delivery)
+    lane.remove(delivery)
+    this.tally.remove(delivery)
+    if (lane.closed && lane.size === 0) this.lanes.delete(lane)
+    if (lane.driver === 'us') this.#dispatcher.wake(lane)
+    else if (lane.size === 0 && !this.ctx.directory.find(lane.endpoint)) this.lanes.delete(lane)
   }
 }

@@ -3,17 +3,22 @@
  * is slim: the payload stays in the log's segment or in the delivery's object.
  */
 import type { WebhookDeliveryStatus } from '../../api/webhook-delivery.ts'
+import { INLINE_PAYLOAD_BYTES } from '../../domain/payload.ts'
+import { longestWaitMs } from '../../domain/retry-schedule.ts'
+import type { Clock } from '../../ports/clock.ts'
 import type { LogDelivery } from '../../ports/delivery-log.ts'
+import { ownText } from '../../runtime/own-text.ts'
 import type { Lane } from './lane.ts'
 import type { OpenSegment } from './open-segments.ts'
 
 /**
  * queued   may start when its lane lets it
- * waiting  its next attempt is due later; a timer will queue it
+ * waiting  its next attempt is due later, and a timer will queue it; or another replica drives it
  * sending  an attempt is under way, or its outcome is being stored
+ * passed   those behind it go on, though it is pending: its end is recorded and its object follows, or it cannot be read
  * ended    nothing more will happen
  */
-export type Stage = 'queued' | 'waiting' | 'sending' | 'ended'
+export type Stage = 'queued' | 'waiting' | 'sending' | 'passed' | 'ended'
 
 /** Still an entry of the log: no object shows it yet. */
 export type LogHome = {
@@ -26,6 +31,13 @@ export type LogHome = {
   moving?: Promise<void> | undefined
   /** Since when its object cannot be made (quota, policy), milliseconds since 1970. */
   refusedSince?: number
+  /** Since when Davit has no right to make it, monotonic. */
+  lacksRightSince?: number
+  /**
+   * Whoever had it before may still be about to make its object. So there has to be one that shows its end: nobody
+   * else's then takes its name.
+   */
+  mayBeShown?: boolean
 }
 
 /** A WebhookDelivery has it, and that object's status is the truth. */
@@ -52,6 +64,41 @@ export type Delivery = {
   home: LogHome | ObjectHome
   /** The version in which its object shows its end, where this process wrote that. */
   endVersion?: string
+}
+
+/** One that the log alone knows of; unless told otherwise it is queued where this process drives its lane. */
+export function deliveryOfEntry(
+  lane: Lane,
+  opened: OpenSegment,
+  entry: LogDelivery,
+  stage: Stage = lane.driver === 'us' ? 'queued' : 'waiting',
+): Delivery {
+  const { event, index } = entry
+  return {
+    // It may wait for hours, in which the text of the segment must not stay.
+    name: ownText(event.id),
+    lane,
+    version: opened.segment.version,
+    index,
+    acceptedAt: opened.segment.writtenAt,
+    bytes: Math.min(event.payload.length, INLINE_PAYLOAD_BYTES),
+    attempts: 0,
+    dueAt: 0,
+    stage,
+    left: false,
+    home: { kind: 'log', segment: opened, entry },
+  }
+}
+
+/**
+ * When its next attempt is due, milliseconds since 1970. The clock may have been set back since that was decided: storing it takes a
+ * while, and another replica may have done it.
+ */
+export function dueOf(
+  { dueAt, attempts }: Delivery,
+  { clock, waitScale }: { clock: Pick<Clock, 'now'>; waitScale: number },
+): number {
+  return Math.min(dueAt, clock.now() + longestWaitMs(attempts, waitScale))
 }
 
 export function compareDeliveries(a: Delivery, b: Delivery): number {

@@ -6,11 +6,16 @@ import { Lane } from './lane.ts'
 
 type Running = { delivery: Delivery; end(): void }
 
-function dispatcher(options: { maxInFlight: number; mayStart?: () => boolean }) {
+function dispatcher(options: {
+  maxInFlight: number
+  mayStart?: () => boolean
+  mayRun?: (lane: Lane) => boolean
+}) {
   const running: Running[] = []
   const started: string[] = []
   const dispatcher = new Dispatcher({
     mayStart: () => true,
+    mayRun: () => true,
     run: (delivery) =>
       new Promise((resolve) => {
         started.push(delivery.name)

@@ -10,6 +10,8 @@ export type DispatcherOptions = {
   maxInFlight: number
   /** False while nothing new may be sent (outcomes cannot be stored, the process is ending). */
   mayStart: () => boolean
+  /** False for a lane that another replica drives, or might: it is woken when that changes. */
+  mayRun: (lane: Lane) => boolean
   /** Runs one attempt; resolves when the delivery no longer holds its lane. Must not reject. */
   run: (delivery: Delivery) => Promise<void>
 }
@@ -50,6 +52,7 @@ export class Dispatcher {
         const lane = this.#runnable.shift()
         if (!lane) return
         lane.listed = false
+        if (!this.#options.mayRun(lane)) continue
         const delivery = lane.take()
         if (!delivery) continue
         lane.listed = true

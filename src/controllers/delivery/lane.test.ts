@@ -136,3 +136,63 @@ describe('a lane whose endpoint changes', () => {
     expect(takeAll(lane)).toEqual([2, 4])
   })
 })
+
+describe('a delivery that is passed by', () => {
+  it('is a member still, and those behind it go on', () => {
+    const { lane, deliveries } = laneWith({ ordered: true }, 1, 2)
+    const [first, second] = deliveries
+    if (!first || !second) throw new Error('there are two')
+    expect(lane.take()).toBe(first)
+    lane.pass(first)
+    lane.release(DONE)
+    expect(lane.take()).toBe(second)
+    expect([...lane.members()]).toEqual([first, second])
+    expect(lane.size).toBe(2)
+    lane.remove(first)
+    expect(lane.size).toBe(1)
+  })
+
+  it('is the head again when it is restored', () => {
+    const { lane, deliveries } = laneWith({ ordered: true }, 1, 2, 3)
+    const [first, second, third] = deliveries
+    if (!first || !second || !third) throw new Error('there are three')
+    lane.take()
+    lane.pass(first)
+    lane.release(DONE)
+    first.stage = 'queued'
+    lane.restore(first)
+    expect(takeAll(lane)).toEqual([1])
+    lane.remove(first)
+    lane.release(DONE)
+    expect(takeAll(lane)).toEqual([2])
+  })
+
+  it('that nobody has trimmed yet has its place once', () => {
+    const { lane, deliveries } = laneWith({ ordered: true }, 1, 2, 3)
+    const [first, second] = deliveries
+    if (!first || !second) throw new Error('there are three')
+    lane.pass(second)
+    second.stage = 'queued'
+    lane.restore(second)
+    expect(lane.places).toBe(3)
+    for (const version of [1, 2, 3]) {
+      const taken = lane.take()
+      expect(taken?.version).toBe(version)
+      if (taken) lane.remove(taken)
+      lane.release(DONE)
+    }
+  })
+
+  it('waits with the others when the lane is left, and has its place when it is driven again', () => {
+    const { lane, deliveries } = laneWith({ ordered: true }, 1, 2)
+    const [first] = deliveries
+    if (!first) throw new Error('there are two')
+    lane.take()
+    lane.pass(first)
+    lane.release(DONE)
+    lane.leave()
+    expect(deliveries.map(({ stage }) => stage)).toEqual(['waiting', 'waiting'])
+    for (const one of deliveries) lane.due(one)
+    expect(takeAll(lane)).toEqual([1])
+  })
+})

@@ -5,11 +5,20 @@
  * the head of the log's order alone; the next starts only when the head has ended (interface §6.5). An endpoint
  * may change between the two at any time: what is under way ends first.
  */
-import { compareDeliveries, type Delivery } from './delivery.ts'
+import { shardOf } from '../../domain/shard.ts'
+import type { AttemptClass } from '../../ports/metrics.ts'
+import { compareDeliveries, type Delivery, type Stage } from './delivery.ts'
 import { Fifo } from './fifo.ts'
 
 export type LaneEndpoint = { readonly namespace: string; readonly name: string; readonly uid: string }
+/**
+ * Which replica drives it: this one; this one ends what is under way, and begins nothing; another one, or nobody.
+ */
+export type LaneDriver = 'us' | 'leaving' | 'others'
 export type LanePolicy = { ordered: boolean; concurrency: number }
+
+/** Attempts since the last that was answered with 2xx: how many, since when (milliseconds since 1970), and how the last one ended. */
+export type Failing = { attempts: number; since: number; class: AttemptClass }
 
 /** Beyond so much that is not wholly stored an endpoint waits, so that it does not use up what all share. */
 const MAX_SETTLING = 256
@@ -18,19 +27,27 @@ const MAX_SLACK = 32
 
 export class Lane {
   readonly endpoint: LaneEndpoint
+  readonly shard: number
+  driver: LaneDriver = 'others'
   /** Its endpoint is disabled, not known yet, or has no keys yet: nothing starts. */
   paused = true
   /** Its endpoint is gone: what comes back from an attempt is canceled. */
   closed = false
   /** What was attempted and is not wholly stored. */
   settling = 0
+  /** Pieces of work on its deliveries beside attempts, those that settle among them. */
+  busy = 0
   /** Its endpoint is disabled: what it has is held. Changed through the tally alone, which counts both ways. */
   held = false
   /** Listed with the dispatcher, so that it is listed once. */
   listed = false
   /** Monotonic time of the last attempt that was answered with 2xx. */
   lastSuccess = Number.NEGATIVE_INFINITY
+  /** Undefined when its last attempt succeeded; `unseen` when this process has made none. */
+  failing: Failing | 'unseen' | undefined = 'unseen'
   readonly #members = new Set<Delivery>()
+  /** Members that the others do not wait for. */
+  readonly #passed = new Set<Delivery>()
   readonly #queue = new Fifo<Delivery>()
   /** Members in the log's order; kept only while the endpoint is ordered. */
   #sequence: Delivery[] | undefined
@@ -43,6 +60,7 @@ export class Lane {
 
   constructor(endpoint: LaneEndpoint) {
     this.endpoint = endpoint
+    this.shard = shardOf(endpoint.uid)
   }
 
   get size(): number {
@@ -67,9 +85,31 @@ export class Lane {
     return this.#sequence !== undefined
   }
 
+  /** What is due waits for what is under way, or, where it is ordered, for its head. */
+  get isHeldUp(): boolean {
+    if (!this.#sequence) return this.#inFlight >= this.#window
+    return this.#inFlight > 0 || this.#sequence[this.#head]?.stage !== 'queued'
+  }
+
+  /** Nothing of it is under way. */
+  get isIdle(): boolean {
+    return this.#inFlight === 0 && this.busy === 0
+  }
+
   close(): void {
     this.paused = true
     this.closed = true
+  }
+
+  /** Somebody else drives it from here on: nothing is queued. Call it while it is idle. */
+  leave(): void {
+    this.driver = 'others'
+    this.failing = 'unseen'
+    this.#queue.clear()
+    for (const delivery of this.#members) {
+      delivery.stage = 'waiting'
+      this.restore(delivery)
+    }
   }
 
   members(): IterableIterator<Delivery> {
@@ -126,19 +166,54 @@ export class Lane {
       : Math.min(this.#concurrency, this.#window * 2)
   }
 
+  /** An attempt has ended. @param startedAt milliseconds since 1970 */
+  attempted({ acceptedAt, attempts }: Delivery, result: AttemptClass, startedAt: number): void {
+    if (result === '2xx') this.failing = undefined
+    if (result === '2xx' || result === 'canceled') return
+    const { failing } = this
+    // What came before was another process's to see.
+    const isRepeat = failing === 'unseen' && attempts > 0
+    const first = { since: isRepeat ? acceptedAt : startedAt, attempts: isRepeat ? attempts : 0 }
+    const before = failing === 'unseen' ? first : (failing ?? first)
+    this.failing = { attempts: before.attempts + 1, since: before.since, class: result }
+  }
+
+  /** It stays pending, and those behind it go on. */
+  pass(delivery: Delivery): void {
+    delivery.stage = 'passed'
+    this.#passed.add(delivery)
+    if (this.#sequence) this.#trim(this.#sequence)
+  }
+
+  /** Those behind it wait for it again, where they did not. */
+  restore(delivery: Delivery): void {
+    if (!this.#passed.delete(delivery) || !this.#sequence) return
+    const at = this.#sequence.indexOf(delivery)
+    if (at >= 0) this.#sequence.splice(at, 1)
+    if (at >= 0 && at < this.#head) this.#head -= 1
+    this.#insert(this.#sequence, delivery)
+  }
+
   /** The delivery has come to its end or has left this process. */
   remove(delivery: Delivery): void {
     delivery.stage = 'ended'
     if (this.#members.delete(delivery)) this.#bytes -= delivery.bytes
+    this.#passed.delete(delivery)
+    if (this.#sequence) this.#trim(this.#sequence)
   }
 
-  #takeHead(sequence: Delivery[]): Delivery | undefined {
-    while (sequence[this.#head]?.stage === 'ended') this.#head += 1
+  /** Also where nothing is ever taken, since another replica does. */
+  #trim(sequence: Delivery[]): void {
+    while (isPast(sequence[this.#head]?.stage)) this.#head += 1
     const isLong = this.#head > MAX_SLACK && this.#head * 2 > sequence.length
     if (isLong || this.#head === sequence.length) {
       sequence.splice(0, this.#head)
       this.#head = 0
     }
+  }
+
+  #takeHead(sequence: Delivery[]): Delivery | undefined {
+    this.#trim(sequence)
     const head = sequence[this.#head]
     return this.#inFlight === 0 && head?.stage === 'queued' ? head : undefined
   }
@@ -161,4 +236,8 @@ export class Lane {
     }
     sequence.splice(at, 0, delivery)
   }
+}
+
+function isPast(stage: Stage | undefined): boolean {
+  return stage === 'ended' || stage === 'passed'
 }

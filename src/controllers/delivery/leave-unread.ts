@@ -18,5 +18,5 @@ export function leaveUnread(ctx: PlaneContext, delivery: Delivery, error: Unread
     const event = { type: 'Warning', reason: 'UnreadableDelivery', message } as const
     ctx.events.record(aboutEndpoint(view.endpoint.metadata), event)
   }
-  delivery.lane.remove(delivery)
+  delivery.lane.pass(delivery)
 }

@@ -2,9 +2,11 @@
  * Entries of the log that are to get an object though nothing has come of them yet: a few at a time, so that a
  * backlog of thousands takes neither the API server nor the room for outcomes from the endpoints that get along.
  */
+import { doneFor } from '../../runtime/shards/ownership.ts'
 import type { Delivery, LogHome } from './delivery.ts'
 import { Fifo } from './fifo.ts'
 import { moveToObject } from './move-to-object.ts'
+import { isLost } from './persist.ts'
 import type { PlaneContext } from './plane-context.ts'
 
 const AT_A_TIME = 16
@@ -40,22 +42,25 @@ export class MoveQueue {
       const delivery = this.#queue.shift()
       if (!delivery) return
       this.#moving += 1
-      void this.#move(delivery).finally(() => {
+      const { shards } = this.#ctx
+      const moved = doneFor(shards, delivery.lane.shard, () => this.#move(delivery)).finally(() => {
         this.#queued.delete(delivery)
         this.#moving -= 1
         this.#pump()
       })
+      this.#ctx.background(moved, delivery.lane)
     }
   }
 
   async #move(delivery: Delivery): Promise<void> {
-    const { home } = delivery
+    const { home, lane } = delivery
     // An outcome that has come meanwhile brings the object itself.
-    if (home.kind !== 'log' || home.status || delivery.lane.closed) return
+    if (home.kind !== 'log' || home.status || lane.closed || !this.#ctx.shards.owns(lane.shard)) return
     try {
       await moveToObject(this.#ctx, delivery, home)
     } catch (error) {
-      if (!this.#ctx.giveUp.aborted) this.#ctx.log.error('A delivery was not given its object', { error })
+      if (!this.#ctx.giveUp.aborted && !isLost(this.#ctx))
+        this.#ctx.log.error('A delivery was not given its object', { error })
     }
     if (delivery.home === home) this.#refused(home)
   }

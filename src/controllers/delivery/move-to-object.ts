@@ -7,6 +7,7 @@ import { isFinal } from '../../domain/delivery.ts'
 import { messageId } from '../../domain/message-id.ts'
 import { aboutEndpoint } from '../endpoint/about-endpoint.ts'
 import { type Delivery, type LogHome, OBJECT_HOME } from './delivery.ts'
+import type { StoreResult } from './delivery-objects.ts'
 import { persist } from './persist.ts'
 import type { PlaneContext } from './plane-context.ts'
 
@@ -29,8 +30,15 @@ export async function moveToObject(ctx: PlaneContext, delivery: Delivery, home: 
   }
 }
 
+/** Another replica may have brought the entry to its end meanwhile: nothing would show the end of an object that is made then. */
+async function store(ctx: PlaneContext, delivery: Delivery, home: LogHome): Promise<StoreResult | undefined> {
+  if (!home.segment.open.has(delivery.index)) return undefined
+  return await ctx.objects.store(delivery, home, home.status)
+}
+
 async function move(ctx: PlaneContext, delivery: Delivery, home: LogHome): Promise<void> {
-  const result = await persist(ctx, 'a delivery', () => ctx.objects.store(delivery, home, home.status))
+  const result = await persist(ctx, 'a delivery', () => store(ctx, delivery, home))
+  if (!result) return
   if (result.kind === 'stored') {
     await ctx.outcomes.record({ kind: 'moved', position: delivery })
     return close(ctx, delivery, home)
@@ -51,8 +59,8 @@ function close(ctx: PlaneContext, delivery: Delivery, home: LogHome): void {
   if (delivery.home !== home) return
   const state = home.status?.state
   delivery.home = OBJECT_HOME
-  ctx.segments.close(home.segment)
   if (state && isFinal(state)) ctx.ended(delivery, state, true)
+  else ctx.shown(delivery)
 }
 
 /** Quota or policy: it goes on from the log for a while. */
@@ -90,6 +98,5 @@ export async function cancelEntry(
 export function endEntry(ctx: PlaneContext, delivery: Delivery, home: LogHome, state: DeliveryState): void {
   if (delivery.home !== home) return
   delivery.home = OBJECT_HOME
-  ctx.segments.close(home.segment)
   ctx.ended(delivery, state, false)
 }

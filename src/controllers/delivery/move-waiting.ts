@@ -13,10 +13,10 @@ const AT_MOST_MS = 30_000
 export function moveWaiting(ctx: PlaneContext, opened: OpenSegment, queue: MoveQueue): void {
   const now = ctx.clock.monotonic()
   const old = ctx.clock.now() - opened.segment.writtenAt > AT_MOST_MS
-  opened.deliveries = opened.deliveries.filter(({ home }) => home.kind === 'log')
-  for (const delivery of opened.deliveries) {
+  for (const { delivery } of opened.open.values()) {
+    if (delivery?.home.kind !== 'log' || !ctx.shards.owns(delivery.lane.shard)) continue
     const { home, lane } = delivery
-    if (home.kind !== 'log' || home.moving || home.status || lane.closed) continue
+    if (home.moving || home.status || lane.closed) continue
     const getsAlong = !lane.ordered && !lane.paused && now - lane.lastSuccess < PROGRESS_MS
     if (getsAlong && !old) continue
     queue.add(delivery, home)

@@ -1,24 +1,38 @@
 /**
  * The segments of the log that still hold something open, and the low-water mark: every delivery in a segment
- * up to that version is closed, so nothing older needs to be read after a restart.
+ * up to that version is closed, so nothing older needs to be read after a restart. Of all shards: what is closed is what
+ * the log says, whoever wrote it.
  */
-import type { LogSegment } from '../../ports/delivery-log.ts'
+import type { OutcomeRecord } from '../../api/outcome-record.ts'
+import type { CancelReason } from '../../api/webhook-delivery.ts'
+import type { LogDelivery, LogSegment } from '../../ports/delivery-log.ts'
 import type { Delivery } from './delivery.ts'
 
-export type OpenSegment = {
-  /** Without its entries: each is held by its delivery for as long as it is needed. */
-  readonly segment: Omit<LogSegment, 'deliveries' | 'unsent'>
-  /** Deliveries that are not closed. */
-  open: number
-  readonly bytes: number
-  /** Those of them that this process drives. */
-  deliveries: Delivery[]
+/** An entry that no record has closed. */
+export type OpenEntry = {
+  readonly entry: LogDelivery
+  /** The delivery of it in its lane. */
+  delivery?: Delivery
+  /** What the log says of its attempts, in order. */
+  records: readonly OutcomeRecord[]
+  /** It is not to be sent. */
+  refused?: CancelReason
 }
+
+export type OpenSegment = {
+  /** Without its entries: each is held for as long as it is needed. */
+  readonly segment: Omit<LogSegment, 'deliveries' | 'unsent'>
+  /** Those that are not closed, by their index. */
+  readonly open: Map<number, OpenEntry>
+  readonly bytes: number
+}
+
+const NO_RECORDS: readonly OutcomeRecord[] = []
 
 export class OpenSegments {
   /** In the order of their versions. */
   #segments: OpenSegment[] = []
-  #names = new Set<string>()
+  readonly #byVersion = new Map<number, OpenSegment>()
   #lowWater: number
   #bytes = 0
 
@@ -41,27 +55,30 @@ export class OpenSegments {
 
   /** Undefined when the segment is known or behind the mark. All its deliveries are open. */
   add(segment: LogSegment): OpenSegment | undefined {
-    if (segment.version <= this.#lowWater || this.#names.has(segment.name)) return undefined
+    if (segment.version <= this.#lowWater || this.#byVersion.has(segment.version)) return undefined
     const { deliveries, unsent: _, ...place } = segment
     const bytes = deliveries.reduce((sum, { event }) => sum + event.payload.length, 0)
-    const opened: OpenSegment = { segment: place, open: deliveries.length, bytes, deliveries: [] }
+    const open = new Map(deliveries.map((entry) => [entry.index, { entry, records: NO_RECORDS }]))
+    const opened: OpenSegment = { segment: place, open, bytes }
     let at = this.#segments.length
     while (at > 0 && (this.#segments[at - 1]?.segment.version ?? 0) > segment.version) at -= 1
     this.#segments.splice(at, 0, opened)
-    this.#names.add(segment.name)
+    this.#byVersion.set(segment.version, opened)
     this.#bytes += bytes
     this.#advance()
     return opened
   }
 
+  /** Undefined when it is not known, or all of it is closed. */
+  at(version: number): OpenSegment | undefined {
+    return this.#byVersion.get(version)
+  }
+
   /** One delivery of it is closed: its end, or that an object has it, is durable. */
-  close(segment: OpenSegment): void {
-    segment.open -= 1
-    if (segment.open === 0) {
-      this.#bytes -= segment.bytes
-      segment.deliveries = []
-      this.#advance()
-    }
+  close(segment: OpenSegment, index: number): void {
+    if (!segment.open.delete(index) || segment.open.size > 0) return
+    this.#bytes -= segment.bytes
+    this.#advance()
   }
 
   values(): readonly OpenSegment[] {
@@ -70,10 +87,10 @@ export class OpenSegments {
 
   #advance(): void {
     let closed = 0
-    while (this.#segments[closed]?.open === 0) closed += 1
+    while (this.#segments[closed]?.open.size === 0) closed += 1
     if (closed === 0) return
     for (const { segment } of this.#segments.splice(0, closed)) {
-      this.#names.delete(segment.name)
+      this.#byVersion.delete(segment.version)
       this.#lowWater = segment.version
     }
   }

@@ -7,10 +7,10 @@ const LONGEST_PAUSE_MS = 5000
 /**
  * Does `work`, again after growing pauses, until it is done: for what must become durable before anything else
  * may happen to a delivery. `work` must be repeatable.
- * @throws what it threw last, when the process ends before that
+ * @throws what it threw last, when the process ends before that, or another replica may have had the shard of it
  */
 export async function persist<T>(
-  ctx: Pick<PlaneContext, 'clock' | 'random' | 'log' | 'giveUp'>,
+  ctx: Pick<PlaneContext, 'clock' | 'random' | 'log' | 'giveUp' | 'shards'>,
   what: string,
   work: () => Promise<T>,
 ): Promise<T> {
@@ -19,7 +19,7 @@ export async function persist<T>(
     try {
       return await work()
     } catch (error) {
-      if (ctx.giveUp.aborted) throw error
+      if (ctx.giveUp.aborted || isLost(ctx)) throw error
       // The first failures of an API server that restarts are no news.
       if (longest >= LONGEST_PAUSE_MS)
         ctx.log.warn('The store does not take it; trying again', { what, error })
@@ -27,4 +27,9 @@ export async function persist<T>(
       longest = Math.min(LONGEST_PAUSE_MS, longest * 2)
     }
   }
+}
+
+/** What runs now was begun for a shard that another replica may have had since: it can write no more. */
+export function isLost({ shards }: Pick<PlaneContext, 'shards'>): boolean {
+  return shards.tenures?.mayWrite === false
 }

@@ -7,7 +7,7 @@ import type { ResourceReader } from '../../ports/kubernetes.ts'
 import type { Log } from '../../ports/log.ts'
 import type { DeliveryMetrics } from '../../ports/metrics.ts'
 import type { WebhookSender } from '../../ports/webhook-sender.ts'
-import type { ShardOwnership } from '../../runtime/shards.ts'
+import type { ShardOwnership } from '../../runtime/shards/ownership.ts'
 import type { EndpointDirectory } from '../endpoint/endpoint-directory.ts'
 import type { EndpointStreaks } from '../endpoint/endpoint-streaks.ts'
 import type { Delivery } from './delivery.ts'
@@ -43,11 +43,13 @@ export type PlaneContext = {
   wait: (delivery: Delivery) => void
   /** The delivery has come to its end, durably; with `object` there is a WebhookDelivery of it. */
   ended: (delivery: Delivery, state: DeliveryState, object: boolean) => void
+  /** An object shows it, and it has not ended. */
+  shown: (delivery: Delivery) => void
   /** It is no longer this process's business (its object was deleted). */
   dropped: (delivery: Delivery) => void
   /**
-   * Work that goes on after the lane was released; waited for before the process ends. Of `lane`, when too much
-   * of its own is to keep it from starting more.
+   * Work that goes on after the lane was released; waited for before the lane is handed over, or the process ends.
+   * @param how `settles` when too much of it is to keep the lane from starting more
    */
-  background: (work: Promise<void>, lane?: Lane) => void
+  background: (work: Promise<unknown>, lane: Lane, how?: 'settles') => void
 }

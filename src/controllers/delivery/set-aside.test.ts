@@ -1,6 +1,10 @@
 import { expect, test } from 'vitest'
+import { calling } from '../../../test/support/faulty-api.ts'
 import { PlaneBed } from '../../../test/support/plane-bed.ts'
-import type { WebhookDeliveryStatus } from '../../api/webhook-delivery.ts'
+import { outcomeSegments } from '../../api/outcome-segment.ts'
+import { type WebhookDeliveryStatus, webhookDeliveries } from '../../api/webhook-delivery.ts'
+import { shardOf } from '../../domain/shard.ts'
+import { ApiError } from '../../ports/kubernetes.ts'
 
 const SECOND = 1000
 const MINUTE = 60 * SECOND
@@ -78,4 +82,84 @@ test('a delivery that waits two seconds gets its object, and is never taken for 
     bed = await bed.restarted()
   }
   expect(bed.events).toEqual([])
+})
+
+/** An entry that stays in the log: its endpoint is disabled, and nobody may make its object. */
+async function stuck() {
+  const bed = new PlaneBed()
+  const one = await bed.endpoint('one', { state: 'disabled' })
+  const shards = new Set([shardOf(one.metadata.uid)])
+  const refuse = (of: PlaneBed) =>
+    of.api.fail(calling('create', webhookDeliveries), { before: new ApiError('Quota', 'full') }, 1000)
+  const take = async (of: PlaneBed) => {
+    refuse(of)
+    of.plane.start()
+    const started = of.takeOver.start(shards, new AbortController().signal)
+    await of.elapse(SECOND)
+    await started
+    of.plane.wake(shards)
+  }
+  await take(bed)
+  const segment = await bed.append(bed.event([one]))
+  bed.follower.take(segment)
+  await bed.elapse(5 * SECOND)
+  const follow = async (before: PlaneBed) => {
+    const next = new PlaneBed(before)
+    next.showOutcomes()
+    next.follower.take(segment)
+    await take(next)
+    await next.elapse(5 * SECOND)
+    return next
+  }
+  const handOver = async (of: PlaneBed) => {
+    const ended = of.takeOver.end(shards)
+    await of.elapse(SECOND)
+    await ended
+  }
+  return { bed, one, shards, follow, handOver }
+}
+
+test('what was handed over in order, however often, is not set aside', async () => {
+  const { bed: first, one, follow, handOver } = await stuck()
+  let bed = first
+  for (let n = 0; n < 4; n += 1) {
+    await handOver(bed)
+    bed = await follow(bed)
+  }
+  expect((await bed.records()).map(({ kind }) => kind)).toEqual([])
+  bed.sender.answers.set('/one', 200)
+  await bed.change(one, { state: 'enabled' })
+  await bed.elapse(SECOND)
+  expect(bed.begun('one')).toHaveLength(1)
+  expect(bed.events.map(({ reason }) => reason)).not.toContain('SetAside')
+})
+
+test('hand-overs in order between them do not hide that processes ended over it', async () => {
+  const { bed: first, one, follow, handOver } = await stuck()
+  let bed = first
+  for (let n = 0; n < 3; n += 1) {
+    bed.api.die()
+    bed.sender.dead = true
+    bed = await follow(bed)
+    if (n === 2) break
+    await handOver(bed)
+    bed = await follow(bed)
+  }
+  expect((await bed.records()).map(({ kind }) => kind)).toEqual(['reopened', 'reopened'])
+  expect(bed.events.map(({ reason }) => reason)).toContain('SetAside')
+  bed.sender.answers.set('/one', 200)
+  await bed.change(one, { state: 'enabled' })
+  await bed.elapse(SECOND)
+  expect(bed.begun('one')).toEqual([])
+})
+
+test('a hand-over that the store does not take counts as the end of a process, and holds nobody up', async () => {
+  const { bed, shards, follow } = await stuck()
+  bed.api.fail(calling('create', outcomeSegments), { before: new ApiError('Unavailable', 'down') }, 1000)
+  const ended = bed.takeOver.end(shards)
+  await bed.elapse(3 * SECOND)
+  await ended
+  bed.api.die()
+  const next = await follow(bed)
+  expect((await next.records()).map(({ kind }) => kind)).toEqual(['reopened'])
 })

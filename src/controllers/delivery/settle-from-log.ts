@@ -56,7 +56,7 @@ async function record(
     )
   if (status.state === 'exhausted') await ctx.streaks.exhausted(endpoint, messageId(delivery.name), write)
   else await write()
-  ctx.background(shown(ctx, delivery, home), delivery.lane)
+  ctx.background(shown(ctx, delivery, home), delivery.lane, 'settles')
 }
 
 async function recordSuccess(
@@ -69,13 +69,13 @@ async function recordSuccess(
   const view = ctx.directory.find(endpoint)
   await ctx.streaks.succeeded(endpoint, view)
   const { deliveryLog = 'Objects', ordered: isUrgent = false } = view?.endpoint.spec ?? {}
-  const object = deliveryLog === 'Objects'
+  const object = deliveryLog === 'Objects' || home.mayBeShown === true
   const { attempt } = result
   await ctx.outcomes.record({ kind: 'sent', position: delivery, attempt, object }, { isUrgent })
   if (!object) return endEntry(ctx, delivery, home, 'succeeded')
   // Durable: the lane may go on, and the object follows.
-  delivery.lane.remove(delivery)
-  ctx.background(moveToObject(ctx, delivery, home), delivery.lane)
+  delivery.lane.pass(delivery)
+  ctx.background(moveToObject(ctx, delivery, home), delivery.lane, 'settles')
 }
 
 /** The object of a failure, and then the wait for the next attempt. */

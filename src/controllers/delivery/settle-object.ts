@@ -8,6 +8,7 @@ import { pause } from '../../runtime/pause.ts'
 import { UnreadableError } from '../unreadable-error.ts'
 import type { AttemptEnd } from './attempt.ts'
 import type { Delivery } from './delivery.ts'
+import { isLost } from './persist.ts'
 import type { PlaneContext } from './plane-context.ts'
 
 const FIRST_PAUSE_MS = 100
@@ -84,11 +85,11 @@ async function writeDecided(
 
 type FailedWrite = { delivery: Delivery; held: WebhookDelivery; error: unknown; pauseMs: number }
 
-/** @returns the object to decide on again; undefined when it is gone @throws the error when the process ends */
+/** @returns the object to decide on again; undefined when it is gone @throws the error when the process ends, or the shard was lost */
 async function afterFailure(ctx: PlaneContext, failed: FailedWrite): Promise<WebhookDelivery | undefined> {
   const { delivery, held, error, pauseMs } = failed
   if (isApiError(error, 'NotFound')) return undefined
-  if (ctx.giveUp.aborted) throw error
+  if (ctx.giveUp.aborted || isLost(ctx)) throw error
   const conflict = isApiError(error, 'Conflict')
   if (!conflict) await pause(ctx.clock, pauseMs, ctx.giveUp)
   const found = await readAgain(ctx, delivery)

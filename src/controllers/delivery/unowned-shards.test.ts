@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { PlaneBed } from '../../../test/support/plane-bed.ts'
-import type { WebhookEndpoint } from '../../api/webhook-endpoint.ts'
+import { ORGANIZATION, PlaneBed } from '../../../test/support/plane-bed.ts'
+import { type WebhookEndpoint, webhookEndpoints } from '../../api/webhook-endpoint.ts'
 import { shardOf } from '../../domain/shard.ts'
 
 const SECOND = 1000
@@ -26,7 +26,7 @@ function shownOf(bed: PlaneBed): (string | undefined)[] {
 }
 
 describe('what belongs to a shard that another replica owns', () => {
-  it('is left alone when it comes: no attempt, no object, no record, and its segment stays open', async () => {
+  it('is pending, and left alone when it comes: no attempt, no object, no record, and its segment stays open', async () => {
     const { bed, ours, theirs } = await twoShards()
     bed.owns = without(theirs)
     bed.start()
@@ -38,7 +38,7 @@ describe('what belongs to a shard that another replica owns', () => {
     expect((await bed.records()).map(({ position }) => position.index)).toEqual([0, 0])
     expect(bed.segments.size).toBe(1)
     expect(bed.segments.lowWater).toBe(0)
-    expect(bed.plane.tally.total).toBe(0)
+    expect(bed.plane.tally.total).toBe(1)
   })
 
   it('is left alone when it is read back, in the log as in objects', async () => {
@@ -53,8 +53,9 @@ describe('what belongs to a shard that another replica owns', () => {
       one.owns = without(theirs)
       one.sender.answers.set('/ours', 200).set('/theirs', 200)
     })
-    expect(next.plane.tally.total + next.ended.length).toBe(2)
+    expect(next.plane.tally.total + next.ended.length).toBe(4)
     await next.elapse(MINUTE)
+    expect(next.plane.tally.total).toBe(2)
     expect(next.begun('ours')).toHaveLength(2)
     expect(next.begun('theirs')).toEqual([])
     expect(next.segments.size).toBe(1)
@@ -97,6 +98,25 @@ it('a delivery whose shard was lost is held, and goes on when the shard is back'
   expect(bed.begun('ours')).toHaveLength(1)
   expect(bed.begun('theirs')).toEqual([id])
   bed.owns = () => true
+  bed.plane.wake(new Set([shardOf(ours.metadata.uid)]))
   await bed.elapse(2 * SECOND)
   expect(bed.begun('ours')).toHaveLength(2)
+})
+
+it('a delivery of another replica whose endpoint is gone is not tried again and again when it is taken over', async () => {
+  const { bed, theirs } = await twoShards()
+  bed.owns = without(theirs)
+  bed.start()
+  await bed.accept(bed.event([theirs]))
+  await bed.elapse(SECOND)
+  const { uid, name } = theirs.metadata
+  expect(bed.plane.lanes.get(uid)?.paused).toBe(false)
+  await bed.store.delete(webhookEndpoints, { namespace: ORGANIZATION, name })
+  bed.directory.remove(theirs)
+  expect(bed.plane.lanes.get(uid)?.paused).toBe(true)
+  const started = bed.takeOver.start(new Set([shardOf(uid)]), new AbortController().signal)
+  await bed.elapse(SECOND)
+  await started
+  expect(bed.begun('theirs')).toEqual([])
+  expect(bed.plane.tally.total).toBe(0)
 })

@@ -218,7 +218,7 @@ describe('what comes from a backup', () => {
     await bed.store.delete(deliverySegments, { namespace: SYSTEM, name: segment.name })
     const restored = await bed.store.create(deliverySegments, { ...rest, metadata })
     const read = readSegment(restored)
-    if (read) bed.intake.take(read)
+    if (read) bed.follower.take(read)
     await bed.elapse(MINUTE)
     expect(bed.sender.attempts).toEqual([])
     expect(await bed.records()).toMatchObject([{ kind: 'canceled', reason: 'Restored' }])
@@ -246,6 +246,20 @@ describe('what comes from a backup', () => {
     expect(shown(next)).toMatchObject([{ state: 'canceled', reason: 'Restored' }])
     expect(next.plane.tally.total).toBe(0)
   })
+})
+
+it('a record of what the store had before it was set back does not close what is written in its place', async () => {
+  const bed = new PlaneBed()
+  const endpoint = await bed.endpoint('one')
+  bed.sender.answers.set('/one', 200)
+  bed.start()
+  const segment = await bed.append(bed.event([endpoint]))
+  const { version } = segment
+  const moved = { kind: 'moved', position: { version, index: 0 } } as const
+  bed.follower.takeOutcomes({ version: version - 10, writer: 'another', records: [moved] })
+  bed.follower.take(segment)
+  await bed.elapse(SECOND)
+  expect(bed.begun('one')).toHaveLength(1)
 })
 
 describe('reading back', () => {

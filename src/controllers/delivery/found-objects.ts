@@ -1,0 +1,274 @@
+/**
+ * WebhookDelivery objects as a list shows them, brought together with what the log says: what has not ended has its place
+ * in its lane, and what is known to have ended is pending no longer.
+ */
+import { type DeliveryOutline, deliveryOutline } from '../../api/delivery-outline.ts'
+import { parsePosition } from '../../api/position.ts'
+import { type WebhookDelivery, webhookDeliveryKind } from '../../api/webhook-delivery.ts'
+import { isFinal } from '../../domain/delivery.ts'
+import { nameOfMessage } from '../../domain/message-id.ts'
+import { isLogEnd } from '../../domain/outcome-records.ts'
+import { INLINE_PAYLOAD_BYTES } from '../../domain/payload.ts'
+import { isRestored } from '../../domain/restored.ts'
+import { longestWaitMs } from '../../domain/retry-schedule.ts'
+import type { RawObject } from '../../ports/kubernetes.ts'
+import { ownText } from '../../runtime/own-text.ts'
+import { UnreadableError } from '../unreadable-error.ts'
+import { type Delivery, OBJECT_HOME } from './delivery.ts'
+import { deliveryRef } from './delivery-objects.ts'
+import type { DeliveryPlane } from './delivery-plane.ts'
+import { cancelRestored, exhaustCounted, wasCounted } from './end-found.ts'
+import type { Lane } from './lane.ts'
+import { leaveUnread } from './leave-unread.ts'
+import type { LogFollower } from './log-follower.ts'
+import type { OpenEntry, OpenSegment } from './open-segments.ts'
+import { persist } from './persist.ts'
+import type { PlaneContext } from './plane-context.ts'
+import { placeOf } from './shown-deliveries.ts'
+
+/** Looked for by their names at a time. */
+const AT_A_TIME = 16
+/** What a replica has ended so long before it died, it has said; and of so many at most it is said for it. */
+const UNTOLD_MS = 5 * 60_000
+const MOST_TOLD = 5000
+
+/** An entry of the log that no record has closed, while it is looked for its object. */
+export type Unresolved = { opened: OpenSegment; open: OpenEntry }
+
+export type FoundObjectsOptions = {
+  plane: DeliveryPlane
+  follower: LogFollower
+  /** Those that are taken over. */
+  shards: ReadonlySet<number>
+  /** What has an object is taken out of it. */
+  unresolved: Map<string, Unresolved>
+  /** Of these shards. */
+  lanes: readonly Lane[]
+}
+
+type Written = { spec: { writtenAt: string }; metadata: { creationTimestamp?: string | undefined } }
+
+function wasRestored({ spec, metadata }: Written): boolean {
+  return isRestored(Date.parse(spec.writtenAt), Date.parse(metadata.creationTimestamp ?? ''))
+}
+
+export class FoundObjects {
+  readonly #plane: DeliveryPlane
+  readonly #follower: LogFollower
+  readonly #shards: ReadonlySet<number>
+  readonly #unresolved: Map<string, Unresolved>
+  /** Deliveries of those shards that have to have an object, as far as it was not found, by `<namespace>/<name>`. */
+  readonly #missing = new Map<string, Delivery>()
+  /** Where a list is started again, what was seen before is not taken twice. */
+  readonly #seen = new Set<string>()
+  #told = 0
+  #unfinished = 0
+  #newest = 0
+
+  constructor({ plane, follower, shards, unresolved, lanes }: FoundObjectsOptions) {
+    this.#plane = plane
+    this.#follower = follower
+    this.#shards = shards
+    this.#unresolved = unresolved
+    for (const lane of lanes)
+      for (const delivery of lane.members()) {
+        const { namespace, name } = deliveryRef(delivery)
+        const key = `${namespace}/${name}`
+        if (!unresolved.has(key)) this.#missing.set(key, delivery)
+      }
+  }
+
+  /** Those of the shards taken over that have not ended. */
+  get unfinished(): number {
+    return this.#unfinished
+  }
+
+  /** The newest segment of which one of them is, by version. */
+  get newest(): number {
+    return this.#newest
+  }
+
+  /** @returns undefined when it cannot be read or was seen before */
+  take(raw: RawObject): DeliveryOutline | undefined {
+    const { namespace, name } = raw.metadata
+    const key = `${namespace}/${name}`
+    const known = this.#missing.get(key)
+    this.#missing.delete(key)
+    const { data: outline } = deliveryOutline.safeParse(raw)
+    if (!outline) {
+      this.#plane.ctx.log.warn('A WebhookDelivery cannot be read', { name })
+      this.#leaveUnread(key, known)
+      return undefined
+    }
+    if (this.#seen.has(outline.metadata.uid)) return undefined
+    this.#seen.add(outline.metadata.uid)
+    const delivery = deliveryOf(this.#plane, outline)
+    if (delivery && this.#shards.has(delivery.lane.shard)) this.#takeOurs(outline, delivery, known)
+    else if (delivery?.lane.driver === 'others') this.#takeOthers(outline, delivery)
+    return outline
+  }
+
+  /**
+   * All objects were seen. What has to have one, and was not among them (somebody may have taken its label away), is looked
+   * for by its name. @throws Error when given up
+   */
+  async end(signal: AbortSignal): Promise<void> {
+    const missing = [...this.#missing]
+    for (let at = 0; at < missing.length; at += AT_A_TIME)
+      await Promise.all(
+        missing.slice(at, at + AT_A_TIME).map(([key, delivery]) => this.#lookUp(key, delivery, signal)),
+      )
+  }
+
+  async #lookUp(key: string, delivery: Delivery, signal: AbortSignal): Promise<void> {
+    const { ctx } = this.#plane
+    const giveUp = AbortSignal.any([ctx.giveUp, signal])
+    const object = await persist({ ...ctx, giveUp }, 'reading a delivery', () => findOrUnread(ctx, delivery))
+    if (delivery.left) return
+    if (!object) ctx.dropped(delivery)
+    else if (object instanceof UnreadableError) this.#leaveUnread(key, delivery)
+    else {
+      const outline = deliveryOutline.parse(object)
+      const found = deliveryOf(this.#plane, outline)
+      if (found) this.#takeOurs(outline, found, delivery)
+    }
+  }
+
+  /** It is there, so it has not ended; when it is mended it goes on. Until then those behind it do. */
+  #leaveUnread(key: string, known: Delivery | undefined): void {
+    const unresolved = this.#unresolved.get(key)
+    if (unresolved) this.#close(key, unresolved)
+    const delivery = unresolved?.open.delivery ?? known
+    if (!delivery || delivery.left) return
+    delivery.home = OBJECT_HOME
+    this.#plane.shown.add(delivery)
+    leaveUnread(this.#plane.ctx, delivery, new UnreadableError(webhookDeliveryKind.kind, key))
+  }
+
+  #takeOurs({ metadata, spec, status }: DeliveryOutline, found: Delivery, missing?: Delivery): void {
+    const key = `${metadata.namespace}/${metadata.name}`
+    const unresolved = this.#unresolved.get(key) ?? this.#shownSince(found)
+    const isEnded = isFinal(status?.state)
+    const isBehind = !isEnded && attemptsIn(unresolved) > (status?.attemptCount ?? 0)
+    if (!isEnded) this.#unfinished += 1
+    // One that says to be of a segment from after itself was made over a store that had been set back.
+    const isPossible = found.version < Number(metadata.resourceVersion)
+    if (!isEnded && isPossible) this.#newest = Math.max(this.#newest, found.version)
+    // The log goes on with it.
+    if (isBehind) return
+    if (unresolved) this.#close(key, unresolved)
+    const known = unresolved?.open.delivery ?? this.#known(found) ?? missing
+    const pending = known?.left ? undefined : known
+    if (!isEnded) this.#goOn({ spec, metadata }, pending, found)
+    else if (pending) this.#end(pending, unresolved)
+    else if (unresolved) this.#tellUnlessKnown(unresolved, found)
+    else this.#tellEnded(status?.completedAt, found)
+  }
+
+  /** Also where another replica has said that an object has it, and this one has not let go of it yet. */
+  #known(found: Delivery): Delivery | undefined {
+    return this.#plane.shown.at(found) ?? this.#plane.elsewhere.at(found)
+  }
+
+  /** Whoever ended it may have died before it could say so. What the log says is not said again. */
+  #tellEnded(completedAt: string | undefined, { version, index, lane }: Delivery): void {
+    const { ctx } = this.#plane
+    const isOld = !(ctx.clock.now() - Date.parse(completedAt ?? '') < UNTOLD_MS)
+    const { toldEnds } = this.#follower
+    if (isOld || !toldEnds || toldEnds.has(placeOf({ version, index })) || this.#told >= MOST_TOLD) return
+    this.#told += 1
+    ctx.background(ctx.outcomes.record({ kind: 'ended', position: { version, index } }), lane)
+  }
+
+  /** This replica has ended it, when what it said was void: the others learn now that an object has it, and that it has ended. */
+  #tellUnlessKnown({ open }: Unresolved, { version, index, lane }: Delivery): void {
+    if (open.records.some(isLogEnd)) return
+    const { ctx } = this.#plane
+    ctx.background(ctx.outcomes.record({ kind: 'ended', position: { version, index } }), lane)
+  }
+
+  /** An entry that is open, and whose segment was shown while objects were listed. */
+  #shownSince({ version, index }: Delivery): Unresolved | undefined {
+    const opened = this.#plane.ctx.segments.at(version)
+    const open = opened?.open.get(index)
+    return opened && open && { opened, open }
+  }
+
+  #goOn({ spec, metadata }: Written, pending: Delivery | undefined, found: Delivery): void {
+    const { attempts, dueAt, stage } = found
+    const delivery = pending ? Object.assign(pending, { attempts, dueAt, stage, home: OBJECT_HOME }) : found
+    this.#plane.shown.add(delivery)
+    if (pending) this.#plane.goOn(pending)
+    else this.#plane.take(found)
+    if (wasRestored({ spec, metadata })) cancelRestored(this.#plane, delivery)
+    else if (wasCounted(this.#plane, delivery)) exhaustCounted(this.#plane, delivery)
+  }
+
+  /** Where the log does not say that it has ended, the others have to be told. */
+  #end(pending: Delivery, unresolved: Unresolved | undefined): void {
+    if (!unresolved?.open.records.some(isLogEnd)) this.#plane.shown.add(pending)
+    this.#plane.end(pending)
+  }
+
+  /** The entry's object is there; that was not recorded. */
+  #close(key: string, { opened, open }: Unresolved): void {
+    this.#unresolved.delete(key)
+    const { ctx } = this.#plane
+    const position = { version: opened.segment.version, index: open.entry.index }
+    const { event, endpoint } = open.entry
+    const lane = this.#plane.laneOf({ namespace: event.namespace, name: endpoint.name, uid: endpoint.uid })
+    ctx.background(ctx.outcomes.record({ kind: 'moved', position }), lane)
+  }
+
+  /** Another replica drives it: what is still an entry of the log is shown when that says so. */
+  #takeOthers({ status }: DeliveryOutline, found: Delivery): void {
+    const { shown, ctx } = this.#plane
+    if (isFinal(status?.state) || shown.at(found) || this.#follower.endings?.has(placeOf(found))) return
+    if (ctx.segments.at(found.version)?.open.has(found.index)) return
+    found.stage = 'waiting'
+    this.#plane.take(found)
+    shown.add(found)
+  }
+}
+
+/** Undefined when it is gone. */
+async function findOrUnread(
+  ctx: PlaneContext,
+  delivery: Delivery,
+): Promise<WebhookDelivery | UnreadableError | undefined> {
+  try {
+    return await ctx.objects.find(delivery)
+  } catch (error) {
+    if (error instanceof UnreadableError) return error
+    throw error
+  }
+}
+
+function attemptsIn(unresolved: Unresolved | undefined): number {
+  return unresolved?.open.records.filter(({ kind }) => kind !== 'reopened').length ?? 0
+}
+
+/** Undefined when it is of no place in the log. */
+function deliveryOf(plane: DeliveryPlane, outline: DeliveryOutline): Delivery | undefined {
+  const { spec, status, metadata } = outline
+  const name = nameOfMessage(spec.deliveryId)
+  const position = parsePosition(spec.position)
+  if (name === undefined || position === undefined) return undefined
+  const { clock, waitScale } = plane.ctx
+  const attempts = status?.attemptCount ?? 0
+  const latest = clock.now() + longestWaitMs(attempts, waitScale)
+  const dueAt = Math.min(latest, Date.parse(status?.nextAttemptAt ?? '') || 0)
+  return {
+    name: ownText(name),
+    lane: plane.laneOf({ namespace: metadata.namespace, name: spec.endpoint, uid: spec.endpointUid }),
+    version: position.version,
+    index: position.index,
+    acceptedAt: Date.parse(metadata.creationTimestamp) || 0,
+    bytes: spec.payload ?? INLINE_PAYLOAD_BYTES,
+    attempts,
+    dueAt,
+    stage: dueAt > clock.now() ? 'waiting' : 'queued',
+    left: false,
+    home: OBJECT_HOME,
+  }
+}

@@ -1,0 +1,102 @@
+/**
+ * Shards that move between replicas on one store at any moment, while watches lag, receivers refuse, replicas die or stand
+ * still, and endpoints change: the promises must hold whatever comes together.
+ */
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import { ENDPOINTS, HandOverStory, type Step } from '../../../test/support/hand-over-story.ts'
+
+/** More of them by hand. */
+const HISTORIES = Number(process.env.HAND_OVER_HISTORIES ?? 60)
+const LIMIT_MS = 60_000 + HISTORIES * 1000
+
+const KINDS: readonly Step['kind'][] = [
+  'accept',
+  'accept',
+  'accept',
+  'accept',
+  'move',
+  'move',
+  'move',
+  'move',
+]
+/** More of those that stand still, by hand. */
+const STOPS: readonly Step['kind'][] = process.env.HAND_OVER_STOPS === 'yes' ? ['stop'] : []
+const TROUBLES: readonly Step['kind'][] = [
+  'kill',
+  'stop',
+  'cut',
+  'lose',
+  ...STOPS,
+  'join',
+  'disable',
+  'enable',
+  'delete',
+]
+
+const step = fc.record({
+  kind: fc.constantFrom(...KINDS, ...TROUBLES),
+  endpoints: fc.integer({ min: 1, max: 2 ** ENDPOINTS.length - 1 }),
+  who: fc.nat({ max: 11 }),
+  ms: fc.oneof(fc.nat({ max: 30 }), fc.nat({ max: 3000 }), fc.nat({ max: 200_000 })),
+})
+
+const plan = fc.record({
+  seed: fc.integer({ min: 1, max: 2 ** 31 - 1 }),
+  replicas: fc.constantFrom(2, 3),
+  steps: fc.array(step, { minLength: 1, maxLength: 25 }),
+  refusals: fc.array(fc.constantFrom(0, 0, 0, 0, 1, 1, 2, 9), { minLength: 1, maxLength: 6 }),
+})
+
+it(
+  'every accepted delivery ends once, in order where asked, and every replica knows it, however shards change hands',
+  async () => {
+    await fc.assert(
+      fc.asyncProperty(plan, async (one) => {
+        expect(await new HandOverStory(one).play()).toEqual([])
+      }),
+      {
+        numRuns: HISTORIES,
+        seed: Number(process.env.HAND_OVER_SEED ?? 1),
+        endOnFailure: process.env.HAND_OVER_AS_FOUND === 'yes',
+      },
+    )
+  },
+  LIMIT_MS,
+)
+
+/** The one that stood still goes on with what it was about to do, and the other one has ended the entry without an object. */
+it('no object is left unfinished by a replica that stood still while another took over', async () => {
+  const steps: Step[] = [
+    { kind: 'move', endpoints: 41, who: 2, ms: 289 },
+    { kind: 'accept', endpoints: 59, who: 7, ms: 2 },
+    { kind: 'move', endpoints: 48, who: 5, ms: 27 },
+    { kind: 'stop', endpoints: 16, who: 0, ms: 44_429 },
+    { kind: 'accept', endpoints: 5, who: 9, ms: 1582 },
+    { kind: 'move', endpoints: 50, who: 1, ms: 0 },
+    { kind: 'move', endpoints: 13, who: 7, ms: 3 },
+    { kind: 'stop', endpoints: 10, who: 7, ms: 2997 },
+    { kind: 'accept', endpoints: 61, who: 0, ms: 16 },
+  ]
+  const story = new HandOverStory({
+    seed: 270_453_263,
+    replicas: 2,
+    steps,
+    refusals: [1, 1, 0, 9],
+  })
+  expect(await story.play()).toEqual([])
+})
+
+/** The list that it had asked for shows what the other one has made, and its own watch tells of that at the same moment. */
+it('what a replica finds that stood still while it took over, and another went on, is one delivery', async () => {
+  const steps: Step[] = [
+    { kind: 'move', endpoints: 27, who: 1, ms: 20 },
+    { kind: 'move', endpoints: 1, who: 0, ms: 13 },
+    { kind: 'stop', endpoints: 31, who: 1, ms: 0 },
+    { kind: 'accept', endpoints: 1, who: 0, ms: 0 },
+    { kind: 'accept', endpoints: 1, who: 0, ms: 0 },
+    { kind: 'move', endpoints: 1, who: 0, ms: 0 },
+  ]
+  const story = new HandOverStory({ seed: 286_899_025, replicas: 2, steps, refusals: [2] })
+  expect(await story.play()).toEqual([])
+})

@@ -1,0 +1,238 @@
+/**
+ * Follows the delivery log: segments as they come, and what is recorded of their deliveries, each in the order of the log.
+ * So every replica knows of every delivery that is not closed, and one that takes a shard over has nothing to read but
+ * objects. Only entries of its own shards are queued here, and only of those this replica says anything.
+ */
+import type { ClaimRecord, OutcomeRecord, ReleaseRecord } from '../../api/outcome-record.ts'
+import type { Position } from '../../api/position.ts'
+import { isClosing, isLogEnd } from '../../domain/outcome-records.ts'
+import { isRestored } from '../../domain/restored.ts'
+import { shardOf } from '../../domain/shard.ts'
+import type { LogDelivery, LogSegment } from '../../ports/delivery-log.ts'
+import type { KeyIndex } from '../delivery-log/key-index.ts'
+import { KnownOutcomes } from '../delivery-log/known-outcomes.ts'
+import type { SeenOutcomes } from '../delivery-log/seen-outcomes.ts'
+import { ShardClaims } from '../delivery-log/shard-claims.ts'
+import type { Delivery } from './delivery.ts'
+import type { DeliveryPlane } from './delivery-plane.ts'
+import { EarlyRecords, type SaidRecord } from './early-records.ts'
+import type { OpenEntry, OpenSegment } from './open-segments.ts'
+import { resolveLate } from './resolve-entries.ts'
+import { placeOf } from './shown-deliveries.ts'
+
+/** Minutes at full load; a replica that has not listed all objects by then tells nothing of what others have ended. */
+const MAX_TOLD_ENDS = 500_000
+
+export type LogFollowerOptions = {
+  plane: DeliveryPlane
+  keys: KeyIndex
+  /** What this start of the replica writes under. */
+  writer: string
+  /** More is recorded of segments that were not shown than can be held: only a new start can tell what is open. */
+  onLost: () => void
+  /** Another replica has claimed shards that this one drives. */
+  onClaimedElsewhere: (shards: readonly number[]) => void
+  /** An entry has its object, by the word of another replica. */
+  onShownElsewhere?: (delivery: Delivery, entry: LogDelivery, segment: string) => void
+}
+
+export class LogFollower {
+  readonly #plane: DeliveryPlane
+  readonly #keys: KeyIndex
+  readonly #writer: string
+  readonly #onLost: () => void
+  readonly #onClaimedElsewhere: (shards: readonly number[]) => void
+  readonly #onShownElsewhere: LogFollowerOptions['onShownElsewhere']
+  /** Places of deliveries that have ended, while somebody reads a list that may still show them as pending. */
+  endings: Set<number> | undefined
+  /** Places of deliveries that have ended by what the log says, whoever says it, until all objects were listed once. */
+  toldEnds: Set<number> | undefined = new Set()
+  readonly claims = new ShardClaims()
+  readonly #early = new EarlyRecords()
+  readonly #known: KnownOutcomes
+  #waiting: { version: number; resolve: () => void }[] = []
+
+  constructor({ plane, keys, writer, onLost, onClaimedElsewhere, onShownElsewhere }: LogFollowerOptions) {
+    this.#plane = plane
+    this.#known = new KnownOutcomes(plane.ctx.clock.now())
+    this.#keys = keys
+    this.#writer = writer
+    this.#onLost = onLost
+    this.#onClaimedElsewhere = onClaimedElsewhere
+    this.#onShownElsewhere = onShownElsewhere
+  }
+
+  /** Showing one again changes nothing. */
+  take(segment: LogSegment): void {
+    const { ctx } = this.#plane
+    this.#noteUnsent(segment)
+    const opened = ctx.segments.add(segment)
+    if (!opened) {
+      // Known, or behind the mark: only its keys still matter.
+      for (const entry of segment.deliveries) this.#isRepeat(segment, entry)
+      return
+    }
+    const { name, version, unreadable: lines } = segment
+    if (lines > 0)
+      ctx.log.error('Deliveries of the log cannot be read and are left out', { segment: name, lines })
+    const early = this.#early.take(version)
+    for (const open of [...opened.open.values()])
+      this.#takeEntry(opened, open, early.get(open.entry.index) ?? [])
+    this.#plane.showLater(opened)
+  }
+
+  /** In the order of the log; this replica's own as well. */
+  takeOutcomes(seen: Pick<SeenOutcomes, 'version' | 'writer' | 'records'> & { createdAt?: number }): void {
+    const { version, writer, records } = seen
+    this.#known.took(seen)
+    for (const record of records) {
+      if (record.kind === 'claim' || record.kind === 'release') this.#takeOfShards(record, version, writer)
+      else this.#takeRecord({ record, version, writer })
+    }
+    this.#early.forget(this.#plane.ctx.segments.lowWater)
+    if (this.#early.isFull) this.#onLost()
+    for (const { resolve } of this.#waiting.filter((one) => one.version <= version)) resolve()
+    this.#waiting = this.#waiting.filter((one) => one.version > version)
+  }
+
+  /** The first list of outcomes was taken in; what comes now is told by the watch. */
+  outcomesListed(): void {
+    this.#known.listed()
+  }
+
+  /** Every segment of outcomes up to this version was taken in. */
+  get version(): number {
+    return this.#known.version
+  }
+
+  /** Resolves when every segment of outcomes up to that version was taken in, or when aborted. */
+  async seen(version: number, signal: AbortSignal): Promise<void> {
+    if (this.version >= version || signal.aborted) return
+    await new Promise<void>((resolve) => {
+      this.#waiting.push({ version, resolve })
+      signal.addEventListener('abort', () => resolve(), { once: true })
+    })
+  }
+
+  /** Whether the log shows nobody's claim to these shards after this replica's. */
+  isOurs(shards: ReadonlySet<number>): boolean {
+    return this.claims.isHeldBy(shards, this.#writer)
+  }
+
+  /** Entries of these shards that are not closed, oldest first. */
+  *openIn(shards: ReadonlySet<number>): IterableIterator<{ opened: OpenSegment; open: OpenEntry }> {
+    for (const opened of this.#plane.ctx.segments.values()) {
+      for (const open of opened.open.values())
+        if (shards.has(shardOf(open.entry.endpoint.uid))) yield { opened, open }
+    }
+  }
+
+  /** Whoever has claimed what this replica drives knew that it does: if it is this one's all the same, it claims it anew. */
+  #takeOfShards({ kind, shards, after }: ClaimRecord | ReleaseRecord, version: number, writer: string): void {
+    // Whether somebody else had claimed them in between, only who was there then can tell.
+    if (after !== undefined && after < this.#known.from) return
+    const said = { version, writer, after }
+    if (kind === 'release') this.claims.released(shards, said)
+    else {
+      const claimed = this.claims.claimed(shards, said)
+      const ours = claimed.filter((shard) => this.#plane.lanes.isOurs(shard))
+      if (writer !== this.#writer && ours.length > 0) this.#onClaimedElsewhere(ours)
+    }
+  }
+
+  #takeEntry(opened: OpenSegment, open: OpenEntry, early: readonly SaidRecord[]): void {
+    const { segment } = opened
+    const { entry } = open
+    const isOld = isRestored(segment.writtenAt, segment.createdAt)
+    const isRepeat = !isOld && this.#isRepeat(segment, entry)
+    if (isOld || isRepeat) open.refused = isOld ? 'Restored' : 'Duplicate'
+    if (!this.#plane.lanes.isOurs(shardOf(entry.endpoint.uid))) {
+      if (!open.refused) this.#plane.takeEntry(opened, open)
+      for (const said of early) this.#takeRecord(said)
+      return
+    }
+    for (const said of early) this.#takeRecord(said)
+    if (opened.open.get(entry.index) !== open) return
+    if (open.refused || this.#isBegun(segment.version, open))
+      resolveLate(this.#plane, { opened, open }, this.claims)
+    else this.#plane.takeEntry(opened, open)
+  }
+
+  /** The one before has begun it, or may have, and this replica took its shard over before it saw the segment. */
+  #isBegun(version: number, { entry, records }: OpenEntry): boolean {
+    const shard = shardOf(entry.endpoint.uid)
+    const isLate = version < this.claims.since(shard) && !this.claims.isInOrder(shard)
+    return isLate || records.length > 0 || this.#plane.shown.at({ version, index: entry.index }) !== undefined
+  }
+
+  #takeRecord(said: SaidRecord): void {
+    const { record, version, writer } = said
+    const { segments } = this.#plane.ctx
+    const { position } = record
+    // Said by one who has not noticed yet that the store was set back: another segment will have that version.
+    if (position.version >= version) return
+    if (record.kind === 'ended' || isLogEnd(record)) this.#noteToldEnd(position)
+    const opened = segments.at(position.version)
+    // Its object may have been found.
+    if (record.kind === 'ended') this.#ended(said)
+    if (!opened && position.version > segments.lowWater) {
+      // The watches have no mutual order: its segment may still have to come.
+      this.#early.add(said)
+      return
+    }
+    if (record.kind === 'ended') return
+    const open = opened?.open.get(position.index)
+    if (!opened || !open || this.claims.isVoid(shardOf(open.entry.endpoint.uid), version, writer)) return
+    if (writer !== this.#writer) this.#showElsewhere(opened, open, record)
+    else if (record.kind === 'moved') this.#showOwn(open)
+    if (isClosing(record)) segments.close(opened, position.index)
+    else open.records = [...open.records, record]
+  }
+
+  #noteToldEnd(position: Position): void {
+    if (this.toldEnds?.size === MAX_TOLD_ENDS) this.toldEnds = undefined
+    this.toldEnds?.add(placeOf(position))
+  }
+
+  /** What an object showed has ended, by the word of whoever drives it. */
+  #ended({ record: { position }, version, writer }: SaidRecord): void {
+    this.endings?.add(placeOf(position))
+    const delivery = this.#plane.shown.at(position)
+    if (writer !== this.#writer && !(delivery && this.claims.isVoid(delivery.lane.shard, version, writer)))
+      this.#plane.elsewhere.endedAt(position)
+  }
+
+  /** What another replica has recorded of a delivery, as far as it is pending here. */
+  #showElsewhere({ segment }: OpenSegment, open: OpenEntry, record: OutcomeRecord): void {
+    const { delivery, records, entry } = open
+    const isEnd = isLogEnd(record) || (record.kind === 'moved' && records.some(isLogEnd))
+    if (isEnd) this.endings?.add(placeOf(record.position))
+    if (!delivery || delivery.left) return
+    if (record.kind === 'moved') this.#onShownElsewhere?.(delivery, entry, segment.name)
+    if (isEnd) this.#plane.elsewhere.told(delivery, 'ended')
+    else if (record.kind === 'moved') this.#plane.elsewhere.told(delivery, 'shown')
+  }
+
+  /** The log has it before this replica hears that it was written, which may take long; others may say more of it meanwhile. */
+  #showOwn({ delivery, records }: OpenEntry): void {
+    if (delivery?.home.kind === 'log')
+      this.#plane.elsewhere.told(delivery, records.some(isLogEnd) ? 'ended' : 'shown')
+  }
+
+  /** Who was told that nobody gets an event must not see another place of its key delivered. */
+  #noteUnsent(segment: LogSegment): void {
+    const { unsent = [], deliveries, version } = segment
+    if (unsent.length === 0 || isRestored(segment.writtenAt, segment.createdAt)) return
+    const now = this.#plane.ctx.clock.now()
+    const places = [
+      ...unsent.map(({ eventIndex, ...event }) => ({ eventIndex, event })),
+      ...deliveries.map(({ eventIndex, event }) => ({ eventIndex, event })),
+    ]
+    places.sort((a, b) => a.eventIndex - b.eventIndex)
+    for (const { eventIndex, event } of places) this.#keys.isRepeat(event, version, eventIndex, now)
+  }
+
+  #isRepeat(segment: Pick<LogSegment, 'version'>, entry: LogDelivery): boolean {
+    return this.#keys.isRepeat(entry.event, segment.version, entry.eventIndex, this.#plane.ctx.clock.now())
+  }
+}

@@ -1,0 +1,59 @@
+import { expect, it } from 'vitest'
+import { PlaneBed } from '../../../test/support/plane-bed.ts'
+import { ApiError } from '../../ports/kubernetes.ts'
+import { Tenures } from '../../runtime/shards/tenures.ts'
+import type { DeliveryObjects } from './delivery-objects.ts'
+import { MoveQueue } from './move-queue.ts'
+
+const MINUTE = 60_000
+
+/** An entry of the log whose object cannot be made yet. */
+async function waiting() {
+  const bed = new PlaneBed()
+  const one = await bed.endpoint('one', { state: 'disabled' })
+  bed.start()
+  const segment = await bed.append(bed.event([one]))
+  bed.follower.take(segment)
+  const delivery = bed.segments.at(segment.version)?.open.get(0)?.delivery
+  if (delivery?.home.kind !== 'log') throw new Error('it is no entry of the log')
+  // The plane of the bed leaves it to the queue of the test.
+  bed.owns = () => false
+  const { shard } = delivery.lane
+  const tenures = new Tenures()
+  tenures.begin([shard])
+  const mayWrite: boolean[] = []
+  const store: DeliveryObjects['store'] = async () => {
+    mayWrite.push(tenures.mayWrite)
+    throw new ApiError('Unavailable', 'down')
+  }
+  const objects = { store } as DeliveryObjects
+  const queue = new MoveQueue({ ...bed.plane.ctx, objects, shards: { owns: () => true, tenures } })
+  return { bed, queue, delivery, home: delivery.home, tenures, shard, mayWrite }
+}
+
+it('an object that could not be made while its shard was held is not made when another replica may have it', async () => {
+  const { bed, queue, delivery, home, tenures, shard, mayWrite } = await waiting()
+  queue.add(delivery, home)
+  await bed.elapse(MINUTE)
+  const tries = mayWrite.length
+  expect(tries).toBeGreaterThan(10)
+  expect(mayWrite).not.toContain(false)
+  tenures.end([shard])
+  await bed.elapse(MINUTE)
+  expect(mayWrite.slice(tries)).toEqual([false])
+  expect(bed.complaints.filter((words) => words.includes('was not given its object'))).toEqual([])
+})
+
+it('it is asked for anew where the shard has come back', async () => {
+  const { bed, queue, delivery, home, tenures, shard, mayWrite } = await waiting()
+  queue.add(delivery, home)
+  await bed.elapse(MINUTE)
+  tenures.end([shard])
+  await bed.elapse(MINUTE)
+  const tries = mayWrite.length
+  tenures.begin([shard])
+  queue.add(delivery, home)
+  await bed.elapse(MINUTE)
+  expect(mayWrite.length).toBeGreaterThan(tries)
+  expect(mayWrite.slice(tries)).not.toContain(false)
+})

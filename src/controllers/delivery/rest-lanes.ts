@@ -1,0 +1,39 @@
+/** Lanes that this replica hands over: what is under way in them ends first. */
+import type { Clock } from '../../ports/clock.ts'
+import { pause } from '../../runtime/pause.ts'
+import type { Delivery } from './delivery.ts'
+import type { Lane } from './lane.ts'
+import type { OpenSegments } from './open-segments.ts'
+import { ATTEMPT_DEADLINE_MS, type PlaneContext } from './plane-context.ts'
+
+const LOOK_MS = 20
+/** As long as others would wait if this replica had died: a write that does not succeed is not waited for any longer. */
+const LONGEST_MS = ATTEMPT_DEADLINE_MS + 1000
+
+/** Resolves when it is so. */
+export async function until(clock: Clock, isSo: () => boolean): Promise<void> {
+  while (!isSo()) await pause(clock, LOOK_MS)
+}
+
+/** Calls `rest` for each lane as soon as nothing of it is under way. @returns whether that was so of all in time */
+export async function restLanes(
+  { clock }: Pick<PlaneContext, 'clock'>,
+  lanes: readonly Lane[],
+  rest: (lane: Lane) => void,
+): Promise<boolean> {
+  const last = clock.monotonic() + LONGEST_MS
+  let areIdle = true
+  for (const lane of lanes) {
+    await until(clock, () => lane.isIdle || clock.monotonic() >= last)
+    areIdle &&= lane.isIdle
+    rest(lane)
+  }
+  return areIdle
+}
+
+/** Deliveries of the lane that the log alone knew of, and has closed. */
+export function closedIn(segments: OpenSegments, lane: Lane): Delivery[] {
+  return [...lane.members()].filter(
+    ({ home, version, index }) => home.kind === 'log' && !segments.at(version)?.open.has(index),
+  )
+}

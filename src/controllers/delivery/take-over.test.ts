@@ -1,0 +1,202 @@
+import { expect, it } from 'vitest'
+import { settle } from '../../../test/support/fake-clock.ts'
+import { calling } from '../../../test/support/faulty-api.ts'
+import { ORGANIZATION, PlaneBed } from '../../../test/support/plane-bed.ts'
+import { deliverySegments } from '../../api/delivery-segment.ts'
+import { outcomeSegments } from '../../api/outcome-segment.ts'
+import { webhookDeliveries } from '../../api/webhook-delivery.ts'
+import { webhookEndpoints } from '../../api/webhook-endpoint.ts'
+import { shardOf } from '../../domain/shard.ts'
+import { ApiError } from '../../ports/kubernetes.ts'
+import { readSegment } from '../delivery-log/read-back.ts'
+
+/** What became of it by now. */
+async function stateOf(work: Promise<unknown>): Promise<string> {
+  await settle()
+  return await Promise.race([work.then(() => 'done').catch(() => 'failed'), settle().then(() => 'open')])
+}
+
+it.each([
+  ['endpoints', webhookEndpoints],
+  ['deliveries', webhookDeliveries],
+])('a start that is given up while %s are listed ends at once', async (_, type) => {
+  const bed = new PlaneBed()
+  const { uid } = (await bed.endpoint('one')).metadata
+  const answer = Promise.withResolvers<void>()
+  bed.api.fail(calling('list', type), { hold: answer.promise })
+  const abort = new AbortController()
+  const started = bed.takeOver.start(new Set([shardOf(uid)]), abort.signal)
+  started.catch(() => undefined)
+  await bed.elapse(20)
+  expect(await stateOf(started)).toBe('open')
+  abort.abort()
+  answer.resolve()
+  await bed.elapse(0)
+  // The list that is under way ends; nothing is asked for after it.
+  const calls = bed.api.calls.length
+  await bed.elapse(60_000)
+  expect(bed.api.calls).toHaveLength(calls)
+  if (type === webhookEndpoints) expect(await stateOf(started)).toBe('failed')
+  else expect(await stateOf(started)).not.toBe('open')
+})
+
+it('a start that is given up while the store does not answer is not tried again', async () => {
+  const bed = new PlaneBed()
+  const { uid } = (await bed.endpoint('one')).metadata
+  bed.api.fail(calling('list', webhookEndpoints), { before: new ApiError('Unavailable', 'down') }, 1000)
+  const abort = new AbortController()
+  const started = bed.takeOver.start(new Set([shardOf(uid)]), abort.signal)
+  started.catch(() => undefined)
+  await bed.elapse(10_000)
+  expect(await stateOf(started)).toBe('open')
+  abort.abort()
+  await bed.elapse(10_000)
+  expect(await stateOf(started)).toBe('failed')
+})
+
+it('a shard that another replica has claimed meanwhile is not taken', async () => {
+  const bed = new PlaneBed()
+  const { uid } = (await bed.endpoint('one')).metadata
+  const shard = shardOf(uid)
+  const seen = bed.follower.takeOutcomes.bind(bed.follower)
+  bed.follower.takeOutcomes = (outcomes) => {
+    seen(outcomes)
+    const { version } = outcomes
+    seen({ version: version + 0.5, writer: 'another', records: [{ kind: 'claim', shards: [shard] }] })
+  }
+  const started = bed.takeOver.start(new Set([shard]), new AbortController().signal)
+  started.catch(() => undefined)
+  await bed.elapse(20)
+  expect(await stateOf(started)).toBe('failed')
+  expect(bed.plane.lanes.isOurs(shard)).toBe(false)
+})
+
+it('what the watch of segments shows only after a take-over is attempted then, once', async () => {
+  const bed = new PlaneBed()
+  const one = await bed.endpoint('one')
+  bed.sender.answers.set('/one', 200)
+  const segment = await bed.append(bed.event([one]))
+  bed.plane.start()
+  const shards = new Set([shardOf(one.metadata.uid)])
+  const started = bed.takeOver.start(shards, new AbortController().signal)
+  await bed.elapse(20)
+  expect(await started).toEqual({ unfinished: 0, reopened: 0 })
+  bed.plane.wake(shards)
+  bed.follower.take(segment)
+  await bed.elapse(60_000)
+  expect(bed.begun('one')).toHaveLength(1)
+  expect(bed.plane.tally.total).toBe(0)
+})
+
+it('a start that failed is begun again, and nothing is counted twice', async () => {
+  const bed = new PlaneBed()
+  const one = await bed.endpoint('one')
+  bed.sender.answers.set('/one', 200)
+  bed.follower.take(await bed.append(bed.event([one]), bed.event([one])))
+  bed.plane.start()
+  const shards = new Set([shardOf(one.metadata.uid)])
+  const abort = new AbortController()
+  bed.api.fail(calling('list', webhookDeliveries), { before: new ApiError('Unavailable', 'down') }, 2)
+  const failed = bed.takeOver.start(shards, abort.signal)
+  failed.catch(() => undefined)
+  await bed.elapse(20)
+  abort.abort()
+  await bed.elapse(1000)
+  await expect(failed).rejects.toThrow()
+  const again = bed.takeOver.start(shards, new AbortController().signal)
+  await bed.elapse(1000)
+  expect(await again).toEqual({ unfinished: 0, reopened: 2 })
+  expect(bed.plane.tally.total + bed.ended.length).toBe(2)
+  bed.plane.wake(shards)
+  await bed.elapse(60_000)
+  expect(bed.begun('one')).toHaveLength(2)
+  expect(bed.plane.tally.total).toBe(0)
+})
+
+it.each(['log', 'object'])(
+  'a delivery in the %s whose endpoint goes while its shard is taken over is canceled',
+  async (home) => {
+    const bed = new PlaneBed()
+    const one = await bed.endpoint('one')
+    const { name } = one.metadata
+    const shards = new Set([shardOf(one.metadata.uid)])
+    bed.follower.take(await bed.append(bed.event([one])))
+    if (home === 'object') {
+      // The one before has made the object, and did not say so.
+      const before = new PlaneBed(bed)
+      before.start()
+      before.follower.take(readSegment(bed.store.all(deliverySegments)[0] ?? { metadata: { name } }))
+      before.api.fail(calling('create', outcomeSegments), 'dies before')
+      await bed.elapse(3000)
+      expect(bed.objects).toHaveLength(1)
+    }
+    bed.plane.start()
+    const answer = Promise.withResolvers<void>()
+    bed.api.fail(calling('list', webhookDeliveries), { hold: answer.promise })
+    const recorded = Promise.withResolvers<void>()
+    const isCancel = (body: object) => JSON.stringify(body).includes('canceled')
+    bed.api.fail(calling('create', outcomeSegments, isCancel), { hold: recorded.promise })
+    const started = bed.takeOver.start(shards, new AbortController().signal)
+    await bed.elapse(50)
+    await bed.store.delete(webhookEndpoints, { namespace: ORGANIZATION, name })
+    bed.directory.remove(one)
+    await bed.elapse(50)
+    answer.resolve()
+    await bed.elapse(50)
+    recorded.resolve()
+    await bed.elapse(60_000)
+    await started
+    expect(bed.plane.tally.total).toBe(0)
+    expect(bed.segments.size).toBe(0)
+    expect(bed.objects).toEqual([])
+    expect(bed.begun('one')).toEqual([])
+  },
+)
+
+it('a delivery that was found while another replica drove it goes on when its shard is taken over later', async () => {
+  const before = new PlaneBed()
+  const first = await before.endpoint('first')
+  const later = await before.endpoint('later')
+  before.sender.answers.set('/later', 500)
+  before.start()
+  await before.accept(before.event([later]))
+  await before.elapse(5000)
+  const shard = shardOf(later.metadata.uid)
+  expect(shardOf(first.metadata.uid)).not.toBe(shard)
+  const next = await before.restarted((bed) => {
+    bed.owns = (one) => one !== shard
+  })
+  next.sender.answers.set('/later', 200)
+  expect(next.plane.tally.total).toBe(1)
+  next.owns = () => true
+  const started = next.takeOver.start(new Set([shard]), new AbortController().signal)
+  await next.elapse(1000)
+  expect(await started).toEqual({ unfinished: 1, reopened: 0 })
+  expect(next.plane.tally.total).toBe(1)
+  await next.elapse(60_000)
+  expect(next.begun('later')).toHaveLength(1)
+  expect(next.plane.tally.total).toBe(0)
+})
+
+it('an object that says to be of a segment from after itself, as when the store was set back, holds no start up', async () => {
+  const bed = new PlaneBed()
+  const endpoint = await bed.endpoint('one')
+  bed.sender.answers.set('/one', 500)
+  bed.start()
+  await bed.accept(bed.event([endpoint]))
+  await bed.elapse(10_000)
+  const [object] = bed.objects
+  if (!object) throw new Error('it has no object')
+  const { name } = object.metadata
+  await bed.store.patch(
+    webhookDeliveries,
+    { namespace: ORGANIZATION, name },
+    { spec: { position: '999999/0' } },
+  )
+  const next = await bed.restarted((one) => {
+    one.shownUpTo = one.store.version
+    one.sender.answers.set('/one', 200)
+  })
+  await next.elapse(600_000)
+  expect(next.begun('one').length).toBeGreaterThan(0)
+})

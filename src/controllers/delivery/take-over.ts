@@ -1,0 +1,184 @@
+/**
+ * Taking shards over, after a crash of this replica or another, or because replicas come and go: everything that the one
+ * before may have written is known before anything is begun. First a claim in the log, which makes void what it may
+ * still write there; once that claim is read back, so is all before it. Then endpoints and objects, each as a consistent
+ * read. What has no end by then goes on where it was.
+ */
+
+import type { DeliveryOutline } from '../../api/delivery-outline.ts'
+import { SHARD_LABEL } from '../../api/meta.ts'
+import { webhookDeliveries } from '../../api/webhook-delivery.ts'
+import { webhookEndpoint, webhookEndpoints } from '../../api/webhook-endpoint.ts'
+import { deliveryObjectName } from '../../domain/message-id.ts'
+import { shardOf } from '../../domain/shard.ts'
+import { isApiError, type Page, type RawObject, type ResourceReader } from '../../ports/kubernetes.ts'
+import { pause } from '../../runtime/pause.ts'
+import type { EndpointDirectory } from '../endpoint/endpoint-directory.ts'
+import type { DeliveryPlane } from './delivery-plane.ts'
+import { FoundObjects, type Unresolved } from './found-objects.ts'
+import type { LogFollower } from './log-follower.ts'
+import { persist } from './persist.ts'
+import { resolveEntries } from './resolve-entries.ts'
+
+export type TakeOverOptions = {
+  plane: DeliveryPlane
+  follower: LogFollower
+  directory: EndpointDirectory
+  resources: ResourceReader
+  /** Every segment of the log up to this version was shown by the watch. */
+  shownUpTo: () => number
+  /** Told of every delivery that was found, of all shards the first time; `isOurs` if it is of those that are taken over. */
+  onFound?: (outline: DeliveryOutline, isOurs: boolean) => void
+}
+
+/** What was found: deliveries that have an object and no end, and entries that went on from the log. */
+export type TakenOver = { unfinished: number; reopened: number }
+
+/** The adapter asks for fewer where they are large; a list in pages half as large takes a third longer. */
+const PAGE = 2500
+const ENDPOINTS_PAGE = 500
+const LOOK_MS = 20
+/** For the record that shards were handed over: without it they are taken over as from a replica that died. */
+const RELEASE_MS = 2000
+
+export class TakeOver {
+  readonly #options: TakeOverOptions
+  /** Objects of all shards were listed: what comes to them since is in the log. */
+  #isComplete = false
+  /** What this replica has claimed and not handed over. */
+  readonly #claimed = new Set<number>()
+  #running: Promise<void> = Promise.resolve()
+
+  constructor(options: TakeOverOptions) {
+    this.#options = options
+  }
+
+  /**
+   * One after the other: what is found is brought together with what the log says by then.
+   * @throws ApiError, Error what may pass by itself, or when given up: it can be begun again
+   */
+  async start(shards: ReadonlySet<number>, signal: AbortSignal): Promise<TakenOver> {
+    const { plane, follower } = this.#options
+    const before = this.#running
+    const mine = Promise.withResolvers<void>()
+    this.#running = mine.promise
+    try {
+      await before
+      signal.throwIfAborted()
+      const numbers = [...shards].sort((a, b) => a - b)
+      // It may be written late, when another one has claimed them: then it says nothing.
+      const claim = { kind: 'claim', shards: numbers, after: follower.version } as const
+      const version = await plane.ctx.outcomes.record(claim, { isUrgent: true })
+      for (const shard of shards) this.#claimed.add(shard)
+      await follower.seen(version, signal)
+      signal.throwIfAborted()
+      if (!follower.isOurs(shards)) throw new Error('another replica has claimed a shard meanwhile')
+      await this.#learnEndpoints(signal)
+      return await this.#adopt(shards, signal)
+    } finally {
+      mine.resolve()
+    }
+  }
+
+  /** Hands them over. Resolves when nothing of them is under way, and that can be read in the log. */
+  async end(shards: ReadonlySet<number>): Promise<void> {
+    const { follower, plane } = this.#options
+    const { ctx } = plane
+    const areAtRest = await plane.release(shards)
+    // What another one has claimed since is not its to hand over: who has not read that claim would believe it.
+    const isOurs = (shard: number) => follower.isOurs(new Set([shard]))
+    const claimed = [...shards].filter((shard) => this.#claimed.delete(shard) && isOurs(shard))
+    if (!areAtRest || claimed.length === 0) return
+    const release = { kind: 'release', shards: claimed, after: follower.version } as const
+    const recorded = ctx.outcomes.record(release, { isUrgent: true })
+    const isOver = recorded.then(
+      () => undefined,
+      () => undefined,
+    )
+    await Promise.race([isOver, pause(ctx.clock, RELEASE_MS, ctx.giveUp)])
+  }
+
+  /** What the one before has written in their status is decided on here. */
+  async #learnEndpoints(signal: AbortSignal): Promise<void> {
+    for await (const page of this.#pages(webhookEndpoints, { limit: ENDPOINTS_PAGE }, signal))
+      for (const raw of page) {
+        const { data } = webhookEndpoint.safeParse(raw)
+        if (data) this.#options.directory.learn(data)
+      }
+  }
+
+  async #adopt(shards: ReadonlySet<number>, signal: AbortSignal): Promise<TakenOver> {
+    const { plane, follower, onFound } = this.#options
+    const unresolved = new Map<string, Unresolved>()
+    for (const found of follower.openIn(shards)) unresolved.set(keyOf(found), found)
+    const lanes = plane.lanes.take(shards)
+    for (const lane of lanes) if (!plane.ctx.directory.find(lane.endpoint)) plane.lookUp(lane)
+    const objects = new FoundObjects({ plane, follower, shards, unresolved, lanes })
+    const isComplete = this.#isComplete
+    if (!isComplete) follower.endings = new Set()
+    const query = isComplete ? { labelSelector: `${SHARD_LABEL} in (${[...shards].join()})` } : {}
+    try {
+      for await (const page of this.#pages(webhookDeliveries, { limit: PAGE, ...query }, signal)) {
+        for (const raw of page) {
+          const outline = objects.take(raw)
+          if (outline) onFound?.(outline, shards.has(shardOf(outline.spec.endpointUid)))
+        }
+      }
+    } finally {
+      follower.endings = undefined
+    }
+    this.#isComplete = true
+    follower.toldEnds = undefined
+    await this.#untilShown(objects.newest, signal)
+    await objects.end(signal)
+    const reopened = await resolveEntries(plane, [...unresolved.values()], follower.claims)
+    return { unfinished: objects.unfinished, reopened }
+  }
+
+  /** The watch of segments may be behind what the one before has acted on. */
+  async #untilShown(version: number, signal: AbortSignal): Promise<void> {
+    const { plane, shownUpTo } = this.#options
+    while (shownUpTo() < version && plane.ctx.segments.lowWater < version) {
+      signal.throwIfAborted()
+      await pause(plane.ctx.clock, LOOK_MS, signal)
+    }
+  }
+
+  /** Pages of a consistent list; from the first again where it took longer than the server keeps old versions. */
+  async *#pages(
+    type: Parameters<ResourceReader['list']>[0],
+    query: Parameters<ResourceReader['list']>[1],
+    signal: AbortSignal,
+  ): AsyncGenerator<readonly RawObject[]> {
+    const { resources, plane } = this.#options
+    const giveUp = AbortSignal.any([plane.ctx.giveUp, signal])
+    const ask = (from?: string) =>
+      persist({ ...plane.ctx, giveUp }, `reading ${type.plural}`, async (): Promise<Page | undefined> => {
+        signal.throwIfAborted()
+        return await pageOf(() => resources.list(type, query, from))
+      })
+    let asked = ask()
+    for (;;) {
+      const page = await asked
+      // The API server makes the next page while this one is taken in.
+      if (page === undefined || page.continue !== undefined) asked = ask(page?.continue)
+      asked.catch(() => undefined)
+      if (page) yield page.items
+      if (page && page.continue === undefined) return
+    }
+  }
+}
+
+/** Undefined when it has expired. */
+async function pageOf(list: () => Promise<Page>): Promise<Page | undefined> {
+  try {
+    return await list()
+  } catch (error) {
+    if (isApiError(error, 'Gone')) return undefined
+    throw error
+  }
+}
+
+function keyOf({ open: { entry } }: Unresolved): string {
+  return `${entry.event.namespace}/${deliveryObjectName(entry.event.id, entry.endpoint.uid)}`
+}

@@ -1,0 +1,220 @@
+/** One history of hand-overs: troubles, then a rest in which everything has to come to its end. */
+
+import { webhookDeliveries } from '../../src/api/webhook-delivery.ts'
+import { type WebhookEndpoint, webhookEndpoint, webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
+import { acceptEvent } from '../../src/domain/accept.ts'
+import { isFinal } from '../../src/domain/delivery.ts'
+import { derivedName } from '../../src/domain/message-id.ts'
+import { shardOf } from '../../src/domain/shard.ts'
+import { HandOverWorld } from './hand-over-world.ts'
+import type { ReplicaBed } from './replica-bed.ts'
+import { type AcceptedDelivery, judge, type Reception, violations } from './verdict.ts'
+
+export type Step = {
+  kind: 'accept' | 'move' | 'kill' | 'stop' | 'cut' | 'lose' | 'join' | 'disable' | 'enable' | 'delete'
+  /** Which endpoints, bit by bit. */
+  endpoints: number
+  /** Which replica. */
+  who: number
+  /** Until the next step. */
+  ms: number
+}
+
+export type Plan = {
+  seed: number
+  replicas: number
+  steps: readonly Step[]
+  refusals: readonly number[]
+}
+
+export const ENDPOINTS = [
+  { name: 'ordered-objects', ordered: true, deliveryLog: 'Objects' },
+  { name: 'ordered-segments', ordered: true, deliveryLog: 'Segments' },
+  { name: 'objects', ordered: false, deliveryLog: 'Objects' },
+  { name: 'segments', ordered: false, deliveryLog: 'Segments' },
+  { name: 'ordered-more', ordered: true, deliveryLog: 'Objects' },
+  { name: 'more', ordered: false, deliveryLog: 'Segments' },
+] as const
+
+const ORGANIZATION = 'acme'
+const HOUR = 3_600_000
+/** More than an attempt takes here, and until its outcome is stored. */
+const SETTLED_MS = 25_000
+const LONGEST_ATTEMPT_MS = 15_000
+
+type Seen = Reception & { replica: ReplicaBed; at: number }
+
+export class HandOverStory {
+  readonly #plan: Plan
+  readonly #world: HandOverWorld
+  readonly #endpoints: WebhookEndpoint[] = []
+  readonly #deleted = new Set<string>()
+  readonly #accepted: AcceptedDelivery[] = []
+  readonly #receptions: Seen[] = []
+  readonly #killed = new Set<number>()
+  /** By endpoint, when the last attempt is over. */
+  readonly #busyUntil = new Map<string, number>()
+  readonly #overlaps: string[] = []
+  #events = 0
+  /** How often a replica was stopped or killed. */
+  #breaks = 0
+
+  constructor(plan: Plan) {
+    this.#plan = plan
+    this.#world = new HandOverWorld(plan.seed, (replica) => this.#listen(replica))
+    // As if it had ended: what it came to may not be stored when another one goes on.
+    this.#world.onGivenUpAnyway = (replica) => this.#breakOf(replica, 2 * SETTLED_MS)
+  }
+
+  /** @returns what is wrong, in words */
+  async play(): Promise<string[]> {
+    const { store, clock } = this.#world
+    for (const { name, ...spec } of ENDPOINTS) {
+      const created = await store.create(webhookEndpoints, {
+        metadata: { namespace: ORGANIZATION, name },
+        spec: { url: `https://receiver.example/${name}`, eventTypes: ['*'], ...spec },
+      })
+      this.#endpoints.push(webhookEndpoint.parse(created))
+    }
+    for (let n = 0; n < this.#plan.replicas; n += 1) await this.#world.join()
+    for (let n = 0; n < ENDPOINTS.length; n += 1) this.#move(1 << n, n)
+    await clock.elapse(100)
+    for (const step of this.#plan.steps) {
+      await this.#do(step)
+      await clock.elapse(step.ms)
+    }
+    await clock.elapse(2 * 60_000)
+    for (const endpoint of this.#endpoints) await this.#enable(endpoint, true)
+    await clock.elapse(16 * HOUR)
+    return this.#complaints()
+  }
+
+  async #do({ kind, endpoints, who, ms }: Step): Promise<void> {
+    const world = this.#world
+    const { running } = world
+    const one = running[who % Math.max(1, running.length)]
+    if (kind === 'accept') return await this.#accept(endpoints, 1 + (who % 3))
+    if (kind === 'join' && world.living.length < 4) await world.join()
+    if (kind === 'move') this.#move(endpoints, who)
+    if (one) await this.#hit(one, kind, 100 + ((endpoints * 997 + ms) % 90_000))
+    const chosen = this.#chosen(endpoints)[0]
+    if (!chosen) return
+    if (kind === 'disable' || kind === 'enable') await this.#enable(chosen, kind === 'enable')
+    if (kind === 'delete') {
+      this.#deleted.add(chosen.metadata.name)
+      await world.shared.delete(webhookEndpoints, { namespace: ORGANIZATION, name: chosen.metadata.name })
+    }
+  }
+
+  /** @param ms how long it lasts */
+  async #hit(one: ReplicaBed, kind: Step['kind'], ms: number): Promise<void> {
+    const world = this.#world
+    if (kind === 'kill' || kind === 'stop' || kind === 'cut') this.#breakOf(one)
+    if (kind === 'kill') await world.kill(one)
+    if (kind === 'stop') world.stop(one, ms)
+    if (kind === 'cut') world.cut(one, ms, () => this.#breakOf(one))
+    if (kind === 'lose') world.lose(one, ms)
+  }
+
+  #move(endpoints: number, who: number): void {
+    const { running } = this.#world
+    const to = running[who % Math.max(1, running.length)]
+    const uids = this.#endpoints.filter((_, n) => endpoints & (1 << n)).map(({ metadata }) => metadata.uid)
+    if (to) this.#world.move([...new Set(uids.map(shardOf))], to)
+  }
+
+  /** Those of the bits that are still there. */
+  #chosen(endpoints: number): WebhookEndpoint[] {
+    return this.#endpoints.filter(
+      ({ metadata: { name } }, n) => endpoints & (1 << n) && !this.#deleted.has(name),
+    )
+  }
+
+  async #accept(endpoints: number, count: number): Promise<void> {
+    const to = this.#chosen(endpoints).map(({ metadata: { name, uid } }) => ({ name, uid }))
+    if (to.length === 0) return
+    const acceptedAt = Math.floor(this.#world.clock.now())
+    const events = Array.from({ length: count }, () => {
+      this.#events += 1
+      const name = derivedName(acceptedAt, `event ${this.#events}`)
+      return acceptEvent({ name, namespace: ORGANIZATION, type: 'test.event', dataText: '1', acceptedAt }, to)
+    })
+    await this.#world.append(events)
+    for (const { event } of events)
+      for (const { name } of to) this.#accepted.push({ endpoint: name, id: `msg_${event.id}` })
+  }
+
+  async #enable({ metadata: { name } }: WebhookEndpoint, enabled: boolean): Promise<void> {
+    if (this.#deleted.has(name)) return
+    const ref = { namespace: ORGANIZATION, name }
+    await this.#world.shared.patch(webhookEndpoints, ref, {
+      spec: { state: enabled ? 'enabled' : 'disabled' },
+    })
+  }
+
+  #listen(replica: ReplicaBed): void {
+    for (const { name } of ENDPOINTS)
+      replica.sender.answers.set(`/${name}`, (id) => this.#receive(name, id, replica))
+  }
+
+  #receive(endpoint: string, id: string, replica: ReplicaBed): number {
+    const { clock, chance, replicas } = this.#world
+    const ms = 1 + Math.floor(chance() * (chance() < 0.1 ? LONGEST_ATTEMPT_MS : 20))
+    replica.sender.latencyMs = ms
+    const before = this.#receptions.filter((one) => one.endpoint === endpoint && one.id === id).length
+    const place = this.#accepted.findIndex((one) => one.id === id)
+    const { refusals } = this.#plan
+    const ok = before >= (refusals[place % refusals.length] ?? 0)
+    const at = clock.monotonic()
+    const isOrdered = ENDPOINTS.some(({ name, ordered }) => name === endpoint && ordered)
+    if (isOrdered && (this.#busyUntil.get(endpoint) ?? 0) > at)
+      this.#overlaps.push(`${replica.session} sends ${id} to ${endpoint} beside another attempt`)
+    this.#busyUntil.set(endpoint, at + ms)
+    const run = this.#breaks * 100 + replicas.indexOf(replica)
+    this.#receptions.push({ endpoint, id, run, answer: ok ? 'ok' : 'failed', replica, at })
+    return ok ? 200 : 500
+  }
+
+  /** What it had under way may be repeated. */
+  #breakOf(replica: ReplicaBed, withinMs = SETTLED_MS): void {
+    const now = this.#world.clock.monotonic()
+    for (const seen of this.#receptions)
+      if (seen.replica === replica && seen.at > now - withinMs) this.#killed.add(seen.run)
+    this.#breaks += 1
+  }
+
+  #complaints(): string[] {
+    const { store, living, isSettled } = this.#world
+    const remains = ({ endpoint }: { endpoint: string }) => !this.#deleted.has(endpoint)
+    const verdict = judge({
+      accepted: this.#accepted,
+      receptions: this.#receptions,
+      orderedEndpoints: new Set(ENDPOINTS.filter(({ ordered }) => ordered).map(({ name }) => name)),
+      killed: this.#killed,
+      maxAttempts: 8,
+    })
+    const found = violations({ ...verdict, lost: verdict.lost.filter(remains) })
+    const unfinished = store
+      .all(webhookDeliveries)
+      .filter(({ status }) => !isFinal((status as { state?: 'pending' })?.state))
+      .map(({ spec }) => (spec as { endpoint: string }).endpoint)
+    const marks = new Set(living.map(({ parts }) => parts.segments.lowWater))
+    return [
+      ...found,
+      ...this.#overlaps,
+      ...(isSettled ? [] : ['shards are still on their way']),
+      ...(unfinished.length === 0 ? [] : [`objects are not finished: ${unfinished.join(', ')}`]),
+      ...(marks.size === 1 ? [] : [`marks differ: ${[...marks].join(', ')}`]),
+      ...living.flatMap((replica) => this.#leftAt(replica)),
+    ]
+  }
+
+  #leftAt({ session, parts: { plane, segments }, complaints }: ReplicaBed): string[] {
+    const failures = complaints.filter((one) => one.includes('failed') || one.includes('could not be made'))
+    return [
+      ...(plane.tally.total === 0 ? [] : [`${plane.tally.total} are pending at ${session}`]),
+      ...(segments.size === 0 ? [] : [`${segments.size} segments are open at ${session}`]),
+      ...(failures.length === 0 ? [] : [`${session} says: ${failures[0]}`]),
+    ]
+  }
+}

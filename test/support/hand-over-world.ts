@@ -1,0 +1,254 @@
+/**
+ * Replicas on one store, and shards that move between them as the keeper of shards lets them: whoever had one has released
+ * it, or was not heard of for as long as its lease and its attempts last.
+ */
+import { type AcceptedEvent, deliverySegments } from '../../src/api/delivery-segment.ts'
+import type { ResourceType } from '../../src/api/meta.ts'
+import { outcomeSegments } from '../../src/api/outcome-segment.ts'
+import { webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
+import { readLowWater } from '../../src/controllers/delivery-log/read-back.ts'
+import { derivedName } from '../../src/domain/message-id.ts'
+import { segmentSpec } from '../../src/domain/segment.ts'
+import type { RawObject, ResourceReader, ResourceWriter } from '../../src/ports/kubernetes.ts'
+import { pause } from '../../src/runtime/pause.ts'
+import { chanceOf } from './chance.ts'
+import { FakeClock } from './fake-clock.ts'
+import { MemoryStore } from './memory-store.ts'
+import { SYSTEM } from './plane-parts.ts'
+import { ReplicaBed, type ReplicaWorld } from './replica-bed.ts'
+
+/** Lease and drain time: so long the others wait for one that they do not hear of. */
+export const GONE_MS = 30_000
+const LOOK_MS = 100
+/** A lease is renewed so often, and holds so long. */
+const RENEWED_MS = 2000
+const HOLDS_MS = 6000
+/** What is closed stays in the log for so long. */
+const KEPT_MS = 2 * 60_000
+
+export class HandOverWorld implements ReplicaWorld {
+  readonly clock = new FakeClock()
+  readonly store = new MemoryStore(() => this.clock.now())
+  readonly shared: ResourceReader & ResourceWriter
+  readonly chance: () => number
+  readonly replicas: ReplicaBed[] = []
+  /** Told of each new one. */
+  readonly #onReplica: (replica: ReplicaBed) => void
+  /** Told of one that has given up shards with something under way. */
+  onGivenUpAnyway: (replica: ReplicaBed) => void = () => undefined
+  readonly #owners = new Map<number, ReplicaBed>()
+  readonly #moving = new Set<number>()
+
+  constructor(seed: number, onReplica: (replica: ReplicaBed) => void) {
+    this.chance = chanceOf(seed)
+    this.#onReplica = onReplica
+    this.shared = this.#told()
+  }
+
+  get running(): ReplicaBed[] {
+    return this.replicas.filter(({ isWell }) => isWell)
+  }
+
+  get living(): ReplicaBed[] {
+    return this.replicas.filter(({ isDead }) => !isDead)
+  }
+
+  async join(): Promise<ReplicaBed> {
+    const session = `r${this.replicas.length + 1}`
+    const replica = new ReplicaBed(this, session, await readLowWater(this.store, SYSTEM))
+    this.replicas.push(replica)
+    this.#onReplica(replica)
+    return replica
+  }
+
+  /** Of outcomes, what is old and behind the mark has been deleted. */
+  kept(type: ResourceType, lowWater: number): RawObject[] {
+    const all = this.store
+      .all(type)
+      .sort(({ metadata: a }, { metadata: b }) => Number(a.resourceVersion) - Number(b.resourceVersion))
+    if (type !== outcomeSegments) return all
+    const isOld = ({ metadata }: RawObject) =>
+      this.clock.now() - Date.parse(String(metadata.creationTimestamp)) > KEPT_MS
+    const mayGo = (raw: RawObject) => isOld(raw) && Number(raw.metadata.resourceVersion) <= lowWater
+    return all.filter((raw, n) => n === all.length - 1 || !mayGo(raw))
+  }
+
+  /** Appends a segment, which every replica is shown in its own time. */
+  async append(events: readonly AcceptedEvent[]): Promise<void> {
+    const name = derivedName(Math.floor(this.clock.now()), `segment ${this.store.version}`)
+    await this.shared.create(deliverySegments, {
+      metadata: { namespace: SYSTEM, name },
+      spec: segmentSpec(events, 'test', Math.floor(this.clock.now())),
+    })
+  }
+
+  /** These shards are to be this replica's, as far as none is on its way already. */
+  move(shards: readonly number[], to: ReplicaBed): void {
+    const free = shards.filter((shard) => !this.#moving.has(shard))
+    if (free.length === 0) return
+    for (const shard of free) this.#moving.add(shard)
+    void this.#move(free, to).finally(() => {
+      for (const shard of free) this.#moving.delete(shard)
+    })
+  }
+
+  async kill(replica: ReplicaBed): Promise<void> {
+    replica.kill(this.clock.now())
+    if (this.living.length < 2) await this.join()
+    const [first] = this.running
+    this.move(this.#shardsOf(replica), first ?? (await this.join()))
+  }
+
+  /** Nothing of it runs for so long. */
+  stop(replica: ReplicaBed, ms: number): void {
+    if (!replica.runs || !replica.mayAct) return
+    replica.stop(this.clock.now())
+    this.clock.after(ms, () => void this.#resume(replica))
+  }
+
+  /** It runs on, and nothing goes through for so long. @param onLapse its lease has ended */
+  cut(replica: ReplicaBed, ms: number, onLapse: () => void): void {
+    if (!replica.isWell) return
+    const renewedAt = this.clock.now() - Math.floor(this.chance() * RENEWED_MS)
+    replica.cutOff(renewedAt)
+    this.clock.after(Math.max(0, renewedAt + HOLDS_MS - this.clock.now()), () => {
+      if (replica.goneAt !== renewedAt) return
+      replica.mayAct = false
+      onLapse()
+    })
+    this.clock.after(ms, () => void this.#reconnect(replica))
+  }
+
+  /** Some of what it sends, or of the answers, gets lost for so long. */
+  lose(replica: ReplicaBed, ms: number): void {
+    replica.way.lost = 0.2
+    this.clock.after(ms, () => {
+      replica.way.lost = 0
+    })
+  }
+
+  /** As the keeper of shards: what is its own all the same is given up and claimed anew. */
+  claimedElsewhere(shards: readonly number[], replica: ReplicaBed): void {
+    void this.#claimAnew(shards, replica)
+  }
+
+  async #claimAnew(shards: readonly number[], replica: ReplicaBed): Promise<void> {
+    const own = shards.filter((shard) => this.#owners.get(shard) === replica)
+    // A hand-over that is under way may be of another replica's, and brings a claim of its own.
+    while (own.some((shard) => this.#moving.has(shard))) await pause(this.clock, LOOK_MS)
+    this.move(
+      own.filter((shard) => this.#owners.get(shard) === replica && !replica.isDead),
+      replica,
+    )
+  }
+
+  /** Whether everything is at rest. */
+  get isSettled(): boolean {
+    return this.#moving.size === 0 && this.living.every(({ isWell }) => isWell)
+  }
+
+  /** It goes on, finds that its lease is over, and renews that after a moment. */
+  async #resume(replica: ReplicaBed): Promise<void> {
+    await replica.resume()
+    await this.#renew(replica)
+  }
+
+  async #reconnect(replica: ReplicaBed): Promise<void> {
+    await replica.reconnect()
+    await this.#renew(replica)
+  }
+
+  async #renew(replica: ReplicaBed): Promise<void> {
+    await pause(this.clock, Math.floor(this.chance() * 500))
+    // It may have been stopped or cut off again.
+    if (replica.isDead || !replica.runs || replica.way.isCut) return
+    const isLate = this.clock.now() - replica.goneAt >= GONE_MS
+    const lost = isLate ? [...replica.active] : []
+    replica.renewed(lost, isLate)
+    const kept = lost.filter((shard) => this.#owners.get(shard) === replica)
+    this.move(kept, replica)
+  }
+
+  async #move(shards: readonly number[], to: ReplicaBed): Promise<void> {
+    const owners = Map.groupBy(shards, (shard) => this.#owners.get(shard))
+    await Promise.all([...owners].map(([owner, part]) => owner && this.#givenUp(owner, part)))
+    let next = to
+    for (;;) {
+      await this.#drained(shards)
+      if (!next.isWell) {
+        await pause(this.clock, LOOK_MS)
+        next = this.running[0] ?? next
+        continue
+      }
+      for (const shard of shards) this.#owners.set(shard, next)
+      const how = await this.#tryTake(next, shards)
+      if (how === 'taken') return
+      if (how === 'gone') await this.#givenUp(next, shards)
+      else await pause(this.clock, LOOK_MS)
+    }
+  }
+
+  /** Now and then it is given up on the way. */
+  async #tryTake(to: ReplicaBed, shards: readonly number[]): Promise<'taken' | 'failed' | 'gone'> {
+    const abort = new AbortController()
+    if (this.chance() < 0.1) this.clock.after(Math.floor(this.chance() * 60), () => abort.abort())
+    const gone = to.gone.promise.then(() => 'gone' as const)
+    const taken = to.take(shards, abort.signal).then(
+      () => 'taken' as const,
+      () => 'failed' as const,
+    )
+    const how = await Promise.race([taken, gone])
+    if (how === 'gone') abort.abort()
+    if (how !== 'failed') return how
+    // The keeper ends what has failed, or was given up, before it begins it again.
+    return (await Promise.race([to.release(shards).then(() => 'failed' as const), gone])) ?? 'gone'
+  }
+
+  givenUpAnyway(replica: ReplicaBed): void {
+    this.onGivenUpAnyway(replica)
+  }
+
+  /** Resolves when it has released them, or was not heard of for long enough. */
+  async #givenUp(owner: ReplicaBed, shards: readonly number[]): Promise<void> {
+    for (;;) {
+      if (owner.isWell) {
+        const gone = owner.gone.promise.then(() => false)
+        if (await Promise.race([owner.release(shards).then(() => true), gone])) return
+      }
+      if (this.clock.now() - owner.goneAt >= GONE_MS) return
+      await pause(this.clock, LOOK_MS)
+    }
+  }
+
+  /** Who is back from a stop says what it has under way, and the others wait for that. */
+  async #drained(shards: readonly number[]): Promise<void> {
+    const isDraining = () => this.running.some(({ draining }) => shards.some((shard) => draining.has(shard)))
+    while (isDraining()) await pause(this.clock, LOOK_MS)
+  }
+
+  #shardsOf(replica: ReplicaBed): number[] {
+    return [...this.#owners].flatMap(([shard, owner]) => (owner === replica ? [shard] : []))
+  }
+
+  /** Whatever is written of what they watch, every replica is shown. */
+  #told(): ReplicaWorld['shared'] {
+    const { store } = this
+    const tell = (type: ResourceType, raw: RawObject): RawObject => {
+      if (type === deliverySegments || type === outcomeSegments || type === webhookEndpoints)
+        for (const replica of this.living) replica.changed(type, structuredClone(raw))
+      return raw
+    }
+    return {
+      get: (type, ref) => store.get(type, ref),
+      list: (type, query, from) => store.list(type, query, from),
+      create: async (type, object) => tell(type, await store.create(type, object)),
+      patch: async (type, ref, patch, how) => tell(type, await store.patch(type, ref, patch, how)),
+      delete: async (type, ref, precondition) => {
+        const raw = await store.get(type, ref)
+        await store.delete(type, ref, precondition)
+        const deletionTimestamp = new Date(this.clock.now()).toISOString()
+        tell(type, { ...raw, metadata: { ...raw.metadata, deletionTimestamp } })
+      },
+    }
+  }
+}

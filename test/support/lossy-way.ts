@@ -1,0 +1,63 @@
+import type { Clock } from '../../src/ports/clock.ts'
+import { ApiError, type ResourceReader, type ResourceWriter } from '../../src/ports/kubernetes.ts'
+
+/** The caller waits no longer for an answer. */
+const DEADLINE_MS = 10_000
+/** A call of which the caller has heard nothing may still be on its way: longer than others wait for one that is gone. */
+const LATEST_MS = 60_000
+
+/**
+ * The way of one process to the store. A call that gets lost does not take effect, or its answer does not come back, or it
+ * takes effect when its caller has long given it up.
+ */
+export class LossyWay {
+  readonly #clock: Clock
+  readonly #chance: () => number
+  /** Nothing goes through. */
+  isCut = false
+  /** Part of the calls that are lost. */
+  lost = 0
+
+  constructor(clock: Clock, chance: () => number) {
+    this.#clock = clock
+    this.#chance = chance
+  }
+
+  /** @param mayBeLate whether a call that goes out now may take effect after all others */
+  api(store: ResourceReader & ResourceWriter, mayBeLate: () => boolean): ResourceReader & ResourceWriter {
+    const call = async <T>(effect: () => Promise<T>): Promise<T> => {
+      if (this.#isLost()) return await this.#lose(effect)
+      if (mayBeLate() && this.#chance() < 0.3) return await this.#after(this.#chance() * LATEST_MS, effect)
+      const answer = await effect()
+      return this.#isLost() ? await this.#unanswered() : answer
+    }
+    return {
+      get: (...args) => call(() => store.get(...args)),
+      list: (...args) => call(() => store.list(...args)),
+      create: (...args) => call(() => store.create(...args)),
+      patch: (...args) => call(() => store.patch(...args)),
+      delete: (...args) => call(() => store.delete(...args)),
+    }
+  }
+
+  #isLost(): boolean {
+    return this.isCut || (this.lost > 0 && this.#chance() < this.lost)
+  }
+
+  async #lose<T>(effect: () => Promise<T>): Promise<T> {
+    const fate = this.#chance()
+    if (fate < 0.3) await effect().catch(() => undefined)
+    else if (fate < 0.6) this.#after(this.#chance() * LATEST_MS, effect).catch(() => undefined)
+    return await this.#unanswered()
+  }
+
+  async #unanswered(): Promise<never> {
+    await this.#after(DEADLINE_MS, async () => undefined)
+    throw new ApiError('Unavailable', 'no answer')
+  }
+
+  async #after<T>(ms: number, effect: () => Promise<T>): Promise<T> {
+    await new Promise<void>((resolve) => void this.#clock.after(Math.floor(ms), resolve))
+    return await effect()
+  }
+}

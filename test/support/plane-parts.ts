@@ -1,0 +1,108 @@
+import { webhookEndpoint } from '../../src/api/webhook-endpoint.ts'
+import { DeliveryObjects } from '../../src/controllers/delivery/delivery-objects.ts'
+import { DeliveryPlane } from '../../src/controllers/delivery/delivery-plane.ts'
+import { LogFollower } from '../../src/controllers/delivery/log-follower.ts'
+import { OpenSegments } from '../../src/controllers/delivery/open-segments.ts'
+import { TakeOver } from '../../src/controllers/delivery/take-over.ts'
+import { KeyIndex } from '../../src/controllers/delivery-log/key-index.ts'
+import { createOutcomeLog } from '../../src/controllers/delivery-log/outcome-log.ts'
+import { EndpointDirectory } from '../../src/controllers/endpoint/endpoint-directory.ts'
+import { EndpointStatusWriter } from '../../src/controllers/endpoint/endpoint-status.ts'
+import { EndpointStreaks } from '../../src/controllers/endpoint/endpoint-streaks.ts'
+import type { Clock } from '../../src/ports/clock.ts'
+import type { EventRecorder } from '../../src/ports/event-recorder.ts'
+import type { RawObject, ResourceReader, ResourceWriter } from '../../src/ports/kubernetes.ts'
+import type { Log } from '../../src/ports/log.ts'
+import type { WebhookSender } from '../../src/ports/webhook-sender.ts'
+import type { Tenures } from '../../src/runtime/shards/tenures.ts'
+import { fixedRandom } from './fake-clock.ts'
+
+/** The operator's namespace of a bed. */
+export const SYSTEM = 'davit-system'
+
+const nothing = () => undefined
+
+export type PlanePartsOptions = {
+  clock: Clock
+  api: ResourceReader & ResourceWriter
+  /** Where outcomes are written. */
+  outcomesApi: ResourceReader & ResourceWriter
+  sender: WebhookSender
+  events: EventRecorder
+  session: string
+  lowWater: number
+  giveUp: AbortSignal
+  owns: (shard: number) => boolean
+  tenures?: Tenures
+  /** Told of what is logged as a warning or an error, and when the log was lost. */
+  complain: (message: string) => void
+  onEnded?: (name: string, state: string) => void
+  onClaimedElsewhere?: (shards: readonly number[]) => void
+  /** What the watch of segments has shown; absent: all there is. */
+  shownUpTo?: () => number
+}
+
+/** The delivery engine of one process as the controller puts it together, without what watches for it. */
+export function planeParts(options: PlanePartsOptions) {
+  const { clock, api, session, giveUp, complain, onEnded } = options
+  const directory = new EndpointDirectory()
+  const keys = new KeyIndex()
+  const segments = new OpenSegments(options.lowWater)
+  const random = fixedRandom(0.5)
+  const log: Log = { info: nothing, warn: complain, error: complain }
+  const statuses = new EndpointStatusWriter(api, directory)
+  const plane = new DeliveryPlane({
+    clock,
+    random,
+    log,
+    metrics: { attempt: nothing, finished: nothing, started: nothing },
+    sender: options.sender,
+    events: options.events,
+    directory,
+    statuses,
+    streaks: new EndpointStreaks(statuses, clock),
+    resources: api,
+    objects: new DeliveryObjects(api, clock),
+    outcomes: createOutcomeLog({
+      resources: options.outcomesApi,
+      namespace: SYSTEM,
+      writer: session,
+      clock,
+      random: uniqueNames(),
+      lowWater: () => segments.lowWater,
+      signal: giveUp,
+    }),
+    segments,
+    shards: { owns: options.owns, ...(options.tenures ? { tenures: options.tenures } : {}) },
+    namespace: SYSTEM,
+    userAgent: 'Davit/test',
+    waitScale: 1,
+    giveUp,
+    maxInFlight: 100,
+    onEnded: ({ name }, state) => onEnded?.(name, state),
+  })
+  const follower = new LogFollower({
+    plane,
+    keys,
+    writer: session,
+    onLost: () => complain('lost'),
+    onClaimedElsewhere: (shards) => options.onClaimedElsewhere?.(shards),
+  })
+  const shownUpTo = () => options.shownUpTo?.() ?? Number.POSITIVE_INFINITY
+  const takeOver = new TakeOver({ plane, follower, directory, resources: api, shownUpTo })
+  return { directory, keys, segments, plane, follower, takeOver }
+}
+
+/** Tells the directory of an endpoint, with a key of its own. */
+export function knowEndpoint(directory: EndpointDirectory, raw: RawObject): void {
+  const endpoint = webhookEndpoint.parse(raw)
+  const { namespace = '', name, uid, creationTimestamp = '' } = endpoint.metadata
+  const key = { secret: `whsec_${'A'.repeat(32)}`, createdAt: creationTimestamp }
+  directory.applyKeys(namespace, name, { endpointUid: uid, keys: [key], version: '1' })
+  directory.apply(endpoint)
+}
+
+/** Chance whose bytes never repeat, so that names do not. */
+function uniqueNames() {
+  return { fraction: () => 0.5, bytes: (count: number) => crypto.getRandomValues(new Uint8Array(count)) }
+}
