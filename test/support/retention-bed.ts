@@ -19,6 +19,7 @@ import { EndpointDirectory } from '../../src/controllers/endpoint/endpoint-direc
 import { Retention } from '../../src/controllers/retention/retention.ts'
 import { messageId, sortableName } from '../../src/domain/message-id.ts'
 import { segmentSpec } from '../../src/domain/segment.ts'
+import { SHARDS } from '../../src/domain/shard.ts'
 import type { LogSegment } from '../../src/ports/delivery-log.ts'
 import { FakeClock } from './fake-clock.ts'
 import { type ApiCall, calling, FaultyApi } from './faulty-api.ts'
@@ -51,6 +52,8 @@ export class RetentionBed {
   lowWater = 1_000_000
   healthy = true
   heldLooks = 0
+  /** Shards that are this process's, and what part of all that is; absent: all. */
+  owned: ReadonlySet<number> | undefined
   #made = 0
 
   constructor(over: Partial<typeof limits> = {}) {
@@ -67,6 +70,8 @@ export class RetentionBed {
       cancelHeld: () => {
         this.heldLooks += 1
       },
+      share: () => (this.owned ? this.owned.size / SHARDS : 1),
+      isOurs: (shard) => this.owned?.has(shard) ?? true,
       eventLog: createEventLog({
         resources: this.api,
         namespace: SYSTEM,
@@ -158,18 +163,20 @@ export class RetentionBed {
       metadata: { namespace: SYSTEM, name },
       spec: { writtenAt, writer: 'test', lowWater: String(lowWater), records },
     })
-    this.retention.outcomesWritten({
+    this.retention.outcomesSeen({
       name,
       version: Number(metadata.resourceVersion),
-      writtenAt,
+      writer: 'test',
+      createdAt: writtenAt,
       lowWater,
-      records,
+      size: records.length,
+      records: [],
     })
   }
 
   async readLog(): Promise<void> {
     let read = false
-    void this.retention.readLog().then(() => {
+    void this.retention.followLog().then(() => {
       read = true
     })
     while (!read) await this.clock.elapse(50)

@@ -27,7 +27,7 @@ async function holding(count = 1) {
   for (let n = 0; n < count; n += 1) await bed.accept(bed.event([endpoint]))
   await bed.elapse(60_000)
   const look = async () => {
-    const started = cancelHeld({ ctx: bed.plane.ctx, lanes: bed.plane.lanes(), limits }, bed.clock.now())
+    const started = cancelHeld({ ctx: bed.plane.ctx, lanes: bed.plane.lanes.ours(), limits }, bed.clock.now())
     await bed.elapse(0)
     return started
   }

@@ -11,6 +11,7 @@ const AT_MOST = 50
 
 export type HeldOptions = {
   ctx: PlaneContext
+  /** Those that this process drives. */
   lanes: Iterable<Lane>
   /** How long a delivery may be held, milliseconds. */
   limits: { failedMs: number }
@@ -28,7 +29,7 @@ export function cancelHeld({ ctx, lanes, limits }: HeldOptions, now: number): nu
         continue
       // Nobody else takes it up from here on.
       delivery.stage = 'sending'
-      ctx.background(cancel(ctx, delivery))
+      ctx.background(cancel(ctx, delivery), lane)
       started += 1
     }
   }

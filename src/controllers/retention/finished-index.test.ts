@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { RetentionLimits } from '../../domain/retention.ts'
+import { shardOf } from '../../domain/shard.ts'
 import { type EndpointOf, FinishedIndex, type NewFinished } from './finished-index.ts'
 
 const DAY = 24 * 60 * 60_000
@@ -148,4 +149,40 @@ test('whatever was added, the bounds hold in the end', () => {
       for (const one of left.values()) expect(NOW - one.completedAt).toBeLessThanOrEqual(7 * DAY)
     }),
   )
+})
+
+test('forgets what is of endpoints that another index has from then on, and nothing else', () => {
+  const index = new FinishedIndex(limits)
+  const old = { completedAt: NOW - 2 * DAY }
+  const evicted = index.add(finished('a', old))
+  index.add(finished('b', { ...old, endpoint: endpoint('crm') }))
+  index.evict(evicted)
+  index.endpointGone(endpoint('billing').uid)
+  index.forget(new Set([shardOf(endpoint('billing').uid)]))
+  expect(index.size).toBe(1)
+  expect(index.has(endpoint('billing').uid)).toBe(false)
+  expect(evicted.taken).toBe(true)
+  expect(index.take(LOW_WATER, NOW)?.name).toBe('b')
+  expect(index.take(LOW_WATER, NOW)).toBeUndefined()
+})
+
+test('takes up what it forgot when that is told again', () => {
+  const index = new FinishedIndex(limits)
+  index.add(finished('a', { completedAt: NOW - 2 * DAY }))
+  index.forget(new Set([shardOf(endpoint('billing').uid)]))
+  index.add(finished('a', { completedAt: NOW - 2 * DAY }))
+  expect(index.size).toBe(1)
+  expect(index.take(LOW_WATER, NOW)?.name).toBe('a')
+})
+
+test('keeps its share of what all may have, as that changes', () => {
+  let share = 1
+  const index = new FinishedIndex({ ...limits, maxFinished: 4, maxFinishedPerEndpoint: 100 }, () => share)
+  for (let n = 0; n < 4; n += 1) index.add(finished(`d${n}`, { completedAt: NOW - 10 + n }))
+  expect(index.take(LOW_WATER, NOW)).toBeUndefined()
+  share = 0.6
+  expect(index.take(LOW_WATER, NOW)?.name).toBe('d0')
+  expect(index.take(LOW_WATER, NOW)).toBeUndefined()
+  share = 0.5
+  expect(index.take(LOW_WATER, NOW)?.name).toBe('d1')
 })

@@ -3,6 +3,7 @@
  * 150 bytes each.
  */
 import { type FinishedCount, type RetentionLimits, whichGoes } from '../../domain/retention.ts'
+import { shardOf } from '../../domain/shard.ts'
 import { OldestFirst } from './oldest-first.ts'
 
 export type EndpointOf = { readonly namespace: string; readonly name: string; readonly uid: string }
@@ -37,6 +38,10 @@ class Queues {
     return succeeded ? this.succeeded : this.other
   }
 
+  all(): Finished[] {
+    return [...this.succeeded.values(), ...this.other.values()]
+  }
+
   count(): FinishedCount {
     return {
       size: this.size,
@@ -46,10 +51,11 @@ class Queues {
   }
 }
 
-type Group = { readonly endpoint: EndpointOf; readonly queues: Queues }
+type Group = { readonly endpoint: EndpointOf; readonly shard: number; readonly queues: Queues }
 
 export class FinishedIndex {
   readonly #limits: RetentionLimits
+  readonly #share: () => number
   readonly #all = new Queues()
   readonly #groups = new Map<string, Group>()
   /** Endpoints with more than they may have. */
@@ -58,8 +64,10 @@ export class FinishedIndex {
   readonly #gone = new Set<Group>()
   readonly #evicted = new Set<Finished>()
 
-  constructor(limits: RetentionLimits) {
+  /** @param share of all endpoints that are this index's, 0 to 1: it may have as much of what all may have */
+  constructor(limits: RetentionLimits, share: () => number = () => 1) {
     this.#limits = limits
+    this.#share = share
   }
 
   get size(): number {
@@ -95,6 +103,14 @@ export class FinishedIndex {
     if (group) this.#gone.add(group)
   }
 
+  /** Another index has what is of the endpoints of these shards from here on. */
+  forget(shards: ReadonlySet<number>): void {
+    for (const { shard, queues } of [...this.#groups.values()]) {
+      if (!shards.has(shard)) continue
+      for (const finished of queues.all()) this.#remove(finished)
+    }
+  }
+
   /** It goes, whatever its age: what it refers to takes too much space. */
   evict(finished: Finished): void {
     if (!finished.taken) this.#evicted.add(finished)
@@ -121,7 +137,7 @@ export class FinishedIndex {
       const which = whichGoes(queues.count(), max, this.#limits, now)
       return which && closed(queues[which].first())
     }
-    const found = oldest(this.#all, this.#limits.maxFinished)
+    const found = oldest(this.#all, Math.ceil(this.#limits.maxFinished * this.#share()))
     if (found) return found
     for (const { queues } of this.#full) {
       const surplus = oldest(queues, this.#limits.maxFinishedPerEndpoint)
@@ -146,7 +162,7 @@ export class FinishedIndex {
     const held = this.#groups.get(endpoint.uid)
     if (held) return held
     const { namespace, name, uid } = endpoint
-    const group: Group = { endpoint: { namespace, name, uid }, queues: new Queues() }
+    const group: Group = { endpoint: { namespace, name, uid }, shard: shardOf(uid), queues: new Queues() }
     this.#groups.set(uid, group)
     return group
   }

@@ -102,7 +102,7 @@ export function entryOf(segment: LogSegment): SegmentEntry {
   return { ...entry, keysUntil: keys.newestAt + KEY_LIFE_MS, keysOnly: accepted.length === 0 }
 }
 
-/** Bytes that a segment of these records takes. */
-export function outcomesBytes(records: string): number {
-  return records.length + OBJECT_OVERHEAD_BYTES
+/** Bytes that a segment takes whose records have so many characters. */
+export function outcomesBytes(size: number): number {
+  return size + OBJECT_OVERHEAD_BYTES
 }

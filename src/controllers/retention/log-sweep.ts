@@ -25,6 +25,9 @@ export type GoingSegment = {
   failed: () => void
 }
 
+/** A segment that would go if what refers to it were gone. `evict`: its space is needed, so finished deliveries go first. */
+export type DoubtfulSegment = { name: string; evict: boolean }
+
 /** Segments that a plan takes at most: what is left over is decided on what is there by then. */
 const PLANNED = 500
 /** Payloads are large: a few segments make room. */
@@ -35,11 +38,12 @@ const KEY_STORE_BYTES = 16 * 1024
 
 export class LogSweep {
   readonly #options: LogSweepOptions
-  readonly #segments = new LogSequence<SegmentEntry>()
-  readonly #outcomes = new LogSequence<OutcomesEntry>()
+  #segments = new LogSequence<SegmentEntry>()
+  #outcomes = new LogSequence<OutcomesEntry>()
   #going: GoingSegment[] = []
   #complete = false
   #more = false
+  #doubtful: DoubtfulSegment[] = []
 
   constructor(options: LogSweepOptions) {
     this.#options = options
@@ -49,8 +53,22 @@ export class LogSweep {
     this.#segments.add(entry)
   }
 
-  outcomesWritten(entry: OutcomesEntry): void {
+  outcomesSeen(entry: OutcomesEntry): void {
     this.#outcomes.add(entry)
+  }
+
+  /** Nothing is known of the log any more, and nothing is deleted. */
+  reset(): void {
+    this.#segments = new LogSequence<SegmentEntry>()
+    this.#outcomes = new LogSequence<OutcomesEntry>()
+    this.#doubtful = []
+    this.#complete = false
+    this.#giveUp()
+  }
+
+  /** Those of the last plan, once. */
+  takeDoubtful(): DoubtfulSegment[] {
+    return this.#doubtful.splice(0)
   }
 
   /** The whole log is known: until then nothing is deleted, since outcomes may speak of a segment not known yet. */
@@ -85,6 +103,10 @@ export class LogSweep {
       for (const finished of this.#options.refs.finishedOf(name)) this.#options.evict(finished)
     }
     this.#take(segments.delete, deliverySegments, this.#segments)
+    const { expired, surplus } = segments.doubtful
+    const wanted = new Set(surplus)
+    const doubtful = [...surplus, ...expired.filter((segment) => !wanted.has(segment))]
+    this.#doubtful = doubtful.map((segment) => ({ name: segment.name, evict: wanted.has(segment) }))
   }
 
   /** The last plan left something over. */

@@ -42,3 +42,13 @@ test('deliveries without a payload in the log hold nothing', () => {
   refs.release('acme/small')
   expect(refs.size).toBe(0)
 })
+
+test('what refers to a segment that is gone is forgotten with it', () => {
+  const refs = new PayloadRefs()
+  refs.hold('acme/a', 'old')
+  refs.hold('acme/b', 'old')
+  refs.hold('acme/c', 'young')
+  refs.forget('old')
+  refs.forget('never there')
+  expect([refs.size, refs.holders('old'), refs.holders('young')]).toEqual([1, 'none', 'unfinished'])
+})

@@ -40,6 +40,12 @@ export class PayloadRefs {
     if (holders?.size === 0) this.#holders.delete(segment)
   }
 
+  /** The segment is gone, and with it what was referred to. */
+  forget(segment: string): void {
+    for (const object of this.#holders.get(segment)?.keys() ?? []) this.#segments.delete(object)
+    this.#holders.delete(segment)
+  }
+
   holders(segment: string): Holders {
     const holders = this.#holders.get(segment)
     if (!holders) return 'none'
@@ -49,6 +55,12 @@ export class PayloadRefs {
       if (!finished.succeeded) found = 'finished'
     }
     return found
+  }
+
+  /** Those of which it is not known that they have finished. */
+  unfinishedOf(segment: string): string[] {
+    const holders = [...(this.#holders.get(segment) ?? [])]
+    return holders.flatMap(([object, finished]) => (finished ? [] : [object]))
   }
 
   /** The finished ones of those that refer to it. */

@@ -36,7 +36,7 @@ async function retain(bed: PlaneBed): Promise<void> {
   })
   for (const raw of bed.objects) retention.objectFound(deliveryOutline.parse(raw))
   let read = false
-  void retention.readLog().then(() => {
+  void retention.followLog().then(() => {
     read = true
   })
   while (!read) await bed.elapse(50)

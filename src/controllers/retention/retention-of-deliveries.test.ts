@@ -5,6 +5,7 @@ import { deleting, ORGANIZATION, RetentionBed } from '../../../test/support/rete
 import { deliverySegments } from '../../api/delivery-segment.ts'
 import { webhookDeliveries } from '../../api/webhook-delivery.ts'
 import { webhookEndpoints } from '../../api/webhook-endpoint.ts'
+import { SHARDS } from '../../domain/shard.ts'
 import { ApiError } from '../../ports/kubernetes.ts'
 
 const MINUTE = 60_000
@@ -63,6 +64,26 @@ test('one that turns out not to have finished stays', async () => {
   expect(bed.names(webhookDeliveries)).toEqual([name])
   expect(bed.complaints).toEqual(['A delivery that was taken for finished is not; it stays'])
 })
+
+test.each([
+  { what: 'all shards were', left: 0 },
+  { what: 'its shard was', left: 1 },
+])(
+  'what ends after $what handed over stays, however small the share of this process is',
+  async ({ left }) => {
+    const bed = new RetentionBed({ maxFinished: 0 })
+    const delivery = await bed.entry(await bed.endpoint('billing'), 10)
+    const others = [...Array(SHARDS).keys()].filter((shard) => shard !== delivery.lane.shard)
+    bed.owned = new Set(others.slice(0, left))
+    bed.retention.endedWithObject(delivery, 'exhausted')
+    await bed.settle()
+    expect(bed.names(webhookDeliveries)).toHaveLength(1)
+    bed.owned = new Set([delivery.lane.shard])
+    bed.retention.endedWithObject(delivery, 'exhausted')
+    await bed.settle()
+    expect(bed.names(webhookDeliveries)).toEqual([])
+  },
+)
 
 test('one that changes under the deletion stays for a minute, and is looked at again', async () => {
   const bed = new RetentionBed()

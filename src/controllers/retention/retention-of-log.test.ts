@@ -1,11 +1,10 @@
 import { expect, test } from 'vitest'
-import { fixedRandom } from '../../../test/support/fake-clock.ts'
-import { deleting, RetentionBed, SYSTEM } from '../../../test/support/retention-bed.ts'
+
+import { deleting, RetentionBed } from '../../../test/support/retention-bed.ts'
 import { deliverySegments } from '../../api/delivery-segment.ts'
 import { outcomeSegments } from '../../api/outcome-segment.ts'
 import { webhookDeliveries } from '../../api/webhook-delivery.ts'
 import { ApiError } from '../../ports/kubernetes.ts'
-import { createOutcomeLog } from '../delivery-log/outcome-log.ts'
 import { Pace } from './pace.ts'
 
 const MINUTE = 60_000
@@ -140,24 +139,4 @@ test('an object that somebody deletes no longer keeps its payload', async () => 
   bed.retention.objectGone(delivery)
   await bed.settle()
   expect(bed.names(deliverySegments)).toEqual([])
-})
-
-test('outcomes count from the moment at which they are durable', async () => {
-  const bed = new RetentionBed()
-  const log = createOutcomeLog({
-    resources: bed.api,
-    namespace: SYSTEM,
-    writer: 'test',
-    clock: bed.clock,
-    random: fixedRandom(),
-    lowWater: () => 90,
-    onWritten: (written) => bed.retention.outcomesWritten(written),
-    signal: new AbortController().signal,
-  })
-  const recorded = log.record({ kind: 'moved', position: { version: 95, index: 0 } })
-  await bed.clock.elapse(10)
-  await recorded
-  const { outcomeSegments: count, logBytes } = bed.retention.stats()
-  expect([count, bed.names(outcomeSegments).length]).toEqual([1, 1])
-  expect(logBytes).toBeGreaterThan('95/0 moved'.length)
 })

@@ -8,13 +8,14 @@ import type { DeliveryState } from '../../api/webhook-delivery.ts'
 import { isFinal } from '../../domain/delivery.ts'
 import { deliveryObjectName } from '../../domain/message-id.ts'
 import type { RetentionLimits } from '../../domain/retention.ts'
+import { shardOf } from '../../domain/shard.ts'
 import type { Clock } from '../../ports/clock.ts'
 import type { EventLog, LogSegment } from '../../ports/delivery-log.ts'
 import type { ObjectRef, ResourceReader, ResourceWriter } from '../../ports/kubernetes.ts'
 import type { Log } from '../../ports/log.ts'
 import { pause } from '../../runtime/pause.ts'
 import type { Delivery } from '../delivery/delivery.ts'
-import type { WrittenOutcomes } from '../delivery-log/outcome-log.ts'
+import type { SeenOutcomes } from '../delivery-log/seen-outcomes.ts'
 import type { EndpointDirectory } from '../endpoint/endpoint-directory.ts'
 import { ArrivalRate } from './arrival-rate.ts'
 import { Deleter } from './deleter.ts'
@@ -25,6 +26,7 @@ import { entryOf, outcomesBytes } from './log-index.ts'
 import { LogSweep } from './log-sweep.ts'
 import { Pace } from './pace.ts'
 import { PayloadRefs } from './payload-refs.ts'
+import { RefCheck } from './ref-check.ts'
 import { scanLog } from './scan-log.ts'
 import { SteadyTime } from './steady-time.ts'
 
@@ -42,6 +44,10 @@ export type RetentionOptions = {
   healthy: () => boolean
   /** Ends some of what is held too long at that time, milliseconds since 1970; called every few seconds. */
   cancelHeld: (now: number) => void
+  /** Part of all endpoints that are this process's, 0 to 1; absent: all. */
+  share?: () => number
+  /** Whether finished deliveries of a shard are this process's to delete; absent: all are. */
+  isOurs?: (shard: number) => boolean
   /** Takes what segments that go say of Idempotency-Keys. */
   eventLog: EventLog
 }
@@ -56,24 +62,27 @@ export class Retention {
   readonly #time: SteadyTime
   readonly #finished: FinishedIndex
   readonly #refs = new PayloadRefs()
+  readonly #refCheck: RefCheck
   readonly #sweep: LogSweep
   readonly #gone: GoneEndpoints
   readonly #deleter: Deleter
   /** Of what will have to be deleted. */
   readonly #arrivals = new ArrivalRate()
   readonly #ended = new AbortController()
+  #following: AbortController | undefined
   #running: Promise<unknown> = Promise.resolve()
   #nextLook = Number.NEGATIVE_INFINITY
 
   constructor(options: RetentionOptions) {
     this.#options = options
     this.#time = new SteadyTime(options.clock)
-    this.#finished = new FinishedIndex(options.limits)
+    this.#finished = new FinishedIndex(options.limits, options.share)
     this.#sweep = new LogSweep({
       ...options,
       refs: this.#refs,
       evict: (finished) => this.#finished.evict(finished),
     })
+    this.#refCheck = new RefCheck(options.resources, this.#refs)
     this.#gone = new GoneEndpoints(options.resources)
     this.#deleter = new Deleter({
       ...options,
@@ -90,11 +99,11 @@ export class Retention {
     })
   }
 
-  /** An object was found at the start; all of them, finished or not, before `start`. */
-  objectFound({ metadata, spec, status }: DeliveryOutline): void {
+  /** An object was found; `isOurs` if it is this process's to delete when it has finished. */
+  objectFound({ metadata, spec, status }: DeliveryOutline, isOurs = true): void {
     const { namespace, name, creationTimestamp } = metadata
     if (spec.payloadRef) this.#refs.hold(`${namespace}/${name}`, spec.payloadRef.segment)
-    if (!isFinal(status?.state)) return
+    if (!isFinal(status?.state) || !isOurs) return
     this.#add({
       endpoint: { namespace, name: spec.endpoint, uid: spec.endpointUid },
       name,
@@ -132,29 +141,61 @@ export class Retention {
   }
 
   segmentSeen(segment: LogSegment): void {
+    if (!this.#following) return
     this.#arrivals.arrived(this.#options.clock.monotonic())
     this.#sweep.segmentSeen(entryOf(segment))
   }
 
-  outcomesWritten({ name, version, writtenAt, lowWater, records }: WrittenOutcomes): void {
+  /** Nothing refers to it any more, whoever has deleted it. */
+  segmentGone(name: string): void {
+    this.#refs.forget(name)
+  }
+
+  outcomesSeen({ name, version, createdAt, lowWater, size }: SeenOutcomes): void {
+    if (!this.#following) return
     this.#arrivals.arrived(this.#options.clock.monotonic())
-    this.#sweep.outcomesWritten({
+    this.#sweep.outcomesSeen({
       name,
       version,
       lowWater,
-      createdAt: writtenAt,
-      bytes: outcomesBytes(records),
+      createdAt,
+      bytes: outcomesBytes(size),
     })
   }
 
   /** Call it when every object was told by `objectFound` and the endpoints are known. */
   start(): void {
     const groups = Array.from({ length: GROUPS }, () => this.#run(new Pace(1 / GROUPS)))
-    this.#running = Promise.all([this.readLog(), ...groups])
+    this.#running = Promise.all(groups)
+  }
+
+  /**
+   * The log is this process's to delete from: it is followed, and read through, a little at a time. Before that nothing
+   * of it is deleted. Resolves when it is read, or is another's.
+   */
+  async followLog(): Promise<void> {
+    this.leaveLog()
+    const following = new AbortController()
+    this.#following = following
+    const found = await scanLog({ ...this.#options, signal: following.signal })
+    if (found && following === this.#following) this.#sweep.scanned(found)
+  }
+
+  /** The log is another's to delete from. */
+  leaveLog(): void {
+    this.#following?.abort()
+    this.#following = undefined
+    this.#sweep.reset()
+  }
+
+  /** Another process deletes the finished deliveries of these shards. */
+  shardsLeft(shards: ReadonlySet<number>): void {
+    this.#finished.forget(shards)
   }
 
   async stop(): Promise<void> {
     this.#ended.abort()
+    this.#following?.abort()
     await this.#running
   }
 
@@ -162,12 +203,6 @@ export class Retention {
   stats() {
     const log = this.#sweep.stats(this.#options.clock.now())
     return { finished: this.#finished.size, ...log, ...this.#deleter.counts }
-  }
-
-  /** Reads the whole log through, a little at a time. Before that nothing of it is deleted. */
-  async readLog(): Promise<void> {
-    const found = await scanLog({ ...this.#options, signal: this.#ended.signal })
-    if (found) this.#sweep.scanned(found)
   }
 
   /**
@@ -210,12 +245,15 @@ export class Retention {
     for (const finished of this.#deleter.takeLater()) this.#add(finished)
     for (const uid of await this.#gone.check()) this.#finished.endpointGone(uid)
     this.#sweep.plan(now)
+    await this.#refCheck.look(this.#sweep.takeDoubtful())
     const error = this.#deleter.takeError()
     if (error !== undefined) log.warn('Retention could not delete; trying again', { error })
   }
 
+  /** What ends while its shard is handed over is left alone: beside a share that is gone it would be one too many. */
   #add(given: NewFinished): void {
     const { endpoint, name } = given
+    if (this.#options.isOurs?.(shardOf(endpoint.uid)) === false) return
     const isNew = !this.#finished.has(endpoint.uid)
     const finished = this.#finished.add(given)
     if (this.#refs.size > 0) this.#refs.finished(`${endpoint.namespace}/${name}`, finished)

@@ -102,7 +102,7 @@ function readOutcomes(raw: RawObject): OutcomesEntry {
   // Of one that cannot be read it is not known what it speaks of: of anything before it.
   if (!parsed.success) return { ...readAny(raw), lowWater: 0 }
   const { records, lowWater } = parsed.data.spec
-  return { ...namesOf(raw), lowWater: Number(lowWater), bytes: outcomesBytes(records) }
+  return { ...namesOf(raw), lowWater: Number(lowWater), bytes: outcomesBytes(records.length) }
 }
 
 function readAny(raw: RawObject) {

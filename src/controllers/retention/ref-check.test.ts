@@ -1,0 +1,88 @@
+import { expect, it } from 'vitest'
+import { MemoryStore } from '../../../test/support/memory-store.ts'
+import { API_VERSION } from '../../api/meta.ts'
+import { webhookDeliveries } from '../../api/webhook-delivery.ts'
+import { PayloadRefs } from './payload-refs.ts'
+import { RefCheck } from './ref-check.ts'
+
+async function bed() {
+  const store = new MemoryStore(() => 0)
+  const refs = new PayloadRefs()
+  const asked: string[] = []
+  const check = new RefCheck(
+    {
+      get: (type, ref) => {
+        asked.push(ref.name)
+        return store.get(type, ref)
+      },
+      list: (...args) => store.list(...args),
+      create: (type, object) => store.create(type, object),
+      patch: (...args) => store.patch(...args),
+      delete: (type, ref, precondition) => store.delete(type, ref, precondition),
+    },
+    refs,
+  )
+  return { store, refs, asked, check }
+}
+
+async function put(store: MemoryStore, name: string, state?: string): Promise<void> {
+  await store.create(webhookDeliveries, {
+    apiVersion: API_VERSION,
+    kind: 'WebhookDelivery',
+    metadata: { namespace: 'acme', name },
+    spec: { endpoint: 'one', endpointUid: 'u', deliveryId: 'msg', position: '1/0', writtenAt: '' },
+  })
+  const how = { subresource: 'status' } as const
+  if (state) await store.patch(webhookDeliveries, { namespace: 'acme', name }, { status: { state } }, how)
+}
+
+const keep = (name: string) => ({ name, evict: false })
+
+it('finds what is gone behind any number of those that stay, and asks for none twice before all were asked for', async () => {
+  const { store, refs, asked, check } = await bed()
+  for (let n = 0; n < 500; n += 1) {
+    await put(store, `held-${n}`)
+    refs.hold(`acme/held-${n}`, 'old')
+  }
+  refs.hold('acme/gone', 'young')
+  const segments = [keep('old'), keep('young')]
+  for (let look = 0; look < 3; look += 1) await check.look(segments)
+  expect(refs.holders('young')).toBe('none')
+  expect(asked.indexOf('gone')).toBe(500)
+  expect(new Set(asked.slice(0, 501)).size).toBe(501)
+  expect(refs.holders('old')).toBe('unfinished')
+})
+
+it('passes over none when those before it turn out to be gone', async () => {
+  const { store, refs, asked, check } = await bed()
+  for (let n = 0; n < 450; n += 1) {
+    if (n % 2 === 1) await put(store, `one-${n}`)
+    refs.hold(`acme/one-${n}`, 'segment')
+  }
+  for (let look = 0; look < 3; look += 1) await check.look([keep('segment')])
+  expect(new Set(asked).size).toBe(450)
+  expect(refs.size).toBe(225)
+})
+
+it('lets finished deliveries go where their space is needed, and leaves the others', async () => {
+  const { store, refs, check } = await bed()
+  for (const state of ['succeeded', 'exhausted', 'pending']) {
+    await put(store, state, state)
+    refs.hold(`acme/${state}`, 'segment')
+  }
+  await check.look([keep('segment')])
+  expect(store.all(webhookDeliveries)).toHaveLength(3)
+  await check.look([{ name: 'segment', evict: true }])
+  expect(store.all(webhookDeliveries).map(({ metadata }) => metadata.name)).toEqual(['pending'])
+  expect(refs.unfinishedOf('segment')).toEqual(['acme/pending'])
+})
+
+it('holds what could not be looked at', async () => {
+  const refs = new PayloadRefs()
+  const store = new MemoryStore(() => 0)
+  const fail = () => Promise.reject(new Error('no answer'))
+  const check = new RefCheck(Object.assign(store, { get: fail }), refs)
+  refs.hold('acme/one', 'segment')
+  await check.look([keep('segment')])
+  expect(refs.holders('segment')).toBe('unfinished')
+})
