@@ -691,6 +691,15 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
+        /** @description `overloaded`: There is too much to do. `unavailable`: The cluster does not answer. `not_acknowledged`: The change is stored, and not in force yet. */
+        "overloaded.unavailable.not_acknowledged": {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
         /** @description `unreadable`: What is stored of it cannot be used. */
         unreadable: {
             headers: {
@@ -711,15 +720,6 @@ export interface components {
         };
         /** @description `precondition_failed`: The object has changed. */
         precondition_failed: {
-            headers: {
-                [name: string]: unknown;
-            };
-            content: {
-                "application/problem+json": components["schemas"]["Problem"];
-            };
-        };
-        /** @description `overloaded`: There is too much to do. `unavailable`: The cluster does not answer. `not_acknowledged`: The change is stored, and not in force yet. */
-        "overloaded.unavailable.not_acknowledged": {
             headers: {
                 [name: string]: unknown;
             };
@@ -998,7 +998,7 @@ export interface operations {
             429: components["responses"]["rate_limited"];
             431: components["responses"]["headers_too_large"];
             500: components["responses"]["internal"];
-            503: components["responses"]["overloaded.unavailable"];
+            503: components["responses"]["overloaded.unavailable.not_acknowledged"];
         };
     };
     getEndpoint: {
@@ -1091,7 +1091,7 @@ export interface operations {
             429: components["responses"]["rate_limited"];
             431: components["responses"]["headers_too_large"];
             500: components["responses"]["internal"];
-            503: components["responses"]["overloaded.unavailable"];
+            503: components["responses"]["overloaded.unavailable.not_acknowledged"];
         };
     };
     changeEndpoint: {

@@ -34,7 +34,9 @@ test.each([
     (value) => ({
       given: ['Authorization', value],
       code: 'unauthenticated',
-      detail: undefined,
+      // The same for all, so that it tells nothing of any.
+      detail:
+        'A key is a token of a ServiceAccount for the audience davit, as kubectl create token NAME --audience davit makes it, and ends with its time.',
     }),
   ),
 ])('$given.1 is refused without asking anybody', ({ given, code, detail }) => {

@@ -7,6 +7,8 @@ const KEY = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/
 const LONGEST_KEY = 8 * 1024
 const SCHEME = /^(bearer|basic|token|apikey|api-key)(\s|$)/i
 
+const WHAT_A_KEY_IS = `A key is a token of a ServiceAccount for the audience ${KEY_AUDIENCE}, as kubectl create token NAME --audience ${KEY_AUDIENCE} makes it, and ends with its time.`
+
 /**
  * The API key of a request: the value of Authorization alone (interface §5.1). What cannot be a key is refused
  * here, without asking the API server.
@@ -25,10 +27,10 @@ export function readApiKey(rawHeaders: readonly string[]): string {
   return value
 }
 
-/** @param detail none where it would tell one wrong key from another */
-export function unauthenticated(detail?: string): Problem {
+/** @param detail left out where it would tell one wrong key from another: they are all told the same */
+export function unauthenticated(detail = WHAT_A_KEY_IS): Problem {
   return new Problem('unauthenticated', {
-    ...(detail === undefined ? {} : { detail }),
+    detail,
     headers: { 'www-authenticate': 'ApiKey realm="davit"' },
   })
 }

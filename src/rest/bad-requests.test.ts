@@ -203,6 +203,13 @@ test.each([['application/json'], ['Application/JSON; charset=UTF-8'], ['applicat
   },
 )
 
+test('another type is refused with what to send', async () => {
+  const bed = await startFacade()
+  const form = { 'content-type': 'application/x-www-form-urlencoded' }
+  const answer = await ask(bed, `${HOOKS}/${ID}/ping`, { ...post('{}', form), key })
+  expect(answer.json.detail).toContain('Send Content-Type: application/json')
+})
+
 test('a body of exactly the limit is taken', async () => {
   const bed = await startFacade()
   const [head, tail] = ['{"type":"a.b","data":"', '"}']

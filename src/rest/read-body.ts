@@ -17,6 +17,8 @@ export type BodyReader = {
   onReserved(release: () => void): void
 }
 
+const WANTED =
+  'Send Content-Type: application/json, in UTF-8 and without a Content-Encoding; with curl that is --json instead of -d.'
 /** `application/json`, with no parameter but the character set that JSON has. */
 const JSON_TYPE = /^application\/json[ \t]*(;[ \t]*charset="?utf-8"?[ \t]*)?;?$/i
 
@@ -38,7 +40,7 @@ export async function readBody(request: IncomingMessage, reader: BodyReader): Pr
 function checkType({ headers }: IncomingMessage): void {
   const encoding = headers['content-encoding'] ?? 'identity'
   if (encoding.toLowerCase() !== 'identity' || !JSON_TYPE.test(headers['content-type'] ?? '')) {
-    throw new Problem('unsupported_media_type')
+    throw new Problem('unsupported_media_type', { detail: WANTED })
   }
 }
 

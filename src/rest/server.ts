@@ -1,5 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { createServer as createTlsServer, type Server as TlsServer } from 'node:https'
 import type { Socket } from 'node:net'
+import type { Certificate } from '../ports/certificate.ts'
 import type { Random } from '../ports/clock.ts'
 import { jsonLine, problemAnswer, send } from './answer.ts'
 import { Problem, problemBody } from './problem.ts'
@@ -35,41 +37,50 @@ const TOLD = 200
 const LINGER_CHUNKS = 64
 const LINGER_MS = 1_000
 
+export type ServerOptions = {
+  random: Random
+  limits?: ServerLimits
+  /** Absent: it serves plain http. */
+  certificate?: Certificate | undefined
+}
+
 export type RequestListener = (request: IncomingMessage, response: ServerResponse) => void
 
-/** An HTTP server that bounds what a client can hold of it, and tells each that it refuses why. */
+/** An HTTP server that bounds what a client can hold of it, and tells each that it refuses why. @throws Error for a certificate that is none */
 export function createFacadeServer(
   listener: RequestListener,
-  { random, limits = SERVER_LIMITS }: { random: Random; limits?: ServerLimits },
-): Server {
+  { random, limits = SERVER_LIMITS, certificate }: ServerOptions,
+): Server | TlsServer {
   const nextId = createRequestIds(random)
   /** The last request of a connection. */
   const requests = new WeakMap<Socket, IncomingMessage>()
   const crowded = new WeakSet<Socket>()
   let connections = 0
-  const server = createServer(
-    {
-      headersTimeout: limits.headersMs,
-      requestTimeout: limits.requestMs,
-      connectionsCheckingInterval: limits.checkMs,
-      keepAliveTimeout: limits.keepAliveMs,
-      maxHeaderSize: limits.headerBytes,
-      // Nothing depends on the name; without it Node would refuse in words that are no problem of ours.
-      requireHostHeader: false,
-    },
-    (request, response) => {
-      requests.set(request.socket, request)
-      if (crowded.has(request.socket)) turnAway(request, response, nextId())
-      else listener(request, response)
-    },
-  )
+  const options = {
+    headersTimeout: limits.headersMs,
+    requestTimeout: limits.requestMs,
+    connectionsCheckingInterval: limits.checkMs,
+    keepAliveTimeout: limits.keepAliveMs,
+    maxHeaderSize: limits.headerBytes,
+    // Nothing depends on the name; without it Node would refuse in words that are no problem of ours.
+    requireHostHeader: false,
+  }
+  const answer: RequestListener = (request, response) => {
+    requests.set(request.socket, request)
+    if (crowded.has(request.socket)) turnAway(request, response, nextId())
+    else listener(request, response)
+  }
+  const server = certificate
+    ? createTlsServer({ ...options, ...certificate, handshakeTimeout: limits.headersMs }, answer)
+    : createServer(options, answer)
   server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
     const problem = new Problem('bad_request', { detail: 'Of expectations only 100-continue is met.' })
     send(request, response, problemAnswer(problem, nextId()))
   })
   server.timeout = limits.idleMs
   server.maxConnections = limits.connections + TOLD
-  server.on('connection', (socket: Socket) => {
+  // With TLS, that on which requests come: the one below it is bounded by `maxConnections` and the time for a handshake.
+  server.on(certificate ? 'secureConnection' : 'connection', (socket: Socket) => {
     connections += 1
     if (connections > limits.connections) crowded.add(socket)
     socket.once('close', () => {

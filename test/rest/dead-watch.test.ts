@@ -61,10 +61,12 @@ test('what it has written tells it so, and it sees all that it missed', async ()
   await publish('before')
   watches.cut()
   const draft = { url: `${receiver.url}/missed`, eventTypes: [TYPE] }
-  const { endpoint } = await other.endpoints.create(davit.organization, draft, {})
+  // Answered when the one with dead watches knows it as well.
+  const made = other.endpoints.create(davit.organization, draft, {})
   // A key is answered when the watch has shown it: without new watches it never is.
   const keyed = publish('after')
   expect(await keyed).toMatchObject({ replayed: false })
+  const { endpoint } = await made
   expect(davit.logLines.filter((line) => line.includes('its watches are opened anew'))).not.toEqual([])
   await until(
     async () => facade.problems().length === 0 || undefined,

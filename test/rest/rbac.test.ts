@@ -6,6 +6,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { eventTypes } from '../../src/api/event-type.ts'
 import { GROUP } from '../../src/api/meta.ts'
 import { requestApi } from '../../src/playground/control-plane-request.ts'
 import { createCursors } from '../../src/rest/cursor.ts'
@@ -15,6 +16,7 @@ import { FakeServices } from '../support/facade-services.ts'
 import { tourFacade } from '../support/facade-tour.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 import {
+  CONTROLLER_ACCOUNT,
   FACADE_ACCOUNT,
   type FacadeProcess,
   type Installation,
@@ -28,6 +30,7 @@ import { covers, nameOfRight, type Right, shippedRights } from '../support/shipp
 
 const ORGANIZATION = 'acme'
 const FULL_ORGANIZATION = 'full'
+const MISSING_TYPE = 'member.joined'
 const ROLES = Object.keys(KUBECTL_USES) as RoleName[]
 
 let davit: Installation
@@ -38,11 +41,13 @@ let metrics: string
 let servedKinds: ReadonlySet<string>
 
 beforeAll(async () => {
-  auditFolder = await mkdtemp(join(tmpdir(), 'davit-audit-'))
-  const logPath = join(auditFolder, 'audit.log')
+  auditFolder = process.env.DAVIT_AUDIT_FOLDER ?? (await mkdtemp(join(tmpdir(), 'davit-audit-')))
+  const logPath = join(auditFolder, 'rbac.log')
   receiver = await startReceiver()
   davit = await startInstallation({ audit: { logPath, level: 'Request' } })
   for (const name of [ORGANIZATION, FULL_ORGANIZATION]) await davit.makeOrganization(name)
+  // It makes those that are missing.
+  await davit.api.delete(eventTypes, { name: MISSING_TYPE })
   const controller = await davit.startController()
   await controller.untilReady()
   const facade = await davit.startFacade()
@@ -67,7 +72,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await davit?.stop()
   await receiver?.close()
-  await rm(auditFolder, { recursive: true, force: true })
+  if (!process.env.DAVIT_AUDIT_FOLDER) await rm(auditFolder, { recursive: true, force: true })
 })
 
 async function tour(facade: FacadeProcess): Promise<void> {
@@ -102,12 +107,29 @@ function deedsOfFacade(): AuditEntry[] {
 }
 
 /** What it did without a right to; what the quota of the cluster refuses is no matter of rights. */
-function forbiddenDeeds(): string[] {
-  const refused = deedsOfFacade().filter(
-    ({ code, allowedBy }) => code === 401 || (code === 403 && allowedBy === ''),
-  )
+function forbiddenDeeds(deeds = deedsOfFacade()): string[] {
+  const refused = deeds.filter(({ code, allowedBy }) => code === 401 || (code === 403 && allowedBy === ''))
   return refused.map(nameOfRight)
 }
+
+describe('the controller beside it', () => {
+  const deeds = () => trail.filter(({ user }) => user === userOf(CONTROLLER_ACCOUNT))
+
+  test('has met no Forbidden, with the rights of its ServiceAccount alone', () => {
+    expect(forbiddenDeeds(deeds())).toEqual([])
+    expect(deeds().length).toBeGreaterThan(50)
+  })
+
+  test('has made the event type that was missing', async () => {
+    expect((await davit.api.get(eventTypes, { name: MISSING_TYPE })).metadata.name).toBe(MISSING_TYPE)
+  })
+
+  test('has used no right that it has from elsewhere', () => {
+    const own = /RoleBinding "davit-(controller|controller-bakes|secrets)(\/|")/
+    const others = deeds().filter(({ allowedBy }) => !own.test(allowedBy))
+    expect(others.map((deed) => `${nameOfRight(deed)}: ${deed.allowedBy}`)).toEqual([])
+  })
+})
 
 describe('the facade, having done everything that it can do', () => {
   test('has answered every route with success', () => {
@@ -218,4 +240,26 @@ describe('with the policy on Secrets, the token of the facade', () => {
     const body = { metadata: { name: 'acme.any' }, type: 'davit.dev/signing-keys' }
     expect(await call('POST', `${secretsPath}?dryRun=All`, body)).toBe(201)
   })
+})
+
+test('with the policy on Leases, the token of the facade writes its own, and none of a controller', async () => {
+  const path = `/apis/coordination.k8s.io/v1/namespaces/${OPERATOR_NAMESPACE}/leases`
+  const { access } = davit.controlPlane
+  const token = await davit.makeToken(FACADE_ACCOUNT)
+  const lease = (name: string) => ({
+    method: 'POST',
+    path,
+    body: { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata: { name } },
+  })
+  const other = 'davit-controller-other'
+  expect((await requestApi(access, lease(other))).status).toBe(201)
+  const statuses: number[] = []
+  for (const request of [
+    lease('davit-api-any'),
+    { method: 'DELETE', path: `${path}/davit-api-any` },
+    lease('davit-controller-any'),
+    { method: 'DELETE', path: `${path}/${other}` },
+  ])
+    statuses.push((await requestApi(access, { ...request, token })).status)
+  expect(statuses).toEqual([201, 200, 403, 403])
 })

@@ -9,6 +9,7 @@
  */
 
 import { createUrlGuard } from '../../src/adapters/http/url-guard.ts'
+import type { KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
 import { createMetrics } from '../../src/adapters/prometheus/metrics.ts'
 import { createClock } from '../../src/adapters/system/clock.ts'
 import { createLog } from '../../src/adapters/system/log.ts'
@@ -45,7 +46,14 @@ export const FACADE_LIMITS: FacadeOptions['limits'] = {
   keys: { organization: 10_000, all: 10_000 },
 }
 
-const CLOUD = parseConfig({}).cloud
+const CONFIG = parseConfig({})
+const CLOUD = CONFIG.cloud
+
+export type LiveFacadeOptions = {
+  leaseMs?: number
+  /** Puts something between it and the API server. */
+  wrapApi?: (api: KubernetesClient) => KubernetesClient
+}
 
 let facades = 0
 
@@ -53,9 +61,10 @@ let facades = 0
 export async function startLiveFacade(
   davit: Pick<TestDavit, 'api' | 'organization' | 'namespace' | 'clock' | 'logLines'>,
   limits: Partial<FacadeOptions['limits']> = {},
+  { leaseMs = CONFIG.leaseMs, wrapApi = (bare) => bare }: LiveFacadeOptions = {},
 ): Promise<LiveFacade> {
   facades += 1
-  const api = new FaultyApi(scopedApi(davit.api, [davit.organization]))
+  const api = new FaultyApi(wrapApi(scopedApi(davit.api, [davit.organization])))
   const { clock, namespace } = davit
   const random = createRandom()
   const log = createLog({
@@ -73,6 +82,8 @@ export async function startLiveFacade(
     ...needs,
     namespace,
     writer: `facade-${facades}`,
+    leaseMs,
+    leaseClock: aws.clock,
     installationKey: await installationKey({ resources: api, namespace, random }),
     limits: { ...FACADE_LIMITS, ...limits },
     cloud,

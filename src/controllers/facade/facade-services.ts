@@ -34,14 +34,20 @@ import { IntakeCounts, type UnfinishedDeliveries } from './publishing/intake-cou
 import { FacadePublishing, type PublishingOptions } from './publishing/publishing.ts'
 import { Subscriptions } from './publishing/subscriptions.ts'
 import { refusingLog } from './refusals.ts'
+import { EndpointProgress } from './replicas/endpoint-progress.ts'
+import { FacadeReplicas, type ReplicaStats } from './replicas/facade-replicas.ts'
 import { FacadeSettings } from './settings/settings.ts'
 
 export type FacadeOptions = {
   api: ResourceReader & ResourceWriter & WatchSource
   /** The operator's namespace. */
   namespace: string
-  /** Name of this process in the log. */
+  /** Name of this process in the log, and among the replicas. */
   writer: string
+  /** After so long without renewing its Lease a replica is taken for gone, milliseconds. */
+  leaseMs: number
+  /** Of Leases, where the world has a time of its own. */
+  leaseClock?: Clock
   /** The key of the installation. */
   installationKey: Uint8Array
   limits: {
@@ -54,6 +60,8 @@ export type FacadeOptions = {
   /** The accounts of organizations, and what every parameter in them is under. */
   cloud: ParameterStore & ParameterListing
   parameterPrefix: string
+  /** Organizations that a restore has made anew (organizations.ts). */
+  formerOrganizations?: Iterable<readonly [uid: string, before: string]>
   index: OwnAppends & DeliveryPlaces & UnfinishedDeliveries & Pick<Watch, 'reopen'>
   clock: Clock
   random: Random
@@ -72,6 +80,9 @@ export type FacadeServices = {
   organizations: Organizations
   catalogue: Catalogue
   directory: EndpointDirectory
+  replicas(): ReplicaStats
+  /** What waits longest to be appended, milliseconds, and the bytes appended in ten minutes. */
+  appends(): { oldestMs: number; writtenBytes: number }
   /** Starts the watches. */
   start(): void
   /** Everything was read once. */
@@ -88,7 +99,7 @@ const UNREAD_SECONDS = 2
 
 export function createFacadeServices(options: FacadeOptions): FacadeServices {
   const { api, namespace, clock } = options
-  const organizations = new Organizations()
+  const organizations = new Organizations(options.formerOrganizations)
   const catalogue = new Catalogue()
   const directory = new EndpointDirectory()
   const written = new ByteWindow(clock, WRITTEN_MINUTES)
@@ -99,8 +110,13 @@ export function createFacadeServices(options: FacadeOptions): FacadeServices {
   })
   const book = new IdempotencyBook({ clock, limits: options.limits.keys })
   const credentials = new CredentialDirectory()
-  const views = { organizations, catalogue, directory, credentials, book }
+  const progress: EndpointProgress = new EndpointProgress({
+    seen: () => watches.endpoints.version,
+    onChange: () => replicas.changed(),
+  })
+  const views = { organizations, catalogue, directory, credentials, book, progress }
   const watches = new FacadeWatches({ views, needs: options, namespace, others: options.index })
+  const replicas = new FacadeReplicas(options, watches, progress)
   const eventLog = tellingOf(refusingLog(log), ({ version }) => watches.appended(version))
   const keys = new Idempotency({
     ...options,
@@ -109,10 +125,14 @@ export function createFacadeServices(options: FacadeOptions): FacadeServices {
     hashKey: keyFor('idempotency', options.installationKey),
     behind: () => watches.problemOf('keys'),
   })
-  const behind = () => watches.problemOf('endpoints')
+  const behind = () => replicas.behind()
   const shared = { ...options, resources: api, directory, catalogue, keys, behind }
   return {
-    endpoints: new FacadeEndpoints({ ...shared, maxEndpoints: options.limits.endpointsPerOrganization }),
+    endpoints: new FacadeEndpoints({
+      ...shared,
+      replicas: replicas.endpoints,
+      maxEndpoints: options.limits.endpointsPerOrganization,
+    }),
     publishing: createPublishing({ ...shared, eventLog, written }),
     ...createSecretServices({ ...options, organizations, keys }, credentials, () =>
       watches.problemOf('registry credentials'),
@@ -121,11 +141,17 @@ export function createFacadeServices(options: FacadeOptions): FacadeServices {
     organizations,
     catalogue,
     directory,
-    start: () => watches.start(),
+    replicas: () => replicas.stats(),
+    appends: () => ({ oldestMs: log.oldestMs(), writtenBytes: written.total }),
+    start: () => {
+      watches.start()
+      replicas.start()
+    },
     ready: watches.ready,
-    problems: () => watches.problems(),
+    problems: () => [...new Set([...watches.problems(), replicas.behind() ?? []].flat())],
     stop: async () => {
       await log.drain()
+      await replicas.leave()
       await watches.stop()
     },
   }

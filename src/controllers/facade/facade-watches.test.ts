@@ -11,6 +11,7 @@ import { Organizations } from '../organizations.ts'
 import { CredentialDirectory } from './credentials/credential-directory.ts'
 import { FacadeWatches } from './facade-watches.ts'
 import { IdempotencyBook } from './idempotency-book.ts'
+import { EndpointProgress } from './replicas/endpoint-progress.ts'
 
 const PLURALS = [
   'namespaces',
@@ -45,6 +46,7 @@ async function bed() {
       catalogue: new Catalogue(),
       directory: new EndpointDirectory(),
       credentials: new CredentialDirectory(),
+      progress: new EndpointProgress({ seen: () => 0, onChange: () => undefined }),
       book: new IdempotencyBook({ clock, limits: { organization: 10, all: 10 } }),
     },
     needs: {
@@ -58,6 +60,7 @@ async function bed() {
     others,
   })
   watches.start()
+  watches.readEndpoints()
   await clock.elapse(10)
   await watches.ready
   const opened = () => [...kinds.values()].map((kind) => kind.watches)

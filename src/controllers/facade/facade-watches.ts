@@ -12,7 +12,8 @@ import { keyRecordsOf } from '../../domain/segment-keys.ts'
 import type { Clock } from '../../ports/clock.ts'
 import type { RawObject } from '../../ports/kubernetes.ts'
 import { ownText } from '../../runtime/own-text.ts'
-import { Reflector, type ReflectorNeeds } from '../../runtime/reflector.ts'
+import { Reflector } from '../../runtime/reflector.ts'
+import type { ReflectorNeeds } from '../../runtime/reflector-options.ts'
 import type { Watch } from '../../runtime/watch.ts'
 import type { Catalogue } from '../catalogue.ts'
 import { LARGEST_LOG_PAGE, LOG_PAGE } from '../delivery-log/log-pages.ts'
@@ -21,6 +22,7 @@ import { type Organizations, readOrganization } from '../organizations.ts'
 import { AppendCheck } from './append-check.ts'
 import type { CredentialDirectory } from './credentials/credential-directory.ts'
 import type { IdempotencyBook } from './idempotency-book.ts'
+import type { EndpointProgress } from './replicas/endpoint-progress.ts'
 
 export type FacadeViews = {
   organizations: Organizations
@@ -28,6 +30,7 @@ export type FacadeViews = {
   directory: EndpointDirectory
   credentials: CredentialDirectory
   book: IdempotencyBook
+  progress: EndpointProgress
 }
 
 /** A watch that has been silent for longer may have missed something. */
@@ -49,15 +52,19 @@ export type FacadeWatchesOptions = {
 export class FacadeWatches {
   /** Everything was read once. */
   readonly ready: Promise<unknown>
+  /** Begins when it is told to. */
+  readonly endpoints: Watch
   readonly #watches: ReadonlyMap<Watched, Watch>
   readonly #check: AppendCheck
+  #readsEndpoints = false
 
   constructor({ views, needs, namespace, others }: FacadeWatchesOptions) {
     const keys = watchKeys(views, needs, namespace)
+    this.endpoints = watchEndpoints(views, needs)
     this.#watches = new Map<Watched, Watch>([
       ['organizations', watchOrganizations(views, needs)],
       ['event types', watchEventTypes(views, needs)],
-      ['endpoints', watchEndpoints(views, needs)],
+      ['endpoints', this.endpoints],
       ['registry credentials', watchCredentials(views, needs)],
       ['keys', keys],
     ])
@@ -76,8 +83,16 @@ export class FacadeWatches {
     this.#check.appended(version)
   }
 
+  /** All but that of endpoints. */
   start(): void {
-    for (const watch of this.#watches.values()) watch.start()
+    for (const watch of this.#watches.values()) if (watch !== this.endpoints) watch.start()
+  }
+
+  /** Begins with endpoints, or begins anew: what was known of them does not count until they are read again. */
+  readEndpoints(): void {
+    if (this.#readsEndpoints) this.endpoints.readAnew()
+    else this.endpoints.start()
+    this.#readsEndpoints = true
   }
 
   async stop(): Promise<void> {
@@ -127,14 +142,20 @@ function watchEventTypes({ catalogue }: FacadeViews, needs: ReflectorNeeds) {
   )
 }
 
-function watchEndpoints({ directory }: FacadeViews, needs: ReflectorNeeds) {
+function watchEndpoints({ directory, progress }: FacadeViews, needs: ReflectorNeeds) {
   return new Reflector(
     {
       type: webhookEndpoints,
       decode: (raw) => webhookEndpoint.parse(raw),
       handler: {
-        applied: (endpoint) => directory.apply(endpoint),
-        deleted: (endpoint) => directory.remove(endpoint),
+        applied: (endpoint) => {
+          directory.apply(endpoint)
+          progress.applied(endpoint)
+        },
+        deleted: (endpoint, version) => {
+          directory.remove(endpoint)
+          progress.deleted(endpoint, version)
+        },
       },
     },
     needs,

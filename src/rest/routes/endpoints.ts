@@ -40,7 +40,7 @@ function createRoute(endpoints: Endpoints): Route {
       body: z.object({ endpoint, secret: signingSecret.optional() }),
       headers: { ...ETAG, Location: 'Path of the endpoint.' },
     },
-    problems: ['too_many_endpoints', 'idempotency_conflict', 'unreadable'],
+    problems: ['too_many_endpoints', 'idempotency_conflict', 'not_acknowledged', 'unreadable'],
     idempotent: true,
     async handle({ organization, body, idempotencyKey }) {
       const created = await endpoints.create(organization, body, { idempotencyKey })
@@ -134,7 +134,7 @@ function removeRoute(endpoints: Endpoints): Route {
     permission: MANAGE_WEBHOOKS,
     params,
     success: { status: 204, description: 'It is gone.' },
-    problems: ['precondition_failed'],
+    problems: ['precondition_failed', 'not_acknowledged'],
     conditional: true,
     async handle({ organization, params: { endpointId }, ifMatch }) {
       await endpoints.remove({ organization, endpointId }, { ifMatch })

@@ -12,7 +12,7 @@ import type {
 } from '../../../ports/delivery-index.ts'
 import type { Appended } from '../../../ports/delivery-log.ts'
 import { RefusedError } from '../../../ports/refused-error.ts'
-import type { ReflectorNeeds } from '../../../runtime/reflector.ts'
+import type { ReflectorNeeds } from '../../../runtime/reflector-options.ts'
 import { refusing } from '../refusals.ts'
 import { IndexReading } from './index-reading.ts'
 import { endedIn, NONE } from './line-table.ts'

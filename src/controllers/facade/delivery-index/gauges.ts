@@ -2,7 +2,10 @@
 import type { GaugeRegistry } from '../../../ports/metrics.ts'
 import type { IndexStats } from './delivery-index.ts'
 
-export function registerIndexGauges(registry: GaugeRegistry, index: { stats(): IndexStats }): void {
+export function registerIndexGauges(
+  registry: Pick<GaugeRegistry, 'gauge'>,
+  index: { stats(): IndexStats },
+): void {
   registry.gauge(
     'davit_index_deliveries',
     'Deliveries in the log of all endpoints, as the facade shows it.',

@@ -1,4 +1,5 @@
 import { beforeEach, expect, test } from 'vitest'
+import { NO_REPLICAS } from '../../../../test/support/endpoints-bed.ts'
 import { MemoryStore } from '../../../../test/support/memory-store.ts'
 import { API_VERSION } from '../../../api/meta.ts'
 import { webhookEndpoints } from '../../../api/webhook-endpoint.ts'
@@ -10,6 +11,7 @@ import { untilUndisturbed } from '../until-undisturbed.ts'
 import { removeEndpoint } from './change-endpoint.ts'
 import { readEndpoint } from './live-endpoint.ts'
 
+const replicas = NO_REPLICAS
 const ID = { organization: 'acme', endpointId: 'whe_damaged' }
 
 let resources: MemoryStore
@@ -28,15 +30,17 @@ beforeEach(async () => {
 
 test('an endpoint that cannot be read can be deleted', async () => {
   await expect(readEndpoint({ resources, directory }, ID)).rejects.toThrow(UnreadableError)
-  await removeEndpoint({ resources, directory }, ID, { ifMatch: undefined })
+  await removeEndpoint({ resources, directory, replicas }, ID, { ifMatch: undefined })
   expect(resources.all(webhookEndpoints)).toEqual([])
-  await expect(removeEndpoint({ resources, directory }, ID, { ifMatch: undefined })).rejects.toMatchObject({
+  await expect(
+    removeEndpoint({ resources, directory, replicas }, ID, { ifMatch: undefined }),
+  ).rejects.toMatchObject({
     code: 'not_found',
   })
 })
 
 test('it is deleted for the version that was seen, and for no other', async () => {
-  const remove = (ifMatch: string) => removeEndpoint({ resources, directory }, ID, { ifMatch })
+  const remove = (ifMatch: string) => removeEndpoint({ resources, directory, replicas }, ID, { ifMatch })
   await expect(remove('"another"')).rejects.toMatchObject({ code: 'precondition_failed' })
   expect(resources.all(webhookEndpoints)).toHaveLength(1)
   await remove(etagOf({ uid, generation: 1 }))

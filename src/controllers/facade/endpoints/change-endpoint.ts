@@ -11,7 +11,7 @@ import { clusterRefusal } from '../cluster-refusal.ts'
 import { untilUndisturbed } from '../until-undisturbed.ts'
 import { acknowledged, checkFields, type EndpointsContext } from './context.ts'
 import { taggedOf } from './endpoint-resource.ts'
-import { parseEndpoint, readRaw, readStored } from './live-endpoint.ts'
+import { nameOfEndpoint, parseEndpoint, readRaw, readStored } from './live-endpoint.ts'
 
 /** A plan that can be carried out. */
 type Patch = Extract<ChangePlan, { kind: 'patch' }>
@@ -26,22 +26,24 @@ export async function changeEndpoint(
     const { endpoint, raw } = await readMatching(ctx, id, how)
     checkFields(ctx, change)
     const plan = planOf(endpoint, raw, change, ctx.clock.now())
-    if (!plan.spec && !plan.annotations) return taggedOf(endpoint)
+    if (!plan.spec && !plan.annotations) return taggedOf(await known(ctx, endpoint))
     const patched = await patch(ctx, endpoint, plan, how)
     const generation = patched.metadata.generation ?? 0
     const wanted = (seen: WebhookEndpoint) => isAcknowledged(seen, generation, plan.request)
-    return taggedOf(await acknowledged(ctx, patched, wanted))
+    const answer = await acknowledged(ctx, patched, wanted)
+    await known(ctx, patched)
+    return taggedOf(answer)
   })
 }
 
 /** Also of one that this version cannot use: nothing but its metadata is needed. */
 export async function removeEndpoint(
-  ctx: Pick<EndpointsContext, 'resources' | 'directory'>,
+  ctx: Pick<EndpointsContext, 'resources' | 'directory' | 'replicas'>,
   id: EndpointId,
   how: Conditional,
 ): Promise<void> {
   await untilUndisturbed(async () => {
-    const raw = await readRaw(ctx.resources, id)
+    const raw = await readDeletable(ctx, id)
     const metadata = objectMeta.parse(raw.metadata)
     if (metadata.deletionTimestamp !== undefined) throw new RefusedError('not_found')
     refuseChanged(metadata, how)
@@ -54,8 +56,29 @@ export async function removeEndpoint(
       throw error
     }
     const { data: endpoint } = webhookEndpoint.safeParse(raw)
-    if (endpoint) ctx.directory.remove(endpoint)
+    // What nobody can use gets nothing anywhere.
+    if (!endpoint) return
+    ctx.directory.remove(endpoint)
+    await ctx.replicas.knowRemoval({ namespace: namespace ?? id.organization, name, uid })
   })
+}
+
+/** Whoever comes again for one that is gone is told so when it is gone for all. */
+async function readDeletable(ctx: Pick<EndpointsContext, 'resources' | 'replicas'>, id: EndpointId) {
+  try {
+    return await readRaw(ctx.resources, id)
+  } catch (error) {
+    const name = nameOfEndpoint(id.endpointId)
+    if (error instanceof RefusedError && name !== undefined)
+      await ctx.replicas.knowRemovalBefore({ namespace: id.organization, name })
+    throw error
+  }
+}
+
+/** So that what is published next goes by it, through whichever replica. */
+async function known(ctx: EndpointsContext, endpoint: WebhookEndpoint): Promise<WebhookEndpoint> {
+  await ctx.replicas.know(endpoint)
+  return endpoint
 }
 
 async function readMatching(ctx: EndpointsContext, id: EndpointId, how: Conditional) {

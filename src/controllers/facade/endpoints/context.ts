@@ -7,6 +7,7 @@ import type { Log } from '../../../ports/log.ts'
 import { RefusedError } from '../../../ports/refused-error.ts'
 import type { UrlGuard } from '../../../ports/url-guard.ts'
 import type { EndpointDirectory } from '../../endpoint/endpoint-directory.ts'
+import type { EndpointReplicas } from '../replicas/endpoint-replicas.ts'
 import type { Acknowledgements } from './acknowledgements.ts'
 import type { UnseenSecrets } from './unseen-secrets.ts'
 
@@ -21,6 +22,8 @@ export type EndpointsOptions = {
   catalogue: { unknown(names: readonly string[]): string[] }
   urlGuard: UrlGuard
   keys: IdempotencyKeys
+  /** Waited for before an endpoint's change is answered. */
+  replicas: EndpointReplicas
   /** Endpoints that an organization may have. */
   maxEndpoints: number
   clock: Clock

@@ -105,6 +105,8 @@ export class EndpointCreation {
       const endpoint = await this.#writeEndpoint(at, draft, key)
       place.giveBack()
       await this.#seen(endpoint, secret)
+      // What is published next comes to it, through whichever replica.
+      await this.#ctx.replicas.know(endpoint)
       return endpoint
     })
     return { endpoint, secret, isUnseen }

@@ -18,6 +18,9 @@ export type ReadyAccount = {
   prefix: string
 }
 
+const CONNECT_FIRST =
+  'Connect an account first, with PUT /secrets-settings of the organization. Nothing was stored. A credential of the type ecr needs none.'
+
 export type AccountNeeds = {
   resources: Pick<ResourceReader, 'get'>
   organizations: { get(name: string): Organization | undefined }
@@ -32,7 +35,7 @@ export async function readyAccount(
   const { uid } = organizations.get(organization) ?? {}
   if (uid === undefined) throw new RefusedError('not_found')
   const settings = await readSettings(resources, organization)
-  if (!settings) throw new RefusedError('secrets_settings_required')
+  if (!settings) throw new RefusedError('secrets_settings_required', { detail: CONNECT_FIRST })
   const condition = readyCondition(settings)
   const connected = settings.status?.connected
   if (condition.status !== 'True' || !connected)

@@ -1,0 +1,92 @@
+/** Records of the facade's replicas as Leases in the operator's namespace. */
+import { ENDPOINTS_SEEN_ANNOTATION, FACADE_ROLE, facadeLease } from '../../../api/facade-lease.ts'
+import { leases, MAX_REPLICAS, REPLICA_LABEL } from '../../../api/replica-lease.ts'
+import type { Clock } from '../../../ports/clock.ts'
+import type { FacadeRecord, FacadeRecords, StoredFacadeRecord } from '../../../ports/facade-records.ts'
+import {
+  ApiError,
+  type RawObject,
+  type ResourceReader,
+  type ResourceWriter,
+} from '../../../ports/kubernetes.ts'
+
+export type FacadeLeasesOptions = {
+  resources: ResourceReader & ResourceWriter
+  /** The operator's namespace. */
+  namespace: string
+  clock: Clock
+}
+
+const NAME_PREFIX = `davit-${FACADE_ROLE}-`
+const UNKNOWN_LEASE_MS = 60_000
+
+export class FacadeLeases implements FacadeRecords {
+  readonly #options: FacadeLeasesOptions
+
+  constructor(options: FacadeLeasesOptions) {
+    this.#options = options
+  }
+
+  async list(): Promise<StoredFacadeRecord[]> {
+    const { resources, namespace } = this.#options
+    const labelSelector = `${REPLICA_LABEL}=${FACADE_ROLE}`
+    const page = await resources.list(leases, { namespace, labelSelector, limit: MAX_REPLICAS })
+    if (page.continue)
+      throw new ApiError('BadRequest', `There are more than ${MAX_REPLICAS} Leases of facades.`)
+    return page.items.map(read)
+  }
+
+  async write(record: FacadeRecord, over: string | undefined): Promise<string> {
+    const { resources, namespace } = this.#options
+    const name = NAME_PREFIX + record.name
+    const lease = this.#leaseOf(record)
+    const written =
+      over === undefined
+        ? await resources.create(leases, { ...lease, metadata: { ...lease.metadata, name, namespace } })
+        : await resources.patch(
+            leases,
+            { namespace, name },
+            { ...lease, metadata: { ...lease.metadata, resourceVersion: over } },
+          )
+    return String(written.metadata.resourceVersion)
+  }
+
+  async remove(name: string, version: string): Promise<void> {
+    const { resources, namespace } = this.#options
+    await resources.delete(leases, { namespace, name: NAME_PREFIX + name }, { resourceVersion: version })
+  }
+
+  #leaseOf({ session, seen, leaseMs }: FacadeRecord) {
+    return {
+      apiVersion: 'coordination.k8s.io/v1',
+      kind: 'Lease',
+      metadata: {
+        labels: { [REPLICA_LABEL]: FACADE_ROLE },
+        annotations: { [ENDPOINTS_SEEN_ANNOTATION]: String(seen) },
+      },
+      spec: {
+        holderIdentity: session,
+        leaseDurationSeconds: Math.ceil(leaseMs / 1000),
+        // The API server wants microseconds.
+        renewTime: new Date(this.#options.clock.now()).toISOString().replace('Z', '000Z'),
+      },
+    }
+  }
+}
+
+/** What somebody has spoilt says nothing of what was seen: its own replica writes it anew. */
+function read(raw: RawObject): StoredFacadeRecord {
+  const version = String(raw.metadata.resourceVersion)
+  const name = raw.metadata.name.startsWith(NAME_PREFIX)
+    ? raw.metadata.name.slice(NAME_PREFIX.length)
+    : raw.metadata.name
+  const { data } = facadeLease.safeParse(raw)
+  if (!data) return { name, session: '', seen: 0, leaseMs: UNKNOWN_LEASE_MS, version }
+  return {
+    name,
+    session: data.spec.holderIdentity,
+    seen: data.metadata.annotations[ENDPOINTS_SEEN_ANNOTATION],
+    leaseMs: data.spec.leaseDurationSeconds * 1000,
+    version,
+  }
+}

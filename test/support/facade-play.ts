@@ -1,0 +1,146 @@
+/** One history of a simulated world of facades: changes all the time, troubles, then a rest in which everything has to come right. */
+import { Answers, FacadeStore, LEASE_MS, type SimulatedFacade, startSimulatedFacade } from './facade-world.ts'
+import { SimulatedTime } from './simulated-time.ts'
+
+export type FacadeTrouble = {
+  afterMs: number
+  kind: 'kill' | 'restart' | 'stop' | 'leave' | 'join' | 'outage' | 'losses' | 'clock' | 'lag' | 'mute'
+  /** How long it lasts. */
+  ms: number
+}
+
+export type FacadePlayed = {
+  wrong: string[]
+  publishes: number
+  answered: number
+  late: number
+  /** At the end. */
+  living: number
+  publishing: number
+  isAnswered: boolean
+  records: number
+}
+
+const MOST_FACADES = 5
+
+export async function playFacades(plan: {
+  seed: number
+  troubles: readonly FacadeTrouble[]
+  facades: number
+}): Promise<FacadePlayed> {
+  const world = new World(plan.seed)
+  for (let n = 0; n < plan.facades; n += 1) world.join()
+  world.changeForEver()
+  await world.time.runUntil(3000)
+  for (const trouble of plan.troubles) {
+    await world.time.runUntil(world.time.now + trouble.afterMs)
+    world.suffer(trouble)
+  }
+  await world.time.runUntil(world.time.now + 60_000)
+  world.store.ways.calm()
+  if (world.living().length === 0) world.join()
+  for (const facade of world.living()) Object.assign(facade, { lag: 0, isMute: false })
+  await world.time.runUntil(world.time.now + 60_000 + 4 * LEASE_MS + 70_000)
+  const before = world.answers.late
+  const living = world.living()
+  let isAnswered = false
+  void living[0]?.change().then((haveSeen) => {
+    isAnswered = haveSeen
+  })
+  await world.time.runUntil(world.time.now + LEASE_MS)
+  const { wrong, publishes, count, late } = world.answers
+  return {
+    wrong,
+    publishes,
+    answered: count,
+    late: late - before,
+    living: living.length,
+    publishing: living.filter((facade) => facade.publishes()).length,
+    isAnswered,
+    records: world.store.records,
+  }
+}
+
+class World {
+  readonly time = new SimulatedTime()
+  readonly answers = new Answers()
+  readonly store: FacadeStore
+  readonly #chance: { fraction(): number }
+  #facades: SimulatedFacade[] = []
+  #sessions = 0
+
+  constructor(seed: number) {
+    this.#chance = { fraction: mulberry(seed) }
+    this.store = new FacadeStore(this.time, this.#chance)
+  }
+
+  living(): SimulatedFacade[] {
+    return this.#facades.filter(({ clock }) => !clock.isDead)
+  }
+
+  join(name?: string): void {
+    if (this.living().length >= MOST_FACADES) return
+    this.#sessions += 1
+    const session = `s${this.#sessions}`
+    const { time, store, answers } = this
+    const options = { name: name ?? `f${this.#sessions}`, session, time, store, answers }
+    this.#facades.push(startSimulatedFacade({ ...options, chance: this.#chance }))
+  }
+
+  changeForEver(): void {
+    const one = this.#any()
+    if (one && !one.clock.isStopped) void one.change().catch(() => undefined)
+    this.time.at(50 + this.#chance.fraction() * 3000, () => this.changeForEver())
+  }
+
+  suffer({ kind, ms }: FacadeTrouble): void {
+    const { ways } = this.store
+    const one = this.#any()
+    if (kind === 'join') this.join()
+    else if (kind === 'outage') this.#forAWhile(ms, (isOn) => Object.assign(ways, { isDown: isOn }))
+    else if (kind === 'losses') this.#forAWhile(ms, (isOn) => Object.assign(ways, { lost: isOn ? 0.3 : 0 }))
+    else if (one) this.#hit(one, kind, ms)
+  }
+
+  #any(): SimulatedFacade | undefined {
+    const living = this.living()
+    return living[Math.floor(this.#chance.fraction() * living.length)]
+  }
+
+  #forAWhile(ms: number, set: (isOn: boolean) => void): void {
+    set(true)
+    this.time.at(ms, () => set(false))
+  }
+
+  #hit(one: SimulatedFacade, kind: FacadeTrouble['kind'], ms: number): void {
+    if (kind === 'kill') one.clock.kill()
+    if (kind === 'stop') {
+      one.clock.stopFor(ms)
+      // What its watch has to say is there then, and takes its time.
+      this.#forAWhile(ms + 15_000, (isOn) => Object.assign(one, { lag: isOn ? 0.8 : 0 }))
+    }
+    if (kind === 'mute')
+      this.#forAWhile(ms, (isOn) => Object.assign(one, { isMute: isOn, lag: isOn ? 0.8 : 0 }))
+    if (kind === 'clock') one.clock.setWallBy(this.#chance.fraction() < 0.5 ? ms * 1000 : -ms * 1000)
+    if (kind === 'lag') this.#forAWhile(ms, (isOn) => Object.assign(one, { lag: isOn ? 0.2 : 0 }))
+    if (kind === 'leave') {
+      one.leave()
+      this.time.at(5000, () => one.clock.kill())
+    }
+    if (kind === 'restart') {
+      one.clock.kill()
+      this.time.at(ms / 10, () => this.join(one.name))
+    }
+  }
+}
+
+/** Chance that can be repeated. */
+function mulberry(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
+}

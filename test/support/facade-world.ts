@@ -1,0 +1,204 @@
+/**
+ * Replicas of the facade of which each runs the real presence and the real waiting, in simulated time: their watches lag,
+ * their calls are delayed, lost or not answered, they are stopped, killed and started anew. A checker looks at what publishes
+ * would go by.
+ */
+import { OtherFacades } from '../../src/controllers/facade/replicas/other-facades.ts'
+import { Presence } from '../../src/controllers/facade/replicas/presence.ts'
+import type { FacadeRecords, StoredFacadeRecord } from '../../src/ports/facade-records.ts'
+import { ApiError } from '../../src/ports/kubernetes.ts'
+import { type Chance, SimulatedRecords } from './shard-world.ts'
+import { SimulatedClock, type SimulatedTime } from './simulated-time.ts'
+
+export const LEASE_MS = 9000
+
+/** The store: changes of endpoints have versions, and each replica has a record. */
+export class FacadeStore {
+  readonly ways: SimulatedRecords
+  readonly #byName = new Map<string, StoredFacadeRecord>()
+  /** Of endpoints; each change is one more. */
+  version = 100
+  #writes = 0
+
+  constructor(time: SimulatedTime, chance: Chance) {
+    this.ways = new SimulatedRecords(time, chance)
+  }
+
+  get records(): number {
+    return this.#byName.size
+  }
+
+  /** @param isMute whether its writes do not come through now */
+  of(clock: SimulatedClock, isMute: () => boolean): FacadeRecords {
+    return {
+      list: () => this.ways.call(clock, () => structuredClone([...this.#byName.values()])),
+      write: (record, over) =>
+        this.ways.call(clock, () => {
+          if (isMute()) throw new ApiError('Unavailable', 'no answer')
+          const held = this.#byName.get(record.name)
+          if (held?.version !== over) throw new ApiError(held ? 'Conflict' : 'NotFound', 'not as said')
+          this.#writes += 1
+          this.#byName.set(record.name, { ...record, version: String(this.#writes) })
+          return String(this.#writes)
+        }),
+      remove: (name, version) =>
+        this.ways.call(clock, () => {
+          if (this.#byName.get(name)?.version !== version) throw new ApiError('Conflict', 'changed')
+          this.#byName.delete(name)
+        }),
+    }
+  }
+}
+
+/** A watch of endpoints that comes after them sooner or later. */
+class LateWatch {
+  version = 0
+  isRead = false
+  #readings = 0
+  readonly #follow: (lag: () => void) => void
+  readonly #list: () => Promise<number>
+  readonly #store: FacadeStore
+  onChange: () => void = () => undefined
+
+  constructor(store: FacadeStore, list: () => Promise<number>, follow: (shown: () => void) => void) {
+    this.#store = store
+    this.#list = list
+    this.#follow = follow
+  }
+
+  read(): void {
+    this.isRead = false
+    this.#readings += 1
+    void this.#begin(this.#readings)
+  }
+
+  async #begin(reading: number): Promise<void> {
+    for (;;) {
+      const version = await this.#list().catch(() => undefined)
+      if (reading !== this.#readings) return
+      if (version === undefined) continue
+      this.version = Math.max(this.version, version)
+      this.isRead = true
+      this.onChange()
+      this.#next(reading)
+      return
+    }
+  }
+
+  #next(reading: number): void {
+    const { version } = this.#store
+    this.#follow(() => {
+      if (reading !== this.#readings) return
+      if (version > this.version) {
+        this.version = version
+        this.onChange()
+      }
+      this.#next(reading)
+    })
+  }
+}
+
+/** What was answered, and what would not go by it. */
+export class Answers {
+  readonly wrong: string[] = []
+  publishes = 0
+  refused = 0
+  late = 0
+  readonly #answered: { version: number; by: string }[] = []
+
+  get count(): number {
+    return this.#answered.length
+  }
+
+  add(version: number, by: string): void {
+    this.#answered.push({ version, by })
+  }
+
+  /** A publish is matched now, on what was seen up to this version and what this session wrote itself. */
+  check(seen: number, session: string): void {
+    this.publishes += 1
+    const missed = this.#answered.find(({ version, by }) => version > seen && by !== session)
+    if (missed) this.wrong.push(`${session} publishes as of ${seen}, and ${missed.version} was answered`)
+  }
+}
+
+export type SimulatedFacade = {
+  readonly name: string
+  readonly clock: SimulatedClock
+  readonly presence: Presence
+  /** Part of what its watch shows that comes seconds late. */
+  lag: number
+  /** It cannot renew its Lease. */
+  isMute: boolean
+  change(): Promise<boolean>
+  publishes(): boolean
+  leave(): void
+}
+
+export function startSimulatedFacade(world: {
+  name: string
+  session: string
+  time: SimulatedTime
+  store: FacadeStore
+  answers: Answers
+  chance: Chance
+}): SimulatedFacade {
+  const { name, session, time, store, answers, chance } = world
+  const rate = 0.98 + chance.fraction() * 0.04
+  const clock = new SimulatedClock(time, { rate, wallOffset: chance.fraction() * 1e6 })
+  const log = { info: () => undefined, warn: () => undefined, error: () => undefined }
+  const watch: LateWatch = new LateWatch(
+    store,
+    () => store.ways.call(clock, () => store.version),
+    (shown) => {
+      const ms = chance.fraction() < facade.lag ? chance.fraction() * 20_000 : 1 + chance.fraction() * 60
+      time.at(ms, () => clock.run(shown))
+    },
+  )
+  const shared = { name, leaseMs: LEASE_MS, records: store.of(clock, () => facade.isMute), clock, log }
+  const presence = new Presence({
+    ...shared,
+    session,
+    watch,
+    read: () => watch.read(),
+    behind: () => (watch.isRead ? undefined : 'being read'),
+  })
+  watch.onChange = () => presence.changed()
+  const others = new OtherFacades(shared)
+  const tidying = new AbortController()
+  presence.start()
+  void others.tidyForEver(tidying.signal)
+  let hasLeft = false
+  const publishes = () => !hasLeft && presence.problem === undefined
+  const publish = () => {
+    if (hasLeft) return
+    if (publishes()) answers.check(watch.version, session)
+    else answers.refused += 1
+    clock.after(20 + chance.fraction() * 200, publish)
+  }
+  publish()
+  const facade: SimulatedFacade = {
+    name,
+    clock,
+    presence,
+    lag: 0,
+    isMute: false,
+    async change() {
+      const version = await store.ways.call(clock, () => {
+        store.version += 1
+        return store.version
+      })
+      const haveSeen = await others.haveSeen(() => version)
+      if (haveSeen) answers.add(version, session)
+      else answers.late += 1
+      return haveSeen
+    },
+    publishes,
+    leave() {
+      hasLeft = true
+      tidying.abort()
+      void presence.leave()
+    },
+  }
+  return facade
+}
