@@ -19,8 +19,16 @@ export const persistentVolumeClaims: ResourceType = {
   namespaced: true,
 }
 export const pods: ResourceType = { group: '', version: 'v1', plural: 'pods', namespaced: true }
+export const deployments: ResourceType = {
+  group: 'apps',
+  version: 'v1',
+  plural: 'deployments',
+  namespaced: true,
+}
 export const events: ResourceType = { group: '', version: 'v1', plural: 'events', namespaced: true }
 export const jobs: ResourceType = { group: 'batch', version: 'v1', plural: 'jobs', namespaced: true }
+
+export const pod = z.object({ status: z.object({ phase: z.string().optional() }).optional() })
 
 export const namespace = z.object({ metadata: objectMeta })
 

@@ -202,6 +202,7 @@ export const CREDENTIAL_STALLS = [
   'AccountNotReady',
   'AccountChanged',
   'SecretRequired',
+  'SecretForbidden',
   'SecretTypeRefused',
   'SecretKeyMissing',
   'SecretRefused',

@@ -23,5 +23,13 @@ export const signingKeyRecord = z.object({
 /** In the place of a UID: the keys were made before their endpoint, and are for the first one of that name. */
 export const NO_ENDPOINT_YET = ''
 
-/** The one value of the Secret, under the key `keys`. */
-export const signingKeyFile = z.object({ endpointUid: z.string(), keys: z.array(signingKeyRecord).max(16) })
+/**
+ * The one value of the Secret, under the key `keys`. `boundAt`: creationTimestamp of the Secret that a restore had made, when its keys were
+ * bound to the endpoint of that name.
+ */
+export const signingKeyFile = z.object({
+  endpointUid: z.string(),
+  keys: z.array(signingKeyRecord).max(16),
+  boundAt: z.string().optional(),
+})
+export type SigningKeyFile = z.infer<typeof signingKeyFile>

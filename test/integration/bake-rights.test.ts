@@ -77,14 +77,8 @@ async function grant(): Promise<void> {
   await makeAccount(operator, ACCOUNT)
   const role = await readFile(new URL('rbac/davit-controller-bakes.yaml', CONFIG), 'utf8')
   const name = `davit-controller-bakes-${operator}`
-  await kubectl(['apply', '-f', '-'], role.replaceAll('name: davit-controller-bakes', `name: ${name}`))
-  await kubectl([
-    'create',
-    'clusterrolebinding',
-    name,
-    `--clusterrole=${name}`,
-    `--serviceaccount=${operator}:${ACCOUNT}`,
-  ])
+  const bound = role.replaceAll('davit-controller-bakes', name).replaceAll('davit-system', operator)
+  await kubectl(['apply', '-f', '-'], bound)
   const policy = await readFile(new URL('admission/controller-jobs.yaml', CONFIG), 'utf8')
   await kubectl(
     ['apply', '-f', '-'],

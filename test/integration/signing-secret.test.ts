@@ -90,7 +90,12 @@ test('set at creation it gets the first key, with which a receiver verifies what
   expect(keys).toEqual({ newest: secret, all: [secret] })
   const made = await secretNamed('first-key')
   expect(made?.type).toBe('davit.dev/signing-key')
-  expect(made?.metadata).toMatchObject({ labels: { 'davit.dev/signing-secret-of': endpoint.metadata.uid } })
+  expect(made?.metadata).toMatchObject({
+    labels: {
+      'davit.dev/signing-secret-of': endpoint.metadata.uid,
+      'velero.io/exclude-from-backup': 'true',
+    },
+  })
   await davit.publish(type, {})
   const [request] = await receiver.waitFor(1, { path: '/first' })
   expect(request && verifyWebhook(request, keys.newest)).toMatchObject({ type })

@@ -4,6 +4,7 @@ import { webhookEndpoint, webhookEndpoints } from '../../src/api/webhook-endpoin
 import { EndpointDirectory, secretName } from '../../src/controllers/endpoint/endpoint-directory.ts'
 import { readKeys } from '../../src/controllers/endpoint/signing-key-store.ts'
 import { FacadeEndpoints } from '../../src/controllers/facade/endpoints/endpoints.ts'
+import type { EndpointReplicas } from '../../src/controllers/facade/replicas/endpoint-replicas.ts'
 import { keysInStatus, type SigningKey } from '../../src/domain/signing-keys.ts'
 import type { EndpointDraft, EndpointId } from '../../src/ports/endpoints.ts'
 import { codeOf } from './code-of.ts'
@@ -21,6 +22,12 @@ export function draft(more: Partial<EndpointDraft> = {}): EndpointDraft {
   return { url: 'https://receiver.example/hooks', eventTypes: ['environment.started'], ...more }
 }
 
+export const NO_REPLICAS: EndpointReplicas = {
+  know: async () => undefined,
+  knowRemoval: async () => undefined,
+  knowRemovalBefore: async () => undefined,
+}
+
 export class EndpointsBed {
   readonly clock = new FakeClock()
   readonly log = new SharedLog()
@@ -29,6 +36,8 @@ export class EndpointsBed {
   readonly api = new FaultyApi(this.store)
   readonly directory = new EndpointDirectory()
   readonly endpoints: FacadeEndpoints
+  /** There are no others. */
+  readonly replicas = NO_REPLICAS
   /** Why the watch of endpoints may not have shown everything. */
   behind: string | undefined
   /** The controller looks at nothing. */
@@ -43,6 +52,7 @@ export class EndpointsBed {
       catalogue: { unknown: () => [] },
       urlGuard: { check: () => ({ ok: true }), allows: () => true } as never,
       keys: this.replica.keys,
+      replicas: this.replicas,
       maxEndpoints,
       clock: this.clock,
       random: { fraction: () => 0.5, bytes: (count) => crypto.getRandomValues(new Uint8Array(count)) },

@@ -6,6 +6,8 @@ import { registryCredentials } from '../../api/registry-credential.ts'
 
 const ACCOUNT = '111111111111'
 const SECRET = { namespace: 'acme', name: 'handover' }
+/** The longest time until Davit looks for a Secret again. */
+const LOOK_MS = 60_000
 
 async function stored(retain: boolean): Promise<SecretsWorld> {
   const world = await SecretsWorld.start({ organizations: ['acme'] })
@@ -41,7 +43,7 @@ describe('a retained Secret', () => {
     const { metadata } = await world.cluster.get(secrets, SECRET)
     expect(statusOf(world)?.handover?.resourceVersion).toBe(metadata.resourceVersion)
     await world.handOver('acme', 'handover', 'v-2', true)
-    await world.elapse(5000)
+    await world.elapse(LOOK_MS)
     expect([valuesIn(world), statusOf(world)?.parameter?.version]).toEqual([['v-1', 'v-2'], 2])
   })
 
@@ -62,7 +64,7 @@ describe('Stored', () => {
     const turn = Promise.withResolvers<void>()
     world.cloud.held.set('ssm:Put', turn.promise)
     await world.handOver('acme', 'handover', 'v-2')
-    await world.elapse(1000)
+    await world.elapse(LOOK_MS)
     expect(conditionOf(world, 'Stored')).toMatchObject({ status: 'False', reason: 'Storing' })
     expect(conditionOf(world, 'Ready')).toMatchObject({ status: 'True' })
     turn.resolve()
@@ -74,7 +76,7 @@ describe('Stored', () => {
   test('is not True for a new secret that cannot be stored, and says why', async () => {
     const world = await stored(false)
     await world.handOver('acme', 'handover', 'two\nlines')
-    await world.elapse(1000)
+    await world.elapse(LOOK_MS)
     expect(conditionOf(world, 'Stored')).toMatchObject({ status: 'False', reason: 'SecretRefused' })
     expect(conditionOf(world, 'Ready')).toMatchObject({ status: 'True' })
   })

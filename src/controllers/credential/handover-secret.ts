@@ -1,6 +1,5 @@
 /** The Secret with which an owner hands a registry's secret over, and what may be read of it. */
 import { type Secret, secret, secrets } from '../../api/core-kinds.ts'
-import { type HandoverOutline, handoverOutline } from '../../api/handover-outline.ts'
 import {
   REGISTRY_SECRET_KEY,
   REGISTRY_SECRET_TYPE,
@@ -10,21 +9,11 @@ import type { HandoverFacts, StoredHandover } from '../../domain/credential-fact
 import type { Handover } from '../../domain/credential-step.ts'
 import type { Marked } from '../../domain/handover-mark.ts'
 import { registrySecretProblem } from '../../domain/registry-secret.ts'
-import {
-  isApiError,
-  type RawObject,
-  type ResourceReader,
-  type ResourceWriter,
-} from '../../ports/kubernetes.ts'
+import { isApiError, type ResourceReader, type ResourceWriter } from '../../ports/kubernetes.ts'
 import { SecretText } from '../../ports/secret-text.ts'
 
 /** What was found, and the value where it can be stored. */
 export type FoundHandover = { facts: HandoverFacts; value?: SecretText }
-
-/** Undefined where it is none. */
-export function readHandoverOutline(raw: RawObject): HandoverOutline | undefined {
-  return handoverOutline.safeParse(raw).data
-}
 
 /** What was stored last, and the mark of a value (handover-mark.ts). */
 export type KnownHandover = {
@@ -32,7 +21,7 @@ export type KnownHandover = {
   markOf: (of: Omit<Marked, 'credentialUid'>) => string
 }
 
-/** @throws ApiError but NotFound */
+/** @throws ApiError but NotFound and Forbidden */
 export async function readHandover(
   resources: ResourceReader,
   ref: { namespace: string; name: string | undefined },
@@ -44,6 +33,7 @@ export async function readHandover(
     return factsOf(secret.parse(await resources.get(secrets, { namespace, name })), known)
   } catch (error) {
     if (isApiError(error, 'NotFound')) return { facts: { state: 'missing' } }
+    if (isApiError(error, 'Forbidden')) return { facts: { state: 'forbidden' } }
     throw error
   }
 }

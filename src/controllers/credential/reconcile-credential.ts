@@ -6,8 +6,23 @@ import type { CredentialContext } from './credential-context.ts'
 import type { LastStep } from './credential-pass.ts'
 import { CredentialPass } from './credential-pass.ts'
 
-/** What no watch tells of: a policy that was mended, a Secret of another type that came. */
+/** What no watch tells of: a policy that was mended. */
 const LOOK_AGAIN_MS = 60_000
+/**
+ * Secrets are not watched, since that would need the right to see all of them. Each that is named is looked for: soon after its
+ * credential has changed, then ever less often, once a minute at the last, and so seldom with many that ten are read in a second.
+ */
+const FIRST_LOOK_MS = 5_000
+const LOOK_GROWTH = 1.25
+const EACH_SECRET_MS = 100
+/** Refusals that end when the owner does something about the Secret. */
+const ABOUT_THE_SECRET: ReadonlySet<string> = new Set([
+  'SecretForbidden',
+  'SecretTypeRefused',
+  'SecretKeyMissing',
+  'SecretRefused',
+  'SecretShared',
+])
 const FIRST_RETRY_MS = 2000
 const LONGEST_RETRY_MS = 300_000
 /** The watch may be behind: what was read is as new as it gets. */
@@ -18,6 +33,8 @@ export class CredentialReconciler implements Reconciler {
   readonly #context: CredentialContext
   /** Passes in a row that ended with waiting for the cloud. */
   readonly #waits = new Map<string, number>()
+  /** Looks in a row since the version of a credential that is named. */
+  readonly #looks = new Map<string, { version: string; count: number }>()
   readonly #interruptions = new Interruptions()
 
   constructor(context: CredentialContext) {
@@ -60,11 +77,35 @@ export class CredentialReconciler implements Reconciler {
       last.step === 'wait' && last.reason === 'CloudUnavailable' ? (this.#waits.get(key) ?? 0) + 1 : 0
     if (waits > 0) this.#waits.set(key, waits)
     else this.#waits.delete(key)
-    if (last.step === 'gone' || last.step === 'nothing') return done()
+    if (last.step === 'gone') {
+      this.#looks.delete(key)
+      return done()
+    }
+    const secretMs = this.#secretMs(key)
+    if (last.step === 'nothing') return secretMs === undefined ? done() : after(secretMs)
+    const isAboutSecret = ABOUT_THE_SECRET.has(last.reason) || last.reason === 'SecretMissing'
+    if (isAboutSecret && secretMs !== undefined) return after(secretMs)
     if (last.step === 'refuse') return after(LOOK_AGAIN_MS)
     const { clock } = this.#context
     if (last.until !== undefined) return after(Math.max(0, last.until - clock.now()))
     if (waits > 0) return after(Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** Math.min(16, waits - 1)))
     return after(LOOK_AGAIN_MS)
+  }
+
+  /** When to look for the Secret of a credential that names one. */
+  #secretMs(key: string): number | undefined {
+    const [namespace = '', name = ''] = key.split('/')
+    const { book } = this.#context
+    const { spec, metadata } = book.get(namespace, name) ?? {}
+    if (spec?.type !== 'token' || spec.secretRef === undefined) {
+      this.#looks.delete(key)
+      return undefined
+    }
+    const version = metadata?.resourceVersion ?? ''
+    const before = this.#looks.get(key)
+    const count = before?.version === version ? before.count + 1 : 0
+    this.#looks.set(key, { version, count })
+    const grown = Math.min(LOOK_AGAIN_MS, FIRST_LOOK_MS * LOOK_GROWTH ** Math.min(20, count))
+    return Math.max(grown, EACH_SECRET_MS * book.size)
   }
 }

@@ -8,7 +8,13 @@ import type { SigningKey } from '../../domain/signing-keys.ts'
 import { RecentSet } from '../../runtime/recent-set.ts'
 
 /** The keys of the endpoint with this UID, and the version of the Secret that holds them. */
-export type EndpointKeys = { endpointUid: string; keys: readonly SigningKey[]; version: string }
+export type EndpointKeys = {
+  endpointUid: string
+  keys: readonly SigningKey[]
+  version: string
+  /** When a restore made the Secret, whose keys are for the first endpoint of that name. */
+  restoredAt?: string | undefined
+}
 
 export type EndpointView = {
   endpoint: WebhookEndpoint

@@ -27,19 +27,23 @@ export class EndpointStatusWriter {
 
   /**
    * Writes a merge patch of the status; call it within `exclusively`. An endpoint that is gone is no error.
+   * @param decide the patch for the endpoint as it is; asked anew when somebody else has written. Undefined: nothing is to be written
    * @throws ApiError what may pass by itself
    */
-  async write(endpoint: WebhookEndpoint, status: object): Promise<void> {
-    const { namespace = '', name, uid } = endpoint.metadata
-    let held: WebhookEndpoint | undefined = endpoint
-    for (let attempt = 1; held?.metadata.uid === uid; attempt += 1) {
+  async write(seen: EndpointView, decide: (view: EndpointView) => object | undefined): Promise<void> {
+    const { namespace = '', name, uid } = seen.endpoint.metadata
+    let view: EndpointView | undefined = seen
+    for (let attempt = 1; view; attempt += 1) {
+      const status = decide(view)
+      if (!status) return
       try {
-        return await this.#patch(held, status)
+        return await this.#patch(view.endpoint, status)
       } catch (error) {
         if (isApiError(error, 'NotFound', 'Invalid')) return
         if (!isApiError(error, 'Conflict') || attempt === MAX_ATTEMPTS) throw error
       }
-      held = await this.read(namespace, name)
+      await this.read(namespace, name)
+      view = this.#directory.find({ namespace, name, uid })
     }
   }
 

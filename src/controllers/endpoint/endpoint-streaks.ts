@@ -1,5 +1,6 @@
 /** The streak of exhausted deliveries of an endpoint, and automatic disabling (interface §3.1). */
 import { decideExhausted, type Streak } from '../../domain/endpoint-health.ts'
+import { shardOf } from '../../domain/shard.ts'
 import type { Clock } from '../../ports/clock.ts'
 import type { EndpointView } from './endpoint-directory.ts'
 import type { EndpointStatusWriter } from './endpoint-status.ts'
@@ -22,7 +23,9 @@ export class EndpointStreaks {
     if (!isFailing(seen)) return
     await this.#statuses.exclusively(of, async (view) => {
       if (view && isFailing(view)) {
-        await this.#statuses.write(view.endpoint, { consecutiveFailures: 0, failingSince: null })
+        await this.#statuses.write(view, (now) =>
+          isFailing(now) ? { consecutiveFailures: 0, failingSince: null } : undefined,
+        )
       }
     })
   }
@@ -32,33 +35,39 @@ export class EndpointStreaks {
    * end, one delivery after the other. Repeat it until it succeeds.
    * @throws Error what may pass by itself; also while the end of the delivery before is not stored
    */
-  async exhausted(of: EndpointIdentity, deliveryId: string, writeEnd: () => Promise<void>): Promise<void> {
+  async exhausted(of: EndpointIdentity, deliveryId: string, writeEnd: () => Promise<unknown>): Promise<void> {
     await this.#statuses.exclusively(of, async (view) => {
       const unended = this.#unended.get(of.uid) ?? deliveryId
       // Only the last one counted is noted: another one would make this one count again after a crash.
       if (unended !== deliveryId) throw new Error(`The end of ${unended} is not stored yet`)
       this.#unended.set(of.uid, deliveryId)
-      if (view) await this.#count(view, deliveryId)
+      if (view) await this.#statuses.write(view, (now) => this.#counted(now, deliveryId))
       await writeEnd()
       this.#unended.delete(of.uid)
     })
   }
 
-  async #count(view: EndpointView, deliveryId: string): Promise<void> {
+  /** Another replica counts what belongs to the shard from here on. */
+  forget(shard: number): void {
+    for (const uid of this.#unended.keys()) if (shardOf(uid) === shard) this.#unended.delete(uid)
+  }
+
+  /** Undefined where it is counted: by this replica before a crash, or by one that has had the shard meanwhile. */
+  #counted(view: EndpointView, deliveryId: string): object | undefined {
     const now = this.#clock.now()
     const decision = decideExhausted(streakOf(view), deliveryId, now)
-    if (decision.kind === 'counted') return
+    if (decision.kind === 'counted') return undefined
     const at = new Date(now).toISOString()
     const disabled =
       decision.disable && view.decision.state === 'enabled'
         ? { state: 'disabled', disabledReason: 'ConsecutiveFailures', disabledAt: at, updatedAt: at }
         : {}
-    await this.#statuses.write(view.endpoint, {
+    return {
       consecutiveFailures: decision.consecutiveFailures,
       failingSince: decision.failingSince,
       lastCounted: deliveryId,
       ...disabled,
-    })
+    }
   }
 }
 

@@ -7,10 +7,14 @@ import type { ObjectMeta } from '../../api/meta.ts'
 import type { WebhookEndpointStatus } from '../../api/webhook-endpoint.ts'
 import { conditionsAfter, type Finding } from '../../domain/conditions.ts'
 import { disabledMail } from '../../domain/disabled-mail.ts'
+import { shardOf } from '../../domain/shard.ts'
 import type { Clock } from '../../ports/clock.ts'
 import type { Log } from '../../ports/log.ts'
 import type { Mailer } from '../../ports/mailer.ts'
+import type { MailMetrics } from '../../ports/metrics.ts'
 import { pause } from '../../runtime/pause.ts'
+import type { ShardOwnership } from '../../runtime/shards/ownership.ts'
+import { detached } from '../../runtime/shards/tenures.ts'
 import type { Organizations } from '../organizations.ts'
 import type { EndpointDirectory } from './endpoint-directory.ts'
 import type { EndpointStatusWriter } from './endpoint-status.ts'
@@ -21,15 +25,24 @@ export type OwnerNoticeOptions = {
   organizations: Organizations
   directory: EndpointDirectory
   statuses: EndpointStatusWriter
+  /** Whoever has the endpoint's shard tells its owners. */
+  shards: ShardOwnership
   clock: Clock
   log: Log
+  metrics: MailMetrics
 }
 
 /** What is to be told: the automatic disabling of this endpoint at that time. */
 type News = { namespace: string; name: string; uid: string; disabledAt: string }
 
 const TYPE = 'OwnersNotified'
+const MAILED = 'Mailed'
 const MAIL_REFUSED = 'MailRefused'
+const RESULTS: Readonly<Record<string, Parameters<MailMetrics['mailed']>[0]>> = {
+  Mailed: 'mailed',
+  NoMailServer: 'no-mail-server',
+  NoOwners: 'no-owners',
+}
 const FIRST_RETRY_MS = 60_000
 const LONGEST_RETRY_MS = 3_600_000
 const GIVE_UP_AFTER_MS = 7 * 24 * 3_600_000
@@ -41,6 +54,7 @@ export class OwnerNotice {
   readonly #underWay = new Map<string, string>()
   readonly #telling = new Set<Promise<void>>()
   readonly #ending = new AbortController()
+  readonly #aside = detached()
 
   constructor(options: OwnerNoticeOptions) {
     this.#options = options
@@ -50,11 +64,12 @@ export class OwnerNotice {
   look({ namespace = '', name, uid }: ObjectMeta, status: WebhookEndpointStatus): void {
     const { disabledAt, disabledReason, conditions } = status
     if (disabledReason !== 'ConsecutiveFailures' || disabledAt === undefined) return
-    const held = conditions?.find(({ type }) => type === TYPE)
-    if (held && (held.reason !== MAIL_REFUSED || this.#isTooLate(disabledAt))) return
+    const isTried = conditions?.some(({ type }) => type === TYPE)
+    if (isTold(status) || (isTried && this.#isTooLate(disabledAt))) return
     if (this.#underWay.get(uid) === disabledAt || this.#ending.signal.aborted) return
     this.#underWay.set(uid, disabledAt)
-    const telling = this.#tell({ namespace, name, uid, disabledAt }).finally(() => {
+    // It outlasts the pass that begins it, and asks by itself whose the endpoint is.
+    const telling = this.#aside(() => this.#tell({ namespace, name, uid, disabledAt })).finally(() => {
       this.#telling.delete(telling)
       if (this.#underWay.get(uid) === disabledAt) this.#underWay.delete(uid)
     })
@@ -72,8 +87,10 @@ export class OwnerNotice {
     const { signal } = this.#ending
     for (let wait = FIRST_RETRY_MS; !signal.aborted; wait = Math.min(LONGEST_RETRY_MS, wait * 2)) {
       const status = this.#statusOf(news)
-      if (!status) return
+      // Whoever has its shard now tells it: a pass over the endpoint there begins with that.
+      if (!status || isTold(status) || !this.#isOurs(news)) return
       const finding = await this.#mail(news, status)
+      this.#options.metrics.mailed(RESULTS[finding.reason] ?? 'refused')
       await this.#note(news, finding)
       if (finding.reason !== MAIL_REFUSED || this.#isTooLate(news.disabledAt)) return
       await pause(clock, wait, signal)
@@ -85,6 +102,10 @@ export class OwnerNotice {
     const status = this.#options.directory.find(news)?.endpoint.status
     const stands = status?.disabledReason === 'ConsecutiveFailures' && status.disabledAt === news.disabledAt
     return stands ? status : undefined
+  }
+
+  #isOurs({ uid }: News): boolean {
+    return this.#options.shards.owns(shardOf(uid))
   }
 
   #isTooLate(disabledAt: string): boolean {
@@ -110,7 +131,7 @@ export class OwnerNotice {
       return {
         type: TYPE,
         status: 'True',
-        reason: 'Mailed',
+        reason: MAILED,
         message: `${owners} were told by e-mail.`,
       }
     } catch (error) {
@@ -138,14 +159,22 @@ export class OwnerNotice {
   async #write(news: News, finding: Finding): Promise<void> {
     const { statuses, clock } = this.#options
     await statuses.exclusively(news, async (view) => {
-      const status = this.#statusOf(news)
-      if (!view || !status) return
-      const others = (status.conditions ?? []).filter(({ type }) => type !== TYPE)
-      const at = { now: clock.now(), generation: view.endpoint.metadata.generation ?? 0 }
-      const conditions = [...others, ...conditionsAfter(status.conditions, [finding], at)]
-      await statuses.write(view.endpoint, { conditions })
+      // That they were told is said in any case, so that nobody tells them again.
+      if (!view || !(this.#isOurs(news) || finding.reason === MAILED)) return
+      await statuses.write(view, ({ endpoint: { metadata } }) => {
+        const status = this.#statusOf(news)
+        if (!status) return undefined
+        const others = (status.conditions ?? []).filter(({ type }) => type !== TYPE)
+        const at = { now: clock.now(), generation: metadata.generation ?? 0 }
+        return { conditions: [...others, ...conditionsAfter(status.conditions, [finding], at)] }
+      })
     })
   }
+}
+
+/** Or it is of no use to try again. */
+function isTold({ conditions }: WebhookEndpointStatus): boolean {
+  return conditions?.some(({ type, reason }) => type === TYPE && reason !== MAIL_REFUSED) ?? false
 }
 
 function notTold(reason: string, message: string): Finding {

@@ -61,9 +61,12 @@ export class EndpointReconciler implements Reconciler {
     Object.assign(handled, await requests.answer(seen))
     const announced = await requests.announce(seen)
     const view = directory.find({ namespace, name, uid }) ?? seen
-    const desired = endpointStatus(view, clock.now(), { problems, handled, announced, rolled: keys.rolled })
-    const patch = statusPatch(view.endpoint.status ?? {}, desired)
-    if (patch) await statuses.write(view.endpoint, patch)
+    const found = { problems, handled, announced, rolled: keys.rolled }
+    let desired = endpointStatus(view, clock.now(), found)
+    await statuses.write(view, (now) => {
+      desired = endpointStatus(now, clock.now(), found)
+      return statusPatch(now.endpoint.status ?? {}, desired)
+    })
     this.#options.notice.look(view.endpoint.metadata, desired)
     return keys.lookAgainAt === undefined ? done() : after(Math.max(1000, keys.lookAgainAt - clock.now()))
   }

@@ -3,7 +3,7 @@
  * ever shown, and only a Secret that Davit made, or one of the type that says so, is written.
  */
 import { type Secret, secret, secrets } from '../../api/core-kinds.ts'
-import { API_VERSION } from '../../api/meta.ts'
+import { API_VERSION, NO_BACKUP_LABEL } from '../../api/meta.ts'
 import { SIGNING_KEY_TYPE, SIGNING_SECRET_OWNER_LABEL } from '../../api/signing-keys.ts'
 import { type WebhookEndpoint, webhookEndpointKind } from '../../api/webhook-endpoint.ts'
 import type { Problem } from '../../domain/endpoint-conditions.ts'
@@ -46,7 +46,7 @@ export class SharedSecrets {
     if (this.#written.get(uid) === stamp) return undefined
     const problem = data
       ? await this.#write(endpoint, wanted.name, data)
-      : this.#refusalOf(endpoint, wanted.name, await this.#read(endpoint, wanted.name))
+      : await this.#look(endpoint, wanted.name)
     if (!problem) this.#written.set(uid, stamp)
     return problem
   }
@@ -93,6 +93,16 @@ export class SharedSecrets {
     }
   }
 
+  /** Without keys to show: what would be in the way of the next. */
+  async #look(endpoint: WebhookEndpoint, name: string): Promise<Problem | undefined> {
+    try {
+      return this.#refusalOf(endpoint, name, await this.#read(endpoint, name))
+    } catch (error) {
+      if (isApiError(error, 'Forbidden')) return refusal(name, error.message)
+      throw error
+    }
+  }
+
   /** Davit's own have the type as well. Two endpoints in one Secret would take turns in overwriting it. */
   #refusalOf(endpoint: WebhookEndpoint, name: string, held: Secret | undefined): Problem | undefined {
     if (!held) return undefined
@@ -122,16 +132,24 @@ function dataOf(keys: readonly SigningKey[]): Record<string, string> {
 function objectOf(endpoint: WebhookEndpoint, name: string, data: Record<string, string>): RawObject {
   const { namespace = '', uid } = endpoint.metadata
   const owner = { apiVersion: API_VERSION, kind: webhookEndpointKind.kind, name: endpoint.metadata.name, uid }
+  // After a restore it would be the property of an endpoint that is not there any more; Davit makes it anew.
+  const labels = { [SIGNING_SECRET_OWNER_LABEL]: uid, [NO_BACKUP_LABEL]: 'true' }
   return {
     apiVersion: 'v1',
     kind: 'Secret',
-    metadata: { name, namespace, labels: { [SIGNING_SECRET_OWNER_LABEL]: uid }, ownerReferences: [owner] },
+    metadata: { name, namespace, labels, ownerReferences: [owner] },
     type: SIGNING_KEY_TYPE,
     data,
   }
 }
 
-function refusal(name: string, why: string): Problem {
+/** A right that is missing, in the words of the API server, which a quota or a policy has not. */
+const NO_RIGHT = / cannot \w+ resource "secrets"/
+const BIND_IT =
+  'Davit has the right to Secrets where it was given it. Whoever runs Davit binds the ClusterRole davit-organization-secrets to its controller in this namespace.'
+
+function refusal(name: string, said: string): Problem {
+  const why = NO_RIGHT.test(said) ? BIND_IT : said
   return {
     reason: 'SigningSecretRefused',
     message: `spec.signingSecret: the Secret ${name} cannot be written: ${why}`,

@@ -21,12 +21,14 @@ function key(letter: string, ageMs = 0): SigningKey {
 }
 
 function bed() {
-  const resources = new MemoryStore(() => NOW)
+  let now = NOW
+  const resources = new MemoryStore(() => now)
   const directory = new EndpointDirectory()
   const store = new SigningKeyStore(resources, directory, SYSTEM)
-  /** Somebody else writes keys, and the watch shows them. */
-  const given = async (owner: { name?: string; uid: string }, keys: SigningKey[]) => {
+  /** Somebody else writes keys when the newest is made, or a restore does later, and the watch shows them. */
+  const given = async (owner: { name?: string; uid: string }, keys: SigningKey[], restoredAt?: number) => {
     const { name = 'billing', uid } = owner
+    now = restoredAt ?? Date.parse(keys[0]?.createdAt ?? '')
     const raw = await resources.create(secrets, keysObject(SYSTEM, { namespace: 'acme', name, uid }, keys))
     const held = readKeys(raw)
     directory.applyKeys(held.namespace, held.endpoint, held.keys)
@@ -64,4 +66,28 @@ test('the sweep takes keys of endpoints that are gone, and leaves those whose en
   await given({ name: 'abandoned', uid: NO_ENDPOINT_YET }, [key('d', 11 * MINUTE)])
   await store.sweep(NOW)
   expect(names()).toEqual(['acme.billing', 'acme.coming'])
+})
+
+test('keys that a restore has made anew are bound to the endpoint of their name, once', async () => {
+  const { directory, store, given, stored } = bed()
+  await given({ uid: 'uid-before' }, [key('o', 60 * MINUTE)], NOW)
+  directory.apply(endpoint)
+  expect(directory.get('acme', 'billing')?.keys).toBeUndefined()
+  await store.create(endpoint, [key('n')])
+  expect(await stored()).toEqual({ uid: 'uid-1', secrets: [key('o').secret] })
+  expect(directory.get('acme', 'billing')?.keys?.keys).toEqual([key('o', 60 * MINUTE)])
+  // It goes and comes again while nobody watches: another endpoint, which inherits nothing.
+  const next = { ...endpoint, metadata: { ...endpoint.metadata, uid: 'uid-2', resourceVersion: '9' } }
+  directory.apply(next)
+  await store.create(next, [key('n')])
+  expect(await stored()).toEqual({ uid: 'uid-2', secrets: [key('n').secret] })
+})
+
+test('the sweep leaves restored keys for a day, since their endpoint may be restored later', async () => {
+  const { store, given, names } = bed()
+  await given({ name: 'coming', uid: 'uid-before' }, [key('c', 60 * MINUTE)], NOW)
+  await store.sweep(NOW + 23 * 60 * MINUTE)
+  expect(names()).toEqual(['acme.coming'])
+  await store.sweep(NOW + 25 * 60 * MINUTE)
+  expect(names()).toEqual([])
 })

@@ -4,9 +4,11 @@ import {
   NO_ENDPOINT_YET,
   SIGNING_KEYS_LABEL,
   SIGNING_KEYS_TYPE,
+  type SigningKeyFile,
   signingKeyFile,
 } from '../../api/signing-keys.ts'
 import type { WebhookEndpoint } from '../../api/webhook-endpoint.ts'
+import { isRestored } from '../../domain/restored.ts'
 import type { SigningKey } from '../../domain/signing-keys.ts'
 import {
   isApiError,
@@ -38,11 +40,32 @@ export function readKeys(raw: RawObject): StoredKeys {
   const { data: file } = signingKeyFile.safeParse(parseFile(data?.keys ?? ''))
   // Without its cause, whose words may have a part of a key.
   if (!file) throw new KeysDamagedError(`${metadata.namespace}/${metadata.name}`)
+  const { keys, endpointUid } = file
+  const restoredAt = restoredAtOf(file, metadata.creationTimestamp)
   return {
     namespace,
     endpoint,
-    keys: { endpointUid: file.endpointUid, keys: file.keys, version: metadata.resourceVersion },
+    keys: {
+      endpointUid: restoredAt === undefined ? endpointUid : NO_ENDPOINT_YET,
+      keys,
+      version: metadata.resourceVersion,
+      ...(restoredAt === undefined ? {} : { restoredAt }),
+    },
   }
+}
+
+/**
+ * When a restore made this Secret; absent where none did. A restore is known by an object that is younger than what is
+ * written in it. Its endpoint has another UID by then, if it is there at all, so the UID in the file says nothing. Binding
+ * the keys to today's endpoint writes `boundAt`, which is younger than the object again, and so ends the special case.
+ */
+function restoredAtOf(
+  { keys: [newest], boundAt }: SigningKeyFile,
+  createdAt: string | undefined,
+): string | undefined {
+  if (!newest || createdAt === undefined) return undefined
+  const written = Math.max(Date.parse(newest.createdAt) || 0, Date.parse(boundAt ?? '') || 0)
+  return isRestored(written, Date.parse(createdAt)) ? createdAt : undefined
 }
 
 /** Which endpoint keys are for. `uid` is `NO_ENDPOINT_YET` before it is made. */
@@ -67,9 +90,13 @@ export function keysObject(
   }
 }
 
-/** The `data` of that Secret. */
-export function keysData(endpointUid: string, keys: readonly SigningKey[]): { keys: string } {
-  return { keys: Buffer.from(JSON.stringify({ endpointUid, keys })).toString('base64') }
+/** The `data` of that Secret. @param boundAt of one that a restore has made */
+export function keysData(
+  endpointUid: string,
+  keys: readonly SigningKey[],
+  boundAt?: string | undefined,
+): { keys: string } {
+  return { keys: Buffer.from(JSON.stringify({ endpointUid, keys, boundAt })).toString('base64') }
 }
 
 /** @param text JSON in base64 */
@@ -82,6 +109,8 @@ function parseFile(text: string): unknown {
 }
 
 const ABANDONED_AFTER_MS = 10 * 60_000
+/** A restore may be one of many steps, and Davit may run before the last. */
+const RESTORED_FOR_MS = 24 * 60 * 60_000
 
 export class SigningKeyStore {
   readonly #resources: ResourceReader & ResourceWriter
@@ -96,8 +125,8 @@ export class SigningKeyStore {
 
   /**
    * Makes the Secret of an endpoint that has none, or takes over what is there: keys bound to this endpoint's UID
-   * stay, those made before their endpoint are bound to it, those of one that had the name before are replaced. None
-   * stay when the endpoint has gone meanwhile.
+   * stay, those made before their endpoint and those that were restored are bound to it, those of one that had the name
+   * before are replaced. None stay when the endpoint has gone meanwhile.
    * @throws KeysDamagedError when what is there cannot be read
    */
   async create(endpoint: WebhookEndpoint, keys: readonly SigningKey[]): Promise<void> {
@@ -109,7 +138,8 @@ export class SigningKeyStore {
       if (!isApiError(error, 'AlreadyExists')) throw error
       const { keys: held } = readKeys(await this.#resources.get(secrets, this.#refOf(namespace, name)))
       if (held.endpointUid === uid) this.#directory.applyKeys(namespace, name, held)
-      else if (held.endpointUid === NO_ENDPOINT_YET) await this.replace(endpoint, held.keys, held.version)
+      else if (held.endpointUid === NO_ENDPOINT_YET)
+        await this.#bind(endpoint, keysData(uid, held.keys, held.restoredAt), held.version)
       else await this.replace(endpoint, keys, held.version)
     }
     // Whoever saw it go may have found no keys yet.
@@ -118,8 +148,12 @@ export class SigningKeyStore {
 
   /** @param version of the Secret that `keys` was decided on @throws ApiError `Conflict` when it has moved on */
   async replace(endpoint: WebhookEndpoint, keys: readonly SigningKey[], version: string): Promise<void> {
-    const { namespace = '', name, uid } = endpoint.metadata
-    const patch = { metadata: { resourceVersion: version }, data: keysData(uid, keys) }
+    await this.#bind(endpoint, keysData(endpoint.metadata.uid, keys), version)
+  }
+
+  async #bind({ metadata }: WebhookEndpoint, data: { keys: string }, version: string): Promise<void> {
+    const { namespace = '', name } = metadata
+    const patch = { metadata: { resourceVersion: version }, data }
     this.#apply(await this.#resources.patch(secrets, this.#refOf(namespace, name), patch))
   }
 
@@ -143,10 +177,12 @@ export class SigningKeyStore {
    */
   async sweep(now: number): Promise<void> {
     for (const { namespace, name, keys } of this.#directory.orphanKeys()) {
+      const { restoredAt } = keys
       const [newest] = keys.keys
-      const age = now - (Date.parse(newest?.createdAt ?? '') || 0)
+      const age = now - (Date.parse(restoredAt ?? newest?.createdAt ?? '') || 0)
+      const patience = restoredAt === undefined ? ABANDONED_AFTER_MS : RESTORED_FOR_MS
       // Whoever made them may be about to make their endpoint.
-      if (keys.endpointUid !== NO_ENDPOINT_YET || age > ABANDONED_AFTER_MS)
+      if (keys.endpointUid !== NO_ENDPOINT_YET || age > patience)
         await this.remove(namespace, name, keys.endpointUid)
     }
   }

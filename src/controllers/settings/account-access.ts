@@ -65,6 +65,6 @@ export class AccountAccess {
     const known = organizations.get(organization)
     if (known) return known.uid
     const found = namespaceSchema.parse(await resources.get(namespaces, { name: organization }))
-    return found.metadata.uid
+    return organizations.identityOf(found.metadata.uid)
   }
 }
