@@ -52,6 +52,7 @@ export const webhookEventSpec = z
   })
 
 export const eventState = z.enum(['accepted', 'dispatched', 'refused'])
+export type EventState = z.infer<typeof eventState>
 
 export const webhookEventStatus = z
   .object({

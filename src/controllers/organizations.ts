@@ -5,7 +5,10 @@ import type { RawObject } from '../ports/kubernetes.ts'
 
 export type Organization = {
   name: string
-  /** Of the namespace: one that was made again under the same name is another organization. */
+  /**
+   * Of the namespace: one that was made again under the same name is another organization. In `Organizations` it is the one that the
+   * operator says it had before a restore.
+   */
   uid: string
   ownerEmails: string[]
 }
@@ -14,11 +17,30 @@ const MAX_OWNERS = 50
 
 export class Organizations {
   readonly #organizations = new Map<string, Organization>()
-  readonly #listeners: ((name: string) => void)[] = []
+  readonly #listeners = new Set<(name: string) => void>()
+  readonly #former: ReadonlyMap<string, string>
+
+  /** @param former UIDs of namespaces that a restore has made anew, each with the one before */
+  constructor(former: Iterable<readonly [uid: string, before: string]> = []) {
+    this.#former = new Map(former)
+  }
+
+  /** As whom its account knows the organization whose namespace has this UID. */
+  identityOf(uid: string): string {
+    return this.#former.get(uid) ?? uid
+  }
 
   /** Told of an organization that came, changed or went. */
   listen(listener: (name: string) => void): void {
-    this.#listeners.push(listener)
+    this.#listeners.add(listener)
+  }
+
+  /** @returns what was made, and the call after which its listeners are told nothing more */
+  whileMaking<T>(make: () => T): { made: T; forget: () => void } {
+    const before = new Set(this.#listeners)
+    const made = make()
+    const added = [...this.#listeners].filter((listener) => !before.has(listener))
+    return { made, forget: () => added.forEach((listener) => void this.#listeners.delete(listener)) }
   }
 
   get(name: string): Organization | undefined {
@@ -26,7 +48,8 @@ export class Organizations {
   }
 
   apply(organization: Organization): void {
-    this.#organizations.set(organization.name, organization)
+    const uid = this.identityOf(organization.uid)
+    this.#organizations.set(organization.name, { ...organization, uid })
     for (const listener of this.#listeners) listener(organization.name)
   }
 

@@ -35,6 +35,8 @@ export type AcceptEventsOptions = {
   appending: (name: string, deliveries: number) => void
   /** Deliveries that the organization may have more; an event is accepted whole where there is any room. */
   room: number
+  /** After so long no other event is looked at, milliseconds. */
+  lookMs: number
 }
 
 /** `deliveries` is the number of endpoints that get it. */
@@ -65,8 +67,10 @@ export async function acceptEvents(
   const batch: AcceptedEvent[] = []
   let bytes = 0
   let { room } = options
+  const until = options.clock.monotonic() + options.lookMs
+  const isEnough = () => room <= 0 || (verdicts.length > 0 && options.clock.monotonic() > until)
   for (const outline of waiting) {
-    if (room <= 0) break
+    if (isEnough()) break
     const judged = await judge(options, namespace, outline, subscribers)
     if (judged === 'gone') continue
     if ('refusal' in judged) {

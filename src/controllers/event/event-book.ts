@@ -67,6 +67,12 @@ export class EventBook {
     if (writes.version === 0) this.#writes.delete(metadata.uid)
   }
 
+  /** Those with events that are not over. */
+  organizations(): Set<string> {
+    const left = [...this.#accepted.values(), ...this.#expiring.values()]
+    return new Set([...this.#waiting.keys(), ...left.map(({ metadata }) => metadata.namespace)])
+  }
+
   #hold(event: EventOutline): boolean {
     this.#letGo(event)
     const { state } = event.status ?? {}
@@ -91,6 +97,19 @@ export class EventBook {
     if (this.#waiting.get(namespace)?.size === 0) this.#waiting.delete(namespace)
     this.#accepted.delete(eventName(event))
     this.#expiring.delete(uid)
+  }
+
+  /** When the one that waits longest was made, milliseconds since 1970, in namespaces that count; undefined when none waits. */
+  oldestWaiting(counts: (namespace: string) => boolean): number | undefined {
+    let oldest: number | undefined
+    for (const [namespace, events] of this.#waiting) {
+      if (!counts(namespace)) continue
+      for (const { metadata } of events.values()) {
+        const madeAt = Date.parse(metadata.creationTimestamp)
+        if (madeAt < (oldest ?? Number.POSITIVE_INFINITY)) oldest = madeAt
+      }
+    }
+    return oldest
   }
 
   /** In the order of their creation: the time has whole seconds, so within one the store's order decides. */

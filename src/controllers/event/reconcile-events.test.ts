@@ -29,6 +29,8 @@ let written: ByteWindow
 let told: [string, string][]
 let appended: string[]
 let failAppends: number
+/** How long the API server takes to read one. */
+let slowMs: number
 let reconciler: EventsReconciler
 
 beforeEach(async () => {
@@ -48,13 +50,20 @@ beforeEach(async () => {
   const room = new IntakeRoom({ tally, unseen, written, lanes: () => [lane], limits })
   appended = []
   failAppends = 0
+  slowMs = 0
   const organizations = new Organizations()
   organizations.apply({ name: 'acme', uid: 'uid-of-acme', ownerEmails: [] })
   const catalogue = new Catalogue()
   const type = { metadata: { name: 'environment.started' }, spec: { description: 'An environment started.' } }
   catalogue.apply(eventType.parse(await store.create(eventTypes, type)))
   reconciler = new EventsReconciler({
-    resources: store,
+    resources: {
+      list: (type, query, from) => store.list(type, query, from),
+      get: (type, ref) => {
+        clock.advance(slowMs)
+        return store.get(type, ref)
+      },
+    },
     writer: store,
     organizations,
     catalogue,
@@ -230,4 +239,51 @@ test('a type, and the label of an organization, that the watch has not shown yet
   expect(await Promise.all([stateOf('one'), stateOf('two')])).toEqual(['accepted', 'refused'])
   expect(await stateOf('three', 'newcomer')).toBe('dispatched')
   expect(await stateOf('four', 'stranger')).toBe('refused')
+})
+
+/** Another replica, or somebody by hand; the watch has not shown it. */
+async function elsewhere(name: string, patch: object, subresource?: 'status'): Promise<void> {
+  await store.patch(webhookEvents, { namespace: 'acme', name }, patch, subresource && { subresource })
+}
+
+test('what another replica has accepted or finished is not refused over it', async () => {
+  for (const state of ['accepted', 'dispatched']) {
+    await publish(state, { type: 'not.known' })
+    await elsewhere(state, { status: { state } }, 'status')
+  }
+  await reconciler.reconcile('acme')
+  expect([await stateOf('accepted'), await stateOf('dispatched')]).toEqual(['accepted', 'dispatched'])
+})
+
+test('what was appended is accepted, though another replica that knew less has refused it', async () => {
+  await publish('one')
+  await elsewhere('one', { status: { state: 'refused' } }, 'status')
+  await reconciler.reconcile('acme')
+  expect(appended).toHaveLength(1)
+  expect(await stateOf('one')).toBe('accepted')
+})
+
+test('an event that somebody annotates meanwhile is accepted, and finished', async () => {
+  await publish('one')
+  await elsewhere('one', { metadata: { annotations: { a: '1' } } })
+  await reconciler.reconcile('acme')
+  expect(await stateOf('one')).toBe('accepted')
+  const delivery = shown(appended[0] ?? '')
+  await elsewhere('one', { metadata: { annotations: { a: '2' } } })
+  tally.remove(delivery)
+  await reconciler.reconcile('acme')
+  expect(await stateOf('one')).toBe('dispatched')
+})
+
+test('a pass over many events ends soon, and the next goes on, however slow the API server is', async () => {
+  const names = Array.from({ length: 60 }, (_, n) => `no-json-${n}`)
+  for (const name of names) await publish(name, { dataText: 'no' })
+  slowMs = 1000
+  while (book.waitingIn('acme').length > 0) {
+    const [left, begun] = [book.waitingIn('acme').length, clock.monotonic()]
+    await reconciler.reconcile('acme')
+    expect(clock.monotonic() - begun).toBeLessThan(10_000)
+    expect(book.waitingIn('acme').length).toBeLessThan(left)
+  }
+  for (const name of names) expect(await stateOf(name)).toBe('refused')
 })

@@ -1,8 +1,8 @@
 /** One pass over the WebhookEvents of a namespace: accept what waits, finish what has been delivered, delete what has expired. */
-import type { EventOutline } from '../../api/event-outline.ts'
+import { type EventOutline, eventOutline } from '../../api/event-outline.ts'
 import { API_VERSION } from '../../api/meta.ts'
 import { webhookEndpointKind } from '../../api/webhook-endpoint.ts'
-import { type WebhookEventStatus, webhookEvents } from '../../api/webhook-event.ts'
+import { type EventState, type WebhookEventStatus, webhookEvents } from '../../api/webhook-event.ts'
 import { conditionsAfter, type Finding } from '../../domain/conditions.ts'
 import type { Clock } from '../../ports/clock.ts'
 import type { EventRecorder } from '../../ports/event-recorder.ts'
@@ -14,7 +14,7 @@ import { type AcceptEventsOptions, acceptEvents, type Verdict } from './accept-e
 import { type EventBook, eventIdOf, eventName } from './event-book.ts'
 import type { UnseenEvents } from './unseen-events.ts'
 
-export type ReconcileEventsOptions = Omit<AcceptEventsOptions, 'appending' | 'room'> & {
+export type ReconcileEventsOptions = Omit<AcceptEventsOptions, 'appending' | 'room' | 'lookMs'> & {
   book: EventBook
   tally: Tally
   unseen: UnseenEvents
@@ -27,7 +27,14 @@ export type ReconcileEventsOptions = Omit<AcceptEventsOptions, 'appending' | 'ro
 /** Events read and checked in one pass. */
 const BATCH = 200
 const LOOK_AGAIN_MS = 2000
+/**
+ * For each part of a pass; a busy API server answers two calls for each event. A shard that changes hands waits for the end of the
+ * pass over its organizations.
+ */
+const PART_MS = 4000
 const UNTIL_COMPLETE_MS = 100
+/** Somebody changes an event now and then, not all the time. */
+const MAX_ATTEMPTS = 5
 
 export class EventsReconciler implements Reconciler {
   readonly #options: ReconcileEventsOptions
@@ -60,7 +67,7 @@ export class EventsReconciler implements Reconciler {
       }
       const appending = (name: string, deliveries: number) =>
         this.#unseen.appending(name, namespace, deliveries)
-      const options = { ...this.#options, appending, room }
+      const options = { ...this.#options, appending, room, lookMs: PART_MS }
       for (const verdict of await acceptEvents(options, namespace, waiting.slice(0, BATCH)))
         await this.#note(verdict)
       return book.waitingIn(namespace).length > 0 ? after(0) : done()
@@ -119,7 +126,9 @@ export class EventsReconciler implements Reconciler {
   /** Every delivery of these has come to its end. */
   async #finish(namespace: string): Promise<void> {
     const { book, tally, clock } = this.#options
+    const until = clock.monotonic() + PART_MS
     for (const event of book.acceptedIn(namespace)) {
+      if (clock.monotonic() > until) return
       const name = eventName(event)
       if (tally.ofEvent(name) > 0 || this.#unseen.mayComeYet(name)) continue
       this.#unseen.forget(name)
@@ -131,7 +140,9 @@ export class EventsReconciler implements Reconciler {
   async #expire(namespace: string): Promise<number | undefined> {
     const { book, clock, writer } = this.#options
     let next: number | undefined
+    const until = clock.monotonic() + PART_MS
     for (const event of book.expiringIn(namespace)) {
+      if (clock.monotonic() > until) return 0
       const finished = Date.parse(event.status?.finishedAt ?? event.metadata.creationTimestamp)
       const left = finished + (event.spec.ttlSecondsAfterFinished ?? 0) * 1000 - clock.now()
       if (left > 0) {
@@ -150,32 +161,56 @@ export class EventsReconciler implements Reconciler {
 
   async #write(event: EventOutline, status: Partial<WebhookEventStatus>): Promise<void> {
     const { book } = this.#options
-    const { state, eventId = event.status?.eventId, finishedAt } = status
     book.writing(event)
     try {
-      const version = await this.#patch(event, status)
-      const known = { state, eventId, finishedAt } as NonNullable<EventOutline['status']>
-      book.wrote({ ...event, status: known }, version)
+      const written = await this.#patch(event, status)
+      book.wrote(written ?? { ...event, status }, written && Number(written.metadata.resourceVersion))
     } catch (error) {
       book.wroteInVain(event)
       throw error
     }
   }
 
-  /** @returns the version that it has made; undefined where the event has gone or is another one */
-  async #patch(
-    { metadata: { namespace, name, uid } }: EventOutline,
-    status: Partial<WebhookEventStatus>,
-  ): Promise<number | undefined> {
-    const patch = { metadata: { uid }, status }
+  /**
+   * Over the version that was decided on. Where somebody else has written, it is written only if it may follow that.
+   * @returns the event as it is then; undefined where it has gone or is another one
+   */
+  async #patch(event: EventOutline, status: Partial<WebhookEventStatus>): Promise<EventOutline | undefined> {
+    const { namespace, name, uid } = event.metadata
+    const ref = { namespace, name }
+    let held: EventOutline | undefined = event
+    for (let attempt = 1; held?.metadata.uid === uid; attempt += 1) {
+      const { resourceVersion } = held.metadata
+      const patch = { metadata: { uid, resourceVersion }, status }
+      try {
+        const how = { subresource: 'status' } as const
+        const { metadata } = await this.#options.writer.patch(webhookEvents, ref, patch, how)
+        const { state, eventId = event.status?.eventId, finishedAt } = status
+        const known = { state, eventId, finishedAt } as NonNullable<EventOutline['status']>
+        const version = String(metadata.resourceVersion)
+        return { ...event, metadata: { ...event.metadata, resourceVersion: version }, status: known }
+      } catch (error) {
+        if (isApiError(error, 'NotFound')) return undefined
+        if (!isApiError(error, 'Conflict') || attempt === MAX_ATTEMPTS) throw error
+      }
+      held = await this.#read(ref)
+      if (held?.metadata.uid === uid && !mayFollow(held.status?.state, status.state)) return held
+    }
+    return undefined
+  }
+
+  async #read(ref: { namespace: string; name: string }): Promise<EventOutline | undefined> {
     try {
-      const { metadata } = await this.#options.writer.patch(webhookEvents, { namespace, name }, patch, {
-        subresource: 'status',
-      })
-      return Number(metadata.resourceVersion)
+      return eventOutline.parse(await this.#options.resources.get(webhookEvents, ref))
     } catch (error) {
-      if (!isApiError(error, 'NotFound', 'Conflict')) throw error
-      return undefined
+      if (isApiError(error, 'NotFound')) return undefined
+      throw error
     }
   }
+}
+
+/** What was appended is delivered, whatever was said of it before; what is said of an end stays. */
+function mayFollow(before: EventState | undefined, next: EventState | undefined): boolean {
+  if (before === 'refused') return next !== 'refused'
+  return before === undefined || (before === 'accepted' && next === 'dispatched')
 }
