@@ -46,29 +46,33 @@ async function read({ metadata }: WebhookEndpoint): Promise<WebhookEndpoint> {
   return webhookEndpoint.parse(await api.get(webhookEndpoints, { namespace, name: metadata.name }))
 }
 
+async function disable(endpoint: WebhookEndpoint): Promise<void> {
+  directory.apply(endpoint)
+  const view = directory.get(namespace, endpoint.metadata.name)
+  if (view) await statuses.write(view, () => DISABLED)
+}
+
 describe('the status of an endpoint', () => {
   test('is not written to another one that was made under its name', async () => {
     const old = await make()
     const ref = { namespace, name: old.metadata.name }
     await api.delete(webhookEndpoints, ref)
     await make(ref.name)
-    directory.apply(old)
-    await statuses.write(old, DISABLED)
+    await disable(old)
     expect((await read(old)).status).toEqual(old.status)
   })
 
   test('is no error when the endpoint is gone', async () => {
     const old = await make()
     await api.delete(webhookEndpoints, { namespace, name: old.metadata.name })
-    await statuses.write(old, DISABLED)
+    await disable(old)
   })
 
   test('is written although the endpoint was changed meanwhile', async () => {
     const endpoint = await make()
-    directory.apply(endpoint)
     const ref = { namespace, name: endpoint.metadata.name }
     await api.patch(webhookEndpoints, ref, { metadata: { annotations: { 'davit.dev/x': '1' } } })
-    await statuses.write(endpoint, DISABLED)
+    await disable(endpoint)
     expect((await read(endpoint)).status).toMatchObject(DISABLED)
     expect(directory.get(namespace, ref.name)?.endpoint.status).toMatchObject(DISABLED)
   })

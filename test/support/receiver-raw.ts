@@ -24,6 +24,8 @@ export async function startRawReceiver(
   const { tls, host = '127.0.0.1' } = options
   const guarded = (socket: Socket) => {
     socket.on('error', () => undefined)
+    // A socket of which nobody reads does not notice that the other side has gone.
+    socket.resume()
     serve(socket)
   }
   const server = tls ? createSecureServer(tls, guarded) : createServer(guarded)

@@ -9,7 +9,7 @@ export type Connection = {
   readonly client: Client
   /** The socket, connecting or connected; absent before the first exchange. */
   socket: Socket | undefined
-  /** Exchanges that it has completed. */
+  /** Exchanges that it has completed, since it was connected last. */
   completed: number
   /** Ends it, whatever it is doing. Resolves when the socket is closed. */
   destroy(): Promise<void>
@@ -34,6 +34,7 @@ export function openConnection(target: Target, dial: Dial): Connection {
     headersTimeout: 0,
     bodyTimeout: 0,
     connect: (_options, callback) => {
+      connection.completed = 0
       connection.socket = dial(target, (error, socket) =>
         socket ? callback(null, socket) : callback(error ?? new Error('not connected'), null),
       )

@@ -13,6 +13,13 @@ test.each(LOOPBACK_HOSTS)('https://%s/ is refused as an address that is not publ
   })
 })
 
+test('what is not public is refused with who may allow it', () => {
+  for (const host of ['10.0.0.1', 'billing.acme.svc'])
+    expect(strict.check(`https://${host}/x`)).toMatchObject({
+      reason: expect.stringMatching(/; only the operator of Davit can allow its network$/),
+    })
+})
+
 test.each([
   '169.254.169.254',
   '10.0.0.1',

@@ -81,16 +81,19 @@ function describe(url: URL): Target {
   }
 }
 
+const WHO_ALLOWS_IT = 'only the operator of Davit can allow its network'
+
 function forbiddenAddress(url: URL, policy: AddressPolicy): string | undefined {
   const hostname = hostnameOf(url)
   if (isIP(hostname) === 0) return undefined
   const verdict = policy.classify(hostname)
-  return verdict.kind === 'forbidden' ? `the address ${hostname} is not public (${verdict.range})` : undefined
+  if (verdict.kind !== 'forbidden') return undefined
+  return `the address ${hostname} is not public (${verdict.range}); ${WHO_ALLOWS_IT}`
 }
 
 function internalName(url: URL, policy: AddressPolicy): string | undefined {
   if (!isInternalName(url) || policy.allowsNetworks) return undefined
-  return `the name ${url.hostname} is not public`
+  return `the name ${url.hostname} is not public; ${WHO_ALLOWS_IT}`
 }
 
 function plainHttp(url: URL, policy: AddressPolicy): string | undefined {
