@@ -1,6 +1,6 @@
 /**
  * What is counted, as facts; which metric they feed is the adapter's business. Label values are from small
- * closed sets: no URL, id, namespace or name.
+ * closed sets: no URL, id, namespace or name. The one exception are endpoints that fail, of which the worst are named.
  */
 import type { BakeFailureCode } from '../api/bake-result.ts'
 import type { DeliveryState } from '../api/webhook-delivery.ts'
@@ -72,7 +72,17 @@ export interface RuntimeMetrics {
   watchRestarted(resource: string, reason: string): void
 }
 
+export interface MailMetrics {
+  /** Owners were to be told by e-mail. @param result `mailed`, or why nobody was told */
+  mailed(result: 'mailed' | 'refused' | 'no-mail-server' | 'no-owners'): void
+}
+
+/** One series of a metric: the values of its labels, in their order, and its own. */
+export type GaugeRow = { labels: readonly string[]; value: number }
+
 /** A value that is read when Prometheus scrapes. */
 export interface GaugeRegistry {
   gauge(name: string, help: string, read: () => number | Record<string, number>, label?: string): void
+  /** One with several labels; of more rows than 100 the first are shown. */
+  gaugeRows(name: string, help: string, labels: readonly string[], read: () => readonly GaugeRow[]): void
 }

@@ -83,6 +83,18 @@ describe('the error in a response', () => {
     expect(error.message).toBe(status.message)
   })
 
+  it('tells a right that the caller lacks from an object that is refused', () => {
+    const forbidden = (message: string) =>
+      errorOfResponse(403, Buffer.from(JSON.stringify({ reason: 'Forbidden', message })))
+    const what = 'webhookdeliveries.davit.dev is forbidden: '
+    const lacking = `${what}User "system:serviceaccount:a:b" cannot create resource "webhookdeliveries" in API group "davit.dev"`
+    expect(forbidden(lacking)).toMatchObject({ kind: 'Forbidden', lacksRight: true })
+    expect(forbidden(`${what}violates PodSecurity "restricted"`)).toMatchObject({
+      kind: 'Forbidden',
+      lacksRight: false,
+    })
+  })
+
   it('knows how long the server asks to wait, from the header or from the details', () => {
     const body = (details: object) => Buffer.from(JSON.stringify({ code: 429, details }))
     expect(errorOfResponse(429, body({}), '3').retryAfterMs).toBe(3_000)

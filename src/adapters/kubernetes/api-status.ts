@@ -11,6 +11,9 @@ type Status = {
 const MAX_MESSAGE = 1_000
 const MAX_RETRY_AFTER_MS = 10 * 60_000
 
+/** What is said of the caller, not of the object that it brings. */
+const LACKS_RIGHT = /\bUser "[^"]*" cannot \w+ resource\b/
+
 const BY_CODE: Record<number, ApiErrorKind> = {
   401: 'Unauthorized',
   403: 'Forbidden',
@@ -46,8 +49,10 @@ function errorOfStatus(
 ): ApiError {
   const message = typeof status.message === 'string' ? status.message : response.from
   const retryAfterMs = waitOf(status, response.retryAfter)
-  return new ApiError(kindOf(status, response.code, message), message.slice(0, MAX_MESSAGE), {
+  const kind = kindOf(status, response.code, message)
+  return new ApiError(kind, message.slice(0, MAX_MESSAGE), {
     status: response.code,
+    ...(kind === 'Forbidden' && LACKS_RIGHT.test(message) ? { lacksRight: true } : {}),
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
   })
 }

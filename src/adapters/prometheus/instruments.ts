@@ -1,15 +1,17 @@
 /** Instruments of one registry, made so that counting can never fail or grow without bound. */
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
+import type { GaugeRegistry, GaugeRow } from '../../ports/metrics.ts'
 
 export type Count = (...labels: string[]) => void
 export type Observe = (value: number, ...labels: string[]) => void
 
-export type Instruments = {
-  /** @param labels names of the labels whose values each call gives, in this order */
-  counter(name: string, help: string, labels: readonly string[]): Count
+export type Instruments = GaugeRegistry & {
+  /**
+   * @param labels names of the labels whose values each call gives, in this order
+   * @param known values of its one label that are shown from the start: Prometheus sees no increase in the first sample of a series
+   */
+  counter(name: string, help: string, labels: readonly string[], known?: readonly string[]): Count
   histogram(name: string, help: string, buckets: readonly number[], label?: string): Observe
-  /** A value read at each scrape; with `label`, one for each of its values. */
-  gauge(name: string, help: string, read: () => number | Record<string, number>, label?: string): void
 }
 
 /** Values of one label that are told apart; the rest are counted as `other`. */
@@ -19,8 +21,9 @@ const OTHER = 'other'
 export function createInstruments(registry: Registry): Instruments {
   const registers = [registry]
   return {
-    counter(name, help, labelNames) {
+    counter(name, help, labelNames, known = []) {
       const counter = new Counter({ name, help, labelNames, registers })
+      for (const value of known) counter.labels(value).inc(0)
       const bounded = labelNames.map(boundedLabel)
       return (...values) => counter.labels(...bounded.map((bound, i) => bound(values[i] ?? ''))).inc()
     },
@@ -50,6 +53,26 @@ export function createInstruments(registry: Registry): Instruments {
         },
       })
     },
+    gaugeRows(name, help, labels, read) {
+      new Gauge({
+        name,
+        help,
+        labelNames: [...labels],
+        registers,
+        collect() {
+          this.reset()
+          for (const { labels: values, value } of rowsOf(read)) this.labels(...values).set(value)
+        },
+      })
+    },
+  }
+}
+
+function rowsOf(read: () => readonly GaugeRow[]): readonly GaugeRow[] {
+  try {
+    return read().slice(0, MAX_LABEL_VALUES)
+  } catch {
+    return []
   }
 }
 

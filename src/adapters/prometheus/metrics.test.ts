@@ -8,7 +8,7 @@ async function linesOf(metrics: { render(): Promise<string> }, name: string): Pr
 }
 
 test('each fact feeds its metrics, with the documented names and labels', async () => {
-  const metrics = createMetrics({ version: '1.2.3' })
+  const metrics = createMetrics({ version: '1.2.3', role: 'controller' })
   metrics.attempt('2xx', 0.004)
   metrics.attempt('blocked', 0.001)
   metrics.finished('succeeded', 0.02)
@@ -20,10 +20,11 @@ test('each fact feeds its metrics, with the documented names and labels', async 
   metrics.cloudCall('ssm:PutParameter', 'ok', 0.02)
   metrics.cloudRetry('ssm:PutParameter', 'ThrottlingException')
   metrics.cloudTurn('ssm:PutParameter', 4)
+  metrics.mailed('refused')
   metrics.reconciled('endpoint', 'done', 0.001)
   metrics.watchRestarted('webhookendpoints', 'Gone')
   const want: Record<string, string[]> = {
-    davit_build_info: ['davit_build_info{version="1.2.3"} 1'],
+    davit_build_info: ['davit_build_info{version="1.2.3",role="controller"} 1'],
     davit_attempts_total: ['davit_attempts_total{class="2xx"} 1', 'davit_attempts_total{class="blocked"} 1'],
     davit_attempt_duration_seconds_count: ['davit_attempt_duration_seconds_count 2'],
     davit_deliveries_finished_total: ['davit_deliveries_finished_total{state="succeeded"} 1'],
@@ -54,6 +55,12 @@ test('each fact feeds its metrics, with the documented names and labels', async 
       'davit_cloud_retries_total{operation="ssm:PutParameter",code="ThrottlingException"} 1',
     ],
     davit_cloud_turn_wait_seconds_sum: ['davit_cloud_turn_wait_seconds_sum{operation="ssm:PutParameter"} 4'],
+    davit_mails_total: [
+      'davit_mails_total{result="mailed"} 0',
+      'davit_mails_total{result="refused"} 1',
+      'davit_mails_total{result="no-mail-server"} 0',
+      'davit_mails_total{result="no-owners"} 0',
+    ],
     controller_runtime_reconcile_total: [
       'controller_runtime_reconcile_total{controller="endpoint",result="done"} 1',
     ],
@@ -98,6 +105,23 @@ test('a gauge that cannot be read does not take the scrape with it', async () =>
   metrics.gauge('davit_good', 'Good.', () => 1)
   expect(await linesOf(metrics, 'davit_bad')).toEqual([expect.stringMatching(/^davit_bad nan$/i)])
   expect(await linesOf(metrics, 'davit_good')).toEqual(['davit_good 1'])
+})
+
+test('rows of a gauge are those of now, at most a hundred, and none where they cannot be read', async () => {
+  const metrics = createMetrics({ version: '0' })
+  let read = () => [{ labels: ['acme', 'billing'], value: 3 }]
+  metrics.gaugeRows('davit_rows', 'Rows.', ['organization', 'endpoint_name'], () => read())
+  expect(await linesOf(metrics, 'davit_rows')).toEqual([
+    'davit_rows{organization="acme",endpoint_name="billing"} 3',
+  ])
+  read = () => Array.from({ length: 250 }, (_, i) => ({ labels: ['acme', `e${i}`], value: i }))
+  const lines = await linesOf(metrics, 'davit_rows')
+  expect(lines).toHaveLength(100)
+  expect(lines[0]).toBe('davit_rows{organization="acme",endpoint_name="e0"} 0')
+  read = () => {
+    throw new Error('not yet')
+  }
+  expect(await linesOf(metrics, 'davit_rows')).toEqual([])
 })
 
 test.each([-5, Number.NaN, Number.POSITIVE_INFINITY])(

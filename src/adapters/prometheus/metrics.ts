@@ -1,5 +1,6 @@
 /** What Davit counts, as Prometheus reads it. */
 import { collectDefaultMetrics, Registry } from 'prom-client'
+import { bakeFailureCode } from '../../api/bake-result.ts'
 import type { RequestMetrics } from '../../ports/facade.ts'
 import type {
   ApiCallMetrics,
@@ -9,6 +10,7 @@ import type {
   DeliveryMetrics,
   GaugeRegistry,
   LogMetrics,
+  MailMetrics,
   RuntimeMetrics,
 } from '../../ports/metrics.ts'
 import { createInstruments, type Instruments } from './instruments.ts'
@@ -19,6 +21,7 @@ export type Metrics = DeliveryMetrics &
   CloudMetrics &
   CredentialMetrics &
   BakeMetrics &
+  MailMetrics &
   RuntimeMetrics &
   RequestMetrics &
   GaugeRegistry & {
@@ -41,16 +44,16 @@ const TURN_SECONDS = [0.001, 0.01, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 180, 600]
 const BAKE_SECONDS = [5, 15, 30, 60, 120, 300, 600, 1200, 3600, 10_800]
 const SEGMENT_SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096]
 
-/** A registry of its own, with the metrics of the process and of its event loop. */
-export function createMetrics(build: { version: string }): Metrics {
+/** A registry of its own, with the metrics of the process and of its event loop. @param build which program it is, and as what it runs */
+export function createMetrics({ version, role = '' }: { version: string; role?: string }): Metrics {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
   const instruments = createInstruments(registry)
-  instruments.gauge(
+  instruments.gaugeRows(
     'davit_build_info',
-    'The version that runs; always 1.',
-    () => ({ [build.version]: 1 }),
-    'version',
+    'The version that runs, and its role; always 1.',
+    ['version', 'role'],
+    () => [{ labels: [version, role], value: 1 }],
   )
   return {
     ...deliveryMetrics(instruments),
@@ -59,9 +62,11 @@ export function createMetrics(build: { version: string }): Metrics {
     ...cloudMetrics(instruments),
     ...credentialMetrics(instruments),
     ...bakeMetrics(instruments),
+    ...mailMetrics(instruments),
     ...runtimeMetrics(instruments),
     ...requestMetrics(instruments),
     gauge: instruments.gauge,
+    gaugeRows: instruments.gaugeRows,
     render: () => registry.metrics(),
     contentType: registry.contentType,
   }
@@ -181,7 +186,8 @@ function credentialMetrics({ counter }: Instruments): CredentialMetrics {
 }
 
 function bakeMetrics({ counter, histogram }: Instruments): BakeMetrics {
-  const ends = counter('davit_bakes_total', 'Bakes that ended, by what came of them.', ['result'])
+  const known = ['succeeded', ...bakeFailureCode.options]
+  const ends = counter('davit_bakes_total', 'Bakes that ended, by what came of them.', ['result'], known)
   const took = histogram(
     'davit_bake_duration_seconds',
     'From the beginning of a bake that succeeded to its end.',
@@ -193,6 +199,12 @@ function bakeMetrics({ counter, histogram }: Instruments): BakeMetrics {
       if (result === 'succeeded') took(seconds)
     },
   }
+}
+
+function mailMetrics({ counter }: Instruments): MailMetrics {
+  const known = ['mailed', 'refused', 'no-mail-server', 'no-owners']
+  const mails = counter('davit_mails_total', 'Mails to owners, by what became of them.', ['result'], known)
+  return { mailed: (result) => mails(result) }
 }
 
 function requestMetrics({ counter, histogram }: Instruments): RequestMetrics {

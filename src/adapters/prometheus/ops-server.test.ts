@@ -29,7 +29,7 @@ test('metrics are served in the format of Prometheus', async () => {
   const response = await fetch(`${url}/metrics?x=1`)
   expect(response.status).toBe(200)
   expect(response.headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8')
-  expect(await response.text()).toContain('davit_build_info{version="1.2.3"} 1')
+  expect(await response.text()).toContain('davit_build_info{version="1.2.3",role=""} 1')
 })
 
 test('health and readiness say what is missing, at each request anew', async () => {

@@ -2,6 +2,7 @@ import pino from 'pino'
 import type { Clock } from '../../ports/clock.ts'
 import type { Log } from '../../ports/log.ts'
 import { redactFields, redactText } from './redact.ts'
+import { standardOutput } from './standard-output.ts'
 
 export type LogLevel = 'info' | 'warn' | 'error'
 
@@ -15,19 +16,16 @@ export type LogOptions = {
 export type StructuredLog = Log & {
   /** A log whose lines all carry `fields` as well. */
   child(fields: Record<string, unknown>): StructuredLog
-  /** Writes out what is still in memory; for the end of the process. */
+  /** Writes what is still in memory, without waiting for a reader that stands still; for an end at once. */
   flush(): void
+  /** The same for an orderly end: resolves when all is written, or cannot be. Later lines are dropped. */
+  close(): Promise<void>
 }
-
-/** What may wait for a reader of standard output that stands still; lines beyond it are dropped. */
-const MAX_BUFFERED_BYTES = 4 * 1024 * 1024
 
 /** One JSON object per line: `time` (ISO, UTC), `level`, `msg` and the fields, without secrets. */
 export function createLog(options: LogOptions): StructuredLog {
   const { clock } = options
-  // Written in the background: a full pipe must stop neither deliveries nor lease renewals.
-  const output =
-    options.destination ?? pino.destination({ dest: 1, sync: false, maxLength: MAX_BUFFERED_BYTES })
+  const standard = options.destination ? undefined : standardOutput()
   const logger = pino(
     {
       level: options.level,
@@ -35,15 +33,15 @@ export function createLog(options: LogOptions): StructuredLog {
       timestamp: () => `,"time":"${new Date(clock.now()).toISOString()}"`,
       formatters: { level: (label) => ({ level: label }) },
     },
-    output,
+    options.destination ?? standard,
   )
-  const flush = () => {
-    if ('flushSync' in output && typeof output.flushSync === 'function') output.flushSync()
-  }
-  return wrap(logger, flush)
+  return wrap(logger, {
+    flush: () => standard?.flushSync(),
+    close: async () => await standard?.close(),
+  })
 }
 
-function wrap(logger: pino.Logger, flush: () => void): StructuredLog {
+function wrap(logger: pino.Logger, end: Pick<StructuredLog, 'flush' | 'close'>): StructuredLog {
   const at =
     (level: LogLevel) =>
     (message: string, fields: Record<string, unknown> = {}) => {
@@ -53,7 +51,7 @@ function wrap(logger: pino.Logger, flush: () => void): StructuredLog {
     info: at('info'),
     warn: at('warn'),
     error: at('error'),
-    child: (fields) => wrap(logger.child(redactFields(fields)), flush),
-    flush,
+    child: (fields) => wrap(logger.child(redactFields(fields)), end),
+    ...end,
   }
 }
