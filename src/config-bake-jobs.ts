@@ -4,7 +4,9 @@ import { BAKE_IMAGE, configMapKey, endpointUrl, hosts, integer, matching, quanti
 
 const DAY_SECONDS = 24 * 3600
 
-const isTrue = matching(/^(true|false)$/, 'must be true or false').optional()
+const isTrue = matching(/^(true|false)$/, 'must be true or false')
+  .meta({ type: 'boolean' })
+  .optional()
 const endpoint = endpointUrl.optional()
 
 /** Where AWS is, as its SDK reads it: no more than the services that a bake calls. */

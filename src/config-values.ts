@@ -3,28 +3,44 @@ import { isIP } from 'node:net'
 import { z } from 'zod'
 
 export const DNS_LABEL = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/
-export const PRINCIPAL_ARN = /^arn:aws[a-z-]*:iam::[0-9]{12}:(role|user)\/[A-Za-z0-9+=,.@_/-]{1,576}$/
+const PRINCIPAL_ARN = /^arn:aws[a-z-]*:iam::[0-9]{12}:(role|user)\/[A-Za-z0-9+=,.@_/-]{1,576}$/
 export const MAILBOX = /^([^\p{Cc}<>@,;]{1,100} <[^\s<>@,;]+@[^\s<>@,;]+>|[^\s<>@,;]+@[^\s<>@,;]+)$/u
 
+/** What a value of the chart is that becomes the text, in JSON Schema. */
+type ChartValue = Readonly<Record<string, unknown>>
+
+/** As a value of the chart, a list of what is separated by commas in the text. */
+const LIST: ChartValue = { type: 'array', items: { type: 'string' } }
+
 /** A setting as text; an empty variable counts as absent, since charts write empty values. */
-function setting<T>(allowed: string, parse: (text: string) => T | undefined) {
-  return z.string().transform((text, context) => {
-    const value = parse(text)
-    if (value !== undefined) return value
-    context.addIssue({ code: 'custom', message: allowed })
-    return z.NEVER
-  })
+function setting<T>(allowed: string, parse: (text: string) => T | undefined, chart: ChartValue = {}) {
+  return z
+    .string()
+    .transform((text, context) => {
+      const value = parse(text)
+      if (value !== undefined) return value
+      context.addIssue({ code: 'custom', message: allowed })
+      return z.NEVER
+    })
+    .meta(chart)
 }
 
 export function matching(pattern: RegExp, allowed: string) {
   return setting(allowed, (text) => (pattern.test(text) ? text : undefined))
 }
 
+export const principalArn = matching(
+  PRINCIPAL_ARN,
+  'must be the ARN of an IAM role or user, such as arn:aws:iam::123456789012:role/davit',
+)
+
 export function integer(min: number, max: number, standard: number) {
-  return setting(`must be a whole number from ${min} to ${max}`, (text) => {
+  const parse = (text: string) => {
     const value = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN
     return value >= min && value <= max ? value : undefined
-  }).default(standard)
+  }
+  const chart = { type: 'integer', minimum: min, maximum: max }
+  return setting(`must be a whole number from ${min} to ${max}`, parse, chart).default(standard)
 }
 
 export const allowedNetworks = setting(
@@ -33,6 +49,21 @@ export const allowedNetworks = setting(
     const networks = text.split(',').map((network) => network.trim())
     return networks.every(isNetwork) ? networks : undefined
   },
+  LIST,
+).default([])
+
+const UID = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'
+const UID_PAIR = new RegExp(`^(${UID})=(${UID})$`)
+
+/** UIDs of namespaces as they are, each with the one that it had before. */
+export const formerUids = setting(
+  'must be pairs of UIDs, the one of now and the one of before, separated by commas',
+  (text) => {
+    const pairs = text.split(',').map((pair) => UID_PAIR.exec(pair.trim()))
+    const found = pairs.flatMap((match) => (match?.[1] && match[2] ? [[match[1], match[2]] as const] : []))
+    return found.length === pairs.length ? found : undefined
+  },
+  LIST,
 ).default([])
 
 function isNetwork(text: string): boolean {
@@ -54,10 +85,14 @@ export function address(standard: number) {
   }).default({ host: '0.0.0.0', port: standard })
 }
 
-export const waitScale = setting('must be a number from 0.001 to 1', (text) => {
-  const value = /^\d(\.\d{1,9})?$/.test(text) ? Number(text) : Number.NaN
-  return value >= 0.001 && value <= 1 ? value : undefined
-}).default(1)
+export const waitScale = setting(
+  'must be a number from 0.001 to 1',
+  (text) => {
+    const value = /^\d(\.\d{1,9})?$/.test(text) ? Number(text) : Number.NaN
+    return value >= 0.001 && value <= 1 ? value : undefined
+  },
+  { type: 'number', minimum: 0.001, maximum: 1 },
+).default(1)
 
 /** A query is refused: it could switch the verification of certificates off. */
 export const smtpUrl = setting(
@@ -71,8 +106,10 @@ export const smtpUrl = setting(
   },
 )
 
-export const yesOrNo = setting('must be true or false', (text) =>
-  text === 'true' || text === 'false' ? text === 'true' : undefined,
+export const yesOrNo = setting(
+  'must be true or false',
+  (text) => (text === 'true' || text === 'false' ? text === 'true' : undefined),
+  { type: 'boolean' },
 )
 
 /** So short that no name of a parameter is too long; AWS keeps names that begin with its own for itself. */
@@ -103,6 +140,7 @@ export const hosts = setting(
     const isHost = (host: string) => /^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?(:[1-9][0-9]{0,4})?$/.test(host)
     return given.length <= 64 && given.every(isHost) ? given : undefined
   },
+  LIST,
 ).default([])
 
 const CONFIG_MAP = /^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/
@@ -127,3 +165,9 @@ export const endpointUrl = setting(
     return isOpen && /^https?:$/.test(url.protocol) ? text : undefined
   },
 )
+
+/** Of a replica that was given no name: that of its host, in the form of a name of an object. */
+export function nameOfHost(host: string): string {
+  const words = host.toLowerCase().match(/[a-z0-9]+/g) ?? []
+  return words.join('-').slice(0, 63).replace(/-$/, '') || 'davit'
+}

@@ -11,6 +11,7 @@ test('without any variable everything has its documented default', () => {
     allowedNetworks: [],
     api: {
       address: { host: '0.0.0.0', port: 8080 },
+      certificate: undefined,
       rate: { key: 10_000, organization: 10_000 },
       maxShown: 2_000_000,
       idempotencyKeys: { organization: 100_000, all: 500_000 },
@@ -20,7 +21,9 @@ test('without any variable everything has its documented default', () => {
     logLevel: 'info',
     smtpFrom: undefined,
     extraCaFile: undefined,
+    formerOrganizations: [],
     waitScale: 1,
+    shippedEventTypes: true,
     retention: {
       succeededMs: 86_400_000,
       failedMs: 604_800_000,
@@ -56,13 +59,24 @@ test('without any variable everything has its documented default', () => {
       limits: { organization: 5, all: 50 },
     },
     limits: { endpointsPerOrganization: 500, inFlight: 2048 },
+    isReplicaGiven: false,
+    leaseMs: 9000,
     drainMs: 25_000,
   })
 })
 
 test.each([
   { given: { DAVIT_NAMESPACE: 'ops' }, want: { namespace: 'ops' } },
-  { given: { DAVIT_REPLICA: 'davit-0' }, want: { replica: 'davit-0' } },
+  { given: { DAVIT_REPLICA: 'davit-0' }, want: { replica: 'davit-0', isReplicaGiven: true } },
+  {
+    given: {
+      DAVIT_FORMER_ORGANIZATION_UIDS:
+        '0d9c2f61-2f5b-4a55-8a39-6f4f4f0f8d10=4ea74ba9-69e4-4cd5-b67c-f9fe9723e01a',
+    },
+    want: {
+      formerOrganizations: [['0d9c2f61-2f5b-4a55-8a39-6f4f4f0f8d10', '4ea74ba9-69e4-4cd5-b67c-f9fe9723e01a']],
+    },
+  },
   { given: { KUBECONFIG: '/etc/davit/kubeconfig' }, want: { kubeconfig: '/etc/davit/kubeconfig' } },
   {
     given: { DAVIT_ALLOWED_NETWORKS: '10.0.0.0/8, fd00::/8,127.0.0.1/32' },

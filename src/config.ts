@@ -9,11 +9,13 @@ import {
   address,
   allowedNetworks,
   DNS_LABEL,
+  formerUids,
   integer,
   MAILBOX,
   matching,
-  PRINCIPAL_ARN,
+  nameOfHost,
   parameterPrefix,
+  principalArn,
   smtpUrl,
   waitScale,
   yesOrNo,
@@ -68,15 +70,18 @@ const MIB = 1024 * 1024
 const DAY_SECONDS = 24 * 3600
 const YEAR_SECONDS = 365 * DAY_SECONDS
 
-const variables = z.object({
+/** Each variable; the chart's values are made of them as well. */
+export const variables = z.object({
   KUBECONFIG: z.string().optional(),
   DAVIT_NAMESPACE: matching(DNS_LABEL, 'must be the name of a namespace').default('davit-system'),
   DAVIT_REPLICA: matching(
     DNS_LABEL,
     'must be lower-case letters, digits and dashes, at most 63 characters',
-  ).prefault(replicaName),
+  ).optional(),
   DAVIT_ALLOWED_NETWORKS: allowedNetworks,
   DAVIT_API_ADDRESS: address(8080),
+  DAVIT_API_CERTIFICATE_FILE: z.string().optional(),
+  DAVIT_API_KEY_FILE: z.string().optional(),
   DAVIT_OPS_ADDRESS: address(9090),
   DAVIT_LOG_LEVEL: z.enum(['info', 'warn', 'error'], 'must be info, warn or error').default('info'),
   DAVIT_SMTP_URL: smtpUrl.optional(),
@@ -86,6 +91,7 @@ const variables = z.object({
   ).optional(),
   DAVIT_EXTRA_CA_FILE: z.string().optional(),
   DAVIT_WAIT_SCALE: waitScale,
+  DAVIT_SHIPPED_EVENT_TYPES: yesOrNo.default(true),
   DAVIT_RETENTION_SUCCEEDED_SECONDS: integer(1, YEAR_SECONDS, 86_400),
   DAVIT_RETENTION_FAILED_SECONDS: integer(1, YEAR_SECONDS, 604_800),
   DAVIT_MAX_FINISHED_PER_ENDPOINT: integer(1, 1_000_000, 10_000),
@@ -104,16 +110,15 @@ const variables = z.object({
   DAVIT_MAX_IDEMPOTENCY_KEYS: integer(1, 10_000_000, 500_000),
   DAVIT_MAX_IDEMPOTENCY_KEYS_PER_ORGANIZATION: integer(1, 10_000_000, 100_000),
   DAVIT_PARAMETER_PREFIX: parameterPrefix.default('/davit'),
-  DAVIT_OPERATOR_PRINCIPAL_ARN: matching(
-    PRINCIPAL_ARN,
-    'must be the ARN of an IAM role or user, such as arn:aws:iam::123456789012:role/davit',
-  ).optional(),
+  DAVIT_FORMER_ORGANIZATION_UIDS: formerUids,
+  DAVIT_OPERATOR_PRINCIPAL_ARN: principalArn.optional(),
   DAVIT_REQUIRE_WRITE_ONLY: yesOrNo.default(false),
   DAVIT_CLOUD_WRITES_PER_SECOND: integer(1, 1000, 3),
   DAVIT_MAX_CREDENTIALS_PER_ORGANIZATION: integer(1, 5000, 500),
   DAVIT_ACCOUNT_CHECK_SECONDS: integer(60, DAY_SECONDS, 3600),
   DAVIT_DRIFT_CHECK_SECONDS: integer(60, DAY_SECONDS, 900),
   ...bakeJobVariables,
+  DAVIT_LEASE_SECONDS: integer(3, 300, 9),
   DAVIT_DRAIN_SECONDS: integer(0, 3600, 25),
   DAVIT_LINGER_SECONDS: integer(0, 3600, 5),
 })
@@ -133,6 +138,16 @@ const settings = variables
     when: () => true,
   })
   .check(({ value: env, issues }) => {
+    if ((env.DAVIT_API_CERTIFICATE_FILE === undefined) !== (env.DAVIT_API_KEY_FILE === undefined)) {
+      const lacking =
+        env.DAVIT_API_KEY_FILE === undefined ? 'DAVIT_API_KEY_FILE' : 'DAVIT_API_CERTIFICATE_FILE'
+      issues.push({
+        code: 'custom',
+        input: undefined,
+        path: [lacking],
+        message: 'must be set as well: TLS needs both files',
+      })
+    }
     for (const [share, all] of SHARES) {
       if (!(env[share] > env[all])) continue
       issues.push({
@@ -148,7 +163,9 @@ const settings = variables
       /** The operator's own namespace. */
       namespace: env.DAVIT_NAMESPACE,
       /** Name of this replica, unique among those that run. */
-      replica: env.DAVIT_REPLICA,
+      replica: env.DAVIT_REPLICA ?? nameOfHost(hostname()),
+      /** Then it is one process's at a time; two may run on one host, and names of hosts are cut. */
+      isReplicaGiven: env.DAVIT_REPLICA !== undefined,
       /** Absent: in a cluster, with the pod's ServiceAccount. */
       kubeconfig: env.KUBECONFIG,
       /** CIDRs that webhooks may reach although they are not public, and by plain http. */
@@ -156,6 +173,8 @@ const settings = variables
       api: {
         /** Where the REST API is served. */
         address: env.DAVIT_API_ADDRESS,
+        /** Absent: it is served by plain http. */
+        certificate: certificateFiles(env.DAVIT_API_CERTIFICATE_FILE, env.DAVIT_API_KEY_FILE),
         /** Requests a second. */
         rate: { key: env.DAVIT_MAX_REQUESTS_PER_KEY, organization: env.DAVIT_MAX_REQUESTS_PER_ORGANIZATION },
         /** Deliveries that its log shows. */
@@ -175,6 +194,8 @@ const settings = variables
       extraCaFile: env.DAVIT_EXTRA_CA_FILE,
       /** Factor on the documented waits; 1 but in demonstrations. */
       waitScale: env.DAVIT_WAIT_SCALE,
+      /** Event types that ship are made where they are missing. */
+      shippedEventTypes: env.DAVIT_SHIPPED_EVENT_TYPES,
       retention: {
         succeededMs: env.DAVIT_RETENTION_SUCCEEDED_SECONDS * 1000,
         failedMs: env.DAVIT_RETENTION_FAILED_SECONDS * 1000,
@@ -193,6 +214,8 @@ const settings = variables
           all: env.DAVIT_MAX_WRITTEN_BYTES,
         },
       },
+      /** UIDs of organizations that a restore has made anew, each with the one that it is known by in its account. */
+      formerOrganizations: env.DAVIT_FORMER_ORGANIZATION_UIDS,
       /** The cloud accounts of organizations. */
       cloud: {
         /** Every parameter is under it. */
@@ -216,10 +239,16 @@ const settings = variables
         inFlight: env.DAVIT_MAX_IN_FLIGHT,
       },
       /** How long a stop waits for attempts on the wire, or for requests that are being answered. */
+      /** After so long without renewing its Lease a replica is taken for gone, milliseconds. */
+      leaseMs: env.DAVIT_LEASE_SECONDS * 1000,
       drainMs: env.DAVIT_DRAIN_SECONDS * 1000,
     },
     secrets: { smtpUrl: env.DAVIT_SMTP_URL },
   }))
+
+function certificateFiles(certFile: string | undefined, keyFile: string | undefined) {
+  return certFile === undefined || keyFile === undefined ? undefined : { certFile, keyFile }
+}
 
 /** What is never shown: an endpoint may be given with a password, and is refused for it. */
 const SECRET_VARIABLES: ReadonlySet<string> = new Set(['DAVIT_SMTP_URL', ...AWS_ENDPOINTS])
@@ -262,13 +291,4 @@ function mistakesOf(error: z.ZodError, environment: Environment): ConfigMistake[
       allowed: issue.message,
     }
   })
-}
-
-/** The machine's name as a replica's; a pod's host name is its own name. */
-function replicaName(): string {
-  return hostname()
-    .toLowerCase()
-    .replace(/[^a-z0-9]+/g, '-')
-    .slice(0, 63)
-    .replace(/^-|-$/g, '')
 }

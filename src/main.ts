@@ -8,6 +8,9 @@ const ROLES: Readonly<Record<string, () => Promise<Role>>> = {
   controller: async () => (await import('./roles/run-controller.ts')).runControllerRole,
   api: async () => (await import('./roles/run-api.ts')).runApiRole,
   bake: async () => (await import('./roles/bake.ts')).runBakeRole,
+  check: async () => (await import('./roles/check.ts')).runCheckRole,
+  stop: async () => (await import('./roles/uninstall.ts')).runStopRole,
+  cleanup: async () => (await import('./roles/uninstall.ts')).runCleanupRole,
 }
 
 const [role = '', ...rest] = process.argv.slice(2)

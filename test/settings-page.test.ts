@@ -7,6 +7,7 @@ import type { RunningApi } from '../src/roles/api.ts'
 import { registerApiGauges } from '../src/roles/api-gauges.ts'
 import type { RunningController } from '../src/roles/controller.ts'
 import { registerGauges } from '../src/roles/gauges.ts'
+import { registerCertificate, registerReadiness } from '../src/roles/shared-gauges.ts'
 
 const PAGE = readFileSync(new URL('../docs/settings.md', import.meta.url), 'utf8')
 
@@ -52,7 +53,7 @@ function knownSettings(): string[] {
 
 /** Metrics of Davit as a scrape shows them when everything has happened once. */
 async function scraped(): Promise<Row[]> {
-  const metrics = createMetrics({ version: '1' })
+  const metrics = createMetrics({ version: '1', role: 'controller' })
   metrics.attempt('2xx', 1)
   metrics.finished('succeeded', 1)
   metrics.started(1)
@@ -64,17 +65,33 @@ async function scraped(): Promise<Row[]> {
   metrics.secretStored('created')
   metrics.parameterRemoved('deleted')
   metrics.baked('succeeded', 1)
+  metrics.mailed('mailed')
   metrics.reconciled('webhook-endpoint', 'done', 1)
   metrics.answered('listEndpoints', 200, 1)
   metrics.watchRestarted('webhookendpoints', 'closed')
   const gauge: Metrics['gauge'] = (name, help, _read, label) =>
     metrics.gauge(name, help, () => (label === undefined ? 1 : { x: 1 }), label)
-  registerGauges({ gauge }, { parts: {}, secrets: { parts: {} }, bakes: {} } as RunningController)
-  registerApiGauges({ gauge }, {} as RunningApi)
+  const gaugeRows: Metrics['gaugeRows'] = (name, help, labels) =>
+    metrics.gaugeRows(name, help, labels, () => [{ labels: labels.map(() => 'x'), value: 1 }])
+  const registry = { gauge: once(gauge), gaugeRows: once(gaugeRows) }
+  const config = parseConfig({})
+  registerGauges(registry, { parts: {}, replica: {}, singletons: {} } as RunningController, config)
+  registerApiGauges(registry, {} as RunningApi, config)
+  registerReadiness(registry, () => [])
+  registerCertificate(registry, undefined)
   const text = await metrics.render()
   return [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)]
     .map(([, name = '', type = '']) => ({ name, cells: [type, labelsOf(text, name)] }))
     .filter(({ name }) => !/^(process|nodejs)_/.test(name))
+}
+
+/** Both roles have some of them, in registries of their own. */
+function once<Rest extends unknown[]>(register: (name: string, ...rest: Rest) => void) {
+  const registered = new Set<string>()
+  return (name: string, ...rest: Rest) => {
+    if (!registered.has(name)) register(name, ...rest)
+    registered.add(name)
+  }
 }
 
 function labelsOf(text: string, metric: string): string {

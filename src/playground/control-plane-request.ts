@@ -1,12 +1,15 @@
 import { request } from 'node:https'
 import type { AdminAccess } from './control-plane-protocol.ts'
 
-export type ApiAnswer = { status: number; body: unknown }
+/** `warnings`: what the API server says of a request that it takes. */
+export type ApiAnswer = { status: number; body: unknown; warnings?: string }
 
 export type ApiCall = {
   method: string
   path: string
   body?: object
+  /** Of the body; absent: JSON. */
+  contentType?: string
   /** Absent: as the administrator. */
   token?: string
   /** Media type of the answer; absent: JSON. */
@@ -32,7 +35,7 @@ export function requestApi(access: AdminAccess, call: ApiCall): Promise<ApiAnswe
       ...(call.token === undefined && { cert: access.certPem, key: access.keyPem }),
       headers: {
         accept: call.accept ?? 'application/json',
-        ...(body && { 'content-type': 'application/json' }),
+        ...(body && { 'content-type': call.contentType ?? 'application/json' }),
         ...(call.token && { authorization: `Bearer ${call.token}` }),
       },
       signal: AbortSignal.timeout(call.timeoutMs ?? CALL_LIMIT_MS),
@@ -41,7 +44,12 @@ export function requestApi(access: AdminAccess, call: ApiCall): Promise<ApiAnswe
       try {
         const chunks = await Array.fromAsync(response as AsyncIterable<Buffer>)
         const text = Buffer.concat(chunks).toString()
-        resolve({ status: response.statusCode ?? 0, body: parsed(text) })
+        const { warning } = response.headers
+        resolve({
+          status: response.statusCode ?? 0,
+          body: parsed(text),
+          ...(warning !== undefined && { warnings: warning }),
+        })
       } catch (error) {
         reject(error)
       }

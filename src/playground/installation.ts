@@ -1,4 +1,4 @@
-/** Applies what a chart would: the policy that keeps the delivery log append-only, and the roles. */
+/** Applies what the chart has as well: admission policies, and the roles of Davit and of organizations. */
 import { readFile } from 'node:fs/promises'
 import { parseAllDocuments } from 'yaml'
 import type { ResourceType } from '../api/meta.ts'
@@ -17,10 +17,31 @@ const TYPES: Readonly<Record<string, ResourceType>> = {
 }
 
 const FILES = [
-  'admission/delivery-log',
-  'admission/api-secrets',
-  ...['api', 'owner', 'viewer', 'publisher'].map((name) => `rbac/davit-${name}`),
+  ...['delivery-log', 'api-secrets', 'api-leases', 'controller-jobs', 'controller-secrets'].map(
+    (name) => `admission/${name}`,
+  ),
+  ...['api', 'controller', 'controller-bakes', 'organization-secrets', 'owner', 'viewer', 'publisher'].map(
+    (name) => `rbac/davit-${name}`,
+  ),
 ]
+
+/** The right of the controller to Secrets of one organization, as it is bound where the chart is told to. */
+export function secretsBinding(
+  namespace: string,
+  controller: { namespace: string; name: string },
+): RawObject {
+  return {
+    apiVersion: 'rbac.authorization.k8s.io/v1',
+    kind: 'RoleBinding',
+    metadata: { namespace, name: 'davit-secrets' },
+    roleRef: {
+      apiGroup: 'rbac.authorization.k8s.io',
+      kind: 'ClusterRole',
+      name: 'davit-organization-secrets',
+    },
+    subjects: [{ kind: 'ServiceAccount', ...controller }],
+  }
+}
 
 /** @param folder the repository's `config`, with its slash */
 export async function applyInstallation(api: ResourceWriter, folder: string): Promise<void> {

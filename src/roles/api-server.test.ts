@@ -1,9 +1,12 @@
 import { once } from 'node:events'
 import { Agent, type IncomingMessage, request, type ServerResponse } from 'node:http'
+import { request as requestByTls } from 'node:https'
 import { connect } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
 import { FakeClock } from '../../test/support/fake-clock.ts'
+import { createTestAuthority } from '../../test/support/tls.ts'
 import { createRandom } from '../adapters/system/random.ts'
+import type { Certificate } from '../ports/certificate.ts'
 import { type ApiServer, startApiServer } from './api-server.ts'
 
 const AT_ONCE = { ms: 1000, lingerMs: 0 }
@@ -110,4 +113,32 @@ test('an address that is in use is an error', async () => {
     listener: () => undefined,
   }
   await expect(startApiServer(options)).rejects.toMatchObject({ code: 'EADDRINUSE' })
+})
+
+test('with a certificate it serves https, and takes up a renewed one for the next connection', async () => {
+  const authority = createTestAuthority()
+  let renew: (certificate: Certificate) => void = () => undefined
+  server = await startApiServer({
+    address: { host: '127.0.0.1', port: 0 },
+    clock: new FakeClock(),
+    random: createRandom(),
+    certificate: {
+      current: () => authority.issue(['localhost']),
+      listen: (listener) => {
+        renew = listener
+      },
+      close: () => undefined,
+    },
+    listener: (_request, response) => response.end('served'),
+  })
+  const { port } = server.address
+  const ask = async (servername: string) => {
+    const options = { port, host: '127.0.0.1', servername, ca: authority.ca, agent: false }
+    const [response]: IncomingMessage[] = await once(requestByTls(options).end(), 'response')
+    return (await response?.toArray())?.join('')
+  }
+  expect(await ask('localhost')).toBe('served')
+  await expect(ask('renewed.example.com')).rejects.toMatchObject({ code: 'ERR_TLS_CERT_ALTNAME_INVALID' })
+  renew(authority.issue(['renewed.example.com']))
+  expect(await ask('renewed.example.com')).toBe('served')
 })

@@ -1,6 +1,8 @@
 /** The facade's HTTP server as a process has it: it listens, counts, and ends without breaking off an answer. */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import { Server as TlsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
+import type { CertificateSource } from '../ports/certificate.ts'
 import type { Clock, Random } from '../ports/clock.ts'
 import { createFacadeServer, type RequestListener } from '../rest/server.ts'
 import { pause } from '../runtime/pause.ts'
@@ -9,6 +11,8 @@ export type ApiServerOptions = {
   /** An address without brackets; port 0: any free one. */
   address: { host: string; port: number }
   listener: RequestListener
+  /** Absent: plain http. */
+  certificate?: CertificateSource | undefined
   clock: Clock
   random: Random
 }
@@ -26,9 +30,9 @@ export type ApiServer = {
   drain(times: { ms: number; lingerMs: number }): Promise<number>
 }
 
-/** @throws Error when the address cannot be listened on */
+/** @throws Error when the address cannot be listened on, or the certificate is none */
 export async function startApiServer(options: ApiServerOptions): Promise<ApiServer> {
-  const { address, listener, clock, random } = options
+  const { address, listener, certificate, clock, random } = options
   const answering = new Set<ServerResponse>()
   let draining = false
   let closing = false
@@ -43,8 +47,11 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
       })
       listener(request, response)
     },
-    { random },
+    { random, certificate: certificate?.current() },
   )
+  certificate?.listen((renewed) => {
+    if (server instanceof TlsServer) server.setSecureContext(renewed)
+  })
   await listen(server, address)
   return {
     address: server.address() as AddressInfo,

@@ -3,6 +3,7 @@ import { createUrlGuard } from '../adapters/http/url-guard.ts'
 import { connectKubernetes } from '../adapters/kubernetes/kubernetes-client.ts'
 import { connectReviews } from '../adapters/kubernetes/reviews.ts'
 import { createMetrics, type Metrics } from '../adapters/prometheus/metrics.ts'
+import { openCertificateFiles } from '../adapters/system/certificate-files.ts'
 import { createClock } from '../adapters/system/clock.ts'
 import type { StructuredLog } from '../adapters/system/log.ts'
 import { createRandom } from '../adapters/system/random.ts'
@@ -10,6 +11,7 @@ import { createSchemaValidator } from '../adapters/system/schema-validator.ts'
 import { createSyncedClock } from '../adapters/system/synced-clock.ts'
 import type { Config } from '../config.ts'
 import type { AccessReviewer } from '../ports/access-review.ts'
+import type { CertificateSource } from '../ports/certificate.ts'
 import type { Clock, Random } from '../ports/clock.ts'
 import type { ParameterListing, ParameterStore } from '../ports/cloud-accounts.ts'
 import type { ResourceReader, ResourceWriter, WatchSource } from '../ports/kubernetes.ts'
@@ -31,16 +33,20 @@ export type ApiWorld = {
   urlGuard: UrlGuard
   /** The accounts of organizations. */
   cloud: ParameterStore & ParameterListing
+  /** Absent: the REST API is served by plain http. */
+  certificate: CertificateSource | undefined
   close(): Promise<void>
 }
 
 export type ApiWorldOptions = { config: Config; log: StructuredLog; version: string }
 
-/** @throws Error when there is no way to a cluster */
+/** @throws Error when there is no way to a cluster, or the certificate cannot be read */
 export async function createApiWorld({ config, log, version }: ApiWorldOptions): Promise<ApiWorld> {
+  const { certificate: files } = config.api
+  const certificate = files && (await openCertificateFiles(files, { log }))
   const clock = createSyncedClock(createClock())
   const random = createRandom()
-  const metrics = createMetrics({ version })
+  const metrics = createMetrics({ version, role: 'api' })
   const connection = {
     clock,
     random,
@@ -62,7 +68,9 @@ export async function createApiWorld({ config, log, version }: ApiWorldOptions):
     validator: createSchemaValidator(),
     urlGuard: createUrlGuard(config.allowedNetworks),
     cloud,
+    certificate,
     close: async () => {
+      certificate?.close()
       cloud.close()
       await Promise.all([reviews.close(), api.close()])
     },

@@ -31,6 +31,8 @@ export type RunningApi = {
   listening: Promise<AddressInfo>
   inFlight(): number
   indexStats(): IndexStats
+  replicaStats(): ReturnType<FacadeServices['replicas']>
+  appendStats(): ReturnType<FacadeServices['appends']>
   /** No new request; running ones end or are broken off after the drain time. */
   stop(): Promise<void>
 }
@@ -69,6 +71,8 @@ export async function startApi(options: ApiOptions): Promise<RunningApi> {
     listening,
     inFlight: () => server?.inFlight() ?? 0,
     indexStats: () => index.stats(),
+    replicaStats: () => services.replicas(),
+    appendStats: () => services.appends(),
     stop: async () => {
       const left = (await server?.drain({ ms: config.drainMs, lingerMs: config.api.lingerMs })) ?? 0
       if (left > 0) world.log.warn('Requests under way were broken off', { requests: left })
@@ -79,12 +83,13 @@ export async function startApi(options: ApiOptions): Promise<RunningApi> {
 }
 
 function createParts({ config, world }: ApiOptions, key: Uint8Array): Parts {
-  const { namespace, replica, intake, limits, api, cloud } = config
+  const { namespace, replica, leaseMs, intake, limits, api, cloud, formerOrganizations } = config
   const index = new OpenDeliveryIndex({ needs: world, namespace, maxEntries: api.maxShown })
   const services = createFacadeServices({
     ...world,
     namespace,
     writer: replica,
+    leaseMs,
     installationKey: key,
     limits: {
       endpointsPerOrganization: limits.endpointsPerOrganization,
@@ -93,6 +98,7 @@ function createParts({ config, world }: ApiOptions, key: Uint8Array): Parts {
       keys: api.idempotencyKeys,
     },
     parameterPrefix: cloud.parameterPrefix,
+    formerOrganizations,
     index,
   })
   return { index, services, key }

@@ -3,7 +3,8 @@ import { boxTemplate, boxTemplates, TEMPLATE_LABEL } from '../api/box-template.t
 import { jobs, pods } from '../api/core-kinds.ts'
 import { type ObjectMeta, objectMeta, type ResourceType } from '../api/meta.ts'
 import { bakesOf } from '../domain/bake-job.ts'
-import { Reflector, type ReflectorNeeds } from '../runtime/reflector.ts'
+import { Reflector } from '../runtime/reflector.ts'
+import type { ReflectorNeeds } from '../runtime/reflector-options.ts'
 import type { BakeParts } from './bake-role.ts'
 
 /** Not started. */

@@ -44,7 +44,7 @@ export async function runBakeRole(environment: Environment): Promise<number> {
   } finally {
     stopClock()
     clearInterval(awake)
-    log.flush()
+    await log.close()
   }
 }
 

@@ -12,7 +12,9 @@ import { UnseenEvents } from '../controllers/event/unseen-events.ts'
 import { Organizations } from '../controllers/organizations.ts'
 import { IntakeRoom } from '../controllers/publish/intake-room.ts'
 import { Publisher } from '../controllers/publish/publisher.ts'
+import { shardOf } from '../domain/shard.ts'
 import { ReconcileLoop } from '../runtime/reconcile-loop.ts'
+import { ShardedReconciler } from '../runtime/shards/sharded-reconciler.ts'
 import { createDeliveryParts, type DeliveryParts, type DeliveryPartsOptions } from './delivery-parts.ts'
 
 export type ControllerParts = DeliveryParts & {
@@ -23,7 +25,9 @@ export type ControllerParts = DeliveryParts & {
   sharedSecrets: SharedSecrets
   notice: OwnerNotice
   endpointLoop: ReconcileLoop
+  endpointPasses: ShardedReconciler
   eventLoop: ReconcileLoop
+  eventPasses: ShardedReconciler
 }
 
 /** What both loops look at. */
@@ -35,19 +39,28 @@ type Shared = DeliveryPartsOptions & {
 
 export function createControllerParts(options: DeliveryPartsOptions): ControllerParts {
   const delivery = createDeliveryParts(options)
-  const organizations = new Organizations()
+  const organizations = new Organizations(options.config.formerOrganizations)
   const catalogue = new Catalogue()
   const shared = { ...options, delivery, organizations, catalogue }
   return { ...delivery, organizations, catalogue, ...createEndpointLoop(shared), ...createEventLoop(shared) }
 }
 
-function createEndpointLoop({ config, world, delivery, organizations, catalogue }: Shared) {
+function createEndpointLoop({ config, world, delivery, organizations, catalogue, shards }: Shared) {
   const { api, clock, random, log, metrics, events } = world
   const { directory, statuses, keys, eventLog } = delivery
   const keyStore = new SigningKeyStore(api, directory, config.namespace)
   const sharedSecrets = new SharedSecrets({ resources: api, directory, clock })
   const publisher = new Publisher({ log: eventLog, keys, directory, clock })
-  const notice = new OwnerNotice({ mailer: world.mailer, organizations, directory, statuses, clock, log })
+  const notice = new OwnerNotice({
+    mailer: world.mailer,
+    organizations,
+    directory,
+    statuses,
+    shards,
+    clock,
+    log,
+    metrics,
+  })
   const reconciler = new EndpointReconciler({
     directory,
     statuses,
@@ -63,24 +76,39 @@ function createEndpointLoop({ config, world, delivery, organizations, catalogue 
       return verdict.ok ? undefined : verdict.reason
     },
   })
+  const endpointPasses = new ShardedReconciler({
+    reconciler,
+    ownership: shards,
+    shardOf: (key) => {
+      const [namespace = '', name = ''] = key.split('/')
+      const view = directory.get(namespace, name)
+      return view && shardOf(view.endpoint.metadata.uid)
+    },
+  })
   const endpointLoop = new ReconcileLoop({
     name: 'webhook-endpoint',
-    reconciler,
+    reconciler: endpointPasses,
     clock,
     random,
     log,
     metrics,
   })
-  return { keyStore, sharedSecrets, notice, endpointLoop }
+  return { keyStore, sharedSecrets, notice, endpointLoop, endpointPasses }
 }
 
-function createEventLoop({ config, world, delivery, organizations, catalogue }: Shared) {
+function createEventLoop({ config, world, delivery, organizations, catalogue, shards }: Shared) {
   const { api, clock, random, log, metrics, validator } = world
   const { keys, eventLog, plane, written } = delivery
   const book = new EventBook()
   const unseen = new UnseenEvents(clock)
   const { tally } = plane
-  const room = new IntakeRoom({ tally, unseen, written, lanes: () => plane.lanes(), limits: config.intake })
+  const room = new IntakeRoom({
+    tally,
+    unseen,
+    written,
+    lanes: () => plane.lanes.values(),
+    limits: config.intake,
+  })
   const reconciler = new EventsReconciler({
     resources: api,
     writer: api,
@@ -97,10 +125,18 @@ function createEventLoop({ config, world, delivery, organizations, catalogue }: 
     events: world.events,
   })
   tally.onEventSeen = (name) => unseen.seen(name)
-  const eventLoop = new ReconcileLoop({ name: 'webhook-event', reconciler, clock, random, log, metrics })
+  const eventPasses = new ShardedReconciler({ reconciler, ownership: shards, shardOf })
+  const eventLoop = new ReconcileLoop({
+    name: 'webhook-event',
+    reconciler: eventPasses,
+    clock,
+    random,
+    log,
+    metrics,
+  })
   tally.onEventDone = (name) => {
     const namespace = reconciler.delivered(name)
     if (namespace !== undefined) eventLoop.add(namespace)
   }
-  return { book, eventLoop }
+  return { book, eventLoop, eventPasses }
 }

@@ -5,16 +5,19 @@ import { deliverySegments } from '../api/delivery-segment.ts'
 import { eventOutline } from '../api/event-outline.ts'
 import { eventType, eventTypes } from '../api/event-type.ts'
 import { ORGANIZATION_LABEL } from '../api/meta.ts'
+import { outcomeSegments } from '../api/outcome-segment.ts'
 import { SIGNING_KEYS_LABEL } from '../api/signing-keys.ts'
 import { type WebhookEndpoint, webhookEndpoint, webhookEndpoints } from '../api/webhook-endpoint.ts'
 import { webhookEvents } from '../api/webhook-event.ts'
 import { LARGEST_LOG_PAGE, LOG_PAGE } from '../controllers/delivery-log/log-pages.ts'
-import { readLiveSegment, readUntil } from '../controllers/delivery-log/read-back.ts'
+import { readLiveSegment, readSeenOutcomes, readUntil } from '../controllers/delivery-log/read-back.ts'
+import type { SeenOutcomes } from '../controllers/delivery-log/seen-outcomes.ts'
 import { readKeys } from '../controllers/endpoint/signing-key-store.ts'
 import { readOrganization } from '../controllers/organizations.ts'
 import type { LogSegment } from '../ports/delivery-log.ts'
 import type { RawObject } from '../ports/kubernetes.ts'
-import { Reflector, type ReflectorNeeds } from '../runtime/reflector.ts'
+import { Reflector } from '../runtime/reflector.ts'
+import type { ReflectorNeeds } from '../runtime/reflector-options.ts'
 import type { ControllerParts } from './controller-parts.ts'
 
 export type WatchOptions = {
@@ -22,13 +25,15 @@ export type WatchOptions = {
   needs: ReflectorNeeds
   /** The operator's namespace. */
   namespace: string
-  onSegment: (segment: LogSegment) => void
+  /** The store is older than what was read of it. */
+  onSetBack: () => void
 }
 
-/** `settings` decide how deliveries go; `log` is the feed of segments; `events` are read last. */
+/** `settings` decide how deliveries go; `log` is the feed of segments, and `outcomes` of what became of them; `events` are read last. */
 export type ControllerWatches = {
   settings: Reflector<unknown>[]
   log: Reflector<LogSegment>
+  outcomes: Reflector<SeenOutcomes>
   events: Reflector<unknown>
 }
 
@@ -96,22 +101,49 @@ export function createWatches(options: WatchOptions): ControllerWatches {
     needs,
   )
   parts.book.complete = () => events.version > 0
+  const takeSegment = (segment: LogSegment) => {
+    parts.retention.segmentSeen(segment)
+    parts.follower.take(segment)
+  }
   const log = new Reflector(
     {
+      ...ofLog(options),
       type: deliverySegments,
-      query: { namespace, limit: LOG_PAGE },
-      largestPage: LARGEST_LOG_PAGE,
-      forget: true,
-      stopListing: untilMark(() => parts.plane.ctx.segments.lowWater),
       decode: readLiveSegment,
-      handler: { applied: options.onSegment },
+      handler: { applied: takeSegment, deleted: ({ name }) => parts.retention.segmentGone(name) },
+    },
+    needs,
+  )
+  const outcomes = new Reflector(
+    {
+      ...ofLog(options),
+      type: outcomeSegments,
+      decode: (raw) => readSeenOutcomes(raw, needs.log),
+      handler: {
+        applied: (seen) => {
+          parts.retention.outcomesSeen(seen)
+          parts.follower.takeOutcomes(seen)
+        },
+      },
     },
     needs,
   )
   return {
     settings: [organizations, types, keys, endpoints] as Reflector<unknown>[],
     log,
+    outcomes,
     events: events as Reflector<unknown>,
+  }
+}
+
+/** What the feeds of segments and of outcomes have in common. */
+function ofLog({ parts, namespace, onSetBack }: WatchOptions) {
+  return {
+    query: { namespace, limit: LOG_PAGE },
+    largestPage: LARGEST_LOG_PAGE,
+    forget: true,
+    onSetBack,
+    stopListing: untilMark(() => parts.plane.ctx.segments.lowWater),
   }
 }
 
@@ -133,8 +165,11 @@ function wakeLoops(parts: ControllerParts): void {
     changed: (view) => wake(view.endpoint),
     removed: ({ metadata }) => {
       parts.sharedSecrets.forget(metadata.uid)
-      // The keys go with their endpoint; a failure is made good by the sweep of the next start.
-      void parts.keyStore.remove(metadata.namespace ?? '', metadata.name, metadata.uid).catch(() => undefined)
+      // The keys go with their endpoint; a failure is made good by a later sweep.
+      if (parts.plane.owns(metadata.uid))
+        void parts.keyStore
+          .remove(metadata.namespace ?? '', metadata.name, metadata.uid)
+          .catch(() => undefined)
     },
   })
   organizations.listen((name) => {

@@ -1,32 +1,46 @@
 /** The role `davit controller`: delivers webhooks, keeps secrets in the accounts of their organizations, and bakes boxes with them. */
 
 import type { Config } from '../config.ts'
-import { recoverObjects } from '../controllers/delivery/recover-objects.ts'
-import { readLowWater, readOutcomes } from '../controllers/delivery-log/read-back.ts'
+import { ShownSweep } from '../controllers/delivery/shown-sweep.ts'
+import { readLowWater } from '../controllers/delivery-log/read-back.ts'
 import { installationKey } from '../controllers/facade/installation-key.ts'
-import type { LogSegment } from '../ports/delivery-log.ts'
+import type { Clock } from '../ports/clock.ts'
 import { pause } from '../runtime/pause.ts'
+import { fenced } from '../runtime/shards/fence.ts'
 import type { Watch } from '../runtime/watch.ts'
-import { type BakeRole, createBakeRole } from './bake-role.ts'
 import { type ControllerParts, createControllerParts } from './controller-parts.ts'
 import { type ControllerWatches, createWatches } from './controller-watches.ts'
-import { createSecretsRole, type SecretsRole } from './secrets-role.ts'
+import { Replica } from './replica.ts'
+import { createShardWork } from './shard-work.ts'
+import { Singletons } from './singletons.ts'
 import type { World } from './world-types.ts'
 
-export type ControllerOptions = { config: Config; world: World; version: string }
+export type ControllerOptions = {
+  config: Config
+  world: World
+  version: string
+  /** Of Leases, where the world has a time of its own. */
+  leaseClock?: Clock
+}
 
 export type RunningController = {
   parts: ControllerParts
-  secrets: SecretsRole
-  bakes: BakeRole
+  replica: Replica
+  /** What one replica does for all. */
+  singletons: Singletons
   /** What keeps it from being ready, in words; none when it delivers. */
   problems(): string[]
   /** Resolves when everything left by the process before goes on. */
   ready: Promise<void>
+  /** Rejects when it cannot go on: only a new process can. */
+  ended: Promise<never>
   /** No new attempt; running ones end or are given up after the drain time; what they came to is stored. */
   stop(): Promise<void>
 }
 
+/** What is in memory is of versions that the store gives to other things now. */
+const SET_BACK =
+  'the store is older than what was read of it, as after a restore: only a new start knows what is open'
 const RETRY_MS = 1000
 /** Shorter breaks are the API server's everyday life. */
 const UNWATCHED_MS = 5000
@@ -34,137 +48,125 @@ const UNWATCHED_MS = 5000
 const LAST_WRITES_MS = 3000
 
 export async function startController(options: ControllerOptions): Promise<RunningController> {
-  const { config, world, version } = options
-  const giveUp = new AbortController()
-  const lowWater = await untilAnswered(world, giveUp.signal, () => readLowWater(world.api, config.namespace))
+  const { config, world: bare, version } = options
   const { namespace } = config
-  const key = await untilAnswered(world, giveUp.signal, () =>
-    installationKey({ resources: world.api, namespace, random: world.random }),
-  )
-  const parts = createControllerParts({ config, world, version, lowWater, giveUp: giveUp.signal })
-  const { secrets, bakes } = createBoxRoles(options, parts, key)
-  const buffered: LogSegment[] = []
-  let onSegment = (segment: LogSegment): void => void buffered.push(segment)
-  const watches = createWatches({
-    parts,
-    needs: world,
-    namespace,
-    onSegment: (segment) => {
-      parts.retention.segmentSeen(segment)
-      onSegment(segment)
-    },
+  const clock = options.leaseClock ?? bare.clock
+  const giveUp = new AbortController()
+  const end = Promise.withResolvers<never>()
+  end.promise.catch(() => undefined)
+  const onSetBack = () => end.reject(new Error(SET_BACK))
+  const replica = new Replica({
+    config,
+    world: bare,
+    clock,
+    onReplaced: () => end.reject(new Error(`another process has the name ${config.replica}`)),
+    onSetBack,
   })
-  let stopping = false
-  let problem: string | undefined = 'reading what the process before left'
-  const ready = recover({ ...options, secrets, bakes }, parts, watches, {
-    buffered,
+  const world = { ...bare, api: fenced(bare.api, () => replica.mayWrite) }
+  const ask = <T>(work: () => Promise<T>) => untilAnswered(world, giveUp.signal, work)
+  const lowWater = await ask(() => readLowWater(world.api, namespace))
+  const key = await ask(() => installationKey({ resources: bare.api, namespace, random: world.random }))
+  const parts = createControllerParts({
+    config,
+    world,
+    version,
+    lowWater,
+    shards: replica,
+    session: replica.session,
+    onLost: () => end.reject(new Error('the delivery log could not be followed')),
+    onClaimedElsewhere: (shards) => replica.claimAnew(shards),
     giveUp: giveUp.signal,
-  }).then(() => {
-    if (stopping) return
-    for (const segment of buffered.splice(0)) parts.intake.take(segment)
-    onSegment = (segment) => parts.intake.take(segment)
-    parts.plane.start()
-    parts.endpointLoop.start()
-    parts.eventLoop.start()
-    watches.events.start()
-    parts.retention.start()
-    secrets.start()
-    bakes.start()
+  })
+  const singletons = new Singletons({ config, world, parts, replica, installationKey: key })
+  const watches = createWatches({ parts, needs: world, namespace, onSetBack })
+  const work = createShardWork({ world, shownUpTo: () => watches.log.version, parts, singletons })
+  let problem: string | undefined = 'reading what the process before left'
+  const ready = begin({ parts, watches, giveUp: giveUp.signal }, () => replica.join(work)).then(() => {
     problem = undefined
-    parts.keyStore
-      .sweep(world.clock.now())
-      .catch((error: unknown) => world.log.warn('Keys left behind could not be removed', { error }))
-    world.log.info('Delivering', { unfinished: parts.plane.tally.total })
+    world.log.info('Delivering', { unfinished: parts.plane.tally.total, shards: replica.owned })
   })
   return {
     parts,
-    secrets,
-    bakes,
+    replica,
+    singletons,
     ready,
+    ended: end.promise,
     problems: () => [
       ...(problem ? [problem] : []),
+      ...(replica.isNameTaken ? [`another process has, or had, the name ${config.replica}`] : []),
+      ...(replica.mayAct || problem ? [] : ['its Lease could not be renewed']),
       ...(parts.outcomes.healthy() ? [] : ['outcomes cannot be stored']),
-      ...unwatched(watches, [...secrets.watches, ...bakes.watches]),
+      ...unwatched([...all(watches), ...singletons.watches]),
     ],
-    stop: () => {
-      stopping = true
-      const stopped = [stop(options, parts, watches, giveUp), secrets.stop(), bakes.stop()]
-      return Promise.all(stopped).then(() => undefined)
-    },
+    stop: () => stop({ ...options, world }, { parts, watches, replica, singletons, giveUp }),
   }
 }
 
-/** What a box needs: the credentials, and what is baked with them. */
-function createBoxRoles(
-  { config, world }: ControllerOptions,
-  { organizations }: ControllerParts,
-  installationKey: Uint8Array,
-): { secrets: SecretsRole; bakes: BakeRole } {
-  const secrets = createSecretsRole({ config, world, organizations, installationKey })
-  const { credentials } = secrets.parts
-  return { secrets, bakes: createBakeRole({ config, world, organizations, credentials }) }
+function all({ settings, log, outcomes, events }: ControllerWatches): Watch[] {
+  return [...settings, log, outcomes, events]
 }
 
 /** One line for all: they are lost together. */
-function unwatched({ settings, log, events }: ControllerWatches, others: readonly Watch[]): string[] {
-  const all = [...settings, log, events, ...others]
-  const longest = Math.max(...all.map((watch) => watch.contact.lostForMs()))
+function unwatched(watches: readonly Watch[]): string[] {
+  const longest = Math.max(...watches.map((watch) => watch.contact.lostForMs()))
   if (longest < UNWATCHED_MS) return []
   return [`the API server could not be watched for ${Math.floor(longest / 1000)} s`]
 }
 
-async function recover(
-  options: ControllerOptions & { secrets: SecretsRole; bakes: BakeRole },
-  parts: ControllerParts,
-  watches: ControllerWatches,
-  found: { buffered: LogSegment[]; giveUp: AbortSignal },
+type Running = { parts: ControllerParts; watches: ControllerWatches }
+
+/** Reads what there is, and joins the others. Resolves when everything that is this replica's goes on. */
+async function begin(
+  { parts, watches, giveUp }: Running & { giveUp: AbortSignal },
+  join: () => Promise<void>,
 ): Promise<void> {
-  const { config, world } = options
-  const { intake, plane, retention } = parts
-  const known = [...watches.settings, ...options.secrets.watches, ...options.bakes.watches]
-  for (const watch of known) watch.start()
-  await Promise.all(known.map((watch) => watch.synced))
-  watches.log.start()
-  await watches.log.synced
-  const { lowWater } = plane.ctx.segments
-  const records = await untilAnswered(world, found.giveUp, () =>
-    readOutcomes(world.api, config.namespace, lowWater, (segment, lines) => {
-      world.log.error('Outcomes cannot be read; what they speak of may be sent again', { segment, lines })
-    }),
-  )
-  intake.readBack(found.buffered.splice(0), records)
-  const unfinished = await recoverObjects({
-    plane,
-    intake,
-    onFound: (outline) => retention.objectFound(outline),
-  })
-  const reopened = await intake.resolve()
-  world.log.info('Read back what the process before left', { unfinished, reopened })
+  const { settings, log, outcomes, events } = watches
+  for (const watch of settings) watch.start()
+  await Promise.all(settings.map((watch) => watch.synced))
+  log.start()
+  await log.synced
+  outcomes.start()
+  await outcomes.synced
+  parts.follower.outcomesListed()
+  if (giveUp.aborted) return
+  parts.plane.start()
+  void new ShownSweep(parts.plane).run(giveUp)
+  parts.endpointLoop.start()
+  parts.eventLoop.start()
+  parts.retention.start()
+  const joined = join()
+  // Whether an event was accepted before is in the log, which is known by now.
+  events.start()
+  await joined
 }
 
+type Stopping = Running & { replica: Replica; singletons: Singletons; giveUp: AbortController }
+
 async function stop(
-  options: ControllerOptions,
-  parts: ControllerParts,
-  watches: ControllerWatches,
-  giveUp: AbortController,
+  { config, world }: ControllerOptions,
+  { parts, watches, replica, singletons, giveUp }: Stopping,
 ): Promise<void> {
-  const { clock, log } = options.world
+  const { clock, log } = world
   parts.plane.stop()
   const retained = parts.retention.stop()
+  const left = replica.leave()
   // A pass may wait for an outcome of its endpoint that the store does not take: only giving up ends that.
   const loops = [parts.endpointLoop.stop(), parts.eventLoop.stop()]
   const drained = Promise.all([...loops, parts.plane.drained()])
   // What a mail that is given up tells is told by the next process.
   const ended = Promise.all([drained, parts.notice.stop()]).then(() => true)
-  const inTime = await Promise.race([ended, pause(clock, options.config.drainMs).then(() => false)])
+  const inTime = await Promise.race([ended, pause(clock, config.drainMs).then(() => false)])
   if (!inTime)
     log.warn('Attempts under way were given up; they are made again at the next start', {
       ...parts.plane.stats(),
     })
   giveUp.abort()
   const lastWrites = Promise.all([drained, retained, parts.outcomes.drain(), parts.eventLog.drain()])
-  await Promise.race([lastWrites, pause(clock, LAST_WRITES_MS)])
-  await Promise.all([...watches.settings, watches.log, watches.events].map((watch) => watch.stop()))
+  // Others take over at once what they are told of, and the rest when the Lease has ended.
+  await Promise.race([lastWrites.then(() => left), pause(clock, LAST_WRITES_MS)])
+  replica.gone()
+  await singletons.stop()
+  await Promise.all(all(watches).map((watch) => watch.stop()))
 }
 
 /** The API server may come up later than the controller. */

@@ -1,8 +1,8 @@
 /** The delivery plane with its log, its retention, and what it knows of endpoints. */
 import type { Config } from '../config.ts'
-import { DeliveryObjects } from '../controllers/delivery/delivery-objects.ts'
+import { DeliveryObjects, deliveryRef } from '../controllers/delivery/delivery-objects.ts'
 import { DeliveryPlane } from '../controllers/delivery/delivery-plane.ts'
-import { LogIntake } from '../controllers/delivery/log-intake.ts'
+import { LogFollower } from '../controllers/delivery/log-follower.ts'
 import { OpenSegments } from '../controllers/delivery/open-segments.ts'
 import { createEventLog, type OpenEventLog } from '../controllers/delivery-log/event-log.ts'
 import { KeyIndex } from '../controllers/delivery-log/key-index.ts'
@@ -12,8 +12,9 @@ import { EndpointStatusWriter } from '../controllers/endpoint/endpoint-status.ts
 import { EndpointStreaks } from '../controllers/endpoint/endpoint-streaks.ts'
 import { cancelHeld } from '../controllers/retention/cancel-held.ts'
 import { Retention } from '../controllers/retention/retention.ts'
+import { byteLength, INLINE_PAYLOAD_BYTES } from '../domain/payload.ts'
 import { ByteWindow } from '../runtime/byte-window.ts'
-import { allShards } from '../runtime/shards.ts'
+import type { ShardOwnership } from '../runtime/shards/ownership.ts'
 import type { World } from './world-types.ts'
 
 export type DeliveryParts = {
@@ -23,7 +24,8 @@ export type DeliveryParts = {
   eventLog: OpenEventLog
   keys: KeyIndex
   plane: DeliveryPlane
-  intake: LogIntake
+  follower: LogFollower
+  streaks: EndpointStreaks
   retention: Retention
   /** What was written for each organization in the last ten minutes. */
   written: ByteWindow
@@ -38,6 +40,14 @@ export type DeliveryPartsOptions = {
   version: string
   /** Every delivery up to this version of the log is closed. */
   lowWater: number
+  /** Which shards this replica may work on. */
+  shards: ShardOwnership
+  /** What this start of the replica writes under. */
+  session: string
+  /** The log cannot be followed any more: only a new start can tell what is open. */
+  onLost: () => void
+  /** Another replica has claimed shards that this one drives. */
+  onClaimedElsewhere: (shards: readonly number[]) => void
   giveUp: AbortSignal
 }
 
@@ -47,12 +57,11 @@ export function createDeliveryParts(options: DeliveryPartsOptions): DeliveryPart
   const directory = new EndpointDirectory()
   const statuses = new EndpointStatusWriter(api, directory)
   const segments = new OpenSegments(options.lowWater)
-  const log = { resources: api, namespace: config.namespace, writer: config.replica, clock, random, metrics }
+  const log = { resources: api, namespace: config.namespace, writer: options.session, clock, random, metrics }
   const outcomes = createOutcomeLog({
     ...log,
     lowWater: () => segments.lowWater,
     signal: giveUp,
-    onWritten: (written) => retention.outcomesWritten(written),
   })
   const retention = new Retention({
     ...log,
@@ -61,7 +70,10 @@ export function createDeliveryParts(options: DeliveryPartsOptions): DeliveryPart
     directory,
     lowWater: () => segments.lowWater,
     healthy: () => outcomes.healthy(),
-    cancelHeld: (now) => cancelHeld({ ctx: plane.ctx, lanes: plane.lanes(), limits: config.retention }, now),
+    share: () => plane.lanes.part,
+    isOurs: (shard) => plane.lanes.isOurs(shard),
+    cancelHeld: (now) =>
+      cancelHeld({ ctx: plane.ctx, lanes: plane.lanes.ours(), limits: config.retention }, now),
     eventLog: { append: (events) => eventLog.append(events) },
   })
   const written = new ByteWindow(clock, WRITTEN_MINUTES)
@@ -70,16 +82,17 @@ export function createDeliveryParts(options: DeliveryPartsOptions): DeliveryPart
     onWritten,
     onReferred: (object, segment) => retention.payloadReferred(object, segment),
   })
+  const streaks = new EndpointStreaks(statuses, clock)
   const plane = new DeliveryPlane({
     ...world,
     directory,
     statuses,
-    streaks: new EndpointStreaks(statuses, clock),
+    streaks,
     resources: api,
     objects,
     outcomes,
     segments,
-    shards: allShards,
+    shards: options.shards,
     namespace: config.namespace,
     userAgent: `Davit/${options.version}`,
     waitScale: config.waitScale,
@@ -91,7 +104,17 @@ export function createDeliveryParts(options: DeliveryPartsOptions): DeliveryPart
     onDropped: (delivery) => retention.objectGone(delivery),
   })
   const keys = new KeyIndex()
-  const intake = new LogIntake(plane, keys)
+  const follower = new LogFollower({
+    plane,
+    keys,
+    writer: options.session,
+    onLost: options.onLost,
+    onClaimedElsewhere: options.onClaimedElsewhere,
+    onShownElsewhere: (delivery, { event }, segment) => {
+      if (byteLength(event.payload) > INLINE_PAYLOAD_BYTES)
+        retention.payloadReferred(deliveryRef(delivery), segment)
+    },
+  })
   const eventLog = createEventLog({ ...log, onWritten })
-  return { directory, statuses, outcomes, eventLog, keys, plane, intake, retention, written }
+  return { directory, statuses, outcomes, eventLog, keys, plane, follower, streaks, retention, written }
 }

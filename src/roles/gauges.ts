@@ -1,20 +1,49 @@
 /** What is read when Prometheus scrapes the controller. */
+import type { Config } from '../config.ts'
+import { failingEndpoints, lateSeconds } from '../controllers/delivery/plane-figures.ts'
 import type { GaugeRegistry } from '../ports/metrics.ts'
 import type { RunningController } from './controller.ts'
+import { endpointsByState, notReady } from './object-figures.ts'
+import { registerLease, registerLimits } from './shared-gauges.ts'
 
-export function registerGauges(registry: GaugeRegistry, { parts, secrets, bakes }: RunningController): void {
-  const { plane, outcomes, endpointLoop, eventLoop, retention, written } = parts
-  const { settingsLoop, credentialLoop, ledger } = secrets.parts
+export function registerGauges(
+  registry: GaugeRegistry,
+  running: RunningController,
+  config: Pick<Config, 'intake' | 'retention' | 'limits'>,
+): void {
+  const { replica } = running
+  registry.gauge('davit_shards_owned', 'Shards of 256 that this replica works on.', () => replica.owned)
+  registerLease(registry, { isHeld: () => replica.mayAct, ageMs: () => replica.leaseAgeMs })
+  registerDeliveries(registry, running)
+  registerEndpoints(registry, running)
+  registerLog(registry, running)
+  registerLoops(registry, running)
+  registerLimits(registry, {
+    deliveries_pending: config.intake.pending.all,
+    deliveries_finished: config.retention.maxFinished,
+    written_bytes: config.intake.writtenBytes.all,
+    log_bytes: config.retention.maxLogBytes,
+    attempts_in_flight: config.limits.inFlight,
+  })
+}
+
+function registerDeliveries(registry: GaugeRegistry, { parts }: RunningController): void {
+  const { plane, written, book, organizations } = parts
+  const clock = () => plane.ctx.clock
   registry.gauge(
-    'davit_orphaned_parameters',
-    'Parameters that could not be removed, as recorded.',
-    () => ledger.size,
+    'davit_deliveries_late_seconds',
+    'For how long the delivery that is due longest has not been sent, by what it waits for.',
+    () => lateSeconds(plane.lanes.ours(), clock().now()),
+    'waits_for',
   )
-  registry.gauge('davit_bakes_under_way', 'Bakes that have not ended.', () => bakes.parts.turns.taken)
   registry.gauge(
-    'davit_bakes_waiting',
-    'Templates that wait for their turn to bake.',
-    () => bakes.parts.turns.waiting,
+    'davit_events_oldest_waiting_seconds',
+    'Age of the oldest WebhookEvent that has not been accepted; 0 without one.',
+    () => {
+      const now = clock().now()
+      const oldest = book.oldestWaiting((namespace) => organizations.get(namespace) !== undefined)
+      return Math.max(0, now - (oldest ?? now)) / 1000
+    },
   )
   registry.gauge(
     'davit_deliveries_pending',
@@ -31,13 +60,39 @@ export function registerGauges(registry: GaugeRegistry, { parts, secrets, bakes 
     'Bytes that events and deliveries have added to the store of the cluster in the last ten minutes, about.',
     () => written.total,
   )
-  registry.gauge(
-    'davit_deliveries_oldest_pending_seconds',
-    'Age of the oldest delivery that is due and has not ended.',
-    () => plane.oldestDueSeconds(),
-  )
   registry.gauge('davit_attempts_in_flight', 'Attempts under way.', () => plane.stats().inFlight)
   registry.gauge('davit_lanes', 'Endpoints with deliveries that have not ended.', () => plane.stats().lanes)
+}
+
+function registerEndpoints(registry: GaugeRegistry, { parts }: RunningController): void {
+  const { plane, directory } = parts
+  const failing = () => failingEndpoints(plane.lanes.ours(), plane.ctx.clock.now())
+  registry.gauge('davit_endpoints', 'Endpoints, by their state.', () => endpointsByState(directory), 'state')
+  registry.gauge(
+    'davit_endpoints_failing',
+    'Enabled endpoints of this replica whose last attempt failed.',
+    () => failing().length,
+  )
+  registry.gaugeRows(
+    'davit_endpoint_failing_seconds',
+    'For how long an endpoint has failed: since its first attempt that failed after the last success. At most the 100 that have failed for longest.',
+    ['organization', 'endpoint_name', 'class'],
+    () =>
+      failing().map(({ namespace, name, class: how, seconds }) => ({
+        labels: [namespace, name, how],
+        value: seconds,
+      })),
+  )
+  registry.gaugeRows(
+    'davit_endpoint_failed_attempts',
+    'Attempts of those endpoints since their last success.',
+    ['organization', 'endpoint_name'],
+    () => failing().map(({ namespace, name, attempts }) => ({ labels: [namespace, name], value: attempts })),
+  )
+}
+
+function registerLog(registry: GaugeRegistry, { parts }: RunningController): void {
+  const { plane, outcomes, eventLog, retention } = parts
   registry.gauge(
     'davit_log_open_segments',
     'Segments of the log with something open.',
@@ -45,16 +100,10 @@ export function registerGauges(registry: GaugeRegistry, { parts, secrets, bakes 
   )
   registry.gauge('davit_outcomes_waiting', 'Outcomes that wait to become durable.', () => outcomes.waiting())
   registry.gauge(
-    'davit_queue_depth',
-    'Objects that wait for a pass.',
-    () => ({
-      'webhook-endpoint': endpointLoop.depth,
-      'webhook-event': eventLoop.depth,
-      'secrets-settings': settingsLoop.depth,
-      'registry-credential': credentialLoop.depth,
-      'box-template': bakes.parts.templateLoop.depth,
-    }),
-    'controller',
+    'davit_log_oldest_write_seconds',
+    'For how long what waits longest to be written to the delivery log has waited; 0 when nothing waits.',
+    () => ({ delivery: eventLog.oldestMs() / 1000, outcome: outcomes.oldestMs() / 1000 }),
+    'kind',
   )
   registry.gauge(
     'davit_deliveries_finished',
@@ -62,6 +111,15 @@ export function registerGauges(registry: GaugeRegistry, { parts, secrets, bakes 
     () => retention.stats().finished,
   )
   registry.gauge('davit_log_bytes', 'Size of the delivery log, about.', () => retention.stats().logBytes)
+  registry.gauge(
+    'davit_log_segments',
+    'Segments of the delivery log, by what is in them.',
+    () => {
+      const { logSegments, outcomeSegments } = retention.stats()
+      return { delivery: logSegments, outcome: outcomeSegments }
+    },
+    'kind',
+  )
   registry.gauge(
     'davit_log_oldest_segment_seconds',
     'Age of the oldest segment of the delivery log.',
@@ -71,5 +129,46 @@ export function registerGauges(registry: GaugeRegistry, { parts, secrets, bakes 
     'davit_retention_deleted',
     'Objects that retention has deleted since the start.',
     () => retention.stats().deleted,
+  )
+}
+
+function registerLoops(registry: GaugeRegistry, { parts, singletons }: RunningController): void {
+  const { endpointLoop, eventLoop } = parts
+  const secrets = () => singletons.running?.secrets.parts
+  const bakes = () => singletons.running?.bakes.parts
+  registry.gauge(
+    'davit_queue_depth',
+    'Objects that wait for a pass.',
+    () => ({
+      'webhook-endpoint': endpointLoop.depth,
+      'webhook-event': eventLoop.depth,
+      'secrets-settings': secrets()?.settingsLoop.depth ?? 0,
+      'registry-credential': secrets()?.credentialLoop.depth ?? 0,
+      'box-template': bakes()?.templateLoop.depth ?? 0,
+    }),
+    'controller',
+  )
+  registry.gaugeRows(
+    'davit_objects_not_ready',
+    'Objects whose condition Ready is not True, by kind and reason.',
+    ['kind', 'reason'],
+    () =>
+      notReady({
+        WebhookEndpoint: [...parts.directory.all()].map(({ endpoint }) => endpoint),
+        RegistryCredential: secrets()?.credentials.all() ?? [],
+        SecretsSettings: secrets()?.settings.all() ?? [],
+        BoxTemplate: bakes()?.templates.all() ?? [],
+      }),
+  )
+  registry.gauge(
+    'davit_orphaned_parameters',
+    'Parameters that could not be removed, as recorded.',
+    () => secrets()?.ledger.size ?? 0,
+  )
+  registry.gauge('davit_bakes_under_way', 'Bakes that have not ended.', () => bakes()?.turns.taken ?? 0)
+  registry.gauge(
+    'davit_bakes_waiting',
+    'Templates that wait for their turn to bake.',
+    () => bakes()?.turns.waiting ?? 0,
   )
 }

@@ -5,6 +5,7 @@ import { type RunningApi, startApi } from './api.ts'
 import { registerApiGauges } from './api-gauges.ts'
 import { createApiWorld } from './api-world.ts'
 import { runRole, type Settings } from './run-role.ts'
+import { registerCertificate, registerReadiness } from './shared-gauges.ts'
 import { VERSION } from './version.ts'
 
 /** @returns the exit code: 0 once it was told to end, 1 when it cannot run @throws ConfigError */
@@ -20,16 +21,19 @@ async function run({ config, log }: Settings, ending: Promise<string>): Promise<
   let api: RunningApi | undefined
   let started: Promise<unknown> = Promise.resolve()
   try {
+    const problems = () => (stopping.signal.aborted ? ['it is ending'] : problemsOf(api))
+    registerReadiness(world.metrics, problems)
+    registerCertificate(world.metrics, world.certificate)
     ops = await startOpsServer({
       ...config.ops,
       metrics: world.metrics,
       live: () => [],
-      ready: () => (stopping.signal.aborted ? ['it is ending'] : problemsOf(api)),
+      ready: problems,
     })
     const starting = startApi({ config, world, version: VERSION, stopping: stopping.signal }).then(
       (running) => {
         api = running
-        registerApiGauges(world.metrics, running)
+        registerApiGauges(world.metrics, running, config)
         return running
       },
     )

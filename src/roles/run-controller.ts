@@ -4,6 +4,7 @@ import type { Environment } from '../config.ts'
 import { type RunningController, startController } from './controller.ts'
 import { registerGauges } from './gauges.ts'
 import { runRole, type Settings } from './run-role.ts'
+import { registerReadiness } from './shared-gauges.ts'
 import { VERSION } from './version.ts'
 import { createWorld } from './world.ts'
 
@@ -18,18 +19,20 @@ async function run({ config, secrets, log }: Settings, ending: Promise<string>):
   let ops: OpsServer | undefined
   let controller: RunningController | undefined
   try {
+    const problems = () => controller?.problems() ?? ['the API server did not answer yet']
+    registerReadiness(world.metrics, problems)
     ops = await startOpsServer({
       ...config.ops,
       metrics: world.metrics,
       live: () => [],
-      ready: () => controller?.problems() ?? ['the API server did not answer yet'],
+      ready: problems,
     })
     const starting = startController({ config, world, version: VERSION }).then((running) => {
       controller = running
-      registerGauges(world.metrics, running)
-      return running.ready
+      registerGauges(world.metrics, running, config)
+      return Promise.race([running.ready, running.ended])
     })
-    const failed = starting.then(() => new Promise<never>(() => undefined))
+    const failed = starting.then(() => controller?.ended)
     log.info('Ending', { signal: await Promise.race([ending, failed]) })
   } finally {
     await controller?.stop()

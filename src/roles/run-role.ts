@@ -28,6 +28,6 @@ export async function runRole(name: string, environment: Environment, role: Role
     log.error('It cannot run', { role: name, error })
     return 1
   } finally {
-    log.flush()
+    await log.close()
   }
 }

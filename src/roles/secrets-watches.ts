@@ -1,10 +1,8 @@
-/** What is watched for the secrets of organizations. */
-import { secrets } from '../api/core-kinds.ts'
-import type { HandoverOutline } from '../api/handover-outline.ts'
-import { REGISTRY_SECRET_TYPE, registryCredential, registryCredentials } from '../api/registry-credential.ts'
+/** What is watched for the secrets of organizations: no Secret, since that would need the right to see all of them. */
+import { registryCredential, registryCredentials } from '../api/registry-credential.ts'
 import { secretsSettings, secretsSettingsResource } from '../api/secrets-settings.ts'
-import { readHandoverOutline } from '../controllers/credential/handover-secret.ts'
-import { Reflector, type ReflectorNeeds } from '../runtime/reflector.ts'
+import { Reflector } from '../runtime/reflector.ts'
+import type { ReflectorNeeds } from '../runtime/reflector-options.ts'
 import type { SecretsParts } from './secrets-parts.ts'
 
 /** Not started. */
@@ -31,23 +29,5 @@ export function createSecretsWatches(parts: SecretsParts, needs: ReflectorNeeds)
     },
     needs,
   )
-  const handedOver = new Reflector(
-    {
-      type: secrets,
-      query: { fieldSelector: `type=${REGISTRY_SECRET_TYPE}` },
-      // Nothing that is in them stays in memory.
-      decode: readHandoverOutline,
-      handler: { applied: (secret) => wakeReferrers(parts, secret) },
-    },
-    needs,
-  )
-  return [settings, credentials, handedOver] as Reflector<unknown>[]
-}
-
-function wakeReferrers(parts: SecretsParts, { metadata }: HandoverOutline): void {
-  const { namespace = '', name } = metadata
-  for (const credential of parts.credentials.in(namespace)) {
-    if (credential.spec.secretRef?.name !== name) continue
-    parts.credentialLoop.add(`${namespace}/${credential.metadata.name}`)
-  }
+  return [settings, credentials] as Reflector<unknown>[]
 }

@@ -9,6 +9,7 @@ import type {
   CredentialMetrics,
   DeliveryMetrics,
   LogMetrics,
+  MailMetrics,
   RuntimeMetrics,
 } from '../ports/metrics.ts'
 import type { SchemaValidator } from '../ports/schema-validator.ts'
@@ -21,7 +22,7 @@ export type World = {
   clock: Clock
   random: Random
   log: Log
-  metrics: DeliveryMetrics & LogMetrics & RuntimeMetrics & CredentialMetrics & BakeMetrics
+  metrics: DeliveryMetrics & LogMetrics & RuntimeMetrics & CredentialMetrics & BakeMetrics & MailMetrics
   /** The accounts of organizations. */
   cloud: ParameterStore & ParameterListing & AccountProbes
   sender: WebhookSender

@@ -32,7 +32,7 @@ export async function createWorld(
   const { config, secrets, log } = options
   const clock = createSyncedClock(options.clock ?? createClock())
   const random = createRandom()
-  const metrics = createMetrics({ version: options.version })
+  const metrics = createMetrics({ version: options.version, role: 'controller' })
   const api = await connectKubernetes({
     clock,
     random,

@@ -1,0 +1,37 @@
+/** Waits for the end of pods, since what they hold is theirs until then. */
+import { pod, pods } from '../../api/core-kinds.ts'
+import type { Clock } from '../../ports/clock.ts'
+import type { ListQuery, ResourceReader } from '../../ports/kubernetes.ts'
+import { pause } from '../../runtime/pause.ts'
+
+export type PodsGoneOptions = {
+  resources: ResourceReader
+  clock: Clock
+  /** Which pods. */
+  query: ListQuery
+  limitMs: number
+}
+
+const LOOK_EVERY_MS = 1000
+const ENDED: readonly unknown[] = ['Succeeded', 'Failed']
+
+/** @returns whether none runs any more; false when some still did at the limit @throws ApiError */
+export async function untilPodsGone({ resources, clock, query, limitMs }: PodsGoneOptions): Promise<boolean> {
+  const limit = clock.monotonic() + limitMs
+  while (await anyRuns(resources, query)) {
+    if (clock.monotonic() >= limit) return false
+    await pause(clock, LOOK_EVERY_MS)
+  }
+  return true
+}
+
+/** A pod that was evicted has ended, and its object stays. */
+async function anyRuns(resources: ResourceReader, query: ListQuery): Promise<boolean> {
+  let from: string | undefined
+  do {
+    const page = await resources.list(pods, query, from)
+    if (page.items.some((item) => !ENDED.includes(pod.parse(item).status?.phase))) return true
+    from = page.continue
+  } while (from !== undefined)
+  return false
+}

@@ -1,0 +1,29 @@
+/** Takes away the Leases of replicas that are gone. Other replicas would: here none is left. */
+import { leases, REPLICA_LABEL } from '../../api/replica-lease.ts'
+import { isApiError, type ResourceReader, type ResourceWriter } from '../../ports/kubernetes.ts'
+
+/** @returns how many there were @throws ApiError */
+export async function removeLeases(
+  resources: ResourceReader & ResourceWriter,
+  namespace: string,
+): Promise<number> {
+  let removed = 0
+  let from: string | undefined
+  do {
+    const page = await resources.list(leases, { namespace, labelSelector: REPLICA_LABEL }, from)
+    for (const { metadata } of page.items) {
+      await remove(resources, { namespace, name: metadata.name })
+      removed += 1
+    }
+    from = page.continue
+  } while (from !== undefined)
+  return removed
+}
+
+async function remove(resources: ResourceWriter, ref: { namespace: string; name: string }): Promise<void> {
+  try {
+    await resources.delete(leases, ref)
+  } catch (error) {
+    if (!isApiError(error, 'NotFound')) throw error
+  }
+}

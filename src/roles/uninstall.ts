@@ -1,0 +1,62 @@
+/**
+ * The commands that the chart runs around its uninstall: `davit stop` before, so that replicas end with the rights they have, and
+ * `davit cleanup` after, so that nothing of Davit keeps an object or a namespace from going, and no Lease stays.
+ */
+import { connectKubernetes, type KubernetesClient } from '../adapters/kubernetes/kubernetes-client.ts'
+import { createClock } from '../adapters/system/clock.ts'
+import { createRandom } from '../adapters/system/random.ts'
+import type { Environment } from '../config.ts'
+import { parseUninstallConfig, withoutUninstall } from '../config-uninstall.ts'
+import { untilPodsGone } from '../controllers/cleanup/pods-gone.ts'
+import { releaseObjects } from '../controllers/cleanup/release-objects.ts'
+import { removeLeases } from '../controllers/cleanup/remove-leases.ts'
+import { stopRelease } from '../controllers/cleanup/stop-release.ts'
+import type { Clock } from '../ports/clock.ts'
+import { runRole, type Settings } from './run-role.ts'
+
+const ALIVE_MS = 60_000
+
+/** @returns the exit code: 0 also where they could not be stopped, which keeps nobody from uninstalling @throws ConfigError */
+export function runStopRole(environment: Environment): Promise<number> {
+  const { podSelector: labelSelector, ...release } = parseUninstallConfig(environment)
+  return runRole('stop', withoutUninstall(environment), ({ config: { kubeconfig, namespace }, log }) =>
+    connected(kubeconfig, async (resources, clock) => {
+      const stopped = await stopRelease({ resources, clock, log, namespace, labelSelector, ...release })
+      log.info('Replicas were told to end', { stopped })
+    }),
+  )
+}
+
+/** @returns the exit code: 0 when nothing is held any more @throws ConfigError */
+export function runCleanupRole(environment: Environment): Promise<number> {
+  const { podSelector: labelSelector, limitMs } = parseUninstallConfig(environment)
+  return runRole(
+    'cleanup',
+    withoutUninstall(environment),
+    ({ config: { kubeconfig, namespace }, log }: Settings) =>
+      connected(kubeconfig, async (resources, clock) => {
+        log.info('Objects were let go', { released: await releaseObjects(resources, log) })
+        // A replica that still runs has what its Lease says.
+        const gone = await untilPodsGone({ resources, clock, query: { namespace, labelSelector }, limitMs })
+        if (gone) log.info('Leases were taken away', { leases: await removeLeases(resources, namespace) })
+        else log.warn('Pods still run; their Leases stay')
+      }),
+  )
+}
+
+async function connected(
+  kubeconfig: string | undefined,
+  use: (resources: KubernetesClient, clock: Clock) => Promise<void>,
+): Promise<void> {
+  const world = { clock: createClock(), random: createRandom() }
+  const path = kubeconfig === undefined ? {} : { kubeconfigPath: kubeconfig }
+  const api = await connectKubernetes({ ...world, ...path })
+  // Timers of the clock keep no process alive, and between two looks at pods there is nothing else.
+  const alive = setInterval(() => undefined, ALIVE_MS)
+  try {
+    await use(api, world.clock)
+  } finally {
+    clearInterval(alive)
+    await api.close()
+  }
+}
