@@ -10,13 +10,9 @@ import type { Role } from '../../src/playground/aws/account.ts'
 import { ACCOUNT, BoxBed, PROGRAMS, REGION, readerOf } from '../support/box/box-bed.ts'
 import { blockOf } from '../support/box/page.ts'
 import { testNamespace } from '../support/control-plane.ts'
+import { BUILD_LIMIT_MS } from '../support/go-program.ts'
 import { makeServiceAccount, tokenOf, trustCluster } from '../support/kubelet/cluster-identity.ts'
-import {
-  BUILD_LIMIT_MS,
-  buildKubeletPull,
-  KubeletPull,
-  type PullAnswer,
-} from '../support/kubelet/kubelet-pull.ts'
+import { buildKubeletPull, KubeletPull, type PullAnswer } from '../support/kubelet/kubelet-pull.ts'
 import { AUDIENCE, addPodRole, ROLE_KEY, SERVICE_ACCOUNT } from '../support/kubelet/pod-role.ts'
 import { RecordedProvider } from '../support/kubelet/recorded-provider.ts'
 

@@ -10,7 +10,7 @@ let secrets: SecretsBed
 let bed: JobStandIn
 
 beforeAll(async () => {
-  const env = { DAVIT_BAKE_CA_CONFIG_MAP: 'trust/ca-bundle.crt' }
+  const env = { DAVIT_BAKE_CA_CONFIG_MAP: 'davit-bake-ca/ca-bundle.crt' }
   ;({ secrets, bed } = await startBakingDavit('box-authorities', { env }))
 })
 
@@ -29,7 +29,7 @@ describe('where an organization lacks them', () => {
     const template = await bed.templateWhen('shop', code('ca_missing'))
     expect(template.status?.bake?.failure).toMatchObject({
       step: 'check',
-      message: expect.stringContaining('the ConfigMap trust'),
+      message: expect.stringContaining('the ConfigMap davit-bake-ca'),
       fix: expect.stringContaining('Make the ConfigMap'),
     })
     expect(conditionsOf(template)).toMatchObject({
@@ -41,7 +41,7 @@ describe('where an organization lacks them', () => {
   })
 
   test('or what is there is no certificate, it says so', async () => {
-    await bed.configMap('trust', { 'ca-bundle.crt': 'none yet' })
+    await bed.configMap('davit-bake-ca', { 'ca-bundle.crt': 'none yet' })
     await look('shop')
     const template = await bed.templateWhen(
       'shop',
@@ -52,7 +52,7 @@ describe('where an organization lacks them', () => {
   })
 
   test('it begins when they have come, with them and with the addresses of AWS in its pod', async () => {
-    const ref = { namespace: bed.organization, name: 'trust' }
+    const ref = { namespace: bed.organization, name: 'davit-bake-ca' }
     await secrets.davit.api.patch(configMaps, ref, { data: { 'ca-bundle.crt': createTestAuthority().ca } })
     await look('shop')
     const { spec } = (await bed.job('shop')).spec.template
@@ -60,7 +60,7 @@ describe('where an organization lacks them', () => {
       volumes: expect.arrayContaining([
         expect.objectContaining({
           configMap: expect.objectContaining({
-            name: 'trust',
+            name: 'davit-bake-ca',
             items: [{ key: 'ca-bundle.crt', path: 'ca.crt' }],
           }),
         }),

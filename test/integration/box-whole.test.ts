@@ -38,10 +38,14 @@ beforeAll(async () => {
   })
   for (const repository of ['acme/api', 'tools/web', 'library/postgres'])
     await registry.push(repository, '1', makeImage({ layers: ['base', repository] }))
-  const env = { ...BAKE_ENV, DAVIT_BAKE_REALMS: '', DAVIT_BAKE_CA_CONFIG_MAP: 'trust/authorities.pem' }
+  const env = {
+    ...BAKE_ENV,
+    DAVIT_BAKE_REALMS: '',
+    DAVIT_BAKE_CA_CONFIG_MAP: 'davit-bake-ca/authorities.pem',
+  }
   secrets = await SecretsBed.start('box-whole', { env })
   bed = new JobStandIn(secrets.davit.api, secrets.organization)
-  await bed.configMap('trust', { 'authorities.pem': registry.ca })
+  await bed.configMap('davit-bake-ca', { 'authorities.pem': registry.ca })
   await setUpBox()
   await login('acme', ACME_PASSWORD)
   await login('tools', TOOLS_PASSWORD)

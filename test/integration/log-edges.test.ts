@@ -9,6 +9,7 @@ import type { WebhookEndpoint } from '../../src/api/webhook-endpoint.ts'
 import { acceptEvent } from '../../src/domain/accept.ts'
 import { messageId, sortableName } from '../../src/domain/message-id.ts'
 import { segmentSpec } from '../../src/domain/segment.ts'
+import { shardOf } from '../../src/domain/shard.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { driveToEnd } from '../support/drive.ts'
 import { ownEventType } from '../support/own-event-type.ts'
@@ -103,8 +104,9 @@ test('a delivery that two starts did not survive is attempted minutes later, and
   await davit.controller.stop()
   const { version, id } = await append(suspect, davit.clock.now())
   await append(other, davit.clock.now())
-  await record(`${version}/0 reopened`)
-  await record(`${version}/0 reopened`)
+  const claim = `claim ${shardOf(suspect.metadata.uid)}`
+  await record(`${claim}\n${version}/0 reopened`)
+  await record(`${claim}\n${version}/0 reopened`)
   await davit.startController()
   await receiver.waitFor(1, { path: '/innocent' })
   const { message } = await davit.eventSeen('suspect', 'SetAside')

@@ -223,8 +223,10 @@ describe.each([
       expect(event.status).toMatchObject({ deliveries: 1 })
       const shown = (await davit.deliveries('target')).filter(({ spec }) => spec.deliveryId === eventId)
       const failed = window.answers === SECOND_TIME && !(window.forgetsFailure && when === 'before')
-      const want = deliveryLog === 'Objects' || failed ? 1 : 0
-      expect(shown.map(({ status }) => status?.state)).toEqual(Array(want).fill('succeeded'))
+      const states = shown.map(({ status }) => status?.state)
+      // What the process had not handed over gets an object in any case, also where a success has none.
+      const allowed = deliveryLog === 'Objects' || failed ? [['succeeded']] : [[], ['succeeded']]
+      expect(allowed).toContainEqual(states)
       const { plane } = davit.controller.parts
       await until(
         async () => (plane.tally.total === 0 && plane.ctx.segments.size === 0) || undefined,

@@ -35,7 +35,11 @@ const event = z.object({
 /** @param path of a log of level Request, or of more */
 export async function readAuditTrail(path: string): Promise<AuditEntry[]> {
   const lines = (await readFile(path, 'utf8')).split('\n').filter((line) => line !== '')
-  return lines.map((line) => entryOf(JSON.parse(line)))
+  return lines.map(readAuditLine)
+}
+
+export function readAuditLine(line: string): AuditEntry {
+  return entryOf(JSON.parse(line))
 }
 
 function entryOf(raw: unknown): AuditEntry {

@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { TestProject } from 'vitest/node'
 import { type ControlPlane, startControlPlane } from '../../src/playground/control-plane.ts'
@@ -11,7 +12,9 @@ let controlPlane: ControlPlane | undefined
 /** Runs once before all files of the project `cluster`: see control-plane.ts beside it for what they get. */
 export async function setup(project: TestProject): Promise<void> {
   try {
-    controlPlane = await startControlPlane()
+    // `npm run test:rights` looks at what Davit did in a run.
+    const { DAVIT_AUDIT_FOLDER: folder } = process.env
+    controlPlane = await startControlPlane(folder ? { audit: { logPath: join(folder, 'shared.log') } } : {})
   } catch (error) {
     // Its message says what to do; where it was thrown tells nobody anything.
     if (error instanceof ControlPlaneUnavailable) error.stack = error.message

@@ -1,41 +1,34 @@
 /**
- * Davit's controller in the test's process, on the real API server of the run, for one organization of its own:
- *
+ * Davit's controller in the test's process, with the rights that ship, on the real API server of the run, for one organization:
  *   const davit = await startDavit('endpoint-disable')
  *   await davit.endpoint('billing', { url: `${receiver.url}/billing` })
  *   await davit.publish('environment.started', { number: 1 })
  *   davit.clock.jump(30_000)
- *
- * Time: waits between attempts, overlaps and retention go by `davit.clock`, which a test moves ahead with
- * `jump`; calls of the API server and attempts go by real time. Call `davit.stop()` in `afterAll`.
+ * Waits, overlaps and retention go by `davit.clock`, which a test moves ahead; calls and attempts by real time. `davit.stop()` ends it.
  */
 import { randomBytes } from 'node:crypto'
 import { inject } from 'vitest'
 import type { NameServer } from '../../src/adapters/http/resolver.ts'
-import { createUrlGuard } from '../../src/adapters/http/url-guard.ts'
-import { createWebhookSender } from '../../src/adapters/http/webhook-sender.ts'
 import { connectKubernetes, type KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
 import { createMetrics } from '../../src/adapters/prometheus/metrics.ts'
 import { createClock } from '../../src/adapters/system/clock.ts'
-import { createLog } from '../../src/adapters/system/log.ts'
 import { createRandom } from '../../src/adapters/system/random.ts'
-import { createSchemaValidator } from '../../src/adapters/system/schema-validator.ts'
 import { catalogue } from '../../src/api/catalogue.ts'
 import { eventTypes } from '../../src/api/event-type.ts'
 import { API_VERSION, type ResourceType } from '../../src/api/meta.ts'
 import { type WebhookDelivery, webhookDeliveries, webhookDelivery } from '../../src/api/webhook-delivery.ts'
 import { type WebhookEndpoint, webhookEndpoint, webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
 import { type WebhookEvent, webhookEvent, webhookEvents } from '../../src/api/webhook-event.ts'
-import { parseConfig } from '../../src/config.ts'
 import type { ControlPlane } from '../../src/playground/control-plane.ts'
 import { isApiError, type RawObject } from '../../src/ports/kubernetes.ts'
 import type { Mailer } from '../../src/ports/mailer.ts'
-import { type RunningController, startController } from '../../src/roles/controller.ts'
-import { createOrganizationAccounts } from '../../src/roles/organization-accounts.ts'
+import type { RunningController } from '../../src/roles/controller.ts'
 import { testNamespace } from './control-plane.ts'
+import { connectAsController } from './controller-identity.ts'
 import { SkewedClock } from './fake-clock.ts'
 import { scopedApi } from './scoped-api.ts'
-import { type SeenEvent, seeingRecorder } from './seen-events.ts'
+import type { SeenEvent } from './seen-events.ts'
+import { startTestController } from './test-controller.ts'
 import { LIMIT_MS, until } from './until.ts'
 
 export type DavitOptions = {
@@ -72,6 +65,7 @@ export class TestDavit {
   /** Another organization that the same controller serves: for what is made, published and read there. */
   neighbour: TestDavit | undefined
   readonly #options: DavitOptions
+  #own: KubernetesClient | undefined
   #names = 0
 
   private constructor(
@@ -85,70 +79,46 @@ export class TestDavit {
     this.#options = options
   }
 
+  organizations(): string[] {
+    return this.neighbour ? [this.organization, this.neighbour.organization] : [this.organization]
+  }
+
   static async start(topic: string, options: DavitOptions): Promise<TestDavit> {
-    const annotations =
-      options.ownerEmails === undefined ? {} : { 'davit.dev/owner-emails': options.ownerEmails }
+    const annotations = options.ownerEmails ? { 'davit.dev/owner-emails': options.ownerEmails } : {}
     const where = options.cluster ? { access: options.cluster.access } : {}
     const organization = await testNamespace(topic, { annotations, ...where })
     const namespace = await testNamespace(`${topic}-system`, { organization: false, ...where })
-    const clock = createClock()
-    const api = await connectKubernetes({
-      kubeconfigPath: options.cluster?.kubeconfigPath ?? inject('kubeconfig'),
-      clock,
-      random: createRandom(),
-    })
+    const kubeconfigPath = options.cluster?.kubeconfigPath ?? inject('kubeconfig')
+    const api = await connectKubernetes({ kubeconfigPath, clock: createClock(), random: createRandom() })
     const davit = new TestDavit({ organization, namespace }, api, options)
     if (options.neighbour) {
       const names = { organization: await testNamespace(`${topic}-neighbour`, where), namespace }
       davit.neighbour = new TestDavit(names, api, options)
     }
     for (const type of catalogue) await davit.#make(eventTypes, { ...type, metadata: { ...type.metadata } })
+    const access = options.cluster?.access ?? inject('adminAccess')
+    const organizations = davit.organizations()
+    davit.#own = await connectAsController({ access, namespace, organizations, kubeconfigPath })
     await davit.startController()
     return davit
   }
 
   /** Starts the controller (again); everything that it knows comes from the API server. */
   async startController(): Promise<void> {
-    const neighbours = this.neighbour ? [this.neighbour.organization] : []
-    const scoped = scopedApi(this.api, [this.organization, ...neighbours])
-    const api = this.#options.wrapApi?.(scoped) ?? scoped
-    const config = parseConfig({
-      DAVIT_NAMESPACE: this.namespace,
-      DAVIT_REPLICA: 'test',
-      DAVIT_ALLOWED_NETWORKS: '127.0.0.0/8,::1/128',
-      DAVIT_DRAIN_SECONDS: '2',
-      ...this.#options.env,
-    })
-    const destination = { write: (line: string) => void this.logLines.push(line) }
-    const log = createLog({ level: 'info', clock: this.clock, destination })
-    const write = this.#options.recordEvents ? { api: this.api, clock: this.clock, log } : undefined
-    // AWS lives in real time, whatever the test makes of its own.
-    const aws = { clock: createClock(), random: createRandom(), metrics: this.metrics }
-    const cloud = createOrganizationAccounts({ config: config.cloud, version: '0.0.0-test', ...aws })
-    this.controller = await startController({
-      config,
-      version: '0.0.0-test',
-      world: {
-        api,
-        clock: this.clock,
-        random: createRandom(),
-        log,
-        metrics: this.metrics,
-        sender: createWebhookSender({
-          allowedNetworks: config.allowedNetworks,
-          clock: createClock(),
-          ca: this.#options.ca,
-          ...(this.#options.nameServer ? { nameServer: this.#options.nameServer } : {}),
-        }),
-        urlGuard: createUrlGuard(config.allowedNetworks),
-        events: seeingRecorder(this.events, write),
-        validator: createSchemaValidator(),
-        cloud,
-        mailer: this.#options.mailer,
-      },
-    })
+    this.controller = await this.joinAs('test')
     if (this.neighbour) this.neighbour.controller = this.controller
     await this.controller.ready
+  }
+
+  /**
+   * Starts a controller of that name beside those that run. Whoever calls it stops it.
+   * @param wrapApi puts something between it and the API server; absent: as the test's options say
+   */
+  async joinAs(replica: string, wrapApi = this.#options.wrapApi): Promise<RunningController> {
+    const scoped = scopedApi(this.#own ?? this.api, this.organizations())
+    const { namespace, clock, metrics, events, logLines } = this
+    const options = { ...this.#options, namespace, replica, clock, metrics, events, logLines }
+    return await startTestController({ ...options, api: wrapApi?.(scoped) ?? scoped, recordTo: scoped })
   }
 
   /** Ends the process and starts the next one. */
@@ -159,6 +129,7 @@ export class TestDavit {
 
   async stop(): Promise<void> {
     await this.controller.stop()
+    await this.#own?.close()
     await this.api.close()
   }
 

@@ -1,6 +1,6 @@
 /**
  * Davit as it is installed, on a control plane of its own: CRDs, policies and roles as they ship, each role of `davit`
- * as a process, the facade as the ServiceAccount that it has in a cluster:
+ * as a process, as the ServiceAccount that it has in a cluster:
  *
  *   const davit = await startInstallation()
  *   await davit.makeOrganization('acme')
@@ -29,11 +29,12 @@ import {
 } from '../../src/playground/control-plane.ts'
 import { installCrds } from '../../src/playground/control-plane-crds.ts'
 import { freePort } from '../../src/playground/free-port.ts'
-import { applyInstallation, applyObject } from '../../src/playground/installation.ts'
+import { applyInstallation, applyObject, secretsBinding } from '../../src/playground/installation.ts'
 import { RoleProcess, type RoleProcessOptions } from './role-process.ts'
 
 export const OPERATOR_NAMESPACE = 'davit-system'
 export const FACADE_ACCOUNT = { namespace: OPERATOR_NAMESPACE, name: 'davit-api' }
+export const CONTROLLER_ACCOUNT = { namespace: OPERATOR_NAMESPACE, name: 'davit-controller' }
 
 export type RoleName = 'davit-owner' | 'davit-viewer' | 'davit-publisher'
 
@@ -94,8 +95,11 @@ export async function startInstallation(options: InstallationOptions = {}): Prom
   await applyInstallation(api, CONFIG)
   for (const type of catalogue) await api.create(eventTypes, { ...type, metadata: { ...type.metadata } })
   const accounts = accountsOf(controlPlane, api, folder)
-  const roles = rolesOf({ kubeconfigPath, logFolder, stack: stack.move(), ...accounts })
-  const makeOrganization = (name: string) => makeNamespace(api, name, { [ORGANIZATION_LABEL]: 'true' })
+  const roles = rolesOf({ logFolder, stack: stack.move(), ...accounts })
+  const makeOrganization = async (name: string) => {
+    await makeNamespace(api, name, { [ORGANIZATION_LABEL]: 'true' })
+    await applyObject(api, secretsBinding(name, CONTROLLER_ACCOUNT))
+  }
   return { controlPlane, api, folder, makeOrganization, ...accounts, ...roles }
 }
 
@@ -138,13 +142,12 @@ function accountsOf({ access }: ControlPlane, api: KubernetesClient, folder: str
 }
 
 type RolesOptions = {
-  kubeconfigPath: string
   logFolder: string
   stack: AsyncDisposableStack
   makeKubeconfig(account: Account): Promise<string>
 }
 
-function rolesOf({ kubeconfigPath, logFolder, stack, makeKubeconfig }: RolesOptions) {
+function rolesOf({ logFolder, stack, makeKubeconfig }: RolesOptions) {
   let started = 0
   const start = async (
     options: Omit<RoleProcessOptions, 'opsPort' | 'namespace' | 'replica'>,
@@ -162,8 +165,15 @@ function rolesOf({ kubeconfigPath, logFolder, stack, makeKubeconfig }: RolesOpti
     })
     return process
   }
-  const startController = (settings: Settings = {}) =>
-    start({ role: 'controller', kubeconfigPath, logPath: join(logFolder, 'controller.log'), settings })
+  const startController = async (settings: Settings = {}) => {
+    const kubeconfigPath = await makeKubeconfig(CONTROLLER_ACCOUNT)
+    return await start({
+      role: 'controller',
+      kubeconfigPath,
+      logPath: join(logFolder, 'controller.log'),
+      settings,
+    })
+  }
   const startFacade = async ({ port, replica, settings }: FacadeProcessOptions = {}) => {
     const at = port ?? (await freePort())
     const logPath = join(logFolder, `api-${at}.log`)

@@ -17,32 +17,41 @@ export type Pasted = {
 const PIECE_LIMIT_MS = 60_000
 const MARK = 'answered with status'
 
+export type ShellOptions = {
+  cwd: string
+  /** Folders that are searched for programs before the usual ones. */
+  path: string
+  /** For one piece. */
+  limitMs?: number
+}
+
 export class ShellSession {
   readonly #home: string
   readonly #cwd: string
   readonly #path: string
+  readonly #limitMs: number
 
-  private constructor(home: string, cwd: string, path: string) {
+  private constructor(home: string, { cwd, path, limitMs = PIECE_LIMIT_MS }: ShellOptions) {
     this.#home = home
     this.#cwd = cwd
     this.#path = path
+    this.#limitMs = limitMs
   }
 
-  /** @param options `path`: folders that are searched for programs before the usual ones */
-  static async start({ cwd, path }: { cwd: string; path: string }): Promise<ShellSession> {
+  static async start(options: ShellOptions): Promise<ShellSession> {
     const home = await mkdtemp(join(tmpdir(), 'davit-shell-'))
     await writeFile(join(home, '.curlrc'), `write-out = "%{stderr}${MARK} %{http_code}\\n"\n`)
     await writeFile(join(home, 'exported'), '')
-    return new ShellSession(home, cwd, `${path}:${process.env.PATH}`)
+    return new ShellSession(home, options)
   }
 
   async paste(piece: string): Promise<Pasted> {
     const script = `. "$HOME/exported"\ntrap 'export -p >"$HOME/exported"' EXIT\nset -o pipefail\n${piece}`
     const child = spawn('bash', ['-c', script], {
       cwd: this.#cwd,
-      env: { HOME: this.#home, PATH: this.#path, TERM: 'dumb' },
+      env: { HOME: this.#home, PATH: `${this.#path}:${process.env.PATH}`, TERM: 'dumb' },
       stdio: ['ignore', 'pipe', 'pipe'],
-      signal: AbortSignal.timeout(PIECE_LIMIT_MS),
+      signal: AbortSignal.timeout(this.#limitMs),
     })
     const ended = once(child, 'close')
     const [stdout, written, [code]] = await Promise.all([text(child.stdout), text(child.stderr), ended])

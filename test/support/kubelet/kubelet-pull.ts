@@ -1,49 +1,12 @@
 /** The part of a kubelet that asks credential providers, built from its own source and kept in the cache. */
-import { execFile, spawn } from 'node:child_process'
-import { createHash, randomBytes } from 'node:crypto'
-import { access, mkdir, readFile, rename } from 'node:fs/promises'
-import { homedir } from 'node:os'
-import { join } from 'node:path'
+import { spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
-
-const HERE = fileURLToPath(new URL('.', import.meta.url))
-const SOURCES = ['main.go', 'go.mod', 'go.sum']
-/** The first time; what the control plane was built of is not built again. */
-export const BUILD_LIMIT_MS = 20 * 60_000
-/** As for the control plane (src/playground/control-plane-build.ts), so that both share what Go has compiled. */
-const GO_ENV = { CGO_ENABLED: '0', GOWORK: 'off', GOFLAGS: '' }
-const FLAGS = ['-mod=readonly', '-buildvcs=false', '-trimpath']
+import { buildGoProgram } from '../go-program.ts'
 
 /** @returns the path of the program */
 export async function buildKubeletPull(): Promise<string> {
-  const hash = createHash('sha256')
-  for (const name of SOURCES) hash.update(await readFile(join(HERE, name)))
-  const caches = process.env.XDG_CACHE_HOME || join(homedir(), '.cache')
-  const folder = join(caches, 'davit', 'kubelet-pull')
-  const program = join(folder, `${hash.digest('hex').slice(0, 16)}-${process.platform}-${process.arch}`)
-  if (await isThere(program)) return program
-  await mkdir(folder, { recursive: true })
-  const making = `${program}.${randomBytes(4).toString('hex')}`
-  const options = { cwd: HERE, env: { ...process.env, ...GO_ENV }, timeout: BUILD_LIMIT_MS }
-  await promisify(execFile)('go', ['build', ...FLAGS, '-o', making, '.'], options).catch(explain)
-  await rename(making, program)
-  return program
-}
-
-/** A test that cannot run fails, and says what it lacks. */
-function explain(error: Error): never {
-  throw new Error(
-    `the part of a kubelet could not be built; it takes Go 1.26 or newer (https://go.dev/dl) and a Go module proxy: ${error.message}`,
-  )
-}
-
-async function isThere(path: string): Promise<boolean> {
-  return await access(path).then(
-    () => true,
-    () => false,
-  )
+  return await buildGoProgram('kubelet-pull', fileURLToPath(new URL('.', import.meta.url)))
 }
 
 /** A pod that is about to run, and the image that it needs. */

@@ -12,8 +12,8 @@ const GONE_MS = 25_000
 /** Strays are looked for twice, and are old enough by then. */
 const REST_MS = 35 * 60_000
 const QUIET_MS = 10 * 60_000
-/** A refused credential is looked at once a minute, with two reads; and whatever is looked at every quarter of an hour. */
-const MOST_READS = 60
+/** Each credential that names a Secret is looked at once a minute, with three reads; and whatever is looked at every quarter of an hour. */
+const MOST_READS = 100
 
 export type Played = { broken: string[]; calls: readonly string[]; longestHeldMs: number }
 
