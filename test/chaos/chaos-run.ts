@@ -99,7 +99,7 @@ export class ChaosRun {
     return new ControllerProcess({
       kubeconfigPath: this.#controlPlane.kubeconfigPath,
       namespace: setting.namespace,
-      replica: `run-${this.#run}`,
+      replica: 'chaos',
       opsPort: this.#options.opsPort,
       // Thirty seconds become thirty milliseconds.
       waitScale: 0.001,

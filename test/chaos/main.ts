@@ -4,9 +4,9 @@
  * --clients=N --rounds=N --rate=N]` kills facades under their clients, `npm run test:chaos -- --credentials [--seed=N
  * --kills=N]` kills the controller under owners of secrets, `npm run test:chaos -- --bakes [--seed=N --kills=N]` kills
  * bakes, and `npm run test:chaos -- --fleet [--seed=N --minutes=N, or --faults=N of each kind --controllers=N --facades=N]`
- * does everything else to several controllers and facades, and keeps its figures in test/chaos/results.
+ * does everything else to several controllers and facades, and adds its figures to those in test/chaos/results; with
+ * `--sum` it prints what all of those come to.
  */
-import { mkdir, writeFile } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
 import { startControlPlane } from '../../src/playground/control-plane.ts'
 import { playBakeChaos } from './bakes/bake-chaos.ts'
@@ -18,13 +18,16 @@ import { playFacadeChaos } from './facade/facade-chaos.ts'
 import { facadeReportOf } from './facade/facade-report.ts'
 import { planTroubles } from './facade/troubles.ts'
 import { FAULT_KINDS, type FaultKind } from './fleet/faults.ts'
-import { fleetFiguresOf, fleetReportOf } from './fleet/fleet-report.ts'
+import { fleetFiguresOf } from './fleet/fleet-figures.ts'
+import { fleetReportOf } from './fleet/fleet-report.ts'
 import { type FleetRunOptions, playFleet } from './fleet/fleet-run.ts'
+import { commitHere, keepRun, keptRuns } from './fleet/kept-runs.ts'
 import { freePort } from './free-port.ts'
 import { reportOf } from './report.ts'
 import { SeededRandom } from './seeded-random.ts'
 
 const { values } = parseArgs({
+  allowNegative: true,
   options: {
     facade: { type: 'boolean', default: false },
     credentials: { type: 'boolean', default: false },
@@ -37,22 +40,23 @@ const { values } = parseArgs({
     fleet: { type: 'boolean', default: false },
     minutes: { type: 'string' },
     faults: { type: 'string' },
-    controllers: { type: 'string', default: '1' },
+    controllers: { type: 'string', default: '3' },
     facades: { type: 'string', default: '2' },
-    lease: { type: 'string', default: '15' },
+    lease: { type: 'string', default: '9' },
+    between: { type: 'string', default: '12' },
     only: { type: 'string' },
-    agree: { type: 'boolean', default: false },
+    agree: { type: 'boolean', default: true },
+    sum: { type: 'boolean', default: false },
   },
 })
 const seed = Number(values.seed ?? Date.now() % 1_000_000)
-const RESULTS = new URL('./results/', import.meta.url)
 const started = performance.now()
 const outcome = await play()
-process.stdout.write(`\nseed ${seed}\n${outcome.report}\n`)
+process.stdout.write(values.sum ? `${outcome.report}\n` : `\nseed ${seed}\n${outcome.report}\n`)
 process.exitCode = outcome.good ? 0 : 1
 
 async function play() {
-  if (values.fleet) return await breakFleet()
+  if (values.fleet) return values.sum ? await sumFleets() : await breakFleet()
   if (values.facade) return await killFacades()
   if (values.bakes) return await killBakes()
   return values.credentials ? await killUnderOwners() : await killController()
@@ -114,16 +118,22 @@ async function breakFleet() {
     perSecond: Number(values.rate ?? 10),
     leaseMs: Number(values.lease) * 1000,
     facadesAgree: values.agree,
+    between: Number(values.between),
     pace: 1,
     say,
     ...(faultsOfEach === undefined ? {} : { faultsOfEach }),
     ...(values.only === undefined ? {} : { kinds: kindsIn(values.only) }),
   }
+  const commit = await commitHere()
   const run = await playFleet(options)
-  const figures = fleetFiguresOf(run, options)
-  await mkdir(RESULTS, { recursive: true })
-  await writeFile(new URL('fleet.json', RESULTS), `${JSON.stringify(figures, undefined, 2)}\n`)
-  return { report: fleetReportOf(run, figures), good: run.wrong.length === 0 }
+  const figures = fleetFiguresOf(run, options, commit)
+  await keepRun(figures)
+  return { report: fleetReportOf([figures]), good: run.wrong.length === 0 }
+}
+
+async function sumFleets() {
+  const runs = await keptRuns()
+  return { report: fleetReportOf(runs), good: runs.every(({ wrong }) => wrong.length === 0) }
 }
 
 /** @param words kinds of faults, with commas between */

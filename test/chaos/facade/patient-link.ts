@@ -28,6 +28,10 @@ export type PatientLinkOptions = {
   connections?: number
   /** So long an answer may take, the wait for a connection included. Absent: until the facade itself gives up. */
   answerLimitMs?: number
+  /** For how long nothing keeps the facades from answering: before it was so for long, nobody complains. Absent: always. */
+  calmMs?: () => number
+  /** So long of that is waited for an answer, from the first question on. Absent: two minutes. */
+  patienceMs?: number
 }
 
 const CONNECTIONS = 2
@@ -58,10 +62,10 @@ export class PatientLink {
    * @returns undefined where nobody knows whether it was done
    */
   async ask(asked: Asked, first: number): Promise<Answered | undefined> {
-    const { ledger, random } = this.#options
+    const { ledger, random, patienceMs = PATIENCE_MS, calmMs = () => patienceMs } = this.#options
     const isHarmless = asked.method !== 'POST' || asked.idempotencyKey !== undefined
-    const deadline = performance.now() + PATIENCE_MS
-    for (let turn = first; performance.now() < deadline; turn += 1) {
+    const deadline = performance.now() + patienceMs
+    for (let turn = first; performance.now() < deadline || calmMs() < patienceMs; turn += 1) {
       const answer = await this.#once(asked, turn % this.facades)
       if (answer && answer.status < 500 && answer.status !== 429) return answer
       ledger.failed(answer ? String(answer.status) : 'lost')

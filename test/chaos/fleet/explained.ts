@@ -1,13 +1,13 @@
 /** Which fault explains that something was done once more. */
 import type { SeenReception } from '../receivers.ts'
 import type { FaultRecord } from './fault-work.ts'
-import type { FaultKind } from './faults.ts'
+import type { RecordKind } from './faults.ts'
 
 /**
  * What takes the outcome of an attempt from Davit, or a process its work; those that say more about it first. An orderly end
  * is not among them: it stores what it knows.
  */
-const BY_WEIGHT: readonly FaultKind[] = [
+const BY_WEIGHT: readonly RecordKind[] = [
   'kill controller',
   'suspend controller',
   'cut',
@@ -18,11 +18,14 @@ const BY_WEIGHT: readonly FaultKind[] = [
   'API server restart',
   'no space in etcd',
   'clock step',
+  'lapse',
 ]
 /** Outcomes that cannot be stored stop everything after five seconds; until then they may be lost together. */
 export const UNSTORED_MS = 6000
 /** What a fault has done to a process shows a little later. */
 const SETTLED_MS = 5000
+/** After which a process has reason to think that others have had its work: the wall clock says so, too, when it is set ahead. */
+const STOOD_STILL: ReadonlySet<RecordKind> = new Set(['suspend controller', 'clock step'])
 
 type Times = Pick<SeenReception, 'run' | 'at' | 'endedAt'>
 
@@ -51,7 +54,6 @@ export function explanationOf(
   later: Times,
   faults: readonly FaultRecord[],
 ): FaultRecord | undefined {
-  const possible =
-    later.run === earlier.run ? faults.filter(({ kind }) => kind === 'suspend controller') : faults
+  const possible = later.run === earlier.run ? faults.filter(({ kind }) => STOOD_STILL.has(kind)) : faults
   return faultAt(earlier, possible, later.at)
 }

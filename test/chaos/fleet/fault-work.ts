@@ -1,12 +1,16 @@
 /** Does what was planned, and writes down when, and to which processes. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SeededRandom } from '../seeded-random.ts'
-import type { Episode, Fault } from './faults.ts'
+import { collide, type Fault, type RecordKind } from './faults.ts'
 import type { Fleet } from './fleet.ts'
 import type { Member } from './member.ts'
 
+/** What ends a process, or has it stand still. */
+export type Blow = { life: number; at: number }
+
 /** A fault as it was. Times by `performance.now()`. */
-export type FaultRecord = Pick<Fault, 'kind'> & {
+export type FaultRecord = {
+  kind: RecordKind
   from: number
   /** When it was undone; of a kill when the next process was started. */
   to: number
@@ -14,63 +18,138 @@ export type FaultRecord = Pick<Fault, 'kind'> & {
   readyAt: number
   /** Numbers of the lives that it touched: all of them, where it was done to the store. */
   lives: 'all' | number[]
+  blows: Blow[]
 }
 
-const READY_LIMIT_MS = 90_000
-const READY_POLL_MS = 50
+type Running = { fault: Fault; ended: Promise<void> }
+
+const READY_LIMIT_MS = 120_000
+const READY_POLL_MS = 150
+/** After everything was ready again. */
+const CALM_MS = [500, 5000] as const
+/** At a time. */
+const MOST = 6
+/** Those that are begun before their turn, where the one whose turn it is excludes one that is under way. */
+const AHEAD = 10
 
 export class FaultWork {
   readonly records: FaultRecord[] = []
+  /** What was not as it has to be, in words. */
+  readonly wrong: string[] = []
   readonly #fleet: Fleet
+  readonly #random: SeededRandom
   readonly #say: (line: string) => void
+  readonly #running = new Set<Running>()
+  #undoneAt = performance.now()
 
-  constructor(fleet: Fleet, say: (line: string) => void) {
+  constructor(fleet: Fleet, random: SeededRandom, say: (line: string) => void) {
     this.#fleet = fleet
+    this.#random = random
     this.#say = say
   }
 
-  /** @returns false when the fleet was to be ready again afterwards and was not */
-  async play({ faults, calmMs, heals }: Episode): Promise<boolean> {
-    const records = await Promise.all(faults.map((fault) => this.#do(fault)))
-    this.#say(
-      records
-        .map(
-          ({ kind, from, to, lives }, index) =>
-            `${kind}${describe(faults[index], lives)} for ${Math.round(to - from)} ms`,
-        )
-        .join(' + '),
-    )
-    this.records.push(...records)
-    const settled = this.untilReady()
-    void settled.then(() => {
-      for (const record of records) record.readyAt = performance.now()
-    })
-    const isReady = heals ? await settled : true
-    await sleep(calmMs)
-    return isReady
+  /** Milliseconds since the last one was undone; 0 while one is under way. */
+  get calmMs(): number {
+    return this.#running.size > 0 ? 0 : performance.now() - this.#undoneAt
+  }
+
+  /** Resolves when all were done and undone. @param end no other one begins after it */
+  async play(plan: Iterator<Fault>, end: number): Promise<void> {
+    const over = new AbortController()
+    const watched = this.#noticeReady(over.signal)
+    let ahead: Fault[] = []
+    while (performance.now() < end) {
+      ahead = fill(ahead, plan)
+      if (ahead[0]?.rests) await this.#rest()
+      const next = this.#nextOf(ahead)
+      if (!next && this.#running.size === 0) break
+      if (next) {
+        ahead = ahead.filter((one) => one !== next)
+        await sleep(next.pauseMs)
+        this.#begin(next)
+      } else await Promise.race([...this.#running].map(({ ended }) => ended))
+    }
+    await this.#undone()
+    over.abort()
+    await watched
   }
 
   /** @returns false when some member was not within the limit */
   async untilReady(): Promise<boolean> {
     const deadline = performance.now() + READY_LIMIT_MS
     while (performance.now() < deadline) {
-      const ready = await Promise.all(this.#fleet.members.map(({ process }) => process.isReady()))
-      if (ready.every(Boolean)) return true
+      if (await this.#isReady()) return true
       await sleep(READY_POLL_MS)
     }
     return false
   }
 
+  async #isReady(): Promise<boolean> {
+    const ready = await Promise.all(this.#fleet.members.map(({ process }) => process.isReady()))
+    return ready.every(Boolean)
+  }
+
+  #nextOf(ahead: readonly Fault[]): Fault | undefined {
+    if (this.#running.size >= MOST) return undefined
+    const rest = ahead.findIndex(({ rests }, index) => rests && index > 0)
+    const until = rest < 0 ? ahead : ahead.slice(0, rest)
+    return until.find((one) => ![...this.#running].some(({ fault }) => collide(fault, one)))
+  }
+
+  #begin(fault: Fault): void {
+    const running = { fault, ended: Promise.resolve() }
+    this.#running.add(running)
+    running.ended = this.#do(fault)
+      .then(
+        (record) => {
+          this.records.push(record)
+          const { kind, from, to, lives } = record
+          this.#say(`${kind}${describe(fault, lives)} for ${Math.round(to - from)} ms`)
+        },
+        (error: unknown) => void this.wrong.push(`${fault.kind} could not be done: ${String(error)}`),
+      )
+      .then(() => {
+        this.#running.delete(running)
+        this.#undoneAt = performance.now()
+      })
+  }
+
+  async #undone(): Promise<void> {
+    while (this.#running.size > 0) await Promise.race([...this.#running].map(({ ended }) => ended))
+  }
+
+  async #rest(): Promise<void> {
+    await this.#undone()
+    if (!(await this.untilReady())) {
+      const unready = await Promise.all(
+        this.#fleet.members.map(async ({ name, process }) => ((await process.isReady()) ? [] : [name])),
+      )
+      this.wrong.push(`${unready.flat()} not ready after ${READY_LIMIT_MS / 1000} s without a fault`)
+    }
+    await sleep(this.#random.between(...CALM_MS))
+  }
+
+  /** Of what was undone it is written down when everything was ready again. */
+  async #noticeReady(over: AbortSignal): Promise<void> {
+    while (!over.aborted) {
+      const asked = performance.now()
+      if (await this.#isReady())
+        for (const record of this.records)
+          if (record.to < asked) record.readyAt = Math.min(record.readyAt, asked)
+      await sleep(READY_POLL_MS)
+    }
+  }
+
   async #do(fault: Fault): Promise<FaultRecord> {
-    await sleep(fault.afterMs)
     const member = this.#memberOf(fault)
     const from = performance.now()
     const touched = member ? [member] : this.#rolled(fault)
-    if (member) await doTo(member, fault)
-    else await this.#doToAll(fault)
+    const blows: Blow[] = []
+    if (member) await doTo(member, fault, blows)
+    else await this.#doToAll(fault, blows)
     const to = performance.now()
     const lives = touched.length === 0 ? 'all' : livesWithin(touched, from, to)
-    return { kind: fault.kind, from, to, readyAt: Number.POSITIVE_INFINITY, lives }
+    return { kind: fault.kind, from, to, readyAt: Number.POSITIVE_INFINITY, lives, blows }
   }
 
   #memberOf({ target }: Fault): Member | undefined {
@@ -84,7 +163,7 @@ export class FaultWork {
     return kind === 'roll facades' ? this.#fleet.facades : []
   }
 
-  async #doToAll(fault: Fault): Promise<void> {
+  async #doToAll(fault: Fault, blows: Blow[]): Promise<void> {
     const { controlPlane } = this.#fleet.davit
     switch (fault.kind) {
       case 'API server restart':
@@ -103,32 +182,45 @@ export class FaultWork {
         await controlPlane.compactEtcd()
         return
       default:
-        await this.#roll(this.#rolled(fault), fault)
-    }
-  }
-
-  /** One after another; the next only when the one before is ready, as a rollout does. */
-  async #roll(members: readonly Member[], { newName, forMs }: Fault): Promise<void> {
-    for (const member of members) {
-      await member.terminate()
-      await sleep(forMs)
-      member.start(newName)
-      const deadline = performance.now() + READY_LIMIT_MS
-      while (!(await member.process.isReady()) && performance.now() < deadline) await sleep(READY_POLL_MS)
+        await roll(this.#rolled(fault), fault, blows)
     }
   }
 }
 
-async function doTo(member: Member, fault: Fault): Promise<void> {
+function fill(ahead: readonly Fault[], plan: Iterator<Fault>): Fault[] {
+  const filled = [...ahead]
+  while (filled.length < AHEAD) {
+    const { value, done } = plan.next()
+    if (done) break
+    filled.push(value)
+  }
+  return filled
+}
+
+/** One after another; the next only when the one before is ready, as a rollout does. */
+async function roll(members: readonly Member[], { newName, forMs }: Fault, blows: Blow[]): Promise<void> {
+  for (const member of members) {
+    blows.push(blowTo(member))
+    await member.terminate()
+    await sleep(forMs)
+    member.start(newName)
+    const deadline = performance.now() + READY_LIMIT_MS
+    while (!(await member.process.isReady()) && performance.now() < deadline) await sleep(READY_POLL_MS)
+  }
+}
+
+async function doTo(member: Member, fault: Fault, blows: Blow[]): Promise<void> {
   const { process, proxy } = member
   switch (fault.kind) {
     case 'kill controller':
     case 'kill facade':
+      blows.push(blowTo(member))
       await member.kill()
       await sleep(fault.forMs)
       return member.start(fault.newName)
     case 'suspend controller':
     case 'suspend facade':
+      blows.push(blowTo(member))
       process.suspend()
       await sleep(fault.forMs)
       return process.resume()
@@ -155,6 +247,10 @@ async function doTo(member: Member, fault: Fault): Promise<void> {
   proxy.heal()
 }
 
+function blowTo({ life }: Member): Blow {
+  return { life: life?.number ?? 0, at: performance.now() }
+}
+
 function livesWithin(members: readonly Member[], from: number, to: number): number[] {
   return members
     .flatMap(({ lives }) => lives)
@@ -162,8 +258,8 @@ function livesWithin(members: readonly Member[], from: number, to: number): numb
     .map(({ number }) => number)
 }
 
-function describe(fault: Fault | undefined, lives: FaultRecord['lives']): string {
-  if (!fault || lives === 'all') return ''
+function describe(fault: Fault, lives: FaultRecord['lives']): string {
+  if (lives === 'all') return ''
   const more = fault.kind === 'clock step' ? ` by ${fault.stepMs / 1000} s` : ''
   const deaf = fault.kind === 'deaf' ? ` ${fault.deaf}` : ''
   return `${deaf}${more} (life ${lives.join(', ')})`

@@ -1,40 +1,61 @@
 import { describe, expect, test } from 'vitest'
 import { SeededRandom } from '../seeded-random.ts'
-import { collide, FAULT_KINDS, type PlanOptions, planEpisodes } from './faults.ts'
+import { collide, FAULT_KINDS, type Fault, type PlanOptions, planFaults } from './faults.ts'
+import type { Role } from './member.ts'
 
-const OPTIONS: PlanOptions = { controllers: 3, facades: 2, leaseMs: 15_000, pace: 1 }
+const OPTIONS: PlanOptions = { controllers: 3, facades: 2, leaseMs: 9000, between: 10, pace: 1 }
+
+function plan(seed: number, faultsOfEach: number): Fault[] {
+  return [...planFaults(new SeededRandom(seed), { ...OPTIONS, faultsOfEach })]
+}
 
 describe('the plan of faults', () => {
   test('is the same for the same seed, and another for another', () => {
-    const plan = (seed: number) => [...planEpisodes(new SeededRandom(seed), { ...OPTIONS, faultsOfEach: 3 })]
-    expect(plan(7)).toEqual(plan(7))
-    expect(plan(7)).not.toEqual(plan(8))
+    expect(plan(7, 3)).toEqual(plan(7, 3))
+    expect(plan(7, 3)).not.toEqual(plan(8, 3))
   })
 
-  test('has as many of each kind as were asked for, and none at a time that exclude each other', () => {
-    const episodes = [...planEpisodes(new SeededRandom(1), { ...OPTIONS, faultsOfEach: 20 })]
-    const counts = Map.groupBy(
-      episodes.flatMap(({ faults }) => faults),
-      ({ kind }) => kind,
-    )
+  test('has as many of each kind as were asked for, with rests between', () => {
+    const faults = plan(1, 20)
+    const counts = Map.groupBy(faults, ({ kind }) => kind)
     expect([...counts].map(([kind, { length }]) => [kind, length]).sort()).toEqual(
       FAULT_KINDS.map((kind) => [kind, 20]).sort(),
     )
-    const clashes = episodes.flatMap(({ faults }) =>
-      faults.flatMap((one, index) => faults.slice(index + 1).filter((other) => collide(one, other))),
-    )
-    expect(clashes).toEqual([])
-    expect(Math.max(...episodes.map(({ faults }) => faults.length))).toBe(3)
+    const rests = faults.filter((fault) => fault.rests).length
+    expect(rests).toBeGreaterThan(15)
+    expect(rests).toBeLessThan(60)
   })
 
-  test('suspends for longer than the lease, and only members that there are', () => {
-    const episodes = [...planEpisodes(new SeededRandom(2), { ...OPTIONS, faultsOfEach: 30 })]
-    const faults = episodes.flatMap((episode) => episode.faults)
-    const suspended = faults.filter(({ kind }) => kind.startsWith('suspend')).map(({ forMs }) => forMs)
-    expect(Math.min(...suspended)).toBeGreaterThan(OPTIONS.leaseMs)
-    const targets = faults.flatMap(({ target }) => (target ? [`${target.role}-${target.index}`] : []))
+  test('suspends controllers so that nobody notices, that they are counted out, and that others take over', () => {
+    const suspended = plan(2, 30).filter(({ kind }) => kind === 'suspend controller')
+    const { leaseMs } = OPTIONS
+    const sorts = Map.groupBy(suspended, ({ forMs }) =>
+      forMs < leaseMs ? 'unnoticed' : forMs > leaseMs + 21_000 ? 'taken over' : 'counted out',
+    )
+    expect([...sorts.keys()].sort()).toEqual(['counted out', 'taken over', 'unnoticed'])
+  })
+
+  test('touches every member that there is', () => {
+    const targets = plan(2, 30).flatMap(({ target }) => (target ? [`${target.role}-${target.index}`] : []))
     expect(new Set(targets)).toEqual(
       new Set(['controller-0', 'controller-1', 'controller-2', 'api-0', 'api-1']),
     )
+  })
+
+  test('knows which exclude each other', () => {
+    const [first] = plan(3, 1)
+    const fault = (kind: Fault['kind'], index?: number, role: Role = 'controller'): Fault => {
+      const { target: _, ...rest } = first ?? plan(4, 1)[0] ?? ({} as Fault)
+      return { ...rest, kind, ...(index === undefined ? {} : { target: { role, index } }) }
+    }
+    expect(collide(fault('etcd restart'), fault('no space in etcd'))).toBe(true)
+    expect(collide(fault('cut', 1), fault('deaf', 1))).toBe(true)
+    expect(collide(fault('roll controllers'), fault('kill controller', 0))).toBe(true)
+    expect(collide(fault('roll facades'), fault('kill facade', 0, 'api'))).toBe(true)
+    expect(collide(fault('roll controllers'), fault('roll facades'))).toBe(false)
+    expect(collide(fault('roll controllers'), fault('kill facade', 0, 'api'))).toBe(false)
+    expect(collide(fault('roll facades'), fault('suspend controller', 0))).toBe(false)
+    expect(collide(fault('cut', 1), fault('deaf', 2))).toBe(false)
+    expect(collide(fault('cut', 1), fault('kill controller', 1))).toBe(false)
   })
 })

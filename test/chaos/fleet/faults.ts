@@ -21,11 +21,17 @@ export const FAULT_KINDS = [
 ] as const
 export type FaultKind = (typeof FAULT_KINDS)[number]
 
+/** What is written down: beside faults, a Lease that ran out by itself. */
+export const RECORD_KINDS = [...FAULT_KINDS, 'lapse'] as const
+export type RecordKind = (typeof RECORD_KINDS)[number]
+
 /** One thing that is done. Times in milliseconds. */
 export type Fault = {
   kind: FaultKind
-  /** After the episode's begin. */
-  afterMs: number
+  /** Before it everything heals, is ready again, and is let alone for a while. */
+  rests: boolean
+  /** After the begin of the one before, or the rest. */
+  pauseMs: number
   /** Until it is undone. */
   forMs: number
   /** Which of the members, where it is done to one: a controller or facade, by its index. */
@@ -42,47 +48,28 @@ export type Fault = {
   seed: number
 }
 
-/** Faults that overlap. */
-export type Episode = { faults: Fault[]; calmMs: number; heals: boolean }
-
 export type PlanOptions = {
   controllers: number
   facades: number
   /** How long a replica is believed to live that says nothing. */
   leaseMs: number
-  /** Of each kind; absent: without an end, each with its own rate. */
+  /** Of each kind; absent: without an end. */
   faultsOfEach?: number
   /** Which kinds there are; absent: all. */
   kinds?: readonly FaultKind[]
+  /** How many follow each other, on the average, without a rest between. */
+  between: number
   /** Of short runs: a share of the usual times. */
   pace: number
 }
 
-/** How often each comes against the others. */
-const RATES: Readonly<Record<FaultKind, number>> = {
-  'kill controller': 4,
-  'kill facade': 2,
-  'suspend controller': 2,
-  'suspend facade': 1,
-  'roll controllers': 2,
-  'roll facades': 1,
-  'API server restart': 2,
-  'etcd restart': 2,
-  'etcd compaction': 2,
-  'no space in etcd': 2,
-  cut: 3,
-  delay: 2,
-  deaf: 2,
-  hold: 2,
-  'clock step': 2,
-}
+type Spell = readonly [number, number]
 
-/** How long each lasts, in milliseconds. */
-const LASTS: Readonly<Record<FaultKind, readonly [number, number]>> = {
+/** How long each lasts, in milliseconds, but for those that are a matter of the lease. */
+const LASTS: Readonly<Record<Exclude<FaultKind, 'suspend controller'>, Spell>> = {
   'kill controller': [0, 5000],
   'kill facade': [0, 5000],
   // Against the lease.
-  'suspend controller': [1.1, 2],
   'suspend facade': [1.1, 2],
   'roll controllers': [0, 500],
   'roll facades': [0, 500],
@@ -96,59 +83,36 @@ const LASTS: Readonly<Record<FaultKind, readonly [number, number]>> = {
   hold: [2000, 15_000],
   'clock step': [2000, 20_000],
 }
-
+/** What a controller has begun ends within so long. */
+const DRAIN_MS = 21_000
 const STEPS_MS = [-3_600_000, -301_000, -30_000, 30_000, 301_000, 3_600_000]
-const STORE: ReadonlySet<FaultKind> = new Set([
+const STORE: ReadonlySet<RecordKind> = new Set([
   'API server restart',
   'etcd restart',
   'etcd compaction',
   'no space in etcd',
 ])
-const WAY: ReadonlySet<FaultKind> = new Set(['cut', 'delay', 'deaf', 'hold'])
-const OVERLAP_MS = 4000
-const CALM_MS = [500, 6000] as const
+const WAY: ReadonlySet<RecordKind> = new Set(['cut', 'delay', 'deaf', 'hold'])
+const PAUSE_MS = [300, 3500] as const
 
-export function* planEpisodes(random: SeededRandom, options: PlanOptions): Generator<Episode> {
-  const bag: FaultKind[] = []
-  for (let refills = 0; ; ) {
-    if (bag.length === 0) {
-      if (options.faultsOfEach !== undefined && refills > 0) return
-      bag.push(...shuffled(filling(options), random))
-      refills += 1
-    }
-    yield episodeOf(bag, random, options)
-  }
+export function* planFaults(random: SeededRandom, options: PlanOptions): Generator<Fault> {
+  const { kinds = FAULT_KINDS, faultsOfEach = 1 } = options
+  do {
+    const bag = shuffled(
+      kinds.flatMap((kind) => Array<FaultKind>(faultsOfEach).fill(kind)),
+      random,
+    )
+    for (const kind of bag) yield draw(kind, random, options)
+  } while (options.faultsOfEach === undefined)
 }
 
-function filling({ kinds = FAULT_KINDS, faultsOfEach }: PlanOptions): FaultKind[] {
-  return kinds.flatMap((kind) => Array<FaultKind>(faultsOfEach ?? RATES[kind]).fill(kind))
-}
-
-function episodeOf(bag: FaultKind[], random: SeededRandom, options: PlanOptions): Episode {
-  const many = random.fraction()
-  const wanted = many < 0.65 ? 1 : many < 0.93 ? 2 : 3
-  const faults: Fault[] = []
-  while (faults.length < wanted && bag.length > 0) {
-    const fault = draw(bag[bag.length - 1] ?? 'cut', random, options, faults.length > 0)
-    if (faults.some((one) => collide(one, fault))) break
-    bag.pop()
-    faults.push(fault)
-  }
-  return {
-    faults,
-    calmMs: random.between(...CALM_MS) * options.pace,
-    heals: random.chance(0.7),
-  }
-}
-
-function draw(kind: FaultKind, random: SeededRandom, options: PlanOptions, joins: boolean): Fault {
-  const [shortest, longest] = LASTS[kind]
-  const unit = kind.startsWith('suspend') ? options.leaseMs : options.pace
+function draw(kind: FaultKind, random: SeededRandom, options: PlanOptions): Fault {
   const target = targetOf(kind, random, options)
   return {
     kind,
-    afterMs: joins ? Math.round(random.between(0, OVERLAP_MS * options.pace)) : 0,
-    forMs: Math.round(random.between(shortest, longest) * unit),
+    rests: random.chance(1 / options.between),
+    pauseMs: Math.round(random.between(...PAUSE_MS) * options.pace),
+    forMs: lastsMs(kind, random, options),
     ...(target ? { target } : {}),
     newName: random.chance(0.5),
     upMs: Math.round(random.between(20, 800)),
@@ -158,6 +122,21 @@ function draw(kind: FaultKind, random: SeededRandom, options: PlanOptions, joins
     heldOf: 1 + Math.floor(random.fraction() * 3),
     seed: Math.floor(random.fraction() * 2 ** 32),
   }
+}
+
+function lastsMs(kind: FaultKind, random: SeededRandom, { leaseMs, pace }: PlanOptions): number {
+  if (kind !== 'suspend controller') {
+    const unit = kind === 'suspend facade' ? leaseMs : pace
+    return Math.round(random.between(...LASTS[kind]) * unit)
+  }
+  // Nobody notices; the others count it out, and take nothing yet; they have taken all that it had.
+  const spells: Spell[] = [
+    [leaseMs * 0.2, leaseMs * 0.6],
+    [leaseMs * 1.1, leaseMs * 2],
+    [leaseMs + DRAIN_MS + 1000, leaseMs + DRAIN_MS + 8000],
+  ]
+  const [shortest, longest] = spells[Math.floor(random.fraction() * spells.length)] ?? [leaseMs, leaseMs]
+  return Math.round(random.between(shortest, longest))
 }
 
 function targetOf(kind: FaultKind, random: SeededRandom, options: PlanOptions): Fault['target'] {
@@ -174,11 +153,16 @@ export function collide(one: Fault, other: Fault): boolean {
   const sorts = [sortOf(one.kind), sortOf(other.kind)]
   if (sorts[0] !== sorts[1]) return false
   if (sorts[0] === 'store') return true
-  if (!one.target || !other.target) return true
-  return one.target.role === other.target.role && one.target.index === other.target.index
+  if (roleIn(one) !== roleIn(other)) return false
+  return !one.target || !other.target || one.target.index === other.target.index
 }
 
-function sortOf(kind: FaultKind): 'store' | 'way' | 'clock' | 'process' {
+/** That is touched, all of them where it has no target. */
+function roleIn({ kind, target }: Fault): Role {
+  return target?.role ?? (kind === 'roll facades' ? 'api' : 'controller')
+}
+
+export function sortOf(kind: RecordKind): 'store' | 'way' | 'clock' | 'process' {
   if (STORE.has(kind)) return 'store'
   if (WAY.has(kind)) return 'way'
   return kind === 'clock step' ? 'clock' : 'process'

@@ -1,6 +1,7 @@
 import { beforeAll, expect, test } from 'vitest'
 import { FAULT_KINDS } from './faults.ts'
-import { fleetFiguresOf, fleetReportOf } from './fleet-report.ts'
+import { fleetFiguresOf } from './fleet-figures.ts'
+import { fleetReportOf } from './fleet-report.ts'
 import { type FleetRun, type FleetRunOptions, playFleet } from './fleet-run.ts'
 
 /** On a machine with nothing else to do it takes a minute and a half. */
@@ -10,15 +11,14 @@ const said: string[] = []
 const OPTIONS: FleetRunOptions = {
   seed: 11,
   lastsMs: LIMIT_MS,
-  controllers: 1,
+  controllers: 2,
   facades: 2,
   organizations: 2,
   perSecond: 8,
-  // While there is one controller nobody waits for its lease to end.
-  leaseMs: 2000,
-  // One replica of the facade is what is supported; events, order and keys hold with more.
-  facadesAgree: false,
+  leaseMs: 3000,
+  facadesAgree: true,
   faultsOfEach: 1,
+  between: 8,
   pace: 0.25,
   say: (line) => said.push(line),
 }
@@ -27,7 +27,7 @@ let run: FleetRun
 
 beforeAll(async () => {
   run = await playFleet(OPTIONS)
-  process.stdout.write(`${fleetReportOf(run, fleetFiguresOf(run, OPTIONS))}\n`)
+  process.stdout.write(`${fleetReportOf([fleetFiguresOf(run, OPTIONS, 'here')])}\n`)
 }, LIMIT_MS)
 
 test('whatever is done to its processes, their clocks, their ways and their store, a fleet holds every promise', () => {

@@ -2,10 +2,10 @@
 import type { WebhookDelivery } from '../../../src/api/webhook-delivery.ts'
 import { isFinal } from '../../../src/domain/delivery.ts'
 import { OPERATOR_NAMESPACE } from '../../support/installation.ts'
-import { violations } from '../../support/verdict.ts'
+import { type AcceptedDelivery, keyOf, violations } from '../../support/verdict.ts'
 import type { Ledger } from '../facade/ledger.ts'
 import type { SeenReception } from '../receivers.ts'
-import { readDeliveries, readEvents, readLog, type StoredLog } from '../stored.ts'
+import { readDeliveries, readEvents, readLog } from '../stored.ts'
 import type { Pause } from '../toggler.ts'
 import type { FaultRecord } from './fault-work.ts'
 import type { Fleet } from './fleet.ts'
@@ -13,7 +13,7 @@ import { type FleetEvidence, type FleetVerdict, fleetViolations, judgeFleet } fr
 import { type Gap, gapsOf } from './gaps.ts'
 import { leftLeases } from './left-leases.ts'
 import type { FleetPublisher } from './publishers.ts'
-import type { Stall } from './stall-watch.ts'
+import type { Load, Stall } from './stall-watch.ts'
 
 export type Gathered = {
   fleet: Fleet
@@ -23,7 +23,9 @@ export type Gathered = {
   pauses: ReadonlyMap<string, readonly Pause[]>
   ledger: Ledger
   stalls: readonly Stall[]
+  loads: readonly Load[]
   waitScale: number
+  leaseMs: number
   facadesAgree: boolean
   /** What was not as it has to be while it ran, in words. */
   wrong: readonly string[]
@@ -44,6 +46,8 @@ export type FleetFindings = {
   objects: number
   exhausted: number
   leases: number
+  /** Deliveries that have to have an object, and have none. */
+  unshown: AcceptedDelivery[]
   wrong: string[]
 }
 
@@ -60,11 +64,15 @@ export async function fleetFindingsOf(gathered: Gathered): Promise<FleetFindings
   const objects = (await Promise.all(organizations.map((name) => readDeliveries(api, name)))).flat()
   const exhausted = exhaustedAmong(objects)
   const published = publishers.flatMap((one) => one.published)
-  const { receptions, stalls, waitScale } = gathered
-  const { endpoints } = fleet
-  const evidence = { log, receptions, endpoints, faults, exhausted, published, pauses, stalls, waitScale }
+  const { receptions, stalls, loads, waitScale, leaseMs } = gathered
+  const { endpoints, members } = fleet
+  const lives = members.flatMap((member) => member.lives)
+  const startedAt = new Map(lives.map(({ number, startedAt }) => [number, startedAt]))
+  const times = { pauses, stalls, loads, waitScale, leaseMs, startedAt }
+  const evidence = { log, receptions, endpoints, faults, exhausted, published, ...times }
   const verdict = judgeFleet(evidence)
   const leases = await leftLeases(fleet)
+  const unshown = unshownIn(evidence, objects)
   return {
     verdict,
     gaps: gapsOf(evidence),
@@ -78,13 +86,14 @@ export async function fleetFindingsOf(gathered: Gathered): Promise<FleetFindings
     objects: objects.length,
     exhausted: exhausted.size,
     leases: leases.length,
+    unshown,
     wrong: [
       ...gathered.wrong,
       ...fleet.members.flatMap(({ wrong }) => wrong),
       ...ledger.wrong,
       ...violations(verdict),
       ...fleetViolations(verdict, { latestMs: MAX_LATE_MS, facadesAgree: gathered.facadesAgree }),
-      ...objectsOf(evidence, log, objects),
+      ...objectsOf(evidence, unshown, objects),
       ...(await notesOf(gathered, organizations)),
       ...leases.map(({ metadata }) => `the Lease ${metadata.name} is left over`),
     ],
@@ -94,37 +103,40 @@ export async function fleetFindingsOf(gathered: Gathered): Promise<FleetFindings
 function exhaustedAmong(objects: readonly WebhookDelivery[]): Set<string> {
   const keys = objects
     .filter(({ status }) => status?.state === 'exhausted' && status.attemptCount === MAX_ATTEMPTS)
-    .map(({ spec }) => `${spec.endpoint} ${spec.deliveryId}`)
+    .map(keyOfObject)
   return new Set(keys)
 }
 
-/** Every delivery of an endpoint that shows all has one object, and what objects say is what receivers saw. */
-function objectsOf(
-  { receptions, endpoints }: FleetEvidence,
-  log: StoredLog,
+/** Every delivery of an endpoint that shows all has an object. */
+function unshownIn(
+  { log, endpoints }: FleetEvidence,
   objects: readonly WebhookDelivery[],
-): string[] {
-  const shown = new Map<string, number>()
-  for (const { spec } of objects) {
-    const key = `${spec.endpoint} ${spec.deliveryId}`
-    shown.set(key, (shown.get(key) ?? 0) + 1)
-  }
-  const taken = new Set(
-    receptions.filter(({ answer }) => answer === 'ok').map(({ endpoint, id }) => `${endpoint} ${id}`),
-  )
+): AcceptedDelivery[] {
+  const shown = new Set(objects.map(keyOfObject))
   const showing = new Set(
     endpoints.filter(({ deliveryLog }) => deliveryLog === 'Objects').map(({ name }) => name),
   )
-  const hidden = log.deliveries.filter(
-    ({ endpoint, id }) => showing.has(endpoint) && !shown.has(`${endpoint} ${id}`),
+  return log.deliveries.filter((one) => showing.has(one.endpoint) && !shown.has(keyOf(one)))
+}
+
+function keyOfObject({ spec }: WebhookDelivery): string {
+  return keyOf({ endpoint: spec.endpoint, id: spec.deliveryId })
+}
+
+/** There is one for each, and what objects say is what receivers saw. */
+function objectsOf(
+  { receptions }: FleetEvidence,
+  unshown: readonly AcceptedDelivery[],
+  objects: readonly WebhookDelivery[],
+): string[] {
+  const counts = Map.groupBy(objects, keyOfObject)
+  const taken = new Set(receptions.filter(({ answer }) => answer === 'ok').map(keyOf))
+  const strange = objects.filter(
+    (one) => one.status?.state !== (taken.has(keyOfObject(one)) ? 'succeeded' : 'exhausted'),
   )
-  const strange = objects.filter(({ spec, status }) => {
-    const wasTaken = taken.has(`${spec.endpoint} ${spec.deliveryId}`)
-    return status?.state !== (wasTaken ? 'succeeded' : 'exhausted')
-  })
   const found = {
-    'deliveries have no object': hidden.map(({ endpoint, id }) => `${endpoint} ${id}`),
-    'deliveries have several objects': [...shown].filter(([, count]) => count > 1).map(([key]) => key),
+    'deliveries have no object': unshown.map(keyOf),
+    'deliveries have several objects': [...counts].filter(([, { length }]) => length > 1).map(([key]) => key),
     'objects are not finished': objects
       .filter(({ status }) => !isFinal(status?.state))
       .map(({ metadata }) => metadata.name),

@@ -7,7 +7,7 @@ import { mkdtemp, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { QUIET_MS, untilAtRest } from '../at-rest.ts'
+import { QUIET_MS } from '../at-rest.ts'
 import { Ledger } from '../facade/ledger.ts'
 import { PatientLink } from '../facade/patient-link.ts'
 import { Receivers } from '../receivers.ts'
@@ -16,30 +16,31 @@ import { isPoisoned } from '../setting.ts'
 import { type Pause, Toggler } from '../toggler.ts'
 import { Moods } from './endpoints.ts'
 import { FaultWork } from './fault-work.ts'
-import { type PlanOptions, planEpisodes } from './faults.ts'
+import { type PlanOptions, planFaults } from './faults.ts'
 import { type Fleet, makeEndpoints, startFleet } from './fleet.ts'
 import { type FleetFindings, fleetFindingsOf } from './fleet-findings.ts'
 import { faultLines, historiesOf } from './histories.ts'
+import { LapseWatch } from './lapse-watch.ts'
 import { untilLeasesEnd } from './left-leases.ts'
 import { FleetPublisher } from './publishers.ts'
+import { untilAllHasEnded } from './rest.ts'
 import { SENDER_HEADER } from './sender-header.ts'
 import { StallWatch } from './stall-watch.ts'
 
-export type FleetRunOptions = Omit<PlanOptions, 'leaseMs'> & {
+export type FleetRunOptions = PlanOptions & {
   seed: number
-  /** No new episode begins later. */
+  /** No new fault begins later. */
   lastsMs: number
   /** Events over REST in a second, of all organizations together. */
   perSecond: number
   organizations: number
-  leaseMs: number
   /** Whether a change that one facade has answered is promised to be in force at the others. */
   facadesAgree: boolean
   /** Told what happens, line by line. */
   say: (line: string) => void
 }
 
-export type FleetRun = FleetFindings & { lastedMs: number; stalledMs: number }
+export type FleetRun = FleetFindings & { lastedMs: number; stalledMs: number; load: number }
 
 /** Thirty seconds become sixty milliseconds. */
 const WAIT_SCALE = 0.002
@@ -63,9 +64,10 @@ export async function playFleet(options: FleetRunOptions): Promise<FleetRun> {
   const folder = await mkdtemp(join(tmpdir(), 'davit-fleet-'))
   options.say(`seed ${options.seed}; logs are in ${folder}`)
   const organizations = Array.from({ length: options.organizations }, (_, index) => `org-${index}`)
-  const { controllers, facades } = options
+  const { controllers, facades, leaseMs } = options
   await using stack = new AsyncDisposableStack()
-  const fleet = await startFleet({ controllers, facades, organizations, waitScale: WAIT_SCALE, folder })
+  const many = { controllers, facades, organizations }
+  const fleet = await startFleet({ ...many, leaseMs, waitScale: WAIT_SCALE, folder })
   stack.defer(() => fleet.stop())
   const moods = new Moods(fleet.endpoints, random.fork())
   const receivers = await Receivers.start({
@@ -77,37 +79,44 @@ export async function playFleet(options: FleetRunOptions): Promise<FleetRun> {
   })
   stack.defer(() => receivers.close())
   await makeEndpoints(fleet, receivers.url)
-  const scene = setScene({ fleet, receivers, moods }, options, random)
+  const calmMs = () => work.calmMs
+  const scene = setScene({ fleet, receivers, moods, calmMs }, options, random)
   stack.defer(async () => void (await Promise.all(scene.links.map((link) => link.close()))))
   const stalls = StallWatch.start()
   stack.defer(() => stalls.stop())
+  const lapses = new LapseWatch(fleet, leaseMs)
+  lapses.start()
+  stack.defer(() => lapses.stop())
   const begun = performance.now()
-  const work = new FaultWork(fleet, options.say)
-  const wrong = await playFaults(scene, work, options, random.fork())
-  wrong.push(...(await comeToRest(scene, work, options.say)))
+  const work = new FaultWork(fleet, random.fork(), options.say)
+  await playFaults(scene, work, options, random.fork())
+  const wrong = [...work.wrong, ...(await comeToRest(scene, work, options.say))]
   const lastedMs = performance.now() - begun
   const pauses = new Map([...scene.togglers].map(([name, { pauses }]) => [name, pauses as readonly Pause[]]))
+  const faults = [...work.records, ...lapses.without(work.records)]
   const findings = await fleetFindingsOf({
     ...scene,
     receptions: receivers.receptions,
-    faults: work.records,
+    faults,
     pauses,
     stalls: stalls.stalls,
+    loads: stalls.loads,
     waitScale: WAIT_SCALE,
+    leaseMs,
     facadesAgree: options.facadesAgree,
     wrong,
   })
   if (findings.wrong.length > 0) {
     const path = join(folder, 'histories.txt')
-    const lines = [...faultLines(work.records), ...historiesOf(findings.verdict, receivers.receptions)]
+    const lines = [...faultLines(faults), ...historiesOf(findings, receivers.receptions)]
     await writeFile(path, `${lines.join('\n')}\n`)
     options.say(`what is wrong is told attempt by attempt in ${path}`)
   }
-  return { ...findings, lastedMs, stalledMs: stalls.longestMs }
+  return { ...findings, lastedMs, stalledMs: stalls.longestMs, load: stalls.load }
 }
 
 function setScene(
-  parts: Pick<Scene, 'fleet' | 'receivers' | 'moods'>,
+  { calmMs, ...parts }: Pick<Scene, 'fleet' | 'receivers' | 'moods'> & { calmMs: () => number },
   options: FleetRunOptions,
   random: SeededRandom,
 ): Scene {
@@ -116,7 +125,7 @@ function setScene(
   const baseUrls = fleet.facades.map(({ baseUrl }) => baseUrl)
   const links = new Map(
     [...fleet.keys].map(([organization, apiKey]) => {
-      const limits = { connections: CONNECTIONS, answerLimitMs: ANSWER_LIMIT_MS }
+      const limits = { connections: CONNECTIONS, answerLimitMs: ANSWER_LIMIT_MS, calmMs }
       return [organization, new PatientLink({ baseUrls, apiKey, ledger, random: random.fork(), ...limits })]
     }),
   )
@@ -166,24 +175,16 @@ function switchBy(link: PatientLink, organization: string, name: string) {
   }
 }
 
-/** @returns what was wrong, in words */
 async function playFaults(
   { publishers, togglers }: Scene,
   work: FaultWork,
   options: FleetRunOptions,
   random: SeededRandom,
-): Promise<string[]> {
-  const wrong: string[] = []
+): Promise<void> {
   if (!(await work.untilReady())) throw new Error('the fleet does not become ready')
   for (const publisher of publishers) publisher.start()
   for (const toggler of togglers.values()) toggler.start()
-  const end = performance.now() + options.lastsMs
-  for (const episode of planEpisodes(random, options)) {
-    if (performance.now() > end) break
-    if (!(await work.play(episode)))
-      wrong.push(`not ready again after ${episode.faults.map(({ kind }) => kind)}`)
-  }
-  return wrong
+  await work.play(planFaults(random, options), performance.now() + options.lastsMs)
 }
 
 /** Everything heals, what was accepted ends, and the next start finds nothing to do again. */
@@ -198,8 +199,11 @@ async function comeToRest(
   if (!(await work.untilReady())) wrong.push('the fleet is not ready in the end')
   await Promise.all([...togglers.values()].map((toggler) => toggler.stop()))
   await Promise.all(publishers.map((publisher) => publisher.stop()))
-  const controllers = () => fleet.controllers.map(({ process }) => process)
-  if (!(await untilAtRest(controllers()))) wrong.push('something was still pending at the end')
+  const stand = await untilAllHasEnded(fleet)
+  if (stand !== undefined) {
+    wrong.push('something was still pending at the end')
+    say(stand)
+  }
   if (!(await untilLeasesEnd(fleet))) wrong.push('Leases of replicas that are no more stay')
   await Promise.all(fleet.controllers.map((member) => member.terminate()))
   for (const member of fleet.controllers) member.start(false)

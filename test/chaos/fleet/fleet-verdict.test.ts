@@ -1,81 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import { violations } from '../../support/verdict.ts'
-import type { SeenReception } from '../receivers.ts'
-import type { FleetEndpoint } from './endpoints.ts'
 import type { FaultRecord } from './fault-work.ts'
 import { type FleetEvidence, fleetViolations, judgeFleet } from './fleet-verdict.ts'
 import { gapsOf } from './gaps.ts'
+import { bodyOf, evidence, fault, received } from './made-evidence.ts'
 
 const PROMISED = { latestMs: 2000, facadesAgree: true }
-const O: FleetEndpoint = {
-  name: 'o',
-  organization: 'acme',
-  types: ['t'],
-  deliveryLog: 'Segments',
-  ordered: true,
-  steady: true,
-}
-const P: FleetEndpoint = {
-  name: 'p',
-  organization: 'acme',
-  types: ['u'],
-  deliveryLog: 'Segments',
-  toggled: true,
-}
-
-/** `a+1@100-130`: delivery a, received well (`-`: failed) by life 1, from 100 to 130 ms. */
-function received(endpoint: string, text: string): SeenReception[] {
-  return text
-    .split(' ')
-    .filter((word) => word !== '')
-    .map((word) => {
-      const [, id = '', answer, run, at, endedAt] = /^(\w)([+-])(\d+)@(\d+)-(\d+)$/.exec(word) ?? []
-      const ok = answer === '+'
-      const times = { at: Number(at), endedAt: Number(endedAt), answeredAt: ok ? Number(endedAt) : 0 }
-      return { endpoint, id, run: Number(run), answer: ok ? 'ok' : 'failed', body: bodyOf(id), ...times }
-    })
-}
-
-function bodyOf(id: string): string {
-  return `{"data":{"n":${id.charCodeAt(0)}}}`
-}
-
-/** Events a, b, ... to the ordered endpoint, answered at 0. Thirty seconds are thirty milliseconds. */
-function evidence(accepted: string, receptions: string, more: Partial<FleetEvidence> = {}): FleetEvidence {
-  const ids = [...accepted]
-  return {
-    log: {
-      deliveries: ids.map((id) => ({ endpoint: 'o', id })),
-      events: ids.map((id) => ({ id, organization: 'acme', type: 't', body: bodyOf(id), segment: 's' })),
-    },
-    receptions: received('o', receptions),
-    endpoints: [O, P],
-    faults: [],
-    exhausted: new Set(),
-    published: ids.map((id) => ({
-      n: id.charCodeAt(0),
-      organization: 'acme',
-      type: 't',
-      id,
-      deliveries: 1,
-      begunAt: 0,
-      answeredAt: 0,
-    })),
-    pauses: new Map(),
-    stalls: [],
-    waitScale: 0.001,
-    ...more,
-  }
-}
-
-function fault(
-  kind: FaultRecord['kind'],
-  from: number,
-  to: number,
-  lives: FaultRecord['lives'],
-): FaultRecord {
-  return { kind, from, to, readyAt: to, lives }
-}
 
 function wrong(given: FleetEvidence): string[] {
   const verdict = judgeFleet(given)
@@ -160,13 +90,14 @@ describe('the verdict on a fleet', () => {
   ])('takes $what for a reason to send again: $isOne', ({ by, isOne }) => {
     const given = evidence('a', 'a+1@100-110 a+2@400-410', { faults: [by] })
     expect(wrong(given).length === 0).toBe(isOne)
-    expect(judgeFleet(given).repeatsByFault.get(by)).toBe(isOne ? 1 : undefined)
+    expect(judgeFleet(given).repeatsByFault.get(by)?.length).toBe(isOne ? 1 : undefined)
   })
 
-  it('takes a process that stood still, and nothing else, for a reason to repeat itself', () => {
+  it('takes a process that stood still, also by its clock, and nothing else, for a reason to repeat itself', () => {
     const during = (kind: FaultRecord['kind']) =>
       wrong(evidence('a', 'a+1@100-110 a+1@30000-30010', { faults: [fault(kind, 105, 29_000, [1])] }))
     expect(during('suspend controller')).toEqual([])
+    expect(during('clock step')).toEqual([])
     expect(during('cut')).toEqual(['1 received twice without a crash between: o a'])
   })
 
@@ -250,6 +181,49 @@ describe('the verdict on a fleet', () => {
     expect(fleetViolations(judgeFleet(paused), { ...PROMISED, facadesAgree: false })).toEqual([])
     expect(wrong({ ...all, pauses: pause(0, 50) })).toEqual([])
     expect(wrong({ ...all, pauses: pause(100, 150) })).toEqual([])
+  })
+
+  describe('on a fail-over', () => {
+    const kill = { ...fault('kill controller', 1000, 1500, [1]), blows: [{ life: 1, at: 1000 }] }
+    const goneOnAfter = (ms: number, more: Partial<FleetEvidence> = {}) =>
+      evidence('ab', `a+1@900-910 b+2@${1000 + ms}-${1010 + ms}`, { faults: [kill], ...more })
+
+    it('tells how long it took until another process went on, and complains beyond the bound', () => {
+      expect(judgeFleet(goneOnAfter(30_000)).failOvers).toMatchObject([
+        { endpoint: 'o', ms: 30_000, alone: true },
+      ])
+      expect(wrong(goneOnAfter(30_000))).toEqual([])
+      expect(wrong(goneOnAfter(40_000))).toEqual([
+        '1 fail-overs that took longer than is promised: kill controller o 40000 ms, allowed 39000',
+      ])
+    })
+
+    it('counts from the start of one that started later, and says nothing where something else was done', () => {
+      expect(wrong(goneOnAfter(40_000, { startedAt: new Map([[2, 6000]]) }))).toEqual([])
+      const faults = [kill, fault('etcd restart', 2000, 3000, 'all')]
+      expect(judgeFleet(goneOnAfter(40_000, { faults })).failOvers).toMatchObject([{ alone: false }])
+      expect(wrong(goneOnAfter(40_000, { faults }))).toEqual([])
+    })
+
+    it('allows more for the work where the machine had more to do than such a fleet gives it', () => {
+      const busy = (load: number, at: number) => wrong(goneOnAfter(40_000, { loads: [{ at, load }] }))
+      expect(busy(8, 20_000)).not.toEqual([])
+      expect(busy(24, 20_000)).toEqual([])
+      expect(busy(24, 500)).not.toEqual([])
+    })
+
+    it('is none where the same process goes on, or another one had driven the endpoint', () => {
+      const same = evidence('ab', 'a+1@900-910 b+1@9000-9010 ', { faults: [kill] })
+      expect(judgeFleet(same).failOvers).toEqual([])
+      const others = evidence('ab', 'a+2@900-910 b+2@9000-9010 ', { faults: [kill] })
+      expect(judgeFleet(others).failOvers).toEqual([])
+    })
+  })
+
+  it('counts what would be noticed if it came again', () => {
+    const faults = [fault('kill controller', 7000, 7100, [1])]
+    const given = evidence('abc', 'a+1@100-110 b+1@6000-6010 c-2@6500-6510 c+2@6700-6710', { faults })
+    expect(judgeFleet(given).taken).toEqual({ all: 3, watched: 2 })
   })
 
   it('measures how long a fault kept what was due from endpoints that are well', () => {

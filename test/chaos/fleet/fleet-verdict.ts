@@ -5,11 +5,12 @@ import type { StoredLog } from '../stored.ts'
 import type { Pause } from '../toggler.ts'
 import type { FleetEndpoint } from './endpoints.ts'
 import { explanationOf, faultAt } from './explained.ts'
+import { type FailOver, failOversOf } from './fail-overs.ts'
 import type { FaultRecord } from './fault-work.ts'
-import type { FaultKind } from './faults.ts'
+import type { RecordKind } from './faults.ts'
 import { judgePublished, type PublishedVerdict } from './published-verdict.ts'
 import type { Published } from './publishers.ts'
-import type { Stall } from './stall-watch.ts'
+import type { Load, Stall } from './stall-watch.ts'
 import { compareWaits, type Wait } from './waits.ts'
 
 export type FleetEvidence = {
@@ -25,15 +26,23 @@ export type FleetEvidence = {
   pauses: ReadonlyMap<string, readonly Pause[]>
   /** When this program stood still, and saw late what came. */
   stalls: readonly Stall[]
+  /** How busy the machine was, second by second. */
+  loads: readonly Load[]
   waitScale: number
+  leaseMs: number
+  /** When each life of a process began. */
+  startedAt: ReadonlyMap<number, number>
 }
 
 export type Overlap = { endpoint: string; ids: [string, string]; ms: number }
 
 export type FleetVerdict = Verdict &
   PublishedVerdict & {
-    /** Explained duplicates, by what explains them; one entry for each. */
-    repeatsByFault: Map<FaultRecord, number>
+    /** Explained duplicates, by what explains them: of each how many milliseconds before the fault it had been answered. */
+    repeatsByFault: Map<FaultRecord, number[]>
+    /** Requests that were received well, and those among them whose repetition nothing would have explained. */
+    taken: { all: number; watched: number }
+    failOvers: FailOver[]
     /** Two attempts of one ordered endpoint at a time. */
     overlaps: Overlap[]
     /** Milliseconds after the acknowledgement of a disabling, of each attempt that came before the wish to enable. */
@@ -54,7 +63,7 @@ const SEEN_MS = 20
 const AGAIN_MS = 1000
 
 /** Whose outcome or time says nothing about Davit's own doing. */
-const CLOCK: FaultKind = 'clock step'
+const CLOCK: RecordKind = 'clock step'
 
 export function judgeFleet(given: FleetEvidence): FleetVerdict {
   const evidence = { ...given, receptions: attemptsAmong(given.receptions) }
@@ -78,7 +87,9 @@ export function judgeFleet(given: FleetEvidence): FleetVerdict {
   return {
     ...verdict,
     ...judgePublished(evidence),
-    repeatsByFault: countRepeats([...byDelivery.values()], faults),
+    repeatsByFault: repeatsByFault([...byDelivery.values()], faults),
+    taken: takenAmong(receptions, faults),
+    failOvers: failOversOf(evidence),
     overlaps: [...ordered].flatMap((name) =>
       overlapsAt(receptions.filter(({ endpoint }) => endpoint === name)),
     ),
@@ -116,16 +127,25 @@ function timesOf(receptions: readonly SeenReception[]) {
   }
 }
 
-function countRepeats(
+function repeatsByFault(
   deliveries: readonly SeenReception[][],
   faults: readonly FaultRecord[],
-): Map<FaultRecord, number> {
-  const counts = new Map<FaultRecord, number>()
+): Map<FaultRecord, number[]> {
+  const repeats = new Map<FaultRecord, number[]>()
   for (const { earlier, later } of deliveries.flatMap((one) => repeatsAmong(one))) {
     const fault = explanationOf(earlier, later, faults)
-    if (fault) counts.set(fault, (counts.get(fault) ?? 0) + 1)
+    if (fault) repeats.set(fault, [...(repeats.get(fault) ?? []), Math.max(0, fault.from - earlier.endedAt)])
   }
-  return counts
+  return repeats
+}
+
+function takenAmong(
+  receptions: readonly SeenReception[],
+  faults: readonly FaultRecord[],
+): FleetVerdict['taken'] {
+  const taken = receptions.filter(({ answer }) => answer === 'ok')
+  const watched = taken.filter((one) => faultAt(one, faults) === undefined)
+  return { all: taken.length, watched: watched.length }
 }
 
 function overlapsAt(receptions: readonly SeenReception[]): Overlap[] {
@@ -192,6 +212,7 @@ export type Promised = {
 /** What no fault excuses, beside what `violations` says of deliveries. */
 export function fleetViolations(verdict: FleetVerdict, { latestMs, facadesAgree }: Promised): string[] {
   const tooLate = verdict.late.filter((ms) => ms > latestMs)
+  const slow = verdict.failOvers.filter(({ alone, ms, boundMs }) => alone && ms > boundMs)
   const found: Record<string, string[]> = {
     'attempts of an ordered endpoint at a time': verdict.overlaps.map(
       ({ endpoint, ids, ms }) => `${endpoint} ${ids.join(' and ')} for ${Math.round(ms)} ms`,
@@ -200,6 +221,10 @@ export function fleetViolations(verdict: FleetVerdict, { latestMs, facadesAgree 
     'waits outside the schedule': verdict.waits.map(
       ({ endpoint, attempt, ms, allowed }) =>
         `${endpoint} ${Math.round(ms)} ms before attempt ${attempt}, allowed ${allowed.map(Math.round).join(' to ')}`,
+    ),
+    'fail-overs that took longer than is promised': slow.map(
+      ({ fault, endpoint, ms, boundMs }) =>
+        `${fault.kind} ${endpoint} ${Math.round(ms)} ms, allowed ${Math.round(boundMs)}`,
     ),
     'bodies that are not what was accepted': verdict.bodies,
     'acknowledged events that are not in the log': verdict.missing,

@@ -2,6 +2,7 @@
 import { API_VERSION } from '../../../src/api/meta.ts'
 import { webhookEndpointKind, webhookEndpoints } from '../../../src/api/webhook-endpoint.ts'
 import {
+  CONTROLLER_ACCOUNT,
   FACADE_ACCOUNT,
   type Installation,
   OPERATOR_NAMESPACE,
@@ -14,6 +15,8 @@ export type FleetOptions = {
   controllers: number
   facades: number
   organizations: readonly string[]
+  /** How long a replica is believed to live that says nothing. */
+  leaseMs: number
   /** Factor on the documented waits. */
   waitScale: number
   /** For logs, clocks and kubeconfigs. */
@@ -71,6 +74,7 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
         folder: options.folder,
         settings: {
           ...SETTINGS,
+          DAVIT_LEASE_SECONDS: String(options.leaseMs / 1000),
           ...(role === 'controller' ? { DAVIT_WAIT_SCALE: String(options.waitScale) } : {}),
         },
         nextLife: () => {
@@ -78,8 +82,9 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
           return lives
         },
       })
+    const controllerConfig = await davit.makeKubeconfig(CONTROLLER_ACCOUNT)
     for (let index = 0; index < options.controllers; index += 1)
-      controllers.push(await prepare('controller', index, davit.controlPlane.kubeconfigPath))
+      controllers.push(await prepare('controller', index, controllerConfig))
     const facadeConfig = await davit.makeKubeconfig(FACADE_ACCOUNT)
     for (let index = 0; index < options.facades; index += 1)
       facades.push(await prepare('api', index, facadeConfig))

@@ -1,11 +1,11 @@
 /** How long what was due was not attempted because of a fault, at endpoints whose receivers are well. */
 import { keyOf } from '../../support/verdict.ts'
 import type { FaultRecord } from './fault-work.ts'
-import type { FaultKind } from './faults.ts'
+import type { RecordKind } from './faults.ts'
 import type { FleetEvidence } from './fleet-verdict.ts'
 
 /** `alone`: nothing else was done meanwhile. */
-export type Gap = { kind: FaultKind; ms: number; alone: boolean }
+export type Gap = { kind: RecordKind; ms: number; alone: boolean }
 
 /** From when it could be attempted until it was. */
 type Due = { from: number; to: number }

@@ -2,16 +2,20 @@
 import { keyOf } from '../../support/verdict.ts'
 import type { SeenReception } from '../receivers.ts'
 import type { FaultRecord } from './fault-work.ts'
-import type { FleetVerdict } from './fleet-verdict.ts'
+import type { FleetFindings } from './fleet-findings.ts'
 
-const MOST = 8
+const MOST = 40
 
 /** Of those of which something is wrong. Times in seconds, as those of the faults. */
-export function historiesOf(verdict: FleetVerdict, receptions: readonly SeenReception[]): string[] {
+export function historiesOf(
+  { verdict, unshown }: Pick<FleetFindings, 'verdict' | 'unshown'>,
+  receptions: readonly SeenReception[],
+): string[] {
   const { lost, unknown, beyond, inversions, gaps, waits } = verdict
   const repeated = verdict.duplicates.filter(({ explained }) => !explained)
   const overlapping = verdict.overlaps.flatMap(({ endpoint, ids }) => ids.map((id) => ({ endpoint, id })))
-  const all = [...lost, ...unknown, ...beyond, ...repeated, ...inversions, ...gaps, ...waits, ...overlapping]
+  const orders = [...inversions, ...gaps, ...overlapping]
+  const all = [...repeated, ...orders, ...unknown, ...beyond, ...waits, ...lost, ...unshown]
   const keys = [...new Set(all.map(keyOf))].slice(0, MOST)
   return keys.map((key) => {
     const attempts = receptions.filter((one) => keyOf(one) === key)

@@ -1,6 +1,8 @@
 /** Leases of replicas that are no more. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { z } from 'zod'
 import type { ResourceType } from '../../../src/api/meta.ts'
+import { DRAINING_ANNOTATION, VIEW_ANNOTATION } from '../../../src/api/replica-lease.ts'
 import type { RawObject } from '../../../src/ports/kubernetes.ts'
 import { OPERATOR_NAMESPACE } from '../../support/installation.ts'
 import { listAll } from '../stored.ts'
@@ -16,11 +18,19 @@ const POLL_MS = 500
 /** For those that have to end by themselves, and for whoever clears them away. */
 const PATIENCE_MS = 120_000
 
-/** Those of no replica that lives. */
+/** Those of no replica that lives. Of a controller that left last, one that claims nothing stays: others would clear it away. */
 export async function leftLeases({ davit, members }: Fleet): Promise<RawObject[]> {
   const leases = await listAll(davit.api, LEASES, OPERATOR_NAMESPACE)
   const living = members.filter(({ process }) => process.running).map(({ life }) => `-${life?.replica}`)
-  return leases.filter(({ metadata }) => !living.some((ending) => metadata.name.endsWith(ending)))
+  const left = leases.filter(({ metadata }) => !living.some((ending) => metadata.name.endsWith(ending)))
+  return living.length === 0 ? left.filter((lease) => !claimsNothing(lease)) : left
+}
+
+function claimsNothing({ metadata }: RawObject): boolean {
+  const { annotations } = z
+    .object({ annotations: z.record(z.string(), z.string()).default({}) })
+    .parse(metadata)
+  return annotations[VIEW_ANNOTATION] === '' && annotations[DRAINING_ANNOTATION] === ''
 }
 
 /** @returns false when some still are after two minutes */

@@ -1,4 +1,6 @@
-/** How long this process itself stood still: what it saw then, it saw late. */
+/** How long this process itself stood still: what it saw then, it saw late. And how busy the machine was. */
+import { loadavg } from 'node:os'
+
 const EVERY_MS = 20
 
 /** Shorter ones are everyday life. */
@@ -6,9 +8,14 @@ const NOTED_MS = 8
 
 /** Times by `performance.now()`. */
 export type Stall = { from: number; to: number }
+/** Processes that ran or wanted to, on the average of the minute before. */
+export type Load = { at: number; load: number }
+
+const LOAD_EVERY_MS = 1000
 
 export class StallWatch {
   readonly stalls: Stall[] = []
+  readonly loads: Load[] = []
   #last = performance.now()
   readonly #timer: NodeJS.Timeout
 
@@ -17,6 +24,8 @@ export class StallWatch {
       const now = performance.now()
       if (now - this.#last > EVERY_MS + NOTED_MS) this.stalls.push({ from: this.#last, to: now })
       this.#last = now
+      if (now - (this.loads.at(-1)?.at ?? -Infinity) >= LOAD_EVERY_MS)
+        this.loads.push({ at: now, load: loadavg()[0] ?? 0 })
     }, EVERY_MS)
   }
 
@@ -26,6 +35,11 @@ export class StallWatch {
 
   get longestMs(): number {
     return Math.max(0, ...this.stalls.map(({ from, to }) => to - from - EVERY_MS))
+  }
+
+  /** Processes that ran or wanted to, on the average. */
+  get load(): number {
+    return this.loads.reduce((sum, { load }) => sum + load, 0) / Math.max(1, this.loads.length)
   }
 
   stop(): void {

@@ -1,0 +1,83 @@
+/** How long it took until another process went on with what one had driven that was ended or stood still. */
+import type { SeenReception } from '../receivers.ts'
+import type { Blow, FaultRecord } from './fault-work.ts'
+import { type RecordKind, sortOf } from './faults.ts'
+import type { FleetEvidence } from './fleet-verdict.ts'
+
+/**
+ * Of one endpoint. `alone`: nothing else was done meanwhile to the store or to a controller. `boundMs`: what is promised, where
+ * nothing else was done.
+ */
+export type FailOver = { fault: FaultRecord; endpoint: string; ms: number; boundMs: number; alone: boolean }
+
+const KINDS: ReadonlySet<RecordKind> = new Set(['kill controller', 'suspend controller', 'roll controllers'])
+/** What was begun ends within so long. */
+const DRAIN_MS = 21_000
+/** A round of looking at Leases, a claim, and what a list takes, on a machine that does much else. */
+const WORK_MS = 6000
+/** Processes that run or want to on a machine of two processors where nothing but such a fleet runs; with more, work takes longer. */
+const USUAL_LOAD = 8
+/** Events come twice a second to such an endpoint. */
+const NEXT_EVENT_MS = 3000
+/** What a process has sent is taken so long after it has ended. */
+const OWN_MS = 500
+
+/** At endpoints whose receivers are well, and of those that somebody else went on with. */
+export function failOversOf(evidence: FleetEvidence): FailOver[] {
+  const steady = new Set(evidence.endpoints.filter((one) => one.steady).map(({ name }) => name))
+  const byEndpoint = Map.groupBy(
+    evidence.receptions.filter(({ endpoint }) => steady.has(endpoint)),
+    ({ endpoint }) => endpoint,
+  )
+  return evidence.faults
+    .filter(({ kind }) => KINDS.has(kind))
+    .flatMap((fault) =>
+      fault.blows.flatMap((blow) =>
+        [...byEndpoint].flatMap(([endpoint, receptions]) => {
+          const next = nextAfter(blow, receptions)
+          if (!next) return []
+          const ms = next.at - blow.at
+          const boundMs = boundOf(fault, blow, next, evidence)
+          return [{ fault, endpoint, ms, boundMs, alone: isAlone(fault, [blow.at, next.at], evidence) }]
+        }),
+      ),
+    )
+}
+
+/** The first that somebody else sent; undefined where another one had driven the endpoint, or the same one went on. */
+function nextAfter({ life, at }: Blow, receptions: readonly SeenReception[]): SeenReception | undefined {
+  const index = receptions.findIndex((one) => one.at > at)
+  if (index < 1 || receptions[index - 1]?.run !== life) return undefined
+  const next = receptions.slice(index).find((one) => one.run !== life || one.at > at + OWN_MS)
+  return next && next.run !== life ? next : undefined
+}
+
+/** One that started later begins to count when it has seen the Lease. */
+function boundOf({ kind }: FaultRecord, { at }: Blow, next: SeenReception, evidence: FleetEvidence): number {
+  const { startedAt, leaseMs } = evidence
+  const rest = workMs([at, next.at], evidence) + NEXT_EVENT_MS
+  if (kind === 'roll controllers') return DRAIN_MS + rest
+  return Math.max(0, (startedAt.get(next.run) ?? at) - at) + leaseMs + DRAIN_MS + rest
+}
+
+function workMs([from, to]: [number, number], { loads }: FleetEvidence): number {
+  const busiest = Math.max(0, ...loads.filter(({ at }) => at >= from && at <= to).map(({ load }) => load))
+  return WORK_MS * Math.max(1, busiest / USUAL_LOAD)
+}
+
+function isAlone(fault: FaultRecord, [from, to]: [number, number], { faults }: FleetEvidence): boolean {
+  return !faults.some(
+    (one) =>
+      one !== fault &&
+      !isOwnLapse(one, fault) &&
+      !one.kind.endsWith('facade') &&
+      !one.kind.endsWith('facades') &&
+      one.from <= to &&
+      Math.max(one.to, sortOf(one.kind) === 'process' ? one.readyAt : 0) >= from,
+  )
+}
+
+/** Of the process that was ended or stood still. */
+function isOwnLapse({ kind, lives }: FaultRecord, fault: FaultRecord): boolean {
+  return kind === 'lapse' && lives !== 'all' && fault.blows.some(({ life }) => lives.includes(life))
+}

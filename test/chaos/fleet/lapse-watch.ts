@@ -1,0 +1,94 @@
+/**
+ * Which controllers did not renew their Lease for so long that they stop by themselves although nothing was done to them: on a busy
+ * machine that happens. The others may then go on with what they had, as after a fault.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { leases } from '../../../src/api/replica-lease.ts'
+import { OPERATOR_NAMESPACE } from '../../support/installation.ts'
+import { listAll } from '../stored.ts'
+import type { FaultRecord } from './fault-work.ts'
+import type { Fleet } from './fleet.ts'
+
+/** Of one life. Times by `performance.now()`. */
+type Seen = { version: string; at: number; isHeard: boolean; lapse?: FaultRecord }
+
+const POLL_MS = 500
+
+export class LapseWatch {
+  readonly #fleet: Fleet
+  readonly #holdsMs: number
+  readonly #byLife = new Map<number, Seen>()
+  readonly #lapses: FaultRecord[] = []
+  readonly #over = new AbortController()
+  #loop: Promise<void> = Promise.resolve()
+
+  constructor(fleet: Fleet, leaseMs: number) {
+    this.#fleet = fleet
+    this.#holdsMs = (leaseMs * 2) / 3
+  }
+
+  start(): void {
+    this.#loop = this.#watch()
+  }
+
+  async stop(): Promise<void> {
+    this.#over.abort()
+    await this.#loop
+  }
+
+  /** Those that no fault brought about. @param faults what was done */
+  without(faults: readonly FaultRecord[]): FaultRecord[] {
+    return this.#lapses.filter(
+      (lapse) =>
+        !faults.some(
+          ({ lives, from, to }) =>
+            from <= lapse.to &&
+            to >= lapse.from - this.#holdsMs &&
+            (lives === 'all' || lives.some((life) => isOf(lapse, life))),
+        ),
+    )
+  }
+
+  async #watch(): Promise<void> {
+    while (!this.#over.signal.aborted) {
+      const asked = performance.now()
+      try {
+        const found = await listAll(this.#fleet.davit.api, leases, OPERATOR_NAMESPACE)
+        this.#take(
+          new Map(found.map(({ metadata }) => [metadata.name, String(metadata.resourceVersion)])),
+          asked,
+        )
+      } catch {
+        // Nobody can renew one then.
+      }
+      await sleep(POLL_MS)
+    }
+  }
+
+  /** @param versions of Leases, by name. @param asked when they were asked for */
+  #take(versions: ReadonlyMap<string, string>, asked: number): void {
+    for (const { life, process } of this.#fleet.controllers) {
+      const version = life && versions.get(`davit-controller-${life.replica}`)
+      if (!version || !process.running) continue
+      const seen = this.#byLife.get(life.number)
+      // The first may be what the one before has left.
+      if (seen?.version !== version)
+        this.#byLife.set(life.number, { version, at: asked, isHeard: seen !== undefined })
+      else if (seen.isHeard && asked - seen.at > this.#holdsMs) this.#lapsed(life.number, seen, asked)
+    }
+  }
+
+  #lapsed(life: number, seen: Seen, now: number): void {
+    if (!seen.lapse) {
+      const from = seen.at + this.#holdsMs
+      seen.lapse = { kind: 'lapse', from, to: now, readyAt: now, lives: [life], blows: [] }
+      this.#lapses.push(seen.lapse)
+    }
+    seen.lapse.to = now
+    seen.lapse.readyAt = now
+  }
+}
+
+function isOf({ lives }: FaultRecord, life: number): boolean {
+  return lives !== 'all' && lives.includes(life)
+}

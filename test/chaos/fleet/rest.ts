@@ -1,0 +1,62 @@
+/** Waits until a fleet has brought everything to its end, for as long as it gets on; and says how it stands where it does not. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { leases } from '../../../src/api/replica-lease.ts'
+import { OPERATOR_NAMESPACE } from '../../support/installation.ts'
+import type { RoleProcess } from '../../support/role-process.ts'
+import { QUIET_MS } from '../at-rest.ts'
+import { listAll } from '../stored.ts'
+import type { Fleet } from './fleet.ts'
+
+const POLL_MS = 250
+/** Without the end of a delivery it is stuck. */
+const STUCK_MS = 60_000
+const LONGEST_MS = 600_000
+const GAUGES = [
+  'davit_shards_owned',
+  'davit_deliveries_pending',
+  'davit_deliveries_oldest_pending_seconds',
+  'davit_attempts_in_flight',
+  'davit_lanes',
+  'davit_log_open_segments',
+  'davit_outcomes_waiting',
+]
+
+/** @returns how it stands when nothing gets on any more; undefined when nothing is pending */
+export async function untilAllHasEnded(fleet: Fleet): Promise<string | undefined> {
+  const began = performance.now()
+  let least = Number.POSITIVE_INFINITY
+  let lastAt = began
+  let quietSince: number | undefined
+  for (;;) {
+    const now = performance.now()
+    const left = await Promise.all(fleet.controllers.map(({ process }) => leftIn(process)))
+    const most = Math.max(...left)
+    quietSince = most === 0 ? (quietSince ?? now) : undefined
+    if (quietSince !== undefined && now - quietSince > QUIET_MS) return undefined
+    if (most < least) {
+      least = most
+      lastAt = now
+    }
+    if (most > 0 && (now - lastAt > STUCK_MS || now - began > LONGEST_MS)) return await standOf(fleet)
+    await sleep(POLL_MS)
+  }
+}
+
+/** Deliveries and open segments; infinity where it does not say. */
+async function leftIn(controller: RoleProcess): Promise<number> {
+  const pending = await controller.gauge('davit_deliveries_pending')
+  const open = await controller.gauge('davit_log_open_segments')
+  return (pending ?? Number.POSITIVE_INFINITY) + (open ?? Number.POSITIVE_INFINITY)
+}
+
+async function standOf({ controllers, davit }: Fleet): Promise<string> {
+  const lines = await Promise.all(
+    controllers.map(async ({ name, life, process }) => {
+      const values = await Promise.all(GAUGES.map(async (gauge) => `${gauge} ${await process.gauge(gauge)}`))
+      return `${name} as ${life?.replica}: ${values.join(', ')}`
+    }),
+  )
+  const held = await listAll(davit.api, leases, OPERATOR_NAMESPACE)
+  const words = held.map(({ metadata, spec }) => JSON.stringify({ metadata, spec }))
+  return [...lines, ...words].join('\n')
+}
