@@ -1,0 +1,208 @@
+/** What receivers, networks, accounts and time do to Davit: the second half of the catalogue. */
+import type { Row } from './row.ts'
+
+/** F25 to F46, in their order. */
+export const FAILURES_OUTSIDE: readonly Row[] = [
+  {
+    name: 'F25: cut off from all receivers',
+    how: 'retries; five exhausted over 24 hours disable, never a shorter outage',
+    tests: [
+      '`auto-disable`: five within minutes do not disable, nor does time that passes; the next exhausted one does',
+    ],
+  },
+  {
+    name: 'F26: DNS in trouble, or slow',
+    how: 'a failed attempt; names that are slow keep no other waiting',
+    tests: [
+      '`src/adapters/http/resolver`: 200 names whose server hangs do not keep others waiting',
+      '`src/adapters/http/webhook-sender-network`: names that do not resolve, and name servers in trouble, are told apart',
+    ],
+  },
+  {
+    name: 'F27: a name that moves from a public address to another',
+    how: 'judged at each connection; what was judged is dialled',
+    tests: ['`test/hostile/addresses`: behind a name that showed an allowed address before, at each turn'],
+    figures: [{ of: 'addresses', keys: ['rebindings', 'connections to forbidden addresses'] }],
+  },
+  {
+    name: 'F28: a connection that is refused or never comes',
+    how: 'a failed attempt; two and a half seconds for each of several addresses',
+    tests: [
+      '`attempts`: refused, reset before an answer, and reset in the body of a 200',
+      '`src/adapters/http/webhook-sender-network`: where the first address refuses, the next one is tried',
+    ],
+  },
+  {
+    name: 'F29: bad certificates, old TLS, a handshake that hangs',
+    how: 'a failed attempt in words; memory stays',
+    tests: [
+      '`src/adapters/http/webhook-sender-tls`: *',
+      '`test/hostile/receivers`: each ends in 20 seconds with an outcome in words, the others get all meanwhile, and no socket stays',
+    ],
+    figures: [{ of: 'receivers', keys: ['kinds of receivers', 'longest attempt, ms'] }],
+  },
+  {
+    name: 'F30: slow headers, a flood of 1xx, a body in drops',
+    how: 'one deadline of 20 seconds for all of it',
+    tests: [
+      '`src/adapters/http/webhook-sender-limits`: $name ends at the deadline',
+      '`test/hostile/receivers`: each ends in 20 seconds with an outcome in words, the others get all meanwhile, and no socket stays',
+    ],
+    figures: [
+      {
+        of: 'receivers',
+        keys: [
+          'that hang to the deadline',
+          'longest attempt, ms',
+          'good events, all received before those ended',
+        ],
+      },
+    ],
+  },
+  {
+    name: 'F31: a huge body, a gzip bomb, many encodings',
+    how: '16 KB are read, nothing is unpacked',
+    tests: [
+      '`src/adapters/http/webhook-sender-limits`: of 200 MB of body 16 KB are read, the rest is not',
+      '`src/adapters/http/webhook-sender-hostile`: compressed answers are not unpacked',
+    ],
+    figures: [{ of: 'soak', keys: ['heap slope, MB/h', 'most resident, MB'] }],
+  },
+  {
+    name: 'F32: a flood of headers',
+    how: 'a failed attempt at 16 KB',
+    tests: ['`src/adapters/http/webhook-sender-hostile`: $name is a failure of the protocol'],
+  },
+  {
+    name: 'F33: redirects',
+    how: 'a failed attempt, never followed',
+    tests: [
+      '`src/adapters/http/webhook-sender`: a redirect with %d is not followed',
+      '`test/hostile/addresses`: behind a redirect of any kind',
+    ],
+    figures: [{ of: 'addresses', keys: ['redirects', 'connections to forbidden addresses'] }],
+  },
+  {
+    name: 'F34: a 2xx whose body breaks off',
+    how: 'a failed attempt with its code; 16 KB of a body are enough',
+    tests: [
+      '`attempts`: refused, reset before an answer, and reset in the body of a 200',
+      '`attempts`: 16 KB of a body are enough of a 2xx, even when it never ends',
+    ],
+  },
+  {
+    name: 'F35: 410 from a receiver',
+    how: 'a failed attempt like any other (interface)',
+    tests: [
+      '`attempts`: every other status is a failed attempt: redirects are not followed, 410 and Retry-After mean nothing special',
+    ],
+  },
+  {
+    name: 'F36: Retry-After from a receiver',
+    how: 'means nothing; the schedule is the documented one',
+    tests: [
+      '`attempts`: every other status is a failed attempt: redirects are not followed, 410 and Retry-After mean nothing special',
+      '`src/domain/retry-schedule`: every time is a whole number of milliseconds, and none is before the end of the attempt, at any scale',
+    ],
+  },
+  {
+    name: 'F37: a receiver is away for hours',
+    how: 'all is delivered that the schedule spans, four hours at least and almost nine at most; never more at a time than `concurrency`',
+    tests: [
+      '`test/hostile/long-outage`: gets all that was published meanwhile, each once, and never more at a time than it asked for',
+    ],
+    figures: [{ of: 'long-outage', keys: ['hours', 'events', 'delivered', 'most at a time'] }],
+  },
+  {
+    name: 'F38: one endpoint or organization is slow',
+    how: 'a lane for each, fair turns: the others feel little',
+    tests: [
+      '`concurrency`: an endpoint that hangs does not slow another one',
+      '`concurrency`: with one attempt at a time for all, endpoints take turns',
+    ],
+    figures: [
+      { of: 'neighbours', keys: ['good endpoints', 'p99 beside it over that without'] },
+      {
+        of: 'tenth',
+        keys: ['Segments: p99 beside it over that without', 'Objects: p99 beside it over that without'],
+      },
+    ],
+  },
+  {
+    name: 'F39: all come back at once',
+    how: 'waits are spread over their upper half; a limit on attempts under way',
+    tests: [
+      '`schedule`: the waits of many deliveries spread over the whole upper half of the documented wait',
+    ],
+  },
+  {
+    name: 'F40: the head of an ordered lane is stuck',
+    how: 'it holds that endpoint alone, until it is exhausted',
+    tests: ['`ordered`: a stuck head holds later ones until it is exhausted, and then they go on'],
+  },
+  {
+    name: 'F41: AWS throttles, refuses, or leaves open what it did',
+    how: 'waits; the condition says the kind, never the value; a version is compared',
+    tests: [
+      '`src/adapters/aws/shared-account`: *',
+      '`test/canary/canary`: finds no secret anywhere but in the account, whatever AWS answers and whenever a process is killed',
+    ],
+    figures: [{ of: 'credentials', keys: ['credentials.retriesPerPut', 'credentials.stored'] }],
+  },
+  {
+    name: 'F42: told to end under load',
+    how: 'what is under way ends, outcomes are stored, the Lease is given back',
+    tests: [
+      '`test/rest/restart`: told to end, it answers what runs, takes no connection more, and ends with 0',
+      '`replicas`: *',
+    ],
+  },
+  {
+    name: 'F43: versions change with deliveries pending',
+    how: 'CRDs older and newer than the code: nothing ends, and what is published arrives',
+    tests: [
+      '`test/hostile/other-crds`: $name, from the start and then exchanged for those that ship',
+      '`poison-log`: of lines that are none, or that a newer version wrote, is told of; its delivery is sent (again)',
+    ],
+    figures: [
+      {
+        of: 'other-crds',
+        keys: [
+          'older: events',
+          'older: received',
+          'older: process exits',
+          'newer: received',
+          'newer: process exits',
+        ],
+      },
+    ],
+  },
+  {
+    name: 'F44: memory that grows',
+    how: 'every queue, body and cache has a limit',
+    tests: [
+      '`src/adapters/http/webhook-sender-limits`: a long run of hostile receivers leaves neither memory nor sockets behind',
+    ],
+    figures: [
+      {
+        of: 'soak',
+        keys: ['minutes', 'heap slope, MB/h', 'heap at the end, MB', 'good events', 'good events received'],
+      },
+    ],
+  },
+  {
+    name: 'F45: an endpoint that is Davit itself',
+    how: 'its networks are not public; where they are allowed, nobody is let in without a key',
+    tests: ['`test/hostile/loop`: each event makes one delivery to each, which ends after eight refusals'],
+    figures: [{ of: 'loops', keys: ['deliveries of one event', 'answered with', 'events that came of it'] }],
+  },
+  {
+    name: 'F46: whoever reads the log stands still',
+    how: 'deliveries go on, lines are dropped, the process ends when it is told to',
+    tests: [
+      '`test/hostile/full-stdout`: it becomes ready, delivers, and ends with 0',
+      '`src/adapters/system/log`: a reader of standard output that stands still does not stop the program',
+    ],
+    figures: [{ of: 'full-stdout', keys: ['events', 'delivered', 'exit code'] }],
+  },
+]

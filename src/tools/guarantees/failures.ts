@@ -1,0 +1,217 @@
+/** The catalogue of failures: what may go wrong around Davit, what it does then, and what proves it. */
+import { FAILURES_OUTSIDE } from './failures-outside.ts'
+import type { Row } from './row.ts'
+
+/** F1 to F24, in their order. */
+const WITHIN: readonly Row[] = [
+  {
+    name: 'F1: killed at any point',
+    how: 'no event is lost; what comes again has its id',
+    tests: [
+      '`test/chaos/chaos`: loses nothing, repeats nothing without a reason, and keeps the order, however often it is killed',
+      '`src/controllers/delivery/crash-anywhere`: everything is delivered, in order where asked, and shown',
+    ],
+    figures: [{ of: 'fleet', keys: ['accepted', 'lost'] }],
+  },
+  {
+    name: 'F2: a crash between the answer and its record',
+    how: 'sent again under the same id, with a fresh stamp',
+    tests: ['`restart`: the process ends before > the record of a success'],
+    figures: [{ of: 'fleet', keys: ['duplicates.explained', 'duplicates.unexplained'] }],
+  },
+  {
+    name: 'F3: an object that makes no sense',
+    how: 'it is told of; the others go on, and the process lives',
+    tests: ['`test/hostile/poisoned`: whatever is stored while they run, and is there when they start'],
+    figures: [
+      {
+        of: 'poisoned-objects',
+        keys: ['odd objects stored', 'process exits', 'good events', 'of them received'],
+      },
+    ],
+  },
+  {
+    name: 'F4: a delivery that ends the sender',
+    how: 'set aside after two starts that it did not survive',
+    tests: [
+      '`log-edges`: a delivery that two starts did not survive is attempted minutes later, and its endpoint says so',
+    ],
+  },
+  {
+    name: 'F5: the API server starts anew',
+    how: 'watches come back without a list, and miss nothing',
+    tests: ['`reflector-faults`: comes back after the server was away, without a list'],
+    figures: [{ of: 'watch-storm', keys: ['cut ten times a second: lists of one kind a minute, most'] }],
+  },
+  {
+    name: 'F6: the API server is away for long',
+    how: 'publishing is answered with 503; sends pause when outcomes cannot be stored',
+    tests: [
+      '`outage`: nothing new is sent once outcomes could not be stored for five seconds',
+      '`outage`: everything that was acknowledged is delivered, once and in order where asked',
+    ],
+  },
+  {
+    name: 'F7: the API server takes connections and says nothing',
+    how: 'each call has a deadline; without its Lease a replica stops sending',
+    tests: [
+      '`src/adapters/kubernetes/transport`: ends at its deadline: no answer, half an answer, or no connection',
+      '`reflector-faults`: resumes a watch that went silent',
+    ],
+  },
+  {
+    name: 'F8: compaction, 410 Gone',
+    how: 'one list with growing waits; deletions that nobody told are found',
+    tests: [
+      '`reflector`: lists again when etcd was compacted while it was cut off, and finds what it missed',
+      '`reflector-faults`: lists again when its version is answered with 410, and finds a deletion that nobody announced',
+      '`test/hostile/watch-storm`: watches > answered with 410',
+    ],
+    figures: [{ of: 'watch-storm', keys: ['answered with 410: lists of one kind a minute, most'] }],
+  },
+  {
+    name: 'F9: a watch closes, breaks, or says nothing more',
+    how: 'it resumes where it was, with growing waits; silence is noticed; a full list compares now and then',
+    tests: [
+      '`reflector`: notices a connection that died without a word',
+      '`reflector-faults`: goes on where a stream was cut in the middle of a line',
+      '`test/hostile/watch-storm`: watches > cut ten times a second',
+    ],
+    figures: [{ of: 'watch-storm', keys: ['cut ten times a second: watches of a kind a minute'] }],
+  },
+  {
+    name: 'F10: a watch forgets, repeats or reorders',
+    how: 'the end is the same',
+    tests: [
+      '`src/runtime/reflector-histories`: never goes back, and agrees with the store after the next full list',
+      '`reflector-faults`: finds an event that never came by the next full comparison, while the watch goes on',
+    ],
+  },
+  {
+    name: 'F11: a second API server that is behind',
+    how: 'nothing is done on an older version than that of the last write',
+    tests: [
+      '`stale-view`: an endpoint that Davit has disabled gets nothing, before the watch says so and while it catches up',
+      '`src/runtime/reflector-set-back`: finds out by a comparison that the store was set back while its watch stayed open',
+    ],
+  },
+  {
+    name: 'F12: a conflict on a status',
+    how: 'read again and written again; an end stays an end',
+    tests: [
+      '`src/domain/delivery`: $state stays as it is, whatever is still reported of it',
+      '`storm`: everything is delivered, once and in order where asked, and nothing is attempted more than eight times',
+    ],
+  },
+  {
+    name: 'F13: what is to be made is there already',
+    how: 'the same counts as made, another one is a conflict',
+    tests: [
+      '`src/controllers/delivery-log/write-once`: *',
+      '`endpoint-deletion`: inherits nothing: no delivery, key, count, request, nor what could be delivered again',
+    ],
+  },
+  {
+    name: 'F14: 429 with Retry-After from the API server',
+    how: 'obeyed, for calls, lists and watches',
+    tests: ['`busy-api`: *', '`test/hostile/watch-storm`: watches > answered with 429'],
+    figures: [
+      {
+        of: 'watch-storm',
+        keys: [
+          'answered with 429: watches of a kind a minute',
+          'answered with 429: lists of one kind a minute, most',
+        ],
+      },
+    ],
+  },
+  {
+    name: 'F15: a write whose fate is unknown',
+    how: 'names are deterministic, so that it is read back or repeated',
+    tests: [
+      '`rare-calls`: an outcome that was stored, and whose answer was lost, is read back and not stored twice',
+      '`restart`: the process ends after > the append',
+    ],
+  },
+  {
+    name: 'F16: etcd is full, a quota is reached',
+    how: 'nothing is accepted; nothing is lost; an Event says so',
+    tests: [
+      '`quota`: publishing waits and loses nothing',
+      '`quota`: successes are delivered all the same, and an Event says what is not shown',
+    ],
+  },
+  {
+    name: 'F17: an object beyond the limit',
+    how: '413; what was taken is delivered',
+    tests: [
+      '`test/rest/raw-limits`: of 256 KiB is taken, and of one byte more is not',
+      '`payload`: with deliveryLog > 256 KiB',
+    ],
+  },
+  {
+    name: 'F18: tokens and certificates are renewed',
+    how: 'read again without a start',
+    tests: [
+      '`src/adapters/kubernetes/renewed-credentials`: *',
+      '`src/adapters/kubernetes/transport-credentials`: *',
+    ],
+  },
+  {
+    name: 'F19: rights in one namespace are taken away',
+    how: 'that organization suffers, and no other',
+    tests: ['`test/hostile/lost-rights`: only that one lacks what needed them, and both get their events'],
+    figures: [{ of: 'lost-rights', keys: ['events of the other', 'of them received'] }],
+  },
+  {
+    name: 'F20: a namespace is deleted under load',
+    how: 'nothing is sent once its endpoints are gone; nothing of it stays; the others miss nothing',
+    tests: [
+      '`test/hostile/deleted-namespace`: nothing is sent once its endpoints are gone, and the neighbour gets everything',
+    ],
+    figures: [
+      {
+        of: 'deleted-namespace',
+        keys: [
+          'requests to it before',
+          'requests to it after its endpoints were gone',
+          'events of the neighbour',
+          'of them received',
+        ],
+      },
+    ],
+  },
+  {
+    name: 'F21: suspended for a minute',
+    how: 'nothing is sent after the return before the Lease was renewed; no reordering',
+    tests: [
+      '`test/chaos/fleet/fleet-chaos`: whatever is done to its processes, their clocks, their ways and their store, a fleet holds every promise',
+    ],
+    figures: [{ of: 'fleet', keys: ['faults.suspend controller.count', 'inversions', 'overlaps'] }],
+  },
+  {
+    name: 'F22: the event loop stands still',
+    how: 'as when it is suspended; an answer that came meanwhile counts',
+    tests: [
+      '`src/runtime/shards/fence`: *',
+      '`src/adapters/http/stood-still`: an answer that came while the process stood still counts, although the deadline has passed',
+    ],
+  },
+  {
+    name: 'F23: the wall clock jumps',
+    how: 'no burst, no stall, nothing is deleted early',
+    tests: [
+      '`wall-clock`: *',
+      '`src/controllers/retention/steady-time`: a clock that is set a day ahead and mended within the hour makes nothing older',
+    ],
+  },
+  {
+    name: 'F24: cut off from the API server alone',
+    how: 'sends stop within seconds',
+    tests: ['`outage-unseen`: a disabled endpoint gets nothing beyond that'],
+    figures: [{ of: 'fleet', keys: ['afterDisabling.attempts', 'afterDisabling.latestMs'] }],
+  },
+]
+
+/** F1 to F46. */
+export const FAILURES: readonly Row[] = [...WITHIN, ...FAILURES_OUTSIDE]

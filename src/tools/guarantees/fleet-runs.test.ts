@@ -1,0 +1,40 @@
+import { expect, test } from 'vitest'
+import { fleetFiguresOf } from './fleet-runs.ts'
+
+function run(accepted: number, lost: number, failOverMs: number[]) {
+  const counts = { accepted, lost, explained: 2, unexplained: 0, inversions: 0, gaps: 0, overlaps: 0 }
+  return {
+    seed: accepted,
+    commit: 'abc',
+    at: '2026-11-22',
+    controllers: 3,
+    latestAfterDisablingMs: lost,
+    counts: { ...counts, disablings: 3, afterDisabling: 0 },
+    faults: { 'kill controller': { count: 2, duplicates: { total: 5, most: accepted }, failOverMs } },
+  }
+}
+
+test('figures of all runs are added up, times are of all faults of a kind', () => {
+  const found = fleetFiguresOf(JSON.stringify([run(100, 0, [3, 1]), run(200, 0, [2, 9])]))
+  expect(found).toMatchObject({ seed: 200, runs: 2, accepted: 300, lost: 0, disablings: 6 })
+  expect(found?.lostBound95).toBeCloseTo(0.009986, 6)
+  expect(found?.duplicates).toEqual({ explained: 4, unexplained: 0 })
+  expect(found?.faults['kill controller']).toEqual({
+    count: 4,
+    duplicates: { total: 10, most: 200 },
+    failOverMs: { p50: 2, p99: 9, max: 9 },
+  })
+})
+
+test('where something was lost nothing is said of how little that may be', () => {
+  const found = fleetFiguresOf(JSON.stringify([run(100, 1, [])]))
+  expect([found?.lost, found?.lostBound95, found?.faults['kill controller']?.failOverMs]).toEqual([
+    1,
+    undefined,
+    undefined,
+  ])
+})
+
+test('no run has no figures', () => {
+  expect(fleetFiguresOf('[]')).toBeUndefined()
+})

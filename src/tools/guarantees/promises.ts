@@ -1,0 +1,200 @@
+/** What Davit promises. */
+import type { Row } from './row.ts'
+
+const CHAOS =
+  '`test/chaos/chaos`: loses nothing, repeats nothing without a reason, and keeps the order, however often it is killed'
+const FLEET =
+  '`test/chaos/fleet/fleet-chaos`: whatever is done to its processes, their clocks, their ways and their store, a fleet holds every promise'
+
+export const PROMISES: readonly Row[] = [
+  {
+    name: 'An accepted event is never lost',
+    how: '202 only after the API server acknowledged the segment; deterministic names; every step can be repeated from it',
+    tests: [CHAOS, FLEET, '`restart`: the process ends after > the append'],
+    figures: [{ of: 'fleet', keys: ['accepted', 'lost', 'lostBound95'] }],
+  },
+  {
+    name: 'At least once, with few duplicates',
+    how: 'the outcome is appended right after the attempt; a crash between the two repeats the attempt under the same id; no lane goes on while outcomes cannot be stored',
+    tests: [FLEET, '`restart`: the process ends before > the record of a success'],
+    figures: [
+      {
+        of: 'fleet',
+        keys: ['duplicates.explained', 'duplicates.unexplained', 'faults.kill controller.duplicates.most'],
+      },
+    ],
+  },
+  {
+    name: 'The same id and the same bytes on each attempt',
+    how: 'the payload is an opaque string that is serialized once',
+    tests: [
+      '`payload`: with deliveryLog > escapes',
+      '`payload`: with deliveryLog > numbers that no double holds',
+      '`payload`: large ones are the same bytes in retries, and so they are after a restart',
+      '`src/domain/payload`: any JSON comes out as it went in',
+    ],
+  },
+  {
+    name: 'Strict order where it is asked for',
+    how: 'the head alone is attempted; the next begins when the end of the one before is durable; order is the position in the log',
+    tests: [FLEET, '`ordered`: events arrive one by one in the order in which they were created'],
+    figures: [{ of: 'fleet', keys: ['inversions', 'gaps', 'overlaps'] }],
+  },
+  {
+    name: 'Nothing is sent after disabling or deleting',
+    how: 'the decision is read again before each attempt; retries in flight stop',
+    tests: [
+      FLEET,
+      '`state`: a pause in mid-retry lets nothing through; enabled again, the delivery goes on where it was',
+      '`endpoint-deletion`: also what is on the wire, where the answer is',
+    ],
+    figures: [{ of: 'fleet', keys: ['disablings', 'afterDisabling.attempts', 'afterDisabling.latestMs'] }],
+  },
+  {
+    name: 'One endpoint cannot hurt another',
+    how: 'a lane for each endpoint with its own concurrency; fair turns; everything has a limit',
+    tests: [
+      '`concurrency`: an endpoint that hangs does not slow another one',
+      '`test/hostile/receivers`: each ends in 20 seconds with an outcome in words, the others get all meanwhile, and no socket stays',
+      '`test/hostile/many-subscribers`: arrives at each once',
+    ],
+    figures: [
+      { of: 'neighbours', keys: ['good endpoints', 'p99 beside it over that without', 'p99 beside it, ms'] },
+      {
+        of: 'tenth',
+        keys: ['Segments: p99 beside it over that without', 'Objects: p99 beside it over that without'],
+      },
+      {
+        of: 'large-organization',
+        keys: ['endpoints', 'p99 of another organization beside them over that without'],
+      },
+      { of: 'many-subscribers', keys: ['subscribers', 'received', 'received twice'] },
+    ],
+  },
+  {
+    name: 'Fail-over within seconds',
+    how: 'one Lease for each replica, shards by rendezvous hashing, a handshake of views before a shard moves',
+    tests: [FLEET, '`replicas`: *', '`src/runtime/shards/shard-histories`: *'],
+    figures: [
+      {
+        of: 'fleet',
+        keys: [
+          'controllers',
+          'faults.kill controller.count',
+          'faults.kill controller.failOverMs.p50',
+          'faults.kill controller.failOverMs.p99',
+          'overlaps',
+        ],
+      },
+    ],
+  },
+  {
+    name: 'Tests notice a change in what decides',
+    how: 'each line of the parts that were tried is changed in every way that Stryker knows; the tests beside it have to fail',
+    tests: ['`test/mutation/scores`: *'],
+    figures: [{ of: 'mutation', keys: ['changes', 'caught, %'] }],
+  },
+  {
+    name: 'Secrets stay out',
+    how: 'a secret is in memory for one request; the role in the account can only write',
+    tests: ['`test/canary/canary`: *', '`test/rest/audit-log`: *', '`secrets-stay`: *'],
+    figures: [
+      {
+        of: 'canary',
+        keys: [
+          'secrets',
+          'processes killed',
+          'places looked through',
+          'MiB looked through',
+          'found in any form',
+        ],
+      },
+    ],
+  },
+  {
+    name: 'Tenants are walled off',
+    how: 'names are validated before a path is made of them; references stay in their namespace; a right is reviewed for each operation',
+    tests: [
+      '`test/rest/access-matrix`: *',
+      '`src/adapters/kubernetes/resource-path`: is never made with the name %j: no such object can be',
+      '`neighbours`: *',
+    ],
+  },
+  {
+    name: 'SSRF is closed',
+    how: 'literals are judged, the vetted address is dialled, no redirect, no proxy, the same text for blocked and refused',
+    tests: [
+      '`test/hostile/addresses`: *',
+      '`url`: *',
+      '`environment`: webhooks, and calls of the API server, go past a proxy of the environment',
+    ],
+    figures: [
+      {
+        of: 'addresses',
+        keys: ['cases', 'connections to forbidden addresses', 'connections to the allowed one'],
+      },
+    ],
+  },
+  {
+    name: 'A hostile receiver costs a bounded amount',
+    how: 'one deadline of 20 seconds in all, 16 KB of an answer, nothing is unpacked',
+    tests: [
+      '`test/hostile/receivers`: each ends in 20 seconds with an outcome in words, the others get all meanwhile, and no socket stays',
+      '`src/adapters/http/webhook-sender-limits`: *',
+    ],
+    figures: [
+      { of: 'receivers', keys: ['kinds of receivers', 'longest attempt, ms', 'connections left open'] },
+      {
+        of: 'soak',
+        keys: [
+          'minutes',
+          'hostile receivers',
+          'connections to them',
+          'heap slope, MB/h',
+          'resident slope, MB/h',
+          'most resident, MB',
+          'open files, most',
+        ],
+      },
+    ],
+  },
+  {
+    name: 'A poisoned object stops nobody',
+    how: 'parsed at the edge; a condition on the object; the others go on',
+    tests: [
+      '`test/hostile/poisoned`: whatever is stored while they run, and is there when they start',
+      '`test/hostile/other-crds`: $name, from the start and then exchanged for those that ship',
+      '`poison`: *',
+      '`poison-log`: *',
+    ],
+    figures: [
+      {
+        of: 'poisoned-objects',
+        keys: ['odd objects stored', 'kinds', 'process exits', 'good events', 'of them received'],
+      },
+      { of: 'other-crds', keys: ['older: process exits', 'newer: process exits'] },
+    ],
+  },
+  {
+    name: 'The API server is treated kindly',
+    how: 'lists in pages, bookmarks, resuming, Retry-After, growing waits with jitter',
+    tests: [
+      '`test/hostile/watch-storm`: *',
+      '`busy-api`: *',
+      '`storm`: requests stay few, in all and for each object',
+    ],
+    figures: [
+      {
+        of: 'watch-storm',
+        keys: [
+          'troubles',
+          'cut ten times a second: lists of one kind a minute, most',
+          'answered with 410: lists of one kind a minute, most',
+          'that say at once that they are too old: lists of one kind a minute, most',
+          'answered with 500: lists of one kind a minute, most',
+        ],
+      },
+      { of: 'large-organization', keys: ['lists at the start', 'lists at the start without them'] },
+    ],
+  },
+]

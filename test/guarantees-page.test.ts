@@ -1,0 +1,48 @@
+/** docs/guarantees.md is what the results say, and names tests and figures that there are. What was not run it says itself. */
+import { existsSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, test } from 'vitest'
+import { FAILURES } from '../src/tools/guarantees/failures.ts'
+import { casesRun, figuresOf, valueAt } from '../src/tools/guarantees/results.ts'
+import { guaranteesPage } from '../src/tools/outputs/guarantees-page.ts'
+import { ROWS, titlesOf } from './hostile/named-tests.ts'
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url))
+
+function read(path: string): string | undefined {
+  return existsSync(ROOT + path) ? readFileSync(ROOT + path, 'utf8') : undefined
+}
+
+test('the page is what the results say', () => {
+  const [page] = guaranteesPage.files(read)
+  expect(page?.content).toBe(read(page?.path ?? ''))
+})
+
+test('has the failures F1 to F46 in their order', () => {
+  expect(FAILURES.map(({ name }) => name.split(':')[0])).toEqual(
+    Array.from({ length: 46 }, (_, i) => `F${i + 1}`),
+  )
+})
+
+describe.for(ROWS)('$name', ({ tests, figures = [] }) => {
+  test('has tests that exist', () => {
+    expect(tests.length).toBeGreaterThan(0)
+    expect(tests.filter((one) => (titlesOf(one, read) ?? []).length === 0)).toEqual([])
+  })
+
+  test('has no case that failed, and one that passed where it was run', () => {
+    const run = casesRun(read)
+    const wrong = tests.filter((one) => run[one] && (run[one].failed > 0 || run[one].passed === 0))
+    expect(wrong).toEqual([])
+  })
+
+  test('has figures that are there where they were looked for', () => {
+    const missing = figures.flatMap(({ of, keys }) => {
+      const found = figuresOf(of, read)
+      return keys
+        .filter((key) => found && valueAt(found.figures, key) === undefined)
+        .map((key) => `${of}: ${key}`)
+    })
+    expect(missing).toEqual([])
+  })
+})

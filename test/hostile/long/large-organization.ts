@@ -1,0 +1,122 @@
+/** One organization with 5,000 endpoints: what they cost, and what a few endpoints of another one feel of them. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { webhookEndpoints } from '../../../src/api/webhook-endpoint.ts'
+import { type Bed, onBed } from '../../bench/bed.ts'
+import type { Controller } from '../../bench/controller.ts'
+import { nextRun } from '../../bench/davit-load.ts'
+import type { Route } from '../../bench/loads/publishing.ts'
+import { readRequestCounts, requestsBetween } from '../../bench/measure/api-requests.ts'
+import { report } from '../../bench/progress.ts'
+import { makeEndpoints } from '../../bench/topology.ts'
+import type { Figures } from '../figures.ts'
+import { makeSubscribers } from './subscribers.ts'
+
+export type LargePlan = { endpoints: number; seconds: number; perSecond: number }
+
+export const LARGE: LargePlan = { endpoints: 5000, seconds: 30, perSecond: 50 }
+
+const BODY_BYTES = 180
+const LAST_RECEIPT_MS = 180_000
+const DRAIN = { DAVIT_DRAIN_SECONDS: '1' }
+
+export async function measureLargeOrganization({ endpoints, ...rate }: LargePlan): Promise<Figures> {
+  return await onBed(async (bed) => {
+    const first = await bed.startController({ env: DRAIN })
+    const few = await makeEndpoints(bed, {
+      name: 'few',
+      organizations: 1,
+      endpoints: 5,
+      deliveryLog: 'Segments',
+      path: '/ok/few',
+    })
+    await receiptsOf(bed, few, rate)
+    const alone = await receiptsOf(bed, few, rate)
+    await first.stop()
+    const small = await look(bed)
+    const making = await bed.startController({ env: DRAIN })
+    const began = performance.now()
+    const all = await makeSubscribers(bed, { namespace: 'large', type: 'large.all', count: endpoints })
+    const madeIn = (performance.now() - began) / 1000
+    report(`${endpoints} endpoints have their keys`)
+    await making.stop()
+    const large = await look(bed)
+    const controller = await bed.startController({ env: DRAIN })
+    await bed.publisher.call('list', ['few-0', 'large'])
+    const beside = await receiptsOf(bed, few, rate)
+    const fanOut = await toAll(bed, all, endpoints)
+    const { items } = await bed.api.list(webhookEndpoints, { namespace: 'large', limit: 1 })
+    await controller.stop()
+    return {
+      endpoints,
+      'made in, seconds': round(madeIn),
+      'start with them, seconds': round(large.readySeconds),
+      'start without them, seconds': round(small.readySeconds),
+      'heap for each, KB': round((large.heap - small.heap) / endpoints / 1024),
+      'lists at the start': large.lists,
+      'lists at the start without them': small.lists,
+      'one event to all of them: received': fanOut.received,
+      'received twice': fanOut.requests - fanOut.received,
+      'seconds to the last': round(fanOut.seconds),
+      'p99 of another organization beside them over that without': round(beside.p99 / alone.p99),
+      'endpoints that are there at the end': items.length > 0 ? 'yes' : 'no',
+    }
+  })
+}
+
+async function look(bed: Bed): Promise<{ readySeconds: number; heap: number; lists: number }> {
+  const before = await readRequestCounts(bed.controlPlane.access)
+  const controller: Controller = await bed.startController({ env: DRAIN })
+  const after = await readRequestCounts(bed.controlPlane.access)
+  const requests = requestsBetween(before, after)
+  const lists = [...requests].filter(([key]) => /^LIST (webhook|delivery|outcome|eventtypes)/.test(key))
+  const heap = await controller.call('heap', null)
+  await controller.stop()
+  return {
+    readySeconds: controller.readyAfter,
+    heap,
+    lists: lists.reduce((sum, [, count]) => sum + count, 0),
+  }
+}
+
+async function receiptsOf(
+  bed: Bed,
+  routes: readonly Route[],
+  { seconds, perSecond }: Omit<LargePlan, 'endpoints'>,
+) {
+  const run = nextRun()
+  await bed.receiver.call('begin', run)
+  const { events: wanted } = await bed.publisher.call('publish', {
+    run,
+    routes,
+    seconds,
+    perSecond,
+    bytes: BODY_BYTES,
+  })
+  const { latency } = await received(bed, '/ok/few', wanted)
+  return latency
+}
+
+/** One event that all of them subscribe to. Requests count by endpoint: each has a path of its own. */
+async function toAll(bed: Bed, route: Route, endpoints: number) {
+  const run = nextRun()
+  await bed.receiver.call('begin', run)
+  const began = performance.now()
+  await bed.publisher.call('publish', { run, routes: [route], seconds: 1, perSecond: 1, bytes: BODY_BYTES })
+  const { events, requests } = await received(bed, '/ok/large', endpoints)
+  return { received: events, requests, seconds: (performance.now() - began) / 1000 }
+}
+
+/** @throws Error when not all have come */
+async function received(bed: Bed, path: string, wanted: number) {
+  const limit = performance.now() + LAST_RECEIPT_MS
+  for (;;) {
+    const got = await bed.receiver.call('collect', path)
+    if (got.events >= wanted) return got
+    if (performance.now() > limit) throw new Error(`${wanted} were accepted, ${got.events} received`)
+    await sleep(200)
+  }
+}
+
+function round(value: number): number {
+  return Math.round(value * 100) / 100
+}

@@ -1,0 +1,58 @@
+/** Many endpoints of one organization that subscribe to one type, each with a path of its own. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { secrets } from '../../../src/api/core-kinds.ts'
+import { eventTypeKind, eventTypes } from '../../../src/api/event-type.ts'
+import { API_VERSION } from '../../../src/api/meta.ts'
+import { SIGNING_KEYS_LABEL } from '../../../src/api/signing-keys.ts'
+import { webhookEndpointKind, webhookEndpoints } from '../../../src/api/webhook-endpoint.ts'
+import { type Bed, makeNamespace, SYSTEM } from '../../bench/bed.ts'
+import type { Route } from '../../bench/loads/publishing.ts'
+
+const WRITERS = 16
+const KEYS_LIMIT_MS = 300_000
+const PAGE = 5000
+
+/** A controller must run, since it makes their keys. @returns where to publish to all of them */
+export async function makeSubscribers(
+  bed: Bed,
+  { namespace, type, count }: { namespace: string; type: string; count: number },
+): Promise<Route> {
+  const { api } = bed
+  await makeNamespace(api, namespace, { organization: true })
+  await api.create(eventTypes, {
+    apiVersion: API_VERSION,
+    kind: eventTypeKind.kind,
+    metadata: { name: type },
+    spec: { description: 'An event for all.' },
+  })
+  const numbers = Array.from({ length: count }, (_, i) => i).values()
+  const writer = async () => {
+    for (const i of numbers) {
+      await api.create(webhookEndpoints, {
+        apiVersion: API_VERSION,
+        kind: webhookEndpointKind.kind,
+        metadata: { name: `endpoint-${i}`, namespace },
+        spec: { url: `${bed.receiverUrl}/ok/${namespace}/${i}`, eventTypes: [type], deliveryLog: 'Segments' },
+      })
+    }
+  }
+  await Promise.all(Array.from({ length: WRITERS }, writer))
+  const limit = performance.now() + KEYS_LIMIT_MS
+  while ((await keysOf(bed, namespace)) < count) {
+    if (performance.now() > limit) throw new Error('the controller makes no signing keys')
+    await sleep(500)
+  }
+  return { namespace, type }
+}
+
+async function keysOf({ api }: Bed, namespace: string): Promise<number> {
+  let found = 0
+  let from: string | undefined
+  do {
+    const query = { namespace: SYSTEM, labelSelector: `${SIGNING_KEYS_LABEL}=true`, limit: PAGE }
+    const page = await api.list(secrets, query, from)
+    found += page.items.filter(({ metadata }) => metadata.name.startsWith(`${namespace}.`)).length
+    from = page.continue
+  } while (from !== undefined && from !== '')
+  return found
+}

@@ -1,0 +1,102 @@
+/**
+ * `npm run test:hostile [-- --only PART,... --seed N --minutes N]`: the hostile world at full length. Each part leaves its figures
+ * in test/hostile/results, from which `npm run generate` makes docs/guarantees.md; fails when a test has.
+ *   hostile        the tests of this folder, with more cases than in `npm test`
+ *   tests          all others that docs/guarantees.md names
+ *   neighbours     999 endpoints beside one that hangs
+ *   tenth          a tenth of 300 events a second to an endpoint that hangs
+ *   large          5,000 endpoints in one organization
+ *   soak           an hour of good and hostile receivers
+ */
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { measureIsolation } from '../bench/sections/isolation.ts'
+import type { Figures } from './figures.ts'
+import { LARGE, measureLargeOrganization } from './long/large-organization.ts'
+import { MANY_NEIGHBOURS, measureNeighbours } from './long/neighbours.ts'
+import { keep } from './long/results.ts'
+import { runTests } from './long/run-tests.ts'
+import { soak } from './long/soak.ts'
+
+const TENTH_SECONDS = 30
+/** Of the test that stores objects which make no sense. */
+const ODD_OBJECTS = 1800
+
+const { values } = parseArgs({
+  options: {
+    only: { type: 'string' },
+    seed: { type: 'string' },
+    minutes: { type: 'string', default: '60' },
+    objects: { type: 'string', default: String(ODD_OBJECTS) },
+  },
+})
+const seed = Number(values.seed ?? Date.now() % 1_000_000)
+
+const PARTS: Record<string, () => Promise<boolean>> = {
+  hostile: async () => await tests('hostile', isOfThisFolder),
+  tests: async () => await tests('tests', (path) => !isOfThisFolder(path)),
+  neighbours: async () => await measured('neighbours', measureNeighbours(MANY_NEIGHBOURS)),
+  tenth: async () => await measured('tenth', tenth()),
+  large: async () => await measured('large-organization', measureLargeOrganization(LARGE), 'large'),
+  soak: async () => await measured('soak', soak(Number(values.minutes))),
+}
+
+const wanted = values.only?.split(',') ?? Object.keys(PARTS)
+const unknown = wanted.filter((part) => !(part in PARTS))
+if (unknown.length > 0)
+  throw new Error(`there is no part ${unknown.join()}; there are ${Object.keys(PARTS).join(', ')}`)
+for (const part of wanted) {
+  if (!(await PARTS[part]?.())) process.exitCode = 1
+}
+
+function isOfThisFolder(path: string): boolean {
+  return path.startsWith('test/hostile/')
+}
+
+/** Keeps what the tests told, each under its own name, and how many cases passed. */
+async function tests(part: string, isWanted: (path: string) => boolean): Promise<boolean> {
+  const folder = await mkdtemp(join(tmpdir(), 'davit-figures-'))
+  const environment = {
+    FIGURES_FOLDER: folder,
+    HOSTILE_SEED: String(seed),
+    HOSTILE_OBJECTS: values.objects,
+  }
+  try {
+    const { cases, failed } = await runTests(isWanted, environment)
+    const command = commandOf(part)
+    for (const file of await readdir(folder)) {
+      const figures = JSON.parse(await readFile(join(folder, file), 'utf8')) as Figures
+      await keep(file.replace(/\.json$/, ''), { command, seed, figures })
+    }
+    await keep(`cases-${part}`, { command, seed, tests: cases })
+    for (const name of failed) process.stdout.write(`failed: ${name}\n`)
+    return failed.length === 0
+  } finally {
+    await rm(folder, { recursive: true })
+  }
+}
+
+async function measured(name: string, measurement: Promise<Figures>, part = name): Promise<boolean> {
+  const figures = await measurement
+  await keep(name, { command: commandOf(part), figures })
+  for (const [what, value] of Object.entries(figures)) process.stdout.write(`${what.padEnd(70)} ${value}\n`)
+  return true
+}
+
+async function tenth(): Promise<Figures> {
+  const ways = await measureIsolation(TENTH_SECONDS)
+  return Object.fromEntries(
+    ways.flatMap(({ way, perSecond, without, with: beside }) => [
+      [`${way}: events a second`, perSecond],
+      [`${way}: p99 without it, ms`, Math.round(without.p99)],
+      [`${way}: p99 beside it, ms`, Math.round(beside.p99)],
+      [`${way}: p99 beside it over that without`, Math.round((100 * beside.p99) / without.p99) / 100],
+    ]),
+  )
+}
+
+function commandOf(part: string): string {
+  return `npm run test:hostile -- --only ${part}`
+}

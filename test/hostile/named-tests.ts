@@ -1,0 +1,57 @@
+/** The tests that docs/guarantees.md names. */
+import { EGRESS } from '../../src/tools/guarantees/egress.ts'
+import { FACADE } from '../../src/tools/guarantees/facade.ts'
+import { FAILURES } from '../../src/tools/guarantees/failures.ts'
+import { PROMISES } from '../../src/tools/guarantees/promises.ts'
+import type { Row } from '../../src/tools/guarantees/row.ts'
+import { importsOf, pathOf } from '../rules/rules-page.ts'
+import { isNameOf, testNamesIn } from '../rules/test-names.ts'
+
+export const ROWS: readonly Row[] = [...PROMISES, ...FAILURES, ...EGRESS, ...FACADE]
+
+/** Stands for all tests of a file. */
+const ALL = '*'
+const BETWEEN = ' > '
+
+type Read = (path: string) => string | undefined
+
+/** Each once, as the page has it. */
+export function references(): string[] {
+  return [...new Set(ROWS.flatMap(({ tests }) => tests))]
+}
+
+export function fileOf(reference: string): string {
+  return partsOf(reference).path
+}
+
+/** @returns the titles of the tests that are meant, as they are written; undefined where there is no such file */
+export function titlesOf(reference: string, read: Read): string[][] | undefined {
+  const { path, name } = partsOf(reference)
+  const source = read(path)
+  if (source === undefined) return undefined
+  // Tables of a test may be in files beside it.
+  const around = [source, ...importsOf(path, source).map((imported) => read(imported) ?? '')].join('\n')
+  return testNamesIn(source).filter((titles) => name === ALL || isNameOf(name, titles, around))
+}
+
+/**
+ * Whether a case that was run is meant: a title with placeholders, or its beginning, means all of its cases, one with
+ * values a single one.
+ * @param ran its title with all those around it
+ */
+export function isMeant(reference: string, titles: readonly string[][], ran: readonly string[]): boolean {
+  const { name } = partsOf(reference)
+  if (name === ALL) return true
+  const parts = name.split(BETWEEN).reverse()
+  const path = ran.join(BETWEEN)
+  return titles.some(
+    (one) =>
+      isNameOf(path, one, path) &&
+      parts.every((part, i) => ran.at(-1 - i) === part || (one.at(-1 - i) ?? '').startsWith(part)),
+  )
+}
+
+function partsOf(reference: string): { path: string; name: string } {
+  const { file = '', name = '' } = /^`(?<file>[^`]+)`: (?<name>.+)$/.exec(reference)?.groups ?? {}
+  return { path: pathOf(file), name }
+}

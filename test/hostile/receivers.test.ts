@@ -1,0 +1,100 @@
+/** Receivers that do to a request what a hostile one may: each costs an attempt of at most 20 seconds, and nobody else anything. */
+import { readdirSync } from 'node:fs'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { WebhookDelivery } from '../../src/api/webhook-delivery.ts'
+import { startDavit, type TestDavit } from '../support/davit.ts'
+import { ownEventType } from '../support/own-event-type.ts'
+import { type Receiver, startReceiver } from '../support/receiver.ts'
+import { tellFigures } from './figures.ts'
+import { type HostileReceiver, type HostileReceivers, startHostileReceivers } from './hostile-receivers.ts'
+
+const DEADLINE_MS = 20_000
+/** What an attempt that hangs may take beyond its deadline on a machine that is busy. */
+const LATE_MS = 5000
+const LIMIT_MS = 60_000
+/** Published one after the other while the first hang. */
+const GOOD_EVENTS = 50
+
+let hostile: HostileReceivers
+let good: Receiver
+let davit: TestDavit
+let type: string
+
+beforeAll(async () => {
+  hostile = await startHostileReceivers()
+  good = await startReceiver()
+  davit = await startDavit('receivers', { ca: hostile.ca })
+  type = await ownEventType(davit)
+  await Promise.all(
+    hostile.receivers.map(({ url }, i) => davit.endpoint(nameOf(i), { url, eventTypes: [type] })),
+  )
+})
+
+afterAll(async () => {
+  await davit?.stop()
+  await hostile?.close()
+  await good?.close()
+})
+
+const nameOf = (index: number) => `hostile-${index}`
+
+async function firstAttempt(index: number): Promise<WebhookDelivery | undefined> {
+  const [delivery] = await davit.deliveriesWhen(
+    nameOf(index),
+    ([first]) => (first?.status?.attemptCount ?? 0) > 0,
+    LIMIT_MS,
+  )
+  return delivery
+}
+
+function wrongIn(receiver: HostileReceiver, delivery: WebhookDelivery | undefined): string | undefined {
+  const state = delivery?.status?.state
+  const latency = delivery?.status?.attempts?.[0]?.latencyMs ?? -1
+  if (state !== (receiver.counts ? 'succeeded' : 'retrying')) return `${receiver.name}: ${state}`
+  const least = receiver.hangs ? DEADLINE_MS : 0
+  if (latency < least || latency > DEADLINE_MS + LATE_MS) return `${receiver.name}: ${latency} ms`
+  return undefined
+}
+
+test(
+  'each ends in 20 seconds with an outcome in words, the others get all meanwhile, and no socket stays',
+  async () => {
+    await davit.endpoint('good', { url: `${good.url}/good`, eventTypes: ['billing.updated'] })
+    const files = openFiles()
+    const heap = heapInUse()
+    await davit.publish(type, {})
+    for (let n = 0; n < GOOD_EVENTS; n += 1) await davit.publish('billing.updated', { n })
+    await good.waitFor(GOOD_EVENTS, { path: '/good' })
+    const stillHanging = davit.controller.parts.plane.stats().inFlight
+    const deliveries = await Promise.all(hostile.receivers.map((_, index) => firstAttempt(index)))
+    expect(hostile.receivers.flatMap((receiver, i) => wrongIn(receiver, deliveries[i]) ?? [])).toEqual([])
+    // Hangs here, and fails, if a connection stays open.
+    await Promise.all(hostile.receivers.filter(({ keeps }) => !keeps).map(({ drained }) => drained()))
+    const latencies = deliveries.map((delivery) => delivery?.status?.attempts?.[0]?.latencyMs ?? 0)
+    tellFigures('receivers', {
+      'kinds of receivers': hostile.receivers.length,
+      'that hang to the deadline': hostile.receivers.filter(({ hangs }) => hangs).length,
+      'longest attempt, ms': Math.max(...latencies),
+      'good events, all received before those ended': GOOD_EVENTS,
+      'attempts that still hung then': stillHanging,
+      'heap grown, MB': Math.round((heapInUse() - heap) / 2 ** 20),
+      'connections left open': 0,
+      'files over those before': openFiles() - files,
+    })
+    expect(stillHanging).toBeGreaterThan(0)
+    // Each was asked once: what came before its head was whole is no reason to ask again.
+    expect(
+      hostile.receivers.filter(({ connections }) => connections() === 0).map(({ name }) => name),
+    ).toEqual([])
+  },
+  4 * LIMIT_MS,
+)
+
+function openFiles(): number {
+  return readdirSync('/proc/self/fd').length
+}
+
+function heapInUse(): number {
+  const { heapUsed, external } = process.memoryUsage()
+  return heapUsed + external
+}
