@@ -1,6 +1,7 @@
 /** `npm run bench`: how fast Davit delivers, against the limit of the same writes on the same machine. */
 import { mkdir, writeFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
+import { commitOfTree } from '../support/commit.ts'
 import { describeMachine, SETTINGS } from './machine.ts'
 import { type BenchResult, renderResult } from './report.ts'
 import { measureCredentials } from './sections/credentials.ts'
@@ -9,6 +10,7 @@ import { measureFacade } from './sections/facade.ts'
 import { measureIsolation } from './sections/isolation.ts'
 import { measureLogPages } from './sections/log-pages.ts'
 import { measurePending } from './sections/pending.ts'
+import { measureReplicas } from './sections/replicas.ts'
 import { measureSoak } from './sections/soak.ts'
 import { type Plan, parsePlan, type SectionName, USAGE } from './settings.ts'
 
@@ -19,11 +21,13 @@ async function measure(plan: Plan): Promise<BenchResult> {
   const result: BenchResult = {
     name: plan.name,
     measuredAt: new Date().toISOString(),
+    commit: commitOfTree(),
     about: { ...describeMachine(), ...SETTINGS },
     plan,
   }
   if (has('saturation', 'latency', 'burst')) result.engine = await measureEngine(plan)
   if (has('isolation')) result.isolation = await measureIsolation(plan.isolationSeconds)
+  if (has('replicas')) result.replicas = await measureReplicas(plan.replicas)
   if (has('pending')) result.pending = await measurePending(plan.pending)
   if (has('log')) result.log = await measureLogPages(plan.logLines)
   if (has('facade')) result.facade = await measureFacade(plan)

@@ -8,6 +8,7 @@ import type { FacadeResult } from './sections/facade.ts'
 import type { Isolation } from './sections/isolation.ts'
 import type { LogPages } from './sections/log-pages.ts'
 import type { Pending } from './sections/pending.ts'
+import type { ReplicasLoad } from './sections/replicas.ts'
 import type { Saturation } from './sections/saturation.ts'
 import type { Soak } from './sections/soak.ts'
 import type { Plan } from './settings.ts'
@@ -16,11 +17,13 @@ import { type Row, renderTable } from './table.ts'
 export type BenchResult = {
   name: string
   measuredAt: string
+  commit: string
   /** Machine and settings, in words. */
   about: Record<string, string>
   plan: Plan
   engine?: EngineResult
   isolation?: Isolation[]
+  replicas?: ReplicasLoad[]
   pending?: Pending[]
   log?: LogPages[]
   facade?: FacadeResult
@@ -29,7 +32,7 @@ export type BenchResult = {
 }
 
 export function renderResult(result: BenchResult): string {
-  const { engine, isolation, pending, log, facade, credentials, soak } = result
+  const { engine, isolation, replicas, pending, log, facade, credentials, soak } = result
   const parts = [
     Object.entries({ ...result.about, ...facade?.versions, ...engine?.versions })
       .map(([name, words]) => `${name}: ${words}`)
@@ -39,6 +42,7 @@ export function renderResult(result: BenchResult): string {
   if (engine && engine.latency.length > 0) parts.push(latencyTable(engine))
   if (engine && engine.bursts.length > 0) parts.push(burstTable(engine))
   if (isolation) parts.push(isolationTable(isolation))
+  if (replicas) parts.push(replicasTable(replicas))
   if (pending) parts.push(pendingTable(pending))
   if (log) parts.push(logTable(log))
   if (facade) parts.push(...renderFacade(facade))
@@ -124,6 +128,23 @@ function isolationTable(isolation: readonly Isolation[]): string {
       [`${one.way}, none hangs`, ...milliseconds(one.without)],
       [`${one.way}, one hangs`, ...milliseconds(one.with)],
     ]),
+  ])
+}
+
+function replicasTable(replicas: readonly ReplicasLoad[]): string {
+  return renderTable('Controllers beside each other, CPU of all of them together', [
+    ['', 'deliveries/s', 'CPU ms each', 'by one', 'API server ms', 'writes each', 'p99 ms', 'most MiB'],
+    ...replicas.map((one) => [
+      `${one.way} ${one.perSecond === undefined ? 'at saturation' : `at ${one.perSecond}/s`}, ${one.controllers}`,
+      range(one.delivered, 0),
+      range(one.cpu, 2),
+      range(one.cpuOfOne, 2),
+      range(one.apiServerCpu, 2),
+      range(one.writes, 2),
+      range(one.p99, 1),
+      range(one.resident, 0),
+    ]),
+    ['wanted at saturation', '', '', '1.25'],
   ])
 }
 

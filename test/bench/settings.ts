@@ -1,12 +1,14 @@
 /** What a run of the bench measures, and for how long. */
 import { parseArgs } from 'node:util'
 import type { CredentialsPlan } from './sections/credentials.ts'
+import type { ReplicasPlan } from './sections/replicas.ts'
 
 export const SECTIONS = [
   'saturation',
   'latency',
   'burst',
   'isolation',
+  'replicas',
   'pending',
   'log',
   'facade',
@@ -26,6 +28,7 @@ export type Plan = {
   /** Events at once. */
   burst: number
   isolationSeconds: number
+  replicas: ReplicasPlan
   /** Numbers of pending deliveries, growing. */
   pending: readonly number[]
   /** Deliveries in the log that the facade shows. */
@@ -41,12 +44,13 @@ export type Plan = {
 
 const PLANS = {
   quick: {
-    sections: ['saturation', 'latency', 'isolation', 'pending', 'log', 'facade', 'credentials'],
+    sections: ['saturation', 'latency', 'isolation', 'replicas', 'pending', 'log', 'facade', 'credentials'],
     rounds: 1,
     saturationSeconds: 6,
     latencySeconds: 8,
     burst: 2000,
     isolationSeconds: 24,
+    replicas: { rounds: 1, seconds: 6, perSecond: [50] },
     pending: [1000, 4000],
     logLines: 100_000,
     facadeSeconds: 5,
@@ -56,12 +60,23 @@ const PLANS = {
     soakMinutes: 1,
   },
   full: {
-    sections: ['saturation', 'latency', 'burst', 'isolation', 'pending', 'log', 'facade', 'credentials'],
+    sections: [
+      'saturation',
+      'latency',
+      'burst',
+      'isolation',
+      'replicas',
+      'pending',
+      'log',
+      'facade',
+      'credentials',
+    ],
     rounds: 3,
     saturationSeconds: 20,
     latencySeconds: 30,
     burst: 20_000,
     isolationSeconds: 60,
+    replicas: { rounds: 3, seconds: 12, perSecond: [50, 300] },
     pending: [1000, 10_000, 50_000],
     logLines: 1_000_000,
     facadeSeconds: 12,
@@ -77,6 +92,7 @@ const PLANS = {
     latencySeconds: 30,
     burst: 20_000,
     isolationSeconds: 60,
+    replicas: { rounds: 3, seconds: 12, perSecond: [50, 300] },
     pending: [],
     logLines: 1_000_000,
     facadeSeconds: 12,
@@ -89,8 +105,8 @@ const PLANS = {
 
 export const USAGE = `usage: npm run bench -- [--quick | --long] [--only SECTION,...] [--name NAME]
 
-  (nothing)  everything but the long run: about 48 minutes
-  --quick    a short form of it: about seven minutes
+  (nothing)  everything but the long run: about an hour
+  --quick    a short form of it: about ten minutes
   --long     15 minutes at half of saturation in each way of keeping the log
   --only     of ${SECTIONS.join(', ')}
   --name     of the file under bench/results; default is the form of the run

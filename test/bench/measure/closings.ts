@@ -3,7 +3,8 @@ import { MAX_SEGMENT_DELIVERIES } from '../../../src/api/delivery-segment.ts'
 import { type OutcomeRecord, recordsOf } from '../../../src/api/outcome-record.ts'
 import { outcomeSegment, outcomeSegments } from '../../../src/api/outcome-segment.ts'
 import type { Position } from '../../../src/api/position.ts'
-import { Reflector, type ReflectorNeeds } from '../../../src/runtime/reflector.ts'
+import { Reflector } from '../../../src/runtime/reflector.ts'
+import type { ReflectorNeeds } from '../../../src/runtime/reflector-options.ts'
 import { microseconds } from './instant.ts'
 
 /** Deliveries by what closed them, and records that came a second time. */
@@ -57,8 +58,9 @@ export class Closings {
   #take(records: readonly OutcomeRecord[]): void {
     for (const record of records) {
       const key = keyOf(record.position)
+      if (record.kind === 'failed' || record.kind === 'reopened' || record.kind === 'ended') continue
       if (this.#seen.has(key)) this.#closed.repeated += 1
-      else if (record.kind !== 'failed' && record.kind !== 'reopened') this.#closed[record.kind] += 1
+      else this.#closed[record.kind] += 1
       this.#seen.add(key)
       this.#lastAt = microseconds()
     }

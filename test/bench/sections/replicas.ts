@@ -1,0 +1,136 @@
+/** What several controllers cost that share the work, against one alone in the same round. */
+import type { DeliveryLogMode } from '../../../src/api/webhook-endpoint.ts'
+import { type Bed, onBed } from '../bed.ts'
+import type { Controller } from '../controller.ts'
+import { type LoadResult, runLoad } from '../davit-load.ts'
+import type { LoadPlan, Route } from '../loads/publishing.ts'
+import { residentBytes } from '../measure/process-usage.ts'
+import { type Spread, spreadOf } from '../measure/samples.ts'
+import { report } from '../progress.ts'
+import { makeEndpoints } from '../topology.ts'
+import { BODY_BYTES, PUBLISHERS, WAYS, WINDOW } from './both-ways.ts'
+
+export type ReplicasPlan = { rounds: number; seconds: number; perSecond: readonly number[] }
+
+/** The CPU of all controllers together, in milliseconds for each delivery. */
+export type ReplicasLoad = {
+  way: DeliveryLogMode
+  /** Absent: as many as go through. */
+  perSecond?: number
+  controllers: number
+  delivered: Spread
+  cpu: Spread
+  /** By that of one controller in the same round. */
+  cpuOfOne: Spread
+  apiServerCpu: Spread
+  writes: Spread
+  p99: Spread
+  /** Of the controller that holds most, MiB. */
+  resident: Spread
+}
+
+const COUNTS = [1, 2, 3] as const
+/** So many that each controller has its share of them. */
+const ORGANIZATIONS = 10
+const ENDPOINTS = 3
+const WARM_UP_SECONDS = 3
+
+type Turn = { result: LoadResult; controllers: readonly Controller[] }
+type Measured = { cpu: number; result: LoadResult; residentMiB: number }
+
+export async function measureReplicas(plan: ReplicasPlan): Promise<ReplicasLoad[]> {
+  return await onBed(async (bed) => {
+    const routes = await prepare(bed)
+    const measured = new Map<string, Measured[]>()
+    for (let round = 0; round < plan.rounds; round += 1)
+      for (const count of COUNTS) await measureWith(bed, { plan, routes, count }, measured)
+    return summarize(plan, measured)
+  })
+}
+
+async function prepare(bed: Bed): Promise<Record<DeliveryLogMode, readonly Route[]>> {
+  const first = await bed.startController()
+  const of = async (way: DeliveryLogMode) =>
+    await makeEndpoints(bed, {
+      name: `shared-${way.toLowerCase()}`,
+      organizations: ORGANIZATIONS,
+      endpoints: ENDPOINTS,
+      deliveryLog: way,
+      path: '/ok',
+    })
+  const routes = { Objects: await of('Objects'), Segments: await of('Segments') }
+  await first.stop()
+  return routes
+}
+
+type Of = { plan: ReplicasPlan; routes: Record<DeliveryLogMode, readonly Route[]>; count: number }
+
+async function measureWith(
+  bed: Bed,
+  { plan, routes, count }: Of,
+  measured: Map<string, Measured[]>,
+): Promise<void> {
+  const controllers: Controller[] = []
+  for (let number = 0; number < count; number += 1)
+    controllers.push(await bed.startController({ env: { DAVIT_REPLICA: `bench-${number}` } }))
+  const closed = { publishers: PUBLISHERS, window: WINDOW, bytes: BODY_BYTES }
+  for (const way of WAYS) {
+    const known = { routes: routes[way], bytes: BODY_BYTES }
+    await turn(bed, controllers, { ...known, ...closed, seconds: WARM_UP_SECONDS })
+    for (const perSecond of [undefined, ...plan.perSecond]) {
+      const pace = perSecond === undefined ? closed : { perSecond, bytes: BODY_BYTES }
+      const one = await turn(bed, controllers, { ...known, ...pace, seconds: plan.seconds })
+      const key = keyOf(way, perSecond, count)
+      const last = measuredOf(one)
+      measured.set(key, [...(measured.get(key) ?? []), last])
+      const { perSecond: delivered } = one.result
+      report(`${key}: ${Math.round(delivered)}/s, ${last.cpu.toFixed(2)} ms CPU of controllers each`)
+    }
+  }
+  for (const controller of controllers) await controller.stop()
+}
+
+async function turn(bed: Bed, controllers: readonly Controller[], load: LoadPlan): Promise<Turn> {
+  const [first, ...others] = controllers
+  if (!first) throw new Error('there is no controller')
+  const pids = Object.fromEntries(others.map(({ pid }, index) => [nameOf(index + 1), pid]))
+  return { result: await runLoad({ bed, controllerPid: first.pid, pids, load }), controllers }
+}
+
+function nameOf(index: number): string {
+  return index === 0 ? 'controller' : `controller-${index}`
+}
+
+function measuredOf({ result, controllers }: Turn): Measured {
+  const cpu = controllers.reduce((sum, _, index) => sum + (result.cpuPerDelivery[nameOf(index)] ?? 0), 0)
+  const residentMiB = Math.max(...controllers.map(({ pid }) => residentBytes(pid))) / 2 ** 20
+  return { cpu, result, residentMiB }
+}
+
+function keyOf(way: DeliveryLogMode, perSecond: number | undefined, count: number): string {
+  return `${way} ${perSecond === undefined ? 'at saturation' : `at ${perSecond}/s`}, ${count} controllers`
+}
+
+function summarize(plan: ReplicasPlan, measured: ReadonlyMap<string, Measured[]>): ReplicasLoad[] {
+  return WAYS.flatMap((way) =>
+    [undefined, ...plan.perSecond].flatMap((perSecond) =>
+      COUNTS.map((controllers) => {
+        const of = measured.get(keyOf(way, perSecond, controllers)) ?? []
+        const alone = measured.get(keyOf(way, perSecond, 1)) ?? []
+        const spread = (value: (one: Measured) => number) => spreadOf(of.map(value))
+        return {
+          way,
+          ...(perSecond === undefined ? {} : { perSecond }),
+          controllers,
+          delivered: spread(({ result }) => result.perSecond),
+          cpu: spread(({ cpu }) => cpu),
+          cpuOfOne: spreadOf(of.map(({ cpu }, round) => cpu / (alone[round]?.cpu ?? cpu))),
+          apiServerCpu: spread(({ result }) => result.cpuPerDelivery.apiServer ?? 0),
+          writes: spread(({ result }) => result.writesPerDelivery),
+          p99: spread(({ result }) => result.received.latency.p99),
+          resident: spread(({ residentMiB }) => residentMiB),
+        }
+      }),
+    ),
+  )
+}
