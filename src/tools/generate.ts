@@ -7,15 +7,33 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Drift, driftOf } from './drift.ts'
 import { NoPlaceError } from './generated-file.ts'
+import { chartTemplates } from './outputs/chart-templates.ts'
+import { chartValuesOutput } from './outputs/chart-values.ts'
 import { crds } from './outputs/crds.ts'
+import { dashboard } from './outputs/dashboard.ts'
 import { eventTypes } from './outputs/event-types.ts'
 import { fieldTables } from './outputs/field-tables.ts'
+import { guaranteesPage } from './outputs/guarantees-page.ts'
 import { openApi } from './outputs/openapi.ts'
 import { openApiTypes } from './outputs/openapi-types.ts'
 import { problemPage } from './outputs/problem-page.ts'
+import { rightsPage } from './outputs/rights-page.ts'
 import { routeTable } from './outputs/route-table.ts'
 
-const OUTPUTS = [crds, eventTypes, fieldTables, openApi, openApiTypes, problemPage, routeTable]
+const OUTPUTS = [
+  chartTemplates,
+  chartValuesOutput,
+  crds,
+  dashboard,
+  eventTypes,
+  fieldTables,
+  guaranteesPage,
+  openApi,
+  openApiTypes,
+  problemPage,
+  rightsPage,
+  routeTable,
+]
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 
 function main(check: boolean): number {

@@ -1,0 +1,75 @@
+{{- /* What objects are called, and how they are labelled. */}}
+
+{{- define "davit.fullname" -}}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" }}
+{{- else }}
+{{- $name := .Values.nameOverride | default "davit" }}
+{{- if contains $name .Release.Name }}
+{{- .Release.Name | trunc 40 | trimSuffix "-" }}
+{{- else }}
+{{- printf "%s-%s" .Release.Name $name | trunc 40 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "davit.controller.name" -}}
+{{ include "davit.fullname" . }}-controller
+{{- end }}
+
+{{- define "davit.api.name" -}}
+{{ include "davit.fullname" . }}-api
+{{- end }}
+
+{{- define "davit.controller.serviceAccount" -}}
+{{ .Values.controller.serviceAccount.name | default (include "davit.controller.name" .) }}
+{{- end }}
+
+{{- define "davit.api.serviceAccount" -}}
+{{ .Values.api.serviceAccount.name | default (include "davit.api.name" .) }}
+{{- end }}
+
+{{- define "davit.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+app.kubernetes.io/name: davit
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/part-of: davit
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- /* Of one role; a dict with `root` and `role`. */}}
+{{- define "davit.selector" -}}
+app.kubernetes.io/name: davit
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
+app.kubernetes.io/component: {{ .role }}
+{{- end }}
+
+{{- define "davit.image" -}}
+{{- $image := .Values.image }}
+{{- if not $image.repository }}
+{{- fail "image.repository is missing. No image of Davit is published yet: make yours as docs/image.md says, push it to where your nodes pull from, and name it here, as in --set image.repository=registry.example.com/davit" }}
+{{- end }}
+{{- if $image.digest -}}
+{{ $image.repository }}@{{ $image.digest }}
+{{- else -}}
+{{ $image.repository }}:{{ $image.tag | default .Chart.AppVersion }}
+{{- end }}
+{{- end }}
+
+{{- /* The one ConfigMap of organizations that bakes mount; empty: none. */}}
+{{- define "davit.bakeCa" -}}
+{{- with .Values.config.bakeCaConfigMap }}{{ splitList "/" . | first }}{{ end }}
+{{- end }}
+
+{{- /* The Secret with the certificate of the REST API. */}}
+{{- define "davit.api.tlsSecret" -}}
+{{ .Values.api.tls.secretName | default (printf "%s-tls" (include "davit.api.name" .)) }}
+{{- end }}
+
+{{- define "davit.api.servicePort" -}}
+{{ .Values.api.service.port | default (ternary 443 80 .Values.api.tls.enabled) }}
+{{- end }}

@@ -1,0 +1,95 @@
+/**
+ * Manifests of config/ as templates of the chart: the same objects, with the names and the namespace of the release. The plain
+ * files are the source, since they can be read, applied and tested without Helm.
+ */
+import { type Document, isMap, parseAllDocuments } from 'yaml'
+
+/** What stands in the manifests, and what in the templates. Longer ones first. */
+const NAMES: readonly (readonly [plain: string, template: string])[] = [
+  [
+    'system:serviceaccount:davit-system:davit-api',
+    'system:serviceaccount:{{ .Release.Namespace }}:{{ include "davit.api.serviceAccount" . }}',
+  ],
+  [
+    'system:serviceaccount:davit-system:davit-controller',
+    'system:serviceaccount:{{ .Release.Namespace }}:{{ include "davit.controller.serviceAccount" . }}',
+  ],
+  ['davit-system', '{{ .Release.Namespace }}'],
+]
+
+/** Of objects that are the operator's own, by name in the manifests. */
+const OWN: Readonly<Record<string, string>> = {
+  'davit-api': '{{ include "davit.api.name" . }}',
+  'davit-controller': '{{ include "davit.controller.name" . }}',
+  'davit-controller-bakes': '{{ include "davit.controller.name" . }}-bakes',
+}
+
+const ACCOUNTS: Readonly<Record<string, string>> = {
+  'davit-api': '{{ include "davit.api.serviceAccount" . }}',
+  'davit-controller': '{{ include "davit.controller.serviceAccount" . }}',
+}
+
+const STYLE = { lineWidth: 0, flowCollectionPadding: false } as const
+
+const LABELS = 'davit-labels'
+const AGGREGATION = 'rbac.authorization.k8s.io/aggregate-to-'
+
+/** @param text of one file; ServiceAccounts in it are left out, since the chart has values for them */
+export function templated(text: string): string {
+  const documents = parseAllDocuments(text).filter((document) => document.get('kind') !== 'ServiceAccount')
+  for (const document of documents) rename(document)
+  const plain = documents
+    .map((document) =>
+      document
+        .toString(STYLE)
+        .replace(/^---\n/, '')
+        .trim(),
+    )
+    .join('\n---\n')
+  return withLabels(withNames(withBakeCa(plain)))
+}
+
+function rename(document: Document): void {
+  const name = String(document.getIn(['metadata', 'name']))
+  const renamed = OWN[name]
+  if (renamed) document.setIn(['metadata', 'name'], renamed)
+  const role = OWN[String(document.getIn(['roleRef', 'name']))]
+  if (role) document.setIn(['roleRef', 'name'], role)
+  const account = ACCOUNTS[String(document.getIn(['subjects', 0, 'name']))]
+  if (account) document.setIn(['subjects', 0, 'name'], account)
+  const metadata = document.get('metadata')
+  if (isMap(metadata)) document.setIn(['metadata', 'labels', LABELS], 'here')
+}
+
+/** A namespace may look like a number. */
+function withNames(text: string): string {
+  let named = text
+  for (const [plain, template] of NAMES) named = named.replaceAll(plain, template)
+  return named.replaceAll(
+    'namespace: {{ .Release.Namespace }}',
+    'namespace: {{ .Release.Namespace | quote }}',
+  )
+}
+
+/** Whether roles become part of others is a value. */
+function withLabels(text: string): string {
+  const lines = text.split('\n').flatMap((line) => {
+    if (line.trim() === `${LABELS}: here`) return ['    {{- include "davit.labels" . | nindent 4 }}']
+    if (line.includes(AGGREGATION))
+      return ['    {{- if .Values.tenantRoles.aggregate }}', line, '    {{- end }}']
+    return [line]
+  })
+  return lines.join('\n')
+}
+
+/** The one ConfigMap of organizations that the controller reads has the name that the settings say, or there is none. */
+function withBakeCa(text: string): string {
+  const rule =
+    /( {2}# The authorities that bakes trust[^\n]*\n {2}- apiGroups: \[\s*""\s*\]\n(?: {4}[^\n]*\n)*?)(?= {2}- )/
+  return text.replace(rule, (found: string) => {
+    const named = found
+      .replace('davit-bake-ca', '{{ . }}')
+      .replace(/ {2}#[^\n]*\n/, '  # The authorities that bakes trust.\n')
+    return `  {{- with include "davit.bakeCa" . }}\n${named}  {{- end }}\n`
+  })
+}

@@ -1,0 +1,36 @@
+/** What a panel of the dashboard is. */
+
+export type Unit = 's' | 'short' | 'bytes' | 'percentunit' | 'ops'
+
+export type Query = {
+  /** With `$__rate_interval`, as Grafana knows it. */
+  expr: string
+  /** With `{{label}}`. */
+  legend: string
+}
+
+export type Panel = {
+  /** `stat` is one number, `table` the newest values of one query. */
+  kind: 'stat' | 'lines' | 'table'
+  title: string
+  about: string
+  unit: Unit
+  queries: readonly Query[]
+  /** From where on a stat is yellow, and red. */
+  thresholds?: readonly [number, number]
+}
+
+export type Row = { title: string; panels: readonly Panel[] }
+
+const QUANTILES = [
+  ['0.5', 'half'],
+  ['0.99', '99 of 100'],
+] as const
+
+/** Lines for the half, and all but the slowest of a hundred. */
+export function quantiles(metric: string): Query[] {
+  return QUANTILES.map(([quantile, legend]) => ({
+    expr: `histogram_quantile(${quantile}, sum by (le) (rate(${metric}_bucket[$__rate_interval])))`,
+    legend,
+  }))
+}

@@ -1,0 +1,137 @@
+/** What is said of the chart's values: its values.yaml and values.schema.json, and docs/values.md. */
+import { stringify } from 'yaml'
+import { z } from 'zod'
+import { settings } from '../chart/config-values.ts'
+import { chartValues } from '../chart/values.ts'
+import { NOTICE, NoPlaceError, type Output } from '../generated-file.ts'
+import { markdownTable } from '../markdown-table.ts'
+import { type SettingRow, settingRows } from '../setting-rows.ts'
+
+const PAGE = 'docs/values.md'
+const SETTINGS = 'docs/settings.md'
+const NOTE = NOTICE.replace('src/api', 'src/tools/chart')
+const WIDTH = 110
+
+type Schema = {
+  description?: string
+  default?: unknown
+  type?: string | string[]
+  enum?: unknown[]
+  anyOf?: Schema[]
+  items?: Schema
+  minimum?: number
+  maximum?: number
+  properties?: Record<string, Schema>
+}
+
+export const chartValuesOutput: Output = {
+  owns: [],
+  files(read) {
+    const rows = settingRows(read(SETTINGS) ?? '')
+    const about = (variable: string) => plain(rowOf(rows, variable).about)
+    const { $schema, ...schema } = z.toJSONSchema(chartValues(about), {
+      io: 'input',
+      target: 'draft-7',
+    }) as Schema & {
+      $schema: string
+    }
+    const titled = { $schema, $comment: NOTE, title: 'Values of the chart davit', ...schema }
+    return [
+      { path: 'charts/davit/values.schema.json', content: `${JSON.stringify(titled, null, 2)}\n` },
+      { path: 'charts/davit/values.yaml', content: `# ${NOTE}\n${yamlOf(schema, rows)}` },
+      { path: PAGE, content: pageOf(schema, rows) },
+    ]
+  },
+}
+
+function rowOf(rows: readonly SettingRow[], variable: string): SettingRow {
+  const row = rows.find(({ name }) => name === variable)
+  if (row) return row
+  if (!variable.startsWith('AWS_')) throw new NoPlaceError(`${SETTINGS} does not speak of ${variable}`)
+  const about = 'Where AWS is, as its SDK reads it, for Davit and for bakes.'
+  return { name: variable, standard: 'none', allowed: 'as the AWS SDK has it', about }
+}
+
+/** Words of a page, without its links. */
+function plain(markdown: string): string {
+  return markdown.replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1').replaceAll('\\', '')
+}
+
+function yamlOf({ properties = {} }: Schema, rows: readonly SettingRow[]): string {
+  return Object.entries(properties)
+    .map(([name, schema]) => `\n${comment(schema.description, 0)}${entry(name, schema, 0, rows)}`)
+    .join('')
+}
+
+function entry(name: string, schema: Schema, depth: number, rows: readonly SettingRow[]): string {
+  const indent = '  '.repeat(depth)
+  if (name === 'config' && depth === 0) return `config: {}\n${configLines(rows)}`
+  if (!schema.properties) return `${indent}${leaf(name, schema.default, depth)}`
+  const inner = Object.entries(schema.properties).map(
+    ([key, value]) => `${comment(value.description, depth + 1)}${entry(key, value, depth + 1, rows)}`,
+  )
+  return `${indent}${name}:\n${inner.join('')}`
+}
+
+function leaf(name: string, standard: unknown, depth: number): string {
+  const lines = stringify({ [name]: standard }, { lineWidth: 0, singleQuote: true })
+    .trimEnd()
+    .split('\n')
+  return `${lines.join(`\n${'  '.repeat(depth)}`)}\n`
+}
+
+/** Every setting, as one would write it. */
+function configLines(rows: readonly SettingRow[]): string {
+  const lines = settings.map(({ variable, value }) => {
+    const { standard } = rowOf(rows, variable)
+    return standard === 'none' ? `  # ${value}:` : `  # ${value}: ${standard}`
+  })
+  return `${lines.join('\n')}\n`
+}
+
+function comment(description = '', depth: number): string {
+  const start = `${'  '.repeat(depth)}# `
+  const lines = ['']
+  for (const word of description.split(' ')) {
+    const line = lines.at(-1) ?? ''
+    if (line !== '' && start.length + line.length + word.length > WIDTH) lines.push(word)
+    else lines[lines.length - 1] = line === '' ? word : `${line} ${word}`
+  }
+  return lines.map((line) => `${start}${line}\n`).join('')
+}
+
+function pageOf({ properties = {} }: Schema, rows: readonly SettingRow[]): string {
+  const { config: _, ...rest } = properties
+  const values = Object.entries(rest).flatMap(([name, schema]) => valueRows(name, schema))
+  const config = settings.map(({ variable, value }) => {
+    const { standard, about } = rowOf(rows, variable)
+    return [`\`config.${value}\``, `\`${variable}\``, standard === 'none' ? '' : `\`${standard}\``, about]
+  })
+  return [
+    '# Values of the chart',
+    `<!-- ${NOTE} -->`,
+    'What `helm install davit charts/davit --values mine.yaml` takes. A value that the chart does not know is refused, so that a typing\nerror does not leave a default in force. No value is a secret: where one is needed, a Secret is named.',
+    markdownTable(['Value', 'Type', 'Default', 'What it does'], values).trimEnd(),
+    '## Settings of the operator',
+    'Each becomes a variable of both roles. [settings.md](settings.md) has what is allowed, and when to change them. Lists are lists here.',
+    `${markdownTable(['Value', 'Variable', 'Default', 'What it does'], config)}`,
+  ].join('\n\n')
+}
+
+function valueRows(name: string, schema: Schema): string[][] {
+  if (schema.properties) {
+    const inner = Object.entries(schema.properties).flatMap(([key, value]) =>
+      valueRows(`${name}.${key}`, value),
+    )
+    return inner
+  }
+  return [[`\`${name}\``, typeOf(schema), `\`${JSON.stringify(schema.default)}\``, schema.description ?? '']]
+}
+
+function typeOf({ type, enum: choices, anyOf, minimum, maximum, items }: Schema): string {
+  if (choices) return choices.map((choice) => `\`${choice}\``).join(', ')
+  if (anyOf) return anyOf.map(typeOf).join(' or ')
+  if (type === 'integer' && minimum !== undefined) return `${minimum} to ${maximum ?? 'any'}`
+  if (type === 'array') return `list of ${items?.type === 'string' ? 'strings' : `${items?.type}s`}`
+  return String(type)
+}

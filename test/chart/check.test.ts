@@ -1,0 +1,74 @@
+/** What `helm test` runs, against both roles as they are installed. */
+import { execFile } from 'node:child_process'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import {
+  type FacadeProcess,
+  type Installation,
+  OPERATOR_NAMESPACE,
+  startInstallation,
+} from '../support/installation.ts'
+import type { RoleProcess } from '../support/role-process.ts'
+import { createTestAuthority } from '../support/tls.ts'
+
+const run = promisify(execFile)
+const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
+
+let davit: Installation
+let controller: RoleProcess
+let facade: FacadeProcess
+let environment: Record<string, string>
+
+beforeAll(async () => {
+  davit = await startInstallation()
+  const file = (name: string) => join(davit.folder, name)
+  const authority = createTestAuthority()
+  const { cert, key } = authority.issue(['localhost', '127.0.0.1'])
+  await writeFile(file('tls.crt'), cert)
+  await writeFile(file('tls.key'), key)
+  await writeFile(file('ca.crt'), authority.ca)
+  controller = await davit.startController()
+  const settings = { DAVIT_API_CERTIFICATE_FILE: file('tls.crt'), DAVIT_API_KEY_FILE: file('tls.key') }
+  facade = await davit.startFacade({ settings })
+  await Promise.all([controller.untilReady(), facade.process.untilReady()])
+  // A ServiceAccount without any right, as that of the chart's test.
+  const account = await davit.makeAccount(OPERATOR_NAMESPACE, 'davit-check')
+  await writeFile(file('token'), await davit.makeKey(account))
+  const ready = (metricsUrl: string) => new URL('/readyz', metricsUrl).href
+  environment = {
+    DAVIT_CHECK_READY: `${ready(controller.metricsUrl)},${ready(facade.process.metricsUrl)}`,
+    DAVIT_CHECK_API: `https://127.0.0.1:${facade.port}`,
+    DAVIT_CHECK_TOKEN_FILE: file('token'),
+    DAVIT_CHECK_ORGANIZATION: OPERATOR_NAMESPACE,
+    DAVIT_CHECK_SECONDS: '20',
+    NODE_EXTRA_CA_CERTS: file('ca.crt'),
+  }
+})
+
+afterAll(() => davit?.stop())
+
+async function check(more: Record<string, string> = {}): Promise<{ code: number; said: string }> {
+  const env = { ...environment, ...more }
+  return await run(process.execPath, [MAIN, 'check'], { env }).then(
+    ({ stdout }) => ({ code: 0, said: stdout }),
+    ({ code, stdout }: { code: number; stdout: string }) => ({ code, said: stdout }),
+  )
+}
+
+describe('the test of a release', () => {
+  test('it says that all is well, over TLS, with a key of this cluster', async () => {
+    const { code, said } = await check()
+    expect(said.match(/^ok {4}/gm)).toHaveLength(5)
+    expect(code).toBe(0)
+  })
+
+  test('it says what is not ready', async () => {
+    await controller.stop()
+    const { code, said } = await check({ DAVIT_CHECK_SECONDS: '1' })
+    expect(code).toBe(1)
+    expect(said.match(/^FAILED .*$/gm)).toHaveLength(1)
+  })
+})

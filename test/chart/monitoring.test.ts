@@ -1,0 +1,58 @@
+/** What the values of the chart make of the alerts and of the dashboard. */
+import { readFileSync } from 'node:fs'
+import { expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { CHART, type Manifest, template, type Values } from '../support/chart/helm.ts'
+
+const RELEASE = { name: 'davit', namespace: 'davit-system' }
+
+type Rule = { alert: string; labels: Record<string, string>; annotations: { runbook_url: string } }
+type Spec = { groups: { name: string; rules: Rule[] }[] }
+
+const FILE = parse(readFileSync(`${CHART}/files/alerts.yaml`, 'utf8')) as Spec
+
+async function ofKind(kind: string, values: Values): Promise<Manifest[]> {
+  const manifests = await template('helm4', values, RELEASE)
+  return manifests.filter((manifest) => manifest.kind === kind)
+}
+
+test('without values the alerts are those of the file, to the letter', async () => {
+  const [rule] = await ofKind('PrometheusRule', { prometheusRule: { enabled: true } })
+  expect(rule?.spec).toEqual(FILE)
+})
+
+test('labels, the address of runbooks and what is left out reach every alert', async () => {
+  const [made] = await ofKind('PrometheusRule', {
+    prometheusRule: {
+      enabled: true,
+      labels: { release: 'monitoring' },
+      annotations: { note: 'ours' },
+      alertLabels: { team: 'platform' },
+      disabled: ['DavitOwnersNotTold'],
+      runbooks: 'https://git.example.com/davit/docs/runbooks/',
+    },
+  })
+  expect(made?.metadata.labels).toMatchObject({ release: 'monitoring' })
+  expect(made?.metadata.annotations).toEqual({ note: 'ours' })
+  const spec = made?.spec as Spec | undefined
+  const rules = spec?.groups.flatMap((group) => group.rules)
+  const wanted = FILE.groups
+    .flatMap((group) => group.rules)
+    .filter(({ alert }) => alert !== 'DavitOwnersNotTold')
+    .map((rule) => ({
+      ...rule,
+      labels: { ...rule.labels, team: 'platform' },
+      annotations: {
+        ...rule.annotations,
+        runbook_url: `https://git.example.com/davit/docs/runbooks/${rule.alert}.md`,
+      },
+    }))
+  expect(rules).toEqual(wanted)
+})
+
+test('the dashboard is in a ConfigMap that the sidecar of Grafana finds, as it is in the file', async () => {
+  const maps = await ofKind('ConfigMap', { dashboards: { enabled: true } })
+  const [map] = maps.filter(({ metadata }) => metadata.labels?.grafana_dashboard === '1')
+  const { data } = map as Manifest & { data: Record<string, string> }
+  expect(data['davit.json']).toBe(readFileSync(`${CHART}/files/dashboards/davit.json`, 'utf8'))
+})

@@ -1,0 +1,88 @@
+/** What the chart makes of what is kept elsewhere: roles and policies of config/, and the settings of the program. */
+import { readdir, readFile } from 'node:fs/promises'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { parseAllDocuments } from 'yaml'
+import { parseConfig } from '../../src/config.ts'
+import { findChartTools } from '../support/chart/chart-tools.ts'
+import { type Manifest, template, type Values } from '../support/chart/helm.ts'
+import { VALUE_SETS } from '../support/chart/value-sets.ts'
+
+const RELEASE = { name: 'davit', namespace: 'davit-system' }
+const CONFIG = new URL('../../config/', import.meta.url)
+const BUILD_LIMIT_MS = 30 * 60_000
+
+beforeAll(() => findChartTools(), BUILD_LIMIT_MS)
+
+/** Without what the chart puts on every object. */
+function bare({ metadata, ...rest }: Manifest): object {
+  const labels = Object.entries(metadata.labels ?? {}).filter(([name]) => name.startsWith('rbac.'))
+  const { name, namespace } = metadata
+  return { ...rest, metadata: { name, namespace, labels: Object.fromEntries(labels) } }
+}
+
+async function kept(): Promise<Manifest[]> {
+  const folders = ['rbac/', 'admission/']
+  const files = await Promise.all(
+    folders.map(async (folder) => (await readdir(new URL(folder, CONFIG))).map((name) => `${folder}${name}`)),
+  )
+  const texts = await Promise.all(files.flat().map((file) => readFile(new URL(file, CONFIG), 'utf8')))
+  return texts.flatMap((text) => [...parseAllDocuments(text)]).map((document) => document.toJS() as Manifest)
+}
+
+test('a release named davit in davit-system has the roles and policies of config, and no other', async () => {
+  const ours = (await kept()).filter(({ kind }) => kind !== 'ServiceAccount')
+  const kinds = new Set(ours.map(({ kind }) => kind))
+  const rendered = await template('helm4', { config: { bakeCaConfigMap: 'davit-bake-ca' } }, RELEASE)
+  const byName = (a: Manifest, b: Manifest) =>
+    `${a.kind}${a.metadata.name}`.localeCompare(`${b.kind}${b.metadata.name}`)
+  // What Helm makes for the time of a test or of an uninstall is the chart's own.
+  const isHook = ({ metadata }: Manifest) => metadata.annotations?.['helm.sh/hook'] !== undefined
+  const same = rendered.filter((each) => kinds.has(each.kind) && !isHook(each)).sort(byName)
+  expect(same.map(bare)).toEqual(ours.sort(byName).map(bare))
+})
+
+test('a release without authorities for bakes may read no ConfigMap of organizations', async () => {
+  const rendered = await template('helm4', {}, RELEASE)
+  const roles = rendered.filter(({ kind }) => kind === 'ClusterRole')
+  expect(JSON.stringify(roles)).not.toContain('configmaps')
+})
+
+type Variable = { name: string; value?: string; valueFrom?: object }
+type PodOwner = { template: { spec: { containers: { env: Variable[] }[] } } }
+
+async function environmentOf(role: string, values: Values): Promise<Record<string, string>> {
+  const rendered = await template('helm4', values, RELEASE)
+  const deployment = rendered.find(
+    ({ kind, metadata }) => kind === 'Deployment' && metadata.name.endsWith(role),
+  )
+  const spec = deployment?.spec as PodOwner | undefined
+  const given = spec?.template.spec.containers[0]?.env ?? []
+  return Object.fromEntries(given.map(({ name, value }) => [name, value ?? standIn(name)]))
+}
+
+/** For what comes from a Secret, or from the pod. */
+function standIn(name: string): string {
+  if (name === 'DAVIT_REPLICA') return '6c2f7c1e-3a5d-4d0b-9a51-0e9d3a1b7f42'
+  return name === 'DAVIT_SMTP_URL' ? 'smtp://mail.example.com:25' : 'davit-system'
+}
+
+describe.each(['controller', 'api'])('the variables of the %s', (role) => {
+  test.each(Object.entries(VALUE_SETS))('are settings that it takes, where %s', async (_, values) => {
+    const suffix = values.fullnameOverride === undefined ? `davit-${role}` : role
+    const env = await environmentOf(suffix, values)
+    expect(parseConfig(env).namespace).toBe('davit-system')
+  })
+})
+
+test('a setting has in the program the value that it has in the chart, to the last digit', async () => {
+  const config = parseConfig(
+    await environmentOf('davit-controller', VALUE_SETS['settings of every form'] ?? {}),
+  )
+  expect(config.intake.writtenBytes.all).toBe(68_719_476_736)
+  expect(config.intake.heldBytes).toBe(8_589_934_592)
+  expect(config.waitScale).toBe(0.5)
+  expect(config.allowedNetworks).toEqual(['10.0.0.0/8', 'fd00::/8'])
+  expect(config.bake.realms).toEqual(['auth.example.com', 'tokens.example.com:8443'])
+  expect(config.bake.ca).toEqual({ configMap: 'trust', key: 'ca-bundle.crt' })
+  expect(config.cloud.requireWriteOnly).toBe(true)
+})

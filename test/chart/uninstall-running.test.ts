@@ -1,0 +1,185 @@
+/** `helm uninstall` while Davit works: replicas end with the rights that they have, nothing is sent again later, and no Lease stays. */
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { writeKubeconfig } from '../../src/playground/api-keys.ts'
+import { type ControlPlane, startControlPlane } from '../../src/playground/control-plane.ts'
+import { requestApi } from '../../src/playground/control-plane-request.ts'
+import { freePort } from '../../src/playground/free-port.ts'
+import { findChartTools } from '../support/chart/chart-tools.ts'
+import { CHART, helm } from '../support/chart/helm.ts'
+import { runHook } from '../support/chart/run-hook.ts'
+import { type Receiver, startReceiver } from '../support/receiver.ts'
+import { RoleProcess } from '../support/role-process.ts'
+import { until } from '../support/until.ts'
+
+const BUILD_LIMIT_MS = 30 * 60_000
+const TEST_LIMIT_MS = 300_000
+const SCALE_LIMIT_MS = 120_000
+const SYSTEM = 'davit-system'
+const DAVIT = '/apis/davit.dev/v1alpha1/namespaces/acme'
+const DEPLOYMENTS = `/apis/apps/v1/namespaces/${SYSTEM}/deployments`
+const LEASES = `/apis/coordination.k8s.io/v1/namespaces/${SYSTEM}/leases?labelSelector=davit.dev/replica-of`
+const TYPE = 'environment.started'
+const ANSWER_AFTER_MS = 4000
+
+type Role = 'controller' | 'api'
+type Deployment = { spec: { template: { metadata: { labels: object } } } }
+type List = { items: { metadata: { name: string } }[] }
+
+let controlPlane: ControlPlane
+let folder: string
+let receiver: Receiver
+
+beforeAll(async () => {
+  await findChartTools()
+  folder = await mkdtemp(join(tmpdir(), 'davit-uninstall-'))
+  receiver = await startReceiver()
+  controlPlane = await startControlPlane()
+  for (const [name, labels] of [
+    [SYSTEM, {}],
+    ['acme', { 'davit.dev/organization': 'true' }],
+  ] as const)
+    await call('POST', '/api/v1/namespaces', { metadata: { name, labels } })
+}, BUILD_LIMIT_MS)
+
+afterAll(async () => {
+  await controlPlane?.stop()
+  await receiver?.close()
+  await rm(folder, { recursive: true, force: true })
+})
+
+function release(...args: string[]): Promise<string> {
+  return helm('helm4', [...args, '--namespace', SYSTEM], controlPlane.kubeconfigPath)
+}
+
+async function call<T>(method: string, path: string, body?: object): Promise<T> {
+  const contentType = method === 'PATCH' ? 'application/merge-patch+json' : 'application/json'
+  const answer = await requestApi(controlPlane.access, {
+    method,
+    path,
+    contentType,
+    ...(body ? { body } : {}),
+  })
+  expect(answer.status, `${method} ${path}: ${JSON.stringify(answer.body)}`).toBeLessThan(300)
+  return answer.body as T
+}
+
+async function kubeconfigOf(account: string, name: string): Promise<string> {
+  const path = join(folder, `${name}.kubeconfig`)
+  await writeKubeconfig(path, controlPlane.access, { namespace: SYSTEM, name: account })
+  return path
+}
+
+/** A pod that nobody runs, and its process. */
+async function start(role: Role, pod: string): Promise<RoleProcess> {
+  const { spec } = await call<Deployment>('GET', `${DEPLOYMENTS}/davit-${role}`)
+  const { labels } = spec.template.metadata
+  const container = { name: 'davit', image: 'davit' }
+  const metadata = { name: pod, labels }
+  await call('POST', `/api/v1/namespaces/${SYSTEM}/pods`, {
+    metadata,
+    spec: { serviceAccountName: `davit-${role}`, containers: [container] },
+  })
+  const started = new RoleProcess({
+    role,
+    kubeconfigPath: await kubeconfigOf(`davit-${role}`, pod),
+    namespace: SYSTEM,
+    replica: pod,
+    opsPort: await freePort(),
+    logPath: logOf(pod),
+    settings: role === 'api' ? { DAVIT_API_ADDRESS: `127.0.0.1:${await freePort()}` } : {},
+  })
+  expect(await started.untilReady()).toBe(true)
+  return started
+}
+
+function logOf(pod: string): string {
+  return join(folder, `${pod}.log`)
+}
+
+async function removePod(pod: string): Promise<void> {
+  await call('DELETE', `/api/v1/namespaces/${SYSTEM}/pods/${pod}?gracePeriodSeconds=0`)
+}
+
+/** What the Deployment's controller and a kubelet do: at no replicas each pod is told to end, and is gone when it has. */
+async function endPods(role: Role, pods: Readonly<Record<string, RoleProcess>>): Promise<(number | null)[]> {
+  const path = `${DEPLOYMENTS}/davit-${role}`
+  const scaledDown = async () => {
+    const { status, body } = await requestApi(controlPlane.access, { method: 'GET', path })
+    const { spec } = body as { spec?: { replicas: number } }
+    return status === 404 || spec?.replicas === 0 || undefined
+  }
+  await until(scaledDown, () => `the ${role} is not scaled down`, SCALE_LIMIT_MS)
+  return await Promise.all(
+    Object.entries(pods).map(async ([pod, process]) => {
+      const code = await process.stop()
+      await removePod(pod)
+      return code
+    }),
+  )
+}
+
+function hook(job: string): Promise<string> {
+  return runHook({ controlPlane, namespace: SYSTEM, job, folder })
+}
+
+async function publish(name: string): Promise<void> {
+  const spec = { type: TYPE, data: { name } }
+  const event = { apiVersion: 'davit.dev/v1alpha1', kind: 'WebhookEvent', metadata: { name }, spec }
+  await call('POST', `${DAVIT}/webhookevents`, event)
+}
+
+async function leases(): Promise<string[]> {
+  return (await call<List>('GET', LEASES)).items.map(({ metadata }) => metadata.name)
+}
+
+test(
+  'what is under way is finished and written, no call is refused, and neither a Lease nor an account stays',
+  async () => {
+    await release('install', 'davit', CHART)
+    const controller = await start('controller', 'first')
+    const api = await start('api', 'front')
+    const killed = await start('api', 'killed')
+    const endpoint = { spec: { url: `${receiver.url}/slow`, eventTypes: [TYPE] } }
+    const typed = { apiVersion: 'davit.dev/v1alpha1', kind: 'WebhookEndpoint', metadata: { name: 'slow' } }
+    await call('POST', `${DAVIT}/webhookendpoints`, { ...typed, ...endpoint })
+    receiver.answer('/slow', { delayMs: ANSWER_AFTER_MS })
+    await publish('one')
+    await receiver.waitFor(1)
+    await killed.kill()
+    await removePod('killed')
+    const [codes, front, stopped, cleaned] = await Promise.all([
+      endPods('controller', { first: controller }),
+      endPods('api', { front: api }),
+      hook('davit-stop'),
+      hook('davit-cleanup'),
+      release('uninstall', 'davit'),
+    ])
+    expect([...codes, ...front]).toEqual([0, 0])
+    expect(stopped).toContain('"stopped":true')
+    // Of the one that was killed, at least.
+    expect(cleaned).toMatch(/"leases":[1-9]/)
+    expect(await leases()).toEqual([])
+    for (const pod of ['first', 'front'])
+      expect(await readFile(logOf(pod), 'utf8')).not.toMatch(/Unauthorized|Forbidden|"status":40[13]/)
+    const { items } = await call<List>('GET', `/api/v1/namespaces/${SYSTEM}/serviceaccounts`)
+    expect(items.filter(({ metadata }) => metadata.name !== 'default')).toEqual([])
+  },
+  TEST_LIMIT_MS,
+)
+
+test(
+  'the next install goes on where that one ended, and sends nothing again',
+  async () => {
+    await release('install', 'davit', CHART)
+    const controller = await start('controller', 'second')
+    await publish('two')
+    await receiver.waitFor(2)
+    const bodies = receiver.requests.map(({ body }) => JSON.parse(body.toString()).data.name)
+    expect(bodies).toEqual(['one', 'two'])
+    expect(await controller.stop()).toBe(0)
+  },
+  TEST_LIMIT_MS,
+)

@@ -1,0 +1,134 @@
+/** What keeps objects and namespaces from going when Davit is uninstalled: nothing, whatever goes first. */
+import { execFile } from 'node:child_process'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { PARAMETER_FINALIZER } from '../../src/api/registry-credential.ts'
+import { ACCOUNT_FINALIZER } from '../../src/api/secrets-settings.ts'
+import { type ControlPlane, startControlPlane } from '../../src/playground/control-plane.ts'
+import { requestApi } from '../../src/playground/control-plane-request.ts'
+import { goodCredential } from '../contract/samples/registry-credential.ts'
+import { goodSettings } from '../contract/samples/secrets-settings.ts'
+import { findChartTools } from '../support/chart/chart-tools.ts'
+import { CHART, HELMS, helm } from '../support/chart/helm.ts'
+import { runHook } from '../support/chart/run-hook.ts'
+import { until } from '../support/until.ts'
+
+const run = promisify(execFile)
+
+const BUILD_LIMIT_MS = 30 * 60_000
+const TEST_LIMIT_MS = 300_000
+const JOB_LIMIT_MS = 120_000
+const PAGE = new URL('../../docs/uninstall.md', import.meta.url)
+const SYSTEM = 'davit-system'
+const KINDS = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
+const ACME = '/apis/davit.dev/v1alpha1/namespaces/acme'
+const CREDENTIAL = `${ACME}/registrycredentials/${goodCredential.name}`
+const SETTINGS = `${ACME}/secretssettings/default`
+const FOREIGN = 'example.com/keep'
+
+type Live = { metadata: { finalizers?: string[] } }
+type Answer = { status: number; body: unknown }
+
+describe.each(HELMS)('with %s', { timeout: TEST_LIMIT_MS }, (name) => {
+  let controlPlane: ControlPlane
+  let folder: string
+
+  beforeAll(async () => {
+    await findChartTools()
+    folder = await mkdtemp(join(tmpdir(), 'davit-uninstall-'))
+    controlPlane = await startControlPlane()
+    for (const namespace of [SYSTEM, 'acme'])
+      await call('POST', '/api/v1/namespaces', { metadata: { name: namespace } })
+    await release('install', 'davit', CHART)
+  }, BUILD_LIMIT_MS)
+
+  afterAll(async () => {
+    await controlPlane?.stop()
+    await rm(folder, { recursive: true, force: true })
+  })
+
+  function release(...args: string[]): Promise<string> {
+    return helm(name, [...args, '--namespace', SYSTEM], controlPlane.kubeconfigPath)
+  }
+
+  async function call(method: string, path: string, body?: object): Promise<Answer> {
+    const contentType = method === 'PATCH' ? 'application/merge-patch+json' : 'application/json'
+    return await requestApi(controlPlane.access, { method, path, contentType, ...(body ? { body } : {}) })
+  }
+
+  /** As a controller of Davit has left them. */
+  async function makeHeld(): Promise<void> {
+    const make = async (collection: string, kind: string, object: object, finalizers: string[]) => {
+      const { name: given, spec } = object as { name: string; spec: object }
+      const metadata = { name: given, finalizers }
+      const body = { apiVersion: 'davit.dev/v1alpha1', kind, metadata, spec }
+      await until(
+        async () => (await call('POST', `${ACME}/${collection}`, body)).status === 201 || undefined,
+        () => `${kind} is not taken`,
+      )
+    }
+    await make('registrycredentials', 'RegistryCredential', goodCredential, [PARAMETER_FINALIZER, FOREIGN])
+    await make('secretssettings', 'SecretsSettings', goodSettings, [ACCOUNT_FINALIZER])
+  }
+
+  async function finalizersOf(path: string): Promise<string[] | undefined> {
+    const { status, body } = await call('GET', path)
+    return status === 404 ? undefined : ((body as Live).metadata.finalizers ?? [])
+  }
+
+  function hook(job: string): Promise<string> {
+    return runHook({ controlPlane, namespace: SYSTEM, job, folder })
+  }
+
+  test('the chart first: its Job takes the finalizers of Davit off, objects stay, and can be deleted', async () => {
+    await makeHeld()
+    await Promise.all([release('uninstall', 'davit'), hook('davit-stop'), hook('davit-cleanup')])
+    expect(await finalizersOf(CREDENTIAL)).toEqual([FOREIGN])
+    expect(await finalizersOf(SETTINGS)).toEqual([])
+    for (const plural of ['clusterroles', 'clusterrolebindings']) {
+      const { body } = await call('GET', `/apis/rbac.authorization.k8s.io/v1/${plural}`)
+      const { items } = body as { items: { metadata: { name: string } }[] }
+      expect(items.filter(({ metadata }) => metadata.name.startsWith('davit'))).toEqual([])
+    }
+    await call('PATCH', CREDENTIAL, { metadata: { finalizers: [] } })
+    for (const path of [CREDENTIAL, SETTINGS]) {
+      await call('DELETE', path)
+      expect(await finalizersOf(path)).toBeUndefined()
+    }
+  })
+
+  test('nobody runs: the lines of the page let go what is being deleted, and take off no finalizer of others', async () => {
+    await makeHeld()
+    for (const path of [CREDENTIAL, SETTINGS]) await call('DELETE', path)
+    expect(await finalizersOf(SETTINGS)).toEqual([ACCOUNT_FINALIZER])
+    const [, lines = ''] = /```sh\n(# Nobody of Davit runs.*?)```/s.exec(await readFile(PAGE, 'utf8')) ?? []
+    const kubectl = dirname(controlPlane.binaries.kubectl)
+    const env = {
+      ...process.env,
+      PATH: `${kubectl}:${process.env.PATH}`,
+      KUBECONFIG: controlPlane.kubeconfigPath,
+    }
+    await run('bash', ['-euo', 'pipefail', '-c', lines], { env })
+    expect(await finalizersOf(SETTINGS)).toBeUndefined()
+    expect(await finalizersOf(CREDENTIAL)).toEqual([FOREIGN])
+    await call('PATCH', CREDENTIAL, { metadata: { finalizers: [] } })
+    expect(await finalizersOf(CREDENTIAL)).toBeUndefined()
+  })
+
+  test('the kinds at last: each goes, with what it has', async () => {
+    const { body } = await call('GET', KINDS)
+    const names = (body as { items: { metadata: { name: string } }[] }).items.map(
+      ({ metadata }) => metadata.name,
+    )
+    expect(names).toHaveLength(9)
+    await Promise.all(names.map((each) => call('DELETE', `${KINDS}/${each}`)))
+    await until(
+      async () => ((await call('GET', KINDS)).body as { items: [] }).items.length === 0 || undefined,
+      () => 'kinds are still there',
+      JOB_LIMIT_MS,
+    )
+  })
+})

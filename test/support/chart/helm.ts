@@ -1,0 +1,79 @@
+/** Helm on the chart, as people run it. */
+import { execFile } from 'node:child_process'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { parseAllDocuments, stringify } from 'yaml'
+import { KUBERNETES_VERSION } from '../../../src/playground/control-plane-cache.ts'
+import { findChartTools } from './chart-tools.ts'
+
+const run = promisify(execFile)
+
+export const CHART = fileURLToPath(new URL('../../../charts/davit', import.meta.url))
+export const HELMS = ['helm3', 'helm4'] as const
+export type HelmName = (typeof HELMS)[number]
+
+export type Values = Readonly<Record<string, unknown>>
+
+export type Manifest = {
+  apiVersion: string
+  kind: string
+  metadata: {
+    name: string
+    namespace?: string
+    labels?: Record<string, string>
+    annotations?: Record<string, string>
+  }
+  [more: string]: unknown
+}
+
+const LIMIT_MS = 120_000
+/** The one value that an installation has to have. */
+const REPOSITORY = 'registry.example.com/davit'
+
+/** With an image, where an install or an upgrade names no values. @returns what it printed @throws Error with what it said */
+export async function helm(name: HelmName, args: readonly string[], kubeconfig?: string): Promise<string> {
+  const program = join(await findChartTools(), name)
+  const env = { ...process.env, KUBECONFIG: kubeconfig ?? '/dev/null' }
+  const isBare = (args[0] === 'install' || args[0] === 'upgrade') && !args.includes('--values')
+  const all = isBare ? [...args, '--set', `image.repository=${REPOSITORY}`] : args
+  const { stdout } = await run(program, all, { env, maxBuffer: 2 ** 26, timeout: LIMIT_MS })
+  return stdout
+}
+
+/** The objects of a release, those of its hooks included. @param release name and namespace, and the version of its cluster */
+export async function template(
+  name: HelmName,
+  values: Values,
+  release: { name: string; namespace: string; kubernetes?: string },
+): Promise<Manifest[]> {
+  return await withValues(values, async (file) => {
+    const version = ['--kube-version', release.kubernetes ?? KUBERNETES_VERSION]
+    const args = ['template', release.name, CHART, '--namespace', release.namespace, '--values', file]
+    const text = await helm(name, [...args, ...version])
+    return parseAllDocuments(text)
+      .map((document) => document.toJS() as Manifest | null)
+      .filter((manifest) => manifest !== null)
+  })
+}
+
+/** @throws Error with what is wrong */
+export async function lint(name: HelmName, values: Values): Promise<string> {
+  return await withValues(values, (file) =>
+    helm(name, ['lint', '--strict', '--kube-version', KUBERNETES_VERSION, '--values', file, CHART]),
+  )
+}
+
+/** With an image, where they name none. */
+export async function withValues<T>(values: Values, use: (file: string) => Promise<T>): Promise<T> {
+  const folder = await mkdtemp(join(tmpdir(), 'davit-values-'))
+  try {
+    const file = join(folder, 'values.yaml')
+    await writeFile(file, stringify({ image: { repository: REPOSITORY }, ...values }))
+    return await use(file)
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+}

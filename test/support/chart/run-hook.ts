@@ -1,0 +1,56 @@
+/** Nothing runs Jobs on a control plane alone: a test does what the pod of one of the chart's would, as its account. */
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { writeKubeconfig } from '../../../src/playground/api-keys.ts'
+import { complete } from '../../../src/playground/bakes/run-statuses.ts'
+import type { ControlPlane } from '../../../src/playground/control-plane.ts'
+import { requestApi } from '../../../src/playground/control-plane-request.ts'
+import { until } from '../until.ts'
+
+const run = promisify(execFile)
+
+const MAIN = fileURLToPath(new URL('../../../src/main.ts', import.meta.url))
+/** Helm deletes everything else first. */
+const JOB_LIMIT_MS = 120_000
+
+type Variable = { name: string; value?: string }
+type PodSpec = { serviceAccountName: string; containers: { args: string[]; env: Variable[] }[] }
+type Job = { spec: { template: { spec: PodSpec } } }
+
+export type HookOptions = {
+  controlPlane: ControlPlane
+  /** Of the release. */
+  namespace: string
+  /** Name of the Job, once it is there. */
+  job: string
+  /** For files. */
+  folder: string
+}
+
+/** @returns what it wrote, once the Job is complete @throws Error when its command fails */
+export async function runHook({ controlPlane, namespace, job, folder }: HookOptions): Promise<string> {
+  const { access } = controlPlane
+  const path = `/apis/batch/v1/namespaces/${namespace}/jobs/${job}`
+  const { spec } = await until(
+    async () => {
+      const { status, body } = await requestApi(access, { method: 'GET', path })
+      return status === 200 ? (body as Job) : undefined
+    },
+    () => `there is no Job ${job}`,
+    JOB_LIMIT_MS,
+  )
+  const { serviceAccountName: name, containers } = spec.template.spec
+  const [container] = containers
+  // What has no value is the name of the namespace.
+  const given = (container?.env ?? []).map(({ name: key, value }) => [key, value ?? namespace])
+  const KUBECONFIG = join(folder, `${job}.kubeconfig`)
+  await writeKubeconfig(KUBECONFIG, access, { namespace, name })
+  const env = { PATH: process.env.PATH, ...Object.fromEntries(given), KUBECONFIG }
+  const { stdout } = await run(process.execPath, [MAIN, ...(container?.args ?? [])], { env })
+  const contentType = 'application/merge-patch+json'
+  const body = { status: complete() }
+  await requestApi(access, { method: 'PATCH', path: `${path}/status`, contentType, body })
+  return stdout
+}

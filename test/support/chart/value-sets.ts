@@ -1,0 +1,136 @@
+/** Ways to set the chart, each one that somebody has. */
+import type { Values } from './helm.ts'
+
+const ROLE = 'arn:aws:iam::123456789012:role/platform/davit'
+
+export const VALUE_SETS: Readonly<Record<string, Values>> = {
+  'nothing is set': {},
+  'one pod of each': { controller: { replicas: 1 }, api: { replicas: 1 } },
+  'names of its own': {
+    fullnameOverride: 'hooks',
+    commonLabels: { team: 'platform' },
+    controller: { serviceAccount: { name: 'sender', annotations: { note: 'ours' } } },
+    api: { serviceAccount: { create: false, name: 'facade' } },
+  },
+  'an image by its digest, from a registry with a login': {
+    image: {
+      repository: 'registry.example.com:5000/team/davit',
+      digest: `sha256:${'a'.repeat(64)}`,
+      pullPolicy: 'Always',
+      pullSecrets: ['registry-login'],
+    },
+  },
+  'definitions, roles and policies from elsewhere': {
+    crds: { install: false },
+    tenantRoles: { install: false },
+    admissionPolicies: { install: false },
+    networkPolicy: { enabled: false },
+  },
+  'roles that become part of none, definitions that go': {
+    crds: { keep: false },
+    tenantRoles: { aggregate: false },
+  },
+  'settings of every form': {
+    config: {
+      maxPending: 300_000,
+      maxWrittenBytes: 68_719_476_736,
+      maxHeldBytesPerOrganization: 8_589_934_592,
+      waitScale: 0.5,
+      requireWriteOnly: true,
+      allowedNetworks: ['10.0.0.0/8', 'fd00::/8'],
+      bakeRealms: ['auth.example.com', 'tokens.example.com:8443'],
+      bakeCaConfigMap: 'trust/ca-bundle.crt',
+      bakeImage: 'registry.example.com/davit:1',
+      logLevel: 'warn',
+      drainSeconds: 60,
+      awsEndpointUrl: 'https://aws.example.com',
+      awsUseFipsEndpoint: true,
+    },
+    organizations: ['acme', '123'],
+  },
+  'mails, authorities and IPv6': {
+    smtp: { existingSecret: 'mail', key: 'smtp-url' },
+    config: { smtpFrom: 'Davit <davit@example.com>' },
+    extraCa: { configMap: 'authorities', key: 'bundle.pem' },
+    ipFamily: 'IPv6',
+  },
+  'roles of AWS for ServiceAccounts': {
+    aws: { identity: 'irsa', region: 'eu-west-1', roleArn: ROLE },
+    api: { roleArn: `${ROLE}-api` },
+  },
+  'pod identities of EKS': { aws: { identity: 'pod-identity', region: 'eu-west-1' } },
+  'tokens for AWS that the chart mounts': {
+    aws: { identity: 'web-identity', region: 'eu-west-1', roleArn: ROLE },
+  },
+  'TLS with a Secret, behind a load balancer': {
+    api: {
+      tls: { enabled: true, secretName: 'davit-certificate' },
+      service: { type: 'LoadBalancer', port: 8443, loadBalancerSourceRanges: ['192.0.2.0/24'] },
+    },
+    networkPolicy: {
+      apiFrom: [{ ipBlock: { cidr: '192.0.2.0/24' } }],
+      opsFrom: [{ namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'monitoring' } } }],
+      apiServer: [{ ipBlock: { cidr: '203.0.113.10/32' } }],
+      apiServerPorts: [6443],
+      extraEgress: [{ to: [{ ipBlock: { cidr: '10.1.2.3/32' } }], ports: [{ port: 25 }] }],
+    },
+  },
+  'TLS with cert-manager, an autoscaler, an Ingress and a Gateway': {
+    api: {
+      autoscaling: { enabled: true, minReplicas: 3, maxReplicas: 9 },
+      tls: {
+        enabled: true,
+        certManager: {
+          enabled: true,
+          issuerRef: { kind: 'ClusterIssuer', name: 'internal' },
+          dnsNames: ['hooks.example.com'],
+        },
+      },
+      ingress: {
+        enabled: true,
+        className: 'nginx',
+        host: 'hooks.example.com',
+        tlsSecretName: 'public',
+        annotations: { 'nginx.ingress.kubernetes.io/backend-protocol': 'HTTPS' },
+      },
+      httpRoute: { enabled: true, parentRefs: [{ name: 'public' }], hostnames: ['hooks.example.com'] },
+    },
+  },
+  'monitoring by the Prometheus Operator': {
+    serviceMonitor: { enabled: true, labels: { release: 'monitoring' }, interval: '15s' },
+    prometheusRule: {
+      enabled: true,
+      labels: { release: 'monitoring' },
+      annotations: { note: 'ours' },
+      alertLabels: { team: 'platform' },
+      disabled: ['DavitOwnersNotTold'],
+      runbooks: 'https://git.example.com/davit/docs/runbooks/',
+    },
+    dashboards: { enabled: true, annotations: { grafana_folder: 'Davit' } },
+  },
+  'places, variables and volumes of its own': {
+    controller: {
+      nodeSelector: { 'kubernetes.io/os': 'linux' },
+      tolerations: [{ key: 'dedicated', operator: 'Exists' }],
+      priorityClassName: 'system-cluster-critical',
+      topologySpreadConstraints: [],
+      podAnnotations: { note: 'ours' },
+      podLabels: { team: 'platform' },
+      podDisruptionBudget: { maxUnavailable: '50%' },
+      extraEnv: [{ name: 'HTTPS_PROXY', value: 'http://proxy.example.com:3128' }],
+      extraVolumes: [{ name: 'scratch', emptyDir: { sizeLimit: '10Mi' } }],
+      extraVolumeMounts: [{ name: 'scratch', mountPath: '/tmp' }],
+      affinity: { podAntiAffinity: {} },
+    },
+    bakes: { enabled: false },
+    podSecurityContext: { fsGroup: 2000 },
+  },
+}
+
+/** Kinds that no Kubernetes has by itself: neither their schemas nor their servers are here, so they are only rendered. */
+export const FOREIGN_KINDS: ReadonlySet<string> = new Set([
+  'Certificate',
+  'HTTPRoute',
+  'PrometheusRule',
+  'ServiceMonitor',
+])
