@@ -1,0 +1,175 @@
+/** Two controllers and two facades on a control plane of their own, with a receiver, and a real Prometheus that reads them all. */
+import { randomBytes } from 'node:crypto'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { API_VERSION } from '../../../src/api/meta.ts'
+import { webhookEndpointKind, webhookEndpoints } from '../../../src/api/webhook-endpoint.ts'
+import { webhookEventKind, webhookEvents } from '../../../src/api/webhook-event.ts'
+import type { RawObject } from '../../../src/ports/kubernetes.ts'
+import {
+  CONTROLLER_ACCOUNT,
+  FACADE_ACCOUNT,
+  type Installation,
+  startInstallation,
+} from '../../support/installation.ts'
+import { type Receiver, startReceiver } from '../../support/receiver.ts'
+import { until } from '../../support/until.ts'
+import type { AlertRules } from '../alert-rules.ts'
+import { Member, type Settings } from './member.ts'
+import { Prometheus } from './prometheus.ts'
+
+export const ORGANIZATION = 'acme'
+export const EVENT_TYPE = 'environment.started'
+
+/** Waits between attempts are a hundredth of the documented ones; a mail server that is not there. */
+export const SETTINGS: Settings = {
+  DAVIT_WAIT_SCALE: '0.01',
+  DAVIT_DRAIN_SECONDS: '1',
+  DAVIT_BAKE_IMAGE: 'registry.example.com/davit:1',
+  DAVIT_SMTP_URL: 'smtp://127.0.0.1:9',
+  DAVIT_SMTP_FROM: 'davit@example.com',
+}
+
+/** A controller that dies is missed soon; a facade that hangs is waited for longer than an alert takes. */
+export const CONTROLLER_SETTINGS = { ...SETTINGS, DAVIT_LEASE_SECONDS: '6' }
+export const API_SETTINGS = { ...SETTINGS, DAVIT_LEASE_SECONDS: '40' }
+
+export type MonitoringBed = {
+  davit: Installation
+  controllers: readonly [Member, Member]
+  facades: readonly [Member, Member]
+  members: readonly Member[]
+  receiver: Receiver
+  prometheus: Prometheus
+  folder: string
+  /** A URL where nobody listens. */
+  deadUrl: string
+  endpoint(name: string, url: string, more?: Record<string, unknown>): Promise<void>
+  /** By the facade. @returns the status of the answer */
+  publish(data: unknown, type?: string): Promise<number>
+  request(facade: Member, method: string, path: string, body?: unknown): Promise<number>
+  /** As with kubectl. */
+  makeEvent(data: unknown): Promise<void>
+  writeFile(name: string, text: string): Promise<string>
+  stop(): Promise<void>
+}
+
+const REQUEST_LIMIT_MS = 15_000
+
+/** Resolves when all are ready. @param rules that Prometheus follows @param settings of every process, beside those here */
+export async function startBed(rules: AlertRules, settings: Settings = {}): Promise<MonitoringBed> {
+  await using stack = new AsyncDisposableStack()
+  const folder = await mkdtemp(join(tmpdir(), 'davit-monitoring-'))
+  stack.defer(() => rm(folder, { recursive: true, force: true }))
+  const davit = await startInstallation({ logFolder: folder })
+  stack.defer(() => davit.stop())
+  const receiver = await startReceiver()
+  stack.defer(() => receiver.close())
+  const key = await makeOrganization(davit)
+  const members = await prepareMembers(davit, folder)
+  stack.defer(async () => void (await Promise.all(members.map((member) => member.close()))))
+  const [first, second, third, fourth] = members
+  for (const member of [first, second]) member.start({ ...CONTROLLER_SETTINGS, ...settings })
+  for (const member of [third, fourth]) member.start({ ...API_SETTINGS, ...settings })
+  await Promise.all(members.map((member) => member.process.untilReady()))
+  const targets = members.map(({ name, opsPort }) => ({ pod: name, port: opsPort }))
+  const prometheus = await Prometheus.start(join(folder, 'prometheus'), targets, rules)
+  stack.defer(() => prometheus.stop())
+  await untilRead(prometheus, members.length)
+  const owned = stack.move()
+  const request = (facade: Member, method: string, path: string, body?: unknown) =>
+    ask(facade, { method, path, key, body })
+  return {
+    davit,
+    controllers: [first, second],
+    facades: [third, fourth],
+    members,
+    receiver,
+    prometheus,
+    folder,
+    deadUrl: 'http://127.0.0.1:9/dead',
+    request,
+    publish: (data, type = EVENT_TYPE) => request(third, 'POST', '/events', { type, data }),
+    endpoint: (name, url, more = {}) => makeEndpoint(davit, name, { url, eventTypes: [EVENT_TYPE], ...more }),
+    makeEvent: async (data) => {
+      await davit.api.create(webhookEvents, {
+        apiVersion: API_VERSION,
+        kind: webhookEventKind.kind,
+        metadata: { namespace: ORGANIZATION, name: `by-hand-${randomBytes(4).toString('hex')}` },
+        spec: { type: EVENT_TYPE, dataText: JSON.stringify(data) },
+      })
+    },
+    writeFile: async (name, text) => {
+      const path = join(folder, name)
+      await writeFile(path, text, { mode: 0o600 })
+      return path
+    },
+    stop: () => owned.disposeAsync(),
+  }
+}
+
+/** Rules are followed from the start, and what is not read yet is absent. */
+async function untilRead(prometheus: Prometheus, count: number): Promise<void> {
+  const isRead = async () => {
+    const [found] = await prometheus.query('count(davit_build_info)')
+    return (Number(found?.value?.[1]) === count && (await prometheus.firing()).size === 0) || undefined
+  }
+  await until(isRead, () => 'Prometheus does not read all processes')
+}
+
+async function prepareMembers(
+  davit: Installation,
+  folder: string,
+): Promise<[Member, Member, Member, Member]> {
+  const controller = await davit.makeKubeconfig(CONTROLLER_ACCOUNT)
+  const api = await davit.makeKubeconfig(FACADE_ACCOUNT)
+  const server = davit.controlPlane.url
+  const prepare = (role: 'controller' | 'api', name: string) =>
+    Member.prepare({ role, name, server, folder, kubeconfigPath: role === 'api' ? api : controller })
+  return [
+    await prepare('controller', 'davit-controller-0'),
+    await prepare('controller', 'davit-controller-1'),
+    await prepare('api', 'davit-api-0'),
+    await prepare('api', 'davit-api-1'),
+  ]
+}
+
+/** @returns the key of its owner */
+async function makeOrganization(davit: Installation): Promise<string> {
+  await davit.makeOrganization(ORGANIZATION)
+  const owner = await davit.makeAccount(ORGANIZATION, 'owner', 'davit-owner')
+  return await davit.makeKey(owner)
+}
+
+async function makeEndpoint(
+  { api }: Installation,
+  name: string,
+  spec: Record<string, unknown>,
+): Promise<void> {
+  const object: RawObject = {
+    apiVersion: API_VERSION,
+    kind: webhookEndpointKind.kind,
+    metadata: { namespace: ORGANIZATION, name },
+    spec,
+  }
+  await api.create(webhookEndpoints, object)
+}
+
+type Asked = { method: string; path: string; key: string; body: unknown }
+
+/** @returns the status; 0 without an answer */
+async function ask(facade: Member, { method, path, key, body }: Asked): Promise<number> {
+  try {
+    const response = await fetch(`${facade.url()}/organizations/${ORGANIZATION}${path}`, {
+      method,
+      headers: { authorization: key, ...(body === undefined ? {} : { 'content-type': 'application/json' }) },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      signal: AbortSignal.timeout(REQUEST_LIMIT_MS),
+    })
+    await response.arrayBuffer()
+    return response.status
+  } catch {
+    return 0
+  }
+}

@@ -1,0 +1,147 @@
+/** Deliveries, processes and endpoints. */
+import { DISABLED, INFO, OTHER_POD, POD, POD_LABELS, type RuleCase } from './rule-case.ts'
+
+export const LATE_CASES: Readonly<Record<string, RuleCase>> = {
+  DavitDeliveriesLate: {
+    fires: {
+      series: {
+        [`davit_deliveries_late_seconds{waits_for="davit", ${POD}}`]: '0 61 121 181',
+        [`davit_deliveries_late_seconds{waits_for="davit", ${OTHER_POD}}`]: '0x10',
+      },
+      minute: 3,
+      says: 'A delivery that is due, and that its endpoint would take, has waited 3m 1s.',
+    },
+    quiet: [
+      { series: { 'davit_deliveries_late_seconds{waits_for="endpoint"}': '7200x10' }, minute: 10 },
+      { series: { 'davit_deliveries_late_seconds{waits_for="davit"}': '0 90 90 0 0 0' }, minute: 5 },
+    ],
+  },
+  DavitEventsWait: {
+    fires: {
+      series: { davit_events_oldest_waiting_seconds: '121+60x10' },
+      minute: 4,
+      says: 'A WebhookEvent has waited 6m 1s to be accepted.',
+    },
+    quiet: [{ series: { davit_events_oldest_waiting_seconds: '100x10' }, minute: 10 }],
+  },
+  DavitShardsUnowned: {
+    fires: {
+      series: { [`davit_shards_owned{${POD}}`]: '128x10', [`davit_shards_owned{${OTHER_POD}}`]: '128 100x9' },
+      minute: 5,
+      says: 'The replicas of the controller work on 228 of 256 shards.',
+    },
+    quiet: [
+      {
+        series: { [`davit_shards_owned{${POD}}`]: '128x10', [`davit_shards_owned{${OTHER_POD}}`]: '128x10' },
+        minute: 10,
+      },
+      { series: { [`davit_shards_owned{${POD}}`]: '256 100 100 256 256 256' }, minute: 5 },
+    ],
+  },
+  DavitControllerDown: {
+    fires: {
+      series: { 'davit_build_info{role="api"}': '1x20' },
+      labels: { role: 'controller' },
+      minute: 6,
+      says: 'Prometheus reads no davit controller, so most likely nothing is sent.',
+    },
+    quiet: [{ series: { 'davit_build_info{role="controller"}': '1x20' }, minute: 10 }],
+  },
+  DavitApiDown: {
+    fires: {
+      series: { 'davit_build_info{role="controller"}': '1x20' },
+      labels: { role: 'api' },
+      minute: 6,
+      says: 'Prometheus reads no davit api, so most likely nothing can be published by REST.',
+    },
+    quiet: [{ series: { 'davit_build_info{role="api"}': '1x20' }, minute: 10 }],
+  },
+  DavitNotReady: {
+    fires: {
+      series: { [`davit_ready{${POD}}`]: '1 0x20' },
+      labels: POD_LABELS,
+      minute: 12,
+      says: 'davit-controller-0 (10.0.0.1:9090) runs, and is not ready.',
+    },
+    quiet: [{ series: { [`davit_ready{${POD}}`]: '0 0 0 1x20' }, minute: 12 }],
+  },
+  DavitRestarts: {
+    fires: {
+      series: { [`process_start_time_seconds{${POD}}`]: '1 2 3 4x10', [INFO]: '1x20' },
+      labels: POD_LABELS,
+      minute: 5,
+      says: 'davit-controller-0 (10.0.0.1:9090) has started 3 times in half an hour.',
+    },
+    quiet: [
+      { series: { [`process_start_time_seconds{${POD}}`]: '1 2 3 3x10', [INFO]: '1x20' }, minute: 5 },
+      { series: { [`process_start_time_seconds{${OTHER_POD}}`]: '1 2 3 4x10', [INFO]: '1x20' }, minute: 5 },
+    ],
+  },
+  DavitEndpointFails: {
+    fires: {
+      series: {
+        [`davit_endpoint_failing_seconds{organization="acme", endpoint_name="billing", class="5xx", ${POD}}`]:
+          '1801+60x3 _x20',
+        [`davit_endpoint_failing_seconds{organization="acme", endpoint_name="billing", class="timeout", ${OTHER_POD}}`]:
+          '_ _ _ 1981+60x20',
+      },
+      labels: { organization: 'acme', endpoint_name: 'billing' },
+      minute: 6,
+      says: 'The endpoint billing of acme has taken nothing for 36m 1s.',
+    },
+    quiet: [
+      {
+        series: {
+          'davit_endpoint_failing_seconds{organization="acme", endpoint_name="billing"}': '0+60x25 _x20',
+        },
+        minute: 40,
+      },
+    ],
+  },
+  DavitManyEndpointsFail: {
+    fires: {
+      series: {
+        [`davit_endpoints_failing{${POD}}`]: '3x20',
+        [`davit_endpoints_failing{${OTHER_POD}}`]: '2x20',
+        [`davit_endpoints{state="enabled", ${POD}}`]: '10x20',
+        [`davit_endpoints{state="enabled", ${OTHER_POD}}`]: '10x20',
+      },
+      minute: 11,
+      says: '50% of all enabled endpoints failed at their last attempt: what they share is on this side.',
+    },
+    quiet: [
+      { series: { davit_endpoints_failing: '4x20', 'davit_endpoints{state="enabled"}': '4x20' }, minute: 20 },
+      {
+        series: { davit_endpoints_failing: '20x20', 'davit_endpoints{state="enabled"}': '100x20' },
+        minute: 20,
+      },
+    ],
+  },
+  DavitEndpointDisabled: {
+    fires: {
+      series: { [DISABLED]: '3x70 4x70' },
+      minute: 75,
+      says: '1 more endpoints are disabled automatically than an hour ago.',
+    },
+    quiet: [
+      { series: { [DISABLED]: '3x70 4x70' }, minute: 138 },
+      { series: { [DISABLED]: '3x200' }, minute: 100 },
+    ],
+  },
+  DavitOwnersNotTold: {
+    fires: {
+      series: { 'davit_mails_total{result="refused"}': '0 0 1x20' },
+      minute: 9,
+      says: 'The mail server has refused mails to owners of disabled endpoints within the last hour.',
+    },
+    quiet: [
+      {
+        series: {
+          'davit_mails_total{result="mailed"}': '0 1 2 3x20',
+          'davit_mails_total{result="refused"}': '5x20',
+        },
+        minute: 15,
+      },
+    ],
+  },
+}

@@ -1,0 +1,166 @@
+/** Space, the REST API, credentials and bakes. */
+import { OTHER_POD, POD, type RuleCase } from './rule-case.ts'
+
+export const SPACE_CASES: Readonly<Record<string, RuleCase>> = {
+  DavitLogNearLimit: {
+    fires: {
+      series: {
+        [`davit_log_bytes{${POD}}`]: '0x40',
+        [`davit_log_bytes{${OTHER_POD}}`]: '95x40',
+        'davit_limit{of="log_bytes"}': '100x40',
+      },
+      minute: 16,
+      says: 'The delivery log takes 95% of what it may; beyond it, finished events go before their time.',
+    },
+    quiet: [
+      { series: { davit_log_bytes: '85x40', 'davit_limit{of="log_bytes"}': '100x40' }, minute: 30 },
+      { series: { davit_log_bytes: '95x40', 'davit_limit{of="written_bytes"}': '100x40' }, minute: 30 },
+    ],
+  },
+  DavitLogOverLimit: {
+    fires: {
+      series: { davit_log_bytes: '125x40', 'davit_limit{of="log_bytes"}': '100x40' },
+      minute: 11,
+      says: 'The delivery log takes 125% of what it may, and nothing more of it can go.',
+    },
+    quiet: [{ series: { davit_log_bytes: '101x40', 'davit_limit{of="log_bytes"}': '100x40' }, minute: 30 }],
+  },
+  DavitWritesNearLimit: {
+    fires: {
+      series: { davit_written_bytes: '90x40', 'davit_limit{of="written_bytes"}': '100x40' },
+      minute: 3,
+      says: 'What was written in ten minutes is 90% of what may be; beyond it new events wait.',
+    },
+    quiet: [
+      { series: { davit_written_bytes: '70x40', 'davit_limit{of="written_bytes"}': '100x40' }, minute: 20 },
+    ],
+  },
+  DavitPendingNearLimit: {
+    fires: {
+      series: {
+        [`davit_deliveries_pending{${POD}}`]: '90x40',
+        [`davit_deliveries_pending{${OTHER_POD}}`]: '89x40',
+        'davit_limit{of="deliveries_pending"}': '100x40',
+      },
+      minute: 6,
+      says: '90% of all deliveries that may be pending are; beyond it new events wait.',
+    },
+    quiet: [
+      {
+        series: { davit_deliveries_pending: '70x40', 'davit_limit{of="deliveries_pending"}': '100x40' },
+        minute: 20,
+      },
+    ],
+  },
+  DavitPublishingRefused: {
+    fires: {
+      series: { 'davit_http_requests_total{route="publishEvent", status="503"}': '0+60x20' },
+      minute: 6,
+      says: '1 events in a second are refused with 503.',
+    },
+    quiet: [
+      {
+        series: {
+          'davit_http_requests_total{route="publishEvent", status="202"}': '0+60x20',
+          'davit_http_requests_total{route="publishEvent", status="422"}': '0+60x20',
+          'davit_http_requests_total{route="listEndpoints", status="503"}': '0+60x20',
+        },
+        minute: 15,
+      },
+    ],
+  },
+  DavitRestFails: {
+    fires: {
+      series: {
+        'davit_http_requests_total{route="listEndpoints", status="200"}': '0+90x20',
+        'davit_http_requests_total{route="listEndpoints", status="503"}': '0+10x20',
+        'davit_http_requests_total{route="publishEvent", status="202"}': '0+90x20',
+      },
+      labels: { route: 'listEndpoints' },
+      minute: 12,
+      says: '10% of the requests of listEndpoints are answered with a status of 500 or more.',
+    },
+    quiet: [
+      {
+        series: {
+          'davit_http_requests_total{route="listEndpoints", status="200"}': '0+90x20',
+          'davit_http_requests_total{route="listEndpoints", status="404"}': '0+90x20',
+          'davit_http_requests_total{route="listEndpoints", status="503"}': '0+1x20',
+        },
+        minute: 12,
+      },
+    ],
+  },
+  DavitPassesFail: {
+    fires: {
+      series: { 'controller_runtime_reconcile_total{controller="box-template", result="error"}': '0+1x60' },
+      labels: { controller: 'box-template' },
+      minute: 18,
+      says: 'Passes of box-template have failed for a quarter of an hour.',
+    },
+    quiet: [
+      {
+        series: {
+          'controller_runtime_reconcile_total{controller="box-template", result="done"}': '0+1x60',
+          'controller_runtime_reconcile_total{controller="box-template", result="error"}': '0 1x60',
+        },
+        minute: 30,
+      },
+    ],
+  },
+  DavitCredentialsNotReady: {
+    fires: {
+      series: {
+        'davit_objects_not_ready{kind="RegistryCredential", reason="AccountNotReady"}': '4x60',
+        'davit_objects_not_ready{kind="SecretsSettings", reason=""}': '0x60',
+      },
+      labels: { kind: 'RegistryCredential', reason: 'AccountNotReady' },
+      minute: 31,
+      says: '4 objects of the kind RegistryCredential are not ready: AccountNotReady.',
+    },
+    quiet: [
+      { series: { 'davit_objects_not_ready{kind="BoxTemplate", reason="BakeFailed"}': '4x60' }, minute: 40 },
+      {
+        series: { 'davit_objects_not_ready{kind="RegistryCredential", reason="Storing"}': '4x20 _x40' },
+        minute: 40,
+      },
+    ],
+  },
+  DavitParametersOrphaned: {
+    fires: {
+      series: { davit_orphaned_parameters: '2x100' },
+      minute: 61,
+      says: '2 parameters of deleted credentials are still in accounts of organizations.',
+    },
+    quiet: [{ series: { davit_orphaned_parameters: '2x30 0x60' }, minute: 80 }],
+  },
+  DavitBakesFail: {
+    fires: {
+      series: { 'davit_bakes_total{result="not_found_or_private"}': '0 1 2 3 4x60' },
+      labels: { result: 'not_found_or_private' },
+      minute: 20,
+      says: '4 bakes of the last hour have failed with not_found_or_private.',
+    },
+    quiet: [
+      {
+        series: {
+          'davit_bakes_total{result="succeeded"}': '0+10x60',
+          'davit_bakes_total{result="not_found_or_private"}': '0 1 2x60',
+        },
+        minute: 20,
+      },
+    ],
+  },
+  DavitCertificateExpires: {
+    fires: {
+      // The clock of the test starts at 0.
+      series: { davit_certificate_expiry_timestamp_seconds: '86400x30' },
+      minute: 20,
+      says: 'The certificate of the REST API ends in 23h 40m 0s.',
+    },
+    quiet: [
+      { series: { davit_certificate_expiry_timestamp_seconds: '2592000x30' }, minute: 20 },
+      { series: { davit_certificate_expiry_timestamp_seconds: '0x30' }, minute: 20 },
+    ],
+  },
+}
