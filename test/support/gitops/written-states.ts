@@ -1,0 +1,183 @@
+/** Every state that Davit writes into an object, by the code that decides it: for those who read states from outside. */
+import { bakeFailureCode } from '../../../src/api/bake-result.ts'
+import type { BakeStatus } from '../../../src/api/bake-status.ts'
+import { boxTemplateKind } from '../../../src/api/box-template.ts'
+import { deliverySegmentKind } from '../../../src/api/delivery-segment.ts'
+import { eventTypeKind } from '../../../src/api/event-type.ts'
+import type { KindDefinition } from '../../../src/api/meta.ts'
+import { outcomeSegmentKind } from '../../../src/api/outcome-segment.ts'
+import {
+  CREDENTIAL_STALLS,
+  CREDENTIAL_WAITS,
+  registryCredentialKind,
+} from '../../../src/api/registry-credential.ts'
+import { SETTINGS_STALLS, secretsSettingsKind } from '../../../src/api/secrets-settings.ts'
+import { deliveryState, webhookDeliveryKind } from '../../../src/api/webhook-delivery.ts'
+import { webhookEndpointKind } from '../../../src/api/webhook-endpoint.ts'
+import { webhookEventKind } from '../../../src/api/webhook-event.ts'
+import { type TemplateView, templateFindings } from '../../../src/domain/bake-conditions.ts'
+import { bakeFailure } from '../../../src/domain/bake-failure.ts'
+import { conditionsAfter, type Finding } from '../../../src/domain/conditions.ts'
+import { type ConnectionView, connectionVerdict } from '../../../src/domain/connection-verdict.ts'
+import { type CredentialView, credentialFindings } from '../../../src/domain/credential-conditions.ts'
+import {
+  type EndpointFacts,
+  endpointFindings,
+  type Problem,
+} from '../../../src/domain/endpoint-conditions.ts'
+import type { RefusalReason } from '../../../src/domain/event-check.ts'
+import { goodTemplate } from '../../contract/samples/box-template.ts'
+import { goodEventType } from '../../contract/samples/event-type.ts'
+import { goodCredential } from '../../contract/samples/registry-credential.ts'
+import { goodSettings } from '../../contract/samples/secrets-settings.ts'
+import { goodDeliverySegment, goodOutcomeSegment } from '../../contract/samples/segments.ts'
+import { goodDelivery } from '../../contract/samples/webhook-delivery.ts'
+import { goodEndpoint } from '../../contract/samples/webhook-endpoint.ts'
+import { goodEvent } from '../../contract/samples/webhook-event.ts'
+
+export type Sample = { kind: KindDefinition; good: { name: string; spec: object } }
+
+export const SAMPLES: readonly Sample[] = [
+  { kind: webhookEndpointKind, good: goodEndpoint },
+  { kind: webhookEventKind, good: goodEvent },
+  { kind: registryCredentialKind, good: goodCredential },
+  { kind: secretsSettingsKind, good: goodSettings },
+  { kind: boxTemplateKind, good: goodTemplate },
+  { kind: webhookDeliveryKind, good: goodDelivery },
+  { kind: eventTypeKind, good: goodEventType },
+  { kind: deliverySegmentKind, good: goodDeliverySegment },
+  { kind: outcomeSegmentKind, good: goodOutcomeSegment },
+]
+
+const AT = '2026-01-31T12:00:00.000Z'
+const WORDS = 'What is wrong, and what to do.'
+
+/** Statuses that Davit writes for objects of a kind with a spec of that generation. */
+export function statusesOf(kind: KindDefinition, generation: number): object[] {
+  const findings = FINDINGS[kind.kind]?.()
+  if (findings)
+    return findings.map((each) => ({
+      observedGeneration: generation,
+      conditions: conditionsAfter([], each, { now: Date.parse(AT), generation }),
+    }))
+  return kind === webhookDeliveryKind ? deliveryState.options.map((state) => ({ state })) : []
+}
+
+const FINDINGS: Readonly<Record<string, () => Finding[][]>> = {
+  WebhookEndpoint: endpointStates,
+  WebhookEvent: eventStates,
+  RegistryCredential: credentialStates,
+  SecretsSettings: settingsStates,
+  BoxTemplate: templateStates,
+}
+
+const PROBLEMS: Readonly<Record<Problem['reason'], true>> = {
+  NotAnOrganization: true,
+  UrlNotAllowed: true,
+  SigningKeysDamaged: true,
+  SigningSecretRefused: true,
+  UnknownEventTypes: true,
+}
+
+function endpointStates(): Finding[][] {
+  const enabled = { state: 'enabled' } as EndpointFacts['decision']
+  const disabled = (reason: string) =>
+    ({ state: 'disabled', disabledReason: reason }) as EndpointFacts['decision']
+  const facts: EndpointFacts = { decision: enabled, keysReady: true, problems: [], consecutiveFailures: 0 }
+  const problems = Object.keys(PROBLEMS) as Problem['reason'][]
+  const views: EndpointFacts[] = [
+    facts,
+    { ...facts, keysReady: false },
+    { ...facts, consecutiveFailures: 3 },
+    { ...facts, decision: disabled('Requested') },
+    { ...facts, decision: disabled('ConsecutiveFailures'), consecutiveFailures: 5 },
+    ...problems.map((reason) => ({ ...facts, problems: [{ reason, message: WORDS }] })),
+  ]
+  return views.map(endpointFindings)
+}
+
+const REFUSALS: Readonly<Record<RefusalReason, true>> = {
+  Reserved: true,
+  UnknownType: true,
+  NotJson: true,
+  TooLarge: true,
+  SchemaMismatch: true,
+  SchemaInvalid: true,
+  NotAnOrganization: true,
+  Unreadable: true,
+}
+
+/** As `reconcile-events.ts` writes them. */
+function eventStates(): Finding[][] {
+  const taken = ['Accepted', 'NobodySubscribed'].map((reason): Finding[] => [
+    { type: 'Ready', status: 'True', reason, message: WORDS },
+  ])
+  const refused = Object.keys(REFUSALS).map((reason): Finding[] => [
+    { type: 'Ready', status: 'False', reason, message: WORDS },
+    { type: 'Stalled', status: 'True', reason, message: WORDS },
+  ])
+  return [...taken, ...refused]
+}
+
+function credentialStates(): Finding[][] {
+  const stored = { name: '/davit/acme/rc_a', version: 1, region: 'eu-west-1', account: '1', roleArn: 'r' }
+  const verified = { status: 'Unknown', reason: 'NotChecked', message: WORDS } as const
+  const token = { type: 'token', verified, listing: { state: 'unknown' } } as const
+  const views: CredentialView[] = [
+    { ...token, stored, step: { step: 'nothing', reason: WORDS } },
+    { ...token, type: 'ecr', step: { step: 'nothing', reason: WORDS } },
+    { ...token, step: { step: 'add-finalizer', reason: WORDS } },
+    { ...token, stored, pending: true, step: { step: 'refuse', reason: 'SecretRefused', message: WORDS } },
+    ...CREDENTIAL_STALLS.map(
+      (reason): CredentialView => ({ ...token, step: { step: 'refuse', reason, message: WORDS } }),
+    ),
+    ...CREDENTIAL_WAITS.map(
+      (reason): CredentialView => ({ ...token, step: { step: 'wait', reason, message: WORDS } }),
+    ),
+  ]
+  return views.map(credentialFindings)
+}
+
+function settingsStates(): Finding[][] {
+  const view: ConnectionView = {
+    roleArn: goodSettings.spec.roleArn,
+    externalId: 'x',
+    requireWriteOnly: false,
+  }
+  const account = /::(\d+):/.exec(String(goodSettings.spec.roleArn))?.[1] ?? ''
+  const well = {
+    identify: { value: { account, arn: 'a' } },
+    put: { value: true as const },
+    readable: { value: { operations: [] } },
+    otherId: { value: { refused: true } },
+  }
+  const failure = { remedy: 'retry', code: 'Timeout', message: WORDS, operation: 'ssm:PutParameter' } as const
+  const views: ConnectionView[] = [
+    { ...view, results: well },
+    view,
+    { ...view, results: { identify: { failure } } },
+    ...SETTINGS_STALLS.map((reason): ConnectionView => ({ ...view, problem: { reason, message: WORDS } })),
+  ]
+  return views.map((each) => connectionVerdict(each).findings)
+}
+
+function templateStates(): Finding[][] {
+  const current = { status: 'True', reason: 'AsBaked', message: WORDS } as const
+  const bake = (more: Partial<BakeStatus>) => ({ number: 1, attempts: 1, ...more }) as BakeStatus
+  const view: TemplateView = { bake: undefined, problem: undefined, isDue: false, current }
+  const failed = bakeFailureCode.options.map((code) =>
+    bake({ state: 'failed', failure: bakeFailure({ step: 'pull', code, message: WORDS }) }),
+  )
+  const [first] = failed
+  const views: TemplateView[] = [
+    { ...view, bake: bake({ state: 'succeeded' }) },
+    view,
+    { ...view, isDue: true, waitsFor: 'two bakes are under way' },
+    { ...view, bake: bake({ state: 'pending' }) },
+    { ...view, bake: bake({ state: 'running' }) },
+    { ...view, bake: { ...first, nextAttemptAt: AT } as BakeStatus },
+    { ...view, problem: { code: 'credential_not_ready', message: WORDS, waits: true } },
+    ...failed.map((each) => ({ ...view, bake: each })),
+  ]
+  return views.map(templateFindings)
+}
