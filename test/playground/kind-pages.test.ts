@@ -1,0 +1,122 @@
+/**
+ * The pages of the kinds, the page for operating and the README tell the truth: their commands, pasted beside a running playground in the
+ * order of the page, come to their end. What a page takes for given is made here: its example as a file, and a receiver that is there.
+ */
+import { readFile, symlink, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import type { PlaygroundFacts } from '../../src/playground/playground-file.ts'
+import { commandsOf } from '../e2e/page-script.ts'
+import {
+  type PlaygroundProcess,
+  startPlaygroundProcess,
+  temporaryFolder,
+} from '../support/playground-process.ts'
+import { ShellSession } from '../support/shell-session.ts'
+
+const ROOT = new URL('../../', import.meta.url)
+const START_LIMIT_MS = 120_000
+const PAGE_LIMIT_MS = 240_000
+/** A Secret that is handed over later is found within a minute. */
+const BLOCK_LIMIT_MS = 150_000
+const EXAMPLE = /```yaml\n(?<yaml>.*?)```/s
+
+type Page = {
+  path: string
+  /** Below this heading alone. */
+  words?: string
+  /** The file that the page calls its example. */
+  example?: string
+  /** Pasted before. */
+  first?: string
+  /** What no playground has, and what stands for it. */
+  instead?: readonly (readonly [RegExp | string, string])[]
+}
+
+let folder: Awaited<ReturnType<typeof temporaryFolder>>
+let playground: PlaygroundProcess
+let facts: PlaygroundFacts
+let shell: ShellSession
+
+beforeAll(async () => {
+  folder = await temporaryFolder()
+  playground = startPlaygroundProcess(folder.path)
+  facts = await playground.facts()
+  await symlink(folder.path, join(folder.path, '.davit'))
+  await symlink(fileURLToPath(new URL('examples', ROOT)), join(folder.path, 'examples'))
+  const path = dirname(facts.kubectl)
+  shell = await ShellSession.start({ cwd: folder.path, path, limitMs: BLOCK_LIMIT_MS })
+  await paste(`export KUBECONFIG='${facts.kubeconfig}' TOKEN=a-token-of-a-registry`)
+}, START_LIMIT_MS)
+afterAll(async () => {
+  playground?.child.kill('SIGTERM')
+  await playground?.ended
+  await shell?.[Symbol.asyncDispose]()
+  await folder?.[Symbol.asyncDispose]()
+})
+
+const RECEIVERS = /https:\/\/(billing|receiver)\.example\.com\/hooks/g
+const PAGES: readonly Page[] = [
+  { path: 'docs/event-type.md', example: 'event-type.yaml' },
+  { path: 'docs/webhook-endpoint.md', example: 'endpoint.yaml' },
+  { path: 'docs/webhook-event.md', example: 'event.yaml' },
+  { path: 'docs/webhook-delivery.md' },
+  { path: 'docs/delivery-log.md' },
+  { path: 'docs/gitops.md', words: 'Who owns what' },
+  {
+    path: 'docs/registry-credential.md',
+    example: 'credential.yaml',
+    // The playground has a credential of that name already, and may have bound the role.
+    first: 'kubectl -n acme delete rolebinding/davit-secrets regcred/ghcr --ignore-not-found',
+    // Nothing is an orphan here.
+    instead: [[/^# Acknowledge (.|\n)*/gm, '']],
+  },
+  {
+    path: 'docs/box-template.md',
+    words: 'Working with it',
+    example: 'box-template.yaml',
+    // Its registry and its credential are the playground's, and its pods are processes, of which there is no log here.
+    instead: [
+      [/\bshop\b/g, 'works'],
+      [/^kubectl -n acme logs .*$/gm, ''],
+    ],
+  },
+  { path: 'docs/operate.md', words: 'Looking into it' },
+  { path: 'README.md', words: 'With kubectl' },
+  { path: 'README.md', words: 'With curl' },
+  // The account is connected, and the token of its first lines is handed over once more.
+  { path: 'README.md', words: 'Registry credentials' },
+  // The account of the playground, which is connected already.
+  { path: 'docs/secrets-settings.md', words: 'Working with it', instead: [['123456789012', '222222222222']] },
+]
+
+it.for(PAGES.map((page) => ({ ...page, title: [page.path, page.words ?? 'all of it'].join(': ') })))(
+  '$title',
+  { timeout: PAGE_LIMIT_MS },
+  async (page) => {
+    const text = (await readFile(new URL(page.path, ROOT), 'utf8')).replaceAll(
+      RECEIVERS,
+      `${facts.receiver}/page`,
+    )
+    if (page.example) {
+      const yaml = EXAMPLE.exec(text)?.groups?.yaml ?? ''
+      expect(text, 'the page names the file of its example').toContain(` ${page.example}`)
+      await writeFile(join(folder.path, page.example), yaml)
+    }
+    if (page.first) await paste(page.first)
+    for (const block of commandsOf(text, page.words)) await paste(withInstead(block, page))
+  },
+)
+
+function withInstead(block: string, { instead = [] }: Page): string {
+  return instead.reduce((said, [what, by]) => said.replaceAll(what, by), block)
+}
+
+/** Each block by one bash that ends with the first command that fails, as a person would. */
+async function paste(block: string): Promise<string> {
+  const { code, stdout, stderr, statuses } = await shell.paste(`set -e\n${block}`)
+  const refused = statuses.filter((status) => status >= 400)
+  expect({ code, refused, why: code === 0 ? '' : stderr }, block).toEqual({ code: 0, refused: [], why: '' })
+  return stdout
+}
