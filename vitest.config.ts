@@ -21,8 +21,11 @@ export default defineConfig({
             'src/**/*.test.ts',
             'tools/**/*.test.ts',
             'test/*.test.ts',
+            'test/e2e/**/*.test.ts',
             'test/fuzz/**/*.test.ts',
             'test/node/**/*.test.ts',
+            'test/monitoring/{,picture/}*.test.ts',
+            'test/mutation/*.test.ts',
           ],
           exclude: ['**/node_modules/**'],
           testTimeout: UNIT_TEST_LIMIT_MS,
@@ -39,7 +42,10 @@ export default defineConfig({
       {
         test: {
           name: 'cluster',
-          include: ['test/{box,contract,integration,rest,chaos,canary,playground}/**/*.test.ts'],
+          include: [
+            'test/{box,chart,contract,integration,rest,chaos,canary,hostile,playground}/**/*.test.ts',
+            'test/monitoring/real/*.test.ts',
+          ],
           globalSetup: ['test/support/control-plane-setup.ts'],
           testTimeout: CLUSTER_TEST_LIMIT_MS,
           hookTimeout: HOOK_LIMIT_MS,

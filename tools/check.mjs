@@ -16,12 +16,17 @@ const CHECK_LIMIT_MS = 10 * 60_000
 
 const VITEST = ['node', 'node_modules/vitest/vitest.mjs', 'run', '--project', 'unit', '--reporter=dot']
 
+/** Links to files and headings of this repository; the addresses of others are not asked. */
+const LINKS = ['--frail', '--quiet', '--no-stdout', '--use', 'validate-links=repository:false']
+LINKS.push('README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'docs')
+
 /** Name and command; programs are those of node_modules. */
 const CHECKS = [
   { name: 'types', command: ['tsc'] },
   { name: 'lint and format', command: ['biome', 'check', '--error-on-warnings', '.'] },
   { name: 'architecture', command: [...VITEST, 'test/architecture.test.ts'] },
   { name: 'dead code', command: ['knip', '--no-config-hints'] },
+  { name: 'links of pages', command: ['remark', ...LINKS] },
   { name: 'generated files', command: ['node', 'src/tools/generate.ts', '--check'] },
 ]
 

@@ -169,10 +169,10 @@ describe('set-up', () => {
     const { code, said } = setUp({ args: ['--for-tests'] })
     expect(code).toBe(1)
     expect(said).toContain(
-      'apt-get install openssl curl jq docker-registry apache2-utils skopeo podman golang-go chromium\n',
+      'apt-get install openssl curl jq docker-registry apache2-utils skopeo prometheus podman golang-go chromium\n',
     )
-    for (const name of ['openssl', 'curl', 'jq', 'docker-registry', 'htpasswd', 'skopeo', 'podman', 'go'])
-      program(join(bin, name), '')
+    const some = ['openssl', 'curl', 'jq', 'docker-registry', 'htpasswd', 'skopeo', 'podman', 'go']
+    for (const name of [...some, 'promtool', 'prometheus']) program(join(bin, name), '')
     expect(setUp({ args: ['--for-tests'] }).said).toContain('apt-get install chromium\n')
     // By whatever name it has on the host.
     program(join(bin, 'google-chrome'), '')

@@ -25,11 +25,15 @@ const TESTS = {
   testResults: [passedFile],
 }
 
-type Run = { tests?: object; checks?: object; exits?: [string, string] }
+type Run = { tests?: object; checks?: object; faults?: object; exits?: [string, string, string] }
 
-function summaryOf({ tests, checks, exits = ['0', '0'] }: Run): { code: number | null; line: string } {
+function summaryOf({ tests, checks, faults, exits = ['0', '0', '0'] }: Run): {
+  code: number | null
+  line: string
+} {
   if (tests !== undefined) writeFileSync(join(folder, 'tests.json'), JSON.stringify(tests))
   if (checks !== undefined) writeFileSync(join(folder, 'checks.json'), JSON.stringify(checks))
+  if (faults !== undefined) writeFileSync(join(folder, 'faults.json'), JSON.stringify(faults))
   const result = spawnSync(process.execPath, [PROGRAM, folder, ...exits], { encoding: 'utf8' })
   return { code: result.status, line: result.stdout.trim() }
 }
@@ -43,24 +47,35 @@ describe('the summary of a run', () => {
   it('counts failed tests and failed checks', () => {
     const failed = { status: 'failed', assertionResults: [{ status: 'failed' }] }
     const tests = { ...TESTS, numFailedTests: 1, testResults: [passedFile, failed] }
-    const got = summaryOf({ tests, checks: { passed: 3, failed: 2 }, exits: ['1', '1'] })
+    const got = summaryOf({ tests, checks: { passed: 3, failed: 2 }, exits: ['1', '1', '0'] })
     expect(got).toEqual({ code: 1, line: '13 passed, 3 failed, 3 skipped' })
   })
 
   it('counts a test file that could not be loaded', () => {
     const broken = { status: 'failed', assertionResults: [] }
     const tests = { ...TESTS, testResults: [passedFile, broken] }
-    const got = summaryOf({ tests, checks: { passed: 5, failed: 0 }, exits: ['1', '0'] })
+    const got = summaryOf({ tests, checks: { passed: 5, failed: 0 }, exits: ['1', '0', '0'] })
     expect(got).toEqual({ code: 1, line: '15 passed, 1 failed, 3 skipped' })
   })
 
   it('counts a run that ended without a report', () => {
-    const got = summaryOf({ checks: { passed: 5, failed: 0 }, exits: ['137', '0'] })
+    const got = summaryOf({ checks: { passed: 5, failed: 0 }, exits: ['137', '0', '0'] })
     expect(got).toEqual({ code: 1, line: '5 passed, 1 failed, 0 skipped' })
   })
 
   it('counts an exit code that no test explains', () => {
-    const got = summaryOf({ tests: TESTS, checks: { passed: 5, failed: 0 }, exits: ['1', '0'] })
+    const got = summaryOf({ tests: TESTS, checks: { passed: 5, failed: 0 }, exits: ['1', '0', '0'] })
     expect(got).toEqual({ code: 1, line: '15 passed, 1 failed, 3 skipped' })
+  })
+
+  it('adds the faults that alerts are tried with, and does not leave them out when they never came', () => {
+    const checks = { passed: 5, failed: 0 }
+    const got = summaryOf({ tests: TESTS, checks, faults: TESTS })
+    expect(got).toEqual({ code: 0, line: '25 passed, 0 failed, 6 skipped' })
+    rmSync(join(folder, 'faults.json'))
+    expect(summaryOf({ tests: TESTS, checks, exits: ['0', '0', '1'] })).toEqual({
+      code: 1,
+      line: '15 passed, 1 failed, 3 skipped',
+    })
   })
 })

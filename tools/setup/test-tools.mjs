@@ -1,8 +1,9 @@
 import { spawnSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
 import { CHROMIUM, findProgram } from '../find-program.mjs'
 import { SetupError } from './setup-error.mjs'
 
-/** What tests call besides Node: the program by any of its names, the Debian package that brings it, and its use. */
+/** What tests call besides Node: the program by any of its names, the Debian package that brings it, and its use; `service` is what the package starts. */
 const TOOLS = [
   { programs: ['openssl'], debianPackage: 'openssl', use: 'certificates of test receivers' },
   { programs: ['curl'], debianPackage: 'curl', use: 'the commands of the pages' },
@@ -10,6 +11,18 @@ const TOOLS = [
   { programs: ['docker-registry'], debianPackage: 'docker-registry', use: 'a registry to bake from' },
   { programs: ['htpasswd'], debianPackage: 'apache2-utils', use: 'passwords of that registry' },
   { programs: ['skopeo'], debianPackage: 'skopeo', use: 'pulling images, as a bake does it' },
+  {
+    programs: ['promtool'],
+    debianPackage: 'prometheus',
+    use: 'the rules of the alerts',
+    service: 'prometheus',
+  },
+  {
+    programs: ['prometheus'],
+    debianPackage: 'prometheus',
+    use: 'reading the metrics',
+    service: 'prometheus',
+  },
   { programs: ['podman'], debianPackage: 'podman', use: 'pulling images, as a box does it' },
   { programs: ['go'], debianPackage: 'golang-go', use: 'the part of a kubelet that asks for credentials' },
   { programs: CHROMIUM, debianPackage: 'chromium', use: 'the page /docs as people see it' },
@@ -25,7 +38,7 @@ export function ensureTestTools() {
   const still = missing.filter(isMissing)
   if (still.length === 0) return
   const list = still.map(({ programs: [name], use }) => `  ${name} (${use})`).join('\n')
-  const packages = still.map(({ debianPackage }) => debianPackage).join(' ')
+  const packages = [...new Set(still.map(({ debianPackage }) => debianPackage))].join(' ')
   throw new SetupError(
     `the tests call programs that are not here:\n${list}\n  On Debian: apt-get install ${packages}`,
   )
@@ -36,10 +49,17 @@ function isMissing({ programs }) {
 }
 
 function installWithApt(missing) {
-  const packages = missing.map(({ debianPackage }) => debianPackage)
+  const packages = [...new Set(missing.map(({ debianPackage }) => debianPackage))]
   console.error(`davit: installing for the tests: ${packages.join(' ')}`)
   apt(['update', '-qq'])
   apt(['install', '-y', '-qq', '--no-install-recommends', ...packages])
+  for (const { service } of missing) if (service !== undefined) stopService(service)
+}
+
+/** A package may start what it brings; the tests start their own. Where nothing manages services none was started. */
+function stopService(name) {
+  if (existsSync('/run/systemd/system'))
+    spawnSync('systemctl', ['disable', '--now', name], { stdio: 'ignore' })
 }
 
 /** Failing is not the end: whether the program is there is looked at afterwards. */
