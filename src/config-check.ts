@@ -1,6 +1,7 @@
 /** Settings of `davit check`, the test of a release: where what it looks at is. */
 import { z } from 'zod'
-import { ConfigError, type Environment } from './config.ts'
+import type { Environment } from './config.ts'
+import { parseVariables } from './config-command.ts'
 import { integer } from './config-values.ts'
 
 const url = z.url({ protocol: /^https?$/, error: 'must be an http or https URL' })
@@ -31,13 +32,7 @@ export type CheckConfig = {
 
 /** @throws ConfigError with every mistake */
 export function parseCheckConfig(environment: Environment): CheckConfig {
-  const given = Object.fromEntries(Object.entries(environment).filter(([, value]) => value))
-  const parsed = variables.safeParse(given)
-  if (!parsed.success)
-    throw new ConfigError(
-      parsed.error.issues.map(({ path, message }) => ({ variable: String(path[0]), allowed: message })),
-    )
-  const { data } = parsed
+  const data = parseVariables(variables, environment)
   return {
     ready: data.DAVIT_CHECK_READY,
     api: data.DAVIT_CHECK_API?.replace(/\/+$/, ''),

@@ -1,6 +1,7 @@
 /** Settings of `davit stop` and `davit cleanup`, which the chart runs when it is uninstalled: what belongs to the release. */
 import { z } from 'zod'
-import { ConfigError, type Environment } from './config.ts'
+import type { Environment } from './config.ts'
+import { parseVariables } from './config-command.ts'
 import { DNS_LABEL, integer, matching } from './config-values.ts'
 
 const name = matching(DNS_LABEL, 'must be a name of Kubernetes')
@@ -32,13 +33,7 @@ export type UninstallConfig = {
 
 /** @throws ConfigError with every mistake */
 export function parseUninstallConfig(environment: Environment): UninstallConfig {
-  const given = Object.fromEntries(Object.entries(environment).filter(([, value]) => value))
-  const parsed = variables.safeParse(given)
-  if (!parsed.success)
-    throw new ConfigError(
-      parsed.error.issues.map(({ path, message }) => ({ variable: String(path[0]), allowed: message })),
-    )
-  const { data } = parsed
+  const data = parseVariables(variables, environment)
   return {
     podSelector: `app.kubernetes.io/name=davit,app.kubernetes.io/instance=${data.DAVIT_RELEASE},app.kubernetes.io/component in (controller,api)`,
     deployments: data.DAVIT_RELEASE_DEPLOYMENTS,
