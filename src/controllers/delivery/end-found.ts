@@ -1,6 +1,6 @@
 /** Deliveries that are found with an object that shows no end, though their end was decided on before. */
 import { messageId } from '../../domain/message-id.ts'
-import { doneFor } from '../../runtime/shards/ownership.ts'
+import { begin } from './begin.ts'
 import type { Delivery } from './delivery.ts'
 import type { DeliveryPlane } from './delivery-plane.ts'
 import { persist } from './persist.ts'
@@ -22,8 +22,7 @@ export function exhaustCounted(plane: DeliveryPlane, delivery: Delivery): void {
   }
   const end = () => persist(ctx, 'the end of an exhausted delivery', exhaust)
   const { lane } = delivery
-  const count = () => ctx.streaks.exhausted(lane.endpoint, messageId(delivery.name), end)
-  doneFor(ctx.shards, lane.shard, () => ctx.background(count(), lane))
+  begin(ctx, lane, () => ctx.streaks.exhausted(lane.endpoint, messageId(delivery.name), end))
 }
 
 export function cancelRestored(plane: DeliveryPlane, delivery: Delivery): void {
@@ -34,7 +33,5 @@ export function cancelRestored(plane: DeliveryPlane, delivery: Delivery): void {
     if (object) await cancelObject(ctx, delivery, object, 'Restored')
     else ctx.dropped(delivery)
   }
-  const { lane } = delivery
-  const end = () => persist(ctx, 'the end of a restored delivery', cancel)
-  doneFor(ctx.shards, lane.shard, () => ctx.background(end(), lane))
+  begin(ctx, delivery.lane, () => persist(ctx, 'the end of a restored delivery', cancel))
 }

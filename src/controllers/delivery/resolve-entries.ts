@@ -3,9 +3,9 @@ import type { WebhookDeliveryStatus } from '../../api/webhook-delivery.ts'
 import { setAsideStatus } from '../../domain/delivery.ts'
 import { messageId } from '../../domain/message-id.ts'
 import { statusOfRecords } from '../../domain/outcome-records.ts'
-import { doneFor } from '../../runtime/shards/ownership.ts'
 import type { ShardClaims } from '../delivery-log/shard-claims.ts'
 import { aboutEndpoint } from '../endpoint/about-endpoint.ts'
+import { begin } from './begin.ts'
 import type { Delivery } from './delivery.ts'
 import type { DeliveryPlane } from './delivery-plane.ts'
 import type { Unresolved } from './found-objects.ts'
@@ -48,8 +48,8 @@ export function resolveLate(plane: DeliveryPlane, unresolved: Unresolved, claims
   const position = { version: opened.segment.version, index }
   // Its object was found when the shard was taken over.
   if (!open.refused && plane.shown.at(position))
-    plane.ctx.background(plane.ctx.outcomes.record({ kind: 'moved', position }), lane)
-  else plane.ctx.background(resolveEntries(plane, [unresolved], claims), lane)
+    begin(plane.ctx, lane, () => plane.ctx.outcomes.record({ kind: 'moved', position }))
+  else begin(plane.ctx, lane, () => resolveEntries(plane, [unresolved], claims))
 }
 
 async function resolve(plane: DeliveryPlane, { opened, open }: Unresolved, claims: Claims): Promise<void> {
@@ -99,6 +99,5 @@ function owe({ ctx }: DeliveryPlane, delivery: Delivery, status: WebhookDelivery
     delivery.dueAt = Date.parse(home.status?.nextAttemptAt ?? '') || 0
     ctx.wait(delivery)
   }
-  const { lane } = delivery
-  doneFor(ctx.shards, lane.shard, () => ctx.background(move(), lane))
+  begin(ctx, delivery.lane, move)
 }

@@ -4,6 +4,7 @@ import { ORGANIZATION, PlaneBed } from '../../../test/support/plane-bed.ts'
 import { webhookDeliveries } from '../../api/webhook-delivery.ts'
 import { type WebhookEndpoint, webhookEndpoint, webhookEndpoints } from '../../api/webhook-endpoint.ts'
 import { ApiError } from '../../ports/kubernetes.ts'
+import { Tenures } from '../../runtime/shards/tenures.ts'
 import { cancelHeld } from './cancel-held.ts'
 
 const DAY = 24 * 60 * 60_000
@@ -107,4 +108,22 @@ test('one whose object is gone is forgotten', async () => {
   await bed.store.delete(webhookDeliveries, { namespace: ORGANIZATION, name })
   expect(await look()).toBe(1)
   expect(bed.plane.tally.total).toBe(0)
+})
+
+test('what was begun for a shard may write no more once the shard is lost', async () => {
+  const { bed } = await holding()
+  await bed.elapse(8 * DAY)
+  const tenures = new Tenures()
+  tenures.begin(Array.from({ length: 256 }, (_, shard) => shard))
+  const read = Promise.withResolvers<void>()
+  bed.api.fail(calling('get', webhookDeliveries), { hold: read.promise })
+  const mayWrite: boolean[] = []
+  const patches = calling('patch', webhookDeliveries)
+  bed.api.fail((call) => patches(call) && mayWrite.push(tenures.mayWrite) === 0, { hold: read.promise })
+  const ctx = { ...bed.plane.ctx, shards: { owns: () => true, tenures } }
+  cancelHeld({ ctx, lanes: bed.plane.lanes.ours(), limits }, bed.clock.now())
+  tenures.endAll()
+  read.resolve()
+  await bed.elapse(1000)
+  expect(mayWrite).toEqual([false])
 })

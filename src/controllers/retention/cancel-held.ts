@@ -1,6 +1,7 @@
 /** What a disabled endpoint has held for longer than the retention time ends as canceled (settled: events and deliveries). */
 import { heldTooLong } from '../../domain/retention.ts'
 import { isApiError } from '../../ports/kubernetes.ts'
+import { begin } from '../delivery/begin.ts'
 import type { Delivery } from '../delivery/delivery.ts'
 import type { Lane } from '../delivery/lane.ts'
 import type { PlaneContext } from '../delivery/plane-context.ts'
@@ -29,7 +30,7 @@ export function cancelHeld({ ctx, lanes, limits }: HeldOptions, now: number): nu
         continue
       // Nobody else takes it up from here on.
       delivery.stage = 'sending'
-      ctx.background(cancel(ctx, delivery), lane)
+      begin(ctx, lane, () => cancel(ctx, delivery))
       started += 1
     }
   }
