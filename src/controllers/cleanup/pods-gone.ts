@@ -2,6 +2,7 @@
 import { pod, pods } from '../../api/core-kinds.ts'
 import type { Clock } from '../../ports/clock.ts'
 import type { ListQuery, ResourceReader } from '../../ports/kubernetes.ts'
+import { everyObject } from '../../runtime/every-object.ts'
 import { pause } from '../../runtime/pause.ts'
 
 export type PodsGoneOptions = {
@@ -27,11 +28,7 @@ export async function untilPodsGone({ resources, clock, query, limitMs }: PodsGo
 
 /** A pod that was evicted has ended, and its object stays. */
 async function anyRuns(resources: ResourceReader, query: ListQuery): Promise<boolean> {
-  let from: string | undefined
-  do {
-    const page = await resources.list(pods, query, from)
-    if (page.items.some((item) => !ENDED.includes(pod.parse(item).status?.phase))) return true
-    from = page.continue
-  } while (from !== undefined)
+  for await (const item of everyObject(resources, pods, query))
+    if (!ENDED.includes(pod.parse(item).status?.phase)) return true
   return false
 }

@@ -1,6 +1,7 @@
 /** Takes away the Leases of replicas that are gone. Other replicas would: here none is left. */
 import { leases, REPLICA_LABEL } from '../../api/replica-lease.ts'
 import { isApiError, type ResourceReader, type ResourceWriter } from '../../ports/kubernetes.ts'
+import { everyObject } from '../../runtime/every-object.ts'
 
 /** @returns how many there were @throws ApiError */
 export async function removeLeases(
@@ -8,15 +9,13 @@ export async function removeLeases(
   namespace: string,
 ): Promise<number> {
   let removed = 0
-  let from: string | undefined
-  do {
-    const page = await resources.list(leases, { namespace, labelSelector: REPLICA_LABEL }, from)
-    for (const { metadata } of page.items) {
-      await remove(resources, { namespace, name: metadata.name })
-      removed += 1
-    }
-    from = page.continue
-  } while (from !== undefined)
+  for await (const { metadata } of everyObject(resources, leases, {
+    namespace,
+    labelSelector: REPLICA_LABEL,
+  })) {
+    await remove(resources, { namespace, name: metadata.name })
+    removed += 1
+  }
   return removed
 }
 

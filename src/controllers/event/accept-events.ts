@@ -18,6 +18,7 @@ import type { Clock } from '../../ports/clock.ts'
 import type { EventLog } from '../../ports/delivery-log.ts'
 import { isApiError, type ObjectRef, type RawObject, type ResourceReader } from '../../ports/kubernetes.ts'
 import type { SchemaValidator } from '../../ports/schema-validator.ts'
+import { everyObject } from '../../runtime/every-object.ts'
 import type { Catalogue } from '../catalogue.ts'
 import type { KeyIndex } from '../delivery-log/key-index.ts'
 import { type Organizations, readOrganization } from '../organizations.ts'
@@ -199,15 +200,10 @@ function checkSchema(
 /** The endpoints as they are now: a watch may be behind what the same person made a moment ago. */
 async function listSubscribers(resources: ResourceReader, namespace: string): Promise<Subscriber[]> {
   const subscribers: Subscriber[] = []
-  let from: string | undefined
-  do {
-    const page = await resources.list(webhookEndpoints, { namespace }, from)
-    for (const raw of page.items) {
-      const { data } = webhookEndpoint.safeParse(raw)
-      if (data) subscribers.push(subscriberOf(data, decideState(data).state === 'enabled'))
-    }
-    from = page.continue
-  } while (from)
+  for await (const raw of everyObject(resources, webhookEndpoints, { namespace })) {
+    const { data } = webhookEndpoint.safeParse(raw)
+    if (data) subscribers.push(subscriberOf(data, decideState(data).state === 'enabled'))
+  }
   return subscribers
 }
 

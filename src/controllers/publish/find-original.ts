@@ -6,6 +6,7 @@ import type { WebhookEndpoint } from '../../api/webhook-endpoint.ts'
 import { deliveryObjectName, messageId, nameOfMessage } from '../../domain/message-id.ts'
 import type { LogDelivery } from '../../ports/delivery-log.ts'
 import { isApiError, type RawObject, type ResourceReader } from '../../ports/kubernetes.ts'
+import { everyObject } from '../../runtime/every-object.ts'
 import { largePayload } from '../delivery/large-payload.ts'
 import { LOG_PAGE } from '../delivery-log/log-pages.ts'
 import { readSegment } from '../delivery-log/read-back.ts'
@@ -98,14 +99,9 @@ async function searchLog(
   event: string,
   uid: string,
 ): Promise<Original | undefined> {
-  let from: string | undefined
-  do {
-    const page = await resources.list(deliverySegments, { namespace, limit: LOG_PAGE }, from)
-    for (const raw of page.items) {
-      const found = originalIn(raw, { event, uid })
-      if (found) return found
-    }
-    from = page.continue
-  } while (from)
+  for await (const raw of everyObject(resources, deliverySegments, { namespace, limit: LOG_PAGE })) {
+    const found = originalIn(raw, { event, uid })
+    if (found) return found
+  }
   return undefined
 }
