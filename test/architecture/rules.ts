@@ -54,10 +54,15 @@ export const ZONES: readonly Zone[] = [
   },
   { path: 'src/bin/', imports: ['src/roles/'], libraries: [] },
   { path: 'src/config-bake.ts', imports: ['src/config.ts', 'src/api/'], libraries: ['zod'] },
-  { path: 'src/config-check.ts', imports: ['src/config.ts', 'src/config-values.ts'], libraries: ['zod'] },
+  { path: 'src/config-command.ts', imports: ['src/config.ts'], libraries: ['zod'] },
+  {
+    path: 'src/config-check.ts',
+    imports: ['src/config.ts', 'src/config-command.ts', 'src/config-values.ts'],
+    libraries: ['zod'],
+  },
   {
     path: 'src/config-uninstall.ts',
-    imports: ['src/config.ts', 'src/config-values.ts'],
+    imports: ['src/config.ts', 'src/config-command.ts', 'src/config-values.ts'],
     libraries: ['zod'],
   },
   { path: 'src/config-values.ts', imports: [], libraries: ['zod'], builtins: ['node:net'] },
