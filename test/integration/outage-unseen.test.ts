@@ -35,18 +35,20 @@ afterAll(async () => {
 /** Resolves when more than the receiver can take so soon is in memory, and sent one at a time. */
 async function backlog(name: string, deliveryLog: string): Promise<void> {
   const path = `/${name}`
-  receiver.answer(path, { delayMs: ANSWER_MS })
+  const shown = Promise.withResolvers<void>()
+  receiver.answer(path, { after: shown.promise }, { delayMs: ANSWER_MS })
   const spec = { url: receiver.url + path, concurrency: 1, deliveryLog, eventTypes: ['environment.started'] }
   await davit.endpoint(name, spec)
-  const names = []
-  for (let number = 0; number < BACKLOG; number += 1)
-    names.push(await davit.publishOnly('environment.started', { number }))
-  for (const event of names) await davit.eventWhen(event, ({ status }) => status?.state !== undefined)
+  const names = await Promise.all(
+    Array.from({ length: BACKLOG }, (_, number) => davit.publishOnly('environment.started', { number })),
+  )
+  await Promise.all(names.map((event) => davit.eventWhen(event, ({ status }) => status?.state !== undefined)))
   const { plane } = davit.controller.parts
   await until(
     async () => receiver.received(path).length + plane.tally.total > BACKLOG || undefined,
     () => 'the log did not show all',
   )
+  shown.resolve()
 }
 
 test.for(['Objects', 'Segments'])(
