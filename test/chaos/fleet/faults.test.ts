@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { SeededRandom } from '../seeded-random.ts'
-import { collide, FAULT_KINDS, type Fault, type PlanOptions, planFaults } from './faults.ts'
+import { collide, FAULT_KINDS, type Fault, type FaultKind, type PlanOptions, planFaults } from './faults.ts'
 import type { Role } from './member.ts'
 
 const OPTIONS: PlanOptions = { controllers: 3, facades: 2, leaseMs: 9000, between: 10, pace: 1 }
@@ -24,6 +24,22 @@ describe('the plan of faults', () => {
     const rests = faults.filter((fault) => fault.rests).length
     expect(rests).toBeGreaterThan(15)
     expect(rests).toBeLessThan(60)
+  })
+
+  test('without an end, does the same to roles in turns, unless only one was asked for', () => {
+    const firstOf = (count: number, kinds?: readonly FaultKind[]) =>
+      [...planFaults(new SeededRandom(5), { ...OPTIONS, ...(kinds ? { kinds } : {}) }).take(count)].map(
+        ({ kind }) => kind,
+      )
+    const [bag, next] = [firstOf(24).slice(0, 12), firstOf(24).slice(12)]
+    const ofBoth = (one: readonly FaultKind[]) =>
+      one.filter((kind) => /^(kill|suspend|roll)/.test(kind)).sort()
+    expect([bag, next].map(ofBoth)).toEqual([
+      ['kill facade', 'roll facades', 'suspend facade'],
+      ['kill controller', 'roll controllers', 'suspend controller'],
+    ])
+    expect(new Set([...bag, ...next]).size).toBe(FAULT_KINDS.length)
+    expect(firstOf(2, ['kill facade'])).toEqual(['kill facade', 'kill facade'])
   })
 
   test('suspends controllers so that nobody notices, that they are counted out, and that others take over', () => {

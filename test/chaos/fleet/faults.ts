@@ -95,15 +95,28 @@ const STORE: ReadonlySet<RecordKind> = new Set([
 const WAY: ReadonlySet<RecordKind> = new Set(['cut', 'delay', 'deaf', 'hold'])
 const PAUSE_MS = [300, 3500] as const
 
+/** The same done to one role and to the other. */
+const ROLES: readonly (readonly [FaultKind, FaultKind])[] = [
+  ['kill controller', 'kill facade'],
+  ['suspend controller', 'suspend facade'],
+  ['roll controllers', 'roll facades'],
+]
+
+/** Bag after bag, each of them shuffled; without an end, roles take turns, so that processes get no more than all else does. */
 export function* planFaults(random: SeededRandom, options: PlanOptions): Generator<Fault> {
-  const { kinds = FAULT_KINDS, faultsOfEach = 1 } = options
-  do {
-    const bag = shuffled(
-      kinds.flatMap((kind) => Array<FaultKind>(faultsOfEach).fill(kind)),
-      random,
+  const { kinds = FAULT_KINDS, faultsOfEach } = options
+  if (faultsOfEach !== undefined) {
+    const all = kinds.flatMap((kind) => Array<FaultKind>(faultsOfEach).fill(kind))
+    for (const kind of shuffled(all, random)) yield draw(kind, random, options)
+    return
+  }
+  for (let turn = 0; ; turn += 1) {
+    const resting = ROLES.filter((pair) => pair.every((kind) => kinds.includes(kind))).map(
+      (pair) => pair[turn % 2],
     )
-    for (const kind of bag) yield draw(kind, random, options)
-  } while (options.faultsOfEach === undefined)
+    const bag = kinds.filter((kind) => !resting.includes(kind))
+    for (const kind of shuffled(bag, random)) yield draw(kind, random, options)
+  }
 }
 
 function draw(kind: FaultKind, random: SeededRandom, options: PlanOptions): Fault {
