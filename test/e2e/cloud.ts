@@ -2,6 +2,7 @@
 import { connectKubernetes } from '../../src/adapters/kubernetes/kubernetes-client.ts'
 import { createClock } from '../../src/adapters/system/clock.ts'
 import { createRandom } from '../../src/adapters/system/random.ts'
+import type { Account } from '../../src/playground/aws/account.ts'
 import { forward } from '../node/forward.ts'
 import { pushImages, startPrivateRegistry } from '../node/private-registry.ts'
 import { connectOrganization } from '../support/aws/connect-organization.ts'
@@ -15,6 +16,8 @@ const OPERATOR_ACCOUNT = '222222222222'
 
 export type Cloud = {
   aws: TestAws
+  /** Of the organization. */
+  account: Account
   /** For AWS_ENDPOINT_URL in pods. */
   url: string
   /** Whom Davit's own pods become, with their own tokens. */
@@ -68,7 +71,7 @@ export async function startCloud({ kubeconfig, address, organization, kubectl }:
   }
   const parts = stack.move()
   const stop = () => parts.disposeAsync()
-  return { aws, url: reached.url, operatorRole, boxRole, registry, digests, connect, stop }
+  return { aws, account, url: reached.url, operatorRole, boxRole, registry, digests, connect, stop }
 }
 
 /** As docs/connect-aws.md and IAM have it for a role of pods. */

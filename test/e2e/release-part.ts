@@ -1,6 +1,5 @@
 /** An installation of the chart from its first pod to its last leftover: admission, load, a death, an upgrade, a bake, an uninstall. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { ORGANIZATION_LABEL } from '../../src/api/meta.ts'
 import type { NodeCluster } from '../node/cluster.ts'
 import { BAKE_CA, checkBake } from './bake-part.ts'
 import { type Cloud, startCloud } from './cloud.ts'
@@ -8,13 +7,14 @@ import { waitFor } from './commands.ts'
 import { HelmRelease } from './helm-release.ts'
 import { KILLERS, killProcess } from './killer.ts'
 import { objectsOf } from './leftovers.ts'
+import { makeNamespaces, ORGANIZATION } from './namespaces.ts'
 import { DAVIT, memoryOf, podsOf, ROLES, secondsToReady } from './pods.ts'
 import { PortForward } from './port-forward.ts'
 import { RECEIVERS, ReceiverPod } from './receiver-pod.ts'
-import { ORGANIZATION, removeRelease } from './removal.ts'
+import { Removal } from './removal.ts'
 import type { Report } from './report.ts'
 import { ENDPOINTS, RestStream } from './rest-stream.ts'
-import { RESTRICTED } from './restricted.ts'
+import { checkTenants } from './tenants-part.ts'
 
 const API_PORT = 80
 /** Nothing happens then. */
@@ -47,11 +47,7 @@ export class ReleasePart {
     await using stack = new AsyncDisposableStack()
     const before = await report.phase('what there is in the cluster', () => objectsOf(cluster))
     stack.defer(() => cluster.remove('namespace', KILLERS, RECEIVERS, ORGANIZATION))
-    const labels = { ...RESTRICTED, [ORGANIZATION_LABEL]: 'true' }
-    await cluster.apply(
-      { apiVersion: 'v1', kind: 'Namespace', metadata: { name: DAVIT, labels: RESTRICTED } },
-      { apiVersion: 'v1', kind: 'Namespace', metadata: { name: ORGANIZATION, labels } },
-    )
+    await makeNamespaces(cluster)
     const receiver = await report.phase('the receiver, as a pod', () =>
       ReceiverPod.start({ cluster, kubeconfig }, this.#image),
     )
@@ -71,7 +67,12 @@ export class ReleasePart {
     await report.phase('connecting the organization', () => cloud.connect())
     await report.phase('a bake', () => checkBake({ cluster, cloud, report }, ORGANIZATION))
     await this.#isRestricted()
-    await removeRelease(this.#of, this.#helm, before, values)
+    await report.phase('roles of people', () => checkTenants(this.#of, ORGANIZATION))
+    const removal = new Removal(this.#of, { helm: this.#helm, cloud, before, values })
+    await removal.uninstall()
+    await removal.organizationFirst()
+    await removal.everything()
+    await removal.davitFirst()
   }
 
   get #image(): string {
