@@ -1,17 +1,28 @@
-/** `helm uninstall` while Davit works: replicas end with the rights that they have, nothing is sent again later, and no Lease stays. */
+/**
+ * `helm uninstall` while Davit works: replicas end with the rights that they have, nothing is sent again later, and no Lease stays. The Jobs
+ * that see to it have the rights that they need, and no other.
+ */
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { stringify } from 'yaml'
+import { PARAMETER_FINALIZER } from '../../src/api/registry-credential.ts'
+import { ACCOUNT_FINALIZER } from '../../src/api/secrets-settings.ts'
 import { writeKubeconfig } from '../../src/playground/api-keys.ts'
 import { type ControlPlane, startControlPlane } from '../../src/playground/control-plane.ts'
 import { requestApi } from '../../src/playground/control-plane-request.ts'
 import { freePort } from '../../src/playground/free-port.ts'
+import { nameOfRight, type Right, rightsIn } from '../../src/tools/rights/rights.ts'
+import { goodCredential } from '../contract/samples/registry-credential.ts'
+import { goodSettings } from '../contract/samples/secrets-settings.ts'
+import { readAuditTrail } from '../support/audit-trail.ts'
 import { findChartTools } from '../support/chart/chart-tools.ts'
-import { CHART, helm } from '../support/chart/helm.ts'
+import { CHART, helm, template } from '../support/chart/helm.ts'
 import { runHook } from '../support/chart/run-hook.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { RoleProcess } from '../support/role-process.ts'
+import { covers } from '../support/shipped-rights.ts'
 import { until } from '../support/until.ts'
 
 const BUILD_LIMIT_MS = 30 * 60_000
@@ -36,7 +47,7 @@ beforeAll(async () => {
   await findChartTools()
   folder = await mkdtemp(join(tmpdir(), 'davit-uninstall-'))
   receiver = await startReceiver()
-  controlPlane = await startControlPlane()
+  controlPlane = await startControlPlane({ audit: { logPath: trail() } })
   for (const [name, labels] of [
     [SYSTEM, {}],
     ['acme', { 'davit.dev/organization': 'true' }],
@@ -49,6 +60,10 @@ afterAll(async () => {
   await receiver?.close()
   await rm(folder, { recursive: true, force: true })
 })
+
+function trail(): string {
+  return join(folder, 'audit.log')
+}
 
 function release(...args: string[]): Promise<string> {
   return helm('helm4', [...args, '--namespace', SYSTEM], controlPlane.kubeconfigPath)
@@ -131,6 +146,24 @@ async function publish(name: string): Promise<void> {
   await call('POST', `${DAVIT}/webhookevents`, event)
 }
 
+/** What an account holds, so that the second Job has something to take off; nobody of this test may use the account. */
+async function makeHeld(): Promise<void> {
+  for (const [path, kind, { name, spec }, finalizer] of [
+    ['registrycredentials', 'RegistryCredential', goodCredential, PARAMETER_FINALIZER],
+    ['secretssettings', 'SecretsSettings', goodSettings, ACCOUNT_FINALIZER],
+  ] as const) {
+    const metadata = { name, finalizers: [finalizer] }
+    await call('POST', `${DAVIT}/${path}`, { apiVersion: 'davit.dev/v1alpha1', kind, metadata, spec })
+  }
+}
+
+/** Of the roles that the Job's account is bound to. */
+async function rightsOf(job: string): Promise<Right[]> {
+  const rendered = await template('helm4', {}, { name: 'davit', namespace: SYSTEM })
+  const roles = rendered.filter(({ kind, metadata }) => kind.endsWith('Role') && metadata.name === job)
+  return rightsIn(roles.map((role) => stringify(role)).join('---\n'))
+}
+
 async function leases(): Promise<string[]> {
   return (await call<List>('GET', LEASES)).items.map(({ metadata }) => metadata.name)
 }
@@ -139,6 +172,7 @@ test(
   'what is under way is finished and written, no call is refused, and neither a Lease nor an account stays',
   async () => {
     await release('install', 'davit', CHART)
+    await makeHeld()
     const controller = await start('controller', 'first')
     const api = await start('api', 'front')
     const killed = await start('api', 'killed')
@@ -168,6 +202,20 @@ test(
     expect(items.filter(({ metadata }) => metadata.name !== 'default')).toEqual([])
   },
   TEST_LIMIT_MS,
+)
+
+test.each(['davit-stop', 'davit-cleanup'])(
+  '%s was refused nothing, and used each right that it has',
+  async (job) => {
+    const deeds = (await readAuditTrail(trail())).filter(
+      ({ user }) => user === `system:serviceaccount:${SYSTEM}:${job}`,
+    )
+    expect(deeds.filter(({ code }) => code === 401 || code === 403)).toEqual([])
+    const rights = await rightsOf(job)
+    expect(rights.length).toBeGreaterThanOrEqual(2)
+    const unused = rights.filter((right) => !deeds.some((deed) => covers(right, deed, SYSTEM)))
+    expect(unused.map(nameOfRight)).toEqual([])
+  },
 )
 
 test(
