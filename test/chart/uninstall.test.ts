@@ -20,7 +20,7 @@ const run = promisify(execFile)
 
 const BUILD_LIMIT_MS = 30 * 60_000
 const TEST_LIMIT_MS = 300_000
-const JOB_LIMIT_MS = 120_000
+const GONE_LIMIT_MS = 240_000
 const PAGE = new URL('../../docs/uninstall.md', import.meta.url)
 const SYSTEM = 'davit-system'
 const KINDS = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
@@ -128,7 +128,7 @@ describe.each(HELMS)('with %s', { timeout: TEST_LIMIT_MS }, (name) => {
     await until(
       async () => ((await call('GET', KINDS)).body as { items: [] }).items.length === 0 || undefined,
       () => 'kinds are still there',
-      JOB_LIMIT_MS,
+      GONE_LIMIT_MS,
     )
   })
 })
