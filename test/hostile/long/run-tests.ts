@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { existsSync, readFileSync } from 'node:fs'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join, relative } from 'node:path'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { fileOf, isMeant, references, titlesOf } from '../named-tests.ts'
 
@@ -24,14 +24,16 @@ export type TestRun = {
   failed: string[]
 }
 
+/** Where the cases come from: a run of the files with this environment, or the report of a run of everything. */
+export type Source = { environment: Record<string, string> } | { report: string }
+
 /** @param isWanted of the path of a file of tests */
-export async function runTests(
-  isWanted: (path: string) => boolean,
-  environment: Record<string, string>,
-): Promise<TestRun> {
+export async function runTests(isWanted: (path: string) => boolean, source: Source): Promise<TestRun> {
   const named = references().filter((reference) => isWanted(fileOf(reference)))
   const paths = [...new Set(named.map(fileOf))]
-  const cases = await casesOf(paths, environment)
+  const text =
+    'report' in source ? await readFile(source.report, 'utf8') : await reportOf(paths, source.environment)
+  const cases = readCases(text, paths)
   const counted = named.map((reference) => [reference, countOf(reference, cases)] as const)
   return {
     cases: Object.fromEntries(counted),
@@ -52,7 +54,7 @@ function read(path: string): string | undefined {
   return existsSync(join(ROOT, path)) ? readFileSync(join(ROOT, path), 'utf8') : undefined
 }
 
-async function casesOf(paths: readonly string[], environment: Record<string, string>): Promise<Case[]> {
+async function reportOf(paths: readonly string[], environment: Record<string, string>): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'davit-cases-'))
   const file = join(folder, 'cases.json')
   try {
@@ -63,7 +65,7 @@ async function casesOf(paths: readonly string[], environment: Record<string, str
       stdio: 'inherit',
     })
     await once(child, 'exit')
-    return readCases(await readFile(file, 'utf8'))
+    return await readFile(file, 'utf8')
   } finally {
     await rm(folder, { recursive: true })
   }
@@ -76,16 +78,18 @@ type Report = {
   }[]
 }
 
-/** What was not run is no case. */
-function readCases(text: string): Case[] {
+/** What was not run is no case. A report may be of another folder, where the same commit is. */
+function readCases(text: string, paths: readonly string[]): Case[] {
   const report = JSON.parse(text) as Report
-  return report.testResults.flatMap(({ name, assertionResults }) =>
-    assertionResults
+  return report.testResults.flatMap(({ name, assertionResults }) => {
+    const path = paths.find((each) => name.endsWith(`/${each}`))
+    if (path === undefined) return []
+    return assertionResults
       .filter(({ status }) => status === 'passed' || status === 'failed')
       .map(({ ancestorTitles, title, status }) => ({
-        path: relative(ROOT, name),
+        path,
         titles: [...ancestorTitles, title],
         passed: status === 'passed',
-      })),
-  )
+      }))
+  })
 }
