@@ -18,6 +18,12 @@ test('the page is what the results say', () => {
   expect(page?.content).toBe(read(page?.path ?? ''))
 })
 
+test('names days, and no commits: history may be rewritten', () => {
+  const text = guaranteesPage.files(read)[0]?.content ?? ''
+  expect(text.match(/\b(?=[0-9]*[a-f])(?=[a-f]*[0-9])[0-9a-f]{7,40}\b/g) ?? []).toEqual([])
+  expect(text).not.toMatch(/\d\d:\d\d/)
+})
+
 test('has the failures F1 to F46 in their order', () => {
   expect(FAILURES.map(({ name }) => name.split(':')[0])).toEqual(
     Array.from({ length: 46 }, (_, i) => `F${i + 1}`),

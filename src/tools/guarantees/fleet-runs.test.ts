@@ -5,7 +5,6 @@ function run(accepted: number, lost: number, failOverMs: number[]) {
   const counts = { accepted, lost, explained: 2, unexplained: 0, inversions: 0, gaps: 0, overlaps: 0 }
   return {
     seed: accepted,
-    commit: 'abc',
     at: '2026-11-22',
     controllers: 3,
     latestAfterDisablingMs: lost,

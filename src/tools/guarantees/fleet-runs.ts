@@ -20,7 +20,6 @@ const counted = z.object({
 const fleetRuns = z.array(
   z.object({
     seed: z.number(),
-    commit: z.string(),
     at: z.string(),
     controllers: z.number(),
     latestAfterDisablingMs: z.number(),
@@ -41,7 +40,6 @@ export function fleetFiguresOf(text: string) {
   const lost = sum('lost')
   return {
     measuredAt: last.at,
-    commit: last.commit,
     seed: last.seed,
     runs: runs.length,
     controllers: Math.max(...runs.map(({ controllers }) => controllers)),

@@ -24,7 +24,6 @@ const OTHERS: Record<string, { path: string; command: string; of: (text: string)
 
 const stamp = {
   measuredAt: z.string().optional(),
-  commit: z.string().optional(),
   seed: z.number().optional(),
 }
 const found = z.looseObject(stamp)
@@ -35,8 +34,8 @@ const tests = z.object({
   tests: z.record(z.string(), z.object({ passed: z.number(), failed: z.number() })),
 })
 
-/** When, of what and how figures were found. */
-export type Origin = { measuredAt?: string; commit?: string; seed?: number; command: string }
+/** When and how figures were found. The files tell of which commit; the page does not, since history may be rewritten. */
+export type Origin = { measuredAt?: string; seed?: number; command: string }
 
 export type FoundFigures = Origin & { figures: Record<string, unknown> }
 
@@ -52,8 +51,8 @@ export function figuresOf(name: string, read: Read): FoundFigures | undefined {
   if (!other) return defined(hostile.parse(JSON.parse(text)))
   const all = other.of(text)
   if (all === undefined) return undefined
-  const { measuredAt, commit, seed, ...figures } = found.parse(all)
-  return defined({ measuredAt, commit, seed, command: other.command, figures })
+  const { measuredAt, seed, ...figures } = found.parse(all)
+  return defined({ measuredAt, seed, command: other.command, figures })
 }
 
 /** Files in which cases are kept. */

@@ -24,7 +24,7 @@ const INTRODUCTION = `# Guarantees
 Each line names a promise or a failure, what holds it, the tests, and what they found when they ran last. A test is a file and a
 name as in [rules.md](rules.md), and how many cases of it passed. Figures are
 those of a machine of two cores on which etcd, the API server, Davit and whoever measures it share the cores: compare ratios, not times. The last table
-says when, of which commit, with which seed and by which command each was found.
+says on which day, with which seed and by which command each was found.
 
 \`\`\`sh
 npm run test:hostile                  # all of it, about two hours; --only PART,... for some of it
@@ -91,10 +91,9 @@ function origins(read: Read): string {
   const all: [string, Origin | undefined][] = [...testRuns(read), ...found]
   const rows = all.map(([name, origin]) => [
     `\`${name}\``,
-    origin?.measuredAt?.slice(0, 16).replace('T', ' ') ?? NONE,
-    origin?.commit ?? NONE,
+    origin?.measuredAt?.slice(0, 10) ?? NONE,
     origin?.seed === undefined ? NONE : String(origin.seed),
     origin ? `\`${origin.command}\`` : 'not run',
   ])
-  return markdownTable(['figures', 'found at (UTC)', 'commit', 'seed', 'command'], rows)
+  return markdownTable(['figures', 'found on', 'seed', 'command'], rows)
 }

@@ -21,11 +21,17 @@ function page(results?: object): string {
 }
 
 test('each right has the calls that it was needed for, and one that is newer than the run says so', () => {
-  const run = { measuredAt: '2026-01-31T12:00:00Z', commit: 'abc', refused: 0, calls: { 'davit-api': CALLS } }
+  const run = {
+    measuredAt: '2026-01-31T12:00:00Z',
+    commit: '0123abc',
+    refused: 0,
+    calls: { 'davit-api': CALLS },
+  }
   const text = page(run)
   expect(text).toContain('| `webhookevents/status.davit.dev` | all | `davit-api` | patch 7 |')
   expect(text).toContain('| `secrets` | own | `davit-api` | get 3, create (not run) |')
-  expect(text).toContain('2026-01-31, of commit abc: 0 kinds')
+  expect(text).toContain('The last run was on 2026-01-31: 0 kinds')
+  expect(text).not.toContain('0123abc')
 })
 
 test('before the first run no right has a figure', () => {

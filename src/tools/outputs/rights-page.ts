@@ -16,7 +16,6 @@ const RESULTS = 'test/rights/results/rights.json'
 
 const results = z.object({
   measuredAt: z.string(),
-  commit: z.string(),
   refused: z.int(),
   /** Calls by the file of the role and the name of the right. */
   calls: z.record(z.string(), z.record(z.string(), z.int())),
@@ -55,7 +54,7 @@ export const rightsPage: Output = {
 function said(run: Results | undefined): string {
   if (!run) return '\nIt has not run.\n'
   const day = run.measuredAt.slice(0, 10)
-  return `\nThe last run was on ${day}, of commit ${run.commit}: ${run.refused} kinds of calls were refused for want of a right.\n`
+  return `\nThe last run was on ${day}: ${run.refused} kinds of calls were refused for want of a right.\n`
 }
 
 function rowsOf(file: string, rights: readonly Right[], run: Results | undefined): string[][] {
