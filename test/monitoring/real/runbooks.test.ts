@@ -1,0 +1,97 @@
+/** Commands of runbooks that pick something out show what they say, and nothing else. */
+import { execFile } from 'node:child_process'
+import { dirname } from 'node:path'
+import { promisify } from 'node:util'
+import { beforeAll, expect, inject, test } from 'vitest'
+import { API_VERSION, type KindDefinition } from '../../../src/api/meta.ts'
+import { registryCredentialKind } from '../../../src/api/registry-credential.ts'
+import { secretsSettingsKind } from '../../../src/api/secrets-settings.ts'
+import { webhookDeliveryKind } from '../../../src/api/webhook-delivery.ts'
+import { webhookEventKind } from '../../../src/api/webhook-event.ts'
+import { goodCredential } from '../../contract/samples/registry-credential.ts'
+import { goodSettings } from '../../contract/samples/secrets-settings.ts'
+import { goodDelivery } from '../../contract/samples/webhook-delivery.ts'
+import { goodEvent } from '../../contract/samples/webhook-event.ts'
+import { commandsOf } from '../../e2e/page-script.ts'
+import { kubectl, testNamespace } from '../../support/control-plane.ts'
+import { page } from '../metric-names.ts'
+
+const AT = '2026-01-31T12:00:00.000Z'
+
+let organization: string
+
+beforeAll(async () => {
+  // No Davit runs, so that what is said of them stays.
+  organization = await testNamespace('runbooks')
+})
+
+async function make(kind: KindDefinition, name: string, spec: object, status?: object): Promise<void> {
+  const object = { apiVersion: API_VERSION, kind: kind.kind, metadata: { name }, spec }
+  await kubectl(['create', '-n', organization, '-f', '-'], JSON.stringify(object))
+  if (!status) return
+  const to = ['patch', '-n', organization, `${kind.plural}.davit.dev`, name, '--subresource=status']
+  await kubectl([...to, '--type=merge', '-p', JSON.stringify({ status })])
+}
+
+const ready = (status: string, reason: string) => ({
+  conditions: [
+    { type: 'Verified', status: 'True', reason: 'Pulled', message: 'Yes.', lastTransitionTime: AT },
+    { type: 'Ready', status, reason, message: 'Why.', lastTransitionTime: AT },
+  ],
+})
+
+/** @returns lines about this test's organization, with single spaces */
+async function said(runbook: string, comment: string): Promise<string[]> {
+  const [block = ''] = commandsOf(page(`docs/runbooks/${runbook}.md`))
+  const part = block.split(/^(?=# )/m).find((each) => each.startsWith(comment))
+  if (part === undefined) throw new Error(`${runbook} has no commands below ${comment}`)
+  // What comes after it, of something that is filled in or of Davit's own namespace, is for another place.
+  const command = part.split(/\n(?=kubectl -n )/)[0] ?? ''
+  const env = {
+    ...process.env,
+    KUBECONFIG: inject('kubeconfig'),
+    PATH: `${dirname(inject('kubectl'))}:${process.env.PATH}`,
+  }
+  const { stdout } = await promisify(execFile)('bash', ['-euo', 'pipefail', '-c', command], { env })
+  const lines = stdout.split('\n').filter((line) => line.includes(organization))
+  return lines.map((line) => line.trim().replaceAll(/\s+/g, ' '))
+}
+
+test('DavitEventsWait shows the events without a state', async () => {
+  await make(webhookEventKind, 'waits', goodEvent.spec)
+  await make(webhookEventKind, 'accepted', goodEvent.spec, { state: 'accepted' })
+  const lines = await said('DavitEventsWait', '# The events')
+  expect(lines).toEqual([expect.stringContaining('waits')])
+})
+
+test.each(['DavitLogOverLimit', 'DavitPendingNearLimit'])('%s counts by endpoint', async (runbook) => {
+  const name = (endpoint: string, n: number) => `${runbook.toLowerCase()}-${endpoint}-${n}`
+  const comment = runbook === 'DavitLogOverLimit' ? '# What waits' : '# Whose'
+  for (const [endpoint, n, state] of [
+    ['billing', 1, 'retrying'],
+    ['billing', 2, 'retrying'],
+    ['audit', 1, 'retrying'],
+    ['audit', 2, 'succeeded'],
+  ] as const) {
+    const spec = { ...goodDelivery.spec, endpoint: `${runbook.toLowerCase()}-${endpoint}` }
+    await make(webhookDeliveryKind, name(endpoint, n), spec, { state })
+  }
+  const lines = (await said(runbook, comment)).filter((line) => line.includes(runbook.toLowerCase()))
+  expect(lines).toEqual([
+    `2 ${organization} ${runbook.toLowerCase()}-billing`,
+    `1 ${organization} ${runbook.toLowerCase()}-audit`,
+  ])
+})
+
+test('DavitCredentialsNotReady shows what is not ready, whatever else is True', async () => {
+  await make(registryCredentialKind, 'fine', goodCredential.spec, ready('True', 'Stored'))
+  await make(registryCredentialKind, 'refused', goodCredential.spec, ready('False', 'AccessDenied'))
+  await make(registryCredentialKind, 'new', goodCredential.spec)
+  await make(secretsSettingsKind, 'default', goodSettings.spec, ready('Unknown', 'Connecting'))
+  const lines = await said('DavitCredentialsNotReady', '# Which')
+  expect(lines.sort()).toEqual([
+    `RegistryCredential ${organization} new - -`,
+    `RegistryCredential ${organization} refused AccessDenied Why.`,
+    `SecretsSettings ${organization} default Connecting Why.`,
+  ])
+})
