@@ -1,10 +1,10 @@
 # The image of Davit: of both roles, of bakes, and of the test of a release. Any builder makes it:
 #
-#   docker build --build-arg SOURCE_DATE_EPOCH="$(git log -1 --format=%ct)" -t davit .
+#   docker build --build-arg SOURCE_DATE_EPOCH="$(git log -1 --format=%ct)" --build-arg REVISION="$(git rev-parse HEAD)" -t davit .
 #
-# The same base images and the same commit make the same image where the builder takes the times of files from SOURCE_DATE_EPOCH
-# (buildah: --timestamp; BuildKit: --output type=oci,rewrite-timestamp=true). Where no registry can be reached,
-# `node tools/image.mjs` makes the base images as well.
+# The same base images, the same packages of Debian and the same commit make the same image where the builder takes the times of
+# files from SOURCE_DATE_EPOCH (buildah: --timestamp; BuildKit: --output type=oci,rewrite-timestamp=true). Where no registry can be
+# reached, `node tools/image.mjs` makes the base images as well. docs/image.md tells more.
 
 # Has npm, and Node as it is in the lock file beside it.
 ARG BUILD_IMAGE=docker.io/library/node:24-trixie-slim
@@ -47,8 +47,11 @@ ENTRYPOINT ["/opt/davit/node_modules/.bin/node", "/opt/davit/src/main.ts"]
 
 ARG VERSION=0.0.0
 ARG REVISION=unknown
+# Of the commit, not of the making, so that the same commit makes the same image.
+ARG CREATED=unknown
 LABEL org.opencontainers.image.title="davit" \
   org.opencontainers.image.description="A Kubernetes operator for signed webhooks and registry credentials" \
   org.opencontainers.image.licenses="Apache-2.0" \
   org.opencontainers.image.version="${VERSION}" \
-  org.opencontainers.image.revision="${REVISION}"
+  org.opencontainers.image.revision="${REVISION}" \
+  org.opencontainers.image.created="${CREATED}"

@@ -91,6 +91,11 @@ describe.each(FILES)('%s', (name) => {
   })
 })
 
+it('the image is made twice, and has to be the same', () => {
+  const { jobs } = parse(read('ci.yml')) as Workflow
+  expect(jobs.image?.steps.at(-1)?.run).toMatch(/npm run test:image -- --twice$/)
+})
+
 it('a push is checked, tested, made into an image and tried in a cluster', () => {
   const { jobs } = parse(read('ci.yml')) as Workflow
   expect(Object.keys(jobs).sort()).toEqual(['check', 'e2e', 'image', 'test'])

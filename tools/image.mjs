@@ -119,6 +119,7 @@ function build(context) {
     BUILD_IMAGE: BUILD,
     VERSION: version,
     REVISION: run('git', ['rev-parse', 'HEAD'], ROOT).trim(),
+    CREATED: new Date(Number(epoch) * 1000).toISOString(),
   }
   buildah(
     'bud',

@@ -7,7 +7,7 @@ import type { Image } from './image.ts'
 
 const run = promisify(execFile)
 
-const LABELS = ['title', 'description', 'licenses', 'version', 'revision']
+const LABELS = ['title', 'description', 'licenses', 'version', 'revision', 'created']
 
 /** @returns what is wrong, in words */
 export async function lookInto({ root, config }: Image): Promise<string[]> {
@@ -15,8 +15,10 @@ export async function lookInto({ root, config }: Image): Promise<string[]> {
   const { User, Entrypoint, Labels = {} } = config.config
   if (User !== '65532:65532') problems.push(`it runs as ${User}`)
   if (Entrypoint.some((part) => /sh$/.test(part))) problems.push('it starts with a shell')
-  for (const name of LABELS)
-    if (!Labels[`org.opencontainers.image.${name}`]) problems.push(`it has no label ${name}`)
+  for (const name of LABELS) {
+    const label = Labels[`org.opencontainers.image.${name}`]
+    if (!label || label === 'unknown') problems.push(`it has no label ${name}`)
+  }
   const unwanted = [
     '-perm',
     '/6000',
