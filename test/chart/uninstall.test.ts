@@ -11,6 +11,7 @@ import { type ControlPlane, startControlPlane } from '../../src/playground/contr
 import { requestApi } from '../../src/playground/control-plane-request.ts'
 import { goodCredential } from '../contract/samples/registry-credential.ts'
 import { goodSettings } from '../contract/samples/secrets-settings.ts'
+import { commandsOf } from '../e2e/page-script.ts'
 import { findChartTools } from '../support/chart/chart-tools.ts'
 import { CHART, HELMS, helm } from '../support/chart/helm.ts'
 import { runHook } from '../support/chart/run-hook.ts'
@@ -28,8 +29,18 @@ const ACME = '/apis/davit.dev/v1alpha1/namespaces/acme'
 const CREDENTIAL = `${ACME}/registrycredentials/${goodCredential.name}`
 const SETTINGS = `${ACME}/secretssettings/default`
 const FOREIGN = 'example.com/keep'
+/** What Helm knows of releases. */
+const RECORDS = `/api/v1/namespaces/${SYSTEM}/secrets?labelSelector=owner%3Dhelm`
+const ELSEWHERE = 'davit-elsewhere'
+const SCOPED_TO_CLUSTER = [
+  '/apis/rbac.authorization.k8s.io/v1/clusterroles',
+  '/apis/rbac.authorization.k8s.io/v1/clusterrolebindings',
+  '/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies',
+  '/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings',
+]
 
 type Live = { metadata: { finalizers?: string[] } }
+type Named = { metadata: { name: string; labels: Record<string, string> } }
 type Answer = { status: number; body: unknown }
 
 describe.each(HELMS)('with %s', { timeout: TEST_LIMIT_MS }, (name) => {
@@ -40,7 +51,7 @@ describe.each(HELMS)('with %s', { timeout: TEST_LIMIT_MS }, (name) => {
     await findChartTools()
     folder = await mkdtemp(join(tmpdir(), 'davit-uninstall-'))
     controlPlane = await startControlPlane()
-    for (const namespace of [SYSTEM, 'acme'])
+    for (const namespace of [SYSTEM, ELSEWHERE, 'acme'])
       await call('POST', '/api/v1/namespaces', { metadata: { name: namespace } })
     await release('install', 'davit', CHART)
   }, BUILD_LIMIT_MS)
@@ -79,6 +90,20 @@ describe.each(HELMS)('with %s', { timeout: TEST_LIMIT_MS }, (name) => {
     return status === 404 ? undefined : ((body as Live).metadata.finalizers ?? [])
   }
 
+  /** Of the page, the one that begins so. */
+  async function pasteBlock(first: string): Promise<void> {
+    const blocks = commandsOf(await readFile(PAGE, 'utf8'))
+    const block = blocks.find((each) => each.startsWith(first))
+    if (block === undefined) throw new Error(`the page has no block that begins with ${first}`)
+    const kubectl = dirname(controlPlane.binaries.kubectl)
+    const env = {
+      ...process.env,
+      PATH: `${kubectl}:${process.env.PATH}`,
+      KUBECONFIG: controlPlane.kubeconfigPath,
+    }
+    await run('bash', ['-euo', 'pipefail', '-c', block], { env })
+  }
+
   function hook(job: string): Promise<string> {
     return runHook({ controlPlane, namespace: SYSTEM, job, folder })
   }
@@ -104,18 +129,41 @@ describe.each(HELMS)('with %s', { timeout: TEST_LIMIT_MS }, (name) => {
     await makeHeld()
     for (const path of [CREDENTIAL, SETTINGS]) await call('DELETE', path)
     expect(await finalizersOf(SETTINGS)).toEqual([ACCOUNT_FINALIZER])
-    const [, lines = ''] = /```sh\n(# Nobody of Davit runs.*?)```/s.exec(await readFile(PAGE, 'utf8')) ?? []
-    const kubectl = dirname(controlPlane.binaries.kubectl)
-    const env = {
-      ...process.env,
-      PATH: `${kubectl}:${process.env.PATH}`,
-      KUBECONFIG: controlPlane.kubeconfigPath,
-    }
-    await run('bash', ['-euo', 'pipefail', '-c', lines], { env })
+    await pasteBlock('# Nobody of Davit runs')
     expect(await finalizersOf(SETTINGS)).toBeUndefined()
     expect(await finalizersOf(CREDENTIAL)).toEqual([FOREIGN])
     await call('PATCH', CREDENTIAL, { metadata: { finalizers: [] } })
     expect(await finalizersOf(CREDENTIAL)).toBeUndefined()
+  })
+
+  test('a restore has brought the record of the release back: an install is refused, an upgrade makes what is missing', async () => {
+    await release('install', 'davit', CHART)
+    const { body } = await call('GET', RECORDS)
+    await release('uninstall', 'davit', '--no-hooks')
+    for (const { metadata, ...record } of (body as { items: Named[] }).items) {
+      const { name: given, labels } = metadata
+      const path = `/api/v1/namespaces/${SYSTEM}/secrets`
+      await call('POST', path, { ...record, metadata: { name: given, labels } })
+    }
+    await expect(release('install', 'davit', CHART)).rejects.toThrow(/cannot re-?use a name/)
+    await release('upgrade', '--install', 'davit', CHART)
+    const deployment = `/apis/apps/v1/namespaces/${SYSTEM}/deployments/davit-controller`
+    expect((await call('GET', deployment)).status).toBe(200)
+  })
+
+  test('its own namespace first: an install elsewhere is refused, until the lines of the page have run', async () => {
+    // What goes with the namespace, and tells Helm of the release.
+    await call('DELETE', RECORDS)
+    const elsewhere = ['install', 'davit', CHART, '--namespace', ELSEWHERE, '--take-ownership']
+    const install = (args: string[]) => helm(name, args, controlPlane.kubeconfigPath)
+    const refused = install(elsewhere.slice(0, -1))
+    await expect(refused).rejects.toThrow(/exists and cannot be imported/)
+    await pasteBlock("# Davit's own namespace is gone")
+    for (const path of SCOPED_TO_CLUSTER) {
+      const { body } = await call('GET', `${path}?labelSelector=app.kubernetes.io%2Fname%3Ddavit`)
+      expect((body as { items: [] }).items, path).toEqual([])
+    }
+    await install(elsewhere)
   })
 
   test('the kinds at last: each goes, with what it has', async () => {
