@@ -38,6 +38,31 @@ const CASES = Object.entries(WAYS).flatMap(([way, policies]) => [
   { way, policies, what: 'in China', values: CHINA },
 ])
 
+type Trust = {
+  Statement: { Action: string | string[]; Condition: { StringEquals: Record<string, unknown> } }[]
+}
+
+test('the role of Davit trusts the ServiceAccounts of both roles, and no others', () => {
+  const accounts = ['davit-controller', 'davit-api']
+  const [irsa, podIdentity] = jsonBelow("## Davit's own role") as [Trust, Trust]
+  const conditionsOf = ({ Statement }: Trust) => Object.entries(Statement[0]?.Condition.StringEquals ?? {})
+  const ofIssuer = (claim: string) => conditionsOf(irsa).find(([key]) => key.endsWith(`:${claim}`))?.[1]
+  expect(ofIssuer('aud')).toBe('sts.amazonaws.com')
+  expect(ofIssuer('sub')).toEqual(accounts.map((name) => `system:serviceaccount:davit-system:${name}`))
+  expect(podIdentity.Statement[0]?.Action).toEqual(['sts:AssumeRole', 'sts:TagSession'])
+  expect(conditionsOf(podIdentity).map(([, value]) => value)).toEqual(['davit-system', accounts])
+  for (const name of accounts) {
+    const role = readFileSync(new URL(`../config/rbac/${name}.yaml`, import.meta.url), 'utf8')
+    expect(role).toContain(`kind: ServiceAccount\nmetadata:\n  name: ${name}\n`)
+  }
+})
+
+/** Of the section with this heading. */
+function jsonBelow(heading: string): unknown[] {
+  const section = PAGE.split(/^(?=## )/m).find((each) => each.startsWith(heading)) ?? ''
+  return [...section.matchAll(/```json\n(.*?)```/gs)].map(([, json = '']) => JSON.parse(json))
+}
+
 test.each(CASES)('$way $what says the same as the status', ({ policies, values }) => {
   const { region, key, externalId } = values
   const kmsKeyId = key === '' ? undefined : key
