@@ -72,6 +72,7 @@ export async function startController(options: ControllerOptions): Promise<Runni
     version,
     lowWater,
     shards: replica,
+    mayWrite: () => replica.mayAct,
     session: replica.session,
     onLost: () => end.reject(new Error('the delivery log could not be followed')),
     onClaimedElsewhere: (shards) => replica.claimAnew(shards),

@@ -42,6 +42,8 @@ export type DeliveryPartsOptions = {
   lowWater: number
   /** Which shards this replica may work on. */
   shards: ShardOwnership
+  /** Its Lease is valid: what it writes is not refused. */
+  mayWrite: () => boolean
   /** What this start of the replica writes under. */
   session: string
   /** The log cannot be followed any more: only a new start can tell what is open. */
@@ -61,6 +63,7 @@ export function createDeliveryParts(options: DeliveryPartsOptions): DeliveryPart
   const outcomes = createOutcomeLog({
     ...log,
     lowWater: () => segments.lowWater,
+    mayWrite: options.mayWrite,
     signal: giveUp,
   })
   const retention = new Retention({

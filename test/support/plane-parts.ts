@@ -33,6 +33,8 @@ export type PlanePartsOptions = {
   lowWater: number
   giveUp: AbortSignal
   owns: (shard: number) => boolean
+  /** Its writes are not refused; absent: never. */
+  mayWrite?: () => boolean
   tenures?: Tenures
   /** Told of what is logged as a warning or an error, and when the log was lost. */
   complain: (message: string) => void
@@ -70,6 +72,7 @@ export function planeParts(options: PlanePartsOptions) {
       clock,
       random: uniqueNames(),
       lowWater: () => segments.lowWater,
+      mayWrite: () => options.mayWrite?.() ?? true,
       signal: giveUp,
     }),
     segments,

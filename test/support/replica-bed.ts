@@ -79,6 +79,7 @@ export class ReplicaBed {
       clock: own,
       api,
       outcomesApi: api,
+      mayWrite: () => this.mayAct,
       sender: this.suspension.sender(this.sender),
       events: { record: nothing },
       session,

@@ -21,6 +21,8 @@ export type OutcomeLogOptions = {
   metrics?: LogMetrics
   /** The low-water mark to write beside the records. */
   lowWater: () => number
+  /** What is written is not refused: a Lease that is renewed now and then gives short times in which it is not. */
+  mayWrite: () => boolean
   signal: AbortSignal
 }
 
@@ -99,6 +101,7 @@ async function writeOutcomes(options: OutcomeLogOptions, records: readonly strin
   const written = await writeOnce(options.resources, outcomeSegments, object, {
     clock,
     random,
+    mayTry: options.mayWrite,
     signal: options.signal,
   })
   options.metrics?.segment('outcome', records.length, (clock.monotonic() - started) / 1000)

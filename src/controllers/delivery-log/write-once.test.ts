@@ -37,6 +37,26 @@ describe('writing once', () => {
     expect((await written).metadata.resourceVersion).toBe('101')
   })
 
+  it('tries as soon as it may, however long it might not, and not before', async () => {
+    let may = false
+    const { clock, api, run } = write({ mayTry: () => may })
+    void run()
+    await clock.elapse(30_000)
+    expect(api.calls).toEqual([])
+    may = true
+    await clock.elapse(20)
+    expect(api.calls).toHaveLength(1)
+  })
+
+  it('ends when it is given up while it may not try', async () => {
+    const abort = new AbortController()
+    const { api, run } = write({ mayTry: () => false, signal: abort.signal })
+    api.fail(creating, { before: UNAVAILABLE })
+    const written = run()
+    abort.abort()
+    await expect(written).rejects.toThrow('no answer')
+  })
+
   it('waits longer from try to try, and for as long as the server asks', async () => {
     const { clock, api, run } = write()
     api.fail(creating, { before: UNAVAILABLE }, 3)

@@ -14,11 +14,14 @@ export type WriteOnceOptions = {
   random: Random
   /** Tries again only what may pass, for so long. Absent: tries again whatever it is, until `signal` aborts. */
   deadlineMs?: number
+  /** While it is false nothing is tried, and nothing counts as a failure; then at once. Absent: always. */
+  mayTry?: () => boolean
   signal?: AbortSignal
 }
 
 const FIRST_PAUSE_MS = 50
 const LONGEST_PAUSE_MS = 5_000
+const LOOK_MS = 20
 
 /**
  * @param object must have a name that nobody else uses
@@ -34,6 +37,7 @@ export async function writeOnce(
   const started = clock.monotonic()
   let longest = FIRST_PAUSE_MS
   for (;;) {
+    await allowed(options)
     try {
       return await createOrRead(resources, type, object)
     } catch (error) {
@@ -44,6 +48,10 @@ export async function writeOnce(
       longest = Math.min(LONGEST_PAUSE_MS, longest * 2)
     }
   }
+}
+
+async function allowed({ clock, mayTry = () => true, signal }: WriteOnceOptions): Promise<void> {
+  while (!mayTry() && !signal?.aborted) await pause(clock, LOOK_MS, signal)
 }
 
 /** A repeat finds what it wrote before. */

@@ -27,6 +27,10 @@ const SETTLED_MS = 5000
 /** After which a process has reason to think that others have had its work: the wall clock says so, too, when it is set ahead. */
 const STOOD_STILL: ReadonlySet<RecordKind> = new Set(['suspend controller', 'clock step'])
 
+export function explains(kind: RecordKind): boolean {
+  return BY_WEIGHT.includes(kind)
+}
+
 type Times = Pick<SeenReception, 'run' | 'at' | 'endedAt'>
 
 /** The fault that made the outcome of an attempt unknown to whoever came later; undefined where there is none. */
@@ -37,7 +41,7 @@ export function faultAt(
 ): FaultRecord | undefined {
   const possible = faults.filter(
     ({ kind, from, to, lives }) =>
-      BY_WEIGHT.includes(kind) &&
+      explains(kind) &&
       (lives === 'all' || lives.includes(attempt.run)) &&
       from <= Math.min(before, attempt.endedAt + UNSTORED_MS) &&
       to + SETTLED_MS >= attempt.at,

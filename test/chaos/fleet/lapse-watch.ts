@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { leases } from '../../../src/api/replica-lease.ts'
 import { OPERATOR_NAMESPACE } from '../../support/installation.ts'
 import { listAll } from '../stored.ts'
+import { explains } from './explained.ts'
 import type { FaultRecord } from './fault-work.ts'
 import type { Fleet } from './fleet.ts'
 
@@ -38,15 +39,7 @@ export class LapseWatch {
 
   /** Those that no fault brought about. @param faults what was done */
   without(faults: readonly FaultRecord[]): FaultRecord[] {
-    return this.#lapses.filter(
-      (lapse) =>
-        !faults.some(
-          ({ lives, from, to }) =>
-            from <= lapse.to &&
-            to >= lapse.from - this.#holdsMs &&
-            (lives === 'all' || lives.some((life) => isOf(lapse, life))),
-        ),
-    )
+    return lapsesWithout(this.#lapses, faults, this.#holdsMs)
   }
 
   async #watch(): Promise<void> {
@@ -87,6 +80,27 @@ export class LapseWatch {
     seen.lapse.to = now
     seen.lapse.readyAt = now
   }
+}
+
+/**
+ * Those that no fault brought about which explains what came of it anyway. An orderly end explains nothing, however long a roll of
+ * many takes. @param holdsMs after a renewal a replica stops by itself
+ */
+export function lapsesWithout(
+  lapses: readonly FaultRecord[],
+  faults: readonly FaultRecord[],
+  holdsMs: number,
+): FaultRecord[] {
+  return lapses.filter(
+    (lapse) =>
+      !faults.some(
+        ({ kind, lives, from, to }) =>
+          explains(kind) &&
+          from <= lapse.to &&
+          to >= lapse.from - holdsMs &&
+          (lives === 'all' || lives.some((life) => isOf(lapse, life))),
+      ),
+  )
 }
 
 function isOf({ lives }: FaultRecord, life: number): boolean {
