@@ -70,6 +70,22 @@ describe.each(HELMS)('with %s', (name) => {
     expect(Math.max(...sizes)).toBeLessThan(LARGEST_SECRET / 4)
   })
 
+  test('an organization in which somebody has bound the right to Secrets by hand, as the notes say, can be named later', async () => {
+    const organization = `${name}-acme`
+    await call('POST', '/api/v1/namespaces', { metadata: { name: organization } })
+    const bindings = `/apis/rbac.authorization.k8s.io/v1/namespaces/${organization}/rolebindings`
+    const roleRef = {
+      apiGroup: 'rbac.authorization.k8s.io',
+      kind: 'ClusterRole',
+      name: 'davit-organization-secrets',
+    }
+    const subjects = [{ kind: 'ServiceAccount', name: 'davit-controller', namespace }]
+    await call('POST', bindings, { metadata: { name: 'davit-secrets' }, roleRef, subjects })
+    await run('upgrade', 'davit', CHART, '--set', `organizations={${organization}}`)
+    const { items } = await call<{ items: { metadata: { name: string } }[] }>('GET', bindings)
+    expect(items.map(({ metadata }) => metadata.name)).toEqual(['davit-chart-secrets', 'davit-secrets'])
+  })
+
   test('an upgrade brings a kind to what the chart has, which Helm does for no file of its folder crds', async () => {
     const all = await columns()
     // As an older chart had it.
