@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { BakeWorld, failed, GOOD, PROBLEM, START } from '../../test/support/bake-world.ts'
+import { planBake } from './bake-plan.ts'
 
 const LATER = '2026-01-31T12:00:10Z'
 
@@ -34,6 +35,13 @@ describe('in the middle of a bake', () => {
     expect(one.run()).toEqual({ step: 'nothing', until: undefined })
     expect(one.bake).toMatchObject({ state: 'failed', failure: { code: 'canceled' } })
     expect(one.bake?.failure?.fix).toContain('credentials.json names the bake')
+  })
+
+  test.for(['pending', 'running'])('(%s) a Job that nobody looks for is no bake any more', (state) => {
+    const one = state === 'running' ? running() : new BakeWorld()
+    if (state === 'pending') one.run()
+    const facts = { ...one.facts(), problem: PROBLEM, isOff: true, jobs: [] }
+    expect(planBake(facts)).toEqual({ step: 'refuse', problem: PROBLEM })
   })
 
   test('a Job that is gone before it ran is made again', () => {

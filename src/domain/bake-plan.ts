@@ -10,6 +10,7 @@
  *   pending, running --its Job ended: finish--> succeeded | failed
  *   pending --its pod cannot run: finish--> failed                       (then remove-job)
  *   running --its Job is gone: finish--> failed (canceled)
+ *   pending, running --there are no bakes any more: refuse--> failed     (its Job ends by itself)
  *
  * A bake is due when there was none of this generation, when one is asked for, and, after a failure, when a credential has changed,
  * when the problem has gone, or when it was one that passes and its wait is over (interface §3.3). What changes in the middle of a bake
@@ -38,6 +39,8 @@ export type BakeFacts = {
   credentialState: string
   /** What keeps a bake from being begun now. */
   problem?: BakeProblem | undefined
+  /** Nothing is baked at all, and no Job is looked for. */
+  isOff?: boolean
   bake?: BakeStatus | undefined
   jobs: readonly JobFacts[]
   /** Pods that are not over, while their Job is, or is gone. */
@@ -96,7 +99,7 @@ export function finishStep(
 
 /** The Job of a bake that is not over is not there. */
 function planMissing(facts: BakeFacts, bake: BakeStatus): BakeStep {
-  if (bake.state === 'running') return finishStep(facts, bake, CANCELED)
+  if (bake.state === 'running' && !facts.isOff) return finishStep(facts, bake, CANCELED)
   const changed = reasonFor(facts, bake)
   if (changed !== undefined || facts.problem) return planClosed(facts, changed ?? 'not begun')
   return planCrowd(facts) ?? { step: 'create', job: bake.job ?? '' }

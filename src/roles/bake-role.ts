@@ -42,7 +42,7 @@ const TEMPLATES_AT_A_TIME = 16
 
 export function createBakeRole(options: BakeRoleOptions): BakeRole {
   const parts = createParts(options)
-  const watches = createBakeWatches(parts, options.world)
+  const watches = createBakeWatches(parts, options.world, options.config.bake.image !== undefined)
   wake(parts, options.credentials)
   return {
     parts,

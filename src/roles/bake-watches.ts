@@ -1,4 +1,4 @@
-/** What is watched for bakes: templates, and the Jobs and pods that carry the label of one. */
+/** What is watched for bakes: templates, and, where there are bakes, the Jobs and pods that carry the label of one. */
 import { boxTemplate, boxTemplates, TEMPLATE_LABEL } from '../api/box-template.ts'
 import { jobs, pods } from '../api/core-kinds.ts'
 import { type ObjectMeta, objectMeta, type ResourceType } from '../api/meta.ts'
@@ -8,7 +8,11 @@ import type { ReflectorNeeds } from '../runtime/reflector-options.ts'
 import type { BakeParts } from './bake-role.ts'
 
 /** Not started. */
-export function createBakeWatches(parts: BakeParts, needs: ReflectorNeeds): Reflector<unknown>[] {
+export function createBakeWatches(
+  parts: BakeParts,
+  needs: ReflectorNeeds,
+  bakes: boolean,
+): Reflector<unknown>[] {
   const templates = new Reflector(
     {
       type: boxTemplates,
@@ -20,7 +24,8 @@ export function createBakeWatches(parts: BakeParts, needs: ReflectorNeeds): Refl
     },
     needs,
   )
-  return [templates, ofBakes(jobs, parts, needs), ofBakes(pods, parts, needs)] as Reflector<unknown>[]
+  const runs = bakes ? [ofBakes(jobs, parts, needs), ofBakes(pods, parts, needs)] : []
+  return [templates, ...runs] as Reflector<unknown>[]
 }
 
 /** Only whose they are is held: the loop reads them itself. */

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { nameOfRight, type Right, rightsIn } from '../../src/tools/rights/rights.ts'
 import type { Deed } from './audit-trail.ts'
 
-export { nameOfRight, type Right }
+export { nameOfRight, type Right, rightsIn }
 
 const FOLDER = new URL('../../config/rbac/', import.meta.url)
 

@@ -26,7 +26,8 @@
 {{- end }}
 {{- /* Numbers of values are floats: large ones must not become 1e+09. Lists are joined. */}}
 {{- range $name, $value := $root.Values.config }}
-{{- if not (kindIs "invalid" $value) }}
+{{- $isOff := and (eq $name "bakeImage") (not $root.Values.bakes.enabled) }}
+{{- if not (or $isOff (kindIs "invalid" $value)) }}
 - name: {{ if hasPrefix "aws" $name }}{{ snakecase $name | upper }}{{ else }}DAVIT_{{ snakecase $name | upper }}{{ end }}
   value: {{ if kindIs "slice" $value }}{{ join "," $value | quote }}{{ else if and (kindIs "float64" $value) (eq (floor $value) $value) }}{{ int64 $value | quote }}{{ else }}{{ toString $value | quote }}{{ end }}
 {{- end }}

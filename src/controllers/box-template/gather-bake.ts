@@ -37,14 +37,16 @@ export async function gatherBake(context: TemplateContext, template: BoxTemplate
   const { metadata, spec, status } = template
   const { namespace = '' } = metadata
   const beyond = isBeyond(context.book, template, settings.maxTemplates) ? settings.maxTemplates : undefined
-  const { instanceRole, output } = spec
+  const isOff = settings.image === undefined
+  // Without an image there is no pod that would need them, and perhaps no right to look.
+  const { instanceRole, output } = isOff ? {} : spec
   const now = clock.now()
   const names = credentialNames(template)
   const [credentials, account, claim, ca, runs] = await Promise.all([
     readCredentials(resources, namespace, names),
     readIf(resources, serviceAccounts, { namespace, name: instanceRole?.serviceAccountName }),
     readIf(resources, persistentVolumeClaims, { namespace, name: output?.persistentVolumeClaim }),
-    settings.ca && findCa(resources, namespace, settings.ca),
+    isOff ? undefined : settings.ca && findCa(resources, namespace, settings.ca),
     listRuns(context, template),
   ])
   const { services = [], problem } = prepareBake({
@@ -67,6 +69,7 @@ export async function gatherBake(context: TemplateContext, template: BoxTemplate
     request: readRequest(metadata.annotations?.[REBAKE_ANNOTATION], bake?.observedRebake, createdAt),
     credentialState: credentialState(names, credentials),
     problem,
+    isOff,
     bake,
     ...runs,
   }

@@ -25,11 +25,12 @@ const RECENT_MS = 360_000
 
 export type Runs = { jobs: JobFacts[]; leavingPods: string[] }
 
-/** @throws ApiError */
+/** Without an image nothing is baked, nor looked for: what is under way ends by itself. @throws ApiError */
 export async function listRuns(
   { resources, settings, clock }: Pick<TemplateContext, 'resources' | 'settings' | 'clock'>,
   { metadata, status }: BoxTemplate,
 ): Promise<Runs> {
+  if (settings.image === undefined) return { jobs: [], leavingPods: [] }
   const now = clock.now()
   const activeMs = activeSeconds(settings) * 1000
   const { namespace = '', name, uid } = metadata

@@ -46,7 +46,7 @@ export function templated(text: string): string {
         .trim(),
     )
     .join('\n---\n')
-  return withLabels(withNames(withBakeCa(plain)))
+  return withLabels(withNames(withBakes(withBakeCa(plain))))
 }
 
 function rename(document: Document): void {
@@ -80,6 +80,12 @@ function withLabels(text: string): string {
     return [line]
   })
   return lines.join('\n')
+}
+
+/** What is only for bakes: all rules of their role from this one on. */
+function withBakes(text: string): string {
+  const rules = /( {2}# What a template names, and what its bake has seen of it\.\n[\s\S]*?)(?=---\n)/
+  return text.replace(rules, '  {{- if .Values.bakes.enabled }}\n$1  {{- end }}\n')
 }
 
 /** The one ConfigMap of organizations that the controller reads has the name that the settings say, or there is none. */
