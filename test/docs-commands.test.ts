@@ -6,7 +6,7 @@ import { expect, test } from 'vitest'
 import { commandsOf } from './e2e/page-script.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
-const pages = globSync(['*.md', 'docs/**/*.md'], { cwd: ROOT }).flatMap((page) => {
+const pages = globSync(['*.md', 'charts/*/README.md', 'docs/**/*.md'], { cwd: ROOT }).flatMap((page) => {
   const text = readFileSync(`${ROOT}${page}`, 'utf8')
   const of = (['sh', 'shell'] as const).filter((language) => text.includes(`\`\`\`${language}\n`))
   const blocks = of.flatMap((language) => commandsOf(text, undefined, language))
