@@ -1,5 +1,5 @@
-/** A cell with several entries has a line for each. */
-export type Cell = string | readonly string[]
+/** A cell with several entries has a line for each; one that is Markdown already, and has no line break, stays as it is. */
+export type Cell = string | readonly string[] | { markdown: string }
 
 /** A Markdown table; cells may hold code in backticks, everything else in them is text. */
 export function markdownTable(head: readonly string[], rows: readonly (readonly Cell[])[]): string {
@@ -7,7 +7,8 @@ export function markdownTable(head: readonly string[], rows: readonly (readonly 
   return lines.map((line) => `| ${line.join(' | ')} |\n`).join('')
 }
 
-function cell(content: Cell): string {
+export function cell(content: Cell): string {
+  if (typeof content === 'object' && 'markdown' in content) return content.markdown
   return [content].flat().map(escaped).join('<br>')
 }
 

@@ -4,13 +4,30 @@ import { z } from 'zod'
 import { settings } from '../chart/config-values.ts'
 import { chartValues } from '../chart/values.ts'
 import { NOTICE, NoPlaceError, type Output } from '../generated-file.ts'
-import { markdownTable } from '../markdown-table.ts'
+import { type Cell, cell, markdownTable } from '../markdown-table.ts'
 import { type SettingRow, settingRows } from '../setting-rows.ts'
 
 const PAGE = 'docs/values.md'
 const SETTINGS = 'docs/settings.md'
 const NOTE = NOTICE.replace('src/api', 'src/tools/chart')
 const WIDTH = 110
+/** As words of a value name it, which stand in files elsewhere too. */
+const PAGE_OF_DOCS = /\bdocs\/([a-z-]+\.md)\b/g
+
+/** They are the SDK's: docs/settings.md names them, and this is what each does. */
+const ABOUT_AWS: Readonly<Record<string, string>> = {
+  AWS_ENDPOINT_URL:
+    'Where AWS is, for Davit and for bakes, if not at its public addresses: the URL of all services that have none of their own.',
+  AWS_ENDPOINT_URL_ECR: 'Where ECR is, for Davit and for bakes, if not at its public address.',
+  AWS_ENDPOINT_URL_SSM: 'Where SSM is, for Davit and for bakes, if not at its public address.',
+  AWS_ENDPOINT_URL_STS: 'Where STS is, for Davit and for bakes, if not at its public address.',
+  AWS_IGNORE_CONFIGURED_ENDPOINT_URLS:
+    'Whether Davit and bakes use the public addresses of AWS, whatever endpoint URLs are set.',
+  AWS_USE_DUALSTACK_ENDPOINT:
+    'Whether Davit and bakes use the addresses of AWS that are reached by IPv4 and by IPv6.',
+  AWS_USE_FIPS_ENDPOINT:
+    'Whether Davit and bakes use the addresses of AWS with validated cryptography (FIPS).',
+}
 
 type Schema = {
   description?: string
@@ -47,8 +64,8 @@ export const chartValuesOutput: Output = {
 function rowOf(rows: readonly SettingRow[], variable: string): SettingRow {
   const row = rows.find(({ name }) => name === variable)
   if (row) return row
-  if (!variable.startsWith('AWS_')) throw new NoPlaceError(`${SETTINGS} does not speak of ${variable}`)
-  const about = 'Where AWS is, as its SDK reads it, for Davit and for bakes.'
+  const about = ABOUT_AWS[variable]
+  if (about === undefined) throw new NoPlaceError(`${SETTINGS} does not speak of ${variable}`)
   return { name: variable, standard: 'none', allowed: 'as the AWS SDK has it', about }
 }
 
@@ -105,7 +122,8 @@ function pageOf({ properties = {} }: Schema, rows: readonly SettingRow[]): strin
   const values = Object.entries(rest).flatMap(([name, schema]) => valueRows(name, schema))
   const config = settings.map(({ variable, value }) => {
     const { standard, about } = rowOf(rows, variable)
-    return [`\`config.${value}\``, `\`${variable}\``, standard === 'none' ? '' : `\`${standard}\``, about]
+    const cells = [`\`config.${value}\``, `\`${variable}\``, standard === 'none' ? '' : `\`${standard}\``]
+    return [...cells, { markdown: about }]
   })
   return [
     '# Values of the chart',
@@ -118,14 +136,15 @@ function pageOf({ properties = {} }: Schema, rows: readonly SettingRow[]): strin
   ].join('\n\n')
 }
 
-function valueRows(name: string, schema: Schema): string[][] {
+function valueRows(name: string, schema: Schema): Cell[][] {
   if (schema.properties) {
     const inner = Object.entries(schema.properties).flatMap(([key, value]) =>
       valueRows(`${name}.${key}`, value),
     )
     return inner
   }
-  return [[`\`${name}\``, typeOf(schema), `\`${JSON.stringify(schema.default)}\``, schema.description ?? '']]
+  const about = cell(schema.description ?? '').replaceAll(PAGE_OF_DOCS, '[$1]($1)')
+  return [[`\`${name}\``, typeOf(schema), `\`${JSON.stringify(schema.default)}\``, { markdown: about }]]
 }
 
 function typeOf({ type, enum: choices, anyOf, minimum, maximum, items }: Schema): string {
