@@ -6,8 +6,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Schema, writeSchemas } from '../support/chart/api-schemas.ts'
 import { findChartTools } from '../support/chart/chart-tools.ts'
 import { conform } from '../support/chart/conform.ts'
+import { FOREIGN_KINDS } from '../support/chart/foreign-kinds.ts'
 import { type Manifest, template } from '../support/chart/helm.ts'
-import { FOREIGN_KINDS, VALUE_SETS } from '../support/chart/value-sets.ts'
+import { VALUE_SETS } from '../support/chart/value-sets.ts'
 
 const FOLDER = new URL('kubernetes/', import.meta.url)
 const BUILD_LIMIT_MS = 30 * 60_000

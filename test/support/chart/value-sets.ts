@@ -123,14 +123,7 @@ export const VALUE_SETS: Readonly<Record<string, Values>> = {
       affinity: { podAntiAffinity: {} },
     },
     bakes: { enabled: false },
-    podSecurityContext: { fsGroup: 2000 },
+    config: { bakeImage: 'registry.example.com/davit:1', bakeCaConfigMap: 'trust' },
+    podSecurityContext: { fsGroup: 2000, runAsUser: 1000, seccompProfile: { type: 'RuntimeDefault' } },
   },
 }
-
-/** Kinds that no Kubernetes has by itself: neither their schemas nor their servers are here, so they are only rendered. */
-export const FOREIGN_KINDS: ReadonlySet<string> = new Set([
-  'Certificate',
-  'HTTPRoute',
-  'PrometheusRule',
-  'ServiceMonitor',
-])
