@@ -106,6 +106,38 @@ describe.each(HELMS)('%s', (name) => {
       { image: { repository: '' } },
       /image\.repository is missing.*docs\/image\.md/,
     ],
+    [
+      'a mail server without a sender',
+      { smtp: { existingSecret: 'mail' } },
+      /smtp\.existingSecret needs config\.smtpFrom/,
+    ],
+    [
+      'a certificate that nothing uses',
+      { api: { tls: { certManager: { enabled: true, issuerRef: { name: 'internal' } } } } },
+      /certManager\.enabled needs api\.tls\.enabled/,
+    ],
+    [
+      'a certificate without a name',
+      {
+        api: {
+          tls: {
+            enabled: true,
+            certManager: { enabled: true, issuerRef: { name: 'public' }, internalNames: false },
+          },
+        },
+      },
+      /dnsNames is required/,
+    ],
+    [
+      'more pods at least than at most',
+      { api: { autoscaling: { enabled: true, minReplicas: 5, maxReplicas: 3 } } },
+      /minReplicas \(5\) is more than .*maxReplicas \(3\)/,
+    ],
+    [
+      'a label by which pods are found',
+      { api: { podLabels: { 'app.kubernetes.io/name': 'hooks' } } },
+      /api\.podLabels: app\.kubernetes\.io\/name/,
+    ],
     ['a role of AWS that is not named', { aws: { identity: 'irsa' } }, /aws\.roleArn/],
   ] as const)('refuses %s, and says so', async (_, values, words) => {
     await expect(template(name, values, RELEASE)).rejects.toThrow(words)

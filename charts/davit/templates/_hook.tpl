@@ -61,27 +61,16 @@ spec:
   template:
     metadata:
       labels:
-        {{- include "davit.selector" . | nindent 8 }}
+        {{- include "davit.podLabels" (dict "root" $root "role" .role "more" (dict)) | nindent 8 }}
     spec:
       restartPolicy: Never
       serviceAccountName: {{ include "davit.hook.name" . }}
       automountServiceAccountToken: true
       enableServiceLinks: false
-      {{- with $root.Values.image.pullSecrets }}
-      imagePullSecrets:
-        {{- range . }}
-        - name: {{ . | quote }}
-        {{- end }}
-      {{- end }}
       securityContext:
         {{- include "davit.podSecurityContext" $root | nindent 8 }}
-      {{- with $root.Values.controller.nodeSelector }}
-      nodeSelector:
-        {{- toYaml . | nindent 8 }}
-      {{- end }}
-      {{- with $root.Values.controller.tolerations }}
-      tolerations:
-        {{- toYaml . | nindent 8 }}
+      {{- with include "davit.placement" (dict "root" $root "values" $root.Values.controller) | trim }}
+      {{- . | nindent 6 }}
       {{- end }}
       containers:
         - name: {{ .role }}

@@ -29,16 +29,34 @@
 {{ .Values.api.serviceAccount.name | default (include "davit.api.name" .) }}
 {{- end }}
 
-{{- define "davit.labels" -}}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
-app.kubernetes.io/name: davit
-app.kubernetes.io/instance: {{ .Release.Name | quote }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-app.kubernetes.io/part-of: davit
-{{- with .Values.commonLabels }}
-{{ toYaml . }}
+{{- /* One map of several, a later one before an earlier one. `merge` and `mergeOverwrite` take no 0, false or "" for a value. */}}
+{{- define "davit.merged" -}}
+{{- $all := dict }}
+{{- range . }}
+{{- range $key, $value := . }}
+{{- $_ := set $all $key $value }}
 {{- end }}
+{{- end }}
+{{- toYaml $all }}
+{{- end }}
+
+{{- define "davit.labels" -}}
+{{- $own := dict
+  "helm.sh/chart" (printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_")
+  "app.kubernetes.io/name" "davit"
+  "app.kubernetes.io/instance" .Release.Name
+  "app.kubernetes.io/version" .Chart.AppVersion
+  "app.kubernetes.io/managed-by" .Release.Service
+  "app.kubernetes.io/part-of" "davit"
+}}
+{{- include "davit.merged" (list $own .Values.commonLabels) }}
+{{- end }}
+
+{{- /* Of a pod of one role; a dict with `root`, `role` and `more`. */}}
+{{- define "davit.podLabels" -}}
+{{- $version := dict "app.kubernetes.io/version" .root.Chart.AppVersion }}
+{{- $selector := include "davit.selector" . | fromYaml }}
+{{- include "davit.merged" (list $version .root.Values.commonLabels .more $selector) }}
 {{- end }}
 
 {{- /* Of one role; a dict with `root` and `role`. */}}

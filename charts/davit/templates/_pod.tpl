@@ -121,17 +121,14 @@
 {{- end }}
 
 {{- define "davit.podSecurityContext" -}}
-runAsNonRoot: true
-runAsUser: 65532
-runAsGroup: 65532
-{{- if not (hasKey .Values.podSecurityContext "fsGroup") }}
-fsGroup: 65532
-{{- end }}
-seccompProfile:
-  type: RuntimeDefault
-{{- with .Values.podSecurityContext }}
-{{ toYaml . }}
-{{- end }}
+{{- $own := dict
+  "runAsNonRoot" true
+  "runAsUser" 65532
+  "runAsGroup" 65532
+  "fsGroup" 65532
+  "seccompProfile" (dict "type" "RuntimeDefault")
+}}
+{{- include "davit.merged" (list $own .Values.podSecurityContext) }}
 {{- end }}
 
 {{- define "davit.securityContext" -}}
@@ -139,6 +136,27 @@ allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
 capabilities:
   drop: [ALL]
+{{- end }}
+
+{{- /* How a pod comes to a node; a dict with `root` and `values`. */}}
+{{- define "davit.placement" -}}
+{{- with .root.Values.image.pullSecrets }}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ . | quote }}
+  {{- end }}
+{{- end }}
+{{- with .values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.priorityClassName }}
+priorityClassName: {{ . | quote }}
+{{- end }}
 {{- end }}
 
 {{- /* The whole of a Deployment. */}}
@@ -170,16 +188,10 @@ spec:
   template:
     metadata:
       labels:
-        {{- include "davit.selector" . | nindent 8 }}
-        app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
-        {{- with .values.podLabels }}
-        {{- toYaml . | nindent 8 }}
-        {{- end }}
+        {{- include "davit.podLabels" (dict "root" $root "role" .role "more" .values.podLabels) | nindent 8 }}
       annotations:
-        kubectl.kubernetes.io/default-container: davit
-        {{- with .values.podAnnotations }}
-        {{- toYaml . | nindent 8 }}
-        {{- end }}
+        {{- $own := dict "kubectl.kubernetes.io/default-container" "davit" }}
+        {{- include "davit.merged" (list $own .values.podAnnotations) | nindent 8 }}
     spec:
       serviceAccountName: {{ include (printf "davit.%s.serviceAccount" .role) $root | quote }}
       automountServiceAccountToken: true
@@ -187,11 +199,8 @@ spec:
       enableServiceLinks: false
       # Longer than what a stop waits for, and writes then.
       terminationGracePeriodSeconds: {{ add $drain 15 }}
-      {{- with $root.Values.image.pullSecrets }}
-      imagePullSecrets:
-        {{- range . }}
-        - name: {{ . | quote }}
-        {{- end }}
+      {{- with include "davit.placement" . | trim }}
+      {{- . | nindent 6 }}
       {{- end }}
       securityContext:
         {{- include "davit.podSecurityContext" $root | nindent 8 }}
@@ -250,19 +259,8 @@ spec:
         {{- else }}
         {{- toYaml .values.topologySpreadConstraints | nindent 8 }}
         {{- end }}
-      {{- with .values.nodeSelector }}
-      nodeSelector:
-        {{- toYaml . | nindent 8 }}
-      {{- end }}
-      {{- with .values.tolerations }}
-      tolerations:
-        {{- toYaml . | nindent 8 }}
-      {{- end }}
       {{- with .values.affinity }}
       affinity:
         {{- toYaml . | nindent 8 }}
-      {{- end }}
-      {{- with .values.priorityClassName }}
-      priorityClassName: {{ . | quote }}
       {{- end }}
 {{- end }}

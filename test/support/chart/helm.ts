@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { parseAllDocuments, stringify } from 'yaml'
+import { type Document, parseAllDocuments, stringify } from 'yaml'
 import { KUBERNETES_VERSION } from '../../../src/playground/control-plane-cache.ts'
 import { findChartTools } from './chart-tools.ts'
 
@@ -54,9 +54,16 @@ export async function template(
     const args = ['template', release.name, CHART, '--namespace', release.namespace, '--values', file]
     const text = await helm(name, [...args, ...version])
     return parseAllDocuments(text)
-      .map((document) => document.toJS() as Manifest | null)
+      .map(manifestOf)
       .filter((manifest) => manifest !== null)
   })
+}
+
+/** As strict as the API server: a key that is there twice is refused. */
+function manifestOf(document: Document): Manifest | null {
+  const [error] = document.errors
+  if (error) throw error
+  return document.toJS() as Manifest | null
 }
 
 /** @throws Error with what is wrong */

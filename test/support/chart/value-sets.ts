@@ -8,7 +8,7 @@ export const VALUE_SETS: Readonly<Record<string, Values>> = {
   'one pod of each': { controller: { replicas: 1 }, api: { replicas: 1 } },
   'names of its own': {
     fullnameOverride: 'hooks',
-    commonLabels: { team: 'platform' },
+    commonLabels: { team: 'platform', 'app.kubernetes.io/part-of': 'hooks' },
     controller: { serviceAccount: { name: 'sender', annotations: { note: 'ours' } } },
     api: { serviceAccount: { create: false, name: 'facade' } },
   },
@@ -72,6 +72,7 @@ export const VALUE_SETS: Readonly<Record<string, Values>> = {
       opsFrom: [{ namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'monitoring' } } }],
       apiServer: [{ ipBlock: { cidr: '203.0.113.10/32' } }],
       apiServerPorts: [6443],
+      aws: [{ ipBlock: { cidr: '10.9.0.0/24' } }],
       extraEgress: [{ to: [{ ipBlock: { cidr: '10.1.2.3/32' } }], ports: [{ port: 25 }] }],
     },
   },
@@ -96,7 +97,21 @@ export const VALUE_SETS: Readonly<Record<string, Values>> = {
       httpRoute: { enabled: true, parentRefs: [{ name: 'public' }], hostnames: ['hooks.example.com'] },
     },
   },
+  'TLS with cert-manager, from a public issuer': {
+    api: {
+      tls: {
+        enabled: true,
+        certManager: {
+          enabled: true,
+          issuerRef: { kind: 'ClusterIssuer', name: 'letsencrypt' },
+          internalNames: false,
+          dnsNames: ['hooks.example.com'],
+        },
+      },
+    },
+  },
   'monitoring by the Prometheus Operator': {
+    commonLabels: { release: 'ours' },
     serviceMonitor: { enabled: true, labels: { release: 'monitoring' }, interval: '15s' },
     prometheusRule: {
       enabled: true,
@@ -114,8 +129,8 @@ export const VALUE_SETS: Readonly<Record<string, Values>> = {
       tolerations: [{ key: 'dedicated', operator: 'Exists' }],
       priorityClassName: 'system-cluster-critical',
       topologySpreadConstraints: [],
-      podAnnotations: { note: 'ours' },
-      podLabels: { team: 'platform' },
+      podAnnotations: { note: 'ours', 'kubectl.kubernetes.io/default-container': 'davit' },
+      podLabels: { team: 'platform', 'app.kubernetes.io/version': 'ours' },
       podDisruptionBudget: { maxUnavailable: '50%' },
       extraEnv: [{ name: 'HTTPS_PROXY', value: 'http://proxy.example.com:3128' }],
       extraVolumes: [{ name: 'scratch', emptyDir: { sizeLimit: '10Mi' } }],

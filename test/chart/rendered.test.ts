@@ -1,0 +1,161 @@
+/** What single values make of the chart's objects. */
+import { beforeAll, describe, expect, test } from 'vitest'
+import { findChartTools } from '../support/chart/chart-tools.ts'
+import { type Manifest, template, type Values } from '../support/chart/helm.ts'
+
+const RELEASE = { name: 'davit', namespace: 'davit-system' }
+const BUILD_LIMIT_MS = 30 * 60_000
+
+type Pod = {
+  metadata: { labels: Record<string, string>; annotations?: Record<string, string> }
+  spec: {
+    securityContext: Record<string, unknown>
+    containers: { env: { name: string; value?: string }[] }[]
+    [more: string]: unknown
+  }
+}
+
+beforeAll(() => findChartTools(), BUILD_LIMIT_MS)
+
+function render(values: Values): Promise<Manifest[]> {
+  return template('helm4', values, RELEASE)
+}
+
+/** By the name of what makes them. */
+async function podsOf(values: Values): Promise<Record<string, Pod>> {
+  const pods = (await render(values)).flatMap((manifest) => {
+    if (manifest.kind === 'Pod') return [[manifest.metadata.name, manifest as unknown as Pod] as const]
+    const { template: pod } = (manifest.spec ?? {}) as { template?: Pod }
+    return pod ? [[manifest.metadata.name, pod] as const] : []
+  })
+  return Object.fromEntries(pods)
+}
+
+function named(manifests: readonly Manifest[], kind: string, name: string): Manifest | undefined {
+  return manifests.find((each) => each.kind === kind && each.metadata.name === name)
+}
+
+const ALL = ['davit-api', 'davit-check', 'davit-cleanup', 'davit-controller', 'davit-stop']
+
+describe('what the chart says of pods gives way to what values say', () => {
+  test('fields of the security context, also to what is 0 or false', async () => {
+    const podSecurityContext = { runAsUser: 0, runAsNonRoot: false, supplementalGroups: [7] }
+    const pods = await podsOf({ podSecurityContext })
+    expect(Object.keys(pods).sort()).toEqual(ALL)
+    for (const { spec } of Object.values(pods))
+      expect(spec.securityContext).toEqual({
+        runAsUser: 0,
+        runAsNonRoot: false,
+        runAsGroup: 65_532,
+        fsGroup: 65_532,
+        supplementalGroups: [7],
+        seccompProfile: { type: 'RuntimeDefault' },
+      })
+  })
+
+  test('labels and annotations, and those of one role before those of all', async () => {
+    const version = 'app.kubernetes.io/version'
+    const pods = await podsOf({
+      commonLabels: { team: 'all', [version]: 'all' },
+      controller: {
+        podLabels: { [version]: 'one' },
+        podAnnotations: { 'kubectl.kubernetes.io/default-container': 'other' },
+      },
+    })
+    const of = (name: string) => pods[name]?.metadata
+    expect(of('davit-controller')?.labels).toMatchObject({ team: 'all', [version]: 'one' })
+    expect(of('davit-controller')?.annotations).toEqual({
+      'kubectl.kubernetes.io/default-container': 'other',
+    })
+    for (const name of ALL) expect(of(name)?.labels).toMatchObject({ team: 'all' })
+    expect(of('davit-api')?.labels[version]).toBe('all')
+  })
+})
+
+test('labels of all objects are in no selector', async () => {
+  const manifests = await render({ commonLabels: { team: 'all' } })
+  const selectors = manifests.map(({ spec }) => {
+    const { selector, podSelector } = (spec ?? {}) as { selector?: object; podSelector?: object }
+    return JSON.stringify([selector, podSelector])
+  })
+  expect(selectors.join('\n')).not.toContain('team')
+})
+
+test('the pod of the test and those of the uninstall come to a node as those of the controller do', async () => {
+  const place = {
+    nodeSelector: { pool: 'davit' },
+    tolerations: [{ key: 'dedicated', operator: 'Exists' }],
+    priorityClassName: 'system-cluster-critical',
+  }
+  const pods = await podsOf({ controller: place, image: { repository: 'r/davit', pullSecrets: ['login'] } })
+  for (const name of ALL.filter((name) => name !== 'davit-api'))
+    expect(pods[name]?.spec).toMatchObject({ ...place, imagePullSecrets: [{ name: 'login' }] })
+})
+
+test('the right to Secrets that the chart gives in an organization has another name than the one that people are told to make', async () => {
+  const manifests = await render({ organizations: ['acme'] })
+  const names = manifests
+    .filter(({ kind, metadata }) => kind === 'RoleBinding' && metadata.namespace === 'acme')
+    .map(({ metadata }) => metadata.name)
+  expect(names).toEqual(['davit-chart-secrets'])
+})
+
+describe('without bakes', () => {
+  const OFF = { bakes: { enabled: false }, config: { bakeImage: 'r/davit:1', bakeCaConfigMap: 'trust' } }
+
+  test('no role has an image for them', async () => {
+    const pods = await podsOf(OFF)
+    const names = ['davit-api', 'davit-controller'].flatMap((name) => pods[name]?.spec.containers ?? [])
+    expect(names.flatMap(({ env }) => env).map(({ name }) => name)).not.toContain('DAVIT_BAKE_IMAGE')
+  })
+
+  test('the controller follows templates, to say so, and has no other right for them', async () => {
+    const role = named(await render(OFF), 'ClusterRole', 'davit-controller-bakes')
+    expect(role?.rules).toEqual([
+      { apiGroups: ['davit.dev'], resources: ['boxtemplates'], verbs: ['get', 'list', 'watch'] },
+      { apiGroups: ['davit.dev'], resources: ['boxtemplates/status'], verbs: ['patch'] },
+    ])
+  })
+})
+
+test('a certificate of a public issuer has no name that only the cluster knows', async () => {
+  const certificate = async (internalNames: boolean) => {
+    const certManager = {
+      enabled: true,
+      issuerRef: { name: 'i' },
+      internalNames,
+      dnsNames: ['hooks.example.com'],
+    }
+    const manifests = await render({ api: { tls: { enabled: true, certManager } } })
+    const certificate = named(manifests, 'Certificate', 'davit-api')
+    return (certificate?.spec as { dnsNames: string[] } | undefined)?.dnsNames
+  }
+  expect(await certificate(false)).toEqual(['hooks.example.com'])
+  expect(await certificate(true)).toContain('davit-api.davit-system.svc')
+})
+
+describe('what the controller may reach', () => {
+  type Rule = { to?: { ipBlock?: { cidr: string } }[]; ports?: { port: number }[] }
+
+  async function reaches(networkPolicy: Values): Promise<string[]> {
+    const policy = named(await render({ networkPolicy }), 'NetworkPolicy', 'davit-controller')
+    const spec = policy?.spec as { egress: Rule[] } | undefined
+    return (spec?.egress ?? []).flatMap(({ to = [], ports }) =>
+      to.flatMap(({ ipBlock }) =>
+        ipBlock ? [`${ipBlock.cidr} ${ports?.map(({ port }) => port) ?? 'all'}`] : [],
+      ),
+    )
+  }
+
+  test('is every address on the ports of the Kubernetes API, until that is narrowed', async () => {
+    expect(await reaches({})).toContain('0.0.0.0/0 443,6443')
+    const narrowed = await reaches({ apiServer: [{ ipBlock: { cidr: '10.0.0.1/32' } }] })
+    expect(narrowed).toEqual(['10.0.0.1/32 443,6443', '0.0.0.0/0 all', '::/0 all'])
+  })
+
+  test('is AWS at private addresses, where it is named', async () => {
+    const apiServer = [{ ipBlock: { cidr: '10.0.0.1/32' } }]
+    const aws = [{ ipBlock: { cidr: '10.9.0.0/24' } }]
+    expect(await reaches({ apiServer, aws })).toContain('10.9.0.0/24 443')
+  })
+})
