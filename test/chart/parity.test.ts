@@ -20,13 +20,17 @@ function bare({ metadata, ...rest }: Manifest): object {
   return { ...rest, metadata: { name, namespace, labels: Object.fromEntries(labels) } }
 }
 
+/** As they are where the image and the places of AWS are those of a release that says nothing of them. */
 async function kept(): Promise<Manifest[]> {
   const folders = ['rbac/', 'admission/']
   const files = await Promise.all(
     folders.map(async (folder) => (await readdir(new URL(folder, CONFIG))).map((name) => `${folder}${name}`)),
   )
   const texts = await Promise.all(files.flat().map((file) => readFile(new URL(file, CONFIG), 'utf8')))
-  return texts.flatMap((text) => [...parseAllDocuments(text)]).map((document) => document.toJS() as Manifest)
+  return texts
+    .map((text) => text.replace(`'"*"'`, `'"registry.example.com/davit"'`).replace(`'["*"]'`, `'[]'`))
+    .flatMap((text) => [...parseAllDocuments(text)])
+    .map((document) => document.toJS() as Manifest)
 }
 
 test('a release named davit in davit-system has the roles and policies of config, and no other', async () => {
@@ -45,6 +49,39 @@ test('a release without authorities for bakes may read no ConfigMap of organizat
   const rendered = await template('helm4', {}, RELEASE)
   const roles = rendered.filter(({ kind }) => kind === 'ClusterRole')
   expect(JSON.stringify(roles)).not.toContain('configmaps')
+})
+
+describe('the policy on Jobs knows', () => {
+  async function known(values: Values): Promise<unknown[]> {
+    const rendered = await template('helm4', values, RELEASE)
+    const isPolicy = ({ kind, metadata }: Manifest) =>
+      kind === 'ValidatingAdmissionPolicy' && metadata.name === 'controller-jobs.davit.dev'
+    const spec = rendered.find(isPolicy)?.spec as { variables: { name: string; expression: string }[] }
+    const expressions = new Map(spec.variables.map(({ name, expression }) => [name, expression]))
+    return ['repository', 'endpoints'].map((name) => JSON.parse(expressions.get(name) ?? 'null') as unknown)
+  }
+
+  const OURS = 'registry.example.com:5000/team/davit'
+  const repository = (name: string) => ({ image: { repository: name, tag: '1' } })
+  const bakeImage = (image: string) => ({ config: { bakeImage: image } })
+
+  test.each([
+    { what: 'the image of the chart', given: repository(OURS), want: OURS },
+    { what: 'that of bakes', given: bakeImage(`${OURS}:1`), want: OURS },
+    { what: 'that by its digest', given: bakeImage(`${OURS}@sha256:${'a'.repeat(64)}`), want: OURS },
+    { what: 'that by both', given: bakeImage(`${OURS}:1@sha256:${'a'.repeat(64)}`), want: OURS },
+    { what: 'that by neither', given: bakeImage(OURS), want: OURS },
+    { what: 'one that is no reference', given: bakeImage(`davit'"||true:1`), want: `davit'"||true` },
+    { what: 'none where nothing is baked', given: { bakes: { enabled: false } }, want: '' },
+  ])('$what', async ({ given, want }) => {
+    expect(await known(given)).toEqual([want, []])
+  })
+
+  test('where AWS is', async () => {
+    const [all, ssm] = ['https://aws.example.com', 'https://ssm.example.com/?a=b&c=d']
+    const config = { awsEndpointUrl: all, awsEndpointUrlSsm: ssm, awsEndpointUrlSts: all }
+    expect(await known({ config })).toEqual(['registry.example.com/davit', [all, ssm]])
+  })
 })
 
 type Variable = { name: string; value?: string; valueFrom?: object }

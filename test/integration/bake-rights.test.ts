@@ -238,7 +238,10 @@ describe('with the policy on Jobs the controller', () => {
   })
 
   test.for([
-    ['its environment', { env: [{ name: 'X', valueFrom: { secretKeyRef: { name: 'x', key: 'x' } } }] }],
+    [
+      'its environment',
+      { env: [{ name: 'AWS_ROLE_ARN', valueFrom: { secretKeyRef: { name: 'x', key: 'x' } } }] },
+    ],
     ['all of its environment', { envFrom: [{ secretRef: { name: 'x' } }] }],
   ] as const)('makes no Job with a Secret as %s', async ([, container]) => {
     await expect(limited.create(jobs, job({ container }))).rejects.toThrow(/is in its Job, and nowhere else/)

@@ -78,6 +78,26 @@ app.kubernetes.io/component: {{ .role }}
 {{- end }}
 {{- end }}
 
+{{- /* What bakes run; empty: nothing is baked. */}}
+{{- define "davit.bakeImage" -}}
+{{- if .Values.config.bakeImage }}
+{{- .Values.config.bakeImage }}
+{{- else if .Values.bakes.enabled }}
+{{- include "davit.image" . }}
+{{- end }}
+{{- end }}
+
+{{- /* The same without tag and digest. */}}
+{{- define "davit.bakeRepository" -}}
+{{- regexReplaceAll "(:[^/@]*)?(@.*)?$" (include "davit.bakeImage" .) "" }}
+{{- end }}
+
+{{- /* Where bakes may be told that AWS is, as a list in JSON. */}}
+{{- define "davit.awsEndpoints" -}}
+{{- $config := .Values.config -}}
+{{ list $config.awsEndpointUrl $config.awsEndpointUrlEcr $config.awsEndpointUrlSsm $config.awsEndpointUrlSts | compact | uniq | toJson }}
+{{- end }}
+
 {{- /* The one ConfigMap of organizations that bakes mount; empty: none. */}}
 {{- define "davit.bakeCa" -}}
 {{- with .Values.config.bakeCaConfigMap }}{{ splitList "/" . | first }}{{ end }}

@@ -33,9 +33,11 @@
 {{- end }}
 {{- end }}
 {{- if eq .role "controller" }}
-{{- if and $root.Values.bakes.enabled (not $root.Values.config.bakeImage) }}
+{{- if not $root.Values.config.bakeImage }}
+{{- with include "davit.bakeImage" $root }}
 - name: DAVIT_BAKE_IMAGE
-  value: {{ include "davit.image" $root | quote }}
+  value: {{ . | quote }}
+{{- end }}
 {{- end }}
 {{- with $root.Values.smtp.existingSecret }}
 - name: DAVIT_SMTP_URL

@@ -17,6 +17,12 @@ const NAMES: readonly (readonly [plain: string, template: string])[] = [
   ['davit-system', '{{ .Release.Namespace }}'],
 ]
 
+/** Variables of policies that are any in the manifests, and that the chart knows. CEL reads what JSON writes. */
+const KNOWN: readonly (readonly [plain: string, template: string])[] = [
+  [`expression: '"*"'`, 'expression: {{ include "davit.bakeRepository" . | toJson | quote }}'],
+  [`expression: '["*"]'`, 'expression: {{ include "davit.awsEndpoints" . | quote }}'],
+]
+
 /** Of objects that are the operator's own, by name in the manifests. */
 const OWN: Readonly<Record<string, string>> = {
   'davit-api': '{{ include "davit.api.name" . }}',
@@ -64,7 +70,7 @@ function rename(document: Document): void {
 /** A namespace may look like a number. */
 function withNames(text: string): string {
   let named = text
-  for (const [plain, template] of NAMES) named = named.replaceAll(plain, template)
+  for (const [plain, template] of [...NAMES, ...KNOWN]) named = named.replaceAll(plain, template)
   return named.replaceAll(
     'namespace: {{ .Release.Namespace }}',
     'namespace: {{ .Release.Namespace | quote }}',
