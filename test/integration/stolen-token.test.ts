@@ -1,0 +1,234 @@
+/**
+ * What the token of the controller is good for in other hands, with the roles and policies that ship, on the real API server: what Davit
+ * does with it is allowed, and what would lead to the secrets of organizations is refused.
+ */
+import { readFile } from 'node:fs/promises'
+import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
+import { connectKubernetes, type KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
+import { createClock } from '../../src/adapters/system/clock.ts'
+import { createRandom } from '../../src/adapters/system/random.ts'
+import { jobs } from '../../src/api/core-kinds.ts'
+import { API_VERSION, type ResourceType } from '../../src/api/meta.ts'
+import { registryCredential, registryCredentials } from '../../src/api/registry-credential.ts'
+import { secretsSettings, secretsSettingsResource } from '../../src/api/secrets-settings.ts'
+import { CredentialWriter } from '../../src/controllers/credential/credential-writer.ts'
+import { SettingsWriter } from '../../src/controllers/settings/settings-writer.ts'
+import { bakeJob, bakeOrderOf } from '../../src/domain/bake-job.ts'
+import { VersionedBook } from '../../src/runtime/versioned-book.ts'
+import { kubectl, testNamespace } from '../support/control-plane.ts'
+import { connectAsController } from '../support/controller-identity.ts'
+
+const ADMISSION = new URL('../../config/admission/', import.meta.url)
+/** How long the API server may take until a new policy is in force. */
+const IN_FORCE = { timeout: 20_000, interval: 50 }
+const REPOSITORY = 'registry.example.com:5000/davit'
+const ENDPOINT = 'https://aws.example.com'
+
+let organization: string
+let admin: KubernetesClient
+let stolen: KubernetesClient
+
+beforeAll(async () => {
+  organization = await testNamespace('stolen-token')
+  const operator = await testNamespace('stolen-token-system', { organization: false })
+  const kubeconfigPath = inject('kubeconfig')
+  admin = await connectKubernetes({ kubeconfigPath, clock: createClock(), random: createRandom() })
+  const access = inject('adminAccess')
+  stolen = await connectAsController({ access, namespace: operator, organizations: [], kubeconfigPath })
+  await narrow('controller-jobs', operator)
+  await narrow('controller-finalizers', operator)
+}, 60_000)
+
+afterAll(async () => {
+  await stolen?.close()
+  await admin?.close()
+})
+
+/** As it ships, for the controller of this test, with what the chart fills in. */
+async function narrow(policy: string, operator: string): Promise<void> {
+  const text = await readFile(new URL(`${policy}.yaml`, ADMISSION), 'utf8')
+  const own = text
+    .replaceAll(`${policy}.davit.dev`, `${policy}.${operator}`)
+    .replaceAll('davit-system', operator)
+    .replace(`'"*"'`, `'"${REPOSITORY}"'`)
+    .replace(`'["*"]'`, `'["${ENDPOINT}"]'`)
+  await kubectl(['apply', '-f', '-'], own)
+}
+
+describe('with the policy on Jobs', () => {
+  let made = 0
+
+  /** With everything that a Job of Davit may have. */
+  function job(name: string, image: string) {
+    const metadata = { name, namespace: organization, uid: 'u-1', resourceVersion: '1', generation: 1 }
+    const template = {
+      metadata,
+      spec: {
+        services: [{ name: 'api', kind: 'custom' as const, image: 'ghcr.io/acme/api:1' }],
+        instanceRole: { serviceAccountName: 'box' },
+        output: { persistentVolumeClaim: 'boxes' },
+      },
+    }
+    const settings = {
+      ...{ image, deadlineSeconds: 3600, ttlSeconds: 3600, cpu: '500m', memory: '512Mi', scratch: '20Gi' },
+      realms: [],
+      ca: { configMap: 'davit-bake-ca', key: 'ca.crt' },
+      awsEndpoints: {
+        AWS_ENDPOINT_URL: ENDPOINT,
+        AWS_ENDPOINT_URL_ECR: ENDPOINT,
+        AWS_ENDPOINT_URL_SSM: ENDPOINT,
+        AWS_ENDPOINT_URL_STS: ENDPOINT,
+        AWS_IGNORE_CONFIGURED_ENDPOINT_URLS: 'false',
+        AWS_USE_DUALSTACK_ENDPOINT: 'false',
+        AWS_USE_FIPS_ENDPOINT: 'false',
+      },
+    }
+    const services = [{ name: 'api', image: 'ghcr.io/acme/api:1' }]
+    const order = bakeOrderOf(template, { name, services }, settings)
+    return bakeJob({ template, order, settings, roleArn: 'arn:aws:iam::123456789012:role/box' })
+  }
+
+  type Container = ReturnType<typeof job>['spec']['template']['spec']['containers'][number]
+
+  /** @returns with what it was refused */
+  async function refusal(change: (container: Container) => object): Promise<string> {
+    const object = job('stolen', `${REPOSITORY}:1`)
+    const [container] = object.spec.template.spec.containers
+    if (container) Object.assign(container, change(container))
+    return await stolen.create(jobs, object).then(
+      () => 'made',
+      (error: Error) => error.message,
+    )
+  }
+
+  const variable = (name: string, value: string) => (container: Container) => ({
+    env: [...container.env.filter((each) => each.name !== name), { name, value }],
+  })
+  const image = (image: string) => () => ({ image })
+
+  beforeAll(() =>
+    vi.waitFor(async () => expect(await refusal(image('busybox'))).toContain('the image of Davit'), IN_FORCE),
+  )
+
+  test.each([
+    `${REPOSITORY}:1`,
+    // While an upgrade is under way, and after it was taken back.
+    `${REPOSITORY}:2`,
+    `${REPOSITORY}@sha256:${'a'.repeat(64)}`,
+    `${REPOSITORY}:1@sha256:${'a'.repeat(64)}`,
+    REPOSITORY,
+  ])('the Job that Davit makes is made, with the image %s', async (image) => {
+    made += 1
+    await stolen.create(jobs, job(`bake-${made}`, image))
+  })
+
+  const IMAGE = /the image of Davit/
+  const VARIABLES = /the variables of a bake/
+  const AWS = /asks AWS where/
+  const COMMAND = { exec: { command: ['sh'] } }
+
+  test.each([
+    ['runs another image', image('registry.example.com:5000/other:1'), IMAGE],
+    ['runs an image whose name begins alike', image(`${REPOSITORY}-evil:1`), IMAGE],
+    ['runs an image below the repository', image(`${REPOSITORY}/evil:1`), IMAGE],
+    ['loads code into Node', variable('NODE_OPTIONS', '--import=data:text/javascript,'), VARIABLES],
+    ['loads code into programs', variable('LD_PRELOAD', '/output/evil.so'), VARIABLES],
+    ['reads settings of the SDK', variable('AWS_CONFIG_FILE', '/output/config'), VARIABLES],
+    ['is at home in a volume', variable('HOME', '/output'), VARIABLES],
+    ['brings its token somewhere else', variable('AWS_ENDPOINT_URL_STS', 'https://evil.example.com'), AWS],
+    ['has a command to be ready', () => ({ readinessProbe: COMMAND }), /which bakes/],
+    ['has a command to live', () => ({ livenessProbe: COMMAND }), /which bakes/],
+    ['has a command to start', () => ({ startupProbe: COMMAND }), /which bakes/],
+    [
+      'mounts a volume over the program',
+      () => ({ volumeMounts: [{ name: 'output', mountPath: '/opt/davit/src' }] }),
+      /mounted over what the image/,
+    ],
+  ] as const)('none is made that %s', async (_, change, words) => {
+    expect(await refusal(change)).toMatch(words)
+  })
+})
+
+describe('with the policy on what the controller changes', () => {
+  const ROLE = 'arn:aws:iam::222222222222:role/davit'
+  const labels = { team: 'shop' }
+  const finalizers = ['example.com/theirs']
+  const metadataOf = (name: string) => ({ namespace: organization, name, labels, finalizers })
+  const refOf = (name: string) => ({ namespace: organization, name })
+
+  const change = (type: ResourceType, name: string, patch: object) => stolen.patch(type, refOf(name), patch)
+
+  beforeAll(async () => {
+    await admin.create(registryCredentials, {
+      apiVersion: API_VERSION,
+      kind: 'RegistryCredential',
+      metadata: metadataOf('ghcr'),
+      spec: { type: 'token', label: 'GitHub', registry: 'ghcr.io', username: 'bot' },
+    })
+    await admin.create(secretsSettingsResource, {
+      apiVersion: API_VERSION,
+      kind: 'SecretsSettings',
+      metadata: metadataOf('default'),
+      spec: { region: 'eu-west-1', roleArn: ROLE },
+    })
+    const theft = () => change(secretsSettingsResource, 'default', { spec: { region: 'eu-west-3' } })
+    await vi.waitFor(() => expect(theft()).rejects.toThrow(/changes no spec/), IN_FORCE)
+  })
+
+  test('a credential is held, told how it is, and let go', async () => {
+    const writer = new CredentialWriter(stolen, new VersionedBook())
+    const credential = registryCredential.parse(await stolen.get(registryCredentials, refOf('ghcr')))
+    const held = await writer.hold(credential)
+    expect(held.metadata.finalizers).toEqual([...finalizers, 'davit.dev/parameter'])
+    const told = await writer.status(held, { observedGeneration: 1 })
+    const free = await writer.release(told)
+    expect(free).toMatchObject({ metadata: { finalizers, labels }, status: { observedGeneration: 1 } })
+  })
+
+  const nobody = { apiVersion: 'v1', kind: 'ConfigMap', name: 'nobody', uid: 'u-1' }
+
+  describe.each([
+    ['settings', secretsSettingsResource, 'default', { roleArn: ROLE.replaceAll('2', '3') }],
+    ['a credential', registryCredentials, 'ghcr', { username: 'thief' }],
+  ] as const)('of %s', (_, type, name, spec) => {
+    test.each([
+      ['the spec', { spec }, /changes no spec/],
+      [
+        'a part of the spec goes',
+        { spec: { [Object.keys(spec)[0] ?? '']: null } },
+        /changes no spec|Invalid/,
+      ],
+      ['a label', { metadata: { labels: { team: 'thief' } } }, /no label, annotation or owner/],
+      ['an annotation', { metadata: { annotations: { a: 'b' } } }, /no label, annotation or owner/],
+      ['an owner', { metadata: { ownerReferences: [nobody] } }, /no label, annotation or owner/],
+      ["another's finalizer goes", { metadata: { finalizers: [] } }, /finalizers of Davit, and no other/],
+      [
+        'a finalizer',
+        { metadata: { finalizers: [...finalizers, 'a.b/c'] } },
+        /finalizers of Davit, and no other/,
+      ],
+    ] as const)('no change: %s', async (_, patch, words) => {
+      await expect(change(type, name, patch)).rejects.toThrow(words)
+    })
+  })
+
+  test('settings are held, told how they are, and let go, also when they are deleted', async () => {
+    const writer = new SettingsWriter(stolen, new VersionedBook())
+    const settings = secretsSettings.parse(await stolen.get(secretsSettingsResource, refOf('default')))
+    const held = await writer.hold(settings)
+    if (!held) throw new Error('they are gone')
+    await writer.status(held, { observedGeneration: 1 })
+    await admin.delete(secretsSettingsResource, refOf('default'))
+    const leaving = secretsSettings.parse(await stolen.get(secretsSettingsResource, refOf('default')))
+    await writer.release(leaving)
+    expect((await stolen.get(secretsSettingsResource, refOf('default'))).metadata.finalizers).toEqual(
+      finalizers,
+    )
+  })
+
+  test('others change what they may', async () => {
+    await admin.patch(registryCredentials, refOf('ghcr'), { spec: { username: 'other' } })
+    const { spec } = registryCredential.parse(await admin.get(registryCredentials, refOf('ghcr')))
+    expect(spec.username).toBe('other')
+  })
+})
