@@ -2,23 +2,18 @@
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { stringify } from 'yaml'
 import { connectKubernetes, type KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
-import { createMetrics } from '../../src/adapters/prometheus/metrics.ts'
 import { createClock } from '../../src/adapters/system/clock.ts'
-import { createLog } from '../../src/adapters/system/log.ts'
 import { createRandom } from '../../src/adapters/system/random.ts'
-import type { RegistryCredential } from '../../src/api/registry-credential.ts'
-import { type Environment, parseConfig } from '../../src/config.ts'
-import { Organizations } from '../../src/controllers/organizations.ts'
-import { type BakeRole, createBakeRole } from '../../src/roles/bake-role.ts'
-import { VersionedBook } from '../../src/runtime/versioned-book.ts'
+import type { Environment } from '../../src/config.ts'
+import type { BakeRole } from '../../src/roles/bake-role.ts'
 import { API, code, DB, ROLE_OF_BOX, state } from '../support/baking-davit.ts'
 import { findChartTools } from '../support/chart/chart-tools.ts'
 import { template } from '../support/chart/helm.ts'
 import { testNamespace } from '../support/control-plane.ts'
 import { BAKE_ENV, JobStandIn } from '../support/job-stand-in.ts'
+import { startLoneBakes } from '../support/lone-bakes.ts'
 import { recordedApi } from '../support/recorded-api.ts'
 import { scopedApi } from '../support/scoped-api.ts'
-import { seeingRecorder } from '../support/seen-events.ts'
 import { nameOfRight, rightsIn } from '../support/shipped-rights.ts'
 import { until } from '../support/until.ts'
 
@@ -47,26 +42,7 @@ async function start(env: Environment): Promise<ReadonlySet<string>> {
   await bakes?.stop()
   const deeds = new Set<string>()
   const api = recordedApi(scopedApi(admin, [organization]), deeds)
-  const clock = createClock()
-  const log = createLog({ level: 'warn', clock, destination: { write: () => undefined } })
-  const organizations = new Organizations()
-  organizations.apply({ name: organization, uid: 'u-1', ownerEmails: [] })
-  bakes = createBakeRole({
-    config: parseConfig(env),
-    world: {
-      api,
-      clock,
-      random: createRandom(),
-      log,
-      metrics: createMetrics({ version: '0.0.0-test' }),
-      events: seeingRecorder([], { api, clock, log }),
-    },
-    organizations,
-    credentials: new VersionedBook<RegistryCredential>(),
-  })
-  for (const watch of bakes.watches) watch.start()
-  await Promise.all(bakes.watches.map((watch) => watch.synced))
-  bakes.start()
+  bakes = await startLoneBakes({ api, organization, env })
   return deeds
 }
 

@@ -7,27 +7,22 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
 import { connectKubernetes, type KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
-import { createMetrics } from '../../src/adapters/prometheus/metrics.ts'
 import { createClock } from '../../src/adapters/system/clock.ts'
-import { createLog } from '../../src/adapters/system/log.ts'
 import { createRandom } from '../../src/adapters/system/random.ts'
 import type { BoxTemplate } from '../../src/api/box-template.ts'
 import { configMaps, jobs } from '../../src/api/core-kinds.ts'
 import { API_VERSION } from '../../src/api/meta.ts'
-import { type RegistryCredential, registryCredentials } from '../../src/api/registry-credential.ts'
-import { parseConfig } from '../../src/config.ts'
-import { Organizations } from '../../src/controllers/organizations.ts'
+import { registryCredentials } from '../../src/api/registry-credential.ts'
 import { waiting } from '../../src/playground/bakes/run-statuses.ts'
 import type { RawObject } from '../../src/ports/kubernetes.ts'
-import { type BakeRole, createBakeRole } from '../../src/roles/bake-role.ts'
-import { VersionedBook } from '../../src/runtime/versioned-book.ts'
+import type { BakeRole } from '../../src/roles/bake-role.ts'
 import { makeAccount, makeToken, writeKubeconfig } from '../support/api-keys.ts'
 import { API, ECR, ROLE_OF_BOX, state } from '../support/baking-davit.ts'
 import { kubectl, testNamespace } from '../support/control-plane.ts'
 import { BAKE_ENV, JobStandIn } from '../support/job-stand-in.ts'
+import { startLoneBakes } from '../support/lone-bakes.ts'
 import { recordedApi } from '../support/recorded-api.ts'
 import { scopedApi } from '../support/scoped-api.ts'
-import { seeingRecorder } from '../support/seen-events.ts'
 import { nameOfRight, shippedRights } from '../support/shipped-rights.ts'
 import { createTestAuthority } from '../support/tls.ts'
 
@@ -89,27 +84,12 @@ async function grant(): Promise<void> {
 }
 
 async function startBakes(): Promise<void> {
-  const api = recordedApi(scopedApi(limited, [organization]), deeds, beforeCall)
-  const clock = createClock()
-  const log = createLog({ level: 'info', clock, destination: { write: (line) => void logLines.push(line) } })
-  const organizations = new Organizations()
-  organizations.apply({ name: organization, uid: 'u-1', ownerEmails: [] })
-  bakes = createBakeRole({
-    config: parseConfig({ ...BAKE_ENV, DAVIT_BAKE_CA_CONFIG_MAP: CA }),
-    world: {
-      api,
-      clock,
-      random: createRandom(),
-      log,
-      metrics: createMetrics({ version: '0.0.0-test' }),
-      events: seeingRecorder([], { api, clock, log }),
-    },
-    organizations,
-    credentials: new VersionedBook<RegistryCredential>(),
+  bakes = await startLoneBakes({
+    api: recordedApi(scopedApi(limited, [organization]), deeds, beforeCall),
+    organization,
+    env: { ...BAKE_ENV, DAVIT_BAKE_CA_CONFIG_MAP: CA },
+    onLine: (line) => void logLines.push(line),
   })
-  for (const watch of bakes.watches) watch.start()
-  await Promise.all(bakes.watches.map((watch) => watch.synced))
-  bakes.start()
 }
 
 let interfered = false

@@ -1,0 +1,47 @@
+/** The bakes of one organization, without the rest of a controller. */
+import { createMetrics } from '../../src/adapters/prometheus/metrics.ts'
+import { createClock } from '../../src/adapters/system/clock.ts'
+import { createLog } from '../../src/adapters/system/log.ts'
+import { createRandom } from '../../src/adapters/system/random.ts'
+import type { RegistryCredential } from '../../src/api/registry-credential.ts'
+import { type Environment, parseConfig } from '../../src/config.ts'
+import { Organizations } from '../../src/controllers/organizations.ts'
+import { type BakeRole, createBakeRole } from '../../src/roles/bake-role.ts'
+import type { World } from '../../src/roles/world-types.ts'
+import { VersionedBook } from '../../src/runtime/versioned-book.ts'
+import { seeingRecorder } from './seen-events.ts'
+
+export type LoneBakesOptions = {
+  /** That it works with, and sees nothing beside the organization by. */
+  api: World['api']
+  organization: string
+  env: Environment
+  /** Told of each line of its log. */
+  onLine?: (line: string) => void
+}
+
+/** @returns it, once it has seen what there is */
+export async function startLoneBakes(options: LoneBakesOptions): Promise<BakeRole> {
+  const { api, organization, env, onLine = () => undefined } = options
+  const clock = createClock()
+  const log = createLog({ level: 'info', clock, destination: { write: onLine } })
+  const organizations = new Organizations()
+  organizations.apply({ name: organization, uid: 'u-1', ownerEmails: [] })
+  const bakes = createBakeRole({
+    config: parseConfig(env),
+    world: {
+      api,
+      clock,
+      random: createRandom(),
+      log,
+      metrics: createMetrics({ version: '0.0.0-test' }),
+      events: seeingRecorder([], { api, clock, log }),
+    },
+    organizations,
+    credentials: new VersionedBook<RegistryCredential>(),
+  })
+  for (const watch of bakes.watches) watch.start()
+  await Promise.all(bakes.watches.map((watch) => watch.synced))
+  bakes.start()
+  return bakes
+}
