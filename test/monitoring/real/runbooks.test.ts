@@ -1,29 +1,44 @@
 /** Commands of runbooks that pick something out show what they say, and nothing else. */
 import { execFile } from 'node:child_process'
 import { dirname } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { beforeAll, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { API_VERSION, type KindDefinition } from '../../../src/api/meta.ts'
 import { registryCredentialKind } from '../../../src/api/registry-credential.ts'
 import { secretsSettingsKind } from '../../../src/api/secrets-settings.ts'
 import { webhookDeliveryKind } from '../../../src/api/webhook-delivery.ts'
 import { webhookEventKind } from '../../../src/api/webhook-event.ts'
+import { type ControlPlane, startControlPlane } from '../../../src/playground/control-plane.ts'
+import { installCrds } from '../../../src/playground/control-plane-crds.ts'
 import { goodCredential } from '../../contract/samples/registry-credential.ts'
 import { goodSettings } from '../../contract/samples/secrets-settings.ts'
 import { goodDelivery } from '../../contract/samples/webhook-delivery.ts'
 import { goodEvent } from '../../contract/samples/webhook-event.ts'
 import { commandsOf } from '../../e2e/page-script.ts'
-import { kubectl, testNamespace } from '../../support/control-plane.ts'
+import { runKubectl } from '../../support/control-plane-kubectl.ts'
 import { page } from '../metric-names.ts'
 
+const CRDS = fileURLToPath(new URL('../../../crds', import.meta.url))
 const AT = '2026-01-31T12:00:00.000Z'
 
-let organization: string
+const organization = 'acme'
+
+let controlPlane: ControlPlane
 
 beforeAll(async () => {
-  // No Davit runs, so that what is said of them stays.
-  organization = await testNamespace('runbooks')
+  // One of its own: commands that show the first ten lines of a cluster see nobody else's, and no Davit changes what is there.
+  controlPlane = await startControlPlane()
+  await installCrds(controlPlane, CRDS)
+  await kubectl(['create', 'namespace', organization])
 })
+
+afterAll(() => controlPlane?.stop())
+
+function kubectl(args: readonly string[], stdin = ''): Promise<string> {
+  const { binaries, kubeconfigPath } = controlPlane
+  return runKubectl(binaries.kubectl, ['--kubeconfig', kubeconfigPath, ...args], stdin)
+}
 
 async function make(kind: KindDefinition, name: string, spec: object, status?: object): Promise<void> {
   const object = { apiVersion: API_VERSION, kind: kind.kind, metadata: { name }, spec }
@@ -49,8 +64,8 @@ async function said(runbook: string, comment: string): Promise<string[]> {
   const command = part.split(/\n(?=kubectl -n )/)[0] ?? ''
   const env = {
     ...process.env,
-    KUBECONFIG: inject('kubeconfig'),
-    PATH: `${dirname(inject('kubectl'))}:${process.env.PATH}`,
+    KUBECONFIG: controlPlane.kubeconfigPath,
+    PATH: `${dirname(controlPlane.binaries.kubectl)}:${process.env.PATH}`,
   }
   const { stdout } = await promisify(execFile)('bash', ['-euo', 'pipefail', '-c', command], { env })
   const lines = stdout.split('\n').filter((line) => line.includes(organization))
