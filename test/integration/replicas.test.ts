@@ -101,6 +101,14 @@ test('when one dies, another goes on with what is its own', async () => {
   await publish(90, 100)
   await allReceived(100)
   mortal.parts.plane.stop()
+  // What was received and is not recorded would be sent again, as it must be.
+  await until(
+    async () => {
+      const { inFlight, settling } = mortal.parts.plane.stats()
+      return inFlight + settling + mortal.parts.outcomes.oldestMs() === 0 || undefined
+    },
+    () => 'outcomes are not stored',
+  )
   api?.die()
   await publish(100, 110)
   await allReceived(110)

@@ -18,8 +18,10 @@ const MAX_PROBLEMS = 10
 const MAX_MESSAGE = 300
 /** For a schema with keywords that may take long. */
 const CHECK_LIMIT_MS = 100
-/** For finding what else is wrong once something is. */
+/** For finding what else is wrong once something is, likewise. */
 const SEARCH_LIMIT_MS = 20
+/** Where that takes as long as the data is: there for a process that gets no CPU for a moment. */
+const PLAIN_SEARCH_LIMIT_MS = 200
 
 /** Keywords whose cost is not in proportion to the data. */
 const COSTLY = /"(pattern|patternProperties|uniqueItems|\$ref|\$dynamicRef)":/
@@ -38,6 +40,7 @@ export function createSchemaValidator(): SchemaValidator {
   const checkSchema = createSchemaCheck()
   const checkLimit = createTimeLimit(CHECK_LIMIT_MS)
   const searchLimit = createTimeLimit(SEARCH_LIMIT_MS)
+  const plainSearchLimit = createTimeLimit(PLAIN_SEARCH_LIMIT_MS)
 
   function compiledOf(schema: Record<string, unknown>): Compiled {
     const compiled = known.get(schema) ?? compile(schema, checkSchema)
@@ -61,7 +64,8 @@ export function createSchemaValidator(): SchemaValidator {
       const first = problemsOf(check)
       try {
         const all = search()
-        searchLimit(() => all(data))
+        const limit = costly ? searchLimit : plainSearchLimit
+        limit(() => all(data))
         return problemsOf(all)
       } catch {
         // The first one is problem enough.
