@@ -17,6 +17,13 @@ export function pause(clock: Clock, ms: number, signal?: AbortSignal): Promise<v
   })
 }
 
+const LOOK_MS = 20
+
+/** Looks until it is so, or `signal` aborts: then it resolves as well, and the caller looks at the signal. */
+export async function until(clock: Clock, isSo: () => boolean, signal?: AbortSignal): Promise<void> {
+  while (!isSo() && !signal?.aborted) await pause(clock, LOOK_MS, signal)
+}
+
 /** Lets everything else that is ready have its turn: between batches of work that would hold the event loop. */
 export function yieldTurn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve))

@@ -7,7 +7,7 @@ import {
   type ResourceReader,
   type ResourceWriter,
 } from '../../ports/kubernetes.ts'
-import { pause } from '../../runtime/pause.ts'
+import { pause, until } from '../../runtime/pause.ts'
 
 export type WriteOnceOptions = {
   clock: Clock
@@ -21,7 +21,6 @@ export type WriteOnceOptions = {
 
 const FIRST_PAUSE_MS = 50
 const LONGEST_PAUSE_MS = 5_000
-const LOOK_MS = 20
 
 /**
  * @param object must have a name that nobody else uses
@@ -33,11 +32,11 @@ export async function writeOnce(
   object: RawObject,
   options: WriteOnceOptions,
 ): Promise<RawObject> {
-  const { clock, random, signal } = options
+  const { clock, random, mayTry, signal } = options
   const started = clock.monotonic()
   let longest = FIRST_PAUSE_MS
   for (;;) {
-    await allowed(options)
+    if (mayTry) await until(clock, mayTry, signal)
     try {
       return await createOrRead(resources, type, object)
     } catch (error) {
@@ -48,10 +47,6 @@ export async function writeOnce(
       longest = Math.min(LONGEST_PAUSE_MS, longest * 2)
     }
   }
-}
-
-async function allowed({ clock, mayTry = () => true, signal }: WriteOnceOptions): Promise<void> {
-  while (!mayTry() && !signal?.aborted) await pause(clock, LOOK_MS, signal)
 }
 
 /** A repeat finds what it wrote before. */

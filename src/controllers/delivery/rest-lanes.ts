@@ -1,19 +1,12 @@
 /** Lanes that this replica hands over: what is under way in them ends first. */
-import type { Clock } from '../../ports/clock.ts'
-import { pause } from '../../runtime/pause.ts'
+import { until } from '../../runtime/pause.ts'
 import type { Delivery } from './delivery.ts'
 import type { Lane } from './lane.ts'
 import type { OpenSegments } from './open-segments.ts'
 import { ATTEMPT_DEADLINE_MS, type PlaneContext } from './plane-context.ts'
 
-const LOOK_MS = 20
 /** As long as others would wait if this replica had died: a write that does not succeed is not waited for any longer. */
 const LONGEST_MS = ATTEMPT_DEADLINE_MS + 1000
-
-/** Resolves when it is so. */
-export async function until(clock: Clock, isSo: () => boolean): Promise<void> {
-  while (!isSo()) await pause(clock, LOOK_MS)
-}
 
 /** Calls `rest` for each lane as soon as nothing of it is under way. @returns whether that was so of all in time */
 export async function restLanes(

@@ -12,7 +12,7 @@ import { webhookEndpoint, webhookEndpoints } from '../../api/webhook-endpoint.ts
 import { deliveryObjectName } from '../../domain/message-id.ts'
 import { shardOf } from '../../domain/shard.ts'
 import { isApiError, type Page, type RawObject, type ResourceReader } from '../../ports/kubernetes.ts'
-import { pause } from '../../runtime/pause.ts'
+import { pause, until } from '../../runtime/pause.ts'
 import type { EndpointDirectory } from '../endpoint/endpoint-directory.ts'
 import type { DeliveryPlane } from './delivery-plane.ts'
 import { FoundObjects, type Unresolved } from './found-objects.ts'
@@ -37,7 +37,6 @@ export type TakenOver = { unfinished: number; reopened: number }
 /** The adapter asks for fewer where they are large; a list in pages half as large takes a third longer. */
 const PAGE = 2500
 const ENDPOINTS_PAGE = 500
-const LOOK_MS = 20
 /** For the record that shards were handed over: without it they are taken over as from a replica that died. */
 const RELEASE_MS = 2000
 
@@ -138,10 +137,9 @@ export class TakeOver {
   /** The watch of segments may be behind what the one before has acted on. */
   async #untilShown(version: number, signal: AbortSignal): Promise<void> {
     const { plane, shownUpTo } = this.#options
-    while (shownUpTo() < version && plane.ctx.segments.lowWater < version) {
-      signal.throwIfAborted()
-      await pause(plane.ctx.clock, LOOK_MS, signal)
-    }
+    const isShown = () => shownUpTo() >= version || plane.ctx.segments.lowWater >= version
+    await until(plane.ctx.clock, isShown, signal)
+    if (!isShown()) signal.throwIfAborted()
   }
 
   /** Pages of a consistent list; from the first again where it took longer than the server keeps old versions. */
