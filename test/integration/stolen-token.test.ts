@@ -171,7 +171,12 @@ describe('with the policy on what the controller changes', () => {
       metadata: metadataOf('default'),
       spec: { region: 'eu-west-1', roleArn: ROLE },
     })
-    const theft = () => change(secretsSettingsResource, 'default', { spec: { region: 'eu-west-3' } })
+    let region = 'eu-west-2'
+    /** Another region each time: what was let through before the policy was in force would be no change later, which nothing refuses. */
+    const theft = () => {
+      region = region === 'eu-west-2' ? 'eu-west-3' : 'eu-west-2'
+      return change(secretsSettingsResource, 'default', { spec: { region } })
+    }
     await vi.waitFor(() => expect(theft()).rejects.toThrow(/changes no spec/), IN_FORCE)
   })
 
