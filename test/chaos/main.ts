@@ -53,7 +53,8 @@ const seed = Number(values.seed ?? Date.now() % 1_000_000)
 const started = performance.now()
 const outcome = await play()
 process.stdout.write(values.sum ? `${outcome.report}\n` : `\nseed ${seed}\n${outcome.report}\n`)
-process.exitCode = outcome.good ? 0 : 1
+// What is still under way to processes that are no more would keep Node busy for ever.
+process.exit(outcome.good ? 0 : 1)
 
 async function play() {
   if (values.fleet) return values.sum ? await sumFleets() : await breakFleet()

@@ -33,6 +33,12 @@ export function explains(kind: RecordKind): boolean {
 
 type Times = Pick<SeenReception, 'run' | 'at' | 'endedAt'>
 
+/** That a life did not renew its Lease from then to then, by `performance.now()`. */
+export type Silence = { life: number; from: number; to: number }
+
+/** What was done, and who was silent for so long that others may have had all that it drove: it claims that anew. */
+export type Course = { faults: readonly FaultRecord[]; silences: readonly Silence[] }
+
 /** The fault that made the outcome of an attempt unknown to whoever came later; undefined where there is none. */
 export function faultAt(
   attempt: Times,
@@ -51,13 +57,17 @@ export function faultAt(
 
 /**
  * A process knows what it has done itself: only another one may repeat it, and only for a reason. One that stood still for longer than
- * an attempt may last may have heard the answer too late.
+ * an attempt may last may have heard the answer too late; one that was silent for so long that the others may have had its work begins
+ * that anew, from what is stored.
  */
 export function explanationOf(
   earlier: Times,
   later: Times,
-  faults: readonly FaultRecord[],
+  { faults, silences }: Course,
 ): FaultRecord | undefined {
-  const possible = later.run === earlier.run ? faults.filter(({ kind }) => STOOD_STILL.has(kind)) : faults
+  const isItsOwn =
+    later.run === earlier.run &&
+    !silences.some(({ life, from, to }) => life === later.run && from <= later.at && to >= earlier.at)
+  const possible = isItsOwn ? faults.filter(({ kind }) => STOOD_STILL.has(kind)) : faults
   return faultAt(earlier, possible, later.at)
 }

@@ -1,7 +1,7 @@
 /** How long it took until another process went on with what one had driven that was ended or stood still. */
 import type { SeenReception } from '../receivers.ts'
 import type { Blow, FaultRecord } from './fault-work.ts'
-import { type RecordKind, sortOf } from './faults.ts'
+import { DRAIN_MS, type RecordKind, sortOf } from './faults.ts'
 import type { FleetEvidence } from './fleet-verdict.ts'
 
 /**
@@ -11,8 +11,6 @@ import type { FleetEvidence } from './fleet-verdict.ts'
 export type FailOver = { fault: FaultRecord; endpoint: string; ms: number; boundMs: number; alone: boolean }
 
 const KINDS: ReadonlySet<RecordKind> = new Set(['kill controller', 'suspend controller', 'roll controllers'])
-/** What was begun ends within so long. */
-const DRAIN_MS = 21_000
 /** A round of looking at Leases, a claim, and what a list takes, on a machine that does much else. */
 const WORK_MS = 6000
 /** Processes that run or want to on a machine of two processors where nothing but such a fleet runs; with more, work takes longer. */

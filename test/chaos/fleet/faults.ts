@@ -84,7 +84,7 @@ const LASTS: Readonly<Record<Exclude<FaultKind, 'suspend controller'>, Spell>> =
   'clock step': [2000, 20_000],
 }
 /** What a controller has begun ends within so long. */
-const DRAIN_MS = 21_000
+export const DRAIN_MS = 21_000
 const STEPS_MS = [-3_600_000, -301_000, -30_000, 30_000, 301_000, 3_600_000]
 const STORE: ReadonlySet<RecordKind> = new Set([
   'API server restart',

@@ -7,6 +7,7 @@ import type { Ledger } from '../facade/ledger.ts'
 import type { SeenReception } from '../receivers.ts'
 import { readDeliveries, readEvents, readLog } from '../stored.ts'
 import type { Pause } from '../toggler.ts'
+import type { Course } from './explained.ts'
 import type { FaultRecord } from './fault-work.ts'
 import type { Fleet } from './fleet.ts'
 import { type FleetEvidence, type FleetVerdict, fleetViolations, judgeFleet } from './fleet-verdict.ts'
@@ -15,11 +16,10 @@ import { leftLeases } from './left-leases.ts'
 import type { FleetPublisher } from './publishers.ts'
 import type { Load, Stall } from './stall-watch.ts'
 
-export type Gathered = {
+export type Gathered = Course & {
   fleet: Fleet
   publishers: readonly FleetPublisher[]
   receptions: readonly SeenReception[]
-  faults: readonly FaultRecord[]
   pauses: ReadonlyMap<string, readonly Pause[]>
   ledger: Ledger
   stalls: readonly Stall[]
@@ -64,12 +64,12 @@ export async function fleetFindingsOf(gathered: Gathered): Promise<FleetFindings
   const objects = (await Promise.all(organizations.map((name) => readDeliveries(api, name)))).flat()
   const exhausted = exhaustedAmong(objects)
   const published = publishers.flatMap((one) => one.published)
-  const { receptions, stalls, loads, waitScale, leaseMs } = gathered
+  const { receptions, silences, stalls, loads, waitScale, leaseMs } = gathered
   const { endpoints, members } = fleet
   const lives = members.flatMap((member) => member.lives)
   const startedAt = new Map(lives.map(({ number, startedAt }) => [number, startedAt]))
   const times = { pauses, stalls, loads, waitScale, leaseMs, startedAt }
-  const evidence = { log, receptions, endpoints, faults, exhausted, published, ...times }
+  const evidence = { log, receptions, endpoints, faults, silences, exhausted, published, ...times }
   const verdict = judgeFleet(evidence)
   const leases = await leftLeases(fleet)
   const unshown = unshownIn(evidence, objects)

@@ -98,6 +98,7 @@ export async function playFleet(options: FleetRunOptions): Promise<FleetRun> {
     ...scene,
     receptions: receivers.receptions,
     faults,
+    silences: lapses.silences,
     pauses,
     stalls: stalls.stalls,
     loads: stalls.loads,

@@ -101,6 +101,18 @@ describe('the verdict on a fleet', () => {
     expect(during('cut')).toEqual(['1 received twice without a crash between: o a'])
   })
 
+  it('takes a process whose Lease was not renewed for long for one that begins anew, where something was done to it', () => {
+    const again = (silences: FleetEvidence['silences'], faults: FaultRecord[]) =>
+      wrong(evidence('a', 'a+1@100-110 a+1@40000-40010', { faults, silences }))
+    const cut = fault('cut', 105, 29_000, [1])
+    const silence = { life: 1, from: 90, to: 36_000 }
+    const COUNTED = ['1 received twice without a crash between: o a']
+    expect(again([silence], [cut])).toEqual([])
+    expect(again([{ ...silence, life: 2 }], [cut])).toEqual(COUNTED)
+    expect(again([{ ...silence, from: 40_020, to: 80_000 }], [cut])).toEqual(COUNTED)
+    expect(again([silence], [])).toEqual(COUNTED)
+  })
+
   it('takes what is stored as exhausted for ended, although not every attempt was received', () => {
     const given = evidence('ab', 'a-1@100-110 b+1@120-130', { exhausted: new Set(['o a']) })
     expect(wrong(given)).toEqual([])

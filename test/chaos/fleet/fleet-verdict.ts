@@ -4,7 +4,7 @@ import type { SeenReception } from '../receivers.ts'
 import type { StoredLog } from '../stored.ts'
 import type { Pause } from '../toggler.ts'
 import type { FleetEndpoint } from './endpoints.ts'
-import { explanationOf, faultAt } from './explained.ts'
+import { type Course, explanationOf, faultAt } from './explained.ts'
 import { type FailOver, failOversOf } from './fail-overs.ts'
 import type { FaultRecord } from './fault-work.ts'
 import type { RecordKind } from './faults.ts'
@@ -13,12 +13,11 @@ import type { Published } from './publishers.ts'
 import type { Load, Stall } from './stall-watch.ts'
 import { compareWaits, type Wait } from './waits.ts'
 
-export type FleetEvidence = {
+export type FleetEvidence = Course & {
   log: Pick<StoredLog, 'deliveries' | 'events'>
   /** In the order in which they came. */
   receptions: readonly SeenReception[]
   endpoints: readonly FleetEndpoint[]
-  faults: readonly FaultRecord[]
   /** Deliveries that are stored as attempted to their end, `<endpoint> <id>`. */
   exhausted: ReadonlySet<string>
   published: readonly Published[]
@@ -77,7 +76,7 @@ export function judgeFleet(given: FleetEvidence): FleetVerdict {
     killed: new Set(),
     maxAttempts: MAX_ATTEMPTS,
     excuses: {
-      explains: (earlier, later) => explanationOf(times(earlier), times(later), faults) !== undefined,
+      explains: (earlier, later) => explanationOf(times(earlier), times(later), evidence) !== undefined,
       unknown: (attempts) => attempts.filter((one) => faultAt(times(one), faults) !== undefined).length,
       exhausted,
     },
@@ -87,7 +86,7 @@ export function judgeFleet(given: FleetEvidence): FleetVerdict {
   return {
     ...verdict,
     ...judgePublished(evidence),
-    repeatsByFault: repeatsByFault([...byDelivery.values()], faults),
+    repeatsByFault: repeatsByFault([...byDelivery.values()], evidence),
     taken: takenAmong(receptions, faults),
     failOvers: failOversOf(evidence),
     overlaps: [...ordered].flatMap((name) =>
@@ -127,13 +126,10 @@ function timesOf(receptions: readonly SeenReception[]) {
   }
 }
 
-function repeatsByFault(
-  deliveries: readonly SeenReception[][],
-  faults: readonly FaultRecord[],
-): Map<FaultRecord, number[]> {
+function repeatsByFault(deliveries: readonly SeenReception[][], course: Course): Map<FaultRecord, number[]> {
   const repeats = new Map<FaultRecord, number[]>()
   for (const { earlier, later } of deliveries.flatMap((one) => repeatsAmong(one))) {
-    const fault = explanationOf(earlier, later, faults)
+    const fault = explanationOf(earlier, later, course)
     if (fault) repeats.set(fault, [...(repeats.get(fault) ?? []), Math.max(0, fault.from - earlier.endedAt)])
   }
   return repeats

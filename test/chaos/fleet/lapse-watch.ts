@@ -6,8 +6,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { leases } from '../../../src/api/replica-lease.ts'
 import { OPERATOR_NAMESPACE } from '../../support/installation.ts'
 import { listAll } from '../stored.ts'
-import { explains } from './explained.ts'
+import { explains, type Silence } from './explained.ts'
 import type { FaultRecord } from './fault-work.ts'
+import { DRAIN_MS } from './faults.ts'
 import type { Fleet } from './fleet.ts'
 
 /** Of one life. Times by `performance.now()`. */
@@ -18,14 +19,18 @@ const POLL_MS = 500
 export class LapseWatch {
   readonly #fleet: Fleet
   readonly #holdsMs: number
+  /** Whoever was silent for so long may have been taken for dead. */
+  readonly #goneMs: number
   readonly #byLife = new Map<number, Seen>()
   readonly #lapses: FaultRecord[] = []
+  readonly #silences: Silence[] = []
   readonly #over = new AbortController()
   #loop: Promise<void> = Promise.resolve()
 
   constructor(fleet: Fleet, leaseMs: number) {
     this.#fleet = fleet
     this.#holdsMs = (leaseMs * 2) / 3
+    this.#goneMs = leaseMs + DRAIN_MS - POLL_MS
   }
 
   start(): void {
@@ -35,6 +40,11 @@ export class LapseWatch {
   async stop(): Promise<void> {
     this.#over.abort()
     await this.#loop
+  }
+
+  /** Of those that went on after it, whatever brought it about. */
+  get silences(): readonly Silence[] {
+    return this.#silences
   }
 
   /** Those that no fault brought about. @param faults what was done */
@@ -65,9 +75,11 @@ export class LapseWatch {
       if (!version || !process.running) continue
       const seen = this.#byLife.get(life.number)
       // The first may be what the one before has left.
-      if (seen?.version !== version)
+      if (seen?.version !== version) {
+        if (seen?.isHeard && asked - seen.at >= this.#goneMs)
+          this.#silences.push({ life: life.number, from: seen.at, to: asked })
         this.#byLife.set(life.number, { version, at: asked, isHeard: seen !== undefined })
-      else if (seen.isHeard && asked - seen.at > this.#holdsMs) this.#lapsed(life.number, seen, asked)
+      } else if (seen.isHeard && asked - seen.at > this.#holdsMs) this.#lapsed(life.number, seen, asked)
     }
   }
 

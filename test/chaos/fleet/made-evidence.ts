@@ -52,6 +52,7 @@ export function evidence(
     receptions: received('o', receptions),
     endpoints: [O, P],
     faults: [],
+    silences: [],
     exhausted: new Set(),
     published: ids.map((id) => ({
       n: id.charCodeAt(0),
