@@ -102,6 +102,7 @@ export function createWatches(options: WatchOptions): ControllerWatches {
   )
   parts.book.complete = () => events.version > 0
   const takeSegment = (segment: LogSegment) => {
+    parts.names.segments.saw(segment.name)
     parts.retention.segmentSeen(segment)
     parts.follower.take(segment)
   }
@@ -121,6 +122,7 @@ export function createWatches(options: WatchOptions): ControllerWatches {
       decode: (raw) => readSeenOutcomes(raw, needs.log),
       handler: {
         applied: (seen) => {
+          parts.names.outcomes.saw(seen.name)
           parts.retention.outcomesSeen(seen)
           parts.follower.takeOutcomes(seen)
         },

@@ -7,6 +7,7 @@ import { OpenSegments } from '../controllers/delivery/open-segments.ts'
 import { createEventLog, type OpenEventLog } from '../controllers/delivery-log/event-log.ts'
 import { KeyIndex } from '../controllers/delivery-log/key-index.ts'
 import { createOutcomeLog, type OpenOutcomeLog } from '../controllers/delivery-log/outcome-log.ts'
+import { SegmentNames } from '../controllers/delivery-log/segment-names.ts'
 import { EndpointDirectory } from '../controllers/endpoint/endpoint-directory.ts'
 import { EndpointStatusWriter } from '../controllers/endpoint/endpoint-status.ts'
 import { EndpointStreaks } from '../controllers/endpoint/endpoint-streaks.ts'
@@ -22,6 +23,8 @@ export type DeliveryParts = {
   statuses: EndpointStatusWriter
   outcomes: OpenOutcomeLog
   eventLog: OpenEventLog
+  /** Of either sequence, whose watch tells what there is. */
+  names: { segments: SegmentNames; outcomes: SegmentNames }
   keys: KeyIndex
   plane: DeliveryPlane
   follower: LogFollower
@@ -60,8 +63,10 @@ export function createDeliveryParts(options: DeliveryPartsOptions): DeliveryPart
   const statuses = new EndpointStatusWriter(api, directory)
   const segments = new OpenSegments(options.lowWater)
   const log = { resources: api, namespace: config.namespace, writer: options.session, clock, random, metrics }
+  const names = { segments: new SegmentNames(world), outcomes: new SegmentNames(world) }
   const outcomes = createOutcomeLog({
     ...log,
+    names: names.outcomes,
     lowWater: () => segments.lowWater,
     mayWrite: options.mayWrite,
     signal: giveUp,
@@ -118,6 +123,6 @@ export function createDeliveryParts(options: DeliveryPartsOptions): DeliveryPart
         retention.payloadReferred(deliveryRef(delivery), segment)
     },
   })
-  const eventLog = createEventLog({ ...log, onWritten })
-  return { directory, statuses, outcomes, eventLog, keys, plane, follower, streaks, retention, written }
+  const eventLog = createEventLog({ ...log, names: names.segments, onWritten })
+  return { directory, statuses, outcomes, eventLog, names, keys, plane, follower, streaks, retention, written }
 }

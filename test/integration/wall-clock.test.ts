@@ -2,7 +2,9 @@
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { eventTypes } from '../../src/api/event-type.ts'
 import { API_VERSION } from '../../src/api/meta.ts'
 import { webhookDeliveries, webhookDelivery } from '../../src/api/webhook-delivery.ts'
 import { webhookEndpoint, webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
@@ -23,6 +25,12 @@ const SHORTEST_WAIT_SCALE = '0.001'
 const LONGEST_WAIT_MS = 18_000
 /** What a busy machine may add. */
 const SLACK_MS = 12_000
+const HOUR_MS = 3_600_000
+/** What they make of outcomes is more than the first pages of the log. */
+const MANY = 100
+const FEW = 5
+/** What is found open after a start is sent within so long. */
+const QUIET_MS = 3000
 
 let davit: Installation
 let receiver: Receiver
@@ -71,24 +79,47 @@ async function setClockBy(ms: number): Promise<void> {
 /** An endpoint that answers 500, and an event for it. */
 async function failing(name: string): Promise<void> {
   receiver.answer(`/${name}`, { status: 500 })
-  const type = 'environment.started'
+  await endpoint(name)
+  await publish(name)
+}
+
+async function endpoint(name: string, more: object = {}): Promise<void> {
+  const type = `${name}.happened`
+  await davit.api.create(eventTypes, {
+    apiVersion: API_VERSION,
+    kind: 'EventType',
+    metadata: { name: type },
+    spec: { description: 'Of this test.' },
+  })
   await davit.api.create(webhookEndpoints, {
     apiVersion: API_VERSION,
     kind: 'WebhookEndpoint',
     metadata: { name, namespace: ORGANIZATION },
-    spec: { url: `${receiver.url}/${name}`, eventTypes: [type] },
+    spec: { url: `${receiver.url}/${name}`, eventTypes: [type], ...more },
   })
   const ref = { namespace: ORGANIZATION, name }
   await until(
     async () => webhookEndpoint.parse(await davit.api.get(webhookEndpoints, ref)).status?.signingSecrets,
     () => 'the endpoint gets no key',
   )
+}
+
+async function publish(to: string, name = to): Promise<void> {
   await davit.api.create(webhookEvents, {
     apiVersion: API_VERSION,
     kind: 'WebhookEvent',
     metadata: { name, namespace: ORGANIZATION },
-    spec: { type, dataText: '{}' },
+    spec: { type: `${to}.happened`, dataText: '{}' },
   })
+}
+
+/** One after the other, so that each makes segments of its own. */
+async function deliver(to: string, count: number): Promise<void> {
+  for (let n = 0; n < count; n += 1) {
+    const before = receiver.received(`/${to}`).length
+    await publish(to, `${to}-${before}`)
+    await receiver.waitFor(before + 1, { path: `/${to}` })
+  }
 }
 
 /** Resolves when so many attempts are stored, so that the next one is waited for. */
@@ -145,4 +176,27 @@ test('started again with a clock that is mended, it leaves nothing waiting for t
   await writeFile(file, '0')
   controller = await start(SHORTEST_WAIT_SCALE)
   await receiver.waitFor(attempts + 1, { path: '/restarted', timeoutMs: LONGEST_WAIT_MS + SLACK_MS })
+}, 240_000)
+
+/** What was written while the clock was ahead is the first in a list by name for as long as it was ahead. */
+test('started again after its clock was ahead, it finds what came since: what has ended, and what has not', async () => {
+  // No object says that something was delivered.
+  await endpoint('once', { deliveryLog: 'Segments' })
+  for (const ahead of [HOUR_MS, HOUR_MS + 120_000]) {
+    await setClockBy(ahead)
+    await deliver('once', MANY)
+  }
+  await setClockBy(0)
+  await deliver('once', FEW)
+  await setTimeout(QUIET_MS)
+  receiver.answer('/once', 'hang')
+  await deliver('once', FEW)
+  await controller.kill()
+  receiver.answer('/once', { status: 200 })
+  controller = await start(SHORTEST_WAIT_SCALE)
+  await receiver.waitFor(2 * MANY + 3 * FEW, { path: '/once' })
+  await setTimeout(QUIET_MS)
+  const ids = receiver.received('/once').map(({ headers }) => headers['webhook-id'])
+  const twice = ids.filter((id, n) => ids.indexOf(id) !== n)
+  expect(twice.toSorted()).toEqual(ids.slice(2 * MANY + FEW, 2 * MANY + 2 * FEW).toSorted())
 }, 240_000)

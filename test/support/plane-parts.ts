@@ -6,6 +6,7 @@ import { OpenSegments } from '../../src/controllers/delivery/open-segments.ts'
 import { TakeOver } from '../../src/controllers/delivery/take-over.ts'
 import { KeyIndex } from '../../src/controllers/delivery-log/key-index.ts'
 import { createOutcomeLog } from '../../src/controllers/delivery-log/outcome-log.ts'
+import { SegmentNames } from '../../src/controllers/delivery-log/segment-names.ts'
 import { EndpointDirectory } from '../../src/controllers/endpoint/endpoint-directory.ts'
 import { EndpointStatusWriter } from '../../src/controllers/endpoint/endpoint-status.ts'
 import { EndpointStreaks } from '../../src/controllers/endpoint/endpoint-streaks.ts'
@@ -69,8 +70,9 @@ export function planeParts(options: PlanePartsOptions) {
       resources: options.outcomesApi,
       namespace: SYSTEM,
       writer: session,
+      names: new SegmentNames({ clock, random: uniqueNames() }),
       clock,
-      random: uniqueNames(),
+      random,
       lowWater: () => segments.lowWater,
       mayWrite: () => options.mayWrite?.() ?? true,
       signal: giveUp,

@@ -2,7 +2,6 @@
 import type { AcceptedEvent } from '../../api/delivery-segment.ts'
 import { deliverySegmentKind, deliverySegments } from '../../api/delivery-segment.ts'
 import { API_VERSION, NO_BACKUP_LABEL } from '../../api/meta.ts'
-import { NAME_ENTROPY_BYTES, sortableName } from '../../domain/message-id.ts'
 import { organizationOf, planSegments, segmentSpec, sizeOf } from '../../domain/segment.ts'
 import type { Clock, Random } from '../../ports/clock.ts'
 import type { Appended, EventLog } from '../../ports/delivery-log.ts'
@@ -14,6 +13,7 @@ import {
 } from '../../ports/kubernetes.ts'
 import type { LogMetrics } from '../../ports/metrics.ts'
 import { GroupCommit } from '../../runtime/group-commit.ts'
+import type { SegmentNames } from './segment-names.ts'
 import { writeOnce } from './write-once.ts'
 
 type Append = { events: readonly AcceptedEvent[] }
@@ -24,6 +24,7 @@ export type EventLogOptions = {
   namespace: string
   /** Name of this process, for people who debug. */
   writer: string
+  names: SegmentNames
   clock: Clock
   random: Random
   metrics?: LogMetrics
@@ -68,28 +69,23 @@ export function createEventLog(options: EventLogOptions): OpenEventLog {
 }
 
 async function writeSegment(options: EventLogOptions, batch: readonly Append[]): Promise<Appended[]> {
-  const { clock, namespace } = options
+  const { clock, namespace, names } = options
   const events = batch.flatMap((append) => append.events)
-  const spec = segmentSpec(events, options.writer, clock.now())
-  const object: RawObject = {
+  const make = (): RawObject => ({
     apiVersion: API_VERSION,
     kind: deliverySegmentKind.kind,
-    metadata: {
-      name: sortableName(clock.now(), options.random.bytes(NAME_ENTROPY_BYTES)),
-      namespace,
-      labels: { [NO_BACKUP_LABEL]: 'true' },
-    },
-    spec,
-  }
+    metadata: { name: names.next(), namespace, labels: { [NO_BACKUP_LABEL]: 'true' } },
+    spec: segmentSpec(events, options.writer, clock.now()),
+  })
   const started = clock.monotonic()
-  const written = await writeOnce(options.resources, deliverySegments, object, {
+  const written = await writeOnce(options.resources, deliverySegments, make, {
     clock,
     random: options.random,
     deadlineMs: WRITE_DEADLINE_MS,
   })
   options.metrics?.segment('delivery', events.length, (clock.monotonic() - started) / 1000)
   for (const append of batch) options.onWritten?.(organizationOf(append), sizeOf(append.events).bytes)
-  return placesOf(batch, object.metadata.name, Number(written.metadata.resourceVersion))
+  return placesOf(batch, written.metadata.name, Number(written.metadata.resourceVersion))
 }
 
 function placesOf(batch: readonly Append[], segment: string, version: number): Appended[] {

@@ -3,12 +3,12 @@
 import { API_VERSION, NO_BACKUP_LABEL } from '../../api/meta.ts'
 import { encodeRecord } from '../../api/outcome-record.ts'
 import { outcomeSegmentKind, outcomeSegments } from '../../api/outcome-segment.ts'
-import { NAME_ENTROPY_BYTES, sortableName } from '../../domain/message-id.ts'
 import type { Clock, Random } from '../../ports/clock.ts'
 import type { OutcomeRecorder } from '../../ports/delivery-log.ts'
 import type { RawObject, ResourceReader, ResourceWriter } from '../../ports/kubernetes.ts'
 import type { LogMetrics } from '../../ports/metrics.ts'
 import { GroupCommit } from '../../runtime/group-commit.ts'
+import type { SegmentNames } from './segment-names.ts'
 import { writeOnce } from './write-once.ts'
 
 export type OutcomeLogOptions = {
@@ -16,6 +16,7 @@ export type OutcomeLogOptions = {
   namespace: string
   /** The start of the replica. */
   writer: string
+  names: SegmentNames
   clock: Clock
   random: Random
   metrics?: LogMetrics
@@ -83,22 +84,20 @@ function planRecords(records: readonly string[]): string[][] {
 }
 
 async function writeOutcomes(options: OutcomeLogOptions, records: readonly string[]): Promise<number[]> {
-  const { clock, random, namespace } = options
-  const writtenAt = clock.now()
-  const name = sortableName(writtenAt, random.bytes(NAME_ENTROPY_BYTES))
-  const object: RawObject = {
+  const { clock, random, namespace, names } = options
+  const make = (): RawObject => ({
     apiVersion: API_VERSION,
     kind: outcomeSegmentKind.kind,
-    metadata: { name, namespace, labels: { [NO_BACKUP_LABEL]: 'true' } },
+    metadata: { name: names.next(), namespace, labels: { [NO_BACKUP_LABEL]: 'true' } },
     spec: {
-      writtenAt,
+      writtenAt: clock.now(),
       writer: options.writer,
       lowWater: String(options.lowWater()),
       records: records.join('\n'),
     },
-  }
+  })
   const started = clock.monotonic()
-  const written = await writeOnce(options.resources, outcomeSegments, object, {
+  const written = await writeOnce(options.resources, outcomeSegments, make, {
     clock,
     random,
     mayTry: options.mayWrite,

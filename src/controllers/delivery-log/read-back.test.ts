@@ -1,11 +1,13 @@
+import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { FakeClock } from '../../../test/support/fake-clock.ts'
 import { MemoryStore } from '../../../test/support/memory-store.ts'
+import { createRandom } from '../../adapters/system/random.ts'
 import { API_VERSION } from '../../api/meta.ts'
 import { outcomeSegments } from '../../api/outcome-segment.ts'
-import { sortableName } from '../../domain/message-id.ts'
 import type { RawObject } from '../../ports/kubernetes.ts'
 import { readLowWater, readSeenOutcomes, readUntil } from './read-back.ts'
+import { SegmentNames } from './segment-names.ts'
 
 const SYSTEM = 'davit-system'
 
@@ -63,24 +65,93 @@ describe('outcomes that are read back', () => {
 })
 
 describe('reading the log back', () => {
+  /** By the API server's clock, in seconds. */
   const page = (...objects: { at?: number; version: number }[]): RawObject[] =>
     objects.map(({ at, version }) => ({
       metadata: {
-        name: at === undefined ? 'a-name-of-people' : sortableName(at, new Uint8Array(10)),
+        name: 'whatever-it-says',
         resourceVersion: String(version),
+        ...(at === undefined ? {} : { creationTimestamp: new Date(at * 1000).toISOString() }),
       },
     }))
 
   it('ends a minute behind the mark', () => {
     const enough = readUntil(10)
-    expect(enough(page({ at: 900_000, version: 12 }, { at: 800_000, version: 10 }))).toBe(false)
-    expect(enough(page({ at: 760_000, version: 9 }))).toBe(false)
-    expect(enough(page({ at: 730_000, version: 8 }))).toBe(true)
+    expect(enough(page({ at: 900, version: 12 }, { at: 800, version: 10 }))).toBe(false)
+    expect(enough(page({ at: 760, version: 9 }))).toBe(false)
+    expect(enough(page({ at: 730, version: 8 }))).toBe(true)
   })
 
-  it('ends there although names of segments tell no time', () => {
+  it('goes on while something ahead of the mark is among what is old', () => {
     const enough = readUntil(10)
-    expect(enough(page({ version: 9 }, { at: 800_000, version: 10 }))).toBe(false)
-    expect(enough(page({ at: 730_000, version: 8 }, { version: 7 }))).toBe(true)
+    expect(enough(page({ at: 800, version: 10 }, { at: 700, version: 6 }, { at: 810, version: 11 }))).toBe(
+      false,
+    )
+    expect(enough(page({ at: 690, version: 5 }))).toBe(true)
+  })
+
+  it('ends there although some do not say when they were made', () => {
+    const enough = readUntil(10)
+    expect(enough(page({ version: 9 }, { at: 800, version: 10 }))).toBe(false)
+    expect(enough(page({ at: 730, version: 8 }, { version: 7 }))).toBe(true)
+  })
+
+  it('finds all ahead of the mark, however wrong the clocks of writers are that see what others have written', async () => {
+    const byChance = fc.record({
+      // Of three writers: how far ahead of the API server's their clocks are, step by step, and who writes when.
+      steps: fc.array(
+        fc.record({
+          who: fc.nat({ max: 2 }),
+          aheadMs: fc.constantFrom(0, 0, 30_000, 301_000, 3_600_000),
+          waitMs: fc.nat({ max: 20_000 }),
+          sees: fc.boolean(),
+        }),
+        { minLength: 5, maxLength: 120 },
+      ),
+      mark: fc.nat({ max: 120 }),
+      pageSize: fc.integer({ min: 1, max: 10 }),
+    })
+    fc.assert(
+      fc.property(byChance, ({ steps, mark, pageSize }) => {
+        const log = writeBy(steps)
+        const byName = log.toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1))
+        const enough = readUntil(mark)
+        const read: RawObject[] = []
+        for (let from = 0; from < byName.length; from += pageSize) {
+          const some = byName.slice(from, from + pageSize)
+          read.push(...some)
+          if (enough(some)) break
+        }
+        const ahead = log.filter((one) => Number(one.metadata.resourceVersion) > mark)
+        expect(read).toEqual(expect.arrayContaining(ahead))
+      }),
+      { numRuns: 500 },
+    )
   })
 })
+
+type WriteStep = { who: number; aheadMs: number; waitMs: number; sees: boolean }
+
+/** @returns segments as they come; each writer has seen all that are older than half a minute, and mostly all */
+function writeBy(steps: readonly WriteStep[]): RawObject[] {
+  let now = Date.UTC(2026, 0, 1)
+  const aheadMs = [0, 0, 0]
+  const names = aheadMs.map((_, who) => {
+    const clock = new FakeClock()
+    clock.now = () => now + (aheadMs[who] ?? 0)
+    return new SegmentNames({ clock, random: createRandom() })
+  })
+  const log: RawObject[] = []
+  for (const step of steps) {
+    now += step.waitMs
+    aheadMs[step.who] = step.aheadMs
+    const own = names[step.who]
+    for (const { metadata } of log)
+      if (step.sees || now - Date.parse(String(metadata.creationTimestamp)) > 30_000) own?.saw(metadata.name)
+    const creationTimestamp = new Date(now).toISOString()
+    log.push({
+      metadata: { name: own?.next() ?? '', resourceVersion: String(log.length + 1), creationTimestamp },
+    })
+  }
+  return log
+}

@@ -6,14 +6,16 @@
 import { type DeliverySegment, deliverySegment } from '../../api/delivery-segment.ts'
 import { readRecords } from '../../api/outcome-record.ts'
 import { outcomeSegment, outcomeSegments } from '../../api/outcome-segment.ts'
-import { timeOfName } from '../../domain/message-id.ts'
 import { deliveriesOf } from '../../domain/segment.ts'
 import type { LogSegment } from '../../ports/delivery-log.ts'
 import type { RawObject, ResourceReader } from '../../ports/kubernetes.ts'
 import type { Log } from '../../ports/log.ts'
 import type { SeenOutcomes } from './seen-outcomes.ts'
 
-/** Clocks of writers may differ by so much, and keys so much older than the mark still make a repeat harmless. */
+/**
+ * Who writes has seen what is older than this, and named its segment accordingly. And keys so much older than the mark still make a
+ * repeat harmless.
+ */
 const MARGIN_MS = 60_000
 
 /**
@@ -36,22 +38,24 @@ export function readSegment(raw: RawObject): LogSegment {
   }
 }
 
-/** Tells when a list by name (newest first) has gone far enough behind the mark. */
+/**
+ * Tells when a list by name (newest first) has gone far enough behind the mark: to a segment that the API server made so long before the
+ * mark that whoever wrote one ahead of the mark had seen it, and gave that a newer name.
+ */
 export function readUntil(lowWater: number): (page: readonly RawObject[]) => boolean {
-  let firstBehind = Number.POSITIVE_INFINITY
+  let newestBehind = Number.NEGATIVE_INFINITY
   return (page) => {
     let oldest = Number.POSITIVE_INFINITY
     let allBehind = true
     for (const { metadata } of page) {
-      const time = timeOfName(metadata.name)
+      const createdAt = Date.parse(String(metadata.creationTimestamp))
       const behind = Number(metadata.resourceVersion) <= lowWater
       allBehind &&= behind
-      // A name that Davit did not make tells no time.
-      if (Number.isNaN(time)) continue
-      if (behind && firstBehind === Number.POSITIVE_INFINITY) firstBehind = time
-      oldest = Math.min(oldest, time)
+      if (Number.isNaN(createdAt)) continue
+      if (behind) newestBehind = Math.max(newestBehind, createdAt)
+      oldest = Math.min(oldest, createdAt)
     }
-    return page.length > 0 && allBehind && oldest < firstBehind - MARGIN_MS
+    return page.length > 0 && allBehind && oldest < newestBehind - MARGIN_MS
   }
 }
 

@@ -6,7 +6,7 @@ import { outcomeSegments } from '../../api/outcome-segment.ts'
 import { ApiError } from '../../ports/kubernetes.ts'
 import { type WriteOnceOptions, writeOnce } from './write-once.ts'
 
-const OBJECT = { metadata: { namespace: 'davit-system', name: 'one' }, spec: { records: ['1/0 moved'] } }
+const OBJECT = { metadata: { namespace: 'davit-system' }, spec: { records: ['1/0 moved'] } }
 const UNAVAILABLE = new ApiError('Unavailable', 'no answer')
 const creating = calling('create', outcomeSegments)
 
@@ -14,7 +14,12 @@ function write(options: Partial<WriteOnceOptions> = {}) {
   const clock = new FakeClock()
   const store = new MemoryStore(() => clock.now())
   const api = new FaultyApi(store)
-  const run = () => writeOnce(api, outcomeSegments, OBJECT, { clock, random: fixedRandom(1), ...options })
+  let made = 0
+  const make = () => {
+    made += 1
+    return { ...OBJECT, metadata: { ...OBJECT.metadata, name: `name-${made}` } }
+  }
+  const run = () => writeOnce(api, outcomeSegments, make, { clock, random: fixedRandom(1), ...options })
   return { clock, store, api, run }
 }
 
@@ -57,6 +62,29 @@ describe('writing once', () => {
     await expect(written).rejects.toThrow('no answer')
   })
 
+  it('writes under a newer name what was not written under the first one for long', async () => {
+    const { clock, store, api, run } = write()
+    const stop = api.fail(creating, { before: UNAVAILABLE }, Number.MAX_SAFE_INTEGER)
+    const written = run()
+    await clock.elapse(60_000)
+    stop()
+    await clock.elapse(10_000)
+    await written
+    expect(store.all(outcomeSegments)).toMatchObject([{ metadata: { name: 'name-3' } }])
+  })
+
+  it('finds late what it had written, and writes it under no other name', async () => {
+    const { clock, store, api, run } = write()
+    api.fail(creating, { after: UNAVAILABLE })
+    const stop = api.fail(() => true, { before: UNAVAILABLE }, Number.MAX_SAFE_INTEGER)
+    const written = run()
+    await clock.elapse(60_000)
+    stop()
+    await clock.elapse(10_000)
+    expect((await written).metadata.name).toBe('name-1')
+    expect(store.all(outcomeSegments)).toHaveLength(1)
+  })
+
   it('waits longer from try to try, and for as long as the server asks', async () => {
     const { clock, api, run } = write()
     api.fail(creating, { before: UNAVAILABLE }, 3)
@@ -79,7 +107,7 @@ describe('writing once', () => {
     await clock.elapse(60 * 60_000)
     stop()
     await clock.elapse(5000)
-    expect((await written).metadata.name).toBe('one')
+    expect((await written).metadata.resourceVersion).toBe('101')
   })
 
   it('gives up at its deadline', async () => {

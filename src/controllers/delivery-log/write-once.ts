@@ -1,4 +1,7 @@
-/** Creates an object exactly once, although an answer may be lost: the name tells a repeat from a stranger. */
+/**
+ * Creates an object exactly once, although an answer may be lost: the name tells a repeat from a stranger. Names tell readers what came
+ * last, so one that could not be written for long is not there under that name, and gets another.
+ */
 import type { ResourceType } from '../../api/meta.ts'
 import type { Clock, Random } from '../../ports/clock.ts'
 import {
@@ -19,26 +22,29 @@ export type WriteOnceOptions = {
   signal?: AbortSignal
 }
 
+/** Who reads the log goes back by more. */
+const NAME_HOLDS_MS = 20_000
 const FIRST_PAUSE_MS = 50
 const LONGEST_PAUSE_MS = 5_000
 
 /**
- * @param object must have a name that nobody else uses
+ * @param make an object under a name that nobody else uses, and that is newer than all there are
  * @throws ApiError with a deadline, what will not pass by itself at once, and the rest after it
  */
 export async function writeOnce(
   resources: ResourceReader & ResourceWriter,
   type: ResourceType,
-  object: RawObject,
+  make: () => RawObject,
   options: WriteOnceOptions,
 ): Promise<RawObject> {
   const { clock, random, mayTry, signal } = options
   const started = clock.monotonic()
   let longest = FIRST_PAUSE_MS
+  const draft = new Draft(make, clock)
   for (;;) {
     if (mayTry) await until(clock, mayTry, signal)
     try {
-      return await createOrRead(resources, type, object)
+      return await draft.write(resources, type)
     } catch (error) {
       const asked = isApiError(error) ? (error.retryAfterMs ?? 0) : 0
       const ms = Math.max(asked, longest * (0.5 + random.fraction() / 2))
@@ -46,6 +52,33 @@ export async function writeOnce(
       await pause(clock, ms, signal)
       longest = Math.min(LONGEST_PAUSE_MS, longest * 2)
     }
+  }
+}
+
+/** Under one name for as long as that is new. */
+class Draft {
+  readonly #make: () => RawObject
+  readonly #clock: Clock
+  #object: RawObject | undefined
+  #namedAt = 0
+
+  constructor(make: () => RawObject, clock: Clock) {
+    this.#make = make
+    this.#clock = clock
+  }
+
+  async write(resources: ResourceReader & ResourceWriter, type: ResourceType): Promise<RawObject> {
+    const now = this.#clock.monotonic()
+    if (this.#object && now - this.#namedAt > NAME_HOLDS_MS) {
+      const written = await readIfThere(resources, type, this.#object)
+      if (written) return written
+      this.#object = undefined
+    }
+    if (!this.#object) {
+      this.#object = this.#make()
+      this.#namedAt = now
+    }
+    return await createOrRead(resources, type, this.#object)
   }
 }
 
@@ -59,6 +92,19 @@ async function createOrRead(
     return await resources.create(type, object, { answer: 'metadata' })
   } catch (error) {
     if (isApiError(error, 'AlreadyExists')) return await resources.get(type, object.metadata)
+    throw error
+  }
+}
+
+async function readIfThere(
+  resources: ResourceReader,
+  type: ResourceType,
+  object: RawObject,
+): Promise<RawObject | undefined> {
+  try {
+    return await resources.get(type, object.metadata)
+  } catch (error) {
+    if (isApiError(error, 'NotFound')) return undefined
     throw error
   }
 }

@@ -20,6 +20,7 @@ import { ByteWindow } from '../../runtime/byte-window.ts'
 import type { Watch } from '../../runtime/watch.ts'
 import { Catalogue } from '../catalogue.ts'
 import { createEventLog } from '../delivery-log/event-log.ts'
+import { SegmentNames } from '../delivery-log/segment-names.ts'
 import { EndpointDirectory } from '../endpoint/endpoint-directory.ts'
 import { Organizations } from '../organizations.ts'
 import { type IntakeLimits, IntakeRoom } from '../publish/intake-room.ts'
@@ -103,9 +104,11 @@ export function createFacadeServices(options: FacadeOptions): FacadeServices {
   const catalogue = new Catalogue()
   const directory = new EndpointDirectory()
   const written = new ByteWindow(clock, WRITTEN_MINUTES)
+  const names = new SegmentNames(options)
   const log = createEventLog({
     ...options,
     resources: api,
+    names,
     onWritten: (organization, bytes) => written.add(organization, bytes),
   })
   const book = new IdempotencyBook({ clock, limits: options.limits.keys })
@@ -114,7 +117,7 @@ export function createFacadeServices(options: FacadeOptions): FacadeServices {
     seen: () => watches.endpoints.version,
     onChange: () => replicas.changed(),
   })
-  const views = { organizations, catalogue, directory, credentials, book, progress }
+  const views = { organizations, catalogue, directory, credentials, book, names, progress }
   const watches = new FacadeWatches({ views, needs: options, namespace, others: options.index })
   const replicas = new FacadeReplicas(options, watches, progress)
   const eventLog = tellingOf(refusingLog(log), ({ version }) => watches.appended(version))

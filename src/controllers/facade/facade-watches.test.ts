@@ -6,6 +6,7 @@ import type { ResourceType } from '../../api/meta.ts'
 import { segmentSpec } from '../../domain/segment.ts'
 import type { ResourceReader, WatchSource } from '../../ports/kubernetes.ts'
 import { Catalogue } from '../catalogue.ts'
+import { SegmentNames } from '../delivery-log/segment-names.ts'
 import { EndpointDirectory } from '../endpoint/endpoint-directory.ts'
 import { Organizations } from '../organizations.ts'
 import { CredentialDirectory } from './credentials/credential-directory.ts'
@@ -47,6 +48,7 @@ async function bed() {
       directory: new EndpointDirectory(),
       credentials: new CredentialDirectory(),
       progress: new EndpointProgress({ seen: () => 0, onChange: () => undefined }),
+      names: new SegmentNames({ clock, random: fixedRandom(0) }),
       book: new IdempotencyBook({ clock, limits: { organization: 10, all: 10 } }),
     },
     needs: {

@@ -17,6 +17,7 @@ import type { ReflectorNeeds } from '../../runtime/reflector-options.ts'
 import type { Watch } from '../../runtime/watch.ts'
 import type { Catalogue } from '../catalogue.ts'
 import { LARGEST_LOG_PAGE, LOG_PAGE } from '../delivery-log/log-pages.ts'
+import type { SegmentNames } from '../delivery-log/segment-names.ts'
 import type { EndpointDirectory } from '../endpoint/endpoint-directory.ts'
 import { type Organizations, readOrganization } from '../organizations.ts'
 import { AppendCheck } from './append-check.ts'
@@ -30,6 +31,8 @@ export type FacadeViews = {
   directory: EndpointDirectory
   credentials: CredentialDirectory
   book: IdempotencyBook
+  /** Of the segments that this process appends. */
+  names: SegmentNames
   progress: EndpointProgress
 }
 
@@ -176,7 +179,7 @@ function watchCredentials({ credentials }: FacadeViews, needs: ReflectorNeeds) {
   )
 }
 
-function watchKeys({ book }: FacadeViews, needs: ReflectorNeeds, namespace: string) {
+function watchKeys({ book, names }: FacadeViews, needs: ReflectorNeeds, namespace: string) {
   const { clock } = needs
   return new Reflector(
     {
@@ -186,9 +189,10 @@ function watchKeys({ book }: FacadeViews, needs: ReflectorNeeds, namespace: stri
       // Of several places with one key the first counts: they have to come in the order of the log.
       forget: true,
       stopListing: (page) => page.every(({ metadata }) => isTooOld(metadata.name, clock)),
-      decode: (raw) => readKeyRecords(raw, clock),
+      decode: (raw) => ({ segment: raw.metadata.name, records: readKeyRecords(raw, clock) }),
       handler: {
-        applied: (records) => {
+        applied: ({ segment, records }) => {
+          names.saw(segment)
           for (const record of records) book.take(record)
         },
       },

@@ -10,6 +10,7 @@ import { createClock } from '../../../src/adapters/system/clock.ts'
 import { createRandom } from '../../../src/adapters/system/random.ts'
 import { webhookEndpoint, webhookEndpoints } from '../../../src/api/webhook-endpoint.ts'
 import { createEventLog, type OpenEventLog } from '../../../src/controllers/delivery-log/event-log.ts'
+import { SegmentNames } from '../../../src/controllers/delivery-log/segment-names.ts'
 import { acceptEvent } from '../../../src/domain/accept.ts'
 import { decideState } from '../../../src/domain/endpoint-state.ts'
 import { matchEndpoints, type Subscriber, subscriberOf } from '../../../src/domain/fan-out.ts'
@@ -53,7 +54,8 @@ const enter: Enter = async (route, dataText) => {
 serveCalls({
   connect: async ({ kubeconfigPath, namespace }) => {
     api = await connectKubernetes({ kubeconfigPath, clock, random })
-    log = createEventLog({ resources: api, namespace, writer: 'bench', clock, random })
+    const names = new SegmentNames({ clock, random })
+    log = createEventLog({ resources: api, namespace, writer: 'bench', names, clock, random })
   },
   list,
   ...createPublishing(enter),
