@@ -124,5 +124,17 @@ export function createDeliveryParts(options: DeliveryPartsOptions): DeliveryPart
     },
   })
   const eventLog = createEventLog({ ...log, names: names.segments, onWritten })
-  return { directory, statuses, outcomes, eventLog, names, keys, plane, follower, streaks, retention, written }
+  return {
+    directory,
+    statuses,
+    outcomes,
+    eventLog,
+    names,
+    keys,
+    plane,
+    follower,
+    streaks,
+    retention,
+    written,
+  }
 }
