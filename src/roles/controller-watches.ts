@@ -149,7 +149,7 @@ function ofLog({ parts, namespace, onSetBack }: WatchOptions) {
   }
 }
 
-/** Each list of the log ends soon behind the low-water mark as it is by then. */
+/** Each list of the log ends soon behind the low-water mark, as that was when the list before had ended. */
 function untilMark(lowWater: () => number): (page: readonly RawObject[]) => boolean {
   let enough = readUntil(lowWater())
   return (page) => {

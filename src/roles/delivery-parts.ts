@@ -1,4 +1,7 @@
 /** The delivery plane with its log, its retention, and what it knows of endpoints. */
+import { deliverySegments } from '../api/delivery-segment.ts'
+import type { ResourceType } from '../api/meta.ts'
+import { outcomeSegments } from '../api/outcome-segment.ts'
 import type { Config } from '../config.ts'
 import { DeliveryObjects, deliveryRef } from '../controllers/delivery/delivery-objects.ts'
 import { DeliveryPlane } from '../controllers/delivery/delivery-plane.ts'
@@ -7,7 +10,7 @@ import { OpenSegments } from '../controllers/delivery/open-segments.ts'
 import { createEventLog, type OpenEventLog } from '../controllers/delivery-log/event-log.ts'
 import { KeyIndex } from '../controllers/delivery-log/key-index.ts'
 import { createOutcomeLog, type OpenOutcomeLog } from '../controllers/delivery-log/outcome-log.ts'
-import { SegmentNames } from '../controllers/delivery-log/segment-names.ts'
+import { firstOf, SegmentNames } from '../controllers/delivery-log/segment-names.ts'
 import { EndpointDirectory } from '../controllers/endpoint/endpoint-directory.ts'
 import { EndpointStatusWriter } from '../controllers/endpoint/endpoint-status.ts'
 import { EndpointStreaks } from '../controllers/endpoint/endpoint-streaks.ts'
@@ -63,7 +66,9 @@ export function createDeliveryParts(options: DeliveryPartsOptions): DeliveryPart
   const statuses = new EndpointStatusWriter(api, directory)
   const segments = new OpenSegments(options.lowWater)
   const log = { resources: api, namespace: config.namespace, writer: options.session, clock, random, metrics }
-  const names = { segments: new SegmentNames(world), outcomes: new SegmentNames(world) }
+  const namesOf = (type: ResourceType) =>
+    new SegmentNames({ clock, random, first: firstOf(api, type, config.namespace) })
+  const names = { segments: namesOf(deliverySegments), outcomes: namesOf(outcomeSegments) }
   const outcomes = createOutcomeLog({
     ...log,
     names: names.outcomes,

@@ -1,14 +1,16 @@
 /** An organization with an endpoint of each sort, on a control plane of its own. */
+
 import { fileURLToPath } from 'node:url'
 import { connectKubernetes, type KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
 import { createClock } from '../../src/adapters/system/clock.ts'
 import { createRandom } from '../../src/adapters/system/random.ts'
 import { namespaces } from '../../src/api/core-kinds.ts'
+import { deliverySegments } from '../../src/api/delivery-segment.ts'
 import { eventTypeKind, eventTypes } from '../../src/api/event-type.ts'
 import { API_VERSION, ORGANIZATION_LABEL } from '../../src/api/meta.ts'
 import { webhookEndpointKind, webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
 import { createEventLog, type OpenEventLog } from '../../src/controllers/delivery-log/event-log.ts'
-import { SegmentNames } from '../../src/controllers/delivery-log/segment-names.ts'
+import { firstOf, SegmentNames } from '../../src/controllers/delivery-log/segment-names.ts'
 import type { ControlPlane } from '../../src/playground/control-plane.ts'
 import { installCrds } from '../../src/playground/control-plane-crds.ts'
 import { LOG_TYPE, NOTE_TYPE, type Target } from './publisher.ts'
@@ -72,7 +74,7 @@ export async function setUp(controlPlane: ControlPlane, receiverUrl: string): Pr
     })
     targets.push({ name, uid: metadata.uid ?? '' })
   }
-  const names = new SegmentNames({ clock, random })
+  const names = new SegmentNames({ clock, random, first: firstOf(api, deliverySegments, NAMESPACE) })
   const eventLog = createEventLog({
     resources: api,
     namespace: NAMESPACE,

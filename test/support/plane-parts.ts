@@ -1,3 +1,4 @@
+import { outcomeSegments } from '../../src/api/outcome-segment.ts'
 import { webhookEndpoint } from '../../src/api/webhook-endpoint.ts'
 import { DeliveryObjects } from '../../src/controllers/delivery/delivery-objects.ts'
 import { DeliveryPlane } from '../../src/controllers/delivery/delivery-plane.ts'
@@ -6,7 +7,7 @@ import { OpenSegments } from '../../src/controllers/delivery/open-segments.ts'
 import { TakeOver } from '../../src/controllers/delivery/take-over.ts'
 import { KeyIndex } from '../../src/controllers/delivery-log/key-index.ts'
 import { createOutcomeLog } from '../../src/controllers/delivery-log/outcome-log.ts'
-import { SegmentNames } from '../../src/controllers/delivery-log/segment-names.ts'
+import { firstOf, SegmentNames } from '../../src/controllers/delivery-log/segment-names.ts'
 import { EndpointDirectory } from '../../src/controllers/endpoint/endpoint-directory.ts'
 import { EndpointStatusWriter } from '../../src/controllers/endpoint/endpoint-status.ts'
 import { EndpointStreaks } from '../../src/controllers/endpoint/endpoint-streaks.ts'
@@ -70,7 +71,11 @@ export function planeParts(options: PlanePartsOptions) {
       resources: options.outcomesApi,
       namespace: SYSTEM,
       writer: session,
-      names: new SegmentNames({ clock, random: uniqueNames() }),
+      names: new SegmentNames({
+        clock,
+        random: uniqueNames(),
+        first: firstOf(options.outcomesApi, outcomeSegments, SYSTEM),
+      }),
       clock,
       random,
       lowWater: () => segments.lowWater,

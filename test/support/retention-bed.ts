@@ -15,7 +15,7 @@ import { Lane } from '../../src/controllers/delivery/lane.ts'
 import { OpenSegments } from '../../src/controllers/delivery/open-segments.ts'
 import { createEventLog } from '../../src/controllers/delivery-log/event-log.ts'
 import { readSegment } from '../../src/controllers/delivery-log/read-back.ts'
-import { SegmentNames } from '../../src/controllers/delivery-log/segment-names.ts'
+import { firstOf, SegmentNames } from '../../src/controllers/delivery-log/segment-names.ts'
 import { EndpointDirectory } from '../../src/controllers/endpoint/endpoint-directory.ts'
 import { Retention } from '../../src/controllers/retention/retention.ts'
 import { messageId, sortableName } from '../../src/domain/message-id.ts'
@@ -77,7 +77,11 @@ export class RetentionBed {
         resources: this.api,
         namespace: SYSTEM,
         writer: 'test',
-        names: new SegmentNames({ clock: this.clock, random: createRandom() }),
+        names: new SegmentNames({
+          clock: this.clock,
+          random: createRandom(),
+          first: firstOf(this.api, deliverySegments, SYSTEM),
+        }),
         clock: this.clock,
         random: createRandom(),
       }),

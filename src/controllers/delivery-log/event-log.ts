@@ -71,10 +71,10 @@ export function createEventLog(options: EventLogOptions): OpenEventLog {
 async function writeSegment(options: EventLogOptions, batch: readonly Append[]): Promise<Appended[]> {
   const { clock, namespace, names } = options
   const events = batch.flatMap((append) => append.events)
-  const make = (): RawObject => ({
+  const make = async (): Promise<RawObject> => ({
     apiVersion: API_VERSION,
     kind: deliverySegmentKind.kind,
-    metadata: { name: names.next(), namespace, labels: { [NO_BACKUP_LABEL]: 'true' } },
+    metadata: { name: await names.next(), namespace, labels: { [NO_BACKUP_LABEL]: 'true' } },
     spec: segmentSpec(events, options.writer, clock.now()),
   })
   const started = clock.monotonic()

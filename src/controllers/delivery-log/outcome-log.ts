@@ -85,10 +85,10 @@ function planRecords(records: readonly string[]): string[][] {
 
 async function writeOutcomes(options: OutcomeLogOptions, records: readonly string[]): Promise<number[]> {
   const { clock, random, namespace, names } = options
-  const make = (): RawObject => ({
+  const make = async (): Promise<RawObject> => ({
     apiVersion: API_VERSION,
     kind: outcomeSegmentKind.kind,
-    metadata: { name: names.next(), namespace, labels: { [NO_BACKUP_LABEL]: 'true' } },
+    metadata: { name: await names.next(), namespace, labels: { [NO_BACKUP_LABEL]: 'true' } },
     spec: {
       writtenAt: clock.now(),
       writer: options.writer,

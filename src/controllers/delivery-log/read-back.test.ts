@@ -111,9 +111,9 @@ describe('reading the log back', () => {
       mark: fc.nat({ max: 120 }),
       pageSize: fc.integer({ min: 1, max: 10 }),
     })
-    fc.assert(
-      fc.property(byChance, ({ steps, mark, pageSize }) => {
-        const log = writeBy(steps)
+    await fc.assert(
+      fc.asyncProperty(byChance, async ({ steps, mark, pageSize }) => {
+        const log = await writeBy(steps)
         const byName = log.toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1))
         const enough = readUntil(mark)
         const read: RawObject[] = []
@@ -132,14 +132,17 @@ describe('reading the log back', () => {
 
 type WriteStep = { who: number; aheadMs: number; waitMs: number; sees: boolean }
 
-/** @returns segments as they come; each writer has seen all that are older than half a minute, and mostly all */
-function writeBy(steps: readonly WriteStep[]): RawObject[] {
+/** What a writer has not seen, or seen only after it made a name, is younger. */
+const UNSEEN_MS = 45_000
+
+/** @returns segments as they come; each writer has seen all that are not too young, and mostly all */
+async function writeBy(steps: readonly WriteStep[]): Promise<RawObject[]> {
   let now = Date.UTC(2026, 0, 1)
   const aheadMs = [0, 0, 0]
   const names = aheadMs.map((_, who) => {
     const clock = new FakeClock()
     clock.now = () => now + (aheadMs[who] ?? 0)
-    return new SegmentNames({ clock, random: createRandom() })
+    return new SegmentNames({ clock, random: createRandom(), first: async () => undefined })
   })
   const log: RawObject[] = []
   for (const step of steps) {
@@ -147,10 +150,15 @@ function writeBy(steps: readonly WriteStep[]): RawObject[] {
     aheadMs[step.who] = step.aheadMs
     const own = names[step.who]
     for (const { metadata } of log)
-      if (step.sees || now - Date.parse(String(metadata.creationTimestamp)) > 30_000) own?.saw(metadata.name)
+      if (step.sees || now - Date.parse(String(metadata.creationTimestamp)) > UNSEEN_MS)
+        own?.saw(metadata.name)
     const creationTimestamp = new Date(now).toISOString()
     log.push({
-      metadata: { name: own?.next() ?? '', resourceVersion: String(log.length + 1), creationTimestamp },
+      metadata: {
+        name: (await own?.next()) ?? '',
+        resourceVersion: String(log.length + 1),
+        creationTimestamp,
+      },
     })
   }
   return log

@@ -39,23 +39,24 @@ export function readSegment(raw: RawObject): LogSegment {
 }
 
 /**
- * Tells when a list by name (newest first) has gone far enough behind the mark: to a segment that the API server made so long before the
- * mark that whoever wrote one ahead of the mark had seen it, and gave that a newer name.
+ * Tells when a list by name (newest first) has gone far enough behind the mark: to segments that the API server made so long before the
+ * mark that whoever wrote one ahead of the mark had seen them, and gave that a newer name.
  */
 export function readUntil(lowWater: number): (page: readonly RawObject[]) => boolean {
-  let newestBehind = Number.NEGATIVE_INFINITY
+  /** Of those behind it the last one. */
+  let last = { version: -1, createdAt: Number.NEGATIVE_INFINITY }
   return (page) => {
-    let oldest = Number.POSITIVE_INFINITY
+    let newest = Number.NEGATIVE_INFINITY
     let allBehind = true
     for (const { metadata } of page) {
       const createdAt = Date.parse(String(metadata.creationTimestamp))
-      const behind = Number(metadata.resourceVersion) <= lowWater
-      allBehind &&= behind
+      const version = Number(metadata.resourceVersion)
+      allBehind &&= version <= lowWater
       if (Number.isNaN(createdAt)) continue
-      if (behind) newestBehind = Math.max(newestBehind, createdAt)
-      oldest = Math.min(oldest, createdAt)
+      if (version <= lowWater && version > last.version) last = { version, createdAt }
+      newest = Math.max(newest, createdAt)
     }
-    return page.length > 0 && allBehind && oldest < newestBehind - MARGIN_MS
+    return page.length > 0 && allBehind && newest < last.createdAt - MARGIN_MS
   }
 }
 

@@ -8,7 +8,13 @@ const HOUR = 3_600_000
 
 function setUp() {
   const clock = new FakeClock()
-  return { clock, names: new SegmentNames({ clock, random: createRandom() }) }
+  const there: string[] = []
+  const asked: number[] = []
+  const first = async () => {
+    asked.push(clock.monotonic())
+    return there.toSorted()[0]
+  }
+  return { clock, there, asked, names: new SegmentNames({ clock, random: createRandom(), first }) }
 }
 
 const namedAt = (time: number) => sortableName(time, fixedRandom(0.5).bytes(10))
@@ -19,7 +25,7 @@ describe('names of segments', () => {
     const made: string[] = []
     for (const ms of [0, 0, 1, 5000]) {
       await clock.elapse(ms)
-      made.push(names.next())
+      made.push(await names.next())
     }
     expect(made.toSorted().reverse()).toEqual(made)
     expect(timeOfName(made.at(-1) ?? '')).toBe(Math.floor(clock.now()))
@@ -29,23 +35,50 @@ describe('names of segments', () => {
     const { clock, names } = setUp()
     const seen = namedAt(Math.floor(clock.now()) + HOUR)
     names.saw(seen)
-    const next = names.next()
+    const next = await names.next()
     expect(next < seen).toBe(true)
-    expect(names.next() < next).toBe(true)
+    expect((await names.next()) < next).toBe(true)
     await clock.elapse(HOUR + 1000)
-    expect(timeOfName(names.next())).toBe(Math.floor(clock.now()))
+    expect(timeOfName(await names.next())).toBe(Math.floor(clock.now()))
   })
 
-  it('are no older after the clock was set back', () => {
+  it('are no older after the clock was set back', async () => {
     const { clock, names } = setUp()
-    const first = names.next()
+    const first = await names.next()
     clock.setWallBy(-HOUR)
-    expect(names.next() < first).toBe(true)
+    expect((await names.next()) < first).toBe(true)
   })
 
-  it.each(['outcomes-1', '', namedAt(2 ** 48 - 1)])('do not mind %j', (name) => {
+  it('are newer than what is there, where the watch has shown nothing for long, and ask for that no more often', async () => {
+    const { clock, there, asked, names } = setUp()
+    for (let second = 0; second < 10; second += 1) {
+      await names.next()
+      await clock.elapse(1000)
+    }
+    expect(asked).toEqual([0])
+    there.push(namedAt(Math.floor(clock.now()) + HOUR), namedAt(Math.floor(clock.now())))
+    await clock.elapse(6000)
+    expect((await names.next()) < (there[0] ?? '')).toBe(true)
+    for (let second = 0; second < 30; second += 1) {
+      await clock.elapse(1000)
+      names.saw(await names.next())
+    }
+    expect(asked).toEqual([0, 16_000])
+  })
+
+  it('are not made where nobody tells what is there', async () => {
+    const { clock } = setUp()
+    const first = async () => {
+      throw new Error('no answer')
+    }
+    const names = new SegmentNames({ clock, random: createRandom(), first })
+    await expect(names.next()).rejects.toThrow('no answer')
+    await expect(names.next()).rejects.toThrow('no answer')
+  })
+
+  it.each(['outcomes-1', '', namedAt(2 ** 48 - 1)])('do not mind %j', async (name) => {
     const { clock, names } = setUp()
     names.saw(name)
-    expect(timeOfName(names.next())).toBe(Math.floor(clock.now()))
+    expect(timeOfName(await names.next())).toBe(Math.floor(clock.now()))
   })
 })

@@ -15,7 +15,7 @@ function write(options: Partial<WriteOnceOptions> = {}) {
   const store = new MemoryStore(() => clock.now())
   const api = new FaultyApi(store)
   let made = 0
-  const make = () => {
+  const make = async () => {
     made += 1
     return { ...OBJECT, metadata: { ...OBJECT.metadata, name: `name-${made}` } }
   }

@@ -34,7 +34,7 @@ const LONGEST_PAUSE_MS = 5_000
 export async function writeOnce(
   resources: ResourceReader & ResourceWriter,
   type: ResourceType,
-  make: () => RawObject,
+  make: () => Promise<RawObject>,
   options: WriteOnceOptions,
 ): Promise<RawObject> {
   const { clock, random, mayTry, signal } = options
@@ -57,12 +57,12 @@ export async function writeOnce(
 
 /** Under one name for as long as that is new. */
 class Draft {
-  readonly #make: () => RawObject
+  readonly #make: () => Promise<RawObject>
   readonly #clock: Clock
   #object: RawObject | undefined
   #namedAt = 0
 
-  constructor(make: () => RawObject, clock: Clock) {
+  constructor(make: () => Promise<RawObject>, clock: Clock) {
     this.#make = make
     this.#clock = clock
   }
@@ -75,7 +75,7 @@ class Draft {
       this.#object = undefined
     }
     if (!this.#object) {
-      this.#object = this.#make()
+      this.#object = await this.#make()
       this.#namedAt = now
     }
     return await createOrRead(resources, type, this.#object)

@@ -1,4 +1,5 @@
 /** The facade's services of endpoints, publishing, credentials and Idempotency-Keys, wired, with the watches that they live on. */
+import { deliverySegments } from '../../api/delivery-segment.ts'
 import { keyFor } from '../../domain/key-hash.ts'
 import type { Pending } from '../../domain/pending-limits.ts'
 import type { Clock, Random } from '../../ports/clock.ts'
@@ -20,7 +21,7 @@ import { ByteWindow } from '../../runtime/byte-window.ts'
 import type { Watch } from '../../runtime/watch.ts'
 import { Catalogue } from '../catalogue.ts'
 import { createEventLog } from '../delivery-log/event-log.ts'
-import { SegmentNames } from '../delivery-log/segment-names.ts'
+import { firstOf, SegmentNames } from '../delivery-log/segment-names.ts'
 import { EndpointDirectory } from '../endpoint/endpoint-directory.ts'
 import { Organizations } from '../organizations.ts'
 import { type IntakeLimits, IntakeRoom } from '../publish/intake-room.ts'
@@ -104,7 +105,7 @@ export function createFacadeServices(options: FacadeOptions): FacadeServices {
   const catalogue = new Catalogue()
   const directory = new EndpointDirectory()
   const written = new ByteWindow(clock, WRITTEN_MINUTES)
-  const names = new SegmentNames(options)
+  const names = new SegmentNames({ ...options, first: firstOf(api, deliverySegments, namespace) })
   const log = createEventLog({
     ...options,
     resources: api,

@@ -48,7 +48,7 @@ async function bed() {
       directory: new EndpointDirectory(),
       credentials: new CredentialDirectory(),
       progress: new EndpointProgress({ seen: () => 0, onChange: () => undefined }),
-      names: new SegmentNames({ clock, random: fixedRandom(0) }),
+      names: new SegmentNames({ clock, random: fixedRandom(0), first: async () => undefined }),
       book: new IdempotencyBook({ clock, limits: { organization: 10, all: 10 } }),
     },
     needs: {

@@ -2,15 +2,17 @@
  * Publishes events as the facade does, but for HTTP: matches them against the endpoints, appends them to the delivery
  * log, and takes them for accepted when the append is durable.
  */
+
 import {
   connectKubernetes,
   type KubernetesClient,
 } from '../../../src/adapters/kubernetes/kubernetes-client.ts'
 import { createClock } from '../../../src/adapters/system/clock.ts'
 import { createRandom } from '../../../src/adapters/system/random.ts'
+import { deliverySegments } from '../../../src/api/delivery-segment.ts'
 import { webhookEndpoint, webhookEndpoints } from '../../../src/api/webhook-endpoint.ts'
 import { createEventLog, type OpenEventLog } from '../../../src/controllers/delivery-log/event-log.ts'
-import { SegmentNames } from '../../../src/controllers/delivery-log/segment-names.ts'
+import { firstOf, SegmentNames } from '../../../src/controllers/delivery-log/segment-names.ts'
 import { acceptEvent } from '../../../src/domain/accept.ts'
 import { decideState } from '../../../src/domain/endpoint-state.ts'
 import { matchEndpoints, type Subscriber, subscriberOf } from '../../../src/domain/fan-out.ts'
@@ -54,7 +56,7 @@ const enter: Enter = async (route, dataText) => {
 serveCalls({
   connect: async ({ kubeconfigPath, namespace }) => {
     api = await connectKubernetes({ kubeconfigPath, clock, random })
-    const names = new SegmentNames({ clock, random })
+    const names = new SegmentNames({ clock, random, first: firstOf(api, deliverySegments, namespace) })
     log = createEventLog({ resources: api, namespace, writer: 'bench', names, clock, random })
   },
   list,
