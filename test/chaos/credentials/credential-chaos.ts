@@ -66,6 +66,9 @@ const PATIENCE = 2
 /** What waits for the cloud waits for some minutes at most. */
 const REST_LIMIT_MS = 180_000
 const QUIET_MS = 4000
+/** On a busy machine, for the last pass over a credential. */
+const LAST_PASS_MS = 2000
+const SETTLED_LIMIT_MS = 60_000
 
 type Running = { davit: Installation; aws: TestAws; accounts: Account[]; owners: ChaosOwner[] }
 
@@ -197,7 +200,7 @@ async function rested({ davit }: Running): Promise<boolean> {
 
 async function compare({ davit, aws, accounts, owners }: Running, controller: RoleProcess) {
   await controller.untilReady()
-  const before = await versionsOf(davit)
+  const before = await settled(davit)
   await sleep(QUIET_MS)
   const credentials = await readCredentials(davit.api)
   const orphans = await readOrphans(davit.api, OPERATOR_NAMESPACE)
@@ -227,6 +230,19 @@ async function compare({ davit, aws, accounts, owners }: Running, controller: Ro
 async function versionsOf({ api }: Installation): Promise<string> {
   const credentials = await readCredentials(api)
   return credentials.map(({ metadata }) => `${metadata.uid} ${metadata.resourceVersion}`).join()
+}
+
+/** All may be Ready while the last pass over some of them is still under way. @returns their versions */
+async function settled(davit: Installation): Promise<string> {
+  const deadline = performance.now() + SETTLED_LIMIT_MS
+  let before = await versionsOf(davit)
+  while (performance.now() < deadline) {
+    await sleep(LAST_PASS_MS)
+    const now = await versionsOf(davit)
+    if (now === before) break
+    before = now
+  }
+  return before
 }
 
 /** What no outage explains. */
