@@ -55,7 +55,7 @@ export async function measureNeighbours(plan: NeighboursPlan): Promise<Figures> 
     return {
       'good endpoints': good.length,
       'good events, each round': without.count,
-      'of them received beside the one that hangs': withOne.count,
+      'good events beside the one that hangs, all received': withOne.count,
       'p99 without it, ms (before and after)': `${round(without.p99)} and ${round(after.p99)}`,
       'p99 beside it, ms': round(withOne.p99),
       'p99 beside it over that without': round(withOne.p99 / alone),
