@@ -14,7 +14,8 @@ import type { BakeFacts } from '../../domain/bake-plan.ts'
 import { type PreparedService, prepareBake } from '../../domain/bake-problem.ts'
 import { credentialState } from '../../domain/credential-state.ts'
 import { readRequest } from '../../domain/requests.ts'
-import { isApiError, type RawObject, type ResourceReader } from '../../ports/kubernetes.ts'
+import type { RawObject, ResourceReader } from '../../ports/kubernetes.ts'
+import { findObject } from '../../runtime/find-object.ts'
 import { findCa } from './find-ca.ts'
 import { listRuns } from './list-runs.ts'
 import type { TemplateContext } from './template-context.ts'
@@ -104,12 +105,7 @@ async function readIf(
   { namespace, name }: { namespace: string; name: string | undefined },
 ): Promise<RawObject | undefined> {
   if (name === undefined) return undefined
-  try {
-    return await resources.get(type, { namespace, name })
-  } catch (error) {
-    if (isApiError(error, 'NotFound')) return undefined
-    throw error
-  }
+  return await findObject(resources, type, { namespace, name })
 }
 
 function roleArnOf(account: RawObject | undefined): string | undefined {

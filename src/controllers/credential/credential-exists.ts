@@ -1,5 +1,6 @@
 import { registryCredential, registryCredentials } from '../../api/registry-credential.ts'
-import { isApiError, type ResourceReader } from '../../ports/kubernetes.ts'
+import type { ResourceReader } from '../../ports/kubernetes.ts'
+import { findObject } from '../../runtime/find-object.ts'
 import type { ParameterAt } from '../settings/leave-account.ts'
 
 /**
@@ -11,7 +12,7 @@ export async function credentialMayStore(
   organization: string,
   name: string,
 ): Promise<boolean> {
-  const found = await find(resources, organization, name)
+  const found = await findObject(resources, registryCredentials, { namespace: organization, name })
   if (found === undefined) return false
   const { data } = registryCredential.safeParse(found)
   // One of a later version of Davit may say what this one cannot read.
@@ -27,20 +28,14 @@ export async function credentialHasRecorded(
   { organization, credential }: { organization: string; credential: string },
   at: ParameterAt,
 ): Promise<boolean> {
-  const found = await find(resources, organization, credential)
+  const found = await findObject(resources, registryCredentials, {
+    namespace: organization,
+    name: credential,
+  })
   if (found === undefined) return false
   const { data } = registryCredential.safeParse(found)
   // One of a later version of Davit may say what this one cannot read.
   if (data === undefined) return true
   const stored = data.status?.parameter
   return stored?.name === at.name && stored.account === at.account && stored.region === at.region
-}
-
-async function find(resources: ResourceReader, organization: string, name: string): Promise<unknown> {
-  try {
-    return await resources.get(registryCredentials, { namespace: organization, name })
-  } catch (error) {
-    if (isApiError(error, 'NotFound')) return undefined
-    throw error
-  }
 }

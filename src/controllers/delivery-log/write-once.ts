@@ -10,6 +10,7 @@ import {
   type ResourceReader,
   type ResourceWriter,
 } from '../../ports/kubernetes.ts'
+import { findObject } from '../../runtime/find-object.ts'
 import { pause, until } from '../../runtime/pause.ts'
 
 export type WriteOnceOptions = {
@@ -70,7 +71,7 @@ class Draft {
   async write(resources: ResourceReader & ResourceWriter, type: ResourceType): Promise<RawObject> {
     const now = this.#clock.monotonic()
     if (this.#object && now - this.#namedAt > NAME_HOLDS_MS) {
-      const written = await readIfThere(resources, type, this.#object)
+      const written = await findObject(resources, type, this.#object.metadata)
       if (written) return written
       this.#object = undefined
     }
@@ -92,19 +93,6 @@ async function createOrRead(
     return await resources.create(type, object, { answer: 'metadata' })
   } catch (error) {
     if (isApiError(error, 'AlreadyExists')) return await resources.get(type, object.metadata)
-    throw error
-  }
-}
-
-async function readIfThere(
-  resources: ResourceReader,
-  type: ResourceType,
-  object: RawObject,
-): Promise<RawObject | undefined> {
-  try {
-    return await resources.get(type, object.metadata)
-  } catch (error) {
-    if (isApiError(error, 'NotFound')) return undefined
     throw error
   }
 }

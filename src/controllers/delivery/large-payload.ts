@@ -1,7 +1,8 @@
 import { deliverySegment, deliverySegmentKind, deliverySegments } from '../../api/delivery-segment.ts'
 import { decodeEvent } from '../../api/segment-event-line.ts'
 import type { PayloadRef } from '../../api/webhook-delivery.ts'
-import { isApiError, type ResourceReader } from '../../ports/kubernetes.ts'
+import type { ResourceReader } from '../../ports/kubernetes.ts'
+import { findObject } from '../../runtime/find-object.ts'
 import { UnreadableError } from '../unreadable-error.ts'
 
 /**
@@ -14,13 +15,9 @@ export async function largePayload(
   namespace: string,
   ref: PayloadRef,
 ): Promise<string | undefined> {
-  try {
-    const raw = await resources.get(deliverySegments, { namespace, name: ref.segment })
-    const { data } = deliverySegment.safeParse(raw)
-    if (!data) throw new UnreadableError(deliverySegmentKind.kind, `${namespace}/${ref.segment}`)
-    return decodeEvent(data.spec.events[ref.event] ?? '')?.payload
-  } catch (error) {
-    if (isApiError(error, 'NotFound')) return undefined
-    throw error
-  }
+  const raw = await findObject(resources, deliverySegments, { namespace, name: ref.segment })
+  if (!raw) return undefined
+  const { data } = deliverySegment.safeParse(raw)
+  if (!data) throw new UnreadableError(deliverySegmentKind.kind, `${namespace}/${ref.segment}`)
+  return decodeEvent(data.spec.events[ref.event] ?? '')?.payload
 }

@@ -6,7 +6,6 @@ import { namespaces } from '../../api/core-kinds.ts'
 import type { AcceptedEvent } from '../../api/delivery-segment.ts'
 import type { EventOutline } from '../../api/event-outline.ts'
 import { type EventType, eventType, eventTypes } from '../../api/event-type.ts'
-import type { ResourceType } from '../../api/meta.ts'
 import { webhookEndpoint, webhookEndpoints } from '../../api/webhook-endpoint.ts'
 import { type WebhookEvent, webhookEvent, webhookEvents } from '../../api/webhook-event.ts'
 import { acceptEvent } from '../../domain/accept.ts'
@@ -16,9 +15,10 @@ import { matchEndpoints, type Subscriber, subscriberOf } from '../../domain/fan-
 import { sizeOf } from '../../domain/segment.ts'
 import type { Clock } from '../../ports/clock.ts'
 import type { EventLog } from '../../ports/delivery-log.ts'
-import { isApiError, type ObjectRef, type RawObject, type ResourceReader } from '../../ports/kubernetes.ts'
+import type { ResourceReader } from '../../ports/kubernetes.ts'
 import type { SchemaValidator } from '../../ports/schema-validator.ts'
 import { everyObject } from '../../runtime/every-object.ts'
+import { findObject } from '../../runtime/find-object.ts'
 import type { Catalogue } from '../catalogue.ts'
 import type { KeyIndex } from '../delivery-log/key-index.ts'
 import { type Organizations, readOrganization } from '../organizations.ts'
@@ -150,27 +150,14 @@ function inObject({ reason, part, words }: EventRefusal): Refusal {
 
 /** Made in one go with its first event, the watch may not have shown it: a refusal is for good, so look once more. */
 async function findType(resources: ResourceReader, name: string): Promise<EventType | undefined> {
-  const raw = await find(resources, eventTypes, { name })
+  const raw = await findObject(resources, eventTypes, { name })
   return raw && eventType.safeParse(raw).data
 }
 
 /** The same for a namespace that has just got its label. */
 async function isOrganization(resources: ResourceReader, name: string): Promise<boolean> {
-  const raw = await find(resources, namespaces, { name })
+  const raw = await findObject(resources, namespaces, { name })
   return raw !== undefined && readOrganization(raw) !== undefined
-}
-
-async function find(
-  resources: ResourceReader,
-  type: ResourceType,
-  ref: ObjectRef,
-): Promise<RawObject | undefined> {
-  try {
-    return await resources.get(type, ref)
-  } catch (error) {
-    if (isApiError(error, 'NotFound')) return undefined
-    throw error
-  }
 }
 
 function checkSchema(
@@ -211,7 +198,7 @@ async function readEvent(
   resources: ResourceReader,
   { metadata }: EventOutline,
 ): Promise<WebhookEvent | 'gone' | 'unreadable'> {
-  const raw = await find(resources, webhookEvents, metadata)
+  const raw = await findObject(resources, webhookEvents, metadata)
   if (raw?.metadata.uid !== metadata.uid) return 'gone'
   return webhookEvent.safeParse(raw).data ?? 'unreadable'
 }

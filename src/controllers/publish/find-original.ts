@@ -7,6 +7,7 @@ import { deliveryObjectName, messageId, nameOfMessage } from '../../domain/messa
 import type { LogDelivery } from '../../ports/delivery-log.ts'
 import { isApiError, type RawObject, type ResourceReader } from '../../ports/kubernetes.ts'
 import { everyObject } from '../../runtime/every-object.ts'
+import { findObject } from '../../runtime/find-object.ts'
 import { largePayload } from '../delivery/large-payload.ts'
 import { LOG_PAGE } from '../delivery-log/log-pages.ts'
 import { readSegment } from '../delivery-log/read-back.ts'
@@ -71,12 +72,8 @@ async function readLine(
   name: string,
   wanted: Wanted,
 ): Promise<Original | undefined> {
-  try {
-    return originalIn(await resources.get(deliverySegments, { namespace, name }), wanted)
-  } catch (error) {
-    if (isApiError(error, 'NotFound')) return undefined
-    throw error
-  }
+  const raw = await findObject(resources, deliverySegments, { namespace, name })
+  return raw && originalIn(raw, wanted)
 }
 
 function originalIn(raw: RawObject, { event: id, uid }: Wanted): Original | undefined {

@@ -3,7 +3,8 @@ import { deliverySegment, deliverySegments } from '../../api/delivery-segment.ts
 import { isKeyAlive, keptOf } from '../../domain/key-record.ts'
 import { keyRecordsOf } from '../../domain/segment-keys.ts'
 import type { EventLog } from '../../ports/delivery-log.ts'
-import { isApiError, type RawObject, type ResourceReader } from '../../ports/kubernetes.ts'
+import type { ResourceReader } from '../../ports/kubernetes.ts'
+import { findObject } from '../../runtime/find-object.ts'
 
 export type KeepKeysOptions = {
   resources: ResourceReader
@@ -17,7 +18,7 @@ export type KeepKeysOptions = {
  * @param now milliseconds since 1970 @throws ApiError, OverloadedError what may pass by itself
  */
 export async function keepKeys(options: KeepKeysOptions, name: string, now: number): Promise<void> {
-  const raw = await read(options, name)
+  const raw = await findObject(options.resources, deliverySegments, { namespace: options.namespace, name })
   // What cannot be read said nothing to anybody.
   const { data } = deliverySegment.safeParse(raw)
   if (!data) return
@@ -26,13 +27,4 @@ export async function keepKeys(options: KeepKeysOptions, name: string, now: numb
   // An append is of one organization; those that come together share a segment.
   const appends = [...Map.groupBy(kept, ({ event }) => event.namespace).values()]
   await Promise.all(appends.map((events) => options.eventLog.append(events)))
-}
-
-async function read({ resources, namespace }: KeepKeysOptions, name: string): Promise<RawObject | undefined> {
-  try {
-    return await resources.get(deliverySegments, { namespace, name })
-  } catch (error) {
-    if (isApiError(error, 'NotFound')) return undefined
-    throw error
-  }
 }

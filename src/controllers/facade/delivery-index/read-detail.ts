@@ -10,7 +10,8 @@ import {
 } from '../../../api/webhook-delivery.ts'
 import { deliveryObjectName, nameOfMessage } from '../../../domain/message-id.ts'
 import type { DeliveryDetail, LoggedEndpoint } from '../../../ports/delivery-index.ts'
-import { isApiError, type RawObject, type ResourceReader } from '../../../ports/kubernetes.ts'
+import type { RawObject, ResourceReader } from '../../../ports/kubernetes.ts'
+import { findObject } from '../../../runtime/find-object.ts'
 import { NONE } from './line-table.ts'
 import type { Lines } from './lines.ts'
 import { describeLine, lineOf } from './log-page.ts'
@@ -67,7 +68,7 @@ async function readObject(
   { namespace, uid }: LoggedEndpoint,
   name: string,
 ): Promise<DeliveryDetail | undefined> {
-  const raw = await found(api.get(webhookDeliveries, { namespace, name: deliveryObjectName(name, uid) }))
+  const raw = await findObject(api, webhookDeliveries, { namespace, name: deliveryObjectName(name, uid) })
   const { data } = webhookDelivery.safeParse(raw)
   // Somebody else's may have the name.
   return raw && data?.spec.endpointUid === uid ? describeObject(raw, name, data) : undefined
@@ -84,7 +85,7 @@ async function readFromLog(sources: DetailSources, line: number): Promise<Delive
   const version = lines.segments.at(lines.table.segment(line))?.version
   const index = lines.table.indexInSegment(line)
   const names = version === undefined ? [] : lines.outcomesOf(line).slice(0, MAX_READS)
-  const read = names.map((name) => found(api.get(outcomeSegments, { namespace, name })))
+  const read = names.map((name) => findObject(api, outcomeSegments, { namespace, name }))
   const segments = await Promise.all(read)
   const attempts = segments.flatMap((raw) => attemptsIn(raw, { version: version ?? 0, index }))
   return { ...described, attempts: attempts.sort((a, b) => Date.parse(a.at) - Date.parse(b.at)) }
@@ -97,14 +98,4 @@ function attemptsIn(raw: RawObject | undefined, { version, index }: Position): D
     const isIts = record.position.version === version && record.position.index === index
     return isIts && (record.kind === 'sent' || record.kind === 'failed') ? [record.attempt] : []
   })
-}
-
-/** Undefined when it is gone. @throws ApiError */
-async function found(get: Promise<RawObject>): Promise<RawObject | undefined> {
-  try {
-    return await get
-  } catch (error) {
-    if (isApiError(error, 'NotFound')) return undefined
-    throw error
-  }
 }

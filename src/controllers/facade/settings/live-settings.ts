@@ -6,8 +6,9 @@ import {
   secretsSettingsKind,
   secretsSettingsResource,
 } from '../../../api/secrets-settings.ts'
-import { isApiError, type RawObject, type ResourceReader } from '../../../ports/kubernetes.ts'
+import type { RawObject, ResourceReader } from '../../../ports/kubernetes.ts'
 import type { RefusedCondition } from '../../../ports/refused-error.ts'
+import { findObject } from '../../../runtime/find-object.ts'
 import { UnreadableError } from '../../unreadable-error.ts'
 
 /** Undefined where there are none. Those that are being deleted come too. @throws ApiError */
@@ -16,12 +17,7 @@ export async function readRawSettings(
   organization: string,
 ): Promise<RawObject | undefined> {
   const ref = { namespace: organization, name: SECRETS_SETTINGS_NAME }
-  try {
-    return await resources.get(secretsSettingsResource, ref)
-  } catch (error) {
-    if (isApiError(error, 'NotFound')) return undefined
-    throw error
-  }
+  return await findObject(resources, secretsSettingsResource, ref)
 }
 
 /** Undefined where there are none, and of those that are being deleted. @throws ApiError; UnreadableError */
