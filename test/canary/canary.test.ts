@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { tellFigures } from '../hostile/figures.ts'
+import { canaryFiguresOf } from './canary-figures.ts'
 import { type CanaryRun, playCanary } from './canary-run.ts'
 import { evidenceOf, PLACES } from './evidence.ts'
 import { type Findings, findLeaks } from './findings.ts'
@@ -29,16 +30,7 @@ beforeAll(async () => {
     say,
   })
   findings = await findLeaks(run.book, evidenceOf(scene))
-  const bytes = [...findings.looked.values()].reduce((sum, one) => sum + one, 0)
-  tellFigures('canary', {
-    seed: SEED,
-    secrets: run.book.all('kubectl').length + run.book.all('rest').length,
-    'processes killed': run.kills,
-    'faults of AWS': run.faults,
-    'places looked through': [...findings.looked.values()].filter((one) => one > 0).length,
-    'MiB looked through': Math.round(bytes / 2 ** 20),
-    'found in any form': findings.leaks.length,
-  })
+  tellFigures('canary', { seed: SEED, ...canaryFiguresOf(run, findings) })
 }, LIMIT_MS)
 
 afterAll(() => scene?.stop())

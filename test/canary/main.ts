@@ -4,6 +4,8 @@
  * of what `npm test` does briefly.
  */
 import { parseArgs } from 'node:util'
+import { keep } from '../hostile/long/results.ts'
+import { canaryFiguresOf } from './canary-figures.ts'
 import { playCanary } from './canary-run.ts'
 import { evidenceOf } from './evidence.ts'
 import { findLeaks } from './findings.ts'
@@ -38,6 +40,7 @@ try {
     `planted leaks that were not found: ${unseen.length === 0 ? 'none' : unseen.join(', ')}\n`,
   )
   if (defects.length > 0) process.stdout.write(`the double of AWS lacks ${JSON.stringify(defects)}\n`)
+  await keep('canary', { command: 'npm run test:canary', seed, figures: canaryFiguresOf(run, findings) })
   process.exitCode = findings.leaks.length + unseen.length + defects.length === 0 ? 0 : 1
 } finally {
   await scene.stop()
