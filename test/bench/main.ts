@@ -26,7 +26,7 @@ async function measure(plan: Plan): Promise<BenchResult> {
     plan,
   }
   if (has('saturation', 'latency', 'burst')) result.engine = await measureEngine(plan)
-  if (has('isolation')) result.isolation = await measureIsolation(plan.isolationSeconds)
+  if (has('isolation')) result.isolation = await measureIsolation(plan.isolation)
   if (has('replicas')) result.replicas = await measureReplicas(plan.replicas)
   if (has('pending')) result.pending = await measurePending(plan.pending)
   if (has('log')) result.log = await measureLogPages(plan.logLines)

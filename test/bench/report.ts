@@ -1,5 +1,7 @@
 /** The results for people: one table for each section, each value beside what it should be. */
 import { milliseconds, range } from './figures.ts'
+import { ratioOf, spreadIn } from './measure/in-turn.ts'
+import type { Quantiles } from './measure/samples.ts'
 import { renderCredentials } from './report-credentials.ts'
 import { renderFacade } from './report-facade.ts'
 import type { CredentialsLoad } from './sections/credentials.ts'
@@ -123,12 +125,18 @@ function burstTable({ bursts }: EngineResult): string {
 
 function isolationTable(isolation: readonly Isolation[]): string {
   return renderTable('A tenth of the events to an endpoint that hangs: receipts of the other (ms)', [
-    ['', 'p50', 'p90', 'p99', 'max'],
+    ['', 'p50', 'p90', 'p99', 'p99 by that of none'],
     ...isolation.flatMap((one) => [
-      [`${one.way}, none hangs`, ...milliseconds(one.without)],
-      [`${one.way}, one hangs`, ...milliseconds(one.with)],
+      [`${one.way}, none hangs`, ...quantileRanges(one.without)],
+      [`${one.way}, one hangs`, ...quantileRanges(one.beside), ratioOf(one, 'p99').toFixed(2)],
     ]),
+    ['wanted', '', '', '', '1.10'],
   ])
+}
+
+/** Of the rounds. */
+function quantileRanges(rounds: readonly Quantiles[]): string[] {
+  return (['p50', 'p90', 'p99'] as const).map((quantile) => range(spreadIn(rounds, quantile), 1))
 }
 
 function replicasTable(replicas: readonly ReplicasLoad[]): string {

@@ -1,6 +1,7 @@
 /** What a run of the bench measures, and for how long. */
 import { parseArgs } from 'node:util'
 import type { CredentialsPlan } from './sections/credentials.ts'
+import type { IsolationPlan } from './sections/isolation.ts'
 import type { ReplicasPlan } from './sections/replicas.ts'
 
 export const SECTIONS = [
@@ -27,7 +28,7 @@ export type Plan = {
   latencySeconds: number
   /** Events at once. */
   burst: number
-  isolationSeconds: number
+  isolation: IsolationPlan
   replicas: ReplicasPlan
   /** Numbers of pending deliveries, growing. */
   pending: readonly number[]
@@ -49,7 +50,7 @@ const PLANS = {
     saturationSeconds: 6,
     latencySeconds: 8,
     burst: 2000,
-    isolationSeconds: 24,
+    isolation: { rounds: 1, seconds: 24 },
     replicas: { rounds: 1, seconds: 6, perSecond: [50] },
     pending: [1000, 4000],
     logLines: 100_000,
@@ -75,7 +76,7 @@ const PLANS = {
     saturationSeconds: 20,
     latencySeconds: 30,
     burst: 20_000,
-    isolationSeconds: 60,
+    isolation: { rounds: 4, seconds: 30 },
     replicas: { rounds: 3, seconds: 12, perSecond: [50, 300] },
     pending: [1000, 10_000, 50_000],
     logLines: 1_000_000,
@@ -91,7 +92,7 @@ const PLANS = {
     saturationSeconds: 10,
     latencySeconds: 30,
     burst: 20_000,
-    isolationSeconds: 60,
+    isolation: { rounds: 4, seconds: 30 },
     replicas: { rounds: 3, seconds: 12, perSecond: [50, 300] },
     pending: [],
     logLines: 1_000_000,

@@ -23,6 +23,9 @@ export type Topology = {
   path: string
 }
 
+/** Where to publish, and the endpoint of that organization to which it goes. */
+export type EndpointRoute = Route & { endpoint: string }
+
 const KEYS_LIMIT_MS = 60_000
 const POLL_MS = 100
 
@@ -30,21 +33,22 @@ const POLL_MS = 100
  * Makes them, and shows them to the publisher. An event goes to one endpoint. A controller must run, since it makes
  * their keys. @returns where to publish
  */
-export async function makeEndpoints(bed: Bed, topology: Topology): Promise<Route[]> {
+export async function makeEndpoints(bed: Bed, topology: Topology): Promise<EndpointRoute[]> {
   const { api } = bed
   const { name, deliveryLog, path } = topology
   const organizations = Array.from({ length: topology.organizations }, (_, i) => `${name}-${i}`)
   const types = Array.from({ length: topology.endpoints }, (_, i) => `${name}.type-${i}`)
   for (const type of types) await api.create(eventTypes, objectOf(eventTypeKind.kind, { name: type }, TYPE))
-  const routes: Route[] = []
+  const routes: EndpointRoute[] = []
   for (const namespace of organizations) {
     await makeNamespace(api, namespace, { organization: true })
     for (const [i, type] of types.entries()) {
       const url = `${bed.receiverUrl}${path}/${namespace}/${i}`
       const spec = { url, eventTypes: [type], deliveryLog }
-      const metadata = { name: `endpoint-${i}`, namespace }
+      const endpoint = `endpoint-${i}`
+      const metadata = { name: endpoint, namespace }
       await api.create(webhookEndpoints, objectOf(webhookEndpointKind.kind, metadata, spec))
-      routes.push({ namespace, type })
+      routes.push({ namespace, type, endpoint })
     }
   }
   await untilKeysAreMade(bed, organizations, routes.length)

@@ -16,12 +16,12 @@ import { parseArgs } from 'node:util'
 import { measureIsolation } from '../bench/sections/isolation.ts'
 import type { Figures } from './figures.ts'
 import { LARGE, measureLargeOrganization } from './long/large-organization.ts'
-import { MANY_NEIGHBOURS, measureNeighbours } from './long/neighbours.ts'
+import { besideFigures, MANY_NEIGHBOURS, measureNeighbours } from './long/neighbours.ts'
 import { keep } from './long/results.ts'
 import { runTests } from './long/run-tests.ts'
 import { soak } from './long/soak.ts'
 
-const TENTH_SECONDS = 30
+const TENTH = { rounds: 6, seconds: 30 }
 /** Parts that are tests. */
 const COUNTED = ['hostile', 'tests']
 /** Of the test that stores objects which make no sense. */
@@ -100,13 +100,11 @@ async function measured(name: string, measurement: Promise<Figures>, part = name
 }
 
 async function tenth(): Promise<Figures> {
-  const ways = await measureIsolation(TENTH_SECONDS)
+  const ways = await measureIsolation(TENTH)
   return Object.fromEntries(
-    ways.flatMap(({ way, perSecond, without, with: beside }) => [
+    ways.flatMap(({ way, perSecond, ...found }) => [
       [`${way}: events a second`, perSecond],
-      [`${way}: p99 without it, ms`, Math.round(without.p99)],
-      [`${way}: p99 beside it, ms`, Math.round(beside.p99)],
-      [`${way}: p99 beside it over that without`, Math.round((100 * beside.p99) / without.p99) / 100],
+      ...Object.entries(besideFigures(found)).map(([what, figure]) => [`${way}: ${what}`, figure] as const),
     ]),
   )
 }

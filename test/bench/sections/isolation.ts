@@ -1,48 +1,39 @@
 /** What an endpoint that hangs does to the others. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { DeliveryLogMode } from '../../../src/api/webhook-endpoint.ts'
+import { type DeliveryLogMode, webhookEndpoints } from '../../../src/api/webhook-endpoint.ts'
 import { type Bed, onBed } from '../bed.ts'
 import { nextRun } from '../davit-load.ts'
 import type { Route } from '../loads/publishing.ts'
+import { type Beside, inTurn, ratioOf } from '../measure/in-turn.ts'
 import type { Quantiles } from '../measure/samples.ts'
 import { report } from '../progress.ts'
-import { makeEndpoints } from '../topology.ts'
+import { type EndpointRoute, makeEndpoints } from '../topology.ts'
 import { BODY_BYTES, makeEndpointOfEach, startWarm, WAYS } from './both-ways.ts'
 
 /** Receipts of the endpoints that do not hang, in milliseconds. */
-export type Isolation = { way: DeliveryLogMode; perSecond: number; without: Quantiles; with: Quantiles }
+export type Isolation = Beside & { way: DeliveryLogMode; perSecond: number }
+
+export type IsolationPlan = { rounds: number; seconds: number }
+
+type Rate = { seconds: number; perSecond: number }
 
 /** Below saturation on two cores, where a queue would hide what the endpoint that hangs does. */
 const PER_SECOND: Record<DeliveryLogMode, number> = { Objects: 100, Segments: 300 }
 /** One of so many events goes to the endpoint that hangs. */
 const ONE_OF = 10
 /** Attempts that hang are not waited for at the end. */
-const SHORT_DRAIN = { DAVIT_DRAIN_SECONDS: '1' }
+export const SHORT_DRAIN = { DAVIT_DRAIN_SECONDS: '1' }
 /** After the last event, for the last receipt. */
 const LAST_RECEIPT_MS = 60_000
+/** What hangs is over by then. */
+const ATTEMPT_MS = 22_000
 const POLL_MS = 200
 
-export async function measureIsolation(seconds: number): Promise<Isolation[]> {
+export async function measureIsolation(plan: IsolationPlan): Promise<Isolation[]> {
   return await onBed(async (bed) => {
     const controller = await startWarm(bed, await prepare(bed), SHORT_DRAIN)
     const results: Isolation[] = []
-    for (const way of WAYS) {
-      const name = way.toLowerCase()
-      const one = { organizations: 1, endpoints: 1, deliveryLog: way }
-      const good = await makeEndpoints(bed, { ...one, name: `${name}-good`, path: '/ok/good' })
-      const other = await makeEndpoints(bed, { ...one, name: `${name}-other`, path: '/ok/other' })
-      const hanging = await makeEndpoints(bed, { ...one, name: `${name}-hanging`, path: '/hang' })
-      const result = {
-        way,
-        perSecond: PER_SECOND[way],
-        without: await receiptsOf(bed, [good, other], { seconds, perSecond: PER_SECOND[way] }),
-        with: await receiptsOf(bed, [good, hanging], { seconds, perSecond: PER_SECOND[way] }),
-      }
-      report(
-        `${way}: p99 ${result.without.p99.toFixed(1)} ms, with one that hangs ${result.with.p99.toFixed(1)} ms`,
-      )
-      results.push(result)
-    }
+    for (const way of WAYS) results.push(await measureWay(bed, way, plan))
     await controller.stop()
     return results
   })
@@ -56,27 +47,67 @@ async function prepare(bed: Bed) {
   return endpoints
 }
 
-async function receiptsOf(
+async function measureWay(
   bed: Bed,
-  [[good], [other]]: [readonly Route[], readonly Route[]],
-  rate: { seconds: number; perSecond: number },
-): Promise<Quantiles> {
-  if (!good || !other) throw new Error('there are no routes')
-  const run = nextRun()
-  await bed.receiver.call('begin', run)
-  const routes = [...Array.from({ length: ONE_OF - 1 }, () => good), other]
-  const load = { run, routes, ...rate, bytes: BODY_BYTES }
-  const published = await bed.publisher.call('publish', load)
-  return await receipts(bed, published.events - Math.floor(published.events / ONE_OF))
+  way: DeliveryLogMode,
+  { rounds, seconds }: IsolationPlan,
+): Promise<Isolation> {
+  const name = way.toLowerCase()
+  const make = async (suffix: string, path: string) => {
+    const one = { organizations: 1, endpoints: 1, deliveryLog: way }
+    const [route] = await makeEndpoints(bed, { ...one, name: `${name}-${suffix}`, path })
+    if (!route) throw new Error('there is no route')
+    return route
+  }
+  const good = await make('good', '/ok/good')
+  const other = await make('other', '/ok/other')
+  const hanging = await make('hanging', '/hang')
+  const rate = { seconds, perSecond: PER_SECOND[way] }
+  const mixed = (last: Route) => [...Array.from({ length: ONE_OF - 1 }, () => good), last]
+  const beside = await inTurn(rounds, {
+    without: async () => await receiptsOf(bed, mixed(other), rate),
+    beside: async () =>
+      await whileItHangs(bed, hanging, async () => await receiptsOf(bed, mixed(hanging), rate)),
+  })
+  report(`${way}: p99 beside one that hangs over that without: ${ratioOf(beside, 'p99').toFixed(2)}`)
+  return { way, perSecond: rate.perSecond, ...beside }
 }
 
-/** Of the endpoint that never hangs. @throws Error when not all have come */
-async function receipts(bed: Bed, wanted: number): Promise<Quantiles> {
+/** Enabled for so long; afterwards nothing of it is under way, and what it has left waits. */
+export async function whileItHangs<T>(
+  bed: Bed,
+  { namespace, endpoint }: EndpointRoute,
+  work: () => Promise<T>,
+): Promise<T> {
+  const at = { namespace, name: endpoint }
+  await bed.api.patch(webhookEndpoints, at, { spec: { state: 'enabled' } })
+  try {
+    return await work()
+  } finally {
+    await bed.api.patch(webhookEndpoints, at, { spec: { state: 'disabled' } })
+    await sleep(ATTEMPT_MS)
+  }
+}
+
+/** Of those whose path is `/ok/good`. @throws Error when not all have come */
+export async function receiptsOf(bed: Bed, routes: readonly Route[], rate: Rate): Promise<Quantiles> {
+  const run = nextRun()
+  await bed.receiver.call('begin', run)
+  const { events } = await bed.publisher.call('publish', { run, routes, ...rate, bytes: BODY_BYTES })
+  const wanted = countOfGood(events, routes)
   const limit = performance.now() + LAST_RECEIPT_MS
   for (;;) {
-    const { events, latency } = await bed.receiver.call('collect', '/ok/good')
-    if (events >= wanted) return latency
-    if (performance.now() > limit) throw new Error(`${wanted} were accepted, ${events} received`)
+    const received = await bed.receiver.call('collect', '/ok/good')
+    if (received.events >= wanted) return received.latency
+    if (performance.now() > limit) throw new Error(`${wanted} were accepted, ${received.events} received`)
     await sleep(POLL_MS)
   }
+}
+
+/** Routes are taken in turn. */
+function countOfGood(events: number, routes: readonly Route[]): number {
+  const good = routes.map(({ namespace }) => (/(^|-)good-\d+$/.test(namespace) ? 1 : 0))
+  const inOne = good.reduce<number>((sum, one) => sum + one, 0)
+  const rest = good.slice(0, events % routes.length).reduce<number>((sum, one) => sum + one, 0)
+  return Math.floor(events / routes.length) * inOne + rest
 }
