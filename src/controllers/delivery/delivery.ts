@@ -34,10 +34,10 @@ export type LogHome = {
   /** Since when Davit has no right to make it, monotonic. */
   lacksRightSince?: number
   /**
-   * Whoever had it before may still be about to make its object. So there has to be one that shows its end: nobody
-   * else's then takes its name.
+   * Whoever had it before, or a call of this process whose answer was lost, may still be about to make its object. So
+   * there has to be one that shows its end: nobody else's then takes its name.
    */
-  mayBeShown?: boolean
+  mayBeShown?: boolean | undefined
 }
 
 /** A WebhookDelivery has it, and that object's status is the truth. */

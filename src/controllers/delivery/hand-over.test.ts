@@ -100,3 +100,16 @@ it('what a replica finds that stood still while it took over, and another went o
   const story = new HandOverStory({ seed: 286_899_025, replicas: 2, steps, refusals: [2] })
   expect(await story.play()).toEqual([])
 })
+
+/** An attempt that took long has its object under way, whose making is cut off; what it came to is stored, and then the object appears. */
+it('an object that is made long after its delivery has succeeded shows that', async () => {
+  const steps: Step[] = [
+    { kind: 'accept', endpoints: 1, who: 0, ms: 0 },
+    { kind: 'move', endpoints: 1, who: 0, ms: 5 },
+    { kind: 'move', endpoints: 26, who: 7, ms: 2788 },
+    { kind: 'accept', endpoints: 14, who: 2, ms: 22 },
+    { kind: 'cut', endpoints: 28, who: 9, ms: 0 },
+  ]
+  const story = new HandOverStory({ seed: 567_389_098, replicas: 2, steps, refusals: [0] })
+  expect(await story.play()).toEqual([])
+})

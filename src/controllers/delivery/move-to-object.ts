@@ -33,7 +33,12 @@ export async function moveToObject(ctx: PlaneContext, delivery: Delivery, home: 
 /** Another replica may have brought the entry to its end meanwhile: nothing would show the end of an object that is made then. */
 async function store(ctx: PlaneContext, delivery: Delivery, home: LogHome): Promise<StoreResult | undefined> {
   if (!home.segment.open.has(delivery.index)) return undefined
-  return await ctx.objects.store(delivery, home, home.status)
+  const { mayBeShown } = home
+  // The call may take effect although its answer, or this shard, is lost.
+  home.mayBeShown = true
+  const result = await ctx.objects.store(delivery, home, home.status)
+  if (result.kind === 'refused') home.mayBeShown = mayBeShown
+  return result
 }
 
 async function move(ctx: PlaneContext, delivery: Delivery, home: LogHome): Promise<void> {

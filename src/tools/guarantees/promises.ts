@@ -59,10 +59,26 @@ export const PROMISES: readonly Row[] = [
       '`test/hostile/many-subscribers`: arrives at each once',
     ],
     figures: [
-      { of: 'neighbours', keys: ['good endpoints', 'p99 beside it over that without', 'p99 beside it, ms'] },
+      {
+        of: 'neighbours',
+        keys: [
+          'good endpoints',
+          'rounds of each',
+          'p99 without it, ms',
+          'p99 beside it, ms',
+          'p99 beside it over that without',
+        ],
+      },
       {
         of: 'tenth',
-        keys: ['Segments: p99 beside it over that without', 'Objects: p99 beside it over that without'],
+        keys: [
+          'Segments: p99 without it, ms',
+          'Segments: p99 beside it, ms',
+          'Segments: p99 beside it over that without',
+          'Objects: p99 without it, ms',
+          'Objects: p99 beside it, ms',
+          'Objects: p99 beside it over that without',
+        ],
       },
       {
         of: 'large-organization',
