@@ -194,10 +194,13 @@ export class HandOverStory {
       maxAttempts: 8,
     })
     const found = violations({ ...verdict, lost: verdict.lost.filter(remains) })
+    // Kubernetes collects what belongs to an endpoint that is no more, however late it was made.
     const unfinished = store
       .all(webhookDeliveries)
       .filter(({ status }) => !isFinal((status as { state?: 'pending' })?.state))
-      .map(({ spec }) => (spec as { endpoint: string }).endpoint)
+      .map(({ spec }) => spec as { endpoint: string })
+      .filter(remains)
+      .map(({ endpoint }) => endpoint)
     const marks = new Set(living.map(({ parts }) => parts.segments.lowWater))
     return [
       ...found,

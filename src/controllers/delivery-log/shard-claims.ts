@@ -86,7 +86,7 @@ export class ShardClaims {
 
 function renew(last: Claim, version: number): void {
   last.newest = version
-  if (!last.isReleased) return
-  last.isInOrder = true
+  // Without a release something of the time before may still be under way.
+  last.isInOrder = last.isReleased
   last.isReleased = false
 }

@@ -113,3 +113,23 @@ it('an object that is made long after its delivery has succeeded shows that', as
   const story = new HandOverStory({ seed: 567_389_098, replicas: 2, steps, refusals: [0] })
   expect(await story.play()).toEqual([])
 })
+
+/** The replica takes its own shards back after its lease, and the call that makes an object has stood on its way since before that. */
+it('a shard is not handed over in order while a call of a time before may take effect', async () => {
+  const steps: Step[] = [
+    { kind: 'join', endpoints: 58, who: 11, ms: 1732 },
+    { kind: 'accept', endpoints: 3, who: 11, ms: 2928 },
+    { kind: 'move', endpoints: 30, who: 10, ms: 16 },
+    { kind: 'cut', endpoints: 34, who: 1, ms: 1697 },
+    { kind: 'lose', endpoints: 16, who: 7, ms: 4277 },
+    { kind: 'accept', endpoints: 7, who: 0, ms: 108 },
+    { kind: 'kill', endpoints: 47, who: 5, ms: 353 },
+    { kind: 'move', endpoints: 13, who: 4, ms: 1231 },
+    { kind: 'move', endpoints: 8, who: 1, ms: 291 },
+    { kind: 'move', endpoints: 63, who: 7, ms: 122_886 },
+    { kind: 'accept', endpoints: 18, who: 4, ms: 23 },
+    { kind: 'cut', endpoints: 47, who: 11, ms: 28 },
+  ]
+  const story = new HandOverStory({ seed: 1_816_532_183, replicas: 3, steps, refusals: [0] })
+  expect(await story.play()).toEqual([])
+})

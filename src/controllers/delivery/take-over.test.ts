@@ -113,6 +113,33 @@ it('a start that failed is begun again, and nothing is counted twice', async () 
   expect(bed.plane.tally.total).toBe(0)
 })
 
+it('what was begun before it is known what the one before has left is not handed over in order', async () => {
+  const bed = new PlaneBed()
+  const one = await bed.endpoint('one')
+  const shard = shardOf(one.metadata.uid)
+  const shards = new Set([shard])
+  bed.plane.start()
+  bed.api.fail(calling('list', webhookDeliveries), { before: new ApiError('Unavailable', 'down') }, 2)
+  const abort = new AbortController()
+  const failed = bed.takeOver.start(shards, abort.signal)
+  failed.catch(() => undefined)
+  await bed.elapse(20)
+  abort.abort()
+  await bed.elapse(1000)
+  await bed.takeOver.end(shards)
+  const again = bed.takeOver.start(shards, new AbortController().signal)
+  await bed.elapse(1000)
+  await again
+  expect(bed.follower.claims.isInOrder(shard)).toBe(false)
+  const ended = bed.takeOver.end(shards)
+  await bed.elapse(1000)
+  await ended
+  const back = bed.takeOver.start(shards, new AbortController().signal)
+  await bed.elapse(1000)
+  await back
+  expect(bed.follower.claims.isInOrder(shard)).toBe(true)
+})
+
 it.each(['log', 'object'])(
   'a delivery in the %s whose endpoint goes while its shard is taken over is canceled',
   async (home) => {

@@ -46,6 +46,8 @@ export class TakeOver {
   #isComplete = false
   /** What this replica has claimed and not handed over. */
   readonly #claimed = new Set<number>()
+  /** Of those, where all that the one before has left is known. */
+  readonly #adopted = new Set<number>()
   #running: Promise<void> = Promise.resolve()
 
   constructor(options: TakeOverOptions) {
@@ -73,7 +75,9 @@ export class TakeOver {
       signal.throwIfAborted()
       if (!follower.isOurs(shards)) throw new Error('another replica has claimed a shard meanwhile')
       await this.#learnEndpoints(signal)
-      return await this.#adopt(shards, signal)
+      const taken = await this.#adopt(shards, signal)
+      for (const shard of shards) this.#adopted.add(shard)
+      return taken
     } finally {
       mine.resolve()
     }
@@ -84,17 +88,27 @@ export class TakeOver {
     const { follower, plane } = this.#options
     const { ctx } = plane
     const areAtRest = await plane.release(shards)
-    // What another one has claimed since is not its to hand over: who has not read that claim would believe it.
-    const isOurs = (shard: number) => follower.isOurs(new Set([shard]))
-    const claimed = [...shards].filter((shard) => this.#claimed.delete(shard) && isOurs(shard))
-    if (!areAtRest || claimed.length === 0) return
-    const release = { kind: 'release', shards: claimed, after: follower.version } as const
+    const claimed = [...shards].filter((shard) => this.#claimed.delete(shard))
+    const inOrder = claimed.filter((shard) => this.#isInOrder(shard))
+    for (const shard of claimed) this.#adopted.delete(shard)
+    if (!areAtRest || inOrder.length === 0) return
+    const release = { kind: 'release', shards: inOrder, after: follower.version } as const
     const recorded = ctx.outcomes.record(release, { isUrgent: true })
     const isOver = recorded.then(
       () => undefined,
       () => undefined,
     )
     await Promise.race([isOver, pause(ctx.clock, RELEASE_MS, ctx.giveUp)])
+  }
+
+  /** Whether nothing that was begun for the shard may still take effect, here or at whoever had it before. */
+  #isInOrder(shard: number): boolean {
+    const { follower, plane } = this.#options
+    // What another one has claimed since is not its to hand over: who has not read that claim would believe it.
+    if (!follower.isOurs(new Set([shard]))) return false
+    // Calls that were under way when the Lease lapsed were given up, and not answered.
+    if (plane.ctx.shards.tenures?.of(shard).isOver) return false
+    return this.#adopted.has(shard) || follower.claims.isInOrder(shard)
   }
 
   /** What the one before has written in their status is decided on here. */

@@ -5,7 +5,7 @@ export interface ShardOwnership {
   /** It may send. @param shard 0 to 255 */
   owns(shard: number): boolean
   /** Since when shards are held; absent: there is nobody else. */
-  readonly tenures?: Pick<Tenures, 'within' | 'mayWrite'>
+  readonly tenures?: Pick<Tenures, 'within' | 'mayWrite' | 'of'>
 }
 
 /** Whatever `act` begins may write as long as the shard is held as it is now. */
