@@ -2,6 +2,7 @@
 
 import { webhookDeliveries } from '../../src/api/webhook-delivery.ts'
 import { type WebhookEndpoint, webhookEndpoint, webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
+import { ShownSweep } from '../../src/controllers/delivery/shown-sweep.ts'
 import { acceptEvent } from '../../src/domain/accept.ts'
 import { isFinal } from '../../src/domain/delivery.ts'
 import { derivedName } from '../../src/domain/message-id.ts'
@@ -41,6 +42,8 @@ const HOUR = 3_600_000
 /** More than an attempt takes here, and until its outcome is stored. */
 const SETTLED_MS = 25_000
 const LONGEST_ATTEMPT_MS = 15_000
+/** More than lies between two looks at all objects. */
+const SWEEP_MS = 11 * 60_000
 
 type Seen = Reception & { replica: ReplicaBed; at: number }
 
@@ -86,7 +89,18 @@ export class HandOverStory {
     await clock.elapse(2 * 60_000)
     for (const endpoint of this.#endpoints) await this.#enable(endpoint, true)
     await clock.elapse(16 * HOUR)
+    await this.#sweep()
     return this.#complaints()
+  }
+
+  /** What ended unsaid is found by looking at its object, now and then; here in the end alone, where something is pending. */
+  async #sweep(): Promise<void> {
+    const { clock, living } = this.#world
+    if (living.every(({ parts }) => parts.plane.tally.total === 0)) return
+    const over = new AbortController()
+    for (const { parts } of living) void new ShownSweep(parts.plane).run(over.signal)
+    await clock.elapse(SWEEP_MS)
+    over.abort()
   }
 
   async #do({ kind, endpoints, who, ms }: Step): Promise<void> {
