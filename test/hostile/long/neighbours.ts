@@ -23,7 +23,7 @@ export type NeighboursPlan = {
 export const MANY_NEIGHBOURS: NeighboursPlan = {
   organizations: ORGANIZATIONS,
   each: EACH,
-  rounds: 6,
+  rounds: 4,
   seconds: 30,
   perSecond: 100,
 }
