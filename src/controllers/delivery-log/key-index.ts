@@ -26,7 +26,8 @@ export class KeyIndex {
   }
 
   /**
-   * Places must be shown in the order of the log. @param now milliseconds since 1970
+   * Places must be shown in the order of the log. @param now milliseconds of the steady clock: one that is set ahead would
+   * have all keys forgotten at once
    * @returns true when an earlier place has the key
    */
   isRepeat(

@@ -223,7 +223,7 @@ export class LogFollower {
   #noteUnsent(segment: LogSegment): void {
     const { unsent = [], deliveries, version } = segment
     if (unsent.length === 0 || isRestored(segment.writtenAt, segment.createdAt)) return
-    const now = this.#plane.ctx.clock.now()
+    const now = this.#plane.ctx.clock.monotonic()
     const places = [
       ...unsent.map(({ eventIndex, ...event }) => ({ eventIndex, event })),
       ...deliveries.map(({ eventIndex, event }) => ({ eventIndex, event })),
@@ -233,6 +233,11 @@ export class LogFollower {
   }
 
   #isRepeat(segment: Pick<LogSegment, 'version'>, entry: LogDelivery): boolean {
-    return this.#keys.isRepeat(entry.event, segment.version, entry.eventIndex, this.#plane.ctx.clock.now())
+    return this.#keys.isRepeat(
+      entry.event,
+      segment.version,
+      entry.eventIndex,
+      this.#plane.ctx.clock.monotonic(),
+    )
   }
 }

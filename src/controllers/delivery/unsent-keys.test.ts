@@ -31,4 +31,18 @@ describe('an event with a key', () => {
     await bed.elapse(MINUTE)
     expect(bed.begun('one')).toHaveLength(1)
   })
+
+  it('is not delivered again when the wall clock is set ahead between two places of its key', async () => {
+    const bed = new PlaneBed()
+    const endpoint = await bed.endpoint('one')
+    bed.sender.answers.set('/one', 200)
+    bed.start()
+    await bed.accept(bed.event([endpoint], 'key'))
+    await bed.elapse(1000)
+    bed.clock.setWallBy(60 * MINUTE)
+    await bed.accept(bed.event([endpoint], 'another key'))
+    await bed.accept(bed.event([endpoint], 'key'))
+    await bed.elapse(MINUTE)
+    expect(bed.begun('one')).toHaveLength(2)
+  })
 })
