@@ -71,6 +71,20 @@ it('knows so of a writer that takes back what it has handed over', () => {
   expect(claims.isInOrder(3)).toBe(false)
 })
 
+it('takes a claim that was written twice, or by one who has not read his last one, for no new beginning', () => {
+  const claims = new ShardClaims()
+  claims.claimed([3], { version: 10, writer: 'a' })
+  claims.released([3], { version: 20, writer: 'a' })
+  claims.claimed([3], { version: 30, writer: 'b', after: 20 })
+  claims.claimed([3], { version: 31, writer: 'b', after: 20 })
+  claims.claimed([3], { version: 32, writer: 'b', after: 30 })
+  expect(claims.isInOrder(3)).toBe(true)
+  claims.claimed([3], { version: 33, writer: 'b', after: 32 })
+  expect(claims.isInOrder(3)).toBe(false)
+  claims.claimed([3], { version: 34, writer: 'b', after: 32 })
+  expect(claims.isInOrder(3)).toBe(false)
+})
+
 it('believes nobody who hands over what another one has claimed', () => {
   const claims = new ShardClaims()
   claims.claimed([3], { version: 10, writer: 'a' })

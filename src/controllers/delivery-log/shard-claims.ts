@@ -30,7 +30,7 @@ export class ShardClaims {
     const { version, writer, after = version } = said
     return shards.filter((shard) => {
       const last = this.#claims.get(shard)?.at(-1)
-      if (last?.writer === writer) renew(last, version)
+      if (last?.writer === writer) renew(last, version, after)
       else if (last && last.newest > after) return false
       else {
         const isInOrder = last?.isReleased ?? false
@@ -62,7 +62,7 @@ export class ShardClaims {
     return this.#claims.get(shard)?.at(-1)?.isInOrder ?? false
   }
 
-  /** The version of the last claim to it; 0 where none is known. */
+  /** From which version on it is its writer's, who may have claimed it again since; 0 where none is known. */
   since(shard: number): number {
     return this.#claims.get(shard)?.at(-1)?.version ?? 0
   }
@@ -84,9 +84,11 @@ export class ShardClaims {
   }
 }
 
-function renew(last: Claim, version: number): void {
+function renew(last: Claim, version: number, after: number): void {
+  // A writer that has not read its last claim has begun nothing since.
+  const wasBegun = after >= last.newest
   last.newest = version
   // Without a release something of the time before may still be under way.
-  last.isInOrder = last.isReleased
+  if (wasBegun || last.isReleased) last.isInOrder = last.isReleased
   last.isReleased = false
 }

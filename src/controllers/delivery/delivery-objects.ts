@@ -50,6 +50,8 @@ export type DeliveryObjectsListener = {
   onWritten?: (organization: string, bytes: number) => void
 }
 
+/** An object, whoever makes it. */
+const REFUSALS = ['Quota', 'Forbidden', 'Invalid', 'BadRequest', 'TooLarge'] as const
 /** An API server that started so long ago knows all roles. */
 const ROLES_KNOWN_MS = 60_000
 /** An object without its payload and attempts, and an attempt, in the store. */
@@ -104,7 +106,7 @@ export class DeliveryObjects {
     } catch (error) {
       if (isApiError(error, 'Terminating', 'NotFound')) return { kind: 'namespaceGone' }
       if (isApiError(error, 'Forbidden') && error.lacksRight && this.#mayGetRight(home)) throw error
-      if (isApiError(error, 'Quota', 'Forbidden', 'Invalid', 'BadRequest', 'TooLarge')) {
+      if (isApiError(error, ...REFUSALS)) {
         return { kind: 'refused', message: error.message }
       }
       throw error
@@ -151,6 +153,9 @@ export class DeliveryObjects {
     delivery: Delivery,
     home: LogHome,
   ): Promise<{ version: string; status?: WebhookDeliveryStatus | undefined }> {
+    const mayBeThere = home.mayBeShown === true
+    // The call may take effect although its answer, or this shard, is lost.
+    home.mayBeShown = true
     try {
       const object = this.#objectOf(delivery, home)
       const create = () => this.#resources.create(webhookDeliveries, object, { answer: 'metadata' })
@@ -158,8 +163,12 @@ export class DeliveryObjects {
       this.#tellWritten(delivery, 0)
       return { version: created.metadata.resourceVersion ?? '' }
     } catch (error) {
-      if (!isApiError(error, 'AlreadyExists')) throw error
-      const held = await this.read(delivery)
+      const isRefused = isApiError(error, ...REFUSALS)
+      if (isRefused && !mayBeThere) home.mayBeShown = false
+      if (!isApiError(error, 'AlreadyExists') && !(isRefused && mayBeThere)) throw error
+      // A quota may be full by what an earlier call has made.
+      const held = isRefused ? await this.find(delivery) : await this.read(delivery)
+      if (!held) throw error
       return { version: held.metadata.resourceVersion, status: held.status }
     }
   }

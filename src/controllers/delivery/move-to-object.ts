@@ -33,22 +33,20 @@ export async function moveToObject(ctx: PlaneContext, delivery: Delivery, home: 
 /** Another replica may have brought the entry to its end meanwhile: nothing would show the end of an object that is made then. */
 async function store(ctx: PlaneContext, delivery: Delivery, home: LogHome): Promise<StoreResult | undefined> {
   if (!home.segment.open.has(delivery.index)) return undefined
-  const { mayBeShown } = home
-  // The call may take effect although its answer, or this shard, is lost.
-  home.mayBeShown = true
-  const result = await ctx.objects.store(delivery, home, home.status)
-  if (result.kind === 'refused') home.mayBeShown = mayBeShown
-  return result
+  return await ctx.objects.store(delivery, home, home.status)
 }
 
 async function move(ctx: PlaneContext, delivery: Delivery, home: LogHome): Promise<void> {
   const result = await persist(ctx, 'a delivery', () => store(ctx, delivery, home))
-  if (!result) return
+  const { state } = home.status ?? {}
+  if (!result) {
+    if (state && isFinal(state)) endEntry(ctx, delivery, home, state)
+    return
+  }
   if (result.kind === 'stored') {
     await ctx.outcomes.record({ kind: 'moved', position: delivery })
     return close(ctx, delivery, home)
   }
-  const { state } = home.status ?? {}
   if (state && isFinal(state)) {
     // What it came to is durable; that nothing will show it changes nothing about it.
     if (result.kind === 'refused') complain(ctx, delivery, result.message)

@@ -60,10 +60,10 @@ async function resolve(plane: DeliveryPlane, { opened, open }: Unresolved, claim
   const starts = open.records.length - attempted.length
   const delivery = plane.retakeEntry(opened, open)
   const isInOrder = claims.isInOrder(delivery.lane.shard)
+  if (delivery.home.kind === 'log') delivery.home.mayBeShown = open.records.length > 0 || !isInOrder
   if (attempted.length > 0) owe(plane, delivery, statusOfRecords(attempted))
   else if (starts >= MAX_STARTS && !isInOrder) setAside(plane, delivery)
   else {
-    if (delivery.home.kind === 'log') delivery.home.mayBeShown = starts > 0 || !isInOrder
     delivery.stage = 'queued'
     plane.goOn(delivery)
     const { version, index } = delivery
@@ -79,7 +79,7 @@ function setAside(plane: DeliveryPlane, delivery: Delivery): void {
   ctx.log.warn('A delivery was set aside', { delivery: id, namespace, endpoint: name })
   const view = ctx.directory.find(endpoint)
   if (view) {
-    const message = `Davit ended ${MAX_STARTS + 1} times while ${id} was under way; it goes on apart from the others, and later.`
+    const message = `Davit ended, or lost its way to the API server, ${MAX_STARTS + 1} times while ${id} was under way; it goes on apart from the others, and later.`
     ctx.events.record(aboutEndpoint(view.endpoint.metadata), { type: 'Warning', reason: 'SetAside', message })
   }
   owe(plane, delivery, setAsideStatus(ctx.clock.now(), ctx.waitScale))

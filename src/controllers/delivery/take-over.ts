@@ -70,7 +70,10 @@ export class TakeOver {
       // It may be written late, when another one has claimed them: then it says nothing.
       const claim = { kind: 'claim', shards: numbers, after: follower.version } as const
       const version = await plane.ctx.outcomes.record(claim, { isUrgent: true })
-      for (const shard of shards) this.#claimed.add(shard)
+      for (const shard of shards) {
+        this.#claimed.add(shard)
+        this.#adopted.delete(shard)
+      }
       await follower.seen(version, signal)
       signal.throwIfAborted()
       if (!follower.isOurs(shards)) throw new Error('another replica has claimed a shard meanwhile')
@@ -91,7 +94,8 @@ export class TakeOver {
     const claimed = [...shards].filter((shard) => this.#claimed.delete(shard))
     const inOrder = claimed.filter((shard) => this.#isInOrder(shard))
     for (const shard of claimed) this.#adopted.delete(shard)
-    if (!areAtRest || inOrder.length === 0) return
+    // At the end of the process what is under way is given up unanswered.
+    if (!areAtRest || plane.ctx.giveUp.aborted || inOrder.length === 0) return
     const release = { kind: 'release', shards: inOrder, after: follower.version } as const
     const recorded = ctx.outcomes.record(release, { isUrgent: true })
     const isOver = recorded.then(
@@ -101,7 +105,7 @@ export class TakeOver {
     await Promise.race([isOver, pause(ctx.clock, RELEASE_MS, ctx.giveUp)])
   }
 
-  /** Whether nothing that was begun for the shard may still take effect, here or at whoever had it before. */
+  /** Whether all that was begun for the shard, here or at whoever had it before, was answered or is known of. */
   #isInOrder(shard: number): boolean {
     const { follower, plane } = this.#options
     // What another one has claimed since is not its to hand over: who has not read that claim would believe it.

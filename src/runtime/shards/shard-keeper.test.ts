@@ -49,6 +49,28 @@ describe('what fails and goes on failing', () => {
     expect(one.keeper.owned).toBe(BED_SHARDS)
   })
 
+  it('a start that is given up for some of its shards is ended for all of them', async () => {
+    const bed = keeperBed()
+    const calls: string[] = []
+    let starts = 0
+    const start = async (_: readonly number[], signal: AbortSignal) => {
+      starts += 1
+      if (starts > 1) return
+      await new Promise((_, reject) => {
+        signal.addEventListener('abort', () => reject(signal.reason))
+      })
+    }
+    const stop = async (shard: number) => void calls.push(`stop ${shard}`)
+    const one = bed.join('a', { work: { start, stop } })
+    await bed.clock.elapse(KEEPER_TIMES.renewEveryMs)
+    expect(starts).toBe(1)
+    const other = bed.join('b')
+    await bed.clock.elapse(KEEPER_TIMES.renewEveryMs * 5)
+    expect(calls.toSorted()).toEqual(Array.from({ length: BED_SHARDS }, (_, shard) => `stop ${shard}`))
+    expect(one.keeper.owned + other.keeper.owned).toBe(BED_SHARDS)
+    expect(one.keeper.owned).toBeGreaterThan(0)
+  })
+
   it('a record that may not be removed keeps nobody from joining, and is not tried all the time', async () => {
     const bed = keeperBed()
     bed.records.put({ name: 'gone', session: 'x', view: ['gone'], draining: [], leaseMs: 9000 })

@@ -232,11 +232,11 @@ export class ShardKeeper implements ShardOwnership {
     start.ended = work.start(shards, abort.signal).then(
       () => end(true),
       (error) => {
-        if (!abort.signal.aborted) {
+        if (!abort.signal.aborted)
           log.warn('shards could not be taken over', { error, shards: shards.length })
-          // Whatever it has begun is ended before anybody begins it again, this replica or another one.
-          this.#giveUp(shards.filter((shard) => this.#starting.get(shard) === start))
-        }
+        // Whatever it has begun is ended before anybody begins it again, this replica or another one; also of those
+        // beside which others were given up.
+        this.#giveUp(shards.filter((shard) => this.#starting.get(shard) === start))
         end(false)
       },
     )
