@@ -50,7 +50,7 @@ export type DeliveryObjectsListener = {
   onWritten?: (organization: string, bytes: number) => void
 }
 
-/** An object, whoever makes it. */
+/** Of an object, whoever makes it. */
 const REFUSALS = ['Quota', 'Forbidden', 'Invalid', 'BadRequest', 'TooLarge'] as const
 /** An API server that started so long ago knows all roles. */
 const ROLES_KNOWN_MS = 60_000
@@ -163,13 +163,13 @@ export class DeliveryObjects {
       this.#tellWritten(delivery, 0)
       return { version: created.metadata.resourceVersion ?? '' }
     } catch (error) {
-      const isRefused = isApiError(error, ...REFUSALS)
-      if (isRefused && !mayBeThere) home.mayBeShown = false
-      if (!isApiError(error, 'AlreadyExists') && !(isRefused && mayBeThere)) throw error
+      if (isApiError(error, 'AlreadyExists')) return versionOf(await this.read(delivery))
+      if (!isApiError(error, ...REFUSALS)) throw error
+      home.mayBeShown = mayBeThere
       // A quota may be full by what an earlier call has made.
-      const held = isRefused ? await this.find(delivery) : await this.read(delivery)
+      const held = mayBeThere ? await this.find(delivery) : undefined
       if (!held) throw error
-      return { version: held.metadata.resourceVersion, status: held.status }
+      return versionOf(held)
     }
   }
 
@@ -205,6 +205,10 @@ export class DeliveryObjects {
       spec,
     }
   }
+}
+
+function versionOf({ metadata, status }: WebhookDelivery) {
+  return { version: metadata.resourceVersion, status }
 }
 
 function isInline({ entry }: LogHome): boolean {

@@ -37,7 +37,7 @@ export type LogHome = {
    * Whoever had it before, or a call of this process whose answer was lost, may still be about to make its object. So
    * there has to be one that shows its end: nobody else's then takes its name.
    */
-  mayBeShown?: boolean | undefined
+  mayBeShown?: boolean
 }
 
 /** A WebhookDelivery has it, and that object's status is the truth. */

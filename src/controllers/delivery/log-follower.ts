@@ -36,6 +36,9 @@ export type LogFollowerOptions = {
   onShownElsewhere?: (delivery: Delivery, entry: LogDelivery, segment: string) => void
 }
 
+/** Where in a segment an event stands that may have a key. */
+type KeyPlace = { event: Parameters<KeyIndex['isRepeat']>[0]; eventIndex: number }
+
 export class LogFollower {
   readonly #plane: DeliveryPlane
   readonly #keys: KeyIndex
@@ -221,23 +224,17 @@ export class LogFollower {
 
   /** Who was told that nobody gets an event must not see another place of its key delivered. */
   #noteUnsent(segment: LogSegment): void {
-    const { unsent = [], deliveries, version } = segment
+    const { unsent = [], deliveries } = segment
     if (unsent.length === 0 || isRestored(segment.writtenAt, segment.createdAt)) return
-    const now = this.#plane.ctx.clock.monotonic()
     const places = [
       ...unsent.map(({ eventIndex, ...event }) => ({ eventIndex, event })),
       ...deliveries.map(({ eventIndex, event }) => ({ eventIndex, event })),
     ]
     places.sort((a, b) => a.eventIndex - b.eventIndex)
-    for (const { eventIndex, event } of places) this.#keys.isRepeat(event, version, eventIndex, now)
+    for (const place of places) this.#isRepeat(segment, place)
   }
 
-  #isRepeat(segment: Pick<LogSegment, 'version'>, entry: LogDelivery): boolean {
-    return this.#keys.isRepeat(
-      entry.event,
-      segment.version,
-      entry.eventIndex,
-      this.#plane.ctx.clock.monotonic(),
-    )
+  #isRepeat({ version }: Pick<LogSegment, 'version'>, { event, eventIndex }: KeyPlace): boolean {
+    return this.#keys.isRepeat(event, version, eventIndex, this.#plane.ctx.clock.monotonic())
   }
 }

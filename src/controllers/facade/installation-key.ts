@@ -2,6 +2,7 @@
 import { secret, secrets } from '../../api/core-kinds.ts'
 import type { Random } from '../../ports/clock.ts'
 import { isApiError, type ResourceReader, type ResourceWriter } from '../../ports/kubernetes.ts'
+import { findObject } from '../../runtime/find-object.ts'
 
 export const INSTALLATION_KEY_NAME = 'davit-installation-key'
 const KEY_BYTES = 32
@@ -44,14 +45,11 @@ async function makeKey(options: InstallationKeyOptions): Promise<Uint8Array> {
 
 async function readKey(options: InstallationKeyOptions): Promise<Uint8Array | undefined> {
   const { resources, namespace } = options
-  try {
-    const { data } = secret.parse(await resources.get(secrets, { namespace, name: INSTALLATION_KEY_NAME }))
-    const key = Buffer.from(data?.key ?? '', 'base64')
-    // An empty key would make every hash one that anybody can compute.
-    if (key.length >= KEY_BYTES) return key
-    throw new Error(`the Secret ${namespace}/${INSTALLATION_KEY_NAME} holds no key of ${KEY_BYTES} bytes`)
-  } catch (error) {
-    if (isApiError(error, 'NotFound')) return undefined
-    throw error
-  }
+  const raw = await findObject(resources, secrets, { namespace, name: INSTALLATION_KEY_NAME })
+  if (!raw) return undefined
+  const { data } = secret.parse(raw)
+  const key = Buffer.from(data?.key ?? '', 'base64')
+  // An empty key would make every hash one that anybody can compute.
+  if (key.length >= KEY_BYTES) return key
+  throw new Error(`the Secret ${namespace}/${INSTALLATION_KEY_NAME} holds no key of ${KEY_BYTES} bytes`)
 }
