@@ -92,7 +92,8 @@ export class TakeOver {
     const { ctx } = plane
     const areAtRest = await plane.release(shards)
     const claimed = [...shards].filter((shard) => this.#claimed.delete(shard))
-    const inOrder = claimed.filter((shard) => this.#isInOrder(shard))
+    const doubtful = this.#doubtful(shards)
+    const inOrder = claimed.filter((shard) => !doubtful.has(shard) && this.#isInOrder(shard))
     for (const shard of claimed) this.#adopted.delete(shard)
     // At the end of the process what is under way is given up unanswered.
     if (!areAtRest || plane.ctx.giveUp.aborted || inOrder.length === 0) return
@@ -112,7 +113,28 @@ export class TakeOver {
     if (!follower.isOurs(new Set([shard]))) return false
     // Calls that were under way when the Lease lapsed were given up, and not answered.
     if (plane.ctx.shards.tenures?.of(shard).isOver) return false
-    return this.#adopted.has(shard) || follower.claims.isInOrder(shard)
+    return follower.claims.isInOrder(shard) || (this.#adopted.has(shard) && this.#isShownSince(shard))
+  }
+
+  /** The one before may have begun what is in a segment that this replica was not shown yet. */
+  #isShownSince(shard: number): boolean {
+    const { plane, follower, shownUpTo } = this.#options
+    const claimed = follower.claims.since(shard)
+    return shownUpTo() >= claimed || plane.ctx.segments.lowWater >= claimed
+  }
+
+  /**
+   * Shards of entries whose object may still come, by a call of this replica whose answer was lost, without a record that
+   * tells whoever has them next to expect it.
+   */
+  #doubtful(shards: ReadonlySet<number>): ReadonlySet<number> {
+    const doubtful = new Set<number>()
+    for (const { open } of this.#options.follower.openIn(shards)) {
+      const { delivery, records } = open
+      const mayBeShown = delivery?.home.kind === 'log' && delivery.home.mayBeShown === true
+      if (mayBeShown && records.length === 0) doubtful.add(delivery.lane.shard)
+    }
+    return doubtful
   }
 
   /** What the one before has written in their status is decided on here. */
