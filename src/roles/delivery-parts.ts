@@ -75,6 +75,7 @@ export function createDeliveryParts(options: DeliveryPartsOptions): DeliveryPart
     lowWater: () => segments.lowWater,
     mayWrite: options.mayWrite,
     signal: giveUp,
+    share: () => plane.lanes.part,
   })
   const retention = new Retention({
     ...log,

@@ -38,6 +38,20 @@ it('leaves the time of some writes between them, up to a bound, and no longer on
   expect(waitAfter(1)).toBeCloseTo(10, ROUNDED)
 })
 
+it('takes no more than its share of the rate, and waits no longer than a bound where it has none', () => {
+  let share = 1
+  const pace = new WritePace({ perSecond: 100, burst: 1, share: () => share })
+  const waitWith = (part: number) => {
+    share = part
+    pace.begun(1000)
+    return pace.waitMs(1000)
+  }
+  expect(waitWith(1)).toBeCloseTo(10, ROUNDED)
+  expect(waitWith(0.4)).toBeCloseTo(25, ROUNDED)
+  expect(waitWith(0.01)).toBeCloseTo(50, ROUNDED)
+  expect(waitWith(0)).toBeCloseTo(50, ROUNDED)
+})
+
 it('never lets more begin in any time than the burst and the rate, and keeps none longer than it must', () => {
   const pauses = fc.array(fc.double({ min: 0, max: 50, noNaN: true }), { maxLength: 200 })
   fc.assert(

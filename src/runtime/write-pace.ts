@@ -5,6 +5,8 @@ export type PaceLimits = {
   burst: number
   /** The time of so many writes is left from one to the next: where the store is slow, fewer begin. Default 0. */
   writesApart?: number
+  /** How much of `perSecond` is this process's, 0 to 1, where several write to one store. Default: all. */
+  share?: () => number
 }
 
 /** Who is busy is not asked more rarely than this. */
@@ -49,8 +51,9 @@ export class WritePace {
   }
 
   get #intervalMs(): number {
-    const { perSecond, writesApart = 0 } = this.#limits
+    const { perSecond, writesApart = 0, share } = this.#limits
     const shortest = 1000 / perSecond
-    return Math.max(shortest, Math.min(writesApart * this.#typicalMs, LONGEST_INTERVAL_MS))
+    const wanted = Math.max(share ? shortest / share() : shortest, writesApart * this.#typicalMs)
+    return Math.max(shortest, Math.min(wanted, LONGEST_INTERVAL_MS))
   }
 }

@@ -25,13 +25,15 @@ export type OutcomeLogOptions = {
   /** What is written is not refused: a Lease that is renewed now and then gives short times in which it is not. */
   mayWrite: () => boolean
   signal: AbortSignal
+  /** How much of all deliveries is this replica's, 0 to 1: so much of the writes is. Absent: all. */
+  share?: () => number
 }
 
 /** Nothing new is sent while more records wait than this, or one is not durable after so long. */
 const MAX_WAITING = 1000
 const MAX_WAIT_MS = 5000
 const LINGER_MS = 3
-/** As that of events: a segment costs the same, however few records are in it. */
+/** As that of events: a segment costs the same, however few records are in it. Every replica reads those of all. */
 const PACE = { perSecond: 100, burst: 20, writesApart: 2, enough: 64 }
 const MAX_BATCH_BYTES = 256 * 1024
 const MAX_BATCH_RECORDS = 4000
@@ -54,7 +56,7 @@ export function createOutcomeLog(options: OutcomeLogOptions): OpenOutcomeLog {
     // The bound is kept by `healthy`: what was sent must be recorded, however many there are.
     maxWaiting: Number.MAX_SAFE_INTEGER,
     lingerMs: LINGER_MS,
-    pace: PACE,
+    pace: { ...PACE, ...(options.share ? { share: options.share } : {}) },
     clock: options.clock,
   })
   return {
