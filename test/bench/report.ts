@@ -141,12 +141,23 @@ function quantileRanges(rounds: readonly Quantiles[]): string[] {
 
 function replicasTable(replicas: readonly ReplicasLoad[]): string {
   return renderTable('Controllers beside each other, CPU of all of them together', [
-    ['', 'deliveries/s', 'CPU ms each', 'by one', 'API server ms', 'writes each', 'p99 ms', 'most MiB'],
+    [
+      '',
+      'deliveries/s',
+      'CPU ms each',
+      'by one',
+      'same work',
+      'API server ms',
+      'writes each',
+      'p99 ms',
+      'most MiB',
+    ],
     ...replicas.map((one) => [
       `${one.way} ${one.perSecond === undefined ? 'at saturation' : `at ${one.perSecond}/s`}, ${one.controllers}`,
       range(one.delivered, 0),
       range(one.cpu, 2),
       range(one.cpuOfOne, 2),
+      range(one.sameWork, 2),
       range(one.apiServerCpu, 2),
       range(one.writes, 2),
       range(one.p99, 1),

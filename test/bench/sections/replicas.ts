@@ -10,7 +10,16 @@ import { report } from '../progress.ts'
 import { makeEndpoints } from '../topology.ts'
 import { BODY_BYTES, PUBLISHERS, WAYS, WINDOW } from './both-ways.ts'
 
-export type ReplicasPlan = { rounds: number; seconds: number; perSecond: readonly number[] }
+export type ReplicasPlan = {
+  rounds: number
+  /**
+   * Of each way, at saturation, with every number of controllers: each process translates its code anew, and one of three
+   * takes three times as long to have run it often enough.
+   */
+  warmUpSeconds: number
+  seconds: number
+  perSecond: readonly number[]
+}
 
 /** The CPU of all controllers together, in milliseconds for each delivery. */
 export type ReplicasLoad = {
@@ -22,6 +31,11 @@ export type ReplicasLoad = {
   cpu: Spread
   /** By that of one controller in the same round. */
   cpuOfOne: Spread
+  /**
+   * The CPU of publisher and receiver for each delivery, by that in the round of one controller. Their work is the same: what
+   * it differs from 1 is how much dearer a machine that more processes share makes CPU.
+   */
+  sameWork: Spread
   apiServerCpu: Spread
   writes: Spread
   p99: Spread
@@ -33,10 +47,9 @@ const COUNTS = [1, 2, 3] as const
 /** So many that each controller has its share of them. */
 const ORGANIZATIONS = 10
 const ENDPOINTS = 3
-const WARM_UP_SECONDS = 3
 
 type Turn = { result: LoadResult; controllers: readonly Controller[] }
-type Measured = { cpu: number; result: LoadResult; residentMiB: number }
+type Measured = { cpu: number; same: number; result: LoadResult; residentMiB: number }
 
 export async function measureReplicas(plan: ReplicasPlan): Promise<ReplicasLoad[]> {
   return await onBed(async (bed) => {
@@ -76,7 +89,7 @@ async function measureWith(
   const closed = { publishers: PUBLISHERS, window: WINDOW, bytes: BODY_BYTES }
   for (const way of WAYS) {
     const known = { routes: routes[way], bytes: BODY_BYTES }
-    await turn(bed, controllers, { ...known, ...closed, seconds: WARM_UP_SECONDS })
+    await turn(bed, controllers, { ...known, ...closed, seconds: plan.warmUpSeconds })
     for (const perSecond of [undefined, ...plan.perSecond]) {
       const pace = perSecond === undefined ? closed : { perSecond, bytes: BODY_BYTES }
       const one = await turn(bed, controllers, { ...known, ...pace, seconds: plan.seconds })
@@ -102,9 +115,11 @@ function nameOf(index: number): string {
 }
 
 function measuredOf({ result, controllers }: Turn): Measured {
-  const cpu = controllers.reduce((sum, _, index) => sum + (result.cpuPerDelivery[nameOf(index)] ?? 0), 0)
+  const { cpuPerDelivery } = result
+  const cpu = controllers.reduce((sum, _, index) => sum + (cpuPerDelivery[nameOf(index)] ?? 0), 0)
+  const same = (cpuPerDelivery.publisher ?? 0) + (cpuPerDelivery.receiver ?? 0)
   const residentMiB = Math.max(...controllers.map(({ pid }) => residentBytes(pid))) / 2 ** 20
-  return { cpu, result, residentMiB }
+  return { cpu, same, result, residentMiB }
 }
 
 function keyOf(way: DeliveryLogMode, perSecond: number | undefined, count: number): string {
@@ -125,6 +140,7 @@ function summarize(plan: ReplicasPlan, measured: ReadonlyMap<string, Measured[]>
           delivered: spread(({ result }) => result.perSecond),
           cpu: spread(({ cpu }) => cpu),
           cpuOfOne: spreadOf(of.map(({ cpu }, round) => cpu / (alone[round]?.cpu ?? cpu))),
+          sameWork: spreadOf(of.map(({ same }, round) => same / (alone[round]?.same ?? same))),
           apiServerCpu: spread(({ result }) => result.cpuPerDelivery.apiServer ?? 0),
           writes: spread(({ result }) => result.writesPerDelivery),
           p99: spread(({ result }) => result.received.latency.p99),
