@@ -13,3 +13,8 @@ export function tellFigures(name: string, figures: Figures): void {
   mkdirSync(folder, { recursive: true })
   writeFileSync(join(folder, `${name}.json`), `${JSON.stringify(figures, undefined, 2)}\n`)
 }
+
+/** To two digits behind the point. */
+export function rounded(value: number): number {
+  return Math.round(value * 100) / 100
+}

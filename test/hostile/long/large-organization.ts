@@ -8,7 +8,7 @@ import type { Route } from '../../bench/loads/publishing.ts'
 import { readRequestCounts, requestsBetween } from '../../bench/measure/api-requests.ts'
 import { report } from '../../bench/progress.ts'
 import { makeEndpoints } from '../../bench/topology.ts'
-import type { Figures } from '../figures.ts'
+import { type Figures, rounded } from '../figures.ts'
 import { makeSubscribers } from './subscribers.ts'
 
 export type LargePlan = { endpoints: number; seconds: number; perSecond: number }
@@ -31,33 +31,37 @@ export async function measureLargeOrganization({ endpoints, ...rate }: LargePlan
     })
     await receiptsOf(bed, few, rate)
     const alone = await receiptsOf(bed, few, rate)
+    report(`without them: p99 of another organization ${alone.p99.toFixed(1)} ms`)
     await first.stop()
     const small = await look(bed)
     const making = await bed.startController({ env: DRAIN })
     const began = performance.now()
     const all = await makeSubscribers(bed, { namespace: 'large', type: 'large.all', count: endpoints })
     const madeIn = (performance.now() - began) / 1000
-    report(`${endpoints} endpoints have their keys`)
+    report(`${endpoints} endpoints have their keys, after ${madeIn.toFixed(0)} s`)
     await making.stop()
     const large = await look(bed)
+    report(`a start with them takes ${large.readySeconds.toFixed(1)} s`)
     const controller = await bed.startController({ env: DRAIN })
     await bed.publisher.call('list', ['few-0', 'large'])
     const beside = await receiptsOf(bed, few, rate)
+    report(`beside them: p99 of another organization ${beside.p99.toFixed(1)} ms`)
     const fanOut = await toAll(bed, all, endpoints)
+    report(`one event has come to all of them, after ${fanOut.seconds.toFixed(1)} s`)
     const { items } = await bed.api.list(webhookEndpoints, { namespace: 'large', limit: 1 })
     await controller.stop()
     return {
       endpoints,
-      'made in, seconds': round(madeIn),
-      'start with them, seconds': round(large.readySeconds),
-      'start without them, seconds': round(small.readySeconds),
-      'heap for each, KB': round((large.heap - small.heap) / endpoints / 1024),
+      'made in, seconds': rounded(madeIn),
+      'start with them, seconds': rounded(large.readySeconds),
+      'start without them, seconds': rounded(small.readySeconds),
+      'heap for each, KB': rounded((large.heap - small.heap) / endpoints / 1024),
       'lists at the start': large.lists,
       'lists at the start without them': small.lists,
       'one event to all of them: received': fanOut.received,
       'received twice': fanOut.requests - fanOut.received,
-      'seconds to the last': round(fanOut.seconds),
-      'p99 of another organization beside them over that without': round(beside.p99 / alone.p99),
+      'seconds to the last': rounded(fanOut.seconds),
+      'p99 of another organization beside them over that without': rounded(beside.p99 / alone.p99),
       'endpoints that are there at the end': items.length > 0 ? 'yes' : 'no',
     }
   })
@@ -115,8 +119,4 @@ async function received(bed: Bed, path: string, wanted: number) {
     if (performance.now() > limit) throw new Error(`${wanted} were accepted, ${got.events} received`)
     await sleep(200)
   }
-}
-
-function round(value: number): number {
-  return Math.round(value * 100) / 100
 }

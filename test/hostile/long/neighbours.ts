@@ -1,11 +1,11 @@
 /** What one endpoint that hangs does to 999 others, as a ratio to the same load without it. */
 import { type Bed, onBed } from '../../bench/bed.ts'
-import { type Beside, inTurn, ratioOf, spreadIn } from '../../bench/measure/in-turn.ts'
-import type { Spread } from '../../bench/measure/samples.ts'
+import { inTurn } from '../../bench/measure/in-turn.ts'
 import { report } from '../../bench/progress.ts'
 import { receiptsOf, SHORT_DRAIN, whileItHangs } from '../../bench/sections/isolation.ts'
 import { makeEndpoints } from '../../bench/topology.ts'
 import type { Figures } from '../figures.ts'
+import { besideFigures } from './beside-figures.ts'
 
 const ORGANIZATIONS = 37
 const EACH = 27
@@ -50,18 +50,6 @@ export async function measureNeighbours({ rounds, ...plan }: NeighboursPlan): Pr
   })
 }
 
-/** For docs/guarantees.md. */
-export function besideFigures(found: Beside): Figures {
-  return {
-    'rounds of each': found.without.length,
-    'good events beside it, all received': found.beside.reduce((sum, { count }) => sum + count, 0),
-    'p99 without it, ms': words(spreadIn(found.without, 'p99')),
-    'p99 beside it, ms': words(spreadIn(found.beside, 'p99')),
-    'p99 beside it over that without': round(ratioOf(found, 'p99')),
-    'p50 beside it over that without': round(ratioOf(found, 'p50')),
-  }
-}
-
 async function make(
   bed: Bed,
   name: string,
@@ -69,12 +57,4 @@ async function make(
   path = `/ok/${name}`,
 ) {
   return await makeEndpoints(bed, { ...many, name, path, deliveryLog: 'Segments' })
-}
-
-function words({ min, median, max }: Spread): string {
-  return `${round(median)} (${round(min)} to ${round(max)})`
-}
-
-function round(value: number): number {
-  return Math.round(value * 100) / 100
 }

@@ -10,7 +10,7 @@ import type { Route } from '../../bench/loads/publishing.ts'
 import { spawnProcess } from '../../bench/processes/remote-calls.ts'
 import { report } from '../../bench/progress.ts'
 import { makeEndpoints } from '../../bench/topology.ts'
-import type { Figures } from '../figures.ts'
+import { type Figures, rounded } from '../figures.ts'
 import { makeEndpointFor } from './endpoint.ts'
 import { type MemorySample, sampleMemory, slopeOf } from './memory.ts'
 import type { HostileCalls } from './receivers-process.ts'
@@ -166,7 +166,7 @@ function figuresOf({ published, received, samples, p99, problems, pending }: Run
     'most resident, MB': mb(Math.max(0, ...samples.map(({ resident }) => resident))),
     'open files, most': Math.max(0, ...samples.map(({ files }) => files)),
     'open files at the end': samples.at(-1)?.files ?? 0,
-    'p99 of the second half over that of the first': round(
+    'p99 of the second half over that of the first': rounded(
       medianOf(p99.slice(half)) / medianOf(p99.slice(0, half)),
     ),
   }
@@ -177,9 +177,5 @@ function medianOf(values: readonly number[]): number {
 }
 
 function mb(bytes: number): number {
-  return round(bytes / 2 ** 20)
-}
-
-function round(value: number): number {
-  return Math.round(value * 100) / 100
+  return rounded(bytes / 2 ** 20)
 }

@@ -11,6 +11,8 @@ import type { Route } from '../../bench/loads/publishing.ts'
 const WRITERS = 16
 const KEYS_LIMIT_MS = 300_000
 const PAGE = 5000
+/** A look reads them all. */
+const LOOK_EVERY_MS = 3000
 
 /** A controller must run, since it makes their keys. @returns where to publish to all of them */
 export async function makeSubscribers(
@@ -40,7 +42,7 @@ export async function makeSubscribers(
   const limit = performance.now() + KEYS_LIMIT_MS
   while ((await keysOf(bed, namespace)) < count) {
     if (performance.now() > limit) throw new Error('the controller makes no signing keys')
-    await sleep(500)
+    await sleep(LOOK_EVERY_MS)
   }
   return { namespace, type }
 }

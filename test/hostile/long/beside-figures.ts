@@ -1,0 +1,15 @@
+/** What an endpoint that hangs does to the others, for docs/guarantees.md. */
+import { range } from '../../bench/figures.ts'
+import { type Beside, ratioOf, spreadIn } from '../../bench/measure/in-turn.ts'
+import { type Figures, rounded } from '../figures.ts'
+
+export function besideFigures(found: Beside): Figures {
+  return {
+    'rounds of each': found.without.length,
+    'good events beside it, all received': found.beside.reduce((sum, { count }) => sum + count, 0),
+    'p99 without it, ms': range(spreadIn(found.without, 'p99'), 1),
+    'p99 beside it, ms': range(spreadIn(found.beside, 'p99'), 1),
+    'p99 beside it over that without': rounded(ratioOf(found, 'p99')),
+    'p50 beside it over that without': rounded(ratioOf(found, 'p50')),
+  }
+}
