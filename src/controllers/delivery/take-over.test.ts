@@ -168,6 +168,26 @@ it('what the one before may have begun, in a segment that was not shown yet, is 
   expect(await taken(bed, shards)).toEqual({ inOrder: true })
 })
 
+it('nor is it where that segment is shown while what is under way ends', async () => {
+  const bed = new PlaneBed()
+  const one = await bed.endpoint('one')
+  const shards = new Set([shardOf(one.metadata.uid)])
+  bed.plane.start()
+  bed.shownUpTo = bed.store.version
+  const late = await bed.append(bed.event([one]))
+  await taken(bed, shards)
+  bed.plane.wake(shards)
+  await bed.accept(bed.event([one]))
+  const ended = bed.takeOver.end(shards)
+  await bed.elapse(1000)
+  bed.follower.take(late)
+  bed.shownUpTo = bed.store.version
+  bed.sender.attempts[0]?.end(200)
+  await bed.elapse(5000)
+  await ended
+  expect(await taken(bed, shards)).toEqual({ inOrder: false })
+})
+
 it.each([
   { call: 'answered', inOrder: true },
   { call: 'lost', inOrder: false },

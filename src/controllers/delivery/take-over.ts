@@ -14,8 +14,10 @@ import { shardOf } from '../../domain/shard.ts'
 import { isApiError, type Page, type RawObject, type ResourceReader } from '../../ports/kubernetes.ts'
 import { pause, until } from '../../runtime/pause.ts'
 import type { EndpointDirectory } from '../endpoint/endpoint-directory.ts'
+import type { Delivery } from './delivery.ts'
 import type { DeliveryPlane } from './delivery-plane.ts'
 import { FoundObjects, type Unresolved } from './found-objects.ts'
+import type { Lane } from './lane.ts'
 import type { LogFollower } from './log-follower.ts'
 import { persist } from './persist.ts'
 import { resolveEntries } from './resolve-entries.ts'
@@ -90,13 +92,17 @@ export class TakeOver {
   async end(shards: ReadonlySet<number>): Promise<void> {
     const { follower, plane } = this.#options
     const { ctx } = plane
+    const lanes = plane.lanes.of(shards)
+    // What is shown of their segments from here on is looked at by whoever has them next.
+    const known = new Set([...shards].filter((shard) => this.#isKnown(shard)))
     const areAtRest = await plane.release(shards)
     const claimed = [...shards].filter((shard) => this.#claimed.delete(shard))
-    const doubtful = this.#doubtful(shards)
-    const inOrder = claimed.filter((shard) => !doubtful.has(shard) && this.#isInOrder(shard))
     for (const shard of claimed) this.#adopted.delete(shard)
     // At the end of the process what is under way is given up unanswered.
-    if (!areAtRest || plane.ctx.giveUp.aborted || inOrder.length === 0) return
+    if (!areAtRest || ctx.giveUp.aborted) return
+    const doubtful = doubtfulIn(lanes)
+    const inOrder = claimed.filter((one) => known.has(one) && !doubtful.has(one) && this.#isOurs(one))
+    if (inOrder.length === 0) return
     const release = { kind: 'release', shards: inOrder, after: follower.version } as const
     const recorded = ctx.outcomes.record(release, { isUrgent: true })
     const isOver = recorded.then(
@@ -106,35 +112,21 @@ export class TakeOver {
     await Promise.race([isOver, pause(ctx.clock, RELEASE_MS, ctx.giveUp)])
   }
 
-  /** Whether all that was begun for the shard, here or at whoever had it before, was answered or is known of. */
-  #isInOrder(shard: number): boolean {
+  /** Whether what the one before has begun in this shard, and may not have ended, is known: it has left nothing, or all was read. */
+  #isKnown(shard: number): boolean {
+    const { plane, follower, shownUpTo } = this.#options
+    if (follower.claims.isInOrder(shard)) return true
+    const claimed = follower.claims.since(shard)
+    return this.#adopted.has(shard) && Math.max(shownUpTo(), plane.ctx.segments.lowWater) >= claimed
+  }
+
+  /** Whether all that this replica has begun for the shard was answered, or is told by the log. */
+  #isOurs(shard: number): boolean {
     const { follower, plane } = this.#options
     // What another one has claimed since is not its to hand over: who has not read that claim would believe it.
     if (!follower.isOurs(new Set([shard]))) return false
     // Calls that were under way when the Lease lapsed were given up, and not answered.
-    if (plane.ctx.shards.tenures?.of(shard).isOver) return false
-    return follower.claims.isInOrder(shard) || (this.#adopted.has(shard) && this.#isShownSince(shard))
-  }
-
-  /** The one before may have begun what is in a segment that this replica was not shown yet. */
-  #isShownSince(shard: number): boolean {
-    const { plane, follower, shownUpTo } = this.#options
-    const claimed = follower.claims.since(shard)
-    return shownUpTo() >= claimed || plane.ctx.segments.lowWater >= claimed
-  }
-
-  /**
-   * Shards of entries whose object may still come, by a call of this replica whose answer was lost, without a record that
-   * tells whoever has them next to expect it.
-   */
-  #doubtful(shards: ReadonlySet<number>): ReadonlySet<number> {
-    const doubtful = new Set<number>()
-    for (const { open } of this.#options.follower.openIn(shards)) {
-      const { delivery, records } = open
-      const mayBeShown = delivery?.home.kind === 'log' && delivery.home.mayBeShown === true
-      if (mayBeShown && records.length === 0) doubtful.add(delivery.lane.shard)
-    }
-    return doubtful
+    return !plane.ctx.shards.tenures?.of(shard).isOver
   }
 
   /** What the one before has written in their status is decided on here. */
@@ -205,6 +197,16 @@ export class TakeOver {
       if (page && page.continue === undefined) return
     }
   }
+}
+
+/**
+ * Shards of entries whose object may still come, by a call of this replica whose answer was lost, without a record that tells
+ * whoever has them next to expect it.
+ */
+function doubtfulIn(lanes: readonly Lane[]): ReadonlySet<number> {
+  const isDoubtful = ({ home, index }: Delivery) =>
+    home.kind === 'log' && home.mayBeShown === true && home.segment.open.get(index)?.records.length === 0
+  return new Set(lanes.filter((lane) => [...lane.members()].some(isDoubtful)).map(({ shard }) => shard))
 }
 
 /** Undefined when it has expired. */
