@@ -164,7 +164,10 @@ export class DeliveryObjects {
       return { version: created.metadata.resourceVersion ?? '' }
     } catch (error) {
       if (isApiError(error, 'AlreadyExists')) return versionOf(await this.read(delivery))
-      if (!isApiError(error, ...REFUSALS)) throw error
+      if (!isApiError(error, ...REFUSALS)) {
+        home.unansweredAt = this.#clock.monotonic()
+        throw error
+      }
       home.mayBeShown = mayBeThere
       // A quota may be full by what an earlier call has made.
       const held = mayBeThere ? await this.find(delivery) : undefined

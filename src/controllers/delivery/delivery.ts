@@ -38,6 +38,8 @@ export type LogHome = {
    * there has to be one that shows its end: nobody else's then takes its name.
    */
   mayBeShown?: boolean
+  /** When such a call was last known not to be answered yet, monotonic. */
+  unansweredAt?: number
 }
 
 /** A WebhookDelivery has it, and that object's status is the truth. */

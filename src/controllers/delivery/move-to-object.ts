@@ -5,6 +5,7 @@
 import type { CancelReason, DeliveryState } from '../../api/webhook-delivery.ts'
 import { isFinal } from '../../domain/delivery.ts'
 import { messageId } from '../../domain/message-id.ts'
+import { ApiError } from '../../ports/kubernetes.ts'
 import { aboutEndpoint } from '../endpoint/about-endpoint.ts'
 import { type Delivery, type LogHome, OBJECT_HOME } from './delivery.ts'
 import type { StoreResult } from './delivery-objects.ts'
@@ -13,6 +14,8 @@ import type { PlaneContext } from './plane-context.ts'
 
 /** A delivery whose object nobody may make is driven from the log for so long, then canceled. */
 const REFUSED_FOR_MS = 10 * 60_000
+/** The API server gives a request up after a minute, answered or not. */
+const MAY_COME_MS = 65_000
 
 /**
  * Makes the object and closes the entry. At most one at a time for an entry: a second call waits for the first.
@@ -33,7 +36,16 @@ export async function moveToObject(ctx: PlaneContext, delivery: Delivery, home: 
 /** Another replica may have brought the entry to its end meanwhile: nothing would show the end of an object that is made then. */
 async function store(ctx: PlaneContext, delivery: Delivery, home: LogHome): Promise<StoreResult | undefined> {
   if (!home.segment.open.has(delivery.index)) return undefined
-  return await ctx.objects.store(delivery, home, home.status)
+  const result = await ctx.objects.store(delivery, home, home.status)
+  // The entry stays open meanwhile: nothing would show the end of an object that comes after it was closed.
+  if (result.kind === 'refused' && isFinal(home.status?.state) && mayCome(ctx, home))
+    throw new ApiError('Unavailable', 'a call that was not answered may still make the object')
+  return result
+}
+
+/** Whether an object may still be made by an earlier call, which was not answered. */
+function mayCome({ clock }: PlaneContext, { mayBeShown, unansweredAt = 0 }: LogHome): boolean {
+  return mayBeShown === true && clock.monotonic() - unansweredAt < MAY_COME_MS
 }
 
 async function move(ctx: PlaneContext, delivery: Delivery, home: LogHome): Promise<void> {
@@ -71,7 +83,8 @@ async function refused(ctx: PlaneContext, delivery: Delivery, home: LogHome, mes
   const now = ctx.clock.now()
   home.refusedSince ??= now
   complain(ctx, delivery, message)
-  if (now - home.refusedSince > REFUSED_FOR_MS) await cancelEntry(ctx, delivery, home, 'CannotStore')
+  if (now - home.refusedSince > REFUSED_FOR_MS && !mayCome(ctx, home))
+    await cancelEntry(ctx, delivery, home, 'CannotStore')
 }
 
 function complain(ctx: PlaneContext, delivery: Delivery, message: string): void {

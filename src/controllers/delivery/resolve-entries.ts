@@ -60,7 +60,10 @@ async function resolve(plane: DeliveryPlane, { opened, open }: Unresolved, claim
   const starts = open.records.length - attempted.length
   const delivery = plane.retakeEntry(opened, open)
   const isInOrder = claims.isInOrder(delivery.lane.shard)
-  if (delivery.home.kind === 'log') delivery.home.mayBeShown = open.records.length > 0 || !isInOrder
+  if (delivery.home.kind === 'log') {
+    delivery.home.mayBeShown = open.records.length > 0 || !isInOrder
+    delivery.home.unansweredAt = plane.ctx.clock.monotonic()
+  }
   if (attempted.length > 0) owe(plane, delivery, statusOfRecords(attempted))
   else if (starts >= MAX_STARTS && !isInOrder) setAside(plane, delivery)
   else {
