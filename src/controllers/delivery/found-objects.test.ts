@@ -179,6 +179,23 @@ describe('what a replica had ended, and died before the others were told,', () =
     expect(await ends(later)).toBe(1)
   })
 
+  it('they are told by one that has come since, and takes its shard over', async () => {
+    const { owner, third, shard } = await untold()
+    const next = await joined(owner, shard)
+    expect(next.plane.tally.total).toBe(0)
+    await take(next, shard)
+    third.showOutcomes()
+    expect(third.plane.tally.total).toBe(0)
+    expect(await ends(next)).toBe(1)
+    // Who is handed the shard has nothing to tell.
+    const ended = next.takeOver.end(new Set([shard]))
+    await next.elapse(SECOND)
+    await ended
+    const later = await joined(next, shard)
+    await take(later, shard)
+    expect(await ends(later)).toBe(1)
+  })
+
   it('long ago is told to nobody', async () => {
     const { owner } = await untold()
     await owner.clock.elapse(10 * MINUTE)

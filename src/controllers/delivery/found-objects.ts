@@ -170,12 +170,16 @@ export class FoundObjects {
     return this.#plane.shown.at(found) ?? this.#plane.elsewhere.at(found)
   }
 
-  /** Whoever ended it may have died before it could say so. What the log says is not said again. */
+  /**
+   * Whoever ended it may have died before it could say so. What the log says is not said again, as far as that is remembered; and
+   * whoever has handed the shard over has said it.
+   */
   #tellEnded(completedAt: string | undefined, { version, index, lane }: Delivery): void {
     const { ctx } = this.#plane
     const isOld = !(ctx.clock.now() - Date.parse(completedAt ?? '') < UNTOLD_MS)
-    const { toldEnds } = this.#follower
-    if (isOld || !toldEnds || toldEnds.has(placeOf({ version, index })) || this.#told >= MOST_TOLD) return
+    const { toldEnds, claims } = this.#follower
+    const isTold = toldEnds ? toldEnds.has(placeOf({ version, index })) : claims.isInOrder(lane.shard)
+    if (isOld || isTold || this.#told >= MOST_TOLD) return
     this.#told += 1
     ctx.background(ctx.outcomes.record({ kind: 'ended', position: { version, index } }), lane)
   }
