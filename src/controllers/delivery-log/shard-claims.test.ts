@@ -143,3 +143,14 @@ it('takes a claim for no late one whose writer knew the claim, and not the relea
   expect(claims.claimed([3], { version: 40, writer: 'b', after: 25 })).toEqual([3])
   expect(claims.isInOrder(3)).toBe(true)
 })
+
+it('believes everybody again where one who knew less has claimed what another one, whose claim is not known, has handed over', () => {
+  const claims = new ShardClaims()
+  claims.released([1], { version: 10, writer: 'a', after: 9 })
+  claims.claimed([2], { version: 11, writer: 'a', after: 9 })
+  claims.doubted([1, 2], 'b')
+  expect(claims.isVoid(1, 20, 'b')).toBe(false)
+  expect(claims.isInOrder(1)).toBe(false)
+  // A claim that is known came after all that the other one knew.
+  expect(claims.isVoid(2, 20, 'b')).toBe(true)
+})

@@ -40,6 +40,17 @@ export class ShardClaims {
     })
   }
 
+  /**
+   * Somebody has claimed them who knew of nothing that is known here: whether somebody else had claimed them before, only who was
+   * there then can tell. Where no claim is known but that one, everybody is believed again.
+   */
+  doubted(shards: readonly number[], writer: string): void {
+    for (const shard of shards) {
+      const last = this.#claims.get(shard)?.at(-1)
+      if (last && last.writer !== writer && last.newest === 0) this.#claims.delete(shard)
+    }
+  }
+
   /** In the order of the log. */
   released(shards: readonly number[], said: Said): void {
     const { version, writer, after = version } = said

@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest'
 import { calling } from '../../../test/support/faulty-api.ts'
 import { PlaneBed } from '../../../test/support/plane-bed.ts'
-import { readRecords } from '../../api/outcome-record.ts'
+import { type LogRecord, readRecords } from '../../api/outcome-record.ts'
 import { outcomeSegment, outcomeSegments } from '../../api/outcome-segment.ts'
 import { shardOf } from '../../domain/shard.ts'
 
@@ -93,6 +93,26 @@ it('who has begun to read only lately comes to the same', async () => {
   expect(owner.begun('one')).toHaveLength(1)
   expect([third.segments.size, third.plane.tally.total]).toEqual([0, 0])
   expect(third.follower.isOurs(shards)).toBe(false)
+})
+
+it('who has begun to read between a claim and a release believes whoever has claimed the shard next, and knew neither', async () => {
+  const bed = new PlaneBed()
+  const one = await bed.endpoint('one')
+  const shards = [shardOf(one.metadata.uid)]
+  bed.owns = () => false
+  const segment = await bed.append(bed.event([one]))
+  bed.follower.take(segment)
+  const position = { version: segment.version, index: 0 }
+  const [from, createdAt] = [position.version + 10, bed.clock.now() - SECOND]
+  const say = (version: number, writer: string, ...records: readonly LogRecord[]) =>
+    bed.follower.takeOutcomes({ version: from + version, writer, createdAt, records })
+  say(0, 'another')
+  say(1, 'before', { kind: 'release', shards, after: from })
+  say(2, 'owner', { kind: 'claim', shards, after: position.version })
+  say(3, 'owner', { kind: 'moved', position })
+  expect(bed.segments.size).toBe(0)
+  say(4, 'owner', { kind: 'ended', position })
+  expect(bed.plane.tally.total).toBe(0)
 })
 
 it('who has lost a shard hands over nothing of it', async () => {

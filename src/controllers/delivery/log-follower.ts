@@ -132,8 +132,10 @@ export class LogFollower {
 
   /** Whoever has claimed what this replica drives knew that it does: if it is this one's all the same, it claims it anew. */
   #takeOfShards({ kind, shards, after }: ClaimRecord | ReleaseRecord, version: number, writer: string): void {
-    // Whether somebody else had claimed them in between, only who was there then can tell.
-    if (after !== undefined && after < this.#known.from) return
+    if (after !== undefined && after < this.#known.from) {
+      if (kind === 'claim') this.claims.doubted(shards, writer)
+      return
+    }
     const said = { version, writer, after }
     if (kind === 'release') this.claims.released(shards, said)
     else {
