@@ -46,6 +46,8 @@ const RETRY_MS = 1000
 const UNWATCHED_MS = 5000
 /** For what is on its way to the store after attempts were given up. */
 const LAST_WRITES_MS = 3000
+/** For the list of Leases and the records by which others know that nothing is under way. */
+const HAND_OVER_MS = 3000
 
 export async function startController(options: ControllerOptions): Promise<RunningController> {
   const { config, world: bare, version } = options
@@ -154,8 +156,10 @@ async function stop(
   // A pass may wait for an outcome of its endpoint that the store does not take: only giving up ends that.
   const loops = [parts.endpointLoop.stop(), parts.eventLoop.stop()]
   const drained = Promise.all([...loops, parts.plane.drained()])
+  // Shards are handed over in order before anything is given up, where the store lets them be.
+  const handedOver = drained.then(() => Promise.race([left, pause(clock, HAND_OVER_MS)]))
   // What a mail that is given up tells is told by the next process.
-  const ended = Promise.all([drained, parts.notice.stop()]).then(() => true)
+  const ended = Promise.all([handedOver, parts.notice.stop()]).then(() => true)
   const inTime = await Promise.race([ended, pause(clock, config.drainMs).then(() => false)])
   if (!inTime)
     log.warn('Attempts under way were given up; they are made again at the next start', {

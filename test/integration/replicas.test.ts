@@ -1,5 +1,7 @@
 /** Several controllers: each drives its own shards, and takes those of one that leaves or dies. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { readRecords } from '../../src/api/outcome-record.ts'
+import { outcomeSegment, outcomeSegments } from '../../src/api/outcome-segment.ts'
 import { SHARDS } from '../../src/domain/shard.ts'
 import type { RunningController } from '../../src/roles/controller.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
@@ -115,4 +117,29 @@ test('when one dies, another goes on with what is its own', async () => {
   await shared(davit.controller)
   api?.bury()
   await mortal.stop()
+})
+
+test('one that is told to end while nothing is under way says of all its shards that it has handed them over', async () => {
+  const other = await davit.joinAs('leaving')
+  await other.ready
+  await shared(davit.controller, other)
+  await publish(110, 111)
+  await allReceived(111)
+  const own = Array.from({ length: SHARDS }, (_, shard) => shard).filter((shard) => other.replica.owns(shard))
+  const { session } = other.replica
+  await until(
+    async () => davit.controller.parts.plane.tally.total + other.parts.plane.tally.total === 0 || undefined,
+    () => 'something is pending',
+  )
+  await other.stop()
+  const page = await davit.api.list(outcomeSegments, { namespace: davit.namespace })
+  const released = page.items
+    .map((raw) => outcomeSegment.parse(raw).spec)
+    .filter(({ writer }) => writer === session)
+    .flatMap((spec) => readRecords(spec).records)
+    .flatMap((record) => (record.kind === 'release' ? record.shards : []))
+  expect(new Set(released)).toEqual(new Set(own))
+  await shared(davit.controller)
+  await publish(111, 112)
+  await allReceived(112)
 })
