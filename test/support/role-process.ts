@@ -21,9 +21,15 @@ export type RoleProcessOptions = {
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 /** Ends it when the process that started it is gone. */
 const PRELOAD = new URL('../../src/playground/end-with-parent.ts', import.meta.url).href
+const STALL_PRELOAD = new URL('./stall-preload.ts', import.meta.url).href
 const READY_LIMIT_MS = 120_000
 const POLL_MS = 25
 const ASK_LIMIT_MS = 2000
+
+/** Settings of a process that can be stalled. */
+export function stallingFor(ms: number): Record<string, string> {
+  return { NODE_OPTIONS: `--import ${STALL_PRELOAD}`, STALL_MS: String(ms) }
+}
 
 export class RoleProcess {
   readonly startedAt = performance.now()
@@ -96,6 +102,11 @@ export class RoleProcess {
 
   resume(): void {
     this.#child.kill('SIGCONT')
+  }
+
+  /** Its event loop stands still for a while: timers and answers wait, and its connections stay open. See `stallingFor`. */
+  stall(): void {
+    this.#child.kill('SIGUSR2')
   }
 
   /** As Kubernetes ends a pod. @returns the exit code */
