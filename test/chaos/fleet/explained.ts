@@ -27,6 +27,17 @@ const SETTLED_MS = 5000
 /** After which a process has reason to think that others have had its work: the wall clock says so, too, when it is set ahead. */
 const STOOD_STILL: ReadonlySet<RecordKind> = new Set(['suspend controller', 'clock step'])
 
+/** While one of these lasts, what a process wants to store does not get there. */
+const BEFORE_THE_STORE: ReadonlySet<RecordKind> = new Set([
+  'cut',
+  'deaf',
+  'hold',
+  'delay',
+  'etcd restart',
+  'API server restart',
+  'no space in etcd',
+])
+
 export function explains(kind: RecordKind): boolean {
   return BY_WEIGHT.includes(kind)
 }
@@ -68,6 +79,14 @@ export function explanationOf(
   const isItsOwn =
     later.run === earlier.run &&
     !silences.some(({ life, from, to }) => life === later.run && from <= later.at && to >= earlier.at)
-  const possible = isItsOwn ? faults.filter(({ kind }) => STOOD_STILL.has(kind)) : faults
-  return faultAt(earlier, possible, later.at)
+  if (!isItsOwn) return faultAt(earlier, faults, later.at)
+  const stoodStill = faults.filter(({ kind }) => STOOD_STILL.has(kind))
+  return faultAt(unstored(earlier, faults), stoodStill, later.at)
+}
+
+/** Its outcome is not stored before what keeps its process from the store is over. */
+function unstored(attempt: Times, faults: readonly FaultRecord[]): Times {
+  const between = faults.filter(({ kind }) => BEFORE_THE_STORE.has(kind))
+  const fault = faultAt(attempt, between)
+  return fault ? { ...attempt, endedAt: Math.max(attempt.endedAt, fault.to) } : attempt
 }

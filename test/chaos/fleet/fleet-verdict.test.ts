@@ -101,6 +101,17 @@ describe('the verdict on a fleet', () => {
     expect(during('cut')).toEqual(['1 received twice without a crash between: o a'])
   })
 
+  it('takes a clock that was set ahead for a reason to repeat what could not be stored until then, and nothing else', () => {
+    const step = fault('clock step', 9000, 29_000, [1])
+    const again = (...faults: FaultRecord[]) =>
+      wrong(evidence('a', 'a+1@100-110 a+1@30000-30010', { faults: [step, ...faults] }))
+    const COUNTED = ['1 received twice without a crash between: o a']
+    expect(again()).toEqual(COUNTED)
+    expect(again(fault('cut', 50, 12_000, [1]))).toEqual([])
+    expect(again(fault('cut', 50, 2000, [1]))).toEqual(COUNTED)
+    expect(again(fault('cut', 50, 12_000, [2]))).toEqual(COUNTED)
+  })
+
   it('takes a process whose Lease was not renewed for long for one that begins anew, where something was done to it', () => {
     const again = (silences: FleetEvidence['silences'], faults: FaultRecord[]) =>
       wrong(evidence('a', 'a+1@100-110 a+1@40000-40010', { faults, silences }))
