@@ -55,6 +55,8 @@ export class ReplicaBed {
   /** Its way to the store, and the watches, which show nothing while that is cut. */
   readonly way: LossyWay
   readonly #line = new Suspension()
+  /** The newest segment that the watch has shown: it tells of nothing else. */
+  #shownUpTo = 0
   readonly #tenures = new Tenures()
   /** When it died, was stopped, or has renewed its lease for the last time before it was cut off. */
   goneAt = Number.POSITIVE_INFINITY
@@ -89,10 +91,11 @@ export class ReplicaBed {
       tenures: this.#tenures,
       complain: (message) => void this.complaints.push(message),
       onClaimedElsewhere: (shards) => world.claimedElsewhere(shards, this),
+      shownUpTo: () => this.#shownUpTo,
     })
     const shows = [
       [webhookEndpoints, (raw: RawObject) => this.#showEndpoint(raw)],
-      [deliverySegments, (raw: RawObject) => this.parts.follower.take(readSegment(raw))],
+      [deliverySegments, (raw: RawObject) => this.#showSegment(raw)],
       [outcomeSegments, (raw: RawObject) => this.#showOutcomes(raw)],
     ] as const
     const lagMs = () => Math.floor(chance() * (chance() < 0.05 ? LONG_LAG_MS : LAG_MS))
@@ -221,6 +224,11 @@ export class ReplicaBed {
   #showEndpoint(raw: RawObject): void {
     if (raw.metadata.deletionTimestamp === undefined) knowEndpoint(this.parts.directory, raw)
     else this.parts.directory.remove(webhookEndpoint.parse(raw))
+  }
+
+  #showSegment(raw: RawObject): void {
+    this.parts.follower.take(readSegment(raw))
+    this.#shownUpTo = Math.max(this.#shownUpTo, Number(raw.metadata.resourceVersion))
   }
 
   #showOutcomes(raw: RawObject): void {
