@@ -10,7 +10,7 @@ import type { FacadeResult } from './sections/facade.ts'
 import type { Isolation } from './sections/isolation.ts'
 import type { LogPages } from './sections/log-pages.ts'
 import type { Pending } from './sections/pending.ts'
-import type { ReplicasLoad } from './sections/replicas.ts'
+import { type ReplicasLoad, wordsOfRate } from './sections/replicas.ts'
 import type { Saturation } from './sections/saturation.ts'
 import type { Soak } from './sections/soak.ts'
 import type { Plan } from './settings.ts'
@@ -153,7 +153,7 @@ function replicasTable(replicas: readonly ReplicasLoad[]): string {
       'most MiB',
     ],
     ...replicas.map((one) => [
-      `${one.way} ${one.perSecond === undefined ? 'at saturation' : `at ${one.perSecond}/s`}, ${one.controllers}`,
+      `${one.way} ${wordsOfRate(one.rate)}, ${one.controllers}`,
       range(one.delivered, 0),
       range(one.cpu, 2),
       range(one.cpuOfOne, 2),

@@ -43,6 +43,9 @@ export type Plan = {
   soakMinutes: number
 }
 
+/** What two cores bear of three controllers as well. */
+const EACH = { Objects: 50, Segments: 500 } as const
+
 const PLANS = {
   quick: {
     sections: ['saturation', 'latency', 'isolation', 'replicas', 'pending', 'log', 'facade', 'credentials'],
@@ -51,7 +54,7 @@ const PLANS = {
     latencySeconds: 8,
     burst: 2000,
     isolation: { rounds: 1, seconds: 24 },
-    replicas: { rounds: 1, warmUpSeconds: 5, seconds: 6, perSecond: [50] },
+    replicas: { rounds: 1, warmUpSeconds: 5, seconds: 6, perSecond: [50], each: EACH },
     pending: [1000, 4000],
     logLines: 100_000,
     facadeSeconds: 5,
@@ -77,7 +80,7 @@ const PLANS = {
     latencySeconds: 30,
     burst: 20_000,
     isolation: { rounds: 4, seconds: 30 },
-    replicas: { rounds: 3, warmUpSeconds: 30, seconds: 12, perSecond: [50, 300] },
+    replicas: { rounds: 3, warmUpSeconds: 30, seconds: 12, perSecond: [50], each: EACH },
     pending: [1000, 10_000, 50_000],
     logLines: 1_000_000,
     facadeSeconds: 12,
@@ -93,7 +96,7 @@ const PLANS = {
     latencySeconds: 30,
     burst: 20_000,
     isolation: { rounds: 4, seconds: 30 },
-    replicas: { rounds: 3, warmUpSeconds: 30, seconds: 12, perSecond: [50, 300] },
+    replicas: { rounds: 3, warmUpSeconds: 30, seconds: 12, perSecond: [50], each: EACH },
     pending: [],
     logLines: 1_000_000,
     facadeSeconds: 12,

@@ -18,14 +18,19 @@ export type ReplicasPlan = {
    */
   warmUpSeconds: number
   seconds: number
+  /** Low rates, all of them together. */
   perSecond: readonly number[]
+  /** A load of each of them: how much of its own a controller has says what its deliveries cost more than anything else. */
+  each: Readonly<Record<DeliveryLogMode, number>>
 }
+
+/** Deliveries a second: as many as go through, so many of all controllers, or so many of each. */
+type Rate = 'saturation' | { perSecond: number } | { each: number }
 
 /** The CPU of all controllers together, in milliseconds for each delivery. */
 export type ReplicasLoad = {
   way: DeliveryLogMode
-  /** Absent: as many as go through. */
-  perSecond?: number
+  rate: Rate
   controllers: number
   delivered: Spread
   cpu: Spread
@@ -90,10 +95,11 @@ async function measureWith(
   for (const way of WAYS) {
     const known = { routes: routes[way], bytes: BODY_BYTES }
     await turn(bed, controllers, { ...known, ...closed, seconds: plan.warmUpSeconds })
-    for (const perSecond of [undefined, ...plan.perSecond]) {
+    for (const rate of ratesOf(plan, way)) {
+      const perSecond = totalOf(rate, count)
       const pace = perSecond === undefined ? closed : { perSecond, bytes: BODY_BYTES }
       const one = await turn(bed, controllers, { ...known, ...pace, seconds: plan.seconds })
-      const key = keyOf(way, perSecond, count)
+      const key = keyOf(way, rate, count)
       const last = measuredOf(one)
       measured.set(key, [...(measured.get(key) ?? []), last])
       const { perSecond: delivered } = one.result
@@ -122,20 +128,34 @@ function measuredOf({ result, controllers }: Turn): Measured {
   return { cpu, same, result, residentMiB }
 }
 
-function keyOf(way: DeliveryLogMode, perSecond: number | undefined, count: number): string {
-  return `${way} ${perSecond === undefined ? 'at saturation' : `at ${perSecond}/s`}, ${count} controllers`
+function ratesOf(plan: ReplicasPlan, way: DeliveryLogMode): Rate[] {
+  return ['saturation', ...plan.perSecond.map((perSecond) => ({ perSecond })), { each: plan.each[way] }]
+}
+
+function totalOf(rate: Rate, controllers: number): number | undefined {
+  if (rate === 'saturation') return undefined
+  return 'perSecond' in rate ? rate.perSecond : rate.each * controllers
+}
+
+export function wordsOfRate(rate: Rate): string {
+  if (rate === 'saturation') return 'at saturation'
+  return 'perSecond' in rate ? `at ${rate.perSecond}/s` : `at ${rate.each}/s each`
+}
+
+function keyOf(way: DeliveryLogMode, rate: Rate, count: number): string {
+  return `${way} ${wordsOfRate(rate)}, ${count} controllers`
 }
 
 function summarize(plan: ReplicasPlan, measured: ReadonlyMap<string, Measured[]>): ReplicasLoad[] {
   return WAYS.flatMap((way) =>
-    [undefined, ...plan.perSecond].flatMap((perSecond) =>
+    ratesOf(plan, way).flatMap((rate) =>
       COUNTS.map((controllers) => {
-        const of = measured.get(keyOf(way, perSecond, controllers)) ?? []
-        const alone = measured.get(keyOf(way, perSecond, 1)) ?? []
+        const of = measured.get(keyOf(way, rate, controllers)) ?? []
+        const alone = measured.get(keyOf(way, rate, 1)) ?? []
         const spread = (value: (one: Measured) => number) => spreadOf(of.map(value))
         return {
           way,
-          ...(perSecond === undefined ? {} : { perSecond }),
+          rate,
           controllers,
           delivered: spread(({ result }) => result.perSecond),
           cpu: spread(({ cpu }) => cpu),
