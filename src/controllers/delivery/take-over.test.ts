@@ -16,19 +16,6 @@ async function stateOf(work: Promise<unknown>): Promise<string> {
   return await Promise.race([work.then(() => 'done').catch(() => 'failed'), settle().then(() => 'open')])
 }
 
-async function taken(bed: PlaneBed, shards: ReadonlySet<number>): Promise<{ inOrder: boolean }> {
-  const started = bed.takeOver.start(shards, new AbortController().signal)
-  await bed.elapse(1000)
-  await started
-  return { inOrder: [...shards].every((shard) => bed.follower.claims.isInOrder(shard)) }
-}
-
-async function handedOver(bed: PlaneBed, shards: ReadonlySet<number>): Promise<void> {
-  const ended = bed.takeOver.end(shards)
-  await bed.elapse(5000)
-  await ended
-}
-
 it.each([
   ['endpoints', webhookEndpoints],
   ['deliveries', webhookDeliveries],
@@ -125,95 +112,6 @@ it('a start that failed is begun again, and nothing is counted twice', async () 
   expect(bed.begun('one')).toHaveLength(2)
   expect(bed.plane.tally.total).toBe(0)
 })
-
-it('what was begun before it is known what the one before has left is not handed over in order', async () => {
-  const bed = new PlaneBed()
-  const one = await bed.endpoint('one')
-  const shard = shardOf(one.metadata.uid)
-  const shards = new Set([shard])
-  bed.plane.start()
-  bed.api.fail(calling('list', webhookDeliveries), { before: new ApiError('Unavailable', 'down') }, 2)
-  const abort = new AbortController()
-  const failed = bed.takeOver.start(shards, abort.signal)
-  failed.catch(() => undefined)
-  await bed.elapse(20)
-  abort.abort()
-  await bed.elapse(1000)
-  await bed.takeOver.end(shards)
-  const again = bed.takeOver.start(shards, new AbortController().signal)
-  await bed.elapse(1000)
-  await again
-  expect(bed.follower.claims.isInOrder(shard)).toBe(false)
-  const ended = bed.takeOver.end(shards)
-  await bed.elapse(1000)
-  await ended
-  const back = bed.takeOver.start(shards, new AbortController().signal)
-  await bed.elapse(1000)
-  await back
-  expect(bed.follower.claims.isInOrder(shard)).toBe(true)
-})
-
-it('what the one before may have begun, in a segment that was not shown yet, is not handed over in order', async () => {
-  const bed = new PlaneBed()
-  const one = await bed.endpoint('one')
-  const shards = new Set([shardOf(one.metadata.uid)])
-  bed.plane.start()
-  bed.shownUpTo = bed.store.version
-  await bed.append(bed.event([one]))
-  await taken(bed, shards)
-  await handedOver(bed, shards)
-  expect(await taken(bed, shards)).toEqual({ inOrder: false })
-  bed.shownUpTo = bed.store.version
-  await handedOver(bed, shards)
-  expect(await taken(bed, shards)).toEqual({ inOrder: true })
-})
-
-it('nor is it where that segment is shown while what is under way ends', async () => {
-  const bed = new PlaneBed()
-  const one = await bed.endpoint('one')
-  const shards = new Set([shardOf(one.metadata.uid)])
-  bed.plane.start()
-  bed.shownUpTo = bed.store.version
-  const late = await bed.append(bed.event([one]))
-  await taken(bed, shards)
-  bed.plane.wake(shards)
-  await bed.accept(bed.event([one]))
-  const ended = bed.takeOver.end(shards)
-  await bed.elapse(1000)
-  bed.follower.take(late)
-  bed.shownUpTo = bed.store.version
-  bed.sender.attempts[0]?.end(200)
-  await bed.elapse(5000)
-  await ended
-  expect(await taken(bed, shards)).toEqual({ inOrder: false })
-})
-
-it.each([
-  { call: 'answered', inOrder: true },
-  { call: 'lost', inOrder: false },
-])(
-  'an entry that is refused an object is handed over in order where no call was lost: $call',
-  async ({ call, inOrder }) => {
-    const bed = new PlaneBed()
-    const one = await bed.endpoint('one', { ordered: true })
-    const shards = new Set([shardOf(one.metadata.uid)])
-    bed.plane.start()
-    await taken(bed, shards)
-    bed.plane.wake(shards)
-    const waiting = bed.event([one])
-    const showing = calling('create', webhookDeliveries, (body) =>
-      JSON.stringify(body).includes(waiting.event.id),
-    )
-    if (call === 'lost') bed.api.fail(showing, { before: new ApiError('Unavailable', 'cut off') })
-    bed.api.fail(showing, { before: new ApiError('Quota', 'full') }, 1000)
-    await bed.accept(bed.event([one]), waiting)
-    await bed.elapse(5000)
-    expect(bed.objects).toHaveLength(1)
-    bed.sender.attempts[0]?.end(500)
-    await handedOver(bed, shards)
-    expect(await taken(bed, shards)).toEqual({ inOrder })
-  },
-)
 
 it.each(['log', 'object'])(
   'a delivery in the %s whose endpoint goes while its shard is taken over is canceled',
