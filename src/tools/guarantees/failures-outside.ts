@@ -1,4 +1,5 @@
 /** What receivers, networks, accounts and time do to Davit: the second half of the catalogue. */
+import { FLEET } from './fleet-test.ts'
 import type { Row } from './row.ts'
 
 /** F25 to F46, in their order. */
@@ -133,6 +134,8 @@ export const FAILURES_OUTSIDE: readonly Row[] = [
     how: 'waits are spread over their upper half; a limit on attempts under way',
     tests: [
       '`schedule`: the waits of many deliveries spread over the whole upper half of the documented wait',
+      '`concurrency`: up to spec.concurrency deliveries of an endpoint are under way at a time, never more',
+      '`concurrency`: with one attempt at a time for all, endpoints take turns',
     ],
   },
   {
@@ -155,7 +158,9 @@ export const FAILURES_OUTSIDE: readonly Row[] = [
     tests: [
       '`test/rest/restart`: told to end, it answers what runs, takes no connection more, and ends with 0',
       '`replicas`: *',
+      FLEET,
     ],
+    figures: [{ of: 'fleet', keys: ['faults.roll controllers.count', 'faults.roll facades.count', 'lost'] }],
   },
   {
     name: 'F43: versions change with deliveries pending',

@@ -1,5 +1,6 @@
 /** The catalogue of failures: what may go wrong around Davit, what it does then, and what proves it. */
 import { FAILURES_OUTSIDE } from './failures-outside.ts'
+import { FLEET } from './fleet-test.ts'
 import type { Row } from './row.ts'
 
 /** F1 to F24, in their order. */
@@ -9,14 +10,18 @@ const WITHIN: readonly Row[] = [
     how: 'no event is lost; what comes again has its id',
     tests: [
       '`test/chaos/chaos`: loses nothing, repeats nothing without a reason, and keeps the order, however often it is killed',
-      '`src/controllers/delivery/crash-anywhere`: everything is delivered, in order where asked, and shown',
+      '`src/controllers/delivery/crash-anywhere`: killed once > %s any of its calls is done, it goes on',
+      '`src/controllers/delivery/crash-anywhere`: killed several times > it goes on, whenever that is',
     ],
     figures: [{ of: 'fleet', keys: ['accepted', 'lost'] }],
   },
   {
     name: 'F2: a crash between the answer and its record',
     how: 'sent again under the same id, with a fresh stamp',
-    tests: ['`restart`: the process ends before > the record of a success'],
+    tests: [
+      '`restart`: the process ends before > the record of a success',
+      '`delivery`: a failed attempt is repeated under the same id, with the same bytes and a fresh stamp',
+    ],
     figures: [{ of: 'fleet', keys: ['duplicates.explained', 'duplicates.unexplained'] }],
   },
   {
@@ -47,6 +52,8 @@ const WITHIN: readonly Row[] = [
     name: 'F6: the API server is away for long',
     how: 'publishing is answered with 503; sends pause when outcomes cannot be stored',
     tests: [
+      '`test/rest/refusals`: an API server that > $what is nothing that a client is told about',
+      '`test/rest/suspended-facade`: one whose Lease cannot be written refuses publishes before others stop waiting for it',
       '`outage`: nothing new is sent once outcomes could not be stored for five seconds',
       '`outage`: everything that was acknowledged is delivered, once and in order where asked',
     ],
@@ -57,6 +64,7 @@ const WITHIN: readonly Row[] = [
     tests: [
       '`src/adapters/kubernetes/transport`: ends at its deadline: no answer, half an answer, or no connection',
       '`reflector-faults`: resumes a watch that went silent',
+      '`src/runtime/shards/shard-keeper`: a write that fails ends what it may do in time, and goes on when it is taken again',
     ],
   },
   {
@@ -139,7 +147,9 @@ const WITHIN: readonly Row[] = [
     tests: [
       '`quota`: publishing waits and loses nothing',
       '`quota`: successes are delivered all the same, and an Event says what is not shown',
+      FLEET,
     ],
+    figures: [{ of: 'fleet', keys: ['faults.no space in etcd.count', 'accepted', 'lost'] }],
   },
   {
     name: 'F17: an object beyond the limit',
@@ -184,15 +194,14 @@ const WITHIN: readonly Row[] = [
   {
     name: 'F21: suspended for a minute',
     how: 'nothing is sent after the return before the Lease was renewed; no reordering',
-    tests: [
-      '`test/chaos/fleet/fleet-chaos`: whatever is done to its processes, their clocks, their ways and their store, a fleet holds every promise',
-    ],
+    tests: [FLEET],
     figures: [{ of: 'fleet', keys: ['faults.suspend controller.count', 'inversions', 'overlaps'] }],
   },
   {
     name: 'F22: the event loop stands still',
     how: 'as when it is suspended; an answer that came meanwhile counts',
     tests: [
+      '`stalled-loop`: another one goes on with what is its own, and once it runs again it sends nothing that it does not own',
       '`src/runtime/shards/fence`: *',
       '`src/adapters/http/stood-still`: an answer that came while the process stood still counts, although the deadline has passed',
     ],

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { fleetFiguresOf } from './fleet-runs.ts'
 
-function run(accepted: number, lost: number, failOverMs: number[]) {
+function run(accepted: number, lost: number, failOverAloneMs: number[]) {
   const counts = { accepted, lost, explained: 2, unexplained: 0, inversions: 0, gaps: 0, overlaps: 0 }
   return {
     seed: accepted,
@@ -9,25 +9,25 @@ function run(accepted: number, lost: number, failOverMs: number[]) {
     controllers: 3,
     latestAfterDisablingMs: lost,
     counts: { ...counts, disablings: 3, afterDisabling: 0 },
-    faults: { 'kill controller': { count: 2, duplicates: { total: 5, most: accepted }, failOverMs } },
+    faults: { 'kill controller': { count: 2, duplicates: { total: 5, most: accepted }, failOverAloneMs } },
   }
 }
 
-test('figures of all runs are added up, times are of all faults of a kind', () => {
+test('figures of all runs are added up, times are of faults of a kind with no other near', () => {
   const found = fleetFiguresOf(JSON.stringify([run(100, 0, [3, 1]), run(200, 0, [2, 9])]))
-  expect(found).toMatchObject({ seed: 200, runs: 2, accepted: 300, lost: 0, disablings: 6 })
+  expect(found).toMatchObject({ seed: 200, runs: 2, seeds: '100 200', accepted: 300, lost: 0, disablings: 6 })
   expect(found?.lostBound95).toBeCloseTo(0.009986, 6)
   expect(found?.duplicates).toEqual({ explained: 4, unexplained: 0 })
   expect(found?.faults['kill controller']).toEqual({
     count: 4,
     duplicates: { total: 10, most: 200 },
-    failOverMs: { p50: 2, p99: 9, max: 9 },
+    failOverAloneMs: { times: 4, p50: 2, p99: 9, max: 9 },
   })
 })
 
 test('where something was lost nothing is said of how little that may be', () => {
   const found = fleetFiguresOf(JSON.stringify([run(100, 1, [])]))
-  expect([found?.lost, found?.lostBound95, found?.faults['kill controller']?.failOverMs]).toEqual([
+  expect([found?.lost, found?.lostBound95, found?.faults['kill controller']?.failOverAloneMs]).toEqual([
     1,
     undefined,
     undefined,

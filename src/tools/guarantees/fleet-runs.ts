@@ -4,7 +4,8 @@ import { z } from 'zod'
 const fault = z.object({
   count: z.number(),
   duplicates: z.object({ total: z.number(), most: z.number() }),
-  failOverMs: z.array(z.number()),
+  /** Where no other fault was near. */
+  failOverAloneMs: z.array(z.number()),
 })
 const counted = z.object({
   accepted: z.number(),
@@ -42,6 +43,7 @@ export function fleetFiguresOf(text: string) {
     measuredAt: last.at,
     seed: last.seed,
     runs: runs.length,
+    seeds: runs.map(({ seed }) => seed).join(' '),
     controllers: Math.max(...runs.map(({ controllers }) => controllers)),
     accepted,
     lost,
@@ -66,7 +68,7 @@ function kindsOf(runs: readonly FleetRun[]): string[] {
 
 function faultsOf(runs: readonly FleetRun[], kind: string) {
   const all = runs.flatMap(({ faults }) => faults[kind] ?? [])
-  const sorted = all.flatMap(({ failOverMs }) => failOverMs).sort((a, b) => a - b)
+  const sorted = all.flatMap(({ failOverAloneMs }) => failOverAloneMs).sort((a, b) => a - b)
   const at = (part: number) => sorted[Math.max(0, Math.ceil(sorted.length * part) - 1)]
   return {
     count: all.reduce((sum, { count }) => sum + count, 0),
@@ -74,6 +76,8 @@ function faultsOf(runs: readonly FleetRun[], kind: string) {
       total: all.reduce((sum, { duplicates }) => sum + duplicates.total, 0),
       most: Math.max(...all.map(({ duplicates }) => duplicates.most)),
     },
-    ...(sorted.length > 0 ? { failOverMs: { p50: at(0.5), p99: at(0.99), max: at(1) } } : {}),
+    ...(sorted.length > 0
+      ? { failOverAloneMs: { times: sorted.length, p50: at(0.5), p99: at(0.99), max: at(1) } }
+      : {}),
   }
 }

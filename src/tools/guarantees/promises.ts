@@ -1,17 +1,18 @@
 /** What Davit promises. */
+import { FLEET } from './fleet-test.ts'
 import type { Row } from './row.ts'
 
 const CHAOS =
   '`test/chaos/chaos`: loses nothing, repeats nothing without a reason, and keeps the order, however often it is killed'
-const FLEET =
-  '`test/chaos/fleet/fleet-chaos`: whatever is done to its processes, their clocks, their ways and their store, a fleet holds every promise'
+/** Faults after which another replica has to go on. */
+const FAIL_OVERS = ['roll controllers', 'kill controller', 'suspend controller']
 
 export const PROMISES: readonly Row[] = [
   {
     name: 'An accepted event is never lost',
     how: '202 only after the API server acknowledged the segment; deterministic names; every step can be repeated from it',
     tests: [CHAOS, FLEET, '`restart`: the process ends after > the append'],
-    figures: [{ of: 'fleet', keys: ['accepted', 'lost', 'lostBound95'] }],
+    figures: [{ of: 'fleet', keys: ['accepted', 'lost', 'lostBound95', 'runs', 'seeds'] }],
   },
   {
     name: 'At least once, with few duplicates',
@@ -96,9 +97,10 @@ export const PROMISES: readonly Row[] = [
         of: 'fleet',
         keys: [
           'controllers',
-          'faults.kill controller.count',
-          'faults.kill controller.failOverMs.p50',
-          'faults.kill controller.failOverMs.p99',
+          ...FAIL_OVERS.flatMap((kind) => [
+            `faults.${kind}.count`,
+            ...['times', 'p50', 'p99', 'max'].map((key) => `faults.${kind}.failOverAloneMs.${key}`),
+          ]),
           'overlaps',
         ],
       },

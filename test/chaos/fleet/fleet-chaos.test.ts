@@ -35,7 +35,8 @@ test('whatever is done to its processes, their clocks, their ways and their stor
 })
 
 test('everything that there is was done to it, under load', () => {
-  expect(new Set(run.faults.map(({ kind }) => kind))).toEqual(new Set(FAULT_KINDS))
+  // Beside them a Lease may lapse by itself on a busy machine.
+  expect(FAULT_KINDS.filter((kind) => !run.faults.some((fault) => fault.kind === kind))).toEqual([])
   expect(run.verdict.accepted).toBeGreaterThan(500)
   expect(run.verdict.receptions).toBeGreaterThan(run.verdict.accepted)
   expect(run.disablings).toBeGreaterThan(5)
