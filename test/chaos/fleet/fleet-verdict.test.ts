@@ -101,6 +101,19 @@ describe('the verdict on a fleet', () => {
     expect(during('cut')).toEqual(['1 received twice without a crash between: o a'])
   })
 
+  it('excuses no fault that brought more repeats than outcomes may wait', () => {
+    const kill = fault('kill controller', 120, 300, [1])
+    const verdict = judgeFleet(evidence('a', 'a+1@100-110', { faults: [kill] }))
+    const after = (count: number) => {
+      const repeatsByFault = new Map([[kill, new Array<number>(count).fill(5)]])
+      return fleetViolations({ ...verdict, repeatsByFault }, PROMISED)
+    }
+    expect(after(1000)).toEqual([])
+    expect(after(1001)).toEqual([
+      '1 faults that brought more repeats than outcomes may wait: kill controller 1001, allowed 1000',
+    ])
+  })
+
   it('takes a clock that was set ahead for a reason to repeat what could not be stored until then, and nothing else', () => {
     const step = fault('clock step', 9000, 29_000, [1])
     const again = (...faults: FaultRecord[]) =>

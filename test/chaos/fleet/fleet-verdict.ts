@@ -205,6 +205,9 @@ export type Promised = {
   facadesAgree: boolean
 }
 
+/** A replica sends nothing new while so many outcomes wait to be stored. */
+const MAX_REPEATS = 1000
+
 /** What no fault excuses, beside what `violations` says of deliveries. */
 export function fleetViolations(verdict: FleetVerdict, { latestMs, facadesAgree }: Promised): string[] {
   const tooLate = verdict.late.filter((ms) => ms > latestMs)
@@ -222,6 +225,9 @@ export function fleetViolations(verdict: FleetVerdict, { latestMs, facadesAgree 
       ({ fault, endpoint, ms, boundMs }) =>
         `${fault.kind} ${endpoint} ${Math.round(ms)} ms, allowed ${Math.round(boundMs)}`,
     ),
+    'faults that brought more repeats than outcomes may wait': [...verdict.repeatsByFault]
+      .filter(([, repeats]) => repeats.length > MAX_REPEATS)
+      .map(([{ kind }, repeats]) => `${kind} ${repeats.length}, allowed ${MAX_REPEATS}`),
     'bodies that are not what was accepted': verdict.bodies,
     'acknowledged events that are not in the log': verdict.missing,
     'keyed publishes that became two events': verdict.doubled,

@@ -139,11 +139,13 @@ function spread(many: readonly Route[], few: readonly Route[]): Route[] {
   ])
 }
 
+/** @throws Error when not all have come */
 async function receivedOf(bed: Bed, wanted: number) {
   const limit = performance.now() + LAST_RECEIPT_MS
   for (;;) {
     const received = await bed.receiver.call('collect', '/ok')
-    if (received.events >= wanted || performance.now() > limit) return received
+    if (received.events >= wanted) return received
+    if (performance.now() > limit) throw new Error(`${wanted} were accepted, ${received.events} received`)
     await sleep(200)
   }
 }
