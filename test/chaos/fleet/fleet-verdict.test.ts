@@ -150,6 +150,14 @@ describe('the verdict on a fleet', () => {
     expect(wrong(given)).not.toEqual([])
   })
 
+  it('counts none that died with a used connection, and was then left to another process', () => {
+    const failed = Array.from({ length: 8 }, (_, n) => `a-1@${n * 1000}-${n * 1000 + 10}`)
+    const given = evidence('a', `${failed.join(' ')} a+2@20000-20010`, { faults: [] })
+    const receptions = given.receptions.map((one, n) => (n === 7 ? { ...one, isStale: true as const } : one))
+    expect(judgeFleet(given).beyond).toHaveLength(1)
+    expect(judgeFleet({ ...given, receptions }).beyond).toEqual([])
+  })
+
   it('says nothing of a wait of which it saw the beginning late', () => {
     const given = evidence('a', 'a-1@100-110 a+1@150-160')
     expect(wrong({ ...given, stalls: [{ from: 60, to: 100 }] })).toEqual([])

@@ -99,18 +99,23 @@ export function judgeFleet(given: FleetEvidence): FleetVerdict {
   }
 }
 
-/** A request that died with a used connection is sent once more on a new one, as a part of the same attempt. */
+/**
+ * A request that died with a used connection is sent once more on a new one, as a part of the same attempt; or not at all where
+ * the shard has been given up meanwhile: then whoever has it next makes the attempt.
+ */
 function attemptsAmong(receptions: readonly SeenReception[]): SeenReception[] {
   const stale = new Map<string, SeenReception>()
   const repeated = new Map<SeenReception, SeenReception>()
+  const merged = new Set<SeenReception>()
   for (const next of receptions) {
     const key = keyOf(next)
     const before = stale.get(key)
-    if (before && before.run === next.run && next.at - before.endedAt < AGAIN_MS) repeated.set(next, before)
+    const isSoon = before && before.run === next.run && next.at - before.endedAt < AGAIN_MS
+    if (isSoon) repeated.set(next, before)
+    if (before && (isSoon || before.run !== next.run)) merged.add(before)
     if (next.isStale) stale.set(key, next)
     else stale.delete(key)
   }
-  const merged = new Set(repeated.values())
   return receptions
     .filter((one) => !merged.has(one))
     .map((one) => ({ ...one, at: repeated.get(one)?.at ?? one.at }))
