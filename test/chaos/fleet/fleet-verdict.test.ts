@@ -104,12 +104,12 @@ describe('the verdict on a fleet', () => {
   it('excuses no fault that brought more repeats than outcomes may wait', () => {
     const kill = fault('kill controller', 120, 300, [1])
     const verdict = judgeFleet(evidence('a', 'a+1@100-110', { faults: [kill] }))
-    const after = (count: number) => {
+    const complaintsAt = (count: number) => {
       const repeatsByFault = new Map([[kill, new Array<number>(count).fill(5)]])
       return fleetViolations({ ...verdict, repeatsByFault }, PROMISED)
     }
-    expect(after(1000)).toEqual([])
-    expect(after(1001)).toEqual([
+    expect(complaintsAt(1000)).toEqual([])
+    expect(complaintsAt(1001)).toEqual([
       '1 faults that brought more repeats than outcomes may wait: kill controller 1001, allowed 1000',
     ])
   })
