@@ -6,7 +6,7 @@ export type PaceLimits = {
   /** The time of so many writes is left from one to the next: where the store is slow, fewer begin. Default 0. */
   writesApart?: number
   /** How much of `perSecond` is this process's, 0 to 1, where several write to one store. Default: all. */
-  share?: () => number
+  share?: (() => number) | undefined
 }
 
 /** Who is busy is not asked more rarely than this. */

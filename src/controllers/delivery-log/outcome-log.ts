@@ -56,7 +56,7 @@ export function createOutcomeLog(options: OutcomeLogOptions): OpenOutcomeLog {
     // The bound is kept by `healthy`: what was sent must be recorded, however many there are.
     maxWaiting: Number.MAX_SAFE_INTEGER,
     lingerMs: LINGER_MS,
-    pace: { ...PACE, ...(options.share ? { share: options.share } : {}) },
+    pace: { ...PACE, share: options.share },
     clock: options.clock,
   })
   return {

@@ -1,5 +1,5 @@
 /** What receivers, networks, accounts and time do to Davit: the second half of the catalogue. */
-import { FLEET } from './fleet-test.ts'
+import { FLEET } from './chaos-tests.ts'
 import type { Row } from './row.ts'
 
 /** F25 to F46, in their order. */

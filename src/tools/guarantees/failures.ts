@@ -1,6 +1,6 @@
 /** The catalogue of failures: what may go wrong around Davit, what it does then, and what proves it. */
+import { CHAOS, FLEET } from './chaos-tests.ts'
 import { FAILURES_OUTSIDE } from './failures-outside.ts'
-import { FLEET } from './fleet-test.ts'
 import type { Row } from './row.ts'
 
 /** F1 to F24, in their order. */
@@ -9,7 +9,7 @@ const WITHIN: readonly Row[] = [
     name: 'F1: killed at any point',
     how: 'no event is lost; what comes again has its id',
     tests: [
-      '`test/chaos/chaos`: loses nothing, repeats nothing without a reason, and keeps the order, however often it is killed',
+      CHAOS,
       '`src/controllers/delivery/crash-anywhere`: killed once > %s any of its calls is done, it goes on',
       '`src/controllers/delivery/crash-anywhere`: killed several times > it goes on, whenever that is',
     ],

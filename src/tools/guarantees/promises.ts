@@ -1,9 +1,7 @@
 /** What Davit promises. */
-import { FLEET } from './fleet-test.ts'
+import { CHAOS, FLEET } from './chaos-tests.ts'
 import type { Row } from './row.ts'
 
-const CHAOS =
-  '`test/chaos/chaos`: loses nothing, repeats nothing without a reason, and keeps the order, however often it is killed'
 /** Faults after which another replica has to go on. */
 const FAIL_OVERS = ['roll controllers', 'kill controller', 'suspend controller']
 

@@ -3,13 +3,8 @@ import type { SeenReception } from '../receivers.ts'
 import type { FaultRecord } from './fault-work.ts'
 import type { RecordKind } from './faults.ts'
 
-/**
- * What takes the outcome of an attempt from Davit, or a process its work; those that say more about it first. An orderly end
- * is not among them: it stores what it knows.
- */
-const BY_WEIGHT: readonly RecordKind[] = [
-  'kill controller',
-  'suspend controller',
+/** While one of these lasts, what a process wants to store does not get there. */
+const BEFORE_THE_STORE: readonly RecordKind[] = [
   'cut',
   'deaf',
   'hold',
@@ -17,6 +12,15 @@ const BY_WEIGHT: readonly RecordKind[] = [
   'etcd restart',
   'API server restart',
   'no space in etcd',
+]
+/**
+ * What takes the outcome of an attempt from Davit, or a process its work; those that say more about it first. An orderly end
+ * is not among them: it stores what it knows.
+ */
+const BY_WEIGHT: readonly RecordKind[] = [
+  'kill controller',
+  'suspend controller',
+  ...BEFORE_THE_STORE,
   'clock step',
   'lapse',
 ]
@@ -26,17 +30,6 @@ export const UNSTORED_MS = 6000
 const SETTLED_MS = 5000
 /** After which a process has reason to think that others have had its work: the wall clock says so, too, when it is set ahead. */
 const STOOD_STILL: ReadonlySet<RecordKind> = new Set(['suspend controller', 'clock step'])
-
-/** While one of these lasts, what a process wants to store does not get there. */
-const BEFORE_THE_STORE: ReadonlySet<RecordKind> = new Set([
-  'cut',
-  'deaf',
-  'hold',
-  'delay',
-  'etcd restart',
-  'API server restart',
-  'no space in etcd',
-])
 
 export function explains(kind: RecordKind): boolean {
   return BY_WEIGHT.includes(kind)
@@ -86,7 +79,7 @@ export function explanationOf(
 
 /** Its outcome is not stored before what keeps its process from the store is over. */
 function unstored(attempt: Times, faults: readonly FaultRecord[]): Times {
-  const between = faults.filter(({ kind }) => BEFORE_THE_STORE.has(kind))
+  const between = faults.filter(({ kind }) => BEFORE_THE_STORE.includes(kind))
   const fault = faultAt(attempt, between)
   return fault ? { ...attempt, endedAt: Math.max(attempt.endedAt, fault.to) } : attempt
 }
