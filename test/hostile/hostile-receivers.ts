@@ -15,6 +15,8 @@ export type HostileReceiver = {
   keeps: boolean
   /** TCP connections so far. */
   connections(): number
+  /** Of those, how many are open. */
+  open(): number
   drained(): Promise<void>
 }
 
@@ -42,6 +44,7 @@ export async function startHostileReceivers(): Promise<HostileReceivers> {
       counts: how.counts ?? false,
       keeps: how.keeps ?? false,
       connections: raw.connections,
+      open: raw.open,
       drained: raw.drained,
     })
   }

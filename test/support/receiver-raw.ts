@@ -11,6 +11,8 @@ export type RawReceiver = {
   port: number
   /** TCP connections so far. */
   connections(): number
+  /** Of those, how many are open. */
+  open(): number
   /** Resolves when no connection is open. */
   drained(): Promise<void>
   close(): Promise<void>
@@ -45,6 +47,7 @@ export async function startRawReceiver(
     url: tls ? `https://localhost:${port}` : `http://127.0.0.1:${port}`,
     port,
     connections: () => count,
+    open: () => sockets.size,
     async drained() {
       for (const socket of sockets) {
         // Not `once`: that one fails with the socket's error.
