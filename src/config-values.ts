@@ -43,11 +43,11 @@ export function integer(min: number, max: number, standard: number) {
   return setting(`must be a whole number from ${min} to ${max}`, parse, chart).default(standard)
 }
 
-export const allowedNetworks = setting(
+export const networks = setting(
   'must be networks in CIDR form, separated by commas, such as 10.0.0.0/8,fd00::/8',
   (text) => {
-    const networks = text.split(',').map((network) => network.trim())
-    return networks.every(isNetwork) ? networks : undefined
+    const found = text.split(',').map((network) => network.trim())
+    return found.every(isNetwork) ? found : undefined
   },
   LIST,
 ).default([])

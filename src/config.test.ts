@@ -8,7 +8,7 @@ test('without any variable everything has its documented default', () => {
   expect(config).toEqual({
     namespace: 'davit-system',
     kubeconfig: undefined,
-    allowedNetworks: [],
+    networks: { allowed: [], closed: [] },
     api: {
       address: { host: '0.0.0.0', port: 8080 },
       certificate: undefined,
@@ -79,8 +79,16 @@ test.each([
   },
   { given: { KUBECONFIG: '/etc/davit/kubeconfig' }, want: { kubeconfig: '/etc/davit/kubeconfig' } },
   {
-    given: { DAVIT_ALLOWED_NETWORKS: '10.0.0.0/8, fd00::/8,127.0.0.1/32' },
-    want: { allowedNetworks: ['10.0.0.0/8', 'fd00::/8', '127.0.0.1/32'] },
+    given: {
+      DAVIT_ALLOWED_NETWORKS: '10.0.0.0/8, fd00::/8,127.0.0.1/32',
+      DAVIT_CLOSED_NETWORKS: '10.96.0.0/12,203.0.114.7/32',
+    },
+    want: {
+      networks: {
+        allowed: ['10.0.0.0/8', 'fd00::/8', '127.0.0.1/32'],
+        closed: ['10.96.0.0/12', '203.0.114.7/32'],
+      },
+    },
   },
   { given: { DAVIT_OPS_ADDRESS: '[::]:8080' }, want: { ops: { host: '::', port: 8080 } } },
   { given: { DAVIT_OPS_ADDRESS: 'localhost:0' }, want: { ops: { host: 'localhost', port: 0 } } },
@@ -219,7 +227,7 @@ test.each([
   { given: { DAVIT_PARAMETER_PREFIX: '/a'.repeat(8) }, want: {} },
   {
     given: { DAVIT_NAMESPACE: '', DAVIT_ALLOWED_NETWORKS: '' },
-    want: { namespace: 'davit-system', allowedNetworks: [] },
+    want: { namespace: 'davit-system', networks: { allowed: [] } },
   },
 ])('$given is understood', ({ given, want }) => {
   expect(parseConfig(given as Environment)).toMatchObject(want)

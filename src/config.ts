@@ -7,13 +7,13 @@ import { z } from 'zod'
 import { AWS_ENDPOINTS, bakeJobConfig, bakeJobVariables } from './config-bake-jobs.ts'
 import {
   address,
-  allowedNetworks,
   DNS_LABEL,
   formerUids,
   integer,
   MAILBOX,
   matching,
   nameOfHost,
+  networks,
   parameterPrefix,
   principalArn,
   smtpUrl,
@@ -78,7 +78,8 @@ export const variables = z.object({
     DNS_LABEL,
     'must be lower-case letters, digits and dashes, at most 63 characters',
   ).optional(),
-  DAVIT_ALLOWED_NETWORKS: allowedNetworks,
+  DAVIT_ALLOWED_NETWORKS: networks,
+  DAVIT_CLOSED_NETWORKS: networks,
   DAVIT_API_ADDRESS: address(8080),
   DAVIT_API_CERTIFICATE_FILE: z.string().optional(),
   DAVIT_API_KEY_FILE: z.string().optional(),
@@ -168,8 +169,8 @@ const settings = variables
       isReplicaGiven: env.DAVIT_REPLICA !== undefined,
       /** Absent: in a cluster, with the pod's ServiceAccount. */
       kubeconfig: env.KUBECONFIG,
-      /** CIDRs that webhooks may reach although they are not public, and by plain http. */
-      allowedNetworks: env.DAVIT_ALLOWED_NETWORKS,
+      /** CIDRs that webhooks may reach although they are not public, and by plain http; and those that they never reach. */
+      networks: { allowed: env.DAVIT_ALLOWED_NETWORKS, closed: env.DAVIT_CLOSED_NETWORKS },
       api: {
         /** Where the REST API is served. */
         address: env.DAVIT_API_ADDRESS,

@@ -66,7 +66,7 @@ export async function createApiWorld({ config, log, version }: ApiWorldOptions):
     log,
     metrics,
     validator: createSchemaValidator(),
-    urlGuard: createUrlGuard(config.allowedNetworks),
+    urlGuard: createUrlGuard(config.networks),
     cloud,
     certificate,
     close: async () => {

@@ -41,7 +41,7 @@ export async function createWorld(
     ...(config.kubeconfig === undefined ? {} : { kubeconfigPath: config.kubeconfig }),
   })
   const ca = config.extraCaFile === undefined ? undefined : await readFile(config.extraCaFile, 'utf8')
-  const sender = createWebhookSender({ allowedNetworks: config.allowedNetworks, clock, ca })
+  const sender = createWebhookSender({ networks: config.networks, clock, ca })
   const cloud = createOrganizationAccounts({
     config: config.cloud,
     version: options.version,
@@ -62,7 +62,7 @@ export async function createWorld(
     metrics,
     cloud,
     sender,
-    urlGuard: createUrlGuard(config.allowedNetworks),
+    urlGuard: createUrlGuard(config.networks),
     events,
     validator: createSchemaValidator(),
     mailer,

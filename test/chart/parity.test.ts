@@ -118,7 +118,10 @@ test('a setting has in the program the value that it has in the chart, to the la
   expect(config.intake.writtenBytes.all).toBe(68_719_476_736)
   expect(config.intake.heldBytes).toBe(8_589_934_592)
   expect(config.waitScale).toBe(0.5)
-  expect(config.allowedNetworks).toEqual(['10.0.0.0/8', 'fd00::/8'])
+  expect(config.networks).toEqual({
+    allowed: ['10.0.0.0/8', 'fd00::/8'],
+    closed: ['10.96.0.0/12', '2001:db9::/32'],
+  })
   expect(config.bake.realms).toEqual(['auth.example.com', 'tokens.example.com:8443'])
   expect(config.bake.ca).toEqual({ configMap: 'trust', key: 'ca-bundle.crt' })
   expect(config.cloud.requireWriteOnly).toBe(true)

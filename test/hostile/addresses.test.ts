@@ -5,8 +5,8 @@ import { createWebhookSender } from '../../src/adapters/http/webhook-sender.ts'
 import { createClock } from '../../src/adapters/system/clock.ts'
 import type { SendOutcome } from '../../src/ports/webhook-sender.ts'
 import { SeededRandom } from '../chaos/seeded-random.ts'
+import { type Dialled, watchDialling } from '../support/dialled.ts'
 import { onRequest, type RawReceiver, startRawReceiver } from '../support/receiver-raw.ts'
-import { type Dialled, watchDialling } from './dialled.ts'
 import { tellFigures } from './figures.ts'
 import { forbiddenIpv4, forbiddenIpv6, ipv4Hosts, ipv6Hosts, trickyUrls } from './forbidden-addresses.ts'
 import { seedOfRun } from './seed.ts'
@@ -73,7 +73,7 @@ function sender(allowedNetworks: readonly string[], answers: (name: string, ques
   }
   const none = () => Promise.reject(Object.assign(new Error('no data'), { code: 'ENODATA' }))
   const nameServer: NameServer = { resolve4: ask(4), resolve6: ask(6), lookup: none }
-  const created = createWebhookSender({ allowedNetworks, clock, nameServer })
+  const created = createWebhookSender({ networks: { allowed: allowedNetworks }, clock, nameServer })
   senders.push(created)
   return (url: string) => created.send({ url, headers: {}, body: Buffer.from('{}'), deadlineMs: 20_000 })
 }

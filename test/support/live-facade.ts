@@ -90,7 +90,7 @@ export async function startLiveFacade(
     parameterPrefix: CLOUD.parameterPrefix,
     index,
     validator: createSchemaValidator(),
-    urlGuard: createUrlGuard(['127.0.0.0/8', '::1/128']),
+    urlGuard: createUrlGuard({ allowed: ['127.0.0.0/8', '::1/128'] }),
   })
   services.start()
   await Promise.all([services.ready, index.ready])

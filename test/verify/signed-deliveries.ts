@@ -28,7 +28,7 @@ export function newSecret(): string {
 /** Sends from a clock of its own; `close` it. */
 export class Signer {
   readonly #receiver: Receiver
-  readonly #sender = createWebhookSender({ allowedNetworks: ['127.0.0.0/8'], clock: createClock() })
+  readonly #sender = createWebhookSender({ networks: { allowed: ['127.0.0.0/8'] }, clock: createClock() })
   #endpoints = 0
 
   private constructor(receiver: Receiver) {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { createAddressPolicy } from './address-policy.ts'
 
-const none = createAddressPolicy([])
+const none = createAddressPolicy({ allowed: [] })
 
 const FORBIDDEN = [
   // IPv4
@@ -122,9 +122,26 @@ test.each([
   { networks: ['fd00::/8'], address: 'fd00:ec2::254', want: 'allowed' },
   { networks: ['0.0.0.0/0'], address: '169.254.169.254', want: 'allowed' },
 ])('with $networks allowed, $address is $want', ({ networks, address, want }) => {
-  expect(createAddressPolicy(networks).classify(address).kind).toBe(want)
+  expect(createAddressPolicy({ allowed: networks }).classify(address).kind).toBe(want)
+})
+
+test.each([
+  { address: '203.0.114.7', want: 'forbidden' },
+  { address: '203.0.114.8', want: 'public' },
+  { address: '::ffff:203.0.114.7', want: 'forbidden' },
+  { address: '64:ff9b::203.0.114.7', want: 'forbidden' },
+  { address: '64:ff9b::203.0.114.8', want: 'public' },
+  { address: '10.96.0.1', want: 'forbidden' },
+  { address: '::ffff:10.96.0.1', want: 'forbidden' },
+  { address: '10.95.255.255', want: 'allowed' },
+  { address: '2606:4700:4700::1111', want: 'forbidden' },
+  { address: '2606:4700:4701::1111', want: 'public' },
+])('where the operator has closed its network, $address is $want', ({ address, want }) => {
+  const closed = ['203.0.114.7/32', '10.96.0.0/12', '2606:4700:4700::/48']
+  expect(createAddressPolicy({ allowed: ['10.0.0.0/8'], closed }).classify(address).kind).toBe(want)
 })
 
 test('a network that is no CIDR is an error', () => {
-  expect(() => createAddressPolicy(['10.0.0.0'])).toThrow()
+  expect(() => createAddressPolicy({ allowed: [], closed: ['10.0.0.0'] })).toThrow()
+  expect(() => createAddressPolicy({ allowed: ['10.0.0.0'] })).toThrow()
 })

@@ -1,9 +1,12 @@
-/** Which addresses webhooks may reach: public ones, and those of the networks that the operator allows. */
+/** Which addresses webhooks may reach: public ones, and those of the networks that the operator allows, but none that the operator has closed. */
 import { isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
 
-/** `allowed`: the operator named its network. `range` says in words what a forbidden one is. */
-export type AddressVerdict = { kind: 'public' } | { kind: 'allowed' } | { kind: 'forbidden'; range: string }
+/** `allowed`: the operator named its network. `range` says in words what a forbidden one is, `closed` that the operator has forbidden it. */
+export type AddressVerdict =
+  | { kind: 'public' }
+  | { kind: 'allowed' }
+  | { kind: 'forbidden'; range: string; closed?: true }
 
 export type AddressPolicy = {
   /** Verdict on an IPv4 or IPv6 literal, without brackets; anything else is forbidden. */
@@ -33,26 +36,36 @@ const RANGE_WORDS: Readonly<Record<string, string>> = {
   teredo: 'Teredo',
 }
 
-/** @param allowedNetworks CIDRs @throws Error when one is none */
-export function createAddressPolicy(allowedNetworks: readonly string[]): AddressPolicy {
-  const networks = allowedNetworks.map((network) => ipaddr.parseCIDR(network))
+/** CIDRs. */
+export type WebhookNetworks = {
+  /** May be reached although they are not public, and by plain http. */
+  allowed: readonly string[]
+  /** Are never reached, public ones and parts of those that are allowed included. */
+  closed?: readonly string[]
+}
+
+/** @throws Error when a network is no CIDR */
+export function createAddressPolicy(networks: WebhookNetworks): AddressPolicy {
+  const allowed = networks.allowed.map((network) => ipaddr.parseCIDR(network))
+  const closed = (networks.closed ?? []).map((network) => ipaddr.parseCIDR(network))
   return {
-    allowsNetworks: networks.length > 0,
+    allowsNetworks: allowed.length > 0,
     classify(text) {
       // Zones name an interface of this machine; the parser would also take forms that no resolver returns.
       if (isIP(text) === 0 || text.includes('%')) return { kind: 'forbidden', range: 'malformed' }
       const address = ipaddr.parse(text)
-      if (isWithin(address, networks) || isWithin(mappedAddress(address), networks))
-        return { kind: 'allowed' }
+      const mapped = mappedAddress(address)
+      if ([address, mapped, translatedAddress(address)].some((one) => isWithin(one, closed)))
+        return { kind: 'forbidden', range: 'closed', closed: true }
+      if (isWithin(address, allowed) || isWithin(mapped, allowed)) return { kind: 'allowed' }
       return classifyPublic(address)
     },
   }
 }
 
 function classifyPublic(address: Address): AddressVerdict {
-  if (address instanceof ipaddr.IPv6 && address.match(NAT64)) {
-    return classifyPublic(new ipaddr.IPv4(address.toByteArray().slice(12)))
-  }
+  const translated = translatedAddress(address)
+  if (translated) return classifyPublic(translated)
   const range = address.range()
   if (range !== 'unicast') return { kind: 'forbidden', range: RANGE_WORDS[range] ?? 'reserved' }
   if (address instanceof ipaddr.IPv6 && !address.match(GLOBAL_UNICAST)) {
@@ -64,6 +77,12 @@ function classifyPublic(address: Address): AddressVerdict {
 /** The IPv4 address that an IPv4-mapped one dials. */
 function mappedAddress(address: Address): Address | undefined {
   return address instanceof ipaddr.IPv6 && address.isIPv4MappedAddress() ? address.toIPv4Address() : undefined
+}
+
+/** The IPv4 address that NAT64 makes of one. */
+function translatedAddress(address: Address): Address | undefined {
+  if (!(address instanceof ipaddr.IPv6) || !address.match(NAT64)) return undefined
+  return new ipaddr.IPv4(address.toByteArray().slice(12))
 }
 
 function isWithin(address: Address | undefined, networks: readonly [Address, number][]): boolean {

@@ -25,7 +25,7 @@ async function scene() {
     else socket.resetAndDestroy()
   }
   const receiver = await startRawReceiver((socket) => onRequest(socket, act))
-  const verdict = targetOf(receiver.url, createAddressPolicy(['127.0.0.0/8']))
+  const verdict = targetOf(receiver.url, createAddressPolicy({ allowed: ['127.0.0.0/8'] }))
   if (!verdict.ok) throw new Error('the receiver has no target')
   const dial: Dial = (_, callback) => {
     const socket = connect(receiver.port, '127.0.0.1', () => callback(null, socket))

@@ -25,7 +25,7 @@ afterEach(async () => {
 async function send(act: (socket: Socket, clock: LateClock) => void): Promise<SendOutcome> {
   const clock = new LateClock()
   const receiver = await startRawReceiver((socket) => onRequest(socket, (one) => act(one, clock)))
-  const sender = createWebhookSender({ allowedNetworks: ['127.0.0.0/8', '::1/128'], clock })
+  const sender = createWebhookSender({ networks: { allowed: ['127.0.0.0/8', '::1/128'] }, clock })
   toClose.push(
     () => receiver.close(),
     () => sender.close(),

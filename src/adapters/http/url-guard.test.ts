@@ -3,8 +3,8 @@ import { LOOPBACK_HOSTS } from '../../../test/support/receiver-hosts.ts'
 import { createAddressPolicy } from './address-policy.ts'
 import { createUrlGuard, targetOf } from './url-guard.ts'
 
-const strict = createUrlGuard([])
-const open = createUrlGuard(['127.0.0.0/8', '::1/128', '10.0.0.0/8'])
+const strict = createUrlGuard({ allowed: [] })
+const open = createUrlGuard({ allowed: ['127.0.0.0/8', '::1/128', '10.0.0.0/8'] })
 
 test.each(LOOPBACK_HOSTS)('https://%s/ is refused as an address that is not public', (host) => {
   expect(strict.check(`https://${host}/x`)).toEqual({
@@ -129,7 +129,7 @@ test.each([
   },
   { url: 'https://0x7f.1/', want: { origin: 'https://127.0.0.1', hostname: '127.0.0.1', internal: false } },
 ])('$url names its target', ({ url, want }) => {
-  expect(targetOf(url, createAddressPolicy(['127.0.0.0/8', '::1/128']))).toMatchObject({
+  expect(targetOf(url, createAddressPolicy({ allowed: ['127.0.0.0/8', '::1/128'] }))).toMatchObject({
     ok: true,
     target: want,
   })

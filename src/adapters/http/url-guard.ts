@@ -1,7 +1,7 @@
 /** What a URL must be to receive webhooks (interface §2.3: an HTTPS URL). */
 import { isIP } from 'node:net'
 import type { UrlGuard } from '../../ports/url-guard.ts'
-import { type AddressPolicy, createAddressPolicy } from './address-policy.ts'
+import { type AddressPolicy, createAddressPolicy, type WebhookNetworks } from './address-policy.ts'
 
 /** Where an attempt connects to. */
 export type Target = {
@@ -41,9 +41,9 @@ const RULES: readonly Rule[] = [
   plainHttp,
 ]
 
-/** The operator's URL policy as the rest of Davit sees it. @param allowedNetworks CIDRs */
-export function createUrlGuard(allowedNetworks: readonly string[]): UrlGuard {
-  const policy = createAddressPolicy(allowedNetworks)
+/** The operator's URL policy as the rest of Davit sees it. @throws Error when a network is no CIDR */
+export function createUrlGuard(networks: WebhookNetworks): UrlGuard {
+  const policy = createAddressPolicy(networks)
   return {
     check(url) {
       const verdict = targetOf(url, policy)
@@ -88,6 +88,7 @@ function forbiddenAddress(url: URL, policy: AddressPolicy): string | undefined {
   if (isIP(hostname) === 0) return undefined
   const verdict = policy.classify(hostname)
   if (verdict.kind !== 'forbidden') return undefined
+  if (verdict.closed) return `the address ${hostname} is in a network that the operator of Davit has closed`
   return `the address ${hostname} is not public (${verdict.range}); ${WHO_ALLOWS_IT}`
 }
 

@@ -15,7 +15,7 @@ import type { SendOutcome, SendRequest } from '../../ports/webhook-sender.ts'
 import { createWebhookSender } from './webhook-sender.ts'
 
 const clock = new FakeClock()
-const send = createWebhookSender({ allowedNetworks: ['127.0.0.0/8', '::1/128'], clock })
+const send = createWebhookSender({ networks: { allowed: ['127.0.0.0/8', '::1/128'] }, clock })
 afterAll(() => send.close())
 
 const toClose: RawReceiver[] = []

@@ -1,5 +1,5 @@
-import { Socket } from 'node:net'
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
+import { type Dialled, watchDialling } from '../../../test/support/dialled.ts'
 import { FakeClock } from '../../../test/support/fake-clock.ts'
 import { LOOPBACK_HOSTS } from '../../../test/support/receiver-hosts.ts'
 import { type RawReceiver, startRawReceiver } from '../../../test/support/receiver-raw.ts'
@@ -23,20 +23,14 @@ beforeAll(async () => {
 afterAll(() => everywhere.close())
 
 /** Every address that this process tries to connect to. */
-const dialled: string[] = []
+let dialled: Dialled
 beforeEach(() => {
-  dialled.length = 0
-  const emit = Socket.prototype.emit
-  const watching = function (this: Socket, ...args: unknown[]) {
-    if (args[0] === 'connectionAttempt') dialled.push(String(args[1]))
-    return Reflect.apply(emit, this, args) as boolean
-  }
-  vi.spyOn(Socket.prototype, 'emit').mockImplementation(watching as typeof emit)
+  dialled = watchDialling()
 })
 
 const toClose: { close(): Promise<void> }[] = []
 afterEach(async () => {
-  vi.restoreAllMocks()
+  dialled.stop()
   for (const closable of toClose.splice(0)) await closable.close()
 })
 
@@ -54,7 +48,7 @@ function dns(...answers: string[][]): NameServer {
 }
 
 function sender(allowedNetworks: string[], nameServer: NameServer = dns([])) {
-  const created = createWebhookSender({ allowedNetworks, clock, nameServer })
+  const created = createWebhookSender({ networks: { allowed: allowedNetworks }, clock, nameServer })
   toClose.push(created)
   return created
 }
@@ -75,7 +69,7 @@ test('the counter of this file sees a connection that is allowed', async () => {
   const outcome = await sender(['127.0.0.0/8']).send(request(`http://127.0.0.1:${everywhere.port}/`))
   expect(outcome).toMatchObject({ code: 200 })
   expect(everywhere.connections()).toBe(before + 1)
-  expect(dialled).toEqual(['127.0.0.1'])
+  expect(dialled.addresses).toEqual(['127.0.0.1'])
 })
 
 test.each(LOOPBACK_HOSTS)('%s is blocked, and nothing is dialled, by https and by http', async (host) => {
@@ -84,7 +78,7 @@ test.each(LOOPBACK_HOSTS)('%s is blocked, and nothing is dialled, by https and b
   for (const scheme of ['https', 'http']) {
     expect(await send.send(request(`${scheme}://${host}:${everywhere.port}/`))).toEqual(BLOCKED)
   }
-  expect(dialled).toEqual([])
+  expect(dialled.addresses).toEqual([])
   expect(everywhere.connections()).toBe(before)
 })
 
@@ -109,13 +103,13 @@ test.each([
 ])('a name that resolves to $address is blocked, and nothing is dialled', async ({ address }) => {
   const outcome = await sender([], dns([address])).send(request(`https://hooks.example:${everywhere.port}/`))
   expect(outcome).toEqual(BLOCKED)
-  expect(dialled).toEqual([])
+  expect(dialled.addresses).toEqual([])
 })
 
 test('one forbidden address among public ones blocks the name', async () => {
   const send = sender([], dns(['93.184.216.34', '2606:2800:220:1::1', '10.0.0.1']))
   expect(await send.send(request('https://hooks.example/'))).toEqual(BLOCKED)
-  expect(dialled).toEqual([])
+  expect(dialled.addresses).toEqual([])
 })
 
 test('a name that was allowed and now resolves elsewhere is judged anew, and dialled as it was vetted', async () => {
@@ -124,7 +118,7 @@ test('a name that was allowed and now resolves elsewhere is judged anew, and dia
   expect(await send.send(request(url))).toMatchObject({ code: 200 })
   expect(await send.send(request(url))).toEqual(BLOCKED)
   expect(await send.send(request(url))).toMatchObject({ code: 200 })
-  expect(dialled).toEqual(['127.0.0.1', '127.0.0.1'])
+  expect(dialled.addresses).toEqual(['127.0.0.1', '127.0.0.1'])
 })
 
 test.each([
@@ -134,14 +128,14 @@ test.each([
   { name: 'a dot at the end', url: 'https://hooks.example./' },
 ])('$name reaches allowed networks only, not the public one', async ({ url }) => {
   expect(await sender(['10.0.0.0/8'], dns(['93.184.216.34'])).send(request(url))).toEqual(BLOCKED)
-  expect(dialled).toEqual([])
+  expect(dialled.addresses).toEqual([])
 })
 
 test('a name inside an allowed network is reached under its own name', async () => {
   const send = sender(['127.0.0.0/8'], dns(['127.0.0.3']))
   const outcome = await send.send(request(`http://receiver.acme.svc:${everywhere.port}/`))
   expect(outcome).toMatchObject({ code: 200 })
-  expect(dialled).toEqual(['127.0.0.3'])
+  expect(dialled.addresses).toEqual(['127.0.0.3'])
 })
 
 test('where the first address refuses, the next one is tried', async () => {
@@ -152,7 +146,7 @@ test('where the first address refuses, the next one is tried', async () => {
   toClose.push(only)
   const send = sender(['127.0.0.0/8'], dns(['127.0.0.4', '127.0.0.5']))
   expect(await send.send(request(`http://two.example:${only.port}/`))).toMatchObject({ code: 200 })
-  expect(dialled).toEqual(['127.0.0.4', '127.0.0.5'])
+  expect(dialled.addresses).toEqual(['127.0.0.4', '127.0.0.5'])
 })
 
 test('names that do not resolve, and name servers in trouble, are told apart', async () => {
@@ -191,7 +185,7 @@ test('a name server that never answers ends at the deadline', async () => {
 
 test('the dialler judges a literal itself, before the first packet', async () => {
   const dial = createDial({
-    policy: createAddressPolicy([]),
+    policy: createAddressPolicy({ allowed: [] }),
     resolve: () => Promise.reject(new Error('not asked')),
   })
   const target = {
@@ -204,11 +198,11 @@ test('the dialler judges a literal itself, before the first packet', async () =>
   }
   const error = await new Promise((resolve) => dial(target, resolve))
   expect(error).toBeInstanceOf(BlockedError)
-  expect(dialled).toEqual([])
+  expect(dialled.addresses).toEqual([])
 })
 
 test('a connection that ends up elsewhere than at a vetted address is given up', async () => {
-  const policy = createAddressPolicy(['127.0.0.1/32'])
+  const policy = createAddressPolicy({ allowed: ['127.0.0.1/32'] })
   const dial = createDial({ policy, resolve: async () => ['127.0.0.1'] })
   const target = {
     origin: '',

@@ -11,7 +11,11 @@ import { createWebhookSender } from './webhook-sender.ts'
 const authority = createTestAuthority()
 const good = authority.issue(['localhost', '127.0.0.1'])
 const clock = new FakeClock()
-const send = createWebhookSender({ allowedNetworks: ['127.0.0.0/8', '::1/128'], clock, ca: authority.ca })
+const send = createWebhookSender({
+  networks: { allowed: ['127.0.0.0/8', '::1/128'] },
+  clock,
+  ca: authority.ca,
+})
 afterAll(() => send.close())
 
 const toClose: { close(): Promise<void> }[] = []
@@ -44,7 +48,7 @@ test('a certificate that the extra authority signed is good, by name and by addr
 
 test('without the extra authority the same certificate is not trusted', async () => {
   const to = await secureReceiver()
-  const strict = createWebhookSender({ allowedNetworks: ['127.0.0.0/8', '::1/128'], clock })
+  const strict = createWebhookSender({ networks: { allowed: ['127.0.0.0/8', '::1/128'] }, clock })
   toClose.push(strict)
   expect(await strict.send(request(to.url))).toMatchObject({
     class: 'tls',

@@ -17,7 +17,7 @@ afterEach(async () => {
 
 function sender(options: Partial<WebhookSenderOptions> = {}) {
   const created = createWebhookSender({
-    allowedNetworks: ['127.0.0.0/8', '::1/128'],
+    networks: { allowed: ['127.0.0.0/8', '::1/128'] },
     clock: new SkewedClock(),
     ...options,
   })

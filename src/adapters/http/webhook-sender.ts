@@ -1,7 +1,7 @@
 /** Sends webhooks: one POST under one deadline, to vetted addresses only, with every answer bounded. */
 import type { Clock } from '../../ports/clock.ts'
 import type { SendOutcome, SendRequest, WebhookSender } from '../../ports/webhook-sender.ts'
-import { createAddressPolicy } from './address-policy.ts'
+import { createAddressPolicy, type WebhookNetworks } from './address-policy.ts'
 import { Attempt, type AttemptTools } from './attempt.ts'
 import { openConnection } from './connection.ts'
 import { createConnectionPool } from './connection-pool.ts'
@@ -11,8 +11,7 @@ import { createResolver, type NameServer } from './resolver.ts'
 import { type Target, type TargetVerdict, targetOf } from './url-guard.ts'
 
 export type WebhookSenderOptions = {
-  /** CIDRs that may be reached although they are not public, and by plain http. */
-  allowedNetworks: readonly string[]
+  networks: WebhookNetworks
   clock: Pick<Clock, 'monotonic' | 'after'>
   /** PEM of authorities that are trusted besides the known ones. */
   ca?: string | undefined
@@ -34,10 +33,10 @@ const READING_MS = 100
 /** URLs whose parsed form is kept; endpoints send to the same few again and again. */
 const MAX_TARGETS = 4096
 
-/** @throws Error when an allowed network is no CIDR, or `ca` no PEM */
+/** @throws Error when a network is no CIDR, or `ca` no PEM */
 export function createWebhookSender(options: WebhookSenderOptions): ClosableWebhookSender {
   const { clock } = options
-  const policy = createAddressPolicy(options.allowedNetworks)
+  const policy = createAddressPolicy(options.networks)
   const resolve = createResolver({
     machineNames: policy.allowsNetworks,
     ...(options.nameServer ? { server: options.nameServer } : {}),

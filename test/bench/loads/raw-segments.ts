@@ -45,7 +45,7 @@ const OUTCOME_LINGER_MS = 3
 const DEADLINE_MS = 20_000
 export async function rawSegments(load: RawSegmentsLoad, world: RawWorld): Promise<RawResult> {
   const { clock, random } = world
-  const sender = createWebhookSender({ allowedNetworks: ['127.0.0.0/8'], clock })
+  const sender = createWebhookSender({ networks: { allowed: ['127.0.0.0/8'] }, clock })
   const log = new GroupCommit<Append, number>({
     plan: planSegments,
     write: (batch) => writeEvents(world, load.namespace, batch),

@@ -38,6 +38,7 @@ export const VALUE_SETS: Readonly<Record<string, Values>> = {
       waitScale: 0.5,
       requireWriteOnly: true,
       allowedNetworks: ['10.0.0.0/8', 'fd00::/8'],
+      closedNetworks: ['10.96.0.0/12', '2001:db9::/32'],
       bakeRealms: ['auth.example.com', 'tokens.example.com:8443'],
       bakeCaConfigMap: 'trust/ca-bundle.crt',
       bakeImage: 'registry.example.com/davit:1',

@@ -1,0 +1,34 @@
+/** An address that takes no connection and refuses none, as behind a firewall that drops what comes. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { connect } from 'node:net'
+
+/** The system drops whoever comes while so many wait, and one more, to be taken by a process that does not take them. */
+const WAITING = 1
+const LISTEN = `
+  const server = require('node:net').createServer()
+  server.listen({ host: process.argv[1], port: Number(process.argv[2]), backlog: ${WAITING} }, () => console.log('listens'))
+`
+
+/** @returns what ends it */
+export async function silence(host: string, port: number): Promise<{ close(): Promise<void> }> {
+  const child = spawn(process.execPath, ['-e', LISTEN, host, String(port)], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  await once(child.stdout, 'data')
+  child.kill('SIGSTOP')
+  const waiting = Array.from({ length: WAITING + 1 }, () => connect({ host, port }))
+  await Promise.all(
+    waiting.map(async (socket) => {
+      await once(socket, 'connect')
+      socket.on('error', () => undefined)
+    }),
+  )
+  return {
+    close: async () => {
+      for (const socket of waiting) socket.destroy()
+      child.kill('SIGKILL')
+      await once(child, 'exit')
+    },
+  }
+}
