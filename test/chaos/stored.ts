@@ -20,7 +20,11 @@ export type StoredLog = {
 }
 
 export async function readLog(api: ResourceReader, namespace: string): Promise<StoredLog> {
-  const raw = await listAll(api, deliverySegments, namespace)
+  return logIn(await listAll(api, deliverySegments, namespace))
+}
+
+/** @param raw segments in any order */
+export function logIn(raw: readonly RawObject[]): StoredLog {
   const segments = raw.flatMap((one) => readSegment(one) ?? []).sort((a, b) => a.version - b.version)
   const log: StoredLog = { deliveries: [], events: [], repeats: 0 }
   const firstPlaces = new Map<string, string>()

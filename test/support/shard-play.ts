@@ -28,11 +28,21 @@ export type Played = {
   unowned: number[]
   attempts: number
   repeated: number
+  /** Milliseconds in which nobody was the owner of some shard: at most on end, and after all troubles were over. */
+  unownedMs: number
+  settledAfterMs: number
 }
 
+/** How often owners are looked at. */
+const LOOK_EVERY_MS = 100
+/** In which those that begin find each other. */
+const BEGIN_MS = 5000
 /** Whoever waits for one who is gone waits for its lease and for what it had under way; some calls take seconds. */
 const REST_MS = TIMES.leaseMs + TIMES.drainMs + 40_000
 const MOST_REPLICAS = 6
+/** After which one that was told to leave is killed. */
+const GRACE_MS = 30_000
+const LASTING: ReadonlySet<Trouble['kind']> = new Set(['stop', 'cut', 'outage', 'losses', 'restart'])
 
 export async function playShards(plan: {
   seed: number
@@ -43,7 +53,8 @@ export async function playShards(plan: {
 }): Promise<Played> {
   const world = new World(plan.seed, plan.areNamesOwn)
   for (let n = 0; n < plan.replicas; n += 1) world.join()
-  await world.time.runUntil(5000)
+  await world.time.runUntil(BEGIN_MS)
+  world.watchOwners()
   for (const trouble of plan.troubles) {
     await world.time.runUntil(world.time.now + trouble.afterMs)
     world.suffer(trouble)
@@ -57,7 +68,8 @@ export async function playShards(plan: {
   const unowned = shards.filter(
     (shard) => world.living().filter(({ keeper }) => keeper.owns(shard)).length !== 1,
   )
-  return { wrong, unowned, attempts, repeated }
+  const { unownedMs, settledAfterMs } = world
+  return { wrong, unowned, attempts, repeated, unownedMs, settledAfterMs }
 }
 
 class World {
@@ -71,6 +83,12 @@ class World {
   /** Whoever comes right after a record was removed by hand cannot know of it: that is asked too much. */
   #nobodyComesBefore = 0
   #lastCame = 0
+  /** When the last trouble is over. */
+  #quietAt = 0
+  /** Since when nobody is the owner of a shard. */
+  readonly #unownedSince = new Map<number, number>()
+  #longestUnownedMs = 0
+  #lastUnownedAt = 0
   /** Whoever has heard of nobody for long does not know either whose record was removed. */
   #allHearAgain = 0
 
@@ -83,6 +101,30 @@ class World {
 
   living(): Replica[] {
     return this.#replicas.filter(({ clock }) => !clock.isDead)
+  }
+
+  get unownedMs(): number {
+    return this.#longestUnownedMs
+  }
+
+  get settledAfterMs(): number {
+    return Math.max(0, this.#lastUnownedAt - this.#quietAt)
+  }
+
+  watchOwners(): void {
+    const { now } = this.time
+    const living = this.living()
+    for (let shard = 0; shard < SHARDS; shard += 1) {
+      if (living.some(({ keeper }) => keeper.owns(shard))) {
+        this.#unownedSince.delete(shard)
+        continue
+      }
+      const since = this.#unownedSince.get(shard) ?? now
+      this.#unownedSince.set(shard, since)
+      this.#longestUnownedMs = Math.max(this.#longestUnownedMs, now - since + LOOK_EVERY_MS)
+      this.#lastUnownedAt = now
+    }
+    this.time.at(LOOK_EVERY_MS, () => this.watchOwners())
   }
 
   join(name?: string): void {
@@ -102,6 +144,8 @@ class World {
 
   suffer({ kind, ms }: Trouble): void {
     const { records } = this
+    const lastsMs = kind === 'leave' ? GRACE_MS : LASTING.has(kind) ? ms : 0
+    this.#quietAt = Math.max(this.#quietAt, this.time.now + lastsMs)
     if (kind === 'join') this.join()
     else if (kind === 'removal') this.#removeOne()
     else if (kind === 'outage') this.#forAWhile(ms, (isOn) => Object.assign(records, { isDown: isOn }))
@@ -139,8 +183,8 @@ class World {
     if (kind === 'clock') one.clock.setWallBy(this.chance.fraction() < 0.5 ? ms * 1000 : -ms * 1000)
     if (kind === 'leave') {
       one.leave()
-      // As a kubelet does when the grace period is over.
-      this.time.at(30_000, () => one.kill())
+      // As a kubelet does.
+      this.time.at(GRACE_MS, () => one.kill())
     }
     if (kind === 'restart') {
       one.kill()

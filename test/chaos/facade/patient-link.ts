@@ -5,7 +5,7 @@ import type { SeededRandom } from '../seeded-random.ts'
 import type { Ledger } from './ledger.ts'
 
 export type Asked = {
-  method: 'GET' | 'POST' | 'PATCH'
+  method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
   path: string
   body?: unknown
   idempotencyKey?: string
@@ -105,7 +105,8 @@ export class PatientLink {
         },
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       })
-      const json = JSON.parse(await answer.text()) as Record<string, unknown>
+      const text = await answer.text()
+      const json = JSON.parse(text === '' ? '{}' : text) as Record<string, unknown>
       return { status: statusCode, json, replayed: headers['idempotency-replayed'] === 'true', by }
     } catch {
       return undefined

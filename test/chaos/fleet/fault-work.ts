@@ -218,6 +218,7 @@ async function doTo(member: Member, fault: Fault, blows: Blow[]): Promise<void> 
       await member.kill()
       await sleep(fault.forMs)
       return member.start(fault.newName)
+    case 'pause controller':
     case 'suspend controller':
     case 'suspend facade':
       blows.push(blowTo(member))

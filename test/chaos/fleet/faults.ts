@@ -7,6 +7,7 @@ export const FAULT_KINDS = [
   'kill facade',
   'suspend controller',
   'suspend facade',
+  'pause controller',
   'roll controllers',
   'roll facades',
   'API server restart',
@@ -67,9 +68,11 @@ type Spell = readonly [number, number]
 
 /** How long each lasts, in milliseconds, but for those that are a matter of the lease. */
 const LASTS: Readonly<Record<Exclude<FaultKind, 'suspend controller'>, Spell>> = {
+  // Of the lease: nobody notices.
+  'pause controller': [0.2, 0.6],
   'kill controller': [0, 5000],
   'kill facade': [0, 5000],
-  // Against the lease.
+  // Of the lease, too.
   'suspend facade': [1.1, 2],
   'roll controllers': [0, 500],
   'roll facades': [0, 500],
@@ -93,6 +96,8 @@ const STORE: ReadonlySet<RecordKind> = new Set([
   'no space in etcd',
 ])
 const WAY: ReadonlySet<RecordKind> = new Set(['cut', 'delay', 'deaf', 'hold'])
+/** Kinds whose times are a matter of the lease. */
+const OF_LEASE: ReadonlySet<FaultKind> = new Set(['pause controller', 'suspend facade'])
 const PAUSE_MS = [300, 3500] as const
 
 /** The same done to one role and to the other. */
@@ -139,14 +144,13 @@ function draw(kind: FaultKind, random: SeededRandom, options: PlanOptions): Faul
 
 function lastsMs(kind: FaultKind, random: SeededRandom, { leaseMs, pace }: PlanOptions): number {
   if (kind !== 'suspend controller') {
-    const unit = kind === 'suspend facade' ? leaseMs : pace
+    const unit = OF_LEASE.has(kind) ? leaseMs : pace
     return Math.round(random.between(...LASTS[kind]) * unit)
   }
-  // Nobody notices; the others count it out, and take nothing yet; they have taken all that it had.
+  // The others count it out, and take nothing yet; they have taken all that it had.
   const spells: Spell[] = [
-    [leaseMs * 0.2, leaseMs * 0.6],
     [leaseMs * 1.1, leaseMs * 2],
-    [leaseMs + DRAIN_MS + 1000, leaseMs + DRAIN_MS + 8000],
+    [leaseMs + DRAIN_MS + 1000, leaseMs + DRAIN_MS + 30_000],
   ]
   const [shortest, longest] = spells[Math.floor(random.fraction() * spells.length)] ?? [leaseMs, leaseMs]
   return Math.round(random.between(shortest, longest))

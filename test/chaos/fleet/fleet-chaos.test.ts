@@ -16,6 +16,8 @@ const OPTIONS: FleetRunOptions = {
   organizations: 2,
   perSecond: 8,
   leaseMs: 3000,
+  retentionMs: 20_000,
+  waitsForRetention: false,
   facadesAgree: true,
   faultsOfEach: 1,
   between: 8,
@@ -40,5 +42,7 @@ test('everything that there is was done to it, under load', () => {
   expect(run.verdict.accepted).toBeGreaterThan(500)
   expect(run.verdict.receptions).toBeGreaterThan(run.verdict.accepted)
   expect(run.disablings).toBeGreaterThan(5)
+  expect(run.deletions).toBeGreaterThan(2)
+  expect(run.forgotten).toBeGreaterThan(0)
   expect(run.retried).toBeGreaterThan(5)
 })

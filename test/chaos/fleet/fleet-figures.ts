@@ -35,6 +35,10 @@ const counts = z.object({
   waitsCompared: z.number(),
   exhausted: z.number(),
   disablings: z.number(),
+  /** Of endpoints. */
+  deletions: z.number().default(0),
+  /** Segments of the log that retention has deleted. */
+  forgotten: z.number().default(0),
   afterDisabling: z.number(),
   doubled: z.number(),
   missing: z.number(),
@@ -117,6 +121,8 @@ function countsOf({ verdict, ...run }: FleetRun): Counts {
     waitsCompared: verdict.waitsCompared,
     exhausted: run.exhausted,
     disablings: run.disablings,
+    deletions: run.deletions,
+    forgotten: run.forgotten,
     afterDisabling: verdict.late.length,
     doubled: verdict.doubled.length,
     missing: verdict.missing.length,

@@ -1,19 +1,22 @@
 /** What a run of a fleet has shown: figures, and what is wrong. */
-import type { WebhookDelivery } from '../../../src/api/webhook-delivery.ts'
+import { type WebhookDelivery, webhookDelivery } from '../../../src/api/webhook-delivery.ts'
+import { webhookEvent } from '../../../src/api/webhook-event.ts'
 import { isFinal } from '../../../src/domain/delivery.ts'
-import { OPERATOR_NAMESPACE } from '../../support/installation.ts'
 import { type AcceptedDelivery, keyOf, violations } from '../../support/verdict.ts'
 import type { Ledger } from '../facade/ledger.ts'
 import type { SeenReception } from '../receivers.ts'
-import { readDeliveries, readEvents, readLog } from '../stored.ts'
+import { logIn, type StoredLog } from '../stored.ts'
 import type { Pause } from '../toggler.ts'
+import type { Archive } from './archive.ts'
 import type { Course } from './explained.ts'
 import type { FaultRecord } from './fault-work.ts'
 import type { Fleet } from './fleet.ts'
 import { type FleetEvidence, type FleetVerdict, fleetViolations, judgeFleet } from './fleet-verdict.ts'
 import { type Gap, gapsOf } from './gaps.ts'
 import { leftLeases } from './left-leases.ts'
+import type { Passing } from './passing.ts'
 import type { FleetPublisher } from './publishers.ts'
+import { goneEarly } from './retained.ts'
 import type { Load, Stall } from './stall-watch.ts'
 
 export type Gathered = Course & {
@@ -21,11 +24,14 @@ export type Gathered = Course & {
   publishers: readonly FleetPublisher[]
   receptions: readonly SeenReception[]
   pauses: ReadonlyMap<string, readonly Pause[]>
+  passing: readonly Passing[]
+  archive: Archive
   ledger: Ledger
   stalls: readonly Stall[]
   loads: readonly Load[]
   waitScale: number
   leaseMs: number
+  retentionMs: number
   facadesAgree: boolean
   /** What was not as it has to be while it ran, in words. */
   wrong: readonly string[]
@@ -40,6 +46,10 @@ export type FleetFindings = {
   /** Places in the log that repeat an event, and are delivered to nobody. */
   repeats: number
   disablings: number
+  /** Of endpoints. */
+  deletions: number
+  /** Segments of the log that retention has deleted. */
+  forgotten: number
   retried: number
   failures: ReadonlyMap<string, number>
   /** Finished delivery objects, and those that were attempted to their end. */
@@ -57,18 +67,18 @@ const MAX_LATE_MS = 2000
 
 /** When every process has ended. */
 export async function fleetFindingsOf(gathered: Gathered): Promise<FleetFindings> {
-  const { fleet, publishers, faults, pauses, ledger } = gathered
-  const { api } = fleet.davit
-  const log = await readLog(api, OPERATOR_NAMESPACE)
-  const organizations = [...fleet.keys.keys()]
-  const objects = (await Promise.all(organizations.map((name) => readDeliveries(api, name)))).flat()
+  const { fleet, publishers, faults, pauses, ledger, passing, archive } = gathered
+  const log = logOf(archive, new Map(passing.flatMap((one) => [...one.aliases])))
+  const deleted = new Set(passing.flatMap((one) => one.deleted))
+  const objects = objectsIn(archive, passing).filter(({ spec }) => !deleted.has(spec.endpoint))
   const exhausted = exhaustedAmong(objects)
   const published = publishers.flatMap((one) => one.published)
   const { receptions, silences, stalls, loads, waitScale, leaseMs } = gathered
-  const { endpoints, members } = fleet
+  const { members } = fleet
+  const endpoints = [...fleet.endpoints, ...passing.flatMap((one) => one.endpoints)]
   const lives = members.flatMap((member) => member.lives)
   const startedAt = new Map(lives.map(({ number, startedAt }) => [number, startedAt]))
-  const times = { pauses, stalls, loads, waitScale, leaseMs, startedAt }
+  const times = { pauses, deleted, stalls, loads, waitScale, leaseMs, startedAt }
   const evidence = { log, receptions, endpoints, faults, silences, exhausted, published, ...times }
   const verdict = judgeFleet(evidence)
   const leases = await leftLeases(fleet)
@@ -80,7 +90,9 @@ export async function fleetFindingsOf(gathered: Gathered): Promise<FleetFindings
     events: log.events.length,
     notes: publishers.flatMap(({ notes }) => notes).length,
     repeats: log.repeats,
-    disablings: [...pauses.values()].flat().length,
+    disablings: fleet.endpoints.flatMap(({ name }) => pauses.get(name) ?? []).length,
+    deletions: deleted.size,
+    forgotten: archive.segments.filter(({ missedAt }) => missedAt !== undefined).length,
     retried: ledger.retried,
     failures: ledger.failures,
     objects: objects.length,
@@ -94,10 +106,31 @@ export async function fleetFindingsOf(gathered: Gathered): Promise<FleetFindings
       ...violations(verdict),
       ...fleetViolations(verdict, { latestMs: MAX_LATE_MS, facadesAgree: gathered.facadesAgree }),
       ...objectsOf(evidence, unshown, objects),
-      ...(await notesOf(gathered, organizations)),
+      ...goneEarly(gathered),
+      ...notesOf(gathered),
       ...leases.map(({ metadata }) => `the Lease ${metadata.name} is left over`),
     ],
   }
+}
+
+/** Endpoints under the names by which receivers know them. */
+function logOf({ segments }: Archive, aliases: ReadonlyMap<string, string>): StoredLog {
+  const log = logIn(segments.map(({ raw }) => raw))
+  const deliveries = log.deliveries.map(({ endpoint, id }) => ({
+    endpoint: aliases.get(endpoint) ?? endpoint,
+    id,
+  }))
+  return { ...log, deliveries }
+}
+
+/** As they were seen last, under the names by which receivers know their endpoints. */
+function objectsIn({ deliveries }: Archive, passing: readonly Passing[]): WebhookDelivery[] {
+  const aliases = new Map(passing.flatMap((one) => [...one.aliases]))
+  return deliveries.map(({ raw }) => {
+    const parsed = webhookDelivery.parse(raw)
+    const { endpoint } = parsed.spec
+    return { ...parsed, spec: { ...parsed.spec, endpoint: aliases.get(endpoint) ?? endpoint } }
+  })
 }
 
 function exhaustedAmong(objects: readonly WebhookDelivery[]): Set<string> {
@@ -109,12 +142,14 @@ function exhaustedAmong(objects: readonly WebhookDelivery[]): Set<string> {
 
 /** Every delivery of an endpoint that shows all has an object. */
 function unshownIn(
-  { log, endpoints }: FleetEvidence,
+  { log, endpoints, deleted }: FleetEvidence,
   objects: readonly WebhookDelivery[],
 ): AcceptedDelivery[] {
   const shown = new Set(objects.map(keyOfObject))
   const showing = new Set(
-    endpoints.filter(({ deliveryLog }) => deliveryLog === 'Objects').map(({ name }) => name),
+    endpoints
+      .filter(({ name, deliveryLog }) => deliveryLog === 'Objects' && !deleted.has(name))
+      .map(({ name }) => name),
   )
   return log.deliveries.filter((one) => showing.has(one.endpoint) && !shown.has(keyOf(one)))
 }
@@ -151,9 +186,8 @@ function objectsOf(
 }
 
 /** Every WebhookEvent is dispatched, and is in the log once. */
-async function notesOf({ fleet, publishers }: Gathered, organizations: readonly string[]): Promise<string[]> {
-  const { api } = fleet.davit
-  const events = (await Promise.all(organizations.map((name) => readEvents(api, name)))).flat()
+function notesOf({ archive, publishers }: Gathered): string[] {
+  const events = archive.events.map(({ raw }) => webhookEvent.parse(raw))
   const made = publishers.flatMap(({ notes }) => notes).length
   const undone = events.filter(({ status }) => status?.state !== 'dispatched')
   return [

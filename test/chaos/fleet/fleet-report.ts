@@ -47,6 +47,8 @@ function rowsOf(counts: Counts, latestAfterDisablingMs: number): [string, string
     ['attempted to the end without success', counts.exhausted],
     ['disablings over REST', counts.disablings],
     ['  attempts after one, latest', `${counts.afterDisabling}, ${latestAfterDisablingMs} ms`],
+    ['endpoints deleted', counts.deletions],
+    ['segments of the log that were deleted', counts.forgotten],
     ['keyed publishes that became two events', counts.doubled],
     ['acknowledged events that are not in the log', counts.missing],
     ['repeated places in the log', counts.repeats],

@@ -14,6 +14,7 @@ import { Receivers } from '../receivers.ts'
 import { SeededRandom } from '../seeded-random.ts'
 import { isPoisoned } from '../setting.ts'
 import { type Pause, Toggler } from '../toggler.ts'
+import { Archive } from './archive.ts'
 import { Moods } from './endpoints.ts'
 import { FaultWork } from './fault-work.ts'
 import { type PlanOptions, planFaults } from './faults.ts'
@@ -22,8 +23,9 @@ import { type FleetFindings, fleetFindingsOf } from './fleet-findings.ts'
 import { faultLines, historiesOf } from './histories.ts'
 import { LapseWatch } from './lapse-watch.ts'
 import { untilLeasesEnd } from './left-leases.ts'
+import { Passing } from './passing.ts'
 import { FleetPublisher } from './publishers.ts'
-import { untilAllHasEnded } from './rest.ts'
+import { untilAllHasEnded, untilAllIsForgotten } from './rest.ts'
 import { SENDER_HEADER } from './sender-header.ts'
 import { StallWatch } from './stall-watch.ts'
 
@@ -34,6 +36,10 @@ export type FleetRunOptions = PlanOptions & {
   /** Events over REST in a second, of all organizations together. */
   perSecond: number
   organizations: number
+  /** What has ended stays for so long. */
+  retentionMs: number
+  /** Whether it is waited for that in the end, which takes minutes. */
+  waitsForRetention: boolean
   /** Whether a change that one facade has answered is promised to be in force at the others. */
   facadesAgree: boolean
   /** Told what happens, line by line. */
@@ -55,6 +61,8 @@ type Scene = {
   moods: Moods
   publishers: FleetPublisher[]
   togglers: Map<string, Toggler>
+  passing: Passing[]
+  archive: Archive
   links: PatientLink[]
   ledger: Ledger
 }
@@ -64,10 +72,10 @@ export async function playFleet(options: FleetRunOptions): Promise<FleetRun> {
   const folder = await mkdtemp(join(tmpdir(), 'davit-fleet-'))
   options.say(`seed ${options.seed}; logs are in ${folder}`)
   const organizations = Array.from({ length: options.organizations }, (_, index) => `org-${index}`)
-  const { controllers, facades, leaseMs } = options
+  const { controllers, facades, leaseMs, retentionMs } = options
   await using stack = new AsyncDisposableStack()
   const many = { controllers, facades, organizations }
-  const fleet = await startFleet({ ...many, leaseMs, waitScale: WAIT_SCALE, folder })
+  const fleet = await startFleet({ ...many, leaseMs, retentionMs, waitScale: WAIT_SCALE, folder })
   stack.defer(() => fleet.stop())
   const moods = new Moods(fleet.endpoints, random.fork())
   const receivers = await Receivers.start({
@@ -90,9 +98,10 @@ export async function playFleet(options: FleetRunOptions): Promise<FleetRun> {
   const begun = performance.now()
   const work = new FaultWork(fleet, random.fork(), options.say)
   await playFaults(scene, work, options, random.fork())
-  const wrong = [...work.wrong, ...(await comeToRest(scene, work, options.say))]
+  const wrong = [...work.wrong, ...(await comeToRest(scene, work, options))]
   const lastedMs = performance.now() - begun
-  const pauses = new Map([...scene.togglers].map(([name, { pauses }]) => [name, pauses as readonly Pause[]]))
+  const toggled = [...scene.togglers].map(([name, { pauses }]): [string, readonly Pause[]] => [name, pauses])
+  const pauses = new Map([...toggled, ...scene.passing.flatMap((one) => one.pauses)])
   const faults = [...work.records, ...lapses.without(work.records)]
   const findings = await fleetFindingsOf({
     ...scene,
@@ -104,6 +113,7 @@ export async function playFleet(options: FleetRunOptions): Promise<FleetRun> {
     loads: stalls.loads,
     waitScale: WAIT_SCALE,
     leaseMs,
+    retentionMs,
     facadesAgree: options.facadesAgree,
     wrong,
   })
@@ -159,7 +169,13 @@ function setScene(
       return [name, new Toggler({ set: switchBy(link, organization, name), random: random.fork() })]
     }),
   )
-  return { ...parts, publishers, togglers, links: [...links.values()], ledger }
+  const passing = [...links].map(
+    ([organization, link]) =>
+      new Passing({ organization, link, receiverUrl: receivers.url, random: random.fork() }),
+  )
+  const { retentionMs } = options
+  const archive = new Archive({ api: fleet.davit.api, organizations: [...fleet.keys.keys()], retentionMs })
+  return { ...parts, publishers, togglers, passing, archive, links: [...links.values()], ledger }
 }
 
 /** Over REST; an answer says that it is in force. */
@@ -177,28 +193,28 @@ function switchBy(link: PatientLink, organization: string, name: string) {
 }
 
 async function playFaults(
-  { publishers, togglers }: Scene,
+  { publishers, togglers, passing, archive }: Scene,
   work: FaultWork,
   options: FleetRunOptions,
   random: SeededRandom,
 ): Promise<void> {
   if (!(await work.untilReady())) throw new Error('the fleet does not become ready')
-  for (const publisher of publishers) publisher.start()
-  for (const toggler of togglers.values()) toggler.start()
+  archive.start()
+  for (const one of [...publishers, ...togglers.values(), ...passing]) one.start()
   await work.play(planFaults(random, options), performance.now() + options.lastsMs)
 }
 
-/** Everything heals, what was accepted ends, and the next start finds nothing to do again. */
+/** Everything heals, what was accepted ends, the next start finds nothing to do again, and what has ended goes. */
 async function comeToRest(
-  { fleet, moods, publishers, togglers }: Scene,
+  { fleet, moods, publishers, togglers, passing, archive }: Scene,
   work: FaultWork,
-  say: (line: string) => void,
+  { retentionMs, waitsForRetention, say }: FleetRunOptions,
 ): Promise<string[]> {
   const wrong: string[] = []
   say('no more faults; everything comes to rest')
   moods.end()
   if (!(await work.untilReady())) wrong.push('the fleet is not ready in the end')
-  await Promise.all([...togglers.values()].map((toggler) => toggler.stop()))
+  await Promise.all([...togglers.values(), ...passing].map((one) => one.stop()))
   await Promise.all(publishers.map((publisher) => publisher.stop()))
   const stand = await untilAllHasEnded(fleet)
   if (stand !== undefined) {
@@ -210,6 +226,8 @@ async function comeToRest(
   for (const member of fleet.controllers) member.start(false)
   if (!(await work.untilReady())) wrong.push('the fleet does not start again')
   await sleep(QUIET_MS)
+  if (waitsForRetention) wrong.push(...(await untilAllIsForgotten(archive, retentionMs)))
+  await archive.stop()
   await Promise.all(fleet.members.map((member) => member.terminate()))
-  return wrong
+  return [...wrong, ...archive.wrong]
 }

@@ -23,6 +23,8 @@ export type FleetEvidence = Course & {
   published: readonly Published[]
   /** Of the endpoints that are disabled and enabled, by name. */
   pauses: ReadonlyMap<string, readonly Pause[]>
+  /** Endpoints that were deleted: what had not ended then is canceled. */
+  deleted: ReadonlySet<string>
   /** When this program stood still, and saw late what came. */
   stalls: readonly Stall[]
   /** How busy the machine was, second by second. */
@@ -85,6 +87,7 @@ export function judgeFleet(given: FleetEvidence): FleetVerdict {
   const waits = [...byDelivery.values()].map((attempts) => waitsOf(attempts, ordered, evidence))
   return {
     ...verdict,
+    lost: verdict.lost.filter(({ endpoint }) => !evidence.deleted.has(endpoint)),
     ...judgePublished(evidence),
     repeatsByFault: repeatsByFault([...byDelivery.values()], evidence),
     taken: takenAmong(receptions, faults),

@@ -19,6 +19,8 @@ export type FleetOptions = {
   leaseMs: number
   /** Factor on the documented waits. */
   waitScale: number
+  /** What has ended stays for so long. */
+  retentionMs: number
   /** For logs, clocks and kubeconfigs. */
   folder: string
 }
@@ -34,14 +36,13 @@ export type Fleet = {
   stop(): Promise<void>
 }
 
-/** What is kept is compared at the end, and limits of what one may ask are not what is tried. */
+/** Limits of what one may ask are not what is tried, nor those of space: what has ended goes when its time is over. */
 const SETTINGS = {
   DAVIT_MAX_FINISHED_PER_ENDPOINT: '1000000',
   DAVIT_MAX_FINISHED: '10000000',
   DAVIT_MAX_LOG_BYTES: String(8 * 1024 ** 3),
   DAVIT_MAX_WRITTEN_BYTES: String(64 * 1024 ** 3),
   DAVIT_MAX_WRITTEN_BYTES_PER_ORGANIZATION: String(64 * 1024 ** 3),
-  DAVIT_RETENTION_SUCCEEDED_SECONDS: String(30 * 86_400),
   DAVIT_RETENTION_FAILED_SECONDS: String(30 * 86_400),
 }
 const ETCD_BYTES = 8 * 1024 ** 3
@@ -75,6 +76,7 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
         settings: {
           ...SETTINGS,
           DAVIT_LEASE_SECONDS: String(options.leaseMs / 1000),
+          DAVIT_RETENTION_SUCCEEDED_SECONDS: String(options.retentionMs / 1000),
           ...(role === 'controller' ? { DAVIT_WAIT_SCALE: String(options.waitScale) } : {}),
         },
         nextLife: () => {

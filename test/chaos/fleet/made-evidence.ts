@@ -64,6 +64,7 @@ export function evidence(
       answeredAt: 0,
     })),
     pauses: new Map(),
+    deleted: new Set(),
     stalls: [],
     loads: [],
     waitScale: 0.001,

@@ -39,6 +39,9 @@ const AGAIN_MS = 200
 /** Requests that wait for an answer. */
 const MOST_OPEN = 40
 const STEADY_SHARE = 0.6
+/** Events whose payload is too long to be in each delivery's object: that refers to the log. */
+const LONG_SHARE = 0.04
+const LONG_CHARS = [17_000, 24_000] as const
 
 export class FleetPublisher {
   readonly published: Published[] = []
@@ -83,10 +86,11 @@ export class FleetPublisher {
   }
 
   async #publish(n: number, type: string): Promise<void> {
-    const { organization, link, ledger } = this.#options
+    const { organization, link, ledger, random } = this.#options
+    const pad = random.chance(LONG_SHARE) ? 'x'.repeat(Math.round(random.between(...LONG_CHARS))) : ''
     const begunAt = performance.now()
     const path = `/organizations/${organization}/events`
-    const body = { type, data: { n, text: 'Grüße, 😀' } }
+    const body = { type, data: { n, text: 'Grüße, 😀', pad } }
     const answer = await link.ask({ method: 'POST', path, body, idempotencyKey: `event-${n}` }, n)
     if (!answer) return
     if (answer.status >= 300) {

@@ -5,12 +5,18 @@ import { OPERATOR_NAMESPACE } from '../../support/installation.ts'
 import type { RoleProcess } from '../../support/role-process.ts'
 import { QUIET_MS } from '../at-rest.ts'
 import { listAll } from '../stored.ts'
+import type { Archive } from './archive.ts'
 import type { Fleet } from './fleet.ts'
+import { overdueOf } from './retained.ts'
 
 const POLL_MS = 250
 /** Without the end of a delivery it is stuck. */
 const STUCK_MS = 60_000
 const LONGEST_MS = 600_000
+/** The log stays for two minutes at least. */
+const LOG_STAYS_MS = 120_000
+/** Retention looks every five seconds, and deletes at a pace. */
+const FORGOTTEN_MS = 60_000
 const GAUGES = [
   'davit_shards_owned',
   'davit_deliveries_pending',
@@ -38,6 +44,19 @@ export async function untilAllHasEnded(fleet: Fleet): Promise<string | undefined
       lastAt = now
     }
     if (most > 0 && (now - lastAt > STUCK_MS || now - began > LONGEST_MS)) return await standOf(fleet)
+    await sleep(POLL_MS)
+  }
+}
+
+/**
+ * Until retention has deleted all that has ended, so long after the last of it has.
+ * @returns what is still there, in words
+ */
+export async function untilAllIsForgotten(archive: Archive, retentionMs: number): Promise<string[]> {
+  const deadline = performance.now() + Math.max(retentionMs, LOG_STAYS_MS) + FORGOTTEN_MS
+  for (;;) {
+    const overdue = overdueOf(archive)
+    if (overdue.length === 0 || performance.now() > deadline) return overdue
     await sleep(POLL_MS)
   }
 }
