@@ -37,7 +37,7 @@ const counts = z.object({
   disablings: z.number(),
   /** Of endpoints. */
   deletions: z.number().default(0),
-  /** Segments of the log that retention has deleted. */
+  /** Segments of the log, and deliveries, that were deleted while it ran. */
   forgotten: z.number().default(0),
   afterDisabling: z.number(),
   doubled: z.number(),

@@ -48,7 +48,7 @@ export type FleetFindings = {
   disablings: number
   /** Of endpoints. */
   deletions: number
-  /** Segments of the log that retention has deleted. */
+  /** Segments of the log, and deliveries, that were deleted while it ran. */
   forgotten: number
   retried: number
   failures: ReadonlyMap<string, number>
@@ -92,7 +92,8 @@ export async function fleetFindingsOf(gathered: Gathered): Promise<FleetFindings
     repeats: log.repeats,
     disablings: fleet.endpoints.flatMap(({ name }) => pauses.get(name) ?? []).length,
     deletions: deleted.size,
-    forgotten: archive.segments.filter(({ missedAt }) => missedAt !== undefined).length,
+    forgotten: [...archive.segments, ...archive.deliveries].filter(({ missedAt }) => missedAt !== undefined)
+      .length,
     retried: ledger.retried,
     failures: ledger.failures,
     objects: objects.length,

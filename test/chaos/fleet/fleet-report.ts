@@ -48,7 +48,7 @@ function rowsOf(counts: Counts, latestAfterDisablingMs: number): [string, string
     ['disablings over REST', counts.disablings],
     ['  attempts after one, latest', `${counts.afterDisabling}, ${latestAfterDisablingMs} ms`],
     ['endpoints deleted', counts.deletions],
-    ['segments of the log that were deleted', counts.forgotten],
+    ['segments and deliveries that went meanwhile', counts.forgotten],
     ['keyed publishes that became two events', counts.doubled],
     ['acknowledged events that are not in the log', counts.missing],
     ['repeated places in the log', counts.repeats],
