@@ -50,8 +50,11 @@ export async function playShards(plan: {
   replicas: number
   /** Nobody starts under the name of one who lives. */
   areNamesOwn: boolean
+  /** Nothing goes wrong but the troubles. */
+  isCalm?: boolean
 }): Promise<Played> {
   const world = new World(plan.seed, plan.areNamesOwn)
+  if (plan.isCalm) world.records.calm()
   for (let n = 0; n < plan.replicas; n += 1) world.join()
   await world.time.runUntil(BEGIN_MS)
   world.watchOwners()
@@ -60,7 +63,7 @@ export async function playShards(plan: {
     world.suffer(trouble)
   }
   await world.time.runUntil(world.time.now + 60_000)
-  world.records.calm()
+  world.calm()
   if (world.living().length === 0) world.join()
   await world.time.runUntil(world.time.now + REST_MS)
   const shards = Array.from({ length: SHARDS }, (_, shard) => shard)
@@ -101,6 +104,12 @@ class World {
 
   living(): Replica[] {
     return this.#replicas.filter(({ clock }) => !clock.isDead)
+  }
+
+  /** All troubles are over. */
+  calm(): void {
+    this.records.calm()
+    this.#quietAt = Math.max(this.#quietAt, this.time.now)
   }
 
   get unownedMs(): number {

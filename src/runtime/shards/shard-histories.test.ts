@@ -1,9 +1,16 @@
 import fc from 'fast-check'
-import { expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { playShards, type Trouble } from '../../../test/support/shard-play.ts'
+import { SHARDS, TIMES } from '../../../test/support/shard-world.ts'
 
 /** More of them by hand: each takes some 50 ms of a processor. */
 const HISTORIES = Number(process.env.SHARD_HISTORIES ?? 100)
+/** Rounds until all have seen it, said so, and heard that of each other; clocks go at different rates. */
+const ROUNDS_MS = 4 * TIMES.renewEveryMs
+/** Of shards whose owner was lost: its lease has to end, and what it had begun. */
+const LOST_MS = TIMES.leaseMs + TIMES.drainMs + ROUNDS_MS
+/** Of shards that are handed over: what was begun has to end. */
+const HANDED_OVER_MS = TIMES.drainMs
 const LIMIT_MS = 60_000 + HISTORIES * 1000
 
 type Kind = Trouble['kind']
@@ -27,6 +34,7 @@ async function holds(troubles: fc.Arbitrary<Trouble[]>): Promise<void> {
       const found = await playShards({ seed, troubles, replicas: 3, areNamesOwn })
       expect(found.wrong).toEqual([])
       expect(found.unowned).toEqual([])
+      expect(found.settledAfterMs).toBeLessThanOrEqual(LOST_MS)
       expect(found.attempts).toBeGreaterThan(0)
     }),
     { numRuns: HISTORIES },
@@ -66,3 +74,30 @@ it(
   },
   LIMIT_MS,
 )
+
+describe('a shard is without an owner for a bounded time, and only what a lost owner had begun is repeated,', () => {
+  const AT_ONCE: Kind[] = ['leave', 'join', 'twin', 'clock', 'removal']
+  const LOST: Kind[] = ['kill', 'restart', 'stop']
+
+  it.each([
+    { what: 'handed over', kinds: AT_ONCE, mostMs: HANDED_OVER_MS, repeated: 0 },
+    { what: 'lost', kinds: LOST, mostMs: LOST_MS, repeated: SHARDS },
+  ])(
+    'where it is $what',
+    async ({ kinds, mostMs, repeated }) => {
+      const seeds = fc.integer({ min: 1, max: 2 ** 31 - 1 })
+      const troubles = troublesOf(kinds, { mostMs: 5000, longMs: 40_000, atLeast: 1 })
+      await fc.assert(
+        fc.asyncProperty(seeds, troubles, fc.boolean(), async (seed, [trouble], areNamesOwn) => {
+          const plan = { seed, troubles: trouble ? [trouble] : [], replicas: 3, areNamesOwn, isCalm: true }
+          const found = await playShards(plan)
+          expect(found.wrong).toEqual([])
+          expect(found.unownedMs).toBeLessThanOrEqual(mostMs)
+          expect(found.repeated).toBeLessThanOrEqual(repeated)
+        }),
+        { numRuns: HISTORIES },
+      )
+    },
+    LIMIT_MS,
+  )
+})
