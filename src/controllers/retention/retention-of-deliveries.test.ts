@@ -29,6 +29,18 @@ test('successes go after a day, failures after a week, and what has not finished
   expect(bed.retention.stats()).toMatchObject({ finished: 2, deleted: 3, failed: 0 })
 })
 
+test('what ended by a clock that was a month ahead stays no longer than other successes', async () => {
+  const bed = new RetentionBed()
+  await bed.endpoint('billing')
+  await bed.delivery({ age: -30 * DAY })
+  bed.clock.advance(DAY - MINUTE)
+  await bed.settle()
+  expect(bed.names(webhookDeliveries)).toHaveLength(1)
+  bed.clock.advance(2 * MINUTE)
+  await bed.settle()
+  expect(bed.names(webhookDeliveries)).toEqual([])
+})
+
 test('of an endpoint with too many, the oldest successes go', async () => {
   const bed = new RetentionBed({ maxFinishedPerEndpoint: 3 })
   await bed.endpoint('billing')

@@ -250,8 +250,12 @@ export class Retention {
     if (error !== undefined) log.warn('Retention could not delete; trying again', { error })
   }
 
-  /** What ends while its shard is handed over is left alone: beside a share that is gone it would be one too many. */
-  #add(given: NewFinished): void {
+  /**
+   * What ends while its shard is handed over is left alone: beside a share that is gone it would be one too many. What ended
+   * by a clock that was ahead ends now: else it would stay for so much longer.
+   */
+  #add(ended: NewFinished): void {
+    const given = { ...ended, completedAt: Math.min(ended.completedAt, this.#time.now()) }
     const { endpoint, name } = given
     if (this.#options.isOurs?.(shardOf(endpoint.uid)) === false) return
     const isNew = !this.#finished.has(endpoint.uid)
