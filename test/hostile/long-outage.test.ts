@@ -1,11 +1,12 @@
 /**
- * A receiver that takes nothing for four hours, and then everything. The schedule of eight attempts spans 4 h 21 min at
+ * Receivers of which none is reached for four hours, and then all. The schedule of eight attempts spans 4 h 21 min at
  * least, where chance shortens every wait by half, and 8 h 42 min at most.
  */
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { WebhookDelivery } from '../../src/api/webhook-delivery.ts'
 import { isFinal } from '../../src/domain/delivery.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
-import { jumpToNext } from '../support/drive.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { tellFigures } from './figures.ts'
 
@@ -17,32 +18,24 @@ const CONCURRENCY = 4
 const ANSWER_MS = 30
 const LIMIT_MS = 180_000
 
+/** All that there are: it is the way out that is gone. */
+const ENDPOINTS = ['away-0', 'away-1', 'away-2']
+const DELIVERIES = ENDPOINTS.length * EVENTS
+
 let davit: TestDavit
 let receiver: Receiver
 let up = false
-let underWay = 0
+const underWay = new Map<string, number>()
 let most = 0
 
 beforeAll(async () => {
   receiver = await startReceiver()
   davit = await startDavit('long-outage')
-  receiver.answer('/away', () => {
-    if (!up) return { status: 503 }
-    underWay += 1
-    most = Math.max(most, underWay)
-    const after = new Promise<void>((resolve) => {
-      setTimeout(() => {
-        underWay -= 1
-        resolve()
-      }, ANSWER_MS)
-    })
-    return { after }
-  })
-  await davit.endpoint('away', {
-    url: `${receiver.url}/away`,
-    eventTypes: ['billing.updated'],
-    concurrency: CONCURRENCY,
-  })
+  for (const name of ENDPOINTS) {
+    receiver.answer(`/${name}`, () => (up ? { after: answered(name) } : { status: 503 }))
+    const url = `${receiver.url}/${name}`
+    await davit.endpoint(name, { url, eventTypes: ['billing.updated'], concurrency: CONCURRENCY })
+  }
 }, LIMIT_MS)
 
 afterAll(async () => {
@@ -50,21 +43,24 @@ afterAll(async () => {
   await receiver?.close()
 })
 
-/** All that were made have failed so far, and wait for a time to come; or have ended. */
-async function rested(count: number) {
-  return await davit.deliveriesWhen(
-    'away',
-    (all) =>
-      all.length >= count &&
-      all.every(
-        ({ status }) => isFinal(status?.state) || Date.parse(status?.nextAttemptAt ?? '') > davit.clock.now(),
-      ),
-    LIMIT_MS,
-  )
+async function answered(name: string): Promise<void> {
+  const now = (underWay.get(name) ?? 0) + 1
+  underWay.set(name, now)
+  most = Math.max(most, now)
+  await sleep(ANSWER_MS)
+  underWay.set(name, (underWay.get(name) ?? 0) - 1)
+}
+
+/** All that were made for each have failed so far, and wait for a time to come; or have ended. */
+async function rested(count: number): Promise<WebhookDelivery[]> {
+  const isAtRest = ({ status }: WebhookDelivery) =>
+    isFinal(status?.state) || Date.parse(status?.nextAttemptAt ?? '') > davit.clock.now()
+  const whenAll = (all: WebhookDelivery[]) => all.length >= count && all.every(isAtRest)
+  return (await Promise.all(ENDPOINTS.map((name) => davit.deliveriesWhen(name, whenAll, LIMIT_MS)))).flat()
 }
 
 test(
-  'gets all that was published meanwhile, each once, and never more at a time than it asked for',
+  'they get all that was published meanwhile, each once, never more at a time than they asked for, and none is disabled',
   async () => {
     for (let n = 0; n < EVENTS; n += 1) {
       await davit.publish('billing.updated', { n })
@@ -74,30 +70,30 @@ test(
     const waiting = await rested(EVENTS)
     const failed = receiver.requests.length
     up = true
-    let all = waiting
-    while (!all.every(({ status }) => isFinal(status?.state))) {
-      jumpToNext(
-        davit,
-        all.filter(({ status }) => !isFinal(status?.state)),
-      )
-      all = await rested(EVENTS)
-    }
+    // All of them at once: the longest wait is over.
+    davit.clock.jump(
+      Math.max(...waiting.map(({ status }) => Date.parse(status?.nextAttemptAt ?? ''))) - davit.clock.now(),
+    )
+    const all = await rested(EVENTS)
     const taken = receiver.requests.slice(failed)
-    const ids = new Set(taken.map(({ headers }) => headers['webhook-id']))
-    const attempts = all.map(({ status }) => status?.attemptCount ?? 0)
+    const keys = new Set(taken.map(({ path, headers }) => `${path} ${headers['webhook-id']}`))
+    const endpoints = await Promise.all(ENDPOINTS.map((name) => davit.endpointWhen(name, () => true)))
     tellFigures('long-outage', {
       hours: OUTAGE_MS / 60 / MINUTE,
-      events: EVENTS,
+      endpoints: ENDPOINTS.length,
+      deliveries: DELIVERIES,
       delivered: all.filter(({ status }) => status?.state === 'succeeded').length,
       'requests that failed meanwhile': failed,
-      'requests beyond one each afterwards': taken.length - ids.size,
-      'most attempts of one': Math.max(...attempts),
+      'requests beyond one each afterwards': taken.length - keys.size,
+      'most attempts of one': Math.max(...all.map(({ status }) => status?.attemptCount ?? 0)),
       'most at a time': most,
       'allowed at a time': CONCURRENCY,
+      'endpoints disabled': endpoints.filter(({ status }) => status?.state !== 'enabled').length,
     })
-    expect(all.map(({ status }) => status?.state)).toEqual(all.map(() => 'succeeded'))
-    expect(taken).toHaveLength(EVENTS)
-    expect(most).toBeLessThanOrEqual(CONCURRENCY)
+    expect(all.map(({ status }) => status?.state)).toEqual(Array(DELIVERIES).fill('succeeded'))
+    expect(taken).toHaveLength(DELIVERIES)
+    expect(most).toBe(CONCURRENCY)
+    expect(endpoints.map(({ status }) => status?.state)).toEqual(ENDPOINTS.map(() => 'enabled'))
   },
   LIMIT_MS * 2,
 )

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { API_VERSION } from '../../src/api/meta.ts'
 import { registryCredentials } from '../../src/api/registry-credential.ts'
 import type { Account, Role } from '../../src/playground/aws/account.ts'
+import { DEFAULT_KEY } from '../../src/playground/aws/kms/key-store.ts'
 import type { ParameterVersion } from '../../src/playground/aws/ssm/parameter-store.ts'
 import { REGION } from '../support/aws/organization-account.ts'
 import { isReady, reasonOf, SecretsBed } from '../support/secrets-bed.ts'
@@ -11,6 +12,8 @@ import { until } from '../support/until.ts'
 const OTHER_ACCOUNT = '333333333333'
 const SOMEBODY = 'arn:aws:iam::222222222222:user/somebody'
 const LISTED_EVERY_MS = 1_100_000
+/** What was refused is tried again within so long. */
+const AGAIN_MS = 4_000_000
 
 let bed: SecretsBed
 let account: Account
@@ -83,6 +86,57 @@ describe('a secret', () => {
     await bed.gone('taken')
     expect(store().value(nameOf('taken'))).toBe('theirs')
   })
+})
+
+describe('that AWS does not take yet', () => {
+  const key = () => account.keys(REGION).find(DEFAULT_KEY)
+  const refuse = (code: string) =>
+    bed.aws.double.script.add({
+      operation: 'ssm:PutParameter',
+      effect: { code, status: 400 },
+      times: Infinity,
+    })
+
+  test.each([
+    {
+      what: 'its key is disabled',
+      code: 'InvalidKeyId',
+      reason: 'AccessDenied',
+      begin: () => Object.assign(key() ?? {}, { state: 'Disabled' }),
+      end: () => Object.assign(key() ?? {}, { state: 'Enabled' }),
+    },
+    {
+      what: 'it is written too often',
+      code: 'TooManyUpdates',
+      reason: 'CloudUnavailable',
+      begin: () => refuse('TooManyUpdates'),
+      end: () => bed.aws.double.script.clear(),
+    },
+    {
+      what: 'all is throttled',
+      code: 'ThrottlingException',
+      reason: 'CloudUnavailable',
+      begin: () => refuse('ThrottlingException'),
+      end: () => bed.aws.double.script.clear(),
+    },
+  ])(
+    'is stored once it does, and it is said meanwhile what AWS says: $what',
+    async ({ code, reason, begin, end }) => {
+      const name = `later-${code.toLowerCase()}`
+      begin()
+      await bed.handOver(name, `value-of-${name}`)
+      await bed.credential(name, { secretRef: { name } })
+      const seen = await bed.credentialWhen(name, (one) => reasonOf(one, 'Ready') === reason)
+      const words = seen.status?.conditions?.find(({ type }) => type === 'Ready')?.message
+      expect(words).toContain(code)
+      expect(JSON.stringify(seen)).not.toContain(`value-of-${name}`)
+      expect(await bed.hasSecret(name)).toBe(true)
+      end()
+      bed.davit.clock.jump(AGAIN_MS)
+      await bed.credentialWhen(name, isReady)
+      expect(store().value(nameOf(name))).toBe(`value-of-${name}`)
+    },
+  )
 })
 
 describe('a credential of ECR', () => {

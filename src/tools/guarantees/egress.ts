@@ -31,6 +31,13 @@ export const EGRESS: readonly Row[] = [
     figures: [{ of: 'addresses', keys: ['spellings', 'tricks', 'connections to forbidden addresses'] }],
   },
   {
+    name: "What is the operator's own and looks public",
+    how: 'networks that the operator has closed are forbidden, in any spelling, before all else',
+    tests: [
+      '`src/adapters/http/address-policy`: where the operator has closed its network, $address is $want',
+    ],
+  },
+  {
     name: 'IPv6 forms of IPv4: mapped, compatible, NAT64, 6to4, Teredo',
     how: 'judged by what is embedded, or refused',
     tests: ['`src/adapters/http/address-policy`: %s is forbidden'],

@@ -9,7 +9,9 @@ export const FAILURES_OUTSIDE: readonly Row[] = [
     how: 'retries; five exhausted over 24 hours disable, never a shorter outage',
     tests: [
       '`auto-disable`: five within minutes do not disable, nor does time that passes; the next exhausted one does',
+      '`test/hostile/long-outage`: they get all that was published meanwhile, each once, never more at a time than they asked for, and none is disabled',
     ],
+    figures: [{ of: 'long-outage', keys: ['hours', 'endpoints', 'delivered', 'endpoints disabled'] }],
   },
   {
     name: 'F26: DNS in trouble, or slow',
@@ -31,6 +33,7 @@ export const FAILURES_OUTSIDE: readonly Row[] = [
     tests: [
       '`attempts`: refused, reset before an answer, and reset in the body of a 200',
       '`src/adapters/http/webhook-sender-network`: where the first address refuses, the next one is tried',
+      '`src/adapters/http/silent-address`: *',
     ],
   },
   {
@@ -110,9 +113,9 @@ export const FAILURES_OUTSIDE: readonly Row[] = [
     name: 'F37: a receiver is away for hours',
     how: 'all is delivered that the schedule spans, four hours at least and almost nine at most; never more at a time than `concurrency`',
     tests: [
-      '`test/hostile/long-outage`: gets all that was published meanwhile, each once, and never more at a time than it asked for',
+      '`test/hostile/long-outage`: they get all that was published meanwhile, each once, never more at a time than they asked for, and none is disabled',
     ],
-    figures: [{ of: 'long-outage', keys: ['hours', 'events', 'delivered', 'most at a time'] }],
+    figures: [{ of: 'long-outage', keys: ['hours', 'deliveries', 'delivered', 'most at a time'] }],
   },
   {
     name: 'F38: one endpoint or organization is slow',
@@ -148,6 +151,8 @@ export const FAILURES_OUTSIDE: readonly Row[] = [
     how: 'waits; the condition says the kind, never the value; a version is compared',
     tests: [
       '`src/adapters/aws/shared-account`: *',
+      '`src/adapters/aws/failures`: %s is told and repeated as the table says',
+      '`credential-rules`: that AWS does not take yet > is stored once it does, and it is said meanwhile what AWS says: $what',
       '`test/canary/canary`: finds no secret anywhere but in the account, whatever AWS answers and whenever a process is killed',
     ],
     figures: [{ of: 'credentials', keys: ['credentials.retriesPerPut', 'credentials.stored'] }],
