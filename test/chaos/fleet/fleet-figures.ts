@@ -70,6 +70,8 @@ export const fleetFigures = z.object({
   load: z.number(),
   stalledMs: z.number(),
   latestAfterDisablingMs: z.number(),
+  /** Beyond the schedule, of retries that nothing disturbed and that had not to wait for a slot. */
+  latestWaitMs: z.number().default(0),
   counts,
   faults: z.record(z.string(), faultFigures),
   wrong: z.array(z.string()),
@@ -91,6 +93,7 @@ export function fleetFiguresOf(run: FleetRun, options: FleetRunOptions, commit: 
     load: round(run.load),
     stalledMs: Math.round(run.stalledMs),
     latestAfterDisablingMs: Math.round(Math.max(0, ...run.verdict.late)),
+    latestWaitMs: Math.round(run.verdict.latestWaitMs),
     counts: countsOf(run),
     faults: Object.fromEntries(
       RECORD_KINDS.map((kind): [string, FaultFigures] => [kind, faultFiguresOf(run, kind)]).filter(

@@ -13,6 +13,10 @@ export function fleetReportOf(runs: readonly FleetFigures[]): string {
     ['mean load of the machine', distinct(runs, ({ load }) => String(load))],
     ['faults', Object.values(faults).reduce((sum, { count }) => sum + count, 0)],
     ...rowsOf(counts, latestAfterDisablingMs),
+    [
+      'latest retry that nothing disturbed',
+      `${Math.max(...runs.map(({ latestWaitMs }) => latestWaitMs))} ms`,
+    ],
     ['longest stall of this program', `${Math.max(...runs.map(({ stalledMs }) => stalledMs))} ms`],
   ]
   const width = Math.max(...rows.map(([name]) => name.length))

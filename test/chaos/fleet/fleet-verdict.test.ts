@@ -158,6 +158,19 @@ describe('the verdict on a fleet', () => {
     expect(judgeFleet({ ...given, receptions }).beyond).toEqual([])
   })
 
+  it('lets a retry wait for a slot for as long as an attempt may last, and for nothing else', () => {
+    const waiting = evidence('a', 'a-1@100-110 a+1@8000-8010')
+    const [first, last] = waiting.receptions
+    const [hangs] = received('o', 'b-1@50-7900')
+    expect(wrong(waiting)).toEqual([
+      '1 waits outside the schedule: o 7890 ms before attempt 2, allowed 170 to 170',
+    ])
+    const crowded = judgeFleet({ ...waiting, receptions: [hangs, first, last].flatMap((one) => one ?? []) })
+    expect(crowded.waits).toEqual([])
+    expect(crowded.latestWaitMs).toBe(0)
+    expect(judgeFleet(evidence('a', 'a-1@100-110 a+1@1300-1310')).latestWaitMs).toBe(1020)
+  })
+
   it('says nothing of a wait of which it saw the beginning late', () => {
     const given = evidence('a', 'a-1@100-110 a+1@150-160')
     expect(wrong({ ...given, stalls: [{ from: 60, to: 100 }] })).toEqual([])

@@ -50,6 +50,8 @@ export type FleetVerdict = Verdict &
     late: number[]
     waits: Wait[]
     waitsCompared: number
+    /** Milliseconds beyond the schedule, of those that nothing disturbed and that had not to wait for a slot. */
+    latestWaitMs: number
     bodies: string[]
   }
 
@@ -62,6 +64,8 @@ const OVERLAP_MS = 5
 const SEEN_MS = 20
 /** A new connection takes no longer on this machine. */
 const AGAIN_MS = 1000
+/** An attempt that takes longer keeps others waiting. */
+const SLOW_MS = 1000
 
 /** Whose outcome or time says nothing about Davit's own doing. */
 const CLOCK: RecordKind = 'clock step'
@@ -84,7 +88,13 @@ export function judgeFleet(given: FleetEvidence): FleetVerdict {
     },
   })
   const byDelivery = Map.groupBy(receptions, keyOf)
-  const waits = [...byDelivery.values()].map((attempts) => waitsOf(attempts, ordered, evidence))
+  const slow = Map.groupBy(
+    receptions.filter(({ at, endedAt }) => endedAt - at > SLOW_MS),
+    ({ endpoint }) => endpoint,
+  )
+  const waits = [...byDelivery.values()].map((attempts) =>
+    waitsOf(attempts, { ordered, slow: slow.get(attempts[0]?.endpoint ?? '') ?? [] }, evidence),
+  )
   return {
     ...verdict,
     lost: verdict.lost.filter(({ endpoint }) => !evidence.deleted.has(endpoint)),
@@ -98,6 +108,7 @@ export function judgeFleet(given: FleetEvidence): FleetVerdict {
     late: latenessOf(given),
     waits: waits.flatMap(({ wrong }) => wrong),
     waitsCompared: waits.reduce((sum, { compared }) => sum + compared, 0),
+    latestWaitMs: Math.max(0, ...waits.map(({ latestMs }) => latestMs)),
     bodies: changedBodies(evidence),
   }
 }
@@ -173,7 +184,7 @@ function latenessOf({ receptions, pauses }: FleetEvidence): number[] {
 
 function waitsOf(
   attempts: readonly SeenReception[],
-  ordered: ReadonlySet<string>,
+  { ordered, slow }: { ordered: ReadonlySet<string>; slow: readonly SeenReception[] },
   { faults, pauses, stalls, waitScale }: FleetEvidence,
 ) {
   const name = attempts[0]?.endpoint ?? ''
@@ -184,6 +195,7 @@ function waitsOf(
     mayBeLate: (from, to) =>
       faults.some((one) => one.from <= to && Math.max(settledAt(one), one.to) >= from) ||
       paused.some(({ asked, over }) => asked <= to && over >= from),
+    isCrowded: (from, to) => slow.some((one) => one.at <= to && one.endedAt >= from),
     mayBeEarly: (before, to) =>
       before.some((one) => faultAt(one, faults) !== undefined || wasSeenLate(one, stalls)) ||
       faults.some(

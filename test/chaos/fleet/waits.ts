@@ -9,45 +9,63 @@ export type WaitPolicy = {
   scale: number
   /** Whether something was done to Davit, or to the endpoint, between two moments that lets a wait be longer. */
   mayBeLate(from: number, to: number): boolean
+  /** Whether other attempts of the endpoint took long then: one waits for a slot. */
+  isCrowded(from: number, to: number): boolean
   /** Whether it may be shorter: the outcome before is known to nobody, a clock was set, or this program saw it late. */
   mayBeEarly(before: readonly SeenReception[], to: number): boolean
 }
 
 /** Clocks of two processes, and what lies between the wire and them. */
 const EARLY_MS = 10
-/** An attempt waits for a slot of its endpoint, and those are taken for as long as an attempt may last. */
-const LATE_MS = 25_000
+/** What a machine that is busy needs beyond the schedule; and where slots are taken, for as long as an attempt may last. */
+const LATE_MS = { free: 5000, crowded: 25_000 }
 const SHORTEST = 1 - Number.EPSILON
 
-/** @param receptions of one delivery, in their order @returns those that are too short or too long, and how many were looked at */
-export function compareWaits(
-  receptions: readonly SeenReception[],
-  policy: WaitPolicy,
-): { wrong: Wait[]; compared: number } {
-  const wrong: Wait[] = []
-  let compared = 0
-  for (const [index, next] of receptions.entries()) {
+export type ComparedWaits = {
+  /** Too short, or too long. */
+  wrong: Wait[]
+  compared: number
+  /** Beyond the schedule, of those that nothing disturbed and that had not to wait for a slot. */
+  latestMs: number
+}
+
+/** @param receptions of one delivery, in their order */
+export function compareWaits(receptions: readonly SeenReception[], policy: WaitPolicy): ComparedWaits {
+  const found: ComparedWaits = { wrong: [], compared: 0, latestMs: 0 }
+  for (const index of receptions.keys()) {
     const before = receptions[index - 1]
-    if (!before || before.answer === 'ok' || index >= MAX_ATTEMPTS) continue
-    const mayBeEarly = policy.mayBeEarly(receptions.slice(0, index), next.at)
-    const mayBeLate = policy.mayBeLate(before.at, next.at)
-    if (!mayBeEarly || !mayBeLate) compared += 1
-    const times = { startedAt: before.at, endedAt: Math.min(before.endedAt, next.at) }
-    const earliest = nextAttemptAt(index, times, policy, SHORTEST) ?? 0
-    const latest = nextAttemptAt(index, times, policy, 0) ?? 0
-    const isEarly = !mayBeEarly && next.at < earliest - toleranceOf(before, earliest, policy)
-    const isLate = !mayBeLate && next.at > latest + LATE_MS
-    if (!isEarly && !isLate) continue
-    const allowed: [number, number] = [earliest - times.endedAt, latest - times.endedAt]
-    wrong.push({
-      endpoint: next.endpoint,
-      id: next.id,
-      attempt: index + 1,
-      ms: next.at - times.endedAt,
-      allowed,
-    })
+    const next = receptions[index]
+    if (before && next && before.answer !== 'ok' && index < MAX_ATTEMPTS)
+      compare(receptions.slice(0, index), next, policy, found)
   }
-  return { wrong, compared }
+  return found
+}
+
+function compare(
+  attempts: readonly SeenReception[],
+  next: SeenReception,
+  policy: WaitPolicy,
+  found: ComparedWaits,
+): void {
+  const before = attempts.at(-1) ?? next
+  const mayBeEarly = policy.mayBeEarly(attempts, next.at)
+  const mayBeLate = policy.mayBeLate(before.at, next.at)
+  if (!mayBeEarly || !mayBeLate) found.compared += 1
+  const times = { startedAt: before.at, endedAt: Math.min(before.endedAt, next.at) }
+  const earliest = nextAttemptAt(attempts.length, times, policy, SHORTEST) ?? 0
+  const latest = nextAttemptAt(attempts.length, times, policy, 0) ?? 0
+  const isEarly = !mayBeEarly && next.at < earliest - toleranceOf(before, earliest, policy)
+  const isCrowded = policy.isCrowded(before.at, next.at)
+  const isLate = !mayBeLate && next.at > latest + (isCrowded ? LATE_MS.crowded : LATE_MS.free)
+  if (!mayBeLate && !isCrowded) found.latestMs = Math.max(found.latestMs, next.at - latest)
+  if (!isEarly && !isLate) return
+  found.wrong.push({
+    endpoint: next.endpoint,
+    id: next.id,
+    attempt: attempts.length + 1,
+    ms: next.at - times.endedAt,
+    allowed: [earliest - times.endedAt, latest - times.endedAt],
+  })
 }
 
 /**
