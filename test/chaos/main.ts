@@ -43,7 +43,7 @@ const { values } = parseArgs({
     controllers: { type: 'string', default: '3' },
     facades: { type: 'string', default: '2' },
     lease: { type: 'string', default: '9' },
-    retention: { type: 'string', default: '60' },
+    retention: { type: 'string', default: '120' },
     between: { type: 'string', default: '12' },
     only: { type: 'string' },
     agree: { type: 'boolean', default: true },

@@ -45,7 +45,7 @@ type Made = { state?: DeliveryState; age?: number; version?: number; segment?: s
 /** Retention on a store in memory that errs where it is told to, with a clock that tests step. */
 export class RetentionBed {
   readonly clock = new FakeClock()
-  readonly store = new MemoryStore(() => this.clock.now())
+  readonly store = new MemoryStore(() => this.clock.now() - this.#olderMs)
   readonly api = new FaultyApi(this.store)
   readonly directory = new EndpointDirectory()
   readonly complaints: string[] = []
@@ -56,6 +56,8 @@ export class RetentionBed {
   /** Shards that are this process's, and what part of all that is; absent: all. */
   owned: ReadonlySet<number> | undefined
   #made = 0
+  /** By which what is made now was made before. */
+  #olderMs = 0
 
   constructor(over: Partial<typeof limits> = {}) {
     const complain = (message: string) => void this.complaints.push(message)
@@ -113,7 +115,9 @@ export class RetentionBed {
       ...(segment === undefined ? { payload: '{}' } : { payloadRef: { segment, event: 0 } }),
       writtenAt: new Date(this.clock.now()).toISOString(),
     }
+    this.#olderMs = Math.max(0, age)
     await this.store.create(webhookDeliveries, { metadata, spec })
+    this.#olderMs = 0
     const completedAt = new Date(this.clock.now() - age).toISOString()
     const status = state === 'pending' ? {} : { state, attemptCount: 1, completedAt }
     const raw = await this.store.patch(webhookDeliveries, metadata, { status }, { subresource: 'status' })

@@ -2,6 +2,7 @@ import { expect, test } from 'vitest'
 import { settle } from '../../../test/support/fake-clock.ts'
 import { calling } from '../../../test/support/faulty-api.ts'
 import { deleting, ORGANIZATION, RetentionBed } from '../../../test/support/retention-bed.ts'
+import { deliveryOutline } from '../../api/delivery-outline.ts'
 import { deliverySegments } from '../../api/delivery-segment.ts'
 import { webhookDeliveries } from '../../api/webhook-delivery.ts'
 import { webhookEndpoints } from '../../api/webhook-endpoint.ts'
@@ -37,6 +38,26 @@ test('what ended by a clock that was a month ahead stays no longer than other su
   await bed.settle()
   expect(bed.names(webhookDeliveries)).toHaveLength(1)
   bed.clock.advance(2 * MINUTE)
+  await bed.settle()
+  expect(bed.names(webhookDeliveries)).toEqual([])
+})
+
+test('what ended by a clock that was a month behind is as old as its object', async () => {
+  const bed = new RetentionBed()
+  await bed.endpoint('billing')
+  const name = await bed.delivery({ age: MINUTE })
+  const completedAt = new Date(bed.clock.now() - 30 * DAY).toISOString()
+  const ref = { namespace: ORGANIZATION, name }
+  const raw = await bed.store.patch(
+    webhookDeliveries,
+    ref,
+    { status: { completedAt } },
+    { subresource: 'status' },
+  )
+  bed.retention.objectFound(deliveryOutline.parse(raw))
+  await bed.settle()
+  expect(bed.names(webhookDeliveries)).toHaveLength(1)
+  bed.clock.advance(DAY)
   await bed.settle()
   expect(bed.names(webhookDeliveries)).toEqual([])
 })

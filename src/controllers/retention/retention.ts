@@ -108,7 +108,7 @@ export class Retention {
       endpoint: { namespace, name: spec.endpoint, uid: spec.endpointUid },
       name,
       succeeded: status?.state === 'succeeded',
-      completedAt: Date.parse(status?.completedAt ?? creationTimestamp) || 0,
+      completedAt: this.#endOf(status?.completedAt, creationTimestamp),
       version: parsePosition(spec.position)?.version ?? 0,
       objectVersion: Number(metadata.resourceVersion) || 0,
     })
@@ -127,7 +127,7 @@ export class Retention {
       endpoint,
       name: deliveryObjectName(delivery.name, endpoint.uid),
       succeeded: state === 'succeeded',
-      completedAt: this.#options.clock.now(),
+      completedAt: this.#time.now(),
       version: delivery.version,
       objectVersion: Number(delivery.endVersion) || 0,
     })
@@ -250,12 +250,15 @@ export class Retention {
     if (error !== undefined) log.warn('Retention could not delete; trying again', { error })
   }
 
-  /**
-   * What ends while its shard is handed over is left alone: beside a share that is gone it would be one too many. What ended
-   * by a clock that was ahead ends now: else it would stay for so much longer.
-   */
-  #add(ended: NewFinished): void {
-    const given = { ...ended, completedAt: Math.min(ended.completedAt, this.#time.now()) }
+  /** By a clock that was ahead or behind: not later than now, and not before the API server made it. */
+  #endOf(completedAt: string | undefined, createdAt: string): number {
+    const created = Date.parse(createdAt) || 0
+    const said = completedAt === undefined ? created : Date.parse(completedAt) || created
+    return Math.max(created, Math.min(said, this.#time.now()))
+  }
+
+  /** What ends while its shard is handed over is left alone: beside a share that is gone it would be one too many. */
+  #add(given: NewFinished): void {
     const { endpoint, name } = given
     if (this.#options.isOurs?.(shardOf(endpoint.uid)) === false) return
     const isNew = !this.#finished.has(endpoint.uid)

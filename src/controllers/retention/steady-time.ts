@@ -12,21 +12,18 @@ export class SteadyTime {
   readonly #clock: Clock
   /** Wall time less monotonic time, as believed. */
   #offset: number
-  /** The most that was ever believed: a clock that was set back and is mended comes back to it. */
-  #reached: number
   #doubtedSince: number | undefined
 
   constructor(clock: Clock) {
     this.#clock = clock
     this.#offset = clock.now() - clock.monotonic()
-    this.#reached = this.#offset
   }
 
   /** Milliseconds since 1970. */
   now(): number {
     const monotonic = this.#clock.monotonic()
     const offset = this.#clock.now() - monotonic
-    if (offset - this.#reached <= TOLERANCE_MS) this.#believe(offset)
+    if (offset - this.#offset <= TOLERANCE_MS) this.#believe(offset)
     else {
       this.#doubtedSince ??= monotonic
       if (monotonic - this.#doubtedSince >= BELIEVED_AFTER_MS) this.#believe(offset)
@@ -36,7 +33,6 @@ export class SteadyTime {
 
   #believe(offset: number): void {
     this.#offset = offset
-    this.#reached = Math.max(this.#reached, offset)
     this.#doubtedSince = undefined
   }
 }

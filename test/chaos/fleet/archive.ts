@@ -5,8 +5,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { deliverySegments } from '../../../src/api/delivery-segment.ts'
 import type { ResourceType } from '../../../src/api/meta.ts'
+import { outcomeSegments } from '../../../src/api/outcome-segment.ts'
 import { webhookDeliveries } from '../../../src/api/webhook-delivery.ts'
 import { webhookEvents } from '../../../src/api/webhook-event.ts'
+import { isFinal } from '../../../src/domain/delivery.ts'
 import type { RawObject, ResourceReader } from '../../../src/ports/kubernetes.ts'
 import { OPERATOR_NAMESPACE } from '../../support/installation.ts'
 import { listAll } from '../stored.ts'
@@ -21,6 +23,10 @@ export type ArchiveOptions = {
 /** What was last seen of an object. Times by `performance.now()`. */
 export type Kept = {
   raw: RawObject
+  /** When the last look began that did not find it, or not finished. */
+  openAt: number
+  /** When it was first seen to be finished. */
+  finishedAt?: number
   /** When the first list ended that did not have it any more; absent while it is there. */
   missedAt?: number
 }
@@ -37,7 +43,8 @@ export class Archive {
   readonly #shelves = new Map<ResourceType, Shelf>()
   readonly #ended = new AbortController()
   #loop: Promise<void> = Promise.resolve()
-  #readAt = performance.now()
+  /** When the last look began that came to its end. */
+  #lookedAt = performance.now()
   #longestMs = 0
 
   constructor(options: ArchiveOptions) {
@@ -46,6 +53,10 @@ export class Archive {
 
   get segments(): readonly Kept[] {
     return this.#of(deliverySegments)
+  }
+
+  get outcomes(): readonly Kept[] {
+    return this.#of(outcomeSegments)
   }
 
   get deliveries(): readonly Kept[] {
@@ -66,7 +77,7 @@ export class Archive {
   }
 
   start(): void {
-    this.#readAt = performance.now()
+    this.#lookedAt = performance.now()
     this.#loop = this.#read()
   }
 
@@ -81,10 +92,11 @@ export class Archive {
   async look(): Promise<void> {
     const begun = performance.now()
     await this.#take(deliverySegments, [OPERATOR_NAMESPACE])
+    await this.#take(outcomeSegments, [OPERATOR_NAMESPACE])
     await this.#take(webhookDeliveries, this.#options.organizations)
     await this.#take(webhookEvents, this.#options.organizations)
-    this.#longestMs = Math.max(this.#longestMs, performance.now() - this.#readAt)
-    this.#readAt = begun
+    this.#longestMs = Math.max(this.#longestMs, performance.now() - this.#lookedAt)
+    this.#lookedAt = begun
   }
 
   async #read(): Promise<void> {
@@ -105,11 +117,22 @@ export class Archive {
     this.#shelves.set(type, shelf)
     const now = performance.now()
     const there = new Set(found.map(({ metadata: { uid = '' } }) => uid))
-    for (const raw of found) shelf.set(raw.metadata.uid ?? '', { raw })
+    for (const raw of found) {
+      const { uid = '' } = raw.metadata
+      shelf.set(uid, keptOf(raw, shelf.get(uid), { now, lookedAt: this.#lookedAt }))
+    }
     for (const [uid, kept] of shelf) if (!there.has(uid)) kept.missedAt ??= now
   }
 
   #of(type: ResourceType): readonly Kept[] {
     return [...(this.#shelves.get(type)?.values() ?? [])]
   }
+}
+
+/** The state of those that have one. */
+function keptOf(raw: RawObject, before: Kept | undefined, looks: { now: number; lookedAt: number }): Kept {
+  const { state } = (raw.status ?? {}) as { state?: Parameters<typeof isFinal>[0] }
+  const { now, lookedAt } = looks
+  if (!isFinal(state)) return { raw, openAt: now }
+  return { raw, openAt: before?.openAt ?? lookedAt, finishedAt: before?.finishedAt ?? now }
 }

@@ -19,6 +19,8 @@ export type FaultRecord = {
   /** Numbers of the lives that it touched: all of them, where it was done to the store. */
   lives: 'all' | number[]
   blows: Blow[]
+  /** By which a clock was set. */
+  stepMs?: number
 }
 
 type Running = { fault: Fault; ended: Promise<void> }
@@ -149,7 +151,8 @@ export class FaultWork {
     else await this.#doToAll(fault, blows)
     const to = performance.now()
     const lives = touched.length === 0 ? 'all' : livesWithin(touched, from, to)
-    return { kind: fault.kind, from, to, readyAt: Number.POSITIVE_INFINITY, lives, blows }
+    const step = fault.kind === 'clock step' ? { stepMs: fault.stepMs } : {}
+    return { kind: fault.kind, from, to, readyAt: Number.POSITIVE_INFINITY, lives, blows, ...step }
   }
 
   #memberOf({ target }: Fault): Member | undefined {

@@ -16,7 +16,7 @@ const OPTIONS: FleetRunOptions = {
   organizations: 2,
   perSecond: 8,
   leaseMs: 3000,
-  retentionMs: 20_000,
+  retentionMs: 60_000,
   waitsForRetention: false,
   facadesAgree: true,
   faultsOfEach: 1,

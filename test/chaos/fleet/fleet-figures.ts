@@ -40,6 +40,7 @@ const counts = z.object({
   /** Segments of the log, and deliveries, that were deleted while it ran. */
   forgotten: z.number().default(0),
   afterDisabling: z.number(),
+  afterDeleting: z.number().default(0),
   doubled: z.number(),
   missing: z.number(),
   misrouted: z.number(),
@@ -70,6 +71,7 @@ export const fleetFigures = z.object({
   load: z.number(),
   stalledMs: z.number(),
   latestAfterDisablingMs: z.number(),
+  latestAfterDeletingMs: z.number().default(0),
   /** Beyond the schedule, of retries that nothing disturbed and that had not to wait for a slot. */
   latestWaitMs: z.number().default(0),
   counts,
@@ -93,6 +95,7 @@ export function fleetFiguresOf(run: FleetRun, options: FleetRunOptions, commit: 
     load: round(run.load),
     stalledMs: Math.round(run.stalledMs),
     latestAfterDisablingMs: Math.round(Math.max(0, ...run.verdict.late)),
+    latestAfterDeletingMs: Math.round(Math.max(0, ...run.verdict.lateDeleted.map(({ ms }) => ms))),
     latestWaitMs: Math.round(run.verdict.latestWaitMs),
     counts: countsOf(run),
     faults: Object.fromEntries(
@@ -127,6 +130,7 @@ function countsOf({ verdict, ...run }: FleetRun): Counts {
     deletions: run.deletions,
     forgotten: run.forgotten,
     afterDisabling: verdict.late.length,
+    afterDeleting: verdict.lateDeleted.length,
     doubled: verdict.doubled.length,
     missing: verdict.missing.length,
     misrouted: verdict.misrouted.length,

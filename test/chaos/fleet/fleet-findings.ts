@@ -64,13 +64,16 @@ export type FleetFindings = {
 const MAX_ATTEMPTS = 8
 /** What had begun when the disabling was acknowledged may come so much later. */
 const MAX_LATE_MS = 2000
+/** Of a deletion, whose answer waits for no controller: a replica that is cut off stops after that. */
+const MAX_UNSEEN_MS = 25_000
 
 /** When every process has ended. */
 export async function fleetFindingsOf(gathered: Gathered): Promise<FleetFindings> {
   const { fleet, publishers, faults, pauses, ledger, passing, archive } = gathered
-  const log = logOf(archive, new Map(passing.flatMap((one) => [...one.aliases])))
+  const aliases = aliasesOf(passing)
+  const log = logOf(archive, aliases)
   const deleted = new Set(passing.flatMap((one) => one.deleted))
-  const objects = objectsIn(archive, passing).filter(({ spec }) => !deleted.has(spec.endpoint))
+  const objects = objectsIn(archive, aliases).filter(({ spec }) => !deleted.has(spec.endpoint))
   const exhausted = exhaustedAmong(objects)
   const published = publishers.flatMap((one) => one.published)
   const { receptions, silences, stalls, loads, waitScale, leaseMs } = gathered
@@ -105,13 +108,27 @@ export async function fleetFindingsOf(gathered: Gathered): Promise<FleetFindings
       ...fleet.members.flatMap(({ wrong }) => wrong),
       ...ledger.wrong,
       ...violations(verdict),
-      ...fleetViolations(verdict, { latestMs: MAX_LATE_MS, facadesAgree: gathered.facadesAgree }),
+      ...fleetViolations(verdict, {
+        latestMs: MAX_LATE_MS,
+        unseenMs: MAX_UNSEEN_MS,
+        facadesAgree: gathered.facadesAgree,
+      }),
       ...objectsOf(evidence, unshown, objects),
-      ...goneEarly(gathered),
+      ...goneEarly({ ...gathered, deleted: new Set(deletedNames(passing)), startedAt }),
       ...notesOf(gathered),
       ...leases.map(({ metadata }) => `the Lease ${metadata.name} is left over`),
     ],
   }
+}
+
+/** Names in the cluster, and those by which receivers know the endpoints. */
+export function aliasesOf(passing: readonly Passing[]): Map<string, string> {
+  return new Map(passing.flatMap((one) => [...one.aliases]))
+}
+
+function deletedNames(passing: readonly Passing[]): string[] {
+  const deleted = new Set(passing.flatMap((one) => one.deleted))
+  return [...aliasesOf(passing)].flatMap(([name, alias]) => (deleted.has(alias) ? [name] : []))
 }
 
 /** Endpoints under the names by which receivers know them. */
@@ -125,8 +142,7 @@ function logOf({ segments }: Archive, aliases: ReadonlyMap<string, string>): Sto
 }
 
 /** As they were seen last, under the names by which receivers know their endpoints. */
-function objectsIn({ deliveries }: Archive, passing: readonly Passing[]): WebhookDelivery[] {
-  const aliases = new Map(passing.flatMap((one) => [...one.aliases]))
+function objectsIn({ deliveries }: Archive, aliases: ReadonlyMap<string, string>): WebhookDelivery[] {
   return deliveries.map(({ raw }) => {
     const parsed = webhookDelivery.parse(raw)
     const { endpoint } = parsed.spec

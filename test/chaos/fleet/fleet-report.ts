@@ -13,6 +13,7 @@ export function fleetReportOf(runs: readonly FleetFigures[]): string {
     ['mean load of the machine', distinct(runs, ({ load }) => String(load))],
     ['faults', Object.values(faults).reduce((sum, { count }) => sum + count, 0)],
     ...rowsOf(counts, latestAfterDisablingMs),
+    ['latest attempt after a deletion', `${Math.max(...runs.map((run) => run.latestAfterDeletingMs))} ms`],
     [
       'latest retry that nothing disturbed',
       `${Math.max(...runs.map(({ latestWaitMs }) => latestWaitMs))} ms`,
@@ -52,6 +53,7 @@ function rowsOf(counts: Counts, latestAfterDisablingMs: number): [string, string
     ['disablings over REST', counts.disablings],
     ['  attempts after one, latest', `${counts.afterDisabling}, ${latestAfterDisablingMs} ms`],
     ['endpoints deleted', counts.deletions],
+    ['  attempts after that', counts.afterDeleting],
     ['segments and deliveries that went meanwhile', counts.forgotten],
     ['keyed publishes that became two events', counts.doubled],
     ['acknowledged events that are not in the log', counts.missing],

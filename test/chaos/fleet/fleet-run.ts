@@ -19,7 +19,7 @@ import { Moods } from './endpoints.ts'
 import { FaultWork } from './fault-work.ts'
 import { type PlanOptions, planFaults } from './faults.ts'
 import { type Fleet, makeEndpoints, startFleet } from './fleet.ts'
-import { type FleetFindings, fleetFindingsOf } from './fleet-findings.ts'
+import { aliasesOf, type FleetFindings, fleetFindingsOf } from './fleet-findings.ts'
 import { faultLines, historiesOf } from './histories.ts'
 import { LapseWatch } from './lapse-watch.ts'
 import { untilLeasesEnd } from './left-leases.ts'
@@ -119,7 +119,9 @@ export async function playFleet(options: FleetRunOptions): Promise<FleetRun> {
   })
   if (findings.wrong.length > 0) {
     const path = join(folder, 'histories.txt')
-    const lines = [...faultLines(faults), ...historiesOf(findings, receivers.receptions)]
+    const { segments, outcomes } = scene.archive
+    const told = { segments, outcomes, aliases: aliasesOf(scene.passing) }
+    const lines = [...faultLines(faults), ...historiesOf(findings, receivers.receptions, told)]
     await writeFile(path, `${lines.join('\n')}\n`)
     options.say(`what is wrong is told attempt by attempt in ${path}`)
   }

@@ -5,7 +5,7 @@ import { type FleetEvidence, fleetViolations, judgeFleet } from './fleet-verdict
 import { gapsOf } from './gaps.ts'
 import { bodyOf, evidence, fault, received } from './made-evidence.ts'
 
-const PROMISED = { latestMs: 2000, facadesAgree: true }
+const PROMISED = { latestMs: 2000, unseenMs: 25_000, facadesAgree: true }
 
 function wrong(given: FleetEvidence): string[] {
   const verdict = judgeFleet(given)
@@ -196,6 +196,10 @@ describe('the verdict on a fleet', () => {
     expect(wrong(during(1100))).toEqual([])
     expect(judgeFleet(during(1100)).late).toEqual([100])
     expect(judgeFleet(during(950)).late).toEqual([])
+    const deleted = { ...during(3500), deleted: new Set(['p']) }
+    expect(wrong(deleted)).toEqual(['1 attempts after a deletion: 2500 ms'])
+    expect(wrong({ ...deleted, faults: [fault('hold', 500, 3000, [1])] })).toEqual([])
+    expect(wrong({ ...deleted, faults: [fault('kill facade', 500, 3000, [9])] })).not.toEqual([])
   })
 
   it('finds a publish that became two events, one that is nowhere, and one that was answered under another id', () => {

@@ -48,6 +48,8 @@ export type FleetVerdict = Verdict &
     overlaps: Overlap[]
     /** Milliseconds after the acknowledgement of a disabling, of each attempt that came before the wish to enable. */
     late: number[]
+    /** The same after a deletion; `known`: nothing kept controllers from seeing it. */
+    lateDeleted: { ms: number; known: boolean }[]
     waits: Wait[]
     waitsCompared: number
     /** Milliseconds beyond the schedule, of those that nothing disturbed and that had not to wait for a slot. */
@@ -64,6 +66,8 @@ const OVERLAP_MS = 5
 const SEEN_MS = 20
 /** A new connection takes no longer on this machine. */
 const AGAIN_MS = 1000
+/** After which a watch that was held up goes on. */
+const RESUMED_MS = 5000
 /** An attempt that takes longer keeps others waiting. */
 const SLOW_MS = 1000
 
@@ -105,7 +109,12 @@ export function judgeFleet(given: FleetEvidence): FleetVerdict {
     overlaps: [...ordered].flatMap((name) =>
       overlapsAt(receptions.filter(({ endpoint }) => endpoint === name)),
     ),
-    late: latenessOf(given),
+    late: latenessOf(given)
+      .filter(({ endpoint }) => !given.deleted.has(endpoint))
+      .map(({ ms }) => ms),
+    lateDeleted: latenessOf(given)
+      .filter(({ endpoint }) => given.deleted.has(endpoint))
+      .map(({ ms, at }) => ({ ms, known: !faults.some((one) => keepsUnseen(one, at - ms, at)) })),
     waits: waits.flatMap(({ wrong }) => wrong),
     waitsCompared: waits.reduce((sum, { compared }) => sum + compared, 0),
     latestWaitMs: Math.max(0, ...waits.map(({ latestMs }) => latestMs)),
@@ -176,10 +185,17 @@ function overlapsAt(receptions: readonly SeenReception[]): Overlap[] {
   return overlaps
 }
 
-function latenessOf({ receptions, pauses }: FleetEvidence): number[] {
+function latenessOf({ receptions, pauses }: FleetEvidence): { endpoint: string; at: number; ms: number }[] {
   return receptions.flatMap(({ endpoint, at }) =>
-    (pauses.get(endpoint) ?? []).filter(({ from, to }) => at > from && at < to).map(({ from }) => at - from),
+    (pauses.get(endpoint) ?? [])
+      .filter(({ from, to }) => at > from && at < to)
+      .map(({ from }) => ({ endpoint, at, ms: at - from })),
   )
+}
+
+/** Whether controllers could not see then what was changed: they, or their way, or the store. */
+function keepsUnseen({ kind, from, to }: FaultRecord, since: number, at: number): boolean {
+  return !kind.endsWith('facade') && !kind.endsWith('facades') && from <= at && to + RESUMED_MS >= since
 }
 
 function waitsOf(
@@ -195,7 +211,8 @@ function waitsOf(
     mayBeLate: (from, to) =>
       faults.some((one) => one.from <= to && Math.max(settledAt(one), one.to) >= from) ||
       paused.some(({ asked, over }) => asked <= to && over >= from),
-    isCrowded: (from, to) => slow.some((one) => one.at <= to && one.endedAt >= from),
+    isCrowded: (from, to) =>
+      slow.some((one) => one.id !== attempts[0]?.id && one.at <= to && one.endedAt >= from),
     mayBeEarly: (before, to) =>
       before.some((one) => faultAt(one, faults) !== undefined || wasSeenLate(one, stalls)) ||
       faults.some(
@@ -221,6 +238,8 @@ function changedBodies({ log, receptions }: FleetEvidence): string[] {
 export type Promised = {
   /** What had begun when a disabling was acknowledged may come so much later. */
   latestMs: number
+  /** The same of a deletion that controllers could not see. */
+  unseenMs: number
   /** Whether a change that one facade has answered is in force at the others. */
   facadesAgree: boolean
 }
@@ -229,14 +248,19 @@ export type Promised = {
 const MAX_REPEATS = 1000
 
 /** What no fault excuses, beside what `violations` says of deliveries. */
-export function fleetViolations(verdict: FleetVerdict, { latestMs, facadesAgree }: Promised): string[] {
+export function fleetViolations(
+  verdict: FleetVerdict,
+  { latestMs, unseenMs, facadesAgree }: Promised,
+): string[] {
   const tooLate = verdict.late.filter((ms) => ms > latestMs)
+  const tooLateDeleted = verdict.lateDeleted.filter(({ ms, known }) => ms > (known ? latestMs : unseenMs))
   const slow = verdict.failOvers.filter(({ alone, ms, boundMs }) => alone && ms > boundMs)
   const found: Record<string, string[]> = {
     'attempts of an ordered endpoint at a time': verdict.overlaps.map(
       ({ endpoint, ids, ms }) => `${endpoint} ${ids.join(' and ')} for ${Math.round(ms)} ms`,
     ),
     'attempts after an acknowledged disabling': tooLate.map((ms) => `${Math.round(ms)} ms`),
+    'attempts after a deletion': tooLateDeleted.map(({ ms }) => `${Math.round(ms)} ms`),
     'waits outside the schedule': verdict.waits.map(
       ({ endpoint, attempt, ms, allowed }) =>
         `${endpoint} ${Math.round(ms)} ms before attempt ${attempt}, allowed ${allowed.map(Math.round).join(' to ')}`,

@@ -3,6 +3,7 @@ import { keyOf } from '../../support/verdict.ts'
 import type { SeenReception } from '../receivers.ts'
 import type { FaultRecord } from './fault-work.ts'
 import type { FleetFindings } from './fleet-findings.ts'
+import { saidOf, type Told } from './said-of.ts'
 
 const MOST = 40
 
@@ -10,6 +11,7 @@ const MOST = 40
 export function historiesOf(
   { verdict, unshown }: Pick<FleetFindings, 'verdict' | 'unshown'>,
   receptions: readonly SeenReception[],
+  told: Told,
 ): string[] {
   const { lost, unknown, beyond, inversions, gaps, waits } = verdict
   const repeated = verdict.duplicates.filter(({ explained }) => !explained)
@@ -17,9 +19,10 @@ export function historiesOf(
   const orders = [...inversions, ...gaps, ...overlapping]
   const all = [...repeated, ...orders, ...unknown, ...beyond, ...waits, ...lost, ...unshown]
   const keys = [...new Set(all.map(keyOf))].slice(0, MOST)
-  return keys.map((key) => {
+  const said = saidOf(told, keys)
+  return keys.flatMap((key) => {
     const attempts = receptions.filter((one) => keyOf(one) === key)
-    return `${key}: ${attempts.map(wordsOf).join(', ')}`
+    return [`${key}: ${attempts.map(wordsOf).join(', ')}`, ...(said.get(key) ?? [])]
   })
 }
 

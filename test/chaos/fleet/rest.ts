@@ -7,14 +7,12 @@ import { QUIET_MS } from '../at-rest.ts'
 import { listAll } from '../stored.ts'
 import type { Archive } from './archive.ts'
 import type { Fleet } from './fleet.ts'
-import { overdueOf } from './retained.ts'
+import { LOG_STAYS_MS, overdueOf } from './retained.ts'
 
 const POLL_MS = 250
 /** Without the end of a delivery it is stuck. */
 const STUCK_MS = 60_000
 const LONGEST_MS = 600_000
-/** The log stays for two minutes at least. */
-const LOG_STAYS_MS = 120_000
 /** Retention looks every five seconds, and deletes at a pace. */
 const FORGOTTEN_MS = 60_000
 const GAUGES = [

@@ -4,45 +4,95 @@ import { readSegment } from '../../../src/controllers/delivery-log/read-back.ts'
 import type { Archive, Kept } from './archive.ts'
 import type { FaultRecord } from './fault-work.ts'
 
+/** The log stays for so long at least. */
+export const LOG_STAYS_MS = 120_000
 /** Times of creation are whole seconds. */
 const SECOND_MS = 1000
-/** A process that started while its clock was ahead thinks so until it is told otherwise. */
-const BELIEVED_MS = 60_000
+/** A clock that is mended is seen so soon. */
+const SEEN_MS = 10_000
+/** Steps up to that are taken as they come. */
+const SMALL_MS = 60_000
 
-/** Segments that hold events, and went before their time, in words. */
-export function goneEarly(given: {
+export type Retained = {
   archive: Archive
+  /** Endpoints in the cluster that were deleted: what is theirs goes with them. */
+  deleted: ReadonlySet<string>
   faults: readonly FaultRecord[]
+  /** When each life of a process began. */
+  startedAt: ReadonlyMap<number, number>
   retentionMs: number
-}): string[] {
-  const { archive, faults, retentionMs } = given
-  const clocks = faults.filter(({ kind }) => kind === 'clock step')
-  const early = archive.segments.filter((kept) => {
-    const { missedAt = Number.POSITIVE_INFINITY } = kept
-    const isMisled = clocks.some(({ from, to }) => from <= missedAt && missedAt <= to + BELIEVED_MS)
-    return !isMisled && missedAt < createdAt(kept) + retentionMs - SECOND_MS && isOfEvents(kept)
-  })
-  return early
-    .slice(0, 5)
-    .map(
+}
+
+/** What went before its time, in words. */
+export function goneEarly(given: Retained): string[] {
+  const { archive, deleted, retentionMs } = given
+  const logStaysMs = Math.max(retentionMs, LOG_STAYS_MS)
+  const found = {
+    'segments of the log': archive.segments.filter(
+      (kept) => isEarly(kept, createdAt(kept) + logStaysMs, given) && isOfEvents(kept),
+    ),
+    'deliveries that succeeded': archive.deliveries.filter(
       (kept) =>
-        `the segment ${kept.raw.metadata.name} was gone after ${Math.round((kept.missedAt ?? 0) - createdAt(kept))} ms`,
-    )
+        stateOf(kept) === 'succeeded' &&
+        !deleted.has(endpointOf(kept)) &&
+        isEarly(kept, endOf(kept, given) + retentionMs, given),
+    ),
+    'deliveries that did not': archive.deliveries.filter(
+      (kept) => stateOf(kept) !== 'succeeded' && !isThere(kept) && !deleted.has(endpointOf(kept)),
+    ),
+  }
+  return wordsOf(found, 'were gone before their time')
 }
 
 /** What has ended and is still there, in words. */
 export function overdueOf({ segments, deliveries }: Archive): string[] {
+  const referred = new Set(deliveries.filter(isThere).map(segmentOf))
   const found = {
-    'segments of the log': segments.filter((kept) => isThere(kept) && isOfEvents(kept)),
-    'deliveries that succeeded': deliveries.filter((kept) => isThere(kept) && hasSucceeded(kept)),
+    'segments of the log': segments.filter(
+      (kept) => isThere(kept) && isOfEvents(kept) && !referred.has(kept.raw.metadata.name),
+    ),
+    'deliveries that succeeded': deliveries.filter((kept) => isThere(kept) && stateOf(kept) === 'succeeded'),
   }
-  return Object.entries(found).flatMap(([what, which]) =>
-    which.length === 0
+  return wordsOf(found, 'stay beyond their time')
+}
+
+function wordsOf(found: Readonly<Record<string, readonly Kept[]>>, what: string): string[] {
+  return Object.entries(found).flatMap(([which, all]) =>
+    all.length === 0
       ? []
-      : [
-          `${which.length} ${what} stay beyond their time: ${which.slice(0, 5).map(({ raw }) => raw.metadata.name)}`,
-        ],
+      : [`${all.length} ${which} ${what}: ${all.slice(0, 5).map(({ raw }) => raw.metadata.name)}`],
   )
+}
+
+function isEarly({ missedAt = Number.POSITIVE_INFINITY }: Kept, dueAt: number, given: Retained): boolean {
+  const small = stepsOf(given, dueAt - given.retentionMs - SMALL_MS, missedAt)
+    .map(({ stepMs = 0 }) => Math.abs(stepMs))
+    .filter((ms) => ms <= SMALL_MS)
+  return missedAt < dueAt - SECOND_MS - Math.max(0, ...small) && !isMisled(missedAt, given)
+}
+
+/** One that starts while its clock is ahead believes it until that is mended. */
+function isMisled(at: number, { faults, startedAt }: Retained): boolean {
+  return faults.some(
+    ({ kind, stepMs = 0, from, to, lives }) =>
+      kind === 'clock step' &&
+      stepMs > 0 &&
+      from <= at &&
+      at <= to + SEEN_MS &&
+      lives !== 'all' &&
+      lives.some((life) => (startedAt.get(life) ?? 0) > from),
+  )
+}
+
+/** What ends by a clock that is behind is as old as its object to all others. */
+function endOf(kept: Kept, given: Retained): number {
+  const { openAt, finishedAt = openAt } = kept
+  const isBehind = stepsOf(given, openAt, finishedAt).some(({ stepMs = 0 }) => stepMs < 0)
+  return isBehind ? createdAt(kept) : openAt
+}
+
+function stepsOf({ faults }: Retained, from: number, to: number): FaultRecord[] {
+  return faults.filter((one) => one.kind === 'clock step' && one.from <= to && one.to + SEEN_MS >= from)
 }
 
 function isThere({ missedAt }: Kept): boolean {
@@ -54,8 +104,17 @@ function isOfEvents({ raw }: Kept): boolean {
   return readSegment(raw).deliveries.length > 0
 }
 
-function hasSucceeded({ raw }: Kept): boolean {
-  return webhookDelivery.parse(raw).status?.state === 'succeeded'
+function stateOf({ raw }: Kept): string | undefined {
+  return webhookDelivery.parse(raw).status?.state
+}
+
+function endpointOf({ raw }: Kept): string {
+  return webhookDelivery.parse(raw).spec.endpoint
+}
+
+/** That holds its payload, where the delivery itself does not. */
+function segmentOf({ raw }: Kept): string | undefined {
+  return webhookDelivery.parse(raw).spec.payloadRef?.segment
 }
 
 /** By `performance.now()`. */

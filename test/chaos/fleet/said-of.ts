@@ -1,0 +1,77 @@
+/** What the log has said of a delivery, and of who drives it, for whoever has to find out why something came of it. */
+import { formatPosition, type Position } from '../../../src/api/position.ts'
+import { readSeenOutcomes, readSegment } from '../../../src/controllers/delivery-log/read-back.ts'
+import { shardOf } from '../../../src/domain/shard.ts'
+import type { LogSegment } from '../../../src/ports/delivery-log.ts'
+import type { Log } from '../../../src/ports/log.ts'
+import { keyOf } from '../../support/verdict.ts'
+import type { Kept } from './archive.ts'
+
+/** A place of it in the log, and the shard of its endpoint. */
+type Place = { position: Position; segment: string; shard: number; at: number }
+
+export type Told = {
+  segments: readonly Kept[]
+  outcomes: readonly Kept[]
+  /** Names of endpoints in the cluster, and those by which receivers know them. */
+  aliases: ReadonlyMap<string, string>
+}
+
+const DEAF: Log = { info: () => undefined, warn: () => undefined, error: () => undefined }
+
+/** @param wanted `<endpoint> <id>` @returns lines of each delivery, oldest first; times in seconds, as those of the harness, whole ones. */
+export function saidOf(told: Told, wanted: readonly string[]): Map<string, string[]> {
+  const keys = new Set(wanted)
+  const segments = told.segments.map(({ raw }) => readSegment(raw))
+  const places = Map.groupBy(
+    segments.flatMap((segment) => placesIn(segment, told.aliases)).filter(({ key }) => keys.has(key)),
+    ({ key }) => key,
+  )
+  const outcomes = told.outcomes
+    .flatMap(({ raw }) => readSeenOutcomes(raw, DEAF) ?? [])
+    .sort((a, b) => a.version - b.version)
+  return new Map(
+    [...places].map(([key, found]) => [
+      key,
+      [...found.map(wordsOf), ...outcomes.flatMap((one) => linesOf(one, found))],
+    ]),
+  )
+}
+
+function placesIn({ version, name, createdAt, deliveries }: LogSegment, aliases: Told['aliases']) {
+  return deliveries.map(({ index, event, endpoint }): Place & { key: string } => ({
+    key: keyOf({ endpoint: aliases.get(endpoint.name) ?? endpoint.name, id: `msg_${event.id}` }),
+    position: { version, index },
+    segment: name,
+    shard: shardOf(endpoint.uid),
+    at: createdAt,
+  }))
+}
+
+function wordsOf({ position, segment, shard, at }: Place): string {
+  return `  ${formatPosition(position)} of ${segment} at ${second(at)}, shard ${shard}`
+}
+
+type Outcomes = NonNullable<ReturnType<typeof readSeenOutcomes>>
+
+function linesOf(
+  { version, writer, createdAt, records, lowWater }: Outcomes,
+  places: readonly Place[],
+): string[] {
+  const shards = new Set(places.map(({ shard }) => shard))
+  const positions = new Set(places.map(({ position }) => formatPosition(position)))
+  return records.flatMap((record) => {
+    const where = `  ${version} at ${second(createdAt)} by ${writer}, all closed up to ${lowWater}:`
+    if (record.kind === 'claim' || record.kind === 'release') {
+      const which = record.shards.filter((shard) => shards.has(shard))
+      return which.length === 0 ? [] : [`${where} ${record.kind} ${which} after ${record.after ?? 'all'}`]
+    }
+    const place = formatPosition(record.position)
+    return positions.has(place) ? [`${where} ${place} ${record.kind}`] : []
+  })
+}
+
+/** Times of creation are whole seconds since 1970. */
+function second(ms: number): string {
+  return ((ms - performance.timeOrigin) / 1000).toFixed(0)
+}
