@@ -18,6 +18,7 @@ test.each([
   { given: { DAVIT_REPLICA: 'a.b' }, want: 'lower-case letters' },
   { given: { DAVIT_ALLOWED_NETWORKS: '10.0.0.1' }, want: 'CIDR' },
   { given: { DAVIT_CLOSED_NETWORKS: '203.0.114.7' }, want: 'CIDR' },
+  { given: { DAVIT_CLOSED_NETWORKS: '::ffff:203.0.114.7/128' }, want: '::ffff' },
   { given: { DAVIT_ALLOWED_NETWORKS: '10.0.0.0/33' }, want: 'CIDR' },
   { given: { DAVIT_ALLOWED_NETWORKS: 'fd00::/129' }, want: 'CIDR' },
   { given: { DAVIT_ALLOWED_NETWORKS: '10.0.0.0/8,' }, want: 'CIDR' },

@@ -1,5 +1,6 @@
 /** The forms that settings have as text, each with what is allowed in words. */
 import { isIP } from 'node:net'
+import ipaddr from 'ipaddr.js'
 import { z } from 'zod'
 
 export const DNS_LABEL = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/
@@ -44,7 +45,7 @@ export function integer(min: number, max: number, standard: number) {
 }
 
 export const networks = setting(
-  'must be networks in CIDR form, separated by commas, such as 10.0.0.0/8,fd00::/8',
+  'must be networks in CIDR form, separated by commas, such as 10.0.0.0/8,fd00::/8 (those of IPv4 not as ::ffff:...)',
   (text) => {
     const found = text.split(',').map((network) => network.trim())
     return found.every(isNetwork) ? found : undefined
@@ -70,7 +71,9 @@ function isNetwork(text: string): boolean {
   const [address = '', bits = '', ...rest] = text.split('/')
   if (rest.length > 0 || !/^\d{1,3}$/.test(bits)) return false
   const family = isIP(address)
-  return !address.includes('%') && family !== 0 && Number(bits) <= (family === 4 ? 32 : 128)
+  if (address.includes('%') || family === 0 || Number(bits) > (family === 4 ? 32 : 128)) return false
+  // As it is written, it would not match the address that it stands for.
+  return !ipaddr.parse(address).toNormalizedString().startsWith('0:0:0:0:0:ffff:')
 }
 
 /** @param standard port where none is given; then all addresses of the machine are listened on */

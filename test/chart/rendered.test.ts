@@ -135,12 +135,16 @@ test('a certificate of a public issuer has no name that only the cluster knows',
 })
 
 describe('what the controller may reach', () => {
-  type Rule = { to?: { ipBlock?: { cidr: string } }[]; ports?: { port: number }[] }
+  type Block = { cidr: string; except?: string[] }
+  type Rule = { to?: { ipBlock?: Block }[]; ports?: { port: number }[] }
+
+  async function egress(values: Values): Promise<Rule[]> {
+    const policy = named(await render(values), 'NetworkPolicy', 'davit-controller')
+    return (policy?.spec as { egress: Rule[] } | undefined)?.egress ?? []
+  }
 
   async function reaches(networkPolicy: Values): Promise<string[]> {
-    const policy = named(await render({ networkPolicy }), 'NetworkPolicy', 'davit-controller')
-    const spec = policy?.spec as { egress: Rule[] } | undefined
-    return (spec?.egress ?? []).flatMap(({ to = [], ports }) =>
+    return (await egress({ networkPolicy })).flatMap(({ to = [], ports }) =>
       to.flatMap(({ ipBlock }) =>
         ipBlock ? [`${ipBlock.cidr} ${ports?.map(({ port }) => port) ?? 'all'}`] : [],
       ),
@@ -151,6 +155,17 @@ describe('what the controller may reach', () => {
     expect(await reaches({})).toContain('0.0.0.0/0 443,6443')
     const narrowed = await reaches({ apiServer: [{ ipBlock: { cidr: '10.0.0.1/32' } }] })
     expect(narrowed).toEqual(['10.0.0.1/32 443,6443', '0.0.0.0/0 all', '::/0 all'])
+  })
+
+  test('is not what the operator has closed', async () => {
+    const closed = async (...closedNetworks: string[]) =>
+      (await egress({ config: { closedNetworks }, networkPolicy: { apiServer: [] } })).flatMap(
+        ({ to = [] }) => to.flatMap(({ ipBlock }) => ipBlock ?? []),
+      )
+    const [ipv4, ipv6] = await closed('203.0.114.0/24', '2001:db9::/32')
+    expect(ipv4?.except).toContain('203.0.114.0/24')
+    expect(ipv6?.except).toContain('2001:db9::/32')
+    expect((await closed('::/0')).map(({ cidr }) => cidr)).toEqual(['0.0.0.0/0'])
   })
 
   test('is AWS at private addresses, where it is named', async () => {

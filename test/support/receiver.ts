@@ -35,6 +35,8 @@ export type Response = {
 export type Answer = Response | 'hang' | 'reset' | ((request: ReceivedRequest) => Response | 'hang' | 'reset')
 
 export type ReceiverOptions = {
+  /** Absent: any that is free. */
+  port?: number
   /** Absent: plain http. */
   tls?: Certificate
   /** Default 127.0.0.1. */
@@ -88,7 +90,7 @@ export async function startReceiver(options: ReceiverOptions = {}): Promise<Rece
     socket.on('error', () => undefined)
   })
   server.on('tlsClientError', () => undefined)
-  server.listen(0, host)
+  server.listen(options.port ?? 0, host)
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
   const name = options.hostname ?? (host.includes(':') ? `[${host}]` : host)

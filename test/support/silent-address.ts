@@ -2,9 +2,12 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { connect } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 
 /** The system drops whoever comes while so many wait, and one more, to be taken by a process that does not take them. */
 const WAITING = 1
+/** Who is not answered by then is not answered at all. */
+const SILENT_MS = 300
 const LISTEN = `
   const server = require('node:net').createServer()
   server.listen({ host: process.argv[1], port: Number(process.argv[2]), backlog: ${WAITING} }, () => console.log('listens'))
@@ -24,6 +27,13 @@ export async function silence(host: string, port: number): Promise<{ close(): Pr
       socket.on('error', () => undefined)
     }),
   )
+  const more = connect({ host, port })
+  const isSilent = await Promise.race([
+    once(more, 'connect').then(() => false),
+    sleep(SILENT_MS).then(() => true),
+  ])
+  more.destroy()
+  if (!isSilent) throw new Error(`${host}:${port} takes more connections`)
   return {
     close: async () => {
       for (const socket of waiting) socket.destroy()

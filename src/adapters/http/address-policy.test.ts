@@ -141,6 +141,20 @@ test.each([
   expect(createAddressPolicy({ allowed: ['10.0.0.0/8'], closed }).classify(address).kind).toBe(want)
 })
 
+test.each([
+  '::203.0.114.7',
+  '64:ff9b:1::203.0.114.7',
+  '2002:cb00:7207::1',
+  '::ffff:203.0.114.7',
+  '64:ff9b::cb00:7207',
+])('a closed address of IPv4 is closed as %s, whatever is allowed', (address) => {
+  const policy = createAddressPolicy({ allowed: ['::/0'], closed: ['203.0.114.7/32'] })
+  expect(policy.classify(address).kind).toBe('forbidden')
+  expect(policy.classify(address.replace('203.0.114.7', '203.0.114.8').replace('7207', '7208')).kind).toBe(
+    'allowed',
+  )
+})
+
 test('a network that is no CIDR is an error', () => {
   expect(() => createAddressPolicy({ allowed: [], closed: ['10.0.0.0'] })).toThrow()
   expect(() => createAddressPolicy({ allowed: ['10.0.0.0'] })).toThrow()

@@ -54,10 +54,9 @@ export function createAddressPolicy(networks: WebhookNetworks): AddressPolicy {
       // Zones name an interface of this machine; the parser would also take forms that no resolver returns.
       if (isIP(text) === 0 || text.includes('%')) return { kind: 'forbidden', range: 'malformed' }
       const address = ipaddr.parse(text)
-      const mapped = mappedAddress(address)
-      if ([address, mapped, translatedAddress(address)].some((one) => isWithin(one, closed)))
+      if ([address, ...embeddedAddresses(address)].some((one) => isWithin(one, closed)))
         return { kind: 'forbidden', range: 'closed', closed: true }
-      if (isWithin(address, allowed) || isWithin(mapped, allowed)) return { kind: 'allowed' }
+      if (isWithin(address, allowed) || isWithin(mappedAddress(address), allowed)) return { kind: 'allowed' }
       return classifyPublic(address)
     },
   }
@@ -77,6 +76,22 @@ function classifyPublic(address: Address): AddressVerdict {
 /** The IPv4 address that an IPv4-mapped one dials. */
 function mappedAddress(address: Address): Address | undefined {
   return address instanceof ipaddr.IPv6 && address.isIPv4MappedAddress() ? address.toIPv4Address() : undefined
+}
+
+/** Where in an IPv6 address of these blocks an IPv4 address is, to which a gateway may pass it on: mapped, compatible, NAT64, 6to4. */
+const EMBEDDED: readonly { block: [ipaddr.IPv6, number]; at: number }[] = [
+  { block: ipaddr.IPv6.parseCIDR('::ffff:0:0/96'), at: 12 },
+  { block: ipaddr.IPv6.parseCIDR('::/96'), at: 12 },
+  { block: NAT64, at: 12 },
+  { block: ipaddr.IPv6.parseCIDR('64:ff9b:1::/48'), at: 12 },
+  { block: ipaddr.IPv6.parseCIDR('2002::/16'), at: 2 },
+]
+
+function embeddedAddresses(address: Address): Address[] {
+  if (!(address instanceof ipaddr.IPv6)) return []
+  return EMBEDDED.filter(({ block }) => address.match(block)).map(
+    ({ at }) => new ipaddr.IPv4(address.toByteArray().slice(at, at + 4)),
+  )
 }
 
 /** The IPv4 address that NAT64 makes of one. */

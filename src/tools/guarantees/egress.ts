@@ -32,9 +32,10 @@ export const EGRESS: readonly Row[] = [
   },
   {
     name: "What is the operator's own and looks public",
-    how: 'networks that the operator has closed are forbidden, in any spelling, before all else',
+    how: 'networks that the operator has closed are forbidden before all else, also as mapped, compatible, NAT64 and 6to4 addresses',
     tests: [
       '`src/adapters/http/address-policy`: where the operator has closed its network, $address is $want',
+      '`src/adapters/http/address-policy`: a closed address of IPv4 is closed as %s, whatever is allowed',
     ],
   },
   {
