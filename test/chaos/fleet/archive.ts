@@ -112,6 +112,7 @@ export class Archive {
 
   async #take(type: ResourceType, namespaces: readonly string[]): Promise<void> {
     const { api } = this.#options
+    const begun = performance.now()
     const found = (await Promise.all(namespaces.map((name) => listAll(api, type, name)))).flat()
     const shelf = this.#shelves.get(type) ?? new Map<string, Kept>()
     this.#shelves.set(type, shelf)
@@ -119,7 +120,7 @@ export class Archive {
     const there = new Set(found.map(({ metadata: { uid = '' } }) => uid))
     for (const raw of found) {
       const { uid = '' } = raw.metadata
-      shelf.set(uid, keptOf(raw, shelf.get(uid), { now, lookedAt: this.#lookedAt }))
+      shelf.set(uid, keptOf(raw, shelf.get(uid), { begun, now, lookedAt: this.#lookedAt }))
     }
     for (const [uid, kept] of shelf) if (!there.has(uid)) kept.missedAt ??= now
   }
@@ -130,9 +131,12 @@ export class Archive {
 }
 
 /** The state of those that have one. */
-function keptOf(raw: RawObject, before: Kept | undefined, looks: { now: number; lookedAt: number }): Kept {
+function keptOf(
+  raw: RawObject,
+  before: Kept | undefined,
+  { begun, now, lookedAt }: { begun: number; now: number; lookedAt: number },
+): Kept {
   const { state } = (raw.status ?? {}) as { state?: Parameters<typeof isFinal>[0] }
-  const { now, lookedAt } = looks
-  if (!isFinal(state)) return { raw, openAt: now }
+  if (!isFinal(state)) return { raw, openAt: begun }
   return { raw, openAt: before?.openAt ?? lookedAt, finishedAt: before?.finishedAt ?? now }
 }

@@ -77,9 +77,13 @@ export function explanationOf(
   return faultAt(unstored(earlier, faults), stoodStill, later.at)
 }
 
-/** Its outcome is not stored before what keeps its process from the store is over. */
+/** Its outcome is not stored before all that keeps its process from the store is over, one after the other. */
 function unstored(attempt: Times, faults: readonly FaultRecord[]): Times {
-  const between = faults.filter(({ kind }) => BEFORE_THE_STORE.includes(kind))
-  const fault = faultAt(attempt, between)
-  return fault ? { ...attempt, endedAt: Math.max(attempt.endedAt, fault.to) } : attempt
+  const between = faults.filter(
+    ({ kind, lives }) => BEFORE_THE_STORE.includes(kind) && (lives === 'all' || lives.includes(attempt.run)),
+  )
+  let { endedAt } = attempt
+  for (const { from, to } of between.toSorted((a, b) => a.from - b.from))
+    if (from <= endedAt + UNSTORED_MS && to >= attempt.at) endedAt = Math.max(endedAt, to)
+  return { ...attempt, endedAt }
 }

@@ -122,6 +122,9 @@ describe('the verdict on a fleet', () => {
     expect(again()).toEqual(COUNTED)
     expect(again(fault('cut', 50, 12_000, [1]))).toEqual([])
     expect(again(fault('cut', 50, 2000, [1]))).toEqual(COUNTED)
+    const restarted = fault('etcd restart', 20, 90, 'all')
+    expect(again(restarted, fault('no space in etcd', 90, 6000, 'all'))).toEqual([])
+    expect(again(restarted, fault('no space in etcd', 90, 2000, 'all'))).toEqual(COUNTED)
     expect(again(fault('cut', 50, 12_000, [2]))).toEqual(COUNTED)
   })
 
