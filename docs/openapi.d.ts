@@ -64,7 +64,7 @@ export interface paths {
         post?: never;
         /**
          * Delete an endpoint
-         * @description What is still to be delivered to it is canceled, and its log goes with it.
+         * @description What is still to be delivered to it is canceled, and its log goes with it. Nothing is sent to it any more when it is answered; with 503 `not_acknowledged` it is deleted, and a controller that does not answer may still send what it had of it. An attempt that is already on the wire runs out.
          */
         delete: operations["deleteEndpoint"];
         options?: never;

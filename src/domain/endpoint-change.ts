@@ -62,7 +62,8 @@ export function isAcknowledged(
   return Date.parse(handled ?? '') >= request.at
 }
 
-function annotationsOf({ state, at }: StateRequest): Record<string, string> {
+/** By which the controller is asked for a state. */
+export function annotationsOf({ state, at }: StateRequest): Record<string, string> {
   const annotation = state === 'enabled' ? ENABLE_ANNOTATION : DISABLE_ANNOTATION
   return { [annotation]: new Date(at).toISOString() }
 }
@@ -73,7 +74,7 @@ const MAX_AHEAD_MS = 3_600_000
  * A time that makes the request a new one: behind those that were made before, of which a later one would win, and
  * not older than the object, whatever the clocks of the processes say.
  */
-function requestTime({ metadata }: WebhookEndpoint, now: number): number {
+export function requestTime({ metadata }: WebhookEndpoint, now: number): number {
   const { annotations = {}, creationTimestamp = '' } = metadata
   const before = [ENABLE_ANNOTATION, DISABLE_ANNOTATION].map((name) => Date.parse(annotations[name] ?? ''))
   const sensible = before.filter((at) => at <= now + MAX_AHEAD_MS)

@@ -40,6 +40,8 @@ export class EndpointsBed {
   readonly replicas = NO_REPLICAS
   /** Why the watch of endpoints may not have shown everything. */
   behind: string | undefined
+  /** Whether there is a controller that has to stop before an endpoint is deleted. */
+  driven = false
   /** The controller looks at nothing. */
   away = false
 
@@ -53,6 +55,7 @@ export class EndpointsBed {
       urlGuard: { check: () => ({ ok: true }), allows: () => true } as never,
       keys: this.replica.keys,
       replicas: this.replicas,
+      controllers: { anyLives: async () => this.driven },
       maxEndpoints,
       clock: this.clock,
       random: { fraction: () => 0.5, bytes: (count) => crypto.getRandomValues(new Uint8Array(count)) },

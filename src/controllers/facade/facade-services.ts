@@ -38,6 +38,7 @@ import { Subscriptions } from './publishing/subscriptions.ts'
 import { refusingLog } from './refusals.ts'
 import { EndpointProgress } from './replicas/endpoint-progress.ts'
 import { FacadeReplicas, type ReplicaStats } from './replicas/facade-replicas.ts'
+import { LiveControllers } from './replicas/live-controllers.ts'
 import { FacadeSettings } from './settings/settings.ts'
 
 export type FacadeOptions = {
@@ -135,6 +136,11 @@ export function createFacadeServices(options: FacadeOptions): FacadeServices {
     endpoints: new FacadeEndpoints({
       ...shared,
       replicas: replicas.endpoints,
+      controllers: new LiveControllers({
+        resources: api,
+        namespace: options.namespace,
+        clock: options.leaseClock ?? options.clock,
+      }),
       maxEndpoints: options.limits.endpointsPerOrganization,
     }),
     publishing: createPublishing({ ...shared, eventLog, written }),

@@ -130,7 +130,8 @@ function removeRoute(endpoints: Endpoints): Route {
     path: '/webhooks/{endpointId}',
     tag: TAG,
     summary: 'Delete an endpoint',
-    description: 'What is still to be delivered to it is canceled, and its log goes with it.',
+    description:
+      'What is still to be delivered to it is canceled, and its log goes with it. Nothing is sent to it any more when it is answered; with 503 `not_acknowledged` it is deleted, and a controller that does not answer may still send what it had of it. An attempt that is already on the wire runs out.',
     permission: MANAGE_WEBHOOKS,
     params,
     success: { status: 204, description: 'It is gone.' },

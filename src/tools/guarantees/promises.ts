@@ -46,6 +46,7 @@ export const PROMISES: readonly Row[] = [
       FLEET,
       '`state`: a pause in mid-retry lets nothing through; enabled again, the delivery goes on where it was',
       '`endpoint-deletion`: also what is on the wire, where the answer is',
+      '`test/rest/deletion-in-force`: *',
     ],
     figures: [{ of: 'fleet', keys: ['disablings', 'afterDisabling.attempts', 'afterDisabling.latestMs'] }],
   },

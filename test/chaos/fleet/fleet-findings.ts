@@ -64,7 +64,7 @@ export type FleetFindings = {
 const MAX_ATTEMPTS = 8
 /** What had begun when the disabling was acknowledged may come so much later. */
 const MAX_LATE_MS = 2000
-/** Of a deletion, whose answer waits for no controller: a replica that is cut off stops after that. */
+/** Of a deletion that a controller has not acknowledged: a replica that is cut off stops after that. */
 const MAX_UNSEEN_MS = 25_000
 
 /** When every process has ended. */
@@ -81,7 +81,8 @@ export async function fleetFindingsOf(gathered: Gathered): Promise<FleetFindings
   const endpoints = [...fleet.endpoints, ...passing.flatMap((one) => one.endpoints)]
   const lives = members.flatMap((member) => member.lives)
   const startedAt = new Map(lives.map(({ number, startedAt }) => [number, startedAt]))
-  const times = { pauses, deleted, stalls, loads, waitScale, leaseMs, startedAt }
+  const unsure = new Set(passing.flatMap((one) => [...one.unsure]))
+  const times = { pauses, deleted, unsure, stalls, loads, waitScale, leaseMs, startedAt }
   const evidence = { log, receptions, endpoints, faults, silences, exhausted, published, ...times }
   const verdict = judgeFleet(evidence)
   const leases = await leftLeases(fleet)

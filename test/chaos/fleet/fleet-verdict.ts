@@ -25,6 +25,8 @@ export type FleetEvidence = Course & {
   pauses: ReadonlyMap<string, readonly Pause[]>
   /** Endpoints that were deleted: what had not ended then is canceled. */
   deleted: ReadonlySet<string>
+  /** Of those, where no answer said that controllers have stopped. */
+  unsure: ReadonlySet<string>
   /** When this program stood still, and saw late what came. */
   stalls: readonly Stall[]
   /** How busy the machine was, second by second. */
@@ -48,8 +50,8 @@ export type FleetVerdict = Verdict &
     overlaps: Overlap[]
     /** Milliseconds after the acknowledgement of a disabling, of each attempt that came before the wish to enable. */
     late: number[]
-    /** The same after a deletion; `known`: nothing kept controllers from seeing it. */
-    lateDeleted: { ms: number; known: boolean }[]
+    /** The same after a deletion; `isSure`: the answer said that controllers have stopped. */
+    lateDeleted: { ms: number; isSure: boolean }[]
     waits: Wait[]
     waitsCompared: number
     /** Milliseconds beyond the schedule, of those that nothing disturbed and that had not to wait for a slot. */
@@ -66,8 +68,6 @@ const OVERLAP_MS = 5
 const SEEN_MS = 20
 /** A new connection takes no longer on this machine. */
 const AGAIN_MS = 1000
-/** After which a watch that was held up goes on. */
-const RESUMED_MS = 5000
 /** An attempt that takes longer keeps others waiting. */
 const SLOW_MS = 1000
 
@@ -114,7 +114,7 @@ export function judgeFleet(given: FleetEvidence): FleetVerdict {
       .map(({ ms }) => ms),
     lateDeleted: latenessOf(given)
       .filter(({ endpoint }) => given.deleted.has(endpoint))
-      .map(({ ms, at }) => ({ ms, known: !faults.some((one) => keepsUnseen(one, at - ms, at)) })),
+      .map(({ endpoint, ms }) => ({ ms, isSure: !given.unsure.has(endpoint) })),
     waits: waits.flatMap(({ wrong }) => wrong),
     waitsCompared: waits.reduce((sum, { compared }) => sum + compared, 0),
     latestWaitMs: Math.max(0, ...waits.map(({ latestMs }) => latestMs)),
@@ -193,11 +193,6 @@ function latenessOf({ receptions, pauses }: FleetEvidence): { endpoint: string; 
   )
 }
 
-/** Whether controllers could not see then what was changed: they, or their way, or the store. */
-function keepsUnseen({ kind, from, to }: FaultRecord, since: number, at: number): boolean {
-  return !kind.endsWith('facade') && !kind.endsWith('facades') && from <= at && to + RESUMED_MS >= since
-}
-
 function waitsOf(
   attempts: readonly SeenReception[],
   { ordered, slow }: { ordered: ReadonlySet<string>; slow: readonly SeenReception[] },
@@ -238,7 +233,7 @@ function changedBodies({ log, receptions }: FleetEvidence): string[] {
 export type Promised = {
   /** What had begun when a disabling was acknowledged may come so much later. */
   latestMs: number
-  /** The same of a deletion that controllers could not see. */
+  /** The same of a deletion of which no answer said that controllers have stopped. */
   unseenMs: number
   /** Whether a change that one facade has answered is in force at the others. */
   facadesAgree: boolean
@@ -253,7 +248,7 @@ export function fleetViolations(
   { latestMs, unseenMs, facadesAgree }: Promised,
 ): string[] {
   const tooLate = verdict.late.filter((ms) => ms > latestMs)
-  const tooLateDeleted = verdict.lateDeleted.filter(({ ms, known }) => ms > (known ? latestMs : unseenMs))
+  const tooLateDeleted = verdict.lateDeleted.filter(({ ms, isSure }) => ms > (isSure ? latestMs : unseenMs))
   const slow = verdict.failOvers.filter(({ alone, ms, boundMs }) => alone && ms > boundMs)
   const found: Record<string, string[]> = {
     'attempts of an ordered endpoint at a time': verdict.overlaps.map(

@@ -65,6 +65,7 @@ export function evidence(
     })),
     pauses: new Map(),
     deleted: new Set(),
+    unsure: new Set(),
     stalls: [],
     loads: [],
     waitScale: 0.001,

@@ -23,6 +23,8 @@ const NEVER = Number.POSITIVE_INFINITY
 export class Passing {
   /** Names in the cluster, and those by which receivers know them. */
   readonly aliases = new Map<string, string>()
+  /** Those that are gone, where no answer said that controllers have stopped. */
+  readonly unsure = new Set<string>()
   readonly #options: PassingOptions
   readonly #stays: Stay[] = []
   readonly #ended = new AbortController()
@@ -103,7 +105,8 @@ export class Passing {
     const goes = { asked, from: NEVER, to: NEVER, over: NEVER }
     stay.goes = goes
     const answer = await link.ask({ method: 'DELETE', path }, this.#stays.length)
-    // A repeat is answered with 404 when it is gone for all facades.
+    // A repeat is answered with 404 when it is gone for all facades, whatever controllers know.
+    if (answer?.status === 404) this.unsure.add(stay.endpoint.name)
     if (answer?.status === 204 || answer?.status === 404) goes.from = performance.now()
     else throw new Error(`DELETE ${path}: ${answer?.status} ${JSON.stringify(answer?.json)}`)
   }

@@ -1,5 +1,6 @@
 import { beforeEach, expect, test } from 'vitest'
 import { NO_REPLICAS } from '../../../../test/support/endpoints-bed.ts'
+import { FakeClock } from '../../../../test/support/fake-clock.ts'
 import { MemoryStore } from '../../../../test/support/memory-store.ts'
 import { API_VERSION } from '../../../api/meta.ts'
 import { webhookEndpoints } from '../../../api/webhook-endpoint.ts'
@@ -8,10 +9,10 @@ import { ApiError, type ApiErrorKind } from '../../../ports/kubernetes.ts'
 import { EndpointDirectory } from '../../endpoint/endpoint-directory.ts'
 import { UnreadableError } from '../../unreadable-error.ts'
 import { untilUndisturbed } from '../until-undisturbed.ts'
+import { Acknowledgements } from './acknowledgements.ts'
 import { removeEndpoint } from './change-endpoint.ts'
 import { readEndpoint } from './live-endpoint.ts'
 
-const replicas = NO_REPLICAS
 const ID = { organization: 'acme', endpointId: 'whe_damaged' }
 
 let resources: MemoryStore
@@ -28,19 +29,24 @@ beforeEach(async () => {
   uid = made.metadata.uid ?? ''
 })
 
+function context() {
+  const clock = new FakeClock()
+  const acknowledgements = new Acknowledgements(directory, clock)
+  const controllers = { anyLives: async () => true }
+  return { resources, directory, replicas: NO_REPLICAS, acknowledgements, controllers, clock }
+}
+
 test('an endpoint that cannot be read can be deleted', async () => {
   await expect(readEndpoint({ resources, directory }, ID)).rejects.toThrow(UnreadableError)
-  await removeEndpoint({ resources, directory, replicas }, ID, { ifMatch: undefined })
+  await removeEndpoint(context(), ID, { ifMatch: undefined })
   expect(resources.all(webhookEndpoints)).toEqual([])
-  await expect(
-    removeEndpoint({ resources, directory, replicas }, ID, { ifMatch: undefined }),
-  ).rejects.toMatchObject({
+  await expect(removeEndpoint(context(), ID, { ifMatch: undefined })).rejects.toMatchObject({
     code: 'not_found',
   })
 })
 
 test('it is deleted for the version that was seen, and for no other', async () => {
-  const remove = (ifMatch: string) => removeEndpoint({ resources, directory, replicas }, ID, { ifMatch })
+  const remove = (ifMatch: string) => removeEndpoint(context(), ID, { ifMatch })
   await expect(remove('"another"')).rejects.toMatchObject({ code: 'precondition_failed' })
   expect(resources.all(webhookEndpoints)).toHaveLength(1)
   await remove(etagOf({ uid, generation: 1 }))

@@ -12,6 +12,10 @@ import { untilUndisturbed } from '../until-undisturbed.ts'
 import { acknowledged, checkFields, type EndpointsContext } from './context.ts'
 import { taggedOf } from './endpoint-resource.ts'
 import { nameOfEndpoint, parseEndpoint, readRaw, readStored } from './live-endpoint.ts'
+import { NOTHING_TO_STOP, stopSending } from './stop-sending.ts'
+
+const STILL_SENT =
+  'It is deleted. A controller that does not answer may still send what it had of it, until it sees that.'
 
 /** A plan that can be carried out. */
 type Patch = Extract<ChangePlan, { kind: 'patch' }>
@@ -36,31 +40,43 @@ export async function changeEndpoint(
   })
 }
 
+type RemovalContext = Pick<
+  EndpointsContext,
+  'resources' | 'directory' | 'replicas' | 'acknowledgements' | 'controllers' | 'clock'
+>
+
 /** Also of one that this version cannot use: nothing but its metadata is needed. */
-export async function removeEndpoint(
-  ctx: Pick<EndpointsContext, 'resources' | 'directory' | 'replicas'>,
-  id: EndpointId,
-  how: Conditional,
-): Promise<void> {
+export async function removeEndpoint(ctx: RemovalContext, id: EndpointId, how: Conditional): Promise<void> {
   await untilUndisturbed(async () => {
     const raw = await readDeletable(ctx, id)
     const metadata = objectMeta.parse(raw.metadata)
     if (metadata.deletionTimestamp !== undefined) throw new RefusedError('not_found')
     refuseChanged(metadata, how)
-    const { namespace, name, uid, resourceVersion } = metadata
-    const version = how.ifMatch === undefined ? {} : { resourceVersion }
     try {
-      await ctx.resources.delete(webhookEndpoints, { namespace, name }, { uid, ...version })
+      await remove(ctx, raw, metadata, how.ifMatch === undefined ? undefined : metadata.resourceVersion)
     } catch (error) {
       if (isApiError(error, 'NotFound')) throw new RefusedError('not_found')
       throw error
     }
-    const { data: endpoint } = webhookEndpoint.safeParse(raw)
-    // What nobody can use gets nothing anywhere.
-    if (!endpoint) return
-    ctx.directory.remove(endpoint)
-    await ctx.replicas.knowRemoval({ namespace: namespace ?? id.organization, name, uid })
   })
+}
+
+/** @param only the version in which alone it is to be deleted; absent: in any */
+async function remove(
+  ctx: RemovalContext,
+  raw: RawObject,
+  { namespace = '', name, uid }: ObjectMeta,
+  only: string | undefined,
+): Promise<void> {
+  const version = only === undefined ? {} : { resourceVersion: only }
+  const { data: endpoint } = webhookEndpoint.safeParse(raw)
+  // What nobody can use gets nothing anywhere.
+  const { isLate, isAsked } = endpoint ? await stopSending(ctx, endpoint, only) : NOTHING_TO_STOP
+  await ctx.resources.delete(webhookEndpoints, { namespace, name }, { uid, ...(isAsked ? {} : version) })
+  if (!endpoint) return
+  ctx.directory.remove(endpoint)
+  await ctx.replicas.knowRemoval({ namespace, name, uid })
+  if (isLate) throw new RefusedError('not_acknowledged', { detail: STILL_SENT })
 }
 
 /** Whoever comes again for one that is gone is told so when it is gone for all. */

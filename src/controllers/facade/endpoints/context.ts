@@ -24,6 +24,8 @@ export type EndpointsOptions = {
   keys: IdempotencyKeys
   /** Waited for before an endpoint's change is answered. */
   replicas: EndpointReplicas
+  /** Whether somebody drives endpoints, who has to stop before one is deleted. @throws ApiError */
+  controllers: { anyLives(): Promise<boolean> }
   /** Endpoints that an organization may have. */
   maxEndpoints: number
   clock: Clock

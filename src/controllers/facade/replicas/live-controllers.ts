@@ -1,0 +1,42 @@
+/** Whether somebody drives endpoints. */
+import { z } from 'zod'
+import { leases, MAX_REPLICAS, REPLICA_LABEL } from '../../../api/replica-lease.ts'
+import type { Clock } from '../../../ports/clock.ts'
+import type { RawObject, ResourceReader } from '../../../ports/kubernetes.ts'
+
+export type LiveControllersOptions = {
+  resources: ResourceReader
+  /** The operator's namespace. */
+  namespace: string
+  /** That of Leases. */
+  clock: Pick<Clock, 'now'>
+}
+
+const CONTROLLER_ROLE = 'controller'
+/** Clocks differ, and what a replica has begun before its Lease ended may take as long as an attempt. */
+const SLACK_MS = 60_000
+
+const spec = z.object({ renewTime: z.string(), leaseDurationSeconds: z.number() })
+
+export class LiveControllers {
+  readonly #options: LiveControllersOptions
+
+  constructor(options: LiveControllersOptions) {
+    this.#options = options
+  }
+
+  /** Of one that died it is said for a while longer. @throws ApiError */
+  async anyLives(): Promise<boolean> {
+    const { resources, namespace, clock } = this.#options
+    const labelSelector = `${REPLICA_LABEL}=${CONTROLLER_ROLE}`
+    const { items } = await resources.list(leases, { namespace, labelSelector, limit: MAX_REPLICAS })
+    return items.some((raw) => mayLive(raw, clock.now()))
+  }
+}
+
+/** What cannot be read may be of one that lives. */
+function mayLive(raw: RawObject, now: number): boolean {
+  const { data } = spec.safeParse(raw.spec)
+  const renewedAt = Date.parse(data?.renewTime ?? '')
+  return Number.isNaN(renewedAt) || now - renewedAt < (data?.leaseDurationSeconds ?? 0) * 1000 + SLACK_MS
+}

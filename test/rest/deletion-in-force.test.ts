@@ -1,0 +1,61 @@
+/** What the answer to a deletion over REST promises of the controller (design/guarantees, "no send after disable or delete"). */
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
+import { startDavit, type TestDavit } from '../support/davit.ts'
+import { driveToAttempt } from '../support/drive.ts'
+import { lateWatches } from '../support/late-watches.ts'
+import { type LiveFacade, startLiveFacade } from '../support/live-facade.ts'
+import { ownEventType } from '../support/own-event-type.ts'
+import { type Receiver, startReceiver } from '../support/receiver.ts'
+
+/** What the controller's watch of endpoints is behind. */
+let lateMs = 0
+let receiver: Receiver
+let davit: TestDavit
+let facade: LiveFacade
+
+beforeAll(async () => {
+  receiver = await startReceiver()
+  davit = await startDavit('deletion-in-force', {
+    wrapApi: (api) => lateWatches(api, webhookEndpoints, () => lateMs),
+  })
+  facade = await startLiveFacade(davit)
+})
+
+afterAll(async () => {
+  await facade?.stop()
+  await davit?.stop()
+  await receiver?.close()
+})
+
+/** An endpoint with a delivery that waits for its second attempt. */
+async function retrying(path: string) {
+  receiver.answer(path, { status: 503 })
+  const type = await ownEventType(davit)
+  const draft = { url: receiver.url + path, eventTypes: [type], deliveryLog: 'Objects' as const }
+  const { endpoint } = await facade.endpoints.create(davit.organization, draft, {})
+  await facade.publishing.publish(davit.organization, { type, dataText: '{}' }, {})
+  await driveToAttempt(davit, endpoint.endpointId.slice('whe_'.length), 1)
+  return { organization: davit.organization, endpointId: endpoint.endpointId }
+}
+
+test('nothing is sent after it, however late the controller sees that the endpoint is gone', async () => {
+  const id = await retrying('/late')
+  lateMs = 1500
+  const began = performance.now()
+  await facade.endpoints.remove(id, {})
+  expect(performance.now() - began).toBeGreaterThan(lateMs * 0.9)
+  // Now the second attempt would be due.
+  davit.clock.jump(3_600_000)
+  await retrying('/other')
+  expect(receiver.received('/late')).toHaveLength(1)
+})
+
+test('a controller that sees nothing for five seconds is not waited for: the endpoint is gone, and the answer says so', async () => {
+  lateMs = 0
+  const id = await retrying('/blind')
+  lateMs = 20_000
+  await expect(facade.endpoints.remove(id, {})).rejects.toMatchObject({ code: 'not_acknowledged' })
+  lateMs = 0
+  await expect(facade.endpoints.get(id)).rejects.toMatchObject({ code: 'not_found' })
+})
