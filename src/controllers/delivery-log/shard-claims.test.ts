@@ -148,9 +148,24 @@ it('believes everybody again where one who knew less has claimed what another on
   const claims = new ShardClaims()
   claims.released([1], { version: 10, writer: 'a', after: 9 })
   claims.claimed([2], { version: 11, writer: 'a', after: 9 })
-  claims.doubted([1, 2], 'b')
+  claims.doubted([1, 2], { version: 20, writer: 'b' })
   expect(claims.isVoid(1, 20, 'b')).toBe(false)
   expect(claims.isInOrder(1)).toBe(false)
   // A claim that is known came after all that the other one knew.
   expect(claims.isVoid(2, 20, 'b')).toBe(true)
+})
+
+it('believes everybody after a claim that cannot be judged, until somebody claims the shard who knew of it', () => {
+  const claims = new ShardClaims()
+  // That of b may have been good: then a's is late, as it says, and so is its release.
+  claims.doubted([1], { version: 20, writer: 'b' })
+  expect(claims.claimed([1], { version: 30, writer: 'a', after: 15 })).toEqual([])
+  claims.released([1], { version: 31, writer: 'a', after: 15 })
+  expect(claims.isVoid(1, 40, 'b')).toBe(false)
+  expect(claims.isVoid(1, 40, 'a')).toBe(false)
+  // Whoever has not known of a's claim cannot be judged either.
+  expect(claims.claimed([1], { version: 41, writer: 'c', after: 29 })).toEqual([])
+  expect(claims.claimed([1], { version: 50, writer: 'c', after: 41 })).toEqual([1])
+  expect(claims.isVoid(1, 60, 'b')).toBe(true)
+  expect(claims.isVoid(1, 45, 'b')).toBe(false)
 })

@@ -24,6 +24,8 @@ const KEPT = 8
 export class ShardClaims {
   /** By shard, oldest first. */
   readonly #claims = new Map<number, Claim[]>()
+  /** By shard of which no claim is known: the version of the last one that cannot be judged. */
+  readonly #doubted = new Map<number, number>()
 
   /** In the order of the log. @returns the shards that are the writer's from there on */
   claimed(shards: readonly number[], said: Said): number[] {
@@ -32,7 +34,10 @@ export class ShardClaims {
       const last = this.#claims.get(shard)?.at(-1)
       if (last?.writer === writer) renew(last, version, after)
       else if (last && last.newest > after) return false
-      else {
+      else if (this.#isDoubtful(shard, after)) {
+        this.#doubted.set(shard, version)
+        return false
+      } else {
         const isInOrder = last?.isReleased ?? false
         this.#add(shard, { version, newest: version, writer, isInOrder, isReleased: false })
       }
@@ -42,12 +47,14 @@ export class ShardClaims {
 
   /**
    * Somebody has claimed them who knew of nothing that is known here: whether somebody else had claimed them before, only who was
-   * there then can tell. Where no claim is known but that one, everybody is believed again.
+   * there then can tell. Where no claim is known but that one, everybody is believed again; and whoever claims them later without having
+   * known of that cannot be judged either.
    */
-  doubted(shards: readonly number[], writer: string): void {
+  doubted(shards: readonly number[], { version, writer }: Pick<Said, 'version' | 'writer'>): void {
     for (const shard of shards) {
       const last = this.#claims.get(shard)?.at(-1)
       if (last && last.writer !== writer && last.newest === 0) this.#claims.delete(shard)
+      if (!this.#claims.has(shard)) this.#doubted.set(shard, version)
     }
   }
 
@@ -56,6 +63,7 @@ export class ShardClaims {
     const { version, writer, after = version } = said
     for (const shard of shards) {
       const last = this.#claims.get(shard)?.at(-1)
+      if (this.#isDoubtful(shard, after)) continue
       // Its claim may have left the log long ago: before all that is judged here.
       if (!last) this.#add(shard, { version, newest: 0, writer, isInOrder: false, isReleased: true })
       else if (last.writer === writer && last.newest <= after) last.isReleased = true
@@ -87,7 +95,13 @@ export class ShardClaims {
     return last !== undefined && last.writer !== writer
   }
 
+  /** Nobody is known to have claimed it, and somebody may have of whom the writer did not know. */
+  #isDoubtful(shard: number, after: number): boolean {
+    return !this.#claims.has(shard) && after < (this.#doubted.get(shard) ?? 0)
+  }
+
   #add(shard: number, claim: Claim): void {
+    this.#doubted.delete(shard)
     const held = this.#claims.get(shard) ?? []
     held.push(claim)
     if (held.length > KEPT) held.shift()

@@ -95,7 +95,8 @@ it('who has begun to read only lately comes to the same', async () => {
   expect(third.follower.isOurs(shards)).toBe(false)
 })
 
-it('who has begun to read between a claim and a release believes whoever has claimed the shard next, and knew neither', async () => {
+/** A replica that knows what was said from a while after the delivery on, and drives nothing. */
+async function newcomer() {
   const bed = new PlaneBed()
   const one = await bed.endpoint('one')
   const shards = [shardOf(one.metadata.uid)]
@@ -107,11 +108,26 @@ it('who has begun to read between a claim and a release believes whoever has cla
   const say = (version: number, writer: string, ...records: readonly LogRecord[]) =>
     bed.follower.takeOutcomes({ version: from + version, writer, createdAt, records })
   say(0, 'another')
+  return { bed, shards, position, from, say }
+}
+
+it('who has begun to read between a claim and a release believes whoever has claimed the shard next, and knew neither', async () => {
+  const { bed, shards, position, from, say } = await newcomer()
   say(1, 'before', { kind: 'release', shards, after: from })
   say(2, 'owner', { kind: 'claim', shards, after: position.version })
   say(3, 'owner', { kind: 'moved', position })
   expect(bed.segments.size).toBe(0)
   say(4, 'owner', { kind: 'ended', position })
+  expect(bed.plane.tally.total).toBe(0)
+})
+
+it('who has begun to read after what an owner knew does not take a late claim for a good one', async () => {
+  const { bed, shards, position, from, say } = await newcomer()
+  say(2, 'owner', { kind: 'claim', shards, after: position.version })
+  say(3, 'late', { kind: 'claim', shards, after: from + 1 })
+  say(4, 'owner', { kind: 'moved', position })
+  expect(bed.segments.size).toBe(0)
+  say(5, 'owner', { kind: 'ended', position })
   expect(bed.plane.tally.total).toBe(0)
 })
 

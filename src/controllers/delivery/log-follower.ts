@@ -133,7 +133,7 @@ export class LogFollower {
   /** Whoever has claimed what this replica drives knew that it does: if it is this one's all the same, it claims it anew. */
   #takeOfShards({ kind, shards, after }: ClaimRecord | ReleaseRecord, version: number, writer: string): void {
     if (after !== undefined && after < this.#known.from) {
-      if (kind === 'claim') this.claims.doubted(shards, writer)
+      if (kind === 'claim') this.claims.doubted(shards, { version, writer })
       return
     }
     const said = { version, writer, after }

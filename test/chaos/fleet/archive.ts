@@ -31,8 +31,6 @@ export type Kept = {
   missedAt?: number
 }
 
-type Shelf = Map<string, Kept>
-
 const READ_EVERY_MS = 3000
 const AGAIN_MS = 200
 /** Of the time for which what has ended stays: whoever looks so often misses nothing. */
@@ -40,15 +38,19 @@ const SAFE_SHARE = 0.9
 
 export class Archive {
   readonly #options: ArchiveOptions
-  readonly #shelves = new Map<ResourceType, Shelf>()
+  readonly #shelves: readonly Shelf[]
   readonly #ended = new AbortController()
-  #loop: Promise<void> = Promise.resolve()
-  /** When the last look began that came to its end. */
-  #lookedAt = performance.now()
-  #longestMs = 0
+  #loops: Promise<unknown> = Promise.resolve()
 
   constructor(options: ArchiveOptions) {
     this.#options = options
+    const { organizations } = options
+    this.#shelves = [
+      new Shelf(options.api, deliverySegments, [OPERATOR_NAMESPACE]),
+      new Shelf(options.api, outcomeSegments, [OPERATOR_NAMESPACE]),
+      new Shelf(options.api, webhookDeliveries, organizations),
+      new Shelf(options.api, webhookEvents, organizations),
+    ]
   }
 
   get segments(): readonly Kept[] {
@@ -69,40 +71,31 @@ export class Archive {
 
   /** What it may have missed, in words: what stayed for less than the time between two looks. */
   get wrong(): string[] {
-    const { retentionMs } = this.#options
-    if (this.#longestMs < retentionMs * SAFE_SHARE) return []
-    return [
-      `the store could not be read for ${Math.round(this.#longestMs)} ms: what went meanwhile is not known`,
-    ]
+    const mostMs = this.#options.retentionMs * SAFE_SHARE
+    return this.#shelves
+      .filter(({ longestMs }) => longestMs >= mostMs)
+      .map(
+        ({ type, longestMs }) =>
+          `${type.plural} could not be read for ${Math.round(longestMs)} ms: what went meanwhile is not known`,
+      )
   }
 
   start(): void {
-    this.#lookedAt = performance.now()
-    this.#loop = this.#read()
+    this.#loops = Promise.all(this.#shelves.map((shelf) => this.#read(shelf)))
   }
 
-  /** Looks once more. */
+  /** Looks once more. @throws Error when the store cannot be read */
   async stop(): Promise<void> {
     this.#ended.abort()
-    await this.#loop
-    await this.look()
+    await this.#loops
+    await Promise.all(this.#shelves.map((shelf) => shelf.look()))
   }
 
-  /** @throws Error when the store cannot be read */
-  async look(): Promise<void> {
-    const begun = performance.now()
-    await this.#take(deliverySegments, [OPERATOR_NAMESPACE])
-    await this.#take(outcomeSegments, [OPERATOR_NAMESPACE])
-    await this.#take(webhookDeliveries, this.#options.organizations)
-    await this.#take(webhookEvents, this.#options.organizations)
-    this.#longestMs = Math.max(this.#longestMs, performance.now() - this.#lookedAt)
-    this.#lookedAt = begun
-  }
-
-  async #read(): Promise<void> {
+  async #read(shelf: Shelf): Promise<void> {
     const { signal } = this.#ended
+    shelf.begin()
     while (!signal.aborted) {
-      const pause = await this.look().then(
+      const pause = await shelf.look().then(
         () => READ_EVERY_MS,
         () => AGAIN_MS,
       )
@@ -110,23 +103,55 @@ export class Archive {
     }
   }
 
-  async #take(type: ResourceType, namespaces: readonly string[]): Promise<void> {
-    const { api } = this.#options
+  #of(type: ResourceType): readonly Kept[] {
+    return this.#shelves.find((shelf) => shelf.type === type)?.kept ?? []
+  }
+}
+
+/** Objects of one kind, by their UIDs. */
+class Shelf {
+  readonly type: ResourceType
+  readonly #api: ResourceReader
+  readonly #namespaces: readonly string[]
+  readonly #byUid = new Map<string, Kept>()
+  /** When the last look began that came to its end. */
+  #lookedAt = performance.now()
+  #longestMs = 0
+
+  constructor(api: ResourceReader, type: ResourceType, namespaces: readonly string[]) {
+    this.#api = api
+    this.type = type
+    this.#namespaces = namespaces
+  }
+
+  get kept(): readonly Kept[] {
+    return [...this.#byUid.values()]
+  }
+
+  /** Between the begin of one look and the end of the next, at most. */
+  get longestMs(): number {
+    return this.#longestMs
+  }
+
+  begin(): void {
+    this.#lookedAt = performance.now()
+  }
+
+  /** @throws Error when the store cannot be read */
+  async look(): Promise<void> {
     const begun = performance.now()
-    const found = (await Promise.all(namespaces.map((name) => listAll(api, type, name)))).flat()
-    const shelf = this.#shelves.get(type) ?? new Map<string, Kept>()
-    this.#shelves.set(type, shelf)
+    const lists = this.#namespaces.map((namespace) => listAll(this.#api, this.type, namespace))
+    const found = (await Promise.all(lists)).flat()
     const now = performance.now()
     const there = new Set(found.map(({ metadata: { uid = '' } }) => uid))
     for (const raw of found) {
       const { uid = '' } = raw.metadata
-      shelf.set(uid, keptOf(raw, shelf.get(uid), { begun, now, lookedAt: this.#lookedAt }))
+      const before = this.#byUid.get(uid)
+      this.#byUid.set(uid, keptOf(raw, before, { begun, now, lookedAt: this.#lookedAt }))
     }
-    for (const [uid, kept] of shelf) if (!there.has(uid)) kept.missedAt ??= now
-  }
-
-  #of(type: ResourceType): readonly Kept[] {
-    return [...(this.#shelves.get(type)?.values() ?? [])]
+    for (const [uid, kept] of this.#byUid) if (!there.has(uid)) kept.missedAt ??= now
+    this.#longestMs = Math.max(this.#longestMs, now - this.#lookedAt)
+    this.#lookedAt = begun
   }
 }
 

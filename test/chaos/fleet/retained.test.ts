@@ -77,6 +77,21 @@ describe('what is gone', () => {
     expect(gone('retrying', 10, { deleted: new Set(['o']) })).toEqual([])
   })
 
+  it('is as old as its last attempt, however late that could be stored', () => {
+    const gone = (completedAt: number) => {
+      const late = { openAt: CREATED + 100_000, finishedAt: CREATED + 101_000, missedAt: CREATED + 150_000 }
+      const kept = delivery('succeeded', late)
+      Object.assign(kept.raw.status ?? {}, {
+        completedAt: new Date(performance.timeOrigin + completedAt).toISOString(),
+      })
+      return goneEarly(given({ deliveries: [kept] }))
+    }
+    expect(gone(CREATED + 80_000)).toEqual([])
+    expect(gone(CREATED + 95_000)).toHaveLength(1)
+    expect(gone(CREATED - 3_600_000)).toEqual([])
+    expect(gone(CREATED + 3_600_000)).toHaveLength(1)
+  })
+
   it('is excused by a process that started while its clock was ahead, and by no other step', () => {
     const gone = (...faults: FaultRecord[]) =>
       goneEarly(given({ deliveries: [delivery('succeeded', { missedAt: CREATED + 15_000 })] }, faults))

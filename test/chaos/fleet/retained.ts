@@ -35,7 +35,7 @@ export function goneEarly(given: Retained): string[] {
       (kept) =>
         stateOf(kept) === 'succeeded' &&
         !deleted.has(endpointOf(kept)) &&
-        isEarly(kept, endOf(kept, given) + retentionMs, given),
+        isEarly(kept, endOf(kept) + retentionMs, given),
     ),
     'deliveries that did not': archive.deliveries.filter(
       (kept) => stateOf(kept) !== 'succeeded' && !isThere(kept) && !deleted.has(endpointOf(kept)),
@@ -84,11 +84,10 @@ function isMisled(at: number, { faults, startedAt }: Retained): boolean {
   )
 }
 
-/** What ends by a clock that is behind is as old as its object to all others. */
-function endOf(kept: Kept, given: Retained): number {
-  const { openAt, finishedAt = openAt } = kept
-  const isBehind = stepsOf(given, openAt, finishedAt).some(({ stepMs = 0 }) => stepMs < 0)
-  return isBehind ? createdAt(kept) : openAt
+/** Its last attempt may have ended long before that could be stored; by a clock that is behind even before it was made. */
+function endOf(kept: Kept): number {
+  const completedAt = Date.parse(webhookDelivery.parse(kept.raw).status?.completedAt ?? '') || Infinity
+  return Math.max(createdAt(kept), Math.min(kept.openAt, completedAt - performance.timeOrigin))
 }
 
 function stepsOf({ faults }: Retained, from: number, to: number): FaultRecord[] {
