@@ -1,6 +1,5 @@
 /** The forms that settings have as text, each with what is allowed in words. */
-import { isIP } from 'node:net'
-import ipaddr from 'ipaddr.js'
+import { BlockList, isIP } from 'node:net'
 import { z } from 'zod'
 
 export const DNS_LABEL = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/
@@ -67,13 +66,17 @@ export const formerUids = setting(
   LIST,
 ).default([])
 
+/** Addresses of IPv4 in those of IPv6. */
+const MAPPED = new BlockList()
+MAPPED.addSubnet('::ffff:0:0', 96, 'ipv6')
+
 function isNetwork(text: string): boolean {
   const [address = '', bits = '', ...rest] = text.split('/')
   if (rest.length > 0 || !/^\d{1,3}$/.test(bits)) return false
   const family = isIP(address)
   if (address.includes('%') || family === 0 || Number(bits) > (family === 4 ? 32 : 128)) return false
   // As it is written, it would not match the address that it stands for.
-  return !ipaddr.parse(address).toNormalizedString().startsWith('0:0:0:0:0:ffff:')
+  return family === 4 || !MAPPED.check(address, 'ipv6')
 }
 
 /** @param standard port where none is given; then all addresses of the machine are listened on */

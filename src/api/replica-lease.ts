@@ -39,6 +39,11 @@ export const replicaLease = z.object({
   }),
 })
 
+/** When a replica has said last that it lives, and for how long that counts. */
+export const leaseTimes = z.object({
+  spec: z.object({ renewTime: z.string(), leaseDurationSeconds: z.number() }),
+})
+
 function split(text: string): string[] {
   return text === '' ? [] : text.split(',')
 }

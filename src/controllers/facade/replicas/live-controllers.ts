@@ -1,6 +1,5 @@
 /** Whether somebody drives endpoints. */
-import { z } from 'zod'
-import { leases, MAX_REPLICAS, REPLICA_LABEL } from '../../../api/replica-lease.ts'
+import { leases, leaseTimes, MAX_REPLICAS, REPLICA_LABEL } from '../../../api/replica-lease.ts'
 import type { Clock } from '../../../ports/clock.ts'
 import type { RawObject, ResourceReader } from '../../../ports/kubernetes.ts'
 
@@ -15,8 +14,6 @@ export type LiveControllersOptions = {
 const CONTROLLER_ROLE = 'controller'
 /** Clocks differ, and what a replica has begun before its Lease ended may take as long as an attempt. */
 const SLACK_MS = 60_000
-
-const spec = z.object({ renewTime: z.string(), leaseDurationSeconds: z.number() })
 
 export class LiveControllers {
   readonly #options: LiveControllersOptions
@@ -36,7 +33,7 @@ export class LiveControllers {
 
 /** What cannot be read may be of one that lives. */
 function mayLive(raw: RawObject, now: number): boolean {
-  const { data } = spec.safeParse(raw.spec)
-  const renewedAt = Date.parse(data?.renewTime ?? '')
-  return Number.isNaN(renewedAt) || now - renewedAt < (data?.leaseDurationSeconds ?? 0) * 1000 + SLACK_MS
+  const { renewTime = '', leaseDurationSeconds = 0 } = leaseTimes.safeParse(raw).data?.spec ?? {}
+  const renewedAt = Date.parse(renewTime)
+  return Number.isNaN(renewedAt) || now - renewedAt < leaseDurationSeconds * 1000 + SLACK_MS
 }
