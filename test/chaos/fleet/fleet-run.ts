@@ -25,7 +25,7 @@ import { LapseWatch } from './lapse-watch.ts'
 import { untilLeasesEnd } from './left-leases.ts'
 import { Passing } from './passing.ts'
 import { FleetPublisher } from './publishers.ts'
-import { untilAllHasEnded, untilAllIsForgotten } from './rest.ts'
+import { STILL_PENDING, untilAllHasEnded, untilAllIsForgotten } from './rest.ts'
 import { SENDER_HEADER } from './sender-header.ts'
 import { StallWatch } from './stall-watch.ts'
 
@@ -220,7 +220,7 @@ async function comeToRest(
   await Promise.all(publishers.map((publisher) => publisher.stop()))
   const stand = await untilAllHasEnded(fleet)
   if (stand !== undefined) {
-    wrong.push('something was still pending at the end')
+    wrong.push(STILL_PENDING)
     say(stand)
   }
   if (!(await untilLeasesEnd(fleet))) wrong.push('Leases of replicas that are no more stay')

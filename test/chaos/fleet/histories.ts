@@ -3,13 +3,14 @@ import { keyOf } from '../../support/verdict.ts'
 import type { SeenReception } from '../receivers.ts'
 import type { FaultRecord } from './fault-work.ts'
 import type { FleetFindings } from './fleet-findings.ts'
-import { saidOf, type Told } from './said-of.ts'
+import { STILL_PENDING } from './rest.ts'
+import { saidOf, type Told, untoldIn } from './said-of.ts'
 
 const MOST = 40
 
 /** Of those of which something is wrong. Times in seconds, as those of the faults. */
 export function historiesOf(
-  { verdict, unshown }: Pick<FleetFindings, 'verdict' | 'unshown'>,
+  { verdict, unshown, wrong }: Pick<FleetFindings, 'verdict' | 'unshown' | 'wrong'>,
   receptions: readonly SeenReception[],
   told: Told,
 ): string[] {
@@ -18,7 +19,8 @@ export function historiesOf(
   const overlapping = verdict.overlaps.flatMap(({ endpoint, ids }) => ids.map((id) => ({ endpoint, id })))
   const orders = [...inversions, ...gaps, ...overlapping]
   const all = [...repeated, ...orders, ...unknown, ...beyond, ...waits, ...lost, ...unshown]
-  const keys = [...new Set(all.map(keyOf))].slice(0, MOST)
+  const untold = wrong.includes(STILL_PENDING) ? untoldIn(told) : []
+  const keys = [...new Set([...all.map(keyOf), ...untold])].slice(0, MOST)
   const said = saidOf(told, keys)
   return keys.flatMap((key) => {
     const attempts = receptions.filter((one) => keyOf(one) === key)

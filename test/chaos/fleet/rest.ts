@@ -9,6 +9,8 @@ import type { Archive } from './archive.ts'
 import type { Fleet } from './fleet.ts'
 import { LOG_STAYS_MS, overdueOf } from './retained.ts'
 
+export const STILL_PENDING = 'something was still pending at the end'
+
 const POLL_MS = 250
 /** Without the end of a delivery it is stuck. */
 const STUCK_MS = 60_000

@@ -1,6 +1,7 @@
 /** What the log has said of a delivery, and of who drives it, for whoever has to find out why something came of it. */
 import { formatPosition, type Position } from '../../../src/api/position.ts'
 import { readSeenOutcomes, readSegment } from '../../../src/controllers/delivery-log/read-back.ts'
+import { isLogEnd } from '../../../src/domain/outcome-records.ts'
 import { shardOf } from '../../../src/domain/shard.ts'
 import type { LogSegment } from '../../../src/ports/delivery-log.ts'
 import type { Log } from '../../../src/ports/log.ts'
@@ -36,6 +37,21 @@ export function saidOf(told: Told, wanted: readonly string[]): Map<string, strin
       [...found.map(wordsOf), ...outcomes.flatMap((one) => linesOf(one, found))],
     ]),
   )
+}
+
+/** Deliveries that an object has, and of which the log does not say that they have ended: they may count as pending somewhere. */
+export function untoldIn({ segments, outcomes, aliases }: Told): string[] {
+  const records = outcomes.flatMap(({ raw }) => readSeenOutcomes(raw, DEAF)?.records ?? [])
+  const [moved, ended] = [new Set<string>(), new Set<string>()]
+  for (const record of records) {
+    if (record.kind === 'claim' || record.kind === 'release') continue
+    if (record.kind === 'moved') moved.add(formatPosition(record.position))
+    else if (record.kind === 'ended' || isLogEnd(record)) ended.add(formatPosition(record.position))
+  }
+  return segments
+    .flatMap(({ raw }) => placesIn(readSegment(raw), aliases))
+    .filter(({ position }) => moved.has(formatPosition(position)) && !ended.has(formatPosition(position)))
+    .map(({ key }) => key)
 }
 
 function placesIn({ version, name, createdAt, deliveries }: LogSegment, aliases: Told['aliases']) {
