@@ -171,6 +171,7 @@ describe('the verdict on a fleet', () => {
     const crowded = judgeFleet({ ...waiting, receptions: [hangs, first, last].flatMap((one) => one ?? []) })
     expect(crowded.waits).toEqual([])
     expect(crowded.latestWaitMs).toBe(0)
+    expect(wrong(evidence('a', 'a-1@100-110 a+2@8000-8010'))).toEqual([])
     expect(judgeFleet(evidence('a', 'a-1@100-110 a+1@1300-1310')).latestWaitMs).toBe(1020)
   })
 

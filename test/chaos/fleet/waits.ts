@@ -55,7 +55,8 @@ function compare(
   const earliest = nextAttemptAt(attempts.length, times, policy, SHORTEST) ?? 0
   const latest = nextAttemptAt(attempts.length, times, policy, 0) ?? 0
   const isEarly = !mayBeEarly && next.at < earliest - toleranceOf(before, earliest, policy)
-  const isCrowded = policy.isCrowded(before.at, next.at)
+  // Whoever hands a shard over waits for all that is under way in it.
+  const isCrowded = before.run !== next.run || policy.isCrowded(before.at, next.at)
   const isLate = !mayBeLate && next.at > latest + (isCrowded ? LATE_MS.crowded : LATE_MS.free)
   if (!mayBeLate && !isCrowded) found.latestMs = Math.max(found.latestMs, next.at - latest)
   if (!isEarly && !isLate) return
