@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { calling } from '../../../test/support/faulty-api.ts'
 import { ORGANIZATION, PlaneBed, SYSTEM } from '../../../test/support/plane-bed.ts'
-import { outcomeSegments } from '../../api/outcome-segment.ts'
+import { deliveryOutline } from '../../api/delivery-outline.ts'
+import { outcomeSegment, outcomeSegments } from '../../api/outcome-segment.ts'
 import { webhookDeliveries } from '../../api/webhook-delivery.ts'
 import { shardOf } from '../../domain/shard.ts'
 import { ApiError } from '../../ports/kubernetes.ts'
@@ -194,6 +195,31 @@ describe('what a replica had ended, and died before the others were told,', () =
     const later = await joined(next, shard)
     await take(later, shard)
     expect(await ends(later)).toBe(1)
+  })
+
+  it('they are told by one that is new where its word came after the claim of that one', async () => {
+    const { owner, third, shard } = await untold()
+    const next = new PlaneBed(owner)
+    next.showOutcomes()
+    next.plane.start()
+    const listed = Promise.withResolvers<void>()
+    next.api.fail(calling('list', webhookDeliveries), { hold: listed.promise })
+    const started = next.takeOver.start(new Set([shard]), new AbortController().signal)
+    await next.elapse(SECOND)
+    const [first] = owner.store
+      .all(outcomeSegments)
+      .toSorted((a, b) => Number(a.metadata.resourceVersion) - Number(b.metadata.resourceVersion))
+    const { writer } = outcomeSegment.parse(first).spec
+    const { position } = deliveryOutline.parse(owner.store.all(webhookDeliveries)[0]).spec
+    const records = `${position} ended`
+    const spec = { writtenAt: 0, writer, lowWater: '0', records }
+    await owner.store.create(outcomeSegments, { metadata: { namespace: SYSTEM, name: 'late' }, spec })
+    next.showOutcomes()
+    listed.resolve()
+    await next.elapse(SECOND)
+    await started
+    third.showOutcomes()
+    expect(third.plane.tally.total).toBe(0)
   })
 
   it('long ago is told to nobody', async () => {

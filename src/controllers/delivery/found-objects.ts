@@ -178,7 +178,10 @@ export class FoundObjects {
     const { ctx } = this.#plane
     const isOld = !(ctx.clock.now() - Date.parse(completedAt ?? '') < UNTOLD_MS)
     const { toldEnds, claims } = this.#follower
-    const isTold = toldEnds ? toldEnds.has(placeOf({ version, index })) : claims.isInOrder(lane.shard)
+    const told = toldEnds?.get(placeOf({ version, index }))
+    // What was said after somebody else had claimed the shard is nothing to those who know that.
+    const isHeard = told !== undefined && !claims.isVoid(lane.shard, told.version, told.writer)
+    const isTold = toldEnds ? isHeard : claims.isInOrder(lane.shard)
     if (isOld || isTold || this.#told >= MOST_TOLD) return
     this.#told += 1
     ctx.background(ctx.outcomes.record({ kind: 'ended', position: { version, index } }), lane)

@@ -4,7 +4,6 @@
  * objects. Only entries of its own shards are queued here, and only of those this replica says anything.
  */
 import type { ClaimRecord, OutcomeRecord, ReleaseRecord } from '../../api/outcome-record.ts'
-import type { Position } from '../../api/position.ts'
 import { isClosing, isLogEnd } from '../../domain/outcome-records.ts'
 import { isRestored } from '../../domain/restored.ts'
 import { shardOf } from '../../domain/shard.ts'
@@ -49,7 +48,7 @@ export class LogFollower {
   /** Places of deliveries that have ended, while somebody reads a list that may still show them as pending. */
   endings: Set<number> | undefined
   /** Places of deliveries that have ended by what the log says, whoever says it, until all objects were listed once. */
-  toldEnds: Set<number> | undefined = new Set()
+  toldEnds: Map<number, Pick<SaidRecord, 'version' | 'writer'>> | undefined = new Map()
   readonly claims = new ShardClaims()
   readonly #early = new EarlyRecords()
   readonly #known: KnownOutcomes
@@ -176,7 +175,7 @@ export class LogFollower {
     const { position } = record
     // Said by one who has not noticed yet that the store was set back: another segment will have that version.
     if (position.version >= version) return
-    if (record.kind === 'ended' || isLogEnd(record)) this.#noteToldEnd(position)
+    if (record.kind === 'ended' || isLogEnd(record)) this.#noteToldEnd(said)
     const opened = segments.at(position.version)
     // Its object may have been found.
     if (record.kind === 'ended') this.#ended(said)
@@ -194,9 +193,9 @@ export class LogFollower {
     else open.records = [...open.records, record]
   }
 
-  #noteToldEnd(position: Position): void {
+  #noteToldEnd({ record, version, writer }: SaidRecord): void {
     if (this.toldEnds?.size === MAX_TOLD_ENDS) this.toldEnds = undefined
-    this.toldEnds?.add(placeOf(position))
+    this.toldEnds?.set(placeOf(record.position), { version, writer })
   }
 
   /** What an object showed has ended, by the word of whoever drives it. */
