@@ -19,8 +19,16 @@ type Address = ipaddr.IPv4 | ipaddr.IPv6
 
 /** The only block of IPv6 from which unicast addresses are given out. */
 const GLOBAL_UNICAST = ipaddr.IPv6.parseCIDR('2000::/3')
-/** NAT64: stands for an IPv4 address, and names resolve to it in clusters without IPv4. */
-const NAT64 = ipaddr.IPv6.parseCIDR('64:ff9b::/96')
+/** Where in an IPv6 address of a block an IPv4 address is, for which it stands, or to which a gateway may pass it on. */
+type Embedding = { block: [ipaddr.IPv6, number]; at: number }
+
+const MAPPED: Embedding = { block: ipaddr.IPv6.parseCIDR('::ffff:0:0/96'), at: 12 }
+/** Names resolve to it in clusters without IPv4. */
+const NAT64: Embedding = { block: ipaddr.IPv6.parseCIDR('64:ff9b::/96'), at: 12 }
+const LOCAL_NAT64: Embedding = { block: ipaddr.IPv6.parseCIDR('64:ff9b:1::/48'), at: 12 }
+const COMPATIBLE: Embedding = { block: ipaddr.IPv6.parseCIDR('::/96'), at: 12 }
+const SIX_TO_FOUR: Embedding = { block: ipaddr.IPv6.parseCIDR('2002::/16'), at: 2 }
+const EMBEDDINGS = [MAPPED, NAT64, LOCAL_NAT64, COMPATIBLE, SIX_TO_FOUR]
 
 const RANGE_WORDS: Readonly<Record<string, string>> = {
   unspecified: 'unspecified',
@@ -54,16 +62,18 @@ export function createAddressPolicy(networks: WebhookNetworks): AddressPolicy {
       // Zones name an interface of this machine; the parser would also take forms that no resolver returns.
       if (isIP(text) === 0 || text.includes('%')) return { kind: 'forbidden', range: 'malformed' }
       const address = ipaddr.parse(text)
-      if ([address, ...embeddedAddresses(address)].some((one) => isWithin(one, closed)))
+      const forms = [address, ...EMBEDDINGS.map((embedding) => embeddedAddress(address, embedding))]
+      if (forms.some((one) => isWithin(one, closed)))
         return { kind: 'forbidden', range: 'closed', closed: true }
-      if (isWithin(address, allowed) || isWithin(mappedAddress(address), allowed)) return { kind: 'allowed' }
+      if (isWithin(address, allowed) || isWithin(embeddedAddress(address, MAPPED), allowed))
+        return { kind: 'allowed' }
       return classifyPublic(address)
     },
   }
 }
 
 function classifyPublic(address: Address): AddressVerdict {
-  const translated = translatedAddress(address)
+  const translated = embeddedAddress(address, NAT64)
   if (translated) return classifyPublic(translated)
   const range = address.range()
   if (range !== 'unicast') return { kind: 'forbidden', range: RANGE_WORDS[range] ?? 'reserved' }
@@ -73,31 +83,9 @@ function classifyPublic(address: Address): AddressVerdict {
   return { kind: 'public' }
 }
 
-/** The IPv4 address that an IPv4-mapped one dials. */
-function mappedAddress(address: Address): Address | undefined {
-  return address instanceof ipaddr.IPv6 && address.isIPv4MappedAddress() ? address.toIPv4Address() : undefined
-}
-
-/** Where in an IPv6 address of these blocks an IPv4 address is, to which a gateway may pass it on: mapped, compatible, NAT64, 6to4. */
-const EMBEDDED: readonly { block: [ipaddr.IPv6, number]; at: number }[] = [
-  { block: ipaddr.IPv6.parseCIDR('::ffff:0:0/96'), at: 12 },
-  { block: ipaddr.IPv6.parseCIDR('::/96'), at: 12 },
-  { block: NAT64, at: 12 },
-  { block: ipaddr.IPv6.parseCIDR('64:ff9b:1::/48'), at: 12 },
-  { block: ipaddr.IPv6.parseCIDR('2002::/16'), at: 2 },
-]
-
-function embeddedAddresses(address: Address): Address[] {
-  if (!(address instanceof ipaddr.IPv6)) return []
-  return EMBEDDED.filter(({ block }) => address.match(block)).map(
-    ({ at }) => new ipaddr.IPv4(address.toByteArray().slice(at, at + 4)),
-  )
-}
-
-/** The IPv4 address that NAT64 makes of one. */
-function translatedAddress(address: Address): Address | undefined {
-  if (!(address instanceof ipaddr.IPv6) || !address.match(NAT64)) return undefined
-  return new ipaddr.IPv4(address.toByteArray().slice(12))
+function embeddedAddress(address: Address, { block, at }: Embedding): Address | undefined {
+  if (!(address instanceof ipaddr.IPv6) || !address.match(block)) return undefined
+  return new ipaddr.IPv4(address.toByteArray().slice(at, at + 4))
 }
 
 function isWithin(address: Address | undefined, networks: readonly [Address, number][]): boolean {

@@ -25,8 +25,6 @@ export type Kept = {
   raw: RawObject
   /** When the last look began that did not find it, or not finished. */
   openAt: number
-  /** When it was first seen to be finished. */
-  finishedAt?: number
   /** When the first list ended that did not have it any more; absent while it is there. */
   missedAt?: number
 }
@@ -147,7 +145,7 @@ class Shelf {
     for (const raw of found) {
       const { uid = '' } = raw.metadata
       const before = this.#byUid.get(uid)
-      this.#byUid.set(uid, keptOf(raw, before, { begun, now, lookedAt: this.#lookedAt }))
+      this.#byUid.set(uid, keptOf(raw, before, { begun, lookedAt: this.#lookedAt }))
     }
     for (const [uid, kept] of this.#byUid) if (!there.has(uid)) kept.missedAt ??= now
     this.#longestMs = Math.max(this.#longestMs, now - this.#lookedAt)
@@ -159,9 +157,9 @@ class Shelf {
 function keptOf(
   raw: RawObject,
   before: Kept | undefined,
-  { begun, now, lookedAt }: { begun: number; now: number; lookedAt: number },
+  { begun, lookedAt }: { begun: number; lookedAt: number },
 ): Kept {
   const { state } = (raw.status ?? {}) as { state?: Parameters<typeof isFinal>[0] }
   if (!isFinal(state)) return { raw, openAt: begun }
-  return { raw, openAt: before?.openAt ?? lookedAt, finishedAt: before?.finishedAt ?? now }
+  return { raw, openAt: before?.openAt ?? lookedAt }
 }

@@ -17,6 +17,8 @@ const STUCK_MS = 60_000
 const LONGEST_MS = 600_000
 /** Retention looks every five seconds, and deletes at a pace. */
 const FORGOTTEN_MS = 60_000
+/** The archive knows no more in between. */
+const LOOKED_EVERY_MS = 3000
 const GAUGES = [
   'davit_shards_owned',
   'davit_deliveries_pending',
@@ -57,7 +59,7 @@ export async function untilAllIsForgotten(archive: Archive, retentionMs: number)
   for (;;) {
     const overdue = overdueOf(archive)
     if (overdue.length === 0 || performance.now() > deadline) return overdue
-    await sleep(POLL_MS)
+    await sleep(LOOKED_EVERY_MS)
   }
 }
 

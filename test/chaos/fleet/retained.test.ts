@@ -40,7 +40,7 @@ function delivery(state: string, more: Partial<Kept> = {}, segment?: string): Ke
     spec,
     status: { state, attemptCount: 1 },
   }
-  return { raw: raw as unknown as RawObject, openAt: CREATED, finishedAt: CREATED + 10, ...more }
+  return { raw: raw as unknown as RawObject, openAt: CREATED, ...more }
 }
 
 function given(kept: { segments?: Kept[]; deliveries?: Kept[] }, faults: FaultRecord[] = []): Retained {
@@ -79,7 +79,7 @@ describe('what is gone', () => {
 
   it('is as old as its last attempt, however late that could be stored', () => {
     const gone = (completedAt: number) => {
-      const late = { openAt: CREATED + 100_000, finishedAt: CREATED + 101_000, missedAt: CREATED + 150_000 }
+      const late = { openAt: CREATED + 100_0001_000, missedAt: CREATED + 150_000 }
       const kept = delivery('succeeded', late)
       Object.assign(kept.raw.status ?? {}, {
         completedAt: new Date(performance.timeOrigin + completedAt).toISOString(),

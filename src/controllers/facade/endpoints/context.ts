@@ -39,7 +39,7 @@ export type EndpointsContext = EndpointsOptions & {
 }
 
 /** So long the controller may take to acknowledge a change (settled, "REST shapes"). */
-const ACKNOWLEDGED_WITHIN_MS = 5000
+export const ACKNOWLEDGED_WITHIN_MS = 5000
 const RETRY_AFTER_SECONDS = 2
 
 /** @param late what to say of it when that takes too long @throws RefusedError not_acknowledged, not_found */

@@ -10,7 +10,7 @@ import {
   type StateRequest,
 } from '../../../domain/endpoint-change.ts'
 import { isApiError } from '../../../ports/kubernetes.ts'
-import type { EndpointsContext } from './context.ts'
+import { ACKNOWLEDGED_WITHIN_MS, type EndpointsContext } from './context.ts'
 import { parseEndpoint } from './live-endpoint.ts'
 
 type Context = Pick<
@@ -22,9 +22,6 @@ type Context = Pick<
 export type Stopped = { isLate: boolean; isAsked: boolean }
 
 export const NOTHING_TO_STOP: Stopped = { isLate: false, isAsked: false }
-
-/** As an owner's change of the state: the controller has so long to acknowledge it (settled, "REST shapes"). */
-const ACKNOWLEDGED_WITHIN_MS = 5000
 
 /**
  * @param resourceVersion in which alone it is to be deleted; absent: in any
