@@ -24,7 +24,7 @@ LINKS.push('README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'charts/davit/README.
 const CHECKS = [
   { name: 'types', command: ['tsc'] },
   { name: 'lint and format', command: ['biome', 'check', '--error-on-warnings', '.'] },
-  { name: 'architecture', command: [...VITEST, 'test/architecture.test.ts'] },
+  { name: 'architecture', command: [...VITEST, 'test/architecture.test.ts', 'test/docs-index.test.ts'] },
   { name: 'dead code', command: ['knip', '--no-config-hints'] },
   { name: 'links of pages', command: ['remark', ...LINKS] },
   { name: 'generated files', command: ['node', 'src/tools/generate.ts', '--check'] },
