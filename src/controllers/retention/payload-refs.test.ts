@@ -25,6 +25,17 @@ test('a segment is held by the gravest of the objects that refer to it', () => {
   expect([seen(), refs.size, refs.finishedOf('segment')]).toEqual(['none', 0, []])
 })
 
+test('one that is no longer in the index of the finished is in doubt again', () => {
+  const refs = new PayloadRefs()
+  const ended = finished('a', true)
+  refs.hold('acme/a', 'segment')
+  refs.finished('acme/a', ended)
+  expect(refs.unfinishedOf('segment')).toEqual([])
+  ended.taken = true
+  expect([refs.holders('segment'), refs.unfinishedOf('segment')]).toEqual(['unfinished', ['acme/a']])
+  expect(refs.finishedOf('segment')).toEqual([])
+})
+
 test('a reference that is told again, after a crash or a lost answer, counts once', () => {
   const refs = new PayloadRefs()
   refs.hold('acme/a', 'segment')

@@ -6,7 +6,10 @@ import type { Holders } from '../../domain/retention.ts'
 import type { Finished } from './finished-index.ts'
 
 export class PayloadRefs {
-  /** By segment the objects, as `<namespace>/<name>`, with what is known of those that have finished. */
+  /**
+   * By segment the objects, as `<namespace>/<name>`, with what is known of those that have finished. What the index of the finished
+   * has no more is in doubt: another process may have taken its shard, and deletes it without a word to this one.
+   */
   readonly #holders = new Map<string, Map<string, Finished | undefined>>()
   readonly #segments = new Map<string, string>()
 
@@ -51,7 +54,7 @@ export class PayloadRefs {
     if (!holders) return 'none'
     let found: Holders = 'succeeded'
     for (const finished of holders.values()) {
-      if (!finished) return 'unfinished'
+      if (!isKnown(finished)) return 'unfinished'
       if (!finished.succeeded) found = 'finished'
     }
     return found
@@ -60,12 +63,16 @@ export class PayloadRefs {
   /** Those of which it is not known that they have finished. */
   unfinishedOf(segment: string): string[] {
     const holders = [...(this.#holders.get(segment) ?? [])]
-    return holders.flatMap(([object, finished]) => (finished ? [] : [object]))
+    return holders.flatMap(([object, finished]) => (isKnown(finished) ? [] : [object]))
   }
 
   /** The finished ones of those that refer to it. */
   finishedOf(segment: string): Finished[] {
     const holders = this.#holders.get(segment)?.values() ?? []
-    return [...holders].filter((finished) => finished !== undefined)
+    return [...holders].filter(isKnown)
   }
+}
+
+function isKnown(finished: Finished | undefined): finished is Finished {
+  return finished !== undefined && !finished.taken
 }

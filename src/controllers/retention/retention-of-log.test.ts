@@ -1,9 +1,10 @@
 import { expect, test } from 'vitest'
 
-import { deleting, RetentionBed } from '../../../test/support/retention-bed.ts'
+import { deleting, ORGANIZATION, RetentionBed } from '../../../test/support/retention-bed.ts'
 import { deliverySegments } from '../../api/delivery-segment.ts'
 import { outcomeSegments } from '../../api/outcome-segment.ts'
 import { webhookDeliveries } from '../../api/webhook-delivery.ts'
+import { shardOf } from '../../domain/shard.ts'
 import { ApiError } from '../../ports/kubernetes.ts'
 import { Pace } from './pace.ts'
 
@@ -128,6 +129,21 @@ test('what the delivery plane tells of a delivery is all that it takes: its end,
   await bed.settle()
   expect([bed.names(webhookDeliveries), bed.names(deliverySegments)]).toEqual([[], []])
   expect(bed.retention.stats().failed).toBe(0)
+})
+
+test('a delivery whose shard has become the one of another process, which deletes it, holds its payload no longer', async () => {
+  const bed = new RetentionBed()
+  const { metadata } = await bed.endpoint('billing')
+  await bed.segment('s1', 20_000)
+  const name = await bed.delivery({ segment: 's1' })
+  bed.owned = new Set()
+  bed.retention.shardsLeft(new Set([shardOf(metadata.uid)]))
+  await bed.clock.elapse(DAY)
+  await bed.settle()
+  expect(bed.names(deliverySegments)).toEqual(['s1'])
+  await bed.store.delete(webhookDeliveries, { namespace: ORGANIZATION, name })
+  await bed.settle()
+  expect(bed.names(deliverySegments)).toEqual([])
 })
 
 test('an object that somebody deletes no longer keeps its payload', async () => {
