@@ -10,6 +10,7 @@ import { isApiError, type ResourceWriter } from '../../ports/kubernetes.ts'
 import { after, done, type Reconciler, type Result } from '../../runtime/reconcile-loop.ts'
 import type { Tally } from '../delivery/tally.ts'
 import type { IntakeRoom, NoRoom } from '../publish/intake-room.ts'
+import { SteadyTime } from '../retention/steady-time.ts'
 import { type AcceptEventsOptions, acceptEvents, type Verdict } from './accept-events.ts'
 import { type EventBook, eventIdOf, eventName } from './event-book.ts'
 import type { UnseenEvents } from './unseen-events.ts'
@@ -39,9 +40,11 @@ const MAX_ATTEMPTS = 5
 export class EventsReconciler implements Reconciler {
   readonly #options: ReconcileEventsOptions
   readonly #unseen: UnseenEvents
+  readonly #time: SteadyTime
 
   constructor(options: ReconcileEventsOptions) {
     this.#options = options
+    this.#time = new SteadyTime(options.clock)
     this.#unseen = options.unseen
   }
 
@@ -143,8 +146,10 @@ export class EventsReconciler implements Reconciler {
     const until = clock.monotonic() + PART_MS
     for (const event of book.expiringIn(namespace)) {
       if (clock.monotonic() > until) return 0
-      const finished = Date.parse(event.status?.finishedAt ?? event.metadata.creationTimestamp)
-      const left = finished + (event.spec.ttlSecondsAfterFinished ?? 0) * 1000 - clock.now()
+      const created = Date.parse(event.metadata.creationTimestamp)
+      // By a clock that was ahead it stays for longer; by one that was behind it does not go at once.
+      const finished = Math.max(created, Date.parse(event.status?.finishedAt ?? '') || created)
+      const left = finished + (event.spec.ttlSecondsAfterFinished ?? 0) * 1000 - this.#time.now()
       if (left > 0) {
         next = Math.min(next ?? left, left)
         continue
