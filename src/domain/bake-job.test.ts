@@ -2,8 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { bakeOrder, MAX_ORDER_BYTES } from '../api/bake-order.ts'
 import { MAX_SERVICE_NAME, MAX_SERVICES } from '../api/bake-result.ts'
 import type { BoxTemplate } from '../api/box-template.ts'
-import { DNS_LABEL } from '../api/meta.ts'
-import { type BakeSettings, bakeJob, bakeName, bakeOrderOf, bakesOf } from './bake-job.ts'
+import { type BakeSettings, bakeJob, bakeOrderOf, bakesOf, isBakeOf } from './bake-job.ts'
 import type { PreparedService } from './bake-problem.ts'
 
 const SETTINGS = {
@@ -61,18 +60,14 @@ function jobOf({
   settings?: BakeSettings
 } = {}) {
   const order = bakeOrderOf(of, { name: 'shop-0', services, startedAt: STARTED }, settings)
-  return {
-    order,
-    job: bakeJob({ template: of, order, settings, ...(roleArn === null ? {} : { roleArn }) }),
-  }
+  const job = bakeJob({ template: of, order, settings, ...(roleArn === null ? {} : { roleArn }) })
+  const pod = job.spec.template.spec
+  return { order, job, pod, container: pod.containers[0] }
 }
 
 describe('the Job of a bake', () => {
-  const { job, order } = jobOf()
-  const pod = job.spec.template.spec
-  const [container] = pod.containers
-
   test('is owned by its template, tries once, and ends by itself', () => {
+    const { job } = jobOf()
     expect(job).toMatchObject({
       apiVersion: 'batch/v1',
       kind: 'Job',
@@ -103,6 +98,7 @@ describe('the Job of a bake', () => {
   })
 
   test('is restricted, word for word', () => {
+    const { pod, container } = jobOf()
     expect(pod.securityContext).toEqual({
       runAsNonRoot: true,
       runAsUser: 65_532,
@@ -124,6 +120,7 @@ describe('the Job of a bake', () => {
   })
 
   test('has the identity of the box, and no token for the API server', () => {
+    const { pod, container } = jobOf()
     expect(pod).toMatchObject({
       serviceAccountName: 'box',
       automountServiceAccountToken: false,
@@ -152,6 +149,7 @@ describe('the Job of a bake', () => {
   })
 
   test('has memory for auth files, and the claim for its output', () => {
+    const { pod, container } = jobOf()
     expect(pod.volumes).toEqual(
       expect.arrayContaining([
         { name: 'output', persistentVolumeClaim: { claimName: 'boxes' } },
@@ -170,6 +168,7 @@ describe('the Job of a bake', () => {
   })
 
   test('has limits, and tells its end in a message of its own', () => {
+    const { container } = jobOf()
     const amount = { cpu: '500m', memory: '512Mi' }
     expect(container).toMatchObject({
       image: SETTINGS.image,
@@ -181,6 +180,7 @@ describe('the Job of a bake', () => {
   })
 
   test('is told its order and its role in its environment, and nothing of the operator', () => {
+    const { order, container } = jobOf()
     const env = Object.fromEntries(container?.env.map(({ name, value }) => [name, value]) ?? [])
     expect(bakeOrder.parse(JSON.parse(env.DAVIT_BAKE_ORDER ?? ''))).toEqual(order)
     expect(env).toEqual({
@@ -236,6 +236,17 @@ describe('the Job of a bake', () => {
   })
 })
 
+test('a bake of a template is known by all of its labels', () => {
+  const { labels } = jobOf().job.metadata
+  expect(isBakeOf(labels, 'shop')).toBe(true)
+  expect([isBakeOf(labels, 'other'), isBakeOf(undefined, 'shop')]).toEqual([false, false])
+  for (const label of Object.keys(labels))
+    expect(isBakeOf({ ...labels, [label]: 'else' }, 'shop')).toBe(false)
+  expect(bakesOf()).toBe(
+    'davit.dev/box-template,app.kubernetes.io/name=davit-bake,app.kubernetes.io/managed-by=davit',
+  )
+})
+
 describe('the order', () => {
   test('has what is to be pulled, where it goes, and no reasons', () => {
     const { order } = jobOf({ of: template({ platform: 'linux/arm64' }) })
@@ -274,26 +285,11 @@ describe('the order', () => {
   })
 })
 
-describe('the name of a bake', () => {
-  const of = { template: 'shop', uid: 'u-1', generation: 1, rebake: undefined, number: 1 }
-
-  test('is the same for the same bake', () => {
-    expect(bakeName(of)).toBe(bakeName({ ...of }))
-    expect(bakeName(of)).toMatch(/^shop-[0-9a-z]{8}$/)
-  })
-
-  test.for([
-    { uid: 'u-2' },
-    { generation: 2 },
-    { rebake: '2026-01-31T12:00:00Z' },
-    { number: 2 },
-    { template: 'shop2' },
-  ])('is another one with %j', (change) => {
-    expect(bakeName({ ...of, ...change })).not.toBe(bakeName(of))
-  })
-
-  test.for([54, 55, 63])('is a DNS label for a template of %d characters', (length) => {
-    expect(bakeName({ ...of, template: 'a'.repeat(length) })).toMatch(DNS_LABEL)
-    expect(bakeName({ ...of, template: `${'a'.repeat(52)}--${'b'.repeat(length - 54)}` })).toMatch(DNS_LABEL)
-  })
+test('an order of as many bytes as there may be is taken, and one of a byte more is not', () => {
+  const { order } = jobOf()
+  const room = MAX_ORDER_BYTES - Buffer.byteLength(JSON.stringify({ ...order, bake: '' }))
+  const withName = (length: number) => () =>
+    bakeJob({ template: template(), order: { ...order, bake: 'b'.repeat(length) }, settings: SETTINGS })
+  expect(withName(room)).not.toThrow()
+  expect(withName(room + 1)).toThrow(new RangeError('the order is too long'))
 })

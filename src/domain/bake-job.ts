@@ -2,7 +2,6 @@
  * The Job of a bake. Its pod runs under `restricted` pod security, has no token for the API server, and tells its result in its
  * termination message. It tries once: what helps by being repeated is repeated by the plan (bake-plan.ts).
  */
-import { createHash } from 'node:crypto'
 import {
   type BakeOrder,
   MAX_ORDER_BYTES,
@@ -14,7 +13,6 @@ import { type BoxTemplate, boxTemplateKind, TEMPLATE_LABEL } from '../api/box-te
 import { API_VERSION } from '../api/meta.ts'
 import { BAKE_CONTAINER } from './bake-outcome.ts'
 import type { PreparedService } from './bake-problem.ts'
-import { encodeBytes } from './base32.ts'
 
 /** What the operator decides for all bakes. */
 export type BakeSettings = {
@@ -70,24 +68,6 @@ const TOKEN_FOLDER = '/var/run/secrets/davit.dev/aws'
 const TOKEN_SECONDS = 3600
 const CA_FOLDER = '/etc/davit/ca'
 const CA_FILE = 'ca.crt'
-const HASH_CHARACTERS = 8
-const MAX_NAME = 63
-
-/** The same for the same bake, and for no other. @param number of the bakes of the template, this one included */
-export function bakeName(of: {
-  template: string
-  uid: string
-  generation: number
-  rebake: string | undefined
-  number: number
-}): string {
-  const { template, uid, generation, rebake = '', number } = of
-  const hash = createHash('sha256')
-    .update(JSON.stringify([uid, generation, rebake, number]))
-    .digest()
-  const start = template.slice(0, MAX_NAME - HASH_CHARACTERS - 1).replace(/-+$/, '')
-  return `${start}-${encodeBytes(hash, HASH_CHARACTERS)}`
-}
 
 export function bakeOrderOf(
   { metadata, spec }: BoxTemplate,

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { BoxTemplate } from '../../src/api/box-template.ts'
 import { jobs, pods } from '../../src/api/core-kinds.ts'
-import { bakeName } from '../../src/domain/bake-job.ts'
+import { bakeName } from '../../src/domain/bake-name.ts'
 import { code, conditionsOf, DB, startBakingDavit, state } from '../support/baking-davit.ts'
 import { JobStandIn } from '../support/job-stand-in.ts'
 import { forbidMore } from '../support/object-quota.ts'
