@@ -40,28 +40,54 @@ const keep = (name: string) => ({ name, evict: false })
 
 it('finds what is gone behind any number of those that stay, and asks for none twice before all were asked for', async () => {
   const { store, refs, asked, check } = await bed()
-  for (let n = 0; n < 500; n += 1) {
+  for (let n = 0; n < 50; n += 1) {
     await put(store, `held-${n}`)
     refs.hold(`acme/held-${n}`, 'old')
   }
   refs.hold('acme/gone', 'young')
   const segments = [keep('old'), keep('young')]
-  for (let look = 0; look < 3; look += 1) await check.look(segments)
+  for (let look = 0; look < 3; look += 1) await check.look(segments, look)
   expect(refs.holders('young')).toBe('none')
-  expect(asked.indexOf('gone')).toBe(500)
-  expect(new Set(asked.slice(0, 501)).size).toBe(501)
+  expect(asked.indexOf('gone')).toBe(50)
+  expect(new Set(asked).size).toBe(asked.length)
   expect(refs.holders('old')).toBe('unfinished')
 })
 
 it('passes over none when those before it turn out to be gone', async () => {
   const { store, refs, asked, check } = await bed()
-  for (let n = 0; n < 450; n += 1) {
+  for (let n = 0; n < 45; n += 1) {
     if (n % 2 === 1) await put(store, `one-${n}`)
     refs.hold(`acme/one-${n}`, 'segment')
   }
-  for (let look = 0; look < 3; look += 1) await check.look([keep('segment')])
-  expect(new Set(asked).size).toBe(450)
-  expect(refs.size).toBe(225)
+  for (let look = 0; look < 3; look += 1) await check.look([keep('segment')], look)
+  expect(new Set(asked).size).toBe(45)
+  expect(refs.size).toBe(22)
+})
+
+it('rests for a minute after each round, unless space is needed', async () => {
+  const { store, refs, asked, check } = await bed()
+  await put(store, 'one')
+  refs.hold('acme/one', 'segment')
+  for (const now of [0, 5000, 59_999]) await check.look([keep('segment')], now)
+  expect(asked).toHaveLength(1)
+  await check.look([{ name: 'segment', evict: true }], 59_999)
+  expect(asked).toHaveLength(2)
+  await check.look([keep('segment')], 119_998)
+  expect(asked).toHaveLength(2)
+  await check.look([keep('segment')], 119_999)
+  expect(asked).toHaveLength(3)
+})
+
+it('asks for few at a time, and for more where space is needed', async () => {
+  const { store, refs, asked, check } = await bed()
+  for (let n = 0; n < 300; n += 1) {
+    await put(store, `one-${n}`)
+    refs.hold(`acme/one-${n}`, 'segment')
+  }
+  await check.look([keep('segment')], 0)
+  expect(asked).toHaveLength(20)
+  await check.look([{ name: 'segment', evict: true }], 0)
+  expect(asked).toHaveLength(220)
 })
 
 it('lets finished deliveries go where their space is needed, and leaves the others', async () => {
@@ -70,9 +96,9 @@ it('lets finished deliveries go where their space is needed, and leaves the othe
     await put(store, state, state)
     refs.hold(`acme/${state}`, 'segment')
   }
-  await check.look([keep('segment')])
+  await check.look([keep('segment')], 0)
   expect(store.all(webhookDeliveries)).toHaveLength(3)
-  await check.look([{ name: 'segment', evict: true }])
+  await check.look([{ name: 'segment', evict: true }], 0)
   expect(store.all(webhookDeliveries).map(({ metadata }) => metadata.name)).toEqual(['pending'])
   expect(refs.unfinishedOf('segment')).toEqual(['acme/pending'])
 })
@@ -83,6 +109,6 @@ it('holds what could not be looked at', async () => {
   const fail = () => Promise.reject(new Error('no answer'))
   const check = new RefCheck(Object.assign(store, { get: fail }), refs)
   refs.hold('acme/one', 'segment')
-  await check.look([keep('segment')])
+  await check.look([keep('segment')], 0)
   expect(refs.holders('segment')).toBe('unfinished')
 })

@@ -10,9 +10,12 @@ import { deleteDelivery } from './delete-delivery.ts'
 import type { DoubtfulSegment } from './log-sweep.ts'
 import type { PayloadRefs } from './payload-refs.ts'
 
-/** Objects that are looked at in one go, and at a time. */
-const AT_MOST = 200
+/** Objects that are looked at in one go where space is needed, and otherwise: what stays for a week is not asked for all the time. */
+const AT_MOST_FOR_ROOM = 200
+const AT_MOST = 20
 const AT_A_TIME = 16
+/** Between two rounds, unless space is needed. */
+const REST_MS = 60_000
 
 type Wanted = { object: string; evict: boolean; at: number }
 
@@ -23,30 +26,40 @@ export class RefCheck {
   /** Where the next look begins: the segment, and how many of its objects were looked at. */
   #segment = 0
   #passed = 0
+  /** Monotonic. */
+  #restsUntil = Number.NEGATIVE_INFINITY
 
   constructor(resources: ResourceReader & ResourceWriter, refs: PayloadRefs) {
     this.#resources = resources
     this.#refs = refs
   }
 
-  /** Never rejects: what could not be looked at holds its segment until its next turn. @param segments oldest first */
-  async look(segments: readonly DoubtfulSegment[]): Promise<void> {
-    const wanted = this.#next(segments)
+  /**
+   * Never rejects: what could not be looked at holds its segment until its next turn.
+   * @param segments oldest first @param now monotonic, milliseconds
+   */
+  async look(segments: readonly DoubtfulSegment[], now: number): Promise<void> {
+    const needsRoom = segments.some(({ evict }) => evict)
+    if (!needsRoom && now < this.#restsUntil) return
+    const wanted = this.#next(segments, needsRoom ? AT_MOST_FOR_ROOM : AT_MOST)
+    if (this.#segment === 0 && this.#passed === 0) this.#restsUntil = now + REST_MS
     for (let from = 0; from < wanted.length; from += AT_A_TIME)
       await Promise.all(wanted.slice(from, from + AT_A_TIME).map((one) => this.#lookAt(one)))
   }
 
-  #next(segments: readonly DoubtfulSegment[]): Wanted[] {
+  /** Those that are next in this round. */
+  #next(segments: readonly DoubtfulSegment[], atMost: number): Wanted[] {
     const wanted: Wanted[] = []
-    if (this.#segment >= segments.length) this.#goTo(0)
-    for (let passed = 0; passed < segments.length && wanted.length < AT_MOST; passed += 1) {
-      const { name = '', evict = false } = segments[this.#segment] ?? {}
-      const left = this.#refs.unfinishedOf(name).slice(this.#passed)
-      const part = left.slice(0, AT_MOST - wanted.length)
-      wanted.push(...part.map((object) => ({ object, evict, at: this.#segment })))
+    while (wanted.length < atMost) {
+      const segment = segments[this.#segment]
+      if (!segment) break
+      const left = this.#refs.unfinishedOf(segment.name).slice(this.#passed)
+      const part = left.slice(0, atMost - wanted.length)
+      wanted.push(...part.map((object) => ({ object, evict: segment.evict, at: this.#segment })))
       if (part.length < left.length) this.#passed += part.length
-      else this.#goTo((this.#segment + 1) % segments.length)
+      else this.#goTo(this.#segment + 1)
     }
+    if (this.#segment >= segments.length) this.#goTo(0)
     return wanted
   }
 

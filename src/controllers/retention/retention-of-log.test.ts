@@ -142,6 +142,7 @@ test('a delivery whose shard has become the one of another process, which delete
   await bed.settle()
   expect(bed.names(deliverySegments)).toEqual(['s1'])
   await bed.store.delete(webhookDeliveries, { namespace: ORGANIZATION, name })
+  await bed.clock.elapse(MINUTE)
   await bed.settle()
   expect(bed.names(deliverySegments)).toEqual([])
 })

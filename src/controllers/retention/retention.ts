@@ -240,12 +240,12 @@ export class Retention {
   }
 
   async #look(now: number): Promise<void> {
-    const { cancelHeld, log } = this.#options
+    const { cancelHeld, clock, log } = this.#options
     cancelHeld(now)
     for (const finished of this.#deleter.takeLater()) this.#add(finished)
     for (const uid of await this.#gone.check()) this.#finished.endpointGone(uid)
     this.#sweep.plan(now)
-    await this.#refCheck.look(this.#sweep.takeDoubtful())
+    await this.#refCheck.look(this.#sweep.takeDoubtful(), clock.monotonic())
     const error = this.#deleter.takeError()
     if (error !== undefined) log.warn('Retention could not delete; trying again', { error })
   }
