@@ -25,7 +25,9 @@ test('an event is stored with the exact body that its receivers get', () => {
 })
 
 test('a key is stored where one was given', () => {
-  expect(acceptEvent({ ...PUBLISHED, key: 'once' }, TARGETS).event.key).toBe('once')
+  const { event } = acceptEvent({ ...PUBLISHED, key: 'once', fingerprint: 'of-the-request' }, TARGETS)
+  expect(event).toMatchObject({ key: 'once', fingerprint: 'of-the-request' })
+  expect(acceptEvent({ ...PUBLISHED, key: 'once' }, TARGETS).event).not.toHaveProperty('fingerprint')
 })
 
 test('an event for nobody has no targets', () => {

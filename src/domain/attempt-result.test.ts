@@ -18,6 +18,15 @@ test('exactly the answers with 200 to 299 succeed', () => {
 })
 
 test.each([
+  { code: 299, error: undefined },
+  { code: 300, error: 'HTTP 300: redirects are not followed' },
+  { code: 399, error: 'HTTP 399: redirects are not followed' },
+  { code: 400, error: 'HTTP 400' },
+])('$code is told as $error', ({ code, error }) => {
+  expect(resultOf({ kind: 'response', code, latencyMs: 1, response: '' }, STARTED).attempt.error).toBe(error)
+})
+
+test.each([
   {
     given: { kind: 'response', code: 204, latencyMs: 41.4, response: '' },
     want: { succeeded: true, attempt: { at: AT, code: 204, latencyMs: 41 } },

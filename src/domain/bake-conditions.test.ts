@@ -127,6 +127,20 @@ describe('the conditions of a template', () => {
     expect(shown(view)).toEqual(want)
   })
 
+  test.for([
+    [undefined, 'A bake is due.'],
+    [{ ...DONE, state: 'pending' }, 'The pod of the bake does not run yet.'],
+    [{ ...DONE, state: 'running' }, 'The images are being pulled.'],
+    [DONE, 'The image was pulled.'],
+    [{ ...DONE, services: Array(3).fill(DONE.services?.[0]) }, 'The images of 3 services were pulled.'],
+  ] as const satisfies [BakeStatus | undefined, string][])(
+    'tell how far the bake is: %j',
+    ([bake, message]) => {
+      const findings = templateFindings({ bake, problem: undefined, isDue: false, current: CURRENT })
+      expect(findings.find(({ type }) => type === 'Succeeded')).toMatchObject({ message })
+    },
+  )
+
   test('name the service, say what to do, and have the words of the tool', () => {
     const [ready] = templateFindings({
       bake: FAILED,

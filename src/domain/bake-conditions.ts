@@ -47,10 +47,7 @@ function due(waitsFor: string | undefined): { reason: string; message: string } 
 function succeeded(bake: BakeStatus | undefined): Answer {
   if (bake?.state === 'succeeded') {
     const count = bake.services?.length ?? 0
-    const message = `${count === 1 ? 'The image' : `The images of ${count} services`} were pulled.`.replace(
-      'The image were',
-      'The image was',
-    )
+    const message = count === 1 ? 'The image was pulled.' : `The images of ${count} services were pulled.`
     return { status: 'True', reason: 'Baked', message }
   }
   if (bake?.state === 'failed' && bake.failure) return { status: 'False', ...failureWords(bake.failure) }

@@ -47,8 +47,11 @@ describe('a failure', () => {
       code: 'tool_failed',
       message: `a${'\u{1f600}'.repeat(3000)}`,
     })
-    expect(message.length).toBeLessThanOrEqual(2048)
+    expect(message.length).toBe(2047)
     expect(message.isWellFormed()).toBe(true)
+    const lines = `${'a'.repeat(1000)}\n${'b'.repeat(1046)}\u{1f600}`
+    const cut = bakeFailure({ step: 'pull', code: 'tool_failed', message: lines }).message
+    expect(cut).toBe(`${lines.slice(0, 2047)}\ufffd`)
   })
 
   test('is one word as the reason of a condition', () => {
