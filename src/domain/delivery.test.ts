@@ -2,7 +2,14 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { deliveryState, type WebhookDeliveryStatus, webhookDeliveryStatus } from '../api/webhook-delivery.ts'
 import type { AttemptResult } from './attempt-result.ts'
-import { afterAttempt, canceledStatus, isFinal } from './delivery.ts'
+import {
+  afterAttempt,
+  canceledStatus,
+  countedStatus,
+  isFinal,
+  isSetAside,
+  setAsideStatus,
+} from './delivery.ts'
 
 const START = Date.parse('2026-01-31T12:00:00.000Z')
 const UNORDERED = { ordered: false, scale: 1 }
@@ -163,4 +170,33 @@ describe('a delivery that has come to its end', () => {
     expect(afterAttempt(given, failure(START), when)).toStrictEqual(given)
     expect(canceledStatus(given, 'HeldTooLong', START)).toStrictEqual(given)
   })
+})
+
+test('no more than eight attempts are told, the last ones', () => {
+  const attempts = Array.from({ length: 8 }, (_, n) => failure(START + n).attempt)
+  const when = { endedAt: START + 100, policy: UNORDERED, fraction: 0 }
+  const { attempts: told } = afterAttempt({ attempts }, failure(START + 50), when)
+  expect(told).toEqual([...attempts.slice(1), failure(START + 50).attempt])
+})
+
+test('one that was set aside is attempted five minutes later, and is so until an attempt of it is known', () => {
+  const status = setAsideStatus(START, 0.5)
+  expect(status).toStrictEqual({
+    state: 'retrying',
+    attemptCount: 0,
+    nextAttemptAt: '2026-01-31T12:02:30.000Z',
+  })
+  expect([isSetAside(status), isSetAside({ state: 'retrying' })]).toEqual([true, true])
+  for (const other of [undefined, {}, { state: 'pending', attemptCount: 0 }, { ...status, attemptCount: 1 }])
+    expect(isSetAside(other as WebhookDeliveryStatus | undefined)).toBe(false)
+})
+
+test('one that was counted as exhausted ends so, with the attempts that are known', () => {
+  const attempts = [failure(START).attempt]
+  const ended = { state: 'exhausted', attemptCount: 8, completedAt: '2026-01-31T12:00:00.000Z' }
+  expect(countedStatus({ state: 'retrying', attemptCount: 7, attempts }, START)).toStrictEqual({
+    ...ended,
+    attempts,
+  })
+  expect(countedStatus({}, START)).toStrictEqual(ended)
 })
