@@ -57,6 +57,25 @@ function look(at: WebhookEndpoint, now: number, found: Partial<FoundOut> = {}): 
   })
 }
 
+test('how its owners were told stays beside it for as long as it is disabled for its failures', () => {
+  const told = {
+    status: 'True',
+    reason: 'Sent',
+    message: '',
+    lastTransitionTime: iso(START),
+    observedGeneration: 1,
+  }
+  const conditions = ['Ready', 'OwnersNotified'].map((type) => ({ type, ...told }) as const)
+  const disabled = { state: 'disabled', disabledAt: iso(START), conditions } as const
+  const reasonsOf = (reason: 'ConsecutiveFailures' | 'Requested', state: 'enabled' | 'disabled') => {
+    const at = endpoint({ ...disabled, disabledReason: reason } as Partial<WebhookEndpointStatus>)
+    const { conditions = [] } = look({ ...at, spec: { ...at.spec, state } }, START + HOUR)
+    return conditions.filter(({ type }) => type === 'OwnersNotified').map(({ reason }) => reason)
+  }
+  expect(reasonsOf('ConsecutiveFailures', 'enabled')).toEqual(['Sent'])
+  expect(reasonsOf('Requested', 'disabled')).toEqual([])
+})
+
 test('a first look at a new endpoint', () => {
   const status = look(endpoint(), START)
   expect(status).toMatchObject({
