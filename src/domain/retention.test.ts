@@ -108,7 +108,7 @@ function outcomes(version: number, lowWater: number, over: Partial<OutcomesSumma
 type Log = LogState<SegmentSummary, OutcomesSummary>
 
 function logOf(over: Partial<Log>): Log {
-  return { segments: [], outcomes: [], lowWater: 1000, holders: () => 'none', ...over }
+  return { segments: [], outcomes: [], lowWater: 1000, shownUpTo: 1000, holders: () => 'none', ...over }
 }
 
 function versions(found: readonly { version: number }[]): number[] {
@@ -184,12 +184,18 @@ test.each([
     want: false,
   },
 ])('outcomes go when $given: $want', ({ segments, outcomes: given, want }) => {
-  const log = { segments: segments.map((version) => segment(version)), outcomes: [given, outcomes(99, 5)] }
+  const log = logOf({ segments: segments.map((n) => segment(n)), outcomes: [given, outcomes(99, 5)] })
   expect(versions(outcomesToGo(log, NOW))).toEqual(want ? [9] : [])
 })
 
 test('the newest outcomes stay: they hold the low-water mark', () => {
-  expect(outcomesToGo({ segments: [], outcomes: [outcomes(9, 5)] }, NOW)).toEqual([])
+  expect(outcomesToGo(logOf({ outcomes: [outcomes(9, 5)] }), NOW)).toEqual([])
+})
+
+test('outcomes stay that may speak of a segment which was not shown yet', () => {
+  const log = { segments: [], outcomes: [outcomes(8, 5), outcomes(9, 5), outcomes(99, 5)] }
+  expect(versions(outcomesToGo(logOf({ ...log, shownUpTo: 8 }), NOW))).toEqual([8])
+  expect(versions(outcomesToGo(logOf({ ...log, shownUpTo: 9 }), NOW))).toEqual([8, 9])
 })
 
 /** A log with its segments and outcomes in one counter, as they would have been written. */
@@ -220,7 +226,11 @@ const anyLog = fc
         holders.set(version, held)
       } else log.outcomes.push({ version, bytes, createdAt, lowWater: Math.max(0, index - behind) })
     }
-    const state: Log = { ...log, lowWater, holders: ({ version }) => holders.get(version) ?? 'none' }
+    const state = {
+      ...logOf(log),
+      lowWater,
+      holders: ({ version }: SegmentSummary) => holders.get(version) ?? 'none',
+    }
     return { log: state, limits: { ...limits, maxLogBytes: room } }
   })
 

@@ -71,6 +71,8 @@ export type LogState<S extends SegmentSummary, O extends OutcomesSummary> = {
   outcomes: readonly O[]
   /** Every delivery up to this version is closed. */
   lowWater: number
+  /** Every segment up to this version is among these. */
+  shownUpTo: number
   holders: (segment: S) => Holders
 }
 
@@ -136,15 +138,17 @@ class Surplus {
 
 /**
  * Segments of outcomes that speak of nothing that is left. A delivery in a segment without its record would be
- * sent again, so these go only after those. The newest stays: it holds the low-water mark for the next start.
+ * sent again, so these go only after those, and none that may speak of a segment that was not shown yet. The newest stays: it
+ * holds the low-water mark for the next start.
  */
 export function outcomesToGo<O extends OutcomesSummary>(
-  log: Pick<LogState<SegmentSummary, O>, 'segments' | 'outcomes'>,
+  log: Pick<LogState<SegmentSummary, O>, 'segments' | 'outcomes' | 'shownUpTo'>,
   now: number,
 ): O[] {
   const going: O[] = []
   let next = 0
   for (const outcomes of log.outcomes.slice(0, -1)) {
+    if (outcomes.version > log.shownUpTo) break
     while ((log.segments[next]?.version ?? Number.POSITIVE_INFINITY) < outcomes.version) next += 1
     const newestBefore = log.segments[next - 1]?.version ?? 0
     if (newestBefore <= outcomes.lowWater && isSettled(outcomes, now)) going.push(outcomes)

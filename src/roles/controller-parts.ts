@@ -123,6 +123,8 @@ function createEventLoop({ config, world, delivery, organizations, catalogue, sh
     unseen,
     room,
     events: world.events,
+    onNotDeleted: (error) =>
+      world.log.warn('Events that have expired could not be deleted; trying again', { error }),
   })
   tally.onEventSeen = (name) => unseen.seen(name)
   const eventPasses = new ShardedReconciler({ reconciler, ownership: shards, shardOf })

@@ -80,9 +80,17 @@ export async function startController(options: ControllerOptions): Promise<Runni
     onClaimedElsewhere: (shards) => replica.claimAnew(shards),
     giveUp: giveUp.signal,
   })
-  const singletons = new Singletons({ config, world, parts, replica, installationKey: key })
+  const shownUpTo = () => watches.log.version
+  const singletons = new Singletons({
+    config,
+    world,
+    parts,
+    replica,
+    installationKey: key,
+    shownUpTo,
+  })
   const watches = createWatches({ parts, needs: world, namespace, onSetBack })
-  const work = createShardWork({ world, shownUpTo: () => watches.log.version, parts, singletons })
+  const work = createShardWork({ world, shownUpTo, parts, singletons })
   let problem: string | undefined = 'reading what the process before left'
   const ready = begin({ parts, watches, giveUp: giveUp.signal }, () => replica.join(work)).then(() => {
     problem = undefined

@@ -3,7 +3,7 @@ import { deliverySegments } from '../api/delivery-segment.ts'
 import type { ResourceType } from '../api/meta.ts'
 import { outcomeSegments } from '../api/outcome-segment.ts'
 import type { Config } from '../config.ts'
-import { DeliveryObjects, deliveryRef } from '../controllers/delivery/delivery-objects.ts'
+import { DeliveryObjects } from '../controllers/delivery/delivery-objects.ts'
 import { DeliveryPlane } from '../controllers/delivery/delivery-plane.ts'
 import { LogFollower } from '../controllers/delivery/log-follower.ts'
 import { OpenSegments } from '../controllers/delivery/open-segments.ts'
@@ -16,6 +16,7 @@ import { EndpointStatusWriter } from '../controllers/endpoint/endpoint-status.ts
 import { EndpointStreaks } from '../controllers/endpoint/endpoint-streaks.ts'
 import { cancelHeld } from '../controllers/retention/cancel-held.ts'
 import { Retention } from '../controllers/retention/retention.ts'
+import { deliveryObjectName } from '../domain/message-id.ts'
 import { byteLength, INLINE_PAYLOAD_BYTES } from '../domain/payload.ts'
 import { ByteWindow } from '../runtime/byte-window.ts'
 import type { ShardOwnership } from '../runtime/shards/ownership.ts'
@@ -124,9 +125,10 @@ export function createDeliveryParts(options: DeliveryPartsOptions): DeliveryPart
     writer: options.session,
     onLost: options.onLost,
     onClaimedElsewhere: options.onClaimedElsewhere,
-    onShownElsewhere: (delivery, { event }, segment) => {
-      if (byteLength(event.payload) > INLINE_PAYLOAD_BYTES)
-        retention.payloadReferred(deliveryRef(delivery), segment)
+    onShownElsewhere: ({ event, endpoint }, segment) => {
+      if (byteLength(event.payload) <= INLINE_PAYLOAD_BYTES) return
+      const name = deliveryObjectName(event.id, endpoint.uid)
+      retention.payloadReferred({ namespace: event.namespace, name }, segment)
     },
   })
   const eventLog = createEventLog({ ...log, names: names.segments, onWritten })

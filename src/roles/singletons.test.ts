@@ -55,6 +55,7 @@ function bed() {
     } as unknown as World,
     parts,
     replica: { holding: () => () => state.holds },
+    shownUpTo: () => Number.POSITIVE_INFINITY,
     installationKey: new Uint8Array(32),
   })
   return { clock, state, singletons, created, told, organizations }

@@ -19,6 +19,8 @@ export type SingletonsOptions = {
   parts: ControllerParts
   replica: Pick<Replica, 'holding'>
   installationKey: Uint8Array
+  /** Every segment of events up to this version was shown. */
+  shownUpTo: () => number
 }
 
 type Running = { secrets: SecretsRole; bakes: BakeRole }
@@ -67,7 +69,7 @@ export class Singletons {
     }
     secrets.start()
     bakes.start()
-    void retention.followLog()
+    void retention.followLog(this.#options.shownUpTo)
     keyStore
       .sweep(world.clock.now())
       .catch((error: unknown) => world.log.warn('Keys left behind could not be removed', { error }))

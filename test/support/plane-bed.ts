@@ -58,6 +58,8 @@ export class PlaneBed {
   /** What `kubectl describe` would show. */
   readonly events: RecordedEvent[] = []
   readonly ended: { name: string; state: string }[] = []
+  /** Segment and index of entries that have their object by the word of another replica. */
+  readonly shownElsewhere: [segment: string, index: number][] = []
   #events = 0
   readonly #lives: number
   /** Segments of the log that the watch has shown. */
@@ -90,6 +92,7 @@ export class PlaneBed {
       complain: (message) => void this.complaints.push(message),
       shownUpTo: () => this.shownUpTo,
       onEnded: (name, state) => void this.ended.push({ name, state }),
+      onShownElsewhere: ({ index }, segment) => void this.shownElsewhere.push([segment, index]),
     })
     this.directory = parts.directory
     this.keys = parts.keys

@@ -2,7 +2,7 @@ import { outcomeSegments } from '../../src/api/outcome-segment.ts'
 import { webhookEndpoint } from '../../src/api/webhook-endpoint.ts'
 import { DeliveryObjects } from '../../src/controllers/delivery/delivery-objects.ts'
 import { DeliveryPlane } from '../../src/controllers/delivery/delivery-plane.ts'
-import { LogFollower } from '../../src/controllers/delivery/log-follower.ts'
+import { LogFollower, type LogFollowerOptions } from '../../src/controllers/delivery/log-follower.ts'
 import { OpenSegments } from '../../src/controllers/delivery/open-segments.ts'
 import { TakeOver } from '../../src/controllers/delivery/take-over.ts'
 import { KeyIndex } from '../../src/controllers/delivery-log/key-index.ts'
@@ -42,6 +42,7 @@ export type PlanePartsOptions = {
   complain: (message: string) => void
   onEnded?: (name: string, state: string) => void
   onClaimedElsewhere?: (shards: readonly number[]) => void
+  onShownElsewhere?: LogFollowerOptions['onShownElsewhere']
   /** What the watch of segments has shown; absent: all there is. */
   shownUpTo?: () => number
 }
@@ -97,6 +98,7 @@ export function planeParts(options: PlanePartsOptions) {
     writer: session,
     onLost: () => complain('lost'),
     onClaimedElsewhere: (shards) => options.onClaimedElsewhere?.(shards),
+    onShownElsewhere: (entry, segment) => options.onShownElsewhere?.(entry, segment),
   })
   const shownUpTo = () => options.shownUpTo?.() ?? Number.POSITIVE_INFINITY
   const takeOver = new TakeOver({ plane, follower, directory, resources: api, shownUpTo })

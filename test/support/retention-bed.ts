@@ -51,6 +51,7 @@ export class RetentionBed {
   readonly complaints: string[] = []
   readonly retention: Retention
   lowWater = 1_000_000
+  shownUpTo = Number.POSITIVE_INFINITY
   healthy = true
   heldLooks = 0
   /** Shards that are this process's, and what part of all that is; absent: all. */
@@ -186,9 +187,11 @@ export class RetentionBed {
 
   async readLog(): Promise<void> {
     let read = false
-    void this.retention.followLog().then(() => {
-      read = true
-    })
+    void this.retention
+      .followLog(() => this.shownUpTo)
+      .then(() => {
+        read = true
+      })
     while (!read) await this.clock.elapse(50)
   }
 

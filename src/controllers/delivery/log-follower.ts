@@ -12,7 +12,6 @@ import type { KeyIndex } from '../delivery-log/key-index.ts'
 import { KnownOutcomes } from '../delivery-log/known-outcomes.ts'
 import type { SeenOutcomes } from '../delivery-log/seen-outcomes.ts'
 import { ShardClaims } from '../delivery-log/shard-claims.ts'
-import type { Delivery } from './delivery.ts'
 import type { DeliveryPlane } from './delivery-plane.ts'
 import { EarlyRecords, type SaidRecord } from './early-records.ts'
 import type { OpenEntry, OpenSegment } from './open-segments.ts'
@@ -31,8 +30,8 @@ export type LogFollowerOptions = {
   onLost: () => void
   /** Another replica has claimed shards that this one drives. */
   onClaimedElsewhere: (shards: readonly number[]) => void
-  /** An entry has its object, by the word of another replica. */
-  onShownElsewhere?: (delivery: Delivery, entry: LogDelivery, segment: string) => void
+  /** An entry has its object, by the word of another replica, whether it is pending or not. */
+  onShownElsewhere?: (entry: LogDelivery, segment: string) => void
 }
 
 /** Where in a segment an event stands that may have a key. */
@@ -211,8 +210,8 @@ export class LogFollower {
     const { delivery, records, entry } = open
     const isEnd = isLogEnd(record) || (record.kind === 'moved' && records.some(isLogEnd))
     if (isEnd) this.endings?.add(placeOf(record.position))
+    if (record.kind === 'moved') this.#onShownElsewhere?.(entry, segment.name)
     if (!delivery || delivery.left) return
-    if (record.kind === 'moved') this.#onShownElsewhere?.(delivery, entry, segment.name)
     if (isEnd) this.#plane.elsewhere.told(delivery, 'ended')
     else if (record.kind === 'moved') this.#plane.elsewhere.told(delivery, 'shown')
   }

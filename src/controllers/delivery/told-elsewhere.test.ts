@@ -47,6 +47,29 @@ it('what another replica showed and then ended meanwhile is pending no longer', 
   expect(bed.plane.tally.total).toBe(0)
 })
 
+it('of what another replica drives is told once that it has its object, also where it succeeded at once, or is refused here', async () => {
+  const bed = new PlaneBed()
+  bed.owns = () => false
+  const one = await bed.endpoint('one')
+  bed.start()
+  const segment = await bed.append(bed.event([one]), bed.event([one]), bed.event([one], 'k'))
+  const repeat = await bed.append(bed.event([one], 'k'))
+  for (const shown of [segment, repeat]) bed.follower.take(shown)
+  const at = (index: number) => ({ version: segment.version, index })
+  const records = [
+    { kind: 'moved' as const, position: at(0) },
+    { kind: 'sent' as const, position: at(1), attempt: ATTEMPT, object: true },
+    { kind: 'moved' as const, position: at(1) },
+    { kind: 'moved' as const, position: { version: repeat.version, index: 0 } },
+  ]
+  bed.follower.takeOutcomes({ version: bed.store.version + 1, writer: 'another', records })
+  expect(bed.shownElsewhere).toEqual([
+    [segment.name, 0],
+    [segment.name, 1],
+    [repeat.name, 0],
+  ])
+})
+
 it('what the one before says after the claim changes nothing', async () => {
   const { bed, shards, at } = await overtaken()
   const version = bed.store.version + 1

@@ -10,9 +10,9 @@ import { isApiError, type ResourceWriter } from '../../ports/kubernetes.ts'
 import { after, done, type Reconciler, type Result } from '../../runtime/reconcile-loop.ts'
 import type { Tally } from '../delivery/tally.ts'
 import type { IntakeRoom, NoRoom } from '../publish/intake-room.ts'
-import { SteadyTime } from '../retention/steady-time.ts'
 import { type AcceptEventsOptions, acceptEvents, type Verdict } from './accept-events.ts'
 import { type EventBook, eventIdOf, eventName } from './event-book.ts'
+import { EventExpiry } from './event-expiry.ts'
 import type { UnseenEvents } from './unseen-events.ts'
 
 export type ReconcileEventsOptions = Omit<AcceptEventsOptions, 'appending' | 'room' | 'lookMs'> & {
@@ -23,6 +23,8 @@ export type ReconcileEventsOptions = Omit<AcceptEventsOptions, 'appending' | 'ro
   writer: ResourceWriter
   events: EventRecorder
   clock: Clock
+  /** Some that have expired cannot be deleted; this is why the first of them could not. */
+  onNotDeleted: (error: unknown) => void
 }
 
 /** Events read and checked in one pass. */
@@ -40,11 +42,11 @@ const MAX_ATTEMPTS = 5
 export class EventsReconciler implements Reconciler {
   readonly #options: ReconcileEventsOptions
   readonly #unseen: UnseenEvents
-  readonly #time: SteadyTime
+  readonly #expiry: EventExpiry
 
   constructor(options: ReconcileEventsOptions) {
     this.#options = options
-    this.#time = new SteadyTime(options.clock)
+    this.#expiry = new EventExpiry({ ...options, partMs: PART_MS })
     this.#unseen = options.unseen
   }
 
@@ -58,7 +60,7 @@ export class EventsReconciler implements Reconciler {
   async reconcile(namespace: string): Promise<Result> {
     const { book } = this.#options
     await this.#finish(namespace)
-    const nextExpiry = await this.#expire(namespace)
+    const nextExpiry = await this.#expiry.pass(namespace)
     const waiting = book.waitingIn(namespace)
     if (waiting.length > 0) {
       if (!book.complete()) return after(UNTIL_COMPLETE_MS)
@@ -73,7 +75,7 @@ export class EventsReconciler implements Reconciler {
       const options = { ...this.#options, appending, room, lookMs: PART_MS }
       for (const verdict of await acceptEvents(options, namespace, waiting.slice(0, BATCH)))
         await this.#note(verdict)
-      return book.waitingIn(namespace).length > 0 ? after(0) : done()
+      if (book.waitingIn(namespace).length > 0) return after(0)
     }
     if (book.acceptedIn(namespace).length > 0) return after(LOOK_AGAIN_MS)
     return nextExpiry === undefined ? done() : after(nextExpiry)
@@ -137,31 +139,6 @@ export class EventsReconciler implements Reconciler {
       this.#unseen.forget(name)
       await this.#write(event, { state: 'dispatched', finishedAt: new Date(clock.now()).toISOString() })
     }
-  }
-
-  /** @returns milliseconds until the next one expires */
-  async #expire(namespace: string): Promise<number | undefined> {
-    const { book, clock, writer } = this.#options
-    let next: number | undefined
-    const until = clock.monotonic() + PART_MS
-    for (const event of book.expiringIn(namespace)) {
-      if (clock.monotonic() > until) return 0
-      const created = Date.parse(event.metadata.creationTimestamp)
-      // By a clock that was ahead it stays for longer; by one that was behind it does not go at once.
-      const finished = Math.max(created, Date.parse(event.status?.finishedAt ?? '') || created)
-      const left = finished + (event.spec.ttlSecondsAfterFinished ?? 0) * 1000 - this.#time.now()
-      if (left > 0) {
-        next = Math.min(next ?? left, left)
-        continue
-      }
-      try {
-        await writer.delete(webhookEvents, event.metadata, { uid: event.metadata.uid })
-      } catch (error) {
-        if (!isApiError(error, 'NotFound', 'Conflict')) throw error
-      }
-      book.remove(event)
-    }
-    return next
   }
 
   async #write(event: EventOutline, status: Partial<WebhookEventStatus>): Promise<void> {

@@ -108,9 +108,12 @@ export class Deleter {
     if (!finished) return undefined
     const ref = { namespace: finished.endpoint.namespace, name: finished.name }
     const act = async () => {
-      if ((await deleteDelivery(resources, ref, finished.objectVersion)) === 'gone')
+      if ((await deleteDelivery(resources, ref, finished.objectVersion)) === 'gone') {
         onGone(`${ref.namespace}/${ref.name}`)
-      else log.warn('A delivery that was taken for finished is not; it stays', ref)
+        return
+      }
+      finished.left = true
+      log.warn('A delivery that was taken for finished is not; it stays', ref)
     }
     return this.#attempt(act, () => this.#later.set(finished, clock.monotonic() + AGAIN_AFTER_MS))
   }

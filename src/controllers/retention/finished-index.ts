@@ -22,9 +22,11 @@ export type Finished = {
   readonly objectVersion: number
   /** No longer in the index. */
   taken: boolean
+  /** Nor will this process delete it: whether it is still there is not known. */
+  left: boolean
 }
 
-export type NewFinished = Omit<Finished, 'endpoint' | 'taken'> & { endpoint: EndpointOf }
+export type NewFinished = Omit<Finished, 'endpoint' | 'taken' | 'left'> & { endpoint: EndpointOf }
 
 class Queues {
   readonly succeeded = new OldestFirst<Finished>()
@@ -90,6 +92,7 @@ export class FinishedIndex {
       version,
       objectVersion,
       taken: false,
+      left: false,
     }
     this.#all.of(finished).add(finished)
     group.queues.of(finished).add(finished)
@@ -107,7 +110,10 @@ export class FinishedIndex {
   forget(shards: ReadonlySet<number>): void {
     for (const { shard, queues } of [...this.#groups.values()]) {
       if (!shards.has(shard)) continue
-      for (const finished of queues.all()) this.#remove(finished)
+      for (const finished of queues.all()) {
+        finished.left = true
+        this.#remove(finished)
+      }
     }
   }
 

@@ -7,6 +7,7 @@ import { PayloadRefs } from './payload-refs.ts'
 
 const DAY = 24 * 60 * 60_000
 const NOW = 30 * DAY
+const ALL_SHOWN = () => Number.POSITIVE_INFINITY
 
 function bed() {
   const refs = new PayloadRefs()
@@ -53,7 +54,7 @@ function deleteAll(sweep: LogSweep): string[] {
 
 test('one look leads to all that is to go, however much it is, segments before their outcomes', () => {
   const { sweep } = bed()
-  sweep.scanned({ segments: segments(1200), outcomes: outcomes(1200) })
+  sweep.scanned({ segments: segments(1200), outcomes: outcomes(1200) }, ALL_SHOWN)
   sweep.plan(NOW)
   const deleted = deleteAll(sweep)
   expect(deleted.filter((name) => name.startsWith(deliverySegments.plural))).toHaveLength(1200)
@@ -75,14 +76,14 @@ test('one look leads to all that is to go, however much it is, segments before t
 
 test('after outcomes, one look goes on with segments', () => {
   const { sweep } = bed()
-  sweep.scanned({ segments: segments(3).slice(1), outcomes: outcomes(2) })
+  sweep.scanned({ segments: segments(3).slice(1), outcomes: outcomes(2) }, ALL_SHOWN)
   sweep.plan(NOW)
   expect(deleteAll(sweep)).toEqual(['outcomesegments/o0', 'deliverysegments/s1', 'deliverysegments/s2'])
 })
 
 test('what failed is left until the next look', () => {
   const { sweep } = bed()
-  sweep.scanned({ segments: segments(1200), outcomes: [] })
+  sweep.scanned({ segments: segments(1200), outcomes: [] }, ALL_SHOWN)
   sweep.plan(NOW)
   sweep.next()?.failed()
   sweep.refill(NOW)
@@ -96,7 +97,7 @@ test('what was seen before all of the log was read counts once', () => {
   for (const entry of segments(3)) sweep.segmentSeen(entry)
   sweep.plan(NOW)
   expect(sweep.next()).toBeUndefined()
-  sweep.scanned({ segments: segments(4), outcomes: [] })
+  sweep.scanned({ segments: segments(4), outcomes: [] }, ALL_SHOWN)
   expect(sweep.stats(NOW)).toMatchObject({ logSegments: 4, logBytes: 40, oldestSegmentAgeMs: NOW })
 })
 
@@ -105,7 +106,7 @@ test('a large store of keys stays where it is while they stand, a small one is w
   const keys = { createdAt: 0, organization: '', keysUntil: NOW + 1, keysOnly: true }
   const large = { ...keys, name: 'large', version: 1, bytes: 20_000 }
   const small = { ...keys, name: 'small', version: 3, bytes: 2000 }
-  sweep.scanned({ segments: [large, small], outcomes: [] })
+  sweep.scanned({ segments: [large, small], outcomes: [] }, ALL_SHOWN)
   sweep.plan(NOW)
   expect(sweep.next()).toMatchObject({ name: 'small', keysUntil: NOW + 1 })
   expect(sweep.next()).toBeUndefined()

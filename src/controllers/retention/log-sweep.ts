@@ -26,7 +26,7 @@ export type GoingSegment = {
 }
 
 /** A segment that would go if what refers to it were gone. `evict`: its space is needed, so finished deliveries go first. */
-export type DoubtfulSegment = { name: string; evict: boolean }
+export type DoubtfulSegment = { name: string; version: number; evict: boolean }
 
 /** Segments that a plan takes at most: what is left over is decided on what is there by then. */
 const PLANNED = 500
@@ -42,6 +42,7 @@ export class LogSweep {
   #outcomes = new LogSequence<OutcomesEntry>()
   #going: GoingSegment[] = []
   #complete = false
+  #shownUpTo = () => 0
   #more = false
   #doubtful: DoubtfulSegment[] = []
 
@@ -71,10 +72,14 @@ export class LogSweep {
     return this.#doubtful.splice(0)
   }
 
-  /** The whole log is known: until then nothing is deleted, since outcomes may speak of a segment not known yet. */
-  scanned(found: ScannedLog): void {
+  /**
+   * The whole log is known: until then nothing is deleted, since outcomes may speak of a segment not known yet.
+   * @param shownUpTo every segment of events up to this version is told of by `segmentSeen`
+   */
+  scanned(found: ScannedLog, shownUpTo: () => number): void {
     this.#segments.merge(found.segments)
     this.#outcomes.merge(found.outcomes)
+    this.#shownUpTo = shownUpTo
     this.#complete = true
   }
 
@@ -89,6 +94,7 @@ export class LogSweep {
       segments: this.#segments.values(),
       outcomes: this.#outcomes.values(),
       lowWater: this.#options.lowWater(),
+      shownUpTo: this.#shownUpTo(),
       holders: (segment: SegmentEntry) =>
         isKeyStore(segment, now) ? 'unfinished' : refs.holders(segment.name),
     }
@@ -106,7 +112,9 @@ export class LogSweep {
     const { expired, surplus } = segments.doubtful
     const wanted = new Set(surplus)
     const doubtful = [...surplus, ...expired.filter((segment) => !wanted.has(segment))]
-    this.#doubtful = doubtful.map((segment) => ({ name: segment.name, evict: wanted.has(segment) }))
+    this.#doubtful = doubtful.map((segment) => {
+      return { name: segment.name, version: segment.version, evict: wanted.has(segment) }
+    })
   }
 
   /** The last plan left something over. */

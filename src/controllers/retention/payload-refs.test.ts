@@ -4,7 +4,16 @@ import { PayloadRefs } from './payload-refs.ts'
 
 function finished(name: string, succeeded: boolean): Finished {
   const endpoint = { namespace: 'acme', name: 'billing', uid: 'uid' }
-  return { endpoint, name, succeeded, completedAt: 0, version: 1, objectVersion: 0, taken: false }
+  return {
+    endpoint,
+    name,
+    succeeded,
+    completedAt: 0,
+    version: 1,
+    objectVersion: 0,
+    taken: false,
+    left: false,
+  }
 }
 
 test('a segment is held by the gravest of the objects that refer to it', () => {
@@ -25,13 +34,15 @@ test('a segment is held by the gravest of the objects that refer to it', () => {
   expect([seen(), refs.size, refs.finishedOf('segment')]).toEqual(['none', 0, []])
 })
 
-test('one that is no longer in the index of the finished is in doubt again', () => {
+test('one that this process has left is in doubt again, and one that it is deleting is not', () => {
   const refs = new PayloadRefs()
   const ended = finished('a', true)
   refs.hold('acme/a', 'segment')
   refs.finished('acme/a', ended)
   expect(refs.unfinishedOf('segment')).toEqual([])
   ended.taken = true
+  expect([refs.holders('segment'), refs.unfinishedOf('segment')]).toEqual(['succeeded', []])
+  ended.left = true
   expect([refs.holders('segment'), refs.unfinishedOf('segment')]).toEqual(['unfinished', ['acme/a']])
   expect(refs.finishedOf('segment')).toEqual([])
 })

@@ -7,8 +7,8 @@ import type { Finished } from './finished-index.ts'
 
 export class PayloadRefs {
   /**
-   * By segment the objects, as `<namespace>/<name>`, with what is known of those that have finished. What the index of the finished
-   * has no more is in doubt: another process may have taken its shard, and deletes it without a word to this one.
+   * By segment the objects, as `<namespace>/<name>`, with what is known of those that have finished. What this process has left is in
+   * doubt: another one that has taken its shard deletes it without a word to this one.
    */
   readonly #holders = new Map<string, Map<string, Finished | undefined>>()
   readonly #segments = new Map<string, string>()
@@ -74,5 +74,5 @@ export class PayloadRefs {
 }
 
 function isKnown(finished: Finished | undefined): finished is Finished {
-  return finished !== undefined && !finished.taken
+  return finished !== undefined && !finished.left
 }

@@ -36,7 +36,8 @@ async function put(store: MemoryStore, name: string, state?: string): Promise<vo
   if (state) await store.patch(webhookDeliveries, { namespace: 'acme', name }, { status: { state } }, how)
 }
 
-const keep = (name: string) => ({ name, evict: false })
+const keep = (name: string, version = 1) => ({ name, version, evict: false })
+const evict = (name: string, version = 1) => ({ name, version, evict: true })
 
 it('finds what is gone behind any number of those that stay, and asks for none twice before all were asked for', async () => {
   const { store, refs, asked, check } = await bed()
@@ -45,7 +46,7 @@ it('finds what is gone behind any number of those that stay, and asks for none t
     refs.hold(`acme/held-${n}`, 'old')
   }
   refs.hold('acme/gone', 'young')
-  const segments = [keep('old'), keep('young')]
+  const segments = [keep('old', 1), keep('young', 2)]
   for (let look = 0; look < 3; look += 1) await check.look(segments, look)
   expect(refs.holders('young')).toBe('none')
   expect(asked.indexOf('gone')).toBe(50)
@@ -64,43 +65,64 @@ it('passes over none when those before it turn out to be gone', async () => {
   expect(refs.size).toBe(22)
 })
 
-it('rests for a minute after each round, unless space is needed', async () => {
+it('rests for a minute after each round, and where space is needed after one that won none', async () => {
   const { store, refs, asked, check } = await bed()
   await put(store, 'one')
   refs.hold('acme/one', 'segment')
-  for (const now of [0, 5000, 59_999]) await check.look([keep('segment')], now)
-  expect(asked).toHaveLength(1)
-  await check.look([{ name: 'segment', evict: true }], 59_999)
-  expect(asked).toHaveLength(2)
-  await check.look([keep('segment')], 119_998)
-  expect(asked).toHaveLength(2)
-  await check.look([keep('segment')], 119_999)
-  expect(asked).toHaveLength(3)
-})
-
-it('asks for few at a time, and for more where space is needed', async () => {
-  const { store, refs, asked, check } = await bed()
-  for (let n = 0; n < 300; n += 1) {
-    await put(store, `one-${n}`)
-    refs.hold(`acme/one-${n}`, 'segment')
+  const look = async (segment: ReturnType<typeof keep>, ...times: number[]) => {
+    const before = asked.length
+    for (const now of times) await check.look([segment], now)
+    return asked.length - before
   }
-  await check.look([keep('segment')], 0)
-  expect(asked).toHaveLength(20)
-  await check.look([{ name: 'segment', evict: true }], 0)
-  expect(asked).toHaveLength(220)
+  expect(await look(keep('segment'), 0, 5000, 59_999)).toBe(1)
+  expect(await look(evict('segment'), 10_000, 15_000, 69_999)).toBe(1)
+  expect(await look(keep('segment'), 60_000)).toBe(1)
+  expect(await look(evict('segment'), 70_000)).toBe(1)
 })
 
-it('lets finished deliveries go where their space is needed, and leaves the others', async () => {
+it('asks for few at a time, for more where space is needed, and for so many that each has its turn in ten minutes', async () => {
+  const { store, refs, asked, check } = await bed()
+  for (let n = 0; n < 3000; n += 1) {
+    await put(store, `one-${n}`)
+    refs.hold(`acme/one-${n}`, `segment-${Math.floor(n / 100)}`)
+  }
+  const segments = (make: typeof keep, count: number) =>
+    Array.from({ length: count }, (_, n) => make(`segment-${n}`, n + 1))
+  await check.look(segments(keep, 10), 0)
+  expect(asked).toHaveLength(20)
+  await check.look(segments(evict, 10), 0)
+  expect(asked).toHaveLength(220)
+  await check.look(segments(keep, 30), 0)
+  expect(asked).toHaveLength(245)
+})
+
+it('asks for those of the segment whose space is needed at once, however far its round among the others is', async () => {
+  const { store, refs, asked, check } = await bed()
+  for (let n = 0; n < 50; n += 1) {
+    await put(store, `held-${n}`)
+    refs.hold(`acme/held-${n}`, 'old')
+  }
+  await put(store, 'ended', 'succeeded')
+  refs.hold('acme/ended', 'young')
+  await check.look([keep('old', 1), keep('young', 2)], 0)
+  await check.look([evict('young', 2), keep('old', 1)], 1)
+  expect(asked.at(20)).toBe('ended')
+  expect(refs.holders('young')).toBe('none')
+})
+
+it('lets finished deliveries go where their space is needed, if all that refer to it have finished', async () => {
   const { store, refs, check } = await bed()
   for (const state of ['succeeded', 'exhausted', 'pending']) {
     await put(store, state, state)
     refs.hold(`acme/${state}`, 'segment')
   }
   await check.look([keep('segment')], 0)
+  await check.look([evict('segment')], 0)
   expect(store.all(webhookDeliveries)).toHaveLength(3)
-  await check.look([{ name: 'segment', evict: true }], 0)
-  expect(store.all(webhookDeliveries).map(({ metadata }) => metadata.name)).toEqual(['pending'])
-  expect(refs.unfinishedOf('segment')).toEqual(['acme/pending'])
+  await store.delete(webhookDeliveries, { namespace: 'acme', name: 'pending' })
+  await check.look([evict('segment')], 60_000)
+  expect(store.all(webhookDeliveries)).toEqual([])
+  expect(refs.holders('segment')).toBe('none')
 })
 
 it('holds what could not be looked at', async () => {

@@ -10,24 +10,28 @@ import { deleteDelivery } from './delete-delivery.ts'
 import type { DoubtfulSegment } from './log-sweep.ts'
 import type { PayloadRefs } from './payload-refs.ts'
 
-/** Objects that are looked at in one go where space is needed, and otherwise: what stays for a week is not asked for all the time. */
-const AT_MOST_FOR_ROOM = 200
-const AT_MOST = 20
+/** Objects that one look asks for: more where space is needed, and where there are many, so that each has its turn in ten minutes. */
+const AT_LEAST = 20
+const AT_MOST = 200
+const LOOKS_OF_A_ROUND = 120
 const AT_A_TIME = 16
-/** Between two rounds, unless space is needed. */
+/** Between two rounds; where space is needed, after one that won none. What failed stays for a week. */
 const REST_MS = 60_000
 
-type Wanted = { object: string; evict: boolean; at: number }
+/** What is known of an object by a look at it; in which version it has finished. */
+type Found = 'gone' | 'stays' | { finishedIn: number }
 
 /** Goes round: however many of them stay, the others have their turn. */
 export class RefCheck {
   readonly #resources: ResourceReader & ResourceWriter
   readonly #refs: PayloadRefs
-  /** Where the next look begins: the segment, and how many of its objects were looked at. */
-  #segment = 0
-  #passed = 0
+  /** How far the round is: the segment by its version, and how many of its objects were looked at. */
+  #at = { version: 0, passed: 0 }
   /** Monotonic. */
   #restsUntil = Number.NEGATIVE_INFINITY
+  /** The same of those whose space is needed: the last segment that was looked at, and whether its round has won anything. */
+  #room = { version: 0, won: false }
+  #roomRestsUntil = Number.NEGATIVE_INFINITY
 
   constructor(resources: ResourceReader & ResourceWriter, refs: PayloadRefs) {
     this.#resources = resources
@@ -39,51 +43,87 @@ export class RefCheck {
    * @param segments oldest first @param now monotonic, milliseconds
    */
   async look(segments: readonly DoubtfulSegment[], now: number): Promise<void> {
-    const needsRoom = segments.some(({ evict }) => evict)
-    if (!needsRoom && now < this.#restsUntil) return
-    const wanted = this.#next(segments, needsRoom ? AT_MOST_FOR_ROOM : AT_MOST)
-    if (this.#segment === 0 && this.#passed === 0) this.#restsUntil = now + REST_MS
-    for (let from = 0; from < wanted.length; from += AT_A_TIME)
-      await Promise.all(wanted.slice(from, from + AT_A_TIME).map((one) => this.#lookAt(one)))
+    const surplus = segments.filter(({ evict, name }) => evict && this.#refs.unfinishedOf(name).length > 0)
+    const expired = segments.filter(({ evict }) => !evict)
+    if (surplus.length > 0 && now >= this.#roomRestsUntil) await this.#makeRoom(surplus, now)
+    if (expired.length > 0 && now >= this.#restsUntil) await this.#lookAround(expired, now)
   }
 
-  /** Those that are next in this round. */
-  #next(segments: readonly DoubtfulSegment[], atMost: number): Wanted[] {
-    const wanted: Wanted[] = []
-    while (wanted.length < atMost) {
-      const segment = segments[this.#segment]
-      if (!segment) break
-      const left = this.#refs.unfinishedOf(segment.name).slice(this.#passed)
-      const part = left.slice(0, atMost - wanted.length)
-      wanted.push(...part.map((object) => ({ object, evict: segment.evict, at: this.#segment })))
-      if (part.length < left.length) this.#passed += part.length
-      else this.#goTo(this.#segment + 1)
+  /** Finished deliveries go before their time, and only where all that refer to a segment have finished: nothing is won otherwise. */
+  async #makeRoom(segments: readonly DoubtfulSegment[], now: number): Promise<void> {
+    let asked = 0
+    for (const { name, version } of segments.filter((one) => one.version > this.#room.version)) {
+      if (asked >= AT_MOST) return
+      const objects = this.#refs.unfinishedOf(name)
+      asked += objects.length
+      const found = await this.#askAll(objects)
+      const isFree = !found.includes('stays')
+      if (isFree) await inGroups(objects, async (object, n) => await this.#evict(object, found[n]))
+      this.#room = { version, won: this.#room.won || isFree || found.includes('gone') }
     }
-    if (this.#segment >= segments.length) this.#goTo(0)
-    return wanted
+    if (!this.#room.won) this.#roomRestsUntil = now + REST_MS
+    this.#room = { version: 0, won: false }
   }
 
-  #goTo(segment: number): void {
-    this.#segment = segment
-    this.#passed = 0
+  async #lookAround(segments: readonly DoubtfulSegment[], now: number): Promise<void> {
+    const all = segments.reduce((sum, { name }) => sum + this.#refs.unfinishedOf(name).length, 0)
+    const atMost = Math.min(AT_MOST, Math.max(AT_LEAST, Math.ceil(all / LOOKS_OF_A_ROUND)))
+    let left = atMost
+    for (const { name, version } of segments.filter((one) => one.version >= this.#at.version)) {
+      if (left === 0) return
+      const passed = version === this.#at.version ? this.#at.passed : 0
+      const objects = this.#refs.unfinishedOf(name).slice(passed, passed + left)
+      left -= objects.length
+      const found = await this.#askAll(objects)
+      this.#at = { version, passed: passed + found.filter((one) => one !== 'gone').length }
+    }
+    if (left === 0) return
+    this.#at = { version: 0, passed: 0 }
+    this.#restsUntil = now + REST_MS
   }
 
-  async #lookAt({ object, evict, at }: Wanted): Promise<void> {
-    if (!(await this.#isGone(object, evict))) return
-    this.#refs.release(object)
-    if (at === this.#segment && this.#passed > 0) this.#passed -= 1
+  /** What is gone refers to nothing any more. */
+  async #askAll(objects: readonly string[]): Promise<Found[]> {
+    return await inGroups(objects, async (object) => {
+      const found = await this.#ask(object)
+      if (found === 'gone') this.#refs.release(object)
+      return found
+    })
   }
 
-  async #isGone(object: string, evict: boolean): Promise<boolean> {
-    const [namespace = '', name = ''] = object.split('/')
-    const ref = { namespace, name }
+  async #ask(object: string): Promise<Found> {
     try {
-      const raw = await this.#resources.get(webhookDeliveries, ref)
-      const { status, metadata } = deliveryOutline.safeParse(raw).data ?? {}
-      if (!evict || !isFinal(status?.state)) return false
-      return (await deleteDelivery(this.#resources, ref, Number(metadata?.resourceVersion))) === 'gone'
+      const { data } = deliveryOutline.safeParse(await this.#resources.get(webhookDeliveries, refOf(object)))
+      if (!data || !isFinal(data.status?.state)) return 'stays'
+      return { finishedIn: Number(data.metadata.resourceVersion) }
     } catch (error) {
-      return isApiError(error, 'NotFound')
+      return isApiError(error, 'NotFound') ? 'gone' : 'stays'
     }
   }
+
+  async #evict(object: string, found: Found | undefined): Promise<void> {
+    if (typeof found !== 'object') return
+    const deletion = await deleteDelivery(this.#resources, refOf(object), found.finishedIn).catch(
+      () => 'failed',
+    )
+    if (deletion === 'gone') this.#refs.release(object)
+  }
+}
+
+function refOf(object: string): { namespace: string; name: string } {
+  const [namespace = '', name = ''] = object.split('/')
+  return { namespace, name }
+}
+
+/** @returns what came of each, in their order */
+async function inGroups<T>(
+  objects: readonly string[],
+  act: (object: string, index: number) => Promise<T>,
+): Promise<T[]> {
+  const done: T[] = []
+  for (let from = 0; from < objects.length; from += AT_A_TIME) {
+    const group = objects.slice(from, from + AT_A_TIME)
+    done.push(...(await Promise.all(group.map((object, n) => act(object, from + n)))))
+  }
+  return done
 }

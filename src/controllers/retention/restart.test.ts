@@ -36,9 +36,11 @@ async function retain(bed: PlaneBed): Promise<void> {
   })
   for (const raw of bed.objects) retention.objectFound(deliveryOutline.parse(raw))
   let read = false
-  void retention.followLog().then(() => {
-    read = true
-  })
+  void retention
+    .followLog(() => Number.POSITIVE_INFINITY)
+    .then(() => {
+      read = true
+    })
   while (!read) await bed.elapse(50)
   for (let round = 0; round < 4; round += 1) {
     while ((await retention.pass()) < 1000) await bed.elapse(10)

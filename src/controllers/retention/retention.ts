@@ -172,13 +172,14 @@ export class Retention {
   /**
    * The log is this process's to delete from: it is followed, and read through, a little at a time. Before that nothing
    * of it is deleted. Resolves when it is read, or is another's.
+   * @param shownUpTo the version up to which every segment of events was shown
    */
-  async followLog(): Promise<void> {
+  async followLog(shownUpTo: () => number): Promise<void> {
     this.leaveLog()
     const following = new AbortController()
     this.#following = following
     const found = await scanLog({ ...this.#options, signal: following.signal })
-    if (found && following === this.#following) this.#sweep.scanned(found)
+    if (found && following === this.#following) this.#sweep.scanned(found, shownUpTo)
   }
 
   /** The log is another's to delete from. */
@@ -214,10 +215,7 @@ export class Retention {
     const { clock, healthy } = this.#options
     const now = this.#time.now()
     const monotonic = clock.monotonic()
-    if (monotonic >= this.#nextLook) {
-      this.#nextLook = monotonic + LOOK_EVERY_MS
-      await this.#look(now)
-    }
+    if (monotonic >= this.#nextLook) await this.#lookAlone(now)
     const arrivals = this.#arrivals.perSecond(monotonic)
     const group = await this.#deleter.deleteGroup(now, pace.groupSize(arrivals))
     return pace.waitAfter({ ...group, tookMs: clock.monotonic() - due }, arrivals, healthy())
@@ -239,10 +237,20 @@ export class Retention {
     }
   }
 
+  /** One that takes long is not begun anew beside: deleting goes on meanwhile. */
+  async #lookAlone(now: number): Promise<void> {
+    this.#nextLook = Number.POSITIVE_INFINITY
+    try {
+      await this.#look(now)
+    } finally {
+      this.#nextLook = this.#options.clock.monotonic() + LOOK_EVERY_MS
+    }
+  }
+
   async #look(now: number): Promise<void> {
     const { cancelHeld, clock, log } = this.#options
     cancelHeld(now)
-    for (const finished of this.#deleter.takeLater()) this.#add(finished)
+    for (const finished of this.#deleter.takeLater()) finished.left = !this.#add(finished)
     for (const uid of await this.#gone.check()) this.#finished.endpointGone(uid)
     this.#sweep.plan(now)
     await this.#refCheck.look(this.#sweep.takeDoubtful(), clock.monotonic())
@@ -258,12 +266,13 @@ export class Retention {
   }
 
   /** What ends while its shard is handed over is left alone: beside a share that is gone it would be one too many. */
-  #add(given: NewFinished): void {
+  #add(given: NewFinished): boolean {
     const { endpoint, name } = given
-    if (this.#options.isOurs?.(shardOf(endpoint.uid)) === false) return
+    if (this.#options.isOurs?.(shardOf(endpoint.uid)) === false) return false
     const isNew = !this.#finished.has(endpoint.uid)
     const finished = this.#finished.add(given)
     if (this.#refs.size > 0) this.#refs.finished(`${endpoint.namespace}/${name}`, finished)
     if (isNew && !this.#options.directory.find(endpoint)) this.#gone.doubt(endpoint)
+    return true
   }
 }

@@ -36,6 +36,17 @@ test('a time that has stood for an hour is believed: the machine may have slept'
   expect(time.now()).toBe(clock.now())
 })
 
+test('a doubt of days ago says nothing of a clock that is ahead now, by another time', () => {
+  const clock = new FakeClock()
+  const time = new SteadyTime(clock)
+  clock.setWallBy(DAY)
+  const before = time.now()
+  clock.setWallBy(-DAY)
+  clock.advance(3 * DAY)
+  clock.setWallBy(2 * DAY)
+  expect(time.now()).toBe(before + 3 * DAY)
+})
+
 test('small corrections, and a clock that is set back, are taken at once', () => {
   const clock = new FakeClock()
   const time = new SteadyTime(clock)

@@ -12,7 +12,8 @@ export class SteadyTime {
   readonly #clock: Clock
   /** Wall time less monotonic time, as believed. */
   #offset: number
-  #doubtedSince: number | undefined
+  /** An offset that is not believed yet, and since when, monotonic. */
+  #doubted: { offset: number; since: number } | undefined
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -25,14 +26,15 @@ export class SteadyTime {
     const offset = this.#clock.now() - monotonic
     if (offset - this.#offset <= TOLERANCE_MS) this.#believe(offset)
     else {
-      this.#doubtedSince ??= monotonic
-      if (monotonic - this.#doubtedSince >= BELIEVED_AFTER_MS) this.#believe(offset)
+      if (!this.#doubted || Math.abs(offset - this.#doubted.offset) > TOLERANCE_MS)
+        this.#doubted = { offset, since: monotonic }
+      if (monotonic - this.#doubted.since >= BELIEVED_AFTER_MS) this.#believe(offset)
     }
     return monotonic + this.#offset
   }
 
   #believe(offset: number): void {
     this.#offset = offset
-    this.#doubtedSince = undefined
+    this.#doubted = undefined
   }
 }

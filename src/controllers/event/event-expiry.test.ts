@@ -1,0 +1,80 @@
+import { expect, test } from 'vitest'
+import { FakeClock } from '../../../test/support/fake-clock.ts'
+import { calling, FaultyApi } from '../../../test/support/faulty-api.ts'
+import { MemoryStore } from '../../../test/support/memory-store.ts'
+import { eventOutline } from '../../api/event-outline.ts'
+import { webhookEvents } from '../../api/webhook-event.ts'
+import { ApiError } from '../../ports/kubernetes.ts'
+import { EventBook } from './event-book.ts'
+import { EventExpiry } from './event-expiry.ts'
+
+const HOUR = 3_600_000
+
+function bed() {
+  const clock = new FakeClock()
+  const store = new MemoryStore(() => clock.now())
+  const api = new FaultyApi(store)
+  const book = new EventBook()
+  const complaints: unknown[] = []
+  const onNotDeleted = (error: unknown) => void complaints.push(error)
+  const expiry = new EventExpiry({ book, writer: api, clock, partMs: 4000, onNotDeleted })
+  /** One that has finished now by a clock that is ahead by so much, and stays for an hour. */
+  const finish = async (name: string, aheadMs = 0) => {
+    const metadata = { namespace: 'acme', name }
+    const spec = { type: 'test.event', dataText: '1', ttlSecondsAfterFinished: 3600 }
+    await store.create(webhookEvents, { metadata, spec })
+    const status = { state: 'dispatched', finishedAt: new Date(clock.now() + aheadMs).toISOString() }
+    const raw = await store.patch(webhookEvents, metadata, { status }, { subresource: 'status' })
+    book.apply(eventOutline.parse(raw))
+  }
+  const names = () => store.all(webhookEvents).map(({ metadata }) => metadata.name)
+  return { clock, api, expiry, complaints, finish, names }
+}
+
+test('an event goes when its time after its end is over, and not before', async () => {
+  const { clock, expiry, finish, names } = bed()
+  await finish('one')
+  expect(await expiry.pass('acme')).toBe(HOUR)
+  expect(await expiry.pass('other')).toBeUndefined()
+  clock.advance(HOUR - 1)
+  expect([await expiry.pass('acme'), names()]).toEqual([1, ['one']])
+  clock.advance(1)
+  expect([await expiry.pass('acme'), names()]).toEqual([undefined, []])
+})
+
+test('a clock that is ahead for a while lets none go early, nor one that was behind when it ended', async () => {
+  const { clock, expiry, finish, names } = bed()
+  await finish('one', -24 * HOUR)
+  for (const wallBy of [0, 24 * HOUR, -24 * HOUR]) {
+    clock.setWallBy(wallBy)
+    await expiry.pass('acme')
+  }
+  expect(names()).toEqual(['one'])
+  clock.advance(HOUR)
+  await expiry.pass('acme')
+  expect(names()).toEqual([])
+})
+
+test('one that cannot be deleted is tried again after a minute, is told of, and holds up no other', async () => {
+  const { clock, api, expiry, complaints, finish, names } = bed()
+  await finish('one')
+  await finish('two')
+  clock.advance(HOUR)
+  const refused = new ApiError('Forbidden', 'a policy says no')
+  const isFirst = (call: Parameters<ReturnType<typeof calling>>[0]) =>
+    calling('delete', webhookEvents)(call) && call.name === 'one'
+  api.fail(isFirst, { before: refused })
+  expect([await expiry.pass('acme'), names()]).toEqual([60_000, ['one']])
+  expect(complaints).toEqual([refused])
+  expect([await expiry.pass('acme'), names()]).toEqual([undefined, []])
+})
+
+test('what somebody else has deleted is forgotten', async () => {
+  const { clock, api, expiry, complaints, finish } = bed()
+  await finish('one')
+  await api.delete(webhookEvents, { namespace: 'acme', name: 'one' })
+  clock.advance(HOUR)
+  expect(await expiry.pass('acme')).toBeUndefined()
+  expect(await expiry.pass('acme')).toBeUndefined()
+  expect(complaints).toEqual([])
+})
