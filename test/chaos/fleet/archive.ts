@@ -25,6 +25,8 @@ export type Kept = {
   raw: RawObject
   /** When the last look began that did not find it, or not finished. */
   openAt: number
+  /** When the last look began that found it. */
+  seenAt: number
   /** When the first list ended that did not have it any more; absent while it is there. */
   missedAt?: number
 }
@@ -160,6 +162,6 @@ function keptOf(
   { begun, lookedAt }: { begun: number; lookedAt: number },
 ): Kept {
   const { state } = (raw.status ?? {}) as { state?: Parameters<typeof isFinal>[0] }
-  if (!isFinal(state)) return { raw, openAt: begun }
-  return { raw, openAt: before?.openAt ?? lookedAt }
+  if (!isFinal(state)) return { raw, openAt: begun, seenAt: begun }
+  return { raw, openAt: before?.openAt ?? lookedAt, seenAt: begun }
 }

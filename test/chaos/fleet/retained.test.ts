@@ -20,7 +20,7 @@ function segment(name: string, more: Partial<Kept> = {}): Kept {
   const event = { id: '7ybqwpzse3vf3wvee8n1ej6g5a', namespace: 'acme', type: 't', payload: '{}' }
   const spec = segmentSpec([{ event, targets: [{ name: 'o', uid: UID }] }], 'w', 1)
   const raw = { apiVersion: API_VERSION, kind: 'DeliverySegment', metadata: metadataOf(name), spec }
-  return { raw: raw as unknown as RawObject, openAt: CREATED, ...more }
+  return { raw: raw as unknown as RawObject, openAt: CREATED, seenAt: CREATED, ...more }
 }
 
 function delivery(state: string, more: Partial<Kept> = {}, segment?: string): Kept {
@@ -40,7 +40,7 @@ function delivery(state: string, more: Partial<Kept> = {}, segment?: string): Ke
     spec,
     status: { state, attemptCount: 1 },
   }
-  return { raw: raw as unknown as RawObject, openAt: CREATED, ...more }
+  return { raw: raw as unknown as RawObject, openAt: CREATED, seenAt: CREATED, ...more }
 }
 
 function given(kept: { segments?: Kept[]; deliveries?: Kept[] }, faults: FaultRecord[] = []): Retained {
@@ -65,6 +65,18 @@ describe('what is gone', () => {
     expect(goneEarly(early)).toEqual(['1 segments of the log were gone before their time: s'])
     expect(goneEarly(given({ segments: [segment('s', { missedAt: CREATED + 121_000 })] }))).toEqual([])
     expect(goneEarly(given({ segments: [segment('s')] }))).toEqual([])
+  })
+
+  it('while a delivery refers to it, of the log, is early, however old it is', () => {
+    const gone = (seenAt: number) => {
+      const segments = [segment('s', { missedAt: CREATED + 300_000 })]
+      const missedAt = CREATED + 310_000
+      return goneEarly(given({ segments, deliveries: [delivery('succeeded', { seenAt, missedAt }, 's')] }))
+    }
+    expect(gone(CREATED + 300_001)).toEqual([
+      '1 segments that a delivery refers to were gone before their time: s',
+    ])
+    expect(gone(CREATED + 300_000)).toEqual([])
   })
 
   it('before its retention, of deliveries, is early, and one that did not succeed always is', () => {

@@ -27,9 +27,18 @@ export type Retained = {
 export function goneEarly(given: Retained): string[] {
   const { archive, deleted, retentionMs } = given
   const logStaysMs = Math.max(retentionMs, LOG_STAYS_MS)
+  const referredUntil = new Map<string | undefined, number>()
+  for (const kept of archive.deliveries) {
+    const segment = segmentOf(kept)
+    referredUntil.set(segment, Math.max(kept.seenAt, referredUntil.get(segment) ?? 0))
+  }
   const found = {
     'segments of the log': archive.segments.filter(
       (kept) => isEarly(kept, createdAt(kept) + logStaysMs, given) && isOfEvents(kept),
+    ),
+    'segments that a delivery refers to': archive.segments.filter(
+      ({ raw, missedAt = Number.POSITIVE_INFINITY }) =>
+        missedAt < (referredUntil.get(raw.metadata.name) ?? 0),
     ),
     'deliveries that succeeded': archive.deliveries.filter(
       (kept) =>
