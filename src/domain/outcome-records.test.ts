@@ -55,5 +55,26 @@ it('comes to the status that attempts make, and passes over the rest', () => {
     attempt: { ...attempt, at: '2026-01-31T12:00:31.000Z', code: 200 },
     object: true,
   } as const
-  expect(statusOfRecords([failed, reopened, sent])).toMatchObject({ state: 'succeeded', attemptCount: 2 })
+  const ended = statusOfRecords([failed, reopened, sent])
+  expect(ended).toMatchObject({
+    state: 'succeeded',
+    attemptCount: 2,
+    completedAt: '2026-01-31T12:00:31.005Z',
+  })
+  expect(ended).not.toHaveProperty('nextAttemptAt')
+})
+
+it('comes to an end without a next time where the last attempt failed', () => {
+  const failures = Array.from({ length: 8 }, (_, n) => {
+    const at = new Date(Date.parse(attempt.at) + n * 3_600_000).toISOString()
+    const nextAttemptAt = n === 7 ? 0 : Date.parse(at) + 3_600_000
+    return { kind: 'failed', position, attempt: { ...attempt, at }, nextAttemptAt } as const
+  })
+  const ended = statusOfRecords(failures)
+  expect(ended).toMatchObject({
+    state: 'exhausted',
+    attemptCount: 8,
+    completedAt: '2026-01-31T19:00:00.005Z',
+  })
+  expect(ended).not.toHaveProperty('nextAttemptAt')
 })
