@@ -123,6 +123,7 @@ function createEventLoop({ config, world, delivery, organizations, catalogue, sh
     unseen,
     room,
     events: world.events,
+    time: delivery.retention.time,
     onNotDeleted: (error) =>
       world.log.warn('Events that have expired could not be deleted; trying again', { error }),
   })

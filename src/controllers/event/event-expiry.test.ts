@@ -1,10 +1,11 @@
 import { expect, test } from 'vitest'
 import { FakeClock } from '../../../test/support/fake-clock.ts'
-import { calling, FaultyApi } from '../../../test/support/faulty-api.ts'
+import { type ApiCall, calling, FaultyApi } from '../../../test/support/faulty-api.ts'
 import { MemoryStore } from '../../../test/support/memory-store.ts'
 import { eventOutline } from '../../api/event-outline.ts'
 import { webhookEvents } from '../../api/webhook-event.ts'
 import { ApiError } from '../../ports/kubernetes.ts'
+import { SteadyTime } from '../retention/steady-time.ts'
 import { EventBook } from './event-book.ts'
 import { EventExpiry } from './event-expiry.ts'
 
@@ -17,7 +18,8 @@ function bed() {
   const book = new EventBook()
   const complaints: unknown[] = []
   const onNotDeleted = (error: unknown) => void complaints.push(error)
-  const expiry = new EventExpiry({ book, writer: api, clock, partMs: 4000, onNotDeleted })
+  const time = new SteadyTime(clock)
+  const expiry = new EventExpiry({ book, writer: api, clock, time, partMs: 4000, onNotDeleted })
   /** One that has finished now by a clock that is ahead by so much, and stays for an hour. */
   const finish = async (name: string, aheadMs = 0) => {
     const metadata = { namespace: 'acme', name }
@@ -28,7 +30,11 @@ function bed() {
     book.apply(eventOutline.parse(raw))
   }
   const names = () => store.all(webhookEvents).map(({ metadata }) => metadata.name)
-  return { clock, api, expiry, complaints, finish, names }
+  return { clock, api, book, expiry, complaints, finish, names }
+}
+
+function deleting(name: string): (call: ApiCall) => boolean {
+  return (call) => calling('delete', webhookEvents)(call) && call.name === name
 }
 
 test('an event goes when its time after its end is over, and not before', async () => {
@@ -55,26 +61,47 @@ test('a clock that is ahead for a while lets none go early, nor one that was beh
   expect(names()).toEqual([])
 })
 
+const REFUSED = new ApiError('Forbidden', 'a policy says no')
+
 test('one that cannot be deleted is tried again after a minute, is told of, and holds up no other', async () => {
   const { clock, api, expiry, complaints, finish, names } = bed()
   await finish('one')
   await finish('two')
   clock.advance(HOUR)
-  const refused = new ApiError('Forbidden', 'a policy says no')
-  const isFirst = (call: Parameters<ReturnType<typeof calling>>[0]) =>
-    calling('delete', webhookEvents)(call) && call.name === 'one'
-  api.fail(isFirst, { before: refused })
+  api.fail(deleting('one'), { before: REFUSED })
   expect([await expiry.pass('acme'), names()]).toEqual([60_000, ['one']])
-  expect(complaints).toEqual([refused])
+  clock.advance(59_999)
+  expect([await expiry.pass('acme'), names()]).toEqual([1, ['one']])
+  expect(complaints).toEqual([REFUSED])
+  clock.advance(1)
   expect([await expiry.pass('acme'), names()]).toEqual([undefined, []])
 })
 
+test('a pass ends soon, tells what failed, and the next goes on with the others', async () => {
+  const { clock, api, expiry, complaints, finish, names } = bed()
+  for (const name of ['one', 'two', 'three']) await finish(name)
+  clock.advance(HOUR)
+  for (const name of ['one', 'two']) {
+    const isIt = deleting(name)
+    const slow = (call: ApiCall) => {
+      if (isIt(call)) clock.advance(5000)
+      return isIt(call)
+    }
+    api.fail(slow, { before: REFUSED })
+  }
+  for (const left of [2, 1]) {
+    expect(await expiry.pass('acme')).toBe(0)
+    expect(complaints).toHaveLength(3 - left)
+  }
+  expect(await expiry.pass('acme')).toBe(50_000)
+  expect(names().sort()).toEqual(['one', 'two'])
+})
+
 test('what somebody else has deleted is forgotten', async () => {
-  const { clock, api, expiry, complaints, finish } = bed()
+  const { clock, api, book, expiry, complaints, finish } = bed()
   await finish('one')
   await api.delete(webhookEvents, { namespace: 'acme', name: 'one' })
   clock.advance(HOUR)
   expect(await expiry.pass('acme')).toBeUndefined()
-  expect(await expiry.pass('acme')).toBeUndefined()
-  expect(complaints).toEqual([])
+  expect([[...book.expiringIn('acme')], complaints]).toEqual([[], []])
 })

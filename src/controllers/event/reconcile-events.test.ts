@@ -84,6 +84,7 @@ beforeEach(async () => {
     tally,
     unseen,
     room,
+    time: clock,
     onNotDeleted: () => undefined,
     events: { record: (about, event) => void told.push([about.metadata.name, event.reason]) },
   })

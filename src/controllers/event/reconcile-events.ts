@@ -23,6 +23,8 @@ export type ReconcileEventsOptions = Omit<AcceptEventsOptions, 'appending' | 'ro
   writer: ResourceWriter
   events: EventRecorder
   clock: Clock
+  /** The wall time for ages. */
+  time: { now(): number }
   /** Some that have expired cannot be deleted; this is why the first of them could not. */
   onNotDeleted: (error: unknown) => void
 }

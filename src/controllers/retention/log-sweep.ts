@@ -105,9 +105,11 @@ export class LogSweep {
       return
     }
     const segments = segmentsToGo(log, this.#options.limits, now)
-    for (const { name } of segments.release.slice(0, RELEASED)) {
-      for (const finished of this.#options.refs.finishedOf(name)) this.#options.evict(finished)
-    }
+    // What is being deleted, or could not be, holds up no other.
+    const releases = segments.release
+      .map(({ name }) => refs.finishedOf(name).filter(({ taken }) => !taken))
+      .filter((finished) => finished.length > 0)
+    for (const finished of releases.slice(0, RELEASED).flat()) this.#options.evict(finished)
     this.#take(segments.delete, deliverySegments, this.#segments)
     const { expired, surplus } = segments.doubtful
     const wanted = new Set(surplus)

@@ -83,7 +83,7 @@ it('rests for a minute after each round, and where space is needed after one tha
 it('asks for few at a time, for more where space is needed, and for so many that each has its turn in ten minutes', async () => {
   const { store, refs, asked, check } = await bed()
   for (let n = 0; n < 3000; n += 1) {
-    await put(store, `one-${n}`)
+    await put(store, `one-${n}`, 'succeeded')
     refs.hold(`acme/one-${n}`, `segment-${Math.floor(n / 100)}`)
   }
   const segments = (make: typeof keep, count: number) =>
@@ -93,7 +93,7 @@ it('asks for few at a time, for more where space is needed, and for so many that
   await check.look(segments(evict, 10), 0)
   expect(asked).toHaveLength(220)
   await check.look(segments(keep, 30), 0)
-  expect(asked).toHaveLength(245)
+  expect(asked).toHaveLength(244)
 })
 
 it('asks for those of the segment whose space is needed at once, however far its round among the others is', async () => {
@@ -123,6 +123,33 @@ it('lets finished deliveries go where their space is needed, if all that refer t
   await check.look([evict('segment')], 60_000)
   expect(store.all(webhookDeliveries)).toEqual([])
   expect(refs.holders('segment')).toBe('none')
+})
+
+it('tells whether another look would win more, and rests where what has finished cannot be deleted', async () => {
+  const { store, refs, asked, check } = await bed()
+  for (let n = 0; n < 210; n += 1) {
+    await put(store, `one-${n}`, 'succeeded')
+    refs.hold(`acme/one-${n}`, `segment-${Math.floor(n / 100)}`)
+  }
+  const segments = [1, 2, 3].map((n) => evict(`segment-${n - 1}`, n))
+  expect(await check.look(segments, 0)).toBe(true)
+  expect(store.all(webhookDeliveries)).toHaveLength(10)
+  store.delete = () => Promise.reject(new Error('a policy says no'))
+  expect(await check.look(segments, 0)).toBe(false)
+  expect(await check.look(segments, 500)).toBe(false)
+  await check.look(segments, 501)
+  expect(asked.length).toBe(220)
+})
+
+it('asks for no more of a segment once one of it stays', async () => {
+  const { store, refs, asked, check } = await bed()
+  for (let n = 0; n < 100; n += 1) {
+    await put(store, `one-${n}`, n === 20 ? 'retrying' : 'succeeded')
+    refs.hold(`acme/one-${n}`, 'segment')
+  }
+  expect(await check.look([evict('segment')], 0)).toBe(false)
+  expect(asked).toHaveLength(32)
+  expect(store.all(webhookDeliveries)).toHaveLength(100)
 })
 
 it('holds what could not be looked at', async () => {

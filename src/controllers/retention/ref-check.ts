@@ -41,28 +41,51 @@ export class RefCheck {
   /**
    * Never rejects: what could not be looked at holds its segment until its next turn.
    * @param segments oldest first @param now monotonic, milliseconds
+   * @returns whether space is needed, and another look would most likely win more
    */
-  async look(segments: readonly DoubtfulSegment[], now: number): Promise<void> {
+  async look(segments: readonly DoubtfulSegment[], now: number): Promise<boolean> {
     const surplus = segments.filter(({ evict, name }) => evict && this.#refs.unfinishedOf(name).length > 0)
     const expired = segments.filter(({ evict }) => !evict)
-    if (surplus.length > 0 && now >= this.#roomRestsUntil) await this.#makeRoom(surplus, now)
+    const isWanted = surplus.length > 0 && now >= this.#roomRestsUntil
+    const winsMore = isWanted && (await this.#makeRoom(surplus, now))
+    if (winsMore) return true
     if (expired.length > 0 && now >= this.#restsUntil) await this.#lookAround(expired, now)
+    return false
   }
 
-  /** Finished deliveries go before their time, and only where all that refer to a segment have finished: nothing is won otherwise. */
-  async #makeRoom(segments: readonly DoubtfulSegment[], now: number): Promise<void> {
+  /**
+   * Finished deliveries go before their time, and only where all that refer to a segment have finished: nothing is won otherwise.
+   * @returns whether it has won something, and there are more
+   */
+  async #makeRoom(segments: readonly DoubtfulSegment[], now: number): Promise<boolean> {
     let asked = 0
+    let won = false
     for (const { name, version } of segments.filter((one) => one.version > this.#room.version)) {
-      if (asked >= AT_MOST) return
-      const objects = this.#refs.unfinishedOf(name)
-      asked += objects.length
-      const found = await this.#askAll(objects)
-      const isFree = !found.includes('stays')
-      if (isFree) await inGroups(objects, async (object, n) => await this.#evict(object, found[n]))
-      this.#room = { version, won: this.#room.won || isFree || found.includes('gone') }
+      if (asked >= AT_MOST) return won
+      const freed = await this.#free(this.#refs.unfinishedOf(name))
+      asked += freed.asked
+      won ||= freed.gone > 0
+      this.#room = { version, won: this.#room.won || won }
     }
     if (!this.#room.won) this.#roomRestsUntil = now + REST_MS
     this.#room = { version: 0, won: false }
+    return false
+  }
+
+  /** Asks for all of a segment, until one of them stays. */
+  async #free(objects: readonly string[]): Promise<{ asked: number; gone: number }> {
+    const ended: [object: string, version: number][] = []
+    let gone = 0
+    for (let asked = 0; asked < objects.length; asked += AT_A_TIME) {
+      const group = objects.slice(asked, asked + AT_A_TIME)
+      const found = await this.#askAll(group)
+      gone += found.filter((one) => one === 'gone').length
+      if (found.includes('stays')) return { asked: asked + group.length, gone }
+      for (const [n, one] of found.entries())
+        if (typeof one === 'object') ended.push([group[n] ?? '', one.finishedIn])
+    }
+    const evicted = await inGroups(ended, async (one) => await this.#evict(...one))
+    return { asked: objects.length, gone: gone + evicted.filter((isGone) => isGone).length }
   }
 
   async #lookAround(segments: readonly DoubtfulSegment[], now: number): Promise<void> {
@@ -101,12 +124,10 @@ export class RefCheck {
     }
   }
 
-  async #evict(object: string, found: Found | undefined): Promise<void> {
-    if (typeof found !== 'object') return
-    const deletion = await deleteDelivery(this.#resources, refOf(object), found.finishedIn).catch(
-      () => 'failed',
-    )
+  async #evict(object: string, version: number): Promise<boolean> {
+    const deletion = await deleteDelivery(this.#resources, refOf(object), version).catch(() => 'failed')
     if (deletion === 'gone') this.#refs.release(object)
+    return deletion === 'gone'
   }
 }
 
@@ -116,14 +137,9 @@ function refOf(object: string): { namespace: string; name: string } {
 }
 
 /** @returns what came of each, in their order */
-async function inGroups<T>(
-  objects: readonly string[],
-  act: (object: string, index: number) => Promise<T>,
-): Promise<T[]> {
-  const done: T[] = []
-  for (let from = 0; from < objects.length; from += AT_A_TIME) {
-    const group = objects.slice(from, from + AT_A_TIME)
-    done.push(...(await Promise.all(group.map((object, n) => act(object, from + n)))))
-  }
+async function inGroups<T, R>(all: readonly T[], act: (one: T) => Promise<R>): Promise<R[]> {
+  const done: R[] = []
+  for (let from = 0; from < all.length; from += AT_A_TIME)
+    done.push(...(await Promise.all(all.slice(from, from + AT_A_TIME).map(act))))
   return done
 }

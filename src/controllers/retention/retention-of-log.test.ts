@@ -147,6 +147,39 @@ test('a delivery whose shard has become the one of another process, which delete
   expect(bed.names(deliverySegments)).toEqual([])
 })
 
+test('one that could not be deleted before its shard went to another process, which deletes it, does not either', async () => {
+  const bed = new RetentionBed()
+  const { metadata } = await bed.endpoint('billing')
+  await bed.segment('s1', 20_000)
+  const name = await bed.delivery({ segment: 's1' })
+  await bed.clock.elapse(DAY + MINUTE)
+  const mend = bed.api.fail(deleting(webhookDeliveries), { before: new ApiError('Forbidden', 'no') }, 1000)
+  await bed.settle()
+  mend()
+  bed.owned = new Set()
+  bed.retention.shardsLeft(new Set([shardOf(metadata.uid)]))
+  await bed.store.delete(webhookDeliveries, { namespace: ORGANIZATION, name })
+  for (let minutes = 0; minutes < 3; minutes += 1) {
+    await bed.clock.elapse(MINUTE)
+    await bed.settle()
+  }
+  expect(bed.names(deliverySegments)).toEqual([])
+})
+
+test('outcomes stay until all that they may speak of was shown', async () => {
+  const bed = new RetentionBed()
+  await bed.segment('s1')
+  await bed.outcomes('o1', 100)
+  await bed.outcomes('o2', 101)
+  bed.shownUpTo = bed.store.version - 2
+  await bed.clock.elapse(2 * DAY)
+  await bed.settle()
+  expect([bed.names(deliverySegments), bed.names(outcomeSegments)]).toEqual([[], ['o1', 'o2']])
+  bed.shownUpTo = bed.store.version
+  await bed.settle()
+  expect(bed.names(outcomeSegments)).toEqual(['o2'])
+})
+
 test('an object that somebody deletes no longer keeps its payload', async () => {
   const bed = new RetentionBed()
   const delivery = await bed.entry(await bed.endpoint('billing'), 20_000)

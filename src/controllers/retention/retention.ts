@@ -54,12 +54,15 @@ export type RetentionOptions = {
 
 /** How often the whole is looked at. */
 const LOOK_EVERY_MS = 5000
+/** While the log is over its bound, and looking makes room. */
+const LOOK_AGAIN_MS = 500
 /** A group waits for its slowest delete; others go on meanwhile. */
 const GROUPS = 4
 
 export class Retention {
   readonly #options: RetentionOptions
-  readonly #time: SteadyTime
+  /** The wall time for ages. */
+  readonly time: SteadyTime
   readonly #finished: FinishedIndex
   readonly #refs = new PayloadRefs()
   readonly #refCheck: RefCheck
@@ -75,7 +78,7 @@ export class Retention {
 
   constructor(options: RetentionOptions) {
     this.#options = options
-    this.#time = new SteadyTime(options.clock)
+    this.time = new SteadyTime(options.clock)
     this.#finished = new FinishedIndex(options.limits, options.share)
     this.#sweep = new LogSweep({
       ...options,
@@ -89,7 +92,7 @@ export class Retention {
       finished: this.#finished,
       sweep: this.#sweep,
       onGone: (object) => this.#refs.release(object),
-      keepKeys: (segment) => keepKeys(options, segment, this.#time.now()),
+      keepKeys: (segment) => keepKeys(options, segment, this.time.now()),
     })
     options.directory.listen({
       changed: () => undefined,
@@ -127,7 +130,7 @@ export class Retention {
       endpoint,
       name: deliveryObjectName(delivery.name, endpoint.uid),
       succeeded: state === 'succeeded',
-      completedAt: this.#time.now(),
+      completedAt: this.time.now(),
       version: delivery.version,
       objectVersion: Number(delivery.endVersion) || 0,
     })
@@ -213,7 +216,7 @@ export class Retention {
    */
   async pass(pace = new Pace(), due = this.#options.clock.monotonic()): Promise<number> {
     const { clock, healthy } = this.#options
-    const now = this.#time.now()
+    const now = this.time.now()
     const monotonic = clock.monotonic()
     if (monotonic >= this.#nextLook) await this.#lookAlone(now)
     const arrivals = this.#arrivals.perSecond(monotonic)
@@ -240,29 +243,32 @@ export class Retention {
   /** One that takes long is not begun anew beside: deleting goes on meanwhile. */
   async #lookAlone(now: number): Promise<void> {
     this.#nextLook = Number.POSITIVE_INFINITY
+    let waitMs = LOOK_EVERY_MS
     try {
-      await this.#look(now)
+      if (await this.#look(now)) waitMs = LOOK_AGAIN_MS
     } finally {
-      this.#nextLook = this.#options.clock.monotonic() + LOOK_EVERY_MS
+      this.#nextLook = this.#options.clock.monotonic() + waitMs
     }
   }
 
-  async #look(now: number): Promise<void> {
+  /** @returns whether another one should follow soon */
+  async #look(now: number): Promise<boolean> {
     const { cancelHeld, clock, log } = this.#options
     cancelHeld(now)
     for (const finished of this.#deleter.takeLater()) finished.left = !this.#add(finished)
     for (const uid of await this.#gone.check()) this.#finished.endpointGone(uid)
     this.#sweep.plan(now)
-    await this.#refCheck.look(this.#sweep.takeDoubtful(), clock.monotonic())
+    const winsMore = await this.#refCheck.look(this.#sweep.takeDoubtful(), clock.monotonic())
     const error = this.#deleter.takeError()
     if (error !== undefined) log.warn('Retention could not delete; trying again', { error })
+    return winsMore
   }
 
   /** By a clock that was ahead or behind: not later than now, and not before the API server made it. */
   #endOf(completedAt: string | undefined, createdAt: string): number {
     const created = Date.parse(createdAt) || 0
     const said = completedAt === undefined ? created : Date.parse(completedAt) || created
-    return Math.max(created, Math.min(said, this.#time.now()))
+    return Math.max(created, Math.min(said, this.time.now()))
   }
 
   /** What ends while its shard is handed over is left alone: beside a share that is gone it would be one too many. */

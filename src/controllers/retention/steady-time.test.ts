@@ -27,13 +27,18 @@ test('a clock that is set a day ahead and mended within the hour makes nothing o
   expect(time.now()).toBe(before + HOUR - 1)
 })
 
-test('a time that has stood for an hour is believed: the machine may have slept', () => {
+test('a time that has stood for an hour is believed: the machine may have slept, also now and then', () => {
   const clock = new FakeClock()
   const time = new SteadyTime(clock)
   clock.setWallBy(DAY)
-  time.now()
-  clock.advance(HOUR)
-  expect(time.now()).toBe(clock.now())
+  const before = time.now()
+  for (let minutes = 5; minutes < 60; minutes += 5) {
+    clock.advance(5 * MINUTE)
+    if (minutes === 30) clock.setWallBy(2 * MINUTE)
+    expect(time.now()).toBe(before + minutes * MINUTE)
+  }
+  clock.advance(5 * MINUTE)
+  expect(time.now()).toBe(clock.now() - 2 * MINUTE)
 })
 
 test('a doubt of days ago says nothing of a clock that is ahead now, by another time', () => {

@@ -2,6 +2,7 @@ import type { Clock } from '../../ports/clock.ts'
 
 /** Small corrections of the clock are taken as they come. */
 const TOLERANCE_MS = 60_000
+const UNSEEN_MS = 10 * 60_000
 const BELIEVED_AFTER_MS = 60 * 60_000
 
 /**
@@ -12,8 +13,8 @@ export class SteadyTime {
   readonly #clock: Clock
   /** Wall time less monotonic time, as believed. */
   #offset: number
-  /** An offset that is not believed yet, and since when, monotonic. */
-  #doubted: { offset: number; since: number } | undefined
+  /** An offset that is not believed yet, since when, and when it was last seen, monotonic. */
+  #doubted: { offset: number; since: number; seenAt: number } | undefined
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -26,9 +27,13 @@ export class SteadyTime {
     const offset = this.#clock.now() - monotonic
     if (offset - this.#offset <= TOLERANCE_MS) this.#believe(offset)
     else {
-      if (!this.#doubted || Math.abs(offset - this.#doubted.offset) > TOLERANCE_MS)
-        this.#doubted = { offset, since: monotonic }
-      if (monotonic - this.#doubted.since >= BELIEVED_AFTER_MS) this.#believe(offset)
+      const before = this.#doubted
+      // Nobody has looked for long, and it may have been mended meanwhile; or it was mended in part.
+      const isNew = !before || monotonic - before.seenAt > UNSEEN_MS || offset < before.offset - TOLERANCE_MS
+      this.#doubted = isNew
+        ? { offset, since: monotonic, seenAt: monotonic }
+        : { ...before, seenAt: monotonic }
+      if (monotonic - this.#doubted.since >= BELIEVED_AFTER_MS) this.#believe(this.#doubted.offset)
     }
     return monotonic + this.#offset
   }

@@ -15,8 +15,8 @@ const POLL_MS = 250
 /** Without the end of a delivery it is stuck. */
 const STUCK_MS = 60_000
 const LONGEST_MS = 600_000
-/** Retention looks every five seconds, and deletes at a pace. */
-const FORGOTTEN_MS = 60_000
+/** Retention asks for what others have deleted in rounds, with a minute between, and deletes at a pace. */
+const FORGOTTEN_MS = 150_000
 /** The archive knows no more in between. */
 const LOOKED_EVERY_MS = 3000
 const GAUGES = [
