@@ -4,8 +4,8 @@
  * --clients=N --rounds=N --rate=N]` kills facades under their clients, `npm run test:chaos -- --credentials [--seed=N
  * --kills=N]` kills the controller under owners of secrets, `npm run test:chaos -- --bakes [--seed=N --kills=N]` kills
  * bakes, and `npm run test:chaos -- --fleet [--seed=N --minutes=N, or --faults=N of each kind --controllers=N --facades=N]`
- * does everything else to several controllers and facades, and adds its figures to those in test/chaos/results; with
- * `--sum` it prints what all of those come to.
+ * does everything else to several controllers and facades (with `--log=MiB` where the log may take no more than that), and adds
+ * its figures to those in test/chaos/results; with `--sum` it prints what all of those come to.
  */
 import { parseArgs } from 'node:util'
 import { startControlPlane } from '../../src/playground/control-plane.ts'
@@ -44,6 +44,7 @@ const { values } = parseArgs({
     facades: { type: 'string', default: '2' },
     lease: { type: 'string', default: '9' },
     retention: { type: 'string', default: '120' },
+    log: { type: 'string' },
     between: { type: 'string', default: '12' },
     only: { type: 'string' },
     agree: { type: 'boolean', default: true },
@@ -125,6 +126,7 @@ async function breakFleet() {
     between: Number(values.between),
     pace: 1,
     say,
+    ...(values.log === undefined ? {} : { logBytes: Number(values.log) * 1024 ** 2 }),
     ...(faultsOfEach === undefined ? {} : { faultsOfEach }),
     ...(values.only === undefined ? {} : { kinds: kindsIn(values.only) }),
   }

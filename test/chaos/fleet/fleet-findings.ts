@@ -32,6 +32,8 @@ export type Gathered = Course & {
   waitScale: number
   leaseMs: number
   retentionMs: number
+  /** The bound of the log, where it has one that is reached. */
+  logBytes?: number
   facadesAgree: boolean
   /** What was not as it has to be while it ran, in words. */
   wrong: readonly string[]

@@ -38,6 +38,8 @@ export type FleetRunOptions = PlanOptions & {
   organizations: number
   /** What has ended stays for so long. */
   retentionMs: number
+  /** The log is to take no more, as far as it can; absent: what it takes matters to nobody. */
+  logBytes?: number
   /** Whether it is waited for that in the end, which takes minutes. */
   waitsForRetention: boolean
   /** Whether a change that one facade has answered is promised to be in force at the others. */
@@ -72,10 +74,11 @@ export async function playFleet(options: FleetRunOptions): Promise<FleetRun> {
   const folder = await mkdtemp(join(tmpdir(), 'davit-fleet-'))
   options.say(`seed ${options.seed}; logs are in ${folder}`)
   const organizations = Array.from({ length: options.organizations }, (_, index) => `org-${index}`)
-  const { controllers, facades, leaseMs, retentionMs } = options
+  const { controllers, facades, leaseMs, retentionMs, logBytes } = options
   await using stack = new AsyncDisposableStack()
   const many = { controllers, facades, organizations }
-  const fleet = await startFleet({ ...many, leaseMs, retentionMs, waitScale: WAIT_SCALE, folder })
+  const kept = { retentionMs, ...(logBytes === undefined ? {} : { logBytes }) }
+  const fleet = await startFleet({ ...many, ...kept, leaseMs, waitScale: WAIT_SCALE, folder })
   stack.defer(() => fleet.stop())
   const moods = new Moods(fleet.endpoints, random.fork())
   const receivers = await Receivers.start({
@@ -113,7 +116,7 @@ export async function playFleet(options: FleetRunOptions): Promise<FleetRun> {
     loads: stalls.loads,
     waitScale: WAIT_SCALE,
     leaseMs,
-    retentionMs,
+    ...kept,
     facadesAgree: options.facadesAgree,
     wrong,
   })

@@ -21,6 +21,8 @@ export type FleetOptions = {
   waitScale: number
   /** What has ended stays for so long. */
   retentionMs: number
+  /** The bound of the log; absent: none that is reached. */
+  logBytes?: number
   /** For logs, clocks and kubeconfigs. */
   folder: string
 }
@@ -40,12 +42,12 @@ export type Fleet = {
 const SETTINGS = {
   DAVIT_MAX_FINISHED_PER_ENDPOINT: '1000000',
   DAVIT_MAX_FINISHED: '10000000',
-  DAVIT_MAX_LOG_BYTES: String(8 * 1024 ** 3),
   DAVIT_MAX_WRITTEN_BYTES: String(64 * 1024 ** 3),
   DAVIT_MAX_WRITTEN_BYTES_PER_ORGANIZATION: String(64 * 1024 ** 3),
   DAVIT_RETENTION_FAILED_SECONDS: String(30 * 86_400),
 }
 const ETCD_BYTES = 8 * 1024 ** 3
+const UNREACHED_BYTES = 8 * 1024 ** 3
 
 export async function startFleet(options: FleetOptions): Promise<Fleet> {
   const davit = await startInstallation({
@@ -77,6 +79,7 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
           ...SETTINGS,
           DAVIT_LEASE_SECONDS: String(options.leaseMs / 1000),
           DAVIT_RETENTION_SUCCEEDED_SECONDS: String(options.retentionMs / 1000),
+          DAVIT_MAX_LOG_BYTES: String(options.logBytes ?? UNREACHED_BYTES),
           ...(role === 'controller' ? { DAVIT_WAIT_SCALE: String(options.waitScale) } : {}),
         },
         nextLife: () => {

@@ -79,6 +79,13 @@ describe('what is gone', () => {
     expect(gone(CREATED + 300_000)).toEqual([])
   })
 
+  it('where the log has reached its bound, is early only while a delivery refers to it', () => {
+    const early = { segments: [segment('s', { missedAt: CREATED + 1000 })] }
+    const bounded = (deliveries: Kept[]) => goneEarly({ ...given({ ...early, deliveries }), logBytes: 1 })
+    expect(bounded([delivery('exhausted', { missedAt: CREATED + 2000 })])).toEqual([])
+    expect(bounded([delivery('exhausted', { seenAt: CREATED + 2000 }, 's')])).toHaveLength(1)
+  })
+
   it('before its retention, of deliveries, is early, and one that did not succeed always is', () => {
     const gone = (state: string, at: number, more: Partial<Retained> = {}) =>
       goneEarly({ ...given({ deliveries: [delivery(state, { missedAt: CREATED + at })] }), ...more })

@@ -21,7 +21,11 @@ export type Retained = {
   /** When each life of a process began. */
   startedAt: ReadonlyMap<number, number>
   retentionMs: number
+  /** The bound of the log, where it has one that is reached: what has ended goes sooner then. */
+  logBytes?: number
 }
+
+const GONE = 'were gone before their time'
 
 /** What went before its time, in words. */
 export function goneEarly(given: Retained): string[] {
@@ -32,13 +36,17 @@ export function goneEarly(given: Retained): string[] {
     const segment = segmentOf(kept)
     referredUntil.set(segment, Math.max(kept.seenAt, referredUntil.get(segment) ?? 0))
   }
-  const found = {
-    'segments of the log': archive.segments.filter(
-      (kept) => isEarly(kept, createdAt(kept) + logStaysMs, given) && isOfEvents(kept),
-    ),
+  const referred = {
     'segments that a delivery refers to': archive.segments.filter(
       ({ raw, missedAt = Number.POSITIVE_INFINITY }) =>
         missedAt < (referredUntil.get(raw.metadata.name) ?? 0),
+    ),
+  }
+  if (given.logBytes !== undefined) return wordsOf(referred, GONE)
+  const found = {
+    ...referred,
+    'segments of the log': archive.segments.filter(
+      (kept) => isEarly(kept, createdAt(kept) + logStaysMs, given) && isOfEvents(kept),
     ),
     'deliveries that succeeded': archive.deliveries.filter(
       (kept) =>
@@ -50,7 +58,7 @@ export function goneEarly(given: Retained): string[] {
       (kept) => stateOf(kept) !== 'succeeded' && !isThere(kept) && !deleted.has(endpointOf(kept)),
     ),
   }
-  return wordsOf(found, 'were gone before their time')
+  return wordsOf(found, GONE)
 }
 
 /** What has ended and is still there, in words. */
