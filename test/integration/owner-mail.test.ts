@@ -206,6 +206,13 @@ test('owners who enable it before they could be told are not told any more', asy
   await davit.annotate('mended', { [ENABLE]: davit.time() })
   const enabled = await davit.endpointWhen('mended', ({ status }) => status?.state === 'enabled')
   expect(conditionOf(enabled, 'OwnersNotified')).toBeUndefined()
+  // The API server shows it before the controller has its answer.
+  const known = () =>
+    davit.controller.parts.directory.get(davit.organization, 'mended')?.endpoint.status?.state
+  await until(
+    async () => (known() === 'enabled' ? true : undefined),
+    () => `to the controller it is ${known()}`,
+  )
   mailer = up
   const made = triesFor('mended')
   davit.clock.jump(24 * HOUR_MS)
