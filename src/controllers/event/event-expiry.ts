@@ -9,7 +9,7 @@ export type EventExpiryOptions = {
   writer: ResourceWriter
   clock: Clock
   /** The wall time for ages. */
-  time: { now(): number }
+  time: Pick<Clock, 'now'>
   /** A pass takes so long at most, in milliseconds. */
   partMs: number
   /** Some that have expired cannot be deleted; this is why the first of them could not. */

@@ -4,30 +4,23 @@ import { API_VERSION } from '../../api/meta.ts'
 import { webhookEndpointKind } from '../../api/webhook-endpoint.ts'
 import { type EventState, type WebhookEventStatus, webhookEvents } from '../../api/webhook-event.ts'
 import { conditionsAfter, type Finding } from '../../domain/conditions.ts'
-import type { Clock } from '../../ports/clock.ts'
 import type { EventRecorder } from '../../ports/event-recorder.ts'
-import { isApiError, type ResourceWriter } from '../../ports/kubernetes.ts'
+import { isApiError } from '../../ports/kubernetes.ts'
 import { after, done, type Reconciler, type Result } from '../../runtime/reconcile-loop.ts'
 import type { Tally } from '../delivery/tally.ts'
 import type { IntakeRoom, NoRoom } from '../publish/intake-room.ts'
 import { type AcceptEventsOptions, acceptEvents, type Verdict } from './accept-events.ts'
-import { type EventBook, eventIdOf, eventName } from './event-book.ts'
-import { EventExpiry } from './event-expiry.ts'
+import { eventIdOf, eventName } from './event-book.ts'
+import { EventExpiry, type EventExpiryOptions } from './event-expiry.ts'
 import type { UnseenEvents } from './unseen-events.ts'
 
-export type ReconcileEventsOptions = Omit<AcceptEventsOptions, 'appending' | 'room' | 'lookMs'> & {
-  book: EventBook
-  tally: Tally
-  unseen: UnseenEvents
-  room: IntakeRoom
-  writer: ResourceWriter
-  events: EventRecorder
-  clock: Clock
-  /** The wall time for ages. */
-  time: { now(): number }
-  /** Some that have expired cannot be deleted; this is why the first of them could not. */
-  onNotDeleted: (error: unknown) => void
-}
+export type ReconcileEventsOptions = Omit<AcceptEventsOptions, 'appending' | 'room' | 'lookMs'> &
+  Omit<EventExpiryOptions, 'partMs'> & {
+    tally: Tally
+    unseen: UnseenEvents
+    room: IntakeRoom
+    events: EventRecorder
+  }
 
 /** Events read and checked in one pass. */
 const BATCH = 200

@@ -162,6 +162,5 @@ function keptOf(
   { begun, lookedAt }: { begun: number; lookedAt: number },
 ): Kept {
   const { state } = (raw.status ?? {}) as { state?: Parameters<typeof isFinal>[0] }
-  if (!isFinal(state)) return { raw, openAt: begun, seenAt: begun }
-  return { raw, openAt: before?.openAt ?? lookedAt, seenAt: begun }
+  return { raw, openAt: isFinal(state) ? (before?.openAt ?? lookedAt) : begun, seenAt: begun }
 }

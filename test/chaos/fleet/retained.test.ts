@@ -98,7 +98,7 @@ describe('what is gone', () => {
 
   it('is as old as its last attempt, however late that could be stored', () => {
     const gone = (completedAt: number) => {
-      const late = { openAt: CREATED + 100_0001_000, missedAt: CREATED + 150_000 }
+      const late = { openAt: CREATED + 100_000, missedAt: CREATED + 150_000 }
       const kept = delivery('succeeded', late)
       Object.assign(kept.raw.status ?? {}, {
         completedAt: new Date(performance.timeOrigin + completedAt).toISOString(),
