@@ -1,11 +1,11 @@
 /** What the store holds at the end of a run. */
 import { deliverySegments } from '../../src/api/delivery-segment.ts'
-import type { ResourceType } from '../../src/api/meta.ts'
 import { type WebhookDelivery, webhookDeliveries, webhookDelivery } from '../../src/api/webhook-delivery.ts'
 import { type WebhookEvent, webhookEvent, webhookEvents } from '../../src/api/webhook-event.ts'
 import { readSegment } from '../../src/controllers/delivery-log/read-back.ts'
 import type { LogSegment } from '../../src/ports/delivery-log.ts'
 import type { RawObject, ResourceReader } from '../../src/ports/kubernetes.ts'
+import { listAll } from '../support/list-all.ts'
 import type { AcceptedDelivery } from '../support/verdict.ts'
 
 /** An event at its first place in the log. */
@@ -20,7 +20,7 @@ export type StoredLog = {
 }
 
 export async function readLog(api: ResourceReader, namespace: string): Promise<StoredLog> {
-  return logIn(await listAll(api, deliverySegments, namespace))
+  return logIn(await listAll(api, deliverySegments, { namespace }))
 }
 
 /** @param raw segments in any order */
@@ -52,24 +52,9 @@ function takeSegment(log: StoredLog, segment: LogSegment, firstPlaces: Map<strin
 }
 
 export async function readDeliveries(api: ResourceReader, namespace: string): Promise<WebhookDelivery[]> {
-  return (await listAll(api, webhookDeliveries, namespace)).map((raw) => webhookDelivery.parse(raw))
+  return (await listAll(api, webhookDeliveries, { namespace })).map((raw) => webhookDelivery.parse(raw))
 }
 
 export async function readEvents(api: ResourceReader, namespace: string): Promise<WebhookEvent[]> {
-  return (await listAll(api, webhookEvents, namespace)).map((raw) => webhookEvent.parse(raw))
-}
-
-export async function listAll(
-  api: ResourceReader,
-  type: ResourceType,
-  namespace: string,
-): Promise<RawObject[]> {
-  const found: RawObject[] = []
-  let from: string | undefined
-  do {
-    const page = await api.list(type, { namespace }, from)
-    found.push(...page.items)
-    from = page.continue
-  } while (from !== undefined)
-  return found
+  return (await listAll(api, webhookEvents, { namespace })).map((raw) => webhookEvent.parse(raw))
 }

@@ -17,6 +17,7 @@ import { acceptEvent } from '../../../src/domain/accept.ts'
 import { decideState } from '../../../src/domain/endpoint-state.ts'
 import { matchEndpoints, type Subscriber, subscriberOf } from '../../../src/domain/fan-out.ts'
 import { NAME_ENTROPY_BYTES, sortableName } from '../../../src/domain/message-id.ts'
+import { listAll } from '../../support/list-all.ts'
 import { createPublishing, type Enter, type PublishingCalls } from '../loads/publishing.ts'
 import { serveCalls } from './remote-calls.ts'
 
@@ -35,8 +36,8 @@ let log: OpenEventLog | undefined
 async function list(namespaces: readonly string[]): Promise<number> {
   let found = 0
   for (const namespace of namespaces) {
-    const page = await api?.list(webhookEndpoints, { namespace })
-    const endpoints = (page?.items ?? []).map((raw) => webhookEndpoint.parse(raw))
+    const stored = api ? await listAll(api, webhookEndpoints, { namespace }) : []
+    const endpoints = stored.map((raw) => webhookEndpoint.parse(raw))
     const views = endpoints.map((one) => subscriberOf(one, decideState(one).state === 'enabled'))
     subscribers.set(namespace, views)
     found += views.length

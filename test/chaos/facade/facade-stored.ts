@@ -1,12 +1,12 @@
 /** What is there at the end of a run: the log as the facade lists it, endpoints, and their signing keys. */
 import { secrets } from '../../../src/api/core-kinds.ts'
 import { ENDPOINT_PREFIX } from '../../../src/api/identifiers.ts'
-import type { ResourceType } from '../../../src/api/meta.ts'
 import { SIGNING_KEYS_LABEL } from '../../../src/api/signing-keys.ts'
 import { webhookEndpoint, webhookEndpoints } from '../../../src/api/webhook-endpoint.ts'
 import { readKeys } from '../../../src/controllers/endpoint/signing-key-store.ts'
-import type { ListQuery, RawObject, ResourceReader } from '../../../src/ports/kubernetes.ts'
+import type { ResourceReader } from '../../../src/ports/kubernetes.ts'
 import { OPERATOR_NAMESPACE } from '../../support/installation.ts'
+import { listAll } from '../../support/list-all.ts'
 import type { FacadeEvidence } from './facade-verdict.ts'
 import type { PatientLink } from './patient-link.ts'
 import type { Scene } from './scene.ts'
@@ -57,15 +57,4 @@ export async function readStored(api: ResourceReader, scene: Scene): Promise<Fac
     )
     .filter(([id]) => !ours.has(id))
   return { endpoints, secrets: new Map(signing) }
-}
-
-async function listAll(api: ResourceReader, type: ResourceType, query: ListQuery): Promise<RawObject[]> {
-  const found: RawObject[] = []
-  let from: string | undefined
-  do {
-    const page = await api.list(type, query, from)
-    found.push(...page.items)
-    from = page.continue
-  } while (from !== undefined)
-  return found
 }

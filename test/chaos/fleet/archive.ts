@@ -11,7 +11,7 @@ import { webhookEvents } from '../../../src/api/webhook-event.ts'
 import { isFinal } from '../../../src/domain/delivery.ts'
 import type { RawObject, ResourceReader } from '../../../src/ports/kubernetes.ts'
 import { OPERATOR_NAMESPACE } from '../../support/installation.ts'
-import { listAll } from '../stored.ts'
+import { listAll } from '../../support/list-all.ts'
 
 export type ArchiveOptions = {
   api: ResourceReader
@@ -140,7 +140,7 @@ class Shelf {
   /** @throws Error when the store cannot be read */
   async look(): Promise<void> {
     const begun = performance.now()
-    const lists = this.#namespaces.map((namespace) => listAll(this.#api, this.type, namespace))
+    const lists = this.#namespaces.map((namespace) => listAll(this.#api, this.type, { namespace }))
     const found = (await Promise.all(lists)).flat()
     const now = performance.now()
     const there = new Set(found.map(({ metadata: { uid = '' } }) => uid))

@@ -5,7 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { leases } from '../../../src/api/replica-lease.ts'
 import { OPERATOR_NAMESPACE } from '../../support/installation.ts'
-import { listAll } from '../stored.ts'
+import { listAll } from '../../support/list-all.ts'
 import { explains, type Silence } from './explained.ts'
 import type { FaultRecord } from './fault-work.ts'
 import { DRAIN_MS } from './faults.ts'
@@ -56,7 +56,7 @@ export class LapseWatch {
     while (!this.#over.signal.aborted) {
       const asked = performance.now()
       try {
-        const found = await listAll(this.#fleet.davit.api, leases, OPERATOR_NAMESPACE)
+        const found = await listAll(this.#fleet.davit.api, leases, { namespace: OPERATOR_NAMESPACE })
         this.#take(
           new Map(found.map(({ metadata }) => [metadata.name, String(metadata.resourceVersion)])),
           asked,

@@ -5,7 +5,7 @@ import type { ResourceType } from '../../../src/api/meta.ts'
 import { DRAINING_ANNOTATION, VIEW_ANNOTATION } from '../../../src/api/replica-lease.ts'
 import type { RawObject } from '../../../src/ports/kubernetes.ts'
 import { OPERATOR_NAMESPACE } from '../../support/installation.ts'
-import { listAll } from '../stored.ts'
+import { listAll } from '../../support/list-all.ts'
 import type { Fleet } from './fleet.ts'
 
 const LEASES: ResourceType = {
@@ -20,7 +20,7 @@ const PATIENCE_MS = 120_000
 
 /** Those of no replica that lives. Of a controller that left last, one that claims nothing stays: others would clear it away. */
 export async function leftLeases({ davit, members }: Fleet): Promise<RawObject[]> {
-  const leases = await listAll(davit.api, LEASES, OPERATOR_NAMESPACE)
+  const leases = await listAll(davit.api, LEASES, { namespace: OPERATOR_NAMESPACE })
   const living = members.filter(({ process }) => process.running).map(({ life }) => `-${life?.replica}`)
   const left = leases.filter(({ metadata }) => !living.some((ending) => metadata.name.endsWith(ending)))
   return living.length === 0 ? left.filter((lease) => !claimsNothing(lease)) : left

@@ -2,9 +2,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { leases } from '../../../src/api/replica-lease.ts'
 import { OPERATOR_NAMESPACE } from '../../support/installation.ts'
+import { listAll } from '../../support/list-all.ts'
 import type { RoleProcess } from '../../support/role-process.ts'
 import { QUIET_MS } from '../at-rest.ts'
-import { listAll } from '../stored.ts'
 import type { Archive } from './archive.ts'
 import type { Fleet } from './fleet.ts'
 import { LOG_STAYS_MS, overdueOf } from './retained.ts'
@@ -77,7 +77,7 @@ async function standOf({ controllers, davit }: Fleet): Promise<string> {
       return `${name} as ${life?.replica}: ${values.join(', ')}`
     }),
   )
-  const held = await listAll(davit.api, leases, OPERATOR_NAMESPACE)
+  const held = await listAll(davit.api, leases, { namespace: OPERATOR_NAMESPACE })
   const words = held.map(({ metadata, spec }) => JSON.stringify({ metadata, spec }))
   return [...lines, ...words].join('\n')
 }

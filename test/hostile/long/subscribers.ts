@@ -7,6 +7,7 @@ import { SIGNING_KEYS_LABEL } from '../../../src/api/signing-keys.ts'
 import { webhookEndpointKind, webhookEndpoints } from '../../../src/api/webhook-endpoint.ts'
 import { type Bed, makeNamespace, SYSTEM } from '../../bench/bed.ts'
 import type { Route } from '../../bench/loads/publishing.ts'
+import { listAll } from '../../support/list-all.ts'
 
 const WRITERS = 16
 const KEYS_LIMIT_MS = 300_000
@@ -48,13 +49,7 @@ export async function makeSubscribers(
 }
 
 async function keysOf({ api }: Bed, namespace: string): Promise<number> {
-  let found = 0
-  let from: string | undefined
-  do {
-    const query = { namespace: SYSTEM, labelSelector: `${SIGNING_KEYS_LABEL}=true`, limit: PAGE }
-    const page = await api.list(secrets, query, from)
-    found += page.items.filter(({ metadata }) => metadata.name.startsWith(`${namespace}.`)).length
-    from = page.continue
-  } while (from !== undefined && from !== '')
-  return found
+  const query = { namespace: SYSTEM, labelSelector: `${SIGNING_KEYS_LABEL}=true`, limit: PAGE }
+  const keys = await listAll(api, secrets, query)
+  return keys.filter(({ metadata }) => metadata.name.startsWith(`${namespace}.`)).length
 }
