@@ -68,6 +68,23 @@ describe('the first bake', () => {
     expect(one.made.size).toBe(1)
   })
 
+  test.for([
+    ['its code', { code: 'credential_not_ready' }],
+    ['the service', { service: 'db' }],
+    ['its words', { message: 'It is not ready.' }],
+  ] as const)('is refused anew once %s of the problem is another, and only then', ([, changed]) => {
+    const one = new BakeWorld()
+    one.problem = PROBLEM
+    one.run()
+    one.run()
+    one.steps.length = 0
+    one.problem = { ...PROBLEM, ...changed }
+    one.run()
+    one.run()
+    expect(one.steps.filter((step) => step === 'refuse')).toHaveLength(1)
+    expect(one.bake?.failure).toMatchObject(changed)
+  })
+
   test('is made again where a process ended before its Job', () => {
     const one = new BakeWorld()
     one.run(1)

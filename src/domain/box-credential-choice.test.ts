@@ -68,6 +68,29 @@ describe('the credential of a host', () => {
     expect(chooseByHost(maps, 'ghcr.io').of?.credential).toMatchObject({ generation: 3 })
   })
 
+  it('is as it was decided last where it was deleted and made again: its generations begin anew', () => {
+    const of = (uid: string | undefined, generation: number, orderedAt: string) => ({
+      ...map([{ ...token('rc_a', 'ghcr.io', ['a/x'], generation), ...(uid ? { uid } : {}), generation }]),
+      orderedAt,
+    })
+    for (const [first, second] of [
+      ['one', 'two'],
+      [undefined, undefined],
+    ]) {
+      const maps = [of(first, 3, '2026-01-31T12:00:00Z'), of(second, 1, '2026-01-31T13:00:00Z')]
+      expect(chooseByHost(maps, 'ghcr.io').of?.credential).toMatchObject({ generation: 1 })
+    }
+  })
+
+  it('is the last of the same generation, whatever its version', () => {
+    const of = (version: number, orderedAt: string) => ({
+      ...map([{ ...token('rc_a', 'ghcr.io', ['a/x'], version), uid: 'one', generation: 2 }]),
+      orderedAt,
+    })
+    const maps = [of(9, '2026-01-31T12:00:00Z'), of(2, '2026-01-31T13:00:00Z')]
+    expect(chooseByHost(maps, 'ghcr.io').of?.credential).toMatchObject({ parameter: { version: 2 } })
+  })
+
   it('is as the controller decided last, however long the bakes took', () => {
     const of = (version: number, orderedAt: string, bakedAt: string) => ({
       ...map([token('rc_a', 'ghcr.io', ['a/x'], version)]),

@@ -72,6 +72,18 @@ describe('a box', () => {
     )
   })
 
+  test('is not behind by what the credentials were before another spec, or by versions that are not known', () => {
+    expect(current({ credentialState: 'other', generation: 2 })).toMatch(/^True/)
+    const bake: BakeStatus = { ...BAKED, state: 'failed', lastSucceeded: { services: BAKED.services } }
+    expect(current({ bake, credentialState: 'other' })).toMatch(/^True/)
+    const [name, known] = credential('ghcr')
+    const unknown = { ...known, status: { observedGeneration: 1 } }
+    expect(current({ credentials: new Map([[name, unknown]]) })).toMatch(/^True/)
+    const used = { id: 'rc_ghcr', why: 'x' }
+    const services = [{ name: 'api', image: 'ghcr.io/acme/api:1', credential: used }]
+    expect(current({ bake: { ...BAKED, services } })).toMatch(/^True/)
+  })
+
   test('is behind where a credential is gone', () => {
     expect(current({ credentials: new Map() })).toMatch(/^False CredentialGone: rc_ghcr is gone/)
   })
