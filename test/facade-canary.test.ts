@@ -2,7 +2,7 @@
  * Secrets of registries in shapes that hurt go through the REST API, while all is well and while it is not. Nothing that the facade says has
  * any of them: answers with their headers, its log, its metrics, and what it writes into the cluster.
  */
-import fc from 'fast-check'
+
 import { expect, test } from 'vitest'
 import { createMetrics } from '../src/adapters/prometheus/metrics.ts'
 import { createLog } from '../src/adapters/system/log.ts'
@@ -12,6 +12,7 @@ import { CloudError } from '../src/ports/cloud-error.ts'
 import { nastySecret, traceOf } from './support/aws/nasty-secrets.ts'
 import { ACME, CredentialsBed } from './support/credentials-bed.ts'
 import { ask, type FacadeBed, KEYS, openFacade } from './support/facade-bed.ts'
+import { fc } from './support/fast-check.ts'
 import { STEP_FAULTS, Steps } from './support/steps.ts'
 
 const PATH = `/organizations/${ACME}/registry-credentials`

@@ -1,5 +1,5 @@
 /** Whatever organizations are called, the policy of a session reaches nothing of another one: judged as IAM judges. */
-import fc from 'fast-check'
+
 import { expect, test } from 'vitest'
 import { AWS_PARTITIONS } from '../src/api/aws-names.ts'
 import { type AwsPlace, parameterArn } from '../src/domain/aws-partition.ts'
@@ -8,6 +8,7 @@ import { sessionPolicy } from '../src/domain/session-policy.ts'
 import { Context } from '../src/playground/aws/iam/context.ts'
 import { evaluate } from '../src/playground/aws/iam/evaluate.ts'
 import { parsePolicy } from '../src/playground/aws/iam/policy.ts'
+import { fc } from './support/fast-check.ts'
 
 const ACCOUNT = '123456789012'
 const ACTIONS = [

@@ -1,5 +1,5 @@
-import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { fc } from '../../test/support/fast-check.ts'
 import { comparePositions, formatPosition, parsePosition } from './position.ts'
 
 const position = fc.record({

@@ -1,6 +1,6 @@
-import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
+import { fc } from '../../test/support/fast-check.ts'
 import { kinds } from './kinds.ts'
 import { text } from './meta.ts'
 import { NotStructuralError, type StructuralSchema, structuralSchema } from './structural-schema.ts'

@@ -1,5 +1,5 @@
-import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { fc } from '../../test/support/fast-check.ts'
 import { encodeRecord } from '../api/outcome-record.ts'
 import { outcomeSegmentSpec } from '../api/outcome-segment.ts'
 import { webhookDeliveryStatus } from '../api/webhook-delivery.ts'

@@ -1,5 +1,5 @@
-import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { fc } from '../../test/support/fast-check.ts'
 import { bakeFailureCode } from '../api/bake-result.ts'
 import type { BakeStatus } from '../api/bake-status.ts'
 import { TEMPLATE_CONDITIONS } from '../api/box-template.ts'

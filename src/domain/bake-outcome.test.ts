@@ -1,4 +1,3 @@
-import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import {
   COMPLETE,
@@ -14,6 +13,7 @@ import {
   terminated,
   withState,
 } from '../../test/support/bake-runs.ts'
+import { fc } from '../../test/support/fast-check.ts'
 
 const text = JSON.stringify
 

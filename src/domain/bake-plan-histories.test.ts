@@ -1,6 +1,6 @@
-import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { BakeWorld, failed, GOOD, PROBLEM } from '../../test/support/bake-world.ts'
+import { fc } from '../../test/support/fast-check.ts'
 import { dueReason } from './bake-plan.ts'
 
 /** What happens to the world between two passes. */

@@ -1,5 +1,5 @@
-import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { fc } from '../../test/support/fast-check.ts'
 import { decodeNumber, encodeBytes, encodeNumber } from './base32.ts'
 
 const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz'

@@ -1,4 +1,3 @@
-import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import {
   A,
@@ -10,6 +9,7 @@ import {
   RETRY,
   SPEC,
 } from '../../test/support/credential-world.ts'
+import { fc } from '../../test/support/fast-check.ts'
 
 /** What happens to the world between two passes. */
 type Happening = (one: CredentialWorld, serial: number) => void

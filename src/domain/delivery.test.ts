@@ -1,5 +1,5 @@
-import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { fc } from '../../test/support/fast-check.ts'
 import { deliveryState, type WebhookDeliveryStatus, webhookDeliveryStatus } from '../api/webhook-delivery.ts'
 import type { AttemptResult } from './attempt-result.ts'
 import {

@@ -1,5 +1,5 @@
-import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { fc } from '../../test/support/fast-check.ts'
 import { DISABLE_ANNOTATION, ENABLE_ANNOTATION, type WebhookEndpoint } from '../api/webhook-endpoint.ts'
 import { isAcknowledged, planChange, type WantedChange } from './endpoint-change.ts'
 import { decideState } from './endpoint-state.ts'

@@ -1,5 +1,5 @@
-import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { fc } from '../../test/support/fast-check.ts'
 import { type EndpointFacts, endpointFindings, type Problem } from './endpoint-conditions.ts'
 import type { StateDecision } from './endpoint-state.ts'
 

@@ -1,5 +1,5 @@
-import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { fc } from '../../test/support/fast-check.ts'
 import type { WebhookEndpoint } from '../api/webhook-endpoint.ts'
 import { matchEndpoints, type Subscriber, subscriberOf } from './fan-out.ts'
 

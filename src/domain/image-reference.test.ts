@@ -1,5 +1,5 @@
-import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { fc } from '../../test/support/fast-check.ts'
 import { imageName, parseImageReference } from './image-reference.ts'
 
 const F64 = `sha256:${'f'.repeat(64)}`

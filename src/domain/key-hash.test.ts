@@ -1,5 +1,5 @@
-import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { fc } from '../../test/support/fast-check.ts'
 import { keyedHash, keyFor } from './key-hash.ts'
 
 const KEY = new Uint8Array(32).fill(7)

@@ -1,5 +1,5 @@
-import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { fc } from '../../test/support/fast-check.ts'
 import { AWS_PARTITIONS, MAX_REGION } from '../api/aws-names.ts'
 import { parameterArn } from './aws-partition.ts'
 import { credentialOf, organizationPath, parameterName, probeName } from './parameter-name.ts'

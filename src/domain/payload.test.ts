@@ -1,5 +1,5 @@
-import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { fc } from '../../test/support/fast-check.ts'
 import { byteLength, INLINE_PAYLOAD_BYTES, payloadOf } from './payload.ts'
 
 const ACCEPTED = Date.parse('2026-01-31T12:00:00.007Z')

@@ -1,5 +1,5 @@
-import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { fc } from '../../test/support/fast-check.ts'
 import { roomFor } from './pending-limits.ts'
 
 const limits = { organization: 2000, all: 10_000 }

@@ -1,5 +1,5 @@
-import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { fc } from '../../test/support/fast-check.ts'
 import { lastHandled } from '../api/webhook-endpoint.ts'
 import { MAX_REDELIVERIES, readRedeliverRequest, readRequest } from './requests.ts'
 

@@ -1,5 +1,5 @@
-import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { fc } from '../../test/support/fast-check.ts'
 import { AWS_PARTITIONS, KMS_KEY } from '../api/aws-names.ts'
 import { sessionArn, sessionName, sessionPolicy, sessionTags } from './session-policy.ts'
 

@@ -1,6 +1,6 @@
-import fc from 'fast-check'
 import { Webhook } from 'standardwebhooks'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { fc } from '../../test/support/fast-check.ts'
 import { fingerprintOf, formatSecret, KEY_BYTES, signatureHeader } from './signature.ts'
 
 /** The library compares the timestamp with the machine's clock. */

@@ -1,6 +1,6 @@
-import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { FakeClock } from '../../test/support/fake-clock.ts'
+import { fc } from '../../test/support/fast-check.ts'
 import { createCursors } from './cursor.ts'
 
 const clock = new FakeClock()

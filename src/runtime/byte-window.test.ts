@@ -1,6 +1,6 @@
-import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { FakeClock } from '../../test/support/fake-clock.ts'
+import { fc } from '../../test/support/fast-check.ts'
 import { ByteWindow } from './byte-window.ts'
 
 const MINUTE = 60_000

@@ -1,6 +1,6 @@
-import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { FakeClock } from '../../test/support/fake-clock.ts'
+import { fc } from '../../test/support/fast-check.ts'
 import { FairBucket } from './fair-bucket.ts'
 
 const LIMITS = { perSecond: 10, burst: 3, maxWaiting: 10_000, maxWaitingOfFlow: 10_000 }

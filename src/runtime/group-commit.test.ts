@@ -1,6 +1,6 @@
-import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { FakeClock, settle } from '../../test/support/fake-clock.ts'
+import { fc } from '../../test/support/fast-check.ts'
 import { Refused, startGroupCommit } from '../../test/support/group-commit-bed.ts'
 import { GroupCommit, OverloadedError } from './group-commit.ts'
 

@@ -1,7 +1,7 @@
-import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { FakeApi } from '../../test/support/fake-api.ts'
 import { settle } from '../../test/support/fake-clock.ts'
+import { fc } from '../../test/support/fast-check.ts'
 import {
   down,
   gone,

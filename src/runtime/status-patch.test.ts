@@ -1,5 +1,5 @@
-import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { fc } from '../../test/support/fast-check.ts'
 import { statusPatch } from './status-patch.ts'
 
 /** RFC 7386, section 2, word for word. */

@@ -1,6 +1,6 @@
-import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { FakeClock } from '../../test/support/fake-clock.ts'
+import { fc } from '../../test/support/fast-check.ts'
 import type { Log } from '../ports/log.ts'
 import { Timers } from './timers.ts'
 

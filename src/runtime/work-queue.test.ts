@@ -1,6 +1,6 @@
-import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { FakeClock, fixedRandom, settle } from '../../test/support/fake-clock.ts'
+import { fc } from '../../test/support/fast-check.ts'
 import type { LaneOf } from './key-lanes.ts'
 import { WorkQueue } from './work-queue.ts'
 

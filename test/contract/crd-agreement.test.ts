@@ -1,5 +1,5 @@
 /** Whatever is asked, API server and schemas give the same verdict: generated specs instead of chosen ones. */
-import fc from 'fast-check'
+
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { boxTemplateKind } from '../../src/api/box-template.ts'
 import type { KindDefinition } from '../../src/api/meta.ts'
@@ -8,6 +8,7 @@ import { secretsSettingsKind } from '../../src/api/secrets-settings.ts'
 import { webhookDeliveryKind } from '../../src/api/webhook-delivery.ts'
 import { webhookEndpointKind } from '../../src/api/webhook-endpoint.ts'
 import { webhookEventKind } from '../../src/api/webhook-event.ts'
+import { fc } from '../support/fast-check.ts'
 import { type ClusterApi, connect, objectOf, pathOf } from './cluster-api.ts'
 import { goodTemplate } from './samples/box-template.ts'
 import { goodCredential } from './samples/registry-credential.ts'

@@ -1,5 +1,5 @@
-import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { fc } from '../../../test/support/fast-check.ts'
 import { ApiError } from '../../ports/kubernetes.ts'
 import { collectionPath, objectPath } from './resource-path.ts'
 

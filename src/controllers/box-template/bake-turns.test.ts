@@ -1,5 +1,5 @@
-import fc from 'fast-check'
 import { beforeEach, describe, expect, test } from 'vitest'
+import { fc } from '../../../test/support/fast-check.ts'
 import { BakeTurns } from './bake-turns.ts'
 
 const woken: string[] = []

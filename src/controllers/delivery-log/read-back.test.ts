@@ -1,6 +1,6 @@
-import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { FakeClock } from '../../../test/support/fake-clock.ts'
+import { fc } from '../../../test/support/fast-check.ts'
 import { MemoryStore } from '../../../test/support/memory-store.ts'
 import { createRandom } from '../../adapters/system/random.ts'
 import { API_VERSION } from '../../api/meta.ts'

@@ -2,8 +2,9 @@
  * The engine killed at each of its calls to the store, before and after the store acted on it, and started again:
  * the promises must hold wherever the crash comes.
  */
-import fc from 'fast-check'
+
 import { describe, expect, it } from 'vitest'
+import { fc } from '../../../test/support/fast-check.ts'
 import type { Fault } from '../../../test/support/faulty-api.ts'
 import { PlaneBed } from '../../../test/support/plane-bed.ts'
 import {

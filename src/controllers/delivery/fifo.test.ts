@@ -1,7 +1,7 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
-import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { fc } from '../../../test/support/fast-check.ts'
 import { Fifo } from './fifo.ts'
 
 type Queue = Pick<Fifo<number>, 'push' | 'shift' | 'clear' | 'size'>

@@ -2,8 +2,9 @@
  * Shards that move between replicas on one store at any moment, while watches lag, receivers refuse, replicas die or stand
  * still, and endpoints change: the promises must hold whatever comes together.
  */
-import fc from 'fast-check'
+
 import { expect, it } from 'vitest'
+import { fc } from '../../../test/support/fast-check.ts'
 import { ENDPOINTS, HandOverStory, type Step } from '../../../test/support/hand-over-story.ts'
 
 /** More of them by hand. */

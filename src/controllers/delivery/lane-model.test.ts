@@ -1,5 +1,5 @@
-import fc from 'fast-check'
 import { expect, it } from 'vitest'
+import { fc } from '../../../test/support/fast-check.ts'
 import { LANE_ENDPOINT, laneDelivery } from '../../../test/support/lane-deliveries.ts'
 import type { Delivery } from './delivery.ts'
 import { Lane } from './lane.ts'

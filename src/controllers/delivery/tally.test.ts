@@ -1,5 +1,5 @@
-import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { fc } from '../../../test/support/fast-check.ts'
 import type { Delivery } from './delivery.ts'
 import { Lane } from './lane.ts'
 import { Tally } from './tally.ts'

@@ -1,6 +1,6 @@
-import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { FakeClock, settle } from '../../../test/support/fake-clock.ts'
+import { fc } from '../../../test/support/fast-check.ts'
 import { Replica, SharedLog } from '../../../test/support/key-replicas.ts'
 import type { KeyRecord } from '../../domain/key-record.ts'
 

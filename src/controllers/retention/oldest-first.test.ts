@@ -1,5 +1,5 @@
-import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { fc } from '../../../test/support/fast-check.ts'
 import { type Ended, OldestFirst } from './oldest-first.ts'
 
 function ended(completedAt: number): Ended {

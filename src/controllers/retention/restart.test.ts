@@ -1,5 +1,5 @@
-import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { fc } from '../../../test/support/fast-check.ts'
 import { PlaneBed, SYSTEM } from '../../../test/support/plane-bed.ts'
 import { deliveryOutline } from '../../api/delivery-outline.ts'
 import { deliverySegments } from '../../api/delivery-segment.ts'

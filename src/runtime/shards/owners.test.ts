@@ -1,5 +1,5 @@
-import fc from 'fast-check'
 import { expect, it } from 'vitest'
+import { fc } from '../../../test/support/fast-check.ts'
 import { ownersOf } from './owners.ts'
 
 const SHARDS = 256

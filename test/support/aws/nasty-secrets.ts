@@ -1,4 +1,4 @@
-import fc from 'fast-check'
+import { fc } from '../fast-check.ts'
 
 /** Secrets in shapes that get through where plain ones do not; long enough that they are in no text by chance. */
 export const nastySecret: fc.Arbitrary<string> = fc

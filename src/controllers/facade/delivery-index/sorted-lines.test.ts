@@ -1,5 +1,5 @@
-import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { fc } from '../../../../test/support/fast-check.ts'
 import { LineTable, NONE, STATES } from './line-table.ts'
 import { SortedLines } from './sorted-lines.ts'
 

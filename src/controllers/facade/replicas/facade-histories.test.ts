@@ -1,6 +1,6 @@
-import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { playFacades } from '../../../../test/support/facade-play.ts'
+import { fc } from '../../../../test/support/fast-check.ts'
 
 /** More of them by hand. */
 const HISTORIES = Number(process.env.FACADE_HISTORIES ?? 40)

@@ -1,0 +1,9 @@
+/**
+ * fast-check whose arrays and texts grow as long as their `maxLength` says. By itself it ends them at about ten, whatever the limit:
+ * histories of a hundred steps were never tried.
+ */
+import fc from 'fast-check'
+
+fc.configureGlobal({ ...fc.readConfigureGlobal(), defaultSizeToMaxWhenMaxSpecified: true })
+
+export { default as fc } from 'fast-check'
