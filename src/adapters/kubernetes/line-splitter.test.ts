@@ -13,7 +13,7 @@ describe('a line splitter', () => {
     const line = fc.string({ unit: 'grapheme', maxLength: 40 }).map((text) => text.replaceAll('\n', ' '))
     fc.assert(
       fc.property(
-        fc.array(line, { maxLength: 20, size: 'max' }),
+        fc.array(line, { maxLength: 20 }),
         fc.array(fc.nat(), { maxLength: 30 }),
         (lines, places) => {
           const splitter = new LineSplitter(10_000)
