@@ -182,6 +182,29 @@ describe('without a ready account', () => {
   })
 })
 
+describe('an account that fails for good', () => {
+  const account = { state: 'stalled', message: 'no role' } as const
+
+  test('keeps no copy of what is stored in the cluster, unless it is to be retained', () => {
+    const one = storedWorld({ secret: SECRET, account })
+    one.run()
+    expect(one.steps).toEqual(['delete-handover', 'nothing'])
+    expect(storedWorld({ secret: { ...SECRET, retained: true }, account }).run()).toMatchObject({
+      step: 'refuse',
+      reason: 'AccountNotReady',
+    })
+  })
+
+  test.each([{ kind: 'missing' }, REPLACED] as const)(
+    'keeps the Secret where the parameter is $kind: it is the only copy',
+    (drift) => {
+      const one = storedWorld({ secret: SECRET, account, listing: { state: 'recorded', drift } })
+      expect(one.run()).toMatchObject({ step: 'refuse', reason: 'AccountNotReady' })
+      expect(one.secret).toBeDefined()
+    },
+  )
+})
+
 describe('a change of the account', () => {
   const moves: [string, Partial<CredentialWorld>][] = [
     ['to another one', { account: { state: 'ready', place: placeOf(B) } }],
@@ -274,6 +297,22 @@ describe('what is refused', () => {
   ] as const)('a Secret: $want.0', ({ handover, want: [reason, words] }) => {
     const step = planCredential({ ...world().facts(), handover })
     expect(step).toMatchObject({ step: 'refuse', reason, message: expect.stringContaining(words) })
+  })
+
+  test('a Secret that may not be read, unless the value is stored', () => {
+    const handover = { state: 'forbidden' } as const
+    expect(planCredential({ ...world().facts(), handover })).toMatchObject({
+      step: 'refuse',
+      reason: 'SecretForbidden',
+      message: expect.stringContaining('davit-organization-secrets'),
+    })
+    expect(planCredential({ ...storedWorld().facts(), handover })).toMatchObject({ step: 'nothing' })
+  })
+
+  test('nothing of a credential that names no Secret and has its value', () => {
+    const handover = { state: 'none' } as const
+    expect(planCredential({ ...storedWorld().facts(), handover })).toMatchObject({ step: 'nothing' })
+    expect(planCredential({ ...world().facts(), handover })).toMatchObject({ reason: 'SecretRequired' })
   })
 
   test('a spec, before anything is done', () => {

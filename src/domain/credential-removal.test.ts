@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import {
   A,
+  B,
   DENIED,
   placeOf,
   RETRY,
@@ -86,6 +87,36 @@ describe('a deletion', () => {
     const roleArn = 'arn:aws:iam::111111111111:role/new'
     const one = storedWorld({ deletedAt: 1, account: { state: 'ready', place: { ...placeOf(A), roleArn } } })
     expect(planCredential(one.facts())).toMatchObject({ step: 'look', at: { roleArn, account: A } })
+  })
+
+  test('keeps the recorded role where the account is another one, or fails', () => {
+    const roleArn = 'arn:aws:iam::111111111111:role/new'
+    for (const account of [
+      { state: 'ready', place: { ...placeOf(B), roleArn } },
+      { state: 'ready', place: { ...placeOf(A), region: 'us-east-1', roleArn } },
+      { state: 'stalled', message: '', place: { ...placeOf(A), roleArn } },
+    ] as const) {
+      const one = storedWorld({ deletedAt: 1, account })
+      const at = { roleArn: placeOf(A).roleArn, account: A, region: 'eu-west-1' }
+      expect(planCredential(one.facts())).toMatchObject({ step: 'look', at })
+    }
+  })
+
+  test('prefers the role that settings told which are being deleted', () => {
+    const roleArn = 'arn:aws:iam::111111111111:role/new'
+    const account = { state: 'missing', place: { ...placeOf(A), roleArn } } as const
+    const one = storedWorld({ deletedAt: 1, account })
+    expect(planCredential(one.facts())).toMatchObject({ step: 'look', at: { roleArn } })
+  })
+
+  test('looks where settings that are being deleted would have had it, unless it was taken along', () => {
+    const account = { state: 'missing', place: placeOf(A) } as const
+    const at = { account: A }
+    expect(planCredential(world({ deletedAt: 1, account }).facts())).toMatchObject({ step: 'look', at })
+    const moved = world({ deletedAt: 1, account, moved: true })
+    expect(planCredential(moved.facts())).toMatchObject({ step: 'drop-finalizer' })
+    const left = world({ deletedAt: 1, moved: true })
+    expect(planCredential(left.facts())).toMatchObject({ step: 'look', at })
   })
 
   test('of what stored nothing ends at once', () => {
