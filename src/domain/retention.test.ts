@@ -159,18 +159,35 @@ test('for want of space, segments that nothing refers to go first, then those th
   const segments = held.map((_, index) => segment(index + 1, { bytes: 400 }))
   const holders = ({ version }: SegmentSummary) => held[version - 1] ?? 'none'
   const found = (maxLogBytes: number) => {
-    const { delete: going, release } = segmentsToGo(
-      logOf({ segments, holders }),
-      { ...limits, maxLogBytes },
-      NOW,
-    )
-    return [versions(going), versions(release)]
+    const log = logOf({ segments, holders })
+    const { delete: going, release, doubtful } = segmentsToGo(log, { ...limits, maxLogBytes }, NOW)
+    expect(doubtful.expired).toEqual([])
+    return [going, release, doubtful.surplus].map(versions)
   }
-  expect(found(1600)).toEqual([[], []])
-  expect(found(1599)).toEqual([[4], []])
-  expect(found(1199)).toEqual([[4], [3]])
-  expect(found(799)).toEqual([[4], [3, 2]])
-  expect(found(0)).toEqual([[4], [3, 2]])
+  expect(found(1600)).toEqual([[], [], []])
+  expect(found(1599)).toEqual([[4], [], []])
+  expect(found(1199)).toEqual([[4], [3], []])
+  expect(found(799)).toEqual([[4], [3, 2], []])
+  expect(found(399)).toEqual([[4], [3, 2], [1]])
+  expect(found(0)).toEqual([[4], [3, 2], [1]])
+})
+
+test('what would go by its age, but for a delivery that may not have finished, is in doubt', () => {
+  const old = { createdAt: NOW - DAY - 1 }
+  const segments = [segment(1, old), segment(2, old), segment(3), segment(4, old), segment(5, old)]
+  const holders = ({ version }: SegmentSummary): Holders => (version === 2 ? 'finished' : 'unfinished')
+  const { doubtful } = segmentsToGo(logOf({ segments, lowWater: 4, holders }), limits, NOW)
+  expect([doubtful.expired, doubtful.surplus].map(versions)).toEqual([[1, 4], []])
+})
+
+test('what goes for want of space is no more than is needed, of each who is beyond its share', () => {
+  const of = (organization: string, first: number) =>
+    [0, 1, 2, 3].map((n) => segment(first + n, { organization, bytes: 200 }))
+  const segments = [...of('acme', 1), ...of('busy', 5), segment(9, { organization: 'quiet', bytes: 100 })]
+  const found = segmentsToGo(logOf({ segments }), { ...limits, maxLogBytes: 1300 }, NOW)
+  expect(versions(found.delete)).toEqual([1, 5])
+  // A share of 600 is reached exactly, and that is enough.
+  expect(segmentsToGo(logOf({ segments }), { ...limits, maxLogBytes: 1700 }, NOW).delete).toEqual([])
 })
 
 test.each([
