@@ -23,8 +23,8 @@ export type NeighboursPlan = {
 export const MANY_NEIGHBOURS: NeighboursPlan = {
   organizations: ORGANIZATIONS,
   each: EACH,
-  rounds: 4,
-  seconds: 30,
+  rounds: 8,
+  seconds: 15,
   perSecond: 100,
 }
 
