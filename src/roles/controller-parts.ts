@@ -125,7 +125,9 @@ function createEventLoop({ config, world, delivery, organizations, catalogue, sh
     events: world.events,
     time: delivery.retention.time,
     onNotDeleted: (error) =>
-      world.log.warn('Events that have expired could not be deleted; trying again', { error }),
+      log.warn('Events that have expired could not be deleted; trying again', { error }),
+    onNotWritten: ({ metadata: { namespace, name } }, error) =>
+      log.warn('The status of an event could not be written; trying again', { namespace, name, error }),
   })
   tally.onEventSeen = (name) => unseen.seen(name)
   const eventPasses = new ShardedReconciler({ reconciler, ownership: shards, shardOf })

@@ -1,113 +1,35 @@
 import { beforeEach, expect, test } from 'vitest'
-import { FakeClock } from '../../../test/support/fake-clock.ts'
-import { MemoryStore } from '../../../test/support/memory-store.ts'
+import { type EventsBed, startEventsBed } from '../../../test/support/events-bed.ts'
+import type { FakeClock } from '../../../test/support/fake-clock.ts'
+import type { MemoryStore } from '../../../test/support/memory-store.ts'
 import { namespaces } from '../../api/core-kinds.ts'
-import { eventOutline } from '../../api/event-outline.ts'
-import { eventType, eventTypes } from '../../api/event-type.ts'
-import { webhookEndpoints } from '../../api/webhook-endpoint.ts'
+import { eventTypes } from '../../api/event-type.ts'
 import { webhookEvents } from '../../api/webhook-event.ts'
-import { ApiError } from '../../ports/kubernetes.ts'
-import { ByteWindow } from '../../runtime/byte-window.ts'
-import { Catalogue } from '../catalogue.ts'
+import type { ByteWindow } from '../../runtime/byte-window.ts'
 import type { Delivery } from '../delivery/delivery.ts'
-import { Lane } from '../delivery/lane.ts'
-import { Tally } from '../delivery/tally.ts'
-import { KeyIndex } from '../delivery-log/key-index.ts'
-import { Organizations } from '../organizations.ts'
-import { IntakeRoom } from '../publish/intake-room.ts'
-import { EventBook } from './event-book.ts'
-import { EventsReconciler } from './reconcile-events.ts'
-import { UnseenEvents } from './unseen-events.ts'
+import type { Lane } from '../delivery/lane.ts'
+import type { Tally } from '../delivery/tally.ts'
+import type { EventBook } from './event-book.ts'
+import type { EventsReconciler } from './reconcile-events.ts'
 
+let bed: EventsBed
 let clock: FakeClock
 let store: MemoryStore
 let book: EventBook
 let tally: Tally
 let lane: Lane
 let written: ByteWindow
-/** Events on objects: the object's name and the reason. */
 let told: [string, string][]
 let appended: string[]
-let failAppends: number
-/** How long the API server takes to read one. */
-let slowMs: number
 let reconciler: EventsReconciler
 
 beforeEach(async () => {
-  clock = new FakeClock()
-  lane = new Lane({ namespace: 'acme', name: 'billing', uid: 'uid-1' })
-  store = new MemoryStore(() => clock.now())
-  book = new EventBook()
-  tally = new Tally()
-  told = []
-  const unseen = new UnseenEvents(clock)
-  const limits = {
-    pending: { organization: 3, all: 100 },
-    heldBytes: 1000,
-    writtenBytes: { organization: 1000, all: 1500 },
-  }
-  written = new ByteWindow(clock, 10)
-  const room = new IntakeRoom({ tally, unseen, written, lanes: () => [lane], limits })
-  appended = []
-  failAppends = 0
-  slowMs = 0
-  const organizations = new Organizations()
-  organizations.apply({ name: 'acme', uid: 'uid-of-acme', ownerEmails: [] })
-  const catalogue = new Catalogue()
-  const type = { metadata: { name: 'environment.started' }, spec: { description: 'An environment started.' } }
-  catalogue.apply(eventType.parse(await store.create(eventTypes, type)))
-  reconciler = new EventsReconciler({
-    resources: {
-      list: (type, query, from) => store.list(type, query, from),
-      get: (type, ref) => {
-        clock.advance(slowMs)
-        return store.get(type, ref)
-      },
-    },
-    writer: store,
-    organizations,
-    catalogue,
-    validator: { validate: () => [] },
-    keys: new KeyIndex(),
-    log: {
-      append: async (events) => {
-        if (failAppends > 0) {
-          failAppends -= 1
-          throw new ApiError('Unavailable', 'no answer', { status: 0 })
-        }
-        appended.push(...events.map(({ event }) => event.id))
-        return { segment: 's', version: 7, firstDelivery: 0 }
-      },
-    },
-    clock,
-    book,
-    tally,
-    unseen,
-    room,
-    time: clock,
-    onNotDeleted: () => undefined,
-    events: { record: (about, event) => void told.push([about.metadata.name, event.reason]) },
-  })
-  tally.onEventSeen = (name) => unseen.seen(name)
-  tally.onEventDone = (name) => void reconciler.delivered(name)
-  await store.create(webhookEndpoints, {
-    metadata: { namespace: 'acme', name: 'billing' },
-    spec: { url: 'https://receiver.example', eventTypes: ['*'] },
-  })
+  bed = await startEventsBed()
+  ;({ clock, store, book, tally, lane, written, told, appended, reconciler } = bed)
 })
 
-async function publish(name: string, more: object = {}, namespace = 'acme'): Promise<void> {
-  const metadata = { namespace, name }
-  const spec = { type: 'environment.started', dataText: '{}', ...more }
-  book.apply(eventOutline.parse(await store.create(webhookEvents, { metadata, spec })))
-}
-
-async function stateOf(name: string, namespace = 'acme'): Promise<unknown> {
-  const { status } = (await store.get(webhookEvents, { namespace, name })) as {
-    status?: { state?: string }
-  }
-  return status?.state
-}
+const publish = (name: string, more?: object, namespace?: string) => bed.publish(name, more, namespace)
+const stateOf = (name: string, namespace?: string) => bed.stateOf(name, namespace)
 
 /** The log shows the event's delivery. */
 function shown(name: string, bytes = 0): Delivery {
@@ -161,7 +83,7 @@ test('an event that the log never shows is finished after a while', async () => 
 })
 
 test('an append that fails accepts nothing, and the next pass appends the same event', async () => {
-  failAppends = 1
+  bed.failAppends = 1
   await publish('one')
   await expect(reconciler.reconcile('acme')).rejects.toThrow('no answer')
   expect(await stateOf('one')).toBeUndefined()
@@ -192,7 +114,7 @@ test('no more is accepted than there is room for, although the log shows it late
 })
 
 test('what an append that failed would have added takes no room for good', async () => {
-  failAppends = 1
+  bed.failAppends = 1
   for (const name of ['one', 'two', 'three']) await publish(name)
   await expect(reconciler.reconcile('acme')).rejects.toThrow('no answer')
   await clock.elapse(10_000)
@@ -277,7 +199,7 @@ test('an event that somebody annotates meanwhile is accepted, and finished', asy
 test('a pass over many events ends soon, and the next goes on, however slow the API server is', async () => {
   const names = Array.from({ length: 60 }, (_, n) => `no-json-${n}`)
   for (const name of names) await publish(name, { dataText: 'no' })
-  slowMs = 1000
+  bed.slowMs = 1000
   while (book.waitingIn('acme').length > 0) {
     const [left, begun] = [book.waitingIn('acme').length, clock.monotonic()]
     await reconciler.reconcile('acme')

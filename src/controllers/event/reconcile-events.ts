@@ -1,21 +1,21 @@
 /** One pass over the WebhookEvents of a namespace: accept what waits, finish what has been delivered, delete what has expired. */
-import { type EventOutline, eventOutline } from '../../api/event-outline.ts'
+import type { EventOutline } from '../../api/event-outline.ts'
 import { API_VERSION } from '../../api/meta.ts'
 import { webhookEndpointKind } from '../../api/webhook-endpoint.ts'
-import { type EventState, type WebhookEventStatus, webhookEvents } from '../../api/webhook-event.ts'
 import { conditionsAfter, type Finding } from '../../domain/conditions.ts'
 import type { EventRecorder } from '../../ports/event-recorder.ts'
-import { isApiError } from '../../ports/kubernetes.ts'
 import { after, done, type Reconciler, type Result } from '../../runtime/reconcile-loop.ts'
 import type { Tally } from '../delivery/tally.ts'
 import type { IntakeRoom, NoRoom } from '../publish/intake-room.ts'
 import { type AcceptEventsOptions, acceptEvents, type Verdict } from './accept-events.ts'
 import { eventIdOf, eventName } from './event-book.ts'
 import { EventExpiry, type EventExpiryOptions } from './event-expiry.ts'
+import { EventStatus, type EventStatusOptions, WRITE_AGAIN_MS } from './event-status.ts'
 import type { UnseenEvents } from './unseen-events.ts'
 
 export type ReconcileEventsOptions = Omit<AcceptEventsOptions, 'appending' | 'room' | 'lookMs'> &
-  Omit<EventExpiryOptions, 'partMs'> & {
+  Omit<EventExpiryOptions, 'partMs'> &
+  EventStatusOptions & {
     tally: Tally
     unseen: UnseenEvents
     room: IntakeRoom
@@ -31,17 +31,17 @@ const LOOK_AGAIN_MS = 2000
  */
 const PART_MS = 4000
 const UNTIL_COMPLETE_MS = 100
-/** Somebody changes an event now and then, not all the time. */
-const MAX_ATTEMPTS = 5
 
 export class EventsReconciler implements Reconciler {
   readonly #options: ReconcileEventsOptions
   readonly #unseen: UnseenEvents
   readonly #expiry: EventExpiry
+  readonly #status: EventStatus
 
   constructor(options: ReconcileEventsOptions) {
     this.#options = options
     this.#expiry = new EventExpiry({ ...options, partMs: PART_MS })
+    this.#status = new EventStatus(options)
     this.#unseen = options.unseen
   }
 
@@ -56,7 +56,7 @@ export class EventsReconciler implements Reconciler {
     const { book } = this.#options
     await this.#finish(namespace)
     const nextExpiry = await this.#expiry.pass(namespace)
-    const waiting = book.waitingIn(namespace)
+    const waiting = this.#waitingIn(namespace)
     if (waiting.length > 0) {
       if (!book.complete()) return after(UNTIL_COMPLETE_MS)
       this.#unseen.forgetOld()
@@ -70,10 +70,16 @@ export class EventsReconciler implements Reconciler {
       const options = { ...this.#options, appending, room, lookMs: PART_MS }
       for (const verdict of await acceptEvents(options, namespace, waiting.slice(0, BATCH)))
         await this.#note(verdict)
-      if (book.waitingIn(namespace).length > 0) return after(0)
+      if (this.#waitingIn(namespace).length > 0) return after(0)
     }
     if (book.acceptedIn(namespace).length > 0) return after(LOOK_AGAIN_MS)
-    return nextExpiry === undefined ? done() : after(nextExpiry)
+    const nextWrite = book.waitingIn(namespace).length > 0 ? WRITE_AGAIN_MS : undefined
+    const next = Math.min(nextExpiry ?? Number.POSITIVE_INFINITY, nextWrite ?? Number.POSITIVE_INFINITY)
+    return Number.isFinite(next) ? after(next) : done()
+  }
+
+  #waitingIn(namespace: string): EventOutline[] {
+    return this.#options.book.waitingIn(namespace).filter((event) => this.#status.mayWrite(event))
   }
 
   /** Whoever looks why an event waits finds it at the endpoint that is in the way. */
@@ -97,7 +103,7 @@ export class EventsReconciler implements Reconciler {
         { type: 'Ready', status: 'False', reason, message },
         { type: 'Stalled', status: 'True', reason, message },
       ]
-      return await this.#write(event, {
+      return await this.#status.write(event, {
         state: 'refused',
         finishedAt,
         observedGeneration: at.generation,
@@ -113,7 +119,7 @@ export class EventsReconciler implements Reconciler {
     const findings: Finding[] = [
       { type: 'Ready', status: 'True', reason: none ? 'NobodySubscribed' : 'Accepted', message },
     ]
-    await this.#write(event, {
+    await this.#status.write(event, {
       state: over ? 'dispatched' : 'accepted',
       eventId: eventIdOf(event),
       deliveries,
@@ -130,64 +136,12 @@ export class EventsReconciler implements Reconciler {
     for (const event of book.acceptedIn(namespace)) {
       if (clock.monotonic() > until) return
       const name = eventName(event)
-      if (tally.ofEvent(name) > 0 || this.#unseen.mayComeYet(name)) continue
+      if (tally.ofEvent(name) > 0 || this.#unseen.mayComeYet(name) || !this.#status.mayWrite(event)) continue
       this.#unseen.forget(name)
-      await this.#write(event, { state: 'dispatched', finishedAt: new Date(clock.now()).toISOString() })
+      await this.#status.write(event, {
+        state: 'dispatched',
+        finishedAt: new Date(clock.now()).toISOString(),
+      })
     }
   }
-
-  async #write(event: EventOutline, status: Partial<WebhookEventStatus>): Promise<void> {
-    const { book } = this.#options
-    book.writing(event)
-    try {
-      const written = await this.#patch(event, status)
-      book.wrote(written ?? { ...event, status }, written && Number(written.metadata.resourceVersion))
-    } catch (error) {
-      book.wroteInVain(event)
-      throw error
-    }
-  }
-
-  /**
-   * Over the version that was decided on. Where somebody else has written, it is written only if it may follow that.
-   * @returns the event as it is then; undefined where it has gone or is another one
-   */
-  async #patch(event: EventOutline, status: Partial<WebhookEventStatus>): Promise<EventOutline | undefined> {
-    const { namespace, name, uid } = event.metadata
-    const ref = { namespace, name }
-    let held: EventOutline | undefined = event
-    for (let attempt = 1; held?.metadata.uid === uid; attempt += 1) {
-      const { resourceVersion } = held.metadata
-      const patch = { metadata: { uid, resourceVersion }, status }
-      try {
-        const how = { subresource: 'status' } as const
-        const { metadata } = await this.#options.writer.patch(webhookEvents, ref, patch, how)
-        const { state, eventId = event.status?.eventId, finishedAt } = status
-        const known = { state, eventId, finishedAt } as NonNullable<EventOutline['status']>
-        const version = String(metadata.resourceVersion)
-        return { ...event, metadata: { ...event.metadata, resourceVersion: version }, status: known }
-      } catch (error) {
-        if (isApiError(error, 'NotFound')) return undefined
-        if (!isApiError(error, 'Conflict') || attempt === MAX_ATTEMPTS) throw error
-      }
-      held = await this.#read(ref)
-      if (held?.metadata.uid === uid && !mayFollow(held.status?.state, status.state)) return held
-    }
-    return undefined
-  }
-
-  async #read(ref: { namespace: string; name: string }): Promise<EventOutline | undefined> {
-    try {
-      return eventOutline.parse(await this.#options.resources.get(webhookEvents, ref))
-    } catch (error) {
-      if (isApiError(error, 'NotFound')) return undefined
-      throw error
-    }
-  }
-}
-
-/** What was appended is delivered, whatever was said of it before; what is said of an end stays. */
-function mayFollow(before: EventState | undefined, next: EventState | undefined): boolean {
-  if (before === 'refused') return next !== 'refused'
-  return before === undefined || (before === 'accepted' && next === 'dispatched')
 }

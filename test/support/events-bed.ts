@@ -1,0 +1,119 @@
+import { eventOutline } from '../../src/api/event-outline.ts'
+import { eventType, eventTypes } from '../../src/api/event-type.ts'
+import { webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
+import { webhookEvents } from '../../src/api/webhook-event.ts'
+import { Catalogue } from '../../src/controllers/catalogue.ts'
+import { Lane } from '../../src/controllers/delivery/lane.ts'
+import { Tally } from '../../src/controllers/delivery/tally.ts'
+import { KeyIndex } from '../../src/controllers/delivery-log/key-index.ts'
+import { EventBook } from '../../src/controllers/event/event-book.ts'
+import { EventsReconciler } from '../../src/controllers/event/reconcile-events.ts'
+import { UnseenEvents } from '../../src/controllers/event/unseen-events.ts'
+import { Organizations } from '../../src/controllers/organizations.ts'
+import { IntakeRoom } from '../../src/controllers/publish/intake-room.ts'
+import { ApiError, type ApiErrorKind } from '../../src/ports/kubernetes.ts'
+import { ByteWindow } from '../../src/runtime/byte-window.ts'
+import { FakeClock } from './fake-clock.ts'
+import { MemoryStore } from './memory-store.ts'
+
+export class EventsBed {
+  readonly clock = new FakeClock()
+  readonly lane = new Lane({ namespace: 'acme', name: 'billing', uid: 'uid-1' })
+  readonly store = new MemoryStore(() => this.clock.now())
+  readonly book = new EventBook()
+  readonly tally = new Tally()
+  readonly written = new ByteWindow(this.clock, 10)
+  /** Events on objects: the object's name and the reason. */
+  readonly told: [string, string][] = []
+  /** Ids. */
+  readonly appended: string[] = []
+  failAppends = 0
+  /** How long the API server takes to read one. */
+  slowMs = 0
+  /** Writes that are refused, by the name of the event, and those that were told. */
+  readonly refusals = new Map<string, ApiErrorKind>()
+  readonly notWritten: string[] = []
+  readonly reconciler: EventsReconciler
+
+  constructor(catalogue: Catalogue) {
+    const { clock, store, book, tally, lane, written } = this
+    const unseen = new UnseenEvents(clock)
+    const limits = {
+      pending: { organization: 3, all: 100 },
+      heldBytes: 1000,
+      writtenBytes: { organization: 1000, all: 1500 },
+    }
+    const room = new IntakeRoom({ tally, unseen, written, lanes: () => [lane], limits })
+    const organizations = new Organizations()
+    organizations.apply({ name: 'acme', uid: 'uid-of-acme', ownerEmails: [] })
+    this.reconciler = new EventsReconciler({
+      resources: {
+        list: (type, query, from) => store.list(type, query, from),
+        get: (type, ref) => {
+          clock.advance(this.slowMs)
+          return store.get(type, ref)
+        },
+      },
+      writer: {
+        create: (type, object) => store.create(type, object),
+        delete: (type, ref, precondition) => store.delete(type, ref, precondition),
+        patch: async (type, ref, patch, how) => {
+          const kind = this.refusals.get(ref.name)
+          if (kind) throw new ApiError(kind, 'no')
+          return await store.patch(type, ref, patch, how)
+        },
+      },
+      organizations,
+      catalogue,
+      validator: { validate: () => [] },
+      keys: new KeyIndex(),
+      log: {
+        append: async (events) => {
+          if (this.failAppends > 0) {
+            this.failAppends -= 1
+            throw new ApiError('Unavailable', 'no answer', { status: 0 })
+          }
+          this.appended.push(...events.map(({ event }) => event.id))
+          return { segment: 's', version: 7, firstDelivery: 0 }
+        },
+      },
+      clock,
+      book,
+      tally,
+      unseen,
+      room,
+      time: clock,
+      onNotDeleted: () => undefined,
+      onNotWritten: ({ metadata }) => void this.notWritten.push(metadata.name),
+      events: { record: (about, event) => void this.told.push([about.metadata.name, event.reason]) },
+    })
+    tally.onEventSeen = (name) => unseen.seen(name)
+    tally.onEventDone = (name) => void this.reconciler.delivered(name)
+  }
+
+  async publish(name: string, more: object = {}, namespace = 'acme'): Promise<void> {
+    const metadata = { namespace, name }
+    const spec = { type: 'environment.started', dataText: '{}', ...more }
+    this.book.apply(eventOutline.parse(await this.store.create(webhookEvents, { metadata, spec })))
+  }
+
+  async stateOf(name: string, namespace = 'acme'): Promise<unknown> {
+    const { status } = (await this.store.get(webhookEvents, { namespace, name })) as {
+      status?: { state?: string }
+    }
+    return status?.state
+  }
+}
+
+/** One organization with one endpoint for everything, and one type. */
+export async function startEventsBed(): Promise<EventsBed> {
+  const catalogue = new Catalogue()
+  const bed = new EventsBed(catalogue)
+  const type = { metadata: { name: 'environment.started' }, spec: { description: 'An environment started.' } }
+  catalogue.apply(eventType.parse(await bed.store.create(eventTypes, type)))
+  await bed.store.create(webhookEndpoints, {
+    metadata: { namespace: 'acme', name: 'billing' },
+    spec: { url: 'https://receiver.example', eventTypes: ['*'] },
+  })
+  return bed
+}
