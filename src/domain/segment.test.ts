@@ -110,7 +110,7 @@ const appends: fc.Arbitrary<Append[]> = fc
         { minLength: 1, maxLength: 4 },
       ),
     }),
-    { maxLength: 20 },
+    { maxLength: 12 },
   )
   .map((all) =>
     all.map(({ namespace, events }, number) => ({

@@ -7,7 +7,8 @@
  *   tenth          a tenth of 300 events a second to an endpoint that hangs
  *   large          5,000 endpoints in one organization
  *   soak           an hour of good and hostile receivers
- * `--report FILE` counts the cases of both kinds of tests in what `npm test -- --reporter=json --outputFile.json=FILE` has left, and runs none.
+ * `--report FILE` counts the cases of both kinds of tests in what `npm test -- --reporter=json --outputFile.json=FILE` has left, and runs none;
+ * `--figures FOLDER` keeps what these told, where FIGURES_FOLDER named the folder to them.
  */
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -34,6 +35,7 @@ const { values } = parseArgs({
     seed: { type: 'string' },
     minutes: { type: 'string', default: '60' },
     report: { type: 'string' },
+    figures: { type: 'string' },
     objects: { type: 'string', default: String(ODD_OBJECTS) },
   },
 })
@@ -64,6 +66,7 @@ function isOfThisFolder(path: string): boolean {
 /** Of a run that is over only the cases are known. */
 async function counted(part: string, isWanted: (path: string) => boolean, file: string): Promise<boolean> {
   const { cases, failed } = await runTests(isWanted, { report: file })
+  if (values.figures !== undefined) await keepAll(values.figures, { command: 'npm test' })
   await keep(`cases-${part}`, { command: 'npm test', tests: cases })
   for (const name of failed) process.stdout.write(`failed: ${name}\n`)
   return failed.length === 0
@@ -81,15 +84,20 @@ async function tests(part: string, isWanted: (path: string) => boolean): Promise
   try {
     const { cases, failed } = await runTests(isWanted, { environment })
     const command = commandOf(part)
-    for (const file of await readdir(folder)) {
-      const figures = JSON.parse(await readFile(join(folder, file), 'utf8')) as Figures
-      await keep(file.replace(/\.json$/, ''), { command, seed, figures })
-    }
+    await keepAll(folder, { command, seed })
     await keep(`cases-${part}`, { command, seed, tests: cases })
     for (const name of failed) process.stdout.write(`failed: ${name}\n`)
     return failed.length === 0
   } finally {
     await rm(folder, { recursive: true })
+  }
+}
+
+/** What tests told, each under its own name. */
+async function keepAll(folder: string, from: { command: string; seed?: number }): Promise<void> {
+  for (const file of await readdir(folder)) {
+    const figures = JSON.parse(await readFile(join(folder, file), 'utf8')) as Figures
+    await keep(file.replace(/\.json$/, ''), { ...from, figures })
   }
 }
 
