@@ -7,6 +7,7 @@ import { lateWatches } from '../support/late-watches.ts'
 import { type LiveFacade, startLiveFacade } from '../support/live-facade.ts'
 import { ownEventType } from '../support/own-event-type.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
+import { until } from '../support/until.ts'
 
 /** What the controller's watch of endpoints is behind. */
 let lateMs = 0
@@ -32,6 +33,10 @@ afterAll(async () => {
 async function retrying(path: string) {
   receiver.answer(path, { status: 503 })
   const type = await ownEventType(davit)
+  await until(
+    async () => facade.catalogue.get(type),
+    () => 'the facade does not see the type',
+  )
   const draft = { url: receiver.url + path, eventTypes: [type], deliveryLog: 'Objects' as const }
   const { endpoint } = await facade.endpoints.create(davit.organization, draft, {})
   await facade.publishing.publish(davit.organization, { type, dataText: '{}' }, {})
