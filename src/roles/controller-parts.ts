@@ -118,6 +118,7 @@ function createEventLoop({ config, world, delivery, organizations, catalogue, sh
     keys,
     log: eventLog,
     clock,
+    random,
     book,
     tally,
     unseen,
@@ -126,8 +127,6 @@ function createEventLoop({ config, world, delivery, organizations, catalogue, sh
     time: delivery.retention.time,
     onNotDeleted: (error) =>
       log.warn('Events that have expired could not be deleted; trying again', { error }),
-    onNotWritten: ({ metadata: { namespace, name } }, error) =>
-      log.warn('The status of an event could not be written; trying again', { namespace, name, error }),
   })
   tally.onEventSeen = (name) => unseen.seen(name)
   const eventPasses = new ShardedReconciler({ reconciler, ownership: shards, shardOf })

@@ -13,7 +13,7 @@ import { Organizations } from '../../src/controllers/organizations.ts'
 import { IntakeRoom } from '../../src/controllers/publish/intake-room.ts'
 import { ApiError, type ApiErrorKind } from '../../src/ports/kubernetes.ts'
 import { ByteWindow } from '../../src/runtime/byte-window.ts'
-import { FakeClock } from './fake-clock.ts'
+import { FakeClock, fixedRandom } from './fake-clock.ts'
 import { MemoryStore } from './memory-store.ts'
 
 export class EventsBed {
@@ -30,9 +30,8 @@ export class EventsBed {
   failAppends = 0
   /** How long the API server takes to read one. */
   slowMs = 0
-  /** Writes that are refused, by the name of the event, and those that were told. */
+  /** Writes that are refused, by the name of the event. */
   readonly refusals = new Map<string, ApiErrorKind>()
-  readonly notWritten: string[] = []
   readonly reconciler: EventsReconciler
 
   constructor(catalogue: Catalogue) {
@@ -78,13 +77,13 @@ export class EventsBed {
         },
       },
       clock,
+      random: fixedRandom(1),
       book,
       tally,
       unseen,
       room,
       time: clock,
       onNotDeleted: () => undefined,
-      onNotWritten: ({ metadata }) => void this.notWritten.push(metadata.name),
       events: { record: (about, event) => void this.told.push([about.metadata.name, event.reason]) },
     })
     tally.onEventSeen = (name) => unseen.seen(name)

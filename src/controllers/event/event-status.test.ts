@@ -23,27 +23,64 @@ test('an event whose status is made unreadable meanwhile is accepted, its status
 })
 
 test.each(['Invalid', 'Forbidden'] as const)(
-  'an event whose status the API server refuses as %s holds up no other, and is tried again in a minute',
+  'an event whose status the API server refuses as %s holds up no other, is told of, and is tried again',
   async (kind) => {
     await bed.publish('a')
     await bed.publish('b')
     bed.refusals.set('a', kind)
-    await bed.reconciler.reconcile('acme')
+    await expect(bed.reconciler.reconcile('acme')).rejects.toThrow(
+      'the status of the WebhookEvent acme/a cannot be written',
+    )
     await bed.publish('c')
-    await bed.reconciler.reconcile('acme')
+    expect(await bed.reconciler.reconcile('acme')).toEqual({ afterMs: 2000 })
     expect([await bed.stateOf('a'), await bed.stateOf('b'), await bed.stateOf('c')]).toEqual([
       undefined,
       'accepted',
       'accepted',
     ])
-    expect(bed.notWritten).toEqual(['a'])
     bed.refusals.clear()
-    bed.clock.advance(60_000)
+    bed.clock.advance(10_000)
     await bed.reconciler.reconcile('acme')
-    expect(await bed.stateOf('a')).not.toBeUndefined()
+    expect(await bed.stateOf('a')).toBe('accepted')
     expect(new Set(bed.appended).size).toBe(3)
   },
 )
+
+test('what is refused again and again is tried and told at most once a minute', async () => {
+  await bed.publish('a')
+  bed.refusals.set('a', 'Forbidden')
+  const waits: number[] = []
+  for (let round = 0; round < 8; round += 1) {
+    await expect(bed.reconciler.reconcile('acme')).rejects.toThrow('acme/a')
+    const { afterMs = Number.NaN } = await bed.reconciler.reconcile('acme')
+    waits.push(afterMs)
+    bed.clock.advance(afterMs)
+  }
+  expect(waits).toEqual([1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000])
+})
+
+test('refusals of many events are one failure, once all have been looked at', async () => {
+  for (let n = 0; n < 201; n += 1) {
+    await bed.publish(`e${n}`, { type: 'unknown.type' })
+    bed.refusals.set(`e${n}`, 'Forbidden')
+  }
+  expect(await bed.reconciler.reconcile('acme')).toEqual({ afterMs: 0 })
+  await expect(bed.reconciler.reconcile('acme')).rejects.toThrow(/acme\/e0 and of 200 others cannot/)
+})
+
+test('an event that ended while its status is refused is finished later', async () => {
+  await bed.publish('a')
+  await bed.reconciler.reconcile('acme')
+  bed.refusals.set('a', 'Forbidden')
+  bed.clock.advance(10_000)
+  await expect(bed.reconciler.reconcile('acme')).rejects.toThrow('acme/a')
+  bed.refusals.clear()
+  await bed.reconciler.reconcile('acme')
+  expect(await bed.stateOf('a')).toBe('accepted')
+  bed.clock.advance(1000)
+  await bed.reconciler.reconcile('acme')
+  expect(await bed.stateOf('a')).toBe('dispatched')
+})
 
 test('an API server that is away ends a pass, which is repeated', async () => {
   await bed.publish('a')

@@ -1,13 +1,14 @@
 /** Writes what became of a WebhookEvent. One whose status cannot be written holds up none of the others. */
 import { type EventOutline, eventOutline } from '../../api/event-outline.ts'
 import { type EventState, type WebhookEventStatus, webhookEvents } from '../../api/webhook-event.ts'
-import type { Clock } from '../../ports/clock.ts'
+import type { Clock, Random } from '../../ports/clock.ts'
 import {
   isApiError,
   type RawObject,
   type ResourceReader,
   type ResourceWriter,
 } from '../../ports/kubernetes.ts'
+import { type BackoffLimits, backoffMs } from '../../runtime/backoff.ts'
 import { findObject } from '../../runtime/find-object.ts'
 import type { EventBook } from './event-book.ts'
 
@@ -16,48 +17,74 @@ export type EventStatusOptions = {
   writer: ResourceWriter
   book: EventBook
   clock: Clock
-  /** The API server refuses this one; it is tried again after a while. */
-  onNotWritten: (event: EventOutline, error: unknown) => void
+  random: Random
 }
 
-/** After a refusal of one event alone. */
-export const WRITE_AGAIN_MS = 60_000
+/** Waits after refusals of one event alone. An API server that has just started may know no rights yet, so the first is short. */
+const AGAIN: BackoffLimits = { firstMs: 1000, longestMs: 60_000 }
 /** More of those are tried again sooner. */
 const MAX_LATER = 10_000
 /** Somebody changes an event now and then, not all the time. */
 const MAX_ATTEMPTS = 5
 
+/** When what was refused is tried again, monotonic, after so many refusals in a row. */
+type Later = { at: number; refusals: number }
+
 export class EventStatus {
   readonly #options: EventStatusOptions
-  /** What was refused, by UID, and from when on it is tried again, monotonic. */
-  readonly #later = new Map<string, number>()
+  /** By UID. */
+  readonly #later = new Map<string, Later>()
+  /** What was refused since it was told, by organization. */
+  readonly #untold = new Map<string, { first: string; count: number; cause: unknown }>()
 
   constructor(options: EventStatusOptions) {
     this.#options = options
   }
 
-  /** Whether it is time to write it: not soon after the API server has refused that. */
-  mayWrite({ metadata }: EventOutline): boolean {
+  /** @returns for how long it is not to be written, since the API server has refused that; milliseconds, 0 or more */
+  waitOf({ metadata }: EventOutline): number {
     const later = this.#later.get(metadata.uid)
-    return later === undefined || this.#options.clock.monotonic() >= later
+    return later === undefined ? 0 : Math.max(0, later.at - this.#options.clock.monotonic())
   }
 
-  /** @throws ApiError of what is not this event's alone: the API server is away, or busy */
+  /**
+   * Where the API server refuses the status of this event, it is told later (`tellRefused`).
+   * @throws ApiError of what is not this event's alone: the API server is away, or busy
+   */
   async write(event: EventOutline, status: Partial<WebhookEventStatus>): Promise<void> {
-    const { book, clock, onNotWritten } = this.#options
-    const { uid } = event.metadata
+    const { book } = this.#options
     book.writing(event)
     try {
       const written = await this.#patch(event, status)
       book.wrote(written ?? { ...event, status }, written && Number(written.metadata.resourceVersion))
-      this.#later.delete(uid)
+      this.#later.delete(event.metadata.uid)
     } catch (error) {
       book.wroteInVain(event)
       if (!isApiError(error, 'Invalid', 'BadRequest', 'TooLarge', 'Forbidden', 'Conflict')) throw error
-      if (this.#later.size >= MAX_LATER) this.#later.clear()
-      this.#later.set(uid, clock.monotonic() + WRITE_AGAIN_MS)
-      onNotWritten(event, error)
+      this.#refused(event, error)
     }
+  }
+
+  /** @throws Error naming one of those that were refused since the last call, and how many */
+  tellRefused(namespace: string): void {
+    const untold = this.#untold.get(namespace)
+    if (!untold) return
+    this.#untold.delete(namespace)
+    const { first, count, cause } = untold
+    const others = count > 1 ? ` and of ${count - 1} others` : ''
+    throw new Error(`the status of the WebhookEvent ${namespace}/${first}${others} cannot be written`, {
+      cause,
+    })
+  }
+
+  #refused({ metadata: { namespace, name, uid } }: EventOutline, cause: unknown): void {
+    const { clock, random } = this.#options
+    const refusals = (this.#later.get(uid)?.refusals ?? 0) + 1
+    if (this.#later.size >= MAX_LATER) this.#later.clear()
+    this.#later.set(uid, { at: clock.monotonic() + backoffMs(refusals, AGAIN, random), refusals })
+    const untold = this.#untold.get(namespace)
+    if (untold) untold.count += 1
+    else this.#untold.set(namespace, { first: name, count: 1, cause })
   }
 
   /**

@@ -10,7 +10,7 @@ import type { IntakeRoom, NoRoom } from '../publish/intake-room.ts'
 import { type AcceptEventsOptions, acceptEvents, type Verdict } from './accept-events.ts'
 import { eventIdOf, eventName } from './event-book.ts'
 import { EventExpiry, type EventExpiryOptions } from './event-expiry.ts'
-import { EventStatus, type EventStatusOptions, WRITE_AGAIN_MS } from './event-status.ts'
+import { EventStatus, type EventStatusOptions } from './event-status.ts'
 import type { UnseenEvents } from './unseen-events.ts'
 
 export type ReconcileEventsOptions = Omit<AcceptEventsOptions, 'appending' | 'room' | 'lookMs'> &
@@ -51,8 +51,18 @@ export class EventsReconciler implements Reconciler {
     return this.#options.book.accepted(name)?.metadata.namespace
   }
 
-  /** @param namespace the key is the organization */
+  /**
+   * @param namespace the key is the organization
+   * @throws Error after everything else, where the API server refuses the status of some events
+   */
   async reconcile(namespace: string): Promise<Result> {
+    const result = await this.#pass(namespace)
+    // Not while there is more to do: a pass that fails is followed by a wait.
+    if (result.afterMs !== 0) this.#status.tellRefused(namespace)
+    return result
+  }
+
+  async #pass(namespace: string): Promise<Result> {
     const { book } = this.#options
     await this.#finish(namespace)
     const nextExpiry = await this.#expiry.pass(namespace)
@@ -73,13 +83,13 @@ export class EventsReconciler implements Reconciler {
       if (this.#waitingIn(namespace).length > 0) return after(0)
     }
     if (book.acceptedIn(namespace).length > 0) return after(LOOK_AGAIN_MS)
-    const nextWrite = book.waitingIn(namespace).length > 0 ? WRITE_AGAIN_MS : undefined
-    const next = Math.min(nextExpiry ?? Number.POSITIVE_INFINITY, nextWrite ?? Number.POSITIVE_INFINITY)
+    const writes = book.waitingIn(namespace).map((event) => this.#status.waitOf(event))
+    const next = writes.reduce((first, wait) => Math.min(first, wait), nextExpiry ?? Number.POSITIVE_INFINITY)
     return Number.isFinite(next) ? after(next) : done()
   }
 
   #waitingIn(namespace: string): EventOutline[] {
-    return this.#options.book.waitingIn(namespace).filter((event) => this.#status.mayWrite(event))
+    return this.#options.book.waitingIn(namespace).filter((event) => this.#status.waitOf(event) === 0)
   }
 
   /** Whoever looks why an event waits finds it at the endpoint that is in the way. */
@@ -136,7 +146,8 @@ export class EventsReconciler implements Reconciler {
     for (const event of book.acceptedIn(namespace)) {
       if (clock.monotonic() > until) return
       const name = eventName(event)
-      if (tally.ofEvent(name) > 0 || this.#unseen.mayComeYet(name) || !this.#status.mayWrite(event)) continue
+      if (tally.ofEvent(name) > 0 || this.#unseen.mayComeYet(name)) continue
+      if (this.#status.waitOf(event) > 0) continue
       this.#unseen.forget(name)
       await this.#status.write(event, {
         state: 'dispatched',
