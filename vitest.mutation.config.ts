@@ -4,7 +4,7 @@ import { defineConfig } from 'vitest/config'
 export default defineConfig({
   test: {
     include: ['src/{domain,runtime}/**/*.test.ts'],
-    // The largest takes a third of this while it is seen which code it runs. A change that makes one hang is found.
-    testTimeout: 24_000,
+    // The largest takes half of this while it is seen which code it runs. A change that makes one hang is found.
+    testTimeout: 60_000,
   },
 })

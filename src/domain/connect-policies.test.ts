@@ -23,40 +23,58 @@ test('the trust policy asks Davit for the external id of the organization', () =
 describe('the policy of the writer', () => {
   const { Statement: statements } = writerPolicy(SCOPE)
 
-  test('writes the secrets of the organization alone', () => {
-    const writes = statements.find(({ Sid }) => Sid === 'WriteSecrets')
-    expect(writes?.Resource).toBe(SECRETS)
-    expect(statements.find(({ Sid }) => Sid === 'EncryptSecrets')).toMatchObject({
-      Action: 'kms:Encrypt',
-      Resource: 'arn:aws:kms:eu-west-1:123456789012:key/*',
-      Condition: { StringEquals: VIA },
-    })
-  })
-
-  test('reads nothing, and says so', () => {
-    const allowed = statements.filter(({ Effect }) => Effect === 'Allow').flatMap(({ Action }) => Action)
-    expect(allowed.filter((action) => /Get|Decrypt|\*/.test(action))).toEqual([])
-    expect(statements.filter(({ Effect }) => Effect === 'Deny')).toEqual([
+  test('writes, lists and removes the secrets of the organization alone', () => {
+    expect(statements).toEqual([
+      {
+        Sid: 'WriteSecrets',
+        Effect: 'Allow',
+        Action: [
+          'ssm:PutParameter',
+          'ssm:DeleteParameter',
+          'ssm:AddTagsToResource',
+          'ssm:ListTagsForResource',
+        ],
+        Resource: SECRETS,
+      },
+      { Sid: 'ListSecrets', Effect: 'Allow', Action: 'ssm:DescribeParameters', Resource: '*' },
+      {
+        Sid: 'EncryptSecrets',
+        Effect: 'Allow',
+        Action: 'kms:Encrypt',
+        Resource: 'arn:aws:kms:eu-west-1:123456789012:key/*',
+        Condition: { StringEquals: VIA },
+      },
       { Sid: 'NeverReadSecrets', Effect: 'Deny', Action: 'ssm:GetParameter*', Resource: '*' },
     ])
+  })
+
+  test('reads nothing', () => {
+    const allowed = statements.filter(({ Effect }) => Effect === 'Allow').flatMap(({ Action }) => Action)
+    expect(allowed.filter((action) => /Get|Decrypt|\*/.test(action))).toEqual([])
   })
 })
 
 test('the policy of the reader reads and decrypts the secrets of the organization, pulls, and writes nothing', () => {
-  const { Statement: statements } = readerPolicy(SCOPE)
-  expect(statements.map(({ Action, Resource }) => [Action, Resource])).toEqual([
-    ['ssm:GetParameter', SECRETS],
-    ['kms:Decrypt', 'arn:aws:kms:eu-west-1:123456789012:key/*'],
-    ['ecr:GetAuthorizationToken', '*'],
-    [
-      ['ecr:BatchCheckLayerAvailability', 'ecr:GetDownloadUrlForLayer', 'ecr:BatchGetImage'],
-      'arn:aws:ecr:*:123456789012:repository/*',
-    ],
+  expect(readerPolicy(SCOPE).Statement).toEqual([
+    { Sid: 'ReadSecrets', Effect: 'Allow', Action: 'ssm:GetParameter', Resource: SECRETS },
+    {
+      Sid: 'DecryptSecrets',
+      Effect: 'Allow',
+      Action: 'kms:Decrypt',
+      Resource: 'arn:aws:kms:eu-west-1:123456789012:key/*',
+      Condition: {
+        StringEquals: VIA,
+        StringLike: { 'kms:EncryptionContext:PARAMETER_ARN': SECRETS },
+      },
+    },
+    { Sid: 'LoginToEcr', Effect: 'Allow', Action: 'ecr:GetAuthorizationToken', Resource: '*' },
+    {
+      Sid: 'PullFromEcr',
+      Effect: 'Allow',
+      Action: ['ecr:BatchCheckLayerAvailability', 'ecr:GetDownloadUrlForLayer', 'ecr:BatchGetImage'],
+      Resource: 'arn:aws:ecr:*:123456789012:repository/*',
+    },
   ])
-  expect(statements[1]?.Condition).toEqual({
-    StringEquals: VIA,
-    StringLike: { 'kms:EncryptionContext:PARAMETER_ARN': SECRETS },
-  })
 })
 
 test.each([

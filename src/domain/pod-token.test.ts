@@ -20,6 +20,7 @@ describe('a token of a service account', () => {
     ['of nobody', token({})],
     ['of a namespace that is none', token({ sub: 'system:serviceaccount:../other:box' })],
     ['of no account', token({ sub: 'system:serviceaccount:acme:' })],
+    ['with more before it', token({ sub: 'a system:serviceaccount:acme:box' })],
     ['with more behind it', token({ sub: 'system:serviceaccount:acme:box:x' })],
     ['with a subject that is no text', token({ sub: 7 })],
     ['with claims that are nothing', token(null)],
@@ -29,6 +30,14 @@ describe('a token of a service account', () => {
     ['that is too long', token({ sub: 'system:serviceaccount:acme:box', more: 'x'.repeat(20_000) })],
   ])('is not one %s', (_what, given) => {
     expect(podIdentityOf(given)).toBeUndefined()
+  })
+
+  it('may be 16 KiB long, and no longer', () => {
+    const sub = 'system:serviceaccount:acme:box'
+    const body = token({ sub })
+    const long = `${body}${'x'.repeat(16 * 1024 - body.length)}`
+    expect(podIdentityOf(long)).toEqual({ namespace: 'acme', serviceAccount: 'box' })
+    expect(podIdentityOf(`${long}x`)).toBeUndefined()
   })
 
   it('is never an error, whatever is given', () => {

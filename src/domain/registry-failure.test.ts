@@ -80,6 +80,58 @@ const PROBES: readonly { name: string; given: Probed; login?: boolean; want: str
   },
   { name: 'too many requests', given: refused({ status: 429 }), want: 'rate_limited at pull' },
   {
+    name: 'too many requests, with another status',
+    given: refused({ status: 403, codes: ['OTHER', 'TOOMANYREQUESTS'] }),
+    want: 'rate_limited at pull',
+  },
+  {
+    name: 'an expired token, with 401',
+    given: refused({ words: 'The token has expired' }),
+    want: 'token_expired at pull',
+  },
+  {
+    name: 'an expired token, by an accident of the registry',
+    given: refused({ status: 500, words: 'The token has expired' }),
+    want: 'unreachable at pull',
+  },
+  {
+    name: 'a missing scope, told at the manifest by Basic',
+    given: refused({ status: 401, scheme: 'basic', words: 'no permission' }),
+    want: 'wrong_credentials at login',
+  },
+  {
+    name: 'a missing scope, told with 401 for a token',
+    given: refused({ step: 'token', scheme: 'basic', words: 'no permission' }),
+    want: 'wrong_credentials at login',
+  },
+  {
+    name: 'no service for tokens',
+    given: refused({ step: 'token', status: 404 }),
+    want: 'not_found_or_private at login',
+  },
+  { name: 'denied without a code', given: refused({ status: 403 }), want: 'no_pull_right at pull' },
+  {
+    name: 'denied with another status',
+    given: refused({ status: 400, codes: ['DENIED'] }),
+    want: 'no_pull_right at pull',
+  },
+  {
+    name: 'no repository, without a code',
+    given: refused({ status: 404 }),
+    want: 'not_found_or_private at pull',
+  },
+  {
+    name: 'no repository, with another status',
+    given: refused({ status: 400, codes: ['NAME_UNKNOWN'] }),
+    want: 'not_found_or_private at pull',
+  },
+  {
+    name: 'no tag, with another status',
+    given: refused({ status: 400, codes: ['MANIFEST_UNKNOWN'] }),
+    want: 'not_found_or_private at pull',
+  },
+  { name: 'nothing wrong', given: { kind: 'found' }, want: 'tool_failed at pull' },
+  {
     name: 'too many requests for tokens',
     given: refused({ step: 'token', status: 429 }),
     want: 'rate_limited at login',
@@ -132,6 +184,20 @@ describe('the name of an image', () => {
     expect(failureOfPull({ probed: FOUND, withLogin: true, stderr, image }).code).toBe('tool_failed')
   })
 
+  it.each(['registry.test/denied/a:1.0', 'registry.test/denied/a@sha256:0', 'registry.test:5000/denied/a'])(
+    'says nothing where the tool leaves its version out: %s',
+    (image) => {
+      const stderr = `reading ${image.replace(/@.*$|:1.0$/, '')}: something else`
+      expect(failureOfPull({ probed: FOUND, withLogin: true, stderr, image }).code).toBe('tool_failed')
+    },
+  )
+
+  it('says nothing where a URL has it, if it is one word', () => {
+    const stderr = 'Get "https://registry.test/v2/denied/manifests/1.0": something else'
+    const pull = { probed: FOUND, withLogin: true, stderr, image: 'registry.test/denied:1.0' }
+    expect(failureOfPull(pull).code).toBe('tool_failed')
+  })
+
   it('takes no word from what the tool says besides', () => {
     const stderr = 'Get "https://registry.test/v2/denied/manifests/1.0": denied: no access'
     const pull = { probed: FOUND, withLogin: true, stderr, image: 'registry.test/denied:1.0' }
@@ -148,6 +214,16 @@ describe('the name of an image', () => {
 })
 
 describe('a pull that failed', () => {
+  it('for want of a right, without a login, is of an image that is private or not there', () => {
+    const pull = { probed: FOUND, withLogin: false, stderr: 'denied: no access' }
+    expect(failureOfPull(pull)).toEqual({ code: 'not_found_or_private', step: 'pull' })
+  })
+
+  it('for another cause, without a login, is what it is', () => {
+    const pull = { probed: FOUND, withLogin: false, stderr: 'connection reset by peer' }
+    expect(failureOfPull(pull)).toEqual({ code: 'unreachable', step: 'pull' })
+  })
+
   for (const { stderr, probed = FOUND, want } of PULLS)
     it(`with "${stderr}" after ${probed.kind} is ${want}`, () => {
       const { code, step } = failureOfPull({ probed, withLogin: true, stderr })

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { FakeClock } from '../../test/support/fake-clock.ts'
 import { deliverySegments } from '../api/delivery-segment.ts'
-import { ApiError, type ListQuery, type Page } from '../ports/kubernetes.ts'
+import { ApiError, isApiError, type ListQuery, type Page } from '../ports/kubernetes.ts'
 import { listInto } from './list-into.ts'
 
 /** A list of so many objects, each of whose pages takes its time. @returns the sizes that were asked for */
@@ -59,6 +59,19 @@ describe('the pages of a list', () => {
     expect(await pagesOf(150, { tookMs: 100, limit: 50, largestPage: 300 })).toEqual([50, 50, 50])
   })
 
+  it('are as before where they are answered just not quickly, and just not slowly', async () => {
+    expect(await pagesOf(150, { tookMs: 50, limit: 50, largestPage: 300 })).toEqual([50, 50, 50])
+    expect(await pagesOf(150, { tookMs: 250, limit: 50, largestPage: 300 })).toEqual([50, 50, 50])
+  })
+
+  it('shrink no further than they were asked for, where that is little', async () => {
+    expect(await pagesOf(12, { tookMs: 300, limit: 4, largestPage: 300 })).toEqual([4, 4, 4])
+  })
+
+  it('have no size where none is asked for, however quickly they are answered', async () => {
+    expect(await pagesOf(150, { tookMs: 1, largestPage: 300 })).toEqual([150])
+  })
+
   it('become smaller where one is too large to be read, and go on from there', async () => {
     expect(await pagesOf(300, { tookMs: 10, limit: 50, largestPage: 800, tooLarge: 150 })).toEqual([
       50, 100, 200, 50, 100,
@@ -69,5 +82,64 @@ describe('the pages of a list', () => {
     await expect(pagesOf(10, { tookMs: 10, limit: 4, tooLarge: 0 })).rejects.toMatchObject({
       kind: 'TooLarge',
     })
+  })
+})
+
+/** A list of two pages of two objects, where something happens on the way. @returns what the store and the taker were told */
+async function told(given: { failAt?: number; overAfter?: number }): Promise<string[]> {
+  const calls: string[] = []
+  let over = false
+  const note = (call: string) => {
+    calls.push(call)
+    if (calls.length === given.overAfter) over = true
+  }
+  const list = (_type: unknown, _query: ListQuery, from?: string): Promise<Page> => {
+    note(`page ${from ?? 0}`)
+    if (Number(from ?? 0) === given.failAt) return Promise.reject(new ApiError('Unavailable', 'no answer'))
+    const items = ['a', 'b'].map((name) => ({ metadata: { name: `${name}${from ?? 0}` } }))
+    return Promise.resolve({ items, resourceVersion: '7', ...(from ? {} : { continue: '1' }) })
+  }
+  const version = await listInto({
+    api: { list, get: () => Promise.reject(new Error('nobody asks')) },
+    type: deliverySegments,
+    query: {},
+    store: {
+      beginList: () => note('begin'),
+      *endList(at, complete) {
+        yield note(`end ${at} ${complete}`)
+      },
+      abandonList: () => note('abandon'),
+    },
+    clock: new FakeClock(),
+    take: ({ metadata }) => note(metadata.name),
+    isOver: () => over,
+    onVersion: (at) => note(`version ${at}`),
+  }).catch((error: unknown) => {
+    if (isApiError(error)) return error.kind
+    throw error
+  })
+  return [...calls, String(version)]
+}
+
+describe('a list', () => {
+  const WHOLE = ['page 0', 'version 7', 'begin', 'a0', 'b0', 'page 1', 'a1', 'b1', 'end 7 true']
+
+  it('is handed over page by page', async () => {
+    expect(await told({})).toEqual([...WHOLE, '7'])
+  })
+
+  it.each(WHOLE.map((what, index): [string, number] => [what, index + 1]))(
+    'that is over after "%s" goes no further',
+    async (_, overAfter) => {
+      expect(await told({ overAfter })).toEqual([...WHOLE.slice(0, overAfter), 'undefined'])
+    },
+  )
+
+  it('that breaks off is abandoned', async () => {
+    expect(await told({ failAt: 1 })).toEqual([...WHOLE.slice(0, 6), 'abandon', 'Unavailable'])
+  })
+
+  it('that breaks off once it is over is not abandoned for the one that came after it', async () => {
+    expect(await told({ failAt: 1, overAfter: 6 })).toEqual([...WHOLE.slice(0, 6), 'Unavailable'])
   })
 })

@@ -16,7 +16,12 @@ function start(options: Partial<ReconcileLoopOptions> = {}) {
   const passes: Pass[] = []
   const outcomes: string[] = []
   const lines: string[] = []
-  const say = (message: string) => void lines.push(message)
+  const told: unknown[] = []
+  const seconds: number[] = []
+  const say = (message: string, fields?: Record<string, unknown>) => {
+    lines.push(message)
+    told.push(fields)
+  }
   const loop = new ReconcileLoop({
     name: 'test',
     reconciler: {
@@ -26,10 +31,16 @@ function start(options: Partial<ReconcileLoopOptions> = {}) {
     clock,
     random: fixedRandom(0),
     log: { info: say, warn: say, error: say },
-    metrics: { reconciled: (_, result) => void outcomes.push(result), watchRestarted() {} },
+    metrics: {
+      reconciled: (_, result, took) => {
+        outcomes.push(result)
+        seconds.push(took)
+      },
+      watchRestarted() {},
+    },
     ...options,
   }).start()
-  return { clock, loop, passes, outcomes, lines }
+  return { clock, loop, passes, outcomes, lines, told, seconds }
 }
 
 describe('a reconcile loop', () => {
@@ -74,6 +85,53 @@ describe('a reconcile loop', () => {
     expect(lines).toEqual(['A pass failed and will be repeated', 'A pass failed and will be repeated'])
   })
 
+  it('says which pass failed, and why', async () => {
+    const { loop, passes, told } = start()
+    loop.add('a')
+    await settle()
+    const error = new Error('no')
+    passes[0]?.fail(error)
+    await settle()
+    expect(told).toEqual([{ controller: 'test', key: 'a', error }])
+  })
+
+  it.each([
+    ['succeeded', (pass: Pass | undefined) => pass?.end(done())],
+    ['cannot succeed until it changes', (pass: Pass | undefined) => pass?.fail(new TerminalError('wrong'))],
+  ])('repeats a pass that failed as soon as the first time once one of its key has %s', async (_, end) => {
+    const { clock, loop, passes } = start()
+    loop.add('a')
+    await settle()
+    passes[0]?.fail(new Error('no'))
+    await clock.elapse(3)
+    end(passes[1])
+    await settle()
+    loop.add('a')
+    await settle()
+    passes[2]?.fail(new Error('no'))
+    await clock.elapse(3)
+    expect(passes).toHaveLength(4)
+  })
+
+  it('tells how long a pass took', async () => {
+    const { clock, loop, passes, seconds } = start()
+    await clock.elapse(7000)
+    loop.add('a')
+    await clock.elapse(1500)
+    passes[0]?.end(done())
+    await settle()
+    expect(seconds).toEqual([1.5])
+  })
+
+  it('looks at a key after a time that was asked for from outside', async () => {
+    const { clock, loop, passes } = start()
+    loop.addAfter('a', 1000)
+    await clock.elapse(999)
+    expect(passes).toHaveLength(0)
+    await clock.elapse(1)
+    expect(passes).toHaveLength(1)
+  })
+
   it('does not repeat what cannot succeed until something changes', async () => {
     const { clock, loop, passes, outcomes } = start()
     loop.add('a')
@@ -88,12 +146,16 @@ describe('a reconcile loop', () => {
   })
 
   it('tells a pass that takes too long to stop, and never runs the key beside it', async () => {
-    const { clock, loop, passes } = start({ deadlineMs: 1_000 })
+    const { clock, loop, passes, lines, told } = start({ deadlineMs: 1_000 })
     loop.add('a')
     await clock.elapse(999)
     expect(passes[0]?.signal.aborted).toBe(false)
     await clock.elapse(1)
-    expect(passes[0]?.signal.aborted).toBe(true)
+    expect(passes[0]?.signal.reason).toEqual(new Error('the pass took longer than 1000 ms'))
+    expect([lines, told]).toEqual([
+      ['A pass took too long and was told to stop'],
+      [{ controller: 'test', key: 'a' }],
+    ])
     loop.add('a')
     await clock.elapse(1_000_000)
     expect(passes).toHaveLength(1)
@@ -101,6 +163,18 @@ describe('a reconcile loop', () => {
     await settle()
     expect(passes).toHaveLength(2)
     expect(passes[1]?.signal.aborted).toBe(false)
+  })
+
+  it('has no deadline for what has ended, and tells it nothing more', async () => {
+    const { clock, loop, passes, lines } = start()
+    loop.add('a')
+    await settle()
+    passes[0]?.end(done())
+    await settle()
+    expect(clock.pending).toBe(0)
+    await loop.stop()
+    expect(passes[0]?.signal.aborted).toBe(false)
+    expect(lines).toEqual([])
   })
 
   it('stops once the passes that run have been told to and have ended, and starts no other', async () => {

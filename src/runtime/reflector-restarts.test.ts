@@ -30,6 +30,49 @@ describe('the watch of a reflector', () => {
     await reflector.stop()
   })
 
+  it('says why it ended and when it starts again, unless the server ended it in the ordinary way', async () => {
+    const { api, clock, reflector, lines, told, restarts } = startReflector()
+    await reflector.synced
+    await settle()
+    api.endWatches(gone)
+    await clock.elapse(60_000)
+    const resource = 'things'
+    expect(lines).toEqual(['A watch ended and will start again'])
+    expect(told).toEqual([{ resource, reason: 'Gone', error: gone, relist: true, waitMs: 50 }])
+    api.endWatches()
+    await settle()
+    expect(lines).toHaveLength(1)
+    const broken = new Error('the stream makes no sense')
+    api.endWatches(broken)
+    await settle()
+    expect(told[1]).toMatchObject({ reason: 'error', error: broken, relist: false })
+    expect(restarts).toEqual(['Gone', 'closed', 'error'])
+    await reflector.stop()
+  })
+
+  it('is cut off from the first failure until something comes', async () => {
+    const { api, clock, reflector } = startReflector()
+    await reflector.synced
+    await clock.elapse(60_000)
+    expect(reflector.contact.lostForMs()).toBe(0)
+    api.endWatches(down)
+    await settle()
+    await clock.elapse(10)
+    expect(reflector.contact.lostForMs()).toBe(10)
+    await clock.elapse(100)
+    api.put('a')
+    await settle()
+    expect(reflector.contact.lostForMs()).toBe(0)
+    await reflector.stop()
+  })
+
+  it('says nothing of what ends as it stops', async () => {
+    const { reflector, lines, restarts } = startReflector()
+    await reflector.synced
+    await reflector.stop()
+    expect([lines, restarts]).toEqual([[], []])
+  })
+
   it('tries for ever, every few seconds, while the API server is away', async () => {
     const api = new FakeApi()
     api.listFaults.push(...Array.from({ length: 200 }, () => down))

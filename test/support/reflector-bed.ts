@@ -47,7 +47,11 @@ export function startReflector(options: Partial<ReflectorOptions<Thing>> = {}, a
   const consumer = new Consumer()
   const lines: string[] = []
   const restarts: string[] = []
-  const say = (message: string) => void lines.push(message)
+  const told: unknown[] = []
+  const say = (message: string, fields?: Record<string, unknown>) => {
+    lines.push(message)
+    told.push(fields)
+  }
   const reflector = new Reflector<Thing>(
     {
       type,
@@ -66,5 +70,5 @@ export function startReflector(options: Partial<ReflectorOptions<Thing>> = {}, a
       metrics: { reconciled() {}, watchRestarted: (_, reason) => void restarts.push(reason) },
     },
   ).start()
-  return { api, clock, consumer, lines, restarts, reflector }
+  return { api, clock, consumer, lines, told, restarts, reflector }
 }
