@@ -1,43 +1,7 @@
 import { describe, expect, test } from 'vitest'
+import { BUSY, DENIED, GOOD, message, ROLE, SPEC, shown, view } from '../../test/support/connection-view.ts'
 import { SETTINGS_CONDITIONS } from '../api/secrets-settings.ts'
-import { type ConnectionView, connectionVerdict, type ProbeResults } from './connection-verdict.ts'
-
-const ROLE = 'arn:aws:iam::123456789012:role/davit-secrets'
-const GOOD: ProbeResults = {
-  identify: {
-    value: {
-      account: '123456789012',
-      arn: 'arn:aws:sts::123456789012:assumed-role/davit-secrets/davit-acme',
-    },
-  },
-  put: { value: true },
-  readable: { value: { operations: [], code: 'AccessDeniedException' } },
-  otherId: { value: { refused: true, code: 'AccessDenied' } },
-}
-const DENIED = { remedy: 'permissions', code: 'AccessDenied', message: 'not authorized' } as const
-const BUSY = { remedy: 'retry', code: 'ThrottlingException', message: 'slow down' } as const
-const SPEC = { remedy: 'spec', code: 'RegionDisabledException', message: 'not activated' } as const
-
-function view(change: Partial<ConnectionView> = {}): ConnectionView {
-  return {
-    roleArn: ROLE,
-    externalId: 'davit-1',
-    principal: 'arn:aws:iam::210987654321:role/davit',
-    results: GOOD,
-    requireWriteOnly: false,
-    ...change,
-  }
-}
-
-function shown(one: ConnectionView): Record<string, string> {
-  return Object.fromEntries(
-    connectionVerdict(one).findings.map(({ type, status, reason }) => [type, `${status} ${reason}`]),
-  )
-}
-
-function message(one: ConnectionView, type: string): string {
-  return connectionVerdict(one).findings.find((finding) => finding.type === type)?.message ?? ''
-}
+import { connectionVerdict } from './connection-verdict.ts'
 
 describe('an account', () => {
   test('that passes everything is ready', () => {
@@ -112,6 +76,30 @@ describe('an account', () => {
     })
     for (const words of ['AccessDenied: not authorized', ROLE, '210987654321', 'davit-1', 'sts:TagSession'])
       expect(message(one, 'Reachable')).toContain(words)
+  })
+
+  test('whose role does not fit the spec is refused with that', () => {
+    const one = view({ results: { identify: { failure: SPEC } } })
+    expect(shown(one)).toMatchObject({ Reachable: 'False SpecRefused' })
+    expect(message(one, 'Reachable')).toBe('RegionDisabledException: not activated. Correct the spec.')
+  })
+
+  test('whose role refuses Davit, which does not know who it is, says so', () => {
+    const one = view({ results: { identify: { failure: DENIED } }, principal: undefined })
+    expect(message(one, 'Reachable')).toContain("must allow Davit's identity sts:AssumeRole")
+  })
+
+  test('that was not tried to the end is under way', () => {
+    expect(shown(view({ results: { identify: GOOD.identify } }))).toMatchObject({
+      Ready: 'False Connecting',
+      Reachable: 'Unknown Connecting',
+    })
+  })
+
+  test('where listing does not fit the spec is refused with what was tried', () => {
+    const one = view({ results: { ...GOOD, list: { failure: SPEC } } })
+    expect(shown(one)).toMatchObject({ Reachable: 'False SpecRefused' })
+    expect(message(one, 'Reachable')).toContain('It came of ssm:DescribeParameters.')
   })
 
   test.each([
@@ -194,45 +182,6 @@ describe('an account', () => {
       Stalled: 'True NotAnOrganization',
       Reachable: 'Unknown NotChecked',
     })
-  })
-})
-
-describe('a failure that passes', () => {
-  const before = connectionVerdict(view()).findings
-
-  test.each([
-    ['identify', { identify: { failure: BUSY } }],
-    ['put', { ...GOOD, put: { failure: BUSY } }],
-    ['readable', { ...GOOD, readable: { failure: BUSY } }],
-    ['otherId', { ...GOOD, otherId: { failure: BUSY } }],
-  ] as [string, ProbeResults][])('of %s does not undo what is known', (_, results) => {
-    const one = view({ results, before })
-    expect(shown(one)).toEqual({
-      ...shown(view()),
-      Reconciling: 'True CloudUnavailable',
-    })
-    expect(message(one, 'Reconciling')).toContain('ThrottlingException: slow down')
-    expect(connectionVerdict(one).ready).toBe(true)
-  })
-
-  test('leaves unknown what was not known', () => {
-    expect(shown(view({ results: { identify: { failure: BUSY } } }))).toMatchObject({
-      Ready: 'False CloudUnavailable',
-      Reconciling: 'True CloudUnavailable',
-      Reachable: 'Unknown CloudUnavailable',
-    })
-  })
-
-  test('does not hide what was found out since', () => {
-    const results = { identify: { failure: DENIED } }
-    expect(shown(view({ results, before }))).toMatchObject({
-      Ready: 'False RoleRefused',
-      WriteOnly: 'Unknown NotChecked',
-    })
-  })
-
-  test('keeps the verdict of before after a restart', () => {
-    expect(connectionVerdict(view({ results: undefined, before })).ready).toBe(true)
   })
 })
 

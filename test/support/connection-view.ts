@@ -1,0 +1,45 @@
+/** What the tries of an account have found, for tests of what follows from that. */
+import {
+  type ConnectionView,
+  connectionVerdict,
+  type ProbeResults,
+} from '../../src/domain/connection-verdict.ts'
+
+export const ROLE = 'arn:aws:iam::123456789012:role/davit-secrets'
+export const GOOD: ProbeResults = {
+  identify: {
+    value: {
+      account: '123456789012',
+      arn: 'arn:aws:sts::123456789012:assumed-role/davit-secrets/davit-acme',
+    },
+  },
+  put: { value: true },
+  readable: { value: { operations: [], code: 'AccessDeniedException' } },
+  otherId: { value: { refused: true, code: 'AccessDenied' } },
+}
+export const DENIED = { remedy: 'permissions', code: 'AccessDenied', message: 'not authorized' } as const
+export const BUSY = { remedy: 'retry', code: 'ThrottlingException', message: 'slow down' } as const
+export const SPEC = { remedy: 'spec', code: 'RegionDisabledException', message: 'not activated' } as const
+
+/** All is well, but for the change. */
+export function view(change: Partial<ConnectionView> = {}): ConnectionView {
+  return {
+    roleArn: ROLE,
+    externalId: 'davit-1',
+    principal: 'arn:aws:iam::210987654321:role/davit',
+    results: GOOD,
+    requireWriteOnly: false,
+    ...change,
+  }
+}
+
+/** Status and reason by type. */
+export function shown(one: ConnectionView): Record<string, string> {
+  return Object.fromEntries(
+    connectionVerdict(one).findings.map(({ type, status, reason }) => [type, `${status} ${reason}`]),
+  )
+}
+
+export function message(one: ConnectionView, type: string): string {
+  return connectionVerdict(one).findings.find((finding) => finding.type === type)?.message ?? ''
+}
