@@ -26,10 +26,14 @@ describe('FairBuckets', () => {
   })
 
   it('slows down the one that was complained of, and tells how many are slow', async () => {
-    const buckets = new FairBuckets(new FakeClock(), LIMITS)
+    const buckets = new FairBuckets(new FakeClock(), { ...LIMITS, maxKeys: 3 })
     const one = buckets.of('one')
+    // There is nothing to slow down yet.
+    one.slowDown()
     await one.take('a')
     await buckets.of('two').take('a')
+    await buckets.of('three').take('a')
+    expect(buckets.slowed).toBe(0)
     one.slowDown()
     expect(buckets.slowed).toBe(1)
   })

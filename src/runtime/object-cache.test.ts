@@ -81,6 +81,24 @@ describe('an object cache', () => {
     expect(cache.size).toBe(1)
   })
 
+  it('is told by the list of what an event brought and the list does not show any more', () => {
+    const { cache, told } = start()
+    cache.beginList()
+    apply(cache, id(19), 'made meanwhile')
+    apply(cache, id(20, 'u2', 'org/b'), 'at the same time')
+    for (const _ of cache.endList(20, true));
+    expect(told.slice(2)).toEqual(['-org/a made meanwhile', '-org/b at the same time'])
+  })
+
+  it('infers nothing from a list that was abandoned', () => {
+    const { cache } = start()
+    apply(cache, id(1), 'a')
+    cache.beginList()
+    cache.abandonList()
+    for (const _ of cache.endList(20, true));
+    expect(cache.size).toBe(1)
+  })
+
   it('does not delete what came after the version of the list', () => {
     const { cache } = start()
     cache.beginList()
@@ -104,6 +122,7 @@ describe('an object cache', () => {
     apply(cache, id(1), 'a')
     list(cache, 15, [])
     apply(cache, id(10), 'late')
+    apply(cache, id(15), 'as late as the list')
     apply(cache, id(16), 'made again')
     expect(told).toEqual(['+org/a a', '-org/a a', '+org/a made again'])
   })

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { FakeClock, settle } from '../../test/support/fake-clock.ts'
-import { pause } from './pause.ts'
+import { pause, until } from './pause.ts'
 
 describe('a pause', () => {
   it('lasts as long as asked, however long that is', async () => {
@@ -46,5 +46,33 @@ describe('a pause', () => {
     await paused
     await settle(1)
     expect(listeners).toBe(0)
+  })
+})
+
+describe('a look until something is so', () => {
+  it('resolves at the first look at which it is', async () => {
+    const clock = new FakeClock()
+    let isSo = false
+    let over = false
+    void until(clock, () => isSo).then(() => {
+      over = true
+    })
+    await clock.elapse(1000)
+    expect(over).toBe(false)
+    isSo = true
+    await clock.elapse(20)
+    expect(over).toBe(true)
+    await until(clock, () => true)
+    expect(clock.pending).toBe(0)
+  })
+
+  it('ends when it is aborted', async () => {
+    const clock = new FakeClock()
+    const abort = new AbortController()
+    const looking = until(clock, () => false, abort.signal)
+    await settle()
+    abort.abort()
+    await looking
+    expect(clock.pending).toBe(0)
   })
 })
