@@ -9,8 +9,8 @@ export type RoleProcessOptions = {
   role: 'controller' | 'api'
   kubeconfigPath: string
   namespace: string
-  /** Names it in what it writes. */
-  replica: string
+  /** Names it in what it writes; absent: the name of this host. */
+  replica?: string | undefined
   opsPort: number
   /** Its log is appended to this file. */
   logPath: string
@@ -74,12 +74,16 @@ export class RoleProcess {
       await sleep(POLL_MS)
     }
     if (!this.running) return false
-    const { text } = await this.#ask('/readyz')
-    throw new Error(`the ${this.#options.role} does not become ready: ${text}`)
+    throw new Error(`the ${this.#options.role} does not become ready: ${await this.readiness()}`)
   }
 
   async isReady(): Promise<boolean> {
     return (await this.#ask('/readyz')).ok
+  }
+
+  /** What it says of whether it is ready. */
+  async readiness(): Promise<string> {
+    return (await this.#ask('/readyz')).text
   }
 
   /** A gauge of its metrics; undefined where it does not answer. */
