@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { fc } from '../../test/support/fast-check.ts'
-import { statusPatch } from './status-patch.ts'
+import { sameJson, statusPatch } from './status-patch.ts'
 
 /** RFC 7386, section 2, word for word. */
 function mergePatch(target: unknown, patch: unknown): unknown {
@@ -84,5 +84,55 @@ describe('a status patch', () => {
   ]
   it.each(table)('for $given sends no more than that', ({ from, to, want }) => {
     expect(statusPatch(from, to)).toEqual(want)
+  })
+})
+
+describe('two values', () => {
+  it.each([
+    [1, 1],
+    [null, null],
+    [[], []],
+    [
+      [1, [2]],
+      [1, [2]],
+    ],
+    [
+      { a: 1, b: [{ c: 2 }] },
+      { b: [{ c: 2 }], a: 1 },
+    ],
+    [{ a: 1, b: undefined }, { a: 1 }],
+    [{ a: 1 }, { a: 1, b: undefined }],
+  ])('mean the same: %j and %j', (a, b) => {
+    expect(sameJson(a, b)).toBe(true)
+    expect(statusPatch({ of: a }, { of: b })).toBeUndefined()
+  })
+
+  it.each([
+    [1, '1'],
+    [0, null],
+    [
+      [1, 2],
+      [2, 1],
+    ],
+    [[1], [1, 2]],
+    [[1, 2], [1]],
+    [[1], { 0: 1 }],
+    [{ 0: 1 }, [1]],
+    [{}, []],
+    [{}, null],
+    [null, {}],
+    [{ a: 1 }, { b: 1 }],
+    [{ a: 1 }, { a: 1, b: 2 }],
+    [{ a: 1, b: 2 }, { a: 1 }],
+    [
+      { a: 1, b: 2 },
+      { a: 1, b: 3 },
+    ],
+    [{ a: undefined, b: 1 }, { a: 1 }],
+    // Of the prototype, and not of its own.
+    [{ toString: 1 }, {}],
+  ])('do not mean the same: %j and %j', (a, b) => {
+    expect(sameJson(a, b)).toBe(false)
+    expect(sameJson(b, a)).toBe(false)
   })
 })

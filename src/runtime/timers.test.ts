@@ -16,6 +16,13 @@ function start(clock = new FakeClock()) {
   return { clock, timers, fired, log }
 }
 
+/** Of a machine that has run for a day. */
+function aged(): FakeClock {
+  const clock = new FakeClock()
+  clock.advance(86_400_000)
+  return clock
+}
+
 describe('timers', () => {
   it('call back at their time and not before, in the order of their times', () => {
     const { clock, timers, fired } = start()
@@ -147,6 +154,61 @@ describe('timers', () => {
     timers.set('other', clock.now() + 1)
     clock.advance(10)
     expect(fired).toEqual([])
+    expect(clock.pending).toBe(0)
+  })
+
+  it('wait no longer because the wall clock was set back, of a machine that has run for long', () => {
+    const { clock, timers, fired } = start(aged())
+    timers.set('before', clock.now() + 10_000)
+    clock.setWallBy(-5000)
+    timers.set('after', clock.now() + 10_000)
+    clock.advance(9_999)
+    expect(fired).toEqual([])
+    clock.advance(1)
+    expect(fired).toEqual(['before', 'after'])
+  })
+
+  it('go with the wall clock where that is slowed down a little', () => {
+    const { clock, timers, fired } = start(aged())
+    timers.set('soon', clock.now() + 10_000)
+    clock.setWallBy(-1000)
+    timers.set('later', clock.now() + 20_000)
+    clock.advance(10_999)
+    expect(fired).toEqual([])
+    clock.advance(1)
+    expect(fired).toEqual(['soon'])
+    clock.advance(9000)
+    expect(fired).toEqual(['soon', 'later'])
+  })
+
+  it('call what a key was set with last, or what all are called with', () => {
+    const { clock, timers, fired } = start()
+    const own = (key: string) => void fired.push(`own ${key}`)
+    timers.set('a', clock.now() + 1, own)
+    timers.set('a', clock.now() + 2)
+    timers.set('b', clock.now() + 3, own)
+    timers.delete('b')
+    timers.set('b', clock.now() + 4)
+    timers.set('c', clock.now() + 5, own)
+    clock.advance(5)
+    timers.set('c', clock.now() + 5)
+    clock.advance(5)
+    expect(fired).toEqual(['a', 'b', 'own c', 'c'])
+  })
+
+  it('have one timer of the clock, also where callbacks set others', () => {
+    const { clock, timers, fired } = start()
+    timers.set('first', clock.now() + 1, () => {
+      timers.set('at once', clock.now())
+      timers.set('later', clock.now() + 1000)
+      expect(clock.pending).toBe(0)
+      expect(fired).toEqual([])
+    })
+    clock.advance(1)
+    expect(fired).toEqual(['at once'])
+    expect(clock.pending).toBe(1)
+    clock.advance(1000)
+    expect(fired).toEqual(['at once', 'later'])
     expect(clock.pending).toBe(0)
   })
 

@@ -50,6 +50,39 @@ describe('a book of versions', () => {
     expect(told).toEqual([['written', 'first']])
   })
 
+  test('shows observers all that is new, also own writes, and nothing twice', () => {
+    const { held } = book(thing(1, 'first'))
+    const seen: string[] = []
+    held.observe(({ what }) => seen.push(what))
+    held.learn(thing(2, 'written'))
+    held.learn(thing(2, 'written'))
+    held.announce(thing(3, 'announced'))
+    held.apply(thing(3, 'announced'))
+    held.apply(thing(4, 'by somebody'))
+    held.remove(thing(5, 'gone'))
+    expect(seen).toEqual(['written', 'announced', 'by somebody', 'by somebody'])
+  })
+
+  test('has all of them, and those of a namespace', () => {
+    const { held } = book(thing(1, 'a'), thing(2, 'b', 'u-2', 'two'))
+    held.apply({ ...thing(3, 'c'), metadata: { ...thing(3).metadata, namespace: 'other' } })
+    expect([...held.all()].map(({ what }) => what)).toEqual(['a', 'b', 'c'])
+    expect(held.in('acme').map(({ what }) => what)).toEqual(['a', 'b'])
+    expect(held.in('nobody')).toEqual([])
+    expect(held.get('nobody', 'one')).toBeUndefined()
+  })
+
+  test('has those of the cluster, which have no namespace', () => {
+    const held = new VersionedBook<{ metadata: { name: string; uid: string; resourceVersion: string } }>()
+    const one = { metadata: { name: 'one', uid: 'u-1', resourceVersion: '1' } }
+    held.apply(one)
+    expect([held.get('', 'one'), held.in('')]).toEqual([one, [one]])
+    held.learn({ metadata: { ...one.metadata, resourceVersion: '2' } })
+    expect(held.get('', 'one')?.metadata.resourceVersion).toBe('2')
+    held.remove(one)
+    expect([held.size, held.in('')]).toEqual([0, []])
+  })
+
   test('learns no older version', () => {
     const { held, what } = book(thing(5, 'newest'))
     held.learn(thing(4, 'older'))

@@ -90,6 +90,48 @@ describe('a work queue', () => {
     expect(await queue.take()).toBeUndefined()
   })
 
+  it('counts what is wanted again while it is worked on, and what waits for its time', async () => {
+    const { clock, queue } = start()
+    queue.add('a')
+    await queue.take()
+    queue.add('a')
+    queue.add('b')
+    queue.addAfter('c', 1000)
+    expect([queue.depth, queue.delayed]).toEqual([2, 1])
+    clock.advance(1000)
+    expect([queue.depth, queue.delayed]).toEqual([3, 0])
+  })
+
+  it('tells all who wait for a key that it is closed, at once where nothing is worked on', async () => {
+    const { clock, queue } = start()
+    const takers = [queue.take(), queue.take()]
+    queue.addAfter('a', 1000)
+    await queue.close()
+    expect(await Promise.all([...takers, queue.take()])).toEqual([undefined, undefined, undefined])
+    expect(clock.pending).toBe(0)
+    for (const add of [() => queue.add('a'), () => queue.addAfter('a', 0), () => queue.retry('a')]) add()
+    clock.advance(1000)
+    expect([queue.depth, clock.pending]).toEqual([0, 0])
+  })
+
+  it('gives nothing out again that was wanted again when it was closed', async () => {
+    const { queue } = start()
+    queue.add('a')
+    queue.add('b')
+    await queue.take()
+    await queue.take()
+    queue.add('a')
+    let closed = false
+    const closing = queue.close().then(() => {
+      closed = true
+    })
+    queue.done('a')
+    await settle()
+    expect([queue.depth, closed]).toEqual([0, false])
+    queue.done('b')
+    await closing
+  })
+
   it('gives out no more keys of a lane at a time than it may have, and those of others before', async () => {
     const { queue } = start(0, (key) => ({ name: key.charAt(0), limit: 2 }))
     for (const key of ['a1', 'a2', 'a3', 'a4', 'b1']) queue.add(key)
