@@ -83,7 +83,10 @@ class World {
   readonly #areNamesOwn: boolean
   #replicas: Replica[] = []
   #sessions = 0
-  /** Whoever comes right after a record was removed by hand cannot know of it: that is asked too much. */
+  /**
+   * Whoever comes right after a record was removed by hand cannot know of it: that is asked too much, until it is there again at the
+   * latest, or what stands behind it is over.
+   */
   #nobodyComesBefore = 0
   #lastCame = 0
   /** When the last trouble is over. */
@@ -140,6 +143,7 @@ class World {
     if (this.living().length >= MOST_REPLICAS) return
     const wait = this.#nobodyComesBefore - this.time.now
     if (wait > 0) {
+      this.#quietAt = Math.max(this.#quietAt, this.#nobodyComesBefore)
       this.time.at(wait, () => this.join(name))
       return
     }
@@ -168,7 +172,7 @@ class World {
   }
 
   #removeOne(): void {
-    this.#nobodyComesBefore = this.time.now + TIMES.leaseMs
+    this.#nobodyComesBefore = this.time.now + TIMES.leaseMs + TIMES.drainMs
     if (this.time.now >= Math.max(this.#lastCame, this.#allHearAgain) + TIMES.leaseMs)
       this.records.removeOne()
   }
