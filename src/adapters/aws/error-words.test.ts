@@ -42,6 +42,13 @@ describe('fitToShow', () => {
     }
   })
 
+  it('is not hidden for a few letters of a long token, which any sentence may have, and for a dozen it is', () => {
+    const token = `${'0123456789'.repeat(40)}pArAMeterStorE`
+    expect(fitToShow('What AWS says of parameters', [token])).toBe('What AWS says of parameters')
+    expect(fitToShow('What AWS says of parametersto', [token])).not.toContain('parameter')
+    expect(fitToShow('What AWS says of parameters', ['pArAMeterStorE'])).not.toContain('parameter')
+  })
+
   it('never shows a secret, in whatever form it comes', () => {
     const forms: ((secret: string) => string)[] = [
       (secret) => secret,

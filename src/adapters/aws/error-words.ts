@@ -3,6 +3,9 @@
 const LONGEST = 400
 /** A piece of a secret that is worth hiding: shorter ones tell too little, and are in every sentence. */
 const PIECE = 6
+/** Of one so long, such as a session's token, six letters tell nothing, and some are in every thousandth sentence by chance. */
+const LONG = 100
+const PIECE_OF_LONG = 12
 const HIDDEN = 'What the provider said is left out, since it repeats what must not be shown.'
 
 /** In this order. */
@@ -36,21 +39,16 @@ export function fitToShow(words: string, secrets: readonly string[]): string {
 export function repeats(text: string, secret: string): boolean {
   if (secret === '') return false
   const folded = text.toLowerCase()
-  const known = piecesOf(folded)
+  const length = secret.length < LONG ? PIECE : PIECE_OF_LONG
+  const known = new Set(piecesOf(folded, length))
   const forms = new Set(formsOf(secret).map((form) => form.toLowerCase()))
-  return [...forms].some((form) => hasPiece(known, form, folded))
+  return [...forms].some((form) =>
+    form.length < length ? folded.includes(form) : piecesOf(form, length).some((piece) => known.has(piece)),
+  )
 }
 
-function hasPiece(known: ReadonlySet<string>, form: string, text: string): boolean {
-  if (form.length < PIECE) return text.includes(form)
-  for (let at = 0; at + PIECE <= form.length; at += 1) if (known.has(form.slice(at, at + PIECE))) return true
-  return false
-}
-
-function piecesOf(text: string): Set<string> {
-  const pieces = new Set<string>()
-  for (let at = 0; at + PIECE <= text.length; at += 1) pieces.add(text.slice(at, at + PIECE))
-  return pieces
+function piecesOf(text: string, length: number): string[] {
+  return Array.from({ length: Math.max(0, text.length - length + 1) }, (_, at) => text.slice(at, at + length))
 }
 
 function formsOf(secret: string): string[] {
