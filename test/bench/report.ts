@@ -128,6 +128,7 @@ function isolationTable(isolation: readonly Isolation[]): string {
     ['', 'p50', 'p90', 'p99', 'p99 by that of none'],
     ...isolation.flatMap((one) => [
       [`${one.way}, none hangs`, ...quantileRanges(one.without)],
+      [`${one.way}, as many objects made by somebody else`, ...quantileRanges(one.made)],
       [`${one.way}, one hangs`, ...quantileRanges(one.beside), ratioOf(one, 'p99').toFixed(2)],
     ]),
     ['wanted', '', '', '', '1.10'],

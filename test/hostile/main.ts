@@ -16,7 +16,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { measureIsolation } from '../bench/sections/isolation.ts'
 import type { Figures } from './figures.ts'
-import { besideFigures } from './long/beside-figures.ts'
+import { besideFigures, besideMadeFigures } from './long/beside-figures.ts'
 import { LARGE, measureLargeOrganization } from './long/large-organization.ts'
 import { MANY_NEIGHBOURS, measureNeighbours } from './long/neighbours.ts'
 import { keep } from './long/results.ts'
@@ -111,10 +111,14 @@ async function measured(name: string, measurement: Promise<Figures>, part = name
 async function tenth(): Promise<Figures> {
   const ways = await measureIsolation(TENTH)
   return Object.fromEntries(
-    ways.flatMap(({ way, perSecond, ...found }) => [
-      [`${way}: events a second`, perSecond],
-      ...Object.entries(besideFigures(found)).map(([what, figure]) => [`${way}: ${what}`, figure] as const),
-    ]),
+    ways.flatMap(({ way, perSecond, ...found }) => {
+      const figures = {
+        'events a second': perSecond,
+        ...besideFigures(found),
+        ...besideMadeFigures(found),
+      }
+      return Object.entries(figures).map(([what, figure]) => [`${way}: ${what}`, figure])
+    }),
   )
 }
 

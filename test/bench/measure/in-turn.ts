@@ -1,30 +1,30 @@
-/** Two loads in turn, round after round: what the machine does beside them happens to both, and their ratio stays. */
+/** Loads in turn, round after round: what the machine does beside them happens to all, and their ratios stay. */
 import { type Quantiles, type Spread, spreadOf } from './samples.ts'
 
-/** What one did to the other: quantiles of each round in the unit of the samples, and what came of them. */
-export type Beside = {
-  without: readonly Quantiles[]
-  beside: readonly Quantiles[]
-}
+/** Quantiles of each round in the unit of the samples. */
+export type Rounds = readonly Quantiles[]
 
-export type Loads = {
-  without: () => Promise<Quantiles>
-  beside: () => Promise<Quantiles>
-}
+/** What one load did to the other. */
+export type Beside = { without: Rounds; beside: Rounds }
 
-const ORDER = ['without', 'beside'] as const
-
-/** Each round begins with the other load than the one before, so that neither always comes first. */
-export async function inTurn(rounds: number, loads: Loads): Promise<Beside> {
-  const found = { without: [] as Quantiles[], beside: [] as Quantiles[] }
+/** Each round begins with another load than the one before, so that none always comes first. */
+export async function inTurn<Name extends string>(
+  rounds: number,
+  loads: Readonly<Record<Name, () => Promise<Quantiles>>>,
+): Promise<Record<Name, Rounds>> {
+  const names = Object.keys(loads) as Name[]
+  const found = Object.fromEntries(names.map((name) => [name, []])) as unknown as Record<Name, Quantiles[]>
   for (let round = 0; round < rounds; round += 1) {
-    for (const which of round % 2 === 0 ? ORDER : ORDER.toReversed()) found[which].push(await loads[which]())
+    const first = round % names.length
+    for (const name of [...names.slice(first), ...names.slice(0, first)]) {
+      found[name].push(await loads[name]())
+    }
   }
   return found
 }
 
 /** Of the rounds. */
-export function spreadIn(of: readonly Quantiles[], quantile: 'p50' | 'p90' | 'p99'): Spread {
+export function spreadIn(of: Rounds, quantile: 'p50' | 'p90' | 'p99'): Spread {
   return spreadOf(of.map((one) => one[quantile]))
 }
 

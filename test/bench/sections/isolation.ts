@@ -1,17 +1,24 @@
 /** What an endpoint that hangs does to the others. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { configMaps } from '../../../src/api/core-kinds.ts'
 import { type DeliveryLogMode, webhookEndpoints } from '../../../src/api/webhook-endpoint.ts'
 import { type Bed, onBed } from '../bed.ts'
 import { nextRun } from '../davit-load.ts'
+import { openLoop } from '../loads/pace.ts'
 import type { Route } from '../loads/publishing.ts'
-import { type Beside, inTurn, ratioOf } from '../measure/in-turn.ts'
+import { type Beside, inTurn, type Rounds, ratioOf } from '../measure/in-turn.ts'
 import type { Quantiles } from '../measure/samples.ts'
 import { report } from '../progress.ts'
 import { type EndpointRoute, makeEndpoints } from '../topology.ts'
 import { BODY_BYTES, makeEndpointOfEach, startWarm, WAYS } from './both-ways.ts'
 
 /** Receipts of the endpoints that do not hang, in milliseconds. */
-export type Isolation = Beside & { way: DeliveryLogMode; perSecond: number }
+export type Isolation = Beside & {
+  way: DeliveryLogMode
+  perSecond: number
+  /** Nothing hangs, and somebody else makes as many objects as Davit makes for what does. */
+  made: Rounds
+}
 
 export type IsolationPlan = { rounds: number; seconds: number }
 
@@ -21,6 +28,8 @@ type Rate = { seconds: number; perSecond: number }
 const PER_SECOND: Record<DeliveryLogMode, number> = { Objects: 100, Segments: 300 }
 /** One of so many events goes to the endpoint that hangs. */
 const ONE_OF = 10
+/** Of a delivery's object. */
+const OBJECT_BYTES = 1600
 /** Attempts that hang are not waited for at the end. */
 export const SHORT_DRAIN = { DAVIT_DRAIN_SECONDS: '1' }
 /** After the last event, for the last receipt. */
@@ -64,13 +73,31 @@ async function measureWay(
   const hanging = await make('hanging', '/hang')
   const rate = { seconds, perSecond: PER_SECOND[way] }
   const mixed = (last: Route) => [...Array.from({ length: ONE_OF - 1 }, () => good), last]
-  const beside = await inTurn(rounds, {
+  const found = await inTurn(rounds, {
     without: async () => await receiptsOf(bed, mixed(other), rate),
     beside: async () =>
       await whileItHangs(bed, hanging, async () => await receiptsOf(bed, mixed(hanging), rate)),
+    made: async () => {
+      const [found] = await Promise.all([receiptsOf(bed, mixed(other), rate), makeObjects(bed, other, rate)])
+      return found
+    },
   })
-  report(`${way}: p99 beside one that hangs over that without: ${ratioOf(beside, 'p99').toFixed(2)}`)
-  return { way, perSecond: rate.perSecond, ...beside }
+  const byMade = ratioOf({ without: found.made, beside: found.beside }, 'p99')
+  report(
+    `${way}: p99 beside one that hangs over that without: ${ratioOf(found, 'p99').toFixed(2)}, ` +
+      `over that where somebody else makes the objects: ${byMade.toFixed(2)}`,
+  )
+  return { way, perSecond: rate.perSecond, ...found }
+}
+
+/** As many as events go to the endpoint that hangs, and as large, of a kind that Davit does not look at. */
+async function makeObjects({ api }: Bed, { namespace }: EndpointRoute, rate: Rate): Promise<void> {
+  const data = { padding: 'x'.repeat(OBJECT_BYTES) }
+  const run = nextRun()
+  await openLoop({ ...rate, perSecond: rate.perSecond / ONE_OF }, async (n) => {
+    const metadata = { namespace, name: `made-${run}-${n}` }
+    await api.create(configMaps, { apiVersion: 'v1', kind: 'ConfigMap', metadata, data })
+  })
 }
 
 /** Enabled for so long; afterwards nothing of it is under way, and what it has left waits. */

@@ -1,6 +1,6 @@
 /** What an endpoint that hangs does to the others, for docs/guarantees.md. */
 import { range } from '../../bench/figures.ts'
-import { type Beside, ratioOf, spreadIn } from '../../bench/measure/in-turn.ts'
+import { type Beside, type Rounds, ratioOf, spreadIn } from '../../bench/measure/in-turn.ts'
 import { type Figures, rounded } from '../figures.ts'
 
 export function besideFigures(found: Beside): Figures {
@@ -11,5 +11,15 @@ export function besideFigures(found: Beside): Figures {
     'p99 beside it, ms': range(spreadIn(found.beside, 'p99'), 1),
     'p99 beside it over that without': rounded(ratioOf(found, 'p99')),
     'p50 beside it over that without': rounded(ratioOf(found, 'p50')),
+  }
+}
+
+/** Beside it, by the same without it where somebody else makes the objects that it needs: what is left is Davit's. */
+export function besideMadeFigures({ beside, made }: { beside: Rounds; made: Rounds }): Figures {
+  const found = { without: made, beside }
+  return {
+    'p99 where somebody else makes as many objects, ms': range(spreadIn(made, 'p99'), 1),
+    'p99 beside it over that': rounded(ratioOf(found, 'p99')),
+    'p50 beside it over that': rounded(ratioOf(found, 'p50')),
   }
 }
