@@ -27,16 +27,33 @@ export class EventsBed {
   readonly told: [string, string][] = []
   /** Ids. */
   readonly appended: string[] = []
+  /** What the log has shown: everything that was appended. */
+  readonly keys = new KeyIndex()
+  readonly catalogue: Catalogue
+  /** Calls for a status, taken or refused. */
+  writes = 0
   failAppends = 0
   /** How long the API server takes to read one. */
   slowMs = 0
   /** Writes that are refused, by the name of the event. */
   readonly refusals = new Map<string, ApiErrorKind>()
-  readonly reconciler: EventsReconciler
+  reconciler: EventsReconciler
 
   constructor(catalogue: Catalogue) {
-    const { clock, store, book, tally, lane, written } = this
+    this.catalogue = catalogue
+    this.reconciler = this.#reconciler()
+    this.tally.onEventDone = (name) => void this.reconciler.delivered(name)
+  }
+
+  /** Another process, which knows what the API server and the log say. */
+  restart(): void {
+    this.reconciler = this.#reconciler()
+  }
+
+  #reconciler(): EventsReconciler {
+    const { clock, store, book, tally, lane, written, keys, catalogue } = this
     const unseen = new UnseenEvents(clock)
+    tally.onEventSeen = (name) => unseen.seen(name)
     const limits = {
       pending: { organization: 3, all: 100 },
       heldBytes: 1000,
@@ -45,7 +62,7 @@ export class EventsBed {
     const room = new IntakeRoom({ tally, unseen, written, lanes: () => [lane], limits })
     const organizations = new Organizations()
     organizations.apply({ name: 'acme', uid: 'uid-of-acme', ownerEmails: [] })
-    this.reconciler = new EventsReconciler({
+    return new EventsReconciler({
       resources: {
         list: (type, query, from) => store.list(type, query, from),
         get: (type, ref) => {
@@ -57,6 +74,7 @@ export class EventsBed {
         create: (type, object) => store.create(type, object),
         delete: (type, ref, precondition) => store.delete(type, ref, precondition),
         patch: async (type, ref, patch, how) => {
+          this.writes += 1
           const kind = this.refusals.get(ref.name)
           if (kind) throw new ApiError(kind, 'no')
           return await store.patch(type, ref, patch, how)
@@ -65,15 +83,18 @@ export class EventsBed {
       organizations,
       catalogue,
       validator: { validate: () => [] },
-      keys: new KeyIndex(),
+      keys,
       log: {
         append: async (events) => {
           if (this.failAppends > 0) {
             this.failAppends -= 1
             throw new ApiError('Unavailable', 'no answer', { status: 0 })
           }
+          const version = 7 + this.appended.length
           this.appended.push(...events.map(({ event }) => event.id))
-          return { segment: 's', version: 7, firstDelivery: 0 }
+          for (const [index, { event }] of events.entries())
+            keys.isRepeat(event, version, index, clock.monotonic())
+          return { segment: 's', version, firstDelivery: 0 }
         },
       },
       clock,
@@ -86,8 +107,6 @@ export class EventsBed {
       onNotDeleted: () => undefined,
       events: { record: (about, event) => void this.told.push([about.metadata.name, event.reason]) },
     })
-    tally.onEventSeen = (name) => unseen.seen(name)
-    tally.onEventDone = (name) => void this.reconciler.delivered(name)
   }
 
   async publish(name: string, more: object = {}, namespace = 'acme'): Promise<void> {

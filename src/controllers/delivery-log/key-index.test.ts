@@ -16,7 +16,7 @@ describe('of several places with one key', () => {
     expect(keys.isRepeat(event('a'), 10, 0, 0)).toBe(false)
     expect(keys.isRepeat(event('a'), 10, 1, 0)).toBe(true)
     expect(keys.isRepeat(event('a'), 11, 0, 0)).toBe(true)
-    expect(keys.has('acme', 'a')).toBe(true)
+    expect(keys.has('acme', 'a', 0)).toBe(true)
   })
 
   it('the first stays the first, however often it is shown', () => {
@@ -61,7 +61,7 @@ describe('a key that is used again', () => {
     keys.isRepeat(used(0), 10, 0, AT)
     keys.isRepeat(used(KEY_LIFE_MS), 11, 0, AT + 14 * MINUTE)
     keys.isRepeat(event('b'), 12, 0, AT + 16 * MINUTE)
-    expect(keys.has('acme', 'a')).toBe(true)
+    expect(keys.has('acme', 'a', 0)).toBe(true)
   })
 })
 
@@ -71,14 +71,29 @@ describe('the index of keys', () => {
     keys.isRepeat(event('a'), 10, 0, 0)
     keys.isRepeat(event('b'), 11, 0, 10 * MINUTE)
     keys.isRepeat(event('c'), 12, 0, 16 * MINUTE)
-    expect([keys.has('acme', 'a'), keys.has('acme', 'b'), keys.has('acme', 'c')]).toEqual([false, true, true])
+    expect([keys.has('acme', 'a', 0), keys.has('acme', 'b', 0), keys.has('acme', 'c', 0)]).toEqual([
+      false,
+      true,
+      true,
+    ])
+  })
+
+  it('keeps one that is asked for again and again, and what it was the first of', () => {
+    const keys = new KeyIndex()
+    keys.isRepeat(event('a'), 10, 0, 0)
+    for (let minute = 1; minute < 60; minute += 1) {
+      keys.isRepeat(event(`other-${minute}`), 10 + minute, 0, minute * MINUTE)
+      if (minute % 10 === 0) expect(keys.has('acme', 'a', minute * MINUTE)).toBe(true)
+    }
+    expect(keys.isRepeat(event('a'), 10, 0, 60 * MINUTE)).toBe(false)
+    expect(keys.isRepeat(event('a'), 99, 0, 60 * MINUTE)).toBe(true)
   })
 
   it('remembers the newest of more keys than it may hold', () => {
     const keys = new KeyIndex(3)
     for (let i = 0; i < 10; i += 1) keys.isRepeat(event(`key-${i}`), 10 + i, 0, 0)
     expect(keys.size).toBe(3)
-    expect(keys.has('acme', 'key-6')).toBe(false)
+    expect(keys.has('acme', 'key-6', 0)).toBe(false)
     expect(keys.isRepeat(event('key-7'), 30, 0, 0)).toBe(true)
   })
 })

@@ -13,7 +13,7 @@ const KEPT_MS = 15 * 60_000
 const MAX_KEYS = 200_000
 
 export class KeyIndex {
-  /** In the order in which they were shown. */
+  /** In the order in which they were shown, or asked for. */
   readonly #first = new Map<string, Place>()
   readonly #maxKeys: number
 
@@ -48,9 +48,17 @@ export class KeyIndex {
     return false
   }
 
-  /** Whether the log is known to hold the key. */
-  has(namespace: string, key: string): boolean {
-    return this.#first.has(`${namespace}/${key}`)
+  /**
+   * Whether the log is known to hold the key. Whoever asks may ask again, for as long as a note of what was appended cannot be
+   * written, so a key that is asked for stays. @param now milliseconds of the steady clock
+   */
+  has(namespace: string, key: string, now: number): boolean {
+    const name = `${namespace}/${key}`
+    const first = this.#first.get(name)
+    if (!first) return false
+    this.#first.delete(name)
+    this.#first.set(name, { ...first, seenAt: now })
+    return true
   }
 
   #forget(now: number): void {

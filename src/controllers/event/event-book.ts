@@ -8,6 +8,8 @@ type OwnWrites = { version: number; watched: number; underWay: boolean }
 export class EventBook {
   /** Whether every event is known: a list comes page by page, in the order of names, not of creation. */
   complete: () => boolean = () => true
+  /** Told the UID of each that was shown with a state, or has gone: what is remembered of what it was before is of no use. */
+  settled: (uid: string) => void = () => undefined
   /** Not accepted yet, by namespace and UID. */
   readonly #waiting = new Map<string, Map<string, EventOutline>>()
   /** Accepted, deliveries under way: by the 26 characters of the event's id. */
@@ -36,6 +38,14 @@ export class EventBook {
   remove(event: EventOutline): void {
     this.#writes.delete(event.metadata.uid)
     this.#letGo(event)
+    this.settled(event.metadata.uid)
+  }
+
+  /** Whether there is something left to do for it. */
+  isOpen(event: EventOutline): boolean {
+    const { namespace, uid } = event.metadata
+    const waits = this.#waiting.get(namespace)?.has(uid) === true
+    return waits || this.#expiring.has(uid) || this.#accepted.get(eventName(event))?.metadata.uid === uid
   }
 
   /** Before its status is written. */
@@ -82,6 +92,7 @@ export class EventBook {
       this.#waiting.set(event.metadata.namespace, waiting)
       return true
     }
+    this.settled(event.metadata.uid)
     if (state === 'accepted') {
       this.#accepted.set(eventName(event), event)
       return true

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { FakeClock } from '../../../test/support/fake-clock.ts'
+import { FakeClock, fixedRandom } from '../../../test/support/fake-clock.ts'
 import { type ApiCall, calling, FaultyApi } from '../../../test/support/faulty-api.ts'
 import { MemoryStore } from '../../../test/support/memory-store.ts'
 import { eventOutline } from '../../api/event-outline.ts'
@@ -19,7 +19,15 @@ function bed() {
   const complaints: unknown[] = []
   const onNotDeleted = (error: unknown) => void complaints.push(error)
   const time = new SteadyTime(clock)
-  const expiry = new EventExpiry({ book, writer: api, clock, time, partMs: 4000, onNotDeleted })
+  const expiry = new EventExpiry({
+    book,
+    writer: api,
+    clock,
+    random: fixedRandom(1),
+    time,
+    partMs: 4000,
+    onNotDeleted,
+  })
   /** One that has finished now by a clock that is ahead by so much, and stays for an hour. */
   const finish = async (name: string, aheadMs = 0) => {
     const metadata = { namespace: 'acme', name }
@@ -93,8 +101,25 @@ test('a pass ends soon, tells what failed, and the next goes on with the others'
     expect(await expiry.pass('acme')).toBe(0)
     expect(complaints).toHaveLength(3 - left)
   }
-  expect(await expiry.pass('acme')).toBe(50_000)
+  expect(await expiry.pass('acme')).toBe(55_000)
   expect(names().sort()).toEqual(['one', 'two'])
+})
+
+test('of many that cannot be deleted few are tried in a while, and one that expires is deleted at once', async () => {
+  const { clock, api, expiry, finish, names } = bed()
+  const many = Array.from({ length: 60 }, (_, n) => `kept-${n}`)
+  for (const name of many) await finish(name)
+  clock.advance(60_000)
+  await finish('late')
+  clock.advance(HOUR - 60_000)
+  const isKept = (call: ApiCall) => call.verb === 'delete' && call.name !== 'late'
+  for (let n = 0; n < 200; n += 1) api.fail(isKept, { before: REFUSED })
+  await expiry.pass('acme')
+  clock.advance(60_000)
+  const before = api.calls.filter(isKept).length
+  expect(await expiry.pass('acme')).toBe(2000)
+  expect(api.calls.filter(isKept).length - before).toBe(20)
+  expect(names()).not.toContain('late')
 })
 
 test('what somebody else has deleted is forgotten', async () => {

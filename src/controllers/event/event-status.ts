@@ -8,9 +8,10 @@ import {
   type ResourceReader,
   type ResourceWriter,
 } from '../../ports/kubernetes.ts'
-import { type BackoffLimits, backoffMs } from '../../runtime/backoff.ts'
+import type { BackoffLimits } from '../../runtime/backoff.ts'
 import { findObject } from '../../runtime/find-object.ts'
 import type { EventBook } from './event-book.ts'
+import { RefusedWrites } from './refused-writes.ts'
 
 export type EventStatusOptions = {
   resources: ResourceReader
@@ -22,29 +23,36 @@ export type EventStatusOptions = {
 
 /** Waits after refusals of one event alone. An API server that has just started may know no rights yet, so the first is short. */
 const AGAIN: BackoffLimits = { firstMs: 1000, longestMs: 60_000 }
-/** More of those are tried again sooner. */
-const MAX_LATER = 10_000
 /** Somebody changes an event now and then, not all the time. */
 const MAX_ATTEMPTS = 5
 
-/** When what was refused is tried again, monotonic, after so many refusals in a row. */
-type Later = { at: number; refusals: number }
+/** What was refused since it was told; `since` is monotonic. */
+type Untold = { first: string; count: number; cause: unknown; since: number }
 
 export class EventStatus {
   readonly #options: EventStatusOptions
-  /** By UID. */
-  readonly #later = new Map<string, Later>()
-  /** What was refused since it was told, by organization. */
-  readonly #untold = new Map<string, { first: string; count: number; cause: unknown }>()
+  readonly #refused: RefusedWrites
+  /** By organization. */
+  readonly #untold = new Map<string, Untold>()
 
   constructor(options: EventStatusOptions) {
     this.#options = options
+    this.#refused = new RefusedWrites(options, AGAIN)
   }
 
   /** @returns for how long it is not to be written, since the API server has refused that; milliseconds, 0 or more */
-  waitOf({ metadata }: EventOutline): number {
-    const later = this.#later.get(metadata.uid)
-    return later === undefined ? 0 : Math.max(0, later.at - this.#options.clock.monotonic())
+  waitOf(event: EventOutline): number {
+    return this.#refused.waitOf(event)
+  }
+
+  /** Those that may be written now, what was refused before last. */
+  due(events: readonly EventOutline[]): EventOutline[] {
+    return this.#refused.due(events)
+  }
+
+  /** Whatever was refused of this event, it is to be written no more. */
+  forget(uid: string): void {
+    this.#refused.forget(uid)
   }
 
   /**
@@ -57,18 +65,22 @@ export class EventStatus {
     try {
       const written = await this.#patch(event, status)
       book.wrote(written ?? { ...event, status }, written && Number(written.metadata.resourceVersion))
-      this.#later.delete(event.metadata.uid)
+      this.forget(event.metadata.uid)
     } catch (error) {
       book.wroteInVain(event)
       if (!isApiError(error, 'Invalid', 'BadRequest', 'TooLarge', 'Forbidden', 'Conflict')) throw error
-      this.#refused(event, error)
+      if (book.isOpen(event)) this.#refused.add(event)
+      this.#note(event, error)
     }
   }
 
-  /** @throws Error naming one of those that were refused since the last call, and how many */
-  tellRefused(namespace: string): void {
+  /**
+   * @param forMs only what was refused so long ago or before
+   * @throws Error naming one of those that were refused since the last call, and how many
+   */
+  tellRefused(namespace: string, forMs: number): void {
     const untold = this.#untold.get(namespace)
-    if (!untold) return
+    if (!untold || this.#options.clock.monotonic() - untold.since < forMs) return
     this.#untold.delete(namespace)
     const { first, count, cause } = untold
     const others = count > 1 ? ` and of ${count - 1} others` : ''
@@ -77,14 +89,10 @@ export class EventStatus {
     })
   }
 
-  #refused({ metadata: { namespace, name, uid } }: EventOutline, cause: unknown): void {
-    const { clock, random } = this.#options
-    const refusals = (this.#later.get(uid)?.refusals ?? 0) + 1
-    if (this.#later.size >= MAX_LATER) this.#later.clear()
-    this.#later.set(uid, { at: clock.monotonic() + backoffMs(refusals, AGAIN, random), refusals })
+  #note({ metadata: { namespace, name } }: EventOutline, cause: unknown): void {
     const untold = this.#untold.get(namespace)
     if (untold) untold.count += 1
-    else this.#untold.set(namespace, { first: name, count: 1, cause })
+    else this.#untold.set(namespace, { first: name, count: 1, cause, since: this.#options.clock.monotonic() })
   }
 
   /**

@@ -1,17 +1,21 @@
-/** One pass over the WebhookEvents of a namespace: accept what waits, finish what has been delivered, delete what has expired. */
+/**
+ * One pass over the WebhookEvents of a namespace: finish what has been delivered, delete what has expired, accept what waits. What
+ * was decided of an event is decided once, and kept until the API server takes the status that says so: an event that was sent
+ * is not judged again by what has changed since.
+ */
 import type { EventOutline } from '../../api/event-outline.ts'
 import { API_VERSION } from '../../api/meta.ts'
 import { webhookEndpointKind } from '../../api/webhook-endpoint.ts'
-import { conditionsAfter, type Finding } from '../../domain/conditions.ts'
 import type { EventRecorder } from '../../ports/event-recorder.ts'
 import { after, done, type Reconciler, type Result } from '../../runtime/reconcile-loop.ts'
 import type { Tally } from '../delivery/tally.ts'
 import type { IntakeRoom, NoRoom } from '../publish/intake-room.ts'
-import { type AcceptEventsOptions, acceptEvents, type Verdict } from './accept-events.ts'
-import { eventIdOf, eventName } from './event-book.ts'
+import { type AcceptEventsOptions, acceptEvents } from './accept-events.ts'
+import { eventName } from './event-book.ts'
 import { EventExpiry, type EventExpiryOptions } from './event-expiry.ts'
 import { EventStatus, type EventStatusOptions } from './event-status.ts'
 import type { UnseenEvents } from './unseen-events.ts'
+import { statusOf, type Verdict } from './verdict.ts'
 
 export type ReconcileEventsOptions = Omit<AcceptEventsOptions, 'appending' | 'room' | 'lookMs'> &
   Omit<EventExpiryOptions, 'partMs'> &
@@ -31,18 +35,31 @@ const LOOK_AGAIN_MS = 2000
  */
 const PART_MS = 4000
 const UNTIL_COMPLETE_MS = 100
+/** Between two passes that have nothing to do but what was refused. */
+const REFUSED_AGAIN_MS = 1000
+/** What was refused is told at last, while there is more and more to do. */
+const TELL_AFTER_MS = 10_000
+/** Verdicts that no status says yet. With so many, nothing more is accepted: all of it would be judged anew after a restart. */
+const MAX_UNWRITTEN = { organization: 5000, all: 50_000 }
 
 export class EventsReconciler implements Reconciler {
   readonly #options: ReconcileEventsOptions
   readonly #unseen: UnseenEvents
   readonly #expiry: EventExpiry
   readonly #status: EventStatus
+  /** Of events without a state, by UID. */
+  readonly #verdicts = new Map<string, Verdict>()
 
   constructor(options: ReconcileEventsOptions) {
     this.#options = options
     this.#expiry = new EventExpiry({ ...options, partMs: PART_MS })
     this.#status = new EventStatus(options)
     this.#unseen = options.unseen
+    options.book.settled = (uid) => {
+      this.#verdicts.delete(uid)
+      this.#status.forget(uid)
+      this.#expiry.forget(uid)
+    }
   }
 
   /** The last delivery of an event has come to its end. @returns the organization to look at, if it is known */
@@ -56,40 +73,67 @@ export class EventsReconciler implements Reconciler {
    * @throws Error after everything else, where the API server refuses the status of some events
    */
   async reconcile(namespace: string): Promise<Result> {
-    const result = await this.#pass(namespace)
-    // Not while there is more to do: a pass that fails is followed by a wait.
-    if (result.afterMs !== 0) this.#status.tellRefused(namespace)
-    return result
+    const afterMs = await this.#pass(namespace)
+    // A pass that fails is followed by a wait, so not while there is more to do, unless that goes on and on.
+    this.#status.tellRefused(namespace, afterMs === 0 ? TELL_AFTER_MS : 0)
+    return afterMs === undefined ? done() : after(afterMs)
   }
 
-  async #pass(namespace: string): Promise<Result> {
-    const { book } = this.#options
+  /** @returns milliseconds until there is something to do; undefined: nothing, until something changes */
+  async #pass(namespace: string): Promise<number | undefined> {
     await this.#finish(namespace)
-    const nextExpiry = await this.#expiry.pass(namespace)
-    const waiting = this.#waitingIn(namespace)
-    if (waiting.length > 0) {
-      if (!book.complete()) return after(UNTIL_COMPLETE_MS)
-      this.#unseen.forgetOld()
-      const room = this.#options.room.of(namespace)
-      if (typeof room === 'object') {
-        this.#tell(room)
-        return after(LOOK_AGAIN_MS)
-      }
-      const appending = (name: string, deliveries: number) =>
-        this.#unseen.appending(name, namespace, deliveries)
-      const options = { ...this.#options, appending, room, lookMs: PART_MS }
-      for (const verdict of await acceptEvents(options, namespace, waiting.slice(0, BATCH)))
-        await this.#note(verdict)
-      if (this.#waitingIn(namespace).length > 0) return after(0)
-    }
-    if (book.acceptedIn(namespace).length > 0) return after(LOOK_AGAIN_MS)
-    const writes = book.waitingIn(namespace).map((event) => this.#status.waitOf(event))
-    const next = writes.reduce((first, wait) => Math.min(first, wait), nextExpiry ?? Number.POSITIVE_INFINITY)
-    return Number.isFinite(next) ? after(next) : done()
+    const expiry = await this.#expiry.pass(namespace)
+    const accepting = await this.#accept(namespace)
+    const writing = await this.#write(namespace)
+    const finishing = this.#options.book.acceptedIn(namespace).length > 0 ? LOOK_AGAIN_MS : undefined
+    const waits = [expiry, accepting, writing, finishing].filter((wait) => wait !== undefined)
+    return waits.length === 0 ? undefined : Math.max(0, Math.min(...waits))
   }
 
-  #waitingIn(namespace: string): EventOutline[] {
-    return this.#options.book.waitingIn(namespace).filter((event) => this.#status.waitOf(event) === 0)
+  /** Decides of some of what waits. @returns milliseconds until it can go on; undefined where nothing is left */
+  async #accept(namespace: string): Promise<number | undefined> {
+    const { book } = this.#options
+    const waiting = book.waitingIn(namespace)
+    const unjudged = waiting.filter((event) => !this.#verdictOf(event))
+    if (unjudged.length === 0) return undefined
+    if (!book.complete()) return UNTIL_COMPLETE_MS
+    const unwritten = waiting.length - unjudged.length
+    if (unwritten >= MAX_UNWRITTEN.organization || this.#verdicts.size >= MAX_UNWRITTEN.all)
+      return LOOK_AGAIN_MS
+    this.#unseen.forgetOld()
+    const room = this.#options.room.of(namespace)
+    if (typeof room === 'object') {
+      this.#tell(room)
+      return LOOK_AGAIN_MS
+    }
+    const appending = (name: string, deliveries: number) =>
+      this.#unseen.appending(name, namespace, deliveries)
+    const options = { ...this.#options, appending, room, lookMs: PART_MS }
+    const judged = await acceptEvents(options, namespace, unjudged.slice(0, BATCH))
+    for (const { event, verdict } of judged)
+      if (book.isOpen(event)) this.#verdicts.set(event.metadata.uid, verdict)
+    if (judged.length === 0) return UNTIL_COMPLETE_MS
+    return judged.length < unjudged.length ? 0 : undefined
+  }
+
+  /** Says in their status what was decided of events. @returns milliseconds until more is to be said; undefined where nothing is left */
+  async #write(namespace: string): Promise<number | undefined> {
+    const { book, clock } = this.#options
+    const until = clock.monotonic() + PART_MS
+    const unwritten = () => book.waitingIn(namespace).filter((event) => this.#verdictOf(event))
+    for (const event of this.#status.due(unwritten())) {
+      if (clock.monotonic() > until) return 0
+      const verdict = this.#verdictOf(event)
+      if (!verdict || this.#status.waitOf(event) > 0) continue
+      const isOver = this.#unseen.wasDelivered(eventName(event))
+      await this.#status.write(event, statusOf(event, verdict, { now: clock.now(), isOver }))
+    }
+    const waits = unwritten().map((event) => this.#status.waitOf(event))
+    return waits.length === 0 ? undefined : Math.max(REFUSED_AGAIN_MS, Math.min(...waits))
+  }
+
+  #verdictOf({ metadata }: EventOutline): Verdict | undefined {
+    return this.#verdicts.get(metadata.uid)
   }
 
   /** Whoever looks why an event waits finds it at the endpoint that is in the way. */
@@ -102,48 +146,11 @@ export class EventsReconciler implements Reconciler {
     )
   }
 
-  async #note(verdict: Verdict): Promise<void> {
-    const { clock } = this.#options
-    const { event } = verdict
-    const at = { now: clock.now(), generation: event.metadata.generation ?? 1 }
-    const finishedAt = new Date(at.now).toISOString()
-    if (verdict.kind === 'refused') {
-      const { reason, message } = verdict.refusal
-      const findings: Finding[] = [
-        { type: 'Ready', status: 'False', reason, message },
-        { type: 'Stalled', status: 'True', reason, message },
-      ]
-      return await this.#status.write(event, {
-        state: 'refused',
-        finishedAt,
-        observedGeneration: at.generation,
-        conditions: conditionsAfter([], findings, at),
-      })
-    }
-    const { deliveries } = verdict
-    const none = deliveries === 0
-    const over = none || this.#unseen.wasDelivered(eventName(event))
-    const message = none
-      ? 'No enabled endpoint subscribes to its type.'
-      : `It goes to ${deliveries} endpoint(s).`
-    const findings: Finding[] = [
-      { type: 'Ready', status: 'True', reason: none ? 'NobodySubscribed' : 'Accepted', message },
-    ]
-    await this.#status.write(event, {
-      state: over ? 'dispatched' : 'accepted',
-      eventId: eventIdOf(event),
-      deliveries,
-      ...(over ? { finishedAt } : {}),
-      observedGeneration: at.generation,
-      conditions: conditionsAfter([], findings, at),
-    })
-  }
-
   /** Every delivery of these has come to its end. */
   async #finish(namespace: string): Promise<void> {
     const { book, tally, clock } = this.#options
     const until = clock.monotonic() + PART_MS
-    for (const event of book.acceptedIn(namespace)) {
+    for (const event of this.#status.due(book.acceptedIn(namespace))) {
       if (clock.monotonic() > until) return
       const name = eventName(event)
       if (tally.ofEvent(name) > 0 || this.#unseen.mayComeYet(name)) continue

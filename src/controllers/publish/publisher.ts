@@ -39,7 +39,7 @@ export class Publisher {
   async redeliver(endpoint: WebhookEndpoint, original: Original, asked: AskedAt): Promise<string> {
     const { uid, namespace = '', name } = endpoint.metadata
     const id = derivedName(asked.at, `redeliver ${uid} ${asked.value}`)
-    if (this.#options.keys.has(namespace, id)) return id
+    if (this.#isInLog(namespace, id)) return id
     const { type, payload, deliveryId } = original
     const redelivery = { name: id, namespace, type, payload, redeliveryOf: deliveryId, key: id }
     await this.#options.log.append([acceptRedelivery(redelivery, { name, uid })])
@@ -73,11 +73,15 @@ export class Publisher {
 
   async #append(event: Parameters<typeof acceptEvent>[0], targets: readonly Target[]): Promise<void> {
     // The process before may have ended between the append and the note that it was made.
-    if (event.key !== undefined && this.#options.keys.has(event.namespace, event.key)) return
+    if (event.key !== undefined && this.#isInLog(event.namespace, event.key)) return
     const accepted: AcceptedEvent = acceptEvent(
       event,
       targets.map(({ name, uid }) => ({ name, uid })),
     )
     await this.#options.log.append([accepted])
+  }
+
+  #isInLog(namespace: string, key: string): boolean {
+    return this.#options.keys.has(namespace, key, this.#options.clock.monotonic())
   }
 }
