@@ -53,6 +53,23 @@ describe('a record that was written', () => {
     )
   })
 
+  test('says the same however its facts are spaced', () => {
+    const short = fc.string({ unit: 'grapheme', maxLength: 14 }).map((text) => text.toWellFormed())
+    const answered = attempt.chain((made) => short.map((response) => ({ ...made, response })))
+    const sent = fc.record({
+      kind: fc.constant('sent' as const),
+      position,
+      attempt: answered,
+      object: fc.boolean(),
+    })
+    fc.assert(
+      fc.property(fc.oneof(record, sent), (given) => {
+        const line = encodeRecord(given)
+        expect(decodeRecord(line.replace(/\}$/, ' }'))).toEqual(decodeRecord(line))
+      }),
+    )
+  })
+
   test('is one line that an outcome segment takes', () => {
     fc.assert(
       fc.property(record, (given) => {
@@ -136,6 +153,8 @@ test.each([
   { given: '48213/7 failed {"ms":1}', why: 'no time' },
   { given: '48213/7 sent {"at":8640000000000001,"ms":1}', why: 'a time after the last one' },
   { given: '48213/7 sent {"at":-1e20,"ms":1}', why: 'a time before the first one' },
+  { given: '48213/7 sent {"at":01,"ms":1}', why: 'a number that no JSON has' },
+  { given: '48213/7 sent {"at":1,"ms":1}}', why: 'more behind the facts' },
   { given: '48213/7 sent {"at":1,"ms":-1}', why: 'a latency that no status takes' },
   { given: '48213/7 sent {"at":1,"ms":0.5}', why: 'a latency that is no whole number' },
   { given: '48213/7 sent {"at":1,"ms":1,"code":1e10}', why: 'a code that no status takes' },
