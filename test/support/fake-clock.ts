@@ -55,6 +55,11 @@ export class FakeClock implements Clock {
     await settle()
   }
 
+  /** The process stands still: what becomes due meanwhile is called when time is moved the next time, by 0 at least. */
+  standStill(ms: number): void {
+    this.#moveTo(this.#monotonic + ms)
+  }
+
   /** Somebody sets the wall clock; nothing becomes due by that alone. @param ms may be negative */
   setWallBy(ms: number): void {
     this.#wall += ms

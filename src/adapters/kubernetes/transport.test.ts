@@ -82,6 +82,19 @@ describe('a call', () => {
     }
   })
 
+  it('sends nothing after its deadline, though the process stood still while it waited', async () => {
+    const clock = new FakeClock()
+    const { server, transport, calls, counted } = await startTransport({ clock, deadlineMs: 10_000 })
+    server.script('write', busy)
+    const call = errorOf(transport.call(CREATE))
+    await counted.until(() => calls.length === 1)
+    await settle()
+    clock.standStill(30_000)
+    await clock.elapse(0)
+    expect(await call).toMatchObject({ kind: 'TooManyRequests' })
+    expect(server.requests).toHaveLength(1)
+  })
+
   it('gives up on a server that asks to wait beyond the deadline, at once', async () => {
     const { server, transport } = await startTransport({ clock: new FakeClock(), deadlineMs: 10_000 })
     server.script('write', (response) =>

@@ -100,6 +100,8 @@ class KubernetesTransport implements Transport {
       const wait = retryWait({ ...outcome, repeatable, attempt }, this.#random.fraction())
       if (wait === undefined || this.#clock.monotonic() + wait >= deadline) throw outcome.error
       await this.#pause(wait)
+      // The process may have stood still meanwhile: who thinks that it is gone by now counts on that nothing more is sent.
+      if (this.#clock.monotonic() >= deadline) throw outcome.error
     }
   }
 
