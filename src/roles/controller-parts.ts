@@ -28,6 +28,8 @@ export type ControllerParts = DeliveryParts & {
   endpointPasses: ShardedReconciler
   eventLoop: ReconcileLoop
   eventPasses: ShardedReconciler
+  /** What `eventPasses` passes on to. */
+  eventsReconciler: EventsReconciler
 }
 
 /** What both loops look at. */
@@ -109,7 +111,7 @@ function createEventLoop({ config, world, delivery, organizations, catalogue, sh
     lanes: () => plane.lanes.values(),
     limits: config.intake,
   })
-  const reconciler = new EventsReconciler({
+  const eventsReconciler = new EventsReconciler({
     resources: api,
     writer: api,
     organizations,
@@ -129,7 +131,7 @@ function createEventLoop({ config, world, delivery, organizations, catalogue, sh
       log.warn('Events that have expired could not be deleted; trying again', { error }),
   })
   tally.onEventSeen = (name) => unseen.seen(name)
-  const eventPasses = new ShardedReconciler({ reconciler, ownership: shards, shardOf })
+  const eventPasses = new ShardedReconciler({ reconciler: eventsReconciler, ownership: shards, shardOf })
   const eventLoop = new ReconcileLoop({
     name: 'webhook-event',
     reconciler: eventPasses,
@@ -139,8 +141,8 @@ function createEventLoop({ config, world, delivery, organizations, catalogue, sh
     metrics,
   })
   tally.onEventDone = (name) => {
-    const namespace = reconciler.delivered(name)
+    const namespace = eventsReconciler.delivered(name)
     if (namespace !== undefined) eventLoop.add(namespace)
   }
-  return { book, eventLoop, eventPasses }
+  return { book, eventLoop, eventPasses, eventsReconciler }
 }

@@ -50,6 +50,8 @@ export function createShardWork({ world, shownUpTo, parts, singletons }: ShardWo
       const shards = new Set([shard])
       retention.shardsLeft(shards)
       await Promise.all([takeOver.end(shards), ...others])
+      for (const organization of book.organizations())
+        if (shards.has(shardOf(organization))) parts.eventsReconciler.left(organization)
       retention.shardsLeft(shards)
       parts.streaks.forget(shard)
     },

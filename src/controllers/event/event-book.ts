@@ -41,11 +41,15 @@ export class EventBook {
     this.settled(event.metadata.uid)
   }
 
+  /** Whether it was shown, and has no state yet. */
+  isWaiting({ metadata: { namespace, uid } }: EventOutline): boolean {
+    return this.#waiting.get(namespace)?.has(uid) === true
+  }
+
   /** Whether there is something left to do for it. */
   isOpen(event: EventOutline): boolean {
-    const { namespace, uid } = event.metadata
-    const waits = this.#waiting.get(namespace)?.has(uid) === true
-    return waits || this.#expiring.has(uid) || this.#accepted.get(eventName(event))?.metadata.uid === uid
+    const { uid } = event.metadata
+    return this.isWaiting(event) || this.#expiring.has(uid) || this.#accepted.get(eventName(event))?.metadata.uid === uid
   }
 
   /** Before its status is written. */

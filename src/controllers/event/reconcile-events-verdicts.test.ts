@@ -143,6 +143,27 @@ test('with thousands of them nothing more is accepted, until they are written', 
   expect(bed.book.waitingIn('acme')).toEqual([])
 })
 
+test('what another replica has decided meanwhile is not what this one had decided before it', async () => {
+  await bed.store.delete(eventTypes, { name: TYPE })
+  bed.catalogue.remove(eventType.parse({ metadata: { name: TYPE }, spec: { description: 'Gone.' } }))
+  await bed.publish('a')
+  bed.refusals.set('a', 'Forbidden')
+  await passes()
+  const first = bed.reconciler
+  first.left('acme')
+  const type = { metadata: { name: TYPE }, spec: { description: 'An environment started.' } }
+  bed.catalogue.apply(eventType.parse(await bed.store.create(eventTypes, type)))
+  bed.restart()
+  await passes()
+  expect(bed.appended).toHaveLength(1)
+  bed.reconciler = first
+  bed.refusals.clear()
+  bed.clock.advance(60_000)
+  await passes()
+  expect(await statusOf('a')).toMatchObject({ state: 'accepted', deliveries: 1 })
+  expect(bed.appended).toHaveLength(1)
+})
+
 test('an event that is deleted while its status is refused is forgotten', async () => {
   await bed.publish('a')
   bed.refusals.set('a', 'Forbidden')

@@ -15,7 +15,7 @@ import { eventName } from './event-book.ts'
 import { EventExpiry, type EventExpiryOptions } from './event-expiry.ts'
 import { EventStatus, type EventStatusOptions } from './event-status.ts'
 import type { UnseenEvents } from './unseen-events.ts'
-import { statusOf, type Verdict } from './verdict.ts'
+import { mayDecide, statusOf, type Verdict } from './verdict.ts'
 
 export type ReconcileEventsOptions = Omit<AcceptEventsOptions, 'appending' | 'room' | 'lookMs'> &
   Omit<EventExpiryOptions, 'partMs'> &
@@ -39,9 +39,6 @@ const UNTIL_COMPLETE_MS = 100
 const REFUSED_AGAIN_MS = 1000
 /** What was refused is told at last, while there is more and more to do. */
 const TELL_AFTER_MS = 10_000
-/** Verdicts that no status says yet. With so many, nothing more is accepted: all of it would be judged anew after a restart. */
-const MAX_UNWRITTEN = { organization: 5000, all: 50_000 }
-
 export class EventsReconciler implements Reconciler {
   readonly #options: ReconcileEventsOptions
   readonly #unseen: UnseenEvents
@@ -66,6 +63,11 @@ export class EventsReconciler implements Reconciler {
   delivered(name: string): string | undefined {
     this.#unseen.delivered(name)
     return this.#options.book.accepted(name)?.metadata.namespace
+  }
+
+  /** Another replica decides of this organization's events from here on. Call it when no pass over them is under way. */
+  left(namespace: string): void {
+    for (const { metadata } of this.#options.book.waitingIn(namespace)) this.#verdicts.delete(metadata.uid)
   }
 
   /**
@@ -97,9 +99,7 @@ export class EventsReconciler implements Reconciler {
     const unjudged = waiting.filter((event) => !this.#verdictOf(event))
     if (unjudged.length === 0) return undefined
     if (!book.complete()) return UNTIL_COMPLETE_MS
-    const unwritten = waiting.length - unjudged.length
-    if (unwritten >= MAX_UNWRITTEN.organization || this.#verdicts.size >= MAX_UNWRITTEN.all)
-      return LOOK_AGAIN_MS
+    if (!mayDecide(waiting.length - unjudged.length, this.#verdicts.size)) return LOOK_AGAIN_MS
     this.#unseen.forgetOld()
     const room = this.#options.room.of(namespace)
     if (typeof room === 'object') {
@@ -111,7 +111,7 @@ export class EventsReconciler implements Reconciler {
     const options = { ...this.#options, appending, room, lookMs: PART_MS }
     const judged = await acceptEvents(options, namespace, unjudged.slice(0, BATCH))
     for (const { event, verdict } of judged)
-      if (book.isOpen(event)) this.#verdicts.set(event.metadata.uid, verdict)
+      if (book.isWaiting(event)) this.#verdicts.set(event.metadata.uid, verdict)
     if (judged.length === 0) return UNTIL_COMPLETE_MS
     return judged.length < unjudged.length ? 0 : undefined
   }

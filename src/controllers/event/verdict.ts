@@ -9,6 +9,18 @@ import { eventIdOf } from './event-book.ts'
 /** `deliveries` is the number of endpoints that get it. */
 export type Verdict = { kind: 'accepted'; deliveries: number } | { kind: 'refused'; refusal: Refusal }
 
+/**
+ * Verdicts that no status says yet. With so many, nothing more is decided: all of it would be judged anew after a restart. Below its
+ * reserve an organization goes on whatever others have.
+ */
+const MAX_UNWRITTEN = { organization: 5000, all: 50_000, reserve: 500 }
+
+/** @param own verdicts of the organization that no status says yet @param all those of all organizations */
+export function mayDecide(own: number, all: number): boolean {
+  if (own >= MAX_UNWRITTEN.organization) return false
+  return all < MAX_UNWRITTEN.all || own < MAX_UNWRITTEN.reserve
+}
+
 /** @param at `now` in milliseconds since 1970; `isOver` says that all of its deliveries have ended */
 export function statusOf(
   event: EventOutline,
