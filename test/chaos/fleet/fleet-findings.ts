@@ -14,6 +14,7 @@ import type { Fleet } from './fleet.ts'
 import { type FleetEvidence, type FleetVerdict, fleetViolations, judgeFleet } from './fleet-verdict.ts'
 import { type Gap, gapsOf } from './gaps.ts'
 import { leftLeases } from './left-leases.ts'
+import { judgeNoted } from './noted-verdict.ts'
 import type { Passing } from './passing.ts'
 import type { FleetPublisher } from './publishers.ts'
 import { goneEarly } from './retained.ts'
@@ -64,8 +65,8 @@ export type FleetFindings = {
 }
 
 const MAX_ATTEMPTS = 8
-/** What had begun when the disabling was acknowledged may come so much later. */
-const MAX_LATE_MS = 2000
+/** What was on the wire when the disabling was acknowledged may be seen so much later. */
+const MAX_LATE_MS = 250
 /** Of a deletion that a controller has not acknowledged: a replica that is cut off stops after that. */
 const MAX_UNSEEN_MS = 25_000
 
@@ -118,7 +119,7 @@ export async function fleetFindingsOf(gathered: Gathered): Promise<FleetFindings
       }),
       ...objectsOf(evidence, unshown, objects),
       ...goneEarly({ ...gathered, deleted: new Set(deletedNames(passing)), startedAt }),
-      ...notesOf(gathered),
+      ...notesOf(gathered, log),
       ...leases.map(({ metadata }) => `the Lease ${metadata.name} is left over`),
     ],
   }
@@ -189,7 +190,7 @@ function objectsOf(
   const strange = objects.filter(
     (one) => one.status?.state !== (taken.has(keyOfObject(one)) ? 'succeeded' : 'exhausted'),
   )
-  const found = {
+  return worded({
     'deliveries have no object': unshown.map(keyOf),
     'deliveries have several objects': [...counts].filter(([, { length }]) => length > 1).map(([key]) => key),
     'objects are not finished': objects
@@ -199,23 +200,30 @@ function objectsOf(
       ({ spec, status }) =>
         `${spec.endpoint} ${spec.deliveryId} is ${status?.state} (${status?.reason ?? 'no reason'})`,
     ),
-  }
+  })
+}
+
+/** Every WebhookEvent is dispatched, and in the log where it has to be. */
+function notesOf({ archive, publishers }: Gathered, { events }: StoredLog): string[] {
+  const verdict = judgeNoted({
+    notes: new Map(publishers.map(({ organization, notes }) => [organization, notes])),
+    objects: archive.events.map(({ raw }) => {
+      const { metadata, status } = webhookEvent.parse(raw)
+      return { name: metadata.name, state: status?.state, eventId: status?.eventId }
+    }),
+    events,
+  })
+  return worded({
+    'WebhookEvents are missing': verdict.missing,
+    'WebhookEvents are not dispatched': verdict.undone,
+    'WebhookEvents are not in the log': verdict.unsent,
+    'WebhookEvents have another id than the log says': verdict.misnamed,
+    'WebhookEvents are not in the order of their creation': verdict.misplaced,
+  })
+}
+
+function worded(found: Record<string, readonly string[]>): string[] {
   return Object.entries(found).flatMap(([what, which]) =>
     which.length === 0 ? [] : [`${which.length} ${what}: ${which.slice(0, 5).join(', ')}`],
   )
-}
-
-/** Every WebhookEvent is dispatched, and is in the log once. */
-function notesOf({ archive, publishers }: Gathered): string[] {
-  const events = archive.events.map(({ raw }) => webhookEvent.parse(raw))
-  const made = publishers.flatMap(({ notes }) => notes).length
-  const undone = events.filter(({ status }) => status?.state !== 'dispatched')
-  return [
-    ...(events.length === made ? [] : [`${made - events.length} WebhookEvents are missing`]),
-    ...undone
-      .slice(0, 5)
-      .map(
-        ({ metadata, status }) => `WebhookEvent ${metadata.name} is ${status?.state ?? 'without a state'}`,
-      ),
-  ]
 }

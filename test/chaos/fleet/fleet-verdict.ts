@@ -185,12 +185,19 @@ function overlapsAt(receptions: readonly SeenReception[]): Overlap[] {
   return overlaps
 }
 
-function latenessOf({ receptions, pauses }: FleetEvidence): { endpoint: string; at: number; ms: number }[] {
-  return receptions.flatMap(({ endpoint, at }) =>
-    (pauses.get(endpoint) ?? [])
-      .filter(({ from, to }) => at > from && at < to)
-      .map(({ from }) => ({ endpoint, at, ms: at - from })),
-  )
+/** When one came of which this program knows: what had waited for it while it stood still says nothing. */
+function latenessOf({
+  receptions,
+  pauses,
+  stalls,
+}: FleetEvidence): { endpoint: string; at: number; ms: number }[] {
+  return receptions
+    .filter((one) => !wasSeenLate(one, stalls))
+    .flatMap(({ endpoint, at }) =>
+      (pauses.get(endpoint) ?? [])
+        .filter(({ from, to }) => at > from && at < to)
+        .map(({ from }) => ({ endpoint, at, ms: at - from })),
+    )
 }
 
 function waitsOf(

@@ -38,7 +38,7 @@ export function judgePublished(evidence: FleetEvidence): PublishedVerdict {
 }
 
 /** Of the event in a body. */
-function numberIn(body: string): number {
+export function numberIn(body: string): number {
   return Number(/"n":(\d+)/.exec(body)?.[1] ?? -1)
 }
 

@@ -7,6 +7,7 @@ import type { Ledger } from '../facade/ledger.ts'
 import type { PatientLink } from '../facade/patient-link.ts'
 import type { SeededRandom } from '../seeded-random.ts'
 import { EVENT_TYPES } from './endpoints.ts'
+import { nameOfNote } from './noted-verdict.ts'
 
 /** An event that was answered with 202. Times by `performance.now()`. */
 export type Published = {
@@ -55,6 +56,10 @@ export class FleetPublisher {
 
   constructor(options: PublisherOptions) {
     this.#options = options
+  }
+
+  get organization(): string {
+    return this.#options.organization
   }
 
   /** That its events over REST have made. */
@@ -116,7 +121,7 @@ export class FleetPublisher {
     const object = {
       apiVersion: API_VERSION,
       kind: webhookEventKind.kind,
-      metadata: { namespace: organization, name: `note-${n}` },
+      metadata: { namespace: organization, name: nameOfNote(n) },
       spec: { type: EVENT_TYPES.noted, dataText: `{"n":${n}}` },
     }
     for (;;) {
