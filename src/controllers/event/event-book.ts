@@ -49,7 +49,11 @@ export class EventBook {
   /** Whether there is something left to do for it. */
   isOpen(event: EventOutline): boolean {
     const { uid } = event.metadata
-    return this.isWaiting(event) || this.#expiring.has(uid) || this.#accepted.get(eventName(event))?.metadata.uid === uid
+    return (
+      this.isWaiting(event) ||
+      this.#expiring.has(uid) ||
+      this.#accepted.get(eventName(event))?.metadata.uid === uid
+    )
   }
 
   /** Before its status is written. */

@@ -7,6 +7,9 @@ test.each([
   { own: 5000, all: 5000, want: false, why: 'its own room is used up' },
   { own: 500, all: 50_000, want: false, why: 'that of all is' },
   { own: 499, all: 50_000, want: true, why: 'what others cannot write keeps nobody else from his' },
-])('of $own unwritten verdicts of its own and $all of all, one more: $want, since $why', ({ own, all, want }) => {
-  expect(mayDecide(own, all)).toBe(want)
-})
+])(
+  'of $own unwritten verdicts of its own and $all of all, one more: $want, since $why',
+  ({ own, all, want }) => {
+    expect(mayDecide(own, all)).toBe(want)
+  },
+)
