@@ -22,6 +22,8 @@ export type SeenReception = Reception & {
   body: string
   /** It was broken off without a byte of an answer, on a connection that had been used: to the sender as one that was idle for too long. */
   isStale?: true
+  /** The header, which is made for each attempt, with the second in which it began. */
+  signature?: string | undefined
 }
 
 /** `hang`: no answer, until the sender gives up. */
@@ -101,7 +103,9 @@ export class Receivers {
     const body = Buffer.concat(chunks).toString('utf8')
     const id = String(request.headers['webhook-id'])
     const endedAt = Number.POSITIVE_INFINITY
-    const reception: SeenReception = { endpoint, id, run, answer: 'failed', at, answeredAt: 0, endedAt, body }
+    const signature = request.headers['webhook-signature']?.toString()
+    const times = { at, answeredAt: 0, endedAt }
+    const reception: SeenReception = { endpoint, id, run, answer: 'failed', ...times, body, signature }
     this.receptions.push(reception)
     response.on('close', () => end(reception))
     const manner = this.#options.isPoisoned(endpoint, body) ? 'error' : this.#mannerOf(endpoint)

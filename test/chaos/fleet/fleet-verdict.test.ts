@@ -153,6 +153,19 @@ describe('the verdict on a fleet', () => {
     expect(wrong(given)).not.toEqual([])
   })
 
+  it('counts them as one as well where the new connection took long, if it brought the same signature', () => {
+    const failed = Array.from({ length: 9 }, (_, n) => `a-1@${n * 2000}-${n * 2000 + 10}`)
+    const given = evidence('a', failed.join(' '))
+    const beyond = (last: string) => {
+      const receptions = given.receptions.map((one, n) => {
+        if (n === 7) return { ...one, isStale: true as const, signature: 'v1,same' }
+        return n === 8 ? { ...one, signature: last } : one
+      })
+      return judgeFleet({ ...given, receptions }).beyond.length
+    }
+    expect([beyond('v1,same'), beyond('v1,other')]).toEqual([0, 1])
+  })
+
   it('counts none that died with a used connection, and was then left to another process', () => {
     const failed = Array.from({ length: 8 }, (_, n) => `a-1@${n * 1000}-${n * 1000 + 10}`)
     const given = evidence('a', `${failed.join(' ')} a+2@20000-20010`, { faults: [] })
