@@ -24,6 +24,8 @@ const BY_WEIGHT: readonly RecordKind[] = [
   'clock step',
   'lapse',
 ]
+/** And what keeps a process from writing though its way is free. */
+const KEEPS_FROM_STORE: ReadonlySet<RecordKind> = new Set([...BEFORE_THE_STORE, 'clock step', 'lapse'])
 /** Outcomes that cannot be stored stop everything after five seconds; until then they may be lost together. */
 export const UNSTORED_MS = 6000
 /** What a fault has done to a process shows a little later. */
@@ -75,6 +77,17 @@ export function explanationOf(
   if (!isItsOwn) return faultAt(earlier, faults, later.at)
   const stoodStill = faults.filter(({ kind }) => STOOD_STILL.has(kind))
   return faultAt(unstored(earlier, faults), stoodStill, later.at)
+}
+
+/** Something kept its process from storing what came of it, until then or shortly before. */
+export function wasKeptFromStore(attempt: Times, until: number, faults: readonly FaultRecord[]): boolean {
+  return faults.some(
+    ({ kind, lives, from, to }) =>
+      KEEPS_FROM_STORE.has(kind) &&
+      (lives === 'all' || lives.includes(attempt.run)) &&
+      from <= until &&
+      to + SETTLED_MS >= attempt.endedAt,
+  )
 }
 
 /** Its outcome is not stored before all that keeps its process from the store is over, one after the other. */

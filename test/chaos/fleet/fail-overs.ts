@@ -3,6 +3,7 @@ import type { SeenReception } from '../receivers.ts'
 import type { Blow, FaultRecord } from './fault-work.ts'
 import { DRAIN_MS, type RecordKind, sortOf } from './faults.ts'
 import type { FleetEvidence } from './fleet-verdict.ts'
+import { busyness } from './stall-watch.ts'
 
 /**
  * Of one endpoint. `alone`: nothing else was done meanwhile to the store or to a controller. `boundMs`: what is promised, where
@@ -13,8 +14,6 @@ export type FailOver = { fault: FaultRecord; endpoint: string; ms: number; bound
 const KINDS: ReadonlySet<RecordKind> = new Set(['kill controller', 'suspend controller', 'roll controllers'])
 /** A round of looking at Leases, a claim, and what a list takes, on a machine that does much else. */
 const WORK_MS = 6000
-/** Processes that run or want to on a machine of two processors where nothing but such a fleet runs; with more, work takes longer. */
-const USUAL_LOAD = 8
 /** Events come twice a second to such an endpoint. */
 const NEXT_EVENT_MS = 3000
 /** What a process has sent is taken so long after it has ended. */
@@ -53,14 +52,9 @@ function nextAfter({ life, at }: Blow, receptions: readonly SeenReception[]): Se
 /** One that started later begins to count when it has seen the Lease. */
 function boundOf({ kind }: FaultRecord, { at }: Blow, next: SeenReception, evidence: FleetEvidence): number {
   const { startedAt, leaseMs } = evidence
-  const rest = workMs([at, next.at], evidence) + NEXT_EVENT_MS
+  const rest = WORK_MS * busyness([at, next.at], evidence.loads) + NEXT_EVENT_MS
   if (kind === 'roll controllers') return DRAIN_MS + rest
   return Math.max(0, (startedAt.get(next.run) ?? at) - at) + leaseMs + DRAIN_MS + rest
-}
-
-function workMs([from, to]: [number, number], { loads }: FleetEvidence): number {
-  const busiest = Math.max(0, ...loads.filter(({ at }) => at >= from && at <= to).map(({ load }) => load))
-  return WORK_MS * Math.max(1, busiest / USUAL_LOAD)
 }
 
 function isAlone(fault: FaultRecord, [from, to]: [number, number], { faults }: FleetEvidence): boolean {

@@ -140,6 +140,31 @@ describe('the verdict on a fleet', () => {
     expect(again([silence], [])).toEqual(COUNTED)
   })
 
+  describe('what a killed process had had time to store', () => {
+    const kill = fault('kill controller', 1500, 4000, [1])
+    const again = (faults: FaultRecord[], more: Partial<FleetEvidence> = {}) =>
+      wrong(evidence('a', 'a+1@100-110 a+2@9000-9010', { faults: [kill, ...faults], ...more }))
+    const FOUND = [
+      '1 repeats of what there was time to store: o a by kill controller 1390 ms after its answer',
+    ]
+
+    it('must not come again', () => {
+      expect(again([])).toEqual(FOUND)
+      expect(again([fault('cut', 200, 1400, [2])])).toEqual(FOUND)
+    })
+
+    it('may, where something kept that process from the store, or the machine was busy', () => {
+      expect(again([fault('cut', 200, 1400, [1])])).toEqual([])
+      expect(again([fault('etcd restart', 200, 400, 'all')])).toEqual([])
+      expect(again([], { loads: [{ at: 800, load: 16 }] })).toEqual([])
+    })
+
+    it('is not what was answered within the last second before', () => {
+      const late = evidence('a', 'a+1@900-910 a+2@9000-9010', { faults: [kill] })
+      expect(wrong(late)).toEqual([])
+    })
+  })
+
   it('takes what is stored as exhausted for ended, although not every attempt was received', () => {
     const given = evidence('ab', 'a-1@100-110 b+1@120-130', { exhausted: new Set(['o a']) })
     expect(wrong(given)).toEqual([])

@@ -8,6 +8,7 @@ import { type Course, explanationOf, faultAt } from './explained.ts'
 import { type FailOver, failOversOf } from './fail-overs.ts'
 import type { FaultRecord } from './fault-work.ts'
 import type { RecordKind } from './faults.ts'
+import { type OldRepeat, oldRepeatsAmong } from './old-repeats.ts'
 import { judgePublished, type PublishedVerdict } from './published-verdict.ts'
 import type { Published } from './publishers.ts'
 import type { Load, Stall } from './stall-watch.ts'
@@ -43,6 +44,7 @@ export type FleetVerdict = Verdict &
   PublishedVerdict & {
     /** Explained duplicates, by what explains them: of each how many milliseconds before the fault it had been answered. */
     repeatsByFault: Map<FaultRecord, number[]>
+    oldRepeats: OldRepeat[]
     /** Requests that were received well, and those among them whose repetition nothing would have explained. */
     taken: { all: number; watched: number }
     failOvers: FailOver[]
@@ -104,6 +106,7 @@ export function judgeFleet(given: FleetEvidence): FleetVerdict {
     lost: verdict.lost.filter(({ endpoint }) => !evidence.deleted.has(endpoint)),
     ...judgePublished(evidence),
     repeatsByFault: repeatsByFault([...byDelivery.values()], evidence),
+    oldRepeats: [...byDelivery.values()].flatMap((attempts) => oldRepeatsAmong(attempts, evidence)),
     taken: takenAmong(receptions, faults),
     failOvers: failOversOf(evidence),
     overlaps: [...ordered].flatMap((name) =>
@@ -280,6 +283,9 @@ export function fleetViolations(
     'faults that brought more repeats than outcomes may wait': [...verdict.repeatsByFault]
       .filter(([, repeats]) => repeats.length > MAX_REPEATS)
       .map(([{ kind }, repeats]) => `${kind} ${repeats.length}, allowed ${MAX_REPEATS}`),
+    'repeats of what there was time to store': verdict.oldRepeats.map(
+      ({ kind, delivery, ms }) => `${delivery} by ${kind} ${Math.round(ms)} ms after its answer`,
+    ),
     'bodies that are not what was accepted': verdict.bodies,
     'acknowledged events that are not in the log': verdict.missing,
     'keyed publishes that became two events': verdict.doubled,

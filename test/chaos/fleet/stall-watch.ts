@@ -13,6 +13,15 @@ export type Load = { at: number; load: number }
 
 const LOAD_EVERY_MS = 1000
 
+/** Processes that run or want to on a machine of two processors where nothing but such a fleet runs; with more, work takes longer. */
+const USUAL_LOAD = 8
+
+/** By how much work takes longer than usual, at the worst moment between two: 1 where it does not. */
+export function busyness([from, to]: [number, number], loads: readonly Load[]): number {
+  const between = loads.filter(({ at }) => at >= from && at <= to).map(({ load }) => load)
+  return Math.max(1, ...between.map((load) => load / USUAL_LOAD))
+}
+
 export class StallWatch {
   readonly stalls: Stall[] = []
   readonly loads: Load[] = []
