@@ -13,8 +13,8 @@ import { BODY_BYTES, PUBLISHERS, WAYS, WINDOW } from './both-ways.ts'
 export type ReplicasPlan = {
   rounds: number
   /**
-   * Of each way, at saturation, with every number of controllers: each process translates its code anew, and one of three
-   * takes three times as long to have run it often enough.
+   * Of each way, at saturation, for each controller: each process translates its code anew, and one of three takes three times
+   * as long to have run it often enough.
    */
   warmUpSeconds: number
   seconds: number
@@ -94,7 +94,7 @@ async function measureWith(
   const closed = { publishers: PUBLISHERS, window: WINDOW, bytes: BODY_BYTES }
   for (const way of WAYS) {
     const known = { routes: routes[way], bytes: BODY_BYTES }
-    await turn(bed, controllers, { ...known, ...closed, seconds: plan.warmUpSeconds })
+    await turn(bed, controllers, { ...known, ...closed, seconds: plan.warmUpSeconds * count })
     for (const rate of ratesOf(plan, way)) {
       const perSecond = totalOf(rate, count)
       const pace = perSecond === undefined ? closed : { perSecond, bytes: BODY_BYTES }
