@@ -23,7 +23,7 @@ import { keep } from './long/results.ts'
 import { runTests } from './long/run-tests.ts'
 import { soak } from './long/soak.ts'
 
-const TENTH = { rounds: 15, seconds: 20 }
+const TENTH = { rounds: 8, seconds: 20 }
 /** Parts that are tests. */
 const COUNTED = ['hostile', 'tests']
 /** Of the test that stores objects which make no sense. */

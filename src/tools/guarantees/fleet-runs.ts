@@ -4,6 +4,8 @@ import { z } from 'zod'
 const fault = z.object({
   count: z.number(),
   duplicates: z.object({ total: z.number(), most: z.number() }),
+  /** Of each endpoint whose receiver is well. */
+  failOverMs: z.array(z.number()),
   /** Where no other fault was near. */
   failOverAloneMs: z.array(z.number()),
 })
@@ -12,16 +14,28 @@ const counted = z.object({
   lost: z.number(),
   explained: z.number(),
   unexplained: z.number(),
+  /** Requests that were received well, and those among them whose repetition no fault would have explained. */
+  taken: z.number(),
+  watched: z.number(),
   inversions: z.number(),
   gaps: z.number(),
   overlaps: z.number(),
+  beyondEight: z.number(),
+  waitsOutside: z.number(),
+  waitsCompared: z.number(),
+  doubled: z.number(),
+  misrouted: z.number(),
   disablings: z.number(),
   afterDisabling: z.number(),
+  deletions: z.number(),
+  afterDeleting: z.number(),
 })
 const fleetRuns = z.array(
   z.object({
     seed: z.number(),
     at: z.string(),
+    commit: z.string(),
+    minutes: z.number(),
     controllers: z.number(),
     latestAfterDisablingMs: z.number(),
     counts: counted,
@@ -43,21 +57,31 @@ export function fleetFiguresOf(text: string) {
     measuredAt: last.at,
     seed: last.seed,
     runs: runs.length,
+    // Runs are kept while Davit is mended: what a figure is of is said with it.
+    versions: new Set(runs.map(({ commit }) => commit)).size,
+    minutes: Math.round(runs.reduce((total, { minutes }) => total + minutes, 0)),
     seeds: runs.map(({ seed }) => seed).join(' '),
     controllers: Math.max(...runs.map(({ controllers }) => controllers)),
     accepted,
     lost,
-    // Of nothing in so many the share is below this with 95 % certainty; where something was lost there is no such promise.
-    ...(lost === 0 && accepted > 0 ? { lostBound95: -Math.log(0.05) / accepted } : {}),
+    ...boundOf(lost, accepted),
+    newest: ofVersion(runs.filter(({ commit }) => commit === last.commit)),
+    received: { well: sum('taken'), 'far from any fault': sum('watched') },
     duplicates: { explained: sum('explained'), unexplained: sum('unexplained') },
     inversions: sum('inversions'),
     gaps: sum('gaps'),
     overlaps: sum('overlaps'),
+    beyondEight: sum('beyondEight'),
+    waits: { compared: sum('waitsCompared'), outside: sum('waitsOutside') },
+    doubled: sum('doubled'),
+    misrouted: sum('misrouted'),
     disablings: sum('disablings'),
     afterDisabling: {
       attempts: sum('afterDisabling'),
       latestMs: Math.max(...runs.map(({ latestAfterDisablingMs }) => latestAfterDisablingMs)),
     },
+    deletions: sum('deletions'),
+    afterDeleting: { attempts: sum('afterDeleting') },
     faults: Object.fromEntries(kindsOf(runs).map((kind) => [kind, faultsOf(runs, kind)])),
   }
 }
@@ -68,16 +92,45 @@ function kindsOf(runs: readonly FleetRun[]): string[] {
 
 function faultsOf(runs: readonly FleetRun[], kind: string) {
   const all = runs.flatMap(({ faults }) => faults[kind] ?? [])
-  const sorted = all.flatMap(({ failOverAloneMs }) => failOverAloneMs).sort((a, b) => a - b)
-  const at = (part: number) => sorted[Math.max(0, Math.ceil(sorted.length * part) - 1)]
   return {
     count: all.reduce((sum, { count }) => sum + count, 0),
     duplicates: {
       total: all.reduce((sum, { duplicates }) => sum + duplicates.total, 0),
       most: Math.max(...all.map(({ duplicates }) => duplicates.most)),
     },
-    ...(sorted.length > 0
-      ? { failOverAloneMs: { times: sorted.length, p50: at(0.5), p99: at(0.99), max: at(1) } }
-      : {}),
+    ...timesOf('failOverMs', all),
+    ...timesOf('failOverAloneMs', all),
   }
+}
+
+type Times = 'failOverMs' | 'failOverAloneMs'
+
+/** Milliseconds. */
+type Spread = { times: number; p50: number; p99: number; max: number }
+
+function timesOf(which: Times, faults: readonly z.infer<typeof fault>[]): Partial<Record<Times, Spread>> {
+  const sorted = faults.flatMap((one) => one[which]).sort((a, b) => a - b)
+  if (sorted.length === 0) return {}
+  const at = (part: number) => sorted[Math.max(0, Math.ceil(sorted.length * part) - 1)] ?? 0
+  return { [which]: { times: sorted.length, p50: at(0.5), p99: at(0.99), max: at(1) } }
+}
+
+/** Of one version: what has changed since the first of all runs has no part in it. */
+function ofVersion(runs: readonly FleetRun[]) {
+  const sum = (value: (run: FleetRun) => number) => runs.reduce((total, run) => total + value(run), 0)
+  const accepted = sum(({ counts }) => counts.accepted)
+  const lost = sum(({ counts }) => counts.lost)
+  return {
+    runs: runs.length,
+    minutes: Math.round(sum(({ minutes }) => minutes)),
+    faults: sum(({ faults }) => Object.values(faults).reduce((total, { count }) => total + count, 0)),
+    accepted,
+    lost,
+    ...boundOf(lost, accepted),
+  }
+}
+
+/** Of nothing in so many the share is below this with 95 % certainty; where something was lost there is no such promise. */
+function boundOf(lost: number, accepted: number) {
+  return lost === 0 && accepted > 0 ? { lostBound95: -Math.log(0.05) / accepted } : {}
 }

@@ -10,7 +10,16 @@ export const PROMISES: readonly Row[] = [
     name: 'An accepted event is never lost',
     how: '202 only after the API server acknowledged the segment; deterministic names; every step can be repeated from it',
     tests: [CHAOS, FLEET, '`restart`: the process ends after > the append'],
-    figures: [{ of: 'fleet', keys: ['accepted', 'lost', 'lostBound95', 'runs', 'seeds'] }],
+    figures: [
+      {
+        of: 'fleet',
+        keys: [
+          ...['accepted', 'lost', 'lostBound95', 'runs', 'versions', 'minutes'],
+          ...['runs', 'faults', 'accepted', 'lost', 'lostBound95'].map((key) => `newest.${key}`),
+          'seeds',
+        ],
+      },
+    ],
   },
   {
     name: 'At least once, with few duplicates',
@@ -19,7 +28,13 @@ export const PROMISES: readonly Row[] = [
     figures: [
       {
         of: 'fleet',
-        keys: ['duplicates.explained', 'duplicates.unexplained', 'faults.kill controller.duplicates.most'],
+        keys: [
+          'received.well',
+          'received.far from any fault',
+          'duplicates.explained',
+          'duplicates.unexplained',
+          ...FAIL_OVERS.map((kind) => `faults.${kind}.duplicates.most`),
+        ],
       },
     ],
   },
@@ -40,7 +55,13 @@ export const PROMISES: readonly Row[] = [
     figures: [{ of: 'fleet', keys: ['inversions', 'gaps', 'overlaps'] }],
   },
   {
-    name: 'Nothing is sent after disabling or deleting',
+    name: 'At most eight attempts, each after its documented wait',
+    how: 'the time of the next attempt is in the record of the one before; steps of clocks and new owners do not change it',
+    tests: [FLEET, '`src/domain/retry-schedule`: *'],
+    figures: [{ of: 'fleet', keys: ['beyondEight', 'waits.compared', 'waits.outside'] }],
+  },
+  {
+    name: 'Nothing comes later than a quarter of a second after a disabling or a deletion was answered',
     how: 'the decision is read again before each attempt; retries in flight stop',
     tests: [
       FLEET,
@@ -48,7 +69,18 @@ export const PROMISES: readonly Row[] = [
       '`endpoint-deletion`: also what is on the wire, where the answer is',
       '`test/rest/deletion-in-force`: *',
     ],
-    figures: [{ of: 'fleet', keys: ['disablings', 'afterDisabling.attempts', 'afterDisabling.latestMs'] }],
+    figures: [
+      {
+        of: 'fleet',
+        keys: [
+          'disablings',
+          'afterDisabling.attempts',
+          'afterDisabling.latestMs',
+          'deletions',
+          'afterDeleting.attempts',
+        ],
+      },
+    ],
   },
   {
     name: 'One endpoint cannot hurt another',
@@ -75,9 +107,13 @@ export const PROMISES: readonly Row[] = [
           'Segments: p99 without it, ms',
           'Segments: p99 beside it, ms',
           'Segments: p99 beside it over that without',
+          'Segments: p99 where somebody else makes as many objects, ms',
+          'Segments: p99 beside it over that',
           'Objects: p99 without it, ms',
           'Objects: p99 beside it, ms',
           'Objects: p99 beside it over that without',
+          'Objects: p99 where somebody else makes as many objects, ms',
+          'Objects: p99 beside it over that',
         ],
       },
       {
@@ -98,7 +134,9 @@ export const PROMISES: readonly Row[] = [
           'controllers',
           ...FAIL_OVERS.flatMap((kind) => [
             `faults.${kind}.count`,
-            ...['times', 'p50', 'p99', 'max'].map((key) => `faults.${kind}.failOverAloneMs.${key}`),
+            ...['failOverMs', 'failOverAloneMs'].flatMap((which) =>
+              ['times', 'p50', 'p99', 'max'].map((key) => `faults.${kind}.${which}.${key}`),
+            ),
           ]),
           'overlaps',
         ],

@@ -7,7 +7,7 @@ const FOLDER = 'test/hostile/results'
 const OTHERS: Record<string, { path: string; command: string; of: (text: string) => unknown }> = {
   fleet: {
     path: 'test/chaos/results/fleet.json',
-    command: 'npm run test:chaos -- --fleet',
+    command: 'npm run test:chaos -- --fleet --sum',
     of: fleetFiguresOf,
   },
   mutation: {

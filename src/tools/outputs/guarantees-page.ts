@@ -26,7 +26,13 @@ name as in [rules.md](rules.md), and how many cases of it passed. Figures are
 those of a machine of two cores on which etcd, the API server, Davit and whoever measures it share the cores: compare ratios, not times. The last table
 says on which day, with which seed and by which command each was found.
 
+Figures of \`fleet\` are sums over runs of the chaos harness that were made while Davit grew, each with the version of its day; \`versions\` says how many,
+and \`newest\` is of the last version alone. Times of fail-over are of each endpoint whose receiver is well, in milliseconds: \`failOverMs\` with up to six faults under way,
+\`failOverAloneMs\` with no other near. A repeat counts as explained where a fault may have kept its process from knowing or storing what came of the attempt before; \`far from any fault\` is how many
+requests none would have explained. A run that found something is not among them: [defects.md](defects.md) tells what it found, and which seed did.
+
 \`\`\`sh
+npm run test:chaos -- --fleet --sum   # the fleets that were run so far; without --sum another one, for half an hour
 npm run test:hostile                  # all of it, about two hours; --only PART,... for some of it
 npm test -- test/hostile              # the short forms, as \`npm test\` runs them
 \`\`\`
