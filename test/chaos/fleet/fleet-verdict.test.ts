@@ -1,16 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import { violations } from '../../support/verdict.ts'
 import type { FaultRecord } from './fault-work.ts'
 import { type FleetEvidence, fleetViolations, judgeFleet } from './fleet-verdict.ts'
 import { gapsOf } from './gaps.ts'
-import { bodyOf, evidence, fault, received } from './made-evidence.ts'
-
-const PROMISED = { latestMs: 2000, unseenMs: 25_000, facadesAgree: true }
-
-function wrong(given: FleetEvidence): string[] {
-  const verdict = judgeFleet(given)
-  return [...violations(verdict), ...fleetViolations(verdict, PROMISED)]
-}
+import { bodyOf, evidence, fault, PROMISED, received, wrong } from './made-evidence.ts'
 
 describe('the verdict on a fleet', () => {
   it.each([
@@ -140,63 +132,9 @@ describe('the verdict on a fleet', () => {
     expect(again([silence], [])).toEqual(COUNTED)
   })
 
-  describe('what a killed process had had time to store', () => {
-    const kill = fault('kill controller', 1500, 4000, [1])
-    const again = (faults: FaultRecord[], more: Partial<FleetEvidence> = {}) =>
-      wrong(evidence('a', 'a+1@100-110 a+2@9000-9010', { faults: [kill, ...faults], ...more }))
-    const FOUND = [
-      '1 repeats of what there was time to store: o a by kill controller 1390 ms after its answer',
-    ]
-
-    it('must not come again', () => {
-      expect(again([])).toEqual(FOUND)
-      expect(again([fault('cut', 200, 1400, [2])])).toEqual(FOUND)
-    })
-
-    it('may, where something kept that process from the store, or the machine was busy', () => {
-      expect(again([fault('cut', 200, 1400, [1])])).toEqual([])
-      expect(again([fault('etcd restart', 200, 400, 'all')])).toEqual([])
-      expect(again([], { loads: [{ at: 800, load: 16 }] })).toEqual([])
-    })
-
-    it('is not what was answered within the last second before', () => {
-      const late = evidence('a', 'a+1@900-910 a+2@9000-9010', { faults: [kill] })
-      expect(wrong(late)).toEqual([])
-    })
-  })
-
   it('takes what is stored as exhausted for ended, although not every attempt was received', () => {
     const given = evidence('ab', 'a-1@100-110 b+1@120-130', { exhausted: new Set(['o a']) })
     expect(wrong(given)).toEqual([])
-  })
-
-  it('counts a request that died with a used connection and the next one as one attempt', () => {
-    const given = evidence('a', 'a-1@100-110 a+1@112-120')
-    const [first, ...others] = given.receptions
-    const stale = first ? [{ ...first, isStale: true as const }, ...others] : []
-    expect(wrong({ ...given, receptions: stale })).toEqual([])
-    expect(wrong(given)).not.toEqual([])
-  })
-
-  it('counts them as one as well where the new connection took long, if it brought the same signature', () => {
-    const failed = Array.from({ length: 9 }, (_, n) => `a-1@${n * 2000}-${n * 2000 + 10}`)
-    const given = evidence('a', failed.join(' '))
-    const beyond = (last: string) => {
-      const receptions = given.receptions.map((one, n) => {
-        if (n === 7) return { ...one, isStale: true as const, signature: 'v1,same' }
-        return n === 8 ? { ...one, signature: last } : one
-      })
-      return judgeFleet({ ...given, receptions }).beyond.length
-    }
-    expect([beyond('v1,same'), beyond('v1,other')]).toEqual([0, 1])
-  })
-
-  it('counts none that died with a used connection, and was then left to another process', () => {
-    const failed = Array.from({ length: 8 }, (_, n) => `a-1@${n * 1000}-${n * 1000 + 10}`)
-    const given = evidence('a', `${failed.join(' ')} a+2@20000-20010`, { faults: [] })
-    const receptions = given.receptions.map((one, n) => (n === 7 ? { ...one, isStale: true as const } : one))
-    expect(judgeFleet(given).beyond).toHaveLength(1)
-    expect(judgeFleet({ ...given, receptions }).beyond).toEqual([])
   })
 
   it('lets a retry wait for a slot for as long as an attempt may last, and for nothing else', () => {
@@ -283,43 +221,6 @@ describe('the verdict on a fleet', () => {
     expect(fleetViolations(judgeFleet(paused), { ...PROMISED, facadesAgree: false })).toEqual([])
     expect(wrong({ ...all, pauses: pause(0, 50) })).toEqual([])
     expect(wrong({ ...all, pauses: pause(100, 150) })).toEqual([])
-  })
-
-  describe('on a fail-over', () => {
-    const kill = { ...fault('kill controller', 1000, 1500, [1]), blows: [{ life: 1, at: 1000 }] }
-    const goneOnAfter = (ms: number, more: Partial<FleetEvidence> = {}) =>
-      evidence('ab', `a+1@900-910 b+2@${1000 + ms}-${1010 + ms}`, { faults: [kill], ...more })
-
-    it('tells how long it took until another process went on, and complains beyond the bound', () => {
-      expect(judgeFleet(goneOnAfter(30_000)).failOvers).toMatchObject([
-        { endpoint: 'o', ms: 30_000, alone: true },
-      ])
-      expect(wrong(goneOnAfter(30_000))).toEqual([])
-      expect(wrong(goneOnAfter(40_000))).toEqual([
-        '1 fail-overs that took longer than is promised: kill controller o 40000 ms, allowed 39000',
-      ])
-    })
-
-    it('counts from the start of one that started later, and says nothing where something else was done', () => {
-      expect(wrong(goneOnAfter(40_000, { startedAt: new Map([[2, 6000]]) }))).toEqual([])
-      const faults = [kill, fault('etcd restart', 2000, 3000, 'all')]
-      expect(judgeFleet(goneOnAfter(40_000, { faults })).failOvers).toMatchObject([{ alone: false }])
-      expect(wrong(goneOnAfter(40_000, { faults }))).toEqual([])
-    })
-
-    it('allows more for the work where the machine had more to do than such a fleet gives it', () => {
-      const busy = (load: number, at: number) => wrong(goneOnAfter(40_000, { loads: [{ at, load }] }))
-      expect(busy(8, 20_000)).not.toEqual([])
-      expect(busy(24, 20_000)).toEqual([])
-      expect(busy(24, 500)).not.toEqual([])
-    })
-
-    it('is none where the same process goes on, or another one had driven the endpoint', () => {
-      const same = evidence('ab', 'a+1@900-910 b+1@9000-9010 ', { faults: [kill] })
-      expect(judgeFleet(same).failOvers).toEqual([])
-      const others = evidence('ab', 'a+2@900-910 b+2@9000-9010 ', { faults: [kill] })
-      expect(judgeFleet(others).failOvers).toEqual([])
-    })
   })
 
   it('counts what would be noticed if it came again', () => {

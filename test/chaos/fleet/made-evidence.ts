@@ -1,8 +1,9 @@
 /** Evidence for tests of the verdict on a fleet, in short words. */
+import { violations } from '../../support/verdict.ts'
 import type { SeenReception } from '../receivers.ts'
 import type { FleetEndpoint } from './endpoints.ts'
 import type { FaultRecord } from './fault-work.ts'
-import type { FleetEvidence } from './fleet-verdict.ts'
+import { type FleetEvidence, fleetViolations, judgeFleet } from './fleet-verdict.ts'
 
 const O: FleetEndpoint = {
   name: 'o',
@@ -82,4 +83,12 @@ export function fault(
   lives: FaultRecord['lives'],
 ): FaultRecord {
   return { kind, from, to, readyAt: to, lives, blows: [] }
+}
+
+export const PROMISED = { latestMs: 2000, unseenMs: 25_000, facadesAgree: true }
+
+/** What is wrong with it, in words. */
+export function wrong(given: FleetEvidence): string[] {
+  const verdict = judgeFleet(given)
+  return [...violations(verdict), ...fleetViolations(verdict, PROMISED)]
 }
