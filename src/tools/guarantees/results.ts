@@ -15,6 +15,11 @@ const OTHERS: Record<string, { path: string; command: string; of: (text: string)
     command: 'npm run test:mutation',
     of: (text) => JSON.parse(text) as unknown,
   },
+  'shard-keeper': {
+    path: 'test/mutation/results/shard-keeper.json',
+    command: 'npm run test:mutation -- --mutate src/runtime/shards/shard-keeper.ts',
+    of: (text) => JSON.parse(text) as unknown,
+  },
   credentials: {
     path: 'bench/results/credentials.json',
     command: 'npm run bench -- --only credentials',
