@@ -39,6 +39,7 @@ const UNTIL_COMPLETE_MS = 100
 const REFUSED_AGAIN_MS = 1000
 /** What was refused is told at last, while there is more and more to do. */
 const TELL_AFTER_MS = 10_000
+
 export class EventsReconciler implements Reconciler {
   readonly #options: ReconcileEventsOptions
   readonly #unseen: UnseenEvents

@@ -24,7 +24,7 @@ const BY_WEIGHT: readonly RecordKind[] = [
   'clock step',
   'lapse',
 ]
-/** And what keeps a process from writing though its way is free. */
+/** Those before the store, and what keeps a process from writing though its way is free. */
 const KEEPS_FROM_STORE: ReadonlySet<RecordKind> = new Set([...BEFORE_THE_STORE, 'clock step', 'lapse'])
 /** Outcomes that cannot be stored stop everything after five seconds; until then they may be lost together. */
 export const UNSTORED_MS = 6000

@@ -19,6 +19,7 @@ import type { Passing } from './passing.ts'
 import type { FleetPublisher } from './publishers.ts'
 import { goneEarly } from './retained.ts'
 import type { Load, Stall } from './stall-watch.ts'
+import { worded } from './worded.ts'
 
 export type Gathered = Course & {
   fleet: Fleet
@@ -220,10 +221,4 @@ function notesOf({ archive, publishers }: Gathered, { events }: StoredLog): stri
     'WebhookEvents have another id than the log says': verdict.misnamed,
     'WebhookEvents are not in the order of their creation': verdict.misplaced,
   })
-}
-
-function worded(found: Record<string, readonly string[]>): string[] {
-  return Object.entries(found).flatMap(([what, which]) =>
-    which.length === 0 ? [] : [`${which.length} ${what}: ${which.slice(0, 5).join(', ')}`],
-  )
 }

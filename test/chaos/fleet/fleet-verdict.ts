@@ -13,6 +13,7 @@ import { judgePublished, type PublishedVerdict } from './published-verdict.ts'
 import type { Published } from './publishers.ts'
 import type { Load, Stall } from './stall-watch.ts'
 import { compareWaits, type Wait } from './waits.ts'
+import { worded } from './worded.ts'
 
 export type FleetEvidence = Course & {
   log: Pick<StoredLog, 'deliveries' | 'events'>
@@ -136,9 +137,9 @@ function attemptsAmong(receptions: readonly SeenReception[]): SeenReception[] {
   for (const next of receptions) {
     const key = keyOf(next)
     const before = stale.get(key)
-    const isSoon = before && before.run === next.run && isOneAttempt(before, next)
-    if (isSoon) repeated.set(next, before)
-    if (before && (isSoon || before.run !== next.run)) merged.add(before)
+    const isRepeat = before && before.run === next.run && isOneAttempt(before, next)
+    if (isRepeat) repeated.set(next, before)
+    if (before && (isRepeat || before.run !== next.run)) merged.add(before)
     if (next.isStale) stale.set(key, next)
     else stale.delete(key)
   }
@@ -266,7 +267,7 @@ export function fleetViolations(
   const tooLate = verdict.late.filter((ms) => ms > latestMs)
   const tooLateDeleted = verdict.lateDeleted.filter(({ ms, isSure }) => ms > (isSure ? latestMs : unseenMs))
   const slow = verdict.failOvers.filter(({ alone, ms, boundMs }) => alone && ms > boundMs)
-  const found: Record<string, string[]> = {
+  return worded({
     'attempts of an ordered endpoint at a time': verdict.overlaps.map(
       ({ endpoint, ids, ms }) => `${endpoint} ${ids.join(' and ')} for ${Math.round(ms)} ms`,
     ),
@@ -292,8 +293,5 @@ export function fleetViolations(
     'answers that are not what is in the log': verdict.misanswered,
     'deliveries that a subscriber should have, or should not': verdict.misrouted,
     'events that were matched as before an answered change': facadesAgree ? verdict.disagreed : [],
-  }
-  return Object.entries(found).flatMap(([what, which]) =>
-    which.length === 0 ? [] : [`${which.length} ${what}: ${which.slice(0, 5).join(', ')}`],
-  )
+  })
 }
