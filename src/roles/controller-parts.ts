@@ -32,14 +32,19 @@ export type ControllerParts = DeliveryParts & {
   eventsReconciler: EventsReconciler
 }
 
+export type ControllerPartsOptions = DeliveryPartsOptions & {
+  /** Every segment of the log up to this version was taken in. */
+  shownUpTo: () => number
+}
+
 /** What both loops look at. */
-type Shared = DeliveryPartsOptions & {
+type Shared = ControllerPartsOptions & {
   delivery: DeliveryParts
   organizations: Organizations
   catalogue: Catalogue
 }
 
-export function createControllerParts(options: DeliveryPartsOptions): ControllerParts {
+export function createControllerParts(options: ControllerPartsOptions): ControllerParts {
   const delivery = createDeliveryParts(options)
   const organizations = new Organizations(options.config.formerOrganizations)
   const catalogue = new Catalogue()
@@ -98,11 +103,12 @@ function createEndpointLoop({ config, world, delivery, organizations, catalogue,
   return { keyStore, sharedSecrets, notice, endpointLoop, endpointPasses }
 }
 
-function createEventLoop({ config, world, delivery, organizations, catalogue, shards }: Shared) {
+function createEventLoop(shared: Shared) {
+  const { config, world, delivery, organizations, catalogue, shards, shownUpTo } = shared
   const { api, clock, random, log, metrics, validator } = world
   const { keys, eventLog, plane, written } = delivery
   const book = new EventBook()
-  const unseen = new UnseenEvents(clock)
+  const unseen = new UnseenEvents(clock, shownUpTo)
   const { tally } = plane
   const room = new IntakeRoom({
     tally,

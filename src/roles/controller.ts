@@ -68,6 +68,7 @@ export async function startController(options: ControllerOptions): Promise<Runni
   const ask = <T>(work: () => Promise<T>) => untilAnswered(world, giveUp.signal, work)
   const lowWater = await ask(() => readLowWater(world.api, namespace))
   const key = await ask(() => installationKey({ resources: bare.api, namespace, random: world.random }))
+  const shownUpTo = () => watches.log.version
   const parts = createControllerParts({
     config,
     world,
@@ -76,11 +77,11 @@ export async function startController(options: ControllerOptions): Promise<Runni
     shards: replica,
     mayWrite: () => replica.mayAct,
     session: replica.session,
+    shownUpTo,
     onLost: () => end.reject(new Error('the delivery log could not be followed')),
     onClaimedElsewhere: (shards) => replica.claimAnew(shards),
     giveUp: giveUp.signal,
   })
-  const shownUpTo = () => watches.log.version
   const singletons = new Singletons({
     config,
     world,

@@ -33,6 +33,8 @@ export class EventsBed {
   /** Calls for a status, taken or refused. */
   writes = 0
   failAppends = 0
+  /** Version up to which the watch has shown the log. */
+  shownUpTo = 0
   /** How long the API server takes to read one. */
   slowMs = 0
   /** Writes that are refused, by the name of the event. */
@@ -52,7 +54,7 @@ export class EventsBed {
 
   #reconciler(): EventsReconciler {
     const { clock, store, book, tally, lane, written, keys, catalogue } = this
-    const unseen = new UnseenEvents(clock)
+    const unseen = new UnseenEvents(clock, () => this.shownUpTo)
     tally.onEventSeen = (name) => unseen.seen(name)
     const limits = {
       pending: { organization: 3, all: 100 },

@@ -11,6 +11,7 @@ import { sizeOf } from '../../domain/segment.ts'
 import type { EventLog } from '../../ports/delivery-log.ts'
 import type { ResourceReader } from '../../ports/kubernetes.ts'
 import { everyObject } from '../../runtime/every-object.ts'
+import { eventName } from './event-book.ts'
 import { type JudgeEventOptions, judgeEvent } from './judge-event.ts'
 import type { Verdict } from './verdict.ts'
 
@@ -18,6 +19,10 @@ export type AcceptEventsOptions = JudgeEventOptions & {
   log: EventLog
   /** Told of each event, by the 26 characters of its id, that is about to be appended. */
   appending: (name: string, deliveries: number) => void
+  /** Told of each of these when it is in the log. */
+  appended: (name: string, version: number) => void
+  /** Told of each that is in the log already, and was shown. */
+  found: (name: string) => void
   /** Deliveries that the organization may have more; an event is accepted whole where there is any room. */
   room: number
   /** After so long no other event is looked at, milliseconds. */
@@ -39,7 +44,7 @@ export async function acceptEvents(
   namespace: string,
   waiting: readonly EventOutline[],
 ): Promise<Judged[]> {
-  const { clock, log } = options
+  const { clock } = options
   const subscribers = await listSubscribers(options.resources, namespace)
   const judged: Judged[] = []
   const batch: AcceptedEvent[] = []
@@ -57,10 +62,16 @@ export async function acceptEvents(
     judged.push({ event, verdict })
     room -= verdict.kind === 'accepted' ? verdict.deliveries : 0
     batch.push(...append)
+    if (verdict.kind === 'accepted' && append.length === 0) options.found(eventName(event))
   }
-  for (const { event, targets } of batch) options.appending(event.id, targets.length)
-  if (batch.length > 0) await log.append(batch)
+  if (batch.length > 0) await append(options, batch)
   return judged
+}
+
+async function append(options: AcceptEventsOptions, batch: readonly AcceptedEvent[]): Promise<void> {
+  for (const { event, targets } of batch) options.appending(event.id, targets.length)
+  const { version } = await options.log.append(batch)
+  for (const { event } of batch) options.appended(event.id, version)
 }
 
 /** The endpoints as they are now: a watch may be behind what the same person made a moment ago. */

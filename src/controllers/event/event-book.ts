@@ -10,6 +10,8 @@ export class EventBook {
   complete: () => boolean = () => true
   /** Told the UID of each that was shown with a state, or has gone: what is remembered of what it was before is of no use. */
   settled: (uid: string) => void = () => undefined
+  /** Told of each, by the 26 characters of the event's id, that has come to its end or has gone. */
+  over: (name: string) => void = () => undefined
   /** Not accepted yet, by namespace and UID. */
   readonly #waiting = new Map<string, Map<string, EventOutline>>()
   /** Accepted, deliveries under way: by the 26 characters of the event's id. */
@@ -39,6 +41,7 @@ export class EventBook {
     this.#writes.delete(event.metadata.uid)
     this.#letGo(event)
     this.settled(event.metadata.uid)
+    this.over(eventName(event))
   }
 
   /** Whether it was shown, and has no state yet. */
@@ -105,6 +108,7 @@ export class EventBook {
       this.#accepted.set(eventName(event), event)
       return true
     }
+    this.over(eventName(event))
     if (event.spec.ttlSecondsAfterFinished === undefined) return false
     this.#expiring.set(event.metadata.uid, event)
     return true

@@ -17,7 +17,10 @@ import { EventStatus, type EventStatusOptions } from './event-status.ts'
 import type { UnseenEvents } from './unseen-events.ts'
 import { mayDecide, statusOf, type Verdict } from './verdict.ts'
 
-export type ReconcileEventsOptions = Omit<AcceptEventsOptions, 'appending' | 'room' | 'lookMs'> &
+export type ReconcileEventsOptions = Omit<
+  AcceptEventsOptions,
+  'appending' | 'appended' | 'found' | 'room' | 'lookMs'
+> &
   Omit<EventExpiryOptions, 'partMs'> &
   EventStatusOptions & {
     tally: Tally
@@ -58,12 +61,14 @@ export class EventsReconciler implements Reconciler {
       this.#status.forget(uid)
       this.#expiry.forget(uid)
     }
+    options.book.over = (name) => this.#unseen.forget(name)
   }
 
   /** The last delivery of an event has come to its end. @returns the organization to look at, if it is known */
   delivered(name: string): string | undefined {
-    this.#unseen.delivered(name)
-    return this.#options.book.accepted(name)?.metadata.namespace
+    const namespace = this.#options.book.accepted(name)?.metadata.namespace
+    this.#unseen.delivered(name, namespace)
+    return namespace
   }
 
   /** Another replica decides of this organization's events from here on. Call it when no pass over them is under way. */
@@ -107,12 +112,17 @@ export class EventsReconciler implements Reconciler {
       this.#tell(room)
       return LOOK_AGAIN_MS
     }
-    const appending = (name: string, deliveries: number) =>
-      this.#unseen.appending(name, namespace, deliveries)
-    const options = { ...this.#options, appending, room, lookMs: PART_MS }
+    const told = {
+      appending: (name: string, deliveries: number) => this.#unseen.appending(name, namespace, deliveries),
+      appended: (name: string, version: number) => this.#unseen.appended(name, version),
+      found: (name: string) => this.#unseen.found(name, namespace),
+    }
+    const options = { ...this.#options, ...told, room, lookMs: PART_MS }
     const judged = await acceptEvents(options, namespace, unjudged.slice(0, BATCH))
-    for (const { event, verdict } of judged)
+    for (const { event, verdict } of judged) {
       if (book.isWaiting(event)) this.#verdicts.set(event.metadata.uid, verdict)
+      else if (!book.isOpen(event)) this.#unseen.forget(eventName(event))
+    }
     if (judged.length === 0) return UNTIL_COMPLETE_MS
     return judged.length < unjudged.length ? 0 : undefined
   }
@@ -126,7 +136,8 @@ export class EventsReconciler implements Reconciler {
       if (clock.monotonic() > until) return 0
       const verdict = this.#verdictOf(event)
       if (!verdict || this.#status.waitOf(event) > 0) continue
-      const isOver = this.#unseen.wasDelivered(eventName(event))
+      const name = eventName(event)
+      const isOver = this.#unseen.wasDelivered(name) && this.#options.tally.ofEvent(name) === 0
       await this.#status.write(event, statusOf(event, verdict, { now: clock.now(), isOver }))
     }
     const waits = unwritten().map((event) => this.#status.waitOf(event))
@@ -154,9 +165,9 @@ export class EventsReconciler implements Reconciler {
     for (const event of this.#status.due(book.acceptedIn(namespace))) {
       if (clock.monotonic() > until) return
       const name = eventName(event)
-      if (tally.ofEvent(name) > 0 || this.#unseen.mayComeYet(name)) continue
+      const acceptedAt = Number(event.metadata.resourceVersion)
+      if (tally.ofEvent(name) > 0 || this.#unseen.mayComeYet(name, acceptedAt)) continue
       if (this.#status.waitOf(event) > 0) continue
-      this.#unseen.forget(name)
       await this.#status.write(event, {
         state: 'dispatched',
         finishedAt: new Date(clock.now()).toISOString(),
