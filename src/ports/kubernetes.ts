@@ -75,7 +75,9 @@ export interface ResourceWriter {
 }
 
 export type WatchEvent =
-  | { type: 'ADDED' | 'MODIFIED' | 'DELETED'; object: RawObject }
+  | { type: 'ADDED' | 'MODIFIED'; object: RawObject }
+  /** Its metadata for sure; of the rest, which was told before, whatever the adapter has read. */
+  | { type: 'DELETED'; object: RawObject }
   /** Nothing happened up to this version. */
   | { type: 'BOOKMARK'; resourceVersion: string }
 

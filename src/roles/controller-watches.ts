@@ -111,7 +111,10 @@ export function createWatches(options: WatchOptions): ControllerWatches {
       ...ofLog(options),
       type: deliverySegments,
       decode: readLiveSegment,
-      handler: { applied: takeSegment, deleted: ({ name }) => parts.retention.segmentGone(name) },
+      handler: {
+        applied: takeSegment,
+        gone: (key) => parts.retention.segmentGone(key.slice(namespace.length + 1)),
+      },
     },
     needs,
   )

@@ -1,13 +1,20 @@
-import { type Identity, type Source, type Store, type Told, UNKNOWN } from './object-store.ts'
+import { type Identity, type Source, type Store, UNKNOWN } from './object-store.ts'
+
+/** Where a feed reports. Must not throw. */
+export type FeedTold<T> = {
+  applied(key: string, object: T): void
+  gone(key: string): void
+}
 
 /**
  * Passes objects on and keeps none: for a log to which objects are only ever appended. Each version is passed
- * on once, however often the list is read; deletions are told as far as events tell them. A list is passed on
- * at its end and in the order of versions, since the API server sorts it by name.
+ * on once, however often the list is read. A list is passed on at its end and in the order of versions, since the API
+ * server sorts it by name. A deletion is told as far as events tell it, and by its key alone: the object that it carries was
+ * read when it came, and to read it again would cost as much as that.
  */
 export class ObjectFeed<T> implements Store<T> {
   readonly size = 0
-  readonly #told: Told<T>
+  readonly #told: FeedTold<T>
   /** Everything up to this version was passed on. */
   #floor = 0
   /** Versions above the floor that were passed on: it rises only with a list's end and the watch's progress. */
@@ -15,7 +22,7 @@ export class ObjectFeed<T> implements Store<T> {
   /** What the list under way has brought. */
   #listed: { key: string; version: number; object: T }[] | undefined
 
-  constructor(told: Told<T>) {
+  constructor(told: FeedTold<T>) {
     this.#told = told
   }
 
@@ -35,9 +42,8 @@ export class ObjectFeed<T> implements Store<T> {
     else this.#told.applied(key, object)
   }
 
-  delete({ key }: Identity, last: () => T | undefined): void {
-    const object = last()
-    if (object !== undefined) this.#told.deleted(key, object)
+  delete({ key }: Identity): void {
+    this.#told.gone(key)
   }
 
   beginList(): void {

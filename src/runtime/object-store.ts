@@ -8,8 +8,8 @@ export interface Store<T> {
   /** Whether this tells something new, so that it is worth decoding; the rest is called only with news. */
   isNews(identity: Identity, source: Source): boolean
   apply(identity: Identity, object: T): void
-  /** An event said so. `last` decodes what the event carried; undefined if it cannot be decoded. */
-  delete(identity: Identity, last: () => T | undefined): void
+  /** An event said so. */
+  delete(identity: Identity): void
   /** A list begins. Events may go on meanwhile. One that was begun before is forgotten. */
   beginList(): void
   /**

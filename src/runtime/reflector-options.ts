@@ -32,6 +32,8 @@ export type ReflectorHandler<T> = {
   applied(object: T, previous?: T): void
   /** It is gone; `last` is what was known of it. @param version at which, where an event said so */
   deleted?(last: T, version?: number): void
+  /** The same of a feed, which tells of what has gone its key alone. */
+  gone?(key: string): void
 }
 
 export type ReflectorNeeds = {

@@ -48,6 +48,7 @@ export class Reflector<T> implements Watch {
         this.#handler.run(key, () => options.handler.applied(object, previous)),
       deleted: (key: string, last: T, version?: number) =>
         this.#handler.run(key, () => options.handler.deleted?.(last, version)),
+      gone: (key: string) => this.#handler.run(key, () => options.handler.gone?.(key)),
     }
     this.#store = options.store ?? (options.forget ? new ObjectFeed<T>(told) : new ObjectCache<T>(told))
     this.#decoder = new Decoder(options.decode, options.type.plural, needs.log)
@@ -225,8 +226,7 @@ export class Reflector<T> implements Watch {
     if (type !== 'DELETED') this.#take(object, 'event')
     else {
       const identity = identityOf(object)
-      if (this.#store.isNews(identity, 'event'))
-        this.#store.delete(identity, () => this.#decoder.decode(object, identity))
+      if (this.#store.isNews(identity, 'event')) this.#store.delete(identity)
     }
     return object.metadata.resourceVersion
   }

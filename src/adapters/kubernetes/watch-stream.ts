@@ -45,10 +45,33 @@ function parseLines(lines: Buffer[]): { events: WatchEvent[]; error?: ApiError }
   return { events }
 }
 
-function parseLine(line: Buffer): WatchEvent | ApiError {
-  let event: { type?: unknown; object?: RawObject }
+type RawEvent = { type?: unknown; object?: RawObject }
+
+const DELETED = Buffer.from('{"type":"DELETED",')
+/** With its quotes it is not inside a string. */
+const SPEC = Buffer.from(',"spec":')
+
+/**
+ * A deletion carries the whole object, which was read when it came: of one that is sent as `..., "metadata": ..., "spec": ...`
+ * only what stands before its spec is read. Each replica hears of every segment of the log that is deleted.
+ */
+function parseDeletion(line: Buffer): RawEvent | undefined {
+  if (!line.subarray(0, DELETED.length).equals(DELETED)) return undefined
+  const end = line.indexOf(SPEC)
+  if (end === -1) return undefined
   try {
-    event = JSON.parse(line.toString('utf8')) as typeof event
+    const event = JSON.parse(`${line.toString('utf8', 0, end)}}}`) as RawEvent
+    return event.object?.metadata === undefined ? undefined : event
+  } catch {
+    // A field of that name stands further inside.
+    return undefined
+  }
+}
+
+function parseLine(line: Buffer): WatchEvent | ApiError {
+  let event: RawEvent
+  try {
+    event = parseDeletion(line) ?? (JSON.parse(line.toString('utf8')) as RawEvent)
   } catch (error) {
     return garbage(line, error)
   }
