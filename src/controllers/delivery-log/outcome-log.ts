@@ -34,7 +34,7 @@ const MAX_WAITING = 1000
 const MAX_WAIT_MS = 5000
 const LINGER_MS = 3
 /** As that of events: a segment costs the same, however few records are in it. Every replica reads those of all. */
-const PACE = { perSecond: 100, burst: 20, writesApart: 2, enough: 64 }
+const PACE = { perSecond: 60, burst: 20, writesApart: 2, enough: 64 }
 const MAX_BATCH_BYTES = 256 * 1024
 const MAX_BATCH_RECORDS = 4000
 const MAX_IN_FLIGHT = 2
