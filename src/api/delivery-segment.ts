@@ -4,7 +4,7 @@
  * Documented for people who debug; not an API to build on.
  */
 import { z } from 'zod'
-import { DNS_LABEL_NAME, type KindDefinition, objectMeta, resourceType, text } from './meta.ts'
+import { DNS_LABEL_NAME, type KindDefinition, logObjectMeta, resourceType, text } from './meta.ts'
 
 /** Bounds of one segment (one larger event gets a segment of its own). */
 export const MAX_SEGMENT_BYTES = 256 * 1024
@@ -65,7 +65,7 @@ export const deliverySegmentSpec = z
     'x-kubernetes-validations': [{ rule: 'self == oldSelf', message: 'a segment is never updated' }],
   })
 
-export const deliverySegment = z.object({ metadata: objectMeta, spec: deliverySegmentSpec })
+export const deliverySegment = z.object({ metadata: logObjectMeta, spec: deliverySegmentSpec })
 export type DeliverySegment = z.infer<typeof deliverySegment>
 export type DeliverySegmentSpec = z.infer<typeof deliverySegmentSpec>
 

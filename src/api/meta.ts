@@ -107,6 +107,9 @@ export const objectMeta = z.object({
 })
 export type ObjectMeta = z.infer<typeof objectMeta>
 
+/** What counts of an object of the log: each replica reads all of them, and the rest would cost it more than this. */
+export const logObjectMeta = objectMeta.pick({ name: true, resourceVersion: true, creationTimestamp: true })
+
 /** An object as it is read; one that is new has no status. */
 export function objectOf<Spec extends z.ZodType, Status extends z.ZodType>(spec: Spec, status: Status) {
   return z.object({ metadata: objectMeta, spec, status: status.optional() })

@@ -16,6 +16,7 @@
  * sequence its writer had read: where somebody else had claimed the shard by then, it came too late, and says nothing.
  */
 import { z } from 'zod'
+import { isoTime } from './iso-time.ts'
 import { formatPosition, type Position, parsePosition } from './position.ts'
 import { type CancelReason, cancelReason, type DeliveryAttempt } from './webhook-delivery.ts'
 
@@ -107,7 +108,7 @@ export function decodeRecord(text: string): OutcomeRecord | undefined {
 function decodePlainSent(text: string): OutcomeRecord | undefined {
   const [, version, index, at, ms, code, response, object] = PLAIN_SENT.exec(text) ?? []
   if (version === undefined) return undefined
-  const attempt: DeliveryAttempt = { at: new Date(Number(at)).toISOString(), latencyMs: Number(ms) }
+  const attempt: DeliveryAttempt = { at: isoTime(Number(at)), latencyMs: Number(ms) }
   if (code !== undefined) attempt.code = Number(code)
   if (response !== undefined) attempt.response = response
   const position = { version: Number(version), index: Number(index) }

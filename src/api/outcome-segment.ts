@@ -3,7 +3,7 @@
  * namespace. Documented for people who debug; not an API to build on.
  */
 import { z } from 'zod'
-import { DNS_LABEL_NAME, type KindDefinition, objectMeta, resourceType, text } from './meta.ts'
+import { DNS_LABEL_NAME, type KindDefinition, logObjectMeta, resourceType, text } from './meta.ts'
 
 export const outcomeSegmentSpec = z
   .object({
@@ -31,7 +31,7 @@ export const outcomeSegmentSpec = z
     'x-kubernetes-validations': [{ rule: 'self == oldSelf', message: 'a segment is never updated' }],
   })
 
-export const outcomeSegment = z.object({ metadata: objectMeta, spec: outcomeSegmentSpec })
+export const outcomeSegment = z.object({ metadata: logObjectMeta, spec: outcomeSegmentSpec })
 
 export const outcomeSegmentKind: KindDefinition = {
   kind: 'OutcomeSegment',

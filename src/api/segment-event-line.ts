@@ -24,14 +24,12 @@ export function decodeEvent(line: string): SegmentEvent | undefined {
     at = end + 1
   }
   const [id = '', namespace = '', type = '', mark = ABSENT, redeliveryOf = ABSENT] = words
-  const [key = ABSENT, fingerprint] = mark.split(FINGERPRINT, 2)
-  return {
-    id,
-    namespace,
-    type,
-    payload: line.slice(at),
-    ...(key === ABSENT ? {} : { key }),
-    ...(fingerprint === undefined ? {} : { fingerprint }),
-    ...(redeliveryOf === ABSENT ? {} : { redeliveryOf }),
+  const event: SegmentEvent = { id, namespace, type, payload: line.slice(at) }
+  if (mark !== ABSENT) {
+    const [key = ABSENT, fingerprint] = mark.split(FINGERPRINT, 2)
+    if (key !== ABSENT) event.key = key
+    if (fingerprint !== undefined) event.fingerprint = fingerprint
   }
+  if (redeliveryOf !== ABSENT) event.redeliveryOf = redeliveryOf
+  return event
 }

@@ -67,14 +67,12 @@ export function deliveriesOf(spec: Pick<DeliverySegmentSpec, 'events' | 'deliver
     if (event && name && uid)
       found.push({ index, eventIndex: Number(eventIndex), event, endpoint: { name, uid } })
   })
+  const read = { deliveries: found, unreadable: lines.length - found.length }
+  // As most segments have it, and each replica reads all of them.
+  if (events.every((event) => event?.key === undefined && event?.fingerprint === undefined)) return read
   const keys = keysIn(events, found)
   const unsent = unsentIn(events, found)
-  return {
-    deliveries: found,
-    unreadable: lines.length - found.length,
-    ...(keys ? { keys } : {}),
-    ...(unsent.length > 0 ? { unsent } : {}),
-  }
+  return { ...read, ...(keys ? { keys } : {}), ...(unsent.length > 0 ? { unsent } : {}) }
 }
 
 /** Lines that only say something of a key are no places of it. */

@@ -8,6 +8,8 @@ const TIDY_FROM = 1000
 /** A watch that is cut off for minutes at full load. */
 const MAX_RECORDS = 200_000
 
+const NONE: ReadonlyMap<number, SaidRecord[]> = new Map()
+
 /** Records of entries whose segment was not shown yet, by its version. */
 export class EarlyRecords {
   readonly #byVersion = new Map<number, SaidRecord[]>()
@@ -28,7 +30,8 @@ export class EarlyRecords {
 
   /** The records of a segment that is shown now, by index, in order. */
   take(version: number): ReadonlyMap<number, SaidRecord[]> {
-    const records = this.#byVersion.get(version) ?? []
+    const records = this.#byVersion.get(version)
+    if (!records) return NONE
     this.#drop(version)
     return Map.groupBy(records, ({ record }) => record.position.index)
   }

@@ -185,7 +185,7 @@ export class LogFollower {
     }
     if (record.kind === 'ended') return
     const open = opened?.open.get(position.index)
-    if (!opened || !open || this.claims.isVoid(shardOf(open.entry.endpoint.uid), version, writer)) return
+    if (!opened || !open || this.claims.isVoid(shardOfEntry(open), version, writer)) return
     if (writer !== this.#writer) this.#showElsewhere(opened, open, record)
     else if (record.kind === 'moved') this.#showOwn(open)
     if (isClosing(record)) segments.close(opened, position.index)
@@ -237,4 +237,9 @@ export class LogFollower {
   #isRepeat({ version }: Pick<LogSegment, 'version'>, { event, eventIndex }: KeyPlace): boolean {
     return this.#keys.isRepeat(event, version, eventIndex, this.#plane.ctx.clock.monotonic())
   }
+}
+
+/** Its lane knows; a hash for every record of all replicas costs more than the rest of the check. */
+function shardOfEntry({ delivery, entry }: OpenEntry): number {
+  return delivery?.lane.shard ?? shardOf(entry.endpoint.uid)
 }
