@@ -146,8 +146,8 @@ function createEventLoop(shared: Shared) {
     log,
     metrics,
   })
-  tally.onEventDone = (name) => {
-    const namespace = eventsReconciler.delivered(name)
+  tally.onEventDone = (name, version) => {
+    const namespace = eventsReconciler.delivered(name, version)
     if (namespace !== undefined) eventLoop.add(namespace)
   }
   return { book, eventLoop, eventPasses, eventsReconciler }

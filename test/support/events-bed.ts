@@ -3,6 +3,7 @@ import { eventType, eventTypes } from '../../src/api/event-type.ts'
 import { webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
 import { webhookEvents } from '../../src/api/webhook-event.ts'
 import { Catalogue } from '../../src/controllers/catalogue.ts'
+import type { Delivery } from '../../src/controllers/delivery/delivery.ts'
 import { Lane } from '../../src/controllers/delivery/lane.ts'
 import { Tally } from '../../src/controllers/delivery/tally.ts'
 import { KeyIndex } from '../../src/controllers/delivery-log/key-index.ts'
@@ -15,6 +16,8 @@ import { ApiError, type ApiErrorKind } from '../../src/ports/kubernetes.ts'
 import { ByteWindow } from '../../src/runtime/byte-window.ts'
 import { FakeClock, fixedRandom } from './fake-clock.ts'
 import { MemoryStore } from './memory-store.ts'
+
+const TYPE = 'environment.started'
 
 export class EventsBed {
   readonly clock = new FakeClock()
@@ -33,6 +36,7 @@ export class EventsBed {
   /** Calls for a status, taken or refused. */
   writes = 0
   failAppends = 0
+  beforeAppend = async (): Promise<void> => undefined
   /** Version up to which the watch has shown the log. */
   shownUpTo = 0
   /** How long the API server takes to read one. */
@@ -40,11 +44,13 @@ export class EventsBed {
   /** Writes that are refused, by the name of the event. */
   readonly refusals = new Map<string, ApiErrorKind>()
   reconciler: EventsReconciler
+  /** What this process knows of events that the log may not have shown. */
+  unseen!: UnseenEvents
 
   constructor(catalogue: Catalogue) {
     this.catalogue = catalogue
     this.reconciler = this.#reconciler()
-    this.tally.onEventDone = (name) => void this.reconciler.delivered(name)
+    this.tally.onEventDone = (name, version) => void this.reconciler.delivered(name, version)
   }
 
   /** Another process, which knows what the API server and the log say. */
@@ -55,6 +61,7 @@ export class EventsBed {
   #reconciler(): EventsReconciler {
     const { clock, store, book, tally, lane, written, keys, catalogue } = this
     const unseen = new UnseenEvents(clock, () => this.shownUpTo)
+    this.unseen = unseen
     tally.onEventSeen = (name) => unseen.seen(name)
     const limits = {
       pending: { organization: 3, all: 100 },
@@ -88,6 +95,7 @@ export class EventsBed {
       keys,
       log: {
         append: async (events) => {
+          await this.beforeAppend()
           if (this.failAppends > 0) {
             this.failAppends -= 1
             throw new ApiError('Unavailable', 'no answer', { status: 0 })
@@ -113,8 +121,35 @@ export class EventsBed {
 
   async publish(name: string, more: object = {}, namespace = 'acme'): Promise<void> {
     const metadata = { namespace, name }
-    const spec = { type: 'environment.started', dataText: '{}', ...more }
+    const spec = { type: TYPE, dataText: '{}', ...more }
     this.book.apply(eventOutline.parse(await this.store.create(webhookEvents, { metadata, spec })))
+  }
+
+  /** The log shows the event's delivery. */
+  shown(name: string, bytes?: number): Delivery {
+    this.shownUpTo = Math.max(this.shownUpTo, 7)
+    return this.known(name, bytes)
+  }
+
+  /** An object shows it, or the log. */
+  known(name: string, bytes = 0): Delivery {
+    const home = { kind: 'object' } as const
+    const facts = { name, lane: this.lane, version: 7, index: 0, acceptedAt: 0, bytes, attempts: 0, dueAt: 0 }
+    const delivery: Delivery = { ...facts, stage: 'queued', left: false, home }
+    this.tally.add(delivery)
+    this.lane.add(delivery)
+    return delivery
+  }
+
+  /** Another replica writes, or somebody by hand; the watch has not shown it. */
+  async elsewhere(name: string, patch: object, subresource?: 'status'): Promise<void> {
+    await this.store.patch(webhookEvents, { namespace: 'acme', name }, patch, subresource && { subresource })
+  }
+
+  /** The only type is gone, and the watch says so. */
+  async withdrawType(): Promise<void> {
+    this.catalogue.remove(eventType.parse(await this.store.get(eventTypes, { name: TYPE })))
+    await this.store.delete(eventTypes, { name: TYPE })
   }
 
   async stateOf(name: string, namespace = 'acme'): Promise<unknown> {
@@ -129,7 +164,7 @@ export class EventsBed {
 export async function startEventsBed(): Promise<EventsBed> {
   const catalogue = new Catalogue()
   const bed = new EventsBed(catalogue)
-  const type = { metadata: { name: 'environment.started' }, spec: { description: 'An environment started.' } }
+  const type = { metadata: { name: TYPE }, spec: { description: 'An environment started.' } }
   catalogue.apply(eventType.parse(await bed.store.create(eventTypes, type)))
   await bed.store.create(webhookEndpoints, {
     metadata: { namespace: 'acme', name: 'billing' },

@@ -18,8 +18,8 @@ export class Tally {
   readonly #events = new Map<string, number>()
   /** Told when an event has its first delivery here. */
   onEventSeen: ((name: string) => void) | undefined
-  /** Told when the last delivery of an event has ended. */
-  onEventDone: ((name: string) => void) | undefined
+  /** Told when the last delivery of an event has ended that is known. @param version of the log in which it stands */
+  onEventDone: ((name: string, version: number) => void) | undefined
 
   get total(): number {
     return this.#all.pending + this.#all.held
@@ -53,7 +53,7 @@ export class Tally {
       return
     }
     this.#events.delete(delivery.name)
-    this.onEventDone?.(delivery.name)
+    this.onEventDone?.(delivery.name, delivery.version)
   }
 
   /** Its endpoint was disabled or enabled: what it has is held from now on, or is no more. */

@@ -12,7 +12,7 @@ import type { EventLog } from '../../ports/delivery-log.ts'
 import type { ResourceReader } from '../../ports/kubernetes.ts'
 import { everyObject } from '../../runtime/every-object.ts'
 import { eventName } from './event-book.ts'
-import { type JudgeEventOptions, judgeEvent } from './judge-event.ts'
+import { type Found, type JudgeEventOptions, judgeEvent } from './judge-event.ts'
 import type { Verdict } from './verdict.ts'
 
 export type AcceptEventsOptions = JudgeEventOptions & {
@@ -23,6 +23,8 @@ export type AcceptEventsOptions = JudgeEventOptions & {
   appended: (name: string, version: number) => void
   /** Told of each that is in the log already, and was shown. */
   found: (name: string) => void
+  /** An append of it has no answer, and may be shown yet. */
+  isUnanswered: (name: string) => boolean
   /** Deliveries that the organization may have more; an event is accepted whole where there is any room. */
   room: number
   /** After so long no other event is looked at, milliseconds. */
@@ -56,16 +58,26 @@ export async function acceptEvents(
     if (isEnough()) break
     const found = await judgeEvent(options, event, subscribers)
     if (found === 'gone') continue
-    const { verdict, append } = found
+    if (isPremature(options, event, found)) break
+    const { verdict, append, isShown } = found
     bytes += sizeOf(append).bytes
     if (batch.length > 0 && bytes > MAX_BATCH_BYTES) break
     judged.push({ event, verdict })
     room -= verdict.kind === 'accepted' ? verdict.deliveries : 0
     batch.push(...append)
-    if (verdict.kind === 'accepted' && append.length === 0) options.found(eventName(event))
+    if (isShown) options.found(eventName(event))
   }
   if (batch.length > 0) await append(options, batch)
   return judged
+}
+
+/** Whoever would get it has changed since it was appended: it is not said to go to nobody while it may be on its way to them. */
+function isPremature(
+  { isUnanswered }: AcceptEventsOptions,
+  event: EventOutline,
+  { append, isShown }: Found,
+): boolean {
+  return append.length === 0 && !isShown && isUnanswered(eventName(event))
 }
 
 async function append(options: AcceptEventsOptions, batch: readonly AcceptedEvent[]): Promise<void> {

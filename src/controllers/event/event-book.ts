@@ -5,6 +5,9 @@ import { derivedName, messageId, nameOfMessage } from '../../domain/message-id.t
 /** Own writes of a status: the version of the last that was answered, 0 without one, and the one that the watch has shown. */
 type OwnWrites = { version: number; watched: number; underWay: boolean }
 
+/** `at`: the first version that was seen to say so. */
+type Accepted = { event: EventOutline; at: number }
+
 export class EventBook {
   /** Whether every event is known: a list comes page by page, in the order of names, not of creation. */
   complete: () => boolean = () => true
@@ -15,7 +18,7 @@ export class EventBook {
   /** Not accepted yet, by namespace and UID. */
   readonly #waiting = new Map<string, Map<string, EventOutline>>()
   /** Accepted, deliveries under way: by the 26 characters of the event's id. */
-  readonly #accepted = new Map<string, EventOutline>()
+  readonly #accepted = new Map<string, Accepted>()
   /** Finished, with a time to live. */
   readonly #expiring = new Map<string, EventOutline>()
   /** By UID, while the watch may be behind them. */
@@ -55,7 +58,7 @@ export class EventBook {
     return (
       this.isWaiting(event) ||
       this.#expiring.has(uid) ||
-      this.#accepted.get(eventName(event))?.metadata.uid === uid
+      this.accepted(eventName(event))?.metadata.uid === uid
     )
   }
 
@@ -90,11 +93,12 @@ export class EventBook {
 
   /** Those with events that are not over. */
   organizations(): Set<string> {
-    const left = [...this.#accepted.values(), ...this.#expiring.values()]
+    const left = [...this.#accepted.values().map(({ event }) => event), ...this.#expiring.values()]
     return new Set([...this.#waiting.keys(), ...left.map(({ metadata }) => metadata.namespace)])
   }
 
   #hold(event: EventOutline): boolean {
+    const before = this.#accepted.get(eventName(event))
     this.#letGo(event)
     const { state } = event.status ?? {}
     if (state === undefined) {
@@ -105,7 +109,8 @@ export class EventBook {
     }
     this.settled(event.metadata.uid)
     if (state === 'accepted') {
-      this.#accepted.set(eventName(event), event)
+      const at = before?.event.metadata.uid === event.metadata.uid ? before.at : versionOf(event)
+      this.#accepted.set(eventName(event), { event, at })
       return true
     }
     this.over(eventName(event))
@@ -145,11 +150,17 @@ export class EventBook {
   }
 
   accepted(name: string): EventOutline | undefined {
-    return this.#accepted.get(name)
+    return this.#accepted.get(name)?.event
+  }
+
+  /** A version of the store by which it was accepted; infinite where it is not known to be. */
+  acceptedAt(name: string): number {
+    return this.#accepted.get(name)?.at ?? Number.POSITIVE_INFINITY
   }
 
   acceptedIn(namespace: string): EventOutline[] {
-    return [...this.#accepted.values()].filter(({ metadata }) => metadata.namespace === namespace)
+    const all = this.#accepted.values().map(({ event }) => event)
+    return [...all.filter(({ metadata }) => metadata.namespace === namespace)]
   }
 
   expiringIn(namespace: string): EventOutline[] {

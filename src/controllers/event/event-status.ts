@@ -119,7 +119,7 @@ export class EventStatus {
       }
       const raw = await findObject(this.#options.resources, webhookEvents, ref)
       held = readOutline(raw)
-      if (held?.metadata.uid === uid && !mayFollow(held.status?.state, status.state)) return held
+      if (held?.metadata.uid === uid && !mayFollow(held.status?.state, status)) return held
     }
     return undefined
   }
@@ -131,8 +131,14 @@ function readOutline(raw: RawObject | undefined): EventOutline | undefined {
   return eventOutline.safeParse(raw).data ?? eventOutline.safeParse({ ...raw, status: undefined }).data
 }
 
-/** What was appended is delivered, whatever was said of it before; what is said of an end stays. */
-function mayFollow(before: EventState | undefined, next: EventState | undefined): boolean {
-  if (before === 'refused') return next !== 'refused'
-  return before === undefined || (before === 'accepted' && next === 'dispatched')
+/**
+ * What was appended is delivered, whatever was said of it before; what is said of an end stays. That nobody gets it is said by
+ * one who had not heard that it was accepted.
+ */
+function mayFollow(
+  before: EventState | undefined,
+  { state, deliveries }: Partial<WebhookEventStatus>,
+): boolean {
+  if (before === 'refused') return state !== 'refused'
+  return before === undefined || (before === 'accepted' && state === 'dispatched' && deliveries !== 0)
 }

@@ -33,8 +33,8 @@ const UNREADABLE: Refusal = {
   message: 'spec: it does not fit the rules of this version; make a new WebhookEvent',
 }
 
-/** `append`: what is to be appended for it, one or none. */
-export type Found = { verdict: Verdict; append: AcceptedEvent[] }
+/** `append`: what is to be appended for it, one or none. `isShown`: the log has it, and was shown. */
+export type Found = { verdict: Verdict; append: AcceptedEvent[]; isShown?: true }
 
 /** @throws ApiError what may pass by itself */
 export async function judgeEvent(
@@ -47,7 +47,11 @@ export async function judgeEvent(
   const targets = targetsOf(outline, subscribers)
   if (keys.has(namespace, eventName(outline), clock.monotonic())) {
     // As many as would get it today: those that it went to are in the log, under their ids.
-    return { verdict: { kind: 'accepted', deliveries: Math.max(1, targets.length) }, append: [] }
+    return {
+      verdict: { kind: 'accepted', deliveries: Math.max(1, targets.length) },
+      append: [],
+      isShown: true,
+    }
   }
   const event = await readEvent(resources, outline)
   if (event === 'gone') return 'gone'

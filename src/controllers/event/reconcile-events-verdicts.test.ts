@@ -30,17 +30,11 @@ async function statusOf(name: string): Promise<object | undefined> {
   return (raw as { status?: object }).status
 }
 
-/** And the watch says so. */
-async function withdrawType(): Promise<void> {
-  bed.catalogue.remove(eventType.parse(await bed.store.get(eventTypes, { name: TYPE })))
-  await bed.store.delete(eventTypes, { name: TYPE })
-}
-
 test('what was sent is said to be sent, whatever has changed until its status can be written', async () => {
   await bed.publish('a')
   bed.refusals.set('a', 'Forbidden')
   await passes()
-  await withdrawType()
+  await bed.withdrawType()
   await bed.store.delete(webhookEndpoints, { namespace: 'acme', name: 'billing' })
   bed.refusals.clear()
   bed.clock.advance(60_000)
@@ -88,7 +82,7 @@ test('what the process before appended is accepted, though it would be refused t
   await bed.publish('a')
   bed.refusals.set('a', 'Forbidden')
   await passes()
-  await withdrawType()
+  await bed.withdrawType()
   bed.refusals.clear()
   bed.restart()
   await passes()

@@ -1,12 +1,10 @@
-import { beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
 import { type EventsBed, startEventsBed } from '../../../test/support/events-bed.ts'
 import type { FakeClock } from '../../../test/support/fake-clock.ts'
 import type { MemoryStore } from '../../../test/support/memory-store.ts'
 import { namespaces } from '../../api/core-kinds.ts'
 import { eventTypes } from '../../api/event-type.ts'
-import { webhookEvents } from '../../api/webhook-event.ts'
 import type { ByteWindow } from '../../runtime/byte-window.ts'
-import type { Delivery } from '../delivery/delivery.ts'
 import type { Lane } from '../delivery/lane.ts'
 import type { Tally } from '../delivery/tally.ts'
 import type { EventBook } from './event-book.ts'
@@ -31,128 +29,9 @@ beforeEach(async () => {
 const publish = (name: string, more?: object, namespace?: string) => bed.publish(name, more, namespace)
 const stateOf = (name: string, namespace?: string) => bed.stateOf(name, namespace)
 
-/** The log shows the event's delivery. */
-function shown(name: string, bytes = 0): Delivery {
-  const delivery: Delivery = {
-    name,
-    lane,
-    version: 7,
-    index: 0,
-    acceptedAt: 0,
-    bytes,
-    attempts: 0,
-    dueAt: 0,
-    stage: 'queued',
-    left: false,
-    home: { kind: 'object' },
-  }
-  tally.add(delivery)
-  lane.add(delivery)
-  return delivery
-}
-
-test('an event that the log has not shown yet is not taken for delivered', async () => {
-  await publish('one')
-  await reconciler.reconcile('acme')
-  await reconciler.reconcile('acme')
-  expect(await stateOf('one')).toBe('accepted')
-  const delivery = shown(appended[0] ?? '')
-  await reconciler.reconcile('acme')
-  expect(await stateOf('one')).toBe('accepted')
-  tally.remove(delivery)
-  await reconciler.reconcile('acme')
-  expect(await stateOf('one')).toBe('dispatched')
-})
-
-test('an event whose deliveries ended before its acceptance was noted is noted as dispatched at once', async () => {
-  await publish('one')
-  appended.push = (...names) => {
-    for (const name of names) tally.remove(shown(name))
-    return names.length
-  }
-  await reconciler.reconcile('acme')
-  expect(await stateOf('one')).toBe('dispatched')
-})
-
-test('an event is not taken for delivered before the log is shown as far as it, however long that takes', async () => {
-  await publish('one')
-  await reconciler.reconcile('acme')
-  await clock.elapse(8 * 3_600_000)
-  bed.shownUpTo = 6
-  await reconciler.reconcile('acme')
-  expect(await stateOf('one')).toBe('accepted')
-  const delivery = shown(appended[0] ?? '')
-  bed.shownUpTo = 7
-  await reconciler.reconcile('acme')
-  expect(await stateOf('one')).toBe('accepted')
-  tally.remove(delivery)
-  await reconciler.reconcile('acme')
-  expect(await stateOf('one')).toBe('dispatched')
-})
-
-test('an event of which nothing is pending once the log is shown as far as it is finished, and takes no room', async () => {
-  for (const name of ['one', 'two', 'three']) await publish(name)
-  await reconciler.reconcile('acme')
-  await publish('four')
-  await clock.elapse(10_000)
-  await reconciler.reconcile('acme')
-  expect(await stateOf('four')).toBeUndefined()
-  bed.shownUpTo = 7
-  await reconciler.reconcile('acme')
-  expect([await stateOf('one'), await stateOf('four')]).toEqual(['dispatched', 'accepted'])
-})
-
-test('an event that the process before has appended is finished once it is accepted: the log has shown it', async () => {
-  await publish('one')
-  bed.refusals.set('one', 'Unavailable')
-  await expect(reconciler.reconcile('acme')).rejects.toThrow()
-  bed.refusals.clear()
-  bed.restart()
-  reconciler = bed.reconciler
-  await reconciler.reconcile('acme')
-  await reconciler.reconcile('acme')
-  expect([appended.length, await stateOf('one')]).toEqual([1, 'dispatched'])
-})
-
-describe('an event that another replica has accepted', () => {
-  const accepted = async () => {
-    await publish('one')
-    await reconciler.reconcile('acme')
-    bed.restart()
-    reconciler = bed.reconciler
-  }
-
-  test('is finished when the log is shown to where its status said so', async () => {
-    await accepted()
-    const { metadata } = book.acceptedIn('acme')[0] ?? {}
-    bed.shownUpTo = Number(metadata?.resourceVersion) - 1
-    await reconciler.reconcile('acme')
-    expect(await stateOf('one')).toBe('accepted')
-    bed.shownUpTo += 1
-    await reconciler.reconcile('acme')
-    expect(await stateOf('one')).toBe('dispatched')
-  })
-
-  test('is finished when its deliveries are seen to end', async () => {
-    await accepted()
-    tally.remove(shown(appended[0] ?? ''))
-    await reconciler.reconcile('acme')
-    expect(await stateOf('one')).toBe('dispatched')
-  })
-})
-
-test('an event of which one delivery has ended before another is known is not said to be dispatched', async () => {
-  await publish('one')
-  appended.push = (...names) => {
-    for (const name of names) {
-      tally.remove(shown(name))
-      shown(name)
-    }
-    return names.length
-  }
-  await reconciler.reconcile('acme')
-  expect(await stateOf('one')).toBe('accepted')
-})
+const shown = (name: string, bytes?: number) => bed.shown(name, bytes)
+const elsewhere = (name: string, patch: object, subresource?: 'status') =>
+  bed.elsewhere(name, patch, subresource)
 
 test('an append that fails accepts nothing, and the next pass appends the same event', async () => {
   bed.failAppends = 1
@@ -234,11 +113,6 @@ test('a type, and the label of an organization, that the watch has not shown yet
   expect(await stateOf('three', 'newcomer')).toBe('dispatched')
   expect(await stateOf('four', 'stranger')).toBe('refused')
 })
-
-/** Another replica, or somebody by hand; the watch has not shown it. */
-async function elsewhere(name: string, patch: object, subresource?: 'status'): Promise<void> {
-  await store.patch(webhookEvents, { namespace: 'acme', name }, patch, subresource && { subresource })
-}
 
 test('what another replica has accepted or finished is not refused over it', async () => {
   for (const state of ['accepted', 'dispatched']) {

@@ -10,17 +10,17 @@ import type { EventRecorder } from '../../ports/event-recorder.ts'
 import { after, done, type Reconciler, type Result } from '../../runtime/reconcile-loop.ts'
 import type { Tally } from '../delivery/tally.ts'
 import type { IntakeRoom, NoRoom } from '../publish/intake-room.ts'
-import { type AcceptEventsOptions, acceptEvents } from './accept-events.ts'
+import { type AcceptEventsOptions, acceptEvents, type Judged } from './accept-events.ts'
 import { eventName } from './event-book.ts'
 import { EventExpiry, type EventExpiryOptions } from './event-expiry.ts'
 import { EventStatus, type EventStatusOptions } from './event-status.ts'
 import type { UnseenEvents } from './unseen-events.ts'
 import { mayDecide, statusOf, type Verdict } from './verdict.ts'
 
-export type ReconcileEventsOptions = Omit<
-  AcceptEventsOptions,
-  'appending' | 'appended' | 'found' | 'room' | 'lookMs'
-> &
+/** What an append tells of, and asks. */
+type Told = Pick<AcceptEventsOptions, 'appending' | 'appended' | 'found' | 'isUnanswered'>
+
+export type ReconcileEventsOptions = Omit<AcceptEventsOptions, keyof Told | 'room' | 'lookMs'> &
   Omit<EventExpiryOptions, 'partMs'> &
   EventStatusOptions & {
     tally: Tally
@@ -64,16 +64,19 @@ export class EventsReconciler implements Reconciler {
     options.book.over = (name) => this.#unseen.forget(name)
   }
 
-  /** The last delivery of an event has come to its end. @returns the organization to look at, if it is known */
-  delivered(name: string): string | undefined {
+  /** The last delivery of an event has come to its end, by what is known. @param version of the log @returns the organization to look at, if it is known */
+  delivered(name: string, version: number): string | undefined {
     const namespace = this.#options.book.accepted(name)?.metadata.namespace
-    this.#unseen.delivered(name, namespace)
+    this.#unseen.delivered(name, version, namespace)
     return namespace
   }
 
   /** Another replica decides of this organization's events from here on. Call it when no pass over them is under way. */
   left(namespace: string): void {
-    for (const { metadata } of this.#options.book.waitingIn(namespace)) this.#verdicts.delete(metadata.uid)
+    for (const event of this.#options.book.waitingIn(namespace)) {
+      this.#verdicts.delete(event.metadata.uid)
+      this.#unseen.forget(eventName(event))
+    }
   }
 
   /**
@@ -106,25 +109,33 @@ export class EventsReconciler implements Reconciler {
     if (unjudged.length === 0) return undefined
     if (!book.complete()) return UNTIL_COMPLETE_MS
     if (!mayDecide(waiting.length - unjudged.length, this.#verdicts.size)) return LOOK_AGAIN_MS
-    this.#unseen.forgetOld()
+    this.#unseen.makeRoom()
     const room = this.#options.room.of(namespace)
     if (typeof room === 'object') {
       this.#tell(room)
       return LOOK_AGAIN_MS
     }
-    const told = {
-      appending: (name: string, deliveries: number) => this.#unseen.appending(name, namespace, deliveries),
-      appended: (name: string, version: number) => this.#unseen.appended(name, version),
-      found: (name: string) => this.#unseen.found(name, namespace),
-    }
-    const options = { ...this.#options, ...told, room, lookMs: PART_MS }
-    const judged = await acceptEvents(options, namespace, unjudged.slice(0, BATCH))
-    for (const { event, verdict } of judged) {
+    const judged = await this.#judge(namespace, unjudged.slice(0, BATCH), room)
+    for (const { event, verdict } of judged)
       if (book.isWaiting(event)) this.#verdicts.set(event.metadata.uid, verdict)
-      else if (!book.isOpen(event)) this.#unseen.forget(eventName(event))
-    }
     if (judged.length === 0) return UNTIL_COMPLETE_MS
     return judged.length < unjudged.length ? 0 : undefined
+  }
+
+  async #judge(namespace: string, events: readonly EventOutline[], room: number): Promise<Judged[]> {
+    const unseen = this.#unseen
+    const told: Told = {
+      appending: (name, deliveries) => unseen.appending(name, namespace, deliveries),
+      appended: (name, version) => unseen.appended(name, version),
+      found: (name) => unseen.found(name, namespace),
+      isUnanswered: (name) => unseen.isUnanswered(name),
+    }
+    try {
+      return await acceptEvents({ ...this.#options, ...told, room, lookMs: PART_MS }, namespace, events)
+    } finally {
+      // What has gone meanwhile was told to be over before this was told of it.
+      for (const event of events) if (!this.#options.book.isOpen(event)) unseen.forget(eventName(event))
+    }
   }
 
   /** Says in their status what was decided of events. @returns milliseconds until more is to be said; undefined where nothing is left */
@@ -165,8 +176,7 @@ export class EventsReconciler implements Reconciler {
     for (const event of this.#status.due(book.acceptedIn(namespace))) {
       if (clock.monotonic() > until) return
       const name = eventName(event)
-      const acceptedAt = Number(event.metadata.resourceVersion)
-      if (tally.ofEvent(name) > 0 || this.#unseen.mayComeYet(name, acceptedAt)) continue
+      if (tally.ofEvent(name) > 0 || this.#unseen.mayComeYet(name, book.acceptedAt(name))) continue
       if (this.#status.waitOf(event) > 0) continue
       await this.#status.write(event, {
         state: 'dispatched',

@@ -13,16 +13,17 @@ type Appended = {
   /** Deliveries that are on their way into the tally; 0 once one is there. */
   unseen: number
   /** Of the log with the event in it; undefined while the append has no answer. */
-  version: number | undefined
-  delivered: boolean
+  version?: number
+  /** The version of the log in which the delivery stands that ended when no other was known. */
+  endedIn?: number
 }
 
 export class UnseenEvents {
   readonly #clock: Clock
   readonly #shownUpTo: () => number
   /** By the 26 characters of the event's id, until `forget`. */
-  readonly #appended = new Map<string, Appended>()
-  /** Those that have unseen deliveries, in the order of the appends. */
+  readonly #events = new Map<string, Appended>()
+  /** Those that take room, in the order of the appends. */
   readonly #unseen = new Map<string, Appended>()
   readonly #ofOrganization = new Map<string, number>()
   #total = 0
@@ -31,6 +32,11 @@ export class UnseenEvents {
   constructor(clock: Clock, shownUpTo: () => number) {
     this.#clock = clock
     this.#shownUpTo = shownUpTo
+  }
+
+  /** Events of which something is known. */
+  get size(): number {
+    return this.#events.size
   }
 
   /** Deliveries that were appended and not shown yet. */
@@ -44,26 +50,31 @@ export class UnseenEvents {
 
   /** Call it before the append: the log may show the event before its answer comes. */
   appending(name: string, namespace: string, deliveries: number): void {
-    this.forget(name)
-    const at = this.#clock.monotonic()
-    const appended = { at, namespace, unseen: deliveries, version: undefined, delivered: false }
-    this.#appended.set(name, appended)
+    this.seen(name)
+    const appended = { at: this.#clock.monotonic(), namespace, unseen: deliveries }
+    this.#events.set(name, appended)
     if (deliveries > 0) this.#unseen.set(name, appended)
     this.#count(namespace, deliveries)
   }
 
   /** The append was answered. @param version of the log with the event in it */
   appended(name: string, version: number): void {
-    const appended = this.#appended.get(name)
+    const appended = this.#events.get(name)
     if (appended) appended.version = version
   }
 
   /** The log has shown it before it was accepted: the process before appended it, or an answer was lost. */
   found(name: string, namespace: string): void {
-    if (this.wasDelivered(name)) return
-    this.forget(name)
-    const at = this.#clock.monotonic()
-    this.#appended.set(name, { at, namespace, unseen: 0, version: 0, delivered: false })
+    const known = this.#events.get(name)
+    if (known) known.version ??= 0
+    else this.#events.set(name, { at: this.#clock.monotonic(), namespace, unseen: 0, version: 0 })
+  }
+
+  /** An append of it has no answer, and the log may still show it. */
+  isUnanswered(name: string): boolean {
+    const appended = this.#events.get(name)
+    if (!appended || appended.version !== undefined || appended.endedIn !== undefined) return false
+    return this.#clock.monotonic() - appended.at < UNANSWERED_MS
   }
 
   /** The first of its deliveries is known: the tally counts them from now on. */
@@ -75,44 +86,47 @@ export class UnseenEvents {
     appended.unseen = 0
   }
 
-  /** All of its deliveries have ended, whoever appended it. @param namespace its organization */
-  delivered(name: string, namespace: string | undefined): void {
-    const appended = this.#appended.get(name)
-    if (appended) appended.delivered = true
-    else if (namespace !== undefined) {
-      const at = this.#clock.monotonic()
-      this.#appended.set(name, { at, namespace, unseen: 0, version: undefined, delivered: true })
-    }
+  /**
+   * All of its deliveries that are known have ended, whoever appended it.
+   * @param version of the log in which the last of them stands @param namespace its organization, if it is to be finished
+   */
+  delivered(name: string, version: number, namespace: string | undefined): void {
+    const known = this.#events.get(name)
+    if (known) known.endedIn = version
+    else if (namespace !== undefined)
+      this.#events.set(name, { at: this.#clock.monotonic(), namespace, unseen: 0, endedIn: version })
   }
 
-  /** Whether all of its deliveries are known to have ended. */
+  /**
+   * Whether all of its deliveries have ended, if none is pending: they stand in one segment, which may be shown later than
+   * the object of one of them.
+   */
   wasDelivered(name: string): boolean {
-    return this.#appended.get(name)?.delivered === true
+    const { endedIn } = this.#events.get(name) ?? {}
+    return endedIn !== undefined && this.#shownUpTo() >= endedIn
   }
 
   /**
    * Whether the log may still have to show it.
-   * @param acceptedAt version of the event when its status said that it is in the log
+   * @param acceptedAt a version of the event whose status says that it is in the log
    */
   mayComeYet(name: string, acceptedAt: number): boolean {
-    const appended = this.#appended.get(name)
-    return !appended?.delivered && this.#shownUpTo() < (appended?.version ?? acceptedAt)
+    const { endedIn, version } = this.#events.get(name) ?? {}
+    return this.#shownUpTo() < (endedIn ?? version ?? acceptedAt)
   }
 
-  /** Call it when the event has come to its end, or is gone. */
+  /** It has come to its end, is gone, or is another replica's; what the log has not shown of it takes room until it has. */
   forget(name: string): void {
-    this.seen(name)
-    this.#appended.delete(name)
+    this.#events.delete(name)
   }
 
   /** What has no answer and was not shown by now was not appended; what was shown and is pending nowhere takes no room. */
-  forgetOld(): void {
+  makeRoom(): void {
     const now = this.#clock.monotonic()
     const shownUpTo = this.#shownUpTo()
-    for (const [name, { at, version }] of this.#unseen) {
+    for (const [name, { at, version = 0 }] of this.#unseen) {
       if (now - at < UNANSWERED_MS) return
-      if (version === undefined) this.forget(name)
-      else if (version <= shownUpTo) this.seen(name)
+      if (version <= shownUpTo) this.seen(name)
     }
   }
 
