@@ -27,6 +27,8 @@ export type Kept = {
   openAt: number
   /** When the last look began that found it. */
   seenAt: number
+  /** When the first look ended that showed it at its end; absent until then. */
+  endShownAt?: number
   /** When the first list ended that did not have it any more; absent while it is there. */
   missedAt?: number
 }
@@ -147,7 +149,7 @@ class Shelf {
     for (const raw of found) {
       const { uid = '' } = raw.metadata
       const before = this.#byUid.get(uid)
-      this.#byUid.set(uid, keptOf(raw, before, { begun, lookedAt: this.#lookedAt }))
+      this.#byUid.set(uid, keptOf(raw, before, { begun, now, lookedAt: this.#lookedAt }))
     }
     for (const [uid, kept] of this.#byUid) if (!there.has(uid)) kept.missedAt ??= now
     this.#longestMs = Math.max(this.#longestMs, now - this.#lookedAt)
@@ -159,8 +161,10 @@ class Shelf {
 function keptOf(
   raw: RawObject,
   before: Kept | undefined,
-  { begun, lookedAt }: { begun: number; lookedAt: number },
+  { begun, now, lookedAt }: { begun: number; now: number; lookedAt: number },
 ): Kept {
-  const { state } = (raw.status ?? {}) as { state?: Parameters<typeof isFinal>[0] }
-  return { raw, openAt: isFinal(state) ? (before?.openAt ?? lookedAt) : begun, seenAt: begun }
+  const { state } = (raw.status ?? {}) as { state?: Parameters<typeof isFinal>[0] | 'dispatched' }
+  if (state !== 'dispatched' && !isFinal(state)) return { raw, openAt: begun, seenAt: begun }
+  const { openAt = lookedAt, endShownAt = now } = before ?? {}
+  return { raw, openAt, seenAt: begun, endShownAt }
 }

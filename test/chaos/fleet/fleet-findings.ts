@@ -120,7 +120,7 @@ export async function fleetFindingsOf(gathered: Gathered): Promise<FleetFindings
       }),
       ...objectsOf(evidence, unshown, objects),
       ...goneEarly({ ...gathered, deleted: new Set(deletedNames(passing)), startedAt }),
-      ...notesOf(gathered, log),
+      ...notesOf(gathered, log, deleted),
       ...leases.map(({ metadata }) => `the Lease ${metadata.name} is left over`),
     ],
   }
@@ -205,20 +205,47 @@ function objectsOf(
 }
 
 /** Every WebhookEvent is dispatched, and in the log where it has to be. */
-function notesOf({ archive, publishers }: Gathered, { events }: StoredLog): string[] {
+function notesOf(
+  { archive, publishers, receptions }: Gathered,
+  { events, deliveries }: StoredLog,
+  deleted: ReadonlySet<string>,
+): string[] {
   const verdict = judgeNoted({
     notes: new Map(publishers.map(({ organization, notes }) => [organization, notes])),
-    objects: archive.events.map(({ raw }) => {
+    objects: archive.events.map(({ raw, endShownAt }) => {
       const { metadata, status } = webhookEvent.parse(raw)
-      return { name: metadata.name, state: status?.state, eventId: status?.eventId }
+      return { name: metadata.name, state: status?.state, eventId: status?.eventId, endShownAt }
     }),
     events,
+    takenAt: lastTakenAt(
+      deliveries.filter(({ endpoint }) => !deleted.has(endpoint)),
+      receptions,
+    ),
   })
   return worded({
     'WebhookEvents are missing': verdict.missing,
     'WebhookEvents are not dispatched': verdict.undone,
     'WebhookEvents are not in the log': verdict.unsent,
     'WebhookEvents have another id than the log says': verdict.misnamed,
+    'WebhookEvents were dispatched before all had taken them': verdict.early,
     'WebhookEvents are not in the order of their creation': verdict.misplaced,
   })
+}
+
+/** By the id of an event, when the last of its endpoints took it for the first time. */
+function lastTakenAt(
+  deliveries: readonly AcceptedDelivery[],
+  receptions: readonly SeenReception[],
+): Map<string, number> {
+  const first = new Map<string, number>()
+  for (const reception of receptions) {
+    const { at, answer } = reception
+    if (answer === 'ok') first.set(keyOf(reception), Math.min(at, first.get(keyOf(reception)) ?? at))
+  }
+  const last = new Map<string, number>()
+  for (const delivery of deliveries) {
+    const at = first.get(keyOf(delivery)) ?? Number.NEGATIVE_INFINITY
+    last.set(delivery.id, Math.max(at, last.get(delivery.id) ?? at))
+  }
+  return last
 }

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { judgeNoted, type NotedEvidence } from './noted-verdict.ts'
 
-const NOTHING = { missing: [], undone: [], unsent: [], misnamed: [], misplaced: [] }
+const NOTHING = { missing: [], undone: [], unsent: [], misnamed: [], early: [], misplaced: [] }
 
 /** Two of one organization and one of another, all as they should be. */
 function evidence(): NotedEvidence & { objects: { name: string; state?: string; eventId?: string }[] } {
@@ -10,8 +10,14 @@ function evidence(): NotedEvidence & { objects: { name: string; state?: string; 
       ['org-0', [1, 3]],
       ['org-1', [2]],
     ]),
-    objects: [1, 2, 3].map((n) => ({ name: `note-${n}`, state: 'dispatched', eventId: `msg_${n}` })),
+    objects: [1, 2, 3].map((n) => ({
+      name: `note-${n}`,
+      state: 'dispatched',
+      eventId: `msg_${n}`,
+      endShownAt: 1000 * n + 5,
+    })),
     events: [2, 1, 3].map((n) => logged(n)),
+    takenAt: new Map([1, 2, 3].map((n) => [`msg_${n}`, 1000 * n])),
   }
 }
 
@@ -34,6 +40,12 @@ test('one that is in the log under another id is named', () => {
   const [first, ...others] = given.objects
   const objects = [{ ...first, name: 'note-1', eventId: 'msg_9' }, ...others]
   expect(judgeNoted({ ...given, objects }).misnamed).toEqual(['note-1 says msg_9, the log msg_1'])
+})
+
+test('one that an endpoint takes for the first time when it was seen to be dispatched is early', () => {
+  const given = evidence()
+  const takenAt = new Map([...given.takenAt, ['msg_3', 3006]])
+  expect(judgeNoted({ ...given, takenAt })).toEqual({ ...NOTHING, early: ['note-3'] })
 })
 
 test('one that stands before an earlier one of its organization is misplaced, however others stand', () => {

@@ -3,7 +3,13 @@ import type { LoggedEvent } from '../stored.ts'
 import { numberIn } from './published-verdict.ts'
 
 /** What an object shows in the end. */
-export type NotedEvent = { name: string; state?: string | undefined; eventId?: string | undefined }
+export type NotedEvent = {
+  name: string
+  state?: string | undefined
+  eventId?: string | undefined
+  /** When it was first seen to be dispatched, by `performance.now()`. */
+  endShownAt?: number | undefined
+}
 
 export type NotedEvidence = {
   /** Numbers of the WebhookEvents of each organization, in the order of their creation. */
@@ -11,6 +17,8 @@ export type NotedEvidence = {
   objects: readonly NotedEvent[]
   /** In the order of the log. */
   events: readonly LoggedEvent[]
+  /** By the id of an event, when the last of its endpoints took it for the first time. */
+  takenAt: ReadonlyMap<string, number>
 }
 
 export type NotedVerdict = {
@@ -22,15 +30,24 @@ export type NotedVerdict = {
   unsent: string[]
   /** In the log under another id than the object says. */
   misnamed: string[]
+  /** Dispatched before one of its endpoints had taken it. */
+  early: string[]
   /** In the log before one of its organization that was made earlier. */
   misplaced: string[]
 }
 
 /** Whether the log has an event several times, and at the right endpoints, is judged for all events alike. */
-export function judgeNoted({ notes, objects, events }: NotedEvidence): NotedVerdict {
+export function judgeNoted({ notes, objects, events, takenAt }: NotedEvidence): NotedVerdict {
   const logged = new Map(events.map((event) => [numberIn(event.body), event]))
   const shown = new Map(objects.map((one) => [one.name, one]))
-  const verdict: NotedVerdict = { missing: [], undone: [], unsent: [], misnamed: [], misplaced: [] }
+  const verdict: NotedVerdict = {
+    missing: [],
+    undone: [],
+    unsent: [],
+    misnamed: [],
+    early: [],
+    misplaced: [],
+  }
   for (const n of [...notes.values()].flat()) {
     const name = nameOfNote(n)
     const object = shown.get(name)
@@ -40,10 +57,15 @@ export function judgeNoted({ notes, objects, events }: NotedEvidence): NotedVerd
     if (!event) verdict.unsent.push(name)
     else if (object && object.eventId !== event.id)
       verdict.misnamed.push(`${name} says ${object.eventId}, the log ${event.id}`)
+    if (event && isEarly(object, takenAt.get(event.id))) verdict.early.push(name)
   }
   const places = new Map([...logged.keys()].map((n, place) => [n, place]))
   for (const numbers of notes.values()) verdict.misplaced.push(...misplacedAmong(numbers, places))
   return verdict
+}
+
+function isEarly(object: NotedEvent | undefined, takenAt = Number.NEGATIVE_INFINITY): boolean {
+  return takenAt > (object?.endShownAt ?? Number.POSITIVE_INFINITY)
 }
 
 function misplacedAmong(numbers: readonly number[], places: ReadonlyMap<number, number>): string[] {
