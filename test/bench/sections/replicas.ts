@@ -1,11 +1,5 @@
-/**
- * What several controllers cost that share the work, against one alone in the same round. The same processes go on through all
- * rounds, and those that are not measured are suspended: a new one would have to translate its code first, and a host's speed
- * changes within minutes.
- */
-import { setTimeout as sleep } from 'node:timers/promises'
+/** What several controllers cost that share the work, against one alone in the same round. */
 import type { DeliveryLogMode } from '../../../src/api/webhook-endpoint.ts'
-import { SHARDS } from '../../../src/domain/shard.ts'
 import { type Bed, onBed } from '../bed.ts'
 import type { Controller } from '../controller.ts'
 import { type LoadResult, runLoad } from '../davit-load.ts'
@@ -18,7 +12,10 @@ import { BODY_BYTES, PUBLISHERS, WAYS, WINDOW } from './both-ways.ts'
 
 export type ReplicasPlan = {
   rounds: number
-  /** Of each way, at saturation, all of them together: each process translates its code anew, and has a third of the load. */
+  /**
+   * Of each way, at saturation, for each controller: each process translates its code anew, and one of three takes three times
+   * as long to have run it often enough.
+   */
   warmUpSeconds: number
   seconds: number
   /** Low rates, all of them together. */
@@ -57,12 +54,6 @@ export type ReplicasLoad = {
 }
 
 const COUNTS = [1, 2, 3] as const
-const MOST = 3
-/** Whoever is suspended has lost its part after 30 seconds, and has it back after a few. */
-const SHARED_LIMIT_MS = 120_000
-const LOOK_MS = 500
-/** Who goes on after a while has to read what came meanwhile. */
-const CATCH_UP_MS = 3000
 /** So many that each controller has its share of them. */
 const ORGANIZATIONS = 10
 const ENDPOINTS = 3
@@ -73,51 +64,11 @@ type Measured = { cpu: number; same: number; result: LoadResult; residentMiB: nu
 export async function measureReplicas(plan: ReplicasPlan): Promise<ReplicasLoad[]> {
   return await onBed(async (bed) => {
     const routes = await prepare(bed)
-    const controllers = await startWarm(bed, plan, routes)
     const measured = new Map<string, Measured[]>()
-    try {
-      for (let round = 0; round < plan.rounds; round += 1) {
-        // Forth and back, so that a machine that gets slower or faster tells neither for one nor for several.
-        const counts = round % 2 === 0 ? COUNTS.toReversed() : COUNTS
-        for (const count of counts)
-          await measureWith(bed, { plan, routes, controllers: await share(controllers, count) }, measured)
-      }
-    } finally {
-      for (const { pid } of controllers) process.kill(pid, 'SIGCONT')
-    }
-    for (const controller of controllers) await controller.stop()
+    for (let round = 0; round < plan.rounds; round += 1)
+      for (const count of COUNTS) await measureWith(bed, { plan, routes, count }, measured)
     return summarize(plan, measured)
   })
-}
-
-async function startWarm(bed: Bed, plan: ReplicasPlan, routes: Of['routes']): Promise<Controller[]> {
-  const controllers: Controller[] = []
-  for (let number = 0; number < MOST; number += 1)
-    controllers.push(await bed.startController({ env: { DAVIT_REPLICA: `bench-${number}` } }))
-  for (const way of WAYS)
-    await turn(bed, controllers, {
-      routes: routes[way],
-      bytes: BODY_BYTES,
-      ...CLOSED,
-      seconds: plan.warmUpSeconds,
-    })
-  return controllers
-}
-
-/** Lets so many of them go on, and suspends the others. @returns those that go on, when each has its part of the shards */
-async function share(controllers: readonly Controller[], count: number): Promise<Controller[]> {
-  for (const [index, { pid }] of controllers.entries())
-    process.kill(pid, index < count ? 'SIGCONT' : 'SIGSTOP')
-  const going = controllers.slice(0, count)
-  const limit = performance.now() + SHARED_LIMIT_MS
-  for (;;) {
-    const owned = await Promise.all(going.map((one) => one.gauge('davit_shards_owned')))
-    if (Math.min(...owned) > 0 && owned.reduce((sum, part) => sum + part, 0) === SHARDS) break
-    if (performance.now() > limit) throw new Error(`the shards are not shared among ${count}: ${owned}`)
-    await sleep(LOOK_MS)
-  }
-  await sleep(CATCH_UP_MS)
-  return going
 }
 
 async function prepare(bed: Bed): Promise<Record<DeliveryLogMode, readonly Route[]>> {
@@ -135,25 +86,23 @@ async function prepare(bed: Bed): Promise<Record<DeliveryLogMode, readonly Route
   return routes
 }
 
-type Of = {
-  plan: ReplicasPlan
-  routes: Record<DeliveryLogMode, readonly Route[]>
-  controllers: readonly Controller[]
-}
-
-const CLOSED = { publishers: PUBLISHERS, window: WINDOW }
+type Of = { plan: ReplicasPlan; routes: Record<DeliveryLogMode, readonly Route[]>; count: number }
 
 async function measureWith(
   bed: Bed,
-  { plan, routes, controllers }: Of,
+  { plan, routes, count }: Of,
   measured: Map<string, Measured[]>,
 ): Promise<void> {
-  const count = controllers.length
+  const controllers: Controller[] = []
+  for (let number = 0; number < count; number += 1)
+    controllers.push(await bed.startController({ env: { DAVIT_REPLICA: `bench-${number}` } }))
+  const closed = { publishers: PUBLISHERS, window: WINDOW, bytes: BODY_BYTES }
   for (const way of WAYS) {
     const known = { routes: routes[way], bytes: BODY_BYTES }
+    await turn(bed, controllers, { ...known, ...closed, seconds: plan.warmUpSeconds * count })
     for (const rate of ratesOf(plan, way)) {
       const perSecond = totalOf(rate, count)
-      const pace = perSecond === undefined ? CLOSED : { perSecond }
+      const pace = perSecond === undefined ? closed : { perSecond, bytes: BODY_BYTES }
       const one = await turn(bed, controllers, { ...known, ...pace, seconds: plan.seconds })
       const key = keyOf(way, rate, count)
       const last = measuredOf(one)
@@ -162,6 +111,7 @@ async function measureWith(
       report(`${key}: ${Math.round(delivered)}/s, ${last.cpu.toFixed(2)} ms CPU of controllers each`)
     }
   }
+  for (const controller of controllers) await controller.stop()
 }
 
 async function turn(bed: Bed, controllers: readonly Controller[], load: LoadPlan): Promise<Turn> {
