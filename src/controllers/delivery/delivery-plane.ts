@@ -16,12 +16,11 @@ import type { EndpointStatusWriter } from '../endpoint/endpoint-status.ts'
 import { attempt } from './attempt.ts'
 import { BackgroundWork } from './background-work.ts'
 import { cancelDelivery, cancelLane } from './cancel-lane.ts'
+import { uncountEntry } from './counted-entries.ts'
 import { type Delivery, deliveryOfEntry, dueOf, OBJECT_HOME, type Stage } from './delivery.ts'
 import { Dispatcher } from './dispatcher.ts'
 import type { Lane, LaneEndpoint } from './lane.ts'
 import { Lanes } from './lanes.ts'
-import { MoveQueue } from './move-queue.ts'
-import { moveWaiting } from './move-waiting.ts'
 import type { OpenEntry, OpenSegment } from './open-segments.ts'
 import { persist } from './persist.ts'
 import type { PlaneContext } from './plane-context.ts'
@@ -30,9 +29,8 @@ import { closedIn, restLanes } from './rest-lanes.ts'
 import { ShownDeliveries } from './shown-deliveries.ts'
 import { Tally } from './tally.ts'
 import { ToldElsewhere } from './told-elsewhere.ts'
+import { WaitingEntries } from './waiting-entries.ts'
 
-/** Without an outcome after this long, an entry of the log gets an object, so that segments close within seconds. */
-const SHOWN_AFTER_MS = 2000
 /** Outcomes on their way to the store beyond which nothing new is sent. */
 const MAX_SETTLING = 4096
 
@@ -56,7 +54,7 @@ export class DeliveryPlane {
   readonly elsewhere = new ToldElsewhere({ shown: this.shown, leave: (delivery) => this.leave(delivery) })
   readonly #dispatcher: Dispatcher
   readonly #timers: Timers<Delivery>
-  readonly #moves: MoveQueue
+  readonly #waiting: WaitingEntries
   readonly #work: BackgroundWork
   #running = false
 
@@ -77,7 +75,7 @@ export class DeliveryPlane {
       background: (work, lane, how) => this.#work.add(work, lane, how === 'settles'),
     }
     this.#work = new BackgroundWork(this.ctx, (lane) => this.#dispatcher.wake(lane))
-    this.#moves = new MoveQueue(this.ctx)
+    this.#waiting = new WaitingEntries(this)
     this.#dispatcher = new Dispatcher({
       maxInFlight: options.maxInFlight,
       mayStart: () => this.#running && this.#work.size < MAX_SETTLING && options.outcomes.healthy(),
@@ -128,6 +126,7 @@ export class DeliveryPlane {
     const found = this.shown.at({ version: opened.segment.version, index })
     open.delivery = found ?? deliveryOfEntry(lane, opened, open.entry, stage)
     if (!found) this.take(open.delivery)
+    uncountEntry(this, opened, open)
     return open.delivery
   }
 
@@ -189,7 +188,7 @@ export class DeliveryPlane {
 
   /** Gives entries of the segment that have no outcome by then an object. */
   showLater(opened: OpenSegment): void {
-    if (opened.open.size > 0) this.ctx.clock.after(SHOWN_AFTER_MS, () => this.#show(opened))
+    this.#waiting.showLater(opened)
   }
 
   laneOf(endpoint: LaneEndpoint): Lane {
@@ -239,12 +238,6 @@ export class DeliveryPlane {
     if (lane.driver !== 'us') return
     this.lanes.close(lane)
     doneFor(this.ctx.shards, lane.shard, () => this.#work.add(cancelLane(this.ctx, lane), lane))
-  }
-
-  #show(opened: OpenSegment): void {
-    if (opened.open.size === 0) return
-    moveWaiting(this.ctx, opened, this.#moves)
-    this.showLater(opened)
   }
 
   #goOn(delivery: Delivery): void {

@@ -4,6 +4,7 @@
  * objects. Only entries of its own shards are queued here, and only of those this replica says anything.
  */
 import type { ClaimRecord, OutcomeRecord, ReleaseRecord } from '../../api/outcome-record.ts'
+import type { CancelReason } from '../../api/webhook-delivery.ts'
 import { isClosing, isLogEnd } from '../../domain/outcome-records.ts'
 import { isRestored } from '../../domain/restored.ts'
 import { shardOf } from '../../domain/shard.ts'
@@ -12,6 +13,7 @@ import type { KeyIndex } from '../delivery-log/key-index.ts'
 import { KnownOutcomes } from '../delivery-log/known-outcomes.ts'
 import type { SeenOutcomes } from '../delivery-log/seen-outcomes.ts'
 import { ShardClaims } from '../delivery-log/shard-claims.ts'
+import { countEntry, takeCounted, uncountEntry } from './counted-entries.ts'
 import type { DeliveryPlane } from './delivery-plane.ts'
 import { EarlyRecords, type SaidRecord } from './early-records.ts'
 import type { OpenEntry, OpenSegment } from './open-segments.ts'
@@ -123,6 +125,7 @@ export class LogFollower {
   /** Entries of these shards that are not closed, oldest first. */
   *openIn(shards: ReadonlySet<number>): IterableIterator<{ opened: OpenSegment; open: OpenEntry }> {
     for (const opened of this.#plane.ctx.segments.values()) {
+      takeCounted(this.#plane, opened)
       for (const open of opened.open.values())
         if (shards.has(shardOf(open.entry.endpoint.uid))) yield { opened, open }
     }
@@ -146,11 +149,11 @@ export class LogFollower {
   #takeEntry(opened: OpenSegment, open: OpenEntry, early: readonly SaidRecord[]): void {
     const { segment } = opened
     const { entry } = open
-    const isOld = isRestored(segment.writtenAt, segment.createdAt)
-    const isRepeat = !isOld && this.#isRepeat(segment, entry)
-    if (isOld || isRepeat) open.refused = isOld ? 'Restored' : 'Duplicate'
-    if (!this.#plane.lanes.isOurs(shardOf(entry.endpoint.uid))) {
-      if (!open.refused) this.#plane.takeEntry(opened, open)
+    const refused = this.#refusalOf(segment, entry)
+    if (refused) open.refused = refused
+    const lane = this.#plane.lanes.get(entry.endpoint.uid)
+    if (!this.#plane.lanes.isOurs(lane?.shard ?? shardOf(entry.endpoint.uid))) {
+      if (!open.refused) countEntry(this.#plane, { opened, open, lane })
       for (const said of early) this.#takeRecord(said)
       return
     }
@@ -188,8 +191,10 @@ export class LogFollower {
     if (!opened || !open || this.claims.isVoid(shardOfEntry(open), version, writer)) return
     if (writer !== this.#writer) this.#showElsewhere(opened, open, record)
     else if (record.kind === 'moved') this.#showOwn(open)
-    if (isClosing(record)) segments.close(opened, position.index)
-    else open.records = [...open.records, record]
+    if (isClosing(record)) {
+      uncountEntry(this.#plane, opened, open)
+      segments.close(opened, position.index)
+    } else open.records = [...open.records, record]
   }
 
   #noteToldEnd({ record, version, writer }: SaidRecord): void {
@@ -206,11 +211,14 @@ export class LogFollower {
   }
 
   /** What another replica has recorded of a delivery, as far as it is pending here. */
-  #showElsewhere({ segment }: OpenSegment, open: OpenEntry, record: OutcomeRecord): void {
-    const { delivery, records, entry } = open
+  #showElsewhere(opened: OpenSegment, open: OpenEntry, record: OutcomeRecord): void {
+    const { records, entry } = open
     const isEnd = isLogEnd(record) || (record.kind === 'moved' && records.some(isLogEnd))
     if (isEnd) this.endings?.add(placeOf(record.position))
-    if (record.kind === 'moved') this.#onShownElsewhere?.(entry, segment.name)
+    if (record.kind === 'moved') this.#onShownElsewhere?.(entry, opened.segment.name)
+    if (isEnd) uncountEntry(this.#plane, opened, open)
+    else if (open.counted && record.kind === 'moved') this.#plane.takeEntry(opened, open)
+    const { delivery } = open
     if (!delivery || delivery.left) return
     if (isEnd) this.#plane.elsewhere.told(delivery, 'ended')
     else if (record.kind === 'moved') this.#plane.elsewhere.told(delivery, 'shown')
@@ -234,12 +242,18 @@ export class LogFollower {
     for (const place of places) this.#isRepeat(segment, place)
   }
 
+  /** Why it is not to be sent; a place that a backup has brought back is none of its key. */
+  #refusalOf(segment: OpenSegment['segment'], entry: LogDelivery): CancelReason | undefined {
+    if (isRestored(segment.writtenAt, segment.createdAt)) return 'Restored'
+    return this.#isRepeat(segment, entry) ? 'Duplicate' : undefined
+  }
+
   #isRepeat({ version }: Pick<LogSegment, 'version'>, { event, eventIndex }: KeyPlace): boolean {
     return this.#keys.isRepeat(event, version, eventIndex, this.#plane.ctx.clock.monotonic())
   }
 }
 
 /** Its lane knows; a hash for every record of all replicas costs more than the rest of the check. */
-function shardOfEntry({ delivery, entry }: OpenEntry): number {
-  return delivery?.lane.shard ?? shardOf(entry.endpoint.uid)
+function shardOfEntry({ delivery, counted, entry }: OpenEntry): number {
+  return (delivery?.lane ?? counted)?.shard ?? shardOf(entry.endpoint.uid)
 }

@@ -7,12 +7,16 @@ import type { OutcomeRecord } from '../../api/outcome-record.ts'
 import type { CancelReason } from '../../api/webhook-delivery.ts'
 import type { LogDelivery, LogSegment } from '../../ports/delivery-log.ts'
 import type { Delivery } from './delivery.ts'
+import type { Lane } from './lane.ts'
+import { OpenEntries } from './open-entries.ts'
 
 /** An entry that no record has closed. */
 export type OpenEntry = {
   readonly entry: LogDelivery
   /** The delivery of it in its lane. */
   delivery?: Delivery
+  /** The lane that it will be in: until then it is counted, and no more. */
+  counted?: Lane | undefined
   /** What the log says of its attempts, in order. */
   records: readonly OutcomeRecord[]
   /** It is not to be sent. */
@@ -22,8 +26,8 @@ export type OpenEntry = {
 export type OpenSegment = {
   /** Without its entries: each is held for as long as it is needed. */
   readonly segment: Omit<LogSegment, 'deliveries' | 'unsent'>
-  /** Those that are not closed, by their index. */
-  readonly open: Map<number, OpenEntry>
+  /** Those that are not closed. */
+  readonly open: OpenEntries
   readonly bytes: number
 }
 
@@ -33,6 +37,8 @@ export class OpenSegments {
   /** In the order of their versions. */
   #segments: OpenSegment[] = []
   readonly #byVersion = new Map<number, OpenSegment>()
+  /** The one asked for last: most records speak of the segment that the one before speaks of. */
+  #recent: OpenSegment | undefined
   #lowWater: number
   #bytes = 0
 
@@ -58,7 +64,7 @@ export class OpenSegments {
     if (segment.version <= this.#lowWater || this.#byVersion.has(segment.version)) return undefined
     const { deliveries, unsent: _, ...place } = segment
     const bytes = deliveries.reduce((sum, { event }) => sum + event.payload.length, 0)
-    const open = new Map(deliveries.map((entry) => [entry.index, { entry, records: NO_RECORDS }]))
+    const open = new OpenEntries(deliveries.map((entry) => ({ entry, records: NO_RECORDS })))
     const opened: OpenSegment = { segment: place, open, bytes }
     let at = this.#segments.length
     while (at > 0 && (this.#segments[at - 1]?.segment.version ?? 0) > segment.version) at -= 1
@@ -71,7 +77,8 @@ export class OpenSegments {
 
   /** Undefined when it is not known, or all of it is closed. */
   at(version: number): OpenSegment | undefined {
-    return this.#byVersion.get(version)
+    if (this.#recent?.segment.version !== version) this.#recent = this.#byVersion.get(version)
+    return this.#recent
   }
 
   /** One delivery of it is closed: its end, or that an object has it, is durable. */
@@ -89,6 +96,7 @@ export class OpenSegments {
     let closed = 0
     while (this.#segments[closed]?.open.size === 0) closed += 1
     if (closed === 0) return
+    this.#recent = undefined
     for (const { segment } of this.#segments.splice(0, closed)) {
       this.#byVersion.delete(segment.version)
       this.#lowWater = segment.version

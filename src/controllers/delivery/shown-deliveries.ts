@@ -9,7 +9,8 @@ export class ShownDeliveries {
   readonly #byPlace = new Map<number, Delivery>()
 
   at(position: Position): Delivery | undefined {
-    return this.#byPlace.get(placeOf(position))
+    // A place is a number beyond 32 bits, for which Map has to make an object first.
+    return this.#byPlace.size === 0 ? undefined : this.#byPlace.get(placeOf(position))
   }
 
   has(delivery: Delivery): boolean {

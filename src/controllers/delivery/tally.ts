@@ -39,21 +39,32 @@ export class Tally {
   }
 
   add(delivery: Delivery): void {
-    this.#count(delivery.lane, 1, delivery.bytes)
-    const ofEvent = this.ofEvent(delivery.name) + 1
-    this.#events.set(delivery.name, ofEvent)
-    if (ofEvent === 1) this.onEventSeen?.(delivery.name)
+    const { lane, name, bytes } = delivery
+    this.#count(lane, 1, bytes)
+    const ofEvent = this.ofEvent(name)
+    // A name that came with an entry is cut out of the text of its segment, which must not stay.
+    if (ofEvent > 0) this.#events.delete(name)
+    this.#events.set(name, ofEvent + 1)
+    if (ofEvent === 0) this.onEventSeen?.(name)
   }
 
   remove(delivery: Delivery): void {
     this.#count(delivery.lane, -1, -delivery.bytes)
-    const left = this.ofEvent(delivery.name) - 1
-    if (left > 0) {
-      this.#events.set(delivery.name, left)
-      return
-    }
-    this.#events.delete(delivery.name)
-    this.onEventDone?.(delivery.name, delivery.version)
+    this.#removeOfEvent(delivery.name, delivery.version)
+  }
+
+  /** One that is to have a delivery in this lane, whose endpoint is not disabled. @param name the 26 characters of the event's id */
+  addEntry(lane: Lane, name: string): void {
+    this.#count({ endpoint: lane.endpoint, held: false }, 1, 0)
+    const ofEvent = this.ofEvent(name)
+    this.#events.set(name, ofEvent + 1)
+    if (ofEvent === 0) this.onEventSeen?.(name)
+  }
+
+  /** @param version of the log in which it stands */
+  removeEntry(lane: Lane, name: string, version: number): void {
+    this.#count({ endpoint: lane.endpoint, held: false }, -1, 0)
+    this.#removeOfEvent(name, version)
   }
 
   /** Its endpoint was disabled or enabled: what it has is held from now on, or is no more. */
@@ -64,16 +75,31 @@ export class Tally {
     this.#count(lane, lane.size, lane.bytes)
   }
 
-  #count({ endpoint: { namespace }, held }: Lane, deliveries: number, bytes: number): void {
-    const ofOne = this.#organizations.get(namespace) ?? { pending: 0, held: 0, heldBytes: 0 }
-    this.#organizations.set(namespace, ofOne)
-    for (const counts of [this.#all, ofOne]) {
-      if (!held) counts.pending += deliveries
-      else {
-        counts.held += deliveries
-        counts.heldBytes += bytes
-      }
+  #removeOfEvent(name: string, version: number): void {
+    const left = this.ofEvent(name) - 1
+    if (left > 0) {
+      this.#events.set(name, left)
+      return
     }
+    this.#events.delete(name)
+    this.onEventDone?.(name, version)
+  }
+
+  #count({ endpoint, held }: Pick<Lane, 'endpoint' | 'held'>, deliveries: number, bytes: number): void {
+    const { namespace } = endpoint
+    const known = this.#organizations.get(namespace)
+    const ofOne = known ?? { pending: 0, held: 0, heldBytes: 0 }
+    if (!known) this.#organizations.set(namespace, ofOne)
+    add(this.#all, held, deliveries, bytes)
+    add(ofOne, held, deliveries, bytes)
     if (ofOne.pending === 0 && ofOne.held === 0) this.#organizations.delete(namespace)
+  }
+}
+
+function add(counts: Counts, held: boolean, deliveries: number, bytes: number): void {
+  if (!held) counts.pending += deliveries
+  else {
+    counts.held += deliveries
+    counts.heldBytes += bytes
   }
 }

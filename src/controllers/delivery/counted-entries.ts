@@ -1,0 +1,34 @@
+/**
+ * Entries of lanes that another replica drives. Nearly all of them are closed within a moment, and until then nobody asks for
+ * more than how many there are: a delivery in its lane for each would cost this replica more than all else that it does
+ * about them. Those that stay get one, and so do all of a shard that is taken over.
+ */
+import type { DeliveryPlane } from './delivery-plane.ts'
+import type { Lane } from './lane.ts'
+import type { OpenEntry, OpenSegment } from './open-segments.ts'
+
+type Of = { opened: OpenSegment; open: OpenEntry; lane: Lane | undefined }
+
+/** Counts it, where that says all there is to say of it by now; or takes it into its lane at once. */
+export function countEntry(plane: DeliveryPlane, { opened, open, lane }: Of): void {
+  const { event, index } = open.entry
+  const isShown = plane.shown.at({ version: opened.segment.version, index }) !== undefined
+  // What is held is counted by its bytes; and what its lane is not known to be, only that can tell.
+  if (!lane || lane.held || isShown) plane.takeEntry(opened, open)
+  else {
+    open.counted = lane
+    plane.tally.addEntry(lane, event.id)
+  }
+}
+
+/** It is pending no longer, or has a delivery that counts in its place. */
+export function uncountEntry({ tally }: DeliveryPlane, { segment }: OpenSegment, open: OpenEntry): void {
+  if (!open.counted) return
+  tally.removeEntry(open.counted, open.entry.event.id, segment.version)
+  open.counted = undefined
+}
+
+/** Those that were only counted are in their lanes from here on. */
+export function takeCounted(plane: DeliveryPlane, opened: OpenSegment): void {
+  for (const open of opened.open.values()) if (open.counted) plane.takeEntry(opened, open)
+}

@@ -1,0 +1,51 @@
+/**
+ * Entries of the log that have no outcome yet (held, waiting in an ordered lane, or hanging): after a while they get an object,
+ * which shows them, so that their segment can close.
+ */
+import { takeCounted } from './counted-entries.ts'
+import type { DeliveryPlane } from './delivery-plane.ts'
+import { MoveQueue } from './move-queue.ts'
+import type { OpenSegment } from './open-segments.ts'
+
+/** Segments close within seconds. */
+const SHOWN_AFTER_MS = 2000
+/** A busy lane that gets along may keep entries in the log for longer: an object each would slow it down. */
+const PROGRESS_MS = 2000
+const AT_MOST_MS = 30_000
+
+export class WaitingEntries {
+  readonly #plane: DeliveryPlane
+  readonly #queue: MoveQueue
+
+  constructor(plane: DeliveryPlane) {
+    this.#plane = plane
+    this.#queue = new MoveQueue(plane.ctx)
+  }
+
+  /** Gives those of the segment that have no outcome by then an object, and looks again as long as there are any. */
+  showLater(opened: OpenSegment): void {
+    const { clock } = this.#plane.ctx
+    if (opened.open.size > 0) clock.after(SHOWN_AFTER_MS, () => this.#show(opened))
+  }
+
+  #show(opened: OpenSegment): void {
+    if (opened.open.size === 0) return
+    takeCounted(this.#plane, opened)
+    this.#moveOurs(opened)
+    this.showLater(opened)
+  }
+
+  #moveOurs(opened: OpenSegment): void {
+    const { clock, shards } = this.#plane.ctx
+    const now = clock.monotonic()
+    const old = clock.now() - opened.segment.writtenAt > AT_MOST_MS
+    for (const { delivery } of opened.open.values()) {
+      if (delivery?.home.kind !== 'log' || !shards.owns(delivery.lane.shard)) continue
+      const { home, lane } = delivery
+      if (home.moving || home.status || lane.closed) continue
+      const getsAlong = !lane.ordered && !lane.paused && now - lane.lastSuccess < PROGRESS_MS
+      if (getsAlong && !old) continue
+      this.#queue.add(delivery, home)
+    }
+  }
+}
