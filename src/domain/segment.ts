@@ -12,9 +12,15 @@ import { decodeEvent, encodeEvent } from '../api/segment-event-line.ts'
 import { isKeyLine } from './key-record.ts'
 import { timeOfName } from './message-id.ts'
 import { byteLength } from './payload.ts'
+import { readTarget } from './target-line.ts'
 
 /** A delivery as a segment holds it; `index` is its place in the segment. */
-export type SegmentDelivery = { index: number; eventIndex: number; event: SegmentEvent; endpoint: Target }
+export type SegmentDelivery = {
+  index: number
+  eventIndex: number
+  event: SegmentEvent
+  endpoint: Readonly<Target>
+}
 
 /** Idempotency-Keys in a segment: time of the newest, in milliseconds since 1970, and bytes of those that make no delivery. */
 export type SegmentKeys = { newestAt: number; bytes: number }
@@ -36,7 +42,7 @@ export function segmentSpec(
   }
 }
 
-const DELIVERY = /^(\d{1,6}) ([a-z0-9-]{1,63}) ([A-Za-z0-9-]{1,64})$/
+const INDEX = /^\d{1,6}$/
 
 /** The 26 characters of an id. */
 const EVENT_NAME = /^[0-9a-z]{26}$/
@@ -62,10 +68,12 @@ export function deliveriesOf(spec: Pick<DeliverySegmentSpec, 'events' | 'deliver
   const found: SegmentDelivery[] = []
   const lines = spec.deliveries === '' ? [] : spec.deliveries.split('\n')
   lines.forEach((line, index) => {
-    const [, eventIndex, name, uid] = DELIVERY.exec(line) ?? []
-    const event = events[Number(eventIndex)]
-    if (event && name && uid)
-      found.push({ index, eventIndex: Number(eventIndex), event, endpoint: { name, uid } })
+    const end = line.indexOf(' ')
+    const word = line.slice(0, end)
+    const eventIndex = Number(word)
+    const event = INDEX.test(word) ? events[eventIndex] : undefined
+    const endpoint = event && readTarget(line.slice(end + 1))
+    if (event && endpoint) found.push({ index, eventIndex, event, endpoint })
   })
   const read = { deliveries: found, unreadable: lines.length - found.length }
   // As most segments have it, and each replica reads all of them.

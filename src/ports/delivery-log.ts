@@ -18,7 +18,12 @@ export interface EventLog {
 }
 
 /** One delivery of a segment, with its place in it. */
-export type LogDelivery = { index: number; eventIndex: number; event: SegmentEvent; endpoint: Target }
+export type LogDelivery = {
+  index: number
+  eventIndex: number
+  event: SegmentEvent
+  endpoint: Readonly<Target>
+}
 
 /** A segment as it was read. Times in milliseconds since 1970. */
 export type LogSegment = {
