@@ -54,6 +54,11 @@ export type ReplicasLoad = {
 }
 
 const COUNTS = [1, 2, 3] as const
+/**
+ * What is deleted to keep the log bounded was written minutes before, at another rate: each number of controllers begins with
+ * a log that is empty, and keeps all of it.
+ */
+const KEEP_ALL = { DAVIT_MAX_LOG_BYTES: String(8192 * 2 ** 20) }
 /** So many that each controller has its share of them. */
 const ORGANIZATIONS = 10
 const ENDPOINTS = 3
@@ -62,13 +67,14 @@ type Turn = { result: LoadResult; controllers: readonly Controller[] }
 type Measured = { cpu: number; same: number; result: LoadResult; residentMiB: number }
 
 export async function measureReplicas(plan: ReplicasPlan): Promise<ReplicasLoad[]> {
-  return await onBed(async (bed) => {
-    const routes = await prepare(bed)
-    const measured = new Map<string, Measured[]>()
-    for (let round = 0; round < plan.rounds; round += 1)
-      for (const count of COUNTS) await measureWith(bed, { plan, routes, count }, measured)
-    return summarize(plan, measured)
-  })
+  const measured = new Map<string, Measured[]>()
+  for (let round = 0; round < plan.rounds; round += 1)
+    for (const count of COUNTS)
+      await onBed(async (bed) => {
+        const routes = await prepare(bed)
+        await measureWith(bed, { plan, routes, count }, measured)
+      })
+  return summarize(plan, measured)
 }
 
 async function prepare(bed: Bed): Promise<Record<DeliveryLogMode, readonly Route[]>> {
@@ -95,7 +101,7 @@ async function measureWith(
 ): Promise<void> {
   const controllers: Controller[] = []
   for (let number = 0; number < count; number += 1)
-    controllers.push(await bed.startController({ env: { DAVIT_REPLICA: `bench-${number}` } }))
+    controllers.push(await bed.startController({ env: { ...KEEP_ALL, DAVIT_REPLICA: `bench-${number}` } }))
   const closed = { publishers: PUBLISHERS, window: WINDOW, bytes: BODY_BYTES }
   for (const way of WAYS) {
     const known = { routes: routes[way], bytes: BODY_BYTES }
