@@ -13,7 +13,7 @@ import type { KeyIndex } from '../delivery-log/key-index.ts'
 import { KnownOutcomes } from '../delivery-log/known-outcomes.ts'
 import type { SeenOutcomes } from '../delivery-log/seen-outcomes.ts'
 import { ShardClaims } from '../delivery-log/shard-claims.ts'
-import { countEntry, takeCounted, uncountEntry } from './counted-entries.ts'
+import { countEntry, uncountEntry } from './counted-entries.ts'
 import type { DeliveryPlane } from './delivery-plane.ts'
 import { EarlyRecords, type SaidRecord } from './early-records.ts'
 import type { OpenEntry, OpenSegment } from './open-segments.ts'
@@ -122,13 +122,14 @@ export class LogFollower {
     return this.claims.isHeldBy(shards, this.#writer)
   }
 
-  /** Entries of these shards that are not closed, oldest first. */
+  /** Entries of these shards that are not closed, oldest first. Those that were only counted are in their lanes from here on. */
   *openIn(shards: ReadonlySet<number>): IterableIterator<{ opened: OpenSegment; open: OpenEntry }> {
-    for (const opened of this.#plane.ctx.segments.values()) {
-      takeCounted(this.#plane, opened)
-      for (const open of opened.open.values())
-        if (shards.has(shardOf(open.entry.endpoint.uid))) yield { opened, open }
-    }
+    for (const opened of this.#plane.ctx.segments.values())
+      for (const open of opened.open.values()) {
+        if (!shards.has(shardOf(open.entry.endpoint.uid))) continue
+        if (open.counted) this.#plane.takeEntry(opened, open)
+        yield { opened, open }
+      }
   }
 
   /** Whoever has claimed what this replica drives knew that it does: if it is this one's all the same, it claims it anew. */

@@ -3,6 +3,7 @@
  * delivered. The log may show an append late, however long ago it was: how far it is shown decides, not the time.
  */
 import type { Clock } from '../../ports/clock.ts'
+import { ownText } from '../../runtime/own-text.ts'
 
 /** An append without an answer that the log has not shown by then was not made. */
 const UNANSWERED_MS = 10_000
@@ -94,7 +95,8 @@ export class UnseenEvents {
     const known = this.#events.get(name)
     if (known) known.endedIn = version
     else if (namespace !== undefined)
-      this.#events.set(name, { at: this.#clock.monotonic(), namespace, unseen: 0, endedIn: version })
+      // It may be cut out of the text of a segment, which must not stay.
+      this.#events.set(ownText(name), { at: this.#clock.monotonic(), namespace, unseen: 0, endedIn: version })
   }
 
   /**
