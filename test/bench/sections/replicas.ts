@@ -59,6 +59,8 @@ const COUNTS = [1, 2, 3] as const
  * a log that is empty, and keeps all of it.
  */
 const KEEP_ALL = { DAVIT_MAX_LOG_BYTES: String(8192 * 2 ** 20) }
+/** Publisher and receiver are new as well, and have run their code often enough only where it runs fast. */
+const FASTEST_FIRST = ['Segments', 'Objects'] as const
 /** So many that each controller has its share of them. */
 const ORGANIZATIONS = 10
 const ENDPOINTS = 3
@@ -103,7 +105,7 @@ async function measureWith(
   for (let number = 0; number < count; number += 1)
     controllers.push(await bed.startController({ env: { ...KEEP_ALL, DAVIT_REPLICA: `bench-${number}` } }))
   const closed = { publishers: PUBLISHERS, window: WINDOW, bytes: BODY_BYTES }
-  for (const way of WAYS) {
+  for (const way of FASTEST_FIRST) {
     const known = { routes: routes[way], bytes: BODY_BYTES }
     await turn(bed, controllers, { ...known, ...closed, seconds: plan.warmUpSeconds * count })
     for (const rate of ratesOf(plan, way)) {
