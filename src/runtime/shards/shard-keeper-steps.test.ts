@@ -34,6 +34,8 @@ async function begin({ start = async () => undefined, stop = async () => undefin
   return { bed, one, calls }
 }
 
+const byShard = (one: string, other: string) => Number(one.split(' ')[1]) - Number(other.split(' ')[1])
+
 const ownedBy = ({ keeper }: BedKeeper) => ALL.filter((shard) => keeper.owns(shard))
 
 describe('a keeper', () => {
@@ -75,6 +77,36 @@ describe('a keeper', () => {
     expect(others.length).toBeGreaterThan(0)
     expect(calls.slice(2).toSorted()).toEqual(others.map((shard) => `stop ${shard}`))
     expect(ownedBy(one)).toEqual(ALL.filter((shard) => !others.includes(shard)))
+  })
+
+  it('gives nothing away that could not be ended, and tries again at its pace until it is', async () => {
+    let isBroken = true
+    const stop = async () => {
+      if (isBroken) throw new Error('not yet')
+    }
+    const { bed, one, calls } = await begin({ stop })
+    const other = bed.join('b')
+    await bed.clock.elapse(3 * renewEveryMs)
+    const asked = new Set(calls.slice(2))
+    expect(asked.size).toBeGreaterThan(0)
+    expect(ownedBy(other)).toEqual([])
+    const before = calls.length
+    await bed.clock.elapse(2 * renewEveryMs)
+    expect(calls.slice(before).toSorted()).toEqual([...asked, ...asked].toSorted())
+    expect(one.lines).toContain('a shard could not be handed over yet')
+    isBroken = false
+    await bed.clock.elapse(2 * renewEveryMs)
+    expect(ownedBy(other).map((shard) => `stop ${shard}`)).toEqual([...asked].toSorted(byShard))
+  })
+
+  it('tries no longer to end what is left when it has come to its own end', async () => {
+    const { bed, one, calls } = await begin({ stop: () => Promise.reject(new Error('never')) })
+    one.end()
+    await bed.clock.elapse(0)
+    const { length } = calls
+    await bed.clock.elapse(5 * renewEveryMs)
+    expect(calls.slice(2).toSorted()).toEqual(ALL.map((shard) => `stop ${shard}`).toSorted())
+    expect(calls).toHaveLength(length)
   })
 
   it('goes on with what it had after a lapse in which nobody can have had it', async () => {
