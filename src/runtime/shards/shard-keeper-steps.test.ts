@@ -2,6 +2,7 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { BED_SHARDS, type BedKeeper, KEEPER_TIMES, KeeperBed } from '../../../test/support/keeper-bed.ts'
 import { ApiError } from '../../ports/kubernetes.ts'
+import { pause } from '../pause.ts'
 
 const ALL = Array.from({ length: BED_SHARDS }, (_, shard) => shard)
 const { renewEveryMs, leaseMs, drainMs, handOverEveryMs, holdsMs } = KEEPER_TIMES
@@ -99,16 +100,6 @@ describe('a keeper', () => {
     expect(ownedBy(other).map((shard) => `stop ${shard}`)).toEqual([...asked].toSorted(byShard))
   })
 
-  it('tries no longer to end what is left when it has come to its own end', async () => {
-    const { bed, one, calls } = await begin({ stop: () => Promise.reject(new Error('never')) })
-    one.end()
-    await bed.clock.elapse(0)
-    const { length } = calls
-    await bed.clock.elapse(5 * renewEveryMs)
-    expect(calls.slice(2).toSorted()).toEqual(ALL.map((shard) => `stop ${shard}`).toSorted())
-    expect(calls).toHaveLength(length)
-  })
-
   it('goes on with what it had after a lapse in which nobody can have had it', async () => {
     const { bed, one, calls } = await begin()
     bed.records.failing.set('write', new ApiError('Unavailable', 'no answer'))
@@ -149,6 +140,37 @@ describe('a keeper', () => {
     await bed.clock.elapse(holdsMs + 1000)
     expect(aborted).toHaveLength(1)
     expect(one.lines).not.toContain('shards could not be taken over')
+  })
+
+  it('does not own what it was to give up while it was being taken over, though that succeeded', async () => {
+    const ready = Promise.withResolvers<void>()
+    const ended = Promise.withResolvers<void>()
+    const { bed, one, calls } = await begin({ start: () => ready.promise, stop: () => ended.promise })
+    one.keeper.restart([5])
+    ready.resolve()
+    await bed.clock.elapse(handOverEveryMs)
+    const others = ALL.filter((shard) => shard !== 5)
+    expect(calls).toEqual([`start ${ALL}`, `owned ${others}`, 'stop 5'])
+    expect(ownedBy(one)).toEqual(others)
+    ended.resolve()
+    await bed.clock.elapse(handOverEveryMs)
+    expect(calls.slice(3)).toEqual(['start 5', 'owned 5'])
+    expect(ownedBy(one)).toEqual(ALL)
+  })
+
+  it('says anew what it owns after a renewal that took longer than its lease stood', async () => {
+    const { bed, one, calls } = await begin()
+    const write = bed.records.write.bind(bed.records)
+    bed.records.write = async (record, over) => {
+      const version = await write(record, over)
+      await pause(bed.clock, holdsMs - 1000)
+      return version
+    }
+    await bed.clock.elapse(renewEveryMs + holdsMs - 2500)
+    expect(ownedBy(one)).toEqual([])
+    await bed.clock.elapse(1000)
+    expect(calls.slice(2)).toEqual([`owned ${ALL}`])
+    expect(ownedBy(one)).toEqual(ALL)
   })
 
   it('says that a start has failed', async () => {
