@@ -89,6 +89,15 @@ describe('an entry that another replica drives', () => {
     expect([membersOf(0), bed.plane.tally.total]).toEqual([1, 1])
   })
 
+  it('is not counted for ever where this replica itself had closed it before its segment was shown, and let go of it', async () => {
+    const { bed, endpoints } = await beside({ one: {} })
+    const segment = await bed.append(bed.event(endpoints))
+    const moved = { kind: 'moved', position: { version: segment.version, index: 0 } } as const
+    bed.follower.takeOutcomes({ version: segment.version + 1, writer: bed.session, records: [moved] })
+    bed.follower.take(segment)
+    expect([bed.plane.tally.total, bed.segments.size]).toEqual([0, 0])
+  })
+
   it('is sent in its order where its shard is taken over meanwhile', async () => {
     const { bed, endpoints } = await beside({ one: { ordered: true }, two: {} })
     const events = [bed.event(endpoints), bed.event(endpoints), bed.event(endpoints)]
