@@ -1,13 +1,39 @@
+import { once } from 'node:events'
 import { createServer } from 'node:net'
 
-/** A port that is free now. */
-export function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer()
-    server.once('error', reject)
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address()
-      server.close(() => resolve(typeof address === 'object' && address ? address.port : 0))
-    })
-  })
+/**
+ * Below the ports that systems give to connections which go out (Linux 32768-60999, others from 49152), and below those of Kubernetes
+ * services: a port from there may be taken by any connection in the moment before a process listens on it.
+ */
+const FIRST = 10_000
+const COUNT = 20_000
+const TRIES = 100
+
+const given = new Set<number>()
+
+/**
+ * A port of loopback for a process that is started next. None is given twice by one process.
+ *
+ * @throws Error when none is found
+ */
+export async function freePort(): Promise<number> {
+  for (let tried = 0; tried < TRIES; tried++) {
+    const port = FIRST + Math.floor(Math.random() * COUNT)
+    if (given.has(port) || !(await isFree(port))) continue
+    given.add(port)
+    return port
+  }
+  throw new Error(`no free port of ${TRIES} between ${FIRST} and ${FIRST + COUNT}`)
+}
+
+async function isFree(port: number): Promise<boolean> {
+  const server = createServer().listen(port, '127.0.0.1')
+  try {
+    await once(server, 'listening')
+  } catch {
+    return false
+  }
+  server.close()
+  await once(server, 'close')
+  return true
 }

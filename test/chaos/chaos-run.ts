@@ -108,7 +108,7 @@ export class ChaosRun {
   }
 
   async #live(controller: ControllerProcess, life: Life): Promise<void> {
-    const ready = life.killed === 'load' && (await controller.untilReady())
+    const ready = life.killed === 'load' && (await controller.readyOrEnded())
     const readyAfterMs = ready ? performance.now() - controller.startedAt : undefined
     const trouble = this.#makeTrouble(life)
     await sleep(life.killAfterMs)

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { type ControlPlane, startControlPlane } from '../../src/playground/control-plane.ts'
+import { freePort } from '../../src/playground/free-port.ts'
 import { ChaosRun } from './chaos-run.ts'
 import type { Findings } from './findings.ts'
-import { freePort } from './free-port.ts'
 import { reportOf } from './report.ts'
 
 const LIMIT_MS = 240_000

@@ -9,6 +9,7 @@
  */
 import { parseArgs } from 'node:util'
 import { startControlPlane } from '../../src/playground/control-plane.ts'
+import { freePort } from '../../src/playground/free-port.ts'
 import { playBakeChaos } from './bakes/bake-chaos.ts'
 import { bakeReportOf } from './bakes/bake-report.ts'
 import { ChaosRun } from './chaos-run.ts'
@@ -22,7 +23,6 @@ import { fleetFiguresOf } from './fleet/fleet-figures.ts'
 import { fleetReportOf } from './fleet/fleet-report.ts'
 import { type FleetRunOptions, playFleet } from './fleet/fleet-run.ts'
 import { commitHere, keepRun, keptRuns } from './fleet/kept-runs.ts'
-import { freePort } from './free-port.ts'
 import { reportOf } from './report.ts'
 import { SeededRandom } from './seeded-random.ts'
 

@@ -57,7 +57,7 @@ async function untilItOwnsAll(process: RoleProcess): Promise<void> {
 
 test('of two on one host the second does nothing, says why, and goes on once the first can do nothing more', async () => {
   const first = await start()
-  expect(await first.untilReady()).toBe(true)
+  await first.untilReady()
   await untilItOwnsAll(first)
   const second = await start()
   let said = ''
@@ -73,7 +73,7 @@ test('of two on one host the second does nothing, says why, and goes on once the
   expect(await first.gauge('davit_shards_owned')).toBe(SHARDS)
   await first.kill()
   await untilItOwnsAll(second)
-  expect(await second.untilReady()).toBe(true)
+  await second.untilReady()
   expect(await second.stop()).toBe(0)
 }, 180_000)
 
@@ -84,7 +84,7 @@ test('of two to which one name was given the second has it at once, and the firs
   const second = await start('davit-0')
   expect(await first.exited).toBe(1)
   await untilItOwnsAll(second)
-  expect(await second.untilReady()).toBe(true)
+  await second.untilReady()
   const log = await readFile(logOf(started.indexOf(first)), 'utf8')
   expect(log).toContain('another process has the name davit-0')
   expect(await second.stop()).toBe(0)

@@ -72,7 +72,7 @@ export async function prepareBakes(
   stack.defer(() => controller.kill())
   // While there is a controller, which lets go of what it holds.
   stack.defer(() => cluster.removed('namespace', ORGANIZATION))
-  if (!(await controller.untilReady())) throw new Error('the controller has ended')
+  await controller.untilReady()
   await connect(options, cluster, aws)
   await cluster.apply(
     ...credential('good', registry.host, ONE.secret),

@@ -2,6 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, openSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 
@@ -25,6 +26,7 @@ const STALL_PRELOAD = new URL('./stall-preload.ts', import.meta.url).href
 const READY_LIMIT_MS = 120_000
 const POLL_MS = 25
 const ASK_LIMIT_MS = 2000
+const SHOWN_OF_LOG = 2000
 
 /** Settings of a process that can be stalled. */
 export function stallingFor(ms: number): Record<string, string> {
@@ -66,11 +68,20 @@ export class RoleProcess {
     return this.#child.exitCode === null && this.#child.signalCode === null
   }
 
+  /** @throws Error when it has ended, with the end of its log, or when it takes too long */
+  async untilReady(): Promise<void> {
+    if (await this.readyOrEnded()) return
+    const { role, logPath } = this.#options
+    const log = await readFile(logPath, 'utf8')
+    throw new Error(`the ${role} has ended before it was ready: ${log.slice(-SHOWN_OF_LOG)}`)
+  }
+
   /** @returns whether it became ready; false when it ended before @throws Error when it takes too long */
-  async untilReady(): Promise<boolean> {
+  async readyOrEnded(): Promise<boolean> {
     const limit = performance.now() + READY_LIMIT_MS
     while (this.running && performance.now() < limit) {
-      if (await this.isReady()) return true
+      // Another process may answer on its port, where it ended because of that.
+      if ((await this.isReady()) && this.running) return true
       await sleep(POLL_MS)
     }
     if (!this.running) return false

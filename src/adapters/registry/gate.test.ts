@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer } from 'node:net'
 import { promisify } from 'node:util'
 import { afterEach, describe, expect, it } from 'vitest'
-import { freePort } from '../../../test/chaos/free-port.ts'
+import { freePort } from '../../playground/free-port.ts'
 import { type Gate, openGate } from './gate.ts'
 
 let gate: Gate

@@ -1,10 +1,10 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { freePort } from '../../../test/chaos/free-port.ts'
 import { GOOD, type ProbeBed, startProbeBed, WRONG } from '../../../test/support/registry/probe-bed.ts'
 import { startTestRegistry, type TestRegistry } from '../../../test/support/registry/test-registry.ts'
 import { failureOfProbe } from '../../domain/registry-failure.ts'
 import { startDebianRegistry } from '../../playground/bakes/debian-registry.ts'
 import { makeImage } from '../../playground/bakes/images.ts'
+import { freePort } from '../../playground/free-port.ts'
 import { createRegistryProbe } from './registry-probe.ts'
 
 let bed: ProbeBed

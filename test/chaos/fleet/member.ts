@@ -1,8 +1,8 @@
 /** A controller or facade of a fleet: one place, in which processes follow each other, behind a way of its own to the API server. */
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { freePort } from '../../../src/playground/free-port.ts'
 import { RoleProcess } from '../../support/role-process.ts'
-import { freePort } from '../free-port.ts'
 import { TcpProxy } from './tcp-proxy.ts'
 
 export type Role = 'controller' | 'api'

@@ -111,11 +111,14 @@ export async function startBed(rules: AlertRules, settings: Settings = {}): Prom
 
 /** Rules are followed from the start, and what is not read yet is absent. */
 async function untilRead(prometheus: Prometheus, count: number): Promise<void> {
+  let seen = ''
   const isRead = async () => {
-    const [found] = await prometheus.query('count(davit_build_info)')
-    return (Number(found?.value?.[1]) === count && (await prometheus.firing()).size === 0) || undefined
+    const read = (await prometheus.query('davit_build_info')).map(({ metric }) => metric.pod)
+    const firing = [...(await prometheus.firing())]
+    seen = `read: ${read.join(', ')}; firing: ${firing.join(', ')}`
+    return (read.length === count && firing.length === 0) || undefined
   }
-  await until(isRead, () => 'Prometheus does not read all processes')
+  await until(isRead, () => `Prometheus does not read all processes as well: ${seen}`)
 }
 
 async function prepareMembers(
