@@ -2,8 +2,8 @@ import { once } from 'node:events'
 import { createServer } from 'node:net'
 
 /**
- * Below the ports that systems give to connections which go out (Linux 32768-60999, others from 49152), and below those of Kubernetes
- * services: a port from there may be taken by any connection in the moment before a process listens on it.
+ * Below the ports that systems give to connections which go out (Linux 32768-60999, others from 49152): one of those may be taken by
+ * any connection in the moment before a process listens on it. Also below the node ports of Kubernetes.
  */
 const FIRST = 10_000
 const COUNT = 20_000

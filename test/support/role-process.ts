@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, openSync } from 'node:fs'
-import { readFile } from 'node:fs/promises'
+import { readFile, stat } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 
@@ -72,7 +72,8 @@ export class RoleProcess {
   async untilReady(): Promise<void> {
     if (await this.readyOrEnded()) return
     const { role, logPath } = this.#options
-    const log = await readFile(logPath, 'utf8')
+    // A pipe has no end while somebody holds it open.
+    const log = (await stat(logPath)).isFile() ? await readFile(logPath, 'utf8') : 'its log is no file'
     throw new Error(`the ${role} has ended before it was ready: ${log.slice(-SHOWN_OF_LOG)}`)
   }
 
