@@ -48,8 +48,22 @@ it('takes no more than its share of the rate, and waits no longer than a bound w
   }
   expect(waitWith(1)).toBeCloseTo(10, ROUNDED)
   expect(waitWith(0.4)).toBeCloseTo(25, ROUNDED)
-  expect(waitWith(0.01)).toBeCloseTo(50, ROUNDED)
-  expect(waitWith(0)).toBeCloseTo(50, ROUNDED)
+  expect(waitWith(0.01)).toBeCloseTo(150, ROUNDED)
+  expect(waitWith(0)).toBeCloseTo(150, ROUNDED)
+})
+
+it('lets several begin as many together as one alone, on a slow store as well', () => {
+  const waitOf = (part: number, ms: number) => {
+    const pace = new WritePace({ perSecond: 100, burst: 1, writesApart: 2, share: () => part })
+    for (let write = 0; write < 90; write += 1) pace.ended(ms)
+    pace.begun(1000)
+    return pace.waitMs(1000)
+  }
+  expect(waitOf(1, 20)).toBeCloseTo(40, ROUNDED)
+  expect(waitOf(1 / 3, 20)).toBeCloseTo(120, ROUNDED)
+  expect(waitOf(1, 1000)).toBeCloseTo(50, ROUNDED)
+  expect(waitOf(1 / 3, 1000)).toBeCloseTo(150, ROUNDED)
+  expect(waitOf(1 / 8, 1000)).toBeCloseTo(150, ROUNDED)
 })
 
 it('never lets more begin in any time than the burst and the rate, and keeps none longer than it must', () => {

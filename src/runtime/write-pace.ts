@@ -5,12 +5,14 @@ export type PaceLimits = {
   burst: number
   /** The time of so many writes is left from one to the next: where the store is slow, fewer begin. Default 0. */
   writesApart?: number
-  /** How much of `perSecond` is this process's, 0 to 1, where several write to one store. Default: all. */
+  /** How much of what is written is this process's, 0 to 1, where several write to one store. Default: all. */
   share?: (() => number) | undefined
 }
 
-/** Who is busy is not asked more rarely than this. */
+/** Of all who write to the store together, however slow that is. */
 const LONGEST_INTERVAL_MS = 50
+/** Of one of several: three that are busy begin as many together as one alone. */
+const LONGEST_SHARED_MS = 150
 /** How much of what was known of their length counts beside the next one. */
 const KEPT = 0.8
 
@@ -52,8 +54,7 @@ export class WritePace {
 
   get #intervalMs(): number {
     const { perSecond, writesApart = 0, share } = this.#limits
-    const shortest = 1000 / perSecond
-    const wanted = Math.max(share ? shortest / share() : shortest, writesApart * this.#typicalMs)
-    return Math.max(shortest, Math.min(wanted, LONGEST_INTERVAL_MS))
+    const ofAll = Math.max(1000 / perSecond, Math.min(writesApart * this.#typicalMs, LONGEST_INTERVAL_MS))
+    return share ? Math.min(ofAll / share(), Math.max(ofAll, LONGEST_SHARED_MS)) : ofAll
   }
 }
