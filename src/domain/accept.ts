@@ -1,5 +1,5 @@
 /** Turns what is to be published into what the delivery log takes. */
-import type { AcceptedEvent, Target } from '../api/delivery-segment.ts'
+import type { AcceptedEvent, SegmentEvent, Target } from '../api/delivery-segment.ts'
 import { payloadOf } from './payload.ts'
 
 export type NewEvent = {
@@ -29,6 +29,14 @@ export function acceptEvent(event: NewEvent, targets: readonly Target[]): Accept
     },
     targets,
   }
+}
+
+/**
+ * Whether it was made as a WebhookEvent, of which somebody wants to know when all of it has ended. Such an event has its own id as
+ * its key; a key of REST is a hash.
+ */
+export function isOfWebhookEvent({ id, key }: Pick<SegmentEvent, 'id' | 'key'>): boolean {
+  return key === id
 }
 
 export type Redelivery = {

@@ -135,7 +135,7 @@ export class EventsBed {
   known(name: string, bytes = 0): Delivery {
     const home = { kind: 'object' } as const
     const facts = { name, lane: this.lane, version: 7, index: 0, acceptedAt: 0, bytes, attempts: 0, dueAt: 0 }
-    const delivery: Delivery = { ...facts, stage: 'queued', left: false, home }
+    const delivery: Delivery = { ...facts, ofWebhookEvent: true, stage: 'queued', left: false, home }
     this.tally.add(delivery)
     this.lane.add(delivery)
     return delivery

@@ -11,6 +11,7 @@ export function laneDelivery(lane: Lane, version: number, stage: Stage = 'queued
     version,
     index: 0,
     acceptedAt: 0,
+    ofWebhookEvent: true,
     bytes: 0,
     attempts: 0,
     dueAt: 0,

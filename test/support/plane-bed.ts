@@ -186,6 +186,12 @@ export class PlaneBed {
     )
   }
 
+  /** One that was made with kubectl. */
+  webhookEvent(endpoints: readonly WebhookEndpoint[]): AcceptedEvent {
+    const { event, targets } = this.event(endpoints)
+    return { event: { ...event, key: event.id }, targets }
+  }
+
   /** Writes a segment, which nobody takes in yet. */
   async append(...events: AcceptedEvent[]): Promise<LogSegment> {
     const { clock, store } = this

@@ -139,6 +139,7 @@ export class RetentionBed {
       version: segment.version,
       index: 0,
       acceptedAt: this.clock.now(),
+      ofWebhookEvent: false,
       bytes: 0,
       attempts: 0,
       dueAt: 0,

@@ -17,14 +17,14 @@ export function countEntry(plane: DeliveryPlane, { opened, open, lane }: Of): vo
   if (!lane || lane.held || isShown) plane.takeEntry(opened, open)
   else {
     open.counted = lane
-    plane.tally.addEntry(lane, event.id)
+    plane.tally.addEntry(lane, event)
   }
 }
 
 /** It is pending no longer, or has a delivery that counts in its place. */
 export function uncountEntry({ tally }: DeliveryPlane, { segment }: OpenSegment, open: OpenEntry): void {
   if (!open.counted) return
-  tally.removeEntry(open.counted, open.entry.event.id, segment.version)
+  tally.removeEntry(open.counted, open.entry.event, segment.version)
   open.counted = undefined
 }
 

@@ -3,6 +3,7 @@
  * is slim: the payload stays in the log's segment or in the delivery's object.
  */
 import type { WebhookDeliveryStatus } from '../../api/webhook-delivery.ts'
+import { isOfWebhookEvent } from '../../domain/accept.ts'
 import { INLINE_PAYLOAD_BYTES } from '../../domain/payload.ts'
 import { longestWaitMs } from '../../domain/retry-schedule.ts'
 import type { Clock } from '../../ports/clock.ts'
@@ -55,6 +56,8 @@ export type Delivery = {
   readonly index: number
   /** When the event was accepted, milliseconds since 1970. */
   readonly acceptedAt: number
+  /** Its event was made as a WebhookEvent, or may have been: whether all of that have ended is looked at. */
+  readonly ofWebhookEvent: boolean
   /** What an object of it holds of its payload. */
   readonly bytes: number
   attempts: number
@@ -83,6 +86,7 @@ export function deliveryOfEntry(
     version: opened.segment.version,
     index,
     acceptedAt: opened.segment.writtenAt,
+    ofWebhookEvent: isOfWebhookEvent(event),
     bytes: Math.min(event.payload.length, INLINE_PAYLOAD_BYTES),
     attempts: 0,
     dueAt: 0,

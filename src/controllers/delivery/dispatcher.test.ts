@@ -42,6 +42,7 @@ function lane(name: string, deliveries: number, concurrency = 32): Lane {
       version: 1,
       index,
       acceptedAt: 0,
+      ofWebhookEvent: true,
       bytes: 0,
       attempts: 0,
       dueAt: 0,

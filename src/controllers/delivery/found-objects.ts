@@ -271,6 +271,7 @@ function deliveryOf(plane: DeliveryPlane, outline: DeliveryOutline): Delivery | 
     version: position.version,
     index: position.index,
     acceptedAt: Date.parse(metadata.creationTimestamp) || 0,
+    ofWebhookEvent: true,
     bytes: spec.payload ?? INLINE_PAYLOAD_BYTES,
     attempts,
     dueAt,

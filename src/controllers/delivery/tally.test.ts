@@ -11,6 +11,7 @@ function delivery(name: string, lane: Lane, bytes = 10): Delivery {
     version: 1,
     index: 0,
     acceptedAt: 0,
+    ofWebhookEvent: true,
     bytes,
     attempts: 0,
     dueAt: 0,
@@ -34,6 +35,21 @@ describe('a tally', () => {
     tally.remove(first)
     expect([tally.total, tally.ofOrganization('acme').pending, tally.ofEvent('event-1')]).toEqual([2, 1, 1])
     expect([tally.ofOrganization('nobody').pending, tally.ofEvent('event-3')]).toEqual([0, 0])
+  })
+
+  it('tells nothing of events that nobody asks for: those that are no WebhookEvents', () => {
+    const tally = new Tally()
+    const told: string[] = []
+    tally.onEventSeen = (name) => told.push(name)
+    tally.onEventDone = (name) => told.push(name)
+    const acme = laneIn('acme')
+    const one = { ...delivery('event-1', acme), ofWebhookEvent: false }
+    tally.add(one)
+    tally.addEntry(acme, { id: 'event-2', namespace: 'acme', type: 'test', payload: '', key: 'of a request' })
+    expect([tally.total, tally.ofEvent('event-1'), tally.ofEvent('event-2')]).toEqual([2, 0, 0])
+    tally.remove(one)
+    tally.removeEntry(acme, { id: 'event-2', namespace: 'acme', type: 'test', payload: '' }, 1)
+    expect([tally.total, told]).toEqual([0, []])
   })
 
   it('tells when an event has its first delivery, and when its last has ended', () => {

@@ -1,4 +1,9 @@
-/** Counts of deliveries that have not come to their end, by organization and by event. */
+/**
+ * Counts of deliveries that have not come to their end, by organization, and by event of those that are WebhookEvents: nobody asks
+ * for more, and each replica counts the deliveries of all.
+ */
+import type { SegmentEvent } from '../../api/delivery-segment.ts'
+import { isOfWebhookEvent } from '../../domain/accept.ts'
 import type { Delivery } from './delivery.ts'
 import type { Lane } from './lane.ts'
 
@@ -16,9 +21,9 @@ export class Tally {
   readonly #all: Counts = { pending: 0, held: 0, heldBytes: 0 }
   readonly #organizations = new Map<string, Counts>()
   readonly #events = new Map<string, number>()
-  /** Told when an event has its first delivery here. */
+  /** Told when a WebhookEvent has its first delivery here. */
   onEventSeen: ((name: string) => void) | undefined
-  /** Told when the last delivery of an event has ended that is known. @param version of the log in which it stands */
+  /** Told when the last delivery of a WebhookEvent has ended that is known. @param version of the log in which it stands */
   onEventDone: ((name: string, version: number) => void) | undefined
 
   get total(): number {
@@ -33,38 +38,32 @@ export class Tally {
     return this.#organizations.get(namespace) ?? { pending: 0, held: 0, heldBytes: 0 }
   }
 
-  /** @param name the 26 characters of the event's id */
+  /** Of a WebhookEvent. @param name the 26 characters of the event's id */
   ofEvent(name: string): number {
     return this.#events.get(name) ?? 0
   }
 
-  add(delivery: Delivery): void {
-    const { lane, name, bytes } = delivery
+  add({ lane, name, bytes, ofWebhookEvent }: Delivery): void {
     this.#count(lane, 1, bytes)
-    const ofEvent = this.ofEvent(name)
     // A name that came with an entry is cut out of the text of its segment, which must not stay.
-    if (ofEvent > 0) this.#events.delete(name)
-    this.#events.set(name, ofEvent + 1)
-    if (ofEvent === 0) this.onEventSeen?.(name)
+    if (ofWebhookEvent) this.#addOfEvent(name, 'replaces')
   }
 
-  remove(delivery: Delivery): void {
-    this.#count(delivery.lane, -1, -delivery.bytes)
-    this.#removeOfEvent(delivery.name, delivery.version)
+  remove({ lane, name, version, bytes, ofWebhookEvent }: Delivery): void {
+    this.#count(lane, -1, -bytes)
+    if (ofWebhookEvent) this.#removeOfEvent(name, version)
   }
 
-  /** One that is to have a delivery in this lane, whose endpoint is not disabled. @param name the 26 characters of the event's id */
-  addEntry(lane: Lane, name: string): void {
-    this.#count({ endpoint: lane.endpoint, held: false }, 1, 0)
-    const ofEvent = this.ofEvent(name)
-    this.#events.set(name, ofEvent + 1)
-    if (ofEvent === 0) this.onEventSeen?.(name)
+  /** One that is to have a delivery in this lane, whose endpoint is not disabled. */
+  addEntry({ endpoint }: Lane, event: SegmentEvent): void {
+    this.#count({ endpoint, held: false }, 1, 0)
+    if (isOfWebhookEvent(event)) this.#addOfEvent(event.id)
   }
 
   /** @param version of the log in which it stands */
-  removeEntry(lane: Lane, name: string, version: number): void {
-    this.#count({ endpoint: lane.endpoint, held: false }, -1, 0)
-    this.#removeOfEvent(name, version)
+  removeEntry({ endpoint }: Lane, event: SegmentEvent, version: number): void {
+    this.#count({ endpoint, held: false }, -1, 0)
+    if (isOfWebhookEvent(event)) this.#removeOfEvent(event.id, version)
   }
 
   /** Its endpoint was disabled or enabled: what it has is held from now on, or is no more. */
@@ -73,6 +72,13 @@ export class Tally {
     this.#count(lane, -lane.size, -lane.bytes)
     lane.held = held
     this.#count(lane, lane.size, lane.bytes)
+  }
+
+  #addOfEvent(name: string, how?: 'replaces'): void {
+    const ofEvent = this.ofEvent(name)
+    if (how === 'replaces' && ofEvent > 0) this.#events.delete(name)
+    this.#events.set(name, ofEvent + 1)
+    if (ofEvent === 0) this.onEventSeen?.(name)
   }
 
   #removeOfEvent(name: string, version: number): void {
