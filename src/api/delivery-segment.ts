@@ -65,7 +65,11 @@ export const deliverySegmentSpec = z
     'x-kubernetes-validations': [{ rule: 'self == oldSelf', message: 'a segment is never updated' }],
   })
 
-export const deliverySegment = z.object({ metadata: logObjectMeta, spec: deliverySegmentSpec })
+/** As it is read: the API server has looked at each line, and so does whoever takes it apart, in each replica. */
+const readSpec = deliverySegmentSpec.extend({
+  events: z.array(z.string()).min(1).max(MAX_SEGMENT_DELIVERIES),
+})
+export const deliverySegment = z.object({ metadata: logObjectMeta, spec: readSpec })
 export type DeliverySegment = z.infer<typeof deliverySegment>
 export type DeliverySegmentSpec = z.infer<typeof deliverySegmentSpec>
 
