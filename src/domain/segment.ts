@@ -44,8 +44,8 @@ export function segmentSpec(
 
 const INDEX = /^\d{1,6}$/
 
-/** The 26 characters of an id. */
-const EVENT_NAME = /^[0-9a-z]{26}$/
+/** The 26 characters of an id, and an organization as a DNS label: what a line of an event begins with. */
+const NAMES = new RegExp(`^[0-9a-z]{26} ${DNS_LABEL.source.slice(1, -1)} `)
 
 /**
  * An event with a key that nobody gets. `eventIndex` is its place in the segment. Its key makes later places repeats all
@@ -114,8 +114,7 @@ function keysIn(
 
 /** Ids and organizations become names of objects. */
 function readEvent(line: string): SegmentEvent | undefined {
-  const event = decodeEvent(line)
-  return event && EVENT_NAME.test(event.id) && DNS_LABEL.test(event.namespace) ? event : undefined
+  return NAMES.test(line) ? decodeEvent(line) : undefined
 }
 
 /** From this many events of one organization in a batch on, it gets a segment of its own. */

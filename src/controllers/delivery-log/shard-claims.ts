@@ -91,7 +91,11 @@ export class ShardClaims {
    * @param version of the segment that the record is in
    */
   isVoid(shard: number, version: number, writer: string): boolean {
-    const last = this.#claims.get(shard)?.findLast((claim) => claim.version <= version)
+    const claims = this.#claims.get(shard)
+    const newest = claims?.at(-1)
+    if (!newest) return false
+    // As nearly always: a record is of those who have the shard.
+    const last = newest.version <= version ? newest : claims?.findLast((claim) => claim.version <= version)
     return last !== undefined && last.writer !== writer
   }
 

@@ -36,6 +36,8 @@ export type LogFollowerOptions = {
   onShownElsewhere?: (entry: LogDelivery, segment: string) => void
 }
 
+const NOTHING_SAID: readonly SaidRecord[] = []
+
 /** Where in a segment an event stands that may have a key. */
 type KeyPlace = { event: Parameters<KeyIndex['isRepeat']>[0]; eventIndex: number }
 
@@ -80,7 +82,7 @@ export class LogFollower {
       ctx.log.error('Deliveries of the log cannot be read and are left out', { segment: name, lines })
     const early = this.#early.take(version)
     for (const open of [...opened.open.values()])
-      this.#takeEntry(opened, open, early.get(open.entry.index) ?? [])
+      this.#takeEntry(opened, open, early.get(open.entry.index) ?? NOTHING_SAID)
     this.#plane.showLater(opened)
   }
 
@@ -250,6 +252,8 @@ export class LogFollower {
   }
 
   #isRepeat({ version }: Pick<LogSegment, 'version'>, { event, eventIndex }: KeyPlace): boolean {
+    // Nearly all have none, and each replica asks for the deliveries of all.
+    if (event.key === undefined) return false
     return this.#keys.isRepeat(event, version, eventIndex, this.#plane.ctx.clock.monotonic())
   }
 }

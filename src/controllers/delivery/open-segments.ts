@@ -14,13 +14,13 @@ import { OpenEntries } from './open-entries.ts'
 export type OpenEntry = {
   readonly entry: LogDelivery
   /** The delivery of it in its lane. */
-  delivery?: Delivery
+  delivery: Delivery | undefined
   /** The lane that it will be in: until then it is counted, and no more. */
-  counted?: Lane | undefined
+  counted: Lane | undefined
   /** What the log says of its attempts, in order. */
   records: readonly OutcomeRecord[]
   /** It is not to be sent. */
-  refused?: CancelReason
+  refused: CancelReason | undefined
 }
 
 export type OpenSegment = {
@@ -32,6 +32,11 @@ export type OpenSegment = {
 }
 
 const NO_RECORDS: readonly OutcomeRecord[] = []
+
+/** With all that it may have: to give it something later would move it to another place in memory, in each replica. */
+function openEntry(entry: LogDelivery): OpenEntry {
+  return { entry, delivery: undefined, counted: undefined, records: NO_RECORDS, refused: undefined }
+}
 
 export class OpenSegments {
   /** In the order of their versions. */
@@ -64,7 +69,7 @@ export class OpenSegments {
     if (segment.version <= this.#lowWater || this.#byVersion.has(segment.version)) return undefined
     const { deliveries, unsent: _, ...place } = segment
     const bytes = deliveries.reduce((sum, { event }) => sum + event.payload.length, 0)
-    const open = new OpenEntries(deliveries.map((entry) => ({ entry, records: NO_RECORDS })))
+    const open = new OpenEntries(deliveries.map(openEntry))
     const opened: OpenSegment = { segment: place, open, bytes }
     let at = this.#segments.length
     while (at > 0 && (this.#segments[at - 1]?.segment.version ?? 0) > segment.version) at -= 1
