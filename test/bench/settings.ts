@@ -54,7 +54,7 @@ const PLANS = {
     latencySeconds: 8,
     burst: 2000,
     isolation: { rounds: 1, seconds: 24 },
-    replicas: { rounds: 1, warmUpSeconds: 5, seconds: 6, perSecond: [50], each: EACH },
+    replicas: { rounds: 1, warmUpSeconds: 5, againSeconds: 3, seconds: 6, perSecond: [50], each: EACH },
     pending: [1000, 4000],
     logLines: 100_000,
     facadeSeconds: 5,
@@ -80,7 +80,7 @@ const PLANS = {
     latencySeconds: 30,
     burst: 20_000,
     isolation: { rounds: 4, seconds: 30 },
-    replicas: { rounds: 3, warmUpSeconds: 30, seconds: 12, perSecond: [50], each: EACH },
+    replicas: { rounds: 3, warmUpSeconds: 30, againSeconds: 10, seconds: 15, perSecond: [50], each: EACH },
     pending: [1000, 10_000, 50_000],
     logLines: 1_000_000,
     facadeSeconds: 12,
@@ -96,7 +96,7 @@ const PLANS = {
     latencySeconds: 30,
     burst: 20_000,
     isolation: { rounds: 4, seconds: 30 },
-    replicas: { rounds: 3, warmUpSeconds: 30, seconds: 12, perSecond: [50], each: EACH },
+    replicas: { rounds: 3, warmUpSeconds: 30, againSeconds: 10, seconds: 15, perSecond: [50], each: EACH },
     pending: [],
     logLines: 1_000_000,
     facadeSeconds: 12,
@@ -113,7 +113,7 @@ export const USAGE = `usage: npm run bench -- [--quick | --long] [--only SECTION
   --quick    a short form of it: about ten minutes
   --long     15 minutes at half of saturation in each way of keeping the log
   --only     of ${SECTIONS.join(', ')}
-  --name     of the file under bench/results; default is the form of the run
+  --name     of the file under bench/results; default is the form of the run, or its sections
 `
 
 /** @throws Error in words for people when there is something else on the command line */
@@ -132,7 +132,8 @@ export function parsePlan(args: readonly string[]): Plan {
   const sections = values.only?.split(',') ?? plan.sections
   const unknown = sections.find((section) => !isSection(section))
   if (unknown !== undefined) throw new Error(`there is no section ${unknown}`)
-  const name = values.name ?? form
+  // A part of it is not to stand where all of it stood.
+  const name = values.name ?? values.only?.replaceAll(',', '-') ?? form
   if (!/^[\w.-]{1,80}$/.test(name)) throw new Error('a name has letters, digits, dots and dashes')
   return { ...plan, name, sections: sections.filter(isSection) }
 }
