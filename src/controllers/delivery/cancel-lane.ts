@@ -6,12 +6,25 @@ import { cancelEntry } from './move-to-object.ts'
 import { persist } from './persist.ts'
 import type { PlaneContext } from './plane-context.ts'
 
-const AT_A_TIME = 16
+/** Objects that are deleted. */
+const OBJECTS_AT_A_TIME = 16
+/** Entries of the log, which share a write: one of so many waits for no more. */
+const ENTRIES_AT_A_TIME = 64
 
 export async function cancelLane(ctx: PlaneContext, lane: Lane): Promise<void> {
   const members = [...lane.members()].filter((delivery) => !isUnderWay(delivery))
-  for (let at = 0; at < members.length; at += AT_A_TIME) {
-    await Promise.all(members.slice(at, at + AT_A_TIME).map((delivery) => cancelDelivery(ctx, delivery)))
+  const { log = [], object = [] } = Object.groupBy(members, ({ home }) => home.kind)
+  await cancelEach(ctx, log, ENTRIES_AT_A_TIME)
+  await cancelEach(ctx, object, OBJECTS_AT_A_TIME)
+}
+
+async function cancelEach(
+  ctx: PlaneContext,
+  deliveries: readonly Delivery[],
+  atATime: number,
+): Promise<void> {
+  for (let at = 0; at < deliveries.length; at += atATime) {
+    await Promise.all(deliveries.slice(at, at + atATime).map((delivery) => cancelDelivery(ctx, delivery)))
   }
 }
 

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest'
+import { settle } from '../../../test/support/fake-clock.ts'
 import { PlaneBed } from '../../../test/support/plane-bed.ts'
 import { ApiError } from '../../ports/kubernetes.ts'
 import { Tenures } from '../../runtime/shards/tenures.ts'
@@ -56,4 +57,33 @@ it('it is asked for anew where the shard has come back', async () => {
   await bed.elapse(MINUTE)
   expect(mayWrite.length).toBeGreaterThan(tries)
   expect(mayWrite.slice(tries)).not.toContain(false)
+})
+
+it('others are made while what is said of those that are there waits for its write, up to a bound', async () => {
+  const bed = new PlaneBed()
+  const one = await bed.endpoint('one', { state: 'disabled' })
+  bed.start()
+  const segment = await bed.append(...Array.from({ length: 100 }, () => bed.event([one])))
+  bed.follower.take(segment)
+  bed.owns = () => false
+  const written: (() => void)[] = []
+  let made = 0
+  const objects = {
+    store: async () => {
+      made += 1
+      return { kind: 'stored', version: '1' }
+    },
+  } as unknown as DeliveryObjects
+  const outcomes = {
+    ...bed.plane.ctx.outcomes,
+    record: () => new Promise<number>((resolve) => written.push(() => resolve(1))),
+  }
+  const queue = new MoveQueue({ ...bed.plane.ctx, objects, outcomes, shards: { owns: () => true } })
+  for (const { delivery } of bed.segments.at(segment.version)?.open.values() ?? [])
+    if (delivery?.home.kind === 'log') queue.add(delivery, delivery.home)
+  await settle()
+  expect(made).toBe(64)
+  for (const resolve of written.splice(0, 10)) resolve()
+  await settle()
+  expect(made).toBe(74)
 })

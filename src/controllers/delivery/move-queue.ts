@@ -9,7 +9,10 @@ import { moveToObject } from './move-to-object.ts'
 import { isLost } from './persist.ts'
 import type { PlaneContext } from './plane-context.ts'
 
+/** Objects that are being made. */
 const AT_A_TIME = 16
+/** Beside these, those whose object is there and whose entry is still to be closed: a write of so many records waits for no more. */
+const MAX_OPEN = 64
 /** Between tries of an object that was refused. */
 const FIRST_RETRY_MS = 2000
 const LONGEST_RETRY_MS = 60_000
@@ -22,7 +25,8 @@ export class MoveQueue {
   readonly #queued = new Set<Delivery>()
   /** Those that were refused, while they stay in the log. */
   readonly #retries = new WeakMap<LogHome, Retry>()
-  #moving = 0
+  #making = 0
+  #open = 0
 
   constructor(ctx: PlaneContext) {
     this.#ctx = ctx
@@ -38,26 +42,33 @@ export class MoveQueue {
   }
 
   #pump(): void {
-    while (this.#moving < AT_A_TIME && !this.#ctx.giveUp.aborted) {
+    while (this.#making < AT_A_TIME && this.#open < MAX_OPEN && !this.#ctx.giveUp.aborted) {
       const delivery = this.#queue.shift()
       if (!delivery) return
-      this.#moving += 1
+      this.#making += 1
+      this.#open += 1
+      const made = once(() => {
+        this.#making -= 1
+        this.#pump()
+      })
       const { shards } = this.#ctx
-      const moved = doneFor(shards, delivery.lane.shard, () => this.#move(delivery)).finally(() => {
+      const moved = doneFor(shards, delivery.lane.shard, () => this.#move(delivery, made)).finally(() => {
         this.#queued.delete(delivery)
-        this.#moving -= 1
+        this.#open -= 1
+        made()
         this.#pump()
       })
       this.#ctx.background(moved, delivery.lane)
     }
   }
 
-  async #move(delivery: Delivery): Promise<void> {
+  /** @param made told when its object is there: another one may be made while the record of that is written */
+  async #move(delivery: Delivery, made: () => void): Promise<void> {
     const { home, lane } = delivery
     // An outcome that has come meanwhile brings the object itself.
     if (home.kind !== 'log' || home.status || lane.closed || !this.#ctx.shards.owns(lane.shard)) return
     try {
-      await moveToObject(this.#ctx, delivery, home)
+      await moveToObject(this.#ctx, delivery, home, made)
     } catch (error) {
       if (!this.#ctx.giveUp.aborted && !isLost(this.#ctx))
         this.#ctx.log.error('A delivery was not given its object', { error })
@@ -68,5 +79,14 @@ export class MoveQueue {
   #refused(home: LogHome): void {
     const waitMs = Math.min(LONGEST_RETRY_MS, (this.#retries.get(home)?.waitMs ?? FIRST_RETRY_MS / 2) * 2)
     this.#retries.set(home, { dueAt: this.#ctx.clock.monotonic() + waitMs, waitMs })
+  }
+}
+
+function once(run: () => void): () => void {
+  let isDone = false
+  return () => {
+    if (isDone) return
+    isDone = true
+    run()
   }
 }

@@ -19,12 +19,18 @@ const MAY_COME_MS = 65_000
 
 /**
  * Makes the object and closes the entry. At most one at a time for an entry: a second call waits for the first.
+ * @param made told when the object is there, and its entry is still open
  * @throws Error only when the process ends before that
  */
-export async function moveToObject(ctx: PlaneContext, delivery: Delivery, home: LogHome): Promise<void> {
+export async function moveToObject(
+  ctx: PlaneContext,
+  delivery: Delivery,
+  home: LogHome,
+  made: () => void = () => undefined,
+): Promise<void> {
   while (home.moving) await home.moving
   if (delivery.home !== home) return
-  const moving = move(ctx, delivery, home)
+  const moving = move(ctx, delivery, home, made)
   home.moving = moving.catch(() => undefined)
   try {
     await moving
@@ -48,8 +54,9 @@ function mayCome({ clock }: PlaneContext, { mayBeShown, unansweredAt = 0 }: LogH
   return mayBeShown === true && clock.monotonic() - unansweredAt < MAY_COME_MS
 }
 
-async function move(ctx: PlaneContext, delivery: Delivery, home: LogHome): Promise<void> {
+async function move(ctx: PlaneContext, delivery: Delivery, home: LogHome, made: () => void): Promise<void> {
   const result = await persist(ctx, 'a delivery', () => store(ctx, delivery, home))
+  made()
   const { state } = home.status ?? {}
   if (!result) {
     if (state && isFinal(state)) endEntry(ctx, delivery, home, state)
