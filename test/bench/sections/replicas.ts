@@ -17,8 +17,6 @@ export type ReplicasPlan = {
    * as long to have run it often enough.
    */
   warmUpSeconds: number
-  /** Before the next loads, once those that are left have taken over what was the other's. */
-  againSeconds: number
   seconds: number
   /** Low rates, all of them together. */
   perSecond: readonly number[]
@@ -57,7 +55,10 @@ export type ReplicasLoad = {
 
 /** As they are told of. */
 const COUNTS = [1, 2, 3] as const
-/** What is deleted to keep the log bounded was written minutes before, at another rate: all of it is kept. */
+/**
+ * What is deleted to keep the log bounded was written minutes before, at another rate: each number of controllers begins with
+ * a log that is empty, and keeps all of it.
+ */
 const KEEP_ALL = { DAVIT_MAX_LOG_BYTES: String(8192 * 2 ** 20) }
 /** Publisher and receiver are new as well, and have run their code often enough only where it runs fast. */
 const FASTEST_FIRST = ['Segments', 'Objects'] as const
@@ -68,29 +69,16 @@ const ENDPOINTS = 3
 type Turn = { result: LoadResult; controllers: readonly Controller[] }
 type Measured = { cpu: number; same: number; result: LoadResult; residentMiB: number }
 
-/**
- * Three at first; then one of them ends, and then another one. So all numbers are of processes that have run for as long, beside
- * a log of much the same length, within minutes: machines change their speed.
- */
+/** Every other round begins with the most, since machines change their speed within minutes. */
 export async function measureReplicas(plan: ReplicasPlan): Promise<ReplicasLoad[]> {
   const measured = new Map<string, Measured[]>()
   for (let round = 0; round < plan.rounds; round += 1)
-    await onBed(async (bed) => {
-      const routes = await prepare(bed)
-      const controllers: Controller[] = []
-      for (const count of COUNTS) controllers.push(await bed.startController({ env: envOf(count) }))
-      let warmUpSeconds = plan.warmUpSeconds * controllers.length
-      while (controllers.length > 0) {
-        await measureWith(bed, { plan, routes, controllers, warmUpSeconds }, measured)
-        await controllers.pop()?.stop()
-        warmUpSeconds = plan.againSeconds
-      }
-    })
+    for (const count of round % 2 === 0 ? COUNTS : COUNTS.toReversed())
+      await onBed(async (bed) => {
+        const routes = await prepare(bed)
+        await measureWith(bed, { plan, routes, count }, measured)
+      })
   return summarize(plan, measured)
-}
-
-function envOf(number: number): Record<string, string> {
-  return { ...KEEP_ALL, DAVIT_REPLICA: `bench-${number}` }
 }
 
 async function prepare(bed: Bed): Promise<Record<DeliveryLogMode, readonly Route[]>> {
@@ -108,23 +96,22 @@ async function prepare(bed: Bed): Promise<Record<DeliveryLogMode, readonly Route
   return routes
 }
 
-type Of = {
-  plan: ReplicasPlan
-  routes: Record<DeliveryLogMode, readonly Route[]>
-  controllers: readonly Controller[]
-  warmUpSeconds: number
-}
+type Of = { plan: ReplicasPlan; routes: Record<DeliveryLogMode, readonly Route[]>; count: number }
 
 async function measureWith(
   bed: Bed,
-  { plan, routes, controllers, warmUpSeconds }: Of,
+  { plan, routes, count }: Of,
   measured: Map<string, Measured[]>,
 ): Promise<void> {
-  const count = controllers.length
+  const controllers: Controller[] = []
+  for (let number = 0; number < count; number += 1) {
+    const env = { ...KEEP_ALL, DAVIT_REPLICA: `bench-${number}` }
+    controllers.push(await bed.startController({ env }))
+  }
   const closed = { publishers: PUBLISHERS, window: WINDOW, bytes: BODY_BYTES }
   for (const way of FASTEST_FIRST) {
     const known = { routes: routes[way], bytes: BODY_BYTES }
-    await turn(bed, controllers, { ...known, ...closed, seconds: warmUpSeconds })
+    await turn(bed, controllers, { ...known, ...closed, seconds: plan.warmUpSeconds * count })
     for (const rate of ratesOf(plan, way)) {
       const perSecond = totalOf(rate, count)
       const pace = perSecond === undefined ? closed : { perSecond, bytes: BODY_BYTES }
@@ -136,6 +123,7 @@ async function measureWith(
       report(`${key}: ${Math.round(delivered)}/s, ${last.cpu.toFixed(3)} ms CPU of controllers each`)
     }
   }
+  for (const controller of controllers) await controller.stop()
 }
 
 async function turn(bed: Bed, controllers: readonly Controller[], load: LoadPlan): Promise<Turn> {
