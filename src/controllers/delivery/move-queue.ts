@@ -3,6 +3,7 @@
  * backlog of thousands takes neither the API server nor the room for outcomes from the endpoints that get along.
  */
 import { doneFor } from '../../runtime/shards/ownership.ts'
+import { detached } from '../../runtime/shards/tenures.ts'
 import type { Delivery, LogHome } from './delivery.ts'
 import { Fifo } from './fifo.ts'
 import { moveToObject } from './move-to-object.ts'
@@ -25,6 +26,7 @@ export class MoveQueue {
   readonly #queued = new Set<Delivery>()
   /** Those that were refused, while they stay in the log. */
   readonly #retries = new WeakMap<LogHome, Retry>()
+  readonly #aside = detached()
   #making = 0
   #open = 0
 
@@ -49,7 +51,8 @@ export class MoveQueue {
       this.#open += 1
       const made = once(() => {
         this.#making -= 1
-        this.#pump()
+        // What comes next is not done for the shard of this one.
+        this.#aside(() => this.#pump())
       })
       const { shards } = this.#ctx
       const moved = doneFor(shards, delivery.lane.shard, () => this.#move(delivery, made)).finally(() => {
