@@ -12,7 +12,7 @@ import type { PlaneContext } from './plane-context.ts'
 
 /** Objects that are being made. */
 const AT_A_TIME = 16
-/** Beside these, those whose object is there and whose entry is still to be closed: a write of so many records waits for no more. */
+/** These, and those whose object is there and whose entry is still to be closed: a write of so many records waits for no more. */
 const MAX_OPEN = 64
 /** Between tries of an object that was refused. */
 const FIRST_RETRY_MS = 2000

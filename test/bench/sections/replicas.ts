@@ -53,7 +53,6 @@ export type ReplicasLoad = {
   resident: Spread
 }
 
-/** As they are told of. */
 const COUNTS = [1, 2, 3] as const
 /**
  * What is deleted to keep the log bounded was written minutes before, at another rate: each number of controllers begins with
@@ -104,10 +103,8 @@ async function measureWith(
   measured: Map<string, Measured[]>,
 ): Promise<void> {
   const controllers: Controller[] = []
-  for (let number = 0; number < count; number += 1) {
-    const env = { ...KEEP_ALL, DAVIT_REPLICA: `bench-${number}` }
-    controllers.push(await bed.startController({ env }))
-  }
+  for (let number = 0; number < count; number += 1)
+    controllers.push(await bed.startController({ env: { ...KEEP_ALL, DAVIT_REPLICA: `bench-${number}` } }))
   const closed = { publishers: PUBLISHERS, window: WINDOW, bytes: BODY_BYTES }
   for (const way of FASTEST_FIRST) {
     const known = { routes: routes[way], bytes: BODY_BYTES }
