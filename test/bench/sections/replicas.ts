@@ -1,6 +1,6 @@
 /** What several controllers cost that share the work, against one alone in the same round. */
 import type { DeliveryLogMode } from '../../../src/api/webhook-endpoint.ts'
-import { type Bed, onBed } from '../bed.ts'
+import { type Bed, startBed } from '../bed.ts'
 import type { Controller } from '../controller.ts'
 import { type LoadResult, runLoad } from '../davit-load.ts'
 import type { LoadPlan, Route } from '../loads/publishing.ts'
@@ -54,10 +54,7 @@ export type ReplicasLoad = {
 }
 
 const COUNTS = [1, 2, 3] as const
-/**
- * What is deleted to keep the log bounded was written minutes before, at another rate: each number of controllers begins with
- * a log that is empty, and keeps all of it.
- */
+/** What is deleted to keep the log bounded was written minutes before, at another rate. */
 const KEEP_ALL = { DAVIT_MAX_LOG_BYTES: String(8192 * 2 ** 20) }
 /** Publisher and receiver are new as well, and have run their code often enough only where it runs fast. */
 const FASTEST_FIRST = ['Segments', 'Objects'] as const
@@ -65,23 +62,36 @@ const FASTEST_FIRST = ['Segments', 'Objects'] as const
 const ORGANIZATIONS = 10
 const ENDPOINTS = 3
 
-type Turn = { result: LoadResult; controllers: readonly Controller[] }
+/** Controllers that share a control plane of their own. */
+type Team = { bed: Bed; controllers: readonly Controller[]; routes: Record<DeliveryLogMode, readonly Route[]> }
 type Measured = { cpu: number; same: number; result: LoadResult; residentMiB: number }
 
-/** Every other round begins with the most, since machines change their speed within minutes. */
+/**
+ * A team for each number of controllers, all of them there and warm from the first turn to the last. They take turns, so that
+ * turns which are compared follow each other within seconds: machines change their speed within minutes.
+ */
 export async function measureReplicas(plan: ReplicasPlan): Promise<ReplicasLoad[]> {
   const measured = new Map<string, Measured[]>()
-  for (let round = 0; round < plan.rounds; round += 1)
-    for (const count of round % 2 === 0 ? COUNTS : COUNTS.toReversed())
-      await onBed(async (bed) => {
-        const routes = await prepare(bed)
-        await measureWith(bed, { plan, routes, count }, measured)
-      })
+  const teams: Team[] = []
+  try {
+    for (const count of COUNTS) teams.push(await startTeam(count))
+    for (const way of FASTEST_FIRST) {
+      for (const team of teams) await warmUp(team, way, plan.warmUpSeconds)
+      for (let round = 0; round < plan.rounds; round += 1)
+        for (const rate of ratesOf(plan, way))
+          for (const team of rotated(teams, round)) await measureTurn(team, { plan, way, rate }, measured)
+    }
+  } finally {
+    for (const team of teams) await stopTeam(team)
+  }
   return summarize(plan, measured)
 }
 
-async function prepare(bed: Bed): Promise<Record<DeliveryLogMode, readonly Route[]>> {
-  const first = await bed.startController()
+async function startTeam(count: number): Promise<Team> {
+  const bed = await startBed()
+  const controllers: Controller[] = []
+  for (let number = 0; number < count; number += 1)
+    controllers.push(await bed.startController({ env: { ...KEEP_ALL, DAVIT_REPLICA: `bench-${number}` } }))
   const of = async (way: DeliveryLogMode) =>
     await makeEndpoints(bed, {
       name: `shared-${way.toLowerCase()}`,
@@ -90,51 +100,53 @@ async function prepare(bed: Bed): Promise<Record<DeliveryLogMode, readonly Route
       deliveryLog: way,
       path: '/ok',
     })
-  const routes = { Objects: await of('Objects'), Segments: await of('Segments') }
-  await first.stop()
-  return routes
+  return { bed, controllers, routes: { Objects: await of('Objects'), Segments: await of('Segments') } }
 }
 
-type Of = { plan: ReplicasPlan; routes: Record<DeliveryLogMode, readonly Route[]>; count: number }
-
-async function measureWith(
-  bed: Bed,
-  { plan, routes, count }: Of,
-  measured: Map<string, Measured[]>,
-): Promise<void> {
-  const controllers: Controller[] = []
-  for (let number = 0; number < count; number += 1)
-    controllers.push(await bed.startController({ env: { ...KEEP_ALL, DAVIT_REPLICA: `bench-${number}` } }))
-  const closed = { publishers: PUBLISHERS, window: WINDOW, bytes: BODY_BYTES }
-  for (const way of FASTEST_FIRST) {
-    const known = { routes: routes[way], bytes: BODY_BYTES }
-    await turn(bed, controllers, { ...known, ...closed, seconds: plan.warmUpSeconds * count })
-    for (const rate of ratesOf(plan, way)) {
-      const perSecond = totalOf(rate, count)
-      const pace = perSecond === undefined ? closed : { perSecond, bytes: BODY_BYTES }
-      const one = await turn(bed, controllers, { ...known, ...pace, seconds: plan.seconds })
-      const key = keyOf(way, rate, count)
-      const last = measuredOf(one)
-      measured.set(key, [...(measured.get(key) ?? []), last])
-      const { perSecond: delivered } = one.result
-      report(`${key}: ${Math.round(delivered)}/s, ${last.cpu.toFixed(3)} ms CPU of controllers each`)
-    }
-  }
+async function stopTeam({ bed, controllers }: Team): Promise<void> {
   for (const controller of controllers) await controller.stop()
+  await bed.stop()
 }
 
-async function turn(bed: Bed, controllers: readonly Controller[], load: LoadPlan): Promise<Turn> {
+/** Another one begins each round. */
+function rotated(teams: readonly Team[], round: number): Team[] {
+  const first = round % teams.length
+  return [...teams.slice(first), ...teams.slice(0, first)]
+}
+
+const CLOSED = { publishers: PUBLISHERS, window: WINDOW, bytes: BODY_BYTES }
+
+async function warmUp(team: Team, way: DeliveryLogMode, seconds: number): Promise<void> {
+  await run(team, { routes: team.routes[way], ...CLOSED, seconds: seconds * team.controllers.length })
+}
+
+type Of = { plan: ReplicasPlan; way: DeliveryLogMode; rate: Rate }
+
+async function measureTurn(team: Team, of: Of, measured: Map<string, Measured[]>): Promise<void> {
+  const { plan, way, rate } = of
+  const count = team.controllers.length
+  const perSecond = totalOf(rate, count)
+  const pace = perSecond === undefined ? CLOSED : { perSecond, bytes: BODY_BYTES }
+  const last = measuredOf(team, await run(team, { routes: team.routes[way], ...pace, seconds: plan.seconds }))
+  const key = keyOf(way, rate, count)
+  measured.set(key, [...(measured.get(key) ?? []), last])
+  report(
+    `${key}: ${Math.round(last.result.perSecond)}/s, ${last.cpu.toFixed(3)} ms CPU of controllers each`,
+  )
+}
+
+async function run({ bed, controllers }: Team, load: LoadPlan): Promise<LoadResult> {
   const [first, ...others] = controllers
   if (!first) throw new Error('there is no controller')
   const pids = Object.fromEntries(others.map(({ pid }, index) => [nameOf(index + 1), pid]))
-  return { result: await runLoad({ bed, controllerPid: first.pid, pids, load }), controllers }
+  return await runLoad({ bed, controllerPid: first.pid, pids, load })
 }
 
 function nameOf(index: number): string {
   return index === 0 ? 'controller' : `controller-${index}`
 }
 
-function measuredOf({ result, controllers }: Turn): Measured {
+function measuredOf({ controllers }: Team, result: LoadResult): Measured {
   const { cpuPerDelivery } = result
   const cpu = controllers.reduce((sum, _, index) => sum + (cpuPerDelivery[nameOf(index)] ?? 0), 0)
   const same = (cpuPerDelivery.publisher ?? 0) + (cpuPerDelivery.receiver ?? 0)
