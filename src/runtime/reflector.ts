@@ -1,5 +1,5 @@
 import { isApiError, type ListQuery, type RawObject, type WatchEvent } from '../ports/kubernetes.ts'
-import { BrokenOff, untilBrokenOff } from './broken-off.ts'
+import { BrokenOff } from './broken-off.ts'
 import { Contact } from './contact.ts'
 import { Decoder } from './decoder.ts'
 import { HandlerGuard } from './handler-guard.ts'
@@ -195,19 +195,22 @@ export class Reflector<T> implements Watch {
     })
   }
 
-  /** @returns whether anything came */
+  /** @returns whether anything came. @throws BrokenOff when it was given up to be opened anew */
   async #watch(from: string): Promise<boolean> {
     const { signal } = this.#watching
     let progressed = false
     this.contact.opening()
-    for await (const batch of untilBrokenOff(
-      this.#needs.api.watch(this.#options.type, this.#query, from, signal),
-      signal,
-    )) {
-      for (const event of batch) progressed = this.#takeEvent(event) || progressed
-      this.contact.kept()
-      if (progressed) this.#restart.progress()
+    try {
+      for await (const batch of this.#needs.api.watch(this.#options.type, this.#query, from, signal)) {
+        if (signal.aborted) break
+        for (const event of batch) progressed = this.#takeEvent(event) || progressed
+        this.contact.kept()
+        if (progressed) this.#restart.progress()
+      }
+    } catch (error) {
+      if (!signal.aborted) throw error
     }
+    if (signal.aborted) throw new BrokenOff()
     return progressed
   }
 

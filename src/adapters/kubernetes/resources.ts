@@ -113,12 +113,12 @@ class Resources implements ResourceReader, ResourceWriter, WatchSource {
     await this.#transport.call({ verb: 'delete', path, body, accept: METADATA_ONLY })
   }
 
-  async *watch(
+  watch(
     type: ResourceType,
     query: ListQuery,
     resourceVersion: string,
     signal: AbortSignal,
-  ): AsyncGenerator<WatchEvent[]> {
+  ): AsyncIterable<WatchEvent[]> {
     const parameters = selectors(query)
     parameters.set('watch', '1')
     parameters.set('allowWatchBookmarks', 'true')
@@ -126,8 +126,7 @@ class Resources implements ResourceReader, ResourceWriter, WatchSource {
     // Not all at once: 5 to 10 minutes.
     parameters.set('timeoutSeconds', String(300 + Math.floor(this.#random.fraction() * 300)))
     const path = `${collectionPath(type, query.namespace)}?${parameters}`
-    const stream = await this.#transport.open({ verb: 'watch', path }, signal)
-    yield* watchEvents(stream, {
+    return watchEvents(() => this.#transport.open({ verb: 'watch', path }, signal), {
       clock: this.#clock,
       silenceMs: this.#silenceMs,
       maxLineBytes: this.#maxLineBytes,

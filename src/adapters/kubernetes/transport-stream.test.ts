@@ -14,7 +14,7 @@ describe('a stream', () => {
     watch.raw('one')
     watch.end()
     const chunks: Buffer[] = []
-    for await (const chunk of stream.chunks) chunks.push(chunk)
+    for await (const some of stream.chunks) chunks.push(...some)
     expect(Buffer.concat(chunks).toString()).toBe('one')
     stream.close()
   })

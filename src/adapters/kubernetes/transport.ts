@@ -6,6 +6,7 @@ import { errorOfResponse } from './api-status.ts'
 import { type ClusterAccess, type Credentials, sameCredentials, type TlsMaterial } from './cluster-access.ts'
 import { ExchangeError, type ExchangeRequest, exchange } from './exchange.ts'
 import { type FailedAttempt, retryWait } from './retry-policy.ts'
+import { streamAnswer } from './stream-answer.ts'
 
 export type Verb = 'get' | 'list' | 'watch' | 'create' | 'patch' | 'delete'
 
@@ -34,8 +35,8 @@ export type TransportOptions = {
   onDate?: ((date: string) => void) | undefined
 }
 
-/** A response that goes on: chunks as they come, until the server ends it. */
-export type OpenStream = { chunks: AsyncIterable<Buffer>; close(error?: Error): void }
+/** A response that goes on: chunks as they come, those that came together in one array, until the server ends it. */
+export type OpenStream = { chunks: AsyncIterable<Buffer[]>; close(error?: Error): void }
 
 export interface Transport {
   /** The body of a 2xx. @throws ApiError */
@@ -115,22 +116,22 @@ class KubernetesTransport implements Transport {
       bodyTimeout: 0,
     })
     this.#streams.add(client)
+    const abort = () => close(new Error('aborted'))
     const close = (error?: Error) => {
+      signal.removeEventListener('abort', abort)
       this.#streams.delete(client)
       void client.destroy(error ?? null)
     }
+    signal.addEventListener('abort', abort)
     const stopTimer = this.#clock.after(this.#deadlineMs, () => close(new Error('not opened in time')))
     try {
-      const sent = this.#request(request, used)
-      const response = await client.request({ ...sent, body: null, signal })
-      this.#count(request.verb, String(response.statusCode), started)
-      if (response.statusCode === 200) return { chunks: response.body, close }
-      if (response.statusCode === 401) this.#access.credentials.refused(used)
-      throw errorOfResponse(
-        response.statusCode,
-        await readAtMost(response.body, MAX_ERROR_BYTES),
-        headerOf(response.headers['retry-after']),
-      )
+      signal.throwIfAborted()
+      const answer = await streamAnswer(client, this.#request(request, used))
+      const { status, retryAfter, chunks } = answer
+      this.#count(request.verb, String(status), started)
+      if (status === 200) return { chunks, close }
+      if (status === 401) this.#access.credentials.refused(used)
+      throw errorOfResponse(status, await readAtMost(chunks, MAX_ERROR_BYTES), retryAfter)
     } catch (error) {
       close()
       if (error instanceof ApiError) throw error
@@ -226,19 +227,15 @@ class KubernetesTransport implements Transport {
   }
 }
 
-async function readAtMost(chunks: AsyncIterable<Buffer>, limit: number): Promise<Buffer> {
+async function readAtMost(chunks: AsyncIterable<Buffer[]>, limit: number): Promise<Buffer> {
   const read: Buffer[] = []
   let bytes = 0
-  for await (const chunk of chunks) {
-    read.push(chunk)
-    bytes += chunk.length
+  for await (const some of chunks) {
+    read.push(...some)
+    bytes += some.reduce((sum, { length }) => sum + length, 0)
     if (bytes >= limit) break
   }
   return Buffer.concat(read).subarray(0, limit)
-}
-
-function headerOf(value: string | string[] | undefined): string | undefined {
-  return typeof value === 'string' ? value : undefined
 }
 
 export function unavailable(what: string, cause?: unknown): ApiError {

@@ -4,12 +4,12 @@ import { fc } from '../../../test/support/fast-check.ts'
 import type { OpenStream } from './transport.ts'
 import { watchEvents } from './watch-stream.ts'
 
-/** A stream of these chunks that counts how often it was closed. */
+/** A stream of these chunks, each for itself, that counts how often it was closed. */
 function streamOf(...chunks: string[]): OpenStream & { closed: number } {
   return {
     closed: 0,
     chunks: (async function* () {
-      for (const chunk of chunks) yield Buffer.from(chunk)
+      for (const chunk of chunks) yield [Buffer.from(chunk)]
     })(),
     close() {
       this.closed += 1
@@ -20,8 +20,8 @@ function streamOf(...chunks: string[]): OpenStream & { closed: number } {
 async function eventsOf(...lines: string[]) {
   const limits = { clock: new FakeClock(), silenceMs: 90_000, maxLineBytes: 100_000 }
   const events: unknown[] = []
-  for await (const batch of watchEvents(streamOf(...lines.map((line) => `${line}\n`)), limits))
-    events.push(...batch)
+  const stream = streamOf(...lines.map((line) => `${line}\n`))
+  for await (const batch of watchEvents(async () => stream, limits)) events.push(...batch)
   return events
 }
 
@@ -39,7 +39,8 @@ describe('the events of a stream', () => {
       const stream = streamOf(...chunks)
       let failed = false
       try {
-        for await (const _ of watchEvents(stream, { clock, silenceMs: 90_000, maxLineBytes: 1_000 })) {
+        const limits = { clock, silenceMs: 90_000, maxLineBytes: 1_000 }
+        for await (const _ of watchEvents(async () => stream, limits)) {
           if (leave) break
         }
       } catch {

@@ -11,14 +11,18 @@ export type WatchLimits = {
   maxLineBytes: number
 }
 
-/** The events of an open watch, one array for each read from the socket. @throws ApiError as WatchSource says */
-export async function* watchEvents(stream: OpenStream, limits: WatchLimits): AsyncGenerator<WatchEvent[]> {
+/** The events of a watch that `open` opens, one array for all that came together. @throws ApiError as WatchSource says */
+export async function* watchEvents(
+  open: () => Promise<OpenStream>,
+  limits: WatchLimits,
+): AsyncGenerator<WatchEvent[]> {
+  const stream = await open()
   const splitter = new LineSplitter(limits.maxLineBytes)
   const watchdog = new Watchdog(stream, limits)
   try {
-    for await (const chunk of stream.chunks) {
+    for await (const chunks of stream.chunks) {
       watchdog.alive()
-      const { events, error } = parseLines(splitter.push(chunk))
+      const { events, error } = parseLines(chunks.flatMap((chunk) => splitter.push(chunk)))
       if (events.length > 0) yield events
       if (error) throw error
     }

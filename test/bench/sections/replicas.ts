@@ -63,7 +63,11 @@ const ORGANIZATIONS = 10
 const ENDPOINTS = 3
 
 /** Controllers that share a control plane of their own. */
-type Team = { bed: Bed; controllers: readonly Controller[]; routes: Record<DeliveryLogMode, readonly Route[]> }
+type Team = {
+  bed: Bed
+  controllers: readonly Controller[]
+  routes: Record<DeliveryLogMode, readonly Route[]>
+}
 type Measured = { cpu: number; same: number; result: LoadResult; residentMiB: number }
 
 /**
@@ -130,9 +134,7 @@ async function measureTurn(team: Team, of: Of, measured: Map<string, Measured[]>
   const last = measuredOf(team, await run(team, { routes: team.routes[way], ...pace, seconds: plan.seconds }))
   const key = keyOf(way, rate, count)
   measured.set(key, [...(measured.get(key) ?? []), last])
-  report(
-    `${key}: ${Math.round(last.result.perSecond)}/s, ${last.cpu.toFixed(3)} ms CPU of controllers each`,
-  )
+  report(`${key}: ${Math.round(last.result.perSecond)}/s, ${last.cpu.toFixed(3)} ms CPU of controllers each`)
 }
 
 async function run({ bed, controllers }: Team, load: LoadPlan): Promise<LoadResult> {
