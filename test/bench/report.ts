@@ -141,11 +141,13 @@ function quantileRanges(rounds: readonly Quantiles[]): string[] {
 }
 
 function replicasTable(replicas: readonly ReplicasLoad[]): string {
-  return renderTable('Controllers beside each other, CPU of all of them together', [
+  return renderTable('Controllers beside each other, CPU of all of them together for each delivery', [
     [
       '',
       'deliveries/s',
       'CPU ms each',
+      'by one',
+      'with API server and etcd',
       'by one',
       'same work',
       'at same speed',
@@ -159,6 +161,8 @@ function replicasTable(replicas: readonly ReplicasLoad[]): string {
       range(one.delivered, 0),
       range(one.cpu, 2),
       range(one.cpuOfOne, 2),
+      range(one.cpuOfAll, 2),
+      range(one.cpuOfAllOfOne, 2),
       range(one.sameWork, 2),
       one.atSameSpeed ? range(one.atSameSpeed, 2) : '',
       range(one.apiServerCpu, 2),
@@ -166,7 +170,7 @@ function replicasTable(replicas: readonly ReplicasLoad[]): string {
       range(one.p99, 1),
       range(one.resident, 0),
     ]),
-    ['wanted at saturation', '', '', '1.25'],
+    ['wanted at saturation', '', '', '1.25', '', '1.25'],
   ])
 }
 

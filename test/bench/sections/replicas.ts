@@ -36,6 +36,10 @@ export type ReplicasLoad = {
   cpu: Spread
   /** By that of one controller in the same round. */
   cpuOfOne: Spread
+  /** With that of the API server and of etcd, which serve them: what a delivery costs whoever runs all of it. */
+  cpuOfAll: Spread
+  /** By that beside one controller in the same round. */
+  cpuOfAllOfOne: Spread
   /**
    * The CPU of publisher and receiver for each delivery, by that in the round of one controller. Their work is the same: what
    * it differs from 1 is how much dearer a machine that more processes share makes CPU.
@@ -68,7 +72,7 @@ type Team = {
   controllers: readonly Controller[]
   routes: Record<DeliveryLogMode, readonly Route[]>
 }
-type Measured = { cpu: number; same: number; result: LoadResult; residentMiB: number }
+type Measured = { cpu: number; all: number; same: number; result: LoadResult; residentMiB: number }
 
 /**
  * A team for each number of controllers, all of them there and warm from the first turn to the last. They take turns, so that
@@ -151,9 +155,10 @@ function nameOf(index: number): string {
 function measuredOf({ controllers }: Team, result: LoadResult): Measured {
   const { cpuPerDelivery } = result
   const cpu = controllers.reduce((sum, _, index) => sum + (cpuPerDelivery[nameOf(index)] ?? 0), 0)
+  const all = cpu + (cpuPerDelivery.apiServer ?? 0) + (cpuPerDelivery.etcd ?? 0)
   const same = (cpuPerDelivery.publisher ?? 0) + (cpuPerDelivery.receiver ?? 0)
   const residentMiB = Math.max(...controllers.map(({ pid }) => residentBytes(pid))) / 2 ** 20
-  return { cpu, same, result, residentMiB }
+  return { cpu, all, same, result, residentMiB }
 }
 
 function ratesOf(plan: ReplicasPlan, way: DeliveryLogMode): Rate[] {
@@ -188,14 +193,18 @@ function summarize(plan: ReplicasPlan, measured: ReadonlyMap<string, Measured[]>
         const of = measured.get(keyOf(way, rate, controllers)) ?? []
         const alone = measured.get(keyOf(way, rate, 1)) ?? []
         const spread = (value: (one: Measured) => number) => spreadOf(of.map(value))
+        const byOne = (name: 'cpu' | 'all' | 'same') =>
+          spreadOf(of.map((one, round) => one[name] / (alone[round]?.[name] ?? one[name])))
         return {
           way,
           rate,
           controllers,
           delivered: spread(({ result }) => result.perSecond),
           cpu: spread(({ cpu }) => cpu),
-          cpuOfOne: spreadOf(of.map(({ cpu }, round) => cpu / (alone[round]?.cpu ?? cpu))),
-          sameWork: spreadOf(of.map(({ same }, round) => same / (alone[round]?.same ?? same))),
+          cpuOfOne: byOne('cpu'),
+          cpuOfAll: spread(({ all }) => all),
+          cpuOfAllOfOne: byOne('all'),
+          sameWork: byOne('same'),
           ...(rate === 'saturation' ? { atSameSpeed: spreadOf(of.map(atSameSpeedAs(alone))) } : {}),
           apiServerCpu: spread(({ result }) => result.cpuPerDelivery.apiServer ?? 0),
           writes: spread(({ result }) => result.writesPerDelivery),
