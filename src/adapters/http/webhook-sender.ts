@@ -1,6 +1,7 @@
 /** Sends webhooks: one POST under one deadline, to vetted addresses only, with every answer bounded. */
 import type { Clock } from '../../ports/clock.ts'
 import type { SendOutcome, SendRequest, WebhookSender } from '../../ports/webhook-sender.ts'
+import { ActiveAttempts } from './active-attempts.ts'
 import { createAddressPolicy, type WebhookNetworks } from './address-policy.ts'
 import { Attempt, type AttemptTools } from './attempt.ts'
 import { openConnection } from './connection.ts'
@@ -51,7 +52,7 @@ export function createWebhookSender(options: WebhookSenderOptions): ClosableWebh
     monotonic: () => clock.monotonic(),
   }
   const parse = cached((url) => targetOf(url, policy))
-  const active = new Set<Attempt>()
+  const active = new ActiveAttempts<Attempt>((attempt) => attempt.fail(CANCELED))
   let closed = false
 
   return {
@@ -63,7 +64,7 @@ export function createWebhookSender(options: WebhookSenderOptions): ClosableWebh
     },
     async close() {
       closed = true
-      for (const attempt of [...active]) attempt.fail(CANCELED)
+      active.giveUpAll()
       await pool.close()
     },
   }
@@ -72,17 +73,14 @@ export function createWebhookSender(options: WebhookSenderOptions): ClosableWebh
     return new Promise((settled) => {
       const attempt = new Attempt(request, target, tools, (outcome) => {
         stop()
-        signal?.removeEventListener('abort', cancel)
-        active.delete(attempt)
+        leave()
         settled(outcome)
       })
       // The client's own timeouts bound neither a body in drops nor a flood of interim responses.
       const stop = atDeadline(clock, request.deadlineMs, () =>
         attempt.fail(timeoutOf(request.deadlineMs, attempt.answering)),
       )
-      const cancel = () => attempt.fail(CANCELED)
-      signal?.addEventListener('abort', cancel)
-      active.add(attempt)
+      const leave = active.add(attempt, signal)
       try {
         attempt.start()
       } catch (error) {
