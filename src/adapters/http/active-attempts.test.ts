@@ -31,6 +31,18 @@ test('an attempt that took the place of one that had ended is its own', () => {
   expect(givenUp).toEqual(['b'])
 })
 
+test('one that leaves twice takes no place of another one', () => {
+  const { active, givenUp } = recorded()
+  const leave = active.add('a', undefined)
+  leave()
+  leave()
+  active.add('b', undefined)
+  active.add('c', undefined)
+  leave()
+  active.giveUpAll()
+  expect(givenUp).toEqual(['b', 'c'])
+})
+
 test('all are given up, though each leaves meanwhile', () => {
   const ends = new Map<string, () => void>()
   const givenUp: string[] = []

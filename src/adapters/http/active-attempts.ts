@@ -16,13 +16,16 @@ export class ActiveAttempts<A> {
     this.#giveUp = giveUp
   }
 
-  /** @param signal not aborted. @returns to be called once, when the attempt has ended */
+  /** @param signal not aborted, and one of few: it is heard for as long as it lives. @returns to be called when the attempt has ended */
   add(attempt: A, signal: AbortSignal | undefined): () => void {
     const place = this.#free.pop() ?? this.#attempts.length
     this.#attempts[place] = attempt
     this.#signals[place] = signal
     if (signal) this.#hear(signal)
+    let left = false
     return () => {
+      if (left) return
+      left = true
       this.#attempts[place] = undefined
       this.#signals[place] = undefined
       this.#free.push(place)

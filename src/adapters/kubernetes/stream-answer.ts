@@ -42,6 +42,7 @@ class StreamHandler
     return this
   }
 
+  /** One at a time. */
   async next(): Promise<IteratorResult<Buffer[], undefined>> {
     // What comes between the wake-up and the turn of who waits is taken with it.
     if (this.#held.length === 0 && !this.#ended)
