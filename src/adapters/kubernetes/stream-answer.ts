@@ -12,8 +12,8 @@ export type StreamAnswer = {
 const MAX_HELD_BYTES = 1024 * 1024
 
 /**
- * One request, and its answer while it comes. On undici's `dispatch`, below its streams: the log wakes each replica for every
- * segment, and most of what that cost was the way through them.
+ * One request, and its answer while it comes. On undici's `dispatch`, below its streams: every segment of the log comes to each
+ * replica, and a stream takes several promises and turns for each chunk of one.
  * @throws Error of the connection before the head has come; later the chunks throw it
  */
 export function streamAnswer(
