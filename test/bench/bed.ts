@@ -67,7 +67,7 @@ export async function startBed(): Promise<Bed> {
   const raw = start<RawCalls>('raw')
   await publisher.call('connect', { kubeconfigPath, namespace: SYSTEM })
   const port = await receiver.call('listen', null)
-  let controller: Controller | undefined
+  const controllers: Controller[] = []
   return {
     controlPlane,
     api,
@@ -79,11 +79,12 @@ export async function startBed(): Promise<Bed> {
     publisher,
     raw,
     async startController(options) {
-      controller = await startController({ kubeconfigPath, namespace: SYSTEM, ...options })
+      const controller = await startController({ kubeconfigPath, namespace: SYSTEM, ...options })
+      controllers.push(controller)
       return controller
     },
     async stop() {
-      await controller?.stop()
+      for (const controller of controllers) await controller.stop()
       await closings.stop()
       await Promise.all([receiver.stop(), publisher.stop(), raw.stop()])
       await api.close()

@@ -80,9 +80,14 @@ type Measured = { cpu: number; all: number; same: number; result: LoadResult; re
  */
 export async function measureReplicas(plan: ReplicasPlan): Promise<ReplicasLoad[]> {
   const measured = new Map<string, Measured[]>()
-  const teams: Team[] = []
+  const beds: Bed[] = []
   try {
-    for (const count of COUNTS) teams.push(await startTeam(count))
+    const teams: Team[] = []
+    for (const count of COUNTS) {
+      const bed = await startBed()
+      beds.push(bed)
+      teams.push(await startTeam(bed, count))
+    }
     for (const way of FASTEST_FIRST) {
       for (const team of teams) await warmUp(team, way, plan.warmUpSeconds)
       for (let round = 0; round < plan.rounds; round += 1)
@@ -90,13 +95,12 @@ export async function measureReplicas(plan: ReplicasPlan): Promise<ReplicasLoad[
           for (const team of rotated(teams, round)) await measureTurn(team, { plan, way, rate }, measured)
     }
   } finally {
-    for (const team of teams) await stopTeam(team)
+    for (const bed of beds) await bed.stop()
   }
   return summarize(plan, measured)
 }
 
-async function startTeam(count: number): Promise<Team> {
-  const bed = await startBed()
+async function startTeam(bed: Bed, count: number): Promise<Team> {
   const controllers: Controller[] = []
   for (let number = 0; number < count; number += 1)
     controllers.push(await bed.startController({ env: { ...KEEP_ALL, DAVIT_REPLICA: `bench-${number}` } }))
@@ -109,11 +113,6 @@ async function startTeam(count: number): Promise<Team> {
       path: '/ok',
     })
   return { bed, controllers, routes: { Objects: await of('Objects'), Segments: await of('Segments') } }
-}
-
-async function stopTeam({ bed, controllers }: Team): Promise<void> {
-  for (const controller of controllers) await controller.stop()
-  await bed.stop()
 }
 
 /** Another one begins each round. */
