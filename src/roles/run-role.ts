@@ -1,5 +1,6 @@
 /** What every role has as a process: settings, a log, signals, and an exit code. */
 import { createClock } from '../adapters/system/clock.ts'
+import { letHeapDouble } from '../adapters/system/heap-growth.ts'
 import { createLog, type StructuredLog } from '../adapters/system/log.ts'
 import { type Config, type Environment, parseConfig, parseSecrets, type Secrets } from '../config.ts'
 import { reportStrayErrors } from './last-words.ts'
@@ -15,6 +16,7 @@ export async function runRole(name: string, environment: Environment, role: Role
   const config = parseConfig(environment)
   const secrets = parseSecrets(environment)
   const log = createLog({ level: config.logLevel, clock: createClock() })
+  letHeapDouble()
   reportStrayErrors(process, { log, exit: (code) => process.exit(code) })
   const ending = new Promise<string>((resolve) => {
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => resolve(signal))
