@@ -33,8 +33,11 @@ export type OutcomeLogOptions = {
 const MAX_WAITING = 1000
 const MAX_WAIT_MS = 5000
 const LINGER_MS = 3
-/** As that of events: a segment costs the same, however few records are in it. Every replica reads those of all. */
-const PACE = { perSecond: 60, burst: 20, writesApart: 2, enough: 64 }
+/**
+ * A segment costs the same, however few records are in it: to make, to show to every replica, and to delete. Nobody waits
+ * for a record but ordered lanes, whose records are urgent; what is not recorded yet when this replica is killed is sent again.
+ */
+const PACE = { perSecond: 20, burst: 20, enough: 256 }
 const MAX_BATCH_BYTES = 256 * 1024
 const MAX_BATCH_RECORDS = 4000
 const MAX_IN_FLIGHT = 2
