@@ -34,8 +34,9 @@ const MAX_WAITING = 1000
 const MAX_WAIT_MS = 5000
 const LINGER_MS = 3
 /**
- * A segment costs the same, however few records are in it: to make, to show to every replica, and to delete. Nobody waits
- * for a record but ordered lanes, whose records are urgent; what is not recorded yet when this replica is killed is sent again.
+ * A segment costs the same, however few records are in it: to make, to show to every replica, and to delete. Ordered
+ * lanes and shards that change hands wait for their records, which are urgent; what is not recorded yet when this replica is
+ * killed is sent again.
  */
 const PACE = { perSecond: 20, burst: 20, enough: 256 }
 const MAX_BATCH_BYTES = 256 * 1024
