@@ -43,8 +43,15 @@ export type Plan = {
   soakMinutes: number
 }
 
-/** What two cores bear of three controllers as well. */
-const EACH = { Objects: 50, Segments: 500 } as const
+const REPLICAS = {
+  // Single rounds of the same thing differ by half: of fewer, the median says little.
+  rounds: { saturation: 10, atRates: 3 },
+  warmUpSeconds: 45,
+  seconds: 10,
+  perSecond: [50],
+  // What two cores bear of three controllers as well.
+  each: { Objects: 50, Segments: 500 },
+} as const satisfies ReplicasPlan
 
 const PLANS = {
   quick: {
@@ -54,7 +61,7 @@ const PLANS = {
     latencySeconds: 8,
     burst: 2000,
     isolation: { rounds: 1, seconds: 24 },
-    replicas: { rounds: 1, warmUpSeconds: 5, seconds: 6, perSecond: [50], each: EACH },
+    replicas: { ...REPLICAS, rounds: { saturation: 1, atRates: 1 }, warmUpSeconds: 5, seconds: 6 },
     pending: [1000, 4000],
     logLines: 100_000,
     facadeSeconds: 5,
@@ -80,7 +87,7 @@ const PLANS = {
     latencySeconds: 30,
     burst: 20_000,
     isolation: { rounds: 4, seconds: 30 },
-    replicas: { rounds: 4, warmUpSeconds: 30, seconds: 10, perSecond: [50], each: EACH },
+    replicas: REPLICAS,
     pending: [1000, 10_000, 50_000],
     logLines: 1_000_000,
     facadeSeconds: 12,
@@ -96,7 +103,7 @@ const PLANS = {
     latencySeconds: 30,
     burst: 20_000,
     isolation: { rounds: 4, seconds: 30 },
-    replicas: { rounds: 4, warmUpSeconds: 30, seconds: 10, perSecond: [50], each: EACH },
+    replicas: REPLICAS,
     pending: [],
     logLines: 1_000_000,
     facadeSeconds: 12,

@@ -11,7 +11,7 @@ import { makeEndpoints } from '../topology.ts'
 import { BODY_BYTES, PUBLISHERS, WAYS, WINDOW } from './both-ways.ts'
 
 export type ReplicasPlan = {
-  rounds: number
+  rounds: { saturation: number; atRates: number }
   /**
    * Of each way, at saturation, for each controller: each process translates its code anew, and one of three takes three times
    * as long to have run it often enough.
@@ -90,8 +90,8 @@ export async function measureReplicas(plan: ReplicasPlan): Promise<ReplicasLoad[
     }
     for (const way of FASTEST_FIRST) {
       for (const team of teams) await warmUp(team, way, plan.warmUpSeconds)
-      for (let round = 0; round < plan.rounds; round += 1)
-        for (const rate of ratesOf(plan, way))
+      for (const rate of ratesOf(plan, way))
+        for (let round = 0; round < roundsOf(plan, rate); round += 1)
           for (const team of rotated(teams, round)) await measureTurn(team, { plan, way, rate }, measured)
     }
   } finally {
@@ -162,6 +162,10 @@ function measuredOf({ controllers }: Team, result: LoadResult): Measured {
 
 function ratesOf(plan: ReplicasPlan, way: DeliveryLogMode): Rate[] {
   return ['saturation', ...plan.perSecond.map((perSecond) => ({ perSecond })), { each: plan.each[way] }]
+}
+
+function roundsOf({ rounds }: ReplicasPlan, rate: Rate): number {
+  return rate === 'saturation' ? rounds.saturation : rounds.atRates
 }
 
 function totalOf(rate: Rate, controllers: number): number | undefined {
