@@ -3,6 +3,7 @@
  * in test/hostile/results, from which `npm run generate` makes docs/guarantees.md; fails when a test has.
  *   hostile        the tests of this folder, with more cases than in `npm test`
  *   tests          all others that docs/guarantees.md names
+ *   histories      thousands of schedules of replicas, hand-overs and facades, in simulated time
  *   neighbours     999 endpoints beside one that hangs
  *   tenth          a tenth of 300 events a second to an endpoint that hangs
  *   large          5,000 endpoints in one organization
@@ -26,6 +27,27 @@ import { soak } from './long/soak.ts'
 const TENTH = { rounds: 8, seconds: 20 }
 /** Parts that are tests. */
 const COUNTED = ['hostile', 'tests']
+/** Of each property: of shards there are four. */
+const HISTORIES = {
+  SHARD_HISTORIES: {
+    file: 'src/runtime/shards/shard-histories.test.ts',
+    what: 'of shards',
+    each: 1000,
+    properties: 4,
+  },
+  HAND_OVER_HISTORIES: {
+    file: 'src/controllers/delivery/hand-over.test.ts',
+    what: 'of hand-overs',
+    each: 2000,
+    properties: 1,
+  },
+  FACADE_HISTORIES: {
+    file: 'src/controllers/facade/replicas/facade-histories.test.ts',
+    what: 'of facades',
+    each: 1000,
+    properties: 1,
+  },
+}
 /** Of the test that stores objects which make no sense. */
 const ODD_OBJECTS = 1800
 
@@ -44,6 +66,7 @@ const seed = Number(values.seed ?? Date.now() % 1_000_000)
 const PARTS: Record<string, () => Promise<boolean>> = {
   hostile: async () => await tests('hostile', isOfThisFolder),
   tests: async () => await tests('tests', (path) => !isOfThisFolder(path)),
+  histories: playHistories,
   neighbours: async () => await measured('neighbours', measureNeighbours(MANY_NEIGHBOURS)),
   tenth: async () => await measured('tenth', tenth()),
   large: async () => await measured('large-organization', measureLargeOrganization(LARGE), 'large'),
@@ -91,6 +114,24 @@ async function tests(part: string, isWanted: (path: string) => boolean): Promise
   } finally {
     await rm(folder, { recursive: true })
   }
+}
+
+/** Fails with the first history that breaks a promise, as told on the screen. */
+async function playHistories(): Promise<boolean> {
+  const all = Object.entries(HISTORIES)
+  const files = new Set(all.map(([, { file }]) => file))
+  const { failed } = await runTests((path) => files.has(path), {
+    environment: {
+      PROPERTIES_SEED: String(seed),
+      HAND_OVER_SEED: String(seed),
+      ...Object.fromEntries(all.map(([name, { each }]) => [name, String(each)])),
+    },
+  })
+  const played = all.map(([, { what, each, properties }]) => [what, each * properties] as const)
+  const figures = { ...Object.fromEntries(played), 'tests that failed': failed.length }
+  await keep('histories', { command: commandOf('histories'), seed, figures })
+  for (const name of failed) process.stdout.write(`failed: ${name}\n`)
+  return failed.length === 0
 }
 
 /** What tests told, each under its own name. */

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
-import { fleetFiguresOf } from './fleet-runs.ts'
+import { fleetFaultRows, fleetFiguresOf } from './fleet-runs.ts'
 
 function run(accepted: number, lost: number, failOverAloneMs: number[]) {
   const order = { inversions: 0, gaps: 0, overlaps: 0, beyondEight: 0, waitsOutside: 0, waitsCompared: 7 }
-  const places = { doubled: 0, misrouted: 0, deletions: 4, afterDeleting: 0 }
+  const places = { events: 40, doubled: 0, disagreed: 0, misrouted: 0, deletions: 4, afterDeleting: 0 }
   const repeats = { explained: 2, unexplained: 0, taken: 90, watched: 60 }
   const counts = { accepted, lost, ...repeats, ...order, ...places }
   return {
@@ -12,6 +12,7 @@ function run(accepted: number, lost: number, failOverAloneMs: number[]) {
     commit: `made for ${accepted}`,
     minutes: 5.4,
     controllers: 3,
+    facades: 2,
     latestAfterDisablingMs: lost,
     counts: { ...counts, disablings: 3, afterDisabling: 0 },
     faults: {
@@ -33,6 +34,7 @@ test('figures of all runs are added up, times are of faults of a kind with no ot
     versions: 2,
     minutes: 11,
     seeds: '100 200',
+    events: 80,
     accepted: 300,
     lost: 0,
     disablings: 6,
@@ -49,6 +51,12 @@ test('figures of all runs are added up, times are of faults of a kind with no ot
     failOverMs: { times: 6, p50: 3, p99: 40, max: 40 },
     failOverAloneMs: { times: 4, p50: 2, p99: 9, max: 9 },
   })
+})
+
+test('each kind of fault is told of, and how often it came in the newest version', () => {
+  expect(fleetFaultRows(JSON.stringify([run(100, 0, [3, 1]), run(2000, 0, [])]))).toEqual([
+    ['kill controller', '4', '2', '10', '2,000', '4: 3 / 40 / 40', '2: 1 / 3 / 3'],
+  ])
 })
 
 test('where something was lost nothing is said of how little that may be', () => {

@@ -10,6 +10,7 @@ const fault = z.object({
   failOverAloneMs: z.array(z.number()),
 })
 const counted = z.object({
+  events: z.number(),
   accepted: z.number(),
   lost: z.number(),
   explained: z.number(),
@@ -24,6 +25,7 @@ const counted = z.object({
   waitsOutside: z.number(),
   waitsCompared: z.number(),
   doubled: z.number(),
+  disagreed: z.number(),
   misrouted: z.number(),
   disablings: z.number(),
   afterDisabling: z.number(),
@@ -37,6 +39,7 @@ const fleetRuns = z.array(
     commit: z.string(),
     minutes: z.number(),
     controllers: z.number(),
+    facades: z.number(),
     latestAfterDisablingMs: z.number(),
     counts: counted,
     faults: z.record(z.string(), fault),
@@ -62,6 +65,8 @@ export function fleetFiguresOf(text: string) {
     minutes: Math.round(runs.reduce((total, { minutes }) => total + minutes, 0)),
     seeds: runs.map(({ seed }) => seed).join(' '),
     controllers: Math.max(...runs.map(({ controllers }) => controllers)),
+    facades: Math.max(...runs.map(({ facades }) => facades)),
+    events: sum('events'),
     accepted,
     lost,
     ...boundOf(lost, accepted),
@@ -73,8 +78,9 @@ export function fleetFiguresOf(text: string) {
     overlaps: sum('overlaps'),
     beyondEight: sum('beyondEight'),
     waits: { compared: sum('waitsCompared'), outside: sum('waitsOutside') },
-    doubled: sum('doubled'),
-    misrouted: sum('misrouted'),
+    'keys that were two events': sum('doubled'),
+    'events matched as before an answered change': sum('disagreed'),
+    'deliveries too many or too few': sum('misrouted'),
     disablings: sum('disablings'),
     afterDisabling: {
       attempts: sum('afterDisabling'),
@@ -86,17 +92,45 @@ export function fleetFiguresOf(text: string) {
   }
 }
 
+/** Each kind of fault, with those that came most often first. */
+export function fleetFaultRows(text: string): string[][] {
+  const runs = fleetRuns.parse(JSON.parse(text))
+  const newest = runs.filter(({ commit }) => commit === runs.at(-1)?.commit)
+  return kindsOf(runs)
+    .map((kind) => ({ kind, all: faultsOf(runs, kind), now: faultsOf(newest, kind) }))
+    .sort((a, b) => b.all.count - a.all.count)
+    .map(({ kind, all, now }) => [
+      kind,
+      whole(all.count),
+      whole(now.count),
+      whole(all.duplicates.total),
+      whole(all.duplicates.most),
+      wordsOf(all.failOverMs),
+      wordsOf(all.failOverAloneMs),
+    ])
+}
+
+function wordsOf(spread: Spread | undefined): string {
+  return spread
+    ? `${whole(spread.times)}: ${[spread.p50, spread.p99, spread.max].map(whole).join(' / ')}`
+    : ''
+}
+
+function whole(value: number): string {
+  return value.toLocaleString('en-GB')
+}
+
 function kindsOf(runs: readonly FleetRun[]): string[] {
   return [...new Set(runs.flatMap(({ faults }) => Object.keys(faults)))].sort()
 }
 
-function faultsOf(runs: readonly FleetRun[], kind: string) {
+function faultsOf(runs: readonly FleetRun[], kind: string): FaultsOfKind {
   const all = runs.flatMap(({ faults }) => faults[kind] ?? [])
   return {
     count: all.reduce((sum, { count }) => sum + count, 0),
     duplicates: {
       total: all.reduce((sum, { duplicates }) => sum + duplicates.total, 0),
-      most: Math.max(...all.map(({ duplicates }) => duplicates.most)),
+      most: Math.max(0, ...all.map(({ duplicates }) => duplicates.most)),
     },
     ...timesOf('failOverMs', all),
     ...timesOf('failOverAloneMs', all),
@@ -107,6 +141,10 @@ type Times = 'failOverMs' | 'failOverAloneMs'
 
 /** Milliseconds. */
 type Spread = { times: number; p50: number; p99: number; max: number }
+
+type FaultsOfKind = { count: number; duplicates: { total: number; most: number } } & Partial<
+  Record<Times, Spread>
+>
 
 function timesOf(which: Times, faults: readonly z.infer<typeof fault>[]): Partial<Record<Times, Spread>> {
   const sorted = faults.flatMap((one) => one[which]).sort((a, b) => a - b)

@@ -14,7 +14,7 @@ export const PROMISES: readonly Row[] = [
       {
         of: 'fleet',
         keys: [
-          ...['accepted', 'lost', 'lostBound95', 'runs', 'versions', 'minutes'],
+          ...['accepted', 'events', 'lost', 'lostBound95', 'runs', 'versions', 'minutes'],
           ...['runs', 'faults', 'accepted', 'lost', 'lostBound95'].map((key) => `newest.${key}`),
           'seeds',
         ],
@@ -51,8 +51,15 @@ export const PROMISES: readonly Row[] = [
   {
     name: 'Strict order where it is asked for',
     how: 'the head alone is attempted; the next begins when the end of the one before is durable; order is the position in the log',
-    tests: [FLEET, '`ordered`: events arrive one by one in the order in which they were created'],
-    figures: [{ of: 'fleet', keys: ['inversions', 'gaps', 'overlaps'] }],
+    tests: [
+      FLEET,
+      '`ordered`: events arrive one by one in the order in which they were created',
+      '`src/controllers/delivery/hand-over`: *',
+    ],
+    figures: [
+      { of: 'fleet', keys: ['inversions', 'gaps', 'overlaps'] },
+      { of: 'histories', keys: ['of hand-overs', 'tests that failed'] },
+    ],
   },
   {
     name: 'At most eight attempts, each after its documented wait',
@@ -132,15 +139,35 @@ export const PROMISES: readonly Row[] = [
         of: 'fleet',
         keys: [
           'controllers',
-          ...FAIL_OVERS.flatMap((kind) => [
-            `faults.${kind}.count`,
-            ...['failOverMs', 'failOverAloneMs'].flatMap((which) =>
-              ['times', 'p50', 'p99', 'max'].map((key) => `faults.${kind}.${which}.${key}`),
-            ),
-          ]),
+          ...FAIL_OVERS.flatMap((kind) =>
+            ['times', 'p50', 'p99', 'max'].map((key) => `faults.${kind}.failOverAloneMs.${key}`),
+          ),
           'overlaps',
         ],
       },
+      { of: 'histories', keys: ['of shards', 'tests that failed'] },
+    ],
+  },
+  {
+    name: 'Several facades are one',
+    how: 'a change is answered when each live facade has seen it; of the places of one key in the log the first counts',
+    tests: [
+      FLEET,
+      '`test/rest/facade-replicas`: *',
+      '`src/controllers/facade/replicas/facade-histories`: *',
+      '`src/controllers/delivery/unsent-keys`: *',
+    ],
+    figures: [
+      {
+        of: 'fleet',
+        keys: [
+          'facades',
+          'keys that were two events',
+          'events matched as before an answered change',
+          'deliveries too many or too few',
+        ],
+      },
+      { of: 'histories', keys: ['of facades', 'tests that failed'] },
     ],
   },
   {

@@ -3,10 +3,11 @@ import { z } from 'zod'
 import { fleetFiguresOf } from './fleet-runs.ts'
 
 const FOLDER = 'test/hostile/results'
+export const FLEET_RUNS = 'test/chaos/results/fleet.json'
 /** Of runs that keep files of their own. */
 const OTHERS: Record<string, { path: string; command: string; of: (text: string) => unknown }> = {
   fleet: {
-    path: 'test/chaos/results/fleet.json',
+    path: FLEET_RUNS,
     command: 'npm run test:chaos -- --fleet --sum',
     of: fleetFiguresOf,
   },

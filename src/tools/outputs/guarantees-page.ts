@@ -4,9 +4,11 @@ import type { Output } from '../generated-file.ts'
 import { EGRESS } from '../guarantees/egress.ts'
 import { FACADE } from '../guarantees/facade.ts'
 import { FAILURES } from '../guarantees/failures.ts'
+import { fleetFaultRows } from '../guarantees/fleet-runs.ts'
 import { PROMISES } from '../guarantees/promises.ts'
 import {
   casesRun,
+  FLEET_RUNS,
   type FoundFigures,
   figuresOf,
   type Origin,
@@ -27,8 +29,8 @@ those of a machine of two cores on which etcd, the API server, Davit and whoever
 says on which day, with which seed and by which command each was found.
 
 Figures of \`fleet\` are sums over runs of the chaos harness that were made while Davit grew, each with the version of its day; \`versions\` says how many,
-and \`newest\` is of the last version alone. Times of fail-over are of each endpoint whose receiver is well, in milliseconds: \`failOverMs\` with up to six faults under way,
-\`failOverAloneMs\` with no other near. A repeat counts as explained where a fault may have kept its process from knowing or storing what came of the attempt before; \`far from any fault\` is how many
+and \`newest\` is of the last version alone; \`accepted\` and \`lost\` are deliveries, of so many \`events\`. Times of fail-over are of each endpoint whose receiver is well, in milliseconds, \`alone\` with no other fault near.
+A repeat counts as explained where a fault may have kept its process from knowing or storing what came of the attempt before; \`far from any fault\` is how many
 requests none would have explained. A run that found something is not among them: [defects.md](defects.md) tells what it found, and which seed did.
 
 \`\`\`sh
@@ -46,6 +48,7 @@ export const guaranteesPage: Output = {
   files(read) {
     const sections = [
       section('Promises', 'promise', PROMISES, read),
+      `## Faults of the fleets\n\n${faults(read)}`,
       section('Failures', 'failure', FAILURES, read),
       section('What webhooks may reach', 'rule', EGRESS, read),
       section('The REST facade', 'risk', FACADE, read),
@@ -85,6 +88,21 @@ function shown(value: unknown): string {
   if (typeof value !== 'number') return String(value)
   if (value !== 0 && Math.abs(value) < 0.01) return value.toExponential(1)
   return value.toLocaleString('en-GB', { maximumFractionDigits: 2 })
+}
+
+const FAULT_HEAD = [
+  'fault',
+  'times',
+  'of the newest version',
+  'repeats that it explains',
+  'most of one',
+  'fail-overs, up to six faults at a time: p50 / p99 / longest, ms',
+  'fail-overs with no other fault near',
+]
+
+function faults(read: Read): string {
+  const text = read(FLEET_RUNS)
+  return text === undefined ? 'not run\n' : markdownTable(FAULT_HEAD, fleetFaultRows(text))
 }
 
 function origins(read: Read): string {
