@@ -36,6 +36,11 @@ describe('fitToShow', () => {
     expect(fitToShow('no '.repeat(100_000), []).length).toBeLessThanOrEqual(400)
   })
 
+  it('is ready at once, whatever is repeated thousands of times', () => {
+    for (const piece of [' ', '\n', ' ;', '(', '[ ', 'request id', 'request id:', 'Service:', 'A', '-', '/'])
+      expect(fitToShow(piece.repeat(4000), []).length).toBeLessThanOrEqual(400)
+  })
+
   it('leaves everything out that repeats a secret or a part of it', () => {
     for (const said of ['hunter2-hunter2', 'HUNTER2-HUNTER2', 'unter2', 'aHVudGVyMi1odW50ZXIy']) {
       expect(fitToShow(`Value '${said}' is wrong`, ['hunter2-hunter2'])).not.toContain(said)

@@ -10,16 +10,17 @@ const HIDDEN = 'What the provider said is left out, since it repeats what must n
 
 /** In this order. */
 const CLEANINGS: readonly [RegExp, string][] = [
+  // A pattern that takes any number of them would begin anew at each one of a long run.
+  [/[\p{Cc}\s]+/gu, ' '],
   // What follows is the request with its headers.
-  [/\s*The Canonical String for this request[\s\S]*$/, ''],
-  [/\s*Encoded authorization failure message:\s*\S+/g, ''],
-  [/\s*[([]\s*(?:Service:[^)\]]*|request[ -]?id:[^)\]]*)[)\]]/gi, ''],
-  [/\s*[;,]?\s*request[ -]?id\s*[:=]\s*[\w-]+/gi, ''],
+  [/ ?The Canonical String for this request.*$/, ''],
+  [/ ?Encoded authorization failure message: ?\S+/g, ''],
+  [/ ?[([] ?(?:Service:[^)\]]*|request[ -]?id:[^)\]]*)[)\]]/gi, ''],
+  [/ ?[;,]? ?request[ -]?id ?[:=] ?[\w-]+/gi, ''],
   [/Credential=\S+/g, 'Credential=(left out)'],
   [/\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\b/g, '(left out)'],
   // Session tokens and their kin.
   [/[A-Za-z0-9+/=_-]{100,}/g, '(left out)'],
-  [/[\p{Cc}\s]+/gu, ' '],
 ]
 
 /**
