@@ -29,9 +29,9 @@ those of a machine of two cores on which etcd, the API server, Davit and whoever
 says on which day, with which seed and by which command each was found.
 
 Figures of \`fleet\` are sums over runs of the chaos harness that were made while Davit grew, each with the version of its day; \`versions\` says how many,
-and \`newest\` is of the last version alone; \`accepted\` and \`lost\` are deliveries, of so many \`events\`. Times of fail-over are of each endpoint whose receiver is well, in milliseconds, \`alone\` with no other fault near.
-A repeat counts as explained where a fault may have kept its process from knowing or storing what came of the attempt before; \`far from any fault\` is how many
-requests none would have explained. A run that found something is not among them: [defects.md](defects.md) tells what it found, and which seed did.
+and \`newest\` is of the last version alone. \`accepted\` and \`lost\` count deliveries, which so many \`events\` made. A repeat counts as explained where a fault may have
+kept its process from knowing or storing what came of the attempt before; \`far from any fault\` is how many requests none would have explained. A run that found
+something is not among them: [defects.md](defects.md) tells what it found, and which seed did.
 
 \`\`\`sh
 npm run test:chaos -- --fleet --sum   # the fleets that were run so far; without --sum another one, for half an hour
@@ -48,7 +48,7 @@ export const guaranteesPage: Output = {
   files(read) {
     const sections = [
       section('Promises', 'promise', PROMISES, read),
-      `## Faults of the fleets\n\n${faults(read)}`,
+      `## Faults of the fleets\n\n${FAULTS}${faults(read)}`,
       section('Failures', 'failure', FAILURES, read),
       section('What webhooks may reach', 'rule', EGRESS, read),
       section('The REST facade', 'risk', FACADE, read),
@@ -90,14 +90,18 @@ function shown(value: unknown): string {
   return value.toLocaleString('en-GB', { maximumFractionDigits: 2 })
 }
 
+const FAULTS = `Up to six are under way at a time, and now and then all is left alone for a while. \`lapse\` is a Lease that ran out by itself. Times of fail-over are
+of each endpoint whose receiver is well, until another process went on with it, in milliseconds.
+
+`
 const FAULT_HEAD = [
   'fault',
   'times',
   'of the newest version',
-  'repeats that it explains',
+  'repeats',
   'most of one',
-  'fail-overs, up to six faults at a time: p50 / p99 / longest, ms',
-  'fail-overs with no other fault near',
+  'fail-overs: p50 / p99 / longest',
+  'with no other fault near',
 ]
 
 function faults(read: Read): string {
