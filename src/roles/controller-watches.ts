@@ -100,7 +100,7 @@ export function createWatches(options: WatchOptions): ControllerWatches {
     },
     needs,
   )
-  parts.book.complete = () => events.version > 0
+  parts.book.complete = () => events.isWhole
   const takeSegment = (segment: LogSegment) => {
     parts.names.segments.saw(segment.name)
     parts.retention.segmentSeen(segment)

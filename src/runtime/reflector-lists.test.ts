@@ -46,6 +46,47 @@ describe('the lists of a reflector', () => {
     await reflector.stop()
   })
 
+  it('knows what was made before something that it knows, but while a list is told, in whose order of names that comes late', async () => {
+    const seen: [string, boolean][] = []
+    const applied = ({ key }: { key: string }) => seen.push([key, reflector.isWhole])
+    const { api, clock, reflector } = startReflector({ handler: { applied } })
+    await reflector.synced
+    // The first is on the second page of a list.
+    for (const name of ['z', 'a', 'b', 'c']) api.put(name, { silently: true })
+    await clock.elapse(34 * 60_000)
+    api.put('d')
+    await settle()
+    api.put('y', { silently: true })
+    api.put('e', { silently: true })
+    api.endWatches(gone)
+    await clock.elapse(1_000)
+    expect(seen).toEqual([
+      ['org/a', false],
+      ['org/b', false],
+      ['org/c', false],
+      ['org/z', false],
+      ['org/d', true],
+      ['org/e', false],
+      ['org/y', false],
+    ])
+    expect(reflector.isWhole).toBe(true)
+    await reflector.stop()
+  })
+
+  it('does not know it where a comparison was given up, until the watch is as far', async () => {
+    const { api, clock, reflector } = startReflector()
+    await reflector.synced
+    expect(reflector.isWhole).toBe(true)
+    for (const name of ['z', 'a', 'b', 'c']) api.put(name, { silently: true })
+    api.listFaults.push(undefined, gone)
+    await clock.elapse(30 * 60_000 + 1000)
+    expect([reflector.isRead, reflector.isWhole]).toEqual([true, false])
+    api.put('d')
+    await settle()
+    expect(reflector.isWhole).toBe(true)
+    await reflector.stop()
+  })
+
   it('ends a list early where it is told to, and then infers no deletion', async () => {
     const api = new FakeApi()
     for (const name of ['a', 'b', 'c', 'd', 'e', 'f', 'g']) api.put(name)

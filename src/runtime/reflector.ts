@@ -33,6 +33,8 @@ export class Reflector<T> implements Watch {
   /** The connection was lost, and the store may be another one when it is back. */
   #doubtful = false
   #listing = 0
+  /** Of a list that is being told, or was given up: its objects come in the order of their names. */
+  #partlyTold = 0
   /** The highest version seen, which stays when `#version` is given up. */
   #highest = 0
   readonly #handler: HandlerGuard
@@ -110,6 +112,11 @@ export class Reflector<T> implements Watch {
     return this.#version !== undefined
   }
 
+  /** Whatever was made before something that is known is known as well. */
+  get isWhole(): boolean {
+    return this.isRead && this.#highest >= this.#partlyTold
+  }
+
   get #stopped(): boolean {
     return this.#stopping.signal.aborted
   }
@@ -176,12 +183,12 @@ export class Reflector<T> implements Watch {
   }
 
   /** @returns the version of the list, or undefined when another list was begun or the reflector stopped */
-  #readList(onVersion?: (listVersion: number) => void): Promise<string | undefined> {
+  async #readList(onVersion?: (listVersion: number) => void): Promise<string | undefined> {
     const { type, stopListing } = this.#options
     const { api, clock } = this.#needs
     this.#listing += 1
     const mine = this.#listing
-    return listInto({
+    const version = await listInto({
       api,
       type,
       query: this.#query,
@@ -191,8 +198,13 @@ export class Reflector<T> implements Watch {
       take: (raw) => this.#take(raw, 'list'),
       stopListing,
       isOver: () => mine !== this.#listing || this.#stopped,
-      onVersion,
+      onVersion: (listVersion) => {
+        this.#partlyTold = Math.max(this.#partlyTold, listVersion)
+        onVersion?.(listVersion)
+      },
     })
+    if (version !== undefined) this.#partlyTold = 0
+    return version
   }
 
   /** @returns whether anything came. @throws BrokenOff when it was given up to be opened anew */

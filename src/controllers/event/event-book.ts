@@ -9,7 +9,7 @@ type OwnWrites = { version: number; watched: number; underWay: boolean }
 type Accepted = { event: EventOutline; at: number }
 
 export class EventBook {
-  /** Whether every event is known: a list comes page by page, in the order of names, not of creation. */
+  /** Whether all that were made before one that is known are known: lists come page by page, in the order of names. */
   complete: () => boolean = () => true
   /** Told the UID of each that was shown with a state, or has gone: what is remembered of what it was before is of no use. */
   settled: (uid: string) => void = () => undefined
