@@ -183,15 +183,25 @@ function setScene(
   return { ...parts, publishers, togglers, passing, archive, links: [...links.values()], ledger }
 }
 
+/** An API server that has just come up may not have read yet who may do what; who may do nothing is told that there is nothing. */
+const UNREAD_MS = 10_000
+const AGAIN_MS = 200
+
 /** Over REST; an answer says that it is in force. */
 function switchBy(link: PatientLink, organization: string, name: string) {
   const path = `/organizations/${organization}/webhooks/whe_${name}`
   let turn = 0
   return async (status: string) => {
+    let refusedAt: number | undefined
     for (;;) {
       turn += 1
       const answer = await link.ask({ method: 'PATCH', path, body: { status } }, turn)
       if (answer?.status === 200) return
+      if (answer?.status === 404) {
+        refusedAt ??= performance.now()
+        await sleep(AGAIN_MS)
+        if (performance.now() - refusedAt < UNREAD_MS) continue
+      }
       if (answer) throw new Error(`PATCH ${path}: ${answer.status} ${JSON.stringify(answer.json)}`)
     }
   }
