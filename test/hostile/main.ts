@@ -82,6 +82,12 @@ for (const part of wanted) {
   if (!(await PARTS[part]?.())) process.exitCode = 1
 }
 
+/** @returns whether there was none */
+function tellFailed(failed: readonly string[]): boolean {
+  for (const name of failed) process.stdout.write(`failed: ${name}\n`)
+  return failed.length === 0
+}
+
 function isOfThisFolder(path: string): boolean {
   return path.startsWith('test/hostile/')
 }
@@ -91,8 +97,7 @@ async function counted(part: string, isWanted: (path: string) => boolean, file: 
   const { cases, failed } = await runTests(isWanted, { report: file })
   if (values.figures !== undefined) await keepAll(values.figures, { command: 'npm test' })
   await keep(`cases-${part}`, { command: 'npm test', tests: cases })
-  for (const name of failed) process.stdout.write(`failed: ${name}\n`)
-  return failed.length === 0
+  return tellFailed(failed)
 }
 
 /** Keeps what the tests told, each under its own name, and how many cases passed. */
@@ -109,8 +114,7 @@ async function tests(part: string, isWanted: (path: string) => boolean): Promise
     const command = commandOf(part)
     await keepAll(folder, { command, seed })
     await keep(`cases-${part}`, { command, seed, tests: cases })
-    for (const name of failed) process.stdout.write(`failed: ${name}\n`)
-    return failed.length === 0
+    return tellFailed(failed)
   } finally {
     await rm(folder, { recursive: true })
   }
@@ -130,8 +134,7 @@ async function playHistories(): Promise<boolean> {
   const played = all.map(([, { what, each, properties }]) => [what, each * properties] as const)
   const figures = { ...Object.fromEntries(played), 'tests that failed': failed.length }
   await keep('histories', { command: commandOf('histories'), seed, figures })
-  for (const name of failed) process.stdout.write(`failed: ${name}\n`)
-  return failed.length === 0
+  return tellFailed(failed)
 }
 
 /** What tests told, each under its own name. */

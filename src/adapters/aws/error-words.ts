@@ -10,7 +10,7 @@ const HIDDEN = 'What the provider said is left out, since it repeats what must n
 
 /** In this order. */
 const CLEANINGS: readonly [RegExp, string][] = [
-  // A pattern that takes any number of them would begin anew at each one of a long run.
+  // First, and each pattern takes one space: of any number, it would begin anew at each place of a long run.
   [/[\p{Cc}\s]+/gu, ' '],
   // What follows is the request with its headers.
   [/ ?The Canonical String for this request.*$/, ''],
