@@ -2,7 +2,7 @@ import { createHash, createHmac } from 'node:crypto'
 import type { Clock } from '../ports/clock.ts'
 import type { Identity, TokenReviewer } from '../ports/token-review.ts'
 import { endOfKey, isHopeless, readApiKey, unauthenticated } from './api-key.ts'
-import { KnownKeys } from './known-keys.ts'
+import { KnownGood } from './known-good.ts'
 import { Problem } from './problem.ts'
 import { Turns } from './turns.ts'
 import { VerdictCache } from './verdict-cache.ts'
@@ -37,6 +37,8 @@ const VALID_FOR_MS = 5_000
 /** One that is not valid will hardly become so. */
 const REFUSED_FOR_MS = 5_000
 const DOUBTFUL_FOR_MS = 1_000
+/** Of a key that was valid. */
+const DOUBTED_FOR_MS = 10_000
 const MOST_VERDICTS = 10_000
 /** Reviews of keys that were valid before have places of their own: whoever sends what is no key cannot keep them out. */
 const REVIEWS_OF_KNOWN = { atOnce: 100, waiting: 0 }
@@ -51,7 +53,7 @@ type Verdict = { is: 'valid'; client: Client; endsAt: number } | { is: 'refused'
  * @throws Problem unauthenticated, bad_request, overloaded, unavailable; ApiError when the API server did not say
  */
 export function createAuthenticator({ tokens, clock, hashKey }: AuthenticatorOptions): Authenticator {
-  const known = new KnownKeys(clock)
+  const known = new KnownGood({ clock, most: MOST_VERDICTS, doubtedForMs: DOUBTED_FOR_MS })
   const ofKnown = new Turns(REVIEWS_OF_KNOWN)
   const ofStrangers = new Turns(REVIEWS_OF_STRANGERS)
   const verdicts = new VerdictCache<Verdict>({

@@ -88,10 +88,33 @@ test('a right that was taken away ends within five seconds, one that was given b
   clock.advance(4_999)
   expect(await refusal('acme')).toBe('allowed')
   clock.advance(2)
+  expect(await refusal('acme')).toBe('unavailable')
+  clock.advance(3_000)
   expect(await refusal('acme')).toBe('not_found')
   allow = () => true
   clock.advance(2_001)
   expect(await refusal('acme')).toBe('allowed')
+})
+
+test('an API server that has just started, and refuses for a moment, takes no right away', async () => {
+  allow = () => true
+  await refusal('acme')
+  clock.advance(5_001)
+  allow = () => false
+  expect(await refusal('acme')).toBe('unavailable')
+  allow = () => true
+  clock.advance(501)
+  expect(await refusal('acme')).toBe('allowed')
+})
+
+test('who could see the organization a moment ago is not told that it is none', async () => {
+  allow = ({ verb }) => verb === 'get'
+  expect(await refusal('acme')).toBe('forbidden')
+  clock.advance(5_001)
+  allow = () => false
+  expect(await refusal('acme')).toBe('unavailable')
+  clock.advance(3_000)
+  expect(await refusal('acme')).toBe('not_found')
 })
 
 test('without an answer nothing is allowed', async () => {

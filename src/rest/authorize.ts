@@ -3,6 +3,7 @@ import type { AccessReviewer } from '../ports/access-review.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { KnownOrganizations } from '../ports/facade.ts'
 import type { Client } from './authenticate.ts'
+import { KnownGood } from './known-good.ts'
 import { type Permission, VISIBILITY } from './permission.ts'
 import { Problem } from './problem.ts'
 import { Turns, TurnsByName } from './turns.ts'
@@ -16,40 +17,66 @@ export type AuthorizerOptions = { access: AccessReviewer; organizations: KnownOr
 const ALLOWED_FOR_MS = 5_000
 /** One that was just given is there after so long at most. */
 const REFUSED_FOR_MS = 2_000
+const DOUBTFUL_FOR_MS = 500
+/** Of one that was there: an API server that starts refuses for some milliseconds what it has not read yet. */
+const DOUBTED_FOR_MS = 3_000
 const MOST_VERDICTS = 50_000
 /** Of all users, and of one: whoever asks for many organizations waits for itself. */
 const MOST_REVIEWS = { atOnce: 200, waiting: 0 }
 const MOST_REVIEWS_OF_USER = { atOnce: 8, waiting: 100 }
 
+type Verdict = 'allowed' | 'refused' | 'doubtful'
+
+const KEEP_MS: Readonly<Record<Verdict, number>> = {
+  allowed: ALLOWED_FOR_MS,
+  refused: REFUSED_FOR_MS,
+  doubtful: DOUBTFUL_FOR_MS,
+}
+
 /**
  * Lets a client do something in an organization, or throws.
  * @throws Problem `not_found` where the organization is none or the client cannot see it, which look the same;
- * `forbidden` where it can see it; `overloaded`. ApiError when the API server did not say
+ * `forbidden` where it can see it; `unavailable` where it had the right a moment ago; `overloaded`. ApiError when the API
+ * server did not say
  */
 export function createAuthorizer({ access, organizations, clock }: AuthorizerOptions): Authorizer {
-  const verdicts = new VerdictCache<boolean>({
+  const verdicts = new VerdictCache<Verdict>({
     clock,
     most: MOST_VERDICTS,
-    keepMs: (allowed) => (allowed ? ALLOWED_FOR_MS : REFUSED_FOR_MS),
+    keepMs: (verdict) => KEEP_MS[verdict],
   })
+  const known = new KnownGood({ clock, most: MOST_VERDICTS, doubtedForMs: DOUBTED_FOR_MS })
   const ofAll = new Turns(MOST_REVIEWS)
   // Not of a key: one ServiceAccount can have any number of keys.
   const ofUsers = new TurnsByName(MOST_REVIEWS_OF_USER)
   const may = ({ keyHash, identity }: Client, namespace: string, permission: Permission) => {
     const { verb, resource, subresource } = permission
-    const review = () => access.allowed(identity, { namespace, group: GROUP, ...permission })
-    return verdicts.get([keyHash, namespace, verb, resource, subresource ?? ''].join(' '), () =>
-      ofUsers.run(identity.username, () => ofAll.run(review)),
-    )
+    const name = [keyHash, namespace, verb, resource, subresource ?? ''].join(' ')
+    const review = async (): Promise<Verdict> => {
+      const allowed = await access.allowed(identity, { namespace, group: GROUP, ...permission })
+      if (!allowed) return known.refused(name) ? 'doubtful' : 'refused'
+      known.accepted(name)
+      return 'allowed'
+    }
+    return verdicts.get(name, () => ofUsers.run(identity.username, () => ofAll.run(review)))
   }
 
   return async (client, organization, permission) => {
     if (!DNS_LABEL.test(organization)) throw new Problem('not_found')
     // Asked also of an organization that is none: how long it takes says nothing about what is there.
-    const allowed = await may(client, organization, permission)
-    const visible =
-      allowed || (await Promise.all(VISIBILITY.map((one) => may(client, organization, one)))).includes(true)
-    if (!visible || !organizations.has(organization)) throw new Problem('not_found')
-    if (!allowed) throw new Problem('forbidden')
+    const verdict = await may(client, organization, permission)
+    const seen =
+      verdict === 'refused'
+        ? await Promise.all(VISIBILITY.map((one) => may(client, organization, one)))
+        : [verdict]
+    if (!organizations.has(organization)) throw new Problem('not_found')
+    if (verdict === 'allowed') return
+    if (seen.includes('allowed')) throw new Problem('forbidden')
+    throw seen.includes('doubtful') ? doubtful() : new Problem('not_found')
   }
+}
+
+function doubtful(): Problem {
+  const detail = 'The cluster refuses what it allowed before; it is asked again.'
+  return new Problem('unavailable', { detail, headers: { 'retry-after': '1' } })
 }

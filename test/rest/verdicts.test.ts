@@ -124,12 +124,31 @@ test('a right that was taken away ends within five seconds, and one that is give
   const { status } = await requestApi(access, { method: 'DELETE', path: `${bindings}/${OWNER.name}` })
   expect(status).toBe(200)
   const taken = performance.now()
-  const [, gone] = await answersUntil(404, bed.key)
-  expect((gone?.at ?? 0) - taken).toBeLessThan(5000 + SLACK_MS)
+  const answers = await answersUntil(404, bed.key)
+  expect(answers.map(({ status }) => status)).toEqual([200, 503, 404])
+  const [, doubted, gone] = answers
+  expect((doubted?.at ?? 0) - taken).toBeLessThan(5000 + SLACK_MS)
+  expect((gone?.at ?? 0) - (doubted?.at ?? 0)).toBeLessThan(3000 + SLACK_MS)
   // Whatever it asks for: nothing of the organization is to be seen any more.
   expect((await ask(bed.facade, `${HOOKS}/event-types`, { key: bed.key })).status).toBe(404)
   await bed.davit.bindRole(ORGANIZATION, OWNER, 'davit-owner')
   const given = performance.now()
   await untilLetIn({ facade: bed.facade, organization: ORGANIZATION, owner: bed.key })
   expect(performance.now() - given).toBeLessThan(2000 + SLACK_MS)
+})
+
+test('an API server that refuses a right for a moment, as one that has just started, does not make an organization vanish', async () => {
+  expect((await bed.list()).status).toBe(200)
+  const refused = json(201, {
+    apiVersion: 'authorization.k8s.io/v1',
+    kind: 'SubjectAccessReview',
+    spec: {},
+    status: { allowed: false },
+  })
+  const end = bed.front.answer(of('subjectaccessreviews'), refused, Number.POSITIVE_INFINITY)
+  const [, doubted] = await answersUntil(503, bed.key)
+  end()
+  expect(doubted?.code).toBe('unavailable')
+  const answers = await answersUntil(200, bed.key)
+  expect(answers.map(({ status }) => status)).toEqual([503, 200])
 })
