@@ -7,12 +7,17 @@ import { acceptEvent } from '../../src/domain/accept.ts'
 import { isFinal } from '../../src/domain/delivery.ts'
 import { derivedName } from '../../src/domain/message-id.ts'
 import { shardOf } from '../../src/domain/shard.ts'
-import { HandOverWorld } from './hand-over-world.ts'
-import type { ReplicaBed } from './replica-bed.ts'
+import type { FakeClock } from './fake-clock.ts'
+import type { planeParts } from './plane-parts.ts'
+import type { ScriptedSender } from './scripted-sender.ts'
+import type { SharedStore } from './shared-store.ts'
 import { type AcceptedDelivery, judge, type Reception, violations } from './verdict.ts'
 
+/** What happens to replicas; each world knows some of it. */
+type Trouble = 'move' | 'kill' | 'restart' | 'leave' | 'stop' | 'cut' | 'lose'
+
 export type Step = {
-  kind: 'accept' | 'move' | 'kill' | 'stop' | 'cut' | 'lose' | 'join' | 'disable' | 'enable' | 'delete'
+  kind: 'accept' | 'disable' | 'enable' | 'delete' | 'join' | Trouble
   /** Which endpoints, bit by bit. */
   endpoints: number
   /** Which replica. */
@@ -42,38 +47,80 @@ const HOUR = 3_600_000
 /** More than an attempt takes here, and until its outcome is stored. */
 const SETTLED_MS = 25_000
 const LONGEST_ATTEMPT_MS = 15_000
+/** The longest trouble, and what others wait for one that is gone. */
+const CALM_MS = 150_000
 /** More than lies between two looks at all objects. */
 const SWEEP_MS = 11 * 60_000
 
-type Seen = Reception & { replica: ReplicaBed; at: number }
+/** One of several processes of the delivery engine. */
+type StoryReplica = {
+  readonly session: string
+  readonly isDead: boolean
+  readonly parts: ReturnType<typeof planeParts>
+  readonly sender: ScriptedSender
+  readonly complaints: readonly string[]
+}
 
-export class HandOverStory {
+/** Where replicas are, and what can happen to them. */
+export type StoryWorld<R extends StoryReplica> = {
+  readonly clock: FakeClock
+  readonly shared: SharedStore
+  readonly chance: () => number
+  readonly replicas: readonly R[]
+  /** Those that something can happen to. */
+  readonly running: readonly R[]
+  readonly living: readonly R[]
+  /** Whether each shard has its owner, and nothing is on its way. */
+  readonly isSettled: boolean
+  /** Of the waits between attempts. */
+  readonly waitScale: number
+  /** Told of one that has given up shards with something under way. */
+  onGivenUpAnyway: (replica: R) => void
+  /** Told of one whose lease has ended while it ran. */
+  onLapse: (replica: R) => void
+  join(): Promise<R>
+  kill(replica: R): Promise<void>
+  stop(replica: R, ms: number): void
+  cut(replica: R, ms: number): void
+  lose(replica: R, ms: number): void
+  /** These shards are to be this replica's. Absent: replicas decide that among themselves. */
+  move?(shards: readonly number[], to: R): void
+  restart?(replica: R): void
+  leave?(replica: R): Promise<void>
+  /** Who drives a shard; absent: a test says that. */
+  ownersOf?(shard: number): readonly R[]
+}
+
+type Seen<R> = Reception & { replica: R; at: number }
+
+export class HandOverStory<R extends StoryReplica> {
   readonly #plan: Plan
-  readonly #world: HandOverWorld
+  readonly #world: StoryWorld<R>
   readonly #endpoints: WebhookEndpoint[] = []
   readonly #deleted = new Set<string>()
   readonly #accepted: AcceptedDelivery[] = []
-  readonly #receptions: Seen[] = []
+  readonly #receptions: Seen<R>[] = []
   readonly #killed = new Set<number>()
-  /** By endpoint, when the last attempt is over. */
-  readonly #busyUntil = new Map<string, number>()
+  /** By endpoint, when the last attempt is over, and whose it is. */
+  readonly #busy = new Map<string, { until: number; replica: R }>()
   readonly #overlaps: string[] = []
   #events = 0
   /** How often a replica was stopped or killed. */
   #breaks = 0
 
-  constructor(plan: Plan) {
+  constructor(plan: Plan, worldOf: (seed: number, onReplica: (replica: R) => void) => StoryWorld<R>) {
     this.#plan = plan
-    this.#world = new HandOverWorld(plan.seed, (replica) => this.#listen(replica))
+    this.#world = worldOf(plan.seed, (replica) => this.#listen(replica))
+    this.#world.onLapse = (replica) => this.#breakOf(replica)
     // As if it had ended: what it came to may not be stored when another one goes on.
     this.#world.onGivenUpAnyway = (replica) => this.#breakOf(replica, 2 * SETTLED_MS)
   }
 
   /** @returns what is wrong, in words */
   async play(): Promise<string[]> {
-    const { store, clock } = this.#world
+    const { shared, clock } = this.#world
     for (const { name, ...spec } of ENDPOINTS) {
-      const created = await store.create(webhookEndpoints, {
+      const created = await shared.store.create(webhookEndpoints, {
         metadata: { namespace: ORGANIZATION, name },
         spec: { url: `https://receiver.example/${name}`, eventTypes: ['*'], ...spec },
       })
@@ -86,11 +133,12 @@ export class HandOverStory {
       await this.#do(step)
       await clock.elapse(step.ms)
     }
-    await clock.elapse(2 * 60_000)
+    await clock.elapse(CALM_MS)
+    const wasSettled = this.#world.isSettled
     for (const endpoint of this.#endpoints) await this.#enable(endpoint, true)
-    await clock.elapse(16 * HOUR)
+    await clock.elapse(16 * HOUR * this.#world.waitScale)
     await this.#sweep()
-    return this.#complaints()
+    return [...(wasSettled ? [] : ['shards are still on their way']), ...this.#complaints()]
   }
 
   /** What ended unsaid is found by looking at its object, now and then; here in the end alone, where something is pending. */
@@ -116,17 +164,19 @@ export class HandOverStory {
     if (kind === 'disable' || kind === 'enable') await this.#enable(chosen, kind === 'enable')
     if (kind === 'delete') {
       this.#deleted.add(chosen.metadata.name)
-      await world.shared.delete(webhookEndpoints, { namespace: ORGANIZATION, name: chosen.metadata.name })
+      await world.shared.api.delete(webhookEndpoints, { namespace: ORGANIZATION, name: chosen.metadata.name })
     }
   }
 
   /** @param ms how long it lasts */
-  async #hit(one: ReplicaBed, kind: Step['kind'], ms: number): Promise<void> {
+  async #hit(one: R, kind: Step['kind'], ms: number): Promise<void> {
     const world = this.#world
-    if (kind === 'kill' || kind === 'stop' || kind === 'cut') this.#breakOf(one)
+    if (kind === 'kill' || kind === 'restart' || kind === 'stop' || kind === 'cut') this.#breakOf(one)
     if (kind === 'kill') await world.kill(one)
+    if (kind === 'restart') world.restart?.(one)
+    if (kind === 'leave') await world.leave?.(one)
     if (kind === 'stop') world.stop(one, ms)
-    if (kind === 'cut') world.cut(one, ms, () => this.#breakOf(one))
+    if (kind === 'cut') world.cut(one, ms)
     if (kind === 'lose') world.lose(one, ms)
   }
 
@@ -134,7 +184,7 @@ export class HandOverStory {
     const { running } = this.#world
     const to = running[who % Math.max(1, running.length)]
     const uids = this.#endpoints.filter((_, n) => endpoints & (1 << n)).map(({ metadata }) => metadata.uid)
-    if (to) this.#world.move([...new Set(uids.map(shardOf))], to)
+    if (to) this.#world.move?.([...new Set(uids.map(shardOf))], to)
   }
 
   /** Those of the bits that are still there. */
@@ -153,7 +203,7 @@ export class HandOverStory {
       const name = derivedName(acceptedAt, `event ${this.#events}`)
       return acceptEvent({ name, namespace: ORGANIZATION, type: 'test.event', dataText: '1', acceptedAt }, to)
     })
-    await this.#world.append(events)
+    await this.#world.shared.append(events)
     for (const { event } of events)
       for (const { name } of to) this.#accepted.push({ endpoint: name, id: `msg_${event.id}` })
   }
@@ -161,17 +211,17 @@ export class HandOverStory {
   async #enable({ metadata: { name } }: WebhookEndpoint, enabled: boolean): Promise<void> {
     if (this.#deleted.has(name)) return
     const ref = { namespace: ORGANIZATION, name }
-    await this.#world.shared.patch(webhookEndpoints, ref, {
+    await this.#world.shared.api.patch(webhookEndpoints, ref, {
       spec: { state: enabled ? 'enabled' : 'disabled' },
     })
   }
 
-  #listen(replica: ReplicaBed): void {
+  #listen(replica: R): void {
     for (const { name } of ENDPOINTS)
       replica.sender.answers.set(`/${name}`, (id) => this.#receive(name, id, replica))
   }
 
-  #receive(endpoint: string, id: string, replica: ReplicaBed): number {
+  #receive(endpoint: string, id: string, replica: R): number {
     const { clock, chance, replicas } = this.#world
     const ms = 1 + Math.floor(chance() * (chance() < 0.1 ? LONGEST_ATTEMPT_MS : 20))
     replica.sender.latencyMs = ms
@@ -181,16 +231,27 @@ export class HandOverStory {
     const ok = before >= (refusals[place % refusals.length] ?? 0)
     const at = clock.monotonic()
     const isOrdered = ENDPOINTS.some(({ name, ordered }) => name === endpoint && ordered)
-    if (isOrdered && (this.#busyUntil.get(endpoint) ?? 0) > at)
+    const busy = this.#busy.get(endpoint)
+    // The connections of the dead are closed.
+    if (isOrdered && busy && busy.until > at && !busy.replica.isDead)
       this.#overlaps.push(`${replica.session} sends ${id} to ${endpoint} beside another attempt`)
-    this.#busyUntil.set(endpoint, at + ms)
+    this.#busy.set(endpoint, { until: at + ms, replica })
+    this.#overlaps.push(...this.#otherOwners(endpoint, replica))
     const run = this.#breaks * 100 + replicas.indexOf(replica)
     this.#receptions.push({ endpoint, id, run, answer: ok ? 'ok' : 'failed', replica, at })
     return ok ? 200 : 500
   }
 
+  #otherOwners(name: string, replica: R): string[] {
+    const endpoint = this.#endpoints.find(({ metadata }) => metadata.name === name)
+    const owners = endpoint ? (this.#world.ownersOf?.(shardOf(endpoint.metadata.uid)) ?? []) : []
+    return owners
+      .filter((owner) => owner !== replica)
+      .map(({ session }) => `${replica.session} sends to ${name}, which ${session} drives`)
+  }
+
   /** What it had under way may be repeated. */
-  #breakOf(replica: ReplicaBed, withinMs = SETTLED_MS): void {
+  #breakOf(replica: R, withinMs = SETTLED_MS): void {
     const now = this.#world.clock.monotonic()
     for (const seen of this.#receptions)
       if (seen.replica === replica && seen.at > now - withinMs) this.#killed.add(seen.run)
@@ -198,7 +259,7 @@ export class HandOverStory {
   }
 
   #complaints(): string[] {
-    const { store, living, isSettled } = this.#world
+    const { shared, living } = this.#world
     const remains = ({ endpoint }: { endpoint: string }) => !this.#deleted.has(endpoint)
     const verdict = judge({
       accepted: this.#accepted,
@@ -209,7 +270,7 @@ export class HandOverStory {
     })
     const found = violations({ ...verdict, lost: verdict.lost.filter(remains) })
     // Kubernetes collects what belongs to an endpoint that is no more, however late it was made.
-    const unfinished = store
+    const unfinished = shared.store
       .all(webhookDeliveries)
       .filter(({ status }) => !isFinal((status as { state?: 'pending' })?.state))
       .map(({ spec }) => spec as { endpoint: string })
@@ -219,14 +280,13 @@ export class HandOverStory {
     return [
       ...found,
       ...this.#overlaps,
-      ...(isSettled ? [] : ['shards are still on their way']),
       ...(unfinished.length === 0 ? [] : [`objects are not finished: ${unfinished.join(', ')}`]),
       ...(marks.size === 1 ? [] : [`marks differ: ${[...marks].join(', ')}`]),
       ...living.flatMap((replica) => this.#leftAt(replica)),
     ]
   }
 
-  #leftAt({ session, parts: { plane, segments }, complaints }: ReplicaBed): string[] {
+  #leftAt({ session, parts: { plane, segments }, complaints }: R): string[] {
     const failures = complaints.filter((one) => one.includes('failed') || one.includes('could not be made'))
     return [
       ...(plane.tally.total === 0 ? [] : [`${plane.tally.total} are pending at ${session}`]),

@@ -2,20 +2,14 @@
  * Replicas on one store, and shards that move between them as the keeper of shards lets them: whoever had one has released
  * it, or was not heard of for as long as its lease and its attempts last.
  */
-import { type AcceptedEvent, deliverySegments } from '../../src/api/delivery-segment.ts'
-import type { ResourceType } from '../../src/api/meta.ts'
-import { outcomeSegments } from '../../src/api/outcome-segment.ts'
-import { webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
 import { readLowWater } from '../../src/controllers/delivery-log/read-back.ts'
-import { derivedName } from '../../src/domain/message-id.ts'
-import { segmentSpec } from '../../src/domain/segment.ts'
-import type { RawObject, ResourceReader, ResourceWriter } from '../../src/ports/kubernetes.ts'
 import { pause } from '../../src/runtime/pause.ts'
 import { chanceOf } from './chance.ts'
 import { FakeClock } from './fake-clock.ts'
-import { MemoryStore } from './memory-store.ts'
 import { SYSTEM } from './plane-parts.ts'
-import { ReplicaBed, type ReplicaWorld } from './replica-bed.ts'
+import { ReplicaBed } from './replica-bed.ts'
+import type { ReplicaWorld } from './replica-process.ts'
+import { SharedStore } from './shared-store.ts'
 
 /** Lease and drain time: so long the others wait for one that they do not hear of. */
 export const GONE_MS = 30_000
@@ -23,26 +17,24 @@ const LOOK_MS = 100
 /** A lease is renewed so often, and holds so long. */
 const RENEWED_MS = 2000
 const HOLDS_MS = 6000
-/** What is closed stays in the log for so long. */
-const KEPT_MS = 2 * 60_000
-
 export class HandOverWorld implements ReplicaWorld {
   readonly clock = new FakeClock()
-  readonly store = new MemoryStore(() => this.clock.now())
-  readonly shared: ResourceReader & ResourceWriter
+  readonly shared = new SharedStore(this.clock, () => this.living)
   readonly chance: () => number
   readonly replicas: ReplicaBed[] = []
+  readonly waitScale = 1
   /** Told of each new one. */
   readonly #onReplica: (replica: ReplicaBed) => void
   /** Told of one that has given up shards with something under way. */
   onGivenUpAnyway: (replica: ReplicaBed) => void = () => undefined
+  /** Told of one whose lease has ended while it was cut off. */
+  onLapse: (replica: ReplicaBed) => void = () => undefined
   readonly #owners = new Map<number, ReplicaBed>()
   readonly #moving = new Set<number>()
 
   constructor(seed: number, onReplica: (replica: ReplicaBed) => void) {
     this.chance = chanceOf(seed)
     this.#onReplica = onReplica
-    this.shared = this.#told()
   }
 
   get running(): ReplicaBed[] {
@@ -55,31 +47,15 @@ export class HandOverWorld implements ReplicaWorld {
 
   async join(): Promise<ReplicaBed> {
     const session = `r${this.replicas.length + 1}`
-    const replica = new ReplicaBed(this, session, await readLowWater(this.store, SYSTEM))
+    const replica = new ReplicaBed(this, {
+      session,
+      lowWater: await readLowWater(this.shared.store, SYSTEM),
+      claimedElsewhere: (shards, one) => void this.#claimAnew(shards, one),
+      givenUpAnyway: (one) => this.onGivenUpAnyway(one),
+    })
     this.replicas.push(replica)
     this.#onReplica(replica)
     return replica
-  }
-
-  /** Of outcomes, what is old and behind the mark has been deleted. */
-  kept(type: ResourceType, lowWater: number): RawObject[] {
-    const all = this.store
-      .all(type)
-      .sort(({ metadata: a }, { metadata: b }) => Number(a.resourceVersion) - Number(b.resourceVersion))
-    if (type !== outcomeSegments) return all
-    const isOld = ({ metadata }: RawObject) =>
-      this.clock.now() - Date.parse(String(metadata.creationTimestamp)) > KEPT_MS
-    const mayGo = (raw: RawObject) => isOld(raw) && Number(raw.metadata.resourceVersion) <= lowWater
-    return all.filter((raw, n) => n === all.length - 1 || !mayGo(raw))
-  }
-
-  /** Appends a segment, which every replica is shown in its own time. */
-  async append(events: readonly AcceptedEvent[]): Promise<void> {
-    const name = derivedName(Math.floor(this.clock.now()), `segment ${this.store.version}`)
-    await this.shared.create(deliverySegments, {
-      metadata: { namespace: SYSTEM, name },
-      spec: segmentSpec(events, 'test', Math.floor(this.clock.now())),
-    })
   }
 
   /** These shards are to be this replica's, as far as none is on its way already. */
@@ -106,15 +82,15 @@ export class HandOverWorld implements ReplicaWorld {
     this.clock.after(ms, () => void this.#resume(replica))
   }
 
-  /** It runs on, and nothing goes through for so long. @param onLapse its lease has ended */
-  cut(replica: ReplicaBed, ms: number, onLapse: () => void): void {
+  /** It runs on, and nothing goes through for so long. */
+  cut(replica: ReplicaBed, ms: number): void {
     if (!replica.isWell) return
     const renewedAt = this.clock.now() - Math.floor(this.chance() * RENEWED_MS)
     replica.cutOff(renewedAt)
     this.clock.after(Math.max(0, renewedAt + HOLDS_MS - this.clock.now()), () => {
       if (replica.goneAt !== renewedAt) return
       replica.mayAct = false
-      onLapse()
+      this.onLapse(replica)
     })
     this.clock.after(ms, () => void this.#reconnect(replica))
   }
@@ -128,10 +104,6 @@ export class HandOverWorld implements ReplicaWorld {
   }
 
   /** As the keeper of shards: what is its own all the same is given up and claimed anew. */
-  claimedElsewhere(shards: readonly number[], replica: ReplicaBed): void {
-    void this.#claimAnew(shards, replica)
-  }
-
   async #claimAnew(shards: readonly number[], replica: ReplicaBed): Promise<void> {
     const own = shards.filter((shard) => this.#owners.get(shard) === replica)
     // A hand-over that is under way may be of another replica's, and brings a claim of its own.
@@ -204,10 +176,6 @@ export class HandOverWorld implements ReplicaWorld {
     return (await Promise.race([to.release(shards).then(() => 'failed' as const), gone])) ?? 'gone'
   }
 
-  givenUpAnyway(replica: ReplicaBed): void {
-    this.onGivenUpAnyway(replica)
-  }
-
   /** Resolves when it has released them, or was not heard of for long enough. */
   async #givenUp(owner: ReplicaBed, shards: readonly number[]): Promise<void> {
     for (;;) {
@@ -228,27 +196,5 @@ export class HandOverWorld implements ReplicaWorld {
 
   #shardsOf(replica: ReplicaBed): number[] {
     return [...this.#owners].flatMap(([shard, owner]) => (owner === replica ? [shard] : []))
-  }
-
-  /** Whatever is written of what they watch, every replica is shown. */
-  #told(): ReplicaWorld['shared'] {
-    const { store } = this
-    const tell = (type: ResourceType, raw: RawObject): RawObject => {
-      if (type === deliverySegments || type === outcomeSegments || type === webhookEndpoints)
-        for (const replica of this.living) replica.changed(type, structuredClone(raw))
-      return raw
-    }
-    return {
-      get: (type, ref) => store.get(type, ref),
-      list: (type, query, from) => store.list(type, query, from),
-      create: async (type, object) => tell(type, await store.create(type, object)),
-      patch: async (type, ref, patch, how) => tell(type, await store.patch(type, ref, patch, how)),
-      delete: async (type, ref, precondition) => {
-        const raw = await store.get(type, ref)
-        await store.delete(type, ref, precondition)
-        const deletionTimestamp = new Date(this.clock.now()).toISOString()
-        tell(type, { ...raw, metadata: { ...raw.metadata, deletionTimestamp } })
-      },
-    }
   }
 }

@@ -33,6 +33,8 @@ export type PlanePartsOptions = {
   events: EventRecorder
   session: string
   lowWater: number
+  /** Of the waits between attempts; absent: as documented. */
+  waitScale?: number
   giveUp: AbortSignal
   owns: (shard: number) => boolean
   /** Its writes are not refused; absent: never. */
@@ -87,7 +89,7 @@ export function planeParts(options: PlanePartsOptions) {
     shards: { owns: options.owns, ...(options.tenures ? { tenures: options.tenures } : {}) },
     namespace: SYSTEM,
     userAgent: 'Davit/test',
-    waitScale: 1,
+    waitScale: options.waitScale ?? 1,
     giveUp,
     maxInFlight: 100,
     onEnded: ({ name }, state) => onEnded?.(name, state),

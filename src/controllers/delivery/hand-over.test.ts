@@ -5,7 +5,9 @@
 
 import { expect, it } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
-import { ENDPOINTS, HandOverStory, type Step } from '../../../test/support/hand-over-story.ts'
+import { ENDPOINTS, HandOverStory, type Plan, type Step } from '../../../test/support/hand-over-story.ts'
+import { HandOverWorld } from '../../../test/support/hand-over-world.ts'
+import type { ReplicaBed } from '../../../test/support/replica-bed.ts'
 
 /** More of them by hand. */
 const HISTORIES = Number(process.env.HAND_OVER_HISTORIES ?? 60)
@@ -49,12 +51,14 @@ const plan = fc.record({
   refusals: fc.array(fc.constantFrom(0, 0, 0, 0, 1, 1, 2, 9), { minLength: 1, maxLength: 6 }),
 })
 
+const storyOf = (one: Plan) => new HandOverStory<ReplicaBed>(one, (seed, onReplica) => new HandOverWorld(seed, onReplica))
+
 it(
   'every accepted delivery ends once, in order where asked, and every replica knows it, however shards change hands',
   async () => {
     await fc.assert(
       fc.asyncProperty(plan, async (one) => {
-        expect(await new HandOverStory(one).play()).toEqual([])
+        expect(await storyOf(one).play()).toEqual([])
       }),
       {
         numRuns: HISTORIES,
@@ -79,7 +83,7 @@ it('no object is left unfinished by a replica that stood still while another too
     { kind: 'stop', endpoints: 10, who: 7, ms: 2997 },
     { kind: 'accept', endpoints: 61, who: 0, ms: 16 },
   ]
-  const story = new HandOverStory({
+  const story = storyOf({
     seed: 270_453_263,
     replicas: 2,
     steps,
@@ -98,7 +102,7 @@ it('what a replica finds that stood still while it took over, and another went o
     { kind: 'accept', endpoints: 1, who: 0, ms: 0 },
     { kind: 'move', endpoints: 1, who: 0, ms: 0 },
   ]
-  const story = new HandOverStory({ seed: 286_899_025, replicas: 2, steps, refusals: [2] })
+  const story = storyOf({ seed: 286_899_025, replicas: 2, steps, refusals: [2] })
   expect(await story.play()).toEqual([])
 })
 
@@ -111,7 +115,7 @@ it('an object that is made long after its delivery has succeeded shows that', as
     { kind: 'accept', endpoints: 14, who: 2, ms: 22 },
     { kind: 'cut', endpoints: 28, who: 9, ms: 0 },
   ]
-  const story = new HandOverStory({ seed: 567_389_098, replicas: 2, steps, refusals: [0] })
+  const story = storyOf({ seed: 567_389_098, replicas: 2, steps, refusals: [0] })
   expect(await story.play()).toEqual([])
 })
 
@@ -131,6 +135,6 @@ it('a shard is not handed over in order while a call of a time before may take e
     { kind: 'accept', endpoints: 18, who: 4, ms: 23 },
     { kind: 'cut', endpoints: 47, who: 11, ms: 28 },
   ]
-  const story = new HandOverStory({ seed: 1_816_532_183, replicas: 3, steps, refusals: [0] })
+  const story = storyOf({ seed: 1_816_532_183, replicas: 3, steps, refusals: [0] })
   expect(await story.play()).toEqual([])
 })

@@ -1,0 +1,115 @@
+/** Replicas on one store that share the shards among themselves, as in a cluster: a test only says what happens to them. */
+import { readLowWater } from '../../src/controllers/delivery-log/read-back.ts'
+import { SHARDS } from '../../src/domain/shard.ts'
+import { pause } from '../../src/runtime/pause.ts'
+import { chanceOf } from './chance.ts'
+import { FakeClock } from './fake-clock.ts'
+import { KeptReplica } from './kept-replica.ts'
+import { SYSTEM } from './plane-parts.ts'
+import { SharedStore } from './shared-store.ts'
+
+/** Attempts are repeated after a hundredth of the documented wait: each replica renews its lease every two seconds. */
+const WAIT_SCALE = 0.01
+const LOOK_MS = 250
+/** Of what one sends that has trouble. */
+const LOST = 0.2
+const MOST_START_MS = 3000
+
+export class KeptWorld {
+  readonly clock = new FakeClock()
+  readonly shared = new SharedStore(this.clock, () => this.living)
+  readonly chance: () => number
+  readonly replicas: KeptReplica[] = []
+  readonly waitScale = WAIT_SCALE
+  /** Told of each new one. */
+  readonly #onReplica: (replica: KeptReplica) => void
+  onGivenUpAnyway: (replica: KeptReplica) => void = () => undefined
+  /** Told of one whose lease has ended while it runs. */
+  onLapse: (replica: KeptReplica) => void = () => undefined
+
+  constructor(seed: number, onReplica: (replica: KeptReplica) => void) {
+    this.chance = chanceOf(seed)
+    this.#onReplica = onReplica
+  }
+
+  get running(): KeptReplica[] {
+    return this.living.filter(({ runs, isLeaving }) => runs && !isLeaving)
+  }
+
+  get living(): KeptReplica[] {
+    return this.replicas.filter(({ isDead }) => !isDead)
+  }
+
+  /** Whether everything is at rest, and each shard has one who drives it. */
+  get isSettled(): boolean {
+    const counts = Array.from({ length: SHARDS }, (_, shard) => this.ownersOf(shard).length)
+    return this.living.every(({ isWell }) => isWell) && counts.every((count) => count === 1)
+  }
+
+  ownersOf(shard: number): KeptReplica[] {
+    return this.living.filter((replica) => replica.owns(shard))
+  }
+
+  async join(name = `replica-${this.replicas.length + 1}`): Promise<KeptReplica> {
+    const replica = new KeptReplica(this, {
+      name,
+      session: `${name}.${this.replicas.length + 1}`,
+      lowWater: await readLowWater(this.shared.store, SYSTEM),
+      waitScale: WAIT_SCALE,
+      givenUpAnyway: (one) => this.onGivenUpAnyway(one),
+    })
+    this.replicas.push(replica)
+    this.#onReplica(replica)
+    void this.#watch(replica)
+    return replica
+  }
+
+  async kill(replica: KeptReplica): Promise<void> {
+    replica.kill()
+    await this.#keepTwo()
+  }
+
+  /** It is killed, and starts again under its name. */
+  restart(replica: KeptReplica): void {
+    replica.kill()
+    this.clock.after(Math.floor(this.chance() * MOST_START_MS), () => void this.join(replica.name))
+  }
+
+  /** It is told to end. */
+  async leave(replica: KeptReplica): Promise<void> {
+    replica.leave()
+    void replica.left.then(() => replica.kill())
+    await this.#keepTwo()
+  }
+
+  /** Nothing of it runs for so long. */
+  stop(replica: KeptReplica, ms: number): void {
+    replica.stop()
+    this.clock.after(ms, () => void replica.resume())
+  }
+
+  /** It runs on, and nothing goes through for so long. */
+  cut(replica: KeptReplica, ms: number): void {
+    replica.cutOff()
+    this.clock.after(ms, () => void replica.reconnect())
+  }
+
+  /** Some of what it sends, or of the answers, gets lost for so long. */
+  lose(replica: KeptReplica, ms: number): void {
+    replica.lose(LOST)
+    this.clock.after(ms, () => replica.lose(0))
+  }
+
+  async #keepTwo(): Promise<void> {
+    if (this.living.filter(({ isLeaving }) => !isLeaving).length < 2) await this.join()
+  }
+
+  async #watch(replica: KeptReplica): Promise<void> {
+    let mightAct = false
+    while (!replica.isDead) {
+      if (mightAct && !replica.mayAct) this.onLapse(replica)
+      mightAct = replica.mayAct
+      await pause(this.clock, LOOK_MS)
+    }
+  }
+}

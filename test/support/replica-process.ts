@@ -1,0 +1,165 @@
+import { deliverySegments } from '../../src/api/delivery-segment.ts'
+import type { ResourceType } from '../../src/api/meta.ts'
+import { outcomeSegments } from '../../src/api/outcome-segment.ts'
+import { webhookEndpoint, webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
+import { readSeenOutcomes, readSegment } from '../../src/controllers/delivery-log/read-back.ts'
+import type { RawObject, ResourceReader, ResourceWriter } from '../../src/ports/kubernetes.ts'
+import { fenced } from '../../src/runtime/shards/fence.ts'
+import { Tenures } from '../../src/runtime/shards/tenures.ts'
+import { type FakeClock, settle } from './fake-clock.ts'
+import { LaggingWatch } from './lagging-watch.ts'
+import { LossyWay } from './lossy-way.ts'
+import { knowEndpoint, planeParts } from './plane-parts.ts'
+import { ScriptedSender } from './scripted-sender.ts'
+import type { SharedStore } from './shared-store.ts'
+import { Suspension } from './suspension.ts'
+
+/** What replicas share. */
+export type ReplicaWorld = {
+  clock: FakeClock
+  shared: SharedStore
+  chance: () => number
+}
+
+/** What decides which shards a process works on. */
+export type Ownership = {
+  owns: (shard: number) => boolean
+  /** Its lease is valid. */
+  mayAct: () => boolean
+  /** Somebody else has claimed shards that it drives. */
+  claimedElsewhere: (shards: readonly number[]) => void
+}
+
+const nothing = () => undefined
+const quiet = { info: nothing, warn: nothing, error: nothing }
+
+/** Milliseconds that a thing takes to be shown by a watch; now and then much longer. */
+const LAG_MS = 20
+const LONG_LAG_MS = 3000
+
+/** One of several processes of the delivery engine on one store: it lives, stands still, is cut off, and dies. */
+export class ReplicaProcess {
+  readonly sender: ScriptedSender
+  readonly giveUp = new AbortController()
+  readonly tenures = new Tenures()
+  readonly parts: ReturnType<typeof planeParts>
+  readonly session: string
+  readonly complaints: string[] = []
+  /** Its time. */
+  readonly clock: ReturnType<Suspension['clock']>
+  /** Its way to the store, for what no lease has to be valid for. */
+  readonly api: ResourceReader & ResourceWriter
+  readonly way: LossyWay
+  readonly #suspension = new Suspension()
+  /** The watches show nothing while the way is cut. */
+  readonly #line = new Suspension()
+  readonly #watches = new Map<ResourceType, LaggingWatch<RawObject>>()
+  /** The newest segment that the watch has shown: it tells of nothing else. */
+  #shownUpTo = 0
+
+  /** It has read what there is. @param waitScale of the waits between attempts */
+  constructor(
+    { clock, shared, chance }: ReplicaWorld,
+    options: { session: string; lowWater: number; waitScale: number; ownership: Ownership },
+  ) {
+    const { session, lowWater, waitScale, ownership } = options
+    this.session = session
+    this.sender = new ScriptedSender(clock)
+    this.clock = this.#suspension.clock(clock)
+    const delayMs = () => 1 + Math.floor(chance() * 6)
+    this.way = new LossyWay(clock, chance)
+    const lossy = this.way.api(shared.api, () => this.isDead)
+    this.api = this.#suspension.api(lossy, clock, { delayMs, mayWait: () => chance() < 0.5 })
+    const mayWrite = () => ownership.mayAct() && this.tenures.mayWrite
+    const api = fenced({ ...this.api, watch: never }, mayWrite)
+    this.parts = planeParts({
+      clock: this.clock,
+      api,
+      outcomesApi: api,
+      mayWrite: ownership.mayAct,
+      sender: this.#suspension.sender(this.sender),
+      events: { record: nothing },
+      session,
+      lowWater,
+      waitScale,
+      giveUp: this.giveUp.signal,
+      owns: ownership.owns,
+      tenures: this.tenures,
+      complain: (message) => void this.complaints.push(message),
+      onClaimedElsewhere: ownership.claimedElsewhere,
+      shownUpTo: () => this.#shownUpTo,
+    })
+    const shows = [
+      [webhookEndpoints, (raw: RawObject) => this.#showEndpoint(raw)],
+      [deliverySegments, (raw: RawObject) => this.#showSegment(raw)],
+      [outcomeSegments, (raw: RawObject) => this.#showOutcomes(raw)],
+    ] as const
+    const lagMs = () => Math.floor(chance() * (chance() < 0.05 ? LONG_LAG_MS : LAG_MS))
+    for (const [type, show] of shows) {
+      for (const raw of shared.kept(type, lowWater)) show(raw)
+      this.#watches.set(type, new LaggingWatch(this.#line.clock(this.clock), lagMs, show))
+    }
+    this.parts.plane.start()
+  }
+
+  get isDead(): boolean {
+    return this.#suspension.isDead
+  }
+
+  get runs(): boolean {
+    return !this.isDead && !this.#suspension.isOn
+  }
+
+  /** The watch will show this version of the object. */
+  changed(type: ResourceType, raw: RawObject): void {
+    this.#watches.get(type)?.add(raw)
+  }
+
+  kill(): void {
+    this.#suspension.isDead = true
+    this.#suspension.end()
+    this.sender.dead = true
+    this.giveUp.abort()
+  }
+
+  stop(): void {
+    this.#suspension.begin()
+  }
+
+  async resume(): Promise<void> {
+    this.#suspension.end()
+    await settle()
+  }
+
+  /** It runs, and nothing that it says or hears goes through. */
+  cutOff(): void {
+    this.way.isCut = true
+    this.#line.begin()
+  }
+
+  /** What it missed comes. */
+  async reconnect(): Promise<void> {
+    this.way.isCut = false
+    this.#line.end()
+    await settle()
+  }
+
+  #showEndpoint(raw: RawObject): void {
+    if (raw.metadata.deletionTimestamp === undefined) knowEndpoint(this.parts.directory, raw)
+    else this.parts.directory.remove(webhookEndpoint.parse(raw))
+  }
+
+  #showSegment(raw: RawObject): void {
+    this.parts.follower.take(readSegment(raw))
+    this.#shownUpTo = Math.max(this.#shownUpTo, Number(raw.metadata.resourceVersion))
+  }
+
+  #showOutcomes(raw: RawObject): void {
+    const seen = readSeenOutcomes(raw, quiet)
+    if (seen) this.parts.follower.takeOutcomes(seen)
+  }
+}
+
+function never(): never {
+  throw new Error('it does not watch')
+}

@@ -1,0 +1,74 @@
+/** One store of several replicas, each of which is shown what is written of what it watches. */
+import { type AcceptedEvent, deliverySegments } from '../../src/api/delivery-segment.ts'
+import type { ResourceType } from '../../src/api/meta.ts'
+import { outcomeSegments } from '../../src/api/outcome-segment.ts'
+import { webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
+import { derivedName } from '../../src/domain/message-id.ts'
+import { segmentSpec } from '../../src/domain/segment.ts'
+import type { RawObject, ResourceReader, ResourceWriter } from '../../src/ports/kubernetes.ts'
+import type { FakeClock } from './fake-clock.ts'
+import { MemoryStore } from './memory-store.ts'
+import { SYSTEM } from './plane-parts.ts'
+
+/** What is closed stays in the log for so long. */
+const KEPT_MS = 2 * 60_000
+
+export type Watcher = { changed(type: ResourceType, raw: RawObject): void }
+
+export class SharedStore {
+  readonly store: MemoryStore
+  /** As replicas, and everybody else, write to it. */
+  readonly api: ResourceReader & ResourceWriter
+  readonly #clock: FakeClock
+  readonly #watchers: () => readonly Watcher[]
+
+  /** @param watchers those that live */
+  constructor(clock: FakeClock, watchers: () => readonly Watcher[]) {
+    this.#clock = clock
+    this.#watchers = watchers
+    this.store = new MemoryStore(() => clock.now())
+    this.api = this.#told()
+  }
+
+  /** What is there of a kind for one who reads it now, in the order of the log: of outcomes, what is old and behind the mark has been deleted. */
+  kept(type: ResourceType, lowWater: number): RawObject[] {
+    const all = this.store
+      .all(type)
+      .sort(({ metadata: a }, { metadata: b }) => Number(a.resourceVersion) - Number(b.resourceVersion))
+    if (type !== outcomeSegments) return all
+    const isOld = ({ metadata }: RawObject) =>
+      this.#clock.now() - Date.parse(String(metadata.creationTimestamp)) > KEPT_MS
+    const mayGo = (raw: RawObject) => isOld(raw) && Number(raw.metadata.resourceVersion) <= lowWater
+    return all.filter((raw, n) => n === all.length - 1 || !mayGo(raw))
+  }
+
+  /** Appends a segment, which every replica is shown in its own time. */
+  async append(events: readonly AcceptedEvent[]): Promise<void> {
+    const now = Math.floor(this.#clock.now())
+    await this.api.create(deliverySegments, {
+      metadata: { namespace: SYSTEM, name: derivedName(now, `segment ${this.store.version}`) },
+      spec: segmentSpec(events, 'test', now),
+    })
+  }
+
+  #told(): ResourceReader & ResourceWriter {
+    const { store } = this
+    const tell = (type: ResourceType, raw: RawObject): RawObject => {
+      if (type === deliverySegments || type === outcomeSegments || type === webhookEndpoints)
+        for (const watcher of this.#watchers()) watcher.changed(type, structuredClone(raw))
+      return raw
+    }
+    return {
+      get: (type, ref) => store.get(type, ref),
+      list: (type, query, from) => store.list(type, query, from),
+      create: async (type, object) => tell(type, await store.create(type, object)),
+      patch: async (type, ref, patch, how) => tell(type, await store.patch(type, ref, patch, how)),
+      delete: async (type, ref, precondition) => {
+        const raw = await store.get(type, ref)
+        await store.delete(type, ref, precondition)
+        const deletionTimestamp = new Date(this.#clock.now()).toISOString()
+        tell(type, { ...raw, metadata: { ...raw.metadata, deletionTimestamp } })
+      },
+    }
+  }
+}
