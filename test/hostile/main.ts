@@ -3,7 +3,7 @@
  * in test/hostile/results, from which `npm run generate` makes docs/guarantees.md; fails when a test has.
  *   hostile        the tests of this folder, with more cases than in `npm test`
  *   tests          all others that docs/guarantees.md names
- *   histories      thousands of schedules of replicas, hand-overs and facades, in simulated time
+ *   histories      thousands of schedules of replicas, hand-overs, facades and watches, in simulated time
  *   neighbours     999 endpoints beside one that hangs
  *   tenth          a tenth of 300 events a second to an endpoint that hangs
  *   large          5,000 endpoints in one organization
@@ -41,10 +41,22 @@ const HISTORIES = {
     each: 2000,
     properties: 1,
   },
+  KEPT_HISTORIES: {
+    file: 'src/controllers/delivery/kept-hand-over.test.ts',
+    what: 'of shards with the log',
+    each: 500,
+    properties: 1,
+  },
   FACADE_HISTORIES: {
     file: 'src/controllers/facade/replicas/facade-histories.test.ts',
     what: 'of facades',
     each: 1000,
+    properties: 1,
+  },
+  REFLECTOR_HISTORIES: {
+    file: 'src/runtime/reflector-histories.test.ts',
+    what: 'of watches',
+    each: 20_000,
     properties: 1,
   },
 }
@@ -128,6 +140,7 @@ async function playHistories(): Promise<boolean> {
     environment: {
       PROPERTIES_SEED: String(seed),
       HAND_OVER_SEED: String(seed),
+      KEPT_SEED: String(seed),
       ...Object.fromEntries(all.map(([name, { each }]) => [name, String(each)])),
     },
   })

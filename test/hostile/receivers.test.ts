@@ -63,6 +63,21 @@ function wrongIn(receiver: HostileReceiver, delivery: WebhookDelivery | undefine
   return undefined
 }
 
+/** What came of it, and when it is tried again. */
+function wordsOf(delivery: WebhookDelivery | undefined): string {
+  const { state, attempts, nextAttemptAt } = delivery?.status ?? {}
+  const [first] = attempts ?? []
+  if (!first) return 'no attempt'
+  const ended = Date.parse(first.at) + first.latencyMs
+  const next =
+    nextAttemptAt === undefined ? '' : `, next after ${seconds(Date.parse(nextAttemptAt) - ended)} s`
+  return `${state} in ${first.latencyMs} ms${next}`
+}
+
+function seconds(ms: number): string {
+  return (ms / 1000).toFixed(1)
+}
+
 test(
   'each ends in 20 seconds with an outcome in words, the others get all meanwhile, and no socket stays',
   async () => {
@@ -89,6 +104,7 @@ test(
       'heap grown, MB': grownMb,
       'connections left open': leftOpen.length,
       'files over those before': openFiles() - files,
+      ...Object.fromEntries(hostile.receivers.map(({ name }, i) => [name, wordsOf(deliveries[i])])),
     })
     expect(stillHanging).toBeGreaterThan(0)
     expect(leftOpen).toEqual([])

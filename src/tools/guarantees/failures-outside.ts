@@ -35,6 +35,7 @@ export const FAILURES_OUTSIDE: readonly Row[] = [
       '`src/adapters/http/webhook-sender-network`: where the first address refuses, the next one is tried',
       '`src/adapters/http/silent-address`: *',
     ],
+    figures: [{ of: 'receivers', keys: ['resets before the answer'] }],
   },
   {
     name: 'F29: bad certificates, old TLS, a handshake that hangs',
@@ -76,6 +77,7 @@ export const FAILURES_OUTSIDE: readonly Row[] = [
     name: 'F32: a flood of headers',
     how: 'a failed attempt at 16 KB',
     tests: ['`src/adapters/http/webhook-sender-hostile`: $name is a failure of the protocol'],
+    figures: [{ of: 'receivers', keys: ['floods with headers', 'sends one endless header'] }],
   },
   {
     name: 'F33: redirects',
@@ -93,6 +95,7 @@ export const FAILURES_OUTSIDE: readonly Row[] = [
       '`attempts`: refused, reset before an answer, and reset in the body of a 200',
       '`attempts`: 16 KB of a body are enough of a 2xx, even when it never ends',
     ],
+    figures: [{ of: 'receivers', keys: ['resets in the body', 'ends in the body'] }],
   },
   {
     name: 'F35: 410 from a receiver',
@@ -100,6 +103,7 @@ export const FAILURES_OUTSIDE: readonly Row[] = [
     tests: [
       '`attempts`: every other status is a failed attempt: redirects are not followed, 410 and Retry-After mean nothing special',
     ],
+    figures: [{ of: 'receivers', keys: ['is gone (410)'] }],
   },
   {
     name: 'F36: Retry-After from a receiver',
@@ -107,6 +111,10 @@ export const FAILURES_OUTSIDE: readonly Row[] = [
     tests: [
       '`attempts`: every other status is a failed attempt: redirects are not followed, 410 and Retry-After mean nothing special',
       '`src/domain/retry-schedule`: every time is a whole number of milliseconds, and none is before the end of the attempt, at any scale',
+    ],
+    figures: [
+      { of: 'receivers', keys: ['asks to wait for 30,000 years'] },
+      { of: 'fleet', keys: ['waits.compared', 'waits.outside'] },
     ],
   },
   {
@@ -140,11 +148,13 @@ export const FAILURES_OUTSIDE: readonly Row[] = [
       '`concurrency`: up to spec.concurrency deliveries of an endpoint are under way at a time, never more',
       '`concurrency`: with one attempt at a time for all, endpoints take turns',
     ],
+    figures: [{ of: 'long-outage', keys: ['delivered', 'most at a time'] }],
   },
   {
     name: 'F40: the head of an ordered lane is stuck',
     how: 'it holds that endpoint alone, until it is exhausted',
     tests: ['`ordered`: a stuck head holds later ones until it is exhausted, and then they go on'],
+    figures: [{ of: 'fleet', keys: ['inversions', 'gaps'] }],
   },
   {
     name: 'F41: AWS throttles, refuses, or leaves open what it did',

@@ -46,7 +46,10 @@ const WITHIN: readonly Row[] = [
     name: 'F5: the API server starts anew',
     how: 'watches come back without a list, and miss nothing',
     tests: ['`reflector-faults`: comes back after the server was away, without a list'],
-    figures: [{ of: 'watch-storm', keys: ['cut ten times a second: lists of one kind a minute, most'] }],
+    figures: [
+      { of: 'fleet', keys: ['faults.API server restart.count', 'lost'] },
+      { of: 'watch-storm', keys: ['cut ten times a second: lists of one kind a minute, most'] },
+    ],
   },
   {
     name: 'F6: the API server is away for long',
@@ -57,6 +60,12 @@ const WITHIN: readonly Row[] = [
       '`outage`: nothing new is sent once outcomes could not be stored for five seconds',
       '`outage`: everything that was acknowledged is delivered, once and in order where asked',
     ],
+    figures: [
+      {
+        of: 'fleet',
+        keys: ['faults.etcd restart.count', 'faults.API server restart.count', 'accepted', 'lost'],
+      },
+    ],
   },
   {
     name: 'F7: the API server takes connections and says nothing',
@@ -66,6 +75,7 @@ const WITHIN: readonly Row[] = [
       '`reflector-faults`: resumes a watch that went silent',
       '`src/runtime/shards/shard-keeper`: a write that fails ends what it may do in time, and goes on when it is taken again',
     ],
+    figures: [{ of: 'fleet', keys: ['faults.hold.count', 'faults.deaf.count', 'overlaps', 'lost'] }],
   },
   {
     name: 'F8: compaction, 410 Gone',
@@ -75,7 +85,10 @@ const WITHIN: readonly Row[] = [
       '`reflector-faults`: lists again when its version is answered with 410, and finds a deletion that nobody announced',
       '`test/hostile/watch-storm`: watches > answered with 410',
     ],
-    figures: [{ of: 'watch-storm', keys: ['answered with 410: lists of one kind a minute, most'] }],
+    figures: [
+      { of: 'fleet', keys: ['faults.etcd compaction.count', 'lost'] },
+      { of: 'watch-storm', keys: ['answered with 410: lists of one kind a minute, most'] },
+    ],
   },
   {
     name: 'F9: a watch closes, breaks, or says nothing more',
@@ -85,7 +98,10 @@ const WITHIN: readonly Row[] = [
       '`reflector-faults`: goes on where a stream was cut in the middle of a line',
       '`test/hostile/watch-storm`: watches > cut ten times a second',
     ],
-    figures: [{ of: 'watch-storm', keys: ['cut ten times a second: watches of a kind a minute'] }],
+    figures: [
+      { of: 'fleet', keys: ['faults.cut.count', 'lost'] },
+      { of: 'watch-storm', keys: ['cut ten times a second: watches of a kind a minute'] },
+    ],
   },
   {
     name: 'F10: a watch forgets, repeats or reorders',
@@ -94,6 +110,7 @@ const WITHIN: readonly Row[] = [
       '`src/runtime/reflector-histories`: never goes back, and agrees with the store after the next full list',
       '`reflector-faults`: finds an event that never came by the next full comparison, while the watch goes on',
     ],
+    figures: [{ of: 'histories', keys: ['of watches', 'tests that failed'] }],
   },
   {
     name: 'F11: a second API server that is behind',
@@ -110,6 +127,7 @@ const WITHIN: readonly Row[] = [
       '`src/domain/delivery`: $state stays as it is, whatever is still reported of it',
       '`storm`: everything is delivered, once and in order where asked, and nothing is attempted more than eight times',
     ],
+    figures: [{ of: 'fleet', keys: ['beyondEight', 'duplicates.unexplained'] }],
   },
   {
     name: 'F13: what is to be made is there already',
@@ -118,6 +136,7 @@ const WITHIN: readonly Row[] = [
       '`src/controllers/delivery-log/write-once`: *',
       '`endpoint-deletion`: inherits nothing: no delivery, key, count, request, nor what could be delivered again',
     ],
+    figures: [{ of: 'fleet', keys: ['keys that were two events', 'deliveries too many or too few'] }],
   },
   {
     name: 'F14: 429 with Retry-After from the API server',
@@ -139,6 +158,9 @@ const WITHIN: readonly Row[] = [
     tests: [
       '`rare-calls`: an outcome that was stored, and whose answer was lost, is read back and not stored twice',
       '`restart`: the process ends after > the append',
+    ],
+    figures: [
+      { of: 'fleet', keys: ['faults.cut.count', 'faults.hold.count', 'duplicates.unexplained', 'lost'] },
     ],
   },
   {
@@ -205,6 +227,7 @@ const WITHIN: readonly Row[] = [
       '`src/runtime/shards/fence`: *',
       '`src/adapters/http/stood-still`: an answer that came while the process stood still counts, although the deadline has passed',
     ],
+    figures: [{ of: 'fleet', keys: ['faults.pause controller.count', 'inversions', 'overlaps'] }],
   },
   {
     name: 'F23: the wall clock jumps',
@@ -213,6 +236,7 @@ const WITHIN: readonly Row[] = [
       '`wall-clock`: *',
       '`src/controllers/retention/steady-time`: a clock that is set a day ahead and mended within the hour makes nothing older',
     ],
+    figures: [{ of: 'fleet', keys: ['faults.clock step.count', 'waits.outside', 'inversions', 'lost'] }],
   },
   {
     name: 'F24: cut off from the API server alone',

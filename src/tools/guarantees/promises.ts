@@ -133,7 +133,12 @@ export const PROMISES: readonly Row[] = [
   {
     name: 'Fail-over within seconds',
     how: 'one Lease for each replica, shards by rendezvous hashing, a handshake of views before a shard moves',
-    tests: [FLEET, '`replicas`: *', '`src/runtime/shards/shard-histories`: *'],
+    tests: [
+      FLEET,
+      '`replicas`: *',
+      '`src/runtime/shards/shard-histories`: *',
+      '`src/controllers/delivery/kept-hand-over`: *',
+    ],
     figures: [
       {
         of: 'fleet',
@@ -145,7 +150,7 @@ export const PROMISES: readonly Row[] = [
           'overlaps',
         ],
       },
-      { of: 'histories', keys: ['of shards', 'tests that failed'] },
+      { of: 'histories', keys: ['of shards', 'of shards with the log', 'tests that failed'] },
     ],
   },
   {
