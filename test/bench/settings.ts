@@ -45,9 +45,11 @@ export type Plan = {
 
 const REPLICAS = {
   // Single rounds of the same thing differ by half: of fewer, the median says little.
-  rounds: { saturation: 10, atRates: 3 },
+  rounds: { saturation: 10, limited: 6, atRates: 3 },
   warmUpSeconds: 45,
   seconds: 10,
+  // So little that the store bears three of them.
+  cores: { Objects: 0.06, Segments: 0.1 },
   perSecond: [50],
   // What two cores bear of three controllers as well.
   each: { Objects: 50, Segments: 500 },
@@ -61,7 +63,12 @@ const PLANS = {
     latencySeconds: 8,
     burst: 2000,
     isolation: { rounds: 1, seconds: 24 },
-    replicas: { ...REPLICAS, rounds: { saturation: 1, atRates: 1 }, warmUpSeconds: 5, seconds: 6 },
+    replicas: {
+      ...REPLICAS,
+      rounds: { saturation: 1, limited: 1, atRates: 1 },
+      warmUpSeconds: 5,
+      seconds: 6,
+    },
     pending: [1000, 4000],
     logLines: 100_000,
     facadeSeconds: 5,

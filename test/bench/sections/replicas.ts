@@ -4,6 +4,7 @@ import { type Bed, startBed } from '../bed.ts'
 import type { Controller } from '../controller.ts'
 import { type LoadResult, runLoad } from '../davit-load.ts'
 import type { LoadPlan, Route } from '../loads/publishing.ts'
+import { limitCpu, whyNoLimits } from '../measure/cpu-limit.ts'
 import { residentBytes } from '../measure/process-usage.ts'
 import { type Spread, spreadOf } from '../measure/samples.ts'
 import { report } from '../progress.ts'
@@ -11,21 +12,26 @@ import { makeEndpoints } from '../topology.ts'
 import { BODY_BYTES, PUBLISHERS, WAYS, WINDOW } from './both-ways.ts'
 
 export type ReplicasPlan = {
-  rounds: { saturation: number; atRates: number }
+  rounds: { saturation: number; limited: number; atRates: number }
   /**
    * Of each way, at saturation, for each controller: each process translates its code anew, and one of three takes three times
    * as long to have run it often enough.
    */
   warmUpSeconds: number
   seconds: number
+  /** Parts of a core that each of them has, so that they are what limits the rate, and not the store. */
+  cores: Readonly<Record<DeliveryLogMode, number>>
   /** Low rates, all of them together. */
   perSecond: readonly number[]
   /** A load of each of them: how much of its own a controller has says what its deliveries cost more than anything else. */
   each: Readonly<Record<DeliveryLogMode, number>>
 }
 
-/** Deliveries a second: as many as go through, so many of all controllers, or so many of each. */
-type Rate = 'saturation' | { perSecond: number } | { each: number }
+/**
+ * Deliveries a second: as many as go through, as many as controllers do of which each has so many cores, so many of all
+ * controllers, or so many of each.
+ */
+type Rate = 'saturation' | { cores: number } | { perSecond: number } | { each: number }
 
 /** The CPU of all controllers together, in milliseconds for each delivery. */
 export type ReplicasLoad = {
@@ -64,7 +70,9 @@ const KEEP_ALL = { DAVIT_MAX_LOG_BYTES: String(8192 * 2 ** 20) }
 const FASTEST_FIRST = ['Segments', 'Objects'] as const
 /** So many that each controller has its share of them. */
 const ORGANIZATIONS = 10
-const ENDPOINTS = 3
+const ENDPOINTS = 12
+/** Of each controller that has a part of a core: enough to do, and done before a delivery has waited long enough for an object. */
+const LIMITED_WINDOW = 150
 
 /** Controllers that share a control plane of their own. */
 type Team = {
@@ -78,7 +86,8 @@ type Measured = { cpu: number; all: number; same: number; result: LoadResult; re
  * A team for each number of controllers, all of them there and warm from the first turn to the last. They take turns, so that
  * turns which are compared follow each other within seconds: machines change their speed within minutes.
  */
-export async function measureReplicas(plan: ReplicasPlan): Promise<ReplicasLoad[]> {
+export async function measureReplicas(wanted: ReplicasPlan): Promise<ReplicasLoad[]> {
+  const plan = possible(wanted)
   const measured = new Map<string, Measured[]>()
   const beds: Bed[] = []
   try {
@@ -98,6 +107,14 @@ export async function measureReplicas(plan: ReplicasPlan): Promise<ReplicasLoad[
     for (const bed of beds) await bed.stop()
   }
   return summarize(plan, measured)
+}
+
+/** Without the turns that this machine cannot have. */
+function possible(plan: ReplicasPlan): ReplicasPlan {
+  const why = whyNoLimits()
+  if (why === undefined) return plan
+  report(`no turns with a part of a core for each controller: ${why}`)
+  return { ...plan, rounds: { ...plan.rounds, limited: 0 } }
 }
 
 async function startTeam(bed: Bed, count: number): Promise<Team> {
@@ -132,9 +149,11 @@ type Of = { plan: ReplicasPlan; way: DeliveryLogMode; rate: Rate }
 async function measureTurn(team: Team, of: Of, measured: Map<string, Measured[]>): Promise<void> {
   const { plan, way, rate } = of
   const count = team.controllers.length
-  const perSecond = totalOf(rate, count)
-  const pace = perSecond === undefined ? CLOSED : { perSecond, bytes: BODY_BYTES }
-  const last = measuredOf(team, await run(team, { routes: team.routes[way], ...pace, seconds: plan.seconds }))
+  const load = { routes: team.routes[way], ...paceOf(rate, count), seconds: plan.seconds }
+  const pids = team.controllers.map(({ pid }) => pid)
+  const release = typeof rate === 'object' && 'cores' in rate ? limitCpu(pids, rate.cores) : undefined
+  const result = await run(team, load).finally(() => release?.())
+  const last = measuredOf(team, result)
   const key = keyOf(way, rate, count)
   measured.set(key, [...(measured.get(key) ?? []), last])
   report(`${key}: ${Math.round(last.result.perSecond)}/s, ${last.cpu.toFixed(3)} ms CPU of controllers each`)
@@ -161,20 +180,26 @@ function measuredOf({ controllers }: Team, result: LoadResult): Measured {
 }
 
 function ratesOf(plan: ReplicasPlan, way: DeliveryLogMode): Rate[] {
-  return ['saturation', ...plan.perSecond.map((perSecond) => ({ perSecond })), { each: plan.each[way] }]
+  const perSecond = plan.perSecond.map((each) => ({ perSecond: each }))
+  const limited = plan.rounds.limited > 0 ? [{ cores: plan.cores[way] }] : []
+  return ['saturation', ...limited, ...perSecond, { each: plan.each[way] }]
 }
 
 function roundsOf({ rounds }: ReplicasPlan, rate: Rate): number {
-  return rate === 'saturation' ? rounds.saturation : rounds.atRates
+  if (rate === 'saturation') return rounds.saturation
+  return 'cores' in rate ? rounds.limited : rounds.atRates
 }
 
-function totalOf(rate: Rate, controllers: number): number | undefined {
-  if (rate === 'saturation') return undefined
-  return 'perSecond' in rate ? rate.perSecond : rate.each * controllers
+function paceOf(rate: Rate, controllers: number) {
+  if (rate === 'saturation') return CLOSED
+  if ('cores' in rate) return { ...CLOSED, window: LIMITED_WINDOW * controllers }
+  const perSecond = 'perSecond' in rate ? rate.perSecond : rate.each * controllers
+  return { perSecond, bytes: BODY_BYTES }
 }
 
 export function wordsOfRate(rate: Rate): string {
   if (rate === 'saturation') return 'at saturation'
+  if ('cores' in rate) return `with ${rate.cores} of a core each`
   return 'perSecond' in rate ? `at ${rate.perSecond}/s` : `at ${rate.each}/s each`
 }
 
