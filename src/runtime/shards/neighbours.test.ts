@@ -78,6 +78,15 @@ describe('the time of a record', () => {
 })
 
 describe('a record that somebody has removed', () => {
+  it('may have claimed any shard since it was seen', () => {
+    const record = recordOf('a', { view: ['a', 'me'] })
+    const neighbours = seeing(record)
+    neighbours.take([], 1000, 1000)
+    expect(taken(neighbours)).toEqual(ALL)
+    neighbours.take([{ ...record, version: '9' }], 2000, 2000)
+    expect(taken(neighbours)).not.toEqual(ALL)
+  })
+
   it('stands for what it stood for until nothing of it can be under way, and makes nobody a member', () => {
     const neighbours = seeing(recordOf('a'))
     neighbours.take([], 100, 100)

@@ -73,11 +73,14 @@ export class Neighbours {
     )
   }
 
-  /** Whether somebody else works on the shard, may take it, or may have something of it under way. */
+  /**
+   * Whether somebody else works on the shard, may take it, or may have something of it under way. Whose record was removed may have
+   * claimed anything since it was last seen: nothing is free until it is there again, or its replica is gone.
+   */
   isTaken(shard: number): boolean {
     for (const neighbour of this.#byName.values()) {
-      const { record, owners } = neighbour
-      if (owners[shard] !== record.name && !record.draining.includes(shard)) continue
+      const { record, owners, isGone } = neighbour
+      if (!isGone && owners[shard] !== record.name && !record.draining.includes(shard)) continue
       if (!this.#isDead(neighbour)) return true
     }
     return false
