@@ -36,9 +36,9 @@ export type AuthenticatorOptions = {
 const VALID_FOR_MS = 5_000
 /** One that is not valid will hardly become so. */
 const REFUSED_FOR_MS = 5_000
-const DOUBTFUL_FOR_MS = 1_000
-/** Of a key that was valid. */
-const DOUBTED_FOR_MS = 10_000
+/** A key that was valid is refused for good when that has lasted for so long; until then it is asked about again and again. */
+const BELIEVED_AFTER_MS = 10_000
+const ASKED_AGAIN_AFTER_MS = 1_000
 const MOST_VERDICTS = 10_000
 /** Reviews of keys that were valid before have places of their own: whoever sends what is no key cannot keep them out. */
 const REVIEWS_OF_KNOWN = { atOnce: 100, waiting: 0 }
@@ -53,7 +53,7 @@ type Verdict = { is: 'valid'; client: Client; endsAt: number } | { is: 'refused'
  * @throws Problem unauthenticated, bad_request, overloaded, unavailable; ApiError when the API server did not say
  */
 export function createAuthenticator({ tokens, clock, hashKey }: AuthenticatorOptions): Authenticator {
-  const known = new KnownGood({ clock, most: MOST_VERDICTS, doubtedForMs: DOUBTED_FOR_MS })
+  const known = new KnownGood({ clock, most: MOST_VERDICTS, believedAfterMs: BELIEVED_AFTER_MS })
   const ofKnown = new Turns(REVIEWS_OF_KNOWN)
   const ofStrangers = new Turns(REVIEWS_OF_STRANGERS)
   const verdicts = new VerdictCache<Verdict>({
@@ -84,7 +84,7 @@ export function createAuthenticator({ tokens, clock, hashKey }: AuthenticatorOpt
 
 function keepMs(verdict: Verdict, now: number): number {
   if (verdict.is === 'valid') return Math.min(VALID_FOR_MS, verdict.endsAt - now)
-  return verdict.is === 'refused' ? REFUSED_FOR_MS : DOUBTFUL_FOR_MS
+  return verdict.is === 'refused' ? REFUSED_FOR_MS : ASKED_AGAIN_AFTER_MS
 }
 
 function doubtful(): Problem {

@@ -107,6 +107,18 @@ test('an API server that has just started, and refuses for a moment, takes no ri
   expect(await refusal('acme')).toBe('allowed')
 })
 
+test('nor one that was not asked about before, of a client that had another one there', async () => {
+  allow = () => true
+  await refusal('acme')
+  clock.advance(5_001)
+  allow = () => false
+  expect(await refusal('acme', PING)).toBe('unavailable')
+  clock.advance(2_001)
+  expect(await refusal('acme', PING)).toBe('unavailable')
+  clock.advance(2_001)
+  expect(await refusal('acme', PING)).toBe('not_found')
+})
+
 test('who could see the organization a moment ago is not told that it is none', async () => {
   allow = ({ verb }) => verb === 'get'
   expect(await refusal('acme')).toBe('forbidden')

@@ -17,9 +17,9 @@ export type AuthorizerOptions = { access: AccessReviewer; organizations: KnownOr
 const ALLOWED_FOR_MS = 5_000
 /** One that was just given is there after so long at most. */
 const REFUSED_FOR_MS = 2_000
-const DOUBTFUL_FOR_MS = 500
-/** Of one that was there: an API server that starts refuses for some milliseconds what it has not read yet. */
-const DOUBTED_FOR_MS = 3_000
+/** One that was there is gone when its refusal has lasted for so long; until then it is asked about again and again. */
+const BELIEVED_AFTER_MS = 3_000
+const ASKED_AGAIN_AFTER_MS = 500
 const MOST_VERDICTS = 50_000
 /** Of all users, and of one: whoever asks for many organizations waits for itself. */
 const MOST_REVIEWS = { atOnce: 200, waiting: 0 }
@@ -30,7 +30,7 @@ type Verdict = 'allowed' | 'refused' | 'doubtful'
 const KEEP_MS: Readonly<Record<Verdict, number>> = {
   allowed: ALLOWED_FOR_MS,
   refused: REFUSED_FOR_MS,
-  doubtful: DOUBTFUL_FOR_MS,
+  doubtful: ASKED_AGAIN_AFTER_MS,
 }
 
 /**
@@ -45,18 +45,23 @@ export function createAuthorizer({ access, organizations, clock }: AuthorizerOpt
     most: MOST_VERDICTS,
     keepMs: (verdict) => KEEP_MS[verdict],
   })
-  const known = new KnownGood({ clock, most: MOST_VERDICTS, doubtedForMs: DOUBTED_FOR_MS })
+  // Of a facade that has just started, or of a key that it has not seen, it knows nothing, and believes what it is told.
+  const known = new KnownGood({ clock, most: MOST_VERDICTS, believedAfterMs: BELIEVED_AFTER_MS })
   const ofAll = new Turns(MOST_REVIEWS)
   // Not of a key: one ServiceAccount can have any number of keys.
   const ofUsers = new TurnsByName(MOST_REVIEWS_OF_USER)
   const may = ({ keyHash, identity }: Client, namespace: string, permission: Permission) => {
     const { verb, resource, subresource } = permission
-    const name = [keyHash, namespace, verb, resource, subresource ?? ''].join(' ')
+    const place = placeOf(keyHash, namespace)
+    const name = [place, verb, resource, subresource ?? ''].join(' ')
     const review = async (): Promise<Verdict> => {
       const allowed = await access.allowed(identity, { namespace, group: GROUP, ...permission })
-      if (!allowed) return known.refused(name) ? 'doubtful' : 'refused'
-      known.accepted(name)
-      return 'allowed'
+      if (allowed) {
+        for (const one of [name, place]) known.accepted(one)
+        return 'allowed'
+      }
+      known.refused(place)
+      return known.refused(name) ? 'doubtful' : 'refused'
     }
     return verdicts.get(name, () => ofUsers.run(identity.username, () => ofAll.run(review)))
   }
@@ -72,11 +77,18 @@ export function createAuthorizer({ access, organizations, clock }: AuthorizerOpt
     if (!organizations.has(organization)) throw new Problem('not_found')
     if (verdict === 'allowed') return
     if (seen.includes('allowed')) throw new Problem('forbidden')
-    throw seen.includes('doubtful') ? doubtful() : new Problem('not_found')
+    // Whoever had another right here a moment ago is not told that there is nothing.
+    const isDoubtful = seen.includes('doubtful') || known.refused(placeOf(client.keyHash, organization))
+    throw isDoubtful ? doubtful() : new Problem('not_found')
   }
 }
 
+/** Of all rights that a key has in an organization. */
+function placeOf(keyHash: string, organization: string): string {
+  return `${keyHash} ${organization}`
+}
+
 function doubtful(): Problem {
-  const detail = 'The cluster refuses what it allowed before; it is asked again.'
+  const detail = 'The cluster refuses what it allowed before; nothing was done, and it is asked again.'
   return new Problem('unavailable', { detail, headers: { 'retry-after': '1' } })
 }

@@ -7,8 +7,8 @@ export type KnownGoodOptions = {
   clock: Pick<Clock, 'monotonic'>
   /** Things remembered. */
   most: number
-  /** How long a refusal of what was good before may be a mistake, in milliseconds. */
-  doubtedForMs: number
+  /** A refusal of what was good before may be a mistake until it has lasted for so long, in milliseconds. */
+  believedAfterMs: number
 }
 
 /** @param refusedSince monotonic */
@@ -45,10 +45,10 @@ export class KnownGood {
   refused(name: string): boolean {
     const known = this.#known.get(name)
     if (!known) return false
-    const { clock, doubtedForMs } = this.#options
+    const { clock, believedAfterMs } = this.#options
     const now = clock.monotonic()
     known.refusedSince ??= now
-    if (now - known.refusedSince < doubtedForMs) return true
+    if (now - known.refusedSince < believedAfterMs) return true
     this.#known.delete(name)
     return false
   }

@@ -67,6 +67,11 @@ export const SPACE_CASES: Readonly<Record<string, RuleCase>> = {
         },
         minute: 15,
       },
+      // A moment of it, as when a right is taken away.
+      ...[6, 7, 8].map((minute) => ({
+        series: { 'davit_http_requests_total{route="publishEvent", status="503"}': '0x3 60x16' },
+        minute,
+      })),
     ],
   },
   DavitRestFails: {
