@@ -7,10 +7,7 @@ import { acceptEvent } from '../../src/domain/accept.ts'
 import { isFinal } from '../../src/domain/delivery.ts'
 import { derivedName } from '../../src/domain/message-id.ts'
 import { shardOf } from '../../src/domain/shard.ts'
-import type { FakeClock } from './fake-clock.ts'
-import type { planeParts } from './plane-parts.ts'
-import type { ScriptedSender } from './scripted-sender.ts'
-import type { SharedStore } from './shared-store.ts'
+import type { StoryReplica, StoryWorld } from './story-world.ts'
 import { type AcceptedDelivery, judge, type Reception, violations } from './verdict.ts'
 
 /** What happens to replicas; each world knows some of it. */
@@ -47,49 +44,8 @@ const HOUR = 3_600_000
 /** More than an attempt takes here, and until its outcome is stored. */
 const SETTLED_MS = 25_000
 const LONGEST_ATTEMPT_MS = 15_000
-/** The longest trouble, and what others wait for one that is gone. */
-const CALM_MS = 150_000
 /** More than lies between two looks at all objects. */
 const SWEEP_MS = 11 * 60_000
-
-/** One of several processes of the delivery engine. */
-type StoryReplica = {
-  readonly session: string
-  readonly isDead: boolean
-  readonly parts: ReturnType<typeof planeParts>
-  readonly sender: ScriptedSender
-  readonly complaints: readonly string[]
-}
-
-/** Where replicas are, and what can happen to them. */
-export type StoryWorld<R extends StoryReplica> = {
-  readonly clock: FakeClock
-  readonly shared: SharedStore
-  readonly chance: () => number
-  readonly replicas: readonly R[]
-  /** Those that something can happen to. */
-  readonly running: readonly R[]
-  readonly living: readonly R[]
-  /** Whether each shard has its owner, and nothing is on its way. */
-  readonly isSettled: boolean
-  /** Of the waits between attempts. */
-  readonly waitScale: number
-  /** Told of one that has given up shards with something under way. */
-  onGivenUpAnyway: (replica: R) => void
-  /** Told of one whose lease has ended while it ran. */
-  onLapse: (replica: R) => void
-  join(): Promise<R>
-  kill(replica: R): Promise<void>
-  stop(replica: R, ms: number): void
-  cut(replica: R, ms: number): void
-  lose(replica: R, ms: number): void
-  /** These shards are to be this replica's. Absent: replicas decide that among themselves. */
-  move?(shards: readonly number[], to: R): void
-  restart?(replica: R): void
-  leave?(replica: R): Promise<void>
-  /** Who drives a shard; absent: a test says that. */
-  ownersOf?(shard: number): readonly R[]
-}
 
 type Seen<R> = Reception & { replica: R; at: number }
 
@@ -100,13 +56,14 @@ export class HandOverStory<R extends StoryReplica> {
   readonly #deleted = new Set<string>()
   readonly #accepted: AcceptedDelivery[] = []
   readonly #receptions: Seen<R>[] = []
-  readonly #killed = new Set<number>()
+  /** Those of which the outcome may not be known. */
+  readonly #broken = new Set<Reception>()
+  /** The last trouble is over by then. */
+  #troubledUntil = 0
   /** By endpoint, when the last attempt is over, and whose it is. */
   readonly #busy = new Map<string, { until: number; replica: R }>()
   readonly #overlaps: string[] = []
   #events = 0
-  /** How often a replica was stopped or killed. */
-  #breaks = 0
 
   constructor(plan: Plan, worldOf: (seed: number, onReplica: (replica: R) => void) => StoryWorld<R>) {
     this.#plan = plan
@@ -133,20 +90,24 @@ export class HandOverStory<R extends StoryReplica> {
       await this.#do(step)
       await clock.elapse(step.ms)
     }
-    await clock.elapse(CALM_MS)
+    await clock.elapse(Math.max(0, this.#troubledUntil - clock.monotonic()) + this.#world.calmMs)
     const wasSettled = this.#world.isSettled
     for (const endpoint of this.#endpoints) await this.#enable(endpoint, true)
     await clock.elapse(16 * HOUR * this.#world.waitScale)
     await this.#sweep()
-    return [...(wasSettled ? [] : ['shards are still on their way']), ...this.#complaints()]
+    const isSettled = wasSettled && this.#world.isSettled
+    return [...(isSettled ? [] : ['shards are still on their way']), ...this.#complaints()]
   }
 
   /** What ended unsaid is found by looking at its object, now and then; here in the end alone, where something is pending. */
   async #sweep(): Promise<void> {
     const { clock, living } = this.#world
-    if (living.every(({ parts }) => parts.plane.tally.total === 0)) return
+    if (living.every(({ process: { parts } }) => parts.plane.tally.total === 0)) return
     const over = new AbortController()
-    for (const { parts } of living) void new ShownSweep(parts.plane).run(over.signal)
+    for (const {
+      process: { parts },
+    } of living)
+      void new ShownSweep(parts.plane).run(over.signal)
     await clock.elapse(SWEEP_MS)
     over.abort()
   }
@@ -172,6 +133,8 @@ export class HandOverStory<R extends StoryReplica> {
   async #hit(one: R, kind: Step['kind'], ms: number): Promise<void> {
     const world = this.#world
     if (kind === 'kill' || kind === 'restart' || kind === 'stop' || kind === 'cut') this.#breakOf(one)
+    const lasts = kind === 'stop' || kind === 'cut' || kind === 'lose'
+    this.#troubledUntil = Math.max(this.#troubledUntil, world.clock.monotonic() + (lasts ? ms : 0))
     if (kind === 'kill') await world.kill(one)
     if (kind === 'restart') world.restart?.(one)
     if (kind === 'leave') await world.leave?.(one)
@@ -218,13 +181,13 @@ export class HandOverStory<R extends StoryReplica> {
 
   #listen(replica: R): void {
     for (const { name } of ENDPOINTS)
-      replica.sender.answers.set(`/${name}`, (id) => this.#receive(name, id, replica))
+      replica.process.sender.answers.set(`/${name}`, (id) => this.#receive(name, id, replica))
   }
 
   #receive(endpoint: string, id: string, replica: R): number {
-    const { clock, chance, replicas } = this.#world
+    const { clock, chance } = this.#world
     const ms = 1 + Math.floor(chance() * (chance() < 0.1 ? LONGEST_ATTEMPT_MS : 20))
-    replica.sender.latencyMs = ms
+    replica.process.sender.latencyMs = ms
     const before = this.#receptions.filter((one) => one.endpoint === endpoint && one.id === id).length
     const place = this.#accepted.findIndex((one) => one.id === id)
     const { refusals } = this.#plan
@@ -232,30 +195,31 @@ export class HandOverStory<R extends StoryReplica> {
     const at = clock.monotonic()
     const isOrdered = ENDPOINTS.some(({ name, ordered }) => name === endpoint && ordered)
     const busy = this.#busy.get(endpoint)
-    // The connections of the dead are closed.
-    if (isOrdered && busy && busy.until > at && !busy.replica.isDead)
-      this.#overlaps.push(`${replica.session} sends ${id} to ${endpoint} beside another attempt`)
+    // The connections of one that was killed are closed, and who takes its name waits for nothing.
+    if (isOrdered && busy && busy.until > at && !busy.replica.isReplaced)
+      this.#overlaps.push(`${sessionOf(replica)} sends ${id} to ${endpoint} beside another attempt`)
     this.#busy.set(endpoint, { until: at + ms, replica })
-    this.#overlaps.push(...this.#otherOwners(endpoint, replica))
-    const run = this.#breaks * 100 + replicas.indexOf(replica)
-    this.#receptions.push({ endpoint, id, run, answer: ok ? 'ok' : 'failed', replica, at })
+    this.#overlaps.push(...this.#wrongOwners(endpoint, replica))
+    this.#receptions.push({ endpoint, id, run: 1, answer: ok ? 'ok' : 'failed', replica, at })
     return ok ? 200 : 500
   }
 
-  #otherOwners(name: string, replica: R): string[] {
+  /** Who drives the shard of this endpoint, other than whoever sends to it. */
+  #wrongOwners(name: string, replica: R): string[] {
     const endpoint = this.#endpoints.find(({ metadata }) => metadata.name === name)
-    const owners = endpoint ? (this.#world.ownersOf?.(shardOf(endpoint.metadata.uid)) ?? []) : []
-    return owners
-      .filter((owner) => owner !== replica)
-      .map(({ session }) => `${replica.session} sends to ${name}, which ${session} drives`)
+    const owners = endpoint && this.#world.ownersOf?.(shardOf(endpoint.metadata.uid))
+    // What a process sent that was stopped since may come when it drives nothing.
+    const isDriven = owners?.[0] === replica || !replica.process.runs
+    if (!owners || (isDriven && owners.every((owner) => owner === replica))) return []
+    const words = owners.map(sessionOf).join(' and ') || 'nobody'
+    return [`${sessionOf(replica)} sends to ${name}, which ${words} drives`]
   }
 
   /** What it had under way may be repeated. */
   #breakOf(replica: R, withinMs = SETTLED_MS): void {
     const now = this.#world.clock.monotonic()
     for (const seen of this.#receptions)
-      if (seen.replica === replica && seen.at > now - withinMs) this.#killed.add(seen.run)
-    this.#breaks += 1
+      if (seen.replica === replica && seen.at > now - withinMs) this.#broken.add(seen)
   }
 
   #complaints(): string[] {
@@ -265,8 +229,13 @@ export class HandOverStory<R extends StoryReplica> {
       accepted: this.#accepted,
       receptions: this.#receptions,
       orderedEndpoints: new Set(ENDPOINTS.filter(({ ordered }) => ordered).map(({ name }) => name)),
-      killed: this.#killed,
+      killed: new Set(),
       maxAttempts: 8,
+      excuses: {
+        explains: (earlier) => this.#broken.has(earlier),
+        unknown: (receptions) => receptions.filter((one) => this.#broken.has(one)).length,
+        exhausted: new Set(),
+      },
     })
     const found = violations({ ...verdict, lost: verdict.lost.filter(remains) })
     // Kubernetes collects what belongs to an endpoint that is no more, however late it was made.
@@ -276,17 +245,20 @@ export class HandOverStory<R extends StoryReplica> {
       .map(({ spec }) => spec as { endpoint: string })
       .filter(remains)
       .map(({ endpoint }) => endpoint)
-    const marks = new Set(living.map(({ parts }) => parts.segments.lowWater))
+    const marks = new Set(living.map(({ process: { parts } }) => parts.segments.lowWater))
     return [
       ...found,
       ...this.#overlaps,
+      ...(this.#world.violations ?? []),
       ...(unfinished.length === 0 ? [] : [`objects are not finished: ${unfinished.join(', ')}`]),
       ...(marks.size === 1 ? [] : [`marks differ: ${[...marks].join(', ')}`]),
       ...living.flatMap((replica) => this.#leftAt(replica)),
     ]
   }
 
-  #leftAt({ session, parts: { plane, segments }, complaints }: R): string[] {
+  #leftAt({ process }: R): string[] {
+    const { session, parts, complaints } = process
+    const { plane, segments } = parts
     const failures = complaints.filter((one) => one.includes('failed') || one.includes('could not be made'))
     return [
       ...(plane.tally.total === 0 ? [] : [`${plane.tally.total} are pending at ${session}`]),
@@ -294,4 +266,8 @@ export class HandOverStory<R extends StoryReplica> {
       ...(failures.length === 0 ? [] : [`${session} says: ${failures[0]}`]),
     ]
   }
+}
+
+function sessionOf({ process }: StoryReplica): string {
+  return process.session
 }

@@ -17,12 +17,14 @@ const LOOK_MS = 100
 /** A lease is renewed so often, and holds so long. */
 const RENEWED_MS = 2000
 const HOLDS_MS = 6000
+
 export class HandOverWorld implements ReplicaWorld {
   readonly clock = new FakeClock()
-  readonly shared = new SharedStore(this.clock, () => this.living)
+  readonly shared = new SharedStore(this.clock, () => this.living.map(({ process }) => process))
   readonly chance: () => number
   readonly replicas: ReplicaBed[] = []
   readonly waitScale = 1
+  readonly calmMs = 2 * 60_000
   /** Told of each new one. */
   readonly #onReplica: (replica: ReplicaBed) => void
   /** Told of one that has given up shards with something under way. */
@@ -42,7 +44,7 @@ export class HandOverWorld implements ReplicaWorld {
   }
 
   get living(): ReplicaBed[] {
-    return this.replicas.filter(({ isDead }) => !isDead)
+    return this.replicas.filter(({ process }) => !process.isDead)
   }
 
   async join(): Promise<ReplicaBed> {
@@ -77,7 +79,7 @@ export class HandOverWorld implements ReplicaWorld {
 
   /** Nothing of it runs for so long. */
   stop(replica: ReplicaBed, ms: number): void {
-    if (!replica.runs || !replica.mayAct) return
+    if (!replica.process.runs || !replica.mayAct) return
     replica.stop(this.clock.now())
     this.clock.after(ms, () => void this.#resume(replica))
   }
@@ -97,9 +99,9 @@ export class HandOverWorld implements ReplicaWorld {
 
   /** Some of what it sends, or of the answers, gets lost for so long. */
   lose(replica: ReplicaBed, ms: number): void {
-    replica.way.lost = 0.2
+    replica.process.way.lost = 0.2
     this.clock.after(ms, () => {
-      replica.way.lost = 0
+      replica.process.way.lost = 0
     })
   }
 
@@ -109,7 +111,7 @@ export class HandOverWorld implements ReplicaWorld {
     // A hand-over that is under way may be of another replica's, and brings a claim of its own.
     while (own.some((shard) => this.#moving.has(shard))) await pause(this.clock, LOOK_MS)
     this.move(
-      own.filter((shard) => this.#owners.get(shard) === replica && !replica.isDead),
+      own.filter((shard) => this.#owners.get(shard) === replica && !replica.process.isDead),
       replica,
     )
   }
@@ -121,19 +123,19 @@ export class HandOverWorld implements ReplicaWorld {
 
   /** It goes on, finds that its lease is over, and renews that after a moment. */
   async #resume(replica: ReplicaBed): Promise<void> {
-    await replica.resume()
+    await replica.process.resume()
     await this.#renew(replica)
   }
 
   async #reconnect(replica: ReplicaBed): Promise<void> {
-    await replica.reconnect()
+    await replica.process.reconnect()
     await this.#renew(replica)
   }
 
   async #renew(replica: ReplicaBed): Promise<void> {
     await pause(this.clock, Math.floor(this.chance() * 500))
     // It may have been stopped or cut off again.
-    if (replica.isDead || !replica.runs || replica.way.isCut) return
+    if (replica.process.isDead || !replica.process.runs || replica.process.way.isCut) return
     const isLate = this.clock.now() - replica.goneAt >= GONE_MS
     const lost = isLate ? [...replica.active] : []
     replica.renewed(lost, isLate)

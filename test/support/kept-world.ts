@@ -17,10 +17,13 @@ const MOST_START_MS = 3000
 
 export class KeptWorld {
   readonly clock = new FakeClock()
-  readonly shared = new SharedStore(this.clock, () => this.living)
+  readonly shared = new SharedStore(this.clock, () => this.living.map(({ process }) => process))
   readonly chance: () => number
   readonly replicas: KeptReplica[] = []
   readonly waitScale = WAIT_SCALE
+  readonly calmMs = 60_000
+  /** Shards that two drove at a time, in words. */
+  readonly violations: string[] = []
   /** Told of each new one. */
   readonly #onReplica: (replica: KeptReplica) => void
   onGivenUpAnyway: (replica: KeptReplica) => void = () => undefined
@@ -30,14 +33,15 @@ export class KeptWorld {
   constructor(seed: number, onReplica: (replica: KeptReplica) => void) {
     this.chance = chanceOf(seed)
     this.#onReplica = onReplica
+    void this.#watchShards()
   }
 
   get running(): KeptReplica[] {
-    return this.living.filter(({ runs, isLeaving }) => runs && !isLeaving)
+    return this.living.filter(({ process, isLeaving }) => process.runs && !isLeaving)
   }
 
   get living(): KeptReplica[] {
-    return this.replicas.filter(({ isDead }) => !isDead)
+    return this.replicas.filter(({ process }) => !process.isDead)
   }
 
   /** Whether everything is at rest, and each shard has one who drives it. */
@@ -60,7 +64,7 @@ export class KeptWorld {
     })
     this.replicas.push(replica)
     this.#onReplica(replica)
-    void this.#watch(replica)
+    void this.#watchLease(replica)
     return replica
   }
 
@@ -71,6 +75,7 @@ export class KeptWorld {
 
   /** It is killed, and starts again under its name. */
   restart(replica: KeptReplica): void {
+    replica.isReplaced = true
     replica.kill()
     this.clock.after(Math.floor(this.chance() * MOST_START_MS), () => void this.join(replica.name))
   }
@@ -83,33 +88,47 @@ export class KeptWorld {
   }
 
   /** Nothing of it runs for so long. */
-  stop(replica: KeptReplica, ms: number): void {
-    replica.stop()
-    this.clock.after(ms, () => void replica.resume())
+  stop({ process }: KeptReplica, ms: number): void {
+    process.stop()
+    this.clock.after(ms, () => void process.resume())
   }
 
   /** It runs on, and nothing goes through for so long. */
-  cut(replica: KeptReplica, ms: number): void {
-    replica.cutOff()
-    this.clock.after(ms, () => void replica.reconnect())
+  cut({ process }: KeptReplica, ms: number): void {
+    if (process.way.isCut) return
+    process.cutOff()
+    this.clock.after(ms, () => void process.reconnect())
   }
 
   /** Some of what it sends, or of the answers, gets lost for so long. */
-  lose(replica: KeptReplica, ms: number): void {
-    replica.lose(LOST)
-    this.clock.after(ms, () => replica.lose(0))
+  lose({ process: { way } }: KeptReplica, ms: number): void {
+    if (way.lost > 0) return
+    way.lost = LOST
+    this.clock.after(ms, () => {
+      way.lost = 0
+    })
   }
 
   async #keepTwo(): Promise<void> {
     if (this.living.filter(({ isLeaving }) => !isLeaving).length < 2) await this.join()
   }
 
-  async #watch(replica: KeptReplica): Promise<void> {
+  async #watchLease(replica: KeptReplica): Promise<void> {
     let mightAct = false
-    while (!replica.isDead) {
+    while (!replica.process.isDead) {
       if (mightAct && !replica.mayAct) this.onLapse(replica)
       mightAct = replica.mayAct
       await pause(this.clock, LOOK_MS)
+    }
+  }
+
+  async #watchShards(): Promise<void> {
+    for (;;) {
+      await pause(this.clock, LOOK_MS)
+      for (let shard = 0; shard < SHARDS; shard += 1) {
+        const owners = this.ownersOf(shard).map(({ process }) => process.session)
+        if (owners.length > 1) this.violations.push(`shard ${shard} is driven by ${owners.join(' and ')}`)
+      }
     }
   }
 }

@@ -1,11 +1,7 @@
-import type { ResourceType } from '../../src/api/meta.ts'
-import type { RawObject } from '../../src/ports/kubernetes.ts'
+import { LONGEST_REST_MS } from '../../src/controllers/delivery/rest-lanes.ts'
 import { ReplicaProcess, type ReplicaWorld } from './replica-process.ts'
 
 const nothing = () => undefined
-
-/** What is under way of a shard that is given up is waited for so long. */
-const LONGEST_WAIT_MS = 20_000
 
 export type ReplicaOptions = {
   session: string
@@ -18,7 +14,7 @@ export type ReplicaOptions = {
 
 /** One of several processes of the delivery engine on one store; which shards it has, a test says. */
 export class ReplicaBed {
-  readonly #process: ReplicaProcess
+  readonly process: ReplicaProcess
   /** Shards that it may work on while its lease is valid. */
   readonly active = new Set<number>()
   /** By shard, until nothing of it is under way any more. */
@@ -38,7 +34,7 @@ export class ReplicaBed {
     const { session, lowWater, claimedElsewhere } = options
     this.#world = world
     this.#options = options
-    this.#process = new ReplicaProcess(world, {
+    this.process = new ReplicaProcess(world, {
       session,
       lowWater,
       waitScale: 1,
@@ -50,73 +46,31 @@ export class ReplicaBed {
     })
   }
 
-  get session() {
-    return this.#process.session
-  }
-
-  get parts() {
-    return this.#process.parts
-  }
-
-  get sender() {
-    return this.#process.sender
-  }
-
-  get way() {
-    return this.#process.way
-  }
-
-  get complaints() {
-    return this.#process.complaints
-  }
-
-  get isDead(): boolean {
-    return this.#process.isDead
-  }
-
-  get runs(): boolean {
-    return this.#process.runs
-  }
-
   /** It runs, and its lease is valid, and it can tell so. */
   get isWell(): boolean {
-    return this.runs && this.mayAct && !this.way.isCut
-  }
-
-  changed(type: ResourceType, raw: RawObject): void {
-    this.#process.changed(type, raw)
+    return this.process.runs && this.mayAct && !this.process.way.isCut
   }
 
   kill(now: number): void {
     this.goneAt = Math.min(this.goneAt, now)
     this.mayAct = false
-    this.#process.kill()
+    this.process.kill()
     this.gone.resolve()
   }
 
   stop(now: number): void {
-    if (!this.runs) return
+    if (!this.process.runs) return
     this.goneAt = now
     this.mayAct = false
-    this.#process.stop()
+    this.process.stop()
     this.gone.resolve()
   }
 
   /** It runs, and nothing that it says or hears goes through. @param renewedAt its last renewal */
   cutOff(renewedAt: number): void {
     this.goneAt = renewedAt
-    this.#process.cutOff()
+    this.process.cutOff()
     this.gone.resolve()
-  }
-
-  /** What it missed comes, and it could not renew its lease yet. */
-  reconnect(): Promise<void> {
-    return this.#process.reconnect()
-  }
-
-  /** It runs, and could not renew its lease yet. */
-  resume(): Promise<void> {
-    return this.#process.resume()
   }
 
   /**
@@ -124,14 +78,14 @@ export class ReplicaBed {
    * @param lost shards that the others may have had meanwhile: they are given up
    */
   renewed(lost: readonly number[], isLate: boolean): void {
-    if (isLate) this.#process.tenures.endAll()
+    if (isLate) this.process.tenures.endAll()
     const released = this.release([...new Set([...lost, ...this.#starting.keys()])])
     this.#starting.clear()
     released.catch(nothing)
     this.goneAt = Number.POSITIVE_INFINITY
     this.gone = Promise.withResolvers()
     this.mayAct = true
-    this.parts.plane.wake(this.active)
+    this.process.parts.plane.wake(this.active)
   }
 
   /** Resolves when nothing of these shards is under way; never, if it dies before. */
@@ -149,14 +103,14 @@ export class ReplicaBed {
 
   /** As the keeper of shards: a start ends before what it has begun is ended. */
   async #releaseOne(shard: number): Promise<void> {
-    const { tenures, parts } = this.#process
+    const { tenures, parts } = this.process
     const { clock } = this.#world
     const tenure = tenures.of(shard)
     const start = this.#starting.get(shard)
     await start
     const begun = clock.monotonic()
     await parts.takeOver.end(new Set([shard]))
-    if (clock.monotonic() - begun >= LONGEST_WAIT_MS) this.#options.givenUpAnyway(this)
+    if (clock.monotonic() - begun >= LONGEST_REST_MS) this.#options.givenUpAnyway(this)
     if (this.#starting.get(shard) === start) this.#starting.delete(shard)
     // It may have been taken again since.
     if (tenures.of(shard) === tenure) tenures.end([shard])
@@ -165,8 +119,8 @@ export class ReplicaBed {
   /** @throws Error when given up, and what may pass by itself */
   async take(shards: readonly number[], signal: AbortSignal): Promise<void> {
     const set = new Set(shards)
-    this.#process.tenures.begin(shards)
-    const started = this.parts.takeOver.start(set, signal)
+    this.process.tenures.begin(shards)
+    const started = this.process.parts.takeOver.start(set, signal)
     // What a start that failed has begun is ended with its shard.
     const ended = started.then(() => {
       if (this.mayAct && !signal.aborted) for (const shard of shards) this.#starting.delete(shard)
@@ -174,8 +128,8 @@ export class ReplicaBed {
     for (const shard of shards) this.#starting.set(shard, ended)
     await started
     signal.throwIfAborted()
-    if (this.isDead) throw new Error('it has died')
+    if (this.process.isDead) throw new Error('it has died')
     for (const shard of shards) this.active.add(shard)
-    this.parts.plane.wake(set)
+    this.process.parts.plane.wake(set)
   }
 }

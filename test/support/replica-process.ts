@@ -40,7 +40,7 @@ const LONG_LAG_MS = 3000
 /** One of several processes of the delivery engine on one store: it lives, stands still, is cut off, and dies. */
 export class ReplicaProcess {
   readonly sender: ScriptedSender
-  readonly giveUp = new AbortController()
+  readonly #giveUp = new AbortController()
   readonly tenures = new Tenures()
   readonly parts: ReturnType<typeof planeParts>
   readonly session: string
@@ -82,7 +82,7 @@ export class ReplicaProcess {
       session,
       lowWater,
       waitScale,
-      giveUp: this.giveUp.signal,
+      giveUp: this.#giveUp.signal,
       owns: ownership.owns,
       tenures: this.tenures,
       complain: (message) => void this.complaints.push(message),
@@ -119,7 +119,7 @@ export class ReplicaProcess {
     this.#suspension.isDead = true
     this.#suspension.end()
     this.sender.dead = true
-    this.giveUp.abort()
+    this.#giveUp.abort()
   }
 
   stop(): void {

@@ -5,7 +5,8 @@
 
 import { expect, it } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
-import { ENDPOINTS, HandOverStory, type Plan, type Step } from '../../../test/support/hand-over-story.ts'
+import { plansOf } from '../../../test/support/hand-over-plans.ts'
+import { HandOverStory, type Plan, type Step } from '../../../test/support/hand-over-story.ts'
 import { HandOverWorld } from '../../../test/support/hand-over-world.ts'
 import type { ReplicaBed } from '../../../test/support/replica-bed.ts'
 
@@ -13,51 +14,30 @@ import type { ReplicaBed } from '../../../test/support/replica-bed.ts'
 const HISTORIES = Number(process.env.HAND_OVER_HISTORIES ?? 60)
 const LIMIT_MS = 60_000 + HISTORIES * 1000
 
-const KINDS: readonly Step['kind'][] = [
-  'accept',
-  'accept',
-  'accept',
-  'accept',
-  'move',
-  'move',
-  'move',
-  'move',
-]
 /** More of those that stand still, by hand. */
-const STOPS: readonly Step['kind'][] = process.env.HAND_OVER_STOPS === 'yes' ? ['stop'] : []
-const TROUBLES: readonly Step['kind'][] = [
-  'kill',
-  'stop',
-  'cut',
-  'lose',
-  ...STOPS,
-  'join',
-  'disable',
-  'enable',
-  'delete',
-]
+const STOPS = process.env.HAND_OVER_STOPS === 'yes' ? 2 : 1
+const KINDS = {
+  accept: 4,
+  move: 4,
+  kill: 1,
+  stop: STOPS,
+  cut: 1,
+  lose: 1,
+  join: 1,
+  disable: 1,
+  enable: 1,
+  delete: 1,
+}
+const MS = fc.oneof(fc.nat({ max: 30 }), fc.nat({ max: 3000 }), fc.nat({ max: 200_000 }))
 
-const step = fc.record({
-  kind: fc.constantFrom(...KINDS, ...TROUBLES),
-  endpoints: fc.integer({ min: 1, max: 2 ** ENDPOINTS.length - 1 }),
-  who: fc.nat({ max: 11 }),
-  ms: fc.oneof(fc.nat({ max: 30 }), fc.nat({ max: 3000 }), fc.nat({ max: 200_000 })),
-})
-
-const plan = fc.record({
-  seed: fc.integer({ min: 1, max: 2 ** 31 - 1 }),
-  replicas: fc.constantFrom(2, 3),
-  steps: fc.array(step, { minLength: 1, maxLength: 25 }),
-  refusals: fc.array(fc.constantFrom(0, 0, 0, 0, 1, 1, 2, 9), { minLength: 1, maxLength: 6 }),
-})
-
-const storyOf = (one: Plan) => new HandOverStory<ReplicaBed>(one, (seed, onReplica) => new HandOverWorld(seed, onReplica))
+const storyOf = (one: Plan) =>
+  new HandOverStory<ReplicaBed>(one, (seed, onReplica) => new HandOverWorld(seed, onReplica))
 
 it(
   'every accepted delivery ends once, in order where asked, and every replica knows it, however shards change hands',
   async () => {
     await fc.assert(
-      fc.asyncProperty(plan, async (one) => {
+      fc.asyncProperty(plansOf(KINDS, MS), async (one) => {
         expect(await storyOf(one).play()).toEqual([])
       }),
       {

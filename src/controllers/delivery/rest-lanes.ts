@@ -6,7 +6,7 @@ import type { OpenSegments } from './open-segments.ts'
 import { ATTEMPT_DEADLINE_MS, type PlaneContext } from './plane-context.ts'
 
 /** As long as others would wait if this replica had died: a write that does not succeed is not waited for any longer. */
-const LONGEST_MS = ATTEMPT_DEADLINE_MS + 1000
+export const LONGEST_REST_MS = ATTEMPT_DEADLINE_MS + 1000
 
 /** Calls `rest` for each lane as soon as nothing of it is under way. @returns whether that was so of all in time */
 export async function restLanes(
@@ -14,7 +14,7 @@ export async function restLanes(
   lanes: readonly Lane[],
   rest: (lane: Lane) => void,
 ): Promise<boolean> {
-  const last = clock.monotonic() + LONGEST_MS
+  const last = clock.monotonic() + LONGEST_REST_MS
   let areIdle = true
   for (const lane of lanes) {
     await until(clock, () => lane.isIdle || clock.monotonic() >= last)

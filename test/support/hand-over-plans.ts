@@ -1,0 +1,27 @@
+/** Histories of hand-overs to be played, at random. */
+import { fc } from './fast-check.ts'
+import { ENDPOINTS, type Plan, type Step } from './hand-over-story.ts'
+
+const REFUSALS = fc.constantFrom(0, 0, 0, 0, 1, 1, 2, 9)
+const MOST_STEPS = 25
+
+/** @param kinds how often each is taken, by its weight @param ms until the next step */
+export function plansOf(
+  kinds: Partial<Record<Step['kind'], number>>,
+  ms: fc.Arbitrary<number>,
+): fc.Arbitrary<Plan> {
+  const kind = fc.oneof(
+    ...Object.entries(kinds).map(([name, weight]) => ({
+      weight,
+      arbitrary: fc.constant(name as Step['kind']),
+    })),
+  )
+  const endpoints = fc.integer({ min: 1, max: 2 ** ENDPOINTS.length - 1 })
+  const step = fc.record({ kind, endpoints, who: fc.nat({ max: 11 }), ms })
+  return fc.record({
+    seed: fc.integer({ min: 1, max: 2 ** 31 - 1 }),
+    replicas: fc.constantFrom(2, 3),
+    steps: fc.array(step, { minLength: 1, maxLength: MOST_STEPS }),
+    refusals: fc.array(REFUSALS, { minLength: 1, maxLength: 6 }),
+  })
+}
