@@ -32,3 +32,8 @@ export function spreadIn(of: Rounds, quantile: 'p50' | 'p90' | 'p99'): Spread {
 export function ratioOf({ without, beside }: Beside, quantile: 'p50' | 'p99'): number {
   return spreadIn(beside, quantile).median / spreadIn(without, quantile).median
 }
+
+/** Of each round, beside it by that without, which was measured just before or after. */
+export function ratiosOf({ without, beside }: Beside, quantile: 'p50' | 'p99'): Spread {
+  return spreadOf(beside.map((one, round) => one[quantile] / (without[round]?.[quantile] ?? one[quantile])))
+}

@@ -70,6 +70,7 @@ const KEEP_ALL = { DAVIT_MAX_LOG_BYTES: String(8192 * 2 ** 20) }
 const FASTEST_FIRST = ['Segments', 'Objects'] as const
 /** So many that each controller has its share of them. */
 const ORGANIZATIONS = 10
+/** With few, one of three controllers would have half of them. */
 const ENDPOINTS = 12
 /** Of each controller that has a part of a core: enough to do, and done before a delivery has waited long enough for an object. */
 const LIMITED_WINDOW = 150
