@@ -1,6 +1,6 @@
 /** What an endpoint that hangs does to the others, for docs/guarantees.md. */
 import { range } from '../../bench/figures.ts'
-import { type Beside, type Rounds, ratioOf, spreadIn } from '../../bench/measure/in-turn.ts'
+import { type Beside, type Rounds, ratioOf, ratiosOf, spreadIn } from '../../bench/measure/in-turn.ts'
 import { type Figures, rounded } from '../figures.ts'
 
 export function besideFigures(found: Beside): Figures {
@@ -11,6 +11,7 @@ export function besideFigures(found: Beside): Figures {
     'p99 beside it, ms': range(spreadIn(found.beside, 'p99'), 1),
     'p99 beside it over that without': rounded(ratioOf(found, 'p99')),
     'p50 beside it over that without': rounded(ratioOf(found, 'p50')),
+    'p99 beside it over that without, by round': range(ratiosOf(found, 'p99'), 2),
   }
 }
 
@@ -21,5 +22,6 @@ export function besideMadeFigures({ beside, made }: { beside: Rounds; made: Roun
     'p99 where somebody else makes as many objects, ms': range(spreadIn(made, 'p99'), 1),
     'p99 beside it over that': rounded(ratioOf(found, 'p99')),
     'p50 beside it over that': rounded(ratioOf(found, 'p50')),
+    'p99 beside it over that, by round': range(ratiosOf(found, 'p99'), 2),
   }
 }
