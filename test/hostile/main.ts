@@ -3,6 +3,7 @@
  * in test/hostile/results, from which `npm run generate` makes docs/guarantees.md; fails when a test has.
  *   hostile        the tests of this folder, with more cases than in `npm test`
  *   tests          all others that docs/guarantees.md names
+ *   new            those among both that it names since they were run
  *   histories      thousands of schedules of replicas, hand-overs, facades and watches, in simulated time
  *   neighbours     999 endpoints beside one that hangs
  *   tenth          a tenth of 300 events a second to an endpoint that hangs
@@ -11,18 +12,21 @@
  * `--report FILE` counts the cases of both kinds of tests in what `npm test -- --reporter=json --outputFile.json=FILE` has left, and runs none;
  * `--figures FOLDER` keeps what these told, where FIGURES_FOLDER named the folder to them.
  */
+import { existsSync, readFileSync } from 'node:fs'
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { casesRun } from '../../src/tools/guarantees/results.ts'
 import { measureIsolation } from '../bench/sections/isolation.ts'
 import type { Figures } from './figures.ts'
 import { besideFigures, besideMadeFigures } from './long/beside-figures.ts'
 import { LARGE, measureLargeOrganization } from './long/large-organization.ts'
 import { MANY_NEIGHBOURS, measureNeighbours } from './long/neighbours.ts'
-import { keep } from './long/results.ts'
+import { forget, keep } from './long/results.ts'
 import { runTests } from './long/run-tests.ts'
 import { soak } from './long/soak.ts'
+import { fileOf, references } from './named-tests.ts'
 
 const TENTH = { rounds: 8, seconds: 20 }
 /** Parts that are tests. */
@@ -78,6 +82,7 @@ const seed = Number(values.seed ?? Date.now() % 1_000_000)
 const PARTS: Record<string, () => Promise<boolean>> = {
   hostile: async () => await tests('hostile', isOfThisFolder),
   tests: async () => await tests('tests', (path) => !isOfThisFolder(path)),
+  new: runNew,
   histories: playHistories,
   neighbours: async () => await measured('neighbours', measureNeighbours(MANY_NEIGHBOURS)),
   tenth: async () => await measured('tenth', tenth()),
@@ -86,7 +91,8 @@ const PARTS: Record<string, () => Promise<boolean>> = {
 }
 
 const { report } = values
-const wanted = values.only?.split(',') ?? (report === undefined ? Object.keys(PARTS) : COUNTED)
+const all = Object.keys(PARTS).filter((part) => part !== 'new')
+const wanted = values.only?.split(',') ?? (report === undefined ? all : COUNTED)
 const unknown = wanted.filter((part) => !(part in PARTS))
 if (unknown.length > 0)
   throw new Error(`there is no part ${unknown.join()}; there are ${Object.keys(PARTS).join(', ')}`)
@@ -100,6 +106,24 @@ function tellFailed(failed: readonly string[]): boolean {
   return failed.length === 0
 }
 
+/** Where everything is run anew, nothing is left of it. */
+async function runNew(): Promise<boolean> {
+  const known = casesRun(readOf)
+  const unknown = new Set(
+    references()
+      .filter((reference) => known[reference] === undefined)
+      .map(fileOf),
+  )
+  if (unknown.size > 0) return await tests('new', (path) => unknown.has(path))
+  process.stdout.write('each test that docs/guarantees.md names has been run\n')
+  return true
+}
+
+function readOf(path: string): string | undefined {
+  const url = new URL(`../../${path}`, import.meta.url)
+  return existsSync(url) ? readFileSync(url, 'utf8') : undefined
+}
+
 function isOfThisFolder(path: string): boolean {
   return path.startsWith('test/hostile/')
 }
@@ -109,6 +133,7 @@ async function counted(part: string, isWanted: (path: string) => boolean, file: 
   const { cases, failed } = await runTests(isWanted, { report: file })
   if (values.figures !== undefined) await keepAll(values.figures, { command: 'npm test' })
   await keep(`cases-${part}`, { command: 'npm test', tests: cases })
+  if (part === 'tests') await forget('cases-new')
   return tellFailed(failed)
 }
 
@@ -126,6 +151,7 @@ async function tests(part: string, isWanted: (path: string) => boolean): Promise
     const command = commandOf(part)
     await keepAll(folder, { command, seed })
     await keep(`cases-${part}`, { command, seed, tests: cases })
+    if (part === 'tests') await forget('cases-new')
     return tellFailed(failed)
   } finally {
     await rm(folder, { recursive: true })
@@ -134,17 +160,17 @@ async function tests(part: string, isWanted: (path: string) => boolean): Promise
 
 /** Fails with the first history that breaks a promise, as told on the screen. */
 async function playHistories(): Promise<boolean> {
-  const all = Object.entries(HISTORIES)
-  const files = new Set(all.map(([, { file }]) => file))
+  const histories = Object.entries(HISTORIES)
+  const files = new Set(histories.map(([, { file }]) => file))
   const { failed } = await runTests((path) => files.has(path), {
     environment: {
       PROPERTIES_SEED: String(seed),
       HAND_OVER_SEED: String(seed),
       KEPT_SEED: String(seed),
-      ...Object.fromEntries(all.map(([name, { each }]) => [name, String(each)])),
+      ...Object.fromEntries(histories.map(([name, { each }]) => [name, String(each)])),
     },
   })
-  const played = all.map(([, { what, each, properties }]) => [what, each * properties] as const)
+  const played = histories.map(([, { what, each, properties }]) => [what, each * properties] as const)
   const figures = { ...Object.fromEntries(played), 'tests that failed': failed.length }
   await keep('histories', { command: commandOf('histories'), seed, figures })
   return tellFailed(failed)

@@ -44,6 +44,8 @@ const HOUR = 3_600_000
 /** More than an attempt takes here, and until its outcome is stored. */
 const SETTLED_MS = 25_000
 const LONGEST_ATTEMPT_MS = 15_000
+/** How much later an outcome is stored where calls are lost: each is given up after ten seconds. */
+const LOSSY_MS = 60_000
 /** More than lies between two looks at all objects. */
 const SWEEP_MS = 11 * 60_000
 
@@ -58,6 +60,8 @@ export class HandOverStory<R extends StoryReplica> {
   readonly #receptions: Seen<R>[] = []
   /** Those of which the outcome may not be known. */
   readonly #broken = new Set<Reception>()
+  /** Of replicas whose calls are lost, until when one that was lost may be waited for. */
+  readonly #lossyUntil = new Map<R, number>()
   /** The last trouble is over by then. */
   #troubledUntil = 0
   /** By endpoint, when the last attempt is over, and whose it is. */
@@ -140,7 +144,10 @@ export class HandOverStory<R extends StoryReplica> {
     if (kind === 'leave') await world.leave?.(one)
     if (kind === 'stop') world.stop(one, ms)
     if (kind === 'cut') world.cut(one, ms)
-    if (kind === 'lose') world.lose(one, ms)
+    if (kind === 'lose') {
+      this.#lossyUntil.set(one, world.clock.monotonic() + ms + SETTLED_MS)
+      world.lose(one, ms)
+    }
   }
 
   #move(endpoints: number, who: number): void {
@@ -218,8 +225,9 @@ export class HandOverStory<R extends StoryReplica> {
   /** What it had under way may be repeated. */
   #breakOf(replica: R, withinMs = SETTLED_MS): void {
     const now = this.#world.clock.monotonic()
+    const since = now - withinMs - (now < (this.#lossyUntil.get(replica) ?? 0) ? LOSSY_MS : 0)
     for (const seen of this.#receptions)
-      if (seen.replica === replica && seen.at > now - withinMs) this.#broken.add(seen)
+      if (seen.replica === replica && seen.at > since) this.#broken.add(seen)
   }
 
   #complaints(): string[] {

@@ -61,8 +61,8 @@ export function figuresOf(name: string, read: Read): FoundFigures | undefined {
   return defined({ measuredAt, seed, command: other.command, figures })
 }
 
-/** Files in which cases are kept. */
-const CASES = ['cases-hostile', 'cases-tests']
+/** Files in which cases are kept; what is in a later one counts. */
+const CASES = ['cases-new', 'cases-hostile', 'cases-tests']
 
 /** Those of each run, by the name of its file. */
 export function testRuns(read: Read): [string, FoundTests | undefined][] {

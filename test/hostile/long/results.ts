@@ -1,5 +1,5 @@
 /** Where figures are kept for docs/guarantees.md. */
-import { mkdir, writeFile } from 'node:fs/promises'
+import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { commitOfTree } from '../../support/commit.ts'
 
 const RESULTS = new URL('../results/', import.meta.url)
@@ -11,4 +11,8 @@ export async function keep(
   await mkdir(RESULTS, { recursive: true })
   const stamped = { measuredAt: new Date().toISOString(), commit: commitOfTree(), ...result }
   await writeFile(new URL(`${name}.json`, RESULTS), `${JSON.stringify(stamped, undefined, 2)}\n`)
+}
+
+export async function forget(name: string): Promise<void> {
+  await rm(new URL(`${name}.json`, RESULTS), { force: true })
 }
