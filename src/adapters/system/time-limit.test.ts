@@ -24,3 +24,33 @@ test('a call without end is ended, and the next one runs', () => {
   expect(() => limit(() => /^(a+)+$/.test(`${'a'.repeat(60)}!`))).toThrow(TimeLimitError)
   expect(limit(() => 'on')).toBe('on')
 })
+
+test('a call whose process got no CPU for a moment is begun again, a few times', () => {
+  const limit = createTimeLimit(20, () => 0)
+  const stuck = (times: number) => {
+    let turns = 0
+    return () => {
+      turns += 1
+      while (turns <= times);
+      return turns
+    }
+  }
+  expect(limit(stuck(2))).toBe(3)
+  expect(() => limit(stuck(3))).toThrow(TimeLimitError)
+})
+
+test('one that used its time is not', () => {
+  let used = 0
+  const limit = createTimeLimit(20, () => {
+    used += 10
+    return used
+  })
+  let turns = 0
+  expect(() =>
+    limit(() => {
+      turns += 1
+      for (;;);
+    }),
+  ).toThrow(TimeLimitError)
+  expect(turns).toBe(1)
+})
