@@ -2,8 +2,7 @@ import { createHash, createHmac } from 'node:crypto'
 import type { Clock } from '../ports/clock.ts'
 import type { Identity, TokenReviewer } from '../ports/token-review.ts'
 import { endOfKey, isHopeless, readApiKey, unauthenticated } from './api-key.ts'
-import { KnownGood } from './known-good.ts'
-import { Problem } from './problem.ts'
+import { doubtful, KnownGood } from './known-good.ts'
 import { Turns } from './turns.ts'
 import { VerdictCache } from './verdict-cache.ts'
 
@@ -39,6 +38,7 @@ const REFUSED_FOR_MS = 5_000
 /** A key that was valid is refused for good when that has lasted for so long; until then it is asked about again and again. */
 const BELIEVED_AFTER_MS = 10_000
 const ASKED_AGAIN_AFTER_MS = 1_000
+const DOUBTED = 'The cluster refuses a key that was valid before; it is asked again.'
 const MOST_VERDICTS = 10_000
 /** Reviews of keys that were valid before have places of their own: whoever sends what is no key cannot keep them out. */
 const REVIEWS_OF_KNOWN = { atOnce: 100, waiting: 0 }
@@ -76,7 +76,7 @@ export function createAuthenticator({ tokens, clock, hashKey }: AuthenticatorOpt
     const key = readApiKey(rawHeaders)
     const keyHash = createHash('sha256').update(key).digest('base64')
     const verdict = await verdicts.get(keyHash, () => review(key, keyHash))
-    if (verdict.is === 'doubtful') throw doubtful()
+    if (verdict.is === 'doubtful') throw doubtful(DOUBTED)
     if (verdict.is === 'refused' || verdict.endsAt <= clock.now()) throw unauthenticated()
     return verdict.client
   }
@@ -85,11 +85,6 @@ export function createAuthenticator({ tokens, clock, hashKey }: AuthenticatorOpt
 function keepMs(verdict: Verdict, now: number): number {
   if (verdict.is === 'valid') return Math.min(VALID_FOR_MS, verdict.endsAt - now)
   return verdict.is === 'refused' ? REFUSED_FOR_MS : ASKED_AGAIN_AFTER_MS
-}
-
-function doubtful(): Problem {
-  const detail = 'The cluster refuses a key that was valid before; it is asked again.'
-  return new Problem('unavailable', { detail, headers: { 'retry-after': '1' } })
 }
 
 /** The API server names each token that it makes; of one without a name its own hash is what identifies it. */

@@ -3,7 +3,7 @@ import type { AccessReviewer } from '../ports/access-review.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { KnownOrganizations } from '../ports/facade.ts'
 import type { Client } from './authenticate.ts'
-import { KnownGood } from './known-good.ts'
+import { doubtful, KnownGood } from './known-good.ts'
 import { type Permission, VISIBILITY } from './permission.ts'
 import { Problem } from './problem.ts'
 import { Turns, TurnsByName } from './turns.ts'
@@ -20,6 +20,7 @@ const REFUSED_FOR_MS = 2_000
 /** One that was there is gone when its refusal has lasted for so long; until then it is asked about again and again. */
 const BELIEVED_AFTER_MS = 3_000
 const ASKED_AGAIN_AFTER_MS = 500
+const DOUBTED = 'The cluster refuses what it allowed before; nothing was done, and it is asked again.'
 const MOST_VERDICTS = 50_000
 /** Of all users, and of one: whoever asks for many organizations waits for itself. */
 const MOST_REVIEWS = { atOnce: 200, waiting: 0 }
@@ -79,16 +80,11 @@ export function createAuthorizer({ access, organizations, clock }: AuthorizerOpt
     if (seen.includes('allowed')) throw new Problem('forbidden')
     // Whoever had another right here a moment ago is not told that there is nothing.
     const isDoubtful = seen.includes('doubtful') || known.refused(placeOf(client.keyHash, organization))
-    throw isDoubtful ? doubtful() : new Problem('not_found')
+    throw isDoubtful ? doubtful(DOUBTED) : new Problem('not_found')
   }
 }
 
 /** Of all rights that a key has in an organization. */
 function placeOf(keyHash: string, organization: string): string {
   return `${keyHash} ${organization}`
-}
-
-function doubtful(): Problem {
-  const detail = 'The cluster refuses what it allowed before; nothing was done, and it is asked again.'
-  return new Problem('unavailable', { detail, headers: { 'retry-after': '1' } })
 }

@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type { Clock } from '../ports/clock.ts'
+import { Problem } from './problem.ts'
 
 const KNOWN_FOR_MS = 60 * 60_000
 
@@ -52,4 +53,9 @@ export class KnownGood {
     this.#known.delete(name)
     return false
   }
+}
+
+/** Of a refusal that may be a mistake: the client comes again. @param detail what was refused */
+export function doubtful(detail: string): Problem {
+  return new Problem('unavailable', { detail, headers: { 'retry-after': '1' } })
 }

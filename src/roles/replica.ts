@@ -1,7 +1,7 @@
 /** This replica among the others: its Lease, the shards that it has, and what it may do. */
 import { MAX_REPLICAS } from '../api/replica-lease.ts'
 import type { Config } from '../config.ts'
-import { ATTEMPT_DEADLINE_MS } from '../controllers/delivery/plane-context.ts'
+import { LONGEST_REST_MS } from '../controllers/delivery/rest-lanes.ts'
 import { LeaseRecords } from '../controllers/replicas/lease-records.ts'
 import { SHARDS } from '../domain/shard.ts'
 import type { Clock } from '../ports/clock.ts'
@@ -11,9 +11,6 @@ import { shardTimes } from '../runtime/shards/shard-times.ts'
 import type { ShardWork } from '../runtime/shards/shard-work.ts'
 import { Tenures } from '../runtime/shards/tenures.ts'
 import type { World } from './world-types.ts'
-
-/** An attempt ends within its deadline; what it came to may still be on its way then. */
-const DRAIN_MS = ATTEMPT_DEADLINE_MS + 1000
 
 export type ReplicaOptions = {
   config: Pick<Config, 'namespace' | 'replica' | 'isReplicaGiven' | 'leaseMs'>
@@ -78,7 +75,7 @@ export class Replica implements ShardOwnership {
   /** Resolves when it works on everything that is its own. @param work must be ready for it */
   join(work: ShardWork): Promise<void> {
     const { config, world, clock, onReplaced, onSetBack } = this.#options
-    const times = shardTimes(config.leaseMs, DRAIN_MS)
+    const times = shardTimes(config.leaseMs, LONGEST_REST_MS)
     const records = new LeaseRecords({
       resources: world.api,
       namespace: config.namespace,

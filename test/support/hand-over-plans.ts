@@ -1,4 +1,5 @@
 /** Histories of hand-overs to be played, at random. */
+import { expect } from 'vitest'
 import { fc } from './fast-check.ts'
 import { ENDPOINTS, type Plan, type Step } from './hand-over-story.ts'
 
@@ -24,4 +25,16 @@ export function plansOf(
     steps: fc.array(step, { minLength: 1, maxLength: MOST_STEPS }),
     refusals: fc.array(REFUSALS, { minLength: 1, maxLength: 6 }),
   })
+}
+
+/** @param play what was wrong, in words */
+export async function holdsInAll(
+  plans: fc.Arbitrary<Plan>,
+  play: (plan: Plan) => Promise<string[]>,
+  { histories, seed, asFound }: { histories: number; seed: string | undefined; asFound: string | undefined },
+): Promise<void> {
+  const property = fc.asyncProperty(plans, async (plan) => {
+    expect(await play(plan)).toEqual([])
+  })
+  await fc.assert(property, { numRuns: histories, seed: Number(seed ?? 1), endOnFailure: asFound === 'yes' })
 }

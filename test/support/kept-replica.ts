@@ -1,5 +1,4 @@
 import { MAX_REPLICAS } from '../../src/api/replica-lease.ts'
-import { ATTEMPT_DEADLINE_MS } from '../../src/controllers/delivery/plane-context.ts'
 import { LONGEST_REST_MS } from '../../src/controllers/delivery/rest-lanes.ts'
 import { LeaseRecords } from '../../src/controllers/replicas/lease-records.ts'
 import { SHARDS } from '../../src/domain/shard.ts'
@@ -19,7 +18,7 @@ export type KeptReplicaOptions = {
 }
 
 const LEASE_MS = 9000
-const TIMES = shardTimes(LEASE_MS, ATTEMPT_DEADLINE_MS + 1000)
+const TIMES = shardTimes(LEASE_MS, LONGEST_REST_MS)
 
 const quiet = { info: () => undefined, warn: () => undefined, error: () => undefined }
 

@@ -15,7 +15,6 @@ export type StoryWorld<R extends StoryReplica> = {
   readonly clock: FakeClock
   readonly shared: SharedStore
   readonly chance: () => number
-  readonly replicas: readonly R[]
   /** Those that something can happen to. */
   readonly running: readonly R[]
   readonly living: readonly R[]

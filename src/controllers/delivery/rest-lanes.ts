@@ -5,7 +5,10 @@ import type { Lane } from './lane.ts'
 import type { OpenSegments } from './open-segments.ts'
 import { ATTEMPT_DEADLINE_MS, type PlaneContext } from './plane-context.ts'
 
-/** As long as others would wait if this replica had died: a write that does not succeed is not waited for any longer. */
+/**
+ * As long as others wait if this replica has died: an attempt ends within its deadline, and what it came to may still be on its way
+ * then. A write that does not succeed is not waited for any longer.
+ */
 export const LONGEST_REST_MS = ATTEMPT_DEADLINE_MS + 1000
 
 /** Calls `rest` for each lane as soon as nothing of it is under way. @returns whether that was so of all in time */
