@@ -3,6 +3,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
 import { FAILURES } from '../src/tools/guarantees/failures.ts'
+import { brokenLimits, LIMITS } from '../src/tools/guarantees/limits.ts'
 import { casesRun, figuresOf, valueAt } from '../src/tools/guarantees/results.ts'
 import { guaranteesPage } from '../src/tools/outputs/guarantees-page.ts'
 import { ROWS, titlesOf } from './hostile/named-tests.ts'
@@ -28,6 +29,13 @@ test('has the failures F1 to F46 in their order', () => {
   expect(FAILURES.map(({ name }) => name.split(':')[0])).toEqual(
     Array.from({ length: 46 }, (_, i) => `F${i + 1}`),
   )
+})
+
+test.for(Object.keys(LIMITS))('figures of %s are what they may be', (of) => {
+  const found = figuresOf(of, read)
+  const limits = Object.keys(LIMITS[of] ?? {})
+  expect(limits.filter((key) => valueAt(found?.figures, key) === undefined)).toEqual([])
+  expect(brokenLimits(of, (key) => valueAt(found?.figures, key))).toEqual([])
 })
 
 describe.for(ROWS)('$name', ({ tests, figures = [] }) => {

@@ -4,8 +4,9 @@
  * --clients=N --rounds=N --rate=N]` kills facades under their clients, `npm run test:chaos -- --credentials [--seed=N
  * --kills=N]` kills the controller under owners of secrets, `npm run test:chaos -- --bakes [--seed=N --kills=N]` kills
  * bakes, and `npm run test:chaos -- --fleet [--seed=N --minutes=N, or --faults=N of each kind --controllers=N --facades=N]`
- * does everything else to several controllers and facades (with `--log=MiB` where the log may take no more than that), and adds
- * its figures to those in test/chaos/results; with `--sum` it prints what all of those come to.
+ * does everything else to several controllers and facades (with `--log=MiB` where the log may take no more than that, and of
+ * `--only=KIND,...` each for `--lasts` seconds; with `--other=COMMIT` all of it changes to that version and back), and adds its figures to those in test/chaos/results; with `--sum` it prints what
+ * all of those come to.
  */
 import { parseArgs } from 'node:util'
 import { startControlPlane } from '../../src/playground/control-plane.ts'
@@ -23,6 +24,7 @@ import { fleetFiguresOf } from './fleet/fleet-figures.ts'
 import { fleetReportOf } from './fleet/fleet-report.ts'
 import { type FleetRunOptions, playFleet } from './fleet/fleet-run.ts'
 import { commitHere, keepRun, keptRuns } from './fleet/kept-runs.ts'
+import { programOf } from './fleet/other-version.ts'
 import { reportOf } from './report.ts'
 import { SeededRandom } from './seeded-random.ts'
 
@@ -47,6 +49,8 @@ const { values } = parseArgs({
     log: { type: 'string' },
     between: { type: 'string', default: '12' },
     only: { type: 'string' },
+    lasts: { type: 'string' },
+    other: { type: 'string' },
     agree: { type: 'boolean', default: true },
     sum: { type: 'boolean', default: false },
   },
@@ -129,6 +133,8 @@ async function breakFleet() {
     ...(values.log === undefined ? {} : { logBytes: Number(values.log) * 1024 ** 2 }),
     ...(faultsOfEach === undefined ? {} : { faultsOfEach }),
     ...(values.only === undefined ? {} : { kinds: kindsIn(values.only) }),
+    ...(values.other === undefined ? {} : { otherMain: await programOf(values.other) }),
+    ...(values.lasts === undefined ? {} : { forMs: Number(values.lasts) * 1000 }),
   }
   const commit = await commitHere()
   const run = await playFleet(options)

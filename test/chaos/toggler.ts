@@ -19,9 +19,15 @@ export type TogglerOptions = {
   /** Resolves when it is acknowledged, however often that has to be asked for. */
   set: (state: EndpointState) => Promise<void>
   random: SeededRandom
+  /** Milliseconds that some of the pauses last; absent: none lasts longer than the others. */
+  long?: readonly [number, number]
 }
 
 const POLL_MS = 50
+const ENABLED_MS = [1000, 5000] as const
+const DISABLED_MS = [300, 1500] as const
+/** Of the pauses, where some are long: what a process would send that was away meanwhile comes within those. */
+const LONG_SHARE = 0.25
 
 /** With kubectl, waiting for the status that says so. */
 export function switchOf(
@@ -53,7 +59,7 @@ export class Toggler {
   readonly pauses: Pause[] = []
   readonly #options: TogglerOptions
   #enabled = true
-  #ended = false
+  readonly #ending = new AbortController()
   #loop: Promise<void> = Promise.resolve()
 
   constructor(options: TogglerOptions) {
@@ -71,24 +77,29 @@ export class Toggler {
 
   /** Leaves it enabled. */
   async stop(): Promise<void> {
-    this.#ended = true
+    this.#ending.abort()
     await this.#loop
   }
 
   async #run(): Promise<void> {
-    const { random } = this.#options
-    while (!this.#ended) {
-      await sleep(random.between(1000, 5000))
+    const { random, long } = this.#options
+    while (!this.#ending.signal.aborted) {
+      await this.#wait(random.between(...ENABLED_MS))
       this.#enabled = false
       const asked = performance.now()
       await this.#options.set('disabled')
       const from = performance.now()
-      await sleep(random.between(300, 1500))
+      await this.#wait(random.between(...(long && random.chance(LONG_SHARE) ? long : DISABLED_MS)))
       const to = performance.now()
       await this.#options.set('enabled')
       this.pauses.push({ asked, from, to, over: performance.now() })
       this.#enabled = true
     }
+  }
+
+  /** Ends with all of it. */
+  async #wait(ms: number): Promise<void> {
+    await sleep(ms, undefined, { signal: this.#ending.signal }).catch(() => undefined)
   }
 }
 

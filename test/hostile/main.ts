@@ -17,6 +17,7 @@ import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { brokenLimits } from '../../src/tools/guarantees/limits.ts'
 import { casesRun } from '../../src/tools/guarantees/results.ts'
 import { measureIsolation } from '../bench/sections/isolation.ts'
 import type { Figures } from './figures.ts'
@@ -188,7 +189,7 @@ async function measured(name: string, measurement: Promise<Figures>, part = name
   const figures = await measurement
   await keep(name, { command: commandOf(part), figures })
   for (const [what, value] of Object.entries(figures)) process.stdout.write(`${what.padEnd(70)} ${value}\n`)
-  return true
+  return tellFailed(brokenLimits(name, (key) => figures[key]))
 }
 
 async function tenth(): Promise<Figures> {

@@ -17,9 +17,12 @@ export type RoleProcessOptions = {
   logPath: string
   /** Other settings, as DAVIT_ variables. */
   settings?: Readonly<Record<string, string>>
+  /** Of another version; absent: this one. */
+  main?: string | undefined
 }
 
-const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
+/** The program of this version. */
+export const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 /** Ends it when the process that started it is gone. */
 const PRELOAD = new URL('../../src/playground/end-with-parent.ts', import.meta.url).href
 const STALL_PRELOAD = new URL('./stall-preload.ts', import.meta.url).href
@@ -43,7 +46,7 @@ export class RoleProcess {
   constructor(options: RoleProcessOptions) {
     this.#options = options
     const log = openSync(options.logPath, 'a', 0o600)
-    this.#child = spawn(process.execPath, ['--import', PRELOAD, MAIN, options.role], {
+    this.#child = spawn(process.execPath, ['--import', PRELOAD, options.main ?? MAIN, options.role], {
       stdio: ['pipe', log, log],
       env: {
         PATH: process.env.PATH,

@@ -21,6 +21,9 @@ const counted = z.object({
   inversions: z.number(),
   gaps: z.number(),
   overlaps: z.number(),
+  receptions: z.number().default(0),
+  /** Absent: it was not looked for. */
+  unleased: z.number().optional(),
   beyondEight: z.number(),
   waitsOutside: z.number(),
   waitsCompared: z.number(),
@@ -53,7 +56,7 @@ export function fleetFiguresOf(text: string) {
   const runs = fleetRuns.parse(JSON.parse(text))
   const last = runs.at(-1)
   if (!last) return undefined
-  const sum = (key: keyof Counted) => runs.reduce((total, { counts }) => total + counts[key], 0)
+  const sum = (key: keyof Counted) => runs.reduce((total, { counts }) => total + (counts[key] ?? 0), 0)
   const accepted = sum('accepted')
   const lost = sum('lost')
   return {
@@ -76,6 +79,7 @@ export function fleetFiguresOf(text: string) {
     inversions: sum('inversions'),
     gaps: sum('gaps'),
     overlaps: sum('overlaps'),
+    leases: leasesOf(runs.map((run) => run.counts)),
     beyondEight: sum('beyondEight'),
     waits: { compared: sum('waitsCompared'), outside: sum('waitsOutside') },
     'keys that were two events': sum('doubled'),
@@ -89,6 +93,15 @@ export function fleetFiguresOf(text: string) {
     deletions: sum('deletions'),
     afterDeleting: { attempts: sum('afterDeleting') },
     faults: Object.fromEntries(kindsOf(runs).map((kind) => [kind, faultsOf(runs, kind)])),
+  }
+}
+
+/** Requests of which it was looked whether their sender had its Lease, and those that had none. */
+function leasesOf(counts: readonly Counted[]) {
+  const looked = counts.filter(({ unleased }) => unleased !== undefined)
+  return {
+    'requests compared': looked.reduce((total, { receptions }) => total + receptions, 0),
+    'sent without one': looked.reduce((total, { unleased = 0 }) => total + unleased, 0),
   }
 }
 

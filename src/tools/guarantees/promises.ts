@@ -148,6 +148,8 @@ export const PROMISES: readonly Row[] = [
             ['times', 'p50', 'p99', 'max'].map((key) => `faults.${kind}.failOverAloneMs.${key}`),
           ),
           'overlaps',
+          'leases.requests compared',
+          'leases.sent without one',
         ],
       },
       { of: 'histories', keys: ['of shards', 'of shards with the log', 'tests that failed'] },

@@ -5,6 +5,7 @@ import { EGRESS } from '../guarantees/egress.ts'
 import { FACADE } from '../guarantees/facade.ts'
 import { FAILURES } from '../guarantees/failures.ts'
 import { fleetFaultRows } from '../guarantees/fleet-runs.ts'
+import { LIMITS, wordsOf } from '../guarantees/limits.ts'
 import { PROMISES } from '../guarantees/promises.ts'
 import {
   casesRun,
@@ -26,7 +27,7 @@ const INTRODUCTION = `# Guarantees
 Each line names a promise or a failure, what holds it, the tests, and what they found when they ran last. A test is a file and a
 name as in [rules.md](rules.md), and how many cases of it passed. Figures are
 those of a machine of two cores on which etcd, the API server, Davit and whoever measures it share the cores: compare ratios, not times. The last table
-says on which day, with which seed and by which command each was found.
+says on which day, with which seed and by which command each was found. What a figure may be stands behind it: one beyond that fails the tests.
 
 Figures of \`fleet\` are sums over runs of the chaos harness that were made while Davit grew, each with the version of its day; \`versions\` says how many,
 and \`newest\` is of the last version alone. \`accepted\` and \`lost\` count deliveries, which so many \`events\` made. A repeat counts as explained where a fault may have
@@ -77,10 +78,15 @@ function figureCells({ figures = [] }: Row, read: Read): string[] {
   const cells = figures.flatMap(({ of, keys }) => {
     const found = figuresOf(of, read)
     if (!found) return [`\`${of}\`: not run`]
-    const words = keys.map((key) => `${key} ${shown(valueAt(found.figures, key))}`)
+    const words = keys.map((key) => `${key} ${shown(valueAt(found.figures, key))}${limitOf(of, key)}`)
     return [`\`${of}\`: ${words.join('; ')}`]
   })
   return cells.length > 0 ? cells : ['the cases passed']
+}
+
+function limitOf(of: string, key: string): string {
+  const limit = LIMITS[of]?.[key]
+  return limit ? ` (${wordsOf(limit)})` : ''
 }
 
 function shown(value: unknown): string {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { type FleetEvidence, judgeFleet } from './fleet-verdict.ts'
-import { evidence, fault, wrong } from './made-evidence.ts'
+import { type FleetEvidence, fleetViolations, judgeFleet } from './fleet-verdict.ts'
+import { evidence, fault, PROMISED, wrong } from './made-evidence.ts'
 
 describe('a fail-over', () => {
   const kill = { ...fault('kill controller', 1000, 1500, [1]), blows: [{ life: 1, at: 1000 }] }
@@ -22,6 +22,37 @@ describe('a fail-over', () => {
     const faults = [kill, fault('etcd restart', 2000, 3000, 'all')]
     expect(judgeFleet(goneOnAfter(40_000, { faults })).failOvers).toMatchObject([{ alone: false }])
     expect(wrong(goneOnAfter(40_000, { faults }))).toEqual([])
+  })
+
+  it('may take as long as other faults follow each other, and no longer than it is promised without one', () => {
+    const faults = [
+      kill,
+      fault('etcd restart', 20_000, 21_000, 'all'),
+      { ...fault('cut', 50_000, 51_000, [2]), readyAt: 60_000 },
+    ]
+    expect(wrong(goneOnAfter(97_000, { faults }))).toEqual([])
+    expect(wrong(goneOnAfter(99_500, { faults }))).toEqual([
+      '1 fail-overs that took longer than is promised: kill controller o 40500 ms, allowed 39000',
+    ])
+  })
+
+  it('of an orderly end is shorter than a Lease, but for a few', () => {
+    const roll = (from: number, ms: number) => {
+      const receptions = `a+1@${from}-${from + 1} b+2@${from + 1 + ms}-${from + 2 + ms}`
+      const one = { ...fault('roll controllers', from, from + 1, [1]), blows: [{ life: 1, at: from + 1 }] }
+      return { receptions, one }
+    }
+    const rolls = (slow: number) => {
+      const all = Array.from({ length: 9 }, (_, n) => roll(100_000 * n, n < slow ? 15_000 : 1000))
+      const verdict = judgeFleet(
+        evidence('ab', all.map(({ receptions }) => receptions).join(' '), {
+          faults: all.map(({ one }) => one),
+        }),
+      )
+      return fleetViolations({ ...verdict, waits: [] }, PROMISED)
+    }
+    expect(rolls(4)).toEqual([])
+    expect(rolls(5)).toEqual(['1 orderly ends that take as long as a Lease: 15000 ms, half of 9'])
   })
 
   it('allows more for the work where the machine had more to do than such a fleet gives it', () => {

@@ -6,12 +6,24 @@ import type { FleetEvidence } from './fleet-verdict.ts'
 import { busyness } from './stall-watch.ts'
 
 /**
- * Of one endpoint. `alone`: nothing else was done meanwhile to the store or to a controller. `boundMs`: what is promised, where
- * nothing else was done.
+ * Of one endpoint. `alone`: nothing else was done meanwhile to the store or to a controller. `calmMs`: the longest time in it in
+ * which nothing else was done, nor showed still. `boundMs`: what is promised of that.
  */
-export type FailOver = { fault: FaultRecord; endpoint: string; ms: number; boundMs: number; alone: boolean }
+export type FailOver = {
+  fault: FaultRecord
+  endpoint: string
+  ms: number
+  calmMs: number
+  boundMs: number
+  alone: boolean
+}
 
-const KINDS: ReadonlySet<RecordKind> = new Set(['kill controller', 'suspend controller', 'roll controllers'])
+const KINDS: ReadonlySet<RecordKind> = new Set([
+  'kill controller',
+  'suspend controller',
+  'roll controllers',
+  'change version',
+])
 /** A round of looking at Leases, a claim, and what a list takes, on a machine that does much else. */
 const WORK_MS = 6000
 /** Events come twice a second to such an endpoint. */
@@ -35,7 +47,9 @@ export function failOversOf(evidence: FleetEvidence): FailOver[] {
           if (!next) return []
           const ms = next.at - blow.at
           const boundMs = boundOf(fault, blow, next, evidence)
-          return [{ fault, endpoint, ms, boundMs, alone: isAlone(fault, [blow.at, next.at], evidence) }]
+          const others = othersWithin(fault, [blow.at, next.at], evidence)
+          const calmMs = longestCalm([blow.at, next.at], others)
+          return [{ fault, endpoint, ms, calmMs, boundMs, alone: others.length === 0 }]
         }),
       ),
     )
@@ -53,12 +67,44 @@ function nextAfter({ life, at }: Blow, receptions: readonly SeenReception[]): Se
 function boundOf({ kind }: FaultRecord, { at }: Blow, next: SeenReception, evidence: FleetEvidence): number {
   const { startedAt, leaseMs } = evidence
   const rest = WORK_MS * busyness([at, next.at], evidence.loads) + NEXT_EVENT_MS
-  if (kind === 'roll controllers') return DRAIN_MS + rest
+  if (kind === 'roll controllers' || kind === 'change version') return DRAIN_MS + rest
   return Math.max(0, (startedAt.get(next.run) ?? at) - at) + leaseMs + DRAIN_MS + rest
 }
 
-function isAlone(fault: FaultRecord, [from, to]: [number, number], { faults }: FleetEvidence): boolean {
-  return !faults.some(
+/** Whatever else was done: without any of it for so long, somebody goes on. */
+export function slowAmong(failOvers: readonly FailOver[]): FailOver[] {
+  return failOvers.filter(({ calmMs, boundMs }) => calmMs > boundMs)
+}
+
+/** Half of them would say nothing of one, and very few nothing of all. */
+const ENOUGH = 9
+
+/** Of those where nothing else was done, the median: one whose receivers take long may take longer. In words. */
+export function slowRolls(failOvers: readonly FailOver[], leaseMs: number): string[] {
+  const times = failOvers
+    .filter(({ fault, alone }) => alone && fault.kind === 'roll controllers')
+    .map(({ ms }) => ms)
+    .sort((a, b) => a - b)
+  const median = times[Math.floor(times.length / 2)] ?? 0
+  return times.length < ENOUGH || median < leaseMs ? [] : [`${Math.round(median)} ms, half of ${times.length}`]
+}
+
+function longestCalm([from, to]: [number, number], others: readonly FaultRecord[]): number {
+  let calmFrom = from
+  let longest = 0
+  for (const one of others.toSorted((a, b) => a.from - b.from)) {
+    longest = Math.max(longest, Math.min(one.from, to) - calmFrom)
+    calmFrom = Math.max(calmFrom, one.to, one.readyAt)
+  }
+  return Math.max(longest, to - calmFrom)
+}
+
+function othersWithin(
+  fault: FaultRecord,
+  [from, to]: [number, number],
+  { faults }: FleetEvidence,
+): FaultRecord[] {
+  return faults.filter(
     (one) =>
       one !== fault &&
       !isOwnLapse(one, fault) &&

@@ -1,7 +1,7 @@
 /** Does what was planned, and writes down when, and to which processes. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SeededRandom } from '../seeded-random.ts'
-import { collide, type Fault, type RecordKind } from './faults.ts'
+import { collide, type Fault, OF_VERSIONS, type RecordKind } from './faults.ts'
 import type { Fleet } from './fleet.ts'
 import type { Member } from './member.ts'
 
@@ -21,6 +21,8 @@ export type FaultRecord = {
   blows: Blow[]
   /** By which a clock was set. */
   stepMs?: number
+  /** Between these nothing could be stored by anybody. */
+  away?: { from: number; to: number }
 }
 
 type Running = { fault: Fault; ended: Promise<void> }
@@ -43,11 +45,14 @@ export class FaultWork {
   readonly #say: (line: string) => void
   readonly #running = new Set<Running>()
   #undoneAt = performance.now()
+  readonly #otherMain: string | undefined
 
-  constructor(fleet: Fleet, random: SeededRandom, say: (line: string) => void) {
+  /** @param otherMain of the version that is changed to, and back */
+  constructor(fleet: Fleet, random: SeededRandom, say: (line: string) => void, otherMain?: string) {
     this.#fleet = fleet
     this.#random = random
     this.#say = say
+    this.#otherMain = otherMain
   }
 
   /** Milliseconds since the last one was undone; 0 while one is under way. */
@@ -147,12 +152,13 @@ export class FaultWork {
     const from = performance.now()
     const touched = member ? [member] : this.#rolled(fault)
     const blows: Blow[] = []
+    let away: FaultRecord['away'] | undefined
     if (member) await doTo(member, fault, blows)
-    else await this.#doToAll(fault, blows)
+    else away = await this.#doToAll(fault, blows)
     const to = performance.now()
     const lives = touched.length === 0 ? 'all' : livesWithin(touched, from, to)
     const step = fault.kind === 'clock step' ? { stepMs: fault.stepMs } : {}
-    return { kind: fault.kind, from, to, readyAt: Number.POSITIVE_INFINITY, lives, blows, ...step }
+    return { kind: fault.kind, from, to, readyAt: Number.POSITIVE_INFINITY, lives, blows, ...step, ...(away ? { away } : {}) }
   }
 
   #memberOf({ target }: Fault): Member | undefined {
@@ -163,29 +169,41 @@ export class FaultWork {
 
   #rolled({ kind }: Fault): Member[] {
     if (kind === 'roll controllers') return this.#fleet.controllers
+    if (kind === OF_VERSIONS) return this.#fleet.members
     return kind === 'roll facades' ? this.#fleet.facades : []
   }
 
-  async #doToAll(fault: Fault, blows: Blow[]): Promise<void> {
+  /** @returns when the store was away, where it was */
+  async #doToAll(fault: Fault, blows: Blow[]): Promise<FaultRecord['away']> {
     const { controlPlane } = this.#fleet.davit
+    const without = async (stop: () => Promise<void>, start: () => Promise<void>) => {
+      await stop()
+      const from = performance.now()
+      await sleep(fault.forMs)
+      const to = performance.now()
+      await start()
+      return { from, to }
+    }
     switch (fault.kind) {
       case 'API server restart':
-        await controlPlane.stopApiServer()
-        await sleep(fault.forMs)
-        return await controlPlane.startApiServer()
+        return await without(controlPlane.stopApiServer, controlPlane.startApiServer)
       case 'etcd restart':
-        await controlPlane.killEtcd()
-        await sleep(fault.forMs)
-        return await controlPlane.startEtcd()
+        return await without(controlPlane.killEtcd, controlPlane.startEtcd)
       case 'no space in etcd':
         await controlPlane.setNoSpace(true)
         await sleep(fault.forMs)
-        return await controlPlane.setNoSpace(false)
+        await controlPlane.setNoSpace(false)
+        return undefined
       case 'etcd compaction':
         await controlPlane.compactEtcd()
-        return
+        return undefined
+      case OF_VERSIONS:
+        for (const member of this.#fleet.members) member.main = member.main ? undefined : this.#otherMain
+        await roll(this.#rolled(fault), fault, blows)
+        return undefined
       default:
         await roll(this.#rolled(fault), fault, blows)
+        return undefined
     }
   }
 }

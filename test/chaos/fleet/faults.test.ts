@@ -3,7 +3,14 @@ import { SeededRandom } from '../seeded-random.ts'
 import { collide, FAULT_KINDS, type Fault, type FaultKind, type PlanOptions, planFaults } from './faults.ts'
 import type { Role } from './member.ts'
 
-const OPTIONS: PlanOptions = { controllers: 3, facades: 2, leaseMs: 9000, between: 10, pace: 1 }
+const OPTIONS: PlanOptions = {
+  controllers: 3,
+  facades: 2,
+  leaseMs: 9000,
+  between: 10,
+  pace: 1,
+  otherVersion: true,
+}
 
 function plan(seed: number, faultsOfEach: number): Fault[] {
   return [...planFaults(new SeededRandom(seed), { ...OPTIONS, faultsOfEach })]
@@ -31,7 +38,7 @@ describe('the plan of faults', () => {
       [...planFaults(new SeededRandom(5), { ...OPTIONS, ...(kinds ? { kinds } : {}) }).take(count)].map(
         ({ kind }) => kind,
       )
-    const [bag, next] = [firstOf(26).slice(0, 13), firstOf(26).slice(13)]
+    const [bag, next] = [firstOf(28).slice(0, 14), firstOf(28).slice(14)]
     const ofBoth = (one: readonly FaultKind[]) =>
       one.filter((kind) => /^(kill|suspend|roll)/.test(kind)).sort()
     expect([bag, next].map(ofBoth)).toEqual([
@@ -40,6 +47,23 @@ describe('the plan of faults', () => {
     ])
     expect(new Set([...bag, ...next]).size).toBe(FAULT_KINDS.length)
     expect(firstOf(2, ['kill facade'])).toEqual(['kill facade', 'kill facade'])
+  })
+
+  test('changes to another version only where there is one', () => {
+    const kinds = plan(1, 2).map(({ kind }) => kind)
+    const without = [
+      ...planFaults(new SeededRandom(1), { ...OPTIONS, faultsOfEach: 2, otherVersion: false }),
+    ].map(({ kind }) => kind)
+    expect([kinds, without].map((one) => one.includes('change version'))).toEqual([true, false])
+  })
+
+  test('restarts the API server within seconds for the most part, and now and then within two minutes', () => {
+    const times = plan(3, 60)
+      .filter(({ kind }) => kind === 'API server restart')
+      .map(({ forMs }) => forMs)
+    expect(times.filter((ms) => ms <= 6000).length).toBeGreaterThan(30)
+    expect(Math.max(...times)).toBeGreaterThan(60_000)
+    expect(Math.max(...times)).toBeLessThanOrEqual(120_000)
   })
 
   test('suspends controllers so that they are counted out, and that others take over; a pause is noticed by nobody', () => {

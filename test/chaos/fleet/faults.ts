@@ -19,6 +19,7 @@ export const FAULT_KINDS = [
   'deaf',
   'hold',
   'clock step',
+  'change version',
 ] as const
 export type FaultKind = (typeof FAULT_KINDS)[number]
 
@@ -62,33 +63,45 @@ export type PlanOptions = {
   between: number
   /** Of short runs: a share of the usual times. */
   pace: number
+  /** Of whatever takes time; absent: drawn for each kind. */
+  forMs?: number
+  /** Whether there is another version to change to. */
+  otherVersion: boolean
 }
 
 type Spell = readonly [number, number]
 
-/** How long each lasts, in milliseconds, but for those that are a matter of the lease. */
-const LASTS: Readonly<Record<Exclude<FaultKind, 'suspend controller'>, Spell>> = {
+/** How long each lasts, in milliseconds, but for those that are a matter of the lease; of several one is drawn. */
+const LASTS: Readonly<Record<Exclude<FaultKind, 'suspend controller'>, readonly Spell[]>> = {
   // Of the lease: nobody notices.
-  'pause controller': [0.2, 0.6],
-  'kill controller': [0, 5000],
-  'kill facade': [0, 5000],
+  'pause controller': [[0.2, 0.6]],
+  'kill controller': [[0, 5000]],
+  'kill facade': [[0, 5000]],
   // Of the lease, too.
-  'suspend facade': [1.1, 2],
-  'roll controllers': [0, 500],
-  'roll facades': [0, 500],
-  'API server restart': [100, 6000],
-  'etcd restart': [0, 4000],
-  'etcd compaction': [0, 0],
-  'no space in etcd': [1000, 12_000],
-  cut: [500, 20_000],
-  delay: [3000, 15_000],
-  deaf: [2000, 20_000],
-  hold: [2000, 15_000],
-  'clock step': [2000, 20_000],
+  'suspend facade': [[1.1, 2]],
+  'roll controllers': [[0, 500]],
+  'roll facades': [[0, 500]],
+  // A new process, which is the most frequent; and what an upgrade of a control plane takes.
+  'API server restart': [
+    [100, 6000],
+    [100, 6000],
+    [100, 6000],
+    [5000, 120_000],
+  ],
+  'etcd restart': [[0, 4000]],
+  'etcd compaction': [[0, 0]],
+  'no space in etcd': [[1000, 12_000]],
+  cut: [[500, 20_000]],
+  delay: [[3000, 15_000]],
+  deaf: [[2000, 20_000]],
+  hold: [[2000, 15_000]],
+  'clock step': [[2000, 20_000]],
+  // Between one member and the next.
+  'change version': [[0, 8000]],
 }
 /** What a controller has begun ends within so long. */
 export const DRAIN_MS = 21_000
-const STEPS_MS = [-3_600_000, -301_000, -30_000, 30_000, 301_000, 3_600_000]
+const STEPS_MS = [-86_400_000, -3_600_000, -301_000, -30_000, 30_000, 301_000, 3_600_000, 86_400_000]
 const STORE: ReadonlySet<RecordKind> = new Set([
   'API server restart',
   'etcd restart',
@@ -100,6 +113,9 @@ const WAY: ReadonlySet<RecordKind> = new Set(['cut', 'delay', 'deaf', 'hold'])
 const OF_LEASE: ReadonlySet<FaultKind> = new Set(['pause controller', 'suspend facade'])
 const PAUSE_MS = [300, 3500] as const
 
+/** All controllers and facades, one after the other, are replaced by such of the other version. */
+export const OF_VERSIONS: FaultKind = 'change version'
+
 /** The same done to one role and to the other. */
 const ROLES: readonly (readonly [FaultKind, FaultKind])[] = [
   ['kill controller', 'kill facade'],
@@ -109,7 +125,8 @@ const ROLES: readonly (readonly [FaultKind, FaultKind])[] = [
 
 /** Bag after bag, each of them shuffled; without an end, roles take turns, so that processes get no more than all else does. */
 export function* planFaults(random: SeededRandom, options: PlanOptions): Generator<Fault> {
-  const { kinds = FAULT_KINDS, faultsOfEach } = options
+  const { faultsOfEach, otherVersion } = options
+  const kinds = (options.kinds ?? FAULT_KINDS).filter((kind) => otherVersion || kind !== OF_VERSIONS)
   if (faultsOfEach !== undefined) {
     const all = kinds.flatMap((kind) => Array<FaultKind>(faultsOfEach).fill(kind))
     for (const kind of shuffled(all, random)) yield draw(kind, random, options)
@@ -142,22 +159,28 @@ function draw(kind: FaultKind, random: SeededRandom, options: PlanOptions): Faul
   }
 }
 
-function lastsMs(kind: FaultKind, random: SeededRandom, { leaseMs, pace }: PlanOptions): number {
+function lastsMs(kind: FaultKind, random: SeededRandom, options: PlanOptions): number {
+  const { leaseMs, pace, forMs } = options
+  if (forMs !== undefined) return forMs
   if (kind !== 'suspend controller') {
     const unit = OF_LEASE.has(kind) ? leaseMs : pace
-    return Math.round(random.between(...LASTS[kind]) * unit)
+    return Math.round(oneOf(LASTS[kind], random) * unit)
   }
   // The others count it out, and take nothing yet; they have taken all that it had.
   const spells: Spell[] = [
     [leaseMs * 1.1, leaseMs * 2],
     [leaseMs + DRAIN_MS + 1000, leaseMs + DRAIN_MS + 30_000],
   ]
-  const [shortest, longest] = spells[Math.floor(random.fraction() * spells.length)] ?? [leaseMs, leaseMs]
-  return Math.round(random.between(shortest, longest))
+  return Math.round(oneOf(spells, random))
+}
+
+function oneOf(spells: readonly Spell[], random: SeededRandom): number {
+  const [shortest, longest] = spells[Math.floor(random.fraction() * spells.length)] ?? [0, 0]
+  return random.between(shortest, longest)
 }
 
 function targetOf(kind: FaultKind, random: SeededRandom, options: PlanOptions): Fault['target'] {
-  if (STORE.has(kind) || kind.startsWith('roll')) return undefined
+  if (STORE.has(kind) || kind.startsWith('roll') || kind === OF_VERSIONS) return undefined
   const { controllers, facades } = options
   const ofAny = random.fraction() * (controllers + facades) < controllers ? 'controller' : 'api'
   const role = kind.endsWith('controller') ? 'controller' : kind.endsWith('facade') ? 'api' : ofAny
@@ -169,7 +192,7 @@ function targetOf(kind: FaultKind, random: SeededRandom, options: PlanOptions): 
 export function collide(one: Fault, other: Fault): boolean {
   const sorts = [sortOf(one.kind), sortOf(other.kind)]
   if (sorts[0] !== sorts[1]) return false
-  if (sorts[0] === 'store') return true
+  if (sorts[0] === 'store' || one.kind === OF_VERSIONS || other.kind === OF_VERSIONS) return true
   if (roleIn(one) !== roleIn(other)) return false
   return !one.target || !other.target || one.target.index === other.target.index
 }

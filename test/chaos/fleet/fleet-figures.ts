@@ -1,5 +1,6 @@
 /** What a run of a fleet came to as figures that can be added to those of others. */
 import { z } from 'zod'
+import { slowAmong } from './fail-overs.ts'
 import { RECORD_KINDS, type RecordKind } from './faults.ts'
 import type { FleetRun, FleetRunOptions } from './fleet-run.ts'
 
@@ -30,6 +31,8 @@ const counts = z.object({
   inversions: z.number(),
   gaps: z.number(),
   overlaps: z.number(),
+  /** Sent without a Lease. */
+  unleased: z.number().default(0),
   beyondEight: z.number(),
   waitsOutside: z.number(),
   waitsCompared: z.number(),
@@ -122,6 +125,7 @@ function countsOf({ verdict, ...run }: FleetRun): Counts {
     inversions: verdict.inversions.length,
     gaps: verdict.gaps.length,
     overlaps: verdict.overlaps.length,
+    unleased: verdict.unleased.length,
     beyondEight: verdict.beyond.length,
     waitsOutside: verdict.waits.length,
     waitsCompared: verdict.waitsCompared,
@@ -135,7 +139,7 @@ function countsOf({ verdict, ...run }: FleetRun): Counts {
     missing: verdict.missing.length,
     misrouted: verdict.misrouted.length,
     disagreed: verdict.disagreed.length,
-    slowFailOvers: verdict.failOvers.filter(({ alone, ms, boundMs }) => alone && ms > boundMs).length,
+    slowFailOvers: slowAmong(verdict.failOvers).length,
     repeats: run.repeats,
     retried: run.retried,
     objects: run.objects,

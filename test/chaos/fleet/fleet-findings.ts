@@ -33,6 +33,8 @@ export type Gathered = Course & {
   loads: readonly Load[]
   waitScale: number
   leaseMs: number
+  /** When each life of a controller renewed its Lease. */
+  renewals: ReadonlyMap<number, readonly number[]>
   retentionMs: number
   /** The bound of the log, where it has one that is reached. */
   logBytes?: number
@@ -80,13 +82,13 @@ export async function fleetFindingsOf(gathered: Gathered): Promise<FleetFindings
   const objects = objectsIn(archive, aliases).filter(({ spec }) => !deleted.has(spec.endpoint))
   const exhausted = exhaustedAmong(objects)
   const published = publishers.flatMap((one) => one.published)
-  const { receptions, silences, stalls, loads, waitScale, leaseMs } = gathered
+  const { receptions, silences, stalls, loads, waitScale, leaseMs, renewals } = gathered
   const { members } = fleet
   const endpoints = [...fleet.endpoints, ...passing.flatMap((one) => one.endpoints)]
   const lives = members.flatMap((member) => member.lives)
   const startedAt = new Map(lives.map(({ number, startedAt }) => [number, startedAt]))
   const unsure = new Set(passing.flatMap((one) => [...one.unsure]))
-  const times = { pauses, deleted, unsure, stalls, loads, waitScale, leaseMs, startedAt }
+  const times = { pauses, deleted, unsure, stalls, loads, waitScale, leaseMs, startedAt, renewals }
   const evidence = { log, receptions, endpoints, faults, silences, exhausted, published, ...times }
   const verdict = judgeFleet(evidence)
   const leases = await leftLeases(fleet)
@@ -117,6 +119,7 @@ export async function fleetFindingsOf(gathered: Gathered): Promise<FleetFindings
         latestMs: MAX_LATE_MS,
         unseenMs: MAX_UNSEEN_MS,
         facadesAgree: gathered.facadesAgree,
+        leaseMs,
       }),
       ...objectsOf(evidence, unshown, objects),
       ...goneEarly({ ...gathered, deleted: new Set(deletedNames(passing)), startedAt }),

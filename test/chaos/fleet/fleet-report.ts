@@ -44,6 +44,7 @@ function rowsOf(counts: Counts, latestAfterDisablingMs: number): [string, string
     ['out of order', counts.inversions],
     ['begun before the one before had ended', counts.gaps],
     ['two at a time of an ordered endpoint', counts.overlaps],
+    ['sent by controllers whose Lease had ended', counts.unleased],
     ['attempted more than eight times', counts.beyondEight],
     [
       'waits outside the schedule',

@@ -29,7 +29,7 @@ import { STILL_PENDING, untilAllHasEnded, untilAllIsForgotten } from './rest.ts'
 import { SENDER_HEADER } from './sender-header.ts'
 import { StallWatch } from './stall-watch.ts'
 
-export type FleetRunOptions = PlanOptions & {
+export type FleetRunOptions = Omit<PlanOptions, 'otherVersion'> & {
   seed: number
   /** No new fault begins later. */
   lastsMs: number
@@ -44,6 +44,8 @@ export type FleetRunOptions = PlanOptions & {
   waitsForRetention: boolean
   /** Whether a change that one facade has answered is promised to be in force at the others. */
   facadesAgree: boolean
+  /** The program of the version that members change to; absent: they do not. */
+  otherMain?: string
   /** Told what happens, line by line. */
   say: (line: string) => void
 }
@@ -99,7 +101,7 @@ export async function playFleet(options: FleetRunOptions): Promise<FleetRun> {
   lapses.start()
   stack.defer(() => lapses.stop())
   const begun = performance.now()
-  const work = new FaultWork(fleet, random.fork(), options.say)
+  const work = new FaultWork(fleet, random.fork(), options.say, options.otherMain)
   await playFaults(scene, work, options, random.fork())
   const wrong = [...work.wrong, ...(await comeToRest(scene, work, options))]
   const lastedMs = performance.now() - begun
@@ -111,6 +113,7 @@ export async function playFleet(options: FleetRunOptions): Promise<FleetRun> {
     receptions: receivers.receptions,
     faults,
     silences: lapses.silences,
+    renewals: lapses.renewals,
     pauses,
     stalls: stalls.stalls,
     loads: stalls.loads,
@@ -171,7 +174,8 @@ function setScene(
     toggled.map(({ name, organization }) => {
       const link = links.get(organization)
       if (!link) throw new Error(`nobody speaks for ${organization}`)
-      return [name, new Toggler({ set: switchBy(link, organization, name), random: random.fork() })]
+      const set = switchBy(link, organization, name)
+      return [name, new Toggler({ set, random: random.fork(), long: longPauses(options) })]
     }),
   )
   const passing = [...links].map(
@@ -181,6 +185,11 @@ function setScene(
   const { retentionMs } = options
   const archive = new Archive({ api: fleet.davit.api, organizations: [...fleet.keys.keys()], retentionMs })
   return { ...parts, publishers, togglers, passing, archive, links: [...links.values()], ledger }
+}
+
+/** So long that a process which stood still or was cut off is there again before some of them end. */
+function longPauses({ leaseMs, pace }: FleetRunOptions): [number, number] {
+  return [leaseMs + 6000 * pace, leaseMs + 60_000 * pace]
 }
 
 /** An API server that has just come up may not have read yet who may do what; who may do nothing is told that there is nothing. */
@@ -216,7 +225,8 @@ async function playFaults(
   if (!(await work.untilReady())) throw new Error('the fleet does not become ready')
   archive.start()
   for (const one of [...publishers, ...togglers.values(), ...passing]) one.start()
-  await work.play(planFaults(random, options), performance.now() + options.lastsMs)
+  const plan = planFaults(random, { ...options, otherVersion: options.otherMain !== undefined })
+  await work.play(plan, performance.now() + options.lastsMs)
 }
 
 /** Everything heals, what was accepted ends, the next start finds nothing to do again, and what has ended goes. */

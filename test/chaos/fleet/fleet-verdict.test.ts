@@ -71,6 +71,22 @@ describe('the verdict on a fleet', () => {
     expect(wrong(evidence(accepted, receptions))).toEqual(want)
   })
 
+  it('complains of what was acknowledged while there was no store', () => {
+    const away = { from: 1000, to: 5000 }
+    const restart = { ...fault('API server restart', 900, 5100, 'all'), away }
+    const given = evidence('a', 'a+1@100-110', { faults: [restart] })
+    const at = (begunAt: number, answeredAt: number) =>
+      wrong({ ...given, published: given.published.map((one) => ({ ...one, begunAt, answeredAt })) })
+    expect(at(2000, 5050)).toEqual([])
+    expect(at(950, 1100)).toEqual([])
+    expect(at(2000, 3000)).toEqual(['1 events that were acknowledged while there was no store: event 97 of acme'])
+  })
+
+  it('counts nothing of an endpoint that was deleted as accepted', () => {
+    const given = evidence('ab', 'a+1@100-110', { deleted: new Set(['o']) })
+    expect(judgeFleet(given)).toMatchObject({ accepted: 0, lost: [] })
+  })
+
   it.each([
     { what: 'a kill of the process', by: fault('kill controller', 120, 300, [1]), isOne: true },
     { what: 'a process that stood still', by: fault('suspend controller', 105, 300, [1]), isOne: true },

@@ -5,13 +5,14 @@ import type { StoredLog } from '../stored.ts'
 import type { Pause } from '../toggler.ts'
 import type { FleetEndpoint } from './endpoints.ts'
 import { type Course, explanationOf, faultAt } from './explained.ts'
-import { type FailOver, failOversOf } from './fail-overs.ts'
+import { type FailOver, failOversOf, slowAmong, slowRolls } from './fail-overs.ts'
 import type { FaultRecord } from './fault-work.ts'
 import type { RecordKind } from './faults.ts'
 import { type OldRepeat, oldRepeatsAmong } from './old-repeats.ts'
 import { judgePublished, type PublishedVerdict } from './published-verdict.ts'
 import type { Published } from './publishers.ts'
-import type { Load, Stall } from './stall-watch.ts'
+import { type Load, type Stall, wasSeenLate } from './stall-watch.ts'
+import { type Unleased, unleasedAmong } from './unleased.ts'
 import { compareWaits, type Wait } from './waits.ts'
 import { worded } from './worded.ts'
 
@@ -37,6 +38,8 @@ export type FleetEvidence = Course & {
   leaseMs: number
   /** When each life of a process began. */
   startedAt: ReadonlyMap<number, number>
+  /** When each life of a controller renewed its Lease. */
+  renewals: ReadonlyMap<number, readonly number[]>
 }
 
 export type Overlap = { endpoint: string; ids: [string, string]; ms: number }
@@ -51,6 +54,8 @@ export type FleetVerdict = Verdict &
     failOvers: FailOver[]
     /** Two attempts of one ordered endpoint at a time. */
     overlaps: Overlap[]
+    /** What was sent without a Lease. */
+    unleased: Unleased[]
     /** Milliseconds after the acknowledgement of a disabling, of each attempt that came before the wish to enable. */
     late: number[]
     /** The same after a deletion; `isSure`: the answer said that controllers have stopped. */
@@ -67,8 +72,6 @@ const MAX_ATTEMPTS = 8
 const ATTEMPT_MS = 20_000
 /** Two events of one connection may be seen the other way round. */
 const OVERLAP_MS = 5
-/** What had waited for this program is taken so long after it goes on. */
-const SEEN_MS = 20
 /** A new connection hardly takes longer on this machine. */
 const AGAIN_MS = 1000
 /** An attempt that takes longer keeps others waiting. */
@@ -104,6 +107,8 @@ export function judgeFleet(given: FleetEvidence): FleetVerdict {
   )
   return {
     ...verdict,
+    // What had not ended when its endpoint was deleted is canceled: whether it came says nothing.
+    accepted: log.deliveries.filter(({ endpoint }) => !evidence.deleted.has(endpoint)).length,
     lost: verdict.lost.filter(({ endpoint }) => !evidence.deleted.has(endpoint)),
     ...judgePublished(evidence),
     repeatsByFault: repeatsByFault([...byDelivery.values()], evidence),
@@ -113,6 +118,7 @@ export function judgeFleet(given: FleetEvidence): FleetVerdict {
     overlaps: [...ordered].flatMap((name) =>
       overlapsAt(receptions.filter(({ endpoint }) => endpoint === name)),
     ),
+    unleased: unleasedAmong(receptions, evidence),
     late: latenessOf(given)
       .filter(({ endpoint }) => !given.deleted.has(endpoint))
       .map(({ ms }) => ms),
@@ -233,10 +239,6 @@ function waitsOf(
   })
 }
 
-function wasSeenLate({ at }: SeenReception, stalls: readonly Stall[]): boolean {
-  return stalls.some(({ from, to }) => at >= from && at <= to + SEEN_MS)
-}
-
 /** What was late because of a fault may be so until all goes on again. */
 function settledAt({ kind, to, readyAt }: FaultRecord): number {
   return kind === CLOCK || !Number.isFinite(readyAt) ? to + ATTEMPT_MS : readyAt + ATTEMPT_MS
@@ -254,6 +256,7 @@ export type Promised = {
   unseenMs: number
   /** Whether a change that one facade has answered is in force at the others. */
   facadesAgree: boolean
+  leaseMs: number
 }
 
 /** A replica sends nothing new while so many outcomes wait to be stored. */
@@ -262,14 +265,17 @@ const MAX_REPEATS = 1000
 /** What no fault excuses, beside what `violations` says of deliveries. */
 export function fleetViolations(
   verdict: FleetVerdict,
-  { latestMs, unseenMs, facadesAgree }: Promised,
+  { latestMs, unseenMs, facadesAgree, leaseMs }: Promised,
 ): string[] {
   const tooLate = verdict.late.filter((ms) => ms > latestMs)
   const tooLateDeleted = verdict.lateDeleted.filter(({ ms, isSure }) => ms > (isSure ? latestMs : unseenMs))
-  const slow = verdict.failOvers.filter(({ alone, ms, boundMs }) => alone && ms > boundMs)
+  const slow = slowAmong(verdict.failOvers)
   return worded({
     'attempts of an ordered endpoint at a time': verdict.overlaps.map(
       ({ endpoint, ids, ms }) => `${endpoint} ${ids.join(' and ')} for ${Math.round(ms)} ms`,
+    ),
+    'attempts by a controller whose Lease had ended': verdict.unleased.map(
+      ({ delivery, life, ms }) => `${delivery} by life ${life} ${Math.round(ms)} ms after its last renewal`,
     ),
     'attempts after an acknowledged disabling': tooLate.map((ms) => `${Math.round(ms)} ms`),
     'attempts after a deletion': tooLateDeleted.map(({ ms }) => `${Math.round(ms)} ms`),
@@ -278,9 +284,10 @@ export function fleetViolations(
         `${endpoint} ${Math.round(ms)} ms before attempt ${attempt}, allowed ${allowed.map(Math.round).join(' to ')}`,
     ),
     'fail-overs that took longer than is promised': slow.map(
-      ({ fault, endpoint, ms, boundMs }) =>
-        `${fault.kind} ${endpoint} ${Math.round(ms)} ms, allowed ${Math.round(boundMs)}`,
+      ({ fault, endpoint, calmMs, boundMs }) =>
+        `${fault.kind} ${endpoint} ${Math.round(calmMs)} ms, allowed ${Math.round(boundMs)}`,
     ),
+    'orderly ends that take as long as a Lease': slowRolls(verdict.failOvers, leaseMs),
     'faults that brought more repeats than outcomes may wait': [...verdict.repeatsByFault]
       .filter(([, repeats]) => repeats.length > MAX_REPEATS)
       .map(([{ kind }, repeats]) => `${kind} ${repeats.length}, allowed ${MAX_REPEATS}`),
@@ -288,6 +295,7 @@ export function fleetViolations(
       ({ kind, delivery, ms }) => `${delivery} by ${kind} ${Math.round(ms)} ms after its answer`,
     ),
     'bodies that are not what was accepted': verdict.bodies,
+    'events that were acknowledged while there was no store': verdict.unstored,
     'acknowledged events that are not in the log': verdict.missing,
     'keyed publishes that became two events': verdict.doubled,
     'answers that are not what is in the log': verdict.misanswered,

@@ -3,7 +3,8 @@
  * machine that happens. The others may then go on with what they had, as after a fault.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { leases } from '../../../src/api/replica-lease.ts'
+import { leases, leaseTimes } from '../../../src/api/replica-lease.ts'
+import type { RawObject } from '../../../src/ports/kubernetes.ts'
 import { OPERATOR_NAMESPACE } from '../../support/installation.ts'
 import { listAll } from '../../support/list-all.ts'
 import { explains, type Silence } from './explained.ts'
@@ -24,6 +25,7 @@ export class LapseWatch {
   readonly #byLife = new Map<number, Seen>()
   readonly #lapses: FaultRecord[] = []
   readonly #silences: Silence[] = []
+  readonly #renewals = new Map<number, number[]>()
   readonly #over = new AbortController()
   #loop: Promise<void> = Promise.resolve()
 
@@ -47,6 +49,11 @@ export class LapseWatch {
     return this.#silences
   }
 
+  /** When each life has renewed its Lease, by its own wall clock, as times by `performance.now()`. */
+  get renewals(): ReadonlyMap<number, readonly number[]> {
+    return this.#renewals
+  }
+
   /** Those that no fault brought about. @param faults what was done */
   without(faults: readonly FaultRecord[]): FaultRecord[] {
     return lapsesWithout(this.#lapses, faults, this.#holdsMs)
@@ -57,10 +64,7 @@ export class LapseWatch {
       const asked = performance.now()
       try {
         const found = await listAll(this.#fleet.davit.api, leases, { namespace: OPERATOR_NAMESPACE })
-        this.#take(
-          new Map(found.map(({ metadata }) => [metadata.name, String(metadata.resourceVersion)])),
-          asked,
-        )
+        this.#take(new Map(found.map((raw) => [raw.metadata.name, raw])), asked)
       } catch {
         // Nobody can renew one then.
       }
@@ -68,19 +72,28 @@ export class LapseWatch {
     }
   }
 
-  /** @param versions of Leases, by name. @param asked when they were asked for */
-  #take(versions: ReadonlyMap<string, string>, asked: number): void {
+  /** @param found Leases by name. @param asked when they were asked for */
+  #take(found: ReadonlyMap<string, RawObject>, asked: number): void {
     for (const { life, process } of this.#fleet.controllers) {
-      const version = life && versions.get(`davit-controller-${life.replica}`)
-      if (!version || !process.running) continue
+      const lease = life && found.get(`davit-controller-${life.replica}`)
+      if (!lease || !process.running) continue
+      const version = String(lease.metadata.resourceVersion)
       const seen = this.#byLife.get(life.number)
       // The first may be what the one before has left.
       if (seen?.version !== version) {
+        this.#noteRenewal(life.number, lease)
         if (seen?.isHeard && asked - seen.at >= this.#goneMs)
           this.#silences.push({ life: life.number, from: seen.at, to: asked })
         this.#byLife.set(life.number, { version, at: asked, isHeard: seen !== undefined })
       } else if (seen.isHeard && asked - seen.at > this.#holdsMs) this.#lapsed(life.number, seen, asked)
     }
+  }
+
+  #noteRenewal(life: number, lease: RawObject): void {
+    const { data } = leaseTimes.safeParse(lease)
+    if (!data) return
+    const at = performance.now() - (Date.now() - Date.parse(data.spec.renewTime))
+    this.#renewals.set(life, [...(this.#renewals.get(life) ?? []), at])
   }
 
   #lapsed(life: number, seen: Seen, now: number): void {

@@ -72,6 +72,7 @@ export function evidence(
     waitScale: 0.001,
     leaseMs: 9000,
     startedAt: new Map(),
+    renewals: new Map(),
     ...more,
   }
 }
@@ -85,7 +86,7 @@ export function fault(
   return { kind, from, to, readyAt: to, lives, blows: [] }
 }
 
-export const PROMISED = { latestMs: 2000, unseenMs: 25_000, facadesAgree: true }
+export const PROMISED = { latestMs: 2000, unseenMs: 25_000, facadesAgree: true, leaseMs: 9000 }
 
 /** What is wrong with it, in words. */
 export function wrong(given: FleetEvidence): string[] {

@@ -46,6 +46,8 @@ export class Member {
   /** Processes that somebody has ended. */
   readonly #expected = new WeakSet<RoleProcess>()
   #process: RoleProcess | undefined
+  /** The program that it starts. */
+  main: string | undefined
 
   private constructor(
     options: MemberOptions,
@@ -100,6 +102,7 @@ export class Member {
       replica,
       opsPort: this.#ports.ops,
       logPath: this.logPath,
+      main: this.main,
       settings: {
         ...settings,
         ...(role === 'api' ? { DAVIT_API_ADDRESS: `127.0.0.1:${this.#ports.api}` } : {}),

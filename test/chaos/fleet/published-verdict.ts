@@ -6,6 +6,8 @@ import type { FleetEvidence } from './fleet-verdict.ts'
 import type { Published } from './publishers.ts'
 
 export type PublishedVerdict = {
+  /** Acknowledged while there was no store. */
+  unstored: string[]
   missing: string[]
   /** One number, several events. */
   doubled: string[]
@@ -29,7 +31,11 @@ export function judgePublished(evidence: FleetEvidence): PublishedVerdict {
   for (const { id, endpoint } of log.deliveries)
     receivers.set(id, (receivers.get(id) ?? new Set()).add(endpoint))
   const facts = { ...evidence, logged, receivers }
+  const away = evidence.faults.flatMap((fault) => fault.away ?? [])
   return {
+    unstored: published
+      .filter((one) => away.some(({ from, to }) => one.begunAt > from && one.answeredAt < to))
+      .map(nameOf),
     missing: published.filter(({ n }) => !logged.has(n)).map(nameOf),
     doubled: [...logged].filter(([, events]) => events.length > 1).map(([n]) => `event ${n}`),
     misanswered: published.filter((one) => isMisanswered(one, facts)).map(nameOf),

@@ -11,6 +11,13 @@ export type Stall = { from: number; to: number }
 /** Processes that ran or wanted to, on the average of the minute before. */
 export type Load = { at: number; load: number }
 
+/** What had waited for this program is taken so long after it goes on. */
+const SEEN_MS = 20
+
+export function wasSeenLate({ at }: { at: number }, stalls: readonly Stall[]): boolean {
+  return stalls.some(({ from, to }) => at >= from && at <= to + SEEN_MS)
+}
+
 const LOAD_EVERY_MS = 1000
 
 /** Processes that run or want to on a machine of two processors where nothing but such a fleet runs; with more, work takes longer. */

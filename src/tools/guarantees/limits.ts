@@ -1,0 +1,74 @@
+/** What figures may be: beyond it the promise that they stand beside was broken, whatever the tests say. */
+
+export type Limit = { atMost: number } | { atLeast: number }
+
+const NONE: Limit = { atMost: 0 }
+
+/** By file of results, and by key there. */
+export const LIMITS: Readonly<Record<string, Readonly<Record<string, Limit>>>> = {
+  addresses: { 'connections to forbidden addresses': NONE, 'connections to the allowed one': { atLeast: 1 } },
+  canary: { 'found in any form': NONE, secrets: { atLeast: 1 } },
+  'deleted-namespace': { 'requests to it after its endpoints were gone': NONE },
+  fleet: {
+    lost: NONE,
+    'newest.lost': NONE,
+    'duplicates.unexplained': NONE,
+    inversions: NONE,
+    gaps: NONE,
+    overlaps: NONE,
+    'leases.sent without one': NONE,
+    beyondEight: NONE,
+    'waits.outside': NONE,
+    'keys that were two events': NONE,
+    'events matched as before an answered change': NONE,
+    'deliveries too many or too few': NONE,
+    'afterDisabling.latestMs': { atMost: 250 },
+    'afterDeleting.attempts': NONE,
+    'faults.roll controllers.duplicates.most': NONE,
+    // As many outcomes may wait to be stored.
+    'faults.kill controller.duplicates.most': { atMost: 1000 },
+    'faults.suspend controller.duplicates.most': { atMost: 1000 },
+    // Shorter than a Lease of the fleets; and that, what has been begun, and the work on a busy machine.
+    'faults.roll controllers.failOverAloneMs.p50': { atMost: 9000 },
+    'faults.kill controller.failOverAloneMs.p50': { atMost: 36_000 },
+    'faults.suspend controller.failOverAloneMs.p50': { atMost: 36_000 },
+  },
+  histories: { 'tests that failed': NONE },
+  'large-organization': {
+    endpoints: { atLeast: 5000 },
+    'p99 of another organization beside them over that without': { atMost: 1.5 },
+  },
+  'long-outage': { 'endpoints disabled': NONE, 'most at a time': { atMost: 4 } },
+  loops: { 'events that came of it': NONE },
+  'many-subscribers': { 'received twice': NONE, received: { atLeast: 300 } },
+  mutation: { 'caught, %': { atLeast: 85 } },
+  neighbours: { 'good endpoints': { atLeast: 999 }, 'p99 beside it over that without': { atMost: 1.1 } },
+  'other-crds': { 'older: process exits': NONE, 'newer: process exits': NONE },
+  'poisoned-objects': { 'process exits': NONE },
+  receivers: { 'connections left open': NONE, 'longest attempt, ms': { atMost: 21_000 } },
+  'shard-keeper': { 'caught, %': { atLeast: 85 } },
+  soak: { minutes: { atLeast: 60 }, 'heap slope, MB/h': { atMost: 5 }, 'open files, most': { atMost: 500 } },
+}
+
+/** In words, which of these figures are beyond what they may be. Those that are not there are not. */
+export function brokenLimits(
+  of: string,
+  valueOf: (key: string) => unknown,
+  limits = LIMITS[of] ?? {},
+): string[] {
+  return Object.entries(limits).flatMap(([key, limit]) => {
+    const value = valueOf(key)
+    return value === undefined || keeps(value, limit) ? [] : [`${of}: ${key} ${value}, ${wordsOf(limit)}`]
+  })
+}
+
+/** `at most 0` */
+export function wordsOf(limit: Limit): string {
+  const [word, bound] = 'atMost' in limit ? ['at most', limit.atMost] : ['at least', limit.atLeast]
+  return `${word} ${bound.toLocaleString('en-GB')}`
+}
+
+function keeps(value: unknown, limit: Limit): boolean {
+  const number = Number(value)
+  return 'atMost' in limit ? number <= limit.atMost : number >= limit.atLeast
+}
