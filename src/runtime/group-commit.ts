@@ -13,8 +13,11 @@ export type GroupCommitOptions<I, R> = {
    * waits on. Items are told apart by identity.
    */
   plan(waiting: readonly I[]): readonly (readonly I[])[]
-  /** Writes a batch and gives one result for each item, in order. */
-  write(batch: readonly I[]): Promise<readonly R[]>
+  /**
+   * Writes a batch and gives one result for each item, in order.
+   * @param addedAt of the item in it that waits longest, by the monotonic clock
+   */
+  write(batch: readonly I[], addedAt: number): Promise<readonly R[]>
   /** Whether the error says that something in the batch is wrong, so that its halves may do better. */
   isCulprit(error: unknown): boolean
   /** Batches that are written at a time. Default 4. */
@@ -213,7 +216,9 @@ export class GroupCommit<I, R> {
   /** Halves one after the other: what was added first is written first. */
   async #writeOrSplit(batch: Entry<I, R>[]): Promise<void> {
     try {
-      const results = await this.#options.write(batch.map((entry) => entry.item))
+      const addedAt = Math.min(...batch.map((entry) => entry.addedAt))
+      const items = batch.map((entry) => entry.item)
+      const results = await this.#options.write(items, addedAt)
       if (results.length !== batch.length) {
         throw new Error(`the write gave ${results.length} results for ${batch.length} items`)
       }

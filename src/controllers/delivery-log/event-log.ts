@@ -44,6 +44,12 @@ const MAX_WAITING = 20_000
 /** After this long without an answer the publisher hears that the outcome is not known. */
 const WRITE_DEADLINE_MS = 10_000
 
+/**
+ * Whether an event was accepted before was looked up when its append began. A process that stood still since may not know of what
+ * others have accepted under the same Idempotency-Key, and what reads the log remembers keys for a minute at least.
+ */
+const HOLDS_MS = 30_000
+
 /** The log's append side. `drain` resolves when nothing waits any more. */
 export type OpenEventLog = EventLog & {
   drain(): Promise<void>
@@ -54,7 +60,7 @@ export type OpenEventLog = EventLog & {
 export function createEventLog(options: EventLogOptions): OpenEventLog {
   const commit = new GroupCommit<Append, Appended>({
     plan: planSegments,
-    write: (batch) => writeSegment(options, batch),
+    write: (batch, addedAt) => writeSegment(options, batch, addedAt),
     isCulprit: (error) => isApiError(error, 'Invalid', 'TooLarge', 'BadRequest'),
     maxInFlight: MAX_IN_FLIGHT,
     maxWaiting: MAX_WAITING,
@@ -68,7 +74,11 @@ export function createEventLog(options: EventLogOptions): OpenEventLog {
   }
 }
 
-async function writeSegment(options: EventLogOptions, batch: readonly Append[]): Promise<Appended[]> {
+async function writeSegment(
+  options: EventLogOptions,
+  batch: readonly Append[],
+  addedAt: number,
+): Promise<Appended[]> {
   const { clock, namespace, names } = options
   const events = batch.flatMap((append) => append.events)
   const make = async (): Promise<RawObject> => ({
@@ -82,6 +92,7 @@ async function writeSegment(options: EventLogOptions, batch: readonly Append[]):
     clock,
     random: options.random,
     deadlineMs: WRITE_DEADLINE_MS,
+    notAfter: addedAt + HOLDS_MS,
   })
   options.metrics?.segment('delivery', events.length, (clock.monotonic() - started) / 1000)
   for (const append of batch) options.onWritten?.(organizationOf(append), sizeOf(append.events).bytes)

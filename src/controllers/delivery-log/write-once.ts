@@ -5,6 +5,7 @@
 import type { ResourceType } from '../../api/meta.ts'
 import type { Clock, Random } from '../../ports/clock.ts'
 import {
+  ApiError,
   isApiError,
   type RawObject,
   type ResourceReader,
@@ -18,6 +19,8 @@ export type WriteOnceOptions = {
   random: Random
   /** Tries again only what may pass, for so long. Absent: tries again whatever it is, until `signal` aborts. */
   deadlineMs?: number
+  /** By the monotonic clock: after that nothing is begun to be written. Absent: it may be at any time. */
+  notAfter?: number
   /** While it is false nothing is tried, and nothing counts as a failure; then at once. Absent: always. */
   mayTry?: () => boolean
   signal?: AbortSignal
@@ -41,7 +44,7 @@ export async function writeOnce(
   const { clock, random, mayTry, signal } = options
   const started = clock.monotonic()
   let longest = FIRST_PAUSE_MS
-  const draft = new Draft(make, clock)
+  const draft = new Draft(make, options)
   for (;;) {
     if (mayTry) await until(clock, mayTry, signal)
     try {
@@ -60,12 +63,14 @@ export async function writeOnce(
 class Draft {
   readonly #make: () => Promise<RawObject>
   readonly #clock: Clock
+  readonly #notAfter: number
   #object: RawObject | undefined
   #namedAt = 0
 
-  constructor(make: () => Promise<RawObject>, clock: Clock) {
+  constructor(make: () => Promise<RawObject>, { clock, notAfter = Number.POSITIVE_INFINITY }: WriteOnceOptions) {
     this.#make = make
     this.#clock = clock
+    this.#notAfter = notAfter
   }
 
   async write(resources: ResourceReader & ResourceWriter, type: ResourceType): Promise<RawObject> {
@@ -79,7 +84,15 @@ class Draft {
       this.#object = await this.#make()
       this.#namedAt = now
     }
+    if (this.#clock.monotonic() > this.#notAfter) throw new WaitedTooLong()
     return await createOrRead(resources, type, this.#object)
+  }
+}
+
+/** Nothing was written by the try that says so; of one before it that may not be known. */
+class WaitedTooLong extends ApiError {
+  constructor() {
+    super('Unavailable', 'it has waited for longer than what was looked up before it holds, and is not written')
   }
 }
 
@@ -98,7 +111,7 @@ async function createOrRead(
 }
 
 function isOver(error: unknown, spentMs: number, { deadlineMs, signal }: WriteOnceOptions): boolean {
-  if (signal?.aborted) return true
+  if (signal?.aborted || error instanceof WaitedTooLong) return true
   if (deadlineMs === undefined) return false
   return spentMs > deadlineMs || !isApiError(error, 'Unavailable', 'TooManyRequests')
 }

@@ -153,6 +153,33 @@ it.each(['log', 'object'])(
   },
 )
 
+it('nothing is sent to an endpoint that went before its shard was taken over, though its watch has not shown that yet', async () => {
+  const bed = new PlaneBed()
+  const one = await bed.endpoint('one')
+  const made = await bed.endpoint('made')
+  const { name } = one.metadata
+  const shards = new Set([one, made].map(({ metadata }) => shardOf(metadata.uid)))
+  bed.follower.take(await bed.append(bed.event([one])))
+  bed.plane.start()
+  await bed.store.delete(webhookEndpoints, { namespace: ORGANIZATION, name })
+  const answer = Promise.withResolvers<void>()
+  bed.api.fail(calling('list', webhookDeliveries), { hold: answer.promise })
+  const started = bed.takeOver.start(shards, new AbortController().signal)
+  await bed.elapse(50)
+  // Made after the list was read.
+  const late = await bed.endpoint('late')
+  answer.resolve()
+  await bed.elapse(1000)
+  await started
+  bed.plane.wake(shards)
+  await bed.elapse(60_000)
+  expect(bed.begun('one')).toEqual([])
+  expect(bed.plane.tally.total).toBe(0)
+  expect([made, late].map(({ metadata }) => bed.directory.get(ORGANIZATION, metadata.name))).not.toContain(
+    undefined,
+  )
+})
+
 it('a delivery that was found while another replica drove it goes on when its shard is taken over later', async () => {
   const before = new PlaneBed()
   const first = await before.endpoint('first')

@@ -11,7 +11,7 @@ import { webhookDeliveries } from '../../api/webhook-delivery.ts'
 import { webhookEndpoint, webhookEndpoints } from '../../api/webhook-endpoint.ts'
 import { deliveryObjectName } from '../../domain/message-id.ts'
 import { shardOf } from '../../domain/shard.ts'
-import { isApiError, type Page, type RawObject, type ResourceReader } from '../../ports/kubernetes.ts'
+import { isApiError, type Page, type ResourceReader } from '../../ports/kubernetes.ts'
 import { pause, until } from '../../runtime/pause.ts'
 import type { EndpointDirectory } from '../endpoint/endpoint-directory.ts'
 import type { Delivery } from './delivery.ts'
@@ -129,13 +129,21 @@ export class TakeOver {
     return !plane.ctx.shards.tenures?.of(shard).isOver
   }
 
-  /** What the one before has written in their status is decided on here. */
+  /** What the one before has written in their status is decided on here, and what it saw the end of is not sent to. */
   async #learnEndpoints(signal: AbortSignal): Promise<void> {
-    for await (const page of this.#pages(webhookEndpoints, { limit: ENDPOINTS_PAGE }, signal))
-      for (const raw of page) {
+    const { directory } = this.#options
+    const uids = new Set<string>()
+    let version = ''
+    for await (const page of this.#pages(webhookEndpoints, { limit: ENDPOINTS_PAGE }, signal)) {
+      if (page.resourceVersion !== version) uids.clear()
+      version = page.resourceVersion
+      for (const raw of page.items) {
+        uids.add(raw.metadata.uid ?? '')
         const { data } = webhookEndpoint.safeParse(raw)
-        if (data) this.#options.directory.learn(data)
+        if (data) directory.learn(data)
       }
+    }
+    directory.learnAll(uids, Number(version))
   }
 
   async #adopt(shards: ReadonlySet<number>, signal: AbortSignal): Promise<TakenOver> {
@@ -150,7 +158,7 @@ export class TakeOver {
     const query = isComplete ? { labelSelector: `${SHARD_LABEL} in (${[...shards].join()})` } : {}
     try {
       for await (const page of this.#pages(webhookDeliveries, { limit: PAGE, ...query }, signal)) {
-        for (const raw of page) {
+        for (const raw of page.items) {
           const outline = objects.take(raw)
           if (outline) onFound?.(outline, shards.has(shardOf(outline.spec.endpointUid)))
         }
@@ -179,7 +187,7 @@ export class TakeOver {
     type: Parameters<ResourceReader['list']>[0],
     query: Parameters<ResourceReader['list']>[1],
     signal: AbortSignal,
-  ): AsyncGenerator<readonly RawObject[]> {
+  ): AsyncGenerator<Page> {
     const { resources, plane } = this.#options
     const giveUp = AbortSignal.any([plane.ctx.giveUp, signal])
     const ask = (from?: string) =>
@@ -193,7 +201,7 @@ export class TakeOver {
       // The API server makes the next page while this one is taken in.
       if (page === undefined || page.continue !== undefined) asked = ask(page?.continue)
       asked.catch(() => undefined)
-      if (page) yield page.items
+      if (page) yield page
       if (page && page.continue === undefined) return
     }
   }

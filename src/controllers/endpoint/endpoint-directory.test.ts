@@ -47,3 +47,25 @@ test('what the watch shows again is there again, as after the store was set back
   directory.learn(endpoint(6))
   expect(versionIn(directory)).toBe('6')
 })
+
+test('what a whole list does not show has gone, whatever the watch tells of the time before', () => {
+  const directory = new EndpointDirectory()
+  directory.apply(endpoint(5))
+  directory.learnAll(new Set(['uid-9']), 7)
+  directory.apply(endpoint(6))
+  expect(versionIn(directory)).toBeUndefined()
+  directory.learn(endpoint(6))
+  expect(versionIn(directory)).toBeUndefined()
+  directory.apply(endpoint(8, 'uid-2'))
+  expect(versionIn(directory)).toBe('8')
+})
+
+test('what a whole list shows, or is newer than it, stays', () => {
+  const directory = new EndpointDirectory()
+  directory.apply(endpoint(5))
+  directory.learnAll(new Set(['uid-1']), 7)
+  expect(versionIn(directory)).toBe('5')
+  directory.apply(endpoint(8))
+  directory.learnAll(new Set(), 7)
+  expect(versionIn(directory)).toBe('8')
+})

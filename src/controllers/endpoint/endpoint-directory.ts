@@ -40,6 +40,8 @@ export class EndpointDirectory {
   readonly #listeners: DirectoryListener[] = []
   /** UIDs of those that went of late. */
   readonly #removed = new RecentSet(MAX_REMOVED)
+  /** UIDs of those that a list has not shown, with its version, until the watch has told their end as well. */
+  readonly #absent = new Map<string, number>()
 
   listen(listener: DirectoryListener): void {
     this.#listeners.push(listener)
@@ -65,8 +67,11 @@ export class EndpointDirectory {
 
   /** A version from the watch; an older one than what is known changes nothing. */
   apply(endpoint: WebhookEndpoint): void {
+    const { uid, resourceVersion } = endpoint.metadata
+    // The watch is behind: it tells what was before the end.
+    if (Number(resourceVersion) <= (this.#absent.get(uid) ?? 0)) return
     // One that went is there again when the store was set back: the watch knows.
-    this.#removed.delete(endpoint.metadata.uid)
+    this.#removed.delete(uid)
     this.#take(endpoint)
   }
 
@@ -76,6 +81,19 @@ export class EndpointDirectory {
    */
   learn(endpoint: WebhookEndpoint): void {
     if (!this.#removed.has(endpoint.metadata.uid)) this.#take(endpoint)
+  }
+
+  /**
+   * The end of a list that was read: what is known to have been there by then, and is not in it, has gone, though the watch may
+   * be behind. @param uids of all that are in it. @param version of the list
+   */
+  learnAll(uids: ReadonlySet<string>, version: number): void {
+    for (const { endpoint } of [...this.all()]) {
+      const { uid, resourceVersion } = endpoint.metadata
+      if (uids.has(uid) || Number(resourceVersion) > version) continue
+      this.remove(endpoint)
+      this.#absent.set(uid, version)
+    }
   }
 
   #take(endpoint: WebhookEndpoint): void {
@@ -97,6 +115,7 @@ export class EndpointDirectory {
   remove(endpoint: WebhookEndpoint): void {
     const { namespace = '', name, uid } = endpoint.metadata
     this.#removed.add(uid)
+    this.#absent.delete(uid)
     const views = this.#namespaces.get(namespace)
     const held = views?.get(name)
     if (!views || held?.endpoint.metadata.uid !== uid) return
