@@ -77,7 +77,7 @@ export type LogState<S extends SegmentSummary, O extends OutcomesSummary> = {
 }
 
 /** Readers of the log that are behind, or start again, still find what is younger. */
-const KEPT_AT_LEAST_MS = 2 * 60_000
+export const KEPT_AT_LEAST_MS = 2 * 60_000
 
 /**
  * Segments that can be deleted now, and those that could be if the finished objects that refer to them were:

@@ -14,6 +14,7 @@ import { readLiveSegment, readSeenOutcomes, readUntil } from '../controllers/del
 import type { SeenOutcomes } from '../controllers/delivery-log/seen-outcomes.ts'
 import { readKeys } from '../controllers/endpoint/signing-key-store.ts'
 import { readOrganization } from '../controllers/organizations.ts'
+import { KEPT_AT_LEAST_MS } from '../domain/retention.ts'
 import type { LogSegment } from '../ports/delivery-log.ts'
 import type { RawObject } from '../ports/kubernetes.ts'
 import { Reflector } from '../runtime/reflector.ts'
@@ -27,6 +28,8 @@ export type WatchOptions = {
   namespace: string
   /** The store is older than what was read of it. */
   onSetBack: () => void
+  /** Outcomes may have been written and deleted that were never read here. */
+  onMissed: () => void
 }
 
 /** `settings` decide how deliveries go; `log` is the feed of segments, and `outcomes` of what became of them; `events` are read last. */
@@ -36,6 +39,9 @@ export type ControllerWatches = {
   outcomes: Reflector<SeenOutcomes>
   events: Reflector<unknown>
 }
+
+/** By how much the clocks of who deletes and of who watches may differ, with what lies between a deletion and its decision. */
+const MISSED_MARGIN_MS = 20_000
 
 /** Not started. */
 export function createWatches(options: WatchOptions): ControllerWatches {
@@ -121,6 +127,7 @@ export function createWatches(options: WatchOptions): ControllerWatches {
   const outcomes = new Reflector(
     {
       ...ofLog(options),
+      missed: { afterMs: KEPT_AT_LEAST_MS - MISSED_MARGIN_MS, tell: options.onMissed },
       type: outcomeSegments,
       decode: (raw) => readSeenOutcomes(raw, needs.log),
       handler: {

@@ -41,6 +41,9 @@ export type RunningController = {
 /** What is in memory is of versions that the store gives to other things now. */
 const SET_BACK =
   'the store is older than what was read of it, as after a restore: only a new start knows what is open'
+/** Claims go with the outcomes that they stand among, and what their writers record later is judged by them. */
+const MISSED =
+  'outcomes were out of reach for longer than they are kept: only a new start knows whose word counts'
 const RETRY_MS = 1000
 /** Shorter breaks are the API server's everyday life. */
 const UNWATCHED_MS = 5000
@@ -90,7 +93,8 @@ export async function startController(options: ControllerOptions): Promise<Runni
     installationKey: key,
     shownUpTo,
   })
-  const watches = createWatches({ parts, needs: world, namespace, onSetBack })
+  const onMissed = () => end.reject(new Error(MISSED))
+  const watches = createWatches({ parts, needs: world, namespace, onSetBack, onMissed })
   const work = createShardWork({ world, shownUpTo, parts, singletons })
   let problem: string | undefined = 'reading what the process before left'
   const ready = begin({ parts, watches, giveUp: giveUp.signal }, () => replica.join(work)).then(() => {

@@ -21,6 +21,11 @@ export type ReflectorOptions<T> = {
   store?: Store<T>
   /** Told that the store was restored from a backup, before anything of what it has now is handed on. */
   onSetBack?(): void
+  /**
+   * Told, before they are handed on, that a list shows objects which are new although nothing was heard for longer than `afterMs`:
+   * others may have been made and deleted meanwhile.
+   */
+  missed?: { afterMs: number; tell(): void }
   /** May end the list at a page; deletions are then not found by comparison. */
   stopListing?(page: readonly RawObject[]): boolean
   /** A full list is compared so often (and a bit), in case a watch missed something. Default 30 min; never for a feed. */

@@ -16,6 +16,12 @@ const PAGE = 500
 const COMPARE_EVERY_MS = 30 * 60_000
 const COMPARE_AGAIN_MS = 60_000
 
+/** Told of the version of a list, before its objects, and of the version of each of those. */
+type ListListeners = {
+  onVersion?: (listVersion: number) => void
+  onNews?: ((version: number) => void) | undefined
+}
+
 /** Keeps up with one kind of objects for ever: lists, watches from there, resumes, and lists again where it must. */
 export class Reflector<T> implements Watch {
   readonly #synced = Promise.withResolvers<void>()
@@ -37,6 +43,8 @@ export class Reflector<T> implements Watch {
   #partlyTold = 0
   /** The highest version seen, which stays when `#version` is given up. */
   #highest = 0
+  /** All that there was until then is known, by the monotonic clock. */
+  #heardAt = 0
   readonly #handler: HandlerGuard
   #running: Promise<unknown> = Promise.resolve()
 
@@ -170,20 +178,39 @@ export class Reflector<T> implements Watch {
   }
 
   async #list(): Promise<void> {
-    const version = await this.#readList((listVersion) => {
-      // Only a store that was set back can be older than what was seen of it.
-      if (listVersion >= this.#highest) return
-      this.#options.onSetBack?.()
-      this.#store.age()
+    const begun = this.#needs.clock.monotonic()
+    const onNews = this.#ifMissed(begun)
+    const version = await this.#readList({
+      onVersion: (listVersion) => {
+        // Only a store that was set back can be older than what was seen of it.
+        if (listVersion >= this.#highest) return
+        this.#options.onSetBack?.()
+        this.#store.age()
+      },
+      onNews,
     })
     if (version === undefined) return
+    this.#heardAt = begun
     this.#version = version
     this.#highest = versionOf(version)
     this.#synced.resolve()
   }
 
+  /** Where nothing is new, nothing was made that could have been deleted: of a log the newest always stays. */
+  #ifMissed(begun: number): ((version: number) => void) | undefined {
+    const { missed } = this.#options
+    const highest = this.#highest
+    if (!missed || highest === 0 || begun - this.#heardAt <= missed.afterMs) return undefined
+    let isTold = false
+    return (version) => {
+      if (isTold || version <= highest) return
+      isTold = true
+      missed.tell()
+    }
+  }
+
   /** @returns the version of the list, or undefined when another list was begun or the reflector stopped */
-  async #readList(onVersion?: (listVersion: number) => void): Promise<string | undefined> {
+  async #readList({ onVersion, onNews }: ListListeners = {}): Promise<string | undefined> {
     const { type, stopListing } = this.#options
     const { api, clock } = this.#needs
     this.#listing += 1
@@ -195,7 +222,10 @@ export class Reflector<T> implements Watch {
       largestPage: this.#options.largestPage,
       store: this.#store,
       clock,
-      take: (raw) => this.#take(raw, 'list'),
+      take: (raw) => {
+        onNews?.(versionOf(raw.metadata.resourceVersion))
+        this.#take(raw, 'list')
+      },
       stopListing,
       isOver: () => mine !== this.#listing || this.#stopped,
       onVersion: (listVersion) => {
@@ -216,6 +246,7 @@ export class Reflector<T> implements Watch {
       for await (const batch of this.#needs.api.watch(this.#options.type, this.#query, from, signal)) {
         if (signal.aborted) break
         for (const event of batch) progressed = this.#takeEvent(event) || progressed
+        this.#heardAt = this.#needs.clock.monotonic()
         this.contact.kept()
         if (progressed) this.#restart.progress()
       }
@@ -263,8 +294,10 @@ export class Reflector<T> implements Watch {
       // The list that is needed, or being read, compares as well.
       if (this.#stopped || this.#version === undefined) continue
       const seen = this.#highest
-      await this.#readList((version) => {
-        if (version < seen) this.readAnew()
+      await this.#readList({
+        onVersion: (version) => {
+          if (version < seen) this.readAnew()
+        },
       }).catch((error: unknown) => {
         waitMs = Math.min(everyMs, COMPARE_AGAIN_MS)
         log.warn('A full comparison could not be made', { resource: this.#options.type.plural, error })

@@ -67,7 +67,10 @@ class Draft {
   #object: RawObject | undefined
   #namedAt = 0
 
-  constructor(make: () => Promise<RawObject>, { clock, notAfter = Number.POSITIVE_INFINITY }: WriteOnceOptions) {
+  constructor(
+    make: () => Promise<RawObject>,
+    { clock, notAfter = Number.POSITIVE_INFINITY }: WriteOnceOptions,
+  ) {
     this.#make = make
     this.#clock = clock
     this.#notAfter = notAfter
@@ -92,7 +95,10 @@ class Draft {
 /** Nothing was written by the try that says so; of one before it that may not be known. */
 class WaitedTooLong extends ApiError {
   constructor() {
-    super('Unavailable', 'it has waited for longer than what was looked up before it holds, and is not written')
+    super(
+      'Unavailable',
+      'it has waited for longer than what was looked up before it holds, and is not written',
+    )
   }
 }
 

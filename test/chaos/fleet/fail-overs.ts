@@ -86,7 +86,9 @@ export function slowRolls(failOvers: readonly FailOver[], leaseMs: number): stri
     .map(({ ms }) => ms)
     .sort((a, b) => a - b)
   const median = times[Math.floor(times.length / 2)] ?? 0
-  return times.length < ENOUGH || median < leaseMs ? [] : [`${Math.round(median)} ms, half of ${times.length}`]
+  return times.length < ENOUGH || median < leaseMs
+    ? []
+    : [`${Math.round(median)} ms, half of ${times.length}`]
 }
 
 function longestCalm([from, to]: [number, number], others: readonly FaultRecord[]): number {

@@ -158,7 +158,16 @@ export class FaultWork {
     const to = performance.now()
     const lives = touched.length === 0 ? 'all' : livesWithin(touched, from, to)
     const step = fault.kind === 'clock step' ? { stepMs: fault.stepMs } : {}
-    return { kind: fault.kind, from, to, readyAt: Number.POSITIVE_INFINITY, lives, blows, ...step, ...(away ? { away } : {}) }
+    return {
+      kind: fault.kind,
+      from,
+      to,
+      readyAt: Number.POSITIVE_INFINITY,
+      lives,
+      blows,
+      ...step,
+      ...(away ? { away } : {}),
+    }
   }
 
   #memberOf({ target }: Fault): Member | undefined {

@@ -79,7 +79,9 @@ describe('the verdict on a fleet', () => {
       wrong({ ...given, published: given.published.map((one) => ({ ...one, begunAt, answeredAt })) })
     expect(at(2000, 5050)).toEqual([])
     expect(at(950, 1100)).toEqual([])
-    expect(at(2000, 3000)).toEqual(['1 events that were acknowledged while there was no store: event 97 of acme'])
+    expect(at(2000, 3000)).toEqual([
+      '1 events that were acknowledged while there was no store: event 97 of acme',
+    ])
   })
 
   it('counts nothing of an endpoint that was deleted as accepted', () => {

@@ -30,6 +30,7 @@ const PRELOADS = [
 ]
 /** An orderly end takes the drain time and the last writes. */
 const END_LIMIT_MS = 60_000
+const SHOWN_OF_LOG = 4000
 
 export class Member {
   readonly role: Role
@@ -140,6 +141,14 @@ export class Member {
   async #watch(process: RoleProcess, life: Life | undefined): Promise<void> {
     const code = await process.exited
     if (life) life.endedAt = performance.now()
-    if (!this.#expected.has(process)) this.wrong.push(`${this.name} has ended by itself with ${code}`)
+    if (this.#expected.has(process)) return
+    if (await this.#hasMissed()) this.start(false)
+    else this.wrong.push(`${this.name} has ended by itself with ${code}`)
+  }
+
+  /** It was away for so long that only a new start knows what counts: a kubelet starts it again. */
+  async #hasMissed(): Promise<boolean> {
+    const log = await readFile(this.logPath, 'utf8')
+    return log.slice(-SHOWN_OF_LOG).includes('outcomes were out of reach')
   }
 }

@@ -1,0 +1,56 @@
+import { expect, test } from 'vitest'
+import { settle } from '../../test/support/fake-clock.ts'
+import { down, gone, startReflector } from '../../test/support/reflector-bed.ts'
+
+/** A feed that has heard of something, and then of nothing for so long. `told`: in order, what was handed on, and that something may be missing. */
+async function unheardFor(ms: number) {
+  const told: string[] = []
+  const bed = startReflector({
+    handler: { applied: ({ key }) => void told.push(key) },
+    forget: true,
+    missed: { afterMs: 100_000, tell: () => void told.push('missed') },
+  })
+  await bed.reflector.synced
+  bed.api.put('a')
+  await settle()
+  await bed.clock.elapse(ms)
+  const readAgain = async (error = gone) => {
+    bed.api.endWatches(error)
+    await bed.clock.elapse(1000)
+    await bed.reflector.stop()
+    return told
+  }
+  return { ...bed, readAgain }
+}
+
+test('what is new in a list after a long silence may not be all that was new', async () => {
+  const { api, readAgain } = await unheardFor(101_000)
+  api.put('b', { silently: true })
+  api.put('c', { silently: true })
+  expect(await readAgain()).toEqual(['org/a', 'missed', 'org/b', 'org/c'])
+})
+
+test('where nothing is new, nothing was missed', async () => {
+  const { readAgain } = await unheardFor(3_600_000)
+  expect(await readAgain()).toEqual(['org/a'])
+})
+
+test('nor after a short silence', async () => {
+  const { api, readAgain } = await unheardFor(99_000)
+  api.put('b', { silently: true })
+  expect(await readAgain()).toEqual(['org/a', 'org/b'])
+})
+
+test('a bookmark is heard', async () => {
+  const { api, clock, readAgain } = await unheardFor(99_000)
+  api.bookmark()
+  await clock.elapse(99_000)
+  api.put('b', { silently: true })
+  expect(await readAgain()).toEqual(['org/a', 'org/b'])
+})
+
+test('a watch that goes on from where it was misses nothing, however long that took', async () => {
+  const { api, readAgain } = await unheardFor(3_600_000)
+  api.put('b', { silently: true })
+  expect(await readAgain(down)).not.toContain('missed')
+})
