@@ -1,5 +1,6 @@
 /** Everything that the controller is made of, wired; nothing runs yet. */
 import { Catalogue } from '../controllers/catalogue.ts'
+import { LONGEST_REST_MS } from '../controllers/delivery/rest-lanes.ts'
 import { EndpointKeeper } from '../controllers/endpoint/endpoint-keeper.ts'
 import { EndpointRequests } from '../controllers/endpoint/endpoint-requests.ts'
 import { OwnerNotice } from '../controllers/endpoint/owner-notice.ts'
@@ -91,6 +92,8 @@ function createEndpointLoop({ config, world, delivery, organizations, catalogue,
       const view = directory.get(namespace, name)
       return view && shardOf(view.endpoint.metadata.uid)
     },
+    clock,
+    longestMs: LONGEST_REST_MS,
   })
   const endpointLoop = new ReconcileLoop({
     name: 'webhook-endpoint',
@@ -137,7 +140,13 @@ function createEventLoop(shared: Shared) {
       log.warn('Events that have expired could not be deleted; trying again', { error }),
   })
   tally.onEventSeen = (name) => unseen.seen(name)
-  const eventPasses = new ShardedReconciler({ reconciler: eventsReconciler, ownership: shards, shardOf })
+  const eventPasses = new ShardedReconciler({
+    reconciler: eventsReconciler,
+    ownership: shards,
+    shardOf,
+    clock,
+    longestMs: LONGEST_REST_MS,
+  })
   const eventLoop = new ReconcileLoop({
     name: 'webhook-event',
     reconciler: eventPasses,

@@ -2,6 +2,7 @@
 import { decideExhausted, type Streak } from '../../domain/endpoint-health.ts'
 import { shardOf } from '../../domain/shard.ts'
 import type { Clock } from '../../ports/clock.ts'
+import { KeyedMutex } from '../../runtime/keyed-mutex.ts'
 import type { EndpointView } from './endpoint-directory.ts'
 import type { EndpointStatusWriter } from './endpoint-status.ts'
 
@@ -12,6 +13,8 @@ export class EndpointStreaks {
   readonly #clock: Clock
   /** By endpoint UID: the delivery that was counted, or is being counted, and whose own end is not stored. */
   readonly #unended = new Map<string, string>()
+  /** By endpoint UID. An end that cannot be stored keeps waiting only the next one to be counted, and nothing else of its endpoint. */
+  readonly #ends = new KeyedMutex()
 
   constructor(statuses: EndpointStatusWriter, clock: Clock) {
     this.#statuses = statuses
@@ -36,12 +39,14 @@ export class EndpointStreaks {
    * @throws Error what may pass by itself; also while the end of the delivery before is not stored
    */
   async exhausted(of: EndpointIdentity, deliveryId: string, writeEnd: () => Promise<unknown>): Promise<void> {
-    await this.#statuses.exclusively(of, async (view) => {
+    await this.#ends.run(of.uid, async () => {
       const unended = this.#unended.get(of.uid) ?? deliveryId
       // Only the last one counted is noted: another one would make this one count again after a crash.
       if (unended !== deliveryId) throw new Error(`The end of ${unended} is not stored yet`)
       this.#unended.set(of.uid, deliveryId)
-      if (view) await this.#statuses.write(view, (now) => this.#counted(now, deliveryId))
+      await this.#statuses.exclusively(of, async (view) => {
+        if (view) await this.#statuses.write(view, (now) => this.#counted(now, deliveryId))
+      })
       await writeEnd()
       this.#unended.delete(of.uid)
     })

@@ -70,6 +70,22 @@ async function world(status: object = {}) {
 }
 
 describe('an exhausted delivery', () => {
+  it('whose own end cannot be stored keeps nothing else from being written to its endpoint, but the count of the next', async () => {
+    const { replica, read } = await world()
+    const { of, streaks, statuses } = await replica()
+    const stored = Promise.withResolvers<void>()
+    const first = streaks.exhausted(of, 'msg_1', () => stored.promise)
+    const next = streaks.exhausted(of, 'msg_2', async () => undefined)
+    await settle()
+    await statuses.exclusively(of, async (view) => {
+      if (view) await statuses.write(view, () => ({ observedGeneration: 7 }))
+    })
+    expect((await read()).status).toMatchObject({ consecutiveFailures: 1, observedGeneration: 7 })
+    stored.resolve()
+    await Promise.all([first, next])
+    expect((await read()).status).toMatchObject({ consecutiveFailures: 2, lastCounted: 'msg_2' })
+  })
+
   it('that the other one has counted meanwhile is not counted again', async () => {
     const { replica, read } = await world()
     const [late, other] = [await replica(), await replica()]

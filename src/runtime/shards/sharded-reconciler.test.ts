@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { settle } from '../../../test/support/fake-clock.ts'
+import { FakeClock, settle } from '../../../test/support/fake-clock.ts'
 import { after, done, type Result } from '../reconcile-loop.ts'
 import { ShardedReconciler } from './sharded-reconciler.ts'
 
@@ -7,6 +7,7 @@ function bed() {
   const owned = new Set([1])
   const passes: string[] = []
   const ends = new Map<string, PromiseWithResolvers<Result>>()
+  const clock = new FakeClock()
   const sharded = new ShardedReconciler({
     reconciler: {
       reconcile: (key) => {
@@ -18,9 +19,11 @@ function bed() {
     },
     ownership: { owns: (shard) => owned.has(shard) },
     shardOf: (key) => (key === 'unknown' ? undefined : Number(key.slice(-1))),
+    clock,
+    longestMs: 21_000,
   })
   const reconcile = (key: string) => sharded.reconcile(key, new AbortController().signal)
-  return { owned, passes, ends, sharded, reconcile }
+  return { owned, passes, ends, clock, sharded, reconcile }
 }
 
 it('passes over what is of its own shards, and over nothing else', async () => {
@@ -51,6 +54,19 @@ it('is idle when the passes of the shard that were under way have ended, also in
   await expect(two).rejects.toThrow('refused')
   await settle()
   expect(isIdle).toBe(true)
+})
+
+it('waits for no pass that does not end', async () => {
+  const { clock, sharded, reconcile } = bed()
+  void reconcile('a1')
+  let isIdle = false
+  void sharded.idle(1).then(() => {
+    isIdle = true
+  })
+  await clock.elapse(20_999)
+  expect(isIdle).toBe(false)
+  await clock.elapse(1)
+  expect([isIdle, clock.pending]).toEqual([true, 0])
 })
 
 it('is idle at once where nothing of the shard is under way', async () => {

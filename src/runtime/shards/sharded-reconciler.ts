@@ -1,3 +1,5 @@
+import type { Clock } from '../../ports/clock.ts'
+import { pause } from '../pause.ts'
 import { done, type Reconciler, type Result } from '../reconcile-loop.ts'
 import { doneFor, type ShardOwnership } from './ownership.ts'
 
@@ -6,6 +8,9 @@ export type ShardedReconcilerOptions = {
   ownership: ShardOwnership
   /** Undefined when the object is not known: then there is nothing to do. */
   shardOf: (key: string) => number | undefined
+  clock: Clock
+  /** A pass that does not end is not waited for any longer: its shard is another's then, and it writes nothing more. */
+  longestMs: number
 }
 
 /**
@@ -33,9 +38,13 @@ export class ShardedReconciler implements Reconciler {
     }
   }
 
-  /** Resolves when no pass over anything of the shard is under way that was when it was called. */
+  /** Resolves when no pass over anything of the shard is under way that was when it was called, or has been for too long. */
   async idle(shard: number): Promise<void> {
+    const { clock, longestMs } = this.#options
     const passes = [...this.#passes].flatMap(([pass, of]) => (of === shard ? [pass] : []))
-    await Promise.allSettled(passes)
+    if (passes.length === 0) return
+    const areOver = new AbortController()
+    void Promise.allSettled(passes).then(() => areOver.abort())
+    await pause(clock, longestMs, areOver.signal)
   }
 }
