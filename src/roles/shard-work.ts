@@ -30,7 +30,7 @@ export function createShardWork({ world, shownUpTo, parts, singletons }: ShardWo
       // A start that failed may have told of some.
       retention.shardsLeft(shards)
       const found = await takeOver.start(shards, signal)
-      if (shards.has(SINGLETONS_SHARD)) await singletons.start(signal)
+      if (shards.has(SINGLETONS_SHARD)) void singletons.start()
       world.log.info('Shards were taken over', { shards: shards.size, ...found })
     },
     owned: (numbers) => {

@@ -24,7 +24,7 @@ export type SingletonsOptions = {
 }
 
 type Running = { secrets: SecretsRole; bakes: BakeRole }
-type Made = Running & { forget: () => void }
+type Made = Running & { forget: () => void; stopping: AbortController }
 
 export class Singletons {
   readonly #options: SingletonsOptions
@@ -43,8 +43,11 @@ export class Singletons {
     return this.#running ? [...this.#running.secrets.watches, ...this.#running.bakes.watches] : []
   }
 
-  /** Resolves when all that it looks at is known. @throws Error when given up */
-  async start(signal: AbortSignal): Promise<void> {
+  /**
+   * Resolves when all that it looks at is known and it has begun, or when it is stopped before. Nobody has to wait for it: where
+   * something of it cannot be read, deliveries go on.
+   */
+  async start(): Promise<void> {
     const { config, parts, replica, installationKey } = this.#options
     // Of this start alone: one that another replica has followed writes nothing more, in the cluster or in accounts.
     const mayWrite = replica.holding(SINGLETONS_SHARD)
@@ -57,16 +60,15 @@ export class Singletons {
       return { secrets, bakes: createBakeRole({ config, world, organizations, credentials }) }
     })
     const { secrets, bakes } = made
-    this.#running = { ...made, forget }
+    const stopping = new AbortController()
+    this.#running = { ...made, forget, stopping }
     const watches = this.watches
     for (const watch of watches) watch.start()
-    const given = Promise.withResolvers<void>()
-    signal.addEventListener('abort', () => given.resolve(), { once: true })
-    await Promise.race([given.promise, Promise.all(watches.map((watch) => watch.synced))])
-    if (signal.aborted) {
-      await this.stop()
-      throw new Error('it was given to another replica')
-    }
+    const stopped = new Promise((resolve) =>
+      stopping.signal.addEventListener('abort', resolve, { once: true }),
+    )
+    await Promise.race([stopped, Promise.all(watches.map((watch) => watch.synced))])
+    if (stopping.signal.aborted) return
     secrets.start()
     bakes.start()
     void retention.followLog(this.#options.shownUpTo)
@@ -81,6 +83,7 @@ export class Singletons {
   async stop(): Promise<void> {
     const running = this.#running
     this.#running = undefined
+    running?.stopping.abort()
     running?.forget()
     this.#options.parts.retention.leaveLog()
     await Promise.all([running?.secrets.stop(), running?.bakes.stop()])

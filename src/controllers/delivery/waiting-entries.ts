@@ -16,6 +16,8 @@ const AT_MOST_MS = 30_000
 export class WaitingEntries {
   readonly #plane: DeliveryPlane
   readonly #queue: MoveQueue
+  /** Those that are looked at again, however many ask for it. */
+  readonly #looking = new Set<OpenSegment>()
 
   constructor(plane: DeliveryPlane) {
     this.#plane = plane
@@ -25,10 +27,13 @@ export class WaitingEntries {
   /** Gives those of the segment that have no outcome by then an object, and looks again as long as there are any. */
   showLater(opened: OpenSegment): void {
     const { clock } = this.#plane.ctx
-    if (opened.open.size > 0) clock.after(SHOWN_AFTER_MS, () => this.#show(opened))
+    if (opened.open.size === 0 || this.#looking.has(opened)) return
+    this.#looking.add(opened)
+    clock.after(SHOWN_AFTER_MS, () => this.#show(opened))
   }
 
   #show(opened: OpenSegment): void {
+    this.#looking.delete(opened)
     if (opened.open.size === 0) return
     takeCounted(this.#plane, opened)
     this.#moveOurs(opened)

@@ -217,7 +217,18 @@ const WITHIN: readonly Row[] = [
     name: 'F21: suspended for a minute',
     how: 'nothing is sent after the return before the Lease was renewed; no reordering',
     tests: [FLEET],
-    figures: [{ of: 'fleet', keys: ['faults.suspend controller.count', 'inversions', 'overlaps', 'leases.requests compared', 'leases.sent without one'] }],
+    figures: [
+      {
+        of: 'fleet',
+        keys: [
+          'faults.suspend controller.count',
+          'inversions',
+          'overlaps',
+          'leases.requests compared',
+          'leases.sent without one',
+        ],
+      },
+    ],
   },
   {
     name: 'F22: the event loop stands still',
@@ -242,7 +253,17 @@ const WITHIN: readonly Row[] = [
     name: 'F24: cut off from the API server alone',
     how: 'sends stop within seconds',
     tests: ['`outage-unseen`: a disabled endpoint gets nothing beyond that', FLEET],
-    figures: [{ of: 'fleet', keys: ['faults.cut.count', 'faults.deaf.count', 'leases.requests compared', 'leases.sent without one'] }],
+    figures: [
+      {
+        of: 'fleet',
+        keys: [
+          'faults.cut.count',
+          'faults.deaf.count',
+          'leases.requests compared',
+          'leases.sent without one',
+        ],
+      },
+    ],
   },
 ]
 
