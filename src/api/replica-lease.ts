@@ -19,6 +19,8 @@ export const DRAINING_ANNOTATION = `${GROUP}/draining`
 export const REPLICA_ANNOTATION = `${GROUP}/replica`
 
 export const MAX_REPLICAS = 64
+/** Those of replicas that are gone stay until another one has counted them out. */
+export const MAX_LEASES = 1000
 const MAX_NAME = 253
 
 const names = z.string().max(MAX_REPLICAS * (MAX_NAME + 1))

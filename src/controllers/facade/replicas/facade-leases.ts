@@ -1,6 +1,6 @@
 /** Records of the facade's replicas as Leases in the operator's namespace. */
 import { ENDPOINTS_SEEN_ANNOTATION, FACADE_ROLE, facadeLease } from '../../../api/facade-lease.ts'
-import { leases, MAX_REPLICAS, REPLICA_LABEL } from '../../../api/replica-lease.ts'
+import { leases, MAX_LEASES, REPLICA_LABEL } from '../../../api/replica-lease.ts'
 import type { Clock } from '../../../ports/clock.ts'
 import type { FacadeRecord, FacadeRecords, StoredFacadeRecord } from '../../../ports/facade-records.ts'
 import {
@@ -30,9 +30,9 @@ export class FacadeLeases implements FacadeRecords {
   async list(): Promise<StoredFacadeRecord[]> {
     const { resources, namespace } = this.#options
     const labelSelector = `${REPLICA_LABEL}=${FACADE_ROLE}`
-    const page = await resources.list(leases, { namespace, labelSelector, limit: MAX_REPLICAS })
+    const page = await resources.list(leases, { namespace, labelSelector, limit: MAX_LEASES })
     if (page.continue)
-      throw new ApiError('BadRequest', `There are more than ${MAX_REPLICAS} Leases of facades.`)
+      throw new ApiError('BadRequest', `There are more than ${MAX_LEASES} Leases of facades.`)
     return page.items.map(read)
   }
 

@@ -1,5 +1,5 @@
 /** Whether somebody drives endpoints. */
-import { leases, leaseTimes, MAX_REPLICAS, REPLICA_LABEL } from '../../../api/replica-lease.ts'
+import { leases, leaseTimes, MAX_LEASES, REPLICA_LABEL } from '../../../api/replica-lease.ts'
 import type { Clock } from '../../../ports/clock.ts'
 import type { RawObject, ResourceReader } from '../../../ports/kubernetes.ts'
 
@@ -26,7 +26,7 @@ export class LiveControllers {
   async anyLives(): Promise<boolean> {
     const { resources, namespace, clock } = this.#options
     const labelSelector = `${REPLICA_LABEL}=${CONTROLLER_ROLE}`
-    const { items } = await resources.list(leases, { namespace, labelSelector, limit: MAX_REPLICAS })
+    const { items } = await resources.list(leases, { namespace, labelSelector, limit: MAX_LEASES })
     return items.some((raw) => mayLive(raw, clock.now()))
   }
 }
