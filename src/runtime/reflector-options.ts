@@ -5,6 +5,7 @@ import type { ListQuery, RawObject, ResourceReader, WatchSource } from '../ports
 import type { Log } from '../ports/log.ts'
 import type { RuntimeMetrics } from '../ports/metrics.ts'
 import type { Store } from './object-store.ts'
+import type { Missed } from './silence.ts'
 
 export type ReflectorOptions<T> = {
   type: ResourceType
@@ -25,7 +26,7 @@ export type ReflectorOptions<T> = {
    * Told, before they are handed on, that a list shows objects which are new although nothing was heard for longer than `afterMs`:
    * others may have been made and deleted meanwhile.
    */
-  missed?: { afterMs: number; tell(): void }
+  missed?: Missed
   /** May end the list at a page; deletions are then not found by comparison. */
   stopListing?(page: readonly RawObject[]): boolean
   /** A full list is compared so often (and a bit), in case a watch missed something. Default 30 min; never for a feed. */

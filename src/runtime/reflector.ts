@@ -10,6 +10,7 @@ import { identityOf, type Source, type Store, versionOf } from './object-store.t
 import { pause } from './pause.ts'
 import type { ReflectorNeeds, ReflectorOptions } from './reflector-options.ts'
 import { type Restart, RestartPolicy } from './restart-policy.ts'
+import { Silence } from './silence.ts'
 import type { Watch } from './watch.ts'
 
 const PAGE = 500
@@ -43,8 +44,7 @@ export class Reflector<T> implements Watch {
   #partlyTold = 0
   /** The highest version seen, which stays when `#version` is given up. */
   #highest = 0
-  /** All that there was until then is known, by the monotonic clock. */
-  #heardAt = 0
+  readonly #silence: Silence
   readonly #handler: HandlerGuard
   #running: Promise<unknown> = Promise.resolve()
 
@@ -64,6 +64,7 @@ export class Reflector<T> implements Watch {
     this.#decoder = new Decoder(options.decode, options.type.plural, needs.log)
     this.#restart = new RestartPolicy(needs.random)
     this.contact = new Contact(needs.clock)
+    this.#silence = new Silence(needs.clock, options.missed)
   }
 
   /** @param key "namespace/name", or the name of a cluster-scoped object */
@@ -179,7 +180,7 @@ export class Reflector<T> implements Watch {
 
   async #list(): Promise<void> {
     const begun = this.#needs.clock.monotonic()
-    const onNews = this.#ifMissed(begun)
+    const onNews = this.#silence.listing(this.#highest)
     const version = await this.#readList({
       onVersion: (listVersion) => {
         // Only a store that was set back can be older than what was seen of it.
@@ -190,23 +191,10 @@ export class Reflector<T> implements Watch {
       onNews,
     })
     if (version === undefined) return
-    this.#heardAt = begun
+    this.#silence.heard(begun)
     this.#version = version
     this.#highest = versionOf(version)
     this.#synced.resolve()
-  }
-
-  /** Where nothing is new, nothing was made that could have been deleted: of a log the newest always stays. */
-  #ifMissed(begun: number): ((version: number) => void) | undefined {
-    const { missed } = this.#options
-    const highest = this.#highest
-    if (!missed || highest === 0 || begun - this.#heardAt <= missed.afterMs) return undefined
-    let isTold = false
-    return (version) => {
-      if (isTold || version <= highest) return
-      isTold = true
-      missed.tell()
-    }
   }
 
   /** @returns the version of the list, or undefined when another list was begun or the reflector stopped */
@@ -246,7 +234,7 @@ export class Reflector<T> implements Watch {
       for await (const batch of this.#needs.api.watch(this.#options.type, this.#query, from, signal)) {
         if (signal.aborted) break
         for (const event of batch) progressed = this.#takeEvent(event) || progressed
-        this.#heardAt = this.#needs.clock.monotonic()
+        this.#silence.heard()
         this.contact.kept()
         if (progressed) this.#restart.progress()
       }

@@ -9,6 +9,6 @@ test.for([
   [{ lost: 'three', score: 90 }, ['runs: lost three, at most 0']],
   [{}, []],
 ] as const)('%j', ([figures, broken]) => {
-  const valueOf = (key: string) => (figures as Record<string, unknown>)[key]
-  expect(brokenLimits('runs', valueOf, LIMITS)).toEqual(broken)
+  const figure = (key: string) => (figures as Record<string, unknown>)[key]
+  expect(brokenLimits('runs', figure, LIMITS)).toEqual(broken)
 })

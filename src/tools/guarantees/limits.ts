@@ -53,11 +53,11 @@ export const LIMITS: Readonly<Record<string, Readonly<Record<string, Limit>>>> =
 /** In words, which of these figures are beyond what they may be. Those that are not there are not. */
 export function brokenLimits(
   of: string,
-  valueOf: (key: string) => unknown,
+  figure: (key: string) => unknown,
   limits = LIMITS[of] ?? {},
 ): string[] {
   return Object.entries(limits).flatMap(([key, limit]) => {
-    const value = valueOf(key)
+    const value = figure(key)
     return value === undefined || keeps(value, limit) ? [] : [`${of}: ${key} ${value}, ${wordsOf(limit)}`]
   })
 }

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { type FleetEvidence, fleetViolations, judgeFleet } from './fleet-verdict.ts'
+import { type FleetEvidence, judgeFleet } from './fleet-verdict.ts'
+import { fleetViolations } from './fleet-violations.ts'
 import { evidence, fault, PROMISED, wrong } from './made-evidence.ts'
 
 describe('a fail-over', () => {

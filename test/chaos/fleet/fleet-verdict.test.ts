@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { FaultRecord } from './fault-work.ts'
-import { type FleetEvidence, fleetViolations, judgeFleet } from './fleet-verdict.ts'
+import { type FleetEvidence, judgeFleet } from './fleet-verdict.ts'
+import { fleetViolations } from './fleet-violations.ts'
 import { gapsOf } from './gaps.ts'
 import { bodyOf, evidence, fault, PROMISED, received, wrong } from './made-evidence.ts'
 

@@ -5,7 +5,7 @@ import type { StoredLog } from '../stored.ts'
 import type { Pause } from '../toggler.ts'
 import type { FleetEndpoint } from './endpoints.ts'
 import { type Course, explanationOf, faultAt } from './explained.ts'
-import { type FailOver, failOversOf, slowAmong, slowRolls } from './fail-overs.ts'
+import { type FailOver, failOversOf } from './fail-overs.ts'
 import type { FaultRecord } from './fault-work.ts'
 import type { RecordKind } from './faults.ts'
 import { type OldRepeat, oldRepeatsAmong } from './old-repeats.ts'
@@ -14,7 +14,6 @@ import type { Published } from './publishers.ts'
 import { type Load, type Stall, wasSeenLate } from './stall-watch.ts'
 import { type Unleased, unleasedAmong } from './unleased.ts'
 import { compareWaits, type Wait } from './waits.ts'
-import { worded } from './worded.ts'
 
 export type FleetEvidence = Course & {
   log: Pick<StoredLog, 'deliveries' | 'events'>
@@ -247,59 +246,4 @@ function settledAt({ kind, to, readyAt }: FaultRecord): number {
 function changedBodies({ log, receptions }: FleetEvidence): string[] {
   const bodies = new Map(log.events.map(({ id, body }) => [id, body]))
   return receptions.filter(({ id, body }) => bodies.has(id) && bodies.get(id) !== body).map(keyOf)
-}
-
-export type Promised = {
-  /** What had begun when a disabling was acknowledged may come so much later. */
-  latestMs: number
-  /** The same of a deletion of which no answer said that controllers have stopped. */
-  unseenMs: number
-  /** Whether a change that one facade has answered is in force at the others. */
-  facadesAgree: boolean
-  leaseMs: number
-}
-
-/** A replica sends nothing new while so many outcomes wait to be stored. */
-const MAX_REPEATS = 1000
-
-/** What no fault excuses, beside what `violations` says of deliveries. */
-export function fleetViolations(
-  verdict: FleetVerdict,
-  { latestMs, unseenMs, facadesAgree, leaseMs }: Promised,
-): string[] {
-  const tooLate = verdict.late.filter((ms) => ms > latestMs)
-  const tooLateDeleted = verdict.lateDeleted.filter(({ ms, isSure }) => ms > (isSure ? latestMs : unseenMs))
-  const slow = slowAmong(verdict.failOvers)
-  return worded({
-    'attempts of an ordered endpoint at a time': verdict.overlaps.map(
-      ({ endpoint, ids, ms }) => `${endpoint} ${ids.join(' and ')} for ${Math.round(ms)} ms`,
-    ),
-    'attempts by a controller whose Lease had ended': verdict.unleased.map(
-      ({ delivery, life, ms }) => `${delivery} by life ${life} ${Math.round(ms)} ms after its last renewal`,
-    ),
-    'attempts after an acknowledged disabling': tooLate.map((ms) => `${Math.round(ms)} ms`),
-    'attempts after a deletion': tooLateDeleted.map(({ ms }) => `${Math.round(ms)} ms`),
-    'waits outside the schedule': verdict.waits.map(
-      ({ endpoint, attempt, ms, allowed }) =>
-        `${endpoint} ${Math.round(ms)} ms before attempt ${attempt}, allowed ${allowed.map(Math.round).join(' to ')}`,
-    ),
-    'fail-overs that took longer than is promised': slow.map(
-      ({ fault, endpoint, calmMs, boundMs }) =>
-        `${fault.kind} ${endpoint} ${Math.round(calmMs)} ms, allowed ${Math.round(boundMs)}`,
-    ),
-    'orderly ends that take as long as a Lease': slowRolls(verdict.failOvers, leaseMs),
-    'faults that brought more repeats than outcomes may wait': [...verdict.repeatsByFault]
-      .filter(([, repeats]) => repeats.length > MAX_REPEATS)
-      .map(([{ kind }, repeats]) => `${kind} ${repeats.length}, allowed ${MAX_REPEATS}`),
-    'repeats of what there was time to store': verdict.oldRepeats.map(
-      ({ kind, delivery, ms }) => `${delivery} by ${kind} ${Math.round(ms)} ms after its answer`,
-    ),
-    'bodies that are not what was accepted': verdict.bodies,
-    'events that were acknowledged while there was no store': verdict.unstored,
-    'acknowledged events that are not in the log': verdict.missing,
-    'keyed publishes that became two events': verdict.doubled,
-    'answers that are not what is in the log': verdict.misanswered,
-    'deliveries that a subscriber should have, or should not': verdict.misrouted,
-    'events that were matched as before an answered change': facadesAgree ? verdict.disagreed : [],
-  })
 }

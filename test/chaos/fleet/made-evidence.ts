@@ -3,7 +3,8 @@ import { violations } from '../../support/verdict.ts'
 import type { SeenReception } from '../receivers.ts'
 import type { FleetEndpoint } from './endpoints.ts'
 import type { FaultRecord } from './fault-work.ts'
-import { type FleetEvidence, fleetViolations, judgeFleet } from './fleet-verdict.ts'
+import { type FleetEvidence, judgeFleet } from './fleet-verdict.ts'
+import { fleetViolations } from './fleet-violations.ts'
 
 const O: FleetEndpoint = {
   name: 'o',
