@@ -51,7 +51,7 @@ export function inLogOrder(deliveries: readonly WebhookDelivery[]): WebhookDeliv
 }
 
 /** Nothing is under way: each has ended, waits for its time, or waits behind the head of an ordered lane. */
-function settled(davit: TestDavit, endpoint: string, count: number): Promise<WebhookDelivery[]> {
+export function settled(davit: TestDavit, endpoint: string, count: number): Promise<WebhookDelivery[]> {
   return davit.deliveriesWhen(endpoint, (deliveries) => {
     const open = deliveries.filter((delivery) => !isOver(delivery))
     const waiting = open.filter(({ status }) => Date.parse(status?.nextAttemptAt ?? '') > davit.clock.now())

@@ -1,0 +1,117 @@
+/**
+ * A receiver that is not reached for six hours: longer than the shortest course of eight attempts, and much longer than that
+ * of an ordered endpoint. What ended meanwhile is told, and comes when it is asked for; the rest comes by itself.
+ */
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { WebhookDelivery } from '../../src/api/webhook-delivery.ts'
+import { MAX_ATTEMPTS } from '../../src/domain/retry-schedule.ts'
+import { freePort } from '../../src/playground/free-port.ts'
+import { startDavit, type TestDavit } from '../support/davit.ts'
+import { driveToEnd, inLogOrder, settled } from '../support/drive.ts'
+import { type ReceivedRequest, type Receiver, startReceiver } from '../support/receiver.ts'
+import { tellFigures } from './figures.ts'
+
+const MINUTE = 60_000
+const OUTAGE_MS = 6 * 60 * MINUTE
+const EVERY_MS = 20 * MINUTE
+const EVENTS = OUTAGE_MS / EVERY_MS
+const LIMIT_MS = 600_000
+const TYPE = 'billing.updated'
+const ENDPOINTS = ['any', 'ordered'] as const
+
+let davit: TestDavit
+let receiver: Receiver
+let port = 0
+
+beforeAll(async () => {
+  davit = await startDavit('longer-outage')
+  // Where nobody listens for the time being.
+  port = await freePort()
+  for (const name of ENDPOINTS)
+    await davit.endpoint(name, {
+      url: `http://127.0.0.1:${port}/${name}`,
+      eventTypes: [TYPE],
+      ordered: name === 'ordered',
+    })
+}, LIMIT_MS)
+
+afterAll(async () => {
+  await davit?.stop()
+  await receiver?.close()
+})
+
+/** Attempts are made at their times until then. */
+async function goOnUntil(end: number, count: number): Promise<void> {
+  for (;;) {
+    const all = (await Promise.all(ENDPOINTS.map((name) => settled(davit, name, count)))).flat()
+    const due = all.flatMap(({ status }) => Date.parse(status?.nextAttemptAt ?? '') || [])
+    const next = Math.min(end, ...due)
+    davit.clock.jump(Math.max(0, next - davit.clock.now()))
+    if (next === end) return
+  }
+}
+
+function idsIn(deliveries: readonly WebhookDelivery[], state: string): string[] {
+  return deliveries.filter(({ status }) => status?.state === state).map(({ spec }) => spec.deliveryId)
+}
+
+function idsOf(requests: readonly ReceivedRequest[]): unknown[] {
+  return requests.map(({ headers }) => headers['webhook-id'])
+}
+
+test(
+  'after six hours the rest comes, in order where asked, and what ended meanwhile comes when it is asked for',
+  async () => {
+    const begun = davit.clock.now()
+    for (let n = 1; n <= EVENTS; n += 1) {
+      await davit.publish(TYPE, { n })
+      await goOnUntil(begun + n * EVERY_MS, n)
+    }
+    const waiting = await Promise.all(ENDPOINTS.map((name) => settled(davit, name, EVENTS)))
+    const ended = waiting.map((all) => idsIn(inLogOrder(all), 'exhausted'))
+    receiver = await startReceiver({ port })
+    const all = await Promise.all(ENDPOINTS.map(async (name) => await driveToEnd(davit, name, EVENTS)))
+    const inOrder = all.map((deliveries) => inLogOrder(deliveries))
+    const delivered = inOrder.map((deliveries) => idsIn(deliveries, 'succeeded'))
+    const taken = ENDPOINTS.map((name) => receiver.received(`/${name}`))
+    const attempts = inOrder
+      .flat()
+      .filter(({ status }) => status?.state === 'exhausted')
+      .map(({ status }) => status?.attemptCount)
+    // What had ended by then, and nothing else, has ended without success, after all of its attempts.
+    expect(inOrder.map((deliveries) => idsIn(deliveries, 'exhausted'))).toEqual(ended)
+    expect(new Set(attempts)).toEqual(new Set([MAX_ATTEMPTS]))
+    expect(delivered.map(({ length }, i) => length + (ended[i]?.length ?? 0))).toEqual([EVENTS, EVENTS])
+    expect(taken.map((requests) => idsOf(requests).sort())).toEqual(delivered.map((ids) => ids.toSorted()))
+    expect(idsOf(taken[1] ?? [])).toEqual(delivered[1])
+    await askForEnded(ended)
+    tellFigures('longer-outage', {
+      hours: OUTAGE_MS / 60 / MINUTE,
+      events: EVENTS,
+      'delivered afterwards': delivered[0]?.length ?? 0,
+      'delivered afterwards in order': delivered[1]?.length ?? 0,
+      'ended meanwhile': ended[0]?.length ?? 0,
+      'ended meanwhile where order was asked': ended[1]?.length ?? 0,
+      'delivered again when asked for': ended.flat().length,
+    })
+  },
+  LIMIT_MS,
+)
+
+/** They come, with the bytes that were published. */
+async function askForEnded(ended: readonly (readonly string[])[]): Promise<void> {
+  for (const [index, name] of ENDPOINTS.entries()) {
+    const ids = ended[index] ?? []
+    // Of the other, chance may have made each last longer.
+    if (name === 'ordered') expect(ids.length).toBeGreaterThan(0)
+    if (ids.length === 0) continue
+    const before = receiver.received(`/${name}`).length
+    const value = ids.map((id) => `${id}@${davit.time()}`).join(',')
+    await davit.annotate(name, { 'davit.dev/redeliver-requested': value })
+    const requests = await receiver.waitFor(before + ids.length, { path: `/${name}` })
+    const numbers = requests
+      .slice(before)
+      .map(({ body }) => (JSON.parse(String(body)) as { data: { n: number } }).data.n)
+    expect(numbers.toSorted((a, b) => a - b)).toEqual(Array.from(ids, (_, at) => at + 1))
+  }
+}
