@@ -18,7 +18,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { brokenLimits } from '../../src/tools/guarantees/limits.ts'
-import { casesRun } from '../../src/tools/guarantees/results.ts'
+import { casesRun, type FoundTests, testRuns } from '../../src/tools/guarantees/results.ts'
 import { measureIsolation } from '../bench/sections/isolation.ts'
 import type { Figures } from './figures.ts'
 import { besideFigures, besideMadeFigures } from './long/beside-figures.ts'
@@ -120,6 +120,12 @@ async function runNew(): Promise<boolean> {
   return true
 }
 
+/** Of tests that were new earlier, and have not been run with all others since. */
+function casesBefore(part: string): FoundTests['tests'] {
+  const [, before] = testRuns(readOf).find(([name]) => part === 'new' && name === 'cases-new') ?? []
+  return before?.tests ?? {}
+}
+
 function readOf(path: string): string | undefined {
   const url = new URL(`../../${path}`, import.meta.url)
   return existsSync(url) ? readFileSync(url, 'utf8') : undefined
@@ -151,7 +157,7 @@ async function tests(part: string, isWanted: (path: string) => boolean): Promise
     const { cases, failed } = await runTests(isWanted, { environment })
     const command = commandOf(part)
     await keepAll(folder, { command, seed })
-    await keep(`cases-${part}`, { command, seed, tests: cases })
+    await keep(`cases-${part}`, { command, seed, tests: { ...casesBefore(part), ...cases } })
     if (part === 'tests') await forget('cases-new')
     return tellFailed(failed)
   } finally {
