@@ -1,4 +1,5 @@
 /** Loads in turn, round after round: what the machine does beside them happens to all, and their ratios stay. */
+import { medianWithin } from './median-within.ts'
 import { type Quantiles, type Spread, spreadOf } from './samples.ts'
 
 /** Quantiles of each round in the unit of the samples. */
@@ -34,6 +35,15 @@ export function ratioOf({ without, beside }: Beside, quantile: 'p50' | 'p99'): n
 }
 
 /** Of each round, beside it by that without, which was measured just before or after. */
-export function ratiosOf({ without, beside }: Beside, quantile: 'p50' | 'p99'): Spread {
-  return spreadOf(beside.map((one, round) => one[quantile] / (without[round]?.[quantile] ?? one[quantile])))
+export function ratiosOf(found: Beside, quantile: 'p50' | 'p99'): Spread {
+  return spreadOf(pairedRatios(found, quantile))
+}
+
+/** Between which two of those the median of all rounds that could be is, with 95 % certainty; undefined where rounds are too few to say. */
+export function medianOfRatios(found: Beside, quantile: 'p50' | 'p99'): Spread | undefined {
+  return medianWithin(pairedRatios(found, quantile))
+}
+
+function pairedRatios({ without, beside }: Beside, quantile: 'p50' | 'p99'): number[] {
+  return beside.map((one, round) => one[quantile] / (without[round]?.[quantile] ?? one[quantile]))
 }

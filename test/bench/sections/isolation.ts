@@ -20,7 +20,7 @@ export type Isolation = Beside & {
   made: Rounds
 }
 
-export type IsolationPlan = { rounds: number; seconds: number }
+export type IsolationPlan = { rounds: Readonly<Record<DeliveryLogMode, number>>; seconds: number }
 
 type Rate = { seconds: number; perSecond: number }
 
@@ -73,7 +73,7 @@ async function measureWay(
   const hanging = await make('hanging', '/hang')
   const rate = { seconds, perSecond: PER_SECOND[way] }
   const mixed = (last: Route) => [...Array.from({ length: ONE_OF - 1 }, () => good), last]
-  const found = await inTurn(rounds, {
+  const found = await inTurn(rounds[way], {
     without: async () => await receiptsOf(bed, mixed(other), rate),
     beside: async () =>
       await whileItHangs(bed, hanging, async () => await receiptsOf(bed, mixed(hanging), rate)),

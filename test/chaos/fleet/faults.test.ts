@@ -57,13 +57,13 @@ describe('the plan of faults', () => {
     expect([kinds, without].map((one) => one.includes('change version'))).toEqual([true, false])
   })
 
-  test('restarts the API server within seconds for the most part, and now and then within two minutes', () => {
+  test('restarts the API server within seconds for the most part, and now and then in a minute and more', () => {
     const times = plan(3, 60)
       .filter(({ kind }) => kind === 'API server restart')
       .map(({ forMs }) => forMs)
     expect(times.filter((ms) => ms <= 6000).length).toBeGreaterThan(30)
     expect(Math.max(...times)).toBeGreaterThan(60_000)
-    expect(Math.max(...times)).toBeLessThanOrEqual(120_000)
+    expect(Math.max(...times)).toBeLessThanOrEqual(90_000)
   })
 
   test('suspends controllers so that they are counted out, and that others take over; a pause is noticed by nobody', () => {

@@ -81,12 +81,13 @@ const LASTS: Readonly<Record<Exclude<FaultKind, 'suspend controller'>, readonly 
   'suspend facade': [[1.1, 2]],
   'roll controllers': [[0, 500]],
   'roll facades': [[0, 500]],
-  // A new process, which is the most frequent; and what an upgrade of a control plane takes.
+  // A new process, which is the most frequent; and what an upgrade of a control plane takes, as far as what retention deletes
+  // afterwards has been seen before.
   'API server restart': [
     [100, 6000],
     [100, 6000],
     [100, 6000],
-    [5000, 120_000],
+    [5000, 90_000],
   ],
   'etcd restart': [[0, 4000]],
   'etcd compaction': [[0, 0]],

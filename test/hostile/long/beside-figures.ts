@@ -1,6 +1,13 @@
 /** What an endpoint that hangs does to the others, for docs/guarantees.md. */
 import { range } from '../../bench/figures.ts'
-import { type Beside, type Rounds, ratioOf, ratiosOf, spreadIn } from '../../bench/measure/in-turn.ts'
+import {
+  type Beside,
+  medianOfRatios,
+  type Rounds,
+  ratioOf,
+  ratiosOf,
+  spreadIn,
+} from '../../bench/measure/in-turn.ts'
 import { type Figures, rounded } from '../figures.ts'
 
 export function besideFigures(found: Beside): Figures {
@@ -12,6 +19,7 @@ export function besideFigures(found: Beside): Figures {
     'p99 beside it over that without': rounded(ratioOf(found, 'p99')),
     'p50 beside it over that without': rounded(ratioOf(found, 'p50')),
     'p99 beside it over that without, by round': range(ratiosOf(found, 'p99'), 2),
+    ...median(found, 'p99 beside it over that without, median of rounds and its 95 %'),
   }
 }
 
@@ -23,5 +31,11 @@ export function besideMadeFigures({ beside, made }: { beside: Rounds; made: Roun
     'p99 beside it over that': rounded(ratioOf(found, 'p99')),
     'p50 beside it over that': rounded(ratioOf(found, 'p50')),
     'p99 beside it over that, by round': range(ratiosOf(found, 'p99'), 2),
+    ...median(found, 'p99 beside it over that, median of rounds and its 95 %'),
   }
+}
+
+function median(found: Beside, name: string): Figures {
+  const within = medianOfRatios(found, 'p99')
+  return within ? { [name]: range(within, 2) } : {}
 }
