@@ -21,6 +21,7 @@ export default defineConfig({
             'src/**/*.test.ts',
             'tools/**/*.test.ts',
             'test/*.test.ts',
+            'test/bench/**/*.test.ts',
             'test/e2e/**/*.test.ts',
             'test/fuzz/**/*.test.ts',
             'test/node/**/*.test.ts',
