@@ -133,7 +133,9 @@ async function breakFleet() {
     ...(values.log === undefined ? {} : { logBytes: Number(values.log) * 1024 ** 2 }),
     ...(faultsOfEach === undefined ? {} : { faultsOfEach }),
     ...(values.only === undefined ? {} : { kinds: kindsIn(values.only) }),
-    ...(values.other === undefined ? {} : { otherMain: await programOf(values.other) }),
+    ...(values.other === undefined
+      ? {}
+      : { other: { ref: values.other, main: await programOf(values.other) } }),
     ...(values.lasts === undefined ? {} : { forMs: Number(values.lasts) * 1000 }),
   }
   const commit = await commitHere()

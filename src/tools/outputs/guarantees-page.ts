@@ -35,7 +35,7 @@ kept its process from knowing or storing what came of the attempt before; \`far 
 something is not among them: [defects.md](defects.md) tells what it found, and which seed did.
 
 \`\`\`sh
-npm run test:chaos -- --fleet --sum   # the fleets that were run so far; without --sum another one, for half an hour
+npm run test:chaos -- --fleet --sum   # the fleets that were run so far; without --sum another one, for ten minutes; --minutes=N
 npm run test:hostile                  # all of it, about two hours; --only PART,... for some of it
 npm test -- test/hostile              # the short forms, as \`npm test\` runs them
 \`\`\`

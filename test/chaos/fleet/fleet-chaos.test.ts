@@ -29,7 +29,7 @@ let run: FleetRun
 
 beforeAll(async () => {
   run = await playFleet(OPTIONS)
-  process.stdout.write(`${fleetReportOf([fleetFiguresOf(run, OPTIONS, 'here')])}\n`)
+  process.stdout.write(`seed ${OPTIONS.seed}\n${fleetReportOf([fleetFiguresOf(run, OPTIONS, 'here')])}\n`)
 }, LIMIT_MS)
 
 test('whatever is done to its processes, their clocks, their ways and their store, a fleet holds every promise', () => {

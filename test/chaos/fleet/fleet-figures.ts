@@ -69,6 +69,13 @@ export const fleetFigures = z.object({
   between: z.number(),
   /** Absent: all kinds. */
   kinds: z.array(z.string()).optional(),
+  /** What else it takes to repeat a run, beside its seed; absent of older ones. */
+  retentionMs: z.number().optional(),
+  logBytes: z.number().optional(),
+  faultsOfEach: z.number().optional(),
+  forMs: z.number().optional(),
+  /** The version that was changed to. */
+  other: z.string().optional(),
   minutes: z.number(),
   /** Mean load of the machine while it ran, and the longest that the harness itself stood still. */
   load: z.number(),
@@ -94,6 +101,7 @@ export function fleetFiguresOf(run: FleetRun, options: FleetRunOptions, commit: 
     perSecond: options.perSecond,
     between: options.between,
     ...(options.kinds ? { kinds: [...options.kinds] } : {}),
+    ...repeatedWith(options),
     minutes: round(run.lastedMs / 60_000),
     load: round(run.load),
     stalledMs: Math.round(run.stalledMs),
@@ -107,6 +115,16 @@ export function fleetFiguresOf(run: FleetRun, options: FleetRunOptions, commit: 
       ),
     ),
     wrong: run.wrong,
+  }
+}
+
+function repeatedWith({ retentionMs, logBytes, faultsOfEach, forMs, other }: FleetRunOptions) {
+  return {
+    retentionMs,
+    ...(logBytes === undefined ? {} : { logBytes }),
+    ...(faultsOfEach === undefined ? {} : { faultsOfEach }),
+    ...(forMs === undefined ? {} : { forMs }),
+    ...(other === undefined ? {} : { other: other.ref }),
   }
 }
 

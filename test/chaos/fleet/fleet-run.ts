@@ -44,8 +44,8 @@ export type FleetRunOptions = Omit<PlanOptions, 'otherVersion'> & {
   waitsForRetention: boolean
   /** Whether a change that one facade has answered is promised to be in force at the others. */
   facadesAgree: boolean
-  /** The program of the version that members change to; absent: they do not. */
-  otherMain?: string
+  /** The version that members change to, by its commit, and its program; absent: they do not. */
+  other?: { ref: string; main: string }
   /** Told what happens, line by line. */
   say: (line: string) => void
 }
@@ -101,7 +101,7 @@ export async function playFleet(options: FleetRunOptions): Promise<FleetRun> {
   lapses.start()
   stack.defer(() => lapses.stop())
   const begun = performance.now()
-  const work = new FaultWork(fleet, random.fork(), options.say, options.otherMain)
+  const work = new FaultWork(fleet, random.fork(), options.say, options.other?.main)
   await playFaults(scene, work, options, random.fork())
   const wrong = [...work.wrong, ...(await comeToRest(scene, work, options))]
   const lastedMs = performance.now() - begun
@@ -225,7 +225,7 @@ async function playFaults(
   if (!(await work.untilReady())) throw new Error('the fleet does not become ready')
   archive.start()
   for (const one of [...publishers, ...togglers.values(), ...passing]) one.start()
-  const plan = planFaults(random, { ...options, otherVersion: options.otherMain !== undefined })
+  const plan = planFaults(random, { ...options, otherVersion: options.other !== undefined })
   await work.play(plan, performance.now() + options.lastsMs)
 }
 
