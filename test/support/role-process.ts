@@ -25,6 +25,7 @@ export type RoleProcessOptions = {
 export const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 /** Ends it when the process that started it is gone. */
 const PRELOAD = new URL('../../src/playground/end-with-parent.ts', import.meta.url).href
+const EXIT_PRELOAD = new URL('./exit-preload.ts', import.meta.url).href
 const STALL_PRELOAD = new URL('./stall-preload.ts', import.meta.url).href
 const READY_LIMIT_MS = 120_000
 const POLL_MS = 25
@@ -34,6 +35,11 @@ const SHOWN_OF_LOG = 2000
 /** Settings of a process that can be stalled. */
 export function stallingFor(ms: number): Record<string, string> {
   return { NODE_OPTIONS: `--import ${STALL_PRELOAD}`, STALL_MS: String(ms) }
+}
+
+/** Settings of a process that ends whenever it is about to send to that path. */
+export function exitingAt(path: string): Record<string, string> {
+  return { NODE_OPTIONS: `--import ${EXIT_PRELOAD}`, EXIT_PATH: path }
 }
 
 export class RoleProcess {
