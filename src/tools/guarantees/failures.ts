@@ -197,8 +197,22 @@ const WITHIN: readonly Row[] = [
     name: 'F18: tokens and certificates are renewed',
     how: 'read again without a start',
     tests: [
+      '`renewed-tokens`: both go on with the new ones without a start, and nothing is lost',
       '`src/adapters/kubernetes/renewed-credentials`: *',
       '`src/adapters/kubernetes/transport-credentials`: *',
+    ],
+    figures: [
+      {
+        of: 'renewed-tokens',
+        keys: [
+          'tokens that ended',
+          'refusals that logs tell of',
+          'answered with 503 meanwhile',
+          'accepted',
+          'received',
+          'processes that ended',
+        ],
+      },
     ],
   },
   {

@@ -8,6 +8,7 @@ const NONE: Limit = { atMost: 0 }
 export const LIMITS: Readonly<Record<string, Readonly<Record<string, Limit>>>> = {
   addresses: { 'connections to forbidden addresses': NONE, 'connections to the allowed one': { atLeast: 1 } },
   canary: { 'found in any form': NONE, secrets: { atLeast: 1 } },
+  'deadly-delivery': { 'ends before it was set aside': { atMost: 3 } },
   'deleted-namespace': { 'requests to it after its endpoints were gone': NONE },
   fleet: {
     lost: NONE,
@@ -25,6 +26,7 @@ export const LIMITS: Readonly<Record<string, Readonly<Record<string, Limit>>>> =
     'afterDisabling.latestMs': { atMost: 250 },
     'afterDeleting.attempts': NONE,
     'faults.roll controllers.duplicates.most': NONE,
+    'faults.change version.duplicates.most': NONE,
     // As many outcomes may wait to be stored.
     'faults.kill controller.duplicates.most': { atMost: 1000 },
     'faults.suspend controller.duplicates.most': { atMost: 1000 },
@@ -46,6 +48,7 @@ export const LIMITS: Readonly<Record<string, Readonly<Record<string, Limit>>>> =
   'other-crds': { 'older: process exits': NONE, 'newer: process exits': NONE },
   'poisoned-objects': { 'process exits': NONE },
   receivers: { 'connections left open': NONE, 'longest attempt, ms': { atMost: 21_000 } },
+  'renewed-tokens': { 'processes that ended': NONE, 'refusals that logs tell of': { atLeast: 1 } },
   'shard-keeper': { 'caught, %': { atLeast: 85 } },
   soak: { minutes: { atLeast: 60 }, 'heap slope, MB/h': { atMost: 5 }, 'open files, most': { atMost: 500 } },
 }
