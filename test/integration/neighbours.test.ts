@@ -1,9 +1,12 @@
 /** Two organizations beside each other, with everything of the same name. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { API_VERSION } from '../../src/api/meta.ts'
-import { webhookDeliveries } from '../../src/api/webhook-delivery.ts'
+import { API_VERSION, SHARD_LABEL } from '../../src/api/meta.ts'
+import { webhookDeliveries, webhookDeliveryKind } from '../../src/api/webhook-delivery.ts'
 import { webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
 import { webhookEvents } from '../../src/api/webhook-event.ts'
+import { isFinal } from '../../src/domain/delivery.ts'
+import { deliveryObjectName, nameOfMessage } from '../../src/domain/message-id.ts'
+import { shardOf } from '../../src/domain/shard.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { driveToEnd } from '../support/drive.ts'
 import { ownEventType } from '../support/own-event-type.ts'
@@ -113,4 +116,29 @@ test('what one disables, rolls or deletes leaves the one of the same name alone'
   expect(await neighbour.deliveries(name)).toHaveLength(2)
   const kept = await davit.api.list(webhookDeliveries, { namespace: neighbour.organization })
   expect(kept.items.length).toBeGreaterThanOrEqual(2)
+})
+
+test('a delivery that somebody makes by hand does not bring a payload of the other organization', async () => {
+  const name = `${NAME}-large`
+  await twoEndpoints(name, { eventTypes: [type] })
+  receiver.answer(`/${name}/ours`, () => ({ status: 503 }))
+  await davit.publish(type, { secret: 'x'.repeat(20_000) })
+  const [theirs] = await davit.deliveriesWhen(name, ([one]) => one?.status?.state === 'retrying')
+  const { metadata } = await neighbour.endpointWhen(name, () => true)
+  if (!theirs) throw new Error('it has no delivery')
+  expect(theirs.spec.payloadRef).toBeDefined()
+  await neighbour.api.create(webhookDeliveries, {
+    apiVersion: API_VERSION,
+    kind: webhookDeliveryKind.kind,
+    metadata: {
+      namespace: neighbour.organization,
+      name: deliveryObjectName(nameOfMessage(theirs.spec.deliveryId) ?? '', metadata.uid),
+      labels: { [SHARD_LABEL]: String(shardOf(metadata.uid)) },
+    },
+    spec: { ...theirs.spec, endpoint: name, endpointUid: metadata.uid },
+  })
+  await davit.restart()
+  const [made] = await neighbour.deliveriesWhen(name, ([one]) => isFinal(one?.status?.state))
+  expect(made?.status).toMatchObject({ state: 'canceled', reason: 'PayloadLost' })
+  expect(receiver.received(`/${name}/theirs`)).toEqual([])
 })

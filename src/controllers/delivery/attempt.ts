@@ -73,7 +73,10 @@ async function prepareObject(ctx: PlaneContext, delivery: Delivery): Promise<Pre
     }
     if (isSetAside(object.status)) await postpone(ctx, delivery, object)
     const { payload, payloadRef } = object.spec
-    const body = payload ?? (payloadRef && (await largePayload(ctx.resources, ctx.namespace, payloadRef)))
+    const { resources, namespace } = ctx
+    const organization = delivery.lane.endpoint.namespace
+    const body =
+      payload ?? (payloadRef && (await largePayload(resources, namespace, payloadRef, organization)))
     if (body === undefined) {
       await cancelObject(ctx, delivery, object, 'PayloadLost')
       return undefined

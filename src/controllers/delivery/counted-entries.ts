@@ -11,8 +11,8 @@ type Of = { opened: OpenSegment; open: OpenEntry; lane: Lane | undefined }
 
 /** Counts it, where that says all there is to say of it by now; or takes it into its lane at once. */
 export function countEntry(plane: DeliveryPlane, { opened, open, lane }: Of): void {
-  const { event, index } = open.entry
-  const isShown = plane.shown.at({ version: opened.segment.version, index }) !== undefined
+  const { event } = open.entry
+  const isShown = plane.shown.of(opened.segment.version, open.entry) !== undefined
   // What is held is counted by its bytes; and what its lane is not known to be, only that can tell.
   if (!lane || lane.held || isShown) plane.takeEntry(opened, open)
   else {

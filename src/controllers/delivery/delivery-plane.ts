@@ -121,9 +121,9 @@ export class DeliveryPlane {
    * before its segment was shown is there already.
    */
   takeEntry(opened: OpenSegment, open: OpenEntry, stage?: Stage): Delivery {
-    const { event, endpoint, index } = open.entry
+    const { event, endpoint } = open.entry
     const lane = this.laneOf({ namespace: event.namespace, name: endpoint.name, uid: endpoint.uid })
-    const found = this.shown.at({ version: opened.segment.version, index })
+    const found = this.shown.of(opened.segment.version, open.entry)
     open.delivery = found ?? deliveryOfEntry(lane, opened, open.entry, stage)
     if (!found) this.take(open.delivery)
     uncountEntry(this, opened, open)

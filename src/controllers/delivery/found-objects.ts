@@ -3,19 +3,15 @@
  * in its lane, and what is known to have ended is pending no longer.
  */
 import { type DeliveryOutline, deliveryOutline } from '../../api/delivery-outline.ts'
-import { parsePosition } from '../../api/position.ts'
 import { type WebhookDelivery, webhookDeliveryKind } from '../../api/webhook-delivery.ts'
 import { isFinal } from '../../domain/delivery.ts'
-import { nameOfMessage } from '../../domain/message-id.ts'
 import { isLogEnd } from '../../domain/outcome-records.ts'
-import { INLINE_PAYLOAD_BYTES } from '../../domain/payload.ts'
 import { isRestored } from '../../domain/restored.ts'
-import { longestWaitMs } from '../../domain/retry-schedule.ts'
 import type { RawObject } from '../../ports/kubernetes.ts'
-import { ownText } from '../../runtime/own-text.ts'
 import { UnreadableError } from '../unreadable-error.ts'
 import { type Delivery, OBJECT_HOME } from './delivery.ts'
 import { deliveryRef } from './delivery-objects.ts'
+import { deliveryOf, isForeign, ownersOf } from './delivery-of-object.ts'
 import type { DeliveryPlane } from './delivery-plane.ts'
 import { cancelRestored, exhaustCounted, wasCounted } from './end-found.ts'
 import type { Lane } from './lane.ts'
@@ -24,7 +20,7 @@ import type { LogFollower } from './log-follower.ts'
 import type { OpenEntry, OpenSegment } from './open-segments.ts'
 import { persist } from './persist.ts'
 import type { PlaneContext } from './plane-context.ts'
-import { placeOf } from './shown-deliveries.ts'
+import { isSame, placeOf } from './shown-deliveries.ts'
 
 /** Looked for by their names at a time. */
 const AT_A_TIME = 16
@@ -61,6 +57,8 @@ export class FoundObjects {
   readonly #missing = new Map<string, Delivery>()
   /** Where a list is started again, what was seen before is not taken twice. */
   readonly #seen = new Set<string>()
+  /** Organizations by the UIDs of their endpoints. */
+  readonly #owners: ReadonlyMap<string, string>
   #told = 0
   #unfinished = 0
   #newest = 0
@@ -70,6 +68,7 @@ export class FoundObjects {
     this.#follower = follower
     this.#shards = shards
     this.#unresolved = unresolved
+    this.#owners = ownersOf(plane.ctx.directory)
     for (const lane of lanes)
       for (const delivery of lane.members()) {
         const { namespace, name } = deliveryRef(delivery)
@@ -98,6 +97,13 @@ export class FoundObjects {
     if (!outline) {
       this.#plane.ctx.log.warn('A WebhookDelivery cannot be read', { name })
       this.#leaveUnread(key, known)
+      return undefined
+    }
+    if (isForeign(outline, this.#owners)) {
+      this.#plane.ctx.log.warn('A WebhookDelivery is none that Davit has made, and is left alone', {
+        namespace,
+        name,
+      })
       return undefined
     }
     if (this.#seen.has(outline.metadata.uid)) return undefined
@@ -167,7 +173,8 @@ export class FoundObjects {
 
   /** Also where another replica has said that an object has it, and this one has not let go of it yet. */
   #known(found: Delivery): Delivery | undefined {
-    return this.#plane.shown.at(found) ?? this.#plane.elsewhere.at(found)
+    const known = this.#plane.shown.at(found) ?? this.#plane.elsewhere.at(found)
+    return known && isSame(known, found) ? known : undefined
   }
 
   /**
@@ -195,10 +202,10 @@ export class FoundObjects {
   }
 
   /** An entry that is open, and whose segment was shown while objects were listed. */
-  #shownSince({ version, index }: Delivery): Unresolved | undefined {
-    const opened = this.#plane.ctx.segments.at(version)
-    const open = opened?.open.get(index)
-    return opened && open && { opened, open }
+  #shownSince(found: Delivery): Unresolved | undefined {
+    const opened = this.#plane.ctx.segments.at(found.version)
+    const open = opened?.open.get(found.index)
+    return opened && open && isOf(open, found) ? { opened, open } : undefined
   }
 
   #goOn({ spec, metadata }: Written, pending: Delivery | undefined, found: Delivery): void {
@@ -251,32 +258,10 @@ async function findOrUnread(
   }
 }
 
-function attemptsIn(unresolved: Unresolved | undefined): number {
-  return unresolved?.open.records.filter(({ kind }) => kind !== 'reopened').length ?? 0
+function isOf({ entry }: OpenEntry, { name, lane }: Delivery): boolean {
+  return entry.event.id === name && entry.endpoint.uid === lane.endpoint.uid
 }
 
-/** Undefined when it is of no place in the log. */
-function deliveryOf(plane: DeliveryPlane, outline: DeliveryOutline): Delivery | undefined {
-  const { spec, status, metadata } = outline
-  const name = nameOfMessage(spec.deliveryId)
-  const position = parsePosition(spec.position)
-  if (name === undefined || position === undefined) return undefined
-  const { clock, waitScale } = plane.ctx
-  const attempts = status?.attemptCount ?? 0
-  const latest = clock.now() + longestWaitMs(attempts, waitScale)
-  const dueAt = Math.min(latest, Date.parse(status?.nextAttemptAt ?? '') || 0)
-  return {
-    name: ownText(name),
-    lane: plane.laneOf({ namespace: metadata.namespace, name: spec.endpoint, uid: spec.endpointUid }),
-    version: position.version,
-    index: position.index,
-    acceptedAt: Date.parse(metadata.creationTimestamp) || 0,
-    ofWebhookEvent: true,
-    bytes: spec.payload ?? INLINE_PAYLOAD_BYTES,
-    attempts,
-    dueAt,
-    stage: dueAt > clock.now() ? 'waiting' : 'queued',
-    left: false,
-    home: OBJECT_HOME,
-  }
+function attemptsIn(unresolved: Unresolved | undefined): number {
+  return unresolved?.open.records.filter(({ kind }) => kind !== 'reopened').length ?? 0
 }

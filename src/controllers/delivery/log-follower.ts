@@ -171,7 +171,7 @@ export class LogFollower {
   #isBegun(version: number, { entry, records }: OpenEntry): boolean {
     const shard = shardOf(entry.endpoint.uid)
     const isLate = version < this.claims.since(shard) && !this.claims.isInOrder(shard)
-    return isLate || records.length > 0 || this.#plane.shown.at({ version, index: entry.index }) !== undefined
+    return isLate || records.length > 0 || this.#plane.shown.of(version, entry) !== undefined
   }
 
   #takeRecord(said: SaidRecord): void {

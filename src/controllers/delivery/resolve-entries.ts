@@ -47,7 +47,7 @@ export function resolveLate(plane: DeliveryPlane, unresolved: Unresolved, claims
   const lane = plane.laneOf({ namespace: event.namespace, name: endpoint.name, uid: endpoint.uid })
   const position = { version: opened.segment.version, index }
   // Its object was found when the shard was taken over.
-  if (!open.refused && plane.shown.at(position))
+  if (!open.refused && plane.shown.of(position.version, open.entry))
     begin(plane.ctx, lane, () => plane.ctx.outcomes.record({ kind: 'moved', position }))
   else begin(plane.ctx, lane, () => resolveEntries(plane, [unresolved], claims))
 }

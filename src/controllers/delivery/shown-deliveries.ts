@@ -1,4 +1,5 @@
 import type { Position } from '../../api/position.ts'
+import type { LogDelivery } from '../../ports/delivery-log.ts'
 import type { Delivery } from './delivery.ts'
 
 /** More than a segment can hold, and few enough for versions of eleven digits. */
@@ -13,6 +14,12 @@ export class ShownDeliveries {
     return this.#byPlace.size === 0 ? undefined : this.#byPlace.get(placeOf(position))
   }
 
+  /** That of an entry of the log: what an object says of its place is its word alone, and one of another endpoint is not it. */
+  of(version: number, { index, endpoint }: Pick<LogDelivery, 'index' | 'endpoint'>): Delivery | undefined {
+    const shown = this.at({ version, index })
+    return shown?.lane.endpoint.uid === endpoint.uid ? shown : undefined
+  }
+
   has(delivery: Delivery): boolean {
     return this.at(delivery) === delivery
   }
@@ -22,13 +29,20 @@ export class ShownDeliveries {
     return this.#byPlace.values()
   }
 
+  /** Of two that say to be at one place, and are not the same, the first stays. */
   add(delivery: Delivery): void {
-    this.#byPlace.set(placeOf(delivery), delivery)
+    const held = this.at(delivery)
+    if (!held || isSame(held, delivery)) this.#byPlace.set(placeOf(delivery), delivery)
   }
 
   delete(delivery: Delivery): void {
     if (this.has(delivery)) this.#byPlace.delete(placeOf(delivery))
   }
+}
+
+/** An event at an endpoint. */
+export function isSame(one: Delivery, other: Delivery): boolean {
+  return one.name === other.name && one.lane.endpoint.uid === other.lane.endpoint.uid
 }
 
 /** One number for a place, as long as versions have no more than eleven digits. */

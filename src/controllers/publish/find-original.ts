@@ -56,7 +56,8 @@ async function readObject(
     // Somebody else's may have the name.
     if (data?.spec.endpointUid !== uid) return undefined
     const { deliveryId, eventType, payload, payloadRef } = data.spec
-    const text = payload ?? (payloadRef && (await largePayload(resources, namespace, payloadRef)))
+    const text =
+      payload ?? (payloadRef && (await largePayload(resources, namespace, payloadRef, ref.namespace)))
     return text === undefined ? undefined : { deliveryId, type: eventType, payload: text }
   } catch (error) {
     if (isApiError(error, 'NotFound') || error instanceof UnreadableError) return undefined
