@@ -210,6 +210,7 @@ export const PROMISES: readonly Row[] = [
       '`test/rest/access-matrix`: *',
       '`src/adapters/kubernetes/resource-path`: is never made with the name %j: no such object can be',
       '`neighbours`: *',
+      '`src/controllers/delivery/foreign-objects`: *',
     ],
   },
   {
