@@ -8,6 +8,7 @@
  *   neighbours     999 endpoints beside one that hangs
  *   tenth          a tenth of 300 events a second to an endpoint that hangs
  *   large          5,000 endpoints in one organization
+ *   certificates   a hundred thousand attempts at certificates that are no good
  *   soak           an hour of good and hostile receivers
  * `--report FILE` counts the cases of both kinds of tests in what `npm test -- --reporter=json --outputFile.json=FILE` has left, and runs none;
  * `--figures FOLDER` keeps what these told, where FIGURES_FOLDER named the folder to them.
@@ -22,6 +23,7 @@ import { casesRun, type FoundTests, testRuns } from '../../src/tools/guarantees/
 import { measureIsolation } from '../bench/sections/isolation.ts'
 import type { Figures } from './figures.ts'
 import { besideFigures, besideMadeFigures } from './long/beside-figures.ts'
+import { badCertificates } from './long/certificates.ts'
 import { LARGE, measureLargeOrganization } from './long/large-organization.ts'
 import { MANY_NEIGHBOURS, measureNeighbours } from './long/neighbours.ts'
 import { forget, keep } from './long/results.ts'
@@ -89,6 +91,7 @@ const PARTS: Record<string, () => Promise<boolean>> = {
   neighbours: async () => await measured('neighbours', measureNeighbours(MANY_NEIGHBOURS)),
   tenth: async () => await measured('tenth', tenth()),
   large: async () => await measured('large-organization', measureLargeOrganization(LARGE), 'large'),
+  certificates: async () => await measured('certificates', badCertificates()),
   soak: async () => await measured('soak', soak(Number(values.minutes))),
 }
 

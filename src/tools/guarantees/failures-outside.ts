@@ -44,7 +44,19 @@ export const FAILURES_OUTSIDE: readonly Row[] = [
       '`src/adapters/http/webhook-sender-tls`: *',
       '`test/hostile/receivers`: each ends in 20 seconds with an outcome in words, the others get all meanwhile, and no socket stays',
     ],
-    figures: [{ of: 'receivers', keys: ['kinds of receivers', 'longest attempt, ms'] }],
+    figures: [
+      {
+        of: 'certificates',
+        keys: [
+          'kinds of certificates',
+          'attempts',
+          'of them failed by the certificate',
+          'heap that an attempt leaves, bytes',
+          'resident that an attempt leaves, bytes',
+        ],
+      },
+      { of: 'receivers', keys: ['kinds of receivers', 'longest attempt, ms'] },
+    ],
   },
   {
     name: 'F30: slow headers, a flood of 1xx, a body in drops',

@@ -8,6 +8,11 @@ const NONE: Limit = { atMost: 0 }
 export const LIMITS: Readonly<Record<string, Readonly<Record<string, Limit>>>> = {
   addresses: { 'connections to forbidden addresses': NONE, 'connections to the allowed one': { atLeast: 1 } },
   canary: { 'found in any form': NONE, secrets: { atLeast: 1 } },
+  certificates: {
+    'of them failed by the certificate': { atLeast: 100_000 },
+    'heap that an attempt leaves, bytes': { atMost: 20 },
+    'resident that an attempt leaves, bytes': { atMost: 100 },
+  },
   'deadly-delivery': { 'ends before it was set aside': { atMost: 3 } },
   'deleted-namespace': { 'requests to it after its endpoints were gone': NONE },
   fleet: {

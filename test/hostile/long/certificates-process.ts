@@ -1,0 +1,27 @@
+/** Receivers whose certificates are no good, as a process of their own. */
+import { serveCalls } from '../../bench/processes/remote-calls.ts'
+import { startRawReceiver } from '../../support/receiver-raw.ts'
+import { createTestAuthority, selfSignedCertificate } from '../../support/tls.ts'
+
+export type CertificateCalls = {
+  /** @returns where they are, by what is wrong with them, and the authority that is trusted */
+  listen: (argument: null) => Promise<{ urls: Record<string, string>; ca: string }>
+}
+
+const NAMES = ['localhost']
+
+serveCalls({
+  listen: async () => {
+    const trusted = createTestAuthority()
+    const certificates = {
+      expired: trusted.issue(NAMES, -1),
+      'of another host': trusted.issue(['elsewhere.example']),
+      'self-signed': selfSignedCertificate(NAMES),
+      'of an unknown authority': createTestAuthority().issue(NAMES),
+    }
+    const urls: Record<string, string> = {}
+    for (const [what, tls] of Object.entries(certificates))
+      urls[what] = (await startRawReceiver(() => undefined, { tls })).url
+    return { urls, ca: trusted.ca }
+  },
+} satisfies CertificateCalls)
