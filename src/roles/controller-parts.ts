@@ -145,7 +145,8 @@ function createEventLoop(shared: Shared) {
     ownership: shards,
     shardOf,
     clock,
-    longestMs: LONGEST_REST_MS,
+    // Its appends are several shards', and none that another replica decides of anew may be under way.
+    longestMs: Number.POSITIVE_INFINITY,
   })
   const eventLoop = new ReconcileLoop({
     name: 'webhook-event',

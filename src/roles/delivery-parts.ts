@@ -97,7 +97,7 @@ export function createDeliveryParts(options: DeliveryPartsOptions): DeliveryPart
     onWritten,
     onReferred: (object, segment) => retention.payloadReferred(object, segment),
   })
-  const streaks = new EndpointStreaks(statuses, clock)
+  const streaks = new EndpointStreaks(statuses, clock, options.shards)
   const plane = new DeliveryPlane({
     ...world,
     directory,

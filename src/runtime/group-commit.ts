@@ -1,4 +1,5 @@
 import type { Clock } from '../ports/clock.ts'
+import { type Moment, momentOf } from './moment.ts'
 import { detached } from './shards/tenures.ts'
 import { type PaceLimits, WritePace } from './write-pace.ts'
 
@@ -15,9 +16,9 @@ export type GroupCommitOptions<I, R> = {
   plan(waiting: readonly I[]): readonly (readonly I[])[]
   /**
    * Writes a batch and gives one result for each item, in order.
-   * @param addedAt of the item in it that waits longest, by the monotonic clock
+   * @param added when the item in it was that waits longest
    */
-  write(batch: readonly I[], addedAt: number): Promise<readonly R[]>
+  write(batch: readonly I[], added: Moment): Promise<readonly R[]>
   /** Whether the error says that something in the batch is wrong, so that its halves may do better. */
   isCulprit(error: unknown): boolean
   /** Batches that are written at a time. Default 4. */
@@ -40,7 +41,7 @@ const AT_ONCE = Number.NEGATIVE_INFINITY
 type Entry<I, R> = {
   item: I
   isUrgent: boolean
-  addedAt: number
+  added: Moment
   resolve(result: R): void
   reject(error: unknown): void
 }
@@ -84,13 +85,14 @@ export class GroupCommit<I, R> {
   /** How long the oldest waiting item waits, in milliseconds; 0 if none does. */
   oldestWaitMs(): number {
     const oldest = this.#waiting[0]
-    return oldest ? this.#options.clock.monotonic() - oldest.addedAt : 0
+    return oldest ? this.#options.clock.monotonic() - oldest.added.monotonic : 0
   }
 
   /** The same, and those being written count as well: for how long something could not be written. */
   oldestMs(): number {
-    let first = this.#waiting[0]?.addedAt ?? Number.POSITIVE_INFINITY
-    for (const [entry] of this.#writing) if (entry && entry.addedAt < first) first = entry.addedAt
+    let first = this.#waiting[0]?.added.monotonic ?? Number.POSITIVE_INFINITY
+    for (const [entry] of this.#writing)
+      if (entry && entry.added.monotonic < first) first = entry.added.monotonic
     return first === Number.POSITIVE_INFINITY ? 0 : this.#options.clock.monotonic() - first
   }
 
@@ -130,10 +132,10 @@ export class GroupCommit<I, R> {
   }
 
   #enter(item: I, isUrgent = false): Promise<R> {
-    const addedAt = this.#options.clock.monotonic()
+    const added = momentOf(this.#options.clock)
     if (isUrgent) this.#urgent += 1
     const result = new Promise<R>((resolve, reject) => {
-      this.#waiting.push({ item, isUrgent, addedAt, resolve, reject })
+      this.#waiting.push({ item, isUrgent, added, resolve, reject })
     })
     this.#schedule()
     return result
@@ -216,9 +218,11 @@ export class GroupCommit<I, R> {
   /** Halves one after the other: what was added first is written first. */
   async #writeOrSplit(batch: Entry<I, R>[]): Promise<void> {
     try {
-      const addedAt = Math.min(...batch.map((entry) => entry.addedAt))
+      const { added } = batch.reduce((first, entry) =>
+        entry.added.monotonic < first.added.monotonic ? entry : first,
+      )
       const items = batch.map((entry) => entry.item)
-      const results = await this.#options.write(items, addedAt)
+      const results = await this.#options.write(items, added)
       if (results.length !== batch.length) {
         throw new Error(`the write gave ${results.length} results for ${batch.length} items`)
       }

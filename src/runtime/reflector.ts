@@ -4,6 +4,7 @@ import { Contact } from './contact.ts'
 import { Decoder } from './decoder.ts'
 import { HandlerGuard } from './handler-guard.ts'
 import { listInto } from './list-into.ts'
+import { momentOf } from './moment.ts'
 import { ObjectCache } from './object-cache.ts'
 import { ObjectFeed } from './object-feed.ts'
 import { identityOf, type Source, type Store, versionOf } from './object-store.ts'
@@ -179,7 +180,7 @@ export class Reflector<T> implements Watch {
   }
 
   async #list(): Promise<void> {
-    const begun = this.#needs.clock.monotonic()
+    const begun = momentOf(this.#needs.clock)
     const onNews = this.#silence.listing(this.#highest)
     const version = await this.#readList({
       onVersion: (listVersion) => {

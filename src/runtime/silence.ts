@@ -1,4 +1,5 @@
 import type { Clock } from '../ports/clock.ts'
+import { elapsedSince, type Moment, momentOf } from './moment.ts'
 
 export type Missed = { afterMs: number; tell(): void }
 
@@ -6,17 +7,18 @@ export type Missed = { afterMs: number; tell(): void }
 export class Silence {
   readonly #clock: Clock
   readonly #missed: Missed | undefined
-  /** All that there was until then is known, by the monotonic clock. */
-  #heardAt = 0
+  /** All that there was until then is known. */
+  #heard: Moment
 
   constructor(clock: Clock, missed: Missed | undefined) {
     this.#clock = clock
     this.#missed = missed
+    this.#heard = momentOf(clock)
   }
 
-  /** @param at monotonic milliseconds; absent: now */
-  heard(at = this.#clock.monotonic()): void {
-    this.#heardAt = at
+  /** @param at absent: now */
+  heard(at = momentOf(this.#clock)): void {
+    this.#heard = at
   }
 
   /**
@@ -27,8 +29,7 @@ export class Silence {
    */
   listing(highest: number): ((version: number) => void) | undefined {
     const missed = this.#missed
-    if (!missed || highest === 0 || this.#clock.monotonic() - this.#heardAt <= missed.afterMs)
-      return undefined
+    if (!missed || highest === 0 || elapsedSince(this.#clock, this.#heard) <= missed.afterMs) return undefined
     let isTold = false
     return (version) => {
       if (isTold || version <= highest) return

@@ -101,13 +101,14 @@ test(
       },
       () => `no delivery was set aside after ${ends} ends`,
     )
-    expect(ends).toBe(ENDS)
+    const endsBefore = ends
+    expect(endsBefore).toBe(ENDS)
     expect(aside.status?.attemptCount).toBe(0)
     // They were open as often, and wait as long; each end after that is minutes after the one before.
     for (const name of OTHERS) await receiver.waitFor(1, { path: `/${name}` })
     expect(receiver.received(`/${DEADLY}`)).toEqual([])
     tellFigures('deadly-delivery', {
-      'ends before it was set aside': ENDS,
+      'ends before it was set aside': endsBefore,
       'ends until all others had arrived': ends,
       others: OTHERS.length,
       'others that arrived': OTHERS.filter((name) => receiver.received(`/${name}`).length > 0).length,

@@ -13,6 +13,7 @@ import {
 } from '../../ports/kubernetes.ts'
 import type { LogMetrics } from '../../ports/metrics.ts'
 import { GroupCommit } from '../../runtime/group-commit.ts'
+import { elapsedSince, type Moment } from '../../runtime/moment.ts'
 import type { SegmentNames } from './segment-names.ts'
 import { writeOnce } from './write-once.ts'
 
@@ -45,8 +46,8 @@ const MAX_WAITING = 20_000
 const WRITE_DEADLINE_MS = 10_000
 
 /**
- * Whether an event was accepted before was looked up when its append began. A process that stood still since may not know of what
- * others have accepted under the same Idempotency-Key, and what reads the log remembers keys for a minute at least.
+ * Whether an event was accepted before is looked up shortly before its append begins. A process that stood still since may not know of
+ * what others have accepted under the same Idempotency-Key, and what reads the log remembers keys for a minute at least.
  */
 const HOLDS_MS = 30_000
 
@@ -60,7 +61,7 @@ export type OpenEventLog = EventLog & {
 export function createEventLog(options: EventLogOptions): OpenEventLog {
   const commit = new GroupCommit<Append, Appended>({
     plan: planSegments,
-    write: (batch, addedAt) => writeSegment(options, batch, addedAt),
+    write: (batch, added) => writeSegment(options, batch, added),
     isCulprit: (error) => isApiError(error, 'Invalid', 'TooLarge', 'BadRequest'),
     maxInFlight: MAX_IN_FLIGHT,
     maxWaiting: MAX_WAITING,
@@ -77,7 +78,7 @@ export function createEventLog(options: EventLogOptions): OpenEventLog {
 async function writeSegment(
   options: EventLogOptions,
   batch: readonly Append[],
-  addedAt: number,
+  added: Moment,
 ): Promise<Appended[]> {
   const { clock, namespace, names } = options
   const events = batch.flatMap((append) => append.events)
@@ -92,7 +93,7 @@ async function writeSegment(
     clock,
     random: options.random,
     deadlineMs: WRITE_DEADLINE_MS,
-    notAfter: addedAt + HOLDS_MS,
+    mayBegin: () => elapsedSince(clock, added) <= HOLDS_MS,
   })
   options.metrics?.segment('delivery', events.length, (clock.monotonic() - started) / 1000)
   for (const append of batch) options.onWritten?.(organizationOf(append), sizeOf(append.events).bytes)

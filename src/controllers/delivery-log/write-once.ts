@@ -19,8 +19,8 @@ export type WriteOnceOptions = {
   random: Random
   /** Tries again only what may pass, for so long. Absent: tries again whatever it is, until `signal` aborts. */
   deadlineMs?: number
-  /** By the monotonic clock: after that nothing is begun to be written. Absent: it may be at any time. */
-  notAfter?: number
+  /** Once it is false nothing is begun to be written any more. Absent: it may be at any time. */
+  mayBegin?: () => boolean
   /** While it is false nothing is tried, and nothing counts as a failure; then at once. Absent: always. */
   mayTry?: () => boolean
   signal?: AbortSignal
@@ -63,17 +63,14 @@ export async function writeOnce(
 class Draft {
   readonly #make: () => Promise<RawObject>
   readonly #clock: Clock
-  readonly #notAfter: number
+  readonly #mayBegin: () => boolean
   #object: RawObject | undefined
   #namedAt = 0
 
-  constructor(
-    make: () => Promise<RawObject>,
-    { clock, notAfter = Number.POSITIVE_INFINITY }: WriteOnceOptions,
-  ) {
+  constructor(make: () => Promise<RawObject>, { clock, mayBegin = () => true }: WriteOnceOptions) {
     this.#make = make
     this.#clock = clock
-    this.#notAfter = notAfter
+    this.#mayBegin = mayBegin
   }
 
   async write(resources: ResourceReader & ResourceWriter, type: ResourceType): Promise<RawObject> {
@@ -87,7 +84,7 @@ class Draft {
       this.#object = await this.#make()
       this.#namedAt = now
     }
-    if (this.#clock.monotonic() > this.#notAfter) throw new WaitedTooLong()
+    if (!this.#mayBegin()) throw new WaitedTooLong()
     return await createOrRead(resources, type, this.#object)
   }
 }

@@ -9,8 +9,11 @@ import { shardOf } from '../../domain/shard.ts'
 const OTHER = 'other'
 const OTHERS_UID = 'ffffffff-0000-4000-8000-000000000001'
 
-/** A delivery that was attempted once, and waits; and what somebody in another organization makes of it. */
-async function forged(spec: { endpoint?: string; endpointUid?: string }, name?: string) {
+/** A delivery that was attempted once, and waits; and what somebody makes of it, in another organization unless said otherwise. */
+async function forged(
+  spec: { endpoint?: string; endpointUid?: string },
+  { namespace = OTHER, name }: { namespace?: string; name?: string } = {},
+) {
   const bed = new PlaneBed()
   const one = await bed.endpoint('one')
   bed.sender.answers.set('/one', 500)
@@ -25,7 +28,7 @@ async function forged(spec: { endpoint?: string; endpointUid?: string }, name?: 
     apiVersion: API_VERSION,
     kind: webhookDeliveryKind.kind,
     metadata: {
-      namespace: OTHER,
+      namespace,
       name: name ?? deliveryObjectName(event, all.endpointUid),
       labels: { [SHARD_LABEL]: String(shardOf(all.endpointUid)) },
     },
@@ -51,4 +54,16 @@ it.each(FORGED)('%s: the one that is meant goes on as it was', async (_, { ...sp
   expect(next.begun('one')).toHaveLength(1)
   const after = next.objects.filter(({ metadata }) => metadata.namespace === ORGANIZATION)
   expect(after.map(({ status }) => status)).toMatchObject([{ state: 'succeeded', attemptCount: 2 }])
+})
+
+it('another name in its own organization: the one that is meant goes on as it was', async () => {
+  const uid = (await new PlaneBed().endpoint('one')).metadata.uid
+  const { next, genuine } = await forged(
+    { endpoint: 'one', endpointUid: uid },
+    { namespace: ORGANIZATION, name: 'another-name' },
+  )
+  await next.elapse(Date.parse(genuine.status?.nextAttemptAt ?? '') - next.clock.now() - 1)
+  expect(next.begun('one')).toEqual([])
+  await next.elapse(10_000)
+  expect(next.begun('one')).toHaveLength(1)
 })

@@ -92,18 +92,15 @@ export class FoundObjects {
     const { namespace, name } = raw.metadata
     const key = `${namespace}/${name}`
     const known = this.#missing.get(key)
-    this.#missing.delete(key)
     const { data: outline } = deliveryOutline.safeParse(raw)
+    if (outline && isForeign(outline, this.#owners)) {
+      this.#complain(outline)
+      return undefined
+    }
+    this.#missing.delete(key)
     if (!outline) {
       this.#plane.ctx.log.warn('A WebhookDelivery cannot be read', { name })
       this.#leaveUnread(key, known)
-      return undefined
-    }
-    if (isForeign(outline, this.#owners)) {
-      this.#plane.ctx.log.warn('A WebhookDelivery is none that Davit has made, and is left alone', {
-        namespace,
-        name,
-      })
       return undefined
     }
     if (this.#seen.has(outline.metadata.uid)) return undefined
@@ -135,9 +132,22 @@ export class FoundObjects {
     else if (object instanceof UnreadableError) this.#leaveUnread(key, delivery)
     else {
       const outline = deliveryOutline.parse(object)
-      const found = deliveryOf(this.#plane, outline)
+      const isOther = isForeign(outline, this.#owners)
+      const found = isOther ? undefined : deliveryOf(this.#plane, outline)
       if (found) this.#takeOurs(outline, found, delivery)
+      else if (isOther) {
+        // Its own object is gone: this one has only its name.
+        this.#complain(outline)
+        ctx.dropped(delivery)
+      }
     }
+  }
+
+  #complain({ metadata: { namespace, name } }: DeliveryOutline): void {
+    this.#plane.ctx.log.warn('A WebhookDelivery is none that Davit has made, and is left alone', {
+      namespace,
+      name,
+    })
   }
 
   /** It is there, so it has not ended; when it is mended it goes on. Until then those behind it do. */
@@ -211,7 +221,7 @@ export class FoundObjects {
   #goOn({ spec, metadata }: Written, pending: Delivery | undefined, found: Delivery): void {
     const { attempts, dueAt, stage } = found
     const delivery = pending ? Object.assign(pending, { attempts, dueAt, stage, home: OBJECT_HOME }) : found
-    this.#plane.shown.add(delivery)
+    this.#plane.shown.addFound(delivery)
     if (pending) this.#plane.goOn(pending)
     else this.#plane.take(found)
     if (wasRestored({ spec, metadata })) cancelRestored(this.#plane, delivery)
@@ -241,7 +251,7 @@ export class FoundObjects {
     if (ctx.segments.at(found.version)?.open.has(found.index)) return
     found.stage = 'waiting'
     this.#plane.take(found)
-    shown.add(found)
+    shown.addFound(found)
   }
 }
 

@@ -29,10 +29,15 @@ export class ShownDeliveries {
     return this.#byPlace.values()
   }
 
-  /** Of two that say to be at one place, and are not the same, the first stays. */
+  /** By what the log says, which knows its own places. */
   add(delivery: Delivery): void {
+    this.#byPlace.set(placeOf(delivery), delivery)
+  }
+
+  /** By what an object says: of two that are not the same, and say to be at one place, the first stays. */
+  addFound(delivery: Delivery): void {
     const held = this.at(delivery)
-    if (!held || isSame(held, delivery)) this.#byPlace.set(placeOf(delivery), delivery)
+    if (!held || isSame(held, delivery)) this.add(delivery)
   }
 
   delete(delivery: Delivery): void {

@@ -1,11 +1,14 @@
 /** Two replicas that write the status of one endpoint: a shard changes hands while one of them is stopped. */
+import { AsyncResource } from 'node:async_hooks'
 import { describe, expect, it } from 'vitest'
 import { FakeClock, settle } from '../../../test/support/fake-clock.ts'
 import { MemoryStore } from '../../../test/support/memory-store.ts'
 import { API_VERSION } from '../../api/meta.ts'
 import { webhookEndpoint, webhookEndpoints } from '../../api/webhook-endpoint.ts'
 import { conditionsAfter } from '../../domain/conditions.ts'
+import { shardOf } from '../../domain/shard.ts'
 import type { Mail } from '../../ports/mailer.ts'
+import { Tenures } from '../../runtime/shards/tenures.ts'
 import { Organizations } from '../organizations.ts'
 import { EndpointDirectory } from './endpoint-directory.ts'
 import { EndpointStatusWriter } from './endpoint-status.ts'
@@ -84,6 +87,28 @@ describe('an exhausted delivery', () => {
     stored.resolve()
     await Promise.all([first, next])
     expect((await read()).status).toMatchObject({ consecutiveFailures: 2, lastCounted: 'msg_2' })
+  })
+
+  it('that is still being ended when its shard is given up does not hold up the next one when the shard is back', async () => {
+    const { clock, replica, read } = await world()
+    const { of, statuses } = await replica()
+    const tenures = new Tenures()
+    const shard = shardOf(of.uid)
+    tenures.begin([shard])
+    const streaks = new EndpointStreaks(statuses, clock, { tenures })
+    const refused = new Error('refused')
+    const again = async (id: string) =>
+      await streaks
+        .exhausted(of, id, async () => await Promise.reject(refused))
+        .catch((error: unknown) => error)
+    const late = tenures.within(shard, () => AsyncResource.bind(again))
+    expect(await tenures.within(shard, () => again('msg_1'))).toBe(refused)
+    streaks.forget(shard)
+    tenures.end([shard])
+    expect(await late('msg_1')).toMatchObject({ message: 'Its shard is not driven here any more' })
+    tenures.begin([shard])
+    await tenures.within(shard, () => streaks.exhausted(of, 'msg_2', async () => undefined))
+    expect((await read()).status).toMatchObject({ lastCounted: 'msg_2' })
   })
 
   it('that the other one has counted meanwhile is not counted again', async () => {

@@ -1,7 +1,6 @@
 /** How long this replica may act on what it has published: until the others may think that it is gone. */
 import type { Clock } from '../../ports/clock.ts'
-
-type Moment = { monotonic: number; wall: number }
+import { elapsedSince, type Moment, momentOf } from '../moment.ts'
 
 export class Lease {
   readonly #clock: Clock
@@ -16,7 +15,7 @@ export class Lease {
   }
 
   moment(): Moment {
-    return { monotonic: this.#clock.monotonic(), wall: this.#clock.now() }
+    return momentOf(this.#clock)
   }
 
   /** @param asked when the renewal that was acknowledged was begun */
@@ -24,19 +23,12 @@ export class Lease {
     this.#renewed = asked
   }
 
-  /**
-   * By both clocks: the monotonic one of a machine that slept may stand still, and the other one may be set back.
-   */
   get isValid(): boolean {
-    if (!this.#renewed) return false
-    const { monotonic, wall } = this.moment()
-    return monotonic - this.#renewed.monotonic < this.#holdsMs && wall - this.#renewed.wall < this.#holdsMs
+    return this.ageMs < this.#holdsMs
   }
 
   /** Milliseconds since the last renewal was asked for, by the clock that tells more. */
   get ageMs(): number {
-    if (!this.#renewed) return Number.POSITIVE_INFINITY
-    const { monotonic, wall } = this.moment()
-    return Math.max(monotonic - this.#renewed.monotonic, wall - this.#renewed.wall)
+    return this.#renewed ? elapsedSince(this.#clock, this.#renewed) : Number.POSITIVE_INFINITY
   }
 }

@@ -44,7 +44,8 @@ export class ShardedReconciler implements Reconciler {
     const passes = [...this.#passes].flatMap(([pass, of]) => (of === shard ? [pass] : []))
     if (passes.length === 0) return
     const areOver = new AbortController()
-    void Promise.allSettled(passes).then(() => areOver.abort())
+    const ended = Promise.allSettled(passes).then(() => areOver.abort())
+    if (longestMs === Number.POSITIVE_INFINITY) return await ended
     await pause(clock, longestMs, areOver.signal)
   }
 }

@@ -37,7 +37,7 @@ const WITHIN: readonly Row[] = [
   },
   {
     name: 'F4: a delivery that ends the sender',
-    how: 'set aside after two starts that it did not survive, with what was open beside it each time; from then on begun apart from the others, and written down before',
+    how: 'set aside when the process that began it, and the two that went on with it, have died of it, with what was open beside it each time; from then on begun apart from the others, and written down before',
     tests: [
       '`deadly-delivery`: is set aside after three ends, and all others arrive',
       '`log-edges`: a delivery that two starts did not survive is attempted minutes later, and its endpoint says so',

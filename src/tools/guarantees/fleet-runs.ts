@@ -21,9 +21,9 @@ const counted = z.object({
   inversions: z.number(),
   gaps: z.number(),
   overlaps: z.number(),
-  receptions: z.number().default(0),
   /** Absent: it was not looked for. */
   unleased: z.number().optional(),
+  leased: z.number().optional(),
   beyondEight: z.number(),
   waitsOutside: z.number(),
   waitsCompared: z.number(),
@@ -96,12 +96,11 @@ export function fleetFiguresOf(text: string) {
   }
 }
 
-/** Requests of which it was looked whether their sender had its Lease, and those that had none. */
+/** Requests of which it is known when their sender had renewed its Lease, and those that had none. */
 function leasesOf(counts: readonly Counted[]) {
-  const looked = counts.filter(({ unleased }) => unleased !== undefined)
   return {
-    'requests compared': looked.reduce((total, { receptions }) => total + receptions, 0),
-    'sent without one': looked.reduce((total, { unleased = 0 }) => total + unleased, 0),
+    'requests compared': counts.reduce((total, { leased = 0 }) => total + leased, 0),
+    'sent without one': counts.reduce((total, { unleased = 0 }) => total + unleased, 0),
   }
 }
 

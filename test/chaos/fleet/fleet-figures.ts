@@ -31,8 +31,9 @@ const counts = z.object({
   inversions: z.number(),
   gaps: z.number(),
   overlaps: z.number(),
-  /** Sent without a Lease. */
-  unleased: z.number().default(0),
+  /** Sent without a Lease, of those requests whose sender's renewals are known; absent of runs that did not look. */
+  unleased: z.number().optional(),
+  leased: z.number().optional(),
   beyondEight: z.number(),
   waitsOutside: z.number(),
   waitsCompared: z.number(),
@@ -143,7 +144,8 @@ function countsOf({ verdict, ...run }: FleetRun): Counts {
     inversions: verdict.inversions.length,
     gaps: verdict.gaps.length,
     overlaps: verdict.overlaps.length,
-    unleased: verdict.unleased.length,
+    unleased: verdict.leases.unleased.length,
+    leased: verdict.leases.compared,
     beyondEight: verdict.beyond.length,
     waitsOutside: verdict.waits.length,
     waitsCompared: verdict.waitsCompared,
@@ -203,7 +205,11 @@ export function sumOf(runs: readonly FleetFigures[]): Pick<FleetFigures, 'minute
     counts: runs
       .map((run) => run.counts)
       .reduce((sum, one) =>
-        counts.parse(Object.fromEntries(entriesOf(sum).map(([key, value]) => [key, value + one[key]]))),
+        counts.parse(
+          Object.fromEntries(
+            Object.keys(counts.shape).map((key) => [key, countIn(sum, key) + countIn(one, key)]),
+          ),
+        ),
       ),
     faults: Object.fromEntries(RECORD_KINDS.flatMap((kind) => (faults[kind] ? [[kind, faults[kind]]] : []))),
     latestAfterDisablingMs: Math.max(...runs.map((run) => run.latestAfterDisablingMs)),
@@ -211,8 +217,8 @@ export function sumOf(runs: readonly FleetFigures[]): Pick<FleetFigures, 'minute
   }
 }
 
-function entriesOf(one: Counts): [keyof Counts, number][] {
-  return Object.entries(one) as [keyof Counts, number][]
+function countIn(one: Counts, key: string): number {
+  return one[key as keyof Counts] ?? 0
 }
 
 function added(one: FaultFigures, other: FaultFigures): FaultFigures {

@@ -44,7 +44,10 @@ function rowsOf(counts: Counts, latestAfterDisablingMs: number): [string, string
     ['out of order', counts.inversions],
     ['begun before the one before had ended', counts.gaps],
     ['two at a time of an ordered endpoint', counts.overlaps],
-    ['sent by controllers whose Lease had ended', counts.unleased],
+    [
+      'sent by controllers whose Lease had ended',
+      `${counts.unleased ?? 0} of ${counts.leased ?? 0} whose renewals are known`,
+    ],
     ['attempted more than eight times', counts.beyondEight],
     [
       'waits outside the schedule',

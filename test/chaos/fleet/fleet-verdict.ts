@@ -12,7 +12,7 @@ import { type OldRepeat, oldRepeatsAmong } from './old-repeats.ts'
 import { judgePublished, type PublishedVerdict } from './published-verdict.ts'
 import type { Published } from './publishers.ts'
 import { type Load, type Stall, wasSeenLate } from './stall-watch.ts'
-import { type Unleased, unleasedAmong } from './unleased.ts'
+import { type ComparedLeases, compareLeases } from './unleased.ts'
 import { compareWaits, type Wait } from './waits.ts'
 
 export type FleetEvidence = Course & {
@@ -53,8 +53,7 @@ export type FleetVerdict = Verdict &
     failOvers: FailOver[]
     /** Two attempts of one ordered endpoint at a time. */
     overlaps: Overlap[]
-    /** What was sent without a Lease. */
-    unleased: Unleased[]
+    leases: ComparedLeases
     /** Milliseconds after the acknowledgement of a disabling, of each attempt that came before the wish to enable. */
     late: number[]
     /** The same after a deletion; `isSure`: the answer said that controllers have stopped. */
@@ -117,7 +116,7 @@ export function judgeFleet(given: FleetEvidence): FleetVerdict {
     overlaps: [...ordered].flatMap((name) =>
       overlapsAt(receptions.filter(({ endpoint }) => endpoint === name)),
     ),
-    unleased: unleasedAmong(receptions, evidence),
+    leases: compareLeases(receptions, evidence),
     late: latenessOf(given)
       .filter(({ endpoint }) => !given.deleted.has(endpoint))
       .map(({ ms }) => ms),

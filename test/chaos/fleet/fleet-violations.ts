@@ -28,7 +28,7 @@ export function fleetViolations(
     'attempts of an ordered endpoint at a time': verdict.overlaps.map(
       ({ endpoint, ids, ms }) => `${endpoint} ${ids.join(' and ')} for ${Math.round(ms)} ms`,
     ),
-    'attempts by a controller whose Lease had ended': verdict.unleased.map(
+    'attempts by a controller whose Lease had ended': verdict.leases.unleased.map(
       ({ delivery, life, ms }) => `${delivery} by life ${life} ${Math.round(ms)} ms after its last renewal`,
     ),
     'attempts after an acknowledged disabling': tooLate.map((ms) => `${Math.round(ms)} ms`),

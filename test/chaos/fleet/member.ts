@@ -1,4 +1,5 @@
 /** A controller or facade of a fleet: one place, in which processes follow each other, behind a way of its own to the API server. */
+import { statSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { freePort } from '../../../src/playground/free-port.ts'
@@ -30,7 +31,6 @@ const PRELOADS = [
 ]
 /** An orderly end takes the drain time and the last writes. */
 const END_LIMIT_MS = 60_000
-const SHOWN_OF_LOG = 4000
 
 export class Member {
   readonly role: Role
@@ -139,16 +139,18 @@ export class Member {
   }
 
   async #watch(process: RoleProcess, life: Life | undefined): Promise<void> {
+    // Its log goes on where that of the one before ended.
+    const from = statSync(this.logPath).size
     const code = await process.exited
     if (life) life.endedAt = performance.now()
     if (this.#expected.has(process)) return
-    if (await this.#hasMissed()) this.start(false)
+    if (await this.#hasMissed(from)) this.start(false)
     else this.wrong.push(`${this.name} has ended by itself with ${code}`)
   }
 
   /** It was away for so long that only a new start knows what counts: a kubelet starts it again. */
-  async #hasMissed(): Promise<boolean> {
-    const log = await readFile(this.logPath, 'utf8')
-    return log.slice(-SHOWN_OF_LOG).includes('outcomes were out of reach')
+  async #hasMissed(from: number): Promise<boolean> {
+    const log = await readFile(this.logPath)
+    return log.toString('utf8', from).includes('outcomes were out of reach')
   }
 }

@@ -17,14 +17,21 @@ type Of = {
 /** A renewal tells its time by the clock that was set; what it says then, and until it has renewed again, is of no use. */
 const STEP_SHOWS_MS = 1000
 
+/** `compared`: those of which it is known when their sender had renewed last, by a clock that nobody had set. */
+export type ComparedLeases = { compared: number; unleased: Unleased[] }
+
 /** Two renewals lie a second or two apart, and one of them may not have been seen: then the one before counts. */
-export function unleasedAmong(receptions: readonly SeenReception[], of: Of): Unleased[] {
-  return receptions.flatMap((one) => {
+export function compareLeases(receptions: readonly SeenReception[], of: Of): ComparedLeases {
+  const found: ComparedLeases = { compared: 0, unleased: [] }
+  for (const one of receptions) {
     const { run, at, endpoint, id } = one
-    const last = Math.max(...(of.renewals.get(run) ?? []).filter((renewed) => renewed <= at))
-    if (!Number.isFinite(last) || at - last <= of.leaseMs || wasSeenLate(one, of.stalls)) return []
-    return isClockSet(one, of) ? [] : [{ delivery: `${endpoint} ${id}`, life: run, ms: at - last }]
-  })
+    const last = (of.renewals.get(run) ?? []).findLast((renewed) => renewed <= at)
+    if (last === undefined || wasSeenLate(one, of.stalls) || isClockSet(one, of)) continue
+    found.compared += 1
+    if (at - last > of.leaseMs)
+      found.unleased.push({ delivery: `${endpoint} ${id}`, life: run, ms: at - last })
+  }
+  return found
 }
 
 function isClockSet({ run, at }: SeenReception, { faults, leaseMs }: Of): boolean {
