@@ -73,6 +73,7 @@ const WITHIN: readonly Row[] = [
       '`outage`: everything that was acknowledged is delivered, once and in order where asked',
     ],
     figures: [
+      { of: 'fleet', keys: ['longest outage of the API server, s', 'lost'] },
       {
         of: 'fleet',
         keys: ['faults.etcd restart.count', 'faults.API server restart.count', 'accepted', 'lost'],

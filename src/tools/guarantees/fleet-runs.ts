@@ -44,6 +44,9 @@ const fleetRuns = z.array(
     controllers: z.number(),
     facades: z.number(),
     latestAfterDisablingMs: z.number(),
+    kinds: z.array(z.string()).optional(),
+    /** What was done lasted so long, where that was not drawn. */
+    forMs: z.number().optional(),
     counts: counted,
     faults: z.record(z.string(), fault),
   }),
@@ -79,6 +82,7 @@ export function fleetFiguresOf(text: string) {
     inversions: sum('inversions'),
     gaps: sum('gaps'),
     overlaps: sum('overlaps'),
+    'longest outage of the API server, s': longestOutageMs(runs) / 1000,
     leases: leasesOf(runs.map((run) => run.counts)),
     beyondEight: sum('beyondEight'),
     waits: { compared: sum('waitsCompared'), outside: sum('waitsOutside') },
@@ -94,6 +98,12 @@ export function fleetFiguresOf(text: string) {
     afterDeleting: { attempts: sum('afterDeleting') },
     faults: Object.fromEntries(kindsOf(runs).map((kind) => [kind, faultsOf(runs, kind)])),
   }
+}
+
+/** Of those whose length was given. */
+function longestOutageMs(runs: readonly FleetRun[]): number {
+  const given = runs.filter(({ kinds }) => kinds?.includes('API server restart'))
+  return Math.max(0, ...given.map(({ forMs = 0 }) => forMs))
 }
 
 /** Requests of which it is known when their sender had renewed its Lease, and those that had none. */
