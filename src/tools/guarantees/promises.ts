@@ -113,7 +113,9 @@ export const PROMISES: readonly Row[] = [
         keys: [
           'Segments: p99 without it, ms',
           'Segments: p99 beside it, ms',
+          'Segments: rounds of each',
           'Segments: p99 beside it over that without',
+          'Segments: p99 beside it over that without, median of rounds and its 95 %',
           'Segments: p99 where somebody else makes as many objects, ms',
           'Segments: p99 beside it over that',
           'Objects: p99 without it, ms',
