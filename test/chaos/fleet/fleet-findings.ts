@@ -36,6 +36,8 @@ export type Gathered = Course & {
   leaseMs: number
   /** When each life of a controller renewed its Lease. */
   renewals: ReadonlyMap<number, readonly number[]>
+  /** When Leases were looked at. */
+  looks: readonly number[]
   retentionMs: number
   /** The bound of the log, where it has one that is reached. */
   logBytes?: number
@@ -83,13 +85,13 @@ export async function fleetFindingsOf(gathered: Gathered): Promise<FleetFindings
   const objects = objectsIn(archive, aliases).filter(({ spec }) => !deleted.has(spec.endpoint))
   const exhausted = exhaustedAmong(objects)
   const published = publishers.flatMap((one) => one.published)
-  const { receptions, silences, stalls, loads, waitScale, leaseMs, renewals } = gathered
+  const { receptions, silences, stalls, loads, waitScale, leaseMs, renewals, looks } = gathered
   const { members } = fleet
   const endpoints = [...fleet.endpoints, ...passing.flatMap((one) => one.endpoints)]
   const lives = members.flatMap((member) => member.lives)
   const startedAt = new Map(lives.map(({ number, startedAt }) => [number, startedAt]))
   const unsure = new Set(passing.flatMap((one) => [...one.unsure]))
-  const times = { pauses, deleted, unsure, stalls, loads, waitScale, leaseMs, startedAt, renewals }
+  const times = { pauses, deleted, unsure, stalls, loads, waitScale, leaseMs, startedAt, renewals, looks }
   const evidence = { log, receptions, endpoints, faults, silences, exhausted, published, ...times }
   const verdict = judgeFleet(evidence)
   const leases = await leftLeases(fleet)

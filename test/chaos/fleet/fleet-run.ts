@@ -114,6 +114,7 @@ export async function playFleet(options: FleetRunOptions): Promise<FleetRun> {
     faults,
     silences: lapses.silences,
     renewals: lapses.renewals,
+    looks: lapses.looks,
     pauses,
     stalls: stalls.stalls,
     loads: stalls.loads,

@@ -39,6 +39,8 @@ export type FleetEvidence = Course & {
   startedAt: ReadonlyMap<number, number>
   /** When each life of a controller renewed its Lease. */
   renewals: ReadonlyMap<number, readonly number[]>
+  /** When Leases were looked at, in order. */
+  looks: readonly number[]
 }
 
 export type Overlap = { endpoint: string; ids: [string, string]; ms: number }

@@ -26,6 +26,8 @@ export class LapseWatch {
   readonly #lapses: FaultRecord[] = []
   readonly #silences: Silence[] = []
   readonly #renewals = new Map<number, number[]>()
+  /** When a look was answered, by `performance.now()`. */
+  readonly looks: number[] = []
   readonly #over = new AbortController()
   #loop: Promise<void> = Promise.resolve()
 
@@ -64,6 +66,7 @@ export class LapseWatch {
       const asked = performance.now()
       try {
         const found = await listAll(this.#fleet.davit.api, leases, { namespace: OPERATOR_NAMESPACE })
+        this.looks.push(performance.now())
         this.#take(new Map(found.map((raw) => [raw.metadata.name, raw])), asked)
       } catch {
         // Nobody can renew one then.

@@ -74,6 +74,7 @@ export function evidence(
     leaseMs: 9000,
     startedAt: new Map(),
     renewals: new Map(),
+    looks: Array.from({ length: 200 }, (_, n) => n * 500),
     ...more,
   }
 }

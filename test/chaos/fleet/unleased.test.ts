@@ -10,6 +10,12 @@ test.for([
   ['within the Lease', 'a+1@9000-9010', {}, []],
   ['after its end', 'a+1@11000-11010', {}, SENT_LATE],
   ['after a renewal that came later', 'a+1@31000-31010', {}, []],
+  [
+    'after its end, when nobody looked at Leases soon after',
+    'a+1@11000-11010',
+    { looks: [10_500, 13_000] },
+    [],
+  ],
   ['by a life of which no renewal is known', 'a+2@11000-11010', {}, []],
   ['after its end, seen late', 'a+1@11000-11010', { stalls: [{ from: 9000, to: 10_990 }] }, []],
   [

@@ -9,6 +9,8 @@ export type Unleased = { delivery: string; life: number; ms: number }
 type Of = {
   /** Of each life, when it renewed. */
   renewals: ReadonlyMap<number, readonly number[]>
+  /** When Leases were looked at, in order. */
+  looks: readonly number[]
   faults: readonly FaultRecord[]
   stalls: readonly Stall[]
   leaseMs: number
@@ -17,14 +19,19 @@ type Of = {
 /** A renewal tells its time by the clock that was set; what it says then, and until it has renewed again, is of no use. */
 const STEP_SHOWS_MS = 1000
 
-/** `compared`: those of which it is known when their sender had renewed last, by a clock that nobody had set. */
+/** `compared`: those of which it is known when their sender had renewed last: somebody looked soon after, and nobody had set its clock. */
 export type ComparedLeases = { compared: number; unleased: Unleased[] }
 
-/** Two renewals lie a second or two apart, and one of them may not have been seen: then the one before counts. */
+/** So shortly after a renewal there is no other one that would hide it from a look. */
+const HIDDEN_AFTER_MS = 1500
+
 export function compareLeases(receptions: readonly SeenReception[], of: Of): ComparedLeases {
   const found: ComparedLeases = { compared: 0, unleased: [] }
-  for (const one of receptions) {
+  let look = 0
+  for (const one of receptions.toSorted((a, b) => a.at - b.at)) {
     const { run, at, endpoint, id } = one
+    while ((of.looks[look] ?? Infinity) < at) look += 1
+    if ((of.looks[look] ?? Infinity) > at + HIDDEN_AFTER_MS) continue
     const last = (of.renewals.get(run) ?? []).findLast((renewed) => renewed <= at)
     if (last === undefined || wasSeenLate(one, of.stalls) || isClockSet(one, of)) continue
     found.compared += 1
