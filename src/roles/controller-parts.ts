@@ -14,6 +14,7 @@ import { Organizations } from '../controllers/organizations.ts'
 import { IntakeRoom } from '../controllers/publish/intake-room.ts'
 import { Publisher } from '../controllers/publish/publisher.ts'
 import { shardOf } from '../domain/shard.ts'
+import { LONGEST_TIMER_MS } from '../runtime/pause.ts'
 import { ReconcileLoop } from '../runtime/reconcile-loop.ts'
 import { ShardedReconciler } from '../runtime/shards/sharded-reconciler.ts'
 import { createDeliveryParts, type DeliveryParts, type DeliveryPartsOptions } from './delivery-parts.ts'
@@ -146,7 +147,7 @@ function createEventLoop(shared: Shared) {
     shardOf,
     clock,
     // Its appends are several shards', and none that another replica decides of anew may be under way.
-    longestMs: Number.POSITIVE_INFINITY,
+    longestMs: LONGEST_TIMER_MS,
   })
   const eventLoop = new ReconcileLoop({
     name: 'webhook-event',

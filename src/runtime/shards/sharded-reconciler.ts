@@ -44,8 +44,7 @@ export class ShardedReconciler implements Reconciler {
     const passes = [...this.#passes].flatMap(([pass, of]) => (of === shard ? [pass] : []))
     if (passes.length === 0) return
     const areOver = new AbortController()
-    const ended = Promise.allSettled(passes).then(() => areOver.abort())
-    if (longestMs === Number.POSITIVE_INFINITY) return await ended
+    void Promise.allSettled(passes).then(() => areOver.abort())
     await pause(clock, longestMs, areOver.signal)
   }
 }
