@@ -26,6 +26,16 @@ export type PublisherOptions = {
   random: SeededRandom
 }
 
+/** Makes the WebhookEvent `event-<n>`, with its number as its data. @throws ApiError */
+export async function publishNumber(api: ResourceWriter, organization: string, n: number): Promise<void> {
+  await api.create(webhookEvents, {
+    apiVersion: API_VERSION,
+    kind: webhookEventKind.kind,
+    metadata: { namespace: organization, name: `event-${n}` },
+    spec: { type: NOTE_TYPE, dataText: JSON.stringify({ n }) },
+  })
+}
+
 /** An event whose acceptance was acknowledged. */
 export type Acknowledged = { id: string; place: Appended; body: string }
 

@@ -6,10 +6,9 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { API_VERSION } from '../../src/api/meta.ts'
 import { webhookDeliveries, webhookDelivery } from '../../src/api/webhook-delivery.ts'
 import { webhookEndpointKind, webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
-import { webhookEventKind, webhookEvents } from '../../src/api/webhook-event.ts'
 import { type ControlPlane, startControlPlane } from '../../src/playground/control-plane.ts'
 import { freePort } from '../../src/playground/free-port.ts'
-import { NOTE_TYPE } from '../chaos/publisher.ts'
+import { NOTE_TYPE, publishNumber } from '../chaos/publisher.ts'
 import { type Setting, setUp } from '../chaos/setting.ts'
 import { tellFigures } from '../hostile/figures.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
@@ -76,12 +75,7 @@ async function start(): Promise<void> {
 }
 
 async function publish(n: number): Promise<void> {
-  await setting.api.create(webhookEvents, {
-    apiVersion: API_VERSION,
-    kind: webhookEventKind.kind,
-    metadata: { namespace: setting.organization, name: `event-${n}` },
-    spec: { type: NOTE_TYPE, dataText: JSON.stringify({ n }) },
-  })
+  await publishNumber(setting.api, setting.organization, n)
 }
 
 async function shown() {

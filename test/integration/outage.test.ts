@@ -9,11 +9,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { API_VERSION } from '../../src/api/meta.ts'
 import { webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
-import { webhookEvents } from '../../src/api/webhook-event.ts'
 import { type ControlPlane, startControlPlane } from '../../src/playground/control-plane.ts'
 import { freePort } from '../../src/playground/free-port.ts'
 import { ControllerProcess } from '../chaos/controller-process.ts'
-import { NOTE_TYPE } from '../chaos/publisher.ts'
+import { publishNumber } from '../chaos/publisher.ts'
 import { ENDPOINTS, type Setting, setUp } from '../chaos/setting.ts'
 import { readDeliveries, readEvents, readLog } from '../chaos/stored.ts'
 import { type ReceivedRequest, type Receiver, startReceiver } from '../support/receiver.ts'
@@ -89,12 +88,7 @@ function answer(endpoint: string, request: ReceivedRequest) {
 }
 
 async function publish(n: number): Promise<void> {
-  await setting.api.create(webhookEvents, {
-    apiVersion: API_VERSION,
-    kind: 'WebhookEvent',
-    metadata: { namespace: setting.organization, name: `event-${n}` },
-    spec: { type: NOTE_TYPE, dataText: JSON.stringify({ n }) },
-  })
+  await publishNumber(setting.api, setting.organization, n)
 }
 
 async function probe(): Promise<Health> {

@@ -5,11 +5,10 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { API_VERSION } from '../../src/api/meta.ts'
 import { webhookEndpointKind, webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
-import { webhookEventKind, webhookEvents } from '../../src/api/webhook-event.ts'
 import { SHARDS } from '../../src/domain/shard.ts'
 import { type ControlPlane, startControlPlane } from '../../src/playground/control-plane.ts'
 import { freePort } from '../../src/playground/free-port.ts'
-import { NOTE_TYPE } from '../chaos/publisher.ts'
+import { NOTE_TYPE, publishNumber } from '../chaos/publisher.ts'
 import { type Setting, setUp } from '../chaos/setting.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { RoleProcess, stallingFor } from '../support/role-process.ts'
@@ -74,13 +73,7 @@ function numbersAt(path: string): number[] {
 }
 
 async function publish(from: number, to: number): Promise<void> {
-  for (let n = from; n < to; n += 1)
-    await setting.api.create(webhookEvents, {
-      apiVersion: API_VERSION,
-      kind: webhookEventKind.kind,
-      metadata: { namespace: setting.organization, name: `event-${n}` },
-      spec: { type: NOTE_TYPE, dataText: JSON.stringify({ n }) },
-    })
+  for (let n = from; n < to; n += 1) await publishNumber(setting.api, setting.organization, n)
 }
 
 /** Each has received each number up to there, once, and in order where asked. */
