@@ -65,13 +65,21 @@ export const deliverySegmentSpec = z
     'x-kubernetes-validations': [{ rule: 'self == oldSelf', message: 'a segment is never updated' }],
   })
 
-/** As it is read: the API server has looked at each line, and so does whoever takes it apart, in each replica. */
+/**
+ * As it is read: the API server has looked at each line, and so does whoever takes it apart, in each replica. One look at
+ * them all: one by one they would cost each reader as much as all the rest of the object.
+ */
 const readSpec = deliverySegmentSpec.extend({
-  events: z.array(z.string()).min(1).max(MAX_SEGMENT_DELIVERIES),
+  events: z.custom<string[]>(isSomeLines, `must be 1 to ${MAX_SEGMENT_DELIVERIES} lines`),
 })
 export const deliverySegment = z.object({ metadata: logObjectMeta, spec: readSpec })
 export type DeliverySegment = z.infer<typeof deliverySegment>
 export type DeliverySegmentSpec = z.infer<typeof deliverySegmentSpec>
+
+function isSomeLines(value: unknown): boolean {
+  if (!Array.isArray(value) || value.length === 0 || value.length > MAX_SEGMENT_DELIVERIES) return false
+  return value.every((line) => typeof line === 'string')
+}
 
 export const deliverySegmentKind: KindDefinition = {
   kind: 'DeliverySegment',

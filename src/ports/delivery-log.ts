@@ -32,6 +32,8 @@ export type LogSegment = {
   writtenAt: number
   createdAt: number
   deliveries: LogDelivery[]
+  /** Of the segment as JSON; absent where nobody has counted them. */
+  bytes?: number
   /** Lines that say of a delivery and cannot be read. */
   unreadable: number
   /**

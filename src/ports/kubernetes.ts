@@ -75,7 +75,8 @@ export interface ResourceWriter {
 }
 
 export type WatchEvent =
-  | { type: 'ADDED' | 'MODIFIED'; object: RawObject }
+  /** `bytes`: of the object as JSON, where the adapter knows. */
+  | { type: 'ADDED' | 'MODIFIED'; object: RawObject; bytes?: number }
   /** Its metadata for sure; of the rest, which was told before, whatever the adapter has read. */
   | { type: 'DELETED'; object: RawObject }
   /** Nothing happened up to this version. */

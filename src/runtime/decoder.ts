@@ -7,22 +7,23 @@ const REMEMBERED = 1_000
 
 /** Decodes objects; one that cannot be decoded is counted, logged once, and holds up no other. */
 export class Decoder<T> {
-  readonly #decode: (raw: RawObject) => T | undefined
+  readonly #decode: (raw: RawObject, bytes?: number) => T | undefined
   readonly #resource: string
   readonly #log: Log
   readonly #complained = new Set<string>()
   /** How often an object could not be decoded. */
   poisoned = 0
 
-  constructor(decode: (raw: RawObject) => T | undefined, resource: string, log: Log) {
+  constructor(decode: (raw: RawObject, bytes?: number) => T | undefined, resource: string, log: Log) {
     this.#decode = decode
     this.#resource = resource
     this.#log = log
   }
 
-  decode(raw: RawObject, identity: Identity): T | undefined {
+  /** @param bytes of the object as JSON, where that is known */
+  decode(raw: RawObject, identity: Identity, bytes?: number): T | undefined {
     try {
-      const object = this.#decode(raw)
+      const object = this.#decode(raw, bytes)
       if (object === undefined) this.#poison(identity, undefined)
       return object
     } catch (error) {

@@ -12,8 +12,11 @@ export type ReflectorOptions<T> = {
   query?: ListQuery
   /** For objects whose size nobody knows before: pages that are answered quickly grow up to so many. */
   largestPage?: number
-  /** The slim form that is held. Undefined or a throw: the object is counted, logged once and skipped. */
-  decode(raw: RawObject): T | undefined
+  /**
+   * The slim form that is held. Undefined or a throw: the object is counted, logged once and skipped.
+   * @param bytes of the object as JSON, where a watch has told it
+   */
+  decode(raw: RawObject, bytes?: number): T | undefined
   /** May throw: that is logged and counted, and keeps nothing from going on. */
   handler: ReflectorHandler<T>
   /** Holds nothing and only passes on, each version of an object once: for an append-only log. */

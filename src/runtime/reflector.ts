@@ -257,8 +257,9 @@ export class Reflector<T> implements Watch {
     return true
   }
 
-  #takeChange({ type, object }: Exclude<WatchEvent, { type: 'BOOKMARK' }>): string | undefined {
-    if (type !== 'DELETED') this.#take(object, 'event')
+  #takeChange(event: Exclude<WatchEvent, { type: 'BOOKMARK' }>): string | undefined {
+    const { object } = event
+    if (event.type !== 'DELETED') this.#take(object, 'event', event.bytes)
     else {
       const identity = identityOf(object)
       if (this.#store.isNews(identity, 'event')) this.#store.delete(identity)
@@ -266,10 +267,10 @@ export class Reflector<T> implements Watch {
     return object.metadata.resourceVersion
   }
 
-  #take(raw: RawObject, source: Source): void {
+  #take(raw: RawObject, source: Source, bytes?: number): void {
     const identity = identityOf(raw)
     if (!this.#store.isNews(identity, source)) return
-    const object = this.#decoder.decode(raw, identity)
+    const object = this.#decoder.decode(raw, identity, bytes)
     if (object !== undefined) this.#store.apply(identity, object)
   }
 

@@ -82,7 +82,8 @@ function parseLine(line: Buffer): WatchEvent | ApiError {
   const { type, object } = event ?? {}
   if (type === 'ERROR') return errorOfEvent(object)
   if (typeof object?.metadata !== 'object' || object.metadata === null) return garbage(line)
-  if (type === 'ADDED' || type === 'MODIFIED' || type === 'DELETED') return { type, object }
+  if (type === 'ADDED' || type === 'MODIFIED') return { type, object, bytes: line.length }
+  if (type === 'DELETED') return { type, object }
   if (type !== 'BOOKMARK') return garbage(line)
   return { type, resourceVersion: object.metadata.resourceVersion ?? '' }
 }

@@ -22,12 +22,12 @@ const MARGIN_MS = 60_000
  * A segment as the delivery plane takes it in. Undefined when it is being deleted: that moves its version, and what
  * it held was closed before. @throws ZodError when it is none
  */
-export function readLiveSegment(raw: RawObject): LogSegment | undefined {
-  return raw.metadata.deletionTimestamp === undefined ? readSegment(raw) : undefined
+export function readLiveSegment(raw: RawObject, bytes?: number): LogSegment | undefined {
+  return raw.metadata.deletionTimestamp === undefined ? readSegment(raw, bytes) : undefined
 }
 
-/** @throws ZodError when it is no segment */
-export function readSegment(raw: RawObject): LogSegment {
+/** @param bytes of it as JSON, where that is known. @throws ZodError when it is no segment */
+export function readSegment(raw: RawObject, bytes?: number): LogSegment {
   const parsed: DeliverySegment = deliverySegment.parse(raw)
   return {
     name: parsed.metadata.name,
@@ -35,6 +35,7 @@ export function readSegment(raw: RawObject): LogSegment {
     writtenAt: parsed.spec.writtenAt,
     createdAt: Date.parse(parsed.metadata.creationTimestamp ?? '') || parsed.spec.writtenAt,
     ...deliveriesOf(parsed.spec),
+    ...(bytes === undefined ? {} : { bytes }),
   }
 }
 

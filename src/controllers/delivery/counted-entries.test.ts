@@ -60,7 +60,7 @@ describe('an entry that another replica drives', () => {
   it('is in its lane when it has stayed for two seconds', async () => {
     const { bed, endpoints, another, membersOf } = await beside({ one: {} })
     const segment = await show(bed, endpoints)
-    await bed.elapse(2 * SECOND)
+    await bed.elapse(3 * SECOND)
     expect([membersOf(0), bed.plane.tally.total]).toEqual([1, 1])
     another(sent(segment, 0))
     expect([membersOf(0), bed.plane.tally.total]).toEqual([0, 0])
@@ -80,7 +80,7 @@ describe('an entry that another replica drives', () => {
     await show(bed, endpoints)
     expect(bed.plane.tally.ofOrganization(ORGANIZATION)).toMatchObject({ pending: 1, held: 1 })
     for (const endpoint of endpoints) await bed.change(endpoint, { state: 'disabled' })
-    await bed.elapse(2 * SECOND)
+    await bed.elapse(3 * SECOND)
     const { pending, held, heldBytes } = bed.plane.tally.ofOrganization(ORGANIZATION)
     expect([pending, held, heldBytes > 0]).toEqual([0, 2, true])
   })
@@ -89,7 +89,7 @@ describe('an entry that another replica drives', () => {
     const { bed, endpoints, membersOf } = await beside({ one: {} })
     await show(bed, endpoints)
     for (const endpoint of endpoints) bed.directory.remove(endpoint)
-    await bed.elapse(2 * SECOND)
+    await bed.elapse(3 * SECOND)
     expect([membersOf(0), bed.plane.tally.total]).toEqual([1, 1])
   })
 

@@ -11,3 +11,25 @@ test('a segment is looked at again by one timer, however often that was asked fo
   for (let n = 0; n < 5; n += 1) bed.plane.showLater(opened)
   expect(bed.clock.pending).toBe(before)
 })
+
+test('segments that come within a quarter of a second are looked at together, none before two seconds', async () => {
+  const bed = new PlaneBed()
+  bed.start()
+  const hanging = await bed.endpoint('one', { deliveryLog: 'Segments', concurrency: 10 })
+  const shown = []
+  const timers = [bed.clock.pending]
+  for (const waitMs of [0, 200, 100]) {
+    await bed.elapse(waitMs)
+    await bed.accept(bed.event([hanging]))
+    timers.push(bed.clock.pending)
+  }
+  for (const waitMs of [1699, 251, 299, 1]) {
+    await bed.elapse(waitMs)
+    shown.push(bed.objects.length)
+  }
+  // The first and the second after 2,250 ms of the first, the third by itself.
+  expect(shown).toEqual([0, 2, 2, 3])
+  const [none = 0, one = 0, two = 0, three = 0] = timers
+  expect(two - one).toBe(one - none - 1)
+  expect(three - two).toBe(one - none)
+})

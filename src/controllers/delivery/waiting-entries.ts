@@ -9,6 +9,8 @@ import type { OpenSegment } from './open-segments.ts'
 
 /** Segments close within seconds. */
 const SHOWN_AFTER_MS = 2000
+/** Those that come within so long are looked at together: a timer each would wake a replica as often as the log itself does. */
+const TOGETHER_MS = 250
 /** A busy lane that gets along may keep entries in the log for longer: an object each would slow it down. */
 const PROGRESS_MS = 2000
 const AT_MOST_MS = 30_000
@@ -18,6 +20,7 @@ export class WaitingEntries {
   readonly #queue: MoveQueue
   /** Those that are looked at again, however many ask for it. */
   readonly #looking = new Set<OpenSegment>()
+  #newest: { since: number; segments: OpenSegment[] } | undefined
 
   constructor(plane: DeliveryPlane) {
     this.#plane = plane
@@ -26,10 +29,23 @@ export class WaitingEntries {
 
   /** Gives those of the segment that have no outcome by then an object, and looks again as long as there are any. */
   showLater(opened: OpenSegment): void {
-    const { clock } = this.#plane.ctx
     if (opened.open.size === 0 || this.#looking.has(opened)) return
     this.#looking.add(opened)
-    clock.after(SHOWN_AFTER_MS, () => this.#show(opened))
+    this.#gather(opened)
+  }
+
+  #gather(opened: OpenSegment): void {
+    const { clock } = this.#plane.ctx
+    const now = clock.monotonic()
+    if (this.#newest && now - this.#newest.since < TOGETHER_MS) {
+      this.#newest.segments.push(opened)
+      return
+    }
+    const segments = [opened]
+    this.#newest = { since: now, segments }
+    clock.after(SHOWN_AFTER_MS + TOGETHER_MS, () => {
+      for (const one of segments) this.#show(one)
+    })
   }
 
   #show(opened: OpenSegment): void {

@@ -1,4 +1,5 @@
 /** What the log in the store consists of: names, versions, times and sizes of its segments, and nothing of what is in them. */
+import type { AcceptedEvent } from '../../api/delivery-segment.ts'
 import { KEY_LIFE_MS } from '../../domain/key-record.ts'
 import type { OutcomesSummary, SegmentSummary } from '../../domain/retention.ts'
 import { sizeOf } from '../../domain/segment.ts'
@@ -83,23 +84,29 @@ export class LogSequence<T extends Entry> {
 
 /** A segment of accepted events, as the delivery plane sees it. */
 export function entryOf(segment: LogSegment): SegmentEntry {
-  const { name, version, createdAt, keys } = segment
-  const events = new Map<number, LogDelivery[]>()
-  for (const delivery of segment.deliveries) {
-    const held = events.get(delivery.eventIndex)
-    if (held) held.push(delivery)
-    else events.set(delivery.eventIndex, [delivery])
-  }
-  const accepted = [...events.values()].flatMap((deliveries) => {
-    const event = deliveries[0]?.event
-    return event ? [{ event, targets: deliveries.map(({ endpoint }) => endpoint) }] : []
-  })
-  const organizations = new Set(accepted.map(({ event }) => event.namespace))
-  const [organization = ''] = organizations.size === 1 ? organizations : []
-  const bytes = OBJECT_OVERHEAD_BYTES + sizeOf(accepted).bytes + (keys?.bytes ?? 0)
+  const { name, version, createdAt, keys, deliveries } = segment
+  const organization = organizationOf(deliveries)
+  const bytes = segment.bytes ?? OBJECT_OVERHEAD_BYTES + bytesOf(deliveries) + (keys?.bytes ?? 0)
   const entry = { name, version, createdAt, organization, bytes }
   if (!keys) return entry
-  return { ...entry, keysUntil: keys.newestAt + KEY_LIFE_MS, keysOnly: accepted.length === 0 }
+  return { ...entry, keysUntil: keys.newestAt + KEY_LIFE_MS, keysOnly: deliveries.length === 0 }
+}
+
+/** @returns '' where they are of several, or of none */
+function organizationOf(deliveries: readonly LogDelivery[]): string {
+  const name = deliveries[0]?.event.namespace ?? ''
+  return deliveries.every(({ event }) => event.namespace === name) ? name : ''
+}
+
+/** An event that goes to several is in the segment once. */
+function bytesOf(deliveries: readonly LogDelivery[]): number {
+  const events = new Map<number, AcceptedEvent & { targets: LogDelivery['endpoint'][] }>()
+  for (const { eventIndex, event, endpoint } of deliveries) {
+    const held = events.get(eventIndex)
+    if (held) held.targets.push(endpoint)
+    else events.set(eventIndex, { event, targets: [endpoint] })
+  }
+  return sizeOf([...events.values()]).bytes
 }
 
 /** Bytes that a segment takes whose records have so many characters. */
