@@ -1,0 +1,81 @@
+/** One line of a watch. What nobody asks for in it is not read: each replica reads every line of the log. */
+import { GROUP } from '../../api/meta.ts'
+import { ApiError, type RawObject, type WatchEvent } from '../../ports/kubernetes.ts'
+import { errorOfEvent } from './api-status.ts'
+
+/** @returns an error where the line is one, or is none of a watch. Overwrites what it does not read in `line`. */
+export function parseLine(line: Buffer): WatchEvent | ApiError {
+  let event: RawEvent
+  try {
+    event = parseDeletion(line) ?? parseWhole(line)
+  } catch (error) {
+    return garbage(line, error)
+  }
+  const { type, object } = event ?? {}
+  if (type === 'ERROR') return errorOfEvent(object)
+  if (typeof object?.metadata !== 'object' || object.metadata === null) return garbage(line)
+  if (type === 'ADDED' || type === 'MODIFIED') return { type, object, bytes: line.length }
+  if (type === 'DELETED') return { type, object }
+  if (type !== 'BOOKMARK') return garbage(line)
+  return { type, resourceVersion: object.metadata.resourceVersion ?? '' }
+}
+
+type RawEvent = { type?: unknown; object?: RawObject }
+
+const DELETED = Buffer.from('{"type":"DELETED",')
+/** With its quotes it is not inside a string. */
+const SPEC = Buffer.from(',"spec":')
+
+/**
+ * A deletion carries the whole object, which was read when it came: of one that is sent as `..., "metadata": ..., "spec": ...`
+ * only what stands before its spec is read. Each replica hears of every segment of the log that is deleted.
+ */
+function parseDeletion(line: Buffer): RawEvent | undefined {
+  if (!line.subarray(0, DELETED.length).equals(DELETED)) return undefined
+  const end = line.indexOf(SPEC)
+  if (end === -1) return undefined
+  try {
+    const event = JSON.parse(`${line.toString('utf8', 0, end)}}}`) as RawEvent
+    return event.object?.metadata === undefined ? undefined : event
+  } catch {
+    // A field of that name stands further inside.
+    return undefined
+  }
+}
+
+function parseWhole(line: Buffer): RawEvent {
+  blankManagedFields(line)
+  return JSON.parse(line.toString('utf8')) as RawEvent
+}
+
+const OURS = [
+  `{"type":"ADDED","object":{"apiVersion":"${GROUP}/`,
+  `{"type":"MODIFIED","object":{"apiVersion":"${GROUP}/`,
+].map((text) => Buffer.from(text))
+/** Quotes inside strings are escaped, so neither stands in one. */
+const FIELDS = Buffer.from('"managedFields":[')
+const AFTER_FIELDS = Buffer.from('}],"name":"')
+const SPACE = 0x20
+
+/**
+ * Who owns which fields is asked of objects that are read by their names, never of a watch, and has half the keys of a
+ * segment of the log. The API server sends fields of custom resources in the order of their names, so that the name of the object
+ * is next; what is owned has no lists in it.
+ */
+function blankManagedFields(line: Buffer): void {
+  if (!OURS.some((start) => line.subarray(0, start.length).equals(start))) return
+  const start = line.indexOf(FIELDS)
+  if (start === -1) return
+  const end = line.indexOf(AFTER_FIELDS, start)
+  // In another order they would be the last of the metadata, and what was found stands in the spec.
+  if (end === -1 || line.subarray(start, end).includes(SPEC)) return
+  line.fill(SPACE, start, end + '}],'.length)
+}
+
+/** `status` 200: the connection was fine, so the same may come again from the same version. */
+function garbage(line: Buffer, cause?: unknown): ApiError {
+  return new ApiError('Unavailable', `not a watch event, in a line of ${line.length} bytes`, {
+    status: 200,
+    cause,
+  })
+}
