@@ -4,7 +4,17 @@
  * Documented for people who debug; not an API to build on.
  */
 import { z } from 'zod'
-import { DNS_LABEL_NAME, type KindDefinition, logObjectMeta, resourceType, text } from './meta.ts'
+import {
+  DNS_LABEL_NAME,
+  isUsualText,
+  isUsualTime,
+  type KindDefinition,
+  logObjectMeta,
+  type RawLogObject,
+  resourceType,
+  text,
+  usualLogMeta,
+} from './meta.ts'
 
 /** Bounds of one segment (one larger event gets a segment of its own). */
 export const MAX_SEGMENT_BYTES = 256 * 1024
@@ -33,13 +43,17 @@ export type Target = { name: string; uid: string }
 /** An event that was accepted, with the endpoints that get it: what is appended to the delivery log. */
 export type AcceptedEvent = { event: SegmentEvent; targets: readonly Target[] }
 
+/** Characters. */
+const WRITER = { min: 1, max: 128 }
+const DELIVERIES = { min: 0, max: 700_000 }
+
 export const deliverySegmentSpec = z
   .object({
     writtenAt: z
       .int()
       .min(0)
       .meta({ description: 'When it was written, in milliseconds since 1970.', format: 'int64' }),
-    writer: text({ min: 1, max: 128, describe: 'The process that wrote it.' }),
+    writer: text({ ...WRITER, describe: 'The process that wrote it.' }),
     // Lines instead of objects: the API server spends a third of the time on them.
     events: z
       .array(
@@ -54,7 +68,7 @@ export const deliverySegmentSpec = z
       .max(MAX_SEGMENT_DELIVERIES)
       .meta({ description: 'The events.', 'x-kubernetes-list-type': 'atomic' }),
     deliveries: text({
-      max: 700_000,
+      ...DELIVERIES,
       describe:
         'The deliveries in the order of the log, one a line: index of the event, name and UID of the endpoint.',
     }),
@@ -74,9 +88,21 @@ const readSpec = deliverySegmentSpec.extend({
 })
 export const deliverySegment = z.object({ metadata: logObjectMeta, spec: readSpec })
 export type DeliverySegment = z.infer<typeof deliverySegment>
+
+/**
+ * A segment as nearly all are is looked at by hand: each replica reads every one, and the schema takes a twentieth of that.
+ * @throws ZodError when it is none
+ */
+export function readDeliverySegment(raw: RawLogObject): DeliverySegment {
+  const metadata = usualLogMeta(raw.metadata)
+  const { writtenAt, writer, events, deliveries } = (raw.spec ?? {}) as Record<string, unknown>
+  if (!metadata || !isUsualTime(writtenAt) || !isUsualText(writer, WRITER)) return deliverySegment.parse(raw)
+  if (!isUsualText(deliveries, DELIVERIES) || !isSomeLines(events)) return deliverySegment.parse(raw)
+  return { metadata, spec: { writtenAt, writer, events, deliveries } }
+}
 export type DeliverySegmentSpec = z.infer<typeof deliverySegmentSpec>
 
-function isSomeLines(value: unknown): boolean {
+function isSomeLines(value: unknown): value is string[] {
   if (!Array.isArray(value) || value.length === 0 || value.length > MAX_SEGMENT_DELIVERIES) return false
   return value.every((line) => typeof line === 'string')
 }

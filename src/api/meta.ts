@@ -58,8 +58,9 @@ export function text(limits: TextLimits) {
   const wanted = min > 0 ? `${min} to ${max} characters` : `at most ${max} characters`
   let schema = z.string().refine(
     (value) => {
-      // Code points never outnumber UTF-16 units, so the loop is only for values near the limit.
-      const count = value.length <= max && value.length >= 2 * min ? value.length : codePoints(value)
+      // The loop is only for values near the limit.
+      if (isUsualText(value, { min, max })) return true
+      const count = codePoints(value)
       return count >= min && count <= max
     },
     { error: `must have ${wanted}`, abort: true },
@@ -109,6 +110,33 @@ export type ObjectMeta = z.infer<typeof objectMeta>
 
 /** What counts of an object of the log: each replica reads all of them, and the rest would cost it more than this. */
 export const logObjectMeta = objectMeta.pick({ name: true, resourceVersion: true, creationTimestamp: true })
+export type LogObjectMeta = z.infer<typeof logObjectMeta>
+
+/** An object of the log as the API server sends it. */
+export type RawLogObject = { metadata: unknown; spec?: unknown }
+
+/** What the schema makes of metadata as every API server sends it; undefined where only the schema can tell. */
+export function usualLogMeta(metadata: unknown): LogObjectMeta | undefined {
+  if (typeof metadata !== 'object' || metadata === null) return undefined
+  const { name, resourceVersion, creationTimestamp } = metadata as Record<string, unknown>
+  if (
+    typeof name !== 'string' ||
+    typeof resourceVersion !== 'string' ||
+    typeof creationTimestamp !== 'string'
+  )
+    return undefined
+  return { name, resourceVersion, creationTimestamp }
+}
+
+/** Whether it is a text of so many characters, as far as its length says that: characters never outnumber UTF-16 units. */
+export function isUsualText(value: unknown, { min, max }: { min: number; max: number }): value is string {
+  return typeof value === 'string' && value.length >= 2 * min && value.length <= max
+}
+
+/** Whether it is a time in milliseconds since 1970. */
+export function isUsualTime(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0
+}
 
 /** An object as it is read; one that is new has no status. */
 export function objectOf<Spec extends z.ZodType, Status extends z.ZodType>(spec: Spec, status: Status) {

@@ -89,7 +89,11 @@ export function recordsOf(spec: { records: string }): OutcomeRecord[] {
 /** All that an OutcomeSegment says, in order. `unreadable`: lines that this version does not know. */
 export function readRecords(spec: { records: string }): { records: LogRecord[]; unreadable: number } {
   const lines = spec.records.split('\n')
-  const records = lines.flatMap((line): LogRecord | [] => decodeRecord(line) ?? decodeOfShards(line) ?? [])
+  const records: LogRecord[] = []
+  for (const line of lines) {
+    const record = decodeRecord(line) ?? decodeOfShards(line)
+    if (record) records.push(record)
+  }
   return { records, unreadable: lines.length - records.length }
 }
 

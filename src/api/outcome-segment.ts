@@ -3,7 +3,23 @@
  * namespace. Documented for people who debug; not an API to build on.
  */
 import { z } from 'zod'
-import { DNS_LABEL_NAME, type KindDefinition, logObjectMeta, resourceType, text } from './meta.ts'
+import {
+  DNS_LABEL_NAME,
+  isUsualText,
+  isUsualTime,
+  type KindDefinition,
+  logObjectMeta,
+  type RawLogObject,
+  resourceType,
+  text,
+  usualLogMeta,
+} from './meta.ts'
+
+/** Characters. */
+const WRITER = { min: 1, max: 128 }
+const MARK = { min: 1, max: 20 }
+const RECORDS = { min: 5, max: 1_400_000 }
+const DIGITS = /^[0-9]+$/
 
 export const outcomeSegmentSpec = z
   .object({
@@ -11,16 +27,14 @@ export const outcomeSegmentSpec = z
       .int()
       .min(0)
       .meta({ description: 'When it was written, in milliseconds since 1970.', format: 'int64' }),
-    writer: text({ min: 1, max: 128, describe: 'The replica that wrote it.' }),
+    writer: text({ ...WRITER, describe: 'The replica that wrote it.' }),
     lowWater: text({
-      min: 1,
-      max: 20,
-      pattern: /^[0-9]+$/,
+      ...MARK,
+      pattern: DIGITS,
       describe: 'Every delivery in a segment up to this resourceVersion was closed when this was written.',
     }),
     records: text({
-      min: 5,
-      max: 1_400_000,
+      ...RECORDS,
       describe:
         'The records (sent, failed, moved, reopened, canceled, ended), one a line: position, kind, and facts as JSON; or claim or release and numbers of shards.',
     }),
@@ -32,6 +46,17 @@ export const outcomeSegmentSpec = z
   })
 
 export const outcomeSegment = z.object({ metadata: logObjectMeta, spec: outcomeSegmentSpec })
+export type OutcomeSegment = z.infer<typeof outcomeSegment>
+
+/** As a segment of accepted events: by hand where it is as nearly all are. @throws ZodError when it is none */
+export function readOutcomeSegment(raw: RawLogObject): OutcomeSegment {
+  const metadata = usualLogMeta(raw.metadata)
+  const { writtenAt, writer, lowWater, records } = (raw.spec ?? {}) as Record<string, unknown>
+  if (!metadata || !isUsualTime(writtenAt) || !isUsualText(writer, WRITER)) return outcomeSegment.parse(raw)
+  if (!isUsualText(lowWater, MARK) || !DIGITS.test(lowWater)) return outcomeSegment.parse(raw)
+  if (!isUsualText(records, RECORDS)) return outcomeSegment.parse(raw)
+  return { metadata, spec: { writtenAt, writer, lowWater, records } }
+}
 
 export const outcomeSegmentKind: KindDefinition = {
   kind: 'OutcomeSegment',

@@ -3,9 +3,9 @@
  * soon after the mark.
  */
 
-import { type DeliverySegment, deliverySegment } from '../../api/delivery-segment.ts'
+import { readDeliverySegment } from '../../api/delivery-segment.ts'
 import { readRecords } from '../../api/outcome-record.ts'
-import { outcomeSegment, outcomeSegments } from '../../api/outcome-segment.ts'
+import { outcomeSegment, outcomeSegments, readOutcomeSegment } from '../../api/outcome-segment.ts'
 import { deliveriesOf } from '../../domain/segment.ts'
 import type { LogSegment } from '../../ports/delivery-log.ts'
 import type { RawObject, ResourceReader } from '../../ports/kubernetes.ts'
@@ -28,7 +28,7 @@ export function readLiveSegment(raw: RawObject, bytes?: number): LogSegment | un
 
 /** @param bytes of it as JSON, where that is known. @throws ZodError when it is no segment */
 export function readSegment(raw: RawObject, bytes?: number): LogSegment {
-  const parsed: DeliverySegment = deliverySegment.parse(raw)
+  const parsed = readDeliverySegment(raw)
   return {
     name: parsed.metadata.name,
     version: Number(parsed.metadata.resourceVersion),
@@ -79,7 +79,7 @@ export async function readLowWater(resources: ResourceReader, namespace: string)
 export function readSeenOutcomes(raw: RawObject, log: Log): SeenOutcomes | undefined {
   // A deletion moves its version; what it said was said before.
   if (raw.metadata.deletionTimestamp !== undefined) return undefined
-  const { metadata, spec } = outcomeSegment.parse(raw)
+  const { metadata, spec } = readOutcomeSegment(raw)
   const { records, unreadable } = readRecords(spec)
   const { name } = metadata
   if (unreadable > 0) {

@@ -1,7 +1,7 @@
 /** What the facade watches: organizations, event types, endpoints, registry credentials, and the log for its Idempotency-Keys. */
 
 import { namespaces } from '../../api/core-kinds.ts'
-import { deliverySegment, deliverySegments } from '../../api/delivery-segment.ts'
+import { deliverySegments, readDeliverySegment } from '../../api/delivery-segment.ts'
 import { eventType, eventTypes } from '../../api/event-type.ts'
 import { ORGANIZATION_LABEL } from '../../api/meta.ts'
 import { registryCredential, registryCredentials } from '../../api/registry-credential.ts'
@@ -210,7 +210,7 @@ function isTooOld(name: string, clock: Clock): boolean {
 function readKeyRecords(raw: RawObject, clock: Clock): KeyRecord[] {
   // A deletion moves its version; what it said was said before.
   if (raw.metadata.deletionTimestamp !== undefined) return []
-  const { metadata, spec } = deliverySegment.parse(raw)
+  const { metadata, spec } = readDeliverySegment(raw)
   return keyRecordsOf(spec, Number(metadata.resourceVersion))
     .filter((record) => isKeyAlive(record, clock.now()))
     .map((record) => ({

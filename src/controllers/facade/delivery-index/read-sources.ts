@@ -1,7 +1,7 @@
 /** What is kept of objects of the API server as they are read. */
 import { deliveryShown } from '../../../api/delivery-shown.ts'
 import { recordsOf } from '../../../api/outcome-record.ts'
-import { outcomeSegment } from '../../../api/outcome-segment.ts'
+import { readOutcomeSegment } from '../../../api/outcome-segment.ts'
 import { webhookDeliveryKind } from '../../../api/webhook-delivery.ts'
 import { isFinal } from '../../../domain/delivery.ts'
 import { deliveryObjectName, nameOfMessage } from '../../../domain/message-id.ts'
@@ -34,7 +34,7 @@ export function readShown(raw: RawObject): ShownDelivery {
 
 /** Without the lines that cannot be read. @throws ZodError when it is none */
 export function readTold(raw: RawObject): ToldOutcomes {
-  const { metadata, spec } = outcomeSegment.parse(raw)
+  const { metadata, spec } = readOutcomeSegment(raw)
   return {
     name: metadata.name,
     version: Number(metadata.resourceVersion),
