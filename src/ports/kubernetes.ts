@@ -75,7 +75,7 @@ export interface ResourceWriter {
 }
 
 export type WatchEvent =
-  /** `bytes`: of the object as JSON, where the adapter knows. */
+  /** The object may lack `managedFields`. `bytes`: of it as JSON, with what is around it in the stream, where the adapter knows. */
   | { type: 'ADDED' | 'MODIFIED'; object: RawObject; bytes?: number }
   /** Its metadata for sure; of the rest, which was told before, whatever the adapter has read. */
   | { type: 'DELETED'; object: RawObject }

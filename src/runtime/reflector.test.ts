@@ -92,6 +92,27 @@ describe('a reflector', () => {
     await reflector.stop()
   })
 
+  it('tells who decodes how long an object is as JSON, where the watch has told it', async () => {
+    const lengths: [string, number | undefined][] = []
+    const decode = ({ metadata: { name } }: RawObject, bytes?: number) => {
+      lengths.push([name, bytes])
+      return undefined
+    }
+    const api = new FakeApi()
+    api.put('listed')
+    const { reflector } = startReflector({ decode }, api)
+    await reflector.synced
+    const object = api.objects.get('listed') as RawObject
+    const metadata = { ...object.metadata, name: 'watched', uid: 'other', resourceVersion: '900' }
+    api.tell({ type: 'ADDED', object: { ...object, metadata }, bytes: 321 })
+    await settle()
+    expect(lengths).toEqual([
+      ['listed', undefined],
+      ['watched', 321],
+    ])
+    await reflector.stop()
+  })
+
   it('ignores a late word of the end of an earlier incarnation', async () => {
     const { api, reflector, consumer } = startReflector()
     await reflector.synced

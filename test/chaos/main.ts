@@ -9,11 +9,8 @@
  * all of those come to.
  */
 import { parseArgs } from 'node:util'
-import { startControlPlane } from '../../src/playground/control-plane.ts'
-import { freePort } from '../../src/playground/free-port.ts'
 import { playBakeChaos } from './bakes/bake-chaos.ts'
 import { bakeReportOf } from './bakes/bake-report.ts'
-import { ChaosRun } from './chaos-run.ts'
 import { playCredentialChaos } from './credentials/credential-chaos.ts'
 import { credentialReportOf } from './credentials/credential-report.ts'
 import { playFacadeChaos } from './facade/facade-chaos.ts'
@@ -25,6 +22,7 @@ import { fleetReportOf } from './fleet/fleet-report.ts'
 import { type FleetRunOptions, playFleet } from './fleet/fleet-run.ts'
 import { commitHere, keepRun, keptRuns } from './fleet/kept-runs.ts'
 import { programOf } from './fleet/other-version.ts'
+import { playKills } from './kill-run.ts'
 import { reportOf } from './report.ts'
 import { SeededRandom } from './seeded-random.ts'
 
@@ -76,22 +74,8 @@ async function killUnderOwners() {
 }
 
 async function killController() {
-  const controlPlane = await startControlPlane()
-  try {
-    const run = new ChaosRun(controlPlane, {
-      seed,
-      kills: Number(values.kills ?? 100),
-      outages: 0.12,
-      compactions: 0.25,
-      eventsPerSecond: 40,
-      opsPort: await freePort(),
-      say,
-    })
-    const findings = await run.play()
-    return { report: reportOf(findings), good: findings.wrong.length === 0 }
-  } finally {
-    await controlPlane.stop()
-  }
+  const findings = await playKills({ seed, kills: Number(values.kills ?? 100), say })
+  return { report: reportOf(findings), good: findings.wrong.length === 0 }
 }
 
 async function killFacades() {

@@ -9,6 +9,8 @@
  *   tenth          a tenth of 300 events a second to an endpoint that hangs
  *   large          5,000 endpoints in one organization
  *   certificates   a hundred thousand attempts at certificates that are no good
+ *   kills          a controller that is killed a thousand times
+ *   storms         watches that break in every way, for five minutes each, of a controller and of a facade
  *   soak           an hour of good and hostile receivers
  * `--report FILE` counts the cases of both kinds of tests in what `npm test -- --reporter=json --outputFile.json=FILE` has left, and runs none;
  * `--figures FOLDER` keeps what these told, where FIGURES_FOLDER named the folder to them.
@@ -24,6 +26,7 @@ import { measureIsolation } from '../bench/sections/isolation.ts'
 import type { Figures } from './figures.ts'
 import { besideFigures, besideMadeFigures } from './long/beside-figures.ts'
 import { badCertificates } from './long/certificates.ts'
+import { killsOf } from './long/kills.ts'
 import { LARGE, measureLargeOrganization } from './long/large-organization.ts'
 import { MANY_NEIGHBOURS, measureNeighbours } from './long/neighbours.ts'
 import { forget, keep } from './long/results.ts'
@@ -68,6 +71,8 @@ const HISTORIES = {
     properties: 1,
   },
 }
+const STORMS = ['test/hostile/watch-storm.test.ts', 'test/hostile/facade-storm.test.ts']
+const STORM_SECONDS = 300
 /** Of the test that stores objects which make no sense. */
 const ODD_OBJECTS = 1800
 
@@ -92,6 +97,8 @@ const PARTS: Record<string, () => Promise<boolean>> = {
   tenth: async () => await measured('tenth', tenth()),
   large: async () => await measured('large-organization', measureLargeOrganization(LARGE), 'large'),
   certificates: async () => await measured('certificates', badCertificates()),
+  kills: async () => await measured('kills', killsOf(seed)),
+  storms,
   soak: async () => await measured('soak', soak(Number(values.minutes))),
 }
 
@@ -151,19 +158,28 @@ async function counted(part: string, isWanted: (path: string) => boolean, file: 
 /** Keeps what the tests told, each under its own name, and how many cases passed. */
 async function tests(part: string, isWanted: (path: string) => boolean): Promise<boolean> {
   if (report !== undefined) return await counted(part, isWanted, report)
+  const { cases, failed } = await told(part, isWanted)
+  await keep(`cases-${part}`, { command: commandOf(part), seed, tests: { ...casesBefore(part), ...cases } })
+  if (part === 'tests') await forget('cases-new')
+  return tellFailed(failed)
+}
+
+/** The same tests as in `npm test`, for longer: they are counted there. */
+async function storms(): Promise<boolean> {
+  const { failed } = await told('storms', (path) => STORMS.includes(path), {
+    STORM_SECONDS: String(STORM_SECONDS),
+  })
+  return tellFailed(failed)
+}
+
+/** Runs tests, and keeps what they told. */
+async function told(part: string, isWanted: (path: string) => boolean, more: Record<string, string> = {}) {
   const folder = await mkdtemp(join(tmpdir(), 'davit-figures-'))
-  const environment = {
-    FIGURES_FOLDER: folder,
-    HOSTILE_SEED: String(seed),
-    HOSTILE_OBJECTS: values.objects,
-  }
+  const HOSTILE = { HOSTILE_SEED: String(seed), HOSTILE_OBJECTS: values.objects }
   try {
-    const { cases, failed } = await runTests(isWanted, { environment })
-    const command = commandOf(part)
-    await keepAll(folder, { command, seed })
-    await keep(`cases-${part}`, { command, seed, tests: { ...casesBefore(part), ...cases } })
-    if (part === 'tests') await forget('cases-new')
-    return tellFailed(failed)
+    const run = await runTests(isWanted, { environment: { FIGURES_FOLDER: folder, ...HOSTILE, ...more } })
+    await keepAll(folder, { command: commandOf(part), seed })
+    return run
   } finally {
     await rm(folder, { recursive: true })
   }

@@ -111,6 +111,23 @@ describe('who owns which fields', () => {
       metadata: { name: 'a' },
       spec: { managedFields: [{ a: 'b' }] },
     },
+    {
+      what: 'without any in its metadata, and with an example that has some',
+      apiVersion: 'davit.dev/v1alpha1',
+      metadata: { name: 'a' },
+      spec: { example: { metadata: { managedFields: [{ manager: 'kubectl' }], name: 'x' } } },
+    },
+    {
+      what: 'without any in its metadata, and with an example whose brackets do not match from there on',
+      apiVersion: 'davit.dev/v1alpha1',
+      metadata: { name: 'a' },
+      spec: { example: { managedFields: [], x: { items: [{ z: 1 }], name: 'v' } } },
+    },
+    {
+      what: 'without a spec',
+      apiVersion: 'davit.dev/v1alpha1',
+      metadata: { name: 'a', 'x"managedFields': [{ items: [{}], name: 'v' }] },
+    },
   ])('is read of what is $what', ({ what: _, ...object }) => {
     expect(told(JSON.stringify({ type: 'ADDED', object }))).toMatchObject({ object })
   })

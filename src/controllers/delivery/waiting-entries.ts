@@ -2,6 +2,7 @@
  * Entries of the log that have no outcome yet (held, waiting in an ordered lane, or hanging): after a while they get an object,
  * which shows them, so that their segment can close.
  */
+import { detached } from '../../runtime/shards/tenures.ts'
 import { takeCounted } from './counted-entries.ts'
 import type { DeliveryPlane } from './delivery-plane.ts'
 import { MoveQueue } from './move-queue.ts'
@@ -20,6 +21,8 @@ export class WaitingEntries {
   readonly #queue: MoveQueue
   /** Those that are looked at again, however many ask for it. */
   readonly #looking = new Set<OpenSegment>()
+  /** A look is at the segments of many shards, whichever of them has begun it. */
+  readonly #aside = detached()
   #newest: { since: number; segments: OpenSegment[] } | undefined
 
   constructor(plane: DeliveryPlane) {
@@ -43,9 +46,10 @@ export class WaitingEntries {
     }
     const segments = [opened]
     this.#newest = { since: now, segments }
-    clock.after(SHOWN_AFTER_MS + TOGETHER_MS, () => {
+    const showAll = () => {
       for (const one of segments) this.#show(one)
-    })
+    }
+    this.#aside(() => clock.after(SHOWN_AFTER_MS + TOGETHER_MS, showAll))
   }
 
   #show(opened: OpenSegment): void {

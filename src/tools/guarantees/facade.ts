@@ -77,7 +77,12 @@ export const FACADE: readonly Row[] = [
   {
     name: 'Express and Node: bodies, escapes, depths, prototypes',
     how: 'what cannot be parsed is 400, what is too deep or too long is refused before it costs anything',
-    tests: ['`src/rest/bad-requests`: *', '`src/rest/raw-requests`: *', '`src/rest/json-text`: *'],
+    tests: [
+      '`src/rest/bad-requests`: *',
+      '`src/rest/raw-requests`: *',
+      '`src/rest/json-text`: *',
+      '`test/fuzz/patterns`: *',
+    ],
   },
   {
     name: 'Clients that go away',

@@ -13,7 +13,21 @@ const WITHIN: readonly Row[] = [
       '`src/controllers/delivery/crash-anywhere`: killed once > %s any of its calls is done, it goes on',
       '`src/controllers/delivery/crash-anywhere`: killed several times > it goes on, whenever that is',
     ],
-    figures: [{ of: 'fleet', keys: ['accepted', 'lost'] }],
+    figures: [
+      { of: 'fleet', keys: ['accepted', 'lost'] },
+      {
+        of: 'kills',
+        keys: [
+          'kills',
+          'deliveries accepted',
+          'lost',
+          'received again, a kill',
+          'received again, most of one kill',
+          'received again, without a kill',
+          'promises broken',
+        ],
+      },
+    ],
   },
   {
     name: 'F2: a crash between the answer and its record',
@@ -60,7 +74,7 @@ const WITHIN: readonly Row[] = [
     tests: ['`reflector-faults`: comes back after the server was away, without a list'],
     figures: [
       { of: 'fleet', keys: ['faults.API server restart.count', 'lost'] },
-      { of: 'watch-storm', keys: ['cut ten times a second: lists of one kind a minute, most'] },
+      { of: 'watch-long-storm', keys: ['cut ten times a second: lists of one kind a minute, most'] },
     ],
   },
   {
@@ -100,7 +114,7 @@ const WITHIN: readonly Row[] = [
     ],
     figures: [
       { of: 'fleet', keys: ['faults.etcd compaction.count', 'lost'] },
-      { of: 'watch-storm', keys: ['answered with 410: lists of one kind a minute, most'] },
+      { of: 'watch-long-storm', keys: ['answered with 410: lists of one kind a minute, most'] },
     ],
   },
   {
@@ -113,7 +127,7 @@ const WITHIN: readonly Row[] = [
     ],
     figures: [
       { of: 'fleet', keys: ['faults.cut.count', 'lost'] },
-      { of: 'watch-storm', keys: ['cut ten times a second: watches of a kind a minute'] },
+      { of: 'watch-long-storm', keys: ['cut ten times a second: watches of a kind a minute'] },
     ],
   },
   {
@@ -157,7 +171,7 @@ const WITHIN: readonly Row[] = [
     tests: ['`busy-api`: *', '`test/hostile/watch-storm`: watches > answered with 429'],
     figures: [
       {
-        of: 'watch-storm',
+        of: 'watch-long-storm',
         keys: [
           'answered with 429: watches of a kind a minute',
           'answered with 429: lists of one kind a minute, most',

@@ -41,6 +41,14 @@ export const LIMITS: Readonly<Record<string, Readonly<Record<string, Limit>>>> =
     'faults.suspend controller.failOverAloneMs.p50': { atMost: 36_000 },
   },
   histories: { 'tests that failed': NONE },
+  kills: {
+    kills: { atLeast: 1000 },
+    lost: NONE,
+    'received again, without a kill': NONE,
+    'out of order': NONE,
+    'attempted more than eight times': NONE,
+    'promises broken': NONE,
+  },
   'large-organization': {
     endpoints: { atLeast: 5000 },
     'p99 of another organization beside them over that without': { atMost: 1.5 },

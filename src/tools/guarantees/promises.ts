@@ -5,6 +5,14 @@ import type { Row } from './row.ts'
 /** Faults after which another replica has to go on. */
 const FAIL_OVERS = ['roll controllers', 'kill controller', 'suspend controller']
 
+/** Of storms of watches. */
+const LISTS = [
+  'cut ten times a second: lists of one kind a minute, most',
+  'answered with 410: lists of one kind a minute, most',
+  'that say at once that they are too old: lists of one kind a minute, most',
+  'answered with 500: lists of one kind a minute, most',
+]
+
 export const PROMISES: readonly Row[] = [
   {
     name: 'An accepted event is never lost',
@@ -275,20 +283,16 @@ export const PROMISES: readonly Row[] = [
     how: 'lists in pages, bookmarks, resuming, Retry-After, growing waits with jitter',
     tests: [
       '`test/hostile/watch-storm`: *',
+      '`test/hostile/facade-storm`: *',
       '`busy-api`: *',
       '`storm`: requests stay few, in all and for each object',
     ],
     figures: [
       {
-        of: 'watch-storm',
-        keys: [
-          'troubles',
-          'cut ten times a second: lists of one kind a minute, most',
-          'answered with 410: lists of one kind a minute, most',
-          'that say at once that they are too old: lists of one kind a minute, most',
-          'answered with 500: lists of one kind a minute, most',
-        ],
+        of: 'watch-long-storm',
+        keys: ['troubles', 'seconds of each', ...LISTS],
       },
+      { of: 'facade-long-storm', keys: LISTS },
       { of: 'large-organization', keys: ['lists at the start', 'lists at the start without them'] },
     ],
   },

@@ -1,0 +1,19 @@
+import { startControlPlane } from '../../src/playground/control-plane.ts'
+import { freePort } from '../../src/playground/free-port.ts'
+import { ChaosRun } from './chaos-run.ts'
+import type { Findings } from './findings.ts'
+
+/** One controller that is killed so often, on a control plane of its own; about three seconds for each kill. */
+export async function playKills(options: {
+  seed: number
+  kills: number
+  say: (line: string) => void
+}): Promise<Findings> {
+  const controlPlane = await startControlPlane()
+  try {
+    const plan = { outages: 0.12, compactions: 0.25, eventsPerSecond: 40 }
+    return await new ChaosRun(controlPlane, { ...options, ...plan, opsPort: await freePort() }).play()
+  } finally {
+    await controlPlane.stop()
+  }
+}

@@ -1,0 +1,122 @@
+/**
+ * Facades whose watches break in every way, all the time: their lists stay few, a publish is accepted or told to come again,
+ * and what was accepted arrives. Each trouble has a facade of its own, behind a front of its own.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type ApiFront, startApiFront } from '../support/api-front.ts'
+import { ask } from '../support/facade-bed.ts'
+import { untilLetIn } from '../support/facade-tour.ts'
+import {
+  EVENTS,
+  type FrontedFacade,
+  HOOKS,
+  ORGANIZATION,
+  startFrontedFacade,
+} from '../support/fronted-facade.ts'
+import { FACADE_ACCOUNT, type FacadeProcess } from '../support/installation.ts'
+import { type Receiver, startReceiver } from '../support/receiver.ts'
+import { until } from '../support/until.ts'
+import { tellFigures } from './figures.ts'
+import { countsOf, MOST_LISTS_A_MINUTE, STORM, STORM_MS, TROUBLES } from './watch-troubles.ts'
+
+const LIMIT_MS = 110_000 + STORM_MS
+const PUBLISH_EVERY_MS = 500
+const TYPE = 'environment.started'
+
+let bed: FrontedFacade
+let receiver: Receiver
+const facades = new Map<string, { front: ApiFront; facade: FacadeProcess }>()
+
+beforeAll(async () => {
+  receiver = await startReceiver()
+  bed = await startFrontedFacade()
+  await (await bed.davit.startController()).untilReady()
+  const made = await bed.post(HOOKS, { url: `${receiver.url}/good`, eventTypes: [TYPE] })
+  expect(made.status).toBe(201)
+  for (const { name } of TROUBLES) facades.set(name, await startAnother())
+}, 240_000)
+
+afterAll(async () => {
+  await bed?.stop()
+  for (const { front } of facades.values()) await front.stop()
+  await receiver?.close()
+})
+
+async function startAnother() {
+  const front = await startApiFront(bed.davit.controlPlane.access)
+  const KUBECONFIG = await front.kubeconfigFor(await bed.davit.makeToken(FACADE_ACCOUNT))
+  const facade = await bed.davit.startFacade({ settings: { KUBECONFIG } })
+  await facade.process.untilReady()
+  await untilLetIn({ facade, organization: ORGANIZATION, owner: bed.key })
+  return { front, facade }
+}
+
+async function publish(facade: FacadeProcess): Promise<{ status: number; id: string }> {
+  const body = JSON.stringify({ type: TYPE, data: {} })
+  const { status, json } = await ask(facade, EVENTS, { method: 'POST', key: bed.key, body })
+  return { status, id: String(json.id) }
+}
+
+/** @returns ids of those that were accepted, and every answer that was given */
+async function publishFor(facade: FacadeProcess, ms: number) {
+  const accepted: string[] = []
+  const answers = new Set<number>()
+  const end = performance.now() + ms
+  while (performance.now() < end) {
+    const { status, id } = await publish(facade)
+    answers.add(status)
+    if (status === 202) accepted.push(id)
+    await sleep(PUBLISH_EVERY_MS)
+  }
+  return { accepted, answers }
+}
+
+function receivedIds(): Set<string> {
+  return new Set(receiver.received('/good').map(({ headers }) => String(headers['webhook-id'])))
+}
+
+describe.concurrent('watches of a facade', () => {
+  const figures: Record<string, number> = {}
+  afterAll(() =>
+    tellFigures(`facade-${STORM}`, {
+      troubles: TROUBLES.length,
+      'seconds of each': STORM_MS / 1000,
+      ...figures,
+    }),
+  )
+
+  test.for(TROUBLES)(
+    '$name',
+    { timeout: LIMIT_MS },
+    async ({ name, begin, mostLists = MOST_LISTS_A_MINUTE }) => {
+      const { front, facade } = facades.get(name) ?? (await startAnother())
+      const before = front.requests.length
+      const end = begin(front)
+      const began = performance.now()
+      const { accepted, answers } = await publishFor(facade, STORM_MS)
+      const minutes = (performance.now() - began) / 60_000
+      const { most, all, watches } = countsOf(front.requests.slice(before), minutes)
+      end()
+      figures[`${name}: lists of one kind a minute, most`] = Math.round(most)
+      figures[`${name}: lists a minute, all kinds`] = Math.round(all)
+      figures[`${name}: watches of a kind a minute`] = Math.round(watches)
+      figures[`${name}: events accepted`] = accepted.length
+      expect(most).toBeLessThanOrEqual(mostLists)
+      expect([...answers].filter((status) => status !== 202 && status !== 503)).toEqual([])
+      const afterwards = await until(
+        async () => {
+          const { status, id } = await publish(facade)
+          return status === 202 ? id : undefined
+        },
+        () => 'nothing is accepted once watches are well again',
+      )
+      const wanted = [...accepted, afterwards]
+      await until(
+        async () => wanted.every((id) => receivedIds().has(id)) || undefined,
+        () =>
+          `received ${receivedIds().size}; ${wanted.filter((id) => !receivedIds().has(id)).length} are missing`,
+      )
+    },
+  )
+})
