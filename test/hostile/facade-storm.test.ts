@@ -55,7 +55,7 @@ async function startAnother() {
 async function publish(facade: FacadeProcess): Promise<{ status: number; id: string }> {
   const body = JSON.stringify({ type: TYPE, data: {} })
   const { status, json } = await ask(facade, EVENTS, { method: 'POST', key: bed.key, body })
-  return { status, id: String(json.id) }
+  return { status, id: String(json.eventId) }
 }
 
 /** @returns ids of those that were accepted, and every answer that was given */

@@ -6,33 +6,49 @@ import { playKills } from '../../chaos/kill-run.ts'
 import { type Figures, rounded } from '../figures.ts'
 
 const KILLS = 1000
+/** Each on a control plane of its own, and most of the time waiting for a start. */
+const AT_A_TIME = 2
 
 export async function killsOf(seed: number): Promise<Figures> {
-  const findings = await playKills({ seed, kills: KILLS, say: report })
-  for (const words of findings.wrong) report(words)
-  return figuresOf(findings)
+  const runs = await Promise.all(
+    Array.from({ length: AT_A_TIME }, (_, n) =>
+      playKills({ seed: seed + n, kills: KILLS / AT_A_TIME, say: (line) => report(`${n + 1}: ${line}`) }),
+    ),
+  )
+  for (const words of runs.flatMap(({ wrong }) => wrong)) report(words)
+  return figuresOf(runs)
 }
 
-function figuresOf({ deaths, verdict, events, unstoredForMs, wrong }: Findings): Figures {
-  const explained = verdict.duplicates.filter((one) => one.explained)
-  const ofEach = deaths.map(({ run }) => explained.filter((one) => one.run === run).length)
-  const during = (kind: string) => deaths.filter(({ life }) => life.trouble?.kind === kind).length
+function figuresOf(runs: readonly Findings[]): Figures {
+  const sum = (count: (run: Findings) => number) => runs.reduce((all, run) => all + count(run), 0)
+  const most = (all: number[]) => Math.max(0, ...all)
+  const lives = runs.flatMap(({ deaths }) => deaths.map(({ life }) => life))
+  const during = (kind: string) => lives.filter(({ trouble }) => trouble?.kind === kind).length
+  const again = runs.flatMap(repeatsOfEach)
   return {
-    kills: deaths.length,
-    'while it read back': deaths.filter(({ life }) => life.killed === 'start').length,
+    kills: lives.length,
+    'while it read back': lives.filter(({ killed }) => killed === 'start').length,
     'beside an outage of the API server': during('outage'),
     'beside a compaction': during('compaction'),
-    'events accepted': events,
-    'deliveries accepted': verdict.accepted,
-    lost: verdict.lost.length,
-    'received again, a kill': rounded(explained.length / Math.max(1, deaths.length)),
-    'received again, most of one kill': Math.max(0, ...ofEach),
+    'events accepted': sum(({ events }) => events),
+    'deliveries accepted': sum(({ verdict }) => verdict.accepted),
+    lost: sum(({ verdict }) => verdict.lost.length),
+    'received again, a kill': rounded(again.reduce((all, one) => all + one, 0) / lives.length),
+    'received again, most of one kill': most(again),
     'longest from an answer to the kill that kept it from being stored, ms': Math.round(
-      Math.max(0, ...unstoredForMs),
+      most(runs.flatMap(({ unstoredForMs }) => unstoredForMs)),
     ),
-    'received again, without a kill': verdict.duplicates.length - explained.length,
-    'out of order': verdict.inversions.length + verdict.gaps.length,
-    'attempted more than eight times': verdict.beyond.length,
-    'promises broken': wrong.length,
+    'received again, without a kill': sum(
+      ({ verdict }) => verdict.duplicates.filter(({ explained }) => !explained).length,
+    ),
+    'out of order': sum(({ verdict }) => verdict.inversions.length + verdict.gaps.length),
+    'attempted more than eight times': sum(({ verdict }) => verdict.beyond.length),
+    'promises broken': sum(({ wrong }) => wrong.length),
   }
+}
+
+/** How many deliveries each kill made come again. */
+function repeatsOfEach({ deaths, verdict }: Findings): number[] {
+  const explained = verdict.duplicates.filter((one) => one.explained)
+  return deaths.map(({ run }) => explained.filter((one) => one.run === run).length)
 }
