@@ -21,7 +21,7 @@ import { tellFigures } from './figures.ts'
 import { countsOf, MOST_LISTS_A_MINUTE, STORM, STORM_MS, TROUBLES } from './watch-troubles.ts'
 
 const LIMIT_MS = 110_000 + STORM_MS
-const PUBLISH_EVERY_MS = 500
+const PUBLISH_EVERY_MS = 1000
 const TYPE = 'environment.started'
 
 let bed: FrontedFacade
