@@ -145,6 +145,14 @@ const WITHIN: readonly Row[] = [
     tests: [
       '`stale-view`: an endpoint that Davit has disabled gets nothing, before the watch says so and while it catches up',
       '`src/runtime/reflector-set-back`: finds out by a comparison that the store was set back while its watch stayed open',
+      FLEET,
+    ],
+    // Each process has a way to the API server of its own, on which what is told is held back while others hear it.
+    figures: [
+      {
+        of: 'fleet',
+        keys: ['faults.hold.count', 'faults.deaf.count', 'lost', 'overlaps', 'afterDisabling.latestMs'],
+      },
     ],
   },
   {
