@@ -4,6 +4,16 @@ export type Limit = { atMost: number } | { atLeast: number }
 
 const NONE: Limit = { atMost: 0 }
 
+/** Of storms of watches, each for five minutes. */
+const FEW_LISTS = {
+  'seconds of each': { atLeast: 300 },
+  'cut ten times a second: lists of one kind a minute, most': { atMost: 240 },
+  'answered with 410: lists of one kind a minute, most': { atMost: 100 },
+  'that say at once that they are too old: lists of one kind a minute, most': { atMost: 100 },
+  'answered with 500: lists of one kind a minute, most': { atMost: 100 },
+  'answered with 429: lists of one kind a minute, most': { atMost: 100 },
+}
+
 /** By file of results, and by key there. */
 export const LIMITS: Readonly<Record<string, Readonly<Record<string, Limit>>>> = {
   addresses: { 'connections to forbidden addresses': NONE, 'connections to the allowed one': { atLeast: 1 } },
@@ -15,6 +25,7 @@ export const LIMITS: Readonly<Record<string, Readonly<Record<string, Limit>>>> =
   },
   'deadly-delivery': { 'ends before it was set aside': { atMost: 3 } },
   'deleted-namespace': { 'requests to it after its endpoints were gone': NONE },
+  'facade-long-storm': FEW_LISTS,
   fleet: {
     lost: NONE,
     'newest.lost': NONE,
@@ -64,6 +75,7 @@ export const LIMITS: Readonly<Record<string, Readonly<Record<string, Limit>>>> =
   'renewed-tokens': { 'processes that ended': NONE, 'refusals that logs tell of': { atLeast: 1 } },
   'shard-keeper': { 'caught, %': { atLeast: 85 } },
   soak: { minutes: { atLeast: 60 }, 'heap slope, MB/h': { atMost: 5 }, 'open files, most': { atMost: 500 } },
+  'watch-long-storm': FEW_LISTS,
 }
 
 /** In words, which of these figures are beyond what they may be. Those that are not there are not. */
