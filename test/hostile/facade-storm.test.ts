@@ -1,6 +1,6 @@
 /**
- * Facades whose watches break in every way, all the time: their lists stay few, a publish is accepted or told to come again,
- * and what was accepted arrives. Each trouble has a facade of its own, behind a front of its own.
+ * Facades whose watches break in every way, all the time: their lists stay few, a publish is accepted or, once watches have been
+ * broken for seconds, told to come again, and what was accepted arrives. Each trouble has a facade of its own, behind a front of its own.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -17,8 +17,7 @@ import {
 import { FACADE_ACCOUNT, type FacadeProcess } from '../support/installation.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { until } from '../support/until.ts'
-import { tellFigures } from './figures.ts'
-import { countsOf, MOST_LISTS_A_MINUTE, STORM, STORM_MS, TROUBLES } from './watch-troubles.ts'
+import { countsOf, MOST_LISTS_A_MINUTE, STORM_MS, TROUBLES, tellStorm } from './watch-troubles.ts'
 
 const LIMIT_MS = 110_000 + STORM_MS
 const PUBLISH_EVERY_MS = 1000
@@ -58,18 +57,20 @@ async function publish(facade: FacadeProcess): Promise<{ status: number; id: str
   return { status, id: String(json.eventId) }
 }
 
-/** @returns ids of those that were accepted, and every answer that was given */
+/** @returns ids of those that were accepted, how many were told to come again, and every answer that was given */
 async function publishFor(facade: FacadeProcess, ms: number) {
   const accepted: string[] = []
+  let refused = 0
   const answers = new Set<number>()
   const end = performance.now() + ms
   while (performance.now() < end) {
     const { status, id } = await publish(facade)
     answers.add(status)
     if (status === 202) accepted.push(id)
+    if (status === 503) refused += 1
     await sleep(PUBLISH_EVERY_MS)
   }
-  return { accepted, answers }
+  return { accepted, refused, answers }
 }
 
 function receivedIds(): Set<string> {
@@ -78,13 +79,7 @@ function receivedIds(): Set<string> {
 
 describe.concurrent('watches of a facade', () => {
   const figures: Record<string, number> = {}
-  afterAll(() =>
-    tellFigures(`facade-${STORM}`, {
-      troubles: TROUBLES.length,
-      'seconds of each': STORM_MS / 1000,
-      ...figures,
-    }),
-  )
+  afterAll(() => tellStorm('facade-storm', figures))
 
   test.for(TROUBLES)(
     '$name',
@@ -94,7 +89,7 @@ describe.concurrent('watches of a facade', () => {
       const before = front.requests.length
       const end = begin(front)
       const began = performance.now()
-      const { accepted, answers } = await publishFor(facade, STORM_MS)
+      const { accepted, refused, answers } = await publishFor(facade, STORM_MS)
       const minutes = (performance.now() - began) / 60_000
       const { most, all, watches } = countsOf(front.requests.slice(before), minutes)
       end()
@@ -102,7 +97,9 @@ describe.concurrent('watches of a facade', () => {
       figures[`${name}: lists a minute, all kinds`] = Math.round(all)
       figures[`${name}: watches of a kind a minute`] = Math.round(watches)
       figures[`${name}: events accepted`] = accepted.length
+      figures[`${name}: events told to come again`] = refused
       expect(most).toBeLessThanOrEqual(mostLists)
+      expect(accepted.length).toBeGreaterThan(0)
       expect([...answers].filter((status) => status !== 202 && status !== 503)).toEqual([])
       const afterwards = await until(
         async () => {

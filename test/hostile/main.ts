@@ -9,7 +9,7 @@
  *   tenth          a tenth of 300 events a second to an endpoint that hangs
  *   large          5,000 endpoints in one organization
  *   certificates   a hundred thousand attempts at certificates that are no good
- *   kills          a controller that is killed a thousand times
+ *   kills          two controllers that are killed five hundred times each
  *   storms         watches that break in every way, for five minutes each, of a controller and of a facade
  *   soak           an hour of good and hostile receivers
  * `--report FILE` counts the cases of both kinds of tests in what `npm test -- --reporter=json --outputFile.json=FILE` has left, and runs none;
@@ -18,10 +18,10 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { brokenLimits } from '../../src/tools/guarantees/limits.ts'
-import { casesRun, type FoundTests, testRuns } from '../../src/tools/guarantees/results.ts'
+import { casesRun, type FoundTests, figuresOf, testRuns } from '../../src/tools/guarantees/results.ts'
 import { measureIsolation } from '../bench/sections/isolation.ts'
 import type { Figures } from './figures.ts'
 import { besideFigures, besideMadeFigures } from './long/beside-figures.ts'
@@ -95,9 +95,9 @@ const PARTS: Record<string, () => Promise<boolean>> = {
   histories: playHistories,
   neighbours: async () => await measured('neighbours', measureNeighbours(MANY_NEIGHBOURS)),
   tenth: async () => await measured('tenth', tenth()),
-  large: async () => await measured('large-organization', measureLargeOrganization(LARGE), 'large'),
+  large: async () => await measured('large-organization', measureLargeOrganization(LARGE), { part: 'large' }),
   certificates: async () => await measured('certificates', badCertificates()),
-  kills: async () => await measured('kills', killsOf(seed)),
+  kills: async () => await measured('kills', killsOf(seed), { seed }),
   storms,
   soak: async () => await measured('soak', soak(Number(values.minutes))),
 }
@@ -169,7 +169,16 @@ async function storms(): Promise<boolean> {
   const { failed } = await told('storms', (path) => STORMS.includes(path), {
     STORM_SECONDS: String(STORM_SECONDS),
   })
-  return tellFailed(failed)
+  const broken = STORMS.map(storyOf).flatMap((name) => {
+    const kept = figuresOf(name, readOf)?.figures ?? {}
+    return brokenLimits(name, (key) => kept[key])
+  })
+  return tellFailed([...failed, ...broken])
+}
+
+/** The name of the figures that a file of tests tells. */
+function storyOf(path: string): string {
+  return basename(path, '.test.ts')
 }
 
 /** Runs tests, and keeps what they told. */
@@ -211,9 +220,13 @@ async function keepAll(folder: string, from: { command: string; seed?: number })
   }
 }
 
-async function measured(name: string, measurement: Promise<Figures>, part = name): Promise<boolean> {
+async function measured(
+  name: string,
+  measurement: Promise<Figures>,
+  { part = name, ...more }: { part?: string; seed?: number } = {},
+): Promise<boolean> {
   const figures = await measurement
-  await keep(name, { command: commandOf(part), figures })
+  await keep(name, { command: commandOf(part), ...more, figures })
   for (const [what, value] of Object.entries(figures)) process.stdout.write(`${what.padEnd(70)} ${value}\n`)
   return tellFailed(brokenLimits(name, (key) => figures[key]))
 }

@@ -7,12 +7,11 @@ import { afterAll, describe, expect, inject, test } from 'vitest'
 import { startApiFront } from '../support/api-front.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { startReceiver } from '../support/receiver.ts'
-import { tellFigures } from './figures.ts'
-import { countsOf, MOST_LISTS_A_MINUTE, STORM, STORM_MS, TROUBLES } from './watch-troubles.ts'
+import { countsOf, MOST_LISTS_A_MINUTE, STORM_MS, TROUBLES, tellStorm } from './watch-troubles.ts'
 
 const LIMIT_MS = 110_000 + STORM_MS
 const PUBLISH_EVERY_MS = 1000
-const EVENTS = STORM_MS / 2 / PUBLISH_EVERY_MS
+const EVENTS = Math.floor(STORM_MS / 2 / PUBLISH_EVERY_MS)
 
 async function publishSome(davit: TestDavit): Promise<void> {
   for (let n = 0; n < EVENTS; n += 1) {
@@ -23,13 +22,7 @@ async function publishSome(davit: TestDavit): Promise<void> {
 
 describe.concurrent('watches', () => {
   const figures: Record<string, number> = {}
-  afterAll(() =>
-    tellFigures(`watch-${STORM}`, {
-      troubles: TROUBLES.length,
-      'seconds of each': STORM_MS / 1000,
-      ...figures,
-    }),
-  )
+  afterAll(() => tellStorm('watch-storm', figures))
 
   test.for(TROUBLES)(
     '$name',

@@ -1,20 +1,21 @@
 /** Ways in which the watches of an API server break, all the time, and how many lists and watches are asked for meanwhile. */
 import { kinds } from '../../src/api/kinds.ts'
 import { type ApiFront, type FrontAnswer, type FrontRequest, tooBusy } from '../support/api-front.ts'
+import { tellFigures } from './figures.ts'
 
 const FOR_EVER = 1_000_000
-/**
- * Of one kind of object in a minute, by the first ten seconds, in which the waits still grow. Each event lists the endpoints of its
- * organization as well: 30 in a minute here.
- */
-export const MOST_LISTS_A_MINUTE = 100
-/** A watch that was cut asks for the version of the store first, by a list of one object; news makes its next wait short again. */
-const MOST_ASKED_A_MINUTE = 240
-
 /** How long each trouble lasts: ten seconds in `npm test`. */
 export const STORM_MS = Number(process.env.STORM_SECONDS ?? 10) * 1000
-/** Figures of longer ones have a file of their own. */
-export const STORM = STORM_MS > 10_000 ? 'long-storm' : 'storm'
+/** Then waits have grown, and figures are worth keeping. */
+const IS_LONG = STORM_MS > 10_000
+
+/**
+ * Of one kind of object in a minute; in the first ten seconds the waits still grow. Each event that a controller accepts lists the
+ * endpoints of its organization as well: 30 in a minute here.
+ */
+export const MOST_LISTS_A_MINUTE = IS_LONG ? 50 : 100
+/** A watch that was cut asks for the version of the store first, by a list of one object; news makes its next wait short again. */
+const MOST_ASKED_A_MINUTE = IS_LONG ? 180 : 240
 
 const isWatch = ({ isWatch }: FrontRequest) => isWatch
 
@@ -99,4 +100,10 @@ const COLLECTIONS = new Set([...kinds.map(({ plural }) => plural), 'namespaces',
 /** Of a list; an object has its own name behind that of its kind. */
 function isCollection(path: string): boolean {
   return COLLECTIONS.has(path.split('/').at(-1) ?? '')
+}
+
+/** @param name of the file that keeps them */
+export function tellStorm(name: string, figures: Readonly<Record<string, number>>): void {
+  if (IS_LONG)
+    tellFigures(name, { troubles: TROUBLES.length, 'seconds of each': STORM_MS / 1000, ...figures })
 }

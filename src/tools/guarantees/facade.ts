@@ -76,7 +76,7 @@ export const FACADE: readonly Row[] = [
   },
   {
     name: 'Express and Node: bodies, escapes, depths, prototypes',
-    how: 'what cannot be parsed is 400, what is too deep or too long is refused before it costs anything',
+    how: 'what cannot be parsed is 400, what is too deep or too long is refused before it costs anything; no pattern takes longer than in proportion to a text, or than its square where it is short',
     tests: [
       '`src/rest/bad-requests`: *',
       '`src/rest/raw-requests`: *',

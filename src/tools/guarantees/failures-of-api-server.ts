@@ -9,7 +9,7 @@ export const FAILURES_OF_API_SERVER: readonly Row[] = [
     tests: ['`reflector-faults`: comes back after the server was away, without a list'],
     figures: [
       { of: 'fleet', keys: ['faults.API server restart.count', 'lost'] },
-      { of: 'watch-long-storm', keys: ['cut ten times a second: lists of one kind a minute, most'] },
+      { of: 'watch-storm', keys: ['cut ten times a second: lists of one kind a minute, most'] },
     ],
   },
   {
@@ -49,20 +49,28 @@ export const FAILURES_OF_API_SERVER: readonly Row[] = [
     ],
     figures: [
       { of: 'fleet', keys: ['faults.etcd compaction.count', 'lost'] },
-      { of: 'watch-long-storm', keys: ['answered with 410: lists of one kind a minute, most'] },
+      { of: 'watch-storm', keys: ['answered with 410: lists of one kind a minute, most'] },
     ],
   },
   {
     name: 'F9: a watch closes, breaks, or says nothing more',
-    how: 'it resumes where it was, with growing waits; silence is noticed; a full list compares now and then',
+    how: 'it resumes where it was, with growing waits; silence is noticed; a full list compares now and then; a facade without watches accepts nothing after five seconds',
     tests: [
       '`reflector`: notices a connection that died without a word',
       '`reflector-faults`: goes on where a stream was cut in the middle of a line',
       '`test/hostile/watch-storm`: watches > cut ten times a second',
+      '`test/hostile/facade-storm`: watches of a facade > cut ten times a second',
     ],
     figures: [
       { of: 'fleet', keys: ['faults.cut.count', 'lost'] },
-      { of: 'watch-long-storm', keys: ['cut ten times a second: watches of a kind a minute'] },
+      {
+        of: 'watch-storm',
+        keys: [
+          'cut ten times a second: watches of a kind a minute',
+          'cut ten times a second: events received',
+        ],
+      },
+      { of: 'facade-storm', keys: ['cut ten times a second: events accepted'] },
     ],
   },
   {
@@ -114,7 +122,7 @@ export const FAILURES_OF_API_SERVER: readonly Row[] = [
     tests: ['`busy-api`: *', '`test/hostile/watch-storm`: watches > answered with 429'],
     figures: [
       {
-        of: 'watch-long-storm',
+        of: 'watch-storm',
         keys: [
           'answered with 429: watches of a kind a minute',
           'answered with 429: lists of one kind a minute, most',

@@ -4,14 +4,23 @@ export type Limit = { atMost: number } | { atLeast: number }
 
 const NONE: Limit = { atMost: 0 }
 
-/** Of storms of watches, each for five minutes. */
-const FEW_LISTS = {
-  'seconds of each': { atLeast: 300 },
-  'cut ten times a second: lists of one kind a minute, most': { atMost: 240 },
-  'answered with 410: lists of one kind a minute, most': { atMost: 100 },
-  'that say at once that they are too old: lists of one kind a minute, most': { atMost: 100 },
-  'answered with 500: lists of one kind a minute, most': { atMost: 100 },
-  'answered with 429: lists of one kind a minute, most': { atMost: 100 },
+const TROUBLES = [
+  'answered with 410',
+  'that say at once that they are too old',
+  'answered with 500',
+  'answered with 429',
+  'that end at once',
+  'that say garbage',
+]
+
+/** Of storms of watches, each for five minutes: lists of one kind in a minute. */
+function fewLists(most: { cut: number; others: number }): Readonly<Record<string, Limit>> {
+  const lists = (trouble: string) => `${trouble}: lists of one kind a minute, most`
+  return {
+    'seconds of each': { atLeast: 300 },
+    [lists('cut ten times a second')]: { atMost: most.cut },
+    ...Object.fromEntries(TROUBLES.map((trouble) => [lists(trouble), { atMost: most.others }])),
+  }
 }
 
 /** By file of results, and by key there. */
@@ -25,7 +34,7 @@ export const LIMITS: Readonly<Record<string, Readonly<Record<string, Limit>>>> =
   },
   'deadly-delivery': { 'ends before it was set aside': { atMost: 3 } },
   'deleted-namespace': { 'requests to it after its endpoints were gone': NONE },
-  'facade-long-storm': FEW_LISTS,
+  'facade-storm': fewLists({ cut: 60, others: 20 }),
   fleet: {
     lost: NONE,
     'newest.lost': NONE,
@@ -54,6 +63,10 @@ export const LIMITS: Readonly<Record<string, Readonly<Record<string, Limit>>>> =
   histories: { 'tests that failed': NONE },
   kills: {
     kills: { atLeast: 1000 },
+    'while it read back': { atLeast: 100 },
+    'beside an outage of the API server': { atLeast: 50 },
+    'beside a compaction': { atLeast: 100 },
+    'deliveries accepted': { atLeast: 10_000 },
     lost: NONE,
     'received again, without a kill': NONE,
     'out of order': NONE,
@@ -75,7 +88,7 @@ export const LIMITS: Readonly<Record<string, Readonly<Record<string, Limit>>>> =
   'renewed-tokens': { 'processes that ended': NONE, 'refusals that logs tell of': { atLeast: 1 } },
   'shard-keeper': { 'caught, %': { atLeast: 85 } },
   soak: { minutes: { atLeast: 60 }, 'heap slope, MB/h': { atMost: 5 }, 'open files, most': { atMost: 500 } },
-  'watch-long-storm': FEW_LISTS,
+  'watch-storm': fewLists({ cut: 180, others: 50 }),
 }
 
 /** In words, which of these figures are beyond what they may be. Those that are not there are not. */

@@ -11,6 +11,9 @@ const LISTS = [
   'answered with 410: lists of one kind a minute, most',
   'that say at once that they are too old: lists of one kind a minute, most',
   'answered with 500: lists of one kind a minute, most',
+  'answered with 429: lists of one kind a minute, most',
+  'that end at once: lists of one kind a minute, most',
+  'that say garbage: lists of one kind a minute, most',
 ]
 
 export const PROMISES: readonly Row[] = [
@@ -289,10 +292,10 @@ export const PROMISES: readonly Row[] = [
     ],
     figures: [
       {
-        of: 'watch-long-storm',
+        of: 'watch-storm',
         keys: ['troubles', 'seconds of each', ...LISTS],
       },
-      { of: 'facade-long-storm', keys: LISTS },
+      { of: 'facade-storm', keys: LISTS },
       { of: 'large-organization', keys: ['lists at the start', 'lists at the start without them'] },
     ],
   },

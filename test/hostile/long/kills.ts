@@ -1,4 +1,4 @@
-/** One controller that is killed with `kill -9`, again and again: under load, while it reads back, and without its store. */
+/** Controllers, each on a control plane of its own, that are killed with `kill -9`, again and again: under load, while it reads back, and without its store. */
 
 import { report } from '../../bench/progress.ts'
 import type { Findings } from '../../chaos/findings.ts'
