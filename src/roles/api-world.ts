@@ -38,13 +38,19 @@ export type ApiWorld = {
   close(): Promise<void>
 }
 
+/**
+ * Facades have to see alike whether an Idempotency-Key has expired, and sign nothing with their time. One whose clock is set a day ahead, if
+ * only for a moment, would take every key for expired, and do again what was asked for with it.
+ */
+const FARTHEST_AHEAD_MS = 60_000
+
 export type ApiWorldOptions = { config: Config; log: StructuredLog; version: string }
 
 /** @throws Error when there is no way to a cluster, or the certificate cannot be read */
 export async function createApiWorld({ config, log, version }: ApiWorldOptions): Promise<ApiWorld> {
   const { certificate: files } = config.api
   const certificate = files && (await openCertificateFiles(files, { log }))
-  const clock = createSyncedClock(createClock())
+  const clock = createSyncedClock(createClock(), { aheadMs: FARTHEST_AHEAD_MS })
   const random = createRandom()
   const metrics = createMetrics({ version, role: 'api' })
   const connection = {

@@ -42,6 +42,21 @@ test('is set back with the API server, and takes nothing for a time that is none
   expect(clock.now()).toBe(machine.now())
 })
 
+test('goes by the API server where the machine is farther ahead than it may be', () => {
+  const machine = new FakeClock()
+  const clock = createSyncedClock(machine, { aheadMs: 60_000 })
+  const theirs = Math.floor(machine.now() / 1000) * 1000
+  clock.heard(dateOf(theirs))
+  machine.setWallBy(59_000)
+  expect(clock.now()).toBe(machine.now())
+  machine.setWallBy(24 * HOUR)
+  expect(clock.now()).toBe(theirs)
+  machine.advance(5000)
+  expect(clock.now()).toBe(theirs + 5000)
+  machine.setWallBy(-24 * HOUR)
+  expect(clock.now()).toBe(machine.now())
+})
+
 test('tells whole milliseconds, as the stamps that it is compared with', () => {
   const machine = new FakeClock()
   const clock = createSyncedClock(machine)

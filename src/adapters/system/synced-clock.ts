@@ -15,7 +15,18 @@ const TOLERANCE_MS = 2000
 /** A time of the server that is so much behind what was heard before is one that was set back. */
 const SET_BACK_MS = 15_000
 
-export function createSyncedClock(machine: Clock): SyncedClock {
+export type SyncedClockOptions = {
+  /**
+   * Farther ahead of the API server it is not either. Absent: as far as the machine is, since that may know the time better: what is
+   * signed has to be of now.
+   */
+  aheadMs?: number
+}
+
+export function createSyncedClock(
+  machine: Clock,
+  { aheadMs = Number.POSITIVE_INFINITY }: SyncedClockOptions = {},
+): SyncedClock {
   let heard: { date: number; at: number } | undefined
   const server = () => heard && heard.date + machine.monotonic() - heard.at
   return {
@@ -24,7 +35,8 @@ export function createSyncedClock(machine: Clock): SyncedClock {
     now: () => {
       const now = machine.now()
       const theirs = server()
-      return theirs !== undefined && theirs - now > TOLERANCE_MS ? Math.floor(theirs) : now
+      if (theirs === undefined) return now
+      return theirs - now > TOLERANCE_MS || now - theirs > aheadMs ? Math.floor(theirs) : now
     },
     heard: (header) => {
       const date = Date.parse(header)

@@ -102,9 +102,10 @@ const OF_TIME: readonly Row[] = [
   },
   {
     name: 'F23: the wall clock jumps',
-    how: 'no burst, no stall, nothing is deleted early',
+    how: 'no burst, no stall, nothing is deleted early, and no Idempotency-Key ends early',
     tests: [
       '`wall-clock`: *',
+      '`test/rest/clock-ahead`: an endpoint is made once, and an event published once, whichever facade is asked again',
       '`src/controllers/retention/steady-time`: a clock that is set a day ahead and mended within the hour makes nothing older',
     ],
     figures: [{ of: 'fleet', keys: ['faults.clock step.count', 'waits.outside', 'inversions', 'lost'] }],

@@ -1,0 +1,80 @@
+/** A facade whose clock is set a day ahead: keys that were used a moment ago still stand for what they made. */
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { ask } from '../support/facade-bed.ts'
+import { untilLetIn } from '../support/facade-tour.ts'
+import {
+  EVENTS,
+  type FrontedFacade,
+  HOOKS,
+  ORGANIZATION,
+  startFrontedFacade,
+} from '../support/fronted-facade.ts'
+import type { FacadeProcess } from '../support/installation.ts'
+import { type Receiver, startReceiver } from '../support/receiver.ts'
+import { until } from '../support/until.ts'
+
+const DAY_MS = 86_400_000
+const SHIFTED_CLOCK = new URL('../support/shifted-clock.ts', import.meta.url).href
+const TYPE = 'environment.started'
+
+let folder: string
+let bed: FrontedFacade
+let receiver: Receiver
+let other: FacadeProcess
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'davit-clock-'))
+  receiver = await startReceiver()
+  bed = await startFrontedFacade()
+  const clockPath = join(folder, 'clock')
+  await writeFile(clockPath, '0')
+  other = await bed.davit.startFacade({
+    settings: { NODE_OPTIONS: `--import ${SHIFTED_CLOCK}`, CLOCK_OFFSET_FILE: clockPath },
+  })
+  await other.process.untilReady()
+  await untilLetIn({ facade: other, organization: ORGANIZATION, owner: bed.key })
+  await writeFile(clockPath, String(DAY_MS))
+  const seen = async () => await readFile(`${clockPath}.seen`, 'utf8').catch(() => undefined)
+  await until(
+    async () => (await seen()) === String(DAY_MS) || undefined,
+    () => 'the clock is not set',
+  )
+}, 240_000)
+
+afterAll(async () => {
+  await bed?.stop()
+  await receiver?.close()
+  await rm(folder, { recursive: true, force: true })
+})
+
+function post(at: Pick<FacadeProcess, 'baseUrl'>, path: string, body: unknown, key: string) {
+  return ask(at, path, {
+    method: 'POST',
+    key: bed.key,
+    headers: { 'idempotency-key': key },
+    body: JSON.stringify(body),
+  })
+}
+
+test('an endpoint is made once, and an event published once, whichever facade is asked again', async () => {
+  const hook = { url: `${receiver.url}/once`, eventTypes: [TYPE] }
+  const event = { type: TYPE, data: {} }
+  const made = await post(bed.facade, HOOKS, hook, 'hook')
+  const again = await post(other, HOOKS, hook, 'hook')
+  expect([made.status, again.status]).toEqual([201, 201])
+  expect((again.json.endpoint as { endpointId: string }).endpointId).toBe(
+    (made.json.endpoint as { endpointId: string }).endpointId,
+  )
+  const published = await post(bed.facade, EVENTS, event, 'event')
+  const repeated = await post(other, EVENTS, event, 'event')
+  expect([published.status, repeated.status]).toEqual([202, 202])
+  expect(repeated.json.eventId).toBe(published.json.eventId)
+  expect(repeated.headers.get('idempotency-replayed')).toBe('true')
+  // And the other way round: what it makes is not of tomorrow.
+  const first = await post(other, EVENTS, event, 'another')
+  const second = await post(bed.facade, EVENTS, event, 'another')
+  expect([first.status, second.json.eventId]).toEqual([202, first.json.eventId])
+})
