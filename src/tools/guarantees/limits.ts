@@ -1,27 +1,9 @@
 /** What figures may be: beyond it the promise that they stand beside was broken, whatever the tests say. */
+import { stormLimits } from './storm-figures.ts'
 
 export type Limit = { atMost: number } | { atLeast: number }
 
 const NONE: Limit = { atMost: 0 }
-
-const TROUBLES = [
-  'answered with 410',
-  'that say at once that they are too old',
-  'answered with 500',
-  'answered with 429',
-  'that end at once',
-  'that say garbage',
-]
-
-/** Of storms of watches, each for five minutes: lists of one kind in a minute. */
-function fewLists(most: { cut: number; others: number }): Readonly<Record<string, Limit>> {
-  const lists = (trouble: string) => `${trouble}: lists of one kind a minute, most`
-  return {
-    'seconds of each': { atLeast: 300 },
-    [lists('cut ten times a second')]: { atMost: most.cut },
-    ...Object.fromEntries(TROUBLES.map((trouble) => [lists(trouble), { atMost: most.others }])),
-  }
-}
 
 /** By file of results, and by key there. */
 export const LIMITS: Readonly<Record<string, Readonly<Record<string, Limit>>>> = {
@@ -34,7 +16,7 @@ export const LIMITS: Readonly<Record<string, Readonly<Record<string, Limit>>>> =
   },
   'deadly-delivery': { 'ends before it was set aside': { atMost: 3 } },
   'deleted-namespace': { 'requests to it after its endpoints were gone': NONE },
-  'facade-storm': fewLists({ cut: 60, others: 20 }),
+  'facade-storm': stormLimits({ cut: 60, others: 20 }),
   fleet: {
     lost: NONE,
     'newest.lost': NONE,
@@ -88,7 +70,7 @@ export const LIMITS: Readonly<Record<string, Readonly<Record<string, Limit>>>> =
   'renewed-tokens': { 'processes that ended': NONE, 'refusals that logs tell of': { atLeast: 1 } },
   'shard-keeper': { 'caught, %': { atLeast: 85 } },
   soak: { minutes: { atLeast: 60 }, 'heap slope, MB/h': { atMost: 5 }, 'open files, most': { atMost: 500 } },
-  'watch-storm': fewLists({ cut: 180, others: 50 }),
+  'watch-storm': stormLimits({ cut: 180, others: 50 }),
 }
 
 /** In words, which of these figures are beyond what they may be. Those that are not there are not. */

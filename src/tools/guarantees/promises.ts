@@ -1,20 +1,10 @@
 /** What Davit promises. */
 import { CHAOS, FLEET } from './chaos-tests.ts'
 import type { Row } from './row.ts'
+import { STORM_LISTS } from './storm-figures.ts'
 
 /** Faults after which another replica has to go on. */
 const FAIL_OVERS = ['roll controllers', 'kill controller', 'suspend controller']
-
-/** Of storms of watches. */
-const LISTS = [
-  'cut ten times a second: lists of one kind a minute, most',
-  'answered with 410: lists of one kind a minute, most',
-  'that say at once that they are too old: lists of one kind a minute, most',
-  'answered with 500: lists of one kind a minute, most',
-  'answered with 429: lists of one kind a minute, most',
-  'that end at once: lists of one kind a minute, most',
-  'that say garbage: lists of one kind a minute, most',
-]
 
 export const PROMISES: readonly Row[] = [
   {
@@ -293,9 +283,9 @@ export const PROMISES: readonly Row[] = [
     figures: [
       {
         of: 'watch-storm',
-        keys: ['troubles', 'seconds of each', ...LISTS],
+        keys: ['troubles', 'seconds of each', ...STORM_LISTS],
       },
-      { of: 'facade-storm', keys: LISTS },
+      { of: 'facade-storm', keys: STORM_LISTS },
       { of: 'large-organization', keys: ['lists at the start', 'lists at the start without them'] },
     ],
   },
