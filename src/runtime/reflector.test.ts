@@ -102,6 +102,7 @@ describe('a reflector', () => {
     api.put('listed')
     const { reflector } = startReflector({ decode }, api)
     await reflector.synced
+    await settle()
     const object = api.objects.get('listed') as RawObject
     const metadata = { ...object.metadata, name: 'watched', uid: 'other', resourceVersion: '900' }
     api.tell({ type: 'ADDED', object: { ...object, metadata }, bytes: 321 })
