@@ -169,7 +169,7 @@ async function storms(): Promise<boolean> {
   const { failed } = await told('storms', (path) => STORMS.includes(path), {
     STORM_SECONDS: String(STORM_SECONDS),
   })
-  const broken = STORMS.map(storyOf).flatMap((name) => {
+  const broken = STORMS.map(figuresNameOf).flatMap((name) => {
     const kept = figuresOf(name, readOf)?.figures ?? {}
     return brokenLimits(name, (key) => kept[key])
   })
@@ -177,7 +177,7 @@ async function storms(): Promise<boolean> {
 }
 
 /** The name of the figures that a file of tests tells. */
-function storyOf(path: string): string {
+function figuresNameOf(path: string): string {
   return basename(path, '.test.ts')
 }
 

@@ -4,14 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { ask } from '../support/facade-bed.ts'
-import { untilLetIn } from '../support/facade-tour.ts'
-import {
-  EVENTS,
-  type FrontedFacade,
-  HOOKS,
-  ORGANIZATION,
-  startFrontedFacade,
-} from '../support/fronted-facade.ts'
+import { EVENTS, type FrontedFacade, HOOKS, startFrontedFacade } from '../support/fronted-facade.ts'
 import type { FacadeProcess } from '../support/installation.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { until } from '../support/until.ts'
@@ -31,11 +24,10 @@ beforeAll(async () => {
   bed = await startFrontedFacade()
   const clockPath = join(folder, 'clock')
   await writeFile(clockPath, '0')
-  other = await bed.davit.startFacade({
-    settings: { NODE_OPTIONS: `--import ${SHIFTED_CLOCK}`, CLOCK_OFFSET_FILE: clockPath },
+  other = await bed.startAnother({
+    NODE_OPTIONS: `--import ${SHIFTED_CLOCK}`,
+    CLOCK_OFFSET_FILE: clockPath,
   })
-  await other.process.untilReady()
-  await untilLetIn({ facade: other, organization: ORGANIZATION, owner: bed.key })
   await writeFile(clockPath, String(DAY_MS))
   const seen = async () => await readFile(`${clockPath}.seen`, 'utf8').catch(() => undefined)
   await until(

@@ -3,14 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import type { FrontAnswer, FrontRequest, HeldWatches } from '../support/api-front.ts'
 import { ask } from '../support/facade-bed.ts'
-import { untilLetIn } from '../support/facade-tour.ts'
-import {
-  EVENTS,
-  type FrontedFacade,
-  HOOKS,
-  ORGANIZATION,
-  startFrontedFacade,
-} from '../support/fronted-facade.ts'
+import { EVENTS, type FrontedFacade, HOOKS, startFrontedFacade } from '../support/fronted-facade.ts'
 import type { FacadeProcess } from '../support/installation.ts'
 import { until } from '../support/until.ts'
 
@@ -30,9 +23,7 @@ const ends: (() => void)[] = []
 
 beforeAll(async () => {
   bed = await startFrontedFacade()
-  other = await bed.davit.startFacade()
-  await other.process.untilReady()
-  await untilLetIn({ facade: other, organization: ORGANIZATION, owner: bed.key })
+  other = await bed.startAnother()
   const made = await bed.post(HOOKS, { url: 'https://127.0.0.1/hook', eventTypes: [TYPE] })
   hook = made.headers.get('location') ?? ''
 }, 240_000)

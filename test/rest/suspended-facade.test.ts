@@ -1,14 +1,7 @@
 /** A replica of the facade that was stopped for longer than its lease: nobody has waited for it, so it decides on nothing that it knew. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { ask } from '../support/facade-bed.ts'
-import { untilLetIn } from '../support/facade-tour.ts'
-import {
-  EVENTS,
-  type FrontedFacade,
-  HOOKS,
-  ORGANIZATION,
-  startFrontedFacade,
-} from '../support/fronted-facade.ts'
+import { EVENTS, type FrontedFacade, HOOKS, startFrontedFacade } from '../support/fronted-facade.ts'
 import type { FacadeProcess } from '../support/installation.ts'
 import { until } from '../support/until.ts'
 
@@ -21,9 +14,7 @@ let other: FacadeProcess
 
 beforeAll(async () => {
   bed = await startFrontedFacade(settings)
-  other = await bed.davit.startFacade({ settings })
-  await other.process.untilReady()
-  await untilLetIn({ facade: other, organization: ORGANIZATION, owner: bed.key })
+  other = await bed.startAnother(settings)
 }, 240_000)
 
 afterAll(() => bed?.stop())

@@ -1,16 +1,9 @@
 /** Two facades and one key: the first does not know the endpoint yet, the other does not see yet what the first has appended. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type ApiFront, type FrontRequest, startApiFront } from '../support/api-front.ts'
+import type { ApiFront, FrontRequest } from '../support/api-front.ts'
 import { ask } from '../support/facade-bed.ts'
-import { untilLetIn } from '../support/facade-tour.ts'
-import {
-  EVENTS,
-  type FrontedFacade,
-  HOOKS,
-  ORGANIZATION,
-  startFrontedFacade,
-} from '../support/fronted-facade.ts'
-import { FACADE_ACCOUNT, type FacadeProcess } from '../support/installation.ts'
+import { EVENTS, type FrontedFacade, HOOKS, startFrontedFacade } from '../support/fronted-facade.ts'
+import type { FacadeProcess } from '../support/installation.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { until } from '../support/until.ts'
 
@@ -25,11 +18,7 @@ beforeAll(async () => {
   receiver = await startReceiver()
   bed = await startFrontedFacade()
   await (await bed.davit.startController()).untilReady()
-  otherFront = await startApiFront(bed.davit.controlPlane.access)
-  const KUBECONFIG = await otherFront.kubeconfigFor(await bed.davit.makeToken(FACADE_ACCOUNT))
-  other = await bed.davit.startFacade({ settings: { KUBECONFIG } })
-  await other.process.untilReady()
-  await untilLetIn({ facade: other, organization: ORGANIZATION, owner: bed.key })
+  ;({ front: otherFront, facade: other } = await bed.startBehindFront())
 }, 240_000)
 
 afterAll(async () => {

@@ -5,10 +5,10 @@
  *   bed.front.answer(({ path }) => path.endsWith('/tokenreviews'), 'hang')
  *   expect((await bed.list()).status).toBe(503)
  */
-import { type ApiFront, startApiFront } from './api-front.ts'
+import { startApiFront } from './api-front.ts'
 import { ask } from './facade-bed.ts'
 import { untilLetIn } from './facade-tour.ts'
-import { FACADE_ACCOUNT, type FacadeProcess, type Installation, startInstallation } from './installation.ts'
+import { FACADE_ACCOUNT, startInstallation } from './installation.ts'
 
 export const ORGANIZATION = 'acme'
 export const HOOKS = `/organizations/${ORGANIZATION}/webhooks`
@@ -17,21 +17,35 @@ export const OWNER = { namespace: ORGANIZATION, name: 'owner' }
 
 export type FrontedFacade = Awaited<ReturnType<typeof startFrontedFacade>>
 
-export async function startFrontedFacade(settings: Readonly<Record<string, string>> = {}) {
+type Settings = Readonly<Record<string, string>>
+
+export async function startFrontedFacade(settings: Settings = {}) {
   const davit = await startInstallation()
   await davit.makeOrganization(ORGANIZATION)
   await davit.makeAccount(OWNER.namespace, OWNER.name, 'davit-owner')
   const key = await davit.makeKey(OWNER)
-  const front = await startApiFront(davit.controlPlane.access)
-  const facade = await startBehind(front, davit, settings)
-  await facade.process.untilReady()
-  await untilLetIn({ facade, organization: ORGANIZATION, owner: key })
+  const startAnother = async (settings: Settings = {}) => {
+    const facade = await davit.startFacade({ settings })
+    await facade.process.untilReady()
+    await untilLetIn({ facade, organization: ORGANIZATION, owner: key })
+    return facade
+  }
+  const startBehindFront = async (settings: Settings = {}) => {
+    const front = await startApiFront(davit.controlPlane.access)
+    const KUBECONFIG = await front.kubeconfigFor(await davit.makeToken(FACADE_ACCOUNT))
+    return { front, facade: await startAnother({ KUBECONFIG, ...settings }) }
+  }
+  const { front, facade } = await startBehindFront(settings)
   return {
     davit,
     front,
     facade,
     /** Of the owner. */
     key,
+    /** One more facade, without a front, that lets the owner in. */
+    startAnother,
+    /** One more with a front of its own, which whoever asks for it stops. */
+    startBehindFront,
     /** What the owner's list of endpoints is answered with. */
     list: (of = key) => ask(facade, HOOKS, { key: of }),
     post: (path: string, body: unknown, headers: Record<string, string> = {}) =>
@@ -41,13 +55,4 @@ export async function startFrontedFacade(settings: Readonly<Record<string, strin
       await front.stop()
     },
   }
-}
-
-async function startBehind(
-  front: ApiFront,
-  davit: Installation,
-  settings: Readonly<Record<string, string>>,
-): Promise<FacadeProcess> {
-  const KUBECONFIG = await front.kubeconfigFor(await davit.makeToken(FACADE_ACCOUNT))
-  return await davit.startFacade({ settings: { KUBECONFIG, ...settings } })
 }

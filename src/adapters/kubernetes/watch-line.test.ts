@@ -53,7 +53,7 @@ describe('a deletion', () => {
     )
   })
 
-  it('that is no JSON, or has no metadata, is none, as any other event is', () => {
+  it('that is no JSON, or has no metadata, is an error, as any other such line is', () => {
     for (const line of [
       '{"type":"DELETED","object":{"metadata":{"name":}},"spec":{}}}',
       '{"type":"DELETED","spec":{}}',
