@@ -4,6 +4,7 @@
  * to the digit.
  */
 import { createScanner, visit } from 'jsonc-parser'
+import { parseJson } from '../api/parse-json.ts'
 import { Problem } from './problem.ts'
 
 export type JsonText = {
@@ -108,7 +109,7 @@ class Outline {
 
 function parse(text: string): unknown {
   try {
-    return JSON.parse(text)
+    return parseJson(text)
   } catch {
     throw badJson(`It does not parse${placeOfFault(text)}.`)
   }

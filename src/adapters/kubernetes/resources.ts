@@ -1,4 +1,5 @@
 import type { ResourceType } from '../../api/meta.ts'
+import { parseJson } from '../../api/parse-json.ts'
 import type { Clock, Random } from '../../ports/clock.ts'
 import {
   ApiError,
@@ -161,7 +162,7 @@ function parseObject(body: Buffer): RawObject {
 
 function parse(body: Buffer): unknown {
   try {
-    return JSON.parse(body.toString('utf8'))
+    return parseJson(body.toString('utf8'))
   } catch (error) {
     throw new ApiError('Unavailable', 'the API server answered with something that is not JSON', {
       status: 200,

@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
+import { parseJson } from '../../api/parse-json.ts'
 import { parseLine } from './watch-line.ts'
 
-/** As the name of a field: V8 13.6 now and then reads one that is a quote alone as a backslash. */
+/** As the name of a field, by JSON.parse alone. What a deletion tells has no names with escapes but those of who owns what. */
 function isReadRight(text: string): boolean {
   return text !== '"' && text !== '\\'
 }
@@ -63,12 +64,19 @@ describe('a deletion', () => {
 })
 
 describe('who owns which fields', () => {
-  const text = fc
-    .oneof(
-      fc.string(),
-      fc.constantFrom('"managedFields":[', '}],"name":"', ',"spec":', '[{}]', 'managedFields', 'a"b', 'a\\b'),
-    )
-    .filter(isReadRight)
+  const text = fc.oneof(
+    fc.string(),
+    fc.constantFrom(
+      '"managedFields":[',
+      '}],"name":"',
+      ',"spec":',
+      '[{}]',
+      'managedFields',
+      'a"b',
+      'a\\b',
+      '"',
+    ),
+  )
   const owned = fc.array(
     fc.record({
       apiVersion: fc.constant('davit.dev/v1alpha1'),
@@ -100,7 +108,7 @@ describe('who owns which fields', () => {
         const object = { apiVersion: 'davit.dev/v1alpha1', kind: 'Thing', metadata: sent, spec, status }
         const line = JSON.stringify({ type, object })
         const bytes = Buffer.byteLength(line)
-        const want = JSON.parse(JSON.stringify({ ...object, metadata: rest }))
+        const want = parseJson(JSON.stringify({ ...object, metadata: rest }))
         expect(told(line)).toEqual({ type, object: want, bytes })
       }),
     )

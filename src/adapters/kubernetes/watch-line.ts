@@ -1,5 +1,8 @@
 /** One line of a watch. What nobody asks for in it is not read: each replica reads every line of the log. */
-import { GROUP } from '../../api/meta.ts'
+import { deliverySegmentKind } from '../../api/delivery-segment.ts'
+import { API_VERSION, GROUP } from '../../api/meta.ts'
+import { outcomeSegmentKind } from '../../api/outcome-segment.ts'
+import { parseJson } from '../../api/parse-json.ts'
 import { ApiError, type RawObject, type WatchEvent } from '../../ports/kubernetes.ts'
 import { errorOfEvent } from './api-status.ts'
 
@@ -45,13 +48,17 @@ function parseDeletion(line: Buffer): RawEvent | undefined {
 
 function parseWhole(line: Buffer): RawEvent {
   blankManagedFields(line)
-  return JSON.parse(line.toString('utf8')) as RawEvent
+  const text = line.toString('utf8')
+  return (isOfLog(line) ? JSON.parse(text) : parseJson(text)) as RawEvent
 }
 
-const OURS = [
-  `{"type":"ADDED","object":{"apiVersion":"${GROUP}/`,
-  `{"type":"MODIFIED","object":{"apiVersion":"${GROUP}/`,
-].map((text) => Buffer.from(text))
+const OURS = ['ADDED', 'MODIFIED'].map((type) =>
+  Buffer.from(`{"type":"${type}","object":{"apiVersion":"${GROUP}/`),
+)
+/** Most of what comes, and it has no names but ours. */
+const OF_LOG = [deliverySegmentKind, outcomeSegmentKind].map(({ kind }) =>
+  Buffer.from(`{"type":"ADDED","object":{"apiVersion":"${API_VERSION}","kind":"${kind}",`),
+)
 /** Quotes inside strings are escaped, so neither stands in one, but for the end of a name. */
 const FIELDS = Buffer.from('"managedFields":[')
 const AFTER_FIELDS = Buffer.from('}],"name":"')
@@ -63,13 +70,21 @@ const SPACE = 0x20
  * is next; what is owned has no lists in it.
  */
 function blankManagedFields(line: Buffer): void {
-  if (!OURS.some((start) => line.subarray(0, start.length).equals(start))) return
+  if (!beginsWithOneOf(line, OURS)) return
   const start = line.indexOf(FIELDS)
   if (start === -1) return
   const end = line.indexOf(AFTER_FIELDS, start)
   // In the spec, or up to something in it, is what somebody else has written.
   if (end === -1 || end > line.indexOf(SPEC)) return
   line.fill(SPACE, start, end + '}],'.length)
+}
+
+function isOfLog(line: Buffer): boolean {
+  return beginsWithOneOf(line, OF_LOG)
+}
+
+function beginsWithOneOf(line: Buffer, starts: readonly Buffer[]): boolean {
+  return starts.some((start) => line.subarray(0, start.length).equals(start))
 }
 
 /** `status` 200: the connection was fine, so the same may come again from the same version. */

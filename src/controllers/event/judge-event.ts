@@ -4,6 +4,7 @@ import { namespaces } from '../../api/core-kinds.ts'
 import type { AcceptedEvent, Target } from '../../api/delivery-segment.ts'
 import type { EventOutline } from '../../api/event-outline.ts'
 import { type EventType, eventType, eventTypes } from '../../api/event-type.ts'
+import { parseJson } from '../../api/parse-json.ts'
 import { type WebhookEvent, webhookEvent, webhookEvents } from '../../api/webhook-event.ts'
 import { acceptEvent } from '../../domain/accept.ts'
 import { type EventRefusal, type Refusal, refuseEvent } from '../../domain/event-check.ts'
@@ -101,7 +102,7 @@ async function check(
   const refusal = refuseEvent({ name: type, known: entry !== undefined }, dataText)
   if (refusal) return inObject(refusal)
   if (!entry) return undefined
-  const data = parseJson(dataText)
+  const data = jsonIn(dataText)
   if (data === undefined) return { reason: 'NotJson', message: 'spec.dataText is not JSON' }
   return entry.spec.schema
     ? checkSchema(options.validator, { type, schema: entry.spec.schema }, data.value)
@@ -165,9 +166,9 @@ function dataTextOf({ spec }: WebhookEvent): string {
   return spec.dataText === undefined ? JSON.stringify(spec.data ?? null) : spec.dataText.trim()
 }
 
-function parseJson(text: string): { value: unknown } | undefined {
+function jsonIn(text: string): { value: unknown } | undefined {
   try {
-    return { value: JSON.parse(text) }
+    return { value: parseJson(text) }
   } catch {
     return undefined
   }

@@ -1,5 +1,6 @@
 /** Whether an event may be published over REST, with the places in the request that are wrong. */
 import type { EventType } from '../../../api/event-type.ts'
+import { parseJson } from '../../../api/parse-json.ts'
 import { refuseEvent } from '../../../domain/event-check.ts'
 import type { Publication } from '../../../ports/publishing.ts'
 import { RefusedError, type RefusedPlace } from '../../../ports/refused-error.ts'
@@ -23,7 +24,7 @@ export function checkPublication(rules: PublicationRules, { type, dataText }: Pu
 
 function parse(dataText: string): unknown {
   try {
-    return JSON.parse(dataText)
+    return parseJson(dataText)
   } catch {
     throw invalid([{ pointer: '/data', message: 'is not JSON' }])
   }
