@@ -1,7 +1,8 @@
 import { expect, it } from 'vitest'
 import { settle } from '../../../test/support/fake-clock.ts'
 import { calling } from '../../../test/support/faulty-api.ts'
-import { ORGANIZATION, PlaneBed } from '../../../test/support/plane-bed.ts'
+import { ORGANIZATION, PlaneBed, SYSTEM } from '../../../test/support/plane-bed.ts'
+import { secrets } from '../../api/core-kinds.ts'
 import { deliverySegments } from '../../api/delivery-segment.ts'
 import { outcomeSegments } from '../../api/outcome-segment.ts'
 import { webhookDeliveries } from '../../api/webhook-delivery.ts'
@@ -9,6 +10,7 @@ import { webhookEndpoints } from '../../api/webhook-endpoint.ts'
 import { shardOf } from '../../domain/shard.ts'
 import { ApiError } from '../../ports/kubernetes.ts'
 import { readSegment } from '../delivery-log/read-back.ts'
+import { keysObject } from '../endpoint/signing-key-store.ts'
 
 /** What became of it by now. */
 async function stateOf(work: Promise<unknown>): Promise<string> {
@@ -226,4 +228,20 @@ it('an object that says to be of a segment from after itself, as when the store 
   })
   await next.elapse(600_000)
   expect(next.begun('one').length).toBeGreaterThan(0)
+})
+
+it('what is taken over is signed with the keys that are stored by then, though their watch is behind', async () => {
+  const bed = new PlaneBed()
+  const { uid } = (await bed.endpoint('one')).metadata
+  const owner = { namespace: ORGANIZATION, name: 'one', uid }
+  const key = { secret: `whsec_${'B'.repeat(32)}`, createdAt: new Date(bed.clock.now()).toISOString() }
+  await bed.api.create(secrets, keysObject(SYSTEM, owner, [key]))
+  await bed.api.create(secrets, {
+    ...keysObject(SYSTEM, { ...owner, name: 'two' }, []),
+    data: { keys: 'none' },
+  })
+  const started = bed.takeOver.start(new Set([shardOf(uid)]), new AbortController().signal)
+  await bed.elapse(20)
+  expect(await started).toEqual({ unfinished: 0, reopened: 0 })
+  expect(bed.directory.get(ORGANIZATION, 'one')?.keys?.keys).toEqual([key])
 })

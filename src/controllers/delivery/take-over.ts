@@ -1,19 +1,22 @@
 /**
  * Taking shards over, after a crash of this replica or another, or because replicas come and go: everything that the one
  * before may have written is known before anything is begun. First a claim in the log, which makes void what it may
- * still write there; once that claim is read back, so is all before it. Then endpoints and objects, each as a consistent
+ * still write there; once that claim is read back, so is all before it. Then endpoints, their keys and objects, each as a consistent
  * read. What has no end by then goes on where it was.
  */
 
+import { secrets } from '../../api/core-kinds.ts'
 import type { DeliveryOutline } from '../../api/delivery-outline.ts'
 import { SHARD_LABEL } from '../../api/meta.ts'
+import { SIGNING_KEYS_LABEL } from '../../api/signing-keys.ts'
 import { webhookDeliveries } from '../../api/webhook-delivery.ts'
 import { webhookEndpoint, webhookEndpoints } from '../../api/webhook-endpoint.ts'
 import { deliveryObjectName } from '../../domain/message-id.ts'
 import { shardOf } from '../../domain/shard.ts'
-import { isApiError, type Page, type ResourceReader } from '../../ports/kubernetes.ts'
+import { isApiError, type Page, type RawObject, type ResourceReader } from '../../ports/kubernetes.ts'
 import { pause, until } from '../../runtime/pause.ts'
 import type { EndpointDirectory } from '../endpoint/endpoint-directory.ts'
+import { readKeys, type StoredKeys } from '../endpoint/signing-key-store.ts'
 import type { Delivery } from './delivery.ts'
 import type { DeliveryPlane } from './delivery-plane.ts'
 import { FoundObjects, type Unresolved } from './found-objects.ts'
@@ -80,6 +83,7 @@ export class TakeOver {
       signal.throwIfAborted()
       if (!follower.isOurs(shards)) throw new Error('another replica has claimed a shard meanwhile')
       await this.#learnEndpoints(signal)
+      await this.#learnKeys(signal)
       const taken = await this.#adopt(shards, signal)
       for (const shard of shards) this.#adopted.add(shard)
       return taken
@@ -144,6 +148,18 @@ export class TakeOver {
       }
     }
     directory.learnAll(uids, Number(version))
+  }
+
+  /** A key that the one before has ended signs nothing here, though the watch of its Secret may be behind. */
+  async #learnKeys(signal: AbortSignal): Promise<void> {
+    const { directory, plane } = this.#options
+    const labelSelector = `${SIGNING_KEYS_LABEL}=true`
+    const query = { namespace: plane.ctx.namespace, labelSelector, limit: ENDPOINTS_PAGE }
+    for await (const page of this.#pages(secrets, query, signal))
+      for (const raw of page.items) {
+        const held = keysIn(raw)
+        if (held) directory.applyKeys(held.namespace, held.endpoint, held.keys)
+      }
   }
 
   async #adopt(shards: ReadonlySet<number>, signal: AbortSignal): Promise<TakenOver> {
@@ -215,6 +231,15 @@ function doubtfulIn(lanes: readonly Lane[]): ReadonlySet<number> {
   const isDoubtful = ({ home, index }: Delivery) =>
     home.kind === 'log' && home.mayBeShown === true && home.segment.open.get(index)?.records.length === 0
   return new Set(lanes.filter((lane) => [...lane.members()].some(isDoubtful)).map(({ shard }) => shard))
+}
+
+/** Undefined where they are damaged, which the watch tells. */
+function keysIn(raw: RawObject): StoredKeys | undefined {
+  try {
+    return readKeys(raw)
+  } catch {
+    return undefined
+  }
 }
 
 /** Undefined when it has expired. */
