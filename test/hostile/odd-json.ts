@@ -1,5 +1,6 @@
 /** JSON that was right, with something in it that is not. */
 import type { SeededRandom } from '../chaos/seeded-random.ts'
+import { pick } from './names-of-others.ts'
 
 type Place = { holder: Record<string, unknown> | unknown[]; key: string | number }
 
@@ -50,10 +51,6 @@ function placesIn(holder: Place['holder']): Place[] {
     const inside = typeof value === 'object' && value !== null ? placesIn(value as Place['holder']) : []
     return [{ holder, key }, ...inside]
   })
-}
-
-function pick<T>(from: readonly T[], random: SeededRandom): T {
-  return from[Math.floor(random.fraction() * from.length)] as T
 }
 
 function nested(depth: number): unknown {

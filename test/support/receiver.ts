@@ -3,6 +3,7 @@ import { EventEmitter, once } from 'node:events'
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http'
 import { createServer as createSecureServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Webhook } from 'standardwebhooks'
 import type { Certificate } from './tls.ts'
 
@@ -122,6 +123,27 @@ export async function startReceiver(options: ReceiverOptions = {}): Promise<Rece
 /** The event in `request`, when its signature under `secret` holds by an implementation that is not Davit's. */
 export function verifyWebhook(request: ReceivedRequest, secret: string): unknown {
   return new Webhook(secret).verify(request.body, request.headers as Record<string, string>)
+}
+
+/** Whether it is signed with one of these secrets. */
+export function isSignedBy(request: ReceivedRequest, secrets: readonly string[]): boolean {
+  return secrets.some((secret) => {
+    try {
+      verifyWebhook(request, secret)
+      return true
+    } catch {
+      return false
+    }
+  })
+}
+
+/** Resolves when nothing has come for so long. */
+export async function untilQuiet({ requests }: Receiver, forMs: number): Promise<void> {
+  let seen = -1
+  while (seen !== requests.length) {
+    seen = requests.length
+    await sleep(forMs)
+  }
 }
 
 function describe(incoming: IncomingMessage, body: Buffer, connection: number): ReceivedRequest {

@@ -55,6 +55,11 @@ export const LIMITS: Readonly<Record<string, Readonly<Record<string, Limit>>>> =
     'attempted more than eight times': NONE,
     'promises broken': NONE,
   },
+  'foreign-names': {
+    'webhooks with its data elsewhere': NONE,
+    'its secrets shown': NONE,
+    'process exits': NONE,
+  },
   'large-organization': {
     endpoints: { atLeast: 5000 },
     'p99 of another organization beside them over that without': { atMost: 1.5 },

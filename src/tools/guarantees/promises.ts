@@ -214,6 +214,20 @@ export const PROMISES: readonly Row[] = [
       '`src/adapters/kubernetes/resource-path`: is never made with the name %j: no such object can be',
       '`neighbours`: *',
       '`src/controllers/delivery/foreign-objects`: *',
+      '`test/hostile/foreign-names`: nothing of another organization is shown, sent, changed or held up, whatever names of it are written',
+    ],
+    figures: [
+      {
+        of: 'foreign-names',
+        keys: [
+          'objects stored',
+          'names of both organizations',
+          'webhooks with its data elsewhere',
+          'its secrets shown',
+          'its events',
+          'its events received',
+        ],
+      },
     ],
   },
   {

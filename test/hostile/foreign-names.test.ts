@@ -1,0 +1,293 @@
+/** What an organization may write, with the names of another one in every field: nothing of the other one is shown, sent, changed or held up. */
+import { randomBytes } from 'node:crypto'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { secrets } from '../../src/api/core-kinds.ts'
+import { eventTypeKind } from '../../src/api/event-type.ts'
+import { kinds } from '../../src/api/kinds.ts'
+import { API_VERSION, type KindDefinition, resourceType, SHARD_LABEL } from '../../src/api/meta.ts'
+import { webhookDeliveries, webhookDelivery } from '../../src/api/webhook-delivery.ts'
+import { webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
+import { webhookEvents } from '../../src/api/webhook-event.ts'
+import { secretName } from '../../src/controllers/endpoint/endpoint-directory.ts'
+import { readKeys } from '../../src/controllers/endpoint/signing-key-store.ts'
+import { sortableName } from '../../src/domain/message-id.ts'
+import { isApiError, type RawObject } from '../../src/ports/kubernetes.ts'
+import { RestOwner } from '../canary/rest-owner.ts'
+import { SeededRandom } from '../chaos/seeded-random.ts'
+import { connectOrganization } from '../support/aws/connect-organization.ts'
+import { REGION, TestAws } from '../support/aws/organization-account.ts'
+import { ask } from '../support/facade-bed.ts'
+import { untilLetIn } from '../support/facade-tour.ts'
+import {
+  type FacadeProcess,
+  type Installation,
+  OPERATOR_NAMESPACE,
+  startInstallation,
+} from '../support/installation.ts'
+import { listAll } from '../support/list-all.ts'
+import { installLooseCrds } from '../support/loose-crds.ts'
+import { isSignedBy, type Receiver, startReceiver, untilQuiet } from '../support/receiver.ts'
+import type { RoleProcess } from '../support/role-process.ts'
+import { until } from '../support/until.ts'
+import { tellFigures } from './figures.ts'
+import { type Drawn, draw } from './forgeries.ts'
+import { GOOD_OBJECTS, isOfTheLog } from './good-objects.ts'
+import { namesIn, pick, renamed } from './names-of-others.ts'
+import { seedOfRun } from './seed.ts'
+
+const SEED = seedOfRun(31)
+const OBJECTS = Number(process.env.HOSTILE_OBJECTS ?? 180)
+const EVENT_EVERY = 6
+const OURS = 'acme'
+const THEIRS = 'globex'
+/** In what they publish, and nowhere else. */
+const CANARY = `canary-${randomBytes(12).toString('hex')}`
+const TYPE = 'billing.updated'
+const FAILING_TYPE = 'environment.started'
+const LIMIT_MS = 180_000 + OBJECTS * 400
+const SETTINGS = { DAVIT_CLOUD_WRITES_PER_SECOND: '1000', DAVIT_DRAIN_SECONDS: '2' }
+const QUIET_MS = 3000
+const ENDPOINTS = ['theirs', 'theirs-log', 'failing']
+/** Of what an organization writes itself. */
+const KINDS = GOOD_OBJECTS.filter(({ kind }) => !isOfTheLog(kind) && kind !== eventTypeKind)
+
+let davit: Installation
+let aws: TestAws
+let receiver: Receiver
+let controller: RoleProcess
+let facade: FacadeProcess
+let ours: string
+let theirs: string
+let credential: string
+let storedValue: () => string | undefined
+
+const random = new SeededRandom(SEED)
+let stored = 0
+let refused = 0
+let published = 0
+let ends = 0
+
+beforeAll(async () => {
+  receiver = await startReceiver()
+  aws = await TestAws.start()
+  davit = await startInstallation()
+  for (const one of [OURS, THEIRS]) await davit.makeOrganization(one)
+  ours = await davit.makeKey(await davit.makeAccount(OURS, 'owner', 'davit-owner'))
+  theirs = await davit.makeKey(await davit.makeAccount(THEIRS, 'owner', 'davit-owner'))
+  await startBoth()
+  await untilLetIn({ facade, organization: OURS, owner: ours })
+  await untilLetIn({ facade, organization: THEIRS, owner: theirs })
+  await connectBoth()
+  for (const name of ENDPOINTS) await makeTheirs(name)
+  await makeEndpoint(OURS, 'ours', { url: `${receiver.url}/ours`, eventTypes: [TYPE] })
+  await installLooseCrds(davit.controlPlane)
+}, 300_000)
+
+afterAll(async () => {
+  await davit?.stop()
+  await receiver?.close()
+  await aws?.stop()
+})
+
+async function startBoth(): Promise<void> {
+  controller = await davit.startController({ ...SETTINGS, ...aws.environment() })
+  facade = await davit.startFacade({ settings: { ...SETTINGS, ...aws.environment() } })
+  for (const process of [controller, facade.process]) {
+    void process.exited.then(() => {
+      ends += 1
+    })
+    await process.untilReady()
+  }
+}
+
+async function connectBoth(): Promise<void> {
+  const secret = randomBytes(20).toString('hex')
+  for (const [organization, id] of [
+    [OURS, '222222222222'],
+    [THEIRS, '333333333333'],
+  ] as const) {
+    const account = aws.double.accounts.add(id)
+    const role = `davit-${organization}`
+    await connectOrganization({ api: davit.api, organization, region: REGION, account, role })
+    storedValue = () => account.parameters(REGION).value(`/davit/${THEIRS}/${credential}`)
+  }
+  const keys = new Map([[THEIRS, theirs]])
+  const made = await new RestOwner({ baseUrl: facade.baseUrl, keys, heard: () => undefined }).create(
+    THEIRS,
+    secret,
+  )
+  if (!made.done) throw new Error(made.why)
+  credential = made.id
+  expect(storedValue()).toBe(secret)
+}
+
+async function makeEndpoint(namespace: string, name: string, spec: object): Promise<void> {
+  await davit.api.create(webhookEndpoints, {
+    apiVersion: API_VERSION,
+    kind: 'WebhookEndpoint',
+    metadata: { name, namespace },
+    spec,
+  })
+}
+
+async function makeTheirs(name: string): Promise<void> {
+  if (name === 'failing') receiver.answer(`/${name}`, { status: 503 })
+  await makeEndpoint(THEIRS, name, {
+    url: `${receiver.url}/${name}`,
+    eventTypes: [name === 'failing' ? FAILING_TYPE : TYPE],
+    deliveryLog: name === 'theirs-log' ? 'Segments' : 'Objects',
+  })
+}
+
+async function publish(namespace: string, type: string, data: object): Promise<void> {
+  await davit.api.create(webhookEvents, {
+    apiVersion: API_VERSION,
+    kind: 'WebhookEvent',
+    metadata: { name: sortableName(Date.now(), randomBytes(10)), namespace },
+    spec: { type, dataText: JSON.stringify(data) },
+  })
+}
+
+async function publishTheirs(): Promise<void> {
+  await publish(THEIRS, TYPE, { n: published, of: CANARY })
+  published += 1
+}
+
+/** Of the organization, but for what it has published. */
+async function objectsOf(namespace: string, of: readonly KindDefinition[] = kinds): Promise<RawObject[]> {
+  const lists = of.map(resourceType).filter(({ namespaced }) => namespaced)
+  return (await Promise.all(lists.map((type) => listAll(davit.api, type, { namespace })))).flat()
+}
+
+/** Signing secrets of their endpoints. */
+async function theirSecrets(): Promise<string[]> {
+  const read = async (name: string) => {
+    const ref = { namespace: OPERATOR_NAMESPACE, name: secretName(THEIRS, name) }
+    return readKeys(await davit.api.get(secrets, ref)).keys.keys.map(({ secret }) => secret)
+  }
+  return (await Promise.all(ENDPOINTS.map(read))).flat()
+}
+
+async function storeOurs({ kind, chance, ...parts }: Drawn, names: readonly string[]): Promise<void> {
+  const type = resourceType(kind)
+  const own = random.chance(0.3) ? pick(names, random) : sortableName(Date.now(), randomBytes(10))
+  const labels = { [SHARD_LABEL]: String(Math.floor(random.between(0, 256))) }
+  const { metadata: others, spec, status } = renamed(parts, names, random, chance)
+  const metadata = { name: own, labels, ...others, namespace: OURS }
+  try {
+    await davit.api.create(type, { apiVersion: API_VERSION, kind: kind.kind, metadata, spec } as RawObject)
+    stored += 1
+    // Without one it is new.
+    if (kind.status && random.chance(0.5))
+      await davit.api.patch(type, metadata, { status } as object, { subresource: 'status' })
+  } catch (error) {
+    // A name that is none, or is taken.
+    if (!isApiError(error)) throw error
+    refused += 1
+  }
+}
+
+/** What REST shows to us. */
+async function shownToUs(): Promise<string> {
+  const endpoints = (await listAll(davit.api, webhookEndpoints, { namespace: OURS })).map(
+    ({ metadata }) => `webhooks/whe_${metadata.name}/deliveries`,
+  )
+  const what = ['webhooks', 'webhooks/event-types', 'registry-credentials', 'secrets-settings', ...endpoints]
+  const answers: string[] = []
+  for (const one of what) {
+    const answer = await ask(facade, `/organizations/${OURS}/${one}`, { key: ours })
+    answers.push(JSON.stringify([one, answer.status, answer.text]))
+  }
+  return answers.join('\n')
+}
+
+/** Without what changes by itself: when its connection was looked at last. */
+function kept({ metadata, spec, status }: RawObject) {
+  const { state, lastHandled, parameter, roleArn } = (status ?? {}) as Record<string, unknown>
+  const { name, uid, labels, annotations, generation } = metadata
+  return { name, uid, labels, annotations, generation, spec, state, lastHandled, parameter, roleArn }
+}
+
+const LASTING = kinds.filter(({ kind }) =>
+  /^(WebhookEndpoint|RegistryCredential|SecretsSettings)$/.test(kind),
+)
+
+test(
+  'nothing of another organization is shown, sent, changed or held up, whatever names of it are written',
+  async () => {
+    await publish(THEIRS, FAILING_TYPE, { of: CANARY, filler: 'x'.repeat(20_000) })
+    await publish(THEIRS, FAILING_TYPE, { of: CANARY })
+    await publishTheirs()
+    await receiver.waitFor(2, { path: '/failing' })
+    for (const path of ['/theirs', '/theirs-log']) await receiver.waitFor(1, { path })
+    const before = (await objectsOf(THEIRS, LASTING)).map(kept)
+    const value = storedValue()
+    const signing = await theirSecrets()
+    const theirObjects = await objectsOf(THEIRS)
+    const ourObjects = await objectsOf(OURS)
+    const our = ourObjects.find(({ metadata }) => metadata.name === 'ours')
+    if (!our) throw new Error('ours is not there')
+    const names = namesIn([...theirObjects, ...ourObjects], CANARY)
+
+    for (let i = 0; i < OBJECTS; i += 1) {
+      const good = KINDS[i % KINDS.length]
+      if (good) await storeOurs(draw(good, { random, theirs: theirObjects, our, secret: CANARY }), names)
+      if (i % EVENT_EVERY === 0) await publishTheirs()
+      if (i !== Math.floor(OBJECTS / 2)) continue
+      await Promise.all([controller.stop(), facade.process.stop()])
+      await startBoth()
+    }
+    await Promise.all([controller.stop(), facade.process.stop()])
+    await startBoth()
+    await publishTheirs()
+    await publish(OURS, TYPE, { of: OURS })
+    await until(
+      async () => receiver.received('/ours').find(({ body }) => body.includes(OURS)),
+      () => 'ours is not served',
+      LIMIT_MS,
+    )
+    const theirRequests = () => receiver.requests.filter((request) => isSignedBy(request, signing))
+    for (const path of ['/theirs', '/theirs-log'])
+      await until(
+        async () => theirRequests().filter((one) => one.path === path)[published - 1],
+        () => `${path} is not served`,
+        LIMIT_MS,
+      )
+
+    // What was found at the start is sent by then.
+    await untilQuiet(receiver, QUIET_MS)
+    const requests = theirRequests()
+    const foreign = receiver.requests.filter((request) => !requests.includes(request))
+    const failing = (await listAll(davit.api, webhookDeliveries, { namespace: THEIRS }))
+      .map((raw) => webhookDelivery.parse(raw))
+      .filter(({ spec }) => spec.endpoint === 'failing')
+    const attempts = failing.reduce((sum, { status }) => sum + (status?.attemptCount ?? 0), 0)
+    const shown = `${await shownToUs()}\n${JSON.stringify(await objectsOf(OURS))}`
+    const secretsShown = [CANARY, value ?? '', ...signing].filter((secret) => shown.includes(secret))
+    tellFigures('foreign-names', {
+      seed: SEED,
+      'objects stored': stored,
+      'refused by the API server': refused,
+      'names of both organizations': names.length,
+      'webhooks with its data elsewhere': foreign.filter(({ body }) => body.includes(CANARY)).length,
+      'its secrets shown': secretsShown.length,
+      'its events': published,
+      'its events received': new Set(requests.map(({ headers }) => headers['webhook-id'])).size - 2,
+      'process exits': ends - 4,
+    })
+    expect(foreign.filter(({ body }) => body.includes(CANARY))).toEqual([])
+    expect(secretsShown).toEqual([])
+    expect(requests.every(({ body }) => body.includes(CANARY))).toBe(true)
+    for (const path of ['/theirs', '/theirs-log']) {
+      const ids = requests.filter((one) => one.path === path).map(({ headers }) => headers['webhook-id'])
+      expect([ids.length, new Set(ids).size]).toEqual([published, published])
+    }
+    expect(failing.map(({ status }) => status?.state)).toEqual(['retrying', 'retrying'])
+    expect(requests.filter(({ path }) => path === '/failing')).toHaveLength(attempts)
+    expect((await objectsOf(THEIRS, LASTING)).map(kept)).toEqual(before)
+    expect(storedValue()).toBe(value)
+    expect(ends).toBe(4)
+    expect(stored).toBeGreaterThan(OBJECTS / 3)
+  },
+  LIMIT_MS,
+)

@@ -1,0 +1,70 @@
+/** Objects that somebody makes who knows all that another organization has stored. */
+import { type KindDefinition, SHARD_LABEL } from '../../src/api/meta.ts'
+import { webhookDelivery } from '../../src/api/webhook-delivery.ts'
+import { webhookEndpointKind } from '../../src/api/webhook-endpoint.ts'
+import { deliveryObjectName, nameOfMessage } from '../../src/domain/message-id.ts'
+import { shardOf } from '../../src/domain/shard.ts'
+import type { RawObject } from '../../src/ports/kubernetes.ts'
+import type { SeededRandom } from '../chaos/seeded-random.ts'
+import type { GoodObject } from './good-objects.ts'
+import { pick } from './names-of-others.ts'
+
+export type Drawn = {
+  kind: KindDefinition
+  metadata: { name?: string; labels?: unknown; annotations?: unknown }
+  spec: unknown
+  status: unknown
+  /** Of another name in place of each text. */
+  chance: number
+}
+
+export type DrawFrom = {
+  random: SeededRandom
+  theirs: readonly RawObject[]
+  /** Our endpoint. */
+  our: RawObject
+  /** In no copy. */
+  secret: string
+}
+
+/** Of each text in an object of ours, and in a copy of one of theirs. */
+const CHANCES = { own: 0.4, copy: 0.1 }
+
+/** One that is good, a copy of one of theirs, or one of theirs as if it were about our endpoint. */
+export function draw(good: GoodObject, { random, theirs, our, secret }: DrawFrom): Drawn {
+  const { kind, spec, status, annotations } = good
+  const copied = theirs.filter((one) => one.kind === kind.kind)
+  const how = random.fraction()
+  if (copied.length === 0 || how < 0.4)
+    return { kind, metadata: { annotations }, spec, status, chance: CHANCES.own }
+  const one = pick(copied, random)
+  if (how < 0.7) return { ...copyOf(one, secret), kind, chance: CHANCES.copy }
+  return { ...copyOf(asIfOurs(one, theirs, our), secret), kind, chance: 0 }
+}
+
+/** What they have published is what nobody who copies it can know. */
+function copyOf(one: RawObject, secret: string) {
+  const {
+    metadata,
+    spec,
+    status = {},
+  } = JSON.parse(JSON.stringify(one).replaceAll(secret, 'copied')) as RawObject
+  const { name, labels, annotations } = metadata
+  return { metadata: { name, labels, annotations }, spec, status }
+}
+
+function asIfOurs(one: RawObject, theirObjects: readonly RawObject[], our: RawObject): RawObject {
+  let text = JSON.stringify(one)
+  for (const { kind, metadata } of theirObjects)
+    if (kind === webhookEndpointKind.kind)
+      text = text
+        .replaceAll(String(metadata.uid), String(our.metadata.uid))
+        .replaceAll(`"${metadata.name}"`, `"${our.metadata.name}"`)
+  const object = JSON.parse(text) as RawObject
+  const delivery = webhookDelivery.safeParse(object).data
+  if (!delivery) return object
+  const { deliveryId, endpointUid } = delivery.spec
+  const name = deliveryObjectName(nameOfMessage(deliveryId) ?? '', endpointUid)
+  const labels = { [SHARD_LABEL]: String(shardOf(endpointUid)) }
+  return { ...object, metadata: { ...object.metadata, name, labels } }
+}
