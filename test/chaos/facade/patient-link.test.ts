@@ -12,11 +12,11 @@ afterEach(async () => {
 })
 
 /** A link to a facade that refuses the first request, whose patience is over at once. */
-async function linkTo(calmMs?: () => number) {
+async function linkTo(calmMs?: () => number, refusal = 503) {
   let asked = 0
   const server = createServer((_, response) => {
     asked += 1
-    response.writeHead(asked === 1 ? 503 : 200).end('{}')
+    response.writeHead(asked === 1 ? refusal : 200).end('{}')
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -42,8 +42,12 @@ test('what is not answered for long is complained of', async () => {
   expect(ledger.wrong).toEqual(['GET / was never answered'])
 })
 
-test('while something keeps facades from answering it is asked again for as long as that takes', async () => {
-  const { link, ledger } = await linkTo(() => 0)
+test.each([
+  ['cannot answer', 503],
+  ['has too much to do', 429],
+  ['was suspended while the request came', 408],
+])('while a facade %s it is asked again for as long as that takes', async (_, refusal) => {
+  const { link, ledger } = await linkTo(() => 0, refusal)
   expect(await link.ask({ method: 'GET', path: '/' }, 0)).toMatchObject({ status: 200 })
   expect(ledger.wrong).toEqual([])
 })

@@ -57,7 +57,7 @@ export class PatientLink {
   }
 
   /**
-   * Sends it to the facades in turn until one answers with less than 500. What would be done twice is sent once.
+   * Sends it to the facades in turn until one answers with what does not pass by itself. What would be done twice is sent once.
    * @param first number of the facade that is asked first
    * @returns undefined where nobody knows whether it was done
    */
@@ -67,7 +67,7 @@ export class PatientLink {
     const deadline = performance.now() + patienceMs
     for (let turn = first; performance.now() < deadline || calmMs() < patienceMs; turn += 1) {
       const answer = await this.#once(asked, turn % this.facades)
-      if (answer && answer.status < 500 && answer.status !== 429) return answer
+      if (answer && !mayPass(answer)) return answer
       ledger.failed(answer ? String(answer.status) : 'lost')
       if (!isHarmless) return undefined
       ledger.retried += 1
@@ -112,4 +112,9 @@ export class PatientLink {
       return undefined
     }
   }
+}
+
+/** A process that is suspended while a request comes finds that it came too slowly. */
+function mayPass({ status }: Answered): boolean {
+  return status >= 500 || status === 429 || status === 408
 }

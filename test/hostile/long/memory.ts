@@ -1,18 +1,46 @@
 /** Whether what a process holds grows. */
 import { readdirSync } from 'node:fs'
-import type { Controller } from '../../bench/controller.ts'
+import type { DavitRole } from '../../bench/davit-role.ts'
 import { residentBytes } from '../../bench/measure/process-usage.ts'
+import { rounded } from '../figures.ts'
 
 /** Bytes and open files, `at` so many seconds from the start. */
 export type MemorySample = { at: number; heap: number; resident: number; files: number }
 
-export async function sampleMemory(controller: Controller, at: number): Promise<MemorySample> {
+export async function sampleMemory(role: DavitRole, at: number): Promise<MemorySample> {
   return {
     at,
-    heap: await controller.call('heap', null),
-    resident: residentBytes(controller.pid),
-    files: readdirSync(`/proc/${controller.pid}/fd`).length,
+    heap: await role.call('heap', null),
+    resident: residentBytes(role.pid),
+    files: readdirSync(`/proc/${role.pid}/fd`).length,
   }
+}
+
+/** Caches fill and engines compile before this share of the run is over. */
+const WARM_SHARE = 0.25
+
+/** What it holds, and by how much that grows, without the begin. */
+export function growthOf(samples: readonly MemorySample[]) {
+  const steady = samples.slice(Math.floor(samples.length * WARM_SHARE))
+  const perHour = (of: (sample: MemorySample) => number) =>
+    slopeOf(steady.map((sample) => ({ x: sample.at / 3600, y: of(sample) })))
+  return {
+    'heap at the start of the steady part, MB': mb(steady[0]?.heap ?? 0),
+    'heap at the end, MB': mb(samples.at(-1)?.heap ?? 0),
+    'heap slope, MB/h': mb(perHour(({ heap }) => heap)),
+    'resident slope, MB/h': mb(perHour(({ resident }) => resident)),
+    'most resident, MB': mb(Math.max(0, ...samples.map(({ resident }) => resident))),
+    'open files, most': Math.max(0, ...samples.map(({ files }) => files)),
+    'open files at the end': samples.at(-1)?.files ?? 0,
+  }
+}
+
+export function wordsOf({ heap, resident, files }: MemorySample): string {
+  return `heap ${mb(heap)} MB, resident ${mb(resident)} MB, ${files} files`
+}
+
+function mb(bytes: number): number {
+  return rounded(bytes / 2 ** 20)
 }
 
 /** The slope of the line through the points, by least squares; 0 for fewer than two. */

@@ -1,18 +1,24 @@
-/** Good endpoints beside one of each hostile kind, for as long as one likes: what the controller holds must not grow. */
-import { writeFile } from 'node:fs/promises'
+/**
+ * Good endpoints beside one of each hostile kind, and good clients of a facade beside one of each hostile kind, for as long as one likes: what
+ * the controller and the facade hold must not grow.
+ */
+import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { type Bed, onBed } from '../../bench/bed.ts'
 import type { Controller } from '../../bench/controller.ts'
 import { nextRun } from '../../bench/davit-load.ts'
+import { type Facade, installFacade, makeKeys, startFacade } from '../../bench/facade.ts'
+import { untilKeysWork } from '../../bench/facade-clients.ts'
 import type { Route } from '../../bench/loads/publishing.ts'
 import { spawnProcess } from '../../bench/processes/remote-calls.ts'
 import { report } from '../../bench/progress.ts'
-import { makeEndpoints } from '../../bench/topology.ts'
+import { type EndpointRoute, makeEndpoints } from '../../bench/topology.ts'
 import { type Figures, rounded } from '../figures.ts'
 import { makeEndpointFor } from './endpoint.ts'
-import { type MemorySample, sampleMemory, slopeOf } from './memory.ts'
+import { HostileClients, type Met } from './hostile-clients.ts'
+import { growthOf, type MemorySample, sampleMemory, wordsOf } from './memory.ts'
 import type { HostileCalls } from './receivers-process.ts'
 
 const RECEIVERS = fileURLToPath(new URL('./receivers-process.ts', import.meta.url))
@@ -22,8 +28,6 @@ const PER_SECOND = 10
 const HOSTILE_EVERY_SECONDS = 240
 const BODY_BYTES = 180
 const SAMPLE_EVERY_MS = 30_000
-/** Caches fill and engines compile before this share of the run is over. */
-const WARM_SHARE = 0.25
 const SETTINGS = {
   // Eight attempts take minutes instead of nine hours, so that as many end as begin.
   DAVIT_WAIT_SCALE: '0.001',
@@ -43,22 +47,28 @@ export async function soak(minutes: number): Promise<Figures> {
       await writeFile(caPath, ca)
       const controller = await bed.startController({ env: { ...SETTINGS, DAVIT_EXTRA_CA_FILE: caPath } })
       const good = await goodRoutes(bed)
+      const [own] = good
+      if (!own) throw new Error('there is no endpoint')
+      const { facade, target } = await facadeFor(bed, own)
       const bad = await Promise.all(
         targets.map(({ url }, i) =>
           makeEndpointFor(bed, { namespace: 'hostile', name: `hostile-${i}`, url }),
         ),
       )
       await bed.publisher.call('list', ['good-0', 'other-0', 'hostile'])
-      const events = await publishFor(bed, controller, { good, bad, minutes })
+      const clients = new HostileClients(target)
+      const events = await publishFor(bed, { controller, facade }, { good, bad, minutes })
+      const met = await clients.stop()
       const figures = figuresOf(events, minutes)
       const connections = await hostile.call('connections', null)
       const reached = Object.values(connections).filter((count) => count > 0).length
-      await controller.stop()
+      await Promise.all([controller.stop(), facade.stop()])
       return {
         ...figures,
         'hostile receivers': targets.length,
         'of them reached': reached,
         'connections to them': Object.values(connections).reduce((sum, one) => sum + one, 0),
+        ...clientFigures(met),
       }
     })
   } finally {
@@ -66,7 +76,29 @@ export async function soak(minutes: number): Promise<Figures> {
   }
 }
 
-async function goodRoutes(bed: Bed): Promise<Route[]> {
+/** A facade whose owner asks for the deliveries of this endpoint, and publishes to it. */
+async function facadeFor(bed: Bed, { namespace, endpoint, type }: EndpointRoute) {
+  await installFacade(bed)
+  const keyFiles = await makeKeys(bed, [namespace])
+  const facade = await startFacade(bed)
+  await untilKeysWork(facade.baseUrl, keyFiles)
+  const key = await readFile(keyFiles[namespace] ?? '', 'utf8')
+  const port = Number(new URL(facade.baseUrl).port)
+  return { facade, target: { port, organization: namespace, key, endpointId: `whe_${endpoint}`, type } }
+}
+
+function clientFigures({ good, wrong, hostile, held }: Met): Figures {
+  for (const words of wrong) report(`not as it should be: ${words}`)
+  return {
+    'facade: good requests': good,
+    'facade: of them not answered as they should be': wrong.length,
+    'facade: kinds of hostile clients': Object.keys(hostile).length,
+    'facade: hostile clients': Object.values(hostile).reduce((sum, one) => sum + one, 0),
+    'facade: connections held for too long': held,
+  }
+}
+
+async function goodRoutes(bed: Bed): Promise<EndpointRoute[]> {
   const one = { organizations: 1, endpoints: 1 }
   return [
     ...(await makeEndpoints(bed, { ...one, name: 'good', deliveryLog: 'Objects', path: '/ok/good' })),
@@ -74,25 +106,27 @@ async function goodRoutes(bed: Bed): Promise<Route[]> {
   ]
 }
 
+type Roles = { controller: Controller; facade: Facade }
 type Plan = { good: readonly Route[]; bad: readonly Route[]; minutes: number }
 
 type Run = {
   published: number
   received: number
-  samples: MemorySample[]
+  samples: Record<keyof Roles, MemorySample[]>
   p99: number[]
   problems: number
   pending: number
 }
 
-async function publishFor(bed: Bed, controller: Controller, { good, bad, minutes }: Plan): Promise<Run> {
+async function publishFor(bed: Bed, roles: Roles, { good, bad, minutes }: Plan): Promise<Run> {
+  const { controller, facade } = roles
   const turn = PER_SECOND * HOSTILE_EVERY_SECONDS
   const goodTurns = Array.from({ length: turn - bad.length }, (_, i) => good[i % good.length] as Route)
   const routes = spread(goodTurns, bad)
   const run = nextRun()
   await bed.receiver.call('begin', run)
   const seconds = minutes * 60
-  const samples: MemorySample[] = []
+  const samples: Run['samples'] = { controller: [], facade: [] }
   const started = performance.now()
   let running = true
   const publishing = bed.publisher.call('publish', {
@@ -108,10 +142,12 @@ async function publishFor(bed: Bed, controller: Controller, { good, bad, minutes
   ended.catch(() => undefined)
   while (running) {
     await Promise.race([sleep(SAMPLE_EVERY_MS), ended])
-    const sample = await sampleMemory(controller, (performance.now() - started) / 1000)
-    samples.push(sample)
+    const at = (performance.now() - started) / 1000
+    const [ofController, ofFacade] = [await sampleMemory(controller, at), await sampleMemory(facade, at)]
+    samples.controller.push(ofController)
+    samples.facade.push(ofFacade)
     report(
-      `heap ${mb(sample.heap)} MB, resident ${mb(sample.resident)} MB, ${sample.files} files, ${await controller.pending()} pending`,
+      `controller: ${wordsOf(ofController)}, ${await controller.pending()} pending; facade: ${wordsOf(ofFacade)}`,
     )
   }
   const published = await publishing
@@ -151,9 +187,6 @@ async function receivedOf(bed: Bed, wanted: number) {
 }
 
 function figuresOf({ published, received, samples, p99, problems, pending }: Run, minutes: number): Figures {
-  const steady = samples.slice(Math.floor(samples.length * WARM_SHARE))
-  const perHour = (of: (sample: MemorySample) => number) =>
-    slopeOf(steady.map((sample) => ({ x: sample.at / 3600, y: of(sample) })))
   const half = Math.floor(p99.length / 2)
   return {
     minutes,
@@ -161,13 +194,8 @@ function figuresOf({ published, received, samples, p99, problems, pending }: Run
     'good events received': received,
     'refused at publishing': problems,
     'pending at the end': pending,
-    'heap at the start of the steady part, MB': mb(steady[0]?.heap ?? 0),
-    'heap at the end, MB': mb(samples.at(-1)?.heap ?? 0),
-    'heap slope, MB/h': mb(perHour(({ heap }) => heap)),
-    'resident slope, MB/h': mb(perHour(({ resident }) => resident)),
-    'most resident, MB': mb(Math.max(0, ...samples.map(({ resident }) => resident))),
-    'open files, most': Math.max(0, ...samples.map(({ files }) => files)),
-    'open files at the end': samples.at(-1)?.files ?? 0,
+    ...growthOf(samples.controller),
+    ...prefixed('facade: ', growthOf(samples.facade)),
     'p99 of the second half over that of the first': rounded(
       medianOf(p99.slice(half)) / medianOf(p99.slice(0, half)),
     ),
@@ -178,6 +206,6 @@ function medianOf(values: readonly number[]): number {
   return values.toSorted((a, b) => a - b)[values.length >> 1] ?? 0
 }
 
-function mb(bytes: number): number {
-  return rounded(bytes / 2 ** 20)
+function prefixed(prefix: string, figures: Figures): Figures {
+  return Object.fromEntries(Object.entries(figures).map(([key, value]) => [`${prefix}${key}`, value]))
 }
