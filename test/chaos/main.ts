@@ -5,7 +5,8 @@
  * --kills=N]` kills the controller under owners of secrets, `npm run test:chaos -- --bakes [--seed=N --kills=N]` kills
  * bakes, and `npm run test:chaos -- --fleet [--seed=N --minutes=N, or --faults=N of each kind --controllers=N --facades=N]`
  * does everything else to several controllers and facades (with `--log=MiB` where the log may take no more than that, and of
- * `--only=KIND,...` each for `--lasts` seconds; with `--other=COMMIT` all of it changes to that version and back), and adds its figures to those in test/chaos/results; with `--sum` it prints what
+ * `--only=KIND,...` each for `--lasts` seconds; with `--behind=MS` there is a second API server, to which etcd tells
+ * all so much later; with `--other=COMMIT` all of it changes to that version and back), and adds its figures to those in test/chaos/results; with `--sum` it prints what
  * all of those come to.
  */
 import { parseArgs } from 'node:util'
@@ -45,6 +46,7 @@ const { values } = parseArgs({
     lease: { type: 'string', default: '9' },
     retention: { type: 'string', default: '120' },
     log: { type: 'string' },
+    behind: { type: 'string' },
     between: { type: 'string', default: '12' },
     only: { type: 'string' },
     lasts: { type: 'string' },
@@ -115,6 +117,7 @@ async function breakFleet() {
     pace: 1,
     say,
     ...(values.log === undefined ? {} : { logBytes: Number(values.log) * 1024 ** 2 }),
+    ...(values.behind === undefined ? {} : { behindMs: Number(values.behind) }),
     ...(faultsOfEach === undefined ? {} : { faultsOfEach }),
     ...(values.only === undefined ? {} : { kinds: kindsIn(values.only) }),
     ...(values.other === undefined

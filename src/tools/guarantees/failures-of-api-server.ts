@@ -88,6 +88,7 @@ export const FAILURES_OF_API_SERVER: readonly Row[] = [
     tests: [
       '`stale-view`: an endpoint that Davit has disabled gets nothing, before the watch says so and while it catches up',
       '`src/runtime/reflector-set-back`: finds out by a comparison that the store was set back while its watch stayed open',
+      '`test/hostile/two-api-servers`: *',
       FLEET,
     ],
     // Each process has a way to the API server of its own, on which what is told is held back while others hear it.
@@ -95,6 +96,18 @@ export const FAILURES_OF_API_SERVER: readonly Row[] = [
       {
         of: 'fleet',
         keys: ['faults.hold.count', 'faults.deaf.count', 'lost', 'overlaps', 'afterDisabling.latestMs'],
+      },
+      {
+        of: 'two-api-servers',
+        keys: [
+          'behind, ms',
+          'changes',
+          'events matched as before an answered change',
+          'keyed events',
+          'received of them',
+          'received twice',
+          'all there after it has died, s',
+        ],
       },
     ],
   },

@@ -75,6 +75,7 @@ export const LIMITS: Readonly<Record<string, Readonly<Record<string, Limit>>>> =
   'renewed-tokens': { 'processes that ended': NONE, 'refusals that logs tell of': { atLeast: 1 } },
   'shard-keeper': { 'caught, %': { atLeast: 85 } },
   soak: { minutes: { atLeast: 60 }, 'heap slope, MB/h': { atMost: 5 }, 'open files, most': { atMost: 500 } },
+  'two-api-servers': { 'events matched as before an answered change': NONE, 'received twice': NONE },
   'watch-storm': stormLimits({ cut: 180, others: 50 }),
 }
 

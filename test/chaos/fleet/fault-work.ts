@@ -4,6 +4,7 @@ import { SeededRandom } from '../seeded-random.ts'
 import { collide, type Fault, OF_VERSIONS, type RecordKind } from './faults.ts'
 import type { Fleet } from './fleet.ts'
 import type { Member } from './member.ts'
+import { type Away, doToStore, isOfStore } from './store-faults.ts'
 
 /** What ends a process, or has it stand still. */
 export type Blow = { life: number; at: number }
@@ -22,7 +23,7 @@ export type FaultRecord = {
   /** By which a clock was set. */
   stepMs?: number
   /** Between these nothing could be stored by anybody. */
-  away?: { from: number; to: number }
+  away?: Away
 }
 
 type Running = { fault: Fault; ended: Promise<void> }
@@ -152,7 +153,7 @@ export class FaultWork {
     const from = performance.now()
     const touched = member ? [member] : this.#rolled(fault)
     const blows: Blow[] = []
-    let away: FaultRecord['away'] | undefined
+    let away: Away | undefined
     if (member) await doTo(member, fault, blows)
     else away = await this.#doToAll(fault, blows)
     const to = performance.now()
@@ -183,37 +184,12 @@ export class FaultWork {
   }
 
   /** @returns when the store was away, where it was */
-  async #doToAll(fault: Fault, blows: Blow[]): Promise<FaultRecord['away']> {
-    const { controlPlane } = this.#fleet.davit
-    const without = async (stop: () => Promise<void>, start: () => Promise<void>) => {
-      await stop()
-      const from = performance.now()
-      await sleep(fault.forMs)
-      const to = performance.now()
-      await start()
-      return { from, to }
-    }
-    switch (fault.kind) {
-      case 'API server restart':
-        return await without(controlPlane.stopApiServer, controlPlane.startApiServer)
-      case 'etcd restart':
-        return await without(controlPlane.killEtcd, controlPlane.startEtcd)
-      case 'no space in etcd':
-        await controlPlane.setNoSpace(true)
-        await sleep(fault.forMs)
-        await controlPlane.setNoSpace(false)
-        return undefined
-      case 'etcd compaction':
-        await controlPlane.compactEtcd()
-        return undefined
-      case OF_VERSIONS:
-        for (const member of this.#fleet.members) member.main = member.main ? undefined : this.#otherMain
-        await roll(this.#rolled(fault), fault, blows)
-        return undefined
-      default:
-        await roll(this.#rolled(fault), fault, blows)
-        return undefined
-    }
+  async #doToAll(fault: Fault, blows: Blow[]): Promise<Away | undefined> {
+    if (isOfStore(fault.kind)) return await doToStore(this.#fleet, fault)
+    if (fault.kind === OF_VERSIONS)
+      for (const member of this.#fleet.members) member.main = member.main ? undefined : this.#otherMain
+    await roll(this.#rolled(fault), fault, blows)
+    return undefined
   }
 }
 

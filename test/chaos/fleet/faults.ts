@@ -103,7 +103,7 @@ const LASTS: Readonly<Record<Exclude<FaultKind, 'suspend controller'>, readonly 
 /** What a controller has begun ends within so long. */
 export const DRAIN_MS = 21_000
 const STEPS_MS = [-86_400_000, -3_600_000, -301_000, -30_000, 30_000, 301_000, 3_600_000, 86_400_000]
-const STORE: ReadonlySet<RecordKind> = new Set([
+export const STORE: ReadonlySet<RecordKind> = new Set([
   'API server restart',
   'etcd restart',
   'etcd compaction',

@@ -75,6 +75,8 @@ export const fleetFigures = z.object({
   logBytes: z.number().optional(),
   faultsOfEach: z.number().optional(),
   forMs: z.number().optional(),
+  /** By how many milliseconds a second API server was behind; absent: there was one alone. */
+  behindMs: z.number().optional(),
   /** The version that was changed to. */
   other: z.string().optional(),
   minutes: z.number(),
@@ -119,10 +121,11 @@ export function fleetFiguresOf(run: FleetRun, options: FleetRunOptions, commit: 
   }
 }
 
-function repeatedWith({ retentionMs, logBytes, faultsOfEach, forMs, other }: FleetRunOptions) {
+function repeatedWith({ retentionMs, logBytes, behindMs, faultsOfEach, forMs, other }: FleetRunOptions) {
   return {
     retentionMs,
     ...(logBytes === undefined ? {} : { logBytes }),
+    ...(behindMs === undefined ? {} : { behindMs }),
     ...(faultsOfEach === undefined ? {} : { faultsOfEach }),
     ...(forMs === undefined ? {} : { forMs }),
     ...(other === undefined ? {} : { other: other.ref }),

@@ -46,6 +46,8 @@ export type FleetRunOptions = Omit<PlanOptions, 'otherVersion'> & {
   facadesAgree: boolean
   /** The version that members change to, by its commit, and its program; absent: they do not. */
   other?: { ref: string; main: string }
+  /** There is another API server that is so much behind; absent: one alone. */
+  behindMs?: number
   /** Told what happens, line by line. */
   say: (line: string) => void
 }
@@ -76,11 +78,12 @@ export async function playFleet(options: FleetRunOptions): Promise<FleetRun> {
   const folder = await mkdtemp(join(tmpdir(), 'davit-fleet-'))
   options.say(`seed ${options.seed}; logs are in ${folder}`)
   const organizations = Array.from({ length: options.organizations }, (_, index) => `org-${index}`)
-  const { controllers, facades, leaseMs, retentionMs, logBytes } = options
+  const { controllers, facades, leaseMs, retentionMs, logBytes, behindMs } = options
   await using stack = new AsyncDisposableStack()
   const many = { controllers, facades, organizations }
   const kept = { retentionMs, ...(logBytes === undefined ? {} : { logBytes }) }
-  const fleet = await startFleet({ ...many, ...kept, leaseMs, waitScale: WAIT_SCALE, folder })
+  const servers = behindMs === undefined ? {} : { behindMs }
+  const fleet = await startFleet({ ...many, ...kept, ...servers, leaseMs, waitScale: WAIT_SCALE, folder })
   stack.defer(() => fleet.stop())
   const moods = new Moods(fleet.endpoints, random.fork())
   const receivers = await Receivers.start({

@@ -8,6 +8,7 @@ import {
   OPERATOR_NAMESPACE,
   startInstallation,
 } from '../../support/installation.ts'
+import { SecondApiServer } from '../../support/second-api-server.ts'
 import { endpointsOf, type FleetEndpoint } from './endpoints.ts'
 import { Member, type Role } from './member.ts'
 
@@ -23,12 +24,15 @@ export type FleetOptions = {
   retentionMs: number
   /** The bound of the log; absent: none that is reached. */
   logBytes?: number
+  /** There is another API server, to which etcd tells all so much later; absent: one alone. */
+  behindMs?: number
   /** For logs, clocks and kubeconfigs. */
   folder: string
 }
 
 export type Fleet = {
   davit: Installation
+  second?: SecondApiServer
   controllers: Member[]
   facades: Member[]
   members: Member[]
@@ -61,9 +65,13 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
     for (const { process, lives } of members()) if (lives.length > 0 && process.running) process.resume()
     await Promise.all(members().map((member) => (member.process.running ? member.kill() : undefined)))
     await Promise.all(members().map(({ proxy }) => proxy.close()))
+    await second?.close()
     await davit.stop()
   }
+  let second: SecondApiServer | undefined
   try {
+    const { controlPlane } = davit
+    if (options.behindMs !== undefined) second = await SecondApiServer.start(controlPlane, options.behindMs)
     const endpoints = endpointsOf(options.organizations)
     const keys = await makeOrganizations(davit, options.organizations)
     let lives = 0
@@ -72,7 +80,7 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
         role,
         index,
         kubeconfigPath,
-        server: davit.controlPlane.url,
+        servers: [controlPlane.url, ...(second ? [second.url] : [])],
         namespace: OPERATOR_NAMESPACE,
         folder: options.folder,
         settings: {
@@ -94,8 +102,10 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
     for (let index = 0; index < options.facades; index += 1)
       facades.push(await prepare('api', index, facadeConfig))
     for (const member of members()) member.start(false)
-    return { davit, controllers, facades, members: members(), endpoints, keys, stop }
+    const parts = { davit, ...(second ? { second } : {}) }
+    return { ...parts, controllers, facades, members: members(), endpoints, keys, stop }
   } catch (error) {
+    await second?.close()
     await davit.stop()
     throw error
   }

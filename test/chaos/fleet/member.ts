@@ -14,9 +14,9 @@ export type Life = { number: number; member: string; replica: string; startedAt:
 export type MemberOptions = {
   role: Role
   index: number
-  /** Of the API server. */
-  server: string
-  /** A kubeconfig that leads to it. */
+  /** Of the API server, and of others whose turn it is as well with each connection. */
+  servers: readonly [string, ...string[]]
+  /** A kubeconfig that leads to the first. */
   kubeconfigPath: string
   namespace: string
   folder: string
@@ -65,11 +65,11 @@ export class Member {
   }
 
   static async prepare(options: MemberOptions): Promise<Member> {
-    const proxy = await TcpProxy.start(new URL(options.server))
+    const proxy = await TcpProxy.start(...options.servers.map((server) => new URL(server)))
     const ports = { ops: await freePort(), api: await freePort() }
     const member = new Member(options, { proxy, ports })
     const kubeconfig = await readFile(options.kubeconfigPath, 'utf8')
-    const own = kubeconfig.replaceAll(options.server, `https://127.0.0.1:${proxy.port}`)
+    const own = kubeconfig.replaceAll(options.servers[0], `https://127.0.0.1:${proxy.port}`)
     await writeFile(member.#kubeconfigPath, own, { mode: 0o600 })
     await member.stepClock(0)
     return member

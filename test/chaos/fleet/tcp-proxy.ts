@@ -1,5 +1,5 @@
 /**
- * A way of its own to a server on this machine, which can be cut, slowed down, made deaf in one direction, or made to hold some
+ * A way of its own to a server on this machine, or to several whose turn it is with each connection, which can be cut, slowed down, made deaf in one direction, or made to hold some
  * of its connections while others pass. It knows nothing of what goes through.
  */
 import { once } from 'node:events'
@@ -13,19 +13,20 @@ type Pair = { client: Socket; upstream: Socket; flows: Record<Direction, Flow> }
 
 export class TcpProxy {
   readonly #server: Server
-  readonly #target: { host: string; port: number }
+  readonly #targets: readonly { host: string; port: number }[]
+  #taken = 0
   readonly #pairs = new Set<Pair>()
   #isCut = false
   readonly #delays: Record<Direction, number> = { up: 0, down: 0 }
   readonly #swallows: Record<Direction, boolean> = { up: false, down: false }
 
-  private constructor(target: URL) {
-    this.#target = { host: target.hostname, port: Number(target.port) }
+  private constructor(targets: readonly URL[]) {
+    this.#targets = targets.map(({ hostname, port }) => ({ host: hostname, port: Number(port) }))
     this.#server = createServer({ allowHalfOpen: true, noDelay: true }, (client) => this.#take(client))
   }
 
-  static async start(target: URL): Promise<TcpProxy> {
-    const proxy = new TcpProxy(target)
+  static async start(...targets: readonly URL[]): Promise<TcpProxy> {
+    const proxy = new TcpProxy(targets)
     proxy.#server.listen(0, '127.0.0.1')
     await once(proxy.#server, 'listening')
     return proxy
@@ -95,7 +96,9 @@ export class TcpProxy {
       client.resetAndDestroy()
       return
     }
-    const upstream = connect({ ...this.#target, noDelay: true, allowHalfOpen: true })
+    const target = this.#targets[this.#taken % this.#targets.length] ?? { host: '', port: 0 }
+    this.#taken += 1
+    const upstream = connect({ ...target, noDelay: true, allowHalfOpen: true })
     const flow = (direction: Direction, from: Socket, to: Socket) =>
       new Flow(from, to, {
         delayMs: () => this.#delays[direction],

@@ -1,0 +1,88 @@
+/**
+ * Another API server on the etcd of a control plane, as a cluster has several. What etcd tells it comes late, so that its view is behind
+ * that of the first.
+ */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { ControlPlane } from '../../src/playground/control-plane.ts'
+import { requestApi } from '../../src/playground/control-plane-request.ts'
+import { freePort } from '../../src/playground/free-port.ts'
+import { TcpProxy } from '../chaos/fleet/tcp-proxy.ts'
+
+type Of = Pick<ControlPlane, 'access' | 'etcdUrl' | 'pids'>
+
+const READY_LIMIT_MS = 60_000
+const POLL_MS = 50
+
+export class SecondApiServer {
+  readonly url: string
+  readonly #of: Of
+  readonly #command: readonly string[]
+  readonly #etcd: TcpProxy
+  readonly #behindMs: number
+  #process: ChildProcess | undefined
+
+  private constructor(
+    of: Of,
+    parts: { url: string; command: readonly string[]; etcd: TcpProxy; behindMs: number },
+  ) {
+    this.#of = of
+    this.#behindMs = parts.behindMs
+    this.url = parts.url
+    this.#command = parts.command
+    this.#etcd = parts.etcd
+  }
+
+  /** Ready. @param behindMs for so long is what etcd says on its way to it */
+  static async start(of: Of, behindMs: number): Promise<SecondApiServer> {
+    const etcd = await TcpProxy.start(new URL(of.etcdUrl))
+    const port = await freePort()
+    const flags = { '--secure-port': String(port), '--etcd-servers': `http://127.0.0.1:${etcd.port}` }
+    const command = withFlags(await commandOf(of.pids.apiServer), flags)
+    const second = new SecondApiServer(of, { url: `https://127.0.0.1:${port}`, command, etcd, behindMs })
+    await second.start()
+    return second
+  }
+
+  /** Again, after a stop; it is not behind until it is ready. @throws Error when it does not become ready */
+  async start(): Promise<void> {
+    this.#etcd.delay('down', 0)
+    // It ends with this process, however that ends.
+    this.#process = spawn('setpriv', ['--pdeathsig', 'KILL', ...this.#command], { stdio: 'ignore' })
+    const access = { ...this.#of.access, server: this.url }
+    for (const limit = performance.now() + READY_LIMIT_MS; ; await sleep(POLL_MS)) {
+      const answer = await requestApi(access, { method: 'GET', path: '/readyz' }).catch(() => undefined)
+      if (answer?.status === 200) return this.#etcd.delay('down', this.#behindMs)
+      if (performance.now() > limit || this.#process.exitCode !== null)
+        throw new Error('the second API server does not become ready')
+    }
+  }
+
+  /** As a crash does. Returns once it is gone. */
+  async stop(): Promise<void> {
+    const child = this.#process
+    if (!child || child.exitCode !== null || child.signalCode !== null) return
+    const ended = once(child, 'exit')
+    child.kill('SIGKILL')
+    await ended
+  }
+
+  async close(): Promise<void> {
+    await this.stop()
+    await this.#etcd.close()
+  }
+}
+
+/** With what the process was started: its certificates and keys are those of the first, as its clients have to find. */
+async function commandOf(pid: number): Promise<string[]> {
+  return (await readFile(`/proc/${pid}/cmdline`, 'utf8')).split('\0').filter((part) => part !== '')
+}
+
+function withFlags(command: readonly string[], flags: Readonly<Record<string, string>>): string[] {
+  return command.map((part) => {
+    const [name = ''] = part.split('=')
+    return name in flags ? `${name}=${flags[name]}` : part
+  })
+}
