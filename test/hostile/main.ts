@@ -11,7 +11,7 @@
  *   certificates   a hundred thousand attempts at certificates that are no good
  *   kills          two controllers that are killed five hundred times each
  *   storms         watches that break in every way, for five minutes each, of a controller and of a facade
- *   soak           an hour of good and hostile receivers
+ *   soak           an hour of good and hostile receivers, and of good and hostile clients of a facade
  * `--report FILE` counts the cases of both kinds of tests in what `npm test -- --reporter=json --outputFile.json=FILE` has left, and runs none;
  * `--figures FOLDER` keeps what these told, where FIGURES_FOLDER named the folder to them.
  */
