@@ -97,6 +97,16 @@ export class FaultWork {
     return ready.every(Boolean)
   }
 
+  /** In their words. */
+  async #unready(): Promise<string> {
+    const said = await Promise.all(
+      this.#fleet.members.map(async ({ name, process }) =>
+        (await process.isReady()) ? [] : [`${name} (${(await process.readiness()).trim()})`],
+      ),
+    )
+    return said.flat().join(', ')
+  }
+
   #nextOf(ahead: readonly Fault[]): Fault | undefined {
     if (this.#running.size >= MOST) return undefined
     const rest = ahead.findIndex(({ rests }, index) => rests && index > 0)
@@ -128,12 +138,8 @@ export class FaultWork {
 
   async #rest(): Promise<void> {
     await this.#undone()
-    if (!(await this.untilReady())) {
-      const unready = await Promise.all(
-        this.#fleet.members.map(async ({ name, process }) => ((await process.isReady()) ? [] : [name])),
-      )
-      this.wrong.push(`${unready.flat()} not ready after ${READY_LIMIT_MS / 1000} s without a fault`)
-    }
+    if (!(await this.untilReady()))
+      this.wrong.push(`not ready after ${READY_LIMIT_MS / 1000} s without a fault: ${await this.#unready()}`)
     await sleep(this.#random.between(...CALM_MS))
   }
 
