@@ -34,6 +34,22 @@ export const FACADE: readonly Row[] = [
       '`src/rest/rate-limit`: *',
       '`test/rest/full-organizations`: *',
     ],
+    figures: [
+      {
+        of: 'soak',
+        keys: [
+          'minutes',
+          'facade: kinds of hostile clients',
+          'facade: hostile clients',
+          'facade: connections held for too long',
+          'facade: good requests',
+          'facade: of them not answered as they should be',
+          'facade: heap slope, MB/h',
+          'facade: most resident, MB',
+          'facade: open files, most',
+        ],
+      },
+    ],
   },
   {
     name: 'API5: operations of owners',

@@ -237,7 +237,15 @@ export const FAILURES_OUTSIDE: readonly Row[] = [
     figures: [
       {
         of: 'soak',
-        keys: ['minutes', 'heap slope, MB/h', 'heap at the end, MB', 'good events', 'good events received'],
+        keys: [
+          'minutes',
+          'heap slope, MB/h',
+          'heap at the end, MB',
+          'facade: heap slope, MB/h',
+          'facade: heap at the end, MB',
+          'good events',
+          'good events received',
+        ],
       },
     ],
   },

@@ -74,7 +74,15 @@ export const LIMITS: Readonly<Record<string, Readonly<Record<string, Limit>>>> =
   receivers: { 'connections left open': NONE, 'longest attempt, ms': { atMost: 21_000 } },
   'renewed-tokens': { 'processes that ended': NONE, 'refusals that logs tell of': { atLeast: 1 } },
   'shard-keeper': { 'caught, %': { atLeast: 85 } },
-  soak: { minutes: { atLeast: 60 }, 'heap slope, MB/h': { atMost: 5 }, 'open files, most': { atMost: 500 } },
+  soak: {
+    minutes: { atLeast: 60 },
+    'heap slope, MB/h': { atMost: 5 },
+    'open files, most': { atMost: 500 },
+    'facade: heap slope, MB/h': { atMost: 5 },
+    'facade: open files, most': { atMost: 500 },
+    'facade: connections held for too long': NONE,
+    'facade: of them not answered as they should be': NONE,
+  },
   'two-api-servers': { 'events matched as before an answered change': NONE, 'received twice': NONE },
   'watch-storm': stormLimits({ cut: 180, others: 50 }),
 }
