@@ -48,8 +48,27 @@ describe('names that are written with an escape', () => {
   })
 
   it('may look like what stands in for them', () => {
-    const text = String.raw`{"~0":1,"~~0":"~1","\u007e~~":2,"\n":{"~~~0":3}}`
-    expect(parseJson(text)).toEqual({ '~0': 1, '~~0': '~1', '~~~': 2, '\n': { '~~~0': 3 } })
+    const text = String.raw`{"~0~0":1,"\u007e1~0":2,"\n":{"\t":"~2~"}}`
+    expect(parseJson(text)).toEqual({ '~0~0': 1, '~1~0': 2, '\n': { '\t': '~2~' } })
+  })
+
+  it.each([
+    [String.raw`{"a":1,"\u0061":2,"a":3}`, '{"a":3}'],
+    [String.raw`{"\u0061":1,"b":2,"a":3}`, '{"a":3,"b":2}'],
+    [String.raw`{"\u0031":[],"1":""}`, '{"1":""}'],
+    [String.raw`{"\u0022":1,"b":2,"\"":3}`, String.raw`{"\"":3,"b":2}`],
+    [String.raw`{"b":1,"\u0031":2}`, '{"1":2,"b":1}'],
+  ])('are the same however they are written: %s', (text, want) => {
+    expect(JSON.stringify(parseJson(text))).toBe(want)
+  })
+
+  it('take no longer where the text is full of what could stand in for them', () => {
+    const texts = ['~'.repeat(100_000), '~0~'.repeat(30_000), '~1'.repeat(50_000)]
+    for (const filler of texts) {
+      const text = `["${filler}",${'{"\\n":0},'.repeat(10_000)}0]`
+      const value = parseJson(text) as unknown[]
+      expect([value.length, value[0] === filler, value[1]]).toEqual([10_002, true, { '\n': 0 }])
+    }
   })
 
   it('may stand deeper than a stack reaches', () => {
@@ -60,25 +79,37 @@ describe('names that are written with an escape', () => {
   })
 })
 
-it('is what JSON.parse makes of it, of anything', () => {
-  const text = fc.string({
-    unit: fc.constantFrom('"', '\\', '\n', '<', '~', '0', 'a', ':', '{', '}', ' ', 'é'),
-  })
-  const { value } = fc.letrec((tie) => ({
+/** A text of JSON, and what it stands for. */
+type Written = { text: string; value: unknown }
+
+it('is what is written, of anything, however names are written and however often', () => {
+  const part = fc.constantFrom('"', '\\', '\n', '<', '~', '0', '1', 'a', ':', '{', '}', ' ', 'é', '__proto__')
+  const name = fc
+    .tuple(fc.array(fc.tuple(part, fc.boolean()), { maxLength: 3 }), fc.constantFrom('', ' '))
+    .map(([parts, space]) => ({
+      name: parts.map(([text]) => text).join(''),
+      text: `"${parts.map(([text, escaped]) => (escaped ? escapedWhole(text) : escapedAsNeeded(text))).join('')}"${space}`,
+    }))
+  const leaf = fc.oneof(fc.string({ unit: part }), fc.integer(), fc.constant(null)).map(writtenOf)
+  const { value } = fc.letrec<{ value: Written }>((tie) => ({
     value: fc.oneof(
       { depthSize: 'small' },
-      text,
-      fc.integer(),
-      fc.constant(null),
-      fc.array(tie('value')),
-      fc.array(fc.tuple(text, tie('value'))).map((members) => new Map(members)),
+      leaf,
+      fc.array(tie('value')).map((inside) => ({
+        text: `[${inside.map(({ text }) => text).join()}]`,
+        value: inside.map(({ value }) => value),
+      })),
+      fc.array(fc.tuple(name, tie('value')), { maxLength: 6 }).map((members) => ({
+        text: `{${members.map(([name, inside]) => `${name.text}:${inside.text}`).join()}}`,
+        value: objectOf(members.map(([{ name }, { value }]) => [name, value])),
+      })),
     ),
   }))
   fc.assert(
-    fc.property(value, (value) => {
-      const text = written(value)
-      expect(rewritten(parseJson(text))).toEqual(text)
+    fc.property(value, ({ text, value }) => {
+      expect(JSON.stringify(parseJson(text))).toBe(JSON.stringify(value))
     }),
+    { numRuns: 2000 },
   )
 })
 
@@ -90,16 +121,24 @@ it('is refused in the words of JSON.parse where it is none', () => {
   }
 })
 
-/** Names that look like numbers come first in an object, so they are told apart by a letter. */
-function written(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(written).join()}]`
-  if (value instanceof Map)
-    return `{${[...value].map(([name, inside]) => `${JSON.stringify(`n${name}`)}:${written(inside)}`).join()}}`
-  return JSON.stringify(value)
+function writtenOf(value: unknown): Written {
+  return { text: JSON.stringify(value), value }
 }
 
-function rewritten(value: unknown): string {
-  return JSON.stringify(value)
+function escapedWhole(text: string): string {
+  return [...text].map((one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`).join('')
+}
+
+function escapedAsNeeded(text: string): string {
+  return JSON.stringify(text).slice(1, -1)
+}
+
+/** Of members of one name the last counts, where the first stands. */
+function objectOf(members: readonly (readonly [string, unknown])[]): object {
+  const object = {}
+  for (const [name, value] of members)
+    Object.defineProperty(object, name, { value, writable: true, enumerable: true, configurable: true })
+  return object
 }
 
 function wordsOf(parse: () => unknown): string {

@@ -1,5 +1,7 @@
+import { eventTypes } from '../../api/event-type.ts'
 import type { ResourceType } from '../../api/meta.ts'
 import { parseJson } from '../../api/parse-json.ts'
+import { webhookEvents } from '../../api/webhook-event.ts'
 import type { Clock, Random } from '../../ports/clock.ts'
 import {
   ApiError,
@@ -57,7 +59,7 @@ class Resources implements ResourceReader, ResourceWriter, WatchSource {
   }
 
   async get(type: ResourceType, ref: ObjectRef): Promise<RawObject> {
-    return parseObject(await this.#transport.call({ verb: 'get', path: objectPath(type, ref) }))
+    return parseObject(type, await this.#transport.call({ verb: 'get', path: objectPath(type, ref) }))
   }
 
   async list(type: ResourceType, query: ListQuery, from?: string): Promise<Page> {
@@ -67,7 +69,7 @@ class Resources implements ResourceReader, ResourceWriter, WatchSource {
     if (from !== undefined) parameters.set('continue', from)
     const path = `${collectionPath(type, query.namespace)}?${parameters}`
     const body = await this.#transport.call({ verb: 'list', path })
-    const page = parsePage(body)
+    const page = parsePage(type, body)
     this.#pageSize.learn(type.plural, { objects: page.items.length, bytes: body.length })
     return page
   }
@@ -78,7 +80,7 @@ class Resources implements ResourceReader, ResourceWriter, WatchSource {
     if (!isName(name)) throw new ApiError('Invalid', `metadata.name: ${JSON.stringify(name)} is not a name`)
     const path = `${collectionPath(type, namespace)}?${WRITE_QUERY}`
     const body = JSON.stringify(object)
-    return parseObject(await this.#transport.call({ verb: 'create', path, body, ...answer(options) }))
+    return parseObject(type, await this.#transport.call({ verb: 'create', path, body, ...answer(options) }))
   }
 
   async patch(type: ResourceType, ref: ObjectRef, patch: object, options?: PatchOptions): Promise<RawObject> {
@@ -92,7 +94,7 @@ class Resources implements ResourceReader, ResourceWriter, WatchSource {
         contentType: 'application/merge-patch+json',
         ...answer(options),
       })
-      return parseObject(body)
+      return parseObject(type, body)
     } catch (error) {
       throw errorOfPatch(error, patch)
     }
@@ -146,23 +148,27 @@ function answer(options: { answer?: 'metadata' } | undefined): { accept?: string
   return options?.answer === 'metadata' ? { accept: METADATA_ONLY } : {}
 }
 
-function parsePage(body: Buffer): Page {
-  const list = parse(body) as { items?: RawObject[]; metadata?: Record<string, unknown> } | null
+function parsePage(type: ResourceType, body: Buffer): Page {
+  const list = parse(type, body) as { items?: RawObject[]; metadata?: Record<string, unknown> } | null
   const { resourceVersion, continue: next } = list?.metadata ?? {}
   if (!Array.isArray(list?.items) || typeof resourceVersion !== 'string') throw notUnderstood('a list')
   const more = typeof next === 'string' && next !== ''
   return { items: list.items, resourceVersion, ...(more ? { continue: next } : {}) }
 }
 
-function parseObject(body: Buffer): RawObject {
-  const object = parse(body) as Partial<RawObject> | null
+function parseObject(type: ResourceType, body: Buffer): RawObject {
+  const object = parse(type, body) as Partial<RawObject> | null
   if (typeof object?.metadata !== 'object' || object.metadata === null) throw notUnderstood('an object')
   return object as RawObject
 }
 
-function parse(body: Buffer): unknown {
+/** Whose owners choose names of members. In others only `managedFields` has names with escapes, in each object, and nobody reads those. */
+const OF_FREE_NAMES: ReadonlySet<string> = new Set([webhookEvents.plural, eventTypes.plural])
+
+function parse({ plural }: ResourceType, body: Buffer): unknown {
   try {
-    return parseJson(body.toString('utf8'))
+    const text = body.toString('utf8')
+    return OF_FREE_NAMES.has(plural) ? parseJson(text) : JSON.parse(text)
   } catch (error) {
     throw new ApiError('Unavailable', 'the API server answered with something that is not JSON', {
       status: 200,
