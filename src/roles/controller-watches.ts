@@ -77,7 +77,8 @@ export function createWatches(options: WatchOptions): ControllerWatches {
       decode: readKeys,
       handler: {
         applied: (held) => parts.directory.applyKeys(held.namespace, held.endpoint, held.keys),
-        deleted: (held) => parts.directory.removeKeys(held.namespace, held.endpoint),
+        deleted: ({ namespace, endpoint, keys }, version = Number(keys.version)) =>
+          parts.directory.removeKeys(namespace, endpoint, version),
       },
     },
     needs,

@@ -117,7 +117,7 @@ async function breakFleet() {
     pace: 1,
     say,
     ...(values.log === undefined ? {} : { logBytes: Number(values.log) * 1024 ** 2 }),
-    ...(values.behind === undefined ? {} : { behindMs: Number(values.behind) }),
+    ...(values.behind === undefined ? {} : { behindMs: millisecondsIn(values.behind) }),
     ...(faultsOfEach === undefined ? {} : { faultsOfEach }),
     ...(values.only === undefined ? {} : { kinds: kindsIn(values.only) }),
     ...(values.other === undefined
@@ -135,6 +135,12 @@ async function breakFleet() {
 async function sumFleets() {
   const runs = await keptRuns()
   return { report: fleetReportOf(runs), good: runs.every(({ wrong }) => wrong.length === 0) }
+}
+
+function millisecondsIn(words: string): number {
+  const ms = Number(words)
+  if (!(ms >= 0)) throw new Error(`${words} is no number of milliseconds`)
+  return ms
 }
 
 /** @param words kinds of faults, with commas between */

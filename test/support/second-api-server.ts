@@ -42,8 +42,13 @@ export class SecondApiServer {
     const flags = { '--secure-port': String(port), '--etcd-servers': `http://127.0.0.1:${etcd.port}` }
     const command = withFlags(await commandOf(of.pids.apiServer), flags)
     const second = new SecondApiServer(of, { url: `https://127.0.0.1:${port}`, command, etcd, behindMs })
-    await second.start()
-    return second
+    try {
+      await second.start()
+      return second
+    } catch (error) {
+      await second.close()
+      throw error
+    }
   }
 
   /** Again, after a stop; it is not behind until it is ready. @throws Error when it does not become ready */
@@ -51,12 +56,19 @@ export class SecondApiServer {
     this.#etcd.delay('down', 0)
     // It ends with this process, however that ends.
     this.#process = spawn('setpriv', ['--pdeathsig', 'KILL', ...this.#command], { stdio: 'ignore' })
+    let ended: unknown
+    this.#process.once('error', (error) => {
+      ended = error
+    })
+    this.#process.once('exit', (code, signal) => {
+      ended ??= signal ?? code
+    })
     const access = { ...this.#of.access, server: this.url }
     for (const limit = performance.now() + READY_LIMIT_MS; ; await sleep(POLL_MS)) {
       const answer = await requestApi(access, { method: 'GET', path: '/readyz' }).catch(() => undefined)
       if (answer?.status === 200) return this.#etcd.delay('down', this.#behindMs)
-      if (performance.now() > limit || this.#process.exitCode !== null)
-        throw new Error('the second API server does not become ready')
+      if (performance.now() > limit || ended !== undefined)
+        throw new Error(`the second API server does not become ready: ${ended ?? 'it takes too long'}`)
     }
   }
 
@@ -80,7 +92,10 @@ async function commandOf(pid: number): Promise<string[]> {
   return (await readFile(`/proc/${pid}/cmdline`, 'utf8')).split('\0').filter((part) => part !== '')
 }
 
+/** @throws Error when it has not all of these flags */
 function withFlags(command: readonly string[], flags: Readonly<Record<string, string>>): string[] {
+  for (const flag of Object.keys(flags))
+    if (!command.some((part) => part.startsWith(`${flag}=`))) throw new Error(`${command[0]} has no ${flag}`)
   return command.map((part) => {
     const [name = ''] = part.split('=')
     return name in flags ? `${name}=${flags[name]}` : part

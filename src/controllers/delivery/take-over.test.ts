@@ -245,3 +245,13 @@ it('what is taken over is signed with the keys that are stored by then, though t
   expect(await started).toEqual({ unfinished: 0, reopened: 0 })
   expect(bed.directory.get(ORGANIZATION, 'one')?.keys?.keys).toEqual([key])
 })
+
+it('what is taken over is not held up by Secrets that cannot be read', async () => {
+  const bed = new PlaneBed()
+  const { uid } = (await bed.endpoint('one')).metadata
+  bed.api.fail(calling('list', secrets), { before: new ApiError('Unavailable', 'cannot be decrypted') }, 1000)
+  const started = bed.takeOver.start(new Set([shardOf(uid)]), new AbortController().signal)
+  await bed.elapse(20_000)
+  expect(await started).toEqual({ unfinished: 0, reopened: 0 })
+  expect(bed.complaints).toContain('Signing keys could not be read; what the watch has told of them is used')
+})

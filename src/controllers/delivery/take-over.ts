@@ -42,6 +42,8 @@ export type TakenOver = { unfinished: number; reopened: number }
 /** The adapter asks for fewer where they are large; a list in pages half as large takes a third longer. */
 const PAGE = 2500
 const ENDPOINTS_PAGE = 500
+/** Secrets are read with the endpoints, which are larger: where that takes longer something is wrong with them. */
+const KEYS_MS = 15_000
 /** For the record that shards were handed over: without it they are taken over as from a replica that died. */
 const RELEASE_MS = 2000
 
@@ -82,8 +84,7 @@ export class TakeOver {
       await follower.seen(version, signal)
       signal.throwIfAborted()
       if (!follower.isOurs(shards)) throw new Error('another replica has claimed a shard meanwhile')
-      await this.#learnEndpoints(signal)
-      await this.#learnKeys(signal)
+      await Promise.all([this.#learnEndpoints(signal), this.#learnKeys(signal)])
       const taken = await this.#adopt(shards, signal)
       for (const shard of shards) this.#adopted.add(shard)
       return taken
@@ -150,8 +151,26 @@ export class TakeOver {
     directory.learnAll(uids, Number(version))
   }
 
-  /** A key that the one before has ended signs nothing here, though the watch of its Secret may be behind. */
+  /**
+   * A key that the one before has ended signs nothing here, though the watch of its Secret may be behind. Where Secrets cannot be read,
+   * the watch has to do: nothing is to wait for that.
+   */
   async #learnKeys(signal: AbortSignal): Promise<void> {
+    const { clock, log, giveUp } = this.#options.plane.ctx
+    const over = new AbortController()
+    const cancel = clock.after(KEYS_MS, () => over.abort())
+    try {
+      await this.#readKeys(AbortSignal.any([signal, over.signal]))
+    } catch (error) {
+      signal.throwIfAborted()
+      if (giveUp.aborted || !over.signal.aborted) throw error
+      log.warn('Signing keys could not be read; what the watch has told of them is used', { error })
+    } finally {
+      cancel()
+    }
+  }
+
+  async #readKeys(signal: AbortSignal): Promise<void> {
     const { directory, plane } = this.#options
     const labelSelector = `${SIGNING_KEYS_LABEL}=true`
     const query = { namespace: plane.ctx.namespace, labelSelector, limit: ENDPOINTS_PAGE }

@@ -37,6 +37,8 @@ export class EndpointDirectory {
   readonly #namespaces = new Map<string, Map<string, EndpointView>>()
   /** Keys by `<namespace>.<endpoint>`, the name of their Secret. */
   readonly #keys = new Map<string, EndpointKeys>()
+  /** The last version of those that went of late, by their Secret: a read that was under way may still show them. */
+  readonly #goneKeys = new Map<string, number>()
   readonly #listeners: DirectoryListener[] = []
   /** UIDs of those that went of late. */
   readonly #removed = new RecentSet(MAX_REMOVED)
@@ -124,15 +126,29 @@ export class EndpointDirectory {
     for (const listener of this.#listeners) listener.removed(held.endpoint)
   }
 
+  /** From the watch, a read or our own write; what is not newer than what is known changes nothing. */
   applyKeys(namespace: string, name: string, keys: EndpointKeys): void {
-    const held = this.#keys.get(secretName(namespace, name))
-    if (held && Number(held.version) >= Number(keys.version)) return
-    this.#keys.set(secretName(namespace, name), keys)
+    const secret = secretName(namespace, name)
+    const known = Math.max(Number(this.#keys.get(secret)?.version ?? 0), this.#goneKeys.get(secret) ?? 0)
+    if (known >= Number(keys.version)) return
+    this.#goneKeys.delete(secret)
+    this.#keys.set(secret, keys)
     this.#keysChanged(namespace, name)
   }
 
-  removeKeys(namespace: string, name: string): void {
-    if (this.#keys.delete(secretName(namespace, name))) this.#keysChanged(namespace, name)
+  /** @param version of their end, or the last before it: those that were made anew since stay */
+  removeKeys(namespace: string, name: string, version: number): void {
+    const secret = secretName(namespace, name)
+    if (Number(this.#keys.get(secret)?.version ?? 0) > version) return
+    this.#noteGone(secret, version)
+    if (this.#keys.delete(secret)) this.#keysChanged(namespace, name)
+  }
+
+  #noteGone(secret: string, version: number): void {
+    this.#goneKeys.delete(secret)
+    this.#goneKeys.set(secret, version)
+    const [oldest] = this.#goneKeys.keys()
+    if (this.#goneKeys.size > MAX_REMOVED && oldest !== undefined) this.#goneKeys.delete(oldest)
   }
 
   /** Keys of endpoints that are not known: those went while nobody watched, or are still to be made. */

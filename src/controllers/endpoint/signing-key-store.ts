@@ -165,7 +165,7 @@ export class SigningKeyStore {
       await this.#resources.delete(secrets, this.#refOf(namespace, name), {
         resourceVersion: held.keys.version,
       })
-      this.#directory.removeKeys(namespace, name)
+      this.#directory.removeKeys(namespace, name, Number(held.keys.version))
     } catch (error) {
       if (!isApiError(error, 'NotFound', 'Conflict')) throw error
     }

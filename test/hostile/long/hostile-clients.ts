@@ -24,7 +24,7 @@ export type Met = {
 
 const GOOD_EVERY_MS = 100
 const HOSTILE_EVERY_MS = 500
-/** Nothing that a client begins may be held for longer by the facade: ten seconds for headers, ten for a body, and an answer. */
+/** Nothing that a client begins is held for longer: ten seconds for headers, ten for a body, and twenty for an answer. */
 const LONGEST_MS = 45_000
 const DRIP_MS = 1000
 const SILENT_MS = 5000
@@ -47,11 +47,10 @@ const KINDS: Readonly<Record<string, Hostile>> = {
   'a flood of headers': (to) => send(to, headOf(to, [...Array(200).fill(`X-${'h'.repeat(100)}: 1`), ''])),
   'no HTTP': (to) => send(to, randomBytes(1000).toString('latin1')),
   'no JSON': (to) => send(to, post(to, `{"type":"${to.type}","data":${'['.repeat(50_000)}`)),
-  'a key that is none': (to) =>
-    send({ ...to, key: `Bearer ${randomBytes(200).toString('base64url')}` }, get(to, '')),
+  'a key that is none': (to) => send({ ...to, key: randomBytes(200).toString('base64url') }, get(to, '')),
   'a key that looks like one': (to) => {
     const part = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')
-    const key = `Bearer ${part({ alg: 'RS256', kid: randomUUID() })}.${part({ sub: randomUUID(), exp: 4e9 })}.${randomBytes(256).toString('base64url')}`
+    const key = `${part({ alg: 'RS256', kid: randomUUID() })}.${part({ sub: randomUUID(), exp: 4e9 })}.${randomBytes(256).toString('base64url')}`
     const at = { ...to, key }
     return send(at, get(at, '/webhooks'))
   },

@@ -19,7 +19,7 @@ export async function sampleMemory(role: DavitRole, at: number): Promise<MemoryS
 /** Caches fill and engines compile before this share of the run is over. */
 const WARM_SHARE = 0.25
 
-/** What it holds, and by how much that grows, without the begin. */
+/** What it holds, and by how much that grows, without its beginning. */
 export function growthOf(samples: readonly MemorySample[]) {
   const steady = samples.slice(Math.floor(samples.length * WARM_SHARE))
   const perHour = (of: (sample: MemorySample) => number) =>
