@@ -78,7 +78,7 @@ describe.each(['Objects', 'Segments'])('with deliveryLog %s', (deliveryLog) => {
 
   test('an object keeps the names of its members, whatever names others had', async () => {
     const { type, secret, path } = await endpoint('names')
-    // Of Go those that HTML gives a meaning are written with an escape, too. The first two are what the others could be taken for.
+    // An API server writes those with an escape that mean something in HTML, too. The first two are what the others could be taken for.
     const names = ['\\', '\\u', '"', '<', '&', '>é']
     for (const [index, name] of names.entries()) {
       const data = { '!': index < 2 ? [] : index, [name]: 1 }

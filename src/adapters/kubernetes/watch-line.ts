@@ -38,7 +38,7 @@ function parseDeletion(line: Buffer): RawEvent | undefined {
   const end = line.indexOf(SPEC)
   if (end === -1) return undefined
   try {
-    const event = JSON.parse(`${line.toString('utf8', 0, end)}}}`) as RawEvent
+    const event = parseJson(`${line.toString('utf8', 0, end)}}}`) as RawEvent
     return event.object?.metadata === undefined ? undefined : event
   } catch {
     // A field of that name stands further inside.

@@ -1,0 +1,42 @@
+/** What is stored of an organization. */
+import { secrets } from '../../src/api/core-kinds.ts'
+import { kinds } from '../../src/api/kinds.ts'
+import { type KindDefinition, resourceType } from '../../src/api/meta.ts'
+import { webhookDeliveries, webhookDelivery } from '../../src/api/webhook-delivery.ts'
+import { secretName } from '../../src/controllers/endpoint/endpoint-directory.ts'
+import { readKeys } from '../../src/controllers/endpoint/signing-key-store.ts'
+import type { RawObject, ResourceReader } from '../../src/ports/kubernetes.ts'
+import { OPERATOR_NAMESPACE } from '../support/installation.ts'
+import { listAll } from '../support/list-all.ts'
+
+export async function objectsOf(
+  api: ResourceReader,
+  namespace: string,
+  of: readonly KindDefinition[] = kinds,
+): Promise<RawObject[]> {
+  const types = of.map(resourceType).filter(({ namespaced }) => namespaced)
+  return (await Promise.all(types.map((type) => listAll(api, type, { namespace })))).flat()
+}
+
+export async function signingSecretsOf(
+  api: ResourceReader,
+  namespace: string,
+  endpoints: readonly string[],
+): Promise<string[]> {
+  const read = async (name: string) => {
+    const ref = { namespace: OPERATOR_NAMESPACE, name: secretName(namespace, name) }
+    return readKeys(await api.get(secrets, ref)).keys.keys.map(({ secret }) => secret)
+  }
+  return (await Promise.all(endpoints.map(read))).flat()
+}
+
+/** Of all deliveries of an endpoint; NaN where one does not wait for its next. */
+export async function attemptsOf(api: ResourceReader, namespace: string, endpoint: string): Promise<number> {
+  const all = (await listAll(api, webhookDeliveries, { namespace })).map((raw) => webhookDelivery.parse(raw))
+  return all
+    .filter(({ spec }) => spec.endpoint === endpoint)
+    .reduce(
+      (sum, { status }) => sum + (status?.state === 'retrying' ? (status.attemptCount ?? 0) : Number.NaN),
+      0,
+    )
+}
