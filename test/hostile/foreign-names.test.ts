@@ -179,10 +179,15 @@ async function shownToUs(): Promise<string> {
   const what = ['webhooks', 'webhooks/event-types', 'registry-credentials', 'secrets-settings', ...endpoints]
   const answers: string[] = []
   for (const one of what) {
-    const heard = async () => await ask(facade, `/organizations/${OURS}/${one}`, { key: ours })
+    let last = ''
     const { text } = await until(
-      async () => await heard().then((answer) => (answer.status === 200 ? answer : undefined)),
-      () => `${one} is not answered`,
+      async () => {
+        const answer = await ask(facade, `/organizations/${OURS}/${one}`, { key: ours })
+        last = `${answer.status} ${answer.text}`
+        // Ours may be none that can be read, by now.
+        return answer.status === 200 || answer.status === 404 ? answer : undefined
+      },
+      () => `${one} is answered with ${last}`,
     )
     answers.push(text)
   }

@@ -69,3 +69,29 @@ test('what a whole list shows, or is newer than it, stays', () => {
   directory.learnAll(new Set(), 7)
   expect(versionIn(directory)).toBe('8')
 })
+
+function keys(version: number) {
+  return { endpointUid: 'uid-1', keys: [], version: String(version) }
+}
+
+function keysIn(directory: EndpointDirectory): string | undefined {
+  directory.apply(endpoint(5))
+  return directory.get('acme', 'billing')?.keys?.version
+}
+
+test('a read that was under way when the keys went does not bring them back', () => {
+  const directory = new EndpointDirectory()
+  directory.applyKeys('acme', 'billing', keys(6))
+  directory.removeKeys('acme', 'billing', 8)
+  directory.applyKeys('acme', 'billing', keys(7))
+  expect(keysIn(directory)).toBeUndefined()
+})
+
+test('keys that were made anew are there, and the late end of those before takes none of them', () => {
+  const directory = new EndpointDirectory()
+  directory.applyKeys('acme', 'billing', keys(6))
+  directory.removeKeys('acme', 'billing', 8)
+  directory.applyKeys('acme', 'billing', keys(9))
+  directory.removeKeys('acme', 'billing', 8)
+  expect(keysIn(directory)).toBe('9')
+})

@@ -100,7 +100,7 @@ export const FAILURES_OF_API_SERVER: readonly Row[] = [
       {
         of: 'two-api-servers',
         keys: [
-          'behind, ms',
+          'behind, measured, ms',
           'changes',
           'events matched as before an answered change',
           'keyed events',

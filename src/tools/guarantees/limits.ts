@@ -83,7 +83,11 @@ export const LIMITS: Readonly<Record<string, Readonly<Record<string, Limit>>>> =
     'facade: connections held for too long': NONE,
     'facade: of them not answered as they should be': NONE,
   },
-  'two-api-servers': { 'events matched as before an answered change': NONE, 'received twice': NONE },
+  'two-api-servers': {
+    'behind, measured, ms': { atLeast: 200 },
+    'events matched as before an answered change': NONE,
+    'received twice': NONE,
+  },
   'watch-storm': stormLimits({ cut: 180, others: 50 }),
 }
 
