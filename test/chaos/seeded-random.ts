@@ -23,6 +23,11 @@ export class SeededRandom {
     return this.fraction() < probability
   }
 
+  /** @param from at least one */
+  pick<T>(from: readonly T[]): T {
+    return from[Math.floor(this.fraction() * from.length)] as T
+  }
+
   /** Another one, whose numbers do not depend on how many this one gives. */
   fork(): SeededRandom {
     return new SeededRandom(Math.floor(this.fraction() * 2 ** 32))

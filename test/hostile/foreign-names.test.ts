@@ -23,7 +23,7 @@ import { until } from '../support/until.ts'
 import { tellFigures } from './figures.ts'
 import { type Drawn, draw } from './forgeries.ts'
 import { GOOD_OBJECTS, isOfTheLog } from './good-objects.ts'
-import { namesIn, pick, renamed } from './names-of-others.ts'
+import { namesIn, renamed } from './names-of-others.ts'
 import { attemptsOf, objectsOf, signingSecretsOf } from './organization-objects.ts'
 import { seedOfRun } from './seed.ts'
 
@@ -145,7 +145,7 @@ async function publishTheirs(): Promise<void> {
 
 async function storeOurs({ kind, chance, ...parts }: Drawn, names: readonly string[]): Promise<void> {
   const type = resourceType(kind)
-  const own = random.chance(0.3) ? pick(names, random) : sortableName(Date.now(), randomBytes(10))
+  const own = random.chance(0.3) ? random.pick(names) : sortableName(Date.now(), randomBytes(10))
   const labels = { [SHARD_LABEL]: String(Math.floor(random.between(0, 256))) }
   const { metadata: others, spec, status } = renamed(parts, names, random, chance)
   const metadata = { name: own, labels, ...others, namespace: OURS }

@@ -7,7 +7,6 @@ import { shardOf } from '../../src/domain/shard.ts'
 import type { RawObject } from '../../src/ports/kubernetes.ts'
 import type { SeededRandom } from '../chaos/seeded-random.ts'
 import type { GoodObject } from './good-objects.ts'
-import { pick } from './names-of-others.ts'
 
 export type Drawn = {
   kind: KindDefinition
@@ -37,7 +36,7 @@ export function draw(good: GoodObject, { random, theirs, our, secret }: DrawFrom
   const how = random.fraction()
   if (copied.length === 0 || how < 0.4)
     return { kind, metadata: { annotations }, spec, status, chance: CHANCES.own }
-  const one = pick(copied, random)
+  const one = random.pick(copied)
   if (how < 0.7) return { ...copyOf(one, secret), kind, chance: CHANCES.copy }
   return { ...copyOf(asIfOurs(one, theirs, our), secret), kind, chance: 0 }
 }

@@ -30,13 +30,9 @@ function textsIn(value: unknown): string[] {
 
 /** @returns a copy in which each text is one of these with this chance */
 export function renamed<T>(json: T, names: readonly string[], random: SeededRandom, chance: number): T {
-  if (typeof json === 'string') return (random.chance(chance) ? pick(names, random) : json) as T
+  if (typeof json === 'string') return (random.chance(chance) ? random.pick(names) : json) as T
   if (Array.isArray(json)) return json.map((one: unknown) => renamed(one, names, random, chance)) as T
   if (typeof json !== 'object' || json === null) return json
   const members = Object.entries(json).map(([name, inside]) => [name, renamed(inside, names, random, chance)])
   return Object.fromEntries(members) as T
-}
-
-export function pick<T>(from: readonly T[], random: SeededRandom): T {
-  return from[Math.floor(random.fraction() * from.length)] as T
 }

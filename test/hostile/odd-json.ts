@@ -1,6 +1,5 @@
 /** JSON that was right, with something in it that is not. */
 import type { SeededRandom } from '../chaos/seeded-random.ts'
-import { pick } from './names-of-others.ts'
 
 type Place = { holder: Record<string, unknown> | unknown[]; key: string | number }
 
@@ -34,14 +33,14 @@ export function oddly(json: unknown, random: SeededRandom, changes: number): unk
 }
 
 function changeOne(root: { json: unknown }, random: SeededRandom): void {
-  const { holder, key } = pick(placesIn(root), random)
+  const { holder, key } = random.pick(placesIn(root))
   const own = holder as Record<string | number, unknown>
   const how = random.fraction()
   if (how < 0.15 && key !== 'json') delete own[key]
   else if (how < 0.25) own[key] = [own[key]]
   else if (how < 0.35) own[key] = { value: own[key] }
   else if (how < 0.4) own[`${String(key)}OfTomorrow`] = own[key]
-  else own[key] = pick(ODD, random)()
+  else own[key] = random.pick(ODD)()
 }
 
 function placesIn(holder: Place['holder']): Place[] {

@@ -137,10 +137,11 @@ export function isSignedBy(request: ReceivedRequest, secrets: readonly string[])
   })
 }
 
-/** Resolves when nothing has come for so long. */
-export async function untilQuiet({ requests }: Receiver, forMs: number): Promise<void> {
+/** Resolves when nothing has come for so long, or after `limitMs`. */
+export async function untilQuiet({ requests }: Receiver, forMs: number, limitMs = 60_000): Promise<void> {
+  const over = performance.now() + limitMs
   let seen = -1
-  while (seen !== requests.length) {
+  while (seen !== requests.length && performance.now() < over) {
     seen = requests.length
     await sleep(forMs)
   }

@@ -57,7 +57,9 @@ export async function soak(minutes: number): Promise<Figures> {
       )
       await bed.publisher.call('list', ['good-0', 'other-0', 'hostile'])
       const clients = new HostileClients(target)
-      const events = await publishFor(bed, { controller, facade }, { good, bad, minutes })
+      const events = await publishFor(bed, { controller, facade }, { good, bad, minutes }).finally(() =>
+        clients.stop(),
+      )
       const met = await clients.stop()
       const figures = figuresOf(events, minutes)
       const connections = await hostile.call('connections', null)
