@@ -124,7 +124,7 @@ function decodeAny(text: string): OutcomeRecord | undefined {
   const position = parsePosition(place)
   if (!position) return undefined
   if (kind === 'moved' || kind === 'reopened' || kind === 'ended') return { kind, position }
-  const facts = parseJson(rest.join(' '))
+  const facts = jsonOrUndefined(rest.join(' '))
   if (kind === 'canceled') {
     const parsed = cancelFacts.safeParse(facts)
     return parsed.success ? { kind, position, reason: parsed.data.reason } : undefined
@@ -152,7 +152,7 @@ function attemptOf(facts: z.infer<typeof attemptFacts>): DeliveryAttempt {
   }
 }
 
-function parseJson(text: string): unknown {
+function jsonOrUndefined(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {

@@ -54,14 +54,14 @@ export async function removePlaygroundFile(path: string): Promise<void> {
 /** What the file says, if there is one and what it tells of still answers: one that was killed leaves its file. */
 export async function findRunning(path: string): Promise<PlaygroundFacts | undefined> {
   const text = await readFile(path, 'utf8').catch(() => 'null')
-  const parsed = playgroundFacts.safeParse(parseJson(text))
+  const parsed = playgroundFacts.safeParse(jsonOrUndefined(text))
   if (!parsed.success) return undefined
   const signal = AbortSignal.timeout(ANSWER_LIMIT_MS)
   const answer = await fetch(parsed.data.health, { signal }).catch(() => undefined)
   return answer?.ok ? parsed.data : undefined
 }
 
-function parseJson(text: string): unknown {
+function jsonOrUndefined(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {

@@ -1,7 +1,4 @@
-import { eventTypes } from '../../api/event-type.ts'
 import type { ResourceType } from '../../api/meta.ts'
-import { parseJson } from '../../api/parse-json.ts'
-import { webhookEvents } from '../../api/webhook-event.ts'
 import type { Clock, Random } from '../../ports/clock.ts'
 import {
   ApiError,
@@ -19,6 +16,7 @@ import {
   type WatchSource,
 } from '../../ports/kubernetes.ts'
 import { errorOfPatch } from './error-of-patch.ts'
+import { jsonOf } from './json-of.ts'
 import { PageSize } from './page-size.ts'
 import { collectionPath, isName, objectPath } from './resource-path.ts'
 import type { Transport } from './transport.ts'
@@ -130,6 +128,7 @@ class Resources implements ResourceReader, ResourceWriter, WatchSource {
     parameters.set('timeoutSeconds', String(300 + Math.floor(this.#random.fraction() * 300)))
     const path = `${collectionPath(type, query.namespace)}?${parameters}`
     return watchEvents(() => this.#transport.open({ verb: 'watch', path }, signal), {
+      parse: jsonOf(type),
       clock: this.#clock,
       silenceMs: this.#silenceMs,
       maxLineBytes: this.#maxLineBytes,
@@ -162,13 +161,9 @@ function parseObject(type: ResourceType, body: Buffer): RawObject {
   return object as RawObject
 }
 
-/** Whose owners choose names of members. In others only `managedFields` has names with escapes, in each object, and nobody reads those. */
-const OF_FREE_NAMES: ReadonlySet<string> = new Set([webhookEvents.plural, eventTypes.plural])
-
-function parse({ plural }: ResourceType, body: Buffer): unknown {
+function parse(type: ResourceType, body: Buffer): unknown {
   try {
-    const text = body.toString('utf8')
-    return OF_FREE_NAMES.has(plural) ? parseJson(text) : JSON.parse(text)
+    return jsonOf(type)(body.toString('utf8'))
   } catch (error) {
     throw new ApiError('Unavailable', 'the API server answered with something that is not JSON', {
       status: 200,

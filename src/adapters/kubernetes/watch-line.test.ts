@@ -4,7 +4,7 @@ import { parseJson } from '../../api/parse-json.ts'
 import { parseLine } from './watch-line.ts'
 
 function told(line: string) {
-  return parseLine(Buffer.from(line))
+  return parseLine(Buffer.from(line), parseJson)
 }
 
 describe('a deletion', () => {

@@ -1,16 +1,16 @@
 /** One line of a watch. What nobody asks for in it is not read: each replica reads every line of the log. */
-import { deliverySegmentKind } from '../../api/delivery-segment.ts'
-import { API_VERSION, GROUP } from '../../api/meta.ts'
-import { outcomeSegmentKind } from '../../api/outcome-segment.ts'
-import { parseJson } from '../../api/parse-json.ts'
+import { GROUP } from '../../api/meta.ts'
 import { ApiError, type RawObject, type WatchEvent } from '../../ports/kubernetes.ts'
 import { errorOfEvent } from './api-status.ts'
 
+/** @throws SyntaxError */
+export type ParseJson = (text: string) => unknown
+
 /** @returns an error where the line is one, or is none of a watch. Overwrites what it does not read in `line`. */
-export function parseLine(line: Buffer): WatchEvent | ApiError {
+export function parseLine(line: Buffer, parse: ParseJson): WatchEvent | ApiError {
   let event: RawEvent
   try {
-    event = parseDeletion(line) ?? parseWhole(line)
+    event = parseDeletion(line, parse) ?? parseWhole(line, parse)
   } catch (error) {
     return garbage(line, error)
   }
@@ -33,12 +33,12 @@ const SPEC = Buffer.from(',"spec":')
  * A deletion carries the whole object, which was read when it came: of one that is sent as `..., "metadata": ..., "spec": ...`
  * only what stands before its spec is read. Each replica hears of every segment of the log that is deleted.
  */
-function parseDeletion(line: Buffer): RawEvent | undefined {
+function parseDeletion(line: Buffer, parse: ParseJson): RawEvent | undefined {
   if (!line.subarray(0, DELETED.length).equals(DELETED)) return undefined
   const end = line.indexOf(SPEC)
   if (end === -1) return undefined
   try {
-    const event = parseJson(`${line.toString('utf8', 0, end)}}}`) as RawEvent
+    const event = parse(`${line.toString('utf8', 0, end)}}}`) as RawEvent
     return event.object?.metadata === undefined ? undefined : event
   } catch {
     // A field of that name stands further inside.
@@ -46,18 +46,13 @@ function parseDeletion(line: Buffer): RawEvent | undefined {
   }
 }
 
-function parseWhole(line: Buffer): RawEvent {
+function parseWhole(line: Buffer, parse: ParseJson): RawEvent {
   blankManagedFields(line)
-  const text = line.toString('utf8')
-  return (isOfLog(line) ? JSON.parse(text) : parseJson(text)) as RawEvent
+  return parse(line.toString('utf8')) as RawEvent
 }
 
 const OURS = ['ADDED', 'MODIFIED'].map((type) =>
   Buffer.from(`{"type":"${type}","object":{"apiVersion":"${GROUP}/`),
-)
-/** Most of what comes, and it has no names but ours. */
-const OF_LOG = [deliverySegmentKind, outcomeSegmentKind].map(({ kind }) =>
-  Buffer.from(`{"type":"ADDED","object":{"apiVersion":"${API_VERSION}","kind":"${kind}",`),
 )
 /** Quotes inside strings are escaped, so neither stands in one, but for the end of a name. */
 const FIELDS = Buffer.from('"managedFields":[')
@@ -77,10 +72,6 @@ function blankManagedFields(line: Buffer): void {
   // In the spec, or up to something in it, is what somebody else has written.
   if (end === -1 || end > line.indexOf(SPEC)) return
   line.fill(SPACE, start, end + '}],'.length)
-}
-
-function isOfLog(line: Buffer): boolean {
-  return beginsWithOneOf(line, OF_LOG)
 }
 
 function beginsWithOneOf(line: Buffer, starts: readonly Buffer[]): boolean {

@@ -30,8 +30,8 @@ describe('the events of a stream', () => {
       const stream = streamOf(...chunks)
       let failed = false
       try {
-        const limits = { clock, silenceMs: 90_000, maxLineBytes: 1_000 }
-        for await (const _ of watchEvents(async () => stream, limits)) {
+        const needs = { parse: JSON.parse, clock, silenceMs: 90_000, maxLineBytes: 1_000 }
+        for await (const _ of watchEvents(async () => stream, needs)) {
           if (leave) break
         }
       } catch {

@@ -2,9 +2,11 @@ import type { Clock } from '../../ports/clock.ts'
 import { ApiError, type WatchEvent } from '../../ports/kubernetes.ts'
 import { LineSplitter } from './line-splitter.ts'
 import type { OpenStream } from './transport.ts'
-import { parseLine } from './watch-line.ts'
+import { type ParseJson, parseLine } from './watch-line.ts'
 
-export type WatchLimits = {
+export type WatchNeeds = {
+  /** Reads a line. */
+  parse: ParseJson
   clock: Clock
   /** No byte for so long, and the stream may be dead without anybody saying so: it is ended. */
   silenceMs: number
@@ -14,16 +16,16 @@ export type WatchLimits = {
 /** The events of a watch that `open` opens, one array for all that came together. @throws ApiError as WatchSource says */
 export async function* watchEvents(
   open: () => Promise<OpenStream>,
-  limits: WatchLimits,
+  needs: WatchNeeds,
 ): AsyncGenerator<WatchEvent[]> {
   const stream = await open()
-  const splitter = new LineSplitter(limits.maxLineBytes)
-  const watchdog = new Watchdog(stream, limits)
+  const splitter = new LineSplitter(needs.maxLineBytes)
+  const watchdog = new Watchdog(stream, needs)
   try {
     for await (const chunks of stream.chunks) {
       watchdog.alive()
       const events: WatchEvent[] = []
-      const error = parseChunks(chunks, splitter, events)
+      const error = parseChunks(chunks, { splitter, parse: needs.parse }, events)
       if (events.length > 0) yield events
       if (error) throw error
     }
@@ -45,12 +47,12 @@ export async function* watchEvents(
  */
 function parseChunks(
   chunks: readonly Buffer[],
-  splitter: LineSplitter,
+  { splitter, parse }: { splitter: LineSplitter; parse: ParseJson },
   events: WatchEvent[],
 ): ApiError | undefined {
   for (const chunk of chunks)
     for (const line of splitter.push(chunk)) {
-      const event = parseLine(line)
+      const event = parseLine(line, parse)
       if (event instanceof ApiError) return event
       events.push(event)
     }
@@ -64,20 +66,20 @@ function broken(message: string, cause?: unknown): ApiError {
 /** Ends a stream that went silent. One timer that looks back, instead of one per chunk. */
 class Watchdog {
   readonly #stream: OpenStream
-  readonly #limits: WatchLimits
+  readonly #needs: WatchNeeds
   #heardAt: number
   #stopTimer: () => void
   silenced = false
 
-  constructor(stream: OpenStream, limits: WatchLimits) {
+  constructor(stream: OpenStream, needs: WatchNeeds) {
     this.#stream = stream
-    this.#limits = limits
-    this.#heardAt = limits.clock.monotonic()
-    this.#stopTimer = limits.clock.after(limits.silenceMs, () => this.#look())
+    this.#needs = needs
+    this.#heardAt = needs.clock.monotonic()
+    this.#stopTimer = needs.clock.after(needs.silenceMs, () => this.#look())
   }
 
   alive(): void {
-    this.#heardAt = this.#limits.clock.monotonic()
+    this.#heardAt = this.#needs.clock.monotonic()
   }
 
   stop(): void {
@@ -85,7 +87,7 @@ class Watchdog {
   }
 
   #look(): void {
-    const { clock, silenceMs } = this.#limits
+    const { clock, silenceMs } = this.#needs
     const left = this.#heardAt + silenceMs - clock.monotonic()
     if (left > 0) {
       this.#stopTimer = clock.after(left, () => this.#look())

@@ -1,0 +1,16 @@
+import { expect, it } from 'vitest'
+import { customResourceDefinition } from '../../api/crd.ts'
+import { kinds } from '../../api/kinds.ts'
+import { resourceType } from '../../api/meta.ts'
+import { parseJson } from '../../api/parse-json.ts'
+import { jsonOf } from './json-of.ts'
+
+it.each(kinds)(
+  '$kind is read with care where its owner chooses names of members, and fast elsewhere',
+  (kind) => {
+    const hasFreeNames = JSON.stringify(customResourceDefinition(kind)).includes(
+      '"x-kubernetes-preserve-unknown-fields":true',
+    )
+    expect(jsonOf(resourceType(kind))).toBe(hasFreeNames ? parseJson : JSON.parse)
+  },
+)
