@@ -4,9 +4,15 @@ export interface Turns {
    * Waits for a turn of `flow`.
    * @throws TurnsFullError if too many wait; the reason of `signal` if it aborts before the turn has come
    */
-  take(flow: string, signal?: AbortSignal): Promise<void>
+  take(flow: string, options?: TakeOptions): Promise<void>
   /** What the turns are for has said that there were too many. */
   slowDown(): void
+}
+
+export type TakeOptions = {
+  signal?: AbortSignal
+  /** It had a turn that came to nothing, so it goes before those of its flow that had none. */
+  isAgain?: boolean
 }
 
 /** So many wait for a turn that one more would only wait in vain. */

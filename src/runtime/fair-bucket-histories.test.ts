@@ -7,19 +7,22 @@ const LIMITS = { perSecond: 10, burst: 3, maxWaiting: 10_000, maxWaitingOfFlow: 
 const FLOWS = ['a', 'b', 'c', 'd', 'e']
 
 type Step =
-  | { kind: 'take'; flow: string; count: number }
+  | { kind: 'take'; flow: string; count: number; isAgain: boolean }
   | { kind: 'cancel'; taker: number }
   | { kind: 'pass'; ms: number }
   | { kind: 'slow' }
 
 const flow = fc.constantFrom(...FLOWS)
-const step: fc.Arbitrary<Step> = fc.oneof(
-  fc.record({ kind: fc.constant('take' as const), flow, count: fc.integer({ min: 1, max: 12 }) }),
-  fc.record({ kind: fc.constant('cancel' as const), taker: fc.nat(100) }),
-  fc.record({ kind: fc.constant('pass' as const), ms: fc.integer({ min: 0, max: 1500 }) }),
-)
+const count = fc.integer({ min: 1, max: 12 })
+const stepWith = (isAgain: fc.Arbitrary<boolean>): fc.Arbitrary<Step> =>
+  fc.oneof(
+    fc.record({ kind: fc.constant('take' as const), flow, count, isAgain }),
+    fc.record({ kind: fc.constant('cancel' as const), taker: fc.nat(100) }),
+    fc.record({ kind: fc.constant('pass' as const), ms: fc.integer({ min: 0, max: 1500 }) }),
+  )
+const step = stepWith(fc.constant(false))
 const stepWithComplaints = fc.oneof(
-  { weight: 9, arbitrary: step },
+  { weight: 9, arbitrary: stepWith(fc.boolean()) },
   fc.record({ kind: fc.constant('slow' as const) }),
 )
 
@@ -39,7 +42,7 @@ async function play(steps: Step[]): Promise<History> {
   const bucket = new FairBucket(clock, LIMITS)
   const takers: Taker[] = []
   const order: Taker[] = []
-  const come = (name: string) => {
+  const come = (name: string, isAgain: boolean) => {
     const leaving = new AbortController()
     const came = { came: clock.monotonic(), turnsBefore: order.length }
     const taker: Taker = { flow: name, ...came, leave: () => leaving.abort() }
@@ -49,13 +52,13 @@ async function play(steps: Step[]): Promise<History> {
       taker.ended = { at: clock.monotonic(), how }
       order.push(taker)
     }
-    void bucket.take(name, leaving.signal).then(
+    void bucket.take(name, { signal: leaving.signal, isAgain }).then(
       () => end('served'),
       () => end('left'),
     )
   }
   for (const one of steps) {
-    if (one.kind === 'take') for (let i = 0; i < one.count; i += 1) come(one.flow)
+    if (one.kind === 'take') for (let i = 0; i < one.count; i += 1) come(one.flow, one.isAgain)
     if (one.kind === 'cancel') takers[one.taker % Math.max(1, takers.length)]?.leave()
     if (one.kind === 'slow') bucket.slowDown()
     await clock.elapse(one.kind === 'pass' ? one.ms : 0)
@@ -142,7 +145,7 @@ describe('FairBucket, whatever happens', () => {
         let turns = 0
         for (const { flow: name, stays } of all) {
           const leaving = new AbortController()
-          void bucket.take(name, leaving.signal).then(
+          void bucket.take(name, { signal: leaving.signal }).then(
             () => (turns += 1),
             () => undefined,
           )

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { FakeClock } from '../../test/support/fake-clock.ts'
-import { TurnsFullError } from '../ports/turns.ts'
+import { type TakeOptions, TurnsFullError } from '../ports/turns.ts'
 import { FairBucket, type FairBucketLimits } from './fair-bucket.ts'
 
 const LIMITS = { perSecond: 10, burst: 1, maxWaiting: 100, maxWaitingOfFlow: 50 }
@@ -9,8 +9,8 @@ function bucketOf(limits: Partial<FairBucketLimits> = {}) {
   const clock = new FakeClock()
   const bucket = new FairBucket(clock, { ...LIMITS, ...limits })
   const served: string[] = []
-  const take = (name: string, signal?: AbortSignal) =>
-    bucket.take(name.replace(/\d+$/, ''), signal).then(() => void served.push(name))
+  const take = (name: string, options?: TakeOptions) =>
+    bucket.take(name.replace(/\d+$/, ''), options).then(() => void served.push(name))
   return { clock, bucket, served, take }
 }
 
@@ -33,6 +33,27 @@ describe('FairBucket', () => {
     expect(served).toEqual(['a0', 'a1', 'b1', 'c1', 'a2', 'b2', 'a3'])
   })
 
+  it('serves who had a turn for nothing before the others of its flow, and after other flows', async () => {
+    const { clock, served, take } = bucketOf()
+    for (const name of ['a0', 'a1', 'a2', 'b1']) void take(name)
+    for (const name of ['a8', 'a9']) void take(name, { isAgain: true })
+    await clock.elapse(1000)
+    expect(served).toEqual(['a0', 'a8', 'b1', 'a9', 'a1', 'a2'])
+  })
+
+  it('gives the turn of one who came again and left to the next', async () => {
+    const { clock, bucket, served, take } = bucketOf()
+    const leaving = new AbortController()
+    for (const name of ['a0', 'a1']) void take(name)
+    const left = take('a9', { isAgain: true, signal: leaving.signal })
+    leaving.abort(new Error('left'))
+    await expect(left).rejects.toThrow('left')
+    expect(bucket.waiting).toBe(1)
+    await clock.elapse(101)
+    expect(served).toEqual(['a0', 'a1'])
+    expect(bucket.waiting).toBe(0)
+  })
+
   it('serves somebody new before the second turn of those who wait', async () => {
     const { clock, served, take } = bucketOf()
     for (const name of ['a0', 'a1', 'a2', 'a3']) void take(name)
@@ -46,7 +67,7 @@ describe('FairBucket', () => {
     const { clock, bucket, served, take } = bucketOf()
     const leaving = new AbortController()
     void take('a0')
-    const left = take('a1', leaving.signal)
+    const left = take('a1', { signal: leaving.signal })
     void take('a2')
     leaving.abort(new Error('left'))
     await expect(left).rejects.toThrow('left')
@@ -57,7 +78,7 @@ describe('FairBucket', () => {
 
   it('does not let in who has left already', async () => {
     const { bucket, take } = bucketOf()
-    await expect(take('a1', AbortSignal.abort(new Error('left')))).rejects.toThrow('left')
+    await expect(take('a1', { signal: AbortSignal.abort(new Error('left')) })).rejects.toThrow('left')
     expect(bucket.resting).toBe(true)
   })
 
@@ -90,7 +111,7 @@ describe('FairBucket', () => {
     await take('a0')
     expect(clock.pending).toBe(0)
     const leaving = new AbortController()
-    const left = take('a1', leaving.signal)
+    const left = take('a1', { signal: leaving.signal })
     expect(clock.pending).toBe(1)
     leaving.abort()
     await expect(left).rejects.toThrow()

@@ -1,5 +1,5 @@
 import type { Clock } from '../ports/clock.ts'
-import { type Turns, TurnsFullError } from '../ports/turns.ts'
+import { type TakeOptions, type Turns, TurnsFullError } from '../ports/turns.ts'
 import { TokenLevel } from './token-level.ts'
 
 export type FairBucketLimits = {
@@ -14,8 +14,12 @@ export type FairBucketLimits = {
 
 type Waiter = { grant(): void }
 
+/** Takers of one flow that wait: those that had a turn already go first. */
+type Flow = { again: Set<Waiter>; first: Set<Waiter> }
+
 /**
- * A token bucket whose waiting flows take turns one by one; within a flow the first come goes first. What it is for may
+ * A token bucket whose waiting flows take turns one by one; within a flow the first come goes
+ * first, after those whose turn came to nothing. What it is for may
  * complain, then it slows down and recovers by itself. It has a timer only while somebody waits.
  */
 export class FairBucket implements Turns {
@@ -23,7 +27,7 @@ export class FairBucket implements Turns {
   readonly #limits: FairBucketLimits
   readonly #level: TokenLevel
   /** Flows with waiting takers; the next turn is that of the first. */
-  readonly #flows = new Map<string, Set<Waiter>>()
+  readonly #flows = new Map<string, Flow>()
   #waiting = 0
   #stopTimer: (() => void) | undefined
 
@@ -48,11 +52,11 @@ export class FairBucket implements Turns {
     return this.#waiting === 0 && this.#level.full(this.#clock.monotonic())
   }
 
-  async take(flow: string, signal?: AbortSignal): Promise<void> {
+  async take(flow: string, { signal, isAgain = false }: TakeOptions = {}): Promise<void> {
     signal?.throwIfAborted()
     if (this.#waiting === 0 && this.#level.take(this.#clock.monotonic())) return
     if (this.#isFull(flow)) throw new TurnsFullError()
-    await this.#wait(flow, signal)
+    await this.#wait(flow, isAgain, signal)
   }
 
   slowDown(): void {
@@ -61,10 +65,10 @@ export class FairBucket implements Turns {
 
   #isFull(flow: string): boolean {
     const { maxWaiting, maxWaitingOfFlow } = this.#limits
-    return this.#waiting >= maxWaiting || (this.#flows.get(flow)?.size ?? 0) >= maxWaitingOfFlow
+    return this.#waiting >= maxWaiting || sizeOf(this.#flows.get(flow)) >= maxWaitingOfFlow
   }
 
-  #wait(flow: string, signal: AbortSignal | undefined): Promise<void> {
+  #wait(flow: string, isAgain: boolean, signal: AbortSignal | undefined): Promise<void> {
     return new Promise((resolve, reject) => {
       const leave = () => {
         this.#remove(flow, waiter)
@@ -77,19 +81,19 @@ export class FairBucket implements Turns {
         },
       }
       signal?.addEventListener('abort', leave, { once: true })
-      const waiters = this.#flows.get(flow)
-      if (waiters) waiters.add(waiter)
-      else this.#flows.set(flow, new Set([waiter]))
+      const of = this.#flows.get(flow) ?? { again: new Set(), first: new Set() }
+      this.#flows.set(flow, of)
+      of[isAgain ? 'again' : 'first'].add(waiter)
       this.#waiting += 1
       this.#plan()
     })
   }
 
   #remove(flow: string, waiter: Waiter): void {
-    const waiters = this.#flows.get(flow)
-    if (!waiters?.delete(waiter)) return
+    const of = this.#flows.get(flow)
+    if (!of?.again.delete(waiter) && !of?.first.delete(waiter)) return
     this.#waiting -= 1
-    if (waiters.size === 0) this.#flows.delete(flow)
+    if (sizeOf(of) === 0) this.#flows.delete(flow)
     if (this.#waiting === 0) this.#stop()
   }
 
@@ -115,16 +119,21 @@ export class FairBucket implements Turns {
   }
 
   #grantNext(): void {
-    for (const [flow, waiters] of this.#flows) {
+    for (const [flow, of] of this.#flows) {
       // Its next taker comes after one of each other flow that waits.
       this.#flows.delete(flow)
+      const waiters = of.again.size > 0 ? of.again : of.first
       for (const waiter of waiters) {
         waiters.delete(waiter)
         this.#waiting -= 1
-        if (waiters.size > 0) this.#flows.set(flow, waiters)
+        if (sizeOf(of) > 0) this.#flows.set(flow, of)
         waiter.grant()
         return
       }
     }
   }
+}
+
+function sizeOf(flow: Flow | undefined): number {
+  return flow ? flow.again.size + flow.first.size : 0
 }

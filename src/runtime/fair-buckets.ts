@@ -30,7 +30,7 @@ export class FairBuckets {
   /** Turns at `key`. What is returned may be kept: it finds the bucket anew at each call. */
   of(key: string): Turns {
     return {
-      take: async (flow, signal) => await this.#bucketOf(key).take(flow, signal),
+      take: async (flow, options) => await this.#bucketOf(key).take(flow, options),
       slowDown: () => this.#buckets.get(key)?.slowDown(),
     }
   }

@@ -81,7 +81,8 @@ class CallRun<C, T> {
     if (!turns) return
     const begin = this.#world.clock.monotonic()
     try {
-      await this.#time.turn((signal) => turns.of.take(turns.flow, signal))
+      const isAgain = this.#attempts > 0
+      await this.#time.turn((signal) => turns.of.take(turns.flow, { signal, isAgain }))
     } catch (error) {
       // Nothing else can be wrong with waiting than that too many do.
       throw this.#errorOf(given(error instanceof ExpiredError ? error : new ExpiredError('Busy'), false))

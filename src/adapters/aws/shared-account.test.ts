@@ -47,6 +47,10 @@ function unfairOf(shares: Map<string, number>, puts: Put[]): string[] {
     .map(({ organization, number, endedAt }) => `${organization} ${number} at ${endedAt}`)
 }
 
+function endOf(puts: Put[], wanted: number): number {
+  return puts.find(({ number }) => number === wanted)?.endedAt ?? Number.NaN
+}
+
 const organizations = ORGANIZATIONS.slice(0, 50)
 const EQUAL = new Map(organizations.map((name) => [name, PUTS / 50]))
 const UNEQUAL = new Map(organizations.map((name, i) => [name, i === 0 ? PUTS - 49 * 5 : 5]))
@@ -68,6 +72,16 @@ it.each([
   },
   120_000,
 )
+
+it('stores what was throttled before what its organization has not asked for yet', async () => {
+  bed = await startAccountsBed({ writes: { perSecond: PER_SECOND, burst: 1 } })
+  const effect = { code: 'ThrottlingException', message: 'Rate exceeded', status: 400 }
+  bed.aws.script.add({ operation: 'ssm:PutParameter', effect, times: 1 })
+  const puts = await putAll(new Map([['acme', 20]]))
+  const before = puts.filter(({ endedAt }) => endedAt < endOf(puts, 1))
+  expect(bed.counted.retries).toHaveLength(1)
+  expect(before.length).toBeLessThanOrEqual(5)
+}, 120_000)
 
 it('adapts when the account allows less than was set', async () => {
   const organization = 'acme'
