@@ -60,6 +60,12 @@ export class Neighbours {
       .map(({ record }) => record.name)
   }
 
+  /** It has not said that it leaves, and does not renew its record, or has none any more. */
+  isSilent(name: string): boolean {
+    const one = this.#byName.get(name)
+    return one !== undefined && one.record.view.length > 0 && (one.isGone || this.#hasExpired(one))
+  }
+
   /**
    * Somebody who claims something was not heard of yet, while others were: if it is dead, those have counted for longer. Where nobody
    * was heard of, it is known after a lease that there is nobody to wait for.

@@ -40,6 +40,16 @@ export class OwnRecord {
     return this.#published
   }
 
+  /** The others can read just that. */
+  says({ session, view, draining }: ReplicaRecord): boolean {
+    const published = this.#published
+    return (
+      published?.session === session &&
+      published.view.join() === view.join() &&
+      published.draining.join() === draining.join()
+    )
+  }
+
   /** What became of it, by a list. @param asked when the list was asked for, monotonic */
   learn(records: readonly StoredRecord[], asked: number): NameState {
     const { name, session } = this.#options

@@ -8,6 +8,7 @@ import type { ReplicaRecord } from '../../ports/replica-records.ts'
 import { pause } from '../pause.ts'
 import { Lease } from './lease.ts'
 import { LeftRecords } from './left-records.ts'
+import { tellMembers } from './members-log.ts'
 import { Neighbours } from './neighbours.ts'
 import { type NameState, OwnRecord } from './own-record.ts'
 import { ownersOf } from './owners.ts'
@@ -158,8 +159,7 @@ export class ShardKeeper implements ShardOwnership {
   async #publish(): Promise<void> {
     const { times } = this.#options
     const record = this.#record()
-    const { published } = this.#own
-    if (published && isSame(record, published) && this.#lease.ageMs < times.renewEveryMs) return
+    if (this.#own.says(record) && this.#lease.ageMs < times.renewEveryMs) return
     const asked = this.#lease.moment()
     await this.#own.write(record)
     this.#noticeLapse()
@@ -179,15 +179,22 @@ export class ShardKeeper implements ShardOwnership {
 
   /** @returns whether there is another view to publish */
   #look(): boolean {
-    const { name, shards } = this.#options
+    const { name } = this.#options
     // What is dead is counted out by whoever has known it for longest: a newcomer would begin to count for its part of it.
     this.#hasJoined ||= !this.#neighbours.isUnsure
     const view = this.#hasJoined && !this.#isLeaving ? this.#members() : []
     if (view.join() === this.#view.join()) return false
-    this.#view = view
-    this.#owners = ownersOf(view, shards)
+    this.#viewIs(view)
     this.#giveUp(this.#held().filter((shard) => this.#owners[shard] !== name))
     return true
+  }
+
+  #viewIs(after: readonly string[]): void {
+    const [before, ownersBefore] = [this.#view, this.#owners]
+    this.#view = after
+    this.#owners = ownersOf(after, this.#options.shards)
+    const isSilent = (other: string) => this.#neighbours.isSilent(other)
+    tellMembers(this.#options, { before, after, ownersBefore, owners: this.#owners, isSilent })
   }
 
   /** Whoever is one too many stands by, and has no part in it until somebody goes. */
@@ -289,12 +296,4 @@ export class ShardKeeper implements ShardOwnership {
     const { name } = this.#options
     return this.#owners.flatMap((owner, shard) => (owner === name ? [shard] : []))
   }
-}
-
-function isSame(one: ReplicaRecord, other: ReplicaRecord): boolean {
-  return (
-    one.session === other.session &&
-    one.view.join() === other.view.join() &&
-    one.draining.join() === other.draining.join()
-  )
 }
