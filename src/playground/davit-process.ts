@@ -4,11 +4,14 @@ import { once } from 'node:events'
 import { openSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
+export type Exit = { code: number | null; signal: NodeJS.Signals | null }
+
 export type DavitProcess = {
+  pid: number | undefined
   /** Resolves when it is ready. @throws Error when it ends instead, or takes too long */
   ready: Promise<void>
-  /** Settles when it has ended, with its exit code. */
-  exited: Promise<number | null>
+  /** Settles when it has ended. */
+  exited: Promise<Exit>
   stop(): Promise<void>
 }
 
@@ -48,14 +51,14 @@ export function startDavitProcess(options: DavitProcessOptions): DavitProcess {
     },
   })
   child.on('error', () => undefined)
-  const exited = once(child, 'exit').then(([code]) => code as number | null)
-  return { ready: untilReady(options, child), exited, stop: () => stop(child, exited) }
+  const exited = once(child, 'exit').then(([code, signal]) => ({ code, signal }) as Exit)
+  return { pid: child.pid, ready: untilReady(options, child), exited, stop: () => stop(child, exited) }
 }
 
 async function untilReady(options: DavitProcessOptions, child: ChildProcess): Promise<void> {
   const deadline = performance.now() + READY_LIMIT_MS
   while (performance.now() < deadline) {
-    if (child.exitCode !== null) break
+    if (child.exitCode !== null || child.signalCode !== null) break
     const answer = await fetch(`http://127.0.0.1:${options.opsPort}/readyz`).catch(() => undefined)
     if (answer?.ok) return
     await new Promise((resolve) => setTimeout(resolve, 100))
@@ -63,7 +66,7 @@ async function untilReady(options: DavitProcessOptions, child: ChildProcess): Pr
   throw new Error(`davit ${options.role} did not become ready; its log is ${options.logPath}`)
 }
 
-async function stop(child: ChildProcess, exited: Promise<number | null>): Promise<void> {
+async function stop(child: ChildProcess, exited: Promise<Exit>): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return
   child.kill('SIGTERM')
   const timer = setTimeout(() => child.kill('SIGKILL'), STOP_LIMIT_MS)

@@ -32,6 +32,12 @@ const playgroundFacts = z.object({
     })
     .optional(),
   receiver: z.string(),
+  /** Their names among the replicas, processes, logs and metrics; the first is that of `metrics` and `health`. */
+  controllers: z
+    .array(
+      z.object({ replica: z.string(), pid: z.number().optional(), log: z.string(), metrics: z.string() }),
+    )
+    .optional(),
   metrics: z.string(),
   health: z.string(),
 })

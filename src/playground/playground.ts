@@ -66,14 +66,16 @@ export async function runPlayground(options: PlaygroundOptions, surroundings: Su
       ...stage.facade,
       receiver: stage.receiver,
       held: stage.held,
+      controllers: stage.controllers.map(({ replica, process }) => ({ replica, pid: process.pid })),
     }))
       screen.note(line)
     screen.heading()
     const ending = await runScene(options, { ...stage, summary, stopping, screen })
     over = true
-    const log = ending === 'crashed' ? await stage.crashed : stage.controllerLog
+    const [{ log }] = stage.controllers
+    const why = ending === 'crashed' ? [await stage.crashed] : explain(ending, log)
     const bakes = await Promise.race([stage.bakes.outcome, STILL_BAKING])
-    for (const line of ['', ...summary.lines(), bakes.summary, ...explain(ending, log)]) screen.note(line)
+    for (const line of ['', ...summary.lines(), bakes.summary, ...why]) screen.note(line)
     return isGood(options, ending, summary) && (bakes.good || !options.once) ? 0 : 1
   } catch (error) {
     if (!(error instanceof Stopped)) throw error
@@ -131,7 +133,6 @@ function timeLimit(): Promise<Ending> {
 
 /** @param log of the process that may have failed */
 function explain(ending: Ending, log: string): string[] {
-  if (ending === 'crashed') return [`A process of Davit ended by itself; its log is ${log}`]
   if (ending === 'refused') return ['A signature did not verify: that is an error in Davit.']
   if (ending === 'late')
     return [`It did not come to its end within ${ONCE_LIMIT_MS / 1000} s; see ${log} and what is beside it.`]

@@ -8,13 +8,12 @@ import { createRandom } from '../adapters/system/random.ts'
 import { makeOwner } from './api-keys.ts'
 import { type Bakes, type PreparedBakes, prepareBakes, startBakes } from './bakes/bakes.ts'
 import { WORKS, WRONG_PASSWORD } from './bakes/box.ts'
-import { type PlaygroundCloud, startPlaygroundCloud } from './cloud.ts'
+import { startPlaygroundCloud } from './cloud.ts'
 import { type ControlPlane, startControlPlane } from './control-plane.ts'
 import { installCrds } from './control-plane-crds.ts'
+import { lastToEnd, type PlaygroundController, startControllers, wordsOf } from './controllers.ts'
 import { type SavedCredentials, saveCredentials } from './credentials.ts'
-import { type DavitProcess, startDavitProcess } from './davit-process.ts'
 import { type PlaygroundFacade, startFacade } from './facade.ts'
-import { freePort } from './free-port.ts'
 import { applyInstallation } from './installation.ts'
 import { type PlaygroundOptions, UsageError } from './options.ts'
 import {
@@ -22,7 +21,6 @@ import {
   makeEndpoints,
   makeNamespaces,
   mayFail,
-  OPERATOR_NAMESPACE,
   ORGANIZATION,
   OTHER_ORGANIZATION,
   readSecretsOf,
@@ -33,10 +31,6 @@ import { createSecretBook, type ReadSecret } from './secret-book.ts'
 import { untilStopped } from './until-stopped.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
-/** Short waits: the first retry comes after one or two seconds. */
-const SHORT_WAITS = 0.05
-/** No node ever pulls it: the pods of bakes run here as processes. */
-const BAKE_IMAGE = 'registry.example.com/davit:playground'
 
 const BAKING = [
   'Two boxes are being baked, with the last two by REST; what becomes of them is shown below.',
@@ -56,9 +50,9 @@ export type StageOptions = PlaygroundOptions & {
 export type Stage = {
   api: KubernetesClient
   controlPlane: ControlPlane
-  /** Resolves with the log of the process that ended by itself. */
+  /** Resolves, with words for it, when the facade has ended by itself, or the last of the controllers. */
   crashed: Promise<string>
-  controllerLog: string
+  controllers: readonly [PlaygroundController, ...PlaygroundController[]]
   /** Lines that say what the cloud account holds. */
   held: readonly string[]
   facade: PlaygroundFacade['facts']
@@ -96,10 +90,11 @@ export async function setStage(options: StageOptions, stack: AsyncDisposableStac
   for (const organization of [ORGANIZATION, OTHER_ORGANIZATION]) await makeOwner(api, organization)
   const cloud = await startPlaygroundCloud(createClock())
   stack.defer(() => cloud.stop())
-  const controller = await startController(options, controlPlane, cloud)
-  stack.defer(() => controller.process.stop())
-  const facade = await startFacade({ state, environment: cloud.environment }, controlPlane, stack)
-  await untilStopped(stopping, Promise.all([controller.process.ready, facade.process.ready]))
+  const { environment } = cloud
+  const controllers = await startControllers({ ...options, environment }, controlPlane, stack)
+  const [{ opsUrl }] = controllers
+  const facade = await startFacade({ state, environment }, controlPlane, stack)
+  await untilStopped(stopping, Promise.all([...controllers, facade].map(({ process }) => process.ready)))
   const { logins } = prepared
   const saved = await untilStopped(stopping, saveCredentials({ api, cloud, facade: facade.facts, logins }))
   const files = { passwordFile: join(state, 'registry.password'), log: join(state, 'bakes.log') }
@@ -111,46 +106,37 @@ export async function setStage(options: StageOptions, stack: AsyncDisposableStac
     ...facade.facts,
     ...bakeFacts(prepared, saved, files),
     receiver: receiver.url,
-    metrics: `${controller.opsUrl}/metrics`,
-    health: `${controller.opsUrl}/healthz`,
+    metrics: `${opsUrl}/metrics`,
+    health: `${opsUrl}/healthz`,
+    controllers: controllers.map(({ replica, process: { pid }, log, opsUrl }) => ({
+      ...{ replica, pid, log },
+      metrics: `${opsUrl}/metrics`,
+    })),
   })
   stack.defer(() => removePlaygroundFile(file))
   const bakes = startBakes({
     ...{ prepared, api, controlPlane, files, once: options.once, show: options.showBakes },
     ...{ account: saved.account, credentials: saved.ids, facade: facade.facts },
-    endpoint: cloud.environment.AWS_ENDPOINT_URL ?? '',
+    endpoint: environment.AWS_ENDPOINT_URL ?? '',
   })
   stack.defer(() => bakes.stop())
-  const crashed = Promise.race([controller, facade].map(({ process, log }) => process.exited.then(() => log)))
+  let isOver = false
+  stack.defer(() => {
+    isOver = true
+  })
+  const note = (line: string) => {
+    if (!isOver) options.note(line)
+  }
+  const crashed = Promise.race([
+    lastToEnd(controllers, note),
+    facade.process.exited.then((exit) => `The facade ${wordsOf(exit)}; its log is ${facade.log}`),
+  ])
   const held = [...saved.lines, ...(logins.length > 0 ? BAKING : [])]
   return {
-    ...{ api, controlPlane, crashed, held, bakes },
-    controllerLog: controller.log,
+    ...{ api, controlPlane, crashed, controllers, held, bakes },
     facade: facade.facts,
     receiver: receiver.url,
   }
-}
-
-async function startController(
-  { state, realWaits }: PlaygroundOptions,
-  { kubeconfigPath }: ControlPlane,
-  { environment }: PlaygroundCloud,
-): Promise<{ process: DavitProcess; log: string; opsUrl: string }> {
-  const opsPort = await freePort()
-  const log = join(state, 'controller.log')
-  const process = startDavitProcess({
-    role: 'controller',
-    kubeconfig: kubeconfigPath,
-    namespace: OPERATOR_NAMESPACE,
-    opsPort,
-    settings: {
-      DAVIT_WAIT_SCALE: String(realWaits ? 1 : SHORT_WAITS),
-      DAVIT_BAKE_IMAGE: BAKE_IMAGE,
-      ...environment,
-    },
-    logPath: log,
-  })
-  return { process, log, opsUrl: `http://127.0.0.1:${opsPort}` }
 }
 
 type BakeFiles = { passwordFile: string; log: string }

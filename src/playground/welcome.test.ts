@@ -10,6 +10,7 @@ const OPTIONS: WelcomeOptions = {
   receiver: 'http://127.0.0.1:65535',
   realWaits: false,
   once: false,
+  controllers: [{ replica: 'playground-controller', pid: 123456 }],
   held: ['Its AWS account holds nothing yet.'],
   searchPath: '/usr/local/bin:/usr/bin',
 }

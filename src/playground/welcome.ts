@@ -16,6 +16,7 @@ export type WelcomeOptions = {
   /** Lines that say what the cloud account holds. */
   held: readonly string[]
   realWaits: boolean
+  controllers: readonly { replica: string; pid: number | undefined }[]
   /** It ends by itself in a moment: there is no time to try anything. */
   once: boolean
   /** Folders where the reader's shell looks for programs. */
@@ -35,7 +36,17 @@ export function welcome(options: WelcomeOptions): string[] {
     ...waits,
     '',
     ...options.held,
-    ...(options.once ? [] : commands(options)),
+    ...(options.once ? [] : [...replicas(options), ...commands(options)]),
+  ]
+}
+
+function replicas({ controllers }: WelcomeOptions): string[] {
+  if (controllers.length === 1) return []
+  return [
+    'Controllers that share the work, of which you may end or kill one (kill -9) and see what comes:',
+    '',
+    ...controllers.map(({ replica, pid }) => `  ${replica}, process ${pid}`),
+    '',
   ]
 }
 

@@ -14,6 +14,8 @@ const TEST_LIMIT_MS = 120_000
 /** Promised to whoever presses Ctrl-C, and to whoever kills it. */
 const ENDED_WITHIN_MS = 5000
 const GONE_WITHIN_MS = 10_000
+/** Half a minute, on a machine that is busy with other tests. */
+const TAKEN_OVER_WITHIN_MS = 80_000
 
 let folder: Awaited<ReturnType<typeof temporaryFolder>>
 const started: PlaygroundProcess[] = []
@@ -122,6 +124,34 @@ describe('the playground', { timeout: TEST_LIMIT_MS }, () => {
     process.kill(facts.pid, 'SIGKILL')
     expect(await playground.ended).toBe('SIGKILL')
     await untilGone(pids, GONE_WITHIN_MS)
+  })
+
+  it('goes on at the other one when a controller is killed, and ends with the last of them', async () => {
+    const playground = start('--controllers', '2')
+    const { controllers = [] } = await playground.facts()
+    const [one, other] = controllers
+    expect(controllers.map(({ replica }) => replica)).toEqual([
+      'playground-controller',
+      'playground-controller-2',
+    ])
+    process.kill(one?.pid ?? 0, 'SIGKILL')
+    await vi.waitFor(
+      async () =>
+        expect(await (await fetch(other?.metrics ?? '')).text()).toMatch(/^davit_shards_owned 256$/m),
+      { timeout: TAKEN_OVER_WITHIN_MS, interval: 500 },
+    )
+    expect(playground.output()).toMatch(/^ *playground-controller was ended by SIGKILL\. Its endpoints/m)
+    process.kill(other?.pid ?? 0, 'SIGKILL')
+    expect(await playground.ended).toBe(1)
+    expect(await playground.stdout).toMatch(
+      /^ *playground-controller-2 was ended by SIGKILL; its log is .*controller-2\.log$/m,
+    )
+  })
+
+  it.each(['0', '10', 'two', ''])('does not start %s controllers', async (number) => {
+    const playground = start('--controllers', number)
+    expect(await playground.ended).toBe(1)
+    expect(await playground.stderr).toMatch(/^Option '--controllers' needs a number from 1 to 9\n\nusage: /)
   })
 
   it('answers a wrong argument with its usage', async () => {
