@@ -8,7 +8,7 @@ import type { RefusedCondition } from '../ports/refused-error.ts'
 type Entry = {
   status: number
   title: string
-  /** What the reader of the documentation needs to know beyond the title. */
+  /** What there is to know beyond the title, and to do: in the documentation, and in each answer that has no words of its own. */
   description: string
 }
 
@@ -215,9 +215,15 @@ export function problemBody({ code, details }: Problem, requestId: string) {
     title,
     status,
     code,
-    ...(details.detail === undefined ? {} : { detail: details.detail }),
+    ...detailOf(code, details),
     ...(details.errors === undefined ? {} : { errors: details.errors }),
     ...(details.condition === undefined ? {} : { condition: details.condition }),
     requestId,
   }
+}
+
+/** Places say themselves what is wrong, and what is allowed there. */
+function detailOf(code: ProblemCode, { detail, errors }: ProblemDetails): { detail?: string } {
+  if (detail !== undefined) return { detail }
+  return errors === undefined ? { detail: PROBLEMS[code].description } : {}
 }
