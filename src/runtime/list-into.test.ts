@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { FakeClock } from '../../test/support/fake-clock.ts'
+import { RushingClock } from '../../test/support/rushing-clock.ts'
 import { deliverySegments } from '../api/delivery-segment.ts'
 import { ApiError, isApiError, type ListQuery, type Page } from '../ports/kubernetes.ts'
 import { listInto } from './list-into.ts'
@@ -86,7 +87,9 @@ describe('the pages of a list', () => {
 })
 
 /** A list of two pages of two objects, where something happens on the way. @returns what the store and the taker were told */
-async function told(given: { failAt?: number; overAfter?: number }): Promise<string[]> {
+async function told(given: { failAt?: number; times?: number; overAfter?: number }): Promise<string[]> {
+  const clock = new RushingClock()
+  let left = given.times ?? Number.POSITIVE_INFINITY
   const calls: string[] = []
   let over = false
   const note = (call: string) => {
@@ -95,11 +98,12 @@ async function told(given: { failAt?: number; overAfter?: number }): Promise<str
   }
   const list = (_type: unknown, _query: ListQuery, from?: string): Promise<Page> => {
     note(`page ${from ?? 0}`)
-    if (Number(from ?? 0) === given.failAt) return Promise.reject(new ApiError('Unavailable', 'no answer'))
+    if (Number(from ?? 0) === given.failAt && left-- > 0)
+      return Promise.reject(new ApiError('Unavailable', 'no answer'))
     const items = ['a', 'b'].map((name) => ({ metadata: { name: `${name}${from ?? 0}` } }))
     return Promise.resolve({ items, resourceVersion: '7', ...(from ? {} : { continue: '1' }) })
   }
-  const version = await listInto({
+  const listing = listInto({
     api: { list, get: () => Promise.reject(new Error('nobody asks')) },
     type: deliverySegments,
     query: {},
@@ -110,11 +114,12 @@ async function told(given: { failAt?: number; overAfter?: number }): Promise<str
       },
       abandonList: () => note('abandon'),
     },
-    clock: new FakeClock(),
+    clock,
     take: ({ metadata }) => note(metadata.name),
     isOver: () => over,
     onVersion: (at) => note(`version ${at}`),
-  }).catch((error: unknown) => {
+  })
+  const version = await clock.rush(listing).catch((error: unknown) => {
     if (isApiError(error)) return error.kind
     throw error
   })
@@ -135,8 +140,29 @@ describe('a list', () => {
     },
   )
 
+  it('goes on with a page that fails a few times, and does not begin anew', async () => {
+    for (const times of [1, 4]) {
+      const again = Array(times).fill('page 1')
+      expect(await told({ failAt: 1, times })).toEqual([
+        ...WHOLE.slice(0, 5),
+        ...again,
+        ...WHOLE.slice(5),
+        '7',
+      ])
+    }
+  })
+
   it('that breaks off is abandoned', async () => {
-    expect(await told({ failAt: 1 })).toEqual([...WHOLE.slice(0, 6), 'abandon', 'Unavailable'])
+    const pages = Array(5).fill('page 1')
+    expect(await told({ failAt: 1 })).toEqual([...WHOLE.slice(0, 5), ...pages, 'abandon', 'Unavailable'])
+  })
+
+  it('whose first page fails is left to whoever knows when to begin again', async () => {
+    expect(await told({ failAt: 0 })).toEqual(['page 0', 'abandon', 'Unavailable'])
+  })
+
+  it('does not ask again for a page that nobody wants any more', async () => {
+    expect(await told({ failAt: 1, times: 1, overAfter: 6 })).toEqual([...WHOLE.slice(0, 6), 'Unavailable'])
   })
 
   it('that breaks off once it is over is not abandoned for the one that came after it', async () => {

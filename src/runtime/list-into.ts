@@ -1,6 +1,7 @@
 import type { ResourceType } from '../api/meta.ts'
 import type { Clock } from '../ports/clock.ts'
 import {
+  type ApiError,
   isApiError,
   type ListQuery,
   type Page,
@@ -8,7 +9,7 @@ import {
   type ResourceReader,
 } from '../ports/kubernetes.ts'
 import { type Store, versionOf } from './object-store.ts'
-import { yieldTurn } from './pause.ts'
+import { pause, yieldTurn } from './pause.ts'
 
 export type Listing = {
   api: ResourceReader
@@ -24,6 +25,8 @@ export type Listing = {
   stopListing?: ((page: readonly RawObject[]) => boolean) | undefined
   /** Nobody wants this list any more. */
   isOver(): boolean
+  /** A page that is not the first has failed, and is asked for again. */
+  onPageFailed?: ((error: ApiError) => void) | undefined
   /** Told of the version of the list before its first object is taken in. */
   onVersion?: ((version: number) => void) | undefined
 }
@@ -36,6 +39,12 @@ const SLICE_STEPS = 200
 const QUICK_MS = 50
 const SLOW_MS = 250
 
+/** A page is asked for so often before the list is given up: who begins anew with each that fails may never come to its end. */
+const PAGE_TRIES = 5
+const AGAIN_MS = 1000
+/** Whoever waits for a page looks so often whether anybody still wants it. */
+const LOOK_MS = 100
+
 /** Pages of objects whose size nobody knows before. */
 class PageReader {
   readonly #listing: Listing
@@ -46,8 +55,24 @@ class PageReader {
     this.#limit = listing.query.limit
   }
 
-  /** @throws ApiError */
+  /** @throws ApiError also where a page that is not the first was asked for as often as may be */
   async read(from: string | undefined): Promise<Page> {
+    const { isOver, onPageFailed } = this.#listing
+    for (let tried = 1; ; tried += 1) {
+      try {
+        return await this.#readOnce(from)
+      } catch (error) {
+        const mayPass = isApiError(error, 'Unavailable', 'TooManyRequests')
+        if (from === undefined || !mayPass || tried >= PAGE_TRIES || isOver()) throw error
+        onPageFailed?.(error)
+        this.#shrink()
+        await this.#rest(error.retryAfterMs ?? tried * AGAIN_MS)
+        if (isOver()) throw error
+      }
+    }
+  }
+
+  async #readOnce(from: string | undefined): Promise<Page> {
     const { api, type, query, clock } = this.#listing
     const started = clock.monotonic()
     try {
@@ -57,8 +82,15 @@ class PageReader {
     } catch (error) {
       if (!isApiError(error, 'TooLarge') || (this.#limit ?? 1) <= 1) throw error
       this.#limit = Math.ceil((this.#limit ?? 1) / 4)
-      return await this.read(from)
+      return await this.#readOnce(from)
     }
+  }
+
+  async #rest(ms: number): Promise<void> {
+    const { clock, isOver } = this.#listing
+    const end = clock.monotonic() + ms
+    while (!isOver() && clock.monotonic() < end)
+      await pause(clock, Math.min(end - clock.monotonic(), LOOK_MS))
   }
 
   #size(): { limit?: number } {
@@ -66,10 +98,16 @@ class PageReader {
   }
 
   #adapt(tookMs: number): void {
-    const { largestPage, query } = this.#listing
+    const { largestPage } = this.#listing
     if (this.#limit === undefined || largestPage === undefined) return
     if (tookMs < QUICK_MS) this.#limit = Math.min(largestPage, this.#limit * 2)
-    else if (tookMs > SLOW_MS) this.#limit = Math.max(Math.min(10, query.limit ?? 10), this.#limit >> 1)
+    else if (tookMs > SLOW_MS) this.#shrink()
+  }
+
+  /** Not to nothing, and what is less already stays. */
+  #shrink(): void {
+    const least = Math.min(10, this.#listing.query.limit ?? 10)
+    if (this.#limit !== undefined) this.#limit = Math.min(this.#limit, Math.max(least, this.#limit >> 1))
   }
 }
 

@@ -201,7 +201,7 @@ export class Reflector<T> implements Watch {
   /** @returns the version of the list, or undefined when another list was begun or the reflector stopped */
   async #readList({ onVersion, onNews }: ListListeners = {}): Promise<string | undefined> {
     const { type, stopListing } = this.#options
-    const { api, clock } = this.#needs
+    const { api, clock, log } = this.#needs
     this.#listing += 1
     const mine = this.#listing
     const version = await listInto({
@@ -217,6 +217,8 @@ export class Reflector<T> implements Watch {
       },
       stopListing,
       isOver: () => mine !== this.#listing || this.#stopped,
+      onPageFailed: (error) =>
+        log.warn('A page of a list is asked for again', { resource: type.plural, error }),
       onVersion: (listVersion) => {
         this.#partlyTold = Math.max(this.#partlyTold, listVersion)
         onVersion?.(listVersion)
