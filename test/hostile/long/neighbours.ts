@@ -23,7 +23,7 @@ export type NeighboursPlan = {
 export const MANY_NEIGHBOURS: NeighboursPlan = {
   organizations: ORGANIZATIONS,
   each: EACH,
-  rounds: 8,
+  rounds: 14,
   seconds: 15,
   perSecond: 100,
 }
