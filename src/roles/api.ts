@@ -15,6 +15,7 @@ import type { RequestListener } from '../rest/server.ts'
 import { pause } from '../runtime/pause.ts'
 import { type ApiServer, startApiServer } from './api-server.ts'
 import type { ApiWorld } from './api-world.ts'
+import { ofSetting } from './of-setting.ts'
 
 export type ApiOptions = {
   config: Config
@@ -52,11 +53,9 @@ export async function startApi(options: ApiOptions): Promise<RunningApi> {
   // The log of deliveries may take longer: until it is read, only its routes are put off.
   const listening = services.ready.then(async () => {
     stopping.throwIfAborted()
-    server = await startApiServer({
-      ...world,
-      address: config.api.address,
-      listener: createListener(options, parts),
-    })
+    const { address: wanted } = config.api
+    const listener = createListener(options, parts)
+    server = await ofSetting('DAVIT_API_ADDRESS', startApiServer({ ...world, address: wanted, listener }))
     const { address, port } = server.address
     world.log.info('Listening', { address, port })
     return server.address

@@ -4,6 +4,7 @@ import type { Environment } from '../config.ts'
 import { type RunningApi, startApi } from './api.ts'
 import { registerApiGauges } from './api-gauges.ts'
 import { createApiWorld } from './api-world.ts'
+import { ofSetting } from './of-setting.ts'
 import { runRole, type Settings } from './run-role.ts'
 import { registerCertificate, registerReadiness } from './shared-gauges.ts'
 import { VERSION } from './version.ts'
@@ -24,12 +25,8 @@ async function run({ config, log }: Settings, ending: Promise<string>): Promise<
     const problems = () => (stopping.signal.aborted ? ['it is ending'] : problemsOf(api))
     registerReadiness(world.metrics, problems)
     registerCertificate(world.metrics, world.certificate)
-    ops = await startOpsServer({
-      ...config.ops,
-      metrics: world.metrics,
-      live: () => [],
-      ready: problems,
-    })
+    const answers = { metrics: world.metrics, live: () => [], ready: problems }
+    ops = await ofSetting('DAVIT_OPS_ADDRESS', startOpsServer({ ...config.ops, ...answers }))
     const starting = startApi({ config, world, version: VERSION, stopping: stopping.signal }).then(
       (running) => {
         api = running

@@ -3,6 +3,7 @@ import { type OpsServer, startOpsServer } from '../adapters/prometheus/ops-serve
 import type { Environment } from '../config.ts'
 import { type RunningController, startController } from './controller.ts'
 import { registerGauges } from './gauges.ts'
+import { ofSetting } from './of-setting.ts'
 import { runRole, type Settings } from './run-role.ts'
 import { registerReadiness } from './shared-gauges.ts'
 import { VERSION } from './version.ts'
@@ -21,12 +22,8 @@ async function run({ config, secrets, log }: Settings, ending: Promise<string>):
   try {
     const problems = () => controller?.problems() ?? ['the API server did not answer yet']
     registerReadiness(world.metrics, problems)
-    ops = await startOpsServer({
-      ...config.ops,
-      metrics: world.metrics,
-      live: () => [],
-      ready: problems,
-    })
+    const answers = { metrics: world.metrics, live: () => [], ready: problems }
+    ops = await ofSetting('DAVIT_OPS_ADDRESS', startOpsServer({ ...config.ops, ...answers }))
     const starting = startController({ config, world, version: VERSION }).then((running) => {
       controller = running
       registerGauges(world.metrics, running, config)

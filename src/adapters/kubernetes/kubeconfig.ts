@@ -44,7 +44,9 @@ type Kubeconfig = { config: KubeConfig; cluster: Cluster; user: User; tokenFile:
 async function readKubeconfig(file: string): Promise<Kubeconfig> {
   // Loaded only here: the library takes 279 ms and 90 MB, which a pod with a service account need not pay.
   const { KubeConfig: Config } = await import('@kubernetes/client-node')
-  const text = await readFile(file, 'utf8')
+  const text = await readFile(file, 'utf8').catch((cause: Error) => {
+    throw new Error(`the kubeconfig (KUBECONFIG) cannot be read: ${cause.message}`, { cause })
+  })
   const folder = path.dirname(path.resolve(file))
   const config = new Config()
   config.loadFromString(text)
