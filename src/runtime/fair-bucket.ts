@@ -18,9 +18,9 @@ type Waiter = { grant(): void }
 type Flow = { again: Set<Waiter>; first: Set<Waiter> }
 
 /**
- * A token bucket whose waiting flows take turns one by one; within a flow the first come goes
- * first, after those whose turn came to nothing. What it is for may
- * complain, then it slows down and recovers by itself. It has a timer only while somebody waits.
+ * A token bucket whose waiting flows take turns one by one; within a flow the first come goes first, after those whose turn
+ * came to nothing. What it is for may complain, then it slows down and recovers by itself. It has a timer only while somebody
+ * waits.
  */
 export class FairBucket implements Turns {
   readonly #clock: Clock

@@ -3,13 +3,16 @@ import type { ResourceType } from '../../api/meta.ts'
 import { parseJson } from '../../api/parse-json.ts'
 import { webhookEvents } from '../../api/webhook-event.ts'
 
+/** @throws SyntaxError */
+export type ParseJson = (text: string) => unknown
+
 /**
  * Kinds whose owners choose names of members. Elsewhere only `managedFields` has names with escapes, in each object, and nobody
  * reads those.
  */
 const OF_FREE_NAMES: ReadonlySet<string> = new Set([webhookEvents.plural, eventTypes.plural])
 
-/** Reads the JSON of objects of a type, alone, in lists and in watches. What it returns throws SyntaxError. */
-export function jsonOf({ plural }: ResourceType): (text: string) => unknown {
+/** Reads the JSON of objects of a type, alone, in lists and in watches. */
+export function jsonOf({ plural }: ResourceType): ParseJson {
   return OF_FREE_NAMES.has(plural) ? parseJson : JSON.parse
 }

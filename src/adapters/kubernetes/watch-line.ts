@@ -2,9 +2,7 @@
 import { GROUP } from '../../api/meta.ts'
 import { ApiError, type RawObject, type WatchEvent } from '../../ports/kubernetes.ts'
 import { errorOfEvent } from './api-status.ts'
-
-/** @throws SyntaxError */
-export type ParseJson = (text: string) => unknown
+import type { ParseJson } from './json-of.ts'
 
 /** @returns an error where the line is one, or is none of a watch. Overwrites what it does not read in `line`. */
 export function parseLine(line: Buffer, parse: ParseJson): WatchEvent | ApiError {

@@ -1,8 +1,9 @@
 import type { Clock } from '../../ports/clock.ts'
 import { ApiError, type WatchEvent } from '../../ports/kubernetes.ts'
+import type { ParseJson } from './json-of.ts'
 import { LineSplitter } from './line-splitter.ts'
 import type { OpenStream } from './transport.ts'
-import { type ParseJson, parseLine } from './watch-line.ts'
+import { parseLine } from './watch-line.ts'
 
 export type WatchNeeds = {
   /** Reads a line. */
