@@ -2,9 +2,13 @@
 import { isIP, type LookupFunction, connect as netConnect, Socket } from 'node:net'
 import { createSecureContext, getCACertificates, type SecureContext, connect as tlsConnect } from 'node:tls'
 import type { AddressPolicy } from './address-policy.ts'
-import { BlockedError } from './failures.ts'
 import type { Resolve } from './resolver.ts'
 import type { Target } from './url-guard.ts'
+
+/** The address is one that Davit does not connect to. */
+export class BlockedError extends Error {
+  override readonly name = 'BlockedError'
+}
 
 export type DialOptions = {
   policy: AddressPolicy

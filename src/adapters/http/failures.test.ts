@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { BlockedError, failureOf, timeoutOf } from './failures.ts'
+import { BlockedError } from './dial.ts'
+import { failureOf, timeoutOf } from './failures.ts'
 
 function coded(code: string): Error {
   return Object.assign(new Error('a message that says something else: ECONNREFUSED'), { code })

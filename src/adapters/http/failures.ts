@@ -1,13 +1,9 @@
 /** What went wrong with an attempt, in plain words: by code, never by the text of a message. */
 import { errors } from 'undici'
 import type { FailureClass } from '../../ports/webhook-sender.ts'
+import { BlockedError } from './dial.ts'
 
 export type Failure = { class: FailureClass; error: string }
-
-/** The address is one that Davit does not connect to. */
-export class BlockedError extends Error {
-  override readonly name = 'BlockedError'
-}
 
 const REFUSED: Failure = { class: 'refused', error: 'connection refused' }
 const NO_ROUTE: Failure = { class: 'refused', error: 'no route to the host' }

@@ -1,12 +1,6 @@
 import { errors } from 'undici'
 import type { ConnectFailure } from '../../ports/registry-probe.ts'
 
-/** The address is one that no bake connects to. */
-export class ForbiddenAddressError extends Error {
-  override readonly name = 'ForbiddenAddressError'
-  readonly code = 'FORBIDDEN_ADDRESS'
-}
-
 /** More came than is ever needed. */
 export class TooLargeError extends Error {
   override readonly name = 'TooLargeError'

@@ -1,7 +1,12 @@
 import { lookup } from 'node:dns'
 import { isIP, type LookupFunction } from 'node:net'
 import { type AddressClass, addressClass } from './address-class.ts'
-import { ForbiddenAddressError } from './connect-failure.ts'
+
+/** The address is one that no bake connects to. */
+export class ForbiddenAddressError extends Error {
+  override readonly name = 'ForbiddenAddressError'
+  readonly code = 'FORBIDDEN_ADDRESS'
+}
 
 /**
  * For the moment in which an address is dialled: what a name meant before does not count. One forbidden address among several makes

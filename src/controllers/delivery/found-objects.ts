@@ -17,7 +17,7 @@ import { cancelRestored, exhaustCounted, wasCounted } from './end-found.ts'
 import type { Lane } from './lane.ts'
 import { leaveUnread } from './leave-unread.ts'
 import type { LogFollower } from './log-follower.ts'
-import type { OpenEntry, OpenSegment } from './open-segments.ts'
+import type { OpenEntry, Unresolved } from './open-segments.ts'
 import { persist } from './persist.ts'
 import type { PlaneContext } from './plane-context.ts'
 import { isSame, placeOf } from './shown-deliveries.ts'
@@ -27,9 +27,6 @@ const AT_A_TIME = 16
 /** What a replica has ended so long before it died, it has said; and of so many at most it is said for it. */
 const UNTOLD_MS = 5 * 60_000
 const MOST_TOLD = 5000
-
-/** An entry of the log that no record has closed, while it is looked for its object. */
-export type Unresolved = { opened: OpenSegment; open: OpenEntry }
 
 export type FoundObjectsOptions = {
   plane: DeliveryPlane

@@ -31,6 +31,9 @@ export type OpenSegment = {
   readonly bytes: number
 }
 
+/** An entry of the log that no record has closed, while it is looked for its object. */
+export type Unresolved = { opened: OpenSegment; open: OpenEntry }
+
 const NO_RECORDS: readonly OutcomeRecord[] = []
 
 /** With all that it may have: to give it something later would move it to another place in memory, in each replica. */

@@ -8,9 +8,8 @@ import { aboutEndpoint } from '../endpoint/about-endpoint.ts'
 import { begin } from './begin.ts'
 import type { Delivery } from './delivery.ts'
 import type { DeliveryPlane } from './delivery-plane.ts'
-import type { Unresolved } from './found-objects.ts'
 import { moveToObject } from './move-to-object.ts'
-import type { OpenSegment } from './open-segments.ts'
+import type { OpenSegment, Unresolved } from './open-segments.ts'
 import { refuseEntry } from './refuse-entry.ts'
 
 /** An entry that so many starts did not bring to an end is set aside. Those after a hand-over in order do not count. */
