@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { parseUninstallConfig, withoutUninstall } from './config-uninstall.ts'
+import { parseUninstallConfig, withoutUninstallVariables } from './config-uninstall.ts'
 
 const LABELS = 'app.kubernetes.io/name=davit,app.kubernetes.io/instance'
 
@@ -24,7 +24,7 @@ test('names of Deployments are separated by commas', () => {
 
 test('what is left is for the other settings, which know none of these', () => {
   const given = { DAVIT_RELEASE: 'a', DAVIT_RELEASE_SECONDS: '55', DAVIT_NAMESPACE: 'davit-system' }
-  expect(withoutUninstall(given)).toEqual({ DAVIT_NAMESPACE: 'davit-system' })
+  expect(withoutUninstallVariables(given)).toEqual({ DAVIT_NAMESPACE: 'davit-system' })
 })
 
 test('every mistake is named', () => {

@@ -17,7 +17,7 @@ const variables = z.object({
 })
 
 /** What other settings are read from. */
-export function withoutUninstall(environment: Environment): Environment {
+export function withoutUninstallVariables(environment: Environment): Environment {
   return Object.fromEntries(
     Object.entries(environment).filter(([key]) => !Object.hasOwn(variables.shape, key)),
   )

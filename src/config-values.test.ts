@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { nameOfHost } from './config-values.ts'
+import { replicaNameFromHost } from './config-values.ts'
 
 test.each([
   ['davit-controller-7c9f-x2', 'davit-controller-7c9f-x2'],
@@ -7,5 +7,5 @@ test.each([
   ['--', 'davit'],
   [`${'a'.repeat(62)}.b`, 'a'.repeat(62)],
 ])('a replica of the host %s is %s', (host, name) => {
-  expect(nameOfHost(host)).toBe(name)
+  expect(replicaNameFromHost(host)).toBe(name)
 })

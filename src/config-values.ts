@@ -173,7 +173,7 @@ export const endpointUrl = setting(
 )
 
 /** Of a replica that was given no name: that of its host, in the form of a name of an object. */
-export function nameOfHost(host: string): string {
+export function replicaNameFromHost(host: string): string {
   const words = host.toLowerCase().match(/[a-z0-9]+/g) ?? []
   return words.join('-').slice(0, 63).replace(/-$/, '') || 'davit'
 }

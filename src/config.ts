@@ -12,10 +12,10 @@ import {
   integer,
   MAILBOX,
   matching,
-  nameOfHost,
   networks,
   parameterPrefix,
   principalArn,
+  replicaNameFromHost,
   smtpUrl,
   waitScale,
   yesOrNo,
@@ -164,7 +164,7 @@ const settings = variables
       /** The operator's own namespace. */
       namespace: env.DAVIT_NAMESPACE,
       /** Name of this replica, unique among those that run. */
-      replica: env.DAVIT_REPLICA ?? nameOfHost(hostname()),
+      replica: env.DAVIT_REPLICA ?? replicaNameFromHost(hostname()),
       /** Then it is one process's at a time; two may run on one host, and names of hosts are cut. */
       isReplicaGiven: env.DAVIT_REPLICA !== undefined,
       /** Absent: in a cluster, with the pod's ServiceAccount. */

@@ -5,12 +5,12 @@ type Role = (environment: Environment) => Promise<number>
 
 /** Loaded when they are picked: a bake, which begins often, needs a small part of what the others do. */
 const ROLES: Readonly<Record<string, () => Promise<Role>>> = {
-  controller: async () => (await import('./roles/run-controller.ts')).runControllerRole,
-  api: async () => (await import('./roles/run-api.ts')).runApiRole,
-  bake: async () => (await import('./roles/bake.ts')).runBakeRole,
-  check: async () => (await import('./roles/check.ts')).runCheckRole,
-  stop: async () => (await import('./roles/uninstall.ts')).runStopRole,
-  cleanup: async () => (await import('./roles/uninstall.ts')).runCleanupRole,
+  controller: async () => (await import('./roles/run-controller.ts')).runController,
+  api: async () => (await import('./roles/run-api.ts')).runApi,
+  bake: async () => (await import('./roles/bake.ts')).runBake,
+  check: async () => (await import('./roles/check.ts')).runCheck,
+  stop: async () => (await import('./roles/uninstall.ts')).runStop,
+  cleanup: async () => (await import('./roles/uninstall.ts')).runCleanup,
 }
 
 const [role = '', ...rest] = process.argv.slice(2)

@@ -7,7 +7,7 @@ import { createMetrics } from '../src/adapters/prometheus/metrics.ts'
 import { createClock } from '../src/adapters/system/clock.ts'
 import { createRandom } from '../src/adapters/system/random.ts'
 import { parseConfig } from '../src/config.ts'
-import { placeIn } from '../src/domain/aws-partition.ts'
+import { awsScopeOf } from '../src/domain/aws-partition.ts'
 import { readerPolicy, trustPolicy, writerPolicy } from '../src/domain/connect-policies.ts'
 import type { CloudAccess } from '../src/ports/cloud-accounts.ts'
 import { SecretText } from '../src/ports/secret-text.ts'
@@ -66,7 +66,7 @@ function jsonBelow(heading: string): unknown[] {
 test.each(CASES)('$way $what says the same as the status', ({ policies, values }) => {
   const { region, key, externalId } = values
   const kmsKeyId = key === '' ? undefined : key
-  const scope = { place: placeIn(region, ACCOUNT), prefix: '/davit', organization: 'acme', kmsKeyId }
+  const scope = { awsScope: awsScopeOf(region, ACCOUNT), prefix: '/davit', organization: 'acme', kmsKeyId }
   expect(withoutRepeats(policies(values))).toEqual({
     trust: trustPolicy({ principal: PRINCIPAL, externalId }),
     writer: writerPolicy(scope),

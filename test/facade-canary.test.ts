@@ -5,7 +5,7 @@
 
 import { expect, test } from 'vitest'
 import { createMetrics } from '../src/adapters/prometheus/metrics.ts'
-import { createLog } from '../src/adapters/system/log.ts'
+import { createLogger } from '../src/adapters/system/log.ts'
 import { registryCredentials } from '../src/api/registry-credential.ts'
 import { registrySecretProblem } from '../src/domain/registry-secret.ts'
 import { CloudError } from '../src/ports/cloud-error.ts'
@@ -30,7 +30,7 @@ class CanaryBed {
     const bed = new CanaryBed()
     const { clock } = bed.secrets
     const destination = { write: (line: string) => void bed.lines.push(line) }
-    const log = createLog({ level: 'info', clock, destination })
+    const log = createLogger({ level: 'info', clock, destination })
     bed.secrets.log = log
     bed.secrets.metrics = bed.metrics
     await bed.secrets.connect()

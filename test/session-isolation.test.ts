@@ -2,7 +2,7 @@
 
 import { expect, test } from 'vitest'
 import { AWS_PARTITIONS } from '../src/api/aws-names.ts'
-import { type AwsPlace, parameterArn } from '../src/domain/aws-partition.ts'
+import { type AwsScope, parameterArn } from '../src/domain/aws-partition.ts'
 import { organizationPath, parameterName, probeName } from '../src/domain/parameter-name.ts'
 import { sessionPolicy } from '../src/domain/session-policy.ts'
 import { Context } from '../src/playground/aws/iam/context.ts'
@@ -69,7 +69,7 @@ function sessionOf({ organizations, isTurned, prefix, partition, purpose, kmsKey
   const roleArn = `arn:${partition.name}:iam::${ACCOUNT}:role/shared`
   const of = { organization: own ?? '', roleArn, region, kmsKeyId }
   const policy = parsePolicy(JSON.stringify(sessionPolicy(of, prefix, purpose)), 'session')
-  const place: AwsPlace = { partition: partition.name, region, account: ACCOUNT }
+  const place: AwsScope = { partition: partition.name, region, account: ACCOUNT }
   const may = (action: string, name: string) =>
     evaluate([policy], { action, resource: parameterArn(place, name), context: new Context() }) === 'allow'
   return { own: own ?? '', other: other ?? '', may }

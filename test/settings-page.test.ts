@@ -6,7 +6,7 @@ import { ConfigError, parseConfig } from '../src/config.ts'
 import type { RunningApi } from '../src/roles/api.ts'
 import { registerApiGauges } from '../src/roles/api-gauges.ts'
 import type { RunningController } from '../src/roles/controller.ts'
-import { registerGauges } from '../src/roles/gauges.ts'
+import { registerControllerGauges } from '../src/roles/gauges.ts'
 import { registerCertificate, registerReadiness } from '../src/roles/shared-gauges.ts'
 
 const PAGE = readFileSync(new URL('../docs/settings.md', import.meta.url), 'utf8')
@@ -75,7 +75,7 @@ async function scraped(): Promise<Row[]> {
     metrics.gaugeRows(name, help, labels, () => [{ labels: labels.map(() => 'x'), value: 1 }])
   const registry = { gauge: once(gauge), gaugeRows: once(gaugeRows) }
   const config = parseConfig({})
-  registerGauges(registry, { parts: {}, replica: {}, singletons: {} } as RunningController, config)
+  registerControllerGauges(registry, { parts: {}, replica: {}, leaderTasks: {} } as RunningController, config)
   registerApiGauges(registry, {} as RunningApi, config)
   registerReadiness(registry, () => [])
   registerCertificate(registry, undefined)

@@ -80,7 +80,7 @@ const serviceName = text({
   describe: 'Name of the service.',
 })
 
-export const servicedResult = z.object({
+export const serviceResult = z.object({
   name: serviceName,
   /** Of the manifest that was pulled; absent where the service was not pulled. */
   digest: z.string().regex(DIGEST).optional(),
@@ -91,7 +91,7 @@ export const servicedResult = z.object({
 export const bakeResult = z.object({
   version: z.literal(1),
   state: z.enum(['succeeded', 'failed']),
-  services: z.array(servicedResult).max(MAX_SERVICES),
+  services: z.array(serviceResult).max(MAX_SERVICES),
   failure: z
     .object({
       /** Absent: it concerns no one of them. */

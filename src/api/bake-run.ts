@@ -6,7 +6,7 @@ const ownedMeta = objectMeta.extend({
   ownerReferences: z.array(z.object({ kind: z.string(), name: z.string(), uid: z.string() })).optional(),
 })
 
-const said = z.object({
+const reportedCondition = z.object({
   type: z.string(),
   status: z.string(),
   reason: z.string().default(''),
@@ -22,7 +22,7 @@ export const bakeJob = z.object({
   spec: z.object({ suspend: z.boolean().nullish() }).default({}),
   status: z
     .object({
-      conditions: z.array(said).default([]),
+      conditions: z.array(reportedCondition).default([]),
       /** Pods that it has, and that it has had. */
       active: count,
       succeeded: count,
@@ -34,7 +34,7 @@ export const bakeJob = z.object({
 })
 export type BakeJob = z.infer<typeof bakeJob>
 
-const ended = z.object({
+const terminatedState = z.object({
   exitCode: z.number().default(0),
   reason: z.string().default(''),
   message: z.string().default(''),
@@ -46,7 +46,7 @@ const containerStatus = z.object({
     .object({
       waiting: z.object({ reason: z.string().default(''), message: z.string().default('') }).optional(),
       running: z.object({ startedAt: z.string().optional() }).optional(),
-      terminated: ended.optional(),
+      terminated: terminatedState.optional(),
     })
     .default({}),
 })
@@ -58,7 +58,7 @@ export const bakePod = z.object({
       phase: z.string().default('Pending'),
       reason: z.string().default(''),
       message: z.string().default(''),
-      conditions: z.array(said).default([]),
+      conditions: z.array(reportedCondition).default([]),
       containerStatuses: z.array(containerStatus).default([]),
     })
     .default({ phase: 'Pending', reason: '', message: '', conditions: [], containerStatuses: [] }),

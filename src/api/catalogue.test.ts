@@ -1,12 +1,12 @@
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { describe, expect, test } from 'vitest'
-import { catalogue } from './catalogue.ts'
+import { builtinEventTypes } from './catalogue.ts'
 import { eventType } from './event-type.ts'
 import { EVENT_TYPE } from './identifiers.ts'
 
 const ajv = new Ajv2020({ strict: true, allErrors: true })
 
-const entries = catalogue.map((entry) => ({ name: entry.metadata.name, entry }))
+const entries = builtinEventTypes.map((entry) => ({ name: entry.metadata.name, entry }))
 
 describe('the catalogue', () => {
   test('has the types that the interface names, and those it leaves to the catalogue', () => {

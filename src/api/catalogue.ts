@@ -20,7 +20,7 @@ type Fields = Record<string, { type: string; description: string; minimum?: numb
 const text = (description: string) => ({ type: 'string', description })
 const time = (description: string) => text(`${description} ISO 8601, UTC.`)
 
-export const catalogue: readonly EventTypeManifest[] = [
+export const builtinEventTypes: readonly EventTypeManifest[] = [
   entry('webhook.ping', {
     description: 'A ping of one endpoint was asked for; it goes to that endpoint alone.',
     fields: { endpointId: text('The endpoint that is pinged.') },

@@ -6,14 +6,14 @@
 import { z } from 'zod'
 import {
   DNS_LABEL_NAME,
-  isUsualText,
-  isUsualTime,
+  isEpochMs,
+  isTextOfLength,
   type KindDefinition,
   logObjectMeta,
   type RawLogObject,
+  readLogMeta,
   resourceType,
   text,
-  usualLogMeta,
 } from './meta.ts'
 
 /** Bounds of one segment (one larger event gets a segment of its own). */
@@ -38,10 +38,10 @@ export type SegmentEvent = {
 }
 
 /** An endpoint that gets an event; the UID tells it from one recreated under the same name. */
-export type Target = { name: string; uid: string }
+export type DeliveryTarget = { name: string; uid: string }
 
 /** An event that was accepted, with the endpoints that get it: what is appended to the delivery log. */
-export type AcceptedEvent = { event: SegmentEvent; targets: readonly Target[] }
+export type AcceptedEvent = { event: SegmentEvent; targets: readonly DeliveryTarget[] }
 
 /** Characters. */
 const WRITER = { min: 1, max: 128 }
@@ -94,10 +94,10 @@ export type DeliverySegment = z.infer<typeof deliverySegment>
  * @throws ZodError when it is none
  */
 export function readDeliverySegment(raw: RawLogObject): DeliverySegment {
-  const metadata = usualLogMeta(raw.metadata)
+  const metadata = readLogMeta(raw.metadata)
   const { writtenAt, writer, events, deliveries } = (raw.spec ?? {}) as Record<string, unknown>
-  if (!metadata || !isUsualTime(writtenAt) || !isUsualText(writer, WRITER)) return deliverySegment.parse(raw)
-  if (!isUsualText(deliveries, DELIVERIES) || !isSomeLines(events)) return deliverySegment.parse(raw)
+  if (!metadata || !isEpochMs(writtenAt) || !isTextOfLength(writer, WRITER)) return deliverySegment.parse(raw)
+  if (!isTextOfLength(deliveries, DELIVERIES) || !isSomeLines(events)) return deliverySegment.parse(raw)
   return { metadata, spec: { writtenAt, writer, events, deliveries } }
 }
 export type DeliverySegmentSpec = z.infer<typeof deliverySegmentSpec>

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { deliveryState } from './webhook-delivery.ts'
 
-export const deliveryShown = z.object({
+export const deliveryListItem = z.object({
   metadata: z.object({ name: z.string(), namespace: z.string() }),
   spec: z.object({
     endpointUid: z.string(),

@@ -3,11 +3,11 @@ import { z } from 'zod'
 import { GROUP, objectMeta } from './meta.ts'
 
 /** The role in `davit.dev/replica-of`. */
-export const FACADE_ROLE = 'api'
+export const API_ROLE = 'api'
 /** Every change of a WebhookEndpoint up to this resourceVersion is known to the replica. */
 export const ENDPOINTS_SEEN_ANNOTATION = `${GROUP}/endpoints-seen`
 
-export const facadeLease = z.object({
+export const apiReplicaLease = z.object({
   metadata: objectMeta.extend({
     annotations: z.looseObject({
       [ENDPOINTS_SEEN_ANNOTATION]: z

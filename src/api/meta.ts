@@ -35,7 +35,7 @@ export function codePoints(text: string): number {
 /** Keyword that carries a pattern's meaning in words from the schema to the generated rule; no API server sees it. */
 export const PATTERN_MEANING = 'x-davit-pattern-meaning'
 /** Keyword of a pattern that is only in a rule of the object around it; no API server sees it. */
-export const PATTERN_UNSAID = 'x-davit-pattern-unsaid'
+export const PATTERN_HIDDEN = 'x-davit-pattern-unsaid'
 
 export type TextLimits = {
   min?: number
@@ -48,18 +48,18 @@ export type TextLimits = {
    * A refusal must not have the value in it, since somebody may have typed a secret: API servers show what breaks a pattern or a rule
    * of its own, and nothing of an object that breaks one. Needs `allowed`.
    */
-  unsaid?: true
+  patternHidden?: true
   describe: string
 }
 
 /** A string of `min` to `max` Unicode code points, in zod and in the generated schema alike. */
 export function text(limits: TextLimits) {
-  const { min = 0, max, pattern, allowed, unsaid } = limits
+  const { min = 0, max, pattern, allowed, patternHidden } = limits
   const wanted = min > 0 ? `${min} to ${max} characters` : `at most ${max} characters`
   let schema = z.string().refine(
     (value) => {
       // The loop is only for values near the limit.
-      if (isUsualText(value, { min, max })) return true
+      if (isTextOfLength(value, { min, max })) return true
       const count = codePoints(value)
       return count >= min && count <= max
     },
@@ -71,7 +71,7 @@ export function text(limits: TextLimits) {
     maxLength: max,
     ...(min > 0 ? { minLength: min } : {}),
     ...(pattern && allowed ? { [PATTERN_MEANING]: allowed } : {}),
-    ...(pattern && unsaid ? { [PATTERN_UNSAID]: true } : {}),
+    ...(pattern && patternHidden ? { [PATTERN_HIDDEN]: true } : {}),
   })
 }
 
@@ -116,7 +116,7 @@ export type LogObjectMeta = z.infer<typeof logObjectMeta>
 export type RawLogObject = { metadata: unknown; spec?: unknown }
 
 /** What the schema makes of metadata as every API server sends it; undefined where only the schema can tell. */
-export function usualLogMeta(metadata: unknown): LogObjectMeta | undefined {
+export function readLogMeta(metadata: unknown): LogObjectMeta | undefined {
   if (typeof metadata !== 'object' || metadata === null) return undefined
   const { name, resourceVersion, creationTimestamp } = metadata as Record<string, unknown>
   if (
@@ -129,12 +129,12 @@ export function usualLogMeta(metadata: unknown): LogObjectMeta | undefined {
 }
 
 /** Whether it is a text of so many characters, as far as its length says that: characters never outnumber UTF-16 units. */
-export function isUsualText(value: unknown, { min, max }: { min: number; max: number }): value is string {
+export function isTextOfLength(value: unknown, { min, max }: { min: number; max: number }): value is string {
   return typeof value === 'string' && value.length >= 2 * min && value.length <= max
 }
 
 /** Whether it is a time in milliseconds since 1970. */
-export function isUsualTime(value: unknown): value is number {
+export function isEpochMs(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0
 }
 

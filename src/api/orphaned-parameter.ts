@@ -1,7 +1,7 @@
 import { z } from 'zod'
 
 /** A line of the list of orphaned parameters: where it is, how Davit would get there, and why it could not be removed. */
-export const orphanedParameter = z.object({
+export const failedDeletionRecord = z.object({
   name: z.string(),
   account: z.string(),
   region: z.string(),
@@ -11,4 +11,4 @@ export const orphanedParameter = z.object({
   organizationUid: z.string(),
   recordedAt: z.string(),
 })
-export type OrphanedParameter = z.infer<typeof orphanedParameter>
+export type FailedDeletionRecord = z.infer<typeof failedDeletionRecord>

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest'
 import { fc } from '../../test/support/fast-check.ts'
 import {
-  decodeRecord,
-  encodeRecord,
+  decodeLogRecords,
+  decodeOutcomeRecord,
+  encodeLogRecord,
   type LogRecord,
   type OutcomeRecord,
-  readRecords,
 } from './outcome-record.ts'
 import { outcomeSegmentSpec } from './outcome-segment.ts'
 import { cancelReason, type DeliveryAttempt, webhookDeliveryStatus } from './webhook-delivery.ts'
@@ -48,7 +48,7 @@ describe('a record that was written', () => {
   test('is read back the same', () => {
     fc.assert(
       fc.property(record, (given) => {
-        expect(decodeRecord(encodeRecord(given))).toEqual(given)
+        expect(decodeOutcomeRecord(encodeLogRecord(given))).toEqual(given)
       }),
     )
   })
@@ -64,8 +64,8 @@ describe('a record that was written', () => {
     })
     fc.assert(
       fc.property(fc.oneof(record, sent), (given) => {
-        const line = encodeRecord(given)
-        expect(decodeRecord(line.replace(/\}$/, ' }'))).toEqual(decodeRecord(line))
+        const line = encodeLogRecord(given)
+        expect(decodeOutcomeRecord(line.replace(/\}$/, ' }'))).toEqual(decodeOutcomeRecord(line))
       }),
     )
   })
@@ -73,7 +73,7 @@ describe('a record that was written', () => {
   test('is one line that an outcome segment takes', () => {
     fc.assert(
       fc.property(record, (given) => {
-        const text = encodeRecord(given)
+        const text = encodeLogRecord(given)
         expect(text).not.toContain('\n')
         const spec = { writtenAt: 0, writer: 'davit-0', lowWater: '1', records: text }
         expect(outcomeSegmentSpec.safeParse(spec).success).toBe(true)
@@ -88,7 +88,7 @@ describe('a record that was written', () => {
       attempt: { at: AT, latencyMs: 3, code: 500, error: ' two  spaces ', response: '   ' },
       nextAttemptAt: 4,
     }
-    expect(decodeRecord(encodeRecord(given))).toEqual(given)
+    expect(decodeOutcomeRecord(encodeLogRecord(given))).toEqual(given)
   })
 })
 
@@ -132,8 +132,8 @@ test.each([
   '$given.kind is written as $want',
   ({ given, want }) => {
     // What one version has written the next one must read: this form is stored.
-    expect(encodeRecord(given)).toBe(want)
-    expect(decodeRecord(want)).toEqual(given)
+    expect(encodeLogRecord(given)).toBe(want)
+    expect(decodeOutcomeRecord(want)).toEqual(given)
   },
 )
 
@@ -162,11 +162,14 @@ test.each([
   { given: '48213/7 canceled {"reason":"Weather"}', why: 'an unknown reason' },
   { given: '48213/7 canceled', why: 'no reason' },
 ])('$given is no record: $why', ({ given }) => {
-  expect(decodeRecord(given)).toBeUndefined()
+  expect(decodeOutcomeRecord(given)).toBeUndefined()
 })
 
 test('a failed record without a next time is due at once', () => {
-  expect(decodeRecord('1/2 failed {"at":5,"ms":1}')).toMatchObject({ kind: 'failed', nextAttemptAt: 5 })
+  expect(decodeOutcomeRecord('1/2 failed {"at":5,"ms":1}')).toMatchObject({
+    kind: 'failed',
+    nextAttemptAt: 5,
+  })
 })
 
 test('any text is read without an error, and what is read can be shown in a status', () => {
@@ -183,7 +186,7 @@ test('any text is read without an error, and what is read can be shown in a stat
   const line = fc.tuple(kind, facts).map(([of, text]) => `48213/7 ${of} ${text}`)
   fc.assert(
     fc.property(fc.oneof(fc.string(), line), (given) => {
-      const read = decodeRecord(given)
+      const read = decodeOutcomeRecord(given)
       if (read?.kind !== 'sent' && read?.kind !== 'failed') return
       expect(webhookDeliveryStatus.safeParse({ attempts: [read.attempt] }).success).toBe(true)
       if (read.kind === 'failed') expect(() => new Date(read.nextAttemptAt).toISOString()).not.toThrow()
@@ -199,8 +202,8 @@ describe('a line of shards', () => {
     [{ kind: 'claim', shards: [0] }, 'claim 0'],
   ]
   test.each(lines)('%j is written as %s, and read back', (record, line) => {
-    expect(encodeRecord(record)).toBe(line)
-    expect(readRecords({ records: line })).toEqual({ records: [record], unreadable: 0 })
+    expect(encodeLogRecord(record)).toBe(line)
+    expect(decodeLogRecords({ records: line })).toEqual({ records: [record], unreadable: 0 })
   })
 
   test.each([
@@ -212,6 +215,6 @@ describe('a line of shards', () => {
     'claims 3',
     'release 3 before 4',
   ])('%s is none', (line) => {
-    expect(readRecords({ records: line })).toEqual({ records: [], unreadable: 1 })
+    expect(decodeLogRecords({ records: line })).toEqual({ records: [], unreadable: 1 })
   })
 })

@@ -60,7 +60,7 @@ const PLAIN_SENT =
 
 const OF_SHARDS = /^(claim|release) (\d{1,3}(?:,\d{1,3}){0,255})(?: after (\d{1,15}))?$/
 
-export function encodeRecord(record: LogRecord): string {
+export function encodeLogRecord(record: LogRecord): string {
   if (record.kind === 'claim' || record.kind === 'release') return encodeOfShards(record)
   const place = `${formatPosition(record.position)} ${record.kind}`
   switch (record.kind) {
@@ -82,16 +82,16 @@ function encodeOfShards({ kind, shards, after }: ClaimRecord | ReleaseRecord): s
 }
 
 /** What an OutcomeSegment says of deliveries, in order; what this version does not know is left out. */
-export function recordsOf(spec: { records: string }): OutcomeRecord[] {
-  return spec.records.split('\n').flatMap((line) => decodeRecord(line) ?? [])
+export function decodeOutcomeRecords(spec: { records: string }): OutcomeRecord[] {
+  return spec.records.split('\n').flatMap((line) => decodeOutcomeRecord(line) ?? [])
 }
 
 /** All that an OutcomeSegment says, in order. `unreadable`: lines that this version does not know. */
-export function readRecords(spec: { records: string }): { records: LogRecord[]; unreadable: number } {
+export function decodeLogRecords(spec: { records: string }): { records: LogRecord[]; unreadable: number } {
   const lines = spec.records.split('\n')
   const records: LogRecord[] = []
   for (const line of lines) {
-    const record = decodeRecord(line) ?? decodeOfShards(line)
+    const record = decodeOutcomeRecord(line) ?? decodeOfShards(line)
     if (record) records.push(record)
   }
   return { records, unreadable: lines.length - records.length }
@@ -105,7 +105,7 @@ function decodeOfShards(line: string): ClaimRecord | ReleaseRecord | undefined {
 }
 
 /** Undefined when `text` is no record that this version knows. */
-export function decodeRecord(text: string): OutcomeRecord | undefined {
+export function decodeOutcomeRecord(text: string): OutcomeRecord | undefined {
   return decodePlainSent(text) ?? decodeAny(text)
 }
 

@@ -5,14 +5,14 @@
 import { z } from 'zod'
 import {
   DNS_LABEL_NAME,
-  isUsualText,
-  isUsualTime,
+  isEpochMs,
+  isTextOfLength,
   type KindDefinition,
   logObjectMeta,
   type RawLogObject,
+  readLogMeta,
   resourceType,
   text,
-  usualLogMeta,
 } from './meta.ts'
 
 /** Characters. */
@@ -50,11 +50,11 @@ export type OutcomeSegment = z.infer<typeof outcomeSegment>
 
 /** As a segment of accepted events: by hand where it is as nearly all are. @throws ZodError when it is none */
 export function readOutcomeSegment(raw: RawLogObject): OutcomeSegment {
-  const metadata = usualLogMeta(raw.metadata)
+  const metadata = readLogMeta(raw.metadata)
   const { writtenAt, writer, lowWater, records } = (raw.spec ?? {}) as Record<string, unknown>
-  if (!metadata || !isUsualTime(writtenAt) || !isUsualText(writer, WRITER)) return outcomeSegment.parse(raw)
-  if (!isUsualText(lowWater, MARK) || !DIGITS.test(lowWater)) return outcomeSegment.parse(raw)
-  if (!isUsualText(records, RECORDS)) return outcomeSegment.parse(raw)
+  if (!metadata || !isEpochMs(writtenAt) || !isTextOfLength(writer, WRITER)) return outcomeSegment.parse(raw)
+  if (!isTextOfLength(lowWater, MARK) || !DIGITS.test(lowWater)) return outcomeSegment.parse(raw)
+  if (!isTextOfLength(records, RECORDS)) return outcomeSegment.parse(raw)
   return { metadata, spec: { writtenAt, writer, lowWater, records } }
 }
 

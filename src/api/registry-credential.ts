@@ -26,7 +26,7 @@ export const REGISTRY_SECRET_KEY = 'secret'
  * On a credential whose new secret is in the account, and whose fields of the same request are not written yet: which ones. They go
  * together, so nobody takes that secret into use before; the write of the fields takes the annotation away.
  */
-export const AWAITED_FIELDS_ANNOTATION = `${GROUP}/secret-awaits`
+export const PENDING_FIELDS_ANNOTATION = `${GROUP}/secret-awaits`
 
 /** Up to 63 characters of a host's name. */
 const LABEL = '[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?'
@@ -57,7 +57,7 @@ const specShape = z.object({
     min: 1,
     max: MAX_REGISTRY,
     pattern: REGISTRY,
-    unsaid: true,
+    patternHidden: true,
     allowed:
       'the host of a registry such as ghcr.io or registry.example.com:5000, without scheme and path (an international name in its xn-- form)',
     describe:
@@ -67,7 +67,7 @@ const specShape = z.object({
     min: 1,
     max: MAX_USERNAME,
     pattern: USERNAME,
-    unsaid: true,
+    patternHidden: true,
     allowed: 'a user name without colons and control characters',
     describe: 'Who logs in; only for token, and required there.',
   }).optional(),
@@ -77,7 +77,7 @@ const specShape = z.object({
         min: 1,
         max: 253,
         pattern: DNS_SUBDOMAIN,
-        unsaid: true,
+        patternHidden: true,
         allowed: 'the name of a Secret: lower-case letters, digits, dashes and dots',
         describe: 'Name of the Secret.',
       }),

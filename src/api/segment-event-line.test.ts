@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { fc } from '../../test/support/fast-check.ts'
 import type { SegmentEvent } from './delivery-segment.ts'
-import { decodeEvent, encodeEvent } from './segment-event-line.ts'
+import { decodeEventLine, encodeEventLine } from './segment-event-line.ts'
 
 const word = fc.stringMatching(/^[a-z0-9_.-]{2,20}$/)
 const events: fc.Arbitrary<SegmentEvent> = fc
@@ -22,7 +22,7 @@ const events: fc.Arbitrary<SegmentEvent> = fc
 test('an event comes back from its line as it was, spaces and line breaks of the body included', () => {
   fc.assert(
     fc.property(events, (event) => {
-      expect(decodeEvent(encodeEvent(event))).toEqual({ ...event })
+      expect(decodeEventLine(encodeEventLine(event))).toEqual({ ...event })
     }),
   )
 })
@@ -32,12 +32,14 @@ test.each([
   { given: 'id acme type -', why: 'too few words' },
   { given: 'id  type - - {}', why: 'an empty word' },
 ])('$why is no event', ({ given }) => {
-  expect(decodeEvent(given)).toBeUndefined()
+  expect(decodeEventLine(given)).toBeUndefined()
 })
 
 test('the key of a request is told apart from what it asked for, so that one key is one key whatever comes with it', () => {
   const event = { id: 'id', namespace: 'acme', type: 'a.b', payload: '{}', key: 'key' }
-  const lines = ['one', 'two'].map((fingerprint) => decodeEvent(encodeEvent({ ...event, fingerprint })))
+  const lines = ['one', 'two'].map((fingerprint) =>
+    decodeEventLine(encodeEventLine({ ...event, fingerprint })),
+  )
   expect(lines.map((line) => [line?.key, line?.fingerprint])).toEqual([
     ['key', 'one'],
     ['key', 'two'],

@@ -9,14 +9,14 @@ const FINGERPRINT = '~'
 /** No key, and no delivery that is repeated, as nearly all lines have it. */
 const NEITHER = ` ${ABSENT} ${ABSENT} `
 
-export function encodeEvent(event: SegmentEvent): string {
+export function encodeEventLine(event: SegmentEvent): string {
   const { id, namespace, type, key = ABSENT, fingerprint, redeliveryOf = ABSENT, payload } = event
   const mark = fingerprint === undefined ? key : key + FINGERPRINT + fingerprint
   return `${id} ${namespace} ${type} ${mark} ${redeliveryOf} ${payload}`
 }
 
 /** Undefined when `line` is no such line. */
-export function decodeEvent(line: string): SegmentEvent | undefined {
+export function decodeEventLine(line: string): SegmentEvent | undefined {
   // Each replica reads the events of all: no list of words, and none is cut out that says nothing.
   const id = line.indexOf(' ')
   const namespace = line.indexOf(' ', id + 1)

@@ -136,7 +136,7 @@ describe('structuralSchema', () => {
     },
     {
       given: 'a pattern that is unsaid, and has no words',
-      schema: z.object({ a: text({ max: 9, pattern: /^a$/, unsaid: true, describe: 'A.' }) }),
+      schema: z.object({ a: text({ max: 9, pattern: /^a$/, patternHidden: true, describe: 'A.' }) }),
       want: 'spec.a: an unsaid pattern without words',
     },
   ])('refuses $given, naming the place', ({ schema, want }) => {
@@ -145,7 +145,7 @@ describe('structuralSchema', () => {
   })
 
   test('says a pattern in a rule of the object alone where the value must not be in a refusal', () => {
-    const a = text({ max: 9, pattern: /^a$/, allowed: 'a', unsaid: true, describe: 'A.' })
+    const a = text({ max: 9, pattern: /^a$/, allowed: 'a', patternHidden: true, describe: 'A.' })
     expect(structuralSchema(z.object({ a: a.optional() }), 'spec')).toEqual({
       type: 'object',
       properties: { a: { type: 'string', description: 'A.', maxLength: 9 } },

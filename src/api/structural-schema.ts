@@ -3,7 +3,7 @@
  * structural schema cannot is refused here, with the place, rather than by an API server later.
  */
 import { z } from 'zod'
-import { type CelRule, PATTERN_MEANING, PATTERN_UNSAID } from './meta.ts'
+import { type CelRule, PATTERN_HIDDEN, PATTERN_MEANING } from './meta.ts'
 
 /** A structural schema of apiextensions.k8s.io/v1; other keywords are passed through as they are. */
 export type StructuralSchema = {
@@ -41,7 +41,7 @@ const KEPT = [
 ]
 /** Read apart, or without meaning to an API server. */
 const DROPPED = new Set([
-  ...['properties', 'items', 'additionalProperties', PATTERN_MEANING, PATTERN_UNSAID],
+  ...['properties', 'items', 'additionalProperties', PATTERN_MEANING, PATTERN_HIDDEN],
   ...['$schema', 'id', '$id', 'examples', 'readOnly', 'contentEncoding', 'contentMediaType', 'propertyNames'],
 ])
 const LOOK_AROUND = /\(\?(=|!|<=|<!)/
@@ -74,12 +74,12 @@ function convertChildren(schema: StructuralSchema, node: Node, path: string): vo
   if (node.properties) {
     const children = Object.entries(node.properties) as [string, Node][]
     schema.properties = Object.fromEntries(
-      children.map(([name, { [PATTERN_UNSAID]: unsaid, pattern, ...child }]) => [
+      children.map(([name, { [PATTERN_HIDDEN]: unsaid, pattern, ...child }]) => [
         name,
         convert(unsaid ? child : { ...child, pattern }, `${path}.${name}`),
       ]),
     )
-    const unsaid = children.filter(([, child]) => child[PATTERN_UNSAID])
+    const unsaid = children.filter(([, child]) => child[PATTERN_HIDDEN])
     addRules(
       schema,
       unsaid.map(([name, child]) => unsaidRule(name, child, `${path}.${name}`)),
@@ -125,7 +125,7 @@ function boundIntegers(schema: StructuralSchema): void {
 function explainPattern(schema: StructuralSchema, node: Node, path: string): void {
   const { pattern } = schema
   if (typeof pattern !== 'string') return
-  if (node[PATTERN_UNSAID]) throw new NotStructuralError(path, 'an unsaid pattern outside of an object')
+  if (node[PATTERN_HIDDEN]) throw new NotStructuralError(path, 'an unsaid pattern outside of an object')
   const rule = ruleOf(node, path)
   if (rule) addRules(schema, [{ rule: `self.${rule.holds}`, message: rule.message }])
 }

@@ -1,7 +1,7 @@
 /** The catalogue of event types. */
 import type { EventType } from '../api/event-type.ts'
 
-export class Catalogue {
+export class EventTypeStore {
   readonly #types = new Map<string, EventType>()
   readonly #listeners: ((name: string) => void)[] = []
 

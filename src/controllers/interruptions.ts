@@ -1,22 +1,22 @@
 /** Passes that are told to begin anew, since their object was deleted or is wanted otherwise by now. */
-import { after, type Result } from '../runtime/reconcile-loop.ts'
+import { type ReconcileResult, requeueAfter } from '../runtime/reconcile-loop.ts'
 
-export class Interruptions {
+export class InterruptiblePasses {
   readonly #running = new Map<string, AbortController>()
 
   /** What `pass` gives; at once another pass, if it was interrupted. @param signal ends it for good */
   async run(
     key: string,
     signal: AbortSignal,
-    pass: (signal: AbortSignal) => Promise<Result>,
-  ): Promise<Result> {
+    pass: (signal: AbortSignal) => Promise<ReconcileResult>,
+  ): Promise<ReconcileResult> {
     const interruption = new AbortController()
     this.#running.set(key, interruption)
     try {
       return await pass(AbortSignal.any([signal, interruption.signal]))
     } catch (error) {
       if (!interruption.signal.aborted || signal.aborted) throw error
-      return after(0)
+      return requeueAfter(0)
     } finally {
       this.#running.delete(key)
     }

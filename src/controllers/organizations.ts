@@ -26,7 +26,7 @@ export class Organizations {
   }
 
   /** As whom its account knows the organization whose namespace has this UID. */
-  identityOf(uid: string): string {
+  originalUid(uid: string): string {
     return this.#former.get(uid) ?? uid
   }
 
@@ -48,7 +48,7 @@ export class Organizations {
   }
 
   apply(organization: Organization): void {
-    const uid = this.identityOf(organization.uid)
+    const uid = this.originalUid(organization.uid)
     this.#organizations.set(organization.name, { ...organization, uid })
     for (const listener of this.#listeners) listener(organization.name)
   }

@@ -1,11 +1,11 @@
 import { expect, test, vi } from 'vitest'
-import { catalogue } from '../api/catalogue.ts'
+import { builtinEventTypes } from '../api/catalogue.ts'
 import { ApiError } from '../ports/kubernetes.ts'
-import { makeShippedTypes } from './shipped-types.ts'
+import { ensureBuiltinEventTypes } from './shipped-types.ts'
 
 test('of the event types that ship those are made that are missing, and a refusal stops none of the others', async () => {
   const made: string[] = []
-  const names = catalogue.map(({ metadata }) => metadata.name)
+  const names = builtinEventTypes.map(({ metadata }) => metadata.name)
   const [known = '', taken = '', refused = '', ...rest] = names
   const create = async (_type: unknown, object: { metadata?: { name?: string } }) => {
     const name = object.metadata?.name ?? ''
@@ -15,7 +15,7 @@ test('of the event types that ship those are made that are missing, and a refusa
     return object
   }
   const log = { info: vi.fn(), warn: vi.fn(), error: vi.fn() }
-  await makeShippedTypes({ api: { create } as never, log }, (name) => name === known)
+  await ensureBuiltinEventTypes({ api: { create } as never, log }, (name) => name === known)
   expect(made).toEqual(rest)
   expect(log.warn).toHaveBeenCalledOnce()
 })

@@ -1,15 +1,15 @@
 /** The event types that ship are there from the start; what an installation has made of one that is there stays. */
-import { catalogue } from '../api/catalogue.ts'
+import { builtinEventTypes } from '../api/catalogue.ts'
 import { eventTypes } from '../api/event-type.ts'
 import { isApiError, type RawObject, type ResourceWriter } from '../ports/kubernetes.ts'
-import type { Log } from '../ports/log.ts'
+import type { Logger } from '../ports/log.ts'
 
 /** @param isKnown whether there is a type of this name; a failure is told, and made good at the next start */
-export async function makeShippedTypes(
-  { api, log }: { api: ResourceWriter; log: Log },
+export async function ensureBuiltinEventTypes(
+  { api, log }: { api: ResourceWriter; log: Logger },
   isKnown: (name: string) => boolean,
 ): Promise<void> {
-  for (const type of catalogue.filter(({ metadata }) => !isKnown(metadata.name))) {
+  for (const type of builtinEventTypes.filter(({ metadata }) => !isKnown(metadata.name))) {
     try {
       await api.create(eventTypes, { ...type, metadata: { ...type.metadata } } satisfies RawObject)
       log.info('Made an event type that ships', { name: type.metadata.name })

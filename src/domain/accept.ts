@@ -1,6 +1,6 @@
 /** Turns what is to be published into what the delivery log takes. */
-import type { AcceptedEvent, SegmentEvent, Target } from '../api/delivery-segment.ts'
-import { payloadOf } from './payload.ts'
+import type { AcceptedEvent, DeliveryTarget, SegmentEvent } from '../api/delivery-segment.ts'
+import { webhookPayload } from './payload.ts'
 
 export type NewEvent = {
   /** The 26 characters of the id. */
@@ -17,14 +17,14 @@ export type NewEvent = {
   fingerprint?: string
 }
 
-export function acceptEvent(event: NewEvent, targets: readonly Target[]): AcceptedEvent {
+export function acceptEvent(event: NewEvent, targets: readonly DeliveryTarget[]): AcceptedEvent {
   const { name, namespace, type, dataText, acceptedAt } = event
   return {
     event: {
       id: name,
       namespace,
       type,
-      payload: payloadOf(type, acceptedAt, dataText),
+      payload: webhookPayload(type, acceptedAt, dataText),
       ...keyOf(event),
     },
     targets,
@@ -35,7 +35,7 @@ export function acceptEvent(event: NewEvent, targets: readonly Target[]): Accept
  * Whether it was made as a WebhookEvent, of which somebody wants to know when all of it has ended. Such an event has its own id as
  * its key; a key of REST is a hash.
  */
-export function isOfWebhookEvent({ id, key }: Pick<SegmentEvent, 'id' | 'key'>): boolean {
+export function isFromWebhookEvent({ id, key }: Pick<SegmentEvent, 'id' | 'key'>): boolean {
   return key === id
 }
 
@@ -50,7 +50,7 @@ export type Redelivery = {
 }
 
 /** The original's type and body bytes as a brand-new delivery (interface §4.2 rule 2). */
-export function acceptRedelivery(redelivery: Redelivery, target: Target): AcceptedEvent {
+export function acceptRedelivery(redelivery: Redelivery, target: DeliveryTarget): AcceptedEvent {
   const { name, namespace, type, payload, redeliveryOf } = redelivery
   return {
     event: { id: name, namespace, type, payload, redeliveryOf, ...keyOf(redelivery) },

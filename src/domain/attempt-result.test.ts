@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
 import { fc } from '../../test/support/fast-check.ts'
-import { encodeRecord } from '../api/outcome-record.ts'
+import { encodeLogRecord } from '../api/outcome-record.ts'
 import { outcomeSegmentSpec } from '../api/outcome-segment.ts'
 import { webhookDeliveryStatus } from '../api/webhook-delivery.ts'
-import { type Outcome, resultOf } from './attempt-result.ts'
+import { type Outcome, toAttemptResult } from './attempt-result.ts'
 
 const AT = '2026-01-31T12:00:00.123Z'
 const STARTED = Date.parse(AT)
@@ -12,7 +12,7 @@ test('exactly the answers with 200 to 299 succeed', () => {
   const succeeded: number[] = []
   for (let code = 100; code <= 999; code += 1) {
     const outcome: Outcome = { kind: 'response', code, latencyMs: 1, response: '' }
-    if (resultOf(outcome, STARTED).succeeded) succeeded.push(code)
+    if (toAttemptResult(outcome, STARTED).succeeded) succeeded.push(code)
   }
   expect(succeeded).toEqual(Array.from({ length: 100 }, (_, i) => 200 + i))
 })
@@ -23,7 +23,9 @@ test.each([
   { code: 399, error: 'HTTP 399: redirects are not followed' },
   { code: 400, error: 'HTTP 400' },
 ])('$code is told as $error', ({ code, error }) => {
-  expect(resultOf({ kind: 'response', code, latencyMs: 1, response: '' }, STARTED).attempt.error).toBe(error)
+  expect(toAttemptResult({ kind: 'response', code, latencyMs: 1, response: '' }, STARTED).attempt.error).toBe(
+    error,
+  )
 })
 
 test.each([
@@ -65,13 +67,13 @@ test.each([
     },
   },
 ] satisfies { given: Outcome; want: unknown }[])('$given means $want', ({ given, want }) => {
-  expect(resultOf(given, STARTED)).toStrictEqual(want)
+  expect(toAttemptResult(given, STARTED)).toStrictEqual(want)
 })
 
 test('a latency that a clock got wrong is never below zero', () => {
   fc.assert(
     fc.property(fc.double({ noNaN: true, min: -1e6, max: 1e6 }), (latencyMs) => {
-      const { attempt } = resultOf({ kind: 'failure', error: 'refused', latencyMs }, STARTED)
+      const { attempt } = toAttemptResult({ kind: 'failure', error: 'refused', latencyMs }, STARTED)
       expect(attempt.latencyMs).toBeGreaterThanOrEqual(0)
       expect(Number.isInteger(attempt.latencyMs)).toBe(true)
     }),
@@ -98,10 +100,10 @@ test('whatever a receiver answers, the attempt fits into the status of its deliv
   )
   fc.assert(
     fc.property(outcome, (given) => {
-      const { attempt } = resultOf(given, STARTED)
+      const { attempt } = toAttemptResult(given, STARTED)
       expect(webhookDeliveryStatus.safeParse({ attempts: [attempt] }).success).toBe(true)
       const position = { version: 999_999_999_999_999, index: 4095 }
-      const record = encodeRecord({ kind: 'failed', position, attempt, nextAttemptAt: STARTED })
+      const record = encodeLogRecord({ kind: 'failed', position, attempt, nextAttemptAt: STARTED })
       const spec = { writtenAt: 0, writer: 'davit-0', lowWater: '1', records: record }
       expect(outcomeSegmentSpec.safeParse(spec).success).toBe(true)
       expect(`${attempt.error} ${attempt.response}`.isWellFormed()).toBe(true)

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import { AWAITED_FIELDS_ANNOTATION } from '../api/registry-credential.ts'
-import { awaitsFields } from './awaited-fields.ts'
+import { PENDING_FIELDS_ANNOTATION } from '../api/registry-credential.ts'
+import { hasPendingFields } from './awaited-fields.ts'
 
 test('fields are awaited where the annotation is, whatever it says', () => {
-  expect([awaitsFields({}), awaitsFields({ annotations: { other: '1' } })]).toEqual([false, false])
-  expect(awaitsFields({ annotations: { [AWAITED_FIELDS_ANNOTATION]: '' } })).toBe(true)
+  expect([hasPendingFields({}), hasPendingFields({ annotations: { other: '1' } })]).toEqual([false, false])
+  expect(hasPendingFields({ annotations: { [PENDING_FIELDS_ANNOTATION]: '' } })).toBe(true)
 })

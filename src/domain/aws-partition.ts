@@ -2,14 +2,14 @@
 import { AWS_PARTITIONS, partitionOfRegion } from '../api/aws-names.ts'
 
 /** Where parameters are. `account` is `*` while it is not known. */
-export type AwsPlace = { partition: string; region: string; account: string }
+export type AwsScope = { partition: string; region: string; account: string }
 
-export function placeIn(region: string, account: string): AwsPlace {
+export function awsScopeOf(region: string, account: string): AwsScope {
   return { partition: partitionOfRegion(region), region, account }
 }
 
 /** @param name with its slash at the front; it may end with `*` in a policy */
-export function parameterArn({ partition, region, account }: AwsPlace, name: string): string {
+export function parameterArn({ partition, region, account }: AwsScope, name: string): string {
   return `arn:${partition}:ssm:${region}:${account}:parameter${name}`
 }
 
@@ -17,7 +17,7 @@ export function parameterArn({ partition, region, account }: AwsPlace, name: str
  * Values of `kms:ViaService` for the parameter store. Outside of the commercial partition policies are found with the names of
  * either; a request has one of them.
  */
-export function parameterStoreServices({ partition, region }: AwsPlace): string[] {
+export function parameterStoreServices({ partition, region }: AwsScope): string[] {
   const suffix = AWS_PARTITIONS.find(({ name }) => name === partition)?.dnsSuffix ?? 'amazonaws.com'
   return [...new Set(['amazonaws.com', suffix])].map((end) => `ssm.${region}.${end}`)
 }

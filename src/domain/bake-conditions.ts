@@ -2,9 +2,9 @@
 import type { BakeFailure, BakeStatus } from '../api/bake-status.ts'
 import { failureReason } from './bake-failure.ts'
 import type { BakeProblem } from './bake-problem.ts'
-import type { Finding } from './conditions.ts'
+import type { ConditionUpdate } from './conditions.ts'
 
-type Answer = Omit<Finding, 'type'>
+type Answer = Omit<ConditionUpdate, 'type'>
 
 export type TemplateView = {
   /** As it will be. */
@@ -19,7 +19,7 @@ export type TemplateView = {
   current: Answer
 }
 
-export function templateFindings(view: TemplateView): Finding[] {
+export function templateFindings(view: TemplateView): ConditionUpdate[] {
   return [
     { type: 'Ready', ...ready(view) },
     { type: 'Reconciling', ...reconciling(view) },

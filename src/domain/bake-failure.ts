@@ -1,7 +1,7 @@
 /** What the codes of a failed bake mean: what to do, the reason of a condition, and whether it passes by itself. */
 import type { BakeFailureCode } from '../api/bake-result.ts'
 import type { BakeFailure } from '../api/bake-status.ts'
-import { plainText } from './plain-text.ts'
+import { sanitizeText } from './plain-text.ts'
 
 /** Interface §7: what to do, for each. */
 export const FIXES: Readonly<Record<BakeFailureCode, string>> = {
@@ -63,7 +63,7 @@ export const FIXES: Readonly<Record<BakeFailureCode, string>> = {
 }
 
 /** What trying again may help, with nothing changed. A wrong password is not of them: registries lock accounts. */
-const PASSING: ReadonlySet<BakeFailureCode> = new Set([
+const RETRYABLE: ReadonlySet<BakeFailureCode> = new Set([
   'evicted',
   'quota',
   'bake_image_missing',
@@ -93,7 +93,7 @@ export function nextAttemptAt(
 ): number | undefined {
   const waits = code === 'rate_limited' ? RATE_WAITS_MS : WAITS_MS
   const wait = attempts < MAX_ATTEMPTS ? waits[attempts - 1] : undefined
-  return PASSING.has(code) && wait !== undefined ? now + wait : undefined
+  return RETRYABLE.has(code) && wait !== undefined ? now + wait : undefined
 }
 
 /** One word in camel case, for a condition. */
@@ -106,7 +106,7 @@ const MAX_MESSAGE = 2048
 /** With what to do. The message may have line ends, which tools write; nothing else that controls a terminal. */
 export function bakeFailure(failure: Omit<BakeFailure, 'fix'>): BakeFailure {
   const { service, step, code, message } = failure
-  const lines = message.split('\n').map((line) => plainText(line, MAX_MESSAGE).trimEnd())
+  const lines = message.split('\n').map((line) => sanitizeText(line, MAX_MESSAGE).trimEnd())
   const words = lines.join('\n').trim()
   return {
     ...(service === undefined ? {} : { service }),

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { bakeOrder, MAX_ORDER_BYTES } from '../api/bake-order.ts'
 import { MAX_SERVICE_NAME, MAX_SERVICES } from '../api/bake-result.ts'
 import type { BoxTemplate } from '../api/box-template.ts'
-import { type BakeSettings, bakeJob, bakeOrderOf, bakesOf, isBakeOf } from './bake-job.ts'
+import { type BakeSettings, bakeSelector, buildBakeJob, buildBakeOrder, hasBakeLabels } from './bake-job.ts'
 import type { PreparedService } from './bake-problem.ts'
 
 const SETTINGS = {
@@ -59,8 +59,8 @@ function jobOf({
   roleArn?: string | null
   settings?: BakeSettings
 } = {}) {
-  const order = bakeOrderOf(of, { name: 'shop-0', services, startedAt: STARTED }, settings)
-  const job = bakeJob({ template: of, order, settings, ...(roleArn === null ? {} : { roleArn }) })
+  const order = buildBakeOrder(of, { name: 'shop-0', services, startedAt: STARTED }, settings)
+  const job = buildBakeJob({ template: of, order, settings, ...(roleArn === null ? {} : { roleArn }) })
   const pod = job.spec.template.spec
   return { order, job, pod, container: pod.containers[0] }
 }
@@ -91,7 +91,7 @@ describe('the Job of a bake', () => {
       labels: { ...job.metadata.labels, 'sidecar.istio.io/inject': 'false' },
       annotations: { 'linkerd.io/inject': 'disabled' },
     })
-    for (const label of bakesOf('shop').split(',')) {
+    for (const label of bakeSelector('shop').split(',')) {
       const [name = '', value] = label.split('=')
       expect(job.metadata.labels).toHaveProperty([name], value)
     }
@@ -238,11 +238,11 @@ describe('the Job of a bake', () => {
 
 test('a bake of a template is known by all of its labels', () => {
   const { labels } = jobOf().job.metadata
-  expect(isBakeOf(labels, 'shop')).toBe(true)
-  expect([isBakeOf(labels, 'other'), isBakeOf(undefined, 'shop')]).toEqual([false, false])
+  expect(hasBakeLabels(labels, 'shop')).toBe(true)
+  expect([hasBakeLabels(labels, 'other'), hasBakeLabels(undefined, 'shop')]).toEqual([false, false])
   for (const label of Object.keys(labels))
-    expect(isBakeOf({ ...labels, [label]: 'else' }, 'shop')).toBe(false)
-  expect(bakesOf()).toBe(
+    expect(hasBakeLabels({ ...labels, [label]: 'else' }, 'shop')).toBe(false)
+  expect(bakeSelector()).toBe(
     'davit.dev/box-template,app.kubernetes.io/name=davit-bake,app.kubernetes.io/managed-by=davit',
   )
 })
@@ -289,7 +289,7 @@ test('an order of as many bytes as there may be is taken, and one of a byte more
   const { order } = jobOf()
   const room = MAX_ORDER_BYTES - Buffer.byteLength(JSON.stringify({ ...order, bake: '' }))
   const withName = (length: number) => () =>
-    bakeJob({ template: template(), order: { ...order, bake: 'b'.repeat(length) }, settings: SETTINGS })
+    buildBakeJob({ template: template(), order: { ...order, bake: 'b'.repeat(length) }, settings: SETTINGS })
   expect(withName(room)).not.toThrow()
   expect(withName(room + 1)).toThrow(new RangeError('the order is too long'))
 })

@@ -42,13 +42,16 @@ export const ROLE_ARN_ANNOTATION = 'eks.amazonaws.com/role-arn'
 const BAKE_LABELS = { 'app.kubernetes.io/name': 'davit-bake', 'app.kubernetes.io/managed-by': 'davit' }
 
 /** A label selector of Jobs and pods. @param template absent: those of all templates */
-export function bakesOf(template?: string): string {
+export function bakeSelector(template?: string): string {
   const own = Object.entries(BAKE_LABELS).map(([label, value]) => `${label}=${value}`)
   return [template === undefined ? TEMPLATE_LABEL : `${TEMPLATE_LABEL}=${template}`, ...own].join(',')
 }
 
 /** Whether these are the labels of a bake of this template. */
-export function isBakeOf(labels: Readonly<Record<string, string>> | undefined, template: string): boolean {
+export function hasBakeLabels(
+  labels: Readonly<Record<string, string>> | undefined,
+  template: string,
+): boolean {
   const own = Object.entries({ ...BAKE_LABELS, [TEMPLATE_LABEL]: template })
   return own.every(([label, value]) => labels?.[label] === value)
 }
@@ -69,7 +72,7 @@ const TOKEN_SECONDS = 3600
 const CA_FOLDER = '/etc/davit/ca'
 const CA_FILE = 'ca.crt'
 
-export function bakeOrderOf(
+export function buildBakeOrder(
   { metadata, spec }: BoxTemplate,
   bake: { name: string; services: readonly PreparedService[]; startedAt?: string | undefined },
   { realms, deadlineSeconds }: BakeSettings,
@@ -100,7 +103,7 @@ export type BakeJobOptions = {
 }
 
 /** @throws RangeError when the order is too long, which the limits of its parts do not let it be */
-export function bakeJob({ template, order, settings, roleArn }: BakeJobOptions) {
+export function buildBakeJob({ template, order, settings, roleArn }: BakeJobOptions) {
   const { metadata, spec } = template
   const { namespace = '', name, uid } = metadata
   const labels = { ...BAKE_LABELS, [TEMPLATE_LABEL]: name }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { encodeBytes } from './base32.ts'
+import { encodeBase32 } from './base32.ts'
 
 const HASH_CHARACTERS = 8
 /** A label has no more, and the Job's name becomes one of its pods. */
@@ -18,5 +18,5 @@ export function bakeName(of: {
     .update(JSON.stringify([uid, generation, rebake, number]))
     .digest()
   const start = template.slice(0, MAX_NAME - HASH_CHARACTERS - 1).replace(/-+$/, '')
-  return `${start}-${encodeBytes(hash, HASH_CHARACTERS)}`
+  return `${start}-${encodeBase32(hash, HASH_CHARACTERS)}`
 }

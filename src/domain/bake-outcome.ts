@@ -119,23 +119,24 @@ function failedJob(run: BakeRun, failed: { reason: string; message: string }): B
   if (own && own.failure?.code !== 'canceled') return own
   // Its last word, after the box was put in place. What failed came later, or beside it: such as a container of a mesh that did not end.
   if (told?.result && !own) return { services: told.result.services }
-  const ended = failed.reason === 'DeadlineExceeded' ? failure('timed_out', words) : endedBy(pod, words)
+  const ended =
+    failed.reason === 'DeadlineExceeded' ? failure('timed_out', words) : terminationOutcome(pod, words)
   if (ended) return { ...ended, services: own?.services ?? [] }
   if (own) return own
   return failedPod(pod, words, told?.problem)
 }
 
 /** A kubelet has only words for it. It is of the pod's own making: the next one would come to the same. */
-const NO_ROOM = /exceeds the (total )?limit|exceeded its local ephemeral storage limit/
+const OUT_OF_SPACE = /exceeds the (total )?limit|exceeded its local ephemeral storage limit/
 /** Of a kubelet whose node is shut down. */
 const NODE_REASONS = new Set(['Evicted', 'Terminated', 'NodeShutdown', 'Shutdown', 'NodeLost'])
 
 /** Who ended the pod, where it was not the bake itself. @param words of the Job */
-function endedBy(pod: BakePod | undefined, words: string): BakeOutcome | undefined {
+function terminationOutcome(pod: BakePod | undefined, words: string): BakeOutcome | undefined {
   if (!pod) return failure('evicted', `The pod is gone: ${words}`)
   const { reason, message, conditions } = pod.status
   const disrupted = conditions.find(({ type, status }) => type === 'DisruptionTarget' && status === 'True')
-  if (reason === 'Evicted' && NO_ROOM.test(message)) return failure('no_room', message)
+  if (reason === 'Evicted' && OUT_OF_SPACE.test(message)) return failure('no_room', message)
   if (disrupted || NODE_REASONS.has(reason))
     return failure('evicted', message || disrupted?.message || reason)
   return reason === 'DeadlineExceeded' ? failure('timed_out', message || words) : undefined

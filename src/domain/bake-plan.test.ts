@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { BakeWorld, failed, GOOD, PROBLEM, START } from '../../test/support/bake-world.ts'
-import { finishStep } from './bake-plan.ts'
+import { finishAction } from './bake-plan.ts'
 
 const STARTED = { state: 'running', number: 1, attempts: 1 } as const
 const LATER = '2026-01-31T12:00:10Z'
@@ -226,7 +226,7 @@ describe('after a failure', () => {
 test('a bake is not tried again by itself where a password was wrong, whatever else has failed', () => {
   const failure = failed('unreachable').failure
   const finish = (code: 'wrong_credentials' | 'unreachable') =>
-    finishStep({ now: 0 }, STARTED, {
+    finishAction({ now: 0 }, STARTED, {
       services: [{ name: 'db', verified: { at: LATER, ok: false, code } }],
       failure,
     })

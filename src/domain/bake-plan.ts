@@ -47,7 +47,7 @@ export type BakeFacts = {
   leavingPods: readonly string[]
 }
 
-export type BakeStep =
+export type BakeAction =
   /** The request cannot be read: that is said once. */
   | { step: 'ignore-request'; value: string; message: string }
   | { step: 'nothing'; until?: number | undefined }
@@ -62,7 +62,7 @@ export type BakeStep =
 /** So long after a pod was told to leave it is looked for again. */
 const LEAVING_MS = 10_000
 
-export function planBake(facts: BakeFacts): BakeStep {
+export function planBake(facts: BakeFacts): BakeAction {
   const { bake, request } = facts
   if (bake && request.kind === 'invalid')
     return { step: 'ignore-request', value: request.value, message: request.message }
@@ -72,7 +72,7 @@ export function planBake(facts: BakeFacts): BakeStep {
   return job ? planOpen(facts, open, job.progress) : planMissing(facts, open)
 }
 
-function planOpen(facts: BakeFacts, bake: BakeStatus, progress: BakeProgress): BakeStep {
+function planOpen(facts: BakeFacts, bake: BakeStatus, progress: BakeProgress): BakeAction {
   switch (progress.state) {
     case 'waiting':
       return { step: 'wait', reason: 'its pod does not run yet', until: progress.until }
@@ -80,16 +80,16 @@ function planOpen(facts: BakeFacts, bake: BakeStatus, progress: BakeProgress): B
       return bake.state === 'running' ? { step: 'wait', reason: 'it runs' } : { step: 'run' }
     case 'stuck':
     case 'ended':
-      return finishStep(facts, bake, progress.outcome)
+      return finishAction(facts, bake, progress.outcome)
   }
 }
 
 /** @param facts of the moment in which it ends */
-export function finishStep(
+export function finishAction(
   { now }: Pick<BakeFacts, 'now'>,
   { attempts }: BakeStatus,
   outcome: BakeOutcome,
-): Extract<BakeStep, { step: 'finish' }> {
+): Extract<BakeAction, { step: 'finish' }> {
   const { failure, services } = outcome
   // Registries lock accounts, whatever else has failed beside the wrong password.
   const isLocking = services.some(({ verified }) => verified?.code === 'wrong_credentials')
@@ -98,8 +98,8 @@ export function finishStep(
 }
 
 /** The Job of a bake that is not over is not there. */
-function planMissing(facts: BakeFacts, bake: BakeStatus): BakeStep {
-  if (bake.state === 'running' && !facts.isOff) return finishStep(facts, bake, CANCELED)
+function planMissing(facts: BakeFacts, bake: BakeStatus): BakeAction {
+  if (bake.state === 'running' && !facts.isOff) return finishAction(facts, bake, CANCELED)
   const changed = reasonFor(facts, bake)
   if (changed !== undefined || facts.problem) return planClosed(facts, changed ?? 'not begun')
   return planCrowd(facts) ?? { step: 'create', job: bake.job ?? '' }
@@ -115,7 +115,7 @@ const CANCELED: BakeOutcome = {
   },
 }
 
-function planClosed(facts: BakeFacts, begin?: string): BakeStep {
+function planClosed(facts: BakeFacts, begin?: string): BakeAction {
   const { problem } = facts
   const due = begin ?? dueReason(facts)
   if (due === undefined) return planCrowd(facts, { until: retryTime(facts) }) ?? idle(facts)
@@ -128,7 +128,7 @@ function planClosed(facts: BakeFacts, begin?: string): BakeStep {
 function planCrowd(
   { jobs, leavingPods, now }: BakeFacts,
   { until }: { until?: number | undefined } = {},
-): BakeStep | undefined {
+): BakeAction | undefined {
   const others = jobs.filter(({ progress }) => progress.state !== 'ended')
   const other = others.find(({ isLeaving }) => !isLeaving)
   if (other)
@@ -146,7 +146,7 @@ function planCrowd(
   return { step: 'wait', reason: `${leaving} is leaving`, until: again }
 }
 
-function idle(facts: BakeFacts): BakeStep {
+function idle(facts: BakeFacts): BakeAction {
   return { step: 'nothing', until: retryTime(facts) }
 }
 

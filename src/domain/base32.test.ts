@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { fc } from '../../test/support/fast-check.ts'
-import { decodeNumber, encodeBytes, encodeNumber } from './base32.ts'
+import { decodeBase32Number, encodeBase32, encodeBase32Number } from './base32.ts'
 
 const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz'
 const BELOW_2_50 = { min: 0, max: 2 ** 50 - 1 }
@@ -8,7 +8,7 @@ const BELOW_2_50 = { min: 0, max: 2 ** 50 - 1 }
 test('a number that was encoded is decoded the same', () => {
   fc.assert(
     fc.property(fc.integer(BELOW_2_50), (given) => {
-      expect(decodeNumber(encodeNumber(given, 10))).toBe(given)
+      expect(decodeBase32Number(encodeBase32Number(given, 10))).toBe(given)
     }),
   )
 })
@@ -16,7 +16,7 @@ test('a number that was encoded is decoded the same', () => {
 test('texts of numbers are in the order of the numbers', () => {
   fc.assert(
     fc.property(fc.integer(BELOW_2_50), fc.integer(BELOW_2_50), (a, b) => {
-      expect(encodeNumber(a, 10) < encodeNumber(b, 10)).toBe(a < b)
+      expect(encodeBase32Number(a, 10) < encodeBase32Number(b, 10)).toBe(a < b)
     }),
   )
 })
@@ -28,7 +28,7 @@ test.each([
   { given: 2 ** 48 - 1, want: '7zzzzzzzzz' },
   { given: 2 ** 50 - 1, want: 'zzzzzzzzzz' },
 ])('$given is $want', ({ given, want }) => {
-  expect(encodeNumber(given, 10)).toBe(want)
+  expect(encodeBase32Number(given, 10)).toBe(want)
 })
 
 /** The same bits by way of one big number: slow, and plainly right. */
@@ -43,7 +43,7 @@ test('bytes are encoded five bits at a time, first bits first', () => {
   fc.assert(
     fc.property(fc.uint8Array({ minLength: 1, maxLength: 40 }), (given) => {
       const characters = Math.floor((given.length * 8) / 5)
-      expect(encodeBytes(given, characters)).toBe(referenceOf(given, characters))
+      expect(encodeBase32(given, characters)).toBe(referenceOf(given, characters))
     }),
   )
 })
@@ -52,6 +52,6 @@ test('every character stands for its place in the alphabet, and every other one 
   for (let code = 0; code < 0x250; code += 1) {
     const character = String.fromCharCode(code)
     const place = ALPHABET.indexOf(character)
-    expect(decodeNumber(character)).toBe(place < 0 ? Number.NaN : place)
+    expect(decodeBase32Number(character)).toBe(place < 0 ? Number.NaN : place)
   }
 })

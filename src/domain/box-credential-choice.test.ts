@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { BoxCredential, BoxCredentials } from '../api/box-credentials.ts'
-import { chooseByHost, chooseByImage, foreignParameter, hostsOf } from './box-credential-choice.ts'
+import { chooseByHost, chooseByImage, foreignParameter, usernamesByHost } from './box-credential-choice.ts'
 
 const ECR = '123456789012.dkr.ecr.eu-west-1.amazonaws.com'
 
@@ -134,7 +134,7 @@ describe('the credential of a host', () => {
 
 describe('the hosts that are listed', () => {
   it('are those with one credential, each with its user name', () => {
-    expect([...hostsOf([TEAMS, map([ecr('rc_ecr')], 'db')])]).toEqual([
+    expect([...usernamesByHost([TEAMS, map([ecr('rc_ecr')], 'db')])]).toEqual([
       [ECR, 'AWS'],
       ['docker.io', 'rc_hub-user'],
     ])

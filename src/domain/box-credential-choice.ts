@@ -20,7 +20,7 @@ export function chooseByHost(maps: readonly BoxCredentials[], host: string): Cho
 }
 
 /** Hosts that have one credential, with the user name of each. */
-export function hostsOf(maps: readonly BoxCredentials[]): Map<string, string> {
+export function usernamesByHost(maps: readonly BoxCredentials[]): Map<string, string> {
   const byHost = Map.groupBy(knownIn(maps), ({ credential }) => credential.registry)
   return new Map(
     [...byHost.keys()].sort().flatMap((host) => {
@@ -150,7 +150,7 @@ function onlyOne(found: readonly OwnedCredential[]): Choice {
   if (first === undefined) return {}
   // Whichever credential of ECR it is: the token is one of the box's own role.
   const same = others.length === 0 || found.every(({ credential }) => credential.type === 'ecr')
-  return same ? { of: first } : { several: found.map(nameOf) }
+  return same ? { of: first } : { several: found.map(qualifiedCredentialName) }
 }
 
 /** Each was tried with this very image by a bake, and the last bake knows best; the same one is taken each time. */
@@ -160,7 +160,7 @@ function lastUsed(found: readonly Known[], repository: string): Known[] {
 }
 
 /** As `acme/rc_ghcr`. */
-export function nameOf({ organization, credential }: OwnedCredential): string {
+export function qualifiedCredentialName({ organization, credential }: OwnedCredential): string {
   return `${organization}/${credential.id}`
 }
 

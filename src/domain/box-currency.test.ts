@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { BakedService, BakeStatus } from '../api/bake-status.ts'
 import { type RegistryCredential, registryCredential } from '../api/registry-credential.ts'
-import { boxCurrency, type CurrencyView } from './box-currency.ts'
+import { type CurrentConditionInput, currentCondition } from './box-currency.ts'
 
 type Given = { generation?: number; version?: number }
 
@@ -30,8 +30,8 @@ const BAKED: BakeStatus = {
   services: [service('api', 'rc_ghcr'), { name: 'db', image: 'docker.io/library/postgres:17' }],
 }
 
-function current(view: Partial<CurrencyView> = {}) {
-  const found = boxCurrency({
+function current(view: Partial<CurrentConditionInput> = {}) {
+  const found = currentCondition({
     bake: BAKED,
     generation: 1,
     credentialState: 'c',

@@ -5,9 +5,9 @@
 import type { BakedService, BakeStatus } from '../api/bake-status.ts'
 import { CREDENTIAL_PREFIX } from '../api/identifiers.ts'
 import type { RegistryCredential } from '../api/registry-credential.ts'
-import type { Finding } from './conditions.ts'
+import type { ConditionUpdate } from './conditions.ts'
 
-export type CurrencyView = {
+export type CurrentConditionInput = {
   bake: BakeStatus | undefined
   /** Of the template. */
   generation: number
@@ -18,14 +18,14 @@ export type CurrencyView = {
   credentials: ReadonlyMap<string, RegistryCredential>
 }
 
-type Answer = Omit<Finding, 'type'>
+type Answer = Omit<ConditionUpdate, 'type'>
 type Behind = { reason: string; words: string }
 type BakedWith = NonNullable<BakedService['credential']>
 
 /** So many are named; who has more bakes them all the same. */
 const MAX_NAMED = 3
 
-export function boxCurrency(view: CurrencyView): Answer {
+export function currentCondition(view: CurrentConditionInput): Answer {
   const services = servicesOf(view.bake)
   if (services === undefined)
     return { status: 'Unknown', reason: 'NothingBaked', message: 'There is no box yet.' }
@@ -57,14 +57,14 @@ function servicesOf(bake: BakeStatus | undefined): readonly BakedService[] | und
 }
 
 /** What the numbers do not show, since those of another one begin anew. */
-function isReplaced({ bake, generation, credentialState }: CurrencyView): boolean {
+function isReplaced({ bake, generation, credentialState }: CurrentConditionInput): boolean {
   return (
     bake?.state === 'succeeded' && bake.generation === generation && bake.credentialState !== credentialState
   )
 }
 
 function behind(
-  { names, credentials }: CurrencyView,
+  { names, credentials }: CurrentConditionInput,
   { id, parameterVersion, generation }: BakedWith,
 ): Behind | undefined {
   const name = id.slice(CREDENTIAL_PREFIX.length)

@@ -23,14 +23,14 @@ function remedyOf(of: LoginFailure): string {
   if (remedy === 'retry') return 'It may pass by itself; pull again.'
   if (operation === 'sts:AssumeRoleWithWebIdentity')
     return `The trust policy of ${of.roleArn ?? 'the role'} must allow the cluster's OIDC provider, the pod's service account, and the audience that kubelet is configured with.`
-  return of.credential.type === 'ecr' ? rightToEcr(of) : ofParameter(of)
+  return of.credential.type === 'ecr' ? ecrRemedy(of) : parameterRemedy(of)
 }
 
-function rightToEcr({ roleArn }: LoginFailure): string {
+function ecrRemedy({ roleArn }: LoginFailure): string {
   return `${roleOf(roleArn)} needs ecr:GetAuthorizationToken on *, and the rights to pull from the repository.`
 }
 
-function ofParameter({ credential, roleArn, failure }: LoginFailure): string {
+function parameterRemedy({ credential, roleArn, failure }: LoginFailure): string {
   if (credential.type === 'ecr') return ''
   const { name, version, region } = credential.parameter
   if (failure.remedy === 'gone')

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { fc } from '../../test/support/fast-check.ts'
 import { type Condition, condition } from '../api/meta.ts'
-import { conditionsAfter, type Finding } from './conditions.ts'
+import { type ConditionUpdate, mergeConditions } from './conditions.ts'
 
 const EARLIER = '2026-01-31T12:00:00.000Z'
 const NOW = Date.parse('2026-01-31T13:00:00.500Z')
@@ -43,8 +43,8 @@ describe('lastTransitionTime', () => {
     },
   ] as const)('$given: $want', ({ before, status, want }) => {
     const conditions = before === undefined ? undefined : [{ ...held, ...before }]
-    const finding: Finding = { type: 'Ready', status, reason: 'Accepted', message: 'in force' }
-    expect(conditionsAfter(conditions, [finding], AT)).toStrictEqual([
+    const finding: ConditionUpdate = { type: 'Ready', status, reason: 'Accepted', message: 'in force' }
+    expect(mergeConditions(conditions, [finding], AT)).toStrictEqual([
       { ...finding, observedGeneration: 4, lastTransitionTime: want },
     ])
   })
@@ -71,7 +71,7 @@ test('over any looks, each condition carries the time of the last look that chan
           next.set(type, known?.status === status ? known : { status, since: now })
         }
         model = next
-        conditions = conditionsAfter(conditions, findings, { now, generation: step })
+        conditions = mergeConditions(conditions, findings, { now, generation: step })
         expect(conditions.map(({ type }) => type)).toEqual(findings.map(({ type }) => type))
         for (const { type, lastTransitionTime, observedGeneration } of conditions) {
           expect(Date.parse(lastTransitionTime)).toBe(model.get(type)?.since)
@@ -85,21 +85,31 @@ test('over any looks, each condition carries the time of the last look that chan
 test('the same findings again change nothing, so that nothing is written', () => {
   fc.assert(
     fc.property(look, (findings) => {
-      const once = conditionsAfter(undefined, findings, AT)
-      expect(conditionsAfter(once, findings, { now: NOW + 60_000, generation: 4 })).toStrictEqual(once)
+      const once = mergeConditions(undefined, findings, AT)
+      expect(mergeConditions(once, findings, { now: NOW + 60_000, generation: 4 })).toStrictEqual(once)
     }),
   )
 })
 
 test('a message of any length becomes one that the API server takes', () => {
-  const long: Finding = { type: 'Ready', status: 'False', reason: 'Refused', message: 'x'.repeat(100_000) }
-  const [made] = conditionsAfter(undefined, [long], AT)
+  const long: ConditionUpdate = {
+    type: 'Ready',
+    status: 'False',
+    reason: 'Refused',
+    message: 'x'.repeat(100_000),
+  }
+  const [made] = mergeConditions(undefined, [long], AT)
   expect(condition.safeParse(made).success).toBe(true)
   expect(made?.message).toBe('x'.repeat(1000))
 })
 
 test('a message that is cut is one that reads back as it was written', () => {
-  const long: Finding = { type: 'Ready', status: 'False', reason: 'Refused', message: '😀'.repeat(2000) }
-  const after = (more: string) => conditionsAfter(undefined, [{ ...long, message: more + long.message }], AT)
+  const long: ConditionUpdate = {
+    type: 'Ready',
+    status: 'False',
+    reason: 'Refused',
+    message: '😀'.repeat(2000),
+  }
+  const after = (more: string) => mergeConditions(undefined, [{ ...long, message: more + long.message }], AT)
   for (const more of ['', 'x']) expect(after(more)[0]?.message.isWellFormed()).toBe(true)
 })

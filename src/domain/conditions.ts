@@ -1,13 +1,18 @@
 /** Conditions that kstatus, Flux, Argo CD and `kubectl wait` read right. */
 import type { Condition } from '../api/meta.ts'
-import { plainText } from './plain-text.ts'
+import { sanitizeText } from './plain-text.ts'
 
-export type Finding = { type: string; status: 'True' | 'False' | 'Unknown'; reason: string; message: string }
+export type ConditionUpdate = {
+  type: string
+  status: 'True' | 'False' | 'Unknown'
+  reason: string
+  message: string
+}
 
 /** The conditions after this look: `lastTransitionTime` moves only with the status. @param now milliseconds since 1970 */
-export function conditionsAfter(
+export function mergeConditions(
   before: readonly Condition[] | undefined,
-  findings: readonly Finding[],
+  findings: readonly ConditionUpdate[],
   at: { now: number; generation: number },
 ): Condition[] {
   return findings.map((finding) => {
@@ -15,7 +20,7 @@ export function conditionsAfter(
     const moved = held?.status !== finding.status
     return {
       ...finding,
-      message: plainText(finding.message, 1000),
+      message: sanitizeText(finding.message, 1000),
       observedGeneration: at.generation,
       lastTransitionTime: moved || !held ? new Date(at.now).toISOString() : held.lastTransitionTime,
     }

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
-import { placeIn } from './aws-partition.ts'
+import { awsScopeOf } from './aws-partition.ts'
 import { policyText, readerPolicy, trustPolicy, writerPolicy } from './connect-policies.ts'
 
-const SCOPE = { place: placeIn('eu-west-1', '123456789012'), prefix: '/davit', organization: 'acme' }
+const SCOPE = { awsScope: awsScopeOf('eu-west-1', '123456789012'), prefix: '/davit', organization: 'acme' }
 const SECRETS = 'arn:aws:ssm:eu-west-1:123456789012:parameter/davit/acme/*'
 const VIA = { 'kms:ViaService': ['ssm.eu-west-1.amazonaws.com'] }
 
@@ -102,7 +102,7 @@ test.each([
     ['ssm.eusc-de-east-1.amazonaws.com', 'ssm.eusc-de-east-1.amazonaws.eu'],
   ],
 ])('in %s every ARN is of %s', (region, arn, services) => {
-  const scope = { ...SCOPE, place: placeIn(region, '*') }
+  const scope = { ...SCOPE, awsScope: awsScopeOf(region, '*') }
   const texts = [policyText(writerPolicy(scope)), policyText(readerPolicy(scope))]
   for (const text of texts) {
     const arns = text.match(/"arn:[^"]*"/g) ?? []
@@ -116,7 +116,7 @@ test.each([
 
 test('as text they fit into IAM and into the status', () => {
   const scope = {
-    place: placeIn('us-gov-west-1', '123456789012'),
+    awsScope: awsScopeOf('us-gov-west-1', '123456789012'),
     prefix: `/${'a'.repeat(99)}`,
     organization: 'a'.repeat(63),
     kmsKeyId: `mrk-${'0'.repeat(32)}`,

@@ -1,11 +1,11 @@
 /** The policies that an owner pastes into the account: whom the role trusts, what it may do, and what the boxes may do. */
-import { type AwsPlace, parameterArn, parameterStoreServices } from './aws-partition.ts'
+import { type AwsScope, parameterArn, parameterStoreServices } from './aws-partition.ts'
 import { kmsResource } from './kms-key.ts'
 import { organizationPath } from './parameter-name.ts'
 import { type Policy, policy } from './session-policy.ts'
 
 export type PolicyScope = {
-  place: AwsPlace
+  awsScope: AwsScope
   prefix: string
   organization: string
   kmsKeyId?: string | undefined
@@ -48,8 +48,8 @@ export function writerPolicy(scope: PolicyScope): Policy {
       Sid: ENCRYPT_STATEMENT,
       Effect: 'Allow',
       Action: 'kms:Encrypt',
-      Resource: kmsResource(scope.kmsKeyId, scope.place),
-      Condition: { StringEquals: { 'kms:ViaService': parameterStoreServices(scope.place) } },
+      Resource: kmsResource(scope.kmsKeyId, scope.awsScope),
+      Condition: { StringEquals: { 'kms:ViaService': parameterStoreServices(scope.awsScope) } },
     },
     { Sid: NEVER_READ_STATEMENT, Effect: 'Deny', Action: 'ssm:GetParameter*', Resource: '*' },
   ])
@@ -57,16 +57,16 @@ export function writerPolicy(scope: PolicyScope): Policy {
 
 /** For the role of the boxes that bake and run: read the secrets, pull from the account's own ECR, and never write. */
 export function readerPolicy(scope: PolicyScope): Policy {
-  const { partition, account } = scope.place
+  const { partition, account } = scope.awsScope
   return policy([
     { Sid: 'ReadSecrets', Effect: 'Allow', Action: 'ssm:GetParameter', Resource: secretsOf(scope) },
     {
       Sid: 'DecryptSecrets',
       Effect: 'Allow',
       Action: 'kms:Decrypt',
-      Resource: kmsResource(scope.kmsKeyId, scope.place),
+      Resource: kmsResource(scope.kmsKeyId, scope.awsScope),
       Condition: {
-        StringEquals: { 'kms:ViaService': parameterStoreServices(scope.place) },
+        StringEquals: { 'kms:ViaService': parameterStoreServices(scope.awsScope) },
         StringLike: { 'kms:EncryptionContext:PARAMETER_ARN': secretsOf(scope) },
       },
     },
@@ -85,5 +85,5 @@ export function policyText(value: Policy): string {
 }
 
 function secretsOf(scope: PolicyScope): string {
-  return parameterArn(scope.place, `${organizationPath(scope)}/*`)
+  return parameterArn(scope.awsScope, `${organizationPath(scope)}/*`)
 }

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest'
 import { BUSY, DENIED, GOOD, message, shown, view } from '../../test/support/connection-view.ts'
-import { connectionVerdict, type ProbeResults } from './connection-verdict.ts'
+import { assessConnection, type ProbeResults } from './connection-verdict.ts'
 
 describe('a failure that passes', () => {
-  const before = connectionVerdict(view()).findings
+  const before = assessConnection(view()).findings
 
   test.each([
     ['identify', { identify: { failure: BUSY } }],
@@ -17,7 +17,7 @@ describe('a failure that passes', () => {
       Reconciling: 'True CloudUnavailable',
     })
     expect(message(one, 'Reconciling')).toContain('ThrottlingException: slow down')
-    expect(connectionVerdict(one).ready).toBe(true)
+    expect(assessConnection(one).ready).toBe(true)
   })
 
   test('leaves unknown what was not known', () => {
@@ -45,7 +45,7 @@ describe('a failure that passes', () => {
   })
 
   test('is still told of by a look without a try', () => {
-    const failed = connectionVerdict(view({ results: { identify: { failure: BUSY } } })).findings
+    const failed = assessConnection(view({ results: { identify: { failure: BUSY } } })).findings
     expect(shown(view({ results: undefined, before: failed }))).toMatchObject({
       Ready: 'False CloudUnavailable',
       Reachable: 'Unknown CloudUnavailable',
@@ -56,7 +56,7 @@ describe('a failure that passes', () => {
   })
 
   test('of a look without a try before the first try says that it is under way', () => {
-    const looked = connectionVerdict(view({ results: undefined })).findings
+    const looked = assessConnection(view({ results: undefined })).findings
     expect(shown(view({ results: undefined, before: looked }))).toMatchObject({
       Reachable: 'Unknown Connecting',
       ExternalIdEnforced: 'Unknown NotChecked',
@@ -72,6 +72,6 @@ describe('a failure that passes', () => {
   })
 
   test('keeps the verdict of before after a restart', () => {
-    expect(connectionVerdict(view({ results: undefined, before })).ready).toBe(true)
+    expect(assessConnection(view({ results: undefined, before })).ready).toBe(true)
   })
 })

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { BUSY, DENIED, GOOD, message, ROLE, SPEC, shown, view } from '../../test/support/connection-view.ts'
 import { SETTINGS_CONDITIONS } from '../api/secrets-settings.ts'
-import { connectionVerdict } from './connection-verdict.ts'
+import { assessConnection } from './connection-verdict.ts'
 
 describe('an account', () => {
   test('that passes everything is ready', () => {
@@ -13,8 +13,8 @@ describe('an account', () => {
       WriteOnly: 'True ReadsRefused',
       ExternalIdEnforced: 'True OtherIdRefused',
     })
-    expect(connectionVerdict(view())).toMatchObject({ ready: true, connected: true })
-    expect(connectionVerdict(view()).warning).toBeUndefined()
+    expect(assessConnection(view())).toMatchObject({ ready: true, connected: true })
+    expect(assessConnection(view()).warning).toBeUndefined()
   })
 
   test('proves with the words of AWS that it cannot be read', () => {
@@ -44,7 +44,7 @@ describe('an account', () => {
     const one = view({ roleArn: undefined, results: undefined })
     expect(shown(one)).toMatchObject({ Ready: 'False RoleRequired', Stalled: 'True RoleRequired' })
     expect(message(one, 'Ready')).toMatch(/^Make a role with status\.trustPolicy/)
-    expect(connectionVerdict(one).connected).toBe(false)
+    expect(assessConnection(one).connected).toBe(false)
   })
 
   test('without a role says who is to be asked where Davit has no identity that a trust policy could name', () => {
@@ -153,7 +153,7 @@ describe('an account', () => {
       expect(message(one, 'Ready')).toContain(
         'Warning: The role can read the secrets: ssm:GetParameter, ssm:GetP',
       )
-      expect(connectionVerdict(one).warning).toMatchObject({
+      expect(assessConnection(one).warning).toMatchObject({
         reason: 'CanRead',
         message: expect.stringContaining('NeverReadSecrets'),
       })
@@ -162,7 +162,7 @@ describe('an account', () => {
     test('is refused where the operator wants it so', () => {
       const one = view({ results, requireWriteOnly: true })
       expect(shown(one)).toMatchObject({ Ready: 'False CanRead', Stalled: 'True CanRead' })
-      expect(connectionVerdict(one)).toMatchObject({ ready: false, connected: true })
+      expect(assessConnection(one)).toMatchObject({ ready: false, connected: true })
     })
   })
 
@@ -192,7 +192,7 @@ test('every condition is there once, whatever was found', () => {
     { identify: { failure: DENIED } },
     { ...GOOD, put: { failure: SPEC } },
   ])
-    expect(connectionVerdict(view({ results })).findings.map(({ type }) => type)).toEqual([
+    expect(assessConnection(view({ results })).findings.map(({ type }) => type)).toEqual([
       ...SETTINGS_CONDITIONS,
     ])
 })

@@ -1,7 +1,7 @@
 /** What the conditions of SecretsSettings say: from what was tried in the account, with the words of AWS and what to change. */
 import type { SettingsStall } from '../api/secrets-settings.ts'
 import { type CloudFailure, failureText } from './cloud-failure.ts'
-import type { Finding } from './conditions.ts'
+import type { ConditionUpdate } from './conditions.ts'
 import {
   ASSUME_STATEMENT,
   ENCRYPT_STATEMENT,
@@ -13,18 +13,18 @@ import {
 import { parseRoleArn } from './role-arn.ts'
 
 /** What came of one try. */
-export type Tried<T> = { value: T; failure?: never } | { failure: CloudFailure; value?: never }
+export type CloudResult<T> = { value: T; failure?: never } | { failure: CloudFailure; value?: never }
 
 /** Absent: not tried, since something before it failed. */
 export type ProbeResults = {
-  identify: Tried<{ account: string; arn: string }>
-  put?: Tried<true> | undefined
-  tags?: Tried<void> | undefined
-  list?: Tried<void> | undefined
-  remove?: Tried<void> | undefined
+  identify: CloudResult<{ account: string; arn: string }>
+  put?: CloudResult<true> | undefined
+  tags?: CloudResult<void> | undefined
+  list?: CloudResult<void> | undefined
+  remove?: CloudResult<void> | undefined
   /** Operations that were not refused, such as `ssm:GetParameter`, and the code with which one was. */
-  readable?: Tried<{ operations: readonly string[]; code?: string | undefined }> | undefined
-  otherId?: Tried<{ refused: boolean; code?: string | undefined }> | undefined
+  readable?: CloudResult<{ operations: readonly string[]; code?: string | undefined }> | undefined
+  otherId?: CloudResult<{ refused: boolean; code?: string | undefined }> | undefined
 }
 
 export type ConnectionView = {
@@ -37,13 +37,13 @@ export type ConnectionView = {
   /** Absent: nothing was tried with this spec yet. */
   results?: ProbeResults | undefined
   /** Conditions of before, where they speak of the same role, region and key: a try that failed for a moment does not undo them. */
-  before?: readonly Finding[] | undefined
+  before?: readonly ConditionUpdate[] | undefined
   /** The operator's setting: an account that can read is refused. */
   requireWriteOnly: boolean
 }
 
-export type ConnectionVerdict = {
-  findings: Finding[]
+export type ConnectionAssessment = {
+  findings: ConditionUpdate[]
   /** Secrets can be saved. */
   ready: boolean
   /** The role was reached and writes: what was tried is `status.connected`. */
@@ -52,7 +52,7 @@ export type ConnectionVerdict = {
   warning?: { reason: string; message: string } | undefined
 }
 
-export function connectionVerdict(view: ConnectionView): ConnectionVerdict {
+export function assessConnection(view: ConnectionView): ConnectionAssessment {
   const reachable = held(view, reachableFinding(view))
   const isReached = reachable.status === 'True'
   const writeOnly = isReached ? held(view, writeOnlyFinding(view)) : unknown('WriteOnly')
@@ -79,9 +79,9 @@ export function connectionVerdict(view: ConnectionView): ConnectionVerdict {
 type Words = { reason: string; message: string }
 
 /** A failure that passes by itself leaves what was known; what is found out replaces it. A look without a try changes nothing. */
-function held({ before, problem, results }: ConnectionView, finding: Finding): Finding {
+function held({ before, problem, results }: ConnectionView, finding: ConditionUpdate): ConditionUpdate {
   if (finding.status !== 'Unknown' || finding.reason === 'CheckFailed' || problem) return finding
-  const isKnown = ({ status, reason }: Finding) =>
+  const isKnown = ({ status, reason }: ConditionUpdate) =>
     status !== 'Unknown' || (results === undefined && reason !== 'NotChecked' && reason !== 'Connecting')
   const known = before?.find((one) => one.type === finding.type && isKnown(one))
   return known
@@ -89,7 +89,7 @@ function held({ before, problem, results }: ConnectionView, finding: Finding): F
     : finding
 }
 
-function unknown(type: string): Finding {
+function unknown(type: string): ConditionUpdate {
   return {
     type,
     status: 'Unknown',
@@ -98,7 +98,7 @@ function unknown(type: string): Finding {
   }
 }
 
-function reachableFinding(view: ConnectionView): Finding {
+function reachableFinding(view: ConnectionView): ConditionUpdate {
   const type = 'Reachable'
   const { results, roleArn, problem } = view
   if (problem) return { type, status: 'Unknown', reason: 'NotChecked', message: 'It was not tried.' }
@@ -129,7 +129,7 @@ const ROLE_REQUIRED =
 const IDENTITY_FIRST =
   'Davit does not know who it is in AWS, so that there may be no status.trustPolicy yet: whoever runs Davit gives it an identity (aws.identity of the chart) or names it (DAVIT_OPERATOR_PRINCIPAL_ARN).'
 
-type Answer = { status: Finding['status']; reason: string; message: string }
+type Answer = { status: ConditionUpdate['status']; reason: string; message: string }
 
 function identifyFailed({ roleArn, externalId, principal }: ConnectionView, failure: CloudFailure): Answer {
   if (failure.remedy === 'retry') return unavailable(failure)
@@ -197,7 +197,7 @@ function checkFailed(failure: CloudFailure): Answer {
   return { status: 'Unknown', reason: 'CheckFailed', message: `${failureText(failure)}. It is not known.` }
 }
 
-function writeOnlyFinding({ results }: ConnectionView): Finding {
+function writeOnlyFinding({ results }: ConnectionView): ConditionUpdate {
   const type = 'WriteOnly'
   if (!results?.readable) return unknown(type)
   const { failure, value } = results.readable
@@ -210,7 +210,7 @@ function writeOnlyFinding({ results }: ConnectionView): Finding {
   return { type, status: 'False', reason: 'CanRead', message }
 }
 
-function enforcedFinding({ results, externalId }: ConnectionView): Finding {
+function enforcedFinding({ results, externalId }: ConnectionView): ConditionUpdate {
   const type = 'ExternalIdEnforced'
   if (!results?.otherId) return unknown(type)
   const { failure, value } = results.otherId
@@ -223,12 +223,15 @@ function enforcedFinding({ results, externalId }: ConnectionView): Finding {
   return { type, status: 'False', reason: 'OtherIdAccepted', message }
 }
 
-function stallOf({ problem }: ConnectionView, needed: readonly Finding[]): Words | undefined {
+function stallOf({ problem }: ConnectionView, needed: readonly ConditionUpdate[]): Words | undefined {
   return problem ?? needed.find(({ status }) => status === 'False')
 }
 
 /** What is not known and will be, or was tried again and failed for a moment. */
-function passing({ results, problem }: ConnectionView, needed: readonly Finding[]): Words | undefined {
+function passing(
+  { results, problem }: ConnectionView,
+  needed: readonly ConditionUpdate[],
+): Words | undefined {
   if (problem) return undefined
   const tries = [results?.identify, results?.put, results?.readable, results?.otherId]
   const failure = tries.find((tried) => tried?.failure?.remedy === 'retry')?.failure
@@ -237,20 +240,20 @@ function passing({ results, problem }: ConnectionView, needed: readonly Finding[
   return unknown?.reason === 'CloudUnavailable' ? wordsOf(unknown) : unknown && CONNECTING
 }
 
-function readyFinding(ready: boolean, why: Words | undefined, writeOnly: Finding): Finding {
+function readyFinding(ready: boolean, why: Words | undefined, writeOnly: ConditionUpdate): ConditionUpdate {
   const type = 'Ready'
   if (!ready) return { type, status: 'False', ...wordsOf(why ?? CONNECTING) }
   const warning = writeOnly.status === 'False' ? ` Warning: ${writeOnly.message}` : ''
   return { type, status: 'True', reason: 'Connected', message: `Secrets can be saved.${warning}` }
 }
 
-function reconcilingFinding(waits: Words | undefined): Finding {
+function reconcilingFinding(waits: Words | undefined): ConditionUpdate {
   const type = 'Reconciling'
   if (waits) return { type, status: 'True', ...wordsOf(waits) }
   return { type, status: 'False', reason: 'UpToDate', message: 'The status speaks of the current spec.' }
 }
 
-function stalledFinding(stall: Words | undefined): Finding {
+function stalledFinding(stall: Words | undefined): ConditionUpdate {
   const type = 'Stalled'
   if (stall) return { type, status: 'True', ...wordsOf(stall) }
   return { type, status: 'False', reason: 'NothingToMend', message: 'Nothing waits for somebody to act.' }

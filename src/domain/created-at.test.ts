@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { createdAtOf, isNamedByDavit } from './created-at.ts'
+import { createdAtOf, hasGeneratedName } from './created-at.ts'
 import { sortableName } from './message-id.ts'
 
 const AT = Date.parse('2026-01-31T12:00:00.540Z')
@@ -34,10 +34,10 @@ test.each([
   { why: 'a name of the time at which the object was made', given: AT, want: true },
   { why: 'a name of another time, as of a copy', given: AT - 61_000, want: false },
 ])('$why is one that Davit made for it: $want', ({ given, want }) => {
-  expect(isNamedByDavit({ name: named(given), creationTimestamp: '2026-01-31T12:00:00Z' })).toBe(want)
+  expect(hasGeneratedName({ name: named(given), creationTimestamp: '2026-01-31T12:00:00Z' })).toBe(want)
 })
 
 test('a name that the author chose is none of Davit, nor is one before there is an object', () => {
-  expect(isNamedByDavit({ name: 'billing', creationTimestamp: '2026-01-31T12:00:00Z' })).toBe(false)
-  expect(isNamedByDavit({ name: named(AT) })).toBe(false)
+  expect(hasGeneratedName({ name: 'billing', creationTimestamp: '2026-01-31T12:00:00Z' })).toBe(false)
+  expect(hasGeneratedName({ name: named(AT) })).toBe(false)
 })

@@ -13,10 +13,10 @@ export function createdAtOf(metadata: Named): string {
   const named = timeOfName(metadata.name)
   const stored = Date.parse(metadata.creationTimestamp ?? '')
   if (Number.isNaN(stored)) return new Date(named || 0).toISOString()
-  return new Date(isNamedByDavit(metadata) ? named : stored).toISOString()
+  return new Date(hasGeneratedName(metadata) ? named : stored).toISOString()
 }
 
 /** Whether Davit made the name for this very object, so that no other had it before. */
-export function isNamedByDavit({ name, creationTimestamp }: Named): boolean {
+export function hasGeneratedName({ name, creationTimestamp }: Named): boolean {
   return Math.abs(timeOfName(name) - Date.parse(creationTimestamp ?? '')) <= TOLERANCE_MS
 }

@@ -1,12 +1,12 @@
 /** Answers that end a pass over a credential. */
 import type { CredentialStall } from '../api/registry-credential.ts'
 import { type CloudFailure, failureText } from './cloud-failure.ts'
-import type { CredentialStep } from './credential-step.ts'
+import type { CredentialAction } from './credential-step.ts'
 
-export function planFailed(failure: CloudFailure): CredentialStep {
+export function actionAfterFailure(failure: CloudFailure): CredentialAction {
   const words = failureText(failure)
   // Gone since it was looked at: the next pass finds the name free.
-  if (failure.remedy === 'retry' || failure.remedy === 'gone') return later(failure)
+  if (failure.remedy === 'retry' || failure.remedy === 'gone') return waitForCloud(failure)
   if (failure.remedy === 'permissions')
     return refuse(
       'AccessDenied',
@@ -15,7 +15,7 @@ export function planFailed(failure: CloudFailure): CredentialStep {
   return refuse('CloudRefused', `${words}. Davit tries again when credential or settings change.`)
 }
 
-export function later(failure: CloudFailure | undefined): CredentialStep {
+export function waitForCloud(failure: CloudFailure | undefined): CredentialAction {
   const words = failure ? `${failureText(failure)}. ` : ''
   return { step: 'wait', reason: 'CloudUnavailable', message: `${words}Davit tries again.` }
 }
@@ -23,6 +23,6 @@ export function later(failure: CloudFailure | undefined): CredentialStep {
 export function refuse(
   reason: CredentialStall,
   message: string,
-): Extract<CredentialStep, { step: 'refuse' }> {
+): Extract<CredentialAction, { step: 'refuse' }> {
   return { step: 'refuse', reason, message }
 }

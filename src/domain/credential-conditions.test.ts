@@ -7,7 +7,7 @@ import {
 } from '../api/registry-credential.ts'
 import { type CredentialView, credentialFindings } from './credential-conditions.ts'
 import type { ListingFacts } from './credential-facts.ts'
-import type { CredentialStep } from './credential-step.ts'
+import type { CredentialAction } from './credential-step.ts'
 import type { ParameterDrift } from './parameter-drift.ts'
 
 const PARAMETER = {
@@ -17,9 +17,13 @@ const PARAMETER = {
   account: '123456789012',
   roleArn: 'arn:aws:iam::123456789012:role/davit',
 }
-const NOTHING: CredentialStep = { step: 'nothing', reason: 'stored' }
+const NOTHING: CredentialAction = { step: 'nothing', reason: 'stored' }
 const IN_SYNC: ListingFacts = { state: 'recorded', drift: { kind: 'none' } }
-const SECRET_MISSING: CredentialStep = { step: 'wait', reason: 'SecretMissing', message: 'It is not there.' }
+const SECRET_MISSING: CredentialAction = {
+  step: 'wait',
+  reason: 'SecretMissing',
+  message: 'It is not there.',
+}
 
 const NOT_CHECKED = { status: 'Unknown', reason: 'NotChecked', message: 'Nobody has asked.' } as const
 
@@ -77,7 +81,7 @@ describe('the conditions of a credential', () => {
   })
 
   test('that is being stored', () => {
-    const step: CredentialStep = { step: 'add-finalizer', reason: '' }
+    const step: CredentialAction = { step: 'add-finalizer', reason: '' }
     expect(shown(view({ step, stored: undefined }))).toMatchObject({
       Ready: 'False Storing',
       Reconciling: 'True Storing',
@@ -86,7 +90,7 @@ describe('the conditions of a credential', () => {
   })
 
   test('whose new value is refused: the one before goes on, and somebody has to act', () => {
-    const step: CredentialStep = { step: 'refuse', reason: 'SecretRefused', message: 'Its value is empty.' }
+    const step: CredentialAction = { step: 'refuse', reason: 'SecretRefused', message: 'Its value is empty.' }
     expect(shown(view({ step }))).toMatchObject({
       Ready: 'True Stored',
       Stored: 'True Stored',
@@ -95,7 +99,7 @@ describe('the conditions of a credential', () => {
   })
 
   test('that has left its account goes on saying so while it waits for another one', () => {
-    const step: CredentialStep = { step: 'wait', reason: 'SettingsRequired', message: 'There are none.' }
+    const step: CredentialAction = { step: 'wait', reason: 'SettingsRequired', message: 'There are none.' }
     expect(shown(view({ step, stored: undefined, moved: true }))).toMatchObject({
       Ready: 'False SettingsRequired',
       Reconciling: 'True SettingsRequired',
@@ -105,9 +109,9 @@ describe('the conditions of a credential', () => {
 
   test('of which a new value is handed over: the one before can be used, and is not what is waited for', () => {
     const given = view({ pending: true })
-    const put: CredentialStep = { step: 'look', at: PARAMETER, reason: '' }
-    const later: CredentialStep = { step: 'wait', reason: 'CloudUnavailable', message: 'Later.' }
-    const no: CredentialStep = { step: 'refuse', reason: 'AccessDenied', message: 'No.' }
+    const put: CredentialAction = { step: 'look', at: PARAMETER, reason: '' }
+    const later: CredentialAction = { step: 'wait', reason: 'CloudUnavailable', message: 'Later.' }
+    const no: CredentialAction = { step: 'refuse', reason: 'AccessDenied', message: 'No.' }
     expect(
       [put, later, no].map((step) => {
         const { Ready, Stored } = shown({ ...given, step })
@@ -123,7 +127,7 @@ describe('the conditions of a credential', () => {
   test.each(['NotAnOrganization', 'RegistryRefused', 'UsernameRefused'] as const)(
     'that is stored and cannot be used: %s',
     (reason) => {
-      const step: CredentialStep = { step: 'refuse', reason, message: 'No.' }
+      const step: CredentialAction = { step: 'refuse', reason, message: 'No.' }
       expect(shown(view({ step }))).toMatchObject({
         Ready: `False ${reason}`,
         Stalled: `True ${reason}`,
@@ -135,7 +139,7 @@ describe('the conditions of a credential', () => {
   test.each(['ParameterMissing', 'ParameterReplaced', 'AccountChanged'] as const)(
     'that is lost: %s',
     (reason) => {
-      const step: CredentialStep = { step: 'refuse', reason, message: 'No.' }
+      const step: CredentialAction = { step: 'refuse', reason, message: 'No.' }
       expect(shown(view({ step }))).toMatchObject({
         Ready: `False ${reason}`,
         Stalled: `True ${reason}`,
@@ -183,7 +187,7 @@ describe('the conditions of a credential', () => {
 })
 
 describe('in every situation', () => {
-  const steps: CredentialStep[] = [
+  const steps: CredentialAction[] = [
     NOTHING,
     { step: 'list', reason: '' },
     ...CREDENTIAL_STALLS.map((reason) => ({ step: 'refuse', reason, message: 'No.' }) as const),

@@ -1,13 +1,13 @@
 /** What the conditions of a credential say. `Ready` follows from what is stored; it is never set by hand. */
 import type { CredentialDrift, CredentialType, StoredParameter } from '../api/registry-credential.ts'
-import type { Finding } from './conditions.ts'
+import type { ConditionUpdate } from './conditions.ts'
 import type { ListingFacts } from './credential-facts.ts'
-import type { CredentialStep } from './credential-step.ts'
+import type { CredentialAction } from './credential-step.ts'
 
 export type CredentialView = {
   type: CredentialType
   /** The last step of the pass: `nothing`, `refuse` or `wait`, or one that is still under way. */
-  step: CredentialStep
+  step: CredentialAction
   /** status.parameter as it will be. */
   stored?: StoredParameter | undefined
   /** A Secret is handed over whose value is not stored. */
@@ -16,7 +16,7 @@ export type CredentialView = {
   moved?: boolean | undefined
   listing: ListingFacts
   /** What a bake has seen; the condition is derived here, so that nobody else writes conditions. */
-  verified: Omit<Finding, 'type'>
+  verified: Omit<ConditionUpdate, 'type'>
   /** Said beside Ready. */
   warning?: string | undefined
 }
@@ -33,10 +33,10 @@ const UNUSABLE: ReadonlySet<string> = new Set([
 /** Of them, those after which the secret is not stored. */
 const LOST: ReadonlySet<string> = new Set(['ParameterMissing', 'ParameterReplaced', 'AccountChanged'])
 
-type Answer = { status: Finding['status']; reason: string; message: string }
+type Answer = { status: ConditionUpdate['status']; reason: string; message: string }
 
-export function credentialFindings(view: CredentialView): Finding[] {
-  const findings: Finding[] = [
+export function credentialFindings(view: CredentialView): ConditionUpdate[] {
+  const findings: ConditionUpdate[] = [
     { type: 'Ready', ...ready(view) },
     { type: 'Reconciling', ...reconciling(view.step) },
     { type: 'Stalled', ...stalled(view.step) },
@@ -80,14 +80,14 @@ function no({ reason, message }: { reason: string; message: string }): Answer {
   return { status: 'False', reason, message }
 }
 
-function reconciling(step: CredentialStep): Answer {
+function reconciling(step: CredentialAction): Answer {
   if (step.step === 'wait') return { status: 'True', reason: step.reason, message: step.message }
   if (step.step === 'nothing' || step.step === 'refuse')
     return { status: 'False', reason: 'UpToDate', message: 'The status speaks of the current spec.' }
   return { status: 'True', ...STORING }
 }
 
-function stalled(step: CredentialStep): Answer {
+function stalled(step: CredentialAction): Answer {
   if (step.step === 'refuse') return { status: 'True', reason: step.reason, message: step.message }
   return { status: 'False', reason: 'NothingToMend', message: 'Nothing waits for somebody to act.' }
 }

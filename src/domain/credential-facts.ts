@@ -4,7 +4,7 @@ import type { CloudFailure } from './cloud-failure.ts'
 import type { ParameterDrift } from './parameter-drift.ts'
 
 /** Where the parameter of this credential belongs, and how to get there. */
-export type ParameterPlace = {
+export type ParameterLocation = {
   name: string
   region: string
   account: string
@@ -17,12 +17,12 @@ export type ParameterPlace = {
  * `place`: what was connected before, if anything was; settings that are being deleted are missing, and still tell it.
  */
 export type AccountFacts =
-  | { state: 'missing'; place?: ParameterPlace | undefined }
-  | { state: 'connecting' | 'stalled'; message: string; place?: ParameterPlace | undefined }
-  | { state: 'ready'; place: ParameterPlace }
+  | { state: 'missing'; place?: ParameterLocation | undefined }
+  | { state: 'connecting' | 'stalled'; message: string; place?: ParameterLocation | undefined }
+  | { state: 'ready'; place: ParameterLocation }
 
 /** The Secret that `spec.secretRef` names. */
-export type HandoverFacts =
+export type InputSecretFacts =
   | { state: 'none' }
   | { state: 'missing' }
   /** Davit has no right to Secrets here. */
@@ -31,10 +31,10 @@ export type HandoverFacts =
   | { state: 'no-key' }
   /** The value is not one that can be stored; the problem says why without it. */
   | { state: 'problem'; problem: string }
-  | UsableHandover
+  | UsableInputSecret
 
 /** `mark` stands for the value in this version of it (handover-mark.ts), `isSameValue`: it is the one that status.handover speaks of. */
-export type UsableHandover = {
+export type UsableInputSecret = {
   state: 'usable'
   uid: string
   resourceVersion: string
@@ -44,7 +44,7 @@ export type UsableHandover = {
 }
 
 /** status.handover. */
-export type StoredHandover = { uid: string; resourceVersion: string; mark?: string | undefined }
+export type StoredInputSecret = { uid: string; resourceVersion: string; mark?: string | undefined }
 
 /** A parameter under the name of a credential that has recorded none. */
 export type FoundParameter = {
@@ -70,12 +70,12 @@ export type Ownership = 'unknown' | 'ours' | 'not-ours' | 'absent'
  * What the steps of this pass found out. It begins as `NEW_PASS`, and does so again after `forget`, `adopt`, `put-new` and
  * `put-version`, since then it would speak of another parameter or version.
  */
-export type PassFacts = {
+export type ReconcileFacts = {
   owner: Ownership
   /** Of the last call to the cloud, where that failed; one that succeeds clears it. */
   failure?: CloudFailure | undefined
   removed: boolean
-  orphanRecorded: boolean
+  failedDeletionRecorded: boolean
 }
 
 export type CredentialFacts = {
@@ -86,7 +86,7 @@ export type CredentialFacts = {
   /** When anybody wrote the parameter last, as far as the status tells. */
   writtenAt: number
   /** Davit made the name, as it does for REST: no credential before had it, so a parameter of that name is its own. */
-  ownName: boolean
+  generatedName: boolean
   /** Absent: not being deleted. */
   deletedAt?: number | undefined
   hasFinalizer: boolean
@@ -94,18 +94,22 @@ export type CredentialFacts = {
   problem?: { reason: CredentialStall; message: string } | undefined
   account: AccountFacts
   secretName?: string | undefined
-  handover: HandoverFacts
+  inputSecret: InputSecretFacts
   /** Name of an older credential that names the same Secret. */
   sharedWith?: string | undefined
   /** status.parameter and status.handover. */
   stored?: StoredParameter | undefined
-  storedHandover?: StoredHandover | undefined
+  storedInputSecret?: StoredInputSecret | undefined
   /** The newest version in the account may be one whose fields were not written (awaited-fields.ts). */
-  awaitsFields: boolean
+  hasPendingFields: boolean
   /** It had a parameter in an account that it has left: this pass has forgotten it, or the condition Stored says so. */
   moved: boolean
   listing: ListingFacts
-  pass: PassFacts
+  pass: ReconcileFacts
 }
 
-export const NEW_PASS: PassFacts = { owner: 'unknown', removed: false, orphanRecorded: false }
+export const NO_RECONCILE_FACTS: ReconcileFacts = {
+  owner: 'unknown',
+  removed: false,
+  failedDeletionRecorded: false,
+}

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { SECRET, storedWorld, world } from '../../test/support/credential-world.ts'
-import { planCredential } from './credential-plan.ts'
+import { nextAction } from './credential-plan.ts'
 
 describe('drift', () => {
   test.each([
@@ -15,14 +15,14 @@ describe('drift', () => {
     },
   ] as const)('$drift.kind: $want.step', ({ drift, want }) => {
     const one = storedWorld({ listing: { state: 'recorded', drift } })
-    expect(planCredential(one.facts())).toMatchObject(want)
+    expect(nextAction(one.facts())).toMatchObject(want)
   })
 })
 
 test('a newer version whose fields were not written is left, and the one before stays in use', () => {
   const listing = { state: 'recorded', drift: { kind: 'adopt', version: 4 } } as const
   const facts = { ...storedWorld({ listing }).facts(), awaitsFields: true }
-  expect(planCredential(facts)).toMatchObject({ step: 'nothing' })
+  expect(nextAction(facts)).toMatchObject({ step: 'nothing' })
 })
 
 describe('what is refused', () => {
@@ -37,28 +37,30 @@ describe('what is refused', () => {
     { handover: { state: 'no-key' }, want: ['SecretKeyMissing', 'no key `secret`'] },
     { handover: { state: 'problem', problem: 'is empty' }, want: ['SecretRefused', 'its value is empty'] },
   ] as const)('a Secret: $want.0', ({ handover, want: [reason, words] }) => {
-    const step = planCredential({ ...world().facts(), handover })
+    const step = nextAction({ ...world().facts(), inputSecret: handover })
     expect(step).toMatchObject({ step: 'refuse', reason, message: expect.stringContaining(words) })
   })
 
   test('a Secret that may not be read, unless the value is stored', () => {
     const handover = { state: 'forbidden' } as const
-    expect(planCredential({ ...world().facts(), handover })).toMatchObject({
+    expect(nextAction({ ...world().facts(), inputSecret: handover })).toMatchObject({
       step: 'refuse',
       reason: 'SecretForbidden',
       message: expect.stringContaining('davit-organization-secrets'),
     })
-    expect(planCredential({ ...storedWorld().facts(), handover })).toMatchObject({ step: 'nothing' })
+    expect(nextAction({ ...storedWorld().facts(), inputSecret: handover })).toMatchObject({ step: 'nothing' })
   })
 
   test('nothing of a credential that names no Secret and has its value', () => {
     const handover = { state: 'none' } as const
-    expect(planCredential({ ...storedWorld().facts(), handover })).toMatchObject({ step: 'nothing' })
-    expect(planCredential({ ...world().facts(), handover })).toMatchObject({ reason: 'SecretRequired' })
+    expect(nextAction({ ...storedWorld().facts(), inputSecret: handover })).toMatchObject({ step: 'nothing' })
+    expect(nextAction({ ...world().facts(), inputSecret: handover })).toMatchObject({
+      reason: 'SecretRequired',
+    })
   })
 
   test('a spec, before anything is done', () => {
-    const step = planCredential({ ...world({ hasFinalizer: false, secret: SECRET }).facts(), problem })
+    const step = nextAction({ ...world({ hasFinalizer: false, secret: SECRET }).facts(), problem })
     expect(step).toEqual({ step: 'refuse', ...problem })
   })
 
@@ -67,9 +69,9 @@ describe('what is refused', () => {
       ...world({ hasFinalizer: false, account: { state: 'missing' } }).facts(),
       type: 'ecr' as const,
     }
-    expect(planCredential(facts)).toMatchObject({ step: 'nothing' })
-    expect(planCredential({ ...facts, problem })).toMatchObject({ step: 'refuse' })
-    expect(planCredential({ ...facts, deletedAt: 1 })).toMatchObject({ step: 'nothing' })
+    expect(nextAction(facts)).toMatchObject({ step: 'nothing' })
+    expect(nextAction({ ...facts, problem })).toMatchObject({ step: 'refuse' })
+    expect(nextAction({ ...facts, deletedAt: 1 })).toMatchObject({ step: 'nothing' })
   })
 
   test('a Secret that is not there is waited for', () => {

@@ -15,34 +15,34 @@
  * `look` reads the tags: nothing is removed or written over whose owner was not looked at in this pass.
  */
 import { failureText } from './cloud-failure.ts'
-import { later, planFailed, refuse } from './credential-answers.ts'
-import type { CredentialFacts, ParameterPlace, UsableHandover } from './credential-facts.ts'
-import { planRemoval, recordedAt } from './credential-removal.ts'
-import type { CredentialStep, Handover } from './credential-step.ts'
-import { isStoredHandover } from './handover-state.ts'
-import { waitUntilShown } from './parameter-lag.ts'
-import { planUnrecorded } from './unrecorded-parameter.ts'
+import { actionAfterFailure, refuse, waitForCloud } from './credential-answers.ts'
+import type { CredentialFacts, ParameterLocation, UsableInputSecret } from './credential-facts.ts'
+import { planRemoval, recordedLocation } from './credential-removal.ts'
+import type { CredentialAction, InputSecretRef } from './credential-step.ts'
+import { isStoredInputSecret } from './handover-state.ts'
+import { waitUntilVisible } from './parameter-lag.ts'
+import { planAdoption } from './unrecorded-parameter.ts'
 
-export function planCredential(facts: CredentialFacts): CredentialStep {
+export function nextAction(facts: CredentialFacts): CredentialAction {
   if (facts.deletedAt !== undefined) return planRemoval(facts, facts.deletedAt)
   if (facts.problem) return { step: 'refuse', ...facts.problem }
   if (facts.type === 'ecr') return { step: 'nothing', reason: 'ecr stores nothing' }
   if (!facts.hasFinalizer) return { step: 'add-finalizer', reason: 'before anything is stored' }
-  return planMove(facts) ?? planStored(facts)
+  return planAccountChange(facts) ?? planStored(facts)
 }
 
 /** Away from an account that is not the organization's any more. */
-function planMove(facts: CredentialFacts): CredentialStep | undefined {
+function planAccountChange(facts: CredentialFacts): CredentialAction | undefined {
   const { stored, account, pass } = facts
   if (!stored || !hasLeft(facts)) return undefined
   const reason = account.state === 'missing' ? 'there are no settings any more' : 'the account is another one'
-  if (pass.removed || pass.orphanRecorded) return { step: 'forget', reason }
-  const at = recordedAt(stored, account)
+  if (pass.removed || pass.failedDeletionRecorded) return { step: 'forget', reason }
+  const at = recordedLocation(stored, account)
   // Tried once: what stays is an orphan, which the sweep tries again.
   if (pass.failure || pass.owner === 'not-ours')
     return { step: 'record-orphan', at, reason: pass.failure ? failureText(pass.failure) : 'not ours' }
   if (pass.owner === 'unknown') return { step: 'look', at, reason }
-  if (pass.owner === 'absent') return waitUntilShown(facts) ?? { step: 'forget', reason }
+  if (pass.owner === 'absent') return waitUntilVisible(facts) ?? { step: 'forget', reason }
   return { step: 'remove', at, reason }
 }
 
@@ -52,9 +52,9 @@ function hasLeft({ stored, account }: CredentialFacts): boolean {
   return account.place.account !== stored?.account || account.place.region !== stored.region
 }
 
-function planStored(facts: CredentialFacts): CredentialStep {
-  const { handover, stored } = facts
-  switch (handover.state) {
+function planStored(facts: CredentialFacts): CredentialAction {
+  const { inputSecret, stored } = facts
+  switch (inputSecret.state) {
     case 'none':
       return stored ? planKept(facts) : planWithout(facts)
     case 'missing':
@@ -65,22 +65,25 @@ function planStored(facts: CredentialFacts): CredentialStep {
     case 'wrong-type':
       return refuse(
         'SecretTypeRefused',
-        secretWords(facts, `has the type ${handover.type || 'Opaque'}; ${TYPE_ALLOWED}`),
+        secretWords(facts, `has the type ${inputSecret.type || 'Opaque'}; ${TYPE_ALLOWED}`),
       )
     case 'no-key':
       return refuse('SecretKeyMissing', secretWords(facts, 'has no key `secret`.'))
     case 'problem':
-      return refuse('SecretRefused', secretWords(facts, `cannot be stored: its value ${handover.problem}.`))
+      return refuse(
+        'SecretRefused',
+        secretWords(facts, `cannot be stored: its value ${inputSecret.problem}.`),
+      )
     case 'usable':
-      return (handover.retained ? undefined : refuseShared(facts)) ?? planHandover(facts, handover)
+      return (inputSecret.retained ? undefined : refuseShared(facts)) ?? planInputSecret(facts, inputSecret)
   }
 }
 
 /** The older one takes it, and it is deleted then. */
-function refuseShared(facts: CredentialFacts): CredentialStep | undefined {
-  const { handover, sharedWith, storedHandover } = facts
+function refuseShared(facts: CredentialFacts): CredentialAction | undefined {
+  const { inputSecret, sharedWith, storedInputSecret } = facts
   if (sharedWith === undefined) return undefined
-  if (handover.state === 'usable' && isStoredHandover(handover, storedHandover)) return undefined
+  if (inputSecret.state === 'usable' && isStoredInputSecret(inputSecret, storedInputSecret)) return undefined
   const rest = `is named by the credential ${sharedWith}, too, which is older: the Secret is deleted once its value is stored there. Name one of its own, or keep the Secret for both with the annotation davit.dev/retain: "true".`
   return refuse('SecretShared', secretWords(facts, rest))
 }
@@ -96,7 +99,7 @@ function secretWords({ secretName }: CredentialFacts, rest: string): string {
 }
 
 /** Nothing brings a value: what is stored stays, or is missed. */
-function planKept(facts: CredentialFacts): CredentialStep {
+function planKept(facts: CredentialFacts): CredentialAction {
   const { listing, stored } = facts
   const drift = listing.state === 'recorded' ? listing.drift : undefined
   if (drift?.kind === 'missing') return refuse('ParameterMissing', askAgain('is not in the account any more'))
@@ -106,7 +109,7 @@ function planKept(facts: CredentialFacts): CredentialStep {
       askAgain(`was made anew by ${drift.by}, and the version of Davit is gone`),
     )
   // Until its fields are written, or the secret is given again, the version before holds.
-  if (drift?.kind === 'adopt' && stored && !facts.awaitsFields)
+  if (drift?.kind === 'adopt' && stored && !facts.hasPendingFields)
     return {
       step: 'adopt',
       at: stored,
@@ -126,27 +129,27 @@ export const ACCOUNT_CHANGED = refuse(
 )
 
 /** Nothing is stored, and nothing brings a value. */
-function planWithout(facts: CredentialFacts): CredentialStep {
+function planWithout(facts: CredentialFacts): CredentialAction {
   if (facts.moved) return ACCOUNT_CHANGED
   const notReady = waitForAccount(facts)
   if (notReady) return notReady
-  if (facts.handover.state === 'missing') {
+  if (facts.inputSecret.state === 'missing') {
     const rest =
       'is not there. Make it in the namespace of the credential, of the type davit.dev/registry-secret.'
     return refuseShared(facts) ?? { step: 'wait', reason: 'SecretMissing', message: secretWords(facts, rest) }
   }
-  const mayBeThere = facts.ownName && !facts.awaitsFields
-  return (mayBeThere ? planUnrecorded(facts) : undefined) ?? refuse('SecretRequired', SECRET_REQUIRED)
+  const mayBeThere = facts.generatedName && !facts.hasPendingFields
+  return (mayBeThere ? planAdoption(facts) : undefined) ?? refuse('SecretRequired', SECRET_REQUIRED)
 }
 
 const SECRET_REQUIRED =
   'No secret is stored. Name a Secret of the type davit.dev/registry-secret in spec.secretRef, or give the secret by REST.'
 
-function planHandover(facts: CredentialFacts, found: UsableHandover): CredentialStep {
-  const { stored, storedHandover, listing, account } = facts
+function planInputSecret(facts: CredentialFacts, found: UsableInputSecret): CredentialAction {
+  const { stored, storedInputSecret, listing, account } = facts
   const { uid, resourceVersion, retained, mark } = found
   const handover = { uid, resourceVersion, ...(retained ? { mark } : {}) }
-  const isStored = stored && isStoredHandover(found, storedHandover)
+  const isStored = stored && isStoredInputSecret(found, storedInputSecret)
   const drift = listing.state === 'recorded' ? listing.drift : undefined
   const isLost = drift?.kind === 'missing' || drift?.kind === 'replaced'
   // An account that fails may do so for ever: what is stored needs no copy in the cluster meanwhile.
@@ -161,13 +164,13 @@ function planHandover(facts: CredentialFacts, found: UsableHandover): Credential
   if (drift?.kind === 'replaced') return sayWhoReplaced(facts, drift.by, version)
   if (!isStored) return version
   if (!retained) return { step: 'delete-handover', handover, reason: 'its value is stored' }
-  if (storedHandover?.resourceVersion !== resourceVersion || storedHandover.mark !== mark)
+  if (storedInputSecret?.resourceVersion !== resourceVersion || storedInputSecret.mark !== mark)
     return { step: 'note-handover', handover, reason: 'something else of it changed' }
   return planKept(facts)
 }
 
 /** The value is at hand: what was made anew in its place is written over, unless it is not Davit's any more. */
-function sayWhoReplaced(facts: CredentialFacts, by: string, step: CredentialStep): CredentialStep {
+function sayWhoReplaced(facts: CredentialFacts, by: string, step: CredentialAction): CredentialAction {
   if (step.step !== 'refuse' || step.reason !== 'ParameterNotOurs') return step
   const message = `The parameter was made anew by ${by}, without the tags of Davit, which does not write over it. Remove it in the account: ${secretWords(facts, 'is stored again by itself then.')}`
   return refuse('ParameterReplaced', message)
@@ -176,18 +179,18 @@ function sayWhoReplaced(facts: CredentialFacts, by: string, step: CredentialStep
 /** A name that is taken is looked at before anything is written over it, or removed. */
 function planPut(
   { pass }: CredentialFacts,
-  at: ParameterPlace,
-  { handover, next }: { handover: Handover; next: 'put-new' | 'put-version' },
-): CredentialStep {
+  at: ParameterLocation,
+  { handover, next }: { handover: InputSecretRef; next: 'put-new' | 'put-version' },
+): CredentialAction {
   const isTaken = pass.failure?.code === 'ParameterAlreadyExists'
   if (pass.owner === 'not-ours')
     return refuse(
       'ParameterNotOurs',
       `There is a parameter ${at.name} in account ${at.account}, region ${at.region}, that Davit did not make for this organization. Remove it, or give the credential another name.`,
     )
-  if (pass.failure && !isTaken) return planFailed(pass.failure)
+  if (pass.failure && !isTaken) return actionAfterFailure(pass.failure)
   // It was free a moment ago: the store is behind, or somebody else is at it.
-  if (isTaken && (pass.removed || pass.owner === 'absent')) return later(pass.failure)
+  if (isTaken && (pass.removed || pass.owner === 'absent')) return waitForCloud(pass.failure)
   if (pass.owner === 'absent' || pass.removed)
     return { step: 'put-new', at, handover, reason: 'the name is free' }
   if (pass.owner === 'ours')
@@ -198,7 +201,7 @@ function planPut(
   return { step: 'look', at, reason: 'whether it is ours' }
 }
 
-function waitForAccount({ account }: CredentialFacts): CredentialStep | undefined {
+function waitForAccount({ account }: CredentialFacts): CredentialAction | undefined {
   if (account.state === 'ready') return undefined
   if (account.state === 'missing')
     return {

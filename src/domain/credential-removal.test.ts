@@ -10,7 +10,7 @@ import {
   storedWorld,
   world,
 } from '../../test/support/credential-world.ts'
-import { planCredential } from './credential-plan.ts'
+import { nextAction } from './credential-plan.ts'
 
 describe('a deletion', () => {
   test('removes the parameter, and then the finalizer', () => {
@@ -86,7 +86,7 @@ describe('a deletion', () => {
   test('prefers the role that holds now', () => {
     const roleArn = 'arn:aws:iam::111111111111:role/new'
     const one = storedWorld({ deletedAt: 1, account: { state: 'ready', place: { ...placeOf(A), roleArn } } })
-    expect(planCredential(one.facts())).toMatchObject({ step: 'look', at: { roleArn, account: A } })
+    expect(nextAction(one.facts())).toMatchObject({ step: 'look', at: { roleArn, account: A } })
   })
 
   test('keeps the recorded role where the account is another one, or fails', () => {
@@ -98,7 +98,7 @@ describe('a deletion', () => {
     ] as const) {
       const one = storedWorld({ deletedAt: 1, account })
       const at = { roleArn: placeOf(A).roleArn, account: A, region: 'eu-west-1' }
-      expect(planCredential(one.facts())).toMatchObject({ step: 'look', at })
+      expect(nextAction(one.facts())).toMatchObject({ step: 'look', at })
     }
   })
 
@@ -106,17 +106,17 @@ describe('a deletion', () => {
     const roleArn = 'arn:aws:iam::111111111111:role/new'
     const account = { state: 'missing', place: { ...placeOf(A), roleArn } } as const
     const one = storedWorld({ deletedAt: 1, account })
-    expect(planCredential(one.facts())).toMatchObject({ step: 'look', at: { roleArn } })
+    expect(nextAction(one.facts())).toMatchObject({ step: 'look', at: { roleArn } })
   })
 
   test('looks where settings that are being deleted would have had it, unless it was taken along', () => {
     const account = { state: 'missing', place: placeOf(A) } as const
     const at = { account: A }
-    expect(planCredential(world({ deletedAt: 1, account }).facts())).toMatchObject({ step: 'look', at })
+    expect(nextAction(world({ deletedAt: 1, account }).facts())).toMatchObject({ step: 'look', at })
     const moved = world({ deletedAt: 1, account, moved: true })
-    expect(planCredential(moved.facts())).toMatchObject({ step: 'drop-finalizer' })
+    expect(nextAction(moved.facts())).toMatchObject({ step: 'drop-finalizer' })
     const left = world({ deletedAt: 1, moved: true })
-    expect(planCredential(left.facts())).toMatchObject({ step: 'look', at })
+    expect(nextAction(left.facts())).toMatchObject({ step: 'look', at })
   })
 
   test('of what stored nothing ends at once', () => {

@@ -4,21 +4,22 @@
  */
 import type { StoredParameter } from '../api/registry-credential.ts'
 import { failureText } from './cloud-failure.ts'
-import type { AccountFacts, CredentialFacts, ParameterPlace } from './credential-facts.ts'
-import type { CredentialStep } from './credential-step.ts'
+import type { AccountFacts, CredentialFacts, ParameterLocation } from './credential-facts.ts'
+import type { CredentialAction } from './credential-step.ts'
 import { NOT_OURS } from './deletion-outcome.ts'
-import { waitUntilShown } from './parameter-lag.ts'
+import { waitUntilVisible } from './parameter-lag.ts'
 
 /** So long after its deletion an object may wait for the cloud, which holds up its namespace. */
 const LIMIT_MS = 60_000
 /** Between two tries. */
 const TRY_AGAIN_MS = 5000
 
-export function planRemoval(facts: CredentialFacts, deletedAt: number): CredentialStep {
+export function planRemoval(facts: CredentialFacts, deletedAt: number): CredentialAction {
   const { pass, stored } = facts
   if (!facts.hasFinalizer) return { step: 'nothing', reason: 'nothing holds it' }
   if (pass.removed) return { step: 'drop-finalizer', reason: 'the parameter is removed' }
-  if (pass.orphanRecorded) return { step: 'drop-finalizer', reason: 'the parameter is recorded as an orphan' }
+  if (pass.failedDeletionRecorded)
+    return { step: 'drop-finalizer', reason: 'the parameter is recorded as an orphan' }
   const at = target(facts)
   if (at === undefined)
     return { step: 'drop-finalizer', reason: 'nothing was stored, and there is no account' }
@@ -30,7 +31,7 @@ export function planRemoval(facts: CredentialFacts, deletedAt: number): Credenti
       return { step: 'remove', at, reason: 'the credential is deleted' }
     case 'absent':
       return (
-        (facts.now < deletedAt + LIMIT_MS ? waitUntilShown(facts) : undefined) ?? {
+        (facts.now < deletedAt + LIMIT_MS ? waitUntilVisible(facts) : undefined) ?? {
           step: 'drop-finalizer',
           reason: 'there is no parameter',
         }
@@ -43,7 +44,7 @@ export function planRemoval(facts: CredentialFacts, deletedAt: number): Credenti
   }
 }
 
-function planFailed(facts: CredentialFacts, at: ParameterPlace, deletedAt: number): CredentialStep {
+function planFailed(facts: CredentialFacts, at: ParameterLocation, deletedAt: number): CredentialAction {
   const { pass, now } = facts
   const limit = deletedAt + LIMIT_MS
   const words = pass.failure ? failureText(pass.failure) : NOT_OURS
@@ -56,13 +57,13 @@ function planFailed(facts: CredentialFacts, at: ParameterPlace, deletedAt: numbe
  * What was recorded; else where it would be, since a process may end between put and status. What was taken along from settings that
  * are being deleted is there no more.
  */
-function target({ stored, account, moved }: CredentialFacts): ParameterPlace | undefined {
-  if (stored) return recordedAt(stored, account)
+function target({ stored, account, moved }: CredentialFacts): ParameterLocation | undefined {
+  if (stored) return recordedLocation(stored, account)
   return account.state === 'missing' && moved ? undefined : account.place
 }
 
 /** The role may have been made again since: the one that holds now is more likely to be there. */
-export function recordedAt(stored: StoredParameter, { state, place }: AccountFacts): ParameterPlace {
+export function recordedLocation(stored: StoredParameter, { state, place }: AccountFacts): ParameterLocation {
   const same = place?.account === stored.account && place.region === stored.region
   return same && (state === 'ready' || state === 'missing') ? { ...stored, roleArn: place.roleArn } : stored
 }

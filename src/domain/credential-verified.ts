@@ -3,7 +3,7 @@ import type { BakeFailureCode, BakeResult } from '../api/bake-result.ts'
 import type { BakedService } from '../api/bake-status.ts'
 import type { CredentialVerification, RegistryCredential } from '../api/registry-credential.ts'
 import { failureReason } from './bake-failure.ts'
-import type { Finding } from './conditions.ts'
+import type { ConditionUpdate } from './conditions.ts'
 
 /** Codes that speak of the credential. The others are of the network, or of the registry. */
 const VERDICTS: ReadonlySet<string> = new Set<BakeFailureCode>([
@@ -75,7 +75,7 @@ export function isNewer(found: CredentialVerification, held: CredentialVerificat
   return ahead === 0 ? Date.parse(found.at) > Date.parse(held.at) : ahead > 0
 }
 
-type Answer = Omit<Finding, 'type'>
+type Answer = Omit<ConditionUpdate, 'type'>
 
 const NOT_CHECKED: Answer = {
   status: 'Unknown',

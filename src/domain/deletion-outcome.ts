@@ -4,15 +4,21 @@ import { type CloudFailure, failureText } from './cloud-failure.ts'
 export type DeletionOutcome =
   | { outcome: 'deleted' }
   | { outcome: 'not-found' }
-  | { outcome: 'orphaned'; orphan: Orphan }
+  | { outcome: 'orphaned'; orphan: FailedDeletion }
 
 /** A parameter that may still be there, with all that is needed to remove it by hand or later. */
-export type Orphan = { name: string; account: string; region: string; roleArn: string; reason: string }
+export type FailedDeletion = {
+  name: string
+  account: string
+  region: string
+  roleArn: string
+  reason: string
+}
 
 /** Why an orphan is one, where no call failed. */
 export const NOT_OURS = 'its tags are not those of this organization any more'
 
-export function orphanReason(failure: CloudFailure | undefined): string {
+export function failedDeletionReason(failure: CloudFailure | undefined): string {
   return failure === undefined ? NOT_OURS : failureText(failure)
 }
 

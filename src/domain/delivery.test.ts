@@ -5,7 +5,7 @@ import type { AttemptResult } from './attempt-result.ts'
 import {
   afterAttempt,
   canceledStatus,
-  countedStatus,
+  exhaustedStatus,
   isFinal,
   isSetAside,
   setAsideStatus,
@@ -194,9 +194,9 @@ test('one that was set aside is attempted five minutes later, and is so until an
 test('one that was counted as exhausted ends so, with the attempts that are known', () => {
   const attempts = [failure(START).attempt]
   const ended = { state: 'exhausted', attemptCount: 8, completedAt: '2026-01-31T12:00:00.000Z' }
-  expect(countedStatus({ state: 'retrying', attemptCount: 7, attempts }, START)).toStrictEqual({
+  expect(exhaustedStatus({ state: 'retrying', attemptCount: 7, attempts }, START)).toStrictEqual({
     ...ended,
     attempts,
   })
-  expect(countedStatus({}, START)).toStrictEqual(ended)
+  expect(exhaustedStatus({}, START)).toStrictEqual(ended)
 })

@@ -71,7 +71,7 @@ export function canceledStatus(
  * The status of a delivery that was counted as exhausted before a crash kept its end from being written. What the
  * last attempt came to is not known any more; that it was made and failed is.
  */
-export function countedStatus(before: WebhookDeliveryStatus, now: number): WebhookDeliveryStatus {
+export function exhaustedStatus(before: WebhookDeliveryStatus, now: number): WebhookDeliveryStatus {
   return {
     state: 'exhausted',
     attemptCount: MAX_ATTEMPTS,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { fc } from '../../test/support/fast-check.ts'
-import { parseServerUrl, serverUrlOf } from './docker-server-url.ts'
+import { parseServerUrl, toServerUrl } from './docker-server-url.ts'
 
 const HOSTS = [
   ['ghcr.io', 'ghcr.io'],
@@ -68,10 +68,10 @@ describe('what docker asks a helper for', () => {
       fc.property(host, ([name, end]) => {
         const parsed = parseServerUrl(name + end)
         fc.pre(parsed.host !== undefined)
-        expect(parseServerUrl(serverUrlOf(parsed.host ?? ''))).toEqual(parsed)
+        expect(parseServerUrl(toServerUrl(parsed.host ?? ''))).toEqual(parsed)
       }),
     )
-    expect(parseServerUrl(serverUrlOf('docker.io'))).toEqual({ host: 'docker.io' })
+    expect(parseServerUrl(toServerUrl('docker.io'))).toEqual({ host: 'docker.io' })
   })
 
   it('never ends in anything but an answer', () => {

@@ -28,6 +28,6 @@ export function parseServerUrl(text: string): ServerUrl {
 }
 
 /** The form in which docker looks for a host that a helper lists. */
-export function serverUrlOf(host: string): string {
+export function toServerUrl(host: string): string {
   return host === DOCKER_HUB ? DOCKER_HUB_KEY : host
 }

@@ -1,5 +1,5 @@
 /** What the conditions of an endpoint say. `Ready` follows from the problems found; it is never set by hand. */
-import type { Finding } from './conditions.ts'
+import type { ConditionUpdate } from './conditions.ts'
 import type { StateDecision } from './endpoint-state.ts'
 
 /** A reason why the endpoint cannot be in force until somebody acts. */
@@ -22,12 +22,12 @@ export type EndpointFacts = {
   consecutiveFailures: number
   failingSince?: string | undefined
   /** How telling the owners of automatic disabling went; absent where there was nothing to tell. */
-  notified?: Finding | undefined
+  notified?: ConditionUpdate | undefined
 }
 
-export function endpointFindings(facts: EndpointFacts): Finding[] {
+export function endpointFindings(facts: EndpointFacts): ConditionUpdate[] {
   const stalled = stalledBy(facts)
-  const findings: Finding[] = [
+  const findings: ConditionUpdate[] = [
     ready(facts, stalled),
     reconciling(facts, stalled),
     stalledFinding(stalled),
@@ -51,7 +51,7 @@ function stalledBy(facts: EndpointFacts): Stall | undefined {
   }
 }
 
-function ready({ decision, keysReady }: EndpointFacts, stalled: Stall | undefined): Finding {
+function ready({ decision, keysReady }: EndpointFacts, stalled: Stall | undefined): ConditionUpdate {
   if (stalled) return { type: 'Ready', status: 'False', ...stalled }
   if (!keysReady)
     return {
@@ -76,7 +76,7 @@ function ready({ decision, keysReady }: EndpointFacts, stalled: Stall | undefine
   }
 }
 
-function reconciling({ keysReady }: EndpointFacts, stalled: Stall | undefined): Finding {
+function reconciling({ keysReady }: EndpointFacts, stalled: Stall | undefined): ConditionUpdate {
   if (!keysReady && !stalled) {
     return {
       type: 'Reconciling',
@@ -93,7 +93,7 @@ function reconciling({ keysReady }: EndpointFacts, stalled: Stall | undefined): 
   }
 }
 
-function stalledFinding(stalled: Stall | undefined): Finding {
+function stalledFinding(stalled: Stall | undefined): ConditionUpdate {
   if (stalled) return { type: 'Stalled', status: 'True', ...stalled }
   return {
     type: 'Stalled',
@@ -103,7 +103,7 @@ function stalledFinding(stalled: Stall | undefined): Finding {
   }
 }
 
-function delivering({ decision, consecutiveFailures, failingSince }: EndpointFacts): Finding {
+function delivering({ decision, consecutiveFailures, failingSince }: EndpointFacts): ConditionUpdate {
   const type = 'Delivering'
   if (decision.state === 'disabled') {
     return { type, status: 'False', reason: 'Disabled', message: 'The endpoint is disabled.' }

@@ -9,11 +9,11 @@ import {
   webhookEndpointStatus,
 } from '../api/webhook-endpoint.ts'
 import { decideState } from './endpoint-state.ts'
-import { endpointStatus, type FoundOut } from './endpoint-status.ts'
+import { type EndpointObservations, endpointStatus } from './endpoint-status.ts'
 
 const START = Date.parse('2026-01-31T12:00:00.000Z')
 const HOUR = 3_600_000
-const NOTHING: FoundOut = { problems: [], handled: {}, announced: undefined, rolled: false }
+const NOTHING: EndpointObservations = { problems: [], handled: {}, announced: undefined, rolled: false }
 const KEYS = { keys: [{ secret: 'whsec_x', createdAt: '2026-01-31T12:00:00.000Z' }] }
 
 function iso(ms: number): string {
@@ -44,7 +44,11 @@ function endpoint(status?: Partial<WebhookEndpointStatus>): WebhookEndpoint {
 }
 
 /** The status after one look at the endpoint, as the reconciler takes it. */
-function look(at: WebhookEndpoint, now: number, found: Partial<FoundOut> = {}): WebhookEndpointStatus {
+function look(
+  at: WebhookEndpoint,
+  now: number,
+  found: Partial<EndpointObservations> = {},
+): WebhookEndpointStatus {
   const decision = decideState(at)
   const handled = { ...at.status?.lastHandled, ...decision.handled }
   const announced =

@@ -1,6 +1,6 @@
 /** The status of an endpoint after a look at it: everything that is shown, from what was before and what was found. */
 import type { LastHandled, WebhookEndpoint, WebhookEndpointStatus } from '../api/webhook-endpoint.ts'
-import { conditionsAfter } from './conditions.ts'
+import { mergeConditions } from './conditions.ts'
 import { createdAtOf } from './created-at.ts'
 import { endpointFindings, type Problem } from './endpoint-conditions.ts'
 import type { StateDecision } from './endpoint-state.ts'
@@ -14,7 +14,7 @@ export type ObservedEndpoint = {
   keys?: { keys: readonly SigningKey[] } | undefined
 }
 
-export type FoundOut = {
+export type EndpointObservations = {
   problems: readonly Problem[]
   /** Requests by annotation that are answered now. */
   handled: LastHandled
@@ -28,7 +28,7 @@ export type FoundOut = {
 export function endpointStatus(
   observed: ObservedEndpoint,
   now: number,
-  found: FoundOut,
+  found: EndpointObservations,
 ): WebhookEndpointStatus {
   const { endpoint, decision, keys } = observed
   const before: Partial<WebhookEndpointStatus> = endpoint.status ?? {}
@@ -54,7 +54,7 @@ export function endpointStatus(
     override: decision.override,
     updatedAt: updatedAt(observed, { rolled: found.rolled || hasOtherKey(before, keys?.keys) }, now),
     observedGeneration: generation,
-    conditions: conditionsAfter(before.conditions, findings, { now, generation }),
+    conditions: mergeConditions(before.conditions, findings, { now, generation }),
   })
 }
 

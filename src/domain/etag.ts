@@ -1,10 +1,10 @@
 /** ETags of objects: of UID and generation (settled, "REST shapes"), so that counters do not change them. */
 import { createHash } from 'node:crypto'
-import { encodeBytes } from './base32.ts'
+import { encodeBase32 } from './base32.ts'
 
 /** The value of the header, quotes included. */
 export function etagOf({ uid, generation = 0 }: { uid: string; generation?: number | undefined }): string {
-  return `"${encodeBytes(createHash('sha256').update(uid).digest(), 16)}-${generation}"`
+  return `"${encodeBase32(createHash('sha256').update(uid).digest(), 16)}-${generation}"`
 }
 
 const TAG = /^"[\x21\x23-\x7e]*"$/

@@ -3,13 +3,15 @@
  * of the namespace, so that nobody chooses it, facade and controller have the same, and it is there before any resource is.
  */
 import { createHmac } from 'node:crypto'
-import { encodeBytes } from './base32.ts'
-import { keyFor } from './key-hash.ts'
+import { encodeBase32 } from './base32.ts'
+import { deriveKey } from './key-hash.ts'
 
 /** 160 bits. */
 const CHARACTERS = 32
 
 export function externalId(installationKey: Uint8Array, organizationUid: string): string {
-  const digest = createHmac('sha256', keyFor('external-id', installationKey)).update(organizationUid).digest()
-  return `davit-${encodeBytes(digest, CHARACTERS)}`
+  const digest = createHmac('sha256', deriveKey('external-id', installationKey))
+    .update(organizationUid)
+    .digest()
+  return `davit-${encodeBase32(digest, CHARACTERS)}`
 }

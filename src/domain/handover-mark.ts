@@ -3,12 +3,12 @@
  * status, which more people read than Secrets: without the key of the installation nobody can try values against it, and the
  * same value has another mark in another Secret, and in another version of the same one.
  */
-import { keyedHash, keyFor } from './key-hash.ts'
+import { deriveKey, keyedHash } from './key-hash.ts'
 
 /** `resourceVersion`: of the Secret, as it is recorded beside the mark. */
-export type Marked = { credentialUid: string; secretUid: string; resourceVersion: string; value: string }
+export type MarkInput = { credentialUid: string; secretUid: string; resourceVersion: string; value: string }
 
-export function handoverMark(installationKey: Uint8Array, of: Marked): string {
-  const key = keyFor('handover-value', installationKey)
+export function inputSecretMark(installationKey: Uint8Array, of: MarkInput): string {
+  const key = deriveKey('handover-value', installationKey)
   return keyedHash(key, [of.credentialUid, of.secretUid, of.resourceVersion, of.value])
 }

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import type { HandoverFacts, UsableHandover } from './credential-facts.ts'
-import { isPendingHandover, isStoredHandover } from './handover-state.ts'
+import type { InputSecretFacts, UsableInputSecret } from './credential-facts.ts'
+import { isPendingInputSecret, isStoredInputSecret } from './handover-state.ts'
 
-const FOUND: UsableHandover = {
+const FOUND: UsableInputSecret = {
   state: 'usable',
   uid: 'u-1',
   resourceVersion: '8',
@@ -34,11 +34,11 @@ test.each([
   },
   { what: 'one where nothing was stored', found: FOUND, stored: undefined, want: false },
 ])('$what is stored: $want', ({ found, stored, want }) => {
-  expect(isStoredHandover(found, stored)).toBe(want)
-  expect(isPendingHandover(found, stored)).toBe(!want)
+  expect(isStoredInputSecret(found, stored)).toBe(want)
+  expect(isPendingInputSecret(found, stored)).toBe(!want)
 })
 
-test.each<{ found: HandoverFacts; want: boolean }>([
+test.each<{ found: InputSecretFacts; want: boolean }>([
   { found: { state: 'none' }, want: false },
   { found: { state: 'missing' }, want: false },
   { found: { state: 'forbidden' }, want: false },
@@ -46,5 +46,5 @@ test.each<{ found: HandoverFacts; want: boolean }>([
   { found: { state: 'no-key' }, want: true },
   { found: { state: 'problem', problem: 'is empty' }, want: true },
 ])('$found waits for something to be stored: $want', ({ found, want }) => {
-  expect(isPendingHandover(found, STORED)).toBe(want)
+  expect(isPendingInputSecret(found, STORED)).toBe(want)
 })

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { fc } from '../../test/support/fast-check.ts'
-import { keyedHash, keyFor } from './key-hash.ts'
+import { deriveKey, keyedHash } from './key-hash.ts'
 
 const KEY = new Uint8Array(32).fill(7)
 
@@ -21,6 +21,8 @@ test('other parts, or the same text parted elsewhere, give another hash', () => 
 
 test('another installation, or another purpose, gives another hash', () => {
   const other = new Uint8Array(32).fill(8)
-  const hashes = [keyFor('a', KEY), keyFor('b', KEY), keyFor('a', other)].map((key) => keyedHash(key, ['x']))
+  const hashes = [deriveKey('a', KEY), deriveKey('b', KEY), deriveKey('a', other)].map((key) =>
+    keyedHash(key, ['x']),
+  )
   expect(new Set(hashes).size).toBe(3)
 })

@@ -3,13 +3,13 @@
  * nor guess what was asked for.
  */
 import { createHmac } from 'node:crypto'
-import { encodeBytes } from './base32.ts'
+import { encodeBase32 } from './base32.ts'
 
 /** 130 bits. */
 const CHARACTERS = 26
 
 /** A key of its own for one purpose, so that hashes made for one never fit another. */
-export function keyFor(purpose: string, installationKey: Uint8Array): Uint8Array {
+export function deriveKey(purpose: string, installationKey: Uint8Array): Uint8Array {
   return createHmac('sha256', installationKey).update(purpose).digest()
 }
 
@@ -17,5 +17,5 @@ export function keyFor(purpose: string, installationKey: Uint8Array): Uint8Array
 export function keyedHash(key: Uint8Array, parts: readonly string[]): string {
   const hmac = createHmac('sha256', key)
   for (const part of parts) hmac.update(`${Buffer.byteLength(part)}:`).update(part)
-  return encodeBytes(hmac.digest(), CHARACTERS)
+  return encodeBase32(hmac.digest(), CHARACTERS)
 }

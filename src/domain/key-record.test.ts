@@ -1,14 +1,14 @@
 import { expect, test } from 'vitest'
 import type { SegmentEvent } from '../api/delivery-segment.ts'
 import {
-  claimOf,
-  doneOf,
+  claimLine,
+  doneLine,
   isBefore,
   isKeyAlive,
   isKeyLine,
   KEY_LIFE_MS,
   type KeyRecord,
-  keptOf,
+  keptLine,
   keyRecordOf,
 } from './key-record.ts'
 import { sortableName } from './message-id.ts'
@@ -26,18 +26,18 @@ const RECORD: KeyRecord = { ...MARK, ...PLACE, kind: 'event' }
 
 test('an event says what it is, and a claim and a note the same of what is made elsewhere', () => {
   expect(keyRecordOf(EVENT, PLACE)).toStrictEqual(RECORD)
-  expect(keyRecordOf(claimOf(MARK).event, PLACE)).toStrictEqual({ ...RECORD, kind: 'claim' })
-  expect(keyRecordOf(doneOf(MARK).event, PLACE)).toStrictEqual({ ...RECORD, kind: 'done' })
-  for (const { event, targets } of [claimOf(MARK), doneOf(MARK), keptOf(RECORD)]) {
+  expect(keyRecordOf(claimLine(MARK).event, PLACE)).toStrictEqual({ ...RECORD, kind: 'claim' })
+  expect(keyRecordOf(doneLine(MARK).event, PLACE)).toStrictEqual({ ...RECORD, kind: 'done' })
+  for (const { event, targets } of [claimLine(MARK), doneLine(MARK), keptLine(RECORD)]) {
     expect([isKeyLine(event.type), targets]).toEqual([true, []])
   }
   expect(isKeyLine(EVENT.type)).toBe(false)
-  expect([claimOf(MARK).event.payload, doneOf(MARK).event.payload]).toEqual(['', ''])
+  expect([claimLine(MARK).event.payload, doneLine(MARK).event.payload]).toEqual(['', ''])
 })
 
 test('a shorter line says what the place did that it repeats, wherever it stands', () => {
   for (const kind of ['event', 'claim', 'done'] as const) {
-    const { event } = keptOf({ ...RECORD, kind })
+    const { event } = keptLine({ ...RECORD, kind })
     const elsewhere = { position: { version: 99, index: 0 }, deliveries: 0, firstDelivery: 0 }
     expect(keyRecordOf(event, elsewhere)).toStrictEqual({ ...RECORD, kind })
   }
@@ -47,9 +47,9 @@ test.each([
   { what: 'no key', event: { ...EVENT, key: undefined } },
   { what: 'no fingerprint', event: { ...EVENT, fingerprint: undefined } },
   { what: 'an id without a time', event: { ...EVENT, id: 'no' } },
-  { what: 'a shorter line without a place', event: { ...keptOf(RECORD).event, payload: 'here event 2 5' } },
-  { what: 'a shorter line of another kind', event: { ...keptOf(RECORD).event, payload: '7/3 else 2 5' } },
-  { what: 'a shorter line that is empty', event: { ...keptOf(RECORD).event, payload: '' } },
+  { what: 'a shorter line without a place', event: { ...keptLine(RECORD).event, payload: 'here event 2 5' } },
+  { what: 'a shorter line of another kind', event: { ...keptLine(RECORD).event, payload: '7/3 else 2 5' } },
+  { what: 'a shorter line that is empty', event: { ...keptLine(RECORD).event, payload: '' } },
 ])('$what says nothing', ({ event }) => {
   expect(keyRecordOf(event as SegmentEvent, PLACE)).toBeUndefined()
 })

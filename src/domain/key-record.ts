@@ -41,17 +41,17 @@ export type KeyRecord = {
 type Mark = { id: string; namespace: string; key: string; fingerprint: string }
 
 /** The first record of a request that makes something outside of the log. */
-export function claimOf(mark: Mark): AcceptedEvent {
+export function claimLine(mark: Mark): AcceptedEvent {
   return { event: { ...wordsOf(mark), type: CLAIM, payload: '' }, targets: [] }
 }
 
 /** What the request asked for is made. */
-export function doneOf(mark: Mark): AcceptedEvent {
+export function doneLine(mark: Mark): AcceptedEvent {
   return { event: { ...wordsOf(mark), type: DONE, payload: '' }, targets: [] }
 }
 
 /** The same record, short, for a place behind. */
-export function keptOf(record: KeyRecord): AcceptedEvent {
+export function keptLine(record: KeyRecord): AcceptedEvent {
   const { position, kind, deliveries, firstDelivery } = record
   const payload = `${formatPosition(position)} ${kind} ${deliveries} ${firstDelivery}`
   return { event: { ...wordsOf(record), type: KEPT, payload }, targets: [] }

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { durationText, keepSeconds } from './login-lifetime.ts'
+import { cacheSeconds, goDuration } from './login-lifetime.ts'
 
 const HOUR = 3_600_000
 
@@ -12,9 +12,9 @@ it.each([
   ['a token that has ended', -HOUR, 0],
 ])('%s is kept for its time', (_what, leftMs, want) => {
   const login = leftMs === undefined ? {} : { expiresAt: HOUR + leftMs }
-  expect(keepSeconds(login, { now: HOUR, seconds: 300 })).toBe(want)
+  expect(cacheSeconds(login, { now: HOUR, seconds: 300 })).toBe(want)
 })
 
 it('is written as Go reads it', () => {
-  expect(durationText(21_600)).toBe('21600s')
+  expect(goDuration(21_600)).toBe('21600s')
 })

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { managerOf } from './managed-elsewhere.ts'
+import { managedBy } from './managed-elsewhere.ts'
 
 const spec = { 'f:spec': { 'f:url': {} } }
 
@@ -58,5 +58,5 @@ test.each([
     want: undefined,
   },
 ])('$why: $want', ({ given, want }) => {
-  expect(managerOf(given)).toBe(want)
+  expect(managedBy(given)).toBe(want)
 })

@@ -9,7 +9,7 @@ const ARGO_TRACKING = 'argocd.argoproj.io/tracking-id'
 const ARGO_INSTANCE = 'argocd.argoproj.io/instance'
 
 /** Who manages the spec, for people; undefined where REST may change it. @param metadata as the API server sent it */
-export function managerOf(metadata: Readonly<Record<string, unknown>>): string | undefined {
+export function managedBy(metadata: Readonly<Record<string, unknown>>): string | undefined {
   const annotations = isRecord(metadata.annotations) ? metadata.annotations : {}
   const labels = isRecord(metadata.labels) ? metadata.labels : {}
   const applied = applierOf(metadata.managedFields)

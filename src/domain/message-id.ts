@@ -5,7 +5,7 @@
  */
 import { createHash } from 'node:crypto'
 import { MESSAGE_ID, MESSAGE_PREFIX } from '../api/identifiers.ts'
-import { decodeNumber, encodeBytes, encodeNumber } from './base32.ts'
+import { decodeBase32Number, encodeBase32, encodeBase32Number } from './base32.ts'
 
 const MAX_TIME = 2 ** 48 - 1
 const TIME_CHARACTERS = 10
@@ -16,7 +16,7 @@ export const NAME_ENTROPY_BYTES = 10
 
 /** 26 characters, newest first. @param now milliseconds since 1970 @param entropy 10 bytes */
 export function sortableName(now: number, entropy: Uint8Array): string {
-  return encodeNumber(MAX_TIME - now, TIME_CHARACTERS) + encodeBytes(entropy, TAIL_CHARACTERS)
+  return encodeBase32Number(MAX_TIME - now, TIME_CHARACTERS) + encodeBase32(entropy, TAIL_CHARACTERS)
 }
 
 /** The same name again for the same `seed`: what a repeat after a crash derives. */
@@ -33,7 +33,7 @@ const SORTABLE_NAME = /^[0-7][0-9abcdefghjkmnpqrstvwxyz]{25}(-[0-9abcdefghjkmnpq
  */
 export function timeOfName(name: string): number {
   if (!SORTABLE_NAME.test(name)) return Number.NaN
-  return MAX_TIME - decodeNumber(name.slice(0, TIME_CHARACTERS))
+  return MAX_TIME - decodeBase32Number(name.slice(0, TIME_CHARACTERS))
 }
 
 export function messageId(name: string): string {
@@ -52,5 +52,5 @@ export function deliveryObjectName(eventName: string, endpointUid: string): stri
 
 /** 8 characters that stand for an endpoint in the names of its deliveries. */
 export function endpointTag(endpointUid: string): string {
-  return encodeBytes(createHash('sha256').update(endpointUid).digest(), 8)
+  return encodeBase32(createHash('sha256').update(endpointUid).digest(), 8)
 }

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import type { OutcomeRecord } from '../api/outcome-record.ts'
-import { isClosing, isLogEnd, statusOfRecords } from './outcome-records.ts'
+import { closesEntry, endsDelivery, statusFromRecords } from './outcome-records.ts'
 
 const position = { version: 7, index: 0 }
 const attempt = { at: '2026-01-31T12:00:00.000Z', latencyMs: 5, code: 500 }
@@ -34,8 +34,8 @@ const RECORDS: [string, OutcomeRecord, { closes: boolean; ends: boolean }][] = [
 it.each(RECORDS)(
   'tells of %s whether the entry is closed and the delivery has ended',
   (_, record, { closes, ends }) => {
-    expect(isClosing(record)).toBe(closes)
-    expect(isLogEnd(record)).toBe(ends)
+    expect(closesEntry(record)).toBe(closes)
+    expect(endsDelivery(record)).toBe(ends)
   },
 )
 
@@ -43,8 +43,8 @@ it('comes to the status that attempts make, and passes over the rest', () => {
   const nextAttemptAt = Date.parse('2026-01-31T12:00:30.000Z')
   const failed = { kind: 'failed', position, attempt, nextAttemptAt } as const
   const reopened = { kind: 'reopened', position } as const
-  expect(statusOfRecords([])).toEqual({})
-  expect(statusOfRecords([reopened, failed])).toMatchObject({
+  expect(statusFromRecords([])).toEqual({})
+  expect(statusFromRecords([reopened, failed])).toMatchObject({
     state: 'retrying',
     attemptCount: 1,
     nextAttemptAt: '2026-01-31T12:00:30.000Z',
@@ -55,7 +55,7 @@ it('comes to the status that attempts make, and passes over the rest', () => {
     attempt: { ...attempt, at: '2026-01-31T12:00:31.000Z', code: 200 },
     object: true,
   } as const
-  const ended = statusOfRecords([failed, reopened, sent])
+  const ended = statusFromRecords([failed, reopened, sent])
   expect(ended).toMatchObject({
     state: 'succeeded',
     attemptCount: 2,
@@ -70,7 +70,7 @@ it('comes to an end without a next time where the last attempt failed', () => {
     const nextAttemptAt = n === 7 ? 0 : Date.parse(at) + 3_600_000
     return { kind: 'failed', position, attempt: { ...attempt, at }, nextAttemptAt } as const
   })
-  const ended = statusOfRecords(failures)
+  const ended = statusFromRecords(failures)
   expect(ended).toMatchObject({
     state: 'exhausted',
     attemptCount: 8,

@@ -4,18 +4,18 @@ import type { WebhookDeliveryStatus } from '../api/webhook-delivery.ts'
 import { afterAttempt } from './delivery.ts'
 
 /** Its entry in the log is closed: the log says its end, or an object shows it. */
-export function isClosing(record: OutcomeRecord): boolean {
+export function closesEntry(record: OutcomeRecord): boolean {
   return record.kind === 'moved' || record.kind === 'canceled' || (record.kind === 'sent' && !record.object)
 }
 
 /** It has come to its end, though an object of it may be owed. After the last attempt there is no next one. */
-export function isLogEnd(record: OutcomeRecord): boolean {
+export function endsDelivery(record: OutcomeRecord): boolean {
   if (record.kind === 'failed') return record.nextAttemptAt === 0
   return record.kind === 'sent' || record.kind === 'canceled'
 }
 
 /** The status that the records of its attempts come to. */
-export function statusOfRecords(records: readonly OutcomeRecord[]): WebhookDeliveryStatus {
+export function statusFromRecords(records: readonly OutcomeRecord[]): WebhookDeliveryStatus {
   let status: WebhookDeliveryStatus = {}
   for (const record of records) {
     if (record.kind !== 'sent' && record.kind !== 'failed') continue

@@ -3,7 +3,7 @@
  * written over: an organization that was made again under its name, or another Davit, has parameters of its own.
  */
 import { GROUP } from '../api/meta.ts'
-import { keyedHash, keyFor } from './key-hash.ts'
+import { deriveKey, keyedHash } from './key-hash.ts'
 
 export type Tags = Readonly<Record<string, string>>
 
@@ -17,7 +17,7 @@ const CREDENTIAL_TAG = `${GROUP}/credential`
 
 /** Id of this installation; it says nothing of the key. */
 export function installationId(installationKey: Uint8Array): string {
-  return keyedHash(keyFor('installation-id', installationKey), [])
+  return keyedHash(deriveKey('installation-id', installationKey), [])
 }
 
 /** @param credential name of the resource; absent for the parameter that is only tried */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { deletionMessage, orphanReason } from './deletion-outcome.ts'
+import { deletionMessage, failedDeletionReason } from './deletion-outcome.ts'
 import { type DriftView, parameterDrift } from './parameter-drift.ts'
 
 const OURS = 'arn:aws:sts::123456789012:assumed-role/davit/davit-acme'
@@ -93,7 +93,7 @@ describe('a parameter', () => {
 describe('the outcome of a deletion', () => {
   const orphan = {
     ...STORED,
-    reason: orphanReason({ remedy: 'permissions', code: 'AccessDenied', message: 'no' }),
+    reason: failedDeletionReason({ remedy: 'permissions', code: 'AccessDenied', message: 'no' }),
   }
 
   test('names what stays, where and why', () => {
@@ -101,7 +101,7 @@ describe('the outcome of a deletion', () => {
       'Could not remove the parameter /davit/acme/rc_ghcr in account 123456789012, region eu-west-1: AccessDenied: no. ' +
         'It is on the list of orphaned parameters and tried again; an administrator of the account can remove it.',
     )
-    expect(orphanReason(undefined)).toContain('tags')
+    expect(failedDeletionReason(undefined)).toContain('tags')
   })
 
   test('says whether it was there', () => {

@@ -3,19 +3,19 @@
  * write. Without that a parameter of the REST API would be taken for one that somebody has removed.
  */
 import type { CredentialFacts } from './credential-facts.ts'
-import type { CredentialStep } from './credential-step.ts'
+import type { CredentialAction } from './credential-step.ts'
 
 /** Seen are a few seconds. */
-export const SHOWN_AFTER_MS = 10_000
+export const VISIBLE_AFTER_MS = 10_000
 /** Clocks of two processes differ by less; a time that is further ahead is no time. */
 const SKEW_MS = 60_000
 
 /** Undefined: what is not shown is not there. */
-export function waitUntilShown({
+export function waitUntilVisible({
   writtenAt,
   now,
-}: Pick<CredentialFacts, 'writtenAt' | 'now'>): CredentialStep | undefined {
-  const until = writtenAt + SHOWN_AFTER_MS
+}: Pick<CredentialFacts, 'writtenAt' | 'now'>): CredentialAction | undefined {
+  const until = writtenAt + VISIBLE_AFTER_MS
   if (now >= until || writtenAt > now + SKEW_MS) return undefined
   const message =
     'The account does not show the parameter, which may have been written a moment ago. Davit looks again.'

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest'
 import { fc } from '../../test/support/fast-check.ts'
-import { byteLength, INLINE_PAYLOAD_BYTES, payloadOf } from './payload.ts'
+import { byteLength, INLINE_PAYLOAD_BYTES, webhookPayload } from './payload.ts'
 
 const ACCEPTED = Date.parse('2026-01-31T12:00:00.007Z')
 
 test('a body is type, timestamp and data, in this order', () => {
-  expect(payloadOf('environment.started', ACCEPTED, '{"id":1}')).toBe(
+  expect(webhookPayload('environment.started', ACCEPTED, '{"id":1}')).toBe(
     '{"type":"environment.started","timestamp":"2026-01-31T12:00:00.007Z","data":{"id":1}}',
   )
 })
@@ -25,7 +25,7 @@ test.each([
   '"\\u00e9\\/\\ud83d\\ude00"',
   '"\\ud800"',
 ])('data given as %s is in the body to the digit', (given) => {
-  const body = payloadOf('a.b', ACCEPTED, given)
+  const body = webhookPayload('a.b', ACCEPTED, given)
   expect(body).toBe(`{"type":"a.b","timestamp":"2026-01-31T12:00:00.007Z","data":${given}}`)
   expect(() => JSON.parse(body)).not.toThrow()
 })
@@ -33,7 +33,7 @@ test.each([
 test('any JSON comes out as it went in', () => {
   fc.assert(
     fc.property(fc.json(), fc.integer({ min: 0, max: 253_402_300_799_999 }), (given, acceptedAt) => {
-      const parsed: unknown = JSON.parse(payloadOf('environment.started', acceptedAt, given))
+      const parsed: unknown = JSON.parse(webhookPayload('environment.started', acceptedAt, given))
       expect(parsed).toEqual({
         type: 'environment.started',
         timestamp: new Date(acceptedAt).toISOString(),
@@ -45,7 +45,7 @@ test('any JSON comes out as it went in', () => {
 
 test('a type cannot break out of its place', () => {
   const type = 'a","data":{},"x":"'
-  expect(JSON.parse(payloadOf(type, ACCEPTED, '1'))).toEqual({
+  expect(JSON.parse(webhookPayload(type, ACCEPTED, '1'))).toEqual({
     type,
     timestamp: '2026-01-31T12:00:00.007Z',
     data: 1,
@@ -77,7 +77,7 @@ describe('the length of a text is its bytes in UTF-8', () => {
   })
 
   test('and a lone surrogate becomes the same bytes in memory and after the store has replaced it', () => {
-    const body = payloadOf('a.b', ACCEPTED, '"\ud800"')
+    const body = webhookPayload('a.b', ACCEPTED, '"\ud800"')
     expect(Buffer.from(body, 'utf8').equals(Buffer.from(body.toWellFormed(), 'utf8'))).toBe(true)
   })
 })

@@ -7,7 +7,7 @@
 export const INLINE_PAYLOAD_BYTES = 16 * 1024
 
 /** @param dataText valid JSON @param acceptedAt milliseconds since 1970 */
-export function payloadOf(type: string, acceptedAt: number, dataText: string): string {
+export function webhookPayload(type: string, acceptedAt: number, dataText: string): string {
   const timestamp = new Date(acceptedAt).toISOString()
   return `{"type":${JSON.stringify(type)},"timestamp":"${timestamp}","data":${dataText}}`
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { fc } from '../../test/support/fast-check.ts'
-import { roomFor } from './pending-limits.ts'
+import { remainingQuota } from './pending-limits.ts'
 
 const limits = { organization: 2000, all: 10_000 }
 
@@ -18,7 +18,7 @@ describe('room for new deliveries', () => {
     { pending: { organization: 0, all: 9990 }, room: 10 },
     { pending: { organization: 0, all: 10_000 }, room: 0 },
   ])('is $room with $pending', ({ pending, room }) => {
-    expect(roomFor(pending, limits)).toBe(room)
+    expect(remainingQuota(pending, limits)).toBe(room)
   })
 
   it('is never more than either limit leaves, and an idle organization has some until all is used', () => {
@@ -27,11 +27,11 @@ describe('room for new deliveries', () => {
       fc.property(count, count, count, count, (organization, others, forOne, forAll) => {
         const limits = { organization: forOne, all: forAll }
         const all = organization + others
-        const room = roomFor({ organization, all }, limits)
+        const room = remainingQuota({ organization, all }, limits)
         expect(room).toBeGreaterThanOrEqual(0)
         if (room > 0) expect(organization + room).toBeLessThanOrEqual(forOne)
         if (room > 0) expect(all + room).toBeLessThanOrEqual(forAll)
-        const idle = roomFor({ organization: 0, all: others }, limits)
+        const idle = remainingQuota({ organization: 0, all: others }, limits)
         if (forAll >= 10 && others < forAll) expect(idle).toBeGreaterThan(0)
       }),
     )

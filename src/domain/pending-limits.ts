@@ -9,7 +9,7 @@ const RESERVE = 0.1
 const SHARES = 20
 
 /** @returns how many more deliveries an organization may have; 0 when its events have to wait */
-export function roomFor(pending: Pending, limits: Pending): number {
+export function remainingQuota(pending: Pending, limits: Pending): number {
   const reserve = Math.floor(limits.all * RESERVE)
   const ofItsOwn = limits.organization - pending.organization
   const unreserved = limits.all - reserve - pending.all

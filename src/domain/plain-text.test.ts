@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { fc } from '../../test/support/fast-check.ts'
-import { plainText } from './plain-text.ts'
+import { sanitizeText } from './plain-text.ts'
 
 test.each([
   { given: 'connection refused', max: 256, want: 'connection refused', why: 'plain text stays as it is' },
@@ -24,7 +24,7 @@ test.each([
   },
   { given: '', max: 256, want: '', why: 'nothing stays nothing' },
 ])('$why', ({ given, max, want }) => {
-  expect(plainText(given, max)).toBe(want)
+  expect(sanitizeText(given, max)).toBe(want)
 })
 
 /** Any text, half characters and control characters included. */
@@ -34,12 +34,12 @@ const anyText = (maxLength: number) =>
 test('any text becomes short, whole and harmless, and what is so already stays', () => {
   fc.assert(
     fc.property(anyText(600), fc.integer({ min: 1, max: 300 }), (given, max) => {
-      const made = plainText(given, max)
+      const made = sanitizeText(given, max)
       expect(made.length).toBeLessThanOrEqual(max)
       expect(made.length).toBeGreaterThanOrEqual(Math.min(given.length, max - 1))
       expect(made.isWellFormed()).toBe(true)
       expect(made).not.toMatch(/\p{Cc}/u)
-      expect(plainText(made, max)).toBe(made)
+      expect(sanitizeText(made, max)).toBe(made)
     }),
   )
 })

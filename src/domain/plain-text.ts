@@ -8,7 +8,7 @@ const HALF_CHARACTER_AT_END = /[\ud800-\udbff]$/
  * half characters, so that a status which holds one would never read back as it was written; a control character
  * is six bytes in JSON, which records of the log have no room for.
  */
-export function plainText(text: string, max: number): string {
+export function sanitizeText(text: string, max: number): string {
   const cut = text.length > max ? text.slice(0, max).replace(HALF_CHARACTER_AT_END, '') : text
   return cut.toWellFormed().replace(CONTROL, ' ')
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { fc } from '../../test/support/fast-check.ts'
-import { podIdentityOf } from './pod-token.ts'
+import { parsePodIdentity } from './pod-token.ts'
 
 function token(claims: unknown): string {
   const part = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')
@@ -9,7 +9,7 @@ function token(claims: unknown): string {
 
 describe('a token of a service account', () => {
   it('says the namespace and the account', () => {
-    expect(podIdentityOf(token({ sub: 'system:serviceaccount:acme:box' }))).toEqual({
+    expect(parsePodIdentity(token({ sub: 'system:serviceaccount:acme:box' }))).toEqual({
       namespace: 'acme',
       serviceAccount: 'box',
     })
@@ -29,21 +29,21 @@ describe('a token of a service account', () => {
     ['of five parts', `${token({ sub: 'system:serviceaccount:acme:box' })}.a.b`],
     ['that is too long', token({ sub: 'system:serviceaccount:acme:box', more: 'x'.repeat(20_000) })],
   ])('is not one %s', (_what, given) => {
-    expect(podIdentityOf(given)).toBeUndefined()
+    expect(parsePodIdentity(given)).toBeUndefined()
   })
 
   it('may be 16 KiB long, and no longer', () => {
     const sub = 'system:serviceaccount:acme:box'
     const body = token({ sub })
     const long = `${body}${'x'.repeat(16 * 1024 - body.length)}`
-    expect(podIdentityOf(long)).toEqual({ namespace: 'acme', serviceAccount: 'box' })
-    expect(podIdentityOf(`${long}x`)).toBeUndefined()
+    expect(parsePodIdentity(long)).toEqual({ namespace: 'acme', serviceAccount: 'box' })
+    expect(parsePodIdentity(`${long}x`)).toBeUndefined()
   })
 
   it('is never an error, whatever is given', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (text) => {
-        expect(podIdentityOf(text)).toBeUndefined()
+        expect(parsePodIdentity(text)).toBeUndefined()
       }),
     )
   })

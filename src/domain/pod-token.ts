@@ -7,7 +7,7 @@ export type PodIdentity = { namespace: string; serviceAccount: string }
 const MAX_TOKEN = 16 * 1024
 
 /** @returns undefined where it is no token of a service account */
-export function podIdentityOf(token: string): PodIdentity | undefined {
+export function parsePodIdentity(token: string): PodIdentity | undefined {
   if (token.length > MAX_TOKEN) return undefined
   const [, namespace = '', serviceAccount = ''] =
     /^system:serviceaccount:([^:]+):([^:]+)$/.exec(subjectOf(token) ?? '') ?? []

@@ -1,7 +1,7 @@
 /** Requests by annotation (`davit.dev/...-requested-at`): a time, acted on once per value. */
 import { createHash } from 'node:crypto'
 import { MESSAGE_ID } from '../api/identifiers.ts'
-import { plainText } from './plain-text.ts'
+import { sanitizeText } from './plain-text.ts'
 
 export type Request =
   | { kind: 'none' }
@@ -21,11 +21,11 @@ export function readRequest(
   createdAt: number,
 ): Request {
   if (value === undefined || value === '') return { kind: 'none' }
-  const kept = value.length > MAX_VALUE ? plainText(value, MAX_VALUE) : value
+  const kept = value.length > MAX_VALUE ? sanitizeText(value, MAX_VALUE) : value
   if (kept === handled) return { kind: 'old', value: kept }
   const at = RFC3339.test(value) && value.length <= MAX_VALUE ? Date.parse(value) : Number.NaN
   if (Number.isNaN(at)) {
-    const message = `"${plainText(value, 64)}" is not a time such as 2026-01-31T12:00:00Z`
+    const message = `"${sanitizeText(value, 64)}" is not a time such as 2026-01-31T12:00:00Z`
     return { kind: 'invalid', value: kept, message }
   }
   // creationTimestamp has whole seconds: a request made in the object's first second is not older than it.
@@ -67,7 +67,7 @@ export function readRedeliverRequest(
     const [, deliveryId = '', time = ''] = /^([^@]*)@(.*)$/s.exec(raw) ?? []
     const when = readRequest(time, undefined, createdAt)
     if (MESSAGE_ID.test(deliveryId) && when.kind === 'new') items.push({ deliveryId, at: when.at, raw })
-    else if (when.kind !== 'old') invalid.push(`"${plainText(raw, 64)}" is not msg_...@<time>`)
+    else if (when.kind !== 'old') invalid.push(`"${sanitizeText(raw, 64)}" is not msg_...@<time>`)
   }
   const known = new Set([...done, ...taken])
   const rest = parts.some((part) => !known.has(part))

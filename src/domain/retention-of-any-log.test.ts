@@ -3,9 +3,9 @@ import { fc } from '../../test/support/fast-check.ts'
 import {
   type Holders,
   type OutcomesSummary,
-  outcomesToGo,
+  outcomesToDelete,
   type SegmentSummary,
-  segmentsToGo,
+  segmentsToDelete,
 } from './retention.ts'
 
 const MINUTE = 60_000
@@ -50,7 +50,7 @@ const anyLog = fc
     }
     const state = {
       ...log,
-      shownUpTo: 1000,
+      syncedVersion: 1000,
       lowWater,
       holders: ({ version }: SegmentSummary) => holders.get(version) ?? 'none',
     }
@@ -60,7 +60,7 @@ const anyLog = fc
 test('of any log, only closed segments without an unfinished delivery go, each once', () => {
   fc.assert(
     fc.property(anyLog, ({ log, limits: given }) => {
-      const { delete: going, release } = segmentsToGo(log, given, NOW)
+      const { delete: going, release } = segmentsToDelete(log, given, NOW)
       expect(new Set([...going, ...release]).size).toBe(going.length + release.length)
       for (const found of [...going, ...release]) {
         expect(log.segments).toContain(found)
@@ -75,7 +75,7 @@ test('of any log, only closed segments without an unfinished delivery go, each o
 test('of any log, what is left fits, or nothing that is left beyond its share could have gone', () => {
   fc.assert(
     fc.property(anyLog, ({ log, limits: given }) => {
-      const { delete: going, release } = segmentsToGo(log, given, NOW)
+      const { delete: going, release } = segmentsToDelete(log, given, NOW)
       const gone = new Set([...going, ...release])
       const left = log.segments.filter((found) => !gone.has(found))
       const bytes = [...left, ...log.outcomes].reduce((sum, found) => sum + found.bytes, 0)
@@ -94,7 +94,7 @@ test('of any log, what is left fits, or nothing that is left beyond its share co
 test('of any log that fits, only segments of more than a day ago go', () => {
   fc.assert(
     fc.property(anyLog, ({ log }) => {
-      const { delete: going, release } = segmentsToGo(log, { ...limits, maxLogBytes: 1e9 }, NOW)
+      const { delete: going, release } = segmentsToDelete(log, { ...limits, maxLogBytes: 1e9 }, NOW)
       expect(release).toEqual([])
       for (const { createdAt } of going) expect(NOW - createdAt).toBeGreaterThan(DAY)
     }),
@@ -104,7 +104,7 @@ test('of any log that fits, only segments of more than a day ago go', () => {
 test('of any log, outcomes stay as long as one segment that they speak of does', () => {
   fc.assert(
     fc.property(anyLog, ({ log }) => {
-      const going = new Set(outcomesToGo(log, NOW))
+      const going = new Set(outcomesToDelete(log, NOW))
       for (const found of log.outcomes) {
         const spokenOf = log.segments.some(
           ({ version }) => version > found.lowWater && version < found.version,

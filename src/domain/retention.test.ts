@@ -4,12 +4,12 @@ import {
   type Holders,
   heldTooLong,
   type LogState,
+  nextToDelete,
   type OutcomesSummary,
-  outcomesToGo,
+  outcomesToDelete,
   type RetentionLimits,
   type SegmentSummary,
-  segmentsToGo,
-  whichGoes,
+  segmentsToDelete,
 } from './retention.ts'
 
 const MINUTE = 60_000
@@ -56,7 +56,7 @@ test.each([
     want: 'other',
   },
 ])('of $given goes: $want', ({ count, want }) => {
-  expect(whichGoes(count, limits.maxFinishedPerEndpoint, limits, NOW)).toBe(want)
+  expect(nextToDelete(count, limits.maxFinishedPerEndpoint, limits, NOW)).toBe(want)
 })
 
 test('deleting what goes, one after the other, leaves at most the bound and nothing too old, and spares failures', () => {
@@ -71,7 +71,7 @@ test('deleting what goes, one after the other, leaves at most the bound and noth
       for (;;) {
         const oldestSucceeded = left.find(({ succeeded }) => succeeded)?.endedAt
         const oldestOther = left.find(({ succeeded }) => !succeeded)?.endedAt
-        const which = whichGoes({ size: left.length, oldestSucceeded, oldestOther }, max, limits, NOW)
+        const which = nextToDelete({ size: left.length, oldestSucceeded, oldestOther }, max, limits, NOW)
         if (!which) break
         const at = left.findIndex(({ succeeded }) => succeeded === (which === 'succeeded'))
         expect(at).toBeGreaterThanOrEqual(0)
@@ -108,7 +108,7 @@ function outcomes(version: number, lowWater: number, over: Partial<OutcomesSumma
 type Log = LogState<SegmentSummary, OutcomesSummary>
 
 function logOf(over: Partial<Log>): Log {
-  return { segments: [], outcomes: [], lowWater: 1000, shownUpTo: 1000, holders: () => 'none', ...over }
+  return { segments: [], outcomes: [], lowWater: 1000, syncedVersion: 1000, holders: () => 'none', ...over }
 }
 
 function versions(found: readonly { version: number }[]): number[] {
@@ -119,7 +119,7 @@ test('a segment goes when it is a day old, all of it is closed, and no object re
   const old = { createdAt: NOW - DAY - 1 }
   const segments = [segment(1, old), segment(2, old), segment(3), segment(4, old), segment(5, old)]
   const holders = ({ version }: SegmentSummary): Holders => (version === 2 ? 'succeeded' : 'none')
-  const found = segmentsToGo(logOf({ segments, lowWater: 4, holders }), limits, NOW)
+  const found = segmentsToDelete(logOf({ segments, lowWater: 4, holders }), limits, NOW)
   expect(versions(found.delete)).toEqual([1, 4])
   expect(found.release).toEqual([])
 })
@@ -127,21 +127,21 @@ test('a segment goes when it is a day old, all of it is closed, and no object re
 test('when the log is too large the oldest segments go, and none of the last two minutes', () => {
   const young = { createdAt: NOW - 2 * MINUTE + 1 }
   const segments = [1, 2, 3].map((version) => segment(version, { bytes: 400 }))
-  expect(versions(segmentsToGo(logOf({ segments }), limits, NOW).delete)).toEqual([1])
+  expect(versions(segmentsToDelete(logOf({ segments }), limits, NOW).delete)).toEqual([1])
   const fresh = segments.map((old) => ({ ...old, ...young }))
-  expect(segmentsToGo(logOf({ segments: fresh }), limits, NOW).delete).toEqual([])
+  expect(segmentsToDelete(logOf({ segments: fresh }), limits, NOW).delete).toEqual([])
 })
 
 test('a segment that seems to come from the future is no reason to let the log grow', () => {
   const segments = [1, 2, 3].map((version) => segment(version, { bytes: 400, createdAt: NOW + DAY }))
-  expect(versions(segmentsToGo(logOf({ segments }), limits, NOW).delete)).toEqual([1])
+  expect(versions(segmentsToDelete(logOf({ segments }), limits, NOW).delete)).toEqual([1])
 })
 
 test('outcomes count as bytes of the log', () => {
   const segments = [1, 2, 3].map((version) => segment(version, { bytes: 300 }))
   const large = [outcomes(4, 0, { bytes: 150 })]
-  expect(versions(segmentsToGo(logOf({ segments, outcomes: large }), limits, NOW).delete)).toEqual([1])
-  expect(segmentsToGo(logOf({ segments }), limits, NOW).delete).toEqual([])
+  expect(versions(segmentsToDelete(logOf({ segments, outcomes: large }), limits, NOW).delete)).toEqual([1])
+  expect(segmentsToDelete(logOf({ segments }), limits, NOW).delete).toEqual([])
 })
 
 test('an organization within its share keeps its segments, however old, when another fills the log', () => {
@@ -150,7 +150,7 @@ test('an organization within its share keeps its segments, however old, when ano
     ...[2, 3, 4, 5].map((version) => segment(version, { organization: 'busy', bytes: 300 })),
     segment(6, { organization: 'quiet', bytes: 200 }),
   ]
-  const found = segmentsToGo(logOf({ segments }), limits, NOW)
+  const found = segmentsToDelete(logOf({ segments }), limits, NOW)
   expect(versions(found.delete)).toEqual([2, 3])
 })
 
@@ -160,7 +160,7 @@ test('for want of space, segments that nothing refers to go first, then those th
   const holders = ({ version }: SegmentSummary) => held[version - 1] ?? 'none'
   const found = (maxLogBytes: number) => {
     const log = logOf({ segments, holders })
-    const { delete: going, release, doubtful } = segmentsToGo(log, { ...limits, maxLogBytes }, NOW)
+    const { delete: going, release, doubtful } = segmentsToDelete(log, { ...limits, maxLogBytes }, NOW)
     expect(doubtful.expired).toEqual([])
     return [going, release, doubtful.surplus].map(versions)
   }
@@ -176,7 +176,7 @@ test('what would go by its age, but for a delivery that may not have finished, i
   const old = { createdAt: NOW - DAY - 1 }
   const segments = [segment(1, old), segment(2, old), segment(3), segment(4, old), segment(5, old)]
   const holders = ({ version }: SegmentSummary): Holders => (version === 2 ? 'finished' : 'unfinished')
-  const { doubtful } = segmentsToGo(logOf({ segments, lowWater: 4, holders }), limits, NOW)
+  const { doubtful } = segmentsToDelete(logOf({ segments, lowWater: 4, holders }), limits, NOW)
   expect([doubtful.expired, doubtful.surplus].map(versions)).toEqual([[1, 4], []])
 })
 
@@ -184,10 +184,10 @@ test('what goes for want of space is no more than is needed, of each who is beyo
   const of = (organization: string, first: number) =>
     [0, 1, 2, 3].map((n) => segment(first + n, { organization, bytes: 200 }))
   const segments = [...of('acme', 1), ...of('busy', 5), segment(9, { organization: 'quiet', bytes: 100 })]
-  const found = segmentsToGo(logOf({ segments }), { ...limits, maxLogBytes: 1300 }, NOW)
+  const found = segmentsToDelete(logOf({ segments }), { ...limits, maxLogBytes: 1300 }, NOW)
   expect(versions(found.delete)).toEqual([1, 5])
   // A share of 600 is reached exactly, and that is enough.
-  expect(segmentsToGo(logOf({ segments }), { ...limits, maxLogBytes: 1700 }, NOW).delete).toEqual([])
+  expect(segmentsToDelete(logOf({ segments }), { ...limits, maxLogBytes: 1700 }, NOW).delete).toEqual([])
 })
 
 test.each([
@@ -202,15 +202,15 @@ test.each([
   },
 ])('outcomes go when $given: $want', ({ segments, outcomes: given, want }) => {
   const log = logOf({ segments: segments.map((n) => segment(n)), outcomes: [given, outcomes(99, 5)] })
-  expect(versions(outcomesToGo(log, NOW))).toEqual(want ? [9] : [])
+  expect(versions(outcomesToDelete(log, NOW))).toEqual(want ? [9] : [])
 })
 
 test('the newest outcomes stay: they hold the low-water mark', () => {
-  expect(outcomesToGo(logOf({ outcomes: [outcomes(9, 5)] }), NOW)).toEqual([])
+  expect(outcomesToDelete(logOf({ outcomes: [outcomes(9, 5)] }), NOW)).toEqual([])
 })
 
 test('outcomes stay that may speak of a segment which was not shown yet', () => {
   const log = { segments: [], outcomes: [outcomes(8, 5), outcomes(9, 5), outcomes(99, 5)] }
-  expect(versions(outcomesToGo(logOf({ ...log, shownUpTo: 8 }), NOW))).toEqual([8])
-  expect(versions(outcomesToGo(logOf({ ...log, shownUpTo: 9 }), NOW))).toEqual([8, 9])
+  expect(versions(outcomesToDelete(logOf({ ...log, syncedVersion: 8 }), NOW))).toEqual([8])
+  expect(versions(outcomesToDelete(logOf({ ...log, syncedVersion: 9 }), NOW))).toEqual([8, 9])
 })

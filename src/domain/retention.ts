@@ -23,7 +23,7 @@ export type FinishedCount = {
 }
 
 /** Of which finished deliveries the oldest is deleted next; undefined when all may stay. */
-export function whichGoes(
+export function nextToDelete(
   count: FinishedCount,
   max: number,
   limits: RetentionLimits,
@@ -72,19 +72,19 @@ export type LogState<S extends SegmentSummary, O extends OutcomesSummary> = {
   /** Every delivery up to this version is closed. */
   lowWater: number
   /** Every segment up to this version is among these. */
-  shownUpTo: number
+  syncedVersion: number
   holders: (segment: S) => Holders
 }
 
 /** Readers of the log that are behind, or start again, still find what is younger. */
-export const KEPT_AT_LEAST_MS = 2 * 60_000
+export const MIN_AGE_MS = 2 * 60_000
 
 /**
  * Segments that can be deleted now, and those that could be if the finished objects that refer to them were:
  * by age the former only, for want of space both. `doubtful` would go as well, but something refers to them that is not
  * known to have finished.
  */
-export function segmentsToGo<S extends SegmentSummary>(
+export function segmentsToDelete<S extends SegmentSummary>(
   log: LogState<S, OutcomesSummary>,
   limits: RetentionLimits,
   now: number,
@@ -141,14 +141,14 @@ class Surplus {
  * sent again, so these go only after those, and none that may speak of a segment that was not shown yet. The newest stays: it
  * holds the low-water mark for the next start.
  */
-export function outcomesToGo<O extends OutcomesSummary>(
-  log: Pick<LogState<SegmentSummary, O>, 'segments' | 'outcomes' | 'shownUpTo'>,
+export function outcomesToDelete<O extends OutcomesSummary>(
+  log: Pick<LogState<SegmentSummary, O>, 'segments' | 'outcomes' | 'syncedVersion'>,
   now: number,
 ): O[] {
   const going: O[] = []
   let next = 0
   for (const outcomes of log.outcomes.slice(0, -1)) {
-    if (outcomes.version > log.shownUpTo) break
+    if (outcomes.version > log.syncedVersion) break
     while ((log.segments[next]?.version ?? Number.POSITIVE_INFINITY) < outcomes.version) next += 1
     const newestBefore = log.segments[next - 1]?.version ?? 0
     if (newestBefore <= outcomes.lowWater && isSettled(outcomes, now)) going.push(outcomes)
@@ -158,7 +158,7 @@ export function outcomesToGo<O extends OutcomesSummary>(
 
 /** One that seems to come from the future was written by another clock: its age says nothing. */
 function isSettled({ createdAt }: { createdAt: number }, now: number): boolean {
-  return Math.abs(now - createdAt) >= KEPT_AT_LEAST_MS
+  return Math.abs(now - createdAt) >= MIN_AGE_MS
 }
 
 function bytesOf(summaries: readonly { bytes: number }[]): number {

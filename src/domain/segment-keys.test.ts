@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
 import type { AcceptedEvent } from '../api/delivery-segment.ts'
-import { claimOf, doneOf, isKeyAlive, KEY_LIFE_MS, keptOf } from './key-record.ts'
+import { claimLine, doneLine, isKeyAlive, KEY_LIFE_MS, keptLine } from './key-record.ts'
 import { sortableName } from './message-id.ts'
-import { deliveriesOf, segmentSpec } from './segment.ts'
+import { decodeDeliveries, segmentSpec } from './segment.ts'
 import { keyRecordsOf } from './segment-keys.ts'
 
 const NOW = Date.parse('2026-01-31T12:00:00.000Z')
@@ -33,7 +33,7 @@ const ownKey = () => {
 
 test('a segment says of the keys that came with requests where they are, and how many endpoints get the event', () => {
   const spec = segmentSpec(
-    [withoutKey(), event(1, 3), ownKey(), event(2, 0), claimOf(mark(3)), doneOf(mark(3))],
+    [withoutKey(), event(1, 3), ownKey(), event(2, 0), claimLine(mark(3)), doneLine(mark(3))],
     'x',
     NOW,
   )
@@ -46,35 +46,39 @@ test('a segment says of the keys that came with requests where they are, and how
 })
 
 test('a short line says the same as the place that it repeats, however often it is repeated', () => {
-  const all = [event(1, 3), claimOf(mark(2)), doneOf(mark(2))]
+  const all = [event(1, 3), claimLine(mark(2)), doneLine(mark(2))]
   const first = keyRecordsOf(segmentSpec(all, 'x', NOW), 500)
-  const second = keyRecordsOf(segmentSpec(first.map(keptOf), 'x', NOW), 600)
-  const third = keyRecordsOf(segmentSpec(second.map(keptOf), 'x', NOW), 700)
+  const second = keyRecordsOf(segmentSpec(first.map(keptLine), 'x', NOW), 600)
+  const third = keyRecordsOf(segmentSpec(second.map(keptLine), 'x', NOW), 700)
   expect(second).toEqual(first)
   expect(third).toEqual(first)
 })
 
 test('nobody receives claims, notes and short lines', () => {
   const [record] = keyRecordsOf(segmentSpec([event(1, 3)], 'x', NOW), 500)
-  const spec = segmentSpec([claimOf(mark(2)), doneOf(mark(2)), ...(record ? [keptOf(record)] : [])], 'x', NOW)
-  const { deliveries, unreadable, keys } = deliveriesOf(spec)
+  const spec = segmentSpec(
+    [claimLine(mark(2)), doneLine(mark(2)), ...(record ? [keptLine(record)] : [])],
+    'x',
+    NOW,
+  )
+  const { deliveries, unreadable, keys } = decodeDeliveries(spec)
   expect({ deliveries, unreadable }).toEqual({ deliveries: [], unreadable: 0 })
   expect(keys?.newestAt).toBe(NOW + 2)
   expect(keys?.bytes).toBeGreaterThan(spec.events.join('').length)
 })
 
 test('a segment tells which events with a key nobody gets, and no line that only speaks of one', () => {
-  const all = [event(1, 3), event(2, 0), claimOf(mark(3)), doneOf(mark(3)), withoutKey()]
+  const all = [event(1, 3), event(2, 0), claimLine(mark(3)), doneLine(mark(3)), withoutKey()]
   const [record] = keyRecordsOf(segmentSpec([event(4, 0)], 'x', NOW), 500)
-  const spec = segmentSpec([...all, ...(record ? [keptOf(record)] : [])], 'x', NOW)
-  expect(deliveriesOf(spec).unsent).toEqual([
+  const spec = segmentSpec([...all, ...(record ? [keptLine(record)] : [])], 'x', NOW)
+  expect(decodeDeliveries(spec).unsent).toEqual([
     { eventIndex: 1, id: expect.any(String), namespace: 'acme', key: 'key2' },
   ])
-  expect(deliveriesOf(segmentSpec([event(1, 3)], 'x', NOW))).not.toHaveProperty('unsent')
+  expect(decodeDeliveries(segmentSpec([event(1, 3)], 'x', NOW))).not.toHaveProperty('unsent')
 })
 
 test('a segment without keys of requests says nothing of keys', () => {
-  expect(deliveriesOf(segmentSpec([withoutKey(), ownKey()], 'x', NOW))).not.toHaveProperty('keys')
+  expect(decodeDeliveries(segmentSpec([withoutKey(), ownKey()], 'x', NOW))).not.toHaveProperty('keys')
 })
 
 test('a key stands for a day from the time in its id', () => {

@@ -1,6 +1,6 @@
 /** What a segment says of Idempotency-Keys. */
 import type { DeliverySegmentSpec } from '../api/delivery-segment.ts'
-import { decodeEvent } from '../api/segment-event-line.ts'
+import { decodeEventLine } from '../api/segment-event-line.ts'
 import { type KeyRecord, keyRecordOf } from './key-record.ts'
 
 /** In the order of the log. @param version of the segment */
@@ -10,7 +10,7 @@ export function keyRecordsOf(
 ): KeyRecord[] {
   let targets: Targets | undefined
   return spec.events.flatMap((line, index) => {
-    const event = decodeEvent(line)
+    const event = decodeEventLine(line)
     if (event?.fingerprint === undefined) return []
     targets ??= targetsOf(spec.deliveries)
     const { count = 0, first = 0 } = targets.get(index) ?? {}

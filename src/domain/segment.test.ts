@@ -2,14 +2,14 @@ import { describe, expect, test } from 'vitest'
 import { fc } from '../../test/support/fast-check.ts'
 import {
   type AcceptedEvent,
+  type DeliveryTarget,
   deliverySegmentSpec,
   MAX_SEGMENT_BYTES,
   MAX_SEGMENT_DELIVERIES,
   type SegmentEvent,
-  type Target,
 } from '../api/delivery-segment.ts'
-import { payloadOf } from './payload.ts'
-import { deliveriesOf, planSegments, segmentSpec, sizeOf } from './segment.ts'
+import { webhookPayload } from './payload.ts'
+import { decodeDeliveries, planSegments, segmentSpec, sizeOf } from './segment.ts'
 
 const UID = '0b1c2d3e-4f50-6172-8394-a5b6c7d8e9f0'
 const NAME = '7yem9rzjg00000000000000000'
@@ -18,7 +18,7 @@ function event(over: Partial<SegmentEvent> = {}): SegmentEvent {
   return { id: NAME, namespace: 'acme', type: 'environment.started', payload: '{"data":1}', ...over }
 }
 
-function targets(count: number, prefix = 'endpoint'): Target[] {
+function targets(count: number, prefix = 'endpoint'): DeliveryTarget[] {
   return Array.from({ length: count }, (_, i) => ({ name: `${prefix}-${i}`, uid: UID }))
 }
 
@@ -26,7 +26,7 @@ const target = fc.record({ name: fc.stringMatching(/^[a-z0-9]([a-z0-9-]{0,20}[a-
 const accepted: fc.Arbitrary<AcceptedEvent> = fc.record({
   event: fc
     .record({ data: fc.json(), type: fc.constantFrom('a.b', 'environment.started') })
-    .map(({ data, type }) => event({ type, payload: payloadOf(type, 0, data) })),
+    .map(({ data, type }) => event({ type, payload: webhookPayload(type, 0, data) })),
   targets: fc.array(target, { maxLength: 6 }),
 })
 
@@ -54,7 +54,7 @@ describe('a segment', () => {
           item.targets.map((endpoint) => ({ eventIndex, event: item.event, endpoint })),
         )
         const stored: typeof spec = JSON.parse(JSON.stringify(spec))
-        expect(deliveriesOf(stored)).toEqual({
+        expect(decodeDeliveries(stored)).toEqual({
           deliveries: want.map((delivery, index) => ({ index, ...delivery })),
           unreadable: 0,
         })
@@ -80,7 +80,7 @@ describe('a segment', () => {
     const spec = { ...segmentSpec([{ event: event(), targets: targets(2) }], 'davit-0', 1000) }
     const [first, second] = spec.deliveries.split('\n')
     spec.deliveries = [first, given, second].join('\n')
-    expect(deliveriesOf(spec).deliveries.map(({ index, endpoint }) => [index, endpoint.name])).toEqual([
+    expect(decodeDeliveries(spec).deliveries.map(({ index, endpoint }) => [index, endpoint.name])).toEqual([
       [0, 'endpoint-0'],
       [2, 'endpoint-1'],
     ])

@@ -2,13 +2,13 @@
 import {
   type AcceptedEvent,
   type DeliverySegmentSpec,
+  type DeliveryTarget,
   MAX_SEGMENT_BYTES,
   MAX_SEGMENT_DELIVERIES,
   type SegmentEvent,
-  type Target,
 } from '../api/delivery-segment.ts'
 import { DNS_LABEL } from '../api/meta.ts'
-import { decodeEvent, encodeEvent } from '../api/segment-event-line.ts'
+import { decodeEventLine, encodeEventLine } from '../api/segment-event-line.ts'
 import { isKeyLine } from './key-record.ts'
 import { timeOfName } from './message-id.ts'
 import { byteLength } from './payload.ts'
@@ -19,7 +19,7 @@ export type SegmentDelivery = {
   index: number
   eventIndex: number
   event: SegmentEvent
-  endpoint: Readonly<Target>
+  endpoint: Readonly<DeliveryTarget>
 }
 
 /** Idempotency-Keys in a segment: time of the newest, in milliseconds since 1970, and bytes of those that make no delivery. */
@@ -37,7 +37,7 @@ export function segmentSpec(
   return {
     writtenAt: now,
     writer,
-    events: events.map(({ event }) => encodeEvent(event)),
+    events: events.map(({ event }) => encodeEventLine(event)),
     deliveries: deliveries.join('\n'),
   }
 }
@@ -58,7 +58,7 @@ export type UnsentEvent = { eventIndex: number; id: string; namespace: string; k
  * left out; `unreadable` tells how many. `keys` is absent where no event came with an Idempotency-Key, `unsent` where
  * every event with a key makes a delivery.
  */
-export function deliveriesOf(spec: Pick<DeliverySegmentSpec, 'events' | 'deliveries'>): {
+export function decodeDeliveries(spec: Pick<DeliverySegmentSpec, 'events' | 'deliveries'>): {
   deliveries: SegmentDelivery[]
   unreadable: number
   keys?: SegmentKeys
@@ -114,7 +114,7 @@ function keysIn(
 
 /** Ids and organizations become names of objects. */
 function readEvent(line: string): SegmentEvent | undefined {
-  return NAMES.test(line) ? decodeEvent(line) : undefined
+  return NAMES.test(line) ? decodeEventLine(line) : undefined
 }
 
 /** From this many events of one organization in a batch on, it gets a segment of its own. */

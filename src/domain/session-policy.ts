@@ -3,8 +3,8 @@
  * holds the session to the parameters of this organization, however much the role may do.
  */
 import { createHash } from 'node:crypto'
-import { type AwsPlace, parameterArn, parameterStoreServices } from './aws-partition.ts'
-import { encodeBytes } from './base32.ts'
+import { type AwsScope, parameterArn, parameterStoreServices } from './aws-partition.ts'
+import { encodeBase32 } from './base32.ts'
 import { kmsResource } from './kms-key.ts'
 import { ORGANIZATION_TAG, ORGANIZATION_UID_TAG } from './owner-tags.ts'
 import { organizationPath, probeName } from './parameter-name.ts'
@@ -37,7 +37,7 @@ const HASH = 16
 export function sessionName(organization: string): string {
   const name = `davit-${organization}`
   if (name.length <= MAX_SESSION_NAME) return name
-  const hash = encodeBytes(createHash('sha256').update(organization).digest(), HASH)
+  const hash = encodeBase32(createHash('sha256').update(organization).digest(), HASH)
   // No organization has a dot in its name, so none is named as another one is cut.
   return `${name.slice(0, MAX_SESSION_NAME - HASH - 1)}.${hash}`
 }
@@ -58,14 +58,14 @@ export function sessionArn({ roleArn, organization }: { roleArn: string; organiz
 /** At most 2,048 characters as JSON, which is what STS takes. @param prefix the operator's, such as `/davit` */
 export function sessionPolicy(scope: SessionScope, prefix: string, purpose: SessionPurpose): Policy {
   const { partition, account } = roleArnParts(scope.roleArn)
-  const place: AwsPlace = { partition, region: scope.region, account }
+  const place: AwsScope = { partition, region: scope.region, account }
   const of = { prefix, organization: scope.organization }
   return purpose === 'write' ? writePolicy(scope, place, organizationPath(of)) : probePolicy(scope, place, of)
 }
 
 const WRITES = ['ssm:PutParameter', 'ssm:DeleteParameter', 'ssm:AddTagsToResource', 'ssm:ListTagsForResource']
 
-function writePolicy(scope: SessionScope, place: AwsPlace, path: string): Policy {
+function writePolicy(scope: SessionScope, place: AwsScope, path: string): Policy {
   return policy([
     { Sid: 'Write', Effect: 'Allow', Action: WRITES, Resource: parameterArn(place, `${path}/*`) },
     { Sid: 'Describe', Effect: 'Allow', Action: 'ssm:DescribeParameters', Resource: '*' },
@@ -77,7 +77,7 @@ function writePolicy(scope: SessionScope, place: AwsPlace, path: string): Policy
 /** Reading by path is allowed or refused by the path above the name. Nothing here decrypts, so no secret is ever readable. */
 function probePolicy(
   scope: SessionScope,
-  place: AwsPlace,
+  place: AwsScope,
   of: { prefix: string; organization: string },
 ): Policy {
   const path = parameterArn(place, organizationPath(of))
@@ -93,7 +93,7 @@ function probePolicy(
   ])
 }
 
-function key(scope: SessionScope, place: AwsPlace): PolicyStatement {
+function key(scope: SessionScope, place: AwsScope): PolicyStatement {
   return {
     Sid: 'Key',
     Effect: 'Allow',

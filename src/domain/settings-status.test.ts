@@ -19,7 +19,7 @@ function statusOf({ spec = { roleArn: ROLE }, status, facts = {} }: Given = {}):
     spec: { region: 'eu-west-1', ...spec },
     ...(status ? { status } : {}),
   })
-  const found = { verdict: VERDICT, externalId: 'x-1', principal: PRINCIPAL, tried: true, now: NOW }
+  const found = { assessment: VERDICT, externalId: 'x-1', principal: PRINCIPAL, tried: true, now: NOW }
   return settingsStatus({ settings, prefix: '/davit', ...found, ...facts })
 }
 
@@ -47,14 +47,14 @@ describe('the status of an account', () => {
     expect(statusOf().connected).toEqual({ roleArn: ROLE, region: 'eu-west-1' })
     const before = statusOf({ spec: { roleArn: ROLE, kmsKeyId } })
     expect(before.connected).toEqual({ roleArn: ROLE, region: 'eu-west-1', kmsKeyId })
-    const facts = { verdict: { ...VERDICT, connected: false } }
+    const facts = { assessment: { ...VERDICT, connected: false } }
     const spec = { roleArn: 'arn:aws:iam::123456789012:role/other' }
     expect(statusOf({ spec, status: before, facts }).connected).toEqual(before.connected)
     expect(statusOf({ spec, facts })).not.toHaveProperty('connected')
   })
 
   test('has no account before there is a role, and policies for any', () => {
-    const facts = { verdict: { ...VERDICT, connected: true } }
+    const facts = { assessment: { ...VERDICT, connected: true } }
     const status = statusOf({ spec: {}, facts })
     expect(status).not.toHaveProperty('account')
     expect(status).not.toHaveProperty('connected')

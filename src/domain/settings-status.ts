@@ -1,9 +1,9 @@
 /** The status of SecretsSettings: what was found out, and what its owner pastes into the account. */
 import type { ConnectedAccount, SecretsSettings, SecretsSettingsStatus } from '../api/secrets-settings.ts'
-import { placeIn } from './aws-partition.ts'
-import { conditionsAfter } from './conditions.ts'
+import { awsScopeOf } from './aws-partition.ts'
+import { mergeConditions } from './conditions.ts'
 import { policyText, readerPolicy, trustPolicy, writerPolicy } from './connect-policies.ts'
-import type { ConnectionVerdict } from './connection-verdict.ts'
+import type { ConnectionAssessment } from './connection-verdict.ts'
 import { organizationPath } from './parameter-name.ts'
 import { parseRoleArn } from './role-arn.ts'
 
@@ -13,7 +13,7 @@ export type SettingsFacts = {
   externalId: string
   /** What the trust policy names; absent while it is not known. */
   principal?: string | undefined
-  verdict: ConnectionVerdict
+  assessment: ConnectionAssessment
   /** The account was tried in this pass. */
   tried: boolean
   /** Milliseconds since 1970. */
@@ -21,13 +21,13 @@ export type SettingsFacts = {
 }
 
 export function settingsStatus(facts: SettingsFacts): SecretsSettingsStatus {
-  const { settings, externalId, verdict, now } = facts
+  const { settings, externalId, assessment, now } = facts
   const { metadata, spec, status } = settings
   const organization = metadata.namespace ?? ''
   const generation = metadata.generation ?? 1
   const account = spec.roleArn === undefined ? undefined : parseRoleArn(spec.roleArn)?.account
   const checkedAt = facts.tried ? new Date(now).toISOString() : status?.checkedAt
-  const connected = verdict.connected ? connectedTo(settings) : status?.connected
+  const connected = assessment.connected ? connectedTo(settings) : status?.connected
   return {
     externalId,
     ...(account === undefined ? {} : { account }),
@@ -36,7 +36,7 @@ export function settingsStatus(facts: SettingsFacts): SecretsSettingsStatus {
     ...policiesOf(facts, organization, account),
     ...(checkedAt === undefined ? {} : { checkedAt }),
     observedGeneration: generation,
-    conditions: conditionsAfter(status?.conditions, verdict.findings, { now, generation }),
+    conditions: mergeConditions(status?.conditions, assessment.findings, { now, generation }),
   }
 }
 
@@ -54,7 +54,7 @@ function policiesOf(
 ): Pick<SecretsSettingsStatus, 'trustPolicy' | 'writerPolicy' | 'readerPolicy'> {
   const { region, kmsKeyId } = settings.spec
   // Before the role is known the account is not: `*` stands for it, which the owner may narrow.
-  const scope = { place: placeIn(region, account ?? '*'), prefix, organization, kmsKeyId }
+  const scope = { awsScope: awsScopeOf(region, account ?? '*'), prefix, organization, kmsKeyId }
   return {
     ...trustPolicyOf(settings, principal, externalId),
     writerPolicy: policyText(writerPolicy(scope)),

@@ -1,16 +1,16 @@
 import { expect, test } from 'vitest'
 import { fc } from '../../test/support/fast-check.ts'
-import { SHARDS, shardOf } from './shard.ts'
+import { SHARD_COUNT, shardOf } from './shard.ts'
 
 test('every UID has one shard of 256', () => {
   fc.assert(
     fc.property(fc.string(), (uid) => {
       const shard = shardOf(uid)
-      expect(Number.isInteger(shard) && shard >= 0 && shard < SHARDS).toBe(true)
+      expect(Number.isInteger(shard) && shard >= 0 && shard < SHARD_COUNT).toBe(true)
       expect(shardOf(uid)).toBe(shard)
     }),
   )
-  expect(SHARDS).toBe(256)
+  expect(SHARD_COUNT).toBe(256)
 })
 
 test('a UID keeps its shard in every version, since it is a label of what is stored', () => {
@@ -19,7 +19,7 @@ test('a UID keeps its shard in every version, since it is a label of what is sto
 })
 
 test('endpoints spread over all shards evenly', () => {
-  const counts = new Array<number>(SHARDS).fill(0)
+  const counts = new Array<number>(SHARD_COUNT).fill(0)
   for (let i = 0; i < 25_600; i += 1) {
     const shard = shardOf(`uid-${i}`)
     counts[shard] = (counts[shard] ?? 0) + 1

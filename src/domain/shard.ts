@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 
 /** Shards that endpoints are spread over; a replica owns some of them. */
-export const SHARDS = 256
+export const SHARD_COUNT = 256
 
 /** Every replica asks several times for every delivery of the log, and hashing would cost it more than the rest of that. */
 const known = new Map<string, number>()

@@ -1,4 +1,4 @@
-import type { Target } from '../api/delivery-segment.ts'
+import type { DeliveryTarget } from '../api/delivery-segment.ts'
 
 const TARGET = /^([a-z0-9-]{1,63}) ([A-Za-z0-9-]{1,64})$/
 
@@ -6,12 +6,12 @@ const TARGET = /^([a-z0-9-]{1,63}) ([A-Za-z0-9-]{1,64})$/
  * Each replica reads who gets each delivery of all, and they are the same endpoints again and again: one text for a UID, whose
  * hash is known, saves it more than to take the line apart costs.
  */
-const known = new Map<string, Target>()
+const known = new Map<string, DeliveryTarget>()
 /** More endpoints than that are begun anew with; a few megabytes. */
 const MAX_KNOWN = 20_000
 
 /** Name and UID of an endpoint, as a line of a segment has them. Undefined when no object can have such names. */
-export function readTarget(text: string): Readonly<Target> | undefined {
+export function readTarget(text: string): Readonly<DeliveryTarget> | undefined {
   const held = known.get(text)
   if (held) return held
   if (!TARGET.test(text)) return undefined

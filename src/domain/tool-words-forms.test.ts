@@ -1,7 +1,7 @@
 /** Each form of a secret goes whole, and nothing else with it. */
 import { describe, expect, it } from 'vitest'
 import { MAX_TOOL_WORDS } from '../api/bake-result.ts'
-import { cleanWords, toolWords } from './tool-words.ts'
+import { redactAndShorten, redactSecrets } from './tool-words.ts'
 
 const SECRET = `p&s<w>"o'r\\d +/é`
 
@@ -21,7 +21,7 @@ describe('a secret in the words of a tool', () => {
     ['in hexadecimal', '7026733c773e226f27725c64202b2fc3a9'],
     ['in hexadecimal capitals', '7026733C773E226F27725C64202B2FC3A9'],
   ])('goes whole %s', (_, form) => {
-    expect(cleanWords(`it said ${form} and ${form}.`, [SECRET])).toBe('it said [secret] and [secret].')
+    expect(redactSecrets(`it said ${form} and ${form}.`, [SECRET])).toBe('it said [secret] and [secret].')
   })
 
   const places = [12, 13, 14].flatMap((length) => [0, 1, 2, 3].map((before) => [length, before] as const))
@@ -35,45 +35,45 @@ describe('a secret in the words of a tool', () => {
         const text = all.toString(encoding)
         const [first, last] = [Math.ceil((before * 4) / 3), Math.floor(((before + length) * 4) / 3)]
         const left = `${text.slice(0, first)}[secret]${text.slice(last)}`
-        expect(cleanWords(text, [secret])).toBe(left)
+        expect(redactSecrets(text, [secret])).toBe(left)
       }
     },
   )
 
   it('goes whole where another one is its beginning', () => {
-    expect(cleanWords('abcdef and abcd', ['abcd', 'abcdef'])).toBe('[secret] and [secret]')
+    expect(redactSecrets('abcdef and abcd', ['abcd', 'abcdef'])).toBe('[secret] and [secret]')
   })
 
   it('of four characters goes in the middle of a word, one of three does not', () => {
-    expect(cleanWords('xabcdx', ['abcd'])).toBe('x[secret]x')
-    expect(cleanWords('xabcx', ['abc'])).toBe('xabcx')
+    expect(redactSecrets('xabcdx', ['abcd'])).toBe('x[secret]x')
+    expect(redactSecrets('xabcx', ['abc'])).toBe('xabcx')
   })
 
   it('that is short is no pattern', () => {
-    expect(cleanWords('abc a.c', ['a.c'])).toBe('abc [secret]')
-    expect(cleanWords('a b', ['(+)'])).toBe('a b')
+    expect(redactSecrets('abc a.c', ['a.c'])).toBe('abc [secret]')
+    expect(redactSecrets('a b', ['(+)'])).toBe('a b')
   })
 
   it('of no characters hides nothing', () => {
-    expect(cleanWords('some words', [''])).toBe('some words')
+    expect(redactSecrets('some words', [''])).toBe('some words')
   })
 })
 
 describe('the end of the words of a tool', () => {
   it('is all of them where they fit', () => {
     const words = 'a'.repeat(MAX_TOOL_WORDS)
-    expect(toolWords(` ${words}\n`, [])).toBe(words)
+    expect(redactAndShorten(` ${words}\n`, [])).toBe(words)
   })
 
   it('is the last of them where they do not', () => {
     const words = `begin${'a'.repeat(MAX_TOOL_WORDS)}end`
-    expect(toolWords(words, [])).toBe(`…${words.slice(-(MAX_TOOL_WORDS - 3))}`)
+    expect(redactAndShorten(words, [])).toBe(`…${words.slice(-(MAX_TOOL_WORDS - 3))}`)
   })
 
   it.each([1, 2, 3, 4])(
     'begins with a whole character, where the cut would be %i bytes after one begins',
     (shift) => {
-      const words = toolWords(`${'\u{1f600}'.repeat(MAX_TOOL_WORDS)}${'a'.repeat(shift)}`, [])
+      const words = redactAndShorten(`${'\u{1f600}'.repeat(MAX_TOOL_WORDS)}${'a'.repeat(shift)}`, [])
       expect(words).toMatch(/^…(\u{1f600})+a+$/u)
       expect(Buffer.byteLength(words)).toBeGreaterThan(MAX_TOOL_WORDS - 4)
       expect(Buffer.byteLength(words)).toBeLessThanOrEqual(MAX_TOOL_WORDS)
@@ -81,6 +81,6 @@ describe('the end of the words of a tool', () => {
   )
 
   it('keeps a character that says that one could not be read', () => {
-    expect(toolWords(`${'a'.repeat(MAX_TOOL_WORDS)}\ufffdb`, [])).toMatch(/a\ufffdb$/)
+    expect(redactAndShorten(`${'a'.repeat(MAX_TOOL_WORDS)}\ufffdb`, [])).toMatch(/a\ufffdb$/)
   })
 })

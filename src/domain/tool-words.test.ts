@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { fc } from '../../test/support/fast-check.ts'
-import { cleanWords, toolWords } from './tool-words.ts'
+import { redactAndShorten, redactSecrets } from './tool-words.ts'
 
 describe('the words of a tool', () => {
   it.each([
@@ -12,10 +12,10 @@ describe('the words of a tool', () => {
     ['an order to write backwards', 'a\u202eb', 'ab'],
     ['line ends', 'a\r\nb\rc', 'a\nb\nc'],
     ['half a character', 'a\ud800b', 'a\ufffdb'],
-  ])('are shown without %s', (_name, given, want) => expect(cleanWords(given, [])).toBe(want))
+  ])('are shown without %s', (_name, given, want) => expect(redactSecrets(given, [])).toBe(want))
 
   it('are cut at their beginning, so that what is shown has at most 2 KB', () => {
-    const words = toolWords(`${'ü'.repeat(3000)} the reason`, [])
+    const words = redactAndShorten(`${'ü'.repeat(3000)} the reason`, [])
     expect(Buffer.byteLength(words)).toBeLessThanOrEqual(2048)
     expect(words).toMatch(/^…ü+ the reason$/)
   })
@@ -44,7 +44,7 @@ describe('the words of a tool', () => {
       fc.assert(
         fc.property(secret, before, (text, user) => {
           fc.pre(!/[\p{Cc}\p{Zl}\p{Zp}]/u.test(text))
-          const shown = cleanWords(`time="now" msg="it said ${form(text, user)} and more"`, [text])
+          const shown = redactSecrets(`time="now" msg="it said ${form(text, user)} and more"`, [text])
           expect(shown).toContain('[secret]')
         }),
       )
@@ -55,10 +55,10 @@ describe('the words of a tool', () => {
     ['begins with a colour', '\u001b['],
     ['is in a title', '\u001b]0;'],
   ])('have no secret that %s as a sequence of terminals does', (_how, start) => {
-    expect(cleanWords(`it said ${start}AKIA4711canary and more`, ['AKIA4711canary'])).not.toContain('4711')
+    expect(redactSecrets(`it said ${start}AKIA4711canary and more`, ['AKIA4711canary'])).not.toContain('4711')
   })
 
   it('of a short secret hide it where it stands alone', () => {
-    expect(cleanWords('an abc, and abcd', ['abc'])).toBe('an [secret], and abcd')
+    expect(redactSecrets('an abc, and abcd', ['abc'])).toBe('an [secret], and abcd')
   })
 })

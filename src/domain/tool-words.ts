@@ -13,7 +13,7 @@ const TITLE = String.raw`\][^${BEL}${ESC}]*(?:${BEL}|${ESC}\\)?`
 const SEQUENCE = new RegExp(String.raw`${ESC}(?:\[${REST}|${TITLE}|[@-Z\\-_])|${CSI}${REST}`, 'g')
 
 /** The whole text. Line ends and tabs stay. */
-export function cleanWords(text: string, secrets: readonly string[]): string {
+export function redactSecrets(text: string, secrets: readonly string[]): string {
   // Before as well: a sequence may take the first letter of a secret with it.
   const plain = withoutSecrets(text, secrets)
     .replace(SEQUENCE, '')
@@ -23,8 +23,8 @@ export function cleanWords(text: string, secrets: readonly string[]): string {
 }
 
 /** At most 2 KB: the end of it, which says why; what is before is in the log. */
-export function toolWords(text: string, secrets: readonly string[]): string {
-  const words = cleanWords(text, secrets).trim()
+export function redactAndShorten(text: string, secrets: readonly string[]): string {
+  const words = redactSecrets(text, secrets).trim()
   const bytes = Buffer.from(words, 'utf8')
   if (bytes.length <= MAX_TOOL_WORDS) return words
   // Of a character that was cut in two nothing is left.

@@ -1,37 +1,42 @@
 import { describe, expect, test } from 'vitest'
 import { A, placeOf, RETRY, world } from '../../test/support/credential-world.ts'
-import { type CredentialFacts, type FoundParameter, NEW_PASS, type Ownership } from './credential-facts.ts'
-import { planCredential } from './credential-plan.ts'
+import {
+  type CredentialFacts,
+  type FoundParameter,
+  NO_RECONCILE_FACTS,
+  type Ownership,
+} from './credential-facts.ts'
+import { nextAction } from './credential-plan.ts'
 
 const FOUND: FoundParameter = { version: 1, type: 'SecureString', by: 'davit', isOwnSession: true }
 
 function facts(change: Partial<CredentialFacts>): CredentialFacts {
   const rest = world({ ownName: true, account: { state: 'ready', place: placeOf(A) } })
-  return { ...rest.facts(), handover: { state: 'none' }, ...change }
+  return { ...rest.facts(), inputSecret: { state: 'none' }, ...change }
 }
 
 function found(change: Partial<FoundParameter> = {}, owner: Ownership = 'unknown'): CredentialFacts {
   return facts({
     listing: { state: 'unrecorded', found: { ...FOUND, ...change } },
-    pass: { ...NEW_PASS, owner },
+    pass: { ...NO_RECONCILE_FACTS, owner },
   })
 }
 
 describe('what REST stored and did not record', () => {
   test('is waited for while its request may still be under way', () => {
-    expect(planCredential(facts({ createdAt: 999_000 }))).toMatchObject({ step: 'wait', until: 1_029_000 })
+    expect(nextAction(facts({ createdAt: 999_000 }))).toMatchObject({ step: 'wait', until: 1_029_000 })
   })
 
   test('is looked for in a listing, looked at, and adopted', () => {
-    expect(planCredential(facts({}))).toMatchObject({ step: 'list' })
-    expect(planCredential(found())).toMatchObject({ step: 'look' })
-    expect(planCredential(found({}, 'ours'))).toMatchObject({ step: 'adopt', version: 1 })
+    expect(nextAction(facts({}))).toMatchObject({ step: 'list' })
+    expect(nextAction(found())).toMatchObject({ step: 'look' })
+    expect(nextAction(found({}, 'ours'))).toMatchObject({ step: 'adopt', version: 1 })
   })
 
   test('is asked for where there is nothing', () => {
     const nothing = facts({ listing: { state: 'unrecorded' } })
     for (const one of [nothing, found({}, 'absent')])
-      expect(planCredential(one)).toMatchObject({ step: 'refuse', reason: 'SecretRequired' })
+      expect(nextAction(one)).toMatchObject({ step: 'refuse', reason: 'SecretRequired' })
   })
 
   test.each([
@@ -43,7 +48,7 @@ describe('what REST stored and did not record', () => {
     },
     { what: 'without the tags of its organization', one: found({}, 'not-ours'), words: 'version 1' },
   ])('is not what is there $what, and that is said', ({ one, words }) => {
-    expect(planCredential(one)).toMatchObject({
+    expect(nextAction(one)).toMatchObject({
       step: 'refuse',
       reason: 'ParameterNotOurs',
       message: expect.stringContaining(words),
@@ -51,17 +56,17 @@ describe('what REST stored and did not record', () => {
   })
 
   test('is not taken over by a credential of a name that another one may have had', () => {
-    expect(planCredential({ ...found(), ownName: false })).toMatchObject({ reason: 'SecretRequired' })
+    expect(nextAction({ ...found(), generatedName: false })).toMatchObject({ reason: 'SecretRequired' })
   })
 
   test('is not taken where the fields of its request were not written', () => {
-    const step = planCredential({ ...found({}, 'ours'), awaitsFields: true })
+    const step = nextAction({ ...found({}, 'ours'), hasPendingFields: true })
     expect(step).toMatchObject({ step: 'refuse', reason: 'SecretRequired' })
   })
 
   test('waits where the cloud fails', () => {
-    const pass = { ...NEW_PASS, failure: RETRY }
+    const pass = { ...NO_RECONCILE_FACTS, failure: RETRY }
     for (const one of [facts({ pass }), { ...found(), pass }])
-      expect(planCredential(one)).toMatchObject({ step: 'wait', reason: 'CloudUnavailable' })
+      expect(nextAction(one)).toMatchObject({ step: 'wait', reason: 'CloudUnavailable' })
   })
 })

@@ -1,5 +1,5 @@
 /** The organizations of the playground: their namespaces, endpoints, events, and their receiver's secrets. */
-import { catalogue } from '../api/catalogue.ts'
+import { builtinEventTypes } from '../api/catalogue.ts'
 import { namespaces, secret, secrets } from '../api/core-kinds.ts'
 import { eventTypes } from '../api/event-type.ts'
 import { API_VERSION, ORGANIZATION_LABEL, OWNER_EMAILS_ANNOTATION, type ResourceType } from '../api/meta.ts'
@@ -65,7 +65,8 @@ export async function makeNamespaces(api: Api): Promise<void> {
 }
 
 export async function makeEndpoints(api: Api, receiverUrl: string): Promise<void> {
-  for (const type of catalogue) await make(api, eventTypes, { ...type, metadata: { ...type.metadata } })
+  for (const type of builtinEventTypes)
+    await make(api, eventTypes, { ...type, metadata: { ...type.metadata } })
   for (const namespace of [ORGANIZATION, SHOW]) {
     for (const { name, ...spec } of ENDPOINTS) {
       await make(api, webhookEndpoints, {

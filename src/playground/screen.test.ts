@@ -1,6 +1,6 @@
 import { stripVTControlCharacters } from 'node:util'
 import { describe, expect, it } from 'vitest'
-import { catalogue } from '../api/catalogue.ts'
+import { builtinEventTypes } from '../api/catalogue.ts'
 import type { Received } from './receiver.ts'
 import { createScreen } from './screen.ts'
 
@@ -33,7 +33,7 @@ const CASES: Partial<Received>[] = [
   { endpoint: 'audit', code: 503, attempt: 2 },
   { code: 401, verified: false, attempt: 8 },
   { endpoint: 'x'.repeat(253), type: 'y'.repeat(128), code: 503 },
-  ...catalogue.map(({ metadata }) => ({ type: metadata.name })),
+  ...builtinEventTypes.map(({ metadata }) => ({ type: metadata.name })),
 ]
 
 describe('the lines of attempts', () => {
@@ -59,7 +59,7 @@ describe('the lines of attempts', () => {
   })
 
   it('never cut the name of a type that Davit ships', () => {
-    for (const { metadata } of catalogue)
+    for (const { metadata } of builtinEventTypes)
       expect(shown(false, { type: metadata.name })[1]).toContain(` ${metadata.name} `)
   })
 

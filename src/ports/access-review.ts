@@ -1,7 +1,7 @@
-import type { Identity } from './token-review.ts'
+import type { CallerIdentity } from './token-review.ts'
 
 /** A right in one namespace; an empty namespace would mean all of them. */
-export type AccessQuestion = {
+export type ResourceAttributes = {
   namespace: string
   /** Of the API, such as `davit.dev`. */
   group: string
@@ -12,5 +12,5 @@ export type AccessQuestion = {
 
 export interface AccessReviewer {
   /** Whether RBAC lets `who` do it. @throws ApiError when the API server did not say */
-  allowed(who: Identity, question: AccessQuestion): Promise<boolean>
+  allowed(who: CallerIdentity, question: ResourceAttributes): Promise<boolean>
 }

@@ -32,13 +32,13 @@ export interface BoxStore {
 }
 
 /** `room`: there is no space. `damaged`: a blob is not what its digest says. `failed`: anything else. */
-export type StoreTrouble = 'room' | 'damaged' | 'failed'
+export type StoreErrorKind = 'room' | 'damaged' | 'failed'
 
 export class StoreError extends Error {
   override readonly name = 'StoreError'
-  readonly trouble: StoreTrouble
+  readonly trouble: StoreErrorKind
 
-  constructor(trouble: StoreTrouble, message: string) {
+  constructor(trouble: StoreErrorKind, message: string) {
     super(message)
     this.trouble = trouble
   }

@@ -2,7 +2,7 @@
  * The delivery log as the delivery plane needs it: append, follow, record outcomes. Everything that is to be
  * delivered enters through `EventLog.append`.
  */
-import type { AcceptedEvent, SegmentEvent, Target } from '../api/delivery-segment.ts'
+import type { AcceptedEvent, DeliveryTarget, SegmentEvent } from '../api/delivery-segment.ts'
 import type { LogRecord } from '../api/outcome-record.ts'
 
 /** Where an append landed: the segment's name and version, and the index of its first delivery in it. */
@@ -22,7 +22,7 @@ export type LogDelivery = {
   index: number
   eventIndex: number
   event: SegmentEvent
-  endpoint: Readonly<Target>
+  endpoint: Readonly<DeliveryTarget>
 }
 
 /** A segment as it was read. Times in milliseconds since 1970. */

@@ -1,6 +1,6 @@
 /** What replicas of the facade tell each other, each in a record of its own. */
 
-export type FacadeRecord = {
+export type PeerRecord = {
   /** The replica's name, of which there is one at a time. */
   name: string
   /** Of this start of it. */
@@ -11,20 +11,20 @@ export type FacadeRecord = {
   leaseMs: number
 }
 
-export type StoredFacadeRecord = FacadeRecord & {
+export type StoredPeerRecord = PeerRecord & {
   /** Another one with every write. */
   version: string
 }
 
-export interface FacadeRecords {
+export interface PeerRecords {
   /** Every record, as of a moment after the call: a consistent read. @throws ApiError */
-  list(): Promise<StoredFacadeRecord[]>
+  list(): Promise<StoredPeerRecord[]>
   /**
    * Writes the record and renews it. @param over the version that it replaces; absent: there is none
    * @returns the new version. @throws ApiError `Conflict`, `AlreadyExists`, `NotFound`: it is not as said. `Unavailable` and
    * the like: it may have been written
    */
-  write(record: FacadeRecord, over: string | undefined): Promise<string>
+  write(record: PeerRecord, over: string | undefined): Promise<string>
   /** @throws ApiError `Conflict`, `NotFound` */
   remove(name: string, version: string): Promise<void>
 }

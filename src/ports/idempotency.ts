@@ -15,7 +15,7 @@ export type KeyedRequest = {
 export type KeyMark = { key: string; fingerprint: string }
 
 /** The place in the log that counts for a key. */
-export type FirstPlace = {
+export type FirstAppend = {
   /** The 26 characters of the id that it was accepted under. */
   id: string
   deliveries: number
@@ -36,7 +36,7 @@ export interface IdempotencyKeys {
   once(
     request: KeyedRequest,
     append: (mark: KeyMark) => Promise<string>,
-  ): Promise<{ first: FirstPlace; replayed: boolean }>
+  ): Promise<{ first: FirstAppend; replayed: boolean }>
   /**
    * The same for what is made outside of the log: a record first, under whose id `act` makes it; then a note that
    * it is made. A repeat calls `act` only where the first ended before that note.

@@ -23,7 +23,7 @@ export type CopyOutcome =
   /** `exit` is the exit code, or the name of the signal that ended it. */
   | { ok: false; exit: number | string; stderr: string }
 
-export type CopyWatch = {
+export type CopyObserver = {
   /** Each line that the tool writes, whole. @returns the line as it may be shown */
   line(text: string, stream: 'stdout' | 'stderr'): string
   signal: AbortSignal
@@ -34,7 +34,7 @@ export interface ImageCopier {
    * Ends with the tool: nothing of it runs any more, and nothing of the login is left. What it has written of the image stays.
    * @throws CopyError when the tool cannot be run; the reason of the signal when it aborts
    */
-  copy(order: CopyOrder, watch: CopyWatch): Promise<CopyOutcome>
+  copy(order: CopyOrder, watch: CopyObserver): Promise<CopyOutcome>
 }
 
 export class CopyError extends Error {

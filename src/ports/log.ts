@@ -1,5 +1,5 @@
 /** Structured log; secrets, keys and payloads never go in. */
-export interface Log {
+export interface Logger {
   info(message: string, fields?: Record<string, unknown>): void
   warn(message: string, fields?: Record<string, unknown>): void
   error(message: string, fields?: Record<string, unknown>): void

@@ -2,7 +2,7 @@
 import type { SecretText } from './secret-text.ts'
 
 /** One image, by the parts of its reference. */
-export type ImageAsked = {
+export type ImageRequest = {
   /** Canonical host, as `docker.io` or `registry.example.com:5000`. */
   registry: string
   /** As `acme/api` or `library/postgres`. */
@@ -77,5 +77,5 @@ export interface RegistryProbe {
    * Asks for the manifest as a pull would, at most once with the login per way of logging in, so that nobody is locked out.
    * Never throws but when its signal aborts.
    */
-  manifest(image: ImageAsked, login: RegistryLogin | undefined, limits?: ProbeLimits): Promise<ProbeResult>
+  manifest(image: ImageRequest, login: RegistryLogin | undefined, limits?: ProbeLimits): Promise<ProbeResult>
 }

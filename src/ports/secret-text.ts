@@ -1,4 +1,4 @@
-const SHOWN = '[secret]'
+const PLACEHOLDER = '[secret]'
 /** What Node asks for when it prints an object. */
 const INSPECT = Symbol.for('nodejs.util.inspect.custom')
 
@@ -16,14 +16,14 @@ export class SecretText {
   }
 
   toString(): string {
-    return SHOWN
+    return PLACEHOLDER
   }
 
   toJSON(): string {
-    return SHOWN
+    return PLACEHOLDER
   }
 
   [INSPECT](): string {
-    return SHOWN
+    return PLACEHOLDER
   }
 }

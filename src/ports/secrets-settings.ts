@@ -2,7 +2,10 @@
 import type { Condition } from '../api/meta.ts'
 import type { Conditional } from './endpoints.ts'
 
-export type ShownCondition = Pick<Condition, 'type' | 'status' | 'reason' | 'message' | 'lastTransitionTime'>
+export type ConditionSummary = Pick<
+  Condition,
+  'type' | 'status' | 'reason' | 'message' | 'lastTransitionTime'
+>
 
 /** The settings as their owner sees them. Before anybody has made any, what Davit has decided is there already. */
 export type SettingsResource = {
@@ -21,7 +24,7 @@ export type SettingsResource = {
   /** When the account was tried last. */
   checkedAt?: string
   /** Of these settings, not of those before; none while there are no settings. */
-  conditions: ShownCondition[]
+  conditions: ConditionSummary[]
 }
 
 /** All of the settings: what is absent is taken away. */

@@ -1,5 +1,5 @@
 /** Who a token belongs to, as the API server says. */
-export type Identity = {
+export type CallerIdentity = {
   /** Such as `system:serviceaccount:acme:ci`. */
   username: string
   uid: string
@@ -12,5 +12,5 @@ export interface TokenReviewer {
    * The owner of a token that is valid for Davit's audience, undefined for any other token.
    * @throws ApiError when the API server did not say
    */
-  review(token: string): Promise<Identity | undefined>
+  review(token: string): Promise<CallerIdentity | undefined>
 }

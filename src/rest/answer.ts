@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type Problem, problemBody } from './problem.ts'
 
-export type Answer = {
+export type HttpResponse = {
   status: number
   contentType?: string
   body?: string | Uint8Array
@@ -16,7 +16,7 @@ const DRAINED_BYTES = 1024 * 1024
  * The rest of a body that was not wanted is read and thrown away, since closing at once would take the answer
  * from a client that is still sending.
  */
-export function send(request: IncomingMessage, response: ServerResponse, answer: Answer): void {
+export function send(request: IncomingMessage, response: ServerResponse, answer: HttpResponse): void {
   if (response.headersSent || response.destroyed) return
   if (!request.complete) drain(request)
   const body = answer.body ?? ''
@@ -36,7 +36,7 @@ export function jsonLine(value: unknown): string {
   return `${JSON.stringify(value)}\n`
 }
 
-export function problemAnswer(problem: Problem, requestId: string): Answer {
+export function problemResponse(problem: Problem, requestId: string): HttpResponse {
   return {
     status: problem.status,
     contentType: 'application/problem+json',

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { endOfKey, readApiKey } from './api-key.ts'
+import { expiryOf, readApiKey } from './api-key.ts'
 import type { Problem } from './problem.ts'
 
 const KEY = 'eyJh.eyJz.c2ln'
@@ -48,8 +48,8 @@ test.each([
 
 test('a key says itself when it ends', () => {
   const key = (claims: unknown) => `a.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.b`
-  expect(endOfKey(key({ exp: 1_700_000_000 }))).toBe(1_700_000_000_000)
+  expect(expiryOf(key({ exp: 1_700_000_000 }))).toBe(1_700_000_000_000)
   for (const claims of [{}, null, 1, { exp: 'soon' }])
-    expect(endOfKey(key(claims))).toBe(Number.POSITIVE_INFINITY)
-  expect(endOfKey('a.%.b')).toBe(Number.POSITIVE_INFINITY)
+    expect(expiryOf(key(claims))).toBe(Number.POSITIVE_INFINITY)
+  expect(expiryOf('a.%.b')).toBe(Number.POSITIVE_INFINITY)
 })

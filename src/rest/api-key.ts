@@ -36,7 +36,7 @@ export function unauthenticated(detail = WHAT_A_KEY_IS): Problem {
 }
 
 /** When the key ends, in milliseconds since 1970, as it says itself: to be believed only of a key that was found valid. */
-export function endOfKey(key: string): number {
+export function expiryOf(key: string): number {
   const { exp } = claimsOf(key)
   return typeof exp === 'number' ? exp * 1000 : Number.POSITIVE_INFINITY
 }
@@ -46,10 +46,10 @@ export function endOfKey(key: string): number {
  * Nobody has checked what it says, so that it is never a reason to let anybody in; what says nothing is asked about.
  * @param now milliseconds since 1970
  */
-export function isHopeless(key: string, now: number): boolean {
+export function isObviouslyInvalid(key: string, now: number): boolean {
   const { aud } = claimsOf(key)
   const isForOthers = aud !== undefined && ![aud].flat().includes(KEY_AUDIENCE)
-  return isForOthers || endOfKey(key) <= now
+  return isForOthers || expiryOf(key) <= now
 }
 
 /** What the key says of itself; nothing where it is no JWT. */

@@ -2,23 +2,23 @@ import express, { type ErrorRequestHandler, type Express, type RequestHandler } 
 import type { AccessReviewer } from '../ports/access-review.ts'
 import type { Clock, Random } from '../ports/clock.ts'
 import type { KnownOrganizations, RequestMetrics } from '../ports/facade.ts'
-import type { Log } from '../ports/log.ts'
+import type { Logger } from '../ports/log.ts'
 import type { TokenReviewer } from '../ports/token-review.ts'
-import { problemAnswer } from './answer.ts'
+import { problemResponse } from './answer.ts'
 import { createAuthenticator } from './authenticate.ts'
 import { createAuthorizer } from './authorize.ts'
-import { begin, Exchange, exchangeOf, refuseGone, reply } from './exchange.ts'
-import { FACADE_LIMITS, type FacadeLimits } from './facade-limits.ts'
-import { Load } from './load.ts'
+import { attachContext, contextOf, RequestContext, refuseGone, reply } from './exchange.ts'
+import { REQUEST_LIMITS, type RequestLimits } from './facade-limits.ts'
+import { InFlightLimiter } from './load.ts'
 import { openPages } from './open-pages.ts'
 import { Problem, type ProblemCode } from './problem.ts'
 import { problemOf } from './problem-of.ts'
-import { RateLimit } from './rate-limit.ts'
+import { KeyedRateLimiter } from './rate-limit.ts'
 import { readRawUrl } from './raw-url.ts'
 import { requestEnd } from './request-end.ts'
 import { createRequestIds } from './request-id.ts'
 import type { Route } from './route.ts'
-import { type RouteParts, runRoute, takeOne } from './run-route.ts'
+import { countAgainstLimit, type RouteParts, runRoute } from './run-route.ts'
 
 export type AppOptions = {
   routes: readonly Route[]
@@ -29,19 +29,19 @@ export type AppOptions = {
   organizations: KnownOrganizations
   clock: Clock
   random: Random
-  log: Log
+  log: Logger
   metrics?: RequestMetrics
   /** Of the installation: under which keys are hashed for limits and logs. */
   hashKey: Uint8Array
-  limits?: Partial<FacadeLimits>
+  limits?: Partial<RequestLimits>
 }
 
-type Parts = RouteParts & Pick<AppOptions, 'random' | 'log' | 'metrics'> & { perKey: RateLimit }
+type Parts = RouteParts & Pick<AppOptions, 'random' | 'log' | 'metrics'> & { perKey: KeyedRateLimiter }
 
 /** The routes as an Express app: everything that a request goes through is in the order of this function. */
 export function createApp(options: AppOptions): Express {
   const { clock, hashKey, tokens, random, log } = options
-  const limits = { ...FACADE_LIMITS, ...options.limits }
+  const limits = { ...REQUEST_LIMITS, ...options.limits }
   const authenticate = createAuthenticator({ tokens, clock, hashKey })
   const parts: Parts = {
     clock,
@@ -49,9 +49,9 @@ export function createApp(options: AppOptions): Express {
     log,
     limits,
     authorize: createAuthorizer(options),
-    load: new Load({ requests: limits.requests, bytes: limits.bytesInFlight }),
-    perKey: new RateLimit({ clock, perSecond: limits.perKey }),
-    perOrganization: new RateLimit({ clock, perSecond: limits.perOrganization }),
+    load: new InFlightLimiter({ requests: limits.requests, bytes: limits.bytesInFlight }),
+    perKey: new KeyedRateLimiter({ clock, perSecond: limits.perKey }),
+    perOrganization: new KeyedRateLimiter({ clock, perSecond: limits.perOrganization }),
     ...(options.metrics ? { metrics: options.metrics } : {}),
   }
   const app = express()
@@ -60,10 +60,10 @@ export function createApp(options: AppOptions): Express {
   app.use(beginning(parts))
   app.use(openPages(options.routes, options.version))
   app.use(async (request, response, next) => {
-    const exchange = exchangeOf(response)
+    const exchange = contextOf(response)
     exchange.client = await authenticate(request.rawHeaders)
     refuseGone(request)
-    takeOne(exchange, 'key', { limit: parts.perKey, of: exchange.client.caller.keyId })
+    countAgainstLimit(exchange, 'key', { limit: parts.perKey, of: exchange.client.caller.keyId })
     next()
   })
   addRoutes(app, options.routes, parts)
@@ -78,14 +78,14 @@ export function createApp(options: AppOptions): Express {
 function beginning(parts: Parts): RequestHandler {
   const nextId = createRequestIds(parts.random)
   return (request, response, next) => {
-    const exchange = new Exchange({
+    const exchange = new RequestContext({
       requestId: nextId(),
       startedAt: parts.clock.monotonic(),
       ...requestEnd(parts, request, response),
     })
-    begin(response, exchange)
+    attachContext(response, exchange)
     response.once('close', () => exchange.closed())
-    exchange.add(parts.load.enter())
+    exchange.onRelease(parts.load.enter())
     exchange.url = readRawUrl(request.originalUrl)
     next()
   }
@@ -106,19 +106,19 @@ function addRoutes(app: Express, routes: readonly Route[], parts: RouteParts): v
 const TELL_EVERY_MS = 10_000
 
 /** The one error handler. */
-function failing(log: Log, clock: Clock): ErrorRequestHandler {
+function failing(log: Logger, clock: Clock): ErrorRequestHandler {
   const toldAt = new Map<ProblemCode, number>()
   return (error: unknown, request, response, _next) => {
     const problem = problemOf(error)
     const { code, status } = problem
-    const { requestId, route } = exchangeOf(response)
+    const { requestId, route } = contextOf(response)
     if (code === 'internal') log.error('a request failed', { requestId, route, error: wordsOf(error) })
     const now = clock.monotonic()
     if (status === 503 && now - (toldAt.get(code) ?? Number.NEGATIVE_INFINITY) >= TELL_EVERY_MS) {
       toldAt.set(code, now)
       log.warn('requests are put off', { requestId, route, code, cause: causeOf(problem) })
     }
-    reply(request, response, problemAnswer(problem, requestId))
+    reply(request, response, problemResponse(problem, requestId))
   }
 }
 

@@ -1,14 +1,14 @@
 import { beforeEach, expect, test } from 'vitest'
 import { FakeClock } from '../../test/support/fake-clock.ts'
 import { ApiError } from '../ports/kubernetes.ts'
-import type { Identity } from '../ports/token-review.ts'
+import type { CallerIdentity } from '../ports/token-review.ts'
 import { type Authenticator, createAuthenticator } from './authenticate.ts'
 
-const OWNER: Identity = { username: 'system:serviceaccount:acme:ci', uid: 'u', groups: [], extra: {} }
+const OWNER: CallerIdentity = { username: 'system:serviceaccount:acme:ci', uid: 'u', groups: [], extra: {} }
 
 let clock: FakeClock
 let reviews: string[]
-let answer: (token: string) => Promise<Identity | undefined>
+let answer: (token: string) => Promise<CallerIdentity | undefined>
 let authenticate: Authenticator
 
 beforeEach(() => {

@@ -1,10 +1,10 @@
 import { createHash, createHmac } from 'node:crypto'
 import type { Clock } from '../ports/clock.ts'
-import type { Identity, TokenReviewer } from '../ports/token-review.ts'
-import { endOfKey, isHopeless, readApiKey, unauthenticated } from './api-key.ts'
-import { doubtful, KnownGood } from './known-good.ts'
-import { Turns } from './turns.ts'
-import { VerdictCache } from './verdict-cache.ts'
+import type { CallerIdentity, TokenReviewer } from '../ports/token-review.ts'
+import { expiryOf, isObviouslyInvalid, readApiKey, unauthenticated } from './api-key.ts'
+import { StickyAllowCache, transientDenial } from './known-good.ts'
+import { Semaphore } from './turns.ts'
+import { ReviewCache } from './verdict-cache.ts'
 
 /** Who asks. */
 export type Caller = {
@@ -17,7 +17,7 @@ export type Caller = {
 /** Whoever sent a valid key. */
 export type Client = {
   caller: Caller
-  identity: Identity
+  identity: CallerIdentity
   /** Hash of the key, for what is remembered of it. */
   keyHash: string
 }
@@ -53,30 +53,30 @@ type Verdict = { is: 'valid'; client: Client; endsAt: number } | { is: 'refused'
  * @throws Problem unauthenticated, bad_request, overloaded, unavailable; ApiError when the API server did not say
  */
 export function createAuthenticator({ tokens, clock, hashKey }: AuthenticatorOptions): Authenticator {
-  const known = new KnownGood({ clock, most: MOST_VERDICTS, believedAfterMs: BELIEVED_AFTER_MS })
-  const ofKnown = new Turns(REVIEWS_OF_KNOWN)
-  const ofStrangers = new Turns(REVIEWS_OF_STRANGERS)
-  const verdicts = new VerdictCache<Verdict>({
+  const known = new StickyAllowCache({ clock, most: MOST_VERDICTS, believedAfterMs: BELIEVED_AFTER_MS })
+  const ofKnown = new Semaphore(REVIEWS_OF_KNOWN)
+  const ofStrangers = new Semaphore(REVIEWS_OF_STRANGERS)
+  const verdicts = new ReviewCache<Verdict>({
     clock,
     most: MOST_VERDICTS,
     keepMs: (verdict) => keepMs(verdict, clock.now()),
   })
 
   const review = async (key: string, keyHash: string): Promise<Verdict> => {
-    if (isHopeless(key, clock.now())) throw unauthenticated()
+    if (isObviouslyInvalid(key, clock.now())) throw unauthenticated()
     const turns = known.has(keyHash) ? ofKnown : ofStrangers
     const identity = await turns.run(() => tokens.review(key))
     if (!identity) return { is: known.refused(keyHash) ? 'doubtful' : 'refused' }
     known.accepted(keyHash)
     const caller = callerOf(identity, keyHash, hashKey)
-    return { is: 'valid', client: { identity, keyHash, caller }, endsAt: endOfKey(key) }
+    return { is: 'valid', client: { identity, keyHash, caller }, endsAt: expiryOf(key) }
   }
 
   return async (rawHeaders) => {
     const key = readApiKey(rawHeaders)
     const keyHash = createHash('sha256').update(key).digest('base64')
     const verdict = await verdicts.get(keyHash, () => review(key, keyHash))
-    if (verdict.is === 'doubtful') throw doubtful(DOUBTED)
+    if (verdict.is === 'doubtful') throw transientDenial(DOUBTED)
     if (verdict.is === 'refused' || verdict.endsAt <= clock.now()) throw unauthenticated()
     return verdict.client
   }
@@ -88,7 +88,7 @@ function keepMs(verdict: Verdict, now: number): number {
 }
 
 /** The API server names each token that it makes; of one without a name its own hash is what identifies it. */
-function callerOf({ username, extra }: Identity, keyHash: string, hashKey: Uint8Array): Caller {
+function callerOf({ username, extra }: CallerIdentity, keyHash: string, hashKey: Uint8Array): Caller {
   const id = extra[CREDENTIAL_ID]?.[0] ?? keyHash
   return { name: username, keyId: createHmac('sha256', hashKey).update(id).digest('hex').slice(0, 16) }
 }

@@ -1,6 +1,6 @@
 import { beforeEach, expect, test } from 'vitest'
 import { FakeClock } from '../../test/support/fake-clock.ts'
-import type { AccessQuestion } from '../ports/access-review.ts'
+import type { ResourceAttributes } from '../ports/access-review.ts'
 import { ApiError } from '../ports/kubernetes.ts'
 import type { Client } from './authenticate.ts'
 import { type Authorizer, createAuthorizer } from './authorize.ts'
@@ -13,8 +13,8 @@ const client: Client = {
 }
 
 let clock: FakeClock
-let questions: AccessQuestion[]
-let allow: (question: AccessQuestion) => boolean
+let questions: ResourceAttributes[]
+let allow: (question: ResourceAttributes) => boolean
 let authorize: Authorizer
 
 beforeEach(() => {

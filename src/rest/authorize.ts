@@ -3,11 +3,11 @@ import type { AccessReviewer } from '../ports/access-review.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { KnownOrganizations } from '../ports/facade.ts'
 import type { Client } from './authenticate.ts'
-import { doubtful, KnownGood } from './known-good.ts'
+import { StickyAllowCache, transientDenial } from './known-good.ts'
 import { type Permission, VISIBILITY } from './permission.ts'
 import { Problem } from './problem.ts'
-import { Turns, TurnsByName } from './turns.ts'
-import { VerdictCache } from './verdict-cache.ts'
+import { KeyedSemaphore, Semaphore } from './turns.ts'
+import { ReviewCache } from './verdict-cache.ts'
 
 export type Authorizer = (client: Client, organization: string, permission: Permission) => Promise<void>
 
@@ -41,16 +41,16 @@ const KEEP_MS: Readonly<Record<Verdict, number>> = {
  * server did not say
  */
 export function createAuthorizer({ access, organizations, clock }: AuthorizerOptions): Authorizer {
-  const verdicts = new VerdictCache<Verdict>({
+  const verdicts = new ReviewCache<Verdict>({
     clock,
     most: MOST_VERDICTS,
     keepMs: (verdict) => KEEP_MS[verdict],
   })
   // Of a facade that has just started, or of a key that it has not seen, it knows nothing, and believes what it is told.
-  const known = new KnownGood({ clock, most: MOST_VERDICTS, believedAfterMs: BELIEVED_AFTER_MS })
-  const ofAll = new Turns(MOST_REVIEWS)
+  const known = new StickyAllowCache({ clock, most: MOST_VERDICTS, believedAfterMs: BELIEVED_AFTER_MS })
+  const ofAll = new Semaphore(MOST_REVIEWS)
   // Not of a key: one ServiceAccount can have any number of keys.
-  const ofUsers = new TurnsByName(MOST_REVIEWS_OF_USER)
+  const ofUsers = new KeyedSemaphore(MOST_REVIEWS_OF_USER)
   const may = ({ keyHash, identity }: Client, namespace: string, permission: Permission) => {
     const { verb, resource, subresource } = permission
     const place = placeOf(keyHash, namespace)
@@ -80,7 +80,7 @@ export function createAuthorizer({ access, organizations, clock }: AuthorizerOpt
     if (seen.includes('allowed')) throw new Problem('forbidden')
     // Whoever had another right here a moment ago is not told that there is nothing.
     const isDoubtful = seen.includes('doubtful') || known.refused(placeOf(client.keyHash, organization))
-    throw isDoubtful ? doubtful(DOUBTED) : new Problem('not_found')
+    throw isDoubtful ? transientDenial(DOUBTED) : new Problem('not_found')
   }
 }
 

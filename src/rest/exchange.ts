@@ -1,12 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Response } from 'express'
-import { type Answer, send } from './answer.ts'
+import { type HttpResponse, send } from './answer.ts'
 import type { Client } from './authenticate.ts'
 import { Problem } from './problem.ts'
-import { rateLimitHeaders, type Taken } from './rate-limit.ts'
+import { type RateLimitResult, rateLimitHeaders } from './rate-limit.ts'
 import type { RawUrl } from './raw-url.ts'
 
-export type ExchangeOptions = {
+export type RequestContextOptions = {
   requestId: string
   /** Monotonic, in milliseconds. */
   startedAt: number
@@ -20,7 +20,7 @@ export type ExchangeOptions = {
  * One request and what is known of it so far. It goes on when its client has gone: what it holds is given back, and
  * its end is told, only when nothing runs for it any more.
  */
-export class Exchange {
+export class RequestContext {
   readonly requestId: string
   readonly startedAt: number
   /** The operation's id, once it is known. */
@@ -30,24 +30,24 @@ export class Exchange {
   url: RawUrl = { path: '', search: '' }
   client: Client | undefined
   /** What is left of the limits that the request counted for. */
-  readonly limits: Record<string, { taken: Taken; perSecond: number }> = {}
+  readonly limits: Record<string, { taken: RateLimitResult; perSecond: number }> = {}
   /** What was begun for it; goes on when time is up. */
   work: Promise<unknown> | undefined
-  readonly #options: ExchangeOptions
+  readonly #options: RequestContextOptions
   readonly #releases: (() => void)[] = []
   #isClosed = false
   #isReplied = false
   #isAnswered = false
   #isOver = false
 
-  constructor(options: ExchangeOptions) {
+  constructor(options: RequestContextOptions) {
     this.requestId = options.requestId
     this.startedAt = options.startedAt
     this.#options = options
   }
 
   /** @param release gives back what the request holds, once it is over */
-  add(release: () => void): void {
+  onRelease(release: () => void): void {
     if (this.#isOver) release()
     else this.#releases.push(release)
   }
@@ -82,12 +82,12 @@ export class Exchange {
 
 const KEY = 'exchange'
 
-export function begin(response: Response, exchange: Exchange): void {
+export function attachContext(response: Response, exchange: RequestContext): void {
   response.locals[KEY] = exchange
 }
 
-export function exchangeOf(response: Pick<Response, 'locals'>): Exchange {
-  return response.locals[KEY] as Exchange
+export function contextOf(response: Pick<Response, 'locals'>): RequestContext {
+  return response.locals[KEY] as RequestContext
 }
 
 /** Call it before anything is begun for a client. @throws Problem bad_request, which nobody will read */
@@ -99,9 +99,9 @@ export function refuseGone({ socket }: IncomingMessage): void {
 export function reply(
   request: IncomingMessage,
   response: ServerResponse & Pick<Response, 'locals'>,
-  answer: Answer,
+  answer: HttpResponse,
 ): void {
-  const exchange = exchangeOf(response)
+  const exchange = contextOf(response)
   const { requestId, limits } = exchange
   send(request, response, {
     ...answer,

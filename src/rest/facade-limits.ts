@@ -1,5 +1,5 @@
 /** What the surface bears at once. */
-export type FacadeLimits = {
+export type RequestLimits = {
   /** Requests a second of one key, and of one organization by whatever keys. */
   perKey: number
   perOrganization: number
@@ -14,7 +14,7 @@ export type FacadeLimits = {
   answerMs: number
 }
 
-export const FACADE_LIMITS: FacadeLimits = {
+export const REQUEST_LIMITS: RequestLimits = {
   perKey: 10_000,
   perOrganization: 10_000,
   requests: 1_000,

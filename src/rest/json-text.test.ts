@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { fc } from '../../test/support/fast-check.ts'
-import { DEEPEST, readJson } from './json-text.ts'
+import { MAX_JSON_DEPTH, readJson } from './json-text.ts'
 import { Problem } from './problem.ts'
 
 function detailOf(text: string): string {
@@ -137,8 +137,8 @@ test('the same name in two objects is no repetition', () => {
 
 test('depth ends at the limit, and far beyond it nothing overflows', () => {
   const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth)
-  expect(readJson(nested(DEEPEST)).value).toBeDefined()
-  expect(detailOf(nested(DEEPEST + 1))).toBe('It nests deeper than 100 levels at line 1, column 101.')
+  expect(readJson(nested(MAX_JSON_DEPTH)).value).toBeDefined()
+  expect(detailOf(nested(MAX_JSON_DEPTH + 1))).toBe('It nests deeper than 100 levels at line 1, column 101.')
   expect(detailOf('['.repeat(200_000))).toMatch(/deeper/)
   expect(detailOf('{"a":'.repeat(40_000))).toMatch(/deeper/)
   for (const piece of ['[}', '{]', '[}{', '{"a":[}', ',[]}']) {

@@ -14,7 +14,7 @@ export type JsonText = {
 }
 
 /** Deeper than anything that means something, and far from where a recursive reader ends. */
-export const DEEPEST = 100
+export const MAX_JSON_DEPTH = 100
 
 /** Kinds of tokens; the library's own enumeration exists for its compiler only. */
 const OPEN_BRACE = 1
@@ -77,8 +77,8 @@ class Outline {
   }
 
   #open(kind: number, at: number): void {
-    if (this.#levels.length === DEEPEST) {
-      throw badJson(`It nests deeper than ${DEEPEST} levels${placeOf(this.#text, at)}.`)
+    if (this.#levels.length === MAX_JSON_DEPTH) {
+      throw badJson(`It nests deeper than ${MAX_JSON_DEPTH} levels${placeOf(this.#text, at)}.`)
     }
     this.#levels.push(kind === OPEN_BRACE ? new Set() : undefined)
   }

@@ -1,13 +1,13 @@
 import { beforeEach, expect, test } from 'vitest'
 import { FakeClock } from '../../test/support/fake-clock.ts'
-import { KnownGood } from './known-good.ts'
+import { StickyAllowCache } from './known-good.ts'
 
 let clock: FakeClock
-let known: KnownGood
+let known: StickyAllowCache
 
 beforeEach(() => {
   clock = new FakeClock()
-  known = new KnownGood({ clock, most: 2, believedAfterMs: 1000 })
+  known = new StickyAllowCache({ clock, most: 2, believedAfterMs: 1000 })
 })
 
 test('a refusal of what was good is doubted until it has lasted, and then believed', () => {

@@ -4,7 +4,7 @@ import { Problem } from './problem.ts'
 
 const KNOWN_FOR_MS = 60 * 60_000
 
-export type KnownGoodOptions = {
+export type StickyAllowCacheOptions = {
   clock: Pick<Clock, 'monotonic'>
   /** Things remembered. */
   most: number
@@ -20,11 +20,11 @@ type Known = { refusedSince: number | undefined }
  * in the same words as if a key were revoked or a right taken away; a client that is told so gives up. So what was good
  * is refused for good only after a while.
  */
-export class KnownGood {
-  readonly #options: KnownGoodOptions
+export class StickyAllowCache {
+  readonly #options: StickyAllowCacheOptions
   readonly #known: LRUCache<string, Known>
 
-  constructor(options: KnownGoodOptions) {
+  constructor(options: StickyAllowCacheOptions) {
     this.#options = options
     this.#known = new LRUCache({
       max: options.most,
@@ -56,6 +56,6 @@ export class KnownGood {
 }
 
 /** Of a refusal that may be a mistake: the client comes again. @param detail what was refused */
-export function doubtful(detail: string): Problem {
+export function transientDenial(detail: string): Problem {
   return new Problem('unavailable', { detail, headers: { 'retry-after': '1' } })
 }

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import { Load } from './load.ts'
+import { InFlightLimiter } from './load.ts'
 
 test('what was given back is there again, and giving back twice gives no more', () => {
-  const load = new Load({ requests: 2, bytes: 100 })
+  const load = new InFlightLimiter({ requests: 2, bytes: 100 })
   const leave = load.enter()
   load.enter()
   expect(() => load.enter()).toThrow(expect.objectContaining({ code: 'overloaded' }))

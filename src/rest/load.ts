@@ -1,6 +1,6 @@
 import { Problem } from './problem.ts'
 
-export type LoadLimits = {
+export type InFlightLimits = {
   /** Requests that are being answered at once. */
   requests: number
   /** Bytes of their bodies together. */
@@ -8,12 +8,12 @@ export type LoadLimits = {
 }
 
 /** What is in hand at once, so that memory is bounded whatever comes. */
-export class Load {
-  readonly #limits: LoadLimits
+export class InFlightLimiter {
+  readonly #limits: InFlightLimits
   #requests = 0
   #bytes = 0
 
-  constructor(limits: LoadLimits) {
+  constructor(limits: InFlightLimits) {
     this.#limits = limits
   }
 

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { Router } from 'express'
-import type { Answer } from './answer.ts'
+import type { HttpResponse } from './answer.ts'
 import { reply } from './exchange.ts'
 import { openApiDocument } from './openapi.ts'
 import { Problem } from './problem.ts'
@@ -81,7 +81,7 @@ const ASSET_HEADERS = { 'referrer-policy': 'no-referrer', 'cache-control': 'publ
  */
 export function openPages(routes: readonly Route[], version: string): Router {
   const router = Router({ caseSensitive: true, strict: true })
-  const page = (path: string, answer: Omit<Answer, 'status'>) =>
+  const page = (path: string, answer: Omit<HttpResponse, 'status'>) =>
     router
       .route(path)
       .get((request, response) => reply(request, response, { status: 200, headers: HEADERS, ...answer }))

@@ -1,13 +1,13 @@
 import { LRUCache } from 'lru-cache'
 import type { Clock } from '../ports/clock.ts'
 
-export type RateLimitOptions = {
+export type KeyedRateLimiterOptions = {
   clock: Pick<Clock, 'monotonic'>
   /** Requests a second, and how many may come at once. */
   perSecond: number
 }
 
-export type Taken = {
+export type RateLimitResult = {
   ok: boolean
   /** How many more there are now. */
   left: number
@@ -21,17 +21,17 @@ type Bucket = { tokens: number; filledAt: number }
 const MOST_BUCKETS = 20_000
 
 /** A token bucket for each name. */
-export class RateLimit {
+export class KeyedRateLimiter {
   readonly perSecond: number
   readonly #clock: Pick<Clock, 'monotonic'>
   readonly #buckets = new LRUCache<string, Bucket>({ max: MOST_BUCKETS })
 
-  constructor({ clock, perSecond }: RateLimitOptions) {
+  constructor({ clock, perSecond }: KeyedRateLimiterOptions) {
     this.#clock = clock
     this.perSecond = perSecond
   }
 
-  take(name: string): Taken {
+  take(name: string): RateLimitResult {
     const now = this.#clock.monotonic()
     const bucket = this.#buckets.get(name) ?? { tokens: this.perSecond, filledAt: now }
     const filled = bucket.tokens + ((now - bucket.filledAt) * this.perSecond) / 1000
@@ -45,7 +45,7 @@ export class RateLimit {
 }
 
 /** Headers of one or two limits, as draft-ietf-httpapi-ratelimit-headers has them. */
-export function rateLimitHeaders(limits: Record<string, { taken: Taken; perSecond: number }>): {
+export function rateLimitHeaders(limits: Record<string, { taken: RateLimitResult; perSecond: number }>): {
   ratelimit: string
   'ratelimit-policy': string
 } {

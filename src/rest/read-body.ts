@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { Clock } from '../ports/clock.ts'
-import type { Load } from './load.ts'
+import type { InFlightLimiter } from './load.ts'
 import { Problem } from './problem.ts'
 
 export type BodyLimits = {
@@ -11,7 +11,7 @@ export type BodyLimits = {
 
 export type BodyReader = {
   clock: Pick<Clock, 'after'>
-  load: Load
+  load: InFlightLimiter
   limits: BodyLimits
   /** Called with what gives the room of the body back, when the request is over. */
   onReserved(release: () => void): void

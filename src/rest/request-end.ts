@@ -1,12 +1,12 @@
 import type { Request, Response } from 'express'
 import type { Clock } from '../ports/clock.ts'
 import type { RequestMetrics } from '../ports/facade.ts'
-import type { Log } from '../ports/log.ts'
-import { type Exchange, type ExchangeOptions, exchangeOf } from './exchange.ts'
+import type { Logger } from '../ports/log.ts'
+import { contextOf, type RequestContext, type RequestContextOptions } from './exchange.ts'
 
 export type RequestEndOptions = {
   clock: Pick<Clock, 'monotonic'>
-  log: Log
+  log: Logger
   metrics?: RequestMetrics
 }
 
@@ -21,15 +21,15 @@ export function requestEnd(
   { clock, log, metrics }: RequestEndOptions,
   { method }: Request,
   response: Response,
-): Pick<ExchangeOptions, 'onAnswered' | 'onOver'> {
-  const seconds = ({ startedAt }: Exchange) => (clock.monotonic() - startedAt) / 1000
+): Pick<RequestContextOptions, 'onAnswered' | 'onOver'> {
+  const seconds = ({ startedAt }: RequestContext) => (clock.monotonic() - startedAt) / 1000
   return {
     onAnswered: () => {
-      const exchange = exchangeOf(response)
+      const exchange = contextOf(response)
       metrics?.answered(exchange.route, statusOf(response), seconds(exchange))
     },
     onOver: () => {
-      const exchange = exchangeOf(response)
+      const exchange = contextOf(response)
       const { route, requestId, organization, client } = exchange
       if (!isChange(method, route) || organization === undefined) return
       const { name: caller, keyId } = client?.caller ?? {}

@@ -1,4 +1,4 @@
-import { encodeBytes } from '../domain/base32.ts'
+import { encodeBase32 } from '../domain/base32.ts'
 import type { Random } from '../ports/clock.ts'
 
 const CHARACTERS = 20
@@ -17,6 +17,6 @@ export function createRequestIds(random: Pick<Random, 'bytes'>): () => string {
     }
     const entropy = drawn.subarray(used, used + ENTROPY_BYTES)
     used += ENTROPY_BYTES
-    return `req_${encodeBytes(entropy, CHARACTERS)}`
+    return `req_${encodeBase32(entropy, CHARACTERS)}`
   }
 }

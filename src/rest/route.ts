@@ -21,7 +21,7 @@ export type RouteRequest<P, Q, B> = {
   ifMatch: string | undefined
 }
 
-export type Reply<R> = {
+export type RouteReply<R> = {
   /** Absent for 204. */
   body?: R
   headers?: Readonly<Record<string, string>>
@@ -52,14 +52,14 @@ export type RouteDeclaration<P extends Shape, Q extends Shape, B extends z.ZodTy
   idempotent?: boolean
   /** Takes If-Match. */
   conditional?: boolean
-  handle(request: RouteRequest<z.output<P>, z.output<Q>, z.output<B>>): Promise<Reply<z.input<R>>>
+  handle(request: RouteRequest<z.output<P>, z.output<Q>, z.output<B>>): Promise<RouteReply<z.input<R>>>
 }
 
 /** A route as the app takes it, whatever its types. */
 export type Route = Omit<RouteDeclaration<Shape, Shape, z.ZodType, z.ZodType>, 'handle'> & {
   handle(
     request: RouteRequest<Record<string, unknown>, Record<string, unknown>, unknown>,
-  ): Promise<Reply<unknown>>
+  ): Promise<RouteReply<unknown>>
 }
 
 export function route<P extends Shape, Q extends Shape, B extends z.ZodType, R extends z.ZodType>(

@@ -4,24 +4,24 @@ import type { Clock } from '../ports/clock.ts'
 import { jsonLine } from './answer.ts'
 import type { Client } from './authenticate.ts'
 import type { Authorizer } from './authorize.ts'
-import { type Exchange, exchangeOf, refuseGone, reply } from './exchange.ts'
-import type { FacadeLimits } from './facade-limits.ts'
+import { contextOf, type RequestContext, refuseGone, reply } from './exchange.ts'
+import type { RequestLimits } from './facade-limits.ts'
 import { type JsonText, readJson } from './json-text.ts'
-import type { Load } from './load.ts'
+import type { InFlightLimiter } from './load.ts'
 import { Problem } from './problem.ts'
-import type { RateLimit } from './rate-limit.ts'
+import type { KeyedRateLimiter } from './rate-limit.ts'
 import { readBody } from './read-body.ts'
 import { readQuery } from './read-query.ts'
 import { readIdempotencyKey, readIfMatch } from './request-headers.ts'
-import type { Reply, Route, RouteRequest } from './route.ts'
+import type { Route, RouteReply, RouteRequest } from './route.ts'
 import { validateBody, validateQuery } from './validate.ts'
 
 export type RouteParts = {
   clock: Clock
   authorize: Authorizer
-  perOrganization: RateLimit
-  load: Load
-  limits: FacadeLimits
+  perOrganization: KeyedRateLimiter
+  load: InFlightLimiter
+  limits: RequestLimits
 }
 
 type AnyRequest = RouteRequest<Record<string, unknown>, Record<string, unknown>, unknown>
@@ -35,7 +35,7 @@ const NO_BODY: JsonText = { value: {}, member: () => undefined }
  */
 export function runRoute(route: Route, parts: RouteParts): RequestHandler {
   return async (request, response) => {
-    const exchange = exchangeOf(response)
+    const exchange = contextOf(response)
     const client = exchange.client
     if (!client) throw new Error('a route was reached without authentication')
     exchange.route = route.id
@@ -47,7 +47,7 @@ export function runRoute(route: Route, parts: RouteParts): RequestHandler {
   }
 }
 
-type Entry = { exchange: Exchange; client: Client; organization: string }
+type Entry = { exchange: RequestContext; client: Client; organization: string }
 
 /** The organization's limit is no concern of those who cannot see it. */
 async function letIn(
@@ -57,11 +57,15 @@ async function letIn(
 ): Promise<void> {
   await parts.authorize(client, organization, route.permission)
   exchange.organization = organization
-  takeOne(exchange, 'organization', { limit: parts.perOrganization, of: organization })
+  countAgainstLimit(exchange, 'organization', { limit: parts.perOrganization, of: organization })
 }
 
 /** @throws Problem rate_limited */
-export function takeOne(exchange: Exchange, name: string, from: { limit: RateLimit; of: string }): void {
+export function countAgainstLimit(
+  exchange: RequestContext,
+  name: string,
+  from: { limit: KeyedRateLimiter; of: string },
+): void {
   const taken = from.limit.take(from.of)
   exchange.limits[name] = { taken, perSecond: from.limit.perSecond }
   if (!taken.ok) throw new Problem('rate_limited', { headers: { 'retry-after': String(taken.resetS) } })
@@ -70,7 +74,7 @@ export function takeOne(exchange: Exchange, name: string, from: { limit: RateLim
 async function readRequest(
   route: Route,
   request: Request,
-  exchange: Exchange,
+  exchange: RequestContext,
   parts: RouteParts,
 ): Promise<AnyRequest> {
   const { orgId, ...ids } = request.params
@@ -95,7 +99,7 @@ function paramsOf(route: Route, ids: Record<string, unknown>): Record<string, un
 async function bodyOf(
   route: Route,
   request: Request,
-  exchange: Exchange,
+  exchange: RequestContext,
   { clock, load, limits }: RouteParts,
 ): Promise<JsonText> {
   if (!route.body) return NO_BODY
@@ -103,7 +107,7 @@ async function bodyOf(
     clock,
     load,
     limits: { mostBytes: limits.bodyBytes, deadlineMs: limits.bodyMs },
-    onReserved: (release) => exchange.add(release),
+    onReserved: (release) => exchange.onRelease(release),
   })
   if (text !== undefined) return readJson(text)
   if (route.bodyOptional) return NO_BODY
@@ -112,7 +116,7 @@ async function bodyOf(
 
 /** What takes longer is given up, and goes on: it may be half done. */
 async function inTime<T>(
-  exchange: Exchange,
+  exchange: RequestContext,
   { clock, limits }: RouteParts,
   run: () => Promise<T>,
 ): Promise<T> {
@@ -131,7 +135,7 @@ async function inTime<T>(
   }
 }
 
-function answerOf(route: Route, { body, headers }: Reply<unknown>) {
+function answerOf(route: Route, { body, headers }: RouteReply<unknown>) {
   return {
     status: route.success.status,
     ...(body === undefined ? {} : { body: jsonLine(body) }),

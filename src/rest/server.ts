@@ -3,7 +3,7 @@ import { createServer as createTlsServer, type Server as TlsServer } from 'node:
 import type { Socket } from 'node:net'
 import type { Certificate } from '../ports/certificate.ts'
 import type { Random } from '../ports/clock.ts'
-import { jsonLine, problemAnswer, send } from './answer.ts'
+import { jsonLine, problemResponse, send } from './answer.ts'
 import { Problem, problemBody } from './problem.ts'
 import { createRequestIds } from './request-id.ts'
 
@@ -47,7 +47,7 @@ export type ServerOptions = {
 export type RequestListener = (request: IncomingMessage, response: ServerResponse) => void
 
 /** An HTTP server that bounds what a client can hold of it, and tells each that it refuses why. @throws Error for a certificate that is none */
-export function createFacadeServer(
+export function createHttpServer(
   listener: RequestListener,
   { random, limits = SERVER_LIMITS, certificate }: ServerOptions,
 ): Server | TlsServer {
@@ -75,7 +75,7 @@ export function createFacadeServer(
     : createServer(options, answer)
   server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
     const problem = new Problem('bad_request', { detail: 'Of expectations only 100-continue is met.' })
-    send(request, response, problemAnswer(problem, nextId()))
+    send(request, response, problemResponse(problem, nextId()))
   })
   server.timeout = limits.idleMs
   server.maxConnections = limits.connections + TOLD
@@ -102,7 +102,7 @@ export function createFacadeServer(
 
 function turnAway(request: IncomingMessage, response: ServerResponse, id: string): void {
   const problem = new Problem('overloaded', { headers: { 'retry-after': '1', connection: 'close' } })
-  send(request, response, problemAnswer(problem, id))
+  send(request, response, problemResponse(problem, id))
 }
 
 /** What Node's parser found, before there is a request. */

@@ -1,18 +1,18 @@
 import { Problem } from './problem.ts'
 
-export type TurnsLimits = {
+export type SemaphoreLimits = {
   atOnce: number
   /** How many may wait for their turn; beyond them one is refused. */
   waiting: number
 }
 
 /** Bounds how much of something is under way at once; the rest waits, the first first. */
-export class Turns {
-  readonly #limits: TurnsLimits
+export class Semaphore {
+  readonly #limits: SemaphoreLimits
   readonly #waiting: (() => void)[] = []
   #running = 0
 
-  constructor(limits: TurnsLimits) {
+  constructor(limits: SemaphoreLimits) {
     this.#limits = limits
   }
 
@@ -47,17 +47,17 @@ export class Turns {
 }
 
 /** Turns for each name, so that one that asks for much waits for itself alone. */
-export class TurnsByName {
-  readonly #limits: TurnsLimits
-  readonly #turns = new Map<string, Turns>()
+export class KeyedSemaphore {
+  readonly #limits: SemaphoreLimits
+  readonly #turns = new Map<string, Semaphore>()
 
-  constructor(limits: TurnsLimits) {
+  constructor(limits: SemaphoreLimits) {
     this.#limits = limits
   }
 
   /** @throws Problem overloaded, and whatever `work` throws */
   async run<T>(name: string, work: () => Promise<T>): Promise<T> {
-    const turns = this.#turns.get(name) ?? new Turns(this.#limits)
+    const turns = this.#turns.get(name) ?? new Semaphore(this.#limits)
     this.#turns.set(name, turns)
     try {
       return await turns.run(work)

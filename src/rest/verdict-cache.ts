@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import type { Clock } from '../ports/clock.ts'
 
-export type VerdictCacheOptions<V> = {
+export type ReviewCacheOptions<V> = {
   clock: Pick<Clock, 'monotonic'>
   /** Verdicts held. */
   most: number
@@ -10,12 +10,12 @@ export type VerdictCacheOptions<V> = {
 }
 
 /** Verdicts of the API server for some seconds. A question that is asked twice at once is asked once; errors are not kept. */
-export class VerdictCache<V> {
+export class ReviewCache<V> {
   readonly #known: LRUCache<string, { verdict: V }>
   readonly #asked = new Map<string, Promise<V>>()
-  readonly #options: VerdictCacheOptions<V>
+  readonly #options: ReviewCacheOptions<V>
 
-  constructor(options: VerdictCacheOptions<V>) {
+  constructor(options: ReviewCacheOptions<V>) {
     this.#options = options
     this.#known = new LRUCache({
       max: options.most,

@@ -4,8 +4,8 @@ import { Server as TlsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import type { CertificateSource } from '../ports/certificate.ts'
 import type { Clock, Random } from '../ports/clock.ts'
-import { createFacadeServer, type RequestListener } from '../rest/server.ts'
-import { pause } from '../runtime/pause.ts'
+import { createHttpServer, type RequestListener } from '../rest/server.ts'
+import { sleep } from '../runtime/pause.ts'
 
 export type ApiServerOptions = {
   /** An address without brackets; port 0: any free one. */
@@ -36,7 +36,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   const answering = new Set<ServerResponse>()
   let draining = false
   let closing = false
-  const server = createFacadeServer(
+  const server = createHttpServer(
     (request: IncomingMessage, response: ServerResponse) => {
       answering.add(response)
       if (draining) response.shouldKeepAlive = false
@@ -59,10 +59,10 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     async drain({ ms, lingerMs }) {
       draining = true
       for (const response of answering) response.shouldKeepAlive = false
-      if (lingerMs > 0) await pause(clock, lingerMs)
+      if (lingerMs > 0) await sleep(clock, lingerMs)
       closing = true
       const closed = new Promise<void>((resolve) => server.close(() => resolve()))
-      await Promise.race([closed, pause(clock, ms - lingerMs)])
+      await Promise.race([closed, sleep(clock, ms - lingerMs)])
       const left = answering.size
       server.closeAllConnections()
       await closed

@@ -1,11 +1,11 @@
 /** The world that the facade acts on, from its settings: each need with its adapter. */
-import { createUrlGuard } from '../adapters/http/url-guard.ts'
+import { createUrlPolicy } from '../adapters/http/url-guard.ts'
 import { connectKubernetes } from '../adapters/kubernetes/kubernetes-client.ts'
 import { connectReviews } from '../adapters/kubernetes/reviews.ts'
 import { createMetrics, type Metrics } from '../adapters/prometheus/metrics.ts'
-import { openCertificateFiles } from '../adapters/system/certificate-files.ts'
+import { watchCertificateFiles } from '../adapters/system/certificate-files.ts'
 import { createClock } from '../adapters/system/clock.ts'
-import type { StructuredLog } from '../adapters/system/log.ts'
+import type { StructuredLogger } from '../adapters/system/log.ts'
 import { createRandom } from '../adapters/system/random.ts'
 import { createSchemaValidator } from '../adapters/system/schema-validator.ts'
 import { createSyncedClock } from '../adapters/system/synced-clock.ts'
@@ -17,20 +17,20 @@ import type { ParameterListing, ParameterStore } from '../ports/cloud-accounts.t
 import type { ResourceReader, ResourceWriter, WatchSource } from '../ports/kubernetes.ts'
 import type { SchemaValidator } from '../ports/schema-validator.ts'
 import type { TokenReviewer } from '../ports/token-review.ts'
-import type { UrlGuard } from '../ports/url-guard.ts'
+import type { UrlPolicy } from '../ports/url-guard.ts'
 import { createOrganizationAccounts } from './organization-accounts.ts'
 
 /** What the world provides. */
-export type ApiWorld = {
+export type ApiDependencies = {
   api: ResourceReader & ResourceWriter & WatchSource
   tokens: TokenReviewer
   access: AccessReviewer
   clock: Clock
   random: Random
-  log: StructuredLog
+  log: StructuredLogger
   metrics: Metrics
   validator: SchemaValidator
-  urlGuard: UrlGuard
+  urlGuard: UrlPolicy
   /** The accounts of organizations. */
   cloud: ParameterStore & ParameterListing
   /** Absent: the REST API is served by plain http. */
@@ -44,12 +44,16 @@ export type ApiWorld = {
  */
 const FARTHEST_AHEAD_MS = 60_000
 
-export type ApiWorldOptions = { config: Config; log: StructuredLog; version: string }
+export type ApiDependenciesOptions = { config: Config; log: StructuredLogger; version: string }
 
 /** @throws Error when there is no way to a cluster, or the certificate cannot be read */
-export async function createApiWorld({ config, log, version }: ApiWorldOptions): Promise<ApiWorld> {
+export async function createApiDependencies({
+  config,
+  log,
+  version,
+}: ApiDependenciesOptions): Promise<ApiDependencies> {
   const { certificate: files } = config.api
-  const certificate = files && (await openCertificateFiles(files, { log }))
+  const certificate = files && (await watchCertificateFiles(files, { log }))
   const clock = createSyncedClock(createClock(), { aheadMs: FARTHEST_AHEAD_MS })
   const random = createRandom()
   const metrics = createMetrics({ version, role: 'api' })
@@ -57,7 +61,7 @@ export async function createApiWorld({ config, log, version }: ApiWorldOptions):
     clock,
     random,
     metrics,
-    onDate: clock.heard,
+    onDate: clock.observeServerDate,
     ...(config.kubeconfig === undefined ? {} : { kubeconfigPath: config.kubeconfig }),
   }
   const api = await connectKubernetes(connection)
@@ -72,7 +76,7 @@ export async function createApiWorld({ config, log, version }: ApiWorldOptions):
     log,
     metrics,
     validator: createSchemaValidator(),
-    urlGuard: createUrlGuard(config.networks),
+    urlGuard: createUrlPolicy(config.networks),
     cloud,
     certificate,
     close: async () => {

@@ -4,22 +4,22 @@ import type { Config } from '../config.ts'
 import { type IndexStats, OpenDeliveryIndex } from '../controllers/facade/delivery-index/delivery-index.ts'
 import { createEndpointIdentities } from '../controllers/facade/endpoint-identities.ts'
 import { createEventTypeCatalogue } from '../controllers/facade/event-type-catalogue.ts'
-import { createFacadeServices, type FacadeServices } from '../controllers/facade/facade-services.ts'
+import { createServerServices, type ServerServices } from '../controllers/facade/facade-services.ts'
 import { installationKey } from '../controllers/facade/installation-key.ts'
-import { keyFor } from '../domain/key-hash.ts'
+import { deriveKey } from '../domain/key-hash.ts'
 import { isApiError } from '../ports/kubernetes.ts'
 import { createApp } from '../rest/app.ts'
 import { createCursors } from '../rest/cursor.ts'
 import { allRoutes } from '../rest/routes/all-routes.ts'
 import type { RequestListener } from '../rest/server.ts'
-import { pause } from '../runtime/pause.ts'
+import { sleep } from '../runtime/pause.ts'
 import { type ApiServer, startApiServer } from './api-server.ts'
-import type { ApiWorld } from './api-world.ts'
-import { ofSetting } from './of-setting.ts'
+import type { ApiDependencies } from './api-world.ts'
+import { withSettingName } from './of-setting.ts'
 
 export type ApiOptions = {
   config: Config
-  world: ApiWorld
+  world: ApiDependencies
   version: string
   /** Ends the start. */
   stopping: AbortSignal
@@ -32,13 +32,13 @@ export type RunningApi = {
   listening: Promise<AddressInfo>
   inFlight(): number
   indexStats(): IndexStats
-  replicaStats(): ReturnType<FacadeServices['replicas']>
-  appendStats(): ReturnType<FacadeServices['appends']>
+  replicaStats(): ReturnType<ServerServices['replicas']>
+  appendStats(): ReturnType<ServerServices['appends']>
   /** No new request; running ones end or are broken off after the drain time. */
   stop(): Promise<void>
 }
 
-type Parts = { index: OpenDeliveryIndex; services: FacadeServices; key: Uint8Array }
+type Parts = { index: OpenDeliveryIndex; services: ServerServices; key: Uint8Array }
 
 const RETRY_MS = 1000
 
@@ -55,7 +55,10 @@ export async function startApi(options: ApiOptions): Promise<RunningApi> {
     stopping.throwIfAborted()
     const { address: wanted } = config.api
     const listener = createListener(options, parts)
-    server = await ofSetting('DAVIT_API_ADDRESS', startApiServer({ ...world, address: wanted, listener }))
+    server = await withSettingName(
+      'DAVIT_API_ADDRESS',
+      startApiServer({ ...world, address: wanted, listener }),
+    )
     const { address, port } = server.address
     world.log.info('Listening', { address, port })
     return server.address
@@ -84,7 +87,7 @@ export async function startApi(options: ApiOptions): Promise<RunningApi> {
 function createParts({ config, world }: ApiOptions, key: Uint8Array): Parts {
   const { namespace, replica, leaseMs, intake, limits, api, cloud, formerOrganizations } = config
   const index = new OpenDeliveryIndex({ needs: world, namespace, maxEntries: api.maxShown })
-  const services = createFacadeServices({
+  const services = createServerServices({
     ...world,
     namespace,
     writer: replica,
@@ -117,11 +120,11 @@ function createListener(options: ApiOptions, { index, services, key }: Parts): R
       settings: services.settings,
       deliveries: index,
       catalogue: createEventTypeCatalogue(services.catalogue),
-      cursors: createCursors(keyFor('cursor', key), world.clock),
+      cursors: createCursors(deriveKey('cursor', key), world.clock),
     }),
     version,
     organizations: { has: (name) => organizations.get(name) !== undefined },
-    hashKey: keyFor('api-key', key),
+    hashKey: deriveKey('api-key', key),
     limits: { perKey: rate.key, perOrganization: rate.organization },
   })
 }
@@ -138,7 +141,7 @@ async function readInstallationKey({ config, world, stopping }: ApiOptions): Pro
     } catch (error) {
       if (!isApiError(error)) throw error
       world.log.warn('The key of the installation cannot be had yet; trying again', { error })
-      await pause(world.clock, RETRY_MS, stopping)
+      await sleep(world.clock, RETRY_MS, stopping)
       stopping.throwIfAborted()
     }
   }

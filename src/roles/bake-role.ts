@@ -3,46 +3,46 @@ import type { BoxTemplate } from '../api/box-template.ts'
 import { CREDENTIAL_PREFIX } from '../api/identifiers.ts'
 import type { RegistryCredential } from '../api/registry-credential.ts'
 import type { Config } from '../config.ts'
-import { isUnderWay, keyOfTemplate } from '../controllers/box-template/bake-pass.ts'
-import { BakeTurns } from '../controllers/box-template/bake-turns.ts'
+import { isBaking, templateKey } from '../controllers/box-template/bake-pass.ts'
+import { BakeSlots } from '../controllers/box-template/bake-turns.ts'
 import { TemplateReconciler } from '../controllers/box-template/reconcile-template.ts'
-import { beyondIn } from '../controllers/box-template/template-room.ts'
+import { templatesOverQuota } from '../controllers/box-template/template-room.ts'
 import { createTemplateWriter } from '../controllers/box-template/template-writer.ts'
 import type { Organizations } from '../controllers/organizations.ts'
 import { ReconcileLoop } from '../runtime/reconcile-loop.ts'
-import type { Reflector } from '../runtime/reflector.ts'
-import { VersionedBook } from '../runtime/versioned-book.ts'
-import { createBakeWatches } from './bake-watches.ts'
-import type { World } from './world-types.ts'
+import type { Informer } from '../runtime/reflector.ts'
+import { MutationCache } from '../runtime/versioned-book.ts'
+import { createBoxWatches } from './bake-watches.ts'
+import type { ControllerDependencies } from './world-types.ts'
 
-export type BakeRoleOptions = {
+export type BoxControllerOptions = {
   config: Pick<Config, 'bake'>
-  world: Pick<World, 'api' | 'clock' | 'random' | 'log' | 'metrics' | 'events'>
+  world: Pick<ControllerDependencies, 'api' | 'clock' | 'random' | 'log' | 'metrics' | 'events'>
   organizations: Organizations
   /** Of all organizations, as the loop of credentials knows them. */
-  credentials: VersionedBook<RegistryCredential>
+  credentials: MutationCache<RegistryCredential>
 }
 
-export type BakeParts = {
+export type BoxComponents = {
   organizations: Organizations
-  templates: VersionedBook<BoxTemplate>
+  templates: MutationCache<BoxTemplate>
   templateLoop: ReconcileLoop
-  turns: BakeTurns
+  slots: BakeSlots
 }
 
-export type BakeRole = {
-  parts: BakeParts
+export type BoxController = {
+  parts: BoxComponents
   /** To be started and synced before `start`. */
-  watches: readonly Reflector<unknown>[]
+  watches: readonly Informer<unknown>[]
   start(): void
   stop(): Promise<void>
 }
 
 const TEMPLATES_AT_A_TIME = 16
 
-export function createBakeRole(options: BakeRoleOptions): BakeRole {
+export function createBoxController(options: BoxControllerOptions): BoxController {
   const parts = createParts(options)
-  const watches = createBakeWatches(parts, options.world, options.config.bake.image !== undefined)
+  const watches = createBoxWatches(parts, options.world, options.config.bake.image !== undefined)
   wake(parts, options.credentials)
   return {
     parts,
@@ -55,9 +55,9 @@ export function createBakeRole(options: BakeRoleOptions): BakeRole {
   }
 }
 
-function createParts({ config, world, organizations }: BakeRoleOptions): BakeParts {
-  const templates = new VersionedBook<BoxTemplate>()
-  const turns = new BakeTurns(config.bake.limits, (key) => templateLoop.add(key))
+function createParts({ config, world, organizations }: BoxControllerOptions): BoxComponents {
+  const templates = new MutationCache<BoxTemplate>()
+  const turns = new BakeSlots(config.bake.limits, (key) => templateLoop.add(key))
   const reconciler = new TemplateReconciler({
     ...world,
     resources: world.api,
@@ -65,7 +65,7 @@ function createParts({ config, world, organizations }: BakeRoleOptions): BakePar
     writer: createTemplateWriter(world.api, templates),
     organizations,
     settings: config.bake,
-    turns,
+    slots: turns,
   })
   const templateLoop = new ReconcileLoop({
     ...world,
@@ -73,22 +73,22 @@ function createParts({ config, world, organizations }: BakeRoleOptions): BakePar
     reconciler,
     concurrency: TEMPLATES_AT_A_TIME,
   })
-  return { organizations, templates, templateLoop, turns }
+  return { organizations, templates, templateLoop, slots: turns }
 }
 
 /** Changes of what a bake depends on. */
 function wake(
-  { organizations, templates, templateLoop, turns }: BakeParts,
-  credentials: VersionedBook<RegistryCredential>,
+  { organizations, templates, templateLoop, slots }: BoxComponents,
+  credentials: MutationCache<RegistryCredential>,
 ): void {
-  const add = (template: BoxTemplate) => templateLoop.add(keyOfTemplate(template))
+  const add = (template: BoxTemplate) => templateLoop.add(templateKey(template))
   templates.listen((template) => {
     // Before the first pass: what a process before this one began has its turn.
-    if (isUnderWay(template)) turns.hold(keyOfTemplate(template))
+    if (isBaking(template)) slots.occupy(templateKey(template))
     add(template)
     const { namespace = '', name, deletionTimestamp } = template.metadata
     if (deletionTimestamp !== undefined || templates.get(namespace, name) === undefined)
-      for (const other of beyondIn(templates, template)) add(other)
+      for (const other of templatesOverQuota(templates, template)) add(other)
   })
   organizations.listen((name) => {
     for (const template of templates.in(name)) add(template)

@@ -2,18 +2,18 @@
 import { boxTemplate, boxTemplates, TEMPLATE_LABEL } from '../api/box-template.ts'
 import { jobs, pods } from '../api/core-kinds.ts'
 import { type ObjectMeta, objectMeta, type ResourceType } from '../api/meta.ts'
-import { bakesOf } from '../domain/bake-job.ts'
-import { Reflector } from '../runtime/reflector.ts'
-import type { ReflectorNeeds } from '../runtime/reflector-options.ts'
-import type { BakeParts } from './bake-role.ts'
+import { bakeSelector } from '../domain/bake-job.ts'
+import { Informer } from '../runtime/reflector.ts'
+import type { InformerDependencies } from '../runtime/reflector-options.ts'
+import type { BoxComponents } from './bake-role.ts'
 
 /** Not started. */
-export function createBakeWatches(
-  parts: BakeParts,
-  needs: ReflectorNeeds,
+export function createBoxWatches(
+  parts: BoxComponents,
+  needs: InformerDependencies,
   bakes: boolean,
-): Reflector<unknown>[] {
-  const templates = new Reflector(
+): Informer<unknown>[] {
+  const templates = new Informer(
     {
       type: boxTemplates,
       decode: (raw) => boxTemplate.parse(raw),
@@ -25,16 +25,20 @@ export function createBakeWatches(
     needs,
   )
   const runs = bakes ? [ofBakes(jobs, parts, needs), ofBakes(pods, parts, needs)] : []
-  return [templates, ...runs] as Reflector<unknown>[]
+  return [templates, ...runs] as Informer<unknown>[]
 }
 
 /** Only whose they are is held: the loop reads them itself. */
-function ofBakes(type: ResourceType, parts: BakeParts, needs: ReflectorNeeds): Reflector<ObjectMeta> {
+function ofBakes(
+  type: ResourceType,
+  parts: BoxComponents,
+  needs: InformerDependencies,
+): Informer<ObjectMeta> {
   const tell = (metadata: ObjectMeta) => wakeTemplate(parts, metadata)
-  return new Reflector(
+  return new Informer(
     {
       type,
-      query: { labelSelector: bakesOf() },
+      query: { labelSelector: bakeSelector() },
       decode: (raw) => objectMeta.parse(raw.metadata),
       handler: { applied: tell, deleted: tell },
     },
@@ -43,7 +47,7 @@ function ofBakes(type: ResourceType, parts: BakeParts, needs: ReflectorNeeds): R
 }
 
 /** A namespace that is no organization has no bakes, whatever labels there are in it. */
-function wakeTemplate(parts: BakeParts, { namespace = '', labels }: ObjectMeta): void {
+function wakeTemplate(parts: BoxComponents, { namespace = '', labels }: ObjectMeta): void {
   const name = labels?.[TEMPLATE_LABEL]
   if (name === undefined || parts.organizations.get(namespace) === undefined) return
   if (parts.templates.get(namespace, name)) parts.templateLoop.add(`${namespace}/${name}`)

@@ -4,39 +4,39 @@ import { join } from 'node:path'
 import { createParameterReader } from '../adapters/aws/parameter-reader.ts'
 import { createRegistryTokens } from '../adapters/aws/registry-tokens.ts'
 import { createBoxStore, createScratchStore } from '../adapters/layout/box-store.ts'
-import { openGate } from '../adapters/registry/gate.ts'
+import { startEgressProxy } from '../adapters/registry/gate.ts'
 import { createRegistryProbe } from '../adapters/registry/registry-probe.ts'
 import { createSkopeo } from '../adapters/skopeo/skopeo.ts'
-import { TOOL_HOME } from '../adapters/skopeo/tool-home.ts'
+import { TOOL_HOME_PREFIX } from '../adapters/skopeo/tool-home.ts'
 import { createClock } from '../adapters/system/clock.ts'
-import { forbidCores } from '../adapters/system/forbid-cores.ts'
-import { createLog, type StructuredLog } from '../adapters/system/log.ts'
+import { disableCoreDumps } from '../adapters/system/forbid-cores.ts'
+import { createLogger, type StructuredLogger } from '../adapters/system/log.ts'
 import { createRandom } from '../adapters/system/random.ts'
 import { type BakeResult, MAX_TOOL_WORDS } from '../api/bake-result.ts'
 import type { Environment } from '../config.ts'
 import { type BakeConfig, parseBakeConfig } from '../config-bake.ts'
-import { type BakeEnd, bake } from '../controllers/bake/bake.ts'
-import type { BakeParts } from '../controllers/bake/bake-context.ts'
+import { type BakeInterruption, bake } from '../controllers/bake/bake.ts'
+import type { BakeDependencies } from '../controllers/bake/bake-context.ts'
 import { encodeBakeResult } from '../domain/encode-bake-result.ts'
-import { plainText } from '../domain/plain-text.ts'
-import { reportStrayErrors } from './last-words.ts'
-import { UNCOUNTED } from './uncounted.ts'
+import { sanitizeText } from '../domain/plain-text.ts'
+import { logUncaughtErrors } from './last-words.ts'
+import { NOOP_METRICS } from './uncounted.ts'
 import { VERSION } from './version.ts'
 
 /** Keeps the process while it waits: the timers of the clock do not. */
 const AWAKE_MS = 60_000
 
 /** @returns the exit code: 0 when the box is baked, 1 when it is not @throws ConfigError */
-export async function runBakeRole(environment: Environment): Promise<number> {
+export async function runBake(environment: Environment): Promise<number> {
   const config = parseBakeConfig(environment)
   const clock = createClock()
-  const log = createLog({ level: config.logLevel, clock })
-  reportStrayErrors(process, { log, exit: (code) => process.exit(code) })
-  if (!forbidCores())
+  const log = createLogger({ level: config.logLevel, clock })
+  logUncaughtErrors(process, { log, exit: (code) => process.exit(code) })
+  if (!disableCoreDumps())
     log.warn('Cores cannot be forbidden: if this process crashes, one may have its secrets in it')
   const awake = setInterval(() => undefined, AWAKE_MS)
   const ending = new AbortController()
-  const end = (why: BakeEnd) => ending.abort(why)
+  const end = (why: BakeInterruption) => ending.abort(why)
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => end('canceled'))
   const stopClock = clock.after(config.order.deadlineSeconds * 1000, () => end('timed_out'))
   try {
@@ -48,7 +48,7 @@ export async function runBakeRole(environment: Environment): Promise<number> {
   }
 }
 
-async function run(config: BakeConfig, log: StructuredLog, signal: AbortSignal): Promise<number> {
+async function run(config: BakeConfig, log: StructuredLogger, signal: AbortSignal): Promise<number> {
   const { order, terminationLog } = config
   const { template, services } = order
   log.info('Baking', {
@@ -64,7 +64,11 @@ async function run(config: BakeConfig, log: StructuredLog, signal: AbortSignal):
 }
 
 /** A pod that lacks something of its own tells that too: its log is gone before somebody looks. */
-async function bakeOrTell(config: BakeConfig, log: StructuredLog, signal: AbortSignal): Promise<BakeResult> {
+async function bakeOrTell(
+  config: BakeConfig,
+  log: StructuredLogger,
+  signal: AbortSignal,
+): Promise<BakeResult> {
   try {
     await mkdir(config.memory, { recursive: true })
     await wipe(config.memory)
@@ -74,7 +78,7 @@ async function bakeOrTell(config: BakeConfig, log: StructuredLog, signal: AbortS
     return result
   } catch (error) {
     log.error('The pod of the bake is not as it must be', { error })
-    const message = plainText(error instanceof Error ? error.message : String(error), MAX_TOOL_WORDS)
+    const message = sanitizeText(error instanceof Error ? error.message : String(error), MAX_TOOL_WORDS)
     return {
       version: 1,
       state: 'failed',
@@ -85,7 +89,11 @@ async function bakeOrTell(config: BakeConfig, log: StructuredLog, signal: AbortS
 }
 
 /** Whatever goes wrong in it, the bake has come to what it has come to; its memory ends with the pod. */
-async function tidyUp({ memory }: BakeConfig, parts: { close(): void }, log: StructuredLog): Promise<void> {
+async function tidyUp(
+  { memory }: BakeConfig,
+  parts: { close(): void },
+  log: StructuredLogger,
+): Promise<void> {
   try {
     parts.close()
     await wipe(memory)
@@ -96,13 +104,13 @@ async function tidyUp({ memory }: BakeConfig, parts: { close(): void }, log: Str
 
 async function partsOf(
   { order, memory, scratch, extraCaFile, tool }: BakeConfig,
-  log: StructuredLog,
+  log: StructuredLogger,
   signal: AbortSignal,
-): Promise<BakeParts & { close(): void }> {
+): Promise<BakeDependencies & { close(): void }> {
   const clock = createClock()
   const userAgent = `davit/${VERSION}`
   const extraCa = extraCaFile === undefined ? undefined : await readFile(extraCaFile, 'utf8')
-  const cloud = { clock, random: createRandom(), metrics: UNCOUNTED, userAgent }
+  const cloud = { clock, random: createRandom(), metrics: NOOP_METRICS, userAgent }
   const parameters = createParameterReader(cloud)
   const tokens = createRegistryTokens(cloud)
   const { output, bake: id, template } = order
@@ -116,7 +124,7 @@ async function partsOf(
       memory,
       extraCa,
       environment: tool,
-      openWay: (registry) => openGate({ registry, allowed: order.realms }),
+      openWay: (registry) => startEgressProxy({ registry, allowed: order.realms }),
     }),
     probe: createRegistryProbe({ userAgent, extraCa, realms: order.realms }),
     parameters,
@@ -133,5 +141,5 @@ async function partsOf(
 /** What a bake before this one may have left; no login is in it. */
 async function wipe(memory: string): Promise<void> {
   for (const name of await readdir(memory))
-    if (name.startsWith(TOOL_HOME)) await rm(join(memory, name), { recursive: true, force: true })
+    if (name.startsWith(TOOL_HOME_PREFIX)) await rm(join(memory, name), { recursive: true, force: true })
 }

@@ -6,14 +6,14 @@ import { sessionName } from '../domain/session-policy.ts'
 import type { BoxLogins } from '../ports/box-logins.ts'
 import { CloudError } from '../ports/cloud-error.ts'
 import type { CloudRegistry } from '../ports/registry-tokens.ts'
-import { UNCOUNTED } from './uncounted.ts'
+import { NOOP_METRICS } from './uncounted.ts'
 import { VERSION } from './version.ts'
 
 export function boxLogins(): BoxLogins {
   return createBoxLogins({
     clock: createClock(),
     random: createRandom(),
-    metrics: UNCOUNTED,
+    metrics: NOOP_METRICS,
     userAgent: `davit/${VERSION}`,
     registryOf,
     sessionName,

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { runCheckRole } from './check.ts'
+import { runCheck } from './check.ts'
 
 const KEY = 'a-key'
 
@@ -46,26 +46,26 @@ const environment = () => ({
 })
 
 test('a release whose roles are ready and whose REST API knows keys is well', async () => {
-  expect(await runCheckRole(environment())).toBe(0)
+  expect(await runCheck(environment())).toBe(0)
   expect(written.match(/^ok {4}/gm)).toHaveLength(5)
   expect(written).not.toContain(KEY)
 })
 
 test('one that is not ready in time fails, and says what', async () => {
   ready = 503
-  expect(await runCheckRole(environment())).toBe(1)
+  expect(await runCheck(environment())).toBe(1)
   expect(written).toContain('FAILED')
   expect(written).toContain('answered 503, not 200')
 })
 
 test('a key that is refused fails', async () => {
   await writeFile(join(folder, 'token'), 'another')
-  expect(await runCheckRole(environment())).toBe(1)
+  expect(await runCheck(environment())).toBe(1)
   expect(written).toContain('it knows a key of this cluster: answered 401, not 404')
 })
 
 test('settings that are none stop it with every mistake', async () => {
-  await expect(runCheckRole({ DAVIT_CHECK_API: 'ftp://x' })).rejects.toThrow(
+  await expect(runCheck({ DAVIT_CHECK_API: 'ftp://x' })).rejects.toThrow(
     /DAVIT_CHECK_READY.*\n.*DAVIT_CHECK_API/,
   )
 })

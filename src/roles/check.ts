@@ -13,7 +13,7 @@ const ASK_MS = 5000
 const AGAIN_MS = 1000
 
 /** @returns the exit code: 0 when all is as it should be @throws ConfigError */
-export async function runCheckRole(environment: Environment): Promise<number> {
+export async function runCheck(environment: Environment): Promise<number> {
   const config = parseCheckConfig(environment)
   const deadline = performance.now() + config.limitMs
   let isWell = true

@@ -1,31 +1,35 @@
 /** Everything that the controller is made of, wired; nothing runs yet. */
-import { Catalogue } from '../controllers/catalogue.ts'
-import { LONGEST_REST_MS } from '../controllers/delivery/rest-lanes.ts'
-import { EndpointKeeper } from '../controllers/endpoint/endpoint-keeper.ts'
+import { EventTypeStore } from '../controllers/catalogue.ts'
+import { DRAIN_TIMEOUT_MS } from '../controllers/delivery/rest-lanes.ts'
+import { SigningKeyReconciler } from '../controllers/endpoint/endpoint-keeper.ts'
 import { EndpointRequests } from '../controllers/endpoint/endpoint-requests.ts'
-import { OwnerNotice } from '../controllers/endpoint/owner-notice.ts'
+import { DisabledNotifier } from '../controllers/endpoint/owner-notice.ts'
 import { EndpointReconciler } from '../controllers/endpoint/reconcile-endpoint.ts'
 import { SharedSecrets } from '../controllers/endpoint/shared-secret.ts'
 import { SigningKeyStore } from '../controllers/endpoint/signing-key-store.ts'
-import { EventBook } from '../controllers/event/event-book.ts'
+import { WebhookEventStore } from '../controllers/event/event-book.ts'
 import { EventsReconciler } from '../controllers/event/reconcile-events.ts'
-import { UnseenEvents } from '../controllers/event/unseen-events.ts'
+import { UnconfirmedAppends } from '../controllers/event/unseen-events.ts'
 import { Organizations } from '../controllers/organizations.ts'
-import { IntakeRoom } from '../controllers/publish/intake-room.ts'
+import { PublishQuota } from '../controllers/publish/intake-room.ts'
 import { Publisher } from '../controllers/publish/publisher.ts'
 import { shardOf } from '../domain/shard.ts'
-import { LONGEST_TIMER_MS } from '../runtime/pause.ts'
+import { MAX_TIMER_MS } from '../runtime/pause.ts'
 import { ReconcileLoop } from '../runtime/reconcile-loop.ts'
 import { ShardedReconciler } from '../runtime/shards/sharded-reconciler.ts'
-import { createDeliveryParts, type DeliveryParts, type DeliveryPartsOptions } from './delivery-parts.ts'
+import {
+  createDeliveryComponents,
+  type DeliveryComponents,
+  type DeliveryComponentsOptions,
+} from './delivery-parts.ts'
 
-export type ControllerParts = DeliveryParts & {
+export type WebhookControllers = DeliveryComponents & {
   organizations: Organizations
-  catalogue: Catalogue
-  book: EventBook
+  catalogue: EventTypeStore
+  book: WebhookEventStore
   keyStore: SigningKeyStore
   sharedSecrets: SharedSecrets
-  notice: OwnerNotice
+  notice: DisabledNotifier
   endpointLoop: ReconcileLoop
   endpointPasses: ShardedReconciler
   eventLoop: ReconcileLoop
@@ -34,33 +38,33 @@ export type ControllerParts = DeliveryParts & {
   eventsReconciler: EventsReconciler
 }
 
-export type ControllerPartsOptions = DeliveryPartsOptions & {
+export type WebhookControllersOptions = DeliveryComponentsOptions & {
   /** Every segment of the log up to this version was taken in. */
-  shownUpTo: () => number
+  observedVersion: () => number
 }
 
 /** What both loops look at. */
-type Shared = ControllerPartsOptions & {
-  delivery: DeliveryParts
+type Shared = WebhookControllersOptions & {
+  delivery: DeliveryComponents
   organizations: Organizations
-  catalogue: Catalogue
+  catalogue: EventTypeStore
 }
 
-export function createControllerParts(options: ControllerPartsOptions): ControllerParts {
-  const delivery = createDeliveryParts(options)
+export function createWebhookControllers(options: WebhookControllersOptions): WebhookControllers {
+  const delivery = createDeliveryComponents(options)
   const organizations = new Organizations(options.config.formerOrganizations)
-  const catalogue = new Catalogue()
+  const catalogue = new EventTypeStore()
   const shared = { ...options, delivery, organizations, catalogue }
   return { ...delivery, organizations, catalogue, ...createEndpointLoop(shared), ...createEventLoop(shared) }
 }
 
 function createEndpointLoop({ config, world, delivery, organizations, catalogue, shards }: Shared) {
   const { api, clock, random, log, metrics, events } = world
-  const { directory, statuses, keys, eventLog } = delivery
+  const { directory, statuses, dedupeIndex: keys, eventLog } = delivery
   const keyStore = new SigningKeyStore(api, directory, config.namespace)
   const sharedSecrets = new SharedSecrets({ resources: api, directory, clock })
   const publisher = new Publisher({ log: eventLog, keys, directory, clock })
-  const notice = new OwnerNotice({
+  const notice = new DisabledNotifier({
     mailer: world.mailer,
     organizations,
     directory,
@@ -75,7 +79,7 @@ function createEndpointLoop({ config, world, delivery, organizations, catalogue,
     statuses,
     organizations,
     catalogue,
-    keeper: new EndpointKeeper({ store: keyStore, shared: sharedSecrets, events, clock, random }),
+    keeper: new SigningKeyReconciler({ store: keyStore, shared: sharedSecrets, events, clock, random }),
     requests: new EndpointRequests({ publisher, events, resources: api, namespace: config.namespace }),
     notice,
     events,
@@ -94,7 +98,7 @@ function createEndpointLoop({ config, world, delivery, organizations, catalogue,
       return view && shardOf(view.endpoint.metadata.uid)
     },
     clock,
-    longestMs: LONGEST_REST_MS,
+    longestMs: DRAIN_TIMEOUT_MS,
   })
   const endpointLoop = new ReconcileLoop({
     name: 'webhook-endpoint',
@@ -108,17 +112,17 @@ function createEndpointLoop({ config, world, delivery, organizations, catalogue,
 }
 
 function createEventLoop(shared: Shared) {
-  const { config, world, delivery, organizations, catalogue, shards, shownUpTo } = shared
+  const { config, world, delivery, organizations, catalogue, shards, observedVersion } = shared
   const { api, clock, random, log, metrics, validator } = world
-  const { keys, eventLog, plane, written } = delivery
-  const book = new EventBook()
-  const unseen = new UnseenEvents(clock, shownUpTo)
-  const { tally } = plane
-  const room = new IntakeRoom({
-    tally,
-    unseen,
+  const { dedupeIndex: keys, eventLog, engine, written } = delivery
+  const book = new WebhookEventStore()
+  const unseen = new UnconfirmedAppends(clock, observedVersion)
+  const { counters } = engine
+  const room = new PublishQuota({
+    counters,
+    unconfirmed: unseen,
     written,
-    lanes: () => plane.lanes.values(),
+    queues: () => engine.queues.values(),
     limits: config.intake,
   })
   const eventsReconciler = new EventsReconciler({
@@ -132,22 +136,22 @@ function createEventLoop(shared: Shared) {
     clock,
     random,
     book,
-    tally,
-    unseen,
-    room,
+    counters,
+    unconfirmed: unseen,
+    quota: room,
     events: world.events,
     time: delivery.retention.time,
     onNotDeleted: (error) =>
       log.warn('Events that have expired could not be deleted; trying again', { error }),
   })
-  tally.onEventSeen = (name) => unseen.seen(name)
+  counters.onEventSeen = (name) => unseen.seen(name)
   const eventPasses = new ShardedReconciler({
     reconciler: eventsReconciler,
     ownership: shards,
     shardOf,
     clock,
     // Its appends are several shards', and none that another replica decides of anew may be under way.
-    longestMs: LONGEST_TIMER_MS,
+    longestMs: MAX_TIMER_MS,
   })
   const eventLoop = new ReconcileLoop({
     name: 'webhook-event',
@@ -157,7 +161,7 @@ function createEventLoop(shared: Shared) {
     log,
     metrics,
   })
-  tally.onEventDone = (name, version) => {
+  counters.onEventDone = (name, version) => {
     const namespace = eventsReconciler.delivered(name, version)
     if (namespace !== undefined) eventLoop.add(namespace)
   }

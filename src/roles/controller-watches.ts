@@ -10,20 +10,24 @@ import { SIGNING_KEYS_LABEL } from '../api/signing-keys.ts'
 import { type WebhookEndpoint, webhookEndpoint, webhookEndpoints } from '../api/webhook-endpoint.ts'
 import { webhookEvents } from '../api/webhook-event.ts'
 import { LARGEST_LOG_PAGE, LOG_PAGE } from '../controllers/delivery-log/log-pages.ts'
-import { readLiveSegment, readSeenOutcomes, readUntil } from '../controllers/delivery-log/read-back.ts'
-import type { SeenOutcomes } from '../controllers/delivery-log/seen-outcomes.ts'
+import {
+  reachesLowWater,
+  readLiveSegment,
+  readLoggedOutcomes,
+} from '../controllers/delivery-log/read-back.ts'
+import type { LoggedOutcomes } from '../controllers/delivery-log/seen-outcomes.ts'
 import { readKeys } from '../controllers/endpoint/signing-key-store.ts'
 import { readOrganization } from '../controllers/organizations.ts'
-import { KEPT_AT_LEAST_MS } from '../domain/retention.ts'
+import { MIN_AGE_MS } from '../domain/retention.ts'
 import type { LogSegment } from '../ports/delivery-log.ts'
 import type { RawObject } from '../ports/kubernetes.ts'
-import { Reflector } from '../runtime/reflector.ts'
-import type { ReflectorNeeds } from '../runtime/reflector-options.ts'
-import type { ControllerParts } from './controller-parts.ts'
+import { Informer } from '../runtime/reflector.ts'
+import type { InformerDependencies } from '../runtime/reflector-options.ts'
+import type { WebhookControllers } from './controller-parts.ts'
 
-export type WatchOptions = {
-  parts: ControllerParts
-  needs: ReflectorNeeds
+export type WebhookWatchOptions = {
+  parts: WebhookControllers
+  needs: InformerDependencies
   /** The operator's namespace. */
   namespace: string
   /** The store is older than what was read of it. */
@@ -33,21 +37,21 @@ export type WatchOptions = {
 }
 
 /** `settings` decide how deliveries go; `log` is the feed of segments, and `outcomes` of what became of them; `events` are read last. */
-export type ControllerWatches = {
-  settings: Reflector<unknown>[]
-  log: Reflector<LogSegment>
-  outcomes: Reflector<SeenOutcomes>
-  events: Reflector<unknown>
+export type WebhookWatches = {
+  inputs: Informer<unknown>[]
+  log: Informer<LogSegment>
+  outcomes: Informer<LoggedOutcomes>
+  events: Informer<unknown>
 }
 
 /** By how much the clocks of who deletes and of who watches may differ, with what lies between a deletion and its decision. */
 const MISSED_MARGIN_MS = 20_000
 
 /** Not started. */
-export function createWatches(options: WatchOptions): ControllerWatches {
+export function createWebhookWatches(options: WebhookWatchOptions): WebhookWatches {
   const { parts, needs, namespace } = options
   wakeLoops(parts)
-  const organizations = new Reflector(
+  const organizations = new Informer(
     {
       type: namespaces,
       query: { labelSelector: `${ORGANIZATION_LABEL}=true` },
@@ -59,7 +63,7 @@ export function createWatches(options: WatchOptions): ControllerWatches {
     },
     needs,
   )
-  const types = new Reflector(
+  const types = new Informer(
     {
       type: eventTypes,
       decode: (raw) => eventType.parse(raw),
@@ -70,7 +74,7 @@ export function createWatches(options: WatchOptions): ControllerWatches {
     },
     needs,
   )
-  const keys = new Reflector(
+  const keys = new Informer(
     {
       type: secrets,
       query: { namespace, labelSelector: `${SIGNING_KEYS_LABEL}=true` },
@@ -83,7 +87,7 @@ export function createWatches(options: WatchOptions): ControllerWatches {
     },
     needs,
   )
-  const endpoints = new Reflector(
+  const endpoints = new Informer(
     {
       type: webhookEndpoints,
       decode: (raw) => webhookEndpoint.parse(raw),
@@ -94,7 +98,7 @@ export function createWatches(options: WatchOptions): ControllerWatches {
     },
     needs,
   )
-  const events = new Reflector(
+  const events = new Informer(
     {
       type: webhookEvents,
       decode: (raw) => eventOutline.parse(raw),
@@ -107,15 +111,15 @@ export function createWatches(options: WatchOptions): ControllerWatches {
     },
     needs,
   )
-  parts.book.complete = () => events.isWhole
+  parts.book.isComplete = () => events.isGapless
   const takeSegment = (segment: LogSegment) => {
-    parts.names.segments.saw(segment.name)
+    parts.segmentNamers.segments.observe(segment.name)
     parts.retention.segmentSeen(segment)
-    parts.follower.take(segment)
+    parts.follower.addSegment(segment)
   }
-  const log = new Reflector(
+  const log = new Informer(
     {
-      ...ofLog(options),
+      ...logWatchOptions(options),
       type: deliverySegments,
       decode: readLiveSegment,
       handler: {
@@ -125,53 +129,53 @@ export function createWatches(options: WatchOptions): ControllerWatches {
     },
     needs,
   )
-  const outcomes = new Reflector(
+  const outcomes = new Informer(
     {
-      ...ofLog(options),
-      missed: { afterMs: KEPT_AT_LEAST_MS - MISSED_MARGIN_MS, tell: options.onMissed },
+      ...logWatchOptions(options),
+      gapDetection: { afterMs: MIN_AGE_MS - MISSED_MARGIN_MS, onGap: options.onMissed },
       type: outcomeSegments,
-      decode: (raw) => readSeenOutcomes(raw, needs.log),
+      decode: (raw) => readLoggedOutcomes(raw, needs.log),
       handler: {
         applied: (seen) => {
-          parts.names.outcomes.saw(seen.name)
+          parts.segmentNamers.outcomes.observe(seen.name)
           parts.retention.outcomesSeen(seen)
-          parts.follower.takeOutcomes(seen)
+          parts.follower.applyOutcomes(seen)
         },
       },
     },
     needs,
   )
   return {
-    settings: [organizations, types, keys, endpoints] as Reflector<unknown>[],
+    inputs: [organizations, types, keys, endpoints] as Informer<unknown>[],
     log,
     outcomes,
-    events: events as Reflector<unknown>,
+    events: events as Informer<unknown>,
   }
 }
 
 /** What the feeds of segments and of outcomes have in common. */
-function ofLog({ parts, namespace, onSetBack }: WatchOptions) {
+function logWatchOptions({ parts, namespace, onSetBack }: WebhookWatchOptions) {
   return {
     query: { namespace, limit: LOG_PAGE },
     largestPage: LARGEST_LOG_PAGE,
     forget: true,
     onSetBack,
-    stopListing: untilMark(() => parts.plane.ctx.segments.lowWater),
+    stopListing: stopAtLowWater(() => parts.engine.ctx.segments.lowWater),
   }
 }
 
 /** Each list of the log ends soon behind the low-water mark, as that was when the list before had ended. */
-function untilMark(lowWater: () => number): (page: readonly RawObject[]) => boolean {
-  let enough = readUntil(lowWater())
+function stopAtLowWater(lowWater: () => number): (page: readonly RawObject[]) => boolean {
+  let enough = reachesLowWater(lowWater())
   return (page) => {
     if (!enough(page)) return false
-    enough = readUntil(lowWater())
+    enough = reachesLowWater(lowWater())
     return true
   }
 }
 
 /** Changes of what an endpoint's condition depends on. */
-function wakeLoops(parts: ControllerParts): void {
+function wakeLoops(parts: WebhookControllers): void {
   const { directory, organizations, catalogue, endpointLoop, eventLoop } = parts
   const wake = ({ metadata }: WebhookEndpoint) => endpointLoop.add(`${metadata.namespace}/${metadata.name}`)
   directory.listen({
@@ -179,7 +183,7 @@ function wakeLoops(parts: ControllerParts): void {
     removed: ({ metadata }) => {
       parts.sharedSecrets.forget(metadata.uid)
       // The keys go with their endpoint; a failure is made good by a later sweep.
-      if (parts.plane.owns(metadata.uid))
+      if (parts.engine.owns(metadata.uid))
         void parts.keyStore
           .remove(metadata.namespace ?? '', metadata.name, metadata.uid)
           .catch(() => undefined)

@@ -1,33 +1,33 @@
 /** The role `davit controller`: delivers webhooks, keeps secrets in the accounts of their organizations, and bakes boxes with them. */
 
 import type { Config } from '../config.ts'
-import { ShownSweep } from '../controllers/delivery/shown-sweep.ts'
+import { RemoteDeliverySweeper } from '../controllers/delivery/shown-sweep.ts'
 import { readLowWater } from '../controllers/delivery-log/read-back.ts'
 import { installationKey } from '../controllers/facade/installation-key.ts'
 import type { Clock } from '../ports/clock.ts'
-import { pause } from '../runtime/pause.ts'
-import { fenced } from '../runtime/shards/fence.ts'
+import { sleep } from '../runtime/pause.ts'
+import { withFencing } from '../runtime/shards/fence.ts'
 import type { Watch } from '../runtime/watch.ts'
-import { type ControllerParts, createControllerParts } from './controller-parts.ts'
-import { type ControllerWatches, createWatches } from './controller-watches.ts'
+import { createWebhookControllers, type WebhookControllers } from './controller-parts.ts'
+import { createWebhookWatches, type WebhookWatches } from './controller-watches.ts'
 import { Replica } from './replica.ts'
 import { createShardWork } from './shard-work.ts'
-import { Singletons } from './singletons.ts'
-import type { World } from './world-types.ts'
+import { LeaderTasks } from './singletons.ts'
+import type { ControllerDependencies } from './world-types.ts'
 
 export type ControllerOptions = {
   config: Config
-  world: World
+  world: ControllerDependencies
   version: string
   /** Of Leases, where the world has a time of its own. */
   leaseClock?: Clock
 }
 
 export type RunningController = {
-  parts: ControllerParts
+  parts: WebhookControllers
   replica: Replica
   /** What one replica does for all. */
-  singletons: Singletons
+  leaderTasks: LeaderTasks
   /** What keeps it from being ready, in words; none when it delivers. */
   problems(): string[]
   /** Resolves when everything left by the process before goes on. */
@@ -67,12 +67,12 @@ export async function startController(options: ControllerOptions): Promise<Runni
     onReplaced: () => end.reject(new Error(`another process has the name ${config.replica}`)),
     onSetBack,
   })
-  const world = { ...bare, api: fenced(bare.api, () => replica.mayWrite) }
+  const world = { ...bare, api: withFencing(bare.api, () => replica.mayWrite) }
   const ask = <T>(work: () => Promise<T>) => untilAnswered(world, giveUp.signal, work)
   const lowWater = await ask(() => readLowWater(world.api, namespace))
   const key = await ask(() => installationKey({ resources: bare.api, namespace, random: world.random }))
   const shownUpTo = () => watches.log.version
-  const parts = createControllerParts({
+  const parts = createWebhookControllers({
     config,
     world,
     version,
@@ -80,31 +80,31 @@ export async function startController(options: ControllerOptions): Promise<Runni
     shards: replica,
     mayWrite: () => replica.mayAct,
     session: replica.session,
-    shownUpTo,
+    observedVersion: shownUpTo,
     onLost: () => end.reject(new Error('the delivery log could not be followed')),
-    onClaimedElsewhere: (shards) => replica.claimAnew(shards),
+    onClaimedElsewhere: (shards) => replica.reclaim(shards),
     giveUp: giveUp.signal,
   })
-  const singletons = new Singletons({
+  const singletons = new LeaderTasks({
     config,
     world,
     parts,
     replica,
     installationKey: key,
-    shownUpTo,
+    observedVersion: shownUpTo,
   })
   const onMissed = () => end.reject(new Error(MISSED))
-  const watches = createWatches({ parts, needs: world, namespace, onSetBack, onMissed })
-  const work = createShardWork({ world, shownUpTo, parts, singletons })
+  const watches = createWebhookWatches({ parts, needs: world, namespace, onSetBack, onMissed })
+  const work = createShardWork({ world, observedVersion: shownUpTo, parts, leaderTasks: singletons })
   let problem: string | undefined = 'reading what the process before left'
   const ready = begin({ parts, watches, giveUp: giveUp.signal }, () => replica.join(work)).then(() => {
     problem = undefined
-    world.log.info('Delivering', { unfinished: parts.plane.tally.total, shards: replica.owned })
+    world.log.info('Delivering', { unfinished: parts.engine.counters.total, shards: replica.ownedShardCount })
   })
   return {
     parts,
     replica,
-    singletons,
+    leaderTasks: singletons,
     ready,
     ended: end.promise,
     problems: () => [
@@ -118,35 +118,35 @@ export async function startController(options: ControllerOptions): Promise<Runni
   }
 }
 
-function all({ settings, log, outcomes, events }: ControllerWatches): Watch[] {
-  return [...settings, log, outcomes, events]
+function all({ inputs, log, outcomes, events }: WebhookWatches): Watch[] {
+  return [...inputs, log, outcomes, events]
 }
 
 /** One line for all: they are lost together. */
 function unwatched(watches: readonly Watch[]): string[] {
-  const longest = Math.max(...watches.map((watch) => watch.contact.lostForMs()))
+  const longest = Math.max(...watches.map((watch) => watch.health.disconnectedForMs()))
   if (longest < UNWATCHED_MS) return []
   return [`the API server could not be watched for ${Math.floor(longest / 1000)} s`]
 }
 
-type Running = { parts: ControllerParts; watches: ControllerWatches }
+type Running = { parts: WebhookControllers; watches: WebhookWatches }
 
 /** Reads what there is, and joins the others. Resolves when everything that is this replica's goes on. */
 async function begin(
   { parts, watches, giveUp }: Running & { giveUp: AbortSignal },
   join: () => Promise<void>,
 ): Promise<void> {
-  const { settings, log, outcomes, events } = watches
-  for (const watch of settings) watch.start()
-  await Promise.all(settings.map((watch) => watch.synced))
+  const { inputs, log, outcomes, events } = watches
+  for (const watch of inputs) watch.start()
+  await Promise.all(inputs.map((watch) => watch.synced))
   log.start()
   await log.synced
   outcomes.start()
   await outcomes.synced
   parts.follower.outcomesListed()
   if (giveUp.aborted) return
-  parts.plane.start()
-  void new ShownSweep(parts.plane).run(giveUp)
+  parts.engine.start()
+  void new RemoteDeliverySweeper(parts.engine).run(giveUp)
   parts.endpointLoop.start()
   parts.eventLoop.start()
   parts.retention.start()
@@ -156,46 +156,50 @@ async function begin(
   await joined
 }
 
-type Stopping = Running & { replica: Replica; singletons: Singletons; giveUp: AbortController }
+type Stopping = Running & { replica: Replica; singletons: LeaderTasks; giveUp: AbortController }
 
 async function stop(
   { config, world }: ControllerOptions,
   { parts, watches, replica, singletons, giveUp }: Stopping,
 ): Promise<void> {
   const { clock, log } = world
-  parts.plane.stop()
+  parts.engine.stop()
   const retained = parts.retention.stop()
   const left = replica.leave()
   // A pass may wait for an outcome of its endpoint that the store does not take: only giving up ends that.
   const loops = [parts.endpointLoop.stop(), parts.eventLoop.stop()]
-  const drained = Promise.all([...loops, parts.plane.drained()])
+  const drained = Promise.all([...loops, parts.engine.drained()])
   // Shards are handed over in order before anything is given up, where the store lets them be.
-  const handedOver = drained.then(() => Promise.race([left, pause(clock, HAND_OVER_MS)]))
+  const handedOver = drained.then(() => Promise.race([left, sleep(clock, HAND_OVER_MS)]))
   // What a mail that is given up tells is told by the next process.
   const ended = Promise.all([handedOver, parts.notice.stop()]).then(() => true)
-  const inTime = await Promise.race([ended, pause(clock, config.drainMs).then(() => false)])
+  const inTime = await Promise.race([ended, sleep(clock, config.drainMs).then(() => false)])
   if (!inTime)
     log.warn('Attempts under way were given up; they are made again at the next start', {
-      ...parts.plane.stats(),
+      ...parts.engine.stats(),
     })
   giveUp.abort()
   const lastWrites = Promise.all([drained, retained, parts.outcomes.drain(), parts.eventLog.drain()])
   // Others take over at once what they are told of, and the rest when the Lease has ended.
-  await Promise.race([lastWrites.then(() => left), pause(clock, LAST_WRITES_MS)])
-  replica.gone()
+  await Promise.race([lastWrites.then(() => left), sleep(clock, LAST_WRITES_MS)])
+  replica.stopRenewing()
   await singletons.stop()
   await Promise.all(all(watches).map((watch) => watch.stop()))
 }
 
 /** The API server may come up later than the controller. */
-async function untilAnswered<T>(world: World, signal: AbortSignal, ask: () => Promise<T>): Promise<T> {
+async function untilAnswered<T>(
+  world: ControllerDependencies,
+  signal: AbortSignal,
+  ask: () => Promise<T>,
+): Promise<T> {
   for (;;) {
     try {
       return await ask()
     } catch (error) {
       if (signal.aborted) throw error
       world.log.warn('The API server did not answer; trying again', { error })
-      await pause(world.clock, RETRY_MS, signal)
+      await sleep(world.clock, RETRY_MS, signal)
     }
   }
 }

@@ -4,35 +4,35 @@ import type { ResourceType } from '../api/meta.ts'
 import { outcomeSegments } from '../api/outcome-segment.ts'
 import type { Config } from '../config.ts'
 import { DeliveryObjects } from '../controllers/delivery/delivery-objects.ts'
-import { DeliveryPlane } from '../controllers/delivery/delivery-plane.ts'
+import { DeliveryEngine } from '../controllers/delivery/delivery-plane.ts'
 import { LogFollower } from '../controllers/delivery/log-follower.ts'
 import { OpenSegments } from '../controllers/delivery/open-segments.ts'
 import { createEventLog, type OpenEventLog } from '../controllers/delivery-log/event-log.ts'
-import { KeyIndex } from '../controllers/delivery-log/key-index.ts'
+import { DedupeIndex } from '../controllers/delivery-log/key-index.ts'
 import { createOutcomeLog, type OpenOutcomeLog } from '../controllers/delivery-log/outcome-log.ts'
-import { firstOf, SegmentNames } from '../controllers/delivery-log/segment-names.ts'
+import { firstNameReader, SegmentNamer } from '../controllers/delivery-log/segment-names.ts'
 import { EndpointDirectory } from '../controllers/endpoint/endpoint-directory.ts'
 import { EndpointStatusWriter } from '../controllers/endpoint/endpoint-status.ts'
-import { EndpointStreaks } from '../controllers/endpoint/endpoint-streaks.ts'
+import { EndpointHealth } from '../controllers/endpoint/endpoint-streaks.ts'
 import { cancelHeld } from '../controllers/retention/cancel-held.ts'
 import { Retention } from '../controllers/retention/retention.ts'
 import { deliveryObjectName } from '../domain/message-id.ts'
 import { byteLength, INLINE_PAYLOAD_BYTES } from '../domain/payload.ts'
 import { ByteWindow } from '../runtime/byte-window.ts'
 import type { ShardOwnership } from '../runtime/shards/ownership.ts'
-import type { World } from './world-types.ts'
+import type { ControllerDependencies } from './world-types.ts'
 
-export type DeliveryParts = {
+export type DeliveryComponents = {
   directory: EndpointDirectory
   statuses: EndpointStatusWriter
   outcomes: OpenOutcomeLog
   eventLog: OpenEventLog
   /** Of either sequence, whose watch tells what there is. */
-  names: { segments: SegmentNames; outcomes: SegmentNames }
-  keys: KeyIndex
-  plane: DeliveryPlane
+  segmentNamers: { segments: SegmentNamer; outcomes: SegmentNamer }
+  dedupeIndex: DedupeIndex
+  engine: DeliveryEngine
   follower: LogFollower
-  streaks: EndpointStreaks
+  streaks: EndpointHealth
   retention: Retention
   /** What was written for each organization in the last ten minutes. */
   written: ByteWindow
@@ -41,9 +41,9 @@ export type DeliveryParts = {
 /** Old versions of objects take room until the store is compacted, which takes five to ten minutes. */
 const WRITTEN_MINUTES = 10
 
-export type DeliveryPartsOptions = {
+export type DeliveryComponentsOptions = {
   config: Config
-  world: World
+  world: ControllerDependencies
   version: string
   /** Every delivery up to this version of the log is closed. */
   lowWater: number
@@ -60,7 +60,7 @@ export type DeliveryPartsOptions = {
   giveUp: AbortSignal
 }
 
-export function createDeliveryParts(options: DeliveryPartsOptions): DeliveryParts {
+export function createDeliveryComponents(options: DeliveryComponentsOptions): DeliveryComponents {
   const { config, world, giveUp } = options
   const { api, clock, random, metrics } = world
   const directory = new EndpointDirectory()
@@ -68,7 +68,7 @@ export function createDeliveryParts(options: DeliveryPartsOptions): DeliveryPart
   const segments = new OpenSegments(options.lowWater)
   const log = { resources: api, namespace: config.namespace, writer: options.session, clock, random, metrics }
   const namesOf = (type: ResourceType) =>
-    new SegmentNames({ clock, random, first: firstOf(api, type, config.namespace) })
+    new SegmentNamer({ clock, random, first: firstNameReader(api, type, config.namespace) })
   const names = { segments: namesOf(deliverySegments), outcomes: namesOf(outcomeSegments) }
   const outcomes = createOutcomeLog({
     ...log,
@@ -76,7 +76,7 @@ export function createDeliveryParts(options: DeliveryPartsOptions): DeliveryPart
     lowWater: () => segments.lowWater,
     mayWrite: options.mayWrite,
     signal: giveUp,
-    share: () => plane.lanes.part,
+    share: () => plane.queues.shareOfShards,
   })
   const retention = new Retention({
     ...log,
@@ -85,10 +85,10 @@ export function createDeliveryParts(options: DeliveryPartsOptions): DeliveryPart
     directory,
     lowWater: () => segments.lowWater,
     healthy: () => outcomes.healthy(),
-    share: () => plane.lanes.part,
-    isOurs: (shard) => plane.lanes.isOurs(shard),
+    share: () => plane.queues.shareOfShards,
+    isOurs: (shard) => plane.queues.isOurs(shard),
     cancelHeld: (now) =>
-      cancelHeld({ ctx: plane.ctx, lanes: plane.lanes.ours(), limits: config.retention }, now),
+      cancelHeld({ ctx: plane.ctx, lanes: plane.queues.ours(), limits: config.retention }, now),
     eventLog: { append: (events) => eventLog.append(events) },
   })
   const written = new ByteWindow(clock, WRITTEN_MINUTES)
@@ -97,8 +97,8 @@ export function createDeliveryParts(options: DeliveryPartsOptions): DeliveryPart
     onWritten,
     onReferred: (object, segment) => retention.payloadReferred(object, segment),
   })
-  const streaks = new EndpointStreaks(statuses, clock, options.shards)
-  const plane = new DeliveryPlane({
+  const streaks = new EndpointHealth(statuses, clock, options.shards)
+  const plane = new DeliveryEngine({
     ...world,
     directory,
     statuses,
@@ -118,14 +118,14 @@ export function createDeliveryParts(options: DeliveryPartsOptions): DeliveryPart
     },
     onDropped: (delivery) => retention.objectGone(delivery),
   })
-  const keys = new KeyIndex()
+  const keys = new DedupeIndex()
   const follower = new LogFollower({
     plane,
     keys,
     writer: options.session,
     onLost: options.onLost,
     onClaimedElsewhere: options.onClaimedElsewhere,
-    onShownElsewhere: ({ event, endpoint }, segment) => {
+    onPromotedElsewhere: ({ event, endpoint }, segment) => {
       if (byteLength(event.payload) <= INLINE_PAYLOAD_BYTES) return
       const name = deliveryObjectName(event.id, endpoint.uid)
       retention.payloadReferred({ namespace: event.namespace, name }, segment)
@@ -137,9 +137,9 @@ export function createDeliveryParts(options: DeliveryPartsOptions): DeliveryPart
     statuses,
     outcomes,
     eventLog,
-    names,
-    keys,
-    plane,
+    segmentNamers: names,
+    dedupeIndex: keys,
+    engine: plane,
     follower,
     streaks,
     retention,

@@ -1,14 +1,14 @@
 import { InputTooLongError } from '../adapters/system/bounded-input.ts'
 import { BoxConfigError } from '../config-box.ts'
-import type { BoxAnswer } from '../controllers/box/box-answer.ts'
+import type { HelperResult } from '../controllers/box/box-answer.ts'
 
 /** Until there is an answer nothing else may keep the process alive: timers of waits do not. */
 const STAY_MS = 60_000
 
 /** Prints what `run` answers, and lets the process end with it; `failed` is the answer for what went wrong before. */
-export async function endWithAnswer(
-  run: () => Promise<BoxAnswer>,
-  failed: (words: string) => BoxAnswer,
+export async function respondAndExit(
+  run: () => Promise<HelperResult>,
+  failed: (words: string) => HelperResult,
 ): Promise<void> {
   const stay = setInterval(() => {}, STAY_MS)
   const { exitCode, stdout, stderr } = await run().catch((error) => failed(wordsOf(error)))

@@ -1,14 +1,14 @@
 import { expect, it } from 'vitest'
-import { fencedCloud } from './fenced-cloud.ts'
-import type { World } from './world-types.ts'
+import { withCloudFencing } from './fenced-cloud.ts'
+import type { ControllerDependencies } from './world-types.ts'
 
 it('parameters are neither written nor removed while another replica may do that, and are read all the time', async () => {
   const calls: string[] = []
-  const cloud = new Proxy({} as World['cloud'], {
+  const cloud = new Proxy({} as ControllerDependencies['cloud'], {
     get: (_, name) => async () => void calls.push(String(name)),
   })
   let mayWrite = false
-  const fence = fencedCloud(cloud, () => mayWrite)
+  const fence = withCloudFencing(cloud, () => mayWrite)
   const access = {} as Parameters<typeof cloud.remove>[0]
   const writes = [
     () => fence.create(access, {} as Parameters<typeof cloud.create>[1]),

@@ -1,10 +1,10 @@
 import { CloudError } from '../ports/cloud-error.ts'
-import type { World } from './world-types.ts'
+import type { ControllerDependencies } from './world-types.ts'
 
-type Cloud = World['cloud']
+type Cloud = ControllerDependencies['cloud']
 
 /** The same accounts, of which no parameter is written or removed while another replica may do that: it fails before it is sent. */
-export function fencedCloud(cloud: Cloud, mayWrite: () => boolean): Cloud {
+export function withCloudFencing(cloud: Cloud, mayWrite: () => boolean): Cloud {
   const guard = async <T>(write: () => Promise<T>): Promise<T> => {
     if (mayWrite()) return await write()
     throw new CloudError('retry', 'Canceled', 'another replica may have taken over what this was for')

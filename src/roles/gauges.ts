@@ -3,16 +3,20 @@ import type { Config } from '../config.ts'
 import { failingEndpoints, lateSeconds } from '../controllers/delivery/plane-figures.ts'
 import type { GaugeRegistry } from '../ports/metrics.ts'
 import type { RunningController } from './controller.ts'
-import { endpointsByState, notReady } from './object-figures.ts'
+import { countNotReady, endpointsByState } from './object-figures.ts'
 import { registerLease, registerLimits } from './shared-gauges.ts'
 
-export function registerGauges(
+export function registerControllerGauges(
   registry: GaugeRegistry,
   running: RunningController,
   config: Pick<Config, 'intake' | 'retention' | 'limits'>,
 ): void {
   const { replica } = running
-  registry.gauge('davit_shards_owned', 'Shards of 256 that this replica works on.', () => replica.owned)
+  registry.gauge(
+    'davit_shards_owned',
+    'Shards of 256 that this replica works on.',
+    () => replica.ownedShardCount,
+  )
   registerLease(registry, { isHeld: () => replica.mayAct, ageMs: () => replica.leaseAgeMs })
   registerDeliveries(registry, running)
   registerEndpoints(registry, running)
@@ -28,12 +32,12 @@ export function registerGauges(
 }
 
 function registerDeliveries(registry: GaugeRegistry, { parts }: RunningController): void {
-  const { plane, written, book, organizations } = parts
-  const clock = () => plane.ctx.clock
+  const { engine, written, book, organizations } = parts
+  const clock = () => engine.ctx.clock
   registry.gauge(
     'davit_deliveries_late_seconds',
     'For how long the delivery that is due longest has not been sent, by what it waits for.',
-    () => lateSeconds(plane.lanes.ours(), clock().now()),
+    () => lateSeconds(engine.queues.ours(), clock().now()),
     'waits_for',
   )
   registry.gauge(
@@ -48,25 +52,25 @@ function registerDeliveries(registry: GaugeRegistry, { parts }: RunningControlle
   registry.gauge(
     'davit_deliveries_pending',
     'Deliveries that have not come to their end, without those that are held.',
-    () => plane.tally.all.pending,
+    () => engine.counters.all.pending,
   )
   registry.gauge(
     'davit_deliveries_held',
     'Deliveries of disabled endpoints, which go on when those are enabled.',
-    () => plane.tally.all.held,
+    () => engine.counters.all.held,
   )
   registry.gauge(
     'davit_written_bytes',
     'Bytes that events and deliveries have added to the store of the cluster in the last ten minutes, about.',
     () => written.total,
   )
-  registry.gauge('davit_attempts_in_flight', 'Attempts under way.', () => plane.stats().inFlight)
-  registry.gauge('davit_lanes', 'Endpoints with deliveries that have not ended.', () => plane.stats().lanes)
+  registry.gauge('davit_attempts_in_flight', 'Attempts under way.', () => engine.stats().inFlight)
+  registry.gauge('davit_lanes', 'Endpoints with deliveries that have not ended.', () => engine.stats().lanes)
 }
 
 function registerEndpoints(registry: GaugeRegistry, { parts }: RunningController): void {
-  const { plane, directory } = parts
-  const failing = () => failingEndpoints(plane.lanes.ours(), plane.ctx.clock.now())
+  const { engine, directory } = parts
+  const failing = () => failingEndpoints(engine.queues.ours(), engine.ctx.clock.now())
   registry.gauge('davit_endpoints', 'Endpoints, by their state.', () => endpointsByState(directory), 'state')
   registry.gauge(
     'davit_endpoints_failing',
@@ -92,11 +96,11 @@ function registerEndpoints(registry: GaugeRegistry, { parts }: RunningController
 }
 
 function registerLog(registry: GaugeRegistry, { parts }: RunningController): void {
-  const { plane, outcomes, eventLog, retention } = parts
+  const { engine, outcomes, eventLog, retention } = parts
   registry.gauge(
     'davit_log_open_segments',
     'Segments of the log with something open.',
-    () => plane.stats().openSegments,
+    () => engine.stats().openSegments,
   )
   registry.gauge('davit_outcomes_waiting', 'Outcomes that wait to become durable.', () => outcomes.waiting())
   registry.gauge(
@@ -132,10 +136,10 @@ function registerLog(registry: GaugeRegistry, { parts }: RunningController): voi
   )
 }
 
-function registerLoops(registry: GaugeRegistry, { parts, singletons }: RunningController): void {
+function registerLoops(registry: GaugeRegistry, { parts, leaderTasks }: RunningController): void {
   const { endpointLoop, eventLoop } = parts
-  const secrets = () => singletons.running?.secrets.parts
-  const bakes = () => singletons.running?.bakes.parts
+  const secrets = () => leaderTasks.running?.secrets.parts
+  const bakes = () => leaderTasks.running?.bakes.parts
   registry.gauge(
     'davit_queue_depth',
     'Objects that wait for a pass.',
@@ -153,7 +157,7 @@ function registerLoops(registry: GaugeRegistry, { parts, singletons }: RunningCo
     'Objects whose condition Ready is not True, by kind and reason.',
     ['kind', 'reason'],
     () =>
-      notReady({
+      countNotReady({
         WebhookEndpoint: [...parts.directory.all()].map(({ endpoint }) => endpoint),
         RegistryCredential: secrets()?.credentials.all() ?? [],
         SecretsSettings: secrets()?.settings.all() ?? [],
@@ -165,10 +169,10 @@ function registerLoops(registry: GaugeRegistry, { parts, singletons }: RunningCo
     'Parameters that could not be removed, as recorded.',
     () => secrets()?.ledger.size ?? 0,
   )
-  registry.gauge('davit_bakes_under_way', 'Bakes that have not ended.', () => bakes()?.turns.taken ?? 0)
+  registry.gauge('davit_bakes_under_way', 'Bakes that have not ended.', () => bakes()?.slots.taken ?? 0)
   registry.gauge(
     'davit_bakes_waiting',
     'Templates that wait for their turn to bake.',
-    () => bakes()?.turns.waiting ?? 0,
+    () => bakes()?.slots.waiting ?? 0,
   )
 }

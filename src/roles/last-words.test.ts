@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events'
 import { expect, test } from 'vitest'
-import { reportStrayErrors } from './last-words.ts'
+import { logUncaughtErrors } from './last-words.ts'
 
 function watched() {
   const source = new EventEmitter()
@@ -9,7 +9,7 @@ function watched() {
     void lines.push(`${message}: ${String(stack).split('\n')[0]}`)
   const nothing = () => undefined
   const log = { info: nothing, warn: nothing, error, flush: () => void lines.push('flushed') }
-  reportStrayErrors(source, { log, exit: (code) => void lines.push(`exit ${code}`) })
+  logUncaughtErrors(source, { log, exit: (code) => void lines.push(`exit ${code}`) })
   return { source, lines }
 }
 

@@ -1,13 +1,13 @@
 /** What becomes of errors that nothing caught: a line of the log, never a bare stack on standard error. */
-import type { Log } from '../ports/log.ts'
+import type { Logger } from '../ports/log.ts'
 
 /** The part of `process` that tells of them. */
 export type ErrorSource = {
   on(event: 'uncaughtException' | 'unhandledRejection', listener: (error: unknown) => void): unknown
 }
 
-export type LastWords = {
-  log: Log & { flush(): void }
+export type UncaughtErrorOptions = {
+  log: Logger & { flush(): void }
   /** Ends the process. */
   exit: (code: number) => void
 }
@@ -16,7 +16,7 @@ export type LastWords = {
  * A rejection that nobody waits for leaves everything else as it was: the process goes on. After an exception in
  * a callback its state is unknown: it ends, and the next one goes on from the store.
  */
-export function reportStrayErrors(source: ErrorSource, { log, exit }: LastWords): void {
+export function logUncaughtErrors(source: ErrorSource, { log, exit }: UncaughtErrorOptions): void {
   source.on('unhandledRejection', (error) => {
     log.error('A rejection that nobody waits for', { error, stack: stackOf(error) })
   })

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { notReady } from './object-figures.ts'
+import { countNotReady } from './object-figures.ts'
 
 function object(ready?: { status: string; reason: string }, metadata: { deletionTimestamp?: string } = {}) {
   const conditions = ready ? [{ type: 'Ready', ...ready }] : undefined
@@ -8,7 +8,7 @@ function object(ready?: { status: string; reason: string }, metadata: { deletion
 
 test('objects that are not ready are counted by kind and reason, and a kind without any is shown as 0', () => {
   const refused = { status: 'False', reason: 'SettingsRequired' }
-  const rows = notReady({
+  const rows = countNotReady({
     RegistryCredential: [
       object(refused),
       object(refused),
@@ -26,7 +26,7 @@ test('objects that are not ready are counted by kind and reason, and a kind with
 
 test('what is being deleted is not waited for', () => {
   const going = object({ status: 'False', reason: 'Storing' }, { deletionTimestamp: '2026-01-01T00:00:00Z' })
-  expect(notReady({ RegistryCredential: [going] })).toEqual([
+  expect(countNotReady({ RegistryCredential: [going] })).toEqual([
     { labels: ['RegistryCredential', ''], value: 0 },
   ])
 })

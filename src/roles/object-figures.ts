@@ -2,7 +2,7 @@
 import type { EndpointDirectory } from '../controllers/endpoint/endpoint-directory.ts'
 import type { GaugeRow } from '../ports/metrics.ts'
 
-type Shown = {
+type ObjectWithConditions = {
   metadata: { deletionTimestamp?: string | undefined }
   status?: { conditions?: { type: string; status: string; reason: string }[] | undefined } | undefined
 }
@@ -20,7 +20,7 @@ export function endpointsByState(directory: Pick<EndpointDirectory, 'all'>): Rec
 }
 
 /** A row for each kind and reason, and one with the value 0 for a kind of which all are ready. */
-export function notReady(objects: Readonly<Record<string, Iterable<Shown>>>): GaugeRow[] {
+export function countNotReady(objects: Readonly<Record<string, Iterable<ObjectWithConditions>>>): GaugeRow[] {
   return Object.entries(objects).flatMap(([kind, all]) => {
     const reasons = new Map<string, number>()
     for (const { metadata, status } of all) {

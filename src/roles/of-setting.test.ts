@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest'
-import { ofSetting } from './of-setting.ts'
+import { withSettingName } from './of-setting.ts'
 
 it('names the setting of what went wrong, and keeps what that was', async () => {
   const cause = new Error('listen EADDRINUSE: address already in use 127.0.0.1:9090')
-  const failed = ofSetting('DAVIT_OPS_ADDRESS', Promise.reject(cause))
+  const failed = withSettingName('DAVIT_OPS_ADDRESS', Promise.reject(cause))
   await expect(failed).rejects.toMatchObject({ message: `DAVIT_OPS_ADDRESS: ${cause.message}`, cause })
-  expect(await ofSetting('DAVIT_OPS_ADDRESS', Promise.resolve(9090))).toBe(9090)
+  expect(await withSettingName('DAVIT_OPS_ADDRESS', Promise.resolve(9090))).toBe(9090)
 })

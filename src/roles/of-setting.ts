@@ -1,5 +1,5 @@
 /** What a setting is for. @throws Error with the name of the setting before what went wrong */
-export async function ofSetting<T>(name: string, work: Promise<T>): Promise<T> {
+export async function withSettingName<T>(name: string, work: Promise<T>): Promise<T> {
   try {
     return await work
   } catch (cause) {

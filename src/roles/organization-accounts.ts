@@ -5,7 +5,7 @@ import type { Config } from '../config.ts'
 import { sessionName, sessionPolicy, sessionTags } from '../domain/session-policy.ts'
 import type { Clock, Random } from '../ports/clock.ts'
 import type { CloudMetrics } from '../ports/metrics.ts'
-import { FairBuckets } from '../runtime/fair-buckets.ts'
+import { FairRateLimiters } from '../runtime/fair-buckets.ts'
 
 export type OrganizationAccountsOptions = {
   config: Config['cloud']
@@ -23,16 +23,16 @@ const QUEUES = { maxKeys: 10_000, maxWaiting: 100_000, maxWaitingOfFlow: 10_000 
 export function createOrganizationAccounts(options: OrganizationAccountsOptions): CloudAccounts {
   const { config, version, clock, random, metrics } = options
   const writes = { perSecond: config.writesPerSecond, burst: WRITE_BURST }
-  const writeTurns = new FairBuckets(clock, { ...writes, ...QUEUES })
-  const listTurns = new FairBuckets(clock, { ...LISTINGS, ...QUEUES })
+  const writeTurns = new FairRateLimiters(clock, { ...writes, ...QUEUES })
+  const listTurns = new FairRateLimiters(clock, { ...LISTINGS, ...QUEUES })
   return createCloudAccounts({
     clock,
     random,
     metrics,
     userAgent: `davit/${version}`,
     sessionRules: sessionRules(config.parameterPrefix),
-    writeTurns: (key) => writeTurns.of(key),
-    listTurns: (key) => listTurns.of(key),
+    writeTurns: (key) => writeTurns.forKey(key),
+    listTurns: (key) => listTurns.forKey(key),
   })
 }
 

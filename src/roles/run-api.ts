@@ -3,20 +3,20 @@ import { type OpsServer, startOpsServer } from '../adapters/prometheus/ops-serve
 import type { Environment } from '../config.ts'
 import { type RunningApi, startApi } from './api.ts'
 import { registerApiGauges } from './api-gauges.ts'
-import { createApiWorld } from './api-world.ts'
-import { ofSetting } from './of-setting.ts'
-import { runRole, type Settings } from './run-role.ts'
+import { createApiDependencies } from './api-world.ts'
+import { withSettingName } from './of-setting.ts'
+import { type CommandSettings, runCommand } from './run-role.ts'
 import { registerCertificate, registerReadiness } from './shared-gauges.ts'
 import { VERSION } from './version.ts'
 
 /** @returns the exit code: 0 once it was told to end, 1 when it cannot run @throws ConfigError */
-export function runApiRole(environment: Environment): Promise<number> {
-  return runRole('api', environment, run)
+export function runApi(environment: Environment): Promise<number> {
+  return runCommand('api', environment, run)
 }
 
 /** Until a signal comes. @throws Error when there is no way to a cluster, or an address is not to be had */
-async function run({ config, log }: Settings, ending: Promise<string>): Promise<void> {
-  const world = await createApiWorld({ config, log, version: VERSION })
+async function run({ config, log }: CommandSettings, ending: Promise<string>): Promise<void> {
+  const world = await createApiDependencies({ config, log, version: VERSION })
   const stopping = new AbortController()
   let ops: OpsServer | undefined
   let api: RunningApi | undefined
@@ -26,7 +26,7 @@ async function run({ config, log }: Settings, ending: Promise<string>): Promise<
     registerReadiness(world.metrics, problems)
     registerCertificate(world.metrics, world.certificate)
     const answers = { metrics: world.metrics, live: () => [], ready: problems }
-    ops = await ofSetting('DAVIT_OPS_ADDRESS', startOpsServer({ ...config.ops, ...answers }))
+    ops = await withSettingName('DAVIT_OPS_ADDRESS', startOpsServer({ ...config.ops, ...answers }))
     const starting = startApi({ config, world, version: VERSION, stopping: stopping.signal }).then(
       (running) => {
         api = running

@@ -2,31 +2,31 @@
 import { type OpsServer, startOpsServer } from '../adapters/prometheus/ops-server.ts'
 import type { Environment } from '../config.ts'
 import { type RunningController, startController } from './controller.ts'
-import { registerGauges } from './gauges.ts'
-import { ofSetting } from './of-setting.ts'
-import { runRole, type Settings } from './run-role.ts'
+import { registerControllerGauges } from './gauges.ts'
+import { withSettingName } from './of-setting.ts'
+import { type CommandSettings, runCommand } from './run-role.ts'
 import { registerReadiness } from './shared-gauges.ts'
 import { VERSION } from './version.ts'
-import { createWorld } from './world.ts'
+import { createControllerDependencies } from './world.ts'
 
 /** @returns the exit code: 0 once it was told to end, 1 when it cannot run @throws ConfigError */
-export function runControllerRole(environment: Environment): Promise<number> {
-  return runRole('controller', environment, run)
+export function runController(environment: Environment): Promise<number> {
+  return runCommand('controller', environment, run)
 }
 
 /** Until a signal comes. @throws Error when there is no way to a cluster, a file or an address is not to be had */
-async function run({ config, secrets, log }: Settings, ending: Promise<string>): Promise<void> {
-  const world = await createWorld({ config, secrets, log, version: VERSION })
+async function run({ config, secrets, log }: CommandSettings, ending: Promise<string>): Promise<void> {
+  const world = await createControllerDependencies({ config, secrets, log, version: VERSION })
   let ops: OpsServer | undefined
   let controller: RunningController | undefined
   try {
     const problems = () => controller?.problems() ?? ['the API server did not answer yet']
     registerReadiness(world.metrics, problems)
     const answers = { metrics: world.metrics, live: () => [], ready: problems }
-    ops = await ofSetting('DAVIT_OPS_ADDRESS', startOpsServer({ ...config.ops, ...answers }))
+    ops = await withSettingName('DAVIT_OPS_ADDRESS', startOpsServer({ ...config.ops, ...answers }))
     const starting = startController({ config, world, version: VERSION }).then((running) => {
       controller = running
-      registerGauges(world.metrics, running, config)
+      registerControllerGauges(world.metrics, running, config)
       return Promise.race([running.ready, running.ended])
     })
     const failed = starting.then(() => controller?.ended)

@@ -3,7 +3,7 @@ import { createBoxMaps } from '../adapters/system/box-maps.ts'
 import { createClock } from '../adapters/system/clock.ts'
 import { readBoxConfig } from '../config-box.ts'
 import { answerKubelet, providerFailure } from '../controllers/box/credential-provider.ts'
-import { endWithAnswer } from './end-with-answer.ts'
+import { respondAndExit } from './end-with-answer.ts'
 import { lazyBoxLogins } from './lazy-box-logins.ts'
 
 /** A token, and the annotations of a service account, which may have 256 KiB. */
@@ -11,7 +11,7 @@ const MAX_INPUT_BYTES = 1024 * 1024
 
 /** One request of kubelet, with this process's stdin, stdout and environment. */
 export async function runCredentialProvider(): Promise<void> {
-  await endWithAnswer(async () => {
+  await respondAndExit(async () => {
     const { credentialsPath, keepSeconds, parameterPrefix } = readBoxConfig()
     return await answerKubelet({
       maps: createBoxMaps(credentialsPath),

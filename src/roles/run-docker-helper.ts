@@ -2,7 +2,7 @@ import { readInput } from '../adapters/system/bounded-input.ts'
 import { createBoxMaps } from '../adapters/system/box-maps.ts'
 import { readBoxConfig } from '../config-box.ts'
 import { answerDocker, dockerFailure } from '../controllers/box/docker-helper.ts'
-import { endWithAnswer } from './end-with-answer.ts'
+import { respondAndExit } from './end-with-answer.ts'
 import { lazyBoxLogins } from './lazy-box-logins.ts'
 
 /** A host, or what a login would store. */
@@ -10,7 +10,7 @@ const MAX_INPUT_BYTES = 64 * 1024
 
 /** One action of the credential helper, with this process's stdin, stdout and environment. */
 export async function runDockerHelper(action: string): Promise<void> {
-  await endWithAnswer(async () => {
+  await respondAndExit(async () => {
     const { credentialsPath, parameterPrefix } = readBoxConfig()
     return await answerDocker(action, {
       maps: createBoxMaps(credentialsPath),

@@ -1,23 +1,23 @@
 /** What every role has as a process: settings, a log, signals, and an exit code. */
 import { createClock } from '../adapters/system/clock.ts'
-import { letHeapDouble } from '../adapters/system/heap-growth.ts'
-import { createLog, type StructuredLog } from '../adapters/system/log.ts'
+import { setHeapGrowth } from '../adapters/system/heap-growth.ts'
+import { createLogger, type StructuredLogger } from '../adapters/system/log.ts'
 import { type Config, type Environment, parseConfig, parseSecrets, type Secrets } from '../config.ts'
-import { reportStrayErrors } from './last-words.ts'
+import { logUncaughtErrors } from './last-words.ts'
 import { VERSION } from './version.ts'
 
-export type Settings = { config: Config; secrets: Secrets; log: StructuredLog }
+export type CommandSettings = { config: Config; secrets: Secrets; log: StructuredLogger }
 
 /** Runs until `ending` resolves, with the name of a signal. @throws Error when it cannot run */
-export type Role = (settings: Settings, ending: Promise<string>) => Promise<void>
+export type CommandBody = (settings: CommandSettings, ending: Promise<string>) => Promise<void>
 
 /** @returns the exit code: 0 once it was told to end, 1 when it cannot run @throws ConfigError */
-export async function runRole(name: string, environment: Environment, role: Role): Promise<number> {
+export async function runCommand(name: string, environment: Environment, role: CommandBody): Promise<number> {
   const config = parseConfig(environment)
   const secrets = parseSecrets(environment)
-  const log = createLog({ level: config.logLevel, clock: createClock() })
-  letHeapDouble()
-  reportStrayErrors(process, { log, exit: (code) => process.exit(code) })
+  const log = createLogger({ level: config.logLevel, clock: createClock() })
+  setHeapGrowth()
+  logUncaughtErrors(process, { log, exit: (code) => process.exit(code) })
   const ending = new Promise<string>((resolve) => {
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => resolve(signal))
   })

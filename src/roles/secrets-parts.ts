@@ -6,26 +6,26 @@ import type { Config } from '../config.ts'
 import type { CredentialContext } from '../controllers/credential/credential-context.ts'
 import { credentialHasRecorded, credentialMayStore } from '../controllers/credential/credential-exists.ts'
 import { CredentialWriter } from '../controllers/credential/credential-writer.ts'
-import { OrphanLedger } from '../controllers/credential/orphan-ledger.ts'
+import { FailedDeletions } from '../controllers/credential/orphan-ledger.ts'
 import { CredentialReconciler } from '../controllers/credential/reconcile-credential.ts'
-import { OrphanReconciler } from '../controllers/credential/retry-orphans.ts'
+import { FailedDeletionReconciler } from '../controllers/credential/retry-orphans.ts'
 import type { Organizations } from '../controllers/organizations.ts'
 import { AccountAccess } from '../controllers/settings/account-access.ts'
 import { AccountListings } from '../controllers/settings/account-listings.ts'
 import { OperatorPrincipal } from '../controllers/settings/operator-principal.ts'
 import { SettingsReconciler } from '../controllers/settings/reconcile-settings.ts'
 import { SettingsWriter } from '../controllers/settings/settings-writer.ts'
-import { handoverMark } from '../domain/handover-mark.ts'
-import type { Lane, LaneOf } from '../runtime/key-lanes.ts'
+import { inputSecretMark } from '../domain/handover-mark.ts'
+import type { ConcurrencyGroup, ConcurrencyGroupOf } from '../runtime/key-lanes.ts'
 import { KeyedMutex } from '../runtime/keyed-mutex.ts'
 import { ReconcileLoop, type Reconciler } from '../runtime/reconcile-loop.ts'
-import { VersionedBook } from '../runtime/versioned-book.ts'
-import type { World } from './world-types.ts'
+import { MutationCache } from '../runtime/versioned-book.ts'
+import type { ControllerDependencies } from './world-types.ts'
 
-export type SecretsParts = {
-  settings: VersionedBook<SecretsSettings>
-  credentials: VersionedBook<RegistryCredential>
-  ledger: OrphanLedger
+export type CredentialComponents = {
+  settings: MutationCache<SecretsSettings>
+  credentials: MutationCache<RegistryCredential>
+  ledger: FailedDeletions
   accounts: AccountAccess
   settingsLoop: ReconcileLoop
   credentialLoop: ReconcileLoop
@@ -33,11 +33,14 @@ export type SecretsParts = {
 }
 
 /** What of the world it needs. */
-export type SecretsWorld = Pick<World, 'api' | 'cloud' | 'clock' | 'random' | 'log' | 'events' | 'metrics'>
+export type CredentialDependencies = Pick<
+  ControllerDependencies,
+  'api' | 'cloud' | 'clock' | 'random' | 'log' | 'events' | 'metrics'
+>
 
-export type SecretsPartsOptions = {
+export type CredentialControllersOptions = {
   config: Pick<Config, 'cloud' | 'namespace'>
-  world: SecretsWorld
+  world: CredentialDependencies
   organizations: Organizations
   installationKey: Uint8Array
 }
@@ -54,24 +57,27 @@ const SETTINGS_AT_A_TIME = 200
 /** A turn may be far away. */
 const PASS_DEADLINE_MS = 900_000
 
-export function createSecretsParts(options: SecretsPartsOptions): SecretsParts {
+export function createCredentialComponents(options: CredentialControllersOptions): CredentialComponents {
   const { world } = options
   const { context, settings } = createContext(options)
-  const loop = (name: string, reconciler: Reconciler, more: { concurrency: number; laneOf?: LaneOf }) =>
-    new ReconcileLoop({ ...world, name, reconciler, deadlineMs: PASS_DEADLINE_MS, ...more })
+  const loop = (
+    name: string,
+    reconciler: Reconciler,
+    more: { concurrency: number; laneOf?: ConcurrencyGroupOf },
+  ) => new ReconcileLoop({ ...world, name, reconciler, deadlineMs: PASS_DEADLINE_MS, ...more })
   const credentialReconciler = new CredentialReconciler(context)
   const settingsReconciler = createSettings(options, context, settings)
   const credentialLoop = loop('registry-credential', credentialReconciler, {
     concurrency: CREDENTIALS_AT_A_TIME,
-    laneOf: (key) => laneOf(context.book, key),
+    laneOf: (key) => concurrencyGroupOf(context.book, key),
   })
   const settingsLoop = loop('secrets-settings', settingsReconciler, { concurrency: SETTINGS_AT_A_TIME })
-  const orphans = new OrphanReconciler(context, options.config.cloud.driftCheckMs)
+  const orphans = new FailedDeletionReconciler(context, options.config.cloud.driftCheckMs)
   const orphanLoop = loop('orphaned-parameters', orphans, { concurrency: 1 })
   const parts = {
     settings,
     credentials: context.book,
-    ledger: context.ledger,
+    ledger: context.failedDeletions,
     accounts: context.accounts,
     settingsLoop,
     credentialLoop,
@@ -82,7 +88,7 @@ export function createSecretsParts(options: SecretsPartsOptions): SecretsParts {
 }
 
 /** What needs no account does not wait behind what does. */
-function laneOf(book: VersionedBook<RegistryCredential>, key: string): Lane {
+function concurrencyGroupOf(book: MutationCache<RegistryCredential>, key: string): ConcurrencyGroup {
   const [organization = '', name = ''] = key.split('/')
   const credential = book.get(organization, name)
   if (credential?.metadata.deletionTimestamp !== undefined)
@@ -90,13 +96,13 @@ function laneOf(book: VersionedBook<RegistryCredential>, key: string): Lane {
   return { name: `${organization} ${credential?.spec.type}`, limit: OF_ONE_ORGANIZATION }
 }
 
-function createContext({ config, world, organizations, installationKey }: SecretsPartsOptions) {
+function createContext({ config, world, organizations, installationKey }: CredentialControllersOptions) {
   const { api, cloud, clock, log, events, metrics } = world
   const { parameterPrefix: prefix, driftCheckMs: listEveryMs } = config.cloud
-  const book = new VersionedBook<RegistryCredential>()
+  const book = new MutationCache<RegistryCredential>()
   const accounts = new AccountAccess({ organizations, resources: api, installationKey })
   const listings = new AccountListings({ cloud, clock, prefix, listEveryMs })
-  const ledger = new OrphanLedger({
+  const ledger = new FailedDeletions({
     resources: api,
     namespace: config.namespace,
     events,
@@ -112,22 +118,22 @@ function createContext({ config, world, organizations, installationKey }: Secret
     organizations,
     accounts,
     listings,
-    ledger,
+    failedDeletions: ledger,
     mutex: new KeyedMutex(),
     prefix,
-    markOf: (of) => handoverMark(installationKey, of),
+    markOf: (of) => inputSecretMark(installationKey, of),
     events,
     metrics,
     clock,
     log,
   }
-  return { context, settings: new VersionedBook<SecretsSettings>() }
+  return { context, settings: new MutationCache<SecretsSettings>() }
 }
 
 function createSettings(
-  { config, world }: SecretsPartsOptions,
+  { config, world }: CredentialControllersOptions,
   context: CredentialContext,
-  book: VersionedBook<SecretsSettings>,
+  book: MutationCache<SecretsSettings>,
 ): SettingsReconciler {
   const { requireWriteOnly, accountCheckMs, driftCheckMs, principalArn } = config.cloud
   const { cloud, clock, random, api } = world
@@ -150,7 +156,7 @@ function createSettings(
       const names = context.book.in(organization).map(({ metadata }) => metadata.name)
       await Promise.all(names.map((name) => mutex.run(`${organization}/${name}`, async () => undefined)))
     },
-    recordOrphan: (orphan) => context.ledger.add(orphan),
+    recordFailedDeletion: (orphan) => context.failedDeletions.add(orphan),
     requireWriteOnly,
     checkEveryMs: accountCheckMs,
     listEveryMs: driftCheckMs,
@@ -159,7 +165,7 @@ function createSettings(
 
 /** Changes of what a credential or an account depends on. */
 function wake(
-  { settings, credentials, settingsLoop, credentialLoop }: SecretsParts,
+  { settings, credentials, settingsLoop, credentialLoop }: CredentialComponents,
   context: CredentialContext,
   reconcilers: { credentials: CredentialReconciler; settings: SettingsReconciler },
 ): void {

@@ -1,27 +1,31 @@
-import type { Reflector } from '../runtime/reflector.ts'
-import { createSecretsParts, type SecretsParts, type SecretsPartsOptions } from './secrets-parts.ts'
-import { createSecretsWatches } from './secrets-watches.ts'
+import type { Informer } from '../runtime/reflector.ts'
+import {
+  type CredentialComponents,
+  type CredentialControllersOptions,
+  createCredentialComponents,
+} from './secrets-parts.ts'
+import { createCredentialWatches } from './secrets-watches.ts'
 
 /** The part of the controller that keeps secrets of organizations in their accounts. */
-export type SecretsRole = {
-  parts: SecretsParts
+export type CredentialControllers = {
+  parts: CredentialComponents
   /** To be started and synced before `start`. */
-  watches: readonly Reflector<unknown>[]
+  watches: readonly Informer<unknown>[]
   start(): void
   stop(): Promise<void>
 }
 
-const ORPHANS = 'all'
+const FAILED_DELETIONS_KEY = 'all'
 
-export function createSecretsRole(options: SecretsPartsOptions): SecretsRole {
-  const parts = createSecretsParts(options)
-  const watches = createSecretsWatches(parts, options.world)
+export function createCredentialControllers(options: CredentialControllersOptions): CredentialControllers {
+  const parts = createCredentialComponents(options)
+  const watches = createCredentialWatches(parts, options.world)
   const loops = [parts.settingsLoop, parts.credentialLoop, parts.orphanLoop]
   return {
     parts,
     watches,
     start() {
-      parts.orphanLoop.add(ORPHANS)
+      parts.orphanLoop.add(FAILED_DELETIONS_KEY)
       for (const loop of loops) loop.start()
     },
     async stop() {

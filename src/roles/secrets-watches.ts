@@ -1,13 +1,16 @@
 /** What is watched for the secrets of organizations: no Secret, since that would need the right to see all of them. */
 import { registryCredential, registryCredentials } from '../api/registry-credential.ts'
 import { secretsSettings, secretsSettingsResource } from '../api/secrets-settings.ts'
-import { Reflector } from '../runtime/reflector.ts'
-import type { ReflectorNeeds } from '../runtime/reflector-options.ts'
-import type { SecretsParts } from './secrets-parts.ts'
+import { Informer } from '../runtime/reflector.ts'
+import type { InformerDependencies } from '../runtime/reflector-options.ts'
+import type { CredentialComponents } from './secrets-parts.ts'
 
 /** Not started. */
-export function createSecretsWatches(parts: SecretsParts, needs: ReflectorNeeds): Reflector<unknown>[] {
-  const settings = new Reflector(
+export function createCredentialWatches(
+  parts: CredentialComponents,
+  needs: InformerDependencies,
+): Informer<unknown>[] {
+  const settings = new Informer(
     {
       type: secretsSettingsResource,
       decode: (raw) => secretsSettings.parse(raw),
@@ -18,7 +21,7 @@ export function createSecretsWatches(parts: SecretsParts, needs: ReflectorNeeds)
     },
     needs,
   )
-  const credentials = new Reflector(
+  const credentials = new Informer(
     {
       type: registryCredentials,
       decode: (raw) => registryCredential.parse(raw),
@@ -29,5 +32,5 @@ export function createSecretsWatches(parts: SecretsParts, needs: ReflectorNeeds)
     },
     needs,
   )
-  return [settings, credentials] as Reflector<unknown>[]
+  return [settings, credentials] as Informer<unknown>[]
 }

@@ -3,9 +3,9 @@ import { FakeClock, fixedRandom, settle } from '../../test/support/fake-clock.ts
 import { parseConfig } from '../config.ts'
 import { Organizations } from '../controllers/organizations.ts'
 import { ApiError } from '../ports/kubernetes.ts'
-import type { ControllerParts } from './controller-parts.ts'
-import { Singletons } from './singletons.ts'
-import type { World } from './world-types.ts'
+import type { WebhookControllers } from './controller-parts.ts'
+import { LeaderTasks } from './singletons.ts'
+import type { ControllerDependencies } from './world-types.ts'
 
 const nothing = () => undefined
 
@@ -15,7 +15,7 @@ function bed() {
   const state = { holds: true, answers: true }
   const created: string[] = []
   const told: string[] = []
-  const api: World['api'] = {
+  const api: ControllerDependencies['api'] = {
     get: () => Promise.reject(new ApiError('NotFound', 'none')),
     list: async () => {
       if (!state.answers) throw new ApiError('Unavailable', 'no answer')
@@ -32,7 +32,7 @@ function bed() {
       yield []
     },
   }
-  const metrics = new Proxy({} as World['metrics'], { get: () => nothing })
+  const metrics = new Proxy({} as ControllerDependencies['metrics'], { get: () => nothing })
   const log = { info: nothing, warn: nothing, error: nothing }
   const parts = {
     organizations,
@@ -42,8 +42,8 @@ function bed() {
       followLog: async () => void told.push('follow'),
       leaveLog: () => void told.push('leave'),
     },
-  } as unknown as ControllerParts
-  const singletons = new Singletons({
+  } as unknown as WebhookControllers
+  const singletons = new LeaderTasks({
     config: parseConfig({ DAVIT_REPLICA: 'one' }),
     world: {
       api,
@@ -52,10 +52,10 @@ function bed() {
       log,
       metrics,
       events: { record: nothing },
-    } as unknown as World,
+    } as unknown as ControllerDependencies,
     parts,
-    replica: { holding: () => () => state.holds },
-    shownUpTo: () => Number.POSITIVE_INFINITY,
+    replica: { ownershipCheck: () => () => state.holds },
+    observedVersion: () => Number.POSITIVE_INFINITY,
     installationKey: new Uint8Array(32),
   })
   return { clock, state, singletons, created, told, organizations }

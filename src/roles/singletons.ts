@@ -1,36 +1,36 @@
 /** What one replica does for all: whoever owns the first shard. It is made anew each time, and knows nothing of before. */
 import type { Config } from '../config.ts'
-import { makeShippedTypes } from '../controllers/shipped-types.ts'
-import type { Reflector } from '../runtime/reflector.ts'
-import { fenced } from '../runtime/shards/fence.ts'
-import { type BakeRole, createBakeRole } from './bake-role.ts'
-import type { ControllerParts } from './controller-parts.ts'
-import { fencedCloud } from './fenced-cloud.ts'
+import { ensureBuiltinEventTypes } from '../controllers/shipped-types.ts'
+import type { Informer } from '../runtime/reflector.ts'
+import { withFencing } from '../runtime/shards/fence.ts'
+import { type BoxController, createBoxController } from './bake-role.ts'
+import type { WebhookControllers } from './controller-parts.ts'
+import { withCloudFencing } from './fenced-cloud.ts'
 import type { Replica } from './replica.ts'
-import { createSecretsRole, type SecretsRole } from './secrets-role.ts'
-import type { World } from './world-types.ts'
+import { type CredentialControllers, createCredentialControllers } from './secrets-role.ts'
+import type { ControllerDependencies } from './world-types.ts'
 
 /** Its owner is who does it. */
-export const SINGLETONS_SHARD = 0
+export const LEADER_SHARD = 0
 
-export type SingletonsOptions = {
+export type LeaderTasksOptions = {
   config: Config
-  world: World
-  parts: ControllerParts
-  replica: Pick<Replica, 'holding'>
+  world: ControllerDependencies
+  parts: WebhookControllers
+  replica: Pick<Replica, 'ownershipCheck'>
   installationKey: Uint8Array
   /** Every segment of events up to this version was shown. */
-  shownUpTo: () => number
+  observedVersion: () => number
 }
 
-type Running = { secrets: SecretsRole; bakes: BakeRole }
+type Running = { secrets: CredentialControllers; bakes: BoxController }
 type Made = Running & { forget: () => void; stopping: AbortController }
 
-export class Singletons {
-  readonly #options: SingletonsOptions
+export class LeaderTasks {
+  readonly #options: LeaderTasksOptions
   #running: Made | undefined
 
-  constructor(options: SingletonsOptions) {
+  constructor(options: LeaderTasksOptions) {
     this.#options = options
   }
 
@@ -39,7 +39,7 @@ export class Singletons {
     return this.#running
   }
 
-  get watches(): readonly Reflector<unknown>[] {
+  get watches(): readonly Informer<unknown>[] {
     return this.#running ? [...this.#running.secrets.watches, ...this.#running.bakes.watches] : []
   }
 
@@ -50,14 +50,18 @@ export class Singletons {
   async start(): Promise<void> {
     const { config, parts, replica, installationKey } = this.#options
     // Of this start alone: one that another replica has followed writes nothing more, in the cluster or in accounts.
-    const mayWrite = replica.holding(SINGLETONS_SHARD)
+    const mayWrite = replica.ownershipCheck(LEADER_SHARD)
     const { api, cloud } = this.#options.world
-    const world = { ...this.#options.world, api: fenced(api, mayWrite), cloud: fencedCloud(cloud, mayWrite) }
+    const world = {
+      ...this.#options.world,
+      api: withFencing(api, mayWrite),
+      cloud: withCloudFencing(cloud, mayWrite),
+    }
     const { organizations, keyStore, retention } = parts
     const { made, forget } = organizations.whileMaking((): Running => {
-      const secrets = createSecretsRole({ config, world, organizations, installationKey })
+      const secrets = createCredentialControllers({ config, world, organizations, installationKey })
       const { credentials } = secrets.parts
-      return { secrets, bakes: createBakeRole({ config, world, organizations, credentials }) }
+      return { secrets, bakes: createBoxController({ config, world, organizations, credentials }) }
     })
     const { secrets, bakes } = made
     const stopping = new AbortController()
@@ -71,12 +75,12 @@ export class Singletons {
     if (stopping.signal.aborted) return
     secrets.start()
     bakes.start()
-    void retention.followLog(this.#options.shownUpTo)
+    void retention.followLog(this.#options.observedVersion)
     keyStore
-      .sweep(world.clock.now())
+      .removeAbandoned(world.clock.now())
       .catch((error: unknown) => world.log.warn('Keys left behind could not be removed', { error }))
     const isKnown = (name: string) => parts.catalogue.get(name) !== undefined
-    if (config.shippedEventTypes) void makeShippedTypes(world, isKnown)
+    if (config.shippedEventTypes) void ensureBuiltinEventTypes(world, isKnown)
   }
 
   /** Resolves when nothing of it is under way. */

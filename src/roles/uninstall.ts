@@ -6,38 +6,48 @@ import { connectKubernetes, type KubernetesClient } from '../adapters/kubernetes
 import { createClock } from '../adapters/system/clock.ts'
 import { createRandom } from '../adapters/system/random.ts'
 import type { Environment } from '../config.ts'
-import { parseUninstallConfig, withoutUninstall } from '../config-uninstall.ts'
-import { untilPodsGone } from '../controllers/cleanup/pods-gone.ts'
-import { releaseObjects } from '../controllers/cleanup/release-objects.ts'
+import { parseUninstallConfig, withoutUninstallVariables } from '../config-uninstall.ts'
+import { waitForPodsGone } from '../controllers/cleanup/pods-gone.ts'
+import { removeFinalizers } from '../controllers/cleanup/release-objects.ts'
 import { removeLeases } from '../controllers/cleanup/remove-leases.ts'
-import { stopRelease } from '../controllers/cleanup/stop-release.ts'
+import { scaleDownRelease } from '../controllers/cleanup/stop-release.ts'
 import type { Clock } from '../ports/clock.ts'
-import { runRole, type Settings } from './run-role.ts'
+import { type CommandSettings, runCommand } from './run-role.ts'
 
 const ALIVE_MS = 60_000
 
 /** @returns the exit code: 0 also where they could not be stopped, which keeps nobody from uninstalling @throws ConfigError */
-export function runStopRole(environment: Environment): Promise<number> {
+export function runStop(environment: Environment): Promise<number> {
   const { podSelector: labelSelector, ...release } = parseUninstallConfig(environment)
-  return runRole('stop', withoutUninstall(environment), ({ config: { kubeconfig, namespace }, log }) =>
-    connected(kubeconfig, async (resources, clock) => {
-      const stopped = await stopRelease({ resources, clock, log, namespace, labelSelector, ...release })
-      log.info('Replicas were told to end', { stopped })
-    }),
+  return runCommand(
+    'stop',
+    withoutUninstallVariables(environment),
+    ({ config: { kubeconfig, namespace }, log }) =>
+      connected(kubeconfig, async (resources, clock) => {
+        const stopped = await scaleDownRelease({
+          resources,
+          clock,
+          log,
+          namespace,
+          labelSelector,
+          ...release,
+        })
+        log.info('Replicas were told to end', { stopped })
+      }),
   )
 }
 
 /** @returns the exit code: 0 when nothing is held any more @throws ConfigError */
-export function runCleanupRole(environment: Environment): Promise<number> {
+export function runCleanup(environment: Environment): Promise<number> {
   const { podSelector: labelSelector, limitMs } = parseUninstallConfig(environment)
-  return runRole(
+  return runCommand(
     'cleanup',
-    withoutUninstall(environment),
-    ({ config: { kubeconfig, namespace }, log }: Settings) =>
+    withoutUninstallVariables(environment),
+    ({ config: { kubeconfig, namespace }, log }: CommandSettings) =>
       connected(kubeconfig, async (resources, clock) => {
-        log.info('Objects were let go', { released: await releaseObjects(resources, log) })
+        log.info('Objects were let go', { released: await removeFinalizers(resources, log) })
         // A replica that still runs has what its Lease says.
-        const gone = await untilPodsGone({ resources, clock, query: { namespace, labelSelector }, limitMs })
+        const gone = await waitForPodsGone({ resources, clock, query: { namespace, labelSelector }, limitMs })
         if (gone) log.info('Leases were taken away', { leases: await removeLeases(resources, namespace) })
         else log.warn('Pods still run; their Leases stay')
       }),

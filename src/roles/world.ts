@@ -1,34 +1,34 @@
 /** The world that the controller acts on, from its settings: each need with its adapter. */
 import { readFile } from 'node:fs/promises'
-import { createUrlGuard } from '../adapters/http/url-guard.ts'
+import { createUrlPolicy } from '../adapters/http/url-guard.ts'
 import { createWebhookSender } from '../adapters/http/webhook-sender.ts'
 import { createEventRecorder } from '../adapters/kubernetes/event-recorder.ts'
 import { connectKubernetes } from '../adapters/kubernetes/kubernetes-client.ts'
 import { createMetrics, type Metrics } from '../adapters/prometheus/metrics.ts'
 import { createMailer } from '../adapters/smtp/mailer.ts'
 import { createClock } from '../adapters/system/clock.ts'
-import type { StructuredLog } from '../adapters/system/log.ts'
+import type { StructuredLogger } from '../adapters/system/log.ts'
 import { createRandom } from '../adapters/system/random.ts'
 import { createSchemaValidator } from '../adapters/system/schema-validator.ts'
 import { createSyncedClock } from '../adapters/system/synced-clock.ts'
 import type { Config, Secrets } from '../config.ts'
 import type { Clock } from '../ports/clock.ts'
 import { createOrganizationAccounts } from './organization-accounts.ts'
-import type { World } from './world-types.ts'
+import type { ControllerDependencies } from './world-types.ts'
 
-export type WorldOptions = {
+export type ControllerDependenciesOptions = {
   config: Config
   secrets: Secrets
-  log: StructuredLog
+  log: StructuredLogger
   version: string
   /** Tests step time; absent: the machine's. */
   clock?: Clock
 }
 
 /** @throws Error when there is no way to a cluster, or a file of the settings cannot be read */
-export async function createWorld(
-  options: WorldOptions,
-): Promise<World & { metrics: Metrics; close(): Promise<void> }> {
+export async function createControllerDependencies(
+  options: ControllerDependenciesOptions,
+): Promise<ControllerDependencies & { metrics: Metrics; close(): Promise<void> }> {
   const { config, secrets, log } = options
   const clock = createSyncedClock(options.clock ?? createClock())
   const random = createRandom()
@@ -37,7 +37,7 @@ export async function createWorld(
     clock,
     random,
     metrics,
-    onDate: clock.heard,
+    onDate: clock.observeServerDate,
     ...(config.kubeconfig === undefined ? {} : { kubeconfigPath: config.kubeconfig }),
   })
   const ca = config.extraCaFile === undefined ? undefined : await readFile(config.extraCaFile, 'utf8')
@@ -62,7 +62,7 @@ export async function createWorld(
     metrics,
     cloud,
     sender,
-    urlGuard: createUrlGuard(config.networks),
+    urlGuard: createUrlPolicy(config.networks),
     events,
     validator: createSchemaValidator(),
     mailer,

@@ -1,2 +1,2 @@
 /** The watch was given up to be opened anew. */
-export class BrokenOff extends Error {}
+export class WatchReset extends Error {}

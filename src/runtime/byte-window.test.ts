@@ -12,11 +12,13 @@ it('sums what was added over the last minutes, by key and in all', async () => {
   await clock.elapse(5 * MINUTE)
   window.add('acme', 10)
   window.add('other', 1)
-  expect([window.of('acme'), window.of('other'), window.of('nobody'), window.total]).toEqual([110, 1, 0, 111])
+  expect([window.bytesOf('acme'), window.bytesOf('other'), window.bytesOf('nobody'), window.total]).toEqual([
+    110, 1, 0, 111,
+  ])
   await clock.elapse(5 * MINUTE)
-  expect([window.of('acme'), window.total]).toEqual([10, 11])
+  expect([window.bytesOf('acme'), window.total]).toEqual([10, 11])
   await clock.elapse(5 * MINUTE)
-  expect([window.of('acme'), window.of('other'), window.total]).toEqual([0, 0, 0])
+  expect([window.bytesOf('acme'), window.bytesOf('other'), window.total]).toEqual([0, 0, 0])
 })
 
 it('agrees with a sum over everything that was added', async () => {
@@ -39,7 +41,7 @@ it('agrees with a sum over everything that was added', async () => {
         await clock.elapse(wait)
         window.add(key, bytes)
         added.push({ minute: minuteNow(), key, bytes })
-        expect(window.of('a')).toBe(sum((key) => key === 'a'))
+        expect(window.bytesOf('a')).toBe(sum((key) => key === 'a'))
         expect(window.total).toBe(sum(() => true))
       }
     }),

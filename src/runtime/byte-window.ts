@@ -25,7 +25,7 @@ export class ByteWindow {
     this.#total += bytes
   }
 
-  of(key: string): number {
+  bytesOf(key: string): number {
     this.#forget()
     return this.#sums.get(key) ?? 0
   }

@@ -4,7 +4,7 @@ import type { Clock } from '../ports/clock.ts'
 const LET_IN_MS = 2000
 
 /** For how long a watch has been cut off from what it watches. */
-export class Contact {
+export class WatchHealth {
   readonly #clock: Clock
   #lostAt: number | undefined
   #openedAt: number | undefined
@@ -19,18 +19,18 @@ export class Contact {
   }
 
   /** Something came, or the server ended the stream in the ordinary way. */
-  kept(): void {
+  connected(): void {
     this.#lostAt = undefined
   }
 
   /** A list or a watch failed. */
-  lost(): void {
-    if (this.lostForMs() === 0) this.#lostAt = this.#clock.monotonic()
+  disconnected(): void {
+    if (this.disconnectedForMs() === 0) this.#lostAt = this.#clock.monotonic()
     this.#openedAt = undefined
   }
 
   /** Milliseconds since the first failure after which nothing has come through; 0 while all is well. */
-  lostForMs(): number {
+  disconnectedForMs(): number {
     const now = this.#clock.monotonic()
     if (this.#openedAt !== undefined && now - this.#openedAt >= LET_IN_MS) this.#lostAt = undefined
     // A moment ago is not now.

@@ -1,6 +1,6 @@
 import type { RawObject } from '../ports/kubernetes.ts'
-import type { Log } from '../ports/log.ts'
-import type { Identity } from './object-store.ts'
+import type { Logger } from '../ports/log.ts'
+import type { ObjectIdentity } from './object-store.ts'
 
 /** Objects that were complained about are remembered so far back. */
 const REMEMBERED = 1_000
@@ -9,19 +9,19 @@ const REMEMBERED = 1_000
 export class Decoder<T> {
   readonly #decode: (raw: RawObject, bytes?: number) => T | undefined
   readonly #resource: string
-  readonly #log: Log
+  readonly #log: Logger
   readonly #complained = new Set<string>()
   /** How often an object could not be decoded. */
   poisoned = 0
 
-  constructor(decode: (raw: RawObject, bytes?: number) => T | undefined, resource: string, log: Log) {
+  constructor(decode: (raw: RawObject, bytes?: number) => T | undefined, resource: string, log: Logger) {
     this.#decode = decode
     this.#resource = resource
     this.#log = log
   }
 
   /** @param bytes of the object as JSON, where that is known */
-  decode(raw: RawObject, identity: Identity, bytes?: number): T | undefined {
+  decode(raw: RawObject, identity: ObjectIdentity, bytes?: number): T | undefined {
     try {
       const object = this.#decode(raw, bytes)
       if (object === undefined) this.#poison(identity, undefined)
@@ -32,7 +32,7 @@ export class Decoder<T> {
     }
   }
 
-  #poison({ key, uid }: Identity, error: unknown): void {
+  #poison({ key, uid }: ObjectIdentity, error: unknown): void {
     this.poisoned += 1
     const which = `${key} ${uid}`
     if (this.#complained.has(which)) return

@@ -2,7 +2,7 @@ import type { ResourceType } from '../api/meta.ts'
 import type { ListQuery, RawObject, ResourceReader } from '../ports/kubernetes.ts'
 
 /** The objects of a list, page after page, as they come; for lists that are looked through once. @throws ApiError */
-export async function* everyObject(
+export async function* listObjects(
   resources: Pick<ResourceReader, 'list'>,
   type: ResourceType,
   query: ListQuery,

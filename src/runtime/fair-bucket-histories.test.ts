@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { FakeClock } from '../../test/support/fake-clock.ts'
 import { fc } from '../../test/support/fast-check.ts'
-import { FairBucket } from './fair-bucket.ts'
+import { FairRateLimiter } from './fair-bucket.ts'
 
 const LIMITS = { perSecond: 10, burst: 3, maxWaiting: 10_000, maxWaitingOfFlow: 10_000 }
 const FLOWS = ['a', 'b', 'c', 'd', 'e']
@@ -35,11 +35,11 @@ type Taker = {
   leave(): void
 }
 
-type History = { takers: Taker[]; order: Taker[]; bucket: FairBucket; clock: FakeClock }
+type History = { takers: Taker[]; order: Taker[]; bucket: FairRateLimiter; clock: FakeClock }
 
 async function play(steps: Step[]): Promise<History> {
   const clock = new FakeClock()
-  const bucket = new FairBucket(clock, LIMITS)
+  const bucket = new FairRateLimiter(clock, LIMITS)
   const takers: Taker[] = []
   const order: Taker[] = []
   const come = (name: string, isAgain: boolean) => {
@@ -52,7 +52,7 @@ async function play(steps: Step[]): Promise<History> {
       taker.ended = { at: clock.monotonic(), how }
       order.push(taker)
     }
-    void bucket.take(name, { signal: leaving.signal, isAgain }).then(
+    void bucket.acquire(name, { signal: leaving.signal, isRetry: isAgain }).then(
       () => end('served'),
       () => end('left'),
     )
@@ -77,7 +77,7 @@ describe('FairBucket, whatever happens', () => {
         const { takers, bucket, clock } = await play(steps)
         expect(takers.filter((taker) => taker.ended === undefined)).toEqual([])
         expect([bucket.waiting, clock.pending]).toEqual([0, 0])
-        expect(bucket.resting).toBe(true)
+        expect(bucket.isIdle).toBe(true)
       }),
       { numRuns: 60 },
     )
@@ -141,11 +141,11 @@ describe('FairBucket, whatever happens', () => {
     await fc.assert(
       fc.asyncProperty(takes, async (all) => {
         const clock = new FakeClock()
-        const bucket = new FairBucket(clock, LIMITS)
+        const bucket = new FairRateLimiter(clock, LIMITS)
         let turns = 0
         for (const { flow: name, stays } of all) {
           const leaving = new AbortController()
-          void bucket.take(name, { signal: leaving.signal }).then(
+          void bucket.acquire(name, { signal: leaving.signal }).then(
             () => (turns += 1),
             () => undefined,
           )

@@ -1,16 +1,16 @@
 import { describe, expect, it } from 'vitest'
 import { FakeClock } from '../../test/support/fake-clock.ts'
-import { type TakeOptions, TurnsFullError } from '../ports/turns.ts'
-import { FairBucket, type FairBucketLimits } from './fair-bucket.ts'
+import { type AcquireOptions, RateLimiterFullError } from '../ports/turns.ts'
+import { FairRateLimiter, type FairRateLimits } from './fair-bucket.ts'
 
 const LIMITS = { perSecond: 10, burst: 1, maxWaiting: 100, maxWaitingOfFlow: 50 }
 
-function bucketOf(limits: Partial<FairBucketLimits> = {}) {
+function bucketOf(limits: Partial<FairRateLimits> = {}) {
   const clock = new FakeClock()
-  const bucket = new FairBucket(clock, { ...LIMITS, ...limits })
+  const bucket = new FairRateLimiter(clock, { ...LIMITS, ...limits })
   const served: string[] = []
-  const take = (name: string, options?: TakeOptions) =>
-    bucket.take(name.replace(/\d+$/, ''), options).then(() => void served.push(name))
+  const take = (name: string, options?: AcquireOptions) =>
+    bucket.acquire(name.replace(/\d+$/, ''), options).then(() => void served.push(name))
   return { clock, bucket, served, take }
 }
 
@@ -36,7 +36,7 @@ describe('FairBucket', () => {
   it('serves who had a turn for nothing before the others of its flow, and after other flows', async () => {
     const { clock, served, take } = bucketOf()
     for (const name of ['a0', 'a1', 'a2', 'b1']) void take(name)
-    for (const name of ['a8', 'a9']) void take(name, { isAgain: true })
+    for (const name of ['a8', 'a9']) void take(name, { isRetry: true })
     await clock.elapse(1000)
     expect(served).toEqual(['a0', 'a8', 'b1', 'a9', 'a1', 'a2'])
   })
@@ -45,7 +45,7 @@ describe('FairBucket', () => {
     const { clock, bucket, served, take } = bucketOf()
     const leaving = new AbortController()
     for (const name of ['a0', 'a1']) void take(name)
-    const left = take('a9', { isAgain: true, signal: leaving.signal })
+    const left = take('a9', { isRetry: true, signal: leaving.signal })
     leaving.abort(new Error('left'))
     await expect(left).rejects.toThrow('left')
     expect(bucket.waiting).toBe(1)
@@ -79,15 +79,15 @@ describe('FairBucket', () => {
   it('does not let in who has left already', async () => {
     const { bucket, take } = bucketOf()
     await expect(take('a1', { signal: AbortSignal.abort(new Error('left')) })).rejects.toThrow('left')
-    expect(bucket.resting).toBe(true)
+    expect(bucket.isIdle).toBe(true)
   })
 
   it('refuses at once when too many wait, of one flow or of all', async () => {
     const { take, bucket } = bucketOf({ maxWaiting: 4, maxWaitingOfFlow: 2 })
     for (const name of ['a0', 'a1', 'a2']) void take(name)
-    await expect(take('a3')).rejects.toThrow(TurnsFullError)
+    await expect(take('a3')).rejects.toThrow(RateLimiterFullError)
     for (const name of ['b1', 'b2']) void take(name)
-    await expect(take('c1')).rejects.toThrow(TurnsFullError)
+    await expect(take('c1')).rejects.toThrow(RateLimiterFullError)
     expect(bucket.waiting).toBe(4)
   })
 
@@ -95,11 +95,11 @@ describe('FairBucket', () => {
     const fake = new FakeClock()
     let late = 0
     const clock = { now: () => 0, monotonic: () => fake.monotonic() + late, after: fake.after.bind(fake) }
-    const bucket = new FairBucket(clock, LIMITS)
+    const bucket = new FairRateLimiter(clock, LIMITS)
     const served: string[] = []
-    for (const name of ['a', 'b']) void bucket.take(name).then(() => served.push(name))
+    for (const name of ['a', 'b']) void bucket.acquire(name).then(() => served.push(name))
     late = 150
-    void bucket.take('c').then(() => served.push('c'))
+    void bucket.acquire('c').then(() => served.push('c'))
     await fake.elapse(100)
     expect(served).toEqual(['a', 'b'])
     await fake.elapse(100)
@@ -119,7 +119,7 @@ describe('FairBucket', () => {
     void take('a2')
     await clock.elapse(1000)
     expect(clock.pending).toBe(0)
-    expect(bucket.resting).toBe(true)
+    expect(bucket.isIdle).toBe(true)
   })
 
   it('makes those who wait, wait longer after a complaint', async () => {
@@ -131,6 +131,6 @@ describe('FairBucket', () => {
     await clock.elapse(45)
     expect(served).toEqual(['a0', 'a1'])
     expect(bucket.perSecond).toBeLessThan(7.5)
-    expect(bucket.resting).toBe(false)
+    expect(bucket.isIdle).toBe(false)
   })
 })

@@ -1,8 +1,8 @@
 import type { Clock } from '../ports/clock.ts'
-import { type TakeOptions, type Turns, TurnsFullError } from '../ports/turns.ts'
-import { TokenLevel } from './token-level.ts'
+import { type AcquireOptions, type RateLimiter, RateLimiterFullError } from '../ports/turns.ts'
+import { AdaptiveTokenBucket } from './token-level.ts'
 
-export type FairBucketLimits = {
+export type FairRateLimits = {
   /** The rate that is begun with and never exceeded. */
   perSecond: number
   /** Turns that may be taken at once after a pause, 1 or more. */
@@ -22,19 +22,19 @@ type Flow = { again: Set<Waiter>; first: Set<Waiter> }
  * came to nothing. What it is for may complain, then it slows down and recovers by itself. It has a timer only while somebody
  * waits.
  */
-export class FairBucket implements Turns {
+export class FairRateLimiter implements RateLimiter {
   readonly #clock: Clock
-  readonly #limits: FairBucketLimits
-  readonly #level: TokenLevel
+  readonly #limits: FairRateLimits
+  readonly #level: AdaptiveTokenBucket
   /** Flows with waiting takers; the next turn is that of the first. */
   readonly #flows = new Map<string, Flow>()
   #waiting = 0
   #stopTimer: (() => void) | undefined
 
-  constructor(clock: Clock, limits: FairBucketLimits) {
+  constructor(clock: Clock, limits: FairRateLimits) {
     this.#clock = clock
     this.#limits = limits
-    this.#level = new TokenLevel(limits, clock.monotonic())
+    this.#level = new AdaptiveTokenBucket(limits, clock.monotonic())
   }
 
   /** Takers that wait. */
@@ -48,15 +48,15 @@ export class FairBucket implements Turns {
   }
 
   /** Whether nobody waits and a new bucket would be the same. */
-  get resting(): boolean {
-    return this.#waiting === 0 && this.#level.full(this.#clock.monotonic())
+  get isIdle(): boolean {
+    return this.#waiting === 0 && this.#level.isFull(this.#clock.monotonic())
   }
 
-  async take(flow: string, { signal, isAgain = false }: TakeOptions = {}): Promise<void> {
+  async acquire(flow: string, { signal, isRetry = false }: AcquireOptions = {}): Promise<void> {
     signal?.throwIfAborted()
-    if (this.#waiting === 0 && this.#level.take(this.#clock.monotonic())) return
-    if (this.#isFull(flow)) throw new TurnsFullError()
-    await this.#wait(flow, isAgain, signal)
+    if (this.#waiting === 0 && this.#level.tryTake(this.#clock.monotonic())) return
+    if (this.#isFull(flow)) throw new RateLimiterFullError()
+    await this.#wait(flow, isRetry, signal)
   }
 
   slowDown(): void {
@@ -100,7 +100,7 @@ export class FairBucket implements Turns {
   #plan(): void {
     if (this.#stopTimer !== undefined || this.#waiting === 0) return
     // Node's timers count whole milliseconds; at least one, lest rounding in the level make it fire for nothing.
-    const wait = Math.max(1, Math.ceil(this.#level.wait(this.#clock.monotonic())))
+    const wait = Math.max(1, Math.ceil(this.#level.waitMs(this.#clock.monotonic())))
     this.#stopTimer = this.#clock.after(wait, () => {
       this.#stopTimer = undefined
       this.#serve()
@@ -114,7 +114,7 @@ export class FairBucket implements Turns {
 
   #serve(): void {
     const now = this.#clock.monotonic()
-    while (this.#waiting > 0 && this.#level.take(now)) this.#grantNext()
+    while (this.#waiting > 0 && this.#level.tryTake(now)) this.#grantNext()
     this.#plan()
   }
 

@@ -1,14 +1,14 @@
 import type { Clock } from '../ports/clock.ts'
-import { type Turns, TurnsFullError } from '../ports/turns.ts'
-import { FairBucket, type FairBucketLimits } from './fair-bucket.ts'
+import { type RateLimiter, RateLimiterFullError } from '../ports/turns.ts'
+import { FairRateLimiter, type FairRateLimits } from './fair-bucket.ts'
 
 /** One bucket for each key, such as an account and region, for as long as it is not at rest. */
-export class FairBuckets {
+export class FairRateLimiters {
   readonly #clock: Clock
-  readonly #limits: FairBucketLimits & { maxKeys: number }
-  readonly #buckets = new Map<string, FairBucket>()
+  readonly #limits: FairRateLimits & { maxKeys: number }
+  readonly #buckets = new Map<string, FairRateLimiter>()
 
-  constructor(clock: Clock, limits: FairBucketLimits & { maxKeys: number }) {
+  constructor(clock: Clock, limits: FairRateLimits & { maxKeys: number }) {
     this.#clock = clock
     this.#limits = limits
   }
@@ -28,25 +28,25 @@ export class FairBuckets {
   }
 
   /** Turns at `key`. What is returned may be kept: it finds the bucket anew at each call. */
-  of(key: string): Turns {
+  forKey(key: string): RateLimiter {
     return {
-      take: async (flow, options) => await this.#bucketOf(key).take(flow, options),
+      acquire: async (flow, options) => await this.#bucketOf(key).acquire(flow, options),
       slowDown: () => this.#buckets.get(key)?.slowDown(),
     }
   }
 
-  #bucketOf(key: string): FairBucket {
+  #bucketOf(key: string): FairRateLimiter {
     const known = this.#buckets.get(key)
     if (known) return known
     if (this.#buckets.size >= this.#limits.maxKeys) this.#forgetResting()
-    if (this.#buckets.size >= this.#limits.maxKeys) throw new TurnsFullError()
-    const bucket = new FairBucket(this.#clock, this.#limits)
+    if (this.#buckets.size >= this.#limits.maxKeys) throw new RateLimiterFullError()
+    const bucket = new FairRateLimiter(this.#clock, this.#limits)
     this.#buckets.set(key, bucket)
     return bucket
   }
 
   /** A bucket at rest is like a new one, so that nothing is lost with it. */
   #forgetResting(): void {
-    for (const [key, bucket] of this.#buckets) if (bucket.resting) this.#buckets.delete(key)
+    for (const [key, bucket] of this.#buckets) if (bucket.isIdle) this.#buckets.delete(key)
   }
 }

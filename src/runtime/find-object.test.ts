@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { namespaces } from '../api/core-kinds.ts'
 import { ApiError, type ListQuery } from '../ports/kubernetes.ts'
-import { everyObject } from './every-object.ts'
+import { listObjects } from './every-object.ts'
 import { findObject } from './find-object.ts'
 
 const found = { metadata: { name: 'acme' } }
@@ -24,7 +24,7 @@ test('the objects of a list come page after page, each page when it is wanted', 
     return { items, resourceVersion: '7', ...(at < 2 ? { continue: String(at + 1) } : {}) }
   }
   const names: string[] = []
-  for await (const { metadata } of everyObject({ list }, namespaces, { limit: 2 })) {
+  for await (const { metadata } of listObjects({ list }, namespaces, { limit: 2 })) {
     names.push(metadata.name)
     if (metadata.name === 'b') expect(asked).toHaveLength(1)
   }

@@ -1,7 +1,7 @@
 import type { Clock } from '../ports/clock.ts'
-import { type Moment, momentOf } from './moment.ts'
-import { detached } from './shards/tenures.ts'
-import { type PaceLimits, WritePace } from './write-pace.ts'
+import { type DualTimestamp, dualTimestamp } from './moment.ts'
+import { withoutOwnership } from './shards/tenures.ts'
+import { WriteRateLimiter, type WriteRateLimits } from './write-pace.ts'
 
 /** More waits than may; nothing of the call was taken. */
 export class OverloadedError extends Error {
@@ -18,7 +18,7 @@ export type GroupCommitOptions<I, R> = {
    * Writes a batch and gives one result for each item, in order.
    * @param added when the item in it was that waits longest
    */
-  write(batch: readonly I[], added: Moment): Promise<readonly R[]>
+  write(batch: readonly I[], added: DualTimestamp): Promise<readonly R[]>
   /** Whether the error says that something in the batch is wrong, so that its halves may do better. */
   isCulprit(error: unknown): boolean
   /** Batches that are written at a time. Default 4. */
@@ -28,7 +28,7 @@ export type GroupCommitOptions<I, R> = {
   /** How long an item waits for company. Default 0: until the events that are ready have had their turn. */
   lingerMs?: number
   /** How often writes of fewer than `enough` items may begin, so that more share one. Absent: whenever they can. */
-  pace?: PaceLimits & { enough: number }
+  pace?: WriteRateLimits & { enough: number }
   clock: Clock
 }
 
@@ -41,7 +41,7 @@ const AT_ONCE = Number.NEGATIVE_INFINITY
 type Entry<I, R> = {
   item: I
   isUrgent: boolean
-  added: Moment
+  added: DualTimestamp
   resolve(result: R): void
   reject(error: unknown): void
 }
@@ -53,7 +53,7 @@ type Entry<I, R> = {
 export class GroupCommit<I, R> {
   readonly #options: GroupCommitOptions<I, R>
   readonly #maxInFlight: number
-  readonly #pace: WritePace | undefined
+  readonly #pace: WriteRateLimiter | undefined
   readonly #writing = new Set<readonly Entry<I, R>[]>()
   #waiting: Entry<I, R>[] = []
   /** Of those that wait. */
@@ -64,12 +64,12 @@ export class GroupCommit<I, R> {
   #idle: (() => void)[] = []
 
   /** A batch is of several shards. */
-  readonly #aside = detached()
+  readonly #aside = withoutOwnership()
 
   constructor(options: GroupCommitOptions<I, R>) {
     this.#options = options
     this.#maxInFlight = options.maxInFlight ?? 4
-    this.#pace = options.pace && new WritePace(options.pace)
+    this.#pace = options.pace && new WriteRateLimiter(options.pace)
   }
 
   /** Items that wait for their write to begin. */
@@ -132,7 +132,7 @@ export class GroupCommit<I, R> {
   }
 
   #enter(item: I, isUrgent = false): Promise<R> {
-    const added = momentOf(this.#options.clock)
+    const added = dualTimestamp(this.#options.clock)
     if (isUrgent) this.#urgent += 1
     const result = new Promise<R>((resolve, reject) => {
       this.#waiting.push({ item, isUrgent, added, resolve, reject })
@@ -173,7 +173,7 @@ export class GroupCommit<I, R> {
   #pump(): void {
     const slots = this.#maxInFlight - this.inFlight
     if (this.#waiting.length > 0 && slots > 0) {
-      this.#pace?.begun(this.#options.clock.monotonic())
+      this.#pace?.recordStart(this.#options.clock.monotonic())
       for (const batch of this.#nextBatches(slots)) void this.#aside(() => this.#write(batch))
     }
     if (this.#waiting.length > 0 || this.inFlight > 0) return
@@ -210,7 +210,7 @@ export class GroupCommit<I, R> {
     this.#writing.add(batch)
     await this.#writeOrSplit(batch)
     this.#writing.delete(batch)
-    this.#pace?.ended(clock.monotonic() - begun)
+    this.#pace?.recordEnd(clock.monotonic() - begun)
     if (this.#waiting.length > 0 && this.#waitLeft() > 0) this.#schedule()
     else this.#pump()
   }

@@ -1,12 +1,12 @@
-import type { Log } from '../ports/log.ts'
+import type { Logger } from '../ports/log.ts'
 
 /** Calls handlers: what they throw is logged and counted, and keeps nothing from going on. */
 export class HandlerGuard {
   readonly #resource: string
-  readonly #log: Log
+  readonly #log: Logger
   #errors = 0
 
-  constructor(resource: string, log: Log) {
+  constructor(resource: string, log: Logger) {
     this.#resource = resource
     this.#log = log
   }

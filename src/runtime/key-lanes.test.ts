@@ -1,13 +1,13 @@
 import { describe, expect, test } from 'vitest'
 import { fc } from '../../test/support/fast-check.ts'
-import { KeyLanes } from './key-lanes.ts'
+import { ConcurrencyGroups } from './key-lanes.ts'
 
 /** `acme/a` is of the lane acme. */
 const laneOf = (key: string) => ({ name: key.split('/')[0] ?? '', limit: 2 })
 
 describe('the keys of a lane', () => {
   test('are worked on as many at a time as its limit says, and those of another one beside them', () => {
-    const lanes = new KeyLanes(laneOf)
+    const lanes = new ConcurrencyGroups(laneOf)
     expect(['acme/a', 'acme/b', 'acme/c', 'other/a'].map((key) => lanes.enter(key))).toEqual([
       true,
       true,
@@ -18,12 +18,12 @@ describe('the keys of a lane', () => {
   })
 
   test('that are worked on may enter again, and take no other place', () => {
-    const lanes = new KeyLanes(laneOf)
+    const lanes = new ConcurrencyGroups(laneOf)
     expect([lanes.enter('acme/a'), lanes.enter('acme/a'), lanes.enter('acme/b')]).toEqual([true, true, true])
   })
 
   test('take a place that has become free in the order in which they came', () => {
-    const lanes = new KeyLanes(laneOf)
+    const lanes = new ConcurrencyGroups(laneOf)
     for (const key of ['acme/a', 'acme/b', 'acme/c', 'acme/d']) lanes.enter(key)
     expect([lanes.leave('acme/a'), lanes.leave('acme/b'), lanes.leave('acme/c')]).toEqual([
       'acme/c',
@@ -35,14 +35,14 @@ describe('the keys of a lane', () => {
   })
 
   test('that were never worked on free no place', () => {
-    const lanes = new KeyLanes(laneOf)
+    const lanes = new ConcurrencyGroups(laneOf)
     for (const key of ['acme/a', 'acme/b', 'acme/c']) lanes.enter(key)
     expect(lanes.leave('acme/x')).toBeUndefined()
     expect(lanes.waiting).toBe(1)
   })
 
   test('all go where there are no lanes', () => {
-    const lanes = new KeyLanes(undefined)
+    const lanes = new ConcurrencyGroups(undefined)
     expect(['a', 'b', 'c'].every((key) => lanes.enter(key))).toBe(true)
     expect(lanes.leave('a')).toBeUndefined()
   })
@@ -51,7 +51,7 @@ describe('the keys of a lane', () => {
 describe('a key that waits', () => {
   const world = () => {
     let lane = 'acme'
-    const lanes = new KeyLanes(() => ({ name: lane, limit: 1 }))
+    const lanes = new ConcurrencyGroups(() => ({ name: lane, limit: 1 }))
     lanes.enter('a')
     lanes.enter('b')
     return { lanes, move: () => (lane = 'other') }
@@ -59,24 +59,24 @@ describe('a key that waits', () => {
 
   test('goes on waiting where it is, and leaves where its lane is another one', () => {
     const { lanes, move } = world()
-    expect([lanes.keeps('b'), lanes.waiting]).toEqual([true, 1])
+    expect([lanes.staysWaiting('b'), lanes.waiting]).toEqual([true, 1])
     move()
-    expect([lanes.keeps('b'), lanes.waiting]).toEqual([false, 0])
-    expect(lanes.keeps('b')).toBe(false)
+    expect([lanes.staysWaiting('b'), lanes.waiting]).toEqual([false, 0])
+    expect(lanes.staysWaiting('b')).toBe(false)
     expect(lanes.leave('a')).toBeUndefined()
   })
 
   test('waits no more when all are cleared', () => {
     const { lanes } = world()
     lanes.clear()
-    expect([lanes.waiting, lanes.keeps('b')]).toEqual([0, false])
+    expect([lanes.waiting, lanes.staysWaiting('b')]).toEqual([0, false])
     expect(lanes.leave('a')).toBeUndefined()
   })
 })
 
 /** What is worked on and what waits, as the lanes say it. */
 class Course {
-  readonly #lanes = new KeyLanes(laneOf)
+  readonly #lanes = new ConcurrencyGroups(laneOf)
   readonly working = new Set<string>()
   readonly waiting = new Set<string>()
 

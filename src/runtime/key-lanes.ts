@@ -3,51 +3,51 @@
  * others. What has no room waits here, in the order in which it came.
  */
 
-export type Lane = { name: string; limit: number }
+export type ConcurrencyGroup = { name: string; limit: number }
 /** Asked whenever a key is to be worked on: a key may change its lane. */
-export type LaneOf = (key: string) => Lane
+export type ConcurrencyGroupOf = (key: string) => ConcurrencyGroup
 
-export class KeyLanes {
-  readonly #laneOf: LaneOf | undefined
+export class ConcurrencyGroups {
+  readonly #groupOf: ConcurrencyGroupOf | undefined
   /** Lanes of the keys that are worked on, and how many each lane has. */
-  readonly #laneOfWorking = new Map<string, string>()
+  readonly #groupOfWorking = new Map<string, string>()
   readonly #working = new Map<string, number>()
   /** Keys that wait, by lane, and the lane of each. */
   readonly #waiting = new Map<string, Set<string>>()
-  readonly #laneOfWaiting = new Map<string, string>()
+  readonly #groupOfWaiting = new Map<string, string>()
 
-  constructor(laneOf: LaneOf | undefined) {
-    this.#laneOf = laneOf
+  constructor(laneOf: ConcurrencyGroupOf | undefined) {
+    this.#groupOf = laneOf
   }
 
   /** Keys that wait for room. */
   get waiting(): number {
-    return this.#laneOfWaiting.size
+    return this.#groupOfWaiting.size
   }
 
   /** Whether it may be worked on now; else it waits for room. */
   enter(key: string): boolean {
-    if (!this.#laneOf || this.#laneOfWorking.has(key)) return true
-    const { name, limit } = this.#laneOf(key)
+    if (!this.#groupOf || this.#groupOfWorking.has(key)) return true
+    const { name, limit } = this.#groupOf(key)
     const working = this.#working.get(name) ?? 0
     if (working >= limit) {
       this.#wait(key, name)
       return false
     }
     this.#working.set(name, working + 1)
-    this.#laneOfWorking.set(key, name)
+    this.#groupOfWorking.set(key, name)
     return true
   }
 
   /** The work on it has ended. @returns a key that takes its place, and waits for nothing but to be worked on */
   leave(key: string): string | undefined {
-    const lane = this.#laneOfWorking.get(key)
+    const lane = this.#groupOfWorking.get(key)
     if (lane === undefined) return undefined
-    this.#laneOfWorking.delete(key)
+    this.#groupOfWorking.delete(key)
     const [next] = this.#waiting.get(lane) ?? []
     if (next !== undefined) {
       this.#forget(next, lane)
-      this.#laneOfWorking.set(next, lane)
+      this.#groupOfWorking.set(next, lane)
       return next
     }
     const working = (this.#working.get(lane) ?? 1) - 1
@@ -57,10 +57,10 @@ export class KeyLanes {
   }
 
   /** Whether it goes on waiting where it is; in another lane there may be room. */
-  keeps(key: string): boolean {
-    const lane = this.#laneOfWaiting.get(key)
+  staysWaiting(key: string): boolean {
+    const lane = this.#groupOfWaiting.get(key)
     if (lane === undefined) return false
-    if (this.#laneOf?.(key).name === lane) return true
+    if (this.#groupOf?.(key).name === lane) return true
     this.#forget(key, lane)
     return false
   }
@@ -68,17 +68,17 @@ export class KeyLanes {
   /** Nothing waits any more. */
   clear(): void {
     this.#waiting.clear()
-    this.#laneOfWaiting.clear()
+    this.#groupOfWaiting.clear()
   }
 
   #wait(key: string, lane: string): void {
     const keys = this.#waiting.get(lane) ?? new Set()
     this.#waiting.set(lane, keys.add(key))
-    this.#laneOfWaiting.set(key, lane)
+    this.#groupOfWaiting.set(key, lane)
   }
 
   #forget(key: string, lane: string): void {
-    this.#laneOfWaiting.delete(key)
+    this.#groupOfWaiting.delete(key)
     const keys = this.#waiting.get(lane)
     keys?.delete(key)
     if (keys?.size === 0) this.#waiting.delete(lane)

@@ -3,7 +3,7 @@ import { FakeClock } from '../../test/support/fake-clock.ts'
 import { RushingClock } from '../../test/support/rushing-clock.ts'
 import { deliverySegments } from '../api/delivery-segment.ts'
 import { ApiError, isApiError, type ListQuery, type Page } from '../ports/kubernetes.ts'
-import { listInto } from './list-into.ts'
+import { listIntoStore } from './list-into.ts'
 
 /** A list of so many objects, each of whose pages takes its time. @returns the sizes that were asked for */
 async function pagesOf(
@@ -23,7 +23,7 @@ async function pagesOf(
     return { items, resourceVersion: '7', ...(end < objects ? { continue: String(end) } : {}) }
   }
   const { limit, largestPage } = given
-  const version = await listInto({
+  const version = await listIntoStore({
     api: { list, get: () => Promise.reject(new Error('nobody asks')) },
     type: deliverySegments,
     query: limit === undefined ? {} : { limit },
@@ -103,7 +103,7 @@ async function told(given: { failAt?: number; times?: number; overAfter?: number
     const items = ['a', 'b'].map((name) => ({ metadata: { name: `${name}${from ?? 0}` } }))
     return Promise.resolve({ items, resourceVersion: '7', ...(from ? {} : { continue: '1' }) })
   }
-  const listing = listInto({
+  const listing = listIntoStore({
     api: { list, get: () => Promise.reject(new Error('nobody asks')) },
     type: deliverySegments,
     query: {},

@@ -9,9 +9,9 @@ import {
   type ResourceReader,
 } from '../ports/kubernetes.ts'
 import { type Store, versionOf } from './object-store.ts'
-import { pause, yieldTurn } from './pause.ts'
+import { sleep, yieldToEventLoop } from './pause.ts'
 
-export type Listing = {
+export type ListIntoStoreOptions = {
   api: ResourceReader
   type: ResourceType
   query: ListQuery
@@ -47,10 +47,10 @@ const LOOK_MS = 100
 
 /** Pages of objects whose size nobody knows before. */
 class PageReader {
-  readonly #listing: Listing
+  readonly #listing: ListIntoStoreOptions
   #limit: number | undefined
 
-  constructor(listing: Listing) {
+  constructor(listing: ListIntoStoreOptions) {
     this.#listing = listing
     this.#limit = listing.query.limit
   }
@@ -90,7 +90,7 @@ class PageReader {
     const { clock, isOver } = this.#listing
     const end = clock.monotonic() + ms
     while (!isOver() && clock.monotonic() < end)
-      await pause(clock, Math.min(end - clock.monotonic(), LOOK_MS))
+      await sleep(clock, Math.min(end - clock.monotonic(), LOOK_MS))
   }
 
   #size(): { limit?: number } {
@@ -112,7 +112,7 @@ class PageReader {
 }
 
 /** Reads a list page by page into a store. @returns its version, or undefined when it was over before its end */
-export async function listInto(listing: Listing): Promise<string | undefined> {
+export async function listIntoStore(listing: ListIntoStoreOptions): Promise<string | undefined> {
   try {
     return await readPages(listing)
   } catch (error) {
@@ -121,7 +121,7 @@ export async function listInto(listing: Listing): Promise<string | undefined> {
   }
 }
 
-async function readPages(listing: Listing): Promise<string | undefined> {
+async function readPages(listing: ListIntoStoreOptions): Promise<string | undefined> {
   const { store, clock, isOver } = listing
   let version: string | undefined
   let next: string | undefined
@@ -148,7 +148,10 @@ async function readPages(listing: Listing): Promise<string | undefined> {
   return isOver() ? undefined : version
 }
 
-function* takeEach({ take, isOver }: Listing, items: readonly RawObject[]): IterableIterator<void> {
+function* takeEach(
+  { take, isOver }: ListIntoStoreOptions,
+  items: readonly RawObject[],
+): IterableIterator<void> {
   for (const raw of items) {
     if (isOver()) return
     yield take(raw)
@@ -161,7 +164,7 @@ async function inSlices(steps: Iterable<void>, clock: Clock): Promise<void> {
   for (const _ of steps) {
     count += 1
     if (count < SLICE_STEPS && clock.monotonic() - started < SLICE_MS) continue
-    await yieldTurn()
+    await yieldToEventLoop()
     started = clock.monotonic()
     count = 0
   }

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import { ObjectCache } from './object-cache.ts'
-import type { Identity } from './object-store.ts'
+import { CachingStore } from './object-cache.ts'
+import type { ObjectIdentity } from './object-store.ts'
 
 function start() {
   const told: string[] = []
-  const cache = new ObjectCache<string>({
+  const cache = new CachingStore<string>({
     applied: (key, object, previous) =>
       void told.push(`+${key} ${object}${previous ? ` after ${previous}` : ''}`),
     deleted: (key, last) => void told.push(`-${key} ${last}`),
@@ -12,23 +12,23 @@ function start() {
   return { cache, told }
 }
 
-const id = (version: number, uid = 'u1', key = 'org/a'): Identity => ({ key, uid, version })
+const id = (version: number, uid = 'u1', key = 'org/a'): ObjectIdentity => ({ key, uid, version })
 
 function apply(
-  cache: ObjectCache<string>,
-  identity: Identity,
+  cache: CachingStore<string>,
+  identity: ObjectIdentity,
   object: string,
   source: 'list' | 'event' = 'event',
 ) {
   if (cache.isNews(identity, source)) cache.apply(identity, object)
 }
 
-function remove(cache: ObjectCache<string>, identity: Identity) {
+function remove(cache: CachingStore<string>, identity: ObjectIdentity) {
   if (cache.isNews(identity, 'event')) cache.delete(identity)
 }
 
 /** Reads a list of these to its end. */
-function list(cache: ObjectCache<string>, version: number, items: [Identity, string][]) {
+function list(cache: CachingStore<string>, version: number, items: [ObjectIdentity, string][]) {
   cache.beginList()
   for (const [identity, object] of items) apply(cache, identity, object, 'list')
   for (const _ of cache.endList(version, true));

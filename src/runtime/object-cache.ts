@@ -1,4 +1,10 @@
-import { type Identity, type Source, type Store, type Told, UNKNOWN } from './object-store.ts'
+import {
+  type ObjectIdentity,
+  type Source,
+  type Store,
+  type StoreListener,
+  UNKNOWN_VERSION,
+} from './object-store.ts'
 
 type Entry<T> = { object: T; uid: string; version: number }
 
@@ -6,9 +12,9 @@ type Entry<T> = { object: T; uid: string; version: number }
  * Objects by "namespace/name". Never goes back to an older version of an object, and tells of a recreated one
  * (same name, another UID) as deleted, then applied.
  */
-export class ObjectCache<T> implements Store<T> {
+export class CachingStore<T> implements Store<T> {
   readonly #entries = new Map<string, Entry<T>>()
-  readonly #told: Told<T>
+  readonly #listener: StoreListener<T>
   /**
    * All objects are known as of this version, from a complete list: an event of that age or older says
    * nothing new, and an object that is not held was gone by then.
@@ -18,8 +24,8 @@ export class ObjectCache<T> implements Store<T> {
   #deletedMeanwhile: Map<string, number> | undefined
   #listed: Set<string> | undefined
 
-  constructor(told: Told<T>) {
-    this.#told = told
+  constructor(told: StoreListener<T>) {
+    this.#listener = told
   }
 
   get size(): number {
@@ -34,23 +40,23 @@ export class ObjectCache<T> implements Store<T> {
     for (const { object } of this.#entries.values()) yield object
   }
 
-  isNews({ key, version }: Identity, source: Source): boolean {
+  isNews({ key, version }: ObjectIdentity, source: Source): boolean {
     if (source === 'list') this.#listed?.add(key)
-    if (version === UNKNOWN) return true
+    if (version === UNKNOWN_VERSION) return true
     const stale = source === 'event' ? this.#floor : (this.#deletedMeanwhile?.get(key) ?? 0)
     return version > stale && version > (this.#entries.get(key)?.version ?? 0)
   }
 
-  apply({ key, uid, version }: Identity, object: T): void {
+  apply({ key, uid, version }: ObjectIdentity, object: T): void {
     const held = this.#entries.get(key)
     this.#entries.set(key, { object, uid, version })
     if (held && held.uid !== uid) {
-      this.#told.deleted(key, held.object)
-      this.#told.applied(key, object)
-    } else this.#told.applied(key, object, held?.object)
+      this.#listener.deleted(key, held.object)
+      this.#listener.applied(key, object)
+    } else this.#listener.applied(key, object, held?.object)
   }
 
-  delete({ key, version }: Identity): void {
+  delete({ key, version }: ObjectIdentity): void {
     this.#deletedMeanwhile?.set(key, version)
     this.#remove(key, version)
   }
@@ -89,6 +95,6 @@ export class ObjectCache<T> implements Store<T> {
     const held = this.#entries.get(key)
     if (!held) return
     this.#entries.delete(key)
-    this.#told.deleted(key, held.object, version)
+    this.#listener.deleted(key, held.object, version)
   }
 }

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import { ObjectFeed } from './object-feed.ts'
+import { StreamingStore } from './object-feed.ts'
 
 function start() {
   const told: string[] = []
-  const feed = new ObjectFeed<string>({
+  const feed = new StreamingStore<string>({
     applied: (_, object) => void told.push(object),
     gone: (key) => void told.push(`-${key}`),
   })

@@ -1,7 +1,7 @@
-import { type Identity, type Source, type Store, UNKNOWN } from './object-store.ts'
+import { type ObjectIdentity, type Source, type Store, UNKNOWN_VERSION } from './object-store.ts'
 
 /** Where a feed reports. Must not throw. */
-export type FeedTold<T> = {
+export type StreamListener<T> = {
   applied(key: string, object: T): void
   gone(key: string): void
 }
@@ -12,9 +12,9 @@ export type FeedTold<T> = {
  * server sorts it by name. A deletion is told as far as events tell it, and by its key alone: the object that it carries was
  * read when it came, and to read it again would cost as much as that.
  */
-export class ObjectFeed<T> implements Store<T> {
+export class StreamingStore<T> implements Store<T> {
   readonly size = 0
-  readonly #told: FeedTold<T>
+  readonly #listener: StreamListener<T>
   /** Everything up to this version was passed on. */
   #floor = 0
   /** Versions above the floor that were passed on: it rises only with a list's end and the watch's progress. */
@@ -22,8 +22,8 @@ export class ObjectFeed<T> implements Store<T> {
   /** What the list under way has brought. */
   #listed: { key: string; version: number; object: T }[] | undefined
 
-  constructor(told: FeedTold<T>) {
-    this.#told = told
+  constructor(told: StreamListener<T>) {
+    this.#listener = told
   }
 
   get(): undefined {
@@ -32,18 +32,18 @@ export class ObjectFeed<T> implements Store<T> {
 
   *values(): IterableIterator<T> {}
 
-  isNews({ version }: Identity, _source: Source): boolean {
-    return version === UNKNOWN || (version > this.#floor && !this.#passed.has(version))
+  isNews({ version }: ObjectIdentity, _source: Source): boolean {
+    return version === UNKNOWN_VERSION || (version > this.#floor && !this.#passed.has(version))
   }
 
-  apply({ key, version }: Identity, object: T): void {
+  apply({ key, version }: ObjectIdentity, object: T): void {
     this.#passed.add(version)
     if (this.#listed) this.#listed.push({ key, version, object })
-    else this.#told.applied(key, object)
+    else this.#listener.applied(key, object)
   }
 
-  delete({ key }: Identity): void {
-    this.#told.gone(key)
+  delete({ key }: ObjectIdentity): void {
+    this.#listener.gone(key)
   }
 
   beginList(): void {
@@ -60,7 +60,7 @@ export class ObjectFeed<T> implements Store<T> {
     const listed = this.#listed ?? []
     this.#listed = undefined
     for (const { key, object } of listed.sort((a, b) => a.version - b.version))
-      yield this.#told.applied(key, object)
+      yield this.#listener.applied(key, object)
     this.seenUpTo(listVersion)
   }
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { identityOf, UNKNOWN, versionOf } from './object-store.ts'
+import { identityOf, UNKNOWN_VERSION, versionOf } from './object-store.ts'
 
 test.each([
   [
@@ -16,5 +16,5 @@ test.each([
 
 test.each([undefined, '', 'abc', '-7', '0', '1.5', '9007199254740993', 'Infinity'])(
   'a version that is no number from one on is not known: %s',
-  (version) => expect(versionOf(version)).toBe(UNKNOWN),
+  (version) => expect(versionOf(version)).toBe(UNKNOWN_VERSION),
 )

@@ -6,10 +6,10 @@ export interface Store<T> {
   get(key: string): T | undefined
   values(): IterableIterator<T>
   /** Whether this tells something new, so that it is worth decoding; the rest is called only with news. */
-  isNews(identity: Identity, source: Source): boolean
-  apply(identity: Identity, object: T): void
+  isNews(identity: ObjectIdentity, source: Source): boolean
+  apply(identity: ObjectIdentity, object: T): void
   /** An event said so. */
-  delete(identity: Identity): void
+  delete(identity: ObjectIdentity): void
   /** A list begins. Events may go on meanwhile. One that was begun before is forgotten. */
   beginList(): void
   /**
@@ -26,7 +26,7 @@ export interface Store<T> {
 }
 
 /** Where a store reports. Must not throw. */
-export type Told<T> = {
+export type StoreListener<T> = {
   applied(key: string, object: T, previous?: T): void
   /** @param version at which, where an event said so */
   deleted(key: string, last: T, version?: number): void
@@ -35,12 +35,12 @@ export type Told<T> = {
 export type Source = 'list' | 'event'
 
 /** `key` is "namespace/name", or the name of a cluster-scoped object. */
-export type Identity = { key: string; uid: string; version: number }
+export type ObjectIdentity = { key: string; uid: string; version: number }
 
 /** A version that is no number; all others are above. */
-export const UNKNOWN = 0
+export const UNKNOWN_VERSION = 0
 
-export function identityOf(raw: RawObject): Identity {
+export function identityOf(raw: RawObject): ObjectIdentity {
   const { namespace, name, uid, resourceVersion } = raw.metadata
   return {
     key: namespace === undefined ? name : `${namespace}/${name}`,
@@ -52,5 +52,5 @@ export function identityOf(raw: RawObject): Identity {
 /** Versions compare as integers: every API server has it so, and since 1.35 the API promises it. */
 export function versionOf(resourceVersion: string | undefined): number {
   const version = Number(resourceVersion)
-  return Number.isSafeInteger(version) && version > 0 ? version : UNKNOWN
+  return Number.isSafeInteger(version) && version > 0 ? version : UNKNOWN_VERSION
 }

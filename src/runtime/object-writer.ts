@@ -1,7 +1,7 @@
 import type { ObjectMeta, ResourceType } from '../api/meta.ts'
 import { isApiError, type ResourceReader, type ResourceWriter } from '../ports/kubernetes.ts'
 import { statusPatch } from './status-patch.ts'
-import type { VersionedBook } from './versioned-book.ts'
+import type { MutationCache } from './versioned-book.ts'
 
 /** It is gone, or another one has its name. */
 export class ObjectGoneError extends Error {
@@ -15,7 +15,7 @@ export type ObjectWriterOptions<T extends Written> = {
   type: ResourceType
   decode(raw: unknown): T
   /** Learns what was read and written. */
-  book: VersionedBook<T>
+  cache: MutationCache<T>
 }
 
 /**
@@ -37,12 +37,12 @@ export class ObjectWriter<T extends Written> {
   }
 
   /** Nothing is written where nothing changed. */
-  async status(object: T, desired: Partial<NonNullable<T['status']>>): Promise<T> {
+  async updateStatus(object: T, desired: Partial<NonNullable<T['status']>>): Promise<T> {
     const status = statusPatch(object.status ?? {}, desired)
     return status ? await this.#patch(object, { status }, { subresource: 'status' }) : object
   }
 
-  async finalizers(object: T, finalizers: readonly string[]): Promise<T> {
+  async updateFinalizers(object: T, finalizers: readonly string[]): Promise<T> {
     return await this.#patch(object, { metadata: { finalizers } }, {})
   }
 
@@ -57,11 +57,11 @@ export class ObjectWriter<T extends Written> {
   }
 
   async #learn(uid: string, call: () => Promise<unknown>): Promise<T> {
-    const { decode, book } = this.#options
+    const { decode, cache } = this.#options
     try {
       const object = decode(await call())
       if (object.metadata.uid !== uid) throw new ObjectGoneError()
-      book.learn(object)
+      cache.learn(object)
       return object
     } catch (error) {
       if (isApiError(error, 'NotFound')) throw new ObjectGoneError()

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import { FakeClock, settle } from '../../test/support/fake-clock.ts'
-import { pause, until } from './pause.ts'
+import { pollUntil, sleep } from './pause.ts'
 
 describe('a pause', () => {
   it('lasts as long as asked, however long that is', async () => {
     const clock = new FakeClock()
     let over = false
-    void pause(clock, 2 ** 40).then(() => {
+    void sleep(clock, 2 ** 40).then(() => {
       over = true
     })
     await clock.elapse(2 ** 31 - 2)
@@ -14,17 +14,17 @@ describe('a pause', () => {
     await clock.elapse(1)
     // Longer than a timer of Node can be is as long as one can be.
     expect(over).toBe(true)
-    await pause(clock, Number.NaN, AbortSignal.abort())
+    await sleep(clock, Number.NaN, AbortSignal.abort())
   })
 
   it('ends when it is aborted, and leaves no timer and no listener behind', async () => {
     const clock = new FakeClock()
     const abort = new AbortController()
-    const paused = pause(clock, 1_000, abort.signal)
+    const paused = sleep(clock, 1_000, abort.signal)
     abort.abort()
     await paused
     expect(clock.pending).toBe(0)
-    await pause(clock, 1_000, abort.signal)
+    await sleep(clock, 1_000, abort.signal)
     expect(clock.pending).toBe(0)
   })
 
@@ -41,7 +41,7 @@ describe('a pause', () => {
       listeners -= 1
       removeEventListener.apply(abort.signal, args)
     }) as typeof removeEventListener
-    const paused = pause(clock, 5, abort.signal)
+    const paused = sleep(clock, 5, abort.signal)
     clock.advance(5)
     await paused
     await settle(1)
@@ -54,7 +54,7 @@ describe('a look until something is so', () => {
     const clock = new FakeClock()
     let isSo = false
     let over = false
-    void until(clock, () => isSo).then(() => {
+    void pollUntil(clock, () => isSo).then(() => {
       over = true
     })
     await clock.elapse(1000)
@@ -62,14 +62,14 @@ describe('a look until something is so', () => {
     isSo = true
     await clock.elapse(20)
     expect(over).toBe(true)
-    await until(clock, () => true)
+    await pollUntil(clock, () => true)
     expect(clock.pending).toBe(0)
   })
 
   it('ends when it is aborted', async () => {
     const clock = new FakeClock()
     const abort = new AbortController()
-    const looking = until(clock, () => false, abort.signal)
+    const looking = pollUntil(clock, () => false, abort.signal)
     await settle()
     abort.abort()
     await looking

@@ -1,15 +1,20 @@
 import { describe, expect, it } from 'vitest'
 import { FakeClock, fixedRandom, settle } from '../../test/support/fake-clock.ts'
 import {
-  after,
-  done,
+  noRequeue,
   ReconcileLoop,
   type ReconcileLoopOptions,
-  type Result,
+  type ReconcileResult,
+  requeueAfter,
   TerminalError,
 } from './reconcile-loop.ts'
 
-type Pass = { key: string; signal: AbortSignal; end(result: Result): void; fail(error: unknown): void }
+type Pass = {
+  key: string
+  signal: AbortSignal
+  end(result: ReconcileResult): void
+  fail(error: unknown): void
+}
 
 function start(options: Partial<ReconcileLoopOptions> = {}) {
   const clock = new FakeClock()
@@ -50,7 +55,7 @@ describe('a reconcile loop', () => {
     await settle()
     expect(passes.map((pass) => pass.key)).toEqual(['a', 'b'])
     expect(loop.depth).toBe(1)
-    passes[1]?.end(done())
+    passes[1]?.end(noRequeue())
     await settle()
     expect(passes.map((pass) => pass.key)).toEqual(['a', 'b', 'c'])
   })
@@ -59,12 +64,12 @@ describe('a reconcile loop', () => {
     const { clock, loop, passes, outcomes } = start()
     loop.add('a')
     await settle()
-    passes[0]?.end(after(60_000))
+    passes[0]?.end(requeueAfter(60_000))
     await clock.elapse(59_999)
     expect(passes).toHaveLength(1)
     await clock.elapse(1)
     expect(passes).toHaveLength(2)
-    passes[1]?.end(done())
+    passes[1]?.end(noRequeue())
     await clock.elapse(86_400_000)
     expect(passes).toHaveLength(2)
     expect(outcomes).toEqual(['requeued', 'done'])
@@ -96,7 +101,7 @@ describe('a reconcile loop', () => {
   })
 
   it.each([
-    ['succeeded', (pass: Pass | undefined) => pass?.end(done())],
+    ['succeeded', (pass: Pass | undefined) => pass?.end(noRequeue())],
     ['cannot succeed until it changes', (pass: Pass | undefined) => pass?.fail(new TerminalError('wrong'))],
   ])('repeats a pass that failed as soon as the first time once one of its key has %s', async (_, end) => {
     const { clock, loop, passes } = start()
@@ -118,7 +123,7 @@ describe('a reconcile loop', () => {
     await clock.elapse(7000)
     loop.add('a')
     await clock.elapse(1500)
-    passes[0]?.end(done())
+    passes[0]?.end(noRequeue())
     await settle()
     expect(seconds).toEqual([1.5])
   })
@@ -159,7 +164,7 @@ describe('a reconcile loop', () => {
     loop.add('a')
     await clock.elapse(1_000_000)
     expect(passes).toHaveLength(1)
-    passes[0]?.end(done())
+    passes[0]?.end(noRequeue())
     await settle()
     expect(passes).toHaveLength(2)
     expect(passes[1]?.signal.aborted).toBe(false)
@@ -169,7 +174,7 @@ describe('a reconcile loop', () => {
     const { clock, loop, passes, lines } = start()
     loop.add('a')
     await settle()
-    passes[0]?.end(done())
+    passes[0]?.end(noRequeue())
     await settle()
     expect(clock.pending).toBe(0)
     await loop.stop()

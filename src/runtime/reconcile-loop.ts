@@ -1,11 +1,11 @@
 import type { Clock, Random } from '../ports/clock.ts'
-import type { Log } from '../ports/log.ts'
+import type { Logger } from '../ports/log.ts'
 import type { RuntimeMetrics } from '../ports/metrics.ts'
-import type { LaneOf } from './key-lanes.ts'
+import type { ConcurrencyGroupOf } from './key-lanes.ts'
 import { WorkQueue } from './work-queue.ts'
 
 /** What a pass over one object leaves to do: nothing until something changes, or another look after a while. */
-export type Result = { afterMs: number | undefined }
+export type ReconcileResult = { afterMs: number | undefined }
 
 export interface Reconciler {
   /**
@@ -13,14 +13,14 @@ export interface Reconciler {
    * Throwing means try again after a growing wait; TerminalError means that only a change can help.
    * @param signal aborts when the pass takes too long or the process ends
    */
-  reconcile(key: string, signal: AbortSignal): Promise<Result>
+  reconcile(key: string, signal: AbortSignal): Promise<ReconcileResult>
 }
 
-export function done(): Result {
+export function noRequeue(): ReconcileResult {
   return { afterMs: undefined }
 }
 
-export function after(ms: number): Result {
+export function requeueAfter(ms: number): ReconcileResult {
   return { afterMs: ms }
 }
 
@@ -36,12 +36,12 @@ export type ReconcileLoopOptions = {
   /** Passes at a time, over different keys. Default 4. */
   concurrency?: number
   /** Which keys share a limit within that; absent: none do. */
-  laneOf?: LaneOf | undefined
+  concurrencyGroupOf?: ConcurrencyGroupOf | undefined
   /** A pass that takes longer is aborted. Default 60 s. */
   deadlineMs?: number
   clock: Clock
   random: Random
-  log: Log
+  log: Logger
   metrics: RuntimeMetrics
 }
 
@@ -60,8 +60,8 @@ export class ReconcileLoop {
 
   constructor(options: ReconcileLoopOptions) {
     this.#options = options
-    const { clock, random, log, laneOf } = options
-    this.#queue = new WorkQueue({ clock, random, log, laneOf })
+    const { clock, random, log, concurrencyGroupOf: laneOf } = options
+    this.#queue = new WorkQueue({ clock, random, log, concurrencyGroupOf: laneOf })
   }
 
   /** Keys that wait for a worker. */
@@ -86,7 +86,7 @@ export class ReconcileLoop {
 
   /** Starts no pass any more, aborts the signals of those that run, and resolves when they have ended. */
   async stop(): Promise<void> {
-    const closed = this.#queue.close()
+    const closed = this.#queue.shutDown()
     this.#stopping = true
     for (const pass of this.#passes) pass.abort(new Error('the process ends'))
     await Promise.all([closed, ...this.#workers])
@@ -94,7 +94,7 @@ export class ReconcileLoop {
 
   async #work(): Promise<void> {
     for (;;) {
-      const key = await this.#queue.take()
+      const key = await this.#queue.get()
       if (key === undefined) return
       const started = this.#options.clock.monotonic()
       const outcome = await this.#pass(key)
@@ -137,7 +137,7 @@ export class ReconcileLoop {
     }
     // What the end of the process interrupted is no failure worth a line.
     if (!this.#stopping) this.#options.log.error('A pass failed and will be repeated', fields)
-    this.#queue.retry(key)
+    this.#queue.addRateLimited(key)
     return 'error'
   }
 

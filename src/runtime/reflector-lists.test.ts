@@ -48,7 +48,7 @@ describe('the lists of a reflector', () => {
 
   it('knows what was made before something that it knows, but while a list is told, in whose order of names that comes late', async () => {
     const seen: [string, boolean][] = []
-    const applied = ({ key }: { key: string }) => seen.push([key, reflector.isWhole])
+    const applied = ({ key }: { key: string }) => seen.push([key, reflector.isGapless])
     const { api, clock, reflector } = startReflector({ handler: { applied } })
     await reflector.synced
     // The first is on the second page of a list.
@@ -69,21 +69,21 @@ describe('the lists of a reflector', () => {
       ['org/e', false],
       ['org/y', false],
     ])
-    expect(reflector.isWhole).toBe(true)
+    expect(reflector.isGapless).toBe(true)
     await reflector.stop()
   })
 
   it('does not know it where a comparison was given up, until the watch is as far', async () => {
     const { api, clock, reflector } = startReflector()
     await reflector.synced
-    expect(reflector.isWhole).toBe(true)
+    expect(reflector.isGapless).toBe(true)
     for (const name of ['z', 'a', 'b', 'c']) api.put(name, { silently: true })
     api.listFaults.push(undefined, gone)
     await clock.elapse(30 * 60_000 + 1000)
-    expect([reflector.isRead, reflector.isWhole]).toEqual([true, false])
+    expect([reflector.isListed, reflector.isGapless]).toEqual([true, false])
     api.put('d')
     await settle()
-    expect(reflector.isWhole).toBe(true)
+    expect(reflector.isGapless).toBe(true)
     await reflector.stop()
   })
 
@@ -106,7 +106,7 @@ describe('the lists of a reflector', () => {
     const api = new FakeApi()
     for (const name of ['z', 'm', 'a', 'k']) api.put(name)
     api.listFaults.push(undefined, gone)
-    const { reflector, clock, consumer } = startReflector({ forget: true }, api)
+    const { reflector, clock, consumer } = startReflector({ streaming: true }, api)
     await clock.elapse(1_000)
     await reflector.synced
     api.put('b')

@@ -7,8 +7,8 @@ async function unheardFor(ms: number) {
   const told: string[] = []
   const bed = startReflector({
     handler: { applied: ({ key }) => void told.push(key) },
-    forget: true,
-    missed: { afterMs: 100_000, tell: () => void told.push('missed') },
+    streaming: true,
+    gapDetection: { afterMs: 100_000, onGap: () => void told.push('missed') },
   })
   await bed.reflector.synced
   bed.api.put('a')

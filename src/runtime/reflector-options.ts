@@ -2,12 +2,12 @@
 import type { ResourceType } from '../api/meta.ts'
 import type { Clock, Random } from '../ports/clock.ts'
 import type { ListQuery, RawObject, ResourceReader, WatchSource } from '../ports/kubernetes.ts'
-import type { Log } from '../ports/log.ts'
+import type { Logger } from '../ports/log.ts'
 import type { RuntimeMetrics } from '../ports/metrics.ts'
 import type { Store } from './object-store.ts'
-import type { Missed } from './silence.ts'
+import type { GapDetection } from './silence.ts'
 
-export type ReflectorOptions<T> = {
+export type InformerOptions<T> = {
   type: ResourceType
   query?: ListQuery
   /** For objects whose size nobody knows before: pages that are answered quickly grow up to so many. */
@@ -18,25 +18,25 @@ export type ReflectorOptions<T> = {
    */
   decode(raw: RawObject, bytes?: number): T | undefined
   /** May throw: that is logged and counted, and keeps nothing from going on. */
-  handler: ReflectorHandler<T>
+  handler: InformerHandler<T>
   /** Holds nothing and only passes on, each version of an object once: for an append-only log. */
-  forget?: boolean
+  streaming?: boolean
   /** Holds the objects in its own way; the handler is then told nothing. */
   store?: Store<T>
   /** Told that the store was restored from a backup, before anything of what it has now is handed on. */
-  onSetBack?(): void
+  onStoreRestored?(): void
   /**
    * Told, before they are handed on, that a list shows objects which are new although nothing was heard for longer than `afterMs`:
    * others may have been made and deleted meanwhile.
    */
-  missed?: Missed
+  gapDetection?: GapDetection
   /** May end the list at a page; deletions are then not found by comparison. */
   stopListing?(page: readonly RawObject[]): boolean
   /** A full list is compared so often (and a bit), in case a watch missed something. Default 30 min; never for a feed. */
   compareEveryMs?: number
 }
 
-export type ReflectorHandler<T> = {
+export type InformerHandler<T> = {
   /** The object is there, new or changed; `previous` is what was held of the same incarnation. */
   applied(object: T, previous?: T): void
   /** It is gone; `last` is what was known of it. @param version at which, where an event said so */
@@ -45,10 +45,10 @@ export type ReflectorHandler<T> = {
   gone?(key: string): void
 }
 
-export type ReflectorNeeds = {
+export type InformerDependencies = {
   api: ResourceReader & WatchSource
   clock: Clock
   random: Random
-  log: Log
+  log: Logger
   metrics: RuntimeMetrics
 }

@@ -15,10 +15,10 @@ describe('a reflector that is to read anew', () => {
   it('counts as read when the list has ended, and knows what is gone', async () => {
     const { api, reflector, consumer } = await startedWith('a', 'b')
     api.remove('a', { silently: true })
-    reflector.readAnew()
-    expect(reflector.isRead).toBe(false)
+    reflector.relist()
+    expect(reflector.isListed).toBe(false)
     await settle(10)
-    expect(reflector.isRead).toBe(true)
+    expect(reflector.isListed).toBe(true)
     expect([...consumer.view.keys()]).toEqual(['org/b'])
     await reflector.stop()
   })
@@ -28,15 +28,15 @@ describe('a reflector that is to read anew', () => {
     api.remove('a', { silently: true })
     const gate = Promise.withResolvers<void>()
     api.gate = gate.promise
-    reflector.readAnew()
+    reflector.relist()
     await settle()
-    reflector.readAnew()
+    reflector.relist()
     const { lists, watches } = api
     gate.resolve()
     api.gate = undefined
     await settle(20)
     expect([api.lists - lists, api.watches - watches]).toEqual([1, 1])
-    expect(reflector.isRead).toBe(true)
+    expect(reflector.isListed).toBe(true)
     expect([...consumer.view.keys()]).toEqual(['org/b'])
     await reflector.stop()
   })
@@ -49,15 +49,15 @@ describe('a reflector that is to read anew', () => {
     const applied = consumer.applied.bind(consumer)
     consumer.applied = (thing, previous) => {
       applied(thing, previous)
-      if (thing.key === 'org/c') reflector.readAnew()
+      if (thing.key === 'org/c') reflector.relist()
     }
     api.put('c', { twice: true })
     api.put('d')
     await settle()
-    expect(reflector.isRead).toBe(false)
+    expect(reflector.isListed).toBe(false)
     gate.resolve()
     await settle(20)
-    expect(reflector.isRead).toBe(true)
+    expect(reflector.isListed).toBe(true)
     expect([...consumer.view.keys()].sort()).toEqual(['org/b', 'org/c', 'org/d'])
     await reflector.stop()
   })
@@ -65,19 +65,19 @@ describe('a reflector that is to read anew', () => {
   it('when a list has just been taken in, lets that count for nothing', async () => {
     const { api, reflector } = await startedWith('a')
     api.endWatches()
-    reflector.readAnew()
+    reflector.relist()
     await settle()
     let asked = 0
     for (let turn = 0; turn < 40 && asked < 5; turn += 1) {
       await settle(1)
-      if (!reflector.isRead) continue
+      if (!reflector.isListed) continue
       asked += 1
-      reflector.readAnew()
-      expect(reflector.isRead).toBe(false)
+      reflector.relist()
+      expect(reflector.isListed).toBe(false)
     }
     expect(asked).toBeGreaterThan(0)
     await settle(20)
-    expect(reflector.isRead).toBe(true)
+    expect(reflector.isListed).toBe(true)
     await reflector.stop()
   })
 })

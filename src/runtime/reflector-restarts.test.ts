@@ -54,15 +54,15 @@ describe('the watch of a reflector', () => {
     const { api, clock, reflector } = startReflector()
     await reflector.synced
     await clock.elapse(60_000)
-    expect(reflector.contact.lostForMs()).toBe(0)
+    expect(reflector.health.disconnectedForMs()).toBe(0)
     api.endWatches(down)
     await settle()
     await clock.elapse(10)
-    expect(reflector.contact.lostForMs()).toBe(10)
+    expect(reflector.health.disconnectedForMs()).toBe(10)
     await clock.elapse(100)
     api.put('a')
     await settle()
-    expect(reflector.contact.lostForMs()).toBe(0)
+    expect(reflector.health.disconnectedForMs()).toBe(0)
     await reflector.stop()
   })
 

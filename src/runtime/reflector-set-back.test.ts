@@ -54,9 +54,9 @@ describe('a reflector of a store that was set back', () => {
   it('tells so before it hands on what there is now, and never where the store is the same', async () => {
     const said: string[] = []
     const { api, clock, reflector } = startReflector({
-      onSetBack: () => void said.push('set back'),
+      onStoreRestored: () => void said.push('set back'),
       handler: { applied: ({ key }) => void said.push(key) },
-      forget: true,
+      streaming: true,
     })
     await reflector.synced
     api.version = 5_000

@@ -1,17 +1,17 @@
 import { isApiError, type ListQuery, type RawObject, type WatchEvent } from '../ports/kubernetes.ts'
-import { BrokenOff } from './broken-off.ts'
-import { Contact } from './contact.ts'
+import { WatchReset } from './broken-off.ts'
+import { WatchHealth } from './contact.ts'
 import { Decoder } from './decoder.ts'
 import { HandlerGuard } from './handler-guard.ts'
-import { listInto } from './list-into.ts'
-import { momentOf } from './moment.ts'
-import { ObjectCache } from './object-cache.ts'
-import { ObjectFeed } from './object-feed.ts'
+import { listIntoStore } from './list-into.ts'
+import { dualTimestamp } from './moment.ts'
+import { CachingStore } from './object-cache.ts'
+import { StreamingStore } from './object-feed.ts'
 import { identityOf, type Source, type Store, versionOf } from './object-store.ts'
-import { pause } from './pause.ts'
-import type { ReflectorNeeds, ReflectorOptions } from './reflector-options.ts'
-import { type Restart, RestartPolicy } from './restart-policy.ts'
-import { Silence } from './silence.ts'
+import { sleep } from './pause.ts'
+import type { InformerDependencies, InformerOptions } from './reflector-options.ts'
+import { type RestartDecision, RestartPolicy } from './restart-policy.ts'
+import { GapDetector } from './silence.ts'
 import type { Watch } from './watch.ts'
 
 const PAGE = 500
@@ -25,12 +25,12 @@ type ListListeners = {
 }
 
 /** Keeps up with one kind of objects for ever: lists, watches from there, resumes, and lists again where it must. */
-export class Reflector<T> implements Watch {
+export class Informer<T> implements Watch {
   readonly #synced = Promise.withResolvers<void>()
   readonly synced = this.#synced.promise
-  readonly contact: Contact
-  readonly #options: ReflectorOptions<T>
-  readonly #needs: ReflectorNeeds
+  readonly health: WatchHealth
+  readonly #options: InformerOptions<T>
+  readonly #needs: InformerDependencies
   readonly #store: Store<T>
   readonly #decoder: Decoder<T>
   readonly #restart: RestartPolicy
@@ -42,14 +42,14 @@ export class Reflector<T> implements Watch {
   #doubtful = false
   #listing = 0
   /** Of a list that is being told, or was given up: its objects come in the order of their names. */
-  #partlyTold = 0
+  #partialListVersion = 0
   /** The highest version seen, which stays when `#version` is given up. */
   #highest = 0
-  readonly #silence: Silence
+  readonly #gapDetector: GapDetector
   readonly #handler: HandlerGuard
   #running: Promise<unknown> = Promise.resolve()
 
-  constructor(options: ReflectorOptions<T>, needs: ReflectorNeeds) {
+  constructor(options: InformerOptions<T>, needs: InformerDependencies) {
     this.#options = options
     this.#needs = needs
     this.#query = { limit: PAGE, ...options.query }
@@ -61,11 +61,12 @@ export class Reflector<T> implements Watch {
         this.#handler.run(key, () => options.handler.deleted?.(last, version)),
       gone: (key: string) => this.#handler.run(key, () => options.handler.gone?.(key)),
     }
-    this.#store = options.store ?? (options.forget ? new ObjectFeed<T>(told) : new ObjectCache<T>(told))
+    this.#store =
+      options.store ?? (options.streaming ? new StreamingStore<T>(told) : new CachingStore<T>(told))
     this.#decoder = new Decoder(options.decode, options.type.plural, needs.log)
     this.#restart = new RestartPolicy(needs.random)
-    this.contact = new Contact(needs.clock)
-    this.#silence = new Silence(needs.clock, options.missed)
+    this.health = new WatchHealth(needs.clock)
+    this.#gapDetector = new GapDetector(needs.clock, options.gapDetection)
   }
 
   /** @param key "namespace/name", or the name of a cluster-scoped object */
@@ -92,8 +93,8 @@ export class Reflector<T> implements Watch {
   }
 
   start(): this {
-    const { forget, stopListing } = this.#options
-    this.#running = Promise.all([this.#run(), forget || stopListing ? undefined : this.#compareForEver()])
+    const { streaming, stopListing } = this.#options
+    this.#running = Promise.all([this.#run(), streaming || stopListing ? undefined : this.#compareForEver()])
     return this
   }
 
@@ -111,20 +112,20 @@ export class Reflector<T> implements Watch {
   }
 
   /** Whatever list or watch is under way is given up for a new list. */
-  readAnew(): void {
+  relist(): void {
     this.#listing += 1
     this.#version = undefined
     this.reopen()
   }
 
   /** What is known is as of a list that was read to its end, and of what has come since. */
-  get isRead(): boolean {
+  get isListed(): boolean {
     return this.#version !== undefined
   }
 
   /** Whatever was made before something that is known is known as well. */
-  get isWhole(): boolean {
-    return this.isRead && this.#highest >= this.#partlyTold
+  get isGapless(): boolean {
+    return this.isListed && this.#highest >= this.#partialListVersion
   }
 
   get #stopped(): boolean {
@@ -141,12 +142,12 @@ export class Reflector<T> implements Watch {
         this.#needs.log.warn('A watch ended and will start again', { resource, reason, error, ...restart })
       }
       if (restart.relist) this.#version = undefined
-      if (restart.waitMs > 0) await pause(this.#needs.clock, restart.waitMs, this.#stopping.signal)
+      if (restart.waitMs > 0) await sleep(this.#needs.clock, restart.waitMs, this.#stopping.signal)
     }
   }
 
   /** Lists if need be and watches until that ends; not from nowhere, which would tell of nothing that is gone. Never rejects. */
-  async #round(): Promise<{ restart: Restart; reason: string; error?: unknown }> {
+  async #round(): Promise<{ restart: RestartDecision; reason: string; error?: unknown }> {
     const { clock } = this.#needs
     let started: number | undefined
     const livedMs = () => (started === undefined ? 0 : clock.monotonic() - started)
@@ -157,14 +158,14 @@ export class Reflector<T> implements Watch {
       if (this.#version === undefined) return { restart: { relist: true, waitMs: 0 }, reason: 'closed' }
       started = clock.monotonic()
       const progressed = await this.#watch(this.#version)
-      this.contact.kept()
+      this.health.connected()
       return { restart: this.#restart.closed(livedMs(), progressed), reason: 'closed' }
     } catch (error) {
       const reason = isApiError(error) ? error.kind : 'error'
       this.#doubtful = true
-      this.contact.lost()
+      this.health.disconnected()
       // Not a failure of the server, after which one waits.
-      if (error instanceof BrokenOff) return { restart: { relist: false, waitMs: 0 }, reason: 'closed' }
+      if (error instanceof WatchReset) return { restart: { relist: false, waitMs: 0 }, reason: 'closed' }
       return { restart: this.#restart.failed(error, livedMs()), reason, error }
     }
   }
@@ -180,19 +181,19 @@ export class Reflector<T> implements Watch {
   }
 
   async #list(): Promise<void> {
-    const begun = momentOf(this.#needs.clock)
-    const onNews = this.#silence.listing(this.#highest)
+    const begun = dualTimestamp(this.#needs.clock)
+    const onNews = this.#gapDetector.listing(this.#highest)
     const version = await this.#readList({
       onVersion: (listVersion) => {
         // Only a store that was set back can be older than what was seen of it.
         if (listVersion >= this.#highest) return
-        this.#options.onSetBack?.()
+        this.#options.onStoreRestored?.()
         this.#store.age()
       },
       onNews,
     })
     if (version === undefined) return
-    this.#silence.heard(begun)
+    this.#gapDetector.heard(begun)
     this.#version = version
     this.#highest = versionOf(version)
     this.#synced.resolve()
@@ -204,7 +205,7 @@ export class Reflector<T> implements Watch {
     const { api, clock, log } = this.#needs
     this.#listing += 1
     const mine = this.#listing
-    const version = await listInto({
+    const version = await listIntoStore({
       api,
       type,
       query: this.#query,
@@ -220,11 +221,11 @@ export class Reflector<T> implements Watch {
       onPageFailed: (error) =>
         log.warn('A page of a list is asked for again', { resource: type.plural, error }),
       onVersion: (listVersion) => {
-        this.#partlyTold = Math.max(this.#partlyTold, listVersion)
+        this.#partialListVersion = Math.max(this.#partialListVersion, listVersion)
         onVersion?.(listVersion)
       },
     })
-    if (version !== undefined) this.#partlyTold = 0
+    if (version !== undefined) this.#partialListVersion = 0
     return version
   }
 
@@ -232,19 +233,19 @@ export class Reflector<T> implements Watch {
   async #watch(from: string): Promise<boolean> {
     const { signal } = this.#watching
     let progressed = false
-    this.contact.opening()
+    this.health.opening()
     try {
       for await (const batch of this.#needs.api.watch(this.#options.type, this.#query, from, signal)) {
         if (signal.aborted) break
         for (const event of batch) progressed = this.#takeEvent(event) || progressed
-        this.#silence.heard()
-        this.contact.kept()
+        this.#gapDetector.heard()
+        this.health.connected()
         if (progressed) this.#restart.progress()
       }
     } catch (error) {
       if (!signal.aborted) throw error
     }
-    if (signal.aborted) throw new BrokenOff()
+    if (signal.aborted) throw new WatchReset()
     return progressed
   }
 
@@ -281,14 +282,14 @@ export class Reflector<T> implements Watch {
     const everyMs = this.#options.compareEveryMs ?? COMPARE_EVERY_MS
     let waitMs = everyMs
     while (!this.#stopped) {
-      await pause(clock, waitMs * (1 + random.fraction() / 10), this.#stopping.signal)
+      await sleep(clock, waitMs * (1 + random.fraction() / 10), this.#stopping.signal)
       waitMs = everyMs
       // The list that is needed, or being read, compares as well.
       if (this.#stopped || this.#version === undefined) continue
       const seen = this.#highest
       await this.#readList({
         onVersion: (version) => {
-          if (version < seen) this.readAnew()
+          if (version < seen) this.relist()
         },
       }).catch((error: unknown) => {
         waitMs = Math.min(everyMs, COMPARE_AGAIN_MS)

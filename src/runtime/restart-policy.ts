@@ -15,7 +15,7 @@ const OPEN_LIFE_MS = 20_000
 /** The same version brought the same bad stream so often that only a list helps. */
 const BAD_STREAMS = 3
 
-export type Restart = {
+export type RestartDecision = {
   /** What was held as the last version is of no use: list again. */
   relist: boolean
   waitMs: number
@@ -39,7 +39,7 @@ export class RestartPolicy {
   }
 
   /** The server ended the watch in the ordinary way. @param livedMs how long it was open */
-  closed(livedMs: number, progressed: boolean): Restart {
+  closed(livedMs: number, progressed: boolean): RestartDecision {
     if (progressed || livedMs >= GOOD_LIFE_MS) {
       this.progress()
       return { relist: false, waitMs: 0 }
@@ -48,7 +48,7 @@ export class RestartPolicy {
   }
 
   /** @param livedMs since the watch was asked for; 0 where it was the list that failed */
-  failed(error: unknown, livedMs = 0): Restart {
+  failed(error: unknown, livedMs = 0): RestartDecision {
     if (livedMs >= OPEN_LIFE_MS) this.progress()
     const asked = isApiError(error) ? Math.min(error.retryAfterMs ?? 0, LONGEST_ASKED_MS) : 0
     const away = isAway(error)

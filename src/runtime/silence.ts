@@ -1,23 +1,23 @@
 import type { Clock } from '../ports/clock.ts'
-import { elapsedSince, type Moment, momentOf } from './moment.ts'
+import { type DualTimestamp, dualTimestamp, elapsedSince } from './moment.ts'
 
-export type Missed = { afterMs: number; tell(): void }
+export type GapDetection = { afterMs: number; onGap(): void }
 
 /** For how long nothing was heard of a log, of which what was made and deleted meanwhile is in no list. */
-export class Silence {
+export class GapDetector {
   readonly #clock: Clock
-  readonly #missed: Missed | undefined
+  readonly #missed: GapDetection | undefined
   /** All that there was until then is known. */
-  #heard: Moment
+  #heard: DualTimestamp
 
-  constructor(clock: Clock, missed: Missed | undefined) {
+  constructor(clock: Clock, missed: GapDetection | undefined) {
     this.#clock = clock
     this.#missed = missed
-    this.#heard = momentOf(clock)
+    this.#heard = dualTimestamp(clock)
   }
 
   /** @param at absent: now */
-  heard(at = momentOf(this.#clock)): void {
+  heard(at = dualTimestamp(this.#clock)): void {
     this.#heard = at
   }
 
@@ -34,7 +34,7 @@ export class Silence {
     return (version) => {
       if (isTold || version <= highest) return
       isTold = true
-      missed.tell()
+      missed.onGap()
     }
   }
 }

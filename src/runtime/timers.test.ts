@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import { FakeClock } from '../../test/support/fake-clock.ts'
 import { fc } from '../../test/support/fast-check.ts'
-import type { Log } from '../ports/log.ts'
+import type { Logger } from '../ports/log.ts'
 import { Timers } from './timers.ts'
 
-function recordingLog(): Log & { errors: string[] } {
+function recordingLog(): Logger & { errors: string[] } {
   const errors: string[] = []
   return { errors, info() {}, warn() {}, error: (message) => void errors.push(message) }
 }

@@ -1,10 +1,10 @@
 import type { Clock } from '../ports/clock.ts'
-import type { Log } from '../ports/log.ts'
+import type { Logger } from '../ports/log.ts'
 import { TimerHeap } from './timer-heap.ts'
 
 export type TimersOptions = {
   clock: Clock
-  log: Log
+  log: Logger
   /**
    * `wall`: due times are milliseconds since 1970; what the wall clock passes when it is set ahead is due, and when it is
    * set back nobody waits longer for that. `monotonic`: due times are the clock's monotonic milliseconds. Default `wall`.
@@ -25,7 +25,7 @@ const BATCH = 500
  */
 export class Timers<K> {
   readonly #clock: Clock
-  readonly #log: Log
+  readonly #log: Logger
   readonly #isWall: boolean
   readonly #heap = new TimerHeap<K>()
   readonly #callbacks = new Map<K, (key: K) => void>()

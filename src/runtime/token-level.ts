@@ -11,7 +11,7 @@ const ONE_COMPLAINT_MS = 1000
  * Tokens that come at a rate, up to a burst. The rate falls by a factor when there were too many, and rises steadily to what was
  * set. Times are milliseconds of any clock that does not go back.
  */
-export class TokenLevel {
+export class AdaptiveTokenBucket {
   readonly #setRate: number
   readonly #burst: number
   readonly #risePerMs: number
@@ -31,7 +31,7 @@ export class TokenLevel {
   }
 
   /** Whether one could be had at `now`; it is then taken. */
-  take(now: number): boolean {
+  tryTake(now: number): boolean {
     this.#fill(now)
     if (this.#tokens < 1) return false
     this.#tokens -= 1
@@ -39,7 +39,7 @@ export class TokenLevel {
   }
 
   /** Milliseconds until the next one can be had, at most. */
-  wait(now: number): number {
+  waitMs(now: number): number {
     this.#fill(now)
     return Math.max(0, 1 - this.#tokens) / this.#rateAt(now)
   }
@@ -58,7 +58,7 @@ export class TokenLevel {
   }
 
   /** Whether it is as it was made. */
-  full(now: number): boolean {
+  isFull(now: number): boolean {
     this.#fill(now)
     return this.#tokens >= this.#burst && this.#rateAt(now) >= this.#setRate
   }

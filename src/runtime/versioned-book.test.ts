@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { VersionedBook } from './versioned-book.ts'
+import { MutationCache } from './versioned-book.ts'
 
 type Thing = {
   metadata: { namespace: string; name: string; uid: string; resourceVersion: string }
@@ -11,7 +11,7 @@ function thing(version: number, what = '', uid = 'u-1', name = 'one'): Thing {
 }
 
 function book(...things: Thing[]) {
-  const held = new VersionedBook<Thing>()
+  const held = new MutationCache<Thing>()
   for (const one of things) held.apply(one)
   const told: [string, string | undefined][] = []
   held.listen((object, before) => told.push([object.what, before?.what]))
@@ -73,7 +73,7 @@ describe('a book of versions', () => {
   })
 
   test('has those of the cluster, which have no namespace', () => {
-    const held = new VersionedBook<{ metadata: { name: string; uid: string; resourceVersion: string } }>()
+    const held = new MutationCache<{ metadata: { name: string; uid: string; resourceVersion: string } }>()
     const one = { metadata: { name: 'one', uid: 'u-1', resourceVersion: '1' } }
     held.apply(one)
     expect([held.get('', 'one'), held.in('')]).toEqual([one, [one]])

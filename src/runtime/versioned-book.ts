@@ -8,7 +8,7 @@ type Listener<T> = (object: T, before: T | undefined) => void
  * What is there and what is gone is told by the watch alone: the answer to a write may come after the watch has told that the
  * object is gone, or that another one has its name.
  */
-export class VersionedBook<T extends { metadata: ObjectMeta }> {
+export class MutationCache<T extends { metadata: ObjectMeta }> {
   readonly #entries = new Map<string, Entry<T>>()
   readonly #names = new Map<string, Set<string>>()
   readonly #listeners: Listener<T>[] = []
@@ -54,18 +54,18 @@ export class VersionedBook<T extends { metadata: ObjectMeta }> {
     this.#entries.set(`${namespace}/${name}`, { object, watched })
     const names = this.#names.get(namespace) ?? new Set()
     this.#names.set(namespace, names.add(name))
-    this.#tell(object, held?.object)
+    this.#notifyListeners(object, held?.object)
   }
 
   /** The answer to an own write or read. Only observers are told. */
   learn(object: T): void {
-    if (this.#learn(object)) this.#show(object)
+    if (this.#learn(object)) this.#notifyObservers(object)
   }
 
   /** The same, and others are told at once. */
   announce(object: T): void {
     const before = this.#learn(object)
-    if (before) this.#tell(object, before)
+    if (before) this.#notifyListeners(object, before)
   }
 
   /** From the watch. */
@@ -77,7 +77,7 @@ export class VersionedBook<T extends { metadata: ObjectMeta }> {
     const names = this.#names.get(namespace)
     names?.delete(name)
     if (names?.size === 0) this.#names.delete(namespace)
-    this.#tell(held, held)
+    this.#notifyListeners(held, held)
   }
 
   /** @returns what was there before; undefined where this is no news */
@@ -94,12 +94,12 @@ export class VersionedBook<T extends { metadata: ObjectMeta }> {
     return this.#entries.get(`${namespace}/${name}`)
   }
 
-  #tell(object: T, before: T | undefined): void {
+  #notifyListeners(object: T, before: T | undefined): void {
     for (const listener of this.#listeners) listener(object, before)
-    this.#show(object)
+    this.#notifyObservers(object)
   }
 
-  #show(object: T): void {
+  #notifyObservers(object: T): void {
     for (const observer of this.#observers) observer(object)
   }
 }

@@ -1,14 +1,17 @@
 import { describe, expect, it } from 'vitest'
 import { FakeClock, fixedRandom, settle } from '../../test/support/fake-clock.ts'
 import { fc } from '../../test/support/fast-check.ts'
-import type { LaneOf } from './key-lanes.ts'
+import type { ConcurrencyGroupOf } from './key-lanes.ts'
 import { WorkQueue } from './work-queue.ts'
 
 const log = { info() {}, warn() {}, error() {} }
 
-function start(fraction = 0, laneOf?: LaneOf) {
+function start(fraction = 0, laneOf?: ConcurrencyGroupOf) {
   const clock = new FakeClock()
-  return { clock, queue: new WorkQueue({ clock, random: fixedRandom(fraction), log, laneOf }) }
+  return {
+    clock,
+    queue: new WorkQueue({ clock, random: fixedRandom(fraction), log, concurrencyGroupOf: laneOf }),
+  }
 }
 
 describe('a work queue', () => {
@@ -18,22 +21,22 @@ describe('a work queue', () => {
     queue.add('b')
     queue.add('a')
     expect(queue.depth).toBe(2)
-    expect([await queue.take(), await queue.take()]).toEqual(['a', 'b'])
+    expect([await queue.get(), await queue.get()]).toEqual(['a', 'b'])
     expect(queue.depth).toBe(0)
   })
 
   it('gives a key that was added while it was worked on out again, but only when that work is done', async () => {
     const { queue } = start()
     queue.add('a')
-    await queue.take()
+    await queue.get()
     queue.add('a')
     queue.add('a')
-    const second = queue.take()
+    const second = queue.get()
     await settle()
     queue.add('b')
     expect(await second).toBe('b')
     queue.done('a')
-    expect(await queue.take()).toBe('a')
+    expect(await queue.get()).toBe('a')
     queue.done('a')
     expect(queue.depth).toBe(0)
   })
@@ -46,7 +49,7 @@ describe('a work queue', () => {
     clock.advance(999)
     expect(queue.depth).toBe(0)
     clock.advance(1)
-    expect(await queue.take()).toBe('a')
+    expect(await queue.get()).toBe('a')
     queue.done('a')
     clock.advance(60_000)
     expect(queue.depth).toBe(0)
@@ -56,17 +59,17 @@ describe('a work queue', () => {
     const { clock, queue } = start()
     const waits: number[] = []
     for (let failure = 0; failure < 20; failure += 1) {
-      queue.retry('a')
+      queue.addRateLimited('a')
       const before = clock.monotonic()
       while (queue.depth === 0) clock.advance(0.5)
       waits.push(clock.monotonic() - before)
-      queue.done((await queue.take()) ?? '')
+      queue.done((await queue.get()) ?? '')
     }
     // The lower end of the jitter: half of 5 ms, 10 ms, ... 300 s.
     expect(waits.slice(0, 4)).toEqual([3, 5, 10, 20])
     expect(Math.max(...waits)).toBe(150_000)
     queue.forget('a')
-    queue.retry('a')
+    queue.addRateLimited('a')
     clock.advance(3)
     expect(queue.depth).toBe(1)
   })
@@ -74,26 +77,26 @@ describe('a work queue', () => {
   it('hands out nothing once it is closed, and waits for what is worked on', async () => {
     const { queue } = start()
     queue.add('a')
-    await queue.take()
+    await queue.get()
     queue.add('b')
-    const closed = queue.close()
+    const closed = queue.shutDown()
     let isClosed = false
     void closed.then(() => {
       isClosed = true
     })
     queue.add('c')
-    expect(await queue.take()).toBeUndefined()
+    expect(await queue.get()).toBeUndefined()
     await settle()
     expect(isClosed).toBe(false)
     queue.done('a')
     await closed
-    expect(await queue.take()).toBeUndefined()
+    expect(await queue.get()).toBeUndefined()
   })
 
   it('counts what is wanted again while it is worked on, and what waits for its time', async () => {
     const { clock, queue } = start()
     queue.add('a')
-    await queue.take()
+    await queue.get()
     queue.add('a')
     queue.add('b')
     queue.addAfter('c', 1000)
@@ -104,12 +107,13 @@ describe('a work queue', () => {
 
   it('tells all who wait for a key that it is closed, at once where nothing is worked on', async () => {
     const { clock, queue } = start()
-    const takers = [queue.take(), queue.take()]
+    const takers = [queue.get(), queue.get()]
     queue.addAfter('a', 1000)
-    await queue.close()
-    expect(await Promise.all([...takers, queue.take()])).toEqual([undefined, undefined, undefined])
+    await queue.shutDown()
+    expect(await Promise.all([...takers, queue.get()])).toEqual([undefined, undefined, undefined])
     expect(clock.pending).toBe(0)
-    for (const add of [() => queue.add('a'), () => queue.addAfter('a', 0), () => queue.retry('a')]) add()
+    for (const add of [() => queue.add('a'), () => queue.addAfter('a', 0), () => queue.addRateLimited('a')])
+      add()
     clock.advance(1000)
     expect([queue.depth, clock.pending]).toEqual([0, 0])
   })
@@ -118,11 +122,11 @@ describe('a work queue', () => {
     const { queue } = start()
     queue.add('a')
     queue.add('b')
-    await queue.take()
-    await queue.take()
+    await queue.get()
+    await queue.get()
     queue.add('a')
     let closed = false
-    const closing = queue.close().then(() => {
+    const closing = queue.shutDown().then(() => {
       closed = true
     })
     queue.done('a')
@@ -135,8 +139,8 @@ describe('a work queue', () => {
   it('gives out no more keys of a lane at a time than it may have, and those of others before', async () => {
     const { queue } = start(0, (key) => ({ name: key.charAt(0), limit: 2 }))
     for (const key of ['a1', 'a2', 'a3', 'a4', 'b1']) queue.add(key)
-    expect([await queue.take(), await queue.take(), await queue.take()]).toEqual(['a1', 'a2', 'b1'])
-    const next = queue.take()
+    expect([await queue.get(), await queue.get(), await queue.get()]).toEqual(['a1', 'a2', 'b1'])
+    const next = queue.get()
     queue.add('a5')
     queue.add('a3')
     expect(queue.depth).toBe(3)
@@ -145,19 +149,19 @@ describe('a work queue', () => {
     expect(await next).toBe('a3')
     queue.done('a2')
     queue.done('a3')
-    expect([await queue.take(), await queue.take(), queue.depth]).toEqual(['a4', 'a5', 0])
+    expect([await queue.get(), await queue.get(), queue.depth]).toEqual(['a4', 'a5', 0])
   })
 
   it('gives out at once what has come into a lane with room', async () => {
     const lanes = new Map<string, string>()
     const { queue } = start(0, (key) => ({ name: lanes.get(key) ?? 'usual', limit: 1 }))
     for (const key of ['a', 'b', 'c']) queue.add(key)
-    expect(await queue.take()).toBe('a')
-    const next = queue.take()
+    expect(await queue.get()).toBe('a')
+    const next = queue.get()
     lanes.set('c', 'other')
     queue.add('c')
     expect(await next).toBe('c')
-    const last = queue.take()
+    const last = queue.get()
     queue.done('c')
     queue.done('a')
     expect(await last).toBe('b')
@@ -181,7 +185,7 @@ describe('a work queue', () => {
 })
 
 type Step =
-  | { do: 'add' | 'retry'; key: string }
+  | { do: 'add' | 'addRateLimited'; key: string }
   | { do: 'addAfter'; key: string; ms: number }
   | { do: 'take' }
   | { do: 'done'; which: number }
@@ -191,7 +195,7 @@ const key = fc.nat(4).map((number) => `k${number}`)
 const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 4, arbitrary: fc.record({ do: fc.constant('add' as const), key }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('addAfter' as const), key, ms: fc.nat(100) }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant('retry' as const), key }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('addRateLimited' as const), key }) },
   { weight: 4, arbitrary: fc.record({ do: fc.constant('take' as const) }) },
   { weight: 4, arbitrary: fc.record({ do: fc.constant('done' as const), which: fc.nat(4) }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('pass' as const), ms: fc.nat(100) }) },
@@ -243,7 +247,7 @@ class Workers {
   #take(): void {
     if (this.#waiting > 1) return
     this.#waiting += 1
-    void this.queue.take().then((key) => {
+    void this.queue.get().then((key) => {
       this.#waiting -= 1
       if (key === undefined) return
       if (this.#working.has(key)) this.twiceAtOnce.push(key)

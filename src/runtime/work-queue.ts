@@ -1,17 +1,17 @@
 import type { Clock, Random } from '../ports/clock.ts'
-import type { Log } from '../ports/log.ts'
+import type { Logger } from '../ports/log.ts'
 import { type BackoffLimits, backoffMs } from './backoff.ts'
-import { KeyLanes, type LaneOf } from './key-lanes.ts'
+import { type ConcurrencyGroupOf, ConcurrencyGroups } from './key-lanes.ts'
 import { Timers } from './timers.ts'
 
 export type WorkQueueOptions = {
   clock: Clock
   random: Random
-  log: Log
+  log: Logger
   /** Waits after failures; default 5 ms to 5 min. */
   backoff?: BackoffLimits
   /** Which keys share a limit on how many are worked on at a time; absent: none do. */
-  laneOf?: LaneOf | undefined
+  concurrencyGroupOf?: ConcurrencyGroupOf | undefined
 }
 
 const BACKOFF: BackoffLimits = { firstMs: 5, longestMs: 5 * 60_000 }
@@ -31,7 +31,7 @@ export class WorkQueue {
   /** Insertion order is the order of the queue. */
   readonly #ready = new Set<string>()
   readonly #working = new Set<string>()
-  readonly #lanes: KeyLanes
+  readonly #groups: ConcurrencyGroups
   readonly #wantedAgain = new Set<string>()
   readonly #failures = new Map<string, number>()
   readonly #takers: ((key: string | undefined) => void)[] = []
@@ -42,7 +42,7 @@ export class WorkQueue {
     this.#clock = options.clock
     this.#random = options.random
     this.#backoff = options.backoff ?? BACKOFF
-    this.#lanes = new KeyLanes(options.laneOf)
+    this.#groups = new ConcurrencyGroups(options.concurrencyGroupOf)
     this.#delayed = new Timers({ clock: options.clock, log: options.log, time: 'monotonic' }, (key) =>
       this.add(key),
     )
@@ -50,7 +50,7 @@ export class WorkQueue {
 
   /** Keys that are ready and not yet worked on. */
   get depth(): number {
-    return this.#ready.size + this.#lanes.waiting + this.#wantedAgain.size
+    return this.#ready.size + this.#groups.waiting + this.#wantedAgain.size
   }
 
   /** Keys that wait for their time. */
@@ -64,11 +64,11 @@ export class WorkQueue {
       this.#wantedAgain.add(key)
       return
     }
-    if (this.#lanes.keeps(key)) return
+    if (this.#groups.staysWaiting(key)) return
     // Whoever waits for a key waits because there is none.
     const [taker] = this.#takers
     if (!taker) this.#ready.add(key)
-    else if (this.#lanes.enter(key)) {
+    else if (this.#groups.enter(key)) {
       this.#takers.shift()
       this.#hand(key, taker)
     }
@@ -83,7 +83,7 @@ export class WorkQueue {
   }
 
   /** Adds the key after a wait that grows with each call, until `forget`. */
-  retry(key: string): void {
+  addRateLimited(key: string): void {
     const failures = (this.#failures.get(key) ?? 0) + 1
     if (!this.#closed) this.#failures.set(key, failures)
     this.addAfter(key, backoffMs(failures, this.#backoff, this.#random))
@@ -95,10 +95,10 @@ export class WorkQueue {
   }
 
   /** The next key, once there is one; undefined once the queue is closed. Whoever gets a key calls `done`. */
-  take(): Promise<string | undefined> {
+  get(): Promise<string | undefined> {
     for (const key of this.#ready) {
       this.#ready.delete(key)
-      if (!this.#lanes.enter(key)) continue
+      if (!this.#groups.enter(key)) continue
       this.#working.add(key)
       return Promise.resolve(key)
     }
@@ -109,18 +109,18 @@ export class WorkQueue {
   /** The work on a taken key has ended, however. */
   done(key: string): void {
     this.#working.delete(key)
-    const next = this.#lanes.leave(key)
+    const next = this.#groups.leave(key)
     if (next !== undefined) this.add(next)
     if (this.#wantedAgain.delete(key)) this.add(key)
     if (this.#closed && this.#working.size === 0) for (const resolve of this.#idle.splice(0)) resolve()
   }
 
   /** Hands out no more keys (what waits is dropped: state is level-triggered) and resolves when the last is done. */
-  close(): Promise<void> {
+  shutDown(): Promise<void> {
     this.#closed = true
     this.#delayed.stop()
     this.#ready.clear()
-    this.#lanes.clear()
+    this.#groups.clear()
     this.#wantedAgain.clear()
     for (const taker of this.#takers.splice(0)) taker(undefined)
     if (this.#working.size === 0) return Promise.resolve()

@@ -1,17 +1,17 @@
 import { expect, it } from 'vitest'
 import { fc } from '../../test/support/fast-check.ts'
-import { WritePace } from './write-pace.ts'
+import { WriteRateLimiter } from './write-pace.ts'
 
 const ROUNDED = 3
 
 it('lets a burst begin at once, and then one each interval', () => {
-  const pace = new WritePace({ perSecond: 100, burst: 3 })
+  const pace = new WriteRateLimiter({ perSecond: 100, burst: 3 })
   const waits: number[] = []
   let now = 1000
   for (let write = 0; write < 5; write += 1) {
     waits.push(pace.waitMs(now))
     now += pace.waitMs(now)
-    pace.begun(now)
+    pace.recordStart(now)
   }
   expect(waits).toEqual([0, 0, 0, 10, 10])
   expect(pace.waitMs(1030)).toBeCloseTo(0, ROUNDED)
@@ -19,17 +19,17 @@ it('lets a burst begin at once, and then one each interval', () => {
 })
 
 it('makes nobody wait longer than an interval, however many have begun all the same', () => {
-  const pace = new WritePace({ perSecond: 100, burst: 3 })
-  for (let write = 0; write < 1000; write += 1) pace.begun(1000)
+  const pace = new WriteRateLimiter({ perSecond: 100, burst: 3 })
+  for (let write = 0; write < 1000; write += 1) pace.recordStart(1000)
   expect(pace.waitMs(1000)).toBeCloseTo(10, ROUNDED)
   expect(pace.waitMs(1010)).toBeCloseTo(0, ROUNDED)
 })
 
 it('leaves the time of some writes between them, up to a bound, and no longer once they are quick again', () => {
-  const pace = new WritePace({ perSecond: 100, burst: 1, writesApart: 2 })
+  const pace = new WriteRateLimiter({ perSecond: 100, burst: 1, writesApart: 2 })
   const waitAfter = (ms: number) => {
-    for (let write = 0; write < 90; write += 1) pace.ended(ms)
-    pace.begun(1000)
+    for (let write = 0; write < 90; write += 1) pace.recordEnd(ms)
+    pace.recordStart(1000)
     return pace.waitMs(1000)
   }
   expect(waitAfter(4)).toBeCloseTo(10, ROUNDED)
@@ -40,10 +40,10 @@ it('leaves the time of some writes between them, up to a bound, and no longer on
 
 it('takes no more than its share of the rate, and waits no longer than a bound where it has none', () => {
   let share = 1
-  const pace = new WritePace({ perSecond: 100, burst: 1, share: () => share })
+  const pace = new WriteRateLimiter({ perSecond: 100, burst: 1, share: () => share })
   const waitWith = (part: number) => {
     share = part
-    pace.begun(1000)
+    pace.recordStart(1000)
     return pace.waitMs(1000)
   }
   expect(waitWith(1)).toBeCloseTo(10, ROUNDED)
@@ -54,9 +54,9 @@ it('takes no more than its share of the rate, and waits no longer than a bound w
 
 it('lets several begin as many together as one alone, on a slow store as well', () => {
   const waitOf = (part: number, ms: number) => {
-    const pace = new WritePace({ perSecond: 100, burst: 1, writesApart: 2, share: () => part })
-    for (let write = 0; write < 90; write += 1) pace.ended(ms)
-    pace.begun(1000)
+    const pace = new WriteRateLimiter({ perSecond: 100, burst: 1, writesApart: 2, share: () => part })
+    for (let write = 0; write < 90; write += 1) pace.recordEnd(ms)
+    pace.recordStart(1000)
     return pace.waitMs(1000)
   }
   expect(waitOf(1, 20)).toBeCloseTo(40, ROUNDED)
@@ -74,13 +74,13 @@ it('never lets more begin in any time than the burst and the rate, and keeps non
       fc.integer({ min: 1, max: 1000 }),
       fc.integer({ min: 1, max: 20 }),
       (given, rate, burst) => {
-        const pace = new WritePace({ perSecond: rate, burst })
+        const pace = new WriteRateLimiter({ perSecond: rate, burst })
         const begun: number[] = []
         let now = 0
         for (const ms of given) {
           now += ms
           now += pace.waitMs(now)
-          pace.begun(now)
+          pace.recordStart(now)
           begun.push(now)
         }
         begun.forEach((from, first) => {

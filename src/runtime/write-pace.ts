@@ -1,4 +1,4 @@
-export type PaceLimits = {
+export type WriteRateLimits = {
   /** Begun in a second, on average, where writes are quick. */
   perSecond: number
   /** Begun at once after a rest. */
@@ -20,26 +20,26 @@ const KEPT = 0.8
  * When the next may begin, so that there are no more in a second than that: few pay no wait, and many come evenly. What begins
  * all the same costs the next no more than one interval. Times are milliseconds of the monotonic clock.
  */
-export class WritePace {
-  readonly #limits: PaceLimits
+export class WriteRateLimiter {
+  readonly #limits: WriteRateLimits
   /** How long a write takes of late. */
   #typicalMs = 0
   /** Writes that may begin at once, as of then. */
   #credit: number
   #asOf = Number.NEGATIVE_INFINITY
 
-  constructor(limits: PaceLimits) {
+  constructor(limits: WriteRateLimits) {
     this.#limits = limits
     this.#credit = limits.burst
   }
 
-  begun(now: number): void {
+  recordStart(now: number): void {
     this.#credit = Math.max(0, this.#creditAt(now) - 1)
     this.#asOf = now
   }
 
   /** A write has ended that took so long. */
-  ended(ms: number): void {
+  recordEnd(ms: number): void {
     this.#typicalMs = this.#typicalMs * KEPT + ms * (1 - KEPT)
   }
 

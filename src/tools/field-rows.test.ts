@@ -43,7 +43,7 @@ describe('fieldRows', () => {
     },
     {
       given: 'a pattern that is a rule of the object',
-      field: text({ max: 9, pattern: /^a$/, allowed: 'an a', unsaid: true, describe: 'A.' }),
+      field: text({ max: 9, pattern: /^a$/, allowed: 'an a', patternHidden: true, describe: 'A.' }),
       type: 'string',
       rules: ['at most 9 characters', 'must be an a'],
     },

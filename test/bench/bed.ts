@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { connectKubernetes, type KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
 import { createClock } from '../../src/adapters/system/clock.ts'
-import { createLog } from '../../src/adapters/system/log.ts'
+import { createLogger } from '../../src/adapters/system/log.ts'
 import { createRandom } from '../../src/adapters/system/random.ts'
 import { namespaces } from '../../src/api/core-kinds.ts'
 import { ORGANIZATION_LABEL } from '../../src/api/meta.ts'
@@ -59,7 +59,7 @@ export async function startBed(): Promise<Bed> {
   const random = createRandom()
   await makeSystem(controlPlane, kubeconfigPath)
   const api = await connectKubernetes({ kubeconfigPath, clock, random })
-  const log = createLog({ level: 'error', clock, destination: process.stderr })
+  const log = createLogger({ level: 'error', clock, destination: process.stderr })
   const closings = new Closings(SYSTEM, { api, clock, random, log, metrics: NO_METRICS })
   await closings.start()
   const receiver = start<ReceiverCalls>('receiver')

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { fitToShow } from '../../src/adapters/aws/error-words.ts'
+import { sanitizeMessage } from '../../src/adapters/aws/error-words.ts'
 import { SeededRandom } from '../chaos/seeded-random.ts'
 import { hurtingSecrets } from './hurting-secrets.ts'
 import { ENCODINGS, formsOf } from './scan/forms.ts'
@@ -9,7 +9,7 @@ const SECRETS = hurtingSecrets(new SeededRandom(31), 38)
 const scanner = new Scanner(SECRETS)
 
 function shown(words: string, secret: string): number {
-  return scanner.scan(Buffer.from(fitToShow(words, [secret]))).length
+  return scanner.scan(Buffer.from(sanitizeMessage(words, [secret]))).length
 }
 
 test.each(Object.keys(ENCODINGS))('a service that repeats the secret as %s is not repeated', (encoding) => {
@@ -41,5 +41,5 @@ test('nor as a part of the request in base64', () => {
 
 test('words of AWS without a secret in them are shown', () => {
   const words = 'User: arn:aws:iam::111111111111:user/davit is not authorized to perform: sts:AssumeRole'
-  expect(SECRETS.filter((secret) => fitToShow(words, [secret]) !== words)).toEqual([])
+  expect(SECRETS.filter((secret) => sanitizeMessage(words, [secret]) !== words)).toEqual([])
 })

@@ -10,7 +10,7 @@ import { eventTypeKind, eventTypes } from '../../src/api/event-type.ts'
 import { API_VERSION, ORGANIZATION_LABEL } from '../../src/api/meta.ts'
 import { webhookEndpointKind, webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
 import { createEventLog, type OpenEventLog } from '../../src/controllers/delivery-log/event-log.ts'
-import { firstOf, SegmentNames } from '../../src/controllers/delivery-log/segment-names.ts'
+import { firstNameReader, SegmentNamer } from '../../src/controllers/delivery-log/segment-names.ts'
 import type { ControlPlane } from '../../src/playground/control-plane.ts'
 import { installCrds } from '../../src/playground/control-plane-crds.ts'
 import { LOG_TYPE, NOTE_TYPE, type Target } from './publisher.ts'
@@ -74,7 +74,7 @@ export async function setUp(controlPlane: ControlPlane, receiverUrl: string): Pr
     })
     targets.push({ name, uid: metadata.uid ?? '' })
   }
-  const names = new SegmentNames({ clock, random, first: firstOf(api, deliverySegments, NAMESPACE) })
+  const names = new SegmentNamer({ clock, random, first: firstNameReader(api, deliverySegments, NAMESPACE) })
   const eventLog = createEventLog({
     resources: api,
     namespace: NAMESPACE,

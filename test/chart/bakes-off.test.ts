@@ -5,7 +5,7 @@ import { connectKubernetes, type KubernetesClient } from '../../src/adapters/kub
 import { createClock } from '../../src/adapters/system/clock.ts'
 import { createRandom } from '../../src/adapters/system/random.ts'
 import type { Environment } from '../../src/config.ts'
-import type { BakeRole } from '../../src/roles/bake-role.ts'
+import type { BoxController } from '../../src/roles/bake-role.ts'
 import { API, code, DB, ROLE_OF_BOX, state } from '../support/baking-davit.ts'
 import { findChartTools } from '../support/chart/chart-tools.ts'
 import { template } from '../support/chart/helm.ts'
@@ -22,7 +22,7 @@ const BUILD_LIMIT_MS = 30 * 60_000
 let organization: string
 let admin: KubernetesClient
 let bed: JobStandIn
-let bakes: BakeRole | undefined
+let bakes: BoxController | undefined
 
 beforeAll(async () => {
   await findChartTools()

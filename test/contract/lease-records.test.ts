@@ -4,13 +4,13 @@ import { connectKubernetes, type KubernetesClient } from '../../src/adapters/kub
 import { createClock } from '../../src/adapters/system/clock.ts'
 import { createRandom } from '../../src/adapters/system/random.ts'
 import { leases, MAX_REPLICAS, REPLICA_LABEL } from '../../src/api/replica-lease.ts'
-import { LeaseRecords } from '../../src/controllers/replicas/lease-records.ts'
+import { KubernetesReplicaRecords } from '../../src/controllers/replicas/lease-records.ts'
 import type { ReplicaRecord } from '../../src/ports/replica-records.ts'
 import { testNamespace } from '../support/control-plane.ts'
 
 let api: KubernetesClient
 let namespace: string
-let records: LeaseRecords
+let records: KubernetesReplicaRecords
 
 beforeAll(async () => {
   api = await connectKubernetes({
@@ -22,7 +22,7 @@ beforeAll(async () => {
 afterAll(() => api.close())
 beforeEach(async () => {
   namespace = await testNamespace('lease-records')
-  records = new LeaseRecords({
+  records = new KubernetesReplicaRecords({
     resources: api,
     namespace,
     role: 'controller',
@@ -77,7 +77,7 @@ it('a Lease that somebody has spoilt may stand for every shard, and its replica 
 })
 
 it('Leases of other roles and of others are none of them', async () => {
-  const other = new LeaseRecords({
+  const other = new KubernetesReplicaRecords({
     resources: api,
     namespace,
     role: 'facade',

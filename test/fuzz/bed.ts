@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { connectKubernetes, type KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
 import { createClock } from '../../src/adapters/system/clock.ts'
-import { createLog } from '../../src/adapters/system/log.ts'
+import { createLogger } from '../../src/adapters/system/log.ts'
 import { createRandom } from '../../src/adapters/system/random.ts'
 import { eventTypeKind, eventTypes } from '../../src/api/event-type.ts'
 import { API_VERSION } from '../../src/api/meta.ts'
@@ -27,7 +27,7 @@ import {
 } from '../../src/playground/organization.ts'
 import type { WebhookSender } from '../../src/ports/webhook-sender.ts'
 import { startController } from '../../src/roles/controller.ts'
-import { createWorld } from '../../src/roles/world.ts'
+import { createControllerDependencies } from '../../src/roles/world.ts'
 import { TestAws } from '../support/aws/organization-account.ts'
 import { answered, openRestClient, type RestClient } from '../support/rest-client.ts'
 
@@ -128,9 +128,9 @@ async function startDelivering(
     DAVIT_NAMESPACE: OPERATOR_NAMESPACE,
     DAVIT_REPLICA: 'fuzz',
   })
-  const log = createLog({ level: 'error', clock: createClock() })
+  const log = createLogger({ level: 'error', clock: createClock() })
   const version = '0.0.0-fuzz'
-  const world = await createWorld({ config, secrets: { smtpUrl: undefined }, log, version })
+  const world = await createControllerDependencies({ config, secrets: { smtpUrl: undefined }, log, version })
   stack.defer(() => world.close())
   const sender = stayingHere(world.sender, receiver)
   const controller = await startController({ config, world: { ...world, sender }, version })

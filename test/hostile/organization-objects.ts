@@ -3,7 +3,7 @@ import { secrets } from '../../src/api/core-kinds.ts'
 import { kinds } from '../../src/api/kinds.ts'
 import { type KindDefinition, resourceType } from '../../src/api/meta.ts'
 import { webhookDeliveries, webhookDelivery } from '../../src/api/webhook-delivery.ts'
-import { secretName } from '../../src/controllers/endpoint/endpoint-directory.ts'
+import { signingSecretName } from '../../src/controllers/endpoint/endpoint-directory.ts'
 import { readKeys } from '../../src/controllers/endpoint/signing-key-store.ts'
 import type { RawObject, ResourceReader } from '../../src/ports/kubernetes.ts'
 import { OPERATOR_NAMESPACE } from '../support/installation.ts'
@@ -24,7 +24,7 @@ export async function signingSecretsOf(
   endpoints: readonly string[],
 ): Promise<string[]> {
   const read = async (name: string) => {
-    const ref = { namespace: OPERATOR_NAMESPACE, name: secretName(namespace, name) }
+    const ref = { namespace: OPERATOR_NAMESPACE, name: signingSecretName(namespace, name) }
     return readKeys(await api.get(secrets, ref)).keys.keys.map(({ secret }) => secret)
   }
   return (await Promise.all(endpoints.map(read))).flat()

@@ -15,7 +15,7 @@ import { API_VERSION } from '../../src/api/meta.ts'
 import { registryCredentials } from '../../src/api/registry-credential.ts'
 import { waiting } from '../../src/playground/bakes/run-statuses.ts'
 import type { RawObject } from '../../src/ports/kubernetes.ts'
-import type { BakeRole } from '../../src/roles/bake-role.ts'
+import type { BoxController } from '../../src/roles/bake-role.ts'
 import { makeAccount, makeToken, writeKubeconfig } from '../support/api-keys.ts'
 import { API, ECR, ROLE_OF_BOX, state } from '../support/baking-davit.ts'
 import { kubectl, testNamespace } from '../support/control-plane.ts'
@@ -38,7 +38,7 @@ let organization: string
 let operator: string
 let admin: KubernetesClient
 let limited: KubernetesClient
-let bakes: BakeRole
+let bakes: BoxController
 let bed: JobStandIn
 const deeds = new Set<string>()
 const logLines: string[] = []

@@ -43,9 +43,9 @@ async function backlog(name: string, deliveryLog: string): Promise<void> {
     Array.from({ length: BACKLOG }, (_, number) => davit.publishOnly('environment.started', { number })),
   )
   await Promise.all(names.map((event) => davit.eventWhen(event, ({ status }) => status?.state !== undefined)))
-  const { plane } = davit.controller.parts
+  const { engine } = davit.controller.parts
   await until(
-    async () => receiver.received(path).length + plane.tally.total > BACKLOG || undefined,
+    async () => receiver.received(path).length + engine.counters.total > BACKLOG || undefined,
     () => 'the log did not show all',
   )
   shown.resolve()
@@ -56,11 +56,11 @@ test.for(['Objects', 'Segments'])(
   async (deliveryLog) => {
     const name = `unseen-${deliveryLog.toLowerCase()}`
     const path = `/${name}`
-    const { plane } = davit.controller.parts
+    const { engine } = davit.controller.parts
     const sent = () => receiver.received(path).length
     const idle = () =>
       until(
-        async () => plane.stats().inFlight === 0 || undefined,
+        async () => engine.stats().inFlight === 0 || undefined,
         () => 'attempts are under way',
       )
     await backlog(name, deliveryLog)
@@ -89,8 +89,8 @@ test.for(['Objects', 'Segments'])(
     await davit.patchSpec(name, { state: 'enabled' })
     await receiver.waitFor(BACKLOG, { path })
     await until(
-      async () => plane.tally.total === 0 || undefined,
-      () => `left: ${JSON.stringify(plane.stats())}`,
+      async () => engine.counters.total === 0 || undefined,
+      () => `left: ${JSON.stringify(engine.stats())}`,
     )
     const ids = receiver.received(path).map(({ headers }) => headers['webhook-id'])
     expect(ids.length).toBe(BACKLOG)

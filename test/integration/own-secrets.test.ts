@@ -1,7 +1,7 @@
 /** Who may read every Secret of an organization, and all of Davit's objects there, has none of the signing keys. */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { secret, secrets } from '../../src/api/core-kinds.ts'
-import { secretName } from '../../src/controllers/endpoint/endpoint-directory.ts'
+import { signingSecretName } from '../../src/controllers/endpoint/endpoint-directory.ts'
 import { requestApi } from '../../src/playground/control-plane-request.ts'
 import { applyRoles, makeAccount, makeToken } from '../support/api-keys.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
@@ -59,7 +59,7 @@ describe('who may do everything with the Secrets of an organization', () => {
   test.each(['GET', 'DELETE', 'PATCH', 'PUT'])(
     'can not %s the Secret of its signing keys',
     async (method) => {
-      const name = secretName(davit.organization, ENDPOINT)
+      const name = signingSecretName(davit.organization, ENDPOINT)
       const { data } = secret.parse(await davit.api.get(secrets, { namespace: davit.namespace, name }))
       const stored = Buffer.from(Object.values(data ?? {})[0] ?? '', 'base64').toString('utf8')
       expect(stored).toContain(signingSecret)

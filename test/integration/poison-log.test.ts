@@ -8,7 +8,7 @@ import { secrets } from '../../src/api/core-kinds.ts'
 import { deliverySegments } from '../../src/api/delivery-segment.ts'
 import { API_VERSION } from '../../src/api/meta.ts'
 import { outcomeSegments } from '../../src/api/outcome-segment.ts'
-import { encodeEvent } from '../../src/api/segment-event-line.ts'
+import { encodeEventLine } from '../../src/api/segment-event-line.ts'
 import type { WebhookEndpoint } from '../../src/api/webhook-endpoint.ts'
 import { sortableName } from '../../src/domain/message-id.ts'
 import { conditionOf, hasCondition } from '../support/conditions.ts'
@@ -56,7 +56,7 @@ async function outcomes(spec: Record<string, unknown>, name = freshName()): Prom
 }
 
 function eventLine(type: string, over: { id?: string; namespace?: string; payload?: string } = {}): string {
-  return encodeEvent({
+  return encodeEventLine({
     id: freshName(),
     namespace: davit.organization,
     type,

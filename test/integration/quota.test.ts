@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { namespaces } from '../../src/api/core-kinds.ts'
 import { deliverySegmentKind, deliverySegments } from '../../src/api/delivery-segment.ts'
 import { API_VERSION } from '../../src/api/meta.ts'
-import { recordsOf } from '../../src/api/outcome-record.ts'
+import { decodeOutcomeRecords } from '../../src/api/outcome-record.ts'
 import { outcomeSegment, outcomeSegmentKind, outcomeSegments } from '../../src/api/outcome-segment.ts'
 import { webhookDeliveries, webhookDeliveryKind } from '../../src/api/webhook-delivery.ts'
 import { webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
@@ -33,11 +33,11 @@ afterAll(async () => {
 async function nothingLeft(): Promise<void> {
   await until(
     async () => {
-      const { plane } = davit.controller.parts
+      const { engine } = davit.controller.parts
       davit.clock.jump(200)
-      return (plane.tally.total === 0 && plane.ctx.segments.size === 0) || undefined
+      return (engine.counters.total === 0 && engine.ctx.segments.size === 0) || undefined
     },
-    () => `left: ${JSON.stringify(davit.controller.parts.plane.stats())}`,
+    () => `left: ${JSON.stringify(davit.controller.parts.engine.stats())}`,
   )
 }
 
@@ -45,7 +45,7 @@ async function nothingLeft(): Promise<void> {
 async function cancelReasons(): Promise<string[]> {
   const { items } = await davit.api.list(outcomeSegments, { namespace: davit.namespace, limit: 500 })
   return items
-    .flatMap((raw) => recordsOf(outcomeSegment.parse(raw).spec))
+    .flatMap((raw) => decodeOutcomeRecords(outcomeSegment.parse(raw).spec))
     .flatMap((record) => (record.kind === 'canceled' ? [record.reason] : []))
 }
 
@@ -168,7 +168,7 @@ describe('the operator may make no segments', () => {
     await until(
       async () =>
         davit.controller.parts.outcomes.waiting() > 0 ||
-        davit.controller.parts.plane.stats().settling > 0 ||
+        davit.controller.parts.engine.stats().settling > 0 ||
         undefined,
       () => 'no outcome waits',
     )
@@ -176,7 +176,7 @@ describe('the operator may make no segments', () => {
     expect(davit.controller.problems()).toEqual(['outcomes cannot be stored'])
     const held = await davit.publish('environment.started', { number: 21 })
     await until(
-      async () => davit.controller.parts.plane.tally.total === 2 || undefined,
+      async () => davit.controller.parts.engine.counters.total === 2 || undefined,
       () => 'the log did not show it',
     )
     expect(receiver.received('/good').length).toBe(before + 1)
@@ -203,7 +203,7 @@ describe('the namespace is ending', () => {
     await davit.api.delete(namespaces, { name: davit.organization })
     davit.clock.jump(3000)
     await until(
-      async () => davit.controller.parts.plane.ctx.segments.size === 0 || undefined,
+      async () => davit.controller.parts.engine.ctx.segments.size === 0 || undefined,
       () => 'entries of the log are open',
     )
     expect((await davit.deliveries('ending')).length).toBe(1)
@@ -217,7 +217,7 @@ describe('the namespace is ending', () => {
     for (const { metadata } of (await davit.api.list(webhookEvents, { namespace: davit.organization })).items)
       await davit.api.delete(webhookEvents, metadata)
     await until(
-      async () => davit.controller.parts.plane.stats().inFlight === 0 || undefined,
+      async () => davit.controller.parts.engine.stats().inFlight === 0 || undefined,
       () => 'attempts are under way',
     )
     expect(receiver.received('/ending').length).toBe(sent)

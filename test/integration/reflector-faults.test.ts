@@ -3,8 +3,8 @@ import type { Credentials } from '../../src/adapters/kubernetes/cluster-access.t
 import { createResources } from '../../src/adapters/kubernetes/resources.ts'
 import { createTransport } from '../../src/adapters/kubernetes/transport.ts'
 import type { RawObject } from '../../src/ports/kubernetes.ts'
-import { Reflector } from '../../src/runtime/reflector.ts'
-import type { ReflectorOptions } from '../../src/runtime/reflector-options.ts'
+import { Informer } from '../../src/runtime/reflector.ts'
+import type { InformerOptions } from '../../src/runtime/reflector-options.ts'
 import { Changes } from '../support/changes.ts'
 import { fixedRandom, SkewedClock, settle } from '../support/fake-clock.ts'
 import { ScriptedApiServer, sendStatus } from '../support/scripted-api-server.ts'
@@ -18,7 +18,7 @@ afterEach(async () => {
 })
 
 /** A reflector over HTTP from a server that has the objects `a` and `b`, synced and with its watch open. */
-async function start(options: Partial<ReflectorOptions<string>> = {}) {
+async function start(options: Partial<InformerOptions<string>> = {}) {
   const server = await new ScriptedApiServer().start()
   server.put('a')
   server.put('b')
@@ -38,7 +38,7 @@ async function start(options: Partial<ReflectorOptions<string>> = {}) {
     happened.notify()
   }
   const log = { info() {}, warn() {}, error() {} }
-  const reflector = new Reflector<string>(
+  const reflector = new Informer<string>(
     {
       type,
       decode,

@@ -6,8 +6,8 @@ import { connectKubernetes, type KubernetesClient } from '../../src/adapters/kub
 import { createRandom } from '../../src/adapters/system/random.ts'
 import { type ControlPlane, startControlPlane } from '../../src/playground/control-plane.ts'
 import type { RawObject } from '../../src/ports/kubernetes.ts'
-import { Reflector } from '../../src/runtime/reflector.ts'
-import type { ReflectorOptions } from '../../src/runtime/reflector-options.ts'
+import { Informer } from '../../src/runtime/reflector.ts'
+import type { InformerOptions } from '../../src/runtime/reflector-options.ts'
 import { Changes } from '../support/changes.ts'
 import { SkewedClock } from '../support/fake-clock.ts'
 import { type Link, startLink } from '../support/link.ts'
@@ -69,7 +69,7 @@ function decode(raw: RawObject): string {
   return `${raw.metadata.name}=${(raw.data as { value?: string } | undefined)?.value}`
 }
 
-async function reflect(namespace: string, options: Partial<ReflectorOptions<string>> = {}) {
+async function reflect(namespace: string, options: Partial<InformerOptions<string>> = {}) {
   const clock = new SkewedClock()
   const api = await connectKubernetes({ kubeconfigPath: path.join(folder, 'config'), clock, random })
   const happened = new Changes()
@@ -83,7 +83,7 @@ async function reflect(namespace: string, options: Partial<ReflectorOptions<stri
     restarts.push(reason)
     happened.notify()
   }
-  const reflector = new Reflector<string>(
+  const reflector = new Informer<string>(
     {
       type: configMaps,
       query: { namespace },
@@ -179,7 +179,7 @@ describe('a reflector on a real API server', () => {
     async () => {
       const namespace = await makeNamespace('killed')
       const cache = await reflect(namespace)
-      const feed = await reflect(namespace, { forget: true })
+      const feed = await reflect(namespace, { streaming: true })
       const written: string[] = []
       let enough = false
       const writing = (async () => {

@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { SHARDS } from '../../src/domain/shard.ts'
+import { SHARD_COUNT } from '../../src/domain/shard.ts'
 import { freePort } from '../../src/playground/free-port.ts'
 import {
   CONTROLLER_ACCOUNT,
@@ -49,7 +49,7 @@ async function start(replica?: string): Promise<RoleProcess> {
 
 async function untilItOwnsAll(process: RoleProcess): Promise<void> {
   await until(
-    async () => (await process.gauge('davit_shards_owned')) === SHARDS || undefined,
+    async () => (await process.gauge('davit_shards_owned')) === SHARD_COUNT || undefined,
     () => 'it does not own all shards',
     GONE_LIMIT_MS,
   )
@@ -70,7 +70,7 @@ test('of two on one host the second does nothing, says why, and goes on once the
   )
   expect(await second.isReady()).toBe(false)
   expect(await second.gauge('davit_shards_owned')).toBe(0)
-  expect(await first.gauge('davit_shards_owned')).toBe(SHARDS)
+  expect(await first.gauge('davit_shards_owned')).toBe(SHARD_COUNT)
   await first.kill()
   await untilItOwnsAll(second)
   await second.untilReady()

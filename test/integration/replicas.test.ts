@@ -1,8 +1,8 @@
 /** Several controllers: each drives its own shards, and takes those of one that leaves or dies. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { readRecords } from '../../src/api/outcome-record.ts'
+import { decodeLogRecords } from '../../src/api/outcome-record.ts'
 import { outcomeSegment, outcomeSegments } from '../../src/api/outcome-segment.ts'
-import { SHARDS } from '../../src/domain/shard.ts'
+import { SHARD_COUNT } from '../../src/domain/shard.ts'
 import type { RunningController } from '../../src/roles/controller.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { FaultyApi } from '../support/faulty-api.ts'
@@ -69,8 +69,9 @@ async function allReceived(to: number, limitMs = 60_000): Promise<void> {
 
 async function shared(...controllers: RunningController[]): Promise<void> {
   await until(
-    async () => controllers.reduce((sum, { replica }) => sum + replica.owned, 0) === SHARDS || undefined,
-    () => `shards: ${controllers.map(({ replica }) => replica.owned)}`,
+    async () =>
+      controllers.reduce((sum, { replica }) => sum + replica.ownedShardCount, 0) === SHARD_COUNT || undefined,
+    () => `shards: ${controllers.map(({ replica }) => replica.ownedShardCount)}`,
     45_000,
   )
 }
@@ -82,8 +83,8 @@ test('a second one takes its part, and each event is delivered once, and in orde
   await shared(davit.controller, other)
   const names = [...(await first), ...(await publish(30, 60))]
   await allReceived(60)
-  expect(other.replica.owned).toBeGreaterThan(SHARDS / 4)
-  expect(davit.controller.replica.owned).toBeGreaterThan(SHARDS / 4)
+  expect(other.replica.ownedShardCount).toBeGreaterThan(SHARD_COUNT / 4)
+  expect(davit.controller.replica.ownedShardCount).toBeGreaterThan(SHARD_COUNT / 4)
   for (const name of names) await davit.eventWhen(name, ({ status }) => status?.state === 'dispatched')
   const last = publish(60, 90)
   await other.stop()
@@ -102,11 +103,11 @@ test('when one dies, another goes on with what is its own', async () => {
   await shared(davit.controller, mortal)
   await publish(90, 100)
   await allReceived(100)
-  mortal.parts.plane.stop()
+  mortal.parts.engine.stop()
   // What was received and is not recorded would be sent again, as it must be.
   await until(
     async () => {
-      const { inFlight, settling } = mortal.parts.plane.stats()
+      const { inFlight, settling } = mortal.parts.engine.stats()
       return inFlight + settling + mortal.parts.outcomes.oldestMs() === 0 || undefined
     },
     () => 'outcomes are not stored',
@@ -125,10 +126,13 @@ test('one that is told to end while nothing is under way says of all its shards 
   await shared(davit.controller, other)
   await publish(110, 111)
   await allReceived(111)
-  const own = Array.from({ length: SHARDS }, (_, shard) => shard).filter((shard) => other.replica.owns(shard))
+  const own = Array.from({ length: SHARD_COUNT }, (_, shard) => shard).filter((shard) =>
+    other.replica.owns(shard),
+  )
   const { session } = other.replica
   await until(
-    async () => davit.controller.parts.plane.tally.total + other.parts.plane.tally.total === 0 || undefined,
+    async () =>
+      davit.controller.parts.engine.counters.total + other.parts.engine.counters.total === 0 || undefined,
     () => 'something is pending',
   )
   await other.stop()
@@ -136,7 +140,7 @@ test('one that is told to end while nothing is under way says of all its shards 
   const released = page.items
     .map((raw) => outcomeSegment.parse(raw).spec)
     .filter(({ writer }) => writer === session)
-    .flatMap((spec) => readRecords(spec).records)
+    .flatMap((spec) => decodeLogRecords(spec).records)
     .flatMap((record) => (record.kind === 'release' ? record.shards : []))
   expect(new Set(released)).toEqual(new Set(own))
   await shared(davit.controller)

@@ -41,11 +41,11 @@ async function nothingLeft(): Promise<void> {
   const { davit } = mortal
   await until(
     async () => {
-      const { plane } = davit.controller.parts
+      const { engine } = davit.controller.parts
       davit.clock.jump(200)
-      return (plane.tally.total === 0 && plane.ctx.segments.size === 0) || undefined
+      return (engine.counters.total === 0 && engine.ctx.segments.size === 0) || undefined
     },
-    () => `left: ${JSON.stringify(davit.controller.parts.plane.stats())}`,
+    () => `left: ${JSON.stringify(davit.controller.parts.engine.stats())}`,
   )
 }
 

@@ -227,10 +227,10 @@ describe.each([
       // What the process had not handed over gets an object in any case, also where a success has none.
       const allowed = deliveryLog === 'Objects' || failed ? [['succeeded']] : [[], ['succeeded']]
       expect(allowed).toContainEqual(states)
-      const { plane } = davit.controller.parts
+      const { engine } = davit.controller.parts
       await until(
-        async () => (plane.tally.total === 0 && plane.ctx.segments.size === 0) || undefined,
-        () => `left: ${JSON.stringify(plane.stats())}`,
+        async () => (engine.counters.total === 0 && engine.ctx.segments.size === 0) || undefined,
+        () => `left: ${JSON.stringify(engine.stats())}`,
       )
     })
   })

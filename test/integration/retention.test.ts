@@ -40,7 +40,7 @@ afterAll(async () => {
 
 /** Retention beside the controller, as it would be after a start just now. */
 async function retention(over: Partial<RetentionLimits> = {}) {
-  const { directory, plane } = davit.controller.parts
+  const { directory, engine } = davit.controller.parts
   const api = new FaultyApi(davit.api)
   const made = new Retention({
     resources: api,
@@ -49,7 +49,7 @@ async function retention(over: Partial<RetentionLimits> = {}) {
     log: { info: nothing, warn: nothing, error: nothing },
     limits: { ...limits, ...over },
     directory,
-    lowWater: () => plane.ctx.segments.lowWater,
+    lowWater: () => engine.ctx.segments.lowWater,
     healthy: () => true,
     cancelHeld: nothing,
     eventLog: davit.controller.parts.eventLog,
@@ -69,7 +69,7 @@ async function settle(made: Retention): Promise<void> {
 /** Everything that was accepted is closed: retention deletes nothing before. */
 async function allClosed(): Promise<void> {
   await until(
-    async () => (davit.controller.parts.plane.ctx.segments.size === 0 ? true : undefined),
+    async () => (davit.controller.parts.engine.ctx.segments.size === 0 ? true : undefined),
     () => 'the log stays open',
   )
 }

@@ -1,13 +1,13 @@
 /** The types that ship, by what can be published under them: fields are described, none is required, more are allowed. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { catalogue } from '../../src/api/catalogue.ts'
+import { builtinEventTypes } from '../../src/api/catalogue.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 
 type Schema = { properties: Record<string, { type: string; description: string }> }
 
 /** Davit alone publishes the others. */
-const PUBLISHED = catalogue.filter(({ metadata }) => !metadata.name.startsWith('webhook.'))
+const PUBLISHED = builtinEventTypes.filter(({ metadata }) => !metadata.name.startsWith('webhook.'))
 const TYPES = PUBLISHED.map(({ metadata, spec }) => ({
   name: metadata.name,
   example: spec.example as Record<string, unknown>,

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { API_VERSION } from '../../src/api/meta.ts'
 import { webhookEndpointKind, webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
-import { SHARDS } from '../../src/domain/shard.ts'
+import { SHARD_COUNT } from '../../src/domain/shard.ts'
 import { type ControlPlane, startControlPlane } from '../../src/playground/control-plane.ts'
 import { freePort } from '../../src/playground/free-port.ts'
 import { NOTE_TYPE, publishNumber } from '../chaos/publisher.ts'
@@ -100,9 +100,9 @@ async function atRest(): Promise<void> {
   await until(
     async () => {
       const owned = await Promise.all(controllers.map((one) => one.gauge('davit_shards_owned')))
-      const isShared = owned.every((count = 0) => count > SHARDS / 4)
+      const isShared = owned.every((count = 0) => count > SHARD_COUNT / 4)
       const pending = await sumOf('davit_deliveries_pending')
-      return (isShared && owned.reduce((a = 0, b = 0) => a + b) === SHARDS && pending === 0) || undefined
+      return (isShared && owned.reduce((a = 0, b = 0) => a + b) === SHARD_COUNT && pending === 0) || undefined
     },
     () => 'the shards are not shared, or something is pending',
     LIMIT_MS,

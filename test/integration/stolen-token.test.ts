@@ -13,8 +13,8 @@ import { registryCredential, registryCredentials } from '../../src/api/registry-
 import { secretsSettings, secretsSettingsResource } from '../../src/api/secrets-settings.ts'
 import { CredentialWriter } from '../../src/controllers/credential/credential-writer.ts'
 import { SettingsWriter } from '../../src/controllers/settings/settings-writer.ts'
-import { bakeJob, bakeOrderOf } from '../../src/domain/bake-job.ts'
-import { VersionedBook } from '../../src/runtime/versioned-book.ts'
+import { buildBakeJob, buildBakeOrder } from '../../src/domain/bake-job.ts'
+import { MutationCache } from '../../src/runtime/versioned-book.ts'
 import { kubectl, testNamespace } from '../support/control-plane.ts'
 import { connectAsController } from '../support/controller-identity.ts'
 
@@ -84,8 +84,8 @@ describe('with the policy on Jobs', () => {
       },
     }
     const services = [{ name: 'api', image: 'ghcr.io/acme/api:1' }]
-    const order = bakeOrderOf(template, { name, services }, settings)
-    return bakeJob({ template, order, settings, roleArn: 'arn:aws:iam::123456789012:role/box' })
+    const order = buildBakeOrder(template, { name, services }, settings)
+    return buildBakeJob({ template, order, settings, roleArn: 'arn:aws:iam::123456789012:role/box' })
   }
 
   type Container = ReturnType<typeof job>['spec']['template']['spec']['containers'][number]
@@ -181,12 +181,12 @@ describe('with the policy on what the controller changes', () => {
   })
 
   test('a credential is held, told how it is, and let go', async () => {
-    const writer = new CredentialWriter(stolen, new VersionedBook())
+    const writer = new CredentialWriter(stolen, new MutationCache())
     const credential = registryCredential.parse(await stolen.get(registryCredentials, refOf('ghcr')))
-    const held = await writer.hold(credential)
+    const held = await writer.addFinalizer(credential)
     expect(held.metadata.finalizers).toEqual([...finalizers, 'davit.dev/parameter'])
-    const told = await writer.status(held, { observedGeneration: 1 })
-    const free = await writer.release(told)
+    const told = await writer.updateStatus(held, { observedGeneration: 1 })
+    const free = await writer.removeFinalizer(told)
     expect(free).toMatchObject({ metadata: { finalizers, labels }, status: { observedGeneration: 1 } })
   })
 
@@ -218,14 +218,14 @@ describe('with the policy on what the controller changes', () => {
   })
 
   test('settings are held, told how they are, and let go, also when they are deleted', async () => {
-    const writer = new SettingsWriter(stolen, new VersionedBook())
+    const writer = new SettingsWriter(stolen, new MutationCache())
     const settings = secretsSettings.parse(await stolen.get(secretsSettingsResource, refOf('default')))
-    const held = await writer.hold(settings)
+    const held = await writer.addFinalizer(settings)
     if (!held) throw new Error('they are gone')
     await writer.status(held, { observedGeneration: 1 })
     await admin.delete(secretsSettingsResource, refOf('default'))
     const leaving = secretsSettings.parse(await stolen.get(secretsSettingsResource, refOf('default')))
-    await writer.release(leaving)
+    await writer.removeFinalizer(leaving)
     expect((await stolen.get(secretsSettingsResource, refOf('default'))).metadata.finalizers).toEqual(
       finalizers,
     )

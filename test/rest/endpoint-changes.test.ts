@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { secrets } from '../../src/api/core-kinds.ts'
 import { webhookEndpoint, webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
-import { secretName } from '../../src/controllers/endpoint/endpoint-directory.ts'
+import { signingSecretName } from '../../src/controllers/endpoint/endpoint-directory.ts'
 import { codeOf } from '../support/code-of.ts'
 import { kubectl } from '../support/control-plane.ts'
 import type { TestDavit } from '../support/davit.ts'
@@ -208,7 +208,7 @@ describe('rolling the secret', () => {
     await davit.controller.stop()
     const answer = codeOf(facade.endpoints.roll(id, { expireOld: false }, {}))
     const keys = async () => {
-      const ref = { namespace: davit.namespace, name: secretName(davit.organization, name) }
+      const ref = { namespace: davit.namespace, name: signingSecretName(davit.organization, name) }
       const { data } = await davit.api.get(secrets, ref)
       return JSON.parse(Buffer.from((data as { keys: string }).keys, 'base64').toString('utf8')).keys.length
     }

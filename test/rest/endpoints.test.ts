@@ -5,7 +5,7 @@ import { secrets } from '../../src/api/core-kinds.ts'
 import { API_VERSION } from '../../src/api/meta.ts'
 import { leases } from '../../src/api/replica-lease.ts'
 import { webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
-import { secretName } from '../../src/controllers/endpoint/endpoint-directory.ts'
+import { signingSecretName } from '../../src/controllers/endpoint/endpoint-directory.ts'
 import { createdAtOf } from '../../src/domain/created-at.ts'
 import { ApiError } from '../../src/ports/kubernetes.ts'
 import { RefusedError } from '../../src/ports/refused-error.ts'
@@ -100,7 +100,7 @@ describe('creating', () => {
     const stored = await davit.endpointWhen(name, ({ status }) => status?.signingSecrets !== undefined)
     const file = await davit.api.get(secrets, {
       namespace: davit.namespace,
-      name: secretName(davit.organization, name),
+      name: signingSecretName(davit.organization, name),
     })
     const { keys } = file.data as { keys: string }
     expect(JSON.parse(Buffer.from(keys, 'base64').toString('utf8'))).toMatchObject({

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { secret, secrets } from '../../src/api/core-kinds.ts'
 import { webhookEndpoint, webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
-import { secretName } from '../../src/controllers/endpoint/endpoint-directory.ts'
+import { signingSecretName } from '../../src/controllers/endpoint/endpoint-directory.ts'
 import {
   EVENTS,
   type FrontedFacade,
@@ -57,7 +57,7 @@ function roll(path: string, key?: string) {
 
 /** Those that sign now, newest first. */
 async function inForce(endpoint: string): Promise<Key[]> {
-  const name = secretName(ORGANIZATION, endpoint)
+  const name = signingSecretName(ORGANIZATION, endpoint)
   const { data } = secret.parse(await bed.davit.api.get(secrets, { namespace: OPERATOR_NAMESPACE, name }))
   const { keys } = JSON.parse(Buffer.from(data?.keys ?? '', 'base64').toString('utf8')) as { keys: Key[] }
   return keys.filter(({ expiresAt }) => expiresAt === undefined || Date.parse(expiresAt) > Date.now())

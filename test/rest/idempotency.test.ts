@@ -6,7 +6,7 @@ import { secrets } from '../../src/api/core-kinds.ts'
 import { deliverySegment, deliverySegments } from '../../src/api/delivery-segment.ts'
 import { webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
 import { installationKey } from '../../src/controllers/facade/installation-key.ts'
-import { keepKeys } from '../../src/controllers/retention/keep-keys.ts'
+import { preserveKeys } from '../../src/controllers/retention/keep-keys.ts'
 import type { EndpointDraft } from '../../src/ports/endpoints.ts'
 import { codeOf } from '../support/code-of.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
@@ -60,10 +60,10 @@ function publish(at: LiveFacade, how: { idempotencyKey: string }, dataText = '{}
 async function nothingLeft(): Promise<void> {
   await until(
     async () => {
-      const { plane } = davit.controller.parts
-      return (plane.tally.total === 0 && plane.ctx.segments.size === 0) || undefined
+      const { engine } = davit.controller.parts
+      return (engine.counters.total === 0 && engine.ctx.segments.size === 0) || undefined
     },
-    () => `left: ${JSON.stringify(davit.controller.parts.plane.stats())}`,
+    () => `left: ${JSON.stringify(davit.controller.parts.engine.stats())}`,
   )
 }
 
@@ -149,7 +149,11 @@ describe('an event under one key', () => {
     await receiver.waitFor(1, { path: '/kept' })
     await nothingLeft()
     const { eventLog } = davit.controller.parts
-    await keepKeys({ resources: davit.api, namespace: davit.namespace, eventLog }, name, davit.clock.now())
+    await preserveKeys(
+      { resources: davit.api, namespace: davit.namespace, eventLog },
+      name,
+      davit.clock.now(),
+    )
     await davit.api.delete(deliverySegments, { namespace: davit.namespace, name })
     const young = await startLiveFacade(davit)
     expect(await young.publishing.ping(id, how)).toEqual({ ...first, replayed: true })

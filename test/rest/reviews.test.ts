@@ -7,7 +7,7 @@ import { createClock } from '../../src/adapters/system/clock.ts'
 import { createRandom } from '../../src/adapters/system/random.ts'
 import { GROUP } from '../../src/api/meta.ts'
 import { requestApi } from '../../src/playground/control-plane-request.ts'
-import type { Identity } from '../../src/ports/token-review.ts'
+import type { CallerIdentity } from '../../src/ports/token-review.ts'
 import {
   MANAGE_WEBHOOKS,
   type Permission,
@@ -50,7 +50,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true })
 })
 
-async function identityOf(token: string): Promise<Identity> {
+async function identityOf(token: string): Promise<CallerIdentity> {
   const identity = await reviews.tokens.review(token)
   if (!identity) throw new Error('the token was refused')
   return identity

@@ -6,7 +6,7 @@ import type { BakeFailureCode } from '../../src/api/bake-result.ts'
 import type { BakeStatus } from '../../src/api/bake-status.ts'
 import { bakeFailure } from '../../src/domain/bake-failure.ts'
 import type { BakeOutcome, BakeProgress } from '../../src/domain/bake-outcome.ts'
-import { type BakeFacts, type BakeStep, type JobFacts, planBake } from '../../src/domain/bake-plan.ts'
+import { type BakeAction, type BakeFacts, type JobFacts, planBake } from '../../src/domain/bake-plan.ts'
 import type { BakeProblem } from '../../src/domain/bake-problem.ts'
 import { readRequest } from '../../src/domain/requests.ts'
 
@@ -71,7 +71,7 @@ export class BakeWorld {
   }
 
   /** One pass, to its last step, or to its `stopAfter`th. */
-  run(stopAfter = Number.POSITIVE_INFINITY): BakeStep {
+  run(stopAfter = Number.POSITIVE_INFINITY): BakeAction {
     for (let count = 1; ; count += 1) {
       const step = planBake(this.facts())
       this.steps.push(step.step)
@@ -116,7 +116,7 @@ export class BakeWorld {
     this.wrongs.push(`never at rest: ${this.steps.slice(-6).join(', ')}`)
   }
 
-  #take(step: Exclude<BakeStep, { step: 'nothing' | 'wait' }>): void {
+  #take(step: Exclude<BakeAction, { step: 'nothing' | 'wait' }>): void {
     switch (step.step) {
       case 'start':
         this.#start(step.attempts)
@@ -196,7 +196,7 @@ export class BakeWorld {
     this.jobs = [...this.jobs, { name, isOwn: true, isLeaving: false, progress: { state: 'waiting' } }]
   }
 
-  #finish({ outcome, nextAttemptAt }: Extract<BakeStep, { step: 'finish' }>): void {
+  #finish({ outcome, nextAttemptAt }: Extract<BakeAction, { step: 'finish' }>): void {
     if (!this.bake) return
     const { nextAttemptAt: _planned, failure: _last, ...rest } = this.bake
     this.bake = {

@@ -1,7 +1,7 @@
 /** What the tries of an account have found, for tests of what follows from that. */
 import {
+  assessConnection,
   type ConnectionView,
-  connectionVerdict,
   type ProbeResults,
 } from '../../src/domain/connection-verdict.ts'
 
@@ -36,10 +36,10 @@ export function view(change: Partial<ConnectionView> = {}): ConnectionView {
 /** Status and reason by type. */
 export function shown(one: ConnectionView): Record<string, string> {
   return Object.fromEntries(
-    connectionVerdict(one).findings.map(({ type, status, reason }) => [type, `${status} ${reason}`]),
+    assessConnection(one).findings.map(({ type, status, reason }) => [type, `${status} ${reason}`]),
   )
 }
 
 export function message(one: ConnectionView, type: string): string {
-  return connectionVerdict(one).findings.find((finding) => finding.type === type)?.message ?? ''
+  return assessConnection(one).findings.find((finding) => finding.type === type)?.message ?? ''
 }

@@ -8,15 +8,15 @@ import {
   type AccountFacts,
   type CredentialFacts,
   type FoundParameter,
-  type HandoverFacts,
+  type InputSecretFacts,
   type ListingFacts,
-  NEW_PASS,
-  type ParameterPlace,
-  type PassFacts,
-  type StoredHandover,
+  NO_RECONCILE_FACTS,
+  type ParameterLocation,
+  type ReconcileFacts,
+  type StoredInputSecret,
 } from '../../src/domain/credential-facts.ts'
-import { planCredential } from '../../src/domain/credential-plan.ts'
-import type { CredentialStep } from '../../src/domain/credential-step.ts'
+import { nextAction } from '../../src/domain/credential-plan.ts'
+import type { CredentialAction } from '../../src/domain/credential-step.ts'
 
 export type Entry = { owner: 'ours' | 'not-ours'; value: string; version: number }
 export type SecretObject = { uid: string; resourceVersion: string; value: string; retained: boolean }
@@ -34,7 +34,7 @@ export const GONE: CloudFailure = { remedy: 'gone', code: 'ParameterNotFound', m
 
 const ROLE = 'arn:aws:iam::123456789012:role/davit'
 
-export function placeOf(account: string): ParameterPlace {
+export function placeOf(account: string): ParameterLocation {
   return { name: '/davit/acme/rc_ghcr', region: 'eu-west-1', account, roleArn: ROLE }
 }
 
@@ -57,7 +57,7 @@ export class CredentialWorld {
   account: AccountFacts = { state: 'ready', place: placeOf(A) }
   secret: SecretObject | undefined
   stored: StoredParameter | undefined
-  storedHandover: StoredHandover | undefined
+  storedHandover: StoredInputSecret | undefined
   moved = false
   ownName = false
   writtenAt = 0
@@ -68,19 +68,19 @@ export class CredentialWorld {
   readonly steps: string[] = []
   /** What must never happen, and did. */
   readonly wrongs: string[] = []
-  #pass: PassFacts = NEW_PASS
+  #pass: ReconcileFacts = NO_RECONCILE_FACTS
 
   /**
    * One pass, to its last step.
    * @param answers of the calls to the cloud, in turn; then they succeed
    * @param stopAfter so many steps, with the last one's status not written
    */
-  run(answers: readonly Answer[] = [], stopAfter = Number.POSITIVE_INFINITY): CredentialStep {
-    this.#pass = NEW_PASS
+  run(answers: readonly Answer[] = [], stopAfter = Number.POSITIVE_INFINITY): CredentialAction {
+    this.#pass = NO_RECONCILE_FACTS
     const queue = [...answers]
     for (let count = 1; ; count += 1) {
       if (this.deletedAt !== undefined && !this.hasFinalizer) this.gone = true
-      const step = planCredential(this.facts())
+      const step = nextAction(this.facts())
       this.steps.push(step.step)
       if (this.gone || step.step === 'nothing' || step.step === 'refuse' || step.step === 'wait') return step
       if (count > MOST_STEPS) {
@@ -103,13 +103,13 @@ export class CredentialWorld {
       sharedWith: this.sharedWith,
       deletedAt: this.deletedAt,
       hasFinalizer: this.hasFinalizer,
-      ownName: this.ownName,
+      generatedName: this.ownName,
       account: this.account,
       secretName: 'ghcr-handover',
-      handover: this.#handover(),
+      inputSecret: this.#handover(),
       stored: this.stored,
-      storedHandover: this.storedHandover,
-      awaitsFields: false,
+      storedInputSecret: this.storedHandover,
+      hasPendingFields: false,
       moved: this.moved,
       listing: this.listing,
       pass: this.#pass,
@@ -122,7 +122,7 @@ export class CredentialWorld {
     return [...this.cloud].flatMap(([key, { owner }]) => (owner === 'ours' && !known.has(key) ? [key] : []))
   }
 
-  #handover(): HandoverFacts {
+  #handover(): InputSecretFacts {
     if (!this.secret) return { state: 'missing' }
     const { uid, resourceVersion, retained, value } = this.secret
     const markAt = (version: string | undefined) => `mark of ${value} at ${version}`
@@ -132,11 +132,11 @@ export class CredentialWorld {
   }
 
   /** The rules that hold for every step, whatever was answered. */
-  #check(step: CredentialStep): void {
-    const { owner, removed, orphanRecorded } = this.#pass
+  #check(step: CredentialAction): void {
+    const { owner, removed, failedDeletionRecorded } = this.#pass
     const wrong = (what: string) => this.wrongs.push(`${step.step}: ${what}`)
     if (step.step === 'drop-finalizer' || step.step === 'forget') {
-      const ended = removed || orphanRecorded || owner === 'absent'
+      const ended = removed || failedDeletionRecorded || owner === 'absent'
       if (this.stored && !ended) wrong('a parameter is recorded, and neither removed nor an orphan')
     }
     if ((step.step === 'remove' || step.step === 'put-version') && owner !== 'ours')
@@ -160,7 +160,7 @@ export class CredentialWorld {
     else this.cloud.delete(account)
   }
 
-  #take(step: CredentialStep, answers: Answer[], stops: boolean): void {
+  #take(step: CredentialAction, answers: Answer[], stops: boolean): void {
     switch (step.step) {
       case 'add-finalizer':
         this.hasFinalizer = true
@@ -174,7 +174,7 @@ export class CredentialWorld {
         this.storedHandover = undefined
         this.moved = true
         this.listing = { state: 'unrecorded' }
-        this.#pass = NEW_PASS
+        this.#pass = NO_RECONCILE_FACTS
         return
       case 'list':
         this.#call(answers, () => {
@@ -183,7 +183,7 @@ export class CredentialWorld {
         return
       case 'record-orphan':
         this.orphans.add(keyOf(step.at))
-        this.#pass = { ...this.#pass, orphanRecorded: true }
+        this.#pass = { ...this.#pass, failedDeletionRecorded: true }
         return
       case 'delete-handover':
         this.secret = undefined
@@ -200,7 +200,7 @@ export class CredentialWorld {
     }
   }
 
-  #callCloud(step: CredentialStep, answers: Answer[], stops: boolean): void {
+  #callCloud(step: CredentialAction, answers: Answer[], stops: boolean): void {
     if (step.step === 'look') {
       this.#call(answers, () => {
         this.#pass = { ...this.#pass, owner: this.cloud.get(keyOf(step.at))?.owner ?? 'absent' }
@@ -215,7 +215,7 @@ export class CredentialWorld {
     }
   }
 
-  #put(step: Extract<CredentialStep, { handover: unknown; at: unknown }>, stops: boolean): void {
+  #put(step: Extract<CredentialAction, { handover: unknown; at: unknown }>, stops: boolean): void {
     const before = this.cloud.get(keyOf(step.at))
     if (step.step === 'put-new' && before) {
       const failure = { remedy: 'spec', code: 'ParameterAlreadyExists', message: '' } as const
@@ -230,11 +230,11 @@ export class CredentialWorld {
     this.#record(step.at, version)
   }
 
-  #record(at: ParameterPlace, version: number): void {
+  #record(at: ParameterLocation, version: number): void {
     this.stored = { ...storedAt(at.account, version), region: at.region }
     this.moved = false
     this.listing = { state: 'unknown' }
-    this.#pass = NEW_PASS
+    this.#pass = NO_RECONCILE_FACTS
   }
 
   #call(answers: Answer[], act: () => void): void {

@@ -7,11 +7,11 @@ import {
 import { secretsSettingsKind, secretsSettingsResource } from '../../src/api/secrets-settings.ts'
 import { accountIdentity } from '../../src/controllers/facade/account-identity.ts'
 import { CredentialDirectory } from '../../src/controllers/facade/credentials/credential-directory.ts'
-import { FacadeCredentials } from '../../src/controllers/facade/credentials/registry-credentials.ts'
+import { CredentialService } from '../../src/controllers/facade/credentials/registry-credentials.ts'
 import { isOwnedBy } from '../../src/domain/owner-tags.ts'
 import { CloudError } from '../../src/ports/cloud-error.ts'
 import { ApiError, type PatchOptions } from '../../src/ports/kubernetes.ts'
-import type { Log } from '../../src/ports/log.ts'
+import type { Logger } from '../../src/ports/log.ts'
 import type { CredentialMetrics } from '../../src/ports/metrics.ts'
 import type { CredentialDraft } from '../../src/ports/registry-credentials.ts'
 import { SecretText } from '../../src/ports/secret-text.ts'
@@ -44,7 +44,7 @@ export class CredentialsBed {
   readonly store = new MemoryStore(() => this.clock.now())
   readonly cloud = new FakeParameters(() => this.clock.now())
   readonly logged: unknown[] = []
-  log: Log
+  log: Logger
   readonly removals: string[] = []
   metrics: CredentialMetrics = {
     secretStored: () => undefined,
@@ -68,7 +68,7 @@ export class CredentialsBed {
   }
 
   /** A process of the facade. @param steps what it asks of the world goes through them */
-  facade(steps = new Steps()): FacadeCredentials {
+  facade(steps = new Steps()): CredentialService {
     const replica = new Replica(
       this.#log,
       this.clock,
@@ -78,7 +78,7 @@ export class CredentialsBed {
     this.#replicas.push(replica.read())
     const directory = new CredentialDirectory()
     for (const credential of this.credentials()) directory.apply(credential)
-    return new FacadeCredentials({
+    return new CredentialService({
       resources: steps.around(this.#watched(), () => new ApiError('Unavailable', 'no answer')),
       directory,
       behind: () => this.behind,

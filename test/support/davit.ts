@@ -13,7 +13,7 @@ import { connectKubernetes, type KubernetesClient } from '../../src/adapters/kub
 import { createMetrics } from '../../src/adapters/prometheus/metrics.ts'
 import { createClock } from '../../src/adapters/system/clock.ts'
 import { createRandom } from '../../src/adapters/system/random.ts'
-import { catalogue } from '../../src/api/catalogue.ts'
+import { builtinEventTypes } from '../../src/api/catalogue.ts'
 import { eventTypes } from '../../src/api/event-type.ts'
 import { API_VERSION, type ResourceType } from '../../src/api/meta.ts'
 import { type WebhookDelivery, webhookDeliveries, webhookDelivery } from '../../src/api/webhook-delivery.ts'
@@ -95,7 +95,8 @@ export class TestDavit {
       const names = { organization: await testNamespace(`${topic}-neighbour`, where), namespace }
       davit.neighbour = new TestDavit(names, api, options)
     }
-    for (const type of catalogue) await davit.#make(eventTypes, { ...type, metadata: { ...type.metadata } })
+    for (const type of builtinEventTypes)
+      await davit.#make(eventTypes, { ...type, metadata: { ...type.metadata } })
     const access = options.cluster?.access ?? inject('adminAccess')
     const organizations = davit.organizations()
     davit.#own = await connectAsController({ access, namespace, organizations, kubeconfigPath })

@@ -6,9 +6,9 @@ import { DeliveryLines } from '../../src/controllers/facade/delivery-index/deliv
 import { OutcomeStore } from '../../src/controllers/facade/delivery-index/outcome-store.ts'
 import { packedName } from '../../src/controllers/facade/delivery-index/packed-id.ts'
 import { SegmentStore } from '../../src/controllers/facade/delivery-index/segment-store.ts'
-import type { ShownDelivery } from '../../src/controllers/facade/delivery-index/shown-lines.ts'
-import { ShownStore } from '../../src/controllers/facade/delivery-index/shown-store.ts'
-import type { Identity, Source } from '../../src/runtime/object-store.ts'
+import type { ObjectDelivery } from '../../src/controllers/facade/delivery-index/shown-lines.ts'
+import { ObjectDeliveryStore } from '../../src/controllers/facade/delivery-index/shown-store.ts'
+import type { ObjectIdentity, Source } from '../../src/runtime/object-store.ts'
 import type { DeliveryWorld, WorldEvent, WorldObject, WorldOutcomes } from './delivery-world.ts'
 
 export const KINDS = ['segments', 'outcomes', 'objects'] as const
@@ -21,7 +21,7 @@ export class DeliveryWatches {
   readonly #world: DeliveryWorld
   readonly #segments: SegmentStore
   readonly #outcomes: OutcomeStore
-  readonly #objects: ShownStore
+  readonly #objects: ObjectDeliveryStore
   readonly #told: Record<WatchedKind, number> = { segments: 0, outcomes: 0, objects: 0 }
 
   constructor(world: DeliveryWorld, capacity = 10_000) {
@@ -35,7 +35,7 @@ export class DeliveryWatches {
     this.index = new DeliveryLines({ capacity, onLost })
     this.#segments = new SegmentStore(this.index, onSetBack)
     this.#outcomes = new OutcomeStore(this.index, onSetBack)
-    this.#objects = new ShownStore(this.index, onSetBack)
+    this.#objects = new ObjectDeliveryStore(this.index, onSetBack)
   }
 
   /** The next events of a watch. @param twice each of them a second time */
@@ -125,12 +125,12 @@ export class DeliveryWatches {
   }
 
   #takeObject(object: WorldObject, source: Source): void {
-    const identity: Identity = { key: object.key, uid: '', version: object.version }
+    const identity: ObjectIdentity = { key: object.key, uid: '', version: object.version }
     if (this.#objects.isNews(identity, source)) this.#objects.apply(identity, shownOf(object))
   }
 }
 
-function shownOf({ endpoint, id, state, attempts, at }: WorldObject): ShownDelivery {
+function shownOf({ endpoint, id, state, attempts, at }: WorldObject): ObjectDelivery {
   const packed = packedName(id)
   if (!packed) throw new Error(`${id} is no id`)
   const { namespace, uid: endpointUid } = endpoint

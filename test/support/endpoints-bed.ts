@@ -1,9 +1,9 @@
 /** The facade's endpoints on a store in memory, beside a stand-in for the controller, with time that tests step. */
 import { secrets } from '../../src/api/core-kinds.ts'
 import { webhookEndpoint, webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
-import { EndpointDirectory, secretName } from '../../src/controllers/endpoint/endpoint-directory.ts'
+import { EndpointDirectory, signingSecretName } from '../../src/controllers/endpoint/endpoint-directory.ts'
 import { readKeys } from '../../src/controllers/endpoint/signing-key-store.ts'
-import { FacadeEndpoints } from '../../src/controllers/facade/endpoints/endpoints.ts'
+import { EndpointService } from '../../src/controllers/facade/endpoints/endpoints.ts'
 import type { EndpointReplicas } from '../../src/controllers/facade/replicas/endpoint-replicas.ts'
 import { keysInStatus, type SigningKey } from '../../src/domain/signing-keys.ts'
 import type { EndpointDraft, EndpointId } from '../../src/ports/endpoints.ts'
@@ -35,7 +35,7 @@ export class EndpointsBed {
   readonly store = new MemoryStore(() => this.clock.now())
   readonly api = new FaultyApi(this.store)
   readonly directory = new EndpointDirectory()
-  readonly endpoints: FacadeEndpoints
+  readonly endpoints: EndpointService
   /** There are no others. */
   readonly replicas = NO_REPLICAS
   /** Why the watch of endpoints may not have shown everything. */
@@ -46,7 +46,7 @@ export class EndpointsBed {
   away = false
 
   constructor(maxEndpoints = 500) {
-    this.endpoints = new FacadeEndpoints({
+    this.endpoints = new EndpointService({
       resources: this.api,
       namespace: SYSTEM,
       directory: this.directory,
@@ -92,7 +92,7 @@ export class EndpointsBed {
   }
 
   async keysOf({ endpointId }: Pick<EndpointId, 'endpointId'>): Promise<readonly SigningKey[]> {
-    const name = secretName(ACME, endpointId.slice('whe_'.length))
+    const name = signingSecretName(ACME, endpointId.slice('whe_'.length))
     return readKeys(await this.store.get(secrets, { namespace: SYSTEM, name })).keys.keys
   }
 

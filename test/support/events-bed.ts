@@ -2,16 +2,16 @@ import { eventOutline } from '../../src/api/event-outline.ts'
 import { eventType, eventTypes } from '../../src/api/event-type.ts'
 import { webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
 import { webhookEvents } from '../../src/api/webhook-event.ts'
-import { Catalogue } from '../../src/controllers/catalogue.ts'
+import { EventTypeStore } from '../../src/controllers/catalogue.ts'
 import type { Delivery } from '../../src/controllers/delivery/delivery.ts'
-import { Lane } from '../../src/controllers/delivery/lane.ts'
-import { Tally } from '../../src/controllers/delivery/tally.ts'
-import { KeyIndex } from '../../src/controllers/delivery-log/key-index.ts'
-import { EventBook } from '../../src/controllers/event/event-book.ts'
+import { EndpointQueue } from '../../src/controllers/delivery/lane.ts'
+import { PendingCounters } from '../../src/controllers/delivery/tally.ts'
+import { DedupeIndex } from '../../src/controllers/delivery-log/key-index.ts'
+import { WebhookEventStore } from '../../src/controllers/event/event-book.ts'
 import { EventsReconciler } from '../../src/controllers/event/reconcile-events.ts'
-import { UnseenEvents } from '../../src/controllers/event/unseen-events.ts'
+import { UnconfirmedAppends } from '../../src/controllers/event/unseen-events.ts'
 import { Organizations } from '../../src/controllers/organizations.ts'
-import { IntakeRoom } from '../../src/controllers/publish/intake-room.ts'
+import { PublishQuota } from '../../src/controllers/publish/intake-room.ts'
 import { ApiError, type ApiErrorKind } from '../../src/ports/kubernetes.ts'
 import { ByteWindow } from '../../src/runtime/byte-window.ts'
 import { FakeClock, fixedRandom } from './fake-clock.ts'
@@ -21,18 +21,18 @@ const TYPE = 'environment.started'
 
 export class EventsBed {
   readonly clock = new FakeClock()
-  readonly lane = new Lane({ namespace: 'acme', name: 'billing', uid: 'uid-1' })
+  readonly lane = new EndpointQueue({ namespace: 'acme', name: 'billing', uid: 'uid-1' })
   readonly store = new MemoryStore(() => this.clock.now())
-  readonly book = new EventBook()
-  readonly tally = new Tally()
+  readonly book = new WebhookEventStore()
+  readonly tally = new PendingCounters()
   readonly written = new ByteWindow(this.clock, 10)
   /** Events on objects: the object's name and the reason. */
   readonly told: [string, string][] = []
   /** Ids. */
   readonly appended: string[] = []
   /** What the log has shown: everything that was appended. */
-  readonly keys = new KeyIndex()
-  readonly catalogue: Catalogue
+  readonly keys = new DedupeIndex()
+  readonly catalogue: EventTypeStore
   /** Calls for a status, taken or refused. */
   writes = 0
   failAppends = 0
@@ -45,9 +45,9 @@ export class EventsBed {
   readonly refusals = new Map<string, ApiErrorKind>()
   reconciler: EventsReconciler
   /** What this process knows of events that the log may not have shown. */
-  unseen!: UnseenEvents
+  unseen!: UnconfirmedAppends
 
-  constructor(catalogue: Catalogue) {
+  constructor(catalogue: EventTypeStore) {
     this.catalogue = catalogue
     this.reconciler = this.#reconciler()
     this.tally.onEventDone = (name, version) => void this.reconciler.delivered(name, version)
@@ -60,7 +60,7 @@ export class EventsBed {
 
   #reconciler(): EventsReconciler {
     const { clock, store, book, tally, lane, written, keys, catalogue } = this
-    const unseen = new UnseenEvents(clock, () => this.shownUpTo)
+    const unseen = new UnconfirmedAppends(clock, () => this.shownUpTo)
     this.unseen = unseen
     tally.onEventSeen = (name) => unseen.seen(name)
     const limits = {
@@ -68,7 +68,13 @@ export class EventsBed {
       heldBytes: 1000,
       writtenBytes: { organization: 1000, all: 1500 },
     }
-    const room = new IntakeRoom({ tally, unseen, written, lanes: () => [lane], limits })
+    const room = new PublishQuota({
+      counters: tally,
+      unconfirmed: unseen,
+      written,
+      queues: () => [lane],
+      limits,
+    })
     const organizations = new Organizations()
     organizations.apply({ name: 'acme', uid: 'uid-of-acme', ownerEmails: [] })
     return new EventsReconciler({
@@ -103,16 +109,16 @@ export class EventsBed {
           const version = 7 + this.appended.length
           this.appended.push(...events.map(({ event }) => event.id))
           for (const [index, { event }] of events.entries())
-            keys.isRepeat(event, version, index, clock.monotonic())
+            keys.isDuplicate(event, version, index, clock.monotonic())
           return { segment: 's', version, firstDelivery: 0 }
         },
       },
       clock,
       random: fixedRandom(1),
       book,
-      tally,
-      unseen,
-      room,
+      counters: tally,
+      unconfirmed: unseen,
+      quota: room,
       time: clock,
       onNotDeleted: () => undefined,
       events: { record: (about, event) => void this.told.push([about.metadata.name, event.reason]) },
@@ -134,8 +140,17 @@ export class EventsBed {
   /** An object shows it, or the log. */
   known(name: string, bytes = 0): Delivery {
     const home = { kind: 'object' } as const
-    const facts = { name, lane: this.lane, version: 7, index: 0, acceptedAt: 0, bytes, attempts: 0, dueAt: 0 }
-    const delivery: Delivery = { ...facts, ofWebhookEvent: true, stage: 'queued', left: false, home }
+    const facts = {
+      name,
+      queue: this.lane,
+      version: 7,
+      index: 0,
+      acceptedAt: 0,
+      bytes,
+      attempts: 0,
+      dueAt: 0,
+    }
+    const delivery: Delivery = { ...facts, ofWebhookEvent: true, stage: 'queued', left: false, storage: home }
     this.tally.add(delivery)
     this.lane.add(delivery)
     return delivery
@@ -162,7 +177,7 @@ export class EventsBed {
 
 /** One organization with one endpoint for everything, and one type. */
 export async function startEventsBed(): Promise<EventsBed> {
-  const catalogue = new Catalogue()
+  const catalogue = new EventTypeStore()
   const bed = new EventsBed(catalogue)
   const type = { metadata: { name: TYPE }, spec: { description: 'An environment started.' } }
   catalogue.apply(eventType.parse(await bed.store.create(eventTypes, type)))

@@ -3,14 +3,14 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { afterEach } from 'vitest'
 import { createRandom } from '../../src/adapters/system/random.ts'
-import type { AccessQuestion } from '../../src/ports/access-review.ts'
+import type { ResourceAttributes } from '../../src/ports/access-review.ts'
 import type { Clock } from '../../src/ports/clock.ts'
 import type { RegistryCredentials } from '../../src/ports/registry-credentials.ts'
-import type { Identity } from '../../src/ports/token-review.ts'
+import type { CallerIdentity } from '../../src/ports/token-review.ts'
 import { type AppOptions, createApp } from '../../src/rest/app.ts'
 import { createCursors } from '../../src/rest/cursor.ts'
 import { allRoutes } from '../../src/rest/routes/all-routes.ts'
-import { createFacadeServer, SERVER_LIMITS, type ServerLimits } from '../../src/rest/server.ts'
+import { createHttpServer, SERVER_LIMITS, type ServerLimits } from '../../src/rest/server.ts'
 import { FakeServices } from './facade-services.ts'
 import { FakeClock } from './fake-clock.ts'
 
@@ -31,7 +31,7 @@ export const KEYS = {
 export const ORGANIZATION = 'acme'
 export const OTHER_ORGANIZATION = 'umbrella'
 
-type Rule = (question: AccessQuestion) => boolean
+type Rule = (question: ResourceAttributes) => boolean
 
 const RULES: Record<string, Rule> = {
   owner: ({ namespace }) => namespace === ORGANIZATION,
@@ -76,7 +76,7 @@ export async function openFacade(options: BedOptions = {}) {
   const organizations = options.organizations ?? [ORGANIZATION, OTHER_ORGANIZATION]
   const services = new FakeServices(organizations)
   const reviewed: string[] = []
-  const questions: AccessQuestion[] = []
+  const questions: ResourceAttributes[] = []
   const answered: { route: string; status: number }[] = []
   const logged: { message: string; fields: Record<string, unknown> | undefined }[] = []
   const log = (message: string, fields?: Record<string, unknown>) => void logged.push({ message, fields })
@@ -115,7 +115,7 @@ export async function openFacade(options: BedOptions = {}) {
     },
     ...(options.limits ? { limits: options.limits } : {}),
   })
-  const server = createFacadeServer(app, { random, limits: { ...SERVER_LIMITS, ...options.server } })
+  const server = createHttpServer(app, { random, limits: { ...SERVER_LIMITS, ...options.server } })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
@@ -219,7 +219,7 @@ export class RawConnection {
   }
 }
 
-const identities = new Map<string, Identity>(
+const identities = new Map<string, CallerIdentity>(
   (['owner', 'otherOwner', 'viewer', 'publisher', 'expired'] as const).map((kind) => {
     const username = nameIn(KEYS[kind])
     return [KEYS[kind], { username, uid: `uid-of-${username}`, groups: [], extra: {} }]

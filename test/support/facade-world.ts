@@ -3,9 +3,9 @@
  * their calls are delayed, lost or not answered, they are stopped, killed and started anew. A checker looks at what publishes
  * would go by.
  */
-import { OtherFacades } from '../../src/controllers/facade/replicas/other-facades.ts'
-import { Presence } from '../../src/controllers/facade/replicas/presence.ts'
-import type { FacadeRecords, StoredFacadeRecord } from '../../src/ports/facade-records.ts'
+import { PeerServers } from '../../src/controllers/facade/replicas/other-facades.ts'
+import { ReplicaHeartbeat } from '../../src/controllers/facade/replicas/presence.ts'
+import type { PeerRecords, StoredPeerRecord } from '../../src/ports/facade-records.ts'
 import { ApiError } from '../../src/ports/kubernetes.ts'
 import { type Chance, SimulatedRecords } from './shard-world.ts'
 import { SimulatedClock, type SimulatedTime } from './simulated-time.ts'
@@ -15,7 +15,7 @@ export const LEASE_MS = 9000
 /** The store: changes of endpoints have versions, and each replica has a record. */
 export class FacadeStore {
   readonly ways: SimulatedRecords
-  readonly #byName = new Map<string, StoredFacadeRecord>()
+  readonly #byName = new Map<string, StoredPeerRecord>()
   /** Of endpoints; each change is one more. */
   version = 100
   #writes = 0
@@ -29,7 +29,7 @@ export class FacadeStore {
   }
 
   /** @param isMute whether its writes do not come through now */
-  of(clock: SimulatedClock, isMute: () => boolean): FacadeRecords {
+  of(clock: SimulatedClock, isMute: () => boolean): PeerRecords {
     return {
       list: () => this.ways.call(clock, () => structuredClone([...this.#byName.values()])),
       write: (record, over) =>
@@ -53,7 +53,7 @@ export class FacadeStore {
 /** A watch of endpoints that comes after them sooner or later. */
 class LateWatch {
   version = 0
-  isRead = false
+  isListed = false
   #readings = 0
   readonly #follow: (lag: () => void) => void
   readonly #list: () => Promise<number>
@@ -67,7 +67,7 @@ class LateWatch {
   }
 
   read(): void {
-    this.isRead = false
+    this.isListed = false
     this.#readings += 1
     void this.#begin(this.#readings)
   }
@@ -78,7 +78,7 @@ class LateWatch {
       if (reading !== this.#readings) return
       if (version === undefined) continue
       this.version = Math.max(this.version, version)
-      this.isRead = true
+      this.isListed = true
       this.onChange()
       this.#next(reading)
       return
@@ -125,7 +125,7 @@ export class Answers {
 export type SimulatedFacade = {
   readonly name: string
   readonly clock: SimulatedClock
-  readonly presence: Presence
+  readonly presence: ReplicaHeartbeat
   /** Part of what its watch shows that comes seconds late. */
   lag: number
   /** It cannot renew its Lease. */
@@ -156,18 +156,18 @@ export function startSimulatedFacade(world: {
     },
   )
   const shared = { name, leaseMs: LEASE_MS, records: store.of(clock, () => facade.isMute), clock, log }
-  const presence = new Presence({
+  const presence = new ReplicaHeartbeat({
     ...shared,
     session,
     watch,
     read: () => watch.read(),
-    behind: () => (watch.isRead ? undefined : 'being read'),
+    behind: () => (watch.isListed ? undefined : 'being read'),
   })
   watch.onChange = () => presence.changed()
-  const others = new OtherFacades(shared)
+  const others = new PeerServers(shared)
   const tidying = new AbortController()
   presence.start()
-  void others.tidyForEver(tidying.signal)
+  void others.collectExpiredForever(tidying.signal)
   let hasLeft = false
   const publishes = () => !hasLeft && presence.problem === undefined
   const publish = () => {

@@ -2,7 +2,7 @@
 
 import { webhookDeliveries } from '../../src/api/webhook-delivery.ts'
 import { type WebhookEndpoint, webhookEndpoint, webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
-import { ShownSweep } from '../../src/controllers/delivery/shown-sweep.ts'
+import { RemoteDeliverySweeper } from '../../src/controllers/delivery/shown-sweep.ts'
 import { acceptEvent } from '../../src/domain/accept.ts'
 import { isFinal } from '../../src/domain/delivery.ts'
 import { derivedName } from '../../src/domain/message-id.ts'
@@ -106,12 +106,12 @@ export class HandOverStory<R extends StoryReplica> {
   /** What ended unsaid is found by looking at its object, now and then; here in the end alone, where something is pending. */
   async #sweep(): Promise<void> {
     const { clock, living } = this.#world
-    if (living.every(({ process: { parts } }) => parts.plane.tally.total === 0)) return
+    if (living.every(({ process: { parts } }) => parts.plane.counters.total === 0)) return
     const over = new AbortController()
     for (const {
       process: { parts },
     } of living)
-      void new ShownSweep(parts.plane).run(over.signal)
+      void new RemoteDeliverySweeper(parts.plane).run(over.signal)
     await clock.elapse(SWEEP_MS)
     over.abort()
   }
@@ -269,7 +269,7 @@ export class HandOverStory<R extends StoryReplica> {
     const { plane, segments } = parts
     const failures = complaints.filter((one) => one.includes('failed') || one.includes('could not be made'))
     return [
-      ...(plane.tally.total === 0 ? [] : [`${plane.tally.total} are pending at ${session}`]),
+      ...(plane.counters.total === 0 ? [] : [`${plane.counters.total} are pending at ${session}`]),
       ...(segments.size === 0 ? [] : [`${segments.size} segments are open at ${session}`]),
       ...(failures.length === 0 ? [] : [`${session} says: ${failures[0]}`]),
     ]

@@ -3,7 +3,7 @@
  * it, or was not heard of for as long as its lease and its attempts last.
  */
 import { readLowWater } from '../../src/controllers/delivery-log/read-back.ts'
-import { pause } from '../../src/runtime/pause.ts'
+import { sleep } from '../../src/runtime/pause.ts'
 import { chanceOf } from './chance.ts'
 import { FakeClock } from './fake-clock.ts'
 import { SYSTEM } from './plane-parts.ts'
@@ -109,7 +109,7 @@ export class HandOverWorld implements ReplicaWorld {
   async #claimAnew(shards: readonly number[], replica: ReplicaBed): Promise<void> {
     const own = shards.filter((shard) => this.#owners.get(shard) === replica)
     // A hand-over that is under way may be of another replica's, and brings a claim of its own.
-    while (own.some((shard) => this.#moving.has(shard))) await pause(this.clock, LOOK_MS)
+    while (own.some((shard) => this.#moving.has(shard))) await sleep(this.clock, LOOK_MS)
     this.move(
       own.filter((shard) => this.#owners.get(shard) === replica && !replica.process.isDead),
       replica,
@@ -133,7 +133,7 @@ export class HandOverWorld implements ReplicaWorld {
   }
 
   async #renew(replica: ReplicaBed): Promise<void> {
-    await pause(this.clock, Math.floor(this.chance() * 500))
+    await sleep(this.clock, Math.floor(this.chance() * 500))
     // It may have been stopped or cut off again.
     if (replica.process.isDead || !replica.process.runs || replica.process.way.isCut) return
     const isLate = this.clock.now() - replica.goneAt >= GONE_MS
@@ -150,7 +150,7 @@ export class HandOverWorld implements ReplicaWorld {
     for (;;) {
       await this.#drained(shards)
       if (!next.isWell) {
-        await pause(this.clock, LOOK_MS)
+        await sleep(this.clock, LOOK_MS)
         next = this.running[0] ?? next
         continue
       }
@@ -158,7 +158,7 @@ export class HandOverWorld implements ReplicaWorld {
       const how = await this.#tryTake(next, shards)
       if (how === 'taken') return
       if (how === 'gone') await this.#givenUp(next, shards)
-      else await pause(this.clock, LOOK_MS)
+      else await sleep(this.clock, LOOK_MS)
     }
   }
 
@@ -186,14 +186,14 @@ export class HandOverWorld implements ReplicaWorld {
         if (await Promise.race([owner.release(shards).then(() => true), gone])) return
       }
       if (this.clock.now() - owner.goneAt >= GONE_MS) return
-      await pause(this.clock, LOOK_MS)
+      await sleep(this.clock, LOOK_MS)
     }
   }
 
   /** Who is back from a stop says what it has under way, and the others wait for that. */
   async #drained(shards: readonly number[]): Promise<void> {
     const isDraining = () => this.running.some(({ draining }) => shards.some((shard) => draining.has(shard)))
-    while (isDraining()) await pause(this.clock, LOOK_MS)
+    while (isDraining()) await sleep(this.clock, LOOK_MS)
   }
 
   #shardsOf(replica: ReplicaBed): number[] {

@@ -9,14 +9,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { connectKubernetes } from '../../src/adapters/kubernetes/kubernetes-client.ts'
 import { connectReviews } from '../../src/adapters/kubernetes/reviews.ts'
-import { createLog } from '../../src/adapters/system/log.ts'
+import { createLogger } from '../../src/adapters/system/log.ts'
 import { createRandom } from '../../src/adapters/system/random.ts'
 import { createEndpointIdentities } from '../../src/controllers/facade/endpoint-identities.ts'
 import { createEventTypeCatalogue } from '../../src/controllers/facade/event-type-catalogue.ts'
 import { createApp } from '../../src/rest/app.ts'
 import { createCursors } from '../../src/rest/cursor.ts'
 import { allRoutes } from '../../src/rest/routes/all-routes.ts'
-import { createFacadeServer } from '../../src/rest/server.ts'
+import { createHttpServer } from '../../src/rest/server.ts'
 import { applyFacadeRole, makeToken, writeKubeconfig } from './api-keys.ts'
 import type { TestDavit } from './davit.ts'
 import { startLiveFacade } from './live-facade.ts'
@@ -52,14 +52,14 @@ export async function startHttpFacade(davit: TestDavit) {
     organizations: { has: (name) => facade.organizations.get(name) !== undefined },
     clock,
     random,
-    log: createLog({
+    log: createLogger({
       level: 'info',
       clock,
       destination: { write: (line: string) => void davit.logLines.push(line) },
     }),
     hashKey: KEY,
   })
-  const server = createFacadeServer(app, { random })
+  const server = createHttpServer(app, { random })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   const stop = async () => {

@@ -17,7 +17,7 @@ import { fileURLToPath } from 'node:url'
 import { connectKubernetes, type KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
 import { createClock } from '../../src/adapters/system/clock.ts'
 import { createRandom } from '../../src/adapters/system/random.ts'
-import { catalogue } from '../../src/api/catalogue.ts'
+import { builtinEventTypes } from '../../src/api/catalogue.ts'
 import { namespaces } from '../../src/api/core-kinds.ts'
 import { eventTypes } from '../../src/api/event-type.ts'
 import { ORGANIZATION_LABEL } from '../../src/api/meta.ts'
@@ -93,7 +93,8 @@ export async function startInstallation(options: InstallationOptions = {}): Prom
   stack.defer(() => api.close())
   await makeNamespace(api, OPERATOR_NAMESPACE)
   await applyInstallation(api, CONFIG)
-  for (const type of catalogue) await api.create(eventTypes, { ...type, metadata: { ...type.metadata } })
+  for (const type of builtinEventTypes)
+    await api.create(eventTypes, { ...type, metadata: { ...type.metadata } })
   const accounts = accountsOf(controlPlane, api, folder)
   const roles = rolesOf({ logFolder, stack: stack.move(), ...accounts })
   const makeOrganization = async (name: string) => {

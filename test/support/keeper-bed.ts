@@ -1,13 +1,13 @@
 /** Keepers of shards on records in memory, with one clock that a test moves; calls are answered at once, or as it says. */
 import { ApiError } from '../../src/ports/kubernetes.ts'
 import type { ReplicaRecord, ReplicaRecords, StoredRecord } from '../../src/ports/replica-records.ts'
-import { ShardKeeper } from '../../src/runtime/shards/shard-keeper.ts'
-import { shardTimes } from '../../src/runtime/shards/shard-times.ts'
+import { ShardCoordinator } from '../../src/runtime/shards/shard-keeper.ts'
+import { deriveShardTimes } from '../../src/runtime/shards/shard-times.ts'
 import type { ShardWork } from '../../src/runtime/shards/shard-work.ts'
-import { Tenures } from '../../src/runtime/shards/tenures.ts'
+import { OwnershipEpochs } from '../../src/runtime/shards/tenures.ts'
 import { FakeClock } from './fake-clock.ts'
 
-export const KEEPER_TIMES = shardTimes(9000, 21_000)
+export const KEEPER_TIMES = deriveShardTimes(9000, 21_000)
 export const BED_SHARDS = 8
 
 export class MemoryRecords implements ReplicaRecords {
@@ -50,8 +50,8 @@ export class MemoryRecords implements ReplicaRecords {
 }
 
 export type BedKeeper = {
-  keeper: ShardKeeper
-  tenures: Tenures
+  keeper: ShardCoordinator
+  tenures: OwnershipEpochs
   lines: string[]
   replaced: () => boolean
   end: () => void
@@ -78,17 +78,17 @@ export class KeeperBed {
     const abort = new AbortController()
     this.#aborts.push(abort)
     let isReplaced = false
-    const tenures = new Tenures()
+    const tenures = new OwnershipEpochs()
     this.#sessions += 1
-    const keeper = new ShardKeeper({
+    const keeper = new ShardCoordinator({
       name,
-      isNameOwn: options.isNameOwn ?? true,
+      isNameExclusive: options.isNameOwn ?? true,
       session: `s${this.#sessions}`,
       shards: BED_SHARDS,
       maxMembers: options.maxMembers ?? 64,
       times: KEEPER_TIMES,
       records: this.records,
-      tenures,
+      epochs: tenures,
       work: {
         start: async () => undefined,
         owned: () => undefined,

@@ -1,9 +1,9 @@
 import { MAX_REPLICAS } from '../../src/api/replica-lease.ts'
-import { LONGEST_REST_MS } from '../../src/controllers/delivery/rest-lanes.ts'
-import { LeaseRecords } from '../../src/controllers/replicas/lease-records.ts'
-import { SHARDS } from '../../src/domain/shard.ts'
-import { ShardKeeper } from '../../src/runtime/shards/shard-keeper.ts'
-import { shardTimes } from '../../src/runtime/shards/shard-times.ts'
+import { DRAIN_TIMEOUT_MS } from '../../src/controllers/delivery/rest-lanes.ts'
+import { KubernetesReplicaRecords } from '../../src/controllers/replicas/lease-records.ts'
+import { SHARD_COUNT } from '../../src/domain/shard.ts'
+import { ShardCoordinator } from '../../src/runtime/shards/shard-keeper.ts'
+import { deriveShardTimes } from '../../src/runtime/shards/shard-times.ts'
 import type { ShardWork } from '../../src/runtime/shards/shard-work.ts'
 import { SYSTEM } from './plane-parts.ts'
 import { ReplicaProcess, type ReplicaWorld } from './replica-process.ts'
@@ -18,7 +18,7 @@ export type KeptReplicaOptions = {
 }
 
 const LEASE_MS = 9000
-const TIMES = shardTimes(LEASE_MS, LONGEST_REST_MS)
+const TIMES = deriveShardTimes(LEASE_MS, DRAIN_TIMEOUT_MS)
 
 const quiet = { info: () => undefined, warn: () => undefined, error: () => undefined }
 
@@ -26,7 +26,7 @@ const quiet = { info: () => undefined, warn: () => undefined, error: () => undef
 export class KeptReplica {
   readonly name: string
   readonly process: ReplicaProcess
-  readonly #keeper: ShardKeeper
+  readonly #keeper: ShardCoordinator
   readonly #gone = new AbortController()
   readonly #givenUpAnyway: (replica: KeptReplica) => void
   /** It was told to end. */
@@ -40,7 +40,7 @@ export class KeptReplica {
     this.name = name
     this.#givenUpAnyway = givenUpAnyway
     // While it reads what there is it has no shards.
-    const kept = (): ShardKeeper | undefined => this.#keeper
+    const kept = (): ShardCoordinator | undefined => this.#keeper
     this.process = new ReplicaProcess(world, {
       ...options,
       ownership: {
@@ -50,22 +50,22 @@ export class KeptReplica {
       },
     })
     const { api, clock, tenures, session, complaints } = this.process
-    this.#keeper = new ShardKeeper({
+    this.#keeper = new ShardCoordinator({
       name,
-      isNameOwn: true,
+      isNameExclusive: true,
       session,
-      shards: SHARDS,
+      shards: SHARD_COUNT,
       maxMembers: MAX_REPLICAS,
       times: TIMES,
-      records: new LeaseRecords({
+      records: new KubernetesReplicaRecords({
         resources: api,
         namespace: SYSTEM,
         role: 'controller',
         clock,
         deadlineMs: TIMES.renewEveryMs,
-        onSetBack: () => complaints.push('failed: the store is said to be older than it was'),
+        onStoreRestored: () => complaints.push('failed: the store is said to be older than it was'),
       }),
-      tenures,
+      epochs: tenures,
       work: this.#work(),
       clock,
       log: quiet,
@@ -108,7 +108,7 @@ export class KeptReplica {
       stop: async (shard) => {
         const begun = clock.monotonic()
         await parts.takeOver.end(new Set([shard]))
-        if (clock.monotonic() - begun >= LONGEST_REST_MS) this.#givenUpAnyway(this)
+        if (clock.monotonic() - begun >= DRAIN_TIMEOUT_MS) this.#givenUpAnyway(this)
       },
     }
   }

@@ -1,7 +1,7 @@
 /** Replicas on one store that share the shards among themselves, as in a cluster: a test only says what happens to them. */
 import { readLowWater } from '../../src/controllers/delivery-log/read-back.ts'
-import { SHARDS } from '../../src/domain/shard.ts'
-import { pause } from '../../src/runtime/pause.ts'
+import { SHARD_COUNT } from '../../src/domain/shard.ts'
+import { sleep } from '../../src/runtime/pause.ts'
 import { chanceOf } from './chance.ts'
 import { FakeClock } from './fake-clock.ts'
 import { KeptReplica } from './kept-replica.ts'
@@ -46,7 +46,7 @@ export class KeptWorld {
 
   /** Whether everything is at rest, and each shard has one who drives it. */
   get isSettled(): boolean {
-    const counts = Array.from({ length: SHARDS }, (_, shard) => this.ownersOf(shard).length)
+    const counts = Array.from({ length: SHARD_COUNT }, (_, shard) => this.ownersOf(shard).length)
     return this.living.every(({ isWell }) => isWell) && counts.every((count) => count === 1)
   }
 
@@ -118,14 +118,14 @@ export class KeptWorld {
     while (!replica.process.isDead) {
       if (mightAct && !replica.mayAct) this.onLapse(replica)
       mightAct = replica.mayAct
-      await pause(this.clock, LOOK_MS)
+      await sleep(this.clock, LOOK_MS)
     }
   }
 
   async #watchShards(): Promise<void> {
     for (;;) {
-      await pause(this.clock, LOOK_MS)
-      for (let shard = 0; shard < SHARDS; shard += 1) {
+      await sleep(this.clock, LOOK_MS)
+      for (let shard = 0; shard < SHARD_COUNT; shard += 1) {
         const owners = this.ownersOf(shard).map(({ process }) => process.session)
         if (owners.length > 1) this.violations.push(`shard ${shard} is driven by ${owners.join(' and ')}`)
       }

@@ -2,9 +2,9 @@
 import { createHash } from 'node:crypto'
 import type { AcceptedEvent } from '../../src/api/delivery-segment.ts'
 import { Idempotency } from '../../src/controllers/facade/idempotency.ts'
-import { IdempotencyBook } from '../../src/controllers/facade/idempotency-book.ts'
+import { IdempotencyCache } from '../../src/controllers/facade/idempotency-book.ts'
 import { acceptEvent } from '../../src/domain/accept.ts'
-import { type KeyRecord, keptOf, keyRecordOf } from '../../src/domain/key-record.ts'
+import { type KeyRecord, keptLine, keyRecordOf } from '../../src/domain/key-record.ts'
 import { sortableName } from '../../src/domain/message-id.ts'
 import type { Appended } from '../../src/ports/delivery-log.ts'
 import { ApiError } from '../../src/ports/kubernetes.ts'
@@ -45,7 +45,7 @@ export class SharedLog {
     const version = [...this.#places.keys()][nth % Math.max(1, this.#places.size)]
     if (version === undefined) return
     const [record] = this.told(version - 1, version)
-    if (record) this.#add(keptOf(record))
+    if (record) this.#add(keptLine(record))
     this.#places.delete(version)
   }
 
@@ -64,7 +64,7 @@ function recordsOf(places: Iterable<[number, AcceptedEvent]>): KeyRecord[] {
 }
 
 export class Replica {
-  readonly book: IdempotencyBook
+  readonly book: IdempotencyCache
   readonly keys: Idempotency
   behind: string | undefined
   #log: SharedLog
@@ -81,7 +81,7 @@ export class Replica {
         return createHash('sha256').update(`${number} ${this.#made}`).digest().subarray(0, count)
       },
     }
-    this.book = new IdempotencyBook({ clock, limits })
+    this.book = new IdempotencyCache({ clock, limits })
     this.keys = new Idempotency({
       book: this.book,
       eventLog: log,

@@ -1,13 +1,13 @@
 import type { Delivery, Stage } from '../../src/controllers/delivery/delivery.ts'
-import type { Lane } from '../../src/controllers/delivery/lane.ts'
+import type { EndpointQueue } from '../../src/controllers/delivery/lane.ts'
 
 /** The endpoint of lanes in tests. */
 export const LANE_ENDPOINT = { namespace: 'acme', name: 'one', uid: 'uid' }
 
-export function laneDelivery(lane: Lane, version: number, stage: Stage = 'queued'): Delivery {
+export function laneDelivery(lane: EndpointQueue, version: number, stage: Stage = 'queued'): Delivery {
   return {
     name: `event-${version}`,
-    lane,
+    queue: lane,
     version,
     index: 0,
     acceptedAt: 0,
@@ -17,6 +17,6 @@ export function laneDelivery(lane: Lane, version: number, stage: Stage = 'queued
     dueAt: 0,
     stage,
     left: false,
-    home: { kind: 'object' },
+    storage: { kind: 'object' },
   }
 }

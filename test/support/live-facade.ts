@@ -8,19 +8,19 @@
  * Several of them are replicas. `kill` ends one as `kill -9` does; `stop` all of them before `davit.stop()`.
  */
 
-import { createUrlGuard } from '../../src/adapters/http/url-guard.ts'
+import { createUrlPolicy } from '../../src/adapters/http/url-guard.ts'
 import type { KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
 import { createMetrics } from '../../src/adapters/prometheus/metrics.ts'
 import { createClock } from '../../src/adapters/system/clock.ts'
-import { createLog } from '../../src/adapters/system/log.ts'
+import { createLogger } from '../../src/adapters/system/log.ts'
 import { createRandom } from '../../src/adapters/system/random.ts'
 import { createSchemaValidator } from '../../src/adapters/system/schema-validator.ts'
 import { parseConfig } from '../../src/config.ts'
 import { OpenDeliveryIndex } from '../../src/controllers/facade/delivery-index/delivery-index.ts'
 import {
-  createFacadeServices,
-  type FacadeOptions,
-  type FacadeServices,
+  createServerServices,
+  type ServerServices,
+  type ServerServicesOptions,
 } from '../../src/controllers/facade/facade-services.ts'
 import { installationKey } from '../../src/controllers/facade/installation-key.ts'
 import { createOrganizationAccounts } from '../../src/roles/organization-accounts.ts'
@@ -28,14 +28,14 @@ import type { TestDavit } from './davit.ts'
 import { FaultyApi } from './faulty-api.ts'
 import { scopedApi } from './scoped-api.ts'
 
-export type LiveFacade = FacadeServices & {
+export type LiveFacade = ServerServices & {
   /** What its calls go through, and may fail at. */
   api: FaultyApi
   index: OpenDeliveryIndex
   kill(): void
 }
 
-export const FACADE_LIMITS: FacadeOptions['limits'] = {
+export const FACADE_LIMITS: ServerServicesOptions['limits'] = {
   endpointsPerOrganization: 500,
   credentialsPerOrganization: 500,
   intake: {
@@ -60,14 +60,14 @@ let facades = 0
 /** Resolves when it has read what is there. */
 export async function startLiveFacade(
   davit: Pick<TestDavit, 'api' | 'organization' | 'namespace' | 'clock' | 'logLines'>,
-  limits: Partial<FacadeOptions['limits']> = {},
+  limits: Partial<ServerServicesOptions['limits']> = {},
   { leaseMs = CONFIG.leaseMs, wrapApi = (bare) => bare }: LiveFacadeOptions = {},
 ): Promise<LiveFacade> {
   facades += 1
   const api = new FaultyApi(wrapApi(scopedApi(davit.api, [davit.organization])))
   const { clock, namespace } = davit
   const random = createRandom()
-  const log = createLog({
+  const log = createLogger({
     level: 'info',
     clock,
     destination: { write: (line: string) => void davit.logLines.push(line) },
@@ -78,7 +78,7 @@ export async function startLiveFacade(
   const aws = { clock: createClock(), random, metrics }
   const cloud = createOrganizationAccounts({ config: CLOUD, version: '0.0.0-test', ...aws })
   const index = new OpenDeliveryIndex({ needs, namespace, maxEntries: 100_000 }).start()
-  const services = createFacadeServices({
+  const services = createServerServices({
     ...needs,
     namespace,
     writer: `facade-${facades}`,
@@ -90,7 +90,7 @@ export async function startLiveFacade(
     parameterPrefix: CLOUD.parameterPrefix,
     index,
     validator: createSchemaValidator(),
-    urlGuard: createUrlGuard({ allowed: ['127.0.0.0/8', '::1/128'] }),
+    urlGuard: createUrlPolicy({ allowed: ['127.0.0.0/8', '::1/128'] }),
   })
   services.start()
   await Promise.all([services.ready, index.ready])

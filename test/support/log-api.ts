@@ -1,7 +1,7 @@
 /** An API in memory with the three kinds that the log of deliveries consists of, under one sequence of versions. */
 import type { AcceptedEvent } from '../../src/api/delivery-segment.ts'
 import type { ResourceType } from '../../src/api/meta.ts'
-import { encodeRecord, type OutcomeRecord } from '../../src/api/outcome-record.ts'
+import { encodeLogRecord, type OutcomeRecord } from '../../src/api/outcome-record.ts'
 import type { WebhookDeliveryStatus } from '../../src/api/webhook-delivery.ts'
 import { deliveryObjectName } from '../../src/domain/message-id.ts'
 import { segmentSpec } from '../../src/domain/segment.ts'
@@ -40,7 +40,7 @@ export class LogApi implements ResourceReader, WatchSource {
       writtenAt: Date.UTC(2026, 0, 31, 12),
       writer: 'test',
       lowWater: '0',
-      records: records.map(encodeRecord).join('\n'),
+      records: records.map(encodeLogRecord).join('\n'),
     }
     return this.#put('outcomesegments', name, { spec })
   }

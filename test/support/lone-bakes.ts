@@ -1,19 +1,19 @@
 /** The bakes of one organization, without the rest of a controller. */
 import { createMetrics } from '../../src/adapters/prometheus/metrics.ts'
 import { createClock } from '../../src/adapters/system/clock.ts'
-import { createLog } from '../../src/adapters/system/log.ts'
+import { createLogger } from '../../src/adapters/system/log.ts'
 import { createRandom } from '../../src/adapters/system/random.ts'
 import type { RegistryCredential } from '../../src/api/registry-credential.ts'
 import { type Environment, parseConfig } from '../../src/config.ts'
 import { Organizations } from '../../src/controllers/organizations.ts'
-import { type BakeRole, createBakeRole } from '../../src/roles/bake-role.ts'
-import type { World } from '../../src/roles/world-types.ts'
-import { VersionedBook } from '../../src/runtime/versioned-book.ts'
+import { type BoxController, createBoxController } from '../../src/roles/bake-role.ts'
+import type { ControllerDependencies } from '../../src/roles/world-types.ts'
+import { MutationCache } from '../../src/runtime/versioned-book.ts'
 import { seeingRecorder } from './seen-events.ts'
 
 export type LoneBakesOptions = {
   /** That it works with, and sees nothing beside the organization by. */
-  api: World['api']
+  api: ControllerDependencies['api']
   organization: string
   env: Environment
   /** Told of each line of its log. */
@@ -21,13 +21,13 @@ export type LoneBakesOptions = {
 }
 
 /** @returns it, once it has seen what there is */
-export async function startLoneBakes(options: LoneBakesOptions): Promise<BakeRole> {
+export async function startLoneBakes(options: LoneBakesOptions): Promise<BoxController> {
   const { api, organization, env, onLine = () => undefined } = options
   const clock = createClock()
-  const log = createLog({ level: 'info', clock, destination: { write: onLine } })
+  const log = createLogger({ level: 'info', clock, destination: { write: onLine } })
   const organizations = new Organizations()
   organizations.apply({ name: organization, uid: 'u-1', ownerEmails: [] })
-  const bakes = createBakeRole({
+  const bakes = createBoxController({
     config: parseConfig(env),
     world: {
       api,
@@ -38,7 +38,7 @@ export async function startLoneBakes(options: LoneBakesOptions): Promise<BakeRol
       events: seeingRecorder([], { api, clock, log }),
     },
     organizations,
-    credentials: new VersionedBook<RegistryCredential>(),
+    credentials: new MutationCache<RegistryCredential>(),
   })
   for (const watch of bakes.watches) watch.start()
   await Promise.all(bakes.watches.map((watch) => watch.synced))

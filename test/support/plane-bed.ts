@@ -1,5 +1,5 @@
 import { type AcceptedEvent, deliverySegments } from '../../src/api/delivery-segment.ts'
-import { type OutcomeRecord, recordsOf } from '../../src/api/outcome-record.ts'
+import { decodeOutcomeRecords, type OutcomeRecord } from '../../src/api/outcome-record.ts'
 import { outcomeSegment, outcomeSegments } from '../../src/api/outcome-segment.ts'
 import { webhookDeliveries } from '../../src/api/webhook-delivery.ts'
 import {
@@ -8,17 +8,21 @@ import {
   webhookEndpoint,
   webhookEndpoints,
 } from '../../src/api/webhook-endpoint.ts'
-import type { DeliveryPlane } from '../../src/controllers/delivery/delivery-plane.ts'
+import type { DeliveryEngine } from '../../src/controllers/delivery/delivery-plane.ts'
 import type { LogFollower } from '../../src/controllers/delivery/log-follower.ts'
 import type { OpenSegments } from '../../src/controllers/delivery/open-segments.ts'
-import type { TakeOver } from '../../src/controllers/delivery/take-over.ts'
-import type { KeyIndex } from '../../src/controllers/delivery-log/key-index.ts'
-import { readLowWater, readSeenOutcomes, readSegment } from '../../src/controllers/delivery-log/read-back.ts'
+import type { ShardTakeover } from '../../src/controllers/delivery/take-over.ts'
+import type { DedupeIndex } from '../../src/controllers/delivery-log/key-index.ts'
+import {
+  readLoggedOutcomes,
+  readLowWater,
+  readSegment,
+} from '../../src/controllers/delivery-log/read-back.ts'
 import type { EndpointDirectory } from '../../src/controllers/endpoint/endpoint-directory.ts'
 import { acceptEvent } from '../../src/domain/accept.ts'
 import { derivedName } from '../../src/domain/message-id.ts'
 import { segmentSpec } from '../../src/domain/segment.ts'
-import { SHARDS } from '../../src/domain/shard.ts'
+import { SHARD_COUNT } from '../../src/domain/shard.ts'
 import type { Clock } from '../../src/ports/clock.ts'
 import type { LogSegment } from '../../src/ports/delivery-log.ts'
 import type { RecordedEvent } from '../../src/ports/event-recorder.ts'
@@ -43,12 +47,12 @@ export class PlaneBed {
   readonly sender: ScriptedSender
   readonly directory: EndpointDirectory
   readonly segments: OpenSegments
-  readonly keys: KeyIndex
+  readonly keys: DedupeIndex
   readonly session: string
   readonly giveUp = new AbortController()
-  readonly plane: DeliveryPlane
+  readonly plane: DeliveryEngine
   readonly follower: LogFollower
-  readonly takeOver: TakeOver
+  readonly takeOver: ShardTakeover
   /** What was logged as a warning or an error. */
   readonly complaints: string[] = []
   /** Which shards it may work on, and takes over when it starts; all. */
@@ -128,16 +132,18 @@ export class PlaneBed {
   /** What other processes have written since is shown as well. */
   showOutcomes(): void {
     for (const raw of this.store.all(outcomeSegments).sort(byVersion)) {
-      const seen = readSeenOutcomes(raw, { info: nothing, warn: nothing, error: nothing })
+      const seen = readLoggedOutcomes(raw, { info: nothing, warn: nothing, error: nothing })
       if (!seen || seen.version <= this.#shown) continue
       this.#shown = seen.version
-      this.follower.takeOutcomes(seen)
+      this.follower.applyOutcomes(seen)
     }
   }
 
   /** Shards that it may work on. */
   get #owned(): Set<number> {
-    return new Set(Array.from({ length: SHARDS }, (_, shard) => shard).filter((shard) => this.owns(shard)))
+    return new Set(
+      Array.from({ length: SHARD_COUNT }, (_, shard) => shard).filter((shard) => this.owns(shard)),
+    )
   }
 
   /** Time stands still for the dead. */
@@ -206,13 +212,13 @@ export class PlaneBed {
 
   /** Writes a segment and shows it, as the watch does. @returns the ids of its events */
   async accept(...events: AcceptedEvent[]): Promise<string[]> {
-    this.follower.take(await this.append(...events))
+    this.follower.addSegment(await this.append(...events))
     return events.map(({ event }) => `msg_${event.id}`)
   }
 
   /** Of a process that has nothing to read back. */
   start(): void {
-    this.plane.lanes.take(this.#owned)
+    this.plane.queues.acquire(this.#owned)
     this.plane.start()
   }
 
@@ -236,7 +242,8 @@ export class PlaneBed {
   }
 
   async #recover(): Promise<void> {
-    for (const raw of this.store.all(deliverySegments).sort(byVersion)) this.follower.take(readSegment(raw))
+    for (const raw of this.store.all(deliverySegments).sort(byVersion))
+      this.follower.addSegment(readSegment(raw))
     this.showOutcomes()
     await this.takeOver.start(this.#owned, this.giveUp.signal)
   }
@@ -262,7 +269,7 @@ export class PlaneBed {
   /** All records, by delivery. */
   async records(): Promise<OutcomeRecord[]> {
     const all = this.store.all(outcomeSegments).sort(byVersion)
-    return all.flatMap((raw) => recordsOf(outcomeSegment.parse(raw).spec))
+    return all.flatMap((raw) => decodeOutcomeRecords(outcomeSegment.parse(raw).spec))
   }
 }
 

@@ -1,22 +1,22 @@
 import { outcomeSegments } from '../../src/api/outcome-segment.ts'
 import { webhookEndpoint } from '../../src/api/webhook-endpoint.ts'
 import { DeliveryObjects } from '../../src/controllers/delivery/delivery-objects.ts'
-import { DeliveryPlane } from '../../src/controllers/delivery/delivery-plane.ts'
+import { DeliveryEngine } from '../../src/controllers/delivery/delivery-plane.ts'
 import { LogFollower, type LogFollowerOptions } from '../../src/controllers/delivery/log-follower.ts'
 import { OpenSegments } from '../../src/controllers/delivery/open-segments.ts'
-import { TakeOver } from '../../src/controllers/delivery/take-over.ts'
-import { KeyIndex } from '../../src/controllers/delivery-log/key-index.ts'
+import { ShardTakeover } from '../../src/controllers/delivery/take-over.ts'
+import { DedupeIndex } from '../../src/controllers/delivery-log/key-index.ts'
 import { createOutcomeLog } from '../../src/controllers/delivery-log/outcome-log.ts'
-import { firstOf, SegmentNames } from '../../src/controllers/delivery-log/segment-names.ts'
+import { firstNameReader, SegmentNamer } from '../../src/controllers/delivery-log/segment-names.ts'
 import { EndpointDirectory } from '../../src/controllers/endpoint/endpoint-directory.ts'
 import { EndpointStatusWriter } from '../../src/controllers/endpoint/endpoint-status.ts'
-import { EndpointStreaks } from '../../src/controllers/endpoint/endpoint-streaks.ts'
+import { EndpointHealth } from '../../src/controllers/endpoint/endpoint-streaks.ts'
 import type { Clock } from '../../src/ports/clock.ts'
 import type { EventRecorder } from '../../src/ports/event-recorder.ts'
 import type { RawObject, ResourceReader, ResourceWriter } from '../../src/ports/kubernetes.ts'
-import type { Log } from '../../src/ports/log.ts'
+import type { Logger } from '../../src/ports/log.ts'
 import type { WebhookSender } from '../../src/ports/webhook-sender.ts'
-import type { Tenures } from '../../src/runtime/shards/tenures.ts'
+import type { OwnershipEpochs } from '../../src/runtime/shards/tenures.ts'
 import { fixedRandom } from './fake-clock.ts'
 
 /** The operator's namespace of a bed. */
@@ -39,12 +39,12 @@ export type PlanePartsOptions = {
   owns: (shard: number) => boolean
   /** Its writes are not refused; absent: never. */
   mayWrite?: () => boolean
-  tenures?: Tenures
+  tenures?: OwnershipEpochs
   /** Told of what is logged as a warning or an error, and when the log was lost. */
   complain: (message: string) => void
   onEnded?: (name: string, state: string) => void
   onClaimedElsewhere?: (shards: readonly number[]) => void
-  onShownElsewhere?: LogFollowerOptions['onShownElsewhere']
+  onShownElsewhere?: LogFollowerOptions['onPromotedElsewhere']
   /** What the watch of segments has shown; absent: all there is. */
   shownUpTo?: () => number
 }
@@ -53,12 +53,12 @@ export type PlanePartsOptions = {
 export function planeParts(options: PlanePartsOptions) {
   const { clock, api, session, giveUp, complain, onEnded } = options
   const directory = new EndpointDirectory()
-  const keys = new KeyIndex()
+  const keys = new DedupeIndex()
   const segments = new OpenSegments(options.lowWater)
   const random = fixedRandom(0.5)
-  const log: Log = { info: nothing, warn: complain, error: complain }
+  const log: Logger = { info: nothing, warn: complain, error: complain }
   const statuses = new EndpointStatusWriter(api, directory)
-  const plane = new DeliveryPlane({
+  const plane = new DeliveryEngine({
     clock,
     random,
     log,
@@ -67,17 +67,17 @@ export function planeParts(options: PlanePartsOptions) {
     events: options.events,
     directory,
     statuses,
-    streaks: new EndpointStreaks(statuses, clock),
+    streaks: new EndpointHealth(statuses, clock),
     resources: api,
     objects: new DeliveryObjects(api, clock),
     outcomes: createOutcomeLog({
       resources: options.outcomesApi,
       namespace: SYSTEM,
       writer: session,
-      names: new SegmentNames({
+      names: new SegmentNamer({
         clock,
         random: uniqueNames(),
-        first: firstOf(options.outcomesApi, outcomeSegments, SYSTEM),
+        first: firstNameReader(options.outcomesApi, outcomeSegments, SYSTEM),
       }),
       clock,
       random,
@@ -86,7 +86,7 @@ export function planeParts(options: PlanePartsOptions) {
       signal: giveUp,
     }),
     segments,
-    shards: { owns: options.owns, ...(options.tenures ? { tenures: options.tenures } : {}) },
+    shards: { owns: options.owns, ...(options.tenures ? { epochs: options.tenures } : {}) },
     namespace: SYSTEM,
     userAgent: 'Davit/test',
     waitScale: options.waitScale ?? 1,
@@ -100,10 +100,10 @@ export function planeParts(options: PlanePartsOptions) {
     writer: session,
     onLost: () => complain('lost'),
     onClaimedElsewhere: (shards) => options.onClaimedElsewhere?.(shards),
-    onShownElsewhere: (entry, segment) => options.onShownElsewhere?.(entry, segment),
+    onPromotedElsewhere: (entry, segment) => options.onShownElsewhere?.(entry, segment),
   })
   const shownUpTo = () => options.shownUpTo?.() ?? Number.POSITIVE_INFINITY
-  const takeOver = new TakeOver({ plane, follower, directory, resources: api, shownUpTo })
+  const takeOver = new ShardTakeover({ plane, follower, directory, resources: api, syncedVersion: shownUpTo })
   return { directory, keys, segments, plane, follower, takeOver }
 }
 

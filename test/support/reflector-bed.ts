@@ -1,6 +1,6 @@
 import { ApiError, type RawObject } from '../../src/ports/kubernetes.ts'
-import { Reflector } from '../../src/runtime/reflector.ts'
-import type { ReflectorOptions } from '../../src/runtime/reflector-options.ts'
+import { Informer } from '../../src/runtime/reflector.ts'
+import type { InformerOptions } from '../../src/runtime/reflector-options.ts'
 import { FakeApi } from './fake-api.ts'
 import { FakeClock, fixedRandom } from './fake-clock.ts'
 
@@ -42,7 +42,7 @@ export class Consumer {
 export type ReflectorBed = ReturnType<typeof startReflector>
 
 /** A reflector on an API in memory, with time that stands still. */
-export function startReflector(options: Partial<ReflectorOptions<Thing>> = {}, api = new FakeApi()) {
+export function startReflector(options: Partial<InformerOptions<Thing>> = {}, api = new FakeApi()) {
   const clock = new FakeClock()
   const consumer = new Consumer()
   const lines: string[] = []
@@ -52,7 +52,7 @@ export function startReflector(options: Partial<ReflectorOptions<Thing>> = {}, a
     lines.push(message)
     told.push(fields)
   }
-  const reflector = new Reflector<Thing>(
+  const reflector = new Informer<Thing>(
     {
       type,
       decode,

@@ -1,4 +1,4 @@
-import { LONGEST_REST_MS } from '../../src/controllers/delivery/rest-lanes.ts'
+import { DRAIN_TIMEOUT_MS } from '../../src/controllers/delivery/rest-lanes.ts'
 import { ReplicaProcess, type ReplicaWorld } from './replica-process.ts'
 
 const nothing = () => undefined
@@ -105,15 +105,15 @@ export class ReplicaBed {
   async #releaseOne(shard: number): Promise<void> {
     const { tenures, parts } = this.process
     const { clock } = this.#world
-    const tenure = tenures.of(shard)
+    const tenure = tenures.current(shard)
     const start = this.#starting.get(shard)
     await start
     const begun = clock.monotonic()
     await parts.takeOver.end(new Set([shard]))
-    if (clock.monotonic() - begun >= LONGEST_REST_MS) this.#options.givenUpAnyway(this)
+    if (clock.monotonic() - begun >= DRAIN_TIMEOUT_MS) this.#options.givenUpAnyway(this)
     if (this.#starting.get(shard) === start) this.#starting.delete(shard)
     // It may have been taken again since.
-    if (tenures.of(shard) === tenure) tenures.end([shard])
+    if (tenures.current(shard) === tenure) tenures.end([shard])
   }
 
   /** @throws Error when given up, and what may pass by itself */

@@ -2,10 +2,10 @@ import { deliverySegments } from '../../src/api/delivery-segment.ts'
 import type { ResourceType } from '../../src/api/meta.ts'
 import { outcomeSegments } from '../../src/api/outcome-segment.ts'
 import { webhookEndpoint, webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
-import { readSeenOutcomes, readSegment } from '../../src/controllers/delivery-log/read-back.ts'
+import { readLoggedOutcomes, readSegment } from '../../src/controllers/delivery-log/read-back.ts'
 import type { RawObject, ResourceReader, ResourceWriter } from '../../src/ports/kubernetes.ts'
-import { fenced } from '../../src/runtime/shards/fence.ts'
-import { Tenures } from '../../src/runtime/shards/tenures.ts'
+import { withFencing } from '../../src/runtime/shards/fence.ts'
+import { OwnershipEpochs } from '../../src/runtime/shards/tenures.ts'
 import { type FakeClock, settle } from './fake-clock.ts'
 import { LaggingWatch } from './lagging-watch.ts'
 import { LossyWay } from './lossy-way.ts'
@@ -41,7 +41,7 @@ const LONG_LAG_MS = 3000
 export class ReplicaProcess {
   readonly sender: ScriptedSender
   readonly #giveUp = new AbortController()
-  readonly tenures = new Tenures()
+  readonly tenures = new OwnershipEpochs()
   readonly parts: ReturnType<typeof planeParts>
   readonly session: string
   readonly complaints: string[] = []
@@ -71,7 +71,7 @@ export class ReplicaProcess {
     const lossy = this.way.api(shared.api, () => this.isDead)
     this.api = this.#suspension.api(lossy, clock, { delayMs, mayWait: () => chance() < 0.5 })
     const mayWrite = () => ownership.mayAct() && this.tenures.mayWrite
-    const api = fenced({ ...this.api, watch: never }, mayWrite)
+    const api = withFencing({ ...this.api, watch: never }, mayWrite)
     this.parts = planeParts({
       clock: this.clock,
       api,
@@ -150,13 +150,13 @@ export class ReplicaProcess {
   }
 
   #showSegment(raw: RawObject): void {
-    this.parts.follower.take(readSegment(raw))
+    this.parts.follower.addSegment(readSegment(raw))
     this.#shownUpTo = Math.max(this.#shownUpTo, Number(raw.metadata.resourceVersion))
   }
 
   #showOutcomes(raw: RawObject): void {
-    const seen = readSeenOutcomes(raw, quiet)
-    if (seen) this.parts.follower.takeOutcomes(seen)
+    const seen = readLoggedOutcomes(raw, quiet)
+    if (seen) this.parts.follower.applyOutcomes(seen)
   }
 }
 

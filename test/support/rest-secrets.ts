@@ -4,7 +4,7 @@ import {
   registryCredential,
   registryCredentials,
 } from '../../src/api/registry-credential.ts'
-import { placeIn } from '../../src/domain/aws-partition.ts'
+import { awsScopeOf } from '../../src/domain/aws-partition.ts'
 import { policyText, trustPolicy, writerPolicy } from '../../src/domain/connect-policies.ts'
 import type { Account, Role } from '../../src/playground/aws/account.ts'
 import { REGION, TestAws } from './aws/organization-account.ts'
@@ -62,7 +62,7 @@ export class RestSecrets {
     const made = this.aws.account(id, {
       trustPolicy: policyText(trustPolicy({ principal: this.aws.operator, externalId: before.externalId })),
       writerPolicy: policyText(
-        writerPolicy({ place: placeIn(REGION, id), prefix: '/davit', organization: this.orgId }),
+        writerPolicy({ awsScope: awsScopeOf(REGION, id), prefix: '/davit', organization: this.orgId }),
       ),
     })
     await this.put({ region: REGION, roleArn: made.role.arn })

@@ -11,16 +11,16 @@ import {
 import { type WebhookEndpoint, webhookEndpoint, webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
 import type { Delivery } from '../../src/controllers/delivery/delivery.ts'
 import { DeliveryObjects } from '../../src/controllers/delivery/delivery-objects.ts'
-import { Lane } from '../../src/controllers/delivery/lane.ts'
+import { EndpointQueue } from '../../src/controllers/delivery/lane.ts'
 import { OpenSegments } from '../../src/controllers/delivery/open-segments.ts'
 import { createEventLog } from '../../src/controllers/delivery-log/event-log.ts'
 import { readSegment } from '../../src/controllers/delivery-log/read-back.ts'
-import { firstOf, SegmentNames } from '../../src/controllers/delivery-log/segment-names.ts'
+import { firstNameReader, SegmentNamer } from '../../src/controllers/delivery-log/segment-names.ts'
 import { EndpointDirectory } from '../../src/controllers/endpoint/endpoint-directory.ts'
 import { Retention } from '../../src/controllers/retention/retention.ts'
 import { messageId, sortableName } from '../../src/domain/message-id.ts'
 import { segmentSpec } from '../../src/domain/segment.ts'
-import { SHARDS } from '../../src/domain/shard.ts'
+import { SHARD_COUNT } from '../../src/domain/shard.ts'
 import type { LogSegment } from '../../src/ports/delivery-log.ts'
 import { FakeClock } from './fake-clock.ts'
 import { type ApiCall, calling, FaultyApi } from './faulty-api.ts'
@@ -74,16 +74,16 @@ export class RetentionBed {
       cancelHeld: () => {
         this.heldLooks += 1
       },
-      share: () => (this.owned ? this.owned.size / SHARDS : 1),
+      share: () => (this.owned ? this.owned.size / SHARD_COUNT : 1),
       isOurs: (shard) => this.owned?.has(shard) ?? true,
       eventLog: createEventLog({
         resources: this.api,
         namespace: SYSTEM,
         writer: 'test',
-        names: new SegmentNames({
+        names: new SegmentNamer({
           clock: this.clock,
           random: createRandom(),
-          first: firstOf(this.api, deliverySegments, SYSTEM),
+          first: firstNameReader(this.api, deliverySegments, SYSTEM),
         }),
         clock: this.clock,
         random: createRandom(),
@@ -135,7 +135,7 @@ export class RetentionBed {
     const { name, uid } = endpoint.metadata
     const delivery: Delivery = {
       name: sortableName(this.clock.now(), new Uint8Array(10).fill(segment.version)),
-      lane: new Lane({ namespace: ORGANIZATION, name, uid }),
+      queue: new EndpointQueue({ namespace: ORGANIZATION, name, uid }),
       version: segment.version,
       index: 0,
       acceptedAt: this.clock.now(),
@@ -145,7 +145,7 @@ export class RetentionBed {
       dueAt: 0,
       stage: 'queued',
       left: false,
-      home: { kind: 'object' },
+      storage: { kind: 'object' },
     }
     const objects = new DeliveryObjects(this.api, this.clock, {
       onReferred: (object, from) => this.retention.payloadReferred(object, from),

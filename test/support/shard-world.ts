@@ -4,14 +4,14 @@
  */
 import { ApiError } from '../../src/ports/kubernetes.ts'
 import type { ReplicaRecord, ReplicaRecords, StoredRecord } from '../../src/ports/replica-records.ts'
-import { ShardKeeper } from '../../src/runtime/shards/shard-keeper.ts'
-import { shardTimes } from '../../src/runtime/shards/shard-times.ts'
-import { Tenures } from '../../src/runtime/shards/tenures.ts'
+import { ShardCoordinator } from '../../src/runtime/shards/shard-keeper.ts'
+import { deriveShardTimes } from '../../src/runtime/shards/shard-times.ts'
+import { OwnershipEpochs } from '../../src/runtime/shards/tenures.ts'
 import type { OrderedWork } from './ordered-work.ts'
 import { SimulatedClock, type SimulatedTime } from './simulated-time.ts'
 
 export const SHARDS = 8
-export const TIMES = shardTimes(9000, 21_000)
+export const TIMES = deriveShardTimes(9000, 21_000)
 
 export type Chance = { fraction(): number }
 
@@ -130,7 +130,7 @@ function settle<T>(outcome: Outcome<T>, resolve: (value: T) => void, reject: (er
 export type Replica = {
   readonly name: string
   readonly clock: SimulatedClock
-  readonly keeper: ShardKeeper
+  readonly keeper: ShardCoordinator
   leave(): void
   kill(): void
 }
@@ -152,15 +152,15 @@ export function startReplica(world: {
   })
   const worker = world.work.worker({ session, clock, call: (effect) => records.call(clock, effect) })
   const quiet = { info: () => undefined, warn: () => undefined, error: () => undefined }
-  const keeper = new ShardKeeper({
+  const keeper = new ShardCoordinator({
     name,
-    isNameOwn,
+    isNameExclusive: isNameOwn,
     session,
     shards: SHARDS,
     maxMembers: 64,
     times: TIMES,
     records: records.of(clock),
-    tenures: new Tenures(),
+    epochs: new OwnershipEpochs(),
     work: worker,
     clock,
     log: quiet,

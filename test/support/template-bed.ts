@@ -12,11 +12,11 @@ import {
   registryCredential,
   registryCredentials,
 } from '../../src/api/registry-credential.ts'
-import { BakeTurns } from '../../src/controllers/box-template/bake-turns.ts'
+import { BakeSlots } from '../../src/controllers/box-template/bake-turns.ts'
 import { TemplateReconciler } from '../../src/controllers/box-template/reconcile-template.ts'
 import { createTemplateWriter } from '../../src/controllers/box-template/template-writer.ts'
 import { Organizations } from '../../src/controllers/organizations.ts'
-import { VersionedBook } from '../../src/runtime/versioned-book.ts'
+import { MutationCache } from '../../src/runtime/versioned-book.ts'
 import { FakeClock, fixedRandom } from './fake-clock.ts'
 import { ScriptedStore } from './scripted-store.ts'
 import { type SeenEvent, seeingRecorder } from './seen-events.ts'
@@ -74,12 +74,12 @@ const QUIET = { info: () => undefined, warn: () => undefined, error: () => undef
 export class TemplateBed {
   readonly clock = new FakeClock(Date.parse(AT))
   readonly store = new ScriptedStore(() => this.clock.now())
-  readonly book = new VersionedBook<BoxTemplate>()
+  readonly book = new MutationCache<BoxTemplate>()
   readonly organizations = new Organizations()
   readonly events: SeenEvent[] = []
   /** How bakes ended, as the metric counts it. */
   readonly baked: string[] = []
-  readonly turns = new BakeTurns(SETTINGS.limits, () => undefined)
+  readonly turns = new BakeSlots(SETTINGS.limits, () => undefined)
   readonly #reconciler: TemplateReconciler
 
   constructor() {
@@ -90,7 +90,7 @@ export class TemplateBed {
       writer: createTemplateWriter(this.store, this.book),
       organizations: this.organizations,
       settings: SETTINGS,
-      turns: this.turns,
+      slots: this.turns,
       events: seeingRecorder(this.events),
       metrics: { baked: (result) => void this.baked.push(result) },
       clock: this.clock,

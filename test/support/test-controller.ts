@@ -1,11 +1,11 @@
 /** A controller in the test's process: the real parts of one, with a clock that tests step and logs that they read. */
 import type { NameServer } from '../../src/adapters/http/resolver.ts'
-import { createUrlGuard } from '../../src/adapters/http/url-guard.ts'
+import { createUrlPolicy } from '../../src/adapters/http/url-guard.ts'
 import { createWebhookSender } from '../../src/adapters/http/webhook-sender.ts'
 import type { KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
 import type { Metrics } from '../../src/adapters/prometheus/metrics.ts'
 import { createClock } from '../../src/adapters/system/clock.ts'
-import { createLog } from '../../src/adapters/system/log.ts'
+import { createLogger } from '../../src/adapters/system/log.ts'
 import { createRandom } from '../../src/adapters/system/random.ts'
 import { createSchemaValidator } from '../../src/adapters/system/schema-validator.ts'
 import { parseConfig } from '../../src/config.ts'
@@ -42,7 +42,7 @@ export async function startTestController(options: TestControllerOptions): Promi
     DAVIT_DRAIN_SECONDS: '2',
     ...options.env,
   })
-  const log = createLog({
+  const log = createLogger({
     level: 'info',
     clock,
     destination: { write: (line: string) => void logLines.push(line) },
@@ -67,7 +67,7 @@ export async function startTestController(options: TestControllerOptions): Promi
         ca: options.ca,
         ...(nameServer ? { nameServer } : {}),
       }),
-      urlGuard: createUrlGuard(config.networks),
+      urlGuard: createUrlPolicy(config.networks),
       events: seeingRecorder(events, write),
       validator: createSchemaValidator(),
       cloud: createOrganizationAccounts({ config: config.cloud, version: '0.0.0-test', ...aws }),

@@ -5,11 +5,16 @@ import { assumeRole } from './assume-role.ts'
 import type { AwsClients, Ssm } from './aws-clients.ts'
 import { callerIdentity } from './caller-identity.ts'
 import { otherExternalId } from './other-external-id.ts'
-import type { World } from './run-call.ts'
+import type { AwsDependencies } from './run-call.ts'
 import type { Sessions } from './sessions.ts'
 import type { SsmCalls } from './ssm-calls.ts'
 
-export type AccountProbesOptions = { world: World; clients: AwsClients; sessions: Sessions; calls: SsmCalls }
+export type AccountProbesOptions = {
+  world: AwsDependencies
+  clients: AwsClients
+  sessions: Sessions
+  calls: SsmCalls
+}
 
 type Read = (ssm: Ssm, name: string, signal: AbortSignal) => Promise<unknown>
 
@@ -42,7 +47,7 @@ export function createAccountProbes(options: AccountProbesOptions): AccountProbe
     self: (region, limits = {}) =>
       callerIdentity({ ...options.world, clients: options.clients }, region, limits),
     async identify(access, limits = {}) {
-      const { arn } = await options.sessions.anew(access, 'write', limits)
+      const { arn } = await options.sessions.renew(access, 'write', limits)
       return { account: accountOfArn(arn), arn }
     },
     async readable(access, name, limits) {

@@ -1,8 +1,8 @@
 import type { CallLimits } from '../../ports/cloud-accounts.ts'
 import { CloudError } from '../../ports/cloud-error.ts'
 import type { AwsClients, Credentials, Sts } from './aws-clients.ts'
-import { fitToShow } from './error-words.ts'
-import { runCall, type World } from './run-call.ts'
+import { sanitizeMessage } from './error-words.ts'
+import { type AwsDependencies, runCall } from './run-call.ts'
 import type { SessionTerms } from './session-terms.ts'
 
 export type RoleRequest = {
@@ -18,7 +18,7 @@ export type AssumedRole = { credentials: Credentials; arn: string }
 
 /** Assumes a role with the identity of this process, at the STS of the region. Throws CloudError. */
 export async function assumeRole(
-  world: World & { clients: AwsClients },
+  world: AwsDependencies & { clients: AwsClients },
   request: RoleRequest,
   limits: CallLimits,
 ): Promise<AssumedRole> {
@@ -63,7 +63,7 @@ export async function ownIdentity(clients: AwsClients, region: string): Promise<
   try {
     await sts.client.config.credentials()
   } catch (error) {
-    const words = error instanceof Error ? fitToShow(error.message, []) : ''
+    const words = error instanceof Error ? sanitizeMessage(error.message, []) : ''
     throw new CloudError('retry', 'NoIdentity', `Davit has no identity of its own at AWS: ${words}`, {
       operation: 'sts:AssumeRole',
     })

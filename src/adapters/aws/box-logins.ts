@@ -5,9 +5,9 @@ import { AwsClients, type Credentials } from './aws-clients.ts'
 import { createParameterReader } from './parameter-reader.ts'
 import { assumePodRole } from './pod-role.ts'
 import { createRegistryTokens } from './registry-tokens.ts'
-import type { World } from './run-call.ts'
+import type { AwsDependencies } from './run-call.ts'
 
-export type BoxLoginsOptions = World & {
+export type BoxLoginsOptions = AwsDependencies & {
   /** As `davit/0.1.0`. */
   userAgent: string
   /** The account and region of a host of ECR. */

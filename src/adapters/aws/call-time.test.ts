@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { FakeClock, settle } from '../../../test/support/fake-clock.ts'
-import { CallTime, ExpiredError } from './call-time.ts'
+import { CallDeadline, ExpiredError } from './call-time.ts'
 
 const never = () => new Promise<never>(() => undefined)
 
@@ -12,7 +12,7 @@ async function whyOf(work: Promise<unknown>): Promise<string> {
 describe('the time of a call', () => {
   it('ends at the deadline of its work, whether the work listens or not', async () => {
     const clock = new FakeClock()
-    const time = new CallTime(clock, { deadlineMs: 1000 })
+    const time = new CallDeadline(clock, { deadlineMs: 1000 })
     const why = whyOf(time.work(never))
     await clock.elapse(1000)
     expect(await why).toBe('TimedOut')
@@ -21,7 +21,7 @@ describe('the time of a call', () => {
 
   it('is one for all its work', async () => {
     const clock = new FakeClock()
-    const time = new CallTime(clock, { deadlineMs: 1000 })
+    const time = new CallDeadline(clock, { deadlineMs: 1000 })
     const first = time.work(() => new Promise<void>((resolve) => clock.after(700, resolve)))
     await clock.elapse(700)
     await first
@@ -34,7 +34,7 @@ describe('the time of a call', () => {
 
   it('stands still while it waits for a turn, which has a limit of its own', async () => {
     const clock = new FakeClock()
-    const time = new CallTime(clock, { deadlineMs: 1000, turnMs: 5000 })
+    const time = new CallDeadline(clock, { deadlineMs: 1000, turnMs: 5000 })
     const why = whyOf(time.turn(never))
     await clock.elapse(5000)
     expect(await why).toBe('Busy')
@@ -44,7 +44,7 @@ describe('the time of a call', () => {
   it('tells the work when it is over, and leaves no timer', async () => {
     const clock = new FakeClock()
     const leaving = new AbortController()
-    const time = new CallTime(clock, { signal: leaving.signal })
+    const time = new CallDeadline(clock, { signal: leaving.signal })
     let told: AbortSignal | undefined
     const why = whyOf(
       time.work((signal) => {
@@ -61,7 +61,7 @@ describe('the time of a call', () => {
   })
 
   it('passes on what the work ends with', async () => {
-    const time = new CallTime(new FakeClock(), {})
+    const time = new CallDeadline(new FakeClock(), {})
     expect(await time.work(() => Promise.resolve('done'))).toBe('done')
     await expect(time.turn(() => Promise.reject(new Error('own')))).rejects.toThrow('own')
   })

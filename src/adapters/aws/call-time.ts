@@ -18,7 +18,7 @@ export class ExpiredError extends Error {
 }
 
 /** The time that one call has: a deadline for its work, which stands still while it waits for its turn. */
-export class CallTime {
+export class CallDeadline {
   readonly #clock: Clock
   readonly #limits: CallLimits
   #leftMs: number

@@ -1,11 +1,11 @@
 import type { CallLimits } from '../../ports/cloud-accounts.ts'
 import { ownIdentity } from './assume-role.ts'
 import type { AwsClients } from './aws-clients.ts'
-import { runCall, type World } from './run-call.ts'
+import { type AwsDependencies, runCall } from './run-call.ts'
 
 /** ARN of the identity of this process. Throws CloudError. */
 export async function callerIdentity(
-  world: World & { clients: AwsClients },
+  world: AwsDependencies & { clients: AwsClients },
   region: string,
   limits: CallLimits,
 ): Promise<{ arn: string }> {

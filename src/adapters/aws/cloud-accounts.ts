@@ -3,19 +3,19 @@ import { createAccountProbes } from './account-probes.ts'
 import { AwsClients } from './aws-clients.ts'
 import { createParameterListing } from './parameter-listing.ts'
 import { createParameterStore } from './parameter-store.ts'
-import type { World } from './run-call.ts'
+import type { AwsDependencies } from './run-call.ts'
 import type { SessionRules } from './session-terms.ts'
 import { Sessions } from './sessions.ts'
-import { SsmCalls, type TurnsOf } from './ssm-calls.ts'
+import { type RateLimiterFor, SsmCalls } from './ssm-calls.ts'
 
-export type CloudAccountsOptions = World & {
+export type CloudAccountsOptions = AwsDependencies & {
   /** As `davit/0.1.0`. */
   userAgent: string
   /** On what terms Davit assumes an organization's role. */
   sessionRules: SessionRules
   /** Turns of an account and region for writes, and for listings. */
-  writeTurns: TurnsOf
-  listTurns: TurnsOf
+  writeTurns: RateLimiterFor
+  listTurns: RateLimiterFor
   /** Default 3,600, the most that a role can have which is itself assumed by a role. */
   sessionSeconds?: number
   maxSessions?: number

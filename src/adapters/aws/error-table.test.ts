@@ -3,7 +3,7 @@ import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { CloudRemedy } from '../../ports/cloud-error.ts'
-import { type Again, ERROR_TABLE, meaningOfUnknown } from './error-table.ts'
+import { ERROR_TABLE, meaningOfUnknown, type RetryKind } from './error-table.ts'
 
 const { resolve } = createRequire(import.meta.url)
 
@@ -28,7 +28,7 @@ function declaredErrors(client: string, operation: string): string[] {
   return [...text.matchAll(/@throws \{@link (\w+)\} \(/g)].map(([, name]) => name ?? '')
 }
 
-const WANTED: readonly [code: string, remedy: CloudRemedy, again: Again | undefined][] = [
+const WANTED: readonly [code: string, remedy: CloudRemedy, again: RetryKind | undefined][] = [
   ['InternalServerError', 'retry', 'soon'],
   ['ServerException', 'retry', 'soon'],
   ['ServiceUnavailable', 'retry', 'soon'],

@@ -8,24 +8,24 @@ import type { CloudRemedy } from '../../ports/cloud-error.ts'
  * How a failed attempt is repeated within the same call: `soon`; `later`, since something else is being done to the same thing;
  * `throttled`, since there were too many; `session`, once, with a session made anew. Absent: not at all.
  */
-export type Again = 'soon' | 'later' | 'throttled' | 'session'
+export type RetryKind = 'soon' | 'later' | 'throttled' | 'session'
 
-export type Meaning = { remedy: CloudRemedy; again?: Again }
+export type ErrorMeaning = { remedy: CloudRemedy; again?: RetryKind }
 
-const PASSING: Meaning = { remedy: 'retry', again: 'soon' }
-const CONTENDED: Meaning = { remedy: 'retry', again: 'later' }
-const TOO_MANY: Meaning = { remedy: 'retry', again: 'throttled' }
-const SESSION_ENDED: Meaning = { remedy: 'retry', again: 'session' }
+const PASSING: ErrorMeaning = { remedy: 'retry', again: 'soon' }
+const CONTENDED: ErrorMeaning = { remedy: 'retry', again: 'later' }
+const TOO_MANY: ErrorMeaning = { remedy: 'retry', again: 'throttled' }
+const SESSION_ENDED: ErrorMeaning = { remedy: 'retry', again: 'session' }
 /** Also said of sessions that the region does not know yet; and of regions that the account has not enabled. */
-const NOT_KNOWN: Meaning = { remedy: 'permissions', again: 'session' }
-const REFUSED: Meaning = { remedy: 'permissions' }
+const NOT_KNOWN: ErrorMeaning = { remedy: 'permissions', again: 'session' }
+const REFUSED: ErrorMeaning = { remedy: 'permissions' }
 /** The account is full, or holds the thing in a way that only its owner can change. */
-const ACCOUNT: Meaning = { remedy: 'permissions' }
-const WRONG: Meaning = { remedy: 'spec' }
-const GONE: Meaning = { remedy: 'gone' }
-const LATER: Meaning = { remedy: 'retry' }
+const ACCOUNT: ErrorMeaning = { remedy: 'permissions' }
+const WRONG: ErrorMeaning = { remedy: 'spec' }
+const GONE: ErrorMeaning = { remedy: 'gone' }
+const LATER: ErrorMeaning = { remedy: 'retry' }
 
-const BY_MEANING: readonly [Meaning, readonly string[]][] = [
+const BY_MEANING: readonly [ErrorMeaning, readonly string[]][] = [
   [
     PASSING,
     [
@@ -136,7 +136,7 @@ const BY_MEANING: readonly [Meaning, readonly string[]][] = [
   [LATER, ['Canceled', 'Busy', 'NoIdentity', 'Failed']],
 ]
 
-export const ERROR_TABLE: ReadonlyMap<string, Meaning> = new Map(
+export const ERROR_TABLE: ReadonlyMap<string, ErrorMeaning> = new Map(
   BY_MEANING.flatMap(([meaning, codes]) => codes.map((code) => [code, meaning] as const)),
 )
 
@@ -144,7 +144,7 @@ export const ERROR_TABLE: ReadonlyMap<string, Meaning> = new Map(
  * What a code means that is not in the table, by the status that came with it. Whatever is not surely the fault of a role or
  * of what was asked is tried again: a wrong advice to change something is worse than a wait.
  */
-export function meaningOfUnknown(status: number): Meaning {
+export function meaningOfUnknown(status: number): ErrorMeaning {
   if (status === 429) return TOO_MANY
   if (status === 401 || status === 403) return REFUSED
   if (status >= 400 && status < 500) return WRONG

@@ -27,17 +27,17 @@ const CLEANINGS: readonly [RegExp, string][] = [
  * One bounded line of `words`, without request ids and credentials; nothing of it, if it repeats a secret or a piece of one in
  * any form that it may have been sent or shown in.
  */
-export function fitToShow(words: string, secrets: readonly string[]): string {
+export function sanitizeMessage(words: string, secrets: readonly string[]): string {
   // A service that echoes may do so at any length; what is compared is bounded, and nothing else is shown.
   const seen = words.slice(0, LONGEST * 10)
-  if (secrets.some((secret) => repeats(seen, secret))) return HIDDEN
+  if (secrets.some((secret) => containsSecret(seen, secret))) return HIDDEN
   const clean = CLEANINGS.reduce((text, [pattern, by]) => text.replace(pattern, by), seen).trim()
   const cut = clean.length > LONGEST ? `${clean.slice(0, LONGEST - 1)}…` : clean
   return cut.toWellFormed()
 }
 
 /** Whether `text` has a piece of `secret` in it: as it is, or as JSON, a URL, HTML, hexadecimal or base64 writes it. */
-export function repeats(text: string, secret: string): boolean {
+export function containsSecret(text: string, secret: string): boolean {
   if (secret === '') return false
   const folded = text.toLowerCase()
   const length = secret.length < LONG ? PIECE : PIECE_OF_LONG

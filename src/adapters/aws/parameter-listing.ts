@@ -7,7 +7,7 @@ import type {
 } from '../../ports/cloud-accounts.ts'
 import { CloudError } from '../../ports/cloud-error.ts'
 import type { RecentWrite } from './recent-writes.ts'
-import { placeOf, type SsmCalls, type TurnsOf } from './ssm-calls.ts'
+import { accountRegionKey, type RateLimiterFor, type SsmCalls } from './ssm-calls.ts'
 
 /** The most that a page may have. */
 const PAGE_SIZE = 50
@@ -17,7 +17,7 @@ const FEWEST_OF_PAGE = 10
 /** Listings until one has what was written a moment ago; the last one counts as it is. */
 const MOST_LISTINGS = 3
 
-export type ParameterListingOptions = { calls: SsmCalls; listTurns: TurnsOf }
+export type ParameterListingOptions = { calls: SsmCalls; listTurns: RateLimiterFor }
 
 type Filter = { prefix: string; tags?: OwnerTags; limit: number }
 
@@ -34,7 +34,7 @@ async function list(
   access: CloudAccess,
   asked: { filter: Filter; limits: CallLimits },
 ): Promise<ListedParameter[]> {
-  const place = placeOf(access)
+  const place = accountRegionKey(access)
   for (let listing = 1; ; listing += 1) {
     const writes = options.calls.recent.under(place, `${asked.filter.prefix}/`)
     const listed = await allPages(options, access, asked)
@@ -111,7 +111,7 @@ async function tagsOf(
   access: CloudAccess,
   { name, limits }: { name: string; limits: CallLimits },
 ): Promise<OwnerTags> {
-  const place = placeOf(access)
+  const place = accountRegionKey(access)
   const wasWritten = () => calls.recent.lastOf(place, name)?.done === 'written'
   return await calls.run(access, {
     operation: 'ssm:ListTagsForResource',

@@ -6,8 +6,8 @@ import type { ParameterReader, PinnedParameter } from '../../ports/parameter-rea
 import { SecretText } from '../../ports/secret-text.ts'
 import { AwsClients, type Credentials } from './aws-clients.ts'
 import { unlessAborted } from './call-time.ts'
-import { identified } from './identified.ts'
-import { runCall, type World } from './run-call.ts'
+import { withIdentity } from './identified.ts'
+import { type AwsDependencies, runCall } from './run-call.ts'
 
 const OPERATION = 'ssm:GetParameter'
 const LAG_MS = 10_000
@@ -37,7 +37,11 @@ export function createParameterReader(options: ParameterReaderOptions): Paramete
 
 type Reading = { parameter: PinnedParameter; limits: CallLimits; lagMs: number }
 
-async function readOnceThere(world: World, clients: AwsClients, reading: Reading): Promise<SecretText> {
+async function readOnceThere(
+  world: AwsDependencies,
+  clients: AwsClients,
+  reading: Reading,
+): Promise<SecretText> {
   const begin = world.clock.monotonic()
   for (;;) {
     try {
@@ -52,12 +56,16 @@ async function readOnceThere(world: World, clients: AwsClients, reading: Reading
   }
 }
 
-async function read(world: World, clients: AwsClients, { parameter, limits }: Reading): Promise<SecretText> {
+async function read(
+  world: AwsDependencies,
+  clients: AwsClients,
+  { parameter, limits }: Reading,
+): Promise<SecretText> {
   const { name, version, region } = parameter
   return await runCall(world, {
     operation: OPERATION,
     limits,
-    connect: async () => await identified(await clients.ownSsm(region)),
+    connect: async () => await withIdentity(await clients.ownSsm(region)),
     send: async ({ module, client }, signal) => {
       const command = new module.GetParameterCommand({ Name: `${name}:${version}`, WithDecryption: true })
       const { Parameter } = await clients.timed(client, () => client.send(command, { abortSignal: signal }))

@@ -9,7 +9,7 @@ import type {
 } from '../../ports/cloud-accounts.ts'
 import { CloudError, type CloudRemedy, isCloudError } from '../../ports/cloud-error.ts'
 import type { SecretText } from '../../ports/secret-text.ts'
-import { placeOf, type SsmCalls, type TurnsOf } from './ssm-calls.ts'
+import { accountRegionKey, type RateLimiterFor, type SsmCalls } from './ssm-calls.ts'
 
 /**
  * Tag of each call that makes a parameter, with a value of its own: when the answer was lost, it tells whether the parameter that is
@@ -21,7 +21,7 @@ const WRITE_TAG_BYTES = 12
 export type ParameterStoreOptions = {
   calls: SsmCalls
   tagsOf: ParameterListing['tagsOf']
-  writeTurns: TurnsOf
+  writeTurns: RateLimiterFor
   random: Random
 }
 
@@ -47,7 +47,7 @@ async function create(
   { parameter, limits }: { parameter: NewParameter } & Limited,
 ): Promise<{ version: number }> {
   const { recent } = options.calls
-  const place = placeOf(access)
+  const place = accountRegionKey(access)
   const { name } = parameter
   const mark = Buffer.from(options.random.bytes(WRITE_TAG_BYTES)).toString('hex')
   const tags = { ...parameter.tags, [WRITE_TAG]: mark }
@@ -60,12 +60,12 @@ async function create(
     return { version }
   } catch (error) {
     if (!isCloudError(error, 'ParameterAlreadyExists')) throw error
-    if (!error.unsure) throw isStale(error.code) ? retold(error, { remedy: 'retry' }) : error
+    if (!error.unsure) throw isStale(error.code) ? amended(error, { remedy: 'retry' }) : error
     // The first version of what was not there before; whoever wrote a second one since is found by its number.
     recent.note(place, { name, done: 'written', version: 1 })
     const written = await markOf(options, access, { name, limits })
     if (written === mark) return { version: 1 }
-    throw written === undefined ? error : retold(error, { unsure: false })
+    throw written === undefined ? error : amended(error, { unsure: false })
   }
 }
 
@@ -79,11 +79,11 @@ async function markOf(
     return (await tagsOf(access, name, limits))[WRITE_TAG] ?? ''
   } catch (error) {
     if (isCloudError(error) && error.remedy === 'gone') return undefined
-    throw isCloudError(error) ? retold(error, { unsure: true }) : error
+    throw isCloudError(error) ? amended(error, { unsure: true }) : error
   }
 }
 
-function retold(error: CloudError, change: { remedy?: CloudRemedy; unsure?: boolean }): CloudError {
+function amended(error: CloudError, change: { remedy?: CloudRemedy; unsure?: boolean }): CloudError {
   const { remedy, code, message, operation, unsure } = { ...error, message: error.message, ...change }
   return new CloudError(remedy, code, message, { operation, unsure })
 }
@@ -94,7 +94,7 @@ async function replace(
   { name, value, limits }: { name: string; value: SecretText } & Limited,
 ): Promise<{ version: number }> {
   const { version, lost } = await put(options, access, { name, value, overwrite: true, limits })
-  options.calls.recent.note(placeOf(access), { name, done: 'written', version })
+  options.calls.recent.note(accountRegionKey(access), { name, done: 'written', version })
   // Versions count from 1: one so low may be that of a parameter which was gone, and which this call has made anew.
   if (version <= lost + 1 && (version === 1 || (await isUntagged(options, access, { name, limits })))) {
     await takeBack(options, access, name)
@@ -110,7 +110,7 @@ async function takeBack(options: ParameterStoreOptions, access: CloudAccess, nam
   try {
     await remove(options, access, { name, limits: undefined })
   } catch (error) {
-    throw isCloudError(error) ? retold(error, { unsure: true }) : error
+    throw isCloudError(error) ? amended(error, { unsure: true }) : error
   }
 }
 
@@ -124,7 +124,7 @@ async function isUntagged(
     return Object.keys(await tagsOf(access, name, limits)).length === 0
   } catch (error) {
     if (isCloudError(error) && error.remedy === 'gone') return true
-    throw isCloudError(error) ? retold(error, { unsure: true }) : error
+    throw isCloudError(error) ? amended(error, { unsure: true }) : error
   }
 }
 
@@ -166,7 +166,7 @@ async function remove(
   access: CloudAccess,
   { name, limits }: { name: string } & Limited,
 ): Promise<'deleted' | 'not-found'> {
-  const place = placeOf(access)
+  const place = accountRegionKey(access)
   const { recent } = calls
   try {
     await calls.run(access, {

@@ -2,7 +2,7 @@ import type { PodRole } from '../../ports/box-logins.ts'
 import type { CallLimits } from '../../ports/cloud-accounts.ts'
 import { CloudError } from '../../ports/cloud-error.ts'
 import type { AwsClients, Credentials } from './aws-clients.ts'
-import { runCall, type World } from './run-call.ts'
+import { type AwsDependencies, runCall } from './run-call.ts'
 
 /** The shortest life that STS gives: what is fetched with it is fetched at once. */
 const SESSION_SECONDS = 900
@@ -11,7 +11,7 @@ export type PodRoleRequest = PodRole & { region: string; sessionName: string }
 
 /** A session of a pod's role, for which its service account token speaks: this machine needs no identity. Throws CloudError. */
 export async function assumePodRole(
-  world: World & { clients: AwsClients },
+  world: AwsDependencies & { clients: AwsClients },
   request: PodRoleRequest,
   limits: CallLimits = {},
 ): Promise<Credentials> {

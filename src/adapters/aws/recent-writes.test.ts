@@ -1,12 +1,12 @@
 import { expect, it } from 'vitest'
 import { FakeClock } from '../../../test/support/fake-clock.ts'
-import { RecentWrites } from './recent-writes.ts'
+import { ReadLagGuard } from './recent-writes.ts'
 
 const PLACE = '222222222222/eu-west-1'
 
 it('knows what was written for five seconds, and what was removed for thirty', () => {
   const clock = new FakeClock()
-  const recent = new RecentWrites(clock)
+  const recent = new ReadLagGuard(clock)
   recent.note(PLACE, { name: '/davit/acme/a', done: 'written', version: 3 })
   recent.note(PLACE, { name: '/davit/acme/b', done: 'removed' })
   recent.note('333333333333/eu-west-1', { name: '/davit/acme/c', done: 'removed' })
@@ -23,7 +23,7 @@ it('knows what was written for five seconds, and what was removed for thirty', (
 })
 
 it('knows the last write of each name only, and forgets the oldest when there are too many', () => {
-  const recent = new RecentWrites(new FakeClock())
+  const recent = new ReadLagGuard(new FakeClock())
   for (let i = 0; i < 6000; i += 1)
     recent.note(PLACE, { name: `/davit/acme/${i}`, done: 'written', version: 1 })
   recent.note(PLACE, { name: '/davit/acme/5999', done: 'removed' })

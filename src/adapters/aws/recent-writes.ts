@@ -16,7 +16,7 @@ type Noted = { place: string; write: RecentWrite; at: number }
  * What this process wrote a short while ago: Parameter Store promises nobody that a read shows the last write, so that an answer
  * which contradicts it is asked for again.
  */
-export class RecentWrites {
+export class ReadLagGuard {
   readonly #clock: Clock
   /** By account, region and name; oldest first. */
   readonly #writes = new Map<string, Noted>()

@@ -4,7 +4,7 @@ import type { CloudMetrics } from '../../ports/metrics.ts'
 import type { RegistryLogin, RegistryTokens } from '../../ports/registry-tokens.ts'
 import { SecretText } from '../../ports/secret-text.ts'
 import { AwsClients, type Credentials } from './aws-clients.ts'
-import { identified } from './identified.ts'
+import { withIdentity } from './identified.ts'
 import { runCall } from './run-call.ts'
 
 const OPERATION = 'ecr:GetAuthorizationToken'
@@ -27,7 +27,7 @@ export function createRegistryTokens(options: RegistryTokensOptions): RegistryTo
       runCall(options, {
         operation: OPERATION,
         limits,
-        connect: async () => await identified(await clients.ownEcr(registry.region)),
+        connect: async () => await withIdentity(await clients.ownEcr(registry.region)),
         send: async ({ module, client }, signal) => {
           const command = new module.GetAuthorizationTokenCommand({})
           const answer = await clients.timed(client, () => client.send(command, { abortSignal: signal }))

@@ -1,10 +1,10 @@
-import type { Again } from './error-table.ts'
+import type { RetryKind } from './error-table.ts'
 
 /** Attempts of one call. */
 export const MAX_ATTEMPTS = 5
 const LONGEST_MS = 4000
 /** Before the second attempt; doubled before each further one. */
-const FIRST_MS: Record<Again | 'stale', number> = {
+const FIRST_MS: Record<RetryKind | 'stale', number> = {
   soon: 100,
   later: 400,
   throttled: 400,
@@ -18,7 +18,7 @@ const FIRST_MS: Record<Again | 'stale', number> = {
  * @param attempt how many were made, 1 or more
  * @param chance uniform in [0, 1)
  */
-export function retryWait(why: Again | 'stale', attempt: number, chance: number): number {
+export function retryWait(why: RetryKind | 'stale', attempt: number, chance: number): number {
   const wait = Math.min(LONGEST_MS, FIRST_MS[why] * 2 ** (attempt - 1))
   return wait * (1 - chance / 2)
 }

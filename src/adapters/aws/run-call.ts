@@ -2,14 +2,14 @@ import type { Clock, Random } from '../../ports/clock.ts'
 import type { CallLimits } from '../../ports/cloud-accounts.ts'
 import { CloudError, isCloudError } from '../../ports/cloud-error.ts'
 import type { CloudMetrics } from '../../ports/metrics.ts'
-import type { Turns } from '../../ports/turns.ts'
-import { CallTime, ExpiredError } from './call-time.ts'
+import type { RateLimiter } from '../../ports/turns.ts'
+import { CallDeadline, ExpiredError } from './call-time.ts'
 import { ERROR_TABLE } from './error-table.ts'
-import { fitToShow } from './error-words.ts'
+import { sanitizeMessage } from './error-words.ts'
 import { MAX_ATTEMPTS, retryWait } from './retry-wait.ts'
-import { type Verdict, verdictOf } from './verdict.ts'
+import { type ClassifiedError, classifyError } from './verdict.ts'
 
-export type World = { clock: Clock; random: Random; metrics: CloudMetrics }
+export type AwsDependencies = { clock: Clock; random: Random; metrics: CloudMetrics }
 
 /** @typeParam C what a request is sent with: a client with its session */
 export type Call<C, T> = {
@@ -17,7 +17,7 @@ export type Call<C, T> = {
   operation: string
   limits: CallLimits
   /** Turns that each attempt takes one of. */
-  turns?: { of: Turns; flow: string }
+  turns?: { of: RateLimiter; flow: string }
   /** Nothing has been asked of the service when this fails. A CloudError of it ends the call: it had its own attempts. */
   connect(signal: AbortSignal): Promise<C>
   /** @param lost earlier attempts of this call that may have had their effect */
@@ -30,7 +30,7 @@ export type Call<C, T> = {
   isStale?: (code: string) => boolean
 }
 
-type Failure = Verdict & {
+type Failure = ClassifiedError & {
   /** Where it is an error of something else, such as of the session. */
   from?: CloudError
 }
@@ -42,23 +42,23 @@ const WORDS = {
 } as const
 
 /** Makes a call with all its attempts. Throws CloudError, `unsure` if any attempt may have had its effect unanswered. */
-export function runCall<C, T>(world: World, call: Call<C, T>): Promise<T> {
+export function runCall<C, T>(world: AwsDependencies, call: Call<C, T>): Promise<T> {
   return new CallRun(world, call).run()
 }
 
 class CallRun<C, T> {
-  readonly #world: World
+  readonly #world: AwsDependencies
   readonly #call: Call<C, T>
-  readonly #time: CallTime
+  readonly #time: CallDeadline
   #attempts = 0
   /** Attempts that may have had their effect, without an answer that says so. */
   #lost = 0
   #renewed = false
 
-  constructor(world: World, call: Call<C, T>) {
+  constructor(world: AwsDependencies, call: Call<C, T>) {
     this.#world = world
     this.#call = call
-    this.#time = new CallTime(world.clock, call.limits)
+    this.#time = new CallDeadline(world.clock, call.limits)
   }
 
   async run(): Promise<T> {
@@ -82,7 +82,7 @@ class CallRun<C, T> {
     const begin = this.#world.clock.monotonic()
     try {
       const isAgain = this.#attempts > 0
-      await this.#time.turn((signal) => turns.of.take(turns.flow, { signal, isAgain }))
+      await this.#time.turn((signal) => turns.of.acquire(turns.flow, { signal, isRetry: isAgain }))
     } catch (error) {
       // Nothing else can be wrong with waiting than that too many do.
       throw this.#errorOf(given(error instanceof ExpiredError ? error : new ExpiredError('Busy'), false))
@@ -150,8 +150,8 @@ class CallRun<C, T> {
     if (from) return new CloudError(remedy, code, words, { operation: from.operation, unsure })
     const secrets = this.#call.secrets?.() ?? []
     // A code that nobody knows is as much the server's own text as the message.
-    const shown = ERROR_TABLE.has(code) || fitToShow(code, secrets) === code ? code : 'Unknown'
-    return new CloudError(remedy, shown, fitToShow(words, secrets), {
+    const shown = ERROR_TABLE.has(code) || sanitizeMessage(code, secrets) === code ? code : 'Unknown'
+    return new CloudError(remedy, shown, sanitizeMessage(words, secrets), {
       operation: this.#call.operation,
       unsure,
     })
@@ -160,7 +160,7 @@ class CallRun<C, T> {
 
 function failureOf(error: unknown): Failure {
   if (error instanceof ExpiredError) return given(error, true)
-  if (!isCloudError(error)) return verdictOf(error)
+  if (!isCloudError(error)) return classifyError(error)
   const { remedy, code, message } = error
   return { remedy, code, words: message, unsure: error.unsure, from: error }
 }

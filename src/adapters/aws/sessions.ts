@@ -4,10 +4,10 @@ import { type CloudError, isCloudError } from '../../ports/cloud-error.ts'
 import { type AssumedRole, assumeRole, type RoleRequest } from './assume-role.ts'
 import type { AwsClients } from './aws-clients.ts'
 import { unlessAborted } from './call-time.ts'
-import type { World } from './run-call.ts'
+import type { AwsDependencies } from './run-call.ts'
 import type { SessionPurpose, SessionRules } from './session-terms.ts'
 
-export type SessionsOptions = World & {
+export type SessionsOptions = AwsDependencies & {
   clients: AwsClients
   rules: SessionRules
   /** Life of a session that writes, 900 to 3,600. */
@@ -60,7 +60,7 @@ export class Sessions {
   }
 
   /** A session that is made now, whatever is remembered; it is the one that is used from now on. */
-  async anew(access: CloudAccess, purpose: SessionPurpose, limits: CallLimits): Promise<AssumedRole> {
+  async renew(access: CloudAccess, purpose: SessionPurpose, limits: CallLimits): Promise<AssumedRole> {
     const entry = this.#entryOf(access, purpose)
     return await this.#assume(entry, access, { purpose, limits })
   }

@@ -1,21 +1,21 @@
 import type { CallLimits, CloudAccess } from '../../ports/cloud-accounts.ts'
-import type { Turns } from '../../ports/turns.ts'
+import type { RateLimiter } from '../../ports/turns.ts'
 import { accountOfArn } from './arn.ts'
 import type { AssumedRole } from './assume-role.ts'
 import type { AwsClients, Ssm } from './aws-clients.ts'
-import { RecentWrites } from './recent-writes.ts'
-import { runCall, type World } from './run-call.ts'
+import { ReadLagGuard } from './recent-writes.ts'
+import { type AwsDependencies, runCall } from './run-call.ts'
 import type { SessionPurpose } from './session-terms.ts'
 import type { Sessions } from './sessions.ts'
 
 /** Turns of one account and region, by a name for these two. */
-export type TurnsOf = (place: string) => Turns
+export type RateLimiterFor = (place: string) => RateLimiter
 
 export type SsmCall<T> = {
   operation: string
   purpose?: SessionPurpose
   limits: CallLimits | undefined
-  turns?: TurnsOf
+  turns?: RateLimiterFor
   /** Those of one organization that take their turns together; absent: all its other calls. */
   queue?: string
   secrets?: readonly string[]
@@ -26,21 +26,21 @@ export type SsmCall<T> = {
 
 /** Calls of Parameter Store in the session of an organization. */
 export class SsmCalls {
-  readonly #world: World
+  readonly #world: AwsDependencies
   readonly #clients: AwsClients
   readonly #sessions: Sessions
-  readonly recent: RecentWrites
+  readonly recent: ReadLagGuard
 
-  constructor(options: { world: World; clients: AwsClients; sessions: Sessions }) {
+  constructor(options: { world: AwsDependencies; clients: AwsClients; sessions: Sessions }) {
     this.#world = options.world
     this.#clients = options.clients
     this.#sessions = options.sessions
-    this.recent = new RecentWrites(options.world.clock)
+    this.recent = new ReadLagGuard(options.world.clock)
   }
 
   async run<T>(access: CloudAccess, call: SsmCall<T>): Promise<T> {
     const { purpose = 'write' } = call
-    const place = placeOf(access)
+    const place = accountRegionKey(access)
     let role: AssumedRole | undefined
     return await runCall(this.#world, {
       operation: call.operation,
@@ -66,6 +66,6 @@ function flowOf({ organizationUid }: CloudAccess, queue: string | undefined): st
 }
 
 /** What rates and writes belong to. Throws CloudError where the role is no ARN. */
-export function placeOf(access: CloudAccess): string {
+export function accountRegionKey(access: CloudAccess): string {
   return `${accountOfArn(access.roleArn)}/${access.region}`
 }

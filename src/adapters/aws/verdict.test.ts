@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { verdictOf } from './verdict.ts'
+import { classifyError } from './verdict.ts'
 
 function serviceError(name: string, status: number, more: object = {}): Error {
   const error = Object.assign(
@@ -63,13 +63,13 @@ describe('verdictOf', () => {
     { given: new TypeError('x is not a function'), want: ['retry', undefined, 'Failed', true] },
     { given: 'text', want: ['retry', undefined, 'Failed', true] },
   ])('is $want', ({ given, want }) => {
-    const { remedy, again, code, unsure } = verdictOf(given)
+    const { remedy, again, code, unsure } = classifyError(given)
     expect([remedy, again, code, unsure]).toEqual(want)
   })
 
   it('shows nothing of an answer that is not the service’s', () => {
     const body = 'Unexpected token in "the-secret-of-somebody"'
-    const { words } = verdictOf(Object.assign(new SyntaxError(body), { $response: { statusCode: 200 } }))
+    const { words } = classifyError(Object.assign(new SyntaxError(body), { $response: { statusCode: 200 } }))
     expect(words).toBe('HTTP 200')
   })
 })

@@ -1,7 +1,7 @@
-import { ERROR_TABLE, type Meaning, meaningOfUnknown } from './error-table.ts'
+import { ERROR_TABLE, type ErrorMeaning, meaningOfUnknown } from './error-table.ts'
 
 /** What one failed attempt means. */
-export type Verdict = Meaning & {
+export type ClassifiedError = ErrorMeaning & {
   code: string
   /** The attempt may have had its effect all the same. */
   unsure: boolean
@@ -31,17 +31,17 @@ const BROKEN_OFF = new Set(['ECONNRESET', 'ECONNABORTED', 'EPIPE', 'ERR_STREAM_P
 const CODE = /^[A-Za-z][A-Za-z0-9]{1,63}$/
 
 /** @param error what the SDK threw, of one attempt */
-export function verdictOf(error: unknown): Verdict {
-  if (!(error instanceof Error)) return said('Failed', true, '')
+export function classifyError(error: unknown): ClassifiedError {
+  if (!(error instanceof Error)) return unanswered('Failed', true, '')
   const answer = answerOf(error)
   if (answer.status === undefined) return withoutAnswer(error)
-  if (!answer.isService) return said('UnreadableAnswer', true, `HTTP ${answer.status}`)
+  if (!answer.isService) return unanswered('UnreadableAnswer', true, `HTTP ${answer.status}`)
   const code = CODE.test(error.name) ? error.name : 'Unknown'
   const meaning = meaningOf(code, answer.status, answer.clockWasWrong)
   return { ...meaning, code, unsure: answer.status >= 500, words: error.message }
 }
 
-function meaningOf(code: string, status: number, clockWasWrong: boolean): Meaning {
+function meaningOf(code: string, status: number, clockWasWrong: boolean): ErrorMeaning {
   if (clockWasWrong) return { remedy: 'retry', again: 'soon' }
   return ERROR_TABLE.get(code) ?? meaningOfUnknown(status)
 }
@@ -64,21 +64,22 @@ function answerOf(error: Error): Answer {
   }
 }
 
-function withoutAnswer(error: Error): Verdict {
+function withoutAnswer(error: Error): ClassifiedError {
   const code = networkCodeOf(error)
   if (error.name === 'CredentialsProviderError' || error.name === 'ProviderError') {
-    return said('NoIdentity', false, error.message)
+    return unanswered('NoIdentity', false, error.message)
   }
-  if (NEVER_SENT.has(code) || code.startsWith('ERR_SSL_')) return said('Unreachable', false, code)
-  if (code === 'ETIMEDOUT' && fieldOf(error, 'syscall') === 'connect') return said('Unreachable', false, code)
-  if (BROKEN_OFF.has(code)) return said('Unreachable', true, code)
+  if (NEVER_SENT.has(code) || code.startsWith('ERR_SSL_')) return unanswered('Unreachable', false, code)
+  if (code === 'ETIMEDOUT' && fieldOf(error, 'syscall') === 'connect')
+    return unanswered('Unreachable', false, code)
+  if (BROKEN_OFF.has(code)) return unanswered('Unreachable', true, code)
   // The name alone is given to resets too.
   if (error.name === 'TimeoutError' || code === 'ETIMEDOUT')
-    return said('TimedOut', true, 'no answer in time')
-  return said('Failed', true, error.name)
+    return unanswered('TimedOut', true, 'no answer in time')
+  return unanswered('Failed', true, error.name)
 }
 
-function said(code: string, unsure: boolean, words: string): Verdict {
+function unanswered(code: string, unsure: boolean, words: string): ClassifiedError {
   const meaning = ERROR_TABLE.get(code) ?? meaningOfUnknown(0)
   return { ...meaning, code, unsure, words }
 }

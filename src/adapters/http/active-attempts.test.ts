@@ -39,7 +39,7 @@ test('one that leaves twice takes no place of another one', () => {
   active.add('b', undefined)
   active.add('c', undefined)
   leave()
-  active.giveUpAll()
+  active.cancelAll()
   expect(givenUp).toEqual(['b', 'c'])
 })
 
@@ -51,8 +51,8 @@ test('all are given up, though each leaves meanwhile', () => {
     ends.get(name)?.()
   })
   for (const name of ['a', 'b', 'c']) ends.set(name, active.add(name, undefined))
-  active.giveUpAll()
-  active.giveUpAll()
+  active.cancelAll()
+  active.cancelAll()
   expect(givenUp).toEqual(['a', 'b', 'c'])
 })
 

@@ -32,7 +32,7 @@ export class ActiveAttempts<A> {
     }
   }
 
-  giveUpAll(): void {
+  cancelAll(): void {
     for (const attempt of this.#attempts.slice()) if (attempt !== undefined) this.#giveUp(attempt)
   }
 

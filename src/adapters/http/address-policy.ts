@@ -3,14 +3,14 @@ import { isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
 
 /** `allowed`: the operator named its network. `range` says in words what a forbidden one is, `closed` that the operator has forbidden it. */
-export type AddressVerdict =
+export type AddressDecision =
   | { kind: 'public' }
   | { kind: 'allowed' }
   | { kind: 'forbidden'; range: string; closed?: true }
 
 export type AddressPolicy = {
   /** Verdict on an IPv4 or IPv6 literal, without brackets; anything else is forbidden. */
-  classify(address: string): AddressVerdict
+  classify(address: string): AddressDecision
   /** Whether the operator allows any network at all. */
   allowsNetworks: boolean
 }
@@ -72,7 +72,7 @@ export function createAddressPolicy(networks: WebhookNetworks): AddressPolicy {
   }
 }
 
-function classifyPublic(address: Address): AddressVerdict {
+function classifyPublic(address: Address): AddressDecision {
   const translated = embeddedAddress(address, NAT64)
   if (translated) return classifyPublic(translated)
   const range = address.range()

@@ -3,14 +3,14 @@ import type { SendOutcome, SendRequest } from '../../ports/webhook-sender.ts'
 import type { Connection } from './connection.ts'
 import { CANCELED, type Failure, failureOf } from './failures.ts'
 import { keepHead, responseText } from './response-text.ts'
-import type { Target } from './url-guard.ts'
+import type { ConnectTarget } from './url-guard.ts'
 
 /** A response counts when so much of its body came (or all of it); the rest is not read. */
 const MAX_BODY_BYTES = 16 * 1024
 
 export type AttemptTools = {
-  take(target: Target): Connection
-  open(target: Target): Connection
+  take(target: ConnectTarget): Connection
+  open(target: ConnectTarget): Connection
   release(connection: Connection): void
   /** Milliseconds that do not go back. */
   monotonic(): number
@@ -24,7 +24,7 @@ const EMPTY = new Uint8Array()
  */
 export class Attempt implements Dispatcher.DispatchHandler {
   readonly #request: SendRequest
-  readonly #target: Target
+  readonly #target: ConnectTarget
   readonly #tools: AttemptTools
   readonly #settled: (outcome: SendOutcome) => void
   readonly #startedAt: number
@@ -38,7 +38,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
 
   constructor(
     request: SendRequest,
-    target: Target,
+    target: ConnectTarget,
     tools: AttemptTools,
     settled: (outcome: SendOutcome) => void,
   ) {

@@ -4,11 +4,11 @@
  * the caller.
  */
 import type { Connection } from './connection.ts'
-import type { Target } from './url-guard.ts'
+import type { ConnectTarget } from './url-guard.ts'
 
 export type ConnectionPool = {
   /** An idle connection to the target's origin, the one used last, or a new one. */
-  take(target: Target): Connection
+  take(target: ConnectTarget): Connection
   /** Gives a connection back after a complete exchange. */
   release(connection: Connection): void
   /** Ends the idle connections. Those given back later are ended too. */
@@ -16,7 +16,10 @@ export type ConnectionPool = {
 }
 
 /** @param maxIdle connections kept in all; beyond it the one that is idle longest ends */
-export function createConnectionPool(open: (target: Target) => Connection, maxIdle: number): ConnectionPool {
+export function createConnectionPool(
+  open: (target: ConnectTarget) => Connection,
+  maxIdle: number,
+): ConnectionPool {
   const byOrigin = new Map<string, Connection[]>()
   // In the order in which they became idle.
   const idle = new Set<Connection>()
@@ -35,7 +38,7 @@ export function createConnectionPool(open: (target: Target) => Connection, maxId
     return connection.destroy()
   }
 
-  function openFor(target: Target): Connection {
+  function openFor(target: ConnectTarget): Connection {
     const connection = open(target)
     // The receiver closed it, or it was idle for too long.
     connection.client.on('disconnect', () => {

@@ -7,7 +7,7 @@ import { createAddressPolicy } from './address-policy.ts'
 import { Attempt, type AttemptTools } from './attempt.ts'
 import { type Connection, openConnection } from './connection.ts'
 import type { Dial } from './dial.ts'
-import { type Target, targetOf } from './url-guard.ts'
+import { type ConnectTarget, targetOf } from './url-guard.ts'
 
 const OK = 'HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n'
 
@@ -40,7 +40,7 @@ async function scene() {
 }
 
 /** Nothing else is dialled for it: where it would be, it is over. */
-function attemptOn(connection: Connection, target: Target): Promise<SendOutcome | 'again'> {
+function attemptOn(connection: Connection, target: ConnectTarget): Promise<SendOutcome | 'again'> {
   return new Promise((settled) => {
     const tools: AttemptTools = {
       take: () => connection,

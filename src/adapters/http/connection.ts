@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import { Client } from 'undici'
 import type { Dial } from './dial.ts'
-import type { Target } from './url-guard.ts'
+import type { ConnectTarget } from './url-guard.ts'
 
 /** One connection to an origin, for one exchange at a time. */
 export type Connection = {
@@ -23,7 +23,7 @@ const IDLE_MARGIN_MS = 1000
 const MAX_HEADER_BYTES = 16 * 1024
 
 /** Connects with the first exchange, and again if the socket was closed in between. */
-export function openConnection(target: Target, dial: Dial): Connection {
+export function openConnection(target: ConnectTarget, dial: Dial): Connection {
   const client = new Client(target.origin, {
     pipelining: 1,
     maxHeaderSize: MAX_HEADER_BYTES,

@@ -3,7 +3,7 @@ import { isIP, type LookupFunction, connect as netConnect, Socket } from 'node:n
 import { createSecureContext, getCACertificates, type SecureContext, connect as tlsConnect } from 'node:tls'
 import type { AddressPolicy } from './address-policy.ts'
 import type { Resolve } from './resolver.ts'
-import type { Target } from './url-guard.ts'
+import type { ConnectTarget } from './url-guard.ts'
 
 /** The address is one that Davit does not connect to. */
 export class BlockedError extends Error {
@@ -21,7 +21,7 @@ export type DialOptions = {
 export type Dialed = (error: Error | null, socket: Socket | null) => void
 
 /** Returns the socket at once, still connecting, so that the caller can give up on it. */
-export type Dial = (target: Target, dialed: Dialed) => Socket
+export type Dial = (target: ConnectTarget, dialed: Dialed) => Socket
 
 /** How long one of several addresses is tried before the next. */
 const ADDRESS_TIMEOUT_MS = 2500
@@ -39,7 +39,7 @@ export function createDial(options: DialOptions): Dial {
     const tcp = {
       host: target.hostname,
       port: target.port,
-      lookup: vettedLookup(options.resolve, permits),
+      lookup: vettedResolverLookup(options.resolve, permits),
       autoSelectFamily: true,
       autoSelectFamilyAttemptTimeout: ADDRESS_TIMEOUT_MS,
       noDelay: true,
@@ -68,7 +68,7 @@ export function createDial(options: DialOptions): Dial {
 
 function settleOnce(
   socket: Socket,
-  target: Target,
+  target: ConnectTarget,
   permits: (address: string | undefined) => boolean,
   dialed: Dialed,
 ): void {
@@ -91,13 +91,13 @@ function settleOnce(
   socket.on('error', (error) => settle(error, null))
 }
 
-function mayReach(policy: AddressPolicy, address: string, target: Target): boolean {
+function mayReach(policy: AddressPolicy, address: string, target: ConnectTarget): boolean {
   const { kind } = policy.classify(address)
   return target.internal ? kind === 'allowed' : kind !== 'forbidden'
 }
 
 /** One forbidden address among several makes the name forbidden: which one is dialled would be chance. */
-function vettedLookup(resolve: Resolve, permits: (address: string) => boolean): LookupFunction {
+function vettedResolverLookup(resolve: Resolve, permits: (address: string) => boolean): LookupFunction {
   return (hostname, _options, callback) => {
     resolve(hostname).then(
       (addresses) => {

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest'
 import { LOOPBACK_HOSTS } from '../../../test/support/receiver-hosts.ts'
 import { createAddressPolicy } from './address-policy.ts'
-import { createUrlGuard, targetOf } from './url-guard.ts'
+import { createUrlPolicy, targetOf } from './url-guard.ts'
 
-const strict = createUrlGuard({ allowed: [] })
-const open = createUrlGuard({ allowed: ['127.0.0.0/8', '::1/128', '10.0.0.0/8'] })
+const strict = createUrlPolicy({ allowed: [] })
+const open = createUrlPolicy({ allowed: ['127.0.0.0/8', '::1/128', '10.0.0.0/8'] })
 
 test.each(LOOPBACK_HOSTS)('https://%s/ is refused as an address that is not public', (host) => {
   expect(strict.check(`https://${host}/x`)).toEqual({

@@ -1,10 +1,10 @@
 /** What a URL must be to receive webhooks (interface §2.3: an HTTPS URL). */
 import { isIP } from 'node:net'
-import type { UrlGuard } from '../../ports/url-guard.ts'
+import type { UrlPolicy } from '../../ports/url-guard.ts'
 import { type AddressPolicy, createAddressPolicy, type WebhookNetworks } from './address-policy.ts'
 
 /** Where an attempt connects to. */
-export type Target = {
+export type ConnectTarget = {
   /** Scheme, host and port: connections are shared within it. */
   origin: string
   secure: boolean
@@ -17,7 +17,7 @@ export type Target = {
   internal: boolean
 }
 
-export type TargetVerdict = { ok: true; target: Target } | { ok: false; reason: string }
+export type TargetDecision = { ok: true; target: ConnectTarget } | { ok: false; reason: string }
 
 const MAX_URL_LENGTH = 2048
 
@@ -42,7 +42,7 @@ const RULES: readonly Rule[] = [
 ]
 
 /** The operator's URL policy as the rest of Davit sees it. @throws Error when a network is no CIDR */
-export function createUrlGuard(networks: WebhookNetworks): UrlGuard {
+export function createUrlPolicy(networks: WebhookNetworks): UrlPolicy {
   const policy = createAddressPolicy(networks)
   return {
     check(url) {
@@ -53,7 +53,7 @@ export function createUrlGuard(networks: WebhookNetworks): UrlGuard {
 }
 
 /** The target that `text` names, or why it may not be one. */
-export function targetOf(text: string, policy: AddressPolicy): TargetVerdict {
+export function targetOf(text: string, policy: AddressPolicy): TargetDecision {
   if (text.length > MAX_URL_LENGTH) return { ok: false, reason: 'the URL must have at most 2,048 characters' }
   // The parser drops tabs and line breaks and takes backslashes for slashes: such a text is not what it seems.
   if (/[\s\p{Cc}\\]/u.test(text) || !URL.canParse(text))
@@ -66,7 +66,7 @@ export function targetOf(text: string, policy: AddressPolicy): TargetVerdict {
   return { ok: true, target: describe(url) }
 }
 
-function describe(url: URL): Target {
+function describe(url: URL): ConnectTarget {
   const secure = url.protocol === 'https:'
   const hostname = hostnameOf(url)
   const host = isIP(hostname) === 6 ? `[${hostname}]` : hostname

@@ -9,7 +9,7 @@ import { createConnectionPool } from './connection-pool.ts'
 import { createDial } from './dial.ts'
 import { BLOCKED, CANCELED, failureOf, timeoutOf } from './failures.ts'
 import { createResolver, type NameServer } from './resolver.ts'
-import { type Target, type TargetVerdict, targetOf } from './url-guard.ts'
+import { type ConnectTarget, type TargetDecision, targetOf } from './url-guard.ts'
 
 export type WebhookSenderOptions = {
   networks: WebhookNetworks
@@ -43,7 +43,7 @@ export function createWebhookSender(options: WebhookSenderOptions): ClosableWebh
     ...(options.nameServer ? { server: options.nameServer } : {}),
   })
   const dial = createDial({ policy, resolve, ca: options.ca })
-  const open = (target: Target) => openConnection(target, dial)
+  const open = (target: ConnectTarget) => openConnection(target, dial)
   const pool = createConnectionPool(open, options.maxIdleConnections ?? MAX_IDLE_CONNECTIONS)
   const tools: AttemptTools = {
     take: pool.take,
@@ -64,12 +64,16 @@ export function createWebhookSender(options: WebhookSenderOptions): ClosableWebh
     },
     async close() {
       closed = true
-      active.giveUpAll()
+      active.cancelAll()
       await pool.close()
     },
   }
 
-  function run(request: SendRequest, target: Target, signal: AbortSignal | undefined): Promise<SendOutcome> {
+  function run(
+    request: SendRequest,
+    target: ConnectTarget,
+    signal: AbortSignal | undefined,
+  ): Promise<SendOutcome> {
     return new Promise((settled) => {
       const attempt = new Attempt(request, target, tools, (outcome) => {
         stop()
@@ -101,8 +105,8 @@ function atDeadline(clock: Pick<Clock, 'monotonic' | 'after'>, ms: number, end: 
   return () => stop()
 }
 
-function cached(parse: (url: string) => TargetVerdict): (url: string) => TargetVerdict {
-  const known = new Map<string, TargetVerdict>()
+function cached(parse: (url: string) => TargetDecision): (url: string) => TargetDecision {
+  const known = new Map<string, TargetDecision>()
   return (url) => {
     const seen = known.get(url)
     if (seen) return seen

@@ -1,8 +1,8 @@
 import { subjectAccessReview } from '../../api/core-kinds.ts'
-import type { AccessQuestion, AccessReviewer } from '../../ports/access-review.ts'
+import type { AccessReviewer, ResourceAttributes } from '../../ports/access-review.ts'
 import { ApiError } from '../../ports/kubernetes.ts'
-import type { Identity } from '../../ports/token-review.ts'
-import { askReview } from './ask-review.ts'
+import type { CallerIdentity } from '../../ports/token-review.ts'
+import { postReview } from './ask-review.ts'
 import type { Transport } from './transport.ts'
 
 const PATH = '/apis/authorization.k8s.io/v1/subjectaccessreviews'
@@ -12,12 +12,15 @@ export function createAccessReviewer(transport: Pick<Transport, 'call'>): Access
     async allowed(who, question) {
       // It would ask for a right in all namespaces.
       if (question.namespace === '') return false
-      return isAllowed(await askReview(transport, PATH, reviewOf(who, question)))
+      return isAllowed(await postReview(transport, PATH, reviewOf(who, question)))
     },
   }
 }
 
-function reviewOf(who: Identity, { namespace, group, verb, resource, subresource }: AccessQuestion): object {
+function reviewOf(
+  who: CallerIdentity,
+  { namespace, group, verb, resource, subresource }: ResourceAttributes,
+): object {
   const { username, uid, groups, extra } = who
   return {
     apiVersion: 'authorization.k8s.io/v1',

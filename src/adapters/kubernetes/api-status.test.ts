@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { errorOfEvent, errorOfResponse } from './api-status.ts'
+import { apiErrorFromEvent, apiErrorFromResponse } from './api-status.ts'
 
 /** As kube-apiserver 1.36 words them. */
 const responses = [
@@ -77,7 +77,10 @@ const responses = [
 
 describe('the error in a response', () => {
   it.each(responses)('of $code $message is $want', ({ want, ...status }) => {
-    const error = errorOfResponse(status.code, Buffer.from(JSON.stringify({ kind: 'Status', ...status })))
+    const error = apiErrorFromResponse(
+      status.code,
+      Buffer.from(JSON.stringify({ kind: 'Status', ...status })),
+    )
     expect(error.kind).toBe(want)
     expect(error.status).toBe(status.code)
     expect(error.message).toBe(status.message)
@@ -85,7 +88,7 @@ describe('the error in a response', () => {
 
   it('tells a right that the caller lacks from an object that is refused', () => {
     const forbidden = (message: string) =>
-      errorOfResponse(403, Buffer.from(JSON.stringify({ reason: 'Forbidden', message })))
+      apiErrorFromResponse(403, Buffer.from(JSON.stringify({ reason: 'Forbidden', message })))
     const what = 'webhookdeliveries.davit.dev is forbidden: '
     const lacking = `${what}User "system:serviceaccount:a:b" cannot create resource "webhookdeliveries" in API group "davit.dev"`
     expect(forbidden(lacking)).toMatchObject({ kind: 'Forbidden', lacksRight: true })
@@ -97,36 +100,38 @@ describe('the error in a response', () => {
 
   it('knows how long the server asks to wait, from the header or from the details', () => {
     const body = (details: object) => Buffer.from(JSON.stringify({ code: 429, details }))
-    expect(errorOfResponse(429, body({}), '3').retryAfterMs).toBe(3_000)
-    expect(errorOfResponse(429, body({ retryAfterSeconds: 2 })).retryAfterMs).toBe(2_000)
+    expect(apiErrorFromResponse(429, body({}), '3').retryAfterMs).toBe(3_000)
+    expect(apiErrorFromResponse(429, body({ retryAfterSeconds: 2 })).retryAfterMs).toBe(2_000)
     for (const nonsense of ['soon', '-1', '0', 'NaN', 'Infinity', '1e300']) {
-      expect(errorOfResponse(429, body({}), nonsense).retryAfterMs ?? 0).toBeLessThanOrEqual(600_000)
+      expect(apiErrorFromResponse(429, body({}), nonsense).retryAfterMs ?? 0).toBeLessThanOrEqual(600_000)
     }
-    expect(errorOfResponse(429, body({}), 'soon').retryAfterMs).toBeUndefined()
+    expect(apiErrorFromResponse(429, body({}), 'soon').retryAfterMs).toBeUndefined()
   })
 
   it('is understood by its code alone when the body is no Status, and is bounded', () => {
-    expect(errorOfResponse(502, Buffer.from('<html>Bad Gateway</html>')).message).toBe(
+    expect(apiErrorFromResponse(502, Buffer.from('<html>Bad Gateway</html>')).message).toBe(
       '<html>Bad Gateway</html>',
     )
-    expect(errorOfResponse(404, Buffer.from('')).message).toBe('the API server answered 404')
-    expect(errorOfResponse(404, Buffer.from('null')).kind).toBe('NotFound')
-    expect(errorOfResponse(500, Buffer.from('"x"')).kind).toBe('Unavailable')
+    expect(apiErrorFromResponse(404, Buffer.from('')).message).toBe('the API server answered 404')
+    expect(apiErrorFromResponse(404, Buffer.from('null')).kind).toBe('NotFound')
+    expect(apiErrorFromResponse(500, Buffer.from('"x"')).kind).toBe('Unavailable')
     const details = { causes: 'no list', retryAfterSeconds: 'x' }
-    expect(errorOfResponse(403, Buffer.from(JSON.stringify({ message: 7, details }))).kind).toBe('Forbidden')
-    expect(errorOfResponse(500, Buffer.from('x'.repeat(100_000))).message).toHaveLength(1_000)
+    expect(apiErrorFromResponse(403, Buffer.from(JSON.stringify({ message: 7, details }))).kind).toBe(
+      'Forbidden',
+    )
+    expect(apiErrorFromResponse(500, Buffer.from('x'.repeat(100_000))).message).toHaveLength(1_000)
   })
 })
 
 describe('the error in an ERROR event', () => {
   it('is Gone for 410 and Unavailable for nonsense, with the 200 of the stream', () => {
-    expect(errorOfEvent({ code: 410, reason: 'Expired', message: 'too old' })).toMatchObject({
+    expect(apiErrorFromEvent({ code: 410, reason: 'Expired', message: 'too old' })).toMatchObject({
       kind: 'Gone',
       status: 200,
     })
-    expect(errorOfEvent(undefined)).toMatchObject({ kind: 'Unavailable', status: 200 })
-    expect(errorOfEvent({ code: 'x' })).toMatchObject({ kind: 'Unavailable', status: 200 })
-    expect(errorOfEvent({ code: 429, details: { retryAfterSeconds: 1 } })).toMatchObject({
+    expect(apiErrorFromEvent(undefined)).toMatchObject({ kind: 'Unavailable', status: 200 })
+    expect(apiErrorFromEvent({ code: 'x' })).toMatchObject({ kind: 'Unavailable', status: 200 })
+    expect(apiErrorFromEvent({ code: 429, details: { retryAfterSeconds: 1 } })).toMatchObject({
       kind: 'TooManyRequests',
       retryAfterMs: 1_000,
     })

@@ -26,15 +26,15 @@ const BY_CODE: Record<number, ApiErrorKind> = {
 }
 
 /** The error in a response that is not 2xx. @param retryAfter the header, where there is one */
-export function errorOfResponse(code: number, body: Buffer, retryAfter?: string): ApiError {
-  return errorOfStatus(parseStatus(body), { code, retryAfter, from: `the API server answered ${code}` })
+export function apiErrorFromResponse(code: number, body: Buffer, retryAfter?: string): ApiError {
+  return apiErrorFromStatus(parseStatus(body), { code, retryAfter, from: `the API server answered ${code}` })
 }
 
 /** The error in the object of a watch's ERROR event. */
-export function errorOfEvent(object: unknown): ApiError {
+export function apiErrorFromEvent(object: unknown): ApiError {
   const status = isObject(object) ? (object as Status) : {}
   const code = typeof status.code === 'number' ? status.code : 500
-  const error = errorOfStatus(status, { code, from: 'the watch ended with an error' })
+  const error = apiErrorFromStatus(status, { code, from: 'the watch ended with an error' })
   // The stream itself was answered with 200: what is wrong is in it, and may come again from the same version.
   return new ApiError(error.kind, error.message, { ...retryOf(error), status: 200 })
 }
@@ -43,7 +43,7 @@ function retryOf(error: ApiError): { retryAfterMs?: number } {
   return error.retryAfterMs === undefined ? {} : { retryAfterMs: error.retryAfterMs }
 }
 
-function errorOfStatus(
+function apiErrorFromStatus(
   status: Status,
   response: { code: number; retryAfter?: string | undefined; from: string },
 ): ApiError {

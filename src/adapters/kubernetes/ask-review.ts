@@ -6,7 +6,7 @@ import type { Transport } from './transport.ts'
  * just started and does not know the roles yet: then there is no verdict, and it comes later.
  * @throws ApiError, never `Forbidden`
  */
-export async function askReview(
+export async function postReview(
   transport: Pick<Transport, 'call'>,
   path: string,
   review: object,

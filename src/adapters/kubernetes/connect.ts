@@ -16,7 +16,9 @@ export type ConnectOptions = {
 }
 
 /** Connections of its own, made when they are needed. @throws Error when there is no way to a cluster */
-export async function connect(options: ConnectOptions & { deadlineMs?: number }): Promise<Transport> {
+export async function connectToCluster(
+  options: ConnectOptions & { deadlineMs?: number },
+): Promise<Transport> {
   const { kubeconfigPath, ...rest } = options
   const access = await loadCluster({
     clock: rest.clock,

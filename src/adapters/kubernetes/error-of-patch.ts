@@ -5,7 +5,7 @@ import { ApiError, isApiError, type RawObject } from '../../ports/kubernetes.ts'
  * five times it gives up with 409. That is no conflict for whoever made the patch: it holds as it is, and may be
  * sent again. Only a version that it asks for can be in conflict with what is there.
  */
-export function errorOfPatch(error: unknown, patch: object): unknown {
+export function patchError(error: unknown, patch: object): unknown {
   if (!isApiError(error, 'Conflict') || asksForVersion(patch)) return error
   return new ApiError('Unavailable', error.message, { status: error.status, cause: error })
 }

@@ -2,7 +2,7 @@ import type { RecordedEvent } from '../../ports/event-recorder.ts'
 import type { RawObject } from '../../ports/kubernetes.ts'
 
 /** What an event is about. */
-export type About = Pick<RawObject, 'apiVersion' | 'kind' | 'metadata'>
+export type RegardingObject = Pick<RawObject, 'apiVersion' | 'kind' | 'metadata'>
 
 /** Events of cluster-scoped objects live here. */
 const NAMESPACE_OF_CLUSTER = 'default'
@@ -12,13 +12,13 @@ const MAX_NOTE = 1024
 const MAX_INSTANCE = 128
 const MAX_NAME = 253
 
-export function namespaceOfEvent(about: About): string {
+export function namespaceOfEvent(about: RegardingObject): string {
   return about.metadata.namespace ?? NAMESPACE_OF_CLUSTER
 }
 
 /** An events.k8s.io/v1 Event. @param at.now milliseconds since 1970 @param at.suffix makes the name unique, hex */
 export function eventObject(
-  about: About,
+  about: RegardingObject,
   event: RecordedEvent,
   at: { now: number; suffix: string; instance: string },
 ): RawObject {
@@ -30,11 +30,11 @@ export function eventObject(
     metadata: { name: `${stem}.${at.suffix}`, namespace: namespaceOfEvent(about) },
     eventTime: microTime(at.now),
     reportingController: CONTROLLER,
-    reportingInstance: cutBytes(at.instance, MAX_INSTANCE),
+    reportingInstance: truncateUtf8(at.instance, MAX_INSTANCE),
     action: 'Reconcile',
     type: event.type,
     reason: event.reason,
-    note: cutBytes(event.message, MAX_NOTE),
+    note: truncateUtf8(event.message, MAX_NOTE),
     regarding: { apiVersion: about.apiVersion, kind: about.kind, namespace, name, uid, resourceVersion },
   }
 }
@@ -50,7 +50,7 @@ export function microTime(now: number): string {
 }
 
 /** The beginning of a text that fits into so many bytes of UTF-8, cut between characters. */
-export function cutBytes(text: string, most: number): string {
+export function truncateUtf8(text: string, most: number): string {
   const bytes = Buffer.from(text)
   if (bytes.length <= most) return text
   let end = most

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { FakeClock } from '../../../test/support/fake-clock.ts'
 import type { RecordedEvent } from '../../ports/event-recorder.ts'
 import { ApiError, type RawObject, type ResourceWriter } from '../../ports/kubernetes.ts'
-import { cutBytes, eventObject, microTime } from './event-object.ts'
+import { eventObject, microTime, truncateUtf8 } from './event-object.ts'
 import { createEventRecorder } from './event-recorder.ts'
 
 const endpoint: RawObject = {
@@ -210,8 +210,8 @@ describe('an Event', () => {
   })
 
   it('is cut between characters and stamped in microseconds', () => {
-    expect(cutBytes('aé𝄞', 7)).toBe('aé𝄞')
-    expect([6, 5, 4, 3, 2, 1].map((most) => cutBytes('aé𝄞', most))).toEqual([
+    expect(truncateUtf8('aé𝄞', 7)).toBe('aé𝄞')
+    expect([6, 5, 4, 3, 2, 1].map((most) => truncateUtf8('aé𝄞', most))).toEqual([
       'aé',
       'aé',
       'aé',

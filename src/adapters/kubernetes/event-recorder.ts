@@ -2,9 +2,9 @@ import type { ResourceType } from '../../api/meta.ts'
 import type { Clock, Random } from '../../ports/clock.ts'
 import type { EventRecorder, RecordedEvent } from '../../ports/event-recorder.ts'
 import { isApiError, type ResourceWriter } from '../../ports/kubernetes.ts'
-import type { Log } from '../../ports/log.ts'
-import { type About, eventObject, namespaceOfEvent, seriesPatch } from './event-object.ts'
-import { RecentMap } from './recent-map.ts'
+import type { Logger } from '../../ports/log.ts'
+import { eventObject, namespaceOfEvent, type RegardingObject, seriesPatch } from './event-object.ts'
+import { LruMap } from './recent-map.ts'
 import { TokenBucket } from './token-bucket.ts'
 
 export type EventRecorderOptions = {
@@ -13,7 +13,7 @@ export type EventRecorderOptions = {
   reporter: string
   clock: Clock
   random: Random
-  log: Log
+  log: Logger
 }
 
 /** `drain` resolves when what was taken has been written, or could not be. */
@@ -41,7 +41,7 @@ const COMPLAIN_EVERY_MS = 60_000
 
 /** The same thing said about the same object. */
 type Series = {
-  about: About
+  about: RegardingObject
   event: RecordedEvent
   name?: string
   count: number
@@ -51,8 +51,8 @@ type Series = {
 
 class AggregatingRecorder implements DrainingEventRecorder {
   readonly #options: EventRecorderOptions
-  readonly #series = new RecentMap<Series>(REMEMBERED)
-  readonly #buckets = new RecentMap<TokenBucket>(REMEMBERED)
+  readonly #series = new LruMap<Series>(REMEMBERED)
+  readonly #buckets = new LruMap<TokenBucket>(REMEMBERED)
   readonly #global: TokenBucket
   readonly #queue = new Set<Series>()
   #writing: Promise<void> | undefined
@@ -63,7 +63,7 @@ class AggregatingRecorder implements DrainingEventRecorder {
     this.#global = new TokenBucket(GLOBAL, options.clock.monotonic())
   }
 
-  record(about: About, event: RecordedEvent): void {
+  record(about: RegardingObject, event: RecordedEvent): void {
     const series = this.#seriesOf(about, event)
     series.count += 1
     series.lastAt = this.#options.clock.monotonic()
@@ -78,7 +78,7 @@ class AggregatingRecorder implements DrainingEventRecorder {
     await this.#writing
   }
 
-  #seriesOf(about: About, event: RecordedEvent): Series {
+  #seriesOf(about: RegardingObject, event: RecordedEvent): Series {
     const key = JSON.stringify([idOf(about), event.type, event.reason, event.message])
     const now = this.#options.clock.monotonic()
     const known = this.#series.get(key)
@@ -88,12 +88,12 @@ class AggregatingRecorder implements DrainingEventRecorder {
     return series
   }
 
-  #mayWrite(about: About): boolean {
+  #mayWrite(about: RegardingObject): boolean {
     const now = this.#options.clock.monotonic()
     const id = idOf(about)
     const bucket = this.#buckets.get(id) ?? new TokenBucket(PER_OBJECT, now)
     this.#buckets.set(id, bucket)
-    return bucket.take(now) && this.#global.take(now)
+    return bucket.tryTake(now) && this.#global.tryTake(now)
   }
 
   /** One at a time: events are never urgent. */
@@ -147,12 +147,12 @@ class AggregatingRecorder implements DrainingEventRecorder {
   }
 }
 
-function idOf({ kind, metadata }: About): string {
+function idOf({ kind, metadata }: RegardingObject): string {
   return metadata.uid ?? `${kind}/${metadata.namespace ?? ''}/${metadata.name}`
 }
 
 /** Keeps no more of the object than an Event says of it. */
-function slim({ apiVersion, kind, metadata }: About): About {
+function slim({ apiVersion, kind, metadata }: RegardingObject): RegardingObject {
   const { name, namespace, uid, resourceVersion } = metadata
   return {
     ...(apiVersion === undefined ? {} : { apiVersion }),

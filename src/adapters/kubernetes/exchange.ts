@@ -1,16 +1,16 @@
 import type { Dispatcher } from 'undici'
 import type { Clock } from '../../ports/clock.ts'
 
-export type ExchangeRequest = {
+export type HttpRequest = {
   method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
   path: string
   headers: string[]
   body?: string
 }
 
-export type ExchangeLimits = { clock: Clock; timeoutMs: number; maxBytes: number }
+export type HttpLimits = { clock: Clock; timeoutMs: number; maxBytes: number }
 
-export type Answer = {
+export type HttpResponse = {
   status: number
   retryAfter: string | undefined
   /** When it was written, by the clock of whoever answers. */
@@ -19,13 +19,13 @@ export type Answer = {
 }
 
 /** No whole response came. */
-export class ExchangeError extends Error {
+export class HttpRequestError extends Error {
   override readonly name = 'ExchangeError'
   /** False: not one byte of the request was written, so it surely had no effect. */
   readonly sent: boolean
   readonly why: 'connection' | 'timeout' | 'too large'
 
-  constructor(why: ExchangeError['why'], message: string, details: { sent: boolean; cause?: unknown }) {
+  constructor(why: HttpRequestError['why'], message: string, details: { sent: boolean; cause?: unknown }) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause })
     this.why = why
     this.sent = details.sent
@@ -36,23 +36,23 @@ export class ExchangeError extends Error {
  * One request and its whole response. On undici's `dispatch`, below its streams: half the CPU per call.
  * @throws ExchangeError
  */
-export function exchange(
+export function httpRequest(
   dispatcher: Dispatcher,
-  request: ExchangeRequest,
-  limits: ExchangeLimits,
-): Promise<Answer> {
+  request: HttpRequest,
+  limits: HttpLimits,
+): Promise<HttpResponse> {
   return new Promise((resolve, reject) => {
     const { method, path, headers, body = null } = request
-    const handler = new ExchangeHandler(limits, resolve, reject)
+    const handler = new ResponseHandler(limits, resolve, reject)
     // Without `reset: false` undici closes the connection after each DELETE that has a body.
     dispatcher.dispatch({ method, path, headers, body, reset: false }, handler)
   })
 }
 
-class ExchangeHandler implements Dispatcher.DispatchHandler {
-  readonly #limits: ExchangeLimits
-  readonly #resolve: (answer: Answer) => void
-  readonly #reject: (error: ExchangeError) => void
+class ResponseHandler implements Dispatcher.DispatchHandler {
+  readonly #limits: HttpLimits
+  readonly #resolve: (answer: HttpResponse) => void
+  readonly #reject: (error: HttpRequestError) => void
   readonly #stopTimer: () => void
   readonly #chunks: Buffer[] = []
   #controller: Dispatcher.DispatchController | undefined
@@ -62,7 +62,7 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
   #date: string | undefined
   #over = false
 
-  constructor(limits: ExchangeLimits, resolve: (answer: Answer) => void, reject: (error: Error) => void) {
+  constructor(limits: HttpLimits, resolve: (answer: HttpResponse) => void, reject: (error: Error) => void) {
     this.#limits = limits
     this.#resolve = resolve
     this.#reject = reject
@@ -107,14 +107,14 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
-    this.#fail('connection', `no answer from the API server: ${wordsOf(error)}`, error)
+    this.#fail('connection', `no answer from the API server: ${errorText(error)}`, error)
   }
 
-  #fail(why: ExchangeError['why'], message: string, cause?: Error): void {
+  #fail(why: HttpRequestError['why'], message: string, cause?: Error): void {
     if (this.#over) return
     this.#end()
     const sent = this.#controller !== undefined
-    this.#reject(new ExchangeError(why, message, { sent, cause }))
+    this.#reject(new HttpRequestError(why, message, { sent, cause }))
     if (why !== 'connection') this.#controller?.abort(new Error(message))
   }
 
@@ -125,7 +125,7 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
 }
 
 /** An AggregateError of several addresses has no message of its own. */
-export function wordsOf(error: unknown): string {
+export function errorText(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   const code = 'code' in error && typeof error.code === 'string' ? error.code : undefined
   return error.message || code || error.name

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import type { Clock } from '../../ports/clock.ts'
 import { type ClusterAccess, type Credentials, splitServer } from './cluster-access.ts'
-import { RenewedCredentials } from './renewed-credentials.ts'
+import { RefreshingCredentials } from './renewed-credentials.ts'
 
 export type InClusterOptions = {
   /** `https://host:port`; the default is the name that every cluster's certificate and DNS carry. */
@@ -18,10 +18,10 @@ const FOLDER = '/var/run/secrets/kubernetes.io/serviceaccount'
 export const TOKEN_FILE_EVERY_MS = 60_000
 
 /** Access of a pod by its service account. @throws Error when the files are not there */
-export async function inCluster(options: InClusterOptions): Promise<ClusterAccess> {
+export async function inClusterAccess(options: InClusterOptions): Promise<ClusterAccess> {
   const folder = options.folder ?? FOLDER
   const load = () => readAccount(folder)
-  const credentials = new RenewedCredentials({
+  const credentials = new RefreshingCredentials({
     first: await load().catch(notInCluster),
     load,
     everyMs: TOKEN_FILE_EVERY_MS,

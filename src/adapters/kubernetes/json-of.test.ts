@@ -3,7 +3,7 @@ import { customResourceDefinition } from '../../api/crd.ts'
 import { kinds } from '../../api/kinds.ts'
 import { resourceType } from '../../api/meta.ts'
 import { parseJson } from '../../api/parse-json.ts'
-import { jsonOf } from './json-of.ts'
+import { jsonParserFor } from './json-of.ts'
 
 it.each(kinds)(
   '$kind is read with care where its owner chooses names of members, and fast elsewhere',
@@ -11,6 +11,6 @@ it.each(kinds)(
     const hasFreeNames = JSON.stringify(customResourceDefinition(kind)).includes(
       '"x-kubernetes-preserve-unknown-fields":true',
     )
-    expect(jsonOf(resourceType(kind))).toBe(hasFreeNames ? parseJson : JSON.parse)
+    expect(jsonParserFor(resourceType(kind))).toBe(hasFreeNames ? parseJson : JSON.parse)
   },
 )

@@ -10,9 +10,9 @@ export type ParseJson = (text: string) => unknown
  * Kinds whose owners choose names of members. Elsewhere only `managedFields` has names with escapes, in each object, and nobody
  * reads those.
  */
-const OF_FREE_NAMES: ReadonlySet<string> = new Set([webhookEvents.plural, eventTypes.plural])
+const FREE_FORM_KINDS: ReadonlySet<string> = new Set([webhookEvents.plural, eventTypes.plural])
 
 /** Reads the JSON of objects of a type, alone, in lists and in watches. */
-export function jsonOf({ plural }: ResourceType): ParseJson {
-  return OF_FREE_NAMES.has(plural) ? parseJson : JSON.parse
+export function jsonParserFor({ plural }: ResourceType): ParseJson {
+  return FREE_FORM_KINDS.has(plural) ? parseJson : JSON.parse
 }

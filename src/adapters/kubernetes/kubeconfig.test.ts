@@ -4,7 +4,7 @@ import path from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
 import { FakeClock, settle } from '../../../test/support/fake-clock.ts'
 import type { Credentials } from './cluster-access.ts'
-import { inCluster } from './in-cluster.ts'
+import { inClusterAccess } from './in-cluster.ts'
 import { loadCluster } from './kubeconfig.ts'
 
 const folders: string[] = []
@@ -169,7 +169,7 @@ describe('a service account in a pod', () => {
   it('gives the token of its file, and a new one within a minute', async () => {
     const folder = await folderWith({ token: 'first', 'ca.crt': 'the authority' })
     const clock = new FakeClock()
-    const access = await inCluster({ folder, clock })
+    const access = await inClusterAccess({ folder, clock })
     expect(access.origin).toBe('https://kubernetes.default.svc')
     const now = async () => access.credentials.current() as Credentials
     const before = await now()
@@ -185,7 +185,9 @@ describe('a service account in a pod', () => {
 
   it('is an error that names the file where there is none', async () => {
     const folder = await folderWith({ 'ca.crt': '' })
-    await expect(inCluster({ folder, clock: new FakeClock() })).rejects.toThrow(path.join(folder, 'token'))
+    await expect(inClusterAccess({ folder, clock: new FakeClock() })).rejects.toThrow(
+      path.join(folder, 'token'),
+    )
   })
 })
 

@@ -3,8 +3,8 @@ import path from 'node:path'
 import type { Cluster, KubeConfig, User } from '@kubernetes/client-node'
 import type { Clock } from '../../ports/clock.ts'
 import { type ClusterAccess, type Credentials, splitServer, type TlsMaterial } from './cluster-access.ts'
-import { bearer, inCluster, TOKEN_FILE_EVERY_MS } from './in-cluster.ts'
-import { RenewedCredentials } from './renewed-credentials.ts'
+import { bearer, inClusterAccess, TOKEN_FILE_EVERY_MS } from './in-cluster.ts'
+import { RefreshingCredentials } from './renewed-credentials.ts'
 
 export type LoadClusterOptions = {
   /** Absent, or with `inCluster`: the service account of the pod. */
@@ -22,11 +22,11 @@ const EXEC_EVERY_MS = 10_000
 export async function loadCluster(options: LoadClusterOptions): Promise<ClusterAccess> {
   const { kubeconfigPath, clock } = options
   if (options.inCluster === true || kubeconfigPath === undefined) {
-    return inCluster({ clock, ...(options.server === undefined ? {} : { server: options.server }) })
+    return inClusterAccess({ clock, ...(options.server === undefined ? {} : { server: options.server }) })
   }
   let kubeconfig = await readKubeconfig(kubeconfigPath)
   const everyMs = renewalOf(kubeconfig)
-  const credentials = new RenewedCredentials({
+  const credentials = new RefreshingCredentials({
     first: await credentialsOf(kubeconfig),
     load: async (refused) => {
       // A fresh reading forgets what an exec plugin said before.

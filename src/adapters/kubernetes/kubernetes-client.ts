@@ -1,12 +1,12 @@
 import type { ResourceReader, ResourceWriter, WatchSource } from '../../ports/kubernetes.ts'
-import { type ConnectOptions, connect } from './connect.ts'
+import { type ConnectOptions, connectToCluster } from './connect.ts'
 import { createResources } from './resources.ts'
 
 export type KubernetesClient = ResourceReader & ResourceWriter & WatchSource & { close(): Promise<void> }
 
 /** Everything that Davit needs of one API server. Connects lazily. @throws Error when there is no way to a cluster */
 export async function connectKubernetes(options: ConnectOptions): Promise<KubernetesClient> {
-  const transport = await connect(options)
+  const transport = await connectToCluster(options)
   const resources = createResources({ transport, clock: options.clock, random: options.random })
   return {
     get: (type, ref) => resources.get(type, ref),

@@ -3,7 +3,7 @@
  * not hold the event loop for more than some 20 ms, and a page of large objects must stay below the limit of
  * a response.
  */
-export class PageSize {
+export class AdaptivePageSize {
   readonly #averageBytes = new Map<string, number>()
 
   /** @param wanted objects per page as the caller would like it */

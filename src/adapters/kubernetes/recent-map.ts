@@ -1,5 +1,5 @@
 /** A map that forgets what was not used for longest when it is full. */
-export class RecentMap<V> {
+export class LruMap<V> {
   readonly #most: number
   readonly #entries = new Map<string, V>()
 

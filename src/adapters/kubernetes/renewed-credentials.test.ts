@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { FakeClock, settle } from '../../../test/support/fake-clock.ts'
 import type { Credentials } from './cluster-access.ts'
-import { RenewedCredentials } from './renewed-credentials.ts'
+import { RefreshingCredentials } from './renewed-credentials.ts'
 
 const tls = { ca: 'authority' }
 const token = (name: string): Credentials => ({
@@ -13,7 +13,7 @@ function start(everyMs?: number) {
   const clock = new FakeClock()
   const loads: boolean[] = []
   let next: () => Promise<Credentials> = async () => token('first')
-  const source = new RenewedCredentials({
+  const source = new RefreshingCredentials({
     first: token('first'),
     load: (refused) => {
       loads.push(refused)

@@ -16,7 +16,7 @@ const REFUSED_AGAIN_MS = 5_000
 const LOAD_LIMIT_MS = 30_000
 
 /** Credentials that are looked up again in the background, and at once when the server refused them. */
-export class RenewedCredentials implements CredentialSource {
+export class RefreshingCredentials implements CredentialSource {
   readonly #options: RenewalOptions
   #held: Credentials
   #lookedAt: number

@@ -15,9 +15,9 @@ import {
   type WatchEvent,
   type WatchSource,
 } from '../../ports/kubernetes.ts'
-import { errorOfPatch } from './error-of-patch.ts'
-import { jsonOf } from './json-of.ts'
-import { PageSize } from './page-size.ts'
+import { patchError } from './error-of-patch.ts'
+import { jsonParserFor } from './json-of.ts'
+import { AdaptivePageSize } from './page-size.ts'
 import { collectionPath, isName, objectPath } from './resource-path.ts'
 import type { Transport } from './transport.ts'
 import { watchEvents } from './watch-stream.ts'
@@ -46,7 +46,7 @@ class Resources implements ResourceReader, ResourceWriter, WatchSource {
   readonly #random: Random
   readonly #silenceMs: number
   readonly #maxLineBytes: number
-  readonly #pageSize = new PageSize()
+  readonly #pageSize = new AdaptivePageSize()
 
   constructor(options: ResourcesOptions) {
     this.#transport = options.transport
@@ -94,7 +94,7 @@ class Resources implements ResourceReader, ResourceWriter, WatchSource {
       })
       return parseObject(type, body)
     } catch (error) {
-      throw errorOfPatch(error, patch)
+      throw patchError(error, patch)
     }
   }
 
@@ -128,7 +128,7 @@ class Resources implements ResourceReader, ResourceWriter, WatchSource {
     parameters.set('timeoutSeconds', String(300 + Math.floor(this.#random.fraction() * 300)))
     const path = `${collectionPath(type, query.namespace)}?${parameters}`
     return watchEvents(() => this.#transport.open({ verb: 'watch', path }, signal), {
-      parse: jsonOf(type),
+      parse: jsonParserFor(type),
       clock: this.#clock,
       silenceMs: this.#silenceMs,
       maxLineBytes: this.#maxLineBytes,
@@ -163,7 +163,7 @@ function parseObject(type: ResourceType, body: Buffer): RawObject {
 
 function parse(type: ResourceType, body: Buffer): unknown {
   try {
-    return jsonOf(type)(body.toString('utf8'))
+    return jsonParserFor(type)(body.toString('utf8'))
   } catch (error) {
     throw new ApiError('Unavailable', 'the API server answered with something that is not JSON', {
       status: 200,

@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest'
 import { ApiError } from '../../ports/kubernetes.ts'
-import type { Identity } from '../../ports/token-review.ts'
+import type { CallerIdentity } from '../../ports/token-review.ts'
 import { createAccessReviewer } from './access-review.ts'
 import { createTokenReviewer } from './token-review.ts'
 import type { ApiRequest } from './transport.ts'
 
 const TOKEN = 'aaa.bbb.ccc'
-const OWNER: Identity = {
+const OWNER: CallerIdentity = {
   username: 'system:serviceaccount:acme:ci',
   uid: 'u-1',
   groups: ['system:authenticated'],

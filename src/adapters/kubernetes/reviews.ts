@@ -1,7 +1,7 @@
 import type { AccessReviewer } from '../../ports/access-review.ts'
 import type { TokenReviewer } from '../../ports/token-review.ts'
 import { createAccessReviewer } from './access-review.ts'
-import { type ConnectOptions, connect } from './connect.ts'
+import { type ConnectOptions, connectToCluster } from './connect.ts'
 import { createTokenReviewer } from './token-review.ts'
 
 export type Reviews = { tokens: TokenReviewer; access: AccessReviewer; close(): Promise<void> }
@@ -12,7 +12,7 @@ const CONNECTIONS = 16
 
 /** On connections of their own, so that verdicts do not queue behind writes. @throws Error when there is no way to a cluster */
 export async function connectReviews(options: ConnectOptions): Promise<Reviews> {
-  const transport = await connect({ connections: CONNECTIONS, ...options, deadlineMs: DEADLINE_MS })
+  const transport = await connectToCluster({ connections: CONNECTIONS, ...options, deadlineMs: DEADLINE_MS })
   return {
     tokens: createTokenReviewer(transport),
     access: createAccessReviewer(transport),

@@ -1,9 +1,9 @@
 import type { Dispatcher } from 'undici'
 import { describe, expect, it } from 'vitest'
-import type { ExchangeRequest } from './exchange.ts'
-import { streamAnswer } from './stream-answer.ts'
+import type { HttpRequest } from './exchange.ts'
+import { httpStream } from './stream-answer.ts'
 
-const REQUEST: ExchangeRequest = { method: 'GET', path: '/', headers: [] }
+const REQUEST: HttpRequest = { method: 'GET', path: '/', headers: [] }
 
 /** A dispatcher whose connection the test plays, and how often its reading was paused and went on. */
 function scripted() {
@@ -42,7 +42,7 @@ function scripted() {
 
 async function begun() {
   const connection = scripted()
-  const opening = streamAnswer(connection.dispatcher, REQUEST)
+  const opening = httpStream(connection.dispatcher, REQUEST)
   connection.begin()
   const { chunks } = await opening
   return { ...connection, reading: chunks[Symbol.asyncIterator]() }
@@ -84,14 +84,14 @@ describe('an answer that goes on', () => {
 
   it('that does not begin says why', async () => {
     const connection = scripted()
-    const opening = streamAnswer(connection.dispatcher, REQUEST)
+    const opening = httpStream(connection.dispatcher, REQUEST)
     connection.fail(new Error('refused'))
     await expect(opening).rejects.toThrow('refused')
   })
 
   it('begins with the final answer, not with one that only informs', async () => {
     const connection = scripted()
-    const opening = streamAnswer(connection.dispatcher, REQUEST)
+    const opening = httpStream(connection.dispatcher, REQUEST)
     connection.begin(103)
     connection.begin(429, { 'retry-after': '3' })
     expect(await opening).toMatchObject({ status: 429, retryAfter: '3' })

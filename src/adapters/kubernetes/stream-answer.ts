@@ -1,8 +1,8 @@
 import type { Dispatcher } from 'undici'
-import type { ExchangeRequest } from './exchange.ts'
+import type { HttpRequest } from './exchange.ts'
 
 /** The head of an answer, and its body as it comes: each element is whatever has come since the one before. */
-export type StreamAnswer = {
+export type HttpStream = {
   status: number
   retryAfter: string | undefined
   chunks: AsyncIterable<Buffer[]>
@@ -16,10 +16,10 @@ const MAX_HELD_BYTES = 1024 * 1024
  * replica, and a stream takes several promises and turns for each chunk of one.
  * @throws Error of the connection before the head has come; later the chunks throw it
  */
-export function streamAnswer(
+export function httpStream(
   dispatcher: Dispatcher,
-  { method, path, headers }: ExchangeRequest,
-): Promise<StreamAnswer> {
+  { method, path, headers }: HttpRequest,
+): Promise<HttpStream> {
   const handler = new StreamHandler()
   dispatcher.dispatch({ method, path, headers, body: null }, handler)
   return handler.head
@@ -28,7 +28,7 @@ export function streamAnswer(
 class StreamHandler
   implements Dispatcher.DispatchHandler, AsyncIterable<Buffer[]>, AsyncIterator<Buffer[], undefined>
 {
-  readonly #head = Promise.withResolvers<StreamAnswer>()
+  readonly #head = Promise.withResolvers<HttpStream>()
   readonly head = this.#head.promise
   #controller: Dispatcher.DispatchController | undefined
   #held: Buffer[] = []

@@ -13,7 +13,7 @@ export class TokenBucket {
   }
 
   /** Whether one could be had at `now`; it is then taken. */
-  take(now: number): boolean {
+  tryTake(now: number): boolean {
     this.#tokens = Math.min(this.#size, this.#tokens + (now - this.#filledAt) / this.#everyMs)
     this.#filledAt = now
     if (this.#tokens < 1) return false

@@ -1,8 +1,8 @@
 import { tokenReview } from '../../api/core-kinds.ts'
 import { KEY_AUDIENCE } from '../../api/meta.ts'
 import { ApiError } from '../../ports/kubernetes.ts'
-import type { Identity, TokenReviewer } from '../../ports/token-review.ts'
-import { askReview } from './ask-review.ts'
+import type { CallerIdentity, TokenReviewer } from '../../ports/token-review.ts'
+import { postReview } from './ask-review.ts'
 import type { Transport } from './transport.ts'
 
 const PATH = '/apis/authentication.k8s.io/v1/tokenreviews'
@@ -11,7 +11,7 @@ const PATH = '/apis/authentication.k8s.io/v1/tokenreviews'
 export function createTokenReviewer(transport: Pick<Transport, 'call'>): TokenReviewer {
   return {
     async review(token) {
-      const answer = await askReview(transport, PATH, {
+      const answer = await postReview(transport, PATH, {
         apiVersion: 'authentication.k8s.io/v1',
         kind: 'TokenReview',
         spec: { token, audiences: [KEY_AUDIENCE] },
@@ -22,7 +22,7 @@ export function createTokenReviewer(transport: Pick<Transport, 'call'>): TokenRe
 }
 
 /** An authenticator that does not know audiences answers without any: then the token was checked for none. */
-function identityOf(answer: Buffer): Identity | undefined {
+function identityOf(answer: Buffer): CallerIdentity | undefined {
   const { authenticated, audiences, error, user } = parse(answer).status
   if (!authenticated || error !== '' || !audiences.includes(KEY_AUDIENCE)) return undefined
   return user === undefined || user.username === '' ? undefined : user

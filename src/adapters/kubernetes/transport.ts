@@ -2,11 +2,11 @@ import { Client, Pool } from 'undici'
 import type { Clock, Random } from '../../ports/clock.ts'
 import { ApiError } from '../../ports/kubernetes.ts'
 import type { ApiCallMetrics } from '../../ports/metrics.ts'
-import { errorOfResponse } from './api-status.ts'
+import { apiErrorFromResponse } from './api-status.ts'
 import { type ClusterAccess, type Credentials, sameCredentials, type TlsMaterial } from './cluster-access.ts'
-import { ExchangeError, type ExchangeRequest, exchange } from './exchange.ts'
+import { type HttpRequest, HttpRequestError, httpRequest } from './exchange.ts'
 import { type FailedAttempt, retryWait } from './retry-policy.ts'
-import { streamAnswer } from './stream-answer.ts'
+import { httpStream } from './stream-answer.ts'
 
 export type Verb = 'get' | 'list' | 'watch' | 'create' | 'patch' | 'delete'
 
@@ -126,12 +126,12 @@ class KubernetesTransport implements Transport {
     const stopTimer = this.#clock.after(this.#deadlineMs, () => close(new Error('not opened in time')))
     try {
       signal.throwIfAborted()
-      const answer = await streamAnswer(client, this.#request(request, used))
+      const answer = await httpStream(client, this.#request(request, used))
       const { status, retryAfter, chunks } = answer
       this.#count(request.verb, String(status), started)
       if (status === 200) return { chunks, close }
       if (status === 401) this.#access.credentials.refused(used)
-      throw errorOfResponse(status, await readAtMost(chunks, MAX_ERROR_BYTES), retryAfter)
+      throw apiErrorFromResponse(status, await readAtMost(chunks, MAX_ERROR_BYTES), retryAfter)
     } catch (error) {
       close()
       if (error instanceof ApiError) throw error
@@ -155,7 +155,7 @@ class KubernetesTransport implements Transport {
   ): Promise<Buffer | Pick<FailedAttempt, 'error' | 'fate'>> {
     const started = this.#clock.monotonic()
     try {
-      const answer = await exchange(this.#poolFor(used.tls), this.#request(request, used), {
+      const answer = await httpRequest(this.#poolFor(used.tls), this.#request(request, used), {
         clock: this.#clock,
         timeoutMs: Math.max(0, deadline - started),
         maxBytes: this.#maxBytes,
@@ -163,18 +163,18 @@ class KubernetesTransport implements Transport {
       this.#count(request.verb, String(answer.status), started)
       if (answer.date !== undefined) this.#onDate?.(answer.date)
       if (answer.status >= 200 && answer.status < 300) return answer.body
-      const error = errorOfResponse(answer.status, answer.body, answer.retryAfter)
+      const error = apiErrorFromResponse(answer.status, answer.body, answer.retryAfter)
       return { error, fate: answer.status < 500 ? 'not done' : 'unknown' }
     } catch (error) {
       this.#count(request.verb, 'error', started)
-      if (!(error instanceof ExchangeError)) throw unavailable('the call failed', error)
+      if (!(error instanceof HttpRequestError)) throw unavailable('the call failed', error)
       const kind = error.why === 'too large' ? 'TooLarge' : 'Unavailable'
       const fate = error.sent ? 'unknown' : 'not done'
       return { error: new ApiError(kind, error.message, { cause: error }), fate }
     }
   }
 
-  #request(request: ApiRequest, used: Credentials): ExchangeRequest {
+  #request(request: ApiRequest, used: Credentials): HttpRequest {
     const headers = [...used.headers, 'accept', request.accept ?? 'application/json', 'user-agent', 'davit']
     if (request.body !== undefined) headers.push('content-type', request.contentType ?? 'application/json')
     return {

@@ -1,7 +1,7 @@
 /** One line of a watch. What nobody asks for in it is not read: each replica reads every line of the log. */
 import { GROUP } from '../../api/meta.ts'
 import { ApiError, type RawObject, type WatchEvent } from '../../ports/kubernetes.ts'
-import { errorOfEvent } from './api-status.ts'
+import { apiErrorFromEvent } from './api-status.ts'
 import type { ParseJson } from './json-of.ts'
 
 /** @returns an error where the line is one, or is none of a watch. Overwrites what it does not read in `line`. */
@@ -13,7 +13,7 @@ export function parseLine(line: Buffer, parse: ParseJson): WatchEvent | ApiError
     return garbage(line, error)
   }
   const { type, object } = event ?? {}
-  if (type === 'ERROR') return errorOfEvent(object)
+  if (type === 'ERROR') return apiErrorFromEvent(object)
   if (typeof object?.metadata !== 'object' || object.metadata === null) return garbage(line)
   if (type === 'ADDED' || type === 'MODIFIED') return { type, object, bytes: line.length }
   if (type === 'DELETED') return { type, object }

@@ -5,7 +5,7 @@ import { LineSplitter } from './line-splitter.ts'
 import type { OpenStream } from './transport.ts'
 import { parseLine } from './watch-line.ts'
 
-export type WatchNeeds = {
+export type WatchStreamOptions = {
   /** Reads a line. */
   parse: ParseJson
   clock: Clock
@@ -17,7 +17,7 @@ export type WatchNeeds = {
 /** The events of a watch that `open` opens, one array for all that came together. @throws ApiError as WatchSource says */
 export async function* watchEvents(
   open: () => Promise<OpenStream>,
-  needs: WatchNeeds,
+  needs: WatchStreamOptions,
 ): AsyncGenerator<WatchEvent[]> {
   const stream = await open()
   const splitter = new LineSplitter(needs.maxLineBytes)
@@ -67,12 +67,12 @@ function broken(message: string, cause?: unknown): ApiError {
 /** Ends a stream that went silent. One timer that looks back, instead of one per chunk. */
 class Watchdog {
   readonly #stream: OpenStream
-  readonly #needs: WatchNeeds
+  readonly #needs: WatchStreamOptions
   #heardAt: number
   #stopTimer: () => void
   silenced = false
 
-  constructor(stream: OpenStream, needs: WatchNeeds) {
+  constructor(stream: OpenStream, needs: WatchStreamOptions) {
     this.#stream = stream
     this.#needs = needs
     this.#heardAt = needs.clock.monotonic()

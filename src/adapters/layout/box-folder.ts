@@ -2,9 +2,9 @@ import { mkdir, open, readdir, readFile, rename, rm, stat, symlink, writeFile } 
 import { join, relative } from 'node:path'
 import { BOX_CREDENTIALS_FILE, type BoxCredentials } from '../../api/box-credentials.ts'
 import { type BoxFolder, type StoredService, StoreError } from '../../ports/box-store.ts'
-import type { Log } from '../../ports/log.ts'
+import type { Logger } from '../../ports/log.ts'
 import { blobPath, type Descriptor, imageManifest, type Layer, layoutIndex } from './descriptors.ts'
-import { stored } from './store-trouble.ts'
+import { withStoreErrors } from './store-trouble.ts'
 import { verifyBlob } from './verify-blob.ts'
 
 /** Of a service, by which people and tools find its image in a layout. */
@@ -20,7 +20,7 @@ export type LayoutFolderOptions = {
   /** The name by which the box is known; absent: it is never published. */
   link: string | undefined
   signal?: AbortSignal | undefined
-  log: Pick<Log, 'warn'>
+  log: Pick<Logger, 'warn'>
   /** Sees to it that what was renamed or made in a folder is on the disk. */
   sync?: ((folder: string) => Promise<void>) | undefined
 }
@@ -48,7 +48,7 @@ export class LayoutFolder implements BoxFolder {
 
   async folderOf(service: string): Promise<string> {
     const path = this.#serviceFolder(service)
-    await stored(async () => {
+    await withStoreErrors(async () => {
       // Of an attempt before: the tool would add its image to that.
       await rm(path, { recursive: true, force: true })
       await mkdir(path, { recursive: true })
@@ -73,7 +73,7 @@ export class LayoutFolder implements BoxFolder {
   }
 
   async verify(service: string): Promise<void> {
-    await stored(async () => {
+    await withStoreErrors(async () => {
       const path = join(this.#serviceFolder(service), 'index.json')
       const { manifests } = layoutIndex.parse(await readJson(path))
       const [manifest, ...more] = manifests
@@ -91,7 +91,7 @@ export class LayoutFolder implements BoxFolder {
   async publish(services: readonly StoredService[], credentials: BoxCredentials): Promise<void> {
     const { path, link } = this.#options
     if (link === undefined) return
-    await stored(async () => {
+    await withStoreErrors(async () => {
       const manifests = services.map((service) => this.#entryOf(service))
       const index = { schemaVersion: 2, mediaType: 'application/vnd.oci.image.index.v1+json', manifests }
       await writeDurably(join(path, 'oci-layout'), { imageLayoutVersion: '1.0.0' })

@@ -4,8 +4,8 @@ import { basename, join } from 'node:path'
 import { type BoxStore, StoreError } from '../../ports/box-store.ts'
 import type { Clock } from '../../ports/clock.ts'
 import { LayoutFolder, type LayoutFolderOptions } from './box-folder.ts'
-import { stored } from './store-trouble.ts'
-import { BAKES, sweepLeftOvers } from './sweep-left-overs.ts'
+import { withStoreErrors } from './store-trouble.ts'
+import { BAKES_FOLDER, removeAbandonedBakes } from './sweep-left-overs.ts'
 
 export type BoxStoreOptions = {
   output: string
@@ -18,11 +18,11 @@ export type BoxStoreOptions = {
 type FolderParts = Pick<LayoutFolderOptions, 'log' | 'signal' | 'sync'>
 
 export function createBoxStore({ output, template, bake, clock, ...parts }: BoxStoreOptions): BoxStore {
-  const bakes = join(output, BAKES, template)
+  const bakes = join(output, BAKES_FOLDER, template)
   const link = join(output, template)
   return {
     open: () =>
-      stored(async () => {
+      withStoreErrors(async () => {
         await mkdir(bakes, { recursive: true })
         const live = await liveBake(link)
         for (const name of await readdir(bakes))
@@ -30,7 +30,7 @@ export function createBoxStore({ output, template, bake, clock, ...parts }: BoxS
         // A bake that is told to run again after it was published must not touch what is in use.
         const path = join(bakes, live === bake ? `${bake}.again` : bake)
         const folder = await openFolder({ ...parts, path, link })
-        await sweepLeftOvers({ ...parts, output, template, bake: path, now: clock.now() })
+        await removeAbandonedBakes({ ...parts, output, template, bake: path, now: clock.now() })
         return folder
       }),
   }
@@ -40,7 +40,7 @@ export function createBoxStore({ output, template, bake, clock, ...parts }: BoxS
 export function createScratchStore(folder: string, parts: FolderParts): BoxStore {
   return {
     open: () =>
-      stored(async () => {
+      withStoreErrors(async () => {
         await rm(folder, { recursive: true, force: true })
         return await openFolder({ ...parts, path: folder, link: undefined })
       }),

@@ -10,16 +10,16 @@ import type { Dirent } from 'node:fs'
 import { lstat, readdir, readlink, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { MAX_DEADLINE_SECONDS } from '../../api/bake-order.ts'
-import type { Log } from '../../ports/log.ts'
+import type { Logger } from '../../ports/log.ts'
 
 /** Where the folders of bakes are, below the output. */
-export const BAKES = '.davit'
+export const BAKES_FOLDER = '.davit'
 /** A week: many times what a bake may take, so that clocks of nodes and servers of files may differ by days. */
 const OLD_MS = 14 * MAX_DEADLINE_SECONDS * 1000
 /** Templates whose left-overs are looked for at the beginning of one bake. */
 const MOST = 1000
 
-export type Sweep = {
+export type AbandonedBakesOptions = {
   output: string
   /** The template that bakes, whose own folders are left alone. */
   template: string
@@ -28,23 +28,23 @@ export type Sweep = {
   /** By the clock of this machine. */
   now: number
   signal?: AbortSignal | undefined
-  log: Pick<Log, 'warn'>
+  log: Pick<Logger, 'warn'>
 }
 
 /** Never throws: a bake does not fail for what another one has left. */
-export async function sweepLeftOvers(sweep: Sweep): Promise<void> {
+export async function removeAbandonedBakes(sweep: AbandonedBakesOptions): Promise<void> {
   const { output, template, bake, log, signal } = sweep
   try {
     // The clock of the volume may be another machine's: what is old is so by both.
     const now = Math.min(sweep.now, (await lstat(bake)).mtimeMs)
     const links = await linksIn(output)
-    const others = (await foldersIn(join(output, BAKES))).filter((name) => name !== template)
+    const others = (await foldersIn(join(output, BAKES_FOLDER))).filter((name) => name !== template)
     for (const other of others.slice(0, MOST))
-      for (const name of await readdir(join(output, BAKES, other))) {
+      for (const name of await readdir(join(output, BAKES_FOLDER, other))) {
         if (signal?.aborted) return
-        const path = join(output, BAKES, other, name)
+        const path = join(output, BAKES_FOLDER, other, name)
         if (links.some((target) => `/${target}/`.includes(`/${other}/${name}/`))) continue
-        if (!(await isLeftOver(path, now))) continue
+        if (!(await isAbandoned(path, now))) continue
         log.warn('Removing what a bake has left that was killed long ago', { path })
         await rm(path, { recursive: true, force: true })
       }
@@ -65,7 +65,7 @@ async function foldersIn(folder: string): Promise<string[]> {
 }
 
 /** Old, in itself and in all that is at its top, and no whole box. */
-async function isLeftOver(path: string, now: number): Promise<boolean> {
+async function isAbandoned(path: string, now: number): Promise<boolean> {
   const itself = await lstat(path)
   const names = itself.isDirectory() ? await readdir(path) : []
   if (names.includes('index.json')) return false

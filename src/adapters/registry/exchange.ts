@@ -5,7 +5,7 @@ import type { AddressClass } from './address-class.ts'
 import { TooLargeError } from './connect-failure.ts'
 import { vettedConnect } from './vetted-connect.ts'
 
-export type ExchangeOptions = {
+export type HttpGetOptions = {
   trust: SecureContext
   userAgent: string
   /** Asked of every address before it is dialled. */
@@ -17,7 +17,7 @@ export type ExchangeOptions = {
   signal: AbortSignal
 }
 
-export type Answer = {
+export type HttpResponse = {
   status: number
   headers: IncomingHttpHeaders
   body: Buffer
@@ -28,16 +28,16 @@ export type Answer = {
 /** Of what is said beside an error; the rest of it is left. */
 const MAX_ERROR_BYTES = 64 * 1024
 /** To the head of an answer, and between two pieces of it; the caller's signal is over all of it. */
-const PATIENCE_MS = 20_000
+const IDLE_TIMEOUT_MS = 20_000
 const MAX_HEADER_BYTES = 32 * 1024
 
 /** One GET over a connection of its own. @throws Error with a code, also TooLargeError where the body does not end in time */
-export async function exchange(url: URL, options: ExchangeOptions): Promise<Answer> {
+export async function httpGet(url: URL, options: HttpGetOptions): Promise<HttpResponse> {
   let from: AddressClass = 'never'
   const client = new Client(url.origin, {
     maxHeaderSize: MAX_HEADER_BYTES,
-    headersTimeout: PATIENCE_MS,
-    bodyTimeout: PATIENCE_MS,
+    headersTimeout: IDLE_TIMEOUT_MS,
+    bodyTimeout: IDLE_TIMEOUT_MS,
     connect: vettedConnect({
       trust: options.trust,
       permits: options.permits,

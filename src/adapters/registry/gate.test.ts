@@ -4,16 +4,16 @@ import { type AddressInfo, connect, createServer } from 'node:net'
 import { promisify } from 'node:util'
 import { afterEach, describe, expect, it } from 'vitest'
 import { freePort } from '../../playground/free-port.ts'
-import { type Gate, openGate } from './gate.ts'
+import { type EgressProxy, startEgressProxy } from './gate.ts'
 
-let gate: Gate
-const opened: Gate[] = []
+let gate: EgressProxy
+const opened: EgressProxy[] = []
 afterEach(async () => {
   for (const one of opened.splice(0)) await one.close()
 })
 
 async function open(registry: string, allowed: readonly string[] = []) {
-  gate = await openGate({ registry, allowed })
+  gate = await startEgressProxy({ registry, allowed })
   opened.push(gate)
 }
 

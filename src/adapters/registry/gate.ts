@@ -8,16 +8,16 @@ import { type AddressInfo, connect, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { type AddressClass, addressClass } from './address-class.ts'
 import { connectFailureOf } from './connect-failure.ts'
-import { Reach } from './reach.ts'
+import { EgressPolicy } from './reach.ts'
 import { forbiddenLiteral, vettedLookup } from './vetted-lookup.ts'
 
-export type Gate = {
+export type EgressProxy = {
   /** Variables that lead a tool through it. It goes to loopback by itself, as tools do. */
   environment: Readonly<Record<string, string>>
   close(): Promise<void>
 }
 
-export type GateOptions = {
+export type EgressProxyOptions = {
   /** Canonical host of the image. */
   registry: string
   /** Hosts of the operator. */
@@ -27,8 +27,8 @@ export type GateOptions = {
 const CONNECT_MS = 10_000
 
 /** For one pull. */
-export async function openGate({ registry, allowed }: GateOptions): Promise<Gate> {
-  const reach = new Reach(registry, allowed)
+export async function startEgressProxy({ registry, allowed }: EgressProxyOptions): Promise<EgressProxy> {
+  const reach = new EgressPolicy(registry, allowed)
   const sockets = new Set<Duplex>()
   const keep = (socket: Duplex) => {
     sockets.add(socket)
@@ -55,7 +55,12 @@ export async function openGate({ registry, allowed }: GateOptions): Promise<Gate
   }
 }
 
-function open(reach: Reach, request: IncomingMessage, client: Duplex, head: Buffer): Socket | undefined {
+function open(
+  reach: EgressPolicy,
+  request: IncomingMessage,
+  client: Duplex,
+  head: Buffer,
+): Socket | undefined {
   // Of a tunnel that breaks each end sees the other one go.
   client.on('error', () => undefined)
   const url = URL.parse(`https://${request.url}`)
@@ -76,7 +81,7 @@ function open(reach: Reach, request: IncomingMessage, client: Duplex, head: Buff
   onward.once('connect', () => {
     onward.setTimeout(0)
     onward.off('error', fail).on('error', () => client.destroy())
-    reach.found(addressClass(onward.remoteAddress ?? ''), url)
+    reach.recordConnection(addressClass(onward.remoteAddress ?? ''), url)
     client.write('HTTP/1.1 200 Connection established\r\n\r\n')
     onward.write(head)
     client.pipe(onward)

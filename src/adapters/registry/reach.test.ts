@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { Reach } from './reach.ts'
+import { EgressPolicy } from './reach.ts'
 
 const url = (host: string) => new URL(`https://${host}/`)
 
@@ -16,8 +16,8 @@ describe('from a registry', () => {
     ['in private', 'cdn.test', 'loopback', false],
     ['in private', 'cdn.test', 'never', false],
   ] as const)('%s, %s may be %s: %s', (place, host, kind, want) => {
-    const reach = new Reach('ghcr.io', [])
-    reach.found(place === 'in public' ? 'public' : 'private', url('ghcr.io'))
+    const reach = new EgressPolicy('ghcr.io', [])
+    reach.recordConnection(place === 'in public' ? 'public' : 'private', url('ghcr.io'))
     expect(reach.permits(kind, url(host))).toBe(want)
   })
 
@@ -28,11 +28,11 @@ describe('from a registry', () => {
     ['[::1]:5000', true],
     ['localhost.test', false],
   ])('%s may be on this machine: %s', (host, want) => {
-    expect(new Reach(host, []).permits('loopback', url(host))).toBe(want)
+    expect(new EgressPolicy(host, []).permits('loopback', url(host))).toBe(want)
   })
 
   it('a host that the operator allows may be anywhere, and still is no metadata service', () => {
-    const reach = new Reach('ghcr.io', ['tokens.test:8443'])
+    const reach = new EgressPolicy('ghcr.io', ['tokens.test:8443'])
     expect(reach.permits('loopback', url('tokens.test:8443'))).toBe(true)
     expect(reach.permits('private', url('tokens.test:8443'))).toBe(true)
     expect(reach.permits('loopback', url('tokens.test'))).toBe(false)
@@ -40,12 +40,12 @@ describe('from a registry', () => {
   })
 
   it('where somebody else was found does not count', () => {
-    const reach = new Reach('ghcr.io', [])
-    reach.found('private', url('cdn.test'))
+    const reach = new EgressPolicy('ghcr.io', [])
+    reach.recordConnection('private', url('cdn.test'))
     expect(reach.permits('private', url('cdn.test'))).toBe(false)
   })
 
   it('of Docker Hub its API is the registry', () => {
-    expect(new Reach('docker.io', []).isRegistry(url('registry-1.docker.io'))).toBe(true)
+    expect(new EgressPolicy('docker.io', []).isRegistry(url('registry-1.docker.io'))).toBe(true)
   })
 })

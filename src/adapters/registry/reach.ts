@@ -13,7 +13,7 @@ export function apiHostOf(registry: string): string {
  * private network, and so may be whatever it names; one that is public leads nobody into such a network. Loopback has to be meant: by
  * its name, or by the operator. Each registry has its own, so that what is near one of them is not open to another.
  */
-export class Reach {
+export class EgressPolicy {
   readonly #registry: string | undefined
   readonly #allowed: ReadonlySet<string | undefined>
   /** Where the registry was found. */
@@ -38,7 +38,7 @@ export class Reach {
   }
 
   /** Told where it went. */
-  found(kind: AddressClass, url: URL): void {
+  recordConnection(kind: AddressClass, url: URL): void {
     if (this.isRegistry(url)) this.#places.add(kind)
   }
 }

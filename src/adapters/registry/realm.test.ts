@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import { realmVerdict } from './realm.ts'
+import { checkTokenRealm } from './realm.ts'
 
-const ask = (realm: string, more: Partial<Parameters<typeof realmVerdict>[0]> = {}) => {
-  const verdict = realmVerdict({
+const ask = (realm: string, more: Partial<Parameters<typeof checkTokenRealm>[0]> = {}) => {
+  const verdict = checkTokenRealm({
     realm,
     registry: 'registry.test:5000',
     apiHost: 'registry.test:5000',

@@ -1,6 +1,6 @@
 /** Where a registry may send people with their password (its realm), so that its answer cannot invent a receiver. */
 
-export type RealmQuestion = {
+export type RealmCheck = {
   /** As the challenge has it. */
   realm: string
   /** Canonical host of the registry, and the one that is asked for it. */
@@ -12,19 +12,20 @@ export type RealmQuestion = {
   withLogin: boolean
 }
 
-export type RealmVerdict = { ok: true; url: URL; isOwn: boolean } | { ok: false; reason: string }
+export type RealmDecision = { ok: true; url: URL; isOwn: boolean } | { ok: false; reason: string }
 
 /** Registries of the public whose tokens are known to come from another host. */
 const KNOWN: ReadonlyMap<string, string> = new Map([
   ['docker.io', 'auth.docker.io'],
   ['registry.gitlab.com', 'gitlab.com'],
 ])
-const LONGEST = 2048
+const MAX_REALM_LENGTH = 2048
 
-export function realmVerdict(question: RealmQuestion): RealmVerdict {
+export function checkTokenRealm(question: RealmCheck): RealmDecision {
   const { realm } = question
   // The parser drops tabs and line breaks and takes backslashes for slashes: such a text is not what it seems.
-  if (realm.length > LONGEST || /[\s\p{Cc}\\]/u.test(realm) || !URL.canParse(realm)) return no('it is no URL')
+  if (realm.length > MAX_REALM_LENGTH || /[\s\p{Cc}\\]/u.test(realm) || !URL.canParse(realm))
+    return no('it is no URL')
   const url = new URL(realm)
   if (url.protocol !== 'https:') return no('it is not https')
   if (url.username !== '' || url.password !== '') return no('it has a user in it')
@@ -36,11 +37,11 @@ export function realmVerdict(question: RealmQuestion): RealmVerdict {
   )
 }
 
-function isAllowed({ host }: URL, { registry, allowed }: RealmQuestion): boolean {
+function isAllowed({ host }: URL, { registry, allowed }: RealmCheck): boolean {
   if (KNOWN.get(registry) === host) return true
   return allowed.some((one) => URL.parse(`https://${one}`)?.host === host)
 }
 
-function no(reason: string): RealmVerdict {
+function no(reason: string): RealmDecision {
   return { ok: false, reason }
 }

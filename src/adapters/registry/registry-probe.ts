@@ -1,24 +1,24 @@
 import { createHash } from 'node:crypto'
 import type {
-  ImageAsked,
+  ImageRequest,
   ProbeLimits,
   ProbeResult,
   RegistryLogin,
   RegistryProbe,
 } from '../../ports/registry-probe.ts'
 import type { Challenge } from './challenge.ts'
-import type { Answer } from './exchange.ts'
+import type { HttpResponse } from './exchange.ts'
 import { apiHostOf } from './reach.ts'
-import { realmVerdict } from './realm.ts'
+import { checkTokenRealm } from './realm.ts'
 import {
-  type Asked,
   challengesOf,
-  type Outcome,
+  type RegistryRequest,
+  type RegistryResponse,
   RegistrySession,
-  refusal,
+  refusalFrom,
   type SessionOptions,
 } from './registry-session.ts'
-import { trustOf } from './vetted-connect.ts'
+import { loadTrustedCertificates } from './vetted-connect.ts'
 
 export type RegistryProbeOptions = {
   /** As `davit/0.1.0`. */
@@ -48,7 +48,7 @@ const TOKEN = /^[\x21-\x7e]{1,32768}$/
 
 export function createRegistryProbe(options: RegistryProbeOptions): RegistryProbe {
   const { userAgent, realms } = options
-  const session = { trust: trustOf(options.extraCa), userAgent, realms }
+  const session = { trust: loadTrustedCertificates(options.extraCa), userAgent, realms }
   return {
     manifest: (image, login, limits = {}) => new Probe(session, image, login).run(limits),
   }
@@ -56,10 +56,10 @@ export function createRegistryProbe(options: RegistryProbeOptions): RegistryProb
 
 class Probe {
   readonly #options: SessionOptions
-  readonly #image: ImageAsked
+  readonly #image: ImageRequest
   readonly #login: Login
 
-  constructor(options: SessionOptions, image: ImageAsked, login: RegistryLogin | undefined) {
+  constructor(options: SessionOptions, image: ImageRequest, login: RegistryLogin | undefined) {
     this.#options = options
     this.#image = image
     this.#login = login
@@ -75,77 +75,88 @@ class Probe {
   }
 
   async #pull(session: RegistrySession): Promise<ProbeResult> {
-    const ping: Asked = { ...this.#plain('ping', '/v2/'), maxBytes: MAX_BYTES, accept: 'application/json' }
-    const pinged = await session.ask(ping, true)
+    const ping: RegistryRequest = {
+      ...this.#plain('ping', '/v2/'),
+      maxBytes: MAX_BYTES,
+      accept: 'application/json',
+    }
+    const pinged = await session.request(ping, true)
     if ('end' in pinged) return pinged.end
     const { answer } = pinged
-    if (answer.status !== 200 && answer.status !== 401) return refusal(answer, ping)
+    if (answer.status !== 200 && answer.status !== 401) return refusalFrom(answer, ping)
     const first = answer.status === 401 ? await this.#authorize(session, answer, ping) : { value: undefined }
     if ('end' in first) return first.end
     const { repository, reference } = this.#image
     const manifest = this.#plain('manifest', `/v2/${repository}/manifests/${encodeURIComponent(reference)}`)
     const asked = this.#with(manifest, first.value)
-    const found = await session.ask(asked, true)
+    const found = await session.request(asked, true)
     // Some ask for a login only where it matters.
     if (answer.status === 200 && isUnauthorized(found)) {
       const second = await this.#authorize(session, found.answer, asked)
       if ('end' in second) return second.end
       const again = this.#with(manifest, second.value)
-      return this.#read(await session.ask(again, true), again)
+      return this.#read(await session.request(again, true), again)
     }
     return this.#read(found, asked)
   }
 
-  #plain(step: Asked['step'], path: string): Asked {
+  #plain(step: RegistryRequest['step'], path: string): RegistryRequest {
     const url = new URL(`https://${apiHostOf(this.#image.registry)}${path}`)
     return { step, url, accept: MANIFESTS, maxBytes: MAX_MANIFEST_BYTES, loggedIn: false }
   }
 
-  #with(asked: Asked, value: string | undefined): Asked {
+  #with(asked: RegistryRequest, value: string | undefined): RegistryRequest {
     return { ...asked, authorization: value, loggedIn: value !== undefined && this.#login !== undefined }
   }
 
   /** By the first challenge that is known, as tools do it. */
-  async #authorize(session: RegistrySession, answer: Answer, asked: Asked): Promise<Authorization> {
+  async #authorize(
+    session: RegistrySession,
+    answer: HttpResponse,
+    asked: RegistryRequest,
+  ): Promise<Authorization> {
     for (const challenge of challengesOf(answer)) {
       if (challenge.scheme === 'basic') return { value: this.#login && basic(this.#login) }
       if (challenge.scheme === 'bearer') return await this.#token(session, challenge)
     }
-    return { end: refusal(answer, asked) }
+    return { end: refusalFrom(answer, asked) }
   }
 
   async #token(session: RegistrySession, { parameters }: Challenge): Promise<Authorization> {
     const realm = parameters.get('realm') ?? ''
-    const verdict = realmVerdict({
+    const verdict = checkTokenRealm({
       realm,
       registry: this.#image.registry,
       apiHost: apiHostOf(this.#image.registry),
       allowed: this.#options.realms,
       withLogin: this.#login !== undefined,
     })
-    if (!verdict.ok) return { end: { kind: 'realm-refused', realm: shown(realm), reason: verdict.reason } }
+    if (!verdict.ok)
+      return { end: { kind: 'realm-refused', realm: printable(realm), reason: verdict.reason } }
     const asked = this.#tokenRequest(verdict.url, parameters.get('service'))
-    const outcome = await session.ask(asked, false)
+    const outcome = await session.request(asked, false)
     if ('end' in outcome) {
       const { end } = outcome
       if (end.kind !== 'unreachable' || end.failure !== 'forbidden-address') return outcome
       return {
         end: {
           kind: 'realm-refused',
-          realm: shown(realm),
+          realm: printable(realm),
           reason: 'it is at an address that no bake connects to',
         },
       }
     }
     const { answer } = outcome
     if (answer.status >= 300 && answer.status < 400)
-      return { end: { kind: 'realm-refused', realm: shown(realm), reason: 'it redirects to another place' } }
+      return {
+        end: { kind: 'realm-refused', realm: printable(realm), reason: 'it redirects to another place' },
+      }
     const token = answer.status === 200 ? tokenOf(answer) : undefined
-    if (token === undefined) return { end: refusal(answer, asked) }
+    if (token === undefined) return { end: refusalFrom(answer, asked) }
     return { value: `Bearer ${token}` }
   }
 
-  #tokenRequest(url: URL, service: string | undefined): Asked {
+  #tokenRequest(url: URL, service: string | undefined): RegistryRequest {
     const to = new URL(url)
     if (service !== undefined) to.searchParams.set('service', service)
     to.searchParams.set('scope', `repository:${this.#image.repository}:pull`)
@@ -161,23 +172,25 @@ class Probe {
     }
   }
 
-  #read(outcome: Outcome, asked: Asked): ProbeResult {
+  #read(outcome: RegistryResponse, asked: RegistryRequest): ProbeResult {
     if ('end' in outcome) return outcome.end
     const { answer } = outcome
     // Who was asked without the login has not refused it.
-    if (answer.status !== 200) return refusal(answer, outcome.asked)
+    if (answer.status !== 200) return refusalFrom(answer, outcome.asked)
     const digest = `sha256:${createHash('sha256').update(answer.body).digest('hex')}`
     const { reference } = this.#image
     if (reference.startsWith('sha256:') && reference !== digest) {
       const words = `the registry has answered ${reference} with something else, of the digest ${digest}`
-      return { ...refusal(answer, asked), codes: ['DIGEST_INVALID'], words }
+      return { ...refusalFrom(answer, asked), codes: ['DIGEST_INVALID'], words }
     }
     const mediaType = String(answer.headers['content-type'] ?? '').replace(/;.*$/, '')
     return { kind: 'found', digest, mediaType, bytes: answer.body, loggedIn: asked.loggedIn }
   }
 }
 
-function isUnauthorized(outcome: Outcome): outcome is { answer: Answer; asked: Asked } {
+function isUnauthorized(
+  outcome: RegistryResponse,
+): outcome is { answer: HttpResponse; asked: RegistryRequest } {
   return 'answer' in outcome && outcome.answer.status === 401
 }
 
@@ -185,7 +198,7 @@ function basic({ username, password }: RegistryLogin): string {
   return `Basic ${Buffer.from(`${username}:${password.reveal()}`, 'utf8').toString('base64')}`
 }
 
-function tokenOf({ body }: Answer): string | undefined {
+function tokenOf({ body }: HttpResponse): string | undefined {
   try {
     const { token, access_token: access } = JSON.parse(body.toString('utf8')) as Record<string, unknown>
     const given = typeof token === 'string' && token !== '' ? token : access
@@ -196,7 +209,7 @@ function tokenOf({ body }: Answer): string | undefined {
 }
 
 /** A server's text, for a message. */
-function shown(realm: string): string {
+function printable(realm: string): string {
   return realm
     .slice(0, 300)
     .replace(/[\p{Cc}\p{Zl}\p{Zp}]/gu, '?')

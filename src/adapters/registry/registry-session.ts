@@ -1,11 +1,11 @@
 /** One way to one registry: where its API is, what it was asked with, and what it said. */
 import type { SecureContext } from 'node:tls'
-import type { ImageAsked, ProbeResult, ProbeStep, RegistryRefusal } from '../../ports/registry-probe.ts'
+import type { ImageRequest, ProbeResult, ProbeStep, RegistryRefusal } from '../../ports/registry-probe.ts'
 import { type Challenge, parseChallenges } from './challenge.ts'
 import { connectFailureOf } from './connect-failure.ts'
 import { readErrorBody } from './error-body.ts'
-import { type Answer, exchange } from './exchange.ts'
-import { Reach } from './reach.ts'
+import { type HttpResponse, httpGet } from './exchange.ts'
+import { EgressPolicy } from './reach.ts'
 
 export type SessionOptions = {
   trust: SecureContext
@@ -14,7 +14,7 @@ export type SessionOptions = {
   realms: readonly string[]
 }
 
-export type Asked = {
+export type RegistryRequest = {
   step: ProbeStep
   url: URL
   accept: string
@@ -26,7 +26,7 @@ export type Asked = {
 }
 
 /** An answer, and what it answers after redirections; or the end of the probe. */
-export type Outcome = { answer: Answer; asked: Asked } | { end: ProbeResult }
+export type RegistryResponse = { answer: HttpResponse; asked: RegistryRequest } | { end: ProbeResult }
 
 const REDIRECTS = new Set([301, 302, 303, 307, 308])
 const MAX_REDIRECTS = 3
@@ -35,16 +35,16 @@ const MAX_RETRY_AFTER_SECONDS = 86_400
 export class RegistrySession {
   readonly #options: SessionOptions
   readonly #signal: AbortSignal
-  readonly #reach: Reach
+  readonly #reach: EgressPolicy
 
-  constructor(image: ImageAsked, options: SessionOptions, signal: AbortSignal) {
+  constructor(image: ImageRequest, options: SessionOptions, signal: AbortSignal) {
     this.#options = options
     this.#signal = signal
-    this.#reach = new Reach(image.registry, options.realms)
+    this.#reach = new EgressPolicy(image.registry, options.realms)
   }
 
   /** @param redirected whether it may be somewhere else, which is then asked without `Authorization` */
-  async ask(asked: Asked, redirected: boolean): Promise<Outcome> {
+  async request(asked: RegistryRequest, redirected: boolean): Promise<RegistryResponse> {
     let next = asked
     for (let hop = 0; ; hop += 1) {
       const outcome = await this.#once(next)
@@ -52,21 +52,23 @@ export class RegistrySession {
       const target = REDIRECTS.has(outcome.answer.status) ? targetOf(outcome.answer, next.url) : undefined
       if (target === undefined || !redirected || hop >= MAX_REDIRECTS) return outcome
       if (target.protocol !== 'https:')
-        return { end: refusal({ ...outcome.answer, body: Buffer.from('It redirects to plain http.') }, next) }
+        return {
+          end: refusalFrom({ ...outcome.answer, body: Buffer.from('It redirects to plain http.') }, next),
+        }
       next = { ...next, url: target, authorization: undefined, loggedIn: false }
     }
   }
 
-  async #once(asked: Asked): Promise<Outcome> {
+  async #once(asked: RegistryRequest): Promise<RegistryResponse> {
     const { url } = asked
     try {
-      const answer = await exchange(url, {
+      const answer = await httpGet(url, {
         ...this.#options,
         ...asked,
         permits: (kind) => this.#reach.permits(kind, url),
         signal: this.#signal,
       })
-      this.#reach.found(answer.from, url)
+      this.#reach.recordConnection(answer.from, url)
       return { answer, asked }
     } catch (error) {
       return { end: { kind: 'unreachable', step: asked.step, host: url.host, ...connectFailureOf(error) } }
@@ -74,12 +76,15 @@ export class RegistrySession {
   }
 }
 
-export function challengesOf({ headers }: Answer): Challenge[] {
+export function challengesOf({ headers }: HttpResponse): Challenge[] {
   return parseChallenges([headers['www-authenticate'] ?? []].flat())
 }
 
 /** A refusal as the server has said it. */
-export function refusal(answer: Answer, { step, loggedIn, authorization = '' }: Asked): RegistryRefusal {
+export function refusalFrom(
+  answer: HttpResponse,
+  { step, loggedIn, authorization = '' }: RegistryRequest,
+): RegistryRefusal {
   const retryAfter = secondsOf(answer.headers['retry-after'])
   return {
     kind: 'refused',
@@ -95,7 +100,7 @@ export function refusal(answer: Answer, { step, loggedIn, authorization = '' }: 
   }
 }
 
-function targetOf({ headers }: Answer, base: URL): URL | undefined {
+function targetOf({ headers }: HttpResponse, base: URL): URL | undefined {
   const { location } = headers
   return location === undefined ? undefined : (URL.parse(location, base.href) ?? undefined)
 }

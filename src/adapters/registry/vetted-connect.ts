@@ -7,7 +7,7 @@ import { forbiddenLiteral, vettedLookup } from './vetted-lookup.ts'
 const CONNECT_MS = 10_000
 
 /** Who is trusted: what Node and the machine trust, as the tool does, and one more where it is given. Read once: it takes long. */
-export function trustOf(extraCa: string | undefined): SecureContext {
+export function loadTrustedCertificates(extraCa: string | undefined): SecureContext {
   const own = [...getCACertificates('default'), ...getCACertificates('system')]
   const ca = extraCa === undefined ? own : [...own, extraCa]
   return createSecureContext({ ca, minVersion: 'TLSv1.2' })

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
-import { Lines } from './lines.ts'
+import { LineSplitter } from './lines.ts'
 
 function read(pieces: readonly string[]): string[] {
   const found: string[] = []
-  const lines = new Lines((line) => found.push(line))
+  const lines = new LineSplitter((line) => found.push(line))
   for (const piece of pieces) lines.add(piece)
   lines.end()
   return found
@@ -28,7 +28,7 @@ describe('lines', () => {
   })
 
   it('are cut where they do not end', () => {
-    const lengths = read(['a'.repeat(Lines.longest * 2 + 5)]).map(({ length }) => length)
-    expect(lengths).toEqual([Lines.longest, Lines.longest, 5])
+    const lengths = read(['a'.repeat(LineSplitter.longest * 2 + 5)]).map(({ length }) => length)
+    expect(lengths).toEqual([LineSplitter.longest, LineSplitter.longest, 5])
   })
 })

@@ -1,5 +1,5 @@
 /** Whole lines out of pieces of text. A line that does not end is cut, so that memory does not grow with it. */
-export class Lines {
+export class LineSplitter {
   static readonly longest = 64 * 1024
   readonly #take: (line: string) => void
   #rest = ''
@@ -15,9 +15,9 @@ export class Lines {
       this.#out()
       this.#rest = line
     }
-    while (this.#rest.length > Lines.longest) {
-      this.#take(this.#rest.slice(0, Lines.longest))
-      this.#rest = this.#rest.slice(Lines.longest)
+    while (this.#rest.length > LineSplitter.longest) {
+      this.#take(this.#rest.slice(0, LineSplitter.longest))
+      this.#rest = this.#rest.slice(LineSplitter.longest)
     }
   }
 

@@ -3,13 +3,13 @@ import type { FileHandle } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import {
   CopyError,
+  type CopyObserver,
   type CopyOrder,
   type CopyOutcome,
-  type CopyWatch,
   type ImageCopier,
 } from '../../ports/image-copier.ts'
 import { AUTH_FILE_PATH, openAuthFile } from './auth-file.ts'
-import { Lines } from './lines.ts'
+import { LineSplitter } from './lines.ts'
 import { makeToolHome, type ToolHome } from './tool-home.ts'
 
 export type SkopeoOptions = {
@@ -35,7 +35,7 @@ type Way = {
 type Child = ChildProcessByStdio<null, Readable, Readable>
 
 /** Between asking it to end and ending it. */
-const PATIENCE_MS = 3000
+const KILL_GRACE_MS = 3000
 /** Of its words; the last ones say why it failed. */
 const MAX_KEPT = 64 * 1024
 
@@ -64,7 +64,7 @@ export function createSkopeo(options: SkopeoOptions): ImageCopier {
   }
 }
 
-type Run = { order: CopyOrder; watch: CopyWatch; auth: FileHandle; home: ToolHome; way: Way }
+type Run = { order: CopyOrder; watch: CopyObserver; auth: FileHandle; home: ToolHome; way: Way }
 
 async function run(options: SkopeoOptions, { order, watch, auth, home, way }: Run): Promise<CopyOutcome> {
   const child = spawn(options.program ?? 'skopeo', argumentsOf(order, home), {
@@ -73,8 +73,8 @@ async function run(options: SkopeoOptions, { order, watch, auth, home, way }: Ru
     // The login goes as an open file: neither arguments nor environment of a process are a secret.
     stdio: ['ignore', 'pipe', 'pipe', auth.fd],
   }) as unknown as Child
-  const kept = new Kept()
-  const ended = endOf(child)
+  const kept = new BoundedOutput()
+  const ended = waitForExit(child)
   const stop = stopOnAbort(child, watch.signal)
   try {
     const [end] = await Promise.all([
@@ -110,7 +110,7 @@ function argumentsOf(order: CopyOrder, home: ToolHome): string[] {
 }
 
 /** The exit code, or the name of the signal. @throws CopyError when there is no such program, or it cannot be run */
-function endOf(child: Child): Promise<number | string> {
+function waitForExit(child: Child): Promise<number | string> {
   return new Promise((resolve, reject) => {
     child.once('error', (error) => reject(new CopyError(`the tool cannot be run: ${error.message}`)))
     child.once('close', (code, signal) => resolve(code ?? signal ?? 'unknown'))
@@ -121,7 +121,7 @@ function stopOnAbort(child: Child, signal: AbortSignal): () => void {
   let timer: NodeJS.Timeout | undefined
   const end = () => {
     child.kill('SIGTERM')
-    timer = setTimeout(() => child.kill('SIGKILL'), PATIENCE_MS)
+    timer = setTimeout(() => child.kill('SIGKILL'), KILL_GRACE_MS)
   }
   signal.addEventListener('abort', end, { once: true })
   if (signal.aborted) end()
@@ -132,14 +132,14 @@ function stopOnAbort(child: Child, signal: AbortSignal): () => void {
 }
 
 async function read(stream: Readable, take: (line: string) => void): Promise<void> {
-  const lines = new Lines(take)
+  const lines = new LineSplitter(take)
   stream.setEncoding('utf8')
   for await (const text of stream) lines.add(String(text))
   lines.end()
 }
 
 /** The last of what was written, so much of it as is ever shown. */
-class Kept {
+class BoundedOutput {
   readonly #lines: string[] = []
   #size = 0
 

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
 /** What the name of its folder begins with. */
-export const TOOL_HOME = 'tool-'
+export const TOOL_HOME_PREFIX = 'tool-'
 
 /** What the tool finds instead of the settings and logins of the machine. */
 export type ToolHome = {
@@ -18,7 +18,7 @@ export async function makeToolHome(options: {
   memory: string
   extraCa?: string | undefined
 }): Promise<ToolHome> {
-  const path = await mkdtemp(join(options.memory, TOOL_HOME))
+  const path = await mkdtemp(join(options.memory, TOOL_HOME_PREFIX))
   const remove = () => rm(path, { recursive: true, force: true })
   try {
     const settings = join(path, '.config', 'containers')

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import type { CertificateSource } from '../../ports/certificate.ts'
-import { openCertificateFiles } from './certificate-files.ts'
+import { watchCertificateFiles } from './certificate-files.ts'
 
 let folder: string
 let source: CertificateSource | undefined
@@ -31,7 +31,7 @@ async function put(name: string): Promise<void> {
 }
 
 test('a renewed certificate is taken up from behind a link', async () => {
-  source = await openCertificateFiles(files(), { log, lookMs: 5 })
+  source = await watchCertificateFiles(files(), { log, lookMs: 5 })
   expect(source.current()).toEqual({ cert: 'cert first', key: 'key first' })
   const seen = vi.fn()
   source.listen(seen)
@@ -41,7 +41,7 @@ test('a renewed certificate is taken up from behind a link', async () => {
 })
 
 test('one that the server refuses, or that is gone, leaves the one before', async () => {
-  source = await openCertificateFiles(files(), { log, lookMs: 5 })
+  source = await watchCertificateFiles(files(), { log, lookMs: 5 })
   source.listen(() => {
     throw new Error('no certificate')
   })
@@ -52,5 +52,5 @@ test('one that the server refuses, or that is gone, leaves the one before', asyn
 
 test('none at the start is an error', async () => {
   await unlink(join(folder, 'now'))
-  await expect(openCertificateFiles(files(), { log })).rejects.toThrow(/ENOENT/)
+  await expect(watchCertificateFiles(files(), { log })).rejects.toThrow(/ENOENT/)
 })

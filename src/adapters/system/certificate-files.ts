@@ -4,16 +4,16 @@
  */
 import { readFile } from 'node:fs/promises'
 import type { Certificate, CertificateSource } from '../../ports/certificate.ts'
-import type { Log } from '../../ports/log.ts'
+import type { Logger } from '../../ports/log.ts'
 
 export type CertificateFiles = { certFile: string; keyFile: string }
 
 const LOOK_MS = 30_000
 
 /** @throws Error when they cannot be read */
-export async function openCertificateFiles(
+export async function watchCertificateFiles(
   files: CertificateFiles,
-  { log, lookMs = LOOK_MS }: { log: Log; lookMs?: number },
+  { log, lookMs = LOOK_MS }: { log: Logger; lookMs?: number },
 ): Promise<CertificateSource> {
   let current = await read(files)
   const listeners: ((certificate: Certificate) => void)[] = []

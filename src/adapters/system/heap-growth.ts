@@ -5,7 +5,7 @@ import { setFlagsFromString } from 'node:v8'
  * tenth where that is slow, so that a process with little to do goes through all of its memory every few seconds, and
  * threefold where it is fast.
  */
-export function letHeapDouble(): void {
+export function setHeapGrowth(): void {
   // Read anew after each collection, so that it can be set at any time.
   setFlagsFromString('--heap-growing-percent=100')
 }

@@ -1,13 +1,13 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { expect, test } from 'vitest'
-import { createLog, type LogLevel } from './log.ts'
+import { createLogger, type LogLevel } from './log.ts'
 
 const clock = { now: () => Date.UTC(2026, 0, 31, 12, 0, 0, 7) }
 
 function logInto(level: LogLevel = 'info') {
   const lines: string[] = []
-  const log = createLog({ level, clock, destination: { write: (line) => void lines.push(line) } })
+  const log = createLogger({ level, clock, destination: { write: (line) => void lines.push(line) } })
   return { log, lines, entries: () => lines.map((line) => JSON.parse(line) as Record<string, unknown>) }
 }
 

@@ -1,21 +1,21 @@
 import pino from 'pino'
 import type { Clock } from '../../ports/clock.ts'
-import type { Log } from '../../ports/log.ts'
+import type { Logger } from '../../ports/log.ts'
 import { redactFields, redactText } from './redact.ts'
 import { standardOutput } from './standard-output.ts'
 
 export type LogLevel = 'info' | 'warn' | 'error'
 
-export type LogOptions = {
+export type LoggerOptions = {
   level: LogLevel
   clock: Pick<Clock, 'now'>
   /** Takes whole lines. Absent: standard output, written in the background. */
   destination?: { write(line: string): void }
 }
 
-export type StructuredLog = Log & {
+export type StructuredLogger = Logger & {
   /** A log whose lines all carry `fields` as well. */
-  child(fields: Record<string, unknown>): StructuredLog
+  child(fields: Record<string, unknown>): StructuredLogger
   /** Writes what is still in memory, without waiting for a reader that stands still; for an end at once. */
   flush(): void
   /** The same for an orderly end: resolves when all is written, or cannot be. Later lines are dropped. */
@@ -23,7 +23,7 @@ export type StructuredLog = Log & {
 }
 
 /** One JSON object per line: `time` (ISO, UTC), `level`, `msg` and the fields, without secrets. */
-export function createLog(options: LogOptions): StructuredLog {
+export function createLogger(options: LoggerOptions): StructuredLogger {
   const { clock } = options
   const standard = options.destination ? undefined : standardOutput()
   const logger = pino(
@@ -41,7 +41,7 @@ export function createLog(options: LogOptions): StructuredLog {
   })
 }
 
-function wrap(logger: pino.Logger, end: Pick<StructuredLog, 'flush' | 'close'>): StructuredLog {
+function wrap(logger: pino.Logger, end: Pick<StructuredLogger, 'flush' | 'close'>): StructuredLogger {
   const at =
     (level: LogLevel) =>
     (message: string, fields: Record<string, unknown> = {}) => {

@@ -7,7 +7,7 @@ import type { Clock } from '../../ports/clock.ts'
 
 export type SyncedClock = Clock & {
   /** @param date the header of an answer, in whole seconds */
-  heard(date: string): void
+  observeServerDate(date: string): void
 }
 
 /** Answers tell whole seconds, and have been under way. */
@@ -38,7 +38,7 @@ export function createSyncedClock(
       if (theirs === undefined) return now
       return theirs - now > TOLERANCE_MS || now - theirs > aheadMs ? Math.floor(theirs) : now
     },
-    heard: (header) => {
+    observeServerDate: (header) => {
       const date = Date.parse(header)
       if (Number.isNaN(date)) return
       const expected = server()

@@ -2,26 +2,26 @@ import type { BakeOrder } from '../../api/bake-order.ts'
 import type { BoxStore } from '../../ports/box-store.ts'
 import type { Clock } from '../../ports/clock.ts'
 import type { ImageCopier } from '../../ports/image-copier.ts'
-import type { Log } from '../../ports/log.ts'
+import type { Logger } from '../../ports/log.ts'
 import type { ParameterReader } from '../../ports/parameter-reader.ts'
 import type { RegistryProbe } from '../../ports/registry-probe.ts'
 import type { RegistryTokens } from '../../ports/registry-tokens.ts'
-import type { KnownSecrets } from './known-secrets.ts'
+import type { SecretRedactor } from './known-secrets.ts'
 
-export type BakeParts = {
+export type BakeDependencies = {
   store: BoxStore
   copier: ImageCopier
   probe: RegistryProbe
   parameters: ParameterReader
   tokens: RegistryTokens
-  log: Log
+  log: Logger
   clock: Clock
 }
 
 export type OrderedService = BakeOrder['services'][number]
 
-export type BakeContext = BakeParts & {
+export type BakeContext = BakeDependencies & {
   order: BakeOrder
-  secrets: KnownSecrets
+  redactor: SecretRedactor
   signal: AbortSignal
 }

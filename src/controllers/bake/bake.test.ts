@@ -8,7 +8,7 @@ import { CopyError, type CopyOrder, type CopyOutcome } from '../../ports/image-c
 import type { ProbeResult } from '../../ports/registry-probe.ts'
 import { SecretText } from '../../ports/secret-text.ts'
 import { bake } from './bake.ts'
-import type { BakeParts } from './bake-context.ts'
+import type { BakeDependencies } from './bake-context.ts'
 
 const DIGEST = `sha256:${'ab'.repeat(32)}`
 const SECRET = 'the-secret-of-the-bake'
@@ -47,7 +47,7 @@ let copied: CopyOrder[]
 let read: number
 let stored: string[]
 let lines: string[]
-let parts: BakeParts
+let parts: BakeDependencies
 
 const next = <T>(list: T[]): T => {
   const [first, ...rest] = list

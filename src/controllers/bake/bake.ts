@@ -6,16 +6,16 @@ import { failureOfProbe } from '../../domain/registry-failure.ts'
 import { type BoxFolder, StoreError } from '../../ports/box-store.ts'
 import { CopyError } from '../../ports/image-copier.ts'
 import type { FoundManifest, ProbeResult, RegistryLogin } from '../../ports/registry-probe.ts'
-import type { BakeContext, BakeParts, OrderedService } from './bake-context.ts'
+import type { BakeContext, BakeDependencies, OrderedService } from './bake-context.ts'
 import { type BakeFailure, BakeFailureError } from './bake-failure-error.ts'
-import { boxMapOf } from './box-map.ts'
-import { KnownSecrets } from './known-secrets.ts'
-import { Logins } from './logins.ts'
+import { buildCredentialMap } from './box-map.ts'
+import { SecretRedactor } from './known-secrets.ts'
+import { LoginCache } from './logins.ts'
 import { isFound, probeImage } from './probe-image.ts'
 import { pullImage } from './pull-image.ts'
 
 /** Why the signal aborts. */
-export type BakeEnd = 'canceled' | 'timed_out'
+export type BakeInterruption = 'canceled' | 'timed_out'
 
 type ServiceResult = BakeResult['services'][number]
 
@@ -32,8 +32,12 @@ type Item = {
  * Never throws: whatever goes wrong is in the result, and then nothing is left behind.
  * @param signal aborts with a `BakeEnd` as its reason
  */
-export async function bake(parts: BakeParts, order: BakeOrder, signal: AbortSignal): Promise<BakeResult> {
-  const context: BakeContext = { ...parts, order, signal, secrets: new KnownSecrets() }
+export async function bake(
+  parts: BakeDependencies,
+  order: BakeOrder,
+  signal: AbortSignal,
+): Promise<BakeResult> {
+  const context: BakeContext = { ...parts, order, signal, redactor: new SecretRedactor() }
   const items: Item[] = []
   try {
     const folder = await parts.store.open()
@@ -42,8 +46,8 @@ export async function bake(parts: BakeParts, order: BakeOrder, signal: AbortSign
       for (const item of items) await probe(context, items, item)
       // What is known to fail comes first, so that nothing is pulled for it.
       const troubled = items.filter(({ probed }) => !probed || !isFound(probed))
-      for (const item of new Set([...troubled, ...items])) await settle(context, folder, item)
-      await folder.publish(items.map(storedOf), boxMapOf(order, parts.clock.now()))
+      for (const item of new Set([...troubled, ...items])) await pullService(context, folder, item)
+      await folder.publish(items.map(storedService), buildCredentialMap(order, parts.clock.now()))
     } finally {
       await discard(context, folder)
     }
@@ -68,7 +72,7 @@ async function discard({ log }: BakeContext, folder: BoxFolder): Promise<void> {
 
 /** All secrets before anything is asked of a registry: what is missing is known at once. */
 async function prepare(context: BakeContext, items: Item[]): Promise<void> {
-  const logins = new Logins(context)
+  const logins = new LoginCache(context)
   for (const service of context.order.services) {
     const { reference, problem } = parseImageReference(service.image)
     if (!reference)
@@ -84,9 +88,9 @@ async function prepare(context: BakeContext, items: Item[]): Promise<void> {
   for (const item of items) item.login = await readLogin(context, logins, item)
 }
 
-async function readLogin({ clock }: BakeContext, logins: Logins, { service, result }: Item) {
+async function readLogin({ clock }: BakeContext, logins: LoginCache, { service, result }: Item) {
   try {
-    return await logins.of(service)
+    return await logins.get(service)
   } catch (error) {
     if (error instanceof BakeFailureError)
       result.verified = { at: new Date(clock.now()).toISOString(), ok: false, code: 'secret_unreadable' }
@@ -103,13 +107,13 @@ async function probe(context: BakeContext, items: readonly Item[], item: Item): 
       other !== service && other.credential?.id === id && result.verified?.code === 'wrong_credentials',
   )
   if (id !== undefined && refused) return
-  item.probed = await ask(context, item)
+  item.probed = await probeAndRecord(context, item)
 }
 
 /** What the registry says of the image now, and by that of the login. */
-async function ask(context: BakeContext, item: Item): Promise<ProbeResult> {
+async function probeAndRecord(context: BakeContext, item: Item): Promise<ProbeResult> {
   const { service, login, reference } = item
-  const { result, at } = await probeImage(context, askedOf(reference), login)
+  const { result, at } = await probeImage(context, probeTarget(reference), login)
   const found = isFound(result)
   const code = found ? undefined : failureOfProbe(result, login !== undefined).code
   context.log.info(`${service.name}: the registry ${found ? `has ${result.digest}` : `says no (${code})`}`, {
@@ -128,23 +132,23 @@ async function ask(context: BakeContext, item: Item): Promise<ProbeResult> {
 }
 
 /** What the registry refused before goes to the tool all the same, whose words a status shows. */
-async function settle(context: BakeContext, folder: BoxFolder, item: Item): Promise<void> {
+async function pullService(context: BakeContext, folder: BoxFolder, item: Item): Promise<void> {
   const { service, login, reference } = item
   const pull = async (probed: ProbeResult) => {
-    if (probed.kind === 'realm-refused' || isForbidden(probed)) throw refusedByUs(item, probed)
+    if (probed.kind === 'realm-refused' || isForbidden(probed)) throw refusedByPolicy(item, probed)
     const image = isFound(probed) ? byDigest(reference, probed.digest) : service.image
     await pullImage(context, folder, { service, registry: reference.registry, login, probed, image })
     return isFound(probed) ? probed.digest : undefined
   }
-  const digest = await pull(item.probed ?? (await ask(context, item)))
+  const digest = await pull(item.probed ?? (await probeAndRecord(context, item)))
   // It said no, and then yes to the tool. What a tag stood for in that moment nobody can tell: so once more, by its digest.
-  item.result.digest = digest ?? (await pull(await askAgain(context, item)))
+  item.result.digest = digest ?? (await pull(await probeAgain(context, item)))
 }
 
 /** @throws BakeFailureError where the registry still says no */
-async function askAgain(context: BakeContext, item: Item): Promise<FoundManifest> {
+async function probeAgain(context: BakeContext, item: Item): Promise<FoundManifest> {
   const { service, login } = item
-  const result = await ask(context, item)
+  const result = await probeAndRecord(context, item)
   if (isFound(result)) return result
   const { code, step } = failureOfProbe(result, login !== undefined)
   const message = 'words' in result ? result.words : result.reason
@@ -156,7 +160,7 @@ function isForbidden(probed: ProbeResult): boolean {
 }
 
 /** The tool does not get the login, so the words are ours. */
-function refusedByUs({ service, login, reference }: Item, probed: ProbeResult): BakeFailureError {
+function refusedByPolicy({ service, login, reference }: Item, probed: ProbeResult): BakeFailureError {
   const { code, step } = failureOfProbe(probed, login !== undefined)
   const message =
     probed.kind === 'realm-refused'
@@ -165,7 +169,7 @@ function refusedByUs({ service, login, reference }: Item, probed: ProbeResult): 
   return new BakeFailureError({ service: service.name, step, code, message })
 }
 
-function askedOf({ registry, repository, tag, digest }: ImageReference) {
+function probeTarget({ registry, repository, tag, digest }: ImageReference) {
   return { registry, repository, reference: digest ?? tag ?? 'latest' }
 }
 
@@ -173,17 +177,17 @@ function byDigest({ registry, repository }: ImageReference, digest: string): str
   return `${registry}/${repository}@${digest}`
 }
 
-function storedOf({ service: { name, image }, result: { digest = '' } }: Item) {
+function storedService({ service: { name, image }, result: { digest = '' } }: Item) {
   return { name, image, digest }
 }
 
-function failureOf({ signal, secrets }: BakeContext, error: unknown): BakeFailure {
+function failureOf({ signal, redactor }: BakeContext, error: unknown): BakeFailure {
   if (signal.aborted) {
     const code = signal.reason === 'timed_out' ? 'timed_out' : 'canceled'
     const message = code === 'timed_out' ? 'The bake took longer than it may.' : 'The bake was told to end.'
     return { step: 'pull', code, message }
   }
-  const message = secrets.words(error instanceof Error ? error.message : String(error))
+  const message = redactor.redactForStatus(error instanceof Error ? error.message : String(error))
   if (error instanceof BakeFailureError) return { ...error.failure, message }
   if (error instanceof StoreError) {
     return { step: 'store', code: error.trouble === 'room' ? 'no_room' : 'tool_failed', message }

@@ -3,7 +3,10 @@ import type { BoxCredential, BoxCredentials } from '../../api/box-credentials.ts
 import { parseImageReference } from '../../domain/image-reference.ts'
 
 /** Which credential opens which repository, for the running box: without a secret. @param now in milliseconds */
-export function boxMapOf({ template, bake, services, orderedAt }: BakeOrder, now: number): BoxCredentials {
+export function buildCredentialMap(
+  { template, bake, services, orderedAt }: BakeOrder,
+  now: number,
+): BoxCredentials {
   const credentials = new Map<string, BoxCredential>()
   for (const { image, credential } of services) {
     const { reference } = parseImageReference(image)

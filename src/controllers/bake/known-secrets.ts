@@ -1,8 +1,8 @@
-import { cleanWords, toolWords } from '../../domain/tool-words.ts'
+import { redactAndShorten, redactSecrets } from '../../domain/tool-words.ts'
 import type { SecretText } from '../../ports/secret-text.ts'
 
 /** Every secret that this bake has had in its hands, so that none of them is in anything that it shows. */
-export class KnownSecrets {
+export class SecretRedactor {
   readonly #known: SecretText[] = []
 
   add(secret: SecretText): void {
@@ -10,13 +10,13 @@ export class KnownSecrets {
   }
 
   /** What may be shown of a text. */
-  clean(text: string): string {
-    return cleanWords(text, this.#texts())
+  redact(text: string): string {
+    return redactSecrets(text, this.#texts())
   }
 
   /** So much of it as a status takes. */
-  words(text: string): string {
-    return toolWords(text, this.#texts())
+  redactForStatus(text: string): string {
+    return redactAndShorten(text, this.#texts())
   }
 
   #texts(): string[] {

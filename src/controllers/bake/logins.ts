@@ -11,7 +11,7 @@ const DEADLINE_MS = 30_000
 const NO_WORDS = 'UnknownError'
 
 /** Logins of credentials, each fetched once in a bake. */
-export class Logins {
+export class LoginCache {
   readonly #context: BakeContext
   readonly #known = new Map<string, RegistryLogin>()
 
@@ -20,14 +20,14 @@ export class Logins {
   }
 
   /** Undefined where the service has no credential. @throws BakeFailureError of the step `read-secret` */
-  async of({ name, credential }: OrderedService): Promise<RegistryLogin | undefined> {
+  async get({ name, credential }: OrderedService): Promise<RegistryLogin | undefined> {
     if (!credential) return undefined
     const key = `${credential.id} ${credential.registry}`
     const known = this.#known.get(key)
     if (known) return known
     try {
       const login = await this.#fetch(credential)
-      this.#context.secrets.add(login.password)
+      this.#context.redactor.add(login.password)
       this.#known.set(key, login)
       return login
     } catch (error) {

@@ -1,12 +1,12 @@
 import type { FoundManifest, ProbeResult, RegistryLogin } from '../../ports/registry-probe.ts'
-import { pause } from '../../runtime/pause.ts'
+import { sleep } from '../../runtime/pause.ts'
 import type { BakeContext } from './bake-context.ts'
 
 /** What did not work may work in a moment; a login that was refused is not tried again, since it may lock its user out. */
 const WAITS_MS = [500, 2000]
 const LONGEST_WAIT_MS = 30_000
 
-const PASSING: ReadonlySet<string> = new Set(['refused', 'reset', 'timeout'])
+const TRANSIENT: ReadonlySet<string> = new Set(['refused', 'reset', 'timeout'])
 
 export type Probed = { result: ProbeResult; at: number }
 
@@ -23,7 +23,7 @@ export async function probeImage(
     const result = await probe.manifest(image, login, { signal })
     const again = wait === undefined ? undefined : waitAfter(result, wait)
     if (again === undefined) return { result, at: clock.now() }
-    await pause(clock, again, signal)
+    await sleep(clock, again, signal)
     signal.throwIfAborted()
   }
   throw new Error('unreachable')
@@ -37,7 +37,7 @@ function waitAfter(result: ProbeResult, wait: number): number | undefined {
   }
   if (result.kind !== 'unreachable') return undefined
   const { failure, code } = result
-  const passing = failure === 'dns' ? code === 'EAI_AGAIN' : PASSING.has(failure)
+  const passing = failure === 'dns' ? code === 'EAI_AGAIN' : TRANSIENT.has(failure)
   return passing ? wait : undefined
 }
 

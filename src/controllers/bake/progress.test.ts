@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { FakeClock } from '../../../test/support/fake-clock.ts'
-import { followPull, inWords } from './progress.ts'
+import { formatBytes, reportPullProgress } from './progress.ts'
 
 let clock: FakeClock
 let lines: { message: string; fields: Record<string, unknown> | undefined }[]
@@ -20,7 +20,7 @@ beforeEach(() => {
 })
 
 const follow = (total?: number) =>
-  followPull({ clock, log }, { service: 'api', image: 'registry.test/api:1', folder, total })
+  reportPullProgress({ clock, log }, { service: 'api', image: 'registry.test/api:1', folder, total })
 
 describe('a pull', () => {
   it('tells how many bytes have come for its service, of how many, as long as more come', async () => {
@@ -69,4 +69,4 @@ it.each([
   [12_345_678, '12.3 MB'],
   [5e9, '5.0 GB'],
   [5e15, '5000.0 TB'],
-])('%d is %s', (bytes, want) => expect(inWords(bytes)).toBe(want))
+])('%d is %s', (bytes, want) => expect(formatBytes(bytes)).toBe(want))

@@ -1,11 +1,11 @@
 import type { BoxFolder } from '../../ports/box-store.ts'
 import type { Clock } from '../../ports/clock.ts'
-import type { Log } from '../../ports/log.ts'
+import type { Logger } from '../../ports/log.ts'
 
 const EVERY_MS = 5000
 const STEP = 1024 * 1024
 
-export type Followed = {
+export type PullProgressOptions = {
   service: string
   image: string
   folder: Pick<BoxFolder, 'size'>
@@ -13,7 +13,10 @@ export type Followed = {
 }
 
 /** Says in the log how far a pull has come, as long as it comes on. @returns the call that ends it */
-export function followPull(parts: { clock: Clock; log: Log }, followed: Followed): () => Promise<number> {
+export function reportPullProgress(
+  parts: { clock: Clock; log: Logger },
+  followed: PullProgressOptions,
+): () => Promise<number> {
   const { folder, service, image, total } = followed
   const begin = folder.size()
   let last = 0
@@ -25,12 +28,15 @@ export function followPull(parts: { clock: Clock; log: Log }, followed: Followed
     if (over) return
     if (bytes >= last + STEP) {
       last = bytes
-      parts.log.info(`${service}: ${inWords(bytes)}${total === undefined ? '' : ` of ${inWords(total)}`}`, {
-        service,
-        image,
-        bytes,
-        ...(total === undefined ? {} : { totalBytes: total }),
-      })
+      parts.log.info(
+        `${service}: ${formatBytes(bytes)}${total === undefined ? '' : ` of ${formatBytes(total)}`}`,
+        {
+          service,
+          image,
+          bytes,
+          ...(total === undefined ? {} : { totalBytes: total }),
+        },
+      )
     }
     stop = parts.clock.after(EVERY_MS, look)
   }
@@ -43,7 +49,7 @@ export function followPull(parts: { clock: Clock; log: Log }, followed: Followed
 }
 
 /** As people write it: `12.3 MB`. */
-export function inWords(bytes: number): string {
+export function formatBytes(bytes: number): string {
   const units = ['bytes', 'kB', 'MB', 'GB', 'TB']
   let value = bytes
   let unit = 0

@@ -2,10 +2,10 @@ import { failureOfPull } from '../../domain/registry-failure.ts'
 import type { BoxFolder } from '../../ports/box-store.ts'
 import type { CopyOutcome } from '../../ports/image-copier.ts'
 import type { ProbeResult, RegistryLogin } from '../../ports/registry-probe.ts'
-import { pause } from '../../runtime/pause.ts'
+import { sleep } from '../../runtime/pause.ts'
 import type { BakeContext, OrderedService } from './bake-context.ts'
 import { BakeFailureError } from './bake-failure-error.ts'
-import { followPull, inWords } from './progress.ts'
+import { formatBytes, reportPullProgress } from './progress.ts'
 
 export type Pull = {
   service: OrderedService
@@ -32,7 +32,7 @@ export async function pullImage(context: BakeContext, folder: BoxFolder, pull: P
     const passing = pull.probed.kind === 'found' && failure.failure.code === 'unreachable'
     if (!passing || attempt >= ATTEMPTS) throw failure
     log.warn(`${service}: the pull broke off, and is begun again`, { service, attempt })
-    await pause(clock, AGAIN_MS * attempt, signal)
+    await sleep(clock, AGAIN_MS * attempt, signal)
     signal.throwIfAborted()
   }
   await folder.verify(service)
@@ -40,12 +40,12 @@ export async function pullImage(context: BakeContext, folder: BoxFolder, pull: P
 }
 
 async function copy(context: BakeContext, folder: BoxFolder, pull: Pull): Promise<CopyOutcome> {
-  const { copier, log, order, secrets, signal, clock } = context
+  const { copier, log, order, redactor, signal, clock } = context
   const { image, login, registry } = pull
   const service = pull.service.name
   const begin = clock.monotonic()
   log.info(`${service}: pulling ${image}`, { service, image, login: login !== undefined })
-  const ended = followPull({ clock, log }, { service, image, folder, total: totalOf(pull.probed) })
+  const ended = reportPullProgress({ clock, log }, { service, image, folder, total: totalOf(pull.probed) })
   try {
     const outcome = await copier.copy(
       {
@@ -60,7 +60,7 @@ async function copy(context: BakeContext, folder: BoxFolder, pull: Pull): Promis
       {
         signal,
         line(text, stream) {
-          const words = secrets.clean(text)
+          const words = redactor.redact(text)
           for (const piece of piecesOf(words))
             log[stream === 'stderr' ? 'warn' : 'info'](`${service}: ${piece}`, {
               service,
@@ -73,7 +73,7 @@ async function copy(context: BakeContext, folder: BoxFolder, pull: Pull): Promis
     )
     const seconds = ((clock.monotonic() - begin) / 1000).toFixed(1)
     const bytes = await ended()
-    const how = outcome.ok ? `has ${inWords(bytes)} more` : `was not pulled (${outcome.exit})`
+    const how = outcome.ok ? `has ${formatBytes(bytes)} more` : `was not pulled (${outcome.exit})`
     log[outcome.ok ? 'info' : 'error'](`${service}: ${how} after ${seconds} s`, { service, bytes })
     return outcome
   } finally {
@@ -87,12 +87,12 @@ function piecesOf(words: string): string[] {
 }
 
 function failureOf(
-  { secrets }: BakeContext,
+  { redactor }: BakeContext,
   { service, login, probed, image }: Pull,
   { exit, stderr }: CopyOutcome & { ok: false },
 ): BakeFailureError {
   const { code, step } = failureOfPull({ probed, withLogin: login !== undefined, stderr, image })
-  const message = secrets.words(stderr) || `the tool ended with ${exit} and said nothing`
+  const message = redactor.redactForStatus(stderr) || `the tool ended with ${exit} and said nothing`
   return new BakeFailureError({ service: service.name, step, code, message })
 }
 

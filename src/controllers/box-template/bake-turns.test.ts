@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
-import { BakeTurns } from './bake-turns.ts'
+import { BakeSlots } from './bake-turns.ts'
 
 const woken: string[] = []
 
@@ -8,14 +8,14 @@ beforeEach(() => {
   woken.length = 0
 })
 
-function turns(organization: number, all: number): BakeTurns {
-  return new BakeTurns({ organization, all }, (key) => void woken.push(key))
+function turns(organization: number, all: number): BakeSlots {
+  return new BakeSlots({ organization, all }, (key) => void woken.push(key))
 }
 
 describe('turns to bake', () => {
   test('are as many as an organization may have, and hold up no other one', () => {
     const of = turns(2, 10)
-    expect(['acme/a', 'acme/b', 'acme/c', 'zoo/a'].map((key) => of.take(key))).toEqual([
+    expect(['acme/a', 'acme/b', 'acme/c', 'zoo/a'].map((key) => of.acquire(key))).toEqual([
       undefined,
       undefined,
       'organization',
@@ -26,7 +26,7 @@ describe('turns to bake', () => {
 
   test('are as many as all may have', () => {
     const of = turns(2, 3)
-    expect(['a/a', 'b/a', 'c/a', 'd/a'].map((key) => of.take(key))).toEqual([
+    expect(['a/a', 'b/a', 'c/a', 'd/a'].map((key) => of.acquire(key))).toEqual([
       undefined,
       undefined,
       undefined,
@@ -36,35 +36,35 @@ describe('turns to bake', () => {
 
   test('come in the order of asking, and nobody who asks later is faster', () => {
     const of = turns(1, 10)
-    for (const name of ['a', 'b', 'c']) of.take(`acme/${name}`)
+    for (const name of ['a', 'b', 'c']) of.acquire(`acme/${name}`)
     of.release('acme/a')
     expect(woken).toEqual(['acme/b'])
-    expect(of.take('acme/d')).toBe('organization')
-    expect(of.take('acme/c')).toBe('organization')
-    expect(of.take('acme/b')).toBeUndefined()
+    expect(of.acquire('acme/d')).toBe('organization')
+    expect(of.acquire('acme/c')).toBe('organization')
+    expect(of.acquire('acme/b')).toBeUndefined()
     expect({ taken: of.taken, waiting: of.waiting }).toEqual({ taken: 1, waiting: 2 })
   })
 
   test('of one that wants none any more goes to the next', () => {
     const of = turns(1, 10)
-    for (const name of ['a', 'b', 'c']) of.take(`acme/${name}`)
+    for (const name of ['a', 'b', 'c']) of.acquire(`acme/${name}`)
     of.release('acme/a')
     of.release('acme/b')
     expect(woken).toEqual(['acme/b', 'acme/c'])
-    expect(of.take('acme/c')).toBeUndefined()
+    expect(of.acquire('acme/c')).toBeUndefined()
   })
 
   test('are asked for again without a second one being taken', () => {
     const of = turns(2, 2)
-    for (let times = 0; times < 3; times += 1) expect(of.take('acme/a')).toBeUndefined()
+    for (let times = 0; times < 3; times += 1) expect(of.acquire('acme/a')).toBeUndefined()
     expect(of.taken).toBe(1)
   })
 
   test('of bakes that a process before this one began count, even beyond the limit', () => {
     const of = turns(1, 10)
-    of.hold('acme/a')
-    of.hold('acme/b')
-    of.take('acme/c')
+    of.occupy('acme/a')
+    of.occupy('acme/b')
+    of.acquire('acme/c')
     of.release('acme/a')
     expect(woken).toEqual([])
     of.release('acme/b')
@@ -73,8 +73,8 @@ describe('turns to bake', () => {
 
   test('that nobody had are released in vain', () => {
     const of = turns(1, 1)
-    of.take('acme/a')
-    of.take('acme/b')
+    of.acquire('acme/a')
+    of.acquire('acme/b')
     of.release('acme/unknown')
     expect(woken).toEqual([])
   })
@@ -92,9 +92,9 @@ test('whatever is asked and ended, no limit is passed, and whoever waits is woke
     fc.property(limits, fc.array(fc.tuple(fc.boolean(), key), { maxLength: 60 }), (limit, deeds) => {
       const taken = new Set<string>()
       const wanted = new Set<string>()
-      const of = new BakeTurns(limit, (next) => void wanted.add(next))
+      const of = new BakeSlots(limit, (next) => void wanted.add(next))
       const ask = (one: string) => {
-        if (of.take(one) === undefined) taken.add(one)
+        if (of.acquire(one) === undefined) taken.add(one)
       }
       const end = (one: string) => {
         taken.delete(one)

@@ -5,7 +5,7 @@ export type BakeLimits = { organization: number; all: number }
  * Whose turn it is to bake. Who finds no room waits, in the order of asking, and is woken when there is some; an organization that
  * has all of its own holds up nobody else. Keys are `<organization>/<name>`.
  */
-export class BakeTurns {
+export class BakeSlots {
   readonly #limits: BakeLimits
   readonly #wake: (key: string) => void
   readonly #taken = new Set<string>()
@@ -26,18 +26,18 @@ export class BakeTurns {
   }
 
   /** Of a bake that is under way, whatever the limits say: a process before this one began it. */
-  hold(key: string): void {
+  occupy(key: string): void {
     this.#taken.add(key)
     this.#waiting.delete(key)
   }
 
   /** @returns whose limit is reached; undefined: its bake may begin */
-  take(key: string): 'organization' | 'all' | undefined {
+  acquire(key: string): 'organization' | 'all' | undefined {
     if (this.#taken.has(key)) return undefined
     this.#waiting.add(key)
     const next = this.#next()
     if (next.has(key)) {
-      this.hold(key)
+      this.occupy(key)
       return undefined
     }
     const organization = organizationOf(key)

@@ -17,11 +17,11 @@ import { readRequest } from '../../domain/requests.ts'
 import type { RawObject, ResourceReader } from '../../ports/kubernetes.ts'
 import { findObject } from '../../runtime/find-object.ts'
 import { findCa } from './find-ca.ts'
-import { listRuns } from './list-runs.ts'
+import { listBakeRuns } from './list-runs.ts'
 import type { TemplateContext } from './template-context.ts'
-import { isBeyond } from './template-room.ts'
+import { exceedsTemplateQuota } from './template-room.ts'
 
-export type Gathered = {
+export type GatheredBake = {
   facts: BakeFacts
   /** None where there is a problem. */
   services: PreparedService[]
@@ -33,11 +33,13 @@ export type Gathered = {
 }
 
 /** @throws ApiError */
-export async function gatherBake(context: TemplateContext, template: BoxTemplate): Promise<Gathered> {
+export async function gatherBake(context: TemplateContext, template: BoxTemplate): Promise<GatheredBake> {
   const { resources, organizations, settings, clock } = context
   const { metadata, spec, status } = template
   const { namespace = '' } = metadata
-  const beyond = isBeyond(context.book, template, settings.maxTemplates) ? settings.maxTemplates : undefined
+  const beyond = exceedsTemplateQuota(context.book, template, settings.maxTemplates)
+    ? settings.maxTemplates
+    : undefined
   const isOff = settings.image === undefined
   // Without an image there is no pod that would need them, and perhaps no right to look.
   const { instanceRole, output } = isOff ? {} : spec
@@ -48,7 +50,7 @@ export async function gatherBake(context: TemplateContext, template: BoxTemplate
     readIf(resources, serviceAccounts, { namespace, name: instanceRole?.serviceAccountName }),
     readIf(resources, persistentVolumeClaims, { namespace, name: output?.persistentVolumeClaim }),
     isOff ? undefined : settings.ca && findCa(resources, namespace, settings.ca),
-    listRuns(context, template),
+    listBakeRuns(context, template),
   ])
   const { services = [], problem } = prepareBake({
     isOrganization: organizations.get(namespace) !== undefined,

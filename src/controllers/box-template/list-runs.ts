@@ -10,10 +10,10 @@ import {
 import type { BoxTemplate } from '../../api/box-template.ts'
 import { events, jobs, pods } from '../../api/core-kinds.ts'
 import type { ResourceType } from '../../api/meta.ts'
-import { activeSeconds, bakesOf } from '../../domain/bake-job.ts'
+import { activeSeconds, bakeSelector } from '../../domain/bake-job.ts'
 import { bakeProgress, isWaiting } from '../../domain/bake-outcome.ts'
 import type { JobFacts } from '../../domain/bake-plan.ts'
-import { plainText } from '../../domain/plain-text.ts'
+import { sanitizeText } from '../../domain/plain-text.ts'
 import type { ListQuery, RawObject, ResourceReader } from '../../ports/kubernetes.ts'
 import type { TemplateContext } from './template-context.ts'
 
@@ -23,18 +23,18 @@ const MAX_WORDS = 1000
 /** A kubelet repeats what goes on being wrong within five minutes; what it does not repeat has passed. */
 const RECENT_MS = 360_000
 
-export type Runs = { jobs: JobFacts[]; leavingPods: string[] }
+export type BakeRuns = { jobs: JobFacts[]; leavingPods: string[] }
 
 /** Without an image nothing is baked, nor looked for: what is under way ends by itself. @throws ApiError */
-export async function listRuns(
+export async function listBakeRuns(
   { resources, settings, clock }: Pick<TemplateContext, 'resources' | 'settings' | 'clock'>,
   { metadata, status }: BoxTemplate,
-): Promise<Runs> {
+): Promise<BakeRuns> {
   if (settings.image === undefined) return { jobs: [], leavingPods: [] }
   const now = clock.now()
   const activeMs = activeSeconds(settings) * 1000
   const { namespace = '', name, uid } = metadata
-  const query = { namespace, labelSelector: bakesOf(name) }
+  const query = { namespace, labelSelector: bakeSelector(name) }
   // The Jobs first: of one that has ended the pod has then ended as well, and says how.
   const held = (await listAll(resources, jobs, query)).map((raw) => bakeJob.parse(raw))
   const found = (await listAll(resources, pods, query)).map((raw) => bakePod.parse(raw))
@@ -105,7 +105,7 @@ async function complaintsOf(
     .filter(({ reason }) => (pod ? reason !== 'FailedScheduling' : reason === 'FailedCreate'))
     .filter((event) => !pod || lastSeen(event) > now - RECENT_MS)
     .sort((a, b) => lastSeen(a) - lastSeen(b))
-    .map(({ message }) => plainText(message, MAX_WORDS))
+    .map(({ message }) => sanitizeText(message, MAX_WORDS))
 }
 
 /** Older clients count in the Event, newer ones begin a series. */

@@ -197,7 +197,7 @@ describe('a Job', () => {
 
 describe('a turn', () => {
   test('is waited for while others of the organization bake, which the status says', async () => {
-    bed.turns.hold('acme/other')
+    bed.turns.occupy('acme/other')
     expect(await bed.pass()).toEqual({ afterMs: 60_000 })
     const waiting = await bed.status()
     expect(waiting?.bake).toBeUndefined()
@@ -216,7 +216,7 @@ describe('a turn', () => {
   })
 
   test('is waited for while too many bake in all', async () => {
-    for (const other of ['zoo/a', 'farm/a']) bed.turns.hold(other)
+    for (const other of ['zoo/a', 'farm/a']) bed.turns.occupy(other)
     await bed.pass()
     const { conditions } = (await bed.status()) ?? {}
     expect(conditions?.find(({ type }) => type === 'Ready')?.message).toContain('2 are under way')
@@ -240,7 +240,7 @@ describe('a turn', () => {
 
   test('is of no use to a template that cannot be baked', async () => {
     await bed.store.delete(registryCredentials, CREDENTIAL)
-    bed.turns.hold('acme/other')
+    bed.turns.occupy('acme/other')
     await bed.pass()
     expect((await bed.status())?.bake?.failure?.code).toBe('credential_unknown')
     expect(bed.turns.waiting).toBe(0)

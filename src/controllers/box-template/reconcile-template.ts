@@ -1,8 +1,13 @@
 import type { BoxTemplate } from '../../api/box-template.ts'
 import { isApiError } from '../../ports/kubernetes.ts'
 import { ObjectGoneError } from '../../runtime/object-writer.ts'
-import { after, done, type Reconciler, type Result } from '../../runtime/reconcile-loop.ts'
-import { BakePass, type LastBakeStep } from './bake-pass.ts'
+import {
+  noRequeue,
+  type ReconcileResult,
+  type Reconciler,
+  requeueAfter,
+} from '../../runtime/reconcile-loop.ts'
+import { type ReconciliationOutcome, TemplateReconciliation } from './bake-pass.ts'
 import type { TemplateContext } from './template-context.ts'
 
 /** What no watch tells of: a ServiceAccount or a claim that came, a pod that left. */
@@ -20,20 +25,20 @@ export class TemplateReconciler implements Reconciler {
     this.#context = context
   }
 
-  async reconcile(key: string): Promise<Result> {
+  async reconcile(key: string): Promise<ReconcileResult> {
     const [namespace = '', name = ''] = key.split('/')
     let template = this.#context.book.get(namespace, name)
     for (let conflicts = 0; template; conflicts += 1) {
       try {
-        return this.#next(await BakePass.run(this.#context, template))
+        return this.#next(await TemplateReconciliation.run(this.#context, template))
       } catch (error) {
         if (error instanceof ObjectGoneError) break
         if (!isApiError(error, 'Conflict') || conflicts === CONFLICTS) throw error
       }
       template = await this.#read(template)
     }
-    this.#context.turns.release(key)
-    return done()
+    this.#context.slots.release(key)
+    return noRequeue()
   }
 
   async #read(template: BoxTemplate): Promise<BoxTemplate | undefined> {
@@ -45,14 +50,14 @@ export class TemplateReconciler implements Reconciler {
     }
   }
 
-  #next({ step, until, troubledSince }: LastBakeStep): Result {
+  #next({ step, until, troubledSince }: ReconciliationOutcome): ReconcileResult {
     const now = this.#context.clock.now()
     // Not longer, since a clock may be set: then what is far away may be near.
-    if (until !== undefined) return after(Math.min(Math.max(0, until - now), MOST_LOOK_AGAIN_MS))
-    if (step === 'wait') return after(LOOK_AGAIN_MS)
-    if (troubledSince === undefined) return done()
+    if (until !== undefined) return requeueAfter(Math.min(Math.max(0, until - now), MOST_LOOK_AGAIN_MS))
+    if (step === 'wait') return requeueAfter(LOOK_AGAIN_MS)
+    if (troubledSince === undefined) return noRequeue()
     const wait = Math.min(Math.max((now - troubledSince) / 2, LOOK_AGAIN_MS), MOST_LOOK_AGAIN_MS)
     // Those of one start of the controller do not come all at once for ever.
-    return after(Math.round(wait * (1 + this.#context.random.fraction() / 4)))
+    return requeueAfter(Math.round(wait * (1 + this.#context.random.fraction() / 4)))
   }
 }

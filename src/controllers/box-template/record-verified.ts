@@ -14,7 +14,7 @@ import { statusPatch } from '../../runtime/status-patch.ts'
 
 const CONFLICTS = 5
 
-export type SeenIn = {
+export type VerificationContext = {
   resources: ResourceReader & ResourceWriter
   namespace: string
   /** Of the bake: a credential that was made later is another one. */
@@ -22,8 +22,8 @@ export type SeenIn = {
 }
 
 /** @param found by the ids of credentials @throws ApiError */
-export async function recordVerified(
-  of: SeenIn,
+export async function recordVerifications(
+  of: VerificationContext,
   found: ReadonlyMap<string, CredentialVerification>,
 ): Promise<void> {
   for (const [id, verified] of found) {
@@ -42,7 +42,7 @@ export async function recordVerified(
 }
 
 async function record(
-  { resources, startedAt }: SeenIn,
+  { resources, startedAt }: VerificationContext,
   ref: { namespace: string; name: string },
   verified: CredentialVerification,
 ): Promise<void> {

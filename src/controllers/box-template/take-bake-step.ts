@@ -3,27 +3,31 @@ import { bakeJob as bakeJobSchema } from '../../api/bake-run.ts'
 import type { BakedService, BakeStatus } from '../../api/bake-status.ts'
 import { jobs } from '../../api/core-kinds.ts'
 import { bakeFailure } from '../../domain/bake-failure.ts'
-import { bakeJob, bakeOrderOf, isBakeOf } from '../../domain/bake-job.ts'
+import { buildBakeJob, buildBakeOrder, hasBakeLabels } from '../../domain/bake-job.ts'
 import { bakeName } from '../../domain/bake-name.ts'
 import type { BakeOutcome } from '../../domain/bake-outcome.ts'
-import { type BakeStep, finishStep } from '../../domain/bake-plan.ts'
+import { type BakeAction, finishAction } from '../../domain/bake-plan.ts'
 import type { PreparedService } from '../../domain/bake-problem.ts'
 import { verificationsOf } from '../../domain/credential-verified.ts'
-import { plainText } from '../../domain/plain-text.ts'
+import { sanitizeText } from '../../domain/plain-text.ts'
 import type { Request } from '../../domain/requests.ts'
 import { type ApiError, isApiError } from '../../ports/kubernetes.ts'
-import type { BakePass } from './bake-pass.ts'
-import type { Gathered } from './gather-bake.ts'
+import type { TemplateReconciliation } from './bake-pass.ts'
+import type { GatheredBake } from './gather-bake.ts'
 import { isOwnedBy } from './list-runs.ts'
-import { recordVerified } from './record-verified.ts'
-import { aboutTemplate } from './template-writer.ts'
+import { recordVerifications } from './record-verified.ts'
+import { templateReference } from './template-writer.ts'
 
 /** What changes something. */
-type ActiveStep = Exclude<BakeStep, { step: 'nothing' | 'wait' }>
-type Finish = Extract<BakeStep, { step: 'finish' }>
+type ChangingAction = Exclude<BakeAction, { step: 'nothing' | 'wait' }>
+type Finish = Extract<BakeAction, { step: 'finish' }>
 
 /** @throws ObjectGoneError, ApiError */
-export async function takeBakeStep(of: BakePass, gathered: Gathered, step: ActiveStep): Promise<void> {
+export async function applyBakeAction(
+  of: TemplateReconciliation,
+  gathered: GatheredBake,
+  step: ChangingAction,
+): Promise<void> {
   switch (step.step) {
     case 'start':
       return await start(of, gathered, step)
@@ -32,28 +36,28 @@ export async function takeBakeStep(of: BakePass, gathered: Gathered, step: Activ
     case 'create':
       return await create(of, gathered, step.job)
     case 'run':
-      return await of.record(gathered, { ...bakeOf(gathered), state: 'running' })
+      return await of.writeStatus(gathered, { ...currentBake(gathered), state: 'running' })
     case 'finish':
       return await finish(of, gathered, step)
     case 'remove-job':
       return await removeJob(of, step)
     case 'ignore-request':
-      tellRefused(of, step.message)
-      return await of.record(gathered, { ...bakeOf(gathered), observedRebake: step.value })
+      recordRequestRefused(of, step.message)
+      return await of.writeStatus(gathered, { ...currentBake(gathered), observedRebake: step.value })
   }
 }
 
 /** Of a step that is taken for a bake that there is. */
-function bakeOf({ facts }: Gathered): BakeStatus {
+function currentBake({ facts }: GatheredBake): BakeStatus {
   if (!facts.bake) throw new Error('a step without its bake')
   return facts.bake
 }
 
 /** The name of the Job is durable before the Job is: whoever comes next makes the same one, or finds it. */
 async function start(
-  of: BakePass,
-  gathered: Gathered,
-  { attempts, reason }: Extract<BakeStep, { step: 'start' }>,
+  of: TemplateReconciliation,
+  gathered: GatheredBake,
+  { attempts, reason }: Extract<BakeAction, { step: 'start' }>,
 ): Promise<void> {
   const { facts, services } = gathered
   const { name, namespace, uid } = of.template.metadata
@@ -61,8 +65,8 @@ async function start(
   const number = (bake?.number ?? 0) + 1
   const rebake = rebakeOf(request, bake)
   const job = bakeName({ template: name, uid, generation, rebake, number })
-  if (request.kind === 'invalid') tellRefused(of, request.message)
-  await of.record(gathered, {
+  if (request.kind === 'invalid') recordRequestRefused(of, request.message)
+  await of.writeStatus(gathered, {
     state: 'pending',
     number,
     job,
@@ -71,7 +75,7 @@ async function start(
     ...(rebake === undefined ? {} : { observedRebake: rebake }),
     credentialState,
     startedAt: new Date(now).toISOString(),
-    services: services.map(baked),
+    services: services.map(bakedService),
     ...lastSucceededOf(bake),
   })
   of.context.log.info('A bake is begun', { namespace, template: name, job, reason, attempts })
@@ -82,7 +86,7 @@ function rebakeOf(request: Request, bake: BakeStatus | undefined): string | unde
   return request.kind === 'new' || request.kind === 'invalid' ? request.value : bake?.observedRebake
 }
 
-function baked({ name, image, credential, why = '' }: PreparedService): BakedService {
+function bakedService({ name, image, credential, why = '' }: PreparedService): BakedService {
   if (credential === undefined) return { name, image }
   const { id, generation, parameter } = credential
   return {
@@ -111,16 +115,16 @@ function lastSucceededOf(bake: BakeStatus | undefined): Pick<BakeStatus, 'lastSu
 }
 
 async function refuse(
-  of: BakePass,
-  gathered: Gathered,
-  { problem }: Extract<BakeStep, { step: 'refuse' }>,
+  of: TemplateReconciliation,
+  gathered: GatheredBake,
+  { problem }: Extract<BakeAction, { step: 'refuse' }>,
 ): Promise<void> {
   const { now, generation, request, credentialState, bake } = gathered.facts
   const at = new Date(now).toISOString()
   const rebake = rebakeOf(request, bake)
   const { service, code, message } = problem
   const failure = bakeFailure({ step: 'check', code, message, ...(service === undefined ? {} : { service }) })
-  await of.record(gathered, {
+  await of.writeStatus(gathered, {
     state: 'failed',
     number: bake?.number ?? 0,
     attempts: 0,
@@ -132,36 +136,44 @@ async function refuse(
     failure,
     ...lastSucceededOf(bake),
   })
-  tellEnd(of, { services: [], failure }, 0)
+  reportBakeEnd(of, { services: [], failure }, 0)
 }
 
-async function create(of: BakePass, gathered: Gathered, job: string): Promise<void> {
+async function create(of: TemplateReconciliation, gathered: GatheredBake, job: string): Promise<void> {
   const { context, template } = of
   const { settings, resources, events } = context
   if (settings.image === undefined) throw new Error('a Job without an image')
   const known = { ...settings, image: settings.image }
   const { services } = gathered
-  const { startedAt } = bakeOf(gathered)
-  const order = bakeOrderOf(template, { name: job, services, startedAt }, known)
-  const object = bakeJob({ template, order, settings: known, roleArn: gathered.roleArn })
+  const { startedAt } = currentBake(gathered)
+  const order = buildBakeOrder(template, { name: job, services, startedAt }, known)
+  const object = buildBakeJob({ template, order, settings: known, roleArn: gathered.roleArn })
   try {
     await resources.create(jobs, object)
-    events.record(aboutTemplate(template), { type: 'Normal', reason: 'BakeStarted', message: `Job ${job}.` })
+    events.record(templateReference(template), {
+      type: 'Normal',
+      reason: 'BakeStarted',
+      message: `Job ${job}.`,
+    })
   } catch (error) {
-    if (isApiError(error, 'AlreadyExists')) return await foundJob(of, gathered, job)
+    if (isApiError(error, 'AlreadyExists')) return await adoptExistingJob(of, gathered, job)
     const outcome = isApiError(error, 'Quota', 'Forbidden', 'Invalid', 'BadRequest') && refusal(error)
     if (!outcome) throw error
-    await finish(of, gathered, finishStep(gathered.facts, bakeOf(gathered), outcome))
+    await finish(of, gathered, finishAction(gathered.facts, currentBake(gathered), outcome))
   }
 }
 
 /** Made by a pass before this one that could not say so; by somebody else it is in the way. */
-async function foundJob(of: BakePass, gathered: Gathered, name: string): Promise<void> {
+async function adoptExistingJob(
+  of: TemplateReconciliation,
+  gathered: GatheredBake,
+  name: string,
+): Promise<void> {
   const { namespace = '', uid } = of.template.metadata
   const job = bakeJobSchema.parse(await of.context.resources.get(jobs, { namespace, name }))
   const isOwn = isOwnedBy(job, uid)
   // Without them it is in no list, and would be made again and again.
-  if (isOwn && isBakeOf(job.metadata.labels, of.template.metadata.name)) return
+  if (isOwn && hasBakeLabels(job.metadata.labels, of.template.metadata.name)) return
   const message = isOwn
     ? `Somebody has changed the labels of the Job ${name}, by which Davit finds it.`
     : `There is a Job ${name} in the namespace that Davit did not make.`
@@ -171,22 +183,26 @@ async function foundJob(of: BakePass, gathered: Gathered, name: string): Promise
 
 function refusal(error: ApiError): BakeOutcome {
   const code = error.kind === 'Quota' ? 'quota' : 'pod_refused'
-  const message = plainText(error.message, 1000)
+  const message = sanitizeText(error.message, 1000)
   return { services: [], failure: bakeFailure({ step: 'start', code, message }) }
 }
 
 /** What the credentials are told comes first: after a crash it is told again, which changes nothing. */
-async function finish(of: BakePass, gathered: Gathered, { outcome, nextAttemptAt }: Finish): Promise<void> {
+async function finish(
+  of: TemplateReconciliation,
+  gathered: GatheredBake,
+  { outcome, nextAttemptAt }: Finish,
+): Promise<void> {
   const { context, template } = of
-  const bake = bakeOf(gathered)
+  const bake = currentBake(gathered)
   const { services = [], failure: _last, nextAttemptAt: _planned, lastSucceeded, ...rest } = bake
   const { namespace = '', name } = template.metadata
   const { now } = gathered.facts
   const startedAt = Date.parse(bake.startedAt ?? '') || now
   const found = verificationsOf({ template: name, services }, outcome.services, now)
-  await recordVerified({ resources: context.resources, namespace, startedAt }, found)
+  await recordVerifications({ resources: context.resources, namespace, startedAt }, found)
   const { failure } = outcome
-  await of.record(gathered, {
+  await of.writeStatus(gathered, {
     ...rest,
     state: failure ? 'failed' : 'succeeded',
     completedAt: new Date(now).toISOString(),
@@ -194,7 +210,7 @@ async function finish(of: BakePass, gathered: Gathered, { outcome, nextAttemptAt
     ...(failure ? { failure, ...(lastSucceeded ? { lastSucceeded } : {}) } : {}),
     ...(nextAttemptAt === undefined ? {} : { nextAttemptAt: new Date(nextAttemptAt).toISOString() }),
   })
-  tellEnd(of, outcome, now - startedAt)
+  reportBakeEnd(of, outcome, now - startedAt)
 }
 
 function withDigest(service: BakedService, { services }: BakeOutcome): BakedService {
@@ -203,8 +219,8 @@ function withDigest(service: BakedService, { services }: BakeOutcome): BakedServ
 }
 
 export async function removeJob(
-  { context, template }: BakePass,
-  { job, reason }: Extract<BakeStep, { step: 'remove-job' }>,
+  { context, template }: TemplateReconciliation,
+  { job, reason }: Extract<BakeAction, { step: 'remove-job' }>,
 ): Promise<void> {
   const { namespace = '', name } = template.metadata
   try {
@@ -218,20 +234,24 @@ export async function removeJob(
   }
 }
 
-function tellRefused({ context, template }: BakePass, message: string): void {
-  context.events.record(aboutTemplate(template), { type: 'Warning', reason: 'RequestRefused', message })
+function recordRequestRefused({ context, template }: TemplateReconciliation, message: string): void {
+  context.events.record(templateReference(template), { type: 'Warning', reason: 'RequestRefused', message })
 }
 
-function tellEnd({ context, template }: BakePass, { failure }: BakeOutcome, tookMs: number): void {
+function reportBakeEnd(
+  { context, template }: TemplateReconciliation,
+  { failure }: BakeOutcome,
+  tookMs: number,
+): void {
   context.metrics.baked(failure?.code ?? 'succeeded', tookMs / 1000)
-  const about = aboutTemplate(template)
+  const about = templateReference(template)
   if (!failure) {
     const message = 'Every service was pulled.'
     context.events.record(about, { type: 'Normal', reason: 'Baked', message })
     return
   }
   const where = failure.service === undefined ? '' : `service ${failure.service}, `
-  const message = plainText(
+  const message = sanitizeText(
     `${failure.code} (${where}${failure.step}): ${failure.message} ${failure.fix}`,
     1000,
   )

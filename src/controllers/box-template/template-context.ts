@@ -4,16 +4,16 @@ import type { BakeSettings } from '../../domain/bake-job.ts'
 import type { Clock, Random } from '../../ports/clock.ts'
 import type { EventRecorder } from '../../ports/event-recorder.ts'
 import type { ResourceReader, ResourceWriter } from '../../ports/kubernetes.ts'
-import type { Log } from '../../ports/log.ts'
+import type { Logger } from '../../ports/log.ts'
 import type { BakeMetrics } from '../../ports/metrics.ts'
-import type { VersionedBook } from '../../runtime/versioned-book.ts'
+import type { MutationCache } from '../../runtime/versioned-book.ts'
 import type { Organizations } from '../organizations.ts'
-import type { BakeLimits, BakeTurns } from './bake-turns.ts'
+import type { BakeLimits, BakeSlots } from './bake-turns.ts'
 import type { TemplateWriter } from './template-writer.ts'
 
 export type TemplateContext = {
   resources: ResourceReader & ResourceWriter
-  book: VersionedBook<BoxTemplate>
+  book: MutationCache<BoxTemplate>
   writer: TemplateWriter
   organizations: Organizations
   settings: Omit<BakeSettings, 'image'> & {
@@ -22,10 +22,10 @@ export type TemplateContext = {
     /** Of one organization. */
     maxTemplates: number
   }
-  turns: BakeTurns
+  slots: BakeSlots
   events: EventRecorder
   metrics: BakeMetrics
   clock: Clock
   random: Random
-  log: Log
+  log: Logger
 }

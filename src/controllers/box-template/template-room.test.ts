@@ -3,7 +3,7 @@ import { TemplateBed } from '../../../test/support/template-bed.ts'
 import { type BoxTemplate, boxTemplate, boxTemplates, REBAKE_ANNOTATION } from '../../api/box-template.ts'
 import { jobs } from '../../api/core-kinds.ts'
 import { API_VERSION } from '../../api/meta.ts'
-import { beyondIn } from './template-room.ts'
+import { templatesOverQuota } from './template-room.ts'
 
 let bed: TemplateBed
 
@@ -66,7 +66,7 @@ describe('a template beyond as many as an organization may have', () => {
     bed.book.apply(await read('shop-3'))
     const gone = await read('shop-2')
     bed.book.remove(gone)
-    expect(beyondIn(bed.book, gone).map(({ metadata }) => metadata.name)).toEqual(['shop-3'])
+    expect(templatesOverQuota(bed.book, gone).map(({ metadata }) => metadata.name)).toEqual(['shop-3'])
     await bed.pass('acme/shop-3')
     expect((await read('shop-3')).status?.bake).toMatchObject({ state: 'pending' })
   })

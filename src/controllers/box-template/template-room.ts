@@ -1,12 +1,12 @@
 /** How many templates an organization may have: those beyond that, the youngest, are not looked after. */
 import type { BoxTemplate } from '../../api/box-template.ts'
-import type { VersionedBook } from '../../runtime/versioned-book.ts'
+import type { MutationCache } from '../../runtime/versioned-book.ts'
 
 const CODE = 'too_many_templates'
 
 /** Whether there are as many older ones as there may be. Of those of one second the first by name is the oldest. */
-export function isBeyond(
-  templates: Pick<VersionedBook<BoxTemplate>, 'in'>,
+export function exceedsTemplateQuota(
+  templates: Pick<MutationCache<BoxTemplate>, 'in'>,
   { metadata }: BoxTemplate,
   limit: number,
 ): boolean {
@@ -20,7 +20,7 @@ export function isBeyond(
 }
 
 /** Whether the status of a template says that there are too many, and nothing has been asked of it since. */
-export function isKnownBeyond({ metadata, status }: BoxTemplate, rebake: string | undefined): boolean {
+export function isReportedOverQuota({ metadata, status }: BoxTemplate, rebake: string | undefined): boolean {
   return (
     status?.bake?.failure?.code === CODE &&
     status.observedGeneration === metadata.generation &&
@@ -29,8 +29,8 @@ export function isKnownBeyond({ metadata, status }: BoxTemplate, rebake: string 
 }
 
 /** Those that there may be room for when another one goes. */
-export function beyondIn(
-  templates: Pick<VersionedBook<BoxTemplate>, 'in'>,
+export function templatesOverQuota(
+  templates: Pick<MutationCache<BoxTemplate>, 'in'>,
   { metadata, status }: BoxTemplate,
 ): BoxTemplate[] {
   if (status?.bake?.failure?.code === CODE) return []

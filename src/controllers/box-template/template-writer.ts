@@ -3,17 +3,22 @@ import { type BoxTemplate, boxTemplate, boxTemplateKind, boxTemplates } from '..
 import { API_VERSION } from '../../api/meta.ts'
 import type { ResourceReader, ResourceWriter } from '../../ports/kubernetes.ts'
 import { ObjectWriter } from '../../runtime/object-writer.ts'
-import type { VersionedBook } from '../../runtime/versioned-book.ts'
+import type { MutationCache } from '../../runtime/versioned-book.ts'
 
-export type TemplateWriter = Pick<ObjectWriter<BoxTemplate>, 'read' | 'status'>
+export type TemplateWriter = Pick<ObjectWriter<BoxTemplate>, 'read' | 'updateStatus'>
 
 export function createTemplateWriter(
   resources: ResourceReader & ResourceWriter,
-  book: VersionedBook<BoxTemplate>,
+  book: MutationCache<BoxTemplate>,
 ): TemplateWriter {
-  return new ObjectWriter({ resources, type: boxTemplates, decode: (raw) => boxTemplate.parse(raw), book })
+  return new ObjectWriter({
+    resources,
+    type: boxTemplates,
+    decode: (raw) => boxTemplate.parse(raw),
+    cache: book,
+  })
 }
 
-export function aboutTemplate({ metadata }: BoxTemplate) {
+export function templateReference({ metadata }: BoxTemplate) {
   return { apiVersion: API_VERSION, kind: boxTemplateKind.kind, metadata }
 }

@@ -1,5 +1,5 @@
 /** What a helper prints and ends with. */
-export type BoxAnswer = {
+export type HelperResult = {
   exitCode: 0 | 1
   stdout: string
   stderr: string

@@ -17,13 +17,13 @@ import {
   chooseByImage,
   foreignParameter,
   type ImageCredential,
-  nameOf,
   type OwnedCredential,
+  qualifiedCredentialName,
 } from '../../domain/box-credential-choice.ts'
 import { loginFailureText } from '../../domain/box-login-failure.ts'
 import { type ImageReference, parseImageReference } from '../../domain/image-reference.ts'
-import { durationText, keepSeconds } from '../../domain/login-lifetime.ts'
-import { podIdentityOf } from '../../domain/pod-token.ts'
+import { cacheSeconds, goDuration } from '../../domain/login-lifetime.ts'
+import { parsePodIdentity } from '../../domain/pod-token.ts'
 import { parseRegistryHost } from '../../domain/registry-host.ts'
 import { parseRoleArn } from '../../domain/role-arn.ts'
 import type { BoxLogins, PodRole } from '../../ports/box-logins.ts'
@@ -31,10 +31,10 @@ import type { BoxMaps, FoundMaps } from '../../ports/box-maps.ts'
 import type { Clock } from '../../ports/clock.ts'
 import { CloudError } from '../../ports/cloud-error.ts'
 import { SecretText } from '../../ports/secret-text.ts'
-import type { BoxAnswer } from './box-answer.ts'
-import { fewProblems } from './few-problems.ts'
+import type { HelperResult } from './box-answer.ts'
+import { summarizeProblems } from './few-problems.ts'
 
-export type CredentialProviderWorld = {
+export type CredentialProviderDependencies = {
   maps: BoxMaps
   logins: BoxLogins
   clock: Pick<Clock, 'now'>
@@ -51,21 +51,21 @@ class ProviderRefusal extends Error {
   override readonly name = 'ProviderRefusal'
 }
 
-export async function answerKubelet(world: CredentialProviderWorld): Promise<BoxAnswer> {
+export async function answerKubelet(world: CredentialProviderDependencies): Promise<HelperResult> {
   try {
     const { response, why } = await answerTo(requestIn(await world.input()), world)
-    return { exitCode: 0, stdout: `${JSON.stringify(response)}\n`, stderr: said(why) }
+    return { exitCode: 0, stdout: `${JSON.stringify(response)}\n`, stderr: stderrLine(why) }
   } catch (error) {
     if (!(error instanceof ProviderRefusal)) throw error
     return providerFailure(error.message)
   }
 }
 
-export function providerFailure(words: string): BoxAnswer {
-  return { exitCode: 1, stdout: '', stderr: said(words) }
+export function providerFailure(words: string): HelperResult {
+  return { exitCode: 1, stdout: '', stderr: stderrLine(words) }
 }
 
-function said(words: string): string {
+function stderrLine(words: string): string {
   return `davit-credential-provider: ${words}\n`
 }
 
@@ -89,27 +89,30 @@ type Answered = { response: CredentialProviderResponse; why: string }
 
 async function answerTo(
   request: CredentialProviderRequest,
-  world: CredentialProviderWorld,
+  world: CredentialProviderDependencies,
 ): Promise<Answered> {
   const { reference, problem } = parseImageReference(request.image)
   if (reference === undefined) return { response: NOTHING, why: `nothing for an image that ${problem}` }
   const { registry, repository } = reference
   const namespace = namespaceOf(request)
   const { maps, problems } = await world.maps.read()
-  const found = { maps: mapsOf(maps, namespace), problems }
+  const found = { maps: mapsForNamespace(maps, namespace), problems }
   const chosen = choose(found, reference, world.parameterPrefix)
   if (chosen === undefined)
     return { response: NOTHING, why: `nothing for ${registry}/${repository}: no map names it` }
   const login = await fetchLogin(world.logins, chosen, roleOf(request, namespace))
-  const seconds = keepSeconds(login, { now: world.clock.now(), seconds: world.keepSeconds })
+  const seconds = cacheSeconds(login, { now: world.clock.now(), seconds: world.keepSeconds })
   const { username, password } = login
   const response: CredentialProviderResponse = {
     ...NOTHING,
     cacheKeyType: chosen.scope === 'registry' ? 'Registry' : 'Image',
-    cacheDuration: durationText(seconds),
-    auth: { [keyOf(request.image, reference, chosen.scope)]: { username, password: password.reveal() } },
+    cacheDuration: goDuration(seconds),
+    auth: { [authKey(request.image, reference, chosen.scope)]: { username, password: password.reveal() } },
   }
-  return { response, why: `${registry}/${repository} is pulled with ${nameOf(chosen)}, ${chosen.why}` }
+  return {
+    response,
+    why: `${registry}/${repository} is pulled with ${qualifiedCredentialName(chosen)}, ${chosen.why}`,
+  }
 }
 
 function choose(
@@ -126,7 +129,7 @@ function choose(
   if (of === undefined) {
     return found.problems.length === 0
       ? undefined
-      : refuse(`no map names ${host}/${repository}, and ${fewProblems(found.problems)}`)
+      : refuse(`no map names ${host}/${repository}, and ${summarizeProblems(found.problems)}`)
   }
   const foreign = foreignParameter(of, prefix)
   return foreign === undefined ? of : refuse(`${of.credential.id} ${foreign}`)
@@ -137,18 +140,18 @@ const NOTHING: CredentialProviderResponse = {
   apiVersion: CREDENTIAL_PROVIDER_VERSION,
   kind: 'CredentialProviderResponse',
   cacheKeyType: 'Image',
-  cacheDuration: durationText(0),
+  cacheDuration: goDuration(0),
   auth: {},
 }
 
 /** Of the pod; undefined where kubelet does not say. */
 function namespaceOf({ serviceAccountToken: token }: CredentialProviderRequest): string | undefined {
   if (token === undefined || token === '') return undefined
-  const pod = podIdentityOf(token)
+  const pod = parsePodIdentity(token)
   return pod === undefined ? refuse('serviceAccountToken is no token of a service account') : pod.namespace
 }
 
-function mapsOf(maps: FoundMaps['maps'], namespace: string | undefined): FoundMaps['maps'] {
+function mapsForNamespace(maps: FoundMaps['maps'], namespace: string | undefined): FoundMaps['maps'] {
   if (namespace !== undefined) return maps.filter(({ template }) => template.namespace === namespace)
   const organizations = [...new Set(maps.map(({ template }) => template.namespace))]
   if (organizations.length < 2) return maps
@@ -178,7 +181,7 @@ async function fetchLogin(logins: BoxLogins, { credential }: OwnedCredential, po
 }
 
 /** With the host in kubelet's own words, by which it compares. */
-function keyOf(image: string, reference: ImageReference, scope: CredentialScope): string {
+function authKey(image: string, reference: ImageReference, scope: CredentialScope): string {
   const [first = ''] = image.split('/', 1)
   const host = parseRegistryHost(first).host === reference.registry ? first : reference.registry
   return scope === 'registry' ? host : `${host}/${reference.repository}`

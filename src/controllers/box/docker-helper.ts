@@ -8,18 +8,18 @@ import type { BoxCredentials } from '../../api/box-credentials.ts'
 import {
   chooseByHost,
   foreignParameter,
-  hostsOf,
   type OwnedCredential,
+  usernamesByHost,
 } from '../../domain/box-credential-choice.ts'
 import { loginFailureText } from '../../domain/box-login-failure.ts'
-import { parseServerUrl, serverUrlOf } from '../../domain/docker-server-url.ts'
+import { parseServerUrl, toServerUrl } from '../../domain/docker-server-url.ts'
 import type { BoxLogins } from '../../ports/box-logins.ts'
 import type { BoxMaps } from '../../ports/box-maps.ts'
 import { CloudError } from '../../ports/cloud-error.ts'
-import type { BoxAnswer } from './box-answer.ts'
-import { fewProblems } from './few-problems.ts'
+import type { HelperResult } from './box-answer.ts'
+import { summarizeProblems } from './few-problems.ts'
 
-export type DockerHelperWorld = {
+export type DockerHelperDependencies = {
   maps: BoxMaps
   logins: BoxLogins
   /** What the tool wrote. */
@@ -37,7 +37,7 @@ class HelperRefusal extends Error {
   override readonly name = 'HelperRefusal'
 }
 
-const ACTIONS: Readonly<Record<string, (world: DockerHelperWorld) => Promise<string>>> = {
+const ACTIONS: Readonly<Record<string, (world: DockerHelperDependencies) => Promise<string>>> = {
   get,
   list,
   store: async () =>
@@ -48,7 +48,7 @@ const ACTIONS: Readonly<Record<string, (world: DockerHelperWorld) => Promise<str
     refuse('Nothing is stored here, so there is nothing to erase: delete the RegistryCredential.'),
 }
 
-export async function answerDocker(action: string, world: DockerHelperWorld): Promise<BoxAnswer> {
+export async function answerDocker(action: string, world: DockerHelperDependencies): Promise<HelperResult> {
   const act = Object.hasOwn(ACTIONS, action) ? ACTIONS[action] : undefined
   if (act === undefined) return dockerFailure(`Unknown credential action \`${action.slice(0, 40)}\``)
   try {
@@ -59,7 +59,7 @@ export async function answerDocker(action: string, world: DockerHelperWorld): Pr
   }
 }
 
-async function get({ maps, logins, input, parameterPrefix }: DockerHelperWorld): Promise<string> {
+async function get({ maps, logins, input, parameterPrefix }: DockerHelperDependencies): Promise<string> {
   const asked = (await input()).trim()
   if (asked === '') return refuse(NO_SERVER_URL)
   const { host, problem } = parseServerUrl(asked)
@@ -72,10 +72,10 @@ async function get({ maps, logins, input, parameterPrefix }: DockerHelperWorld):
   return JSON.stringify({ ServerURL: asked, Username: username, Secret: password.reveal() })
 }
 
-async function list({ maps }: DockerHelperWorld): Promise<string> {
-  const hosts = hostsOf(await knownMaps(maps))
+async function list({ maps }: DockerHelperDependencies): Promise<string> {
+  const hosts = usernamesByHost(await knownMaps(maps))
   return JSON.stringify(
-    Object.fromEntries([...hosts].map(([host, username]) => [serverUrlOf(host), username])),
+    Object.fromEntries([...hosts].map(([host, username]) => [toServerUrl(host), username])),
   )
 }
 
@@ -84,7 +84,7 @@ async function knownMaps(maps: BoxMaps): Promise<readonly BoxCredentials[]> {
   const found = await maps.read()
   if (found.problems.length > 0) {
     return refuse(
-      `The map of this box's credentials: ${fewProblems(found.problems)}. It lies beside the baked layout; DAVIT_CREDENTIALS says where.`,
+      `The map of this box's credentials: ${summarizeProblems(found.problems)}. It lies beside the baked layout; DAVIT_CREDENTIALS says where.`,
     )
   }
   return found.maps
@@ -114,7 +114,7 @@ function refuse(words: string): never {
 }
 
 /** On stdout for the tool, which looks for its two sentences there; on stderr for people and logs. */
-export function dockerFailure(words: string): BoxAnswer {
+export function dockerFailure(words: string): HelperResult {
   const isExpected = words === NOT_FOUND
   return {
     exitCode: 1,

@@ -2,10 +2,10 @@
 import { pod, pods } from '../../api/core-kinds.ts'
 import type { Clock } from '../../ports/clock.ts'
 import type { ListQuery, ResourceReader } from '../../ports/kubernetes.ts'
-import { everyObject } from '../../runtime/every-object.ts'
-import { pause } from '../../runtime/pause.ts'
+import { listObjects } from '../../runtime/every-object.ts'
+import { sleep } from '../../runtime/pause.ts'
 
-export type PodsGoneOptions = {
+export type WaitForPodsOptions = {
   resources: ResourceReader
   clock: Clock
   /** Which pods. */
@@ -17,18 +17,23 @@ const LOOK_EVERY_MS = 1000
 const ENDED: readonly unknown[] = ['Succeeded', 'Failed']
 
 /** @returns whether none runs any more; false when some still did at the limit @throws ApiError */
-export async function untilPodsGone({ resources, clock, query, limitMs }: PodsGoneOptions): Promise<boolean> {
+export async function waitForPodsGone({
+  resources,
+  clock,
+  query,
+  limitMs,
+}: WaitForPodsOptions): Promise<boolean> {
   const limit = clock.monotonic() + limitMs
   while (await anyRuns(resources, query)) {
     if (clock.monotonic() >= limit) return false
-    await pause(clock, LOOK_EVERY_MS)
+    await sleep(clock, LOOK_EVERY_MS)
   }
   return true
 }
 
 /** A pod that was evicted has ended, and its object stays. */
 async function anyRuns(resources: ResourceReader, query: ListQuery): Promise<boolean> {
-  for await (const item of everyObject(resources, pods, query))
+  for await (const item of listObjects(resources, pods, query))
     if (!ENDED.includes(pod.parse(item).status?.phase)) return true
   return false
 }

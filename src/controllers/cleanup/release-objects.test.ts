@@ -3,7 +3,7 @@ import { MemoryStore } from '../../../test/support/memory-store.ts'
 import { PARAMETER_FINALIZER, registryCredentials } from '../../api/registry-credential.ts'
 import { ACCOUNT_FINALIZER, secretsSettingsResource } from '../../api/secrets-settings.ts'
 import { ApiError } from '../../ports/kubernetes.ts'
-import { releaseObjects } from './release-objects.ts'
+import { removeFinalizers } from './release-objects.ts'
 
 const FOREIGN = 'example.com/keep'
 const PARAMETER = {
@@ -39,7 +39,7 @@ test('the finalizers of Davit go, those of others and the objects stay', async (
   await credential('b', [FOREIGN])
   const metadata = { namespace: 'acme', name: 'default', finalizers: [ACCOUNT_FINALIZER] }
   await store.create(secretsSettingsResource, { kind: 'SecretsSettings', metadata })
-  expect(await releaseObjects(store, log)).toBe(2)
+  expect(await removeFinalizers(store, log)).toBe(2)
   expect(finalizers()).toEqual([[FOREIGN], [FOREIGN]])
   expect(store.all(secretsSettingsResource)[0]?.metadata.finalizers).toEqual([])
 })
@@ -54,7 +54,7 @@ test('one that somebody writes meanwhile is let go in the next round', async () 
     if (calls === 1) throw new ApiError('Conflict', 'it has changed', { status: 409 })
     return await patch(...args)
   }
-  expect(await releaseObjects(store, log)).toBe(1)
+  expect(await removeFinalizers(store, log)).toBe(1)
   expect(finalizers()).toEqual([[]])
 })
 
@@ -62,7 +62,7 @@ test('finalizers that come back again and again are an error', async () => {
   const { store, credential, log } = bed()
   await credential('a', [PARAMETER_FINALIZER])
   store.patch = async (_, { name }) => ({ metadata: { name } })
-  await expect(releaseObjects(store, log)).rejects.toThrow('does a controller of Davit run still?')
+  await expect(removeFinalizers(store, log)).rejects.toThrow('does a controller of Davit run still?')
 })
 
 test('kinds that are not there any more are no error', async () => {
@@ -70,14 +70,14 @@ test('kinds that are not there any more are no error', async () => {
   store.list = async () => {
     throw new ApiError('NotFound', 'the server could not find the requested resource', { status: 404 })
   }
-  expect(await releaseObjects(store, log)).toBe(0)
+  expect(await removeFinalizers(store, log)).toBe(0)
 })
 
 test('of one that is being deleted is said where its secret is', async () => {
   const { store, credential, finalizers, logged, log } = bed()
   await credential('a', [PARAMETER_FINALIZER])
   await store.delete(registryCredentials, { namespace: 'acme', name: 'a' })
-  await releaseObjects(store, log)
+  await removeFinalizers(store, log)
   expect(finalizers()).toEqual([[]])
   const { account, region, name: parameter } = PARAMETER
   expect(logged[0]?.[1]).toMatchObject({ namespace: 'acme', name: 'a', account, region, parameter })

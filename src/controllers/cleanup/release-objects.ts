@@ -11,9 +11,9 @@ import {
   type ResourceReader,
   type ResourceWriter,
 } from '../../ports/kubernetes.ts'
-import type { Log } from '../../ports/log.ts'
+import type { Logger } from '../../ports/log.ts'
 
-const HELD: readonly { type: ResourceType; finalizer: string }[] = [
+const FINALIZERS: readonly { type: ResourceType; finalizer: string }[] = [
   { type: registryCredentials, finalizer: PARAMETER_FINALIZER },
   { type: secretsSettingsResource, finalizer: ACCOUNT_FINALIZER },
 ]
@@ -22,12 +22,15 @@ const HELD: readonly { type: ResourceType; finalizer: string }[] = [
 const MOST_ROUNDS = 10
 
 /** @returns how many were let go @throws ApiError; Error when some are still held after all rounds */
-export async function releaseObjects(resources: ResourceReader & ResourceWriter, log: Log): Promise<number> {
+export async function removeFinalizers(
+  resources: ResourceReader & ResourceWriter,
+  log: Logger,
+): Promise<number> {
   let released = 0
   for (let round = 0; round < MOST_ROUNDS; round += 1) {
     let found = 0
-    for (const held of HELD) {
-      for await (const object of heldObjects(resources, held)) {
+    for (const held of FINALIZERS) {
+      for await (const object of objectsWithFinalizer(resources, held)) {
         found += 1
         if (await release(resources, held, object, log)) released += 1
       }
@@ -37,9 +40,9 @@ export async function releaseObjects(resources: ResourceReader & ResourceWriter,
   throw new Error('finalizers come back: does a controller of Davit run still?')
 }
 
-async function* heldObjects(
+async function* objectsWithFinalizer(
   resources: ResourceReader,
-  { type, finalizer }: (typeof HELD)[number],
+  { type, finalizer }: (typeof FINALIZERS)[number],
 ): AsyncGenerator<RawObject> {
   let from: string | undefined
   do {
@@ -62,9 +65,9 @@ async function listed(resources: ResourceReader, type: ResourceType, from: strin
 
 async function release(
   resources: ResourceWriter,
-  { type, finalizer }: (typeof HELD)[number],
+  { type, finalizer }: (typeof FINALIZERS)[number],
   object: RawObject,
-  log: Log,
+  log: Logger,
 ): Promise<boolean> {
   const { name, namespace, resourceVersion, finalizers, deletionTimestamp }: ObjectMeta = objectMeta.parse(
     object.metadata,

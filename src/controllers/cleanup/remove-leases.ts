@@ -1,7 +1,7 @@
 /** Takes away the Leases of replicas that are gone. Other replicas would: here none is left. */
 import { leases, REPLICA_LABEL } from '../../api/replica-lease.ts'
 import { isApiError, type ResourceReader, type ResourceWriter } from '../../ports/kubernetes.ts'
-import { everyObject } from '../../runtime/every-object.ts'
+import { listObjects } from '../../runtime/every-object.ts'
 
 /** @returns how many there were @throws ApiError */
 export async function removeLeases(
@@ -9,7 +9,7 @@ export async function removeLeases(
   namespace: string,
 ): Promise<number> {
   let removed = 0
-  for await (const { metadata } of everyObject(resources, leases, {
+  for await (const { metadata } of listObjects(resources, leases, {
     namespace,
     labelSelector: REPLICA_LABEL,
   })) {

@@ -3,7 +3,7 @@ import { FakeClock } from '../../../test/support/fake-clock.ts'
 import { MemoryStore } from '../../../test/support/memory-store.ts'
 import { deployments, pods } from '../../api/core-kinds.ts'
 import { ApiError } from '../../ports/kubernetes.ts'
-import { stopRelease } from './stop-release.ts'
+import { scaleDownRelease } from './stop-release.ts'
 
 const LIMIT_MS = 60_000
 const NAMES = ['davit-controller', 'davit-api']
@@ -19,7 +19,7 @@ function bed() {
     await store.create(pods, { metadata })
   }
   const stop = () =>
-    stopRelease({
+    scaleDownRelease({
       resources: store,
       clock,
       log: { info: note, warn: note, error: note },

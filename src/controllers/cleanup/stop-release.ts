@@ -4,12 +4,12 @@
  */
 import { deployments } from '../../api/core-kinds.ts'
 import { isApiError, type ResourceWriter } from '../../ports/kubernetes.ts'
-import type { Log } from '../../ports/log.ts'
-import { type PodsGoneOptions, untilPodsGone } from './pods-gone.ts'
+import type { Logger } from '../../ports/log.ts'
+import { type WaitForPodsOptions, waitForPodsGone } from './pods-gone.ts'
 
-export type StopOptions = Omit<PodsGoneOptions, 'resources' | 'query'> & {
-  resources: PodsGoneOptions['resources'] & ResourceWriter
-  log: Log
+export type StopOptions = Omit<WaitForPodsOptions, 'resources' | 'query'> & {
+  resources: WaitForPodsOptions['resources'] & ResourceWriter
+  log: Logger
   namespace: string
   /** Names of Deployments. */
   deployments: readonly string[]
@@ -18,11 +18,11 @@ export type StopOptions = Omit<PodsGoneOptions, 'resources' | 'query'> & {
 }
 
 /** An uninstall goes on without it, as it did before: what fails is said, and no error. @returns whether all have ended */
-export async function stopRelease(options: StopOptions): Promise<boolean> {
+export async function scaleDownRelease(options: StopOptions): Promise<boolean> {
   const { resources, namespace, labelSelector, log } = options
   try {
     for (const name of options.deployments) await scaleDown(resources, { namespace, name })
-    const gone = await untilPodsGone({ ...options, query: { namespace, labelSelector } })
+    const gone = await waitForPodsGone({ ...options, query: { namespace, labelSelector } })
     if (!gone) log.warn('Pods still run, and go on without rights', { waitedMs: options.limitMs })
     return gone
   } catch (error) {

@@ -6,7 +6,7 @@ import {
   secretsSettings,
   secretsSettingsResource,
 } from '../../api/secrets-settings.ts'
-import type { AccountFacts, ParameterPlace } from '../../domain/credential-facts.ts'
+import type { AccountFacts, ParameterLocation } from '../../domain/credential-facts.ts'
 import { parseRoleArn } from '../../domain/role-arn.ts'
 import { connectedTo } from '../../domain/settings-status.ts'
 import { isApiError, type ResourceReader } from '../../ports/kubernetes.ts'
@@ -44,7 +44,7 @@ export function accountFacts(settings: SecretsSettings, name: string): AccountFa
   return { state: 'connecting', message: 'The cloud account of SecretsSettings is being tried.', ...known }
 }
 
-function placeOf(settings: SecretsSettings, name: string): ParameterPlace | undefined {
+function placeOf(settings: SecretsSettings, name: string): ParameterLocation | undefined {
   const wanted = connectedTo(settings)
   return wanted && placeFrom(wanted, name)
 }
@@ -52,7 +52,7 @@ function placeOf(settings: SecretsSettings, name: string): ParameterPlace | unde
 function placeFrom(
   { roleArn, region, kmsKeyId }: { roleArn: string; region: string; kmsKeyId?: string | undefined },
   name: string,
-): ParameterPlace | undefined {
+): ParameterLocation | undefined {
   const account = parseRoleArn(roleArn)?.account
   if (account === undefined) return undefined
   return { name, region, account, roleArn, ...(kmsKeyId === undefined ? {} : { kmsKeyId }) }

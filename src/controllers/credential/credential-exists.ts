@@ -1,7 +1,7 @@
 import { registryCredential, registryCredentials } from '../../api/registry-credential.ts'
 import type { ResourceReader } from '../../ports/kubernetes.ts'
 import { findObject } from '../../runtime/find-object.ts'
-import type { ParameterAt } from '../settings/leave-account.ts'
+import type { ParameterRef } from '../settings/leave-account.ts'
 
 /**
  * Whether there is a resource of this name now that has a parameter, or may be given one; one that is being deleted takes care
@@ -26,7 +26,7 @@ export async function credentialMayStore(
 export async function credentialHasRecorded(
   resources: ResourceReader,
   { organization, credential }: { organization: string; credential: string },
-  at: ParameterAt,
+  at: ParameterRef,
 ): Promise<boolean> {
   const found = await findObject(resources, registryCredentials, {
     namespace: organization,

@@ -8,36 +8,40 @@ import type {
   RegistryCredentialStatus,
   StoredParameter,
 } from '../../api/registry-credential.ts'
-import { conditionsAfter } from '../../domain/conditions.ts'
+import { mergeConditions } from '../../domain/conditions.ts'
 import { createdAtOf } from '../../domain/created-at.ts'
 import { credentialFindings } from '../../domain/credential-conditions.ts'
-import { NEW_PASS, type ParameterPlace, type PassFacts } from '../../domain/credential-facts.ts'
-import { planCredential } from '../../domain/credential-plan.ts'
+import {
+  NO_RECONCILE_FACTS,
+  type ParameterLocation,
+  type ReconcileFacts,
+} from '../../domain/credential-facts.ts'
+import { nextAction } from '../../domain/credential-plan.ts'
 import { credentialWarning } from '../../domain/credential-spec.ts'
-import type { CredentialStep, Handover } from '../../domain/credential-step.ts'
+import type { CredentialAction, InputSecretRef } from '../../domain/credential-step.ts'
 import { verifiedFinding } from '../../domain/credential-verified.ts'
-import { isPendingHandover } from '../../domain/handover-state.ts'
+import { isPendingInputSecret } from '../../domain/handover-state.ts'
 import type { CredentialContext } from './credential-context.ts'
-import { gatherFacts, listingFacts, type PassSources, readSources } from './gather-credential.ts'
-import { takeStep } from './take-step.ts'
+import { type CredentialSources, gatherFacts, listingFacts, readSources } from './gather-credential.ts'
+import { applyAction } from './take-step.ts'
 
 /** A plan that goes round in circles must not hold a worker. */
 const MAX_STEPS = 20
 
 /** Steps after which there is nothing to ask. */
-type Conclusion = Extract<CredentialStep, { step: 'nothing' | 'refuse' | 'wait' }>
-export type LastStep = Conclusion | { step: 'gone' }
+type Conclusion = Extract<CredentialAction, { step: 'nothing' | 'refuse' | 'wait' }>
+export type ReconcileOutcome = Conclusion | { step: 'gone' }
 
-export class CredentialPass {
+export class CredentialReconcile {
   readonly context: CredentialContext
   credential: RegistryCredential
-  sources: PassSources
-  pass: PassFacts = NEW_PASS
+  sources: CredentialSources
+  pass: ReconcileFacts = NO_RECONCILE_FACTS
   moved: boolean
   /** Ends the waiting for the cloud. */
   readonly signal: AbortSignal
 
-  private constructor(given: Pick<CredentialPass, 'context' | 'credential' | 'sources' | 'signal'>) {
+  private constructor(given: Pick<CredentialReconcile, 'context' | 'credential' | 'sources' | 'signal'>) {
     this.context = given.context
     this.credential = given.credential
     this.sources = given.sources
@@ -51,14 +55,14 @@ export class CredentialPass {
     context: CredentialContext,
     credential: RegistryCredential,
     signal: AbortSignal,
-  ): Promise<LastStep> {
+  ): Promise<ReconcileOutcome> {
     const sources = await readSources(context, credential)
-    return await new CredentialPass({ context, credential, sources, signal }).#run()
+    return await new CredentialReconcile({ context, credential, sources, signal }).#run()
   }
 
-  async #run(): Promise<LastStep> {
+  async #run(): Promise<ReconcileOutcome> {
     for (let taken = 0; taken < MAX_STEPS; taken += 1) {
-      const step = planCredential(
+      const step = nextAction(
         gatherFacts(this.context, this.credential, { ...this.sources, pass: this.pass, moved: this.moved }),
       )
       switch (step.step) {
@@ -68,10 +72,10 @@ export class CredentialPass {
           await this.#conclude(step)
           return step
         case 'drop-finalizer':
-          await takeStep(this, step)
+          await applyAction(this, step)
           return { step: 'gone' }
         default:
-          await takeStep(this, step)
+          await applyAction(this, step)
       }
     }
     throw new Error(`no end after ${MAX_STEPS} steps`)
@@ -86,31 +90,31 @@ export class CredentialPass {
     const updatedAt = new Date(context.clock.now()).toISOString()
     const status = { ...credential.status, ...change, updatedAt }
     const conditions = said && this.#conditions(said, change.parameter)
-    this.credential = await context.writer.status(credential, {
+    this.credential = await context.writer.updateStatus(credential, {
       ...status,
       ...(conditions && { conditions }),
     })
-    this.pass = NEW_PASS
+    this.pass = NO_RECONCILE_FACTS
   }
 
   /** Said before a step that takes its time: whoever waits for a new value is not told of the one before. */
-  async announce(step: CredentialStep): Promise<void> {
+  async recordProgress(step: CredentialAction): Promise<void> {
     const { context, credential } = this
     const { status } = credential
     const isSaid = status?.conditions?.some(({ type, status: is }) => type === 'Stored' && is === 'True')
     if (!isSaid) return
     const conditions = this.#conditions(step, status?.parameter)
-    this.credential = await context.writer.status(credential, { ...status, conditions })
+    this.credential = await context.writer.updateStatus(credential, { ...status, conditions })
   }
 
   /** Nothing that its owner would call a change. */
-  async note(handover: Handover): Promise<void> {
+  async recordInputSecret(handover: InputSecretRef): Promise<void> {
     const { context, credential } = this
-    this.credential = await context.writer.status(credential, { ...credential.status, handover })
+    this.credential = await context.writer.updateStatus(credential, { ...credential.status, handover })
   }
 
   /** The parameter at a place, as the status has it. */
-  storedAt(at: ParameterPlace, version: number): StoredParameter {
+  storedAt(at: ParameterLocation, version: number): StoredParameter {
     const { name, region, account, roleArn, kmsKeyId } = at
     return { name, version, region, account, roleArn, ...(kmsKeyId === undefined ? {} : { kmsKeyId }) }
   }
@@ -120,7 +124,7 @@ export class CredentialPass {
     const { metadata, status } = credential
     const generation = metadata.generation ?? 1
     const updatedAt = updatedAtOf(credential, context.clock.now())
-    this.credential = await context.writer.status(credential, {
+    this.credential = await context.writer.updateStatus(credential, {
       ...status,
       updatedAt,
       observedGeneration: generation,
@@ -128,7 +132,7 @@ export class CredentialPass {
     })
   }
 
-  #conditions(step: CredentialStep, stored: StoredParameter | undefined): Condition[] {
+  #conditions(step: CredentialAction, stored: StoredParameter | undefined): Condition[] {
     const { context, credential } = this
     const { metadata, spec, status } = credential
     const findings = credentialFindings({
@@ -136,12 +140,12 @@ export class CredentialPass {
       step,
       stored,
       moved: this.moved,
-      pending: isPendingHandover(this.sources.handover.facts, status?.handover),
+      pending: isPendingInputSecret(this.sources.inputSecret.facts, status?.handover),
       listing: listingFacts(context, credential, this.sources.account),
       verified: verifiedFinding(credential),
       warning: credentialWarning(spec),
     })
-    return conditionsAfter(credential.status?.conditions, findings, {
+    return mergeConditions(credential.status?.conditions, findings, {
       now: context.clock.now(),
       generation: metadata.generation ?? 1,
     })
@@ -149,12 +153,12 @@ export class CredentialPass {
 }
 
 /** Whoever writes by REST has said it already. */
-const TOLD_MS = 60_000
+const REST_UPDATE_GRACE_MS = 60_000
 
 /** When something last changed that the owner can see (settled, "REST shapes"). */
 function updatedAtOf({ metadata, status }: RegistryCredential, now: number): string {
   const told = status?.updatedAt
   if (told !== undefined && status?.observedGeneration === metadata.generation) return told
-  if (told !== undefined && now - Date.parse(told) < TOLD_MS) return told
+  if (told !== undefined && now - Date.parse(told) < REST_UPDATE_GRACE_MS) return told
   return (status?.observedGeneration ?? -1) < 0 ? createdAtOf(metadata) : new Date(now).toISOString()
 }

@@ -9,28 +9,36 @@ import {
 } from '../../api/registry-credential.ts'
 import type { ResourceReader, ResourceWriter } from '../../ports/kubernetes.ts'
 import { ObjectWriter } from '../../runtime/object-writer.ts'
-import type { VersionedBook } from '../../runtime/versioned-book.ts'
+import type { MutationCache } from '../../runtime/versioned-book.ts'
 
-export function aboutCredential({ metadata }: RegistryCredential) {
+export function credentialEventTarget({ metadata }: RegistryCredential) {
   return { apiVersion: API_VERSION, kind: registryCredentialKind.kind, metadata }
 }
 
-export function isHeld({ metadata }: RegistryCredential): boolean {
+export function hasParameterFinalizer({ metadata }: RegistryCredential): boolean {
   return metadata.finalizers?.includes(PARAMETER_FINALIZER) ?? false
 }
 
 export class CredentialWriter extends ObjectWriter<RegistryCredential> {
-  constructor(resources: ResourceReader & ResourceWriter, book: VersionedBook<RegistryCredential>) {
-    super({ resources, type: registryCredentials, decode: (raw) => registryCredential.parse(raw), book })
+  constructor(resources: ResourceReader & ResourceWriter, book: MutationCache<RegistryCredential>) {
+    super({
+      resources,
+      type: registryCredentials,
+      decode: (raw) => registryCredential.parse(raw),
+      cache: book,
+    })
   }
 
-  async hold(credential: RegistryCredential): Promise<RegistryCredential> {
-    return await this.finalizers(credential, [...(credential.metadata.finalizers ?? []), PARAMETER_FINALIZER])
+  async addFinalizer(credential: RegistryCredential): Promise<RegistryCredential> {
+    return await this.updateFinalizers(credential, [
+      ...(credential.metadata.finalizers ?? []),
+      PARAMETER_FINALIZER,
+    ])
   }
 
-  async release(credential: RegistryCredential): Promise<RegistryCredential> {
+  async removeFinalizer(credential: RegistryCredential): Promise<RegistryCredential> {
     const held = credential.metadata.finalizers ?? []
-    return await this.finalizers(
+    return await this.updateFinalizers(
       credential,
       held.filter((name) => name !== PARAMETER_FINALIZER),
     )

@@ -1,58 +1,58 @@
 /** Everything that the next step of a credential is decided on. */
 import type { RegistryCredential } from '../../api/registry-credential.ts'
-import { awaitsFields } from '../../domain/awaited-fields.ts'
-import { createdAtOf, isNamedByDavit } from '../../domain/created-at.ts'
+import { hasPendingFields } from '../../domain/awaited-fields.ts'
+import { createdAtOf, hasGeneratedName } from '../../domain/created-at.ts'
 import type {
   AccountFacts,
   CredentialFacts,
   FoundParameter,
-  HandoverFacts,
+  InputSecretFacts,
   ListingFacts,
-  PassFacts,
+  ReconcileFacts,
 } from '../../domain/credential-facts.ts'
 import { credentialSpecProblem } from '../../domain/credential-spec.ts'
 import { parameterDrift } from '../../domain/parameter-drift.ts'
-import { SHOWN_AFTER_MS } from '../../domain/parameter-lag.ts'
+import { VISIBLE_AFTER_MS } from '../../domain/parameter-lag.ts'
 import { parameterName } from '../../domain/parameter-name.ts'
 import { sessionArn } from '../../domain/session-policy.ts'
 import type { ListedParameter } from '../../ports/cloud-accounts.ts'
 import type { Listing } from '../settings/account-listings.ts'
 import { readAccountFacts } from './account-facts.ts'
 import type { CredentialContext } from './credential-context.ts'
-import { isHeld } from './credential-writer.ts'
-import { type FoundHandover, readHandover } from './handover-secret.ts'
+import { hasParameterFinalizer } from './credential-writer.ts'
+import { type FoundInputSecret, readInputSecret } from './handover-secret.ts'
 
 /** What a pass reads once. */
-export type PassSources = { account: AccountFacts; handover: FoundHandover }
+export type CredentialSources = { account: AccountFacts; inputSecret: FoundInputSecret }
 
 /** @throws ApiError */
 export async function readSources(
   { resources, prefix, markOf }: CredentialContext,
   { metadata, spec, status }: RegistryCredential,
-): Promise<PassSources> {
+): Promise<CredentialSources> {
   const namespace = metadata.namespace ?? ''
   const parameter = parameterName({ prefix, organization: namespace, credential: metadata.name })
   const isGoing = metadata.deletionTimestamp !== undefined
   const name = isGoing ? undefined : spec.secretRef?.name
   const [account, handover] = await Promise.all([
     readAccountFacts(resources, namespace, parameter),
-    readHandover(
+    readInputSecret(
       resources,
       { namespace, name },
       { stored: status?.handover, markOf: (of) => markOf({ ...of, credentialUid: metadata.uid }) },
     ),
   ])
-  return { account, handover }
+  return { account, inputSecret: handover }
 }
 
 export function gatherFacts(
   context: CredentialContext,
   credential: RegistryCredential,
-  found: PassSources & { pass: PassFacts; moved: boolean },
+  found: CredentialSources & { pass: ReconcileFacts; moved: boolean },
 ): CredentialFacts {
   const { metadata, spec, status } = credential
   const createdAt = Date.parse(createdAtOf(metadata))
-  const ownName = isNamedByDavit(metadata) && spec.secretRef === undefined
+  const ownName = hasGeneratedName(metadata) && spec.secretRef === undefined
   const updatedAt = Date.parse(status?.updatedAt ?? '') || 0
   return {
     now: context.clock.now(),
@@ -60,17 +60,17 @@ export function gatherFacts(
     createdAt,
     // By nobody, as long as no request can have stored anything.
     writtenAt: status?.parameter || ownName ? Math.max(createdAt, updatedAt) : 0,
-    ownName,
+    generatedName: ownName,
     deletedAt: Date.parse(metadata.deletionTimestamp ?? '') || undefined,
-    hasFinalizer: isHeld(credential),
+    hasFinalizer: hasParameterFinalizer(credential),
     problem: problemOf(context, credential),
     account: found.account,
     secretName: spec.secretRef?.name,
-    handover: found.handover.facts,
-    sharedWith: sharedWith(context, credential, found.handover.facts),
+    inputSecret: found.inputSecret.facts,
+    sharedWith: sharedWith(context, credential, found.inputSecret.facts),
     stored: status?.parameter,
-    storedHandover: status?.handover,
-    awaitsFields: awaitsFields(metadata),
+    storedInputSecret: status?.handover,
+    hasPendingFields: hasPendingFields(metadata),
     moved: found.moved,
     listing: listingFacts(context, credential, found.account),
     pass: found.pass,
@@ -81,7 +81,7 @@ export function gatherFacts(
 function sharedWith(
   { book }: CredentialContext,
   { metadata, spec, status }: RegistryCredential,
-  handover: HandoverFacts,
+  handover: InputSecretFacts,
 ): string | undefined {
   const name = spec.secretRef?.name
   const isWanted = handover.state === 'usable' || (handover.state === 'missing' && !status?.parameter)
@@ -116,7 +116,7 @@ export function listingFacts(
   const stored = status?.parameter
   const place = account.state === 'missing' ? undefined : account.place
   if (!place) return { state: 'unknown' }
-  const listing = context.listings.of({ organization, region: place.region, roleArn: place.roleArn })
+  const listing = context.listings.lastListing({ organization, region: place.region, roleArn: place.roleArn })
   if (!listing || (stored && (stored.account !== place.account || stored.region !== place.region)))
     return { state: 'unknown' }
   const listed = listing.parameters.get(place.name)
@@ -144,6 +144,6 @@ function foundIn({ version, type, modifiedBy: by }: ListedParameter, ownSession:
 
 /** A listing from before the credential says nothing of it, and one from soon after may not show it yet. */
 function unrecorded(listing: Listing, found: FoundParameter | undefined, createdAt: string): ListingFacts {
-  if (!found && listing.at < Date.parse(createdAt) + SHOWN_AFTER_MS) return { state: 'unknown' }
+  if (!found && listing.at < Date.parse(createdAt) + VISIBLE_AFTER_MS) return { state: 'unknown' }
   return { state: 'unrecorded', found }
 }

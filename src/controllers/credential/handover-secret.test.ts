@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { MemoryStore } from '../../../test/support/memory-store.ts'
 import { secrets } from '../../api/core-kinds.ts'
 import { ApiError, type RawObject } from '../../ports/kubernetes.ts'
-import { deleteHandover, readHandover } from './handover-secret.ts'
+import { deleteInputSecret, readInputSecret } from './handover-secret.ts'
 
 const REF = { namespace: 'acme', name: 'handover' }
 const TYPE = 'davit.dev/registry-secret'
@@ -20,7 +20,7 @@ const markOf = (of: { secretUid: string; resourceVersion: string; value: string 
   `${of.secretUid} ${of.resourceVersion} ${of.value.length}`
 const NONE = { stored: undefined, markOf }
 const read = (store: MemoryStore, ref: { namespace: string; name: string | undefined } = REF) =>
-  readHandover(store, ref, NONE)
+  readInputSecret(store, ref, NONE)
 
 describe('a Secret that is handed over', () => {
   test('is read with what names this very version of it, and its value is in no text', async () => {
@@ -40,7 +40,7 @@ describe('a Secret that is handed over', () => {
       [{ mark: undefined }, false],
       [{ uid: 'uid-100' }, false],
     ] as const) {
-      const { facts } = await readHandover(await bed(), REF, { stored: { ...stored, ...change }, markOf })
+      const { facts } = await readInputSecret(await bed(), REF, { stored: { ...stored, ...change }, markOf })
       expect(facts).toMatchObject({ isSameValue, mark: 'uid-101 101 9' })
     }
   })
@@ -90,25 +90,25 @@ describe('a Secret that is handed over', () => {
     const get = async () => {
       throw new ApiError('Unavailable', 'away')
     }
-    await expect(readHandover({ get } as never, REF, NONE)).rejects.toThrow('away')
+    await expect(readInputSecret({ get } as never, REF, NONE)).rejects.toThrow('away')
   })
 
   test('that Davit may not read is not taken for missing', async () => {
     const get = async () => {
       throw new ApiError('Forbidden', 'no right')
     }
-    expect((await readHandover({ get } as never, REF, NONE)).facts).toEqual({ state: 'forbidden' })
+    expect((await readInputSecret({ get } as never, REF, NONE)).facts).toEqual({ state: 'forbidden' })
   })
 
   test('is deleted as the version that was stored, and no other', async () => {
     const store = await bed()
     await store.patch(secrets, REF, { data: { secret: base64('newer') } })
-    await deleteHandover(store, REF, { uid: 'uid-101', resourceVersion: '101' })
+    await deleteInputSecret(store, REF, { uid: 'uid-101', resourceVersion: '101' })
     expect(store.all(secrets)).toHaveLength(1)
-    await deleteHandover(store, REF, { uid: 'another', resourceVersion: '102' })
+    await deleteInputSecret(store, REF, { uid: 'another', resourceVersion: '102' })
     expect(store.all(secrets)).toHaveLength(1)
-    await deleteHandover(store, REF, { uid: 'uid-101', resourceVersion: '102' })
-    await deleteHandover(store, REF, { uid: 'uid-101', resourceVersion: '102' })
+    await deleteInputSecret(store, REF, { uid: 'uid-101', resourceVersion: '102' })
+    await deleteInputSecret(store, REF, { uid: 'uid-101', resourceVersion: '102' })
     expect(store.all(secrets)).toHaveLength(0)
   })
 })

@@ -5,28 +5,28 @@ import {
   REGISTRY_SECRET_TYPE,
   RETAIN_ANNOTATION,
 } from '../../api/registry-credential.ts'
-import type { HandoverFacts, StoredHandover } from '../../domain/credential-facts.ts'
-import type { Handover } from '../../domain/credential-step.ts'
-import type { Marked } from '../../domain/handover-mark.ts'
+import type { InputSecretFacts, StoredInputSecret } from '../../domain/credential-facts.ts'
+import type { InputSecretRef } from '../../domain/credential-step.ts'
+import type { MarkInput } from '../../domain/handover-mark.ts'
 import { registrySecretProblem } from '../../domain/registry-secret.ts'
 import { isApiError, type ResourceReader, type ResourceWriter } from '../../ports/kubernetes.ts'
 import { SecretText } from '../../ports/secret-text.ts'
 
 /** What was found, and the value where it can be stored. */
-export type FoundHandover = { facts: HandoverFacts; value?: SecretText }
+export type FoundInputSecret = { facts: InputSecretFacts; value?: SecretText }
 
 /** What was stored last, and the mark of a value (handover-mark.ts). */
-export type KnownHandover = {
-  stored: StoredHandover | undefined
-  markOf: (of: Omit<Marked, 'credentialUid'>) => string
+export type KnownInputSecret = {
+  stored: StoredInputSecret | undefined
+  markOf: (of: Omit<MarkInput, 'credentialUid'>) => string
 }
 
 /** @throws ApiError but NotFound and Forbidden */
-export async function readHandover(
+export async function readInputSecret(
   resources: ResourceReader,
   ref: { namespace: string; name: string | undefined },
-  known: KnownHandover,
-): Promise<FoundHandover> {
+  known: KnownInputSecret,
+): Promise<FoundInputSecret> {
   const { namespace, name } = ref
   if (name === undefined) return { facts: { state: 'none' } }
   try {
@@ -38,7 +38,7 @@ export async function readHandover(
   }
 }
 
-function factsOf({ metadata, type = 'Opaque', data }: Secret, known: KnownHandover): FoundHandover {
+function factsOf({ metadata, type = 'Opaque', data }: Secret, known: KnownInputSecret): FoundInputSecret {
   // The type is the owner's consent: of another one nothing is looked at.
   if (type !== REGISTRY_SECRET_TYPE) return { facts: { state: 'wrong-type', type } }
   if (metadata.deletionTimestamp !== undefined) return { facts: { state: 'missing' } }
@@ -57,7 +57,7 @@ function factsOf({ metadata, type = 'Opaque', data }: Secret, known: KnownHandov
 }
 
 /** The mark is of the version that is recorded beside it. */
-function hasMark({ stored, markOf }: KnownHandover, of: { secretUid: string; value: string }): boolean {
+function hasMark({ stored, markOf }: KnownInputSecret, of: { secretUid: string; value: string }): boolean {
   if (stored?.mark === undefined || stored.uid !== of.secretUid) return false
   return markOf({ ...of, resourceVersion: stored.resourceVersion }) === stored.mark
 }
@@ -71,10 +71,10 @@ function textOf(base64: string): string | undefined {
 }
 
 /** The very object whose value was stored; one that was changed meanwhile stays. @throws ApiError */
-export async function deleteHandover(
+export async function deleteInputSecret(
   resources: ResourceWriter,
   ref: { namespace: string; name: string },
-  { uid, resourceVersion }: Handover,
+  { uid, resourceVersion }: InputSecretRef,
 ): Promise<void> {
   try {
     await resources.delete(secrets, ref, { uid, resourceVersion })

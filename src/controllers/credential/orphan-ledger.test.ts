@@ -4,12 +4,12 @@ import { calling, FaultyApi } from '../../../test/support/faulty-api.ts'
 import { MemoryStore } from '../../../test/support/memory-store.ts'
 import { type SeenEvent, seeingRecorder } from '../../../test/support/seen-events.ts'
 import { configMaps } from '../../api/core-kinds.ts'
-import type { OrphanedParameter } from '../../api/orphaned-parameter.ts'
+import type { FailedDeletionRecord } from '../../api/orphaned-parameter.ts'
 import { ApiError } from '../../ports/kubernetes.ts'
-import { ORPHANS_NAME, OrphanLedger } from './orphan-ledger.ts'
+import { FAILED_DELETIONS_NAME, FailedDeletions } from './orphan-ledger.ts'
 
-const REF = { namespace: 'davit-system', name: ORPHANS_NAME }
-type Orphan = Omit<OrphanedParameter, 'recordedAt'>
+const REF = { namespace: 'davit-system', name: FAILED_DELETIONS_NAME }
+type Orphan = Omit<FailedDeletionRecord, 'recordedAt'>
 
 function orphan(name: string, change: Partial<Orphan> = {}): Orphan {
   return {
@@ -40,7 +40,7 @@ function bed() {
   const metrics = { parameterRemoved: (outcome: string) => void counted.push(outcome) }
   const { namespace } = REF
   const options = { resources: api, namespace, events: seeingRecorder(events), metrics, clock, log }
-  const ledger = () => new OrphanLedger(options)
+  const ledger = () => new FailedDeletions(options)
   const names = async () => (await ledger().list()).map(({ name }) => name.replace('/davit/acme/rc_', ''))
   const lines = () => (store.all(configMaps)[0]?.data ?? {}) as Record<string, string>
   const writes = () => api.calls.filter(({ verb }) => verb !== 'get').length

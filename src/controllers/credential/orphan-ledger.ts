@@ -4,24 +4,24 @@
  */
 import { createHash } from 'node:crypto'
 import { configMap, configMaps } from '../../api/core-kinds.ts'
-import { type OrphanedParameter, orphanedParameter } from '../../api/orphaned-parameter.ts'
+import { type FailedDeletionRecord, failedDeletionRecord } from '../../api/orphaned-parameter.ts'
 import type { Clock } from '../../ports/clock.ts'
 import type { EventRecorder } from '../../ports/event-recorder.ts'
 import { isApiError, type ResourceReader, type ResourceWriter } from '../../ports/kubernetes.ts'
-import type { Log } from '../../ports/log.ts'
+import type { Logger } from '../../ports/log.ts'
 import type { CredentialMetrics } from '../../ports/metrics.ts'
 import { sameJson } from '../../runtime/status-patch.ts'
 
-export const ORPHANS_NAME = 'davit-orphaned-parameters'
+export const FAILED_DELETIONS_NAME = 'davit-orphaned-parameters'
 
-export type OrphanLedgerOptions = {
+export type FailedDeletionsOptions = {
   resources: ResourceReader & ResourceWriter
   /** The operator's namespace. */
   namespace: string
   events: EventRecorder
   metrics: Pick<CredentialMetrics, 'parameterRemoved'>
   clock: Clock
-  log: Log
+  log: Logger
 }
 
 /** An object may have 1 MiB, and one of these takes some 500 bytes. */
@@ -37,23 +37,23 @@ type Ledger = {
   version: string | undefined
   /** As it was read, line by line. */
   found: Readonly<Record<string, string>>
-  orphans: Map<string, OrphanedParameter>
+  orphans: Map<string, FailedDeletionRecord>
   /** Lines that cannot be read: of another version of Davit, or somebody's. They stay while there is room. */
   others: Map<string, string>
 }
 
 /** Whether anything has changed. */
-type Act = (orphans: Map<string, OrphanedParameter>) => boolean
+type Act = (orphans: Map<string, FailedDeletionRecord>) => boolean
 type Waiting = { act: Act; resolve: () => void; reject: (error: unknown) => void }
 
-export class OrphanLedger {
-  readonly #options: OrphanLedgerOptions
+export class FailedDeletions {
+  readonly #options: FailedDeletionsOptions
   /** As last read or written. */
   #size = 0
   #waiting: Waiting[] = []
   #isWriting = false
 
-  constructor(options: OrphanLedgerOptions) {
+  constructor(options: FailedDeletionsOptions) {
     this.#options = options
   }
 
@@ -66,7 +66,7 @@ export class OrphanLedger {
    * Resolves when it is durable; where the API server refuses the list itself, the log has it.
    * @throws ApiError that may pass
    */
-  async add(found: Omit<OrphanedParameter, 'recordedAt'>): Promise<void> {
+  async add(found: Omit<FailedDeletionRecord, 'recordedAt'>): Promise<void> {
     const recordedAt = new Date(this.#options.clock.now()).toISOString()
     const record = { ...found, reason: found.reason.slice(0, MAX_REASON), recordedAt }
     try {
@@ -80,12 +80,12 @@ export class OrphanLedger {
   }
 
   /** It is gone, or a resource speaks of it again. @throws ApiError */
-  async remove(found: Pick<OrphanedParameter, 'name' | 'account' | 'region'>): Promise<void> {
+  async remove(found: Pick<FailedDeletionRecord, 'name' | 'account' | 'region'>): Promise<void> {
     await this.#change((orphans) => orphans.delete(keyOf(found)))
   }
 
   /** Oldest first. @throws ApiError */
-  async list(): Promise<OrphanedParameter[]> {
+  async list(): Promise<FailedDeletionRecord[]> {
     const { orphans } = await this.#read()
     return [...orphans.values()].sort((a, b) => a.recordedAt.localeCompare(b.recordedAt))
   }
@@ -152,12 +152,14 @@ export class OrphanLedger {
   async #read(): Promise<Ledger> {
     const { namespace, resources } = this.#options
     try {
-      const found = configMap.parse(await resources.get(configMaps, { namespace, name: ORPHANS_NAME }))
+      const found = configMap.parse(
+        await resources.get(configMaps, { namespace, name: FAILED_DELETIONS_NAME }),
+      )
       const lines = found.data ?? {}
-      const orphans = new Map<string, OrphanedParameter>()
+      const orphans = new Map<string, FailedDeletionRecord>()
       const others = new Map<string, string>()
       for (const [key, text] of Object.entries(lines)) {
-        const orphan = readOrphan(text)
+        const orphan = parseFailedDeletion(text)
         // Under its own key, so that it can be taken away.
         if (orphan) orphans.set(keyOf(orphan), orphan)
         else others.set(key, text)
@@ -174,7 +176,7 @@ export class OrphanLedger {
     const { namespace, resources } = this.#options
     const wanted = new Map([...textsOf(orphans), ...others])
     if (version === undefined) {
-      const metadata = { namespace, name: ORPHANS_NAME }
+      const metadata = { namespace, name: FAILED_DELETIONS_NAME }
       const data = Object.fromEntries(wanted)
       await resources.create(configMaps, { apiVersion: 'v1', kind: 'ConfigMap', metadata, data })
       return
@@ -186,19 +188,23 @@ export class OrphanLedger {
       ...gone.map((key) => [key, null]),
     ])
     const patch = { metadata: { resourceVersion: version }, data }
-    await resources.patch(configMaps, { namespace, name: ORPHANS_NAME }, patch)
+    await resources.patch(configMaps, { namespace, name: FAILED_DELETIONS_NAME }, patch)
   }
 
-  #tell({ name, account, region, reason }: OrphanedParameter): void {
+  #tell({ name, account, region, reason }: FailedDeletionRecord): void {
     const { namespace, events } = this.#options
-    const about = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { namespace, name: ORPHANS_NAME } }
+    const about = {
+      apiVersion: 'v1',
+      kind: 'ConfigMap',
+      metadata: { namespace, name: FAILED_DELETIONS_NAME },
+    }
     const message = `${name} in account ${account}, region ${region}, could not be removed: ${reason}`
     events.record(about, { type: 'Warning', reason: 'ParameterOrphaned', message })
   }
 }
 
 /** The first time that it was recorded stays. */
-function put(orphans: Map<string, OrphanedParameter>, record: OrphanedParameter): boolean {
+function put(orphans: Map<string, FailedDeletionRecord>, record: FailedDeletionRecord): boolean {
   const key = keyOf(record)
   const before = orphans.get(key)
   const wanted = before ? { ...record, recordedAt: before.recordedAt } : record
@@ -207,7 +213,7 @@ function put(orphans: Map<string, OrphanedParameter>, record: OrphanedParameter)
   return true
 }
 
-function textsOf(orphans: Map<string, OrphanedParameter>): [string, string][] {
+function textsOf(orphans: Map<string, FailedDeletionRecord>): [string, string][] {
   return [...orphans].map(([key, orphan]) => [key, JSON.stringify(orphan)])
 }
 
@@ -215,14 +221,14 @@ function bytesOf([key, text]: readonly [string, string]): number {
   return key.length + Buffer.byteLength(text)
 }
 
-function keyOf({ name, account, region }: Pick<OrphanedParameter, 'name' | 'account' | 'region'>): string {
+function keyOf({ name, account, region }: Pick<FailedDeletionRecord, 'name' | 'account' | 'region'>): string {
   return createHash('sha256').update(`${account} ${region} ${name}`).digest('hex').slice(0, 40)
 }
 
 /** Undefined where somebody wrote something else there. */
-function readOrphan(text: string): OrphanedParameter | undefined {
+function parseFailedDeletion(text: string): FailedDeletionRecord | undefined {
   try {
-    return orphanedParameter.parse(JSON.parse(text))
+    return failedDeletionRecord.parse(JSON.parse(text))
   } catch {
     return undefined
   }

@@ -1,10 +1,15 @@
 import { isApiError } from '../../ports/kubernetes.ts'
 import { ObjectGoneError } from '../../runtime/object-writer.ts'
-import { after, done, type Reconciler, type Result } from '../../runtime/reconcile-loop.ts'
-import { Interruptions } from '../interruptions.ts'
+import {
+  noRequeue,
+  type ReconcileResult,
+  type Reconciler,
+  requeueAfter,
+} from '../../runtime/reconcile-loop.ts'
+import { InterruptiblePasses } from '../interruptions.ts'
 import type { CredentialContext } from './credential-context.ts'
-import type { LastStep } from './credential-pass.ts'
-import { CredentialPass } from './credential-pass.ts'
+import type { ReconcileOutcome } from './credential-pass.ts'
+import { CredentialReconcile } from './credential-pass.ts'
 
 /** What no watch tells of: a policy that was mended. */
 const LOOK_AGAIN_MS = 60_000
@@ -35,13 +40,13 @@ export class CredentialReconciler implements Reconciler {
   readonly #waits = new Map<string, number>()
   /** Looks in a row since the version of a credential that is named. */
   readonly #looks = new Map<string, { version: string; count: number }>()
-  readonly #interruptions = new Interruptions()
+  readonly #interruptions = new InterruptiblePasses()
 
   constructor(context: CredentialContext) {
     this.#context = context
   }
 
-  async reconcile(key: string, signal: AbortSignal): Promise<Result> {
+  async reconcile(key: string, signal: AbortSignal): Promise<ReconcileResult> {
     return await this.#interruptions.run(key, signal, async (both) => {
       const last = await this.#context.mutex.run(key, () => this.#pass(key, both))
       return this.#next(key, last)
@@ -53,13 +58,13 @@ export class CredentialReconciler implements Reconciler {
     this.#interruptions.interrupt(key)
   }
 
-  async #pass(key: string, signal: AbortSignal): Promise<LastStep> {
+  async #pass(key: string, signal: AbortSignal): Promise<ReconcileOutcome> {
     const [namespace = '', name = ''] = key.split('/')
     const { book, writer } = this.#context
     let credential = book.get(namespace, name)
     for (let conflicts = 0; credential; conflicts += 1) {
       try {
-        return await CredentialPass.run(this.#context, credential, signal)
+        return await CredentialReconcile.run(this.#context, credential, signal)
       } catch (error) {
         if (error instanceof ObjectGoneError) break
         if (!isApiError(error, 'Conflict') || conflicts === CONFLICTS) throw error
@@ -72,24 +77,25 @@ export class CredentialReconciler implements Reconciler {
     return { step: 'gone' }
   }
 
-  #next(key: string, last: LastStep): Result {
+  #next(key: string, last: ReconcileOutcome): ReconcileResult {
     const waits =
       last.step === 'wait' && last.reason === 'CloudUnavailable' ? (this.#waits.get(key) ?? 0) + 1 : 0
     if (waits > 0) this.#waits.set(key, waits)
     else this.#waits.delete(key)
     if (last.step === 'gone') {
       this.#looks.delete(key)
-      return done()
+      return noRequeue()
     }
     const secretMs = this.#secretMs(key)
-    if (last.step === 'nothing') return secretMs === undefined ? done() : after(secretMs)
+    if (last.step === 'nothing') return secretMs === undefined ? noRequeue() : requeueAfter(secretMs)
     const isAboutSecret = ABOUT_THE_SECRET.has(last.reason) || last.reason === 'SecretMissing'
-    if (isAboutSecret && secretMs !== undefined) return after(secretMs)
-    if (last.step === 'refuse') return after(LOOK_AGAIN_MS)
+    if (isAboutSecret && secretMs !== undefined) return requeueAfter(secretMs)
+    if (last.step === 'refuse') return requeueAfter(LOOK_AGAIN_MS)
     const { clock } = this.#context
-    if (last.until !== undefined) return after(Math.max(0, last.until - clock.now()))
-    if (waits > 0) return after(Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** Math.min(16, waits - 1)))
-    return after(LOOK_AGAIN_MS)
+    if (last.until !== undefined) return requeueAfter(Math.max(0, last.until - clock.now()))
+    if (waits > 0)
+      return requeueAfter(Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** Math.min(16, waits - 1)))
+    return requeueAfter(LOOK_AGAIN_MS)
   }
 
   /** When to look for the Secret of a credential that names one. */

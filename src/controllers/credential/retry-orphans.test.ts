@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { REGION, SecretsWorld } from '../../../test/support/secrets/secrets-world.ts'
 import { configMaps } from '../../api/core-kinds.ts'
 import { registryCredentials } from '../../api/registry-credential.ts'
-import { ORPHANS_NAME } from './orphan-ledger.ts'
+import { FAILED_DELETIONS_NAME } from './orphan-ledger.ts'
 
 const ACCOUNT = '111111111111'
 const OTHER = '222222222222'
@@ -117,7 +117,7 @@ describe('an orphan', () => {
       roleArn: 'none',
       recordedAt: '2020-01-01T00:00:00Z',
     }
-    const ref = { namespace: 'davit-system', name: ORPHANS_NAME }
+    const ref = { namespace: 'davit-system', name: FAILED_DELETIONS_NAME }
     await world.cluster.patch(configMaps, ref, { data: { wild: JSON.stringify(wild) } })
     world.cloud.moods.delete(ACCOUNT)
     await world.elapse(QUARTER)

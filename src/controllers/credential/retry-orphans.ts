@@ -1,11 +1,11 @@
 /** Tries again to remove recorded orphans: a role may come back, and a quota end. */
 import { DNS_LABEL } from '../../api/meta.ts'
-import type { OrphanedParameter } from '../../api/orphaned-parameter.ts'
+import type { FailedDeletionRecord } from '../../api/orphaned-parameter.ts'
 import { registryCredential, registryCredentials } from '../../api/registry-credential.ts'
 import { isOwnedBy } from '../../domain/owner-tags.ts'
 import { credentialOf } from '../../domain/parameter-name.ts'
 import { isApiError } from '../../ports/kubernetes.ts'
-import { after, type Reconciler, type Result } from '../../runtime/reconcile-loop.ts'
+import { type ReconcileResult, type Reconciler, requeueAfter } from '../../runtime/reconcile-loop.ts'
 import { tryCloud } from '../settings/try-cloud.ts'
 import { readAccountFacts } from './account-facts.ts'
 import type { CredentialContext } from './credential-context.ts'
@@ -18,7 +18,7 @@ const LIMITS = { deadlineMs: 10_000, turnMs: 20_000 }
 /** `wanted`: a credential of the same name may be given its secret at any moment. */
 type Claim = 'recorded' | 'wanted' | 'none'
 
-export class OrphanReconciler implements Reconciler {
+export class FailedDeletionReconciler implements Reconciler {
   readonly #context: CredentialContext
   readonly #everyMs: number
   #next = 0
@@ -29,19 +29,19 @@ export class OrphanReconciler implements Reconciler {
   }
 
   /** There is one key. */
-  async reconcile(_key: string, signal: AbortSignal): Promise<Result> {
-    const orphans = await this.#context.ledger.list()
+  async reconcile(_key: string, signal: AbortSignal): Promise<ReconcileResult> {
+    const orphans = await this.#context.failedDeletions.list()
     if (this.#next >= orphans.length) this.#next = 0
     const now = orphans.slice(this.#next, this.#next + AT_A_TIME)
     let kept = 0
     for (const orphan of now) if (!(await this.#isSettled(orphan, signal))) kept += 1
     this.#next += kept
-    return after(this.#everyMs)
+    return requeueAfter(this.#everyMs)
   }
 
   /** One that cannot be looked at keeps no other from being looked at. */
-  async #isSettled(orphan: OrphanedParameter, signal: AbortSignal): Promise<boolean> {
-    const { ledger, mutex, prefix, log } = this.#context
+  async #isSettled(orphan: FailedDeletionRecord, signal: AbortSignal): Promise<boolean> {
+    const { failedDeletions, mutex, prefix, log } = this.#context
     const { organization, name } = orphan
     try {
       const credential = DNS_LABEL.test(organization)
@@ -51,7 +51,7 @@ export class OrphanReconciler implements Reconciler {
         const claim = credential === undefined ? 'none' : await this.#claimOf(orphan, credential)
         return claim === 'recorded' || (claim === 'none' && (await this.#isGone(orphan, signal)))
       })
-      if (isOver) await ledger.remove(orphan)
+      if (isOver) await failedDeletions.remove(orphan)
       return isOver
     } catch (error) {
       signal.throwIfAborted()
@@ -62,7 +62,7 @@ export class OrphanReconciler implements Reconciler {
   }
 
   /** What a credential of the same name is to it. */
-  async #claimOf(orphan: OrphanedParameter, name: string): Promise<Claim> {
+  async #claimOf(orphan: FailedDeletionRecord, name: string): Promise<Claim> {
     const { organization, account, region } = orphan
     const { resources } = this.#context
     const ref = { namespace: organization, name }
@@ -80,10 +80,10 @@ export class OrphanReconciler implements Reconciler {
     return isAt(place) ? 'wanted' : 'none'
   }
 
-  async #isGone(orphan: OrphanedParameter, signal: AbortSignal): Promise<boolean> {
+  async #isGone(orphan: FailedDeletionRecord, signal: AbortSignal): Promise<boolean> {
     const { accounts, cloud, metrics, log } = this.#context
     const { name, organizationUid } = orphan
-    const access = accounts.as(orphan, { region: orphan.region, roleArn: await this.#roleFor(orphan) })
+    const access = accounts.accessAs(orphan, { region: orphan.region, roleArn: await this.#roleFor(orphan) })
     const limits = { ...LIMITS, signal }
     const { value: tags, failure } = await tryCloud(() => cloud.tagsOf(access, name, limits))
     if (failure?.remedy === 'gone') {
@@ -106,7 +106,7 @@ export class OrphanReconciler implements Reconciler {
     account,
     region,
     roleArn,
-  }: OrphanedParameter): Promise<string> {
+  }: FailedDeletionRecord): Promise<string> {
     const known = this.#context.organizations.get(organization)
     if (known?.uid !== organizationUid) return roleArn
     const facts = await readAccountFacts(this.#context.resources, organization, name)

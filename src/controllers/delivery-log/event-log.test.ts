@@ -5,7 +5,7 @@ import { MemoryStore } from '../../../test/support/memory-store.ts'
 import { deliverySegments } from '../../api/delivery-segment.ts'
 import { ApiError } from '../../ports/kubernetes.ts'
 import { createEventLog } from './event-log.ts'
-import { SegmentNames } from './segment-names.ts'
+import { SegmentNamer } from './segment-names.ts'
 
 const EVENT = { id: '7ycfp16rfzzcvr8x5fb59vxhgh', namespace: 'acme', type: 'billing.updated', payload: '{}' }
 const ACCEPTED = [{ event: EVENT, targets: [] }]
@@ -15,7 +15,7 @@ function logOn() {
   const store = new MemoryStore(() => clock.now())
   const api = new FaultyApi(store)
   const random = fixedRandom(0.5)
-  const names = new SegmentNames({ clock, random, first: async () => undefined })
+  const names = new SegmentNamer({ clock, random, first: async () => undefined })
   const log = createEventLog({ resources: api, namespace: 'davit-system', writer: 'w', names, clock, random })
   return { clock, api, store, log }
 }

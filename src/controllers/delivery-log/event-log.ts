@@ -13,9 +13,9 @@ import {
 } from '../../ports/kubernetes.ts'
 import type { LogMetrics } from '../../ports/metrics.ts'
 import { GroupCommit } from '../../runtime/group-commit.ts'
-import { elapsedSince, type Moment } from '../../runtime/moment.ts'
-import type { SegmentNames } from './segment-names.ts'
-import { writeOnce } from './write-once.ts'
+import { type DualTimestamp, elapsedSince } from '../../runtime/moment.ts'
+import type { SegmentNamer } from './segment-names.ts'
+import { createIdempotently } from './write-once.ts'
 
 type Append = { events: readonly AcceptedEvent[] }
 
@@ -25,7 +25,7 @@ export type EventLogOptions = {
   namespace: string
   /** Name of this process, for people who debug. */
   writer: string
-  names: SegmentNames
+  names: SegmentNamer
   clock: Clock
   random: Random
   metrics?: LogMetrics
@@ -34,14 +34,14 @@ export type EventLogOptions = {
 }
 
 /** Segments that may be on their way to the API server at a time. */
-const MAX_IN_FLIGHT = 4
+const MAX_EVENT_WRITES = 4
 /**
  * A segment costs the API server much the same, whatever is in it: to make, to show and to delete. Where more come than
  * that, they wait some milliseconds for company, until they are enough.
  */
-const PACE = { perSecond: 100, burst: 20, writesApart: 2, enough: 32 }
+const EVENT_WRITE_RATE = { perSecond: 100, burst: 20, writesApart: 2, enough: 32 }
 /** Appends that may wait; more are refused at once. */
-const MAX_WAITING = 20_000
+const MAX_WAITING_APPENDS = 20_000
 /** After this long without an answer the publisher hears that the outcome is not known. */
 const WRITE_DEADLINE_MS = 10_000
 
@@ -63,9 +63,9 @@ export function createEventLog(options: EventLogOptions): OpenEventLog {
     plan: planSegments,
     write: (batch, added) => writeSegment(options, batch, added),
     isCulprit: (error) => isApiError(error, 'Invalid', 'TooLarge', 'BadRequest'),
-    maxInFlight: MAX_IN_FLIGHT,
-    maxWaiting: MAX_WAITING,
-    pace: PACE,
+    maxInFlight: MAX_EVENT_WRITES,
+    maxWaiting: MAX_WAITING_APPENDS,
+    pace: EVENT_WRITE_RATE,
     clock: options.clock,
   })
   return {
@@ -78,7 +78,7 @@ export function createEventLog(options: EventLogOptions): OpenEventLog {
 async function writeSegment(
   options: EventLogOptions,
   batch: readonly Append[],
-  added: Moment,
+  added: DualTimestamp,
 ): Promise<Appended[]> {
   const { clock, namespace, names } = options
   const events = batch.flatMap((append) => append.events)
@@ -89,7 +89,7 @@ async function writeSegment(
     spec: segmentSpec(events, options.writer, clock.now()),
   })
   const started = clock.monotonic()
-  const written = await writeOnce(options.resources, deliverySegments, make, {
+  const written = await createIdempotently(options.resources, deliverySegments, make, {
     clock,
     random: options.random,
     deadlineMs: WRITE_DEADLINE_MS,
@@ -97,10 +97,10 @@ async function writeSegment(
   })
   options.metrics?.segment('delivery', events.length, (clock.monotonic() - started) / 1000)
   for (const append of batch) options.onWritten?.(organizationOf(append), sizeOf(append.events).bytes)
-  return placesOf(batch, written.metadata.name, Number(written.metadata.resourceVersion))
+  return offsetsOf(batch, written.metadata.name, Number(written.metadata.resourceVersion))
 }
 
-function placesOf(batch: readonly Append[], segment: string, version: number): Appended[] {
+function offsetsOf(batch: readonly Append[], segment: string, version: number): Appended[] {
   let firstDelivery = 0
   return batch.map((append) => {
     const place = { segment, version, firstDelivery }

@@ -12,7 +12,7 @@ const KEPT_MS = 15 * 60_000
 /** Of more keys the newest are remembered: some 30 MB. */
 const MAX_KEYS = 200_000
 
-export class KeyIndex {
+export class DedupeIndex {
   /** In the order in which they were shown, or asked for. */
   readonly #first = new Map<string, Place>()
   readonly #maxKeys: number
@@ -30,7 +30,7 @@ export class KeyIndex {
    * have all keys forgotten at once
    * @returns true when an earlier place has the key
    */
-  isRepeat(
+  isDuplicate(
     event: Pick<SegmentEvent, 'id' | 'namespace' | 'key'>,
     version: number,
     eventIndex: number,

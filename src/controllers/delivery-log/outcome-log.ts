@@ -1,22 +1,22 @@
 /** Group commits of outcomes as OutcomeSegments: one write for what all lanes of the process have to record. */
 
 import { API_VERSION, NO_BACKUP_LABEL } from '../../api/meta.ts'
-import { encodeRecord } from '../../api/outcome-record.ts'
+import { encodeLogRecord } from '../../api/outcome-record.ts'
 import { outcomeSegmentKind, outcomeSegments } from '../../api/outcome-segment.ts'
 import type { Clock, Random } from '../../ports/clock.ts'
 import type { OutcomeRecorder } from '../../ports/delivery-log.ts'
 import type { RawObject, ResourceReader, ResourceWriter } from '../../ports/kubernetes.ts'
 import type { LogMetrics } from '../../ports/metrics.ts'
 import { GroupCommit } from '../../runtime/group-commit.ts'
-import type { SegmentNames } from './segment-names.ts'
-import { writeOnce } from './write-once.ts'
+import type { SegmentNamer } from './segment-names.ts'
+import { createIdempotently } from './write-once.ts'
 
 export type OutcomeLogOptions = {
   resources: ResourceReader & ResourceWriter
   namespace: string
   /** The start of the replica. */
   writer: string
-  names: SegmentNames
+  names: SegmentNamer
   clock: Clock
   random: Random
   metrics?: LogMetrics
@@ -30,7 +30,7 @@ export type OutcomeLogOptions = {
 }
 
 /** Nothing new is sent while more records wait than this, or one is not durable after so long. */
-const MAX_WAITING = 1000
+const MAX_WAITING_RECORDS = 1000
 const MAX_WAIT_MS = 5000
 const LINGER_MS = 3
 /**
@@ -38,10 +38,10 @@ const LINGER_MS = 3
  * lanes and shards that change hands wait for their records, which are urgent; what is not recorded yet when this replica is
  * killed is sent again.
  */
-const PACE = { perSecond: 20, burst: 20, enough: 256 }
+const OUTCOME_WRITE_RATE = { perSecond: 20, burst: 20, enough: 256 }
 const MAX_BATCH_BYTES = 256 * 1024
 const MAX_BATCH_RECORDS = 4000
-const MAX_IN_FLIGHT = 2
+const MAX_OUTCOME_WRITES = 2
 
 export type OpenOutcomeLog = OutcomeRecorder & {
   drain(): Promise<void>
@@ -56,16 +56,16 @@ export function createOutcomeLog(options: OutcomeLogOptions): OpenOutcomeLog {
     plan: planRecords,
     write: (batch) => writeOutcomes(options, batch),
     isCulprit: () => false,
-    maxInFlight: MAX_IN_FLIGHT,
+    maxInFlight: MAX_OUTCOME_WRITES,
     // The bound is kept by `healthy`: what was sent must be recorded, however many there are.
     maxWaiting: Number.MAX_SAFE_INTEGER,
     lingerMs: LINGER_MS,
-    pace: { ...PACE, share: options.share },
+    pace: { ...OUTCOME_WRITE_RATE, share: options.share },
     clock: options.clock,
   })
   return {
-    record: (record, options) => commit.add(encodeRecord(record), options),
-    healthy: () => commit.waiting < MAX_WAITING && commit.oldestMs() < MAX_WAIT_MS,
+    record: (record, options) => commit.add(encodeLogRecord(record), options),
+    healthy: () => commit.waiting < MAX_WAITING_RECORDS && commit.oldestMs() < MAX_WAIT_MS,
     drain: () => commit.drain(),
     waiting: () => commit.waiting,
     oldestMs: () => commit.oldestMs(),
@@ -103,7 +103,7 @@ async function writeOutcomes(options: OutcomeLogOptions, records: readonly strin
     },
   })
   const started = clock.monotonic()
-  const written = await writeOnce(options.resources, outcomeSegments, make, {
+  const written = await createIdempotently(options.resources, outcomeSegments, make, {
     clock,
     random,
     mayTry: options.mayWrite,

@@ -6,8 +6,8 @@ import { createRandom } from '../../adapters/system/random.ts'
 import { API_VERSION } from '../../api/meta.ts'
 import { outcomeSegments } from '../../api/outcome-segment.ts'
 import type { RawObject } from '../../ports/kubernetes.ts'
-import { readLowWater, readSeenOutcomes, readUntil } from './read-back.ts'
-import { SegmentNames } from './segment-names.ts'
+import { reachesLowWater, readLoggedOutcomes, readLowWater } from './read-back.ts'
+import { SegmentNamer } from './segment-names.ts'
 
 const SYSTEM = 'davit-system'
 
@@ -51,7 +51,7 @@ describe('outcomes that are read back', () => {
       warn: () => undefined,
       error: (_: string, words?: object) => void told.push(words),
     }
-    const seen = store.all(outcomeSegments).flatMap((raw) => readSeenOutcomes(raw, log) ?? [])
+    const seen = store.all(outcomeSegments).flatMap((raw) => readLoggedOutcomes(raw, log) ?? [])
     expect(seen.map(({ records }) => records)).toMatchObject([
       [
         { kind: 'moved', position: { version: 5, index: 0 } },
@@ -76,14 +76,14 @@ describe('reading the log back', () => {
     }))
 
   it('ends a minute behind the mark', () => {
-    const enough = readUntil(10)
+    const enough = reachesLowWater(10)
     expect(enough(page({ at: 900, version: 12 }, { at: 800, version: 10 }))).toBe(false)
     expect(enough(page({ at: 760, version: 9 }))).toBe(false)
     expect(enough(page({ at: 730, version: 8 }))).toBe(true)
   })
 
   it('goes on while something ahead of the mark is among what is old', () => {
-    const enough = readUntil(10)
+    const enough = reachesLowWater(10)
     expect(enough(page({ at: 800, version: 10 }, { at: 700, version: 6 }, { at: 810, version: 11 }))).toBe(
       false,
     )
@@ -91,7 +91,7 @@ describe('reading the log back', () => {
   })
 
   it('ends there although some do not say when they were made', () => {
-    const enough = readUntil(10)
+    const enough = reachesLowWater(10)
     expect(enough(page({ version: 9 }, { at: 800, version: 10 }))).toBe(false)
     expect(enough(page({ at: 730, version: 8 }, { version: 7 }))).toBe(true)
   })
@@ -115,7 +115,7 @@ describe('reading the log back', () => {
       fc.asyncProperty(byChance, async ({ steps, mark, pageSize }) => {
         const log = await writeBy(steps)
         const byName = log.toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1))
-        const enough = readUntil(mark)
+        const enough = reachesLowWater(mark)
         const read: RawObject[] = []
         for (let from = 0; from < byName.length; from += pageSize) {
           const some = byName.slice(from, from + pageSize)
@@ -142,7 +142,7 @@ async function writeBy(steps: readonly WriteStep[]): Promise<RawObject[]> {
   const names = aheadMs.map((_, who) => {
     const clock = new FakeClock()
     clock.now = () => now + (aheadMs[who] ?? 0)
-    return new SegmentNames({ clock, random: createRandom(), first: async () => undefined })
+    return new SegmentNamer({ clock, random: createRandom(), first: async () => undefined })
   })
   const log: RawObject[] = []
   for (const step of steps) {
@@ -151,7 +151,7 @@ async function writeBy(steps: readonly WriteStep[]): Promise<RawObject[]> {
     const own = names[step.who]
     for (const { metadata } of log)
       if (step.sees || now - Date.parse(String(metadata.creationTimestamp)) > UNSEEN_MS)
-        own?.saw(metadata.name)
+        own?.observe(metadata.name)
     const creationTimestamp = new Date(now).toISOString()
     log.push({
       metadata: {

@@ -4,13 +4,13 @@
  */
 
 import { readDeliverySegment } from '../../api/delivery-segment.ts'
-import { readRecords } from '../../api/outcome-record.ts'
+import { decodeLogRecords } from '../../api/outcome-record.ts'
 import { outcomeSegment, outcomeSegments, readOutcomeSegment } from '../../api/outcome-segment.ts'
-import { deliveriesOf } from '../../domain/segment.ts'
+import { decodeDeliveries } from '../../domain/segment.ts'
 import type { LogSegment } from '../../ports/delivery-log.ts'
 import type { RawObject, ResourceReader } from '../../ports/kubernetes.ts'
-import type { Log } from '../../ports/log.ts'
-import type { SeenOutcomes } from './seen-outcomes.ts'
+import type { Logger } from '../../ports/log.ts'
+import type { LoggedOutcomes } from './seen-outcomes.ts'
 
 /**
  * Who writes has seen what is older than this, and named its segment accordingly. And keys so much older than the mark still make a
@@ -34,7 +34,7 @@ export function readSegment(raw: RawObject, bytes?: number): LogSegment {
     version: Number(parsed.metadata.resourceVersion),
     writtenAt: parsed.spec.writtenAt,
     createdAt: Date.parse(parsed.metadata.creationTimestamp ?? '') || parsed.spec.writtenAt,
-    ...deliveriesOf(parsed.spec),
+    ...decodeDeliveries(parsed.spec),
     ...(bytes === undefined ? {} : { bytes }),
   }
 }
@@ -43,7 +43,7 @@ export function readSegment(raw: RawObject, bytes?: number): LogSegment {
  * Tells when a list by name (newest first) has gone far enough behind the mark: to segments that the API server made so long before the
  * mark that whoever wrote one ahead of the mark had seen them, and gave that a newer name.
  */
-export function readUntil(lowWater: number): (page: readonly RawObject[]) => boolean {
+export function reachesLowWater(lowWater: number): (page: readonly RawObject[]) => boolean {
   /** Of those behind it the last one. */
   let last = { version: -1, createdAt: Number.NEGATIVE_INFINITY }
   return (page) => {
@@ -76,11 +76,11 @@ export async function readLowWater(resources: ResourceReader, namespace: string)
 }
 
 /** @throws ZodError when it is none */
-export function readSeenOutcomes(raw: RawObject, log: Log): SeenOutcomes | undefined {
+export function readLoggedOutcomes(raw: RawObject, log: Logger): LoggedOutcomes | undefined {
   // A deletion moves its version; what it said was said before.
   if (raw.metadata.deletionTimestamp !== undefined) return undefined
   const { metadata, spec } = readOutcomeSegment(raw)
-  const { records, unreadable } = readRecords(spec)
+  const { records, unreadable } = decodeLogRecords(spec)
   const { name } = metadata
   if (unreadable > 0) {
     const words = 'Outcomes cannot be read; what they speak of may be sent again'

@@ -1,7 +1,7 @@
 import type { LogRecord } from '../../api/outcome-record.ts'
 
 /** A segment of outcomes, as the watch shows it. */
-export type SeenOutcomes = {
+export type LoggedOutcomes = {
   name: string
   version: number
   /** The start of the replica that wrote it. */

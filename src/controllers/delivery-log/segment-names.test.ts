@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { FakeClock, fixedRandom } from '../../../test/support/fake-clock.ts'
 import { createRandom } from '../../adapters/system/random.ts'
 import { sortableName, timeOfName } from '../../domain/message-id.ts'
-import { SegmentNames } from './segment-names.ts'
+import { SegmentNamer } from './segment-names.ts'
 
 const HOUR = 3_600_000
 
@@ -14,7 +14,7 @@ function setUp() {
     asked.push(clock.monotonic())
     return there.toSorted()[0]
   }
-  return { clock, there, asked, names: new SegmentNames({ clock, random: createRandom(), first }) }
+  return { clock, there, asked, names: new SegmentNamer({ clock, random: createRandom(), first }) }
 }
 
 const namedAt = (time: number) => sortableName(time, fixedRandom(0.5).bytes(10))
@@ -34,7 +34,7 @@ describe('names of segments', () => {
   it('are newer than what another one has made whose clock is ahead, until the own clock is there', async () => {
     const { clock, names } = setUp()
     const seen = namedAt(Math.floor(clock.now()) + HOUR)
-    names.saw(seen)
+    names.observe(seen)
     const next = await names.next()
     expect(next < seen).toBe(true)
     expect((await names.next()) < next).toBe(true)
@@ -61,7 +61,7 @@ describe('names of segments', () => {
     expect((await names.next()) < (there[0] ?? '')).toBe(true)
     for (let second = 0; second < 30; second += 1) {
       await clock.elapse(1000)
-      names.saw(await names.next())
+      names.observe(await names.next())
     }
     expect(asked).toEqual([0, 16_000])
   })
@@ -71,14 +71,14 @@ describe('names of segments', () => {
     const first = async () => {
       throw new Error('no answer')
     }
-    const names = new SegmentNames({ clock, random: createRandom(), first })
+    const names = new SegmentNamer({ clock, random: createRandom(), first })
     await expect(names.next()).rejects.toThrow('no answer')
     await expect(names.next()).rejects.toThrow('no answer')
   })
 
   it.each(['outcomes-1', '', namedAt(2 ** 48 - 1)])('do not mind %j', async (name) => {
     const { clock, names } = setUp()
-    names.saw(name)
+    names.observe(name)
     expect(timeOfName(await names.next())).toBe(Math.floor(clock.now()))
   })
 })

@@ -8,7 +8,7 @@ const NEVER = 2 ** 47
 /** A watch that shows nothing for longer may be broken, or there is nothing: the list tells. */
 const SURE_MS = 15_000
 
-export type SegmentNamesOptions = {
+export type SegmentNamerOptions = {
   clock: Clock
   random: Random
   /** The first of a list of the sequence by name; undefined where there is none. @throws ApiError */
@@ -19,13 +19,13 @@ export type SegmentNamesOptions = {
  * Names of the segments of one sequence. A list by name has to begin with what was written last, also where the clock of a writer is
  * ahead: so each name is newer than all that its writer has made or seen, and its time is that of the clock only where that is later.
  */
-export class SegmentNames {
-  readonly #options: SegmentNamesOptions
+export class SegmentNamer {
+  readonly #options: SegmentNamerOptions
   /** By names, milliseconds since 1970. */
   #newest = 0
   #sawAt = Number.NEGATIVE_INFINITY
 
-  constructor(options: SegmentNamesOptions) {
+  constructor(options: SegmentNamerOptions) {
     this.#options = options
   }
 
@@ -34,7 +34,7 @@ export class SegmentNames {
     const { clock, random, first } = this.#options
     if (clock.monotonic() - this.#sawAt > SURE_MS) {
       const asked = clock.monotonic()
-      this.saw((await first()) ?? '')
+      this.observe((await first()) ?? '')
       this.#sawAt = asked
     }
     this.#newest = Math.max(Math.floor(clock.now()), this.#newest + 1)
@@ -42,7 +42,7 @@ export class SegmentNames {
   }
 
   /** Of one that the watch shows, whoever has made it. A name that Davit did not make tells no time. */
-  saw(name: string): void {
+  observe(name: string): void {
     this.#sawAt = this.#options.clock.monotonic()
     const time = timeOfName(name)
     if (time < NEVER) this.#newest = Math.max(this.#newest, time)
@@ -50,7 +50,7 @@ export class SegmentNames {
 }
 
 /** @returns the `first` of `SegmentNamesOptions`, for one of the two kinds of segments */
-export function firstOf(
+export function firstNameReader(
   resources: ResourceReader,
   type: ResourceType,
   namespace: string,

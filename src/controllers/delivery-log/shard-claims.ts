@@ -16,7 +16,7 @@ type Claim = {
 }
 
 /** @property version of the segment that says so. @property after the version that its writer knew; absent: all before */
-type Said = { version: number; writer: string; after?: number | undefined }
+type ClaimStatement = { version: number; writer: string; after?: number | undefined }
 
 /** A record is seldom judged long after its shard has changed hands. */
 const KEPT = 8
@@ -28,7 +28,7 @@ export class ShardClaims {
   readonly #doubted = new Map<number, number>()
 
   /** In the order of the log. @returns the shards that are the writer's from there on */
-  claimed(shards: readonly number[], said: Said): number[] {
+  recordClaim(shards: readonly number[], said: ClaimStatement): number[] {
     const { version, writer, after = version } = said
     return shards.filter((shard) => {
       const last = this.#claims.get(shard)?.at(-1)
@@ -38,8 +38,14 @@ export class ShardClaims {
         this.#doubted.set(shard, version)
         return false
       } else {
-        const isInOrder = last?.isReleased ?? false
-        this.#add(shard, { version, newest: version, writer, isInOrder, isReleased: false })
+        const wasReleasedCleanly = last?.isReleased ?? false
+        this.#add(shard, {
+          version,
+          newest: version,
+          writer,
+          isInOrder: wasReleasedCleanly,
+          isReleased: false,
+        })
       }
       return true
     })
@@ -50,7 +56,10 @@ export class ShardClaims {
    * there then can tell. Where no claim is known but that one, everybody is believed again; and whoever claims them later without having
    * known of that cannot be judged either.
    */
-  doubted(shards: readonly number[], { version, writer }: Pick<Said, 'version' | 'writer'>): void {
+  markUnverifiable(
+    shards: readonly number[],
+    { version, writer }: Pick<ClaimStatement, 'version' | 'writer'>,
+  ): void {
     for (const shard of shards) {
       const last = this.#claims.get(shard)?.at(-1)
       if (last && last.writer !== writer && last.newest === 0) this.#claims.delete(shard)
@@ -59,7 +68,7 @@ export class ShardClaims {
   }
 
   /** In the order of the log. */
-  released(shards: readonly number[], said: Said): void {
+  recordRelease(shards: readonly number[], said: ClaimStatement): void {
     const { version, writer, after = version } = said
     for (const shard of shards) {
       const last = this.#claims.get(shard)?.at(-1)
@@ -90,7 +99,7 @@ export class ShardClaims {
    * Whether another writer had claimed the shard by then. Where no claim is known, whoever writes may.
    * @param version of the segment that the record is in
    */
-  isVoid(shard: number, version: number, writer: string): boolean {
+  isFenced(shard: number, version: number, writer: string): boolean {
     const claims = this.#claims.get(shard)
     const newest = claims?.at(-1)
     if (!newest) return false

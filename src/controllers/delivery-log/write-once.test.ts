@@ -4,13 +4,13 @@ import { calling, FaultyApi } from '../../../test/support/faulty-api.ts'
 import { MemoryStore } from '../../../test/support/memory-store.ts'
 import { outcomeSegments } from '../../api/outcome-segment.ts'
 import { ApiError } from '../../ports/kubernetes.ts'
-import { type WriteOnceOptions, writeOnce } from './write-once.ts'
+import { createIdempotently, type IdempotentCreateOptions } from './write-once.ts'
 
 const OBJECT = { metadata: { namespace: 'davit-system' }, spec: { records: ['1/0 moved'] } }
 const UNAVAILABLE = new ApiError('Unavailable', 'no answer')
 const creating = calling('create', outcomeSegments)
 
-function write(options: Partial<WriteOnceOptions> = {}) {
+function write(options: Partial<IdempotentCreateOptions> = {}) {
   const clock = new FakeClock()
   const store = new MemoryStore(() => clock.now())
   const api = new FaultyApi(store)
@@ -19,7 +19,8 @@ function write(options: Partial<WriteOnceOptions> = {}) {
     made += 1
     return { ...OBJECT, metadata: { ...OBJECT.metadata, name: `name-${made}` } }
   }
-  const run = () => writeOnce(api, outcomeSegments, make, { clock, random: fixedRandom(1), ...options })
+  const run = () =>
+    createIdempotently(api, outcomeSegments, make, { clock, random: fixedRandom(1), ...options })
   return { clock, store, api, run }
 }
 

@@ -12,9 +12,9 @@ import {
   type ResourceWriter,
 } from '../../ports/kubernetes.ts'
 import { findObject } from '../../runtime/find-object.ts'
-import { pause, until } from '../../runtime/pause.ts'
+import { pollUntil, sleep } from '../../runtime/pause.ts'
 
-export type WriteOnceOptions = {
+export type IdempotentCreateOptions = {
   clock: Clock
   random: Random
   /** Tries again only what may pass, for so long. Absent: tries again whatever it is, until `signal` aborts. */
@@ -35,25 +35,25 @@ const LONGEST_PAUSE_MS = 5_000
  * @param make an object under a name that nobody else uses, and that is newer than all there are
  * @throws ApiError with a deadline, what will not pass by itself at once, and the rest after it
  */
-export async function writeOnce(
+export async function createIdempotently(
   resources: ResourceReader & ResourceWriter,
   type: ResourceType,
   make: () => Promise<RawObject>,
-  options: WriteOnceOptions,
+  options: IdempotentCreateOptions,
 ): Promise<RawObject> {
   const { clock, random, mayTry, signal } = options
   const started = clock.monotonic()
   let longest = FIRST_PAUSE_MS
   const draft = new Draft(make, options)
   for (;;) {
-    if (mayTry) await until(clock, mayTry, signal)
+    if (mayTry) await pollUntil(clock, mayTry, signal)
     try {
       return await draft.write(resources, type)
     } catch (error) {
       const asked = isApiError(error) ? (error.retryAfterMs ?? 0) : 0
       const ms = Math.max(asked, longest * (0.5 + random.fraction() / 2))
       if (isOver(error, clock.monotonic() - started + ms, options)) throw error
-      await pause(clock, ms, signal)
+      await sleep(clock, ms, signal)
       longest = Math.min(LONGEST_PAUSE_MS, longest * 2)
     }
   }
@@ -67,7 +67,7 @@ class Draft {
   #object: RawObject | undefined
   #namedAt = 0
 
-  constructor(make: () => Promise<RawObject>, { clock, mayBegin = () => true }: WriteOnceOptions) {
+  constructor(make: () => Promise<RawObject>, { clock, mayBegin = () => true }: IdempotentCreateOptions) {
     this.#make = make
     this.#clock = clock
     this.#mayBegin = mayBegin
@@ -113,7 +113,7 @@ async function createOrRead(
   }
 }
 
-function isOver(error: unknown, spentMs: number, { deadlineMs, signal }: WriteOnceOptions): boolean {
+function isOver(error: unknown, spentMs: number, { deadlineMs, signal }: IdempotentCreateOptions): boolean {
   if (signal?.aborted || error instanceof WaitedTooLong) return true
   if (deadlineMs === undefined) return false
   return spentMs > deadlineMs || !isApiError(error, 'Unavailable', 'TooManyRequests')

@@ -1,6 +1,6 @@
 /** One attempt of a delivery: read what is to be sent, look at its endpoint once more, sign, send, settle. */
 import type { WebhookDelivery } from '../../api/webhook-delivery.ts'
-import { resultOf } from '../../domain/attempt-result.ts'
+import { toAttemptResult } from '../../domain/attempt-result.ts'
 import { isFinal, isSetAside, setAsideStatus } from '../../domain/delivery.ts'
 import { messageId } from '../../domain/message-id.ts'
 import { signatureHeader } from '../../domain/signature.ts'
@@ -12,10 +12,10 @@ import { UnreadableError } from '../unreadable-error.ts'
 import type { Delivery } from './delivery.ts'
 import { largePayload } from './large-payload.ts'
 import { leaveUnread } from './leave-unread.ts'
-import { persist } from './persist.ts'
-import { ATTEMPT_DEADLINE_MS, type PlaneContext } from './plane-context.ts'
-import { settleFromLog } from './settle-from-log.ts'
-import { cancelObject, settleObject } from './settle-object.ts'
+import { retryUntilDurable } from './persist.ts'
+import { ATTEMPT_DEADLINE_MS, type EngineContext } from './plane-context.ts'
+import { recordOutcomeInLog } from './settle-from-log.ts'
+import { cancelObject, recordOutcomeInObject } from './settle-object.ts'
 
 /** What is sent, and the object that it was read from, if there is one. */
 type Prepared = { body: Uint8Array; object?: WebhookDelivery }
@@ -27,8 +27,8 @@ const STORE_RETRY_MS = 1000
 const SHARD_RETRY_MS = 1000
 
 /** Resolves when the delivery no longer holds its lane; never rejects. */
-export async function attempt(ctx: PlaneContext, delivery: Delivery): Promise<void> {
-  const { lane } = delivery
+export async function attempt(ctx: EngineContext, delivery: Delivery): Promise<void> {
+  const { queue } = delivery
   let timedOut = false
   let succeededAt: number | undefined
   try {
@@ -36,34 +36,34 @@ export async function attempt(ctx: PlaneContext, delivery: Delivery): Promise<vo
     const view = prepared && readyView(ctx, delivery)
     if (!prepared || !view) return
     const end = await send(ctx, delivery, prepared.body, view)
-    lane.attempted(delivery, classOf(end.outcome), end.startedAt)
+    queue.recordAttempt(delivery, classOf(end.outcome), end.startedAt)
     timedOut = end.outcome.kind === 'failure' && end.outcome.class === 'timeout'
     if (classOf(end.outcome) === '2xx') succeededAt = ctx.clock.monotonic()
     if (end.outcome.kind === 'failure' && end.outcome.class === 'canceled') return putBack(ctx, delivery, 0)
-    const settled = settle(ctx, end, prepared.object)
+    const settled = recordOutcome(ctx, end, prepared.object)
     // A retry keeps its place until its outcome is stored; first attempts share one write, so they need not wait.
-    if (lane.ordered || prepared.object) await settled
-    else ctx.background(settled, lane, 'settles')
+    if (queue.ordered || prepared.object) await settled
+    else ctx.background(settled, queue, 'settles')
   } catch (error) {
     ctx.log.error('An attempt could not be made', { error, delivery: messageId(delivery.name) })
     putBack(ctx, delivery, STORE_RETRY_MS)
   } finally {
-    lane.release({ timedOut, succeededAt })
+    queue.release({ timedOut, succeededAt })
   }
 }
 
 /** Undefined when there is nothing to send (any more, or not now). */
-async function prepare(ctx: PlaneContext, delivery: Delivery): Promise<Prepared | undefined> {
-  const { home } = delivery
-  if (home.kind === 'log') {
-    if (home.moving) await home.moving
-    if (delivery.home.kind === 'log') return { body: Buffer.from(home.entry.event.payload, 'utf8') }
+async function prepare(ctx: EngineContext, delivery: Delivery): Promise<Prepared | undefined> {
+  const { storage } = delivery
+  if (storage.kind === 'log') {
+    if (storage.promotion) await storage.promotion
+    if (delivery.storage.kind === 'log') return { body: Buffer.from(storage.entry.event.payload, 'utf8') }
   }
   if (delivery.stage === 'ended') return undefined
   return await prepareObject(ctx, delivery)
 }
 
-async function prepareObject(ctx: PlaneContext, delivery: Delivery): Promise<Prepared | undefined> {
+async function prepareObject(ctx: EngineContext, delivery: Delivery): Promise<Prepared | undefined> {
   try {
     const object = await ctx.objects.read(delivery)
     const state = object.status?.state
@@ -74,7 +74,7 @@ async function prepareObject(ctx: PlaneContext, delivery: Delivery): Promise<Pre
     if (isSetAside(object.status)) await postpone(ctx, delivery, object)
     const { payload, payloadRef } = object.spec
     const { resources, namespace } = ctx
-    const organization = delivery.lane.endpoint.namespace
+    const organization = delivery.queue.endpoint.namespace
     const body =
       payload ?? (payloadRef && (await largePayload(resources, namespace, payloadRef, organization)))
     if (body === undefined) {
@@ -91,7 +91,7 @@ async function prepareObject(ctx: PlaneContext, delivery: Delivery): Promise<Pre
 }
 
 /** Should this process end at the attempt, the next one does not start with it. @throws ApiError */
-async function postpone(ctx: PlaneContext, delivery: Delivery, object: WebhookDelivery): Promise<void> {
+async function postpone(ctx: EngineContext, delivery: Delivery, object: WebhookDelivery): Promise<void> {
   const status = setAsideStatus(ctx.clock.now(), ctx.waitScale)
   object.metadata.resourceVersion = await ctx.objects.writeStatus(
     delivery,
@@ -102,14 +102,14 @@ async function postpone(ctx: PlaneContext, delivery: Delivery, object: WebhookDe
 }
 
 /** The endpoint as it is now, after everything that was waited for; without it, or its shard, the delivery is held. */
-function readyView(ctx: PlaneContext, delivery: Delivery): EndpointView | undefined {
-  const { endpoint } = delivery.lane
-  if (!ctx.shards.owns(delivery.lane.shard)) {
+function readyView(ctx: EngineContext, delivery: Delivery): EndpointView | undefined {
+  const { endpoint } = delivery.queue
+  if (!ctx.shards.owns(delivery.queue.shard)) {
     putBack(ctx, delivery, SHARD_RETRY_MS)
     return undefined
   }
   const view = ctx.directory.find(endpoint)
-  if (view?.enabled && view.keys && !delivery.lane.paused) return view
+  if (view?.enabled && view.keys && !delivery.queue.paused) return view
   putBack(ctx, delivery, 0)
   return undefined
 }
@@ -118,14 +118,14 @@ function readyView(ctx: PlaneContext, delivery: Delivery): EndpointView | undefi
  * Whether it may be sent as it was signed. Connecting takes up to 20 seconds: what was disabled, deleted, moved or
  * rolled in the meantime must not be on the wire afterwards (interface §3.1, §4.2 rule 3).
  */
-function isStillReady(ctx: PlaneContext, { lane }: Delivery, signed: EndpointView): boolean {
-  const view = ctx.directory.find(lane.endpoint)
-  if (!view?.enabled || lane.paused || !ctx.shards.owns(lane.shard)) return false
+function isStillReady(ctx: EngineContext, { queue }: Delivery, signed: EndpointView): boolean {
+  const view = ctx.directory.find(queue.endpoint)
+  if (!view?.enabled || queue.paused || !ctx.shards.owns(queue.shard)) return false
   return view.keys?.version === signed.keys?.version && view.endpoint.spec.url === signed.endpoint.spec.url
 }
 
 async function send(
-  ctx: PlaneContext,
+  ctx: EngineContext,
   delivery: Delivery,
   body: Uint8Array,
   view: EndpointView,
@@ -155,15 +155,15 @@ async function send(
 }
 
 /** Goes on until the outcome is durable: without that the delivery may neither be repeated nor left. */
-async function settle(
-  ctx: PlaneContext,
+async function recordOutcome(
+  ctx: EngineContext,
   end: AttemptEnd,
   object: WebhookDelivery | undefined,
 ): Promise<void> {
-  const result = resultOf(end.outcome, end.startedAt)
+  const result = toAttemptResult(end.outcome, end.startedAt)
   try {
-    await persist(ctx, 'an outcome', () =>
-      object ? settleObject(ctx, end, result, object) : settleFromLog(ctx, end, result),
+    await retryUntilDurable(ctx, 'an outcome', () =>
+      object ? recordOutcomeInObject(ctx, end, result, object) : recordOutcomeInLog(ctx, end, result),
     )
   } catch (error) {
     // Only at the end of the process: what is not stored is attempted again by the next one.
@@ -172,7 +172,7 @@ async function settle(
 }
 
 /** Not attempted: it stays as it was, and is tried again after `ms`. */
-function putBack(ctx: PlaneContext, delivery: Delivery, ms: number): void {
+function putBack(ctx: EngineContext, delivery: Delivery, ms: number): void {
   if (delivery.stage !== 'sending') return
   delivery.stage = 'waiting'
   delivery.dueAt = ctx.clock.now() + ms

@@ -1,20 +1,20 @@
 import { expect, it } from 'vitest'
 import { settle } from '../../../test/support/fake-clock.ts'
 import { LANE_ENDPOINT } from '../../../test/support/lane-deliveries.ts'
-import { Tenures } from '../../runtime/shards/tenures.ts'
+import { OwnershipEpochs } from '../../runtime/shards/tenures.ts'
 import { BackgroundWork } from './background-work.ts'
-import { Lane } from './lane.ts'
+import { EndpointQueue } from './lane.ts'
 
 function made() {
   const giveUp = new AbortController()
   const errors: string[] = []
-  const ended: Lane[] = []
+  const ended: EndpointQueue[] = []
   const nothing = () => undefined
   const log = { info: nothing, warn: nothing, error: (message: string) => void errors.push(message) }
-  const tenures = new Tenures()
+  const tenures = new OwnershipEpochs()
   const shards = { owns: () => true, tenures }
   const work = new BackgroundWork({ giveUp: giveUp.signal, log, shards }, (lane) => void ended.push(lane))
-  return { giveUp, errors, ended, work, tenures, lane: new Lane(LANE_ENDPOINT) }
+  return { giveUp, errors, ended, work, tenures, lane: new EndpointQueue(LANE_ENDPOINT) }
 }
 
 it('keeps its lane from being idle until it has ended, and tells that', async () => {
@@ -60,11 +60,11 @@ it('finds no fault with what failed since its shard was lost meanwhile', async (
   tenures.begin([lane.shard])
   const first = Promise.withResolvers<void>()
   const second = Promise.withResolvers<void>()
-  tenures.within(lane.shard, () => work.add(first.promise, lane))
+  tenures.runWithin(lane.shard, () => work.add(first.promise, lane))
   first.reject(new Error('broken'))
   await settle()
   expect(errors).toHaveLength(1)
-  tenures.within(lane.shard, () => work.add(second.promise, lane))
+  tenures.runWithin(lane.shard, () => work.add(second.promise, lane))
   tenures.end([lane.shard])
   second.reject(new Error('not ours any more'))
   await settle()

@@ -1,15 +1,15 @@
-import type { Lane } from './lane.ts'
-import { isLost } from './persist.ts'
-import type { PlaneContext } from './plane-context.ts'
+import type { EndpointQueue } from './lane.ts'
+import { hasLostShard } from './persist.ts'
+import type { EngineContext } from './plane-context.ts'
 
 /** Work on deliveries that goes on after their lanes were released. */
 export class BackgroundWork {
-  readonly #ctx: Pick<PlaneContext, 'giveUp' | 'log' | 'shards'>
-  readonly #onEnd: (lane: Lane) => void
+  readonly #ctx: Pick<EngineContext, 'giveUp' | 'log' | 'shards'>
+  readonly #onEnd: (lane: EndpointQueue) => void
   #size = 0
 
   /** @param onEnd told when a piece of work of the lane has ended */
-  constructor(ctx: Pick<PlaneContext, 'giveUp' | 'log' | 'shards'>, onEnd: (lane: Lane) => void) {
+  constructor(ctx: Pick<EngineContext, 'giveUp' | 'log' | 'shards'>, onEnd: (lane: EndpointQueue) => void) {
     this.#ctx = ctx
     this.#onEnd = onEnd
   }
@@ -20,14 +20,14 @@ export class BackgroundWork {
   }
 
   /** @param settles too much of it is to keep the lane from starting more */
-  add(work: Promise<unknown>, lane: Lane, settles = false): void {
+  add(work: Promise<unknown>, lane: EndpointQueue, settles = false): void {
     this.#size += 1
     lane.busy += 1
     if (settles) lane.settling += 1
     void work
       .catch((error: unknown) => {
         // Another replica goes on with what was begun for a shard that this one has lost.
-        if (this.#ctx.giveUp.aborted || isLost(this.#ctx)) return
+        if (this.#ctx.giveUp.aborted || hasLostShard(this.#ctx)) return
         this.#ctx.log.error('Work of the delivery plane failed', { error })
       })
       .then(() => {

@@ -1,12 +1,12 @@
-import { doneFor } from '../../runtime/shards/ownership.ts'
-import type { Lane } from './lane.ts'
-import type { PlaneContext } from './plane-context.ts'
+import { withOwnership } from '../../runtime/shards/ownership.ts'
+import type { EndpointQueue } from './lane.ts'
+import type { EngineContext } from './plane-context.ts'
 
 /** Begins background work of a lane, which may write as long as this replica holds the lane's shard as it does now. */
-export function begin(
-  { shards, background }: Pick<PlaneContext, 'shards' | 'background'>,
-  lane: Lane,
+export function startOwnedWork(
+  { shards, background }: Pick<EngineContext, 'shards' | 'background'>,
+  lane: EndpointQueue,
   work: () => Promise<unknown>,
 ): void {
-  doneFor(shards, lane.shard, () => background(work(), lane))
+  withOwnership(shards, lane.shard, () => background(work(), lane))
 }

@@ -1,25 +1,25 @@
 /** The endpoint is gone: what had not ended is canceled, and its objects go with it (settled: they are the endpoint's). */
 import { isApiError } from '../../ports/kubernetes.ts'
 import type { Delivery } from './delivery.ts'
-import type { Lane } from './lane.ts'
+import type { EndpointQueue } from './lane.ts'
 import { cancelEntry } from './move-to-object.ts'
-import { persist } from './persist.ts'
-import type { PlaneContext } from './plane-context.ts'
+import { retryUntilDurable } from './persist.ts'
+import type { EngineContext } from './plane-context.ts'
 
 /** Objects that are deleted. */
 const OBJECTS_AT_A_TIME = 16
 /** Entries of the log, which share a write: one of so many waits for no more. */
 const ENTRIES_AT_A_TIME = 64
 
-export async function cancelLane(ctx: PlaneContext, lane: Lane): Promise<void> {
+export async function cancelQueue(ctx: EngineContext, lane: EndpointQueue): Promise<void> {
   const members = [...lane.members()].filter((delivery) => !isUnderWay(delivery))
-  const { log = [], object = [] } = Object.groupBy(members, ({ home }) => home.kind)
+  const { log = [], object = [] } = Object.groupBy(members, ({ storage }) => storage.kind)
   await cancelEach(ctx, log, ENTRIES_AT_A_TIME)
   await cancelEach(ctx, object, OBJECTS_AT_A_TIME)
 }
 
 async function cancelEach(
-  ctx: PlaneContext,
+  ctx: EngineContext,
   deliveries: readonly Delivery[],
   atATime: number,
 ): Promise<void> {
@@ -29,21 +29,21 @@ async function cancelEach(
 }
 
 /** What has been sent well, and only its object is to come, is no more canceled than what is being sent. */
-function isUnderWay({ stage, home }: Delivery): boolean {
-  return stage === 'sending' || (stage === 'passed' && home.kind === 'log')
+function isUnderWay({ stage, storage }: Delivery): boolean {
+  return stage === 'sending' || (stage === 'passed' && storage.kind === 'log')
 }
 
-export async function cancelDelivery(ctx: PlaneContext, delivery: Delivery): Promise<void> {
-  const { home } = delivery
-  if (home.kind === 'log') {
-    if (home.moving) await home.moving
-    if (delivery.home.kind === 'log') return await cancelEntry(ctx, delivery, home, 'EndpointDeleted')
+export async function cancelDelivery(ctx: EngineContext, delivery: Delivery): Promise<void> {
+  const { storage } = delivery
+  if (storage.kind === 'log') {
+    if (storage.promotion) await storage.promotion
+    if (delivery.storage.kind === 'log') return await cancelEntry(ctx, delivery, storage, 'EndpointDeleted')
   }
-  await persist(ctx, 'the end of a delivery', () => removeObject(ctx, delivery))
+  await retryUntilDurable(ctx, 'the end of a delivery', () => removeObject(ctx, delivery))
   ctx.dropped(delivery)
 }
 
-async function removeObject(ctx: PlaneContext, delivery: Delivery): Promise<void> {
+async function removeObject(ctx: EngineContext, delivery: Delivery): Promise<void> {
   try {
     await ctx.objects.remove(delivery)
   } catch (error) {

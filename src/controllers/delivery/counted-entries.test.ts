@@ -3,11 +3,11 @@ import { fc } from '../../../test/support/fast-check.ts'
 import { ORGANIZATION, PlaneBed } from '../../../test/support/plane-bed.ts'
 import type { LogRecord, OutcomeRecord } from '../../api/outcome-record.ts'
 import type { WebhookEndpoint, WebhookEndpointSpec } from '../../api/webhook-endpoint.ts'
-import { SHARDS } from '../../domain/shard.ts'
+import { SHARD_COUNT } from '../../domain/shard.ts'
 import type { LogSegment } from '../../ports/delivery-log.ts'
 
 const SECOND = 1000
-const ALL = new Set(Array.from({ length: SHARDS }, (_, shard) => shard))
+const ALL = new Set(Array.from({ length: SHARD_COUNT }, (_, shard) => shard))
 const ATTEMPT = { at: '2026-01-31T12:00:00.000Z', latencyMs: 1, code: 200 }
 
 /** A replica that drives nothing; of each of its endpoints a delivery has been there before. */
@@ -20,7 +20,7 @@ async function beside(specs: Record<string, Partial<WebhookEndpointSpec>>) {
   let version = 0
   const another = (...records: LogRecord[]) => {
     version = Math.max(version + 0.001, bed.store.version)
-    bed.follower.takeOutcomes({ version, writer: 'another', records })
+    bed.follower.applyOutcomes({ version, writer: 'another', records })
   }
   const first = await show(bed, endpoints)
   another(...endpoints.map((_, index) => sent(first, index)))
@@ -34,7 +34,7 @@ async function show(
   event = bed.event(endpoints),
 ): Promise<LogSegment> {
   const segment = await bed.append(event)
-  bed.follower.take(segment)
+  bed.follower.addSegment(segment)
   await bed.append(bed.event([]))
   return segment
 }
@@ -44,44 +44,46 @@ function sent({ version }: LogSegment, index: number): OutcomeRecord {
 }
 
 function membersOf(bed: PlaneBed, endpoint: WebhookEndpoint | undefined): number {
-  return [...(bed.plane.lanes.get(endpoint?.metadata.uid ?? '')?.members() ?? [])].length
+  return [...(bed.plane.queues.get(endpoint?.metadata.uid ?? '')?.members() ?? [])].length
 }
 
 describe('an entry that another replica drives', () => {
   it('is counted, and has no place in its lane while it is new', async () => {
     const { bed, endpoints, another, membersOf } = await beside({ one: {} })
     const segment = await show(bed, endpoints)
-    expect([bed.plane.tally.total, bed.plane.tally.ofOrganization(ORGANIZATION).pending]).toEqual([1, 1])
+    expect([bed.plane.counters.total, bed.plane.counters.ofOrganization(ORGANIZATION).pending]).toEqual([
+      1, 1,
+    ])
     expect(membersOf(0)).toBe(0)
     another(sent(segment, 0))
-    expect([bed.plane.tally.total, bed.segments.size]).toEqual([0, 0])
+    expect([bed.plane.counters.total, bed.segments.size]).toEqual([0, 0])
   })
 
   it('is in its lane when it has stayed for two seconds', async () => {
     const { bed, endpoints, another, membersOf } = await beside({ one: {} })
     const segment = await show(bed, endpoints)
     await bed.elapse(3 * SECOND)
-    expect([membersOf(0), bed.plane.tally.total]).toEqual([1, 1])
+    expect([membersOf(0), bed.plane.counters.total]).toEqual([1, 1])
     another(sent(segment, 0))
-    expect([membersOf(0), bed.plane.tally.total]).toEqual([0, 0])
+    expect([membersOf(0), bed.plane.counters.total]).toEqual([0, 0])
   })
 
   it('is pending until its object has ended where another replica has made one', async () => {
     const { bed, endpoints, another, membersOf } = await beside({ one: {} })
     const { version } = await show(bed, endpoints)
     another({ kind: 'moved', position: { version, index: 0 } })
-    expect([membersOf(0), bed.plane.tally.total, bed.segments.size]).toEqual([1, 1, 0])
+    expect([membersOf(0), bed.plane.counters.total, bed.segments.size]).toEqual([1, 1, 0])
     another({ kind: 'ended', position: { version, index: 0 } })
-    expect([membersOf(0), bed.plane.tally.total]).toEqual([0, 0])
+    expect([membersOf(0), bed.plane.counters.total]).toEqual([0, 0])
   })
 
   it('is held by its bytes at once where its endpoint is disabled, and soon where that is disabled meanwhile', async () => {
     const { bed, endpoints } = await beside({ one: { state: 'disabled' }, two: {} })
     await show(bed, endpoints)
-    expect(bed.plane.tally.ofOrganization(ORGANIZATION)).toMatchObject({ pending: 1, held: 1 })
+    expect(bed.plane.counters.ofOrganization(ORGANIZATION)).toMatchObject({ pending: 1, held: 1 })
     for (const endpoint of endpoints) await bed.change(endpoint, { state: 'disabled' })
     await bed.elapse(3 * SECOND)
-    const { pending, held, heldBytes } = bed.plane.tally.ofOrganization(ORGANIZATION)
+    const { pending, held, heldBytes } = bed.plane.counters.ofOrganization(ORGANIZATION)
     expect([pending, held, heldBytes > 0]).toEqual([0, 2, true])
   })
 
@@ -90,16 +92,16 @@ describe('an entry that another replica drives', () => {
     await show(bed, endpoints)
     for (const endpoint of endpoints) bed.directory.remove(endpoint)
     await bed.elapse(3 * SECOND)
-    expect([membersOf(0), bed.plane.tally.total]).toEqual([1, 1])
+    expect([membersOf(0), bed.plane.counters.total]).toEqual([1, 1])
   })
 
   it('is not counted for ever where this replica itself had closed it before its segment was shown, and let go of it', async () => {
     const { bed, endpoints } = await beside({ one: {} })
     const segment = await bed.append(bed.event(endpoints))
     const moved = { kind: 'moved', position: { version: segment.version, index: 0 } } as const
-    bed.follower.takeOutcomes({ version: segment.version + 1, writer: bed.session, records: [moved] })
-    bed.follower.take(segment)
-    expect([bed.plane.tally.total, bed.segments.size]).toEqual([0, 0])
+    bed.follower.applyOutcomes({ version: segment.version + 1, writer: bed.session, records: [moved] })
+    bed.follower.addSegment(segment)
+    expect([bed.plane.counters.total, bed.segments.size]).toEqual([0, 0])
   })
 
   it('is sent in its order where its shard is taken over meanwhile', async () => {
@@ -115,7 +117,7 @@ describe('an entry that another replica drives', () => {
     await bed.elapse(5 * SECOND)
     expect(bed.begun('one')).toEqual(ids)
     expect(bed.begun('two').toSorted()).toEqual(ids.toSorted())
-    expect(bed.plane.tally.total).toBe(0)
+    expect(bed.plane.counters.total).toBe(0)
   })
 })
 
@@ -171,9 +173,9 @@ class Model {
 
   constructor(world: Awaited<ReturnType<typeof beside>>) {
     this.#world = world
-    const { tally } = world.bed.plane
-    tally.onEventSeen = (name) => this.#told.push(`seen ${name}`)
-    tally.onEventDone = (name) => this.#told.push(`done ${name}`)
+    const { counters } = world.bed.plane
+    counters.onEventSeen = (name) => this.#told.push(`seen ${name}`)
+    counters.onEventDone = (name) => this.#told.push(`done ${name}`)
   }
 
   async take(one: typeof step extends fc.Arbitrary<infer S> ? S : never): Promise<void> {
@@ -210,9 +212,9 @@ class Model {
   }
 
   expectCounts(): void {
-    const { tally } = this.#world.bed.plane
-    expect(tally.total).toBe(this.#known.filter(isPending).length)
-    for (const { event } of this.#toBeTold) expect(tally.ofEvent(event)).toBe(this.#pendingOf(event))
+    const { counters } = this.#world.bed.plane
+    expect(counters.total).toBe(this.#known.filter(isPending).length)
+    for (const { event } of this.#toBeTold) expect(counters.ofEvent(event)).toBe(this.#pendingOf(event))
   }
 
   expectTold(): void {

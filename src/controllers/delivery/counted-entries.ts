@@ -3,32 +3,32 @@
  * more than how many there are: a delivery in its lane for each would cost this replica more than all else that it does
  * about them. Those that stay get one, and so do all of a shard that is taken over.
  */
-import type { DeliveryPlane } from './delivery-plane.ts'
-import type { Lane } from './lane.ts'
+import type { DeliveryEngine } from './delivery-plane.ts'
+import type { EndpointQueue } from './lane.ts'
 import type { OpenEntry, OpenSegment } from './open-segments.ts'
 
-type Of = { opened: OpenSegment; open: OpenEntry; lane: Lane | undefined }
+type Of = { opened: OpenSegment; open: OpenEntry; lane: EndpointQueue | undefined }
 
 /** Counts it, where that says all there is to say of it by now; or takes it into its lane at once. */
-export function countEntry(plane: DeliveryPlane, { opened, open, lane }: Of): void {
+export function countEntry(plane: DeliveryEngine, { opened, open, lane }: Of): void {
   const { event } = open.entry
-  const isShown = plane.shown.of(opened.segment.version, open.entry) !== undefined
+  const isShown = plane.objectBacked.findEntry(opened.segment.version, open.entry) !== undefined
   // What is held is counted by its bytes; and what its lane is not known to be, only that can tell.
-  if (!lane || lane.held || isShown) plane.takeEntry(opened, open)
+  if (!lane || lane.held || isShown) plane.addEntry(opened, open)
   else {
     open.counted = lane
-    plane.tally.addEntry(lane, event)
+    plane.counters.addEntry(lane, event)
   }
 }
 
 /** It is pending no longer, or has a delivery that counts in its place. */
-export function uncountEntry({ tally }: DeliveryPlane, { segment }: OpenSegment, open: OpenEntry): void {
+export function uncountEntry({ counters }: DeliveryEngine, { segment }: OpenSegment, open: OpenEntry): void {
   if (!open.counted) return
-  tally.removeEntry(open.counted, open.entry.event, segment.version)
+  counters.removeEntry(open.counted, open.entry.event, segment.version)
   open.counted = undefined
 }
 
 /** Those that were only counted are in their lanes from here on. */
-export function takeCounted(plane: DeliveryPlane, opened: OpenSegment): void {
-  for (const open of opened.open.values()) if (open.counted) plane.takeEntry(opened, open)
+export function addCounted(plane: DeliveryEngine, opened: OpenSegment): void {
+  for (const open of opened.open.values()) if (open.counted) plane.addEntry(opened, open)
 }

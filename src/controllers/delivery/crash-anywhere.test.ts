@@ -58,7 +58,7 @@ class Story {
       this.#orders.set(`msg_${event.event.id}`, n)
       for (const { name } of ENDPOINTS) this.#accepted.push({ endpoint: name, id: `msg_${event.event.id}` })
       const segment = await this.bed.append(event)
-      if (!this.bed.api.dead) this.bed.follower.take(segment)
+      if (!this.bed.api.dead) this.bed.follower.addSegment(segment)
       await this.bed.elapse(n % 2 === 0 ? 1 : 5)
     }
     await this.bed.elapse(2 * HOUR)
@@ -118,7 +118,7 @@ class Story {
     return [
       ...violations(judge(this.evidence)),
       ...(bed.segments.size === 0 ? [] : [`${bed.segments.size} segments are open`]),
-      ...(bed.plane.tally.total === 0 ? [] : [`${bed.plane.tally.total} deliveries are pending`]),
+      ...(bed.plane.counters.total === 0 ? [] : [`${bed.plane.counters.total} deliveries are pending`]),
       ...(unfinished.length === 0 ? [] : [`${unfinished.length} objects are not finished`]),
       ...(shown.length === 2 * this.#refusals.length ? [] : [`${shown.length} deliveries are shown`]),
       ...(most <= exhausted ? [] : [`${most} of ${exhausted} exhausted deliveries were counted`]),

@@ -23,8 +23,8 @@ import {
   type ResourceWriter,
 } from '../../ports/kubernetes.ts'
 import { UnreadableError } from '../unreadable-error.ts'
-import type { Delivery, LogHome } from './delivery.ts'
-import { Slots } from './slots.ts'
+import type { Delivery, InLog } from './delivery.ts'
+import { PrioritySemaphore } from './slots.ts'
 
 type Resources = ResourceReader & ResourceWriter
 
@@ -62,7 +62,7 @@ export class DeliveryObjects {
   readonly #resources: Resources
   readonly #clock: Clock
   readonly #listener: DeliveryObjectsListener
-  readonly #slots = new Slots(CALLS_AT_A_TIME)
+  readonly #slots = new PrioritySemaphore(CALLS_AT_A_TIME)
 
   constructor(resources: Resources, clock: Clock, listener: DeliveryObjectsListener = {}) {
     this.#resources = resources
@@ -94,7 +94,7 @@ export class DeliveryObjects {
    * that is there already is taken as it is, and its status moves on only if it was behind.
    * @throws ApiError what may pass by itself
    */
-  async store(delivery: Delivery, home: LogHome, status?: WebhookDeliveryStatus): Promise<StoreResult> {
+  async store(delivery: Delivery, home: InLog, status?: WebhookDeliveryStatus): Promise<StoreResult> {
     try {
       const created = await this.#create(delivery, home)
       if (!isInline(home)) this.#listener.onReferred?.(deliveryRef(delivery), home.segment.segment.name)
@@ -114,7 +114,7 @@ export class DeliveryObjects {
   }
 
   /** An API server that has just started refuses everything until it has read the roles: that is no word about the object. */
-  #mayGetRight(home: LogHome): boolean {
+  #mayGetRight(home: InLog): boolean {
     const now = this.#clock.monotonic()
     home.lacksRightSince ??= now
     return now - home.lacksRightSince < ROLES_KNOWN_MS
@@ -151,11 +151,11 @@ export class DeliveryObjects {
 
   async #create(
     delivery: Delivery,
-    home: LogHome,
+    home: InLog,
   ): Promise<{ version: string; status?: WebhookDeliveryStatus | undefined }> {
-    const mayBeThere = home.mayBeShown === true
+    const mayBeThere = home.objectMayExist === true
     // The call may take effect although its answer, or this shard, is lost.
-    home.mayBeShown = true
+    home.objectMayExist = true
     try {
       const object = this.#objectOf(delivery, home)
       const create = () => this.#resources.create(webhookDeliveries, object, { answer: 'metadata' })
@@ -168,7 +168,7 @@ export class DeliveryObjects {
         home.unansweredAt = this.#clock.monotonic()
         throw error
       }
-      home.mayBeShown = mayBeThere
+      home.objectMayExist = mayBeThere
       // A quota may be full by what an earlier call has made.
       const held = mayBeThere ? await this.find(delivery) : undefined
       if (!held) throw error
@@ -176,12 +176,12 @@ export class DeliveryObjects {
     }
   }
 
-  #tellWritten({ lane, bytes }: Delivery, attempts: number): void {
-    this.#listener.onWritten?.(lane.endpoint.namespace, OBJECT_BYTES + bytes + attempts * ATTEMPT_BYTES)
+  #tellWritten({ queue, bytes }: Delivery, attempts: number): void {
+    this.#listener.onWritten?.(queue.endpoint.namespace, OBJECT_BYTES + bytes + attempts * ATTEMPT_BYTES)
   }
 
-  #objectOf(delivery: Delivery, home: LogHome): RawObject {
-    const { endpoint } = delivery.lane
+  #objectOf(delivery: Delivery, home: InLog): RawObject {
+    const { endpoint } = delivery.queue
     const { event, eventIndex } = home.entry
     const spec: WebhookDeliverySpec = {
       endpoint: endpoint.name,
@@ -214,13 +214,13 @@ function versionOf({ metadata, status }: WebhookDelivery) {
   return { version: metadata.resourceVersion, status }
 }
 
-function isInline({ entry }: LogHome): boolean {
+function isInline({ entry }: InLog): boolean {
   return byteLength(entry.event.payload) <= INLINE_PAYLOAD_BYTES
 }
 
 /** Of the object that shows it, or would. */
 export function deliveryRef(delivery: Delivery): { namespace: string; name: string } {
-  const { namespace, uid } = delivery.lane.endpoint
+  const { namespace, uid } = delivery.queue.endpoint
   return { namespace, name: deliveryObjectName(delivery.name, uid) }
 }
 

@@ -4,15 +4,15 @@ import { parsePosition } from '../../api/position.ts'
 import { deliveryObjectName, nameOfMessage } from '../../domain/message-id.ts'
 import { INLINE_PAYLOAD_BYTES } from '../../domain/payload.ts'
 import { longestWaitMs } from '../../domain/retry-schedule.ts'
-import { ownText } from '../../runtime/own-text.ts'
+import { copyString } from '../../runtime/own-text.ts'
 import type { EndpointDirectory } from '../endpoint/endpoint-directory.ts'
-import { type Delivery, OBJECT_HOME } from './delivery.ts'
-import type { DeliveryPlane } from './delivery-plane.ts'
+import { type Delivery, IN_OBJECT } from './delivery.ts'
+import type { DeliveryEngine } from './delivery-plane.ts'
 
 /** Organizations by the UIDs of their endpoints. */
 export type Owners = ReadonlyMap<string, string>
 
-export function ownersOf(directory: Pick<EndpointDirectory, 'all'>): Owners {
+export function organizationsByEndpoint(directory: Pick<EndpointDirectory, 'all'>): Owners {
   return new Map(
     [...directory.all()].map(({ endpoint: { metadata } }) => [metadata.uid, metadata.namespace ?? '']),
   )
@@ -30,7 +30,7 @@ export function isForeign({ metadata, spec }: DeliveryOutline, owners: Owners): 
 }
 
 /** Undefined when it is of no place in the log. */
-export function deliveryOf(plane: DeliveryPlane, outline: DeliveryOutline): Delivery | undefined {
+export function deliveryFromObject(plane: DeliveryEngine, outline: DeliveryOutline): Delivery | undefined {
   const { spec, status, metadata } = outline
   const name = nameOfMessage(spec.deliveryId)
   const position = parsePosition(spec.position)
@@ -40,8 +40,8 @@ export function deliveryOf(plane: DeliveryPlane, outline: DeliveryOutline): Deli
   const latest = clock.now() + longestWaitMs(attempts, waitScale)
   const dueAt = Math.min(latest, Date.parse(status?.nextAttemptAt ?? '') || 0)
   return {
-    name: ownText(name),
-    lane: plane.laneOf({ namespace: metadata.namespace, name: spec.endpoint, uid: spec.endpointUid }),
+    name: copyString(name),
+    queue: plane.queueFor({ namespace: metadata.namespace, name: spec.endpoint, uid: spec.endpointUid }),
     version: position.version,
     index: position.index,
     acceptedAt: Date.parse(metadata.creationTimestamp) || 0,
@@ -51,6 +51,6 @@ export function deliveryOf(plane: DeliveryPlane, outline: DeliveryOutline): Deli
     dueAt,
     stage: dueAt > clock.now() ? 'waiting' : 'queued',
     left: false,
-    home: OBJECT_HOME,
+    storage: IN_OBJECT,
   }
 }

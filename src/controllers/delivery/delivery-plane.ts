@@ -8,34 +8,34 @@
 import type { DeliveryState } from '../../api/webhook-delivery.ts'
 import type { WebhookEndpoint } from '../../api/webhook-endpoint.ts'
 import { shardOf } from '../../domain/shard.ts'
-import { until } from '../../runtime/pause.ts'
-import { doneFor } from '../../runtime/shards/ownership.ts'
+import { pollUntil } from '../../runtime/pause.ts'
+import { withOwnership } from '../../runtime/shards/ownership.ts'
 import { Timers } from '../../runtime/timers.ts'
 import type { EndpointView } from '../endpoint/endpoint-directory.ts'
 import type { EndpointStatusWriter } from '../endpoint/endpoint-status.ts'
 import { attempt } from './attempt.ts'
 import { BackgroundWork } from './background-work.ts'
-import { cancelDelivery, cancelLane } from './cancel-lane.ts'
+import { cancelDelivery, cancelQueue } from './cancel-lane.ts'
 import { uncountEntry } from './counted-entries.ts'
-import { type Delivery, deliveryOfEntry, dueOf, OBJECT_HOME, type Stage } from './delivery.ts'
+import { type Delivery, deliveryFromEntry, dueTime, IN_OBJECT, type Stage } from './delivery.ts'
 import { Dispatcher } from './dispatcher.ts'
-import type { Lane, LaneEndpoint } from './lane.ts'
-import { Lanes } from './lanes.ts'
+import type { EndpointQueue, EndpointRef } from './lane.ts'
+import { EndpointQueues } from './lanes.ts'
 import type { OpenEntry, OpenSegment } from './open-segments.ts'
-import { persist } from './persist.ts'
-import type { PlaneContext } from './plane-context.ts'
-import { busyLanes } from './plane-figures.ts'
-import { closedIn, restLanes } from './rest-lanes.ts'
-import { ShownDeliveries } from './shown-deliveries.ts'
-import { Tally } from './tally.ts'
-import { ToldElsewhere } from './told-elsewhere.ts'
-import { WaitingEntries } from './waiting-entries.ts'
+import { retryUntilDurable } from './persist.ts'
+import type { EngineContext } from './plane-context.ts'
+import { busyQueues } from './plane-figures.ts'
+import { closedEntries, drainQueues } from './rest-lanes.ts'
+import { ObjectBackedDeliveries } from './shown-deliveries.ts'
+import { PendingCounters } from './tally.ts'
+import { RemoteOutcomes } from './told-elsewhere.ts'
+import { PromotionScheduler } from './waiting-entries.ts'
 
 /** Outcomes on their way to the store beyond which nothing new is sent. */
 const MAX_SETTLING = 4096
 
 /** What the plane is given; the callbacks of the context are its own. */
-export type PlaneOptions = Omit<PlaneContext, 'wait' | 'ended' | 'shown' | 'dropped' | 'background'> & {
+export type EngineOptions = Omit<EngineContext, 'wait' | 'ended' | 'promoted' | 'dropped' | 'background'> & {
   maxInFlight: number
   statuses: EndpointStatusWriter
   /** Told of every end. */
@@ -44,21 +44,24 @@ export type PlaneOptions = Omit<PlaneContext, 'wait' | 'ended' | 'shown' | 'drop
   onDropped?: (delivery: Delivery) => void
 }
 
-export class DeliveryPlane {
-  readonly ctx: PlaneContext
-  readonly tally = new Tally()
-  readonly #options: PlaneOptions
-  readonly lanes = new Lanes()
+export class DeliveryEngine {
+  readonly ctx: EngineContext
+  readonly counters = new PendingCounters()
+  readonly #options: EngineOptions
+  readonly queues = new EndpointQueues()
   /** Those that an object has. */
-  readonly shown = new ShownDeliveries()
-  readonly elsewhere = new ToldElsewhere({ shown: this.shown, leave: (delivery) => this.leave(delivery) })
+  readonly objectBacked = new ObjectBackedDeliveries()
+  readonly remoteOutcomes = new RemoteOutcomes({
+    shown: this.objectBacked,
+    forget: (delivery) => this.leave(delivery),
+  })
   readonly #dispatcher: Dispatcher
   readonly #timers: Timers<Delivery>
-  readonly #waiting: WaitingEntries
+  readonly #waiting: PromotionScheduler
   readonly #work: BackgroundWork
   #running = false
 
-  constructor(options: PlaneOptions) {
+  constructor(options: EngineOptions) {
     this.#options = options
     this.#timers = new Timers<Delivery>({ clock: options.clock, log: options.log }, (delivery) =>
       this.#due(delivery),
@@ -67,7 +70,7 @@ export class DeliveryPlane {
       ...options,
       wait: (delivery) => this.#wait(delivery),
       ended: (delivery, state, object) => this.#ended(delivery, state, object),
-      shown: (delivery) => this.elsewhere.isShown(delivery),
+      promoted: (delivery) => this.remoteOutcomes.markPromoted(delivery),
       dropped: (delivery) => {
         this.end(delivery)
         options.onDropped?.(delivery)
@@ -75,12 +78,13 @@ export class DeliveryPlane {
       background: (work, lane, how) => this.#work.add(work, lane, how === 'settles'),
     }
     this.#work = new BackgroundWork(this.ctx, (lane) => this.#dispatcher.wake(lane))
-    this.#waiting = new WaitingEntries(this)
+    this.#waiting = new PromotionScheduler(this)
     this.#dispatcher = new Dispatcher({
       maxInFlight: options.maxInFlight,
       mayStart: () => this.#running && this.#work.size < MAX_SETTLING && options.outcomes.healthy(),
       mayRun: ({ driver, shard }) => driver === 'us' && options.shards.owns(shard),
-      run: (delivery) => doneFor(options.shards, delivery.lane.shard, () => attempt(this.ctx, delivery)),
+      run: (delivery) =>
+        withOwnership(options.shards, delivery.queue.shard, () => attempt(this.ctx, delivery)),
     })
     options.directory.listen({
       changed: (view) => this.#endpointChanged(view),
@@ -102,15 +106,15 @@ export class DeliveryPlane {
 
   /** Resolves when running attempts have ended and what they came to is stored. */
   async drained(): Promise<void> {
-    await until(this.ctx.clock, () => this.#dispatcher.inFlight === 0 && this.#work.size === 0)
+    await pollUntil(this.ctx.clock, () => this.#dispatcher.inFlight === 0 && this.#work.size === 0)
   }
 
   stats() {
-    const { inFlight, waitingLanes } = this.#dispatcher
+    const { inFlight, waitingQueues: waitingLanes } = this.#dispatcher
     return {
       inFlight,
       waitingLanes,
-      lanes: busyLanes(this.lanes.ours()),
+      lanes: busyQueues(this.queues.ours()),
       settling: this.#work.size,
       openSegments: this.ctx.segments.size,
     }
@@ -120,42 +124,42 @@ export class DeliveryPlane {
    * Takes an entry of the log into its lane, where it is queued if this replica drives that. One whose object was found
    * before its segment was shown is there already.
    */
-  takeEntry(opened: OpenSegment, open: OpenEntry, stage?: Stage): Delivery {
+  addEntry(opened: OpenSegment, open: OpenEntry, stage?: Stage): Delivery {
     const { event, endpoint } = open.entry
-    const lane = this.laneOf({ namespace: event.namespace, name: endpoint.name, uid: endpoint.uid })
-    const found = this.shown.of(opened.segment.version, open.entry)
-    open.delivery = found ?? deliveryOfEntry(lane, opened, open.entry, stage)
-    if (!found) this.take(open.delivery)
+    const lane = this.queueFor({ namespace: event.namespace, name: endpoint.name, uid: endpoint.uid })
+    const found = this.objectBacked.findEntry(opened.segment.version, open.entry)
+    open.delivery = found ?? deliveryFromEntry(lane, opened, open.entry, stage)
+    if (!found) this.add(open.delivery)
     uncountEntry(this, opened, open)
     return open.delivery
   }
 
   /** The same again when its shard changes hands: nothing is known of it but what the log says. It stands still. */
-  retakeEntry(opened: OpenSegment, open: OpenEntry): Delivery {
-    const held = open.delivery?.left === false ? open.delivery : this.takeEntry(opened, open, 'waiting')
+  resetEntry(opened: OpenSegment, open: OpenEntry): Delivery {
+    const held = open.delivery?.left === false ? open.delivery : this.addEntry(opened, open, 'waiting')
     held.stage = 'waiting'
-    held.lane.restore(held)
+    held.queue.restore(held)
     held.attempts = 0
     held.dueAt = 0
-    held.home = { kind: 'log', segment: opened, entry: open.entry }
-    this.shown.delete(held)
+    held.storage = { kind: 'log', segment: opened, entry: open.entry }
+    this.objectBacked.delete(held)
     this.#timers.delete(held)
     return held
   }
 
   /** What an object shows has to be told to `shown` as well. */
-  take(delivery: Delivery): void {
-    this.tally.add(delivery)
-    delivery.lane.add(delivery)
+  add(delivery: Delivery): void {
+    this.counters.add(delivery)
+    delivery.queue.add(delivery)
     this.#goOn(delivery)
   }
 
   /** One that is in its lane already goes on from its stage. */
-  goOn(delivery: Delivery): void {
-    delivery.lane.restore(delivery)
+  resume(delivery: Delivery): void {
+    delivery.queue.restore(delivery)
     if (delivery.stage === 'queued') {
       delivery.stage = 'waiting'
-      delivery.lane.due(delivery)
+      delivery.queue.markDue(delivery)
     }
     this.#goOn(delivery)
   }
@@ -167,7 +171,7 @@ export class DeliveryPlane {
 
   /** This replica's shards: what waits in their lanes may start. */
   wake(shards: ReadonlySet<number>): void {
-    for (const lane of this.lanes.of(shards)) this.#dispatcher.wake(lane)
+    for (const lane of this.queues.inShards(shards)) this.#dispatcher.wake(lane)
   }
 
   /**
@@ -176,86 +180,86 @@ export class DeliveryPlane {
    * @returns whether all of it has ended
    */
   async release(shards: ReadonlySet<number>): Promise<boolean> {
-    return await restLanes(this.ctx, this.lanes.leave(shards), (lane) => {
+    return await drainQueues(this.ctx, this.queues.release(shards), (lane) => {
       for (const delivery of lane.members()) this.#timers.delete(delivery)
-      lane.leave()
-      this.elsewhere.released(lane)
-      for (const delivery of closedIn(this.ctx.segments, lane)) this.leave(delivery)
+      lane.detach()
+      this.remoteOutcomes.applyDeferred(lane)
+      for (const delivery of closedEntries(this.ctx.segments, lane)) this.leave(delivery)
       // Whoever has the shard cancels the rest, and finds it where it is if that is this one again.
       if (lane.closed) for (const delivery of [...lane.members()]) this.leave(delivery)
     })
   }
 
   /** Gives entries of the segment that have no outcome by then an object. */
-  showLater(opened: OpenSegment): void {
-    this.#waiting.showLater(opened)
+  promoteLater(opened: OpenSegment): void {
+    this.#waiting.promoteLater(opened)
   }
 
-  laneOf(endpoint: LaneEndpoint): Lane {
-    const held = this.lanes.get(endpoint.uid)
+  queueFor(endpoint: EndpointRef): EndpointQueue {
+    const held = this.queues.get(endpoint.uid)
     if (held) return held
-    const lane = this.lanes.open(endpoint)
+    const lane = this.queues.open(endpoint)
     const view = this.ctx.directory.find(endpoint)
     if (view) this.#applyView(lane, view)
-    else this.lookUp(lane)
+    else this.verifyEndpoint(lane)
     return lane
   }
 
   /** Only the replica that drives the lane acts on that its endpoint is gone. */
-  lookUp(lane: Lane): void {
+  verifyEndpoint(lane: EndpointQueue): void {
     if (lane.driver === 'us') this.#work.add(this.#lookUp(lane), lane)
   }
 
   /** An endpoint that the watch has not shown: only that it does not exist cancels. */
-  async #lookUp(lane: Lane): Promise<void> {
+  async #lookUp(lane: EndpointQueue): Promise<void> {
     const { namespace, name, uid } = lane.endpoint
     const read = () => this.#options.statuses.read(namespace, name)
-    const found = await persist(this.ctx, 'reading an endpoint', read)
+    const found = await retryUntilDurable(this.ctx, 'reading an endpoint', read)
     if (found?.metadata.uid !== uid) this.#cancel(lane)
   }
 
   #endpointChanged(view: EndpointView): void {
-    const lane = this.lanes.get(view.endpoint.metadata.uid)
+    const lane = this.queues.get(view.endpoint.metadata.uid)
     if (lane) this.#applyView(lane, view)
   }
 
-  #applyView(lane: Lane, view: EndpointView): void {
+  #applyView(lane: EndpointQueue, view: EndpointView): void {
     const { ordered, concurrency } = view.endpoint.spec
     lane.setPolicy({ ordered, concurrency })
-    this.tally.hold(lane, !view.enabled)
+    this.counters.setHeld(lane, !view.enabled)
     lane.paused = !view.enabled || view.keys === undefined
     if (!lane.paused) this.#dispatcher.wake(lane)
   }
 
   #endpointRemoved(endpoint: WebhookEndpoint): void {
-    const lane = this.lanes.get(endpoint.metadata.uid)
-    if (lane?.size === 0) this.lanes.delete(lane)
+    const lane = this.queues.get(endpoint.metadata.uid)
+    if (lane?.size === 0) this.queues.delete(lane)
     else if (lane) this.#cancel(lane)
   }
 
-  #cancel(lane: Lane): void {
+  #cancel(lane: EndpointQueue): void {
     lane.paused = true
     if (lane.driver !== 'us') return
-    this.lanes.close(lane)
-    doneFor(this.ctx.shards, lane.shard, () => this.#work.add(cancelLane(this.ctx, lane), lane))
+    this.queues.close(lane)
+    withOwnership(this.ctx.shards, lane.shard, () => this.#work.add(cancelQueue(this.ctx, lane), lane))
   }
 
   #goOn(delivery: Delivery): void {
     // Its endpoint may have gone while a take-over brought it to where it is.
-    if (delivery.stage === 'waiting' || delivery.lane.closed) this.#wait(delivery)
-    else this.#dispatcher.wake(delivery.lane)
+    if (delivery.stage === 'waiting' || delivery.queue.closed) this.#wait(delivery)
+    else this.#dispatcher.wake(delivery.queue)
   }
 
   #wait(delivery: Delivery): void {
-    const { lane } = delivery
-    if (lane.driver === 'others') return
-    if (lane.closed) this.#work.add(cancelDelivery(this.ctx, delivery), lane)
-    else this.#timers.set(delivery, dueOf(delivery, this.ctx))
+    const { queue } = delivery
+    if (queue.driver === 'others') return
+    if (queue.closed) this.#work.add(cancelDelivery(this.ctx, delivery), queue)
+    else this.#timers.set(delivery, dueTime(delivery, this.ctx))
   }
 
   #due(delivery: Delivery): void {
-    delivery.lane.due(delivery)
-    this.#dispatcher.wake(delivery.lane)
+    delivery.queue.markDue(delivery)
+    this.#dispatcher.wake(delivery.queue)
   }
 
   #ended(delivery: Delivery, state: DeliveryState, object: boolean): void {
@@ -266,10 +270,10 @@ export class DeliveryPlane {
 
   /** It has come to its end. Of what had no object the log has told that; what an object shows ends without a word there. */
   end(delivery: Delivery): void {
-    if (this.shown.has(delivery)) {
+    if (this.objectBacked.has(delivery)) {
       const { version, index } = delivery
       const ended = this.ctx.outcomes.record({ kind: 'ended', position: { version, index } })
-      this.#work.add(ended, delivery.lane)
+      this.#work.add(ended, delivery.queue)
     }
     this.leave(delivery)
   }
@@ -277,17 +281,17 @@ export class DeliveryPlane {
   /** It is pending no longer. */
   leave(delivery: Delivery): void {
     if (delivery.left) return
-    const { lane } = delivery
+    const { queue } = delivery
     delivery.left = true
-    this.shown.delete(delivery)
-    this.elsewhere.forget(delivery)
+    this.objectBacked.delete(delivery)
+    this.remoteOutcomes.forget(delivery)
     // Its payload must not stay for as long as something refers to it.
-    delivery.home = OBJECT_HOME
+    delivery.storage = IN_OBJECT
     this.#timers.delete(delivery)
-    lane.remove(delivery)
-    this.tally.remove(delivery)
-    if (lane.closed && lane.size === 0) this.lanes.delete(lane)
-    if (lane.driver === 'us') this.#dispatcher.wake(lane)
-    else if (lane.size === 0 && !this.ctx.directory.find(lane.endpoint)) this.lanes.delete(lane)
+    queue.remove(delivery)
+    this.counters.remove(delivery)
+    if (queue.closed && queue.size === 0) this.queues.delete(queue)
+    if (queue.driver === 'us') this.#dispatcher.wake(queue)
+    else if (queue.size === 0 && !this.ctx.directory.find(queue.endpoint)) this.queues.delete(queue)
   }
 }

@@ -3,13 +3,13 @@
  * is slim: the payload stays in the log's segment or in the delivery's object.
  */
 import type { WebhookDeliveryStatus } from '../../api/webhook-delivery.ts'
-import { isOfWebhookEvent } from '../../domain/accept.ts'
+import { isFromWebhookEvent } from '../../domain/accept.ts'
 import { INLINE_PAYLOAD_BYTES } from '../../domain/payload.ts'
 import { longestWaitMs } from '../../domain/retry-schedule.ts'
 import type { Clock } from '../../ports/clock.ts'
 import type { LogDelivery } from '../../ports/delivery-log.ts'
-import { ownText } from '../../runtime/own-text.ts'
-import type { Lane } from './lane.ts'
+import { copyString } from '../../runtime/own-text.ts'
+import type { EndpointQueue } from './lane.ts'
 import type { OpenSegment } from './open-segments.ts'
 
 /**
@@ -22,14 +22,14 @@ import type { OpenSegment } from './open-segments.ts'
 export type Stage = 'queued' | 'waiting' | 'sending' | 'passed' | 'ended'
 
 /** Still an entry of the log: no object shows it yet. */
-export type LogHome = {
+export type InLog = {
   kind: 'log'
   segment: OpenSegment
   entry: LogDelivery
   /** What attempts from the log have come to; absent before the first. */
   status?: WebhookDeliveryStatus
   /** The object is being made; settles when it is there or cannot be made now. */
-  moving?: Promise<void> | undefined
+  promotion?: Promise<void> | undefined
   /** Since when its object cannot be made (quota, policy), milliseconds since 1970. */
   refusedSince?: number
   /** Since when Davit has no right to make it, monotonic. */
@@ -38,20 +38,20 @@ export type LogHome = {
    * Whoever had it before, or a call of this process whose answer was lost, may still be about to make its object. So
    * there has to be one that shows its end: nobody else's then takes its name.
    */
-  mayBeShown?: boolean
+  objectMayExist?: boolean
   /** When such a call was last known not to be answered yet, monotonic. */
   unansweredAt?: number
 }
 
 /** A WebhookDelivery has it, and that object's status is the truth. */
-export type ObjectHome = { kind: 'object' }
+export type InObject = { kind: 'object' }
 /** One for all: there may be hundreds of thousands. */
-export const OBJECT_HOME: ObjectHome = { kind: 'object' }
+export const IN_OBJECT: InObject = { kind: 'object' }
 
 export type Delivery = {
   /** The 26 characters of the id. */
   readonly name: string
-  readonly lane: Lane
+  readonly queue: EndpointQueue
   readonly version: number
   readonly index: number
   /** When the event was accepted, milliseconds since 1970. */
@@ -66,14 +66,14 @@ export type Delivery = {
   stage: Stage
   /** It came to its end, or is no longer this process's business. */
   left: boolean
-  home: LogHome | ObjectHome
+  storage: InLog | InObject
   /** The version in which its object shows its end, where this process wrote that. */
   endVersion?: string
 }
 
 /** One that the log alone knows of; unless told otherwise it is queued where this process drives its lane. */
-export function deliveryOfEntry(
-  lane: Lane,
+export function deliveryFromEntry(
+  lane: EndpointQueue,
   opened: OpenSegment,
   entry: LogDelivery,
   stage: Stage = lane.driver === 'us' ? 'queued' : 'waiting',
@@ -81,18 +81,18 @@ export function deliveryOfEntry(
   const { event, index } = entry
   return {
     // It may wait for hours, in which the text of the segment must not stay.
-    name: ownText(event.id),
-    lane,
+    name: copyString(event.id),
+    queue: lane,
     version: opened.segment.version,
     index,
     acceptedAt: opened.segment.writtenAt,
-    ofWebhookEvent: isOfWebhookEvent(event),
+    ofWebhookEvent: isFromWebhookEvent(event),
     bytes: Math.min(event.payload.length, INLINE_PAYLOAD_BYTES),
     attempts: 0,
     dueAt: 0,
     stage,
     left: false,
-    home: { kind: 'log', segment: opened, entry },
+    storage: { kind: 'log', segment: opened, entry },
   }
 }
 
@@ -100,7 +100,7 @@ export function deliveryOfEntry(
  * When its next attempt is due, milliseconds since 1970. The clock may have been set back since that was decided: storing it takes a
  * while, and another replica may have done it.
  */
-export function dueOf(
+export function dueTime(
   { dueAt, attempts }: Delivery,
   { clock, waitScale }: { clock: Pick<Clock, 'now'>; waitScale: number },
 ): number {

@@ -2,14 +2,14 @@ import { describe, expect, it } from 'vitest'
 import { settle } from '../../../test/support/fake-clock.ts'
 import type { Delivery } from './delivery.ts'
 import { Dispatcher } from './dispatcher.ts'
-import { Lane } from './lane.ts'
+import { EndpointQueue } from './lane.ts'
 
 type Running = { delivery: Delivery; end(): void }
 
 function dispatcher(options: {
   maxInFlight: number
   mayStart?: () => boolean
-  mayRun?: (lane: Lane) => boolean
+  mayRun?: (lane: EndpointQueue) => boolean
 }) {
   const running: Running[] = []
   const started: string[] = []
@@ -20,8 +20,8 @@ function dispatcher(options: {
       new Promise((resolve) => {
         started.push(delivery.name)
         const end = () => {
-          delivery.lane.remove(delivery)
-          delivery.lane.release({ timedOut: false })
+          delivery.queue.remove(delivery)
+          delivery.queue.release({ timedOut: false })
           resolve()
         }
         running.push({ delivery, end })
@@ -31,14 +31,14 @@ function dispatcher(options: {
   return { dispatcher, running, started }
 }
 
-function lane(name: string, deliveries: number, concurrency = 32): Lane {
-  const made = new Lane({ namespace: 'acme', name, uid: name })
+function lane(name: string, deliveries: number, concurrency = 32): EndpointQueue {
+  const made = new EndpointQueue({ namespace: 'acme', name, uid: name })
   made.paused = false
   made.setPolicy({ ordered: false, concurrency })
   for (let index = 0; index < deliveries; index += 1) {
     made.add({
       name: `${name}${index}`,
-      lane: made,
+      queue: made,
       version: 1,
       index,
       acceptedAt: 0,
@@ -48,7 +48,7 @@ function lane(name: string, deliveries: number, concurrency = 32): Lane {
       dueAt: 0,
       stage: 'queued',
       left: false,
-      home: { kind: 'object' },
+      storage: { kind: 'object' },
     })
   }
   return made
@@ -82,7 +82,7 @@ describe('a dispatcher', () => {
     const { dispatcher: it } = dispatcher({ maxInFlight: 0 })
     const one = lane('a', 1)
     for (let i = 0; i < 10; i += 1) it.wake(one)
-    expect(it.waitingLanes).toBe(1)
+    expect(it.waitingQueues).toBe(1)
   })
 
   it('starts nothing while it may not, and goes on when it is told', () => {
@@ -100,7 +100,7 @@ describe('a dispatcher', () => {
     it.wake(lane('a', 1))
     running[0]?.end()
     await settle()
-    expect([it.waitingLanes, it.inFlight]).toEqual([0, 0])
+    expect([it.waitingQueues, it.inFlight]).toEqual([0, 0])
   })
 
   it('comes back to a lane at its limit when one of its attempts has ended', async () => {

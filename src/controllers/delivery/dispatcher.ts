@@ -4,21 +4,21 @@
  */
 import type { Delivery } from './delivery.ts'
 import { Fifo } from './fifo.ts'
-import type { Lane } from './lane.ts'
+import type { EndpointQueue } from './lane.ts'
 
 export type DispatcherOptions = {
   maxInFlight: number
   /** False while nothing new may be sent (outcomes cannot be stored, the process is ending). */
   mayStart: () => boolean
   /** False for a lane that another replica drives, or might: it is woken when that changes. */
-  mayRun: (lane: Lane) => boolean
+  mayRun: (lane: EndpointQueue) => boolean
   /** Runs one attempt; resolves when the delivery no longer holds its lane. Must not reject. */
   run: (delivery: Delivery) => Promise<void>
 }
 
 export class Dispatcher {
   readonly #options: DispatcherOptions
-  readonly #runnable = new Fifo<Lane>()
+  readonly #runnable = new Fifo<EndpointQueue>()
   #inFlight = 0
   #pumping = false
 
@@ -30,12 +30,12 @@ export class Dispatcher {
     return this.#inFlight
   }
 
-  get waitingLanes(): number {
+  get waitingQueues(): number {
     return this.#runnable.size
   }
 
   /** The lane may have something to start. */
-  wake(lane: Lane): void {
+  wake(lane: EndpointQueue): void {
     if (!lane.listed) {
       lane.listed = true
       this.#runnable.push(lane)
@@ -53,7 +53,7 @@ export class Dispatcher {
         if (!lane) return
         lane.listed = false
         if (!this.#options.mayRun(lane)) continue
-        const delivery = lane.take()
+        const delivery = lane.startNext()
         if (!delivery) continue
         lane.listed = true
         this.#runnable.push(lane)
@@ -64,7 +64,7 @@ export class Dispatcher {
     }
   }
 
-  #start(lane: Lane, delivery: Delivery): void {
+  #start(lane: EndpointQueue, delivery: Delivery): void {
     this.#inFlight += 1
     void this.#options.run(delivery).finally(() => {
       this.#inFlight -= 1

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest'
 import type { OutcomeRecord } from '../../api/outcome-record.ts'
-import { EarlyRecords, type SaidRecord } from './early-records.ts'
+import { OutOfOrderRecords, type SequencedRecord } from './early-records.ts'
 
-function said(record: OutcomeRecord): SaidRecord {
+function said(record: OutcomeRecord): SequencedRecord {
   return { record, version: 9000, writer: 'another' }
 }
 function moved(version: number, index: number) {
@@ -13,7 +13,7 @@ function reopened(version: number, index: number) {
 }
 
 it('gives the records of a segment by index, in order, and once', () => {
-  const early = new EarlyRecords()
+  const early = new OutOfOrderRecords()
   early.add(reopened(7, 1))
   early.add(moved(7, 0))
   early.add(moved(7, 1))
@@ -27,7 +27,7 @@ it('gives the records of a segment by index, in order, and once', () => {
 })
 
 it('forgets what is behind the mark, once there is much of it', () => {
-  const early = new EarlyRecords()
+  const early = new OutOfOrderRecords()
   for (let version = 1; version <= 1000; version += 1) early.add(moved(version, 0))
   early.forget(999)
   expect(early.take(999).size).toBe(0)
@@ -35,7 +35,7 @@ it('forgets what is behind the mark, once there is much of it', () => {
 })
 
 it('is full when it holds more than two hundred thousand, and not when those were taken or forgotten', () => {
-  const early = new EarlyRecords()
+  const early = new OutOfOrderRecords()
   for (let n = 0; n < 200_000; n += 1) early.add(moved(1 + (n % 2000), n))
   expect(early.isFull).toBe(false)
   early.add(moved(1, 0))

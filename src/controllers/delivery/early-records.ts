@@ -1,18 +1,18 @@
 import type { OutcomeRecord } from '../../api/outcome-record.ts'
 
 /** A record, with the version of the segment that it is in, and who wrote that. */
-export type SaidRecord = { record: OutcomeRecord; version: number; writer: string }
+export type SequencedRecord = { record: OutcomeRecord; version: number; writer: string }
 
 /** Segments that were closed before they were shown, or cannot be read, are looked for from this many on. */
 const TIDY_FROM = 1000
 /** A watch that is cut off for minutes at full load. */
 const MAX_RECORDS = 200_000
 
-const NONE: ReadonlyMap<number, SaidRecord[]> = new Map()
+const NONE: ReadonlyMap<number, SequencedRecord[]> = new Map()
 
 /** Records of entries whose segment was not shown yet, by its version. */
-export class EarlyRecords {
-  readonly #byVersion = new Map<number, SaidRecord[]>()
+export class OutOfOrderRecords {
+  readonly #byVersion = new Map<number, SequencedRecord[]>()
   #size = 0
 
   /** More wait than can be held. */
@@ -20,7 +20,7 @@ export class EarlyRecords {
     return this.#size > MAX_RECORDS
   }
 
-  add(said: SaidRecord): void {
+  add(said: SequencedRecord): void {
     this.#size += 1
     const { version } = said.record.position
     const held = this.#byVersion.get(version)
@@ -29,7 +29,7 @@ export class EarlyRecords {
   }
 
   /** The records of a segment that is shown now, by index, in order. */
-  take(version: number): ReadonlyMap<number, SaidRecord[]> {
+  take(version: number): ReadonlyMap<number, SequencedRecord[]> {
     const records = this.#byVersion.get(version)
     if (!records) return NONE
     this.#drop(version)

@@ -19,7 +19,7 @@ async function retrying(spec: { ordered?: boolean } = {}) {
   owner.plane.start()
   await take(owner, shard)
   const segment = await owner.append(owner.event([one]))
-  owner.follower.take(segment)
+  owner.follower.addSegment(segment)
   await owner.elapse(5 * SECOND)
   const [object] = owner.objects
   if (!object) throw new Error('it has no object')
@@ -60,14 +60,14 @@ async function ends(bed: PlaneBed): Promise<number> {
 it('a delivery whose object was found before its segment was shown is counted once, until its owner says that it ended', async () => {
   const { owner, shard, segment } = await retrying()
   const late = await joined(owner, shard)
-  expect(late.plane.tally.total).toBe(1)
-  late.follower.take(segment)
-  expect(late.plane.tally.total).toBe(1)
+  expect(late.plane.counters.total).toBe(1)
+  late.follower.addSegment(segment)
+  expect(late.plane.counters.total).toBe(1)
   owner.sender.answers.set('/one', 200)
   await owner.elapse(MINUTE)
-  expect(owner.plane.tally.total).toBe(0)
+  expect(owner.plane.counters.total).toBe(0)
   late.showOutcomes()
-  expect(late.plane.tally.total).toBe(0)
+  expect(late.plane.counters.total).toBe(0)
   expect(late.segments.size).toBe(0)
 })
 
@@ -81,13 +81,13 @@ describe('an object that a list by labels does not show', () => {
     expect(owner.begun('one')).toHaveLength(1)
     await owner.elapse(MINUTE)
     expect(owner.begun('one')).toHaveLength(2)
-    expect(owner.plane.tally.total).toBe(0)
+    expect(owner.plane.counters.total).toBe(0)
   })
 
   it('since it is gone is pending no longer, and the others are told', async () => {
     const { owner, shard, ref } = await retrying()
     await again(owner, shard, () => owner.store.delete(webhookDeliveries, ref))
-    expect(owner.plane.tally.total).toBe(0)
+    expect(owner.plane.counters.total).toBe(0)
     expect(await ends(owner)).toBe(1)
   })
 
@@ -103,7 +103,7 @@ describe('an object that a list by labels does not show', () => {
     abort.abort()
     await owner.elapse(10 * SECOND)
     await expect(started).rejects.toThrow()
-    expect(owner.plane.tally.total).toBe(1)
+    expect(owner.plane.counters.total).toBe(1)
     expect(await ends(owner)).toBe(0)
   })
 })
@@ -118,7 +118,7 @@ describe.each([
     await again(owner, shard, () =>
       owner.store.patch(webhookDeliveries, ref, { metadata: { labels }, spec: { endpoint: 7 } }),
     )
-    expect(owner.plane.tally.total).toBe(1)
+    expect(owner.plane.counters.total).toBe(1)
     expect(await ends(owner)).toBe(0)
     expect(owner.events.map(({ reason }) => reason)).toContain('UnreadableDelivery')
     owner.sender.answers.set('/one', 200)
@@ -129,7 +129,7 @@ describe.each([
     await again(owner, shard, () => owner.store.patch(webhookDeliveries, ref, { spec: { endpoint: 'one' } }))
     await owner.elapse(5 * MINUTE)
     expect(owner.begun('one')).toEqual([first, second, first])
-    expect(owner.plane.tally.total).toBe(0)
+    expect(owner.plane.counters.total).toBe(0)
   })
 })
 
@@ -147,7 +147,7 @@ it('an entry whose object cannot be read is not sent beside it', async () => {
   const next = await bed.restarted(({ sender }) => sender.answers.set('/one', 200))
   await next.elapse(MINUTE)
   expect(next.begun('one')).toEqual([])
-  expect(next.plane.tally.total).toBe(1)
+  expect(next.plane.counters.total).toBe(1)
   expect(next.segments.size).toBe(0)
 })
 
@@ -163,7 +163,7 @@ describe('what a replica had ended, and died before the others were told,', () =
     await owner.elapse(MINUTE)
     expect(owner.api.dead).toBe(true)
     third.showOutcomes()
-    expect(third.plane.tally.total).toBe(1)
+    expect(third.plane.counters.total).toBe(1)
     return { owner, third, shard }
   }
 
@@ -172,7 +172,7 @@ describe('what a replica had ended, and died before the others were told,', () =
     const next = await owner.restarted()
     await next.elapse(SECOND)
     third.showOutcomes()
-    expect(third.plane.tally.total).toBe(0)
+    expect(third.plane.counters.total).toBe(0)
     expect(await ends(next)).toBe(1)
     // Once is enough.
     const later = await next.restarted()
@@ -183,10 +183,10 @@ describe('what a replica had ended, and died before the others were told,', () =
   it('they are told by one that has come since, and takes its shard over', async () => {
     const { owner, third, shard } = await untold()
     const next = await joined(owner, shard)
-    expect(next.plane.tally.total).toBe(0)
+    expect(next.plane.counters.total).toBe(0)
     await take(next, shard)
     third.showOutcomes()
-    expect(third.plane.tally.total).toBe(0)
+    expect(third.plane.counters.total).toBe(0)
     expect(await ends(next)).toBe(1)
     // Who is handed the shard has nothing to tell.
     const ended = next.takeOver.end(new Set([shard]))
@@ -219,7 +219,7 @@ describe('what a replica had ended, and died before the others were told,', () =
     await next.elapse(SECOND)
     await started
     third.showOutcomes()
-    expect(third.plane.tally.total).toBe(0)
+    expect(third.plane.counters.total).toBe(0)
   })
 
   it('long ago is told to nobody', async () => {
@@ -243,11 +243,11 @@ it('what a replica had ended when its word was void, all others count as ended o
   const segment = await owner.append(owner.event([one]))
   const third = new PlaneBed(owner)
   third.owns = () => false
-  for (const bed of [owner, third]) bed.follower.take(segment)
+  for (const bed of [owner, third]) bed.follower.addSegment(segment)
   await owner.elapse(SECOND)
-  expect([owner.begun('one').length, owner.plane.tally.total, owner.segments.size]).toEqual([1, 0, 1])
+  expect([owner.begun('one').length, owner.plane.counters.total, owner.segments.size]).toEqual([1, 0, 1])
   await again(owner, shard, async () => undefined)
   third.showOutcomes()
-  expect([third.segments.size, third.plane.tally.total]).toEqual([0, 0])
+  expect([third.segments.size, third.plane.counters.total]).toEqual([0, 0])
   expect(owner.begun('one')).toHaveLength(1)
 })

@@ -5,38 +5,38 @@
 import { type DeliveryOutline, deliveryOutline } from '../../api/delivery-outline.ts'
 import { type WebhookDelivery, webhookDeliveryKind } from '../../api/webhook-delivery.ts'
 import { isFinal } from '../../domain/delivery.ts'
-import { isLogEnd } from '../../domain/outcome-records.ts'
+import { endsDelivery } from '../../domain/outcome-records.ts'
 import { isRestored } from '../../domain/restored.ts'
 import type { RawObject } from '../../ports/kubernetes.ts'
 import { UnreadableError } from '../unreadable-error.ts'
-import { type Delivery, OBJECT_HOME } from './delivery.ts'
+import { type Delivery, IN_OBJECT } from './delivery.ts'
 import { deliveryRef } from './delivery-objects.ts'
-import { deliveryOf, isForeign, ownersOf } from './delivery-of-object.ts'
-import type { DeliveryPlane } from './delivery-plane.ts'
+import { deliveryFromObject, isForeign, organizationsByEndpoint } from './delivery-of-object.ts'
+import type { DeliveryEngine } from './delivery-plane.ts'
 import { cancelRestored, exhaustCounted, wasCounted } from './end-found.ts'
-import type { Lane } from './lane.ts'
+import type { EndpointQueue } from './lane.ts'
 import { leaveUnread } from './leave-unread.ts'
 import type { LogFollower } from './log-follower.ts'
-import type { OpenEntry, Unresolved } from './open-segments.ts'
-import { persist } from './persist.ts'
-import type { PlaneContext } from './plane-context.ts'
-import { isSame, placeOf } from './shown-deliveries.ts'
+import type { OpenEntry, UnresolvedEntry } from './open-segments.ts'
+import { retryUntilDurable } from './persist.ts'
+import type { EngineContext } from './plane-context.ts'
+import { isSameDelivery, offsetKey } from './shown-deliveries.ts'
 
 /** Looked for by their names at a time. */
 const AT_A_TIME = 16
 /** What a replica has ended so long before it died, it has said; and of so many at most it is said for it. */
-const UNTOLD_MS = 5 * 60_000
-const MOST_TOLD = 5000
+const UNRECORDED_MS = 5 * 60_000
+const MAX_RECORDED = 5000
 
-export type FoundObjectsOptions = {
-  plane: DeliveryPlane
+export type RecoveryOptions = {
+  plane: DeliveryEngine
   follower: LogFollower
   /** Those that are taken over. */
   shards: ReadonlySet<number>
   /** What has an object is taken out of it. */
-  unresolved: Map<string, Unresolved>
+  unresolved: Map<string, UnresolvedEntry>
   /** Of these shards. */
-  lanes: readonly Lane[]
+  lanes: readonly EndpointQueue[]
 }
 
 type Written = { spec: { writtenAt: string }; metadata: { creationTimestamp?: string | undefined } }
@@ -45,11 +45,11 @@ function wasRestored({ spec, metadata }: Written): boolean {
   return isRestored(Date.parse(spec.writtenAt), Date.parse(metadata.creationTimestamp ?? ''))
 }
 
-export class FoundObjects {
-  readonly #plane: DeliveryPlane
+export class RecoveryFromObjects {
+  readonly #plane: DeliveryEngine
   readonly #follower: LogFollower
   readonly #shards: ReadonlySet<number>
-  readonly #unresolved: Map<string, Unresolved>
+  readonly #unresolved: Map<string, UnresolvedEntry>
   /** Deliveries of those shards that have to have an object, as far as it was not found, by `<namespace>/<name>`. */
   readonly #missing = new Map<string, Delivery>()
   /** Where a list is started again, what was seen before is not taken twice. */
@@ -60,12 +60,12 @@ export class FoundObjects {
   #unfinished = 0
   #newest = 0
 
-  constructor({ plane, follower, shards, unresolved, lanes }: FoundObjectsOptions) {
+  constructor({ plane, follower, shards, unresolved, lanes }: RecoveryOptions) {
     this.#plane = plane
     this.#follower = follower
     this.#shards = shards
     this.#unresolved = unresolved
-    this.#owners = ownersOf(plane.ctx.directory)
+    this.#owners = organizationsByEndpoint(plane.ctx.directory)
     for (const lane of lanes)
       for (const delivery of lane.members()) {
         const { namespace, name } = deliveryRef(delivery)
@@ -85,7 +85,7 @@ export class FoundObjects {
   }
 
   /** @returns undefined when it cannot be read or was seen before */
-  take(raw: RawObject): DeliveryOutline | undefined {
+  addObject(raw: RawObject): DeliveryOutline | undefined {
     const { namespace, name } = raw.metadata
     const key = `${namespace}/${name}`
     const known = this.#missing.get(key)
@@ -102,9 +102,9 @@ export class FoundObjects {
     }
     if (this.#seen.has(outline.metadata.uid)) return undefined
     this.#seen.add(outline.metadata.uid)
-    const delivery = deliveryOf(this.#plane, outline)
-    if (delivery && this.#shards.has(delivery.lane.shard)) this.#takeOurs(outline, delivery, known)
-    else if (delivery?.lane.driver === 'others') this.#takeOthers(outline, delivery)
+    const delivery = deliveryFromObject(this.#plane, outline)
+    if (delivery && this.#shards.has(delivery.queue.shard)) this.#takeOurs(outline, delivery, known)
+    else if (delivery?.queue.driver === 'others') this.#takeOthers(outline, delivery)
     return outline
   }
 
@@ -112,7 +112,7 @@ export class FoundObjects {
    * All objects were seen. What has to have one, and was not among them (somebody may have taken its label away), is looked
    * for by its name. @throws Error when given up
    */
-  async end(signal: AbortSignal): Promise<void> {
+  async lookUpMissing(signal: AbortSignal): Promise<void> {
     const missing = [...this.#missing]
     for (let at = 0; at < missing.length; at += AT_A_TIME)
       await Promise.all(
@@ -123,14 +123,16 @@ export class FoundObjects {
   async #lookUp(key: string, delivery: Delivery, signal: AbortSignal): Promise<void> {
     const { ctx } = this.#plane
     const giveUp = AbortSignal.any([ctx.giveUp, signal])
-    const object = await persist({ ...ctx, giveUp }, 'reading a delivery', () => findOrUnread(ctx, delivery))
+    const object = await retryUntilDurable({ ...ctx, giveUp }, 'reading a delivery', () =>
+      findOrUnread(ctx, delivery),
+    )
     if (delivery.left) return
     if (!object) ctx.dropped(delivery)
     else if (object instanceof UnreadableError) this.#leaveUnread(key, delivery)
     else {
       const outline = deliveryOutline.parse(object)
       const isOther = isForeign(outline, this.#owners)
-      const found = isOther ? undefined : deliveryOf(this.#plane, outline)
+      const found = isOther ? undefined : deliveryFromObject(this.#plane, outline)
       if (found) this.#takeOurs(outline, found, delivery)
       else if (isOther) {
         // Its own object is gone: this one has only its name.
@@ -153,8 +155,8 @@ export class FoundObjects {
     if (unresolved) this.#close(key, unresolved)
     const delivery = unresolved?.open.delivery ?? known
     if (!delivery || delivery.left) return
-    delivery.home = OBJECT_HOME
-    this.#plane.shown.add(delivery)
+    delivery.storage = IN_OBJECT
+    this.#plane.objectBacked.add(delivery)
     leaveUnread(this.#plane.ctx, delivery, new UnreadableError(webhookDeliveryKind.kind, key))
   }
 
@@ -180,36 +182,36 @@ export class FoundObjects {
 
   /** Also where another replica has said that an object has it, and this one has not let go of it yet. */
   #known(found: Delivery): Delivery | undefined {
-    const known = this.#plane.shown.at(found) ?? this.#plane.elsewhere.at(found)
-    return known && isSame(known, found) ? known : undefined
+    const known = this.#plane.objectBacked.at(found) ?? this.#plane.remoteOutcomes.deferredAt(found)
+    return known && isSameDelivery(known, found) ? known : undefined
   }
 
   /**
    * Whoever ended it may have died before it could say so. What the log says is not said again, as far as that is remembered; and
    * whoever has handed the shard over has said it.
    */
-  #tellEnded(completedAt: string | undefined, { version, index, lane }: Delivery): void {
+  #tellEnded(completedAt: string | undefined, { version, index, queue }: Delivery): void {
     const { ctx } = this.#plane
-    const isOld = !(ctx.clock.now() - Date.parse(completedAt ?? '') < UNTOLD_MS)
-    const { toldEnds, claims } = this.#follower
-    const told = toldEnds?.get(placeOf({ version, index }))
+    const isOld = !(ctx.clock.now() - Date.parse(completedAt ?? '') < UNRECORDED_MS)
+    const { recordedEnds, claims } = this.#follower
+    const told = recordedEnds?.get(offsetKey({ version, index }))
     // What was said after somebody else had claimed the shard is nothing to those who know that.
-    const isHeard = told !== undefined && !claims.isVoid(lane.shard, told.version, told.writer)
-    const isTold = toldEnds ? isHeard : claims.isInOrder(lane.shard)
-    if (isOld || isTold || this.#told >= MOST_TOLD) return
+    const isHeard = told !== undefined && !claims.isFenced(queue.shard, told.version, told.writer)
+    const isTold = recordedEnds ? isHeard : claims.isInOrder(queue.shard)
+    if (isOld || isTold || this.#told >= MAX_RECORDED) return
     this.#told += 1
-    ctx.background(ctx.outcomes.record({ kind: 'ended', position: { version, index } }), lane)
+    ctx.background(ctx.outcomes.record({ kind: 'ended', position: { version, index } }), queue)
   }
 
   /** This replica has ended it, when what it said was void: the others learn now that an object has it, and that it has ended. */
-  #tellUnlessKnown({ open }: Unresolved, { version, index, lane }: Delivery): void {
-    if (open.records.some(isLogEnd)) return
+  #tellUnlessKnown({ open }: UnresolvedEntry, { version, index, queue }: Delivery): void {
+    if (open.records.some(endsDelivery)) return
     const { ctx } = this.#plane
-    ctx.background(ctx.outcomes.record({ kind: 'ended', position: { version, index } }), lane)
+    ctx.background(ctx.outcomes.record({ kind: 'ended', position: { version, index } }), queue)
   }
 
   /** An entry that is open, and whose segment was shown while objects were listed. */
-  #shownSince(found: Delivery): Unresolved | undefined {
+  #shownSince(found: Delivery): UnresolvedEntry | undefined {
     const opened = this.#plane.ctx.segments.at(found.version)
     const open = opened?.open.get(found.index)
     return opened && open && isOf(open, found) ? { opened, open } : undefined
@@ -217,44 +219,49 @@ export class FoundObjects {
 
   #goOn({ spec, metadata }: Written, pending: Delivery | undefined, found: Delivery): void {
     const { attempts, dueAt, stage } = found
-    const delivery = pending ? Object.assign(pending, { attempts, dueAt, stage, home: OBJECT_HOME }) : found
-    this.#plane.shown.addFound(delivery)
-    if (pending) this.#plane.goOn(pending)
-    else this.#plane.take(found)
+    const delivery = pending ? Object.assign(pending, { attempts, dueAt, stage, home: IN_OBJECT }) : found
+    this.#plane.objectBacked.addFound(delivery)
+    if (pending) this.#plane.resume(pending)
+    else this.#plane.add(found)
     if (wasRestored({ spec, metadata })) cancelRestored(this.#plane, delivery)
     else if (wasCounted(this.#plane, delivery)) exhaustCounted(this.#plane, delivery)
   }
 
   /** Where the log does not say that it has ended, the others have to be told. */
-  #end(pending: Delivery, unresolved: Unresolved | undefined): void {
-    if (!unresolved?.open.records.some(isLogEnd)) this.#plane.shown.add(pending)
+  #end(pending: Delivery, unresolved: UnresolvedEntry | undefined): void {
+    if (!unresolved?.open.records.some(endsDelivery)) this.#plane.objectBacked.add(pending)
     this.#plane.end(pending)
   }
 
   /** The entry's object is there; that was not recorded. */
-  #close(key: string, { opened, open }: Unresolved): void {
+  #close(key: string, { opened, open }: UnresolvedEntry): void {
     this.#unresolved.delete(key)
     const { ctx } = this.#plane
     const position = { version: opened.segment.version, index: open.entry.index }
     const { event, endpoint } = open.entry
-    const lane = this.#plane.laneOf({ namespace: event.namespace, name: endpoint.name, uid: endpoint.uid })
+    const lane = this.#plane.queueFor({ namespace: event.namespace, name: endpoint.name, uid: endpoint.uid })
     ctx.background(ctx.outcomes.record({ kind: 'moved', position }), lane)
   }
 
   /** Another replica drives it: what is still an entry of the log is shown when that says so. */
   #takeOthers({ status }: DeliveryOutline, found: Delivery): void {
-    const { shown, ctx } = this.#plane
-    if (isFinal(status?.state) || shown.at(found) || this.#follower.endings?.has(placeOf(found))) return
+    const { objectBacked, ctx } = this.#plane
+    if (
+      isFinal(status?.state) ||
+      objectBacked.at(found) ||
+      this.#follower.endsDuringList?.has(offsetKey(found))
+    )
+      return
     if (ctx.segments.at(found.version)?.open.has(found.index)) return
     found.stage = 'waiting'
-    this.#plane.take(found)
-    shown.addFound(found)
+    this.#plane.add(found)
+    objectBacked.addFound(found)
   }
 }
 
 /** Undefined when it is gone. */
 async function findOrUnread(
-  ctx: PlaneContext,
+  ctx: EngineContext,
   delivery: Delivery,
 ): Promise<WebhookDelivery | UnreadableError | undefined> {
   try {
@@ -265,10 +272,10 @@ async function findOrUnread(
   }
 }
 
-function isOf({ entry }: OpenEntry, { name, lane }: Delivery): boolean {
-  return entry.event.id === name && entry.endpoint.uid === lane.endpoint.uid
+function isOf({ entry }: OpenEntry, { name, queue }: Delivery): boolean {
+  return entry.event.id === name && entry.endpoint.uid === queue.endpoint.uid
 }
 
-function attemptsIn(unresolved: Unresolved | undefined): number {
+function attemptsIn(unresolved: UnresolvedEntry | undefined): number {
   return unresolved?.open.records.filter(({ kind }) => kind !== 'reopened').length ?? 0
 }

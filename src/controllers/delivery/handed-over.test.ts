@@ -64,7 +64,7 @@ it('nor is it where that segment is shown while what is under way ends', async (
   await bed.accept(bed.event([one]))
   const ended = bed.takeOver.end(shards)
   await bed.elapse(1000)
-  bed.follower.take(late)
+  bed.follower.addSegment(late)
   bed.shownUpTo = bed.store.version
   bed.sender.attempts[0]?.end(200)
   await bed.elapse(5000)

@@ -2,13 +2,13 @@ import { expect, it } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
 import { LANE_ENDPOINT, laneDelivery } from '../../../test/support/lane-deliveries.ts'
 import type { Delivery } from './delivery.ts'
-import { Lane } from './lane.ts'
+import { EndpointQueue } from './lane.ts'
 
 const DONE = { timedOut: false }
 
 /** A lane beside what is known of its deliveries; every start is checked. */
 class Model {
-  readonly lane = new Lane(LANE_ENDPOINT)
+  readonly lane = new EndpointQueue(LANE_ENDPOINT)
   readonly all: Delivery[] = []
   readonly #queue: Delivery[] = []
   #underWay = 0
@@ -32,7 +32,7 @@ class Model {
   }
 
   start(): void {
-    const taken = this.lane.take()
+    const taken = this.lane.startNext()
     if (!taken) {
       expect(this.#mayStart()).toBe(false)
       return
@@ -70,7 +70,7 @@ class Model {
     const one = this.all[which % Math.max(1, this.all.length)]
     if (!one) return
     if (one.stage === 'waiting') this.#queue.push(one)
-    this.lane.due(one)
+    this.lane.markDue(one)
   }
 
   end(which: number): void {

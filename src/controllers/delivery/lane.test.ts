@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import { LANE_ENDPOINT, laneDelivery } from '../../../test/support/lane-deliveries.ts'
-import { Lane } from './lane.ts'
+import { EndpointQueue } from './lane.ts'
 
 const DONE = { timedOut: false }
 const TIMED_OUT = { timedOut: true }
 
 function laneWith(policy: { ordered: boolean; concurrency?: number }, ...versions: number[]) {
-  const lane = new Lane(LANE_ENDPOINT)
+  const lane = new EndpointQueue(LANE_ENDPOINT)
   lane.paused = false
   lane.setPolicy({ concurrency: 8, ...policy })
   const deliveries = versions.map((version) => laneDelivery(lane, version))
@@ -14,9 +14,9 @@ function laneWith(policy: { ordered: boolean; concurrency?: number }, ...version
   return { lane, deliveries }
 }
 
-function takeAll(lane: Lane): number[] {
+function takeAll(lane: EndpointQueue): number[] {
   const taken: number[] = []
-  for (let one = lane.take(); one; one = lane.take()) taken.push(one.version)
+  for (let one = lane.startNext(); one; one = lane.startNext()) taken.push(one.version)
   return taken
 }
 
@@ -32,12 +32,12 @@ describe('an unordered lane', () => {
     const { lane, deliveries } = laneWith({ ordered: false, concurrency: 1 }, 1, 2)
     const [first] = deliveries
     if (!first) throw new Error('there is none')
-    lane.take()
+    lane.startNext()
     first.stage = 'waiting'
     lane.release(DONE)
     expect(takeAll(lane)).toEqual([2])
     lane.release(DONE)
-    lane.due(first)
+    lane.markDue(first)
     expect(takeAll(lane)).toEqual([1])
   })
 
@@ -79,12 +79,12 @@ describe('an ordered lane', () => {
     const { lane, deliveries } = laneWith({ ordered: true }, 1, 2)
     const [first] = deliveries
     if (!first) throw new Error('there is none')
-    lane.take()
+    lane.startNext()
     lane.release(DONE)
     expect(takeAll(lane)).toEqual([])
     first.stage = 'waiting'
     expect(takeAll(lane)).toEqual([])
-    lane.due(first)
+    lane.markDue(first)
     expect(takeAll(lane)).toEqual([1])
     lane.release(DONE)
     lane.remove(first)
@@ -95,12 +95,12 @@ describe('an ordered lane', () => {
     const { lane } = laneWith({ ordered: true })
     for (let version = 1; version <= 5000; version += 1) {
       lane.add(laneDelivery(lane, version))
-      const taken = lane.take()
+      const taken = lane.startNext()
       if (taken) lane.remove(taken)
       lane.release(DONE)
       expect(lane.places).toBeLessThan(100)
     }
-    expect(lane.take()).toBeUndefined()
+    expect(lane.startNext()).toBeUndefined()
     expect(lane.size).toBe(0)
     expect(lane.places).toBe(0)
   })
@@ -109,10 +109,10 @@ describe('an ordered lane', () => {
 it('a paused or closed lane starts nothing', () => {
   const { lane } = laneWith({ ordered: false }, 1)
   lane.paused = true
-  expect(lane.take()).toBeUndefined()
+  expect(lane.startNext()).toBeUndefined()
   lane.paused = false
   lane.close()
-  expect(lane.take()).toBeUndefined()
+  expect(lane.startNext()).toBeUndefined()
 })
 
 describe('a lane whose endpoint changes', () => {
@@ -130,7 +130,7 @@ describe('a lane whose endpoint changes', () => {
 
   it('starts all that are queued when it needs no order any more', () => {
     const { lane, deliveries } = laneWith({ ordered: true }, 1, 2, 3, 4)
-    lane.take()
+    lane.startNext()
     if (deliveries[2]) deliveries[2].stage = 'waiting'
     lane.setPolicy({ ordered: false, concurrency: 8 })
     expect(takeAll(lane)).toEqual([2, 4])
@@ -142,10 +142,10 @@ describe('a delivery that is passed by', () => {
     const { lane, deliveries } = laneWith({ ordered: true }, 1, 2)
     const [first, second] = deliveries
     if (!first || !second) throw new Error('there are two')
-    expect(lane.take()).toBe(first)
+    expect(lane.startNext()).toBe(first)
     lane.pass(first)
     lane.release(DONE)
-    expect(lane.take()).toBe(second)
+    expect(lane.startNext()).toBe(second)
     expect([...lane.members()]).toEqual([first, second])
     expect(lane.size).toBe(2)
     lane.remove(first)
@@ -156,7 +156,7 @@ describe('a delivery that is passed by', () => {
     const { lane, deliveries } = laneWith({ ordered: true }, 1, 2, 3)
     const [first, second, third] = deliveries
     if (!first || !second || !third) throw new Error('there are three')
-    lane.take()
+    lane.startNext()
     lane.pass(first)
     lane.release(DONE)
     first.stage = 'queued'
@@ -176,7 +176,7 @@ describe('a delivery that is passed by', () => {
     lane.restore(second)
     expect(lane.places).toBe(3)
     for (const version of [1, 2, 3]) {
-      const taken = lane.take()
+      const taken = lane.startNext()
       expect(taken?.version).toBe(version)
       if (taken) lane.remove(taken)
       lane.release(DONE)
@@ -187,12 +187,12 @@ describe('a delivery that is passed by', () => {
     const { lane, deliveries } = laneWith({ ordered: true }, 1, 2)
     const [first] = deliveries
     if (!first) throw new Error('there are two')
-    lane.take()
+    lane.startNext()
     lane.pass(first)
     lane.release(DONE)
-    lane.leave()
+    lane.detach()
     expect(deliveries.map(({ stage }) => stage)).toEqual(['waiting', 'waiting'])
-    for (const one of deliveries) lane.due(one)
+    for (const one of deliveries) lane.markDue(one)
     expect(takeAll(lane)).toEqual([1])
   })
 })

@@ -10,12 +10,12 @@ import type { AttemptClass } from '../../ports/metrics.ts'
 import { compareDeliveries, type Delivery, type Stage } from './delivery.ts'
 import { Fifo } from './fifo.ts'
 
-export type LaneEndpoint = { readonly namespace: string; readonly name: string; readonly uid: string }
+export type EndpointRef = { readonly namespace: string; readonly name: string; readonly uid: string }
 /**
  * Which replica drives it: this one; this one ends what is under way, and begins nothing; another one, or nobody.
  */
-export type LaneDriver = 'us' | 'leaving' | 'others'
-export type LanePolicy = { ordered: boolean; concurrency: number }
+export type QueueDriver = 'us' | 'leaving' | 'others'
+export type QueuePolicy = { ordered: boolean; concurrency: number }
 
 /** Attempts since the last that was answered with 2xx: how many, since when (milliseconds since 1970), and how the last one ended. */
 export type Failing = { attempts: number; since: number; class: AttemptClass }
@@ -25,10 +25,10 @@ const MAX_SETTLING = 256
 /** Deliveries that have ended and are still listed in the log's order, while others follow. */
 const MAX_SLACK = 32
 
-export class Lane {
-  readonly endpoint: LaneEndpoint
+export class EndpointQueue {
+  readonly endpoint: EndpointRef
   readonly shard: number
-  driver: LaneDriver = 'others'
+  driver: QueueDriver = 'others'
   /** Its endpoint is disabled, not known yet, or has no keys yet: nothing starts. */
   paused = true
   /** Its endpoint is gone: what comes back from an attempt is canceled. */
@@ -58,7 +58,7 @@ export class Lane {
   /** Shrinks to 1 while attempts time out, so that endpoints that hang do not use up all attempts at a time. */
   #window = 8
 
-  constructor(endpoint: LaneEndpoint) {
+  constructor(endpoint: EndpointRef) {
     this.endpoint = endpoint
     this.shard = shardOf(endpoint.uid)
   }
@@ -102,7 +102,7 @@ export class Lane {
   }
 
   /** Somebody else drives it from here on: nothing is queued. Call it while it is idle. */
-  leave(): void {
+  detach(): void {
     this.driver = 'others'
     this.failing = 'unseen'
     this.#queue.clear()
@@ -116,7 +116,7 @@ export class Lane {
     return this.#members.values()
   }
 
-  setPolicy(policy: LanePolicy): void {
+  setPolicy(policy: QueuePolicy): void {
     if (policy.concurrency !== this.#concurrency) {
       this.#concurrency = policy.concurrency
       this.#window = policy.concurrency
@@ -141,14 +141,14 @@ export class Lane {
   }
 
   /** Its next attempt has become due. */
-  due(delivery: Delivery): void {
+  markDue(delivery: Delivery): void {
     if (delivery.stage !== 'waiting') return
     delivery.stage = 'queued'
     if (!this.#sequence) this.#queue.push(delivery)
   }
 
   /** The delivery that may start now; it is under way from then on, until `release`. */
-  take(): Delivery | undefined {
+  startNext(): Delivery | undefined {
     if (this.paused || this.settling >= MAX_SETTLING) return undefined
     const delivery = this.#sequence ? this.#takeHead(this.#sequence) : this.#takeNext()
     if (!delivery) return undefined
@@ -167,7 +167,7 @@ export class Lane {
   }
 
   /** An attempt has ended. @param startedAt milliseconds since 1970 */
-  attempted({ acceptedAt, attempts }: Delivery, result: AttemptClass, startedAt: number): void {
+  recordAttempt({ acceptedAt, attempts }: Delivery, result: AttemptClass, startedAt: number): void {
     if (result === '2xx') this.failing = undefined
     if (result === '2xx' || result === 'canceled') return
     const { failing } = this

@@ -1,40 +1,44 @@
 /** The lanes of all endpoints that have deliveries, and which of them this replica drives. */
-import { SHARDS } from '../../domain/shard.ts'
-import { ownText } from '../../runtime/own-text.ts'
-import { Lane, type LaneEndpoint } from './lane.ts'
+import { SHARD_COUNT } from '../../domain/shard.ts'
+import { copyString } from '../../runtime/own-text.ts'
+import { EndpointQueue, type EndpointRef } from './lane.ts'
 
-export class Lanes {
-  readonly #byUid = new Map<string, Lane>()
+export class EndpointQueues {
+  readonly #byUid = new Map<string, EndpointQueue>()
   /** Those whose endpoint is gone, while what they have is being canceled. */
-  readonly #closed = new Set<Lane>()
+  readonly #closed = new Set<EndpointQueue>()
   /** Shards whose lanes are driven here. */
   readonly #ours = new Set<number>()
 
-  get(endpointUid: string): Lane | undefined {
+  get(endpointUid: string): EndpointQueue | undefined {
     return this.#byUid.get(endpointUid)
   }
 
-  values(): IterableIterator<Lane> {
+  values(): IterableIterator<EndpointQueue> {
     return this.#byUid.values()
   }
 
   /** Those that this replica drives. */
-  *ours(): IterableIterator<Lane> {
+  *ours(): IterableIterator<EndpointQueue> {
     for (const lane of this.#byUid.values()) if (lane.driver === 'us') yield lane
   }
 
-  of(shards: ReadonlySet<number>): Lane[] {
+  inShards(shards: ReadonlySet<number>): EndpointQueue[] {
     return [...this.#byUid.values()].filter(({ shard }) => shards.has(shard))
   }
 
-  open({ namespace, name, uid }: LaneEndpoint): Lane {
-    const lane = new Lane({ namespace: ownText(namespace), name: ownText(name), uid: ownText(uid) })
+  open({ namespace, name, uid }: EndpointRef): EndpointQueue {
+    const lane = new EndpointQueue({
+      namespace: copyString(namespace),
+      name: copyString(name),
+      uid: copyString(uid),
+    })
     if (this.#ours.has(lane.shard)) lane.driver = 'us'
     this.#byUid.set(lane.endpoint.uid, lane)
     return lane
   }
 
-  delete(lane: Lane): void {
+  delete(lane: EndpointQueue): void {
     const { uid } = lane.endpoint
     // What is found of an endpoint that is gone opens another one.
     if (this.#byUid.get(uid) === lane) this.#byUid.delete(uid)
@@ -42,7 +46,7 @@ export class Lanes {
   }
 
   /** Nobody finds it any more; it is handed over with its shard all the same. */
-  close(lane: Lane): void {
+  close(lane: EndpointQueue): void {
     lane.close()
     this.delete(lane)
     this.#closed.add(lane)
@@ -53,24 +57,24 @@ export class Lanes {
   }
 
   /** Of all shards, 0 to 1. */
-  get part(): number {
-    return this.#ours.size / SHARDS
+  get shareOfShards(): number {
+    return this.#ours.size / SHARD_COUNT
   }
 
   /** This replica drives the lanes of these shards from here on. @returns those that there are */
-  take(shards: ReadonlySet<number>): Lane[] {
+  acquire(shards: ReadonlySet<number>): EndpointQueue[] {
     for (const shard of shards) this.#ours.add(shard)
-    const lanes = this.of(shards)
+    const lanes = this.inShards(shards)
     for (const lane of lanes) lane.driver = 'us'
     return lanes
   }
 
   /** This replica begins nothing more in them. @returns those that have something under way, or may have */
-  leave(shards: ReadonlySet<number>): Lane[] {
+  release(shards: ReadonlySet<number>): EndpointQueue[] {
     for (const shard of shards) this.#ours.delete(shard)
     const closed = [...this.#closed].filter(({ shard }) => shards.has(shard))
     for (const lane of closed) this.#closed.delete(lane)
-    const lanes = [...this.of(shards), ...closed].filter(({ driver }) => driver !== 'others')
+    const lanes = [...this.inShards(shards), ...closed].filter(({ driver }) => driver !== 'others')
     for (const lane of lanes) lane.driver = 'leaving'
     return lanes
   }

@@ -1,5 +1,5 @@
 import { deliverySegment, deliverySegmentKind, deliverySegments } from '../../api/delivery-segment.ts'
-import { decodeEvent } from '../../api/segment-event-line.ts'
+import { decodeEventLine } from '../../api/segment-event-line.ts'
 import type { PayloadRef } from '../../api/webhook-delivery.ts'
 import type { ResourceReader } from '../../ports/kubernetes.ts'
 import { findObject } from '../../runtime/find-object.ts'
@@ -23,6 +23,6 @@ export async function largePayload(
   if (!raw) return undefined
   const { data } = deliverySegment.safeParse(raw)
   if (!data) throw new UnreadableError(deliverySegmentKind.kind, `${namespace}/${ref.segment}`)
-  const event = decodeEvent(data.spec.events[ref.event] ?? '')
+  const event = decodeEventLine(data.spec.events[ref.event] ?? '')
   return event?.namespace === organization ? event.payload : undefined
 }

@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest'
 import { calling } from '../../../test/support/faulty-api.ts'
 import { PlaneBed } from '../../../test/support/plane-bed.ts'
-import { type LogRecord, readRecords } from '../../api/outcome-record.ts'
+import { decodeLogRecords, type LogRecord } from '../../api/outcome-record.ts'
 import { outcomeSegment, outcomeSegments } from '../../api/outcome-segment.ts'
 import { shardOf } from '../../domain/shard.ts'
 
@@ -49,7 +49,7 @@ it('a claim that comes late takes nothing from the one who has the shard, and no
   await owner.accept(owner.event([one]))
   await owner.elapse(SECOND)
   expect(owner.begun('one')).toHaveLength(1)
-  expect([owner.segments.size, owner.plane.tally.total]).toEqual([0, 0])
+  expect([owner.segments.size, owner.plane.counters.total]).toEqual([0, 0])
   const next = await owner.restarted((bed) => bed.sender.answers.set('/one', 200))
   await next.elapse(MINUTE)
   expect(next.begun('one')).toEqual([])
@@ -82,17 +82,17 @@ it('who has begun to read only lately comes to the same', async () => {
   for (const { name = '', namespace } of claims)
     await owner.store.delete(outcomeSegments, { name, ...(namespace ? { namespace } : {}) })
   const [last] = owner.store.all(outcomeSegments)
-  expect(readRecords(outcomeSegment.parse(last).spec).records).toMatchObject([{ kind: 'claim' }])
+  expect(decodeLogRecords(outcomeSegment.parse(last).spec).records).toMatchObject([{ kind: 'claim' }])
   const third = new PlaneBed(owner)
   third.owns = () => false
   third.showOutcomes()
   const segment = await owner.append(owner.event([one]))
-  for (const bed of [owner, third]) bed.follower.take(segment)
+  for (const bed of [owner, third]) bed.follower.addSegment(segment)
   await owner.elapse(SECOND)
   third.showOutcomes()
   expect(owner.begun('one')).toHaveLength(1)
-  expect([third.segments.size, third.plane.tally.total]).toEqual([0, 0])
-  expect(third.follower.isOurs(shards)).toBe(false)
+  expect([third.segments.size, third.plane.counters.total]).toEqual([0, 0])
+  expect(third.follower.holdsClaims(shards)).toBe(false)
 })
 
 /** A replica that knows what was said from a while after the delivery on, and drives nothing. */
@@ -102,11 +102,11 @@ async function newcomer() {
   const shards = [shardOf(one.metadata.uid)]
   bed.owns = () => false
   const segment = await bed.append(bed.event([one]))
-  bed.follower.take(segment)
+  bed.follower.addSegment(segment)
   const position = { version: segment.version, index: 0 }
   const [from, createdAt] = [position.version + 10, bed.clock.now() - SECOND]
   const say = (version: number, writer: string, ...records: readonly LogRecord[]) =>
-    bed.follower.takeOutcomes({ version: from + version, writer, createdAt, records })
+    bed.follower.applyOutcomes({ version: from + version, writer, createdAt, records })
   say(0, 'another')
   return { bed, shards, position, from, say }
 }
@@ -118,7 +118,7 @@ it('who has begun to read between a claim and a release believes whoever has cla
   say(3, 'owner', { kind: 'moved', position })
   expect(bed.segments.size).toBe(0)
   say(4, 'owner', { kind: 'ended', position })
-  expect(bed.plane.tally.total).toBe(0)
+  expect(bed.plane.counters.total).toBe(0)
 })
 
 it('who has begun to read after what an owner knew does not take a late claim for a good one', async () => {
@@ -128,14 +128,14 @@ it('who has begun to read after what an owner knew does not take a late claim fo
   say(4, 'owner', { kind: 'moved', position })
   expect(bed.segments.size).toBe(0)
   say(5, 'owner', { kind: 'ended', position })
-  expect(bed.plane.tally.total).toBe(0)
+  expect(bed.plane.counters.total).toBe(0)
 })
 
 it('who has lost a shard hands over nothing of it', async () => {
   const { owner, shards } = await overtaken()
   const others = [...shards]
   const version = owner.store.version + 1
-  owner.follower.takeOutcomes({ version, writer: 'another', records: [{ kind: 'claim', shards: others }] })
+  owner.follower.applyOutcomes({ version, writer: 'another', records: [{ kind: 'claim', shards: others }] })
   const before = owner.store.all(outcomeSegments).length
   const ended = owner.takeOver.end(shards)
   await owner.elapse(SECOND)

@@ -22,16 +22,16 @@ async function behind(whose: 'ours' | "another's", how: { released?: boolean } =
   await bed.endpoint('two')
   const position = { version: segment.version, index: 0 }
   const say = (version: number, writer: string, ...records: OutcomeRecord[]) =>
-    bed.follower.takeOutcomes({ version, writer, records })
-  bed.follower.takeOutcomes({ version: 10, writer: 'before', records: [{ kind: 'claim', shards }] })
+    bed.follower.applyOutcomes({ version, writer, records })
+  bed.follower.applyOutcomes({ version: 10, writer: 'before', records: [{ kind: 'claim', shards }] })
   if (how.released)
-    bed.follower.takeOutcomes({ version: 11, writer: 'before', records: [{ kind: 'release', shards }] })
+    bed.follower.applyOutcomes({ version: 11, writer: 'before', records: [{ kind: 'release', shards }] })
   /** The new owner has claimed the shard, and works. */
   const claim = async () => {
     if (whose === "another's") {
       bed.owns = () => false
       const version = segment.version + 2
-      bed.follower.takeOutcomes({ version, writer: 'next', records: [{ kind: 'claim', shards }] })
+      bed.follower.applyOutcomes({ version, writer: 'next', records: [{ kind: 'claim', shards }] })
       return
     }
     const started = bed.takeOver.start(new Set(shards), new AbortController().signal)
@@ -54,20 +54,20 @@ describe('what was recorded before a segment of another replica is shown', () =>
     const { bed, segment, position, say, claim, failed } = await behind("another's")
     await claim()
     say(segment.version + 3, 'next', failed, { kind: 'moved', position })
-    expect(bed.plane.tally.total).toBe(0)
-    bed.follower.take(segment)
-    expect(bed.plane.tally.total).toBe(1)
+    expect(bed.plane.counters.total).toBe(0)
+    bed.follower.addSegment(segment)
+    expect(bed.plane.counters.total).toBe(1)
     expect(bed.segments.size).toBe(0)
     say(segment.version + 4, 'next', { kind: 'ended', position })
-    expect(bed.plane.tally.total).toBe(0)
+    expect(bed.plane.counters.total).toBe(0)
   })
 
   it('with its end is over when it is shown', async () => {
     const { bed, segment, position, say, claim, failed } = await behind("another's")
     await claim()
     say(segment.version + 3, 'next', failed, { kind: 'moved', position }, { kind: 'ended', position })
-    bed.follower.take(segment)
-    expect(bed.plane.tally.total).toBe(0)
+    bed.follower.addSegment(segment)
+    expect(bed.plane.counters.total).toBe(0)
     expect(bed.segments.size).toBe(0)
   })
 
@@ -75,8 +75,8 @@ describe('what was recorded before a segment of another replica is shown', () =>
     const { bed, segment, say, claim, sent } = await behind("another's")
     await claim()
     say(segment.version + 3, 'before', sent)
-    bed.follower.take(segment)
-    expect(bed.plane.tally.total).toBe(1)
+    bed.follower.addSegment(segment)
+    expect(bed.plane.counters.total).toBe(1)
     expect(bed.segments.size).toBe(1)
   })
 })
@@ -87,7 +87,7 @@ it('an entry whose segment is shown while objects are listed, its own among them
   before.start()
   before.api.fail(calling('create', outcomeSegments), 'dies before')
   const segment = await before.append(before.event([one]))
-  before.follower.take(segment)
+  before.follower.addSegment(segment)
   await before.elapse(5 * SECOND)
   expect(before.objects).toHaveLength(1)
   const bed = new PlaneBed(before)
@@ -99,7 +99,7 @@ it('an entry whose segment is shown while objects are listed, its own among them
   const shards = new Set([shardOf(one.metadata.uid)])
   const started = bed.takeOver.start(shards, new AbortController().signal)
   await bed.elapse(SECOND)
-  bed.follower.take(segment)
+  bed.follower.addSegment(segment)
   listed.resolve()
   await bed.elapse(SECOND)
   await started
@@ -108,7 +108,7 @@ it('an entry whose segment is shown while objects are listed, its own among them
   await bed.elapse(MINUTE)
   expect([...before.begun('one'), ...bed.begun('one')]).toHaveLength(2)
   expect(bed.objects).toMatchObject([{ status: { state: 'succeeded', attemptCount: 1 } }])
-  expect(bed.plane.tally.total).toBe(0)
+  expect(bed.plane.counters.total).toBe(0)
   expect(bed.segments.size).toBe(0)
 })
 
@@ -117,21 +117,21 @@ describe('a segment that is shown after its shard was taken over', () => {
     const { bed, segment, say, claim, failed } = await behind('ours')
     say(segment.version + 1, 'before', failed)
     await claim()
-    bed.follower.take(segment)
+    bed.follower.addSegment(segment)
     await bed.elapse(20 * SECOND)
     expect(bed.begun('one')).toEqual([])
     expect(bed.objects).toMatchObject([{ status: { state: 'retrying', attemptCount: 1 } }])
     await bed.elapse(MINUTE)
     expect(bed.begun('one')).toHaveLength(1)
     expect(bed.objects).toMatchObject([{ status: { state: 'succeeded', attemptCount: 2 } }])
-    expect(bed.plane.tally.total).toBe(0)
+    expect(bed.plane.counters.total).toBe(0)
   })
 
   it('and of which the one before had recorded the end is not sent again', async () => {
     const { bed, segment, say, claim, sent } = await behind('ours')
     say(segment.version + 1, 'before', sent)
     await claim()
-    bed.follower.take(segment)
+    bed.follower.addSegment(segment)
     await bed.elapse(MINUTE)
     expect(bed.begun('one')).toEqual([])
     expect(bed.segments.size).toBe(0)
@@ -140,7 +140,7 @@ describe('a segment that is shown after its shard was taken over', () => {
   it('may have been under way at one that died: that is noted, and an object shows its end', async () => {
     const { bed, segment, claim } = await behind('ours')
     await claim()
-    bed.follower.take(segment)
+    bed.follower.addSegment(segment)
     await bed.elapse(MINUTE)
     expect(bed.begun('one')).toHaveLength(1)
     expect(await kinds(bed)).toEqual(['reopened', 'sent', 'moved'])
@@ -150,7 +150,7 @@ describe('a segment that is shown after its shard was taken over', () => {
   it('was not under way at one that had handed it over', async () => {
     const { bed, segment, claim } = await behind('ours', { released: true })
     await claim()
-    bed.follower.take(segment)
+    bed.follower.addSegment(segment)
     await bed.elapse(MINUTE)
     expect(bed.begun('one')).toHaveLength(1)
     expect(await kinds(bed)).toEqual(['sent'])

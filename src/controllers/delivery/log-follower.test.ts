@@ -218,7 +218,7 @@ describe('what comes from a backup', () => {
     await bed.store.delete(deliverySegments, { namespace: SYSTEM, name: segment.name })
     const restored = await bed.store.create(deliverySegments, { ...rest, metadata })
     const read = readSegment(restored)
-    if (read) bed.follower.take(read)
+    if (read) bed.follower.addSegment(read)
     await bed.elapse(MINUTE)
     expect(bed.sender.attempts).toEqual([])
     expect(await bed.records()).toMatchObject([{ kind: 'canceled', reason: 'Restored' }])
@@ -244,7 +244,7 @@ describe('what comes from a backup', () => {
     await next.elapse(60 * MINUTE)
     expect(next.sender.attempts).toEqual([])
     expect(shown(next)).toMatchObject([{ state: 'canceled', reason: 'Restored' }])
-    expect(next.plane.tally.total).toBe(0)
+    expect(next.plane.counters.total).toBe(0)
   })
 })
 
@@ -256,8 +256,8 @@ it('a record of what the store had before it was set back does not close what is
   const segment = await bed.append(bed.event([endpoint]))
   const { version } = segment
   const moved = { kind: 'moved', position: { version, index: 0 } } as const
-  bed.follower.takeOutcomes({ version: version - 10, writer: 'another', records: [moved] })
-  bed.follower.take(segment)
+  bed.follower.applyOutcomes({ version: version - 10, writer: 'another', records: [moved] })
+  bed.follower.addSegment(segment)
   await bed.elapse(SECOND)
   expect(bed.begun('one')).toHaveLength(1)
 })
@@ -275,7 +275,7 @@ describe('reading back', () => {
       api.fail(listing, { before: new ApiError('Unavailable', 'no answer') }, 3)
       api.fail(listing, { before: new ApiError('Gone', 'the page has expired') }, 2)
     })
-    expect(next.plane.tally.total).toBe(20)
+    expect(next.plane.counters.total).toBe(20)
     next.sender.answers.set('/one', 200)
     await next.elapse(MINUTE)
     expect(next.begun('one')).toHaveLength(20)
@@ -293,7 +293,7 @@ describe('reading back', () => {
       spec: { endpoint: 7 },
     })
     const next = await bed.restarted()
-    expect(next.plane.tally.total).toBe(2)
+    expect(next.plane.counters.total).toBe(2)
     expect(next.complaints).toEqual(['A WebhookDelivery cannot be read'])
   })
 })

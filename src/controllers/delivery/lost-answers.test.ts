@@ -13,10 +13,10 @@ it('an object that was made with the last of a quota shows the end of its delive
   const isCreate = calling('create', webhookDeliveries)
   bed.api.fail(isCreate, { after: new ApiError('Unavailable', 'no answer') })
   bed.api.fail(isCreate, { before: new ApiError('Quota', 'exceeded quota') }, 1000)
-  bed.follower.take(await bed.append(bed.event([one])))
+  bed.follower.addSegment(await bed.append(bed.event([one])))
   await bed.elapse(60_000)
   expect(bed.objects.map(({ status }) => (status as { state?: string }).state)).toEqual(['succeeded'])
-  expect(bed.plane.tally.total).toBe(0)
+  expect(bed.plane.counters.total).toBe(0)
 })
 
 it('what was refused, and never made, goes on without an object', async () => {
@@ -29,13 +29,13 @@ it('what was refused, and never made, goes on without an object', async () => {
     { before: new ApiError('Quota', 'exceeded quota') },
     1000,
   )
-  bed.follower.take(await bed.append(bed.event([one])))
+  bed.follower.addSegment(await bed.append(bed.event([one])))
   await bed.elapse(60_000)
   expect(bed.objects).toEqual([])
   expect(
     bed.api.calls.filter(({ verb, plural }) => verb === 'get' && plural === webhookDeliveries.plural),
   ).toEqual([])
-  expect(bed.plane.tally.total).toBe(0)
+  expect(bed.plane.counters.total).toBe(0)
 })
 
 it('what was refused after a call that was not answered stays open until that can make no object any more', async () => {
@@ -48,7 +48,7 @@ it('what was refused after a call that was not answered stays open until that ca
   const isFirst = (call: ApiCall) => isCreate(call) && made.push(call.body as RawObject) === 1
   bed.api.fail(isFirst, { before: new ApiError('Unavailable', 'no answer') })
   const freed = bed.api.fail(isCreate, { before: new ApiError('Quota', 'exceeded quota') }, 1000)
-  bed.follower.take(await bed.append(bed.event([one])))
+  bed.follower.addSegment(await bed.append(bed.event([one])))
   await bed.elapse(30_000)
   expect(bed.segments.size).toBe(1)
   // The call takes effect, and the quota stays full.
@@ -57,7 +57,7 @@ it('what was refused after a call that was not answered stays open until that ca
   freed()
   expect(bed.segments.size).toBe(0)
   expect(bed.objects.map(({ status }) => (status as { state?: string }).state)).toEqual(['succeeded'])
-  expect(bed.plane.tally.total).toBe(0)
+  expect(bed.plane.counters.total).toBe(0)
 })
 
 it('where that never comes, it ends after a minute', async () => {
@@ -68,11 +68,11 @@ it('where that never comes, it ends after a minute', async () => {
   const isCreate = calling('create', webhookDeliveries)
   bed.api.fail(isCreate, { before: new ApiError('Unavailable', 'no answer') })
   bed.api.fail(isCreate, { before: new ApiError('Quota', 'exceeded quota') }, 1000)
-  bed.follower.take(await bed.append(bed.event([one])))
+  bed.follower.addSegment(await bed.append(bed.event([one])))
   await bed.elapse(60_000)
   expect(bed.segments.size).toBe(1)
   await bed.elapse(20_000)
   expect(bed.segments.size).toBe(0)
   expect(bed.objects).toEqual([])
-  expect(bed.plane.tally.total).toBe(0)
+  expect(bed.plane.counters.total).toBe(0)
 })

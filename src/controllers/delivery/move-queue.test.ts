@@ -2,9 +2,9 @@ import { expect, it } from 'vitest'
 import { settle } from '../../../test/support/fake-clock.ts'
 import { PlaneBed } from '../../../test/support/plane-bed.ts'
 import { ApiError } from '../../ports/kubernetes.ts'
-import { Tenures } from '../../runtime/shards/tenures.ts'
+import { OwnershipEpochs } from '../../runtime/shards/tenures.ts'
 import type { DeliveryObjects } from './delivery-objects.ts'
-import { MoveQueue } from './move-queue.ts'
+import { PromotionQueue } from './move-queue.ts'
 
 const MINUTE = 60_000
 
@@ -14,13 +14,13 @@ async function waiting() {
   const one = await bed.endpoint('one', { state: 'disabled' })
   bed.start()
   const segment = await bed.append(bed.event([one]))
-  bed.follower.take(segment)
+  bed.follower.addSegment(segment)
   const delivery = bed.segments.at(segment.version)?.open.get(0)?.delivery
-  if (delivery?.home.kind !== 'log') throw new Error('it is no entry of the log')
+  if (delivery?.storage.kind !== 'log') throw new Error('it is no entry of the log')
   // The plane of the bed leaves it to the queue of the test.
   bed.owns = () => false
-  const { shard } = delivery.lane
-  const tenures = new Tenures()
+  const { shard } = delivery.queue
+  const tenures = new OwnershipEpochs()
   tenures.begin([shard])
   const mayWrite: boolean[] = []
   const store: DeliveryObjects['store'] = async () => {
@@ -28,8 +28,12 @@ async function waiting() {
     throw new ApiError('Unavailable', 'down')
   }
   const objects = { store } as DeliveryObjects
-  const queue = new MoveQueue({ ...bed.plane.ctx, objects, shards: { owns: () => true, tenures } })
-  return { bed, queue, delivery, home: delivery.home, tenures, shard, mayWrite }
+  const queue = new PromotionQueue({
+    ...bed.plane.ctx,
+    objects,
+    shards: { owns: () => true, epochs: tenures },
+  })
+  return { bed, queue, delivery, home: delivery.storage, tenures, shard, mayWrite }
 }
 
 it('an object that could not be made while its shard was held is not made when another replica may have it', async () => {
@@ -64,7 +68,7 @@ it('others are made while what is said of those that are there waits for its wri
   const one = await bed.endpoint('one', { state: 'disabled' })
   bed.start()
   const segment = await bed.append(...Array.from({ length: 100 }, () => bed.event([one])))
-  bed.follower.take(segment)
+  bed.follower.addSegment(segment)
   bed.owns = () => false
   const written: (() => void)[] = []
   let made = 0
@@ -78,9 +82,9 @@ it('others are made while what is said of those that are there waits for its wri
     ...bed.plane.ctx.outcomes,
     record: () => new Promise<number>((resolve) => written.push(() => resolve(1))),
   }
-  const queue = new MoveQueue({ ...bed.plane.ctx, objects, outcomes, shards: { owns: () => true } })
+  const queue = new PromotionQueue({ ...bed.plane.ctx, objects, outcomes, shards: { owns: () => true } })
   for (const { delivery } of bed.segments.at(segment.version)?.open.values() ?? [])
-    if (delivery?.home.kind === 'log') queue.add(delivery, delivery.home)
+    if (delivery?.storage.kind === 'log') queue.add(delivery, delivery.storage)
   await settle()
   expect(made).toBe(64)
   for (const resolve of written.splice(0, 10)) resolve()

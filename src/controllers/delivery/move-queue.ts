@@ -2,13 +2,13 @@
  * Entries of the log that are to get an object though nothing has come of them yet: a few at a time, so that a
  * backlog of thousands takes neither the API server nor the room for outcomes from the endpoints that get along.
  */
-import { doneFor } from '../../runtime/shards/ownership.ts'
-import { detached } from '../../runtime/shards/tenures.ts'
-import type { Delivery, LogHome } from './delivery.ts'
+import { withOwnership } from '../../runtime/shards/ownership.ts'
+import { withoutOwnership } from '../../runtime/shards/tenures.ts'
+import type { Delivery, InLog } from './delivery.ts'
 import { Fifo } from './fifo.ts'
-import { moveToObject } from './move-to-object.ts'
-import { isLost } from './persist.ts'
-import type { PlaneContext } from './plane-context.ts'
+import { promoteToObject } from './move-to-object.ts'
+import { hasLostShard } from './persist.ts'
+import type { EngineContext } from './plane-context.ts'
 
 /** Objects that are being made. */
 const AT_A_TIME = 16
@@ -20,22 +20,22 @@ const LONGEST_RETRY_MS = 60_000
 
 type Retry = { dueAt: number; waitMs: number }
 
-export class MoveQueue {
-  readonly #ctx: PlaneContext
+export class PromotionQueue {
+  readonly #ctx: EngineContext
   readonly #queue = new Fifo<Delivery>()
   readonly #queued = new Set<Delivery>()
   /** Those that were refused, while they stay in the log. */
-  readonly #retries = new WeakMap<LogHome, Retry>()
-  readonly #aside = detached()
+  readonly #retries = new WeakMap<InLog, Retry>()
+  readonly #aside = withoutOwnership()
   #making = 0
   #open = 0
 
-  constructor(ctx: PlaneContext) {
+  constructor(ctx: EngineContext) {
     this.#ctx = ctx
   }
 
   /** Asked for again and again while it stays in the log. */
-  add(delivery: Delivery, home: LogHome): void {
+  add(delivery: Delivery, home: InLog): void {
     const retry = this.#retries.get(home)
     if (this.#queued.has(delivery) || (retry && retry.dueAt > this.#ctx.clock.monotonic())) return
     this.#queued.add(delivery)
@@ -55,31 +55,34 @@ export class MoveQueue {
         this.#aside(() => this.#pump())
       })
       const { shards } = this.#ctx
-      const moved = doneFor(shards, delivery.lane.shard, () => this.#move(delivery, made)).finally(() => {
-        this.#queued.delete(delivery)
-        this.#open -= 1
-        made()
-        this.#pump()
-      })
-      this.#ctx.background(moved, delivery.lane)
+      const moved = withOwnership(shards, delivery.queue.shard, () => this.#move(delivery, made)).finally(
+        () => {
+          this.#queued.delete(delivery)
+          this.#open -= 1
+          made()
+          this.#pump()
+        },
+      )
+      this.#ctx.background(moved, delivery.queue)
     }
   }
 
   /** @param made told when its object is there: another one may be made while the record of that is written */
   async #move(delivery: Delivery, made: () => void): Promise<void> {
-    const { home, lane } = delivery
+    const { storage, queue } = delivery
     // An outcome that has come meanwhile brings the object itself.
-    if (home.kind !== 'log' || home.status || lane.closed || !this.#ctx.shards.owns(lane.shard)) return
+    if (storage.kind !== 'log' || storage.status || queue.closed || !this.#ctx.shards.owns(queue.shard))
+      return
     try {
-      await moveToObject(this.#ctx, delivery, home, made)
+      await promoteToObject(this.#ctx, delivery, storage, made)
     } catch (error) {
-      if (!this.#ctx.giveUp.aborted && !isLost(this.#ctx))
+      if (!this.#ctx.giveUp.aborted && !hasLostShard(this.#ctx))
         this.#ctx.log.error('A delivery was not given its object', { error })
     }
-    if (delivery.home === home) this.#refused(home)
+    if (delivery.storage === storage) this.#refused(storage)
   }
 
-  #refused(home: LogHome): void {
+  #refused(home: InLog): void {
     const waitMs = Math.min(LONGEST_RETRY_MS, (this.#retries.get(home)?.waitMs ?? FIRST_RETRY_MS / 2) * 2)
     this.#retries.set(home, { dueAt: this.#ctx.clock.monotonic() + waitMs, waitMs })
   }

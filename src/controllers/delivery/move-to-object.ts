@@ -6,11 +6,11 @@ import type { CancelReason, DeliveryState } from '../../api/webhook-delivery.ts'
 import { isFinal } from '../../domain/delivery.ts'
 import { messageId } from '../../domain/message-id.ts'
 import { ApiError } from '../../ports/kubernetes.ts'
-import { aboutEndpoint } from '../endpoint/about-endpoint.ts'
-import { type Delivery, type LogHome, OBJECT_HOME } from './delivery.ts'
+import { endpointReference } from '../endpoint/about-endpoint.ts'
+import { type Delivery, IN_OBJECT, type InLog } from './delivery.ts'
 import type { StoreResult } from './delivery-objects.ts'
-import { persist } from './persist.ts'
-import type { PlaneContext } from './plane-context.ts'
+import { retryUntilDurable } from './persist.ts'
+import type { EngineContext } from './plane-context.ts'
 
 /** A delivery whose object nobody may make is driven from the log for so long, then canceled. */
 const REFUSED_FOR_MS = 10 * 60_000
@@ -22,25 +22,25 @@ const MAY_COME_MS = 65_000
  * @param made told when the object is there, and its entry is still open
  * @throws Error only when the process ends before that
  */
-export async function moveToObject(
-  ctx: PlaneContext,
+export async function promoteToObject(
+  ctx: EngineContext,
   delivery: Delivery,
-  home: LogHome,
+  home: InLog,
   made: () => void = () => undefined,
 ): Promise<void> {
-  while (home.moving) await home.moving
-  if (delivery.home !== home) return
-  const moving = move(ctx, delivery, home, made)
-  home.moving = moving.catch(() => undefined)
+  while (home.promotion) await home.promotion
+  if (delivery.storage !== home) return
+  const moving = promote(ctx, delivery, home, made)
+  home.promotion = moving.catch(() => undefined)
   try {
     await moving
   } finally {
-    home.moving = undefined
+    home.promotion = undefined
   }
 }
 
 /** Another replica may have brought the entry to its end meanwhile: nothing would show the end of an object that is made then. */
-async function store(ctx: PlaneContext, delivery: Delivery, home: LogHome): Promise<StoreResult | undefined> {
+async function store(ctx: EngineContext, delivery: Delivery, home: InLog): Promise<StoreResult | undefined> {
   if (!home.segment.open.has(delivery.index)) return undefined
   const result = await ctx.objects.store(delivery, home, home.status)
   // The entry stays open meanwhile: nothing would show the end of an object that comes after it was closed.
@@ -50,12 +50,12 @@ async function store(ctx: PlaneContext, delivery: Delivery, home: LogHome): Prom
 }
 
 /** Whether an object may still be made by an earlier call, which was not answered. */
-function mayCome({ clock }: PlaneContext, { mayBeShown, unansweredAt = 0 }: LogHome): boolean {
-  return mayBeShown === true && clock.monotonic() - unansweredAt < MAY_COME_MS
+function mayCome({ clock }: EngineContext, { objectMayExist, unansweredAt = 0 }: InLog): boolean {
+  return objectMayExist === true && clock.monotonic() - unansweredAt < MAY_COME_MS
 }
 
-async function move(ctx: PlaneContext, delivery: Delivery, home: LogHome, made: () => void): Promise<void> {
-  const result = await persist(ctx, 'a delivery', () => store(ctx, delivery, home))
+async function promote(ctx: EngineContext, delivery: Delivery, home: InLog, made: () => void): Promise<void> {
+  const result = await retryUntilDurable(ctx, 'a delivery', () => store(ctx, delivery, home))
   made()
   const { state } = home.status ?? {}
   if (!result) {
@@ -77,16 +77,16 @@ async function move(ctx: PlaneContext, delivery: Delivery, home: LogHome, made: 
 }
 
 /** The object shows it from here on. */
-function close(ctx: PlaneContext, delivery: Delivery, home: LogHome): void {
-  if (delivery.home !== home) return
+function close(ctx: EngineContext, delivery: Delivery, home: InLog): void {
+  if (delivery.storage !== home) return
   const state = home.status?.state
-  delivery.home = OBJECT_HOME
+  delivery.storage = IN_OBJECT
   if (state && isFinal(state)) ctx.ended(delivery, state, true)
-  else ctx.shown(delivery)
+  else ctx.promoted(delivery)
 }
 
 /** Quota or policy: it goes on from the log for a while. */
-async function refused(ctx: PlaneContext, delivery: Delivery, home: LogHome, message: string): Promise<void> {
+async function refused(ctx: EngineContext, delivery: Delivery, home: InLog, message: string): Promise<void> {
   const now = ctx.clock.now()
   home.refusedSince ??= now
   complain(ctx, delivery, message)
@@ -94,10 +94,10 @@ async function refused(ctx: PlaneContext, delivery: Delivery, home: LogHome, mes
     await cancelEntry(ctx, delivery, home, 'CannotStore')
 }
 
-function complain(ctx: PlaneContext, delivery: Delivery, message: string): void {
-  const view = ctx.directory.find(delivery.lane.endpoint)
+function complain(ctx: EngineContext, delivery: Delivery, message: string): void {
+  const view = ctx.directory.find(delivery.queue.endpoint)
   if (view) {
-    ctx.events.record(aboutEndpoint(view.endpoint.metadata), {
+    ctx.events.record(endpointReference(view.endpoint.metadata), {
       type: 'Warning',
       reason: 'CannotStoreDelivery',
       message: `No WebhookDelivery can be made: ${message}`,
@@ -108,9 +108,9 @@ function complain(ctx: PlaneContext, delivery: Delivery, message: string): void 
 
 /** Ends an entry of the log without an object. */
 export async function cancelEntry(
-  ctx: PlaneContext,
+  ctx: EngineContext,
   delivery: Delivery,
-  home: LogHome,
+  home: InLog,
   reason: CancelReason,
 ): Promise<void> {
   await ctx.outcomes.record({ kind: 'canceled', position: delivery, reason })
@@ -118,8 +118,8 @@ export async function cancelEntry(
 }
 
 /** The entry's end is durable, and no object shows it. */
-export function endEntry(ctx: PlaneContext, delivery: Delivery, home: LogHome, state: DeliveryState): void {
-  if (delivery.home !== home) return
-  delivery.home = OBJECT_HOME
+export function endEntry(ctx: EngineContext, delivery: Delivery, home: InLog, state: DeliveryState): void {
+  if (delivery.storage !== home) return
+  delivery.storage = IN_OBJECT
   ctx.ended(delivery, state, false)
 }

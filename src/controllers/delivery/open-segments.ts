@@ -7,7 +7,7 @@ import type { OutcomeRecord } from '../../api/outcome-record.ts'
 import type { CancelReason } from '../../api/webhook-delivery.ts'
 import type { LogDelivery, LogSegment } from '../../ports/delivery-log.ts'
 import type { Delivery } from './delivery.ts'
-import type { Lane } from './lane.ts'
+import type { EndpointQueue } from './lane.ts'
 import { OpenEntries } from './open-entries.ts'
 
 /** An entry that no record has closed. */
@@ -16,7 +16,7 @@ export type OpenEntry = {
   /** The delivery of it in its lane. */
   delivery: Delivery | undefined
   /** The lane that it will be in: until then it is counted, and no more. */
-  counted: Lane | undefined
+  counted: EndpointQueue | undefined
   /** What the log says of its attempts, in order. */
   records: readonly OutcomeRecord[]
   /** It is not to be sent. */
@@ -32,7 +32,7 @@ export type OpenSegment = {
 }
 
 /** An entry of the log that no record has closed, while it is looked for its object. */
-export type Unresolved = { opened: OpenSegment; open: OpenEntry }
+export type UnresolvedEntry = { opened: OpenSegment; open: OpenEntry }
 
 const NO_RECORDS: readonly OutcomeRecord[] = []
 

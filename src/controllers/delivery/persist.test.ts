@@ -1,13 +1,13 @@
 import { expect, it } from 'vitest'
 import { FakeClock, fixedRandom } from '../../../test/support/fake-clock.ts'
-import { Tenures } from '../../runtime/shards/tenures.ts'
-import { persist } from './persist.ts'
+import { OwnershipEpochs } from '../../runtime/shards/tenures.ts'
+import { retryUntilDurable } from './persist.ts'
 
 const nothing = () => undefined
 
 function bed() {
   const clock = new FakeClock()
-  const tenures = new Tenures()
+  const tenures = new OwnershipEpochs()
   tenures.begin([1])
   const giveUp = new AbortController()
   const ctx = {
@@ -24,8 +24,8 @@ function bed() {
   }
   let end = 'under way'
   const run = () =>
-    void tenures.within(1, () =>
-      persist(ctx, 'a thing', write).catch((error: Error) => {
+    void tenures.runWithin(1, () =>
+      retryUntilDurable(ctx, 'a thing', write).catch((error: Error) => {
         end = error.message
       }),
     )

@@ -1,19 +1,19 @@
 import { describe, expect, it } from 'vitest'
 import { laneDelivery } from '../../../test/support/lane-deliveries.ts'
 import type { Delivery } from './delivery.ts'
-import { Lane } from './lane.ts'
+import { EndpointQueue } from './lane.ts'
 import { failingEndpoints, lateSeconds } from './plane-figures.ts'
 
 const NOW = 1_000_000
 
-function laneOf(name: string, policy = { ordered: false, concurrency: 1 }): Lane {
-  const lane = new Lane({ namespace: 'acme', name, uid: `uid-${name}` })
+function laneOf(name: string, policy = { ordered: false, concurrency: 1 }): EndpointQueue {
+  const lane = new EndpointQueue({ namespace: 'acme', name, uid: `uid-${name}` })
   lane.paused = false
   lane.setPolicy(policy)
   return lane
 }
 
-function add(lane: Lane, version: number, more: Partial<Delivery>): Delivery {
+function add(lane: EndpointQueue, version: number, more: Partial<Delivery>): Delivery {
   const delivery = Object.assign(laneDelivery(lane, version), more)
   lane.add(delivery)
   return delivery
@@ -46,7 +46,7 @@ describe('how late deliveries are', () => {
     const hanging = laneOf('hanging')
     add(hanging, 1, { acceptedAt: NOW - 20_000 })
     add(hanging, 2, { acceptedAt: NOW - 9000 })
-    hanging.take()
+    hanging.startNext()
     expect(lateSeconds([hanging], NOW)).toEqual({ davit: 0, endpoint: 9 })
     const ordered = laneOf('ordered', { ordered: true, concurrency: 8 })
     add(ordered, 1, { acceptedAt: NOW - 20_000, attempts: 1, dueAt: NOW + 60_000, stage: 'waiting' })
@@ -65,11 +65,11 @@ describe('how late deliveries are', () => {
 describe('the endpoints that fail', () => {
   it('are those whose last attempt failed, since their first failure, longest first', () => {
     const [one, other, well] = [laneOf('one'), laneOf('other'), laneOf('well')]
-    one.attempted(laneDelivery(one, 1), '5xx', NOW - 3000)
-    other.attempted(laneDelivery(other, 1), 'timeout', NOW - 9000)
-    other.attempted(laneDelivery(other, 2), 'refused', NOW - 1000)
-    well.attempted(laneDelivery(well, 1), '5xx', NOW - 9000)
-    well.attempted(laneDelivery(well, 1), '2xx', NOW - 8000)
+    one.recordAttempt(laneDelivery(one, 1), '5xx', NOW - 3000)
+    other.recordAttempt(laneDelivery(other, 1), 'timeout', NOW - 9000)
+    other.recordAttempt(laneDelivery(other, 2), 'refused', NOW - 1000)
+    well.recordAttempt(laneDelivery(well, 1), '5xx', NOW - 9000)
+    well.recordAttempt(laneDelivery(well, 1), '2xx', NOW - 8000)
     expect(failingEndpoints([one, other, well], NOW)).toEqual([
       { namespace: 'acme', name: 'other', class: 'refused', seconds: 9, attempts: 2 },
       { namespace: 'acme', name: 'one', class: '5xx', seconds: 3, attempts: 1 },
@@ -78,7 +78,7 @@ describe('the endpoints that fail', () => {
 
   it('an attempt that was given up says nothing of its endpoint', () => {
     const lane = laneOf('one')
-    lane.attempted(laneDelivery(lane, 1), 'canceled', NOW)
+    lane.recordAttempt(laneDelivery(lane, 1), 'canceled', NOW)
     expect(failingEndpoints([lane], NOW)).toEqual([])
   })
 
@@ -86,22 +86,22 @@ describe('the endpoints that fail', () => {
     const lane = laneOf('one')
     const left = add(lane, 1, { acceptedAt: NOW - 50_000, attempts: 3, dueAt: NOW + 1000, stage: 'waiting' })
     expect(failingEndpoints([lane], NOW)).toMatchObject([{ class: 'unknown', seconds: 50, attempts: 3 }])
-    lane.attempted(left, '4xx', NOW)
+    lane.recordAttempt(left, '4xx', NOW)
     expect(failingEndpoints([lane], NOW)).toMatchObject([{ class: '4xx', seconds: 50, attempts: 4 }])
-    lane.attempted(laneDelivery(lane, 2), '2xx', NOW)
+    lane.recordAttempt(laneDelivery(lane, 2), '2xx', NOW)
     expect(failingEndpoints([lane], NOW)).toEqual([])
   })
 
   it('are not told of by a replica that has given them away', () => {
     const lane = laneOf('one')
-    lane.attempted(laneDelivery(lane, 1), '5xx', NOW)
-    lane.leave()
+    lane.recordAttempt(laneDelivery(lane, 1), '5xx', NOW)
+    lane.detach()
     expect(failingEndpoints([lane], NOW)).toEqual([])
   })
 
   it('a disabled one fails no longer', () => {
     const lane = laneOf('one')
-    lane.attempted(laneDelivery(lane, 1), '5xx', NOW)
+    lane.recordAttempt(laneDelivery(lane, 1), '5xx', NOW)
     lane.paused = true
     expect(failingEndpoints([lane], NOW)).toEqual([])
   })

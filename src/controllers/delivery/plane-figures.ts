@@ -1,9 +1,9 @@
 /** What metrics tell of lanes. */
 import type { Delivery } from './delivery.ts'
-import type { Failing, Lane, LaneEndpoint } from './lane.ts'
+import type { EndpointQueue, EndpointRef, Failing } from './lane.ts'
 
 /** Lanes with something to send; a lane stays for as long as its endpoint does. */
-export function busyLanes(lanes: Iterable<Lane>): number {
+export function busyQueues(lanes: Iterable<EndpointQueue>): number {
   let busy = 0
   for (const { size } of lanes) if (size > 0) busy += 1
   return busy
@@ -13,9 +13,9 @@ export function busyLanes(lanes: Iterable<Lane>): number {
  * Seconds by which what is due longest has not been sent: `davit` where its endpoint would take it, `endpoint` where it waits for
  * its endpoint, which hangs or, being ordered, has something before it. What a disabled endpoint holds is not late.
  */
-export type Late = { davit: number; endpoint: number }
+export type Lateness = { davit: number; endpoint: number }
 
-export function lateSeconds(lanes: Iterable<Lane>, now: number): Late {
+export function lateSeconds(lanes: Iterable<EndpointQueue>, now: number): Lateness {
   const since = { davit: now, endpoint: now }
   for (const lane of lanes) {
     if (lane.paused || lane.size === 0) continue
@@ -32,14 +32,14 @@ function dueSince({ stage, attempts, acceptedAt, dueAt }: Delivery): number | un
 }
 
 /** `class` is how the last attempt ended; `unknown` where another process saw it. */
-export type FailingEndpoint = Pick<LaneEndpoint, 'namespace' | 'name'> & {
+export type FailingEndpoint = Pick<EndpointRef, 'namespace' | 'name'> & {
   class: Failing['class'] | 'unknown'
   seconds: number
   attempts: number
 }
 
 /** Those whose last attempt failed and that are not disabled; longest first. @param now milliseconds since 1970 */
-export function failingEndpoints(lanes: Iterable<Lane>, now: number): FailingEndpoint[] {
+export function failingEndpoints(lanes: Iterable<EndpointQueue>, now: number): FailingEndpoint[] {
   const found: FailingEndpoint[] = []
   for (const lane of lanes) {
     if (lane.paused) continue
@@ -55,7 +55,7 @@ export function failingEndpoints(lanes: Iterable<Lane>, now: number): FailingEnd
 type FailedBefore = Omit<Failing, 'class'> & { class: 'unknown' }
 
 /** What another process has left, until an attempt here tells more. */
-function failedBefore(lane: Lane): FailedBefore | undefined {
+function failedBefore(lane: EndpointQueue): FailedBefore | undefined {
   let found: FailedBefore | undefined
   for (const { attempts, acceptedAt } of lane.members()) {
     if (attempts === 0) continue

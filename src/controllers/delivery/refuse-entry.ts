@@ -1,15 +1,15 @@
-import type { DeliveryPlane } from './delivery-plane.ts'
+import type { DeliveryEngine } from './delivery-plane.ts'
 import type { OpenEntry, OpenSegment } from './open-segments.ts'
 
 /** Ends an entry of the log that is not to be sent: a repeat, or one that came from a backup. */
 export function refuseEntry(
-  plane: DeliveryPlane,
+  plane: DeliveryEngine,
   { segment }: OpenSegment,
   { entry, refused }: OpenEntry,
 ): void {
   if (!refused) return
   const { event, endpoint, index } = entry
-  const lane = plane.laneOf({ namespace: event.namespace, name: endpoint.name, uid: endpoint.uid })
+  const lane = plane.queueFor({ namespace: event.namespace, name: endpoint.name, uid: endpoint.uid })
   const position = { version: segment.version, index }
   plane.ctx.background(plane.ctx.outcomes.record({ kind: 'canceled', position, reason: refused }), lane)
 }

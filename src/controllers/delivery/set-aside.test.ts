@@ -101,12 +101,12 @@ async function stuck() {
   }
   await take(bed)
   const segment = await bed.append(bed.event([one]))
-  bed.follower.take(segment)
+  bed.follower.addSegment(segment)
   await bed.elapse(5 * SECOND)
   const follow = async (before: PlaneBed) => {
     const next = new PlaneBed(before)
     next.showOutcomes()
-    next.follower.take(segment)
+    next.follower.addSegment(segment)
     await take(next)
     await next.elapse(5 * SECOND)
     return next

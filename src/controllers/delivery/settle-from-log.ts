@@ -6,37 +6,37 @@ import type { AttemptResult } from '../../domain/attempt-result.ts'
 import { afterAttempt } from '../../domain/delivery.ts'
 import { messageId } from '../../domain/message-id.ts'
 import type { AttemptEnd } from './attempt.ts'
-import type { Delivery, LogHome } from './delivery.ts'
-import { endEntry, moveToObject } from './move-to-object.ts'
-import type { PlaneContext } from './plane-context.ts'
-import { settleObject } from './settle-object.ts'
+import type { Delivery, InLog } from './delivery.ts'
+import { endEntry, promoteToObject } from './move-to-object.ts'
+import type { EngineContext } from './plane-context.ts'
+import { recordOutcomeInObject } from './settle-object.ts'
 
 /** Repeatable. @throws ApiError what may pass by itself */
-export async function settleFromLog(
-  ctx: PlaneContext,
+export async function recordOutcomeInLog(
+  ctx: EngineContext,
   end: AttemptEnd,
   result: AttemptResult,
 ): Promise<void> {
   const { delivery } = end
-  const { home } = delivery
-  if (home.kind === 'log') {
+  const { storage } = delivery
+  if (storage.kind === 'log') {
     // An object on its way (the attempt took long) shows the outcome in its own status.
-    if (home.moving) await home.moving
-    if (delivery.home === home) return await record(ctx, end, result, home)
+    if (storage.promotion) await storage.promotion
+    if (delivery.storage === storage) return await record(ctx, end, result, storage)
   }
   const object = await ctx.objects.find(delivery)
-  if (object) await settleObject(ctx, end, result, object)
+  if (object) await recordOutcomeInObject(ctx, end, result, object)
   else ctx.dropped(delivery)
 }
 
 async function record(
-  ctx: PlaneContext,
+  ctx: EngineContext,
   end: AttemptEnd,
   result: AttemptResult,
-  home: LogHome,
+  home: InLog,
 ): Promise<void> {
   const { delivery } = end
-  const { endpoint } = delivery.lane
+  const { endpoint } = delivery.queue
   const view = ctx.directory.find(endpoint)
   const policy = { ordered: view?.endpoint.spec.ordered ?? false, scale: ctx.waitScale }
   const times = { endedAt: end.endedAt, policy, fraction: ctx.random.fraction() }
@@ -56,31 +56,31 @@ async function record(
     )
   if (status.state === 'exhausted') await ctx.streaks.exhausted(endpoint, messageId(delivery.name), write)
   else await write()
-  ctx.background(shown(ctx, delivery, home), delivery.lane, 'settles')
+  ctx.background(promoteFailed(ctx, delivery, home), delivery.queue, 'settles')
 }
 
 async function recordSuccess(
-  ctx: PlaneContext,
+  ctx: EngineContext,
   delivery: Delivery,
-  home: LogHome,
+  home: InLog,
   result: AttemptResult,
 ): Promise<void> {
-  const { endpoint } = delivery.lane
+  const { endpoint } = delivery.queue
   const view = ctx.directory.find(endpoint)
   await ctx.streaks.succeeded(endpoint, view)
   const { deliveryLog = 'Objects', ordered: isUrgent = false } = view?.endpoint.spec ?? {}
-  const object = deliveryLog === 'Objects' || home.mayBeShown === true
+  const object = deliveryLog === 'Objects' || home.objectMayExist === true
   const { attempt } = result
   await ctx.outcomes.record({ kind: 'sent', position: delivery, attempt, object }, { isUrgent })
   if (!object) return endEntry(ctx, delivery, home, 'succeeded')
   // Durable: the lane may go on, and the object follows.
-  delivery.lane.pass(delivery)
-  ctx.background(moveToObject(ctx, delivery, home), delivery.lane, 'settles')
+  delivery.queue.pass(delivery)
+  ctx.background(promoteToObject(ctx, delivery, home), delivery.queue, 'settles')
 }
 
 /** The object of a failure, and then the wait for the next attempt. */
-async function shown(ctx: PlaneContext, delivery: Delivery, home: LogHome): Promise<void> {
-  await moveToObject(ctx, delivery, home)
+async function promoteFailed(ctx: EngineContext, delivery: Delivery, home: InLog): Promise<void> {
+  await promoteToObject(ctx, delivery, home)
   if (delivery.stage !== 'sending') return
   delivery.stage = 'waiting'
   delivery.dueAt = Date.parse(home.status?.nextAttemptAt ?? '') || 0

@@ -1,15 +1,15 @@
 /** Storing what became of an attempt whose delivery has an object: one status write. */
 import type { CancelReason, WebhookDelivery, WebhookDeliveryStatus } from '../../api/webhook-delivery.ts'
 import type { AttemptResult } from '../../domain/attempt-result.ts'
-import { afterAttempt, canceledStatus, countedStatus, isFinal } from '../../domain/delivery.ts'
+import { afterAttempt, canceledStatus, exhaustedStatus, isFinal } from '../../domain/delivery.ts'
 import { messageId } from '../../domain/message-id.ts'
 import { isApiError } from '../../ports/kubernetes.ts'
-import { pause } from '../../runtime/pause.ts'
+import { sleep } from '../../runtime/pause.ts'
 import { UnreadableError } from '../unreadable-error.ts'
 import type { AttemptEnd } from './attempt.ts'
 import type { Delivery } from './delivery.ts'
-import { isLost } from './persist.ts'
-import type { PlaneContext } from './plane-context.ts'
+import { hasLostShard } from './persist.ts'
+import type { EngineContext } from './plane-context.ts'
 
 const FIRST_PAUSE_MS = 100
 const LONGEST_PAUSE_MS = 5000
@@ -18,14 +18,14 @@ const LONGEST_PAUSE_MS = 5000
 type Decide = (before: WebhookDeliveryStatus) => WebhookDeliveryStatus
 
 /** Repeatable. @throws ApiError what may pass by itself */
-export async function settleObject(
-  ctx: PlaneContext,
+export async function recordOutcomeInObject(
+  ctx: EngineContext,
   end: AttemptEnd,
   result: AttemptResult,
   object: WebhookDelivery,
 ): Promise<void> {
   const { delivery } = end
-  const { endpoint } = delivery.lane
+  const { endpoint } = delivery.queue
   const view = ctx.directory.find(endpoint)
   const policy = { ordered: view?.endpoint.spec.ordered ?? false, scale: ctx.waitScale }
   const fraction = ctx.random.fraction()
@@ -43,7 +43,7 @@ export async function settleObject(
 
 /** Ends a delivery without another attempt. */
 export async function cancelObject(
-  ctx: PlaneContext,
+  ctx: EngineContext,
   delivery: Delivery,
   object: WebhookDelivery,
   reason: CancelReason,
@@ -53,16 +53,16 @@ export async function cancelObject(
 
 /** Ends a delivery whose last attempt was counted by a process that ended before it wrote this. */
 export async function exhaustObject(
-  ctx: PlaneContext,
+  ctx: EngineContext,
   delivery: Delivery,
   object: WebhookDelivery,
 ): Promise<void> {
-  await writeDecided(ctx, delivery, object, (before) => countedStatus(before, ctx.clock.now()))
+  await writeDecided(ctx, delivery, object, (before) => exhaustedStatus(before, ctx.clock.now()))
 }
 
 /** Goes on until the status is written, the object turns out to be gone, or the process ends. */
 async function writeDecided(
-  ctx: PlaneContext,
+  ctx: EngineContext,
   delivery: Delivery,
   object: WebhookDelivery,
   decide: Decide,
@@ -86,20 +86,20 @@ async function writeDecided(
 type FailedWrite = { delivery: Delivery; held: WebhookDelivery; error: unknown; pauseMs: number }
 
 /** @returns the object to decide on again; undefined when it is gone @throws the error when the process ends, or the shard was lost */
-async function afterFailure(ctx: PlaneContext, failed: FailedWrite): Promise<WebhookDelivery | undefined> {
+async function afterFailure(ctx: EngineContext, failed: FailedWrite): Promise<WebhookDelivery | undefined> {
   const { delivery, held, error, pauseMs } = failed
   if (isApiError(error, 'NotFound')) return undefined
-  if (ctx.giveUp.aborted || isLost(ctx)) throw error
+  if (ctx.giveUp.aborted || hasLostShard(ctx)) throw error
   const conflict = isApiError(error, 'Conflict')
-  if (!conflict) await pause(ctx.clock, pauseMs, ctx.giveUp)
+  if (!conflict) await sleep(ctx.clock, pauseMs, ctx.giveUp)
   const found = await readAgain(ctx, delivery)
   // It would be another conflict at once.
-  if (!found && conflict) await pause(ctx.clock, pauseMs, ctx.giveUp)
+  if (!found && conflict) await sleep(ctx.clock, pauseMs, ctx.giveUp)
   return found ?? held
 }
 
 /** Somebody else wrote the object, or an answer was lost: decide again on what is there. */
-async function readAgain(ctx: PlaneContext, delivery: Delivery): Promise<WebhookDelivery | undefined> {
+async function readAgain(ctx: EngineContext, delivery: Delivery): Promise<WebhookDelivery | undefined> {
   try {
     return await ctx.objects.read(delivery)
   } catch (error) {
@@ -109,7 +109,7 @@ async function readAgain(ctx: PlaneContext, delivery: Delivery): Promise<Webhook
   }
 }
 
-function stored(ctx: PlaneContext, delivery: Delivery, status: WebhookDeliveryStatus): void {
+function stored(ctx: EngineContext, delivery: Delivery, status: WebhookDeliveryStatus): void {
   delivery.attempts = status.attemptCount ?? delivery.attempts
   if (isFinal(status.state)) {
     ctx.ended(delivery, status.state ?? 'canceled', true)

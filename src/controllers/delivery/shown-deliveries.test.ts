@@ -1,13 +1,13 @@
 import { expect, it } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
 import { LANE_ENDPOINT, laneDelivery } from '../../../test/support/lane-deliveries.ts'
-import { Lane } from './lane.ts'
-import { placeOf, ShownDeliveries } from './shown-deliveries.ts'
+import { EndpointQueue } from './lane.ts'
+import { ObjectBackedDeliveries, offsetKey } from './shown-deliveries.ts'
 
-const lane = new Lane(LANE_ENDPOINT)
+const lane = new EndpointQueue(LANE_ENDPOINT)
 
 it('finds a delivery by its place, until it is taken out', () => {
-  const shown = new ShownDeliveries()
+  const shown = new ObjectBackedDeliveries()
   const one = laneDelivery(lane, 7)
   shown.add(one)
   expect(shown.at({ version: 7, index: 0 })).toBe(one)
@@ -19,7 +19,7 @@ it('finds a delivery by its place, until it is taken out', () => {
 })
 
 it('does not lose the one at a place when another of that place is taken out', () => {
-  const shown = new ShownDeliveries()
+  const shown = new ObjectBackedDeliveries()
   const one = laneDelivery(lane, 7)
   const other = laneDelivery(lane, 7)
   shown.add(one)
@@ -29,7 +29,7 @@ it('does not lose the one at a place when another of that place is taken out', (
 })
 
 it('goes through them in the order in which they came, also those that come or leave meanwhile', () => {
-  const shown = new ShownDeliveries()
+  const shown = new ObjectBackedDeliveries()
   const [first, second, third] = [9, 3, 5].map((version) => laneDelivery(lane, version))
   if (!first || !second || !third) throw new Error('there are three')
   shown.add(first)
@@ -47,9 +47,9 @@ it('has a number of its own for each place, up to versions of eleven digits', ()
   fc.assert(
     fc.property(place, place, (one, other) => {
       const isSame = one.version === other.version && one.index === other.index
-      expect(placeOf(one) === placeOf(other)).toBe(isSame)
-      expect(placeOf({ ...one, index: (one.index + 1) % 65_536 })).not.toBe(placeOf(one))
+      expect(offsetKey(one) === offsetKey(other)).toBe(isSame)
+      expect(offsetKey({ ...one, index: (one.index + 1) % 65_536 })).not.toBe(offsetKey(one))
     }),
   )
-  expect(Number.isSafeInteger(placeOf({ version: 99_999_999_999, index: 65_535 }))).toBe(true)
+  expect(Number.isSafeInteger(offsetKey({ version: 99_999_999_999, index: 65_535 }))).toBe(true)
 })

@@ -3,9 +3,9 @@
  * longer, although nobody says so. Whoever ended it may have died before that was in the log.
  */
 import { isFinal } from '../../domain/delivery.ts'
-import { pause } from '../../runtime/pause.ts'
+import { sleep } from '../../runtime/pause.ts'
 import type { Delivery } from './delivery.ts'
-import type { DeliveryPlane } from './delivery-plane.ts'
+import type { DeliveryEngine } from './delivery-plane.ts'
 
 const EVERY_MS = 1000
 const AT_A_TIME = 4
@@ -14,12 +14,12 @@ const MOST_PASSED_OVER = 5000
 /** Between the first looks at the same delivery. */
 const ROUND_MS = 10 * 60_000
 
-export class ShownSweep {
-  readonly #plane: DeliveryPlane
+export class RemoteDeliverySweeper {
+  readonly #plane: DeliveryEngine
   #rest: Iterator<Delivery> | undefined
   #roundAt: number
 
-  constructor(plane: DeliveryPlane) {
+  constructor(plane: DeliveryEngine) {
     this.#plane = plane
     this.#roundAt = plane.ctx.clock.monotonic() + ROUND_MS
   }
@@ -27,7 +27,7 @@ export class ShownSweep {
   /** Until aborted. */
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      await pause(this.#plane.ctx.clock, EVERY_MS, signal)
+      await sleep(this.#plane.ctx.clock, EVERY_MS, signal)
       if (!signal.aborted) await Promise.all(this.#next().map((delivery) => this.#look(delivery)))
     }
   }
@@ -38,7 +38,7 @@ export class ShownSweep {
     if (!this.#rest && now < this.#roundAt) return []
     if (!this.#rest) this.#roundAt = now + ROUND_MS
     // What is added meanwhile comes last, and what has left does not come.
-    this.#rest ??= this.#plane.shown.values()
+    this.#rest ??= this.#plane.objectBacked.values()
     const chosen: Delivery[] = []
     for (let seen = 0; seen < MOST_PASSED_OVER && chosen.length < AT_A_TIME; seen += 1) {
       const { value, done } = this.#rest.next()
@@ -46,7 +46,7 @@ export class ShownSweep {
         this.#rest = undefined
         break
       }
-      if (value.lane.driver === 'others') chosen.push(value)
+      if (value.queue.driver === 'others') chosen.push(value)
     }
     return chosen
   }
@@ -57,7 +57,8 @@ export class ShownSweep {
       const object = await objects.find(delivery)
       if (object && !isFinal(object.status?.state)) return
       // It may have come to this replica meanwhile, which then knows what became of it.
-      if (delivery.lane.driver === 'others' && this.#plane.shown.has(delivery)) this.#plane.leave(delivery)
+      if (delivery.queue.driver === 'others' && this.#plane.objectBacked.has(delivery))
+        this.#plane.leave(delivery)
     } catch (error) {
       if (!giveUp.aborted) log.info('A delivery of another replica could not be looked at', { error })
     }

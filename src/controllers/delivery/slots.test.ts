@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { settle } from '../../../test/support/fake-clock.ts'
-import { Slots } from './slots.ts'
+import { PrioritySemaphore } from './slots.ts'
 
-function work(slots: Slots) {
+function work(slots: PrioritySemaphore) {
   const begun: string[] = []
   const ends = new Map<string, () => void>()
   const begin = (name: string, urgent = false) =>
@@ -24,7 +24,7 @@ function work(slots: Slots) {
 
 describe('slots', () => {
   it('let so many work at a time, in the order in which they came', async () => {
-    const { begun, begin, end } = work(new Slots(2))
+    const { begun, begin, end } = work(new PrioritySemaphore(2))
     const results = ['a', 'b', 'c', 'd'].map((name) => begin(name))
     expect(begun).toEqual(['a', 'b'])
     await end('b')
@@ -34,7 +34,7 @@ describe('slots', () => {
   })
 
   it('let urgent work go before what waits', async () => {
-    const { begun, begin, end } = work(new Slots(1))
+    const { begun, begin, end } = work(new PrioritySemaphore(1))
     for (const name of ['a', 'b']) void begin(name)
     void begin('c', true)
     await end('a')
@@ -43,7 +43,7 @@ describe('slots', () => {
   })
 
   it('are free again when work fails', async () => {
-    const slots = new Slots(1)
+    const slots = new PrioritySemaphore(1)
     const failed = slots.run(() => Promise.reject(new Error('no')), { urgent: false })
     const next = slots.run(() => Promise.resolve('done'), { urgent: false })
     await expect(failed).rejects.toThrow('no')

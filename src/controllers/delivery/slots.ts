@@ -1,7 +1,7 @@
 /** So many pieces of work at a time; the rest waits in order, urgent ones before the others. */
 import { Fifo } from './fifo.ts'
 
-export class Slots {
+export class PrioritySemaphore {
   readonly #count: number
   readonly #urgent = new Fifo<() => void>()
   readonly #others = new Fifo<() => void>()

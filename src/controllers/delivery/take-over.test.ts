@@ -60,8 +60,8 @@ it('a shard that another replica has claimed meanwhile is not taken', async () =
   const bed = new PlaneBed()
   const { uid } = (await bed.endpoint('one')).metadata
   const shard = shardOf(uid)
-  const seen = bed.follower.takeOutcomes.bind(bed.follower)
-  bed.follower.takeOutcomes = (outcomes) => {
+  const seen = bed.follower.applyOutcomes.bind(bed.follower)
+  bed.follower.applyOutcomes = (outcomes) => {
     seen(outcomes)
     const { version } = outcomes
     seen({ version: version + 0.5, writer: 'another', records: [{ kind: 'claim', shards: [shard] }] })
@@ -70,7 +70,7 @@ it('a shard that another replica has claimed meanwhile is not taken', async () =
   started.catch(() => undefined)
   await bed.elapse(20)
   expect(await stateOf(started)).toBe('failed')
-  expect(bed.plane.lanes.isOurs(shard)).toBe(false)
+  expect(bed.plane.queues.isOurs(shard)).toBe(false)
 })
 
 it('what the watch of segments shows only after a take-over is attempted then, once', async () => {
@@ -84,17 +84,17 @@ it('what the watch of segments shows only after a take-over is attempted then, o
   await bed.elapse(20)
   expect(await started).toEqual({ unfinished: 0, reopened: 0 })
   bed.plane.wake(shards)
-  bed.follower.take(segment)
+  bed.follower.addSegment(segment)
   await bed.elapse(60_000)
   expect(bed.begun('one')).toHaveLength(1)
-  expect(bed.plane.tally.total).toBe(0)
+  expect(bed.plane.counters.total).toBe(0)
 })
 
 it('a start that failed is begun again, and nothing is counted twice', async () => {
   const bed = new PlaneBed()
   const one = await bed.endpoint('one')
   bed.sender.answers.set('/one', 200)
-  bed.follower.take(await bed.append(bed.event([one]), bed.event([one])))
+  bed.follower.addSegment(await bed.append(bed.event([one]), bed.event([one])))
   bed.plane.start()
   const shards = new Set([shardOf(one.metadata.uid)])
   const abort = new AbortController()
@@ -108,11 +108,11 @@ it('a start that failed is begun again, and nothing is counted twice', async () 
   const again = bed.takeOver.start(shards, new AbortController().signal)
   await bed.elapse(1000)
   expect(await again).toEqual({ unfinished: 0, reopened: 2 })
-  expect(bed.plane.tally.total + bed.ended.length).toBe(2)
+  expect(bed.plane.counters.total + bed.ended.length).toBe(2)
   bed.plane.wake(shards)
   await bed.elapse(60_000)
   expect(bed.begun('one')).toHaveLength(2)
-  expect(bed.plane.tally.total).toBe(0)
+  expect(bed.plane.counters.total).toBe(0)
 })
 
 it.each(['log', 'object'])(
@@ -122,12 +122,12 @@ it.each(['log', 'object'])(
     const one = await bed.endpoint('one')
     const { name } = one.metadata
     const shards = new Set([shardOf(one.metadata.uid)])
-    bed.follower.take(await bed.append(bed.event([one])))
+    bed.follower.addSegment(await bed.append(bed.event([one])))
     if (home === 'object') {
       // The one before has made the object, and did not say so.
       const before = new PlaneBed(bed)
       before.start()
-      before.follower.take(readSegment(bed.store.all(deliverySegments)[0] ?? { metadata: { name } }))
+      before.follower.addSegment(readSegment(bed.store.all(deliverySegments)[0] ?? { metadata: { name } }))
       before.api.fail(calling('create', outcomeSegments), 'dies before')
       await bed.elapse(3000)
       expect(bed.objects).toHaveLength(1)
@@ -148,7 +148,7 @@ it.each(['log', 'object'])(
     recorded.resolve()
     await bed.elapse(60_000)
     await started
-    expect(bed.plane.tally.total).toBe(0)
+    expect(bed.plane.counters.total).toBe(0)
     expect(bed.segments.size).toBe(0)
     expect(bed.objects).toEqual([])
     expect(bed.begun('one')).toEqual([])
@@ -161,7 +161,7 @@ it('nothing is sent to an endpoint that went before its shard was taken over, th
   const made = await bed.endpoint('made')
   const { name } = one.metadata
   const shards = new Set([one, made].map(({ metadata }) => shardOf(metadata.uid)))
-  bed.follower.take(await bed.append(bed.event([one])))
+  bed.follower.addSegment(await bed.append(bed.event([one])))
   bed.plane.start()
   await bed.store.delete(webhookEndpoints, { namespace: ORGANIZATION, name })
   const answer = Promise.withResolvers<void>()
@@ -176,7 +176,7 @@ it('nothing is sent to an endpoint that went before its shard was taken over, th
   bed.plane.wake(shards)
   await bed.elapse(60_000)
   expect(bed.begun('one')).toEqual([])
-  expect(bed.plane.tally.total).toBe(0)
+  expect(bed.plane.counters.total).toBe(0)
   expect([made, late].map(({ metadata }) => bed.directory.get(ORGANIZATION, metadata.name))).not.toContain(
     undefined,
   )
@@ -196,15 +196,15 @@ it('a delivery that was found while another replica drove it goes on when its sh
     bed.owns = (one) => one !== shard
   })
   next.sender.answers.set('/later', 200)
-  expect(next.plane.tally.total).toBe(1)
+  expect(next.plane.counters.total).toBe(1)
   next.owns = () => true
   const started = next.takeOver.start(new Set([shard]), new AbortController().signal)
   await next.elapse(1000)
   expect(await started).toEqual({ unfinished: 1, reopened: 0 })
-  expect(next.plane.tally.total).toBe(1)
+  expect(next.plane.counters.total).toBe(1)
   await next.elapse(60_000)
   expect(next.begun('later')).toHaveLength(1)
-  expect(next.plane.tally.total).toBe(0)
+  expect(next.plane.counters.total).toBe(0)
 })
 
 it('an object that says to be of a segment from after itself, as when the store was set back, holds no start up', async () => {

@@ -14,31 +14,31 @@ import { webhookEndpoint, webhookEndpoints } from '../../api/webhook-endpoint.ts
 import { deliveryObjectName } from '../../domain/message-id.ts'
 import { shardOf } from '../../domain/shard.ts'
 import { isApiError, type Page, type RawObject, type ResourceReader } from '../../ports/kubernetes.ts'
-import { pause, until } from '../../runtime/pause.ts'
+import { pollUntil, sleep } from '../../runtime/pause.ts'
 import type { EndpointDirectory } from '../endpoint/endpoint-directory.ts'
 import { readKeys, type StoredKeys } from '../endpoint/signing-key-store.ts'
 import type { Delivery } from './delivery.ts'
-import type { DeliveryPlane } from './delivery-plane.ts'
-import { FoundObjects } from './found-objects.ts'
-import type { Lane } from './lane.ts'
+import type { DeliveryEngine } from './delivery-plane.ts'
+import { RecoveryFromObjects } from './found-objects.ts'
+import type { EndpointQueue } from './lane.ts'
 import type { LogFollower } from './log-follower.ts'
-import type { Unresolved } from './open-segments.ts'
-import { persist } from './persist.ts'
-import { resolveEntries } from './resolve-entries.ts'
+import type { UnresolvedEntry } from './open-segments.ts'
+import { retryUntilDurable } from './persist.ts'
+import { resumeEntries } from './resolve-entries.ts'
 
-export type TakeOverOptions = {
-  plane: DeliveryPlane
+export type ShardTakeoverOptions = {
+  plane: DeliveryEngine
   follower: LogFollower
   directory: EndpointDirectory
   resources: ResourceReader
   /** Every segment of the log up to this version was shown by the watch. */
-  shownUpTo: () => number
+  syncedVersion: () => number
   /** Told of every delivery that was found, of all shards the first time; `isOurs` if it is of those that are taken over. */
   onFound?: (outline: DeliveryOutline, isOurs: boolean) => void
 }
 
 /** What was found: deliveries that have an object and no end, and entries that went on from the log. */
-export type TakenOver = { unfinished: number; reopened: number }
+export type TakeoverResult = { unfinished: number; reopened: number }
 
 /** The adapter asks for fewer where they are large; a list in pages half as large takes a third longer. */
 const PAGE = 2500
@@ -48,8 +48,8 @@ const KEYS_MS = 15_000
 /** For the record that shards were handed over: without it they are taken over as from a replica that died. */
 const RELEASE_MS = 2000
 
-export class TakeOver {
-  readonly #options: TakeOverOptions
+export class ShardTakeover {
+  readonly #options: ShardTakeoverOptions
   /** Objects of all shards were listed: what comes to them since is in the log. */
   #isComplete = false
   /** What this replica has claimed and not handed over. */
@@ -58,7 +58,7 @@ export class TakeOver {
   readonly #adopted = new Set<number>()
   #running: Promise<void> = Promise.resolve()
 
-  constructor(options: TakeOverOptions) {
+  constructor(options: ShardTakeoverOptions) {
     this.#options = options
   }
 
@@ -66,7 +66,7 @@ export class TakeOver {
    * One after the other: what is found is brought together with what the log says by then.
    * @throws ApiError, Error what may pass by itself, or when given up: it can be begun again
    */
-  async start(shards: ReadonlySet<number>, signal: AbortSignal): Promise<TakenOver> {
+  async start(shards: ReadonlySet<number>, signal: AbortSignal): Promise<TakeoverResult> {
     const { plane, follower } = this.#options
     const before = this.#running
     const mine = Promise.withResolvers<void>()
@@ -84,7 +84,7 @@ export class TakeOver {
       }
       await follower.seen(version, signal)
       signal.throwIfAborted()
-      if (!follower.isOurs(shards)) throw new Error('another replica has claimed a shard meanwhile')
+      if (!follower.holdsClaims(shards)) throw new Error('another replica has claimed a shard meanwhile')
       await Promise.all([this.#learnEndpoints(signal), this.#learnKeys(signal)])
       const taken = await this.#adopt(shards, signal)
       for (const shard of shards) this.#adopted.add(shard)
@@ -98,7 +98,7 @@ export class TakeOver {
   async end(shards: ReadonlySet<number>): Promise<void> {
     const { follower, plane } = this.#options
     const { ctx } = plane
-    const lanes = plane.lanes.of(shards)
+    const lanes = plane.queues.inShards(shards)
     // What is shown of their segments from here on is looked at by whoever has them next.
     const known = new Set([...shards].filter((shard) => this.#isKnown(shard)))
     const areAtRest = await plane.release(shards)
@@ -115,24 +115,24 @@ export class TakeOver {
       () => undefined,
       () => undefined,
     )
-    await Promise.race([isOver, pause(ctx.clock, RELEASE_MS, ctx.giveUp)])
+    await Promise.race([isOver, sleep(ctx.clock, RELEASE_MS, ctx.giveUp)])
   }
 
   /** Whether what the one before has begun in this shard, and may not have ended, is known: it has left nothing, or all was read. */
   #isKnown(shard: number): boolean {
-    const { plane, follower, shownUpTo } = this.#options
+    const { plane, follower, syncedVersion } = this.#options
     if (follower.claims.isInOrder(shard)) return true
     const claimed = follower.claims.since(shard)
-    return this.#adopted.has(shard) && Math.max(shownUpTo(), plane.ctx.segments.lowWater) >= claimed
+    return this.#adopted.has(shard) && Math.max(syncedVersion(), plane.ctx.segments.lowWater) >= claimed
   }
 
   /** Whether all that this replica has begun for the shard was answered, or is told by the log. */
   #isOurs(shard: number): boolean {
     const { follower, plane } = this.#options
     // What another one has claimed since is not its to hand over: who has not read that claim would believe it.
-    if (!follower.isOurs(new Set([shard]))) return false
+    if (!follower.holdsClaims(new Set([shard]))) return false
     // Calls that were under way when the Lease lapsed were given up, and not answered.
-    return !plane.ctx.shards.tenures?.of(shard).isOver
+    return !plane.ctx.shards.epochs?.current(shard).isRevoked
   }
 
   /** What the one before has written in their status is decided on here, and what it saw the end of is not sent to. */
@@ -146,10 +146,10 @@ export class TakeOver {
       for (const raw of page.items) {
         uids.add(raw.metadata.uid ?? '')
         const { data } = webhookEndpoint.safeParse(raw)
-        if (data) directory.learn(data)
+        if (data) directory.applyRead(data)
       }
     }
-    directory.learnAll(uids, Number(version))
+    directory.applyList(uids, Number(version))
   }
 
   /**
@@ -182,39 +182,39 @@ export class TakeOver {
       }
   }
 
-  async #adopt(shards: ReadonlySet<number>, signal: AbortSignal): Promise<TakenOver> {
+  async #adopt(shards: ReadonlySet<number>, signal: AbortSignal): Promise<TakeoverResult> {
     const { plane, follower, onFound } = this.#options
-    const unresolved = new Map<string, Unresolved>()
-    for (const found of follower.openIn(shards)) unresolved.set(keyOf(found), found)
-    const lanes = plane.lanes.take(shards)
-    for (const lane of lanes) if (!plane.ctx.directory.find(lane.endpoint)) plane.lookUp(lane)
-    const objects = new FoundObjects({ plane, follower, shards, unresolved, lanes })
+    const unresolved = new Map<string, UnresolvedEntry>()
+    for (const found of follower.openEntriesOf(shards)) unresolved.set(keyOf(found), found)
+    const lanes = plane.queues.acquire(shards)
+    for (const lane of lanes) if (!plane.ctx.directory.find(lane.endpoint)) plane.verifyEndpoint(lane)
+    const objects = new RecoveryFromObjects({ plane, follower, shards, unresolved, lanes })
     const isComplete = this.#isComplete
-    if (!isComplete) follower.endings = new Set()
+    if (!isComplete) follower.endsDuringList = new Set()
     const query = isComplete ? { labelSelector: `${SHARD_LABEL} in (${[...shards].join()})` } : {}
     try {
       for await (const page of this.#pages(webhookDeliveries, { limit: PAGE, ...query }, signal)) {
         for (const raw of page.items) {
-          const outline = objects.take(raw)
+          const outline = objects.addObject(raw)
           if (outline) onFound?.(outline, shards.has(shardOf(outline.spec.endpointUid)))
         }
       }
     } finally {
-      follower.endings = undefined
+      follower.endsDuringList = undefined
     }
     this.#isComplete = true
-    follower.toldEnds = undefined
+    follower.recordedEnds = undefined
     await this.#untilShown(objects.newest, signal)
-    await objects.end(signal)
-    const reopened = await resolveEntries(plane, [...unresolved.values()], follower.claims)
+    await objects.lookUpMissing(signal)
+    const reopened = await resumeEntries(plane, [...unresolved.values()], follower.claims)
     return { unfinished: objects.unfinished, reopened }
   }
 
   /** The watch of segments may be behind what the one before has acted on. */
   async #untilShown(version: number, signal: AbortSignal): Promise<void> {
-    const { plane, shownUpTo } = this.#options
-    const isShown = () => shownUpTo() >= version || plane.ctx.segments.lowWater >= version
-    await until(plane.ctx.clock, isShown, signal)
+    const { plane, syncedVersion } = this.#options
+    const isShown = () => syncedVersion() >= version || plane.ctx.segments.lowWater >= version
+    await pollUntil(plane.ctx.clock, isShown, signal)
     if (!isShown()) signal.throwIfAborted()
   }
 
@@ -227,10 +227,14 @@ export class TakeOver {
     const { resources, plane } = this.#options
     const giveUp = AbortSignal.any([plane.ctx.giveUp, signal])
     const ask = (from?: string) =>
-      persist({ ...plane.ctx, giveUp }, `reading ${type.plural}`, async (): Promise<Page | undefined> => {
-        signal.throwIfAborted()
-        return await pageOf(() => resources.list(type, query, from))
-      })
+      retryUntilDurable(
+        { ...plane.ctx, giveUp },
+        `reading ${type.plural}`,
+        async (): Promise<Page | undefined> => {
+          signal.throwIfAborted()
+          return await pageOf(() => resources.list(type, query, from))
+        },
+      )
     let asked = ask()
     for (;;) {
       const page = await asked
@@ -247,9 +251,11 @@ export class TakeOver {
  * Shards of entries whose object may still come, by a call of this replica whose answer was lost, without a record that tells
  * whoever has them next to expect it.
  */
-function doubtfulIn(lanes: readonly Lane[]): ReadonlySet<number> {
-  const isDoubtful = ({ home, index }: Delivery) =>
-    home.kind === 'log' && home.mayBeShown === true && home.segment.open.get(index)?.records.length === 0
+function doubtfulIn(lanes: readonly EndpointQueue[]): ReadonlySet<number> {
+  const isDoubtful = ({ storage, index }: Delivery) =>
+    storage.kind === 'log' &&
+    storage.objectMayExist === true &&
+    storage.segment.open.get(index)?.records.length === 0
   return new Set(lanes.filter((lane) => [...lane.members()].some(isDoubtful)).map(({ shard }) => shard))
 }
 
@@ -272,6 +278,6 @@ async function pageOf(list: () => Promise<Page>): Promise<Page | undefined> {
   }
 }
 
-function keyOf({ open: { entry } }: Unresolved): string {
+function keyOf({ open: { entry } }: UnresolvedEntry): string {
   return `${entry.event.namespace}/${deliveryObjectName(entry.event.id, entry.endpoint.uid)}`
 }

@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
 import type { Delivery } from './delivery.ts'
-import { Lane } from './lane.ts'
-import { Tally } from './tally.ts'
+import { EndpointQueue } from './lane.ts'
+import { PendingCounters } from './tally.ts'
 
-function delivery(name: string, lane: Lane, bytes = 10): Delivery {
+function delivery(name: string, lane: EndpointQueue, bytes = 10): Delivery {
   return {
     name,
-    lane,
+    queue: lane,
     version: 1,
     index: 0,
     acceptedAt: 0,
@@ -17,17 +17,17 @@ function delivery(name: string, lane: Lane, bytes = 10): Delivery {
     dueAt: 0,
     stage: 'queued',
     left: false,
-    home: { kind: 'object' },
+    storage: { kind: 'object' },
   }
 }
 
-function laneIn(namespace: string, name = 'one'): Lane {
-  return new Lane({ namespace, name, uid: `${namespace}/${name}` })
+function laneIn(namespace: string, name = 'one'): EndpointQueue {
+  return new EndpointQueue({ namespace, name, uid: `${namespace}/${name}` })
 }
 
 describe('a tally', () => {
   it('counts by organization and by event', () => {
-    const tally = new Tally()
+    const tally = new PendingCounters()
     const acme = laneIn('acme')
     const first = delivery('event-1', acme)
     for (const one of [first, delivery('event-1', acme), delivery('event-2', laneIn('other'))]) tally.add(one)
@@ -38,7 +38,7 @@ describe('a tally', () => {
   })
 
   it('tells nothing of events that nobody asks for: those that are no WebhookEvents', () => {
-    const tally = new Tally()
+    const tally = new PendingCounters()
     const told: string[] = []
     tally.onEventSeen = (name) => told.push(name)
     tally.onEventDone = (name) => told.push(name)
@@ -53,7 +53,7 @@ describe('a tally', () => {
   })
 
   it('tells when an event has its first delivery, and when its last has ended', () => {
-    const tally = new Tally()
+    const tally = new PendingCounters()
     const told: string[] = []
     tally.onEventSeen = (name) => told.push(`seen ${name}`)
     tally.onEventDone = (name) => told.push(`done ${name}`)
@@ -75,13 +75,13 @@ describe('a tally', () => {
     })
     fc.assert(
       fc.property(fc.array(step, { maxLength: 100 }), (steps) => {
-        const tally = new Tally()
+        const tally = new PendingCounters()
         const lanes = [laneIn('a', '1'), laneIn('a', '2'), laneIn('b', '1'), laneIn('b', '2')]
         for (const { what, lane: at, bytes } of steps) {
           const lane = lanes[at] ?? laneIn('never')
           if (what === 'add') addTo(tally, lane, bytes)
           else if (what === 'remove') removeFrom(tally, lane)
-          else tally.hold(lane, what === 'hold')
+          else tally.setHeld(lane, what === 'hold')
         }
         for (const organization of ['a', 'b'])
           expect(tally.ofOrganization(organization)).toEqual(
@@ -93,21 +93,21 @@ describe('a tally', () => {
   })
 })
 
-function addTo(tally: Tally, lane: Lane, bytes: number): void {
+function addTo(tally: PendingCounters, lane: EndpointQueue, bytes: number): void {
   const one = delivery('event', lane, bytes)
   tally.add(one)
   lane.add(one)
 }
 
-function removeFrom(tally: Tally, lane: Lane): void {
+function removeFrom(tally: PendingCounters, lane: EndpointQueue): void {
   const [first] = lane.members()
   if (!first) return
   lane.remove(first)
   tally.remove(first)
 }
 
-function countsOf(lanes: readonly Lane[]) {
-  const sum = (some: readonly Lane[]) => some.reduce((total, { size }) => total + size, 0)
+function countsOf(lanes: readonly EndpointQueue[]) {
+  const sum = (some: readonly EndpointQueue[]) => some.reduce((total, { size }) => total + size, 0)
   const held = lanes.filter(({ held }) => held)
   const bytes = held.flatMap((lane) => [...lane.members()]).reduce((total, { bytes }) => total + bytes, 0)
   return { pending: sum(lanes) - sum(held), held: sum(held), heldBytes: bytes }

@@ -3,9 +3,9 @@
  * for more, and each replica counts the deliveries of all.
  */
 import type { SegmentEvent } from '../../api/delivery-segment.ts'
-import { isOfWebhookEvent } from '../../domain/accept.ts'
+import { isFromWebhookEvent } from '../../domain/accept.ts'
 import type { Delivery } from './delivery.ts'
-import type { Lane } from './lane.ts'
+import type { EndpointQueue } from './lane.ts'
 
 /** What is counted of an organization, or of all. */
 type Counts = {
@@ -17,7 +17,7 @@ type Counts = {
   heldBytes: number
 }
 
-export class Tally {
+export class PendingCounters {
   readonly #all: Counts = { pending: 0, held: 0, heldBytes: 0 }
   readonly #organizations = new Map<string, Counts>()
   readonly #events = new Map<string, number>()
@@ -43,31 +43,31 @@ export class Tally {
     return this.#events.get(name) ?? 0
   }
 
-  add({ lane, name, bytes, ofWebhookEvent }: Delivery): void {
-    this.#count(lane, 1, bytes)
+  add({ queue, name, bytes, ofWebhookEvent }: Delivery): void {
+    this.#count(queue, 1, bytes)
     // A name that came with an entry is cut out of the text of its segment, which must not stay.
     if (ofWebhookEvent) this.#addOfEvent(name, 'replaces')
   }
 
-  remove({ lane, name, version, bytes, ofWebhookEvent }: Delivery): void {
-    this.#count(lane, -1, -bytes)
+  remove({ queue, name, version, bytes, ofWebhookEvent }: Delivery): void {
+    this.#count(queue, -1, -bytes)
     if (ofWebhookEvent) this.#removeOfEvent(name, version)
   }
 
   /** One that is to have a delivery in this lane, whose endpoint is not disabled. */
-  addEntry({ endpoint }: Lane, event: SegmentEvent): void {
+  addEntry({ endpoint }: EndpointQueue, event: SegmentEvent): void {
     this.#count({ endpoint, held: false }, 1, 0)
-    if (isOfWebhookEvent(event)) this.#addOfEvent(event.id)
+    if (isFromWebhookEvent(event)) this.#addOfEvent(event.id)
   }
 
   /** @param version of the log in which it stands */
-  removeEntry({ endpoint }: Lane, event: SegmentEvent, version: number): void {
+  removeEntry({ endpoint }: EndpointQueue, event: SegmentEvent, version: number): void {
     this.#count({ endpoint, held: false }, -1, 0)
-    if (isOfWebhookEvent(event)) this.#removeOfEvent(event.id, version)
+    if (isFromWebhookEvent(event)) this.#removeOfEvent(event.id, version)
   }
 
   /** Its endpoint was disabled or enabled: what it has is held from now on, or is no more. */
-  hold(lane: Lane, held: boolean): void {
+  setHeld(lane: EndpointQueue, held: boolean): void {
     if (lane.held === held) return
     this.#count(lane, -lane.size, -lane.bytes)
     lane.held = held
@@ -91,7 +91,11 @@ export class Tally {
     this.onEventDone?.(name, version)
   }
 
-  #count({ endpoint, held }: Pick<Lane, 'endpoint' | 'held'>, deliveries: number, bytes: number): void {
+  #count(
+    { endpoint, held }: Pick<EndpointQueue, 'endpoint' | 'held'>,
+    deliveries: number,
+    bytes: number,
+  ): void {
     const { namespace } = endpoint
     const known = this.#organizations.get(namespace)
     const ofOne = known ?? { pending: 0, held: 0, heldBytes: 0 }

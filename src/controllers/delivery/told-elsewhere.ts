@@ -1,71 +1,71 @@
 import type { Position } from '../../api/position.ts'
-import { type Delivery, OBJECT_HOME } from './delivery.ts'
-import type { Lane } from './lane.ts'
-import { placeOf, type ShownDeliveries } from './shown-deliveries.ts'
+import { type Delivery, IN_OBJECT } from './delivery.ts'
+import type { EndpointQueue } from './lane.ts'
+import { type ObjectBackedDeliveries, offsetKey } from './shown-deliveries.ts'
 
 /** What the log says of a delivery: an object has it, or it is pending no longer. */
-type Told = 'shown' | 'ended'
+type RemoteOutcome = 'shown' | 'ended'
 
-export type ToldElsewhereOptions = {
-  shown: ShownDeliveries
+export type RemoteOutcomesOptions = {
+  shown: ObjectBackedDeliveries
   /** It is pending no longer. */
-  leave: (delivery: Delivery) => void
+  forget: (delivery: Delivery) => void
 }
 
 /**
  * What another replica has said of deliveries. Where this one has not let go of them (it could not renew its Lease for long,
  * and somebody else drives them by now) that counts when it has nothing of them under way.
  */
-export class ToldElsewhere {
-  readonly #options: ToldElsewhereOptions
+export class RemoteOutcomes {
+  readonly #options: RemoteOutcomesOptions
   /** By place. */
-  readonly #later = new Map<number, { delivery: Delivery; told: Told }>()
+  readonly #later = new Map<number, { delivery: Delivery; apply: RemoteOutcome }>()
 
-  constructor(options: ToldElsewhereOptions) {
+  constructor(options: RemoteOutcomesOptions) {
     this.#options = options
   }
 
   /** By what the log says, the delivery at this place has come to its end. */
-  endedAt(position: Position): void {
-    const delivery = this.#options.shown.at(position) ?? this.at(position)
+  applyEnd(position: Position): void {
+    const delivery = this.#options.shown.at(position) ?? this.deferredAt(position)
     if (delivery) this.told(delivery, 'ended')
   }
 
   /** One that this replica has not let go of, at this place: it is neither an entry of the log any more, nor is it shown yet. */
-  at(position: Position): Delivery | undefined {
-    return this.#later.get(placeOf(position))?.delivery
+  deferredAt(position: Position): Delivery | undefined {
+    return this.#later.get(offsetKey(position))?.delivery
   }
 
   /** It is pending no longer. */
   forget(delivery: Delivery): void {
-    const place = placeOf(delivery)
+    const place = offsetKey(delivery)
     if (this.#later.get(place)?.delivery === delivery) this.#later.delete(place)
   }
 
   /** This replica knows that an object has it, by what it has written itself. */
-  isShown(delivery: Delivery): void {
+  markPromoted(delivery: Delivery): void {
     this.#options.shown.add(delivery)
-    if (this.#later.get(placeOf(delivery))?.told === 'shown') this.forget(delivery)
+    if (this.#later.get(offsetKey(delivery))?.apply === 'shown') this.forget(delivery)
   }
 
-  told(delivery: Delivery, told: Told): void {
-    const { shown, leave } = this.#options
+  told(delivery: Delivery, told: RemoteOutcome): void {
+    const { shown, forget } = this.#options
     if (delivery.left) return
-    if (this.at(delivery) && told === 'shown') return
-    if (delivery.lane.driver !== 'others') this.#later.set(placeOf(delivery), { delivery, told })
-    else if (told === 'ended') leave(delivery)
+    if (this.deferredAt(delivery) && told === 'shown') return
+    if (delivery.queue.driver !== 'others') this.#later.set(offsetKey(delivery), { delivery, apply: told })
+    else if (told === 'ended') forget(delivery)
     else {
-      delivery.home = OBJECT_HOME
+      delivery.storage = IN_OBJECT
       shown.add(delivery)
     }
   }
 
   /** Nothing of the lane is under way here. */
-  released(lane: Lane): void {
-    for (const [place, { delivery, told }] of [...this.#later]) {
-      if (delivery.lane !== lane) continue
+  applyDeferred(lane: EndpointQueue): void {
+    for (const [place, { delivery, apply }] of [...this.#later]) {
+      if (delivery.queue !== lane) continue
       this.#later.delete(place)
-      this.told(delivery, told)
+      this.told(delivery, apply)
     }
   }
 }

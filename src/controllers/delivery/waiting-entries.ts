@@ -2,36 +2,36 @@
  * Entries of the log that have no outcome yet (held, waiting in an ordered lane, or hanging): after a while they get an object,
  * which shows them, so that their segment can close.
  */
-import { detached } from '../../runtime/shards/tenures.ts'
-import { takeCounted } from './counted-entries.ts'
-import type { DeliveryPlane } from './delivery-plane.ts'
-import { MoveQueue } from './move-queue.ts'
+import { withoutOwnership } from '../../runtime/shards/tenures.ts'
+import { addCounted } from './counted-entries.ts'
+import type { DeliveryEngine } from './delivery-plane.ts'
+import { PromotionQueue } from './move-queue.ts'
 import type { OpenSegment } from './open-segments.ts'
 
 /** Segments close within seconds. */
-const SHOWN_AFTER_MS = 2000
+const PROMOTED_AFTER_MS = 2000
 /** Those that come within so long are looked at together: a timer each would wake a replica as often as the log itself does. */
 const TOGETHER_MS = 250
 /** A busy lane that gets along may keep entries in the log for longer: an object each would slow it down. */
 const PROGRESS_MS = 2000
 const AT_MOST_MS = 30_000
 
-export class WaitingEntries {
-  readonly #plane: DeliveryPlane
-  readonly #queue: MoveQueue
+export class PromotionScheduler {
+  readonly #plane: DeliveryEngine
+  readonly #queue: PromotionQueue
   /** Those that are looked at again, however many ask for it. */
   readonly #looking = new Set<OpenSegment>()
   /** A look is at the segments of many shards, whichever of them has begun it. */
-  readonly #aside = detached()
+  readonly #aside = withoutOwnership()
   #newest: { since: number; segments: OpenSegment[] } | undefined
 
-  constructor(plane: DeliveryPlane) {
+  constructor(plane: DeliveryEngine) {
     this.#plane = plane
-    this.#queue = new MoveQueue(plane.ctx)
+    this.#queue = new PromotionQueue(plane.ctx)
   }
 
   /** Gives those of the segment that have no outcome by then an object, and looks again as long as there are any. */
-  showLater(opened: OpenSegment): void {
+  promoteLater(opened: OpenSegment): void {
     if (opened.open.size === 0 || this.#looking.has(opened)) return
     this.#looking.add(opened)
     this.#gather(opened)
@@ -49,15 +49,15 @@ export class WaitingEntries {
     const showAll = () => {
       for (const one of segments) this.#show(one)
     }
-    this.#aside(() => clock.after(SHOWN_AFTER_MS + TOGETHER_MS, showAll))
+    this.#aside(() => clock.after(PROMOTED_AFTER_MS + TOGETHER_MS, showAll))
   }
 
   #show(opened: OpenSegment): void {
     this.#looking.delete(opened)
     if (opened.open.size === 0) return
-    takeCounted(this.#plane, opened)
+    addCounted(this.#plane, opened)
     this.#moveOurs(opened)
-    this.showLater(opened)
+    this.promoteLater(opened)
   }
 
   #moveOurs(opened: OpenSegment): void {
@@ -65,12 +65,12 @@ export class WaitingEntries {
     const now = clock.monotonic()
     const old = clock.now() - opened.segment.writtenAt > AT_MOST_MS
     for (const { delivery } of opened.open.values()) {
-      if (delivery?.home.kind !== 'log' || !shards.owns(delivery.lane.shard)) continue
-      const { home, lane } = delivery
-      if (home.moving || home.status || lane.closed) continue
-      const getsAlong = !lane.ordered && !lane.paused && now - lane.lastSuccess < PROGRESS_MS
+      if (delivery?.storage.kind !== 'log' || !shards.owns(delivery.queue.shard)) continue
+      const { storage, queue } = delivery
+      if (storage.promotion || storage.status || queue.closed) continue
+      const getsAlong = !queue.ordered && !queue.paused && now - queue.lastSuccess < PROGRESS_MS
       if (getsAlong && !old) continue
-      this.#queue.add(delivery, home)
+      this.#queue.add(delivery, storage)
     }
   }
 }

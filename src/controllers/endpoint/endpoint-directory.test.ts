@@ -17,7 +17,7 @@ test('a read that was under way when the endpoint went does not bring it back', 
   const directory = new EndpointDirectory()
   directory.apply(endpoint(5))
   directory.remove(endpoint(7))
-  directory.learn(endpoint(6))
+  directory.applyRead(endpoint(6))
   expect(versionIn(directory)).toBeUndefined()
 })
 
@@ -26,7 +26,7 @@ test('a read of one that was replaced under its name does not bring it back eith
   directory.apply(endpoint(5))
   directory.apply(endpoint(8, 'uid-2'))
   directory.remove(endpoint(9, 'uid-2'))
-  directory.learn(endpoint(6))
+  directory.applyRead(endpoint(6))
   expect(versionIn(directory)).toBeUndefined()
 })
 
@@ -34,7 +34,7 @@ test('one that is made anew under the name is learnt', () => {
   const directory = new EndpointDirectory()
   directory.apply(endpoint(5))
   directory.remove(endpoint(7))
-  directory.learn(endpoint(9, 'uid-2'))
+  directory.applyRead(endpoint(9, 'uid-2'))
   expect(versionIn(directory)).toBe('9')
 })
 
@@ -44,17 +44,17 @@ test('what the watch shows again is there again, as after the store was set back
   directory.remove(endpoint(7))
   directory.apply(endpoint(5))
   expect(versionIn(directory)).toBe('5')
-  directory.learn(endpoint(6))
+  directory.applyRead(endpoint(6))
   expect(versionIn(directory)).toBe('6')
 })
 
 test('what a whole list does not show has gone, whatever the watch tells of the time before', () => {
   const directory = new EndpointDirectory()
   directory.apply(endpoint(5))
-  directory.learnAll(new Set(['uid-9']), 7)
+  directory.applyList(new Set(['uid-9']), 7)
   directory.apply(endpoint(6))
   expect(versionIn(directory)).toBeUndefined()
-  directory.learn(endpoint(6))
+  directory.applyRead(endpoint(6))
   expect(versionIn(directory)).toBeUndefined()
   directory.apply(endpoint(8, 'uid-2'))
   expect(versionIn(directory)).toBe('8')
@@ -63,10 +63,10 @@ test('what a whole list does not show has gone, whatever the watch tells of the 
 test('what a whole list shows, or is newer than it, stays', () => {
   const directory = new EndpointDirectory()
   directory.apply(endpoint(5))
-  directory.learnAll(new Set(['uid-1']), 7)
+  directory.applyList(new Set(['uid-1']), 7)
   expect(versionIn(directory)).toBe('5')
   directory.apply(endpoint(8))
-  directory.learnAll(new Set(), 7)
+  directory.applyList(new Set(), 7)
   expect(versionIn(directory)).toBe('8')
 })
 

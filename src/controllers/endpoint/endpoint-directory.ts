@@ -81,7 +81,7 @@ export class EndpointDirectory {
    * A version from a read or our own write. The watch may have told the end of the endpoint while that was under way,
    * and will tell it no second time: what is known to have gone stays gone.
    */
-  learn(endpoint: WebhookEndpoint): void {
+  applyRead(endpoint: WebhookEndpoint): void {
     if (!this.#removed.has(endpoint.metadata.uid)) this.#take(endpoint)
   }
 
@@ -89,7 +89,7 @@ export class EndpointDirectory {
    * The end of a list that was read: what is known to have been there by then, and is not in it, has gone, though the watch may
    * be behind. @param uids of all that are in it. @param version of the list
    */
-  learnAll(uids: ReadonlySet<string>, version: number): void {
+  applyList(uids: ReadonlySet<string>, version: number): void {
     for (const { endpoint } of [...this.all()]) {
       const { uid, resourceVersion } = endpoint.metadata
       if (uids.has(uid) || Number(resourceVersion) > version) continue
@@ -128,7 +128,7 @@ export class EndpointDirectory {
 
   /** From the watch, a read or our own write; what is not newer than what is known changes nothing. */
   applyKeys(namespace: string, name: string, keys: EndpointKeys): void {
-    const secret = secretName(namespace, name)
+    const secret = signingSecretName(namespace, name)
     const known = Math.max(Number(this.#keys.get(secret)?.version ?? 0), this.#goneKeys.get(secret) ?? 0)
     if (known >= Number(keys.version)) return
     this.#goneKeys.delete(secret)
@@ -138,7 +138,7 @@ export class EndpointDirectory {
 
   /** @param version of their end, or the last before it: those that were made anew since stay */
   removeKeys(namespace: string, name: string, version: number): void {
-    const secret = secretName(namespace, name)
+    const secret = signingSecretName(namespace, name)
     if (Number(this.#keys.get(secret)?.version ?? 0) > version) return
     this.#noteGone(secret, version)
     if (this.#keys.delete(secret)) this.#keysChanged(namespace, name)
@@ -152,7 +152,7 @@ export class EndpointDirectory {
   }
 
   /** Keys of endpoints that are not known: those went while nobody watched, or are still to be made. */
-  orphanKeys(): { namespace: string; name: string; keys: EndpointKeys }[] {
+  keysWithoutEndpoint(): { namespace: string; name: string; keys: EndpointKeys }[] {
     const orphans: { namespace: string; name: string; keys: EndpointKeys }[] = []
     for (const [secret, keys] of this.#keys) {
       const [namespace = '', name = ''] = secret.split('.')
@@ -170,13 +170,13 @@ export class EndpointDirectory {
   }
 
   #keysFor(namespace: string, name: string, uid: string): EndpointKeys | undefined {
-    const keys = this.#keys.get(secretName(namespace, name))
+    const keys = this.#keys.get(signingSecretName(namespace, name))
     return keys?.endpointUid === uid ? keys : undefined
   }
 }
 
 /** Name of the Secret, in the operator's namespace, that holds an endpoint's keys. */
-export function secretName(namespace: string, endpoint: string): string {
+export function signingSecretName(namespace: string, endpoint: string): string {
   return `${namespace}.${endpoint}`
 }
 

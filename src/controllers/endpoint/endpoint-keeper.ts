@@ -10,12 +10,12 @@ import { formatSecret, KEY_BYTES } from '../../domain/signature.ts'
 import { activeKeys, MAX_ACTIVE_KEYS, rollKeys, type SigningKey } from '../../domain/signing-keys.ts'
 import type { Clock, Random } from '../../ports/clock.ts'
 import type { EventRecorder } from '../../ports/event-recorder.ts'
-import { aboutEndpoint } from './about-endpoint.ts'
+import { endpointReference } from './about-endpoint.ts'
 import type { EndpointKeys, EndpointView } from './endpoint-directory.ts'
 import type { SharedSecrets } from './shared-secret.ts'
 import { KeysDamagedError, type SigningKeyStore } from './signing-key-store.ts'
 
-export type KeeperOptions = {
+export type SigningKeyReconcilerOptions = {
   store: SigningKeyStore
   shared: SharedSecrets
   events: EventRecorder
@@ -23,7 +23,7 @@ export type KeeperOptions = {
   random: Random
 }
 
-export type Kept = {
+export type KeyResult = {
   problems: Problem[]
   handled: { roll?: string }
   /** A key was made by a roll in this pass. */
@@ -35,20 +35,20 @@ export type Kept = {
 /** Nothing tells when a Secret that was refused is gone. */
 const REFUSED_AGAIN_MS = 60_000
 
-export class EndpointKeeper {
-  readonly #options: KeeperOptions
+export class SigningKeyReconciler {
+  readonly #options: SigningKeyReconcilerOptions
 
-  constructor(options: KeeperOptions) {
+  constructor(options: SigningKeyReconcilerOptions) {
     this.#options = options
   }
 
   /** @throws ApiError what may pass by itself, a conflict with another writer of the keys included */
-  async keep(view: EndpointView): Promise<Kept> {
+  async reconcile(view: EndpointView): Promise<KeyResult> {
     const { endpoint } = view
     if (!view.keys) return await this.#create(endpoint)
     const kept = await this.#roll(endpoint, view.keys)
     const keys = kept.keys ?? view.keys.keys
-    const problem = await this.#options.shared.fill(endpoint, keys)
+    const problem = await this.#options.shared.sync(endpoint, keys)
     const now = this.#options.clock.now()
     const times = activeKeys(keys, now).flatMap(({ expiresAt }) => (expiresAt ? [Date.parse(expiresAt)] : []))
     if (problem) times.push(now + REFUSED_AGAIN_MS)
@@ -60,7 +60,7 @@ export class EndpointKeeper {
     }
   }
 
-  async #create(endpoint: WebhookEndpoint): Promise<Kept> {
+  async #create(endpoint: WebhookEndpoint): Promise<KeyResult> {
     try {
       await this.#options.store.create(endpoint, [this.#freshKey(endpoint)])
       return { problems: [], handled: this.#oldRoll(endpoint), rolled: false }
@@ -86,7 +86,11 @@ export class EndpointKeeper {
     if (request.kind === 'none') return { handled: {} }
     if (request.kind === 'invalid') {
       const message = `${ROLL_ANNOTATION}: ${request.message}`
-      events.record(aboutEndpoint(endpoint.metadata), { type: 'Warning', reason: 'InvalidRequest', message })
+      events.record(endpointReference(endpoint.metadata), {
+        type: 'Warning',
+        reason: 'InvalidRequest',
+        message,
+      })
     }
     if (request.kind !== 'new') return { handled: { roll: request.value } }
     const roll = {
@@ -98,7 +102,7 @@ export class EndpointKeeper {
     const result = rollKeys(held.keys, roll, clock.now())
     if (result.kind === 'tooMany') {
       const message = `${MAX_ACTIVE_KEYS} keys are in force; wait until one ends, or roll with ${ROLL_EXPIRE_OLD_ANNOTATION}=true`
-      events.record(aboutEndpoint(endpoint.metadata), {
+      events.record(endpointReference(endpoint.metadata), {
         type: 'Warning',
         reason: 'TooManySigningKeys',
         message,
@@ -109,7 +113,11 @@ export class EndpointKeeper {
     const message = roll.expireOld
       ? 'A new signing key is in force; earlier keys are invalid from now on.'
       : 'A new signing key is in force; earlier keys go on signing beside it for 24 hours.'
-    events.record(aboutEndpoint(endpoint.metadata), { type: 'Normal', reason: 'SigningKeyRolled', message })
+    events.record(endpointReference(endpoint.metadata), {
+      type: 'Normal',
+      reason: 'SigningKeyRolled',
+      message,
+    })
     return { keys: result.keys, handled: { roll: request.value } }
   }
 

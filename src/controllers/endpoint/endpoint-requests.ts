@@ -7,7 +7,7 @@ import type { EventRecorder } from '../../ports/event-recorder.ts'
 import type { ResourceReader } from '../../ports/kubernetes.ts'
 import { findOriginal } from '../publish/find-original.ts'
 import type { Publisher } from '../publish/publisher.ts'
-import { aboutEndpoint } from './about-endpoint.ts'
+import { endpointReference } from './about-endpoint.ts'
 import type { EndpointView } from './endpoint-directory.ts'
 
 export type RequestsOptions = {
@@ -26,19 +26,19 @@ export class EndpointRequests {
   }
 
   /** Acts on what is new. @returns the values that are answered now @throws ApiError what may pass by itself */
-  async answer(view: EndpointView): Promise<{ ping?: string; redeliver?: string }> {
+  async handle(view: EndpointView): Promise<{ ping?: string; redeliver?: string }> {
     return { ...(await this.#ping(view)), ...(await this.#redeliver(view)) }
   }
 
   /** @returns the `disabledAt` that has been announced to the other endpoints, if the endpoint was disabled automatically */
-  async announce(view: EndpointView): Promise<string | undefined> {
+  async publishDisabled(view: EndpointView): Promise<string | undefined> {
     const { status } = view.endpoint
     if (status?.disabledReason !== 'ConsecutiveFailures' || status.disabledAt === undefined)
       return status?.announcedAt
     if (status.announcedAt === status.disabledAt) return status.announcedAt
     await this.#options.publisher.endpointDisabled(view.endpoint, status.disabledAt)
     const message = `Disabled automatically after ${status.consecutiveFailures} exhausted deliveries in a row since ${status.failingSince}.`
-    this.#options.events.record(aboutEndpoint(view.endpoint.metadata), {
+    this.#options.events.record(endpointReference(view.endpoint.metadata), {
       type: 'Warning',
       reason: 'DisabledAutomatically',
       message,
@@ -102,11 +102,19 @@ export class EndpointRequests {
   }
 
   #warn(view: EndpointView, reason: string, message: string): void {
-    this.#options.events.record(aboutEndpoint(view.endpoint.metadata), { type: 'Warning', reason, message })
+    this.#options.events.record(endpointReference(view.endpoint.metadata), {
+      type: 'Warning',
+      reason,
+      message,
+    })
   }
 
   #note(view: EndpointView, reason: string, message: string): void {
-    this.#options.events.record(aboutEndpoint(view.endpoint.metadata), { type: 'Normal', reason, message })
+    this.#options.events.record(endpointReference(view.endpoint.metadata), {
+      type: 'Normal',
+      reason,
+      message,
+    })
   }
 }
 

@@ -53,14 +53,14 @@ export class EndpointStatusWriter {
     const patch = { metadata: { resourceVersion }, status }
     const how = { subresource: 'status' } as const
     const written = await this.#resources.patch(webhookEndpoints, { namespace, name }, patch, how)
-    this.#directory.learn(webhookEndpoint.parse(written))
+    this.#directory.applyRead(webhookEndpoint.parse(written))
   }
 
   /** Reads an endpoint that the watch may not have shown yet. @returns undefined when there is none */
   async read(namespace: string, name: string): Promise<WebhookEndpoint | undefined> {
     try {
       const endpoint = webhookEndpoint.parse(await this.#resources.get(webhookEndpoints, { namespace, name }))
-      this.#directory.learn(endpoint)
+      this.#directory.applyRead(endpoint)
       return endpoint
     } catch (error) {
       if (isApiError(error, 'NotFound')) return undefined

@@ -9,23 +9,19 @@ import type { EndpointStatusWriter } from './endpoint-status.ts'
 
 type EndpointIdentity = { namespace: string; name: string; uid: string }
 
-export class EndpointStreaks {
+export class EndpointHealth {
   readonly #statuses: EndpointStatusWriter
   readonly #clock: Clock
-  readonly #tenures: ShardOwnership['tenures']
+  readonly #epochs: ShardOwnership['epochs']
   /** By endpoint UID: the delivery that was counted, or is being counted, and whose own end is not stored. */
   readonly #unended = new Map<string, string>()
   /** By endpoint UID. An end that cannot be stored keeps waiting only the next one to be counted, and nothing else of its endpoint. */
   readonly #ends = new KeyedMutex()
 
-  constructor(
-    statuses: EndpointStatusWriter,
-    clock: Clock,
-    { tenures }: Pick<ShardOwnership, 'tenures'> = {},
-  ) {
+  constructor(statuses: EndpointStatusWriter, clock: Clock, { epochs }: Pick<ShardOwnership, 'epochs'> = {}) {
     this.#statuses = statuses
     this.#clock = clock
-    this.#tenures = tenures
+    this.#epochs = epochs
   }
 
   /** A success ends the streak; nothing is written while all is well. */
@@ -48,7 +44,7 @@ export class EndpointStreaks {
   async exhausted(of: EndpointIdentity, deliveryId: string, writeEnd: () => Promise<unknown>): Promise<void> {
     await this.#ends.run(of.uid, async () => {
       // What it would note here, nobody would forget: another replica counts, and this one again when it has the shard again.
-      if (this.#tenures?.mayWrite === false) throw new Error('Its shard is not driven here any more')
+      if (this.#epochs?.mayWrite === false) throw new Error('Its shard is not driven here any more')
       const unended = this.#unended.get(of.uid) ?? deliveryId
       // Only the last one counted is noted: another one would make this one count again after a crash.
       if (unended !== deliveryId) throw new Error(`The end of ${unended} is not stored yet`)

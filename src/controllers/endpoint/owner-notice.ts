@@ -5,21 +5,21 @@
  */
 import type { ObjectMeta } from '../../api/meta.ts'
 import type { WebhookEndpointStatus } from '../../api/webhook-endpoint.ts'
-import { conditionsAfter, type Finding } from '../../domain/conditions.ts'
+import { type ConditionUpdate, mergeConditions } from '../../domain/conditions.ts'
 import { disabledMail } from '../../domain/disabled-mail.ts'
 import { shardOf } from '../../domain/shard.ts'
 import type { Clock } from '../../ports/clock.ts'
-import type { Log } from '../../ports/log.ts'
+import type { Logger } from '../../ports/log.ts'
 import type { Mailer } from '../../ports/mailer.ts'
 import type { MailMetrics } from '../../ports/metrics.ts'
-import { pause } from '../../runtime/pause.ts'
+import { sleep } from '../../runtime/pause.ts'
 import type { ShardOwnership } from '../../runtime/shards/ownership.ts'
-import { detached } from '../../runtime/shards/tenures.ts'
+import { withoutOwnership } from '../../runtime/shards/tenures.ts'
 import type { Organizations } from '../organizations.ts'
 import type { EndpointDirectory } from './endpoint-directory.ts'
 import type { EndpointStatusWriter } from './endpoint-status.ts'
 
-export type OwnerNoticeOptions = {
+export type DisabledNotifierOptions = {
   /** Absent without mail settings. */
   mailer?: Mailer | undefined
   organizations: Organizations
@@ -28,12 +28,12 @@ export type OwnerNoticeOptions = {
   /** Whoever has the endpoint's shard tells its owners. */
   shards: ShardOwnership
   clock: Clock
-  log: Log
+  log: Logger
   metrics: MailMetrics
 }
 
 /** What is to be told: the automatic disabling of this endpoint at that time. */
-type News = { namespace: string; name: string; uid: string; disabledAt: string }
+type DisabledNotice = { namespace: string; name: string; uid: string; disabledAt: string }
 
 const TYPE = 'OwnersNotified'
 const MAILED = 'Mailed'
@@ -48,24 +48,24 @@ const LONGEST_RETRY_MS = 3_600_000
 const GIVE_UP_AFTER_MS = 7 * 24 * 3_600_000
 const NOTE_RETRY_MS = 5000
 
-export class OwnerNotice {
-  readonly #options: OwnerNoticeOptions
+export class DisabledNotifier {
+  readonly #options: DisabledNotifierOptions
   /** By endpoint UID: the `disabledAt` that is being told. */
   readonly #underWay = new Map<string, string>()
   readonly #telling = new Set<Promise<void>>()
   readonly #ending = new AbortController()
-  readonly #aside = detached()
+  readonly #aside = withoutOwnership()
 
-  constructor(options: OwnerNoticeOptions) {
+  constructor(options: DisabledNotifierOptions) {
     this.#options = options
   }
 
   /** Starts telling, if there is something that was not told. */
-  look({ namespace = '', name, uid }: ObjectMeta, status: WebhookEndpointStatus): void {
+  notifyIfDisabled({ namespace = '', name, uid }: ObjectMeta, status: WebhookEndpointStatus): void {
     const { disabledAt, disabledReason, conditions } = status
     if (disabledReason !== 'ConsecutiveFailures' || disabledAt === undefined) return
     const isTried = conditions?.some(({ type }) => type === TYPE)
-    if (isTold(status) || (isTried && this.#isTooLate(disabledAt))) return
+    if (isNotified(status) || (isTried && this.#isTooLate(disabledAt))) return
     if (this.#underWay.get(uid) === disabledAt || this.#ending.signal.aborted) return
     this.#underWay.set(uid, disabledAt)
     // It outlasts the pass that begins it, and asks by itself whose the endpoint is.
@@ -82,29 +82,29 @@ export class OwnerNotice {
     await Promise.all(this.#telling)
   }
 
-  async #tell(news: News): Promise<void> {
+  async #tell(news: DisabledNotice): Promise<void> {
     const { clock } = this.#options
     const { signal } = this.#ending
     for (let wait = FIRST_RETRY_MS; !signal.aborted; wait = Math.min(LONGEST_RETRY_MS, wait * 2)) {
       const status = this.#statusOf(news)
       // Whoever has its shard now tells it: a pass over the endpoint there begins with that.
-      if (!status || isTold(status) || !this.#isOurs(news)) return
+      if (!status || isNotified(status) || !this.#isOurs(news)) return
       const finding = await this.#mail(news, status)
       this.#options.metrics.mailed(RESULTS[finding.reason] ?? 'refused')
       await this.#note(news, finding)
       if (finding.reason !== MAIL_REFUSED || this.#isTooLate(news.disabledAt)) return
-      await pause(clock, wait, signal)
+      await sleep(clock, wait, signal)
     }
   }
 
   /** Undefined once the endpoint is enabled again, or gone: then there is nothing to tell. */
-  #statusOf(news: News): WebhookEndpointStatus | undefined {
+  #statusOf(news: DisabledNotice): WebhookEndpointStatus | undefined {
     const status = this.#options.directory.find(news)?.endpoint.status
     const stands = status?.disabledReason === 'ConsecutiveFailures' && status.disabledAt === news.disabledAt
     return stands ? status : undefined
   }
 
-  #isOurs({ uid }: News): boolean {
+  #isOurs({ uid }: DisabledNotice): boolean {
     return this.#options.shards.owns(shardOf(uid))
   }
 
@@ -112,18 +112,18 @@ export class OwnerNotice {
     return this.#options.clock.now() - Date.parse(disabledAt) > GIVE_UP_AFTER_MS
   }
 
-  async #mail({ namespace, name }: News, status: WebhookEndpointStatus): Promise<Finding> {
+  async #mail({ namespace, name }: DisabledNotice, status: WebhookEndpointStatus): Promise<ConditionUpdate> {
     const { mailer, organizations } = this.#options
     const to = organizations.get(namespace)?.ownerEmails ?? []
     if (!mailer) {
-      return notTold(
+      return notNotified(
         'NoMailServer',
         'Nobody was told by e-mail: the operator has no mail server (DAVIT_SMTP_URL).',
       )
     }
     if (to.length === 0) {
       const message = `Nobody was told by e-mail: the namespace ${namespace} has no annotation davit.dev/owner-emails.`
-      return notTold('NoOwners', message)
+      return notNotified('NoOwners', message)
     }
     try {
       const told = await mailer.send({ to, ...disabledMail({ namespace, name, ...status }) })
@@ -137,12 +137,12 @@ export class OwnerNotice {
     } catch (error) {
       const words = error instanceof Error ? error.message : String(error)
       this.#options.log.warn('A mail to owners was not accepted', { namespace, endpoint: name, words })
-      return notTold(MAIL_REFUSED, `Nobody was told by e-mail yet: ${words}. It is tried again.`)
+      return notNotified(MAIL_REFUSED, `Nobody was told by e-mail yet: ${words}. It is tried again.`)
     }
   }
 
   /** Goes on until it is stored, or the process ends: what is not noted is told again by the next one. */
-  async #note(news: News, finding: Finding): Promise<void> {
+  async #note(news: DisabledNotice, finding: ConditionUpdate): Promise<void> {
     const { clock, log } = this.#options
     const { signal } = this.#ending
     for (;;) {
@@ -151,12 +151,12 @@ export class OwnerNotice {
       } catch (error) {
         log.warn('How owners were told could not be noted', { error, endpoint: news.name })
         if (signal.aborted) return
-        await pause(clock, NOTE_RETRY_MS, signal)
+        await sleep(clock, NOTE_RETRY_MS, signal)
       }
     }
   }
 
-  async #write(news: News, finding: Finding): Promise<void> {
+  async #write(news: DisabledNotice, finding: ConditionUpdate): Promise<void> {
     const { statuses, clock } = this.#options
     await statuses.exclusively(news, async (view) => {
       // That they were told is said in any case, so that nobody tells them again.
@@ -166,17 +166,17 @@ export class OwnerNotice {
         if (!status) return undefined
         const others = (status.conditions ?? []).filter(({ type }) => type !== TYPE)
         const at = { now: clock.now(), generation: metadata.generation ?? 0 }
-        return { conditions: [...others, ...conditionsAfter(status.conditions, [finding], at)] }
+        return { conditions: [...others, ...mergeConditions(status.conditions, [finding], at)] }
       })
     })
   }
 }
 
 /** Or it is of no use to try again. */
-function isTold({ conditions }: WebhookEndpointStatus): boolean {
+function isNotified({ conditions }: WebhookEndpointStatus): boolean {
   return conditions?.some(({ type, reason }) => type === TYPE && reason !== MAIL_REFUSED) ?? false
 }
 
-function notTold(reason: string, message: string): Finding {
+function notNotified(reason: string, message: string): ConditionUpdate {
   return { type: TYPE, status: 'False', reason, message }
 }

@@ -7,25 +7,30 @@ import type { Problem } from '../../domain/endpoint-conditions.ts'
 import { endpointStatus } from '../../domain/endpoint-status.ts'
 import type { Clock } from '../../ports/clock.ts'
 import type { EventRecorder } from '../../ports/event-recorder.ts'
-import { after, done, type Reconciler, type Result } from '../../runtime/reconcile-loop.ts'
+import {
+  noRequeue,
+  type ReconcileResult,
+  type Reconciler,
+  requeueAfter,
+} from '../../runtime/reconcile-loop.ts'
 import { statusPatch } from '../../runtime/status-patch.ts'
-import type { Catalogue } from '../catalogue.ts'
+import type { EventTypeStore } from '../catalogue.ts'
 import type { Organizations } from '../organizations.ts'
-import { aboutEndpoint } from './about-endpoint.ts'
+import { endpointReference } from './about-endpoint.ts'
 import type { EndpointDirectory, EndpointView } from './endpoint-directory.ts'
-import type { EndpointKeeper } from './endpoint-keeper.ts'
+import type { SigningKeyReconciler } from './endpoint-keeper.ts'
 import type { EndpointRequests } from './endpoint-requests.ts'
 import type { EndpointStatusWriter } from './endpoint-status.ts'
-import type { OwnerNotice } from './owner-notice.ts'
+import type { DisabledNotifier } from './owner-notice.ts'
 
 export type ReconcileEndpointOptions = {
   directory: EndpointDirectory
   statuses: EndpointStatusWriter
   organizations: Organizations
-  catalogue: Catalogue
-  keeper: EndpointKeeper
+  catalogue: EventTypeStore
+  keeper: SigningKeyReconciler
   requests: EndpointRequests
-  notice: OwnerNotice
+  notice: DisabledNotifier
   events: EventRecorder
   clock: Clock
   /** Why the URL cannot be delivered to, in words for its owner; undefined if it can. */
@@ -39,27 +44,27 @@ export class EndpointReconciler implements Reconciler {
     this.#options = options
   }
 
-  async reconcile(key: string): Promise<Result> {
+  async reconcile(key: string): Promise<ReconcileResult> {
     const [namespace = '', name = ''] = key.split('/')
     const { directory, statuses } = this.#options
     const first = directory.get(namespace, name)
-    if (!first || first.endpoint.metadata.deletionTimestamp) return done()
+    if (!first || first.endpoint.metadata.deletionTimestamp) return noRequeue()
     const { uid } = first.endpoint.metadata
     return await statuses.exclusively({ namespace, name, uid }, async (view) =>
-      view ? await this.#pass(view) : done(),
+      view ? await this.#pass(view) : noRequeue(),
     )
   }
 
-  async #pass(seen: EndpointView): Promise<Result> {
+  async #pass(seen: EndpointView): Promise<ReconcileResult> {
     const { keeper, requests, directory, statuses, clock } = this.#options
     const { namespace = '', name, uid } = seen.endpoint.metadata
     const problems = this.#problemsOf(seen)
-    const keys = await keeper.keep(seen)
+    const keys = await keeper.reconcile(seen)
     problems.push(...keys.problems)
     const handled = { ...seen.endpoint.status?.lastHandled, ...seen.decision.handled, ...keys.handled }
     for (const problem of seen.decision.problems) this.#warn(seen, problem)
-    Object.assign(handled, await requests.answer(seen))
-    const announced = await requests.announce(seen)
+    Object.assign(handled, await requests.handle(seen))
+    const announced = await requests.publishDisabled(seen)
     const view = directory.find({ namespace, name, uid }) ?? seen
     const found = { problems, handled, announced, rolled: keys.rolled }
     let desired = endpointStatus(view, clock.now(), found)
@@ -67,8 +72,10 @@ export class EndpointReconciler implements Reconciler {
       desired = endpointStatus(now, clock.now(), found)
       return statusPatch(now.endpoint.status ?? {}, desired)
     })
-    this.#options.notice.look(view.endpoint.metadata, desired)
-    return keys.lookAgainAt === undefined ? done() : after(Math.max(1000, keys.lookAgainAt - clock.now()))
+    this.#options.notice.notifyIfDisabled(view.endpoint.metadata, desired)
+    return keys.lookAgainAt === undefined
+      ? noRequeue()
+      : requeueAfter(Math.max(1000, keys.lookAgainAt - clock.now()))
   }
 
   #problemsOf({ endpoint }: EndpointView): Problem[] {
@@ -90,7 +97,7 @@ export class EndpointReconciler implements Reconciler {
   }
 
   #warn({ endpoint }: EndpointView, message: string): void {
-    this.#options.events.record(aboutEndpoint(endpoint.metadata), {
+    this.#options.events.record(endpointReference(endpoint.metadata), {
       type: 'Warning',
       reason: 'InvalidRequest',
       message,

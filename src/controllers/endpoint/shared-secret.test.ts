@@ -13,7 +13,7 @@ const KEY = { secret: 'whsec_a', createdAt: '2026-01-31T12:00:00.000Z', shared: 
 async function messageFor(error: ApiError): Promise<string | undefined> {
   const resources = { create: () => Promise.reject(error) }
   const options = { resources, directory: {}, clock: { now: () => 0 } } as unknown as SharedSecretsOptions
-  return (await new SharedSecrets(options).fill(ENDPOINT, [KEY]))?.message
+  return (await new SharedSecrets(options).sync(ENDPOINT, [KEY]))?.message
 }
 
 it('that the right is missing is said with who gives it', async () => {

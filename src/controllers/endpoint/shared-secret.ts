@@ -33,7 +33,7 @@ export class SharedSecrets {
   }
 
   /** @returns why the Secret was not or cannot be written, for the endpoint's condition */
-  async fill(endpoint: WebhookEndpoint, keys: readonly SigningKey[]): Promise<Problem | undefined> {
+  async sync(endpoint: WebhookEndpoint, keys: readonly SigningKey[]): Promise<Problem | undefined> {
     const { uid } = endpoint.metadata
     const wanted = endpoint.spec.signingSecret
     if (!wanted) {

@@ -4,7 +4,7 @@ import { secrets } from '../../api/core-kinds.ts'
 import { NO_ENDPOINT_YET } from '../../api/signing-keys.ts'
 import { webhookEndpoint } from '../../api/webhook-endpoint.ts'
 import type { SigningKey } from '../../domain/signing-keys.ts'
-import { EndpointDirectory, secretName } from './endpoint-directory.ts'
+import { EndpointDirectory, signingSecretName } from './endpoint-directory.ts'
 import { keysObject, readKeys, SigningKeyStore } from './signing-key-store.ts'
 
 const SYSTEM = 'davit-system'
@@ -35,7 +35,7 @@ function bed() {
   }
   const stored = async () => {
     const { keys } = readKeys(
-      await resources.get(secrets, { namespace: SYSTEM, name: secretName('acme', 'billing') }),
+      await resources.get(secrets, { namespace: SYSTEM, name: signingSecretName('acme', 'billing') }),
     )
     return { uid: keys.endpointUid, secrets: keys.keys.map(({ secret }) => secret) }
   }
@@ -64,7 +64,7 @@ test('the sweep takes keys of endpoints that are gone, and leaves those whose en
   await given({ name: 'gone', uid: 'uid-2' }, [key('b')])
   await given({ name: 'coming', uid: NO_ENDPOINT_YET }, [key('c', 5 * MINUTE)])
   await given({ name: 'abandoned', uid: NO_ENDPOINT_YET }, [key('d', 11 * MINUTE)])
-  await store.sweep(NOW)
+  await store.removeAbandoned(NOW)
   expect(names()).toEqual(['acme.billing', 'acme.coming'])
 })
 
@@ -86,8 +86,8 @@ test('keys that a restore has made anew are bound to the endpoint of their name,
 test('the sweep leaves restored keys for a day, since their endpoint may be restored later', async () => {
   const { store, given, names } = bed()
   await given({ name: 'coming', uid: 'uid-before' }, [key('c', 60 * MINUTE)], NOW)
-  await store.sweep(NOW + 23 * 60 * MINUTE)
+  await store.removeAbandoned(NOW + 23 * 60 * MINUTE)
   expect(names()).toEqual(['acme.coming'])
-  await store.sweep(NOW + 25 * 60 * MINUTE)
+  await store.removeAbandoned(NOW + 25 * 60 * MINUTE)
   expect(names()).toEqual([])
 })

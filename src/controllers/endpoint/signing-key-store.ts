@@ -16,7 +16,7 @@ import {
   type ResourceReader,
   type ResourceWriter,
 } from '../../ports/kubernetes.ts'
-import { type EndpointDirectory, type EndpointKeys, secretName } from './endpoint-directory.ts'
+import { type EndpointDirectory, type EndpointKeys, signingSecretName } from './endpoint-directory.ts'
 
 /** Keys as they were read, with the endpoint that their Secret's name stands for. */
 export type StoredKeys = { namespace: string; endpoint: string; keys: EndpointKeys }
@@ -82,7 +82,7 @@ export function keysObject(
     kind: 'Secret',
     metadata: {
       namespace: operatorNamespace,
-      name: secretName(namespace, name),
+      name: signingSecretName(namespace, name),
       labels: { [SIGNING_KEYS_LABEL]: 'true' },
     },
     type: SIGNING_KEYS_TYPE,
@@ -175,8 +175,8 @@ export class SigningKeyStore {
    * Takes away keys whose endpoint went while nobody watched, or was never made. Call it when all endpoints are
    * known. @param now milliseconds since 1970
    */
-  async sweep(now: number): Promise<void> {
-    for (const { namespace, name, keys } of this.#directory.orphanKeys()) {
+  async removeAbandoned(now: number): Promise<void> {
+    for (const { namespace, name, keys } of this.#directory.keysWithoutEndpoint()) {
       const { restoredAt } = keys
       const [newest] = keys.keys
       const age = now - (Date.parse(restoredAt ?? newest?.createdAt ?? '') || 0)
@@ -193,6 +193,6 @@ export class SigningKeyStore {
   }
 
   #refOf(namespace: string, name: string) {
-    return { namespace: this.#namespace, name: secretName(namespace, name) }
+    return { namespace: this.#namespace, name: signingSecretName(namespace, name) }
   }
 }

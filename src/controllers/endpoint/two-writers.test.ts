@@ -5,15 +5,15 @@ import { FakeClock, settle } from '../../../test/support/fake-clock.ts'
 import { MemoryStore } from '../../../test/support/memory-store.ts'
 import { API_VERSION } from '../../api/meta.ts'
 import { webhookEndpoint, webhookEndpoints } from '../../api/webhook-endpoint.ts'
-import { conditionsAfter } from '../../domain/conditions.ts'
+import { mergeConditions } from '../../domain/conditions.ts'
 import { shardOf } from '../../domain/shard.ts'
 import type { Mail } from '../../ports/mailer.ts'
-import { Tenures } from '../../runtime/shards/tenures.ts'
+import { OwnershipEpochs } from '../../runtime/shards/tenures.ts'
 import { Organizations } from '../organizations.ts'
 import { EndpointDirectory } from './endpoint-directory.ts'
 import { EndpointStatusWriter } from './endpoint-status.ts'
-import { EndpointStreaks } from './endpoint-streaks.ts'
-import { OwnerNotice } from './owner-notice.ts'
+import { EndpointHealth } from './endpoint-streaks.ts'
+import { DisabledNotifier } from './owner-notice.ts'
 
 const REF = { namespace: 'acme', name: 'one' }
 const HOUR = 3_600_000
@@ -39,7 +39,7 @@ async function world(status: object = {}) {
     const state = { owns: true, refuses: false }
     const organizations = new Organizations()
     organizations.apply({ name: 'acme', uid: 'o', ownerEmails: ['ann@example.com'] })
-    const notice = new OwnerNotice({
+    const notice = new DisabledNotifier({
       mailer: {
         send: async (mail) => {
           mails.push(mail)
@@ -57,7 +57,7 @@ async function world(status: object = {}) {
     })
     const look = () => {
       const view = directory.get(REF.namespace, REF.name)
-      if (view?.endpoint.status) notice.look(view.endpoint.metadata, view.endpoint.status)
+      if (view?.endpoint.status) notice.notifyIfDisabled(view.endpoint.metadata, view.endpoint.status)
     }
     return {
       directory,
@@ -66,7 +66,7 @@ async function world(status: object = {}) {
       notice,
       look,
       of: { ...REF, uid },
-      streaks: new EndpointStreaks(statuses, clock),
+      streaks: new EndpointHealth(statuses, clock),
     }
   }
   return { clock, store, read, replica, mails }
@@ -92,22 +92,22 @@ describe('an exhausted delivery', () => {
   it('that is still being ended when its shard is given up does not hold up the next one when the shard is back', async () => {
     const { clock, replica, read } = await world()
     const { of, statuses } = await replica()
-    const tenures = new Tenures()
+    const tenures = new OwnershipEpochs()
     const shard = shardOf(of.uid)
     tenures.begin([shard])
-    const streaks = new EndpointStreaks(statuses, clock, { tenures })
+    const streaks = new EndpointHealth(statuses, clock, { epochs: tenures })
     const refused = new Error('refused')
     const again = async (id: string) =>
       await streaks
         .exhausted(of, id, async () => await Promise.reject(refused))
         .catch((error: unknown) => error)
-    const late = tenures.within(shard, () => AsyncResource.bind(again))
-    expect(await tenures.within(shard, () => again('msg_1'))).toBe(refused)
+    const late = tenures.runWithin(shard, () => AsyncResource.bind(again))
+    expect(await tenures.runWithin(shard, () => again('msg_1'))).toBe(refused)
     streaks.forget(shard)
     tenures.end([shard])
     expect(await late('msg_1')).toMatchObject({ message: 'Its shard is not driven here any more' })
     tenures.begin([shard])
-    await tenures.within(shard, () => streaks.exhausted(of, 'msg_2', async () => undefined))
+    await tenures.runWithin(shard, () => streaks.exhausted(of, 'msg_2', async () => undefined))
     expect((await read()).status).toMatchObject({ lastCounted: 'msg_2' })
   })
 
@@ -180,7 +180,7 @@ describe('owners', () => {
     const { clock, replica, store, read } = await world(DISABLED)
     const one = await replica()
     const at = { now: clock.now(), generation: 1 }
-    const ready = conditionsAfter([], [{ type: 'Ready', status: 'False', reason: 'New', message: 'x' }], at)
+    const ready = mergeConditions([], [{ type: 'Ready', status: 'False', reason: 'New', message: 'x' }], at)
     await store.patch(webhookEndpoints, REF, { status: { conditions: ready } }, { subresource: 'status' })
     one.look()
     await settle()

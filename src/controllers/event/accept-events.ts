@@ -10,12 +10,12 @@ import { type Subscriber, subscriberOf } from '../../domain/fan-out.ts'
 import { sizeOf } from '../../domain/segment.ts'
 import type { EventLog } from '../../ports/delivery-log.ts'
 import type { ResourceReader } from '../../ports/kubernetes.ts'
-import { everyObject } from '../../runtime/every-object.ts'
+import { listObjects } from '../../runtime/every-object.ts'
 import { eventName } from './event-book.ts'
-import { type Found, type JudgeEventOptions, judgeEvent } from './judge-event.ts'
-import type { Verdict } from './verdict.ts'
+import { type ValidatedEvent, type ValidateEventOptions, validateEvent } from './judge-event.ts'
+import type { EventDecision } from './verdict.ts'
 
-export type AcceptEventsOptions = JudgeEventOptions & {
+export type PublishEventsOptions = ValidateEventOptions & {
   log: EventLog
   /** Told of each event, by the 26 characters of its id, that is about to be appended. */
   appending: (name: string, deliveries: number) => void
@@ -31,7 +31,7 @@ export type AcceptEventsOptions = JudgeEventOptions & {
   lookMs: number
 }
 
-export type Judged = { event: EventOutline; verdict: Verdict }
+export type DecidedEvent = { event: EventOutline; verdict: EventDecision }
 
 const MAX_BATCH_BYTES = 192 * 1024
 
@@ -41,14 +41,14 @@ const MAX_BATCH_BYTES = 192 * 1024
  * @returns one verdict for each, in order; those that were deleted meanwhile are left out
  * @throws ApiError what may pass by itself; nothing was accepted then, or will be again under the same ids
  */
-export async function acceptEvents(
-  options: AcceptEventsOptions,
+export async function publishEvents(
+  options: PublishEventsOptions,
   namespace: string,
   waiting: readonly EventOutline[],
-): Promise<Judged[]> {
+): Promise<DecidedEvent[]> {
   const { clock } = options
   const subscribers = await listSubscribers(options.resources, namespace)
-  const judged: Judged[] = []
+  const judged: DecidedEvent[] = []
   const batch: AcceptedEvent[] = []
   let bytes = 0
   let { room } = options
@@ -56,7 +56,7 @@ export async function acceptEvents(
   const isEnough = () => room <= 0 || (judged.length > 0 && clock.monotonic() > until)
   for (const event of waiting) {
     if (isEnough()) break
-    const found = await judgeEvent(options, event, subscribers)
+    const found = await validateEvent(options, event, subscribers)
     if (found === 'gone') continue
     if (isPremature(options, event, found)) break
     const { verdict, append, isShown } = found
@@ -73,14 +73,14 @@ export async function acceptEvents(
 
 /** Whoever would get it has changed since it was appended: it is not said to go to nobody while it may be on its way to them. */
 function isPremature(
-  { isUnanswered }: AcceptEventsOptions,
+  { isUnanswered }: PublishEventsOptions,
   event: EventOutline,
-  { append, isShown }: Found,
+  { append, isShown }: ValidatedEvent,
 ): boolean {
   return append.length === 0 && !isShown && isUnanswered(eventName(event))
 }
 
-async function append(options: AcceptEventsOptions, batch: readonly AcceptedEvent[]): Promise<void> {
+async function append(options: PublishEventsOptions, batch: readonly AcceptedEvent[]): Promise<void> {
   for (const { event, targets } of batch) options.appending(event.id, targets.length)
   const { version } = await options.log.append(batch)
   for (const { event } of batch) options.appended(event.id, version)
@@ -89,7 +89,7 @@ async function append(options: AcceptEventsOptions, batch: readonly AcceptedEven
 /** The endpoints as they are now: a watch may be behind what the same person made a moment ago. */
 async function listSubscribers(resources: ResourceReader, namespace: string): Promise<Subscriber[]> {
   const subscribers: Subscriber[] = []
-  for await (const raw of everyObject(resources, webhookEndpoints, { namespace })) {
+  for await (const raw of listObjects(resources, webhookEndpoints, { namespace })) {
     const { data } = webhookEndpoint.safeParse(raw)
     if (data) subscribers.push(subscriberOf(data, decideState(data).state === 'enabled'))
   }

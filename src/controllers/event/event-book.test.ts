@@ -1,11 +1,11 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import type { EventOutline } from '../../api/event-outline.ts'
-import { EventBook } from './event-book.ts'
+import { WebhookEventStore } from './event-book.ts'
 
-let book: EventBook
+let book: WebhookEventStore
 
 beforeEach(() => {
-  book = new EventBook()
+  book = new WebhookEventStore()
 })
 
 function event(version: number, state?: 'accepted' | 'dispatched'): EventOutline {
@@ -27,8 +27,8 @@ const places = () => [book.waitingIn('acme').length, book.acceptedIn('acme').len
 describe('an event whose status was written', () => {
   test('is not taken back by what the watch shows from before, and is what it shows from after', () => {
     book.apply(event(1))
-    book.writing(event(1))
-    book.wrote(event(1, 'accepted'), 3)
+    book.beginWrite(event(1))
+    book.completeWrite(event(1, 'accepted'), 3)
     expect(book.apply(event(2))).toBe(false)
     expect(places()).toEqual([0, 1])
     book.apply(event(3, 'accepted'))
@@ -38,9 +38,9 @@ describe('an event whose status was written', () => {
 
   test('is what the watch has shown before the answer came', () => {
     book.apply(event(1))
-    book.writing(event(1))
+    book.beginWrite(event(1))
     book.apply(event(4, 'dispatched'))
-    book.wrote(event(1, 'accepted'), 3)
+    book.completeWrite(event(1, 'accepted'), 3)
     expect(places()).toEqual([0, 0])
     book.apply(event(5))
     expect(places()).toEqual([1, 0])
@@ -48,28 +48,28 @@ describe('an event whose status was written', () => {
 
   test('stays so while the next write is under way, and when nobody knows what became of that', () => {
     book.apply(event(1))
-    book.writing(event(1))
-    book.wrote(event(1, 'accepted'), 3)
-    book.writing(event(1, 'accepted'))
+    book.beginWrite(event(1))
+    book.completeWrite(event(1, 'accepted'), 3)
+    book.beginWrite(event(1, 'accepted'))
     expect(book.apply(event(2))).toBe(false)
-    book.wroteInVain(event(1, 'accepted'))
+    book.failWrite(event(1, 'accepted'))
     expect(book.apply(event(2))).toBe(false)
     expect(places()).toEqual([0, 1])
   })
 
   test('is what the watch shows when the store was set back', () => {
     book.apply(event(11))
-    book.writing(event(11))
-    book.wrote(event(11, 'accepted'), 13)
+    book.beginWrite(event(11))
+    book.completeWrite(event(11, 'accepted'), 13)
     book.apply(event(5))
     expect(places()).toEqual([1, 0])
   })
 
   test('does not come back when it went meanwhile', () => {
     book.apply(event(1))
-    book.writing(event(1))
+    book.beginWrite(event(1))
     book.remove(event(2))
-    book.wrote(event(1, 'accepted'), 3)
+    book.completeWrite(event(1, 'accepted'), 3)
     expect(places()).toEqual([0, 0])
   })
 })

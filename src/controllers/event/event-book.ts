@@ -3,18 +3,18 @@ import type { EventOutline } from '../../api/event-outline.ts'
 import { derivedName, messageId, nameOfMessage } from '../../domain/message-id.ts'
 
 /** Own writes of a status: the version of the last that was answered, 0 without one, and the one that the watch has shown. */
-type OwnWrites = { version: number; watched: number; underWay: boolean }
+type PendingWrites = { version: number; watched: number; underWay: boolean }
 
 /** `at`: the first version that was seen to say so. */
 type Accepted = { event: EventOutline; at: number }
 
-export class EventBook {
+export class WebhookEventStore {
   /** Whether all that were made before one that is known are known: lists come page by page, in the order of names. */
-  complete: () => boolean = () => true
+  isComplete: () => boolean = () => true
   /** Told the UID of each that was shown with a state, or has gone: what is remembered of what it was before is of no use. */
-  settled: (uid: string) => void = () => undefined
+  onSettled: (uid: string) => void = () => undefined
   /** Told of each, by the 26 characters of the event's id, that has come to its end or has gone. */
-  over: (name: string) => void = () => undefined
+  onFinished: (name: string) => void = () => undefined
   /** Not accepted yet, by namespace and UID. */
   readonly #waiting = new Map<string, Map<string, EventOutline>>()
   /** Accepted, deliveries under way: by the 26 characters of the event's id. */
@@ -22,7 +22,7 @@ export class EventBook {
   /** Finished, with a time to live. */
   readonly #expiring = new Map<string, EventOutline>()
   /** By UID, while the watch may be behind them. */
-  readonly #writes = new Map<string, OwnWrites>()
+  readonly #writes = new Map<string, PendingWrites>()
 
   /** From the watch, which may be behind an own write. @returns true when there is something to do for the namespace */
   apply(event: EventOutline): boolean {
@@ -43,8 +43,8 @@ export class EventBook {
   remove(event: EventOutline): void {
     this.#writes.delete(event.metadata.uid)
     this.#letGo(event)
-    this.settled(event.metadata.uid)
-    this.over(eventName(event))
+    this.onSettled(event.metadata.uid)
+    this.onFinished(eventName(event))
   }
 
   /** Whether it was shown, and has no state yet. */
@@ -63,7 +63,7 @@ export class EventBook {
   }
 
   /** Before its status is written. */
-  writing(event: EventOutline): void {
+  beginWrite(event: EventOutline): void {
     const { version, watched } = this.#writes.get(event.metadata.uid) ?? {
       version: 0,
       watched: versionOf(event),
@@ -72,7 +72,7 @@ export class EventBook {
   }
 
   /** Its status was written. @param version of the answer; absent: the event has gone, or is another one */
-  wrote(event: EventOutline, version: number | undefined): void {
+  completeWrite(event: EventOutline, version: number | undefined): void {
     const { uid } = event.metadata
     const writes = this.#writes.get(uid)
     if (!writes) return
@@ -84,7 +84,7 @@ export class EventBook {
   }
 
   /** Nobody knows whether its status was written. */
-  wroteInVain({ metadata }: EventOutline): void {
+  failWrite({ metadata }: EventOutline): void {
     const writes = this.#writes.get(metadata.uid)
     if (!writes) return
     writes.underWay = false
@@ -107,13 +107,13 @@ export class EventBook {
       this.#waiting.set(event.metadata.namespace, waiting)
       return true
     }
-    this.settled(event.metadata.uid)
+    this.onSettled(event.metadata.uid)
     if (state === 'accepted') {
       const at = before?.event.metadata.uid === event.metadata.uid ? before.at : versionOf(event)
       this.#accepted.set(eventName(event), { event, at })
       return true
     }
-    this.over(eventName(event))
+    this.onFinished(eventName(event))
     if (event.spec.ttlSecondsAfterFinished === undefined) return false
     this.#expiring.set(event.metadata.uid, event)
     return true

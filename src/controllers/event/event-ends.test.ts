@@ -184,7 +184,7 @@ describe('what is known of an event', () => {
     bed.refusals.set('two', 'Forbidden')
     await bed.publish('two')
     await expect(pass()).rejects.toThrow('cannot be written')
-    bed.reconciler.left('acme')
+    bed.reconciler.release('acme')
     expect(bed.unseen.size).toBe(0)
   })
 })

@@ -5,8 +5,8 @@ import { MemoryStore } from '../../../test/support/memory-store.ts'
 import { eventOutline } from '../../api/event-outline.ts'
 import { webhookEvents } from '../../api/webhook-event.ts'
 import { ApiError } from '../../ports/kubernetes.ts'
-import { SteadyTime } from '../retention/steady-time.ts'
-import { EventBook } from './event-book.ts'
+import { SkewGuardedClock } from '../retention/steady-time.ts'
+import { WebhookEventStore } from './event-book.ts'
 import { EventExpiry } from './event-expiry.ts'
 
 const HOUR = 3_600_000
@@ -15,10 +15,10 @@ function bed() {
   const clock = new FakeClock()
   const store = new MemoryStore(() => clock.now())
   const api = new FaultyApi(store)
-  const book = new EventBook()
+  const book = new WebhookEventStore()
   const complaints: unknown[] = []
   const onNotDeleted = (error: unknown) => void complaints.push(error)
-  const time = new SteadyTime(clock)
+  const time = new SkewGuardedClock(clock)
   const expiry = new EventExpiry({
     book,
     writer: api,

@@ -3,11 +3,11 @@ import { webhookEvents } from '../../api/webhook-event.ts'
 import type { Clock, Random } from '../../ports/clock.ts'
 import { isApiError, type ResourceWriter } from '../../ports/kubernetes.ts'
 import type { BackoffLimits } from '../../runtime/backoff.ts'
-import type { EventBook } from './event-book.ts'
-import { RefusedWrites } from './refused-writes.ts'
+import type { WebhookEventStore } from './event-book.ts'
+import { WriteBackoff } from './refused-writes.ts'
 
 export type EventExpiryOptions = {
-  book: EventBook
+  book: WebhookEventStore
   writer: ResourceWriter
   clock: Clock
   random: Random
@@ -20,16 +20,16 @@ export type EventExpiryOptions = {
 }
 
 /** Waits after one could not be deleted. */
-const AGAIN: BackoffLimits = { firstMs: 60_000, longestMs: 600_000 }
+const DELETE_RETRY: BackoffLimits = { firstMs: 60_000, longestMs: 600_000 }
 
 /** Deletes events that have finished, and were to stay for a time after that (spec.ttlSecondsAfterFinished). */
 export class EventExpiry {
   readonly #options: EventExpiryOptions
-  readonly #refused: RefusedWrites
+  readonly #refused: WriteBackoff
 
   constructor(options: EventExpiryOptions) {
     this.#options = options
-    this.#refused = new RefusedWrites(options, AGAIN)
+    this.#refused = new WriteBackoff(options, DELETE_RETRY)
   }
 
   /** It has gone. */

@@ -10,34 +10,34 @@ import {
 } from '../../ports/kubernetes.ts'
 import type { BackoffLimits } from '../../runtime/backoff.ts'
 import { findObject } from '../../runtime/find-object.ts'
-import type { EventBook } from './event-book.ts'
-import { RefusedWrites } from './refused-writes.ts'
+import type { WebhookEventStore } from './event-book.ts'
+import { WriteBackoff } from './refused-writes.ts'
 
 export type EventStatusOptions = {
   resources: ResourceReader
   writer: ResourceWriter
-  book: EventBook
+  book: WebhookEventStore
   clock: Clock
   random: Random
 }
 
 /** Waits after refusals of one event alone. An API server that has just started may know no rights yet, so the first is short. */
-const AGAIN: BackoffLimits = { firstMs: 1000, longestMs: 60_000 }
+const STATUS_RETRY: BackoffLimits = { firstMs: 1000, longestMs: 60_000 }
 /** Somebody changes an event now and then, not all the time. */
 const MAX_ATTEMPTS = 5
 
 /** What was refused since it was told; `since` is monotonic. */
-type Untold = { first: string; count: number; cause: unknown; since: number }
+type UnreportedFailures = { first: string; count: number; cause: unknown; since: number }
 
-export class EventStatus {
+export class EventStatusWriter {
   readonly #options: EventStatusOptions
-  readonly #refused: RefusedWrites
+  readonly #refused: WriteBackoff
   /** By organization. */
-  readonly #untold = new Map<string, Untold>()
+  readonly #untold = new Map<string, UnreportedFailures>()
 
   constructor(options: EventStatusOptions) {
     this.#options = options
-    this.#refused = new RefusedWrites(options, AGAIN)
+    this.#refused = new WriteBackoff(options, STATUS_RETRY)
   }
 
   /** @returns for how long it is not to be written, since the API server has refused that; milliseconds, 0 or more */
@@ -61,13 +61,13 @@ export class EventStatus {
    */
   async write(event: EventOutline, status: Partial<WebhookEventStatus>): Promise<void> {
     const { book } = this.#options
-    book.writing(event)
+    book.beginWrite(event)
     try {
       const written = await this.#patch(event, status)
-      book.wrote(written ?? { ...event, status }, written && Number(written.metadata.resourceVersion))
+      book.completeWrite(written ?? { ...event, status }, written && Number(written.metadata.resourceVersion))
       this.forget(event.metadata.uid)
     } catch (error) {
-      book.wroteInVain(event)
+      book.failWrite(event)
       if (!isApiError(error, 'Invalid', 'BadRequest', 'TooLarge', 'Forbidden', 'Conflict')) throw error
       if (book.isOpen(event)) this.#refused.add(event)
       this.#note(event, error)
@@ -78,7 +78,7 @@ export class EventStatus {
    * @param forMs only what was refused so long ago or before
    * @throws Error naming one of those that were refused since the last call, and how many
    */
-  tellRefused(namespace: string, forMs: number): void {
+  throwIfRefused(namespace: string, forMs: number): void {
     const untold = this.#untold.get(namespace)
     if (!untold || this.#options.clock.monotonic() - untold.since < forMs) return
     this.#untold.delete(namespace)

@@ -1,7 +1,7 @@
 /** Whether one WebhookEvent is accepted, and what is to be appended for it then. */
 
 import { namespaces } from '../../api/core-kinds.ts'
-import type { AcceptedEvent, Target } from '../../api/delivery-segment.ts'
+import type { AcceptedEvent, DeliveryTarget } from '../../api/delivery-segment.ts'
 import type { EventOutline } from '../../api/event-outline.ts'
 import { type EventType, eventType, eventTypes } from '../../api/event-type.ts'
 import { parseJson } from '../../api/parse-json.ts'
@@ -13,18 +13,18 @@ import type { Clock } from '../../ports/clock.ts'
 import type { ResourceReader } from '../../ports/kubernetes.ts'
 import type { SchemaValidator } from '../../ports/schema-validator.ts'
 import { findObject } from '../../runtime/find-object.ts'
-import type { Catalogue } from '../catalogue.ts'
-import type { KeyIndex } from '../delivery-log/key-index.ts'
+import type { EventTypeStore } from '../catalogue.ts'
+import type { DedupeIndex } from '../delivery-log/key-index.ts'
 import { type Organizations, readOrganization } from '../organizations.ts'
 import { eventName } from './event-book.ts'
-import type { Verdict } from './verdict.ts'
+import type { EventDecision } from './verdict.ts'
 
-export type JudgeEventOptions = {
+export type ValidateEventOptions = {
   resources: ResourceReader
   organizations: Organizations
-  catalogue: Catalogue
+  catalogue: EventTypeStore
   validator: SchemaValidator
-  keys: KeyIndex
+  keys: DedupeIndex
   clock: Clock
 }
 
@@ -35,14 +35,14 @@ const UNREADABLE: Refusal = {
 }
 
 /** `append`: what is to be appended for it, one or none. `isShown`: the log has it, and was shown. */
-export type Found = { verdict: Verdict; append: AcceptedEvent[]; isShown?: true }
+export type ValidatedEvent = { verdict: EventDecision; append: AcceptedEvent[]; isShown?: true }
 
 /** @throws ApiError what may pass by itself */
-export async function judgeEvent(
-  options: JudgeEventOptions,
+export async function validateEvent(
+  options: ValidateEventOptions,
   outline: EventOutline,
   subscribers: readonly Subscriber[],
-): Promise<Found | 'gone'> {
+): Promise<ValidatedEvent | 'gone'> {
   const { clock, keys, resources } = options
   const { namespace } = outline.metadata
   const targets = targetsOf(outline, subscribers)
@@ -66,7 +66,7 @@ export async function judgeEvent(
   }
 }
 
-function refused(refusal: Refusal): Found {
+function refused(refusal: Refusal): ValidatedEvent {
   return { verdict: { kind: 'refused', refusal }, append: [] }
 }
 
@@ -74,7 +74,7 @@ function accept(
   clock: Clock,
   outline: EventOutline,
   dataText: string,
-  targets: readonly Target[],
+  targets: readonly DeliveryTarget[],
 ): AcceptedEvent {
   const name = eventName(outline)
   const { namespace } = outline.metadata
@@ -84,12 +84,12 @@ function accept(
   )
 }
 
-function targetsOf({ spec }: EventOutline, subscribers: readonly Subscriber[]): Target[] {
+function targetsOf({ spec }: EventOutline, subscribers: readonly Subscriber[]): DeliveryTarget[] {
   return matchEndpoints(spec.type, subscribers).map(({ name, uid }) => ({ name, uid }))
 }
 
 async function check(
-  options: JudgeEventOptions,
+  options: ValidateEventOptions,
   namespace: string,
   type: string,
   dataText: string,

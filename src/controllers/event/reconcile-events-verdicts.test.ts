@@ -146,7 +146,7 @@ test('what another replica has decided meanwhile is not what this one had decide
   bed.refusals.set('a', 'Forbidden')
   await passes()
   const first = bed.reconciler
-  first.left('acme')
+  first.release('acme')
   const type = { metadata: { name: TYPE }, spec: { description: 'An environment started.' } }
   bed.catalogue.apply(eventType.parse(await bed.store.create(eventTypes, type)))
   bed.restart()

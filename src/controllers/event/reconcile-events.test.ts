@@ -5,17 +5,17 @@ import type { MemoryStore } from '../../../test/support/memory-store.ts'
 import { namespaces } from '../../api/core-kinds.ts'
 import { eventTypes } from '../../api/event-type.ts'
 import type { ByteWindow } from '../../runtime/byte-window.ts'
-import type { Lane } from '../delivery/lane.ts'
-import type { Tally } from '../delivery/tally.ts'
-import type { EventBook } from './event-book.ts'
+import type { EndpointQueue } from '../delivery/lane.ts'
+import type { PendingCounters } from '../delivery/tally.ts'
+import type { WebhookEventStore } from './event-book.ts'
 import type { EventsReconciler } from './reconcile-events.ts'
 
 let bed: EventsBed
 let clock: FakeClock
 let store: MemoryStore
-let book: EventBook
-let tally: Tally
-let lane: Lane
+let book: WebhookEventStore
+let tally: PendingCounters
+let lane: EndpointQueue
 let written: ByteWindow
 let told: [string, string][]
 let appended: string[]
@@ -75,7 +75,7 @@ test('what an append that failed would have added takes no room for good', async
 
 test('what a disabled endpoint holds takes no room until its bytes do', async () => {
   for (const name of ['held-1', 'held-2', 'held-3']) shown(name)
-  tally.hold(lane, true)
+  tally.setHeld(lane, true)
   await publish('one')
   await reconciler.reconcile('acme')
   expect(appended).toHaveLength(1)

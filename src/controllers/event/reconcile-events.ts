@@ -7,25 +7,30 @@ import type { EventOutline } from '../../api/event-outline.ts'
 import { API_VERSION } from '../../api/meta.ts'
 import { webhookEndpointKind } from '../../api/webhook-endpoint.ts'
 import type { EventRecorder } from '../../ports/event-recorder.ts'
-import { after, done, type Reconciler, type Result } from '../../runtime/reconcile-loop.ts'
-import type { Tally } from '../delivery/tally.ts'
-import type { IntakeRoom, NoRoom } from '../publish/intake-room.ts'
-import { type AcceptEventsOptions, acceptEvents, type Judged } from './accept-events.ts'
+import {
+  noRequeue,
+  type ReconcileResult,
+  type Reconciler,
+  requeueAfter,
+} from '../../runtime/reconcile-loop.ts'
+import type { PendingCounters } from '../delivery/tally.ts'
+import type { PublishQuota, QuotaExceeded } from '../publish/intake-room.ts'
+import { type DecidedEvent, type PublishEventsOptions, publishEvents } from './accept-events.ts'
 import { eventName } from './event-book.ts'
 import { EventExpiry, type EventExpiryOptions } from './event-expiry.ts'
-import { EventStatus, type EventStatusOptions } from './event-status.ts'
-import type { UnseenEvents } from './unseen-events.ts'
-import { mayDecide, statusOf, type Verdict } from './verdict.ts'
+import { type EventStatusOptions, EventStatusWriter } from './event-status.ts'
+import type { UnconfirmedAppends } from './unseen-events.ts'
+import { type EventDecision, eventStatus, mayDecideMore } from './verdict.ts'
 
 /** What an append tells of, and asks. */
-type Told = Pick<AcceptEventsOptions, 'appending' | 'appended' | 'found' | 'isUnanswered'>
+type AppendCallbacks = Pick<PublishEventsOptions, 'appending' | 'appended' | 'found' | 'isUnanswered'>
 
-export type ReconcileEventsOptions = Omit<AcceptEventsOptions, keyof Told | 'room' | 'lookMs'> &
+export type ReconcileEventsOptions = Omit<PublishEventsOptions, keyof AppendCallbacks | 'room' | 'lookMs'> &
   Omit<EventExpiryOptions, 'partMs'> &
   EventStatusOptions & {
-    tally: Tally
-    unseen: UnseenEvents
-    room: IntakeRoom
+    counters: PendingCounters
+    unconfirmed: UnconfirmedAppends
+    quota: PublishQuota
     events: EventRecorder
   }
 
@@ -45,23 +50,23 @@ const TELL_AFTER_MS = 10_000
 
 export class EventsReconciler implements Reconciler {
   readonly #options: ReconcileEventsOptions
-  readonly #unseen: UnseenEvents
+  readonly #unseen: UnconfirmedAppends
   readonly #expiry: EventExpiry
-  readonly #status: EventStatus
+  readonly #status: EventStatusWriter
   /** Of events without a state, by UID. */
-  readonly #verdicts = new Map<string, Verdict>()
+  readonly #verdicts = new Map<string, EventDecision>()
 
   constructor(options: ReconcileEventsOptions) {
     this.#options = options
     this.#expiry = new EventExpiry({ ...options, partMs: PART_MS })
-    this.#status = new EventStatus(options)
-    this.#unseen = options.unseen
-    options.book.settled = (uid) => {
+    this.#status = new EventStatusWriter(options)
+    this.#unseen = options.unconfirmed
+    options.book.onSettled = (uid) => {
       this.#verdicts.delete(uid)
       this.#status.forget(uid)
       this.#expiry.forget(uid)
     }
-    options.book.over = (name) => this.#unseen.forget(name)
+    options.book.onFinished = (name) => this.#unseen.forget(name)
   }
 
   /** The last delivery of an event has come to its end, by what is known. @param version of the log @returns the organization to look at, if it is known */
@@ -72,7 +77,7 @@ export class EventsReconciler implements Reconciler {
   }
 
   /** Another replica decides of this organization's events from here on. Call it when no pass over them is under way. */
-  left(namespace: string): void {
+  release(namespace: string): void {
     for (const event of this.#options.book.waitingIn(namespace)) {
       this.#verdicts.delete(event.metadata.uid)
       this.#unseen.forget(eventName(event))
@@ -83,11 +88,11 @@ export class EventsReconciler implements Reconciler {
    * @param namespace the key is the organization
    * @throws Error after everything else, where the API server refuses the status of some events
    */
-  async reconcile(namespace: string): Promise<Result> {
+  async reconcile(namespace: string): Promise<ReconcileResult> {
     const afterMs = await this.#pass(namespace)
     // A pass that fails is followed by a wait, so not while there is more to do, unless that goes on and on.
-    this.#status.tellRefused(namespace, afterMs === 0 ? TELL_AFTER_MS : 0)
-    return afterMs === undefined ? done() : after(afterMs)
+    this.#status.throwIfRefused(namespace, afterMs === 0 ? TELL_AFTER_MS : 0)
+    return afterMs === undefined ? noRequeue() : requeueAfter(afterMs)
   }
 
   /** @returns milliseconds until there is something to do; undefined: nothing, until something changes */
@@ -107,10 +112,10 @@ export class EventsReconciler implements Reconciler {
     const waiting = book.waitingIn(namespace)
     const unjudged = waiting.filter((event) => !this.#verdictOf(event))
     if (unjudged.length === 0) return undefined
-    if (!book.complete()) return UNTIL_COMPLETE_MS
-    if (!mayDecide(waiting.length - unjudged.length, this.#verdicts.size)) return LOOK_AGAIN_MS
-    this.#unseen.makeRoom()
-    const room = this.#options.room.of(namespace)
+    if (!book.isComplete()) return UNTIL_COMPLETE_MS
+    if (!mayDecideMore(waiting.length - unjudged.length, this.#verdicts.size)) return LOOK_AGAIN_MS
+    this.#unseen.expire()
+    const room = this.#options.quota.remaining(namespace)
     if (typeof room === 'object') {
       this.#tell(room)
       return LOOK_AGAIN_MS
@@ -122,16 +127,16 @@ export class EventsReconciler implements Reconciler {
     return judged.length < unjudged.length ? 0 : undefined
   }
 
-  async #judge(namespace: string, events: readonly EventOutline[], room: number): Promise<Judged[]> {
+  async #judge(namespace: string, events: readonly EventOutline[], room: number): Promise<DecidedEvent[]> {
     const unseen = this.#unseen
-    const told: Told = {
+    const told: AppendCallbacks = {
       appending: (name, deliveries) => unseen.appending(name, namespace, deliveries),
       appended: (name, version) => unseen.appended(name, version),
       found: (name) => unseen.found(name, namespace),
       isUnanswered: (name) => unseen.isUnanswered(name),
     }
     try {
-      return await acceptEvents({ ...this.#options, ...told, room, lookMs: PART_MS }, namespace, events)
+      return await publishEvents({ ...this.#options, ...told, room, lookMs: PART_MS }, namespace, events)
     } finally {
       // What has gone meanwhile was told to be over before this was told of it.
       for (const event of events) if (!this.#options.book.isOpen(event)) unseen.forget(eventName(event))
@@ -148,19 +153,19 @@ export class EventsReconciler implements Reconciler {
       const verdict = this.#verdictOf(event)
       if (!verdict || this.#status.waitOf(event) > 0) continue
       const name = eventName(event)
-      const isOver = this.#unseen.wasDelivered(name) && this.#options.tally.ofEvent(name) === 0
-      await this.#status.write(event, statusOf(event, verdict, { now: clock.now(), isOver }))
+      const isOver = this.#unseen.wasDelivered(name) && this.#options.counters.ofEvent(name) === 0
+      await this.#status.write(event, eventStatus(event, verdict, { now: clock.now(), isOver }))
     }
     const waits = unwritten().map((event) => this.#status.waitOf(event))
     return waits.length === 0 ? undefined : Math.max(REFUSED_AGAIN_MS, Math.min(...waits))
   }
 
-  #verdictOf({ metadata }: EventOutline): Verdict | undefined {
+  #verdictOf({ metadata }: EventOutline): EventDecision | undefined {
     return this.#verdicts.get(metadata.uid)
   }
 
   /** Whoever looks why an event waits finds it at the endpoint that is in the way. */
-  #tell({ reason, message, fullest }: NoRoom): void {
+  #tell({ reason, message, fullest }: QuotaExceeded): void {
     if (!fullest) return
     const { kind } = webhookEndpointKind
     this.#options.events.record(
@@ -171,12 +176,12 @@ export class EventsReconciler implements Reconciler {
 
   /** Every delivery of these has come to its end. */
   async #finish(namespace: string): Promise<void> {
-    const { book, tally, clock } = this.#options
+    const { book, counters, clock } = this.#options
     const until = clock.monotonic() + PART_MS
     for (const event of this.#status.due(book.acceptedIn(namespace))) {
       if (clock.monotonic() > until) return
       const name = eventName(event)
-      if (tally.ofEvent(name) > 0 || this.#unseen.mayComeYet(name, book.acceptedAt(name))) continue
+      if (counters.ofEvent(name) > 0 || this.#unseen.mayComeYet(name, book.acceptedAt(name))) continue
       if (this.#status.waitOf(event) > 0) continue
       await this.#status.write(event, {
         state: 'dispatched',

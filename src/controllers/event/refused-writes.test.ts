@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest'
 import { FakeClock, fixedRandom } from '../../../test/support/fake-clock.ts'
 import type { EventOutline } from '../../api/event-outline.ts'
-import { RefusedWrites } from './refused-writes.ts'
+import { WriteBackoff } from './refused-writes.ts'
 
 const LIMITS = { firstMs: 1000, longestMs: 4000 }
 
 function bed() {
   const clock = new FakeClock()
-  return { clock, refused: new RefusedWrites({ clock, random: fixedRandom(1) }, LIMITS) }
+  return { clock, refused: new WriteBackoff({ clock, random: fixedRandom(1) }, LIMITS) }
 }
 
 function event(uid: string, namespace = 'acme'): EventOutline {

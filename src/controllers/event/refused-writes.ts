@@ -11,16 +11,16 @@ const AT_MOST = 20
 const WHILE_MS = 2000
 
 type Refused = { at: number; refusals: number }
-type While = { until: number; refusals: number }
+type RefusalWindow = { until: number; refusals: number }
 
-export class RefusedWrites {
+export class WriteBackoff {
   readonly #clock: Clock
   readonly #random: Random
   readonly #limits: BackoffLimits
   /** By UID: when it is due again, monotonic, after so many refusals in a row. */
   readonly #refused = new Map<string, Refused>()
   /** By organization. */
-  readonly #whiles = new Map<string, While>()
+  readonly #whiles = new Map<string, RefusalWindow>()
 
   constructor({ clock, random }: { clock: Clock; random: Random }, limits: BackoffLimits) {
     this.#clock = clock

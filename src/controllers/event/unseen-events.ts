@@ -3,7 +3,7 @@
  * delivered. The log may show an append late, however long ago it was: how far it is shown decides, not the time.
  */
 import type { Clock } from '../../ports/clock.ts'
-import { ownText } from '../../runtime/own-text.ts'
+import { copyString } from '../../runtime/own-text.ts'
 
 /** An append without an answer that the log has not shown by then was not made. */
 const UNANSWERED_MS = 10_000
@@ -19,7 +19,7 @@ type Appended = {
   endedIn?: number
 }
 
-export class UnseenEvents {
+export class UnconfirmedAppends {
   readonly #clock: Clock
   readonly #shownUpTo: () => number
   /** By the 26 characters of the event's id, until `forget`. */
@@ -96,7 +96,12 @@ export class UnseenEvents {
     if (known) known.endedIn = version
     else if (namespace !== undefined)
       // It may be cut out of the text of a segment, which must not stay.
-      this.#events.set(ownText(name), { at: this.#clock.monotonic(), namespace, unseen: 0, endedIn: version })
+      this.#events.set(copyString(name), {
+        at: this.#clock.monotonic(),
+        namespace,
+        unseen: 0,
+        endedIn: version,
+      })
   }
 
   /**
@@ -123,7 +128,7 @@ export class UnseenEvents {
   }
 
   /** What has no answer and was not shown by now was not appended; what was shown and is pending nowhere takes no room. */
-  makeRoom(): void {
+  expire(): void {
     const now = this.#clock.monotonic()
     const shownUpTo = this.#shownUpTo()
     for (const [name, { at, version = 0 }] of this.#unseen) {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { mayDecide } from './verdict.ts'
+import { mayDecideMore } from './verdict.ts'
 
 test.each([
   { own: 0, all: 0, want: true, why: 'nothing is unwritten' },
@@ -10,6 +10,6 @@ test.each([
 ])(
   'of $own unwritten verdicts of its own and $all of all, one more: $want, since $why',
   ({ own, all, want }) => {
-    expect(mayDecide(own, all)).toBe(want)
+    expect(mayDecideMore(own, all)).toBe(want)
   },
 )

@@ -2,12 +2,12 @@
 
 import type { EventOutline } from '../../api/event-outline.ts'
 import type { WebhookEventStatus } from '../../api/webhook-event.ts'
-import { conditionsAfter, type Finding } from '../../domain/conditions.ts'
+import { type ConditionUpdate, mergeConditions } from '../../domain/conditions.ts'
 import type { Refusal } from '../../domain/event-check.ts'
 import { eventIdOf } from './event-book.ts'
 
 /** `deliveries` is the number of endpoints that get it. */
-export type Verdict = { kind: 'accepted'; deliveries: number } | { kind: 'refused'; refusal: Refusal }
+export type EventDecision = { kind: 'accepted'; deliveries: number } | { kind: 'refused'; refusal: Refusal }
 
 /**
  * Verdicts that no status says yet. With so many, nothing more is decided: all of it would be judged anew after a restart. Below its
@@ -16,26 +16,26 @@ export type Verdict = { kind: 'accepted'; deliveries: number } | { kind: 'refuse
 const MAX_UNWRITTEN = { organization: 5000, all: 50_000, reserve: 500 }
 
 /** @param own verdicts of the organization that no status says yet @param all those of all organizations */
-export function mayDecide(own: number, all: number): boolean {
+export function mayDecideMore(own: number, all: number): boolean {
   if (own >= MAX_UNWRITTEN.organization) return false
   return all < MAX_UNWRITTEN.all || own < MAX_UNWRITTEN.reserve
 }
 
 /** @param at `now` in milliseconds since 1970; `isOver` says that all of its deliveries have ended */
-export function statusOf(
+export function eventStatus(
   event: EventOutline,
-  verdict: Verdict,
+  verdict: EventDecision,
   { now, isOver }: { now: number; isOver: boolean },
 ): Partial<WebhookEventStatus> {
   const generation = event.metadata.generation ?? 1
-  const common = (findings: Finding[]) => ({
+  const common = (findings: ConditionUpdate[]) => ({
     observedGeneration: generation,
-    conditions: conditionsAfter([], findings, { now, generation }),
+    conditions: mergeConditions([], findings, { now, generation }),
   })
   const finishedAt = new Date(now).toISOString()
   if (verdict.kind === 'refused') {
     const { reason, message } = verdict.refusal
-    const findings: Finding[] = [
+    const findings: ConditionUpdate[] = [
       { type: 'Ready', status: 'False', reason, message },
       { type: 'Stalled', status: 'True', reason, message },
     ]

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { FakeClock } from '../../../test/support/fake-clock.ts'
-import { AppendCheck } from './append-check.ts'
+import { ReadYourWritesMonitor } from './append-check.ts'
 
 /** Its timers come late. */
 class LateClock extends FakeClock {
@@ -14,7 +14,7 @@ class LateClock extends FakeClock {
 function bed() {
   const clock = new LateClock()
   const watch = { version: 100, reopened: 0 }
-  const check = new AppendCheck({
+  const check = new ReadYourWritesMonitor({
     clock,
     shown: () => watch.version,
     onSilence: () => {

@@ -1,6 +1,6 @@
 import type { Clock } from '../../ports/clock.ts'
 
-export type AppendCheckOptions = {
+export type ReadYourWritesMonitorOptions = {
   clock: Clock
   /** Everything in the log up to this version was shown by its watch. */
   shown: () => number
@@ -19,8 +19,8 @@ const STOOD_STILL_MS = 500
  * Finds a watch that is dead without knowing it, as when a connection is cut off without a word: what this process has
  * appended is in the log for sure, so the watch of the log has to come there.
  */
-export class AppendCheck {
-  readonly #options: AppendCheckOptions
+export class ReadYourWritesMonitor {
+  readonly #options: ReadYourWritesMonitorOptions
   /** The newest append. */
   #appended = 0
   /** What was not shown in time. */
@@ -30,7 +30,7 @@ export class AppendCheck {
   #patienceMs = SHOWN_WITHIN_MS
   #patientUntil = 0
 
-  constructor(options: AppendCheckOptions) {
+  constructor(options: ReadYourWritesMonitorOptions) {
     this.#options = options
   }
 

@@ -1,8 +1,8 @@
 import type { EventTypeCatalogue } from '../../ports/facade.ts'
-import type { Catalogue } from '../catalogue.ts'
+import type { EventTypeStore } from '../catalogue.ts'
 
 /** The catalogue as REST shows it. */
-export function createEventTypeCatalogue(catalogue: Pick<Catalogue, 'all'>): EventTypeCatalogue {
+export function createEventTypeCatalogue(catalogue: Pick<EventTypeStore, 'all'>): EventTypeCatalogue {
   return {
     all: () =>
       catalogue.all().map(({ metadata, spec }) => {

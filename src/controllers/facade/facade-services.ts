@@ -1,6 +1,6 @@
 /** The facade's services of endpoints, publishing, credentials and Idempotency-Keys, wired, with the watches that they live on. */
 import { deliverySegments } from '../../api/delivery-segment.ts'
-import { keyFor } from '../../domain/key-hash.ts'
+import { deriveKey } from '../../domain/key-hash.ts'
 import type { Pending } from '../../domain/pending-limits.ts'
 import type { Clock, Random } from '../../ports/clock.ts'
 import type { ParameterListing, ParameterStore } from '../../ports/cloud-accounts.ts'
@@ -9,39 +9,39 @@ import type { Appended, EventLog } from '../../ports/delivery-log.ts'
 import type { Endpoints } from '../../ports/endpoints.ts'
 import type { IdempotencyKeys } from '../../ports/idempotency.ts'
 import type { ResourceReader, ResourceWriter, WatchSource } from '../../ports/kubernetes.ts'
-import type { Log } from '../../ports/log.ts'
+import type { Logger } from '../../ports/log.ts'
 import type { CredentialMetrics, LogMetrics, RuntimeMetrics } from '../../ports/metrics.ts'
 import type { Publishing } from '../../ports/publishing.ts'
 import { RefusedError } from '../../ports/refused-error.ts'
 import type { RegistryCredentials } from '../../ports/registry-credentials.ts'
 import type { SchemaValidator } from '../../ports/schema-validator.ts'
 import type { OrganizationSettings } from '../../ports/secrets-settings.ts'
-import type { UrlGuard } from '../../ports/url-guard.ts'
+import type { UrlPolicy } from '../../ports/url-guard.ts'
 import { ByteWindow } from '../../runtime/byte-window.ts'
 import type { Watch } from '../../runtime/watch.ts'
-import { Catalogue } from '../catalogue.ts'
+import { EventTypeStore } from '../catalogue.ts'
 import { createEventLog } from '../delivery-log/event-log.ts'
-import { firstOf, SegmentNames } from '../delivery-log/segment-names.ts'
+import { firstNameReader, SegmentNamer } from '../delivery-log/segment-names.ts'
 import { EndpointDirectory } from '../endpoint/endpoint-directory.ts'
 import { Organizations } from '../organizations.ts'
-import { type IntakeLimits, IntakeRoom } from '../publish/intake-room.ts'
+import { type IntakeLimits, PublishQuota } from '../publish/intake-room.ts'
 import { accountIdentity } from './account-identity.ts'
 import { CredentialDirectory } from './credentials/credential-directory.ts'
-import { FacadeCredentials } from './credentials/registry-credentials.ts'
-import { FacadeEndpoints } from './endpoints/endpoints.ts'
-import { FacadeWatches } from './facade-watches.ts'
+import { CredentialService } from './credentials/registry-credentials.ts'
+import { EndpointService } from './endpoints/endpoints.ts'
+import { ServerWatches } from './facade-watches.ts'
 import { Idempotency } from './idempotency.ts'
-import { IdempotencyBook } from './idempotency-book.ts'
-import { IntakeCounts, type UnfinishedDeliveries } from './publishing/intake-counts.ts'
-import { FacadePublishing, type PublishingOptions } from './publishing/publishing.ts'
+import { IdempotencyCache } from './idempotency-book.ts'
+import { PublishCounts, type UnfinishedDeliveries } from './publishing/intake-counts.ts'
+import { PublishingService, type PublishingServiceOptions } from './publishing/publishing.ts'
 import { Subscriptions } from './publishing/subscriptions.ts'
-import { refusingLog } from './refusals.ts'
+import { withLogRefusals } from './refusals.ts'
 import { EndpointProgress } from './replicas/endpoint-progress.ts'
-import { FacadeReplicas, type ReplicaStats } from './replicas/facade-replicas.ts'
+import { type ReplicaStats, ServerReplicas } from './replicas/facade-replicas.ts'
 import { LiveControllers } from './replicas/live-controllers.ts'
-import { FacadeSettings } from './settings/settings.ts'
+import { SecretsSettingsService } from './settings/settings.ts'
 
-export type FacadeOptions = {
+export type ServerServicesOptions = {
   api: ResourceReader & ResourceWriter & WatchSource
   /** The operator's namespace. */
   namespace: string
@@ -68,20 +68,20 @@ export type FacadeOptions = {
   index: OwnAppends & DeliveryPlaces & UnfinishedDeliveries & Pick<Watch, 'reopen'>
   clock: Clock
   random: Random
-  log: Log
+  log: Logger
   metrics: LogMetrics & RuntimeMetrics & CredentialMetrics
   validator: SchemaValidator
-  urlGuard: UrlGuard
+  urlGuard: UrlPolicy
 }
 
-export type FacadeServices = {
+export type ServerServices = {
   endpoints: Endpoints
   publishing: Publishing
   credentials: RegistryCredentials
   settings: OrganizationSettings
   keys: IdempotencyKeys
   organizations: Organizations
-  catalogue: Catalogue
+  catalogue: EventTypeStore
   directory: EndpointDirectory
   replicas(): ReplicaStats
   /** What waits longest to be appended, milliseconds, and the bytes appended in ten minutes. */
@@ -100,40 +100,40 @@ export type FacadeServices = {
 const WRITTEN_MINUTES = 10
 const UNREAD_SECONDS = 2
 
-export function createFacadeServices(options: FacadeOptions): FacadeServices {
+export function createServerServices(options: ServerServicesOptions): ServerServices {
   const { api, namespace, clock } = options
   const organizations = new Organizations(options.formerOrganizations)
-  const catalogue = new Catalogue()
+  const catalogue = new EventTypeStore()
   const directory = new EndpointDirectory()
   const written = new ByteWindow(clock, WRITTEN_MINUTES)
-  const names = new SegmentNames({ ...options, first: firstOf(api, deliverySegments, namespace) })
+  const names = new SegmentNamer({ ...options, first: firstNameReader(api, deliverySegments, namespace) })
   const log = createEventLog({
     ...options,
     resources: api,
     names,
     onWritten: (organization, bytes) => written.add(organization, bytes),
   })
-  const book = new IdempotencyBook({ clock, limits: options.limits.keys })
+  const book = new IdempotencyCache({ clock, limits: options.limits.keys })
   const credentials = new CredentialDirectory()
   const progress: EndpointProgress = new EndpointProgress({
     seen: () => watches.endpoints.version,
     onChange: () => replicas.changed(),
   })
   const views = { organizations, catalogue, directory, credentials, book, names, progress }
-  const watches = new FacadeWatches({ views, needs: options, namespace, others: options.index })
-  const replicas = new FacadeReplicas(options, watches, progress)
-  const eventLog = tellingOf(refusingLog(log), ({ version }) => watches.appended(version))
+  const watches = new ServerWatches({ views, needs: options, namespace, others: options.index })
+  const replicas = new ServerReplicas(options, watches, progress)
+  const eventLog = notifyingLog(withLogRefusals(log), ({ version }) => watches.appended(version))
   const keys = new Idempotency({
     ...options,
     book,
     eventLog,
-    hashKey: keyFor('idempotency', options.installationKey),
+    hashKey: deriveKey('idempotency', options.installationKey),
     behind: () => watches.problemOf('keys'),
   })
   const behind = () => replicas.behind()
   const shared = { ...options, resources: api, directory, catalogue, keys, behind }
   return {
-    endpoints: new FacadeEndpoints({
+    endpoints: new EndpointService({
       ...shared,
       replicas: replicas.endpoints,
       controllers: new LiveControllers({
@@ -168,7 +168,7 @@ export function createFacadeServices(options: FacadeOptions): FacadeServices {
 }
 
 /** The same log; `tell` hears where each append landed. */
-function tellingOf(log: EventLog, tell: (place: Appended) => void): EventLog {
+function notifyingLog(log: EventLog, tell: (place: Appended) => void): EventLog {
   return {
     append: async (events) => {
       const place = await log.append(events)
@@ -179,10 +179,10 @@ function tellingOf(log: EventLog, tell: (place: Appended) => void): EventLog {
 }
 
 function createSecretServices(
-  options: FacadeOptions & { organizations: Organizations; keys: IdempotencyKeys },
+  options: ServerServicesOptions & { organizations: Organizations; keys: IdempotencyKeys },
   directory: CredentialDirectory,
   behind: () => string | undefined,
-): Pick<FacadeServices, 'credentials' | 'settings'> {
+): Pick<ServerServices, 'credentials' | 'settings'> {
   const { api, cloud, installationKey, parameterPrefix, limits } = options
   const shared = {
     ...options,
@@ -191,27 +191,27 @@ function createSecretServices(
   }
   const maxCredentials = limits.credentialsPerOrganization
   return {
-    credentials: new FacadeCredentials({ ...shared, directory, behind, parameters: cloud, maxCredentials }),
-    settings: new FacadeSettings(shared),
+    credentials: new CredentialService({ ...shared, directory, behind, parameters: cloud, maxCredentials }),
+    settings: new SecretsSettingsService(shared),
   }
 }
 
-type PublishingParts = FacadeOptions &
-  Pick<PublishingOptions, 'resources' | 'directory' | 'catalogue' | 'keys' | 'eventLog' | 'behind'> & {
+type PublishingParts = ServerServicesOptions &
+  Pick<PublishingServiceOptions, 'resources' | 'directory' | 'catalogue' | 'keys' | 'eventLog' | 'behind'> & {
     written: ByteWindow
   }
 
 function createPublishing(parts: PublishingParts): Publishing {
   const { index, directory, clock, written, limits } = parts
-  const counts = new IntakeCounts({ index, directory, clock })
-  const room = new IntakeRoom({
-    tally: counts,
-    unseen: { total: 0, ofOrganization: () => 0 },
+  const counts = new PublishCounts({ index, directory, clock })
+  const room = new PublishQuota({
+    counters: counts,
+    unconfirmed: { total: 0, ofOrganization: () => 0 },
     written,
-    lanes: (namespace) => counts.fullest(namespace),
+    queues: (namespace) => counts.fullest(namespace),
     limits: limits.intake,
   })
-  return new FacadePublishing({
+  return new PublishingService({
     ...parts,
     subscriptions: new Subscriptions(directory),
     segmentOf: (endpoint, deliveryId) => {
@@ -222,7 +222,7 @@ function createPublishing(parts: PublishingParts): Publishing {
     appears: (endpoint, deliveryId) => index.appears(endpoint, deliveryId),
     own: index,
     room: {
-      of: (namespace) => room.of(namespace),
+      of: (namespace) => room.remaining(namespace),
       reserve: (namespace, deliveries) => counts.reserve(namespace, deliveries),
     },
   })

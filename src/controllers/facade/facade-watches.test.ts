@@ -5,13 +5,13 @@ import { FakeClock, fixedRandom } from '../../../test/support/fake-clock.ts'
 import type { ResourceType } from '../../api/meta.ts'
 import { segmentSpec } from '../../domain/segment.ts'
 import type { ResourceReader, WatchSource } from '../../ports/kubernetes.ts'
-import { Catalogue } from '../catalogue.ts'
-import { SegmentNames } from '../delivery-log/segment-names.ts'
+import { EventTypeStore } from '../catalogue.ts'
+import { SegmentNamer } from '../delivery-log/segment-names.ts'
 import { EndpointDirectory } from '../endpoint/endpoint-directory.ts'
 import { Organizations } from '../organizations.ts'
 import { CredentialDirectory } from './credentials/credential-directory.ts'
-import { FacadeWatches } from './facade-watches.ts'
-import { IdempotencyBook } from './idempotency-book.ts'
+import { ServerWatches } from './facade-watches.ts'
+import { IdempotencyCache } from './idempotency-book.ts'
 import { EndpointProgress } from './replicas/endpoint-progress.ts'
 
 const PLURALS = [
@@ -41,15 +41,15 @@ async function bed() {
     },
   }
   const organizations = new Organizations()
-  const watches = new FacadeWatches({
+  const watches = new ServerWatches({
     views: {
       organizations,
-      catalogue: new Catalogue(),
+      catalogue: new EventTypeStore(),
       directory: new EndpointDirectory(),
       credentials: new CredentialDirectory(),
       progress: new EndpointProgress({ seen: () => 0, onChange: () => undefined }),
-      names: new SegmentNames({ clock, random: fixedRandom(0), first: async () => undefined }),
-      book: new IdempotencyBook({ clock, limits: { organization: 10, all: 10 } }),
+      names: new SegmentNamer({ clock, random: fixedRandom(0), first: async () => undefined }),
+      book: new IdempotencyCache({ clock, limits: { organization: 10, all: 10 } }),
     },
     needs: {
       api,

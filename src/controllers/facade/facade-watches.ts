@@ -11,28 +11,28 @@ import { timeOfName } from '../../domain/message-id.ts'
 import { keyRecordsOf } from '../../domain/segment-keys.ts'
 import type { Clock } from '../../ports/clock.ts'
 import type { RawObject } from '../../ports/kubernetes.ts'
-import { ownText } from '../../runtime/own-text.ts'
-import { Reflector } from '../../runtime/reflector.ts'
-import type { ReflectorNeeds } from '../../runtime/reflector-options.ts'
+import { copyString } from '../../runtime/own-text.ts'
+import { Informer } from '../../runtime/reflector.ts'
+import type { InformerDependencies } from '../../runtime/reflector-options.ts'
 import type { Watch } from '../../runtime/watch.ts'
-import type { Catalogue } from '../catalogue.ts'
+import type { EventTypeStore } from '../catalogue.ts'
 import { LARGEST_LOG_PAGE, LOG_PAGE } from '../delivery-log/log-pages.ts'
-import type { SegmentNames } from '../delivery-log/segment-names.ts'
+import type { SegmentNamer } from '../delivery-log/segment-names.ts'
 import type { EndpointDirectory } from '../endpoint/endpoint-directory.ts'
 import { type Organizations, readOrganization } from '../organizations.ts'
-import { AppendCheck } from './append-check.ts'
+import { ReadYourWritesMonitor } from './append-check.ts'
 import type { CredentialDirectory } from './credentials/credential-directory.ts'
-import type { IdempotencyBook } from './idempotency-book.ts'
+import type { IdempotencyCache } from './idempotency-book.ts'
 import type { EndpointProgress } from './replicas/endpoint-progress.ts'
 
-export type FacadeViews = {
+export type ServerStores = {
   organizations: Organizations
-  catalogue: Catalogue
+  catalogue: EventTypeStore
   directory: EndpointDirectory
   credentials: CredentialDirectory
-  book: IdempotencyBook
+  book: IdempotencyCache
   /** Of the segments that this process appends. */
-  names: SegmentNames
+  names: SegmentNamer
   progress: EndpointProgress
 }
 
@@ -43,25 +43,25 @@ const MARGIN_MS = 60_000
 
 type Watched = 'organizations' | 'event types' | 'endpoints' | 'registry credentials' | 'keys'
 
-export type FacadeWatchesOptions = {
-  views: FacadeViews
-  needs: ReflectorNeeds
+export type ServerWatchesOptions = {
+  views: ServerStores
+  needs: InformerDependencies
   /** The operator's namespace. */
   namespace: string
   /** Watches elsewhere, which are as dead as these if these are. */
   others: Pick<Watch, 'reopen'>
 }
 
-export class FacadeWatches {
+export class ServerWatches {
   /** Everything was read once. */
   readonly ready: Promise<unknown>
   /** Begins when it is told to. */
   readonly endpoints: Watch
   readonly #watches: ReadonlyMap<Watched, Watch>
-  readonly #check: AppendCheck
+  readonly #check: ReadYourWritesMonitor
   #readsEndpoints = false
 
-  constructor({ views, needs, namespace, others }: FacadeWatchesOptions) {
+  constructor({ views, needs, namespace, others }: ServerWatchesOptions) {
     const keys = watchKeys(views, needs, namespace)
     this.endpoints = watchEndpoints(views, needs)
     this.#watches = new Map<Watched, Watch>([
@@ -75,10 +75,14 @@ export class FacadeWatches {
     const reopen = () => {
       needs.log.warn('The log is further than what was seen of it; its watches are opened anew')
       // A watch that is open again may still have to tell what came meanwhile; a list has told all.
-      for (const watch of this.#watches.values()) if (watch !== keys) watch.readAnew()
+      for (const watch of this.#watches.values()) if (watch !== keys) watch.relist()
       for (const watch of [keys, others]) watch.reopen()
     }
-    this.#check = new AppendCheck({ clock: needs.clock, shown: () => keys.version, onSilence: reopen })
+    this.#check = new ReadYourWritesMonitor({
+      clock: needs.clock,
+      shown: () => keys.version,
+      onSilence: reopen,
+    })
   }
 
   /** This process has appended. @param version of the segment */
@@ -93,7 +97,7 @@ export class FacadeWatches {
 
   /** Begins with endpoints, or begins anew: what was known of them does not count until they are read again. */
   readEndpoints(): void {
-    if (this.#readsEndpoints) this.endpoints.readAnew()
+    if (this.#readsEndpoints) this.endpoints.relist()
     else this.endpoints.start()
     this.#readsEndpoints = true
   }
@@ -106,9 +110,9 @@ export class FacadeWatches {
   /** Why what is known of these may not be all, in words; undefined while it is. */
   problemOf(name: Watched): string | undefined {
     const watch = this.#watches.get(name)
-    if (!watch?.isRead) return `${name} are being read`
+    if (!watch?.isListed) return `${name} are being read`
     if (this.#check.isBehind) return `${name} may have changed: the log is further than what was seen of it`
-    const lost = watch.contact.lostForMs()
+    const lost = watch.health.disconnectedForMs()
     return lost < BEHIND_AFTER_MS
       ? undefined
       : `${name} could not be watched for ${Math.floor(lost / 1000)} s`
@@ -119,8 +123,8 @@ export class FacadeWatches {
   }
 }
 
-function watchOrganizations({ organizations }: FacadeViews, needs: ReflectorNeeds) {
-  return new Reflector(
+function watchOrganizations({ organizations }: ServerStores, needs: InformerDependencies) {
+  return new Informer(
     {
       type: namespaces,
       query: { labelSelector: `${ORGANIZATION_LABEL}=true` },
@@ -134,8 +138,8 @@ function watchOrganizations({ organizations }: FacadeViews, needs: ReflectorNeed
   )
 }
 
-function watchEventTypes({ catalogue }: FacadeViews, needs: ReflectorNeeds) {
-  return new Reflector(
+function watchEventTypes({ catalogue }: ServerStores, needs: InformerDependencies) {
+  return new Informer(
     {
       type: eventTypes,
       decode: (raw) => eventType.parse(raw),
@@ -145,8 +149,8 @@ function watchEventTypes({ catalogue }: FacadeViews, needs: ReflectorNeeds) {
   )
 }
 
-function watchEndpoints({ directory, progress }: FacadeViews, needs: ReflectorNeeds) {
-  return new Reflector(
+function watchEndpoints({ directory, progress }: ServerStores, needs: InformerDependencies) {
+  return new Informer(
     {
       type: webhookEndpoints,
       decode: (raw) => webhookEndpoint.parse(raw),
@@ -165,8 +169,8 @@ function watchEndpoints({ directory, progress }: FacadeViews, needs: ReflectorNe
   )
 }
 
-function watchCredentials({ credentials }: FacadeViews, needs: ReflectorNeeds) {
-  return new Reflector(
+function watchCredentials({ credentials }: ServerStores, needs: InformerDependencies) {
+  return new Informer(
     {
       type: registryCredentials,
       decode: (raw) => registryCredential.parse(raw),
@@ -179,20 +183,20 @@ function watchCredentials({ credentials }: FacadeViews, needs: ReflectorNeeds) {
   )
 }
 
-function watchKeys({ book, names }: FacadeViews, needs: ReflectorNeeds, namespace: string) {
+function watchKeys({ book, names }: ServerStores, needs: InformerDependencies, namespace: string) {
   const { clock } = needs
-  return new Reflector(
+  return new Informer(
     {
       type: deliverySegments,
       query: { namespace, limit: LOG_PAGE },
       largestPage: LARGEST_LOG_PAGE,
       // Of several places with one key the first counts: they have to come in the order of the log.
-      forget: true,
+      streaming: true,
       stopListing: (page) => page.every(({ metadata }) => isTooOld(metadata.name, clock)),
       decode: (raw) => ({ segment: raw.metadata.name, records: readKeyRecords(raw, clock) }),
       handler: {
         applied: ({ segment, records }) => {
-          names.saw(segment)
+          names.observe(segment)
           for (const record of records) book.take(record)
         },
       },
@@ -215,9 +219,9 @@ function readKeyRecords(raw: RawObject, clock: Clock): KeyRecord[] {
     .filter((record) => isKeyAlive(record, clock.now()))
     .map((record) => ({
       ...record,
-      id: ownText(record.id),
-      namespace: ownText(record.namespace),
-      key: ownText(record.key),
-      fingerprint: ownText(record.fingerprint),
+      id: copyString(record.id),
+      namespace: copyString(record.namespace),
+      key: copyString(record.key),
+      fingerprint: copyString(record.fingerprint),
     }))
 }

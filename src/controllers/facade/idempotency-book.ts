@@ -3,9 +3,9 @@
  * Places may be shown in any order during a list, and in the log's order afterwards.
  */
 import { isBefore, isKeyAlive, type KeyRecord } from '../../domain/key-record.ts'
-import { type Pending, roomFor } from '../../domain/pending-limits.ts'
+import { type Pending, remainingQuota } from '../../domain/pending-limits.ts'
 import type { Clock } from '../../ports/clock.ts'
-import { ownText } from '../../runtime/own-text.ts'
+import { copyString } from '../../runtime/own-text.ts'
 
 export type HeldKey = Readonly<Omit<KeyRecord, 'key'>> & {
   /** The id of which a note says that what was asked for is made; only one that counted gets a note. */
@@ -17,7 +17,7 @@ export function isDone({ kind, id, doneId }: HeldKey): boolean {
   return kind === 'event' || doneId === id
 }
 
-export type IdempotencyBookOptions = {
+export type IdempotencyCacheOptions = {
   clock: Clock
   /** Keys that may stand at a time. */
   limits: Pending
@@ -25,15 +25,15 @@ export type IdempotencyBookOptions = {
 
 type Waiter = (held: HeldKey) => boolean
 
-export class IdempotencyBook {
-  readonly #options: IdempotencyBookOptions
+export class IdempotencyCache {
+  readonly #options: IdempotencyCacheOptions
   /** By key, which is a hash over the organization as well; nearly in the order of their times. */
   readonly #held = new Map<string, HeldKey>()
   readonly #organizations = new Map<string, number>()
   /** Ids of what is made, shown before the place that counts. */
   readonly #waiters = new Map<string, Set<Waiter>>()
 
-  constructor(options: IdempotencyBookOptions) {
+  constructor(options: IdempotencyCacheOptions) {
     this.#options = options
   }
 
@@ -47,10 +47,10 @@ export class IdempotencyBook {
   }
 
   /** @returns how many keys the organization may have more */
-  room(namespace: string): number {
+  remainingKeys(namespace: string): number {
     this.#forget()
     const organization = this.#organizations.get(namespace) ?? 0
-    return roomFor({ organization, all: this.#held.size }, this.#options.limits)
+    return remainingQuota({ organization, all: this.#held.size }, this.#options.limits)
   }
 
   /** A place in the log was shown. */
@@ -63,7 +63,7 @@ export class IdempotencyBook {
     const known = this.#held.get(key)
     const held = known ? merged(known, record) : heldOf(record)
     if (held === known) return
-    this.#held.set(known ? key : ownText(key), held)
+    this.#held.set(known ? key : copyString(key), held)
     if (!known) this.#count(held.namespace, 1)
     this.#forget()
     for (const waiter of this.#waiters.get(key) ?? []) if (waiter(held)) this.#release(key, waiter)
@@ -123,12 +123,12 @@ export class IdempotencyBook {
 
 function heldOf({ key: _, ...record }: KeyRecord): HeldKey {
   // Cut out of a segment's text, they would keep all of it in memory.
-  const id = ownText(record.id)
+  const id = copyString(record.id)
   return {
     ...record,
     id,
-    namespace: ownText(record.namespace),
-    fingerprint: ownText(record.fingerprint),
+    namespace: copyString(record.namespace),
+    fingerprint: copyString(record.fingerprint),
     ...(record.kind === 'done' ? { doneId: id } : {}),
   }
 }
@@ -138,5 +138,5 @@ function merged(known: HeldKey, record: KeyRecord): HeldKey {
   const doneId = record.kind === 'done' ? record.id : known.doneId
   const first = isBefore(record, known) ? heldOf(record) : known
   if (first === known && doneId === known.doneId) return known
-  return { ...first, ...(doneId === undefined ? {} : { doneId: ownText(doneId) }) }
+  return { ...first, ...(doneId === undefined ? {} : { doneId: copyString(doneId) }) }
 }

@@ -4,19 +4,19 @@
  */
 
 import { keyedHash } from '../../domain/key-hash.ts'
-import { claimOf, doneOf, isKeyAlive } from '../../domain/key-record.ts'
+import { claimLine, doneLine, isKeyAlive } from '../../domain/key-record.ts'
 import { NAME_ENTROPY_BYTES, sortableName, timeOfName } from '../../domain/message-id.ts'
 import type { Clock, Random } from '../../ports/clock.ts'
 import type { EventLog } from '../../ports/delivery-log.ts'
-import type { FirstPlace, IdempotencyKeys, KeyedRequest, KeyMark } from '../../ports/idempotency.ts'
-import type { Log } from '../../ports/log.ts'
+import type { FirstAppend, IdempotencyKeys, KeyedRequest, KeyMark } from '../../ports/idempotency.ts'
+import type { Logger } from '../../ports/log.ts'
 import { RefusedError } from '../../ports/refused-error.ts'
 import { KeyedMutex } from '../../runtime/keyed-mutex.ts'
 import { RecentSet } from '../../runtime/recent-set.ts'
-import { type HeldKey, type IdempotencyBook, isDone } from './idempotency-book.ts'
+import { type HeldKey, type IdempotencyCache, isDone } from './idempotency-book.ts'
 
 export type IdempotencyOptions = {
-  book: IdempotencyBook
+  book: IdempotencyCache
   eventLog: EventLog
   /** Key of the hashes: `keyFor('idempotency', ...)`. */
   hashKey: Uint8Array
@@ -24,7 +24,7 @@ export type IdempotencyOptions = {
   behind: () => string | undefined
   clock: Clock
   random: Random
-  log: Log
+  log: Logger
 }
 
 /** The log shows an append within milliseconds. */
@@ -56,7 +56,7 @@ export class Idempotency implements IdempotencyKeys {
   async once(
     request: KeyedRequest,
     append: (mark: KeyMark) => Promise<string>,
-  ): Promise<{ first: FirstPlace; replayed: boolean }> {
+  ): Promise<{ first: FirstAppend; replayed: boolean }> {
     const { held, replayed } = await this.#claim(request, append)
     const { id, deliveries, position, firstDelivery } = held
     return { first: { id, deliveries, version: position.version, index: firstDelivery }, replayed }
@@ -133,7 +133,7 @@ export class Idempotency implements IdempotencyKeys {
   }
 
   #makeRoom(organization: string): void {
-    if (this.#options.book.room(organization) > 0) return
+    if (this.#options.book.remainingKeys(organization) > 0) return
     throw overloaded(
       'As many Idempotency-Keys as may be stand; each does for 24 hours. Without one it is accepted.',
     )
@@ -154,7 +154,7 @@ export class Idempotency implements IdempotencyKeys {
   async #appendClaim(namespace: string, mark: KeyMark): Promise<string> {
     const { clock, random, eventLog } = this.#options
     const id = sortableName(clock.now(), random.bytes(NAME_ENTROPY_BYTES))
-    await eventLog.append([claimOf({ id, namespace, ...mark })])
+    await eventLog.append([claimLine({ id, namespace, ...mark })])
     return id
   }
 
@@ -176,7 +176,7 @@ export class Idempotency implements IdempotencyKeys {
   async #note(namespace: string, id: string, mark: KeyMark): Promise<void> {
     const { eventLog, log } = this.#options
     try {
-      await eventLog.append([doneOf({ id, namespace, ...mark })])
+      await eventLog.append([doneLine({ id, namespace, ...mark })])
     } catch (error) {
       log.warn('That a request is done could not be noted', { error, organization: namespace })
     }

@@ -1,7 +1,7 @@
 /** How many objects of a kind an organization may have more: those that are being made count as well. */
 import type { RefusedError } from '../../ports/refused-error.ts'
 
-export type OrganizationRoomOptions = {
+export type ObjectQuotaOptions = {
   /** Objects that it has. */
   held(organization: string): number
   /** Objects that it may have. */
@@ -10,24 +10,24 @@ export type OrganizationRoomOptions = {
 }
 
 /** For one object that is to be made. Either call a second time changes nothing. */
-export type RoomPlace = {
+export type QuotaTicket = {
   /** @throws the refusal */
   take(): void
   /** It is made, and counts by itself, or is given up. */
   giveBack(): void
 }
 
-export class OrganizationRoom {
-  readonly #options: OrganizationRoomOptions
+export class ObjectQuota {
+  readonly #options: ObjectQuotaOptions
   /** Objects that are being made, by organization. */
   readonly #underWay = new Map<string, number>()
 
-  constructor(options: OrganizationRoomOptions) {
+  constructor(options: ObjectQuotaOptions) {
     this.#options = options
   }
 
   /** For one more; nothing is taken yet. */
-  place(organization: string): RoomPlace {
+  ticketFor(organization: string): QuotaTicket {
     let isTaken = false
     return {
       take: () => {

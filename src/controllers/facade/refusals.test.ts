@@ -5,7 +5,7 @@ import { RefusedError } from '../../ports/refused-error.ts'
 import { OverloadedError } from '../../runtime/group-commit.ts'
 import { KeysDamagedError } from '../endpoint/signing-key-store.ts'
 import { UnreadableError } from '../unreadable-error.ts'
-import { refusing, refusingLog } from './refusals.ts'
+import { withLogRefusals, withRefusals } from './refusals.ts'
 
 const failing = (error: unknown) => async () => {
   throw error
@@ -14,16 +14,16 @@ const failing = (error: unknown) => async () => {
 const caught = (work: Promise<unknown>) => work.catch((error: unknown) => error)
 
 test('what the cluster says comes out as a refusal, and what is no refusal as it was', async () => {
-  expect(await refusing(async () => 'done')).toBe('done')
-  const away = await caught(refusing(failing(new ApiError('Unavailable', 'away'))))
+  expect(await withRefusals(async () => 'done')).toBe('done')
+  const away = await caught(withRefusals(failing(new ApiError('Unavailable', 'away'))))
   expect(away).toBeInstanceOf(RefusedError)
   expect(away).toMatchObject({ code: 'unavailable' })
   const broken = new TypeError('broken')
-  expect(await caught(refusing(failing(broken)))).toBe(broken)
+  expect(await caught(withRefusals(failing(broken)))).toBe(broken)
 })
 
 test('too many appends that wait are too much to do', async () => {
-  expect(await caught(refusing(failing(new OverloadedError())))).toMatchObject({
+  expect(await caught(withRefusals(failing(new OverloadedError())))).toMatchObject({
     code: 'overloaded',
     retryAfter: 1,
   })
@@ -34,7 +34,7 @@ test('an endpoint that cannot be used is refused without the names of what it is
     new UnreadableError('WebhookEndpoint', 'acme/a'),
     new KeysDamagedError('system/acme.a'),
   ]) {
-    const refused = await caught(refusing(failing(error)))
+    const refused = await caught(withRefusals(failing(error)))
     expect(refused).toMatchObject({ code: 'unreadable', cause: error })
     expect((refused as RefusedError).detail).not.toMatch(/acme|system/)
   }
@@ -44,7 +44,7 @@ test.each<[ApiErrorKind]>([['Quota'], ['Forbidden'], ['Terminating'], ['NotFound
   'a log that takes nothing puts publishers off: %s',
   async (kind) => {
     const log: EventLog = { append: failing(new ApiError(kind, 'exceeded quota: davit-system')) }
-    const error = await caught(refusing(() => refusingLog(log).append([])))
+    const error = await caught(withRefusals(() => withLogRefusals(log).append([])))
     expect(error).toMatchObject({ code: 'overloaded', retryAfter: 30 })
     expect((error as Error).message).not.toContain('davit-system')
   },
@@ -52,5 +52,5 @@ test.each<[ApiErrorKind]>([['Quota'], ['Forbidden'], ['Terminating'], ['NotFound
 
 test('what may pass by itself is left to others', async () => {
   const away = new ApiError('Unavailable', 'away')
-  expect(await caught(refusingLog({ append: failing(away) }).append([]))).toBe(away)
+  expect(await caught(withLogRefusals({ append: failing(away) }).append([]))).toBe(away)
 })

@@ -10,7 +10,7 @@ const BUSY_SECONDS = 1
 const MENDED_SECONDS = 30
 
 /** Runs `work`; what the cluster says, and that there is too much to do, comes out as a refusal. */
-export async function refusing<T>(work: () => Promise<T>): Promise<T> {
+export async function withRefusals<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (error) {
@@ -38,7 +38,7 @@ function detailOf(error: unknown): string | undefined {
  * The log, in the operator's own namespace: where that takes nothing, since its quota is used up, a right is missing or
  * it is being deleted, the organization is there all the same, and its clients have to come again.
  */
-export function refusingLog(log: EventLog): EventLog {
+export function withLogRefusals(log: EventLog): EventLog {
   return {
     append: async (events) => {
       try {

@@ -8,7 +8,7 @@ const RETRY_AFTER_SECONDS = 2
  * @param behind why, in words; undefined while all is known
  * @throws RefusedError overloaded
  */
-export function refuseBehind(what: string, behind: () => string | undefined): void {
+export function refuseWhileStale(what: string, behind: () => string | undefined): void {
   const why = behind()
   if (why === undefined) return
   throw new RefusedError('overloaded', {

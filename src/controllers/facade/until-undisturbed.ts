@@ -5,7 +5,7 @@ import { RefusedError } from '../../ports/refused-error.ts'
 const MAX_TRIES = 10
 
 /** Somebody else was quicker, and what was to be written is another or has gone: what was decided is decided again. */
-export async function untilUndisturbed<T>(work: () => Promise<T>): Promise<T> {
+export async function retryOnConflict<T>(work: () => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries += 1) {
     try {
       return await work()

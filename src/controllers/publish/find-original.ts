@@ -6,7 +6,7 @@ import type { WebhookEndpoint } from '../../api/webhook-endpoint.ts'
 import { deliveryObjectName, messageId, nameOfMessage } from '../../domain/message-id.ts'
 import type { LogDelivery } from '../../ports/delivery-log.ts'
 import { isApiError, type RawObject, type ResourceReader } from '../../ports/kubernetes.ts'
-import { everyObject } from '../../runtime/every-object.ts'
+import { listObjects } from '../../runtime/every-object.ts'
 import { findObject } from '../../runtime/find-object.ts'
 import { largePayload } from '../delivery/large-payload.ts'
 import { LOG_PAGE } from '../delivery-log/log-pages.ts'
@@ -97,7 +97,7 @@ async function searchLog(
   event: string,
   uid: string,
 ): Promise<Original | undefined> {
-  for await (const raw of everyObject(resources, deliverySegments, { namespace, limit: LOG_PAGE })) {
+  for await (const raw of listObjects(resources, deliverySegments, { namespace, limit: LOG_PAGE })) {
     const found = originalIn(raw, { event, uid })
     if (found) return found
   }

@@ -1,5 +1,5 @@
 /** Events that Davit makes itself: pings, redeliveries, and the news that an endpoint was disabled. */
-import type { AcceptedEvent, Target } from '../../api/delivery-segment.ts'
+import type { AcceptedEvent, DeliveryTarget } from '../../api/delivery-segment.ts'
 import { ENDPOINT_PREFIX } from '../../api/identifiers.ts'
 import type { WebhookEndpoint } from '../../api/webhook-endpoint.ts'
 import { acceptEvent, acceptRedelivery } from '../../domain/accept.ts'
@@ -7,17 +7,22 @@ import { matchEndpoints, subscriberOf } from '../../domain/fan-out.ts'
 import { derivedName } from '../../domain/message-id.ts'
 import type { Clock } from '../../ports/clock.ts'
 import type { EventLog } from '../../ports/delivery-log.ts'
-import type { KeyIndex } from '../delivery-log/key-index.ts'
+import type { DedupeIndex } from '../delivery-log/key-index.ts'
 import type { EndpointDirectory } from '../endpoint/endpoint-directory.ts'
 import type { Original } from './find-original.ts'
 
 export const PING_TYPE = 'webhook.ping'
 export const DISABLED_TYPE = 'webhook.endpoint.disabled'
 
-export type PublisherOptions = { log: EventLog; keys: KeyIndex; directory: EndpointDirectory; clock: Clock }
+export type PublisherOptions = {
+  log: EventLog
+  keys: DedupeIndex
+  directory: EndpointDirectory
+  clock: Clock
+}
 
 /** A request by annotation: its value, and the time that it names. */
-export type AskedAt = { value: string; at: number }
+export type AnnotationRequest = { value: string; at: number }
 
 export class Publisher {
   readonly #options: PublisherOptions
@@ -27,7 +32,7 @@ export class Publisher {
   }
 
   /** Exactly one delivery, to the endpoint itself, whatever its event types. @returns the 26 characters of its id */
-  async ping(endpoint: WebhookEndpoint, asked: AskedAt): Promise<string> {
+  async ping(endpoint: WebhookEndpoint, asked: AnnotationRequest): Promise<string> {
     const { uid, namespace = '', name } = endpoint.metadata
     const id = derivedName(asked.at, `ping ${uid} ${asked.value}`)
     const dataText = JSON.stringify({ endpointId: ENDPOINT_PREFIX + name })
@@ -36,7 +41,7 @@ export class Publisher {
   }
 
   /** The original's type and bytes as a brand-new delivery (interface §4.2 rule 2). @returns the 26 characters of its id */
-  async redeliver(endpoint: WebhookEndpoint, original: Original, asked: AskedAt): Promise<string> {
+  async redeliver(endpoint: WebhookEndpoint, original: Original, asked: AnnotationRequest): Promise<string> {
     const { uid, namespace = '', name } = endpoint.metadata
     const id = derivedName(asked.at, `redeliver ${uid} ${asked.value}`)
     if (this.#isInLog(namespace, id)) return id
@@ -71,7 +76,7 @@ export class Publisher {
     return { name, namespace, type, dataText, acceptedAt: this.#options.clock.now(), key: name }
   }
 
-  async #append(event: Parameters<typeof acceptEvent>[0], targets: readonly Target[]): Promise<void> {
+  async #append(event: Parameters<typeof acceptEvent>[0], targets: readonly DeliveryTarget[]): Promise<void> {
     // The process before may have ended between the append and the note that it was made.
     if (event.key !== undefined && this.#isInLog(event.namespace, event.key)) return
     const accepted: AcceptedEvent = acceptEvent(

@@ -4,7 +4,7 @@ import { MemoryStore } from '../../../test/support/memory-store.ts'
 import { leases } from '../../api/replica-lease.ts'
 import type { ResourceReader } from '../../ports/kubernetes.ts'
 import type { ReplicaRecord } from '../../ports/replica-records.ts'
-import { LeaseRecords } from './lease-records.ts'
+import { KubernetesReplicaRecords } from './lease-records.ts'
 
 const SYSTEM = 'davit-system'
 
@@ -16,7 +16,7 @@ function bed(list?: (store: MemoryStore) => ResourceReader['list']) {
   const clock = new FakeClock()
   const store = new MemoryStore(() => clock.now())
   let setBack = 0
-  const records = new LeaseRecords({
+  const records = new KubernetesReplicaRecords({
     resources: {
       get: (...args) => store.get(...args),
       list: list?.(store) ?? ((...args) => store.list(...args)),
@@ -28,7 +28,7 @@ function bed(list?: (store: MemoryStore) => ResourceReader['list']) {
     role: 'controller',
     clock,
     deadlineMs: 2000,
-    onSetBack: () => {
+    onStoreRestored: () => {
       setBack += 1
     },
   })

@@ -7,13 +7,13 @@ import {
   replicaLease,
   VIEW_ANNOTATION,
 } from '../../api/replica-lease.ts'
-import { SHARDS } from '../../domain/shard.ts'
+import { SHARD_COUNT } from '../../domain/shard.ts'
 import type { Clock } from '../../ports/clock.ts'
 import { ApiError, type RawObject, type ResourceReader, type ResourceWriter } from '../../ports/kubernetes.ts'
 import type { ReplicaRecord, ReplicaRecords, StoredRecord } from '../../ports/replica-records.ts'
-import { NOBODY } from '../../runtime/shards/shard-work.ts'
+import { UNKNOWN_SESSION } from '../../runtime/shards/shard-work.ts'
 
-export type LeaseRecordsOptions = {
+export type KubernetesReplicaRecordsOptions = {
   resources: ResourceReader & ResourceWriter
   /** The operator's namespace. */
   namespace: string
@@ -23,17 +23,17 @@ export type LeaseRecordsOptions = {
   /** An answer that takes longer is not waited for: a dead connection must not cost the Lease. */
   deadlineMs: number
   /** Told that the store is older than what was read of it: it was restored from a backup. */
-  onSetBack?: () => void
+  onStoreRestored?: () => void
 }
 
-export class LeaseRecords implements ReplicaRecords {
-  readonly #options: LeaseRecordsOptions
+export class KubernetesReplicaRecords implements ReplicaRecords {
+  readonly #options: KubernetesReplicaRecordsOptions
   /** The highest version that the store has answered with. */
   #highest = 0
   /** Of each Lease that there is, by its name, the version that was written or read last. */
   #versions = new Map<string, number>()
 
-  constructor(options: LeaseRecordsOptions) {
+  constructor(options: KubernetesReplicaRecordsOptions) {
     this.#options = options
   }
 
@@ -85,7 +85,7 @@ export class LeaseRecords implements ReplicaRecords {
   #seen(resourceVersion: string, before: number): void {
     const version = Number(resourceVersion)
     if (Number.isNaN(version)) return
-    if (version < before) this.#options.onSetBack?.()
+    if (version < before) this.#options.onStoreRestored?.()
     this.#highest = version < before ? version : Math.max(this.#highest, version)
   }
 
@@ -94,7 +94,7 @@ export class LeaseRecords implements ReplicaRecords {
     const before = this.#versions
     this.#versions = new Map(found.map(({ metadata }) => [metadata.name, Number(metadata.resourceVersion)]))
     const wentBack = [...this.#versions].some(([name, version]) => version < (before.get(name) ?? 0))
-    if (wentBack) this.#options.onSetBack?.()
+    if (wentBack) this.#options.onStoreRestored?.()
   }
 
   /** @throws ApiError `Unavailable` when it takes too long; it may be done all the same */
@@ -154,8 +154,8 @@ export class LeaseRecords implements ReplicaRecords {
 
   #unknown(leaseName: string): ReplicaRecord {
     const name = leaseName.slice(this.#nameOf('').length)
-    const draining = Array.from({ length: SHARDS }, (_, shard) => shard)
-    return { name, session: NOBODY, view: [], draining, leaseMs: UNKNOWN_LEASE_MS }
+    const draining = Array.from({ length: SHARD_COUNT }, (_, shard) => shard)
+    return { name, session: UNKNOWN_SESSION, view: [], draining, leaseMs: UNKNOWN_LEASE_MS }
   }
 }
 

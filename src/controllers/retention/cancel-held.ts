@@ -1,19 +1,19 @@
 /** What a disabled endpoint has held for longer than the retention time ends as canceled (settled: events and deliveries). */
 import { heldTooLong } from '../../domain/retention.ts'
 import { isApiError } from '../../ports/kubernetes.ts'
-import { begin } from '../delivery/begin.ts'
+import { startOwnedWork } from '../delivery/begin.ts'
 import type { Delivery } from '../delivery/delivery.ts'
-import type { Lane } from '../delivery/lane.ts'
-import type { PlaneContext } from '../delivery/plane-context.ts'
+import type { EndpointQueue } from '../delivery/lane.ts'
+import type { EngineContext } from '../delivery/plane-context.ts'
 import { cancelObject } from '../delivery/settle-object.ts'
 
 /** Started in one call: it is called again. */
 const AT_MOST = 50
 
 export type HeldOptions = {
-  ctx: PlaneContext
+  ctx: EngineContext
   /** Those that this process drives. */
-  lanes: Iterable<Lane>
+  lanes: Iterable<EndpointQueue>
   /** How long a delivery may be held, milliseconds. */
   limits: { failedMs: number }
 }
@@ -30,7 +30,7 @@ export function cancelHeld({ ctx, lanes, limits }: HeldOptions, now: number): nu
         continue
       // Nobody else takes it up from here on.
       delivery.stage = 'sending'
-      begin(ctx, lane, () => cancel(ctx, delivery))
+      startOwnedWork(ctx, lane, () => cancel(ctx, delivery))
       started += 1
     }
   }
@@ -38,22 +38,22 @@ export function cancelHeld({ ctx, lanes, limits }: HeldOptions, now: number): nu
 }
 
 /** Entries of the log get an object within seconds; then it is their turn. */
-function isHeld({ stage, home }: Delivery): boolean {
-  return home.kind === 'object' && (stage === 'queued' || stage === 'waiting')
+function isHeld({ stage, storage }: Delivery): boolean {
+  return storage.kind === 'object' && (stage === 'queued' || stage === 'waiting')
 }
 
 /** Undefined unless the endpoint is disabled. */
-function disabledSince(ctx: PlaneContext, lane: Lane): number | undefined {
+function disabledSince(ctx: EngineContext, lane: EndpointQueue): number | undefined {
   const view = ctx.directory.find(lane.endpoint)
   if (view?.decision.state !== 'disabled') return undefined
   const at = Date.parse(view.endpoint.status?.disabledAt ?? '')
   return Number.isNaN(at) ? undefined : at
 }
 
-async function cancel(ctx: PlaneContext, delivery: Delivery): Promise<void> {
+async function cancel(ctx: EngineContext, delivery: Delivery): Promise<void> {
   try {
     const object = await ctx.objects.read(delivery)
-    if (disabledSince(ctx, delivery.lane) === undefined) return goOn(ctx, delivery)
+    if (disabledSince(ctx, delivery.queue) === undefined) return goOn(ctx, delivery)
     await cancelObject(ctx, delivery, object, 'HeldTooLong')
   } catch (error) {
     if (isApiError(error, 'NotFound')) return ctx.dropped(delivery)
@@ -61,7 +61,7 @@ async function cancel(ctx: PlaneContext, delivery: Delivery): Promise<void> {
   }
 }
 
-function goOn(ctx: PlaneContext, delivery: Delivery): void {
+function goOn(ctx: EngineContext, delivery: Delivery): void {
   delivery.stage = 'waiting'
   ctx.wait(delivery)
 }

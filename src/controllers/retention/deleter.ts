@@ -1,18 +1,18 @@
 /** Deletes in small groups what the indexes say is to go, segments and deliveries in turns. */
 import type { Clock } from '../../ports/clock.ts'
 import { isApiError, type ResourceReader, type ResourceWriter } from '../../ports/kubernetes.ts'
-import type { Log } from '../../ports/log.ts'
+import type { Logger } from '../../ports/log.ts'
 import { deleteDelivery } from './delete-delivery.ts'
 import type { Finished, FinishedIndex } from './finished-index.ts'
 import type { LogSweep } from './log-sweep.ts'
-import type { Group } from './pace.ts'
+import type { DeletionBatch } from './pace.ts'
 
 export type DeleterOptions = {
   resources: ResourceReader & ResourceWriter
   /** The operator's namespace. */
   namespace: string
   clock: Clock
-  log: Log
+  log: Logger
   lowWater: () => number
   finished: FinishedIndex
   sweep: LogSweep
@@ -46,7 +46,7 @@ export class Deleter {
   }
 
   /** Resolves when all of a group are answered. @param now milliseconds since 1970 @param size of the group at most */
-  async deleteGroup(now: number, size: number): Promise<Omit<Group, 'tookMs'>> {
+  async deleteGroup(now: number, size: number): Promise<Omit<DeletionBatch, 'tookMs'>> {
     const { sweep } = this.#options
     const deletes: Promise<Wait>[] = []
     sweep.refill(now)
@@ -67,7 +67,7 @@ export class Deleter {
   }
 
   /** Those to be looked at again by now. */
-  takeLater(): Finished[] {
+  drainRetries(): Finished[] {
     const due: Finished[] = []
     for (const [finished, at] of this.#later) {
       if (at > this.#options.clock.monotonic()) break

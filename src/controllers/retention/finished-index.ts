@@ -2,7 +2,7 @@
  * The finished deliveries that have an object: what retention may delete. Slim, since there may be 200,000: some
  * 150 bytes each.
  */
-import { type FinishedCount, type RetentionLimits, whichGoes } from '../../domain/retention.ts'
+import { type FinishedCount, nextToDelete, type RetentionLimits } from '../../domain/retention.ts'
 import { shardOf } from '../../domain/shard.ts'
 import { OldestFirst } from './oldest-first.ts'
 
@@ -140,7 +140,7 @@ export class FinishedIndex {
     }
     for (const found of this.#evicted) if (closed(found)) return found
     const oldest = (queues: Queues, max: number) => {
-      const which = whichGoes(queues.count(), max, this.#limits, now)
+      const which = nextToDelete(queues.count(), max, this.#limits, now)
       return which && closed(queues[which].first())
     }
     const found = oldest(this.#all, Math.ceil(this.#limits.maxFinished * this.#share()))
@@ -156,8 +156,8 @@ export class FinishedIndex {
     const group = this.#groupOf(finished.endpoint)
     finished.taken = true
     this.#evicted.delete(finished)
-    this.#all.of(finished).tookOne()
-    group.queues.of(finished).tookOne()
+    this.#all.of(finished).markTaken()
+    group.queues.of(finished).markTaken()
     if (group.queues.size <= this.#limits.maxFinishedPerEndpoint) this.#full.delete(group)
     if (group.queues.size > 0) return
     this.#gone.delete(group)

@@ -18,7 +18,7 @@ export class GoneEndpoints {
   }
 
   /** The endpoint may be gone. */
-  doubt(endpoint: EndpointOf): void {
+  suspect(endpoint: EndpointOf): void {
     this.#doubtful.set(endpoint.uid, endpoint)
   }
 

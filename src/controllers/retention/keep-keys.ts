@@ -1,12 +1,12 @@
 /** Idempotency-Keys stand for 24 hours, whatever becomes of the segment that they came in. */
 import { deliverySegment, deliverySegments } from '../../api/delivery-segment.ts'
-import { isKeyAlive, keptOf } from '../../domain/key-record.ts'
+import { isKeyAlive, keptLine } from '../../domain/key-record.ts'
 import { keyRecordsOf } from '../../domain/segment-keys.ts'
 import type { EventLog } from '../../ports/delivery-log.ts'
 import type { ResourceReader } from '../../ports/kubernetes.ts'
 import { findObject } from '../../runtime/find-object.ts'
 
-export type KeepKeysOptions = {
+export type PreserveKeysOptions = {
   resources: ResourceReader
   /** The operator's namespace. */
   namespace: string
@@ -17,13 +17,13 @@ export type KeepKeysOptions = {
  * Appends what the segment says of keys that still stand, in short lines without the bodies. It may be deleted then.
  * @param now milliseconds since 1970 @throws ApiError, OverloadedError what may pass by itself
  */
-export async function keepKeys(options: KeepKeysOptions, name: string, now: number): Promise<void> {
+export async function preserveKeys(options: PreserveKeysOptions, name: string, now: number): Promise<void> {
   const raw = await findObject(options.resources, deliverySegments, { namespace: options.namespace, name })
   // What cannot be read said nothing to anybody.
   const { data } = deliverySegment.safeParse(raw)
   if (!data) return
   const records = keyRecordsOf(data.spec, Number(data.metadata.resourceVersion))
-  const kept = records.filter((record) => isKeyAlive(record, now)).map(keptOf)
+  const kept = records.filter((record) => isKeyAlive(record, now)).map(keptLine)
   // An append is of one organization; those that come together share a segment.
   const appends = [...Map.groupBy(kept, ({ event }) => event.namespace).values()]
   await Promise.all(appends.map((events) => options.eventLog.append(events)))

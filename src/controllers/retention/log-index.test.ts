@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { LogSegment } from '../../ports/delivery-log.ts'
-import { entryOf, LogSequence, type SegmentEntry } from './log-index.ts'
+import { LogSequence, type SegmentEntry, toSegmentEntry } from './log-index.ts'
 
 function entry(version: number, bytes = 10): SegmentEntry {
   return { name: `s${version}`, version, bytes, createdAt: 0, organization: 'acme' }
@@ -46,7 +46,7 @@ test.each([
   { given: [], want: '' },
 ])('a segment with events of $given counts for "$want"', ({ given, want }) => {
   const deliveries = given.map((namespace, index) => delivery(index, index, namespace))
-  expect(entryOf(segment(deliveries))).toMatchObject({
+  expect(toSegmentEntry(segment(deliveries))).toMatchObject({
     name: 'segment',
     version: 7,
     createdAt: 2,
@@ -55,9 +55,9 @@ test.each([
 })
 
 test('an event that goes to two endpoints counts its payload once', () => {
-  const one = entryOf(segment([delivery(0, 0, 'acme')])).bytes
-  const two = entryOf(segment([delivery(0, 0, 'acme'), delivery(1, 0, 'acme')])).bytes
-  const twoEvents = entryOf(segment([delivery(0, 0, 'acme'), delivery(1, 1, 'acme')])).bytes
+  const one = toSegmentEntry(segment([delivery(0, 0, 'acme')])).bytes
+  const two = toSegmentEntry(segment([delivery(0, 0, 'acme'), delivery(1, 0, 'acme')])).bytes
+  const twoEvents = toSegmentEntry(segment([delivery(0, 0, 'acme'), delivery(1, 1, 'acme')])).bytes
   expect(two - one).toBeLessThan(twoEvents - two)
   expect(one).toBeGreaterThan(500)
 })

@@ -83,7 +83,7 @@ export class LogSequence<T extends Entry> {
 }
 
 /** A segment of accepted events, as the delivery plane sees it. */
-export function entryOf(segment: LogSegment): SegmentEntry {
+export function toSegmentEntry(segment: LogSegment): SegmentEntry {
   const { name, version, createdAt, keys, deliveries } = segment
   const organization = organizationOf(deliveries)
   const bytes = segment.bytes ?? OBJECT_OVERHEAD_BYTES + bytesOf(deliveries) + (keys?.bytes ?? 0)

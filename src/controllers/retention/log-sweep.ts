@@ -2,7 +2,7 @@
 import { deliverySegments } from '../../api/delivery-segment.ts'
 import type { ResourceType } from '../../api/meta.ts'
 import { outcomeSegments } from '../../api/outcome-segment.ts'
-import { outcomesToGo, type RetentionLimits, segmentsToGo } from '../../domain/retention.ts'
+import { outcomesToDelete, type RetentionLimits, segmentsToDelete } from '../../domain/retention.ts'
 import type { Finished } from './finished-index.ts'
 import { LogSequence, type OutcomesEntry, type SegmentEntry } from './log-index.ts'
 import type { PayloadRefs } from './payload-refs.ts'
@@ -42,7 +42,7 @@ export class LogSweep {
   #outcomes = new LogSequence<OutcomesEntry>()
   #going: GoingSegment[] = []
   #complete = false
-  #shownUpTo = () => 0
+  #syncedVersion = () => 0
   #more = false
   #doubtful: DoubtfulSegment[] = []
 
@@ -74,12 +74,12 @@ export class LogSweep {
 
   /**
    * The whole log is known: until then nothing is deleted, since outcomes may speak of a segment not known yet.
-   * @param shownUpTo every segment of events up to this version is told of by `segmentSeen`
+   * @param syncedVersion every segment of events up to this version is told of by `segmentSeen`
    */
-  scanned(found: ScannedLog, shownUpTo: () => number): void {
+  scanned(found: ScannedLog, syncedVersion: () => number): void {
     this.#segments.merge(found.segments)
     this.#outcomes.merge(found.outcomes)
-    this.#shownUpTo = shownUpTo
+    this.#syncedVersion = syncedVersion
     this.#complete = true
   }
 
@@ -94,17 +94,17 @@ export class LogSweep {
       segments: this.#segments.values(),
       outcomes: this.#outcomes.values(),
       lowWater: this.#options.lowWater(),
-      shownUpTo: this.#shownUpTo(),
+      syncedVersion: this.#syncedVersion(),
       holders: (segment: SegmentEntry) =>
         isKeyStore(segment, now) ? 'unfinished' : refs.holders(segment.name),
     }
-    const outcomes = outcomesToGo(log, now)
+    const outcomes = outcomesToDelete(log, now)
     if (outcomes.length > 0) {
       this.#take(outcomes, outcomeSegments, this.#outcomes)
       this.#more = true
       return
     }
-    const segments = segmentsToGo(log, this.#options.limits, now)
+    const segments = segmentsToDelete(log, this.#options.limits, now)
     // What is being deleted, or could not be, holds up no other.
     const releases = segments.release
       .map(({ name }) => refs.finishedOf(name).filter(({ taken }) => !taken))

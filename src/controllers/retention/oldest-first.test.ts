@@ -8,7 +8,7 @@ function ended(completedAt: number): Ended {
 
 function take(queue: OldestFirst<Ended>, item: Ended): void {
   item.taken = true
-  queue.tookOne()
+  queue.markTaken()
 }
 
 function drain(queue: OldestFirst<Ended>): number[] {

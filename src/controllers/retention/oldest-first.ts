@@ -36,7 +36,7 @@ export class OldestFirst<T extends Ended> {
   }
 
   /** An entry of this queue was marked as taken. */
-  tookOne(): void {
+  markTaken(): void {
     this.#size -= 1
     if (this.#items.length > 2 * this.#size + SLACK) this.#compact()
   }

@@ -13,7 +13,7 @@ const GROWTH = 0.002
 const UNHEALTHY_FACTOR = 10
 const IDLE_MS = 1000
 
-export type Group = {
+export type DeletionBatch = {
   deletes: number
   /** There may be more to delete. */
   full: boolean
@@ -29,7 +29,7 @@ const SMALLEST_GROUP = 4
 /** More would take all connections from what is waited for. A multiple of those that go beside each other. */
 const LARGEST_GROUP = 24
 
-export class Pace {
+export class DeletionRate {
   readonly #share: number
   #grown = SLOWEST_RATE
   /** What the last group took. */
@@ -53,7 +53,7 @@ export class Pace {
    * Milliseconds to wait after a group of deletes. @param arrivals a second, of what will have to be deleted
    * @param healthy false while outcomes cannot be stored
    */
-  waitAfter(group: Group, arrivals: number, healthy: boolean): number {
+  waitAfter(group: DeletionBatch, arrivals: number, healthy: boolean): number {
     const keepsUp = !group.full || !healthy
     this.#tookMs = group.tookMs
     this.#grown = keepsUp

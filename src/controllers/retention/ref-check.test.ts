@@ -3,13 +3,13 @@ import { MemoryStore } from '../../../test/support/memory-store.ts'
 import { API_VERSION } from '../../api/meta.ts'
 import { webhookDeliveries } from '../../api/webhook-delivery.ts'
 import { PayloadRefs } from './payload-refs.ts'
-import { RefCheck } from './ref-check.ts'
+import { PayloadRefCheck } from './ref-check.ts'
 
 async function bed() {
   const store = new MemoryStore(() => 0)
   const refs = new PayloadRefs()
   const asked: string[] = []
-  const check = new RefCheck(
+  const check = new PayloadRefCheck(
     {
       get: (type, ref) => {
         asked.push(ref.name)
@@ -156,7 +156,7 @@ it('holds what could not be looked at', async () => {
   const refs = new PayloadRefs()
   const store = new MemoryStore(() => 0)
   const fail = () => Promise.reject(new Error('no answer'))
-  const check = new RefCheck(Object.assign(store, { get: fail }), refs)
+  const check = new PayloadRefCheck(Object.assign(store, { get: fail }), refs)
   refs.hold('acme/one', 'segment')
   await check.look([keep('segment')], 0)
   expect(refs.holders('segment')).toBe('unfinished')

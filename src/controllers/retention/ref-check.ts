@@ -22,7 +22,7 @@ const REST_MS = 60_000
 type Found = 'gone' | 'stays' | { finishedIn: number }
 
 /** Goes round: however many of them stay, the others have their turn. */
-export class RefCheck {
+export class PayloadRefCheck {
   readonly #resources: ResourceReader & ResourceWriter
   readonly #refs: PayloadRefs
   /** How far the round is: the segment by its version, and how many of its objects were looked at. */

@@ -6,7 +6,7 @@ import { deliveryOutline } from '../../api/delivery-outline.ts'
 import { deliverySegments } from '../../api/delivery-segment.ts'
 import { webhookDeliveries } from '../../api/webhook-delivery.ts'
 import { webhookEndpoints } from '../../api/webhook-endpoint.ts'
-import { SHARDS } from '../../domain/shard.ts'
+import { SHARD_COUNT } from '../../domain/shard.ts'
 import { ApiError } from '../../ports/kubernetes.ts'
 
 const MINUTE = 60_000
@@ -106,12 +106,12 @@ test.each([
   async ({ left }) => {
     const bed = new RetentionBed({ maxFinished: 0 })
     const delivery = await bed.entry(await bed.endpoint('billing'), 10)
-    const others = [...Array(SHARDS).keys()].filter((shard) => shard !== delivery.lane.shard)
+    const others = [...Array(SHARD_COUNT).keys()].filter((shard) => shard !== delivery.queue.shard)
     bed.owned = new Set(others.slice(0, left))
     bed.retention.endedWithObject(delivery, 'exhausted')
     await bed.settle()
     expect(bed.names(webhookDeliveries)).toHaveLength(1)
-    bed.owned = new Set([delivery.lane.shard])
+    bed.owned = new Set([delivery.queue.shard])
     bed.retention.endedWithObject(delivery, 'exhausted')
     await bed.settle()
     expect(bed.names(webhookDeliveries)).toEqual([])

@@ -6,7 +6,7 @@ import { outcomeSegments } from '../../api/outcome-segment.ts'
 import { webhookDeliveries } from '../../api/webhook-delivery.ts'
 import { shardOf } from '../../domain/shard.ts'
 import { ApiError } from '../../ports/kubernetes.ts'
-import { Pace } from './pace.ts'
+import { DeletionRate } from './pace.ts'
 
 const MINUTE = 60_000
 const HOUR = 60 * MINUTE
@@ -66,7 +66,7 @@ test('a pass that began late waits as much less before the next', async () => {
     for (let n = 1; n <= 9; n += 1) await bed.segment(`s${n}`)
     await bed.clock.elapse(2 * DAY)
     await bed.readLog()
-    return await bed.retention.pass(new Pace(), bed.clock.monotonic() - lateMs)
+    return await bed.retention.pass(new DeletionRate(), bed.clock.monotonic() - lateMs)
   }
   expect(await waitsLateBy(0)).toBeCloseTo(40, 1)
   expect(await waitsLateBy(15)).toBeCloseTo(25, 1)

@@ -12,30 +12,30 @@ import { shardOf } from '../../domain/shard.ts'
 import type { Clock } from '../../ports/clock.ts'
 import type { EventLog, LogSegment } from '../../ports/delivery-log.ts'
 import type { ObjectRef, ResourceReader, ResourceWriter } from '../../ports/kubernetes.ts'
-import type { Log } from '../../ports/log.ts'
-import { pause } from '../../runtime/pause.ts'
+import type { Logger } from '../../ports/log.ts'
+import { sleep } from '../../runtime/pause.ts'
 import type { Delivery } from '../delivery/delivery.ts'
-import type { SeenOutcomes } from '../delivery-log/seen-outcomes.ts'
+import type { LoggedOutcomes } from '../delivery-log/seen-outcomes.ts'
 import type { EndpointDirectory } from '../endpoint/endpoint-directory.ts'
 import { ArrivalRate } from './arrival-rate.ts'
 import { Deleter } from './deleter.ts'
 import { FinishedIndex, type NewFinished } from './finished-index.ts'
 import { GoneEndpoints } from './gone-endpoints.ts'
-import { keepKeys } from './keep-keys.ts'
-import { entryOf, outcomesBytes } from './log-index.ts'
+import { preserveKeys } from './keep-keys.ts'
+import { outcomesBytes, toSegmentEntry } from './log-index.ts'
 import { LogSweep } from './log-sweep.ts'
-import { Pace } from './pace.ts'
+import { DeletionRate } from './pace.ts'
 import { PayloadRefs } from './payload-refs.ts'
-import { RefCheck } from './ref-check.ts'
+import { PayloadRefCheck } from './ref-check.ts'
 import { scanLog } from './scan-log.ts'
-import { SteadyTime } from './steady-time.ts'
+import { SkewGuardedClock } from './steady-time.ts'
 
 export type RetentionOptions = {
   resources: ResourceReader & ResourceWriter
   /** The operator's namespace. */
   namespace: string
   clock: Clock
-  log: Log
+  log: Logger
   limits: RetentionLimits
   directory: EndpointDirectory
   /** Every entry of the log up to this version is closed. */
@@ -62,10 +62,10 @@ const GROUPS = 4
 export class Retention {
   readonly #options: RetentionOptions
   /** The wall time for ages. */
-  readonly time: SteadyTime
+  readonly time: SkewGuardedClock
   readonly #finished: FinishedIndex
   readonly #refs = new PayloadRefs()
-  readonly #refCheck: RefCheck
+  readonly #refCheck: PayloadRefCheck
   readonly #sweep: LogSweep
   readonly #gone: GoneEndpoints
   readonly #deleter: Deleter
@@ -78,26 +78,26 @@ export class Retention {
 
   constructor(options: RetentionOptions) {
     this.#options = options
-    this.time = new SteadyTime(options.clock)
+    this.time = new SkewGuardedClock(options.clock)
     this.#finished = new FinishedIndex(options.limits, options.share)
     this.#sweep = new LogSweep({
       ...options,
       refs: this.#refs,
       evict: (finished) => this.#finished.evict(finished),
     })
-    this.#refCheck = new RefCheck(options.resources, this.#refs)
+    this.#refCheck = new PayloadRefCheck(options.resources, this.#refs)
     this.#gone = new GoneEndpoints(options.resources)
     this.#deleter = new Deleter({
       ...options,
       finished: this.#finished,
       sweep: this.#sweep,
       onGone: (object) => this.#refs.release(object),
-      keepKeys: (segment) => keepKeys(options, segment, this.time.now()),
+      keepKeys: (segment) => preserveKeys(options, segment, this.time.now()),
     })
     options.directory.listen({
       changed: () => undefined,
       removed: ({ metadata: { namespace = '', name, uid } }) => {
-        if (this.#finished.has(uid)) this.#gone.doubt({ namespace, name, uid })
+        if (this.#finished.has(uid)) this.#gone.suspect({ namespace, name, uid })
       },
     })
   }
@@ -125,7 +125,7 @@ export class Retention {
   /** A delivery has come to its end, and its object shows it. */
   endedWithObject(delivery: Delivery, state: DeliveryState): void {
     this.#arrivals.arrived(this.#options.clock.monotonic())
-    const { endpoint } = delivery.lane
+    const { endpoint } = delivery.queue
     this.#add({
       endpoint,
       name: deliveryObjectName(delivery.name, endpoint.uid),
@@ -139,14 +139,14 @@ export class Retention {
   /** Somebody else deleted the object of a delivery that had not finished. */
   objectGone(delivery: Delivery): void {
     if (this.#refs.size === 0) return
-    const { namespace, uid } = delivery.lane.endpoint
+    const { namespace, uid } = delivery.queue.endpoint
     this.#refs.release(`${namespace}/${deliveryObjectName(delivery.name, uid)}`)
   }
 
   segmentSeen(segment: LogSegment): void {
     if (!this.#following) return
     this.#arrivals.arrived(this.#options.clock.monotonic())
-    this.#sweep.segmentSeen(entryOf(segment))
+    this.#sweep.segmentSeen(toSegmentEntry(segment))
   }
 
   /** Nothing refers to it any more, whoever has deleted it. */
@@ -154,7 +154,7 @@ export class Retention {
     this.#refs.forget(name)
   }
 
-  outcomesSeen({ name, version, createdAt, lowWater, size }: SeenOutcomes): void {
+  outcomesSeen({ name, version, createdAt, lowWater, size }: LoggedOutcomes): void {
     if (!this.#following) return
     this.#arrivals.arrived(this.#options.clock.monotonic())
     this.#sweep.outcomesSeen({
@@ -168,7 +168,7 @@ export class Retention {
 
   /** Call it when every object was told by `objectFound` and the endpoints are known. */
   start(): void {
-    const groups = Array.from({ length: GROUPS }, () => this.#run(new Pace(1 / GROUPS)))
+    const groups = Array.from({ length: GROUPS }, () => this.#run(new DeletionRate(1 / GROUPS)))
     this.#running = Promise.all(groups)
   }
 
@@ -214,7 +214,7 @@ export class Retention {
    * @param due when it was to begin, monotonic: a busy process is late, and what it lost by that is made good
    * @returns milliseconds to wait before the next
    */
-  async pass(pace = new Pace(), due = this.#options.clock.monotonic()): Promise<number> {
+  async pass(pace = new DeletionRate(), due = this.#options.clock.monotonic()): Promise<number> {
     const { clock, healthy } = this.#options
     const now = this.time.now()
     const monotonic = clock.monotonic()
@@ -224,7 +224,7 @@ export class Retention {
     return pace.waitAfter({ ...group, tookMs: clock.monotonic() - due }, arrivals, healthy())
   }
 
-  async #run(pace: Pace): Promise<void> {
+  async #run(pace: DeletionRate): Promise<void> {
     const { clock, log } = this.#options
     const { signal } = this.#ended
     let due = clock.monotonic()
@@ -236,7 +236,7 @@ export class Retention {
         log.error('Retention failed; it goes on', { error })
       }
       due = clock.monotonic() + wait
-      await pause(clock, wait, signal)
+      await sleep(clock, wait, signal)
     }
   }
 
@@ -255,7 +255,7 @@ export class Retention {
   async #look(now: number): Promise<boolean> {
     const { cancelHeld, clock, log } = this.#options
     cancelHeld(now)
-    for (const finished of this.#deleter.takeLater()) finished.left = !this.#add(finished)
+    for (const finished of this.#deleter.drainRetries()) finished.left = !this.#add(finished)
     for (const uid of await this.#gone.check()) this.#finished.endpointGone(uid)
     this.#sweep.plan(now)
     const winsMore = await this.#refCheck.look(this.#sweep.takeDoubtful(), clock.monotonic())
@@ -278,7 +278,7 @@ export class Retention {
     const isNew = !this.#finished.has(endpoint.uid)
     const finished = this.#finished.add(given)
     if (this.#refs.size > 0) this.#refs.finished(`${endpoint.namespace}/${name}`, finished)
-    if (isNew && !this.#options.directory.find(endpoint)) this.#gone.doubt(endpoint)
+    if (isNew && !this.#options.directory.find(endpoint)) this.#gone.suspect(endpoint)
     return true
   }
 }

@@ -7,17 +7,17 @@ import type { ResourceType } from '../../api/meta.ts'
 import { outcomeSegment, outcomeSegments } from '../../api/outcome-segment.ts'
 import type { Clock } from '../../ports/clock.ts'
 import { isApiError, type RawObject, type ResourceReader } from '../../ports/kubernetes.ts'
-import type { Log } from '../../ports/log.ts'
-import { pause, yieldTurn } from '../../runtime/pause.ts'
+import type { Logger } from '../../ports/log.ts'
+import { sleep, yieldToEventLoop } from '../../runtime/pause.ts'
 import { readSegment } from '../delivery-log/read-back.ts'
-import { entryOf, type OutcomesEntry, outcomesBytes, type SegmentEntry } from './log-index.ts'
+import { type OutcomesEntry, outcomesBytes, type SegmentEntry, toSegmentEntry } from './log-index.ts'
 
 export type ScanOptions = {
   resources: ResourceReader
   /** The operator's namespace. */
   namespace: string
   clock: Clock
-  log: Log
+  log: Logger
   /** Ends the scan. */
   signal: AbortSignal
 }
@@ -57,12 +57,12 @@ async function scan<T extends { bytes: number }>(
       from = page.continue
       limit = pageLimit(bytes, page.items.length)
       retryMs = FIRST_RETRY_MS
-      await pause(clock, PAUSE_MS, signal)
+      await sleep(clock, PAUSE_MS, signal)
     } catch (error) {
       // The list took longer than the server keeps old versions: from the beginning.
       if (isApiError(error, 'Gone')) from = undefined
       log.warn('The log could not be read through for retention; trying again', { error, type: type.plural })
-      await pause(clock, retryMs, signal)
+      await sleep(clock, retryMs, signal)
       retryMs = Math.min(LONGEST_RETRY_MS, retryMs * 2)
     }
   }
@@ -79,7 +79,7 @@ async function readPage<T extends { bytes: number }>(
     const entry = read(raw)
     found.push(entry)
     bytes += entry.bytes
-    await yieldTurn()
+    await yieldToEventLoop()
   }
   return bytes
 }
@@ -91,7 +91,7 @@ function pageLimit(bytes: number, objects: number): number {
 
 function readAccepted(raw: RawObject): SegmentEntry {
   try {
-    return entryOf(readSegment(raw))
+    return toSegmentEntry(readSegment(raw))
   } catch {
     return { ...readAny(raw), organization: '' }
   }

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { FakeClock } from '../../../test/support/fake-clock.ts'
-import { SteadyTime } from './steady-time.ts'
+import { SkewGuardedClock } from './steady-time.ts'
 
 const MINUTE = 60_000
 const HOUR = 60 * MINUTE
@@ -8,14 +8,14 @@ const DAY = 24 * HOUR
 
 test('time goes on as the clock does', () => {
   const clock = new FakeClock()
-  const time = new SteadyTime(clock)
+  const time = new SkewGuardedClock(clock)
   clock.advance(3 * DAY)
   expect(time.now()).toBe(clock.now())
 })
 
 test('a clock that is set a day ahead and mended within the hour makes nothing older', () => {
   const clock = new FakeClock()
-  const time = new SteadyTime(clock)
+  const time = new SkewGuardedClock(clock)
   const before = time.now()
   clock.setWallBy(DAY)
   expect(time.now()).toBe(before)
@@ -29,7 +29,7 @@ test('a clock that is set a day ahead and mended within the hour makes nothing o
 
 test('a time that has stood for an hour is believed: the machine may have slept, also now and then', () => {
   const clock = new FakeClock()
-  const time = new SteadyTime(clock)
+  const time = new SkewGuardedClock(clock)
   clock.setWallBy(DAY)
   const before = time.now()
   for (let minutes = 5; minutes < 60; minutes += 5) {
@@ -43,7 +43,7 @@ test('a time that has stood for an hour is believed: the machine may have slept,
 
 test('a doubt of days ago says nothing of a clock that is ahead now, by another time', () => {
   const clock = new FakeClock()
-  const time = new SteadyTime(clock)
+  const time = new SkewGuardedClock(clock)
   clock.setWallBy(DAY)
   const before = time.now()
   clock.setWallBy(-DAY)
@@ -54,7 +54,7 @@ test('a doubt of days ago says nothing of a clock that is ahead now, by another 
 
 test('small corrections, and a clock that is set back, are taken at once', () => {
   const clock = new FakeClock()
-  const time = new SteadyTime(clock)
+  const time = new SkewGuardedClock(clock)
   clock.setWallBy(MINUTE)
   expect(time.now()).toBe(clock.now())
   clock.setWallBy(-DAY)

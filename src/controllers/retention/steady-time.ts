@@ -9,7 +9,7 @@ const BELIEVED_AFTER_MS = 60 * 60_000
  * The wall time for ages. A clock that is set far ahead makes everything old at once; by mistake it is mostly
  * mended soon, and what was deleted does not come back. So such a time counts only when it has stood for an hour.
  */
-export class SteadyTime {
+export class SkewGuardedClock {
   readonly #clock: Clock
   /** Wall time less monotonic time, as believed. */
   #offset: number

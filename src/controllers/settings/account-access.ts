@@ -7,7 +7,7 @@ import type { ResourceReader } from '../../ports/kubernetes.ts'
 import type { Organizations } from '../organizations.ts'
 
 /** What of SecretsSettings, or of a stored parameter, says where. */
-export type AccountPlace = { roleArn: string; region: string; kmsKeyId?: string | undefined }
+export type AccountRef = { roleArn: string; region: string; kmsKeyId?: string | undefined }
 
 export type AccountAccessOptions = {
   organizations: Organizations
@@ -26,14 +26,14 @@ export class AccountAccess {
   }
 
   /** @throws ApiError where the organization is not known and its namespace cannot be read */
-  async of(organization: string, place: AccountPlace): Promise<CloudAccess> {
+  async accessTo(organization: string, place: AccountRef): Promise<CloudAccess> {
     const organizationUid = await this.uidOf(organization)
-    return this.as({ organization, organizationUid }, place)
+    return this.accessAs({ organization, organizationUid }, place)
   }
 
-  as(
+  accessAs(
     { organization, organizationUid }: { organization: string; organizationUid: string },
-    { roleArn, region, kmsKeyId }: AccountPlace,
+    { roleArn, region, kmsKeyId }: AccountRef,
   ): CloudAccess {
     return {
       organization,
@@ -65,6 +65,6 @@ export class AccountAccess {
     const known = organizations.get(organization)
     if (known) return known.uid
     const found = namespaceSchema.parse(await resources.get(namespaces, { name: organization }))
-    return organizations.identityOf(found.metadata.uid)
+    return organizations.originalUid(found.metadata.uid)
   }
 }

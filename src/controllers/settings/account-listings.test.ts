@@ -60,11 +60,11 @@ describe('a listing', () => {
     const running = listings.list(ACCESS)
     answers[0]?.resolve([])
     await running
-    expect(listings.of(ACCESS)).toBeDefined()
-    expect(listings.of(OTHER)).toBeUndefined()
-    expect(listings.of({ ...ACCESS, roleArn: 'another' })).toBeUndefined()
+    expect(listings.lastListing(ACCESS)).toBeDefined()
+    expect(listings.lastListing(OTHER)).toBeUndefined()
+    expect(listings.lastListing({ ...ACCESS, roleArn: 'another' })).toBeUndefined()
     listings.forget('acme')
-    expect(listings.of(ACCESS)).toBeUndefined()
+    expect(listings.lastListing(ACCESS)).toBeUndefined()
   })
 
   test('of another region is not the one that is being read', async () => {
@@ -83,7 +83,7 @@ describe('a listing', () => {
     const second = listings.list(ACCESS)
     answers[1]?.reject(new CloudError('retry', 'Unreachable', ''))
     await expect(second).rejects.toThrow(CloudError)
-    expect(listings.of(ACCESS)).toBe(await first)
+    expect(listings.lastListing(ACCESS)).toBe(await first)
     expect(told).toEqual(['acme'])
     void listings.list(ACCESS).catch(() => undefined)
     expect(asked).toHaveLength(3)

@@ -46,7 +46,7 @@ export class AccountListings {
   }
 
   /** The last, if it was of this account and region. */
-  of({ organization, region, roleArn }: Pick<CloudAccess, 'organization' | 'region' | 'roleArn'>) {
+  lastListing({ organization, region, roleArn }: Pick<CloudAccess, 'organization' | 'region' | 'roleArn'>) {
     const listing = this.#listings.get(organization)
     return listing?.region === region && listing.roleArn === roleArn ? listing : undefined
   }
@@ -75,7 +75,7 @@ export class AccountListings {
     const prefix = organizationPath({ prefix: this.#options.prefix, organization })
     const limits = { deadlineMs: DEADLINE_MS, turnMs: DEADLINE_MS }
     const found = await cloud.list(access, { prefix, limit: LIMIT }, limits).catch((error: unknown) => {
-      const last = this.of(access)
+      const last = this.lastListing(access)
       if (last && this.isStale(last)) this.#tell(organization)
       throw error
     })

@@ -1,19 +1,19 @@
 import { describe, expect, test } from 'vitest'
 import { FakeClock, fixedRandom } from '../../../test/support/fake-clock.ts'
 import type { SecretsSettings } from '../../api/secrets-settings.ts'
-import type { ConnectionVerdict } from '../../domain/connection-verdict.ts'
-import { CheckTimes } from './check-times.ts'
+import type { ConnectionAssessment } from '../../domain/connection-verdict.ts'
+import { CheckSchedule } from './check-times.ts'
 
 const HOUR = 3_600_000
 const QUARTER = 900_000
-const READY = { ready: true } as ConnectionVerdict
-const FAILED = { ready: false } as ConnectionVerdict
+const READY = { ready: true } as ConnectionAssessment
+const FAILED = { ready: false } as ConnectionAssessment
 const BOTH = { check: true, list: true }
 const CHECK_ONLY = { check: true, list: false }
 
 function bed() {
   const clock = new FakeClock()
-  const times = new CheckTimes({ clock, random: fixedRandom(), checkEveryMs: HOUR, listEveryMs: QUARTER })
+  const times = new CheckSchedule({ clock, random: fixedRandom(), checkEveryMs: HOUR, listEveryMs: QUARTER })
   return { clock, times }
 }
 

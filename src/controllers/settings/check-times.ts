@@ -1,9 +1,9 @@
 /** When an account is tried and listed next: soon while something is wrong, seldom while all is well, never all at once. */
 import type { SecretsSettings } from '../../api/secrets-settings.ts'
-import type { ConnectionVerdict } from '../../domain/connection-verdict.ts'
+import type { ConnectionAssessment } from '../../domain/connection-verdict.ts'
 import type { Clock, Random } from '../../ports/clock.ts'
 
-export type CheckTimesOptions = {
+export type CheckScheduleOptions = {
   clock: Clock
   random: Random
   checkEveryMs: number
@@ -23,11 +23,11 @@ const LEAST_MS = 1000
 /** Reasons of Reachable. */
 const NO_ANSWERS: ReadonlySet<string> = new Set(['NotChecked', 'Connecting'])
 
-export class CheckTimes {
-  readonly #options: CheckTimesOptions
+export class CheckSchedule {
+  readonly #options: CheckScheduleOptions
   readonly #times = new Map<string, Times>()
 
-  constructor(options: CheckTimesOptions) {
+  constructor(options: CheckScheduleOptions) {
     this.#options = options
   }
 
@@ -40,7 +40,7 @@ export class CheckTimes {
     return this.#of(settings).listAt <= this.#options.clock.monotonic()
   }
 
-  checked(settings: SecretsSettings, { ready }: ConnectionVerdict): void {
+  checked(settings: SecretsSettings, { ready }: ConnectionAssessment): void {
     const times = this.#of(settings)
     times.failures = ready ? 0 : times.failures + 1
     const retryMs = Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** Math.min(16, times.failures - 1))

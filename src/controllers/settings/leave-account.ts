@@ -2,26 +2,26 @@
  * Before an account is left, what nobody will speak of is removed from it: what a credential has recorded it takes along itself.
  * It ends whatever the cloud says, and what stays is on the list of orphaned parameters.
  */
-import type { OrphanedParameter } from '../../api/orphaned-parameter.ts'
+import type { FailedDeletionRecord } from '../../api/orphaned-parameter.ts'
 import { parseRoleArn } from '../../domain/role-arn.ts'
 import { sessionArn } from '../../domain/session-policy.ts'
 import type { Clock } from '../../ports/clock.ts'
 import type { CloudAccess, ListedParameter } from '../../ports/cloud-accounts.ts'
 import { CloudError } from '../../ports/cloud-error.ts'
-import { pause } from '../../runtime/pause.ts'
+import { sleep } from '../../runtime/pause.ts'
 import type { AccountListings } from './account-listings.ts'
-import { type RemoveStraysOptions, removeStrays } from './remove-strays.ts'
+import { collectGarbage, type GarbageOptions } from './remove-strays.ts'
 
 /** A parameter, and where it is. */
-export type ParameterAt = { name: string; account: string; region: string }
+export type ParameterRef = { name: string; account: string; region: string }
 
-export type LeaveAccountOptions = RemoveStraysOptions & {
+export type DisconnectOptions = GarbageOptions & {
   listings: AccountListings
   clock: Clock
   /** Whether a resource has recorded this very parameter, read live. */
-  isRecorded: (organization: string, credential: string, at: ParameterAt) => Promise<boolean>
+  isRecorded: (organization: string, credential: string, at: ParameterRef) => Promise<boolean>
   /** Durable when it resolves. */
-  recordOrphan: (orphan: Omit<OrphanedParameter, 'recordedAt'>) => Promise<void>
+  recordFailedDeletion: (orphan: Omit<FailedDeletionRecord, 'recordedAt'>) => Promise<void>
   /** Resolves when what is under way in this process for credentials of the organization has ended. */
   settled: (organization: string) => Promise<void>
 }
@@ -39,24 +39,26 @@ const REMOVE_MS = 20_000
  * @param leftForMs for so long nothing new was begun there
  * @returns how many were removed @throws CloudError when it cannot be listed; ApiError; the reason of the signal
  */
-export async function leaveAccount(
-  options: LeaveAccountOptions,
+export async function disconnectAccount(
+  options: DisconnectOptions,
   access: CloudAccess,
   { signal, leftForMs }: { signal: AbortSignal; leftForMs: number },
 ): Promise<number> {
   const { clock } = options
   const savesEnd = clock.monotonic() + SAVES_END_MS - leftForMs
-  await within(clock, SETTLE_MS, signal, (limit) => ended(options.settled(access.organization), limit))
-  const removed = await lookThrough(options, access, signal)
+  await within(clock, SETTLE_MS, signal, (limit) =>
+    settledOrAborted(options.settled(access.organization), limit),
+  )
+  const removed = await removeListed(options, access, signal)
   const waitMs = savesEnd - clock.monotonic()
   if (waitMs <= 0) return removed
-  await pause(clock, waitMs, signal)
+  await sleep(clock, waitMs, signal)
   signal.throwIfAborted()
-  return removed + (await lookThrough(options, access, signal))
+  return removed + (await removeListed(options, access, signal))
 }
 
-async function lookThrough(
-  options: LeaveAccountOptions,
+async function removeListed(
+  options: DisconnectOptions,
   access: CloudAccess,
   signal: AbortSignal,
 ): Promise<number> {
@@ -68,7 +70,7 @@ async function lookThrough(
   const late = async () => {
     if (clock.monotonic() > until) throw new CloudError('retry', 'TimedOut', 'There was no time left for it.')
   }
-  return await removeStrays(
+  return await collectGarbage(
     { ...options, exclusively: (...of) => late().then(() => options.exclusively(...of)) },
     access,
     {
@@ -78,12 +80,12 @@ async function lookThrough(
         begin: 0,
         most: Number.POSITIVE_INFINITY,
         limits: { ...CALL, signal },
-        isSpokenOf: (name, credential) =>
+        isReferenced: (name, credential) =>
           options.isRecorded(organization, credential, { name, account, region }),
         failed: async (parameter, error) => {
           // Given up, and not failed.
           signal.throwIfAborted()
-          await recordOrphan(options, access, { parameter, account, error })
+          await recordUndeleted(options, access, { parameter, account, error })
         },
       },
     },
@@ -91,8 +93,8 @@ async function lookThrough(
 }
 
 /** What somebody else wrote is theirs. */
-async function recordOrphan(
-  { recordOrphan: record, metrics }: LeaveAccountOptions,
+async function recordUndeleted(
+  { recordFailedDeletion: record, metrics }: DisconnectOptions,
   access: CloudAccess,
   found: { parameter: ListedParameter; account: string; error: CloudError },
 ): Promise<void> {
@@ -121,7 +123,7 @@ async function within<T>(
 }
 
 /** Whichever comes first. */
-function ended(work: Promise<void>, limit: AbortSignal): Promise<void> {
+function settledOrAborted(work: Promise<void>, limit: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     void work.then(resolve, () => resolve())
     limit.addEventListener('abort', () => resolve(), { once: true })

@@ -25,7 +25,7 @@ function save(world: SecretsWorld, name: string): void {
   const { accounts } = world.process.role.parts
   const of = { organization: 'acme', organizationUid: world.organizations.get('acme') ?? '' }
   const tags = accounts.tagsOf(
-    accounts.as(of, { roleArn: `arn:aws:iam::${ACCOUNT}:role/acme`, region: REGION }),
+    accounts.accessAs(of, { roleArn: `arn:aws:iam::${ACCOUNT}:role/acme`, region: REGION }),
   )
   const by = `arn:aws:sts::${ACCOUNT}:assumed-role/acme/davit-acme`
   const versions = [{ value: '', by, at: world.clock.now() }]

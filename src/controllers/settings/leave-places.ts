@@ -4,11 +4,11 @@ import { parseRoleArn } from '../../domain/role-arn.ts'
 import { connectedTo } from '../../domain/settings-status.ts'
 import { CloudError } from '../../ports/cloud-error.ts'
 import type { EventRecorder } from '../../ports/event-recorder.ts'
-import { pause } from '../../runtime/pause.ts'
-import { type LeaveAccountOptions, leaveAccount } from './leave-account.ts'
-import { aboutSettings } from './settings-writer.ts'
+import { sleep } from '../../runtime/pause.ts'
+import { type DisconnectOptions, disconnectAccount } from './leave-account.ts'
+import { settingsEventTarget } from './settings-writer.ts'
 
-export type LeavePlacesOptions = LeaveAccountOptions & { events: EventRecorder }
+export type AccountDisconnectorOptions = DisconnectOptions & { events: EventRecorder }
 
 /** So long an account that is asked too much is tried again. Deleted settings wait for it, and hold up their namespace. */
 const TRY_MS = 60_000
@@ -18,15 +18,15 @@ const NO_ANSWERS: ReadonlySet<string> = new Set(['Unreachable', 'TimedOut'])
 
 type Leaving = { signal: AbortSignal; leftForMs: number }
 
-export class LeavePlaces {
-  readonly #options: LeavePlacesOptions
+export class AccountDisconnector {
+  readonly #options: AccountDisconnectorOptions
 
-  constructor(options: LeavePlacesOptions) {
+  constructor(options: AccountDisconnectorOptions) {
     this.#options = options
   }
 
   /** In the account that stays another role has come to it: what is there stays, and the sweep goes on. */
-  async leaveOld(settings: SecretsSettings, signal: AbortSignal): Promise<void> {
+  async disconnectPrevious(settings: SecretsSettings, signal: AbortSignal): Promise<void> {
     const { clock } = this.#options
     const before = settings.status?.connected
     const now = connectedTo(settings)
@@ -38,15 +38,15 @@ export class LeavePlaces {
         return await this.#leave(settings, before, { signal, leftForMs })
       } catch (error) {
         signal.throwIfAborted()
-        if (!isBrief(error) || clock.monotonic() + TRY_AGAIN_MS > begin + TRY_MS)
-          return this.couldNot(settings, before, error)
+        if (!isTransient(error) || clock.monotonic() + TRY_AGAIN_MS > begin + TRY_MS)
+          return this.reportFailure(settings, before, error)
       }
-      await pause(clock, TRY_AGAIN_MS, signal)
+      await sleep(clock, TRY_AGAIN_MS, signal)
     }
   }
 
   /** Of settings that are deleted. @returns when to come again, if anything is left to try */
-  async leaveAll(settings: SecretsSettings, signal: AbortSignal): Promise<number | undefined> {
+  async disconnectAll(settings: SecretsSettings, signal: AbortSignal): Promise<number | undefined> {
     const { clock } = this.#options
     const deletedAt = Date.parse(settings.metadata.deletionTimestamp ?? '') || clock.now()
     const leaving = { signal, leftForMs: Math.max(0, clock.now() - deletedAt) }
@@ -61,20 +61,24 @@ export class LeavePlaces {
       if (connected) await this.#leave(settings, connected, leaving)
     } catch (error) {
       signal.throwIfAborted()
-      if (connected && (!isBrief(error) || isOver)) this.couldNot(settings, connected, error)
+      if (connected && (!isTransient(error) || isOver)) this.reportFailure(settings, connected, error)
       else return TRY_AGAIN_MS
     }
     return triedAgain && !isOver ? TRY_AGAIN_MS : undefined
   }
 
   /** In a namespace that is being deleted there are no Events any more: the log has it. @throws what is no CloudError */
-  couldNot(settings: SecretsSettings, { roleArn, region }: ConnectedAccount, error: unknown): void {
+  reportFailure(settings: SecretsSettings, { roleArn, region }: ConnectedAccount, error: unknown): void {
     if (!(error instanceof CloudError)) throw error
     const { code } = error
     const message = `What the account holds could not be looked through (${roleArn}, ${region}): ${code}: ${error.message}`
     const organization = settings.metadata.namespace
     this.#options.log.warn('An account could not be looked through', { organization, roleArn, region, code })
-    this.#options.events.record(aboutSettings(settings), { type: 'Warning', reason: 'SweepFailed', message })
+    this.#options.events.record(settingsEventTarget(settings), {
+      type: 'Warning',
+      reason: 'SweepFailed',
+      message,
+    })
   }
 
   /** Where nothing was put but by the first try, which may have ended half way. @returns whether to try again */
@@ -86,17 +90,17 @@ export class LeavePlaces {
     } catch (error) {
       leaving.signal.throwIfAborted()
       if (!(error instanceof CloudError)) throw error
-      return isBrief(error) && !NO_ANSWERS.has(error.code)
+      return isTransient(error) && !NO_ANSWERS.has(error.code)
     }
   }
 
   async #leave(settings: SecretsSettings, place: ConnectedAccount, leaving: Leaving): Promise<void> {
-    const access = await this.#options.accounts.of(settings.metadata.namespace ?? '', place)
-    await leaveAccount(this.#options, access, leaving)
+    const access = await this.#options.accounts.accessTo(settings.metadata.namespace ?? '', place)
+    await disconnectAccount(this.#options, access, leaving)
   }
 }
 
-function isBrief(error: unknown): boolean {
+function isTransient(error: unknown): boolean {
   return error instanceof CloudError && error.remedy === 'retry'
 }
 

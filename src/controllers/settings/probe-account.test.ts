@@ -23,7 +23,7 @@ function bed(change: (ports: Ports) => Partial<Ports> = () => ({})) {
     installationKey: new Uint8Array(32),
   })
   const roleArn = `arn:aws:iam::${ACCOUNT}:role/davit`
-  const access: CloudAccess = accounts.as(organization, { roleArn, region: 'eu-west-1' })
+  const access: CloudAccess = accounts.accessAs(organization, { roleArn, region: 'eu-west-1' })
   cloud.addRole(roleArn, access.externalId)
   const options = { cloud: { ...ports, ...change(ports) }, accounts, prefix: '/davit', random: fixedRandom() }
   const store = cloud.store(ACCOUNT, 'eu-west-1')

@@ -1,5 +1,5 @@
 /** Finds out what a role can do: writes a parameter that holds no secret, tries to read it, and asks for the role under a wrong name. */
-import type { ProbeResults, Tried } from '../../domain/connection-verdict.ts'
+import type { CloudResult, ProbeResults } from '../../domain/connection-verdict.ts'
 import { isOwnedBy } from '../../domain/owner-tags.ts'
 import { probeName } from '../../domain/parameter-name.ts'
 import { parseRoleArn } from '../../domain/role-arn.ts'
@@ -57,7 +57,7 @@ async function putProbe(
   options: ProbeOptions,
   access: CloudAccess,
   { name, limits }: { name: string; limits: CallLimits },
-): Promise<Tried<true>> {
+): Promise<CloudResult<true>> {
   const { cloud, accounts, random } = options
   const value = new SecretText(Buffer.from(random.bytes(VALUE_BYTES)).toString('hex'))
   const tags = accounts.tagsOf(access)

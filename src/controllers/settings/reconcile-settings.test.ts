@@ -34,7 +34,10 @@ const namesIn = (world: SecretsWorld, account = ACCOUNT) => [...world.cloud.stor
 function stray(world: SecretsWorld, name: string, ageMs: number, account = ACCOUNT): void {
   const { accounts } = world.process.role.parts
   const organization = { organization: 'acme', organizationUid: world.organizations.get('acme') ?? '' }
-  const access = accounts.as(organization, { roleArn: `arn:aws:iam::${account}:role/acme`, region: REGION })
+  const access = accounts.accessAs(organization, {
+    roleArn: `arn:aws:iam::${account}:role/acme`,
+    region: REGION,
+  })
   const by = `arn:aws:sts::${account}:assumed-role/acme/davit-acme`
   const versions = [{ value: '', by, at: world.clock.now() - ageMs }]
   world.cloud

@@ -9,28 +9,33 @@ import {
   type SettingsStall,
 } from '../../api/secrets-settings.ts'
 import {
-  type ConnectionVerdict,
-  connectionVerdict,
+  assessConnection,
+  type ConnectionAssessment,
   type ProbeResults,
 } from '../../domain/connection-verdict.ts'
 import { connectedTo, settingsStatus } from '../../domain/settings-status.ts'
 import type { Random } from '../../ports/clock.ts'
 import type { CloudError } from '../../ports/cloud-error.ts'
 import { isApiError } from '../../ports/kubernetes.ts'
-import { after, done, type Reconciler, type Result } from '../../runtime/reconcile-loop.ts'
-import type { VersionedBook } from '../../runtime/versioned-book.ts'
-import { Interruptions } from '../interruptions.ts'
+import {
+  noRequeue,
+  type ReconcileResult,
+  type Reconciler,
+  requeueAfter,
+} from '../../runtime/reconcile-loop.ts'
+import type { MutationCache } from '../../runtime/versioned-book.ts'
+import { InterruptiblePasses } from '../interruptions.ts'
 import type { Organizations } from '../organizations.ts'
-import { CheckTimes } from './check-times.ts'
-import { LeavePlaces, type LeavePlacesOptions } from './leave-places.ts'
+import { CheckSchedule } from './check-times.ts'
+import { AccountDisconnector, type AccountDisconnectorOptions } from './leave-places.ts'
 import { AGAIN_AFTER_MS, type OperatorPrincipal } from './operator-principal.ts'
 import { type ProbeOptions, probeAccount } from './probe-account.ts'
-import { removeStrays } from './remove-strays.ts'
-import { aboutSettings, finalizersOf, type SettingsWriter } from './settings-writer.ts'
+import { collectGarbage } from './remove-strays.ts'
+import { finalizersOf, type SettingsWriter, settingsEventTarget } from './settings-writer.ts'
 
 export type ReconcileSettingsOptions = ProbeOptions &
-  LeavePlacesOptions & {
-    book: VersionedBook<SecretsSettings>
+  AccountDisconnectorOptions & {
+    book: MutationCache<SecretsSettings>
     writer: SettingsWriter
     organizations: Organizations
     principal: OperatorPrincipal
@@ -52,18 +57,18 @@ const CONFLICT_AGAIN_MS = 1000
 
 export class SettingsReconciler implements Reconciler {
   readonly #options: ReconcileSettingsOptions
-  readonly #times: CheckTimes
-  readonly #leaver: LeavePlaces
-  readonly #interruptions = new Interruptions()
+  readonly #times: CheckSchedule
+  readonly #leaver: AccountDisconnector
+  readonly #interruptions = new InterruptiblePasses()
 
   constructor(options: ReconcileSettingsOptions) {
     this.#options = options
-    this.#times = new CheckTimes(options)
-    this.#leaver = new LeavePlaces(options)
+    this.#times = new CheckSchedule(options)
+    this.#leaver = new AccountDisconnector(options)
   }
 
   /** @param namespace the key is the organization */
-  async reconcile(namespace: string, signal: AbortSignal): Promise<Result> {
+  async reconcile(namespace: string, signal: AbortSignal): Promise<ReconcileResult> {
     return await this.#interruptions.run(namespace, signal, (both) => this.#reconcile(namespace, both))
   }
 
@@ -72,27 +77,27 @@ export class SettingsReconciler implements Reconciler {
     this.#interruptions.interrupt(namespace)
   }
 
-  async #reconcile(namespace: string, signal: AbortSignal): Promise<Result> {
+  async #reconcile(namespace: string, signal: AbortSignal): Promise<ReconcileResult> {
     const { book, listings, writer } = this.#options
     const settings = book.get(namespace, SECRETS_SETTINGS_NAME)
     if (!settings) {
       this.#times.forget(namespace)
       listings.forget(namespace)
-      return done()
+      return noRequeue()
     }
     try {
       if (settings.metadata.deletionTimestamp !== undefined) return await this.#leave(settings, signal)
       if (finalizersOf(settings).includes(ACCOUNT_FINALIZER)) return await this.#pass(settings, signal)
-      const held = await writer.hold(settings)
-      return held ? await this.#pass(held, signal) : done()
+      const held = await writer.addFinalizer(settings)
+      return held ? await this.#pass(held, signal) : noRequeue()
     } catch (error) {
       if (!isApiError(error, 'Conflict')) throw error
       await writer.refresh(settings)
-      return after(CONFLICT_AGAIN_MS)
+      return requeueAfter(CONFLICT_AGAIN_MS)
     }
   }
 
-  async #pass(settings: SecretsSettings, signal: AbortSignal): Promise<Result> {
+  async #pass(settings: SecretsSettings, signal: AbortSignal): Promise<ReconcileResult> {
     const { book, writer, clock, prefix, accounts } = this.#options
     const organization = settings.metadata.namespace ?? ''
     const externalId = accounts.externalIdOf(await accounts.uidOf(organization))
@@ -103,8 +108,15 @@ export class SettingsReconciler implements Reconciler {
     const verdict = this.#verdict(settings, { externalId, principal, problem, results })
     // What a process at its end was told by nobody is not to be said of the account.
     signal.throwIfAborted()
-    if (verdict.connected) await this.#leaver.leaveOld(settings, signal)
-    const facts = { settings, prefix, externalId, principal, verdict, tried: results !== undefined }
+    if (verdict.connected) await this.#leaver.disconnectPrevious(settings, signal)
+    const facts = {
+      settings,
+      prefix,
+      externalId,
+      principal,
+      assessment: verdict,
+      tried: results !== undefined,
+    }
     await writer.status(settings, settingsStatus({ ...facts, now: clock.now() }))
     // Not before it is written: what was found out is lost with a write that fails.
     if (results) this.#times.checked(settings, verdict)
@@ -114,9 +126,9 @@ export class SettingsReconciler implements Reconciler {
     return this.#next(this.#times.nextMs(settings, { check, list: verdict.connected }), principal)
   }
 
-  #next(ms: number | undefined, principal: string | undefined): Result {
-    if (principal === undefined) return after(Math.min(AGAIN_AFTER_MS, ms ?? AGAIN_AFTER_MS))
-    return ms === undefined ? done() : after(ms)
+  #next(ms: number | undefined, principal: string | undefined): ReconcileResult {
+    if (principal === undefined) return requeueAfter(Math.min(AGAIN_AFTER_MS, ms ?? AGAIN_AFTER_MS))
+    return ms === undefined ? noRequeue() : requeueAfter(ms)
   }
 
   #problemOf(organization: string): { reason: SettingsStall; message: string } | undefined {
@@ -128,7 +140,7 @@ export class SettingsReconciler implements Reconciler {
   async #probe(settings: SecretsSettings, signal: AbortSignal): Promise<ProbeResults | undefined> {
     const place = connectedTo(settings)
     if (!place) return undefined
-    const access = await this.#options.accounts.of(settings.metadata.namespace ?? '', place)
+    const access = await this.#options.accounts.accessTo(settings.metadata.namespace ?? '', place)
     return await probeAccount(this.#options, access, { signal })
   }
 
@@ -140,9 +152,9 @@ export class SettingsReconciler implements Reconciler {
       problem: { reason: SettingsStall; message: string } | undefined
       results: ProbeResults | undefined
     },
-  ): ConnectionVerdict {
+  ): ConnectionAssessment {
     const { metadata, spec, status } = settings
-    return connectionVerdict({
+    return assessConnection({
       ...found,
       roleArn: spec.roleArn,
       before: status?.observedGeneration === metadata.generation ? status?.conditions : undefined,
@@ -158,16 +170,16 @@ export class SettingsReconciler implements Reconciler {
     const organization = settings.metadata.namespace ?? ''
     let failure: CloudError | undefined
     try {
-      const access = await accounts.of(organization, place)
+      const access = await accounts.accessTo(organization, place)
       const listing = await listings.list(access, signal)
-      await removeStrays(this.#options, access, {
+      await collectGarbage(this.#options, access, {
         listing,
         sweep: {
           minAgeMs: STRAY_AGE_MS,
           begin: random.fraction(),
           most: MOST_STRAYS,
           limits: { signal },
-          isSpokenOf: (_, credential) => mayStore(organization, credential),
+          isReferenced: (_, credential) => mayStore(organization, credential),
           failed: async (_, error) => {
             failure ??= error
             // The next one would wait as long; what one may not do is nothing about the others.
@@ -178,29 +190,29 @@ export class SettingsReconciler implements Reconciler {
       if (failure) throw failure
     } catch (error) {
       signal.throwIfAborted()
-      this.#leaver.couldNot(settings, place, error)
+      this.#leaver.reportFailure(settings, place, error)
     }
   }
 
-  async #leave(settings: SecretsSettings, signal: AbortSignal): Promise<Result> {
+  async #leave(settings: SecretsSettings, signal: AbortSignal): Promise<ReconcileResult> {
     const { writer, listings } = this.#options
-    if (!finalizersOf(settings).includes(ACCOUNT_FINALIZER)) return done()
-    const againMs = await this.#leaver.leaveAll(settings, signal)
-    if (againMs !== undefined) return after(againMs)
+    if (!finalizersOf(settings).includes(ACCOUNT_FINALIZER)) return noRequeue()
+    const againMs = await this.#leaver.disconnectAll(settings, signal)
+    if (againMs !== undefined) return requeueAfter(againMs)
     listings.forget(settings.metadata.namespace ?? '')
-    await writer.release(settings)
-    return done()
+    await writer.removeFinalizer(settings)
+    return noRequeue()
   }
 
   /** What is new in the conditions. */
-  #tell(settings: SecretsSettings, { findings, warning }: ConnectionVerdict): void {
+  #tell(settings: SecretsSettings, { findings, warning }: ConnectionAssessment): void {
     const before = settings.status?.conditions
     const news = (type: string) => {
       const found = findings.find((finding) => finding.type === type)
       const held = before?.find((condition) => condition.type === type)
       return found && (found.status !== held?.status || found.reason !== held.reason) ? found : undefined
     }
-    const about = aboutSettings(settings)
+    const about = settingsEventTarget(settings)
     const ready = news('Ready')
     if (ready?.status === 'True')
       this.#options.events.record(about, { type: 'Normal', reason: ready.reason, message: ready.message })

@@ -4,7 +4,7 @@ import { MemoryCloud, type Ports } from '../../../test/support/secrets/memory-cl
 import { CloudError } from '../../ports/cloud-error.ts'
 import { KeyedMutex } from '../../runtime/keyed-mutex.ts'
 import { AccountAccess } from './account-access.ts'
-import { removeStrays, type Sweep } from './remove-strays.ts'
+import { collectGarbage, type Sweep } from './remove-strays.ts'
 
 const ACCOUNT = '111111111111'
 const MINUTE = 60_000
@@ -20,7 +20,7 @@ function bed(change: (ports: Ports) => Partial<Ports> = () => ({})) {
   })
   const of = { organization: 'acme', organizationUid: 'u-acme' }
   const roleArn = `arn:aws:iam::${ACCOUNT}:role/davit`
-  const access = accounts.as(of, { roleArn, region: 'eu-west-1' })
+  const access = accounts.accessAs(of, { roleArn, region: 'eu-west-1' })
   cloud.addRole(roleArn, access.externalId)
   const store = cloud.store(ACCOUNT, 'eu-west-1')
   const ours = accounts.tagsOf(access)
@@ -44,10 +44,10 @@ function bed(change: (ports: Ports) => Partial<Ports> = () => ({})) {
     const listed = await ports.list(access, { prefix: '/davit/acme', limit: 5000 })
     const parameters = new Map(listed.map((one) => [one.name, one]))
     const listing = { at: clock.now(), region: access.region, roleArn, parameters }
-    return await removeStrays(options, access, {
+    return await collectGarbage(options, access, {
       listing,
       sweep: {
-        isSpokenOf: async (_, credential) => exists.has(credential),
+        isReferenced: async (_, credential) => exists.has(credential),
         minAgeMs: 10 * MINUTE,
         begin: 0,
         most: 200,
@@ -129,7 +129,7 @@ describe('a sweep', () => {
       store.clear()
       return false
     }
-    expect(await sweep({ isSpokenOf })).toBe(0)
+    expect(await sweep({ isReferenced: isSpokenOf })).toBe(0)
     expect(failed).toEqual([])
   })
 

@@ -12,17 +12,17 @@ import type {
   ParameterStore,
 } from '../../ports/cloud-accounts.ts'
 import { type CloudError, isCloudError } from '../../ports/cloud-error.ts'
-import type { Log } from '../../ports/log.ts'
+import type { Logger } from '../../ports/log.ts'
 import type { CredentialMetrics } from '../../ports/metrics.ts'
 import type { AccountAccess } from './account-access.ts'
 import type { Listing } from './account-listings.ts'
 
-export type RemoveStraysOptions = {
+export type GarbageOptions = {
   cloud: ParameterStore & ParameterListing
   accounts: AccountAccess
   prefix: string
   metrics: Pick<CredentialMetrics, 'parameterRemoved'>
-  log: Log
+  log: Logger
   /** While it runs nothing else is done to that credential by this process. */
   exclusively: <T>(organization: string, credential: string, act: () => Promise<T>) => Promise<T>
 }
@@ -30,7 +30,7 @@ export type RemoveStraysOptions = {
 /** What is a stray, and what becomes of it. */
 export type Sweep = {
   /** Whether a resource speaks of it now, read live. */
-  isSpokenOf: (parameter: string, credential: string) => Promise<boolean>
+  isReferenced: (parameter: string, credential: string) => Promise<boolean>
   /** Younger ones may be about to get their resource: milliseconds. */
   minAgeMs: number
   /** Where to begin, so that what comes after many that stay has its turn: 0 to 1. */
@@ -43,8 +43,8 @@ export type Sweep = {
 }
 
 /** @returns how many were removed @throws ApiError, and what `failed` throws */
-export async function removeStrays(
-  options: RemoveStraysOptions,
+export async function collectGarbage(
+  options: GarbageOptions,
   access: CloudAccess,
   { listing, sweep }: { listing: Listing; sweep: Sweep },
 ): Promise<number> {
@@ -55,10 +55,10 @@ export async function removeStrays(
     if (listing.at - parameter.modifiedAt < sweep.minAgeMs) continue
     const credential = credentialOf(parameter.name, of)
     if (credential === undefined && parameter.name !== probeName(of)) continue
-    if (credential !== undefined && (await sweep.isSpokenOf(parameter.name, credential))) continue
+    if (credential !== undefined && (await sweep.isReferenced(parameter.name, credential))) continue
     looked += 1
     if (looked > sweep.most) break
-    if (await removeStray(options, access, { parameter, credential, sweep })) removed += 1
+    if (await collectParameter(options, access, { parameter, credential, sweep })) removed += 1
   }
   return removed
 }
@@ -69,8 +69,8 @@ function inTurn({ parameters }: Listing, begin: number): ListedParameter[] {
   return [...all.slice(first), ...all.slice(0, first)]
 }
 
-async function removeStray(
-  options: RemoveStraysOptions,
+async function collectParameter(
+  options: GarbageOptions,
   access: CloudAccess,
   {
     parameter,
@@ -81,11 +81,11 @@ async function removeStray(
   const { organization } = access
   const { name } = parameter
   try {
-    if (credential === undefined) return await removeOurs(options, access, { name, limits: sweep.limits })
+    if (credential === undefined) return await deleteIfOwned(options, access, { name, limits: sweep.limits })
     return await options.exclusively(organization, credential, async () => {
       // It may have come while we waited.
-      if (await sweep.isSpokenOf(name, credential)) return false
-      return await removeOurs(options, access, { name, limits: sweep.limits })
+      if (await sweep.isReferenced(name, credential)) return false
+      return await deleteIfOwned(options, access, { name, limits: sweep.limits })
     })
   } catch (error) {
     if (!isCloudError(error)) throw error
@@ -95,8 +95,8 @@ async function removeStray(
 }
 
 /** @throws CloudError, of the remedy `gone` too */
-async function removeOurs(
-  { cloud, accounts, metrics, log }: RemoveStraysOptions,
+async function deleteIfOwned(
+  { cloud, accounts, metrics, log }: GarbageOptions,
   access: CloudAccess,
   { name, limits }: { name: string; limits: CallLimits },
 ): Promise<boolean> {

@@ -9,28 +9,28 @@ import {
 } from '../../api/secrets-settings.ts'
 import { isApiError, type ResourceReader, type ResourceWriter } from '../../ports/kubernetes.ts'
 import { statusPatch } from '../../runtime/status-patch.ts'
-import type { VersionedBook } from '../../runtime/versioned-book.ts'
+import type { MutationCache } from '../../runtime/versioned-book.ts'
 
-export function aboutSettings({ metadata }: SecretsSettings) {
+export function settingsEventTarget({ metadata }: SecretsSettings) {
   return { apiVersion: API_VERSION, kind: secretsSettingsKind.kind, metadata }
 }
 
 export class SettingsWriter {
   readonly #resources: ResourceReader & ResourceWriter
-  readonly #book: VersionedBook<SecretsSettings>
+  readonly #book: MutationCache<SecretsSettings>
 
-  constructor(resources: ResourceReader & ResourceWriter, book: VersionedBook<SecretsSettings>) {
+  constructor(resources: ResourceReader & ResourceWriter, book: MutationCache<SecretsSettings>) {
     this.#resources = resources
     this.#book = book
   }
 
   /** @returns as written; undefined when it is gone @throws ApiError, `Conflict` included */
-  async hold(settings: SecretsSettings): Promise<SecretsSettings | undefined> {
+  async addFinalizer(settings: SecretsSettings): Promise<SecretsSettings | undefined> {
     return await this.#finalizers(settings, [...finalizersOf(settings), ACCOUNT_FINALIZER])
   }
 
   /** @throws ApiError, `Conflict` included */
-  async release(settings: SecretsSettings): Promise<void> {
+  async removeFinalizer(settings: SecretsSettings): Promise<void> {
     await this.#finalizers(
       settings,
       finalizersOf(settings).filter((name) => name !== ACCOUNT_FINALIZER),

@@ -1,9 +1,9 @@
 import type { CloudFailure } from '../../domain/cloud-failure.ts'
-import type { Tried } from '../../domain/connection-verdict.ts'
+import type { CloudResult } from '../../domain/connection-verdict.ts'
 import { CloudError } from '../../ports/cloud-error.ts'
 
 /** What came of a call to the cloud, as a value. @throws what is no CloudError */
-export async function tryCloud<T>(call: () => Promise<T>): Promise<Tried<T>> {
+export async function tryCloud<T>(call: () => Promise<T>): Promise<CloudResult<T>> {
   try {
     return { value: await call() }
   } catch (error) {

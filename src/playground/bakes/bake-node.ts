@@ -9,7 +9,7 @@ import { z } from 'zod'
 import { boxTemplates } from '../../api/box-template.ts'
 import { jobs, pods } from '../../api/core-kinds.ts'
 import type { ResourceType } from '../../api/meta.ts'
-import { bakesOf } from '../../domain/bake-job.ts'
+import { bakeSelector } from '../../domain/bake-job.ts'
 import { isApiError, type ResourceReader, type ResourceWriter } from '../../ports/kubernetes.ts'
 import { makeToken } from '../api-keys.ts'
 import type { ControlPlane } from '../control-plane.ts'
@@ -171,7 +171,7 @@ export class BakeNode {
   }
 
   async #list(type: ResourceType): Promise<unknown[]> {
-    return (await this.#options.api.list(type, { labelSelector: bakesOf() })).items
+    return (await this.#options.api.list(type, { labelSelector: bakeSelector() })).items
   }
 
   #note(text: string): void {

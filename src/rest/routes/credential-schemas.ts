@@ -4,7 +4,7 @@ import { CREDENTIAL_PREFIX } from '../../api/identifiers.ts'
 import { DNS_LABEL } from '../../api/meta.ts'
 import { credentialType, MAX_REGISTRY, registryCredentialSpec } from '../../api/registry-credential.ts'
 import { SecretText } from '../../ports/secret-text.ts'
-import { HALVES, time } from './endpoint-schemas.ts'
+import { SURROGATE_MESSAGE, time } from './endpoint-schemas.ts'
 
 const spec = registryCredentialSpec.shape
 
@@ -20,7 +20,7 @@ const type = credentialType.meta({
 })
 const label = z
   .string()
-  .refine((value) => value.isWellFormed(), HALVES)
+  .refine((value) => value.isWellFormed(), SURROGATE_MESSAGE)
   .pipe(spec.label)
   .meta({
     description: 'A name for people; it need not be the only one.',
@@ -30,7 +30,7 @@ const label = z
   })
 const username = z
   .string()
-  .refine((value) => value.isWellFormed(), HALVES)
+  .refine((value) => value.isWellFormed(), SURROGATE_MESSAGE)
   .pipe(spec.username.unwrap())
   .meta({ description: 'Who logs in. Only for `token`, and required there.', minLength: 1, maxLength: 255 })
 /** What a host is, and which are those of ECR, is said by whoever takes it: a pattern could not say why. */

@@ -16,12 +16,12 @@ export const endpointId = z
   .meta({ description: 'Id of an endpoint.', example: 'whe_billing' })
 
 /** The API server would store something else than what was answered. */
-export const HALVES = 'must not have half a surrogate pair'
+export const SURROGATE_MESSAGE = 'must not have half a surrogate pair'
 
-const url = spec.url.refine((value) => value.isWellFormed(), HALVES)
+const url = spec.url.refine((value) => value.isWellFormed(), SURROGATE_MESSAGE)
 const description = z
   .string()
-  .refine((value) => value.isWellFormed(), HALVES)
+  .refine((value) => value.isWellFormed(), SURROGATE_MESSAGE)
   .pipe(spec.description.unwrap())
   .meta({ description: 'A label for people.', maxLength: 200, example: 'Billing' })
 const ordered = z.boolean().meta({ description: 'Deliver strictly in order.' })

@@ -2,7 +2,7 @@
 import type { OrganizationSettings, TaggedSettings } from '../../ports/secrets-settings.ts'
 import { MANAGE_SETTINGS } from '../permission.ts'
 import { type Route, route } from '../route.ts'
-import { settings, settingsDraft } from './settings-schemas.ts'
+import { settings, settingsDraftSchema } from './settings-schemas.ts'
 
 const TAG = 'Secrets settings'
 const PATH = '/secrets-settings'
@@ -40,7 +40,7 @@ function putRoute(service: OrganizationSettings): Route {
     description:
       'Replaces the settings: what is left out is taken away. Davit tries the account, for up to ten seconds of this request, and `conditions` say what came of it. With another account or region, secrets that are stored have to be given again.',
     permission: MANAGE_SETTINGS,
-    body: settingsDraft,
+    body: settingsDraftSchema,
     success: {
       status: 200,
       description: 'The settings, connected or not.',

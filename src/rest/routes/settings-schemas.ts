@@ -6,7 +6,7 @@ import { time } from './endpoint-schemas.ts'
 const spec = secretsSettingsSpec.shape
 const { region, roleArn, kmsKeyId } = spec
 
-export const settingsDraft = z
+export const settingsDraftSchema = z
   .strictObject({
     region: region.meta({ example: 'eu-west-1' }),
     roleArn: roleArn,

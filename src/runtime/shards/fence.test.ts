@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { MemoryStore } from '../../../test/support/memory-store.ts'
 import { leases } from '../../api/replica-lease.ts'
-import { fenced } from './fence.ts'
+import { withFencing } from './fence.ts'
 
 const REF = { namespace: 'davit-system', name: 'one' }
 
@@ -11,7 +11,7 @@ function bed() {
     yield []
   }
   const state = { mayAct: true }
-  const api = fenced(
+  const api = withFencing(
     {
       get: (...args) => store.get(...args),
       list: (...args) => store.list(...args),

@@ -11,7 +11,7 @@ type Api = ResourceReader & ResourceWriter & WatchSource
  * The same API server, which is not written to while others may think that this replica is gone: a write then fails as
  * `Unavailable`, before it is sent.
  */
-export function fenced(api: Api, mayAct: () => boolean): Api {
+export function withFencing(api: Api, mayAct: () => boolean): Api {
   const guard = async <T>(write: () => Promise<T>): Promise<T> => {
     if (mayAct()) return await write()
     throw new ApiError(

@@ -1,18 +1,18 @@
 import { expect, it } from 'vitest'
 import { FakeClock } from '../../../test/support/fake-clock.ts'
-import { Lease } from './lease.ts'
+import { LeaseValidity } from './lease.ts'
 
 const HOLDS_MS = 6000
 
 function renewedLease() {
   const clock = new FakeClock()
-  const lease = new Lease(clock, HOLDS_MS)
+  const lease = new LeaseValidity(clock, HOLDS_MS)
   lease.renewed(lease.moment())
   return { clock, lease }
 }
 
 it('is not valid before it was renewed', () => {
-  const lease = new Lease(new FakeClock(), HOLDS_MS)
+  const lease = new LeaseValidity(new FakeClock(), HOLDS_MS)
   expect(lease.isValid).toBe(false)
   expect(lease.ageMs).toBe(Number.POSITIVE_INFINITY)
 })
@@ -48,7 +48,7 @@ it('ends by the monotonic clock where the wall clock was set back', () => {
 it('is as old as the clock says that tells more, however long the process has run before', () => {
   const clock = new FakeClock()
   clock.advance(50_000)
-  const lease = new Lease(clock, HOLDS_MS)
+  const lease = new LeaseValidity(clock, HOLDS_MS)
   lease.renewed(lease.moment())
   clock.advance(1000)
   expect(lease.ageMs).toBe(1000)

@@ -1,12 +1,12 @@
 /** How long this replica may act on what it has published: until the others may think that it is gone. */
 import type { Clock } from '../../ports/clock.ts'
-import { elapsedSince, type Moment, momentOf } from '../moment.ts'
+import { type DualTimestamp, dualTimestamp, elapsedSince } from '../moment.ts'
 
-export class Lease {
+export class LeaseValidity {
   readonly #clock: Clock
   readonly #holdsMs: number
   /** When the last renewal that was acknowledged was asked for. */
-  #renewed: Moment | undefined
+  #renewed: DualTimestamp | undefined
 
   /** @param holdsMs shorter than what the others wait for */
   constructor(clock: Clock, holdsMs: number) {
@@ -14,12 +14,12 @@ export class Lease {
     this.#holdsMs = holdsMs
   }
 
-  moment(): Moment {
-    return momentOf(this.#clock)
+  moment(): DualTimestamp {
+    return dualTimestamp(this.#clock)
   }
 
   /** @param asked when the renewal that was acknowledged was begun */
-  renewed(asked: Moment): void {
+  renewed(asked: DualTimestamp): void {
     this.#renewed = asked
   }
 

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { FakeClock } from '../../../test/support/fake-clock.ts'
 import { ApiError, type ApiErrorKind } from '../../ports/kubernetes.ts'
 import type { StoredRecord } from '../../ports/replica-records.ts'
-import { LeftRecords } from './left-records.ts'
+import { StaleLeaseCollector } from './left-records.ts'
 
 const AGAIN_MS = 9000
 
@@ -16,7 +16,7 @@ function bed() {
   const lines: string[] = []
   const failures = new Map<string, ApiErrorKind>()
   const nothing = () => undefined
-  const left = new LeftRecords({
+  const left = new StaleLeaseCollector({
     records: {
       remove: async (name, version) => {
         asked.push(`${name}@${version}`)
@@ -33,20 +33,20 @@ function bed() {
 
 it('each record that is to go is removed in the version that was seen', async () => {
   const { left, asked } = bed()
-  await left.remove([recordOf(1), recordOf(2)])
+  await left.collect([recordOf(1), recordOf(2)])
   expect(asked).toEqual(['r1@v1', 'r2@v2'])
 })
 
 it('what could not be removed is told of and tried again, and not before its time', async () => {
   const { clock, left, asked, lines, failures } = bed()
   failures.set('r1', 'Forbidden')
-  await left.remove([recordOf(1)])
+  await left.collect([recordOf(1)])
   expect(lines).toHaveLength(1)
   clock.advance(AGAIN_MS - 1)
-  await left.remove([recordOf(1)])
+  await left.collect([recordOf(1)])
   expect(asked).toHaveLength(1)
   clock.advance(1)
-  await left.remove([recordOf(1)])
+  await left.collect([recordOf(1)])
   expect(asked).toHaveLength(2)
 })
 
@@ -55,7 +55,7 @@ it.each(['Conflict', 'NotFound'] as const)(
   async (kind) => {
     const { left, lines, failures } = bed()
     failures.set('r1', kind)
-    await left.remove([recordOf(1)])
+    await left.collect([recordOf(1)])
     expect(lines).toEqual([])
   },
 )
@@ -66,7 +66,7 @@ it('a round takes eight, and the next ones take the rest', async () => {
   const rounds: number[] = []
   for (let n = 0; n < 4; n += 1) {
     const before = asked.length
-    await left.remove(all)
+    await left.collect(all)
     rounds.push(asked.length - before)
   }
   expect(rounds).toEqual([8, 8, 4, 0])
@@ -74,8 +74,8 @@ it('a round takes eight, and the next ones take the rest', async () => {
 
 it('one that came back and left again is new', async () => {
   const { left, asked } = bed()
-  await left.remove([recordOf(1)])
-  await left.remove([])
-  await left.remove([recordOf(1)])
+  await left.collect([recordOf(1)])
+  await left.collect([])
+  await left.collect([recordOf(1)])
   expect(asked).toHaveLength(2)
 })

@@ -1,13 +1,13 @@
 /** Removes records of replicas that are gone for good. Each replica does; one that may not goes on without. */
 import type { Clock } from '../../ports/clock.ts'
 import { isApiError } from '../../ports/kubernetes.ts'
-import type { Log } from '../../ports/log.ts'
+import type { Logger } from '../../ports/log.ts'
 import type { ReplicaRecords, StoredRecord } from '../../ports/replica-records.ts'
 
-export type LeftRecordsOptions = {
+export type StaleLeaseCollectorOptions = {
   records: Pick<ReplicaRecords, 'remove'>
   clock: Clock
-  log: Log
+  log: Logger
   /** What could not be removed is tried again after so long. */
   againMs: number
 }
@@ -15,17 +15,17 @@ export type LeftRecordsOptions = {
 /** A round is not to take long, however many are gone. */
 const AT_A_TIME = 8
 
-export class LeftRecords {
-  readonly #options: LeftRecordsOptions
+export class StaleLeaseCollector {
+  readonly #options: StaleLeaseCollectorOptions
   /** By name: when it was tried last. */
   #tried = new Map<string, number>()
 
-  constructor(options: LeftRecordsOptions) {
+  constructor(options: StaleLeaseCollectorOptions) {
     this.#options = options
   }
 
   /** Never rejects. @param left all that are to go */
-  async remove(left: readonly StoredRecord[]): Promise<void> {
+  async collect(left: readonly StoredRecord[]): Promise<void> {
     const now = this.#options.clock.monotonic()
     const isDue = (name: string) => now - (this.#tried.get(name) ?? -Infinity) >= this.#options.againMs
     this.#tried = new Map([...this.#tried].filter(([name]) => left.some((record) => record.name === name)))

@@ -1,6 +1,6 @@
 import { afterEach, expect, it } from 'vitest'
 import { BED_SHARDS, KEEPER_TIMES, KeeperBed } from '../../../test/support/keeper-bed.ts'
-import { tellMembers } from './members-log.ts'
+import { logMembership } from './members-log.ts'
 
 const { renewEveryMs, leaseMs, drainMs } = KEEPER_TIMES
 
@@ -45,7 +45,7 @@ it('tells how many shards are of another one, for how long they stand still, and
   const tell = (level: string) => (message: string, facts?: object) =>
     void told.push([level, message.split(':')[0], facts])
   const log = { info: tell('info'), warn: tell('warn'), error: tell('error') }
-  tellMembers(
+  logMembership(
     { name: 'a', times: KEEPER_TIMES, log },
     {
       before: ['a', 'b', 'c'],
@@ -68,7 +68,7 @@ it('says nothing of those that are there when it comes itself, or ends', () => {
   const log = { info: tell, warn: tell, error: tell }
   const teller = { name: 'a', times: KEEPER_TIMES, log }
   const change = { ownersBefore: [], owners: [], isSilent: () => false }
-  tellMembers(teller, { ...change, before: [], after: ['a', 'b'] })
-  tellMembers(teller, { ...change, before: ['a', 'b'], after: [] })
+  logMembership(teller, { ...change, before: [], after: ['a', 'b'] })
+  logMembership(teller, { ...change, before: ['a', 'b'], after: [] })
   expect(told).toEqual([])
 })

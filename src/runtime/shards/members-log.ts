@@ -1,7 +1,7 @@
 /** Tells people which replicas come, leave and fall silent, and what becomes of their shards. */
-import type { ShardKeeperOptions } from './shard-work.ts'
+import type { ShardCoordinatorOptions } from './shard-work.ts'
 
-export type MembersChange = {
+export type MembershipChange = {
   before: readonly string[]
   after: readonly string[]
   /** By `before`, and by `after`. */
@@ -12,9 +12,9 @@ export type MembersChange = {
 }
 
 /** @param teller the replica that tells, which says of itself elsewhere that it comes or ends */
-export function tellMembers(
-  teller: Pick<ShardKeeperOptions, 'name' | 'times' | 'log'>,
-  { before, after, ownersBefore, owners, isSilent }: MembersChange,
+export function logMembership(
+  teller: Pick<ShardCoordinatorOptions, 'name' | 'times' | 'log'>,
+  { before, after, ownersBefore, owners, isSilent }: MembershipChange,
 ): void {
   const { name: own, times, log } = teller
   if (!before.includes(own) || !after.includes(own)) return

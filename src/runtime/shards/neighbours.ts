@@ -1,9 +1,9 @@
 /** What a replica knows of the others, by what it has seen of their records and when. Times are its own monotonic milliseconds. */
 import type { StoredRecord } from '../../ports/replica-records.ts'
-import { ownersOf } from './owners.ts'
-import { isIdle } from './shard-work.ts'
+import { assignShards } from './owners.ts'
+import { claimsNothing } from './shard-work.ts'
 
-type Neighbour = {
+type Peer = {
   record: StoredRecord
   /** When this version was first seen: it was written before. */
   seenAt: number
@@ -15,7 +15,7 @@ type Neighbour = {
   isGone: boolean
 }
 
-export type NeighbourOptions = {
+export type PeersOptions = {
   /** The replica's own name. */
   name: string
   shards: number
@@ -23,23 +23,24 @@ export type NeighbourOptions = {
   drainMs: number
 }
 
-export class Neighbours {
-  readonly #options: NeighbourOptions
-  #byName = new Map<string, Neighbour>()
+export class Peers {
+  readonly #options: PeersOptions
+  #byName = new Map<string, Peer>()
   /** When the list that was taken last was asked for: nothing that was written later is known. */
   #asOf = Number.NEGATIVE_INFINITY
 
-  constructor(options: NeighbourOptions) {
+  constructor(options: PeersOptions) {
     this.#options = options
   }
 
   /** Every record of a consistent list. @param at when it was asked for. @param now when it was there */
-  take(records: readonly StoredRecord[], at: number, now: number): void {
+  update(records: readonly StoredRecord[], at: number, now: number): void {
     const before = this.#byName
     this.#asOf = at
     this.#byName = new Map()
     for (const neighbour of before.values()) {
-      if (!isIdle(neighbour.record) && !this.#isDead(neighbour)) this.#keep({ ...neighbour, isGone: true })
+      if (!claimsNothing(neighbour.record) && !this.#isDead(neighbour))
+        this.#keep({ ...neighbour, isGone: true })
     }
     for (const record of records) {
       if (record.name === this.#options.name) continue
@@ -48,7 +49,7 @@ export class Neighbours {
         this.#keep({ ...known, isGone: false })
         continue
       }
-      const owners = ownersOf(record.view, this.#options.shards)
+      const owners = assignShards(record.view, this.#options.shards)
       this.#keep({ record, seenAt: now, isHeard: known !== undefined, owners, isGone: false })
     }
   }
@@ -70,8 +71,10 @@ export class Neighbours {
    * Somebody who claims something was not heard of yet, while others were: if it is dead, those have counted for longer. Where nobody
    * was heard of, it is known after a lease that there is nobody to wait for.
    */
-  get isUnsure(): boolean {
-    const claimants = [...this.#byName.values()].filter((one) => !isIdle(one.record) && !this.#isDead(one))
+  get hasUnverifiedClaim(): boolean {
+    const claimants = [...this.#byName.values()].filter(
+      (one) => !claimsNothing(one.record) && !this.#isDead(one),
+    )
     const unheard = claimants.filter(({ isHeard }) => !isHeard)
     return (
       unheard.some((one) => !this.#hasExpired(one)) ||
@@ -83,7 +86,7 @@ export class Neighbours {
    * Whether somebody else works on the shard, may take it, or may have something of it under way. Whose record was removed may have
    * claimed anything since it was last seen: nothing is free until it is there again, or its replica is gone.
    */
-  isTaken(shard: number): boolean {
+  isClaimed(shard: number): boolean {
     for (const neighbour of this.#byName.values()) {
       const { record, owners, isGone } = neighbour
       if (!isGone && owners[shard] !== record.name && !record.draining.includes(shard)) continue
@@ -93,21 +96,21 @@ export class Neighbours {
   }
 
   /** Records of replicas of which nothing can be under way any more. */
-  left(): StoredRecord[] {
+  staleRecords(): StoredRecord[] {
     return [...this.#byName.values()]
-      .filter((one) => !one.isGone && (isIdle(one.record) ? this.#hasExpired(one) : this.#isDead(one)))
+      .filter((one) => !one.isGone && (claimsNothing(one.record) ? this.#hasExpired(one) : this.#isDead(one)))
       .map(({ record }) => record)
   }
 
-  #keep(neighbour: Neighbour): void {
+  #keep(neighbour: Peer): void {
     this.#byName.set(neighbour.record.name, neighbour)
   }
 
-  #hasExpired({ record, seenAt }: Neighbour): boolean {
+  #hasExpired({ record, seenAt }: Peer): boolean {
     return this.#asOf - seenAt >= record.leaseMs
   }
 
-  #isDead({ record, seenAt }: Neighbour): boolean {
+  #isDead({ record, seenAt }: Peer): boolean {
     return this.#asOf - seenAt >= record.leaseMs + this.#options.drainMs
   }
 }

@@ -3,8 +3,8 @@ import { FakeClock } from '../../../test/support/fake-clock.ts'
 import { KEEPER_TIMES, MemoryRecords } from '../../../test/support/keeper-bed.ts'
 import { ApiError } from '../../ports/kubernetes.ts'
 import type { ReplicaRecord, StoredRecord } from '../../ports/replica-records.ts'
-import { OwnRecord } from './own-record.ts'
-import { NOBODY } from './shard-work.ts'
+import { SelfLease } from './own-record.ts'
+import { UNKNOWN_SESSION } from './shard-work.ts'
 
 const WAIT_MS = KEEPER_TIMES.leaseMs + KEEPER_TIMES.drainMs
 
@@ -15,8 +15,15 @@ function recordOf(session = 's1', view: string[] = ['a']): ReplicaRecord {
 function bed(isNameOwn = true) {
   const clock = new FakeClock()
   const records = new MemoryRecords()
-  const own = new OwnRecord({ name: 'a', session: 's1', isNameOwn, times: KEEPER_TIMES, records, clock })
-  const learn = async () => own.learn(await records.list(), clock.monotonic())
+  const own = new SelfLease({
+    name: 'a',
+    session: 's1',
+    isNameExclusive: isNameOwn,
+    times: KEEPER_TIMES,
+    records,
+    clock,
+  })
+  const learn = async () => own.observe(await records.list(), clock.monotonic())
   return { clock, records, own, learn }
 }
 
@@ -78,10 +85,10 @@ it('what somebody has spoilt is its own where it has written, and anybody’s wh
   const writer = bed(false)
   await writer.learn()
   await writer.own.write(recordOf())
-  writer.records.put(recordOf(NOBODY))
+  writer.records.put(recordOf(UNKNOWN_SESSION))
   expect(await writer.learn()).toBe('ours')
   const newcomer = bed(false)
-  newcomer.records.put(recordOf(NOBODY))
+  newcomer.records.put(recordOf(UNKNOWN_SESSION))
   expect(await newcomer.learn()).toBe('taken')
 })
 

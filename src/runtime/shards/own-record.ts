@@ -1,12 +1,12 @@
 /** The record of this replica: what of it is stored, and whether its name is this process's. */
 import type { Clock } from '../../ports/clock.ts'
 import type { ReplicaRecord, ReplicaRecords, StoredRecord } from '../../ports/replica-records.ts'
-import { isIdle, NOBODY, type ShardTimes } from './shard-work.ts'
+import { claimsNothing, type ShardTimes, UNKNOWN_SESSION } from './shard-work.ts'
 
-export type OwnRecordOptions = {
+export type SelfLeaseOptions = {
   name: string
   session: string
-  isNameOwn: boolean
+  isNameExclusive: boolean
   times: Pick<ShardTimes, 'drainMs'>
   records: ReplicaRecords
   clock: Clock
@@ -15,8 +15,8 @@ export type OwnRecordOptions = {
 /** `taken`: somebody else has the name, or may have something under way. `replaced`: he came later. */
 export type NameState = 'ours' | 'taken' | 'replaced'
 
-export class OwnRecord {
-  readonly #options: OwnRecordOptions
+export class SelfLease {
+  readonly #options: SelfLeaseOptions
   /** What the others can read. */
   #published: ReplicaRecord | undefined
   /** The version of the record, whoever wrote it. */
@@ -27,7 +27,7 @@ export class OwnRecord {
   /** The version of another process's record, when it was first seen, and how long from then on it counts. */
   #namesake: { version: string; seenAt: number; waitMs: number } | undefined
 
-  constructor(options: OwnRecordOptions) {
+  constructor(options: SelfLeaseOptions) {
     this.#options = options
   }
 
@@ -41,7 +41,7 @@ export class OwnRecord {
   }
 
   /** The others can read just that. */
-  says({ session, view, draining }: ReplicaRecord): boolean {
+  matches({ session, view, draining }: ReplicaRecord): boolean {
     const published = this.#published
     return (
       published?.session === session &&
@@ -51,7 +51,7 @@ export class OwnRecord {
   }
 
   /** What became of it, by a list. @param asked when the list was asked for, monotonic */
-  learn(records: readonly StoredRecord[], asked: number): NameState {
+  observe(records: readonly StoredRecord[], asked: number): NameState {
     const { name, session } = this.#options
     const found = records.find((record) => record.name === name)
     if (found && this.#isOthers(found)) {
@@ -81,14 +81,14 @@ export class OwnRecord {
 
   /** One that somebody has spoilt is this replica's, once it has written there. */
   #isOthers({ session }: StoredRecord): boolean {
-    if (session === NOBODY) return !this.#wasPublished && !this.#options.isNameOwn
+    if (session === UNKNOWN_SESSION) return !this.#wasPublished && !this.#options.isNameExclusive
     return session !== this.#options.session
   }
 
   #meets(found: StoredRecord): void {
-    const { isNameOwn, times, clock } = this.#options
+    const { isNameExclusive, times, clock } = this.#options
     const { version, leaseMs } = found
-    if (isNameOwn || isIdle(found)) this.#namesake = undefined
+    if (isNameExclusive || claimsNothing(found)) this.#namesake = undefined
     else if (this.#namesake?.version !== version)
       this.#namesake = { version, seenAt: clock.monotonic(), waitMs: leaseMs + times.drainMs }
   }

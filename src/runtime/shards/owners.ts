@@ -9,7 +9,7 @@ const WEIGHT_BYTES = 4
  * Owner of each shard, by its number. Everybody who knows the same members comes to the same answer, in whatever order they
  * are given. Empty where there are no members.
  */
-export function ownersOf(members: readonly string[], shards: number): string[] {
+export function assignShards(members: readonly string[], shards: number): string[] {
   const [first, ...others] = members.map((name) => ({ name, weights: weightsOf(name, shards) }))
   if (!first) return []
   return Array.from({ length: shards }, (_, shard) => {

@@ -2,10 +2,10 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { BED_SHARDS, type BedKeeper, KEEPER_TIMES, KeeperBed } from '../../../test/support/keeper-bed.ts'
 import { ApiError } from '../../ports/kubernetes.ts'
-import { pause } from '../pause.ts'
+import { sleep } from '../pause.ts'
 
 const ALL = Array.from({ length: BED_SHARDS }, (_, shard) => shard)
-const { renewEveryMs, leaseMs, drainMs, handOverEveryMs, holdsMs } = KEEPER_TIMES
+const { renewEveryMs, leaseMs, drainMs, handoffEveryMs, holdsMs } = KEEPER_TIMES
 
 const beds: KeeperBed[] = []
 afterEach(() => {
@@ -58,7 +58,7 @@ describe('a keeper', () => {
       isSettled = true
     })
     const { length } = bed.records.calls
-    await bed.clock.elapse(3 * handOverEveryMs)
+    await bed.clock.elapse(3 * handoffEveryMs)
     const looks = bed.records.calls.slice(length)
     expect(looks.filter((call) => call === 'list')).toHaveLength(3)
     expect(looks.filter((call) => call === 'write a').length).toBeLessThanOrEqual(1)
@@ -114,13 +114,13 @@ describe('a keeper', () => {
 
   it('begins anew after a lapse in which somebody can have had its shards and given them back', async () => {
     const { bed, one, calls } = await begin()
-    const tenure = one.tenures.of(0)
+    const tenure = one.tenures.current(0)
     bed.records.failing.set('write', new ApiError('Unavailable', 'no answer'))
     await bed.clock.elapse(leaseMs + drainMs)
     bed.records.failing.clear()
     await bed.clock.elapse(renewEveryMs)
     expect(calls.slice(2)).toEqual([...ALL.map((shard) => `stop ${shard}`), `start ${ALL}`, `owned ${ALL}`])
-    expect(tenure.isOver).toBe(true)
+    expect(tenure.isRevoked).toBe(true)
   })
 
   it('does not wait for what it had begun when its lease lapses', async () => {
@@ -148,12 +148,12 @@ describe('a keeper', () => {
     const { bed, one, calls } = await begin({ start: () => ready.promise, stop: () => ended.promise })
     one.keeper.restart([5])
     ready.resolve()
-    await bed.clock.elapse(handOverEveryMs)
+    await bed.clock.elapse(handoffEveryMs)
     const others = ALL.filter((shard) => shard !== 5)
     expect(calls).toEqual([`start ${ALL}`, `owned ${others}`, 'stop 5'])
     expect(ownedBy(one)).toEqual(others)
     ended.resolve()
-    await bed.clock.elapse(handOverEveryMs)
+    await bed.clock.elapse(handoffEveryMs)
     expect(calls.slice(3)).toEqual(['start 5', 'owned 5'])
     expect(ownedBy(one)).toEqual(ALL)
   })
@@ -163,7 +163,7 @@ describe('a keeper', () => {
     const write = bed.records.write.bind(bed.records)
     bed.records.write = async (record, over) => {
       const version = await write(record, over)
-      await pause(bed.clock, holdsMs - 1000)
+      await sleep(bed.clock, holdsMs - 1000)
       return version
     }
     await bed.clock.elapse(renewEveryMs + holdsMs - 2500)
@@ -189,7 +189,7 @@ describe('a keeper', () => {
   it('that leaves hands over at once, says so in its record, and asks for nothing more', async () => {
     const { bed, one, calls } = await begin()
     one.keeper.leave()
-    await bed.clock.elapse(handOverEveryMs)
+    await bed.clock.elapse(handoffEveryMs)
     expect(calls.slice(2).toSorted()).toEqual(ALL.map((shard) => `stop ${shard}`))
     expect(bed.records.byName.get('a')).toMatchObject({ view: [], draining: [] })
     const { length } = bed.records.calls
@@ -201,11 +201,11 @@ describe('a keeper', () => {
     const ended = Promise.withResolvers<void>()
     const { bed, one } = await begin({ stop: () => ended.promise })
     one.keeper.restart([5, 2])
-    await bed.clock.elapse(handOverEveryMs)
+    await bed.clock.elapse(handoffEveryMs)
     expect(bed.records.byName.get('a')?.draining).toEqual([2, 5])
     expect(ownedBy(one)).toEqual(ALL.filter((shard) => shard !== 2 && shard !== 5))
     ended.resolve()
-    await bed.clock.elapse(handOverEveryMs)
+    await bed.clock.elapse(handoffEveryMs)
     expect(bed.records.byName.get('a')?.draining).toEqual([])
     expect(ownedBy(one)).toEqual(ALL)
   })
@@ -239,7 +239,7 @@ describe('one that comes back under its own name', () => {
     const before = ownedBy(one)
     one.end()
     const again = bed.join('a')
-    await bed.clock.elapse(2 * handOverEveryMs)
+    await bed.clock.elapse(2 * handoffEveryMs)
     expect(ownedBy(again)).toEqual(before)
   })
 
@@ -248,9 +248,9 @@ describe('one that comes back under its own name', () => {
     bed.join('b')
     await bed.clock.elapse(3 * renewEveryMs)
     one.keeper.leave()
-    await bed.clock.elapse(renewEveryMs + handOverEveryMs)
+    await bed.clock.elapse(renewEveryMs + handoffEveryMs)
     const again = bed.join('a')
-    await bed.clock.elapse(2 * handOverEveryMs)
+    await bed.clock.elapse(2 * handoffEveryMs)
     expect(bed.records.byName.get('a')?.view).toEqual([])
     await bed.clock.elapse(2 * renewEveryMs)
     expect(ownedBy(again).length).toBeGreaterThan(0)

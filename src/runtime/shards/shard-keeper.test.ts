@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { BED_SHARDS, KEEPER_TIMES, KeeperBed } from '../../../test/support/keeper-bed.ts'
 import { ApiError } from '../../ports/kubernetes.ts'
-import { pause } from '../pause.ts'
+import { sleep } from '../pause.ts'
 
 const beds: KeeperBed[] = []
 afterEach(() => {
@@ -120,7 +120,7 @@ it('an answer that comes late says that it was renewed when it was asked for, no
   const answerMs = KEEPER_TIMES.holdsMs - 1000
   bed.records.write = async (record, over) => {
     const version = await write(record, over)
-    await pause(bed.clock, answerMs)
+    await sleep(bed.clock, answerMs)
     return version
   }
   const writes = () => bed.records.calls.filter((call) => call === 'write a').length
@@ -168,7 +168,7 @@ describe('what was begun for a shard', () => {
     const one = bed.join('a')
     await bed.clock.elapse(1000)
     const go = Promise.withResolvers<void>()
-    const may = one.tenures.within(0, async () => {
+    const may = one.tenures.runWithin(0, async () => {
       await go.promise
       return one.tenures.mayWrite
     })
@@ -194,7 +194,7 @@ describe('what was begun for a shard', () => {
     const ended = Promise.withResolvers<void>()
     const one = bed.join('a', { work: { stop: () => ended.promise } })
     await bed.clock.elapse(1000)
-    const may = one.tenures.within(0, () => () => one.tenures.within(0, () => one.tenures.mayWrite))
+    const may = one.tenures.runWithin(0, () => () => one.tenures.runWithin(0, () => one.tenures.mayWrite))
     one.keeper.leave()
     await bed.clock.elapse(1000)
     expect([one.keeper.owns(0), may()]).toEqual([false, true])
@@ -222,7 +222,7 @@ describe('shards that are to be begun anew', () => {
     const { bed, one, calls } = await working()
     one.keeper.restart([3, 5])
     expect([one.keeper.owns(3), one.keeper.holds(3), one.keeper.holds(4)]).toEqual([false, false, true])
-    await bed.clock.elapse(KEEPER_TIMES.handOverEveryMs)
+    await bed.clock.elapse(KEEPER_TIMES.handoffEveryMs)
     expect(calls).toEqual(['stop 3', 'stop 5', 'start 3,5'])
     expect(one.keeper.owned).toBe(BED_SHARDS)
   })
@@ -230,7 +230,7 @@ describe('shards that are to be begun anew', () => {
   it('are left alone where they are not its own', async () => {
     const { bed, one, calls } = await working()
     one.keeper.restart([BED_SHARDS + 1])
-    await bed.clock.elapse(KEEPER_TIMES.handOverEveryMs)
+    await bed.clock.elapse(KEEPER_TIMES.handoffEveryMs)
     expect(calls).toEqual([])
   })
 })

@@ -5,24 +5,24 @@
  * are settled before anybody begins. Whoever could not renew its record stops; the others wait until it has.
  */
 import type { ReplicaRecord } from '../../ports/replica-records.ts'
-import { pause } from '../pause.ts'
-import { Lease } from './lease.ts'
-import { LeftRecords } from './left-records.ts'
-import { tellMembers } from './members-log.ts'
-import { Neighbours } from './neighbours.ts'
-import { type NameState, OwnRecord } from './own-record.ts'
-import { ownersOf } from './owners.ts'
+import { sleep } from '../pause.ts'
+import { LeaseValidity } from './lease.ts'
+import { StaleLeaseCollector } from './left-records.ts'
+import { logMembership } from './members-log.ts'
+import { Peers } from './neighbours.ts'
+import { type NameState, SelfLease } from './own-record.ts'
+import { assignShards } from './owners.ts'
 import type { ShardOwnership } from './ownership.ts'
-import type { ShardKeeperOptions } from './shard-work.ts'
-import { WakeablePause } from './wakeable-pause.ts'
+import type { ShardCoordinatorOptions } from './shard-work.ts'
+import { InterruptibleSleep } from './wakeable-pause.ts'
 
 type Start = { abort: AbortController; ended: Promise<void> }
 
-export class ShardKeeper implements ShardOwnership {
-  readonly #options: ShardKeeperOptions
-  readonly #neighbours: Neighbours
-  readonly #lease: Lease
-  readonly #pause: WakeablePause
+export class ShardCoordinator implements ShardOwnership {
+  readonly #options: ShardCoordinatorOptions
+  readonly #peers: Peers
+  readonly #lease: LeaseValidity
+  readonly #pause: InterruptibleSleep
   readonly #settled = Promise.withResolvers<void>()
   /** Resolves when it has joined, and works on everything that is its own by then. */
   readonly settled = this.#settled.promise
@@ -36,21 +36,21 @@ export class ShardKeeper implements ShardOwnership {
   readonly #draining = new Set<number>()
   #view: readonly string[] = []
   #owners: readonly string[] = []
-  readonly #own: OwnRecord
+  readonly #selfLease: SelfLease
   #name: NameState = 'ours'
   #hasJoined = false
   #isLeaving = false
-  readonly #left: LeftRecords
+  readonly #staleLeases: StaleLeaseCollector
   #hasEnded = false
 
-  constructor(options: ShardKeeperOptions) {
+  constructor(options: ShardCoordinatorOptions) {
     const { name, shards, times, clock } = options
     this.#options = options
-    this.#neighbours = new Neighbours({ name, shards, drainMs: times.drainMs })
-    this.#own = new OwnRecord(options)
-    this.#left = new LeftRecords({ ...options, againMs: times.leaseMs })
-    this.#lease = new Lease(clock, times.holdsMs)
-    this.#pause = new WakeablePause(clock)
+    this.#peers = new Peers({ name, shards, drainMs: times.drainMs })
+    this.#selfLease = new SelfLease(options)
+    this.#staleLeases = new StaleLeaseCollector({ ...options, againMs: times.leaseMs })
+    this.#lease = new LeaseValidity(clock, times.holdsMs)
+    this.#pause = new InterruptibleSleep(clock)
   }
 
   owns(shard: number): boolean {
@@ -85,7 +85,7 @@ export class ShardKeeper implements ShardOwnership {
   async run(signal: AbortSignal): Promise<void> {
     const { times, log } = this.#options
     while (!signal.aborted && this.#name !== 'replaced') {
-      let pauseMs = times.handOverEveryMs
+      let pauseMs = times.handoffEveryMs
       try {
         const state = await this.#round()
         if (state === 'left') return
@@ -95,15 +95,15 @@ export class ShardKeeper implements ShardOwnership {
       } catch (error) {
         log.warn('this replica could not renew its part of the shards', { error })
       }
-      await this.#pause.for(pauseMs, signal)
+      await this.#pause.sleep(pauseMs, signal)
     }
     this.#hasEnded = true
-    this.#giveUp(this.#held())
+    this.#release(this.#held())
   }
 
   /** Gives those of them up that it has, and takes them again if nobody else has them. */
   restart(shards: readonly number[]): void {
-    this.#giveUp(shards.filter((shard) => this.holds(shard)))
+    this.#release(shards.filter((shard) => this.holds(shard)))
     this.#pause.wake()
   }
 
@@ -115,14 +115,14 @@ export class ShardKeeper implements ShardOwnership {
 
   async #round(): Promise<'settled' | 'pending' | 'again' | 'idle' | 'left'> {
     this.#noticeLapse()
-    if (this.#own.isInDoubt) await this.#list()
+    if (this.#selfLease.isInDoubt) await this.#list()
     if (this.#name !== 'ours') return this.#isLeaving ? 'left' : 'idle'
     await this.#publish()
     await this.#list()
-    if (this.#look()) return 'again'
-    if (this.#isLeaving && this.#own.published?.draining.length === 0) return 'left'
-    this.#take()
-    await this.#left.remove(this.#neighbours.left())
+    if (this.#updateView()) return 'again'
+    if (this.#isLeaving && this.#selfLease.published?.draining.length === 0) return 'left'
+    this.#acquire()
+    await this.#staleLeases.collect(this.#peers.staleRecords())
     const isPending =
       !this.#hasJoined || this.#draining.size > 0 || this.#mine().some((shard) => !this.#active.has(shard))
     return isPending ? 'pending' : 'settled'
@@ -133,16 +133,16 @@ export class ShardKeeper implements ShardOwnership {
     if (this.#lease.isValid) return
     for (const shard of this.#active) this.#suspended.add(shard)
     this.#active.clear()
-    this.#giveUp([...this.#starting.keys()])
+    this.#release([...this.#starting.keys()])
   }
 
   async #list(): Promise<void> {
     const { records, clock, name } = this.#options
     const asked = clock.monotonic()
     const found = await records.list()
-    this.#neighbours.take(found, asked, clock.monotonic())
-    if (!this.#own.isInDoubt) return
-    this.#nameIs(this.#own.learn(found, asked))
+    this.#peers.update(found, asked, clock.monotonic())
+    if (!this.#selfLease.isInDoubt) return
+    this.#nameIs(this.#selfLease.observe(found, asked))
     // What the one before under this name claimed is this one's already.
     if (this.#name === 'ours')
       this.#hasJoined ||= found.some((one) => one.name === name && one.view.length > 0)
@@ -159,14 +159,14 @@ export class ShardKeeper implements ShardOwnership {
   async #publish(): Promise<void> {
     const { times } = this.#options
     const record = this.#record()
-    if (this.#own.says(record) && this.#lease.ageMs < times.renewEveryMs) return
+    if (this.#selfLease.matches(record) && this.#lease.ageMs < times.renewEveryMs) return
     const asked = this.#lease.moment()
-    await this.#own.write(record)
+    await this.#selfLease.write(record)
     this.#noticeLapse()
     // So long after the renewal before, somebody may have had them and given them back.
     if (this.#lease.ageMs >= times.leaseMs + times.drainMs) {
-      this.#options.tenures.endAll()
-      this.#giveUp([...this.#suspended])
+      this.#options.epochs.endAll()
+      this.#release([...this.#suspended])
     }
     this.#lease.renewed(asked)
   }
@@ -178,41 +178,41 @@ export class ShardKeeper implements ShardOwnership {
   }
 
   /** @returns whether there is another view to publish */
-  #look(): boolean {
+  #updateView(): boolean {
     const { name } = this.#options
     // What is dead is counted out by whoever has known it for longest: a newcomer would begin to count for its part of it.
-    this.#hasJoined ||= !this.#neighbours.isUnsure
+    this.#hasJoined ||= !this.#peers.hasUnverifiedClaim
     const view = this.#hasJoined && !this.#isLeaving ? this.#members() : []
     if (view.join() === this.#view.join()) return false
     this.#viewIs(view)
-    this.#giveUp(this.#held().filter((shard) => this.#owners[shard] !== name))
+    this.#release(this.#held().filter((shard) => this.#owners[shard] !== name))
     return true
   }
 
   #viewIs(after: readonly string[]): void {
     const [before, ownersBefore] = [this.#view, this.#owners]
     this.#view = after
-    this.#owners = ownersOf(after, this.#options.shards)
-    const isSilent = (other: string) => this.#neighbours.isSilent(other)
-    tellMembers(this.#options, { before, after, ownersBefore, owners: this.#owners, isSilent })
+    this.#owners = assignShards(after, this.#options.shards)
+    const isSilent = (other: string) => this.#peers.isSilent(other)
+    logMembership(this.#options, { before, after, ownersBefore, owners: this.#owners, isSilent })
   }
 
   /** Whoever is one too many stands by, and has no part in it until somebody goes. */
   #members(): string[] {
     const { name, maxMembers } = this.#options
-    const others = this.#neighbours.members()
+    const others = this.#peers.members()
     if (this.#view.length === 0 && others.length >= maxMembers) return []
     const members = [name, ...others].sort().slice(0, maxMembers)
     return members.includes(name) ? members : []
   }
 
-  #take(): void {
+  #acquire(): void {
     const free = this.#mine().filter(
       (shard) =>
         !this.#active.has(shard) &&
         !this.#starting.has(shard) &&
         !this.#draining.has(shard) &&
-        !this.#neighbours.isTaken(shard),
+        !this.#peers.isClaimed(shard),
     )
     const resumed = free.filter((shard) => this.#suspended.delete(shard))
     for (const shard of resumed) this.#active.add(shard)
@@ -222,8 +222,8 @@ export class ShardKeeper implements ShardOwnership {
 
   #start(shards: readonly number[]): void {
     if (shards.length === 0) return
-    const { work, log, tenures } = this.#options
-    tenures.begin(shards)
+    const { work, log, epochs } = this.#options
+    epochs.begin(shards)
     const abort = new AbortController()
     const start = { abort, ended: Promise.resolve() }
     for (const shard of shards) this.#starting.set(shard, start)
@@ -243,13 +243,13 @@ export class ShardKeeper implements ShardOwnership {
           log.warn('shards could not be taken over', { error, shards: shards.length })
         // Whatever it has begun is ended before anybody begins it again, this replica or another one; also of those
         // beside which others were given up.
-        this.#giveUp(shards.filter((shard) => this.#starting.get(shard) === start))
+        this.#release(shards.filter((shard) => this.#starting.get(shard) === start))
         end(false)
       },
     )
   }
 
-  #giveUp(shards: readonly number[]): void {
+  #release(shards: readonly number[]): void {
     if (shards.length === 0) return
     const starts = new Set<Start>()
     for (const shard of shards) {
@@ -269,7 +269,7 @@ export class ShardKeeper implements ShardOwnership {
       await ended
     }
     await this.#stop(shard)
-    this.#options.tenures.end([shard])
+    this.#options.epochs.end([shard])
     this.#draining.delete(shard)
     this.#pause.wake()
   }
@@ -283,7 +283,7 @@ export class ShardKeeper implements ShardOwnership {
       } catch (error) {
         log.error('a shard could not be handed over yet', { error, shard })
         if (this.#hasEnded) return
-        await pause(clock, times.renewEveryMs)
+        await sleep(clock, times.renewEveryMs)
       }
     }
   }

@@ -1,8 +1,8 @@
 /** What a keeper of shards is given: times, records, and the work that is to be begun and ended. */
 import type { Clock } from '../../ports/clock.ts'
-import type { Log } from '../../ports/log.ts'
+import type { Logger } from '../../ports/log.ts'
 import type { ReplicaRecord, ReplicaRecords } from '../../ports/replica-records.ts'
-import type { Tenures } from './tenures.ts'
+import type { OwnershipEpochs } from './tenures.ts'
 
 /** Milliseconds. */
 export type ShardTimes = {
@@ -12,7 +12,7 @@ export type ShardTimes = {
   holdsMs: number
   renewEveryMs: number
   /** While a shard changes hands. */
-  handOverEveryMs: number
+  handoffEveryMs: number
   /** What was begun ends within. */
   drainMs: number
 }
@@ -26,13 +26,13 @@ export type ShardWork = {
   stop(shard: number): Promise<void>
 }
 
-export type ShardKeeperOptions = {
+export type ShardCoordinatorOptions = {
   name: string
   /**
    * Whoever had the name before is dead when a process has it. False: nobody has promised that, so what another process
    * has left under the name is waited for as for any neighbour.
    */
-  isNameOwn: boolean
+  isNameExclusive: boolean
   /** Of this start; no other one has it. */
   session: string
   /** How many there are. */
@@ -42,18 +42,18 @@ export type ShardKeeperOptions = {
   times: ShardTimes
   records: ReplicaRecords
   /** Told which shards are held, and since which start. */
-  tenures: Tenures
+  epochs: OwnershipEpochs
   work: ShardWork
   clock: Clock
-  log: Log
+  log: Logger
   /** Another process has this replica's name: this one may do nothing more. */
   onReplaced: () => void
 }
 
 /** Session of a record that somebody has spoilt. */
-export const NOBODY = ''
+export const UNKNOWN_SESSION = ''
 
 /** It claims nothing: it comes, or has left. */
-export function isIdle({ view, draining }: ReplicaRecord): boolean {
+export function claimsNothing({ view, draining }: ReplicaRecord): boolean {
   return view.length === 0 && draining.length === 0
 }

@@ -1,18 +1,18 @@
 import { expect, it } from 'vitest'
 import { FakeClock, settle } from '../../../test/support/fake-clock.ts'
-import { after, done, type Result } from '../reconcile-loop.ts'
+import { noRequeue, type ReconcileResult, requeueAfter } from '../reconcile-loop.ts'
 import { ShardedReconciler } from './sharded-reconciler.ts'
 
 function bed() {
   const owned = new Set([1])
   const passes: string[] = []
-  const ends = new Map<string, PromiseWithResolvers<Result>>()
+  const ends = new Map<string, PromiseWithResolvers<ReconcileResult>>()
   const clock = new FakeClock()
   const sharded = new ShardedReconciler({
     reconciler: {
       reconcile: (key) => {
         passes.push(key)
-        const end = Promise.withResolvers<Result>()
+        const end = Promise.withResolvers<ReconcileResult>()
         ends.set(key, end)
         return end.promise
       },
@@ -29,11 +29,11 @@ function bed() {
 it('passes over what is of its own shards, and over nothing else', async () => {
   const { passes, ends, reconcile } = bed()
   const own = reconcile('a1')
-  expect(await reconcile('b2')).toEqual(done())
-  expect(await reconcile('unknown')).toEqual(done())
+  expect(await reconcile('b2')).toEqual(noRequeue())
+  expect(await reconcile('unknown')).toEqual(noRequeue())
   expect(passes).toEqual(['a1'])
-  ends.get('a1')?.resolve(after(5))
-  expect(await own).toEqual(after(5))
+  ends.get('a1')?.resolve(requeueAfter(5))
+  expect(await own).toEqual(requeueAfter(5))
 })
 
 it('is idle when the passes of the shard that were under way have ended, also in an error', async () => {
@@ -46,7 +46,7 @@ it('is idle when the passes of the shard that were under way have ended, also in
   void sharded.idle(1).then(() => {
     isIdle = true
   })
-  ends.get('a1')?.resolve(after(5))
+  ends.get('a1')?.resolve(requeueAfter(5))
   await one
   await settle()
   expect(isIdle).toBe(false)

@@ -1,7 +1,7 @@
 import type { Clock } from '../../ports/clock.ts'
-import { pause } from '../pause.ts'
-import { done, type Reconciler, type Result } from '../reconcile-loop.ts'
-import { doneFor, type ShardOwnership } from './ownership.ts'
+import { sleep } from '../pause.ts'
+import { noRequeue, type ReconcileResult, type Reconciler } from '../reconcile-loop.ts'
+import { type ShardOwnership, withOwnership } from './ownership.ts'
 
 export type ShardedReconcilerOptions = {
   reconciler: Reconciler
@@ -19,17 +19,17 @@ export type ShardedReconcilerOptions = {
  */
 export class ShardedReconciler implements Reconciler {
   readonly #options: ShardedReconcilerOptions
-  readonly #passes = new Map<Promise<Result>, number>()
+  readonly #passes = new Map<Promise<ReconcileResult>, number>()
 
   constructor(options: ShardedReconcilerOptions) {
     this.#options = options
   }
 
-  async reconcile(key: string, signal: AbortSignal): Promise<Result> {
+  async reconcile(key: string, signal: AbortSignal): Promise<ReconcileResult> {
     const { reconciler, ownership, shardOf } = this.#options
     const shard = shardOf(key)
-    if (shard === undefined || !ownership.owns(shard)) return done()
-    const pass = doneFor(ownership, shard, () => reconciler.reconcile(key, signal))
+    if (shard === undefined || !ownership.owns(shard)) return noRequeue()
+    const pass = withOwnership(ownership, shard, () => reconciler.reconcile(key, signal))
     this.#passes.set(pass, shard)
     try {
       return await pass
@@ -45,6 +45,6 @@ export class ShardedReconciler implements Reconciler {
     if (passes.length === 0) return
     const areOver = new AbortController()
     void Promise.allSettled(passes).then(() => areOver.abort())
-    await pause(clock, longestMs, areOver.signal)
+    await sleep(clock, longestMs, areOver.signal)
   }
 }

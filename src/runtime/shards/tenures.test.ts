@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest'
-import { detached, Tenures } from './tenures.ts'
+import { OwnershipEpochs, withoutOwnership } from './tenures.ts'
 
 /** What was begun for the shard, and is asked later whether it may write. */
-function begun(tenures: Tenures, shard: number) {
+function begun(tenures: OwnershipEpochs, shard: number) {
   const go = Promise.withResolvers<void>()
-  const may = tenures.within(shard, async () => {
+  const may = tenures.runWithin(shard, async () => {
     await go.promise
     await Promise.resolve()
     return tenures.mayWrite
@@ -16,7 +16,7 @@ function begun(tenures: Tenures, shard: number) {
 }
 
 it('what was begun for a shard may write while that is held, and no more when it was lost and won again', async () => {
-  const tenures = new Tenures()
+  const tenures = new OwnershipEpochs()
   tenures.begin([1, 2])
   const [first, second, other] = [begun(tenures, 1), begun(tenures, 1), begun(tenures, 2)]
   expect(await first()).toBe(true)
@@ -28,7 +28,7 @@ it('what was begun for a shard may write while that is held, and no more when it
 })
 
 it('what is begun for a shard that is not held may not write, and what is done for none may', async () => {
-  const tenures = new Tenures()
+  const tenures = new OwnershipEpochs()
   expect(await begun(tenures, 7)()).toBe(false)
   expect(tenures.mayWrite).toBe(true)
   tenures.begin([7])
@@ -38,10 +38,10 @@ it('what is begun for a shard that is not held may not write, and what is done f
 })
 
 it('what is detached is of no shard', async () => {
-  const tenures = new Tenures()
-  const aside = detached()
+  const tenures = new OwnershipEpochs()
+  const aside = withoutOwnership()
   tenures.begin([1])
-  const may = tenures.within(1, () => {
+  const may = tenures.runWithin(1, () => {
     tenures.end([1])
     return { inside: tenures.mayWrite, aside: aside(() => tenures.mayWrite) }
   })

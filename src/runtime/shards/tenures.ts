@@ -5,48 +5,48 @@
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 
-export type Tenure = { isOver: boolean }
+export type OwnershipEpoch = { isRevoked: boolean }
 
-export class Tenures {
-  readonly #ofShards = new Map<number, Tenure>()
-  readonly #doneFor = new AsyncLocalStorage<Tenure>()
+export class OwnershipEpochs {
+  readonly #byShard = new Map<number, OwnershipEpoch>()
+  readonly #runningEpoch = new AsyncLocalStorage<OwnershipEpoch>()
 
   begin(shards: readonly number[]): void {
     this.end(shards)
-    for (const shard of shards) this.#ofShards.set(shard, { isOver: false })
+    for (const shard of shards) this.#byShard.set(shard, { isRevoked: false })
   }
 
   /** Nothing of it is under way, or somebody else may have the shard. */
   end(shards: readonly number[]): void {
     for (const shard of shards) {
-      const tenure = this.#ofShards.get(shard)
-      if (tenure) tenure.isOver = true
-      this.#ofShards.delete(shard)
+      const tenure = this.#byShard.get(shard)
+      if (tenure) tenure.isRevoked = true
+      this.#byShard.delete(shard)
     }
   }
 
   /** Of each shard that has one. */
   endAll(): void {
-    this.end([...this.#ofShards.keys()])
+    this.end([...this.#byShard.keys()])
   }
 
   /** That of the shard as it is held now; over where it is not. */
-  of(shard: number): Tenure {
-    return this.#ofShards.get(shard) ?? { isOver: true }
+  current(shard: number): OwnershipEpoch {
+    return this.#byShard.get(shard) ?? { isRevoked: true }
   }
 
   /** Whatever `act` begins may write as long as the shard is held as it is now. */
-  within<T>(shard: number, act: () => T): T {
-    return this.#doneFor.run(this.of(shard), act)
+  runWithin<T>(shard: number, act: () => T): T {
+    return this.#runningEpoch.run(this.current(shard), act)
   }
 
   /** Whether what runs now may write; what is done for no shard may. */
   get mayWrite(): boolean {
-    return this.#doneFor.getStore()?.isOver !== true
+    return this.#runningEpoch.getStore()?.isRevoked !== true
   }
 }
 
 /** Runs what it is given as if it was begun where this was called: what is done for several shards is no one shard's. */
-export function detached(): <T>(act: () => T) => T {
+export function withoutOwnership(): <T>(act: () => T) => T {
   return AsyncLocalStorage.snapshot()
 }

@@ -1,13 +1,13 @@
 import { expect, it } from 'vitest'
 import { FakeClock, settle } from '../../../test/support/fake-clock.ts'
-import { WakeablePause } from './wakeable-pause.ts'
+import { InterruptibleSleep } from './wakeable-pause.ts'
 
 function begun() {
   const clock = new FakeClock()
-  const pause = new WakeablePause(clock)
+  const pause = new InterruptibleSleep(clock)
   const abort = new AbortController()
   const ended: string[] = []
-  const wait = (name: string) => void pause.for(1000, abort.signal).then(() => ended.push(name))
+  const wait = (name: string) => void pause.sleep(1000, abort.signal).then(() => ended.push(name))
   return { clock, pause, abort, ended, wait }
 }
 

@@ -1,7 +1,7 @@
 import type { Clock } from '../../ports/clock.ts'
 
 /** A pause that can be cut short, also before it has begun. */
-export class WakeablePause {
+export class InterruptibleSleep {
   readonly #clock: Clock
   #isAwake = false
   #end: () => void = () => undefined
@@ -17,7 +17,7 @@ export class WakeablePause {
   }
 
   /** Resolves after so long, when woken or aborted. */
-  async for(ms: number, signal: AbortSignal): Promise<void> {
+  async sleep(ms: number, signal: AbortSignal): Promise<void> {
     if (!this.#isAwake && !signal.aborted) {
       await new Promise<void>((resolve) => {
         const cancel = this.#clock.after(ms, resolve)

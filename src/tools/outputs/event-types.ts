@@ -1,6 +1,6 @@
 /** config/event-types/<name>.yaml: the catalogue that is shipped, to be applied as it is or with a kustomization. */
 import { stringify } from 'yaml'
-import { catalogue } from '../../api/catalogue.ts'
+import { builtinEventTypes } from '../../api/catalogue.ts'
 import { NOTICE, type Output } from '../generated-file.ts'
 
 const FOLDER = 'config/event-types'
@@ -8,7 +8,7 @@ const FOLDER = 'config/event-types'
 export const eventTypes: Output = {
   owns: [FOLDER],
   files() {
-    return catalogue.map((manifest) => ({
+    return builtinEventTypes.map((manifest) => ({
       path: `${FOLDER}/${manifest.metadata.name}.yaml`,
       content: `# ${NOTICE}\n${stringify(manifest, { lineWidth: 0 })}`,
     }))

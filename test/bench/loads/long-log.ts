@@ -1,8 +1,8 @@
 /** A long log of deliveries, as the facade's index takes it in, without an API server: what is measured is the index. */
-import { encodeRecord, type OutcomeRecord, recordsOf } from '../../../src/api/outcome-record.ts'
+import { decodeOutcomeRecords, encodeLogRecord, type OutcomeRecord } from '../../../src/api/outcome-record.ts'
 import type { DeliveryLines } from '../../../src/controllers/facade/delivery-index/delivery-lines.ts'
 import { sortableName } from '../../../src/domain/message-id.ts'
-import { deliveriesOf, segmentSpec } from '../../../src/domain/segment.ts'
+import { decodeDeliveries, segmentSpec } from '../../../src/domain/segment.ts'
 
 export type LongLog = { lines: number; endpoints: number; perSegment: number }
 
@@ -32,17 +32,17 @@ function takeSegment(log: LongLog, into: DeliveryLines, at: { version: number; f
   })
   const spec = segmentSpec(events, 'bench', START)
   const about = { name: nameOf(at.version), version: at.version, writtenAt: START, createdAt: START }
-  into.segment({ ...about, ...deliveriesOf(JSON.parse(JSON.stringify(spec))) })
+  into.segment({ ...about, ...decodeDeliveries(JSON.parse(JSON.stringify(spec))) })
   for (const _ of into.segmentsSeenUpTo(at.version));
   const records = events.map((_, index) =>
-    encodeRecord(recordOf(at.first + index, { version: at.version, index })),
+    encodeLogRecord(recordOf(at.first + index, { version: at.version, index })),
   )
   const version = at.version + 1
   into.outcomes({
     name: nameOf(version),
     version,
     writtenAt: START,
-    records: recordsOf({ records: records.join('\n') }),
+    records: decodeOutcomeRecords({ records: records.join('\n') }),
   })
 }
 

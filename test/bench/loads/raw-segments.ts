@@ -9,7 +9,7 @@ import {
   deliverySegments,
 } from '../../../src/api/delivery-segment.ts'
 import { API_VERSION, NO_BACKUP_LABEL, type ResourceType } from '../../../src/api/meta.ts'
-import { encodeRecord } from '../../../src/api/outcome-record.ts'
+import { encodeLogRecord } from '../../../src/api/outcome-record.ts'
 import { outcomeSegmentKind, outcomeSegments } from '../../../src/api/outcome-segment.ts'
 import { acceptEvent } from '../../../src/domain/accept.ts'
 import { messageId, NAME_ENTROPY_BYTES, sortableName } from '../../../src/domain/message-id.ts'
@@ -76,7 +76,7 @@ export async function rawSegments(load: RawSegmentsLoad, world: RawWorld): Promi
         .run(() => send(sender, load.receiver, accepted))
         .then((attempt) =>
           outcomes.add(
-            encodeRecord({ kind: 'sent', position: { version, index: n % 4096 }, attempt, object: false }),
+            encodeLogRecord({ kind: 'sent', position: { version, index: n % 4096 }, attempt, object: false }),
           ),
         ),
     )

@@ -5,7 +5,7 @@ import {
   deliverySegments,
 } from '../../../src/api/delivery-segment.ts'
 import { API_VERSION, NO_BACKUP_LABEL, type ResourceType } from '../../../src/api/meta.ts'
-import { encodeRecord, type OutcomeRecord } from '../../../src/api/outcome-record.ts'
+import { encodeLogRecord, type OutcomeRecord } from '../../../src/api/outcome-record.ts'
 import { outcomeSegmentKind, outcomeSegments } from '../../../src/api/outcome-segment.ts'
 import { acceptEvent } from '../../../src/domain/accept.ts'
 import { NAME_ENTROPY_BYTES, sortableName } from '../../../src/domain/message-id.ts'
@@ -67,7 +67,7 @@ async function writeSegments(
     spec: segmentSpec(events, 'bench', now),
   })
   const records = numbers.map((number, index) =>
-    encodeRecord(recordOf(number, { version, index }, now - log.lines + number)),
+    encodeLogRecord(recordOf(number, { version, index }, now - log.lines + number)),
   )
   await write(world, log.namespace, {
     type: outcomeSegments,

@@ -1,29 +1,29 @@
 /** Follows the delivery log's outcomes and counts the deliveries that were closed in it. */
 import { MAX_SEGMENT_DELIVERIES } from '../../../src/api/delivery-segment.ts'
-import { type OutcomeRecord, recordsOf } from '../../../src/api/outcome-record.ts'
+import { decodeOutcomeRecords, type OutcomeRecord } from '../../../src/api/outcome-record.ts'
 import { outcomeSegment, outcomeSegments } from '../../../src/api/outcome-segment.ts'
 import type { Position } from '../../../src/api/position.ts'
-import { Reflector } from '../../../src/runtime/reflector.ts'
-import type { ReflectorNeeds } from '../../../src/runtime/reflector-options.ts'
+import { Informer } from '../../../src/runtime/reflector.ts'
+import type { InformerDependencies } from '../../../src/runtime/reflector-options.ts'
 import { microseconds } from './instant.ts'
 
 /** Deliveries by what closed them, and records that came a second time. */
 export type Closed = { sent: number; moved: number; canceled: number; repeated: number }
 
 export class Closings {
-  readonly #feed: Reflector<readonly OutcomeRecord[]>
+  readonly #feed: Informer<readonly OutcomeRecord[]>
   #closed: Closed = { sent: 0, moved: 0, canceled: 0, repeated: 0 }
   #seen = new Set<number>()
   #lastAt = 0
 
   /** @param namespace of the log */
-  constructor(namespace: string, needs: ReflectorNeeds) {
-    this.#feed = new Reflector(
+  constructor(namespace: string, needs: InformerDependencies) {
+    this.#feed = new Informer(
       {
         type: outcomeSegments,
         query: { namespace },
-        forget: true,
-        decode: (raw) => recordsOf(outcomeSegment.parse(raw).spec).filter(closes),
+        streaming: true,
+        decode: (raw) => decodeOutcomeRecords(outcomeSegment.parse(raw).spec).filter(closes),
         handler: { applied: (records) => this.#take(records) },
       },
       needs,

@@ -12,7 +12,7 @@ import { createRandom } from '../../../src/adapters/system/random.ts'
 import { deliverySegments } from '../../../src/api/delivery-segment.ts'
 import { webhookEndpoint, webhookEndpoints } from '../../../src/api/webhook-endpoint.ts'
 import { createEventLog, type OpenEventLog } from '../../../src/controllers/delivery-log/event-log.ts'
-import { firstOf, SegmentNames } from '../../../src/controllers/delivery-log/segment-names.ts'
+import { firstNameReader, SegmentNamer } from '../../../src/controllers/delivery-log/segment-names.ts'
 import { acceptEvent } from '../../../src/domain/accept.ts'
 import { decideState } from '../../../src/domain/endpoint-state.ts'
 import { matchEndpoints, type Subscriber, subscriberOf } from '../../../src/domain/fan-out.ts'
@@ -57,7 +57,11 @@ const enter: Enter = async (route, dataText) => {
 serveCalls({
   connect: async ({ kubeconfigPath, namespace }) => {
     api = await connectKubernetes({ kubeconfigPath, clock, random })
-    const names = new SegmentNames({ clock, random, first: firstOf(api, deliverySegments, namespace) })
+    const names = new SegmentNamer({
+      clock,
+      random,
+      first: firstNameReader(api, deliverySegments, namespace),
+    })
     log = createEventLog({ resources: api, namespace, writer: 'bench', names, clock, random })
   },
   list,

@@ -1,13 +1,13 @@
 /** Both sides compared: what the cluster says, what the accounts hold, and what was asked for. */
 import type { KubernetesClient } from '../../../src/adapters/kubernetes/kubernetes-client.ts'
 import { configMaps, secrets } from '../../../src/api/core-kinds.ts'
-import { type OrphanedParameter, orphanedParameter } from '../../../src/api/orphaned-parameter.ts'
+import { type FailedDeletionRecord, failedDeletionRecord } from '../../../src/api/orphaned-parameter.ts'
 import {
   type RegistryCredential,
   registryCredential,
   registryCredentials,
 } from '../../../src/api/registry-credential.ts'
-import { ORPHANS_NAME } from '../../../src/controllers/credential/orphan-ledger.ts'
+import { FAILED_DELETIONS_NAME } from '../../../src/controllers/credential/orphan-ledger.ts'
 import type { Account } from '../../../src/playground/aws/account.ts'
 import type { AwsDouble } from '../../../src/playground/aws/aws-double.ts'
 import { isApiError } from '../../../src/ports/kubernetes.ts'
@@ -19,7 +19,7 @@ export type CredentialEvidence = {
   credentials: readonly RegistryCredential[]
   /** `<organization>/<name>` of hand-over Secrets. */
   secrets: ReadonlySet<string>
-  orphans: readonly OrphanedParameter[]
+  orphans: readonly FailedDeletionRecord[]
   parameters: readonly ParameterFound[]
 }
 
@@ -38,10 +38,12 @@ export async function readCredentials(api: KubernetesClient): Promise<RegistryCr
   return items.map((raw) => registryCredential.parse(raw))
 }
 
-export async function readOrphans(api: KubernetesClient, namespace: string): Promise<OrphanedParameter[]> {
+export async function readOrphans(api: KubernetesClient, namespace: string): Promise<FailedDeletionRecord[]> {
   try {
-    const { data = {} } = (await api.get(configMaps, { namespace, name: ORPHANS_NAME })) as { data?: object }
-    return Object.values(data).map((text) => orphanedParameter.parse(JSON.parse(String(text))))
+    const { data = {} } = (await api.get(configMaps, { namespace, name: FAILED_DELETIONS_NAME })) as {
+      data?: object
+    }
+    return Object.values(data).map((text) => failedDeletionRecord.parse(JSON.parse(String(text))))
   } catch (error) {
     if (isApiError(error, 'NotFound')) return []
     throw error

@@ -1,10 +1,10 @@
 /** What the log has said of a delivery, and of who drives it, for whoever has to find out why something came of it. */
 import { formatPosition, type Position } from '../../../src/api/position.ts'
-import { readSeenOutcomes, readSegment } from '../../../src/controllers/delivery-log/read-back.ts'
-import { isLogEnd } from '../../../src/domain/outcome-records.ts'
+import { readLoggedOutcomes, readSegment } from '../../../src/controllers/delivery-log/read-back.ts'
+import { endsDelivery } from '../../../src/domain/outcome-records.ts'
 import { shardOf } from '../../../src/domain/shard.ts'
 import type { LogSegment } from '../../../src/ports/delivery-log.ts'
-import type { Log } from '../../../src/ports/log.ts'
+import type { Logger } from '../../../src/ports/log.ts'
 import { keyOf } from '../../support/verdict.ts'
 import type { Kept } from './archive.ts'
 
@@ -18,7 +18,7 @@ export type Told = {
   aliases: ReadonlyMap<string, string>
 }
 
-const DEAF: Log = { info: () => undefined, warn: () => undefined, error: () => undefined }
+const DEAF: Logger = { info: () => undefined, warn: () => undefined, error: () => undefined }
 
 /** @param wanted `<endpoint> <id>` @returns lines of each delivery, oldest first; times in seconds, as those of the harness, whole ones. */
 export function saidOf(told: Told, wanted: readonly string[]): Map<string, string[]> {
@@ -29,7 +29,7 @@ export function saidOf(told: Told, wanted: readonly string[]): Map<string, strin
     ({ key }) => key,
   )
   const outcomes = told.outcomes
-    .flatMap(({ raw }) => readSeenOutcomes(raw, DEAF) ?? [])
+    .flatMap(({ raw }) => readLoggedOutcomes(raw, DEAF) ?? [])
     .sort((a, b) => a.version - b.version)
   return new Map(
     [...places].map(([key, found]) => [
@@ -41,12 +41,12 @@ export function saidOf(told: Told, wanted: readonly string[]): Map<string, strin
 
 /** Deliveries that an object has, and of which the log does not say that they have ended: they may count as pending somewhere. */
 export function untoldIn({ segments, outcomes, aliases }: Told): string[] {
-  const records = outcomes.flatMap(({ raw }) => readSeenOutcomes(raw, DEAF)?.records ?? [])
+  const records = outcomes.flatMap(({ raw }) => readLoggedOutcomes(raw, DEAF)?.records ?? [])
   const [moved, ended] = [new Set<string>(), new Set<string>()]
   for (const record of records) {
     if (record.kind === 'claim' || record.kind === 'release') continue
     if (record.kind === 'moved') moved.add(formatPosition(record.position))
-    else if (record.kind === 'ended' || isLogEnd(record)) ended.add(formatPosition(record.position))
+    else if (record.kind === 'ended' || endsDelivery(record)) ended.add(formatPosition(record.position))
   }
   return segments
     .flatMap(({ raw }) => placesIn(readSegment(raw), aliases))
@@ -68,7 +68,7 @@ function wordsOf({ position, segment, shard, at }: Place): string {
   return `  ${formatPosition(position)} of ${segment} at ${second(at)}, shard ${shard}`
 }
 
-type Outcomes = NonNullable<ReturnType<typeof readSeenOutcomes>>
+type Outcomes = NonNullable<ReturnType<typeof readLoggedOutcomes>>
 
 function linesOf(
   { version, writer, createdAt, records, lowWater }: Outcomes,

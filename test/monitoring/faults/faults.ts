@@ -4,7 +4,7 @@ import { configMaps, namespaces } from '../../../src/api/core-kinds.ts'
 import { API_VERSION, OWNER_EMAILS_ANNOTATION, type ResourceType } from '../../../src/api/meta.ts'
 import { registryCredentialKind, registryCredentials } from '../../../src/api/registry-credential.ts'
 import { webhookEndpoints } from '../../../src/api/webhook-endpoint.ts'
-import { ORPHANS_NAME } from '../../../src/controllers/credential/orphan-ledger.ts'
+import { FAILED_DELETIONS_NAME } from '../../../src/controllers/credential/orphan-ledger.ts'
 import { OPERATOR_NAMESPACE } from '../../support/installation.ts'
 import { createTestAuthority } from '../../support/tls.ts'
 import { API_SETTINGS, EVENT_TYPE, type MonitoringBed, ORGANIZATION } from '../bed/bed.ts'
@@ -179,7 +179,7 @@ const killed: Fault = {
     await davit.api.create(configMaps, {
       apiVersion: 'v1',
       kind: 'ConfigMap',
-      metadata: { namespace: OPERATOR_NAMESPACE, name: ORPHANS_NAME },
+      metadata: { namespace: OPERATOR_NAMESPACE, name: FAILED_DELETIONS_NAME },
       data: { orphan: JSON.stringify(orphan) },
     })
     for (let time = 0; time < 3; time += 1) {

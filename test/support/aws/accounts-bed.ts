@@ -9,8 +9,8 @@ import type { Rates } from '../../../src/playground/aws/rates.ts'
 import type { CloudAccess, NewParameter } from '../../../src/ports/cloud-accounts.ts'
 import type { CloudMetrics } from '../../../src/ports/metrics.ts'
 import { SecretText } from '../../../src/ports/secret-text.ts'
-import type { FairBucketLimits } from '../../../src/runtime/fair-bucket.ts'
-import { FairBuckets } from '../../../src/runtime/fair-buckets.ts'
+import type { FairRateLimits } from '../../../src/runtime/fair-bucket.ts'
+import { FairRateLimiters } from '../../../src/runtime/fair-buckets.ts'
 import { RushingClock } from '../rushing-clock.ts'
 
 export const REGION = 'eu-central-1'
@@ -36,7 +36,7 @@ export type AccountsBed = {
 
 export type AccountsBedOptions = {
   rates?: Rates
-  writes?: Partial<FairBucketLimits>
+  writes?: Partial<FairRateLimits>
   policy?: Record<string, unknown>
   /** What the operator's own identity may do besides assuming roles. */
   operatorActions?: string[]
@@ -75,16 +75,16 @@ export async function startAccountsBed(options: AccountsBedOptions = {}): Promis
     })
   const role = addRole('davit-writer')
   const counted = new CountedCalls()
-  const writes = new FairBuckets(clock, { ...BUCKET, ...options.writes })
-  const lists = new FairBuckets(clock, BUCKET)
+  const writes = new FairRateLimiters(clock, { ...BUCKET, ...options.writes })
+  const lists = new FairRateLimiters(clock, BUCKET)
   const cloud = createCloudAccounts({
     clock,
     random: { fraction: () => 0.5, bytes: (count) => randomBytes(count) },
     metrics: counted,
     userAgent: 'davit/test',
     sessionRules: options.rules ?? sessionRules,
-    writeTurns: (place) => writes.of(place),
-    listTurns: (place) => lists.of(place),
+    writeTurns: (place) => writes.forKey(place),
+    listTurns: (place) => lists.forKey(place),
     ...(options.sessionSeconds !== undefined && { sessionSeconds: options.sessionSeconds }),
     ...(options.maxSessions !== undefined && { maxSessions: options.maxSessions }),
   })

@@ -8,7 +8,7 @@ import { PutParameterCommand, SSMClient } from '@aws-sdk/client-ssm'
 import { AssumeRoleCommand, STSClient } from '@aws-sdk/client-sts'
 import { createClock } from '../../../src/adapters/system/clock.ts'
 import type { BoxCredential } from '../../../src/api/box-credentials.ts'
-import { placeIn } from '../../../src/domain/aws-partition.ts'
+import { awsScopeOf } from '../../../src/domain/aws-partition.ts'
 import { readerPolicy } from '../../../src/domain/connect-policies.ts'
 import type { Account, Role } from '../../../src/playground/aws/account.ts'
 import { type AwsDouble, startAwsDouble } from '../../../src/playground/aws/aws-double.ts'
@@ -149,7 +149,7 @@ export class BoxBed {
 /** What SecretsSettings shows for the role of boxes. */
 export function readerOf(organization: string) {
   return readerPolicy({
-    place: placeIn(REGION, ACCOUNT),
+    awsScope: awsScopeOf(REGION, ACCOUNT),
     prefix: '/davit',
     organization,
     kmsKeyId: undefined,

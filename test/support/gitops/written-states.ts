@@ -17,8 +17,8 @@ import { webhookEndpointKind } from '../../../src/api/webhook-endpoint.ts'
 import { webhookEventKind } from '../../../src/api/webhook-event.ts'
 import { type TemplateView, templateFindings } from '../../../src/domain/bake-conditions.ts'
 import { bakeFailure } from '../../../src/domain/bake-failure.ts'
-import { conditionsAfter, type Finding } from '../../../src/domain/conditions.ts'
-import { type ConnectionView, connectionVerdict } from '../../../src/domain/connection-verdict.ts'
+import { type ConditionUpdate, mergeConditions } from '../../../src/domain/conditions.ts'
+import { assessConnection, type ConnectionView } from '../../../src/domain/connection-verdict.ts'
 import { type CredentialView, credentialFindings } from '../../../src/domain/credential-conditions.ts'
 import {
   type EndpointFacts,
@@ -58,12 +58,12 @@ export function statusesOf(kind: KindDefinition, generation: number): object[] {
   if (findings)
     return findings.map((each) => ({
       observedGeneration: generation,
-      conditions: conditionsAfter([], each, { now: Date.parse(AT), generation }),
+      conditions: mergeConditions([], each, { now: Date.parse(AT), generation }),
     }))
   return kind === webhookDeliveryKind ? deliveryState.options.map((state) => ({ state })) : []
 }
 
-const FINDINGS: Readonly<Record<string, () => Finding[][]>> = {
+const FINDINGS: Readonly<Record<string, () => ConditionUpdate[][]>> = {
   WebhookEndpoint: endpointStates,
   WebhookEvent: eventStates,
   RegistryCredential: credentialStates,
@@ -79,7 +79,7 @@ const PROBLEMS: Readonly<Record<Problem['reason'], true>> = {
   UnknownEventTypes: true,
 }
 
-function endpointStates(): Finding[][] {
+function endpointStates(): ConditionUpdate[][] {
   const enabled = { state: 'enabled' } as EndpointFacts['decision']
   const disabled = (reason: string) =>
     ({ state: 'disabled', disabledReason: reason }) as EndpointFacts['decision']
@@ -108,18 +108,18 @@ const REFUSALS: Readonly<Record<RefusalReason, true>> = {
 }
 
 /** As `reconcile-events.ts` writes them. */
-function eventStates(): Finding[][] {
-  const taken = ['Accepted', 'NobodySubscribed'].map((reason): Finding[] => [
+function eventStates(): ConditionUpdate[][] {
+  const taken = ['Accepted', 'NobodySubscribed'].map((reason): ConditionUpdate[] => [
     { type: 'Ready', status: 'True', reason, message: WORDS },
   ])
-  const refused = Object.keys(REFUSALS).map((reason): Finding[] => [
+  const refused = Object.keys(REFUSALS).map((reason): ConditionUpdate[] => [
     { type: 'Ready', status: 'False', reason, message: WORDS },
     { type: 'Stalled', status: 'True', reason, message: WORDS },
   ])
   return [...taken, ...refused]
 }
 
-function credentialStates(): Finding[][] {
+function credentialStates(): ConditionUpdate[][] {
   const stored = { name: '/davit/acme/rc_a', version: 1, region: 'eu-west-1', account: '1', roleArn: 'r' }
   const verified = { status: 'Unknown', reason: 'NotChecked', message: WORDS } as const
   const token = { type: 'token', verified, listing: { state: 'unknown' } } as const
@@ -138,7 +138,7 @@ function credentialStates(): Finding[][] {
   return views.map(credentialFindings)
 }
 
-function settingsStates(): Finding[][] {
+function settingsStates(): ConditionUpdate[][] {
   const view: ConnectionView = {
     roleArn: goodSettings.spec.roleArn,
     externalId: 'x',
@@ -158,10 +158,10 @@ function settingsStates(): Finding[][] {
     { ...view, results: { identify: { failure } } },
     ...SETTINGS_STALLS.map((reason): ConnectionView => ({ ...view, problem: { reason, message: WORDS } })),
   ]
-  return views.map((each) => connectionVerdict(each).findings)
+  return views.map((each) => assessConnection(each).findings)
 }
 
-function templateStates(): Finding[][] {
+function templateStates(): ConditionUpdate[][] {
   const current = { status: 'True', reason: 'AsBaked', message: WORDS } as const
   const bake = (more: Partial<BakeStatus>) => ({ number: 1, attempts: 1, ...more }) as BakeStatus
   const view: TemplateView = { bake: undefined, problem: undefined, isDue: false, current }

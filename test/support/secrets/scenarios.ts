@@ -142,7 +142,7 @@ export async function createByRest(world: SecretsWorld, life = new Lifeline()): 
   const { accounts } = world.process.role.parts
   const organizationUid = world.organizations.get(ORGANIZATION) ?? ''
   const place = { roleArn: `arn:aws:iam::${ACCOUNT}:role/${ORGANIZATION}`, region: REGION }
-  const access = accounts.as({ organization: ORGANIZATION, organizationUid }, place)
+  const access = accounts.accessAs({ organization: ORGANIZATION, organizationUid }, place)
   const restName = sortableName(world.clock.now(), new Uint8Array(NAME_ENTROPY_BYTES))
   const api = new MortalApi(world.cluster, life)
   const cloud = world.cloud.ports((name, run) => life.call(name, run))

@@ -14,12 +14,12 @@ import {
   secretsSettingsResource,
 } from '../../../src/api/secrets-settings.ts'
 import { parseConfig } from '../../../src/config.ts'
-import { ORPHANS_NAME } from '../../../src/controllers/credential/orphan-ledger.ts'
+import { FAILED_DELETIONS_NAME } from '../../../src/controllers/credential/orphan-ledger.ts'
 import { Organizations } from '../../../src/controllers/organizations.ts'
 import { externalId } from '../../../src/domain/external-id.ts'
 import { isApiError, type RawObject } from '../../../src/ports/kubernetes.ts'
-import type { Log } from '../../../src/ports/log.ts'
-import { createSecretsRole, type SecretsRole } from '../../../src/roles/secrets-role.ts'
+import type { Logger } from '../../../src/ports/log.ts'
+import { type CredentialControllers, createCredentialControllers } from '../../../src/roles/secrets-role.ts'
 import { FakeClock, fixedRandom, settle } from '../fake-clock.ts'
 import { FaultyApi } from '../faulty-api.ts'
 import { type SeenEvent, seeingRecorder } from '../seen-events.ts'
@@ -36,7 +36,7 @@ const KEY = new Uint8Array(32).fill(7)
 /** What a namespace has that its end takes along. */
 export const TENANT_TYPES = [secretsSettingsResource, registryCredentials, secrets]
 
-type Process = { life: Lifeline; api: MortalApi; role: SecretsRole; organizations: Organizations }
+type Process = { life: Lifeline; api: MortalApi; role: CredentialControllers; organizations: Organizations }
 
 export type SecretsWorldOptions = {
   organizations: readonly string[]
@@ -97,7 +97,7 @@ export class SecretsWorld {
     const organizations = new Organizations()
     const { cloud, principal } = this.#options
     for (const [name, uid] of this.organizations) organizations.apply({ name, uid, ownerEmails: [] })
-    const role = createSecretsRole({
+    const role = createCredentialControllers({
       config: parseConfig({
         DAVIT_NAMESPACE: NAMESPACE,
         ...(principal === undefined ? {} : { DAVIT_OPERATOR_PRINCIPAL_ARN: principal }),
@@ -234,7 +234,9 @@ export class SecretsWorld {
   }
 
   orphans(): { name: string; account: string; region: string; reason: string }[] {
-    const ledger = this.cluster.all(configMaps).find(({ metadata }) => metadata.name === ORPHANS_NAME)
+    const ledger = this.cluster
+      .all(configMaps)
+      .find(({ metadata }) => metadata.name === FAILED_DELETIONS_NAME)
     return Object.values((ledger?.data ?? {}) as Record<string, string>).map((text) => JSON.parse(text))
   }
 
@@ -249,10 +251,10 @@ export class SecretsWorld {
       await this.cluster.create(type, { apiVersion: API_VERSION, kind, metadata: { namespace, name }, spec })
   }
 
-  #log(life: Lifeline): Log {
+  #log(life: Lifeline): Logger {
     const add = (level: string) => (message: string, fields?: unknown) => {
       if (!life.dead) this.logLines.push({ level, message, fields })
     }
-    return { info: add('info'), warn: add('warn'), error: add('error') } as Log
+    return { info: add('info'), warn: add('warn'), error: add('error') } as Logger
   }
 }

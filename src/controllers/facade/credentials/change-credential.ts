@@ -6,7 +6,7 @@ import {
   registryCredentials,
 } from '../../../api/registry-credential.ts'
 import { etagOf, ifMatchHolds } from '../../../domain/etag.ts'
-import { managerOf } from '../../../domain/managed-elsewhere.ts'
+import { managedBy } from '../../../domain/managed-elsewhere.ts'
 import type { Conditional, Keyed } from '../../../ports/endpoints.ts'
 import { isApiError } from '../../../ports/kubernetes.ts'
 import { RefusedError } from '../../../ports/refused-error.ts'
@@ -17,11 +17,11 @@ import type {
   TaggedCredential,
 } from '../../../ports/registry-credentials.ts'
 import { type ReadyAccount, readyAccount } from '../settings/ready-account.ts'
-import { untilUndisturbed } from '../until-undisturbed.ts'
-import type { CredentialsContext, Place } from './context.ts'
+import { retryOnConflict } from '../until-undisturbed.ts'
+import type { CredentialRef, CredentialsContext } from './context.ts'
 import { checkChange } from './credential-fields.ts'
 import { taggedOf } from './credential-resource.ts'
-import { type LiveCredential, placeOf, readCredential, readRaw } from './live-credential.ts'
+import { credentialRef, readCredential, readRaw, type StoredCredential } from './live-credential.ts'
 import { isBegun, type StoredSecret, storeSecret } from './new-secret.ts'
 import { recordParameter } from './record-parameter.ts'
 import { checkFields, type Fields, writeFields } from './write-fields.ts'
@@ -31,7 +31,7 @@ const RETRY_AFTER_SECONDS = 2
 /** @param request names the request, where it has a key */
 type How = Conditional & { request?: string }
 /** What can be done. */
-type Plan = LiveCredential & { fields: Fields; account?: ReadyAccount }
+type Plan = StoredCredential & { fields: Fields; account?: ReadyAccount }
 
 export async function changeCredential(
   ctx: CredentialsContext,
@@ -40,7 +40,7 @@ export async function changeCredential(
   how: Keyed & Conditional,
 ): Promise<ChangedCredential> {
   const { idempotencyKey: key, ifMatch } = how
-  const at = placeOf(id)
+  const at = credentialRef(id)
   if (key === undefined) return { ...(await apply(ctx, at, change, { ifMatch })), replayed: false }
   const { organization, credentialId } = id
   const { label = null, username = null, secret } = change
@@ -64,8 +64,8 @@ export async function removeCredential(
   id: CredentialId,
   how: Conditional,
 ): Promise<void> {
-  const at = placeOf(id)
-  await untilUndisturbed(async () => {
+  const at = credentialRef(id)
+  await retryOnConflict(async () => {
     const raw = await readRaw(resources, at)
     const metadata = objectMeta.parse(raw.metadata)
     if (metadata.deletionTimestamp !== undefined) throw new RefusedError('not_found')
@@ -89,7 +89,7 @@ export async function removeCredential(
  */
 function apply(
   ctx: CredentialsContext,
-  at: Place,
+  at: CredentialRef,
   change: CredentialChange,
   how: How,
 ): Promise<TaggedCredential> {
@@ -111,7 +111,12 @@ function apply(
 }
 
 /** @throws RefusedError not_found, precondition_failed, invalid, managed_elsewhere, and those of the account */
-async function plan(ctx: CredentialsContext, at: Place, change: CredentialChange, how: How): Promise<Plan> {
+async function plan(
+  ctx: CredentialsContext,
+  at: CredentialRef,
+  change: CredentialChange,
+  how: How,
+): Promise<Plan> {
   const live = await readCredential(ctx, at)
   const { credential, raw } = live
   const fields = fieldsOf(credential, change)
@@ -120,9 +125,9 @@ async function plan(ctx: CredentialsContext, at: Place, change: CredentialChange
   if (!isDone && !ifMatchHolds(how.ifMatch, etagOf(credential.metadata)))
     throw new RefusedError('precondition_failed')
   checkChange(credential.spec, change)
-  refuseManaged(managerOf(raw.metadata), fields)
+  refuseManaged(managedBy(raw.metadata), fields)
   if (change.secret === undefined) return { ...live, fields }
-  refuseHandedOver(credential)
+  refuseInputSecret(credential)
   return { ...live, fields, account: await readyAccount(ctx, at.namespace) }
 }
 
@@ -142,7 +147,7 @@ function refuseManaged(manager: string | undefined, fields: Fields): void {
 }
 
 /** The controller stores what is in that Secret, and would put it over what comes from here. */
-function refuseHandedOver({ spec }: RegistryCredential): void {
+function refuseInputSecret({ spec }: RegistryCredential): void {
   if (!spec.secretRef) return
   const detail = `The secret comes from the Secret ${spec.secretRef.name} (spec.secretRef): change it there, or make it again, or take spec.secretRef away and give the secret here.`
   throw new RefusedError('managed_elsewhere', { detail })
@@ -195,7 +200,7 @@ async function takeBack(ctx: CredentialsContext, { credential, account }: Plan):
 }
 
 /** While a finalizer holds it, the controller removes the parameter. */
-async function isGone({ resources }: CredentialsContext, at: Place): Promise<boolean> {
+async function isGone({ resources }: CredentialsContext, at: CredentialRef): Promise<boolean> {
   try {
     await resources.get(registryCredentials, at)
     return false

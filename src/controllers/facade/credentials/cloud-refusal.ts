@@ -1,4 +1,4 @@
-import { plainText } from '../../../domain/plain-text.ts'
+import { sanitizeText } from '../../../domain/plain-text.ts'
 import { type CloudError, isCloudError } from '../../../ports/cloud-error.ts'
 import { RefusedError } from '../../../ports/refused-error.ts'
 
@@ -16,7 +16,7 @@ export function cloudRefusal(error: unknown): unknown {
     case 'spec':
       return error.code === 'NoIdentity'
         ? unavailable(error, MENDED_SECONDS)
-        : new RefusedError('cloud_account_not_ready', { detail: cloudWords(error), cause: error })
+        : new RefusedError('cloud_account_not_ready', { detail: describeCloudError(error), cause: error })
     case 'retry':
       return error.code === 'Busy' ? busy(error) : unavailable(error, AGAIN_SECONDS)
     case 'gone':
@@ -30,11 +30,15 @@ function busy(error: CloudError): RefusedError {
 }
 
 function unavailable(error: CloudError, retryAfter: number): RefusedError {
-  return new RefusedError('cloud_unavailable', { detail: cloudWords(error), retryAfter, cause: error })
+  return new RefusedError('cloud_unavailable', {
+    detail: describeCloudError(error),
+    retryAfter,
+    cause: error,
+  })
 }
 
 /** The code first, which is what people look up. */
-export function cloudWords({ code, message, operation }: CloudError): string {
+export function describeCloudError({ code, message, operation }: CloudError): string {
   const about = operation === '' ? code : `${code} (${operation})`
-  return plainText(message === '' ? `${about}.` : `${about}: ${message}`, LONGEST)
+  return sanitizeText(message === '' ? `${about}.` : `${about}: ${message}`, LONGEST)
 }

@@ -3,7 +3,7 @@ import type { Clock, Random } from '../../../ports/clock.ts'
 import type { ParameterListing, ParameterStore } from '../../../ports/cloud-accounts.ts'
 import type { IdempotencyKeys } from '../../../ports/idempotency.ts'
 import type { ResourceReader, ResourceWriter } from '../../../ports/kubernetes.ts'
-import type { Log } from '../../../ports/log.ts'
+import type { Logger } from '../../../ports/log.ts'
 import type { CredentialMetrics } from '../../../ports/metrics.ts'
 import type { KeyedMutex } from '../../../runtime/keyed-mutex.ts'
 import type { Organization } from '../../organizations.ts'
@@ -25,7 +25,7 @@ export type CredentialsOptions = {
   maxCredentials: number
   clock: Clock
   random: Random
-  log: Log
+  log: Logger
   metrics: CredentialMetrics
 }
 
@@ -36,4 +36,4 @@ export type CredentialsContext = CredentialsOptions & {
 }
 
 /** The namespace, and the name of the credential there. */
-export type Place = { namespace: string; name: string }
+export type CredentialRef = { namespace: string; name: string }

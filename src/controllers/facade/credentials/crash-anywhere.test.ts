@@ -8,7 +8,7 @@ import { describe, expect, test } from 'vitest'
 import { ACME, CredentialsBed, ecr, token } from '../../../../test/support/credentials-bed.ts'
 import type { HeldParameter } from '../../../../test/support/fake-parameters.ts'
 import { STEP_FAULTS, type StepFault, Steps } from '../../../../test/support/steps.ts'
-import { awaitsFields } from '../../../domain/awaited-fields.ts'
+import { hasPendingFields } from '../../../domain/awaited-fields.ts'
 import type { CredentialChange, CredentialDraft } from '../../../ports/registry-credentials.ts'
 import { SecretText } from '../../../ports/secret-text.ts'
 
@@ -186,7 +186,7 @@ function afterListing(bed: CredentialsBed): { value: string | undefined; usernam
   const isIt = (held: HeldParameter) =>
     name === undefined || (held.name === name && held.place.endsWith(`/${region}`))
   const held = bed.cloud.held.find(isIt)
-  const isAwaiting = credential !== undefined && awaitsFields(credential.metadata)
+  const isAwaiting = credential !== undefined && hasPendingFields(credential.metadata)
   const version = isAwaiting ? pinned : (held?.versions.length ?? 0)
   return { value: held?.versions[version - 1], username: credential?.spec.username }
 }

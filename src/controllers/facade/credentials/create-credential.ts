@@ -20,25 +20,25 @@ import { RefusedError } from '../../../ports/refused-error.ts'
 import type { CreatedCredential, CredentialDraft } from '../../../ports/registry-credentials.ts'
 import type { SecretText } from '../../../ports/secret-text.ts'
 import { clusterRefusal } from '../cluster-refusal.ts'
-import { OrganizationRoom, type RoomPlace } from '../organization-room.ts'
+import { ObjectQuota, type QuotaTicket } from '../organization-room.ts'
 import { type ReadyAccount, readyAccount } from '../settings/ready-account.ts'
-import type { CredentialsContext, Place } from './context.ts'
+import type { CredentialRef, CredentialsContext } from './context.ts'
 import { specOf } from './credential-fields.ts'
 import { resourceOf } from './credential-resource.ts'
 import { parseCredential, readCredential } from './live-credential.ts'
 import { recordParameter } from './record-parameter.ts'
 
 type Spec = ReturnType<typeof specOf>
-type Wanted = { spec: Spec; secret?: SecretText | undefined; room: RoomPlace }
+type Wanted = { spec: Spec; secret?: SecretText | undefined; room: QuotaTicket }
 
 export class CredentialCreation {
   readonly #ctx: CredentialsContext
-  readonly #room: OrganizationRoom
+  readonly #room: ObjectQuota
 
   constructor(ctx: CredentialsContext) {
     this.#ctx = ctx
     const { directory, maxCredentials } = ctx
-    this.#room = new OrganizationRoom({
+    this.#room = new ObjectQuota({
       held: (organization) => directory.inNamespace(organization).length,
       most: maxCredentials,
       refusal: (held) => {
@@ -54,7 +54,7 @@ export class CredentialCreation {
     key: string | undefined,
   ): Promise<CreatedCredential> {
     const spec = specOf(draft)
-    const room = this.#room.place(organization)
+    const room = this.#room.ticketFor(organization)
     const wanted: Wanted = { spec, secret: draft.secret, room }
     try {
       return await this.#created(organization, wanted, key)
@@ -85,7 +85,7 @@ export class CredentialCreation {
   }
 
   /** From where an earlier call under this name has come. */
-  async #goOn(at: Place, wanted: Wanted): Promise<RegistryCredential> {
+  async #goOn(at: CredentialRef, wanted: Wanted): Promise<RegistryCredential> {
     const found = await this.#find(at)
     if (!found) return await this.#make(at, wanted)
     const { secret } = wanted
@@ -95,7 +95,7 @@ export class CredentialCreation {
     return await this.#record(found, await this.#ctx.store.putNew(account, at.name, secret))
   }
 
-  async #make(at: Place, wanted: Wanted): Promise<RegistryCredential> {
+  async #make(at: CredentialRef, wanted: Wanted): Promise<RegistryCredential> {
     // A repeat was not checked, and may be the first that makes it.
     wanted.room.take()
     const { spec, secret } = wanted
@@ -114,7 +114,7 @@ export class CredentialCreation {
     return await this.#record(credential, parameter)
   }
 
-  async #put(at: Place, account: ReadyAccount, secret: SecretText): Promise<StoredParameter> {
+  async #put(at: CredentialRef, account: ReadyAccount, secret: SecretText): Promise<StoredParameter> {
     try {
       return await this.#ctx.store.putNew(account, at.name, secret)
     } catch (error) {
@@ -125,7 +125,7 @@ export class CredentialCreation {
     }
   }
 
-  async #write(at: Place, spec: Spec): Promise<RegistryCredential> {
+  async #write(at: CredentialRef, spec: Spec): Promise<RegistryCredential> {
     const { resources } = this.#ctx
     const finalizers = spec.type === 'token' ? { finalizers: [PARAMETER_FINALIZER] } : {}
     const metadata = { ...at, ...finalizers }
@@ -150,7 +150,7 @@ export class CredentialCreation {
    * The parameter of no credential is taken back; what cannot be, the sweep finds.
    * @returns the credential, where it is there after all: without an answer it may be
    */
-  async #afterFailure(at: Place, account: ReadyAccount): Promise<RegistryCredential | undefined> {
+  async #afterFailure(at: CredentialRef, account: ReadyAccount): Promise<RegistryCredential | undefined> {
     const { store, log } = this.#ctx
     try {
       const found = await this.#find(at)
@@ -162,7 +162,7 @@ export class CredentialCreation {
     return undefined
   }
 
-  async #find(at: Place): Promise<RegistryCredential | undefined> {
+  async #find(at: CredentialRef): Promise<RegistryCredential | undefined> {
     try {
       return (await readCredential(this.#ctx, at)).credential
     } catch (error) {
@@ -184,7 +184,7 @@ export class CredentialCreation {
     }
   }
 
-  async #etagOf(at: Place): Promise<string | undefined> {
+  async #etagOf(at: CredentialRef): Promise<string | undefined> {
     const found = await this.#find(at)
     return found && etagOf(found.metadata)
   }

@@ -11,16 +11,16 @@ import { isApiError, type RawObject, type ResourceReader } from '../../../ports/
 import { RefusedError } from '../../../ports/refused-error.ts'
 import type { CredentialId } from '../../../ports/registry-credentials.ts'
 import { UnreadableError } from '../../unreadable-error.ts'
-import type { Place } from './context.ts'
+import type { CredentialRef } from './context.ts'
 import type { CredentialDirectory } from './credential-directory.ts'
 
-export type LiveCredentials = { resources: Pick<ResourceReader, 'get'>; directory: CredentialDirectory }
+export type CredentialSources = { resources: Pick<ResourceReader, 'get'>; directory: CredentialDirectory }
 
 /** @param raw all of its metadata */
-export type LiveCredential = { credential: RegistryCredential; raw: RawObject }
+export type StoredCredential = { credential: RegistryCredential; raw: RawObject }
 
 /** @throws RefusedError not_found, also of one that is being deleted; ApiError; UnreadableError */
-export async function readCredential(from: LiveCredentials, at: Place): Promise<LiveCredential> {
+export async function readCredential(from: CredentialSources, at: CredentialRef): Promise<StoredCredential> {
   const raw = await readRaw(from.resources, at)
   const credential = parseCredential(raw)
   from.directory.learn(credential)
@@ -29,7 +29,7 @@ export async function readCredential(from: LiveCredentials, at: Place): Promise<
 }
 
 /** As it is stored, whatever is in it, and though it is being deleted. @throws RefusedError not_found; ApiError */
-export async function readRaw(resources: Pick<ResourceReader, 'get'>, at: Place): Promise<RawObject> {
+export async function readRaw(resources: Pick<ResourceReader, 'get'>, at: CredentialRef): Promise<RawObject> {
   try {
     return await resources.get(registryCredentials, at)
   } catch (error) {
@@ -45,7 +45,7 @@ export function parseCredential(raw: RawObject): RegistryCredential {
 }
 
 /** @throws RefusedError not_found for what is no id of a credential */
-export function placeOf({ organization, credentialId }: CredentialId): Place {
+export function credentialRef({ organization, credentialId }: CredentialId): CredentialRef {
   const name = credentialId.startsWith(CREDENTIAL_PREFIX) ? credentialId.slice(CREDENTIAL_PREFIX.length) : ''
   if (!DNS_LABEL.test(name)) throw new RefusedError('not_found')
   return { namespace: organization, name }

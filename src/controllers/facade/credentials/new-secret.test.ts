@@ -5,11 +5,11 @@ import { refusalOf } from '../../../../test/support/refusal-of.ts'
 import { Steps } from '../../../../test/support/steps.ts'
 import { API_VERSION } from '../../../api/meta.ts'
 import {
-  AWAITED_FIELDS_ANNOTATION,
   PARAMETER_FINALIZER,
+  PENDING_FIELDS_ANNOTATION,
   registryCredentials,
 } from '../../../api/registry-credential.ts'
-import { awaitsFields } from '../../../domain/awaited-fields.ts'
+import { hasPendingFields } from '../../../domain/awaited-fields.ts'
 import { CloudError } from '../../../ports/cloud-error.ts'
 import { ApiError } from '../../../ports/kubernetes.ts'
 import type { CredentialChange, CredentialId } from '../../../ports/registry-credentials.ts'
@@ -156,7 +156,7 @@ describe('a new secret with other fields, of which', () => {
   const state = () => {
     const [credential] = bed.credentials()
     const { username, label } = credential?.spec ?? {}
-    return { username, label, pinned: pinned(), awaits: credential && awaitsFields(credential.metadata) }
+    return { username, label, pinned: pinned(), awaits: credential && hasPendingFields(credential.metadata) }
   }
   const BEFORE = { username: 'bot', label: 'GitHub', pinned: 1 }
 
@@ -213,7 +213,7 @@ describe('a new secret with other fields, of which', () => {
   })
 
   test('nothing is awaited any more once the secret is given again alone', async () => {
-    const annotations = { [AWAITED_FIELDS_ANNOTATION]: 'username' }
+    const annotations = { [PENDING_FIELDS_ANNOTATION]: 'username' }
     await bed.store.patch(registryCredentials, ref(), { metadata: { annotations } })
     await change(NEW)
     expect(state()).toEqual({ ...BEFORE, pinned: 2, awaits: false })

@@ -5,13 +5,13 @@
  */
 import { type Condition, GROUP } from '../../../api/meta.ts'
 import {
-  AWAITED_FIELDS_ANNOTATION,
   PARAMETER_FINALIZER,
+  PENDING_FIELDS_ANNOTATION,
   type RegistryCredential,
   registryCredentials,
   type StoredParameter,
 } from '../../../api/registry-credential.ts'
-import { conditionsAfter } from '../../../domain/conditions.ts'
+import { mergeConditions } from '../../../domain/conditions.ts'
 import { credentialFindings } from '../../../domain/credential-conditions.ts'
 import { verifiedFinding } from '../../../domain/credential-verified.ts'
 import { NOT_OURS } from '../../../domain/deletion-outcome.ts'
@@ -21,11 +21,11 @@ import { isApiError } from '../../../ports/kubernetes.ts'
 import { RefusedError } from '../../../ports/refused-error.ts'
 import type { SecretText } from '../../../ports/secret-text.ts'
 import { clusterRefusal } from '../cluster-refusal.ts'
-import { isIn, nameIn, type ReadyAccount } from '../settings/ready-account.ts'
-import { untilUndisturbed } from '../until-undisturbed.ts'
-import { cloudWords } from './cloud-refusal.ts'
-import type { CredentialsContext, Place } from './context.ts'
-import { type LiveCredential, readCredential } from './live-credential.ts'
+import { isIn, parameterNameIn, type ReadyAccount } from '../settings/ready-account.ts'
+import { retryOnConflict } from '../until-undisturbed.ts'
+import { describeCloudError } from './cloud-refusal.ts'
+import type { CredentialRef, CredentialsContext } from './context.ts'
+import { readCredential, type StoredCredential } from './live-credential.ts'
 
 /** The request that wrote last, and the version that it found: `<26 characters> <version>`. */
 const REQUEST_ANNOTATION = `${GROUP}/secret-request`
@@ -45,7 +45,7 @@ export type StoredSecret = { parameter: StoredParameter; isNewVersion: boolean }
 /** @throws RefusedError; CloudError; ApiError */
 export async function storeSecret(
   ctx: CredentialsContext,
-  live: LiveCredential,
+  live: StoredCredential,
   given: NewSecret,
 ): Promise<StoredSecret> {
   const { account, secret } = given
@@ -54,7 +54,7 @@ export async function storeSecret(
   const written = await writtenBefore(ctx, live, given)
   if (written) return { parameter: written, isNewVersion: true }
   await prepare(ctx, live, given)
-  if (isIn(account, nameIn(account, name), before)) {
+  if (isIn(account, parameterNameIn(account, name), before)) {
     const parameter = await ctx.store.putOver(account, name, secret)
     if (parameter) return { parameter, isNewVersion: true }
     await prepare(ctx, await forget(ctx, live), given)
@@ -67,7 +67,7 @@ export async function storeSecret(
 /** What this very request has written, recorded or not. */
 async function writtenBefore(
   { store }: CredentialsContext,
-  { credential }: LiveCredential,
+  { credential }: StoredCredential,
   { account, request }: NewSecret,
 ): Promise<StoredParameter | undefined> {
   if (request === undefined || !isBegun(credential, request)) return undefined
@@ -91,18 +91,18 @@ function markOf({ metadata }: RegistryCredential): string[] {
 
 function versionIn(account: ReadyAccount, { metadata, status }: RegistryCredential): number {
   const held = status?.parameter
-  return isIn(account, nameIn(account, metadata.name), held) ? held.version : 0
+  return isIn(account, parameterNameIn(account, metadata.name), held) ? held.version : 0
 }
 
 /**
  * What is gone is not recorded any more: the version of what is made anew would look like it. Nor is it said to be stored, in the same
  * write.
  */
-async function forget(ctx: CredentialsContext, live: LiveCredential): Promise<LiveCredential> {
+async function forget(ctx: CredentialsContext, live: StoredCredential): Promise<StoredCredential> {
   const { namespace = '', name } = live.credential.metadata
-  const at: Place = { namespace, name }
-  let known: LiveCredential | undefined = live
-  await untilUndisturbed(async () => {
+  const at: CredentialRef = { namespace, name }
+  let known: StoredCredential | undefined = live
+  await retryOnConflict(async () => {
     const { credential } = known ?? (await readCredential(ctx, at))
     known = undefined
     const { uid, resourceVersion } = credential.metadata
@@ -122,15 +122,15 @@ function conditionsWithout(credential: RegistryCredential, now: number): Conditi
   const verified = verifiedFinding(credential)
   const step = { step: 'wait', reason: 'Storing', message: 'The secret is being stored.' } as const
   const findings = credentialFindings({ type: spec.type, step, listing: { state: 'unknown' }, verified })
-  return conditionsAfter(status?.conditions, findings, { now, generation: metadata.generation ?? 1 })
+  return mergeConditions(status?.conditions, findings, { now, generation: metadata.generation ?? 1 })
 }
 
 /** The finalizer and the marks are there before anything is stored. */
-async function prepare(ctx: CredentialsContext, live: LiveCredential, given: NewSecret): Promise<void> {
+async function prepare(ctx: CredentialsContext, live: StoredCredential, given: NewSecret): Promise<void> {
   const { namespace = '', name } = live.credential.metadata
-  const at: Place = { namespace, name }
-  let known: LiveCredential | undefined = live
-  await untilUndisturbed(async () => {
+  const at: CredentialRef = { namespace, name }
+  let known: StoredCredential | undefined = live
+  await retryOnConflict(async () => {
     const { credential, raw } = known ?? (await readCredential(ctx, at))
     known = undefined
     const held = finalizersOf(raw.metadata.finalizers)
@@ -160,7 +160,7 @@ function marksOf(
   const { annotations = {} } = credential.metadata
   const wanted = {
     [REQUEST_ANNOTATION]: request === undefined ? null : `${request} ${versionIn(account, credential)}`,
-    [AWAITED_FIELDS_ANNOTATION]: fields.length === 0 ? null : fields.join(','),
+    [PENDING_FIELDS_ANNOTATION]: fields.length === 0 ? null : fields.join(','),
   }
   const changes = Object.entries(wanted).filter(([name, value]) => (annotations[name] ?? null) !== value)
   return Object.fromEntries(changes)
@@ -185,7 +185,7 @@ async function leave(
     if (!isCloudError(error) && !(error instanceof RefusedError)) throw error
     const { name, region } = before
     log.warn('A parameter could not be removed', { name, account: before.account, region, error })
-    const why = isCloudError(error) ? cloudWords(error).replace(/\.$/, '') : NOT_OURS
+    const why = isCloudError(error) ? describeCloudError(error).replace(/\.$/, '') : NOT_OURS
     const detail = `The secret was in account ${before.account}, region ${region}, before, as ${name}, which could not be removed (${why}). Davit tries again, or puts it on the list of what stays; nothing new was stored. Come again.`
     throw new RefusedError('overloaded', { detail, retryAfter: RETRY_AFTER_SECONDS, cause: error })
   }

@@ -6,8 +6,8 @@ import {
 } from '../../../api/registry-credential.ts'
 import { isApiError } from '../../../ports/kubernetes.ts'
 import { RefusedError } from '../../../ports/refused-error.ts'
-import { pause } from '../../../runtime/pause.ts'
-import type { CredentialsContext, Place } from './context.ts'
+import { sleep } from '../../../runtime/pause.ts'
+import type { CredentialRef, CredentialsContext } from './context.ts'
 import { parseCredential, readCredential } from './live-credential.ts'
 
 /** The controller writes the same status. */
@@ -43,7 +43,7 @@ export async function recordParameter(
       const mayPass = isApiError(error, 'Conflict', 'Unavailable', 'TooManyRequests')
       if (!mayPass || tries === MAX_TRIES) throw error
     }
-    await pause(ctx.clock, PAUSE_MS * tries)
+    await sleep(ctx.clock, PAUSE_MS * tries)
     known = (await readCredential(ctx, at)).credential
     if (known.metadata.uid !== uid) throw new RefusedError('not_found')
   }
@@ -51,7 +51,7 @@ export async function recordParameter(
 
 async function write(
   { resources, directory }: CredentialsContext,
-  at: Place,
+  at: CredentialRef,
   { known, recorded }: { known: RegistryCredential; recorded: Recorded },
 ): Promise<RegistryCredential> {
   const { parameter, updatedAt } = recorded

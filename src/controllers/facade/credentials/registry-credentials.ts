@@ -13,17 +13,17 @@ import type {
   TaggedCredential,
 } from '../../../ports/registry-credentials.ts'
 import { KeyedMutex } from '../../../runtime/keyed-mutex.ts'
-import { refusing } from '../refusals.ts'
-import { refuseBehind } from '../refuse-behind.ts'
+import { withRefusals } from '../refusals.ts'
+import { refuseWhileStale } from '../refuse-behind.ts'
 import { changeCredential, removeCredential } from './change-credential.ts'
 import { cloudRefusal } from './cloud-refusal.ts'
 import type { CredentialsContext, CredentialsOptions } from './context.ts'
 import { CredentialCreation } from './create-credential.ts'
 import { resourceOf, taggedOf } from './credential-resource.ts'
-import { placeOf, readCredential } from './live-credential.ts'
+import { credentialRef, readCredential } from './live-credential.ts'
 import { SecretStore } from './secret-store.ts'
 
-export class FacadeCredentials implements RegistryCredentials {
+export class CredentialService implements RegistryCredentials {
   readonly #ctx: CredentialsContext
   readonly #creation: CredentialCreation
 
@@ -43,7 +43,7 @@ export class FacadeCredentials implements RegistryCredentials {
   ): Promise<{ registryCredentials: CredentialResource[]; next?: string }> {
     return refusingAll(async () => {
       const { directory, behind } = this.#ctx
-      refuseBehind('Which registry credentials there are', behind)
+      refuseWhileStale('Which registry credentials there are', behind)
       const found = directory
         .inNamespace(organization)
         .filter(({ metadata }) => isNext(metadata, after))
@@ -55,7 +55,7 @@ export class FacadeCredentials implements RegistryCredentials {
   }
 
   get(id: CredentialId): Promise<TaggedCredential> {
-    return refusingAll(async () => taggedOf((await readCredential(this.#ctx, placeOf(id))).credential))
+    return refusingAll(async () => taggedOf((await readCredential(this.#ctx, credentialRef(id))).credential))
   }
 
   change(id: CredentialId, change: CredentialChange, how: Keyed & Conditional): Promise<ChangedCredential> {
@@ -69,7 +69,7 @@ export class FacadeCredentials implements RegistryCredentials {
 
 /** What the cloud says comes out as a refusal, too. */
 function refusingAll<T>(work: () => Promise<T>): Promise<T> {
-  return refusing(async () => {
+  return withRefusals(async () => {
     try {
       return await work()
     } catch (error) {

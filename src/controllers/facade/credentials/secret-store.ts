@@ -13,7 +13,13 @@ import { isCloudError } from '../../../ports/cloud-error.ts'
 import type { CredentialMetrics } from '../../../ports/metrics.ts'
 import { RefusedError } from '../../../ports/refused-error.ts'
 import type { SecretText } from '../../../ports/secret-text.ts'
-import { nameIn, pathIn, type ReadyAccount, storedIn, tagsIn } from '../settings/ready-account.ts'
+import {
+  ownerTagsIn,
+  parameterNameIn,
+  parameterPathIn,
+  type ReadyAccount,
+  storedIn,
+} from '../settings/ready-account.ts'
 
 export type SecretStoreOptions = {
   parameters: ParameterStore & ParameterListing
@@ -47,8 +53,8 @@ export class SecretStore {
    * @throws RefusedError cloud_account_not_ready where it is somebody else's; CloudError
    */
   putNew(account: ReadyAccount, credential: string, value: SecretText): Promise<StoredParameter> {
-    const name = nameIn(account, credential)
-    const parameter = { name, value, description: DESCRIPTION, tags: tagsIn(account, credential) }
+    const name = parameterNameIn(account, credential)
+    const parameter = { name, value, description: DESCRIPTION, tags: ownerTagsIn(account, credential) }
     return this.#within(WITHIN_MS, async (limits) => {
       const { parameters } = this.#options
       const create = async () => {
@@ -72,7 +78,7 @@ export class SecretStore {
     credential: string,
     value: SecretText,
   ): Promise<StoredParameter | undefined> {
-    const name = nameIn(account, credential)
+    const name = parameterNameIn(account, credential)
     return this.#within(WITHIN_MS, async (limits) => {
       const { parameters } = this.#options
       if ((await this.#ownership(account, { access: account.access, name }, limits)) === 'absent')
@@ -98,9 +104,9 @@ export class SecretStore {
     after: { version: number; began: number },
   ): Promise<StoredParameter | undefined> {
     const { access, owner } = account
-    const name = nameIn(account, credential)
+    const name = parameterNameIn(account, credential)
     return this.#within(WITHIN_MS, async (limits) => {
-      const filter = { prefix: pathIn(account), tags: ownerFilter(owner), limit: MAX_LISTED }
+      const filter = { prefix: parameterPathIn(account), tags: ownerFilter(owner), limit: MAX_LISTED }
       const listed = await this.#options.parameters.list(access, filter, limits)
       const found = listed.find((parameter) => parameter.name === name)
       // Of another request that ended half way it would be another secret: in doubt it is written again.
@@ -112,7 +118,7 @@ export class SecretStore {
 
   /** What is under the name of a credential, if it is ours. @throws CloudError; RefusedError where it is not */
   takeBack(account: ReadyAccount, credential: string): Promise<void> {
-    const at = { access: account.access, name: nameIn(account, credential) }
+    const at = { access: account.access, name: parameterNameIn(account, credential) }
     return this.#within(TAKE_BACK_MS, (limits) => this.#removeOwn(account, at, limits))
   }
 

@@ -1,16 +1,16 @@
 /** The fields of a PATCH on their way into the spec. */
 import {
-  AWAITED_FIELDS_ANNOTATION,
+  PENDING_FIELDS_ANNOTATION,
   type RegistryCredential,
   registryCredentials,
 } from '../../../api/registry-credential.ts'
-import { awaitsFields } from '../../../domain/awaited-fields.ts'
+import { hasPendingFields } from '../../../domain/awaited-fields.ts'
 import { etagOf, ifMatchHolds } from '../../../domain/etag.ts'
 import { isApiError, type RawObject } from '../../../ports/kubernetes.ts'
 import { RefusedError } from '../../../ports/refused-error.ts'
 import { clusterRefusal } from '../cluster-refusal.ts'
-import { untilUndisturbed } from '../until-undisturbed.ts'
-import type { CredentialsContext, Place } from './context.ts'
+import { retryOnConflict } from '../until-undisturbed.ts'
+import type { CredentialRef, CredentialsContext } from './context.ts'
 import { parseCredential, readCredential } from './live-credential.ts'
 
 export type Fields = { label?: string; username?: string }
@@ -32,7 +32,7 @@ export async function checkFields(ctx: CredentialsContext, write: FieldsWrite): 
 /** @throws RefusedError not_found, precondition_failed, invalid; ApiError */
 export async function writeFields(ctx: CredentialsContext, write: FieldsWrite): Promise<RegistryCredential> {
   const { credential, fields, withSecret } = write
-  const isAwaited = withSecret && awaitsFields(credential.metadata)
+  const isAwaited = withSecret && hasPendingFields(credential.metadata)
   if (Object.keys(fields).length === 0 && !isAwaited) return credential
   const changed = parseCredential(await patchFields(ctx, write, {}))
   ctx.directory.learn(changed)
@@ -45,10 +45,10 @@ async function patchFields(
   how: { dryRun?: true },
 ): Promise<RawObject> {
   const { namespace = '', name, uid } = credential.metadata
-  const at: Place = { namespace, name }
-  return await untilUndisturbed(async () => {
+  const at: CredentialRef = { namespace, name }
+  return await retryOnConflict(async () => {
     const guard = { uid, ...(ifMatch === undefined ? {} : await versionGuard(ctx, at, ifMatch)) }
-    const awaited = withSecret ? { annotations: { [AWAITED_FIELDS_ANNOTATION]: null } } : {}
+    const awaited = withSecret ? { annotations: { [PENDING_FIELDS_ANNOTATION]: null } } : {}
     const patch = { metadata: { ...guard, ...awaited }, spec: fields }
     try {
       return await ctx.resources.patch(registryCredentials, at, patch, how)
@@ -58,7 +58,7 @@ async function patchFields(
   })
 }
 
-async function versionGuard(ctx: CredentialsContext, at: Place, ifMatch: string) {
+async function versionGuard(ctx: CredentialsContext, at: CredentialRef, ifMatch: string) {
   const { metadata } = (await readCredential(ctx, at)).credential
   if (!ifMatchHolds(ifMatch, etagOf(metadata))) throw new RefusedError('precondition_failed')
   return { resourceVersion: metadata.resourceVersion }

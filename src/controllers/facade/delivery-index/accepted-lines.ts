@@ -1,15 +1,15 @@
 /** What was accepted into the log becomes lines: from segments as they are read, and from what this process appends. */
-import type { AcceptedEvent, SegmentEvent, Target } from '../../../api/delivery-segment.ts'
+import type { AcceptedEvent, DeliveryTarget, SegmentEvent } from '../../../api/delivery-segment.ts'
 import type { Appended, LogSegment } from '../../../ports/delivery-log.ts'
 import { NONE } from './line-table.ts'
 import type { Lines } from './lines.ts'
 import { packedName } from './packed-id.ts'
-import { type SegmentPlace, UNKNOWN } from './segment-places.ts'
+import { type IndexedSegment, UNKNOWN } from './segment-places.ts'
 
-type Entry = { index: number; event: SegmentEvent; endpoint: Target }
+type Entry = { index: number; event: SegmentEvent; endpoint: DeliveryTarget }
 
 /** The same segment a second time changes nothing. */
-export function takeSegment(lines: Lines, { name, version, deliveries }: LogSegment): void {
+export function addSegment(lines: Lines, { name, version, deliveries }: LogSegment): void {
   const count = (deliveries.at(-1)?.index ?? -1) + 1
   const segment = lines.segments.findOrAdd(name, version, count)
   if (segment.complete) return
@@ -18,7 +18,7 @@ export function takeSegment(lines: Lines, { name, version, deliveries }: LogSegm
 }
 
 /** Before the watch shows it, or after. */
-export function takeAppended(lines: Lines, place: Appended, events: readonly AcceptedEvent[]): void {
+export function addAppended(lines: Lines, place: Appended, events: readonly AcceptedEvent[]): void {
   const count = events.reduce((sum, { targets }) => sum + targets.length, place.firstDelivery)
   if (count === place.firstDelivery || lines.segments.find(place.segment)?.complete) return
   const segment = lines.segments.findOrAdd(place.segment, place.version, count)
@@ -43,7 +43,7 @@ export function dropSegment(lines: Lines, name: string): void {
   lines.segments.remove(segment)
 }
 
-function takeEntry(lines: Lines, segment: SegmentPlace, { index, event, endpoint }: Entry): void {
+function takeEntry(lines: Lines, segment: IndexedSegment, { index, event, endpoint }: Entry): void {
   if (segment.lines[index] !== UNKNOWN) return
   segment.lines[index] = NONE
   const id = packedName(event.id)
@@ -55,7 +55,7 @@ function takeEntry(lines: Lines, segment: SegmentPlace, { index, event, endpoint
 }
 
 /** Of several places of one delivery the first counts: the others are never delivered. */
-function isFirstPlace(lines: Lines, line: number, segment: SegmentPlace, index: number): boolean {
+function isFirstPlace(lines: Lines, line: number, segment: IndexedSegment, index: number): boolean {
   const other = lines.segments.at(lines.table.segment(line))
   if (!other) return true
   const otherIndex = lines.table.indexInSegment(line)

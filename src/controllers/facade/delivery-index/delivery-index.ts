@@ -12,17 +12,17 @@ import type {
 } from '../../../ports/delivery-index.ts'
 import type { Appended } from '../../../ports/delivery-log.ts'
 import { RefusedError } from '../../../ports/refused-error.ts'
-import type { ReflectorNeeds } from '../../../runtime/reflector-options.ts'
-import { refusing } from '../refusals.ts'
+import type { InformerDependencies } from '../../../runtime/reflector-options.ts'
+import { withRefusals } from '../refusals.ts'
 import { IndexReading } from './index-reading.ts'
 import { endedIn, NONE } from './line-table.ts'
 import { logPage } from './log-page.ts'
 import { packedName } from './packed-id.ts'
 import { readDetail } from './read-detail.ts'
-import { YoungDeliveries } from './young-deliveries.ts'
+import { DeliveryWaiter } from './young-deliveries.ts'
 
 export type DeliveryIndexOptions = {
-  needs: ReflectorNeeds
+  needs: InformerDependencies
   /** The operator's namespace. */
   namespace: string
   /** Lines that are kept in mind; beyond it the oldest that have ended are left out. */
@@ -53,7 +53,7 @@ export class OpenDeliveryIndex implements DeliveryIndex, OwnAppends, DeliveryPla
   readonly ready: Promise<void>
   readonly #options: DeliveryIndexOptions
   readonly #ready = Promise.withResolvers<void>()
-  readonly #young: YoungDeliveries
+  readonly #young: DeliveryWaiter
   #reading: IndexReading
   #wasRead = false
   #restarts = 0
@@ -66,7 +66,7 @@ export class OpenDeliveryIndex implements DeliveryIndex, OwnAppends, DeliveryPla
     this.#options = options
     this.ready = this.#ready.promise
     this.#reading = this.#newReading()
-    this.#young = new YoungDeliveries({
+    this.#young = new DeliveryWaiter({
       clock: options.needs.clock,
       isKnown: (endpoint, deliveryId) => this.#find(endpoint, deliveryId) !== NONE,
     })
@@ -122,7 +122,7 @@ export class OpenDeliveryIndex implements DeliveryIndex, OwnAppends, DeliveryPla
 
   async #readNow(endpoint: LoggedEndpoint, deliveryId: string): Promise<DeliveryDetail | undefined> {
     const { needs, namespace } = this.#options
-    return await refusing(() =>
+    return await withRefusals(() =>
       readDetail({ lines: this.#lines(), api: needs.api, namespace }, endpoint, deliveryId),
     )
   }

@@ -13,11 +13,11 @@
  */
 import type { AcceptedEvent } from '../../../api/delivery-segment.ts'
 import type { Appended, LogSegment } from '../../../ports/delivery-log.ts'
-import { dropSegment, takeAppended, takeSegment } from './accepted-lines.ts'
+import { addAppended, addSegment, dropSegment } from './accepted-lines.ts'
 import { NONE } from './line-table.ts'
 import { Lines } from './lines.ts'
-import { dropObject, lineOfObject, type ShownDelivery, takeObject } from './shown-lines.ts'
-import { ToldLines, type ToldOutcomes } from './told-lines.ts'
+import { addObject, dropObject, lineOfObject, type ObjectDelivery } from './shown-lines.ts'
+import { OutcomeApplier, type OutcomeBatch } from './told-lines.ts'
 
 export type DeliveryLinesOptions = {
   /** Lines that there may be; beyond it the oldest that have ended go. */
@@ -28,11 +28,11 @@ export type DeliveryLinesOptions = {
 
 export class DeliveryLines {
   readonly lines: Lines
-  readonly #told: ToldLines
+  readonly #told: OutcomeApplier
 
   constructor({ capacity, onLost }: DeliveryLinesOptions) {
     this.lines = new Lines(capacity, (line) => this.#told.forget(line))
-    this.#told = new ToldLines(this.lines, onLost)
+    this.#told = new OutcomeApplier(this.lines, onLost)
   }
 
   get size(): number {
@@ -45,11 +45,11 @@ export class DeliveryLines {
   }
 
   appended(place: Appended, events: readonly AcceptedEvent[]): void {
-    takeAppended(this.lines, place, events)
+    addAppended(this.lines, place, events)
   }
 
   segment(segment: LogSegment): void {
-    takeSegment(this.lines, segment)
+    addSegment(this.lines, segment)
   }
 
   /** Undefined when the segment itself was not taken in, but at most what this process appended to it. */
@@ -68,12 +68,12 @@ export class DeliveryLines {
   }
 
   /** Each OutcomeSegment once. */
-  outcomes(outcomes: ToldOutcomes): void {
+  outcomes(outcomes: OutcomeBatch): void {
     this.#told.take(outcomes)
   }
 
-  object(shown: ShownDelivery, version: number): void {
-    const line = takeObject(this.lines, shown, version)
+  object(shown: ObjectDelivery, version: number): void {
+    const line = addObject(this.lines, shown, version)
     if (line !== NONE) this.#told.forget(line)
   }
 

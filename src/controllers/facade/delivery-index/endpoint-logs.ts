@@ -1,6 +1,6 @@
 /** The endpoints that have lines, found by UID (as the log names them) and by tag (as names of objects do). */
 import { endpointTag } from '../../../domain/message-id.ts'
-import { ownText } from '../../../runtime/own-text.ts'
+import { copyString } from '../../../runtime/own-text.ts'
 import { type LineTable, NONE, STATES } from './line-table.ts'
 import { PACKED_WORDS, type PackedId } from './packed-id.ts'
 import { SortedLines } from './sorted-lines.ts'
@@ -65,8 +65,8 @@ export class EndpointLogs {
     if (held) return held
     const log: EndpointLog = {
       number: this.#free.pop() ?? this.#byNumber.length,
-      namespace: ownText(namespace),
-      uid: ownText(uid),
+      namespace: copyString(namespace),
+      uid: copyString(uid),
       tag: endpointTag(uid),
       lines: new SortedLines(this.#table),
       counts: STATES.map(() => 0),

@@ -7,21 +7,21 @@ import { deliverySegments } from '../../../api/delivery-segment.ts'
 import { outcomeSegments } from '../../../api/outcome-segment.ts'
 import { webhookDeliveries } from '../../../api/webhook-delivery.ts'
 import type { LogSegment } from '../../../ports/delivery-log.ts'
-import { Reflector } from '../../../runtime/reflector.ts'
-import type { ReflectorNeeds } from '../../../runtime/reflector-options.ts'
+import { Informer } from '../../../runtime/reflector.ts'
+import type { InformerDependencies } from '../../../runtime/reflector-options.ts'
 import type { Watch } from '../../../runtime/watch.ts'
 import { LARGEST_LOG_PAGE, LOG_PAGE } from '../../delivery-log/log-pages.ts'
 import { readLiveSegment } from '../../delivery-log/read-back.ts'
 import { DeliveryLines } from './delivery-lines.ts'
 import { OutcomeStore } from './outcome-store.ts'
-import { readShown, readTold } from './read-sources.ts'
+import { readObjectDelivery, readOutcomeBatch } from './read-sources.ts'
 import { SegmentStore } from './segment-store.ts'
-import type { ShownDelivery } from './shown-lines.ts'
-import { ShownStore } from './shown-store.ts'
-import type { ToldOutcomes } from './told-lines.ts'
+import type { ObjectDelivery } from './shown-lines.ts'
+import { ObjectDeliveryStore } from './shown-store.ts'
+import type { OutcomeBatch } from './told-lines.ts'
 
 export type IndexReadingOptions = {
-  needs: ReflectorNeeds
+  needs: InformerDependencies
   /** The operator's namespace. */
   namespace: string
   /** Lines that there may be. */
@@ -70,7 +70,7 @@ export class IndexReading {
   /** What was accepted of late may not have been seen: the watch of the log was lost, and is not open again. */
   get isCutOff(): boolean {
     const [log] = this.#stages
-    return log !== undefined && log.reflector.contact.lostForMs() > 0
+    return log !== undefined && log.reflector.health.disconnectedForMs() > 0
   }
 
   start(): this {
@@ -109,38 +109,38 @@ function stagesOf(
 ): readonly Stage[] {
   const handler = { applied: () => undefined }
   const query = { namespace, limit: LOG_PAGE }
-  const segments = new Reflector<LogSegment>(
+  const segments = new Informer<LogSegment>(
     {
       type: deliverySegments,
       query,
       largestPage: LARGEST_LOG_PAGE,
       decode: readLiveSegment,
       handler,
-      forget: true,
+      streaming: true,
       store: new SegmentStore(lines, onSetBack),
     },
     needs,
   )
-  const outcomes = new Reflector<ToldOutcomes>(
+  const outcomes = new Informer<OutcomeBatch>(
     {
       type: outcomeSegments,
       query,
       largestPage: LARGEST_LOG_PAGE,
-      decode: readTold,
+      decode: readOutcomeBatch,
       handler,
-      forget: true,
+      streaming: true,
       store: new OutcomeStore(lines, onSetBack),
     },
     needs,
   )
-  const objects = new Reflector<ShownDelivery>(
+  const objects = new Informer<ObjectDelivery>(
     {
       type: webhookDeliveries,
       query: { limit: OBJECT_PAGE },
-      decode: readShown,
+      decode: readObjectDelivery,
       handler,
       compareEveryMs: COMPARE_EVERY_MS,
-      store: new ShownStore(lines, onSetBack),
+      store: new ObjectDeliveryStore(lines, onSetBack),
     },
     needs,
   )

@@ -89,7 +89,7 @@ export class LineTable {
   }
 
   /** A pending line without object, segment or outcomes. The table must not be full. */
-  take(id: PackedId, log: number, type: number): number {
+  allocate(id: PackedId, log: number, type: number): number {
     const line = this.#free === NONE ? this.#used : this.#free
     if (line === this.#used) {
       if (this.#used === this.#rows) this.#grow()
@@ -107,7 +107,7 @@ export class LineTable {
     return line
   }
 
-  giveBack(line: number): void {
+  release(line: number): void {
     this.#versions[line] = 0
     this.#outcomes[line] = NONE
     this.#segments[line] = this.#free

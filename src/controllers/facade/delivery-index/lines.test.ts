@@ -3,7 +3,7 @@ import { sortableName } from '../../../domain/message-id.ts'
 import { DeliveryLines } from './delivery-lines.ts'
 import { NONE } from './line-table.ts'
 import { packedName } from './packed-id.ts'
-import type { ShownDelivery } from './shown-lines.ts'
+import type { ObjectDelivery } from './shown-lines.ts'
 
 const START = Date.UTC(2026, 0, 31, 12)
 
@@ -29,7 +29,7 @@ function send(index: DeliveryLines, number: number): void {
   index.outcomes({ name: nameAt(version), version, writtenAt: START, records: [record] })
 }
 
-function shown(number: number, state: ShownDelivery['state'] = 'succeeded'): ShownDelivery {
+function shown(number: number, state: ObjectDelivery['state'] = 'succeeded'): ObjectDelivery {
   const id = packedName(nameAt(number)) ?? new Uint32Array(4)
   return { namespace: 'org', endpointUid: 'uid-a', id, type: 'test.happened', state, attempts: 1, at: START }
 }

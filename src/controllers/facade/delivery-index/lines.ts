@@ -4,12 +4,12 @@
  */
 import type { DeliveryState } from '../../../api/webhook-delivery.ts'
 import { isFinal } from '../../../domain/delivery.ts'
-import { ownText } from '../../../runtime/own-text.ts'
+import { copyString } from '../../../runtime/own-text.ts'
 import { type EndpointLog, EndpointLogs } from './endpoint-logs.ts'
 import { endedIn, LineTable, NONE, STATES, type Standing } from './line-table.ts'
 import { OutcomeNames } from './outcome-names.ts'
 import { PACKED_WORDS, type PackedId } from './packed-id.ts'
-import { type SegmentPlace, SegmentPlaces } from './segment-places.ts'
+import { type IndexedSegment, IndexedSegments } from './segment-places.ts'
 
 export type NewLine = { type: string; redeliveryOf?: string | undefined }
 
@@ -19,7 +19,7 @@ const EVICTED_OF_THOUSAND = 1
 export class Lines {
   readonly table: LineTable
   readonly logs: EndpointLogs
-  readonly segments = new SegmentPlaces()
+  readonly segments = new IndexedSegments()
   readonly outcomes = new OutcomeNames()
   /** Lines that were left out for want of room, since the start. */
   dropped = 0
@@ -46,10 +46,10 @@ export class Lines {
     }
     // Making room may have taken the last line of its log.
     const log = this.logs.findOrAdd(wanted.namespace, wanted.uid)
-    const line = this.table.take(id, log.number, this.#numberOf(type))
+    const line = this.table.allocate(id, log.number, this.#numberOf(type))
     log.lines.add(line)
     count(log, 'pending', 1)
-    if (redeliveryOf !== undefined) this.#redeliveries.set(line, ownText(redeliveryOf))
+    if (redeliveryOf !== undefined) this.#redeliveries.set(line, copyString(redeliveryOf))
     return line
   }
 
@@ -62,7 +62,7 @@ export class Lines {
       count(log, this.table.standing(line).state, -1)
       log.lines.remove(line)
     }
-    this.table.giveBack(line)
+    this.table.release(line)
     if (log) this.logs.dropIfEmpty(log)
   }
 
@@ -80,7 +80,7 @@ export class Lines {
     this.table.setMoved(line, false)
   }
 
-  setPlace(line: number, segment: SegmentPlace, index: number): void {
+  setPlace(line: number, segment: IndexedSegment, index: number): void {
     this.table.setPlace(line, segment.number, index)
     segment.lines[index] = line
   }
@@ -128,7 +128,7 @@ export class Lines {
   #numberOf(type: string): number {
     const known = this.#typeNumbers.get(type)
     if (known !== undefined) return known
-    const own = ownText(type)
+    const own = copyString(type)
     this.#types.push(own)
     this.#typeNumbers.set(own, this.#types.length - 1)
     return this.#types.length - 1

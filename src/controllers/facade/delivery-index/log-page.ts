@@ -3,7 +3,7 @@ import { isFinal } from '../../../domain/delivery.ts'
 import { messageId, nameOfMessage, timeOfName } from '../../../domain/message-id.ts'
 import type { Clock } from '../../../ports/clock.ts'
 import type { DeliveryLine, LoggedEndpoint, LogPage, LogQuery } from '../../../ports/delivery-index.ts'
-import { yieldTurn } from '../../../runtime/pause.ts'
+import { yieldToEventLoop } from '../../../runtime/pause.ts'
 import type { EndpointLog } from './endpoint-logs.ts'
 import { STATES, type Standing } from './line-table.ts'
 import type { Lines } from './lines.ts'
@@ -37,7 +37,7 @@ export async function logPage(
     const log = lines.logs.find(endpoint.namespace, endpoint.uid)
     if (!log || (state !== undefined && log.counts[state] === 0)) break
     walkSlice(lines, log, wanted, { progress, clock })
-    if (!progress.done) await yieldTurn()
+    if (!progress.done) await yieldToEventLoop()
   }
   const deliveries = progress.found.slice(0, query.limit)
   const next = progress.found.length > query.limit ? deliveries.at(-1)?.deliveryId : undefined

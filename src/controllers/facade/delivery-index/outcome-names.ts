@@ -1,5 +1,5 @@
 /** Names of the OutcomeSegments that lines refer to, each held once and for as long as one does. */
-import { ownText } from '../../../runtime/own-text.ts'
+import { copyString } from '../../../runtime/own-text.ts'
 
 type Held = { name: string; references: number }
 
@@ -15,7 +15,7 @@ export class OutcomeNames {
   /** A number for the name; each `hold` of it needs its `release`. */
   add(name: string): number {
     const number = this.#free.pop() ?? this.#names.length
-    this.#names[number] = { name: ownText(name), references: 0 }
+    this.#names[number] = { name: copyString(name), references: 0 }
     return number
   }
 

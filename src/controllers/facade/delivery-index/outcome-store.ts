@@ -1,9 +1,9 @@
 /** Takes records of outcomes into the lines as a reflector reads them, each segment of them once, and keeps none. */
-import type { Identity, Store } from '../../../runtime/object-store.ts'
+import type { ObjectIdentity, Store } from '../../../runtime/object-store.ts'
 import type { DeliveryLines } from './delivery-lines.ts'
-import type { ToldOutcomes } from './told-lines.ts'
+import type { OutcomeBatch } from './told-lines.ts'
 
-export class OutcomeStore implements Store<ToldOutcomes> {
+export class OutcomeStore implements Store<OutcomeBatch> {
   readonly size = 0
   readonly #lines: DeliveryLines
   readonly #onSetBack: () => void
@@ -22,13 +22,13 @@ export class OutcomeStore implements Store<ToldOutcomes> {
     return undefined
   }
 
-  *values(): IterableIterator<ToldOutcomes> {}
+  *values(): IterableIterator<OutcomeBatch> {}
 
-  isNews({ version }: Identity): boolean {
+  isNews({ version }: ObjectIdentity): boolean {
     return version > this.#floor && !this.#taken.has(version)
   }
 
-  apply({ version }: Identity, outcomes: ToldOutcomes): void {
+  apply({ version }: ObjectIdentity, outcomes: OutcomeBatch): void {
     this.#taken.add(version)
     this.#lines.outcomes(outcomes)
   }

@@ -1,5 +1,5 @@
 /** The 26 characters of an id as four words of 32 bits: a third of the memory, and compared as numbers. */
-import { ALPHABET } from '../../../domain/base32.ts'
+import { BASE32_ALPHABET } from '../../../domain/base32.ts'
 
 /** Most significant first; they compare as the texts do. */
 export type PackedId = Uint32Array
@@ -12,7 +12,8 @@ const WORD = 2 ** 32
 const UNUSED_BITS = 2
 
 const DIGITS = new Int8Array(128).fill(-1)
-for (let digit = 0; digit < ALPHABET.length; digit += 1) DIGITS[ALPHABET.charCodeAt(digit)] = digit
+for (let digit = 0; digit < BASE32_ALPHABET.length; digit += 1)
+  DIGITS[BASE32_ALPHABET.charCodeAt(digit)] = digit
 
 /** @returns false when `name` is none of Davit's; `into` is then undefined in parts */
 export function packName(name: string, into: PackedId): boolean {
@@ -52,7 +53,7 @@ export function unpackName(words: Uint32Array, from = 0): string {
     while (bits >= 5) {
       bits -= 5
       const rest = 2 ** bits
-      name += ALPHABET.charAt(Math.floor(held / rest))
+      name += BASE32_ALPHABET.charAt(Math.floor(held / rest))
       held %= rest
     }
   }

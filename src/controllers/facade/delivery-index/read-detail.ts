@@ -1,5 +1,5 @@
 /** One delivery with every attempt, as it is stored now: from its object or, where it has none, from the log. */
-import { recordsOf } from '../../../api/outcome-record.ts'
+import { decodeOutcomeRecords } from '../../../api/outcome-record.ts'
 import { outcomeSegment, outcomeSegments } from '../../../api/outcome-segment.ts'
 import type { Position } from '../../../api/position.ts'
 import {
@@ -16,7 +16,7 @@ import { NONE } from './line-table.ts'
 import type { Lines } from './lines.ts'
 import { describeLine, lineOf } from './log-page.ts'
 import { packedName } from './packed-id.ts'
-import { readShown } from './read-sources.ts'
+import { readObjectDelivery } from './read-sources.ts'
 
 export type DetailSources = {
   lines: Lines
@@ -75,7 +75,7 @@ async function readObject(
 }
 
 function describeObject(raw: RawObject, name: string, { status }: WebhookDelivery): DeliveryDetail {
-  const shown = readShown(raw)
+  const shown = readObjectDelivery(raw)
   return { ...describeLine(name, shown, shown), attempts: status?.attempts ?? [] }
 }
 
@@ -94,7 +94,7 @@ async function readFromLog(sources: DetailSources, line: number): Promise<Delive
 function attemptsIn(raw: RawObject | undefined, { version, index }: Position): DeliveryAttempt[] {
   const { data } = outcomeSegment.safeParse(raw)
   if (!data) return []
-  return recordsOf(data.spec).flatMap((record) => {
+  return decodeOutcomeRecords(data.spec).flatMap((record) => {
     const isIts = record.position.version === version && record.position.index === index
     return isIts && (record.kind === 'sent' || record.kind === 'failed') ? [record.attempt] : []
   })

@@ -1,6 +1,6 @@
 /** What is kept of objects of the API server as they are read. */
-import { deliveryShown } from '../../../api/delivery-shown.ts'
-import { recordsOf } from '../../../api/outcome-record.ts'
+import { deliveryListItem } from '../../../api/delivery-shown.ts'
+import { decodeOutcomeRecords } from '../../../api/outcome-record.ts'
 import { readOutcomeSegment } from '../../../api/outcome-segment.ts'
 import { webhookDeliveryKind } from '../../../api/webhook-delivery.ts'
 import { isFinal } from '../../../domain/delivery.ts'
@@ -8,12 +8,12 @@ import { deliveryObjectName, nameOfMessage } from '../../../domain/message-id.ts
 import type { RawObject } from '../../../ports/kubernetes.ts'
 import { UnreadableError } from '../../unreadable-error.ts'
 import { packedName } from './packed-id.ts'
-import type { ShownDelivery } from './shown-lines.ts'
-import type { ToldOutcomes } from './told-lines.ts'
+import type { ObjectDelivery } from './shown-lines.ts'
+import type { OutcomeBatch } from './told-lines.ts'
 
 /** @throws ZodError, UnreadableError when it is none of Davit's */
-export function readShown(raw: RawObject): ShownDelivery {
-  const { metadata, spec, status = {} } = deliveryShown.parse(raw)
+export function readObjectDelivery(raw: RawObject): ObjectDelivery {
+  const { metadata, spec, status = {} } = deliveryListItem.parse(raw)
   const name = nameOfMessage(spec.deliveryId)
   const id = name === undefined ? undefined : packedName(name)
   // A name that does not follow from what it holds would be found for one delivery, and shown for another.
@@ -33,12 +33,12 @@ export function readShown(raw: RawObject): ShownDelivery {
 }
 
 /** Without the lines that cannot be read. @throws ZodError when it is none */
-export function readTold(raw: RawObject): ToldOutcomes {
+export function readOutcomeBatch(raw: RawObject): OutcomeBatch {
   const { metadata, spec } = readOutcomeSegment(raw)
   return {
     name: metadata.name,
     version: Number(metadata.resourceVersion),
     writtenAt: spec.writtenAt,
-    records: recordsOf(spec),
+    records: decodeOutcomeRecords(spec),
   }
 }

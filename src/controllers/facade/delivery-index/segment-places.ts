@@ -1,9 +1,9 @@
 /** Which line stands for which place in the log, segment by segment. */
 import type { Position } from '../../../api/position.ts'
-import { ownText } from '../../../runtime/own-text.ts'
+import { copyString } from '../../../runtime/own-text.ts'
 import { NONE } from './line-table.ts'
 
-export type SegmentPlace = {
+export type IndexedSegment = {
   readonly number: number
   readonly name: string
   readonly version: number
@@ -18,10 +18,10 @@ export const UNKNOWN = NONE - 1
 /** From so many on numbers are kept without what an array costs for each. */
 const MANY = 16
 
-export class SegmentPlaces {
-  readonly #byName = new Map<string, SegmentPlace>()
-  readonly #byVersion = new Map<number, SegmentPlace>()
-  readonly #byNumber: (SegmentPlace | undefined)[] = []
+export class IndexedSegments {
+  readonly #byName = new Map<string, IndexedSegment>()
+  readonly #byVersion = new Map<number, IndexedSegment>()
+  readonly #byNumber: (IndexedSegment | undefined)[] = []
   readonly #free: number[] = []
 
   get size(): number {
@@ -32,11 +32,11 @@ export class SegmentPlaces {
     return this.#byName.keys()
   }
 
-  find(name: string): SegmentPlace | undefined {
+  find(name: string): IndexedSegment | undefined {
     return this.#byName.get(name)
   }
 
-  at(number: number): SegmentPlace | undefined {
+  at(number: number): IndexedSegment | undefined {
     return this.#byNumber[number]
   }
 
@@ -47,15 +47,15 @@ export class SegmentPlaces {
   }
 
   /** @param count how many places it has at least */
-  findOrAdd(name: string, version: number, count: number): SegmentPlace {
+  findOrAdd(name: string, version: number, count: number): IndexedSegment {
     const held = this.#byName.get(name)
     if (held) {
       if (held.lines.length < count) held.lines = placesOf(count, held.lines)
       return held
     }
-    const segment: SegmentPlace = {
+    const segment: IndexedSegment = {
       number: this.#free.pop() ?? this.#byNumber.length,
-      name: ownText(name),
+      name: copyString(name),
       version,
       lines: placesOf(count, []),
       complete: false,
@@ -66,7 +66,7 @@ export class SegmentPlaces {
     return segment
   }
 
-  remove(segment: SegmentPlace): void {
+  remove(segment: IndexedSegment): void {
     this.#byNumber[segment.number] = undefined
     this.#free.push(segment.number)
     this.#byName.delete(segment.name)

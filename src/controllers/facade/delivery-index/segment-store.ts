@@ -1,6 +1,6 @@
 /** Takes the segments of the log into the lines as a reflector reads them, and keeps their names alone. */
 import type { LogSegment } from '../../../ports/delivery-log.ts'
-import type { Identity, Source, Store } from '../../../runtime/object-store.ts'
+import type { ObjectIdentity, Source, Store } from '../../../runtime/object-store.ts'
 import type { DeliveryLines } from './delivery-lines.ts'
 
 export class SegmentStore implements Store<LogSegment> {
@@ -26,7 +26,7 @@ export class SegmentStore implements Store<LogSegment> {
 
   *values(): IterableIterator<LogSegment> {}
 
-  isNews({ key, version }: Identity, source: Source): boolean {
+  isNews({ key, version }: ObjectIdentity, source: Source): boolean {
     const name = nameIn(key)
     if (source === 'list') {
       this.#listed?.add(name)
@@ -36,11 +36,11 @@ export class SegmentStore implements Store<LogSegment> {
     return version > (this.#lines.segmentVersion(name) ?? 0)
   }
 
-  apply(_identity: Identity, segment: LogSegment): void {
+  apply(_identity: ObjectIdentity, segment: LogSegment): void {
     this.#lines.segment(segment)
   }
 
-  delete({ key }: Identity): void {
+  delete({ key }: ObjectIdentity): void {
     this.#deletedMeanwhile?.add(nameIn(key))
     this.#lines.segmentGone(nameIn(key))
   }

@@ -7,7 +7,7 @@ import type { Lines } from './lines.ts'
 import { type PackedId, packedName } from './packed-id.ts'
 
 /** The few fields of a WebhookDelivery that a line needs. */
-export type ShownDelivery = Standing & {
+export type ObjectDelivery = Standing & {
   namespace: string
   endpointUid: string
   id: PackedId
@@ -22,7 +22,7 @@ const STATE_OF_END: Record<Exclude<LogEnd, 'none'>, DeliveryState> = {
 }
 
 /** @returns the line that shows it; NONE when there is no room for it */
-export function takeObject(lines: Lines, shown: ShownDelivery, version: number): number {
+export function addObject(lines: Lines, shown: ObjectDelivery, version: number): number {
   const { table, logs } = lines
   const log = logs.findOrAdd(shown.namespace, shown.endpointUid)
   let line = log.lines.find(shown.id)

@@ -1,13 +1,13 @@
 /** Takes WebhookDelivery objects into the lines as a reflector reads them, and keeps what the lines keep. */
-import type { Identity, Source, Store } from '../../../runtime/object-store.ts'
+import type { ObjectIdentity, Source, Store } from '../../../runtime/object-store.ts'
 import type { DeliveryLines } from './delivery-lines.ts'
 import { NONE } from './line-table.ts'
-import { lineOfObject, type ShownDelivery } from './shown-lines.ts'
+import { lineOfObject, type ObjectDelivery } from './shown-lines.ts'
 
 /** Lines looked at in one step at the end of a list. */
 const STEP = 64
 
-export class ShownStore implements Store<ShownDelivery> {
+export class ObjectDeliveryStore implements Store<ObjectDelivery> {
   readonly #lines: DeliveryLines
   readonly #onSetBack: () => void
   /** All objects are known as of this version, from a complete list. */
@@ -30,9 +30,9 @@ export class ShownStore implements Store<ShownDelivery> {
     return undefined
   }
 
-  *values(): IterableIterator<ShownDelivery> {}
+  *values(): IterableIterator<ObjectDelivery> {}
 
-  isNews({ key, version }: Identity, source: Source): boolean {
+  isNews({ key, version }: ObjectIdentity, source: Source): boolean {
     const { table } = this.#lines.lines
     const line = lineOfObject(this.#lines.lines, key)
     if (line !== NONE && source === 'list') table.markListed(line)
@@ -40,14 +40,14 @@ export class ShownStore implements Store<ShownDelivery> {
     return version > stale && version > (line === NONE ? 0 : table.objectVersion(line))
   }
 
-  apply({ key, version }: Identity, shown: ShownDelivery): void {
+  apply({ key, version }: ObjectIdentity, shown: ObjectDelivery): void {
     this.#lines.object(shown, version)
     if (!this.#listing) return
     const line = lineOfObject(this.#lines.lines, key)
     if (line !== NONE) this.#lines.lines.table.markListed(line)
   }
 
-  delete({ key, version }: Identity): void {
+  delete({ key, version }: ObjectIdentity): void {
     if (this.#listing) this.#deletedMeanwhile.set(key, version)
     this.#lines.objectGone(key)
   }

@@ -15,7 +15,7 @@ class Model {
 
   add(number: number, type = 0): void {
     if (this.held.has(number)) return
-    const line = this.table.take(idOf(number), 0, type)
+    const line = this.table.allocate(idOf(number), 0, type)
     this.sorted.add(line)
     this.held.set(number, line)
   }
@@ -24,7 +24,7 @@ class Model {
     const line = this.held.get(number)
     if (line === undefined) return
     this.sorted.remove(line)
-    this.table.giveBack(line)
+    this.table.release(line)
     this.held.delete(number)
   }
 

@@ -9,7 +9,7 @@ import type { Lines } from './lines.ts'
 import { stateOf } from './shown-lines.ts'
 
 /** The records of an OutcomeSegment. `writtenAt` in milliseconds since 1970. */
-export type ToldOutcomes = {
+export type OutcomeBatch = {
   name: string
   version: number
   writtenAt: number
@@ -21,12 +21,12 @@ type AttemptRecord = Extract<OutcomeRecord, { kind: 'sent' | 'failed' }>
 /** Records that may wait for the segments that they speak of: a watch that is cut off for minutes at full load. */
 const MAX_HELD = 200_000
 
-export class ToldLines {
+export class OutcomeApplier {
   readonly #lines: Lines
   readonly #onLost: () => void
   /** Every segment up to this version was seen. */
   #seen = 0
-  #held: { newest: number; outcomes: ToldOutcomes }[] = []
+  #held: { newest: number; outcomes: OutcomeBatch }[] = []
   #heldRecords = 0
   /** Lines that an object has, by the log's word, and that has not been seen: with the version of that word. */
   readonly #awaited = new Map<number, number>()
@@ -43,8 +43,8 @@ export class ToldLines {
   }
 
   /** Each OutcomeSegment once. */
-  take(outcomes: ToldOutcomes): void {
-    const newest = newestPlace(outcomes)
+  take(outcomes: OutcomeBatch): void {
+    const newest = newestPosition(outcomes)
     if (newest <= this.#seen) {
       this.#tell(outcomes)
       return
@@ -83,7 +83,7 @@ export class ToldLines {
     this.#awaited.delete(line)
   }
 
-  #tell({ name, version, writtenAt, records }: ToldOutcomes): void {
+  #tell({ name, version, writtenAt, records }: OutcomeBatch): void {
     const number = this.#lines.outcomes.add(name)
     this.#lines.outcomes.hold(number)
     for (const record of records) {
@@ -139,7 +139,7 @@ export class ToldLines {
 }
 
 /** Not one that the segment of outcomes cannot know of yet: it would wait for ever. */
-function newestPlace({ version, records }: ToldOutcomes): number {
+function newestPosition({ version, records }: OutcomeBatch): number {
   let newest = 0
   for (const { position } of records)
     if (position.version < version) newest = Math.max(newest, position.version)

@@ -1,7 +1,7 @@
 import { nameOfMessage, timeOfName } from '../../../domain/message-id.ts'
 import type { Clock } from '../../../ports/clock.ts'
 import type { LoggedEndpoint } from '../../../ports/delivery-index.ts'
-import { pause } from '../../../runtime/pause.ts'
+import { sleep } from '../../../runtime/pause.ts'
 
 /** Clocks of processes may differ by so much, and watches be so late. */
 const YOUNG_MS = 5000
@@ -10,7 +10,7 @@ const LOOKED_EVERY_MS = 25
 /** Whoever invents ids of this moment keeps no more requests waiting than these. */
 const MAX_WAITING = 100
 
-export type YoungDeliveriesOptions = {
+export type DeliveryWaiterOptions = {
   clock: Clock
   /** Whether the log has been seen to hold the delivery. */
   isKnown(endpoint: LoggedEndpoint, deliveryId: string): boolean
@@ -20,11 +20,11 @@ export type YoungDeliveriesOptions = {
  * Waits for deliveries that another process may have accepted a moment ago, as their ids tell: whoever was told the id
  * there may ask here before the log was seen.
  */
-export class YoungDeliveries {
-  readonly #options: YoungDeliveriesOptions
+export class DeliveryWaiter {
+  readonly #options: DeliveryWaiterOptions
   #waiting = 0
 
-  constructor(options: YoungDeliveriesOptions) {
+  constructor(options: DeliveryWaiterOptions) {
     this.#options = options
   }
 
@@ -38,7 +38,7 @@ export class YoungDeliveries {
     try {
       const until = clock.monotonic() + WAITED_MS
       while (clock.monotonic() < until) {
-        await pause(clock, LOOKED_EVERY_MS)
+        await sleep(clock, LOOKED_EVERY_MS)
         if (isKnown(endpoint, deliveryId)) return true
       }
       return false

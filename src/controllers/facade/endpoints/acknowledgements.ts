@@ -5,7 +5,7 @@ import type { EndpointDirectory } from '../../endpoint/endpoint-directory.ts'
 
 type Waiter = (endpoint: WebhookEndpoint | undefined) => void
 
-export class Acknowledgements {
+export class EndpointAcknowledgements {
   readonly #clock: Clock
   readonly #directory: EndpointDirectory
   /** By UID. */

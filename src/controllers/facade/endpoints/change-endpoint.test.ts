@@ -8,8 +8,8 @@ import { etagOf } from '../../../domain/etag.ts'
 import { ApiError, type ApiErrorKind } from '../../../ports/kubernetes.ts'
 import { EndpointDirectory } from '../../endpoint/endpoint-directory.ts'
 import { UnreadableError } from '../../unreadable-error.ts'
-import { untilUndisturbed } from '../until-undisturbed.ts'
-import { Acknowledgements } from './acknowledgements.ts'
+import { retryOnConflict } from '../until-undisturbed.ts'
+import { EndpointAcknowledgements } from './acknowledgements.ts'
 import { removeEndpoint } from './change-endpoint.ts'
 import { readEndpoint } from './live-endpoint.ts'
 
@@ -31,7 +31,7 @@ beforeEach(async () => {
 
 function context() {
   const clock = new FakeClock()
-  const acknowledgements = new Acknowledgements(directory, clock)
+  const acknowledgements = new EndpointAcknowledgements(directory, clock)
   const controllers = { anyLives: async () => true }
   return { resources, directory, replicas: NO_REPLICAS, acknowledgements, controllers, clock }
 }
@@ -57,7 +57,7 @@ test.each<[ApiErrorKind]>([['Conflict'], ['AlreadyExists'], ['NotFound']])(
   'what was decided on something that has changed or gone meanwhile is decided again: %s',
   async (kind) => {
     let tries = 0
-    const done = await untilUndisturbed(async () => {
+    const done = await retryOnConflict(async () => {
       tries += 1
       if (tries === 1) throw new ApiError(kind, 'secrets "acme.damaged"')
       return 'done'
@@ -67,7 +67,7 @@ test.each<[ApiErrorKind]>([['Conflict'], ['AlreadyExists'], ['NotFound']])(
 )
 
 test('who is disturbed all the time is told to come again', async () => {
-  const disturbed = untilUndisturbed(async () => {
+  const disturbed = retryOnConflict(async () => {
     throw new ApiError('NotFound', 'secrets "acme.damaged"')
   })
   await expect(disturbed).rejects.toMatchObject({ code: 'overloaded', retryAfter: 1 })

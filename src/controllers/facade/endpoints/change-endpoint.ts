@@ -3,12 +3,12 @@ import { type ObjectMeta, objectMeta } from '../../../api/meta.ts'
 import { type WebhookEndpoint, webhookEndpoint, webhookEndpoints } from '../../../api/webhook-endpoint.ts'
 import { type ChangePlan, isAcknowledged, planChange } from '../../../domain/endpoint-change.ts'
 import { etagOf, ifMatchHolds } from '../../../domain/etag.ts'
-import { managerOf } from '../../../domain/managed-elsewhere.ts'
+import { managedBy } from '../../../domain/managed-elsewhere.ts'
 import type { Conditional, EndpointChange, EndpointId, TaggedEndpoint } from '../../../ports/endpoints.ts'
 import { ApiError, isApiError, type RawObject } from '../../../ports/kubernetes.ts'
 import { RefusedError } from '../../../ports/refused-error.ts'
 import { clusterRefusal } from '../cluster-refusal.ts'
-import { untilUndisturbed } from '../until-undisturbed.ts'
+import { retryOnConflict } from '../until-undisturbed.ts'
 import { acknowledged, checkFields, type EndpointsContext } from './context.ts'
 import { taggedOf } from './endpoint-resource.ts'
 import { nameOfEndpoint, parseEndpoint, readRaw, readStored } from './live-endpoint.ts'
@@ -26,7 +26,7 @@ export async function changeEndpoint(
   change: EndpointChange,
   how: Conditional,
 ): Promise<TaggedEndpoint> {
-  return await untilUndisturbed(async () => {
+  return await retryOnConflict(async () => {
     const { endpoint, raw } = await readMatching(ctx, id, how)
     checkFields(ctx, change)
     const plan = planOf(endpoint, raw, change, ctx.clock.now())
@@ -47,7 +47,7 @@ type RemovalContext = Pick<
 
 /** Also of one that this version cannot use: nothing but its metadata is needed. */
 export async function removeEndpoint(ctx: RemovalContext, id: EndpointId, how: Conditional): Promise<void> {
-  await untilUndisturbed(async () => {
+  await retryOnConflict(async () => {
     const raw = await readDeletable(ctx, id)
     const metadata = objectMeta.parse(raw.metadata)
     if (metadata.deletionTimestamp !== undefined) throw new RefusedError('not_found')
@@ -108,7 +108,7 @@ function refuseChanged(metadata: ObjectMeta, { ifMatch }: Conditional): void {
 }
 
 function planOf(endpoint: WebhookEndpoint, raw: RawObject, change: EndpointChange, now: number): Patch {
-  const manager = managerOf(raw.metadata)
+  const manager = managedBy(raw.metadata)
   const plan = planChange(endpoint, change, manager !== undefined, now)
   if (plan.kind === 'patch') return plan
   const detail = `The spec is managed by ${manager}: change ${plan.fields.join(', ')} there. Only status can be changed here.`
@@ -127,7 +127,7 @@ async function patch(
   const body = { metadata: { ...guard, ...(annotations ? { annotations } : {}) }, ...(spec ? { spec } : {}) }
   try {
     const patched = parseEndpoint(await ctx.resources.patch(webhookEndpoints, { namespace, name }, body))
-    ctx.directory.learn(patched)
+    ctx.directory.applyRead(patched)
     return patched
   } catch (error) {
     if (isApiError(error, 'NotFound')) throw new RefusedError('not_found')

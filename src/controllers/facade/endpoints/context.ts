@@ -3,13 +3,13 @@ import type { WebhookEndpoint } from '../../../api/webhook-endpoint.ts'
 import type { Clock, Random } from '../../../ports/clock.ts'
 import type { IdempotencyKeys } from '../../../ports/idempotency.ts'
 import type { ResourceReader, ResourceWriter } from '../../../ports/kubernetes.ts'
-import type { Log } from '../../../ports/log.ts'
+import type { Logger } from '../../../ports/log.ts'
 import { RefusedError } from '../../../ports/refused-error.ts'
-import type { UrlGuard } from '../../../ports/url-guard.ts'
+import type { UrlPolicy } from '../../../ports/url-guard.ts'
 import type { EndpointDirectory } from '../../endpoint/endpoint-directory.ts'
 import type { EndpointReplicas } from '../replicas/endpoint-replicas.ts'
-import type { Acknowledgements } from './acknowledgements.ts'
-import type { UnseenSecrets } from './unseen-secrets.ts'
+import type { EndpointAcknowledgements } from './acknowledgements.ts'
+import type { UndisclosedSecrets } from './unseen-secrets.ts'
 
 export type EndpointsOptions = {
   resources: ResourceReader & ResourceWriter
@@ -20,7 +20,7 @@ export type EndpointsOptions = {
   /** Why the directory may not have all of them as they are, in words; undefined while it has. */
   behind: () => string | undefined
   catalogue: { unknown(names: readonly string[]): string[] }
-  urlGuard: UrlGuard
+  urlGuard: UrlPolicy
   keys: IdempotencyKeys
   /** Waited for before an endpoint's change is answered. */
   replicas: EndpointReplicas
@@ -30,12 +30,12 @@ export type EndpointsOptions = {
   maxEndpoints: number
   clock: Clock
   random: Random
-  log: Log
+  log: Logger
 }
 
 export type EndpointsContext = EndpointsOptions & {
-  acknowledgements: Acknowledgements
-  unseen: UnseenSecrets
+  acknowledgements: EndpointAcknowledgements
+  unseen: UndisclosedSecrets
 }
 
 /** So long the controller may take to acknowledge a change (settled, "REST shapes"). */

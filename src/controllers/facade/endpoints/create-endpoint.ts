@@ -18,10 +18,10 @@ import { fingerprintOf, formatSecret, KEY_BYTES } from '../../../domain/signatur
 import type { CreatedEndpoint, EndpointDraft, EndpointId } from '../../../ports/endpoints.ts'
 import { type DeletePrecondition, isApiError, type RawObject } from '../../../ports/kubernetes.ts'
 import { RefusedError } from '../../../ports/refused-error.ts'
-import { secretName } from '../../endpoint/endpoint-directory.ts'
+import { signingSecretName } from '../../endpoint/endpoint-directory.ts'
 import { KeysDamagedError, keysObject, readKeys } from '../../endpoint/signing-key-store.ts'
 import { clusterRefusal } from '../cluster-refusal.ts'
-import { OrganizationRoom, type RoomPlace } from '../organization-room.ts'
+import { ObjectQuota, type QuotaTicket } from '../organization-room.ts'
 import { checkFields, type EndpointsContext } from './context.ts'
 import { resourceOf } from './endpoint-resource.ts'
 import { parseEndpoint, readEndpoint } from './live-endpoint.ts'
@@ -42,12 +42,12 @@ type WrittenKey = { secret: string; isNew: boolean; version?: DeletePrecondition
 
 export class EndpointCreation {
   readonly #ctx: EndpointsContext
-  readonly #room: OrganizationRoom
+  readonly #room: ObjectQuota
 
   constructor(ctx: EndpointsContext) {
     this.#ctx = ctx
     const { directory, maxEndpoints } = ctx
-    this.#room = new OrganizationRoom({
+    this.#room = new ObjectQuota({
       held: (organization) => directory.inNamespace(organization).length,
       most: maxEndpoints,
       refusal: (held) => {
@@ -62,7 +62,7 @@ export class EndpointCreation {
     draft: EndpointDraft,
     key: string | undefined,
   ): Promise<CreatedEndpoint> {
-    const place = this.#room.place(organization)
+    const place = this.#room.ticketFor(organization)
     const check = async () => {
       checkFields(this.#ctx, draft)
       place.take()
@@ -95,7 +95,7 @@ export class EndpointCreation {
     return { ...answerOf(draft, id), ...(etag === undefined ? {} : { etag }) }
   }
 
-  async #make(at: Place, draft: EndpointDraft, place: RoomPlace): Promise<Made> {
+  async #make(at: Place, draft: EndpointDraft, place: QuotaTicket): Promise<Made> {
     const { unseen, directory } = this.#ctx
     // A repeat was not checked, and may be the first that makes it.
     if (!directory.get(at.namespace, at.name)) place.take()
@@ -137,7 +137,7 @@ export class EndpointCreation {
         throw error
       }
     }
-    const name = secretName(place.namespace, place.name)
+    const name = signingSecretName(place.namespace, place.name)
     const [held] = readKeys(await resources.get(secrets, { namespace, name })).keys.keys
     if (!held) throw new KeysDamagedError(`${namespace}/${name}`)
     // A write whose answer was lost was made again.
@@ -167,7 +167,7 @@ export class EndpointCreation {
 
   #applied(raw: RawObject): WebhookEndpoint {
     const endpoint = parseEndpoint(raw)
-    this.#ctx.directory.learn(endpoint)
+    this.#ctx.directory.applyRead(endpoint)
     return endpoint
   }
 
@@ -175,7 +175,11 @@ export class EndpointCreation {
   async #takeBackKey(place: Place, version: DeletePrecondition): Promise<void> {
     const { resources, namespace, log } = this.#ctx
     try {
-      await resources.delete(secrets, { namespace, name: secretName(place.namespace, place.name) }, version)
+      await resources.delete(
+        secrets,
+        { namespace, name: signingSecretName(place.namespace, place.name) },
+        version,
+      )
     } catch (error) {
       log.warn('A signing key of no endpoint stays until the next sweep', { error, ...place })
     }

@@ -13,30 +13,30 @@ import type {
   RolledSecret,
   TaggedEndpoint,
 } from '../../../ports/endpoints.ts'
-import { refusing } from '../refusals.ts'
-import { refuseBehind } from '../refuse-behind.ts'
-import { Acknowledgements } from './acknowledgements.ts'
+import { withRefusals } from '../refusals.ts'
+import { refuseWhileStale } from '../refuse-behind.ts'
+import { EndpointAcknowledgements } from './acknowledgements.ts'
 import { changeEndpoint, removeEndpoint } from './change-endpoint.ts'
 import type { EndpointsContext, EndpointsOptions } from './context.ts'
 import { EndpointCreation } from './create-endpoint.ts'
 import { resourceOf, taggedOf } from './endpoint-resource.ts'
 import { readEndpoint } from './live-endpoint.ts'
 import { rollSecret } from './roll-secret.ts'
-import { UnseenSecrets } from './unseen-secrets.ts'
+import { UndisclosedSecrets } from './unseen-secrets.ts'
 
-export class FacadeEndpoints implements Endpoints {
+export class EndpointService implements Endpoints {
   readonly #ctx: EndpointsContext
   readonly #creation: EndpointCreation
 
   constructor(options: EndpointsOptions) {
     const { directory, clock } = options
-    const acknowledgements = new Acknowledgements(directory, clock)
-    this.#ctx = { ...options, acknowledgements, unseen: new UnseenSecrets() }
+    const acknowledgements = new EndpointAcknowledgements(directory, clock)
+    this.#ctx = { ...options, acknowledgements, unseen: new UndisclosedSecrets() }
     this.#creation = new EndpointCreation(this.#ctx)
   }
 
   create(organization: string, draft: EndpointDraft, { idempotencyKey }: Keyed): Promise<CreatedEndpoint> {
-    return refusing(() => this.#creation.create(organization, draft, idempotencyKey))
+    return withRefusals(() => this.#creation.create(organization, draft, idempotencyKey))
   }
 
   /**
@@ -47,9 +47,9 @@ export class FacadeEndpoints implements Endpoints {
     organization: string,
     { limit, after }: { limit: number; after?: string | undefined },
   ): Promise<{ endpoints: EndpointResource[]; next?: string }> {
-    return refusing(async () => {
+    return withRefusals(async () => {
       const { directory, behind } = this.#ctx
-      refuseBehind('Which endpoints there are', behind)
+      refuseWhileStale('Which endpoints there are', behind)
       const found = directory
         .inNamespace(organization)
         .filter(({ endpoint: { metadata } }) => isNext(metadata, after))
@@ -61,19 +61,19 @@ export class FacadeEndpoints implements Endpoints {
   }
 
   get(id: EndpointId): Promise<TaggedEndpoint> {
-    return refusing(async () => taggedOf(await readEndpoint(this.#ctx, id)))
+    return withRefusals(async () => taggedOf(await readEndpoint(this.#ctx, id)))
   }
 
   change(id: EndpointId, change: EndpointChange, how: Conditional): Promise<TaggedEndpoint> {
-    return refusing(() => changeEndpoint(this.#ctx, id, change, how))
+    return withRefusals(() => changeEndpoint(this.#ctx, id, change, how))
   }
 
   remove(id: EndpointId, how: Conditional): Promise<void> {
-    return refusing(() => removeEndpoint(this.#ctx, id, how))
+    return withRefusals(() => removeEndpoint(this.#ctx, id, how))
   }
 
   roll(id: EndpointId, roll: { expireOld: boolean }, { idempotencyKey }: Keyed): Promise<RolledSecret> {
-    return refusing(() => rollSecret(this.#ctx, id, roll, idempotencyKey))
+    return withRefusals(() => rollSecret(this.#ctx, id, roll, idempotencyKey))
   }
 }
 

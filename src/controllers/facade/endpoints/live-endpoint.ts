@@ -13,21 +13,21 @@ import { RefusedError } from '../../../ports/refused-error.ts'
 import type { EndpointDirectory } from '../../endpoint/endpoint-directory.ts'
 import { UnreadableError } from '../../unreadable-error.ts'
 
-export type LiveEndpoints = { resources: ResourceReader; directory: EndpointDirectory }
+export type EndpointSources = { resources: ResourceReader; directory: EndpointDirectory }
 
 /** @throws RefusedError not_found, also of one that is being deleted; ApiError; UnreadableError */
-export async function readEndpoint(from: LiveEndpoints, id: EndpointId): Promise<WebhookEndpoint> {
+export async function readEndpoint(from: EndpointSources, id: EndpointId): Promise<WebhookEndpoint> {
   return (await readStored(from, id)).endpoint
 }
 
 /** The same, and all of its metadata. */
 export async function readStored(
-  { resources, directory }: LiveEndpoints,
+  { resources, directory }: EndpointSources,
   id: EndpointId,
 ): Promise<{ endpoint: WebhookEndpoint; raw: RawObject }> {
   const raw = await readRaw(resources, id)
   const endpoint = parseEndpoint(raw)
-  directory.learn(endpoint)
+  directory.applyRead(endpoint)
   if (endpoint.metadata.deletionTimestamp !== undefined) throw new RefusedError('not_found')
   return { endpoint, raw }
 }

@@ -15,9 +15,9 @@ import {
 import type { EndpointId, RolledSecret } from '../../../ports/endpoints.ts'
 import { isApiError } from '../../../ports/kubernetes.ts'
 import { RefusedError } from '../../../ports/refused-error.ts'
-import { secretName } from '../../endpoint/endpoint-directory.ts'
+import { signingSecretName } from '../../endpoint/endpoint-directory.ts'
 import { type KeyOwner, keysData, keysObject, readKeys } from '../../endpoint/signing-key-store.ts'
-import { untilUndisturbed } from '../until-undisturbed.ts'
+import { retryOnConflict } from '../until-undisturbed.ts'
 import { acknowledged, type EndpointsContext } from './context.ts'
 import { readEndpoint } from './live-endpoint.ts'
 
@@ -59,7 +59,7 @@ async function makeKey(
   roll: Roll & { request: string },
 ): Promise<{ secret: string; isUnseen: boolean }> {
   const candidate = formatSecret(ctx.random.bytes(KEY_BYTES))
-  const { endpoint, key } = await untilUndisturbed(() => writeKey(ctx, id, { ...roll, secret: candidate }))
+  const { endpoint, key } = await retryOnConflict(() => writeKey(ctx, id, { ...roll, secret: candidate }))
   const { secret } = key
   const late = lateWords(roll)
   const { isUnseen } = await ctx.unseen.whenDone(secret, secret === candidate, () =>
@@ -136,7 +136,7 @@ function ownerOf({ metadata: { namespace = '', name, uid } }: WebhookEndpoint): 
 /** Keys of one that had the name before are no keys of this one. */
 async function readHeld({ resources, namespace }: EndpointsContext, owner: KeyOwner): Promise<Held> {
   try {
-    const ref = { namespace, name: secretName(owner.namespace, owner.name) }
+    const ref = { namespace, name: signingSecretName(owner.namespace, owner.name) }
     const { keys } = readKeys(await resources.get(secrets, ref))
     const isOwn = keys.endpointUid === owner.uid || keys.endpointUid === NO_ENDPOINT_YET
     return { keys: isOwn ? keys.keys : [], version: keys.version }
@@ -153,7 +153,7 @@ async function store(
   keys: readonly SigningKey[],
   version: string | undefined,
 ): Promise<void> {
-  const ref = { namespace, name: secretName(owner.namespace, owner.name) }
+  const ref = { namespace, name: signingSecretName(owner.namespace, owner.name) }
   if (version !== undefined) {
     const data = keysData(owner.uid, keys)
     await resources.patch(secrets, ref, { metadata: { resourceVersion: version }, data })

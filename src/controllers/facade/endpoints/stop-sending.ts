@@ -19,9 +19,9 @@ type Context = Pick<
 >
 
 /** `late`: a controller lives that has not said in time that it has stopped. `asked`: the object has been changed for that. */
-export type Stopped = { isLate: boolean; isAsked: boolean }
+export type StopOutcome = { isLate: boolean; isAsked: boolean }
 
-export const NOTHING_TO_STOP: Stopped = { isLate: false, isAsked: false }
+export const NOTHING_TO_STOP: StopOutcome = { isLate: false, isAsked: false }
 
 /**
  * @param resourceVersion in which alone it is to be deleted; absent: in any
@@ -31,7 +31,7 @@ export async function stopSending(
   ctx: Context,
   endpoint: WebhookEndpoint,
   resourceVersion: string | undefined,
-): Promise<Stopped> {
+): Promise<StopOutcome> {
   const isQuiet = endpoint.status?.state === 'disabled' || !(await ctx.controllers.anyLives())
   if (isQuiet) return NOTHING_TO_STOP
   try {
@@ -47,14 +47,14 @@ async function ask(
   ctx: Context,
   endpoint: WebhookEndpoint,
   resourceVersion: string | undefined,
-): Promise<Stopped> {
+): Promise<StopOutcome> {
   const { namespace = '', name, uid } = endpoint.metadata
   // By a request, whoever manages the spec: it goes anyway.
   const request: StateRequest = { state: 'disabled', at: requestTime(endpoint, ctx.clock.now()) }
   const guard = { uid, ...(resourceVersion === undefined ? {} : { resourceVersion }) }
   const body = { metadata: { ...guard, annotations: annotationsOf(request) } }
   const patched = parseEndpoint(await ctx.resources.patch(webhookEndpoints, { namespace, name }, body))
-  ctx.directory.learn(patched)
+  ctx.directory.applyRead(patched)
   const generation = patched.metadata.generation ?? 0
   const answer = await ctx.acknowledgements.when(
     { namespace, name, uid },

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { UnseenSecrets } from './unseen-secrets.ts'
+import { UndisclosedSecrets } from './unseen-secrets.ts'
 
 const done = async () => 'done'
 const fails = async () => {
@@ -7,7 +7,7 @@ const fails = async () => {
 }
 
 test('of several who would show a secret at a time one may, and nobody afterwards', async () => {
-  const unseen = new UnseenSecrets()
+  const unseen = new UndisclosedSecrets()
   unseen.add('whsec_1')
   const asked = await Promise.all([1, 2, 3].map(() => unseen.whenDone('whsec_1', false, done)))
   expect(asked.map(({ isUnseen }) => isUnseen)).toEqual([true, false, false])
@@ -15,7 +15,7 @@ test('of several who would show a secret at a time one may, and nobody afterward
 })
 
 test('a secret is unseen again when it could not be shown, and only if it was before', async () => {
-  const unseen = new UnseenSecrets()
+  const unseen = new UndisclosedSecrets()
   await expect(unseen.whenDone('whsec_new', true, fails)).rejects.toThrow('not now')
   await expect(unseen.whenDone('whsec_shown', false, fails)).rejects.toThrow('not now')
   expect([unseen.has('whsec_new'), unseen.has('whsec_shown')]).toEqual([true, false])

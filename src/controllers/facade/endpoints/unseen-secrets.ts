@@ -7,7 +7,7 @@ const MAX_UNSEEN = 10_000
  * Signing secrets that this process made for requests that failed afterwards: nobody has seen them. A repeat of the
  * request may show its own, once, and the next roll takes them out of force.
  */
-export class UnseenSecrets {
+export class UndisclosedSecrets {
   readonly #fingerprints = new RecentSet(MAX_UNSEEN)
 
   has(secret: string): boolean {

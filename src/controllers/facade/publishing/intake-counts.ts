@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../../../ports/clock.ts'
 import type { EndpointDirectory } from '../../endpoint/endpoint-directory.ts'
-import type { Waiting } from '../../publish/intake-room.ts'
+import type { EndpointBacklog } from '../../publish/intake-room.ts'
 
 /** Deliveries of each endpoint that have not ended. */
 export interface UnfinishedDeliveries {
@@ -14,7 +14,7 @@ export interface UnfinishedDeliveries {
   readonly progress: string | undefined
 }
 
-export type IntakeCountsOptions = {
+export type PublishCountsOptions = {
   index: UnfinishedDeliveries
   directory: EndpointDirectory
   clock: Clock
@@ -22,15 +22,15 @@ export type IntakeCountsOptions = {
 
 const COUNTED_EVERY_MS = 250
 
-export class IntakeCounts {
-  readonly #options: IntakeCountsOptions
+export class PublishCounts {
+  readonly #options: PublishCountsOptions
   readonly #underWay = new Sums()
   #countedAt = Number.NEGATIVE_INFINITY
   #counted = new Sums()
   /** Of each organization the endpoint for which most waits. */
-  #fullest = new Map<string, Waiting>()
+  #fullest = new Map<string, EndpointBacklog>()
 
-  constructor(options: IntakeCountsOptions) {
+  constructor(options: PublishCountsOptions) {
     this.#options = options
   }
 
@@ -64,7 +64,7 @@ export class IntakeCounts {
    * The organization's endpoint for which most waits, if there is one, as of the last count: whoever is refused at each
    * publish is told of it, and must not cost the others a count for each.
    */
-  fullest(namespace: string): Waiting[] {
+  fullest(namespace: string): EndpointBacklog[] {
     this.#refresh()
     const fullest = this.#fullest.get(namespace)
     return fullest ? [fullest] : []

@@ -5,7 +5,7 @@ import { webhookDeliveries } from '../../../api/webhook-delivery.ts'
 import { webhookEndpoint, webhookEndpoints } from '../../../api/webhook-endpoint.ts'
 import { deliveryObjectName, sortableName } from '../../../domain/message-id.ts'
 import { EndpointDirectory } from '../../endpoint/endpoint-directory.ts'
-import { FacadePublishing } from './publishing.ts'
+import { PublishingService } from './publishing.ts'
 import { Subscriptions } from './subscriptions.ts'
 
 const TYPE = 'environment.started'
@@ -21,7 +21,7 @@ async function bed() {
   })
   const endpoint = webhookEndpoint.parse(made)
   directory.apply(endpoint)
-  const publishing = new FacadePublishing({
+  const publishing = new PublishingService({
     resources,
     namespace: 'davit-system',
     directory,

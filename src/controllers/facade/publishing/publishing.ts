@@ -16,15 +16,15 @@ import type { IdempotencyKeys, KeyMark } from '../../../ports/idempotency.ts'
 import type { Publication, Published, Publishing } from '../../../ports/publishing.ts'
 import { RefusedError } from '../../../ports/refused-error.ts'
 import { findOriginal, type Original, type OriginalSources } from '../../publish/find-original.ts'
-import type { NoRoom } from '../../publish/intake-room.ts'
+import type { QuotaExceeded } from '../../publish/intake-room.ts'
 import { PING_TYPE } from '../../publish/publisher.ts'
-import { type LiveEndpoints, readEndpoint } from '../endpoints/live-endpoint.ts'
-import { refusing } from '../refusals.ts'
-import { refuseBehind } from '../refuse-behind.ts'
+import { type EndpointSources, readEndpoint } from '../endpoints/live-endpoint.ts'
+import { withRefusals } from '../refusals.ts'
+import { refuseWhileStale } from '../refuse-behind.ts'
 import { checkPublication, type PublicationRules } from './check-publication.ts'
 import type { Subscriptions } from './subscriptions.ts'
 
-export type PublishingOptions = LiveEndpoints &
+export type PublishingServiceOptions = EndpointSources &
   PublicationRules &
   OriginalSources &
   Pick<DeliveryPlaces, 'appears'> & {
@@ -34,7 +34,7 @@ export type PublishingOptions = LiveEndpoints &
     own: OwnAppends
     room: {
       /** How many deliveries the organization may have more, or why none. */
-      of(namespace: string): number | NoRoom
+      of(namespace: string): number | QuotaExceeded
       /** So many are about to be appended. @returns the call to make when that has ended, whether they were */
       reserve(namespace: string, deliveries: number): (appended: boolean) => void
     }
@@ -50,10 +50,10 @@ type Entered = { accepted: AcceptedEvent; place?: Appended }
 
 const FULL_RETRY_SECONDS = 5
 
-export class FacadePublishing implements Publishing {
-  readonly #options: PublishingOptions
+export class PublishingService implements Publishing {
+  readonly #options: PublishingServiceOptions
 
-  constructor(options: PublishingOptions) {
+  constructor(options: PublishingServiceOptions) {
     this.#options = options
   }
 
@@ -62,7 +62,7 @@ export class FacadePublishing implements Publishing {
     return this.#enter({ organization, operation: 'publish', asked }, how, async (mark) => {
       checkPublication(this.#options, publication)
       // An endpoint that was made through another process would miss it.
-      refuseBehind('Which endpoints get it', this.#options.behind)
+      refuseWhileStale('Which endpoints get it', this.#options.behind)
       const targets = this.#options.subscriptions.targetsOf(organization, publication.type)
       return acceptEvent(this.#event(organization, publication, mark), targets)
     })
@@ -106,7 +106,7 @@ export class FacadePublishing implements Publishing {
     { idempotencyKey: key }: Keyed,
     make: (mark?: KeyMark) => Promise<AcceptedEvent>,
   ): Promise<Published> {
-    return await refusing(async () => {
+    return await withRefusals(async () => {
       if (key === undefined) return publishedOf(await this.#append(await make()))
       let entered: Entered | undefined
       const { first, replayed } = await this.#options.keys.once({ ...request, key }, async (mark) => {
@@ -174,7 +174,7 @@ function refuseDisabled(endpoint: WebhookEndpoint): void {
 }
 
 /** Without figures of other organizations. */
-function wordsOf({ reason, message, fullest }: NoRoom): string {
+function wordsOf({ reason, message, fullest }: QuotaExceeded): string {
   if (reason === 'TooMuchWritten') return 'As many bytes as may be were written in the last ten minutes.'
   return fullest ? `${message} (${ENDPOINT_PREFIX}${fullest.name})` : message
 }

@@ -1,5 +1,5 @@
 /** Which endpoints get an event of a type: kept for as long as no endpoint of the organization changes. */
-import type { Target } from '../../../api/delivery-segment.ts'
+import type { DeliveryTarget } from '../../../api/delivery-segment.ts'
 import type { WebhookEndpoint } from '../../../api/webhook-endpoint.ts'
 import { matchEndpoints, subscriberOf } from '../../../domain/fan-out.ts'
 import type { EndpointDirectory } from '../../endpoint/endpoint-directory.ts'
@@ -7,7 +7,7 @@ import type { EndpointDirectory } from '../../endpoint/endpoint-directory.ts'
 export class Subscriptions {
   readonly #directory: EndpointDirectory
   /** By organization, then by type. */
-  readonly #targets = new Map<string, Map<string, readonly Target[]>>()
+  readonly #targets = new Map<string, Map<string, readonly DeliveryTarget[]>>()
 
   constructor(directory: EndpointDirectory) {
     this.#directory = directory
@@ -16,8 +16,8 @@ export class Subscriptions {
   }
 
   /** @param type of the catalogue, so that what is kept is bounded */
-  targetsOf(namespace: string, type: string): readonly Target[] {
-    const types = this.#targets.get(namespace) ?? new Map<string, readonly Target[]>()
+  targetsOf(namespace: string, type: string): readonly DeliveryTarget[] {
+    const types = this.#targets.get(namespace) ?? new Map<string, readonly DeliveryTarget[]>()
     const known = types.get(type)
     if (known) return known
     const subscribers = this.#directory

@@ -2,33 +2,33 @@
 import type { WebhookEndpoint } from '../../../api/webhook-endpoint.ts'
 import { RefusedError } from '../../../ports/refused-error.ts'
 import type { EndpointProgress } from './endpoint-progress.ts'
-import type { OtherFacades } from './other-facades.ts'
+import type { PeerServers } from './other-facades.ts'
 
 /** What a writer of endpoints waits for before it answers. */
 export interface EndpointReplicas {
   /** Resolves when the endpoint is known everywhere as it is given here. @throws RefusedError not_acknowledged */
   know(endpoint: WebhookEndpoint): Promise<void>
   /** Resolves when it is known everywhere that it is gone. @throws RefusedError not_acknowledged */
-  knowRemoval(of: Removed): Promise<void>
+  knowRemoval(of: RemovedEndpoint): Promise<void>
   /** The same for whoever repeats a deletion that was not acknowledged; at once for what was. */
   knowRemovalBefore(of: { namespace: string; name: string }): Promise<void>
 }
 
-type Removed = { namespace: string; name: string; uid: string }
+type RemovedEndpoint = { namespace: string; name: string; uid: string }
 
 const RETRY_AFTER_SECONDS = 2
 const MAX_UNKNOWN = 1000
 const LATE =
   'It is stored. Another replica of the REST API has not seen it yet, so that what is published there may still go by what was before.'
 
-export class WaitingReplicas implements EndpointReplicas {
-  readonly #others: Pick<OtherFacades, 'haveSeen'>
+export class ReplicaBarrier implements EndpointReplicas {
+  readonly #others: Pick<PeerServers, 'haveSeen'>
   readonly #progress: Pick<EndpointProgress, 'versionOf' | 'removalOf'>
   /** UIDs of what went and was not acknowledged, by namespace and name. */
   readonly #unknown = new Map<string, string>()
 
   constructor(
-    others: Pick<OtherFacades, 'haveSeen'>,
+    others: Pick<PeerServers, 'haveSeen'>,
     progress: Pick<EndpointProgress, 'versionOf' | 'removalOf'>,
   ) {
     this.#others = others
@@ -39,7 +39,7 @@ export class WaitingReplicas implements EndpointReplicas {
     return this.#wait(() => this.#progress.versionOf(endpoint))
   }
 
-  async knowRemoval({ namespace, name, uid }: Removed): Promise<void> {
+  async knowRemoval({ namespace, name, uid }: RemovedEndpoint): Promise<void> {
     const key = `${namespace}/${name}`
     this.#unknown.set(key, uid)
     const [oldest] = this.#unknown.keys()

@@ -1,8 +1,8 @@
 /** Records of the facade's replicas as Leases in the operator's namespace. */
-import { ENDPOINTS_SEEN_ANNOTATION, FACADE_ROLE, facadeLease } from '../../../api/facade-lease.ts'
+import { API_ROLE, apiReplicaLease, ENDPOINTS_SEEN_ANNOTATION } from '../../../api/facade-lease.ts'
 import { leases, MAX_LEASES, REPLICA_LABEL } from '../../../api/replica-lease.ts'
 import type { Clock } from '../../../ports/clock.ts'
-import type { FacadeRecord, FacadeRecords, StoredFacadeRecord } from '../../../ports/facade-records.ts'
+import type { PeerRecord, PeerRecords, StoredPeerRecord } from '../../../ports/facade-records.ts'
 import {
   ApiError,
   type RawObject,
@@ -10,33 +10,33 @@ import {
   type ResourceWriter,
 } from '../../../ports/kubernetes.ts'
 
-export type FacadeLeasesOptions = {
+export type PeerLeasesOptions = {
   resources: ResourceReader & ResourceWriter
   /** The operator's namespace. */
   namespace: string
   clock: Clock
 }
 
-const NAME_PREFIX = `davit-${FACADE_ROLE}-`
+const NAME_PREFIX = `davit-${API_ROLE}-`
 const UNKNOWN_LEASE_MS = 60_000
 
-export class FacadeLeases implements FacadeRecords {
-  readonly #options: FacadeLeasesOptions
+export class PeerLeases implements PeerRecords {
+  readonly #options: PeerLeasesOptions
 
-  constructor(options: FacadeLeasesOptions) {
+  constructor(options: PeerLeasesOptions) {
     this.#options = options
   }
 
-  async list(): Promise<StoredFacadeRecord[]> {
+  async list(): Promise<StoredPeerRecord[]> {
     const { resources, namespace } = this.#options
-    const labelSelector = `${REPLICA_LABEL}=${FACADE_ROLE}`
+    const labelSelector = `${REPLICA_LABEL}=${API_ROLE}`
     const page = await resources.list(leases, { namespace, labelSelector, limit: MAX_LEASES })
     if (page.continue)
       throw new ApiError('BadRequest', `There are more than ${MAX_LEASES} Leases of facades.`)
     return page.items.map(read)
   }
 
-  async write(record: FacadeRecord, over: string | undefined): Promise<string> {
+  async write(record: PeerRecord, over: string | undefined): Promise<string> {
     const { resources, namespace } = this.#options
     const name = NAME_PREFIX + record.name
     const lease = this.#leaseOf(record)
@@ -56,12 +56,12 @@ export class FacadeLeases implements FacadeRecords {
     await resources.delete(leases, { namespace, name: NAME_PREFIX + name }, { resourceVersion: version })
   }
 
-  #leaseOf({ session, seen, leaseMs }: FacadeRecord) {
+  #leaseOf({ session, seen, leaseMs }: PeerRecord) {
     return {
       apiVersion: 'coordination.k8s.io/v1',
       kind: 'Lease',
       metadata: {
-        labels: { [REPLICA_LABEL]: FACADE_ROLE },
+        labels: { [REPLICA_LABEL]: API_ROLE },
         annotations: { [ENDPOINTS_SEEN_ANNOTATION]: String(seen) },
       },
       spec: {
@@ -75,12 +75,12 @@ export class FacadeLeases implements FacadeRecords {
 }
 
 /** What somebody has spoilt says nothing of what was seen: its own replica writes it anew. */
-function read(raw: RawObject): StoredFacadeRecord {
+function read(raw: RawObject): StoredPeerRecord {
   const version = String(raw.metadata.resourceVersion)
   const name = raw.metadata.name.startsWith(NAME_PREFIX)
     ? raw.metadata.name.slice(NAME_PREFIX.length)
     : raw.metadata.name
-  const { data } = facadeLease.safeParse(raw)
+  const { data } = apiReplicaLease.safeParse(raw)
   if (!data) return { name, session: '', seen: 0, leaseMs: UNKNOWN_LEASE_MS, version }
   return {
     name,

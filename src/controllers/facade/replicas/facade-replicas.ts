@@ -1,15 +1,15 @@
 /** The replicas of the facade as this one sees them, wired: its own Lease, the others, and the writers that wait for them. */
 import type { Clock, Random } from '../../../ports/clock.ts'
 import type { ResourceReader, ResourceWriter } from '../../../ports/kubernetes.ts'
-import type { Log } from '../../../ports/log.ts'
-import type { FacadeWatches } from '../facade-watches.ts'
+import type { Logger } from '../../../ports/log.ts'
+import type { ServerWatches } from '../facade-watches.ts'
 import type { EndpointProgress } from './endpoint-progress.ts'
-import { type EndpointReplicas, WaitingReplicas } from './endpoint-replicas.ts'
-import { FacadeLeases } from './facade-leases.ts'
-import { OtherFacades } from './other-facades.ts'
-import { Presence } from './presence.ts'
+import { type EndpointReplicas, ReplicaBarrier } from './endpoint-replicas.ts'
+import { PeerLeases } from './facade-leases.ts'
+import { PeerServers } from './other-facades.ts'
+import { ReplicaHeartbeat } from './presence.ts'
 
-export type FacadeReplicasOptions = {
+export type ServerReplicasOptions = {
   api: ResourceReader & ResourceWriter
   /** The operator's namespace. */
   namespace: string
@@ -21,34 +21,34 @@ export type FacadeReplicasOptions = {
   leaseClock?: Clock | undefined
   clock: Clock
   random: Random
-  log: Log
+  log: Logger
 }
 
 /** Whether others wait for what this replica has not seen, how old its Lease is, and how many changes here wait for others. */
 export type ReplicaStats = { isWaitedFor: boolean; leaseAgeMs: number; waiting: number }
 
-export class FacadeReplicas {
+export class ServerReplicas {
   readonly endpoints: EndpointReplicas
-  readonly #presence: Presence
-  readonly #others: OtherFacades
-  readonly #watches: FacadeWatches
+  readonly #presence: ReplicaHeartbeat
+  readonly #others: PeerServers
+  readonly #watches: ServerWatches
   readonly #stopping = new AbortController()
   #tidying: Promise<void> = Promise.resolve()
 
-  constructor(options: FacadeReplicasOptions, watches: FacadeWatches, progress: EndpointProgress) {
+  constructor(options: ServerReplicasOptions, watches: ServerWatches, progress: EndpointProgress) {
     const { api, namespace, writer, leaseMs, leaseClock: clock = options.clock, random, log } = options
-    const records = new FacadeLeases({ resources: api, namespace, clock })
+    const records = new PeerLeases({ resources: api, namespace, clock })
     const shared = { name: writer, leaseMs, records, clock, log }
     this.#watches = watches
-    this.#others = new OtherFacades(shared)
-    this.#presence = new Presence({
+    this.#others = new PeerServers(shared)
+    this.#presence = new ReplicaHeartbeat({
       ...shared,
       session: `${writer}.${Buffer.from(random.bytes(6)).toString('hex')}`,
       watch: watches.endpoints,
       read: () => watches.readEndpoints(),
       behind: () => watches.problemOf('endpoints'),
     })
-    this.endpoints = new WaitingReplicas(this.#others, progress)
+    this.endpoints = new ReplicaBarrier(this.#others, progress)
   }
 
   /** Something was seen that other replicas may wait for. */
@@ -68,7 +68,7 @@ export class FacadeReplicas {
 
   start(): void {
     this.#presence.start()
-    this.#tidying = this.#others.tidyForEver(this.#stopping.signal)
+    this.#tidying = this.#others.collectExpiredForever(this.#stopping.signal)
   }
 
   /** Nothing is published any more. */

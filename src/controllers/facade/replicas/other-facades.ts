@@ -1,22 +1,22 @@
 /** Waits until every other replica of the facade that lives has seen a change: the rare writer waits, so that no publish has to. */
 import type { Clock } from '../../../ports/clock.ts'
-import type { FacadeRecords, StoredFacadeRecord } from '../../../ports/facade-records.ts'
+import type { PeerRecords, StoredPeerRecord } from '../../../ports/facade-records.ts'
 import { isApiError } from '../../../ports/kubernetes.ts'
-import type { Log } from '../../../ports/log.ts'
-import { pause } from '../../../runtime/pause.ts'
+import type { Logger } from '../../../ports/log.ts'
+import { sleep } from '../../../runtime/pause.ts'
 
-export type OtherFacadesOptions = {
+export type PeerServersOptions = {
   /** The replica's own name. */
   name: string
   leaseMs: number
-  records: FacadeRecords
+  records: PeerRecords
   clock: Clock
-  log: Log
+  log: Logger
 }
 
 /** Times are monotonic milliseconds of this process. */
 type Other = {
-  record: StoredFacadeRecord
+  record: StoredPeerRecord
   /** When this version was first seen: it was written before. */
   seenAt: number
 }
@@ -35,15 +35,15 @@ const TIDY_EVERY_MS = 60_000
 /** A Lease that ended so long ago is nobody's any more. */
 const KEPT_MS = 60_000
 
-export class OtherFacades {
-  readonly #options: OtherFacadesOptions
+export class PeerServers {
+  readonly #options: PeerServersOptions
   readonly #others = new Map<string, Other>()
   readonly #waiters = new Set<Waiter>()
   /** When the list that was taken last was asked for. */
   #asOf = Number.NEGATIVE_INFINITY
   #isLooking = false
 
-  constructor(options: OtherFacadesOptions) {
+  constructor(options: PeerServersOptions) {
     this.#options = options
   }
 
@@ -73,10 +73,10 @@ export class OtherFacades {
   }
 
   /** Takes away what crashed replicas have left, now and then. */
-  async tidyForEver(signal: AbortSignal): Promise<void> {
+  async collectExpiredForever(signal: AbortSignal): Promise<void> {
     const { clock, log } = this.#options
     for (;;) {
-      await pause(clock, TIDY_EVERY_MS, signal)
+      await sleep(clock, TIDY_EVERY_MS, signal)
       if (signal.aborted) return
       try {
         await this.#tidy()
@@ -100,7 +100,7 @@ export class OtherFacades {
       }
       const now = clock.monotonic()
       for (const waiter of [...this.#waiters]) if (now >= waiter.deadline) waiter.end(false)
-      if (this.#waiters.size > 0) await pause(clock, LOOK_EVERY_MS)
+      if (this.#waiters.size > 0) await sleep(clock, LOOK_EVERY_MS)
     }
     this.#isLooking = false
   }

@@ -1,14 +1,14 @@
 import { expect, test } from 'vitest'
 import { FakeClock } from '../../../../test/support/fake-clock.ts'
-import type { FacadeRecord, FacadeRecords, StoredFacadeRecord } from '../../../ports/facade-records.ts'
+import type { PeerRecord, PeerRecords, StoredPeerRecord } from '../../../ports/facade-records.ts'
 import { ApiError } from '../../../ports/kubernetes.ts'
-import { OtherFacades } from './other-facades.ts'
-import { Presence } from './presence.ts'
+import { PeerServers } from './other-facades.ts'
+import { ReplicaHeartbeat } from './presence.ts'
 
 const LEASE_MS = 9000
 
-class Records implements FacadeRecords {
-  readonly byName = new Map<string, StoredFacadeRecord>()
+class Records implements PeerRecords {
+  readonly byName = new Map<string, StoredPeerRecord>()
   writes = 0
   lists = 0
   isDown = false
@@ -18,7 +18,7 @@ class Records implements FacadeRecords {
     return [...this.byName.values()]
   }
 
-  async write(record: FacadeRecord, over: string | undefined) {
+  async write(record: PeerRecord, over: string | undefined) {
     if (this.isDown) throw new ApiError('Unavailable', 'no answer')
     if (this.byName.get(record.name)?.version !== over) throw new ApiError('Conflict', 'changed')
     this.writes += 1
@@ -37,24 +37,24 @@ const log = { info: () => undefined, warn: () => undefined, error: () => undefin
 async function bed() {
   const clock = new FakeClock()
   const records = new Records()
-  const watch = { version: 100, isRead: false, reads: 0, behind: undefined as string | undefined }
+  const watch = { version: 100, isListed: false, reads: 0, behind: undefined as string | undefined }
   const shared = { leaseMs: LEASE_MS, records, clock, log }
-  const presence = new Presence({
+  const presence = new ReplicaHeartbeat({
     ...shared,
     name: 'a',
     session: 'a.1',
     watch,
     read: () => {
       watch.reads += 1
-      watch.isRead = false
+      watch.isListed = false
     },
-    behind: () => watch.behind ?? (watch.isRead ? undefined : 'being read'),
+    behind: () => watch.behind ?? (watch.isListed ? undefined : 'being read'),
   })
   presence.start()
   await clock.elapse(10)
-  const others = new OtherFacades({ ...shared, name: 'b' })
+  const others = new PeerServers({ ...shared, name: 'b' })
   const read = async (version: number) => {
-    Object.assign(watch, { version, isRead: true })
+    Object.assign(watch, { version, isListed: true })
     await clock.elapse(200)
   }
   return { clock, records, watch, presence, others, read }
@@ -197,7 +197,7 @@ test('what a crashed one has left is taken away when it has long ended, and noth
   await read(120)
   await records.write({ name: 'dead', session: 'dead.1', seen: 0, leaseMs: LEASE_MS }, undefined)
   const over = new AbortController()
-  const tidying = others.tidyForEver(over.signal)
+  const tidying = others.collectExpiredForever(over.signal)
   await clock.elapse(100_000)
   expect([...records.byName.keys()].sort()).toEqual(['a', 'dead'])
   await clock.elapse(100_000)

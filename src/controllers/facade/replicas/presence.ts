@@ -4,28 +4,28 @@
  * on what it has read since they began to.
  */
 import type { Clock } from '../../../ports/clock.ts'
-import type { FacadeRecords, StoredFacadeRecord } from '../../../ports/facade-records.ts'
+import type { PeerRecords, StoredPeerRecord } from '../../../ports/facade-records.ts'
 import { isApiError } from '../../../ports/kubernetes.ts'
-import type { Log } from '../../../ports/log.ts'
-import { pause } from '../../../runtime/pause.ts'
-import { Lease } from '../../../runtime/shards/lease.ts'
-import { WakeablePause } from '../../../runtime/shards/wakeable-pause.ts'
+import type { Logger } from '../../../ports/log.ts'
+import { sleep } from '../../../runtime/pause.ts'
+import { LeaseValidity } from '../../../runtime/shards/lease.ts'
+import { InterruptibleSleep } from '../../../runtime/shards/wakeable-pause.ts'
 import type { Watch } from '../../../runtime/watch.ts'
 
-export type PresenceOptions = {
+export type ReplicaHeartbeatOptions = {
   name: string
   /** Of this start of it. */
   session: string
   leaseMs: number
-  records: FacadeRecords
+  records: PeerRecords
   /** Of endpoints. */
-  watch: Pick<Watch, 'version' | 'isRead'>
+  watch: Pick<Watch, 'version' | 'isListed'>
   /** Begins to read endpoints, or begins anew: at once nothing counts as read any more. */
   read: () => void
   /** Why it may not be known which endpoints there are, in words; undefined while it is. */
   behind: () => string | undefined
   clock: Clock
-  log: Log
+  log: Logger
 }
 
 /** No more than ten writes a second. */
@@ -33,10 +33,10 @@ const BETWEEN_WRITES_MS = 100
 const AGAIN_MS = 500
 const LEAVE_WITHIN_MS = 2000
 
-export class Presence {
-  readonly #options: PresenceOptions
-  readonly #lease: Lease
-  readonly #pause: WakeablePause
+export class ReplicaHeartbeat {
+  readonly #options: ReplicaHeartbeatOptions
+  readonly #lease: LeaseValidity
+  readonly #pause: InterruptibleSleep
   readonly #stopping = new AbortController()
   #running: Promise<void> = Promise.resolve()
   /** Version of the own record, as far as it is known. */
@@ -54,12 +54,12 @@ export class Presence {
   /** Since when endpoints could not be followed, monotonic. */
   #behindSince: number | undefined
 
-  constructor(options: PresenceOptions) {
+  constructor(options: ReplicaHeartbeatOptions) {
     const { clock, leaseMs } = options
     this.#options = options
     // Clocks may differ in their rate, and calls take their time.
-    this.#lease = new Lease(clock, (leaseMs * 2) / 3)
-    this.#pause = new WakeablePause(clock)
+    this.#lease = new LeaseValidity(clock, (leaseMs * 2) / 3)
+    this.#pause = new InterruptibleSleep(clock)
   }
 
   start(): void {
@@ -86,7 +86,7 @@ export class Presence {
   get problem(): string | undefined {
     if (this.#replaced) return `another process has the name ${this.#options.name}`
     if (!this.#lease.isValid) return 'its Lease could not be renewed'
-    if (!this.#hasJoined || !this.#options.watch.isRead) return 'endpoints are being read'
+    if (!this.#hasJoined || !this.#options.watch.isListed) return 'endpoints are being read'
     return undefined
   }
 
@@ -98,7 +98,7 @@ export class Presence {
     const left = this.#running
       .then(() => this.#withdraw())
       .catch((error: unknown) => log.warn('The Lease of this facade stays until it has ended', { error }))
-    await Promise.race([left, pause(clock, LEAVE_WITHIN_MS, over.signal)])
+    await Promise.race([left, sleep(clock, LEAVE_WITHIN_MS, over.signal)])
     over.abort()
   }
 
@@ -106,10 +106,10 @@ export class Presence {
     const { leaseMs, behind, clock } = this.#options
     while (!signal.aborted && !this.#replaced) {
       await this.#round()
-      await pause(clock, this.#isFailing ? AGAIN_MS : BETWEEN_WRITES_MS, signal)
+      await sleep(clock, this.#isFailing ? AGAIN_MS : BETWEEN_WRITES_MS, signal)
       // Until endpoints are read, and that was told, there is something to look after.
       if (this.#wasRead && behind() === undefined && !this.#isFailing)
-        await this.#pause.for((leaseMs * 2) / 9 - BETWEEN_WRITES_MS, signal)
+        await this.#pause.sleep((leaseMs * 2) / 9 - BETWEEN_WRITES_MS, signal)
     }
   }
 
@@ -140,10 +140,10 @@ export class Presence {
   }
 
   #hasToWrite(): boolean {
-    const { isRead } = this.#options.watch
+    const { isListed } = this.#options.watch
     // A list has ended, which others may wait for.
-    if (isRead && !this.#wasRead) this.#isNews = true
-    this.#wasRead = isRead
+    if (isListed && !this.#wasRead) this.#isNews = true
+    this.#wasRead = isListed
     return this.#isNews || this.#lease.ageMs >= (this.#options.leaseMs * 2) / 9 - BETWEEN_WRITES_MS
   }
 
@@ -170,7 +170,7 @@ export class Presence {
   /** Looks for the own record. @returns false when it is another process's by now */
   async #find(): Promise<boolean> {
     const { name, session, records, log } = this.#options
-    const own: StoredFacadeRecord | undefined = (await records.list()).find((record) => record.name === name)
+    const own: StoredPeerRecord | undefined = (await records.list()).find((record) => record.name === name)
     const isOther = own !== undefined && own.session !== session
     // At the start it is the predecessor's, and taken over.
     if (isOther && this.#lease.ageMs !== Number.POSITIVE_INFINITY) {

@@ -37,14 +37,14 @@ export function parseSettings(raw: RawObject): SecretsSettings {
 }
 
 /** Whether the status speaks of the spec as it is. */
-export function isLookedAt({ metadata, status }: SecretsSettings): boolean {
+export function isObserved({ metadata, status }: SecretsSettings): boolean {
   return status !== undefined && status.observedGeneration === metadata.generation
 }
 
 /** What is known of the condition with these settings, not with those before. */
 export function readyCondition(settings: SecretsSettings): RefusedCondition {
   const held = settings.status?.conditions?.find(({ type }) => type === 'Ready')
-  if (!held || !isLookedAt(settings)) return NOT_TRIED
+  if (!held || !isObserved(settings)) return NOT_TRIED
   const { type, status, reason, message } = held
   return { type, status, reason, message }
 }

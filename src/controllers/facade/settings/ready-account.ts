@@ -21,7 +21,7 @@ export type ReadyAccount = {
 const CONNECT_FIRST =
   'Connect an account first, with PUT /secrets-settings of the organization. Nothing was stored. A credential of the type ecr needs none.'
 
-export type AccountNeeds = {
+export type AccountSources = {
   resources: Pick<ResourceReader, 'get'>
   organizations: { get(name: string): Organization | undefined }
   identity: AccountIdentity
@@ -29,7 +29,7 @@ export type AccountNeeds = {
 
 /** @throws RefusedError not_found, secrets_settings_required, cloud_account_not_ready; ApiError; UnreadableError */
 export async function readyAccount(
-  { resources, organizations, identity }: AccountNeeds,
+  { resources, organizations, identity }: AccountSources,
   organization: string,
 ): Promise<ReadyAccount> {
   const { uid } = organizations.get(organization) ?? {}
@@ -57,15 +57,15 @@ export async function readyAccount(
 }
 
 /** What every parameter of the organization is under. */
-export function pathIn({ prefix, access }: ReadyAccount): string {
+export function parameterPathIn({ prefix, access }: ReadyAccount): string {
   return organizationPath({ prefix, organization: access.organization })
 }
 
-export function nameIn({ prefix, access }: ReadyAccount, credential: string): string {
+export function parameterNameIn({ prefix, access }: ReadyAccount, credential: string): string {
   return parameterName({ prefix, organization: access.organization, credential })
 }
 
-export function tagsIn({ owner, access }: ReadyAccount, credential: string): OwnerTags {
+export function ownerTagsIn({ owner, access }: ReadyAccount, credential: string): OwnerTags {
   return ownerTags({ ...owner, organization: access.organization, credential })
 }
 

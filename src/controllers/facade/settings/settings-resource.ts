@@ -1,14 +1,14 @@
 import type { SecretsSettings } from '../../../api/secrets-settings.ts'
 import { etagOf } from '../../../domain/etag.ts'
 import { organizationPath } from '../../../domain/parameter-name.ts'
-import type { SettingsResource, ShownCondition, TaggedSettings } from '../../../ports/secrets-settings.ts'
+import type { ConditionSummary, SettingsResource, TaggedSettings } from '../../../ports/secrets-settings.ts'
 import type { AccountIdentity } from '../account-identity.ts'
-import { isLookedAt, NOT_TRIED } from './live-settings.ts'
+import { isObserved, NOT_TRIED } from './live-settings.ts'
 
-export type Whose = { organization: string; uid: string; identity: AccountIdentity }
+export type SettingsOwner = { organization: string; uid: string; identity: AccountIdentity }
 
 /** Settings as their owner sees them over REST. @param settings absent: there are none */
-export function taggedOf(whose: Whose, settings: SecretsSettings | undefined): TaggedSettings {
+export function taggedOf(whose: SettingsOwner, settings: SecretsSettings | undefined): TaggedSettings {
   const { organization, uid, identity } = whose
   const own = {
     externalId: identity.externalIdOf(uid),
@@ -28,7 +28,7 @@ export function taggedOf(whose: Whose, settings: SecretsSettings | undefined): T
 
 function statusOf(settings: SecretsSettings): Partial<SettingsResource> {
   const { status } = settings
-  if (!status || !isLookedAt(settings)) return {}
+  if (!status || !isObserved(settings)) return {}
   const { account, trustPolicy, writerPolicy, readerPolicy, checkedAt } = status
   return defined({
     account,
@@ -40,8 +40,8 @@ function statusOf(settings: SecretsSettings): Partial<SettingsResource> {
 }
 
 /** What was found out with other settings says nothing of these. */
-function conditionsOf(settings: SecretsSettings): ShownCondition[] {
-  if (!isLookedAt(settings)) {
+function conditionsOf(settings: SecretsSettings): ConditionSummary[] {
+  if (!isObserved(settings)) {
     const { creationTimestamp = '' } = settings.metadata
     return [{ ...NOT_TRIED, lastTransitionTime: new Date(creationTimestamp || 0).toISOString() }]
   }

@@ -7,7 +7,7 @@ import { secretsSettingsResource } from '../../../api/secrets-settings.ts'
 import { ApiError } from '../../../ports/kubernetes.ts'
 import type { SettingsDraft } from '../../../ports/secrets-settings.ts'
 import { accountIdentity } from '../account-identity.ts'
-import { FacadeSettings } from './settings.ts'
+import { SecretsSettingsService } from './settings.ts'
 
 const ACME = 'acme'
 const REF = { namespace: ACME, name: 'default' }
@@ -17,12 +17,12 @@ const EXTERNAL_ID = accountIdentity(new Uint8Array(32), '/davit').externalIdOf('
 let clock: FakeClock
 let store: MemoryStore
 let api: FaultyApi
-let settings: FacadeSettings
+let settings: SecretsSettingsService
 beforeEach(() => {
   clock = new FakeClock()
   store = new MemoryStore(() => clock.now())
   api = new FaultyApi(store)
-  settings = new FacadeSettings({
+  settings = new SecretsSettingsService({
     resources: api,
     organizations: {
       get: (name) => (name === ACME ? { name, uid: 'uid-of-acme', ownerEmails: [] } : undefined),

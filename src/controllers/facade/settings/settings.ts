@@ -8,22 +8,22 @@ import {
   secretsSettingsResource,
 } from '../../../api/secrets-settings.ts'
 import { etagOf, ifMatchHolds } from '../../../domain/etag.ts'
-import { managerOf } from '../../../domain/managed-elsewhere.ts'
+import { managedBy } from '../../../domain/managed-elsewhere.ts'
 import type { Clock } from '../../../ports/clock.ts'
 import type { Conditional } from '../../../ports/endpoints.ts'
 import { ApiError, isApiError, type ResourceReader, type ResourceWriter } from '../../../ports/kubernetes.ts'
 import { RefusedError } from '../../../ports/refused-error.ts'
 import type { OrganizationSettings, SettingsDraft, TaggedSettings } from '../../../ports/secrets-settings.ts'
-import { pause } from '../../../runtime/pause.ts'
+import { sleep } from '../../../runtime/pause.ts'
 import type { Organization } from '../../organizations.ts'
 import type { AccountIdentity } from '../account-identity.ts'
 import { clusterRefusal } from '../cluster-refusal.ts'
-import { refusing } from '../refusals.ts'
-import { untilUndisturbed } from '../until-undisturbed.ts'
-import { isLookedAt, parseSettings, readRawSettings, readSettings } from './live-settings.ts'
-import { taggedOf, type Whose } from './settings-resource.ts'
+import { withRefusals } from '../refusals.ts'
+import { retryOnConflict } from '../until-undisturbed.ts'
+import { isObserved, parseSettings, readRawSettings, readSettings } from './live-settings.ts'
+import { type SettingsOwner, taggedOf } from './settings-resource.ts'
 
-export type SettingsOptions = {
+export type SecretsSettingsServiceOptions = {
   resources: ResourceReader & ResourceWriter
   organizations: { get(name: string): Organization | undefined }
   identity: AccountIdentity
@@ -36,31 +36,31 @@ const FIRST_LOOK_MS = 100
 const LONGEST_LOOK_MS = 1000
 const RETRY_AFTER_SECONDS = 5
 
-export class FacadeSettings implements OrganizationSettings {
-  readonly #options: SettingsOptions
+export class SecretsSettingsService implements OrganizationSettings {
+  readonly #options: SecretsSettingsServiceOptions
 
-  constructor(options: SettingsOptions) {
+  constructor(options: SecretsSettingsServiceOptions) {
     this.#options = options
   }
 
   get(organization: string): Promise<TaggedSettings> {
-    return refusing(async () => {
+    return withRefusals(async () => {
       const whose = this.#whose(organization)
       return taggedOf(whose, await readSettings(this.#options.resources, organization))
     })
   }
 
   put(organization: string, draft: SettingsDraft, how: Conditional): Promise<TaggedSettings> {
-    return refusing(async () => {
+    return withRefusals(async () => {
       const whose = this.#whose(organization)
       const until = this.#options.clock.monotonic() + TRIED_WITHIN_MS
       await this.#untilGone(organization, until)
-      const written = await untilUndisturbed(() => this.#write(organization, draft, how))
+      const written = await retryOnConflict(() => this.#write(organization, draft, how))
       return taggedOf(whose, await this.#whenTried(organization, written, until))
     })
   }
 
-  #whose(organization: string): Whose {
+  #whose(organization: string): SettingsOwner {
     const { organizations, identity } = this.#options
     const { uid } = organizations.get(organization) ?? {}
     if (uid === undefined) throw new RefusedError('not_found')
@@ -94,7 +94,7 @@ export class FacadeSettings implements OrganizationSettings {
     if (!ifMatchHolds(ifMatch, etag)) throw new RefusedError('precondition_failed')
     const changes = changesOf((raw.spec ?? {}) as Partial<SecretsSettingsSpec>, draft)
     if (Object.keys(changes).length === 0) return parseSettings(raw)
-    refuseManaged(managerOf(raw.metadata), Object.keys(changes))
+    refuseManaged(managedBy(raw.metadata), Object.keys(changes))
     const ref = { namespace: organization, name: SECRETS_SETTINGS_NAME }
     const patch = { metadata: { uid, resourceVersion }, spec: changes }
     try {
@@ -137,7 +137,7 @@ export class FacadeSettings implements OrganizationSettings {
       const seen = await look()
       const left = until - clock.monotonic()
       if (seen !== undefined || left <= 0) return seen
-      await pause(clock, Math.min(wait, left))
+      await sleep(clock, Math.min(wait, left))
     }
   }
 }
@@ -145,7 +145,7 @@ export class FacadeSettings implements OrganizationSettings {
 /** Reconciling is true for as long as the controller is at it. */
 function isTried(settings: SecretsSettings): boolean {
   const reconciling = settings.status?.conditions?.find(({ type }) => type === 'Reconciling')
-  return isLookedAt(settings) && reconciling?.status === 'False'
+  return isObserved(settings) && reconciling?.status === 'False'
 }
 
 const FIELDS = ['region', 'roleArn', 'kmsKeyId'] as const
