@@ -23,9 +23,7 @@ RUN npm ci --omit=dev --no-audit --no-fund --loglevel=error \
   && rm -rf node_modules/.package-lock.json node_modules/node-linux-*/include node_modules/node-linux-*/share node_modules/node-linux-*/*.md
 COPY bin ./bin
 COPY src ./src
-RUN rm -rf src/playground src/tools \
-  && find src -name '*.test.ts' -delete \
-  && chmod -R u+rwX,go+rX,go-w .
+RUN chmod -R u+rwX,go+rX,go-w .
 
 FROM ${BASE_IMAGE}
 # What is left out is documentation, and traces of the making. Nobody becomes somebody else in there.

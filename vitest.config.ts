@@ -19,6 +19,8 @@ export default defineConfig({
           name: 'unit',
           include: [
             'src/**/*.test.ts',
+            'playground/**/*.test.ts',
+            'test-support/**/*.test.ts',
             'tools/**/*.test.ts',
             'test/*.test.ts',
             'test/bench/**/*.test.ts',

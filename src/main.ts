@@ -1,16 +1,16 @@
 /** The command `davit`: picks the role and runs it until it is told to end. No logic. */
-import { ConfigError, type Environment, readEnvironment } from './config.ts'
+import { ConfigError, type Environment, readEnvironment } from './cmd/config.ts'
 
 type Role = (environment: Environment) => Promise<number>
 
 /** Loaded when they are picked: a bake, which begins often, needs a small part of what the others do. */
 const ROLES: Readonly<Record<string, () => Promise<Role>>> = {
-  controller: async () => (await import('./roles/run-controller.ts')).runController,
-  api: async () => (await import('./roles/run-api.ts')).runApi,
-  bake: async () => (await import('./roles/bake.ts')).runBake,
-  check: async () => (await import('./roles/check.ts')).runCheck,
-  stop: async () => (await import('./roles/uninstall.ts')).runStop,
-  cleanup: async () => (await import('./roles/uninstall.ts')).runCleanup,
+  controller: async () => (await import('./cmd/run-controller.ts')).runController,
+  api: async () => (await import('./cmd/run-api.ts')).runApi,
+  bake: async () => (await import('./cmd/bake.ts')).runBake,
+  check: async () => (await import('./cmd/check.ts')).runCheck,
+  stop: async () => (await import('./cmd/roles-uninstall.ts')).runStop,
+  cleanup: async () => (await import('./cmd/roles-uninstall.ts')).runCleanup,
 }
 
 const [role = '', ...rest] = process.argv.slice(2)

@@ -27,7 +27,7 @@ const REFUSED = [
     want: ':2: imports src/ports/b.ts',
   },
   { given: ['src/domain/a.ts', "export * from '../controllers/b.ts'"], want: 'imports src/controllers/b.ts' },
-  { given: ['src/domain/a.ts', "export { b } from '../config.ts'"], want: 'imports src/config.ts' },
+  { given: ['src/domain/a.ts', "export { b } from '../config.ts'"], want: 'imports src/cmd/config.ts' },
   {
     given: ['src/domain/a.ts', "const b = await import('../adapters/http/b.ts')"],
     want: 'imports src/adapters/',
@@ -43,7 +43,7 @@ const REFUSED = [
   { given: ['src/ports/a.ts', "import '../api/b.ts'"], want: 'types of src/api/ only' },
   {
     given: ['src/runtime/a.ts', "import type { B } from '../api/webhook-event.ts'"],
-    want: 'src/api/meta.ts',
+    want: 'src/apis/meta.ts',
   },
   {
     given: ['src/runtime/a.ts', "import { b } from '../adapters/system/b.ts'"],
@@ -80,13 +80,13 @@ const REFUSED = [
     want: 'imports src/playground/b.ts',
   },
   { given: ['src/roles/a.ts', "import { b } from '../main.ts'"], want: 'src/main.ts, which nobody may' },
-  { given: ['src/playground/a.ts', "import { b } from '../tools/b.ts'"], want: 'imports src/tools/b.ts' },
+  { given: ['src/playground/a.ts', "import { b } from '../tools/b.ts'"], want: 'imports tools/docgen/b.ts' },
   {
     given: ['src/playground/a.ts', "import { b } from '../../test/support/b.ts'"],
     want: 'imports test/support',
   },
   {
-    given: ['src/tools/a.ts', "import { b } from '../playground/b.ts'"],
+    given: ['tools/docgen/a.ts', "import { b } from '../playground/b.ts'"],
     want: 'imports src/playground/b.ts',
   },
   { given: ['src/main.ts', "import { b } from '../test/support/b.ts'"], want: 'imports test/support/b.ts' },
@@ -115,7 +115,7 @@ const ALLOWED = [
     "import { it } from 'vitest'\nimport { c } from '../../test/support/fake-clock.ts'",
   ],
   ['src/main.ts', "import { b } from './adapters/http/b.ts'\nimport { c } from './roles/c.ts'"],
-  ['src/config.ts', "import { z } from 'zod'\nconst home = process.env.HOME"],
+  ['src/cmd/config.ts', "import { z } from 'zod'\nconst home = process.env.HOME"],
   ['src/domain/a.ts', 'const environment = { env: 1 }.env + environment.env'],
   ['src/domain/a.ts', "// import { b } from '../runtime/b.ts'\nconst text = 'process.env'"],
   ['src/domain/a.ts', "import type { A } from './a.ts'"],

@@ -4,11 +4,11 @@
  */
 
 import { expect, test } from 'vitest'
-import { createMetrics } from '../src/adapters/prometheus/metrics.ts'
-import { createLogger } from '../src/adapters/system/log.ts'
-import { registryCredentials } from '../src/api/registry-credential.ts'
-import { registrySecretProblem } from '../src/domain/registry-secret.ts'
-import { CloudError } from '../src/ports/cloud-error.ts'
+import { registryCredentials } from '../src/apis/registry-credential.ts'
+import { createMetrics } from '../src/cmd/metrics.ts'
+import { CloudError } from '../src/credentials/cloud-error.ts'
+import { registrySecretProblem } from '../src/credentials/spec.ts'
+import { createLogger } from '../src/lib/system-log.ts'
 import { nastySecret, traceOf } from './support/aws/nasty-secrets.ts'
 import { ACME, CredentialsBed } from './support/credentials-bed.ts'
 import { ask, type FacadeBed, KEYS, openFacade } from './support/facade-bed.ts'

@@ -2,10 +2,10 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
-import { FAILURES } from '../src/tools/guarantees/failures.ts'
-import { brokenLimits, LIMITS } from '../src/tools/guarantees/limits.ts'
-import { casesRun, figuresOf, valueAt } from '../src/tools/guarantees/results.ts'
-import { guaranteesPage } from '../src/tools/outputs/guarantees-page.ts'
+import { FAILURES } from '../tools/docgen/guarantees/failures.ts'
+import { brokenLimits, LIMITS } from '../tools/docgen/guarantees/limits.ts'
+import { casesRun, figuresOf, valueAt } from '../tools/docgen/guarantees/results.ts'
+import { guaranteesPage } from '../tools/docgen/outputs/guarantees-page.ts'
 import { ROWS, titlesOf } from './hostile/named-tests.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))

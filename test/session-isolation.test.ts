@@ -1,13 +1,13 @@
 /** Whatever organizations are called, the policy of a session reaches nothing of another one: judged as IAM judges. */
 
 import { expect, test } from 'vitest'
-import { AWS_PARTITIONS } from '../src/api/aws-names.ts'
-import { type AwsScope, parameterArn } from '../src/domain/aws-partition.ts'
-import { organizationPath, parameterName, probeName } from '../src/domain/parameter-name.ts'
-import { sessionPolicy } from '../src/domain/session-policy.ts'
-import { Context } from '../src/playground/aws/iam/context.ts'
-import { evaluate } from '../src/playground/aws/iam/evaluate.ts'
-import { parsePolicy } from '../src/playground/aws/iam/policy.ts'
+import { AWS_PARTITIONS } from '../src/apis/aws-names.ts'
+import { type AwsScope, parameterArn } from '../src/credentials/aws/aws-partition.ts'
+import { organizationPath, parameterName, probeName } from '../src/credentials/aws/parameter-name.ts'
+import { sessionPolicy } from '../src/credentials/aws/policies.ts'
+import { Context } from '../test-support/aws/iam/context.ts'
+import { evaluate } from '../test-support/aws/iam/evaluate.ts'
+import { parsePolicy } from '../test-support/aws/iam/policy.ts'
 import { fc } from './support/fast-check.ts'
 
 const ACCOUNT = '123456789012'

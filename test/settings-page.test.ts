@@ -1,13 +1,13 @@
 /** The page about settings names every setting and every metric, with the defaults and limits that hold. */
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
-import { createMetrics, type Metrics } from '../src/adapters/prometheus/metrics.ts'
-import { ConfigError, parseConfig } from '../src/config.ts'
-import type { RunningApi } from '../src/roles/api.ts'
-import { registerApiGauges } from '../src/roles/api-gauges.ts'
-import type { RunningController } from '../src/roles/controller.ts'
-import { registerControllerGauges } from '../src/roles/gauges.ts'
-import { registerCertificate, registerReadiness } from '../src/roles/shared-gauges.ts'
+import type { RunningApi } from '../src/cmd/api.ts'
+import { registerApiGauges } from '../src/cmd/api-gauges.ts'
+import { ConfigError, parseConfig } from '../src/cmd/config.ts'
+import type { RunningController } from '../src/cmd/controller.ts'
+import { registerControllerGauges } from '../src/cmd/gauges.ts'
+import { createMetrics, type Metrics } from '../src/cmd/metrics.ts'
+import { registerCertificate, registerReadiness } from '../src/cmd/shared-gauges.ts'
 
 const PAGE = readFileSync(new URL('../docs/settings.md', import.meta.url), 'utf8')
 

@@ -27,7 +27,7 @@ const CHECKS = [
   { name: 'architecture', command: [...VITEST, 'test/architecture.test.ts', 'test/docs-index.test.ts'] },
   { name: 'dead code', command: ['knip', '--no-config-hints'] },
   { name: 'links of pages', command: ['remark', ...LINKS] },
-  { name: 'generated files', command: ['node', 'src/tools/generate.ts', '--check'] },
+  { name: 'generated files', command: ['node', 'tools/docgen/generate.ts', '--check'] },
 ]
 
 const { values: options } = parseArgs({ options: { report: { type: 'string' } } })

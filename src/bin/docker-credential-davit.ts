@@ -6,9 +6,9 @@ if (action === undefined || more.length > 0) {
   process.stdout.write(`${USAGE}\n`)
   process.exitCode = 1
 } else if (action === 'version') {
-  const { VERSION } = await import('../roles/version.ts')
+  const { VERSION } = await import('../lib/version.ts')
   process.stdout.write(`docker-credential-davit (davit.dev) ${VERSION}\n`)
 } else {
-  const { runDockerHelper } = await import('../roles/run-docker-helper.ts')
+  const { runDockerHelper } = await import('../cmd/run-docker-helper.ts')
   await runDockerHelper(action)
 }

@@ -24,7 +24,7 @@ function violationsOfFile(path: string, facts: SourceFacts): string[] {
   const reads = zone.readsEnvironment ? [] : facts.environmentReads
   return [
     ...imports,
-    ...reads.map((line) => say(line, 'reads process.env, which only src/config.ts may')),
+    ...reads.map((line) => say(line, 'reads process.env, which only src/cmd/config.ts may')),
     ...(facts.lineCount > LONGEST_FILE
       ? [say(LONGEST_FILE + 1, `has ${facts.lineCount} lines, the longest may have ${LONGEST_FILE}`)]
       : []),

@@ -1,6 +1,6 @@
 /** Registries that do not answer as they should (interface §7): with real ones, and the real tool. */
 import { afterAll, afterEach, beforeAll, describe, it } from 'vitest'
-import { freePort } from '../../src/playground/free-port.ts'
+import { freePort } from '../../playground/free-port.ts'
 import { expectFailure, type FailureRow } from '../support/bake/expect-failure.ts'
 import { FailureBed, refuse } from '../support/bake/failure-bed.ts'
 

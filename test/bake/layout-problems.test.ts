@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { makeImage } from '../../src/playground/bakes/images.ts'
+import { makeImage } from '../../playground/bakes/images.ts'
 import { layoutProblems } from '../chaos/bakes/layout-problems.ts'
 
 const IMAGE = makeImage({ layers: ['base', 'api'] })

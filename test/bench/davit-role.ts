@@ -1,7 +1,7 @@
 /** A role of Davit under measurement: the real command, in a process of its own. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { freePort } from '../../src/playground/free-port.ts'
+import { freePort } from '../../playground/free-port.ts'
 import type { ProbeCalls } from './processes/probe.ts'
 import { type RemoteProcess, spawnProcess } from './processes/remote-calls.ts'
 

@@ -1,9 +1,9 @@
 /** The facade under measurement, with the rights that it has when it is installed, and keys of organizations. */
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { makeOwner, OWNER, writeKeyFile, writeKubeconfig } from '../../src/playground/api-keys.ts'
-import { freePort } from '../../src/playground/free-port.ts'
-import { applyInstallation } from '../../src/playground/installation.ts'
+import { makeOwner, OWNER, writeKeyFile, writeKubeconfig } from '../../playground/api-keys.ts'
+import { freePort } from '../../playground/free-port.ts'
+import { applyInstallation } from '../../playground/installation.ts'
 import { type Bed, SYSTEM } from './bed.ts'
 import { type DavitRole, startRole } from './davit-role.ts'
 

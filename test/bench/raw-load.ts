@@ -1,6 +1,6 @@
 /** The raw loops, from the bench's side. */
 
-import type { RawObject } from '../../src/ports/kubernetes.ts'
+import type { RawObject } from '../../src/kube/client.ts'
 import { type Bed, RAW } from './bed.ts'
 import { nextRun } from './davit-load.ts'
 import { type Cost, costOf } from './measure/cost.ts'

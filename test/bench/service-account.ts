@@ -3,8 +3,8 @@
  * API server a tenth of its CPU more, since it verifies it anew with every request.
  */
 import { writeFile } from 'node:fs/promises'
-import type { AdminAccess } from '../../src/playground/control-plane-protocol.ts'
-import { requestApi } from '../../src/playground/control-plane-request.ts'
+import { requestApi } from '../../playground/control-plane/control-plane-request.ts'
+import type { AdminAccess } from '../../playground/control-plane/protocol.ts'
 
 const LIFE_SECONDS = 24 * 3600
 

@@ -1,14 +1,14 @@
 /** Organizations with endpoints. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { secrets } from '../../src/api/core-kinds.ts'
-import { eventTypeKind, eventTypes } from '../../src/api/event-type.ts'
-import { API_VERSION } from '../../src/api/meta.ts'
-import { SIGNING_KEYS_LABEL } from '../../src/api/signing-keys.ts'
+import { secrets } from '../../src/apis/core-kinds.ts'
+import { eventTypeKind, eventTypes } from '../../src/apis/event-type.ts'
+import { API_VERSION } from '../../src/apis/meta.ts'
+import { SIGNING_KEYS_LABEL } from '../../src/apis/signing-keys.ts'
 import {
   type DeliveryLogMode,
   webhookEndpointKind,
   webhookEndpoints,
-} from '../../src/api/webhook-endpoint.ts'
+} from '../../src/apis/webhook-endpoint.ts'
 import { type Bed, makeNamespace, SYSTEM } from './bed.ts'
 import type { Route } from './loads/publishing.ts'
 

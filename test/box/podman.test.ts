@@ -2,7 +2,7 @@
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { makeImage } from '../../src/playground/bakes/images.ts'
+import { makeImage } from '../../playground/bakes/images.ts'
 import { BoxBed, type Ran } from '../support/box/box-bed.ts'
 import { blockOf } from '../support/box/page.ts'
 import { startTestRegistry, type TestRegistry } from '../support/registry/test-registry.ts'

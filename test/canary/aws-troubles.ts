@@ -1,9 +1,9 @@
 /** Everything that can go wrong with AWS, at random: what it was sent comes back in its errors, in every form. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { AwsDouble } from '../../src/playground/aws/aws-double.ts'
-import type { Answer } from '../../src/playground/aws/protocol.ts'
-import type { FaultEffect } from '../../src/playground/aws/script.ts'
-import type { SignedRequest } from '../../src/playground/aws/sigv4.ts'
+import type { AwsDouble } from '../../test-support/aws/aws-double.ts'
+import type { Answer } from '../../test-support/aws/protocol.ts'
+import type { FaultEffect } from '../../test-support/aws/script.ts'
+import type { SignedRequest } from '../../test-support/aws/sigv4.ts'
 import type { SeededRandom } from '../chaos/seeded-random.ts'
 import { ENCODINGS } from './scan/forms.ts'
 

@@ -1,9 +1,9 @@
 /** Everything that a run has left somewhere, as bytes. */
 import { readdir, readFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { configMaps } from '../../src/api/core-kinds.ts'
-import type { ResourceType } from '../../src/api/meta.ts'
-import type { ResourceReader } from '../../src/ports/kubernetes.ts'
+import { configMaps } from '../../src/apis/core-kinds.ts'
+import type { ResourceType } from '../../src/apis/meta.ts'
+import type { ResourceReader } from '../../src/kube/client.ts'
 import type { Scene } from './scene.ts'
 import type { Way } from './secret-book.ts'
 

@@ -1,6 +1,6 @@
 /** An owner who saves secrets with kubectl: a Secret that hands the value over, and a credential that names it. */
-import { secrets } from '../../src/api/core-kinds.ts'
-import { API_VERSION } from '../../src/api/meta.ts'
+import { secrets } from '../../src/apis/core-kinds.ts'
+import { API_VERSION } from '../../src/apis/meta.ts'
 import {
   REGISTRY_SECRET_KEY,
   REGISTRY_SECRET_TYPE,
@@ -8,8 +8,8 @@ import {
   registryCredential,
   registryCredentialKind,
   registryCredentials,
-} from '../../src/api/registry-credential.ts'
-import { isApiError, type ResourceReader, type ResourceWriter } from '../../src/ports/kubernetes.ts'
+} from '../../src/apis/registry-credential.ts'
+import { isApiError, type ResourceReader, type ResourceWriter } from '../../src/kube/client.ts'
 
 /** Where kubectl keeps what was applied, the value included. */
 const LAST_APPLIED = 'kubectl.kubernetes.io/last-applied-configuration'

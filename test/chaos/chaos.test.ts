@@ -1,6 +1,9 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { type ControlPlane, startControlPlane } from '../../src/playground/control-plane.ts'
-import { freePort } from '../../src/playground/free-port.ts'
+import {
+  type ControlPlane,
+  startControlPlane,
+} from '../../playground/control-plane/playground-control-plane.ts'
+import { freePort } from '../../playground/free-port.ts'
 import { ChaosRun } from './chaos-run.ts'
 import type { Findings } from './findings.ts'
 import { reportOf } from './report.ts'

@@ -1,5 +1,5 @@
 /** What a run has shown: figures, and what is wrong. */
-import { isFinal } from '../../src/domain/delivery.ts'
+import { isFinal } from '../../src/webhooks/delivery/status.ts'
 import { judge, type Verdict, violations } from '../support/verdict.ts'
 import type { Death } from './chaos-run.ts'
 import { NOTE_TYPE, type Publisher } from './publisher.ts'

@@ -1,5 +1,5 @@
-import { startControlPlane } from '../../src/playground/control-plane.ts'
-import { freePort } from '../../src/playground/free-port.ts'
+import { startControlPlane } from '../../playground/control-plane/playground-control-plane.ts'
+import { freePort } from '../../playground/free-port.ts'
 import { ChaosRun } from './chaos-run.ts'
 import type { Findings } from './findings.ts'
 

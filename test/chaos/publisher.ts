@@ -3,12 +3,12 @@
  * as kubectl does. What the store does not take is repeated under the same name until it is.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { API_VERSION } from '../../src/api/meta.ts'
-import { webhookEventKind, webhookEvents } from '../../src/api/webhook-event.ts'
-import { acceptEvent } from '../../src/domain/accept.ts'
-import { derivedName } from '../../src/domain/message-id.ts'
-import type { Appended, EventLog } from '../../src/ports/delivery-log.ts'
-import { isApiError, type ResourceWriter } from '../../src/ports/kubernetes.ts'
+import { derivedName } from '../../src/apis/ids.ts'
+import { API_VERSION } from '../../src/apis/meta.ts'
+import { webhookEventKind, webhookEvents } from '../../src/apis/webhook-event.ts'
+import { isApiError, type ResourceWriter } from '../../src/kube/client.ts'
+import { acceptEvent } from '../../src/webhooks/events/plan.ts'
+import type { Appended, EventLog } from '../../src/webhooks/log/store.ts'
 import type { SeededRandom } from './seeded-random.ts'
 
 export type Target = { name: string; uid: string }

@@ -1,10 +1,10 @@
 /** What the store holds at the end of a run. */
-import { deliverySegments } from '../../src/api/delivery-segment.ts'
-import { type WebhookDelivery, webhookDeliveries, webhookDelivery } from '../../src/api/webhook-delivery.ts'
-import { type WebhookEvent, webhookEvent, webhookEvents } from '../../src/api/webhook-event.ts'
-import { readSegment } from '../../src/controllers/delivery-log/read-back.ts'
-import type { LogSegment } from '../../src/ports/delivery-log.ts'
-import type { RawObject, ResourceReader } from '../../src/ports/kubernetes.ts'
+import { deliverySegments } from '../../src/apis/delivery-segment.ts'
+import { type WebhookDelivery, webhookDeliveries, webhookDelivery } from '../../src/apis/webhook-delivery.ts'
+import { type WebhookEvent, webhookEvent, webhookEvents } from '../../src/apis/webhook-event.ts'
+import type { RawObject, ResourceReader } from '../../src/kube/client.ts'
+import { readSegment } from '../../src/webhooks/log/reader.ts'
+import type { LogSegment } from '../../src/webhooks/log/store.ts'
 import { listAll } from '../support/list-all.ts'
 import type { AcceptedDelivery } from '../support/verdict.ts'
 

@@ -5,8 +5,8 @@ import {
   type WebhookEndpoint,
   webhookEndpoint,
   webhookEndpoints,
-} from '../../src/api/webhook-endpoint.ts'
-import type { ResourceReader, ResourceWriter } from '../../src/ports/kubernetes.ts'
+} from '../../src/apis/webhook-endpoint.ts'
+import type { ResourceReader, ResourceWriter } from '../../src/kube/client.ts'
 import type { SeededRandom } from './seeded-random.ts'
 
 /**

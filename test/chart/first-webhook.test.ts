@@ -4,10 +4,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { writeKubeconfig } from '../../src/playground/api-keys.ts'
-import { type ControlPlane, startControlPlane } from '../../src/playground/control-plane.ts'
-import { requestApi } from '../../src/playground/control-plane-request.ts'
-import { freePort } from '../../src/playground/free-port.ts'
+import { writeKubeconfig } from '../../playground/api-keys.ts'
+import { requestApi } from '../../playground/control-plane/control-plane-request.ts'
+import {
+  type ControlPlane,
+  startControlPlane,
+} from '../../playground/control-plane/playground-control-plane.ts'
+import { freePort } from '../../playground/free-port.ts'
 import { findChartTools } from '../support/chart/chart-tools.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { RoleProcess } from '../support/role-process.ts'

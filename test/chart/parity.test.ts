@@ -2,7 +2,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
-import { parseConfig } from '../../src/config.ts'
+import { parseConfig } from '../../src/cmd/config.ts'
 import { findChartTools } from '../support/chart/chart-tools.ts'
 import { type Manifest, template, type Values } from '../support/chart/helm.ts'
 import { VALUE_SETS } from '../support/chart/value-sets.ts'

@@ -5,10 +5,13 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { PARAMETER_FINALIZER } from '../../src/api/registry-credential.ts'
-import { ACCOUNT_FINALIZER } from '../../src/api/secrets-settings.ts'
-import { type ControlPlane, startControlPlane } from '../../src/playground/control-plane.ts'
-import { requestApi } from '../../src/playground/control-plane-request.ts'
+import { requestApi } from '../../playground/control-plane/control-plane-request.ts'
+import {
+  type ControlPlane,
+  startControlPlane,
+} from '../../playground/control-plane/playground-control-plane.ts'
+import { PARAMETER_FINALIZER } from '../../src/apis/registry-credential.ts'
+import { ACCOUNT_FINALIZER } from '../../src/apis/secrets-settings.ts'
 import { goodCredential } from '../contract/samples/registry-credential.ts'
 import { goodSettings } from '../contract/samples/secrets-settings.ts'
 import { commandsOf } from '../e2e/page-script.ts'

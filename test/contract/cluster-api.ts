@@ -1,6 +1,6 @@
 import { Pool } from 'undici'
 import { inject } from 'vitest'
-import { API_VERSION, GROUP, type KindDefinition, VERSION } from '../../src/api/meta.ts'
+import { API_VERSION, GROUP, type KindDefinition, VERSION } from '../../src/apis/meta.ts'
 import { testNamespace } from '../support/control-plane.ts'
 
 export type Answer = { status: number; body: Record<string, unknown> }

@@ -1,9 +1,9 @@
 /** What the API server takes as a status, and what the schemas take. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { KindDefinition } from '../../src/api/meta.ts'
-import { webhookDeliveryKind } from '../../src/api/webhook-delivery.ts'
-import { webhookEndpointKind } from '../../src/api/webhook-endpoint.ts'
-import { webhookEventKind } from '../../src/api/webhook-event.ts'
+import type { KindDefinition } from '../../src/apis/meta.ts'
+import { webhookDeliveryKind } from '../../src/apis/webhook-delivery.ts'
+import { webhookEndpointKind } from '../../src/apis/webhook-endpoint.ts'
+import { webhookEventKind } from '../../src/apis/webhook-event.ts'
 import { type NamespaceApi, openNamespace } from './cluster-api.ts'
 import { goodDelivery } from './samples/webhook-delivery.ts'
 import { goodEndpoint } from './samples/webhook-endpoint.ts'

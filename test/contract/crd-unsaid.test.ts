@@ -1,8 +1,8 @@
 /** A secret that was typed into a wrong field is refused, and is not in the refusal, which terminals, logs and CI show. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { KindDefinition } from '../../src/api/meta.ts'
-import { registryCredentialKind } from '../../src/api/registry-credential.ts'
-import { secretsSettingsKind } from '../../src/api/secrets-settings.ts'
+import type { KindDefinition } from '../../src/apis/meta.ts'
+import { registryCredentialKind } from '../../src/apis/registry-credential.ts'
+import { secretsSettingsKind } from '../../src/apis/secrets-settings.ts'
 import { type ClusterApi, connect, objectOf, pathOf } from './cluster-api.ts'
 import { goodCredential } from './samples/registry-credential.ts'
 import { goodSettings } from './samples/secrets-settings.ts'

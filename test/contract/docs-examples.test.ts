@@ -2,19 +2,19 @@
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
-import { bakeFailureCode } from '../../src/api/bake-result.ts'
-import { TEMPLATE_CONDITIONS } from '../../src/api/box-template.ts'
-import { kinds } from '../../src/api/kinds.ts'
-import type { KindDefinition } from '../../src/api/meta.ts'
+import { bakeFailureCode } from '../../src/apis/bake-result.ts'
+import { TEMPLATE_CONDITIONS } from '../../src/apis/box-template.ts'
+import { kinds } from '../../src/apis/kinds.ts'
+import type { KindDefinition } from '../../src/apis/meta.ts'
 import {
   CREDENTIAL_CONDITIONS,
   CREDENTIAL_DRIFTS,
   CREDENTIAL_STALLS,
   CREDENTIAL_WAITS,
-} from '../../src/api/registry-credential.ts'
-import { SETTINGS_CONDITIONS, SETTINGS_STALLS, SETTINGS_WAITS } from '../../src/api/secrets-settings.ts'
-import { cancelReason, deliveryState } from '../../src/api/webhook-delivery.ts'
-import { ENDPOINT_CONDITIONS } from '../../src/api/webhook-endpoint.ts'
+} from '../../src/apis/registry-credential.ts'
+import { SETTINGS_CONDITIONS, SETTINGS_STALLS, SETTINGS_WAITS } from '../../src/apis/secrets-settings.ts'
+import { cancelReason, deliveryState } from '../../src/apis/webhook-delivery.ts'
+import { ENDPOINT_CONDITIONS } from '../../src/apis/webhook-endpoint.ts'
 import { type ClusterApi, connect, pathOf } from './cluster-api.ts'
 
 type Example = { kind: string; metadata: { name: string; namespace?: string }; [field: string]: unknown }

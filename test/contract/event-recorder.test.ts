@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
-import { createEventRecorder } from '../../src/adapters/kubernetes/event-recorder.ts'
-import { connectKubernetes, type KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
-import { createClock } from '../../src/adapters/system/clock.ts'
-import { createRandom } from '../../src/adapters/system/random.ts'
-import { configMaps } from '../../src/api/core-kinds.ts'
+import { configMaps } from '../../src/apis/core-kinds.ts'
+import { connectKubernetes, type KubernetesClient } from '../../src/kube/kubernetes-client.ts'
+import { createEventRecorder } from '../../src/kube/recorder.ts'
+import { createRandom } from '../../src/lib/random.ts'
+import { createClock } from '../../src/lib/system-clock.ts'
 import { kubectl, testNamespace } from '../support/control-plane.ts'
 
 const clock = createClock()

@@ -1,6 +1,6 @@
 /** A box that is baked in a pod: its secret from the account of the organization, its image from a private registry. */
-import { API_VERSION } from '../../src/api/meta.ts'
-import { REGISTRY_SECRET_TYPE } from '../../src/api/registry-credential.ts'
+import { API_VERSION } from '../../src/apis/meta.ts'
+import { REGISTRY_SECRET_TYPE } from '../../src/apis/registry-credential.ts'
 import type { NodeCluster } from '../node/cluster.ts'
 import { ONE, OPEN } from '../node/private-registry.ts'
 import { ROLE_KEY, SERVICE_ACCOUNT } from '../support/kubelet/pod-role.ts'

@@ -1,8 +1,8 @@
 /** AWS and a private registry as doubles on this machine, where pods reach them; accounts that believe the tokens of the cluster. */
-import { connectKubernetes } from '../../src/adapters/kubernetes/kubernetes-client.ts'
-import { createClock } from '../../src/adapters/system/clock.ts'
-import { createRandom } from '../../src/adapters/system/random.ts'
-import type { Account } from '../../src/playground/aws/account.ts'
+import { connectKubernetes } from '../../src/kube/kubernetes-client.ts'
+import { createRandom } from '../../src/lib/random.ts'
+import { createClock } from '../../src/lib/system-clock.ts'
+import type { Account } from '../../test-support/aws/account.ts'
 import { forward } from '../node/forward.ts'
 import { pushImages, startPrivateRegistry } from '../node/private-registry.ts'
 import { connectOrganization } from '../support/aws/connect-organization.ts'

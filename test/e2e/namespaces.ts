@@ -1,5 +1,5 @@
 /** The namespaces that a release has to do with, as an admin who wants restricted pods makes them. */
-import { ORGANIZATION_LABEL } from '../../src/api/meta.ts'
+import { ORGANIZATION_LABEL } from '../../src/apis/meta.ts'
 import type { NodeCluster } from '../node/cluster.ts'
 import { DAVIT } from './pods.ts'
 import { RESTRICTED } from './restricted.ts'

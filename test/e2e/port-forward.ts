@@ -1,7 +1,7 @@
 /** A way from loopback into the cluster, by `kubectl port-forward`; made anew when its pod goes. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { freePort } from '../../src/playground/free-port.ts'
+import { freePort } from '../../playground/free-port.ts'
 import { waitFor } from './commands.ts'
 
 const START_LIMIT_MS = 60_000

@@ -1,5 +1,5 @@
 /** What people may do with Davit's kinds by the roles that Kubernetes has for everybody, as the cluster itself has put these together. */
-import { API_VERSION } from '../../src/api/meta.ts'
+import { API_VERSION } from '../../src/apis/meta.ts'
 import type { NodeCluster } from '../node/cluster.ts'
 import { waitFor } from './commands.ts'
 import type { Report } from './report.ts'

@@ -5,29 +5,32 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { connectKubernetes, type KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
-import { createClock } from '../../src/adapters/system/clock.ts'
-import { createLogger } from '../../src/adapters/system/log.ts'
-import { createRandom } from '../../src/adapters/system/random.ts'
-import { eventTypeKind, eventTypes } from '../../src/api/event-type.ts'
-import { API_VERSION } from '../../src/api/meta.ts'
-import { parseConfig } from '../../src/config.ts'
-import { makeOwner, OWNER, writeKeyFile, writeKubeconfig } from '../../src/playground/api-keys.ts'
-import { type ControlPlane, startControlPlane } from '../../src/playground/control-plane.ts'
-import { installCrds } from '../../src/playground/control-plane-crds.ts'
-import { startDavitProcess } from '../../src/playground/davit-process.ts'
-import { freePort } from '../../src/playground/free-port.ts'
-import { applyInstallation } from '../../src/playground/installation.ts'
+import { makeOwner, OWNER, writeKeyFile, writeKubeconfig } from '../../playground/api-keys.ts'
+import { installCrds } from '../../playground/control-plane/api-server.ts'
+import {
+  type ControlPlane,
+  startControlPlane,
+} from '../../playground/control-plane/playground-control-plane.ts'
+import { startDavitProcess } from '../../playground/davit-process.ts'
+import { freePort } from '../../playground/free-port.ts'
+import { applyInstallation } from '../../playground/installation.ts'
 import {
   makeEndpoints,
   makeNamespaces,
   OPERATOR_NAMESPACE,
   ORGANIZATION,
   OTHER_ORGANIZATION,
-} from '../../src/playground/organization.ts'
-import type { WebhookSender } from '../../src/ports/webhook-sender.ts'
-import { startController } from '../../src/roles/controller.ts'
-import { createControllerDependencies } from '../../src/roles/world.ts'
+} from '../../playground/organization.ts'
+import { eventTypeKind, eventTypes } from '../../src/apis/event-type.ts'
+import { API_VERSION } from '../../src/apis/meta.ts'
+import { parseConfig } from '../../src/cmd/config.ts'
+import { startController } from '../../src/cmd/controller.ts'
+import { createControllerDependencies } from '../../src/cmd/world.ts'
+import { connectKubernetes, type KubernetesClient } from '../../src/kube/kubernetes-client.ts'
+import { createRandom } from '../../src/lib/random.ts'
+import { createClock } from '../../src/lib/system-clock.ts'
+import { createLogger } from '../../src/lib/system-log.ts'
+import type { WebhookSender } from '../../src/webhooks/sender/webhook-sender.ts'
 import { TestAws } from '../support/aws/organization-account.ts'
 import { answered, openRestClient, type RestClient } from '../support/rest-client.ts'
 

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { copyFile, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { OTHER_ORGANIZATION } from '../../src/playground/organization.ts'
+import { OTHER_ORGANIZATION } from '../../playground/organization.ts'
 import type { FuzzBed } from './bed.ts'
 import type { FuzzReport, FuzzRun, StatusCount } from './verdict.ts'
 

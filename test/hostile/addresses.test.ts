@@ -1,9 +1,9 @@
 /** No spelling, name or redirect leads a webhook to a forbidden address: every attempt to connect is seen at the socket. */
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
-import type { NameServer } from '../../src/adapters/http/resolver.ts'
-import { createWebhookSender } from '../../src/adapters/http/webhook-sender.ts'
-import { createClock } from '../../src/adapters/system/clock.ts'
-import type { SendOutcome } from '../../src/ports/webhook-sender.ts'
+import { createClock } from '../../src/lib/system-clock.ts'
+import type { NameServer } from '../../src/net/resolver.ts'
+import { createWebhookSender } from '../../src/webhooks/sender/sender.ts'
+import type { SendOutcome } from '../../src/webhooks/sender/webhook-sender.ts'
 import { SeededRandom } from '../chaos/seeded-random.ts'
 import { type Dialled, watchDialling } from '../support/dialled.ts'
 import { onRequest, type RawReceiver, startRawReceiver } from '../support/receiver-raw.ts'

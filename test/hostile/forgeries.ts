@@ -1,10 +1,11 @@
 /** Objects that somebody makes who knows all that another organization has stored. */
-import { type KindDefinition, SHARD_LABEL } from '../../src/api/meta.ts'
-import { webhookDelivery } from '../../src/api/webhook-delivery.ts'
-import { webhookEndpointKind } from '../../src/api/webhook-endpoint.ts'
-import { deliveryObjectName, nameOfMessage } from '../../src/domain/message-id.ts'
-import { shardOf } from '../../src/domain/shard.ts'
-import type { RawObject } from '../../src/ports/kubernetes.ts'
+
+import { deliveryObjectName, nameOfMessage } from '../../src/apis/ids.ts'
+import { type KindDefinition, SHARD_LABEL } from '../../src/apis/meta.ts'
+import { webhookDelivery } from '../../src/apis/webhook-delivery.ts'
+import { webhookEndpointKind } from '../../src/apis/webhook-endpoint.ts'
+import { shardOf } from '../../src/ha/shard.ts'
+import type { RawObject } from '../../src/kube/client.ts'
 import type { SeededRandom } from '../chaos/seeded-random.ts'
 import type { GoodObject } from './good-objects.ts'
 

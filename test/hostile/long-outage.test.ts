@@ -4,9 +4,9 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { WebhookDelivery } from '../../src/api/webhook-delivery.ts'
-import { isFinal } from '../../src/domain/delivery.ts'
-import { freePort } from '../../src/playground/free-port.ts'
+import { freePort } from '../../playground/free-port.ts'
+import type { WebhookDelivery } from '../../src/apis/webhook-delivery.ts'
+import { isFinal } from '../../src/webhooks/delivery/status.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { tellFigures } from './figures.ts'

@@ -3,9 +3,9 @@
  * of an ordered endpoint. What ended meanwhile is told, and comes when it is asked for; the rest comes by itself.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { WebhookDelivery } from '../../src/api/webhook-delivery.ts'
-import { MAX_ATTEMPTS } from '../../src/domain/retry-schedule.ts'
-import { freePort } from '../../src/playground/free-port.ts'
+import { freePort } from '../../playground/free-port.ts'
+import type { WebhookDelivery } from '../../src/apis/webhook-delivery.ts'
+import { MAX_ATTEMPTS } from '../../src/webhooks/delivery/retry-schedule.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { driveToEnd, inLogOrder, settled } from '../support/drive.ts'
 import { type ReceivedRequest, type Receiver, startReceiver } from '../support/receiver.ts'

@@ -1,6 +1,6 @@
 /** An endpoint that points back at Davit itself, or at the API server: it is refused there, and nothing comes round again. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { webhookDeliveries } from '../../src/api/webhook-delivery.ts'
+import { webhookDeliveries } from '../../src/apis/webhook-delivery.ts'
 import { ask } from '../support/facade-bed.ts'
 import { untilLetIn } from '../support/facade-tour.ts'
 import { type FacadeProcess, type Installation, startInstallation } from '../support/installation.ts'

@@ -20,8 +20,8 @@ import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { brokenLimits } from '../../src/tools/guarantees/limits.ts'
-import { casesRun, type FoundTests, figuresOf, testRuns } from '../../src/tools/guarantees/results.ts'
+import { brokenLimits } from '../../tools/docgen/guarantees/limits.ts'
+import { casesRun, type FoundTests, figuresOf, testRuns } from '../../tools/docgen/guarantees/results.ts'
 import { measureIsolation } from '../bench/sections/isolation.ts'
 import type { Figures } from './figures.ts'
 import { besideFigures, besideMadeFigures } from './long/beside-figures.ts'
@@ -41,31 +41,31 @@ const COUNTED = ['hostile', 'tests']
 /** Of each property: of shards there are four. */
 const HISTORIES = {
   SHARD_HISTORIES: {
-    file: 'src/runtime/shards/shard-histories.test.ts',
+    file: 'src/ha/shard-histories.test.ts',
     what: 'of shards',
     each: 1000,
     properties: 4,
   },
   HAND_OVER_HISTORIES: {
-    file: 'src/controllers/delivery/hand-over.test.ts',
+    file: 'src/webhooks/delivery/hand-over.test.ts',
     what: 'of hand-overs',
     each: 2000,
     properties: 1,
   },
   KEPT_HISTORIES: {
-    file: 'src/controllers/delivery/kept-hand-over.test.ts',
+    file: 'src/webhooks/delivery/kept-hand-over.test.ts',
     what: 'of shards with the log',
     each: 500,
     properties: 1,
   },
   FACADE_HISTORIES: {
-    file: 'src/controllers/facade/replicas/facade-histories.test.ts',
+    file: 'src/server/facade-histories.test.ts',
     what: 'of facades',
     each: 1000,
     properties: 1,
   },
   REFLECTOR_HISTORIES: {
-    file: 'src/runtime/reflector-histories.test.ts',
+    file: 'src/kube/reflector-histories.test.ts',
     what: 'of watches',
     each: 20_000,
     properties: 1,

@@ -1,6 +1,6 @@
 /** One event that 300 endpoints subscribe to: each gets it once, signed with its own key. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { deliverySegments } from '../../src/api/delivery-segment.ts'
+import { deliverySegments } from '../../src/apis/delivery-segment.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { type Receiver, startReceiver, verifyWebhook } from '../support/receiver.ts'
 import { tellFigures } from './figures.ts'

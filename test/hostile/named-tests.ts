@@ -1,9 +1,9 @@
 /** The tests that docs/guarantees.md names. */
-import { EGRESS } from '../../src/tools/guarantees/egress.ts'
-import { FACADE } from '../../src/tools/guarantees/facade.ts'
-import { FAILURES } from '../../src/tools/guarantees/failures.ts'
-import { PROMISES } from '../../src/tools/guarantees/promises.ts'
-import type { Row } from '../../src/tools/guarantees/row.ts'
+import { EGRESS } from '../../tools/docgen/guarantees/egress.ts'
+import { FACADE } from '../../tools/docgen/guarantees/facade.ts'
+import { FAILURES } from '../../tools/docgen/guarantees/failures.ts'
+import { PROMISES } from '../../tools/docgen/guarantees/promises.ts'
+import type { Row } from '../../tools/docgen/guarantees/row.ts'
 import { importsOf, pathOf } from '../rules/rules-page.ts'
 import { isNameOf, testNamesIn } from '../rules/test-names.ts'
 

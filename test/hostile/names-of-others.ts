@@ -1,5 +1,5 @@
 /** Objects that were good, with the names of somebody else in them. */
-import type { RawObject } from '../../src/ports/kubernetes.ts'
+import type { RawObject } from '../../src/kube/client.ts'
 import type { SeededRandom } from '../chaos/seeded-random.ts'
 
 const LONGEST = 400

@@ -1,11 +1,11 @@
 /** What is stored of an organization. */
-import { secrets } from '../../src/api/core-kinds.ts'
-import { kinds } from '../../src/api/kinds.ts'
-import { type KindDefinition, resourceType } from '../../src/api/meta.ts'
-import { webhookDeliveries, webhookDelivery } from '../../src/api/webhook-delivery.ts'
-import { signingSecretName } from '../../src/controllers/endpoint/endpoint-directory.ts'
-import { readKeys } from '../../src/controllers/endpoint/signing-key-store.ts'
-import type { RawObject, ResourceReader } from '../../src/ports/kubernetes.ts'
+import { secrets } from '../../src/apis/core-kinds.ts'
+import { kinds } from '../../src/apis/kinds.ts'
+import { type KindDefinition, resourceType } from '../../src/apis/meta.ts'
+import { webhookDeliveries, webhookDelivery } from '../../src/apis/webhook-delivery.ts'
+import type { RawObject, ResourceReader } from '../../src/kube/client.ts'
+import { signingSecretName } from '../../src/webhooks/endpoints/directory.ts'
+import { readKeys } from '../../src/webhooks/endpoints/signing-keys.ts'
 import { OPERATOR_NAMESPACE } from '../support/installation.ts'
 import { listAll } from '../support/list-all.ts'
 

@@ -2,7 +2,7 @@
 import { readdirSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { WebhookDelivery } from '../../src/api/webhook-delivery.ts'
+import type { WebhookDelivery } from '../../src/apis/webhook-delivery.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { ownEventType } from '../support/own-event-type.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'

@@ -2,7 +2,7 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { requestApi } from '../../src/playground/control-plane-request.ts'
+import { requestApi } from '../../playground/control-plane/control-plane-request.ts'
 import { type Asking, ask } from '../support/facade-bed.ts'
 import { untilLetIn } from '../support/facade-tour.ts'
 import {

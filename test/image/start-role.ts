@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, copyFile, mkdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { freePort } from '../../src/playground/free-port.ts'
+import { freePort } from '../../playground/free-port.ts'
 import {
   CONTROLLER_ACCOUNT,
   FACADE_ACCOUNT,

@@ -1,6 +1,6 @@
 /** One attempt: what is sent, and what counts as success (interface §3.2, §6, §8). */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { DeliveryAttempt, WebhookDelivery } from '../../src/api/webhook-delivery.ts'
+import type { DeliveryAttempt, WebhookDelivery } from '../../src/apis/webhook-delivery.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { ownEventType } from '../support/own-event-type.ts'
 import { type Receiver, startReceiver, verifyWebhook } from '../support/receiver.ts'

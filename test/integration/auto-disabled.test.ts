@@ -1,9 +1,9 @@
 /** What follows automatic disabling (interface §3.1, §6; settled, "Events and deliveries"). */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
-import type { WebhookDelivery } from '../../src/api/webhook-delivery.ts'
-import { isFinal } from '../../src/domain/delivery.ts'
-import { ApiError } from '../../src/ports/kubernetes.ts'
+import type { WebhookDelivery } from '../../src/apis/webhook-delivery.ts'
+import { ApiError } from '../../src/kube/client.ts'
+import type { KubernetesClient } from '../../src/kube/kubernetes-client.ts'
+import { isFinal } from '../../src/webhooks/delivery/status.ts'
 import { conditionOf } from '../support/conditions.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { driveToAttempt, jumpToNext } from '../support/drive.ts'

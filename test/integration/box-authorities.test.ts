@@ -1,6 +1,6 @@
 /** The authorities that the operator has named to all bakes, on the real API server. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { configMaps } from '../../src/api/core-kinds.ts'
+import { configMaps } from '../../src/apis/core-kinds.ts'
 import { code, conditionsOf, DB, startBakingDavit, state } from '../support/baking-davit.ts'
 import type { JobStandIn } from '../support/job-stand-in.ts'
 import type { SecretsBed } from '../support/secrets-bed.ts'

@@ -3,8 +3,8 @@
  * the next process goes on, and there is one bake with one Job.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { registryCredential, registryCredentials } from '../../src/api/registry-credential.ts'
-import { waiting } from '../../src/playground/bakes/run-statuses.ts'
+import { waiting } from '../../playground/bakes/run-statuses.ts'
+import { registryCredential, registryCredentials } from '../../src/apis/registry-credential.ts'
 import { API, ECR, ROLE_OF_BOX, state } from '../support/baking-davit.ts'
 import type { ApiCall } from '../support/faulty-api.ts'
 import { BAKE_ENV, JobStandIn } from '../support/job-stand-in.ts'

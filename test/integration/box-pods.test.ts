@@ -1,7 +1,7 @@
 /** How the pods of bakes end, and what ends them, on the real API server, with a stand-in for the controller of Jobs and the kubelet. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { jobs, pods, serviceAccounts } from '../../src/api/core-kinds.ts'
-import { failed, running, waiting } from '../../src/playground/bakes/run-statuses.ts'
+import { failed, running, waiting } from '../../playground/bakes/run-statuses.ts'
+import { jobs, pods, serviceAccounts } from '../../src/apis/core-kinds.ts'
 import { code, conditionsOf, DB, startBakingDavit, state } from '../support/baking-davit.ts'
 import type { JobStandIn } from '../support/job-stand-in.ts'
 import type { SecretsBed } from '../support/secrets-bed.ts'

@@ -1,6 +1,6 @@
 /** What fails before there is a Job (settled, "Credentials, settings, bakes"), on the real API server. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { registryCredentials } from '../../src/api/registry-credential.ts'
+import { registryCredentials } from '../../src/apis/registry-credential.ts'
 import {
   API,
   code,

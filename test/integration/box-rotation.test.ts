@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import type { BoxTemplate } from '../../src/api/box-template.ts'
+import type { BoxTemplate } from '../../src/apis/box-template.ts'
 import { API, conditionsOf, DB, ROLE_OF_BOX, startBakingDavit, state } from '../support/baking-davit.ts'
 import type { JobStandIn } from '../support/job-stand-in.ts'
 import type { SecretsBed } from '../support/secrets-bed.ts'

@@ -1,6 +1,6 @@
 /** Bakes on the real API server (interface §2.2, §3.3, §7), with a stand-in for the controller of Jobs and the kubelet. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { registryCredentials } from '../../src/api/registry-credential.ts'
+import { registryCredentials } from '../../src/apis/registry-credential.ts'
 import { API, conditionsOf, DB, ECR, ROLE_OF_BOX, startBakingDavit, state } from '../support/baking-davit.ts'
 import { DIGEST, type JobStandIn, orderOf } from '../support/job-stand-in.ts'
 import { isReady, reasonOf, type SecretsBed } from '../support/secrets-bed.ts'

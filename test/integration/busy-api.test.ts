@@ -1,6 +1,6 @@
 /** An API server that answers 429 and says when to come again: it is left alone for so long, and nothing is lost or done twice. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { deliverySegments } from '../../src/api/delivery-segment.ts'
+import { deliverySegments } from '../../src/apis/delivery-segment.ts'
 import { type ApiFront, type FrontRequest, startApiFront, tooBusy } from '../support/api-front.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { ownEventType } from '../support/own-event-type.ts'

@@ -1,9 +1,9 @@
 /** Conditions and times of a status, as kstatus, Flux, Argo CD and `kubectl wait` read them (settled, "Storage", "REST shapes"). */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { z } from 'zod'
-import { kinds } from '../../src/api/kinds.ts'
-import { API_VERSION, type Condition, type ObjectMeta } from '../../src/api/meta.ts'
-import { type WebhookEndpoint, webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
+import { kinds } from '../../src/apis/kinds.ts'
+import { API_VERSION, type Condition, type ObjectMeta } from '../../src/apis/meta.ts'
+import { type WebhookEndpoint, webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import { hasCondition } from '../support/conditions.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { allEnded, disableByFailures, exhaust, failingEndpoint, SHORT_WAITS } from '../support/exhaust.ts'

@@ -1,9 +1,9 @@
 /** Organizations that share accounts and roles, and want what is another one's: none of them gets anything (interface §2.1, §2.6). */
 import type { AssumeRoleCommandInput } from '@aws-sdk/client-sts'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { namespace, namespaces } from '../../src/api/core-kinds.ts'
-import { sessionPolicy } from '../../src/domain/session-policy.ts'
-import type { TrailEntry } from '../../src/playground/aws/trail.ts'
+import { namespace, namespaces } from '../../src/apis/core-kinds.ts'
+import { sessionPolicy } from '../../src/credentials/aws/policies.ts'
+import type { TrailEntry } from '../../test-support/aws/trail.ts'
 import { makeRole, nameRole } from '../support/aws/connect-organization.ts'
 import { REGION } from '../support/aws/organization-account.ts'
 import {
@@ -124,7 +124,7 @@ describe('who names', () => {
     const role = await makeRole(connecting)
     rivals.account.changeRole(role, { policies: { all: ALLOW_ALL } })
     const ref = { namespace: 'thief-of-keys', name: 'default' }
-    const { secretsSettingsResource } = await import('../../src/api/secrets-settings.ts')
+    const { secretsSettingsResource } = await import('../../src/apis/secrets-settings.ts')
     await rivals.davit.api.patch(secretsSettingsResource, ref, {
       spec: { roleArn: role.arn, kmsKeyId: key.arn },
     })
@@ -144,7 +144,7 @@ describe('who names', () => {
   test('another region has its own parameters there, under its own path', async () => {
     const [organization = ''] = FLATMATES
     const region = 'us-east-1'
-    const { secretsSettingsResource } = await import('../../src/api/secrets-settings.ts')
+    const { secretsSettingsResource } = await import('../../src/apis/secrets-settings.ts')
     const move = (to: string) =>
       rivals.davit.api.patch(
         secretsSettingsResource,

@@ -1,8 +1,8 @@
 /** Credentials with kubectl and Git (interface §2.1, §2.6; settled, "Credentials, settings, bakes"), on the real API server. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type RegistryCredential, registryCredentials } from '../../src/api/registry-credential.ts'
-import { secretsSettingsResource } from '../../src/api/secrets-settings.ts'
-import type { Account } from '../../src/playground/aws/account.ts'
+import { type RegistryCredential, registryCredentials } from '../../src/apis/registry-credential.ts'
+import { secretsSettingsResource } from '../../src/apis/secrets-settings.ts'
+import type { Account } from '../../test-support/aws/account.ts'
 import { REGION } from '../support/aws/organization-account.ts'
 import { ACCOUNT, isReady, reasonOf, SecretsBed } from '../support/secrets-bed.ts'
 import { until } from '../support/until.ts'
@@ -71,7 +71,7 @@ describe('a secret that is handed over', () => {
     await bed.credential('retained', { secretRef: { name: 'kept' } })
     await bed.credentialWhen('retained', isReady)
     expect(await bed.hasSecret('kept')).toBe(true)
-    const { secrets } = await import('../../src/api/core-kinds.ts')
+    const { secrets } = await import('../../src/apis/core-kinds.ts')
     const data = { secret: Buffer.from('kept-2').toString('base64') }
     await bed.davit.api.patch(secrets, { namespace: bed.organization, name: 'kept' }, { data })
     await bed.credentialWhen('retained', (seen) => seen.status?.parameter?.version === 2)
@@ -92,7 +92,7 @@ describe('a secret that is handed over', () => {
   })
 
   test('and retained is no new version for another label, and that is seen', async () => {
-    const { secrets } = await import('../../src/api/core-kinds.ts')
+    const { secrets } = await import('../../src/apis/core-kinds.ts')
     const ref = { namespace: bed.organization, name: 'kept' }
     const { metadata } = await bed.davit.api.patch(secrets, ref, { metadata: { labels: { color: 'red' } } })
     const seen = await bed.credentialWhen(

@@ -1,7 +1,7 @@
 /** What becomes of WebhookEvents when there is nothing left to do for them. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { webhookEvents } from '../../src/api/webhook-event.ts'
-import { isApiError } from '../../src/ports/kubernetes.ts'
+import { webhookEvents } from '../../src/apis/webhook-event.ts'
+import { isApiError } from '../../src/kube/client.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { driveToEnd } from '../support/drive.ts'
 import { ownEventType } from '../support/own-event-type.ts'

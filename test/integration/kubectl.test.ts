@@ -1,7 +1,7 @@
 /** What people see with kubectl of objects that Davit drives: columns, selections, waits, Events, explanations. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { secretsSettingsResource } from '../../src/api/secrets-settings.ts'
-import { webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
+import { secretsSettingsResource } from '../../src/apis/secrets-settings.ts'
+import { webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import { kubectl } from '../support/control-plane.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { driveToAttempt, driveToEnd } from '../support/drive.ts'

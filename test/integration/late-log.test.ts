@@ -1,7 +1,7 @@
 /** The watch of the log is hours behind: nothing is said to have ended that has not begun. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { deliverySegments } from '../../src/api/delivery-segment.ts'
-import { webhookEvent, webhookEvents } from '../../src/api/webhook-event.ts'
+import { deliverySegments } from '../../src/apis/delivery-segment.ts'
+import { webhookEvent, webhookEvents } from '../../src/apis/webhook-event.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { lateWatches } from '../support/late-watches.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'

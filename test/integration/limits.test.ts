@@ -1,6 +1,6 @@
 /** Pending deliveries of an organization are limited: events made with kubectl wait, and go on (settled, "Events and deliveries"). */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
+import { webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { driveToAttempt, driveToEnd, inLogOrder } from '../support/drive.ts'
 import { ownEventType } from '../support/own-event-type.ts'

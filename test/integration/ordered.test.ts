@@ -1,6 +1,6 @@
 /** Ordered endpoints: strictly in the order of the log, the head alone (interface §6.5). */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { WebhookDelivery } from '../../src/api/webhook-delivery.ts'
+import type { WebhookDelivery } from '../../src/apis/webhook-delivery.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { driveToAttempt, driveToEnd, inLogOrder, jumpToNext } from '../support/drive.ts'
 import { ownEventType } from '../support/own-event-type.ts'

@@ -7,10 +7,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { API_VERSION } from '../../src/api/meta.ts'
-import { webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
-import { type ControlPlane, startControlPlane } from '../../src/playground/control-plane.ts'
-import { freePort } from '../../src/playground/free-port.ts'
+import {
+  type ControlPlane,
+  startControlPlane,
+} from '../../playground/control-plane/playground-control-plane.ts'
+import { freePort } from '../../playground/free-port.ts'
+import { API_VERSION } from '../../src/apis/meta.ts'
+import { webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import { ControllerProcess } from '../chaos/controller-process.ts'
 import { publishNumber } from '../chaos/publisher.ts'
 import { ENDPOINTS, type Setting, setUp } from '../chaos/setting.ts'

@@ -1,8 +1,8 @@
 /** Who may read every Secret of an organization, and all of Davit's objects there, has none of the signing keys. */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { secret, secrets } from '../../src/api/core-kinds.ts'
-import { signingSecretName } from '../../src/controllers/endpoint/endpoint-directory.ts'
-import { requestApi } from '../../src/playground/control-plane-request.ts'
+import { requestApi } from '../../playground/control-plane/control-plane-request.ts'
+import { secret, secrets } from '../../src/apis/core-kinds.ts'
+import { signingSecretName } from '../../src/webhooks/endpoints/directory.ts'
 import { applyRoles, makeAccount, makeToken } from '../support/api-keys.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { until } from '../support/until.ts'

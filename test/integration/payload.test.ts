@@ -1,7 +1,7 @@
 /** The bytes of the body: what was published, to the byte, on every attempt, however large (interface §4.2, §5.5). */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { API_VERSION } from '../../src/api/meta.ts'
-import { MAX_DATA_BYTES, webhookEvents } from '../../src/api/webhook-event.ts'
+import { API_VERSION } from '../../src/apis/meta.ts'
+import { MAX_DATA_BYTES, webhookEvents } from '../../src/apis/webhook-event.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { driveToAttempt, driveToEnd } from '../support/drive.ts'
 import { ownEventType } from '../support/own-event-type.ts'

@@ -1,7 +1,7 @@
 /** Pings by annotation (interface §4.2 rule 1, §6; settled, "Events and deliveries"). */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { API_VERSION } from '../../src/api/meta.ts'
-import { webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
+import { API_VERSION } from '../../src/apis/meta.ts'
+import { webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { driveToEnd } from '../support/drive.ts'
 import { ownEventType } from '../support/own-event-type.ts'

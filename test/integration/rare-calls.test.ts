@@ -1,9 +1,9 @@
 /** What Davit does seldom, with the rights that ship: there is no other test in which a lack of one would be seen. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { configMap, configMaps } from '../../src/api/core-kinds.ts'
-import { outcomeSegments } from '../../src/api/outcome-segment.ts'
-import { registryCredentials } from '../../src/api/registry-credential.ts'
-import { ApiError } from '../../src/ports/kubernetes.ts'
+import { outcomeSegments } from '../../src/apis/api-outcome-segment.ts'
+import { configMap, configMaps } from '../../src/apis/core-kinds.ts'
+import { registryCredentials } from '../../src/apis/registry-credential.ts'
+import { ApiError } from '../../src/kube/client.ts'
 import { calling } from '../support/faulty-api.ts'
 import { startMortalDavit } from '../support/mortal-davit.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'

@@ -2,8 +2,8 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { SHARD_COUNT } from '../../src/domain/shard.ts'
-import { freePort } from '../../src/playground/free-port.ts'
+import { freePort } from '../../playground/free-port.ts'
+import { SHARD_COUNT } from '../../src/ha/shard.ts'
 import {
   CONTROLLER_ACCOUNT,
   type Installation,

@@ -1,9 +1,9 @@
 /** Several controllers: each drives its own shards, and takes those of one that leaves or dies. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { decodeLogRecords } from '../../src/api/outcome-record.ts'
-import { outcomeSegment, outcomeSegments } from '../../src/api/outcome-segment.ts'
-import { SHARD_COUNT } from '../../src/domain/shard.ts'
-import type { RunningController } from '../../src/roles/controller.ts'
+import { outcomeSegment, outcomeSegments } from '../../src/apis/api-outcome-segment.ts'
+import { decodeLogRecords } from '../../src/apis/outcome-segment.ts'
+import type { RunningController } from '../../src/cmd/controller.ts'
+import { SHARD_COUNT } from '../../src/ha/shard.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { FaultyApi } from '../support/faulty-api.ts'
 import { ownEventType } from '../support/own-event-type.ts'

@@ -1,8 +1,8 @@
 /** The process ends between what Davit publishes by itself and its note of that, and with a backlog that is held. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { deliverySegments } from '../../src/api/delivery-segment.ts'
-import { type WebhookDelivery, webhookDeliveries } from '../../src/api/webhook-delivery.ts'
-import { type WebhookEndpointStatus, webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
+import { deliverySegments } from '../../src/apis/delivery-segment.ts'
+import { type WebhookDelivery, webhookDeliveries } from '../../src/apis/webhook-delivery.ts'
+import { type WebhookEndpointStatus, webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import { driveToEnd, inLogOrder, jumpToNext } from '../support/drive.ts'
 import { type ApiCall, calling, type Fault } from '../support/faulty-api.ts'
 import { type MortalDavit, startMortalDavit } from '../support/mortal-davit.ts'

@@ -3,10 +3,10 @@
  * only a crash between an answer of 2xx and its record repeats a request.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { deliverySegments } from '../../src/api/delivery-segment.ts'
-import { outcomeSegments } from '../../src/api/outcome-segment.ts'
-import { webhookDeliveries } from '../../src/api/webhook-delivery.ts'
-import { type WebhookEvent, webhookEvent, webhookEvents } from '../../src/api/webhook-event.ts'
+import { outcomeSegments } from '../../src/apis/api-outcome-segment.ts'
+import { deliverySegments } from '../../src/apis/delivery-segment.ts'
+import { webhookDeliveries } from '../../src/apis/webhook-delivery.ts'
+import { type WebhookEvent, webhookEvent, webhookEvents } from '../../src/apis/webhook-event.ts'
 import { jumpToNext } from '../support/drive.ts'
 import { type ApiCall, calling } from '../support/faulty-api.ts'
 import { type MortalDavit, startMortalDavit } from '../support/mortal-davit.ts'

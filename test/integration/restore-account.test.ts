@@ -7,32 +7,35 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { connectKubernetes, type KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
-import { createClock } from '../../src/adapters/system/clock.ts'
-import { createRandom } from '../../src/adapters/system/random.ts'
-import { secrets } from '../../src/api/core-kinds.ts'
-import { deliverySegments } from '../../src/api/delivery-segment.ts'
-import { API_VERSION } from '../../src/api/meta.ts'
-import { outcomeSegments } from '../../src/api/outcome-segment.ts'
+import { writeKubeconfig } from '../../playground/api-keys.ts'
+import {
+  type ControlPlane,
+  startControlPlane,
+} from '../../playground/control-plane/playground-control-plane.ts'
+import { freePort } from '../../playground/free-port.ts'
+import { applyInstallation, applyObject, secretsBinding } from '../../playground/installation.ts'
+import { outcomeSegments } from '../../src/apis/api-outcome-segment.ts'
+import { secrets } from '../../src/apis/core-kinds.ts'
+import { deliverySegments } from '../../src/apis/delivery-segment.ts'
+import { API_VERSION } from '../../src/apis/meta.ts'
 import {
   REGISTRY_SECRET_TYPE,
   type RegistryCredential,
   registryCredential,
   registryCredentials,
-} from '../../src/api/registry-credential.ts'
+} from '../../src/apis/registry-credential.ts'
 import {
   type SecretsSettings,
   secretsSettings,
   secretsSettingsResource,
-} from '../../src/api/secrets-settings.ts'
-import { webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
-import { webhookEvents } from '../../src/api/webhook-event.ts'
-import { writeKubeconfig } from '../../src/playground/api-keys.ts'
-import type { Account } from '../../src/playground/aws/account.ts'
-import { type ControlPlane, startControlPlane } from '../../src/playground/control-plane.ts'
-import { freePort } from '../../src/playground/free-port.ts'
-import { applyInstallation, applyObject, secretsBinding } from '../../src/playground/installation.ts'
-import { isApiError, type RawObject } from '../../src/ports/kubernetes.ts'
+} from '../../src/apis/secrets-settings.ts'
+import { webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
+import { webhookEvents } from '../../src/apis/webhook-event.ts'
+import { isApiError, type RawObject } from '../../src/kube/client.ts'
+import { connectKubernetes, type KubernetesClient } from '../../src/kube/kubernetes-client.ts'
+import { createRandom } from '../../src/lib/random.ts'
+import { createClock } from '../../src/lib/system-clock.ts'
+import type { Account } from '../../test-support/aws/account.ts'
 import { connectOrganization } from '../support/aws/connect-organization.ts'
 import { REGION, TestAws } from '../support/aws/organization-account.ts'
 import { BackupPage } from '../support/backup-page.ts'

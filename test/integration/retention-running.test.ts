@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { deliverySegments } from '../../src/api/delivery-segment.ts'
-import { webhookDeliveries } from '../../src/api/webhook-delivery.ts'
+import { deliverySegments } from '../../src/apis/delivery-segment.ts'
+import { webhookDeliveries } from '../../src/apis/webhook-delivery.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { until } from '../support/until.ts'

@@ -1,6 +1,6 @@
 /** When a failed delivery is attempted again, and when it is given up (interface §3.2, §8). */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { WebhookDelivery } from '../../src/api/webhook-delivery.ts'
+import type { WebhookDelivery } from '../../src/apis/webhook-delivery.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { driveToAttempt, driveToEnd, jumpToNext } from '../support/drive.ts'
 import { ownEventType } from '../support/own-event-type.ts'

@@ -1,6 +1,6 @@
 /** The types that ship, by what can be published under them: fields are described, none is required, more are allowed. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { builtinEventTypes } from '../../src/api/catalogue.ts'
+import { builtinEventTypes } from '../../src/apis/builtin-event-types.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 

@@ -1,8 +1,8 @@
 /** `spec.signingSecret`: the keys in a Secret of the organization (settled, "Events and deliveries"). */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type Secret, secret as secretSchema, secrets } from '../../src/api/core-kinds.ts'
-import { type WebhookEndpoint, webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
-import { isApiError, type RawObject } from '../../src/ports/kubernetes.ts'
+import { type Secret, secret as secretSchema, secrets } from '../../src/apis/core-kinds.ts'
+import { type WebhookEndpoint, webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
+import { isApiError, type RawObject } from '../../src/kube/client.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { ownEventType } from '../support/own-event-type.ts'
 import { passBy } from '../support/pass-by.ts'

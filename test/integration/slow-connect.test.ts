@@ -1,6 +1,6 @@
 /** What changes while an attempt is still connecting: nothing of it is on the wire yet. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
+import { webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { driveToEnd } from '../support/drive.ts'
 import { ownEventType } from '../support/own-event-type.ts'

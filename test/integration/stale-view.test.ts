@@ -1,8 +1,8 @@
 /** A watch that is behind what Davit itself has written: what it knows by its own writes holds. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { deliverySegments } from '../../src/api/delivery-segment.ts'
-import { API_VERSION } from '../../src/api/meta.ts'
-import { webhookEvent, webhookEvents } from '../../src/api/webhook-event.ts'
+import { deliverySegments } from '../../src/apis/delivery-segment.ts'
+import { API_VERSION } from '../../src/apis/meta.ts'
+import { webhookEvent, webhookEvents } from '../../src/apis/webhook-event.ts'
 import { type ApiFront, type FrontRequest, type HeldWatches, startApiFront } from '../support/api-front.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { driveToEnd } from '../support/drive.ts'

@@ -1,6 +1,6 @@
 /** Disabling and enabling by annotation (settled, "REST shapes", "Events and deliveries"). */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { WebhookEndpoint } from '../../src/api/webhook-endpoint.ts'
+import type { WebhookEndpoint } from '../../src/apis/webhook-endpoint.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { ownEventType } from '../support/own-event-type.ts'
 import { passBy } from '../support/pass-by.ts'

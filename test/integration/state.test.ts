@@ -1,6 +1,6 @@
 /** Disabling and enabling by the owner (interface §2.3, §3.1, §6.6; settled, "Events and deliveries"). */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { WebhookEndpoint } from '../../src/api/webhook-endpoint.ts'
+import type { WebhookEndpoint } from '../../src/apis/webhook-endpoint.ts'
 import { conditionOf } from '../support/conditions.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { driveToAttempt, driveToEnd } from '../support/drive.ts'

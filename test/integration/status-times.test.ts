@@ -1,6 +1,6 @@
 /** When the times in an endpoint's status move (settled, "REST shapes"; what kstatus expects of conditions). */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { WebhookEndpoint } from '../../src/api/webhook-endpoint.ts'
+import type { WebhookEndpoint } from '../../src/apis/webhook-endpoint.ts'
 import { hasCondition } from '../support/conditions.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { disableByFailures, exhaust, failingEndpoint, SHORT_WAITS, statusOf } from '../support/exhaust.ts'

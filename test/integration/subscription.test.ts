@@ -1,7 +1,7 @@
 /** Who gets which events (interface §2.3, §6). */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { API_VERSION } from '../../src/api/meta.ts'
-import { webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
+import { API_VERSION } from '../../src/apis/meta.ts'
+import { webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { driveToEnd } from '../support/drive.ts'
 import { makeEventType, ownEventType } from '../support/own-event-type.ts'

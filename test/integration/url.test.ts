@@ -1,6 +1,6 @@
 /** Where webhooks may go (interface §2.3; settled, "Events and deliveries"). */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { WebhookDelivery } from '../../src/api/webhook-delivery.ts'
+import type { WebhookDelivery } from '../../src/apis/webhook-delivery.ts'
 import { conditionOf, hasCondition } from '../support/conditions.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { driveToAttempt, driveToEnd } from '../support/drive.ts'

@@ -1,9 +1,9 @@
 /** Publishing with kubectl: what is accepted, what is refused and why, and what becomes of the objects. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
-import { namespaces } from '../../src/api/core-kinds.ts'
-import { API_VERSION } from '../../src/api/meta.ts'
-import { webhookEvents } from '../../src/api/webhook-event.ts'
+import { namespaces } from '../../src/apis/core-kinds.ts'
+import { API_VERSION } from '../../src/apis/meta.ts'
+import { webhookEvents } from '../../src/apis/webhook-event.ts'
+import type { KubernetesClient } from '../../src/kube/kubernetes-client.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { driveToEnd } from '../support/drive.ts'
 import { ownEventType } from '../support/own-event-type.ts'

@@ -1,6 +1,6 @@
 /** Metrics that expressions, pages and processes name. */
 import { readFileSync } from 'node:fs'
-import { ROWS } from '../../src/tools/dashboard/panels.ts'
+import { ROWS } from '../../tools/docgen/dashboard/panels.ts'
 import { allAlerts, ROOT } from './alert-rules.ts'
 
 const METRIC = /(?<![\w"-])(?:davit|controller_runtime|process|nodejs)_[a-z0-9_]*[a-z0-9](?![\w-])/g

@@ -1,7 +1,7 @@
 /** A private registry on this machine that the node reaches, with images that run. */
 import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { makeImage } from '../../src/playground/bakes/images.ts'
+import { makeImage } from '../../playground/bakes/images.ts'
 import { startTestRegistry, type TestRegistry } from '../support/registry/test-registry.ts'
 import { imageArchitecture, tinyProgram } from './tiny-program.ts'
 

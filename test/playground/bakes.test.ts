@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { mkdir, readFile, symlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
-import type { PlaygroundFacts } from '../../src/playground/playground-file.ts'
+import type { PlaygroundFacts } from '../../playground/playground-file.ts'
 import { runKubectl } from '../support/control-plane-kubectl.ts'
 import {
   descendantsOf,

@@ -4,9 +4,12 @@ import { existsSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { type ControlPlane, startControlPlane } from '../../src/playground/control-plane.ts'
-import { ControlPlaneFailed } from '../../src/playground/control-plane-helper.ts'
-import type { ControlPlanePids } from '../../src/playground/control-plane-protocol.ts'
+import { ControlPlaneFailed } from '../../playground/control-plane/control-plane.ts'
+import {
+  type ControlPlane,
+  startControlPlane,
+} from '../../playground/control-plane/playground-control-plane.ts'
+import type { ControlPlanePids } from '../../playground/control-plane/protocol.ts'
 
 const OWNER = fileURLToPath(new URL('../support/control-plane-owner.ts', import.meta.url))
 

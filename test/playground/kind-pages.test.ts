@@ -6,7 +6,7 @@ import { readFile, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import type { PlaygroundFacts } from '../../src/playground/playground-file.ts'
+import type { PlaygroundFacts } from '../../playground/playground-file.ts'
 import { commandsOf } from '../e2e/page-script.ts'
 import {
   type PlaygroundProcess,

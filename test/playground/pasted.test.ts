@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import type { PlaygroundFacts } from '../../src/playground/playground-file.ts'
+import type { PlaygroundFacts } from '../../playground/playground-file.ts'
 import {
   type PlaygroundProcess,
   startPlaygroundProcess,

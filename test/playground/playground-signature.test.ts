@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
-import { readSecret } from '../../src/playground/organization.ts'
-import { runPlayground } from '../../src/playground/playground.ts'
+import { readSecret } from '../../playground/organization.ts'
+import { runPlayground } from '../../playground/playground.ts'
 import { temporaryFolder } from '../support/playground-process.ts'
 
 const TEST_LIMIT_MS = 120_000

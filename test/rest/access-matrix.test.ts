@@ -1,9 +1,9 @@
 /** Every route with every kind of key, on a facade, a controller and an API server as they are installed. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { createClock } from '../../src/adapters/system/clock.ts'
-import { secrets } from '../../src/api/core-kinds.ts'
-import { createCursors } from '../../src/rest/cursor.ts'
-import { allRoutes } from '../../src/rest/routes/all-routes.ts'
+import { secrets } from '../../src/apis/core-kinds.ts'
+import { createClock } from '../../src/lib/system-clock.ts'
+import { createCursors } from '../../src/server/cursor.ts'
+import { allRoutes } from '../../src/server/routes.ts'
 import {
   anonymous,
   bodyOf,

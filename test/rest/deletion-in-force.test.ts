@@ -1,6 +1,6 @@
 /** What the answer to a deletion over REST promises of the controller (design/guarantees, "no send after disable or delete"). */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
+import { webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { driveToAttempt } from '../support/drive.ts'
 import { lateWatches } from '../support/late-watches.ts'

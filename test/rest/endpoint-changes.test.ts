@@ -1,9 +1,9 @@
 /** Changing endpoints and rolling their secrets over REST (interface §3.1, §4.2 rule 3; settled, "REST shapes"). */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { secrets } from '../../src/api/core-kinds.ts'
-import { webhookEndpoint, webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
-import { signingSecretName } from '../../src/controllers/endpoint/endpoint-directory.ts'
+import { secrets } from '../../src/apis/core-kinds.ts'
+import { webhookEndpoint, webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
+import { signingSecretName } from '../../src/webhooks/endpoints/directory.ts'
 import { codeOf } from '../support/code-of.ts'
 import { kubectl } from '../support/control-plane.ts'
 import type { TestDavit } from '../support/davit.ts'

@@ -1,8 +1,8 @@
 /** Rolls of a secret that come into force for nobody: the real facade, while no controller is there to acknowledge them. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { secret, secrets } from '../../src/api/core-kinds.ts'
-import { webhookEndpoint, webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
-import { signingSecretName } from '../../src/controllers/endpoint/endpoint-directory.ts'
+import { secret, secrets } from '../../src/apis/core-kinds.ts'
+import { webhookEndpoint, webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
+import { signingSecretName } from '../../src/webhooks/endpoints/directory.ts'
 import {
   EVENTS,
   type FrontedFacade,

@@ -1,7 +1,7 @@
 /** Clients that go away, and endpoints that do, while a real facade waits for the API server. */
 import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
+import { webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import type { FrontRequest } from '../support/api-front.ts'
 import { ask, dial } from '../support/facade-bed.ts'
 import {

@@ -1,7 +1,7 @@
 /** The interface over HTTP as a client meets it (interface §4.2): real keys, services, controller and receiver. */
 import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { builtinEventTypes } from '../../src/api/catalogue.ts'
+import { builtinEventTypes } from '../../src/apis/builtin-event-types.ts'
 import { applyRoles, makeAccount, makeToken } from '../support/api-keys.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { type HttpFacade, startHttpFacade } from '../support/http-facade.ts'

@@ -1,8 +1,8 @@
 /** Publishing, pings and redeliveries over REST, on the real API server and beside the real controller (interface §4.2, §6). */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { deliverySegments } from '../../src/api/delivery-segment.ts'
-import type { EndpointDraft } from '../../src/ports/endpoints.ts'
-import { ApiError } from '../../src/ports/kubernetes.ts'
+import { deliverySegments } from '../../src/apis/delivery-segment.ts'
+import { ApiError } from '../../src/kube/client.ts'
+import type { EndpointDraft } from '../../src/server/endpoint-resource.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { calling } from '../support/faulty-api.ts'
 import { FACADE_LIMITS, startLiveFacade } from '../support/live-facade.ts'

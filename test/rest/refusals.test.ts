@@ -1,8 +1,8 @@
 /** What a real facade refuses: each a problem with a code that the documentation lists, and nothing of what is inside. */
 import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { API_VERSION } from '../../src/api/meta.ts'
-import { webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
+import { API_VERSION } from '../../src/apis/meta.ts'
+import { webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import type { FrontAnswer, FrontRequest } from '../support/api-front.ts'
 import { type Asking, ask } from '../support/facade-bed.ts'
 import {

@@ -1,8 +1,8 @@
 /** Registry credentials over REST while AWS fails, while a facade dies, and when a request comes again. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { registryCredentials } from '../../src/api/registry-credential.ts'
-import type { Account, Role } from '../../src/playground/aws/account.ts'
-import { ApiError } from '../../src/ports/kubernetes.ts'
+import { registryCredentials } from '../../src/apis/registry-credential.ts'
+import { ApiError } from '../../src/kube/client.ts'
+import type { Account, Role } from '../../test-support/aws/account.ts'
 import { REGION } from '../support/aws/organization-account.ts'
 import { type ApiCall, calling } from '../support/faulty-api.ts'
 import { answered } from '../support/rest-client.ts'

@@ -2,12 +2,12 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { connectReviews, type Reviews } from '../../src/adapters/kubernetes/reviews.ts'
-import { createClock } from '../../src/adapters/system/clock.ts'
-import { createRandom } from '../../src/adapters/system/random.ts'
-import { GROUP } from '../../src/api/meta.ts'
-import { requestApi } from '../../src/playground/control-plane-request.ts'
-import type { CallerIdentity } from '../../src/ports/token-review.ts'
+import { requestApi } from '../../playground/control-plane/control-plane-request.ts'
+import { GROUP } from '../../src/apis/meta.ts'
+import { connectReviews, type Reviews } from '../../src/kube/kubernetes-reviews.ts'
+import type { CallerIdentity } from '../../src/kube/token-review.ts'
+import { createRandom } from '../../src/lib/random.ts'
+import { createClock } from '../../src/lib/system-clock.ts'
 import {
   MANAGE_WEBHOOKS,
   type Permission,
@@ -16,7 +16,7 @@ import {
   REDELIVER,
   ROLL,
   VISIBILITY,
-} from '../../src/rest/permission.ts'
+} from '../../src/server/http/permission.ts'
 import {
   applyFacadeRole,
   applyRoles,

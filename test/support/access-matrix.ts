@@ -3,8 +3,8 @@
  * list of routes itself: a new route is tried without being named.
  */
 import { z } from 'zod'
-import type { Permission } from '../../src/rest/permission.ts'
-import type { Route } from '../../src/rest/route.ts'
+import type { Permission } from '../../src/server/http/permission.ts'
+import type { Route } from '../../src/server/http/route.ts'
 
 export const KEY_KINDS = [
   'none',

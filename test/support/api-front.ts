@@ -16,7 +16,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Transform } from 'node:stream'
-import type { AdminAccess } from '../../src/playground/control-plane-protocol.ts'
+import type { AdminAccess } from '../../playground/control-plane/protocol.ts'
 
 export type FrontRequest = {
   method: string

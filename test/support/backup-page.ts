@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { promisify } from 'node:util'
-import type { ControlPlane } from '../../src/playground/control-plane.ts'
+import type { ControlPlane } from '../../playground/control-plane/playground-control-plane.ts'
 
 const run = promisify(execFile)
 

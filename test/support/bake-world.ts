@@ -2,13 +2,14 @@
  * A template, its Jobs and what they depend on, as far as the plan for its bake sees them. It takes the steps of the plan, notes what
  * must never happen, and can be stopped between any two steps.
  */
-import type { BakeFailureCode } from '../../src/api/bake-result.ts'
-import type { BakeStatus } from '../../src/api/bake-status.ts'
-import { bakeFailure } from '../../src/domain/bake-failure.ts'
-import type { BakeOutcome, BakeProgress } from '../../src/domain/bake-outcome.ts'
-import { type BakeAction, type BakeFacts, type JobFacts, planBake } from '../../src/domain/bake-plan.ts'
-import type { BakeProblem } from '../../src/domain/bake-problem.ts'
-import { readRequest } from '../../src/domain/requests.ts'
+
+import { readRequest } from '../../src/apis/annotations.ts'
+import type { BakeStatus } from '../../src/apis/bake.ts'
+import type { BakeFailureCode } from '../../src/apis/bake-result.ts'
+import { bakeFailure } from '../../src/boxes/controller/bake-failure.ts'
+import type { BakeProblem } from '../../src/boxes/controller/bake-problem.ts'
+import type { BakeOutcome, BakeProgress } from '../../src/boxes/controller/outcome.ts'
+import { type BakeAction, type BakeFacts, type JobFacts, planBake } from '../../src/boxes/controller/plan.ts'
 
 export const START = Date.UTC(2026, 0, 31, 12)
 export const PROBLEM: BakeProblem = {

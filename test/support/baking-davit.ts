@@ -1,7 +1,8 @@
 /** A controller beside a double of AWS, with what boxes of an organization need: credentials, the role of the box, a claim. */
-import type { KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
-import type { BoxTemplate } from '../../src/api/box-template.ts'
-import { namespaces } from '../../src/api/core-kinds.ts'
+
+import type { BoxTemplate } from '../../src/apis/box-template.ts'
+import { namespaces } from '../../src/apis/core-kinds.ts'
+import type { KubernetesClient } from '../../src/kube/kubernetes-client.ts'
 import type { DavitOptions } from './davit.ts'
 import { BAKE_ENV, JobStandIn } from './job-stand-in.ts'
 import { isReady, SecretsBed } from './secrets-bed.ts'

@@ -1,4 +1,4 @@
-import type { Condition } from '../../src/api/meta.ts'
+import type { Condition } from '../../src/apis/meta.ts'
 
 type WithConditions = { status?: { conditions?: readonly Condition[] | undefined } | undefined }
 

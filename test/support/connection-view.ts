@@ -3,7 +3,7 @@ import {
   assessConnection,
   type ConnectionView,
   type ProbeResults,
-} from '../../src/domain/connection-verdict.ts'
+} from '../../src/credentials/accounts/plan.ts'
 
 export const ROLE = 'arn:aws:iam::123456789012:role/davit-secrets'
 export const GOOD: ProbeResults = {

@@ -1,9 +1,12 @@
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { TestProject } from 'vitest/node'
-import { type ControlPlane, startControlPlane } from '../../src/playground/control-plane.ts'
-import { ControlPlaneUnavailable } from '../../src/playground/control-plane-binaries.ts'
-import { installCrds } from '../../src/playground/control-plane-crds.ts'
+import { installCrds } from '../../playground/control-plane/api-server.ts'
+import { ControlPlaneUnavailable } from '../../playground/control-plane/binaries.ts'
+import {
+  type ControlPlane,
+  startControlPlane,
+} from '../../playground/control-plane/playground-control-plane.ts'
 
 const CRDS = fileURLToPath(new URL('../../crds', import.meta.url))
 

@@ -2,8 +2,9 @@
  * A credential, its hand-over Secret and the cloud accounts that it may be in, as far as the plan for it sees them. It takes
  * the steps of the plan, notes what happened, and can be stopped between the cloud and the status.
  */
-import type { StoredParameter } from '../../src/api/registry-credential.ts'
-import type { CloudFailure } from '../../src/domain/cloud-failure.ts'
+import type { StoredParameter } from '../../src/apis/registry-credential.ts'
+import type { CloudFailure } from '../../src/credentials/cloud-failure.ts'
+import type { CredentialAction } from '../../src/credentials/controller/credential-step.ts'
 import {
   type AccountFacts,
   type CredentialFacts,
@@ -14,9 +15,8 @@ import {
   type ParameterLocation,
   type ReconcileFacts,
   type StoredInputSecret,
-} from '../../src/domain/credential-facts.ts'
-import { nextAction } from '../../src/domain/credential-plan.ts'
-import type { CredentialAction } from '../../src/domain/credential-step.ts'
+} from '../../src/credentials/controller/facts.ts'
+import { nextAction } from '../../src/credentials/controller/plan.ts'
 
 export type Entry = { owner: 'ours' | 'not-ours'; value: string; version: number }
 export type SecretObject = { uid: string; resourceVersion: string; value: string; retained: boolean }

@@ -1,6 +1,7 @@
 /** The way to the API server, which a test can cut: calls fail, and watches hear nothing and do not know it. */
-import type { KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
-import { ApiError } from '../../src/ports/kubernetes.ts'
+
+import { ApiError } from '../../src/kube/client.ts'
+import type { KubernetesClient } from '../../src/kube/kubernetes-client.ts'
 
 export type CutApi = {
   api: KubernetesClient

@@ -1,8 +1,12 @@
 /** The facade's index of the log on an API in memory, with time that stands still. */
-import type { AcceptedEvent } from '../../src/api/delivery-segment.ts'
-import { OpenDeliveryIndex } from '../../src/controllers/facade/delivery-index/delivery-index.ts'
-import { sortableName } from '../../src/domain/message-id.ts'
-import type { DeliveryDetail, DeliveryLine, LogQuery } from '../../src/ports/delivery-index.ts'
+import type { AcceptedEvent } from '../../src/apis/delivery-segment.ts'
+import { sortableName } from '../../src/apis/ids.ts'
+import { OpenDeliveryIndex } from '../../src/server/delivery-index/delivery-index.ts'
+import type {
+  DeliveryDetail,
+  DeliveryLine,
+  LogQuery,
+} from '../../src/server/delivery-index/ports-delivery-index.ts'
 import { FakeClock, fixedRandom, settle } from './fake-clock.ts'
 import { LogApi } from './log-api.ts'
 

@@ -2,13 +2,14 @@
  * The watches of a delivery world, as reflectors run them over the stores of the index: each tells its kind's events in
  * order, none knows of the others, and any may fall behind, repeat itself, or list anew.
  */
-import { DeliveryLines } from '../../src/controllers/facade/delivery-index/delivery-lines.ts'
-import { OutcomeStore } from '../../src/controllers/facade/delivery-index/outcome-store.ts'
-import { packedName } from '../../src/controllers/facade/delivery-index/packed-id.ts'
-import { SegmentStore } from '../../src/controllers/facade/delivery-index/segment-store.ts'
-import type { ObjectDelivery } from '../../src/controllers/facade/delivery-index/shown-lines.ts'
-import { ObjectDeliveryStore } from '../../src/controllers/facade/delivery-index/shown-store.ts'
-import type { ObjectIdentity, Source } from '../../src/runtime/object-store.ts'
+
+import type { ObjectIdentity, Source } from '../../src/kube/object-store.ts'
+import { DeliveryLines } from '../../src/server/delivery-index/delivery-index-delivery-lines.ts'
+import { OutcomeStore } from '../../src/server/delivery-index/outcome-store.ts'
+import { packedName } from '../../src/server/delivery-index/packed-id.ts'
+import { SegmentStore } from '../../src/server/delivery-index/segment-store.ts'
+import type { ObjectDelivery } from '../../src/server/delivery-index/shown-lines.ts'
+import { ObjectDeliveryStore } from '../../src/server/delivery-index/shown-store.ts'
 import type { DeliveryWorld, WorldEvent, WorldObject, WorldOutcomes } from './delivery-world.ts'
 
 export const KINDS = ['segments', 'outcomes', 'objects'] as const

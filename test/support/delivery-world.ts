@@ -2,10 +2,11 @@
  * What the store of a cluster holds of deliveries, and how it comes about: each delivery goes the way of one of the
  * scripts, a write at a time, and each write is an event of the watch of its kind. For tests of what reads them.
  */
-import type { OutcomeRecord } from '../../src/api/outcome-record.ts'
-import type { DeliveryState } from '../../src/api/webhook-delivery.ts'
-import { endpointTag, sortableName } from '../../src/domain/message-id.ts'
-import type { LogSegment } from '../../src/ports/delivery-log.ts'
+
+import { endpointTag, sortableName } from '../../src/apis/ids.ts'
+import type { OutcomeRecord } from '../../src/apis/outcome-segment.ts'
+import type { DeliveryState } from '../../src/apis/webhook-delivery.ts'
+import type { LogSegment } from '../../src/webhooks/log/store.ts'
 
 export type WorldEndpoint = { namespace: string; name: string; uid: string }
 

@@ -1,7 +1,7 @@
 /** Moves time on, attempt by attempt, as fast as attempts and their outcomes come. */
-import { parsePosition } from '../../src/api/position.ts'
-import type { WebhookDelivery } from '../../src/api/webhook-delivery.ts'
-import { isFinal } from '../../src/domain/delivery.ts'
+import { parsePosition } from '../../src/apis/position.ts'
+import type { WebhookDelivery } from '../../src/apis/webhook-delivery.ts'
+import { isFinal } from '../../src/webhooks/delivery/status.ts'
 import type { TestDavit } from './davit.ts'
 
 /**

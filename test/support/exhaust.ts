@@ -2,8 +2,8 @@
  * Endpoints that fail, and deliveries that are exhausted within moments. The controller is to run with
  * `SHORT_WAITS`: streaks are of days, and the waits between attempts are not what these tests are about.
  */
-import type { WebhookEndpointStatus } from '../../src/api/webhook-endpoint.ts'
-import { isFinal } from '../../src/domain/delivery.ts'
+import type { WebhookEndpointStatus } from '../../src/apis/webhook-endpoint.ts'
+import { isFinal } from '../../src/webhooks/delivery/status.ts'
 import type { TestDavit } from './davit.ts'
 import { ownEventType } from './own-event-type.ts'
 import type { Receiver } from './receiver.ts'

@@ -2,8 +2,8 @@
  * Everything that a facade can do in the cluster, done once over REST: each route, repeats under a key, and a create that the
  * cluster refuses.
  */
-import { API_VERSION } from '../../src/api/meta.ts'
-import { webhookEndpointKind, webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
+import { API_VERSION } from '../../src/apis/meta.ts'
+import { webhookEndpointKind, webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import { ask } from './facade-bed.ts'
 import type { FacadeProcess, Installation } from './installation.ts'
 import { forbidMore } from './object-quota.ts'

@@ -3,10 +3,11 @@
  * their calls are delayed, lost or not answered, they are stopped, killed and started anew. A checker looks at what publishes
  * would go by.
  */
-import { PeerServers } from '../../src/controllers/facade/replicas/other-facades.ts'
-import { ReplicaHeartbeat } from '../../src/controllers/facade/replicas/presence.ts'
-import type { PeerRecords, StoredPeerRecord } from '../../src/ports/facade-records.ts'
-import { ApiError } from '../../src/ports/kubernetes.ts'
+
+import { ApiError } from '../../src/kube/client.ts'
+import type { PeerRecords, StoredPeerRecord } from '../../src/server/facade-records.ts'
+import { PeerServers } from '../../src/server/other-facades.ts'
+import { ReplicaHeartbeat } from '../../src/server/peers.ts'
 import { type Chance, SimulatedRecords } from './shard-world.ts'
 import { SimulatedClock, type SimulatedTime } from './simulated-time.ts'
 

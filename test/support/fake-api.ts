@@ -6,7 +6,7 @@ import {
   type ResourceReader,
   type WatchEvent,
   type WatchSource,
-} from '../../src/ports/kubernetes.ts'
+} from '../../src/kube/client.ts'
 import { Changes } from './changes.ts'
 
 type Told = { version: number; events: WatchEvent[] }

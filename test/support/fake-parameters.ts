@@ -1,5 +1,5 @@
 /** Accounts of organizations in memory: parameters with their versions and tags, and calls that fail where a test says so. */
-import { sessionArn } from '../../src/domain/session-policy.ts'
+import { sessionArn } from '../../src/credentials/aws/policies.ts'
 import type {
   CloudAccess,
   ListedParameter,
@@ -7,9 +7,9 @@ import type {
   OwnerTags,
   ParameterListing,
   ParameterStore,
-} from '../../src/ports/cloud-accounts.ts'
-import { CloudError } from '../../src/ports/cloud-error.ts'
-import type { SecretText } from '../../src/ports/secret-text.ts'
+} from '../../src/credentials/cloud.ts'
+import { CloudError } from '../../src/credentials/cloud-error.ts'
+import type { SecretText } from '../../src/lib/secret-text.ts'
 
 export type HeldParameter = {
   /** Account and region, as `222222222222/eu-west-1`. */

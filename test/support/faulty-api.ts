@@ -1,4 +1,4 @@
-import type { ResourceType } from '../../src/api/meta.ts'
+import type { ResourceType } from '../../src/apis/meta.ts'
 import {
   ApiError,
   type CreateOptions,
@@ -13,7 +13,7 @@ import {
   type ResourceWriter,
   type WatchEvent,
   type WatchSource,
-} from '../../src/ports/kubernetes.ts'
+} from '../../src/kube/client.ts'
 
 export type ApiCall = {
   verb: 'get' | 'list' | 'create' | 'patch' | 'delete'

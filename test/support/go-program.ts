@@ -10,7 +10,7 @@ import { promisify } from 'node:util'
 export const BUILD_LIMIT_MS = 20 * 60_000
 
 const SOURCES = ['main.go', 'go.mod', 'go.sum']
-/** As for the control plane (src/playground/control-plane-build.ts), so that both share what Go has compiled. */
+/** As for the control plane (playground/control-plane/install.ts), so that both share what Go has compiled. */
 const GO_ENV = { CGO_ENABLED: '0', GOWORK: 'off', GOFLAGS: '' }
 const FLAGS = ['-mod=readonly', '-buildvcs=false', '-trimpath']
 

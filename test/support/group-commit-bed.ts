@@ -1,4 +1,4 @@
-import { GroupCommit, type GroupCommitOptions } from '../../src/runtime/group-commit.ts'
+import { GroupCommit, type GroupCommitOptions } from '../../src/webhooks/log/group-commit.ts'
 import { FakeClock } from './fake-clock.ts'
 
 /** The batch holds a culprit. */

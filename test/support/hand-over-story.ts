@@ -1,12 +1,12 @@
 /** One history of hand-overs: troubles, then a rest in which everything has to come to its end. */
 
-import { webhookDeliveries } from '../../src/api/webhook-delivery.ts'
-import { type WebhookEndpoint, webhookEndpoint, webhookEndpoints } from '../../src/api/webhook-endpoint.ts'
-import { RemoteDeliverySweeper } from '../../src/controllers/delivery/shown-sweep.ts'
-import { acceptEvent } from '../../src/domain/accept.ts'
-import { isFinal } from '../../src/domain/delivery.ts'
-import { derivedName } from '../../src/domain/message-id.ts'
-import { shardOf } from '../../src/domain/shard.ts'
+import { derivedName } from '../../src/apis/ids.ts'
+import { webhookDeliveries } from '../../src/apis/webhook-delivery.ts'
+import { type WebhookEndpoint, webhookEndpoint, webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
+import { shardOf } from '../../src/ha/shard.ts'
+import { RemoteDeliverySweeper } from '../../src/webhooks/delivery/shown-sweep.ts'
+import { isFinal } from '../../src/webhooks/delivery/status.ts'
+import { acceptEvent } from '../../src/webhooks/events/plan.ts'
 import type { StoryReplica, StoryWorld } from './story-world.ts'
 import { type AcceptedDelivery, judge, type Reception, violations } from './verdict.ts'
 

@@ -2,8 +2,9 @@
  * Replicas on one store, and shards that move between them as the keeper of shards lets them: whoever had one has released
  * it, or was not heard of for as long as its lease and its attempts last.
  */
-import { readLowWater } from '../../src/controllers/delivery-log/read-back.ts'
-import { sleep } from '../../src/runtime/pause.ts'
+
+import { sleep } from '../../src/lib/sleep.ts'
+import { readLowWater } from '../../src/webhooks/log/reader.ts'
 import { chanceOf } from './chance.ts'
 import { FakeClock } from './fake-clock.ts'
 import { SYSTEM } from './plane-parts.ts'

@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type PodEnd, startPod } from '../../src/playground/bakes/pod-process.ts'
+import { type PodEnd, startPod } from '../../playground/bakes/pod-process.ts'
 import { makeToken } from './api-keys.ts'
 import type { JobStandIn } from './job-stand-in.ts'
 

@@ -3,9 +3,9 @@
  * says what the pod of a Job comes to.
  */
 
-import type { KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
-import type { BakeResult } from '../../src/api/bake-result.ts'
-import { type BoxTemplate, boxTemplate, boxTemplates, TEMPLATE_LABEL } from '../../src/api/box-template.ts'
+import { complete, failed, running, terminated } from '../../playground/bakes/run-statuses.ts'
+import type { BakeResult } from '../../src/apis/bake-result.ts'
+import { type BoxTemplate, boxTemplate, boxTemplates, TEMPLATE_LABEL } from '../../src/apis/box-template.ts'
 import {
   configMap,
   configMaps,
@@ -14,10 +14,10 @@ import {
   persistentVolumeClaims,
   pods,
   serviceAccounts,
-} from '../../src/api/core-kinds.ts'
-import { API_VERSION } from '../../src/api/meta.ts'
-import { complete, failed, running, terminated } from '../../src/playground/bakes/run-statuses.ts'
-import type { RawObject } from '../../src/ports/kubernetes.ts'
+} from '../../src/apis/core-kinds.ts'
+import { API_VERSION } from '../../src/apis/meta.ts'
+import type { RawObject } from '../../src/kube/client.ts'
+import type { KubernetesClient } from '../../src/kube/kubernetes-client.ts'
 import { until } from './until.ts'
 
 export const DIGEST = `sha256:${'0123456789abcdef'.repeat(4)}`

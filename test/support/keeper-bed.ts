@@ -1,10 +1,11 @@
 /** Keepers of shards on records in memory, with one clock that a test moves; calls are answered at once, or as it says. */
-import { ApiError } from '../../src/ports/kubernetes.ts'
-import type { ReplicaRecord, ReplicaRecords, StoredRecord } from '../../src/ports/replica-records.ts'
-import { ShardCoordinator } from '../../src/runtime/shards/shard-keeper.ts'
-import { deriveShardTimes } from '../../src/runtime/shards/shard-times.ts'
-import type { ShardWork } from '../../src/runtime/shards/shard-work.ts'
-import { OwnershipEpochs } from '../../src/runtime/shards/tenures.ts'
+
+import { ShardCoordinator } from '../../src/ha/coordinator.ts'
+import { OwnershipEpochs } from '../../src/ha/ownership.ts'
+import type { ReplicaRecord, ReplicaRecords, StoredRecord } from '../../src/ha/ports-replica-records.ts'
+import { deriveShardTimes } from '../../src/ha/shard-times.ts'
+import type { ShardWork } from '../../src/ha/shard-work.ts'
+import { ApiError } from '../../src/kube/client.ts'
 import { FakeClock } from './fake-clock.ts'
 
 export const KEEPER_TIMES = deriveShardTimes(9000, 21_000)

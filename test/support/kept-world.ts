@@ -1,7 +1,8 @@
 /** Replicas on one store that share the shards among themselves, as in a cluster: a test only says what happens to them. */
-import { readLowWater } from '../../src/controllers/delivery-log/read-back.ts'
-import { SHARD_COUNT } from '../../src/domain/shard.ts'
-import { sleep } from '../../src/runtime/pause.ts'
+
+import { SHARD_COUNT } from '../../src/ha/shard.ts'
+import { sleep } from '../../src/lib/sleep.ts'
+import { readLowWater } from '../../src/webhooks/log/reader.ts'
 import { chanceOf } from './chance.ts'
 import { FakeClock } from './fake-clock.ts'
 import { KeptReplica } from './kept-replica.ts'

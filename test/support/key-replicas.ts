@@ -1,13 +1,13 @@
 /** Replicas of the facade that share a log in memory, which each sees as far as it was shown. */
 import { createHash } from 'node:crypto'
-import type { AcceptedEvent } from '../../src/api/delivery-segment.ts'
-import { Idempotency } from '../../src/controllers/facade/idempotency.ts'
-import { IdempotencyCache } from '../../src/controllers/facade/idempotency-book.ts'
-import { acceptEvent } from '../../src/domain/accept.ts'
-import { type KeyRecord, keptLine, keyRecordOf } from '../../src/domain/key-record.ts'
-import { sortableName } from '../../src/domain/message-id.ts'
-import type { Appended } from '../../src/ports/delivery-log.ts'
-import { ApiError } from '../../src/ports/kubernetes.ts'
+import type { AcceptedEvent } from '../../src/apis/delivery-segment.ts'
+import { sortableName } from '../../src/apis/ids.ts'
+import { ApiError } from '../../src/kube/client.ts'
+import { Idempotency } from '../../src/server/idempotency.ts'
+import { IdempotencyCache } from '../../src/server/idempotency-book.ts'
+import { acceptEvent } from '../../src/webhooks/events/plan.ts'
+import { type KeyRecord, keptLine, keyRecordOf } from '../../src/webhooks/log/dedupe.ts'
+import type { Appended } from '../../src/webhooks/log/store.ts'
 import type { FakeClock } from './fake-clock.ts'
 
 const nothing = () => undefined

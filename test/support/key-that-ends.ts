@@ -2,7 +2,7 @@
 import { createSign } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import type { ControlPlane } from '../../src/playground/control-plane.ts'
+import type { ControlPlane } from '../../playground/control-plane/playground-control-plane.ts'
 
 const HOUR_SECONDS = 3600
 

@@ -1,5 +1,5 @@
-import type { Delivery, Stage } from '../../src/controllers/delivery/delivery.ts'
-import type { EndpointQueue } from '../../src/controllers/delivery/lane.ts'
+import type { Delivery, Stage } from '../../src/webhooks/delivery/delivery.ts'
+import type { EndpointQueue } from '../../src/webhooks/delivery/queue.ts'
 
 /** The endpoint of lanes in tests. */
 export const LANE_ENDPOINT = { namespace: 'acme', name: 'one', uid: 'uid' }

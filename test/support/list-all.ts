@@ -1,5 +1,5 @@
-import type { ResourceType } from '../../src/api/meta.ts'
-import type { ListQuery, RawObject, ResourceReader } from '../../src/ports/kubernetes.ts'
+import type { ResourceType } from '../../src/apis/meta.ts'
+import type { ListQuery, RawObject, ResourceReader } from '../../src/kube/client.ts'
 
 /** Every object of a list, page by page: a list answers with 500 at most. */
 export async function listAll(

@@ -8,22 +8,22 @@
  * Several of them are replicas. `kill` ends one as `kill -9` does; `stop` all of them before `davit.stop()`.
  */
 
-import { createUrlPolicy } from '../../src/adapters/http/url-guard.ts'
-import type { KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
-import { createMetrics } from '../../src/adapters/prometheus/metrics.ts'
-import { createClock } from '../../src/adapters/system/clock.ts'
-import { createLogger } from '../../src/adapters/system/log.ts'
-import { createRandom } from '../../src/adapters/system/random.ts'
-import { createSchemaValidator } from '../../src/adapters/system/schema-validator.ts'
-import { parseConfig } from '../../src/config.ts'
-import { OpenDeliveryIndex } from '../../src/controllers/facade/delivery-index/delivery-index.ts'
+import { parseConfig } from '../../src/cmd/config.ts'
+import { createMetrics } from '../../src/cmd/metrics.ts'
+import { createOrganizationAccounts } from '../../src/cmd/organization-accounts.ts'
+import { installationKey } from '../../src/credentials/accounts/installation-key.ts'
+import type { KubernetesClient } from '../../src/kube/kubernetes-client.ts'
+import { createSchemaValidator } from '../../src/lib/json-schema.ts'
+import { createRandom } from '../../src/lib/random.ts'
+import { createClock } from '../../src/lib/system-clock.ts'
+import { createLogger } from '../../src/lib/system-log.ts'
+import { createUrlPolicy } from '../../src/net/egress-policy.ts'
+import { OpenDeliveryIndex } from '../../src/server/delivery-index/delivery-index.ts'
 import {
   createServerServices,
   type ServerServices,
   type ServerServicesOptions,
-} from '../../src/controllers/facade/facade-services.ts'
-import { installationKey } from '../../src/controllers/facade/installation-key.ts'
-import { createOrganizationAccounts } from '../../src/roles/organization-accounts.ts'
+} from '../../src/server/services.ts'
 import type { TestDavit } from './davit.ts'
 import { FaultyApi } from './faulty-api.ts'
 import { scopedApi } from './scoped-api.ts'

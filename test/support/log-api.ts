@@ -1,10 +1,9 @@
 /** An API in memory with the three kinds that the log of deliveries consists of, under one sequence of versions. */
-import type { AcceptedEvent } from '../../src/api/delivery-segment.ts'
-import type { ResourceType } from '../../src/api/meta.ts'
-import { encodeLogRecord, type OutcomeRecord } from '../../src/api/outcome-record.ts'
-import type { WebhookDeliveryStatus } from '../../src/api/webhook-delivery.ts'
-import { deliveryObjectName } from '../../src/domain/message-id.ts'
-import { segmentSpec } from '../../src/domain/segment.ts'
+import type { AcceptedEvent } from '../../src/apis/delivery-segment.ts'
+import { deliveryObjectName } from '../../src/apis/ids.ts'
+import type { ResourceType } from '../../src/apis/meta.ts'
+import { encodeLogRecord, type OutcomeRecord } from '../../src/apis/outcome-segment.ts'
+import type { WebhookDeliveryStatus } from '../../src/apis/webhook-delivery.ts'
 import {
   ApiError,
   type ListQuery,
@@ -14,7 +13,8 @@ import {
   type ResourceReader,
   type WatchEvent,
   type WatchSource,
-} from '../../src/ports/kubernetes.ts'
+} from '../../src/kube/client.ts'
+import { segmentSpec } from '../../src/webhooks/log/codec.ts'
 import { FakeApi } from './fake-api.ts'
 
 export type LogKind = 'deliverysegments' | 'outcomesegments' | 'webhookdeliveries'

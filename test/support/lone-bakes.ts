@@ -1,14 +1,15 @@
 /** The bakes of one organization, without the rest of a controller. */
-import { createMetrics } from '../../src/adapters/prometheus/metrics.ts'
-import { createClock } from '../../src/adapters/system/clock.ts'
-import { createLogger } from '../../src/adapters/system/log.ts'
-import { createRandom } from '../../src/adapters/system/random.ts'
-import type { RegistryCredential } from '../../src/api/registry-credential.ts'
-import { type Environment, parseConfig } from '../../src/config.ts'
-import { Organizations } from '../../src/controllers/organizations.ts'
-import { type BoxController, createBoxController } from '../../src/roles/bake-role.ts'
-import type { ControllerDependencies } from '../../src/roles/world-types.ts'
-import { MutationCache } from '../../src/runtime/versioned-book.ts'
+
+import type { RegistryCredential } from '../../src/apis/registry-credential.ts'
+import { type BoxController, createBoxController } from '../../src/cmd/box-controller.ts'
+import { type Environment, parseConfig } from '../../src/cmd/config.ts'
+import { createMetrics } from '../../src/cmd/metrics.ts'
+import type { ControllerDependencies } from '../../src/cmd/world-types.ts'
+import { MutationCache } from '../../src/kube/mutation-cache.ts'
+import { Organizations } from '../../src/kube/organizations.ts'
+import { createRandom } from '../../src/lib/random.ts'
+import { createClock } from '../../src/lib/system-clock.ts'
+import { createLogger } from '../../src/lib/system-log.ts'
 import { seeingRecorder } from './seen-events.ts'
 
 export type LoneBakesOptions = {

@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parse, stringify } from 'yaml'
-import type { CustomResourceDefinition } from '../../src/api/crd.ts'
-import type { ControlPlane } from '../../src/playground/control-plane.ts'
-import { installCrds } from '../../src/playground/control-plane-crds.ts'
+import { installCrds } from '../../playground/control-plane/api-server.ts'
+import type { ControlPlane } from '../../playground/control-plane/playground-control-plane.ts'
+import type { CustomResourceDefinition } from '../../src/apis/api-crd.ts'
 
 const CRDS = fileURLToPath(new URL('../../crds', import.meta.url))
 

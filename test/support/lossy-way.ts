@@ -1,5 +1,5 @@
-import type { Clock } from '../../src/ports/clock.ts'
-import { ApiError, type ResourceReader, type ResourceWriter } from '../../src/ports/kubernetes.ts'
+import { ApiError, type ResourceReader, type ResourceWriter } from '../../src/kube/client.ts'
+import type { Clock } from '../../src/lib/ports-clock.ts'
 
 /** The caller waits no longer for an answer. */
 const DEADLINE_MS = 10_000

@@ -1,4 +1,4 @@
-import type { ResourceType } from '../../src/api/meta.ts'
+import type { ResourceType } from '../../src/apis/meta.ts'
 import {
   ApiError,
   type DeletePrecondition,
@@ -9,7 +9,7 @@ import {
   type RawObject,
   type ResourceReader,
   type ResourceWriter,
-} from '../../src/ports/kubernetes.ts'
+} from '../../src/kube/client.ts'
 
 type Fields = Record<string, unknown>
 

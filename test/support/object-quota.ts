@@ -1,9 +1,9 @@
 /** A ResourceQuota on the number of objects of a kind. No controller fills in its status here, so that is done too. */
 import { inject } from 'vitest'
-import type { ResourceType } from '../../src/api/meta.ts'
-import type { AdminAccess } from '../../src/playground/control-plane-protocol.ts'
-import { requestApi } from '../../src/playground/control-plane-request.ts'
-import type { RawObject, ResourceWriter } from '../../src/ports/kubernetes.ts'
+import { requestApi } from '../../playground/control-plane/control-plane-request.ts'
+import type { AdminAccess } from '../../playground/control-plane/protocol.ts'
+import type { ResourceType } from '../../src/apis/meta.ts'
+import type { RawObject, ResourceWriter } from '../../src/kube/client.ts'
 import { until } from './until.ts'
 
 const quotas: ResourceType = { group: '', version: 'v1', plural: 'resourcequotas', namespaced: true }

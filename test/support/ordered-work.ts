@@ -2,8 +2,9 @@
  * What replicas do with their shards in a simulated world: one delivery after the other, each sent, then recorded in one log
  * behind a claim. A receiver sees what is sent, and finds fault with its order.
  */
-import type { ShardOwnership } from '../../src/runtime/shards/ownership.ts'
-import type { ShardWork } from '../../src/runtime/shards/shard-work.ts'
+
+import type { ShardWork } from '../../src/ha/shard-work.ts'
+import type { ShardOwnership } from '../../src/ha/shards-ownership.ts'
 import type { Chance } from './shard-world.ts'
 import type { SimulatedClock, SimulatedTime } from './simulated-time.ts'
 

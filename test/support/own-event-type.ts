@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import { eventTypes } from '../../src/api/event-type.ts'
-import { API_VERSION } from '../../src/api/meta.ts'
+import { eventTypes } from '../../src/apis/event-type.ts'
+import { API_VERSION } from '../../src/apis/meta.ts'
 import type { TestDavit } from './davit.ts'
 import { until } from './until.ts'
 

@@ -1,32 +1,28 @@
-import { type AcceptedEvent, deliverySegments } from '../../src/api/delivery-segment.ts'
-import { decodeOutcomeRecords, type OutcomeRecord } from '../../src/api/outcome-record.ts'
-import { outcomeSegment, outcomeSegments } from '../../src/api/outcome-segment.ts'
-import { webhookDeliveries } from '../../src/api/webhook-delivery.ts'
+import { outcomeSegment, outcomeSegments } from '../../src/apis/api-outcome-segment.ts'
+import { type AcceptedEvent, deliverySegments } from '../../src/apis/delivery-segment.ts'
+import { derivedName } from '../../src/apis/ids.ts'
+import { decodeOutcomeRecords, type OutcomeRecord } from '../../src/apis/outcome-segment.ts'
+import { webhookDeliveries } from '../../src/apis/webhook-delivery.ts'
 import {
   type WebhookEndpoint,
   type WebhookEndpointSpec,
   webhookEndpoint,
   webhookEndpoints,
-} from '../../src/api/webhook-endpoint.ts'
-import type { DeliveryEngine } from '../../src/controllers/delivery/delivery-plane.ts'
-import type { LogFollower } from '../../src/controllers/delivery/log-follower.ts'
-import type { OpenSegments } from '../../src/controllers/delivery/open-segments.ts'
-import type { ShardTakeover } from '../../src/controllers/delivery/take-over.ts'
-import type { DedupeIndex } from '../../src/controllers/delivery-log/key-index.ts'
-import {
-  readLoggedOutcomes,
-  readLowWater,
-  readSegment,
-} from '../../src/controllers/delivery-log/read-back.ts'
-import type { EndpointDirectory } from '../../src/controllers/endpoint/endpoint-directory.ts'
-import { acceptEvent } from '../../src/domain/accept.ts'
-import { derivedName } from '../../src/domain/message-id.ts'
-import { segmentSpec } from '../../src/domain/segment.ts'
-import { SHARD_COUNT } from '../../src/domain/shard.ts'
-import type { Clock } from '../../src/ports/clock.ts'
-import type { LogSegment } from '../../src/ports/delivery-log.ts'
-import type { RecordedEvent } from '../../src/ports/event-recorder.ts'
-import type { RawObject, ResourceReader, ResourceWriter } from '../../src/ports/kubernetes.ts'
+} from '../../src/apis/webhook-endpoint.ts'
+import { SHARD_COUNT } from '../../src/ha/shard.ts'
+import type { RawObject, ResourceReader, ResourceWriter } from '../../src/kube/client.ts'
+import type { RecordedEvent } from '../../src/kube/event-recorder.ts'
+import type { Clock } from '../../src/lib/ports-clock.ts'
+import type { DeliveryEngine } from '../../src/webhooks/delivery/engine.ts'
+import type { LogFollower } from '../../src/webhooks/delivery/log-follower.ts'
+import type { OpenSegments } from '../../src/webhooks/delivery/open-segments.ts'
+import type { ShardTakeover } from '../../src/webhooks/delivery/takeover.ts'
+import type { EndpointDirectory } from '../../src/webhooks/endpoints/directory.ts'
+import { acceptEvent } from '../../src/webhooks/events/plan.ts'
+import { segmentSpec } from '../../src/webhooks/log/codec.ts'
+import type { DedupeIndex } from '../../src/webhooks/log/key-index.ts'
+import { readLoggedOutcomes, readLowWater, readSegment } from '../../src/webhooks/log/reader.ts'
+import type { LogSegment } from '../../src/webhooks/log/store.ts'
 import { FakeClock, settle } from './fake-clock.ts'
 import { FaultyApi } from './faulty-api.ts'
 import { MemoryStore } from './memory-store.ts'

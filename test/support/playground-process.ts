@@ -8,9 +8,9 @@ import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { vi } from 'vitest'
-import type { PlaygroundFacts } from '../../src/playground/playground-file.ts'
+import type { PlaygroundFacts } from '../../playground/playground-file.ts'
 
-const MAIN = fileURLToPath(new URL('../../src/playground/main.ts', import.meta.url))
+const MAIN = fileURLToPath(new URL('../../playground/main.ts', import.meta.url))
 /** On a machine that is busy with other tests. */
 const START_LIMIT_MS = 100_000
 

@@ -1,5 +1,5 @@
-import type { KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
-import type { ResourceType } from '../../src/api/meta.ts'
+import type { ResourceType } from '../../src/apis/meta.ts'
+import type { KubernetesClient } from '../../src/kube/kubernetes-client.ts'
 import { nameOfRight } from './shipped-rights.ts'
 
 /**

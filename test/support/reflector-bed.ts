@@ -1,6 +1,6 @@
-import { ApiError, type RawObject } from '../../src/ports/kubernetes.ts'
-import { Informer } from '../../src/runtime/reflector.ts'
-import type { InformerOptions } from '../../src/runtime/reflector-options.ts'
+import { ApiError, type RawObject } from '../../src/kube/client.ts'
+import { Informer } from '../../src/kube/informer.ts'
+import type { InformerOptions } from '../../src/kube/reflector-options.ts'
 import { FakeApi } from './fake-api.ts'
 import { FakeClock, fixedRandom } from './fake-clock.ts'
 

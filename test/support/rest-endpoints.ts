@@ -1,5 +1,5 @@
 /** Two facades beside one controller, and a receiver for the endpoints that are made through them. */
-import type { EndpointDraft } from '../../src/ports/endpoints.ts'
+import type { EndpointDraft } from '../../src/server/endpoint-resource.ts'
 import { startDavit, type TestDavit } from './davit.ts'
 import { type Receiver, startReceiver } from './receiver.ts'
 import { makeOwnerKey, type RestFacade, startRestFacade } from './rest-facade.ts'

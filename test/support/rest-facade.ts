@@ -13,9 +13,9 @@ import type {
   EndpointId,
   Endpoints,
   Keyed,
-} from '../../src/ports/endpoints.ts'
-import type { Publication, Published } from '../../src/ports/publishing.ts'
-import { type RefusedCode, RefusedError } from '../../src/ports/refused-error.ts'
+} from '../../src/server/endpoint-resource.ts'
+import { type RefusedCode, RefusedError } from '../../src/server/http/refused-error.ts'
+import type { Publication, Published } from '../../src/server/publishing.ts'
 import { applyRoles, makeAccount, makeToken } from './api-keys.ts'
 import type { TestDavit } from './davit.ts'
 import { startHttpFacade } from './http-facade.ts'

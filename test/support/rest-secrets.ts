@@ -3,10 +3,10 @@ import {
   type RegistryCredential,
   registryCredential,
   registryCredentials,
-} from '../../src/api/registry-credential.ts'
-import { awsScopeOf } from '../../src/domain/aws-partition.ts'
-import { policyText, trustPolicy, writerPolicy } from '../../src/domain/connect-policies.ts'
-import type { Account, Role } from '../../src/playground/aws/account.ts'
+} from '../../src/apis/registry-credential.ts'
+import { awsScopeOf } from '../../src/credentials/aws/aws-partition.ts'
+import { policyText, trustPolicy, writerPolicy } from '../../src/credentials/aws/connect-policies.ts'
+import type { Account, Role } from '../../test-support/aws/account.ts'
 import { REGION, TestAws } from './aws/organization-account.ts'
 import { startDavit, type TestDavit } from './davit.ts'
 import { type HttpFacade, startHttpFacade } from './http-facade.ts'

@@ -24,7 +24,7 @@ export type RoleProcessOptions = {
 /** The program of this version. */
 export const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 /** Ends it when the process that started it is gone. */
-const PRELOAD = new URL('../../src/playground/end-with-parent.ts', import.meta.url).href
+const PRELOAD = new URL('../../playground/end-with-parent.ts', import.meta.url).href
 const EXIT_PRELOAD = new URL('./exit-preload.ts', import.meta.url).href
 const STALL_PRELOAD = new URL('./stall-preload.ts', import.meta.url).href
 const READY_LIMIT_MS = 120_000

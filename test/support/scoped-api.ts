@@ -3,9 +3,9 @@
  * its own, which would otherwise serve the organizations of the others as well.
  */
 
-import type { KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
-import type { ResourceType } from '../../src/api/meta.ts'
-import type { ListQuery, RawObject, WatchEvent } from '../../src/ports/kubernetes.ts'
+import type { ResourceType } from '../../src/apis/meta.ts'
+import type { ListQuery, RawObject, WatchEvent } from '../../src/kube/client.ts'
+import type { KubernetesClient } from '../../src/kube/kubernetes-client.ts'
 
 /** @param organizations names of namespaces; with more than one, those are filtered from what all have */
 export function scopedApi(api: KubernetesClient, organizations: readonly string[]): KubernetesClient {

@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import type { RawObject } from '../../src/ports/kubernetes.ts'
+import type { RawObject } from '../../src/kube/client.ts'
 
 export type RecordedRequest = {
   method: string

@@ -6,9 +6,9 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { ControlPlane } from '../../src/playground/control-plane.ts'
-import { requestApi } from '../../src/playground/control-plane-request.ts'
-import { freePort } from '../../src/playground/free-port.ts'
+import { requestApi } from '../../playground/control-plane/control-plane-request.ts'
+import type { ControlPlane } from '../../playground/control-plane/playground-control-plane.ts'
+import { freePort } from '../../playground/free-port.ts'
 import { TcpProxy } from '../chaos/fleet/tcp-proxy.ts'
 
 type Of = Pick<ControlPlane, 'access' | 'etcdUrl' | 'pids'>

@@ -1,19 +1,19 @@
 /** A controller beside a double of AWS, and what an owner does with kubectl. */
-import { secrets } from '../../src/api/core-kinds.ts'
-import { API_VERSION } from '../../src/api/meta.ts'
+import { secrets } from '../../src/apis/core-kinds.ts'
+import { API_VERSION } from '../../src/apis/meta.ts'
 import {
   REGISTRY_SECRET_TYPE,
   type RegistryCredential,
   registryCredential,
   registryCredentials,
-} from '../../src/api/registry-credential.ts'
+} from '../../src/apis/registry-credential.ts'
 import {
   type SecretsSettings,
   secretsSettings,
   secretsSettingsResource,
-} from '../../src/api/secrets-settings.ts'
-import type { Account, Role } from '../../src/playground/aws/account.ts'
-import { isApiError } from '../../src/ports/kubernetes.ts'
+} from '../../src/apis/secrets-settings.ts'
+import { isApiError } from '../../src/kube/client.ts'
+import type { Account, Role } from '../../test-support/aws/account.ts'
 import { REGION, TestAws } from './aws/organization-account.ts'
 import { type DavitOptions, startDavit, type TestDavit } from './davit.ts'
 import { until } from './until.ts'

@@ -1,9 +1,9 @@
-import { createEventRecorder } from '../../src/adapters/kubernetes/event-recorder.ts'
-import { createRandom } from '../../src/adapters/system/random.ts'
-import type { Clock } from '../../src/ports/clock.ts'
-import type { EventRecorder, RecordedEvent } from '../../src/ports/event-recorder.ts'
-import type { ResourceWriter } from '../../src/ports/kubernetes.ts'
-import type { Logger } from '../../src/ports/log.ts'
+import type { ResourceWriter } from '../../src/kube/client.ts'
+import type { EventRecorder, RecordedEvent } from '../../src/kube/event-recorder.ts'
+import { createEventRecorder } from '../../src/kube/recorder.ts'
+import type { Clock } from '../../src/lib/ports-clock.ts'
+import type { Logger } from '../../src/lib/ports-log.ts'
+import { createRandom } from '../../src/lib/random.ts'
 
 /** `about` is the name of the object. */
 export type SeenEvent = RecordedEvent & { about: string }

@@ -2,11 +2,12 @@
  * Replicas of which each runs the real keeper of shards, in simulated time: their clocks differ, their calls are delayed,
  * lost or not answered, they are stopped, killed and started anew. A checker looks at what receivers would see.
  */
-import { ApiError } from '../../src/ports/kubernetes.ts'
-import type { ReplicaRecord, ReplicaRecords, StoredRecord } from '../../src/ports/replica-records.ts'
-import { ShardCoordinator } from '../../src/runtime/shards/shard-keeper.ts'
-import { deriveShardTimes } from '../../src/runtime/shards/shard-times.ts'
-import { OwnershipEpochs } from '../../src/runtime/shards/tenures.ts'
+
+import { ShardCoordinator } from '../../src/ha/coordinator.ts'
+import { OwnershipEpochs } from '../../src/ha/ownership.ts'
+import type { ReplicaRecord, ReplicaRecords, StoredRecord } from '../../src/ha/ports-replica-records.ts'
+import { deriveShardTimes } from '../../src/ha/shard-times.ts'
+import { ApiError } from '../../src/kube/client.ts'
 import type { OrderedWork } from './ordered-work.ts'
 import { SimulatedClock, type SimulatedTime } from './simulated-time.ts'
 

@@ -2,8 +2,9 @@
  * The API server as it would answer with versions that are higher by so many, until a test sets its store back: from then on they are what
  * they are, all watches have broken off, and what was read before is of the future.
  */
-import type { KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
-import { ApiError, type RawObject, type WatchEvent } from '../../src/ports/kubernetes.ts'
+
+import { ApiError, type RawObject, type WatchEvent } from '../../src/kube/client.ts'
+import type { KubernetesClient } from '../../src/kube/kubernetes-client.ts'
 
 export type ShiftedVersions = {
   api: KubernetesClient

@@ -1,6 +1,6 @@
 /** The rights that config/rbac gives, and what is done with them. */
 import { readFile } from 'node:fs/promises'
-import { nameOfRight, type Right, rightsIn } from '../../src/tools/rights/rights.ts'
+import { nameOfRight, type Right, rightsIn } from '../../tools/docgen/rights/rights.ts'
 import type { Deed } from './audit-trail.ts'
 
 export { nameOfRight, type Right, rightsIn }

@@ -2,10 +2,11 @@
  * An API server in trouble: so many of the requests to it fail, each in one of the ways in which requests fail, by
  * chance with a seed. Requests are repeated as the adapter repeats them.
  */
-import type { KubernetesClient } from '../../src/adapters/kubernetes/kubernetes-client.ts'
-import { type FailedAttempt, retryWait } from '../../src/adapters/kubernetes/retry-policy.ts'
-import type { ResourceType } from '../../src/api/meta.ts'
-import { ApiError } from '../../src/ports/kubernetes.ts'
+
+import type { ResourceType } from '../../src/apis/meta.ts'
+import { ApiError } from '../../src/kube/client.ts'
+import type { KubernetesClient } from '../../src/kube/kubernetes-client.ts'
+import { type FailedAttempt, retryWait } from '../../src/kube/retry-policy.ts'
 import { SeededRandom } from '../chaos/seeded-random.ts'
 
 export type Storm = {

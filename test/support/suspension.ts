@@ -1,6 +1,6 @@
-import type { Clock } from '../../src/ports/clock.ts'
-import { ApiError, type ResourceReader, type ResourceWriter } from '../../src/ports/kubernetes.ts'
-import type { SendOutcome, WebhookSender } from '../../src/ports/webhook-sender.ts'
+import { ApiError, type ResourceReader, type ResourceWriter } from '../../src/kube/client.ts'
+import type { Clock } from '../../src/lib/ports-clock.ts'
+import type { SendOutcome, WebhookSender } from '../../src/webhooks/sender/webhook-sender.ts'
 
 /** A process that can be stopped for a while (SIGSTOP, a machine that sleeps), and ended: nothing of it runs then. */
 export class Suspension {

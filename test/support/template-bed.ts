@@ -4,19 +4,19 @@ import {
   type BoxTemplateStatus,
   boxTemplate,
   boxTemplates,
-} from '../../src/api/box-template.ts'
-import { jobs, pods, serviceAccounts } from '../../src/api/core-kinds.ts'
-import { API_VERSION } from '../../src/api/meta.ts'
+} from '../../src/apis/box-template.ts'
+import { jobs, pods, serviceAccounts } from '../../src/apis/core-kinds.ts'
+import { API_VERSION } from '../../src/apis/meta.ts'
 import {
   type RegistryCredentialStatus,
   registryCredential,
   registryCredentials,
-} from '../../src/api/registry-credential.ts'
-import { BakeSlots } from '../../src/controllers/box-template/bake-turns.ts'
-import { TemplateReconciler } from '../../src/controllers/box-template/reconcile-template.ts'
-import { createTemplateWriter } from '../../src/controllers/box-template/template-writer.ts'
-import { Organizations } from '../../src/controllers/organizations.ts'
-import { MutationCache } from '../../src/runtime/versioned-book.ts'
+} from '../../src/apis/registry-credential.ts'
+import { BakeSlots } from '../../src/boxes/controller/limits.ts'
+import { TemplateReconciler } from '../../src/boxes/controller/reconcile-template.ts'
+import { createTemplateWriter } from '../../src/boxes/controller/template-writer.ts'
+import { MutationCache } from '../../src/kube/mutation-cache.ts'
+import { Organizations } from '../../src/kube/organizations.ts'
 import { FakeClock, fixedRandom } from './fake-clock.ts'
 import { ScriptedStore } from './scripted-store.ts'
 import { type SeenEvent, seeingRecorder } from './seen-events.ts'

@@ -1,13 +1,13 @@
 /** Calls of the Kubernetes API against a server that answers as it is told. */
 import { afterEach, expect } from 'vitest'
-import type { CredentialSource, Credentials } from '../../src/adapters/kubernetes/cluster-access.ts'
+import { ApiError } from '../../src/kube/client.ts'
+import type { CredentialSource, Credentials } from '../../src/kube/cluster-access.ts'
 import {
   type ApiRequest,
   createTransport,
   type Transport,
   type TransportOptions,
-} from '../../src/adapters/kubernetes/transport.ts'
-import { ApiError } from '../../src/ports/kubernetes.ts'
+} from '../../src/kube/transport.ts'
 import { Changes } from './changes.ts'
 import { fixedRandom, SkewedClock } from './fake-clock.ts'
 import { type Responder, ScriptedApiServer, sendStatus } from './scripted-api-server.ts'

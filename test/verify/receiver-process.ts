@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { request as httpRequest } from 'node:http'
 import { connect } from 'node:net'
-import { freePort } from '../../src/playground/free-port.ts'
+import { freePort } from '../../playground/free-port.ts'
 import type { SignedDelivery } from './signed-deliveries.ts'
 
 /** Something that takes or refuses deliveries. */

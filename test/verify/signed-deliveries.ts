@@ -1,9 +1,10 @@
 /** Deliveries that Davit's own code has signed and sent over HTTP, as they arrived. */
-import { createWebhookSender } from '../../src/adapters/http/webhook-sender.ts'
-import { createClock } from '../../src/adapters/system/clock.ts'
-import { acceptEvent } from '../../src/domain/accept.ts'
-import { sortableName } from '../../src/domain/message-id.ts'
-import { formatSecret, KEY_BYTES } from '../../src/domain/signature.ts'
+
+import { sortableName } from '../../src/apis/ids.ts'
+import { createClock } from '../../src/lib/system-clock.ts'
+import { acceptEvent } from '../../src/webhooks/events/plan.ts'
+import { formatSecret, KEY_BYTES } from '../../src/webhooks/sender/domain-signature.ts'
+import { createWebhookSender } from '../../src/webhooks/sender/sender.ts'
 import { ORGANIZATION, PlaneBed } from '../support/plane-bed.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 

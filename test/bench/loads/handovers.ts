@@ -1,14 +1,14 @@
 /** Credentials with the Secrets that hand their values over, as `kubectl apply` makes them. */
 import { randomBytes } from 'node:crypto'
-import { secrets } from '../../../src/api/core-kinds.ts'
-import { API_VERSION } from '../../../src/api/meta.ts'
+import { secrets } from '../../../src/apis/core-kinds.ts'
+import { API_VERSION } from '../../../src/apis/meta.ts'
 import {
   REGISTRY_SECRET_KEY,
   REGISTRY_SECRET_TYPE,
   registryCredentialKind,
   registryCredentials,
-} from '../../../src/api/registry-credential.ts'
-import type { ResourceWriter } from '../../../src/ports/kubernetes.ts'
+} from '../../../src/apis/registry-credential.ts'
+import type { ResourceWriter } from '../../../src/kube/client.ts'
 
 export type Handover = { namespace: string; name: string }
 

@@ -1,8 +1,13 @@
 /** A long log of deliveries, as the facade's index takes it in, without an API server: what is measured is the index. */
-import { decodeOutcomeRecords, encodeLogRecord, type OutcomeRecord } from '../../../src/api/outcome-record.ts'
-import type { DeliveryLines } from '../../../src/controllers/facade/delivery-index/delivery-lines.ts'
-import { sortableName } from '../../../src/domain/message-id.ts'
-import { decodeDeliveries, segmentSpec } from '../../../src/domain/segment.ts'
+
+import { sortableName } from '../../../src/apis/ids.ts'
+import {
+  decodeOutcomeRecords,
+  encodeLogRecord,
+  type OutcomeRecord,
+} from '../../../src/apis/outcome-segment.ts'
+import type { DeliveryLines } from '../../../src/server/delivery-index/delivery-index-delivery-lines.ts'
+import { decodeDeliveries, segmentSpec } from '../../../src/webhooks/log/codec.ts'
 
 export type LongLog = { lines: number; endpoints: number; perSegment: number }
 

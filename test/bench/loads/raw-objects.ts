@@ -1,8 +1,9 @@
 /** One create and one status write for each delivery, with the bodies that Davit sends. */
-import { webhookDeliveries } from '../../../src/api/webhook-delivery.ts'
-import { NAME_ENTROPY_BYTES, sortableName } from '../../../src/domain/message-id.ts'
-import type { Clock, Random } from '../../../src/ports/clock.ts'
-import type { RawObject, ResourceWriter } from '../../../src/ports/kubernetes.ts'
+
+import { NAME_ENTROPY_BYTES, sortableName } from '../../../src/apis/ids.ts'
+import { webhookDeliveries } from '../../../src/apis/webhook-delivery.ts'
+import type { RawObject, ResourceWriter } from '../../../src/kube/client.ts'
+import type { Clock, Random } from '../../../src/lib/ports-clock.ts'
 import { microseconds } from '../measure/instant.ts'
 import type { RawResult } from '../processes/raw.ts'
 import { closedLoop } from './pace.ts'

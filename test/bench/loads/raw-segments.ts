@@ -2,23 +2,24 @@
  * A segment for the events that came while the one before was being written, each signed and sent, and a segment
  * of what became of them: the writes of Davit's log, without watching, lanes, retries or recovery.
  */
-import { createWebhookSender } from '../../../src/adapters/http/webhook-sender.ts'
+
+import { outcomeSegmentKind, outcomeSegments } from '../../../src/apis/api-outcome-segment.ts'
 import {
   type AcceptedEvent,
   deliverySegmentKind,
   deliverySegments,
-} from '../../../src/api/delivery-segment.ts'
-import { API_VERSION, NO_BACKUP_LABEL, type ResourceType } from '../../../src/api/meta.ts'
-import { encodeLogRecord } from '../../../src/api/outcome-record.ts'
-import { outcomeSegmentKind, outcomeSegments } from '../../../src/api/outcome-segment.ts'
-import { acceptEvent } from '../../../src/domain/accept.ts'
-import { messageId, NAME_ENTROPY_BYTES, sortableName } from '../../../src/domain/message-id.ts'
-import { planSegments, segmentSpec } from '../../../src/domain/segment.ts'
-import { signatureHeader } from '../../../src/domain/signature.ts'
-import type { Clock, Random } from '../../../src/ports/clock.ts'
-import type { ResourceWriter } from '../../../src/ports/kubernetes.ts'
-import type { WebhookSender } from '../../../src/ports/webhook-sender.ts'
-import { GroupCommit } from '../../../src/runtime/group-commit.ts'
+} from '../../../src/apis/delivery-segment.ts'
+import { messageId, NAME_ENTROPY_BYTES, sortableName } from '../../../src/apis/ids.ts'
+import { API_VERSION, NO_BACKUP_LABEL, type ResourceType } from '../../../src/apis/meta.ts'
+import { encodeLogRecord } from '../../../src/apis/outcome-segment.ts'
+import type { ResourceWriter } from '../../../src/kube/client.ts'
+import type { Clock, Random } from '../../../src/lib/ports-clock.ts'
+import { acceptEvent } from '../../../src/webhooks/events/plan.ts'
+import { planSegments, segmentSpec } from '../../../src/webhooks/log/codec.ts'
+import { GroupCommit } from '../../../src/webhooks/log/group-commit.ts'
+import { signatureHeader } from '../../../src/webhooks/sender/domain-signature.ts'
+import { createWebhookSender } from '../../../src/webhooks/sender/sender.ts'
+import type { WebhookSender } from '../../../src/webhooks/sender/webhook-sender.ts'
 import { microseconds } from '../measure/instant.ts'
 import type { RawResult } from '../processes/raw.ts'
 import { ENVELOPE_BYTES, stampedData } from './event.ts'

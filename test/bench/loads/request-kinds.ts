@@ -1,5 +1,5 @@
 /** Each kind of request that an owner makes, again and again, on endpoints that are there for it. */
-import type { DeliveryLogMode } from '../../../src/api/webhook-endpoint.ts'
+import type { DeliveryLogMode } from '../../../src/apis/webhook-endpoint.ts'
 import { type Asked, bodyOf, type HttpClient } from './http-client.ts'
 
 export const REQUEST_KINDS = [

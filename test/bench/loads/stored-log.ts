@@ -1,17 +1,18 @@
 /** A long log of one endpoint, written to the API server as Davit writes it, without anything having been sent. */
+
+import { outcomeSegmentKind, outcomeSegments } from '../../../src/apis/api-outcome-segment.ts'
 import {
   type AcceptedEvent,
   deliverySegmentKind,
   deliverySegments,
-} from '../../../src/api/delivery-segment.ts'
-import { API_VERSION, NO_BACKUP_LABEL, type ResourceType } from '../../../src/api/meta.ts'
-import { encodeLogRecord, type OutcomeRecord } from '../../../src/api/outcome-record.ts'
-import { outcomeSegmentKind, outcomeSegments } from '../../../src/api/outcome-segment.ts'
-import { acceptEvent } from '../../../src/domain/accept.ts'
-import { NAME_ENTROPY_BYTES, sortableName } from '../../../src/domain/message-id.ts'
-import { segmentSpec } from '../../../src/domain/segment.ts'
-import type { Random } from '../../../src/ports/clock.ts'
-import type { ResourceWriter } from '../../../src/ports/kubernetes.ts'
+} from '../../../src/apis/delivery-segment.ts'
+import { NAME_ENTROPY_BYTES, sortableName } from '../../../src/apis/ids.ts'
+import { API_VERSION, NO_BACKUP_LABEL, type ResourceType } from '../../../src/apis/meta.ts'
+import { encodeLogRecord, type OutcomeRecord } from '../../../src/apis/outcome-segment.ts'
+import type { ResourceWriter } from '../../../src/kube/client.ts'
+import type { Random } from '../../../src/lib/ports-clock.ts'
+import { acceptEvent } from '../../../src/webhooks/events/plan.ts'
+import { segmentSpec } from '../../../src/webhooks/log/codec.ts'
 
 export type StoredLog = {
   /** The operator's namespace. */

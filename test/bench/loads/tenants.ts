@@ -1,6 +1,6 @@
 /** Makes the organizations' endpoints and deliveries that requests of each kind are about, by REST as well. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type DeliveryLogMode, deliveryLog } from '../../../src/api/webhook-endpoint.ts'
+import { type DeliveryLogMode, deliveryLog } from '../../../src/apis/webhook-endpoint.ts'
 import { bodyOf, type HttpClient } from './http-client.ts'
 import { createRequest, type Draft, endpointIdOf, type Question, type Tenant } from './request-kinds.ts'
 

@@ -1,6 +1,7 @@
 /** How many requests an API server has answered, by its own count. */
-import type { AdminAccess } from '../../../src/playground/control-plane-protocol.ts'
-import { requestApi } from '../../../src/playground/control-plane-request.ts'
+
+import { requestApi } from '../../../playground/control-plane/control-plane-request.ts'
+import type { AdminAccess } from '../../../playground/control-plane/protocol.ts'
 
 /** By `<verb> <resource>[/<subresource>]`, the verb as the API server names it (POST, PATCH, LIST, ...). */
 export type RequestCounts = Map<string, number>

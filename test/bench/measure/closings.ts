@@ -1,10 +1,11 @@
 /** Follows the delivery log's outcomes and counts the deliveries that were closed in it. */
-import { MAX_SEGMENT_DELIVERIES } from '../../../src/api/delivery-segment.ts'
-import { decodeOutcomeRecords, type OutcomeRecord } from '../../../src/api/outcome-record.ts'
-import { outcomeSegment, outcomeSegments } from '../../../src/api/outcome-segment.ts'
-import type { Position } from '../../../src/api/position.ts'
-import { Informer } from '../../../src/runtime/reflector.ts'
-import type { InformerDependencies } from '../../../src/runtime/reflector-options.ts'
+
+import { outcomeSegment, outcomeSegments } from '../../../src/apis/api-outcome-segment.ts'
+import { MAX_SEGMENT_DELIVERIES } from '../../../src/apis/delivery-segment.ts'
+import { decodeOutcomeRecords, type OutcomeRecord } from '../../../src/apis/outcome-segment.ts'
+import type { Position } from '../../../src/apis/position.ts'
+import { Informer } from '../../../src/kube/informer.ts'
+import type { InformerDependencies } from '../../../src/kube/reflector-options.ts'
 import { microseconds } from './instant.ts'
 
 /** Deliveries by what closed them, and records that came a second time. */

@@ -3,20 +3,17 @@
  * log, and takes them for accepted when the append is durable.
  */
 
-import {
-  connectKubernetes,
-  type KubernetesClient,
-} from '../../../src/adapters/kubernetes/kubernetes-client.ts'
-import { createClock } from '../../../src/adapters/system/clock.ts'
-import { createRandom } from '../../../src/adapters/system/random.ts'
-import { deliverySegments } from '../../../src/api/delivery-segment.ts'
-import { webhookEndpoint, webhookEndpoints } from '../../../src/api/webhook-endpoint.ts'
-import { createEventLog, type OpenEventLog } from '../../../src/controllers/delivery-log/event-log.ts'
-import { firstNameReader, SegmentNamer } from '../../../src/controllers/delivery-log/segment-names.ts'
-import { acceptEvent } from '../../../src/domain/accept.ts'
-import { decideState } from '../../../src/domain/endpoint-state.ts'
-import { matchEndpoints, type Subscriber, subscriberOf } from '../../../src/domain/fan-out.ts'
-import { NAME_ENTROPY_BYTES, sortableName } from '../../../src/domain/message-id.ts'
+import { deliverySegments } from '../../../src/apis/delivery-segment.ts'
+import { NAME_ENTROPY_BYTES, sortableName } from '../../../src/apis/ids.ts'
+import { webhookEndpoint, webhookEndpoints } from '../../../src/apis/webhook-endpoint.ts'
+import { connectKubernetes, type KubernetesClient } from '../../../src/kube/kubernetes-client.ts'
+import { createRandom } from '../../../src/lib/random.ts'
+import { createClock } from '../../../src/lib/system-clock.ts'
+import { decideState } from '../../../src/webhooks/endpoints/endpoint-state.ts'
+import { matchEndpoints, type Subscriber, subscriberOf } from '../../../src/webhooks/events/fan-out.ts'
+import { acceptEvent } from '../../../src/webhooks/events/plan.ts'
+import { createEventLog, type OpenEventLog } from '../../../src/webhooks/log/event-log.ts'
+import { firstNameReader, SegmentNamer } from '../../../src/webhooks/log/segment-names.ts'
 import { listAll } from '../../support/list-all.ts'
 import { createPublishing, type Enter, type PublishingCalls } from '../loads/publishing.ts'
 import { serveCalls } from './remote-calls.ts'

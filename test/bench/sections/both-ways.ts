@@ -1,8 +1,8 @@
 /** What the measurements on one bed share: an endpoint for each way of keeping the log, and what they have found. */
 
-import { webhookDeliveries } from '../../../src/api/webhook-delivery.ts'
-import { type DeliveryLogMode, deliveryLog } from '../../../src/api/webhook-endpoint.ts'
-import type { RawObject } from '../../../src/ports/kubernetes.ts'
+import { webhookDeliveries } from '../../../src/apis/webhook-delivery.ts'
+import { type DeliveryLogMode, deliveryLog } from '../../../src/apis/webhook-endpoint.ts'
+import type { RawObject } from '../../../src/kube/client.ts'
 import type { Bed } from '../bed.ts'
 import type { Controller } from '../controller.ts'
 import { runLoad } from '../davit-load.ts'

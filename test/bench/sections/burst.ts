@@ -1,5 +1,5 @@
 /** Many events at once, to an endpoint that takes them as they come. */
-import type { DeliveryLogMode } from '../../../src/api/webhook-endpoint.ts'
+import type { DeliveryLogMode } from '../../../src/apis/webhook-endpoint.ts'
 import type { Bed } from '../bed.ts'
 import type { Controller } from '../controller.ts'
 import { runLoad } from '../davit-load.ts'

@@ -3,9 +3,9 @@
  * stored, how often something is tried again, and what all of it costs the API server and the controller.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { createClock } from '../../../src/adapters/system/clock.ts'
-import { registryCredentials } from '../../../src/api/registry-credential.ts'
-import { DEFAULT_RATES } from '../../../src/playground/aws/rates.ts'
+import { registryCredentials } from '../../../src/apis/registry-credential.ts'
+import { createClock } from '../../../src/lib/system-clock.ts'
+import { DEFAULT_RATES } from '../../../test-support/aws/rates.ts'
 import { connectOrganization } from '../../support/aws/connect-organization.ts'
 import { REGION, TestAws } from '../../support/aws/organization-account.ts'
 import { type Bed, makeNamespace, onBed } from '../bed.ts'

@@ -1,5 +1,5 @@
 /** Saturation, latency and bursts: what one bed serves for. */
-import type { DeliveryLogMode } from '../../../src/api/webhook-endpoint.ts'
+import type { DeliveryLogMode } from '../../../src/apis/webhook-endpoint.ts'
 import { type Bed, onBed } from '../bed.ts'
 import { describeVersions, type Facts } from '../machine.ts'
 import { report } from '../progress.ts'

@@ -1,8 +1,8 @@
 /** How long each kind of request takes while events are published by REST at half of saturation. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { eventTypeKind, eventTypes } from '../../../src/api/event-type.ts'
-import { API_VERSION } from '../../../src/api/meta.ts'
+import { eventTypeKind, eventTypes } from '../../../src/apis/event-type.ts'
+import { API_VERSION } from '../../../src/apis/meta.ts'
 import { type Bed, makeNamespace } from '../bed.ts'
 import { nextRun } from '../davit-load.ts'
 import { type Facade, type KeyFiles, makeKeys } from '../facade.ts'

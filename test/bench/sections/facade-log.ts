@@ -1,8 +1,8 @@
 /** A long log of one endpoint in a facade: until it is read, what it takes, and how long a page of it takes by REST. */
 import { fileURLToPath } from 'node:url'
-import { createRandom } from '../../../src/adapters/system/random.ts'
-import { API_VERSION } from '../../../src/api/meta.ts'
-import { webhookEndpointKind, webhookEndpoints } from '../../../src/api/webhook-endpoint.ts'
+import { API_VERSION } from '../../../src/apis/meta.ts'
+import { webhookEndpointKind, webhookEndpoints } from '../../../src/apis/webhook-endpoint.ts'
+import { createRandom } from '../../../src/lib/random.ts'
 import { type Bed, makeNamespace, onBed, SYSTEM } from '../bed.ts'
 import { installFacade, type KeyFiles, makeKeys, startFacade } from '../facade.ts'
 import { untilKeysWork } from '../facade-clients.ts'

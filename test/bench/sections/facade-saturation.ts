@@ -1,5 +1,5 @@
 /** Publishing by REST as fast as it goes, against the publishers without HTTP just before and after. */
-import type { DeliveryLogMode } from '../../../src/api/webhook-endpoint.ts'
+import type { DeliveryLogMode } from '../../../src/apis/webhook-endpoint.ts'
 import type { Bed } from '../bed.ts'
 import type { Controller } from '../controller.ts'
 import { type LoadResult, runLoad } from '../davit-load.ts'

@@ -1,5 +1,5 @@
 /** The facade: publishing by REST, each kind of request, memory over many requests, and a long log. */
-import type { DeliveryLogMode } from '../../../src/api/webhook-endpoint.ts'
+import type { DeliveryLogMode } from '../../../src/apis/webhook-endpoint.ts'
 import { type Bed, onBed } from '../bed.ts'
 import { installFacade, type KeyFiles, makeKeys, startFacade } from '../facade.ts'
 import { startClients } from '../facade-clients.ts'

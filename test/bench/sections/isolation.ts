@@ -1,7 +1,7 @@
 /** What an endpoint that hangs does to the others. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { configMaps } from '../../../src/api/core-kinds.ts'
-import { type DeliveryLogMode, webhookEndpoints } from '../../../src/api/webhook-endpoint.ts'
+import { configMaps } from '../../../src/apis/core-kinds.ts'
+import { type DeliveryLogMode, webhookEndpoints } from '../../../src/apis/webhook-endpoint.ts'
 import { type Bed, onBed } from '../bed.ts'
 import { nextRun } from '../davit-load.ts'
 import { openLoop } from '../loads/pace.ts'

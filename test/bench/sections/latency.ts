@@ -1,5 +1,5 @@
 /** How long an event takes to its receiver while there is room. */
-import type { DeliveryLogMode } from '../../../src/api/webhook-endpoint.ts'
+import type { DeliveryLogMode } from '../../../src/apis/webhook-endpoint.ts'
 import type { Bed } from '../bed.ts'
 import type { Controller } from '../controller.ts'
 import { runLoad } from '../davit-load.ts'

@@ -1,9 +1,9 @@
 /** What deliveries that wait for their next attempt cost: memory, and time until a controller that starts is ready. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { createRandom } from '../../../src/adapters/system/random.ts'
-import { webhookDeliveries } from '../../../src/api/webhook-delivery.ts'
-import { NAME_ENTROPY_BYTES, sortableName } from '../../../src/domain/message-id.ts'
-import type { RawObject } from '../../../src/ports/kubernetes.ts'
+import { NAME_ENTROPY_BYTES, sortableName } from '../../../src/apis/ids.ts'
+import { webhookDeliveries } from '../../../src/apis/webhook-delivery.ts'
+import type { RawObject } from '../../../src/kube/client.ts'
+import { createRandom } from '../../../src/lib/random.ts'
 import { type Bed, onBed } from '../bed.ts'
 import type { Controller } from '../controller.ts'
 import { nextRun } from '../davit-load.ts'

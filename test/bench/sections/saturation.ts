@@ -1,6 +1,6 @@
 /** How many deliveries a second, against the raw loop of the same writes just before and after. */
-import type { DeliveryLogMode } from '../../../src/api/webhook-endpoint.ts'
-import type { RawObject } from '../../../src/ports/kubernetes.ts'
+import type { DeliveryLogMode } from '../../../src/apis/webhook-endpoint.ts'
+import type { RawObject } from '../../../src/kube/client.ts'
 import type { Bed } from '../bed.ts'
 import type { LoadResult } from '../davit-load.ts'
 import { type Spread, spreadOf } from '../measure/samples.ts'

@@ -1,5 +1,5 @@
 /** A long run at half of saturation, with retention and the API server's compaction of etcd at work. */
-import type { DeliveryLogMode } from '../../../src/api/webhook-endpoint.ts'
+import type { DeliveryLogMode } from '../../../src/apis/webhook-endpoint.ts'
 import { type Bed, onBed } from '../bed.ts'
 import { runLoad } from '../davit-load.ts'
 import { type Footprint, sampleFootprints } from '../measure/footprint.ts'

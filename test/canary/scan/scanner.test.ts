@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import { registrySecretProblem } from '../../../src/domain/registry-secret.ts'
+import { registrySecretProblem } from '../../../src/credentials/spec.ts'
 import { SeededRandom } from '../../chaos/seeded-random.ts'
 import { hurtingSecrets, refusedSecrets } from '../hurting-secrets.ts'
 import { ENCODINGS, formsOf } from './forms.ts'

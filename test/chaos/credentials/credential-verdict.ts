@@ -1,16 +1,17 @@
 /** Both sides compared: what the cluster says, what the accounts hold, and what was asked for. */
-import type { KubernetesClient } from '../../../src/adapters/kubernetes/kubernetes-client.ts'
-import { configMaps, secrets } from '../../../src/api/core-kinds.ts'
-import { type FailedDeletionRecord, failedDeletionRecord } from '../../../src/api/orphaned-parameter.ts'
+
+import { configMaps, secrets } from '../../../src/apis/core-kinds.ts'
+import { type FailedDeletionRecord, failedDeletionRecord } from '../../../src/apis/orphaned-parameter.ts'
 import {
   type RegistryCredential,
   registryCredential,
   registryCredentials,
-} from '../../../src/api/registry-credential.ts'
-import { FAILED_DELETIONS_NAME } from '../../../src/controllers/credential/orphan-ledger.ts'
-import type { Account } from '../../../src/playground/aws/account.ts'
-import type { AwsDouble } from '../../../src/playground/aws/aws-double.ts'
-import { isApiError } from '../../../src/ports/kubernetes.ts'
+} from '../../../src/apis/registry-credential.ts'
+import { FAILED_DELETIONS_NAME } from '../../../src/credentials/controller/failed-deletions.ts'
+import { isApiError } from '../../../src/kube/client.ts'
+import type { KubernetesClient } from '../../../src/kube/kubernetes-client.ts'
+import type { Account } from '../../../test-support/aws/account.ts'
+import type { AwsDouble } from '../../../test-support/aws/aws-double.ts'
 import type { ChaosOwner, Wanted } from './chaos-owner.ts'
 import { REGIONS } from './setting.ts'
 

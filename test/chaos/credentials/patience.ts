@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type ApiErrorKind, isApiError } from '../../../src/ports/kubernetes.ts'
+import { type ApiErrorKind, isApiError } from '../../../src/kube/client.ts'
 
 const PATIENCE_MS = 120_000
 const AGAIN_MS = 100

@@ -1,12 +1,13 @@
 /** Organizations that share two accounts, each with roles of its own in both. */
-import type { KubernetesClient } from '../../../src/adapters/kubernetes/kubernetes-client.ts'
-import { API_VERSION } from '../../../src/api/meta.ts'
+
+import { API_VERSION } from '../../../src/apis/meta.ts'
 import {
   type SecretsSettings,
   secretsSettings,
   secretsSettingsResource,
-} from '../../../src/api/secrets-settings.ts'
-import type { Account } from '../../../src/playground/aws/account.ts'
+} from '../../../src/apis/secrets-settings.ts'
+import type { KubernetesClient } from '../../../src/kube/kubernetes-client.ts'
+import type { Account } from '../../../test-support/aws/account.ts'
 import type { TestAws } from '../../support/aws/organization-account.ts'
 import { eventually, patiently } from './patience.ts'
 

@@ -3,13 +3,13 @@
  * `kubectl get` would.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { deliverySegments } from '../../../src/api/delivery-segment.ts'
-import type { ResourceType } from '../../../src/api/meta.ts'
-import { outcomeSegments } from '../../../src/api/outcome-segment.ts'
-import { webhookDeliveries } from '../../../src/api/webhook-delivery.ts'
-import { webhookEvents } from '../../../src/api/webhook-event.ts'
-import { isFinal } from '../../../src/domain/delivery.ts'
-import type { RawObject, ResourceReader } from '../../../src/ports/kubernetes.ts'
+import { outcomeSegments } from '../../../src/apis/api-outcome-segment.ts'
+import { deliverySegments } from '../../../src/apis/delivery-segment.ts'
+import type { ResourceType } from '../../../src/apis/meta.ts'
+import { webhookDeliveries } from '../../../src/apis/webhook-delivery.ts'
+import { webhookEvents } from '../../../src/apis/webhook-event.ts'
+import type { RawObject, ResourceReader } from '../../../src/kube/client.ts'
+import { isFinal } from '../../../src/webhooks/delivery/status.ts'
 import { OPERATOR_NAMESPACE } from '../../support/installation.ts'
 import { listAll } from '../../support/list-all.ts'
 

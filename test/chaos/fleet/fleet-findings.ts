@@ -1,7 +1,7 @@
 /** What a run of a fleet has shown: figures, and what is wrong. */
-import { type WebhookDelivery, webhookDelivery } from '../../../src/api/webhook-delivery.ts'
-import { webhookEvent } from '../../../src/api/webhook-event.ts'
-import { isFinal } from '../../../src/domain/delivery.ts'
+import { type WebhookDelivery, webhookDelivery } from '../../../src/apis/webhook-delivery.ts'
+import { webhookEvent } from '../../../src/apis/webhook-event.ts'
+import { isFinal } from '../../../src/webhooks/delivery/status.ts'
 import { type AcceptedDelivery, keyOf, violations } from '../../support/verdict.ts'
 import type { Ledger } from '../facade/ledger.ts'
 import type { SeenReception } from '../receivers.ts'

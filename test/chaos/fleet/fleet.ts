@@ -1,6 +1,6 @@
 /** Several controllers and facades on one control plane, with organizations that use them. */
-import { API_VERSION } from '../../../src/api/meta.ts'
-import { webhookEndpointKind, webhookEndpoints } from '../../../src/api/webhook-endpoint.ts'
+import { API_VERSION } from '../../../src/apis/meta.ts'
+import { webhookEndpointKind, webhookEndpoints } from '../../../src/apis/webhook-endpoint.ts'
 import {
   CONTROLLER_ACCOUNT,
   FACADE_ACCOUNT,

@@ -3,8 +3,8 @@
  * machine that happens. The others may then go on with what they had, as after a fault.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { leases, leaseTimes } from '../../../src/api/replica-lease.ts'
-import type { RawObject } from '../../../src/ports/kubernetes.ts'
+import { leases, leaseTimes } from '../../../src/apis/leases.ts'
+import type { RawObject } from '../../../src/kube/client.ts'
 import { OPERATOR_NAMESPACE } from '../../support/installation.ts'
 import { listAll } from '../../support/list-all.ts'
 import { explains, type Silence } from './explained.ts'

@@ -1,9 +1,9 @@
 /** Leases of replicas that are no more. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
-import type { ResourceType } from '../../../src/api/meta.ts'
-import { DRAINING_ANNOTATION, VIEW_ANNOTATION } from '../../../src/api/replica-lease.ts'
-import type { RawObject } from '../../../src/ports/kubernetes.ts'
+import { DRAINING_ANNOTATION, VIEW_ANNOTATION } from '../../../src/apis/leases.ts'
+import type { ResourceType } from '../../../src/apis/meta.ts'
+import type { RawObject } from '../../../src/kube/client.ts'
 import { OPERATOR_NAMESPACE } from '../../support/installation.ts'
 import { listAll } from '../../support/list-all.ts'
 import type { Fleet } from './fleet.ts'

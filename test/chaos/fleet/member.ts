@@ -2,7 +2,7 @@
 import { statSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { freePort } from '../../../src/playground/free-port.ts'
+import { freePort } from '../../../playground/free-port.ts'
 import { RoleProcess } from '../../support/role-process.ts'
 import { TcpProxy } from './tcp-proxy.ts'
 

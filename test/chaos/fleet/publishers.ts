@@ -1,8 +1,8 @@
 /** Publish numbered events for as long as they are let: over REST under a key each, and as WebhookEvents. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { API_VERSION } from '../../../src/api/meta.ts'
-import { webhookEventKind, webhookEvents } from '../../../src/api/webhook-event.ts'
-import { isApiError, type ResourceWriter } from '../../../src/ports/kubernetes.ts'
+import { API_VERSION } from '../../../src/apis/meta.ts'
+import { webhookEventKind, webhookEvents } from '../../../src/apis/webhook-event.ts'
+import { isApiError, type ResourceWriter } from '../../../src/kube/client.ts'
 import type { Ledger } from '../facade/ledger.ts'
 import type { PatientLink } from '../facade/patient-link.ts'
 import type { SeededRandom } from '../seeded-random.ts'

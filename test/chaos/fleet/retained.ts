@@ -1,6 +1,6 @@
 /** What retention has deleted too early, and what it should have. */
-import { webhookDelivery } from '../../../src/api/webhook-delivery.ts'
-import { readSegment } from '../../../src/controllers/delivery-log/read-back.ts'
+import { webhookDelivery } from '../../../src/apis/webhook-delivery.ts'
+import { readSegment } from '../../../src/webhooks/log/reader.ts'
 import type { Archive, Kept } from './archive.ts'
 import type { FaultRecord } from './fault-work.ts'
 

@@ -1,10 +1,10 @@
 /** What the log has said of a delivery, and of who drives it, for whoever has to find out why something came of it. */
-import { formatPosition, type Position } from '../../../src/api/position.ts'
-import { readLoggedOutcomes, readSegment } from '../../../src/controllers/delivery-log/read-back.ts'
-import { endsDelivery } from '../../../src/domain/outcome-records.ts'
-import { shardOf } from '../../../src/domain/shard.ts'
-import type { LogSegment } from '../../../src/ports/delivery-log.ts'
-import type { Logger } from '../../../src/ports/log.ts'
+import { formatPosition, type Position } from '../../../src/apis/position.ts'
+import { shardOf } from '../../../src/ha/shard.ts'
+import type { Logger } from '../../../src/lib/ports-log.ts'
+import { endsDelivery } from '../../../src/webhooks/delivery/outcome-records.ts'
+import { readLoggedOutcomes, readSegment } from '../../../src/webhooks/log/reader.ts'
+import type { LogSegment } from '../../../src/webhooks/log/store.ts'
 import { keyOf } from '../../support/verdict.ts'
 import type { Kept } from './archive.ts'
 

@@ -1,4 +1,4 @@
-import { boxTemplateKind } from '../../../src/api/box-template.ts'
+import { boxTemplateKind } from '../../../src/apis/box-template.ts'
 import { type Good, NAME_ALLOWED, samplesOf } from './sample.ts'
 
 const api = { name: 'api', kind: 'custom', image: 'ghcr.io/acme/api:1.4', registryCredentialId: 'rc_ghcr' }

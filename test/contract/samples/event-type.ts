@@ -1,4 +1,4 @@
-import { eventTypeKind } from '../../../src/api/event-type.ts'
+import { eventTypeKind } from '../../../src/apis/event-type.ts'
 import { EMOJI, type Good, samplesOf, TYPE_ALLOWED } from './sample.ts'
 
 export const goodEventType = {

@@ -1,4 +1,4 @@
-import { registryCredentialKind } from '../../../src/api/registry-credential.ts'
+import { registryCredentialKind } from '../../../src/apis/registry-credential.ts'
 import { EMOJI, type Good, NAME_ALLOWED, samplesOf } from './sample.ts'
 
 export const goodCredential = {

@@ -1,4 +1,4 @@
-import type { KindDefinition } from '../../../src/api/meta.ts'
+import type { KindDefinition } from '../../../src/apis/meta.ts'
 
 /** A spec that the API server takes, or refuses. */
 export type SpecSample = {

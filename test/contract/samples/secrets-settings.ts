@@ -1,4 +1,4 @@
-import { secretsSettingsKind } from '../../../src/api/secrets-settings.ts'
+import { secretsSettingsKind } from '../../../src/apis/secrets-settings.ts'
 import { type Good, samplesOf } from './sample.ts'
 
 const KEY = '1234abcd-12ab-34cd-56ef-1234567890ab'

@@ -1,4 +1,4 @@
-import { webhookDeliveryKind } from '../../../src/api/webhook-delivery.ts'
+import { webhookDeliveryKind } from '../../../src/apis/webhook-delivery.ts'
 import { EMOJI, type Good, ID, NAME_ALLOWED, samplesOf, UID } from './sample.ts'
 
 export const goodDelivery = {

@@ -1,4 +1,4 @@
-import { webhookEndpointKind } from '../../../src/api/webhook-endpoint.ts'
+import { webhookEndpointKind } from '../../../src/apis/webhook-endpoint.ts'
 import { EMOJI, type Good, NAME_ALLOWED, samplesOf, TYPE_ALLOWED } from './sample.ts'
 
 export const goodEndpoint = {

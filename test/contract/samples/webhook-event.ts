@@ -1,4 +1,4 @@
-import { webhookEventKind } from '../../../src/api/webhook-event.ts'
+import { webhookEventKind } from '../../../src/apis/webhook-event.ts'
 import { type Good, NAME_ALLOWED, samplesOf, TYPE_ALLOWED } from './sample.ts'
 
 export const goodEvent = {

@@ -1,9 +1,9 @@
 /** An endpoint on the bench's bed with a URL of one's own. */
-import { namespaces } from '../../../src/api/core-kinds.ts'
-import { eventTypeKind, eventTypes } from '../../../src/api/event-type.ts'
-import { API_VERSION, ORGANIZATION_LABEL } from '../../../src/api/meta.ts'
-import { webhookEndpointKind, webhookEndpoints } from '../../../src/api/webhook-endpoint.ts'
-import { isApiError } from '../../../src/ports/kubernetes.ts'
+import { namespaces } from '../../../src/apis/core-kinds.ts'
+import { eventTypeKind, eventTypes } from '../../../src/apis/event-type.ts'
+import { API_VERSION, ORGANIZATION_LABEL } from '../../../src/apis/meta.ts'
+import { webhookEndpointKind, webhookEndpoints } from '../../../src/apis/webhook-endpoint.ts'
+import { isApiError } from '../../../src/kube/client.ts'
 import type { Bed } from '../../bench/bed.ts'
 import type { Route } from '../../bench/loads/publishing.ts'
 

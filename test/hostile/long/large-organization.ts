@@ -1,6 +1,6 @@
 /** One organization with 5,000 endpoints: what they cost, and what a few endpoints of another one feel of them. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { webhookEndpoints } from '../../../src/api/webhook-endpoint.ts'
+import { webhookEndpoints } from '../../../src/apis/webhook-endpoint.ts'
 import { type Bed, onBed } from '../../bench/bed.ts'
 import type { Controller } from '../../bench/controller.ts'
 import { nextRun } from '../../bench/davit-load.ts'

@@ -3,10 +3,10 @@ import { randomBytes } from 'node:crypto'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { API_VERSION } from '../../../src/api/meta.ts'
-import { webhookEndpointKind, webhookEndpoints } from '../../../src/api/webhook-endpoint.ts'
-import { webhookEventKind, webhookEvents } from '../../../src/api/webhook-event.ts'
-import type { RawObject } from '../../../src/ports/kubernetes.ts'
+import { API_VERSION } from '../../../src/apis/meta.ts'
+import { webhookEndpointKind, webhookEndpoints } from '../../../src/apis/webhook-endpoint.ts'
+import { webhookEventKind, webhookEvents } from '../../../src/apis/webhook-event.ts'
+import type { RawObject } from '../../../src/kube/client.ts'
 import {
   CONTROLLER_ACCOUNT,
   FACADE_ACCOUNT,

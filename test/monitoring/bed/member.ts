@@ -1,7 +1,7 @@
 /** A place of a controller or of the REST API, whose processes follow each other behind a way of its own to the API server. */
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { freePort } from '../../../src/playground/free-port.ts'
+import { freePort } from '../../../playground/free-port.ts'
 import { TcpProxy } from '../../chaos/fleet/tcp-proxy.ts'
 import { RoleProcess } from '../../support/role-process.ts'
 

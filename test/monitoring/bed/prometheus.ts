@@ -6,7 +6,7 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { stringify } from 'yaml'
 import { z } from 'zod'
-import { freePort } from '../../../src/playground/free-port.ts'
+import { freePort } from '../../../playground/free-port.ts'
 import { until } from '../../support/until.ts'
 import type { AlertRules } from '../alert-rules.ts'
 

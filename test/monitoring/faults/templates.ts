@@ -1,8 +1,8 @@
 /** Templates whose bakes fail at once, since the host of their image is not that of their credential. */
 
-import { boxTemplateKind, boxTemplates } from '../../../src/api/box-template.ts'
-import { API_VERSION } from '../../../src/api/meta.ts'
-import type { ResourceWriter } from '../../../src/ports/kubernetes.ts'
+import { boxTemplateKind, boxTemplates } from '../../../src/apis/box-template.ts'
+import { API_VERSION } from '../../../src/apis/meta.ts'
+import type { ResourceWriter } from '../../../src/kube/client.ts'
 
 const COUNT = 4
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { Panel } from '../../../src/tools/dashboard/panel.ts'
+import type { Panel } from '../../../tools/docgen/dashboard/panel.ts'
 import { drawRows, type Series } from './draw.ts'
 import { shownValue } from './shown-value.ts'
 

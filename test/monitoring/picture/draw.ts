@@ -1,6 +1,6 @@
 /** Draws rows of the dashboard with what Prometheus has answered, as one SVG for a page: the same from the same data. */
 import { type EChartsOption, type GraphicComponentOption, init, setPlatformAPI } from 'echarts'
-import type { Panel, Row } from '../../../src/tools/dashboard/panel.ts'
+import type { Panel, Row } from '../../../tools/docgen/dashboard/panel.ts'
 import { shownValue } from './shown-value.ts'
 
 /** One series: the text of its legend, and its samples in order, in seconds since 1970. */

@@ -4,9 +4,9 @@
  */
 import { writeFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { webhookEndpoints } from '../../../src/api/webhook-endpoint.ts'
-import type { Panel } from '../../../src/tools/dashboard/panel.ts'
-import { QUESTION_ROWS } from '../../../src/tools/dashboard/question-rows.ts'
+import { webhookEndpoints } from '../../../src/apis/webhook-endpoint.ts'
+import type { Panel } from '../../../tools/docgen/dashboard/panel.ts'
+import { QUESTION_ROWS } from '../../../tools/docgen/dashboard/question-rows.ts'
 import { ROOT, readAlerts } from '../alert-rules.ts'
 import { type MonitoringBed, ORGANIZATION, startBed } from '../bed/bed.ts'
 import type { Found } from '../bed/prometheus.ts'

@@ -1,5 +1,5 @@
 /** How values of the dashboard's units read. */
-import type { Unit } from '../../../src/tools/dashboard/panel.ts'
+import type { Unit } from '../../../tools/docgen/dashboard/panel.ts'
 
 const LOCALE = 'en'
 const DIGITS = { maximumSignificantDigits: 2, notation: 'compact' } as const

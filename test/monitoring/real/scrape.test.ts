@@ -1,7 +1,7 @@
 /** A real Prometheus reads the real processes, and follows the rules that ship. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { QUESTION_ROWS } from '../../../src/tools/dashboard/question-rows.ts'
+import { QUESTION_ROWS } from '../../../tools/docgen/dashboard/question-rows.ts'
 import { until } from '../../support/until.ts'
 import { readAlerts } from '../alert-rules.ts'
 import { type MonitoringBed, startBed } from '../bed/bed.ts'

@@ -1,12 +1,12 @@
 /** An operator and an organization, each with an account of its own, as the tests of the double have them. */
 import { SSMClient } from '@aws-sdk/client-ssm'
 import { AssumeRoleCommand, type AssumeRoleCommandInput, STSClient } from '@aws-sdk/client-sts'
-import type { Account, Role } from '../../../src/playground/aws/account.ts'
+import type { Account, Role } from '../../../test-support/aws/account.ts'
 import {
   type AwsDouble,
   type AwsDoubleOptions,
   startAwsDouble,
-} from '../../../src/playground/aws/aws-double.ts'
+} from '../../../test-support/aws/aws-double.ts'
 import { FakeClock } from '../fake-clock.ts'
 
 export const REGION = 'eu-central-1'

@@ -1,15 +1,15 @@
 /** Connects an organization to an account of the double, as its owner does with kubectl. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { API_VERSION } from '../../../src/api/meta.ts'
+import { API_VERSION } from '../../../src/apis/meta.ts'
 import {
   SECRETS_SETTINGS_NAME,
   type SecretsSettings,
   secretsSettings,
   secretsSettingsKind,
   secretsSettingsResource,
-} from '../../../src/api/secrets-settings.ts'
-import type { Account, Role } from '../../../src/playground/aws/account.ts'
-import type { ResourceReader, ResourceWriter } from '../../../src/ports/kubernetes.ts'
+} from '../../../src/apis/secrets-settings.ts'
+import type { ResourceReader, ResourceWriter } from '../../../src/kube/client.ts'
+import type { Account, Role } from '../../../test-support/aws/account.ts'
 
 export type Connecting = {
   api: ResourceReader & ResourceWriter

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { freePort } from '../../../src/playground/free-port.ts'
+import { freePort } from '../../../playground/free-port.ts'
 import { ensurePythonVenv } from '../python-venv.ts'
 
 const REQUIREMENTS = fileURLToPath(new URL('moto-requirements.txt', import.meta.url))

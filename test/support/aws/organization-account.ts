@@ -1,11 +1,11 @@
 /** A double of AWS for a controller under test: the operator's identity, and accounts whose owners paste what Davit says. */
-import { createClock } from '../../../src/adapters/system/clock.ts'
-import type { Account, Role } from '../../../src/playground/aws/account.ts'
+import { createClock } from '../../../src/lib/system-clock.ts'
+import type { Account, Role } from '../../../test-support/aws/account.ts'
 import {
   type AwsDouble,
   type AwsDoubleOptions,
   startAwsDouble,
-} from '../../../src/playground/aws/aws-double.ts'
+} from '../../../test-support/aws/aws-double.ts'
 
 export const REGION = 'eu-west-1'
 const OPERATOR_ACCOUNT = '111111111111'

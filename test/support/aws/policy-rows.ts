@@ -1,7 +1,7 @@
 /** Rows of tables about policies. */
-import { Context } from '../../../src/playground/aws/iam/context.ts'
-import { type Effect, evaluate } from '../../../src/playground/aws/iam/evaluate.ts'
-import { parsePolicy } from '../../../src/playground/aws/iam/policy.ts'
+import { Context } from '../../../test-support/aws/iam/context.ts'
+import { type Effect, evaluate } from '../../../test-support/aws/iam/evaluate.ts'
+import { parsePolicy } from '../../../test-support/aws/iam/policy.ts'
 
 /** Of the parameter that every row is about unless it says so. */
 export const PARAMETER_ARN = 'arn:aws:ssm:eu-central-1:222222222222:parameter/davit/acme/rc_x'

@@ -3,17 +3,17 @@
  * what is another one's. Davit runs as it is installed.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { secrets } from '../../../src/api/core-kinds.ts'
-import { API_VERSION } from '../../../src/api/meta.ts'
+import { secrets } from '../../../src/apis/core-kinds.ts'
+import { API_VERSION } from '../../../src/apis/meta.ts'
 import {
   REGISTRY_SECRET_TYPE,
   type RegistryCredential,
   registryCredential,
   registryCredentialKind,
   registryCredentials,
-} from '../../../src/api/registry-credential.ts'
-import type { SecretsSettings } from '../../../src/api/secrets-settings.ts'
-import type { Account, Role } from '../../../src/playground/aws/account.ts'
+} from '../../../src/apis/registry-credential.ts'
+import type { SecretsSettings } from '../../../src/apis/secrets-settings.ts'
+import type { Account, Role } from '../../../test-support/aws/account.ts'
 import { type Installation, startInstallation } from '../installation.ts'
 import {
   type Connecting,

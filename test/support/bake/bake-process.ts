@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
-import type { BakeOrder } from '../../../src/api/bake-order.ts'
-import { type BakeResult, bakeResult } from '../../../src/api/bake-result.ts'
+import type { BakeOrder } from '../../../src/apis/bake-order.ts'
+import { type BakeResult, bakeResult } from '../../../src/apis/bake-result.ts'
 
 const MAIN = fileURLToPath(new URL('../../../src/main.ts', import.meta.url))
 

@@ -1,6 +1,6 @@
 /** Who a pod is to AWS: a token that a cluster has signed, and an account that believes the cluster. */
 import { generateKeyPairSync, randomUUID, sign } from 'node:crypto'
-import type { Account, IdentityKey } from '../../../src/playground/aws/account.ts'
+import type { Account, IdentityKey } from '../../../test-support/aws/account.ts'
 
 export const ISSUER = 'https://oidc.cluster.test/id/1'
 export const AUDIENCE = 'sts.amazonaws.com'

@@ -4,8 +4,8 @@
  */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { AdminAccess } from '../../../src/playground/control-plane-protocol.ts'
-import { requestApi } from '../../../src/playground/control-plane-request.ts'
+import { requestApi } from '../../../playground/control-plane/control-plane-request.ts'
+import type { AdminAccess } from '../../../playground/control-plane/protocol.ts'
 
 export type Schema = { [key: string]: unknown }
 type Kind = { group: string; kind: string; version: string }

@@ -8,8 +8,8 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { parse } from 'yaml'
-import type { AdminAccess } from '../../../src/playground/control-plane-protocol.ts'
-import { requestApi } from '../../../src/playground/control-plane-request.ts'
+import { requestApi } from '../../../playground/control-plane/control-plane-request.ts'
+import type { AdminAccess } from '../../../playground/control-plane/protocol.ts'
 import { until } from '../until.ts'
 
 const run = promisify(execFile)

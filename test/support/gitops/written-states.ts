@@ -1,31 +1,28 @@
 /** Every state that Davit writes into an object, by the code that decides it: for those who read states from outside. */
-import { bakeFailureCode } from '../../../src/api/bake-result.ts'
-import type { BakeStatus } from '../../../src/api/bake-status.ts'
-import { boxTemplateKind } from '../../../src/api/box-template.ts'
-import { deliverySegmentKind } from '../../../src/api/delivery-segment.ts'
-import { eventTypeKind } from '../../../src/api/event-type.ts'
-import type { KindDefinition } from '../../../src/api/meta.ts'
-import { outcomeSegmentKind } from '../../../src/api/outcome-segment.ts'
+
+import { outcomeSegmentKind } from '../../../src/apis/api-outcome-segment.ts'
+import type { BakeStatus } from '../../../src/apis/bake.ts'
+import { bakeFailureCode } from '../../../src/apis/bake-result.ts'
+import { boxTemplateKind } from '../../../src/apis/box-template.ts'
+import { deliverySegmentKind } from '../../../src/apis/delivery-segment.ts'
+import { eventTypeKind } from '../../../src/apis/event-type.ts'
+import type { KindDefinition } from '../../../src/apis/meta.ts'
 import {
   CREDENTIAL_STALLS,
   CREDENTIAL_WAITS,
   registryCredentialKind,
-} from '../../../src/api/registry-credential.ts'
-import { SETTINGS_STALLS, secretsSettingsKind } from '../../../src/api/secrets-settings.ts'
-import { deliveryState, webhookDeliveryKind } from '../../../src/api/webhook-delivery.ts'
-import { webhookEndpointKind } from '../../../src/api/webhook-endpoint.ts'
-import { webhookEventKind } from '../../../src/api/webhook-event.ts'
-import { type TemplateView, templateFindings } from '../../../src/domain/bake-conditions.ts'
-import { bakeFailure } from '../../../src/domain/bake-failure.ts'
-import { type ConditionUpdate, mergeConditions } from '../../../src/domain/conditions.ts'
-import { assessConnection, type ConnectionView } from '../../../src/domain/connection-verdict.ts'
-import { type CredentialView, credentialFindings } from '../../../src/domain/credential-conditions.ts'
-import {
-  type EndpointFacts,
-  endpointFindings,
-  type Problem,
-} from '../../../src/domain/endpoint-conditions.ts'
-import type { RefusalReason } from '../../../src/domain/event-check.ts'
+} from '../../../src/apis/registry-credential.ts'
+import { SETTINGS_STALLS, secretsSettingsKind } from '../../../src/apis/secrets-settings.ts'
+import { deliveryState, webhookDeliveryKind } from '../../../src/apis/webhook-delivery.ts'
+import { webhookEndpointKind } from '../../../src/apis/webhook-endpoint.ts'
+import { webhookEventKind } from '../../../src/apis/webhook-event.ts'
+import { bakeFailure } from '../../../src/boxes/controller/bake-failure.ts'
+import { type TemplateView, templateFindings } from '../../../src/boxes/controller/conditions.ts'
+import { assessConnection, type ConnectionView } from '../../../src/credentials/accounts/plan.ts'
+import { type CredentialView, credentialFindings } from '../../../src/credentials/controller/conditions.ts'
+import { type ConditionUpdate, mergeConditions } from '../../../src/kube/conditions.ts'
+import { type EndpointFacts, endpointFindings, type Problem } from '../../../src/webhooks/endpoints/plan.ts'
+import type { RefusalReason } from '../../../src/webhooks/events/event-check.ts'
 import { goodTemplate } from '../../contract/samples/box-template.ts'
 import { goodEventType } from '../../contract/samples/event-type.ts'
 import { goodCredential } from '../../contract/samples/registry-credential.ts'

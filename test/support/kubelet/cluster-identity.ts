@@ -1,7 +1,7 @@
 /** Pods of the real API server of the run, as AWS and a kubelet know them. */
 import { inject } from 'vitest'
-import type { Account } from '../../../src/playground/aws/account.ts'
-import { requestApi } from '../../../src/playground/control-plane-request.ts'
+import { requestApi } from '../../../playground/control-plane/control-plane-request.ts'
+import type { Account } from '../../../test-support/aws/account.ts'
 import { runKubectl } from '../control-plane-kubectl.ts'
 import { AUDIENCE, SERVICE_ACCOUNT, trustIssuer } from './pod-role.ts'
 

@@ -1,6 +1,6 @@
 /** Roles of pods, in an account that believes the tokens of a cluster; needs nothing of vitest, so that scripts can use it too. */
 import type { JsonWebKey } from 'node:crypto'
-import type { Account, Role } from '../../../src/playground/aws/account.ts'
+import type { Account, Role } from '../../../test-support/aws/account.ts'
 import { readerOf } from '../box/box-bed.ts'
 import { blockOf } from '../box/page.ts'
 

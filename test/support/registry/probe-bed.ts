@@ -1,10 +1,8 @@
 /** Asks registries of the tests as a bake does, before it pulls. */
-import {
-  createRegistryProbe,
-  type RegistryProbeOptions,
-} from '../../../src/adapters/registry/registry-probe.ts'
-import type { ProbeResult, RegistryLogin } from '../../../src/ports/registry-probe.ts'
-import { SecretText } from '../../../src/ports/secret-text.ts'
+
+import type { ProbeResult, RegistryLogin } from '../../../src/boxes/registry/outcome.ts'
+import { createRegistryProbe, type RegistryProbeOptions } from '../../../src/boxes/registry/probe.ts'
+import { SecretText } from '../../../src/lib/secret-text.ts'
 import { startTestRegistry, type TestRegistry, type TestRegistryOptions } from './test-registry.ts'
 
 const PASSWORD = 'a-secret:with a colon and ünicode'

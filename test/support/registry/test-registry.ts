@@ -1,8 +1,8 @@
 /** A registry for tests: the real one, with TLS, one way of logging in, and whatever goes wrong. */
 
-import { startDebianRegistry } from '../../../src/playground/bakes/debian-registry.ts'
-import type { Image, ImageIndex } from '../../../src/playground/bakes/images.ts'
-import { push } from '../../../src/playground/bakes/push.ts'
+import { startDebianRegistry } from '../../../playground/bakes/debian-registry.ts'
+import type { Image, ImageIndex } from '../../../playground/bakes/images.ts'
+import { push } from '../../../playground/bakes/push.ts'
 import { createTestAuthority, type TestAuthority } from '../tls.ts'
 import { type Front, startFront } from './front.ts'
 import { type Account, PUSHER, TokenService } from './token-service.ts'

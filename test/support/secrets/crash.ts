@@ -1,5 +1,5 @@
 /** Plays a scenario whose process ends at one of its calls, and says which promises were broken when everything is at rest. */
-import { isApiError } from '../../../src/ports/kubernetes.ts'
+import { isApiError } from '../../../src/kube/client.ts'
 import type { Death } from './lifeline.ts'
 import { Lifeline } from './lifeline.ts'
 import { Promises } from './promises.ts'

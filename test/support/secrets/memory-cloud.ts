@@ -1,7 +1,6 @@
 /** Accounts in memory, by the rules that the ports state: names once, versions, tags, roles, external ids, and how they fail. */
 
-import { sessionArn } from '../../../src/domain/session-policy.ts'
-import type { Clock } from '../../../src/ports/clock.ts'
+import { sessionArn } from '../../../src/credentials/aws/policies.ts'
 import type {
   AccountProbes,
   CallLimits,
@@ -11,9 +10,10 @@ import type {
   OwnerTags,
   ParameterListing,
   ParameterStore,
-} from '../../../src/ports/cloud-accounts.ts'
-import { CloudError } from '../../../src/ports/cloud-error.ts'
-import type { SecretText } from '../../../src/ports/secret-text.ts'
+} from '../../../src/credentials/cloud.ts'
+import { CloudError } from '../../../src/credentials/cloud-error.ts'
+import type { Clock } from '../../../src/lib/ports-clock.ts'
+import type { SecretText } from '../../../src/lib/secret-text.ts'
 
 export type Held = { versions: { value: string; by: string; at: number }[]; tags: OwnerTags; keyId?: string }
 export type Mood = 'normal' | 'denied' | 'unreachable'

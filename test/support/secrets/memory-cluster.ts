@@ -2,7 +2,7 @@
  * An API server in memory, as far as the life of objects goes: generations, finalizers, deletion in two steps, namespaces that
  * are deleted with all that is in them, and watches. It checks nothing against schemas.
  */
-import type { ResourceType } from '../../../src/api/meta.ts'
+import type { ResourceType } from '../../../src/apis/meta.ts'
 import {
   ApiError,
   type DeletePrecondition,
@@ -13,8 +13,8 @@ import {
   type RawObject,
   type WatchEvent,
   type WatchSource,
-} from '../../../src/ports/kubernetes.ts'
-import { sameJson } from '../../../src/runtime/status-patch.ts'
+} from '../../../src/kube/client.ts'
+import { sameJson } from '../../../src/kube/status.ts'
 import { Changes } from '../changes.ts'
 import { MemoryStore } from '../memory-store.ts'
 

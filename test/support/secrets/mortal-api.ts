@@ -1,4 +1,4 @@
-import type { ResourceType } from '../../../src/api/meta.ts'
+import type { ResourceType } from '../../../src/apis/meta.ts'
 import type {
   DeletePrecondition,
   ListQuery,
@@ -9,7 +9,7 @@ import type {
   ResourceWriter,
   WatchEvent,
   WatchSource,
-} from '../../../src/ports/kubernetes.ts'
+} from '../../../src/kube/client.ts'
 import type { Lifeline } from './lifeline.ts'
 
 type Api = ResourceReader & ResourceWriter & WatchSource

@@ -1,7 +1,7 @@
 /** What holds of secrets whenever a process ends, and whatever is deleted in which order; each broken promise in words. */
-import { secrets } from '../../../src/api/core-kinds.ts'
-import type { RegistryCredential } from '../../../src/api/registry-credential.ts'
-import type { RawObject } from '../../../src/ports/kubernetes.ts'
+import { secrets } from '../../../src/apis/core-kinds.ts'
+import type { RegistryCredential } from '../../../src/apis/registry-credential.ts'
+import type { RawObject } from '../../../src/kube/client.ts'
 import type { Held } from './memory-cloud.ts'
 import { type SecretsWorld, TENANT_TYPES } from './secrets-world.ts'
 

@@ -1,25 +1,26 @@
 /** The controller of secrets on a cluster and accounts in memory, in time that is stepped; its process can end and begin again. */
-import { createMetrics } from '../../../src/adapters/prometheus/metrics.ts'
-import { configMaps, namespaces, secrets } from '../../../src/api/core-kinds.ts'
-import { API_VERSION, type ResourceType } from '../../../src/api/meta.ts'
+
+import { configMaps, namespaces, secrets } from '../../../src/apis/core-kinds.ts'
+import { API_VERSION, type ResourceType } from '../../../src/apis/meta.ts'
 import {
   REGISTRY_SECRET_TYPE,
   type RegistryCredential,
   registryCredential,
   registryCredentials,
-} from '../../../src/api/registry-credential.ts'
+} from '../../../src/apis/registry-credential.ts'
 import {
   type SecretsSettings,
   secretsSettings,
   secretsSettingsResource,
-} from '../../../src/api/secrets-settings.ts'
-import { parseConfig } from '../../../src/config.ts'
-import { FAILED_DELETIONS_NAME } from '../../../src/controllers/credential/orphan-ledger.ts'
-import { Organizations } from '../../../src/controllers/organizations.ts'
-import { externalId } from '../../../src/domain/external-id.ts'
-import { isApiError, type RawObject } from '../../../src/ports/kubernetes.ts'
-import type { Logger } from '../../../src/ports/log.ts'
-import { type CredentialControllers, createCredentialControllers } from '../../../src/roles/secrets-role.ts'
+} from '../../../src/apis/secrets-settings.ts'
+import { parseConfig } from '../../../src/cmd/config.ts'
+import { createMetrics } from '../../../src/cmd/metrics.ts'
+import { type CredentialControllers, createCredentialControllers } from '../../../src/cmd/secrets-role.ts'
+import { externalId } from '../../../src/credentials/aws/external-id.ts'
+import { FAILED_DELETIONS_NAME } from '../../../src/credentials/controller/failed-deletions.ts'
+import { isApiError, type RawObject } from '../../../src/kube/client.ts'
+import { Organizations } from '../../../src/kube/organizations.ts'
+import type { Logger } from '../../../src/lib/ports-log.ts'
 import { FakeClock, fixedRandom, settle } from '../fake-clock.ts'
 import { FaultyApi } from '../faulty-api.ts'
 import { type SeenEvent, seeingRecorder } from '../seen-events.ts'

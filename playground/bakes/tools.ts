@@ -1,0 +1,97 @@
+/** The programs that bakes need besides Node: installed where that can be done, else named. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { findProgram } from '../../tools/find-program.mjs'
+
+const TOOLS = [
+  { program: 'docker-registry', debianPackage: 'docker-registry' },
+  { program: 'htpasswd', debianPackage: 'apache2-utils' },
+  { program: 'skopeo', debianPackage: 'skopeo' },
+  { program: 'setpriv', debianPackage: 'util-linux' },
+]
+type Tool = (typeof TOOLS)[number]
+
+/** For the list and the packages, both of which are given up without harm. */
+const FETCH_LIMIT_MS = 90_000
+/** Unpacking is not given up: that would leave the machine with half a package. */
+const APT = ['-qq', '-y', '-o', 'Acquire::Retries=0', '-o', 'Acquire::http::Timeout=15', '-o']
+const LOCK = 'DPkg::Lock::Timeout=10'
+
+export type ToolsOptions = {
+  note: (line: string) => void
+  /** Aborted when it is to end. */
+  stopping: AbortSignal
+  /** Who may install. Absent: whether this process is root. */
+  isRoot?: boolean
+}
+
+/** @returns whether all are here; if not, it has said what is missing and how to get it */
+export async function ensureBakeTools(options: ToolsOptions): Promise<boolean> {
+  const { note, stopping, isRoot = process.getuid?.() === 0 } = options
+  const missing = TOOLS.filter(isMissing)
+  if (missing.length === 0) return true
+  let why = ''
+  if (isRoot && findProgram(['apt-get']) !== undefined) {
+    note(`Installing for the bakes, as root: ${packagesOf(missing)} (the rest goes on meanwhile) ...`)
+    why = await install(missing, stopping)
+  }
+  const still = TOOLS.filter(isMissing)
+  if (still.length === 0) return true
+  if (stopping.aborted) return false
+  const programs = still.map(({ program }) => program).join(', ')
+  note(`No box is baked, since this machine has no ${programs}.`)
+  if (why !== '') note(`apt-get: ${why}`)
+  note(`On Debian: apt-get install ${packagesOf(still)}`)
+  return false
+}
+
+function isMissing({ program }: Tool): boolean {
+  return findProgram([program]) === undefined
+}
+
+function packagesOf(tools: readonly Tool[]): string {
+  return tools.map(({ debianPackage }) => debianPackage).join(' ')
+}
+
+/** @returns the last words where it failed */
+async function install(tools: readonly Tool[], stopping: AbortSignal): Promise<string> {
+  const packages = ['--no-install-recommends', 'install', ...tools.map(({ debianPackage }) => debianPackage)]
+  const giveUp = AbortSignal.any([stopping, AbortSignal.timeout(FETCH_LIMIT_MS)])
+  // A list that cannot be renewed may still do.
+  await apt(['update'], giveUp)
+  const fetched = await apt(['--download-only', ...packages], giveUp)
+  if (fetched !== undefined) return fetched
+  return (await apt(packages)) ?? ''
+}
+
+/** @returns undefined when it went well, else its last words */
+async function apt(args: readonly string[], giveUp?: AbortSignal): Promise<string | undefined> {
+  if (giveUp?.aborted) return TOO_SLOW
+  const child = spawn('apt-get', [...APT, LOCK, ...args], {
+    detached: true,
+    stdio: ['ignore', 'ignore', 'pipe'],
+    env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' },
+  })
+  let said = ''
+  child.on('error', (error) => {
+    said = error.message
+  })
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    said = (said + text).slice(-4096)
+  })
+  const end = () => {
+    if (isRunning(child) && child.pid !== undefined) process.kill(-child.pid, 'SIGTERM')
+  }
+  giveUp?.addEventListener('abort', end, { once: true })
+  const [code] = (await once(child, 'close').catch(() => [null])) as [number | null]
+  giveUp?.removeEventListener('abort', end)
+  if (code === 0) return undefined
+  if (giveUp?.aborted) return TOO_SLOW
+  return said.trim().split('\n').at(-1) || `exit code ${code}`
+}
+
+function isRunning({ exitCode, signalCode }: ChildProcess): boolean {
+  return exitCode === null && signalCode === null
+}
+
+const TOO_SLOW = `not done within ${FETCH_LIMIT_MS / 1000} s`

@@ -1,0 +1,133 @@
+import { mkdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { withProcessLock } from '../../tools/process-lock.mjs'
+import {
+  adopt,
+  type BinaryCache,
+  binaryCache,
+  findCached,
+  hasPrograms,
+  KUBERNETES_MINOR,
+  openStaging,
+  PROGRAMS,
+  type ProgramName,
+} from './cache.ts'
+import { downloadBinaries } from './control-plane-download.ts'
+import { findHostKubectl } from './control-plane-kubectl.ts'
+import { type Progress, progressTo } from './control-plane-progress.ts'
+import { buildBinaries } from './install.ts'
+
+/** Paths of the programs. */
+export type ControlPlaneBinaries = { etcd: string; kubeApiserver: string; kubectl: string }
+
+/** There are no binaries and no way to get some. The message names the ways out; a stack would tell nothing. */
+export class ControlPlaneUnavailable extends Error {
+  override readonly name = 'ControlPlaneUnavailable'
+}
+
+/** A way to get programs. */
+export type BinarySource = {
+  /** For messages: "<name> failed". */
+  name: string
+  /** Fills an empty folder with at least these programs; returns their Kubernetes version. Rejects with the reason. */
+  make(into: string, programs: readonly ProgramName[], progress: Progress): Promise<string>
+}
+
+export type FindOptions = { env?: NodeJS.ProcessEnv; progress?: Progress; sources?: readonly BinarySource[] }
+
+const SERVERS: readonly ProgramName[] = ['etcd', 'kube-apiserver']
+
+/** Downloading and building, both slow. */
+const MAKE_LIMIT_MS = 60 * 60_000
+
+/**
+ * etcd, API server and kubectl: from the folder that KUBEBUILDER_ASSETS names, from the cache, downloaded, or
+ * built; kubectl is the host's where it is new enough. The first to come makes them, others wait for it.
+ *
+ * @throws ControlPlaneUnavailable
+ */
+export async function findControlPlaneBinaries(options: FindOptions = {}): Promise<ControlPlaneBinaries> {
+  const env = options.env ?? process.env
+  if (env.KUBEBUILDER_ASSETS) return givenBinaries(env.KUBEBUILDER_ASSETS, env)
+  const cache = binaryCache(env)
+  const found = await cachedBinaries(cache, env)
+  if (found !== undefined) return found
+  const progress = options.progress ?? progressTo(process.stderr)
+  const sources = options.sources ?? defaultSources(env)
+  await mkdir(cache.root, { recursive: true })
+  return withProcessLock(join(cache.root, 'lock'), () => makeBinaries(cache, { env, progress, sources }), {
+    timeoutMs: MAKE_LIMIT_MS,
+    onWait: (pid) =>
+      progress.show(`waiting for process ${pid}, which is getting the control plane's binaries`),
+  })
+}
+
+async function givenBinaries(folder: string, env: NodeJS.ProcessEnv): Promise<ControlPlaneBinaries> {
+  const found = await inFolder(folder, env)
+  if (found !== undefined) return found
+  throw new ControlPlaneUnavailable(
+    `KUBEBUILDER_ASSETS names ${folder}, which has not all of ${PROGRAMS.join(', ')} (kubectl may be on the PATH)`,
+  )
+}
+
+async function cachedBinaries(
+  cache: BinaryCache,
+  env: NodeJS.ProcessEnv,
+): Promise<ControlPlaneBinaries | undefined> {
+  const folder = await findCached(cache, SERVERS)
+  return folder === undefined ? undefined : inFolder(folder, env)
+}
+
+/** Undefined where one of the programs is missing. */
+async function inFolder(folder: string, env: NodeJS.ProcessEnv): Promise<ControlPlaneBinaries | undefined> {
+  if (!(await hasPrograms(folder, SERVERS))) return undefined
+  const kubectl = (await hasPrograms(folder, ['kubectl']))
+    ? join(folder, 'kubectl')
+    : await findHostKubectl(env)
+  if (kubectl === undefined) return undefined
+  return { etcd: join(folder, 'etcd'), kubeApiserver: join(folder, 'kube-apiserver'), kubectl }
+}
+
+async function makeBinaries(
+  cache: BinaryCache,
+  { env, progress, sources }: Required<FindOptions>,
+): Promise<ControlPlaneBinaries> {
+  // Whoever held the lock before has probably made them.
+  const found = await cachedBinaries(cache, env)
+  if (found !== undefined) return found
+  const programs = (await findHostKubectl(env)) === undefined ? PROGRAMS : SERVERS
+  const failures: string[] = []
+  for (const source of sources) {
+    const staging = await openStaging(cache)
+    try {
+      const version = await source.make(staging, programs, progress)
+      const made = await inFolder(await adopt(cache, staging, version), env)
+      if (made !== undefined) return made
+      failures.push(`${source.name} brought not all of ${programs.join(', ')}`)
+    } catch (error) {
+      failures.push(`${source.name} failed: ${(error as Error).message}`)
+    } finally {
+      await rm(staging, { recursive: true, force: true })
+      progress.end()
+    }
+  }
+  throw new ControlPlaneUnavailable(adviceAfter(failures))
+}
+
+function defaultSources(env: NodeJS.ProcessEnv): BinarySource[] {
+  return [
+    { name: 'download', make: (into, _programs, progress) => downloadBinaries(into, progress) },
+    { name: 'build', make: (into, programs, progress) => buildBinaries(into, programs, progress, env) },
+  ]
+}
+
+function adviceAfter(failures: readonly string[]): string {
+  return [
+    `There is no control plane to run on: the binaries of Kubernetes ${KUBERNETES_MINOR} could not be had.`,
+    ...failures.map((failure) => `  ${failure}`),
+    'One of these helps, once:',
+    '  a connection to GitHub, from where they are downloaded;',
+    '  Go 1.26 or newer (https://go.dev/dl) and a connection to a Go module proxy: they are then built;',
+    `  KUBEBUILDER_ASSETS=<a folder with etcd, kube-apiserver and kubectl of Kubernetes ${KUBERNETES_MINOR}>.`,
+  ].join('\n')
+}

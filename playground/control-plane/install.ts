@@ -1,0 +1,124 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { rename } from 'node:fs/promises'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import type { Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
+import { fileURLToPath } from 'node:url'
+import { KUBERNETES_VERSION, type ProgramName } from './cache.ts'
+import type { Progress } from './control-plane-progress.ts'
+
+const MODULE = fileURLToPath(new URL('../../tools/control-plane', import.meta.url))
+
+/** The package of each program, and the name that Go gives it. */
+const PACKAGES: Readonly<Record<ProgramName, { path: string; output: string }>> = {
+  etcd: { path: 'go.etcd.io/etcd/server/v3', output: 'server' },
+  'kube-apiserver': { path: 'k8s.io/kubernetes/cmd/kube-apiserver', output: 'kube-apiserver' },
+  kubectl: { path: 'k8s.io/kubernetes/cmd/kubectl', output: 'kubectl' },
+}
+
+const VERSION = 'k8s.io/component-base/version'
+const [MAJOR, MINOR] = KUBERNETES_VERSION.slice(1).split('.')
+
+/** Without the versions the server says v0.0.0, and clients refuse to believe what it can do. */
+const LINKER_FLAGS = `-s -w -X ${VERSION}.gitVersion=${KUBERNETES_VERSION} -X ${VERSION}.gitMajor=${MAJOR} -X ${VERSION}.gitMinor=${MINOR}`
+
+const FLAGS = ['-mod=readonly', '-buildvcs=false', '-trimpath', '-ldflags', LINKER_FLAGS]
+
+/** The same programs whatever the host's settings, and no C compiler needed. */
+const GO_ENV = { CGO_ENABLED: '0', GOWORK: 'off', GOFLAGS: '' }
+
+const BUILD_LIMIT_MS = 45 * 60_000
+const SHOW_EVERY_MS = 500
+const LAST_LINES = 15
+
+/** The Go toolchain is not there, or refused; the message has its last words. */
+export class GoFailed extends Error {
+  override readonly name = 'GoFailed'
+}
+
+/**
+ * Builds programs from their Go modules, pinned by tools/control-plane. A few minutes the first time; Go's own
+ * cache makes it short after that, also after an interruption.
+ *
+ * @param into empty folder that gets the programs
+ * @param env where `go` is found
+ * @returns the version built
+ * @throws GoFailed
+ */
+export async function buildBinaries(
+  into: string,
+  programs: readonly ProgramName[],
+  progress: Progress,
+  env: NodeJS.ProcessEnv,
+): Promise<string> {
+  const packages = programs.map((program) => PACKAGES[program].path)
+  const what = `building the control plane (${programs.join(', ')} ${KUBERNETES_VERSION}, once)`
+  let modules = 0
+  const stale = await runGo(['list', ...FLAGS, '-deps', '-f', '{{if .Stale}}x{{end}}', ...packages], {
+    env,
+    onLine: () => modules++,
+    show: () => progress.show(`${what}: ${modules} modules downloaded`),
+  })
+  const total = stale.split('x').length - 1
+  let built = 0
+  await runGo(['build', '-v', ...FLAGS, '-o', `${into}/`, ...packages], {
+    env,
+    onLine: () => built++,
+    show: () => progress.show(`${what}: ${describe(Math.min(built, total), total)}`),
+  })
+  for (const program of programs) {
+    await rename(join(into, PACKAGES[program].output), join(into, program))
+  }
+  return KUBERNETES_VERSION
+}
+
+function describe(built: number, total: number): string {
+  if (built === total) return 'linking'
+  return `${built} of ${total} packages, ${Math.floor((100 * built) / total)} %`
+}
+
+type GoRun = {
+  env: NodeJS.ProcessEnv
+  /** For each line of stderr: a module that is downloaded, a package that is compiled. */
+  onLine(): void
+  /** Called twice a second. */
+  show(): void
+}
+
+/** Runs `go` in the module; returns its stdout. */
+async function runGo(args: string[], { env, onLine, show }: GoRun): Promise<string> {
+  const child = spawn('go', args, {
+    cwd: MODULE,
+    env: { ...env, ...GO_ENV },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    // A `timeout` would keep the process alive where `go` does not exist.
+    signal: AbortSignal.timeout(BUILD_LIMIT_MS),
+  })
+  const timer = setInterval(show, SHOW_EVERY_MS)
+  try {
+    const [output, lastLines, [code, signal]] = await Promise.all([
+      text(child.stdout),
+      linesOf(child.stderr, onLine),
+      once(child, 'close'),
+    ])
+    if (code === 0) return output
+    throw new GoFailed(`go ${args[0]} failed (${signal ?? `exit code ${code}`}):\n${lastLines.join('\n')}`)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') throw new GoFailed('go is not on the PATH')
+    throw error
+  } finally {
+    clearInterval(timer)
+  }
+}
+
+async function linesOf(stream: Readable, onLine: () => void): Promise<string[]> {
+  const last: string[] = []
+  for await (const line of createInterface({ input: stream })) {
+    onLine()
+    last.push(line)
+    if (last.length > LAST_LINES) last.shift()
+  }
+  return last
+}

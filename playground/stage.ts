@@ -1,0 +1,182 @@
+/** The playground's stage: a control plane with the definitions, organizations, their receiver, controller and facade. */
+import { mkdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { connectKubernetes, type KubernetesClient } from '../src/kube/kubernetes-client.ts'
+import { createRandom } from '../src/lib/random.ts'
+import { createClock } from '../src/lib/system-clock.ts'
+import { makeOwner } from './api-keys.ts'
+import { type Bakes, type PreparedBakes, prepareBakes, startBakes } from './bakes/bakes.ts'
+import { WORKS, WRONG_PASSWORD } from './bakes/box.ts'
+import { startPlaygroundCloud } from './cloud.ts'
+import { installCrds } from './control-plane/api-server.ts'
+import { type ControlPlane, startControlPlane } from './control-plane/playground-control-plane.ts'
+import { lastToEnd, type PlaygroundController, startControllers, wordsOf } from './controllers.ts'
+import { type SavedCredentials, saveCredentials } from './credentials.ts'
+import { type PlaygroundFacade, startFacade } from './facade.ts'
+import { applyInstallation } from './installation.ts'
+import { type PlaygroundOptions, UsageError } from './options.ts'
+import {
+  isOrdered,
+  makeEndpoints,
+  makeNamespaces,
+  mayFail,
+  ORGANIZATION,
+  OTHER_ORGANIZATION,
+  readSecretsOf,
+} from './organization.ts'
+import { findRunning, removePlaygroundFile, writePlaygroundFile } from './playground-file.ts'
+import { type PlaygroundReceiver, type Received, startPlaygroundReceiver } from './receiver.ts'
+import { createSecretBook, type ReadSecret } from './secret-book.ts'
+import { untilStopped } from './until-stopped.ts'
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url))
+
+const BAKING = [
+  'Two boxes are being baked, with the last two by REST; what becomes of them is shown below.',
+  '',
+]
+
+export type StageOptions = PlaygroundOptions & {
+  stopping: AbortSignal
+  readSecret: ReadSecret
+  onReceived: (received: Received) => void
+  /** Says something at once. */
+  note: (line: string) => void
+  /** Shows what became of bakes. */
+  showBakes: (lines: readonly string[]) => void
+}
+
+export type Stage = {
+  api: KubernetesClient
+  controlPlane: ControlPlane
+  /** Resolves, with words for it, when the facade has ended by itself, or the last of the controllers. */
+  crashed: Promise<string>
+  controllers: readonly [PlaygroundController, ...PlaygroundController[]]
+  /** Lines that say what the cloud account holds. */
+  held: readonly string[]
+  facade: PlaygroundFacade['facts']
+  bakes: Bakes
+  /** URL of the receiver. */
+  receiver: string
+}
+
+/**
+ * Everything that was started ends with `stack`, the last first.
+ *
+ * @throws Stopped when it is to end while it starts
+ * @throws UsageError another playground has the folder of the state
+ * @throws ControlPlaneUnavailable no binaries, and no way to get some
+ */
+export async function setStage(options: StageOptions, stack: AsyncDisposableStack): Promise<Stage> {
+  const { state, stopping } = options
+  const file = join(state, 'playground.json')
+  await claim(state, file)
+  const prepared = await prepareBakes(options)
+  const controlPlane = await untilStopped(stopping, startedControlPlane(state))
+  stack.defer(() => controlPlane.stop())
+  await untilStopped(stopping, installCrds(controlPlane, `${ROOT}crds`))
+  const api = await connectKubernetes({
+    kubeconfigPath: controlPlane.kubeconfigPath,
+    clock: createClock(),
+    random: createRandom(),
+  })
+  stack.defer(() => api.close())
+  await makeNamespaces(api)
+  await applyInstallation(api, `${ROOT}config/`)
+  const receiver = await startedReceiver(options, api)
+  stack.defer(() => receiver.close())
+  await makeEndpoints(api, receiver.url)
+  for (const organization of [ORGANIZATION, OTHER_ORGANIZATION]) await makeOwner(api, organization)
+  const cloud = await startPlaygroundCloud(createClock())
+  stack.defer(() => cloud.stop())
+  const { environment } = cloud
+  const controllers = await startControllers({ ...options, environment }, controlPlane, stack)
+  const [{ opsUrl }] = controllers
+  const facade = await startFacade({ state, environment }, controlPlane, stack)
+  await untilStopped(stopping, Promise.all([...controllers, facade].map(({ process }) => process.ready)))
+  const { logins } = prepared
+  const saved = await untilStopped(stopping, saveCredentials({ api, cloud, facade: facade.facts, logins }))
+  const files = { passwordFile: join(state, 'registry.password'), log: join(state, 'bakes.log') }
+  await writePlaygroundFile(file, {
+    pid: process.pid,
+    kubeconfig: controlPlane.kubeconfigPath,
+    kubectl: controlPlane.binaries.kubectl,
+    namespace: ORGANIZATION,
+    ...facade.facts,
+    ...bakeFacts(prepared, saved, files),
+    receiver: receiver.url,
+    metrics: `${opsUrl}/metrics`,
+    health: `${opsUrl}/healthz`,
+    controllers: controllers.map(({ replica, process: { pid }, log, opsUrl }) => ({
+      ...{ replica, pid, log },
+      metrics: `${opsUrl}/metrics`,
+    })),
+  })
+  stack.defer(() => removePlaygroundFile(file))
+  const bakes = startBakes({
+    ...{ prepared, api, controlPlane, files, once: options.once, show: options.showBakes },
+    ...{ account: saved.account, credentials: saved.ids, facade: facade.facts },
+    endpoint: environment.AWS_ENDPOINT_URL ?? '',
+  })
+  stack.defer(() => bakes.stop())
+  let isOver = false
+  stack.defer(() => {
+    isOver = true
+  })
+  const note = (line: string) => {
+    if (!isOver) options.note(line)
+  }
+  const crashed = Promise.race([
+    lastToEnd(controllers, note),
+    facade.process.exited.then((exit) => `The facade ${wordsOf(exit)}; its log is ${facade.log}`),
+  ])
+  const held = [...saved.lines, ...(logins.length > 0 ? BAKING : [])]
+  return {
+    ...{ api, controlPlane, crashed, controllers, held, bakes },
+    facade: facade.facts,
+    receiver: receiver.url,
+  }
+}
+
+type BakeFiles = { passwordFile: string; log: string }
+
+function bakeFacts({ host }: PreparedBakes, { ids }: SavedCredentials, files: BakeFiles) {
+  const [right, wrong] = ids
+  if (right === undefined || wrong === undefined) return {}
+  const works = { template: WORKS, credential: right }
+  const wrongPassword = { template: WRONG_PASSWORD, credential: wrong }
+  return { bakes: { registry: host, ...files, works, wrongPassword } }
+}
+
+async function startedReceiver(options: StageOptions, api: KubernetesClient): Promise<PlaygroundReceiver> {
+  const receiver: PlaygroundReceiver = await startPlaygroundReceiver({
+    port: 0,
+    isOrdered,
+    mayFail,
+    secretsOf: createSecretBook({
+      ours: (endpoint) => options.readSecret(api, endpoint),
+      others: (path) => readSecretsOf(api, `${receiver.url}/${path}`),
+    }),
+    onReceived: options.onReceived,
+  })
+  return receiver
+}
+
+async function claim(state: string, file: string): Promise<void> {
+  const running = await findRunning(file)
+  if (running) {
+    throw new UsageError(
+      `A playground runs already (process ${running.pid}).\n` +
+        'For a second one: npm start -- --state <another folder>',
+    )
+  }
+  await mkdir(state, { recursive: true })
+  await removePlaygroundFile(file)
+}
+
+async function startedControlPlane(state: string): Promise<ControlPlane> {
+  const logPath = join(state, 'control-plane.log')
+  await rm(logPath, { force: true })
+  return startControlPlane({ logPath })
+}

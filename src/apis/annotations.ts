@@ -1,0 +1,96 @@
+/** Requests by annotation (`davit.dev/...-requested-at`): a time, acted on once per value. */
+import { createHash } from 'node:crypto'
+import { sanitizeText } from '../lib/plain-text.ts'
+import { MESSAGE_ID } from './identifiers.ts'
+
+export type Request =
+  | { kind: 'none' }
+  /** The value was acted on (or found wrong) before, or is older than the object (it came with a copy or from Git). */
+  | { kind: 'old'; value: string }
+  | { kind: 'new'; value: string; at: number }
+  | { kind: 'invalid'; value: string; message: string }
+
+const RFC3339 = /^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2})$/
+/** Characters of a value that its status has room for. */
+const MAX_VALUE = 256
+
+/** @param handled the value that was acted on last @param createdAt of the object, milliseconds since 1970 */
+export function readRequest(
+  value: string | undefined,
+  handled: string | undefined,
+  createdAt: number,
+): Request {
+  if (value === undefined || value === '') return { kind: 'none' }
+  const kept = value.length > MAX_VALUE ? sanitizeText(value, MAX_VALUE) : value
+  if (kept === handled) return { kind: 'old', value: kept }
+  const at = RFC3339.test(value) && value.length <= MAX_VALUE ? Date.parse(value) : Number.NaN
+  if (Number.isNaN(at)) {
+    const message = `"${sanitizeText(value, 64)}" is not a time such as 2026-01-31T12:00:00Z`
+    return { kind: 'invalid', value: kept, message }
+  }
+  // creationTimestamp has whole seconds: a request made in the object's first second is not older than it.
+  if (at < createdAt - 1000) return { kind: 'old', value }
+  return { kind: 'new', value, at }
+}
+
+/** Redeliveries that are begun at a time; the rest of a list follows. */
+export const MAX_REDELIVERIES = 100
+/** Characters of a list that its status has room for. */
+const MAX_LIST = 8192
+
+export type RedeliverItem = { deliveryId: string; at: number; raw: string }
+export type RedeliverRequest = {
+  items: RedeliverItem[]
+  /** What cannot be acted on, in words. */
+  invalid: string[]
+  /** What to keep as handled once the items were acted on; undefined where nothing is asked for. */
+  handled: string | undefined
+}
+
+/**
+ * The items of `msg_...@<time>[,msg_...@<time>...]` that were not acted on yet, at most 100 of them.
+ * @param handled what was kept as handled last @param createdAt of the object, milliseconds since 1970
+ */
+export function readRedeliverRequest(
+  value: string | undefined,
+  handled: string | undefined,
+  createdAt: number,
+): RedeliverRequest {
+  if (!value) return { items: [], invalid: [], handled: undefined }
+  const done = new Set(partsOf(handled ?? ''))
+  if (value.length > MAX_LIST) return refusedList(value, done)
+  const parts = partsOf(value)
+  const taken = parts.filter((part) => !done.has(part)).slice(0, MAX_REDELIVERIES)
+  const items: RedeliverItem[] = []
+  const invalid: string[] = []
+  for (const raw of taken) {
+    const [, deliveryId = '', time = ''] = /^([^@]*)@(.*)$/s.exec(raw) ?? []
+    const when = readRequest(time, undefined, createdAt)
+    if (MESSAGE_ID.test(deliveryId) && when.kind === 'new') items.push({ deliveryId, at: when.at, raw })
+    else if (when.kind !== 'old') invalid.push(`"${sanitizeText(raw, 64)}" is not msg_...@<time>`)
+  }
+  const known = new Set([...done, ...taken])
+  const rest = parts.some((part) => !known.has(part))
+  return { items, invalid, handled: rest ? parts.filter((part) => known.has(part)).join(',') : value }
+}
+
+const REFUSED = 'refused:'
+
+/** Half a list would be forgotten by its status, and done again: none of it is done, and it is named once. */
+function refusedList(value: string, done: ReadonlySet<string>): RedeliverRequest {
+  const mark = REFUSED + createHash('sha256').update(value).digest('hex').slice(0, 16)
+  const kept = [...done].filter((part) => !part.startsWith(REFUSED)).join(',')
+  const both = kept === '' ? mark : `${kept},${mark}`
+  const invalid = `${value.length} characters; at most ${MAX_LIST} are allowed at a time`
+  return {
+    items: [],
+    invalid: done.has(mark) ? [] : [invalid],
+    handled: both.length <= MAX_LIST ? both : mark,
+  }
+}
+
+/** The items of a list, each once. */
+function partsOf(list: string): string[] {
+  const parts = list.split(',').map((part) => part.trim())
+  return [...new Set(parts)].filter((part) => part !== '')
+}

@@ -1,0 +1,99 @@
+/**
+ * References to images, by the grammar of docker and Kubernetes: `[host[:port]/]path[:tag][@digest]`, with the host in the one
+ * form in which hosts are compared. Without a host it is Docker Hub, and there without a slash it is `library/`.
+ */
+import { parseRegistryHost } from '../apis/registry-host.ts'
+
+/** `registry` is canonical. Without tag and digest the tag is `latest`; with a digest there may be a tag, which then says nothing. */
+export type ImageReference = {
+  registry: string
+  repository: string
+  tag?: string | undefined
+  digest?: string | undefined
+}
+
+export type ParsedImage =
+  | { reference: ImageReference; problem?: never }
+  | { reference?: never; problem: string }
+
+const DOCKER_HUB = 'docker.io'
+const MAX_REPOSITORY = 255
+const PATH_PART = /^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*$/
+const TAG = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/
+const DIGEST = /^sha256:[0-9a-f]{64}$/
+
+/** @returns what it names, or what is wrong in words that follow "image" */
+export function parseImageReference(text: string): ParsedImage {
+  const shape = shapeProblem(text)
+  if (shape !== undefined) return { problem: shape }
+  const [name, digest] = cut(text, text.lastIndexOf('@'))
+  if (digest !== undefined && !DIGEST.test(digest))
+    return { problem: 'must have a digest of the form sha256: and 64 digits from 0 to f behind the @' }
+  const [first, rest] = cut(name, name.indexOf('/'))
+  if (rest === undefined || !isHost(first)) return within(DOCKER_HUB, { name, digest })
+  const { host, problem } = parseRegistryHost(first)
+  if (host === undefined) return { problem: `has the host ${first}, which ${problem}` }
+  return within(host, { name: rest, digest })
+}
+
+/** As a tool is told to pull it: with the digest where there is one, else with the tag; skopeo refuses both. */
+export function imageName({ registry, repository, tag, digest }: ImageReference): string {
+  return `${registry}/${repository}${digest === undefined ? `:${tag}` : `@${digest}`}`
+}
+
+function shapeProblem(text: string): string | undefined {
+  if (text === '') return 'must not be empty; give a reference such as ghcr.io/acme/api:1.4'
+  if (/[\p{Cc}\p{Z}]/u.test(text)) return 'must not have white space or control characters'
+  if (text.includes('://')) return 'must have no scheme; leave out https://, docker:// and the like'
+  if (/^[0-9a-f]{64}$/.test(text)) return 'must be a reference, not the 64 digits of an id'
+  if (text.startsWith('[') && !text.includes('/')) return 'must have a repository behind the host'
+  return undefined
+}
+
+/** Without the character there. */
+function cut(text: string, at: number): [before: string, after: string | undefined] {
+  return at < 0 ? [text, undefined] : [text.slice(0, at), text.slice(at + 1)]
+}
+
+/** Docker takes `Acme` for a host as well, since no repository may be called so; here that is a mistake. */
+function isHost(first: string): boolean {
+  return first === 'localhost' || /[.:[]/.test(first)
+}
+
+function within(
+  registry: string,
+  { name, digest }: { name: string; digest: string | undefined },
+): ParsedImage {
+  const [path, tag] = cut(name, name.indexOf(':'))
+  if (tag !== undefined && !TAG.test(tag)) return { problem: tagProblem(tag) }
+  const problem = pathProblem(path)
+  if (problem !== undefined) return { problem }
+  const repository = registry === DOCKER_HUB && !path.includes('/') ? `library/${path}` : path
+  if (repository.length > MAX_REPOSITORY)
+    return { problem: `must have a repository of at most ${MAX_REPOSITORY} characters` }
+  const shown = tag ?? (digest === undefined ? 'latest' : undefined)
+  return {
+    reference: {
+      registry,
+      repository,
+      ...(shown === undefined ? {} : { tag: shown }),
+      ...(digest === undefined ? {} : { digest }),
+    },
+  }
+}
+
+function tagProblem(tag: string): string {
+  if (tag === '') return 'must have a tag behind the colon'
+  if (/[/:]/.test(tag)) return 'must have one tag, at its end; a host before the first slash may have a port'
+  return 'must have a tag of at most 128 letters, digits, dots, dashes and underscores, which begins with none of . and -'
+}
+
+function pathProblem(path: string): string | undefined {
+  if (path === '') return 'must have a repository'
+  const wrong = path.split('/').find((part) => !PATH_PART.test(part))
+  if (wrong === undefined) return undefined
+  if (wrong === '') return 'must have a name between two slashes, and behind the last'
+  if (/[A-Z]/.test(wrong))
+    return `must have its repository in lower case: ${wrong} is not. Only a host, with a dot or a port, and a tag may have capitals`
+  return `must have a repository of lower-case letters and digits, with single dots, dashes, _ or __ between them: ${wrong} is not`
+}

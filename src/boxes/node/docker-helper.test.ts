@@ -1,0 +1,169 @@
+import { describe, expect, it } from 'vitest'
+import type { BoxCredential, BoxCredentials } from '../../apis/box-credentials.ts'
+import type { BoxLogins } from '../../credentials/box-logins.ts'
+import { CloudError } from '../../credentials/cloud-error.ts'
+import { SecretText } from '../../lib/secret-text.ts'
+import type { FoundMaps } from './box-maps.ts'
+import { answerDocker } from './docker-helper.ts'
+
+const ECR = '123456789012.dkr.ecr.eu-west-1.amazonaws.com'
+const NOT_FOUND = { exitCode: 1, stdout: 'credentials not found in native keychain\n', stderr: '' }
+
+function token(id: string, registry: string, repository = 'acme/api'): BoxCredential {
+  const parameter = { name: `/davit/acme/${id}`, version: 3, region: 'eu-west-1' }
+  return { id, type: 'token', registry, repositories: [repository], username: 'acme-bot', parameter }
+}
+
+const CREDENTIALS: BoxCredential[] = [
+  token('rc_ghcr', 'ghcr.io'),
+  token('rc_hub', 'docker.io'),
+  token('rc_one', 'r.example.com:5000', 'one/x'),
+  token('rc_two', 'r.example.com:5000', 'two/x'),
+  { id: 'rc_ecr', type: 'ecr', registry: ECR, repositories: ['api'] },
+]
+
+function map(credentials: BoxCredential[]): BoxCredentials {
+  return { version: 1, template: { namespace: 'acme', name: 'web' }, bake: 'web-1', credentials }
+}
+
+type Asked = { input?: string; found?: Partial<FoundMaps>; logins?: BoxLogins }
+
+function ask(action: string, { input = '', found = {}, logins = FETCHED }: Asked = {}) {
+  const maps = { read: async () => ({ maps: [map(CREDENTIALS)], problems: [], ...found }) }
+  return answerDocker(action, { maps, logins, input: async () => input, parameterPrefix: '/davit' })
+}
+
+const FETCHED: BoxLogins = {
+  login: async ({ id, type }) => ({
+    username: type === 'ecr' ? 'AWS' : 'acme-bot',
+    password: new SecretText(`secret of ${id}`),
+  }),
+}
+
+const failing = (error: unknown): BoxLogins => ({ login: () => Promise.reject(error) })
+
+describe('get', () => {
+  it.each([
+    ['ghcr.io', 'acme-bot', 'secret of rc_ghcr'],
+    ['https://ghcr.io', 'acme-bot', 'secret of rc_ghcr'],
+    ['ghcr.io\n', 'acme-bot', 'secret of rc_ghcr'],
+    ['https://index.docker.io/v1/', 'acme-bot', 'secret of rc_hub'],
+    ['registry-1.docker.io', 'acme-bot', 'secret of rc_hub'],
+    [ECR, 'AWS', 'secret of rc_ecr'],
+  ])('answers %j', async (input, Username, Secret) => {
+    const { exitCode, stdout, stderr } = await ask('get', { input })
+    expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' })
+    expect(JSON.parse(stdout)).toEqual({ ServerURL: input.trim(), Username, Secret })
+  })
+
+  it.each(['quay.io', 'https://index.docker.io/v1/access-token', 'ghcr.io/acme'])(
+    'finds nothing for %s, in the words that let a tool go on',
+    async (input) => {
+      expect(await ask('get', { input })).toEqual(NOT_FOUND)
+    },
+  )
+
+  it('says in the expected words that it was asked for nothing', async () => {
+    expect(await ask('get', { input: ' \n' })).toMatchObject({
+      exitCode: 1,
+      stdout: 'no credentials server URL\n',
+    })
+  })
+
+  it('refuses what is no registry', async () => {
+    const { exitCode, stdout, stderr } = await ask('get', { input: 'http://ghcr.io' })
+    expect(exitCode).toBe(1)
+    expect(stdout).toBe(
+      'The registry is given with http://, over which a password would go in clear text; use https.\n',
+    )
+    expect(stderr).toBe(`docker-credential-davit: ${stdout}`)
+  })
+
+  it('refuses a host that has two credentials, and names them', async () => {
+    const { exitCode, stdout } = await ask('get', { input: 'r.example.com:5000' })
+    expect(exitCode).toBe(1)
+    expect(stdout).toContain('r.example.com:5000 has 2 credentials here (acme/rc_one, acme/rc_two)')
+    expect(stdout).toContain('is told the host alone')
+  })
+
+  it('fetches nothing that the map names for another organization', async () => {
+    const credential = token('rc_ghcr', 'ghcr.io')
+    const parameter = { name: '/davit/other/rc_ghcr', version: 1, region: 'eu-west-1' }
+    const found = { maps: [map([{ ...credential, parameter } as BoxCredential])] }
+    const { stdout } = await ask('get', {
+      input: 'ghcr.io',
+      found,
+      logins: failing(new Error('was fetched')),
+    })
+    expect(stdout).toContain('names /davit/other/rc_ghcr for it')
+  })
+
+  it('says what is wrong with a map, whatever is in the others', async () => {
+    const { exitCode, stdout } = await ask('get', {
+      input: 'ghcr.io',
+      found: { problems: ['/etc/davit/db/credentials.json is not JSON'] },
+    })
+    expect(exitCode).toBe(1)
+    expect(stdout).toContain('/etc/davit/db/credentials.json is not JSON')
+  })
+
+  it.each([
+    [
+      new CloudError('permissions', 'AccessDeniedException', 'not authorized', {
+        operation: 'ssm:GetParameter',
+      }),
+      "rc_ghcr: AccessDeniedException (ssm:GetParameter): not authorized. This machine's role needs ssm:GetParameter on /davit/acme/rc_ghcr in eu-west-1, and kms:Decrypt with its key.",
+    ],
+    [
+      new CloudError('gone', 'ParameterVersionNotFound', '', { operation: 'ssm:GetParameter' }),
+      'rc_ghcr: ParameterVersionNotFound (ssm:GetParameter). Version 3 of /davit/acme/rc_ghcr in eu-west-1 is what the bake read, and it is gone: bake the template again.',
+    ],
+    [
+      new CloudError('retry', 'NoIdentity', 'Could not load credentials', { operation: 'ssm:GetParameter' }),
+      'rc_ghcr: NoIdentity: Could not load credentials. Give this machine an instance role, or set AWS_PROFILE or the like: there are no AWS credentials here.',
+    ],
+    [
+      new CloudError('retry', 'Unreachable', 'connect ECONNREFUSED', { operation: 'ssm:GetParameter' }),
+      'rc_ghcr: Unreachable (ssm:GetParameter): connect ECONNREFUSED. It may pass by itself; pull again.',
+    ],
+  ])('says what AWS said, and what to change', async (error, words) => {
+    const answer = await ask('get', { input: 'ghcr.io', logins: failing(error) })
+    expect(answer).toEqual({
+      exitCode: 1,
+      stdout: `${words}\n`,
+      stderr: `docker-credential-davit: ${words}\n`,
+    })
+  })
+
+  it('does not hide an error that is no answer of AWS', async () => {
+    await expect(ask('get', { input: 'ghcr.io', logins: failing(new TypeError('x')) })).rejects.toThrow(
+      TypeError,
+    )
+  })
+})
+
+describe('list', () => {
+  it('names the hosts that get would answer, in the form of docker, and fetches nothing', async () => {
+    const { exitCode, stdout } = await ask('list', { logins: failing(new Error('was fetched')) })
+    expect(exitCode).toBe(0)
+    expect(JSON.parse(stdout)).toEqual({
+      [ECR]: 'AWS',
+      'ghcr.io': 'acme-bot',
+      'https://index.docker.io/v1/': 'acme-bot',
+    })
+  })
+})
+
+describe('what a helper that stores nothing is asked besides', () => {
+  it.each([
+    ['store', 'Nothing is stored here: make a RegistryCredential'],
+    ['erase', 'Nothing is stored here, so there is nothing to erase'],
+    ['dump', 'Unknown credential action `dump`'],
+    ['toString', 'Unknown credential action `toString`'],
+  ])('%s is refused', async (action, words) => {
+    const { exitCode, stdout } = await ask(action, { input: '{"ServerURL":"ghcr.io","Secret":"typed"}' })
+    expect(exitCode).toBe(1)
+    expect(stdout).toContain(words)
+    expect(stdout).not.toContain('typed')
+  })
+})

@@ -1,0 +1,145 @@
+/** Runs one bake as a process: what its pod does. It asks nothing of the API server. */
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type BakeResult, MAX_TOOL_WORDS } from '../apis/bake-result.ts'
+import { type BakeInterruption, bake } from '../boxes/job/bake.ts'
+import type { BakeDependencies } from '../boxes/job/bake-context.ts'
+import { encodeBakeResult } from '../boxes/job/encode-bake-result.ts'
+import { createSkopeo } from '../boxes/job/skopeo.ts'
+import { TOOL_HOME_PREFIX } from '../boxes/job/tool-home.ts'
+import { createBoxStore, createScratchStore } from '../boxes/layout/layout-box-store.ts'
+import { startEgressProxy } from '../boxes/registry/egress.ts'
+import { createRegistryProbe } from '../boxes/registry/probe.ts'
+import { createParameterReader } from '../credentials/aws/registry-logins.ts'
+import { createRegistryTokens } from '../credentials/aws/registry-tokens.ts'
+import { sanitizeText } from '../lib/plain-text.ts'
+import { createRandom } from '../lib/random.ts'
+import { createClock } from '../lib/system-clock.ts'
+import { createLogger, type StructuredLogger } from '../lib/system-log.ts'
+import { NOOP_METRICS } from '../lib/uncounted.ts'
+import { VERSION } from '../lib/version.ts'
+import type { Environment } from './config.ts'
+import { type BakeConfig, parseBakeConfig } from './config-bake.ts'
+import { disableCoreDumps } from './forbid-cores.ts'
+import { logUncaughtErrors } from './last-words.ts'
+
+/** Keeps the process while it waits: the timers of the clock do not. */
+const AWAKE_MS = 60_000
+
+/** @returns the exit code: 0 when the box is baked, 1 when it is not @throws ConfigError */
+export async function runBake(environment: Environment): Promise<number> {
+  const config = parseBakeConfig(environment)
+  const clock = createClock()
+  const log = createLogger({ level: config.logLevel, clock })
+  logUncaughtErrors(process, { log, exit: (code) => process.exit(code) })
+  if (!disableCoreDumps())
+    log.warn('Cores cannot be forbidden: if this process crashes, one may have its secrets in it')
+  const awake = setInterval(() => undefined, AWAKE_MS)
+  const ending = new AbortController()
+  const end = (why: BakeInterruption) => ending.abort(why)
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => end('canceled'))
+  const stopClock = clock.after(config.order.deadlineSeconds * 1000, () => end('timed_out'))
+  try {
+    return await run(config, log, ending.signal)
+  } finally {
+    stopClock()
+    clearInterval(awake)
+    await log.close()
+  }
+}
+
+async function run(config: BakeConfig, log: StructuredLogger, signal: AbortSignal): Promise<number> {
+  const { order, terminationLog } = config
+  const { template, services } = order
+  log.info('Baking', {
+    version: VERSION,
+    template,
+    bake: order.bake,
+    services: services.map(({ name }) => name),
+  })
+  const result = await bakeOrTell(config, log, signal)
+  await writeFile(terminationLog, encodeBakeResult(result))
+  if (result.state === 'succeeded') log.info('Baked', { template, services: result.services })
+  return result.state === 'succeeded' ? 0 : 1
+}
+
+/** A pod that lacks something of its own tells that too: its log is gone before somebody looks. */
+async function bakeOrTell(
+  config: BakeConfig,
+  log: StructuredLogger,
+  signal: AbortSignal,
+): Promise<BakeResult> {
+  try {
+    await mkdir(config.memory, { recursive: true })
+    await wipe(config.memory)
+    const parts = await partsOf(config, log, signal)
+    const result = await bake(parts, config.order, signal)
+    await tidyUp(config, parts, log)
+    return result
+  } catch (error) {
+    log.error('The pod of the bake is not as it must be', { error })
+    const message = sanitizeText(error instanceof Error ? error.message : String(error), MAX_TOOL_WORDS)
+    return {
+      version: 1,
+      state: 'failed',
+      services: [],
+      failure: { step: 'store', code: 'tool_failed', message },
+    }
+  }
+}
+
+/** Whatever goes wrong in it, the bake has come to what it has come to; its memory ends with the pod. */
+async function tidyUp(
+  { memory }: BakeConfig,
+  parts: { close(): void },
+  log: StructuredLogger,
+): Promise<void> {
+  try {
+    parts.close()
+    await wipe(memory)
+  } catch (error) {
+    log.warn('The end of the bake was not as it must be', { error })
+  }
+}
+
+async function partsOf(
+  { order, memory, scratch, extraCaFile, tool }: BakeConfig,
+  log: StructuredLogger,
+  signal: AbortSignal,
+): Promise<BakeDependencies & { close(): void }> {
+  const clock = createClock()
+  const userAgent = `davit/${VERSION}`
+  const extraCa = extraCaFile === undefined ? undefined : await readFile(extraCaFile, 'utf8')
+  const cloud = { clock, random: createRandom(), metrics: NOOP_METRICS, userAgent }
+  const parameters = createParameterReader(cloud)
+  const tokens = createRegistryTokens(cloud)
+  const { output, bake: id, template } = order
+  const place = join(scratch, 'davit-bake')
+  return {
+    store:
+      output.kind === 'layout'
+        ? createBoxStore({ output: output.path, template: template.name, bake: id, clock, signal, log })
+        : createScratchStore(place, { signal, log }),
+    copier: createSkopeo({
+      memory,
+      extraCa,
+      environment: tool,
+      openWay: (registry) => startEgressProxy({ registry, allowed: order.realms }),
+    }),
+    probe: createRegistryProbe({ userAgent, extraCa, realms: order.realms }),
+    parameters,
+    tokens,
+    log,
+    clock,
+    close() {
+      parameters.close()
+      tokens.close()
+    },
+  }
+}
+
+/** What a bake before this one may have left; no login is in it. */
+async function wipe(memory: string): Promise<void> {
+  for (const name of await readdir(memory))
+    if (name.startsWith(TOOL_HOME_PREFIX)) await rm(join(memory, name), { recursive: true, force: true })
+}

@@ -1,0 +1,205 @@
+/** Everything that keeps the secrets of organizations in their accounts, wired; nothing runs yet. */
+import type { ObjectMeta } from '../apis/meta.ts'
+import type { RegistryCredential } from '../apis/registry-credential.ts'
+import type { SecretsSettings } from '../apis/secrets-settings.ts'
+import { AccountListings } from '../credentials/accounts/account-listings.ts'
+import { SettingsReconciler } from '../credentials/accounts/controller.ts'
+import { credentialHasRecorded, credentialMayStore } from '../credentials/accounts/credential-exists.ts'
+import { AccountAccess } from '../credentials/accounts/identity.ts'
+import { OperatorPrincipal } from '../credentials/accounts/operator-principal.ts'
+import { SettingsWriter } from '../credentials/accounts/status.ts'
+import type { CredentialContext } from '../credentials/controller/credential-context.ts'
+import { CredentialWriter } from '../credentials/controller/credential-writer.ts'
+import { FailedDeletions } from '../credentials/controller/failed-deletions.ts'
+import { inputSecretMark } from '../credentials/controller/handover-mark.ts'
+import { CredentialReconciler } from '../credentials/controller/reconcile-credential.ts'
+import { FailedDeletionReconciler } from '../credentials/controller/retry-deletions.ts'
+import type { ConcurrencyGroup, ConcurrencyGroupOf } from '../kube/key-lanes.ts'
+import { MutationCache } from '../kube/mutation-cache.ts'
+import type { Organizations } from '../kube/organizations.ts'
+import { ReconcileLoop, type Reconciler } from '../kube/reconcile-loop.ts'
+import { KeyedMutex } from '../lib/keyed-mutex.ts'
+import type { Config } from './config.ts'
+import type { ControllerDependencies } from './world-types.ts'
+
+export type CredentialComponents = {
+  settings: MutationCache<SecretsSettings>
+  credentials: MutationCache<RegistryCredential>
+  ledger: FailedDeletions
+  accounts: AccountAccess
+  settingsLoop: ReconcileLoop
+  credentialLoop: ReconcileLoop
+  orphanLoop: ReconcileLoop
+}
+
+/** What of the world it needs. */
+export type CredentialDependencies = Pick<
+  ControllerDependencies,
+  'api' | 'cloud' | 'clock' | 'random' | 'log' | 'events' | 'metrics'
+>
+
+export type CredentialControllersOptions = {
+  config: Pick<Config, 'cloud' | 'namespace'>
+  world: CredentialDependencies
+  organizations: Organizations
+  installationKey: Uint8Array
+}
+
+/**
+ * A pass may wait for its turn at an account: those of one organization that may do so are few, so that they take no time of others. Turns
+ * are fair between organizations, a queue of keys is not.
+ */
+const CREDENTIALS_AT_A_TIME = 5000
+const OF_ONE_ORGANIZATION = 50
+/** Each has its minute from its deletion on, whatever else its organization waits for. */
+const DELETED_OF_ONE_ORGANIZATION = 1000
+const SETTINGS_AT_A_TIME = 200
+/** A turn may be far away. */
+const PASS_DEADLINE_MS = 900_000
+
+export function createCredentialComponents(options: CredentialControllersOptions): CredentialComponents {
+  const { world } = options
+  const { context, settings } = createContext(options)
+  const loop = (
+    name: string,
+    reconciler: Reconciler,
+    more: { concurrency: number; laneOf?: ConcurrencyGroupOf },
+  ) => new ReconcileLoop({ ...world, name, reconciler, deadlineMs: PASS_DEADLINE_MS, ...more })
+  const credentialReconciler = new CredentialReconciler(context)
+  const settingsReconciler = createSettings(options, context, settings)
+  const credentialLoop = loop('registry-credential', credentialReconciler, {
+    concurrency: CREDENTIALS_AT_A_TIME,
+    laneOf: (key) => concurrencyGroupOf(context.book, key),
+  })
+  const settingsLoop = loop('secrets-settings', settingsReconciler, { concurrency: SETTINGS_AT_A_TIME })
+  const orphans = new FailedDeletionReconciler(context, options.config.cloud.driftCheckMs)
+  const orphanLoop = loop('orphaned-parameters', orphans, { concurrency: 1 })
+  const parts = {
+    settings,
+    credentials: context.book,
+    ledger: context.failedDeletions,
+    accounts: context.accounts,
+    settingsLoop,
+    credentialLoop,
+    orphanLoop,
+  }
+  wake(parts, context, { credentials: credentialReconciler, settings: settingsReconciler })
+  return parts
+}
+
+/** What needs no account does not wait behind what does. */
+function concurrencyGroupOf(book: MutationCache<RegistryCredential>, key: string): ConcurrencyGroup {
+  const [organization = '', name = ''] = key.split('/')
+  const credential = book.get(organization, name)
+  if (credential?.metadata.deletionTimestamp !== undefined)
+    return { name: `${organization} deleted`, limit: DELETED_OF_ONE_ORGANIZATION }
+  return { name: `${organization} ${credential?.spec.type}`, limit: OF_ONE_ORGANIZATION }
+}
+
+function createContext({ config, world, organizations, installationKey }: CredentialControllersOptions) {
+  const { api, cloud, clock, log, events, metrics } = world
+  const { parameterPrefix: prefix, driftCheckMs: listEveryMs } = config.cloud
+  const book = new MutationCache<RegistryCredential>()
+  const accounts = new AccountAccess({ organizations, resources: api, installationKey })
+  const listings = new AccountListings({ cloud, clock, prefix, listEveryMs })
+  const ledger = new FailedDeletions({
+    resources: api,
+    namespace: config.namespace,
+    events,
+    metrics,
+    clock,
+    log,
+  })
+  const context: CredentialContext = {
+    resources: api,
+    cloud,
+    book,
+    writer: new CredentialWriter(api, book),
+    organizations,
+    accounts,
+    listings,
+    failedDeletions: ledger,
+    mutex: new KeyedMutex(),
+    prefix,
+    markOf: (of) => inputSecretMark(installationKey, of),
+    events,
+    metrics,
+    clock,
+    log,
+  }
+  return { context, settings: new MutationCache<SecretsSettings>() }
+}
+
+function createSettings(
+  { config, world }: CredentialControllersOptions,
+  context: CredentialContext,
+  book: MutationCache<SecretsSettings>,
+): SettingsReconciler {
+  const { requireWriteOnly, accountCheckMs, driftCheckMs, principalArn } = config.cloud
+  const { cloud, clock, random, api } = world
+  const { mutex } = context
+  return new SettingsReconciler({
+    ...context,
+    book,
+    cloud,
+    random,
+    writer: new SettingsWriter(api, book),
+    principal: new OperatorPrincipal(cloud, clock, principalArn),
+    // What is known to be gone only when it is asked for is there until the next sweep.
+    mayStore: async (organization, credential) =>
+      context.book.get(organization, credential)?.spec.type === 'token' ||
+      (await credentialMayStore(api, organization, credential)),
+    isRecorded: (organization, credential, at) =>
+      credentialHasRecorded(api, { organization, credential }, at),
+    exclusively: (organization, credential, act) => mutex.run(`${organization}/${credential}`, act),
+    settled: async (organization) => {
+      const names = context.book.in(organization).map(({ metadata }) => metadata.name)
+      await Promise.all(names.map((name) => mutex.run(`${organization}/${name}`, async () => undefined)))
+    },
+    recordFailedDeletion: (orphan) => context.failedDeletions.add(orphan),
+    requireWriteOnly,
+    checkEveryMs: accountCheckMs,
+    listEveryMs: driftCheckMs,
+  })
+}
+
+/** Changes of what a credential or an account depends on. */
+function wake(
+  { settings, credentials, settingsLoop, credentialLoop }: CredentialComponents,
+  context: CredentialContext,
+  reconcilers: { credentials: CredentialReconciler; settings: SettingsReconciler },
+): void {
+  const keysOf = (organization: string) =>
+    credentials.in(organization).map(({ metadata }) => `${organization}/${metadata.name}`)
+  const wakeAll = (organization: string) => {
+    for (const key of keysOf(organization)) credentialLoop.add(key)
+  }
+  settings.listen((object, before) => {
+    const { namespace = '' } = object.metadata
+    if (isWantedOtherwise(object, before)) {
+      reconcilers.settings.interrupt(namespace)
+      for (const key of keysOf(namespace)) reconcilers.credentials.interrupt(key)
+    }
+    settingsLoop.add(namespace)
+    wakeAll(namespace)
+  })
+  credentials.listen((object, before) => {
+    const { namespace = '', name } = object.metadata
+    const key = `${namespace}/${name}`
+    if (isWantedOtherwise(object, before)) reconcilers.credentials.interrupt(key)
+    credentialLoop.add(key)
+  })
+  context.listings.listen(wakeAll)
+  context.organizations.listen((name) => {
+    settingsLoop.add(name)
+    wakeAll(name)
+  })
+}
+
+type Wanted = { metadata: ObjectMeta }
+
+function isWantedOtherwise({ metadata: now }: Wanted, before: Wanted | undefined): boolean {
+  const { uid, generation, deletionTimestamp } = before?.metadata ?? now
+  const isOther = now.uid !== uid || now.generation !== generation
+  return isOther || (now.deletionTimestamp !== undefined && deletionTimestamp === undefined)
+}

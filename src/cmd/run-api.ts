@@ -1,0 +1,54 @@
+/** Runs the facade as a process: health, metrics, and the end. */
+
+import { VERSION } from '../lib/version.ts'
+import { type RunningApi, startApi } from './api.ts'
+import { registerApiGauges } from './api-gauges.ts'
+import type { Environment } from './config.ts'
+import { createApiDependencies } from './dependencies.ts'
+import { withSettingName } from './of-setting.ts'
+import { type OpsServer, startOpsServer } from './process.ts'
+import { type CommandSettings, runCommand } from './run-role.ts'
+import { registerCertificate, registerReadiness } from './shared-gauges.ts'
+
+/** @returns the exit code: 0 once it was told to end, 1 when it cannot run @throws ConfigError */
+export function runApi(environment: Environment): Promise<number> {
+  return runCommand('api', environment, run)
+}
+
+/** Until a signal comes. @throws Error when there is no way to a cluster, or an address is not to be had */
+async function run({ config, log }: CommandSettings, ending: Promise<string>): Promise<void> {
+  const world = await createApiDependencies({ config, log, version: VERSION })
+  const stopping = new AbortController()
+  let ops: OpsServer | undefined
+  let api: RunningApi | undefined
+  let started: Promise<unknown> = Promise.resolve()
+  try {
+    const problems = () => (stopping.signal.aborted ? ['it is ending'] : problemsOf(api))
+    registerReadiness(world.metrics, problems)
+    registerCertificate(world.metrics, world.certificate)
+    const answers = { metrics: world.metrics, live: () => [], ready: problems }
+    ops = await withSettingName('DAVIT_OPS_ADDRESS', startOpsServer({ ...config.ops, ...answers }))
+    const starting = startApi({ config, world, version: VERSION, stopping: stopping.signal }).then(
+      (running) => {
+        api = running
+        registerApiGauges(world.metrics, running, config)
+        return running
+      },
+    )
+    started = starting.catch(() => undefined)
+    const failed = starting
+      .then((running) => running.listening)
+      .then(() => new Promise<never>(() => undefined))
+    log.info('Ending', { signal: await Promise.race([ending, failed]) })
+  } finally {
+    stopping.abort()
+    await started
+    await api?.stop()
+    await ops?.close()
+    await world.close()
+  }
+}
+
+function problemsOf(api: RunningApi | undefined): string[] {
+  return api?.problems() ?? ['the API server did not answer yet']
+}

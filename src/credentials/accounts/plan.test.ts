@@ -1,0 +1,207 @@
+import { describe, expect, test } from 'vitest'
+import {
+  BUSY,
+  DENIED,
+  GOOD,
+  message,
+  ROLE,
+  SPEC,
+  shown,
+  view,
+} from '../../../test/support/connection-view.ts'
+import { SETTINGS_CONDITIONS } from '../../apis/secrets-settings.ts'
+import { assessConnection } from './plan.ts'
+
+describe('an account', () => {
+  test('that passes everything is ready', () => {
+    expect(shown(view())).toEqual({
+      Ready: 'True Connected',
+      Reconciling: 'False UpToDate',
+      Stalled: 'False NothingToMend',
+      Reachable: 'True Connected',
+      WriteOnly: 'True ReadsRefused',
+      ExternalIdEnforced: 'True OtherIdRefused',
+    })
+    expect(assessConnection(view())).toMatchObject({ ready: true, connected: true })
+    expect(assessConnection(view()).warning).toBeUndefined()
+  })
+
+  test('proves with the words of AWS that it cannot be read', () => {
+    expect(message(view(), 'WriteOnly')).toContain('(AccessDeniedException)')
+  })
+
+  test.each([
+    { tried: 'tags', action: 'ssm:ListTagsForResource', statement: 'WriteSecrets' },
+    { tried: 'list', action: 'ssm:DescribeParameters', statement: 'ListSecrets' },
+    { tried: 'remove', action: 'ssm:DeleteParameter', statement: 'WriteSecrets' },
+  ] as const)(
+    'whose role lacks $action is not ready, and says what to paste',
+    ({ tried, action, statement }) => {
+      const one = view({ results: { ...GOOD, [tried]: { failure: DENIED } } })
+      expect(shown(one)).toMatchObject({ Ready: 'False RightMissing', Stalled: 'True RightMissing' })
+      expect(message(one, 'Ready')).toContain(
+        `AccessDenied: not authorized. The role may write, and ${action} is refused`,
+      )
+      expect(message(one, 'Ready')).toContain(`status.writerPolicy, whose statement ${statement}`)
+      // A moment's failure says nothing of rights.
+      const brief = view({ results: { ...GOOD, [tried]: { failure: BUSY } } })
+      expect(shown(brief)).toMatchObject({ Ready: 'True Connected', Reachable: 'True Connected' })
+    },
+  )
+
+  test('without a role asks for one', () => {
+    const one = view({ roleArn: undefined, results: undefined })
+    expect(shown(one)).toMatchObject({ Ready: 'False RoleRequired', Stalled: 'True RoleRequired' })
+    expect(message(one, 'Ready')).toMatch(/^Make a role with status\.trustPolicy/)
+    expect(assessConnection(one).connected).toBe(false)
+  })
+
+  test('without a role says who is to be asked where Davit has no identity that a trust policy could name', () => {
+    const one = view({ roleArn: undefined, results: undefined, principal: undefined })
+    expect(message(one, 'Ready')).toMatch(/^Davit does not know who it is in AWS.*\(aws\.identity/)
+    expect(message(one, 'Stalled')).toContain('Make a role with status.trustPolicy')
+  })
+
+  test('that nobody has tried yet is under way', () => {
+    expect(shown(view({ results: undefined }))).toEqual({
+      Ready: 'False Connecting',
+      Reconciling: 'True Connecting',
+      Stalled: 'False NothingToMend',
+      Reachable: 'Unknown Connecting',
+      WriteOnly: 'Unknown NotChecked',
+      ExternalIdEnforced: 'Unknown NotChecked',
+    })
+  })
+
+  test('whose role refuses Davit names what its trust policy lacks', () => {
+    const one = view({ results: { identify: { failure: DENIED } } })
+    expect(shown(one)).toEqual({
+      Ready: 'False RoleRefused',
+      Reconciling: 'False UpToDate',
+      Stalled: 'True RoleRefused',
+      Reachable: 'False RoleRefused',
+      WriteOnly: 'Unknown NotChecked',
+      ExternalIdEnforced: 'Unknown NotChecked',
+    })
+    for (const words of ['AccessDenied: not authorized', ROLE, '210987654321', 'davit-1', 'sts:TagSession'])
+      expect(message(one, 'Reachable')).toContain(words)
+  })
+
+  test('whose role does not fit the spec is refused with that', () => {
+    const one = view({ results: { identify: { failure: SPEC } } })
+    expect(shown(one)).toMatchObject({ Reachable: 'False SpecRefused' })
+    expect(message(one, 'Reachable')).toBe('RegionDisabledException: not activated. Correct the spec.')
+  })
+
+  test('whose role refuses Davit, which does not know who it is, says so', () => {
+    const one = view({ results: { identify: { failure: DENIED } }, principal: undefined })
+    expect(message(one, 'Reachable')).toContain("must allow Davit's identity sts:AssumeRole")
+  })
+
+  test('that was not tried to the end is under way', () => {
+    expect(shown(view({ results: { identify: GOOD.identify } }))).toMatchObject({
+      Ready: 'False Connecting',
+      Reachable: 'Unknown Connecting',
+    })
+  })
+
+  test('where listing does not fit the spec is refused with what was tried', () => {
+    const one = view({ results: { ...GOOD, list: { failure: SPEC } } })
+    expect(shown(one)).toMatchObject({ Reachable: 'False SpecRefused' })
+    expect(message(one, 'Reachable')).toContain('It came of ssm:DescribeParameters.')
+  })
+
+  test.each([
+    { what: 'no right to write', put: DENIED, want: 'WriteRefused', words: 'WriteSecrets' },
+    {
+      what: 'a key that cannot be used',
+      put: { remedy: 'spec', code: 'InvalidKeyId', message: 'disabled' } as const,
+      want: 'KeyRefused',
+      words: 'InvalidKeyId: disabled',
+    },
+    {
+      what: 'a spec that AWS does not take',
+      put: SPEC,
+      want: 'SpecRefused',
+      words: 'RegionDisabledException',
+    },
+  ])('with $what is refused: $want', ({ put, want, words }) => {
+    const one = view({ results: { identify: GOOD.identify, put: { failure: put } } })
+    expect(shown(one)).toMatchObject({
+      Ready: `False ${want}`,
+      Reachable: `False ${want}`,
+      Stalled: `True ${want}`,
+    })
+    expect(message(one, 'Reachable')).toContain(words)
+  })
+
+  test('of another session is refused', () => {
+    const identify = { value: { account: '999999999999', arn: 'arn:aws:sts::999999999999:assumed-role/a/b' } }
+    expect(shown(view({ results: { ...GOOD, identify } }))).toMatchObject({ Reachable: 'False WrongAccount' })
+  })
+
+  test('whose role takes any external id is refused', () => {
+    const one = view({ results: { ...GOOD, otherId: { value: { refused: false } } } })
+    expect(shown(one)).toMatchObject({
+      Ready: 'False OtherIdAccepted',
+      Stalled: 'True OtherIdAccepted',
+      ExternalIdEnforced: 'False OtherIdAccepted',
+    })
+    expect(message(one, 'ExternalIdEnforced')).toContain('StringEquals sts:ExternalId davit-1')
+  })
+
+  describe('whose role can read', () => {
+    const results = {
+      ...GOOD,
+      readable: { value: { operations: ['ssm:GetParameter', 'ssm:GetParameterHistory'] } },
+    }
+
+    test('is taken with a warning that says how to stop it', () => {
+      const one = view({ results })
+      expect(shown(one)).toMatchObject({ Ready: 'True Connected', WriteOnly: 'False CanRead' })
+      expect(message(one, 'Ready')).toContain(
+        'Warning: The role can read the secrets: ssm:GetParameter, ssm:GetP',
+      )
+      expect(assessConnection(one).warning).toMatchObject({
+        reason: 'CanRead',
+        message: expect.stringContaining('NeverReadSecrets'),
+      })
+    })
+
+    test('is refused where the operator wants it so', () => {
+      const one = view({ results, requireWriteOnly: true })
+      expect(shown(one)).toMatchObject({ Ready: 'False CanRead', Stalled: 'True CanRead' })
+      expect(assessConnection(one)).toMatchObject({ ready: false, connected: true })
+    })
+  })
+
+  test('of which it is not known whether it can be read is ready, unless that is wanted', () => {
+    const results = { ...GOOD, readable: { failure: DENIED } }
+    expect(shown(view({ results }))).toMatchObject({
+      Ready: 'True Connected',
+      WriteOnly: 'Unknown CheckFailed',
+    })
+    expect(shown(view({ results, requireWriteOnly: true }))).toMatchObject({ Ready: 'False Connecting' })
+  })
+
+  test('in a namespace that is no organization is not spoken of', () => {
+    const problem = { reason: 'NotAnOrganization', message: 'No label.' } as const
+    expect(shown(view({ problem, results: undefined }))).toMatchObject({
+      Ready: 'False NotAnOrganization',
+      Stalled: 'True NotAnOrganization',
+      Reachable: 'Unknown NotChecked',
+    })
+  })
+})
+
+test('every condition is there once, whatever was found', () => {
+  for (const results of [
+    undefined,
+    GOOD,
+    { identify: { failure: DENIED } },
+    { ...GOOD, put: { failure: SPEC } },
+  ])
+    expect(assessConnection(view({ results })).findings.map(({ type }) => type)).toEqual([
+      ...SETTINGS_CONDITIONS,
+    ])
+})

@@ -1,0 +1,264 @@
+/** What the conditions of SecretsSettings say: from what was tried in the account, with the words of AWS and what to change. */
+import type { SettingsStall } from '../../apis/secrets-settings.ts'
+import type { ConditionUpdate } from '../../kube/conditions.ts'
+import {
+  ASSUME_STATEMENT,
+  ENCRYPT_STATEMENT,
+  LIST_STATEMENT,
+  NEVER_READ_STATEMENT,
+  TAG_STATEMENT,
+  WRITE_STATEMENT,
+} from '../aws/connect-policies.ts'
+import { parseRoleArn } from '../aws/role-arn.ts'
+import { type CloudFailure, failureText } from '../cloud-failure.ts'
+
+/** What came of one try. */
+export type CloudResult<T> = { value: T; failure?: never } | { failure: CloudFailure; value?: never }
+
+/** Absent: not tried, since something before it failed. */
+export type ProbeResults = {
+  identify: CloudResult<{ account: string; arn: string }>
+  put?: CloudResult<true> | undefined
+  tags?: CloudResult<void> | undefined
+  list?: CloudResult<void> | undefined
+  remove?: CloudResult<void> | undefined
+  /** Operations that were not refused, such as `ssm:GetParameter`, and the code with which one was. */
+  readable?: CloudResult<{ operations: readonly string[]; code?: string | undefined }> | undefined
+  otherId?: CloudResult<{ refused: boolean; code?: string | undefined }> | undefined
+}
+
+export type ConnectionView = {
+  /** What is wrong before anything is tried. */
+  problem?: { reason: SettingsStall; message: string } | undefined
+  roleArn?: string | undefined
+  externalId: string
+  /** ARN of the operator's own identity, where it is known. */
+  principal?: string | undefined
+  /** Absent: nothing was tried with this spec yet. */
+  results?: ProbeResults | undefined
+  /** Conditions of before, where they speak of the same role, region and key: a try that failed for a moment does not undo them. */
+  before?: readonly ConditionUpdate[] | undefined
+  /** The operator's setting: an account that can read is refused. */
+  requireWriteOnly: boolean
+}
+
+export type ConnectionAssessment = {
+  findings: ConditionUpdate[]
+  /** Secrets can be saved. */
+  ready: boolean
+  /** The role was reached and writes: what was tried is `status.connected`. */
+  connected: boolean
+  /** For an Event. */
+  warning?: { reason: string; message: string } | undefined
+}
+
+export function assessConnection(view: ConnectionView): ConnectionAssessment {
+  const reachable = held(view, reachableFinding(view))
+  const isReached = reachable.status === 'True'
+  const writeOnly = isReached ? held(view, writeOnlyFinding(view)) : unknown('WriteOnly')
+  const enforced = isReached ? held(view, enforcedFinding(view)) : unknown('ExternalIdEnforced')
+  const needed = [reachable, enforced, ...(view.requireWriteOnly ? [writeOnly] : [])]
+  const stall = stallOf(view, needed)
+  const ready = stall === undefined && needed.every(({ status }) => status === 'True')
+  const waits = passing(view, needed)
+  return {
+    findings: [
+      readyFinding(ready, stall ?? waits, writeOnly),
+      reconcilingFinding(stall ? undefined : waits),
+      stalledFinding(stall),
+      reachable,
+      writeOnly,
+      enforced,
+    ],
+    ready,
+    connected: isReached,
+    ...(writeOnly.status === 'False' ? { warning: writeOnly } : {}),
+  }
+}
+
+type Words = { reason: string; message: string }
+
+/** A failure that passes by itself leaves what was known; what is found out replaces it. A look without a try changes nothing. */
+function held({ before, problem, results }: ConnectionView, finding: ConditionUpdate): ConditionUpdate {
+  if (finding.status !== 'Unknown' || finding.reason === 'CheckFailed' || problem) return finding
+  const isKnown = ({ status, reason }: ConditionUpdate) =>
+    status !== 'Unknown' || (results === undefined && reason !== 'NotChecked' && reason !== 'Connecting')
+  const known = before?.find((one) => one.type === finding.type && isKnown(one))
+  return known
+    ? { type: known.type, status: known.status, reason: known.reason, message: known.message }
+    : finding
+}
+
+function unknown(type: string): ConditionUpdate {
+  return {
+    type,
+    status: 'Unknown',
+    reason: 'NotChecked',
+    message: 'It was not tried: the account is not reached.',
+  }
+}
+
+function reachableFinding(view: ConnectionView): ConditionUpdate {
+  const type = 'Reachable'
+  const { results, roleArn, problem } = view
+  if (problem) return { type, status: 'Unknown', reason: 'NotChecked', message: 'It was not tried.' }
+  if (roleArn === undefined) {
+    const message = view.principal === undefined ? `${IDENTITY_FIRST} ${ROLE_REQUIRED}` : ROLE_REQUIRED
+    return { type, status: 'False', reason: 'RoleRequired', message }
+  }
+  if (results === undefined) return { type, status: 'Unknown', ...CONNECTING }
+  const { failure, value } = results.identify
+  if (failure) return { type, ...identifyFailed(view, failure) }
+  const wanted = parseRoleArn(roleArn)?.account
+  if (value.account !== wanted) {
+    const message = `The session is in account ${value.account}, the role in ${wanted}. The operator's endpoints of AWS are not those of this account.`
+    return { type, status: 'False', reason: 'WrongAccount', message }
+  }
+  if (results.put === undefined) return { type, status: 'Unknown', ...CONNECTING }
+  if (results.put.failure) return { type, ...putFailed(results.put.failure) }
+  const missing = rightMissing(results)
+  if (missing) return { type, ...missing }
+  const message = `Davit writes as ${value.arn}.`
+  return { type, status: 'True', reason: 'Connected', message }
+}
+
+const CONNECTING = { reason: 'Connecting', message: 'The account is being tried.' }
+const ROLE_REQUIRED =
+  'Make a role with status.trustPolicy as its trust policy and status.writerPolicy as its permissions, and put its ARN into spec.roleArn.'
+/** Nobody can be named in a trust policy yet. */
+const IDENTITY_FIRST =
+  'Davit does not know who it is in AWS, so that there may be no status.trustPolicy yet: whoever runs Davit gives it an identity (aws.identity of the chart) or names it (DAVIT_OPERATOR_PRINCIPAL_ARN).'
+
+type Answer = { status: ConditionUpdate['status']; reason: string; message: string }
+
+function identifyFailed({ roleArn, externalId, principal }: ConnectionView, failure: CloudFailure): Answer {
+  if (failure.remedy === 'retry') return unavailable(failure)
+  if (failure.remedy === 'spec') return refused('SpecRefused', failure, 'Correct the spec.')
+  const who = principal ?? "Davit's identity"
+  return refused(
+    'RoleRefused',
+    failure,
+    `Davit may not assume ${roleArn}. The role must exist, and its trust policy must allow ${who} sts:AssumeRole with the external id ${externalId} (${ASSUME_STATEMENT}) and sts:TagSession (${TAG_STATEMENT}): paste status.trustPolicy.`,
+  )
+}
+
+function putFailed(failure: CloudFailure): Answer {
+  if (failure.remedy === 'retry') return unavailable(failure)
+  if (/^(InvalidKeyId|KMS)/i.test(failure.code))
+    return refused(
+      'KeyRefused',
+      failure,
+      `The KMS key must exist in the region, be enabled and symmetric, and its policy must let the role use it (${ENCRYPT_STATEMENT} of status.writerPolicy).`,
+    )
+  if (failure.remedy === 'spec') return refused('SpecRefused', failure, 'Correct the spec.')
+  return refused(
+    'WriteRefused',
+    failure,
+    `The role may not write: it needs ssm:PutParameter, ssm:AddTagsToResource, and kms:Encrypt of the key. Paste status.writerPolicy with its statements ${WRITE_STATEMENT} and ${ENCRYPT_STATEMENT}, and look for a policy of the organization or a permissions boundary that denies it.`,
+  )
+}
+
+/** What Davit needs besides writing, to find out what is its own, what somebody else changed, and to remove it. */
+const RIGHTS = [
+  { tried: 'tags', action: 'ssm:ListTagsForResource', statement: WRITE_STATEMENT },
+  { tried: 'list', action: 'ssm:DescribeParameters', statement: LIST_STATEMENT },
+  { tried: 'remove', action: 'ssm:DeleteParameter', statement: WRITE_STATEMENT },
+] as const
+
+function rightMissing(results: ProbeResults): Answer | undefined {
+  for (const { tried, action, statement } of RIGHTS) {
+    const failure = results[tried]?.failure
+    if (failure?.remedy === 'permissions')
+      return refused(
+        'RightMissing',
+        failure,
+        `The role may write, and ${action} is refused. Paste status.writerPolicy, whose statement ${statement} allows it, and look for a policy of the organization or a permissions boundary that denies it.`,
+      )
+    if (failure?.remedy === 'spec') return refused('SpecRefused', failure, `It came of ${action}.`)
+  }
+  return undefined
+}
+
+function refused(reason: SettingsStall, failure: CloudFailure, advice: string): Answer {
+  return { status: 'False', reason, message: `${failureText(failure)}. ${advice}` }
+}
+
+function unavailable(failure: CloudFailure): Answer {
+  return {
+    status: 'Unknown',
+    reason: 'CloudUnavailable',
+    message: `${failureText(failure)}. Davit tries again.`,
+  }
+}
+
+/** A failure that says neither yes nor no. */
+function checkFailed(failure: CloudFailure): Answer {
+  if (failure.remedy === 'retry') return unavailable(failure)
+  return { status: 'Unknown', reason: 'CheckFailed', message: `${failureText(failure)}. It is not known.` }
+}
+
+function writeOnlyFinding({ results }: ConnectionView): ConditionUpdate {
+  const type = 'WriteOnly'
+  if (!results?.readable) return unknown(type)
+  const { failure, value } = results.readable
+  if (failure) return { type, ...checkFailed(failure) }
+  if (value.operations.length === 0) {
+    const message = `The role was refused every way of reading what it writes${value.code ? ` (${value.code})` : ''}.`
+    return { type, status: 'True', reason: 'ReadsRefused', message }
+  }
+  const message = `The role can read the secrets: ${value.operations.join(', ')}. Remove what allows it, or add the statement ${NEVER_READ_STATEMENT} of status.writerPolicy, which denies it whatever else the role has.`
+  return { type, status: 'False', reason: 'CanRead', message }
+}
+
+function enforcedFinding({ results, externalId }: ConnectionView): ConditionUpdate {
+  const type = 'ExternalIdEnforced'
+  if (!results?.otherId) return unknown(type)
+  const { failure, value } = results.otherId
+  if (failure) return { type, ...checkFailed(failure) }
+  if (value.refused) {
+    const message = `Another external id is refused${value.code ? ` (${value.code})` : ''}.`
+    return { type, status: 'True', reason: 'OtherIdRefused', message }
+  }
+  const message = `The role can be assumed with another external id, on behalf of another organization. Add the condition StringEquals sts:ExternalId ${externalId} to every statement of its trust policy that allows sts:AssumeRole: paste status.trustPolicy.`
+  return { type, status: 'False', reason: 'OtherIdAccepted', message }
+}
+
+function stallOf({ problem }: ConnectionView, needed: readonly ConditionUpdate[]): Words | undefined {
+  return problem ?? needed.find(({ status }) => status === 'False')
+}
+
+/** What is not known and will be, or was tried again and failed for a moment. */
+function passing(
+  { results, problem }: ConnectionView,
+  needed: readonly ConditionUpdate[],
+): Words | undefined {
+  if (problem) return undefined
+  const tries = [results?.identify, results?.put, results?.readable, results?.otherId]
+  const failure = tries.find((tried) => tried?.failure?.remedy === 'retry')?.failure
+  if (failure) return unavailable(failure)
+  const unknown = needed.find(({ status }) => status === 'Unknown')
+  return unknown?.reason === 'CloudUnavailable' ? wordsOf(unknown) : unknown && CONNECTING
+}
+
+function readyFinding(ready: boolean, why: Words | undefined, writeOnly: ConditionUpdate): ConditionUpdate {
+  const type = 'Ready'
+  if (!ready) return { type, status: 'False', ...wordsOf(why ?? CONNECTING) }
+  const warning = writeOnly.status === 'False' ? ` Warning: ${writeOnly.message}` : ''
+  return { type, status: 'True', reason: 'Connected', message: `Secrets can be saved.${warning}` }
+}
+
+function reconcilingFinding(waits: Words | undefined): ConditionUpdate {
+  const type = 'Reconciling'
+  if (waits) return { type, status: 'True', ...wordsOf(waits) }
+  return { type, status: 'False', reason: 'UpToDate', message: 'The status speaks of the current spec.' }
+}
+
+function stalledFinding(stall: Words | undefined): ConditionUpdate {
+  const type = 'Stalled'
+  if (stall) return { type, status: 'True', ...wordsOf(stall) }
+  return { type, status: 'False', reason: 'NothingToMend', message: 'Nothing waits for somebody to act.' }
+}
+
+function wordsOf({ reason, message }: Words): Words {
+  return { reason, message }
+}

@@ -1,0 +1,96 @@
+/** When an account is tried and listed next: soon while something is wrong, seldom while all is well, never all at once. */
+import type { SecretsSettings } from '../../apis/secrets-settings.ts'
+import type { Clock, Random } from '../../lib/ports-clock.ts'
+import type { ConnectionAssessment } from './plan.ts'
+
+export type CheckScheduleOptions = {
+  clock: Clock
+  random: Random
+  checkEveryMs: number
+  listEveryMs: number
+}
+
+/** `checkAt` and `listAt` are of monotonic time: somebody may set the clock. */
+type Times = { uid: string; generation: number; failures: number; checkAt: number; listAt: number }
+
+/** What there is to do at all: without a role nothing is tried, without a connection nothing is listed. */
+export type Doable = { check: boolean; list: boolean }
+
+/** An owner who mends a policy wants to see it, and AWS is not asked the same for ever. */
+const FIRST_RETRY_MS = 15_000
+const LONGEST_RETRY_MS = 600_000
+const LEAST_MS = 1000
+/** Reasons of Reachable. */
+const NO_ANSWERS: ReadonlySet<string> = new Set(['NotChecked', 'Connecting'])
+
+export class CheckSchedule {
+  readonly #options: CheckScheduleOptions
+  readonly #times = new Map<string, Times>()
+
+  constructor(options: CheckScheduleOptions) {
+    this.#options = options
+  }
+
+  /** Also where the status has no answer, whatever became of it: the namespace was no organization for a while. */
+  isCheckDue(settings: SecretsSettings): boolean {
+    return !hasAnswer(settings) || this.#of(settings).checkAt <= this.#options.clock.monotonic()
+  }
+
+  isListingDue(settings: SecretsSettings): boolean {
+    return this.#of(settings).listAt <= this.#options.clock.monotonic()
+  }
+
+  checked(settings: SecretsSettings, { ready }: ConnectionAssessment): void {
+    const times = this.#of(settings)
+    times.failures = ready ? 0 : times.failures + 1
+    const retryMs = Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** Math.min(16, times.failures - 1))
+    times.checkAt = this.#after(ready ? this.#options.checkEveryMs : retryMs)
+  }
+
+  listed(settings: SecretsSettings): void {
+    this.#of(settings).listAt = this.#after(this.#options.listEveryMs)
+  }
+
+  /** Undefined where only a change gives something to do. */
+  nextMs(settings: SecretsSettings, { check, list }: Doable): number | undefined {
+    const { checkAt, listAt } = this.#of(settings)
+    const times = [...(check ? [checkAt] : []), ...(list ? [listAt] : [])]
+    if (times.length === 0) return undefined
+    return Math.max(LEAST_MS, Math.min(...times) - this.#options.clock.monotonic())
+  }
+
+  forget(organization: string): void {
+    this.#times.delete(organization)
+  }
+
+  #of({ metadata, status }: SecretsSettings): Times {
+    const { namespace = '', uid, generation = 1 } = metadata
+    const held = this.#times.get(namespace)
+    if (held?.uid === uid && held.generation === generation) return held
+    const { clock, checkEveryMs } = this.#options
+    const now = clock.monotonic()
+    const isReady = status?.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True')
+    const isKnown = isReady && status?.observedGeneration === generation
+    const ageMs = Math.max(0, clock.now() - (Date.parse(status?.checkedAt ?? '') || 0))
+    const times = {
+      uid,
+      generation,
+      failures: 0,
+      checkAt: isKnown ? now + Math.max(0, checkEveryMs - ageMs) : now,
+      listAt: held?.uid === uid ? held.listAt : now,
+    }
+    this.#times.set(namespace, times)
+    return times
+  }
+
+  /** A tenth more or less. */
+  #after(ms: number): number {
+    const { clock, random } = this.#options
+    return clock.monotonic() + ms * (0.9 + 0.2 * random.fraction())
+  }
+}
+
+function hasAnswer({ status }: SecretsSettings): boolean {
+  const reachable = status?.conditions?.find(({ type }) => type === 'Reachable')
+  return reachable !== undefined && !NO_ANSWERS.has(reachable.reason)
+}

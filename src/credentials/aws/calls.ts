@@ -1,0 +1,182 @@
+import type { CloudMetrics } from '../../lib/metrics.ts'
+import type { Clock, Random } from '../../lib/ports-clock.ts'
+import type { RateLimiter } from '../../lib/turns.ts'
+import type { CallLimits } from '../cloud.ts'
+import { CloudError, isCloudError } from '../cloud-error.ts'
+import { CallDeadline, ExpiredError } from './call-time.ts'
+import { sanitizeMessage } from './error-words.ts'
+import { ERROR_TABLE } from './errors.ts'
+import { MAX_ATTEMPTS, retryWait } from './retry-wait.ts'
+import { type ClassifiedError, classifyError } from './verdict.ts'
+
+export type AwsDependencies = { clock: Clock; random: Random; metrics: CloudMetrics }
+
+/** @typeParam C what a request is sent with: a client with its session */
+export type Call<C, T> = {
+  /** As `ssm:PutParameter`. */
+  operation: string
+  limits: CallLimits
+  /** Turns that each attempt takes one of. */
+  turns?: { of: RateLimiter; flow: string }
+  /** Nothing has been asked of the service when this fails. A CloudError of it ends the call: it had its own attempts. */
+  connect(signal: AbortSignal): Promise<C>
+  /** @param lost earlier attempts of this call that may have had their effect */
+  send(client: C, signal: AbortSignal, lost: number): Promise<T>
+  /** What must be in no message. */
+  secrets?: () => readonly string[]
+  /** The session is no longer accepted. Absent where a new one would be the same. */
+  forgetSession?: () => void
+  /** Whether an answer of this code may be of a time before Davit's own last write. Not asked when this call may be why. */
+  isStale?: (code: string) => boolean
+}
+
+type Failure = ClassifiedError & {
+  /** Where it is an error of something else, such as of the session. */
+  from?: CloudError
+}
+
+const WORDS = {
+  TimedOut: 'There was no answer in time.',
+  Canceled: 'It was given up by who asked for it.',
+  Busy: 'Too many calls wait for their turn at this account and region.',
+} as const
+
+/** Makes a call with all its attempts. Throws CloudError, `unsure` if any attempt may have had its effect unanswered. */
+export function runCall<C, T>(world: AwsDependencies, call: Call<C, T>): Promise<T> {
+  return new CallRun(world, call).run()
+}
+
+class CallRun<C, T> {
+  readonly #world: AwsDependencies
+  readonly #call: Call<C, T>
+  readonly #time: CallDeadline
+  #attempts = 0
+  /** Attempts that may have had their effect, without an answer that says so. */
+  #lost = 0
+  #renewed = false
+
+  constructor(world: AwsDependencies, call: Call<C, T>) {
+    this.#world = world
+    this.#call = call
+    this.#time = new CallDeadline(world.clock, call.limits)
+  }
+
+  async run(): Promise<T> {
+    for (;;) {
+      await this.#takeTurn()
+      this.#attempts += 1
+      const result = await this.#tryOnce()
+      if ('value' in result) return result.value
+      const { failure } = result
+      if (failure.unsure) this.#lost += 1
+      const wait = this.#waitAfter(failure)
+      if (wait === undefined || wait >= this.#time.leftMs) throw this.#errorOf(failure)
+      this.#world.metrics.cloudRetry(this.#call.operation, labelOf(failure.code))
+      await this.#rest(wait)
+    }
+  }
+
+  async #takeTurn(): Promise<void> {
+    const { turns, operation } = this.#call
+    if (!turns) return
+    const begin = this.#world.clock.monotonic()
+    try {
+      const isAgain = this.#attempts > 0
+      await this.#time.turn((signal) => turns.of.acquire(turns.flow, { signal, isRetry: isAgain }))
+    } catch (error) {
+      // Nothing else can be wrong with waiting than that too many do.
+      throw this.#errorOf(given(error instanceof ExpiredError ? error : new ExpiredError('Busy'), false))
+    } finally {
+      this.#world.metrics.cloudTurn(operation, this.#secondsSince(begin))
+    }
+  }
+
+  async #tryOnce(): Promise<{ value: T } | { failure: Failure }> {
+    let client: C
+    try {
+      client = await this.#time.work((signal) => this.#call.connect(signal))
+    } catch (error) {
+      return { failure: { ...failureOf(error), unsure: false } }
+    }
+    const begin = this.#world.clock.monotonic()
+    try {
+      const value = await this.#time.work((signal) => this.#call.send(client, signal, this.#lost))
+      this.#count('ok', begin)
+      return { value }
+    } catch (error) {
+      const failure = failureOf(error)
+      this.#count(labelOf(failure.code), begin)
+      if (failure.again === 'throttled') this.#call.turns?.of.slowDown()
+      return { failure }
+    }
+  }
+
+  #waitAfter(failure: Failure): number | undefined {
+    if (this.#attempts >= MAX_ATTEMPTS) return undefined
+    const chance = this.#world.random.fraction()
+    if (this.#lost === 0 && this.#call.isStale?.(failure.code))
+      return retryWait('stale', this.#attempts, chance)
+    if (failure.again === undefined) return undefined
+    if (failure.again === 'session' && !this.#renew()) return undefined
+    return retryWait(failure.again, this.#attempts, chance)
+  }
+
+  /** Once: what a new session does not help, the next one does not either. */
+  #renew(): boolean {
+    if (this.#renewed || !this.#call.forgetSession) return false
+    this.#renewed = true
+    this.#call.forgetSession()
+    return true
+  }
+
+  async #rest(ms: number): Promise<void> {
+    try {
+      await this.#time.work((signal) => pause(this.#world.clock, ms, signal))
+    } catch (error) {
+      throw this.#errorOf({ ...failureOf(error), unsure: false })
+    }
+  }
+
+  #count(code: string, begin: number): void {
+    this.#world.metrics.cloudCall(this.#call.operation, code, this.#secondsSince(begin))
+  }
+
+  #secondsSince(begin: number): number {
+    return (this.#world.clock.monotonic() - begin) / 1000
+  }
+
+  #errorOf({ remedy, code, words, from }: Failure): CloudError {
+    const unsure = this.#lost > 0
+    if (from) return new CloudError(remedy, code, words, { operation: from.operation, unsure })
+    const secrets = this.#call.secrets?.() ?? []
+    // A code that nobody knows is as much the server's own text as the message.
+    const shown = ERROR_TABLE.has(code) || sanitizeMessage(code, secrets) === code ? code : 'Unknown'
+    return new CloudError(remedy, shown, sanitizeMessage(words, secrets), {
+      operation: this.#call.operation,
+      unsure,
+    })
+  }
+}
+
+function failureOf(error: unknown): Failure {
+  if (error instanceof ExpiredError) return given(error, true)
+  if (!isCloudError(error)) return classifyError(error)
+  const { remedy, code, message } = error
+  return { remedy, code, words: message, unsure: error.unsure, from: error }
+}
+
+function given({ why }: ExpiredError, unsure: boolean): Failure {
+  return { remedy: 'retry', code: why, words: WORDS[why], unsure }
+}
+
+/** Label values are those of the table, whatever a server makes up. */
+function labelOf(code: string): string {
+  return ERROR_TABLE.has(code) ? code : 'other'
+}
+
+function pause(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const stop = clock.after(ms, resolve)
+    signal.addEventListener('abort', stop, { once: true })
+  })
+}

@@ -1,0 +1,95 @@
+/** The record of this replica: what of it is stored, and whether its name is this process's. */
+import type { Clock } from '../lib/ports-clock.ts'
+import type { ReplicaRecord, ReplicaRecords, StoredRecord } from './ports-replica-records.ts'
+import { claimsNothing, type ShardTimes, UNKNOWN_SESSION } from './shard-work.ts'
+
+export type SelfLeaseOptions = {
+  name: string
+  session: string
+  isNameExclusive: boolean
+  times: Pick<ShardTimes, 'drainMs'>
+  records: ReplicaRecords
+  clock: Clock
+}
+
+/** `taken`: somebody else has the name, or may have something under way. `replaced`: he came later. */
+export type NameState = 'ours' | 'taken' | 'replaced'
+
+export class SelfLease {
+  readonly #options: SelfLeaseOptions
+  /** What the others can read. */
+  #published: ReplicaRecord | undefined
+  /** The version of the record, whoever wrote it. */
+  #stored: string | undefined
+  /** It may be another one. */
+  #isInDoubt = true
+  #wasPublished = false
+  /** The version of another process's record, when it was first seen, and how long from then on it counts. */
+  #namesake: { version: string; seenAt: number; waitMs: number } | undefined
+
+  constructor(options: SelfLeaseOptions) {
+    this.#options = options
+  }
+
+  /** What is stored must be looked up before it is written. */
+  get isInDoubt(): boolean {
+    return this.#isInDoubt
+  }
+
+  get published(): ReplicaRecord | undefined {
+    return this.#published
+  }
+
+  /** The others can read just that. */
+  matches({ session, view, draining }: ReplicaRecord): boolean {
+    const published = this.#published
+    return (
+      published?.session === session &&
+      published.view.join() === view.join() &&
+      published.draining.join() === draining.join()
+    )
+  }
+
+  /** What became of it, by a list. @param asked when the list was asked for, monotonic */
+  observe(records: readonly StoredRecord[], asked: number): NameState {
+    const { name, session } = this.#options
+    const found = records.find((record) => record.name === name)
+    if (found && this.#isOthers(found)) {
+      if (this.#wasPublished) return 'replaced'
+      this.#meets(found)
+    }
+    // Somebody may have removed the record, but not what it stands for.
+    if (this.#namesake && asked - this.#namesake.seenAt < this.#namesake.waitMs) return 'taken'
+    this.#isInDoubt = false
+    this.#stored = found?.version
+    if (!found) this.#published = undefined
+    else if (found.session === session) {
+      this.#published = found
+      this.#wasPublished = true
+    }
+    return 'ours'
+  }
+
+  /** Writes it over the one that is known. @throws ApiError: then it is in doubt */
+  async write(record: ReplicaRecord): Promise<void> {
+    this.#isInDoubt = true
+    this.#stored = await this.#options.records.write(record, this.#stored)
+    this.#isInDoubt = false
+    this.#wasPublished = true
+    this.#published = record
+  }
+
+  /** One that somebody has spoilt is this replica's, once it has written there. */
+  #isOthers({ session }: StoredRecord): boolean {
+    if (session === UNKNOWN_SESSION) return !this.#wasPublished && !this.#options.isNameExclusive
+    return session !== this.#options.session
+  }
+
+  #meets(found: StoredRecord): void {
+    const { isNameExclusive, times, clock } = this.#options
+    const { version, leaseMs } = found
+    if (isNameExclusive || claimsNothing(found)) this.#namesake = undefined
+    else if (this.#namesake?.version !== version)
+      this.#namesake = { version, seenAt: clock.monotonic(), waitMs: leaseMs + times.drainMs }
+  }
+}

@@ -1,0 +1,258 @@
+/** What a keeper does in each step, and when: with one clock and answers that come at once. */
+import { afterEach, describe, expect, it } from 'vitest'
+import { BED_SHARDS, type BedKeeper, KEEPER_TIMES, KeeperBed } from '../../test/support/keeper-bed.ts'
+import { ApiError } from '../kube/client.ts'
+import { sleep } from '../lib/sleep.ts'
+
+const ALL = Array.from({ length: BED_SHARDS }, (_, shard) => shard)
+const { renewEveryMs, leaseMs, drainMs, handoffEveryMs, holdsMs } = KEEPER_TIMES
+
+const beds: KeeperBed[] = []
+afterEach(() => {
+  for (const bed of beds.splice(0)) bed.end()
+})
+
+type Given = { start?: () => Promise<void>; stop?: () => Promise<void> }
+
+/** What is asked of the work of a replica `a`, which is done at once unless it is given how. */
+async function begin({ start = async () => undefined, stop = async () => undefined }: Given = {}) {
+  const bed = new KeeperBed()
+  beds.push(bed)
+  const calls: string[] = []
+  const work = {
+    start: (shards: readonly number[]) => {
+      calls.push(`start ${shards.join()}`)
+      return start()
+    },
+    owned: (shards: readonly number[]) => void calls.push(`owned ${shards.join()}`),
+    stop: (shard: number) => {
+      calls.push(`stop ${shard}`)
+      return stop()
+    },
+  }
+  const one = bed.join('a', { work })
+  await bed.clock.elapse(1000)
+  return { bed, one, calls }
+}
+
+const byShard = (one: string, other: string) => Number(one.split(' ')[1]) - Number(other.split(' ')[1])
+
+const ownedBy = ({ keeper }: BedKeeper) => ALL.filter((shard) => keeper.owns(shard))
+
+describe('a keeper', () => {
+  it('begins its shards, says that it owns them, and renews its record from then on at its pace', async () => {
+    const { bed, one, calls } = await begin()
+    expect(calls).toEqual([`start ${ALL}`, `owned ${ALL}`])
+    await one.keeper.settled
+    const { length } = bed.records.calls
+    await bed.clock.elapse(5 * renewEveryMs)
+    expect(bed.records.calls.slice(length)).toEqual(Array(5).fill(['write a', 'list']).flat())
+    expect(calls).toHaveLength(2)
+  })
+
+  it('looks again soon, and writes nothing twice, until what it has begun is ready', async () => {
+    const ready = Promise.withResolvers<void>()
+    const { bed, one, calls } = await begin({ start: () => ready.promise })
+    let isSettled = false
+    void one.keeper.settled.then(() => {
+      isSettled = true
+    })
+    const { length } = bed.records.calls
+    await bed.clock.elapse(3 * handoffEveryMs)
+    const looks = bed.records.calls.slice(length)
+    expect(looks.filter((call) => call === 'list')).toHaveLength(3)
+    expect(looks.filter((call) => call === 'write a').length).toBeLessThanOrEqual(1)
+    expect([isSettled, ownedBy(one)]).toEqual([false, []])
+    expect(ALL.filter((shard) => one.keeper.holds(shard))).toEqual(ALL)
+    ready.resolve()
+    await bed.clock.elapse(0)
+    expect([isSettled, ownedBy(one)]).toEqual([true, ALL])
+    expect(calls).toEqual([`start ${ALL}`, `owned ${ALL}`])
+  })
+
+  it('gives up what another one is to have, and nothing else', async () => {
+    const { bed, one, calls } = await begin()
+    const other = bed.join('b')
+    await bed.clock.elapse(3 * renewEveryMs)
+    const others = ownedBy(other)
+    expect(others.length).toBeGreaterThan(0)
+    expect(calls.slice(2).toSorted()).toEqual(others.map((shard) => `stop ${shard}`))
+    expect(ownedBy(one)).toEqual(ALL.filter((shard) => !others.includes(shard)))
+  })
+
+  it('gives nothing away that could not be ended, and tries again at its pace until it is', async () => {
+    let isBroken = true
+    const stop = async () => {
+      if (isBroken) throw new Error('not yet')
+    }
+    const { bed, one, calls } = await begin({ stop })
+    const other = bed.join('b')
+    await bed.clock.elapse(3 * renewEveryMs)
+    const asked = new Set(calls.slice(2))
+    expect(asked.size).toBeGreaterThan(0)
+    expect(ownedBy(other)).toEqual([])
+    const before = calls.length
+    await bed.clock.elapse(2 * renewEveryMs)
+    expect(calls.slice(before).toSorted()).toEqual([...asked, ...asked].toSorted())
+    expect(one.lines).toContain('a shard could not be handed over yet')
+    isBroken = false
+    await bed.clock.elapse(2 * renewEveryMs)
+    expect(ownedBy(other).map((shard) => `stop ${shard}`)).toEqual([...asked].toSorted(byShard))
+  })
+
+  it('goes on with what it had after a lapse in which nobody can have had it', async () => {
+    const { bed, one, calls } = await begin()
+    bed.records.failing.set('write', new ApiError('Unavailable', 'no answer'))
+    await bed.clock.elapse(holdsMs + 1000)
+    expect([one.keeper.owned, ownedBy(one)]).toEqual([0, []])
+    expect(one.lines).toContain('this replica could not renew its part of the shards')
+    bed.records.failing.clear()
+    await bed.clock.elapse(renewEveryMs)
+    expect(calls.slice(2)).toEqual([`owned ${ALL}`])
+    expect(ownedBy(one)).toEqual(ALL)
+  })
+
+  it('begins anew after a lapse in which somebody can have had its shards and given them back', async () => {
+    const { bed, one, calls } = await begin()
+    const tenure = one.tenures.current(0)
+    bed.records.failing.set('write', new ApiError('Unavailable', 'no answer'))
+    await bed.clock.elapse(leaseMs + drainMs)
+    bed.records.failing.clear()
+    await bed.clock.elapse(renewEveryMs)
+    expect(calls.slice(2)).toEqual([...ALL.map((shard) => `stop ${shard}`), `start ${ALL}`, `owned ${ALL}`])
+    expect(tenure.isRevoked).toBe(true)
+  })
+
+  it('does not wait for what it had begun when its lease lapses', async () => {
+    const aborted: unknown[] = []
+    const bed = new KeeperBed()
+    beds.push(bed)
+    const start = (_: readonly number[], signal: AbortSignal) =>
+      new Promise<void>((_resolve, reject) => {
+        signal.addEventListener('abort', () => {
+          aborted.push(signal.reason)
+          reject(signal.reason)
+        })
+      })
+    const one = bed.join('a', { work: { start } })
+    await bed.clock.elapse(1000)
+    bed.records.failing.set('write', new ApiError('Unavailable', 'no answer'))
+    await bed.clock.elapse(holdsMs + 1000)
+    expect(aborted).toHaveLength(1)
+    expect(one.lines).not.toContain('shards could not be taken over')
+  })
+
+  it('does not own what it was to give up while it was being taken over, though that succeeded', async () => {
+    const ready = Promise.withResolvers<void>()
+    const ended = Promise.withResolvers<void>()
+    const { bed, one, calls } = await begin({ start: () => ready.promise, stop: () => ended.promise })
+    one.keeper.restart([5])
+    ready.resolve()
+    await bed.clock.elapse(handoffEveryMs)
+    const others = ALL.filter((shard) => shard !== 5)
+    expect(calls).toEqual([`start ${ALL}`, `owned ${others}`, 'stop 5'])
+    expect(ownedBy(one)).toEqual(others)
+    ended.resolve()
+    await bed.clock.elapse(handoffEveryMs)
+    expect(calls.slice(3)).toEqual(['start 5', 'owned 5'])
+    expect(ownedBy(one)).toEqual(ALL)
+  })
+
+  it('says anew what it owns after a renewal that took longer than its lease stood', async () => {
+    const { bed, one, calls } = await begin()
+    const write = bed.records.write.bind(bed.records)
+    bed.records.write = async (record, over) => {
+      const version = await write(record, over)
+      await sleep(bed.clock, holdsMs - 1000)
+      return version
+    }
+    await bed.clock.elapse(renewEveryMs + holdsMs - 2500)
+    expect(ownedBy(one)).toEqual([])
+    await bed.clock.elapse(1000)
+    expect(calls.slice(2)).toEqual([`owned ${ALL}`])
+    expect(ownedBy(one)).toEqual(ALL)
+  })
+
+  it('says that a start has failed', async () => {
+    let isBroken = true
+    const start = async () => {
+      if (!isBroken) return
+      isBroken = false
+      throw new Error('broken')
+    }
+    const { one, bed } = await begin({ start })
+    await bed.clock.elapse(renewEveryMs)
+    expect(one.lines).toEqual(['shards could not be taken over'])
+    expect(ownedBy(one)).toEqual(ALL)
+  })
+
+  it('that leaves hands over at once, says so in its record, and asks for nothing more', async () => {
+    const { bed, one, calls } = await begin()
+    one.keeper.leave()
+    await bed.clock.elapse(handoffEveryMs)
+    expect(calls.slice(2).toSorted()).toEqual(ALL.map((shard) => `stop ${shard}`))
+    expect(bed.records.byName.get('a')).toMatchObject({ view: [], draining: [] })
+    const { length } = bed.records.calls
+    await bed.clock.elapse(leaseMs)
+    expect(bed.records.calls).toHaveLength(length)
+  })
+
+  it('says which shards it has given up and not ended, in their order, until they are', async () => {
+    const ended = Promise.withResolvers<void>()
+    const { bed, one } = await begin({ stop: () => ended.promise })
+    one.keeper.restart([5, 2])
+    await bed.clock.elapse(handoffEveryMs)
+    expect(bed.records.byName.get('a')?.draining).toEqual([2, 5])
+    expect(ownedBy(one)).toEqual(ALL.filter((shard) => shard !== 2 && shard !== 5))
+    ended.resolve()
+    await bed.clock.elapse(handoffEveryMs)
+    expect(bed.records.byName.get('a')?.draining).toEqual([])
+    expect(ownedBy(one)).toEqual(ALL)
+  })
+
+  it('that is ended gives all up, and tries no end again that fails', async () => {
+    const { bed, one, calls } = await begin({ stop: () => Promise.reject(new Error('it cannot be ended')) })
+    one.end()
+    await bed.clock.elapse(leaseMs)
+    expect(calls.slice(2)).toEqual(ALL.map((shard) => `stop ${shard}`))
+    expect(one.lines.filter((line) => line === 'a shard could not be handed over yet')).toHaveLength(
+      BED_SHARDS,
+    )
+    expect(ownedBy(one)).toEqual([])
+  })
+
+  it('whose name another process takes gives all up, and asks for nothing more', async () => {
+    const { bed, one, calls } = await begin()
+    bed.join('a')
+    await bed.clock.elapse(2 * renewEveryMs)
+    expect(one.replaced()).toBe(true)
+    expect(one.lines).toContain('another process has the name of this replica')
+    expect(calls.slice(2).toSorted()).toEqual(ALL.map((shard) => `stop ${shard}`))
+  })
+})
+
+describe('one that comes back under its own name', () => {
+  it('goes on at once with what its predecessor had claimed', async () => {
+    const { bed, one } = await begin()
+    bed.join('b')
+    await bed.clock.elapse(3 * renewEveryMs)
+    const before = ownedBy(one)
+    one.end()
+    const again = bed.join('a')
+    await bed.clock.elapse(2 * handoffEveryMs)
+    expect(ownedBy(again)).toEqual(before)
+  })
+
+  it('first hears of the others where that one had left in order', async () => {
+    const { bed, one } = await begin()
+    bed.join('b')
+    await bed.clock.elapse(3 * renewEveryMs)
+    one.keeper.leave()
+    await bed.clock.elapse(renewEveryMs + handoffEveryMs)
+    const again = bed.join('a')
+    await bed.clock.elapse(2 * handoffEveryMs)
+    expect(bed.records.byName.get('a')?.view).toEqual([])
+    await bed.clock.elapse(2 * renewEveryMs)
+    expect(ownedBy(again).length).toBeGreaterThan(0)
+  })
+})

@@ -1,0 +1,300 @@
+import { dualTimestamp } from '../lib/moment.ts'
+import { sleep } from '../lib/sleep.ts'
+import { WatchReset } from './broken-off.ts'
+import { isApiError, type ListQuery, type RawObject, type WatchEvent } from './client.ts'
+import { WatchHealth } from './contact.ts'
+import { Decoder } from './decoder.ts'
+import { HandlerGuard } from './handler-guard.ts'
+import { listIntoStore } from './list.ts'
+import { StreamingStore } from './object-feed.ts'
+import { identityOf, type Source, type Store, versionOf } from './object-store.ts'
+import type { InformerDependencies, InformerOptions } from './reflector-options.ts'
+import { GapDetector } from './silence.ts'
+import { CachingStore } from './store.ts'
+import type { Watch } from './watch.ts'
+import { type RestartDecision, RestartPolicy } from './watch-health.ts'
+
+const PAGE = 500
+const COMPARE_EVERY_MS = 30 * 60_000
+const COMPARE_AGAIN_MS = 60_000
+
+/** Told of the version of a list, before its objects, and of the version of each of those. */
+type ListListeners = {
+  onVersion?: (listVersion: number) => void
+  onNews?: ((version: number) => void) | undefined
+}
+
+/** Keeps up with one kind of objects for ever: lists, watches from there, resumes, and lists again where it must. */
+export class Informer<T> implements Watch {
+  readonly #synced = Promise.withResolvers<void>()
+  readonly synced = this.#synced.promise
+  readonly health: WatchHealth
+  readonly #options: InformerOptions<T>
+  readonly #needs: InformerDependencies
+  readonly #store: Store<T>
+  readonly #decoder: Decoder<T>
+  readonly #restart: RestartPolicy
+  readonly #stopping = new AbortController()
+  readonly #query: ListQuery
+  #version: string | undefined
+  #watching = new AbortController()
+  /** The connection was lost, and the store may be another one when it is back. */
+  #doubtful = false
+  #listing = 0
+  /** Of a list that is being told, or was given up: its objects come in the order of their names. */
+  #partialListVersion = 0
+  /** The highest version seen, which stays when `#version` is given up. */
+  #highest = 0
+  readonly #gapDetector: GapDetector
+  readonly #handler: HandlerGuard
+  #running: Promise<unknown> = Promise.resolve()
+
+  constructor(options: InformerOptions<T>, needs: InformerDependencies) {
+    this.#options = options
+    this.#needs = needs
+    this.#query = { limit: PAGE, ...options.query }
+    this.#handler = new HandlerGuard(options.type.plural, needs.log)
+    const told = {
+      applied: (key: string, object: T, previous?: T) =>
+        this.#handler.run(key, () => options.handler.applied(object, previous)),
+      deleted: (key: string, last: T, version?: number) =>
+        this.#handler.run(key, () => options.handler.deleted?.(last, version)),
+      gone: (key: string) => this.#handler.run(key, () => options.handler.gone?.(key)),
+    }
+    this.#store =
+      options.store ?? (options.streaming ? new StreamingStore<T>(told) : new CachingStore<T>(told))
+    this.#decoder = new Decoder(options.decode, options.type.plural, needs.log)
+    this.#restart = new RestartPolicy(needs.random)
+    this.health = new WatchHealth(needs.clock)
+    this.#gapDetector = new GapDetector(needs.clock, options.gapDetection)
+  }
+
+  /** @param key "namespace/name", or the name of a cluster-scoped object */
+  get(key: string): T | undefined {
+    return this.#store.get(key)
+  }
+
+  values(): IterableIterator<T> {
+    return this.#store.values()
+  }
+
+  get size(): number {
+    return this.#store.size
+  }
+
+  /** Everything up to this version was handed to the handler; 0 before the end of the first list. */
+  get version(): number {
+    return this.#highest
+  }
+
+  /** How often an object could not be decoded, and a handler threw. */
+  get troubles(): { poisoned: number; handlerErrors: number } {
+    return { poisoned: this.#decoder.poisoned, handlerErrors: this.#handler.errors }
+  }
+
+  start(): this {
+    const { streaming, stopListing } = this.#options
+    this.#running = Promise.all([this.#run(), streaming || stopListing ? undefined : this.#compareForEver()])
+    return this
+  }
+
+  /** Resolves when nothing will be called any more. */
+  async stop(): Promise<void> {
+    this.#stopping.abort()
+    this.#watching.abort()
+    await this.#running
+  }
+
+  /** The stream that is open may be dead without knowing it: it is broken off, and what came meanwhile is asked for. */
+  reopen(): void {
+    this.#watching.abort()
+    this.#watching = new AbortController()
+  }
+
+  /** Whatever list or watch is under way is given up for a new list. */
+  relist(): void {
+    this.#listing += 1
+    this.#version = undefined
+    this.reopen()
+  }
+
+  /** What is known is as of a list that was read to its end, and of what has come since. */
+  get isListed(): boolean {
+    return this.#version !== undefined
+  }
+
+  /** Whatever was made before something that is known is known as well. */
+  get isGapless(): boolean {
+    return this.isListed && this.#highest >= this.#partialListVersion
+  }
+
+  get #stopped(): boolean {
+    return this.#stopping.signal.aborted
+  }
+
+  async #run(): Promise<void> {
+    while (!this.#stopped) {
+      const { restart, reason, error } = await this.#round()
+      if (this.#stopped) return
+      const resource = this.#options.type.plural
+      this.#needs.metrics.watchRestarted(resource, reason)
+      if (error !== undefined) {
+        this.#needs.log.warn('A watch ended and will start again', { resource, reason, error, ...restart })
+      }
+      if (restart.relist) this.#version = undefined
+      if (restart.waitMs > 0) await sleep(this.#needs.clock, restart.waitMs, this.#stopping.signal)
+    }
+  }
+
+  /** Lists if need be and watches until that ends; not from nowhere, which would tell of nothing that is gone. Never rejects. */
+  async #round(): Promise<{ restart: RestartDecision; reason: string; error?: unknown }> {
+    const { clock } = this.#needs
+    let started: number | undefined
+    const livedMs = () => (started === undefined ? 0 : clock.monotonic() - started)
+    try {
+      if (this.#doubtful && (await this.#wasSetBack())) this.#version = undefined
+      this.#doubtful = false
+      if (this.#version === undefined) await this.#list()
+      if (this.#version === undefined) return { restart: { relist: true, waitMs: 0 }, reason: 'closed' }
+      started = clock.monotonic()
+      const progressed = await this.#watch(this.#version)
+      this.health.connected()
+      return { restart: this.#restart.closed(livedMs(), progressed), reason: 'closed' }
+    } catch (error) {
+      const reason = isApiError(error) ? error.kind : 'error'
+      this.#doubtful = true
+      this.health.disconnected()
+      // Not a failure of the server, after which one waits.
+      if (error instanceof WatchReset) return { restart: { relist: false, waitMs: 0 }, reason: 'closed' }
+      return { restart: this.#restart.failed(error, livedMs()), reason, error }
+    }
+  }
+
+  /**
+   * Whether the store was restored from a backup and is older than what was seen of it. A watch from a version that
+   * lies in its future would be answered, and be silent until that has come.
+   */
+  async #wasSetBack(): Promise<boolean> {
+    if (this.#version === undefined) return false
+    const page = await this.#needs.api.list(this.#options.type, { ...this.#query, limit: 1 })
+    return versionOf(page.resourceVersion) < this.#highest
+  }
+
+  async #list(): Promise<void> {
+    const begun = dualTimestamp(this.#needs.clock)
+    const onNews = this.#gapDetector.listing(this.#highest)
+    const version = await this.#readList({
+      onVersion: (listVersion) => {
+        // Only a store that was set back can be older than what was seen of it.
+        if (listVersion >= this.#highest) return
+        this.#options.onStoreRestored?.()
+        this.#store.age()
+      },
+      onNews,
+    })
+    if (version === undefined) return
+    this.#gapDetector.heard(begun)
+    this.#version = version
+    this.#highest = versionOf(version)
+    this.#synced.resolve()
+  }
+
+  /** @returns the version of the list, or undefined when another list was begun or the reflector stopped */
+  async #readList({ onVersion, onNews }: ListListeners = {}): Promise<string | undefined> {
+    const { type, stopListing } = this.#options
+    const { api, clock, log } = this.#needs
+    this.#listing += 1
+    const mine = this.#listing
+    const version = await listIntoStore({
+      api,
+      type,
+      query: this.#query,
+      largestPage: this.#options.largestPage,
+      store: this.#store,
+      clock,
+      take: (raw) => {
+        onNews?.(versionOf(raw.metadata.resourceVersion))
+        this.#take(raw, 'list')
+      },
+      stopListing,
+      isOver: () => mine !== this.#listing || this.#stopped,
+      onPageFailed: (error) =>
+        log.warn('A page of a list is asked for again', { resource: type.plural, error }),
+      onVersion: (listVersion) => {
+        this.#partialListVersion = Math.max(this.#partialListVersion, listVersion)
+        onVersion?.(listVersion)
+      },
+    })
+    if (version !== undefined) this.#partialListVersion = 0
+    return version
+  }
+
+  /** @returns whether anything came. @throws BrokenOff when it was given up to be opened anew */
+  async #watch(from: string): Promise<boolean> {
+    const { signal } = this.#watching
+    let progressed = false
+    this.health.opening()
+    try {
+      for await (const batch of this.#needs.api.watch(this.#options.type, this.#query, from, signal)) {
+        if (signal.aborted) break
+        for (const event of batch) progressed = this.#takeEvent(event) || progressed
+        this.#gapDetector.heard()
+        this.health.connected()
+        if (progressed) this.#restart.progress()
+      }
+    } catch (error) {
+      if (!signal.aborted) throw error
+    }
+    if (signal.aborted) throw new WatchReset()
+    return progressed
+  }
+
+  /** @returns whether it is newer than all before; nothing is, once a new list is wanted: that does not begin with it */
+  #takeEvent(event: WatchEvent): boolean {
+    const version = event.type === 'BOOKMARK' ? event.resourceVersion : this.#takeChange(event)
+    const number = versionOf(version)
+    if (this.#version === undefined || number <= this.#highest) return false
+    this.#version = version
+    this.#highest = number
+    this.#store.seenUpTo(number)
+    return true
+  }
+
+  #takeChange(event: Exclude<WatchEvent, { type: 'BOOKMARK' }>): string | undefined {
+    const { object } = event
+    if (event.type !== 'DELETED') this.#take(object, 'event', event.bytes)
+    else {
+      const identity = identityOf(object)
+      if (this.#store.isNews(identity, 'event')) this.#store.delete(identity)
+    }
+    return object.metadata.resourceVersion
+  }
+
+  #take(raw: RawObject, source: Source, bytes?: number): void {
+    const identity = identityOf(raw)
+    if (!this.#store.isNews(identity, source)) return
+    const object = this.#decoder.decode(raw, identity, bytes)
+    if (object !== undefined) this.#store.apply(identity, object)
+  }
+
+  async #compareForEver(): Promise<void> {
+    const { clock, random, log } = this.#needs
+    const everyMs = this.#options.compareEveryMs ?? COMPARE_EVERY_MS
+    let waitMs = everyMs
+    while (!this.#stopped) {
+      await sleep(clock, waitMs * (1 + random.fraction() / 10), this.#stopping.signal)
+      waitMs = everyMs
+      // The list that is needed, or being read, compares as well.
+      if (this.#stopped || this.#version === undefined) continue
+      const seen = this.#highest
+      await this.#readList({
+        onVersion: (version) => {
+          if (version < seen) this.relist()
+        },
+      }).catch((error: unknown) => {
+        waitMs = Math.min(everyMs, COMPARE_AGAIN_MS)
+        log.warn('A full comparison could not be made', { resource: this.#options.type.plural, error })
+      })
+    }
+  }
+}

@@ -1,0 +1,171 @@
+import type { ResourceType } from '../apis/meta.ts'
+import type { Clock } from '../lib/ports-clock.ts'
+import { sleep, yieldToEventLoop } from '../lib/sleep.ts'
+import {
+  type ApiError,
+  isApiError,
+  type ListQuery,
+  type Page,
+  type RawObject,
+  type ResourceReader,
+} from './client.ts'
+import { type Store, versionOf } from './object-store.ts'
+
+export type ListIntoStoreOptions = {
+  api: ResourceReader
+  type: ResourceType
+  query: ListQuery
+  /** Pages that are answered quickly grow up to so many objects; absent: they stay as the query says. */
+  largestPage?: number | undefined
+  store: Pick<Store<unknown>, 'beginList' | 'endList' | 'abandonList'>
+  clock: Clock
+  /** Takes in one object of the list. */
+  take(raw: RawObject): void
+  /** Looks at each page and may end the list there. */
+  stopListing?: ((page: readonly RawObject[]) => boolean) | undefined
+  /** Nobody wants this list any more. */
+  isOver(): boolean
+  /** A page that is not the first has failed, and is asked for again. */
+  onPageFailed?: ((error: ApiError) => void) | undefined
+  /** Told of the version of the list before its first object is taken in. */
+  onVersion?: ((version: number) => void) | undefined
+}
+
+/** Work before the event loop gets a turn: so long, or so many steps. */
+const SLICE_MS = 10
+const SLICE_STEPS = 200
+
+/** A page that takes less is too small, one that takes more is too large: for the event loop, and for the API server. */
+const QUICK_MS = 50
+const SLOW_MS = 250
+
+/** A page is asked for so often before the list is given up: who begins anew with each that fails may never come to its end. */
+const PAGE_TRIES = 5
+const AGAIN_MS = 1000
+/** Whoever waits for a page looks so often whether anybody still wants it. */
+const LOOK_MS = 100
+
+/** Pages of objects whose size nobody knows before. */
+class PageReader {
+  readonly #listing: ListIntoStoreOptions
+  #limit: number | undefined
+
+  constructor(listing: ListIntoStoreOptions) {
+    this.#listing = listing
+    this.#limit = listing.query.limit
+  }
+
+  /** @throws ApiError also where a page that is not the first was asked for as often as may be */
+  async read(from: string | undefined): Promise<Page> {
+    const { isOver, onPageFailed } = this.#listing
+    for (let tried = 1; ; tried += 1) {
+      try {
+        return await this.#readOnce(from)
+      } catch (error) {
+        const mayPass = isApiError(error, 'Unavailable', 'TooManyRequests')
+        if (from === undefined || !mayPass || tried >= PAGE_TRIES || isOver()) throw error
+        onPageFailed?.(error)
+        this.#shrink()
+        await this.#rest(error.retryAfterMs ?? tried * AGAIN_MS)
+        if (isOver()) throw error
+      }
+    }
+  }
+
+  async #readOnce(from: string | undefined): Promise<Page> {
+    const { api, type, query, clock } = this.#listing
+    const started = clock.monotonic()
+    try {
+      const page = await api.list(type, { ...query, ...this.#size() }, from)
+      this.#adapt(clock.monotonic() - started)
+      return page
+    } catch (error) {
+      if (!isApiError(error, 'TooLarge') || (this.#limit ?? 1) <= 1) throw error
+      this.#limit = Math.ceil((this.#limit ?? 1) / 4)
+      return await this.#readOnce(from)
+    }
+  }
+
+  async #rest(ms: number): Promise<void> {
+    const { clock, isOver } = this.#listing
+    const end = clock.monotonic() + ms
+    while (!isOver() && clock.monotonic() < end)
+      await sleep(clock, Math.min(end - clock.monotonic(), LOOK_MS))
+  }
+
+  #size(): { limit?: number } {
+    return this.#limit === undefined ? {} : { limit: this.#limit }
+  }
+
+  #adapt(tookMs: number): void {
+    const { largestPage } = this.#listing
+    if (this.#limit === undefined || largestPage === undefined) return
+    if (tookMs < QUICK_MS) this.#limit = Math.min(largestPage, this.#limit * 2)
+    else if (tookMs > SLOW_MS) this.#shrink()
+  }
+
+  /** Not to nothing, and what is less already stays. */
+  #shrink(): void {
+    const least = Math.min(10, this.#listing.query.limit ?? 10)
+    if (this.#limit !== undefined) this.#limit = Math.min(this.#limit, Math.max(least, this.#limit >> 1))
+  }
+}
+
+/** Reads a list page by page into a store. @returns its version, or undefined when it was over before its end */
+export async function listIntoStore(listing: ListIntoStoreOptions): Promise<string | undefined> {
+  try {
+    return await readPages(listing)
+  } catch (error) {
+    if (!listing.isOver()) listing.store.abandonList()
+    throw error
+  }
+}
+
+async function readPages(listing: ListIntoStoreOptions): Promise<string | undefined> {
+  const { store, clock, isOver } = listing
+  let version: string | undefined
+  let next: string | undefined
+  let complete = true
+  const pages = new PageReader(listing)
+  do {
+    const page = await pages.read(next)
+    if (isOver()) return undefined
+    if (version === undefined) {
+      version = page.resourceVersion
+      listing.onVersion?.(versionOf(version))
+      if (isOver()) return undefined
+      store.beginList()
+    }
+    await inSlices(takeEach(listing, page.items), clock)
+    if (isOver()) return undefined
+    next = page.continue
+    if (next !== undefined && listing.stopListing?.(page.items)) {
+      complete = false
+      next = undefined
+    }
+  } while (next !== undefined)
+  await inSlices(store.endList(versionOf(version), complete), clock)
+  return isOver() ? undefined : version
+}
+
+function* takeEach(
+  { take, isOver }: ListIntoStoreOptions,
+  items: readonly RawObject[],
+): IterableIterator<void> {
+  for (const raw of items) {
+    if (isOver()) return
+    yield take(raw)
+  }
+}
+
+async function inSlices(steps: Iterable<void>, clock: Clock): Promise<void> {
+  let started = clock.monotonic()
+  let count = 0
+  for (const _ of steps) {
+    count += 1
+    if (count < SLICE_STEPS && clock.monotonic() - started < SLICE_MS) continue
+    await yieldToEventLoop()
+    started = clock.monotonic()
+    count = 0
+  }
+}

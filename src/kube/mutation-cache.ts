@@ -1,0 +1,109 @@
+/** Objects of one kind by "namespace/name", as the watch shows them or an own write has answered, whichever is newer. */
+import type { ObjectMeta } from '../apis/meta.ts'
+
+type Entry<T> = { object: T /** The version that the watch told last. */; watched: number }
+type Listener<T> = (object: T, before: T | undefined) => void
+
+/**
+ * What is there and what is gone is told by the watch alone: the answer to a write may come after the watch has told that the
+ * object is gone, or that another one has its name.
+ */
+export class MutationCache<T extends { metadata: ObjectMeta }> {
+  readonly #entries = new Map<string, Entry<T>>()
+  readonly #names = new Map<string, Set<string>>()
+  readonly #listeners: Listener<T>[] = []
+  readonly #observers: ((object: T) => void)[] = []
+
+  /** Told of everything that is new, also of the own writes of who keeps the object in order: for whoever else uses it. */
+  observe(observer: (object: T) => void): void {
+    this.#observers.push(observer)
+  }
+
+  /** Told of what came, changed or went; what went is told with itself before. */
+  listen(listener: Listener<T>): void {
+    this.#listeners.push(listener)
+  }
+
+  get size(): number {
+    return this.#entries.size
+  }
+
+  get(namespace: string, name: string): T | undefined {
+    return this.#entries.get(`${namespace}/${name}`)?.object
+  }
+
+  *all(): IterableIterator<T> {
+    for (const { object } of this.#entries.values()) yield object
+  }
+
+  in(namespace: string): T[] {
+    return [...(this.#names.get(namespace) ?? [])].flatMap((name) => this.get(namespace, name) ?? [])
+  }
+
+  /** From the watch. */
+  apply(object: T): void {
+    const held = this.#entryOf(object)
+    const watched = versionOf(object)
+    if (held && held.object.metadata.uid === object.metadata.uid) {
+      // It is behind an own write. Behind itself it is only when the store was set back, and then all is news.
+      const isBehind = watched <= versionOf(held.object) && watched >= held.watched
+      held.watched = watched
+      if (isBehind) return
+    }
+    const { namespace = '', name } = object.metadata
+    this.#entries.set(`${namespace}/${name}`, { object, watched })
+    const names = this.#names.get(namespace) ?? new Set()
+    this.#names.set(namespace, names.add(name))
+    this.#notifyListeners(object, held?.object)
+  }
+
+  /** The answer to an own write or read. Only observers are told. */
+  learn(object: T): void {
+    if (this.#learn(object)) this.#notifyObservers(object)
+  }
+
+  /** The same, and others are told at once. */
+  announce(object: T): void {
+    const before = this.#learn(object)
+    if (before) this.#notifyListeners(object, before)
+  }
+
+  /** From the watch. */
+  remove(object: T): void {
+    const held = this.#entryOf(object)?.object
+    if (held?.metadata.uid !== object.metadata.uid) return
+    const { namespace = '', name } = object.metadata
+    this.#entries.delete(`${namespace}/${name}`)
+    const names = this.#names.get(namespace)
+    names?.delete(name)
+    if (names?.size === 0) this.#names.delete(namespace)
+    this.#notifyListeners(held, held)
+  }
+
+  /** @returns what was there before; undefined where this is no news */
+  #learn(object: T): T | undefined {
+    const held = this.#entryOf(object)
+    if (!held || held.object.metadata.uid !== object.metadata.uid) return undefined
+    const before = held.object
+    if (versionOf(object) <= versionOf(before)) return undefined
+    held.object = object
+    return before
+  }
+
+  #entryOf({ metadata: { namespace = '', name } }: T): Entry<T> | undefined {
+    return this.#entries.get(`${namespace}/${name}`)
+  }
+
+  #notifyListeners(object: T, before: T | undefined): void {
+    for (const listener of this.#listeners) listener(object, before)
+    this.#notifyObservers(object)
+  }
+
+  #notifyObservers(object: T): void {
+    for (const observer of this.#observers) observer(object)
+  }
+}
+
+function versionOf({ metadata }: { metadata: ObjectMeta }): number {
+  return Number(metadata.resourceVersion)
+}

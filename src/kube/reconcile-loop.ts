@@ -1,0 +1,147 @@
+import type { RuntimeMetrics } from '../lib/metrics.ts'
+import type { Clock, Random } from '../lib/ports-clock.ts'
+import type { Logger } from '../lib/ports-log.ts'
+import type { ConcurrencyGroupOf } from './key-lanes.ts'
+import { WorkQueue } from './workqueue.ts'
+
+/** What a pass over one object leaves to do: nothing until something changes, or another look after a while. */
+export type ReconcileResult = { afterMs: number | undefined }
+
+export interface Reconciler {
+  /**
+   * Brings the world in line with one object, whatever happened before; a key is never in two passes at once.
+   * Throwing means try again after a growing wait; TerminalError means that only a change can help.
+   * @param signal aborts when the pass takes too long or the process ends
+   */
+  reconcile(key: string, signal: AbortSignal): Promise<ReconcileResult>
+}
+
+export function noRequeue(): ReconcileResult {
+  return { afterMs: undefined }
+}
+
+export function requeueAfter(ms: number): ReconcileResult {
+  return { afterMs: ms }
+}
+
+/** Trying again is of no use until the object changes. Whoever throws it has said so in a condition. */
+export class TerminalError extends Error {
+  override readonly name = 'TerminalError'
+}
+
+export type ReconcileLoopOptions = {
+  /** Name in logs and metrics. */
+  name: string
+  reconciler: Reconciler
+  /** Passes at a time, over different keys. Default 4. */
+  concurrency?: number
+  /** Which keys share a limit within that; absent: none do. */
+  concurrencyGroupOf?: ConcurrencyGroupOf | undefined
+  /** A pass that takes longer is aborted. Default 60 s. */
+  deadlineMs?: number
+  clock: Clock
+  random: Random
+  log: Logger
+  metrics: RuntimeMetrics
+}
+
+type Outcome = Parameters<RuntimeMetrics['reconciled']>[1]
+
+const CONCURRENCY = 4
+const DEADLINE_MS = 60_000
+
+/** Workers that take keys from a queue and reconcile them until `stop`. */
+export class ReconcileLoop {
+  readonly #options: ReconcileLoopOptions
+  readonly #queue: WorkQueue
+  readonly #passes = new Set<AbortController>()
+  #stopping = false
+  #workers: Promise<void>[] = []
+
+  constructor(options: ReconcileLoopOptions) {
+    this.#options = options
+    const { clock, random, log, concurrencyGroupOf: laneOf } = options
+    this.#queue = new WorkQueue({ clock, random, log, concurrencyGroupOf: laneOf })
+  }
+
+  /** Keys that wait for a worker. */
+  get depth(): number {
+    return this.#queue.depth
+  }
+
+  /** Keys may be added before. */
+  start(): this {
+    const workers = this.#options.concurrency ?? CONCURRENCY
+    this.#workers = Array.from({ length: workers }, () => this.#work())
+    return this
+  }
+
+  add(key: string): void {
+    this.#queue.add(key)
+  }
+
+  addAfter(key: string, ms: number): void {
+    this.#queue.addAfter(key, ms)
+  }
+
+  /** Starts no pass any more, aborts the signals of those that run, and resolves when they have ended. */
+  async stop(): Promise<void> {
+    const closed = this.#queue.shutDown()
+    this.#stopping = true
+    for (const pass of this.#passes) pass.abort(new Error('the process ends'))
+    await Promise.all([closed, ...this.#workers])
+  }
+
+  async #work(): Promise<void> {
+    for (;;) {
+      const key = await this.#queue.get()
+      if (key === undefined) return
+      const started = this.#options.clock.monotonic()
+      const outcome = await this.#pass(key)
+      const seconds = (this.#options.clock.monotonic() - started) / 1000
+      this.#options.metrics.reconciled(this.#options.name, outcome, seconds)
+      this.#queue.done(key)
+    }
+  }
+
+  async #pass(key: string): Promise<Outcome> {
+    const { clock, reconciler } = this.#options
+    const deadlineMs = this.#options.deadlineMs ?? DEADLINE_MS
+    const pass = new AbortController()
+    this.#passes.add(pass)
+    const stopTimer = clock.after(deadlineMs, () => {
+      // The key stays taken until the pass has really ended: two at once would be worse than one that hangs.
+      this.#options.log.warn('A pass took too long and was told to stop', this.#about(key))
+      pass.abort(new Error(`the pass took longer than ${deadlineMs} ms`))
+    })
+    try {
+      const { afterMs } = await reconciler.reconcile(key, pass.signal)
+      this.#queue.forget(key)
+      if (afterMs === undefined) return 'done'
+      this.#queue.addAfter(key, afterMs)
+      return 'requeued'
+    } catch (error) {
+      return this.#failed(key, error)
+    } finally {
+      stopTimer()
+      this.#passes.delete(pass)
+    }
+  }
+
+  #failed(key: string, error: unknown): Outcome {
+    const fields = { ...this.#about(key), error }
+    if (error instanceof TerminalError) {
+      this.#queue.forget(key)
+      this.#options.log.warn('A pass cannot succeed until the object changes', fields)
+      return 'terminal'
+    }
+    // What the end of the process interrupted is no failure worth a line.
+    if (!this.#stopping) this.#options.log.error('A pass failed and will be repeated', fields)
+    this.#queue.addRateLimited(key)
+    return 'error'
+  }
+
+  #about(key: string): Record<string, unknown> {
+    return { controller: this.#options.name, key }
+  }
+}

@@ -1,0 +1,224 @@
+import { describe, expect, it } from 'vitest'
+import { FakeClock } from '../../test/support/fake-clock.ts'
+import { ApiError, type RawObject, type ResourceWriter } from './client.ts'
+import { eventObject, microTime, truncateUtf8 } from './event-object.ts'
+import type { RecordedEvent } from './event-recorder.ts'
+import { createEventRecorder } from './recorder.ts'
+
+const endpoint: RawObject = {
+  apiVersion: 'davit.dev/v1alpha1',
+  kind: 'WebhookEndpoint',
+  metadata: { name: 'billing', namespace: 'acme', uid: 'u-1', resourceVersion: '7', labels: { a: 'b' } },
+  spec: { url: 'https://example.com' },
+}
+const disabled: RecordedEvent = { type: 'Warning', reason: 'Disabled', message: 'after 5 failures' }
+
+function start() {
+  const clock = new FakeClock()
+  const created: RawObject[] = []
+  const patched: [string, object][] = []
+  const lines: string[] = []
+  const faults: (Error | undefined)[] = []
+  const fail = () => {
+    const fault = faults.shift()
+    if (fault) throw fault
+  }
+  const api: ResourceWriter = {
+    async create(_, object) {
+      fail()
+      created.push(object)
+      return object
+    },
+    async patch(_, ref, patch) {
+      fail()
+      patched.push([`${ref.namespace}/${ref.name}`, patch])
+      return { metadata: { name: ref.name } }
+    },
+    async delete() {},
+  }
+  let count = 0
+  const bytes = (length: number) => {
+    count += 1
+    return new Uint8Array(length).fill(count)
+  }
+  const told: unknown[] = []
+  const write = (message: string, fields?: Record<string, unknown>) =>
+    void (fields?.reason === undefined ? lines.push(message) : told.push(fields))
+  const log = { info: write, warn: write, error() {} }
+  const random = { fraction: () => 0, bytes }
+  const recorder = createEventRecorder({ api, reporter: 'davit-0', clock, random, log })
+  return { clock, created, patched, lines, told, faults, recorder }
+}
+
+describe('an event recorder', () => {
+  it('tells the log of an Event once, however often it is repeated', async () => {
+    const { recorder, told } = start()
+    recorder.record(endpoint, disabled)
+    recorder.record(endpoint, disabled)
+    await recorder.drain()
+    expect(told).toEqual([
+      {
+        reason: 'Disabled',
+        what: 'after 5 failures',
+        kind: 'WebhookEndpoint',
+        namespace: 'acme',
+        name: 'billing',
+      },
+    ])
+  })
+
+  it('writes an Event about the object, in its namespace', async () => {
+    const { recorder, created } = start()
+    recorder.record(endpoint, disabled)
+    await recorder.drain()
+    expect(created).toEqual([
+      {
+        apiVersion: 'events.k8s.io/v1',
+        kind: 'Event',
+        metadata: { name: 'billing.0101010101010101', namespace: 'acme' },
+        eventTime: '2026-01-31T12:00:00.000000Z',
+        reportingController: 'davit',
+        reportingInstance: 'davit-0',
+        action: 'Reconcile',
+        type: 'Warning',
+        reason: 'Disabled',
+        note: 'after 5 failures',
+        regarding: {
+          apiVersion: 'davit.dev/v1alpha1',
+          kind: 'WebhookEndpoint',
+          namespace: 'acme',
+          name: 'billing',
+          uid: 'u-1',
+          resourceVersion: '7',
+        },
+      },
+    ])
+  })
+
+  it('writes about a cluster-scoped object in the namespace default', async () => {
+    const { recorder, created } = start()
+    recorder.record({ kind: 'EventType', metadata: { name: 'a.b' } }, disabled)
+    await recorder.drain()
+    expect(created[0]?.metadata).toMatchObject({ namespace: 'default' })
+  })
+
+  it('counts a repeat on the same Event, and takes another message for another Event', async () => {
+    const { clock, recorder, created, patched } = start()
+    recorder.record(endpoint, disabled)
+    await recorder.drain()
+    for (let repeat = 0; repeat < 3; repeat += 1) {
+      clock.advance(1_000)
+      recorder.record(endpoint, disabled)
+      await recorder.drain()
+    }
+    recorder.record(endpoint, { ...disabled, message: 'another' })
+    await recorder.drain()
+    expect(created).toHaveLength(2)
+    expect(patched.at(-1)).toEqual([
+      'acme/billing.0101010101010101',
+      { series: { count: 4, lastObservedTime: '2026-01-31T12:00:03.000000Z' } },
+    ])
+  })
+
+  it('shares one write among repeats that come while it waits', async () => {
+    const { recorder, created, patched } = start()
+    for (let repeat = 0; repeat < 40; repeat += 1) recorder.record(endpoint, disabled)
+    await recorder.drain()
+    expect([created.length, patched.length]).toEqual([1, 1])
+    expect(patched[0]?.[1]).toMatchObject({ series: { count: 40 } })
+    // It was one write of the 25 that the object has.
+    recorder.record(endpoint, { ...disabled, message: 'another' })
+    await recorder.drain()
+    expect(created).toHaveLength(2)
+  })
+
+  it('writes a new Event for what happens again after a long while', async () => {
+    const { clock, recorder, created } = start()
+    recorder.record(endpoint, disabled)
+    await recorder.drain()
+    clock.advance(600_000)
+    recorder.record(endpoint, disabled)
+    await recorder.drain()
+    expect(created).toHaveLength(2)
+  })
+
+  it('writes a new Event when the old one is gone', async () => {
+    const { recorder, created, patched, faults } = start()
+    recorder.record(endpoint, disabled)
+    await recorder.drain()
+    faults.push(new ApiError('NotFound', 'gone'))
+    recorder.record(endpoint, disabled)
+    await recorder.drain()
+    recorder.record(endpoint, disabled)
+    await recorder.drain()
+    expect(created).toHaveLength(2)
+    expect(patched.at(-1)?.[1]).toMatchObject({ series: { count: 2 } })
+  })
+
+  it('writes at most 25 at once about one object and then one in 5 minutes, whatever they say', async () => {
+    const { clock, recorder, created } = start()
+    const say = async (from: number, to: number) => {
+      for (let number = from; number < to; number += 1) {
+        recorder.record(endpoint, { ...disabled, message: `message ${number}` })
+        await recorder.drain()
+      }
+    }
+    await say(0, 40)
+    expect(created).toHaveLength(25)
+    clock.advance(300_000)
+    await say(40, 50)
+    expect(created).toHaveLength(26)
+    recorder.record({ ...endpoint, metadata: { ...endpoint.metadata, uid: 'u-2' } }, disabled)
+    await recorder.drain()
+    expect(created).toHaveLength(27)
+  })
+
+  it('writes at most 100 at once about all objects', async () => {
+    const { recorder, created } = start()
+    for (let number = 0; number < 300; number += 1) {
+      recorder.record({ kind: 'X', metadata: { name: `n${number}`, uid: `u-${number}` } }, disabled)
+    }
+    await recorder.drain()
+    expect(created).toHaveLength(100)
+  })
+
+  it('goes on after a write that failed, and complains at most once a minute', async () => {
+    const { clock, recorder, created, lines, faults } = start()
+    const no = new ApiError('Forbidden', 'no')
+    faults.push(no, no)
+    for (const message of ['one', 'two', 'three']) recorder.record(endpoint, { ...disabled, message })
+    await recorder.drain()
+    expect(created.map((event) => event.note)).toEqual(['three'])
+    expect(lines).toHaveLength(1)
+    clock.advance(60_000)
+    faults.push(no)
+    recorder.record(endpoint, { ...disabled, message: 'four' })
+    await recorder.drain()
+    expect(lines).toHaveLength(2)
+  })
+})
+
+describe('an Event', () => {
+  it('has a name that the API server takes, however long the object’s is', () => {
+    const at = { now: 0, suffix: '0011223344556677', instance: 'x'.repeat(300) }
+    const name = `${'a'.repeat(235)}.b-${'c'.repeat(15)}`
+    const event = eventObject({ metadata: { name } }, { ...disabled, message: 'é'.repeat(2_000) }, at)
+    expect(event.metadata.name).toMatch(/^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/)
+    expect(event.metadata.name.length).toBeLessThanOrEqual(253)
+    expect(Buffer.byteLength(String(event.note))).toBe(1_024)
+    expect(String(event.reportingInstance)).toHaveLength(128)
+  })
+
+  it('is cut between characters and stamped in microseconds', () => {
+    expect(truncateUtf8('aé𝄞', 7)).toBe('aé𝄞')
+    expect([6, 5, 4, 3, 2, 1].map((most) => truncateUtf8('aé𝄞', most))).toEqual([
+      'aé',
+      'aé',
+      'aé',
+      'aé',
+      'a',
+      'a',
+    ])
+    expect(microTime(1)).toBe('1970-01-01T00:00:00.001000Z')
+  })
+})

@@ -1,0 +1,162 @@
+import type { ResourceType } from '../apis/meta.ts'
+import type { Clock, Random } from '../lib/ports-clock.ts'
+import type { Logger } from '../lib/ports-log.ts'
+import { isApiError, type ResourceWriter } from './client.ts'
+import { eventObject, namespaceOfEvent, type RegardingObject, seriesPatch } from './event-object.ts'
+import type { EventRecorder, RecordedEvent } from './event-recorder.ts'
+import { LruMap } from './recent-map.ts'
+import { TokenBucket } from './token-bucket.ts'
+
+export type EventRecorderOptions = {
+  api: ResourceWriter
+  /** Name of this process: which replica says it. */
+  reporter: string
+  clock: Clock
+  random: Random
+  log: Logger
+}
+
+/** `drain` resolves when what was taken has been written, or could not be. */
+export type DrainingEventRecorder = EventRecorder & { drain(): Promise<void> }
+
+export function createEventRecorder(options: EventRecorderOptions): DrainingEventRecorder {
+  return new AggregatingRecorder(options)
+}
+
+export const EVENTS: ResourceType = {
+  group: 'events.k8s.io',
+  version: 'v1',
+  plural: 'events',
+  namespaced: true,
+}
+
+/** The limits of client-go's recorder for one object, and one of our own for all. */
+const PER_OBJECT = { size: 25, everyMs: 300_000 }
+const GLOBAL = { size: 100, everyMs: 100 }
+/** A repeat after longer than this is an event of its own. */
+const SERIES_MS = 10 * 60_000
+const REMEMBERED = 4_000
+const MAX_QUEUE = 1_000
+const COMPLAIN_EVERY_MS = 60_000
+
+/** The same thing said about the same object. */
+type Series = {
+  about: RegardingObject
+  event: RecordedEvent
+  name?: string
+  count: number
+  written: number
+  lastAt: number
+}
+
+class AggregatingRecorder implements DrainingEventRecorder {
+  readonly #options: EventRecorderOptions
+  readonly #series = new LruMap<Series>(REMEMBERED)
+  readonly #buckets = new LruMap<TokenBucket>(REMEMBERED)
+  readonly #global: TokenBucket
+  readonly #queue = new Set<Series>()
+  #writing: Promise<void> | undefined
+  #complainedAt = Number.NEGATIVE_INFINITY
+
+  constructor(options: EventRecorderOptions) {
+    this.#options = options
+    this.#global = new TokenBucket(GLOBAL, options.clock.monotonic())
+  }
+
+  record(about: RegardingObject, event: RecordedEvent): void {
+    const series = this.#seriesOf(about, event)
+    series.count += 1
+    series.lastAt = this.#options.clock.monotonic()
+    // What waits already carries the new count; without a token the count waits for the next repeat.
+    if (this.#queue.has(series) || this.#queue.size >= MAX_QUEUE || !this.#mayWrite(about)) return
+    this.#queue.add(series)
+    this.#writing ??= this.#writeAll()
+    if (series.count === 1) this.#tell(series)
+  }
+
+  async drain(): Promise<void> {
+    await this.#writing
+  }
+
+  #seriesOf(about: RegardingObject, event: RecordedEvent): Series {
+    const key = JSON.stringify([idOf(about), event.type, event.reason, event.message])
+    const now = this.#options.clock.monotonic()
+    const known = this.#series.get(key)
+    if (known && now - known.lastAt < SERIES_MS) return known
+    const series: Series = { about: slim(about), event, count: 0, written: 0, lastAt: now }
+    this.#series.set(key, series)
+    return series
+  }
+
+  #mayWrite(about: RegardingObject): boolean {
+    const now = this.#options.clock.monotonic()
+    const id = idOf(about)
+    const bucket = this.#buckets.get(id) ?? new TokenBucket(PER_OBJECT, now)
+    this.#buckets.set(id, bucket)
+    return bucket.tryTake(now) && this.#global.tryTake(now)
+  }
+
+  /** One at a time: events are never urgent. */
+  async #writeAll(): Promise<void> {
+    for (const series of this.#queue) {
+      await this.#write(series).catch((error: unknown) => this.#complain(error))
+      this.#queue.delete(series)
+    }
+    this.#writing = undefined
+  }
+
+  async #write(series: Series): Promise<void> {
+    const { api, clock } = this.#options
+    if (series.name === undefined) await this.#create(series)
+    const { count, name } = series
+    if (name === undefined || count <= series.written) return
+    const ref = { namespace: namespaceOfEvent(series.about), name }
+    try {
+      await api.patch(EVENTS, ref, seriesPatch(count, clock.now()), { answer: 'metadata' })
+      series.written = count
+    } catch (error) {
+      // Events live for an hour; then the series begins anew.
+      if (!isApiError(error, 'NotFound')) throw error
+      series.count = 1
+      await this.#create(series)
+    }
+  }
+
+  async #create(series: Series): Promise<void> {
+    const { api, clock, random, reporter } = this.#options
+    const suffix = Buffer.from(random.bytes(8)).toString('hex')
+    const object = eventObject(series.about, series.event, { now: clock.now(), suffix, instance: reporter })
+    await api.create(EVENTS, object, { answer: 'metadata' })
+    series.name = object.metadata.name
+    series.written = 1
+  }
+
+  /** Events live for an hour and belong to the tenant; who runs Davit reads the log. */
+  #tell({ about, event }: Series): void {
+    const { type, reason, message } = event
+    const { namespace, name } = about.metadata
+    const fields = { reason, what: message, kind: about.kind, namespace, name }
+    this.#options.log[type === 'Warning' ? 'warn' : 'info']('An Event was recorded', fields)
+  }
+
+  #complain(error: unknown): void {
+    const now = this.#options.clock.monotonic()
+    if (now - this.#complainedAt < COMPLAIN_EVERY_MS) return
+    this.#complainedAt = now
+    this.#options.log.warn('An Event could not be written', { error })
+  }
+}
+
+function idOf({ kind, metadata }: RegardingObject): string {
+  return metadata.uid ?? `${kind}/${metadata.namespace ?? ''}/${metadata.name}`
+}
+
+/** Keeps no more of the object than an Event says of it. */
+function slim({ apiVersion, kind, metadata }: RegardingObject): RegardingObject {
+  const { name, namespace, uid, resourceVersion } = metadata
+  return {
+    ...(apiVersion === undefined ? {} : { apiVersion }),
+    ...(kind === undefined ? {} : { kind }),
+    metadata: { name, namespace, uid, resourceVersion },
+  }
+}

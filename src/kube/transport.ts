@@ -1,0 +1,244 @@
+import { Client, Pool } from 'undici'
+import type { ApiCallMetrics } from '../lib/metrics.ts'
+import type { Clock, Random } from '../lib/ports-clock.ts'
+import { apiErrorFromResponse } from './api-status.ts'
+import { ApiError } from './client.ts'
+import { type ClusterAccess, type Credentials, sameCredentials, type TlsMaterial } from './cluster-access.ts'
+import { type HttpRequest, HttpRequestError, httpRequest } from './http.ts'
+import { type FailedAttempt, retryWait } from './retry-policy.ts'
+import { httpStream } from './stream-answer.ts'
+
+export type Verb = 'get' | 'list' | 'watch' | 'create' | 'patch' | 'delete'
+
+/** `path` begins with `/api`; every name in it has been checked. */
+export type ApiRequest = {
+  verb: Verb
+  /** Doing it twice is doing it once, as of every read; for what is no read and changes nothing all the same. */
+  repeatable?: boolean
+  path: string
+  body?: string
+  contentType?: string
+  accept?: string
+}
+
+export type TransportOptions = {
+  access: ClusterAccess
+  clock: Clock
+  random: Random
+  metrics?: ApiCallMetrics
+  /** Connections for calls; a watch has its own besides. */
+  connections?: number
+  /** Over all attempts of a call and the waits between them. */
+  deadlineMs?: number
+  maxResponseBytes?: number
+  /** Told what each answer says of the time. */
+  onDate?: ((date: string) => void) | undefined
+}
+
+/** A response that goes on: chunks as they come, those that came together in one array, until the server ends it. */
+export type OpenStream = { chunks: AsyncIterable<Buffer[]>; close(error?: Error): void }
+
+export interface Transport {
+  /** The body of a 2xx. @throws ApiError */
+  call(request: ApiRequest): Promise<Buffer>
+  /** A stream on a connection of its own. @throws ApiError when it is not opened with 200 */
+  open(request: ApiRequest, signal: AbortSignal): Promise<OpenStream>
+  /** Ends all streams and, after what is under way, all connections. */
+  close(): Promise<void>
+}
+
+const METHOD = {
+  get: 'GET',
+  list: 'GET',
+  watch: 'GET',
+  create: 'POST',
+  patch: 'PATCH',
+  delete: 'DELETE',
+} as const
+/** Below the 90 s after which the API server closes an idle connection, so that no write meets a closing one. */
+const KEEP_ALIVE_MS = 60_000
+const MAX_ERROR_BYTES = 64 * 1024
+
+export function createTransport(options: TransportOptions): Transport {
+  return new KubernetesTransport(options)
+}
+
+class KubernetesTransport implements Transport {
+  readonly #access: ClusterAccess
+  readonly #clock: Clock
+  readonly #random: Random
+  readonly #metrics: ApiCallMetrics | undefined
+  readonly #connections: number
+  readonly #deadlineMs: number
+  readonly #maxBytes: number
+  readonly #onDate: TransportOptions['onDate']
+  readonly #streams = new Set<Client>()
+  #pool: { pool: Pool; tls: TlsMaterial } | undefined
+
+  constructor(options: TransportOptions) {
+    this.#access = options.access
+    this.#clock = options.clock
+    this.#random = options.random
+    this.#metrics = options.metrics
+    this.#connections = options.connections ?? 32
+    this.#onDate = options.onDate
+    this.#deadlineMs = options.deadlineMs ?? 10_000
+    this.#maxBytes = options.maxResponseBytes ?? 64 * 1024 * 1024
+  }
+
+  async call(request: ApiRequest): Promise<Buffer> {
+    const deadline = this.#clock.monotonic() + this.#deadlineMs
+    const repeatable = request.repeatable ?? (request.verb === 'get' || request.verb === 'list')
+    let renewed = false
+    for (let attempt = 1; ; attempt += 1) {
+      const used = await this.#credentials(deadline)
+      const outcome = await this.#attempt(request, used, deadline)
+      if (Buffer.isBuffer(outcome)) return outcome
+      if (!renewed && outcome.error.kind === 'Unauthorized' && (await this.#isNew(used, deadline))) {
+        renewed = true
+        continue
+      }
+      const wait = retryWait({ ...outcome, repeatable, attempt }, this.#random.fraction())
+      if (wait === undefined || this.#clock.monotonic() + wait >= deadline) throw outcome.error
+      await this.#pause(wait)
+      // The process may have stood still meanwhile: who thinks that it is gone by now counts on that nothing more is sent.
+      if (this.#clock.monotonic() >= deadline) throw outcome.error
+    }
+  }
+
+  async open(request: ApiRequest, signal: AbortSignal): Promise<OpenStream> {
+    const started = this.#clock.monotonic()
+    const used = await this.#credentials(started + this.#deadlineMs)
+    const client = new Client(this.#access.origin, {
+      allowH2: false,
+      connect: { ...used.tls },
+      headersTimeout: 0,
+      bodyTimeout: 0,
+    })
+    this.#streams.add(client)
+    const abort = () => close(new Error('aborted'))
+    const close = (error?: Error) => {
+      signal.removeEventListener('abort', abort)
+      this.#streams.delete(client)
+      void client.destroy(error ?? null)
+    }
+    signal.addEventListener('abort', abort)
+    const stopTimer = this.#clock.after(this.#deadlineMs, () => close(new Error('not opened in time')))
+    try {
+      signal.throwIfAborted()
+      const answer = await httpStream(client, this.#request(request, used))
+      const { status, retryAfter, chunks } = answer
+      this.#count(request.verb, String(status), started)
+      if (status === 200) return { chunks, close }
+      if (status === 401) this.#access.credentials.refused(used)
+      throw apiErrorFromResponse(status, await readAtMost(chunks, MAX_ERROR_BYTES), retryAfter)
+    } catch (error) {
+      close()
+      if (error instanceof ApiError) throw error
+      this.#count(request.verb, 'error', started)
+      throw unavailable('no stream from the API server', error)
+    } finally {
+      stopTimer()
+    }
+  }
+
+  async close(): Promise<void> {
+    const streams = [...this.#streams]
+    this.#streams.clear()
+    await Promise.all([...streams.map((client) => client.destroy()), this.#pool?.pool.close()])
+  }
+
+  async #attempt(
+    request: ApiRequest,
+    used: Credentials,
+    deadline: number,
+  ): Promise<Buffer | Pick<FailedAttempt, 'error' | 'fate'>> {
+    const started = this.#clock.monotonic()
+    try {
+      const answer = await httpRequest(this.#poolFor(used.tls), this.#request(request, used), {
+        clock: this.#clock,
+        timeoutMs: Math.max(0, deadline - started),
+        maxBytes: this.#maxBytes,
+      })
+      this.#count(request.verb, String(answer.status), started)
+      if (answer.date !== undefined) this.#onDate?.(answer.date)
+      if (answer.status >= 200 && answer.status < 300) return answer.body
+      const error = apiErrorFromResponse(answer.status, answer.body, answer.retryAfter)
+      return { error, fate: answer.status < 500 ? 'not done' : 'unknown' }
+    } catch (error) {
+      this.#count(request.verb, 'error', started)
+      if (!(error instanceof HttpRequestError)) throw unavailable('the call failed', error)
+      const kind = error.why === 'too large' ? 'TooLarge' : 'Unavailable'
+      const fate = error.sent ? 'unknown' : 'not done'
+      return { error: new ApiError(kind, error.message, { cause: error }), fate }
+    }
+  }
+
+  #request(request: ApiRequest, used: Credentials): HttpRequest {
+    const headers = [...used.headers, 'accept', request.accept ?? 'application/json', 'user-agent', 'davit']
+    if (request.body !== undefined) headers.push('content-type', request.contentType ?? 'application/json')
+    return {
+      method: METHOD[request.verb],
+      path: this.#access.basePath + request.path,
+      headers,
+      ...(request.body === undefined ? {} : { body: request.body }),
+    }
+  }
+
+  /** A new client certificate needs new connections; the old ones end with what they carry. */
+  #poolFor(tls: TlsMaterial): Pool {
+    if (this.#pool?.tls === tls) return this.#pool.pool
+    void this.#pool?.pool.close()
+    const pool = new Pool(this.#access.origin, {
+      connections: this.#connections,
+      allowH2: false,
+      connect: { ...tls },
+      connectTimeout: this.#deadlineMs,
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      // Our own deadline bounds both; undici's timers would only be a second one.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+    })
+    this.#pool = { pool, tls }
+    return pool
+  }
+
+  async #credentials(deadline: number): Promise<Credentials> {
+    const current = this.#access.credentials.current()
+    if (!(current instanceof Promise)) return current
+    return new Promise((resolve, reject) => {
+      const left = Math.max(0, deadline - this.#clock.monotonic())
+      const stop = this.#clock.after(left, () => reject(unavailable('no credentials in time')))
+      current.then(resolve, reject).finally(stop)
+    })
+  }
+
+  async #isNew(refused: Credentials, deadline: number): Promise<boolean> {
+    this.#access.credentials.refused(refused)
+    return !sameCredentials(refused, await this.#credentials(deadline))
+  }
+
+  #pause(ms: number): Promise<void> {
+    return new Promise((resolve) => void this.#clock.after(ms, resolve))
+  }
+
+  #count(verb: Verb, code: string, started: number): void {
+    this.#metrics?.apiCall(verb, code, (this.#clock.monotonic() - started) / 1000)
+  }
+}
+
+async function readAtMost(chunks: AsyncIterable<Buffer[]>, limit: number): Promise<Buffer> {
+  const read: Buffer[] = []
+  let bytes = 0
+  for await (const some of chunks) {
+    read.push(...some)
+    bytes += some.reduce((sum, { length }) => sum + length, 0)
+    if (bytes >= limit) break
+  }
+  return Buffer.concat(read).subarray(0, limit)
+}
+
+export function unavailable(what: string, cause?: unknown): ApiError {
+  const why = cause instanceof Error ? `: ${cause.message || cause.name}` : ''
+  return new ApiError('Unavailable', what + why, cause === undefined ? {} : { cause })
+}

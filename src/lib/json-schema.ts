@@ -1,0 +1,161 @@
+/**
+ * JSON Schema 2020-12 by ajv. Schemas are the platform's, data is the tenants', so a schema may be careless but
+ * must not hand tenants a way to stop the process: patterns that backtrack and comparisons of every item with
+ * every other run under a time limit. References lead nowhere outside the schema.
+ */
+import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js'
+import type { SchemaProblem, SchemaValidator } from './schema-validator.ts'
+import { createTimeLimit, TimeLimitError } from './time-limit.ts'
+
+/** The schema itself cannot be used; the message says why. */
+export class SchemaError extends Error {
+  override readonly name = 'SchemaError'
+}
+
+const MAX_COMPILED = 500
+const MAX_SCHEMA_LENGTH = 64 * 1024
+const MAX_PROBLEMS = 10
+const MAX_MESSAGE = 300
+/** For a schema with keywords that may take long. */
+const CHECK_LIMIT_MS = 100
+/** For finding what else is wrong once something is, likewise. */
+const SEARCH_LIMIT_MS = 20
+/** Where that takes as long as the data is: there for a process that gets no CPU for a moment. */
+const PLAIN_SEARCH_LIMIT_MS = 200
+
+/** Keywords whose cost is not in proportion to the data. */
+const COSTLY = /"(pattern|patternProperties|uniqueItems|\$ref|\$dynamicRef)":/
+
+type Compiled = {
+  costly: boolean
+  /** Stops at the first problem. */
+  check: ValidateFunction
+  /** Finds all; made when first needed. */
+  search: () => ValidateFunction
+}
+
+/** Compiled schemas are kept by identity, so that a catalogue entry is compiled once. */
+export function createSchemaValidator(): SchemaValidator {
+  const known = new Map<object, Compiled>()
+  const checkSchema = createSchemaCheck()
+  const checkLimit = createTimeLimit(CHECK_LIMIT_MS)
+  const searchLimit = createTimeLimit(SEARCH_LIMIT_MS)
+  const plainSearchLimit = createTimeLimit(PLAIN_SEARCH_LIMIT_MS)
+
+  function compiledOf(schema: Record<string, unknown>): Compiled {
+    const compiled = known.get(schema) ?? compile(schema, checkSchema)
+    known.delete(schema)
+    known.set(schema, compiled)
+    const [oldest] = known.keys()
+    if (known.size > MAX_COMPILED && oldest) known.delete(oldest)
+    return compiled
+  }
+
+  return {
+    /** @throws SchemaError */
+    validate(schema, data) {
+      const { costly, check, search } = compiledOf(schema)
+      try {
+        const fits = costly ? checkLimit(() => check(data)) : check(data)
+        if (fits) return []
+      } catch (error) {
+        return [givenUp(error)]
+      }
+      const first = problemsOf(check)
+      try {
+        const all = search()
+        const limit = costly ? searchLimit : plainSearchLimit
+        limit(() => all(data))
+        return problemsOf(all)
+      } catch {
+        // The first one is problem enough.
+        return first
+      }
+    },
+  }
+}
+
+function compile(schema: Record<string, unknown>, checkSchema: (schema: object) => void): Compiled {
+  const text = textOf(schema)
+  if (text.length > MAX_SCHEMA_LENGTH) {
+    throw new SchemaError(`the schema has more than ${MAX_SCHEMA_LENGTH} characters`)
+  }
+  checkSchema(schema)
+  let all: ValidateFunction | undefined
+  return {
+    costly: COSTLY.test(text),
+    check: compileWith(schema, false),
+    search() {
+      all ??= compileWith(schema, true)
+      return all
+    },
+  }
+}
+
+/** @returns a function that throws SchemaError where its argument is no JSON Schema 2020-12 */
+function createSchemaCheck(): (schema: object) => void {
+  const meta = new Ajv2020({ strict: false, logger: false })
+  return (schema) => {
+    try {
+      if (meta.validateSchema(schema) === true) return
+    } catch (error) {
+      throw new SchemaError('$schema is not JSON Schema 2020-12', { cause: error })
+    }
+    throw new SchemaError(
+      bounded(`schema is invalid: ${meta.errorsText(meta.errors, { dataVar: 'schema' })}`),
+    )
+  }
+}
+
+function textOf(schema: Record<string, unknown>): string {
+  try {
+    return JSON.stringify(schema)
+  } catch (error) {
+    throw new SchemaError('the schema is nested too deeply', { cause: error })
+  }
+}
+
+/** A compiler of its own for each, so that the identifiers of one schema mean nothing to another. */
+function compileWith(schema: Record<string, unknown>, allErrors: boolean): ValidateFunction {
+  const compiler = new Ajv2020({
+    allErrors,
+    strict: false,
+    validateFormats: false,
+    inlineRefs: false,
+    // Checked before, by one that is ready: making it ready takes longer than all the rest.
+    meta: false,
+    validateSchema: false,
+    logger: false,
+  })
+  try {
+    return compiler.compile(schema)
+  } catch (error) {
+    throw new SchemaError(bounded(error instanceof Error ? error.message : String(error)), { cause: error })
+  }
+}
+
+/** Deep recursion or a pattern without end: whatever it was, the data was not found to fit. */
+function givenUp(error: unknown): SchemaProblem {
+  const slow = error instanceof TimeLimitError
+  return { pointer: '', message: slow ? 'takes too long to check' : 'cannot be checked' }
+}
+
+function problemsOf(checked: ValidateFunction): SchemaProblem[] {
+  return (checked.errors ?? []).slice(0, MAX_PROBLEMS).map(problemOf)
+}
+
+function problemOf({ keyword, instancePath, message, params }: ErrorObject): SchemaProblem {
+  const words = message ?? `does not fit ${keyword}`
+  return { pointer: instancePath, message: bounded(words + detailOf(params)) }
+}
+
+/** What the library's message leaves out. */
+function detailOf(params: Record<string, unknown>): string {
+  const name = params.additionalProperty ?? params.unevaluatedProperty
+  if (typeof name === 'string') return `: ${JSON.stringify(name)}`
+  return 'allowedValues' in params ? `: ${JSON.stringify(params.allowedValues)}` : ''
+}
+
+function bounded(text: string): string {
+  return text.length <= MAX_MESSAGE ? text : `${text.slice(0, MAX_MESSAGE)}...`.toWellFormed()
+}

@@ -1,0 +1,136 @@
+import { expect, test } from 'vitest'
+import { LOOPBACK_HOSTS } from '../../test/support/receiver-hosts.ts'
+import { createAddressPolicy } from './address-policy.ts'
+import { createUrlPolicy, targetOf } from './egress-policy.ts'
+
+const strict = createUrlPolicy({ allowed: [] })
+const open = createUrlPolicy({ allowed: ['127.0.0.0/8', '::1/128', '10.0.0.0/8'] })
+
+test.each(LOOPBACK_HOSTS)('https://%s/ is refused as an address that is not public', (host) => {
+  expect(strict.check(`https://${host}/x`)).toEqual({
+    ok: false,
+    reason: expect.stringContaining('is not public ('),
+  })
+})
+
+test('what is not public is refused with who may allow it', () => {
+  for (const host of ['10.0.0.1', 'billing.acme.svc'])
+    expect(strict.check(`https://${host}/x`)).toMatchObject({
+      reason: expect.stringMatching(/; only the operator of Davit can allow its network$/),
+    })
+})
+
+test.each([
+  '169.254.169.254',
+  '10.0.0.1',
+  '192.168.1.1',
+  '172.16.0.1',
+  '100.64.0.1',
+  '[fd00:ec2::254]',
+  '[fe80::1]',
+  '[fec0::1]',
+  '224.0.0.1',
+])('https://%s/ is refused as an address that is not public', (host) => {
+  expect(strict.check(`https://${host}/latest/meta-data`)).toMatchObject({
+    ok: false,
+    reason: expect.stringContaining('not public'),
+  })
+})
+
+test.each([
+  'localhost',
+  'LOCALHOST',
+  'a.localhost',
+  'localhost.',
+  'printer.local',
+  'metadata.google.internal',
+  'billing.acme.svc',
+  'billing.acme.svc.cluster.local',
+  'kubernetes',
+  'kubernetes.default.svc.',
+  'nas.home.arpa',
+  'example.com.',
+])('the name %s is refused while no network is allowed, and left to its addresses otherwise', (host) => {
+  expect(strict.check(`https://${host}/x`)).toMatchObject({
+    ok: false,
+    reason: expect.stringContaining('is not public'),
+  })
+  expect(open.check(`https://${host}/x`)).toEqual({ ok: true })
+})
+
+test.each([
+  { url: 'ftp://example.com/', want: 'https://' },
+  { url: 'file:///etc/passwd', want: 'https://' },
+  { url: 'http://example.com/', want: 'plain http' },
+  { url: 'http://8.8.8.8/', want: 'plain http' },
+  { url: 'https://user@example.com/', want: 'user name' },
+  { url: 'https://:pass@example.com/', want: 'user name' },
+  { url: 'https://example.com/#x', want: 'fragment' },
+  { url: 'https://example.com/#', want: 'fragment' },
+  { url: 'https://example.com:0/', want: 'port' },
+  { url: 'https://example.com:65536/', want: 'cannot be parsed' },
+  { url: 'https://[fe80::1%25lo]/', want: 'cannot be parsed' },
+  { url: 'https://', want: 'cannot be parsed' },
+  { url: '/hook', want: 'cannot be parsed' },
+  { url: '', want: 'cannot be parsed' },
+  { url: 'https://example.com\\@127.0.0.1/', want: 'cannot be parsed' },
+  { url: 'https://exa\tmple.com/', want: 'cannot be parsed' },
+  { url: ' https://example.com/', want: 'cannot be parsed' },
+  { url: 'https://example.com/\n', want: 'cannot be parsed' },
+  { url: `https://example.com/${'x'.repeat(2048)}`, want: '2,048' },
+])('$url is refused: $want', ({ url, want }) => {
+  expect(strict.check(url)).toEqual({ ok: false, reason: expect.stringContaining(want) })
+})
+
+test.each([
+  'https://example.com',
+  'https://example.com:8443/hooks?a=b%20c',
+  'https://8.8.8.8/',
+  'https://[2606:4700::1]/',
+  'https://bücher.example/',
+  'HTTPS://EXAMPLE.COM/',
+  'https://internal.example.com/',
+  'https://my-local.example/',
+])('%s is accepted', (url) => {
+  expect(strict.check(url)).toEqual({ ok: true })
+})
+
+test.each([
+  { url: 'http://127.0.0.1:8080/x', want: true },
+  { url: 'http://[::1]/x', want: true },
+  { url: 'http://receiver.acme.svc.cluster.local/x', want: true },
+  { url: 'http://example.com/', want: true },
+  { url: 'https://10.1.2.3/', want: true },
+  { url: 'http://8.8.8.8/', want: false },
+  { url: 'https://192.168.0.1/', want: false },
+])('with networks allowed, $url: $want (names are left to their addresses)', ({ url, want }) => {
+  expect(open.check(url).ok).toBe(want)
+})
+
+test.each([
+  {
+    url: 'https://Example.com/a/../b?c=d e'.replace(' ', '%20'),
+    want: {
+      origin: 'https://example.com',
+      hostname: 'example.com',
+      port: 443,
+      path: '/b?c=d%20e',
+      secure: true,
+      internal: false,
+    },
+  },
+  {
+    url: 'http://[::1]:81',
+    want: { origin: 'http://[::1]:81', hostname: '::1', port: 81, path: '/', secure: false, internal: true },
+  },
+  {
+    url: 'https://example.com.:8443/',
+    want: { origin: 'https://example.com:8443', hostname: 'example.com', port: 8443, internal: true },
+  },
+  { url: 'https://0x7f.1/', want: { origin: 'https://127.0.0.1', hostname: '127.0.0.1', internal: false } },
+])('$url names its target', ({ url, want }) => {
+  expect(targetOf(url, createAddressPolicy({ allowed: ['127.0.0.0/8', '::1/128'] }))).toMatchObject({
+    ok: true,
+    target: want,
+  })
+})

@@ -1,0 +1,159 @@
+import { beforeEach, describe, expect, test } from 'vitest'
+import { codeOf } from '../../test/support/code-of.ts'
+import { ACME, CredentialsBed, ecr, token } from '../../test/support/credentials-bed.ts'
+import { refusalOf } from '../../test/support/refusal-of.ts'
+import { registryCredentials } from '../apis/registry-credential.ts'
+import { etagOf } from '../lib/etag.ts'
+import { SecretText } from '../lib/secret-text.ts'
+import type { CredentialChange, CredentialId } from './credential-resource.ts'
+
+let bed: CredentialsBed
+let id: CredentialId
+beforeEach(async () => {
+  bed = new CredentialsBed()
+  await bed.connect()
+  id = await bed.make()
+})
+
+const NEW = { secret: new SecretText('the next one') }
+const change = (how: CredentialChange, more: { ifMatch?: string; idempotencyKey?: string } = {}) =>
+  bed.answer(bed.facade().change(id, how, more))
+const versions = () => bed.cloud.held.map((held) => held.versions)
+const pinned = () => bed.credentials()[0]?.status?.parameter?.version
+const ref = () => ({ namespace: ACME, name: id.credentialId.slice('rc_'.length) })
+
+describe('the fields', () => {
+  test('change alone, without an account', async () => {
+    bed = new CredentialsBed()
+    id = await bed.make(ecr())
+    await bed.clock.elapse(5000)
+    const { credential } = await change({ label: 'Ours' })
+    expect(credential).toMatchObject({ label: 'Ours', type: 'ecr' })
+    expect(credential.updatedAt > credential.createdAt).toBe(true)
+  })
+
+  test('that are as they were write nothing', async () => {
+    const before = bed.store.version
+    const { credential } = await change({ label: 'GitHub', username: 'bot' })
+    expect([bed.store.version, credential.updatedAt]).toEqual([before, credential.createdAt])
+  })
+
+  test.each([
+    { of: 'token', given: { username: 'a:b' }, want: '/username' },
+    { of: 'token', given: { secret: new SecretText(' x') }, want: '/secret' },
+    { of: 'ecr', given: { username: 'bot' }, want: '/username' },
+    { of: 'ecr', given: NEW, want: '/secret' },
+  ])('of the type $of are refused at $want', async ({ of, given, want }) => {
+    if (of === 'ecr') id = await bed.make(ecr())
+    const refusal = await refusalOf(change(given))
+    expect([refusal.code, refusal.places.map(({ pointer }) => pointer)]).toEqual(['invalid', [want]])
+  })
+
+  test('are changed only where the ETag is the one that was seen', async () => {
+    expect(await codeOf(change({ label: 'Next' }, { ifMatch: '"another"' }))).toBe('precondition_failed')
+    const { etag } = await bed.facade().get(id)
+    expect(await codeOf(change({ label: 'Next' }, { ifMatch: etag }))).toBe('answered')
+  })
+})
+
+describe('managed elsewhere', () => {
+  const apply = () => {
+    const annotations = { 'meta.helm.sh/release-name': 'ours' }
+    return bed.store.patch(registryCredentials, ref(), { metadata: { annotations } })
+  }
+
+  test('fields are refused with who manages them, and the secret is taken all the same', async () => {
+    await apply()
+    const refusal = await refusalOf(change({ ...NEW, label: 'Next' }))
+    expect([refusal.code, versions()]).toEqual(['managed_elsewhere', [['s3cr3t-of-the-bot']]])
+    expect(refusal.detail).toContain('Helm')
+    await change({ ...NEW, label: 'GitHub' })
+    expect(pinned()).toBe(2)
+  })
+
+  test('a secret that comes from a Secret of the cluster is changed there', async () => {
+    const spec = { secretRef: { name: 'ghcr-handover' } }
+    await bed.store.patch(registryCredentials, ref(), { spec })
+    const refusal = await refusalOf(change(NEW))
+    expect(refusal.code).toBe('managed_elsewhere')
+    expect(refusal.detail).toContain('ghcr-handover')
+    expect(await codeOf(change({ label: 'Next' }))).toBe('answered')
+  })
+})
+
+describe('under an Idempotency-Key', () => {
+  test('is done once, and answered with what is', async () => {
+    const key = { idempotencyKey: 'rotate-1' }
+    const first = await change(NEW, key)
+    const again = await change({ secret: new SecretText('yet another') }, key)
+    expect(again).toEqual({ ...first, replayed: true })
+    expect(versions()).toEqual([['s3cr3t-of-the-bot', 'the next one']])
+    expect(await codeOf(change({ ...NEW, label: 'Next' }, key))).toBe('idempotency_conflict')
+    expect(await codeOf(change({ label: 'Next' }, key))).toBe('idempotency_conflict')
+  })
+})
+
+describe('one that is deleted', () => {
+  test('is gone at once, also while something holds it, and its parameter is left to the controller', async () => {
+    const facade = bed.facade()
+    await bed.answer(facade.remove(id, {}))
+    expect(bed.credentials()[0]?.metadata.deletionTimestamp).toBeDefined()
+    expect(await facade.list(ACME, { limit: 10 })).toEqual({ registryCredentials: [] })
+    expect(await codeOf(facade.get(id))).toBe('not_found')
+    expect(await codeOf(bed.answer(facade.change(id, NEW, {})))).toBe('not_found')
+    expect(await codeOf(bed.answer(facade.remove(id, {})))).toBe('not_found')
+    expect(bed.cloud.held).toHaveLength(1)
+  })
+
+  test('is deleted only where the ETag is the one that was seen', async () => {
+    expect(await codeOf(bed.answer(bed.facade().remove(id, { ifMatch: '"x"' })))).toBe('precondition_failed')
+    const [credential] = bed.credentials()
+    const ifMatch = credential && etagOf(credential.metadata)
+    expect(await codeOf(bed.answer(bed.facade().remove(id, { ifMatch })))).toBe('answered')
+  })
+
+  test('while its new secret was stored leaves no parameter behind', async () => {
+    const facade = bed.facade()
+    let letGo: () => void = () => undefined
+    bed.cloud.hold = new Promise<void>((resolve) => {
+      letGo = resolve
+    })
+    bed.cloud.held.splice(0)
+    const changing = codeOf(facade.change(id, NEW, {}))
+    await bed.clock.elapse(100)
+    await bed.store.patch(registryCredentials, ref(), { metadata: { finalizers: [] } })
+    await bed.store.delete(registryCredentials, ref())
+    letGo()
+    expect(await bed.answer(changing)).toBe('not_found')
+    expect(bed.cloud.held).toEqual([])
+  })
+})
+
+test('what is no id of a credential, or one of another organization, is not there', async () => {
+  const facade = bed.facade()
+  for (const credentialId of ['whe_billing', 'rc_', 'rc_../other', 'rc_none'])
+    expect(await codeOf(facade.get({ organization: ACME, credentialId }))).toBe('not_found')
+  expect(await codeOf(facade.get({ ...id, organization: 'umbrella' }))).toBe('not_found')
+  expect(await codeOf(bed.answer(facade.create('umbrella', token(), {})))).toBe('not_found')
+})
+
+test('a list goes by name through pages, and is refused while the watch is behind', async () => {
+  for (let count = 0; count < 4; count += 1) {
+    await bed.clock.elapse(1000)
+    await bed.make(ecr())
+  }
+  const facade = bed.facade()
+  const all = await facade.list(ACME, { limit: 200 })
+  const ids = all.registryCredentials.map((credential) => credential.id)
+  expect([ids.length, ids]).toEqual([5, ids.toSorted()])
+  const paged: string[] = []
+  let after: string | undefined
+  do {
+    const page = await facade.list(ACME, { limit: 2, after })
+    paged.push(...page.registryCredentials.map((credential) => credential.id))
+    after = page.next
+  } while (after !== undefined)
+  expect(paged).toEqual(ids)
+  bed.behind = 'registry credentials are being read'
+  expect(await codeOf(facade.list(ACME, { limit: 10 }))).toBe('overloaded')
+})

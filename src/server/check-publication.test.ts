@@ -1,0 +1,57 @@
+import { expect, test } from 'vitest'
+import type { EventType } from '../apis/event-type.ts'
+import { createSchemaValidator } from '../lib/json-schema.ts'
+import { checkPublication } from './check-publication.ts'
+import { RefusedError, type RefusedPlace } from './http/refused-error.ts'
+
+const types = new Map<string, Record<string, unknown> | undefined>([
+  ['a.b', { type: 'object', properties: { count: { type: 'integer' } } }],
+  ['any.thing', undefined],
+  ['broken.schema', { type: 'no such type' }],
+  ['webhook.ping', undefined],
+])
+
+const rules = {
+  validator: createSchemaValidator(),
+  catalogue: {
+    get: (name: string): EventType | undefined => {
+      if (!types.has(name)) return undefined
+      const schema = types.get(name)
+      const metadata = { name, uid: 'uid', resourceVersion: '1' }
+      return { metadata, spec: { description: name, deprecated: false, ...(schema ? { schema } : {}) } }
+    },
+  },
+}
+
+function placesOf(type: string, dataText: string): readonly RefusedPlace[] {
+  try {
+    checkPublication(rules, { type, dataText })
+    return []
+  } catch (error) {
+    if (error instanceof RefusedError && error.code === 'invalid') return error.places
+    throw error
+  }
+}
+
+test.each([
+  { why: 'data that fits', type: 'a.b', dataText: '{"count":1}', want: [] },
+  { why: 'a number in any notation', type: 'a.b', dataText: '{"count":1.0}', want: [] },
+  { why: 'anything where there is no schema', type: 'any.thing', dataText: 'null', want: [] },
+  { why: 'a wrong field', type: 'a.b', dataText: '{"count":"x"}', want: ['/data/count'] },
+  { why: 'data of a wrong kind', type: 'a.b', dataText: '[]', want: ['/data'] },
+  { why: 'a type that nobody knows', type: 'no.such', dataText: '{}', want: ['/type'] },
+  { why: "a type of Davit's own", type: 'webhook.ping', dataText: '{}', want: ['/type'] },
+  { why: 'a type whose schema is none', type: 'broken.schema', dataText: '{}', want: ['/type'] },
+  { why: 'text that is not JSON', type: 'a.b', dataText: '{', want: ['/data'] },
+  { why: 'too much', type: 'any.thing', dataText: `"${'x'.repeat(262_144)}"`, want: ['/data'] },
+])('$why: the places that are wrong are $want', ({ type, dataText, want }) => {
+  expect(placesOf(type, dataText).map(({ pointer }) => pointer)).toEqual(want)
+})
+
+test('what is said of a place is for people who call REST', () => {
+  const messages = ['no.such', 'webhook.ping'].map((type) => placesOf(type, '{}')[0]?.message)
+  expect(messages).toEqual([
+    'there is no EventType no.such',
+    'webhook.ping is published by Davit only; types that start with "webhook." are reserved',
+  ])
+})

@@ -1,0 +1,170 @@
+/** Registry credentials (interface §4.1). */
+import { z } from 'zod'
+import type { RegistryCredentials } from './credential-resource.ts'
+import { credential, credentialChange, credentialDraft, credentialId } from './credential-schemas.ts'
+import type { Cursors } from './cursor.ts'
+import { MANAGE_CREDENTIALS } from './http/permission.ts'
+import type { ProblemCode } from './http/problems.ts'
+import { replayed } from './http/replayed.ts'
+import { type Route, route } from './http/route.ts'
+import { cursor, limit, nextCursor } from './list-query.ts'
+
+const TAG = 'Registry credentials'
+const PATH = '/registry-credentials'
+const ETAG = { ETag: 'Of the credential as it is now, for If-Match.' }
+/** What the cloud account may be in the way of. */
+const STORING: readonly ProblemCode[] = [
+  'secrets_settings_required',
+  'cloud_account_not_ready',
+  'cloud_unavailable',
+  'idempotency_conflict',
+  'unreadable',
+]
+
+const params = z.object({ credentialId })
+
+export function credentialRoutes(credentials: RegistryCredentials, cursors: Cursors): Route[] {
+  return [
+    createRoute(credentials),
+    listRoute(credentials, cursors),
+    getRoute(credentials),
+    changeRoute(credentials),
+    removeRoute(credentials),
+  ]
+}
+
+function createRoute(credentials: RegistryCredentials): Route {
+  return route({
+    id: 'createCredential',
+    method: 'post',
+    path: PATH,
+    tag: TAG,
+    summary: 'Create a registry credential',
+    description:
+      'The secret of a `token` is stored in the cloud account of the organization, and nowhere else; `ecr` has none and needs no account.',
+    permission: MANAGE_CREDENTIALS,
+    body: credentialDraft,
+    success: {
+      status: 201,
+      description: 'The credential, without its secret.',
+      body: credential,
+      headers: { ...ETAG, Location: 'Path of the credential.' },
+    },
+    problems: ['too_many_credentials', ...STORING],
+    idempotent: true,
+    async handle({ organization, body, idempotencyKey }) {
+      const created = await credentials.create(organization, body, { idempotencyKey })
+      const { etag } = created
+      return {
+        body: created.credential,
+        headers: {
+          ...(etag === undefined ? {} : { etag }),
+          location: `/organizations/${organization}${PATH}/${created.credential.id}`,
+          ...replayed(created.replayed).headers,
+        },
+      }
+    },
+  })
+}
+
+function listRoute(credentials: RegistryCredentials, cursors: Cursors): Route {
+  return route({
+    id: 'listCredentials',
+    method: 'get',
+    path: PATH,
+    tag: TAG,
+    summary: 'List the registry credentials',
+    description: 'By name.',
+    permission: MANAGE_CREDENTIALS,
+    query: z.strictObject({ limit, cursor }),
+    success: {
+      status: 200,
+      description: 'A page of credentials, without their secrets.',
+      body: z.object({ registryCredentials: z.array(credential), cursor: nextCursor }),
+    },
+    problems: ['cursor_expired'],
+    async handle({ organization, query }) {
+      const list = ['registryCredentials', organization]
+      const after = query.cursor === undefined ? undefined : cursors.read(list, query.cursor)
+      const page = await credentials.list(organization, { limit: query.limit, after })
+      const next = page.next === undefined ? null : cursors.make(list, page.next)
+      return { body: { registryCredentials: page.registryCredentials, cursor: next } }
+    },
+  })
+}
+
+function getRoute(credentials: RegistryCredentials): Route {
+  return route({
+    id: 'getCredential',
+    method: 'get',
+    path: `${PATH}/{credentialId}`,
+    tag: TAG,
+    summary: 'Read a registry credential',
+    permission: MANAGE_CREDENTIALS,
+    params,
+    success: {
+      status: 200,
+      description: 'The credential, without its secret.',
+      body: credential,
+      headers: ETAG,
+    },
+    problems: ['unreadable'],
+    async handle({ organization, params: { credentialId } }) {
+      const found = await credentials.get({ organization, credentialId })
+      return { body: found.credential, headers: { etag: found.etag } }
+    },
+  })
+}
+
+function changeRoute(credentials: RegistryCredentials): Route {
+  return route({
+    id: 'changeCredential',
+    method: 'patch',
+    path: `${PATH}/{credentialId}`,
+    tag: TAG,
+    summary: 'Change a registry credential',
+    description:
+      'Only the fields that are sent. A secret becomes a new version of its parameter, which bakes read from now on; it is in force together with the other fields, or neither is.',
+    permission: MANAGE_CREDENTIALS,
+    params,
+    body: credentialChange,
+    success: {
+      status: 200,
+      description: 'The credential as it is now, without its secret.',
+      body: credential,
+      headers: ETAG,
+    },
+    problems: ['managed_elsewhere', 'precondition_failed', 'not_acknowledged', ...STORING],
+    idempotent: true,
+    conditional: true,
+    async handle({ organization, params: { credentialId }, body, idempotencyKey, ifMatch }) {
+      const how = { idempotencyKey, ifMatch }
+      const changed = await credentials.change({ organization, credentialId }, body, how)
+      return {
+        body: changed.credential,
+        headers: { etag: changed.etag, ...replayed(changed.replayed).headers },
+      }
+    },
+  })
+}
+
+function removeRoute(credentials: RegistryCredentials): Route {
+  return route({
+    id: 'deleteCredential',
+    method: 'delete',
+    path: `${PATH}/{credentialId}`,
+    tag: TAG,
+    summary: 'Delete a registry credential',
+    description:
+      'It is gone at once. Its parameter in the cloud account is removed afterwards; where that fails for good, an Event says where it stays.',
+    permission: MANAGE_CREDENTIALS,
+    params,
+    success: { status: 204, description: 'It is gone.' },
+    problems: ['precondition_failed'],
+    conditional: true,
+    async handle({ organization, params: { credentialId }, ifMatch }) {
+      await credentials.remove({ organization, credentialId }, { ifMatch })
+      return {}
+    },
+  })
+}

@@ -1,0 +1,298 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import {
+  ALL,
+  BILLING,
+  DeliveryIndexBed,
+  event,
+  FAILED,
+  idAt,
+  nameAt,
+  START,
+  sent,
+} from '../../../test/support/delivery-index-bed.ts'
+import { settle } from '../../../test/support/fake-clock.ts'
+import { deliveryObjectName } from '../../apis/ids.ts'
+import { ApiError } from '../../kube/client.ts'
+
+let bed: DeliveryIndexBed
+
+beforeEach(() => {
+  bed = new DeliveryIndexBed()
+})
+
+afterEach(async () => {
+  await bed.index.stop()
+})
+
+describe('the log of an endpoint', () => {
+  it('is one list of what lies in segments and what has an object, newest first', async () => {
+    const version = bed.api.accept('segment-b', [event(1), event(2)])
+    bed.api.accept('segment-a', [event(3)])
+    bed.api.tell('outcomes', [sent(version)])
+    bed.api.show(nameAt(2), 'uid-a', {
+      state: 'retrying',
+      attemptCount: 2,
+      nextAttemptAt: '2026-01-31T12:30:00.000Z',
+    })
+    bed.api.show(nameAt(0), 'uid-a', {
+      state: 'exhausted',
+      attemptCount: 8,
+      completedAt: '2026-01-31T11:00:00.000Z',
+    })
+    await bed.start()
+    expect(await bed.index.list(BILLING, ALL)).toEqual({
+      deliveries: [
+        {
+          deliveryId: idAt(3),
+          eventType: 'test.happened',
+          status: 'pending',
+          attemptCount: 0,
+          createdAt: '2026-01-31T12:00:03.000Z',
+        },
+        {
+          deliveryId: idAt(2),
+          eventType: 'test.happened',
+          status: 'retrying',
+          attemptCount: 2,
+          nextAttemptAt: '2026-01-31T12:30:00.000Z',
+          createdAt: '2026-01-31T12:00:02.000Z',
+        },
+        {
+          deliveryId: idAt(1),
+          eventType: 'test.happened',
+          status: 'succeeded',
+          attemptCount: 1,
+          completedAt: '2026-01-31T12:00:01.012Z',
+          createdAt: '2026-01-31T12:00:01.000Z',
+        },
+        {
+          deliveryId: idAt(0),
+          eventType: 'test.happened',
+          status: 'exhausted',
+          attemptCount: 8,
+          completedAt: '2026-01-31T11:00:00.000Z',
+          createdAt: '2026-01-31T12:00:00.000Z',
+        },
+      ],
+    })
+  })
+
+  it('goes on behind the last id that the reader has, also where that is gone since', async () => {
+    bed.api.accept('segment', [event(1), event(3)])
+    bed.api.show(nameAt(2), 'uid-a', { state: 'succeeded', attemptCount: 1 })
+    await bed.start()
+    const page = await bed.index.list(BILLING, { limit: 2 })
+    expect(page.next).toBe(idAt(2))
+    bed.api.remove('webhookdeliveries', deliveryObjectName(nameAt(2), 'uid-a'))
+    await settle()
+    expect(await bed.ids()).toHaveLength(2)
+    expect((await bed.index.list(BILLING, { limit: 2, after: page.next })).deliveries).toMatchObject([
+      { deliveryId: idAt(1) },
+    ])
+  })
+
+  it('shows at once what this process appended, and nothing of it twice', async () => {
+    await bed.start()
+    const version = 500
+    bed.index.appended({ segment: 'segment', version, firstDelivery: 0 }, [event(1)])
+    bed.index.appended({ segment: 'segment', version, firstDelivery: 1 }, [event(2)])
+    expect(await bed.ids()).toEqual([idAt(2), idAt(1)])
+    bed.api.kinds.deliverysegments.version = version - 1
+    expect(bed.api.accept('segment', [event(1), event(2), event(3)])).toBe(version)
+    bed.api.tell('outcomes', [sent(version, 1)])
+    await settle()
+    expect((await bed.lines()).map(({ status }) => status)).toEqual(['pending', 'succeeded', 'pending'])
+  })
+
+  it('is empty of what another endpoint got, in this organization or another', async () => {
+    bed.api.accept('segment', [event(1, 'uid-b')])
+    await bed.start()
+    expect(await bed.ids()).toEqual([])
+    expect((await bed.index.list({ ...BILLING, uid: 'uid-b', namespace: 'other' }, ALL)).deliveries).toEqual(
+      [],
+    )
+    expect((await bed.index.list({ ...BILLING, uid: 'uid-b' }, ALL)).deliveries).toHaveLength(1)
+  })
+
+  it('tells which delivery a line repeats', async () => {
+    const { event: repeated, targets } = event(1)
+    bed.api.accept('segment', [{ event: { ...repeated, redeliveryOf: idAt(0) }, targets }])
+    await bed.start()
+    expect((await bed.lines())[0]?.redeliveryOf).toBe(idAt(0))
+  })
+
+  it('keeps a line that was moved until its object is seen, and drops it where that is gone again', async () => {
+    const version = bed.api.accept('segment', [event(1)])
+    await bed.start()
+    const moved = { kind: 'moved', position: { version, index: 0 } } as const
+    bed.api.tell('outcomes-a', [
+      { kind: 'failed', position: moved.position, attempt: FAILED, nextAttemptAt: START },
+    ])
+    bed.api.tell('outcomes-b', [moved])
+    await settle()
+    expect(await bed.lines()).toMatchObject([
+      { status: 'retrying', attemptCount: 1, nextAttemptAt: '2026-01-31T12:00:00.000Z' },
+    ])
+    bed.api.bookmark()
+    await settle()
+    expect(await bed.ids()).toEqual([])
+  })
+
+  it('cannot be read before all of it is known, and says how far that has come', async () => {
+    await expect(bed.index.list(BILLING, ALL)).rejects.toMatchObject({ code: 'overloaded', retryAfter: 2 })
+    expect(bed.index.progress).toBe('reading the events of the delivery log: 0 lines so far')
+    let open = () => undefined as unknown
+    bed.api.kinds.outcomesegments.gate = new Promise((resolve) => {
+      open = () => resolve()
+    })
+    bed.api.accept('segment', [event(1)])
+    bed.index.start()
+    await settle(20)
+    expect(bed.index.progress).toBe('reading the outcomes of the delivery log: 1 lines so far')
+    expect([...bed.index.unfinished()]).toEqual([])
+    await expect(bed.read(1)).rejects.toMatchObject({ code: 'overloaded' })
+    open()
+    await bed.index.ready
+    expect(bed.index.progress).toBeUndefined()
+    expect(await bed.ids()).toHaveLength(1)
+  })
+
+  it('is read again when the store of the cluster was set back', async () => {
+    bed.api.accept('segment-a', [event(1)])
+    await bed.start()
+    const { deliverysegments: segments } = bed.api.kinds
+    for (const kind of Object.values(bed.api.kinds)) kind.version = 5000
+    bed.api.accept('segment-b', [event(2)])
+    await settle()
+    expect(await bed.ids()).toHaveLength(2)
+    for (const kind of Object.values(bed.api.kinds)) kind.restore(300)
+    bed.api.accept('segment-a', [event(1)])
+    segments.endWatches(new ApiError('Gone', 'too old', { status: 410 }))
+    await bed.clock.elapse(60_000)
+    await settle(20)
+    expect(await bed.ids()).toEqual([idAt(1)])
+    expect(bed.index.stats().restarts).toBe(1)
+    expect(bed.logLines).toContain('The log of deliveries is read again')
+  })
+
+  it('keeps the process from being ready only while it is read for the first time', async () => {
+    expect(bed.index.problem).toMatch(/^reading the events/)
+    await bed.start()
+    expect(bed.index.problem).toBeUndefined()
+    const { kinds } = bed.api
+    for (const kind of Object.values(kinds)) kind.version = 5000
+    bed.api.accept('segment-b', [event(2)])
+    await settle()
+    for (const kind of Object.values(kinds)) kind.restore(300)
+    let open = () => undefined as unknown
+    kinds.outcomesegments.gate = new Promise((resolve) => {
+      open = () => resolve()
+    })
+    kinds.deliverysegments.endWatches(new ApiError('Gone', 'too old', { status: 410 }))
+    await bed.clock.elapse(60_000)
+    expect(bed.index.progress).toMatch(/^reading the outcomes/)
+    expect(bed.index.stats().reading).toBe(true)
+    expect(bed.index.problem).toBeUndefined()
+    open()
+    await settle(20)
+    expect(bed.index.progress).toBeUndefined()
+    expect(bed.logLines).toContain('The log of deliveries was read again')
+  })
+
+  it('finds after a watch was cut off what went meanwhile', async () => {
+    bed.api.accept('segment-a', [event(1)])
+    bed.api.accept('segment-b', [event(2)])
+    bed.api.show(nameAt(3), 'uid-a')
+    bed.api.show(nameAt(4), 'uid-a')
+    await bed.start()
+    bed.api.remove('deliverysegments', 'segment-a', true)
+    bed.api.remove('webhookdeliveries', deliveryObjectName(nameAt(3), 'uid-a'), true)
+    for (const kind of Object.values(bed.api.kinds))
+      kind.endWatches(new ApiError('Gone', 'too old', { status: 410 }))
+    await bed.clock.elapse(60_000)
+    expect(await bed.ids()).toEqual([idAt(4), idAt(2)])
+  })
+
+  it('passes by an object whose name is not that of what it holds', async () => {
+    bed.api.kinds.webhookdeliveries.put('0'.repeat(26), { fields: { spec: {} } })
+    bed.api.show(nameAt(1), 'uid-a')
+    const [own] = [...bed.api.kinds.webhookdeliveries.objects.values()].filter(({ spec }) => spec)
+    bed.api.kinds.webhookdeliveries.put(deliveryObjectName(nameAt(2), 'uid-a'), {
+      fields: { spec: own?.spec },
+    })
+    await bed.start()
+    expect(await bed.ids()).toEqual([idAt(1)])
+  })
+
+  it('ends while it is being read, and reads nothing more', async () => {
+    let open = () => undefined as unknown
+    bed.api.kinds.deliverysegments.gate = new Promise((resolve) => {
+      open = () => resolve()
+    })
+    bed.index.start()
+    await settle()
+    const ended = bed.index.stop()
+    open()
+    await ended
+    await settle()
+    expect(Object.values(bed.api.kinds).map(({ lists }) => lists)).toEqual([1, 0, 0])
+  })
+})
+
+describe('a delivery that another process has just accepted', () => {
+  const now = event(0)
+  const id = idAt(0)
+
+  it('is waited for, and read as soon as the log has shown it', async () => {
+    await bed.start()
+    const answer = bed.index.read(BILLING, id)
+    await bed.clock.elapse(500)
+    bed.api.accept('segment', [now])
+    await bed.clock.elapse(50)
+    expect(await answer).toMatchObject({ deliveryId: id, status: 'pending' })
+  })
+
+  it('is not found when it has not come after a second', async () => {
+    await bed.start()
+    let over = false
+    const answer = bed.index.read(BILLING, id).finally(() => {
+      over = true
+    })
+    await bed.clock.elapse(900)
+    expect(over).toBe(false)
+    await bed.clock.elapse(100)
+    expect(await answer).toBeUndefined()
+  })
+
+  it('is not waited for when its id is of another time, or as many wait as may', async () => {
+    await bed.start()
+    for (const seconds of [-6, 6]) expect(await bed.read(seconds)).toBeUndefined()
+    const waiting = Array.from({ length: 100 }, () => bed.read(0))
+    await settle()
+    expect(await bed.read(0)).toBeUndefined()
+    await bed.clock.elapse(1000)
+    expect(new Set(await Promise.all(waiting))).toEqual(new Set([undefined]))
+  })
+})
+
+it('while the log cannot be watched, what is not known may be there all the same', async () => {
+  bed.api.accept('before', [event(-20)])
+  await bed.start()
+  const { deliverysegments } = bed.api.kinds
+  deliverysegments.endWatches(new ApiError('Unavailable', 'connection reset'))
+  await settle()
+  bed.api.accept('meanwhile', [event(-19)])
+  expect(await bed.read(-20)).toMatchObject({ status: 'pending' })
+  await expect(bed.read(-19)).rejects.toMatchObject({ code: 'overloaded', retryAfter: 2 })
+  await bed.clock.elapse(60_000)
+  expect(await bed.read(-19)).toMatchObject({ status: 'pending' })
+  expect(await bed.read(-18)).toBeUndefined()
+})
+
+it('the deliveries that have not ended are counted for each endpoint', async () => {
+  const version = bed.api.accept('segment', [event(1), event(2), event(3, 'uid-b')])
+  bed.api.tell('outcomes', [sent(version, 0), sent(version, 2)])
+  bed.api.show(nameAt(4), 'uid-a', { state: 'retrying', attemptCount: 1 })
+  await bed.start()
+  expect([...bed.index.unfinished()]).toEqual([{ namespace: 'org', uid: 'uid-a', size: 2 }])
+})

@@ -1,0 +1,260 @@
+/**
+ * Lines of all endpoints as rows of numbers, 56 bytes each, outside of the heap that the garbage collector walks.
+ * A row that was given back is used again: its number says nothing once its line is gone.
+ */
+import { type DeliveryState, deliveryState } from '../../apis/webhook-delivery.ts'
+import { isFinal } from '../../webhooks/delivery/status.ts'
+import { PACKED_WORDS, type PackedId, unpackName } from './packed-id.ts'
+
+/** No line, no segment, no outcomes. */
+export const NONE = 0xffff_ffff
+
+/** What the log itself knows of a delivery's end. */
+export type LogEnd = 'none' | 'sent' | 'canceled' | 'exhausted'
+
+/** How a delivery stands. `at`: when it ended or, before that, its next attempt; milliseconds since 1970, NaN unknown. */
+export type Standing = { state: DeliveryState; attempts: number; at: number }
+
+type Bits = { readonly shift: number; readonly mask: number }
+const STATE: Bits = { shift: 0, mask: 7 }
+const ATTEMPTS: Bits = { shift: 3, mask: 15 }
+const LOG_ATTEMPTS: Bits = { shift: 7, mask: 15 }
+const LOG_END: Bits = { shift: 11, mask: 3 }
+const LISTED: Bits = { shift: 13, mask: 1 }
+const MOVED: Bits = { shift: 14, mask: 1 }
+const OBJECT_ENDED: Bits = { shift: 15, mask: 1 }
+
+/** The number of a state is its place here. */
+export const STATES: readonly DeliveryState[] = deliveryState.options
+const LOG_ENDS: readonly LogEnd[] = ['none', 'sent', 'canceled', 'exhausted']
+
+/** @param counts lines by the number of their state */
+export function endedIn(counts: readonly number[]): number {
+  return STATES.reduce((sum, state, number) => sum + (isFinal(state) ? (counts[number] ?? 0) : 0), 0)
+}
+
+/** The table grows by so many rows, in place. */
+const STEP = 16_384
+const ID_BYTES = 4 * PACKED_WORDS
+
+export class LineTable {
+  readonly capacity: number
+  readonly #buffers: { buffer: ArrayBuffer; width: number }[] = []
+  readonly #ids: Uint32Array
+  readonly #facts: Uint32Array
+  readonly #logs: Uint32Array
+  readonly #types: Uint32Array
+  readonly #segments: Uint32Array
+  readonly #indexes: Uint32Array
+  readonly #outcomes: Uint32Array
+  readonly #times: Float64Array
+  /** Version of the object; 0 where there is none. */
+  readonly #versions: Float64Array
+  #rows = 0
+  #used = 0
+  #size = 0
+  /** Rows that were given back: the first; each has the next in the place of its segment. */
+  #free = NONE
+
+  /** @param capacity rows that there may be; memory is taken as they come */
+  constructor(capacity: number) {
+    this.capacity = capacity
+    this.#ids = new Uint32Array(this.#column(ID_BYTES))
+    this.#facts = new Uint32Array(this.#column(4))
+    this.#logs = new Uint32Array(this.#column(4))
+    this.#types = new Uint32Array(this.#column(4))
+    this.#segments = new Uint32Array(this.#column(4))
+    this.#indexes = new Uint32Array(this.#column(4))
+    this.#outcomes = new Uint32Array(this.#column(4))
+    this.#times = new Float64Array(this.#column(8))
+    this.#versions = new Float64Array(this.#column(8))
+  }
+
+  /** Lines. */
+  get size(): number {
+    return this.#size
+  }
+
+  /** Every line has a number below it. */
+  get end(): number {
+    return this.#used
+  }
+
+  get bytes(): number {
+    return this.#buffers.reduce((sum, { buffer }) => sum + buffer.byteLength, 0)
+  }
+
+  get full(): boolean {
+    return this.#size >= this.capacity
+  }
+
+  /** A pending line without object, segment or outcomes. The table must not be full. */
+  allocate(id: PackedId, log: number, type: number): number {
+    const line = this.#free === NONE ? this.#used : this.#free
+    if (line === this.#used) {
+      if (this.#used === this.#rows) this.#grow()
+      this.#used += 1
+    } else this.#free = this.#segments[line] ?? NONE
+    this.#size += 1
+    for (let word = 0; word < PACKED_WORDS; word += 1) this.#ids[line * PACKED_WORDS + word] = id[word] ?? 0
+    this.#facts[line] = 0
+    this.#logs[line] = log
+    this.#types[line] = type
+    this.#segments[line] = NONE
+    this.#outcomes[line] = NONE
+    this.#times[line] = Number.NaN
+    this.#versions[line] = 0
+    return line
+  }
+
+  release(line: number): void {
+    this.#versions[line] = 0
+    this.#outcomes[line] = NONE
+    this.#segments[line] = this.#free
+    this.#free = line
+    this.#size -= 1
+  }
+
+  /** Negative when the line's id comes before, which makes the line newer. */
+  compare(line: number, id: PackedId): number {
+    const from = line * PACKED_WORDS
+    for (let word = 0; word < PACKED_WORDS; word += 1) {
+      const difference = (this.#ids[from + word] ?? 0) - (id[word] ?? 0)
+      if (difference !== 0) return difference
+    }
+    return 0
+  }
+
+  copyId(line: number, into: PackedId): void {
+    const from = line * PACKED_WORDS
+    for (let word = 0; word < PACKED_WORDS; word += 1) into[word] = this.#ids[from + word] ?? 0
+  }
+
+  /** The 26 characters of its id. */
+  name(line: number): string {
+    return unpackName(this.#ids, line * PACKED_WORDS)
+  }
+
+  log(line: number): number {
+    return this.#logs[line] ?? NONE
+  }
+
+  type(line: number): number {
+    return this.#types[line] ?? 0
+  }
+
+  stateNumber(line: number): number {
+    return this.#get(line, STATE)
+  }
+
+  standing(line: number): Standing {
+    return {
+      state: STATES[this.#get(line, STATE)] ?? 'pending',
+      attempts: this.#get(line, ATTEMPTS),
+      at: this.#times[line] ?? Number.NaN,
+    }
+  }
+
+  setStanding(line: number, { state, attempts, at }: Standing): void {
+    this.#set(line, STATE, STATES.indexOf(state))
+    this.#set(line, ATTEMPTS, attempts)
+    this.#times[line] = at
+  }
+
+  logEnd(line: number): LogEnd {
+    return LOG_ENDS[this.#get(line, LOG_END)] ?? 'none'
+  }
+
+  /** Attempts of which the log has records. */
+  logAttempts(line: number): number {
+    return this.#get(line, LOG_ATTEMPTS)
+  }
+
+  setLogKnowledge(line: number, end: LogEnd, attempts: number): void {
+    this.#set(line, LOG_END, LOG_ENDS.indexOf(end))
+    this.#set(line, LOG_ATTEMPTS, attempts)
+  }
+
+  setMoved(line: number, moved: boolean): void {
+    this.#set(line, MOVED, moved ? 1 : 0)
+  }
+
+  /** Number of the segment that accepted it, or NONE. */
+  segment(line: number): number {
+    return this.#segments[line] ?? NONE
+  }
+
+  indexInSegment(line: number): number {
+    return this.#indexes[line] ?? 0
+  }
+
+  setPlace(line: number, segment: number, index: number): void {
+    this.#segments[line] = segment
+    this.#indexes[line] = index
+  }
+
+  /** Number of the newest outcomes that tell of it, or NONE. */
+  outcomes(line: number): number {
+    return this.#outcomes[line] ?? NONE
+  }
+
+  setOutcomes(line: number, outcomes: number): void {
+    this.#outcomes[line] = outcomes
+  }
+
+  objectVersion(line: number): number {
+    return this.#versions[line] ?? 0
+  }
+
+  hasObject(line: number): boolean {
+    return this.objectVersion(line) > 0
+  }
+
+  /** Its object has come to its end. */
+  objectEnded(line: number): boolean {
+    return this.#get(line, OBJECT_ENDED) === 1
+  }
+
+  /** @param version 0 where it is gone */
+  setObject(line: number, version: number, ended: boolean): void {
+    this.#versions[line] = version
+    this.#set(line, OBJECT_ENDED, ended ? 1 : 0)
+  }
+
+  /** An object has it, by the log's word. */
+  isMoved(line: number): boolean {
+    return this.#get(line, MOVED) === 1
+  }
+
+  isListed(line: number): boolean {
+    return this.#get(line, LISTED) === 1
+  }
+
+  markListed(line: number): void {
+    this.#set(line, LISTED, 1)
+  }
+
+  unmarkAll(): void {
+    for (let line = 0; line < this.#used; line += 1) this.#set(line, LISTED, 0)
+  }
+
+  #get(line: number, { shift, mask }: Bits): number {
+    return ((this.#facts[line] ?? 0) >>> shift) & mask
+  }
+
+  #set(line: number, { shift, mask }: Bits, value: number): void {
+    const rest = (this.#facts[line] ?? 0) & ~(mask << shift)
+    this.#facts[line] = rest | ((value & mask) << shift)
+  }
+
+  #column(width: number): ArrayBuffer {
+    const buffer = new ArrayBuffer(0, { maxByteLength: this.capacity * width })
+    this.#buffers.push({ buffer, width })
+    return buffer
+  }
+
+  #grow(): void {
+    this.#rows = Math.min(this.capacity, this.#rows + STEP)
+    for (const { buffer, width } of this.#buffers) buffer.resize(this.#rows * width)
+  }
+}

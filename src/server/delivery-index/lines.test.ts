@@ -1,0 +1,190 @@
+import { describe, expect, it } from 'vitest'
+import { sortableName } from '../../apis/ids.ts'
+import { DeliveryLines } from './delivery-index-delivery-lines.ts'
+import { NONE } from './line-table.ts'
+import { packedName } from './packed-id.ts'
+import type { ObjectDelivery } from './shown-lines.ts'
+
+const START = Date.UTC(2026, 0, 31, 12)
+
+function nameAt(number: number): string {
+  const entropy = Buffer.alloc(10)
+  entropy.writeUInt32BE(number)
+  return sortableName(START + number, entropy)
+}
+
+/** A segment of one delivery of an endpoint, which is the `number`th to be accepted. */
+function accept(index: DeliveryLines, number: number, uid = 'uid-a'): void {
+  const event = { id: nameAt(number), namespace: 'org', type: 'test.happened', payload: '{}' }
+  const delivery = { index: 0, eventIndex: 0, event, endpoint: { name: 'billing', uid } }
+  const about = { name: nameAt(number + 1_000_000), version: number, writtenAt: START, createdAt: START }
+  index.segment({ ...about, deliveries: [delivery], unreadable: 0 })
+  for (const _ of index.segmentsSeenUpTo(number));
+}
+
+function send(index: DeliveryLines, number: number): void {
+  const attempt = { at: new Date(START).toISOString(), latencyMs: 1, code: 200 }
+  const record = { kind: 'sent', position: { version: number, index: 0 }, attempt, object: false } as const
+  const version = number + 10_000
+  index.outcomes({ name: nameAt(version), version, writtenAt: START, records: [record] })
+}
+
+function shown(number: number, state: ObjectDelivery['state'] = 'succeeded'): ObjectDelivery {
+  const id = packedName(nameAt(number)) ?? new Uint32Array(4)
+  return { namespace: 'org', endpointUid: 'uid-a', id, type: 'test.happened', state, attempts: 1, at: START }
+}
+
+function held(index: DeliveryLines, uid = 'uid-a'): string[] {
+  const names: string[] = []
+  const log = index.lines.logs.find('org', uid)
+  log?.lines.walkOldest((line) => names.push(index.lines.table.name(line)) > 0)
+  return names
+}
+
+function names(...numbers: number[]): string[] {
+  return numbers.map(nameAt)
+}
+
+const never = () => {
+  throw new Error('nothing is lost here')
+}
+
+describe('the room for lines', () => {
+  it('is made by leaving out the oldest that have ended', () => {
+    const index = new DeliveryLines({ capacity: 3, onLost: never })
+    for (const number of [1, 2, 3]) accept(index, number)
+    send(index, 2)
+    send(index, 3)
+    accept(index, 4)
+    expect(held(index)).toEqual(names(1, 3, 4))
+    accept(index, 5)
+    expect(held(index)).toEqual(names(1, 4, 5))
+    expect(index.lines.dropped).toBe(2)
+  })
+
+  it('is made by the endpoint that has most of them, so that nobody pushes out the log of another', () => {
+    const index = new DeliveryLines({ capacity: 4, onLost: never })
+    accept(index, 1, 'uid-quiet')
+    for (const number of [2, 3, 4]) accept(index, number)
+    for (const number of [1, 2, 3, 4]) send(index, number)
+    for (const number of [5, 6, 7, 8]) {
+      accept(index, number)
+      send(index, number)
+    }
+    expect(held(index, 'uid-quiet')).toEqual(names(1))
+    expect(held(index)).toEqual(names(6, 7, 8))
+  })
+
+  it('is not there for a new line while none has ended, and the line is counted as left out', () => {
+    const index = new DeliveryLines({ capacity: 2, onLost: never })
+    for (const number of [1, 2, 3]) accept(index, number)
+    expect(held(index)).toEqual(names(1, 2))
+    expect(index.lines.dropped).toBe(1)
+    expect(index.lines.logs.size).toBe(1)
+  })
+
+  it('is not given back to what was left out when a list shows its object again', () => {
+    const index = new DeliveryLines({ capacity: 2, onLost: never })
+    for (const number of [1, 2, 3]) index.object(shown(number), number + 1)
+    expect(held(index)).toEqual(names(2, 3))
+    index.object(shown(1), 2)
+    expect(held(index)).toEqual(names(2, 3))
+    expect(index.lines.dropped).toBe(1)
+    index.object(shown(1, 'retrying'), 9)
+    expect(held(index)).toEqual(names(1, 3))
+  })
+
+  it('can be that of one line, which each new one takes', () => {
+    const index = new DeliveryLines({ capacity: 1, onLost: never })
+    for (const number of [1, 2, 3]) {
+      accept(index, number)
+      send(index, number)
+    }
+    expect(held(index)).toEqual(names(3))
+    index.segmentGone(nameAt(1_000_003))
+    expect(index.lines.logs.size).toBe(0)
+  })
+})
+
+describe('a line', () => {
+  it('whose number stands for another one by now takes no outcome of the one before', () => {
+    const index = new DeliveryLines({ capacity: 1, onLost: never })
+    accept(index, 1)
+    send(index, 1)
+    accept(index, 2)
+    send(index, 1)
+    const line = index.lines.logs
+      .find('org', 'uid-a')
+      ?.lines.find(packedName(nameAt(2)) ?? new Uint32Array(4))
+    expect(index.lines.table.standing(line ?? NONE).state).toBe('pending')
+  })
+
+  it('of an endpoint is not that of another organization that has an endpoint of the same UID', () => {
+    const index = new DeliveryLines({ capacity: 10, onLost: never })
+    index.object({ ...shown(1), namespace: 'other' }, 1)
+    expect(held(index)).toEqual([])
+  })
+
+  it('waits for no segment that its outcome cannot know of', () => {
+    const index = new DeliveryLines({ capacity: 10, onLost: never })
+    accept(index, 5)
+    const attempt = { at: new Date(START).toISOString(), latencyMs: 1 }
+    const records = [5, 999_999].map((version) => {
+      return { kind: 'sent', position: { version, index: 0 }, attempt, object: false } as const
+    })
+    index.outcomes({ name: 'outcomes', version: 10, writtenAt: START, records })
+    expect(index.held).toBe(0)
+    expect(index.lines.logs.find('org', 'uid-a')?.counts).toEqual([0, 0, 1, 0, 0])
+  })
+
+  it('is lost, and everything read again, where more outcomes wait than can be held', () => {
+    let lost = 0
+    const onLost = () => {
+      lost += 1
+    }
+    const index = new DeliveryLines({ capacity: 10, onLost })
+    const attempt = { at: new Date(START).toISOString(), latencyMs: 1 }
+    const record = { kind: 'sent', position: { version: 5, index: 0 }, attempt, object: false } as const
+    const records = Array.from({ length: 100_000 }, () => record)
+    for (const version of [10, 11]) index.outcomes({ name: 'outcomes', version, writtenAt: START, records })
+    expect(lost).toBe(0)
+    index.outcomes({ name: 'outcomes', version: 12, writtenAt: START, records })
+    expect(lost).toBe(1)
+  })
+
+  it('that the log moved stays until its object is seen, or must have been', () => {
+    const index = new DeliveryLines({ capacity: 10, onLost: never })
+    for (const number of [1, 2]) {
+      accept(index, number)
+      const moved = { kind: 'moved', position: { version: number, index: 0 } } as const
+      index.outcomes({ name: 'outcomes', version: number * 10, writtenAt: START, records: [moved] })
+    }
+    index.objectsSeenUpTo(9)
+    expect(held(index)).toEqual(names(1, 2))
+    index.object(shown(2), 8)
+    index.objectsSeenUpTo(20)
+    expect(held(index)).toEqual(names(2))
+  })
+
+  it('whose object has ended takes nothing of what the log says of earlier attempts', () => {
+    const index = new DeliveryLines({ capacity: 10, onLost: never })
+    accept(index, 1)
+    index.object({ ...shown(1, 'canceled'), attempts: 0 }, 5)
+    send(index, 1)
+    expect(index.lines.logs.find('org', 'uid-a')?.counts).toEqual([0, 0, 0, 0, 1])
+  })
+
+  it('goes with its object where its place in the log is one that does not count', () => {
+    const index = new DeliveryLines({ capacity: 10, onLost: never })
+    index.object(shown(1, 'retrying'), 5)
+    accept(index, 1)
+    const record = { kind: 'canceled', position: { version: 1, index: 0 }, reason: 'Duplicate' } as const
+    index.outcomes({ name: 'outcomes', version: 10, writtenAt: START, records: [record] })
+    expect(held(index)).toEqual(names(1))
+    const line = index.lines.logs
+      .find('org', 'uid-a')
+      ?.lines.find(packedName(nameAt(1)) ?? new Uint32Array(4))
+    index.objectOfLineGone(line ?? NONE)
+    expect(held(index)).toEqual([])
+  })
+})

@@ -1,0 +1,147 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import {
+  ATTEMPT,
+  BILLING,
+  DeliveryIndexBed,
+  event,
+  FAILED,
+  idAt,
+  nameAt,
+  START,
+  sent,
+} from '../../../test/support/delivery-index-bed.ts'
+import { settle } from '../../../test/support/fake-clock.ts'
+import { deliveryObjectName } from '../../apis/ids.ts'
+import { ApiError } from '../../kube/client.ts'
+
+let bed: DeliveryIndexBed
+
+beforeEach(() => {
+  bed = new DeliveryIndexBed()
+})
+
+afterEach(async () => {
+  await bed.index.stop()
+})
+
+describe('one delivery', () => {
+  it('has its attempts from the record of its outcome while it has no object', async () => {
+    const version = bed.api.accept('segment', [event(1), event(2)])
+    bed.api.tell('outcomes', [sent(version, 1), sent(version, 0)])
+    await bed.start()
+    expect(await bed.read(1)).toEqual({
+      deliveryId: idAt(1),
+      eventType: 'test.happened',
+      status: 'succeeded',
+      attemptCount: 1,
+      completedAt: '2026-01-31T12:00:01.012Z',
+      createdAt: '2026-01-31T12:00:01.000Z',
+      attempts: [ATTEMPT],
+    })
+    expect(bed.api.gets).toBe(1)
+  })
+
+  it('has the attempts of all records where nobody could make an object of it', async () => {
+    const version = bed.api.accept('segment', [event(1)])
+    const position = { version, index: 0 }
+    const later = { ...ATTEMPT, at: '2026-01-31T12:05:00.000Z' }
+    bed.api.tell('outcomes-b', [
+      { kind: 'failed', position, attempt: FAILED, nextAttemptAt: START + 300_000 },
+    ])
+    bed.api.tell('outcomes-a', [{ ...sent(version), attempt: later }])
+    await bed.start()
+    expect(await bed.read(1)).toMatchObject({
+      status: 'succeeded',
+      attemptCount: 2,
+      attempts: [FAILED, later],
+    })
+  })
+
+  it('is what its object says now, also where the watch has not told that yet', async () => {
+    bed.api.accept('segment', [event(1)])
+    bed.api.show(nameAt(1), 'uid-a', { state: 'retrying', attemptCount: 1, attempts: [FAILED] })
+    await bed.start()
+    const attempts = [FAILED, ATTEMPT]
+    bed.api.show(nameAt(1), 'uid-a', { state: 'succeeded', attemptCount: 2, attempts }, true)
+    expect(await bed.read(1)).toMatchObject({ status: 'succeeded', attempts })
+  })
+
+  it('is what the log says of it where its object has no status yet', async () => {
+    const version = bed.api.accept('segment', [event(1)])
+    bed.api.tell('outcomes', [{ ...sent(version), object: true }])
+    bed.api.show(nameAt(1), 'uid-a')
+    await bed.start()
+    expect(await bed.read(1)).toMatchObject({
+      status: 'succeeded',
+      attemptCount: 1,
+      attempts: [ATTEMPT],
+    })
+  })
+
+  it('has no attempts before the first', async () => {
+    bed.api.accept('segment', [event(1)])
+    await bed.start()
+    expect(await bed.read(1)).toMatchObject({ status: 'pending', attempts: [] })
+  })
+
+  it('is found by its object where its line was left out', async () => {
+    bed = new DeliveryIndexBed(1)
+    bed.api.show(nameAt(1), 'uid-a', { state: 'succeeded', attemptCount: 1, attempts: [ATTEMPT] })
+    bed.api.show(nameAt(2), 'uid-a', { state: 'succeeded', attemptCount: 1, attempts: [ATTEMPT] })
+    await bed.start()
+    expect(bed.index.stats()).toMatchObject({ lines: 1, dropped: 1 })
+    for (const number of [1, 2]) expect(await bed.read(number)).toMatchObject({ attempts: [ATTEMPT] })
+  })
+
+  it('is not there once its object is gone, also where the watch has not told that yet', async () => {
+    bed.api.show(nameAt(1), 'uid-a', { state: 'succeeded', attemptCount: 1 })
+    await bed.start()
+    bed.api.remove('webhookdeliveries', deliveryObjectName(nameAt(1), 'uid-a'), true)
+    bed.clock.setWallBy(60_000)
+    expect(await bed.read(1)).toBeUndefined()
+  })
+
+  it('stays without its attempts where somebody deleted what told of them', async () => {
+    const version = bed.api.accept('segment', [event(1)])
+    bed.api.tell('outcomes', [sent(version)])
+    await bed.start()
+    bed.api.remove('outcomesegments', 'outcomes')
+    expect(await bed.read(1)).toMatchObject({ status: 'succeeded', attempts: [] })
+  })
+
+  it.each([
+    { why: 'of another endpoint', id: idAt(7), endpoint: BILLING },
+    {
+      why: 'of this name in another organization',
+      id: idAt(1),
+      endpoint: { ...BILLING, namespace: 'x' },
+    },
+    { why: 'that nobody made', id: idAt(99), endpoint: BILLING },
+    { why: 'with an id that is none', id: 'msg_../x', endpoint: BILLING },
+    { why: 'with an id of a time that is none', id: `msg_${'z'.repeat(26)}`, endpoint: BILLING },
+  ])('$why is none', async ({ id, endpoint }) => {
+    bed.api.accept('segment', [event(1), event(7, 'uid-b')])
+    await bed.start()
+    bed.clock.setWallBy(-60_000)
+    expect(await bed.index.read(endpoint, id)).toBeUndefined()
+  })
+
+  it('cannot be read while the cluster does not answer', async () => {
+    bed.api.show(nameAt(1), 'uid-a')
+    await bed.start()
+    bed.api.down = new ApiError('Unavailable', 'nobody is there')
+    await expect(bed.read(1)).rejects.toMatchObject({ code: 'unavailable' })
+  })
+
+  it('lies in the segment that accepted it, for as long as that is there', async () => {
+    bed.api.accept('segment', [event(1)])
+    bed.api.show(nameAt(1), 'uid-a')
+    await bed.start()
+    expect(bed.index.segmentOf(BILLING, idAt(1))).toBe('segment')
+    expect(bed.index.segmentOf(BILLING, idAt(2))).toBeUndefined()
+    bed.api.remove('deliverysegments', 'segment')
+    await settle()
+    expect(bed.index.segmentOf(BILLING, idAt(1))).toBeUndefined()
+    expect(await bed.ids()).toHaveLength(1)
+  })
+})

@@ -1,0 +1,145 @@
+/** Webhook endpoints (interface §4.2). */
+import { z } from 'zod'
+import type { Cursors } from './cursor.ts'
+import type { Endpoints } from './endpoint-resource.ts'
+import { MANAGE_WEBHOOKS } from './http/permission.ts'
+import { replayed } from './http/replayed.ts'
+import { type Route, route } from './http/route.ts'
+import { cursor, limit, nextCursor } from './list-query.ts'
+import { endpoint, endpointChange, endpointDraft, endpointId, signingSecret } from './schemas.ts'
+
+const TAG = 'Webhook endpoints'
+const ETAG = { ETag: 'Of the endpoint as it is now, for If-Match.' }
+
+const params = z.object({ endpointId })
+const one = z.object({ endpoint })
+
+export function endpointRoutes(endpoints: Endpoints, cursors: Cursors): Route[] {
+  return [
+    createRoute(endpoints),
+    listRoute(endpoints, cursors),
+    getRoute(endpoints),
+    changeRoute(endpoints),
+    removeRoute(endpoints),
+  ]
+}
+
+function createRoute(endpoints: Endpoints): Route {
+  return route({
+    id: 'createEndpoint',
+    method: 'post',
+    path: '/webhooks',
+    tag: TAG,
+    summary: 'Create an endpoint',
+    description: 'It gets events from now on. The answer is the only one that shows its signing secret.',
+    permission: MANAGE_WEBHOOKS,
+    body: endpointDraft,
+    success: {
+      status: 201,
+      description: 'The endpoint and its signing secret.',
+      body: z.object({ endpoint, secret: signingSecret.optional() }),
+      headers: { ...ETAG, Location: 'Path of the endpoint.' },
+    },
+    problems: ['too_many_endpoints', 'idempotency_conflict', 'not_acknowledged', 'unreadable'],
+    idempotent: true,
+    async handle({ organization, body, idempotencyKey }) {
+      const created = await endpoints.create(organization, body, { idempotencyKey })
+      const { secret, etag } = created
+      return {
+        body: { endpoint: created.endpoint, ...(secret === undefined ? {} : { secret }) },
+        headers: {
+          ...(etag === undefined ? {} : { etag }),
+          location: `/organizations/${organization}/webhooks/${created.endpoint.endpointId}`,
+          ...replayed(created.replayed).headers,
+        },
+      }
+    },
+  })
+}
+
+function listRoute(endpoints: Endpoints, cursors: Cursors): Route {
+  return route({
+    id: 'listEndpoints',
+    method: 'get',
+    path: '/webhooks',
+    tag: TAG,
+    summary: 'List the endpoints',
+    description: 'By name.',
+    permission: MANAGE_WEBHOOKS,
+    query: z.strictObject({ limit, cursor }),
+    success: {
+      status: 200,
+      description: 'A page of endpoints.',
+      body: z.object({ endpoints: z.array(endpoint), cursor: nextCursor }),
+    },
+    problems: ['cursor_expired'],
+    async handle({ organization, query }) {
+      const list = ['endpoints', organization]
+      const after = query.cursor === undefined ? undefined : cursors.read(list, query.cursor)
+      const page = await endpoints.list(organization, { limit: query.limit, after })
+      const next = page.next === undefined ? null : cursors.make(list, page.next)
+      return { body: { endpoints: page.endpoints, cursor: next } }
+    },
+  })
+}
+
+function getRoute(endpoints: Endpoints): Route {
+  return route({
+    id: 'getEndpoint',
+    method: 'get',
+    path: '/webhooks/{endpointId}',
+    tag: TAG,
+    summary: 'Read an endpoint',
+    permission: MANAGE_WEBHOOKS,
+    params,
+    success: { status: 200, description: 'The endpoint.', body: one, headers: ETAG },
+    problems: ['unreadable'],
+    async handle({ organization, params: { endpointId } }) {
+      const found = await endpoints.get({ organization, endpointId })
+      return { body: { endpoint: found.endpoint }, headers: { etag: found.etag } }
+    },
+  })
+}
+
+function changeRoute(endpoints: Endpoints): Route {
+  return route({
+    id: 'changeEndpoint',
+    method: 'patch',
+    path: '/webhooks/{endpointId}',
+    tag: TAG,
+    summary: 'Change an endpoint',
+    description:
+      'Only the fields that are sent; `eventTypes` replaces the whole list, and null takes the description away. In force when it is answered. An attempt that is already on the wire runs out.',
+    permission: MANAGE_WEBHOOKS,
+    params,
+    body: endpointChange,
+    success: { status: 200, description: 'The endpoint as it is now.', body: one, headers: ETAG },
+    problems: ['managed_elsewhere', 'precondition_failed', 'not_acknowledged', 'unreadable'],
+    conditional: true,
+    async handle({ organization, params: { endpointId }, body, ifMatch }) {
+      const changed = await endpoints.change({ organization, endpointId }, body, { ifMatch })
+      return { body: { endpoint: changed.endpoint }, headers: { etag: changed.etag } }
+    },
+  })
+}
+
+function removeRoute(endpoints: Endpoints): Route {
+  return route({
+    id: 'deleteEndpoint',
+    method: 'delete',
+    path: '/webhooks/{endpointId}',
+    tag: TAG,
+    summary: 'Delete an endpoint',
+    description:
+      'What is still to be delivered to it is canceled, and its log goes with it. Nothing is sent to it any more when it is answered; with 503 `not_acknowledged` it is deleted, and a controller that does not answer may still send what it had of it. An attempt that is already on the wire runs out.',
+    permission: MANAGE_WEBHOOKS,
+    params,
+    success: { status: 204, description: 'It is gone.' },
+    problems: ['precondition_failed', 'not_acknowledged'],
+    conditional: true,
+    async handle({ organization, params: { endpointId }, ifMatch }) {
+      await endpoints.remove({ organization, endpointId }, { ifMatch })
+      return {}
+    },
+  })
+}

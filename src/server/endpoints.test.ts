@@ -1,0 +1,103 @@
+import { describe, expect, test } from 'vitest'
+import { codeOf } from '../../test/support/code-of.ts'
+import { ACME, draft, EndpointsBed } from '../../test/support/endpoints-bed.ts'
+import { calling } from '../../test/support/faulty-api.ts'
+import { secrets } from '../apis/core-kinds.ts'
+import { webhookEndpoints } from '../apis/webhook-endpoint.ts'
+import { ApiError } from '../kube/client.ts'
+import { UnreadableError } from '../kube/unreadable-error.ts'
+
+const away = new ApiError('Unavailable', 'no answer')
+const how = { idempotencyKey: 'create-1' }
+
+describe('a create under a key', () => {
+  test.each([
+    { where: 'before it made its key', at: calling('create', secrets), fault: { before: away } },
+    { where: 'when its key was stored', at: calling('create', secrets), fault: { after: away } },
+    {
+      where: 'before it made the endpoint',
+      at: calling('create', webhookEndpoints),
+      fault: { before: away },
+    },
+    {
+      where: 'when the endpoint was stored',
+      at: calling('create', webhookEndpoints),
+      fault: { after: away },
+    },
+  ])('that failed $where is finished by its repeat, which has the secret', async ({ at, fault }) => {
+    const bed = new EndpointsBed()
+    bed.api.fail(at, fault)
+    expect(await bed.answer(codeOf(bed.endpoints.create(ACME, draft(), how)))).toBe('unavailable')
+    const repeat = await bed.answer(bed.endpoints.create(ACME, draft(), how))
+    expect(repeat).toMatchObject({ secret: expect.any(String), etag: expect.any(String), replayed: false })
+    expect(await bed.keysOf(repeat.endpoint)).toMatchObject([{ secret: repeat.secret }])
+    const again = await bed.answer(bed.endpoints.create(ACME, draft(), how))
+    expect(again).toEqual({ endpoint: repeat.endpoint, etag: repeat.etag, replayed: true })
+    expect(bed.store.all(webhookEndpoints)).toHaveLength(1)
+  })
+})
+
+describe('the limit of endpoints', () => {
+  test('holds for creates under keys that come at a time', async () => {
+    const bed = new EndpointsBed(2)
+    const answers = Array.from({ length: 5 }, (_, number) =>
+      codeOf(bed.endpoints.create(ACME, draft(), { idempotencyKey: `key ${number}` })),
+    )
+    const codes = await bed.answer(Promise.all(answers))
+    expect(codes.toSorted()).toEqual(['answered', 'answered', ...Array(3).fill('too_many_endpoints')])
+    expect(bed.store.all(webhookEndpoints)).toHaveLength(2)
+    // Those that were refused used up no key.
+    expect(bed.log.stored().filter(({ kind }) => kind === 'claim')).toHaveLength(2)
+  })
+
+  test('counts one that is made once, while the controller has not looked at it', async () => {
+    const bed = new EndpointsBed(2)
+    bed.away = true
+    const first = bed.endpoints.create(ACME, draft(), {})
+    for (let turn = 0; turn < 20; turn += 1) await bed.turn()
+    expect(bed.store.all(webhookEndpoints)).toHaveLength(1)
+    expect(await bed.late(bed.endpoints.create(ACME, draft(), {}))).toBe('answered')
+    await first
+    expect(await bed.late(bed.endpoints.create(ACME, draft(), {}))).toBe('too_many_endpoints')
+  })
+
+  test('holds for a repeat that would be the first to make it, and comes back from what fails', async () => {
+    const bed = new EndpointsBed(1)
+    bed.api.fail(calling('create', webhookEndpoints), { before: away })
+    expect(await bed.answer(codeOf(bed.endpoints.create(ACME, draft(), how)))).toBe('unavailable')
+    const { secret: _, ...other } = await bed.make()
+    expect(await bed.answer(codeOf(bed.endpoints.create(ACME, draft(), how)))).toBe('too_many_endpoints')
+    await bed.answer(bed.endpoints.remove(other, {}))
+    expect(await bed.answer(codeOf(bed.endpoints.create(ACME, draft(), how)))).toBe('answered')
+  })
+})
+
+describe('the key of an endpoint that was not made', () => {
+  test('stays where the endpoint was made after all, and cannot be read', async () => {
+    const bed = new EndpointsBed()
+    const unreadable = new UnreadableError('WebhookEndpoint', 'acme/x')
+    bed.api.fail(calling('create', webhookEndpoints), { after: unreadable })
+    await expect(bed.answer(bed.endpoints.create(ACME, draft(), {}))).rejects.toThrow()
+    expect(bed.store.all(secrets)).toHaveLength(1)
+  })
+
+  test('is taken back as it was made, and not when somebody has changed it', async () => {
+    const refused = new ApiError('Forbidden', 'no')
+    for (const isChanged of [false, true]) {
+      const bed = new EndpointsBed()
+      let go: () => void = () => undefined
+      const hold = new Promise<void>((resolve) => {
+        go = resolve
+      })
+      bed.api.fail(calling('create', webhookEndpoints), { before: refused })
+      bed.api.fail(calling('delete', secrets), { hold })
+      const answer = bed.endpoints.create(ACME, draft(), {}).catch((error: unknown) => error)
+      for (let turn = 0; turn < 20; turn += 1) await bed.turn()
+      const [raw] = bed.store.all(secrets)
+      if (isChanged && raw) await bed.store.patch(secrets, raw.metadata, { data: raw.data })
+      go()
+      await bed.answer(answer)
+      expect(bed.store.all(secrets)).toHaveLength(isChanged ? 1 : 0)
+    }
+  })
+})

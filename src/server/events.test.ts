@@ -1,0 +1,106 @@
+import { expect, test } from 'vitest'
+import { FakeClock, fixedRandom } from '../../test/support/fake-clock.ts'
+import { MemoryStore } from '../../test/support/memory-store.ts'
+import { deliveryObjectName, sortableName } from '../apis/ids.ts'
+import { webhookDeliveries } from '../apis/webhook-delivery.ts'
+import { webhookEndpoint, webhookEndpoints } from '../apis/webhook-endpoint.ts'
+import { EndpointDirectory } from '../webhooks/endpoints/directory.ts'
+import { PublishingService } from './events.ts'
+import { Subscriptions } from './subscriptions.ts'
+
+const TYPE = 'environment.started'
+
+async function bed() {
+  const clock = new FakeClock()
+  const resources = new MemoryStore(() => clock.now())
+  const directory = new EndpointDirectory()
+  const state = { behind: undefined as string | undefined, appends: 0, comes: async () => false }
+  const made = await resources.create(webhookEndpoints, {
+    metadata: { namespace: 'acme', name: 'billing' },
+    spec: { url: 'https://receiver.example', eventTypes: ['*'] },
+  })
+  const endpoint = webhookEndpoint.parse(made)
+  directory.apply(endpoint)
+  const publishing = new PublishingService({
+    resources,
+    namespace: 'davit-system',
+    directory,
+    subscriptions: new Subscriptions(directory),
+    catalogue: { get: (name) => ({ metadata: { name }, spec: {} }) as never },
+    validator: { validate: () => [] },
+    behind: () => state.behind,
+    appears: () => state.comes(),
+    segmentOf: () => undefined,
+    own: { appended: () => undefined },
+    room: { of: () => 100, reserve: () => () => undefined },
+    keys: {
+      once: () => Promise.reject(new Error('no key')),
+      around: () => Promise.reject(new Error('no key')),
+    },
+    eventLog: {
+      append: async () => {
+        state.appends += 1
+        return { segment: 'segment', version: 200, firstDelivery: 0 }
+      },
+    },
+    clock,
+    random: fixedRandom(),
+  })
+  return { clock, resources, endpoint, state, publishing }
+}
+
+const publication = { type: TYPE, dataText: '{}' }
+
+test('nothing is published while it is not known which endpoints there are', async () => {
+  const { state, publishing } = await bed()
+  state.behind = 'endpoints could not be watched for 7 s'
+  await expect(publishing.publish('acme', publication, {})).rejects.toMatchObject({
+    code: 'overloaded',
+    retryAfter: 2,
+    detail: 'Which endpoints get it is not known: endpoints could not be watched for 7 s.',
+  })
+  expect(state.appends).toBe(0)
+  state.behind = undefined
+  expect(await publishing.publish('acme', publication, {})).toMatchObject({ deliveries: 1 })
+})
+
+/** The object of a delivery. */
+async function store({ resources, clock }: Awaited<ReturnType<typeof bed>>, endpointUid: string, of: string) {
+  const event = sortableName(clock.now(), new Uint8Array(10))
+  await resources.create(webhookDeliveries, {
+    metadata: { namespace: 'acme', name: deliveryObjectName(event, of) },
+    spec: {
+      endpoint: 'billing',
+      endpointUid,
+      deliveryId: `msg_${event}`,
+      eventType: TYPE,
+      position: '1/0',
+      payload: '{}',
+      writtenAt: '2026-01-31T12:00:00.000Z',
+    },
+  })
+  return { organization: 'acme', endpointId: 'whe_billing', deliveryId: `msg_${event}` }
+}
+
+test('a delivery that another process has just accepted can be delivered again', async () => {
+  const given = await bed()
+  const { publishing, state, endpoint } = given
+  const { uid } = endpoint.metadata
+  const id = {
+    organization: 'acme',
+    endpointId: 'whe_billing',
+    deliveryId: `msg_${sortableName(given.clock.now(), new Uint8Array(10))}`,
+  }
+  await expect(publishing.redeliver(id, {})).rejects.toMatchObject({ code: 'not_found' })
+  state.comes = async () => {
+    await store(given, uid, uid)
+    return true
+  }
+  expect(await publishing.redeliver(id, {})).toMatchObject({ deliveries: 1 })
+})
+
+test("a delivery whose object has the name of another endpoint's is not delivered again to that", async () => {
+  const given = await bed()
+  const id = await store(given, 'another', given.endpoint.metadata.uid)
+  await expect(given.publishing.redeliver(id, {})).rejects.toMatchObject({ code: 'not_found' })
+})

@@ -1,0 +1,55 @@
+import { expect, test } from 'vitest'
+import { expiryOf, readApiKey } from './api-key.ts'
+import type { Problem } from './problems.ts'
+
+const KEY = 'eyJh.eyJz.c2ln'
+
+function problemOf(...rawHeaders: string[]): Problem {
+  try {
+    readApiKey(rawHeaders)
+  } catch (error) {
+    return error as Problem
+  }
+  throw new Error('it was taken')
+}
+
+test('the value of Authorization alone is the key', () => {
+  expect(readApiKey(['Host', 'x', 'aUTHORIZATION', KEY])).toBe(KEY)
+})
+
+test.each([
+  { given: ['Host', 'x'], code: 'unauthenticated', detail: 'There is no Authorization header.' },
+  { given: ['Authorization', ''], code: 'unauthenticated', detail: 'There is no Authorization header.' },
+  {
+    given: ['Authorization', KEY, 'authorization', KEY],
+    code: 'bad_request',
+    detail: 'Authorization was sent twice.',
+  },
+  ...['Bearer', 'bearer', 'Basic', 'Token', 'ApiKey'].map((word) => ({
+    given: ['Authorization', `${word} ${KEY}`],
+    code: 'unauthenticated',
+    detail: 'Send the key alone as the value of Authorization, without a word such as Bearer before it.',
+  })),
+  ...['garbage', `${KEY}.x`, `${KEY} `, `${KEY}\t`, 'a..b', 'a.b.\u00e9', `a.b.${'c'.repeat(9_000)}`].map(
+    (value) => ({
+      given: ['Authorization', value],
+      code: 'unauthenticated',
+      // The same for all, so that it tells nothing of any.
+      detail:
+        'A key is a token of a ServiceAccount for the audience davit, as kubectl create token NAME --audience davit makes it, and ends with its time.',
+    }),
+  ),
+])('$given.1 is refused without asking anybody', ({ given, code, detail }) => {
+  const problem = problemOf(...given)
+  expect(problem.code).toBe(code)
+  expect(problem.details.detail).toBe(detail)
+  if (code === 'unauthenticated') expect(problem.details.headers).toHaveProperty('www-authenticate')
+})
+
+test('a key says itself when it ends', () => {
+  const key = (claims: unknown) => `a.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.b`
+  expect(expiryOf(key({ exp: 1_700_000_000 }))).toBe(1_700_000_000_000)
+  for (const claims of [{}, null, 1, { exp: 'soon' }])
+    expect(expiryOf(key(claims))).toBe(Number.POSITIVE_INFINITY)
+  expect(expiryOf('a.%.b')).toBe(Number.POSITIVE_INFINITY)
+})

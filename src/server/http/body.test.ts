@@ -1,0 +1,147 @@
+import { expect, test } from 'vitest'
+import { fc } from '../../../test/support/fast-check.ts'
+import { MAX_JSON_DEPTH, readJson } from './body.ts'
+import { Problem } from './problems.ts'
+
+function detailOf(text: string): string {
+  try {
+    readJson(text)
+  } catch (error) {
+    expect(error).toBeInstanceOf(Problem)
+    expect((error as Problem).code).toBe('bad_json')
+    return (error as Problem).details.detail ?? ''
+  }
+  throw new Error(`${text} was taken`)
+}
+
+test('any JSON without a fault is read as JSON.parse reads it, and each member keeps its text', () => {
+  const members = fc.dictionary(
+    fc.string().filter((name) => name !== '__proto__'),
+    fc.jsonValue({ maxDepth: 6 }),
+  )
+  fc.assert(
+    fc.property(members, fc.constantFrom(0, 1, 3), (value, indent) => {
+      const text = JSON.stringify(value, undefined, indent)
+      fc.pre(!text.includes('"__proto__"'))
+      const json = readJson(text)
+      expect(json.value).toEqual(JSON.parse(text))
+      for (const name of Object.keys(value)) {
+        const member = json.member(name) ?? ''
+        expect(JSON.parse(member)).toEqual(JSON.parse(JSON.stringify(value[name])))
+        expect(member).toBe(member.trim())
+      }
+      expect(json.member('no such member')).toBe(
+        Object.hasOwn(value, 'no such member') ? expect.anything() : undefined,
+      )
+    }),
+  )
+})
+
+test('no text breaks the reader: it is read, or refused as bad JSON exactly where JSON.parse refuses it', () => {
+  const pieces = fc.array(
+    fc.constantFrom(
+      '{',
+      '}',
+      '[',
+      ']',
+      ',',
+      ':',
+      '"',
+      '"a"',
+      '"b"',
+      '1',
+      '-',
+      'e',
+      'null',
+      ' ',
+      '\n',
+      '/*',
+      '//',
+      '\\',
+    ),
+    { maxLength: 12 },
+  )
+  fc.assert(
+    fc.property(pieces, (parts) => {
+      const text = parts.join('')
+      let parses = true
+      try {
+        JSON.parse(text)
+      } catch {
+        parses = false
+      }
+      let read = true
+      let detail = ''
+      try {
+        readJson(text)
+      } catch (error) {
+        read = false
+        detail = (error as Problem).details.detail ?? ''
+      }
+      if (read) expect(parses).toBe(true)
+      else if (parses) expect(detail).toMatch(/is there twice/)
+      else expect(detail).toMatch(/does not parse/)
+    }),
+    { numRuns: 2_000 },
+  )
+})
+
+test.each([
+  ['9007199254740993'],
+  ['1e2'],
+  ['1.0'],
+  ['-0'],
+  ['1E400'],
+  ['"\\u0041\\/\\ud83d\\ude00"'],
+  ['{ "b" : 1,\n "a":[ 1.10 , {"z":null} ] }'],
+  ['null'],
+])('the text of a member comes out as it went in: %s', (data) => {
+  expect(readJson(`{"type": "a.b" ,"data":  ${data}  , "id":"x"}`).member('data')).toBe(data)
+  expect(readJson(`{"data":${data}}`).member('data')).toBe(data)
+})
+
+test('a member that is named inside of another is not a member of the body', () => {
+  expect(readJson('{"a":{"data":1}}').member('data')).toBeUndefined()
+})
+
+test.each([
+  { given: '{"a":1,"a":2}', want: 'The member "a" is there twice at line 1, column 8.' },
+  { given: '{"a":1,"\\u0061":2}', want: 'The member "a" is there twice at line 1, column 8.' },
+  { given: '{"x":[{"b":1,\n"b":2}]}', want: 'The member "b" is there twice at line 2, column 1.' },
+  { given: '{"__proto__":{}}', want: 'No member may be called __proto__ at line 1, column 2.' },
+  { given: '{"\\u005f_proto__":1}', want: 'No member may be called __proto__ at line 1, column 2.' },
+  { given: '{"a":1,}', want: 'It does not parse at line 1, column 8.' },
+  { given: '{"a":\n  tru}', want: 'It does not parse at line 2, column 3.' },
+  { given: "{'a':1}", want: 'It does not parse at line 1, column 2.' },
+  { given: '{"a":1} x', want: 'It does not parse at line 1, column 9.' },
+])('$given is refused: $want', ({ given, want }) => {
+  expect(detailOf(given)).toBe(want)
+})
+
+test.each([
+  ['/* a */ {}'],
+  ['// a\n{}'],
+  ['\ufeff{}'],
+  ['{"a":"\n"}'],
+  ['{"a":01}'],
+  ['{"a":NaN}'],
+  ['\u00a0{}'],
+  [' '],
+])('what only looks like JSON is refused: %j', (text) => {
+  expect(detailOf(text)).toMatch(/^It does not parse/)
+})
+
+test('the same name in two objects is no repetition', () => {
+  expect(readJson('{"a":{"b":1},"c":{"b":2},"b":[{"b":1},{"b":1}]}').value).toBeDefined()
+})
+
+test('depth ends at the limit, and far beyond it nothing overflows', () => {
+  const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth)
+  expect(readJson(nested(MAX_JSON_DEPTH)).value).toBeDefined()
+  expect(detailOf(nested(MAX_JSON_DEPTH + 1))).toBe('It nests deeper than 100 levels at line 1, column 101.')
+  expect(detailOf('['.repeat(200_000))).toMatch(/deeper/)
+  expect(detailOf('{"a":'.repeat(40_000))).toMatch(/deeper/)
+  for (const piece of ['[}', '{]', '[}{', '{"a":[}', ',[]}']) {
+    expect(detailOf(piece.repeat(30_000))).toMatch(/deeper|does not parse/)
+  }
+})

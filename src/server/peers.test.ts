@@ -1,0 +1,207 @@
+import { expect, test } from 'vitest'
+import { FakeClock } from '../../test/support/fake-clock.ts'
+import { ApiError } from '../kube/client.ts'
+import type { PeerRecord, PeerRecords, StoredPeerRecord } from './facade-records.ts'
+import { PeerServers } from './other-facades.ts'
+import { ReplicaHeartbeat } from './peers.ts'
+
+const LEASE_MS = 9000
+
+class Records implements PeerRecords {
+  readonly byName = new Map<string, StoredPeerRecord>()
+  writes = 0
+  lists = 0
+  isDown = false
+
+  async list() {
+    this.lists += 1
+    return [...this.byName.values()]
+  }
+
+  async write(record: PeerRecord, over: string | undefined) {
+    if (this.isDown) throw new ApiError('Unavailable', 'no answer')
+    if (this.byName.get(record.name)?.version !== over) throw new ApiError('Conflict', 'changed')
+    this.writes += 1
+    this.byName.set(record.name, { ...record, version: String(this.writes) })
+    return String(this.writes)
+  }
+
+  async remove(name: string, version: string) {
+    if (this.byName.get(name)?.version !== version) throw new ApiError('Conflict', 'changed')
+    this.byName.delete(name)
+  }
+}
+
+const log = { info: () => undefined, warn: () => undefined, error: () => undefined }
+
+async function bed() {
+  const clock = new FakeClock()
+  const records = new Records()
+  const watch = { version: 100, isListed: false, reads: 0, behind: undefined as string | undefined }
+  const shared = { leaseMs: LEASE_MS, records, clock, log }
+  const presence = new ReplicaHeartbeat({
+    ...shared,
+    name: 'a',
+    session: 'a.1',
+    watch,
+    read: () => {
+      watch.reads += 1
+      watch.isListed = false
+    },
+    behind: () => watch.behind ?? (watch.isListed ? undefined : 'being read'),
+  })
+  presence.start()
+  await clock.elapse(10)
+  const others = new PeerServers({ ...shared, name: 'b' })
+  const read = async (version: number) => {
+    Object.assign(watch, { version, isListed: true })
+    await clock.elapse(200)
+  }
+  return { clock, records, watch, presence, others, read }
+}
+
+test('it begins to read when others wait for it, and decides nothing before that is done', async () => {
+  const { records, watch, presence, read } = await bed()
+  expect([records.writes, watch.reads, presence.problem]).toEqual([1, 1, 'endpoints are being read'])
+  await read(120)
+  expect([presence.problem, records.byName.get('a')?.seen]).toEqual([undefined, 120])
+})
+
+test('with nothing to tell it writes every two ninths of its lease; what changes is told at once, ten times a second at most', async () => {
+  const { clock, records, watch, presence, read } = await bed()
+  await read(120)
+  const before = records.writes
+  await clock.elapse(60_000)
+  expect(records.writes - before).toBeGreaterThanOrEqual(29)
+  expect(records.writes - before).toBeLessThanOrEqual(32)
+  const quiet = records.writes
+  watch.version = 130
+  presence.changed()
+  await clock.elapse(1)
+  expect([records.writes, records.byName.get('a')?.seen]).toEqual([quiet + 1, 130])
+  for (let ms = 0; ms < 1000; ms += 1) {
+    watch.version += 1
+    presence.changed()
+    await clock.elapse(1)
+  }
+  expect(records.writes - quiet).toBeLessThanOrEqual(12)
+  expect(records.byName.get('a')?.seen).toBeGreaterThan(1000)
+})
+
+test('a lease that could not be renewed for two thirds of its time ends it, and after it all is read anew', async () => {
+  const { clock, records, watch, presence, read } = await bed()
+  await read(120)
+  records.isDown = true
+  await clock.elapse(3900)
+  expect(presence.problem).toBeUndefined()
+  await clock.elapse(2200)
+  expect([presence.problem, presence.isWaitedFor]).toEqual(['its Lease could not be renewed', false])
+  records.isDown = false
+  await clock.elapse(600)
+  expect([presence.problem, watch.reads]).toEqual(['endpoints are being read', 2])
+  await read(140)
+  expect(presence.problem).toBeUndefined()
+})
+
+test('a wall clock that jumps, as after the sleep of a machine, ends it as well', async () => {
+  const { clock, watch, presence, read } = await bed()
+  await read(120)
+  clock.setWallBy(60_000)
+  expect(presence.problem).toBe('its Lease could not be renewed')
+  await clock.elapse(2500)
+  expect([presence.problem, watch.reads]).toEqual(['endpoints are being read', 2])
+})
+
+test('one that cannot follow endpoints for as long as its lease is waited for no longer, and comes back when it can', async () => {
+  const { clock, records, watch, presence, read } = await bed()
+  await read(120)
+  watch.behind = 'lost'
+  await clock.elapse(LEASE_MS + 2500)
+  expect([records.byName.has('a'), presence.problem]).toEqual([false, 'endpoints are being read'])
+  await clock.elapse(60_000)
+  expect(records.byName.has('a')).toBe(false)
+  watch.behind = undefined
+  await clock.elapse(2500)
+  expect([records.byName.has('a'), watch.reads]).toEqual([true, 2])
+  await read(150)
+  expect(presence.problem).toBeUndefined()
+})
+
+test('another process of its name ends it for good', async () => {
+  const { clock, records, presence, read } = await bed()
+  await read(120)
+  await records.write(
+    { name: 'a', session: 'a.2', seen: 0, leaseMs: LEASE_MS },
+    records.byName.get('a')?.version,
+  )
+  await clock.elapse(5000)
+  expect(presence.problem).toBe('another process has the name a')
+  expect(records.byName.get('a')?.session).toBe('a.2')
+})
+
+test('whoever waits asks as long as it takes, and nothing else does', async () => {
+  const { clock, records, watch, presence, others, read } = await bed()
+  await read(120)
+  const lists = records.lists
+  await clock.elapse(30_000)
+  expect(records.lists).toBe(lists)
+  let answer: boolean | undefined
+  const wait = async (version: number) => {
+    answer = await others.haveSeen(() => version)
+  }
+  void wait(120)
+  await clock.elapse(0)
+  expect([answer, records.lists]).toEqual([true, lists + 1])
+  answer = undefined
+  void wait(125)
+  await clock.elapse(500)
+  expect(answer).toBeUndefined()
+  watch.version = 125
+  presence.changed()
+  await clock.elapse(150)
+  expect(answer).toBe(true)
+  const after = records.lists
+  await clock.elapse(1000)
+  expect(records.lists).toBe(after)
+})
+
+test('one that is not renewed is waited for as long as its lease, and taken for dead from then on', async () => {
+  const { clock, records, others, presence, read } = await bed()
+  await read(120)
+  records.isDown = true
+  const answers: boolean[] = []
+  const wait = () => void others.haveSeen(() => 130).then((haveSeen) => answers.push(haveSeen))
+  wait()
+  await clock.elapse(LEASE_MS - 100)
+  expect([answers, presence.problem]).toEqual([[], 'its Lease could not be renewed'])
+  await clock.elapse(200)
+  expect(answers).toEqual([true])
+  wait()
+  await clock.elapse(0)
+  expect(answers).toEqual([true, true])
+})
+
+test('one that lives and does not see it is not waited for without end', async () => {
+  const { clock, others, read } = await bed()
+  await read(120)
+  const answers: boolean[] = []
+  void others.haveSeen(() => 130).then((haveSeen) => answers.push(haveSeen))
+  await clock.elapse(LEASE_MS + 1900)
+  expect(answers).toEqual([])
+  await clock.elapse(200)
+  expect(answers).toEqual([false])
+})
+
+test('what a crashed one has left is taken away when it has long ended, and nothing of those that live', async () => {
+  const { clock, records, others, read } = await bed()
+  await read(120)
+  await records.write({ name: 'dead', session: 'dead.1', seen: 0, leaseMs: LEASE_MS }, undefined)
+  const over = new AbortController()
+  const tidying = others.collectExpiredForever(over.signal)
+  await clock.elapse(100_000)
+  expect([...records.byName.keys()].sort()).toEqual(['a', 'dead'])
+  await clock.elapse(100_000)
+  expect([...records.byName.keys()]).toEqual(['a'])
+  over.abort()
+  await tidying
+})

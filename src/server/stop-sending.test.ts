@@ -1,0 +1,77 @@
+import { beforeEach, expect, test } from 'vitest'
+import { codeOf } from '../../test/support/code-of.ts'
+import { ACME, draft, EndpointsBed } from '../../test/support/endpoints-bed.ts'
+import { calling } from '../../test/support/faulty-api.ts'
+import { DISABLE_ANNOTATION, webhookEndpoint, webhookEndpoints } from '../apis/webhook-endpoint.ts'
+import { ApiError } from '../kube/client.ts'
+
+let bed: EndpointsBed
+let id: { organization: string; endpointId: string }
+
+beforeEach(async () => {
+  bed = new EndpointsBed()
+  const { endpoint } = await bed.answer(bed.endpoints.create(ACME, draft(), {}))
+  id = { organization: ACME, endpointId: endpoint.endpointId }
+  bed.driven = true
+})
+
+const remaining = () => bed.store.all(webhookEndpoints).length
+
+/** The controller looks at it, or has before. */
+async function say(status: Record<string, unknown>): Promise<void> {
+  const [raw] = bed.store.all(webhookEndpoints)
+  const ref = { namespace: ACME, name: raw?.metadata.name ?? '' }
+  const patched = await bed.store.patch(webhookEndpoints, ref, { status }, { subresource: 'status' })
+  bed.directory.apply(webhookEndpoint.parse(patched))
+}
+
+async function turns(): Promise<void> {
+  for (let turn = 0; turn < 20; turn += 1) await bed.turn()
+}
+
+test('an endpoint is deleted when its controller has said that it sends nothing more', async () => {
+  const removed = codeOf(bed.endpoints.remove(id, {}))
+  await turns()
+  const [raw] = bed.store.all(webhookEndpoints)
+  const { annotations = {} } = webhookEndpoint.parse(raw).metadata
+  const asked = annotations[DISABLE_ANNOTATION]
+  expect(asked).toBeDefined()
+  await say({ state: 'disabled', lastHandled: { disable: asked } })
+  expect(await bed.answer(removed)).toBe('answered')
+  expect(remaining()).toBe(0)
+})
+
+test('it is deleted all the same where the controller says nothing, and the answer says that', async () => {
+  const removed = bed.endpoints.remove(id, {})
+  removed.catch(() => undefined)
+  await turns()
+  await bed.clock.elapse(5000)
+  await expect(removed).rejects.toMatchObject({
+    code: 'not_acknowledged',
+    detail: expect.stringContaining('It is deleted.'),
+  })
+  expect(remaining()).toBe(0)
+  expect(await bed.answer(codeOf(bed.endpoints.remove(id, {})))).toBe('not_found')
+})
+
+test.each([
+  { what: 'no controller lives', before: () => Object.assign(bed, { driven: false }) },
+  { what: 'it is disabled', before: () => say({ state: 'disabled' }) },
+])('nobody is waited for where $what', async ({ before }) => {
+  await before()
+  expect(await bed.answer(codeOf(bed.endpoints.remove(id, {})))).toBe('answered')
+  expect(remaining()).toBe(0)
+})
+
+test('one that Davit may not change is deleted, and the answer says that it may be sent to', async () => {
+  bed.api.fail(calling('patch', webhookEndpoints), { before: new ApiError('Forbidden', 'by a policy') })
+  expect(await bed.answer(codeOf(bed.endpoints.remove(id, {})))).toBe('not_acknowledged')
+  expect(remaining()).toBe(0)
+})
+
+test('one that is another by now is left alone', async () => {
+  await expect(bed.endpoints.remove(id, { ifMatch: '"another"' })).rejects.toMatchObject({
+    code: 'precondition_failed',
+  })
+  expect(remaining()).toBe(1)
+})

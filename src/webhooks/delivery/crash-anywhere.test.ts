@@ -1,0 +1,177 @@
+/**
+ * The engine killed at each of its calls to the store, before and after the store acted on it, and started again:
+ * the promises must hold wherever the crash comes.
+ */
+
+import { describe, expect, it } from 'vitest'
+import { fc } from '../../../test/support/fast-check.ts'
+import type { Fault } from '../../../test/support/faulty-api.ts'
+import { PlaneBed } from '../../../test/support/plane-bed.ts'
+import {
+  type AcceptedDelivery,
+  type Evidence,
+  judge,
+  type Reception,
+  violations,
+} from '../../../test/support/verdict.ts'
+import { webhookEndpoint, webhookEndpoints } from '../../apis/webhook-endpoint.ts'
+import { isFinal } from './status.ts'
+
+const MINUTE = 60_000
+const HOUR = 60 * MINUTE
+
+/** The run ends at its `call`-th call, from 0. */
+type Crash = { call: number; fault: Extract<Fault, string> }
+
+/** How often an event is refused by each endpoint before it is taken; 8 is for ever. */
+type Refusals = readonly number[]
+
+const ENDPOINTS = [
+  { name: 'ordered-objects', ordered: true, deliveryLog: 'Objects' },
+  { name: 'ordered-segments', ordered: true, deliveryLog: 'Segments' },
+  { name: 'objects', ordered: false, deliveryLog: 'Objects' },
+  { name: 'segments', ordered: false, deliveryLog: 'Segments' },
+] as const
+
+class Story {
+  readonly #refusals: Refusals
+  readonly #accepted: AcceptedDelivery[] = []
+  readonly #receptions: Reception[] = []
+  readonly #killed = new Set<number>()
+  readonly #orders = new Map<string, number>()
+  readonly #counts = new Map<string, number>()
+  #run = 0
+  bed = new PlaneBed()
+
+  constructor(refusals: Refusals) {
+    this.#refusals = refusals
+  }
+
+  /** @returns calls that the first run made, if it was not killed */
+  async play(crashes: readonly Crash[]): Promise<number> {
+    this.#begin(this.bed, crashes[0])
+    const endpoints = []
+    for (const { name, ...spec } of ENDPOINTS) endpoints.push(await this.bed.endpoint(name, spec))
+    this.bed.start()
+    for (let n = 0; n < this.#refusals.length; n += 1) {
+      const event = this.bed.event(endpoints, `key-${n}`)
+      this.#orders.set(`msg_${event.event.id}`, n)
+      for (const { name } of ENDPOINTS) this.#accepted.push({ endpoint: name, id: `msg_${event.event.id}` })
+      const segment = await this.bed.append(event)
+      if (!this.bed.api.dead) this.bed.follower.addSegment(segment)
+      await this.bed.elapse(n % 2 === 0 ? 1 : 5)
+    }
+    await this.bed.elapse(2 * HOUR)
+    const calls = this.bed.api.calls.length
+    for (const crash of crashes.slice(1)) await this.#restart(crash)
+    if (crashes.length > 0) await this.#restart()
+    await this.bed.elapse(12 * HOUR)
+    return calls
+  }
+
+  async #restart(crash?: Crash): Promise<void> {
+    this.#killed.add(this.#run)
+    this.bed = await this.bed.restarted((next) => this.#begin(next, crash))
+    await this.bed.elapse(10 * MINUTE)
+  }
+
+  #begin(bed: PlaneBed, crash?: Crash): void {
+    this.#run += 1
+    const run = this.#run
+    bed.sender.latencyMs = 3
+    for (const { name } of ENDPOINTS)
+      bed.sender.answers.set(`/${name}`, (id) => this.#receive({ endpoint: name, id, run }))
+    if (!crash) return
+    let count = 0
+    bed.api.fail(() => count++ === crash.call, crash.fault)
+  }
+
+  #receive({ endpoint, id, run }: Omit<Reception, 'answer'>): number {
+    const key = `${endpoint} ${id}`
+    const count = this.#counts.get(key) ?? 0
+    this.#counts.set(key, count + 1)
+    const ok = count >= (this.#refusals[this.#orders.get(id) ?? 0] ?? 0)
+    this.#receptions.push({ endpoint, id, run, answer: ok ? 'ok' : 'failed' })
+    return ok ? 200 : 500
+  }
+
+  get evidence(): Evidence {
+    return {
+      accepted: this.#accepted,
+      receptions: this.#receptions,
+      orderedEndpoints: new Set(ENDPOINTS.filter(({ ordered }) => ordered).map(({ name }) => name)),
+      killed: this.#killed,
+      maxAttempts: 8,
+    }
+  }
+
+  /** What is wrong at the end, in words. */
+  get complaints(): string[] {
+    const { bed } = this
+    const exhausted = this.#refusals.filter((count) => count >= 8).length
+    const unfinished = bed.objects.filter(({ status }) => !isFinal((status as { state?: 'pending' })?.state))
+    const shown = bed.objects.filter(({ spec }) =>
+      String((spec as { endpoint: string }).endpoint).includes('objects'),
+    )
+    const streaks = bed.store.all(webhookEndpoints).map((raw) => webhookEndpoint.parse(raw).status)
+    const most = Math.max(0, ...streaks.map((status) => status?.consecutiveFailures ?? 0))
+    return [
+      ...violations(judge(this.evidence)),
+      ...(bed.segments.size === 0 ? [] : [`${bed.segments.size} segments are open`]),
+      ...(bed.plane.counters.total === 0 ? [] : [`${bed.plane.counters.total} deliveries are pending`]),
+      ...(unfinished.length === 0 ? [] : [`${unfinished.length} objects are not finished`]),
+      ...(shown.length === 2 * this.#refusals.length ? [] : [`${shown.length} deliveries are shown`]),
+      ...(most <= exhausted ? [] : [`${most} of ${exhausted} exhausted deliveries were counted`]),
+    ]
+  }
+}
+
+const MIXED: Refusals = [0, 1, 0, 9, 0, 2]
+
+async function complaintsOf(refusals: Refusals, crashes: readonly Crash[]): Promise<string[]> {
+  const story = new Story(refusals)
+  await story.play(crashes)
+  return story.complaints
+}
+
+describe('without a crash', () => {
+  it('everything is delivered, in order where asked, and shown', async () => {
+    expect(await complaintsOf(MIXED, [])).toEqual([])
+  })
+})
+
+const LIMIT_MS = 120_000
+
+describe('killed once', { timeout: LIMIT_MS }, () => {
+  it.each(['dies before', 'dies after'] as const)(
+    '%s any of its calls is done, it goes on',
+    async (fault) => {
+      const calls = await new Story(MIXED).play([])
+      const wrong: string[] = []
+      for (let call = 0; call < calls; call += 1) {
+        const complaints = await complaintsOf(MIXED, [{ call, fault }])
+        if (complaints.length > 0) wrong.push(`call ${call}: ${complaints.join('; ')}`)
+      }
+      expect(wrong).toEqual([])
+    },
+  )
+})
+
+describe('killed several times', { timeout: LIMIT_MS }, () => {
+  it('it goes on, whenever that is', async () => {
+    const crash = fc.record({
+      call: fc.integer({ min: 0, max: 60 }),
+      fault: fc.constantFrom('dies before' as const, 'dies after' as const),
+    })
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.constantFrom(0, 0, 0, 1, 3, 9), { minLength: 1, maxLength: 8 }),
+        fc.array(crash, { minLength: 1, maxLength: 4 }),
+        async (refusals, crashes) => {
+          expect(await complaintsOf(refusals, crashes)).toEqual([])
+        },
+      ),
+      { numRuns: 60 },
+    )
+  })
+})

@@ -1,0 +1,114 @@
+import { describe, expect, it } from 'vitest'
+import { settle } from '../../../test/support/fake-clock.ts'
+import type { Delivery } from './delivery.ts'
+import { Dispatcher } from './delivery-dispatcher.ts'
+import { EndpointQueue } from './queue.ts'
+
+type Running = { delivery: Delivery; end(): void }
+
+function dispatcher(options: {
+  maxInFlight: number
+  mayStart?: () => boolean
+  mayRun?: (lane: EndpointQueue) => boolean
+}) {
+  const running: Running[] = []
+  const started: string[] = []
+  const dispatcher = new Dispatcher({
+    mayStart: () => true,
+    mayRun: () => true,
+    run: (delivery) =>
+      new Promise((resolve) => {
+        started.push(delivery.name)
+        const end = () => {
+          delivery.queue.remove(delivery)
+          delivery.queue.release({ timedOut: false })
+          resolve()
+        }
+        running.push({ delivery, end })
+      }),
+    ...options,
+  })
+  return { dispatcher, running, started }
+}
+
+function lane(name: string, deliveries: number, concurrency = 32): EndpointQueue {
+  const made = new EndpointQueue({ namespace: 'acme', name, uid: name })
+  made.paused = false
+  made.setPolicy({ ordered: false, concurrency })
+  for (let index = 0; index < deliveries; index += 1) {
+    made.add({
+      name: `${name}${index}`,
+      queue: made,
+      version: 1,
+      index,
+      acceptedAt: 0,
+      ofWebhookEvent: true,
+      bytes: 0,
+      attempts: 0,
+      dueAt: 0,
+      stage: 'queued',
+      left: false,
+      storage: { kind: 'object' },
+    })
+  }
+  return made
+}
+
+describe('a dispatcher', () => {
+  it('gives lanes fair turns, however much one of them has', async () => {
+    let open = false
+    const { dispatcher: it, running, started } = dispatcher({ maxInFlight: 1, mayStart: () => open })
+    for (const one of [lane('a', 100), lane('b', 3), lane('c', 2)]) it.wake(one)
+    open = true
+    it.pump()
+    for (let i = 0; i < 8; i += 1) {
+      running.at(-1)?.end()
+      await settle()
+    }
+    expect(started).toEqual(['a0', 'b0', 'c0', 'a1', 'b1', 'c1', 'a2', 'b2', 'a3'])
+  })
+
+  it('starts no more at a time than the process may', async () => {
+    const { dispatcher: it, running } = dispatcher({ maxInFlight: 5 })
+    it.wake(lane('a', 100))
+    it.wake(lane('b', 100))
+    expect([it.inFlight, running.length]).toEqual([5, 5])
+    running[0]?.end()
+    await settle()
+    expect([it.inFlight, running.length]).toEqual([5, 6])
+  })
+
+  it('lists a lane once, however often it is woken', () => {
+    const { dispatcher: it } = dispatcher({ maxInFlight: 0 })
+    const one = lane('a', 1)
+    for (let i = 0; i < 10; i += 1) it.wake(one)
+    expect(it.waitingQueues).toBe(1)
+  })
+
+  it('starts nothing while it may not, and goes on when it is told', () => {
+    let open = false
+    const { dispatcher: it, started } = dispatcher({ maxInFlight: 5, mayStart: () => open })
+    it.wake(lane('a', 2))
+    expect(started).toEqual([])
+    open = true
+    it.pump()
+    expect(started).toEqual(['a0', 'a1'])
+  })
+
+  it('lets go of lanes that have nothing to start', async () => {
+    const { dispatcher: it, running } = dispatcher({ maxInFlight: 5 })
+    it.wake(lane('a', 1))
+    running[0]?.end()
+    await settle()
+    expect([it.waitingQueues, it.inFlight]).toEqual([0, 0])
+  })
+
+  it('comes back to a lane at its limit when one of its attempts has ended', async () => {
+    const { dispatcher: it, running, started } = dispatcher({ maxInFlight: 50 })
+    it.wake(lane('a', 4, 2))
+    expect(started).toEqual(['a0', 'a1'])
+    running[1]?.end()
+    await settle()
+    expect(started).toEqual(['a0', 'a1', 'a2'])
+  })
+})

@@ -1,0 +1,93 @@
+import { expect, it } from 'vitest'
+import { settle } from '../../../test/support/fake-clock.ts'
+import { PlaneBed } from '../../../test/support/plane-bed.ts'
+import { OwnershipEpochs } from '../../ha/ownership.ts'
+import { ApiError } from '../../kube/client.ts'
+import { PromotionQueue } from './move-queue.ts'
+import type { DeliveryObjects } from './objects.ts'
+
+const MINUTE = 60_000
+
+/** An entry of the log whose object cannot be made yet. */
+async function waiting() {
+  const bed = new PlaneBed()
+  const one = await bed.endpoint('one', { state: 'disabled' })
+  bed.start()
+  const segment = await bed.append(bed.event([one]))
+  bed.follower.addSegment(segment)
+  const delivery = bed.segments.at(segment.version)?.open.get(0)?.delivery
+  if (delivery?.storage.kind !== 'log') throw new Error('it is no entry of the log')
+  // The plane of the bed leaves it to the queue of the test.
+  bed.owns = () => false
+  const { shard } = delivery.queue
+  const tenures = new OwnershipEpochs()
+  tenures.begin([shard])
+  const mayWrite: boolean[] = []
+  const store: DeliveryObjects['store'] = async () => {
+    mayWrite.push(tenures.mayWrite)
+    throw new ApiError('Unavailable', 'down')
+  }
+  const objects = { store } as DeliveryObjects
+  const queue = new PromotionQueue({
+    ...bed.plane.ctx,
+    objects,
+    shards: { owns: () => true, epochs: tenures },
+  })
+  return { bed, queue, delivery, home: delivery.storage, tenures, shard, mayWrite }
+}
+
+it('an object that could not be made while its shard was held is not made when another replica may have it', async () => {
+  const { bed, queue, delivery, home, tenures, shard, mayWrite } = await waiting()
+  queue.add(delivery, home)
+  await bed.elapse(MINUTE)
+  const tries = mayWrite.length
+  expect(tries).toBeGreaterThan(10)
+  expect(mayWrite).not.toContain(false)
+  tenures.end([shard])
+  await bed.elapse(MINUTE)
+  expect(mayWrite.slice(tries)).toEqual([false])
+  expect(bed.complaints.filter((words) => words.includes('was not given its object'))).toEqual([])
+})
+
+it('it is asked for anew where the shard has come back', async () => {
+  const { bed, queue, delivery, home, tenures, shard, mayWrite } = await waiting()
+  queue.add(delivery, home)
+  await bed.elapse(MINUTE)
+  tenures.end([shard])
+  await bed.elapse(MINUTE)
+  const tries = mayWrite.length
+  tenures.begin([shard])
+  queue.add(delivery, home)
+  await bed.elapse(MINUTE)
+  expect(mayWrite.length).toBeGreaterThan(tries)
+  expect(mayWrite.slice(tries)).not.toContain(false)
+})
+
+it('others are made while what is said of those that are there waits for its write, up to a bound', async () => {
+  const bed = new PlaneBed()
+  const one = await bed.endpoint('one', { state: 'disabled' })
+  bed.start()
+  const segment = await bed.append(...Array.from({ length: 100 }, () => bed.event([one])))
+  bed.follower.addSegment(segment)
+  bed.owns = () => false
+  const written: (() => void)[] = []
+  let made = 0
+  const objects = {
+    store: async () => {
+      made += 1
+      return { kind: 'stored', version: '1' }
+    },
+  } as unknown as DeliveryObjects
+  const outcomes = {
+    ...bed.plane.ctx.outcomes,
+    record: () => new Promise<number>((resolve) => written.push(() => resolve(1))),
+  }
+  const queue = new PromotionQueue({ ...bed.plane.ctx, objects, outcomes, shards: { owns: () => true } })
+  for (const { delivery } of bed.segments.at(segment.version)?.open.values() ?? [])
+    if (delivery?.storage.kind === 'log') queue.add(delivery, delivery.storage)
+  await settle()
+  expect(made).toBe(64)
+  for (const resolve of written.splice(0, 10)) resolve()
+  await settle()
+  expect(made).toBe(74)
+})

@@ -1,0 +1,118 @@
+import { describe, expect, it } from 'vitest'
+import { fc } from '../../../test/support/fast-check.ts'
+import type { LogSegment } from '../log/store.ts'
+import { type OpenSegment, OpenSegments } from './open-segments.ts'
+
+function segment(version: number, deliveries: number, payload = '{}'): LogSegment {
+  return {
+    name: `segment-${version}`,
+    version,
+    writtenAt: 0,
+    createdAt: 0,
+    unreadable: 0,
+    deliveries: Array.from({ length: deliveries }, (_, index) => ({
+      index,
+      eventIndex: 0,
+      event: { id: `event-${version}`, namespace: 'acme', type: 'test.event', payload },
+      endpoint: { name: 'one', uid: 'uid' },
+    })),
+  }
+}
+
+function opened(segments: OpenSegments, of: LogSegment): OpenSegment {
+  const found = segments.add(of)
+  if (!found) throw new Error('it was not taken')
+  return found
+}
+
+describe('the low-water mark', () => {
+  it('moves past a segment when all its deliveries are closed', () => {
+    const segments = new OpenSegments(5)
+    const one = opened(segments, segment(10, 2))
+    segments.close(one, 0)
+    segments.close(one, 0)
+    expect(segments.lowWater).toBe(5)
+    segments.close(one, 1)
+    expect(segments.lowWater).toBe(10)
+    expect(segments.size).toBe(0)
+  })
+
+  it('waits for an older segment that is open', () => {
+    const segments = new OpenSegments()
+    const old = opened(segments, segment(10, 1))
+    segments.close(opened(segments, segment(20, 1)), 0)
+    expect(segments.lowWater).toBe(0)
+    segments.close(old, 0)
+    expect(segments.lowWater).toBe(20)
+  })
+
+  it('moves past a segment without a delivery', () => {
+    const segments = new OpenSegments()
+    opened(segments, segment(10, 0))
+    expect(segments.lowWater).toBe(10)
+  })
+
+  it('keeps what is behind it, or known, from being taken again', () => {
+    const segments = new OpenSegments(10)
+    expect(segments.add(segment(10, 1))).toBeUndefined()
+    expect(segments.add(segment(11, 1))).toBeDefined()
+    expect(segments.add(segment(11, 1))).toBeUndefined()
+  })
+
+  it('never covers an open delivery, whatever comes and closes in whatever order', () => {
+    const step = fc.oneof(
+      fc.record({ deliveries: fc.integer({ min: 0, max: 3 }) }),
+      fc.record({ closes: fc.nat() }),
+      fc.record({ closes: fc.nat() }),
+    )
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 100 }), (steps) => {
+        const model = new Model()
+        for (const one of steps) {
+          if ('closes' in one) model.close(one.closes)
+          else model.add(one.deliveries)
+          model.check()
+        }
+      }),
+    )
+  })
+})
+
+/** The segments beside what is known of them. */
+class Model {
+  readonly #segments = new OpenSegments()
+  readonly #all: { opened: OpenSegment; left: number }[] = []
+
+  add(deliveries: number): void {
+    const version = this.#all.length + 1
+    this.#all.push({ opened: opened(this.#segments, segment(version, deliveries)), left: deliveries })
+  }
+
+  close(which: number): void {
+    const open = this.#all.filter(({ left }) => left > 0)
+    const one = open[which % Math.max(1, open.length)]
+    if (!one) return
+    one.left -= 1
+    this.#segments.close(one.opened, one.left)
+  }
+
+  check(): void {
+    const oldest = this.#all.findIndex(({ left }) => left > 0)
+    const bytes = this.#all.reduce((sum, { opened, left }) => sum + (left > 0 ? opened.bytes : 0), 0)
+    expect(this.#segments.lowWater).toBe(oldest === -1 ? this.#all.length : oldest)
+    expect(this.#segments.bytes).toBe(bytes)
+    expect(this.#segments.size).toBe(this.#all.length - this.#segments.lowWater)
+  }
+}
+
+it('holds the payload of an entry for as long as that is open', () => {
+  const segments = new OpenSegments()
+  opened(segments, segment(10, 1))
+  const next = opened(segments, segment(20, 2, 'x'.repeat(1000)))
+  expect(segments.bytes).toBe(2002)
+  segments.close(next, 0)
+  expect([...next.open.values()].map(({ entry }) => entry.index)).toEqual([1])
+  segments.close(next, 1)
+  expect(segments.bytes).toBe(2)
+  expect(segments.values().flatMap(({ open }) => [...open.values()])).toHaveLength(1)
+})

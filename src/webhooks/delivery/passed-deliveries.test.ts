@@ -1,0 +1,97 @@
+import { describe, expect, it } from 'vitest'
+import { calling } from '../../../test/support/faulty-api.ts'
+import { ORGANIZATION, PlaneBed } from '../../../test/support/plane-bed.ts'
+import { webhookDeliveries } from '../../apis/webhook-delivery.ts'
+import { webhookEndpoints } from '../../apis/webhook-endpoint.ts'
+import { shardOf } from '../../ha/shard.ts'
+import { lateSeconds } from './plane-figures.ts'
+
+const SECOND = 1000
+const MINUTE = 60 * SECOND
+
+/** An ordered endpoint whose head cannot be read when its next attempt is due. */
+async function unread() {
+  const bed = new PlaneBed()
+  const one = await bed.endpoint('one', { ordered: true })
+  bed.sender.answers.set('/one', 500)
+  bed.start()
+  const ids = await bed.accept(bed.event([one]), bed.event([one]))
+  await bed.elapse(5 * SECOND)
+  const head = bed.objects.find(({ spec }) => (spec as { deliveryId: string }).deliveryId === ids[0])
+  if (!head) throw new Error('it has no object')
+  const ref = { namespace: ORGANIZATION, name: head.metadata.name }
+  await bed.store.patch(webhookDeliveries, ref, { spec: { endpoint: 7 } })
+  bed.sender.answers.set('/one', 200)
+  await bed.elapse(5 * MINUTE)
+  expect(bed.begun('one')).toEqual(ids)
+  expect(bed.plane.counters.total).toBe(1)
+  return { bed, one, ref, ids }
+}
+
+describe('a delivery that cannot be read', () => {
+  it('goes on when it was mended, and its shard comes back to the same process', async () => {
+    const { bed, one, ref, ids } = await unread()
+    const shards = new Set([shardOf(one.metadata.uid)])
+    await bed.store.patch(webhookDeliveries, ref, { spec: { endpoint: 'one' } })
+    await bed.plane.release(shards)
+    const started = bed.takeOver.start(shards, new AbortController().signal)
+    await bed.elapse(SECOND)
+    await started
+    bed.plane.wake(shards)
+    await bed.elapse(MINUTE)
+    expect(bed.begun('one')).toEqual([...ids, ids[0]])
+    expect(bed.plane.counters.total).toBe(0)
+  })
+
+  it('is pending no longer when its endpoint is gone', async () => {
+    const { bed, one } = await unread()
+    await bed.store.delete(webhookEndpoints, { namespace: ORGANIZATION, name: 'one' })
+    bed.directory.remove(one)
+    await bed.elapse(MINUTE)
+    expect(bed.plane.counters.total).toBe(0)
+  })
+
+  it('is held with the others while its endpoint is disabled, and is not what is due longest', async () => {
+    const { bed, one } = await unread()
+    expect(lateSeconds(bed.plane.queues.ours(), bed.clock.now())).toEqual({ davit: 0, endpoint: 0 })
+    await bed.change(one, { state: 'disabled' })
+    expect(bed.plane.counters.all).toMatchObject({ pending: 0, held: 1 })
+    await bed.change(one, { state: 'enabled' })
+    expect(bed.plane.counters.all).toMatchObject({ pending: 1, held: 0, heldBytes: 0 })
+  })
+})
+
+describe('a delivery that was sent well, and whose object is on its way,', () => {
+  async function sent() {
+    const bed = new PlaneBed()
+    const one = await bed.endpoint('one')
+    bed.sender.answers.set('/one', 200)
+    const made = Promise.withResolvers<void>()
+    bed.api.fail(calling('create', webhookDeliveries), { hold: made.promise })
+    bed.start()
+    await bed.accept(bed.event([one]))
+    await bed.elapse(SECOND)
+    expect(bed.begun('one')).toHaveLength(1)
+    return { bed, one, made }
+  }
+
+  it('is counted as what it is when its endpoint is disabled meanwhile', async () => {
+    const { bed, one, made } = await sent()
+    await bed.change(one, { state: 'disabled' })
+    expect(bed.plane.counters.all).toMatchObject({ pending: 0, held: 1 })
+    made.resolve()
+    await bed.elapse(SECOND)
+    expect(bed.plane.counters.all).toEqual({ pending: 0, held: 0, heldBytes: 0 })
+  })
+
+  it('is not canceled when its endpoint goes meanwhile', async () => {
+    const { bed, one, made } = await sent()
+    await bed.store.delete(webhookEndpoints, { namespace: ORGANIZATION, name: 'one' })
+    bed.directory.remove(one)
+    await bed.elapse(SECOND)
+    made.resolve()
+    await bed.elapse(SECOND)
+    expect((await bed.records()).map(({ kind }) => kind)).toEqual(['sent', 'moved'])
+    expect(bed.plane.counters.total).toBe(0)
+  })
+})

@@ -1,0 +1,108 @@
+import { describe, expect, it } from 'vitest'
+import { laneDelivery } from '../../../test/support/lane-deliveries.ts'
+import type { Delivery } from './delivery.ts'
+import { failingEndpoints, lateSeconds } from './plane-figures.ts'
+import { EndpointQueue } from './queue.ts'
+
+const NOW = 1_000_000
+
+function laneOf(name: string, policy = { ordered: false, concurrency: 1 }): EndpointQueue {
+  const lane = new EndpointQueue({ namespace: 'acme', name, uid: `uid-${name}` })
+  lane.paused = false
+  lane.setPolicy(policy)
+  return lane
+}
+
+function add(lane: EndpointQueue, version: number, more: Partial<Delivery>): Delivery {
+  const delivery = Object.assign(laneDelivery(lane, version), more)
+  lane.add(delivery)
+  return delivery
+}
+
+describe('how late deliveries are', () => {
+  it('a first attempt is late from the acceptance on, a later one from when it is due', () => {
+    const first = laneOf('first')
+    add(first, 1, { acceptedAt: NOW - 7000 })
+    expect(lateSeconds([first], NOW)).toEqual({ davit: 7, endpoint: 0 })
+    const later = laneOf('later')
+    add(later, 1, { acceptedAt: NOW - 30_000_000, dueAt: NOW - 2000, attempts: 7 })
+    expect(lateSeconds([later], NOW)).toEqual({ davit: 2, endpoint: 0 })
+  })
+
+  it('one that waits for its next attempt, or is on the wire, is not late, however old it is', () => {
+    const lane = laneOf('retrying')
+    add(lane, 1, { acceptedAt: 0, dueAt: NOW + 1000, attempts: 3, stage: 'waiting' })
+    add(lane, 2, { acceptedAt: 0, attempts: 3, stage: 'sending' })
+    expect(lateSeconds([lane], NOW)).toEqual({ davit: 0, endpoint: 0 })
+  })
+
+  it('a first attempt that was put back is late all the same', () => {
+    const lane = laneOf('put-back')
+    add(lane, 1, { acceptedAt: NOW - 5000, dueAt: NOW + 1000, stage: 'waiting' })
+    expect(lateSeconds([lane], NOW).davit).toBe(5)
+  })
+
+  it('what waits for an attempt that hangs, or behind the head of an ordered endpoint, waits for its endpoint', () => {
+    const hanging = laneOf('hanging')
+    add(hanging, 1, { acceptedAt: NOW - 20_000 })
+    add(hanging, 2, { acceptedAt: NOW - 9000 })
+    hanging.startNext()
+    expect(lateSeconds([hanging], NOW)).toEqual({ davit: 0, endpoint: 9 })
+    const ordered = laneOf('ordered', { ordered: true, concurrency: 8 })
+    add(ordered, 1, { acceptedAt: NOW - 20_000, attempts: 1, dueAt: NOW + 60_000, stage: 'waiting' })
+    add(ordered, 2, { acceptedAt: NOW - 4000 })
+    expect(lateSeconds([ordered], NOW)).toEqual({ davit: 0, endpoint: 4 })
+  })
+
+  it('what a disabled endpoint holds is not late', () => {
+    const lane = laneOf('disabled')
+    add(lane, 1, { acceptedAt: 0 })
+    lane.paused = true
+    expect(lateSeconds([lane], NOW)).toEqual({ davit: 0, endpoint: 0 })
+  })
+})
+
+describe('the endpoints that fail', () => {
+  it('are those whose last attempt failed, since their first failure, longest first', () => {
+    const [one, other, well] = [laneOf('one'), laneOf('other'), laneOf('well')]
+    one.recordAttempt(laneDelivery(one, 1), '5xx', NOW - 3000)
+    other.recordAttempt(laneDelivery(other, 1), 'timeout', NOW - 9000)
+    other.recordAttempt(laneDelivery(other, 2), 'refused', NOW - 1000)
+    well.recordAttempt(laneDelivery(well, 1), '5xx', NOW - 9000)
+    well.recordAttempt(laneDelivery(well, 1), '2xx', NOW - 8000)
+    expect(failingEndpoints([one, other, well], NOW)).toEqual([
+      { namespace: 'acme', name: 'other', class: 'refused', seconds: 9, attempts: 2 },
+      { namespace: 'acme', name: 'one', class: '5xx', seconds: 3, attempts: 1 },
+    ])
+  })
+
+  it('an attempt that was given up says nothing of its endpoint', () => {
+    const lane = laneOf('one')
+    lane.recordAttempt(laneDelivery(lane, 1), 'canceled', NOW)
+    expect(failingEndpoints([lane], NOW)).toEqual([])
+  })
+
+  it('are known after a restart by what they have left, and go on from there', () => {
+    const lane = laneOf('one')
+    const left = add(lane, 1, { acceptedAt: NOW - 50_000, attempts: 3, dueAt: NOW + 1000, stage: 'waiting' })
+    expect(failingEndpoints([lane], NOW)).toMatchObject([{ class: 'unknown', seconds: 50, attempts: 3 }])
+    lane.recordAttempt(left, '4xx', NOW)
+    expect(failingEndpoints([lane], NOW)).toMatchObject([{ class: '4xx', seconds: 50, attempts: 4 }])
+    lane.recordAttempt(laneDelivery(lane, 2), '2xx', NOW)
+    expect(failingEndpoints([lane], NOW)).toEqual([])
+  })
+
+  it('are not told of by a replica that has given them away', () => {
+    const lane = laneOf('one')
+    lane.recordAttempt(laneDelivery(lane, 1), '5xx', NOW)
+    lane.detach()
+    expect(failingEndpoints([lane], NOW)).toEqual([])
+  })
+
+  it('a disabled one fails no longer', () => {
+    const lane = laneOf('one')
+    lane.recordAttempt(laneDelivery(lane, 1), '5xx', NOW)
+    lane.paused = true
+    expect(failingEndpoints([lane], NOW)).toEqual([])
+  })
+})

@@ -1,0 +1,281 @@
+/**
+ * WebhookDelivery objects as a list shows them, brought together with what the log says: what has not ended has its place
+ * in its lane, and what is known to have ended is pending no longer.
+ */
+import { type DeliveryOutline, deliveryOutline } from '../../apis/delivery-outline.ts'
+import { isRestored } from '../../apis/restored.ts'
+import { type WebhookDelivery, webhookDeliveryKind } from '../../apis/webhook-delivery.ts'
+import type { RawObject } from '../../kube/client.ts'
+import { UnreadableError } from '../../kube/unreadable-error.ts'
+import type { EngineContext } from './context.ts'
+import { type Delivery, IN_OBJECT } from './delivery.ts'
+import { deliveryFromObject, isForeign, organizationsByEndpoint } from './delivery-of-object.ts'
+import { cancelRestored, exhaustCounted, wasCounted } from './end-found.ts'
+import type { DeliveryEngine } from './engine.ts'
+import { leaveUnread } from './leave-unread.ts'
+import type { LogFollower } from './log-follower.ts'
+import { deliveryRef } from './objects.ts'
+import type { OpenEntry, UnresolvedEntry } from './open-segments.ts'
+import { endsDelivery } from './outcome-records.ts'
+import { retryUntilDurable } from './persist.ts'
+import type { EndpointQueue } from './queue.ts'
+import { isSameDelivery, offsetKey } from './shown-deliveries.ts'
+import { isFinal } from './status.ts'
+
+/** Looked for by their names at a time. */
+const AT_A_TIME = 16
+/** What a replica has ended so long before it died, it has said; and of so many at most it is said for it. */
+const UNRECORDED_MS = 5 * 60_000
+const MAX_RECORDED = 5000
+
+export type RecoveryOptions = {
+  plane: DeliveryEngine
+  follower: LogFollower
+  /** Those that are taken over. */
+  shards: ReadonlySet<number>
+  /** What has an object is taken out of it. */
+  unresolved: Map<string, UnresolvedEntry>
+  /** Of these shards. */
+  lanes: readonly EndpointQueue[]
+}
+
+type Written = { spec: { writtenAt: string }; metadata: { creationTimestamp?: string | undefined } }
+
+function wasRestored({ spec, metadata }: Written): boolean {
+  return isRestored(Date.parse(spec.writtenAt), Date.parse(metadata.creationTimestamp ?? ''))
+}
+
+export class RecoveryFromObjects {
+  readonly #plane: DeliveryEngine
+  readonly #follower: LogFollower
+  readonly #shards: ReadonlySet<number>
+  readonly #unresolved: Map<string, UnresolvedEntry>
+  /** Deliveries of those shards that have to have an object, as far as it was not found, by `<namespace>/<name>`. */
+  readonly #missing = new Map<string, Delivery>()
+  /** Where a list is started again, what was seen before is not taken twice. */
+  readonly #seen = new Set<string>()
+  /** Organizations by the UIDs of their endpoints. */
+  readonly #owners: ReadonlyMap<string, string>
+  #told = 0
+  #unfinished = 0
+  #newest = 0
+
+  constructor({ plane, follower, shards, unresolved, lanes }: RecoveryOptions) {
+    this.#plane = plane
+    this.#follower = follower
+    this.#shards = shards
+    this.#unresolved = unresolved
+    this.#owners = organizationsByEndpoint(plane.ctx.directory)
+    for (const lane of lanes)
+      for (const delivery of lane.members()) {
+        const { namespace, name } = deliveryRef(delivery)
+        const key = `${namespace}/${name}`
+        if (!unresolved.has(key)) this.#missing.set(key, delivery)
+      }
+  }
+
+  /** Those of the shards taken over that have not ended. */
+  get unfinished(): number {
+    return this.#unfinished
+  }
+
+  /** The newest segment of which one of them is, by version. */
+  get newest(): number {
+    return this.#newest
+  }
+
+  /** @returns undefined when it cannot be read or was seen before */
+  addObject(raw: RawObject): DeliveryOutline | undefined {
+    const { namespace, name } = raw.metadata
+    const key = `${namespace}/${name}`
+    const known = this.#missing.get(key)
+    const { data: outline } = deliveryOutline.safeParse(raw)
+    if (outline && isForeign(outline, this.#owners)) {
+      this.#complain(outline)
+      return undefined
+    }
+    this.#missing.delete(key)
+    if (!outline) {
+      this.#plane.ctx.log.warn('A WebhookDelivery cannot be read', { name })
+      this.#leaveUnread(key, known)
+      return undefined
+    }
+    if (this.#seen.has(outline.metadata.uid)) return undefined
+    this.#seen.add(outline.metadata.uid)
+    const delivery = deliveryFromObject(this.#plane, outline)
+    if (delivery && this.#shards.has(delivery.queue.shard)) this.#takeOurs(outline, delivery, known)
+    else if (delivery?.queue.driver === 'others') this.#takeOthers(outline, delivery)
+    return outline
+  }
+
+  /**
+   * All objects were seen. What has to have one, and was not among them (somebody may have taken its label away), is looked
+   * for by its name. @throws Error when given up
+   */
+  async lookUpMissing(signal: AbortSignal): Promise<void> {
+    const missing = [...this.#missing]
+    for (let at = 0; at < missing.length; at += AT_A_TIME)
+      await Promise.all(
+        missing.slice(at, at + AT_A_TIME).map(([key, delivery]) => this.#lookUp(key, delivery, signal)),
+      )
+  }
+
+  async #lookUp(key: string, delivery: Delivery, signal: AbortSignal): Promise<void> {
+    const { ctx } = this.#plane
+    const giveUp = AbortSignal.any([ctx.giveUp, signal])
+    const object = await retryUntilDurable({ ...ctx, giveUp }, 'reading a delivery', () =>
+      findOrUnread(ctx, delivery),
+    )
+    if (delivery.left) return
+    if (!object) ctx.dropped(delivery)
+    else if (object instanceof UnreadableError) this.#leaveUnread(key, delivery)
+    else {
+      const outline = deliveryOutline.parse(object)
+      const isOther = isForeign(outline, this.#owners)
+      const found = isOther ? undefined : deliveryFromObject(this.#plane, outline)
+      if (found) this.#takeOurs(outline, found, delivery)
+      else if (isOther) {
+        // Its own object is gone: this one has only its name.
+        this.#complain(outline)
+        ctx.dropped(delivery)
+      }
+    }
+  }
+
+  #complain({ metadata: { namespace, name } }: DeliveryOutline): void {
+    this.#plane.ctx.log.warn('A WebhookDelivery is none that Davit has made, and is left alone', {
+      namespace,
+      name,
+    })
+  }
+
+  /** It is there, so it has not ended; when it is mended it goes on. Until then those behind it do. */
+  #leaveUnread(key: string, known: Delivery | undefined): void {
+    const unresolved = this.#unresolved.get(key)
+    if (unresolved) this.#close(key, unresolved)
+    const delivery = unresolved?.open.delivery ?? known
+    if (!delivery || delivery.left) return
+    delivery.storage = IN_OBJECT
+    this.#plane.objectBacked.add(delivery)
+    leaveUnread(this.#plane.ctx, delivery, new UnreadableError(webhookDeliveryKind.kind, key))
+  }
+
+  #takeOurs({ metadata, spec, status }: DeliveryOutline, found: Delivery, missing?: Delivery): void {
+    const key = `${metadata.namespace}/${metadata.name}`
+    const unresolved = this.#unresolved.get(key) ?? this.#shownSince(found)
+    const isEnded = isFinal(status?.state)
+    const isBehind = !isEnded && attemptsIn(unresolved) > (status?.attemptCount ?? 0)
+    if (!isEnded) this.#unfinished += 1
+    // One that says to be of a segment from after itself was made over a store that had been set back.
+    const isPossible = found.version < Number(metadata.resourceVersion)
+    if (!isEnded && isPossible) this.#newest = Math.max(this.#newest, found.version)
+    // The log goes on with it.
+    if (isBehind) return
+    if (unresolved) this.#close(key, unresolved)
+    const known = unresolved?.open.delivery ?? this.#known(found) ?? missing
+    const pending = known?.left ? undefined : known
+    if (!isEnded) this.#goOn({ spec, metadata }, pending, found)
+    else if (pending) this.#end(pending, unresolved)
+    else if (unresolved) this.#tellUnlessKnown(unresolved, found)
+    else this.#tellEnded(status?.completedAt, found)
+  }
+
+  /** Also where another replica has said that an object has it, and this one has not let go of it yet. */
+  #known(found: Delivery): Delivery | undefined {
+    const known = this.#plane.objectBacked.at(found) ?? this.#plane.remoteOutcomes.deferredAt(found)
+    return known && isSameDelivery(known, found) ? known : undefined
+  }
+
+  /**
+   * Whoever ended it may have died before it could say so. What the log says is not said again, as far as that is remembered; and
+   * whoever has handed the shard over has said it.
+   */
+  #tellEnded(completedAt: string | undefined, { version, index, queue }: Delivery): void {
+    const { ctx } = this.#plane
+    const isOld = !(ctx.clock.now() - Date.parse(completedAt ?? '') < UNRECORDED_MS)
+    const { recordedEnds, claims } = this.#follower
+    const told = recordedEnds?.get(offsetKey({ version, index }))
+    // What was said after somebody else had claimed the shard is nothing to those who know that.
+    const isHeard = told !== undefined && !claims.isFenced(queue.shard, told.version, told.writer)
+    const isTold = recordedEnds ? isHeard : claims.isInOrder(queue.shard)
+    if (isOld || isTold || this.#told >= MAX_RECORDED) return
+    this.#told += 1
+    ctx.background(ctx.outcomes.record({ kind: 'ended', position: { version, index } }), queue)
+  }
+
+  /** This replica has ended it, when what it said was void: the others learn now that an object has it, and that it has ended. */
+  #tellUnlessKnown({ open }: UnresolvedEntry, { version, index, queue }: Delivery): void {
+    if (open.records.some(endsDelivery)) return
+    const { ctx } = this.#plane
+    ctx.background(ctx.outcomes.record({ kind: 'ended', position: { version, index } }), queue)
+  }
+
+  /** An entry that is open, and whose segment was shown while objects were listed. */
+  #shownSince(found: Delivery): UnresolvedEntry | undefined {
+    const opened = this.#plane.ctx.segments.at(found.version)
+    const open = opened?.open.get(found.index)
+    return opened && open && isOf(open, found) ? { opened, open } : undefined
+  }
+
+  #goOn({ spec, metadata }: Written, pending: Delivery | undefined, found: Delivery): void {
+    const { attempts, dueAt, stage } = found
+    const delivery = pending ? Object.assign(pending, { attempts, dueAt, stage, home: IN_OBJECT }) : found
+    this.#plane.objectBacked.addFound(delivery)
+    if (pending) this.#plane.resume(pending)
+    else this.#plane.add(found)
+    if (wasRestored({ spec, metadata })) cancelRestored(this.#plane, delivery)
+    else if (wasCounted(this.#plane, delivery)) exhaustCounted(this.#plane, delivery)
+  }
+
+  /** Where the log does not say that it has ended, the others have to be told. */
+  #end(pending: Delivery, unresolved: UnresolvedEntry | undefined): void {
+    if (!unresolved?.open.records.some(endsDelivery)) this.#plane.objectBacked.add(pending)
+    this.#plane.end(pending)
+  }
+
+  /** The entry's object is there; that was not recorded. */
+  #close(key: string, { opened, open }: UnresolvedEntry): void {
+    this.#unresolved.delete(key)
+    const { ctx } = this.#plane
+    const position = { version: opened.segment.version, index: open.entry.index }
+    const { event, endpoint } = open.entry
+    const lane = this.#plane.queueFor({ namespace: event.namespace, name: endpoint.name, uid: endpoint.uid })
+    ctx.background(ctx.outcomes.record({ kind: 'moved', position }), lane)
+  }
+
+  /** Another replica drives it: what is still an entry of the log is shown when that says so. */
+  #takeOthers({ status }: DeliveryOutline, found: Delivery): void {
+    const { objectBacked, ctx } = this.#plane
+    if (
+      isFinal(status?.state) ||
+      objectBacked.at(found) ||
+      this.#follower.endsDuringList?.has(offsetKey(found))
+    )
+      return
+    if (ctx.segments.at(found.version)?.open.has(found.index)) return
+    found.stage = 'waiting'
+    this.#plane.add(found)
+    objectBacked.addFound(found)
+  }
+}
+
+/** Undefined when it is gone. */
+async function findOrUnread(
+  ctx: EngineContext,
+  delivery: Delivery,
+): Promise<WebhookDelivery | UnreadableError | undefined> {
+  try {
+    return await ctx.objects.find(delivery)
+  } catch (error) {
+    if (error instanceof UnreadableError) return error
+    throw error
+  }
+}
+
+function isOf({ entry }: OpenEntry, { name, queue }: Delivery): boolean {
+  return entry.event.id === name && entry.endpoint.uid === queue.endpoint.uid
+}
+
+function attemptsIn(unresolved: UnresolvedEntry | undefined): number {
+  return unresolved?.open.records.filter(({ kind }) => kind !== 'reopened').length ?? 0
+}

@@ -1,0 +1,99 @@
+import { describe, expect, it } from 'vitest'
+import type { SegmentEvent } from '../../apis/delivery-segment.ts'
+import { derivedName } from '../../apis/ids.ts'
+import { KEY_LIFE_MS } from './dedupe.ts'
+import { DedupeIndex } from './key-index.ts'
+
+function event(key?: string, namespace = 'acme'): SegmentEvent {
+  return { id: 'event', namespace, type: 'test.event', payload: '{}', ...(key === undefined ? {} : { key }) }
+}
+
+const MINUTE = 60_000
+
+describe('of several places with one key', () => {
+  it('the first counts, and every other is a repeat', () => {
+    const keys = new DedupeIndex()
+    expect(keys.isDuplicate(event('a'), 10, 0, 0)).toBe(false)
+    expect(keys.isDuplicate(event('a'), 10, 1, 0)).toBe(true)
+    expect(keys.isDuplicate(event('a'), 11, 0, 0)).toBe(true)
+    expect(keys.has('acme', 'a', 0)).toBe(true)
+  })
+
+  it('the first stays the first, however often it is shown', () => {
+    const keys = new DedupeIndex()
+    keys.isDuplicate(event('a'), 10, 3, 0)
+    // Once for each of its deliveries, and again when the log is read back.
+    expect(keys.isDuplicate(event('a'), 10, 3, 0)).toBe(false)
+    expect(keys.isDuplicate(event('a'), 10, 3, MINUTE)).toBe(false)
+  })
+
+  it('each organization has its own', () => {
+    const keys = new DedupeIndex()
+    keys.isDuplicate(event('a'), 10, 0, 0)
+    expect(keys.isDuplicate(event('a', 'other'), 11, 0, 0)).toBe(false)
+  })
+
+  it('none is a repeat where there is no key', () => {
+    const keys = new DedupeIndex()
+    expect(keys.isDuplicate(event(), 10, 0, 0)).toBe(false)
+    expect(keys.isDuplicate(event(), 11, 0, 0)).toBe(false)
+    expect(keys.size).toBe(0)
+  })
+})
+
+describe('a key that is used again', () => {
+  const AT = Date.UTC(2026, 0, 1)
+  const used = (ms: number) => ({ ...event('a'), id: derivedName(AT + ms, `use ${ms}`) })
+
+  it.each([
+    { after: KEY_LIFE_MS - 1, repeat: true },
+    { after: KEY_LIFE_MS, repeat: false },
+  ])('$after ms after the first is a repeat: $repeat', ({ after, repeat }) => {
+    const keys = new DedupeIndex()
+    expect(keys.isDuplicate(used(0), 10, 0, AT)).toBe(false)
+    // However late it is shown.
+    expect(keys.isDuplicate(used(after), 11, 0, AT + 5 * MINUTE)).toBe(repeat)
+    expect(keys.isDuplicate(used(after), 12, 0, AT + 5 * MINUTE)).toBe(true)
+  })
+
+  it('is kept as long as any other', () => {
+    const keys = new DedupeIndex()
+    keys.isDuplicate(used(0), 10, 0, AT)
+    keys.isDuplicate(used(KEY_LIFE_MS), 11, 0, AT + 14 * MINUTE)
+    keys.isDuplicate(event('b'), 12, 0, AT + 16 * MINUTE)
+    expect(keys.has('acme', 'a', 0)).toBe(true)
+  })
+})
+
+describe('the index of keys', () => {
+  it('forgets a key after a quarter of an hour', () => {
+    const keys = new DedupeIndex()
+    keys.isDuplicate(event('a'), 10, 0, 0)
+    keys.isDuplicate(event('b'), 11, 0, 10 * MINUTE)
+    keys.isDuplicate(event('c'), 12, 0, 16 * MINUTE)
+    expect([keys.has('acme', 'a', 0), keys.has('acme', 'b', 0), keys.has('acme', 'c', 0)]).toEqual([
+      false,
+      true,
+      true,
+    ])
+  })
+
+  it('keeps one that is asked for again and again, and what it was the first of', () => {
+    const keys = new DedupeIndex()
+    keys.isDuplicate(event('a'), 10, 0, 0)
+    for (let minute = 1; minute < 60; minute += 1) {
+      keys.isDuplicate(event(`other-${minute}`), 10 + minute, 0, minute * MINUTE)
+      if (minute % 10 === 0) expect(keys.has('acme', 'a', minute * MINUTE)).toBe(true)
+    }
+    expect(keys.isDuplicate(event('a'), 10, 0, 60 * MINUTE)).toBe(false)
+    expect(keys.isDuplicate(event('a'), 99, 0, 60 * MINUTE)).toBe(true)
+  })
+
+  it('remembers the newest of more keys than it may hold', () => {
+    const keys = new DedupeIndex(3)
+    for (let i = 0; i < 10; i += 1) keys.isDuplicate(event(`key-${i}`), 10 + i, 0, 0)
+    expect(keys.size).toBe(3)
+    expect(keys.has('acme', 'key-6', 0)).toBe(false)
+    expect(keys.isDuplicate(event('key-7'), 30, 0, 0)).toBe(true)
+  })
+})

@@ -1,0 +1,165 @@
+import { describe, expect, it } from 'vitest'
+import { FakeClock } from '../../../test/support/fake-clock.ts'
+import { fc } from '../../../test/support/fast-check.ts'
+import { MemoryStore } from '../../../test/support/memory-store.ts'
+import { outcomeSegments } from '../../apis/api-outcome-segment.ts'
+import { API_VERSION } from '../../apis/meta.ts'
+import type { RawObject } from '../../kube/client.ts'
+import { createRandom } from '../../lib/random.ts'
+import { reachesLowWater, readLoggedOutcomes, readLowWater } from './reader.ts'
+import { SegmentNamer } from './segment-names.ts'
+
+const SYSTEM = 'davit-system'
+
+async function written(...outcomes: { lowWater: string; records?: string }[]): Promise<MemoryStore> {
+  const clock = new FakeClock()
+  const store = new MemoryStore(() => clock.now())
+  for (const [i, spec] of outcomes.entries()) {
+    await store.create(outcomeSegments, {
+      apiVersion: API_VERSION,
+      kind: 'OutcomeSegment',
+      metadata: { name: `outcomes-${i}`, namespace: SYSTEM },
+      spec: { writtenAt: 1, writer: 'test', records: '1/0 moved', ...spec },
+    })
+  }
+  return store
+}
+
+describe('the low-water mark', () => {
+  it('is the highest that the newest segments of outcomes say, and 0 in an empty log', async () => {
+    expect(await readLowWater(await written(), SYSTEM)).toBe(0)
+    expect(await readLowWater(await written({ lowWater: '7' }, { lowWater: '9' }), SYSTEM)).toBe(9)
+  })
+
+  it('is not believed where it speaks of segments that came later', async () => {
+    const store = await written({ lowWater: '7' }, { lowWater: '99999999999999999999' }, { lowWater: '104' })
+    const versions = store.all(outcomeSegments).map(({ metadata }) => Number(metadata.resourceVersion))
+    expect(Math.max(...versions)).toBeLessThan(104)
+    expect(await readLowWater(store, SYSTEM)).toBe(7)
+  })
+})
+
+describe('outcomes that are read back', () => {
+  it('are those that can be read, and the others are told of', async () => {
+    const store = await written(
+      { lowWater: '1', records: '5/0 moved\ngarbage\n5/1 postponed {}\nclaim 3,255\nrelease 3' },
+      { lowWater: '1', records: '5/2 ended' },
+    )
+    const told: unknown[] = []
+    const log = {
+      info: () => undefined,
+      warn: () => undefined,
+      error: (_: string, words?: object) => void told.push(words),
+    }
+    const seen = store.all(outcomeSegments).flatMap((raw) => readLoggedOutcomes(raw, log) ?? [])
+    expect(seen.map(({ records }) => records)).toMatchObject([
+      [
+        { kind: 'moved', position: { version: 5, index: 0 } },
+        { kind: 'claim', shards: [3, 255] },
+        { kind: 'release', shards: [3] },
+      ],
+      [{ kind: 'ended', position: { version: 5, index: 2 } }],
+    ])
+    expect(told).toEqual([{ segment: 'outcomes-0', lines: 2 }])
+  })
+})
+
+describe('reading the log back', () => {
+  /** By the API server's clock, in seconds. */
+  const page = (...objects: { at?: number; version: number }[]): RawObject[] =>
+    objects.map(({ at, version }) => ({
+      metadata: {
+        name: 'whatever-it-says',
+        resourceVersion: String(version),
+        ...(at === undefined ? {} : { creationTimestamp: new Date(at * 1000).toISOString() }),
+      },
+    }))
+
+  it('ends a minute behind the mark', () => {
+    const enough = reachesLowWater(10)
+    expect(enough(page({ at: 900, version: 12 }, { at: 800, version: 10 }))).toBe(false)
+    expect(enough(page({ at: 760, version: 9 }))).toBe(false)
+    expect(enough(page({ at: 730, version: 8 }))).toBe(true)
+  })
+
+  it('goes on while something ahead of the mark is among what is old', () => {
+    const enough = reachesLowWater(10)
+    expect(enough(page({ at: 800, version: 10 }, { at: 700, version: 6 }, { at: 810, version: 11 }))).toBe(
+      false,
+    )
+    expect(enough(page({ at: 690, version: 5 }))).toBe(true)
+  })
+
+  it('ends there although some do not say when they were made', () => {
+    const enough = reachesLowWater(10)
+    expect(enough(page({ version: 9 }, { at: 800, version: 10 }))).toBe(false)
+    expect(enough(page({ at: 730, version: 8 }, { version: 7 }))).toBe(true)
+  })
+
+  it('finds all ahead of the mark, however wrong the clocks of writers are that see what others have written', async () => {
+    const byChance = fc.record({
+      // Of three writers: how far ahead of the API server's their clocks are, step by step, and who writes when.
+      steps: fc.array(
+        fc.record({
+          who: fc.nat({ max: 2 }),
+          aheadMs: fc.constantFrom(0, 0, 30_000, 301_000, 3_600_000),
+          waitMs: fc.nat({ max: 20_000 }),
+          sees: fc.boolean(),
+        }),
+        { minLength: 5, maxLength: 120 },
+      ),
+      mark: fc.nat({ max: 120 }),
+      pageSize: fc.integer({ min: 1, max: 10 }),
+    })
+    await fc.assert(
+      fc.asyncProperty(byChance, async ({ steps, mark, pageSize }) => {
+        const log = await writeBy(steps)
+        const byName = log.toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1))
+        const enough = reachesLowWater(mark)
+        const read: RawObject[] = []
+        for (let from = 0; from < byName.length; from += pageSize) {
+          const some = byName.slice(from, from + pageSize)
+          read.push(...some)
+          if (enough(some)) break
+        }
+        const ahead = log.filter((one) => Number(one.metadata.resourceVersion) > mark)
+        expect(read).toEqual(expect.arrayContaining(ahead))
+      }),
+      { numRuns: 500 },
+    )
+  })
+})
+
+type WriteStep = { who: number; aheadMs: number; waitMs: number; sees: boolean }
+
+/** What a writer has not seen, or seen only after it made a name, is younger. */
+const UNSEEN_MS = 45_000
+
+/** @returns segments as they come; each writer has seen all that are not too young, and mostly all */
+async function writeBy(steps: readonly WriteStep[]): Promise<RawObject[]> {
+  let now = Date.UTC(2026, 0, 1)
+  const aheadMs = [0, 0, 0]
+  const names = aheadMs.map((_, who) => {
+    const clock = new FakeClock()
+    clock.now = () => now + (aheadMs[who] ?? 0)
+    return new SegmentNamer({ clock, random: createRandom(), first: async () => undefined })
+  })
+  const log: RawObject[] = []
+  for (const step of steps) {
+    now += step.waitMs
+    aheadMs[step.who] = step.aheadMs
+    const own = names[step.who]
+    for (const { metadata } of log)
+      if (step.sees || now - Date.parse(String(metadata.creationTimestamp)) > UNSEEN_MS)
+        own?.observe(metadata.name)
+    const creationTimestamp = new Date(now).toISOString()
+    log.push({
+      metadata: {
+        name: (await own?.next()) ?? '',
+        resourceVersion: String(log.length + 1),
+        creationTimestamp,
+      },
+    })
+  }
+  return log
+}

@@ -1,0 +1,151 @@
+import { expect, test } from 'vitest'
+import { fc } from '../../../test/support/fast-check.ts'
+import { PlaneBed, SYSTEM } from '../../../test/support/plane-bed.ts'
+import { outcomeSegments } from '../../apis/api-outcome-segment.ts'
+import { deliveryOutline } from '../../apis/delivery-outline.ts'
+import { deliverySegments } from '../../apis/delivery-segment.ts'
+import { Retention } from './retention.ts'
+
+const MINUTE = 60_000
+const DAY = 24 * 60 * MINUTE
+
+/** So tight that all goes that may go. */
+const limits = {
+  succeededMs: MINUTE,
+  failedMs: 30 * DAY,
+  maxFinishedPerEndpoint: 1,
+  maxFinished: 1,
+  maxLogBytes: 1,
+}
+
+const nothing = () => undefined
+
+/** Retention as it would be after a start just now, until it finds nothing more. */
+async function retain(bed: PlaneBed): Promise<void> {
+  const retention = new Retention({
+    resources: bed.api,
+    namespace: SYSTEM,
+    clock: bed.clock,
+    log: { info: nothing, warn: nothing, error: nothing },
+    limits,
+    directory: bed.directory,
+    lowWater: () => bed.segments.lowWater,
+    healthy: () => true,
+    cancelHeld: nothing,
+    eventLog: { append: () => Promise.reject(new Error('there are no keys')) },
+  })
+  for (const raw of bed.objects) retention.objectFound(deliveryOutline.parse(raw))
+  let read = false
+  void retention
+    .followLog(() => Number.POSITIVE_INFINITY)
+    .then(() => {
+      read = true
+    })
+  while (!read) await bed.elapse(50)
+  for (let round = 0; round < 4; round += 1) {
+    while ((await retention.pass()) < 1000) await bed.elapse(10)
+    await bed.elapse(5000)
+  }
+  await retention.stop()
+}
+
+type Step =
+  | 'accept'
+  | 'accept large'
+  | 'succeed'
+  | 'one fails'
+  | 'all fail'
+  | 'pass ten minutes'
+  | 'retain'
+  | 'restart'
+
+const step = fc.oneof(
+  { weight: 4, arbitrary: fc.constantFrom<Step>('accept', 'accept large') },
+  { weight: 4, arbitrary: fc.constantFrom<Step>('succeed', 'one fails') },
+  { weight: 1, arbitrary: fc.constant<Step>('all fail') },
+  { weight: 2, arbitrary: fc.constant<Step>('pass ten minutes') },
+  { weight: 3, arbitrary: fc.constant<Step>('retain') },
+  { weight: 2, arbitrary: fc.constant<Step>('restart') },
+)
+
+/** How often each delivery, by endpoint and id, was answered so. */
+class Answers {
+  readonly #counts = new Map<string, number>()
+
+  async give(bed: PlaneBed, codeFor: (path: string) => number): Promise<void> {
+    for (const attempt of bed.underWay) {
+      const code = codeFor(attempt.path)
+      const key = `${code} ${attempt.path} ${attempt.id}`
+      this.#counts.set(key, (this.#counts.get(key) ?? 0) + 1)
+      attempt.end(code)
+    }
+    await bed.elapse(1000)
+  }
+
+  of(code: number, path: string, id: string): number {
+    return this.#counts.get(`${code} ${path} ${id}`) ?? 0
+  }
+}
+
+async function play(steps: readonly Step[]) {
+  let bed = new PlaneBed()
+  const endpoints = [
+    await bed.endpoint('objects'),
+    await bed.endpoint('segments', { deliveryLog: 'Segments' }),
+    await bed.endpoint('ordered', { ordered: true }),
+  ]
+  bed.start()
+  const accepted: string[] = []
+  const answers = new Answers()
+  const acts: Record<Step, () => Promise<unknown>> = {
+    accept: async () => accepted.push(...(await bed.accept(bed.event(endpoints)))),
+    'accept large': async () => {
+      const { event, targets } = bed.event(endpoints)
+      const payload = event.payload.replace('"data":1', `"data":"${'x'.repeat(20_000)}"`)
+      accepted.push(...(await bed.accept({ event: { ...event, payload }, targets })))
+    },
+    succeed: () => answers.give(bed, () => 200),
+    'one fails': () => answers.give(bed, (path) => (path === '/objects' ? 503 : 200)),
+    'all fail': () => answers.give(bed, () => 503),
+    'pass ten minutes': () => bed.elapse(10 * MINUTE),
+    retain: () => retain(bed),
+    restart: async () => {
+      bed = await bed.restarted()
+    },
+  }
+  for (const next of steps) {
+    await acts[next]()
+    await bed.elapse(300)
+  }
+  for (let round = 0; round < 12 + accepted.length; round += 1) {
+    await answers.give(bed, () => 200)
+    await bed.elapse(10 * MINUTE)
+  }
+  return { bed, accepted, answers, paths: ['/objects', '/segments', '/ordered'] }
+}
+
+test('whatever retention deletes before a restart, nothing that succeeded is sent again, and nothing is lost', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 6, maxLength: 24 }), async (steps) => {
+      const { accepted, answers, paths } = await play(steps)
+      for (const id of accepted) {
+        for (const path of paths) {
+          const successes = answers.of(200, path, id)
+          const exhausted = answers.of(503, path, id) >= 8
+          expect({ path, id, successes }).toEqual({ path, id, successes: exhausted ? 0 : 1 })
+        }
+      }
+    }),
+    { numRuns: 100 },
+  )
+}, 60_000)
+
+test('in the end nothing is left but the newest outcomes and what the bound on deliveries keeps', async () => {
+  const steps: Step[] = ['accept', 'accept large', 'succeed', 'restart', 'accept', 'succeed']
+  const { bed } = await play(steps)
+  await retain(bed)
+  await retain(bed)
+  expect(bed.store.all(deliverySegments)).toHaveLength(0)
+  expect(bed.store.all(outcomeSegments)).toHaveLength(1)
+  expect(bed.objects.length).toBeLessThanOrEqual(1)
+})

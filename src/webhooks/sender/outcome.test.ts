@@ -1,0 +1,47 @@
+import { expect, test } from 'vitest'
+import { BlockedError } from '../../net/dial.ts'
+import { failureOf, timeoutOf } from './outcome.ts'
+
+function coded(code: string): Error {
+  return Object.assign(new Error('a message that says something else: ECONNREFUSED'), { code })
+}
+
+test.each([
+  { code: 'ECONNREFUSED', want: ['refused', 'connection refused'] },
+  { code: 'EHOSTUNREACH', want: ['refused', 'no route to the host'] },
+  { code: 'EMFILE', want: ['refused', 'no free socket on the sending side'] },
+  { code: 'ENOTFOUND', want: ['dns', 'name does not resolve'] },
+  { code: 'ESERVFAIL', want: ['dns', 'name does not resolve: the name server failed'] },
+  { code: 'ETIMEOUT', want: ['dns', 'name does not resolve: no answer from the name server'] },
+  { code: 'CERT_HAS_EXPIRED', want: ['tls', 'TLS certificate has expired'] },
+  { code: 'ERR_TLS_CERT_ALTNAME_INVALID', want: ['tls', 'TLS certificate is for another name'] },
+  { code: 'SELF_SIGNED_CERT_IN_CHAIN', want: ['tls', 'TLS certificate is not trusted'] },
+  { code: 'ERR_SSL_SSLV3_ALERT_HANDSHAKE_FAILURE', want: ['tls', 'TLS handshake failed'] },
+  { code: 'ECONNRESET', want: ['reset', 'connection reset'] },
+  { code: 'UND_ERR_HEADERS_OVERFLOW', want: ['protocol', 'response header is too large'] },
+  { code: 'UND_ERR_SOCKET', want: ['protocol', 'response is not valid HTTP'] },
+  { code: 'ETIMEDOUT', want: ['timeout', 'no answer within 20 s'] },
+  { code: 'SOMETHING_NEW', want: ['protocol', 'request could not be sent'] },
+])('$code reads: $want', ({ code, want }) => {
+  const failure = failureOf(coded(code), false, 20_000)
+  expect([failure.class, failure.error]).toEqual(want)
+})
+
+test('a blocked address reads exactly like a refused connection and is told apart by class only', () => {
+  const refused = failureOf(coded('ECONNREFUSED'), false, 20_000)
+  const blocked = failureOf(new BlockedError(), false, 20_000)
+  expect(blocked.error).toBe(refused.error)
+  expect(blocked.class).toBe('blocked')
+})
+
+test('where several addresses were tried, the first one speaks', () => {
+  const all = new AggregateError([coded('EHOSTUNREACH'), coded('ECONNREFUSED')])
+  expect(failureOf(all, false, 20_000).error).toBe('no route to the host')
+})
+
+test.each([
+  [20_000, 'no answer within 20 s'],
+  [500, 'no answer within 0.5 s'],
+])('the deadline of %d ms reads: %s', (ms, want) => {
+  expect(timeoutOf(ms, false).error).toBe(want)
+})

@@ -1,0 +1,122 @@
+/** What went wrong with an attempt, in plain words: by code, never by the text of a message. */
+import { errors } from 'undici'
+import { BlockedError } from '../../net/dial.ts'
+import type { FailureClass } from './webhook-sender.ts'
+
+export type Failure = { class: FailureClass; error: string }
+
+const REFUSED: Failure = { class: 'refused', error: 'connection refused' }
+const NO_ROUTE: Failure = { class: 'refused', error: 'no route to the host' }
+/** Trouble of this machine, not of the receiver. */
+const NO_SOCKET: Failure = { class: 'refused', error: 'no free socket on the sending side' }
+const NO_NAME: Failure = { class: 'dns', error: 'name does not resolve' }
+const NAME_SERVER_FAILED: Failure = { class: 'dns', error: 'name does not resolve: the name server failed' }
+const NAME_SERVER_SILENT: Failure = {
+  class: 'dns',
+  error: 'name does not resolve: no answer from the name server',
+}
+const EXPIRED: Failure = { class: 'tls', error: 'TLS certificate has expired' }
+const NOT_YET_VALID: Failure = { class: 'tls', error: 'TLS certificate is not valid yet' }
+const OTHER_NAME: Failure = { class: 'tls', error: 'TLS certificate is for another name' }
+const NOT_TRUSTED: Failure = { class: 'tls', error: 'TLS certificate is not trusted' }
+const HANDSHAKE: Failure = { class: 'tls', error: 'TLS handshake failed' }
+const RESET: Failure = { class: 'reset', error: 'connection reset' }
+const CUT: Failure = { class: 'reset', error: 'connection closed before the response was complete' }
+const NOT_HTTP: Failure = { class: 'protocol', error: 'response is not valid HTTP' }
+const HEADER_TOO_LARGE: Failure = { class: 'protocol', error: 'response header is too large' }
+const CANNOT_SEND: Failure = { class: 'protocol', error: 'request could not be sent' }
+export const CANCELED: Failure = { class: 'canceled', error: 'attempt was canceled' }
+
+/** Looks like a refused connection to the tenant: otherwise it would tell which internal addresses exist. */
+export const BLOCKED: Failure = { class: 'blocked', error: REFUSED.error }
+
+const BY_CODE: Readonly<Record<string, Failure>> = {
+  ECONNREFUSED: REFUSED,
+  EACCES: REFUSED,
+  EPERM: REFUSED,
+  EHOSTUNREACH: NO_ROUTE,
+  ENETUNREACH: NO_ROUTE,
+  EHOSTDOWN: NO_ROUTE,
+  ENETDOWN: NO_ROUTE,
+  EADDRNOTAVAIL: NO_SOCKET,
+  EMFILE: NO_SOCKET,
+  ENFILE: NO_SOCKET,
+  ENOBUFS: NO_SOCKET,
+  ENOMEM: NO_SOCKET,
+  ENOTFOUND: NO_NAME,
+  ENODATA: NO_NAME,
+  ENONAME: NO_NAME,
+  EBADNAME: NO_NAME,
+  ESERVFAIL: NAME_SERVER_FAILED,
+  EREFUSED: NAME_SERVER_FAILED,
+  EFORMERR: NAME_SERVER_FAILED,
+  ENOTIMP: NAME_SERVER_FAILED,
+  EBADRESP: NAME_SERVER_FAILED,
+  EAI_FAIL: NAME_SERVER_FAILED,
+  EAI_AGAIN: NAME_SERVER_SILENT,
+  ETIMEOUT: NAME_SERVER_SILENT,
+  ECANCELLED: NAME_SERVER_SILENT,
+  CERT_HAS_EXPIRED: EXPIRED,
+  CERT_NOT_YET_VALID: NOT_YET_VALID,
+  ERR_TLS_CERT_ALTNAME_INVALID: OTHER_NAME,
+  HOSTNAME_MISMATCH: OTHER_NAME,
+  UNABLE_TO_GET_ISSUER_CERT: NOT_TRUSTED,
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: NOT_TRUSTED,
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: NOT_TRUSTED,
+  UNABLE_TO_DECRYPT_CERT_SIGNATURE: NOT_TRUSTED,
+  UNABLE_TO_DECODE_ISSUER_PUBLIC_KEY: NOT_TRUSTED,
+  DEPTH_ZERO_SELF_SIGNED_CERT: NOT_TRUSTED,
+  SELF_SIGNED_CERT_IN_CHAIN: NOT_TRUSTED,
+  CERT_CHAIN_TOO_LONG: NOT_TRUSTED,
+  CERT_REVOKED: NOT_TRUSTED,
+  CERT_SIGNATURE_FAILURE: NOT_TRUSTED,
+  CERT_UNTRUSTED: NOT_TRUSTED,
+  CERT_REJECTED: NOT_TRUSTED,
+  INVALID_CA: NOT_TRUSTED,
+  INVALID_PURPOSE: NOT_TRUSTED,
+  PATH_LENGTH_EXCEEDED: NOT_TRUSTED,
+  ERROR_IN_CERT_NOT_BEFORE_FIELD: NOT_TRUSTED,
+  ERROR_IN_CERT_NOT_AFTER_FIELD: NOT_TRUSTED,
+  EPROTO: HANDSHAKE,
+  ECONNRESET: RESET,
+  EPIPE: RESET,
+  ECONNABORTED: RESET,
+  UND_ERR_HEADERS_OVERFLOW: HEADER_TOO_LARGE,
+  UND_ERR_INVALID_ARG: CANNOT_SEND,
+  UND_ERR_ABORTED: CANCELED,
+  UND_ERR_DESTROYED: CANCELED,
+}
+
+/** @param ended whether the receiver had ended the connection when the error came */
+export function failureOf(error: unknown, ended: boolean, deadlineMs: number): Failure {
+  if (error instanceof BlockedError) return BLOCKED
+  const code = codeOf(error)
+  const known = BY_CODE[code]
+  if (known) return known
+  if (code === 'ETIMEDOUT') return timeoutOf(deadlineMs, false)
+  if (code.startsWith('ERR_SSL_') || code.startsWith('ERR_TLS_')) return HANDSHAKE
+  if (isParserError(error, code)) return ended ? CUT : NOT_HTTP
+  return CANNOT_SEND
+}
+
+/** The client says the same of an answer that broke off and of one that is none. */
+function isParserError(error: unknown, code: string): boolean {
+  return (
+    error instanceof errors.HTTPParserError ||
+    code === 'UND_ERR_SOCKET' ||
+    code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH'
+  )
+}
+
+/** @param answering whether a response head had come */
+export function timeoutOf(deadlineMs: number, answering: boolean): Failure {
+  const seconds = `${Math.round(deadlineMs / 100) / 10} s`
+  const error = answering ? `response did not end within ${seconds}` : `no answer within ${seconds}`
+  return { class: 'timeout', error }
+}
+
+/** Where several addresses were tried, the error of the first. */
+function codeOf(error: unknown): string {
+  if (error instanceof AggregateError && !('code' in error)) return codeOf(error.errors[0])
+  return error instanceof Error && 'code' in error ? String(error.code) : ''
+}

@@ -1,0 +1,41 @@
+/** The chart's `config`: the operator's settings as values, of the same schema as the variables that they become. */
+import { z } from 'zod'
+import { variables } from '../../../src/cmd/config.ts'
+
+/** What the chart itself knows, or what is a secret and comes from a Secret. */
+const NOT_VALUES: ReadonlySet<string> = new Set([
+  'KUBECONFIG',
+  'DAVIT_NAMESPACE',
+  'DAVIT_REPLICA',
+  'DAVIT_API_ADDRESS',
+  'DAVIT_OPS_ADDRESS',
+  'DAVIT_API_CERTIFICATE_FILE',
+  'DAVIT_API_KEY_FILE',
+  'DAVIT_EXTRA_CA_FILE',
+  'DAVIT_SMTP_URL',
+])
+
+export type Setting = { variable: string; value: string }
+
+/** Settings that are values, in the order of the program. */
+export const settings: readonly Setting[] = Object.keys(variables.shape)
+  .filter((variable) => !NOT_VALUES.has(variable))
+  .map((variable) => ({ variable, value: valueName(variable) }))
+
+/** `DAVIT_MAX_PENDING` is `maxPending`, `AWS_ENDPOINT_URL` is `awsEndpointUrl`: the templates turn it round. */
+function valueName(variable: string): string {
+  return variable
+    .replace(/^DAVIT_/, '')
+    .toLowerCase()
+    .replaceAll(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
+}
+
+/** @param about what a setting does, in words */
+export function configValues(about: (variable: string) => string) {
+  const shape = new Map<string, z.ZodType>(Object.entries(variables.shape))
+  const values = settings.flatMap(({ variable, value }) => {
+    const setting = shape.get(variable)
+    return setting === undefined ? [] : [[value, setting.optional().meta({ description: about(variable) })]]
+  })
+  return z.strictObject(Object.fromEntries(values) as Record<string, z.ZodType>)
+}

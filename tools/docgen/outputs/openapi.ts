@@ -1,0 +1,17 @@
+/** docs/openapi.json: what `davit api` serves at /openapi.json. */
+
+import { VERSION } from '../../../src/lib/version.ts'
+import { openApiDocument } from '../../../src/server/http/openapi.ts'
+import { allRoutes, type RouteServices } from '../../../src/server/routes.ts'
+import type { Output } from '../generated-file.ts'
+
+/** The document is about the declarations of routes; nobody calls what stands behind them here. */
+const NO_SERVICES = {} as RouteServices
+
+export const openApi: Output = {
+  owns: [],
+  files() {
+    const document = openApiDocument(allRoutes(NO_SERVICES), VERSION)
+    return [{ path: 'docs/openapi.json', content: `${JSON.stringify(document, undefined, 2)}\n` }]
+  },
+}
