@@ -1,8 +1,9 @@
 /** Keys as `kubectl create token` makes them: for the facade itself, and for the owners of organizations. */
+
 import { writeFile } from 'node:fs/promises'
 import type { ResourceWriter } from '../src/kube/client.ts'
-import { requestApi } from './control-plane/control-plane-request.ts'
-import type { ControlPlane } from './control-plane/playground-control-plane.ts'
+import { requestApi } from './control-plane/api-server.ts'
+import type { ControlPlane } from './control-plane/control-plane.ts'
 import { applyObject } from './installation.ts'
 
 type Access = ControlPlane['access']

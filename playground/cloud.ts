@@ -1,4 +1,5 @@
 /** The cloud of the playground: a double of AWS with an identity for Davit and an account of the organization. */
+
 import { secrets } from '../src/apis/core-kinds.ts'
 import { API_VERSION } from '../src/apis/meta.ts'
 import { REGISTRY_SECRET_TYPE, registryCredentials } from '../src/apis/registry-credential.ts'
@@ -9,7 +10,7 @@ import {
   secretsSettingsResource,
 } from '../src/apis/secrets-settings.ts'
 import type { ResourceReader, ResourceWriter } from '../src/kube/client.ts'
-import type { Clock } from '../src/lib/ports-clock.ts'
+import type { Clock } from '../src/lib/clock.ts'
 import type { Account } from '../test-support/aws/account.ts'
 import { startAwsDouble } from '../test-support/aws/aws-double.ts'
 import { ORGANIZATION } from './organization.ts'

@@ -1,6 +1,7 @@
 /** The controllers of the playground: of several one may be killed, and the others go on with its part. */
+
 import { join } from 'node:path'
-import type { ControlPlane } from './control-plane/playground-control-plane.ts'
+import type { ControlPlane } from './control-plane/control-plane.ts'
 import { type DavitProcess, type Exit, startDavitProcess } from './davit-process.ts'
 import { freePort } from './free-port.ts'
 import { OPERATOR_NAMESPACE } from './organization.ts'

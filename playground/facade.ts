@@ -1,8 +1,9 @@
 /** The facade of the playground: `davit api` as its own ServiceAccount, and keys for two organizations. */
+
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { OWNER, writeKeyFile, writeKubeconfig } from './api-keys.ts'
-import type { ControlPlane } from './control-plane/playground-control-plane.ts'
+import type { ControlPlane } from './control-plane/control-plane.ts'
 import { type DavitProcess, startDavitProcess } from './davit-process.ts'
 import { freePort } from './free-port.ts'
 import { OPERATOR_NAMESPACE, ORGANIZATION, OTHER_ORGANIZATION } from './organization.ts'

@@ -1,13 +1,13 @@
 /** Puts the playground on stage, runs it, and takes it down in order. */
-import type { KubernetesClient } from '../src/kube/kubernetes-client.ts'
+
+import type { KubernetesClient } from '../src/kube/resources.ts'
 import type { Bakes, BakesOutcome } from './bakes/bakes.ts'
 import type { PlaygroundOptions } from './options.ts'
 import { publish, readSecret } from './organization.ts'
 import { createScreen, type Screen } from './screen.ts'
 import type { ReadSecret } from './secret-book.ts'
-import { setStage } from './stage.ts'
+import { Stopped, setStage } from './stage.ts'
 import { Summary } from './summary.ts'
-import { Stopped } from './until-stopped.ts'
 import { welcome } from './welcome.ts'
 
 const PUBLISH_EVERY_MS = 1000

@@ -1,5 +1,5 @@
 /** The receiver's signing secrets: read when they are needed first, and again when one does not fit any more. */
-import type { KubernetesClient } from '../src/kube/kubernetes-client.ts'
+import type { KubernetesClient } from '../src/kube/resources.ts'
 import { isOurs } from './organization.ts'
 
 /** How the secret of an endpoint that the playground made is found out; undefined while there is none. */

@@ -1,16 +1,14 @@
-/** The playground's stage: a control plane with the definitions, organizations, their receiver, controller and facade. */
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { connectKubernetes, type KubernetesClient } from '../src/kube/kubernetes-client.ts'
-import { createRandom } from '../src/lib/random.ts'
-import { createClock } from '../src/lib/system-clock.ts'
+import { connectKubernetes, type KubernetesClient } from '../src/kube/resources.ts'
+import { createClock, createRandom } from '../src/lib/clock.ts'
 import { makeOwner } from './api-keys.ts'
 import { type Bakes, type PreparedBakes, prepareBakes, startBakes } from './bakes/bakes.ts'
 import { WORKS, WRONG_PASSWORD } from './bakes/box.ts'
 import { startPlaygroundCloud } from './cloud.ts'
 import { installCrds } from './control-plane/api-server.ts'
-import { type ControlPlane, startControlPlane } from './control-plane/playground-control-plane.ts'
+import { type ControlPlane, startControlPlane } from './control-plane/control-plane.ts'
 import { lastToEnd, type PlaygroundController, startControllers, wordsOf } from './controllers.ts'
 import { type SavedCredentials, saveCredentials } from './credentials.ts'
 import { type PlaygroundFacade, startFacade } from './facade.ts'
@@ -28,7 +26,26 @@ import {
 import { findRunning, removePlaygroundFile, writePlaygroundFile } from './playground-file.ts'
 import { type PlaygroundReceiver, type Received, startPlaygroundReceiver } from './receiver.ts'
 import { createSecretBook, type ReadSecret } from './secret-book.ts'
-import { untilStopped } from './until-stopped.ts'
+
+/** Thrown when the playground is to end before it runs. */
+export class Stopped extends Error {
+  override readonly name = 'Stopped'
+}
+
+/** Waits no longer than until it is to end; what is still under way ends with the process. @throws Stopped */
+async function untilStopped<T>(stopping: AbortSignal, work: Promise<T>): Promise<T> {
+  const { promise, reject } = Promise.withResolvers<never>()
+  const stop = () => reject(new Stopped())
+  stopping.addEventListener('abort', stop, { once: true })
+  if (stopping.aborted) stop()
+  try {
+    return await Promise.race([work, promise])
+  } finally {
+    stopping.removeEventListener('abort', stop)
+  }
+}
+
+/** The playground's stage: a control plane with the definitions, organizations, their receiver, controller and facade. */
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 

@@ -1,6 +1,7 @@
 /** What the playground says of itself: how to reach it, and what is worth trying. */
+
 import { delimiter, dirname } from 'node:path'
-import { shellWord } from './bakes/shell-word.ts'
+import { shellWord } from './bakes/report.ts'
 import { ORGANIZATION, OTHER_ORGANIZATION, SHOW } from './organization.ts'
 
 export type WelcomeOptions = {

@@ -9,8 +9,8 @@ const ROLES: Readonly<Record<string, () => Promise<Role>>> = {
   api: async () => (await import('./cmd/run-api.ts')).runApi,
   bake: async () => (await import('./cmd/bake.ts')).runBake,
   check: async () => (await import('./cmd/check.ts')).runCheck,
-  stop: async () => (await import('./cmd/roles-uninstall.ts')).runStop,
-  cleanup: async () => (await import('./cmd/roles-uninstall.ts')).runCleanup,
+  stop: async () => (await import('./cmd/uninstall.ts')).runStop,
+  cleanup: async () => (await import('./cmd/uninstall.ts')).runCleanup,
 }
 
 const [role = '', ...rest] = process.argv.slice(2)

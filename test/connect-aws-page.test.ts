@@ -1,17 +1,17 @@
 /** docs/connect-aws.md: what it says to paste is what Davit says in the status, and does what it should at AWS. */
+
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parse as parseYaml, type ScalarTag } from 'yaml'
 import { parseConfig } from '../src/cmd/config.ts'
+import { createOrganizationAccounts } from '../src/cmd/dependencies.ts'
 import { createMetrics } from '../src/cmd/metrics.ts'
-import { createOrganizationAccounts } from '../src/cmd/organization-accounts.ts'
-import type { CloudAccounts } from '../src/credentials/aws/aws-cloud-accounts.ts'
-import { awsScopeOf } from '../src/credentials/aws/aws-partition.ts'
-import { readerPolicy, trustPolicy, writerPolicy } from '../src/credentials/aws/connect-policies.ts'
+import type { CloudAccounts } from '../src/credentials/aws/cloud-accounts.ts'
+import { awsScopeOf } from '../src/credentials/aws/names.ts'
+import { readerPolicy, trustPolicy, writerPolicy } from '../src/credentials/aws/policies.ts'
 import type { CloudAccess } from '../src/credentials/cloud.ts'
-import { createRandom } from '../src/lib/random.ts'
-import { SecretText } from '../src/lib/secret-text.ts'
-import { createClock } from '../src/lib/system-clock.ts'
+import { createClock, createRandom } from '../src/lib/clock.ts'
+import { SecretText } from '../src/lib/redact.ts'
 import { TestAws } from './support/aws/organization-account.ts'
 
 const PAGE = readFileSync(new URL('../docs/connect-aws.md', import.meta.url), 'utf8')

@@ -2,13 +2,14 @@
  * Whatever is deleted in whatever order, and whatever AWS answers meanwhile: everything ends within its bound, and what stays in
  * an account is on the list of orphans. Each order has an organization and an account of its own; all are at it at a time.
  */
+
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { secrets } from '../src/apis/core-kinds.ts'
 import { registryCredentials } from '../src/apis/registry-credential.ts'
 import { secretsSettingsResource } from '../src/apis/secrets-settings.ts'
 import { parseConfig } from '../src/cmd/config.ts'
+import { createOrganizationAccounts } from '../src/cmd/dependencies.ts'
 import { createMetrics } from '../src/cmd/metrics.ts'
-import { createOrganizationAccounts } from '../src/cmd/organization-accounts.ts'
 import type { Account, Role } from '../test-support/aws/account.ts'
 import { TestAws } from './support/aws/organization-account.ts'
 import { fixedRandom } from './support/fake-clock.ts'

@@ -2,8 +2,13 @@
 
 import { expect, test } from 'vitest'
 import { AWS_PARTITIONS } from '../src/apis/aws-names.ts'
-import { type AwsScope, parameterArn } from '../src/credentials/aws/aws-partition.ts'
-import { organizationPath, parameterName, probeName } from '../src/credentials/aws/parameter-name.ts'
+import {
+  type AwsScope,
+  organizationPath,
+  parameterArn,
+  parameterName,
+  probeName,
+} from '../src/credentials/aws/names.ts'
 import { sessionPolicy } from '../src/credentials/aws/policies.ts'
 import { Context } from '../test-support/aws/iam/context.ts'
 import { evaluate } from '../test-support/aws/iam/evaluate.ts'

@@ -1,13 +1,17 @@
 /** The page about settings names every setting and every metric, with the defaults and limits that hold. */
+
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import type { RunningApi } from '../src/cmd/api.ts'
-import { registerApiGauges } from '../src/cmd/api-gauges.ts'
 import { ConfigError, parseConfig } from '../src/cmd/config.ts'
 import type { RunningController } from '../src/cmd/controller.ts'
-import { registerControllerGauges } from '../src/cmd/gauges.ts'
+import {
+  registerApiGauges,
+  registerCertificate,
+  registerControllerGauges,
+  registerReadiness,
+} from '../src/cmd/gauges.ts'
 import { createMetrics, type Metrics } from '../src/cmd/metrics.ts'
-import { registerCertificate, registerReadiness } from '../src/cmd/shared-gauges.ts'
 
 const PAGE = readFileSync(new URL('../docs/settings.md', import.meta.url), 'utf8')
 

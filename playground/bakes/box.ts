@@ -1,4 +1,5 @@
 /** The two boxes of the playground: what an owner sets up for them, once, and their templates. */
+
 import { z } from 'zod'
 import { type BoxTemplate, boxTemplate, boxTemplates } from '../../src/apis/box-template.ts'
 import { persistentVolumeClaims, serviceAccounts } from '../../src/apis/core-kinds.ts'
@@ -11,8 +12,8 @@ import {
 import { ROLE_ARN_ANNOTATION } from '../../src/boxes/controller/bake-job.ts'
 import type { ResourceReader, ResourceWriter } from '../../src/kube/client.ts'
 import type { Account, IdentityKey } from '../../test-support/aws/account.ts'
-import { requestApi } from '../control-plane/control-plane-request.ts'
-import type { ControlPlane } from '../control-plane/playground-control-plane.ts'
+import { requestApi } from '../control-plane/api-server.ts'
+import type { ControlPlane } from '../control-plane/control-plane.ts'
 import { ORGANIZATION } from '../organization.ts'
 
 type Api = ResourceReader & ResourceWriter

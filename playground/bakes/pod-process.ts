@@ -2,12 +2,13 @@
  * Runs the container of a Job as a process, as a kubelet would run it: with the environment that the Job gives it, a folder for each of
  * its volumes, the token that is projected for its ServiceAccount, and what it leaves as its termination message.
  */
+
 import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
-import { MAX_RESULT_BYTES } from '../../src/apis/bake-result.ts'
+import { MAX_RESULT_BYTES } from '../../src/apis/bake.ts'
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 /** As a kubelet has it where a container was killed. */

@@ -1,9 +1,16 @@
-/** What the terminal shows of bakes that have ended: first as kubectl does, then what is behind it. At most 100 columns. */
 import { stripVTControlCharacters } from 'node:util'
 import type { BoxTemplate } from '../../src/apis/box-template.ts'
 import { ORGANIZATION } from '../organization.ts'
 import { WORKS, WRONG_PASSWORD } from './box.ts'
-import { shellWord } from './shell-word.ts'
+
+const PLAIN = /^[\w@%+=:,./-]+$/
+
+/** A text as one word of a shell: folders may have spaces in their names. */
+export function shellWord(text: string): string {
+  return PLAIN.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`
+}
+
+/** What the terminal shows of bakes that have ended: first as kubectl does, then what is behind it. At most 100 columns. */
 
 const COLUMNS = 100
 const INDENT = '    '

@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { expect, test } from 'vitest'
-import { shellWord } from './shell-word.ts'
+import { shellWord } from './report.ts'
 
 test.for([
   '/home/somebody/davit/.davit/acme.key',

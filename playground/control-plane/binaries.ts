@@ -1,5 +1,7 @@
-import { mkdir, rm } from 'node:fs/promises'
-import { join } from 'node:path'
+import { execFile } from 'node:child_process'
+import { access, constants, mkdir, rm } from 'node:fs/promises'
+import { delimiter, join } from 'node:path'
+import { promisify } from 'node:util'
 import { withProcessLock } from '../../tools/process-lock.mjs'
 import {
   adopt,
@@ -11,11 +13,45 @@ import {
   openStaging,
   PROGRAMS,
   type ProgramName,
+  type Progress,
+  progressTo,
 } from './cache.ts'
-import { downloadBinaries } from './control-plane-download.ts'
-import { findHostKubectl } from './control-plane-kubectl.ts'
-import { type Progress, progressTo } from './control-plane-progress.ts'
-import { buildBinaries } from './install.ts'
+import { buildBinaries, downloadBinaries } from './install.ts'
+
+/** The oldest minor of Kubernetes 1 that Davit supports, as a client too. */
+const OLDEST_MINOR = 32
+
+const CALL_LIMIT_MS = 30_000
+
+/** The host's kubectl, if it is new enough. */
+async function findHostKubectl(env: NodeJS.ProcessEnv): Promise<string | undefined> {
+  for (const folder of (env.PATH ?? '').split(delimiter)) {
+    const path = join(folder, 'kubectl')
+    if (folder !== '' && (await isExecutable(path))) {
+      return (await minorOf(path, env)) >= OLDEST_MINOR ? path : undefined
+    }
+  }
+  return undefined
+}
+
+async function minorOf(kubectl: string, env: NodeJS.ProcessEnv): Promise<number> {
+  try {
+    const args = ['version', '--client', '-o', 'json']
+    const { stdout } = await promisify(execFile)(kubectl, args, { env, timeout: CALL_LIMIT_MS })
+    const answer = JSON.parse(stdout) as { clientVersion?: { minor?: string } }
+    // Vendors mark theirs: "32+".
+    return Number.parseInt(answer.clientVersion?.minor ?? '', 10)
+  } catch {
+    return Number.NaN
+  }
+}
+
+async function isExecutable(path: string): Promise<boolean> {
+  return access(path, constants.X_OK).then(
+    () => true,
+    () => false,
+  )
+}
 
 /** Paths of the programs. */
 export type ControlPlaneBinaries = { etcd: string; kubeApiserver: string; kubectl: string }

@@ -1,7 +1,7 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
-import { compactEtcd } from './control-plane-compaction.ts'
+import { compactEtcd } from './control-plane.ts'
 
 let stop = () => undefined as unknown
 afterEach(() => stop())

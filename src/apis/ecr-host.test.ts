@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { parseEcrHost } from './ecr-host.ts'
+import { parseEcrHost } from './registry-host.ts'
 
 const A = '123456789012'
 

@@ -1,6 +1,7 @@
 /** EventType: an entry of the catalogue of event types. The name of the object is the type. */
+
 import { z } from 'zod'
-import { EVENT_TYPE, EVENT_TYPE_ALLOWED, MAX_EVENT_TYPE } from './identifiers.ts'
+import { EVENT_TYPE, EVENT_TYPE_ALLOWED, MAX_EVENT_TYPE } from './ids.ts'
 import { type KindDefinition, objectMeta, resourceType, text } from './meta.ts'
 
 export const eventTypeSpec = z

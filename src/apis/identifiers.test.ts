@@ -1,11 +1,5 @@
 import { expect, test } from 'vitest'
-import {
-  CREDENTIAL_PREFIX,
-  ENDPOINT_PREFIX,
-  MESSAGE_ID,
-  MESSAGE_PREFIX,
-  SECRET_PREFIX,
-} from './identifiers.ts'
+import { CREDENTIAL_PREFIX, ENDPOINT_PREFIX, MESSAGE_ID, MESSAGE_PREFIX, SECRET_PREFIX } from './ids.ts'
 
 test('the prefixes are those of the interface', () => {
   expect([CREDENTIAL_PREFIX, ENDPOINT_PREFIX, MESSAGE_PREFIX, SECRET_PREFIX]).toEqual([

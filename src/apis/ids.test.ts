@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest'
 import { fc } from '../../test/support/fast-check.ts'
-import { MESSAGE_ID } from './identifiers.ts'
 import {
   deliveryObjectName,
   derivedName,
   endpointTag,
+  MESSAGE_ID,
   messageId,
   NAME_ENTROPY_BYTES,
   nameOfMessage,

@@ -1,11 +1,51 @@
+import { createHash } from 'node:crypto'
+import { decodeBase32Number, encodeBase32, encodeBase32Number } from '../lib/text.ts'
+
+/**
+ * Identifiers: a prefix and the object's name, both ways, with no look-up (interface, "Conventions").
+ * `whe_billing` is the WebhookEndpoint `billing`.
+ */
+export const ENDPOINT_PREFIX = 'whe_'
+export const MESSAGE_PREFIX = 'msg_'
+export const SECRET_PREFIX = 'whsec_'
+export const CREDENTIAL_PREFIX = 'rc_'
+
+/** The 26 characters of a `msg_` id: lower-case Crockford base32, inverted time first. */
+export const MESSAGE_ID = /^msg_[0-9abcdefghjkmnpqrstvwxyz]{26}$/
+
+/** A type of event, which is the name of its EventType: letters, digits and dashes in parts between dots. */
+export const EVENT_TYPE = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/
+export const MAX_EVENT_TYPE = 128
+/** What `EVENT_TYPE` allows, in words. */
+export const EVENT_TYPE_ALLOWED =
+  'an event type such as environment.started: lower-case letters, digits and dashes in parts separated by dots'
+
+/** A name may have been made by the author of a manifest, with whatever time. */
+const TOLERANCE_MS = 60_000
+
+type Named = { name: string; creationTimestamp?: string | undefined }
+
+/**
+ * When an object was made, ISO 8601 with milliseconds: the time in its name, if Davit made the name and that is near
+ * the API server's (which has whole seconds), else that one (settled, "REST shapes").
+ */
+export function createdAtOf(metadata: Named): string {
+  const named = timeOfName(metadata.name)
+  const stored = Date.parse(metadata.creationTimestamp ?? '')
+  if (Number.isNaN(stored)) return new Date(named || 0).toISOString()
+  return new Date(hasGeneratedName(metadata) ? named : stored).toISOString()
+}
+
+/** Whether Davit made the name for this very object, so that no other had it before. */
+export function hasGeneratedName({ name, creationTimestamp }: Named): boolean {
+  return Math.abs(timeOfName(name) - Date.parse(creationTimestamp ?? '')) <= TOLERANCE_MS
+}
+
 /**
  * Ids of events and deliveries. An id is `msg_` and 26 characters of base32: 48 bits of inverted time, so that
  * a plain list by name is newest first, and 80 bits of chance or of a hash. A delivery's id is its event's, the
  * same for every endpoint (interface §6.2); its object adds a hash of the endpoint's UID.
  */
-import { createHash } from 'node:crypto'
-import { decodeBase32Number, encodeBase32, encodeBase32Number } from '../lib/text.ts'
-import { MESSAGE_ID, MESSAGE_PREFIX } from './identifiers.ts'
 
 const MAX_TIME = 2 ** 48 - 1
 const TIME_CHARACTERS = 10

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { fc } from '../../test/support/fast-check.ts'
-import { isoTime } from './iso-time.ts'
+import { isoTime } from './outcome-segment.ts'
 
 const LAST = 8.64e15
 

@@ -1,6 +1,7 @@
-/** Lease of a replica (coordination.k8s.io): that it lives, and what it gives to whom. */
 import { z } from 'zod'
 import { GROUP, objectMeta, type ResourceType } from './meta.ts'
+
+/** Lease of a replica (coordination.k8s.io): that it lives, and what it gives to whom. */
 
 export const leases: ResourceType = {
   group: 'coordination.k8s.io',
@@ -49,3 +50,26 @@ export const leaseTimes = z.object({
 function split(text: string): string[] {
   return text === '' ? [] : text.split(',')
 }
+
+/** Lease of a replica of the facade: that it lives, and what it has seen of endpoints. */
+
+/** The role in `davit.dev/replica-of`. */
+export const API_ROLE = 'api'
+/** Every change of a WebhookEndpoint up to this resourceVersion is known to the replica. */
+export const ENDPOINTS_SEEN_ANNOTATION = `${GROUP}/endpoints-seen`
+
+export const apiReplicaLease = z.object({
+  metadata: objectMeta.extend({
+    annotations: z.looseObject({
+      [ENDPOINTS_SEEN_ANNOTATION]: z
+        .string()
+        .regex(/^\d{1,15}$/)
+        .transform(Number),
+    }),
+  }),
+  spec: z.object({
+    /** The session. */
+    holderIdentity: z.string().min(1).max(512),
+    leaseDurationSeconds: z.int().min(1).max(3600),
+  }),
+})

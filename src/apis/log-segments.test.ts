@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest'
 import { fc } from '../../test/support/fast-check.ts'
-import { outcomeSegment, readOutcomeSegment } from './api-outcome-segment.ts'
 import { deliverySegment, readDeliverySegment } from './delivery-segment.ts'
 import type { RawLogObject } from './meta.ts'
+import { outcomeSegment, readOutcomeSegment } from './outcome-segment.ts'
 
 /** Mostly right, and now and then something else. */
 function mostly<T>(right: fc.Arbitrary<T>): fc.Arbitrary<unknown> {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { managedBy } from './managed-elsewhere.ts'
+import { managedBy } from './annotations.ts'
 
 const spec = { 'f:spec': { 'f:url': {} } }
 

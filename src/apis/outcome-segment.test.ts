@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest'
 import { fc } from '../../test/support/fast-check.ts'
-import { outcomeSegmentSpec } from './api-outcome-segment.ts'
 import {
   decodeLogRecords,
   decodeOutcomeRecord,
   encodeLogRecord,
   type LogRecord,
   type OutcomeRecord,
+  outcomeSegmentSpec,
 } from './outcome-segment.ts'
 import { cancelReason, type DeliveryAttempt, webhookDeliveryStatus } from './webhook-delivery.ts'
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { fc } from '../../test/support/fast-check.ts'
-import { comparePositions, formatPosition, parsePosition } from './position.ts'
+import { comparePositions, formatPosition, parsePosition } from './delivery-segment.ts'
 
 const position = fc.record({
   version: fc.integer({ min: 0, max: 999_999_999_999_999 }),

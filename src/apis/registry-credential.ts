@@ -1,4 +1,3 @@
-/** RegistryCredential: how an organization logs in to a private container registry (interface §2.1). */
 import { z } from 'zod'
 import {
   conditions,
@@ -12,6 +11,8 @@ import {
   resourceType,
   text,
 } from './meta.ts'
+
+/** RegistryCredential: how an organization logs in to a private container registry (interface §2.1). */
 
 /** Held by a credential of the type `token` until its parameter is removed, or recorded as an orphan. */
 export const PARAMETER_FINALIZER = `${GROUP}/parameter`
@@ -269,3 +270,16 @@ export const registryCredentialKind: KindDefinition = {
   selectable: ['.spec.type', '.spec.registry'],
 }
 export const registryCredentials = resourceType(registryCredentialKind)
+
+/** A line of the list of orphaned parameters: where it is, how Davit would get there, and why it could not be removed. */
+export const failedDeletionRecord = z.object({
+  name: z.string(),
+  account: z.string(),
+  region: z.string(),
+  roleArn: z.string(),
+  reason: z.string(),
+  organization: z.string(),
+  organizationUid: z.string(),
+  recordedAt: z.string(),
+})
+export type FailedDeletionRecord = z.infer<typeof failedDeletionRecord>

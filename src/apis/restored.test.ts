@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { isRestored } from './restored.ts'
+import { isRestored } from './meta.ts'
 
 const WRITTEN = Date.parse('2026-01-31T12:00:00.000Z')
 const MINUTE = 60_000

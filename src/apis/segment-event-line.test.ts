@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest'
 import { fc } from '../../test/support/fast-check.ts'
-import type { SegmentEvent } from './delivery-segment.ts'
-import { decodeEventLine, encodeEventLine } from './segment-event-line.ts'
+import { decodeEventLine, encodeEventLine, type SegmentEvent } from './delivery-segment.ts'
 
 const word = fc.stringMatching(/^[a-z0-9_.-]{2,20}$/)
 const events: fc.Arbitrary<SegmentEvent> = fc

@@ -1,6 +1,7 @@
-/** WebhookDelivery: one attempt series of one event to one endpoint (interface §2.5, §3.2). Made by Davit only. */
 import { z } from 'zod'
 import { DNS_LABEL_NAME, instant, type KindDefinition, objectOf, resourceType, text } from './meta.ts'
+
+/** WebhookDelivery: one attempt series of one event to one endpoint (interface §2.5, §3.2). Made by Davit only. */
 
 /**
  * pending    no attempt has ended yet
@@ -129,3 +130,57 @@ export const webhookDeliveryKind: KindDefinition = {
   selectable: ['.spec.endpoint', '.spec.eventType', '.spec.deliveryId', '.status.state'],
 }
 export const webhookDeliveries = resourceType(webhookDeliveryKind)
+
+/** The few fields of a WebhookDelivery that the process keeps in mind: of its payload the length alone, no attempts. */
+
+export const deliveryOutline = z.object({
+  metadata: z.object({
+    name: z.string(),
+    namespace: z.string(),
+    uid: z.string(),
+    resourceVersion: z.string(),
+    creationTimestamp: z.string(),
+  }),
+  spec: z.object({
+    endpoint: z.string(),
+    endpointUid: z.string(),
+    deliveryId: z.string(),
+    position: z.string(),
+    writtenAt: z.string(),
+    /** Its length; absent where it lies in the log. */
+    payload: z
+      .string()
+      .transform(({ length }) => length)
+      .optional(),
+    payloadRef: z.object({ segment: z.string() }).optional(),
+  }),
+  status: z
+    .object({
+      state: deliveryState.optional(),
+      attemptCount: z.number().optional(),
+      nextAttemptAt: z.string().optional(),
+      completedAt: z.string().optional(),
+    })
+    .optional(),
+})
+export type DeliveryOutline = z.infer<typeof deliveryOutline>
+
+/** The few fields of a WebhookDelivery that a line of the log shows: neither its payload nor its attempts. */
+
+export const deliveryListItem = z.object({
+  metadata: z.object({ name: z.string(), namespace: z.string() }),
+  spec: z.object({
+    endpointUid: z.string(),
+    deliveryId: z.string(),
+    eventType: z.string(),
+    redeliveryOf: z.string().optional(),
+  }),
+  status: z
+    .object({
+      state: deliveryState.optional(),
+      attemptCount: z.int().min(0).max(8).optional(),
+      nextAttemptAt: z.string().optional(),
+      completedAt: z.string().optional(),
+    })
+    .optional(),
+})

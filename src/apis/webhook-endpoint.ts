@@ -1,6 +1,5 @@
-/** WebhookEndpoint: where an organization wants its events delivered (interface §2.3). */
 import { z } from 'zod'
-import { EVENT_TYPE, EVENT_TYPE_ALLOWED, MAX_EVENT_TYPE } from './identifiers.ts'
+import { EVENT_TYPE, EVENT_TYPE_ALLOWED, MAX_EVENT_TYPE } from './ids.ts'
 import {
   conditions,
   DNS_LABEL_NAME,
@@ -13,6 +12,8 @@ import {
   resourceType,
   text,
 } from './meta.ts'
+
+/** WebhookEndpoint: where an organization wants its events delivered (interface §2.3). */
 
 /** Annotations that ask for an action: an RFC 3339 time, acted on once per value, answered in `status.lastHandled`. */
 export const PING_ANNOTATION = `${GROUP}/ping-requested-at`
@@ -212,3 +213,37 @@ export const webhookEndpointKind: KindDefinition = {
   selectable: ['.spec.state', '.status.state'],
 }
 export const webhookEndpoints = resourceType(webhookEndpointKind)
+
+/**
+ * How the signing keys of an endpoint are kept: a Secret named `<namespace>.<endpoint>` in the operator's
+ * namespace, so that who may read Secrets of an organization cannot read them.
+ */
+
+export const SIGNING_KEYS_LABEL = `${GROUP}/signing-keys`
+/** Type of our own Secrets, and of one in an organization that may get the keys (`spec.signingSecret`). */
+export const SIGNING_KEYS_TYPE = `${GROUP}/signing-keys`
+export const SIGNING_KEY_TYPE = `${GROUP}/signing-key`
+/** Marks a Secret in an organization that Davit made for `spec.signingSecret`; the value is the endpoint's UID. */
+export const SIGNING_SECRET_OWNER_LABEL = `${GROUP}/signing-secret-of`
+
+export const signingKeyRecord = z.object({
+  secret: z.string().regex(/^whsec_[A-Za-z0-9+/]+=*$/),
+  createdAt: z.string(),
+  expiresAt: z.string().optional(),
+  request: z.string().optional(),
+  shared: z.boolean().optional(),
+})
+
+/** In the place of a UID: the keys were made before their endpoint, and are for the first one of that name. */
+export const NO_ENDPOINT_YET = ''
+
+/**
+ * The one value of the Secret, under the key `keys`. `boundAt`: creationTimestamp of the Secret that a restore had made, when its keys were
+ * bound to the endpoint of that name.
+ */
+export const signingKeyFile = z.object({
+  endpointUid: z.string(),
+  keys: z.array(signingKeyRecord).max(16),
+  boundAt: z.string().optional(),
+})
+export type SigningKeyFile = z.infer<typeof signingKeyFile>

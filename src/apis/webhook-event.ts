@@ -1,6 +1,5 @@
-/** WebhookEvent: an event to publish with kubectl. Immutable; Davit never deletes one that has no TTL. */
 import { z } from 'zod'
-import { EVENT_TYPE, EVENT_TYPE_ALLOWED, MAX_EVENT_TYPE } from './identifiers.ts'
+import { EVENT_TYPE, EVENT_TYPE_ALLOWED, MAX_EVENT_TYPE } from './ids.ts'
 import {
   conditions,
   DNS_LABEL_NAME,
@@ -11,6 +10,8 @@ import {
   resourceType,
   text,
 } from './meta.ts'
+
+/** WebhookEvent: an event to publish with kubectl. Immutable; Davit never deletes one that has no TTL. */
 
 /** Largest `data`, in bytes of JSON. */
 export const MAX_DATA_BYTES = 256 * 1024
@@ -51,7 +52,7 @@ export const webhookEventSpec = z
     ],
   })
 
-export const eventState = z.enum(['accepted', 'dispatched', 'refused'])
+const eventState = z.enum(['accepted', 'dispatched', 'refused'])
 export type EventState = z.infer<typeof eventState>
 
 export const webhookEventStatus = z
@@ -98,3 +99,26 @@ export const webhookEventKind: KindDefinition = {
   selectable: ['.spec.type', '.status.state'],
 }
 export const webhookEvents = resourceType(webhookEventKind)
+
+/** The few fields of a WebhookEvent that the process keeps in mind, without its data. */
+
+export const eventOutline = z.object({
+  metadata: z.object({
+    name: z.string(),
+    namespace: z.string(),
+    uid: z.string(),
+    resourceVersion: z.string(),
+    creationTimestamp: z.string(),
+    deletionTimestamp: z.string().optional(),
+    generation: z.number().optional(),
+  }),
+  spec: z.object({ type: z.string(), ttlSecondsAfterFinished: z.number().optional() }),
+  status: z
+    .object({
+      state: eventState.optional(),
+      eventId: z.string().optional(),
+      finishedAt: z.string().optional(),
+    })
+    .optional(),
+})
+export type EventOutline = z.infer<typeof eventOutline>

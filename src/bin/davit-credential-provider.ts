@@ -7,6 +7,6 @@ if (option === '--version' && more.length === 0) {
   process.stderr.write('usage: davit-credential-provider [--version]; kubelet writes a request on stdin\n')
   process.exitCode = 2
 } else {
-  const { runCredentialProvider } = await import('../cmd/run-credential-provider.ts')
+  const { runCredentialProvider } = await import('../cmd/node-helpers.ts')
   await runCredentialProvider()
 }

@@ -9,6 +9,6 @@ if (action === undefined || more.length > 0) {
   const { VERSION } = await import('../lib/version.ts')
   process.stdout.write(`docker-credential-davit (davit.dev) ${VERSION}\n`)
 } else {
-  const { runDockerHelper } = await import('../cmd/run-docker-helper.ts')
+  const { runDockerHelper } = await import('../cmd/node-helpers.ts')
   await runDockerHelper(action)
 }

@@ -5,9 +5,9 @@ import { connect } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
 import { FakeClock } from '../../test/support/fake-clock.ts'
 import { createTestAuthority } from '../../test/support/tls.ts'
-import { createRandom } from '../lib/random.ts'
-import type { Certificate } from '../server/http/ports-certificate.ts'
-import { type ApiServer, startApiServer } from './api-server.ts'
+import { createRandom } from '../lib/clock.ts'
+import type { Certificate } from '../server/http/certificate.ts'
+import { type ApiServer, startApiServer } from './api.ts'
 
 const AT_ONCE = { ms: 1000, lingerMs: 0 }
 

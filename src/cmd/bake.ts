@@ -1,27 +1,32 @@
-/** Runs one bake as a process: what its pod does. It asks nothing of the API server. */
+import { spawnSync } from 'node:child_process'
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type BakeResult, MAX_TOOL_WORDS } from '../apis/bake-result.ts'
-import { type BakeInterruption, bake } from '../boxes/job/bake.ts'
-import type { BakeDependencies } from '../boxes/job/bake-context.ts'
-import { encodeBakeResult } from '../boxes/job/encode-bake-result.ts'
-import { createSkopeo } from '../boxes/job/skopeo.ts'
-import { TOOL_HOME_PREFIX } from '../boxes/job/tool-home.ts'
-import { createBoxStore, createScratchStore } from '../boxes/layout/layout-box-store.ts'
+import { type BakeResult, MAX_TOOL_WORDS } from '../apis/bake.ts'
+import { type BakeInterruption, bake, encodeBakeResult } from '../boxes/job/bake.ts'
+import type { BakeDependencies } from '../boxes/job/probe.ts'
+import { createSkopeo, TOOL_HOME_PREFIX } from '../boxes/job/skopeo.ts'
+import { createBoxStore, createScratchStore } from '../boxes/layout/store.ts'
 import { startEgressProxy } from '../boxes/registry/egress.ts'
 import { createRegistryProbe } from '../boxes/registry/probe.ts'
-import { createParameterReader } from '../credentials/aws/registry-logins.ts'
-import { createRegistryTokens } from '../credentials/aws/registry-tokens.ts'
-import { sanitizeText } from '../lib/plain-text.ts'
-import { createRandom } from '../lib/random.ts'
-import { createClock } from '../lib/system-clock.ts'
-import { createLogger, type StructuredLogger } from '../lib/system-log.ts'
-import { NOOP_METRICS } from '../lib/uncounted.ts'
+import { createParameterReader, createRegistryTokens } from '../credentials/aws/registry-logins.ts'
+import { createClock, createRandom } from '../lib/clock.ts'
+import { createLogger, type StructuredLogger } from '../lib/log.ts'
+import { NOOP_METRICS } from '../lib/metrics.ts'
+import { sanitizeText } from '../lib/text.ts'
 import { VERSION } from '../lib/version.ts'
-import type { Environment } from './config.ts'
-import { type BakeConfig, parseBakeConfig } from './config-bake.ts'
-import { disableCoreDumps } from './forbid-cores.ts'
-import { logUncaughtErrors } from './last-words.ts'
+import { type BakeConfig, type Environment, parseBakeConfig } from './config.ts'
+import { logUncaughtErrors } from './process.ts'
+
+/**
+ * From now on neither this process nor what it starts writes a core when it is killed: a core has all secrets that were in memory.
+ * @returns whether it could be done; it takes `prlimit` of util-linux
+ */
+export function disableCoreDumps(): boolean {
+  const { status } = spawnSync('prlimit', [`--pid=${process.pid}`, '--core=0:0'], { stdio: 'ignore' })
+  return status === 0
+}
+
+/** Runs one bake as a process: what its pod does. It asks nothing of the API server. */
 
 /** Keeps the process while it waits: the timers of the clock do not. */
 const AWAKE_MS = 60_000

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
 import { expect, it } from 'vitest'
-import { InputTooLongError, readInput } from './bounded-input.ts'
+import { InputTooLongError, readInput } from './node-helpers.ts'
 
 it('reads all of it, whatever it comes in', async () => {
   const bytes = Buffer.from('gr\u00fc\u00dfe')

@@ -1,19 +1,68 @@
-/** The part of the controller that bakes the templates of organizations. */
-import type { BoxTemplate } from '../apis/box-template.ts'
-import { CREDENTIAL_PREFIX } from '../apis/identifiers.ts'
+import { type BoxTemplate, boxTemplate, boxTemplates, TEMPLATE_LABEL } from '../apis/box-template.ts'
+import { jobs, pods } from '../apis/core-kinds.ts'
+import { CREDENTIAL_PREFIX } from '../apis/ids.ts'
+import { type ObjectMeta, objectMeta, type ResourceType } from '../apis/meta.ts'
 import type { RegistryCredential } from '../apis/registry-credential.ts'
-import { isBaking, templateKey } from '../boxes/controller/bake-pass.ts'
-import { BakeSlots } from '../boxes/controller/limits.ts'
-import { TemplateReconciler } from '../boxes/controller/reconcile-template.ts'
-import { templatesOverQuota } from '../boxes/controller/template-room.ts'
-import { createTemplateWriter } from '../boxes/controller/template-writer.ts'
-import type { Informer } from '../kube/informer.ts'
+import { bakeSelector } from '../boxes/controller/bake-job.ts'
+import { isBaking, TemplateReconciler, templateKey } from '../boxes/controller/controller.ts'
+import { createTemplateWriter } from '../boxes/controller/gather.ts'
+import { BakeSlots, templatesOverQuota } from '../boxes/controller/limits.ts'
+import { Informer, type InformerDependencies } from '../kube/informer.ts'
 import { MutationCache } from '../kube/mutation-cache.ts'
 import type { Organizations } from '../kube/organizations.ts'
 import { ReconcileLoop } from '../kube/reconcile-loop.ts'
-import { createBoxWatches } from './bake-watches.ts'
 import type { Config } from './config.ts'
-import type { ControllerDependencies } from './world-types.ts'
+import type { ControllerDependencies } from './dependencies.ts'
+
+/** What is watched for bakes: templates, and, where there are bakes, the Jobs and pods that carry the label of one. */
+
+/** Not started. */
+function createBoxWatches(
+  parts: BoxComponents,
+  needs: InformerDependencies,
+  bakes: boolean,
+): Informer<unknown>[] {
+  const templates = new Informer(
+    {
+      type: boxTemplates,
+      decode: (raw) => boxTemplate.parse(raw),
+      handler: {
+        applied: (object) => parts.templates.apply(object),
+        deleted: (object) => parts.templates.remove(object),
+      },
+    },
+    needs,
+  )
+  const runs = bakes ? [ofBakes(jobs, parts, needs), ofBakes(pods, parts, needs)] : []
+  return [templates, ...runs] as Informer<unknown>[]
+}
+
+/** Only whose they are is held: the loop reads them itself. */
+function ofBakes(
+  type: ResourceType,
+  parts: BoxComponents,
+  needs: InformerDependencies,
+): Informer<ObjectMeta> {
+  const tell = (metadata: ObjectMeta) => wakeTemplate(parts, metadata)
+  return new Informer(
+    {
+      type,
+      query: { labelSelector: bakeSelector() },
+      decode: (raw) => objectMeta.parse(raw.metadata),
+      handler: { applied: tell, deleted: tell },
+    },
+    needs,
+  )
+}
+
+/** A namespace that is no organization has no bakes, whatever labels there are in it. */
+function wakeTemplate(parts: BoxComponents, { namespace = '', labels }: ObjectMeta): void {
+  const name = labels?.[TEMPLATE_LABEL]
+  if (name === undefined || parts.organizations.get(namespace) === undefined) return
+  if (parts.templates.get(namespace, name)) parts.templateLoop.add(`${namespace}/${name}`)
+}
+
+/** The part of the controller that bakes the templates of organizations. */
 
 export type BoxControllerOptions = {
   config: Pick<Config, 'bake'>
@@ -23,7 +72,7 @@ export type BoxControllerOptions = {
   credentials: MutationCache<RegistryCredential>
 }
 
-export type BoxComponents = {
+type BoxComponents = {
   organizations: Organizations
   templates: MutationCache<BoxTemplate>
   templateLoop: ReconcileLoop

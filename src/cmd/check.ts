@@ -4,8 +4,7 @@
  */
 import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Environment } from './config.ts'
-import { type CheckConfig, parseCheckConfig } from './config-check.ts'
+import { type CheckConfig, type Environment, parseCheckConfig } from './config.ts'
 
 type Question = { what: string; url: string; headers?: Record<string, string>; want: number }
 

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { ConfigError } from './config.ts'
-import { parseBakeConfig } from './config-bake.ts'
+import { ConfigError, parseBakeConfig } from './config.ts'
 
 const ORDER = {
   template: { namespace: 'acme', name: 'shop', uid: 'uid' },

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { parseUninstallConfig, withoutUninstallVariables } from './config-uninstall.ts'
+import { parseUninstallConfig, withoutUninstallVariables } from './config.ts'
 
 const LABELS = 'app.kubernetes.io/name=davit,app.kubernetes.io/instance'
 

@@ -1,5 +1,5 @@
 import { expect, test, vi } from 'vitest'
-import { MAX_DEADLINE_SECONDS } from '../apis/bake-order.ts'
+import { MAX_DEADLINE_SECONDS } from '../apis/bake.ts'
 import { type Environment, parseConfig, parseSecrets, readEnvironment } from './config.ts'
 
 test('without any variable everything has its documented default', () => {

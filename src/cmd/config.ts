@@ -1,25 +1,100 @@
-/**
- * Settings, from the environment: the only file that reads it. Every mistake is reported at once, unknown
- * DAVIT_ variables included, so that a typing error does not silently leave a default in force.
- */
 import { hostname } from 'node:os'
 import { z } from 'zod'
-import { AWS_ENDPOINTS, bakeJobConfig, bakeJobVariables } from './config-bake-jobs.ts'
+import {
+  type BakeOrder,
+  bakeOrder,
+  MAX_ORDER_BYTES,
+  ORDER_VARIABLE,
+  OUTPUT_PATH,
+  TMPFS_PATH,
+} from '../apis/bake.ts'
 import {
   address,
+  BAKE_IMAGE,
+  configMapKey,
   DNS_LABEL,
+  endpointUrl,
   formerUids,
+  hosts,
   integer,
   MAILBOX,
   matching,
   networks,
   parameterPrefix,
   principalArn,
+  quantity,
   replicaNameFromHost,
   smtpUrl,
   waitScale,
   yesOrNo,
 } from './config-values.ts'
+
+/** Settings of the controller for the Jobs of bakes, and what of its own environment it hands on to them. */
+
+const DAY_SECONDSOfConfigBakeJobs = 24 * 3600
+
+const isTrue = matching(/^(true|false)$/, 'must be true or false')
+  .meta({ type: 'boolean' })
+  .optional()
+const endpoint = endpointUrl.optional()
+
+/** Where AWS is, as its SDK reads it: no more than the services that a bake calls. */
+const awsEndpoints = {
+  AWS_ENDPOINT_URL: endpoint,
+  AWS_ENDPOINT_URL_ECR: endpoint,
+  AWS_ENDPOINT_URL_SSM: endpoint,
+  AWS_ENDPOINT_URL_STS: endpoint,
+  AWS_IGNORE_CONFIGURED_ENDPOINT_URLS: isTrue,
+  AWS_USE_DUALSTACK_ENDPOINT: isTrue,
+  AWS_USE_FIPS_ENDPOINT: isTrue,
+}
+
+export const AWS_ENDPOINTS: readonly string[] = Object.keys(awsEndpoints)
+
+export const bakeJobVariables = {
+  DAVIT_BAKE_IMAGE: matching(BAKE_IMAGE, 'must be a reference to an image').optional(),
+  DAVIT_BAKE_DEADLINE_SECONDS: integer(60, 12 * 3600, 3600),
+  DAVIT_BAKE_TTL_SECONDS: integer(3600, 7 * DAY_SECONDSOfConfigBakeJobs, 3600),
+  DAVIT_BAKE_CPU: quantity('CPU', '500m').default('500m'),
+  DAVIT_BAKE_MEMORY: quantity('memory', '512Mi').default('512Mi'),
+  DAVIT_BAKE_SCRATCH: quantity('a size', '20Gi').default('20Gi'),
+  DAVIT_BAKE_REALMS: hosts,
+  DAVIT_BAKE_CA_CONFIG_MAP: configMapKey.optional(),
+  DAVIT_MAX_TEMPLATES_PER_ORGANIZATION: integer(1, 100_000, 500),
+  DAVIT_MAX_BAKES: integer(1, 10_000, 50),
+  DAVIT_MAX_BAKES_PER_ORGANIZATION: integer(1, 10_000, 5),
+  ...awsEndpoints,
+}
+
+const variablesOfConfigBakeJobs = z.object(bakeJobVariables)
+
+export function bakeJobConfig(env: z.infer<typeof variablesOfConfigBakeJobs>) {
+  return {
+    /** Absent: nothing is baked. */
+    image: env.DAVIT_BAKE_IMAGE,
+    deadlineSeconds: env.DAVIT_BAKE_DEADLINE_SECONDS,
+    ttlSeconds: env.DAVIT_BAKE_TTL_SECONDS,
+    cpu: env.DAVIT_BAKE_CPU,
+    memory: env.DAVIT_BAKE_MEMORY,
+    /** Room for images where they go into no claim. */
+    scratch: env.DAVIT_BAKE_SCRATCH,
+    /** Hosts that may ask for a login besides the registries themselves. */
+    realms: env.DAVIT_BAKE_REALMS,
+    /** Who is trusted besides the known ones: a ConfigMap in every organization. */
+    ca: env.DAVIT_BAKE_CA_CONFIG_MAP,
+    /** Variables of the pods, as this process has them itself. */
+    awsEndpoints: z.object(awsEndpoints).parse(env),
+    /** Of one organization; those beyond are not baked. */
+    maxTemplates: env.DAVIT_MAX_TEMPLATES_PER_ORGANIZATION,
+    /** Under way at a time. */
+    limits: { organization: env.DAVIT_MAX_BAKES_PER_ORGANIZATION, all: env.DAVIT_MAX_BAKES },
+  }
+}
+
+/**
+ * Settings, from the environment: the only file that reads it. Every mistake is reported at once, unknown
+ * DAVIT_ variables included, so that a typing error does not silently leave a default in force.
+ */
 
 /**
  * Libraries of the REST API print the requests that they get where it is set. They read it when they are loaded, which is after
@@ -292,4 +367,167 @@ function mistakesOf(error: z.ZodError, environment: Environment): ConfigMistake[
       allowed: issue.message,
     }
   })
+}
+
+/**
+ * Those of a command that has settings of its own; an empty one counts as absent, and others are not looked at.
+ * @throws ConfigError with every mistake
+ */
+export function parseVariables<Schema extends z.ZodObject>(
+  schema: Schema,
+  environment: Environment,
+): z.output<Schema> {
+  const given = Object.fromEntries(Object.entries(environment).filter(([, value]) => value))
+  const { data, error } = schema.safeParse(given)
+  if (data) return data
+  throw new ConfigError(
+    (error?.issues ?? []).map(({ path, message }) => ({ variable: String(path[0]), allowed: message })),
+  )
+}
+
+/** Settings of `davit check`, the test of a release: where what it looks at is. */
+
+const url = z.url({ protocol: /^https?$/, error: 'must be an http or https URL' })
+
+const variablesOfConfigCheck = z.object({
+  DAVIT_CHECK_READY: z
+    .string('is missing')
+    .transform((text) => text.split(','))
+    .pipe(z.array(url).min(1).max(10)),
+  DAVIT_CHECK_API: url.optional(),
+  DAVIT_CHECK_TOKEN_FILE: z.string().startsWith('/', 'must be an absolute path').optional(),
+  DAVIT_CHECK_ORGANIZATION: z.string().min(1).max(63).default('default'),
+  DAVIT_CHECK_SECONDS: integer(1, 3600, 60),
+})
+
+export type CheckConfig = {
+  /** Answer 200 once what is behind them is ready. */
+  ready: string[]
+  /** The REST API, without a path; absent: it is not called. */
+  api: string | undefined
+  /** A file with a key for it, which may do nothing. */
+  tokenFile: string | undefined
+  /** A name that no organization has. */
+  organization: string
+  /** How long it may take until all is well. */
+  limitMs: number
+}
+
+/** @throws ConfigError with every mistake */
+export function parseCheckConfig(environment: Environment): CheckConfig {
+  const data = parseVariables(variablesOfConfigCheck, environment)
+  return {
+    ready: data.DAVIT_CHECK_READY,
+    api: data.DAVIT_CHECK_API?.replace(/\/+$/, ''),
+    tokenFile: data.DAVIT_CHECK_TOKEN_FILE,
+    organization: data.DAVIT_CHECK_ORGANIZATION,
+    limitMs: data.DAVIT_CHECK_SECONDS * 1000,
+  }
+}
+
+/** Settings of `davit stop` and `davit cleanup`, which the chart runs when it is uninstalled: what belongs to the release. */
+
+const name = matching(DNS_LABEL, 'must be a name of Kubernetes')
+
+const variablesOfConfigUninstall = z.object({
+  DAVIT_RELEASE: matching(/^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/, 'must be the value of a label'),
+  DAVIT_RELEASE_DEPLOYMENTS: z
+    .string()
+    .default('')
+    .transform((text) => text.split(',').filter((part) => part !== ''))
+    .pipe(z.array(name).max(10)),
+  DAVIT_RELEASE_SECONDS: integer(1, 7200, 120),
+})
+
+/** What other settings are read from. */
+export function withoutUninstallVariables(environment: Environment): Environment {
+  return Object.fromEntries(
+    Object.entries(environment).filter(([key]) => !Object.hasOwn(variablesOfConfigUninstall.shape, key)),
+  )
+}
+
+export type UninstallConfig = {
+  /** Of the pods of both roles. */
+  podSelector: string
+  deployments: string[]
+  /** How long pods are waited for. */
+  limitMs: number
+}
+
+/** @throws ConfigError with every mistake */
+export function parseUninstallConfig(environment: Environment): UninstallConfig {
+  const data = parseVariables(variablesOfConfigUninstall, environment)
+  return {
+    podSelector: `app.kubernetes.io/name=davit,app.kubernetes.io/instance=${data.DAVIT_RELEASE},app.kubernetes.io/component in (controller,api)`,
+    deployments: data.DAVIT_RELEASE_DEPLOYMENTS,
+    limitMs: data.DAVIT_RELEASE_SECONDS * 1000,
+  }
+}
+
+/** Settings of the pod of a bake, which has its own: nothing of the operator's. */
+
+const path = z.string().regex(/^\/[^:\0]*$/, 'must be an absolute path without colons')
+
+const variablesOfConfigBake = z.object({
+  DAVIT_TMPFS: path.default(TMPFS_PATH),
+  DAVIT_SCRATCH: path.default(OUTPUT_PATH),
+  DAVIT_TERMINATION_LOG: path.default('/dev/termination-log'),
+  DAVIT_EXTRA_CA_FILE: z.string().optional(),
+  DAVIT_LOG_LEVEL: z.enum(['info', 'warn', 'error'], 'must be info, warn or error').default('info'),
+})
+
+export type BakeConfig = {
+  order: BakeOrder
+  /** A folder in memory. */
+  memory: string
+  /** Where images go that are only pulled and verified: on a disk, where they are large. */
+  scratch: string
+  /** What its kubelet reads when the container has ended. */
+  terminationLog: string
+  /** PEM file of certificate authorities trusted besides the known ones. */
+  extraCaFile: string | undefined
+  logLevel: 'info' | 'warn' | 'error'
+  /** What the tool may have of the environment. */
+  tool: Record<string, string>
+}
+
+/** Where programs are, and who is trusted; nothing that is an identity or a secret. */
+const FOR_THE_TOOL = ['PATH', 'SSL_CERT_FILE', 'SSL_CERT_DIR'] as const
+
+/** @throws ConfigError with every mistake */
+export function parseBakeConfig(environment: Environment): BakeConfig {
+  const given = Object.fromEntries(Object.entries(environment).filter(([, value]) => value))
+  const parsed = variablesOfConfigBake.safeParse(given)
+  const order = orderOf(environment[ORDER_VARIABLE] ?? '')
+  if (!parsed.success || 'mistake' in order) {
+    const issues = parsed.error?.issues ?? []
+    const mistakes = issues.map(({ path: [name], message }) => ({ variable: String(name), allowed: message }))
+    throw new ConfigError([...mistakes, ...('mistake' in order ? [order.mistake] : [])])
+  }
+  const { data } = parsed
+  const tool = FOR_THE_TOOL.flatMap((name) => (given[name] ? [[name, given[name]] as const] : []))
+  return {
+    order: order.order,
+    memory: data.DAVIT_TMPFS,
+    scratch: data.DAVIT_SCRATCH,
+    terminationLog: data.DAVIT_TERMINATION_LOG,
+    extraCaFile: data.DAVIT_EXTRA_CA_FILE,
+    logLevel: data.DAVIT_LOG_LEVEL,
+    tool: Object.fromEntries(tool),
+  }
+}
+
+function orderOf(text: string): { order: BakeOrder } | { mistake: ConfigMistake } {
+  const mistake = (allowed: string) => ({ mistake: { variable: ORDER_VARIABLE, allowed } })
+  if (Buffer.byteLength(text) > MAX_ORDER_BYTES) return mistake(`must have at most ${MAX_ORDER_BYTES} bytes`)
+  let order: unknown
+  try {
+    order = JSON.parse(text)
+  } catch {
+    return mistake('must be the order of a bake as JSON')
+  }
+  const parsed = bakeOrder.safeParse(order)
+  if (parsed.success) return { order: parsed.data }
+  const [issue] = parsed.error.issues
+  return mistake(`must be the order of a bake: ${issue?.path.join('.')}: ${issue?.message}`)
 }

@@ -1,19 +1,388 @@
-/** The role `davit controller`: delivers webhooks, keeps secrets in the accounts of their organizations, and bakes boxes with them. */
-
+import { namespaces, secrets } from '../apis/core-kinds.ts'
+import { deliverySegments } from '../apis/delivery-segment.ts'
+import { eventType, eventTypes } from '../apis/event-type.ts'
+import { ORGANIZATION_LABEL } from '../apis/meta.ts'
+import { outcomeSegments } from '../apis/outcome-segment.ts'
+import {
+  SIGNING_KEYS_LABEL,
+  type WebhookEndpoint,
+  webhookEndpoint,
+  webhookEndpoints,
+} from '../apis/webhook-endpoint.ts'
+import { eventOutline, webhookEvents } from '../apis/webhook-event.ts'
 import { installationKey } from '../credentials/accounts/installation-key.ts'
-import { withFencing } from '../ha/fence.ts'
-import type { Watch } from '../kube/watch.ts'
-import type { Clock } from '../lib/ports-clock.ts'
+import { CloudError } from '../credentials/cloud.ts'
+import { shardOf } from '../ha/assignment.ts'
+import { withFencing } from '../ha/ownership.ts'
+import type { ShardWork } from '../ha/replica-records.ts'
+import type { RawObject } from '../kube/client.ts'
+import { Informer, type InformerDependencies } from '../kube/informer.ts'
+import { readOrganization } from '../kube/organizations.ts'
+import type { Watch } from '../kube/watch-health.ts'
+import type { Clock } from '../lib/clock.ts'
 import { sleep } from '../lib/sleep.ts'
-import { RemoteDeliverySweeper } from '../webhooks/delivery/shown-sweep.ts'
-import { readLowWater } from '../webhooks/log/reader.ts'
+import { RemoteDeliverySweeper, ShardTakeover } from '../webhooks/delivery/takeover.ts'
+import { ensureBuiltinEventTypes } from '../webhooks/endpoints/event-types.ts'
+import { readKeys } from '../webhooks/endpoints/signing-keys.ts'
+import {
+  LARGEST_LOG_PAGE,
+  LOG_PAGE,
+  reachesLowWater,
+  readLiveSegment,
+  readLoggedOutcomes,
+  readLowWater,
+} from '../webhooks/log/reader.ts'
+import { MIN_AGE_MS } from '../webhooks/log/retention-plan.ts'
+import type { LoggedOutcomes, LogSegment } from '../webhooks/log/store.ts'
+import { type BoxController, createBoxController } from './box-controller.ts'
 import type { Config } from './config.ts'
-import { createWebhookWatches, type WebhookWatches } from './controller-watches.ts'
+import { type CredentialControllers, createCredentialControllers } from './credential-controllers.ts'
+import type { ControllerDependencies } from './dependencies.ts'
 import { Replica } from './replica.ts'
-import { createShardWork } from './shard-work.ts'
-import { LeaderTasks } from './singletons.ts'
 import { createWebhookControllers, type WebhookControllers } from './webhook-controllers.ts'
-import type { ControllerDependencies } from './world-types.ts'
+
+/** What the controller watches, and which loop each change wakes. */
+
+export type WebhookWatchOptions = {
+  parts: WebhookControllers
+  needs: InformerDependencies
+  /** The operator's namespace. */
+  namespace: string
+  /** The store is older than what was read of it. */
+  onSetBack: () => void
+  /** Outcomes may have been written and deleted that were never read here. */
+  onMissed: () => void
+}
+
+/** `settings` decide how deliveries go; `log` is the feed of segments, and `outcomes` of what became of them; `events` are read last. */
+type WebhookWatches = {
+  inputs: Informer<unknown>[]
+  log: Informer<LogSegment>
+  outcomes: Informer<LoggedOutcomes>
+  events: Informer<unknown>
+}
+
+/** By how much the clocks of who deletes and of who watches may differ, with what lies between a deletion and its decision. */
+const MISSED_MARGIN_MS = 20_000
+
+/** Not started. */
+function createWebhookWatches(options: WebhookWatchOptions): WebhookWatches {
+  const { parts, needs, namespace } = options
+  wakeLoops(parts)
+  const organizations = new Informer(
+    {
+      type: namespaces,
+      query: { labelSelector: `${ORGANIZATION_LABEL}=true` },
+      decode: readOrganization,
+      handler: {
+        applied: (organization) => parts.organizations.apply(organization),
+        deleted: (organization) => parts.organizations.remove(organization.name),
+      },
+    },
+    needs,
+  )
+  const types = new Informer(
+    {
+      type: eventTypes,
+      decode: (raw) => eventType.parse(raw),
+      handler: {
+        applied: (type) => parts.catalogue.apply(type),
+        deleted: (type) => parts.catalogue.remove(type),
+      },
+    },
+    needs,
+  )
+  const keys = new Informer(
+    {
+      type: secrets,
+      query: { namespace, labelSelector: `${SIGNING_KEYS_LABEL}=true` },
+      decode: readKeys,
+      handler: {
+        applied: (held) => parts.directory.applyKeys(held.namespace, held.endpoint, held.keys),
+        deleted: ({ namespace, endpoint, keys }, version = Number(keys.version)) =>
+          parts.directory.removeKeys(namespace, endpoint, version),
+      },
+    },
+    needs,
+  )
+  const endpoints = new Informer(
+    {
+      type: webhookEndpoints,
+      decode: (raw) => webhookEndpoint.parse(raw),
+      handler: {
+        applied: (endpoint) => parts.directory.apply(endpoint),
+        deleted: (endpoint) => parts.directory.remove(endpoint),
+      },
+    },
+    needs,
+  )
+  const events = new Informer(
+    {
+      type: webhookEvents,
+      decode: (raw) => eventOutline.parse(raw),
+      handler: {
+        applied: (event) => {
+          if (parts.book.apply(event)) parts.eventLoop.add(event.metadata.namespace)
+        },
+        deleted: (event) => parts.book.remove(event),
+      },
+    },
+    needs,
+  )
+  parts.book.isComplete = () => events.isGapless
+  const takeSegment = (segment: LogSegment) => {
+    parts.segmentNamers.segments.observe(segment.name)
+    parts.retention.segmentSeen(segment)
+    parts.follower.addSegment(segment)
+  }
+  const log = new Informer(
+    {
+      ...logWatchOptions(options),
+      type: deliverySegments,
+      decode: readLiveSegment,
+      handler: {
+        applied: takeSegment,
+        gone: (key) => parts.retention.segmentGone(key.slice(namespace.length + 1)),
+      },
+    },
+    needs,
+  )
+  const outcomes = new Informer(
+    {
+      ...logWatchOptions(options),
+      gapDetection: { afterMs: MIN_AGE_MS - MISSED_MARGIN_MS, onGap: options.onMissed },
+      type: outcomeSegments,
+      decode: (raw) => readLoggedOutcomes(raw, needs.log),
+      handler: {
+        applied: (seen) => {
+          parts.segmentNamers.outcomes.observe(seen.name)
+          parts.retention.outcomesSeen(seen)
+          parts.follower.applyOutcomes(seen)
+        },
+      },
+    },
+    needs,
+  )
+  return {
+    inputs: [organizations, types, keys, endpoints] as Informer<unknown>[],
+    log,
+    outcomes,
+    events: events as Informer<unknown>,
+  }
+}
+
+/** What the feeds of segments and of outcomes have in common. */
+function logWatchOptions({ parts, namespace, onSetBack }: WebhookWatchOptions) {
+  return {
+    query: { namespace, limit: LOG_PAGE },
+    largestPage: LARGEST_LOG_PAGE,
+    forget: true,
+    onSetBack,
+    stopListing: stopAtLowWater(() => parts.engine.ctx.segments.lowWater),
+  }
+}
+
+/** Each list of the log ends soon behind the low-water mark, as that was when the list before had ended. */
+function stopAtLowWater(lowWater: () => number): (page: readonly RawObject[]) => boolean {
+  let enough = reachesLowWater(lowWater())
+  return (page) => {
+    if (!enough(page)) return false
+    enough = reachesLowWater(lowWater())
+    return true
+  }
+}
+
+/** Changes of what an endpoint's condition depends on. */
+function wakeLoops(parts: WebhookControllers): void {
+  const { directory, organizations, catalogue, endpointLoop, eventLoop } = parts
+  const wake = ({ metadata }: WebhookEndpoint) => endpointLoop.add(`${metadata.namespace}/${metadata.name}`)
+  directory.listen({
+    changed: (view) => wake(view.endpoint),
+    removed: ({ metadata }) => {
+      parts.sharedSecrets.forget(metadata.uid)
+      // The keys go with their endpoint; a failure is made good by a later sweep.
+      if (parts.engine.owns(metadata.uid))
+        void parts.keyStore
+          .remove(metadata.namespace ?? '', metadata.name, metadata.uid)
+          .catch(() => undefined)
+    },
+  })
+  organizations.listen((name) => {
+    for (const { endpoint } of directory.inNamespace(name)) wake(endpoint)
+    eventLoop.add(name)
+  })
+  catalogue.listen((type) => {
+    for (const { endpoint } of directory.all()) if (endpoint.spec.eventTypes.includes(type)) wake(endpoint)
+  })
+}
+
+type Cloud = ControllerDependencies['cloud']
+
+/** The same accounts, of which no parameter is written or removed while another replica may do that: it fails before it is sent. */
+export function withCloudFencing(cloud: Cloud, mayWrite: () => boolean): Cloud {
+  const guard = async <T>(write: () => Promise<T>): Promise<T> => {
+    if (mayWrite()) return await write()
+    throw new CloudError('retry', 'Canceled', 'another replica may have taken over what this was for')
+  }
+  return {
+    create: (access, parameter, limits) => guard(() => cloud.create(access, parameter, limits)),
+    replace: (access, name, value, limits) => guard(() => cloud.replace(access, name, value, limits)),
+    remove: (access, name, limits) => guard(() => cloud.remove(access, name, limits)),
+    list: (access, filter, limits) => cloud.list(access, filter, limits),
+    tagsOf: (access, name, limits) => cloud.tagsOf(access, name, limits),
+    self: (region, limits) => cloud.self(region, limits),
+    identify: (access, limits) => cloud.identify(access, limits),
+    readable: (access, name, limits) => cloud.readable(access, name, limits),
+    refusesOtherId: (access, limits) => cloud.refusesOtherId(access, limits),
+  }
+}
+
+/** What one replica does for all: whoever owns the first shard. It is made anew each time, and knows nothing of before. */
+
+/** Its owner is who does it. */
+export const LEADER_SHARD = 0
+
+export type LeaderTasksOptions = {
+  config: Config
+  world: ControllerDependencies
+  parts: WebhookControllers
+  replica: Pick<Replica, 'ownershipCheck'>
+  installationKey: Uint8Array
+  /** Every segment of events up to this version was shown. */
+  observedVersion: () => number
+}
+
+type RunningOfSingletons = { secrets: CredentialControllers; bakes: BoxController }
+type Made = RunningOfSingletons & { forget: () => void; stopping: AbortController }
+
+export class LeaderTasks {
+  readonly #options: LeaderTasksOptions
+  #running: Made | undefined
+
+  constructor(options: LeaderTasksOptions) {
+    this.#options = options
+  }
+
+  /** Undefined where another replica does it. */
+  get running(): RunningOfSingletons | undefined {
+    return this.#running
+  }
+
+  get watches(): readonly Informer<unknown>[] {
+    return this.#running ? [...this.#running.secrets.watches, ...this.#running.bakes.watches] : []
+  }
+
+  /**
+   * Resolves when all that it looks at is known and it has begun, or when it is stopped before. Nobody has to wait for it: where
+   * something of it cannot be read, deliveries go on.
+   */
+  async start(): Promise<void> {
+    const { config, parts, replica, installationKey } = this.#options
+    // Of this start alone: one that another replica has followed writes nothing more, in the cluster or in accounts.
+    const mayWrite = replica.ownershipCheck(LEADER_SHARD)
+    const { api, cloud } = this.#options.world
+    const world = {
+      ...this.#options.world,
+      api: withFencing(api, mayWrite),
+      cloud: withCloudFencing(cloud, mayWrite),
+    }
+    const { organizations, keyStore, retention } = parts
+    const { made, forget } = organizations.whileMaking((): RunningOfSingletons => {
+      const secrets = createCredentialControllers({ config, world, organizations, installationKey })
+      const { credentials } = secrets.parts
+      return { secrets, bakes: createBoxController({ config, world, organizations, credentials }) }
+    })
+    const { secrets, bakes } = made
+    const stopping = new AbortController()
+    this.#running = { ...made, forget, stopping }
+    const watches = this.watches
+    for (const watch of watches) watch.start()
+    const stopped = new Promise((resolve) =>
+      stopping.signal.addEventListener('abort', resolve, { once: true }),
+    )
+    await Promise.race([stopped, Promise.all(watches.map((watch) => watch.synced))])
+    if (stopping.signal.aborted) return
+    secrets.start()
+    bakes.start()
+    void retention.followLog(this.#options.observedVersion)
+    keyStore
+      .removeAbandoned(world.clock.now())
+      .catch((error: unknown) => world.log.warn('Keys left behind could not be removed', { error }))
+    const isKnown = (name: string) => parts.catalogue.get(name) !== undefined
+    if (config.shippedEventTypes) void ensureBuiltinEventTypes(world, isKnown)
+  }
+
+  /** Resolves when nothing of it is under way. */
+  async stop(): Promise<void> {
+    const running = this.#running
+    this.#running = undefined
+    running?.stopping.abort()
+    running?.forget()
+    this.#options.parts.retention.leaveLog()
+    await Promise.all([running?.secrets.stop(), running?.bakes.stop()])
+  }
+}
+
+/** What is begun and ended with a shard: its lanes, the endpoints and events that belong to it, and what one replica does for all. */
+
+export type ShardWorkOptions = {
+  world: Pick<ControllerDependencies, 'api' | 'log'>
+  /** Every segment of the log up to this version was shown by the watch. */
+  observedVersion: () => number
+  parts: WebhookControllers
+  leaderTasks: LeaderTasks
+}
+
+export function createShardWork({
+  world,
+  observedVersion: shownUpTo,
+  parts,
+  leaderTasks,
+}: ShardWorkOptions): ShardWork {
+  const { engine, follower, directory, retention, book } = parts
+  const takeOver = new ShardTakeover({
+    plane: engine,
+    follower,
+    directory,
+    resources: world.api,
+    syncedVersion: shownUpTo,
+    onFound: (outline, isOurs) => retention.objectFound(outline, isOurs),
+  })
+  return {
+    start: async (numbers, signal) => {
+      const shards = new Set(numbers)
+      // A start that failed may have told of some.
+      retention.shardsLeft(shards)
+      const found = await takeOver.start(shards, signal)
+      if (shards.has(LEADER_SHARD)) void leaderTasks.start()
+      world.log.info('Shards were taken over', { shards: shards.size, ...found })
+    },
+    owned: (numbers) => {
+      const shards = new Set(numbers)
+      engine.wake(shards)
+      for (const { endpoint } of directory.all()) {
+        const { uid, namespace, name } = endpoint.metadata
+        if (shards.has(shardOf(uid))) parts.endpointLoop.add(`${namespace}/${name}`)
+      }
+      for (const organization of book.organizations())
+        if (shards.has(shardOf(organization))) parts.eventLoop.add(organization)
+    },
+    stop: async (shard) => {
+      const others = [parts.endpointPasses.idle(shard), parts.eventPasses.idle(shard)]
+      if (shard === LEADER_SHARD) others.push(leaderTasks.stop())
+      // Its part of the bound goes with it.
+      const shards = new Set([shard])
+      retention.shardsLeft(shards)
+      await Promise.all([takeOver.end(shards), ...others])
+      for (const organization of book.organizations())
+        if (shards.has(shardOf(organization))) parts.eventsReconciler.release(organization)
+      retention.shardsLeft(shards)
+      parts.streaks.forget(shard)
+    },
+  }
+}
+
+/** The role `davit controller`: delivers webhooks, keeps secrets in the accounts of their organizations, and bakes boxes with them. */
 
 export type ControllerOptions = {
   config: Config

@@ -1,28 +1,32 @@
-/** Everything that keeps the secrets of organizations in their accounts, wired; nothing runs yet. */
 import type { ObjectMeta } from '../apis/meta.ts'
-import type { RegistryCredential } from '../apis/registry-credential.ts'
-import type { SecretsSettings } from '../apis/secrets-settings.ts'
-import { AccountListings } from '../credentials/accounts/account-listings.ts'
+import {
+  type RegistryCredential,
+  registryCredential,
+  registryCredentials,
+} from '../apis/registry-credential.ts'
+import { type SecretsSettings, secretsSettings, secretsSettingsResource } from '../apis/secrets-settings.ts'
 import { SettingsReconciler } from '../credentials/accounts/controller.ts'
-import { credentialHasRecorded, credentialMayStore } from '../credentials/accounts/credential-exists.ts'
-import { AccountAccess } from '../credentials/accounts/identity.ts'
-import { OperatorPrincipal } from '../credentials/accounts/operator-principal.ts'
+import { credentialHasRecorded, credentialMayStore } from '../credentials/accounts/disconnect.ts'
+import { AccountListings } from '../credentials/accounts/garbage.ts'
+import { AccountAccess, OperatorPrincipal } from '../credentials/accounts/identity.ts'
 import { SettingsWriter } from '../credentials/accounts/status.ts'
-import type { CredentialContext } from '../credentials/controller/credential-context.ts'
-import { CredentialWriter } from '../credentials/controller/credential-writer.ts'
+import { CredentialReconciler } from '../credentials/controller/controller.ts'
 import { FailedDeletions } from '../credentials/controller/failed-deletions.ts'
-import { inputSecretMark } from '../credentials/controller/handover-mark.ts'
-import { CredentialReconciler } from '../credentials/controller/reconcile-credential.ts'
+import { type CredentialContext, CredentialWriter } from '../credentials/controller/gather.ts'
+import { inputSecretMark } from '../credentials/controller/input-secret.ts'
 import { FailedDeletionReconciler } from '../credentials/controller/retry-deletions.ts'
-import type { ConcurrencyGroup, ConcurrencyGroupOf } from '../kube/key-lanes.ts'
+import { Informer, type InformerDependencies } from '../kube/informer.ts'
 import { MutationCache } from '../kube/mutation-cache.ts'
 import type { Organizations } from '../kube/organizations.ts'
 import { ReconcileLoop, type Reconciler } from '../kube/reconcile-loop.ts'
-import { KeyedMutex } from '../lib/keyed-mutex.ts'
+import type { ConcurrencyGroup, ConcurrencyGroupOf } from '../kube/workqueue.ts'
+import { KeyedMutex } from '../lib/semaphore.ts'
 import type { Config } from './config.ts'
-import type { ControllerDependencies } from './world-types.ts'
+import type { ControllerDependencies } from './dependencies.ts'
 
-export type CredentialComponents = {
+/** Everything that keeps the secrets of organizations in their accounts, wired; nothing runs yet. */
+
+type CredentialComponents = {
   settings: MutationCache<SecretsSettings>
   credentials: MutationCache<RegistryCredential>
   ledger: FailedDeletions
@@ -38,7 +42,7 @@ export type CredentialDependencies = Pick<
   'api' | 'cloud' | 'clock' | 'random' | 'log' | 'events' | 'metrics'
 >
 
-export type CredentialControllersOptions = {
+type CredentialControllersOptions = {
   config: Pick<Config, 'cloud' | 'namespace'>
   world: CredentialDependencies
   organizations: Organizations
@@ -57,7 +61,7 @@ const SETTINGS_AT_A_TIME = 200
 /** A turn may be far away. */
 const PASS_DEADLINE_MS = 900_000
 
-export function createCredentialComponents(options: CredentialControllersOptions): CredentialComponents {
+function createCredentialComponents(options: CredentialControllersOptions): CredentialComponents {
   const { world } = options
   const { context, settings } = createContext(options)
   const loop = (
@@ -202,4 +206,65 @@ function isWantedOtherwise({ metadata: now }: Wanted, before: Wanted | undefined
   const { uid, generation, deletionTimestamp } = before?.metadata ?? now
   const isOther = now.uid !== uid || now.generation !== generation
   return isOther || (now.deletionTimestamp !== undefined && deletionTimestamp === undefined)
+}
+
+/** What is watched for the secrets of organizations: no Secret, since that would need the right to see all of them. */
+
+/** Not started. */
+function createCredentialWatches(
+  parts: CredentialComponents,
+  needs: InformerDependencies,
+): Informer<unknown>[] {
+  const settings = new Informer(
+    {
+      type: secretsSettingsResource,
+      decode: (raw) => secretsSettings.parse(raw),
+      handler: {
+        applied: (object) => parts.settings.apply(object),
+        deleted: (object) => parts.settings.remove(object),
+      },
+    },
+    needs,
+  )
+  const credentials = new Informer(
+    {
+      type: registryCredentials,
+      decode: (raw) => registryCredential.parse(raw),
+      handler: {
+        applied: (object) => parts.credentials.apply(object),
+        deleted: (object) => parts.credentials.remove(object),
+      },
+    },
+    needs,
+  )
+  return [settings, credentials] as Informer<unknown>[]
+}
+
+/** The part of the controller that keeps secrets of organizations in their accounts. */
+export type CredentialControllers = {
+  parts: CredentialComponents
+  /** To be started and synced before `start`. */
+  watches: readonly Informer<unknown>[]
+  start(): void
+  stop(): Promise<void>
+}
+
+const FAILED_DELETIONS_KEY = 'all'
+
+export function createCredentialControllers(options: CredentialControllersOptions): CredentialControllers {
+  const parts = createCredentialComponents(options)
+  const watches = createCredentialWatches(parts, options.world)
+  const loops = [parts.settingsLoop, parts.credentialLoop, parts.orphanLoop]
+  return {
+    parts,
+    watches,
+    start() {
+      parts.orphanLoop.add(FAILED_DELETIONS_KEY)
+      for (const loop of loops) loop.start()
+    },
+    async stop() {
+      await Promise.all(loops.map((loop) => loop.stop()))
+      await Promise.all(watches.map((watch) => watch.stop()))
+    },
+  }
 }

@@ -1,11 +1,95 @@
-/** What is read when Prometheus scrapes the controller. */
-
-import type { GaugeRegistry } from '../lib/metrics.ts'
-import { failingEndpoints, lateSeconds } from '../webhooks/delivery/plane-figures.ts'
+import { X509Certificate } from 'node:crypto'
+import type { GaugeRegistry, GaugeRow } from '../lib/metrics.ts'
+import { registerIndexGauges } from '../server/delivery-index/delivery-index.ts'
+import type { CertificateSource } from '../server/http/certificate.ts'
+import { failingEndpoints, lateSeconds } from '../webhooks/delivery/counters.ts'
+import type { EndpointDirectory } from '../webhooks/endpoints/directory.ts'
+import type { RunningApi } from './api.ts'
 import type { Config } from './config.ts'
 import type { RunningController } from './controller.ts'
-import { countNotReady, endpointsByState } from './object-figures.ts'
-import { registerLease, registerLimits } from './shared-gauges.ts'
+
+/** What is read of both roles when Prometheus scrapes. */
+
+/** Registered at once, since a process that waits for the API server is not ready. @param problems as `/readyz` has them */
+export function registerReadiness(registry: GaugeRegistry, problems: () => readonly string[]): void {
+  registry.gauge('davit_ready', 'Whether the process is ready, as /readyz says: 0 or 1.', () =>
+    Number(problems().length === 0),
+  )
+}
+
+function registerLease(registry: GaugeRegistry, lease: { isHeld: () => boolean; ageMs: () => number }): void {
+  registry.gauge('davit_lease_held', 'Whether the own Lease is renewed in time: 0 or 1.', () =>
+    Number(lease.isHeld()),
+  )
+  registry.gauge(
+    'davit_lease_age_seconds',
+    'Time since the own Lease was renewed.',
+    () => lease.ageMs() / 1000,
+  )
+}
+
+/** @param limits by the name of the metric that is limited, without `davit_` */
+function registerLimits(registry: GaugeRegistry, limits: Readonly<Record<string, number>>): void {
+  registry.gauge(
+    'davit_limit',
+    'What a metric of this name is limited to by the settings.',
+    () => limits,
+    'of',
+  )
+}
+
+/** Without a certificate it is 0. */
+export function registerCertificate(
+  registry: GaugeRegistry,
+  certificate: CertificateSource | undefined,
+): void {
+  registry.gaugeRows(
+    'davit_certificate_expiry_timestamp_seconds',
+    'When the certificate of the REST API ends, in seconds since 1970.',
+    [],
+    () => (certificate ? [{ labels: [], value: expiryOf(certificate.current().cert) }] : []),
+  )
+}
+
+function expiryOf(pem: string): number {
+  return new X509Certificate(pem).validToDate.getTime() / 1000
+}
+
+/** What metrics tell of the objects of organizations, by kind, state and reason: no name of one. */
+
+type ObjectWithConditions = {
+  metadata: { deletionTimestamp?: string | undefined }
+  status?: { conditions?: { type: string; status: string; reason: string }[] | undefined } | undefined
+}
+
+/** Endpoints that this process knows; one that is being deleted counts as disabled. */
+function endpointsByState(directory: Pick<EndpointDirectory, 'all'>): Record<string, number> {
+  const found = { enabled: 0, disabled: 0, disabled_automatically: 0 }
+  for (const { enabled, endpoint } of directory.all()) {
+    const isAutomatic = endpoint.status?.disabledReason === 'ConsecutiveFailures'
+    if (enabled) found.enabled += 1
+    else if (isAutomatic) found.disabled_automatically += 1
+    else found.disabled += 1
+  }
+  return found
+}
+
+/** A row for each kind and reason, and one with the value 0 for a kind of which all are ready. */
+export function countNotReady(objects: Readonly<Record<string, Iterable<ObjectWithConditions>>>): GaugeRow[] {
+  return Object.entries(objects).flatMap(([kind, all]) => {
+    const reasons = new Map<string, number>()
+    for (const { metadata, status } of all) {
+      const ready = status?.conditions?.find(({ type }) => type === 'Ready')
+      if (ready?.status === 'True' || metadata.deletionTimestamp !== undefined) continue
+      const reason = ready?.reason ?? 'Unseen'
+      reasons.set(reason, (reasons.get(reason) ?? 0) + 1)
+    }
+    if (reasons.size === 0) return [{ labels: [kind, ''], value: 0 }]
+    return [...reasons].map(([reason, value]) => ({ labels: [kind, reason], value }))
+  })
+}
+
+/** What is read when Prometheus scrapes the controller. */
 
 export function registerControllerGauges(
   registry: GaugeRegistry,
@@ -176,4 +260,42 @@ function registerLoops(registry: GaugeRegistry, { parts, leaderTasks }: RunningC
     'Templates that wait for their turn to bake.',
     () => bakes()?.slots.waiting ?? 0,
   )
+}
+
+/** What is read when Prometheus scrapes the facade. */
+
+export function registerApiGauges(
+  registry: GaugeRegistry,
+  api: RunningApi,
+  config: Pick<Config, 'intake' | 'api'>,
+): void {
+  registerLease(registry, {
+    isHeld: () => api.replicaStats().isWaitedFor,
+    ageMs: () => api.replicaStats().leaseAgeMs,
+  })
+  registerLimits(registry, {
+    deliveries_pending: config.intake.pending.all,
+    written_bytes: config.intake.writtenBytes.all,
+    index_deliveries: config.api.maxShown,
+  })
+  registry.gauge(
+    'davit_written_bytes',
+    'Bytes that events have added to the store of the cluster in the last ten minutes, about.',
+    () => api.appendStats().writtenBytes,
+  )
+  registry.gauge(
+    'davit_log_oldest_write_seconds',
+    'For how long what waits longest to be written to the delivery log has waited; 0 when nothing waits.',
+    () => ({ delivery: api.appendStats().oldestMs / 1000 }),
+    'kind',
+  )
+  registry.gauge('davit_http_requests_in_flight', 'Requests of the REST API that are being answered.', () =>
+    api.inFlight(),
+  )
+  registry.gauge(
+    'davit_changes_waiting',
+    'Changes of endpoints that wait until the other replicas have seen them.',
+    () => api.replicaStats().waiting,
+  )
+  registerIndexGauges(registry, { stats: () => api.indexStats() })
 }

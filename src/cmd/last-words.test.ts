@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events'
 import { expect, test } from 'vitest'
-import { logUncaughtErrors } from './last-words.ts'
+import { logUncaughtErrors } from './process.ts'
 
 function watched() {
   const source = new EventEmitter()

@@ -1,12 +1,9 @@
-import { parseEcrHost } from '../apis/ecr-host.ts'
-import { createBoxLogins } from '../credentials/aws/box-logins.ts'
+import { parseEcrHost } from '../apis/registry-host.ts'
 import { sessionName } from '../credentials/aws/policies.ts'
-import type { BoxLogins } from '../credentials/box-logins.ts'
-import { CloudError } from '../credentials/cloud-error.ts'
-import type { CloudRegistry } from '../credentials/registry-tokens.ts'
-import { createRandom } from '../lib/random.ts'
-import { createClock } from '../lib/system-clock.ts'
-import { NOOP_METRICS } from '../lib/uncounted.ts'
+import { createBoxLogins } from '../credentials/aws/registry-logins.ts'
+import { type BoxLogins, CloudError, type CloudRegistry } from '../credentials/cloud.ts'
+import { createClock, createRandom } from '../lib/clock.ts'
+import { NOOP_METRICS } from '../lib/metrics.ts'
 import { VERSION } from '../lib/version.ts'
 
 export function boxLogins(): BoxLogins {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { countNotReady } from './object-figures.ts'
+import { countNotReady } from './gauges.ts'
 
 function object(ready?: { status: string; reason: string }, metadata: { deletionTimestamp?: string } = {}) {
   const conditions = ready ? [{ type: 'Ready', ...ready }] : undefined

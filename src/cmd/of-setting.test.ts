@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { withSettingName } from './of-setting.ts'
+import { withSettingName } from './process.ts'
 
 it('names the setting of what went wrong, and keeps what that was', async () => {
   const cause = new Error('listen EADDRINUSE: address already in use 127.0.0.1:9090')

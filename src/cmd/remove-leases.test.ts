@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { MemoryStore } from '../../test/support/memory-store.ts'
 import { leases, REPLICA_LABEL } from '../apis/leases.ts'
 import { ApiError } from '../kube/client.ts'
-import { removeLeases } from './remove-leases.ts'
+import { removeLeases } from './uninstall.ts'
 
 async function bed() {
   const store = new MemoryStore(() => 0)

@@ -1,16 +1,14 @@
 /** This replica among the others: its Lease, the shards that it has, and what it may do. */
+
 import { MAX_REPLICAS } from '../apis/leases.ts'
+import { SHARD_COUNT } from '../ha/assignment.ts'
 import { ShardCoordinator } from '../ha/coordinator.ts'
-import { OwnershipEpochs } from '../ha/ownership.ts'
-import { KubernetesReplicaRecords } from '../ha/replica-records.ts'
-import { SHARD_COUNT } from '../ha/shard.ts'
-import { deriveShardTimes } from '../ha/shard-times.ts'
-import type { ShardWork } from '../ha/shard-work.ts'
-import type { ShardOwnership } from '../ha/shards-ownership.ts'
-import type { Clock } from '../lib/ports-clock.ts'
-import { DRAIN_TIMEOUT_MS } from '../webhooks/delivery/rest-lanes.ts'
+import { OwnershipEpochs, type ShardOwnership } from '../ha/ownership.ts'
+import { deriveShardTimes, KubernetesReplicaRecords, type ShardWork } from '../ha/replica-records.ts'
+import type { Clock } from '../lib/clock.ts'
+import { DRAIN_TIMEOUT_MS } from '../webhooks/delivery/engine.ts'
 import type { Config } from './config.ts'
-import type { ControllerDependencies } from './world-types.ts'
+import type { ControllerDependencies } from './dependencies.ts'
 
 export type ReplicaOptions = {
   config: Pick<Config, 'namespace' | 'replica' | 'isReplicaGiven' | 'leaseMs'>

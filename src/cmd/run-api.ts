@@ -2,13 +2,16 @@
 
 import { VERSION } from '../lib/version.ts'
 import { type RunningApi, startApi } from './api.ts'
-import { registerApiGauges } from './api-gauges.ts'
 import type { Environment } from './config.ts'
 import { createApiDependencies } from './dependencies.ts'
-import { withSettingName } from './of-setting.ts'
-import { type OpsServer, startOpsServer } from './process.ts'
-import { type CommandSettings, runCommand } from './run-role.ts'
-import { registerCertificate, registerReadiness } from './shared-gauges.ts'
+import { registerApiGauges, registerCertificate, registerReadiness } from './gauges.ts'
+import {
+  type CommandSettings,
+  type OpsServer,
+  runCommand,
+  startOpsServer,
+  withSettingName,
+} from './process.ts'
 
 /** @returns the exit code: 0 once it was told to end, 1 when it cannot run @throws ConfigError */
 export function runApi(environment: Environment): Promise<number> {

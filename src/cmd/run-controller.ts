@@ -3,12 +3,15 @@
 import { VERSION } from '../lib/version.ts'
 import type { Environment } from './config.ts'
 import { type RunningController, startController } from './controller.ts'
-import { registerControllerGauges } from './gauges.ts'
-import { withSettingName } from './of-setting.ts'
-import { type OpsServer, startOpsServer } from './process.ts'
-import { type CommandSettings, runCommand } from './run-role.ts'
-import { registerReadiness } from './shared-gauges.ts'
-import { createControllerDependencies } from './world.ts'
+import { createControllerDependencies } from './dependencies.ts'
+import { registerControllerGauges, registerReadiness } from './gauges.ts'
+import {
+  type CommandSettings,
+  type OpsServer,
+  runCommand,
+  startOpsServer,
+  withSettingName,
+} from './process.ts'
 
 /** @returns the exit code: 0 once it was told to end, 1 when it cannot run @throws ConfigError */
 export function runController(environment: Environment): Promise<number> {

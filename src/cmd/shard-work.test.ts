@@ -1,7 +1,6 @@
 import { expect, it } from 'vitest'
 import { PlaneBed } from '../../test/support/plane-bed.ts'
-import { createShardWork } from './shard-work.ts'
-import { LEADER_SHARD, type LeaderTasks } from './singletons.ts'
+import { createShardWork, LEADER_SHARD, type LeaderTasks } from './controller.ts'
 import type { WebhookControllers } from './webhook-controllers.ts'
 
 const nothing = () => undefined

@@ -3,9 +3,9 @@ import { FakeClock, fixedRandom, settle } from '../../test/support/fake-clock.ts
 import { ApiError } from '../kube/client.ts'
 import { Organizations } from '../kube/organizations.ts'
 import { parseConfig } from './config.ts'
-import { LeaderTasks } from './singletons.ts'
+import { LeaderTasks } from './controller.ts'
+import type { ControllerDependencies } from './dependencies.ts'
 import type { WebhookControllers } from './webhook-controllers.ts'
-import type { ControllerDependencies } from './world-types.ts'
 
 const nothing = () => undefined
 

@@ -3,7 +3,7 @@ import { FakeClock } from '../../test/support/fake-clock.ts'
 import { MemoryStore } from '../../test/support/memory-store.ts'
 import { deployments, pods } from '../apis/core-kinds.ts'
 import { ApiError } from '../kube/client.ts'
-import { scaleDownRelease } from './stop-release.ts'
+import { scaleDownRelease } from './uninstall.ts'
 
 const LIMIT_MS = 60_000
 const NAMES = ['davit-controller', 'davit-api']

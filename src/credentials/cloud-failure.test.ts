@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { failureText } from './cloud-failure.ts'
+import { failureText } from './cloud.ts'
 
 test.each([
   { given: { code: 'AccessDenied', message: 'not authorized.' }, want: 'AccessDenied: not authorized' },

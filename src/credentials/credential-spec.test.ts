@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { credentialSpecProblem, credentialWarning } from './credential-spec.ts'
+import { credentialSpecProblem, credentialWarning } from './spec.ts'
 
 const ECR = '123456789012.dkr.ecr.eu-west-1.amazonaws.com'
 

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { cacheSeconds, goDuration } from './login-lifetime.ts'
+import { cacheSeconds, goDuration } from './cloud.ts'
 
 const HOUR = 3_600_000
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { registryUsernameProblem } from './registry-username.ts'
+import { registryUsernameProblem } from './spec.ts'
 
 test.each(['acme-bot', 'robot$project+name', '_json_key', 'me@example.com', 'a b', '\u{1f511}'.repeat(255)])(
   '%s is taken',

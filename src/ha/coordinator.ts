@@ -7,15 +7,10 @@
 
 import { sleep } from '../lib/sleep.ts'
 import { assignShards } from './assignment.ts'
-import { type NameState, SelfLease } from './lease.ts'
-import { StaleLeaseCollector } from './left-records.ts'
-import { logMembership } from './members-log.ts'
-import { Peers } from './peers.ts'
-import type { ReplicaRecord } from './ports-replica-records.ts'
-import type { ShardCoordinatorOptions } from './shard-work.ts'
-import { LeaseValidity } from './shards-lease.ts'
-import type { ShardOwnership } from './shards-ownership.ts'
-import { InterruptibleSleep } from './wakeable-pause.ts'
+import { InterruptibleSleep, LeaseValidity, type NameState, SelfLease } from './lease.ts'
+import type { ShardOwnership } from './ownership.ts'
+import { logMembership, Peers, StaleLeaseCollector } from './peers.ts'
+import type { ReplicaRecord, ShardCoordinatorOptions } from './replica-records.ts'
 
 type Start = { abort: AbortController; ended: Promise<void> }
 

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { MemoryStore } from '../../test/support/memory-store.ts'
 import { leases } from '../apis/leases.ts'
-import { withFencing } from './fence.ts'
+import { withFencing } from './ownership.ts'
 
 const REF = { namespace: 'davit-system', name: 'one' }
 

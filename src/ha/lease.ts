@@ -1,7 +1,80 @@
+import { type Clock, type DualTimestamp, dualTimestamp, elapsedSince } from '../lib/clock.ts'
+import {
+  claimsNothing,
+  type ReplicaRecord,
+  type ReplicaRecords,
+  type ShardTimes,
+  type StoredRecord,
+  UNKNOWN_SESSION,
+} from './replica-records.ts'
+
+/** A pause that can be cut short, also before it has begun. */
+export class InterruptibleSleep {
+  readonly #clock: Clock
+  #isAwake = false
+  #end: () => void = () => undefined
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** Ends the pause, or the next one where there is none. */
+  wake(): void {
+    this.#isAwake = true
+    this.#end()
+  }
+
+  /** Resolves after so long, when woken or aborted. */
+  async sleep(ms: number, signal: AbortSignal): Promise<void> {
+    if (!this.#isAwake && !signal.aborted) {
+      await new Promise<void>((resolve) => {
+        const cancel = this.#clock.after(ms, resolve)
+        this.#end = () => {
+          cancel()
+          resolve()
+        }
+        signal.addEventListener('abort', this.#end, { once: true })
+      })
+      signal.removeEventListener('abort', this.#end)
+    }
+    this.#isAwake = false
+  }
+}
+
+/** How long this replica may act on what it has published: until the others may think that it is gone. */
+
+export class LeaseValidity {
+  readonly #clock: Clock
+  readonly #holdsMs: number
+  /** When the last renewal that was acknowledged was asked for. */
+  #renewed: DualTimestamp | undefined
+
+  /** @param holdsMs shorter than what the others wait for */
+  constructor(clock: Clock, holdsMs: number) {
+    this.#clock = clock
+    this.#holdsMs = holdsMs
+  }
+
+  moment(): DualTimestamp {
+    return dualTimestamp(this.#clock)
+  }
+
+  /** @param asked when the renewal that was acknowledged was begun */
+  renewed(asked: DualTimestamp): void {
+    this.#renewed = asked
+  }
+
+  get isValid(): boolean {
+    return this.ageMs < this.#holdsMs
+  }
+
+  /** Milliseconds since the last renewal was asked for, by the clock that tells more. */
+  get ageMs(): number {
+    return this.#renewed ? elapsedSince(this.#clock, this.#renewed) : Number.POSITIVE_INFINITY
+  }
+}
+
 /** The record of this replica: what of it is stored, and whether its name is this process's. */
-import type { Clock } from '../lib/ports-clock.ts'
-import type { ReplicaRecord, ReplicaRecords, StoredRecord } from './ports-replica-records.ts'
-import { claimsNothing, type ShardTimes, UNKNOWN_SESSION } from './shard-work.ts'
 
 export type SelfLeaseOptions = {
   name: string

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest'
 import { FakeClock } from '../../test/support/fake-clock.ts'
 import { ApiError, type ApiErrorKind } from '../kube/client.ts'
-import { StaleLeaseCollector } from './left-records.ts'
-import type { StoredRecord } from './ports-replica-records.ts'
+import { StaleLeaseCollector } from './peers.ts'
+import type { StoredRecord } from './replica-records.ts'
 
 const AGAIN_MS = 9000
 

@@ -1,6 +1,6 @@
 import { afterEach, expect, it } from 'vitest'
 import { BED_SHARDS, KEEPER_TIMES, KeeperBed } from '../../test/support/keeper-bed.ts'
-import { logMembership } from './members-log.ts'
+import { logMembership } from './peers.ts'
 
 const { renewEveryMs, leaseMs, drainMs } = KEEPER_TIMES
 

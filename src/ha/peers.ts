@@ -1,8 +1,15 @@
-/** What a replica knows of the others, by what it has seen of their records and when. Times are its own monotonic milliseconds. */
-
+import { isApiError } from '../kube/client.ts'
+import type { Clock } from '../lib/clock.ts'
+import type { Logger } from '../lib/log.ts'
 import { assignShards } from './assignment.ts'
-import type { StoredRecord } from './ports-replica-records.ts'
-import { claimsNothing } from './shard-work.ts'
+import {
+  claimsNothing,
+  type ReplicaRecords,
+  type ShardCoordinatorOptions,
+  type StoredRecord,
+} from './replica-records.ts'
+
+/** What a replica knows of the others, by what it has seen of their records and when. Times are its own monotonic milliseconds. */
 
 type Peer = {
   record: StoredRecord
@@ -114,4 +121,84 @@ export class Peers {
   #isDead({ record, seenAt }: Peer): boolean {
     return this.#asOf - seenAt >= record.leaseMs + this.#options.drainMs
   }
+}
+
+/** Removes records of replicas that are gone for good. Each replica does; one that may not goes on without. */
+
+export type StaleLeaseCollectorOptions = {
+  records: Pick<ReplicaRecords, 'remove'>
+  clock: Clock
+  log: Logger
+  /** What could not be removed is tried again after so long. */
+  againMs: number
+}
+
+/** A round is not to take long, however many are gone. */
+const AT_A_TIME = 8
+
+export class StaleLeaseCollector {
+  readonly #options: StaleLeaseCollectorOptions
+  /** By name: when it was tried last. */
+  #tried = new Map<string, number>()
+
+  constructor(options: StaleLeaseCollectorOptions) {
+    this.#options = options
+  }
+
+  /** Never rejects. @param left all that are to go */
+  async collect(left: readonly StoredRecord[]): Promise<void> {
+    const now = this.#options.clock.monotonic()
+    const isDue = (name: string) => now - (this.#tried.get(name) ?? -Infinity) >= this.#options.againMs
+    this.#tried = new Map([...this.#tried].filter(([name]) => left.some((record) => record.name === name)))
+    for (const record of left.filter(({ name }) => isDue(name)).slice(0, AT_A_TIME)) {
+      this.#tried.set(record.name, now)
+      await this.#remove(record)
+    }
+  }
+
+  async #remove({ name, version }: StoredRecord): Promise<void> {
+    try {
+      await this.#options.records.remove(name, version)
+    } catch (error) {
+      if (isApiError(error, 'Conflict', 'NotFound')) return
+      this.#options.log.warn('the record of a replica that is gone could not be removed', { error, name })
+    }
+  }
+}
+
+/** Tells people which replicas come, leave and fall silent, and what becomes of their shards. */
+
+export type MembershipChange = {
+  before: readonly string[]
+  after: readonly string[]
+  /** By `before`, and by `after`. */
+  ownersBefore: readonly string[]
+  owners: readonly string[]
+  /** Its Lease has ended, and it has not said that it left. */
+  isSilent(name: string): boolean
+}
+
+/** @param teller the replica that tells, which says of itself elsewhere that it comes or ends */
+export function logMembership(
+  teller: Pick<ShardCoordinatorOptions, 'name' | 'times' | 'log'>,
+  { before, after, ownersBefore, owners, isSilent }: MembershipChange,
+): void {
+  const { name: own, times, log } = teller
+  if (!before.includes(own) || !after.includes(own)) return
+  const gone = before.filter((name) => !after.includes(name))
+  for (const replica of gone) {
+    const facts = { replica, shards: count(ownersBefore, replica), live: after.length }
+    if (isSilent(replica))
+      log.warn('Another replica is silent: its shards stand still until nothing of it can be under way', {
+        ...facts,
+        seconds: times.drainMs / 1000,
+      })
+    else log.info('Another replica leaves', facts)
+  }
+  for (const replica of after.filter((name) => !before.includes(name)))
+    log.info('Another replica has come', { replica, shards: count(owners, replica), live: after.length })
+}
+
+function count(owners: readonly string[], name: string): number {
+  return owners.filter((owner) => owner === name).length
 }

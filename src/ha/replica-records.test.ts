@@ -3,8 +3,7 @@ import { FakeClock } from '../../test/support/fake-clock.ts'
 import { MemoryStore } from '../../test/support/memory-store.ts'
 import { leases } from '../apis/leases.ts'
 import type { ResourceReader } from '../kube/client.ts'
-import type { ReplicaRecord } from './ports-replica-records.ts'
-import { KubernetesReplicaRecords } from './replica-records.ts'
+import { KubernetesReplicaRecords, type ReplicaRecord } from './replica-records.ts'
 
 const SYSTEM = 'davit-system'
 

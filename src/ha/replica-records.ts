@@ -1,4 +1,3 @@
-/** Records of replicas as Leases in the operator's namespace. */
 import {
   DRAINING_ANNOTATION,
   leases,
@@ -8,10 +7,118 @@ import {
   VIEW_ANNOTATION,
 } from '../apis/leases.ts'
 import { ApiError, type RawObject, type ResourceReader, type ResourceWriter } from '../kube/client.ts'
-import type { Clock } from '../lib/ports-clock.ts'
-import type { ReplicaRecord, ReplicaRecords, StoredRecord } from './ports-replica-records.ts'
-import { SHARD_COUNT } from './shard.ts'
-import { UNKNOWN_SESSION } from './shard-work.ts'
+import type { Clock } from '../lib/clock.ts'
+import type { Logger } from '../lib/log.ts'
+import { SHARD_COUNT } from './assignment.ts'
+import type { OwnershipEpochs } from './ownership.ts'
+
+/** What replicas tell each other, each in a record of its own. */
+
+export type ReplicaRecord = {
+  /** The replica's name, of which there is one at a time: whoever starts under it anew takes its record over. */
+  name: string
+  /** Of this start of it. */
+  session: string
+  /** The replicas that it gives shards to, itself among them unless it is leaving. In order. */
+  view: readonly string[]
+  /** Shards that it no longer works on, but for attempts and records that have not ended. */
+  draining: readonly number[]
+  /** How long the record counts without being renewed, in milliseconds. */
+  leaseMs: number
+}
+
+export type StoredRecord = ReplicaRecord & {
+  /** Another one with every write. */
+  version: string
+}
+
+export interface ReplicaRecords {
+  /** Every record, as of a moment after the call: a consistent read. @throws ApiError */
+  list(): Promise<StoredRecord[]>
+  /**
+   * Writes the record and renews it. @param over the version that it replaces; absent: there is none
+   * @returns the new version. @throws ApiError `Conflict`, `AlreadyExists`, `NotFound`: it is not as said. `Unavailable` and
+   * the like: it may have been written
+   */
+  write(record: ReplicaRecord, over: string | undefined): Promise<string>
+  /** @throws ApiError `Conflict`, `NotFound` */
+  remove(name: string, version: string): Promise<void>
+}
+
+/** What a keeper of shards is given: times, records, and the work that is to be begun and ended. */
+
+/** Milliseconds. */
+export type ShardTimes = {
+  /** The others take this replica out of their views when its record was not renewed for so long. */
+  leaseMs: number
+  /** It stops beginning anything this long after a renewal. Shorter than the lease by what clocks may differ in their rate. */
+  holdsMs: number
+  renewEveryMs: number
+  /** While a shard changes hands. */
+  handoffEveryMs: number
+  /** What was begun ends within. */
+  drainMs: number
+}
+
+export type ShardWork = {
+  /** Gets ready to work on them; when it resolves they are owned. Rejects when that cannot be done now: tried again. */
+  start(shards: readonly number[], signal: AbortSignal): Promise<void>
+  /** They are owned from now on, or again after the lease could not be renewed for a while. */
+  owned(shards: readonly number[]): void
+  /** It is owned no longer; resolves when nothing of it is under way. */
+  stop(shard: number): Promise<void>
+}
+
+export type ShardCoordinatorOptions = {
+  name: string
+  /**
+   * Whoever had the name before is dead when a process has it. False: nobody has promised that, so what another process
+   * has left under the name is waited for as for any neighbour.
+   */
+  isNameExclusive: boolean
+  /** Of this start; no other one has it. */
+  session: string
+  /** How many there are. */
+  shards: number
+  /** Replicas that shards are given to; more stand by. */
+  maxMembers: number
+  times: ShardTimes
+  records: ReplicaRecords
+  /** Told which shards are held, and since which start. */
+  epochs: OwnershipEpochs
+  work: ShardWork
+  clock: Clock
+  log: Logger
+  /** Another process has this replica's name: this one may do nothing more. */
+  onReplaced: () => void
+}
+
+/** Session of a record that somebody has spoilt. */
+export const UNKNOWN_SESSION = ''
+
+/** It claims nothing: it comes, or has left. */
+export function claimsNothing({ view, draining }: ReplicaRecord): boolean {
+  return view.length === 0 && draining.length === 0
+}
+
+const HANDOFF_EVERY_MS = 300
+
+/**
+ * @param leaseMs after which a replica that is not heard of is taken for gone
+ * @param drainMs what was begun ends within
+ */
+export function deriveShardTimes(leaseMs: number, drainMs: number): ShardTimes {
+  return {
+    leaseMs,
+    // Clocks may differ in their rate, and calls take their time.
+    holdsMs: (leaseMs * 2) / 3,
+    renewEveryMs: (leaseMs * 2) / 9,
+    handoffEveryMs: HANDOFF_EVERY_MS,
+    drainMs,
+  }
+}
+
+/** Records of replicas as Leases in the operator's namespace. */
 
 export type KubernetesReplicaRecordsOptions = {
   resources: ResourceReader & ResourceWriter

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { fc } from '../../test/support/fast-check.ts'
-import { SHARD_COUNT, shardOf } from './shard.ts'
+import { SHARD_COUNT, shardOf } from './assignment.ts'
 
 test('every UID has one shard of 256', () => {
   fc.assert(

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { FakeClock, settle } from '../../test/support/fake-clock.ts'
 import { noRequeue, type ReconcileResult, requeueAfter } from '../kube/reconcile-loop.ts'
-import { ShardedReconciler } from './sharded-reconciler.ts'
+import { ShardedReconciler } from './ownership.ts'
 
 function bed() {
   const owned = new Set([1])

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { FakeClock, settle } from '../../test/support/fake-clock.ts'
-import { InterruptibleSleep } from './wakeable-pause.ts'
+import { InterruptibleSleep } from './lease.ts'
 
 function begun() {
   const clock = new FakeClock()

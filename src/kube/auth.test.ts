@@ -3,9 +3,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
 import { FakeClock, settle } from '../../test/support/fake-clock.ts'
-import { loadCluster } from './auth.ts'
-import type { Credentials } from './cluster-access.ts'
-import { inClusterAccess } from './in-cluster.ts'
+import { type Credentials, inClusterAccess, loadCluster } from './auth.ts'
 
 const folders: string[] = []
 afterEach(async () => {

@@ -1,10 +1,202 @@
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import type { Cluster, KubeConfig, User } from '@kubernetes/client-node'
-import type { Clock } from '../lib/ports-clock.ts'
-import { type ClusterAccess, type Credentials, splitServer, type TlsMaterial } from './cluster-access.ts'
-import { bearer, inClusterAccess, TOKEN_FILE_EVERY_MS } from './in-cluster.ts'
-import { RefreshingCredentials } from './renewed-credentials.ts'
+import type { Clock } from '../lib/clock.ts'
+
+/** How to reach one API server: its address, whom to trust, and who we are. */
+
+/** PEM, as Node's TLS takes it. */
+export type TlsMaterial = {
+  ca?: string | Buffer
+  cert?: string | Buffer
+  key?: string | Buffer
+  /** The name that the certificate is checked against, where it is not the server's host. */
+  servername?: string
+  /** Only ever false, where a kubeconfig says `insecure-skip-tls-verify`. */
+  rejectUnauthorized?: boolean
+}
+
+export type Credentials = {
+  /** Request headers as name, value, name, value: `authorization` and whatever impersonates. */
+  headers: readonly string[]
+  tls: TlsMaterial
+}
+
+/** Credentials that change while the process runs. */
+export interface CredentialSource {
+  /**
+   * What to use now; a promise only while new ones are fetched because the old ones were refused. As long as the
+   * TLS material is the same, `tls` is the same object: connections belong to it.
+   */
+  current(): Credentials | Promise<Credentials>
+  /** The server answered 401 to `used`: `current` fetches anew. */
+  refused(used: Credentials): void
+}
+
+export type ClusterAccess = {
+  /** `https://host:port`, without a path. */
+  origin: string
+  /** What comes before `/api`: empty, or the path of a proxy such as Rancher's, without a slash at its end. */
+  basePath: string
+  credentials: CredentialSource
+}
+
+/** @throws Error when `server` is no http(s) URL */
+function splitServer(server: string): { origin: string; basePath: string } {
+  const url = new URL(server)
+  if (url.protocol !== 'https:' && url.protocol !== 'http:') {
+    throw new Error(`the API server's address must start with https:// or http://, not ${url.protocol}//`)
+  }
+  return { origin: url.origin, basePath: url.pathname.replace(/\/+$/, '') }
+}
+
+export function sameCredentials(a: Credentials, b: Credentials): boolean {
+  return (
+    a.headers.length === b.headers.length &&
+    a.headers.every((part, index) => part === b.headers[index]) &&
+    sameTls(a.tls, b.tls)
+  )
+}
+
+function sameTls(a: TlsMaterial, b: TlsMaterial): boolean {
+  return (
+    samePem(a.ca, b.ca) &&
+    samePem(a.cert, b.cert) &&
+    samePem(a.key, b.key) &&
+    a.servername === b.servername &&
+    a.rejectUnauthorized === b.rejectUnauthorized
+  )
+}
+
+function samePem(a: string | Buffer | undefined, b: string | Buffer | undefined): boolean {
+  if (a === undefined || b === undefined) return a === b
+  return a === b || Buffer.from(a).equals(Buffer.from(b))
+}
+
+export type RenewalOptions = {
+  first: Credentials
+  /** Fetches again. `refused`: the server answered 401, so nothing that is cached may be given back. */
+  load(refused: boolean): Promise<Credentials>
+  /** Looks for new ones so often in the background; absent: only when the server refused. */
+  everyMs?: number
+  clock: Clock
+}
+
+/** A server that goes on refusing must not make each call run a plugin or read a file. */
+const REFUSED_AGAIN_MS = 5_000
+/** An exec plugin that hangs. */
+const LOAD_LIMIT_MS = 30_000
+
+/** Credentials that are looked up again in the background, and at once when the server refused them. */
+export class RefreshingCredentials implements CredentialSource {
+  readonly #options: RenewalOptions
+  #held: Credentials
+  #lookedAt: number
+  #refusedAt = Number.NEGATIVE_INFINITY
+  #refused = false
+  #loading: { refused: boolean; done: Promise<Credentials> } | undefined
+
+  constructor(options: RenewalOptions) {
+    this.#options = options
+    this.#held = options.first
+    this.#lookedAt = options.clock.monotonic()
+  }
+
+  current(): Credentials | Promise<Credentials> {
+    // A look that began before the refusal may bring what was refused.
+    if (this.#refused) return this.#loading?.refused ? this.#loading.done : this.#load()
+    const { everyMs, clock } = this.#options
+    if (everyMs !== undefined && !this.#loading && clock.monotonic() - this.#lookedAt >= everyMs) {
+      void this.#load()
+    }
+    return this.#held
+  }
+
+  refused(used: Credentials): void {
+    const now = this.#options.clock.monotonic()
+    if (used !== this.#held || now - this.#refusedAt < REFUSED_AGAIN_MS) return
+    this.#refusedAt = now
+    this.#refused = true
+  }
+
+  /** Never rejects: what cannot be fetched leaves the old ones in use, and the server's 401 tells. */
+  #load(): Promise<Credentials> {
+    const { load, clock } = this.#options
+    const refused = this.#refused
+    const done = within(LOAD_LIMIT_MS, load(refused), clock)
+      .catch(() => undefined)
+      .then((next) => {
+        if (this.#loading !== loading) return this.#held
+        this.#loading = undefined
+        this.#lookedAt = clock.monotonic()
+        if (refused) this.#refused = false
+        if (next) this.#take(next)
+        return this.#held
+      })
+    const loading = { refused, done }
+    this.#loading = loading
+    return done
+  }
+
+  #take(next: Credentials): void {
+    if (sameCredentials(this.#held, next)) return
+    // The same object for the same TLS material: the transport keeps its connections by identity.
+    this.#held = sameTls(this.#held.tls, next.tls) ? { ...next, tls: this.#held.tls } : next
+  }
+}
+
+function within<T>(ms: number, work: Promise<T>, clock: Clock): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const stop = clock.after(ms, () => reject(new Error(`no credentials within ${ms} ms`)))
+    work.then(resolve, reject).finally(stop)
+  })
+}
+
+export type InClusterOptions = {
+  /** `https://host:port`; the default is the name that every cluster's certificate and DNS carry. */
+  server?: string
+  /** Where the kubelet mounts `token` and `ca.crt`. */
+  folder?: string
+  clock: Clock
+}
+
+const SERVER = 'https://kubernetes.default.svc'
+const FOLDER = '/var/run/secrets/kubernetes.io/serviceaccount'
+/** The kubelet writes a new token after 80 % of the old one's life, which is ten minutes at least. */
+const TOKEN_FILE_EVERY_MS = 60_000
+
+/** Access of a pod by its service account. @throws Error when the files are not there */
+export async function inClusterAccess(options: InClusterOptions): Promise<ClusterAccess> {
+  const folder = options.folder ?? FOLDER
+  const load = () => readAccount(folder)
+  const credentials = new RefreshingCredentials({
+    first: await load().catch(notInCluster),
+    load,
+    everyMs: TOKEN_FILE_EVERY_MS,
+    clock: options.clock,
+  })
+  return { ...splitServer(options.server ?? SERVER), credentials }
+}
+
+function notInCluster(error: Error): never {
+  const message = `KUBECONFIG is not set, and this is no pod with a service account: ${error.message}`
+  throw new Error(message, { cause: error })
+}
+
+async function readAccount(folder: string): Promise<Credentials> {
+  const [ca, headers] = await Promise.all([
+    readFile(path.join(folder, 'ca.crt')),
+    bearer(path.join(folder, 'token')),
+  ])
+  return { headers, tls: { ca } }
+}
+
+/** The header for the token in a file. @throws Error when there is none */
+async function bearer(file: string): Promise<string[]> {
+  const token = (await readFile(file, 'utf8')).trim()
+  if (token === '') throw new Error(`the token file ${file} is empty`)
+  return ['authorization', `Bearer ${token}`]
+}
 
 export type LoadClusterOptions = {
   /** Absent, or with `inCluster`: the service account of the pod. */

@@ -1,9 +1,9 @@
+import type { ResourceType } from '../apis/meta.ts'
+
 /**
  * What Davit needs of the Kubernetes API. Objects are plain JSON; whoever reads one parses it with the
  * schema of its kind. Names are checked by the adapter before they become part of a path.
  */
-
-import type { ResourceType } from '../apis/meta.ts'
 
 export type ObjectRef = { namespace?: string | undefined; name: string }
 
@@ -146,4 +146,30 @@ export class ApiError extends Error {
 
 export function isApiError(error: unknown, ...kinds: ApiErrorKind[]): error is ApiError {
   return error instanceof ApiError && (kinds.length === 0 || kinds.includes(error.kind))
+}
+
+/** An object as it is now; undefined where there is none. @throws ApiError whatever else the API server says */
+export async function findObject(
+  resources: Pick<ResourceReader, 'get'>,
+  type: ResourceType,
+  ref: ObjectRef,
+): Promise<RawObject | undefined> {
+  try {
+    return await resources.get(type, ref)
+  } catch (error) {
+    if (isApiError(error, 'NotFound')) return undefined
+    throw error
+  }
+}
+
+/** An object that the API server has stored and that this version cannot use. Nothing of it is in the message. */
+export class UnreadableError extends Error {
+  override readonly name = 'UnreadableError'
+  /** `<namespace>/<name>` */
+  readonly object: string
+
+  constructor(kind: string, object: string) {
+    super(`the ${kind} ${object} does not fit the rules of this version`)
+    this.object = object
+  }
 }

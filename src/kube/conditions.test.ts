@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { fc } from '../../test/support/fast-check.ts'
 import { type Condition, condition } from '../apis/meta.ts'
-import { type ConditionUpdate, mergeConditions } from './conditions.ts'
+import { type ConditionUpdate, mergeConditions } from './status.ts'
 
 const EARLIER = '2026-01-31T12:00:00.000Z'
 const NOW = Date.parse('2026-01-31T13:00:00.500Z')

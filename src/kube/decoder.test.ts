@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { RawObject } from './client.ts'
-import { Decoder } from './decoder.ts'
+import { Decoder } from './informer.ts'
 
 function world() {
   const said: unknown[] = []

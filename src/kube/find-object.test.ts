@@ -1,8 +1,7 @@
 import { expect, test } from 'vitest'
 import { namespaces } from '../apis/core-kinds.ts'
-import { ApiError, type ListQuery } from './client.ts'
-import { listObjects } from './every-object.ts'
-import { findObject } from './find-object.ts'
+import { ApiError, findObject, type ListQuery } from './client.ts'
+import { listObjects } from './list.ts'
 
 const found = { metadata: { name: 'acme' } }
 const getting = (get: () => Promise<typeof found>) => findObject({ get }, namespaces, { name: 'acme' })

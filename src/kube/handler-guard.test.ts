@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { settle } from '../../test/support/fake-clock.ts'
-import { HandlerGuard } from './handler-guard.ts'
+import { HandlerGuard } from './informer.ts'
 
 test('what a handler throws or rejects with is logged with the object that it was called for, and counted', async () => {
   const lines: unknown[] = []

@@ -1,18 +1,161 @@
-import { dualTimestamp } from '../lib/moment.ts'
+import type { ResourceType } from '../apis/meta.ts'
+import { type Clock, dualTimestamp, type Random } from '../lib/clock.ts'
+import type { Logger } from '../lib/log.ts'
+import type { RuntimeMetrics } from '../lib/metrics.ts'
 import { sleep } from '../lib/sleep.ts'
-import { WatchReset } from './broken-off.ts'
-import { isApiError, type ListQuery, type RawObject, type WatchEvent } from './client.ts'
-import { WatchHealth } from './contact.ts'
-import { Decoder } from './decoder.ts'
-import { HandlerGuard } from './handler-guard.ts'
+import {
+  isApiError,
+  type ListQuery,
+  type RawObject,
+  type ResourceReader,
+  type WatchEvent,
+  type WatchSource,
+} from './client.ts'
 import { listIntoStore } from './list.ts'
-import { StreamingStore } from './object-feed.ts'
-import { identityOf, type Source, type Store, versionOf } from './object-store.ts'
-import type { InformerDependencies, InformerOptions } from './reflector-options.ts'
-import { GapDetector } from './silence.ts'
-import { CachingStore } from './store.ts'
-import type { Watch } from './watch.ts'
-import { type RestartDecision, RestartPolicy } from './watch-health.ts'
+import {
+  CachingStore,
+  identityOf,
+  type ObjectIdentity,
+  type Source,
+  type Store,
+  StreamingStore,
+  versionOf,
+} from './store.ts'
+import {
+  type GapDetection,
+  GapDetector,
+  type RestartDecision,
+  RestartPolicy,
+  type Watch,
+  WatchHealth,
+} from './watch-health.ts'
+
+/** The watch was given up to be opened anew. */
+class WatchReset extends Error {}
+
+/** Objects that were complained about are remembered so far back. */
+const REMEMBERED = 1_000
+
+/** Decodes objects; one that cannot be decoded is counted, logged once, and holds up no other. */
+export class Decoder<T> {
+  readonly #decode: (raw: RawObject, bytes?: number) => T | undefined
+  readonly #resource: string
+  readonly #log: Logger
+  readonly #complained = new Set<string>()
+  /** How often an object could not be decoded. */
+  poisoned = 0
+
+  constructor(decode: (raw: RawObject, bytes?: number) => T | undefined, resource: string, log: Logger) {
+    this.#decode = decode
+    this.#resource = resource
+    this.#log = log
+  }
+
+  /** @param bytes of the object as JSON, where that is known */
+  decode(raw: RawObject, identity: ObjectIdentity, bytes?: number): T | undefined {
+    try {
+      const object = this.#decode(raw, bytes)
+      if (object === undefined) this.#poison(identity, undefined)
+      return object
+    } catch (error) {
+      this.#poison(identity, error)
+      return undefined
+    }
+  }
+
+  #poison({ key, uid }: ObjectIdentity, error: unknown): void {
+    this.poisoned += 1
+    const which = `${key} ${uid}`
+    if (this.#complained.has(which)) return
+    const [oldest] = this.#complained
+    if (this.#complained.size >= REMEMBERED && oldest !== undefined) this.#complained.delete(oldest)
+    this.#complained.add(which)
+    this.#log.error('An object cannot be used and is skipped', {
+      resource: this.#resource,
+      object: key,
+      uid,
+      error,
+    })
+  }
+}
+
+/** What a reflector is told and given. */
+
+export type InformerOptions<T> = {
+  type: ResourceType
+  query?: ListQuery
+  /** For objects whose size nobody knows before: pages that are answered quickly grow up to so many. */
+  largestPage?: number
+  /**
+   * The slim form that is held. Undefined or a throw: the object is counted, logged once and skipped.
+   * @param bytes of the object as JSON, where a watch has told it
+   */
+  decode(raw: RawObject, bytes?: number): T | undefined
+  /** May throw: that is logged and counted, and keeps nothing from going on. */
+  handler: InformerHandler<T>
+  /** Holds nothing and only passes on, each version of an object once: for an append-only log. */
+  streaming?: boolean
+  /** Holds the objects in its own way; the handler is then told nothing. */
+  store?: Store<T>
+  /** Told that the store was restored from a backup, before anything of what it has now is handed on. */
+  onStoreRestored?(): void
+  /**
+   * Told, before they are handed on, that a list shows objects which are new although nothing was heard for longer than `afterMs`:
+   * others may have been made and deleted meanwhile.
+   */
+  gapDetection?: GapDetection
+  /** May end the list at a page; deletions are then not found by comparison. */
+  stopListing?(page: readonly RawObject[]): boolean
+  /** A full list is compared so often (and a bit), in case a watch missed something. Default 30 min; never for a feed. */
+  compareEveryMs?: number
+}
+
+export type InformerHandler<T> = {
+  /** The object is there, new or changed; `previous` is what was held of the same incarnation. */
+  applied(object: T, previous?: T): void
+  /** It is gone; `last` is what was known of it. @param version at which, where an event said so */
+  deleted?(last: T, version?: number): void
+  /** The same of a feed, which tells of what has gone its key alone. */
+  gone?(key: string): void
+}
+
+export type InformerDependencies = {
+  api: ResourceReader & WatchSource
+  clock: Clock
+  random: Random
+  log: Logger
+  metrics: RuntimeMetrics
+}
+
+/** Calls handlers: what they throw is logged and counted, and keeps nothing from going on. */
+export class HandlerGuard {
+  readonly #resource: string
+  readonly #log: Logger
+  #errors = 0
+
+  constructor(resource: string, log: Logger) {
+    this.#resource = resource
+    this.#log = log
+  }
+
+  get errors(): number {
+    return this.#errors
+  }
+
+  run(key: string, call: () => unknown): void {
+    try {
+      const result = call()
+      if (result instanceof Promise) result.catch((error: unknown) => this.#failed(key, error))
+    } catch (error) {
+      this.#failed(key, error)
+    }
+  }
+
+  #failed(key: string, error: unknown): void {
+    this.#errors += 1
+    this.#log.error('A handler failed', { resource: this.#resource, key, error })
+  }
+}
 
 const PAGE = 500
 const COMPARE_EVERY_MS = 30 * 60_000

@@ -1,9 +1,8 @@
 import { expect, it } from 'vitest'
-import { customResourceDefinition } from '../apis/api-crd.ts'
-import { kinds } from '../apis/kinds.ts'
+import { customResourceDefinition, kinds } from '../apis/crd.ts'
 import { resourceType } from '../apis/meta.ts'
 import { parseJson } from '../lib/json.ts'
-import { jsonParserFor } from './json-of.ts'
+import { jsonParserFor } from './watch-stream.ts'
 
 it.each(kinds)(
   '$kind is read with care where its owner chooses names of members, and fast elsewhere',

@@ -1,8 +1,6 @@
 import { expect, test } from 'vitest'
 import { ApiError } from './client.ts'
-import { createTokenReviewer } from './kubernetes-token-review.ts'
-import { createAccessReviewer } from './reviews.ts'
-import type { CallerIdentity } from './token-review.ts'
+import { type CallerIdentity, createAccessReviewer, createTokenReviewer } from './reviews.ts'
 import type { ApiRequest } from './transport.ts'
 
 const TOKEN = 'aaa.bbb.ccc'

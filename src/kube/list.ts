@@ -1,5 +1,5 @@
 import type { ResourceType } from '../apis/meta.ts'
-import type { Clock } from '../lib/ports-clock.ts'
+import type { Clock } from '../lib/clock.ts'
 import { sleep, yieldToEventLoop } from '../lib/sleep.ts'
 import {
   type ApiError,
@@ -9,7 +9,21 @@ import {
   type RawObject,
   type ResourceReader,
 } from './client.ts'
-import { type Store, versionOf } from './object-store.ts'
+import { type Store, versionOf } from './store.ts'
+
+/** The objects of a list, page after page, as they come; for lists that are looked through once. @throws ApiError */
+export async function* listObjects(
+  resources: Pick<ResourceReader, 'list'>,
+  type: ResourceType,
+  query: ListQuery,
+): AsyncGenerator<RawObject, void> {
+  let from: string | undefined
+  do {
+    const page = await resources.list(type, query, from)
+    yield* page.items
+    from = page.continue
+  } while (from !== undefined)
+}
 
 export type ListIntoStoreOptions = {
   api: ResourceReader

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { StreamingStore } from './object-feed.ts'
+import { StreamingStore } from './store.ts'
 
 function start() {
   const told: string[] = []

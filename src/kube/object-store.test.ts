@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { identityOf, UNKNOWN_VERSION, versionOf } from './object-store.ts'
+import { identityOf, UNKNOWN_VERSION, versionOf } from './store.ts'
 
 test.each([
   [

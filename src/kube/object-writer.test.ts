@@ -2,8 +2,7 @@ import { beforeEach, describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { ScriptedStore } from '../../test/support/scripted-store.ts'
 import { objectMeta } from '../apis/meta.ts'
-import { MutationCache } from './mutation-cache.ts'
-import { ObjectGoneError, ObjectWriter } from './object-writer.ts'
+import { MutationCache, ObjectGoneError, ObjectWriter } from './mutation-cache.ts'
 
 const TYPE = { group: 'example.com', version: 'v1', plural: 'boats', namespaced: true }
 const REF = { namespace: 'acme', name: 'ferry' }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { AdaptivePageSize } from './page-size.ts'
+import { AdaptivePageSize } from './resources.ts'
 
 describe('the size of a page', () => {
   it('is small until the first page has told how large the objects are', () => {

@@ -1,8 +1,7 @@
+import type { Clock, Random } from '../lib/clock.ts'
+import type { Logger } from '../lib/log.ts'
 import type { RuntimeMetrics } from '../lib/metrics.ts'
-import type { Clock, Random } from '../lib/ports-clock.ts'
-import type { Logger } from '../lib/ports-log.ts'
-import type { ConcurrencyGroupOf } from './key-lanes.ts'
-import { WorkQueue } from './workqueue.ts'
+import { type ConcurrencyGroupOf, WorkQueue } from './workqueue.ts'
 
 /** What a pass over one object leaves to do: nothing until something changes, or another look after a while. */
 export type ReconcileResult = { afterMs: number | undefined }
@@ -143,5 +142,33 @@ export class ReconcileLoop {
 
   #about(key: string): Record<string, unknown> {
     return { controller: this.#options.name, key }
+  }
+}
+
+/** Passes that are told to begin anew, since their object was deleted or is wanted otherwise by now. */
+
+export class InterruptiblePasses {
+  readonly #running = new Map<string, AbortController>()
+
+  /** What `pass` gives; at once another pass, if it was interrupted. @param signal ends it for good */
+  async run(
+    key: string,
+    signal: AbortSignal,
+    pass: (signal: AbortSignal) => Promise<ReconcileResult>,
+  ): Promise<ReconcileResult> {
+    const interruption = new AbortController()
+    this.#running.set(key, interruption)
+    try {
+      return await pass(AbortSignal.any([signal, interruption.signal]))
+    } catch (error) {
+      if (!interruption.signal.aborted || signal.aborted) throw error
+      return requeueAfter(0)
+    } finally {
+      this.#running.delete(key)
+    }
+  }
+
+  interrupt(key: string): void {
+    this.#running.get(key)?.abort(new Error('it is wanted otherwise by now'))
   }
 }

@@ -1,9 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { FakeClock } from '../../test/support/fake-clock.ts'
 import { ApiError, type RawObject, type ResourceWriter } from './client.ts'
-import { eventObject, microTime, truncateUtf8 } from './event-object.ts'
-import type { RecordedEvent } from './event-recorder.ts'
-import { createEventRecorder } from './recorder.ts'
+import { createEventRecorder, eventObject, microTime, type RecordedEvent, truncateUtf8 } from './recorder.ts'
 
 const endpoint: RawObject = {
   apiVersion: 'davit.dev/v1alpha1',

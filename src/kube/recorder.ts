@@ -1,11 +1,125 @@
 import type { ResourceType } from '../apis/meta.ts'
-import type { Clock, Random } from '../lib/ports-clock.ts'
-import type { Logger } from '../lib/ports-log.ts'
-import { isApiError, type ResourceWriter } from './client.ts'
-import { eventObject, namespaceOfEvent, type RegardingObject, seriesPatch } from './event-object.ts'
-import type { EventRecorder, RecordedEvent } from './event-recorder.ts'
-import { LruMap } from './recent-map.ts'
-import { TokenBucket } from './token-bucket.ts'
+import type { Clock, Random } from '../lib/clock.ts'
+import type { Logger } from '../lib/log.ts'
+import { isApiError, type RawObject, type ResourceWriter } from './client.ts'
+
+/** What `kubectl describe` shows under Events. Reasons are CamelCase constants. */
+export type RecordedEvent = { type: 'Normal' | 'Warning'; reason: string; message: string }
+
+/** Best effort, bounded, never rejects. Repeats of the same event are counted on one object. */
+export interface EventRecorder {
+  record(about: Pick<RawObject, 'apiVersion' | 'kind' | 'metadata'>, event: RecordedEvent): void
+}
+
+/** A map that forgets what was not used for longest when it is full. */
+class LruMap<V> {
+  readonly #most: number
+  readonly #entries = new Map<string, V>()
+
+  /** @param most entries held */
+  constructor(most: number) {
+    this.#most = most
+  }
+
+  get(key: string): V | undefined {
+    const value = this.#entries.get(key)
+    if (value !== undefined) this.set(key, value)
+    return value
+  }
+
+  set(key: string, value: V): void {
+    this.#entries.delete(key)
+    this.#entries.set(key, value)
+    const [oldest] = this.#entries.keys()
+    if (this.#entries.size > this.#most && oldest !== undefined) this.#entries.delete(oldest)
+  }
+
+  delete(key: string): void {
+    this.#entries.delete(key)
+  }
+}
+
+/** So many at once, then one each so often. Times are milliseconds of any clock that does not go back. */
+class TokenBucket {
+  readonly #size: number
+  readonly #everyMs: number
+  #tokens: number
+  #filledAt: number
+
+  constructor(limits: { size: number; everyMs: number }, now: number) {
+    this.#size = limits.size
+    this.#everyMs = limits.everyMs
+    this.#tokens = limits.size
+    this.#filledAt = now
+  }
+
+  /** Whether one could be had at `now`; it is then taken. */
+  tryTake(now: number): boolean {
+    this.#tokens = Math.min(this.#size, this.#tokens + (now - this.#filledAt) / this.#everyMs)
+    this.#filledAt = now
+    if (this.#tokens < 1) return false
+    this.#tokens -= 1
+    return true
+  }
+}
+
+/** What an event is about. */
+type RegardingObject = Pick<RawObject, 'apiVersion' | 'kind' | 'metadata'>
+
+/** Events of cluster-scoped objects live here. */
+const NAMESPACE_OF_CLUSTER = 'default'
+const CONTROLLER = 'davit'
+/** Limits of the API server, in bytes. */
+const MAX_NOTE = 1024
+const MAX_INSTANCE = 128
+const MAX_NAME = 253
+
+function namespaceOfEvent(about: RegardingObject): string {
+  return about.metadata.namespace ?? NAMESPACE_OF_CLUSTER
+}
+
+/** An events.k8s.io/v1 Event. @param at.now milliseconds since 1970 @param at.suffix makes the name unique, hex */
+export function eventObject(
+  about: RegardingObject,
+  event: RecordedEvent,
+  at: { now: number; suffix: string; instance: string },
+): RawObject {
+  const { namespace, name, uid, resourceVersion } = about.metadata
+  const stem = name.slice(0, MAX_NAME - at.suffix.length - 1).replace(/[^a-z0-9]+$/, '')
+  return {
+    apiVersion: 'events.k8s.io/v1',
+    kind: 'Event',
+    metadata: { name: `${stem}.${at.suffix}`, namespace: namespaceOfEvent(about) },
+    eventTime: microTime(at.now),
+    reportingController: CONTROLLER,
+    reportingInstance: truncateUtf8(at.instance, MAX_INSTANCE),
+    action: 'Reconcile',
+    type: event.type,
+    reason: event.reason,
+    note: truncateUtf8(event.message, MAX_NOTE),
+    regarding: { apiVersion: about.apiVersion, kind: about.kind, namespace, name, uid, resourceVersion },
+  }
+}
+
+/** The patch that counts a repeat. @param count 2 or more */
+function seriesPatch(count: number, now: number): object {
+  return { series: { count, lastObservedTime: microTime(now) } }
+}
+
+/** The API server wants all six digits. @param now milliseconds since 1970 */
+export function microTime(now: number): string {
+  return new Date(now).toISOString().replace('Z', '000Z')
+}
+
+/** The beginning of a text that fits into so many bytes of UTF-8, cut between characters. */
+export function truncateUtf8(text: string, most: number): string {
+  const bytes = Buffer.from(text)
+  if (bytes.length <= most) return text
+  let end = most
+  // The first byte that is left out must not continue a character.
+  while (((bytes[end] ?? 0) & 0xc0) === 0x80) end -= 1
+  return bytes.toString('utf8', 0, end)
+}
 
 export type EventRecorderOptions = {
   api: ResourceWriter

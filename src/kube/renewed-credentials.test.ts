@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { FakeClock, settle } from '../../test/support/fake-clock.ts'
-import type { Credentials } from './cluster-access.ts'
-import { RefreshingCredentials } from './renewed-credentials.ts'
+import { type Credentials, RefreshingCredentials } from './auth.ts'
 
 const tls = { ca: 'authority' }
 const token = (name: string): Credentials => ({

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { fc } from '../../test/support/fast-check.ts'
 import { ApiError } from './client.ts'
-import { collectionPath, objectPath } from './resource-path.ts'
+import { collectionPath, objectPath } from './resources.ts'
 
 const endpoints = { group: 'davit.dev', version: 'v1alpha1', plural: 'webhookendpoints', namespaced: true }
 const secrets = { group: '', version: 'v1', plural: 'secrets', namespaced: true }

@@ -1,10 +1,11 @@
-import type { ResourceType } from '../apis/meta.ts'
-import type { Clock, Random } from '../lib/ports-clock.ts'
+import { DNS_LABEL, DNS_SUBDOMAIN, type ResourceType } from '../apis/meta.ts'
+import type { Clock, Random } from '../lib/clock.ts'
 import {
   ApiError,
   type CreateOptions,
   type DeleteOptions,
   type DeletePrecondition,
+  isApiError,
   type ListQuery,
   type ObjectRef,
   type Page,
@@ -15,12 +16,97 @@ import {
   type WatchEvent,
   type WatchSource,
 } from './client.ts'
-import { patchError } from './error-of-patch.ts'
-import { jsonParserFor } from './json-of.ts'
-import { AdaptivePageSize } from './page-size.ts'
-import { collectionPath, isName, objectPath } from './resource-path.ts'
-import type { Transport } from './transport.ts'
-import { watchEvents } from './watch-stream.ts'
+import { type ConnectOptions, connectToCluster, type Transport } from './transport.ts'
+import { jsonParserFor, watchEvents } from './watch-stream.ts'
+
+/**
+ * A patch that asks for no version is merged again by the API server itself when somebody else was faster, and after
+ * five times it gives up with 409. That is no conflict for whoever made the patch: it holds as it is, and may be
+ * sent again. Only a version that it asks for can be in conflict with what is there.
+ */
+function patchError(error: unknown, patch: object): unknown {
+  if (!isApiError(error, 'Conflict') || asksForVersion(patch)) return error
+  return new ApiError('Unavailable', error.message, { status: error.status, cause: error })
+}
+
+function asksForVersion(patch: Partial<Pick<RawObject, 'metadata'>>): boolean {
+  return patch.metadata?.resourceVersion !== undefined
+}
+
+/**
+ * How many objects to ask for in one page, from what the last page of the type weighed: parsing a page must
+ * not hold the event loop for more than some 20 ms, and a page of large objects must stay below the limit of
+ * a response.
+ */
+export class AdaptivePageSize {
+  readonly #averageBytes = new Map<string, number>()
+
+  /** @param wanted objects per page as the caller would like it */
+  limit(plural: string, wanted: number): number {
+    const average = this.#averageBytes.get(plural) ?? UNKNOWN_BYTES
+    return Math.max(1, Math.min(wanted, Math.floor(PAGE_BYTES / average)))
+  }
+
+  learn(plural: string, page: { objects: number; bytes: number }): void {
+    if (page.objects === 0) return
+    this.#averageBytes.set(plural, Math.max(1, page.bytes / page.objects))
+  }
+}
+
+const PAGE_BYTES = 4 * 1024 * 1024
+/** Before the first page: 64 objects. */
+const UNKNOWN_BYTES = 64 * 1024
+
+/**
+ * Paths of the Kubernetes API. Nothing becomes a segment before it was matched against the characters that
+ * names may have: `.` and `..` would reach a collection or another kind, and DELETE would empty it.
+ */
+
+const MAX_SUBDOMAIN = 253
+/** Groups are checked here and not by DNS_SUBDOMAIN because the core group is empty. */
+const checkedTypes = new WeakMap<ResourceType, string>()
+
+/** Path of a collection. @param namespace absent: of all namespaces, or of a cluster-scoped type */
+export function collectionPath(type: ResourceType, namespace?: string): string {
+  const { root, plural } = { root: rootOf(type), plural: type.plural }
+  if (namespace === undefined) return `${root}/${plural}`
+  if (!type.namespaced) throw wrong(`${plural} have no namespace`)
+  if (!DNS_LABEL.test(namespace)) throw wrong(`${quote(namespace)} is not the name of a namespace`)
+  return `${root}/namespaces/${namespace}/${plural}`
+}
+
+/** Path of one object. @throws ApiError NotFound for a name that no object can have */
+export function objectPath(type: ResourceType, ref: ObjectRef): string {
+  if (type.namespaced && ref.namespace === undefined) throw wrong(`${type.plural} live in a namespace`)
+  if (!isName(ref.name) || (ref.namespace !== undefined && !DNS_LABEL.test(ref.namespace))) {
+    throw new ApiError('NotFound', `no object of ${type.plural} can have the name ${quote(ref.name)}`)
+  }
+  return `${collectionPath(type, ref.namespace)}/${ref.name}`
+}
+
+function isName(name: string): boolean {
+  return name.length <= MAX_SUBDOMAIN && DNS_SUBDOMAIN.test(name)
+}
+
+function rootOf(type: ResourceType): string {
+  const known = checkedTypes.get(type)
+  if (known !== undefined) return known
+  const { group, version, plural } = type
+  if ((group !== '' && !isName(group)) || !DNS_LABEL.test(version) || !DNS_LABEL.test(plural)) {
+    throw wrong(`${quote(`${group}/${version}/${plural}`)} is not a resource type`)
+  }
+  const root = group === '' ? `/api/${version}` : `/apis/${group}/${version}`
+  checkedTypes.set(type, root)
+  return root
+}
+
+function wrong(message: string): ApiError {
+  return new ApiError('BadRequest', message)
+}
+
+function quote(text: string): string {
+  return JSON.stringify(text.slice(0, 100))
+}
 
 export type ResourcesOptions = {
   transport: Transport
@@ -176,4 +262,21 @@ function notUnderstood(wanted: string): ApiError {
   return new ApiError('Unavailable', `the API server answered with something that is not ${wanted}`, {
     status: 200,
   })
+}
+
+export type KubernetesClient = ResourceReader & ResourceWriter & WatchSource & { close(): Promise<void> }
+
+/** Everything that Davit needs of one API server. Connects lazily. @throws Error when there is no way to a cluster */
+export async function connectKubernetes(options: ConnectOptions): Promise<KubernetesClient> {
+  const transport = await connectToCluster(options)
+  const resources = createResources({ transport, clock: options.clock, random: options.random })
+  return {
+    get: (type, ref) => resources.get(type, ref),
+    list: (type, query, from) => resources.list(type, query, from),
+    create: (type, object, how) => resources.create(type, object, how),
+    patch: (type, ref, patch, how) => resources.patch(type, ref, patch, how),
+    delete: (type, ref, precondition, how) => resources.delete(type, ref, precondition, how),
+    watch: (type, query, version, signal) => resources.watch(type, query, version, signal),
+    close: () => transport.close(),
+  }
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { ApiError, type ApiErrorKind } from './client.ts'
-import { type FailedAttempt, MAX_ATTEMPTS, retryWait } from './retry-policy.ts'
+import { type FailedAttempt, MAX_ATTEMPTS, retryWait } from './transport.ts'
 
 function wait(kind: ApiErrorKind, failed: Partial<FailedAttempt> = {}): number | undefined {
   return retryWait(

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { ObjectIdentity } from './object-store.ts'
-import { CachingStore } from './store.ts'
+import { CachingStore, type ObjectIdentity } from './store.ts'
 
 function start() {
   const told: string[] = []

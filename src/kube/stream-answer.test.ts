@@ -1,7 +1,6 @@
 import type { Dispatcher } from 'undici'
 import { describe, expect, it } from 'vitest'
-import type { HttpRequest } from './http.ts'
-import { httpStream } from './stream-answer.ts'
+import { type HttpRequest, httpStream } from './http.ts'
 
 const REQUEST: HttpRequest = { method: 'GET', path: '/', headers: [] }
 

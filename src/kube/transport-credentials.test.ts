@@ -6,7 +6,7 @@ import {
   sendStatus,
 } from '../../test/support/scripted-api-server.ts'
 import { CREATE, cleanUp, connectTransport, errorOf } from '../../test/support/transport-bed.ts'
-import type { CredentialSource, Credentials } from './cluster-access.ts'
+import type { CredentialSource, Credentials } from './auth.ts'
 
 describe('credentials', () => {
   /** Gives the next of these after each refusal. */

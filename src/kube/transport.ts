@@ -1,12 +1,157 @@
 import { Client, Pool } from 'undici'
+import type { Clock, Random } from '../lib/clock.ts'
 import type { ApiCallMetrics } from '../lib/metrics.ts'
-import type { Clock, Random } from '../lib/ports-clock.ts'
-import { apiErrorFromResponse } from './api-status.ts'
-import { ApiError } from './client.ts'
-import { type ClusterAccess, type Credentials, sameCredentials, type TlsMaterial } from './cluster-access.ts'
-import { type HttpRequest, HttpRequestError, httpRequest } from './http.ts'
-import { type FailedAttempt, retryWait } from './retry-policy.ts'
-import { httpStream } from './stream-answer.ts'
+import {
+  type ClusterAccess,
+  type Credentials,
+  loadCluster,
+  sameCredentials,
+  type TlsMaterial,
+} from './auth.ts'
+import { ApiError, type ApiErrorKind, isApiError } from './client.ts'
+import { type HttpRequest, HttpRequestError, httpRequest, httpStream } from './http.ts'
+
+/** The parts of a `Status` object that tell errors apart. */
+type Status = {
+  code?: unknown
+  reason?: unknown
+  message?: unknown
+  details?: { retryAfterSeconds?: unknown; causes?: unknown } | null
+}
+
+const MAX_MESSAGE = 1_000
+const MAX_RETRY_AFTER_MS = 10 * 60_000
+
+/** What is said of the caller, not of the object that it brings. */
+const LACKS_RIGHT = /\bUser "[^"]*" cannot \w+ resource\b/
+
+const BY_CODE: Record<number, ApiErrorKind> = {
+  401: 'Unauthorized',
+  403: 'Forbidden',
+  404: 'NotFound',
+  409: 'Conflict',
+  410: 'Gone',
+  413: 'TooLarge',
+  422: 'Invalid',
+  429: 'TooManyRequests',
+}
+
+/** The error in a response that is not 2xx. @param retryAfter the header, where there is one */
+export function apiErrorFromResponse(code: number, body: Buffer, retryAfter?: string): ApiError {
+  return apiErrorFromStatus(parseStatus(body), { code, retryAfter, from: `the API server answered ${code}` })
+}
+
+/** The error in the object of a watch's ERROR event. */
+export function apiErrorFromEvent(object: unknown): ApiError {
+  const status = isObject(object) ? (object as Status) : {}
+  const code = typeof status.code === 'number' ? status.code : 500
+  const error = apiErrorFromStatus(status, { code, from: 'the watch ended with an error' })
+  // The stream itself was answered with 200: what is wrong is in it, and may come again from the same version.
+  return new ApiError(error.kind, error.message, { ...retryOf(error), status: 200 })
+}
+
+function retryOf(error: ApiError): { retryAfterMs?: number } {
+  return error.retryAfterMs === undefined ? {} : { retryAfterMs: error.retryAfterMs }
+}
+
+function apiErrorFromStatus(
+  status: Status,
+  response: { code: number; retryAfter?: string | undefined; from: string },
+): ApiError {
+  const message = typeof status.message === 'string' ? status.message : response.from
+  const retryAfterMs = waitOf(status, response.retryAfter)
+  const kind = kindOf(status, response.code, message)
+  return new ApiError(kind, message.slice(0, MAX_MESSAGE), {
+    status: response.code,
+    ...(kind === 'Forbidden' && LACKS_RIGHT.test(message) ? { lacksRight: true } : {}),
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+  })
+}
+
+function kindOf(status: Status, code: number, message: string): ApiErrorKind {
+  const causes = causesOf(status)
+  if (code === 409 && status.reason === 'AlreadyExists') return 'AlreadyExists'
+  if (code === 403) return forbiddenKind(causes, message)
+  // After a restore of etcd from a backup a version can lie in the future: only a new list helps.
+  if (causes.includes('ResourceVersionTooLarge')) return 'Gone'
+  if (code >= 500) return storeKind(message)
+  return BY_CODE[code] ?? 'BadRequest'
+}
+
+/** The API server has a reason of its own for none of them: one is a cause, the others are only a text. */
+function forbiddenKind(causes: readonly unknown[], message: string): ApiErrorKind {
+  if (causes.includes('NamespaceTerminating')) return 'Terminating'
+  if (/exceeded quota: |status unknown for quota: /.test(message)) return 'Quota'
+  // What an admission webhook refuses is the object, whatever status it gives: 403 where it says none.
+  return /^admission webhook "[^"]*" denied the request/.test(message) ? 'Invalid' : 'Forbidden'
+}
+
+/** What etcd says comes through as a 500 with its text. */
+function storeKind(message: string): ApiErrorKind {
+  if (message.includes('database space exceeded')) return 'NoSpace'
+  if (
+    message.includes('request is too large') ||
+    message.includes('trying to send message larger than max')
+  ) {
+    return 'TooLarge'
+  }
+  return 'Unavailable'
+}
+
+function causesOf(status: Status): unknown[] {
+  const causes = status.details?.causes
+  return Array.isArray(causes) ? causes.map((cause) => (isObject(cause) ? cause.reason : undefined)) : []
+}
+
+function waitOf(status: Status, header: string | undefined): number | undefined {
+  const seconds = header === undefined ? status.details?.retryAfterSeconds : Number(header)
+  if (typeof seconds !== 'number' || !(seconds > 0)) return undefined
+  return Math.min(seconds * 1000, MAX_RETRY_AFTER_MS)
+}
+
+function parseStatus(body: Buffer): Status {
+  try {
+    const parsed: unknown = JSON.parse(body.toString('utf8'))
+    return isObject(parsed) ? (parsed as Status) : {}
+  } catch {
+    // Some errors are plain text, such as those of the proxy before the API server.
+    const text = body.toString('utf8', 0, MAX_MESSAGE).trim()
+    return text === '' ? {} : { message: text }
+  }
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null
+}
+
+export type FailedAttempt = {
+  error: ApiError
+  /** Whether the server may have acted on it. */
+  fate: 'not done' | 'unknown'
+  /** Doing it twice is doing it once. */
+  repeatable: boolean
+  /** How many attempts this call has made, 1 or more. */
+  attempt: number
+}
+
+export const MAX_ATTEMPTS = 5
+const FIRST_WAIT_MS = 50
+
+/**
+ * How long to wait before the next attempt, or undefined to give up. What is not repeatable is repeated only when it
+ * surely was not done (429, or the connection was refused).
+ * @param chance uniform in [0, 1)
+ */
+export function retryWait(failed: FailedAttempt, chance: number): number | undefined {
+  if (failed.attempt >= MAX_ATTEMPTS || !worthRepeating(failed)) return undefined
+  const wait = failed.error.retryAfterMs ?? FIRST_WAIT_MS * 2 ** (failed.attempt - 1)
+  return wait * (1 + chance / 2)
+}
+
+function worthRepeating({ error, fate, repeatable }: FailedAttempt): boolean {
+  if (!isApiError(error, 'TooManyRequests', 'Unavailable')) return false
+  return repeatable || fate === 'not done'
+}
 
 export type Verb = 'get' | 'list' | 'watch' | 'create' | 'patch' | 'delete'
 
@@ -241,4 +386,28 @@ async function readAtMost(chunks: AsyncIterable<Buffer[]>, limit: number): Promi
 export function unavailable(what: string, cause?: unknown): ApiError {
   const why = cause instanceof Error ? `: ${cause.message || cause.name}` : ''
   return new ApiError('Unavailable', what + why, cause === undefined ? {} : { cause })
+}
+
+export type ConnectOptions = {
+  /** Absent: the service account of the pod. */
+  kubeconfigPath?: string
+  clock: Clock
+  random: Random
+  metrics?: ApiCallMetrics
+  /** Connections for calls; a watch has its own besides. */
+  connections?: number
+  /** Told what each answer says of the time. */
+  onDate?: (date: string) => void
+}
+
+/** Connections of its own, made when they are needed. @throws Error when there is no way to a cluster */
+export async function connectToCluster(
+  options: ConnectOptions & { deadlineMs?: number },
+): Promise<Transport> {
+  const { kubeconfigPath, ...rest } = options
+  const access = await loadCluster({
+    clock: rest.clock,
+    ...(kubeconfigPath === undefined ? {} : { kubeconfigPath }),
+  })
+  return createTransport({ access, ...rest })
 }

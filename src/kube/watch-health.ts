@@ -1,6 +1,82 @@
-import { type BackoffLimits, backoffMs } from '../lib/backoff.ts'
-import type { Random } from '../lib/ports-clock.ts'
+import { type Clock, type DualTimestamp, dualTimestamp, elapsedSince, type Random } from '../lib/clock.ts'
+import { type BackoffLimits, backoffMs } from '../lib/sleep.ts'
 import { isApiError } from './client.ts'
+
+/** A watch that stays open for so long was let in: nobody tells that a stream has begun. */
+const LET_IN_MS = 2000
+
+/** For how long a watch has been cut off from what it watches. */
+export class WatchHealth {
+  readonly #clock: Clock
+  #lostAt: number | undefined
+  #openedAt: number | undefined
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** A stream is asked for. */
+  opening(): void {
+    this.#openedAt = this.#clock.monotonic()
+  }
+
+  /** Something came, or the server ended the stream in the ordinary way. */
+  connected(): void {
+    this.#lostAt = undefined
+  }
+
+  /** A list or a watch failed. */
+  disconnected(): void {
+    if (this.disconnectedForMs() === 0) this.#lostAt = this.#clock.monotonic()
+    this.#openedAt = undefined
+  }
+
+  /** Milliseconds since the first failure after which nothing has come through; 0 while all is well. */
+  disconnectedForMs(): number {
+    const now = this.#clock.monotonic()
+    if (this.#openedAt !== undefined && now - this.#openedAt >= LET_IN_MS) this.#lostAt = undefined
+    // A moment ago is not now.
+    return this.#lostAt === undefined ? 0 : Math.max(1, now - this.#lostAt)
+  }
+}
+
+export type GapDetection = { afterMs: number; onGap(): void }
+
+/** For how long nothing was heard of a log, of which what was made and deleted meanwhile is in no list. */
+export class GapDetector {
+  readonly #clock: Clock
+  readonly #missed: GapDetection | undefined
+  /** All that there was until then is known. */
+  #heard: DualTimestamp
+
+  constructor(clock: Clock, missed: GapDetection | undefined) {
+    this.#clock = clock
+    this.#missed = missed
+    this.#heard = dualTimestamp(clock)
+  }
+
+  /** @param at absent: now */
+  heard(at = dualTimestamp(this.#clock)): void {
+    this.#heard = at
+  }
+
+  /**
+   * Of a list that is read now: whether something may have been missed is told by the first of its objects that is new. Where nothing is,
+   * nothing was made that could have been deleted: of a log the newest always stays.
+   * @param highest version that was seen before; 0: none
+   * @returns what is to be told of the version of each object; undefined where nothing was missed
+   */
+  listing(highest: number): ((version: number) => void) | undefined {
+    const missed = this.#missed
+    if (!missed || highest === 0 || elapsedSince(this.#clock, this.#heard) <= missed.afterMs) return undefined
+    let isTold = false
+    return (version) => {
+      if (isTold || version <= highest) return
+      isTold = true
+      missed.onGap()
+    }
+  }
+}
 
 const BACKOFF: BackoffLimits = { firstMs: 100, longestMs: 30_000 }
 /** Nobody answers, so nobody is burdened, and what happens is seen so much later after an outage. */
@@ -76,4 +152,22 @@ export class RestartPolicy {
 
 function isAway(error: unknown): boolean {
   return isApiError(error, 'Unavailable') && error.status === 0
+}
+
+/** What a reflector is to whoever does not look at its objects. */
+export interface Watch {
+  /** The first list was read to its end. */
+  readonly synced: Promise<void>
+  readonly health: WatchHealth
+  /** Everything up to this version was handed on; 0 before the end of the first list. */
+  readonly version: number
+  /** What is known is as of a list that was read to its end, and of what has come since. */
+  readonly isListed: boolean
+  start(): unknown
+  /** The stream that is open may be dead without knowing it. */
+  reopen(): void
+  /** What was handed on may not be all: everything is listed once more. */
+  relist(): void
+  /** Resolves when nothing will be handed on any more. */
+  stop(): Promise<void>
 }

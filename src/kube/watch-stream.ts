@@ -1,9 +1,161 @@
-import type { Clock } from '../lib/ports-clock.ts'
-import { ApiError, type WatchEvent } from './client.ts'
-import type { ParseJson } from './json-of.ts'
-import { LineSplitter } from './line-splitter.ts'
-import type { OpenStream } from './transport.ts'
-import { parseLine } from './watch-line.ts'
+import { eventTypes } from '../apis/event-type.ts'
+import { GROUP, type ResourceType } from '../apis/meta.ts'
+import { webhookEvents } from '../apis/webhook-event.ts'
+import type { Clock } from '../lib/clock.ts'
+import { parseJson } from '../lib/json.ts'
+import { ApiError, type RawObject, type WatchEvent } from './client.ts'
+import { apiErrorFromEvent, type OpenStream } from './transport.ts'
+
+/** @throws SyntaxError */
+type ParseJson = (text: string) => unknown
+
+/**
+ * Kinds whose owners choose names of members. Elsewhere only `managedFields` has names with escapes, in each object, and nobody
+ * reads those.
+ */
+const FREE_FORM_KINDS: ReadonlySet<string> = new Set([webhookEvents.plural, eventTypes.plural])
+
+/** Reads the JSON of objects of a type, alone, in lists and in watches. */
+export function jsonParserFor({ plural }: ResourceType): ParseJson {
+  return FREE_FORM_KINDS.has(plural) ? parseJson : JSON.parse
+}
+
+const NEWLINE = 10
+
+/** A line went over the limit. */
+export class LineTooLong extends Error {
+  override readonly name = 'LineTooLong'
+}
+
+/**
+ * Splits a stream of bytes at newlines. Works on bytes, so a character that two chunks share stays whole, and
+ * looks at each byte once, however many chunks a line comes in.
+ */
+export class LineSplitter {
+  readonly #maxBytes: number
+  #pieces: Buffer[] = []
+  #bytes = 0
+
+  /** @param maxBytes of one line */
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes
+  }
+
+  /** Bytes of a line that has not ended yet. */
+  get pending(): number {
+    return this.#bytes
+  }
+
+  /** The lines that ended in this chunk, without their newlines; empty lines are left out. @throws LineTooLong */
+  push(chunk: Buffer): Buffer[] {
+    const lines: Buffer[] = []
+    let start = 0
+    for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, start)) {
+      const line = this.#complete(chunk.subarray(start, end))
+      if (line.length > 0) lines.push(line)
+      start = end + 1
+    }
+    if (start < chunk.length) this.#keep(chunk.subarray(start))
+    return lines
+  }
+
+  #complete(last: Buffer): Buffer {
+    if (this.#bytes === 0) return last
+    this.#keep(last)
+    const line = Buffer.concat(this.#pieces, this.#bytes)
+    this.#pieces = []
+    this.#bytes = 0
+    return line
+  }
+
+  #keep(piece: Buffer): void {
+    this.#pieces.push(piece)
+    this.#bytes += piece.length
+    if (this.#bytes > this.#maxBytes) throw new LineTooLong(`a line is longer than ${this.#maxBytes} bytes`)
+  }
+}
+
+/** One line of a watch. What nobody asks for in it is not read: each replica reads every line of the log. */
+
+/** @returns an error where the line is one, or is none of a watch. Overwrites what it does not read in `line`. */
+export function parseLine(line: Buffer, parse: ParseJson): WatchEvent | ApiError {
+  let event: RawEvent
+  try {
+    event = parseDeletion(line, parse) ?? parseWhole(line, parse)
+  } catch (error) {
+    return garbage(line, error)
+  }
+  const { type, object } = event ?? {}
+  if (type === 'ERROR') return apiErrorFromEvent(object)
+  if (typeof object?.metadata !== 'object' || object.metadata === null) return garbage(line)
+  if (type === 'ADDED' || type === 'MODIFIED') return { type, object, bytes: line.length }
+  if (type === 'DELETED') return { type, object }
+  if (type !== 'BOOKMARK') return garbage(line)
+  return { type, resourceVersion: object.metadata.resourceVersion ?? '' }
+}
+
+type RawEvent = { type?: unknown; object?: RawObject }
+
+const DELETED = Buffer.from('{"type":"DELETED",')
+/** With its quotes it is not inside a string. */
+const SPEC = Buffer.from(',"spec":')
+
+/**
+ * A deletion carries the whole object, which was read when it came: of one that is sent as `..., "metadata": ..., "spec": ...`
+ * only what stands before its spec is read. Each replica hears of every segment of the log that is deleted.
+ */
+function parseDeletion(line: Buffer, parse: ParseJson): RawEvent | undefined {
+  if (!line.subarray(0, DELETED.length).equals(DELETED)) return undefined
+  const end = line.indexOf(SPEC)
+  if (end === -1) return undefined
+  try {
+    const event = parse(`${line.toString('utf8', 0, end)}}}`) as RawEvent
+    return event.object?.metadata === undefined ? undefined : event
+  } catch {
+    // A field of that name stands further inside.
+    return undefined
+  }
+}
+
+function parseWhole(line: Buffer, parse: ParseJson): RawEvent {
+  blankManagedFields(line)
+  return parse(line.toString('utf8')) as RawEvent
+}
+
+const OURS = ['ADDED', 'MODIFIED'].map((type) =>
+  Buffer.from(`{"type":"${type}","object":{"apiVersion":"${GROUP}/`),
+)
+/** Quotes inside strings are escaped, so neither stands in one, but for the end of a name. */
+const FIELDS = Buffer.from('"managedFields":[')
+const AFTER_FIELDS = Buffer.from('}],"name":"')
+const SPACE = 0x20
+
+/**
+ * Who owns which fields is asked of objects that are read by their names, never of a watch, and has half the keys of a
+ * segment of the log. The API server sends fields of custom resources in the order of their names, so that the name of the object
+ * is next; what is owned has no lists in it.
+ */
+function blankManagedFields(line: Buffer): void {
+  if (!beginsWithOneOf(line, OURS)) return
+  const start = line.indexOf(FIELDS)
+  if (start === -1) return
+  const end = line.indexOf(AFTER_FIELDS, start)
+  // In the spec, or up to something in it, is what somebody else has written.
+  if (end === -1 || end > line.indexOf(SPEC)) return
+  line.fill(SPACE, start, end + '}],'.length)
+}
+
+function beginsWithOneOf(line: Buffer, starts: readonly Buffer[]): boolean {
+  return starts.some((start) => line.subarray(0, start.length).equals(start))
+}
+
+/** `status` 200: the connection was fine, so the same may come again from the same version. */
+function garbage(line: Buffer, cause?: unknown): ApiError {
+  return new ApiError('Unavailable', `not a watch event, in a line of ${line.length} bytes`, {
+    status: 200,
+    cause,
+  })
+}
 
 export type WatchStreamOptions = {
   /** Reads a line. */

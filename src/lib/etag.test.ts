@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { etagOf, ifMatchHolds } from './etag.ts'
+import { etagOf, ifMatchHolds } from './text.ts'
 
 const ETAG = etagOf({ uid: 'uid-1', generation: 3 })
 

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { FakeClock } from '../../test/support/fake-clock.ts'
-import { FairRateLimiters } from './fair-buckets.ts'
-import { RateLimiterFullError } from './turns.ts'
+import { FairRateLimiters, RateLimiterFullError } from './rate-limit.ts'
 
 const LIMITS = { perSecond: 10, burst: 1, maxWaiting: 100, maxWaitingOfFlow: 50, maxKeys: 2 }
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { fc } from '../../test/support/fast-check.ts'
-import { deriveKey, keyedHash } from './key-hash.ts'
+import { deriveKey, keyedHash } from './text.ts'
 
 const KEY = new Uint8Array(32).fill(7)
 

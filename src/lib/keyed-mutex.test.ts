@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { settle } from '../../test/support/fake-clock.ts'
-import { KeyedMutex } from './keyed-mutex.ts'
+import { KeyedMutex } from './semaphore.ts'
 
 function held() {
   let open: () => void = () => undefined

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 
-const LOG = new URL('./system-log.ts', import.meta.url).href
+const LOG = new URL('./log.ts', import.meta.url).href
 const LINES = 200
 
 /** Ends with 3 at once, or with 4 in good order. */

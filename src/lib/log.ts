@@ -1,7 +1,17 @@
-/** Where the log is written: in the background, so that whoever reads it stops neither deliveries nor the end of the process. */
 import { fstatSync } from 'node:fs'
 import { Socket } from 'node:net'
 import pino from 'pino'
+import type { Clock } from './clock.ts'
+import { redactFields, redactText } from './redact.ts'
+
+/** Structured log; secrets, keys and payloads never go in. */
+export interface Logger {
+  info(message: string, fields?: Record<string, unknown>): void
+  warn(message: string, fields?: Record<string, unknown>): void
+  error(message: string, fields?: Record<string, unknown>): void
+}
+
+/** Where the log is written: in the background, so that whoever reads it stops neither deliveries nor the end of the process. */
 
 export type LineOutput = {
   /** A whole line. */
@@ -17,7 +27,7 @@ const STANDARD_OUTPUT = 1
 const MAX_BUFFERED_BYTES = 4 * 1024 * 1024
 const LAST_LINES_MS = 1000
 
-export function standardOutput(): LineOutput {
+function standardOutput(): LineOutput {
   const kind = fstatSync(STANDARD_OUTPUT)
   return kind.isFIFO() || kind.isSocket() ? toPipe() : toFile()
 }
@@ -63,5 +73,57 @@ function toFile(): LineOutput {
     write: (line) => void file.write(line),
     flushSync: () => file.flushSync(),
     close: async () => file.flushSync(),
+  }
+}
+
+export type LogLevel = 'info' | 'warn' | 'error'
+
+export type LoggerOptions = {
+  level: LogLevel
+  clock: Pick<Clock, 'now'>
+  /** Takes whole lines. Absent: standard output, written in the background. */
+  destination?: { write(line: string): void }
+}
+
+export type StructuredLogger = Logger & {
+  /** A log whose lines all carry `fields` as well. */
+  child(fields: Record<string, unknown>): StructuredLogger
+  /** Writes what is still in memory, without waiting for a reader that stands still; for an end at once. */
+  flush(): void
+  /** The same for an orderly end: resolves when all is written, or cannot be. Later lines are dropped. */
+  close(): Promise<void>
+}
+
+/** One JSON object per line: `time` (ISO, UTC), `level`, `msg` and the fields, without secrets. */
+export function createLogger(options: LoggerOptions): StructuredLogger {
+  const { clock } = options
+  const standard = options.destination ? undefined : standardOutput()
+  const logger = pino(
+    {
+      level: options.level,
+      base: null,
+      timestamp: () => `,"time":"${new Date(clock.now()).toISOString()}"`,
+      formatters: { level: (label) => ({ level: label }) },
+    },
+    options.destination ?? standard,
+  )
+  return wrap(logger, {
+    flush: () => standard?.flushSync(),
+    close: async () => await standard?.close(),
+  })
+}
+
+function wrap(logger: pino.Logger, end: Pick<StructuredLogger, 'flush' | 'close'>): StructuredLogger {
+  const at =
+    (level: LogLevel) =>
+    (message: string, fields: Record<string, unknown> = {}) => {
+      if (logger.isLevelEnabled(level)) logger[level](redactFields(fields), redactText(message))
+    }
+  return {
+    info: at('info'),
+    warn: at('warn'),
+    error: at('error'),
+    child: (fields) => wrap(logger.child(redactFields(fields)), end),
+    ...end,
   }
 }

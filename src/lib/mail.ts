@@ -1,7 +1,14 @@
-/** Sends mail through the operator's mail server. */
 import { getCACertificates } from 'node:tls'
 import { createTransport } from 'nodemailer'
-import type { Mailer } from './mailer.ts'
+
+export type Mail = { to: string[]; subject: string; text: string }
+
+/** Sends one mail. @returns for how many of the recipients it was accepted @throws Error, with the server's words, when for none */
+export interface Mailer {
+  send(mail: Mail): Promise<number>
+}
+
+/** Sends mail through the operator's mail server. */
 
 export type MailerOptions = {
   /** smtp(s)://user:password@host:port, user and password percent-encoded. */

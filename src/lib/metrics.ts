@@ -1,9 +1,10 @@
+import type { BakeFailureCode } from '../apis/bake.ts'
+import type { DeliveryState } from '../apis/webhook-delivery.ts'
+
 /**
  * What is counted, as facts; which metric they feed is the adapter's business. Label values are from small
  * closed sets: no URL, id, namespace or name. The one exception are endpoints that fail, of which the worst are named.
  */
-import type { BakeFailureCode } from '../apis/bake-result.ts'
-import type { DeliveryState } from '../apis/webhook-delivery.ts'
 
 export type AttemptClass =
   | '2xx'
@@ -86,3 +87,6 @@ export interface GaugeRegistry {
   /** One with several labels; of more rows than 100 the first are shown. */
   gaugeRows(name: string, help: string, labels: readonly string[], read: () => readonly GaugeRow[]): void
 }
+
+/** Of a process that ends with one answer, whose figures nobody comes for. */
+export const NOOP_METRICS: CloudMetrics = { cloudCall() {}, cloudRetry() {}, cloudTurn() {} }

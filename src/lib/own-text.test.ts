@@ -1,7 +1,7 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { expect, test } from 'vitest'
-import { copyString } from './own-text.ts'
+import { copyString } from './text.ts'
 
 /** Bytes in use after a collection. */
 function heapUsed(): number {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { fc } from '../../test/support/fast-check.ts'
-import { sanitizeText } from './plain-text.ts'
+import { sanitizeText } from './text.ts'
 
 test.each([
   { given: 'connection refused', max: 256, want: 'connection refused', why: 'plain text stays as it is' },

@@ -1,7 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import { FakeClock } from '../../test/support/fake-clock.ts'
-import { FairRateLimiter, type FairRateLimits } from './rate-limit.ts'
-import { type AcquireOptions, RateLimiterFullError } from './turns.ts'
+import {
+  type AcquireOptions,
+  FairRateLimiter,
+  type FairRateLimits,
+  RateLimiterFullError,
+} from './rate-limit.ts'
 
 const LIMITS = { perSecond: 10, burst: 1, maxWaiting: 100, maxWaitingOfFlow: 50 }
 

@@ -1,6 +1,115 @@
-import type { Clock } from './ports-clock.ts'
-import { AdaptiveTokenBucket } from './token-level.ts'
-import { type AcquireOptions, type RateLimiter, RateLimiterFullError } from './turns.ts'
+import type { Clock } from './clock.ts'
+
+/** Turns at something that takes only so many calls a second, and that several flows share. */
+export interface RateLimiter {
+  /**
+   * Waits for a turn of `flow`.
+   * @throws TurnsFullError if too many wait; the reason of `signal` if it aborts before the turn has come
+   */
+  acquire(flow: string, options?: AcquireOptions): Promise<void>
+  /** What the turns are for has said that there were too many. */
+  slowDown(): void
+}
+
+export type AcquireOptions = {
+  signal?: AbortSignal
+  /** It had a turn that came to nothing, so it goes before those of its flow that had none. */
+  isRetry?: boolean
+}
+
+/** So many wait for a turn that one more would only wait in vain. */
+export class RateLimiterFullError extends Error {
+  override readonly name = 'TurnsFullError'
+
+  constructor() {
+    super('too many calls wait for their turn')
+  }
+}
+
+/** Of what is left after a complaint. */
+const SLOWER = 0.7
+/** Never below this part of the set rate. */
+const FLOOR = 0.1
+/** From the floor to the set rate: slow, since each complaint on the way is a call in vain. */
+const RECOVERY_MS = 120_000
+/** Complaints about calls that were on their way together count once. */
+const ONE_COMPLAINT_MS = 1000
+
+/**
+ * Tokens that come at a rate, up to a burst. The rate falls by a factor when there were too many, and rises steadily to what was
+ * set. Times are milliseconds of any clock that does not go back.
+ */
+export class AdaptiveTokenBucket {
+  readonly #setRate: number
+  readonly #burst: number
+  readonly #risePerMs: number
+  #tokens: number
+  #filledAt: number
+  /** The rate after the last complaint, in tokens per millisecond. */
+  #slowedTo: number
+  #slowedAt = Number.NEGATIVE_INFINITY
+
+  constructor(limits: { perSecond: number; burst: number }, now: number) {
+    this.#setRate = limits.perSecond / 1000
+    this.#burst = limits.burst
+    this.#risePerMs = (this.#setRate * (1 - FLOOR)) / RECOVERY_MS
+    this.#tokens = limits.burst
+    this.#filledAt = now
+    this.#slowedTo = this.#setRate
+  }
+
+  /** Whether one could be had at `now`; it is then taken. */
+  tryTake(now: number): boolean {
+    this.#fill(now)
+    if (this.#tokens < 1) return false
+    this.#tokens -= 1
+    return true
+  }
+
+  /** Milliseconds until the next one can be had, at most. */
+  waitMs(now: number): number {
+    this.#fill(now)
+    return Math.max(0, 1 - this.#tokens) / this.#rateAt(now)
+  }
+
+  /** There were too many: what is saved up is lost, and the rate falls. */
+  slowDown(now: number): void {
+    this.#fill(now)
+    this.#tokens = Math.min(this.#tokens, 0)
+    if (now - this.#slowedAt < ONE_COMPLAINT_MS) return
+    this.#slowedTo = Math.max(this.#setRate * FLOOR, this.#rateAt(now) * SLOWER)
+    this.#slowedAt = now
+  }
+
+  perSecond(now: number): number {
+    return this.#rateAt(now) * 1000
+  }
+
+  /** Whether it is as it was made. */
+  isFull(now: number): boolean {
+    this.#fill(now)
+    return this.#tokens >= this.#burst && this.#rateAt(now) >= this.#setRate
+  }
+
+  #fill(now: number): void {
+    if (now <= this.#filledAt) return
+    this.#tokens = Math.min(this.#burst, this.#tokens + this.#gain(this.#filledAt, now))
+    this.#filledAt = now
+  }
+
+  #rateAt(time: number): number {
+    if (this.#slowedTo >= this.#setRate) return this.#setRate
+    return Math.min(this.#setRate, this.#slowedTo + this.#risePerMs * (time - this.#slowedAt))
+  }
+
+  /** The area under the rate, which rises in a line and then stays. */
+  #gain(from: number, to: number): number {
+    const recoveredAt = this.#slowedAt + (this.#setRate - this.#slowedTo) / this.#risePerMs
+    const turn = Math.min(Math.max(recoveredAt, from), to)
+    const rising = ((this.#rateAt(from) + this.#rateAt(turn)) / 2) * (turn - from)
+    return rising + this.#setRate * (to - turn)
+  }
+}
 
 export type FairRateLimits = {
   /** The rate that is begun with and never exceeded. */
@@ -136,4 +245,53 @@ export class FairRateLimiter implements RateLimiter {
 
 function sizeOf(flow: Flow | undefined): number {
   return flow ? flow.again.size + flow.first.size : 0
+}
+
+/** One bucket for each key, such as an account and region, for as long as it is not at rest. */
+export class FairRateLimiters {
+  readonly #clock: Clock
+  readonly #limits: FairRateLimits & { maxKeys: number }
+  readonly #buckets = new Map<string, FairRateLimiter>()
+
+  constructor(clock: Clock, limits: FairRateLimits & { maxKeys: number }) {
+    this.#clock = clock
+    this.#limits = limits
+  }
+
+  /** Takers that wait at any of them. */
+  get waiting(): number {
+    let waiting = 0
+    for (const bucket of this.#buckets.values()) waiting += bucket.waiting
+    return waiting
+  }
+
+  /** Buckets that are slower than was set, since there were too many calls. */
+  get slowed(): number {
+    let slowed = 0
+    for (const bucket of this.#buckets.values()) if (bucket.perSecond < this.#limits.perSecond) slowed += 1
+    return slowed
+  }
+
+  /** Turns at `key`. What is returned may be kept: it finds the bucket anew at each call. */
+  forKey(key: string): RateLimiter {
+    return {
+      acquire: async (flow, options) => await this.#bucketOf(key).acquire(flow, options),
+      slowDown: () => this.#buckets.get(key)?.slowDown(),
+    }
+  }
+
+  #bucketOf(key: string): FairRateLimiter {
+    const known = this.#buckets.get(key)
+    if (known) return known
+    if (this.#buckets.size >= this.#limits.maxKeys) this.#forgetResting()
+    if (this.#buckets.size >= this.#limits.maxKeys) throw new RateLimiterFullError()
+    const bucket = new FairRateLimiter(this.#clock, this.#limits)
+    this.#buckets.set(key, bucket)
+    return bucket
+  }
+
+  /** A bucket at rest is like a new one, so that nothing is lost with it. */
+  #forgetResting(): void {
+    for (const [key, bucket] of this.#buckets) if (bucket.isIdle) this.#buckets.delete(key)
+  }
 }

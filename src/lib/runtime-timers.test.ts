@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { FakeClock } from '../../test/support/fake-clock.ts'
 import { fc } from '../../test/support/fast-check.ts'
-import type { Logger } from './ports-log.ts'
-import { Timers } from './runtime-timers.ts'
+import type { Logger } from './log.ts'
+import { Timers } from './timers.ts'
 
 function recordingLog(): Logger & { errors: string[] } {
   const errors: string[] = []

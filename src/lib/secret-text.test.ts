@@ -1,6 +1,6 @@
 import { format, inspect } from 'node:util'
 import { expect, test } from 'vitest'
-import { SecretText } from './secret-text.ts'
+import { SecretText } from './redact.ts'
 
 test('a secret is shown by nothing but what asks for it', () => {
   const secret = new SecretText('canary')

@@ -1,3 +1,26 @@
+/** One at a time for each key, in the order of the calls; different keys do not wait for each other. */
+export class KeyedMutex {
+  readonly #tails = new Map<string, Promise<unknown>>()
+
+  /** Keys that something runs or waits for. */
+  get size(): number {
+    return this.#tails.size
+  }
+
+  /** What `work` gives; whether an earlier one failed does not matter. */
+  run<T>(key: string, work: () => Promise<T>): Promise<T> {
+    const before = this.#tails.get(key) ?? Promise.resolve()
+    const result = before.then(work)
+    const tail = result
+      .catch(() => undefined)
+      .then(() => {
+        if (this.#tails.get(key) === tail) this.#tails.delete(key)
+      })
+    this.#tails.set(key, tail)
+    return result
+  }
+}
+
 /** Places before the first item that may stay unused. */
 const MAX_SLACK = 1024
 
@@ -30,5 +53,32 @@ export class Fifo<T> {
   clear(): void {
     this.#items = []
     this.#start = 0
+  }
+}
+
+/** So many pieces of work at a time; the rest waits in order, urgent ones before the others. */
+
+export class PrioritySemaphore {
+  readonly #count: number
+  readonly #urgent = new Fifo<() => void>()
+  readonly #others = new Fifo<() => void>()
+  #taken = 0
+
+  constructor(count: number) {
+    this.#count = count
+  }
+
+  /** What `work` gives, once it has had its turn. */
+  async run<T>(work: () => Promise<T>, how: { urgent: boolean }): Promise<T> {
+    if (this.#taken < this.#count) this.#taken += 1
+    else await new Promise<void>((turn) => (how.urgent ? this.#urgent : this.#others).push(turn))
+    try {
+      return await work()
+    } finally {
+      const next = this.#urgent.shift() ?? this.#others.shift()
+      // The slot passes from hand to hand.
+      if (next) next()
+      else this.#taken -= 1
+    }
   }
 }

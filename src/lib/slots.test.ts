@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { settle } from '../../test/support/fake-clock.ts'
-import { PrioritySemaphore } from './slots.ts'
+import { PrioritySemaphore } from './semaphore.ts'
 
 function work(slots: PrioritySemaphore) {
   const begun: string[] = []

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { expect, test } from 'vitest'
-import { createLogger, type LogLevel } from './system-log.ts'
+import { createLogger, type LogLevel } from './log.ts'
 
 const clock = { now: () => Date.UTC(2026, 0, 31, 12, 0, 0, 7) }
 
@@ -62,7 +62,7 @@ test('a mistake in the program is logged with its stack', () => {
 })
 
 test('a reader of standard output that stands still does not stop the program', async () => {
-  const log = new URL('./system-log.ts', import.meta.url).href
+  const log = new URL('./log.ts', import.meta.url).href
   const source = `import { createLog } from ${JSON.stringify(log)}
     const log = createLog({ level: 'info', clock: Date })
     for (let i = 0; i < 3000; i += 1) log.info('x'.repeat(4000))

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { createTimeLimit, TimeLimitError } from './time-limit.ts'
+import { createTimeLimit, TimeLimitError } from './json-schema.ts'
 
 test('a call within the limit gives its value, or throws what it throws', () => {
   const limit = createTimeLimit(1000)

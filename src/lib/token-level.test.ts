@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { fc } from '../../test/support/fast-check.ts'
-import { AdaptiveTokenBucket } from './token-level.ts'
+import { AdaptiveTokenBucket } from './rate-limit.ts'
 
 const LIMITS = { perSecond: 10, burst: 5 }
 

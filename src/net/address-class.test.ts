@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { addressClass } from './address-class.ts'
+import { addressClass } from './egress-policy.ts'
 
 const TABLE = [
   {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { createAddressPolicy } from './address-policy.ts'
+import { createAddressPolicy } from './egress-policy.ts'
 
 const none = createAddressPolicy({ allowed: [] })
 

@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest'
 import { LOOPBACK_HOSTS } from '../../test/support/receiver-hosts.ts'
-import { createAddressPolicy } from './address-policy.ts'
-import { createUrlPolicy, targetOf } from './egress-policy.ts'
+import { createAddressPolicy, createUrlPolicy, targetOf } from './egress-policy.ts'
 
 const strict = createUrlPolicy({ allowed: [] })
 const open = createUrlPolicy({ allowed: ['127.0.0.0/8', '::1/128', '10.0.0.0/8'] })

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { createResolver, type NameServer } from './resolver.ts'
+import { createResolver, type NameServer } from './dial.ts'
 
 function coded(code: string): Error {
   return Object.assign(new Error(code), { code })

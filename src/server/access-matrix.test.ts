@@ -21,8 +21,8 @@ import {
 } from '../../test/support/facade-bed.ts'
 import { credentialIn, deliveryIn, FakeServices, idIn } from '../../test/support/facade-services.ts'
 import { FakeClock } from '../../test/support/fake-clock.ts'
-import { createCursors } from './cursor.ts'
 import { allRoutes } from './routes.ts'
+import { createCursors } from './schemas.ts'
 
 const INVENTED = 'nowhere'
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { FakeClock } from '../../test/support/fake-clock.ts'
-import { ReadYourWritesMonitor } from './append-check.ts'
+import { ReadYourWritesMonitor } from './watches.ts'
 
 /** Its timers come late. */
 class LateClock extends FakeClock {

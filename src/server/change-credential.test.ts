@@ -3,8 +3,8 @@ import { codeOf } from '../../test/support/code-of.ts'
 import { ACME, CredentialsBed, ecr, token } from '../../test/support/credentials-bed.ts'
 import { refusalOf } from '../../test/support/refusal-of.ts'
 import { registryCredentials } from '../apis/registry-credential.ts'
-import { etagOf } from '../lib/etag.ts'
-import { SecretText } from '../lib/secret-text.ts'
+import { SecretText } from '../lib/redact.ts'
+import { etagOf } from '../lib/text.ts'
 import type { CredentialChange, CredentialId } from './credential-resource.ts'
 
 let bed: CredentialsBed

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
 import type { EventType } from '../apis/event-type.ts'
 import { createSchemaValidator } from '../lib/json-schema.ts'
-import { checkPublication } from './check-publication.ts'
-import { RefusedError, type RefusedPlace } from './http/refused-error.ts'
+import { checkPublication } from './events.ts'
+import { RefusedError, type RefusedPlace } from './http/problems.ts'
 
 const types = new Map<string, Record<string, unknown> | undefined>([
   ['a.b', { type: 'object', properties: { count: { type: 'integer' } } }],

@@ -4,12 +4,13 @@
  * sweep removes, and a version of our own that is not pinned yet, which it adopts unless its user name is not written. A repeat under the same Idempotency-Key then
  * comes to the same end as if nothing had happened.
  */
+
 import { describe, expect, test } from 'vitest'
 import { ACME, CredentialsBed, ecr, token } from '../../test/support/credentials-bed.ts'
 import type { HeldParameter } from '../../test/support/fake-parameters.ts'
 import { STEP_FAULTS, type StepFault, Steps } from '../../test/support/steps.ts'
-import { hasPendingFields } from '../credentials/awaited-fields.ts'
-import { SecretText } from '../lib/secret-text.ts'
+import { hasPendingFields } from '../credentials/spec.ts'
+import { SecretText } from '../lib/redact.ts'
 import type { CredentialChange, CredentialDraft } from './credential-resource.ts'
 
 const KEY = { idempotencyKey: 'order-1' }

@@ -9,10 +9,10 @@ import {
   PENDING_FIELDS_ANNOTATION,
   registryCredentials,
 } from '../apis/registry-credential.ts'
-import { hasPendingFields } from '../credentials/awaited-fields.ts'
-import { CloudError } from '../credentials/cloud-error.ts'
+import { CloudError } from '../credentials/cloud.ts'
+import { hasPendingFields } from '../credentials/spec.ts'
 import { ApiError } from '../kube/client.ts'
-import { SecretText } from '../lib/secret-text.ts'
+import { SecretText } from '../lib/redact.ts'
 import type { CredentialChange, CredentialId } from './credential-resource.ts'
 
 let bed: CredentialsBed

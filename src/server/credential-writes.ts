@@ -1,9 +1,3 @@
-/**
- * A secret for a credential that is there: a new version of its parameter, or a new parameter where there is none. A request with
- * an Idempotency-Key leaves a mark on the credential before it writes, by which a repeat finds out what it has come to: it
- * writes no second version.
- */
-
 import { timeOfName } from '../apis/ids.ts'
 import { type Condition, GROUP } from '../apis/meta.ts'
 import {
@@ -13,20 +7,154 @@ import {
   registryCredentials,
   type StoredParameter,
 } from '../apis/registry-credential.ts'
-import { isCloudError } from '../credentials/cloud-error.ts'
-import { credentialFindings } from '../credentials/controller/conditions.ts'
-import { verifiedFinding } from '../credentials/controller/credential-verified.ts'
-import { NOT_OURS } from '../credentials/controller/deletion-outcome.ts'
-import { isApiError } from '../kube/client.ts'
-import { mergeConditions } from '../kube/conditions.ts'
-import type { SecretText } from '../lib/secret-text.ts'
-import type { CredentialRef, CredentialsContext } from './context.ts'
-import { describeCloudError } from './http/cloud-refusal.ts'
-import { clusterRefusal } from './http/cluster-refusal.ts'
-import { RefusedError } from './http/refused-error.ts'
-import { readCredential, type StoredCredential } from './live-credential.ts'
-import { isIn, parameterNameIn, type ReadyAccount } from './ready-account.ts'
-import { retryOnConflict } from './until-undisturbed.ts'
+import { isCloudError } from '../credentials/cloud.ts'
+import { credentialFindings, verifiedFinding } from '../credentials/controller/conditions.ts'
+import { NOT_OURS } from '../credentials/controller/facts.ts'
+import { hasPendingFields } from '../credentials/spec.ts'
+import { isApiError, type RawObject } from '../kube/client.ts'
+import { mergeConditions } from '../kube/status.ts'
+import type { SecretText } from '../lib/redact.ts'
+import { sleep } from '../lib/sleep.ts'
+import { etagOf, ifMatchHolds } from '../lib/text.ts'
+import {
+  type CredentialRef,
+  type CredentialsContext,
+  parseCredential,
+  readCredential,
+  type StoredCredential,
+} from './credential-resource.ts'
+import { clusterRefusal, describeCloudError, RefusedError } from './http/problems.ts'
+import { retryOnConflict } from './object-writes.ts'
+import { isIn, parameterNameIn, type ReadyAccount } from './secret-store.ts'
+
+/** Writes into the status of a credential where its secret is, which is what pins it. */
+
+/** The controller writes the same status. */
+const MAX_TRIES = 5
+const PAUSE_MS = 100
+
+export type Recorded = {
+  /** Absent: only `updatedAt` moves. */
+  parameter?: StoredParameter | undefined
+  /** A new version of the parameter that is recorded; a later one of it stays. */
+  isNewVersion: boolean
+  /** ISO 8601. */
+  updatedAt: string
+}
+
+/**
+ * @returns the credential as it is then
+ * @throws RefusedError not_found; ApiError when it could not be written in several tries
+ */
+export async function recordParameter(
+  ctx: CredentialsContext,
+  credential: RegistryCredential,
+  recorded: Recorded,
+): Promise<RegistryCredential> {
+  const { namespace = '', name, uid } = credential.metadata
+  const at = { namespace, name }
+  let known = credential
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await write(ctx, at, { known, recorded })
+    } catch (error) {
+      if (isApiError(error, 'NotFound')) throw new RefusedError('not_found', { cause: error })
+      const mayPass = isApiError(error, 'Conflict', 'Unavailable', 'TooManyRequests')
+      if (!mayPass || tries === MAX_TRIES) throw error
+    }
+    await sleep(ctx.clock, PAUSE_MS * tries)
+    known = (await readCredential(ctx, at)).credential
+    if (known.metadata.uid !== uid) throw new RefusedError('not_found')
+  }
+}
+
+async function write(
+  { resources, directory }: CredentialsContext,
+  at: CredentialRef,
+  { known, recorded }: { known: RegistryCredential; recorded: Recorded },
+): Promise<RegistryCredential> {
+  const { parameter, updatedAt } = recorded
+  const { uid, resourceVersion } = known.metadata
+  const status = {
+    updatedAt,
+    ...(parameter && !isOvertaken(known, recorded)
+      ? { parameter: { ...parameter, kmsKeyId: parameter.kmsKeyId ?? null } }
+      : {}),
+  }
+  const patch = { metadata: { uid, resourceVersion }, status }
+  const written = parseCredential(
+    await resources.patch(registryCredentials, at, patch, { subresource: 'status' }),
+  )
+  directory.learn(written)
+  return written
+}
+
+/** By a version that somebody else has put behind ours: the last one is what holds. */
+function isOvertaken({ status }: RegistryCredential, { parameter, isNewVersion }: Recorded): boolean {
+  const held = status?.parameter
+  if (!isNewVersion || !held || !parameter) return false
+  const same = (['name', 'account', 'region'] as const).every((part) => held[part] === parameter[part])
+  return same && held.version > parameter.version
+}
+
+/** The fields of a PATCH on their way into the spec. */
+
+export type Fields = { label?: string; username?: string }
+
+export type FieldsWrite = {
+  credential: RegistryCredential
+  /** Those that become others. */
+  fields: Fields
+  ifMatch: string | undefined
+  /** A secret of the same request is in the account, and waits for them. */
+  withSecret: boolean
+}
+
+/** What would become of the write, without writing: whatever the cluster has against it. @throws as `writeFields` */
+export async function checkFields(ctx: CredentialsContext, write: FieldsWrite): Promise<void> {
+  if (Object.keys(write.fields).length > 0) await patchFields(ctx, write, { dryRun: true })
+}
+
+/** @throws RefusedError not_found, precondition_failed, invalid; ApiError */
+export async function writeFields(ctx: CredentialsContext, write: FieldsWrite): Promise<RegistryCredential> {
+  const { credential, fields, withSecret } = write
+  const isAwaited = withSecret && hasPendingFields(credential.metadata)
+  if (Object.keys(fields).length === 0 && !isAwaited) return credential
+  const changed = parseCredential(await patchFields(ctx, write, {}))
+  ctx.directory.learn(changed)
+  return changed
+}
+
+async function patchFields(
+  ctx: CredentialsContext,
+  { credential, fields, ifMatch, withSecret }: FieldsWrite,
+  how: { dryRun?: true },
+): Promise<RawObject> {
+  const { namespace = '', name, uid } = credential.metadata
+  const at: CredentialRef = { namespace, name }
+  return await retryOnConflict(async () => {
+    const guard = { uid, ...(ifMatch === undefined ? {} : await versionGuard(ctx, at, ifMatch)) }
+    const awaited = withSecret ? { annotations: { [PENDING_FIELDS_ANNOTATION]: null } } : {}
+    const patch = { metadata: { ...guard, ...awaited }, spec: fields }
+    try {
+      return await ctx.resources.patch(registryCredentials, at, patch, how)
+    } catch (error) {
+      throw isApiError(error, 'NotFound') ? new RefusedError('not_found') : clusterRefusal(error)
+    }
+  })
+}
+
+async function versionGuard(ctx: CredentialsContext, at: CredentialRef, ifMatch: string) {
+  const { metadata } = (await readCredential(ctx, at)).credential
+  if (!ifMatchHolds(ifMatch, etagOf(metadata))) throw new RefusedError('precondition_failed')
+  return { resourceVersion: metadata.resourceVersion }
+}
+
+/**
+ * A secret for a credential that is there: a new version of its parameter, or a new parameter where there is none. A request with
+ * an Idempotency-Key leaves a mark on the credential before it writes, by which a repeat finds out what it has come to: it
+ * writes no second version.
+ */
 
 /** The request that wrote last, and the version that it found: `<26 characters> <version>`. */
 const REQUEST_ANNOTATION = `${GROUP}/secret-request`

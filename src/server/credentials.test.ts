@@ -12,8 +12,8 @@ import {
 import { refusalOf } from '../../test/support/refusal-of.ts'
 import { PARAMETER_FINALIZER, registryCredentials } from '../apis/registry-credential.ts'
 import { secretsSettingsResource } from '../apis/secrets-settings.ts'
-import { CloudError } from '../credentials/cloud-error.ts'
-import { SecretText } from '../lib/secret-text.ts'
+import { CloudError } from '../credentials/cloud.ts'
+import { SecretText } from '../lib/redact.ts'
 
 let bed: CredentialsBed
 beforeEach(async () => {

@@ -1,38 +1,71 @@
+import { managedBy } from '../apis/annotations.ts'
+import { CREDENTIAL_PREFIX, createdAtOf, NAME_ENTROPY_BYTES, sortableName } from '../apis/ids.ts'
+import { API_VERSION, objectMeta } from '../apis/meta.ts'
+import {
+  PARAMETER_FINALIZER,
+  type RegistryCredential,
+  registryCredential,
+  registryCredentialKind,
+  registryCredentials,
+  type StoredParameter,
+} from '../apis/registry-credential.ts'
+import { isCloudError } from '../credentials/cloud.ts'
+import { isApiError, type RawObject } from '../kube/client.ts'
+import type { SecretText } from '../lib/redact.ts'
+import { KeyedMutex } from '../lib/semaphore.ts'
+import { etagOf, ifMatchHolds } from '../lib/text.ts'
+import {
+  type ChangedCredential,
+  type CreatedCredential,
+  type CredentialChange,
+  type CredentialDraft,
+  type CredentialId,
+  type CredentialRef,
+  type CredentialResource,
+  type CredentialsContext,
+  type CredentialsOptions,
+  checkChange,
+  credentialRef,
+  parseCredential,
+  type RegistryCredentials,
+  readCredential,
+  readRaw,
+  resourceOf,
+  type StoredCredential,
+  specOf,
+  type TaggedCredential,
+  taggedOf,
+} from './credential-resource.ts'
+import {
+  checkFields,
+  type Fields,
+  isBegun,
+  recordParameter,
+  type StoredSecret,
+  storeSecret,
+  writeFields,
+} from './credential-writes.ts'
+import type { Conditional, Keyed } from './endpoint-resource.ts'
+import {
+  cloudRefusal,
+  clusterRefusal,
+  RefusedError,
+  refuseWhileStale,
+  withRefusals,
+} from './http/problems.ts'
+import { ObjectQuota, type QuotaTicket, retryOnConflict } from './object-writes.ts'
+import { type ReadyAccount, readyAccount, SecretStore } from './secret-store.ts'
+
 /**
  * Makes a credential over REST: its secret goes into the organization's account first, then comes the credential, and then its
  * status says where the secret is. Whatever ends half way leaves nothing, or a parameter with our tags and without a credential,
  * which the sweep removes. With a name that is given by its Idempotency-Key, a repeat goes on where the first ended.
  */
 
-import { createdAtOf } from '../apis/created-at.ts'
-import { NAME_ENTROPY_BYTES, sortableName } from '../apis/ids.ts'
-import { API_VERSION } from '../apis/meta.ts'
-import {
-  PARAMETER_FINALIZER,
-  type RegistryCredential,
-  registryCredentialKind,
-  registryCredentials,
-  type StoredParameter,
-} from '../apis/registry-credential.ts'
-import { isCloudError } from '../credentials/cloud-error.ts'
-import { isApiError, type RawObject } from '../kube/client.ts'
-import { etagOf } from '../lib/etag.ts'
-import type { SecretText } from '../lib/secret-text.ts'
-import type { CredentialRef, CredentialsContext } from './context.ts'
-import { specOf } from './credential-fields.ts'
-import type { CreatedCredential, CredentialDraft } from './credential-resource.ts'
-import { resourceOf } from './credentials-credential-resource.ts'
-import { clusterRefusal } from './http/cluster-refusal.ts'
-import { RefusedError } from './http/refused-error.ts'
-import { parseCredential, readCredential } from './live-credential.ts'
-import { ObjectQuota, type QuotaTicket } from './object-writes.ts'
-import { type ReadyAccount, readyAccount } from './ready-account.ts'
-import { recordParameter } from './record-parameter.ts'
-
 type Spec = ReturnType<typeof specOf>
 type Wanted = { spec: Spec; secret?: SecretText | undefined; room: QuotaTicket }
 
-export class CredentialCreation {
+class CredentialCreation {
   readonly #ctx: CredentialsContext
   readonly #room: ObjectQuota
 
@@ -210,4 +243,255 @@ function askedFor({ type, label, registry, username }: Spec): string {
 /** The credential as it is when it is made: what the first answer says, and every repeat. */
 function answerOf(spec: Spec, name: string): Pick<CreatedCredential, 'credential'> {
   return { credential: resourceOf({ metadata: { name, uid: '', resourceVersion: '' }, spec }) }
+}
+
+/** PATCH and DELETE of a registry credential. */
+
+const RETRY_AFTER_SECONDS = 2
+
+/** @param request names the request, where it has a key */
+type How = Conditional & { request?: string }
+/** What can be done. */
+type Plan = StoredCredential & { fields: Fields; account?: ReadyAccount }
+
+async function changeCredential(
+  ctx: CredentialsContext,
+  id: CredentialId,
+  change: CredentialChange,
+  how: Keyed & Conditional,
+): Promise<ChangedCredential> {
+  const { idempotencyKey: key, ifMatch } = how
+  const at = credentialRef(id)
+  if (key === undefined) return { ...(await apply(ctx, at, change, { ifMatch })), replayed: false }
+  const { organization, credentialId } = id
+  const { label = null, username = null, secret } = change
+  // The secret itself is no part of it: under the same key no other one is stored.
+  const asked = JSON.stringify([credentialId, label, username, secret !== undefined])
+  const { result, replayed } = await ctx.keys.around(
+    { organization, operation: 'changeCredential', key, asked },
+    {
+      check: async () => void (await plan(ctx, at, change, { ifMatch })),
+      act: (request) => apply(ctx, at, change, { ifMatch, request }),
+    },
+  )
+  // Where an earlier call ended before it answered, this is the first answer.
+  if (result) return { ...result, replayed: false }
+  return { ...taggedOf((await readCredential(ctx, at)).credential), replayed }
+}
+
+/** Also of one that this version cannot use: nothing but its metadata is needed. */
+async function removeCredential(
+  { resources, directory }: Pick<CredentialsContext, 'resources' | 'directory'>,
+  id: CredentialId,
+  how: Conditional,
+): Promise<void> {
+  const at = credentialRef(id)
+  await retryOnConflict(async () => {
+    const raw = await readRaw(resources, at)
+    const metadata = objectMeta.parse(raw.metadata)
+    if (metadata.deletionTimestamp !== undefined) throw new RefusedError('not_found')
+    if (!ifMatchHolds(how.ifMatch, etagOf(metadata))) throw new RefusedError('precondition_failed')
+    const { uid, resourceVersion } = metadata
+    const version = how.ifMatch === undefined ? {} : { resourceVersion }
+    try {
+      await resources.delete(registryCredentials, at, { uid, ...version })
+    } catch (error) {
+      throw isApiError(error, 'NotFound') ? new RefusedError('not_found') : error
+    }
+    const { data: credential } = registryCredential.safeParse(raw)
+    if (credential) directory.remove(credential)
+  })
+}
+
+/**
+ * The secret first: where the cloud refuses it, nothing has changed. Then the fields, and the version at once after them, so
+ * that a user name and the secret of another are together for no longer than two writes. Where it ends between secret and fields,
+ * neither is in force: the version is in the account, and the controller does not take it (awaited-fields.ts).
+ */
+function apply(
+  ctx: CredentialsContext,
+  at: CredentialRef,
+  change: CredentialChange,
+  how: How,
+): Promise<TaggedCredential> {
+  return ctx.mutex.run(`${at.namespace}/${at.name}`, async () => {
+    const planned = await plan(ctx, at, change, how)
+    const { credential, fields, account } = planned
+    const write = { credential, fields, ifMatch: how.ifMatch, withSecret: account !== undefined }
+    if (account) await checkFields(ctx, write)
+    const stored = await store(ctx, planned, change, how)
+    try {
+      const changed = await writeFields(ctx, write)
+      if (!stored && Object.keys(planned.fields).length === 0) return taggedOf(changed)
+      return taggedOf(await record(ctx, changed, stored))
+    } catch (error) {
+      if (error instanceof RefusedError && error.code === 'not_found') await takeBack(ctx, planned)
+      throw stored && isApiError(error, 'Unavailable', 'Unauthorized') ? unsure(stored, error) : error
+    }
+  })
+}
+
+/** @throws RefusedError not_found, precondition_failed, invalid, managed_elsewhere, and those of the account */
+async function plan(
+  ctx: CredentialsContext,
+  at: CredentialRef,
+  change: CredentialChange,
+  how: How,
+): Promise<Plan> {
+  const live = await readCredential(ctx, at)
+  const { credential, raw } = live
+  const fields = fieldsOf(credential, change)
+  // An earlier try of it has changed them, and with them the ETag.
+  const isDone = isBegun(credential, how.request) && Object.keys(fields).length === 0
+  if (!isDone && !ifMatchHolds(how.ifMatch, etagOf(credential.metadata)))
+    throw new RefusedError('precondition_failed')
+  checkChange(credential.spec, change)
+  refuseManaged(managedBy(raw.metadata), fields)
+  if (change.secret === undefined) return { ...live, fields }
+  refuseInputSecret(credential)
+  return { ...live, fields, account: await readyAccount(ctx, at.namespace) }
+}
+
+/** Those that become others. */
+function fieldsOf({ spec }: RegistryCredential, { label, username }: CredentialChange): Fields {
+  return {
+    ...(label === undefined || label === spec.label ? {} : { label }),
+    ...(username === undefined || username === spec.username ? {} : { username }),
+  }
+}
+
+function refuseManaged(manager: string | undefined, fields: Fields): void {
+  const names = Object.keys(fields)
+  if (manager === undefined || names.length === 0) return
+  const detail = `The spec is managed by ${manager}: change ${names.join(', ')} there. Only the secret can be changed here.`
+  throw new RefusedError('managed_elsewhere', { detail })
+}
+
+/** The controller stores what is in that Secret, and would put it over what comes from here. */
+function refuseInputSecret({ spec }: RegistryCredential): void {
+  if (!spec.secretRef) return
+  const detail = `The secret comes from the Secret ${spec.secretRef.name} (spec.secretRef): change it there, or make it again, or take spec.secretRef away and give the secret here.`
+  throw new RefusedError('managed_elsewhere', { detail })
+}
+
+async function store(
+  ctx: CredentialsContext,
+  { credential, raw, account, fields }: Plan,
+  { secret }: CredentialChange,
+  { request }: How,
+): Promise<StoredSecret | undefined> {
+  if (secret === undefined || account === undefined) return undefined
+  const given = { account, secret, request, fields: Object.keys(fields) }
+  return await storeSecret(ctx, { credential, raw }, given)
+}
+
+/** Of the fields, since `record` says for itself what is known. */
+function unsure({ parameter }: StoredSecret, cause: unknown): RefusedError {
+  const detail = `The new secret is in the account as version ${parameter.version}. Whether the other fields are changed is not known; until they are, boxes use the secret and the user name of before.`
+  return new RefusedError('unavailable', { detail, retryAfter: RETRY_AFTER_SECONDS, cause })
+}
+
+async function record(
+  ctx: CredentialsContext,
+  credential: RegistryCredential,
+  stored: StoredSecret | undefined,
+): Promise<RegistryCredential> {
+  const updatedAt = new Date(ctx.clock.now()).toISOString()
+  const { parameter, isNewVersion = false } = stored ?? {}
+  try {
+    return await recordParameter(ctx, credential, { parameter, isNewVersion, updatedAt })
+  } catch (error) {
+    if (error instanceof RefusedError) throw error
+    // The fields are changed; when that was is all that is missing.
+    if (!parameter) return credential
+    const detail = `The new secret is stored as version ${parameter.version}, and boxes read the one before until the controller has found it.`
+    throw new RefusedError('not_acknowledged', { detail, retryAfter: RETRY_AFTER_SECONDS, cause: error })
+  }
+}
+
+/** It was deleted meanwhile, and its parameter may have been removed before this one was put. */
+async function takeBack(ctx: CredentialsContext, { credential, account }: Plan): Promise<void> {
+  const { namespace = '', name } = credential.metadata
+  if (!account) return
+  try {
+    if (await isGone(ctx, { namespace, name })) await ctx.store.takeBack(account, name)
+  } catch (error) {
+    ctx.log.warn('A parameter may stay without a credential until the next sweep', { error, namespace, name })
+  }
+}
+
+/** While a finalizer holds it, the controller removes the parameter. */
+async function isGone({ resources }: CredentialsContext, at: CredentialRef): Promise<boolean> {
+  try {
+    await resources.get(registryCredentials, at)
+    return false
+  } catch (error) {
+    if (isApiError(error, 'NotFound')) return true
+    throw error
+  }
+}
+
+/** Registry credentials over REST: the resources that kubectl and Git see as well. */
+
+export class CredentialService implements RegistryCredentials {
+  readonly #ctx: CredentialsContext
+  readonly #creation: CredentialCreation
+
+  constructor(options: CredentialsOptions) {
+    this.#ctx = { ...options, store: new SecretStore(options), mutex: new KeyedMutex() }
+    this.#creation = new CredentialCreation(this.#ctx)
+  }
+
+  create(organization: string, draft: CredentialDraft, how: Keyed): Promise<CreatedCredential> {
+    return refusingAll(() => this.#creation.create(organization, draft, how.idempotencyKey))
+  }
+
+  /** From what the watch has shown, which is within milliseconds what there is; own writes are in it at once. */
+  list(
+    organization: string,
+    { limit, after }: { limit: number; after?: string | undefined },
+  ): Promise<{ registryCredentials: CredentialResource[]; next?: string }> {
+    return refusingAll(async () => {
+      const { directory, behind } = this.#ctx
+      refuseWhileStale('Which registry credentials there are', behind)
+      const found = directory
+        .inNamespace(organization)
+        .filter(({ metadata }) => isNext(metadata, after))
+        .sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1))
+      const registryCredentials = found.slice(0, limit).map(resourceOf)
+      const last = registryCredentials.at(-1)
+      return found.length > limit && last ? { registryCredentials, next: last.id } : { registryCredentials }
+    })
+  }
+
+  get(id: CredentialId): Promise<TaggedCredential> {
+    return refusingAll(async () => taggedOf((await readCredential(this.#ctx, credentialRef(id))).credential))
+  }
+
+  change(id: CredentialId, change: CredentialChange, how: Keyed & Conditional): Promise<ChangedCredential> {
+    return refusingAll(() => changeCredential(this.#ctx, id, change, how))
+  }
+
+  remove(id: CredentialId, how: Conditional): Promise<void> {
+    return refusingAll(() => removeCredential(this.#ctx, id, how))
+  }
+}
+
+/** What the cloud says comes out as a refusal, too. */
+function refusingAll<T>(work: () => Promise<T>): Promise<T> {
+  return withRefusals(async () => {
+    try {
+      return await work()
+    } catch (error) {
+      throw cloudRefusal(error)
+    }
+  })
+}
+
+/** Not one that is being deleted. @param after the last id that the reader has */
+function isNext(
+  { name, deletionTimestamp }: RegistryCredential['metadata'],
+  after: string | undefined,
+): boolean {
+  return deletionTimestamp === undefined && (after === undefined || CREDENTIAL_PREFIX + name > after)
 }

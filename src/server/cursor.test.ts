@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { FakeClock } from '../../test/support/fake-clock.ts'
 import { fc } from '../../test/support/fast-check.ts'
-import { createCursors } from './cursor.ts'
+import { createCursors } from './schemas.ts'
 
 const clock = new FakeClock()
 const cursors = createCursors(Buffer.from('key'), clock)

@@ -1,18 +1,39 @@
-/** The delivery log of an endpoint (interface §2.5, §4.2). */
 import { z } from 'zod'
-import { EVENT_TYPE, MAX_EVENT_TYPE } from '../apis/identifiers.ts'
+import { EVENT_TYPE, MAX_EVENT_TYPE } from '../apis/ids.ts'
 import { deliveryState } from '../apis/webhook-delivery.ts'
-import type { Cursors } from './cursor.ts'
-import type { DeliveryIndex } from './delivery-index/ports-delivery-index.ts'
-import { delivery, deliveryId, deliveryWithAttempts, webhookId } from './delivery-schemas.ts'
-import type { EndpointIdentities } from './http/facade.ts'
-import { MANAGE_WEBHOOKS, REDELIVER } from './http/permission.ts'
-import { Problem } from './http/problems.ts'
-import { replayed } from './http/replayed.ts'
-import { type Route, route } from './http/route.ts'
-import { cursor, limit, nextCursor } from './list-query.ts'
-import type { Publishing } from './publishing.ts'
-import { endpointId } from './schemas.ts'
+import type { ResourceReader } from '../kube/client.ts'
+import type { DeliveryIndex } from './delivery-index/queries.ts'
+import { readRaw } from './endpoint-resource.ts'
+import type { Publishing } from './events.ts'
+import type { EndpointIdentities } from './http/auth.ts'
+import { Problem, RefusedError, withRefusals } from './http/problems.ts'
+import { MANAGE_WEBHOOKS, REDELIVER, type Route, replayed, route } from './http/route.ts'
+import {
+  type Cursors,
+  cursor,
+  delivery,
+  deliveryId,
+  deliveryWithAttempts,
+  endpointId,
+  limit,
+  nextCursor,
+  webhookId,
+} from './schemas.ts'
+
+/** Asks the API server, so that an endpoint which another replica has just made or deleted is as it is. */
+export function createEndpointIdentities(reader: Pick<ResourceReader, 'get'>): EndpointIdentities {
+  return {
+    identify: (id) =>
+      withRefusals(async () => {
+        const { name, uid, deletionTimestamp } = (await readRaw(reader, id)).metadata
+        // From the moment that its deletion was asked for it is gone, whatever a finalizer still does.
+        if (deletionTimestamp !== undefined || !uid) throw new RefusedError('not_found')
+        return { namespace: id.organization, name, uid }
+      }),
+  }
+}
+
+/** The delivery log of an endpoint (interface §2.5, §4.2). */
 
 const TAG = 'Deliveries'
 

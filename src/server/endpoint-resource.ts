@@ -1,5 +1,20 @@
+import { createdAtOf, ENDPOINT_PREFIX } from '../apis/ids.ts'
+import { DNS_LABEL } from '../apis/meta.ts'
+import {
+  type DeliveryLogMode,
+  type EndpointState,
+  type WebhookEndpoint,
+  webhookEndpoint,
+  webhookEndpointKind,
+  webhookEndpoints,
+} from '../apis/webhook-endpoint.ts'
+import { isApiError, type RawObject, type ResourceReader, UnreadableError } from '../kube/client.ts'
+import { etagOf } from '../lib/text.ts'
+import type { EndpointDirectory } from '../webhooks/endpoints/directory.ts'
+import { decideState } from '../webhooks/endpoints/plan.ts'
+import { RefusedError } from './http/problems.ts'
+
 /** What REST does to endpoints (interface §2.3, §4.2). Ids are `whe_...`; one that fits no endpoint is `not_found`. */
-import type { DeliveryLogMode, EndpointState } from '../apis/webhook-endpoint.ts'
 
 /** An endpoint as its owner sees it. Times are ISO 8601, UTC, with milliseconds. */
 export type EndpointResource = {
@@ -86,4 +101,92 @@ export interface Endpoints {
   remove(id: EndpointId, how: Conditional): Promise<void>
   /** The new secret signs the very next attempt. Refuses: too_many_secrets, idempotency_conflict, not_acknowledged */
   roll(id: EndpointId, roll: { expireOld: boolean }, how: Keyed): Promise<RolledSecret>
+}
+
+/** An endpoint as its owner sees it over REST: what is, not what is wanted. */
+export function resourceOf(endpoint: WebhookEndpoint): EndpointResource {
+  const { metadata, spec, status } = endpoint
+  const createdAt = createdAtOf(metadata)
+  const { description, url, eventTypes, ordered, deliveryLog, concurrency } = spec
+  return {
+    endpointId: ENDPOINT_PREFIX + metadata.name,
+    url,
+    eventTypes,
+    ...(description === undefined ? {} : { description }),
+    ordered,
+    ...stateOf(endpoint),
+    consecutiveFailures: status?.consecutiveFailures ?? 0,
+    ...(status?.failingSince === undefined ? {} : { failingSince: utc(status.failingSince) }),
+    deliveryLog,
+    concurrency,
+    createdAt,
+    updatedAt: status?.updatedAt === undefined ? createdAt : utc(status.updatedAt),
+  }
+}
+
+export function taggedOf(endpoint: WebhookEndpoint): TaggedEndpoint {
+  return { endpoint: resourceOf(endpoint), etag: etagOf(endpoint.metadata) }
+}
+
+/** Before anybody has looked at it, what it wants is all there is. */
+function stateOf(endpoint: WebhookEndpoint): Pick<EndpointResource, 'status' | 'disabledReason'> {
+  const { state, disabledReason } = endpoint.status ?? {}
+  const is = state === undefined ? decideState(endpoint) : { state, disabledReason }
+  return {
+    status: is.state,
+    ...(is.disabledReason === undefined ? {} : { disabledReason: is.disabledReason }),
+  }
+}
+
+function utc(time: string): string {
+  return new Date(time).toISOString()
+}
+
+/** Endpoints as they are now: whoever made a change a moment ago through another replica sees it here. */
+
+export type EndpointSources = { resources: ResourceReader; directory: EndpointDirectory }
+
+/** @throws RefusedError not_found, also of one that is being deleted; ApiError; UnreadableError */
+export async function readEndpoint(from: EndpointSources, id: EndpointId): Promise<WebhookEndpoint> {
+  return (await readStored(from, id)).endpoint
+}
+
+/** The same, and all of its metadata. */
+export async function readStored(
+  { resources, directory }: EndpointSources,
+  id: EndpointId,
+): Promise<{ endpoint: WebhookEndpoint; raw: RawObject }> {
+  const raw = await readRaw(resources, id)
+  const endpoint = parseEndpoint(raw)
+  directory.applyRead(endpoint)
+  if (endpoint.metadata.deletionTimestamp !== undefined) throw new RefusedError('not_found')
+  return { endpoint, raw }
+}
+
+/** As it is stored, whatever is in it, and though it is being deleted. @throws RefusedError not_found; ApiError */
+export async function readRaw(
+  resources: Pick<ResourceReader, 'get'>,
+  { organization, endpointId }: EndpointId,
+): Promise<RawObject> {
+  const name = nameOfEndpoint(endpointId)
+  if (name === undefined) throw new RefusedError('not_found')
+  try {
+    return await resources.get(webhookEndpoints, { namespace: organization, name })
+  } catch (error) {
+    throw isApiError(error, 'NotFound') ? new RefusedError('not_found', { cause: error }) : error
+  }
+}
+
+/** @throws UnreadableError */
+export function parseEndpoint(raw: RawObject): WebhookEndpoint {
+  const { data } = webhookEndpoint.safeParse(raw)
+  if (data) return data
+  throw new UnreadableError(webhookEndpointKind.kind, `${raw.metadata.namespace}/${raw.metadata.name}`)
+}
+
+/** Undefined when it is no id of an endpoint. */
+export function nameOfEndpoint(endpointId: string): string | undefined {
+  if (!endpointId.startsWith(ENDPOINT_PREFIX)) return undefined
+  const name = endpointId.slice(ENDPOINT_PREFIX.length)
+  return DNS_LABEL.test(name) ? name : undefined
 }

@@ -1,12 +1,21 @@
-/** Webhook endpoints (interface §4.2). */
 import { z } from 'zod'
-import type { Cursors } from './cursor.ts'
 import type { Endpoints } from './endpoint-resource.ts'
-import { MANAGE_WEBHOOKS } from './http/permission.ts'
-import { replayed } from './http/replayed.ts'
-import { type Route, route } from './http/route.ts'
-import { cursor, limit, nextCursor } from './list-query.ts'
-import { endpoint, endpointChange, endpointDraft, endpointId, signingSecret } from './schemas.ts'
+import type { Publishing } from './events.ts'
+import { MANAGE_WEBHOOKS, PING, ROLL, type Route, replayed, route } from './http/route.ts'
+import {
+  type Cursors,
+  cursor,
+  endpoint,
+  endpointChange,
+  endpointDraft,
+  endpointId,
+  limit,
+  nextCursor,
+  signingSecret,
+  webhookId,
+} from './schemas.ts'
+
+/** Webhook endpoints (interface §4.2). */
 
 const TAG = 'Webhook endpoints'
 const ETAG = { ETag: 'Of the endpoint as it is now, for If-Match.' }
@@ -140,6 +149,74 @@ function removeRoute(endpoints: Endpoints): Route {
     async handle({ organization, params: { endpointId }, ifMatch }) {
       await endpoints.remove({ organization, endpointId }, { ifMatch })
       return {}
+    },
+  })
+}
+
+/** What is done with an endpoint: ping it, roll its secret (interface §4.2). */
+
+const paramsOfEndpointActions = z.object({ endpointId })
+
+export function endpointActionRoutes(endpoints: Endpoints, publishing: Publishing): Route[] {
+  return [pingRoute(publishing), rollRoute(endpoints)]
+}
+
+function pingRoute(publishing: Publishing): Route {
+  return route({
+    id: 'pingEndpoint',
+    method: 'post',
+    path: '/webhooks/{endpointId}/ping',
+    tag: 'Webhook endpoints',
+    summary: 'Send a ping',
+    description: 'Queues one `webhook.ping`, verifiable like any event, whatever the endpoint subscribes to.',
+    permission: PING,
+    params: paramsOfEndpointActions,
+    body: z.strictObject({}),
+    bodyOptional: true,
+    success: { status: 202, description: 'The ping is queued.', body: z.object({ webhookId }) },
+    problems: ['endpoint_disabled', 'idempotency_conflict', 'intake_full', 'unreadable'],
+    idempotent: true,
+    async handle({ organization, params: { endpointId }, idempotencyKey }) {
+      const queued = await publishing.ping({ organization, endpointId }, { idempotencyKey })
+      return { body: { webhookId: queued.eventId }, ...replayed(queued.replayed) }
+    },
+  })
+}
+
+function rollRoute(endpoints: Endpoints): Route {
+  return route({
+    id: 'rollSecret',
+    method: 'post',
+    path: '/webhooks/{endpointId}/secret/roll',
+    tag: 'Webhook endpoints',
+    summary: 'Roll the signing secret',
+    description:
+      'The new secret signs the very next attempt. The old one signs beside it for 24 hours, or ends at once with `expireOld`.',
+    permission: ROLL,
+    params: paramsOfEndpointActions,
+    body: z.strictObject({
+      expireOld: z.boolean().default(false).meta({ description: 'The old secrets end at once.' }),
+    }),
+    bodyOptional: true,
+    success: {
+      status: 200,
+      description: 'The new signing secret.',
+      body: z.object({
+        secret: signingSecret.optional(),
+        overlapSeconds: z
+          .int()
+          .meta({ description: 'How long the old secret still signs.', example: 86_400 }),
+      }),
+    },
+    problems: ['too_many_secrets', 'idempotency_conflict', 'not_acknowledged', 'unreadable'],
+    idempotent: true,
+    async handle({ organization, params: { endpointId }, body, idempotencyKey }) {
+      const rolled = await endpoints.roll({ organization, endpointId }, body, { idempotencyKey })
+      const { secret, overlapSeconds } = rolled
+      return {
+        body: { ...(secret === undefined ? {} : { secret }), overlapSeconds },
+        ...replayed(rolled.replayed),
+      }
     },
   })
 }

@@ -4,8 +4,7 @@ import { ACME, draft, EndpointsBed } from '../../test/support/endpoints-bed.ts'
 import { calling } from '../../test/support/faulty-api.ts'
 import { secrets } from '../apis/core-kinds.ts'
 import { webhookEndpoints } from '../apis/webhook-endpoint.ts'
-import { ApiError } from '../kube/client.ts'
-import { UnreadableError } from '../kube/unreadable-error.ts'
+import { ApiError, UnreadableError } from '../kube/client.ts'
 
 const away = new ApiError('Unavailable', 'no answer')
 const how = { idempotencyKey: 'create-1' }

@@ -1,10 +1,21 @@
-/** The catalogue of event types (interface §4.2, §6). */
 import { z } from 'zod'
-import type { Cursors } from './cursor.ts'
-import type { EventTypeCatalogue } from './http/facade.ts'
-import { MANAGE_WEBHOOKS } from './http/permission.ts'
-import { type Route, route } from './http/route.ts'
-import { cursor, limit, nextCursor } from './list-query.ts'
+import type { EventTypeStore } from '../webhooks/endpoints/event-types.ts'
+import type { EventTypeCatalogue } from './http/auth.ts'
+import { MANAGE_WEBHOOKS, type Route, route } from './http/route.ts'
+import { type Cursors, cursor, limit, nextCursor } from './schemas.ts'
+
+/** The catalogue as REST shows it. */
+export function createEventTypeCatalogue(catalogue: Pick<EventTypeStore, 'all'>): EventTypeCatalogue {
+  return {
+    all: () =>
+      catalogue.all().map(({ metadata, spec }) => {
+        const { description, schema, example, deprecated } = spec
+        return { name: metadata.name, description, schema, example, deprecated }
+      }),
+  }
+}
+
+/** The catalogue of event types (interface §4.2, §6). */
 
 const eventType = z
   .object({

@@ -5,8 +5,7 @@ import { deliveryObjectName, sortableName } from '../apis/ids.ts'
 import { webhookDeliveries } from '../apis/webhook-delivery.ts'
 import { webhookEndpoint, webhookEndpoints } from '../apis/webhook-endpoint.ts'
 import { EndpointDirectory } from '../webhooks/endpoints/directory.ts'
-import { PublishingService } from './events.ts'
-import { Subscriptions } from './subscriptions.ts'
+import { PublishingService, Subscriptions } from './events.ts'
 
 const TYPE = 'environment.started'
 

@@ -1,28 +1,140 @@
+import { z } from 'zod'
+import type { AcceptedEvent, DeliveryTarget, Position } from '../apis/delivery-segment.ts'
+import type { EventType } from '../apis/event-type.ts'
+import { ENDPOINT_PREFIX, messageId, NAME_ENTROPY_BYTES, sortableName } from '../apis/ids.ts'
+import type { WebhookEndpoint } from '../apis/webhook-endpoint.ts'
+import { webhookEventSpec } from '../apis/webhook-event.ts'
+import type { Clock, Random } from '../lib/clock.ts'
+import { parseJson } from '../lib/json.ts'
+import type { SchemaProblem, SchemaValidator } from '../lib/json-schema.ts'
+import type { EndpointDirectory } from '../webhooks/endpoints/directory.ts'
+import { decideState } from '../webhooks/endpoints/plan.ts'
+import {
+  acceptEvent,
+  acceptRedelivery,
+  matchEndpoints,
+  type NewEvent,
+  refuseEvent,
+  subscriberOf,
+} from '../webhooks/events/plan.ts'
+import { findOriginal, type Original, type OriginalSources, PING_TYPE } from '../webhooks/events/publish.ts'
+import type { QuotaExceeded } from '../webhooks/events/quota.ts'
+import type { Appended, EventLog } from '../webhooks/log/store.ts'
+import type { DeliveryPlaces, OwnAppends } from './delivery-index/queries.ts'
+import { type EndpointId, type EndpointSources, type Keyed, readEndpoint } from './endpoint-resource.ts'
+import { Problem, RefusedError, type RefusedPlace, refuseWhileStale, withRefusals } from './http/problems.ts'
+import { IDEMPOTENCY_KEY } from './http/request.ts'
+import { PUBLISH, type Route, replayed, route } from './http/route.ts'
+import type { IdempotencyKeys, KeyMark } from './idempotency.ts'
+
+/** What REST brings into the delivery log: events, pings and redeliveries. */
+
+export type Publication = {
+  /** Name of an EventType. */
+  type: string
+  /** `data` as JSON text; its characters reach the receiver as they are. */
+  dataText: string
+}
+
+export type Published = {
+  /** `msg_...`, the webhook-id of its deliveries. */
+  eventId: string
+  /** Endpoints that get it. */
+  deliveries: number
+  /** Of its first delivery; absent without deliveries. */
+  position?: Position
+  /** The same request had been answered before. */
+  replayed: boolean
+}
+
+/** Answered when durable. All @throws RefusedError */
+export interface Publishing {
+  /** Refuses: invalid, intake_full, idempotency_conflict */
+  publish(organization: string, publication: Publication, how: Keyed): Promise<Published>
+  /** One `webhook.ping` to that endpoint, whatever its event types. Refuses: endpoint_disabled, intake_full, idempotency_conflict */
+  ping(id: EndpointId, how: Keyed): Promise<Published>
+  /** The same bytes as a brand-new delivery. Refuses: not_found (the delivery too), endpoint_disabled, intake_full, idempotency_conflict */
+  redeliver(id: EndpointId & { deliveryId: string }, how: Keyed): Promise<Published>
+}
+
+/** Whether an event may be published over REST, with the places in the request that are wrong. */
+
+type PublicationRules = {
+  catalogue: { get(name: string): EventType | undefined }
+  validator: SchemaValidator
+}
+
+/** @throws RefusedError invalid */
+export function checkPublication(rules: PublicationRules, { type, dataText }: Publication): void {
+  const entry = rules.catalogue.get(type)
+  const refusal = refuseEvent({ name: type, known: entry !== undefined }, dataText)
+  if (refusal) throw invalid([{ pointer: `/${refusal.part}`, message: refusal.words }])
+  const schema = entry?.spec.schema
+  if (!schema) return
+  const problems = problemsOf(rules.validator, { type, schema }, parse(dataText))
+  if (problems.length > 0) throw invalid(problems)
+}
+
+function parse(dataText: string): unknown {
+  try {
+    return parseJson(dataText)
+  } catch {
+    throw invalid([{ pointer: '/data', message: 'is not JSON' }])
+  }
+}
+
+function problemsOf(
+  validator: SchemaValidator,
+  { type, schema }: { type: string; schema: Record<string, unknown> },
+  data: unknown,
+): RefusedPlace[] {
+  let problems: SchemaProblem[]
+  try {
+    problems = validator.validate(schema, data)
+  } catch {
+    return [
+      { pointer: '/type', message: `the schema of ${type} cannot be used; whoever runs Davit can mend it` },
+    ]
+  }
+  return problems.map(({ pointer, message }) => ({ pointer: `/data${pointer}`, message }))
+}
+
+function invalid(places: readonly RefusedPlace[]): RefusedError {
+  return new RefusedError('invalid', { places })
+}
+
+/** Which endpoints get an event of a type: kept for as long as no endpoint of the organization changes. */
+
+export class Subscriptions {
+  readonly #directory: EndpointDirectory
+  /** By organization, then by type. */
+  readonly #targets = new Map<string, Map<string, readonly DeliveryTarget[]>>()
+
+  constructor(directory: EndpointDirectory) {
+    this.#directory = directory
+    const forget = ({ metadata }: WebhookEndpoint) => void this.#targets.delete(metadata.namespace ?? '')
+    directory.listen({ changed: ({ endpoint }) => forget(endpoint), removed: forget })
+  }
+
+  /** @param type of the catalogue, so that what is kept is bounded */
+  targetsOf(namespace: string, type: string): readonly DeliveryTarget[] {
+    const types = this.#targets.get(namespace) ?? new Map<string, readonly DeliveryTarget[]>()
+    const known = types.get(type)
+    if (known) return known
+    const subscribers = this.#directory
+      .inNamespace(namespace)
+      .map(({ endpoint, enabled }) => subscriberOf(endpoint, enabled))
+    const targets = matchEndpoints(type, subscribers).map(({ name, uid }) => ({ name, uid }))
+    // One without endpoints is found as quickly again.
+    if (subscribers.length > 0) this.#targets.set(namespace, types.set(type, targets))
+    return targets
+  }
+}
+
 /**
  * What REST brings into the delivery log: events for all that subscribe, pings and redeliveries for one endpoint.
  * Answered when durable, and readable from then on.
  */
-import type { AcceptedEvent } from '../apis/delivery-segment.ts'
-import { ENDPOINT_PREFIX } from '../apis/identifiers.ts'
-import { messageId, NAME_ENTROPY_BYTES, sortableName } from '../apis/ids.ts'
-import type { WebhookEndpoint } from '../apis/webhook-endpoint.ts'
-import type { Clock, Random } from '../lib/ports-clock.ts'
-import { decideState } from '../webhooks/endpoints/endpoint-state.ts'
-import { acceptEvent, acceptRedelivery, type NewEvent } from '../webhooks/events/plan.ts'
-import { findOriginal, type Original, type OriginalSources } from '../webhooks/events/publish.ts'
-import { PING_TYPE } from '../webhooks/events/publisher.ts'
-import type { QuotaExceeded } from '../webhooks/events/quota.ts'
-import type { Appended, EventLog } from '../webhooks/log/store.ts'
-import { checkPublication, type PublicationRules } from './check-publication.ts'
-import type { DeliveryPlaces, OwnAppends } from './delivery-index/ports-delivery-index.ts'
-import type { EndpointId, Keyed } from './endpoint-resource.ts'
-import { withRefusals } from './http/refusals.ts'
-import { refuseWhileStale } from './http/refuse-behind.ts'
-import { RefusedError } from './http/refused-error.ts'
-import { type EndpointSources, readEndpoint } from './live-endpoint.ts'
-import type { IdempotencyKeys, KeyMark } from './ports-idempotency.ts'
-import type { Publication, Published, Publishing } from './publishing.ts'
-import type { Subscriptions } from './subscriptions.ts'
 
 export type PublishingServiceOptions = EndpointSources &
   PublicationRules &
@@ -182,4 +294,71 @@ function wordsOf({ reason, message, fullest }: QuotaExceeded): string {
 function publishedOf({ accepted: { event, targets }, place }: Entered): Published {
   const position = place && { position: { version: place.version, index: place.firstDelivery } }
   return { eventId: messageId(event.id), deliveries: targets.length, ...position, replayed: false }
+}
+
+/** Publishing an event. */
+
+const body = z.strictObject({
+  type: webhookEventSpec.shape.type.meta({
+    description: 'Name of an event type.',
+    example: 'environment.started',
+  }),
+  data: z.unknown().meta({
+    description: 'Any JSON; its characters reach the receivers as they came.',
+    example: { environmentId: 'env_1' },
+  }),
+  id: z
+    .string()
+    .regex(IDEMPOTENCY_KEY, 'must be 1 to 255 visible ASCII characters without spaces')
+    .optional()
+    .meta({ description: 'Does what Idempotency-Key does.', maxLength: 255 }),
+})
+
+export function eventRoutes(publishing: Publishing): Route[] {
+  return [
+    route({
+      id: 'publishEvent',
+      method: 'post',
+      path: '/events',
+      tag: 'Events',
+      summary: 'Publish an event',
+      description:
+        'Queues a delivery for every enabled endpoint that subscribes to the type. Durable when it is answered.',
+      permission: PUBLISH,
+      body,
+      success: {
+        status: 202,
+        description: 'The event is accepted.',
+        body: z.object({
+          eventId: z.string().meta({
+            description: 'The webhook-id of its deliveries.',
+            example: 'msg_3ywq8x2k1m5n7p9r0s4t6v8w2z',
+          }),
+          deliveries: z.int().meta({ description: 'How many endpoints get it.' }),
+        }),
+      },
+      problems: ['idempotency_conflict', 'intake_full'],
+      idempotent: true,
+      async handle({ organization, body: { type, id }, rawMember, idempotencyKey }) {
+        const dataText = rawMember('data')
+        if (dataText === undefined) throw wrong('/data', 'is required')
+        const key = oneKey(idempotencyKey, id)
+        const published = await publishing.publish(organization, { type, dataText }, { idempotencyKey: key })
+        const { eventId, deliveries } = published
+        return { body: { eventId, deliveries }, ...replayed(published.replayed) }
+      },
+    }),
+  ]
+}
+
+/** A body's `id` is an Idempotency-Key; both, and different, contradict each other. */
+function oneKey(header: string | undefined, id: string | undefined): string | undefined {
+  if (header !== undefined && id !== undefined && header !== id) {
+    throw wrong('/id', 'differs from the Idempotency-Key; send one of them')
+  }
+  return header ?? id
+}
+
+function wrong(pointer: string, message: string): Problem {
+  return new Problem('invalid', { errors: [{ pointer, message }] })
 }

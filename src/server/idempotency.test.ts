@@ -4,7 +4,7 @@ import { FakeClock, settle } from '../../test/support/fake-clock.ts'
 import { Replica, SharedLog } from '../../test/support/key-replicas.ts'
 import { ApiError } from '../kube/client.ts'
 import { KEY_LIFE_MS } from '../webhooks/log/dedupe.ts'
-import { RefusedError } from './http/refused-error.ts'
+import { RefusedError } from './http/problems.ts'
 
 const nothing = () => undefined
 

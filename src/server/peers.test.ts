@@ -1,9 +1,13 @@
 import { expect, test } from 'vitest'
 import { FakeClock } from '../../test/support/fake-clock.ts'
 import { ApiError } from '../kube/client.ts'
-import type { PeerRecord, PeerRecords, StoredPeerRecord } from './facade-records.ts'
-import { PeerServers } from './other-facades.ts'
-import { ReplicaHeartbeat } from './peers.ts'
+import {
+  type PeerRecord,
+  type PeerRecords,
+  PeerServers,
+  ReplicaHeartbeat,
+  type StoredPeerRecord,
+} from './peers.ts'
 
 const LEASE_MS = 9000
 

@@ -1,17 +1,143 @@
+import {
+  API_ROLE,
+  apiReplicaLease,
+  ENDPOINTS_SEEN_ANNOTATION,
+  leases,
+  MAX_LEASES,
+  REPLICA_LABEL,
+} from '../apis/leases.ts'
+import { InterruptibleSleep, LeaseValidity } from '../ha/lease.ts'
+import {
+  ApiError,
+  isApiError,
+  type RawObject,
+  type ResourceReader,
+  type ResourceWriter,
+} from '../kube/client.ts'
+import type { Watch } from '../kube/watch-health.ts'
+import type { Clock } from '../lib/clock.ts'
+import type { Logger } from '../lib/log.ts'
+import { sleep } from '../lib/sleep.ts'
+
+/** What replicas of the facade tell each other, each in a record of its own. */
+
+export type PeerRecord = {
+  /** The replica's name, of which there is one at a time. */
+  name: string
+  /** Of this start of it. */
+  session: string
+  /** Every change of an endpoint up to this version is known to it. */
+  seen: number
+  /** How long the record counts without being renewed, in milliseconds. */
+  leaseMs: number
+}
+
+export type StoredPeerRecord = PeerRecord & {
+  /** Another one with every write. */
+  version: string
+}
+
+export interface PeerRecords {
+  /** Every record, as of a moment after the call: a consistent read. @throws ApiError */
+  list(): Promise<StoredPeerRecord[]>
+  /**
+   * Writes the record and renews it. @param over the version that it replaces; absent: there is none
+   * @returns the new version. @throws ApiError `Conflict`, `AlreadyExists`, `NotFound`: it is not as said. `Unavailable` and
+   * the like: it may have been written
+   */
+  write(record: PeerRecord, over: string | undefined): Promise<string>
+  /** @throws ApiError `Conflict`, `NotFound` */
+  remove(name: string, version: string): Promise<void>
+}
+
+/** Records of the facade's replicas as Leases in the operator's namespace. */
+
+export type PeerLeasesOptions = {
+  resources: ResourceReader & ResourceWriter
+  /** The operator's namespace. */
+  namespace: string
+  clock: Clock
+}
+
+const NAME_PREFIX = `davit-${API_ROLE}-`
+const UNKNOWN_LEASE_MS = 60_000
+
+export class PeerLeases implements PeerRecords {
+  readonly #options: PeerLeasesOptions
+
+  constructor(options: PeerLeasesOptions) {
+    this.#options = options
+  }
+
+  async list(): Promise<StoredPeerRecord[]> {
+    const { resources, namespace } = this.#options
+    const labelSelector = `${REPLICA_LABEL}=${API_ROLE}`
+    const page = await resources.list(leases, { namespace, labelSelector, limit: MAX_LEASES })
+    if (page.continue)
+      throw new ApiError('BadRequest', `There are more than ${MAX_LEASES} Leases of facades.`)
+    return page.items.map(read)
+  }
+
+  async write(record: PeerRecord, over: string | undefined): Promise<string> {
+    const { resources, namespace } = this.#options
+    const name = NAME_PREFIX + record.name
+    const lease = this.#leaseOf(record)
+    const written =
+      over === undefined
+        ? await resources.create(leases, { ...lease, metadata: { ...lease.metadata, name, namespace } })
+        : await resources.patch(
+            leases,
+            { namespace, name },
+            { ...lease, metadata: { ...lease.metadata, resourceVersion: over } },
+          )
+    return String(written.metadata.resourceVersion)
+  }
+
+  async remove(name: string, version: string): Promise<void> {
+    const { resources, namespace } = this.#options
+    await resources.delete(leases, { namespace, name: NAME_PREFIX + name }, { resourceVersion: version })
+  }
+
+  #leaseOf({ session, seen, leaseMs }: PeerRecord) {
+    return {
+      apiVersion: 'coordination.k8s.io/v1',
+      kind: 'Lease',
+      metadata: {
+        labels: { [REPLICA_LABEL]: API_ROLE },
+        annotations: { [ENDPOINTS_SEEN_ANNOTATION]: String(seen) },
+      },
+      spec: {
+        holderIdentity: session,
+        leaseDurationSeconds: Math.ceil(leaseMs / 1000),
+        // The API server wants microseconds.
+        renewTime: new Date(this.#options.clock.now()).toISOString().replace('Z', '000Z'),
+      },
+    }
+  }
+}
+
+/** What somebody has spoilt says nothing of what was seen: its own replica writes it anew. */
+function read(raw: RawObject): StoredPeerRecord {
+  const version = String(raw.metadata.resourceVersion)
+  const name = raw.metadata.name.startsWith(NAME_PREFIX)
+    ? raw.metadata.name.slice(NAME_PREFIX.length)
+    : raw.metadata.name
+  const { data } = apiReplicaLease.safeParse(raw)
+  if (!data) return { name, session: '', seen: 0, leaseMs: UNKNOWN_LEASE_MS, version }
+  return {
+    name,
+    session: data.spec.holderIdentity,
+    seen: data.metadata.annotations[ENDPOINTS_SEEN_ANNOTATION],
+    leaseMs: data.spec.leaseDurationSeconds * 1000,
+    version,
+  }
+}
+
 /**
  * This replica of the facade among the others: its Lease says that it lives and what it has seen of endpoints. Others wait
  * for it with every change of an endpoint, until its lease has ended; so it publishes only while it is waited for, and only
  * on what it has read since they began to.
  */
-
-import { LeaseValidity } from '../ha/shards-lease.ts'
-import { InterruptibleSleep } from '../ha/wakeable-pause.ts'
-import { isApiError } from '../kube/client.ts'
-import type { Watch } from '../kube/watch.ts'
-import type { Clock } from '../lib/ports-clock.ts'
-import type { Logger } from '../lib/ports-log.ts'
-import { sleep } from '../lib/sleep.ts'
-import type { PeerRecords, StoredPeerRecord } from './facade-records.ts'
 
 export type ReplicaHeartbeatOptions = {
   name: string
@@ -197,6 +323,155 @@ export class ReplicaHeartbeat {
       await records.remove(name, version)
     } catch (error) {
       if (!isApiError(error, 'Conflict', 'NotFound')) throw error
+    }
+  }
+}
+
+/** Waits until every other replica of the facade that lives has seen a change: the rare writer waits, so that no publish has to. */
+
+export type PeerServersOptions = {
+  /** The replica's own name. */
+  name: string
+  leaseMs: number
+  records: PeerRecords
+  clock: Clock
+  log: Logger
+}
+
+/** Times are monotonic milliseconds of this process. */
+type Other = {
+  record: StoredPeerRecord
+  /** When this version was first seen: it was written before. */
+  seenAt: number
+}
+
+type Waiter = {
+  /** Undefined while it is not known which version has to be seen. */
+  needed: () => number | undefined
+  deadline: number
+  end: (haveSeen: boolean) => void
+}
+
+const LOOK_EVERY_MS = 25
+/** Beyond the lease, for the calls on the way. */
+const MARGIN_MS = 2000
+const TIDY_EVERY_MS = 60_000
+/** A Lease that ended so long ago is nobody's any more. */
+const KEPT_MS = 60_000
+
+export class PeerServers {
+  readonly #options: PeerServersOptions
+  readonly #others = new Map<string, Other>()
+  readonly #waiters = new Set<Waiter>()
+  /** When the list that was taken last was asked for. */
+  #asOf = Number.NEGATIVE_INFINITY
+  #isLooking = false
+
+  constructor(options: PeerServersOptions) {
+    this.#options = options
+  }
+
+  /** Changes that wait. */
+  get waiting(): number {
+    return this.#waiters.size
+  }
+
+  /**
+   * Resolves when whoever publishes from then on knows the change: all have seen it, or may not publish any more.
+   * @returns false when that took longer than the lease of a dead one
+   */
+  haveSeen(needed: () => number | undefined): Promise<boolean> {
+    const { clock, leaseMs } = this.#options
+    return new Promise((resolve) => {
+      const waiter: Waiter = {
+        needed,
+        deadline: clock.monotonic() + leaseMs + MARGIN_MS,
+        end: (haveSeen) => {
+          this.#waiters.delete(waiter)
+          resolve(haveSeen)
+        },
+      }
+      this.#waiters.add(waiter)
+      if (!this.#isLooking) void this.#look()
+    })
+  }
+
+  /** Takes away what crashed replicas have left, now and then. */
+  async collectExpiredForever(signal: AbortSignal): Promise<void> {
+    const { clock, log } = this.#options
+    for (;;) {
+      await sleep(clock, TIDY_EVERY_MS, signal)
+      if (signal.aborted) return
+      try {
+        await this.#tidy()
+      } catch (error) {
+        log.warn('Leases of facades that are gone stay for now', { error })
+      }
+    }
+  }
+
+  /** One reader for all that wait. */
+  async #look(): Promise<void> {
+    const { clock, log } = this.#options
+    this.#isLooking = true
+    let isFailing = false
+    while (this.#waiters.size > 0) {
+      try {
+        await this.#answer([...this.#waiters])
+      } catch (error) {
+        if (!isFailing) log.warn('The Leases of other facades could not be read', { error })
+        isFailing = true
+      }
+      const now = clock.monotonic()
+      for (const waiter of [...this.#waiters]) if (now >= waiter.deadline) waiter.end(false)
+      if (this.#waiters.size > 0) await sleep(clock, LOOK_EVERY_MS)
+    }
+    this.#isLooking = false
+  }
+
+  /** @param waiters whose changes were made before the list is asked for */
+  async #answer(waiters: readonly Waiter[]): Promise<void> {
+    await this.#read()
+    for (const waiter of waiters) if (this.#isSeen(waiter.needed)) waiter.end(true)
+  }
+
+  async #read(): Promise<void> {
+    const { name, records, clock } = this.#options
+    const asked = clock.monotonic()
+    const stored = await records.list()
+    // Lists may overtake each other: an older one knows less.
+    if (asked < this.#asOf) return
+    this.#asOf = asked
+    const now = clock.monotonic()
+    const names = new Set(stored.map((record) => record.name))
+    for (const gone of this.#others.keys()) if (!names.has(gone)) this.#others.delete(gone)
+    for (const record of stored) {
+      if (record.name === name) continue
+      if (this.#others.get(record.name)?.record.version === record.version) continue
+      this.#others.set(record.name, { record, seenAt: now })
+    }
+  }
+
+  #isSeen(needed: Waiter['needed']): boolean {
+    const living = [...this.#others.values()].filter((other) => !this.#hasExpired(other))
+    if (living.length === 0) return true
+    const version = needed()
+    return version !== undefined && living.every(({ record }) => record.seen >= version)
+  }
+
+  #hasExpired({ record, seenAt }: Other, afterMs = 0): boolean {
+    return this.#asOf - seenAt >= record.leaseMs + afterMs
+  }
+
+  async #tidy(): Promise<void> {
+    const { records } = this.#options
+    await this.#read()
+    for (const other of [...this.#others.values()].filter((one) => this.#hasExpired(one, KEPT_MS))) {
+      try {
+        await records.remove(other.record.name, other.record.version)
+      } catch (error) {
+        if (!isApiError(error, 'Conflict', 'NotFound')) throw error
+      }
     }
   }
 }

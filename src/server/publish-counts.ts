@@ -2,7 +2,7 @@
  * How many deliveries wait, as the facade sees it: from its index of the log, counted anew now and then, and what it
  * has appended itself since.
  */
-import type { Clock } from '../lib/ports-clock.ts'
+import type { Clock } from '../lib/clock.ts'
 import type { EndpointDirectory } from '../webhooks/endpoints/directory.ts'
 import type { EndpointBacklog } from '../webhooks/events/quota.ts'
 

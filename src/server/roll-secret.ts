@@ -1,14 +1,16 @@
 /** Rolls the signing secret of an endpoint (interface §4.2 rule 3). */
+
 import { secrets } from '../apis/core-kinds.ts'
 import { NAME_ENTROPY_BYTES, sortableName } from '../apis/ids.ts'
-import { NO_ENDPOINT_YET } from '../apis/signing-keys.ts'
-import type { WebhookEndpoint } from '../apis/webhook-endpoint.ts'
+import { NO_ENDPOINT_YET, type WebhookEndpoint } from '../apis/webhook-endpoint.ts'
 import { isApiError } from '../kube/client.ts'
 import { signingSecretName } from '../webhooks/endpoints/directory.ts'
 import { type KeyOwner, keysData, keysObject, readKeys } from '../webhooks/endpoints/signing-keys.ts'
-import { fingerprintOf, formatSecret, KEY_BYTES } from '../webhooks/sender/domain-signature.ts'
 import {
   activeKeys,
+  fingerprintOf,
+  formatSecret,
+  KEY_BYTES,
   MAX_ACTIVE_KEYS,
   OVERLAP_SECONDS,
   rollKeys,
@@ -16,10 +18,9 @@ import {
   withoutUnseen,
 } from '../webhooks/sender/signature.ts'
 import { acknowledged, type EndpointsContext } from './endpoint-acknowledgements.ts'
-import type { EndpointId, RolledSecret } from './endpoint-resource.ts'
-import { RefusedError } from './http/refused-error.ts'
-import { readEndpoint } from './live-endpoint.ts'
-import { retryOnConflict } from './until-undisturbed.ts'
+import { type EndpointId, type RolledSecret, readEndpoint } from './endpoint-resource.ts'
+import { RefusedError } from './http/problems.ts'
+import { retryOnConflict } from './object-writes.ts'
 
 type Roll = { expireOld: boolean }
 

@@ -1,20 +1,160 @@
-/** Secrets on their way into the organization's account: the one place of the facade that hands them on. */
 import type { StoredParameter } from '../apis/registry-credential.ts'
-import { isOwnedBy, ownerFilter } from '../credentials/aws/owner-tags.ts'
-import { sessionArn } from '../credentials/aws/policies.ts'
-import type { CallLimits, CloudAccess, ParameterListing, ParameterStore } from '../credentials/cloud.ts'
-import { isCloudError } from '../credentials/cloud-error.ts'
-import type { CredentialMetrics } from '../lib/metrics.ts'
-import type { Clock } from '../lib/ports-clock.ts'
-import type { SecretText } from '../lib/secret-text.ts'
-import { RefusedError } from './http/refused-error.ts'
 import {
-  ownerTagsIn,
-  parameterNameIn,
-  parameterPathIn,
-  type ReadyAccount,
-  storedIn,
-} from './ready-account.ts'
+  SECRETS_SETTINGS_NAME,
+  type SecretsSettings,
+  secretsSettings,
+  secretsSettingsKind,
+  secretsSettingsResource,
+} from '../apis/secrets-settings.ts'
+import type { AccountIdentity } from '../credentials/accounts/installation-key.ts'
+import {
+  isOwnedBy,
+  type Owner,
+  organizationPath,
+  ownerFilter,
+  ownerTags,
+  parameterName,
+  roleArnParts,
+} from '../credentials/aws/names.ts'
+import { sessionArn } from '../credentials/aws/policies.ts'
+import {
+  type CallLimits,
+  type CloudAccess,
+  isCloudError,
+  type OwnerTags,
+  type ParameterListing,
+  type ParameterStore,
+} from '../credentials/cloud.ts'
+import { findObject, type RawObject, type ResourceReader, UnreadableError } from '../kube/client.ts'
+import type { Organization } from '../kube/organizations.ts'
+import type { Clock } from '../lib/clock.ts'
+import type { CredentialMetrics } from '../lib/metrics.ts'
+import type { SecretText } from '../lib/redact.ts'
+import { type RefusedCondition, RefusedError } from './http/problems.ts'
+
+/** SecretsSettings as they are now, and what their conditions say of them. */
+
+/** Undefined where there are none. Those that are being deleted come too. @throws ApiError */
+export async function readRawSettings(
+  resources: Pick<ResourceReader, 'get'>,
+  organization: string,
+): Promise<RawObject | undefined> {
+  const ref = { namespace: organization, name: SECRETS_SETTINGS_NAME }
+  return await findObject(resources, secretsSettingsResource, ref)
+}
+
+/** Undefined where there are none, and of those that are being deleted. @throws ApiError; UnreadableError */
+export async function readSettings(
+  resources: Pick<ResourceReader, 'get'>,
+  organization: string,
+): Promise<SecretsSettings | undefined> {
+  const raw = await readRawSettings(resources, organization)
+  return raw === undefined || raw.metadata.deletionTimestamp !== undefined ? undefined : parseSettings(raw)
+}
+
+/** @throws UnreadableError */
+export function parseSettings(raw: RawObject): SecretsSettings {
+  const { data } = secretsSettings.safeParse(raw)
+  if (data) return data
+  throw new UnreadableError(secretsSettingsKind.kind, `${raw.metadata.namespace}/${raw.metadata.name}`)
+}
+
+/** Whether the status speaks of the spec as it is. */
+export function isObserved({ metadata, status }: SecretsSettings): boolean {
+  return status !== undefined && status.observedGeneration === metadata.generation
+}
+
+/** What is known of the condition with these settings, not with those before. */
+function readyCondition(settings: SecretsSettings): RefusedCondition {
+  const held = settings.status?.conditions?.find(({ type }) => type === 'Ready')
+  if (!held || !isObserved(settings)) return NOT_TRIED
+  const { type, status, reason, message } = held
+  return { type, status, reason, message }
+}
+
+export const NOT_TRIED: RefusedCondition = {
+  type: 'Ready',
+  status: 'Unknown',
+  reason: 'Connecting',
+  message: 'The account has not been tried with these settings yet.',
+}
+
+/** The cloud account in which an organization's secrets are stored now, or why none is. */
+
+export type ReadyAccount = {
+  access: CloudAccess
+  account: string
+  owner: Owner
+  /** What every parameter of Davit is under. */
+  prefix: string
+}
+
+const CONNECT_FIRST =
+  'Connect an account first, with PUT /secrets-settings of the organization. Nothing was stored. A credential of the type ecr needs none.'
+
+export type AccountSources = {
+  resources: Pick<ResourceReader, 'get'>
+  organizations: { get(name: string): Organization | undefined }
+  identity: AccountIdentity
+}
+
+/** @throws RefusedError not_found, secrets_settings_required, cloud_account_not_ready; ApiError; UnreadableError */
+export async function readyAccount(
+  { resources, organizations, identity }: AccountSources,
+  organization: string,
+): Promise<ReadyAccount> {
+  const { uid } = organizations.get(organization) ?? {}
+  if (uid === undefined) throw new RefusedError('not_found')
+  const settings = await readSettings(resources, organization)
+  if (!settings) throw new RefusedError('secrets_settings_required', { detail: CONNECT_FIRST })
+  const condition = readyCondition(settings)
+  const connected = settings.status?.connected
+  if (condition.status !== 'True' || !connected)
+    throw new RefusedError('cloud_account_not_ready', { detail: condition.message, condition })
+  const { roleArn, region, kmsKeyId } = connected
+  return {
+    access: {
+      organization,
+      organizationUid: uid,
+      roleArn,
+      region,
+      externalId: identity.externalIdOf(uid),
+      ...(kmsKeyId === undefined ? {} : { kmsKeyId }),
+    },
+    account: roleArnParts(roleArn).account,
+    owner: identity.ownerOf(uid),
+    prefix: identity.prefix,
+  }
+}
+
+/** What every parameter of the organization is under. */
+function parameterPathIn({ prefix, access }: ReadyAccount): string {
+  return organizationPath({ prefix, organization: access.organization })
+}
+
+export function parameterNameIn({ prefix, access }: ReadyAccount, credential: string): string {
+  return parameterName({ prefix, organization: access.organization, credential })
+}
+
+function ownerTagsIn({ owner, access }: ReadyAccount, credential: string): OwnerTags {
+  return ownerTags({ ...owner, organization: access.organization, credential })
+}
+
+function storedIn({ access, account }: ReadyAccount, name: string, version: number): StoredParameter {
+  const { region, roleArn, kmsKeyId } = access
+  return { name, version, region, account, roleArn, ...(kmsKeyId === undefined ? {} : { kmsKeyId }) }
+}
+
+/** Whether a parameter is where this account keeps the one of the name. */
+export function isIn(
+  { access, account }: ReadyAccount,
+  name: string,
+  stored: StoredParameter | undefined,
+): stored is StoredParameter {
+  return stored?.name === name && stored.account === account && stored.region === access.region
+}
+
+/** Secrets on their way into the organization's account: the one place of the facade that hands them on. */
 
 export type SecretStoreOptions = {
   parameters: ParameterStore & ParameterListing

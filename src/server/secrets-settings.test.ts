@@ -4,10 +4,9 @@ import { FakeClock, settle } from '../../test/support/fake-clock.ts'
 import { calling, FaultyApi } from '../../test/support/faulty-api.ts'
 import { MemoryStore } from '../../test/support/memory-store.ts'
 import { secretsSettingsResource } from '../apis/secrets-settings.ts'
-import { accountIdentity } from '../credentials/accounts/account-identity.ts'
+import { accountIdentity } from '../credentials/accounts/installation-key.ts'
 import { ApiError } from '../kube/client.ts'
-import type { SettingsDraft } from './ports-secrets-settings.ts'
-import { SecretsSettingsService } from './secrets-settings.ts'
+import { SecretsSettingsService, type SettingsDraft } from './secrets-settings.ts'
 
 const ACME = 'acme'
 const REF = { namespace: ACME, name: 'default' }

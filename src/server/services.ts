@@ -1,45 +1,107 @@
-/** The facade's services of endpoints, publishing, credentials and Idempotency-Keys, wired, with the watches that they live on. */
 import { deliverySegments } from '../apis/delivery-segment.ts'
-import { accountIdentity } from '../credentials/accounts/account-identity.ts'
+import { accountIdentity } from '../credentials/accounts/installation-key.ts'
 import type { ParameterListing, ParameterStore } from '../credentials/cloud.ts'
 import type { ResourceReader, ResourceWriter, WatchSource } from '../kube/client.ts'
 import { Organizations } from '../kube/organizations.ts'
-import type { Watch } from '../kube/watch.ts'
-import { deriveKey } from '../lib/key-hash.ts'
+import type { Watch } from '../kube/watch-health.ts'
+import type { Clock, Random } from '../lib/clock.ts'
+import type { SchemaValidator } from '../lib/json-schema.ts'
+import type { Logger } from '../lib/log.ts'
 import type { CredentialMetrics, LogMetrics, RuntimeMetrics } from '../lib/metrics.ts'
-import type { Clock, Random } from '../lib/ports-clock.ts'
-import type { Logger } from '../lib/ports-log.ts'
-import type { SchemaValidator } from '../lib/schema-validator.ts'
-import type { UrlPolicy } from '../net/url-guard.ts'
+import { deriveKey } from '../lib/text.ts'
+import type { UrlPolicy } from '../net/egress-policy.ts'
 import { EndpointDirectory } from '../webhooks/endpoints/directory.ts'
 import { EventTypeStore } from '../webhooks/endpoints/event-types.ts'
-import { ByteWindow } from '../webhooks/events/byte-window.ts'
-import type { Pending } from '../webhooks/events/pending-limits.ts'
-import { type IntakeLimits, PublishQuota } from '../webhooks/events/quota.ts'
-import { createEventLog } from '../webhooks/log/event-log.ts'
-import { firstNameReader, SegmentNamer } from '../webhooks/log/segment-names.ts'
+import { ByteWindow, type IntakeLimits, type Pending, PublishQuota } from '../webhooks/events/quota.ts'
+import { createEventLog, firstNameReader, SegmentNamer } from '../webhooks/log/kubernetes-store.ts'
 import type { Appended, EventLog } from '../webhooks/log/store.ts'
-import { CredentialDirectory } from './credential-directory.ts'
-import type { RegistryCredentials } from './credential-resource.ts'
-import type { DeliveryPlaces, OwnAppends } from './delivery-index/ports-delivery-index.ts'
+import { CredentialDirectory, type RegistryCredentials } from './credential-resource.ts'
+import { CredentialService } from './credentials.ts'
+import type { DeliveryPlaces, OwnAppends } from './delivery-index/queries.ts'
+import { LiveControllers } from './endpoint-acknowledgements.ts'
 import type { Endpoints } from './endpoint-resource.ts'
-import { EndpointService } from './endpoints-endpoints.ts'
-import { PublishingService, type PublishingServiceOptions } from './events.ts'
-import { type ReplicaStats, ServerReplicas } from './facade-replicas.ts'
-import { withLogRefusals } from './http/refusals.ts'
-import { RefusedError } from './http/refused-error.ts'
-import { Idempotency } from './idempotency.ts'
-import { IdempotencyCache } from './idempotency-book.ts'
-import { LiveControllers } from './live-controllers.ts'
-import type { IdempotencyKeys } from './ports-idempotency.ts'
-import type { OrganizationSettings } from './ports-secrets-settings.ts'
+import { EndpointService } from './endpoints.ts'
+import { type Publishing, PublishingService, type PublishingServiceOptions, Subscriptions } from './events.ts'
+import { RefusedError, withLogRefusals } from './http/problems.ts'
+import { Idempotency, IdempotencyCache, type IdempotencyKeys } from './idempotency.ts'
+import { PeerLeases, PeerServers, ReplicaHeartbeat } from './peers.ts'
 import { PublishCounts, type UnfinishedDeliveries } from './publish-counts.ts'
-import type { Publishing } from './publishing.ts'
-import { CredentialService } from './registry-credentials.ts'
-import { EndpointProgress } from './replica-barrier.ts'
-import { SecretsSettingsService } from './secrets-settings.ts'
-import { Subscriptions } from './subscriptions.ts'
+import { EndpointProgress, type EndpointReplicas, ReplicaBarrier } from './replica-barrier.ts'
+import { type OrganizationSettings, SecretsSettingsService } from './secrets-settings.ts'
 import { ServerWatches } from './watches.ts'
+
+/** The replicas of the facade as this one sees them, wired: its own Lease, the others, and the writers that wait for them. */
+
+export type ServerReplicasOptions = {
+  api: ResourceReader & ResourceWriter
+  /** The operator's namespace. */
+  namespace: string
+  /** The replica's name. */
+  writer: string
+  /** How long its Lease counts without being renewed. */
+  leaseMs: number
+  /** Of Leases, where the world has a time of its own. */
+  leaseClock?: Clock | undefined
+  clock: Clock
+  random: Random
+  log: Logger
+}
+
+/** Whether others wait for what this replica has not seen, how old its Lease is, and how many changes here wait for others. */
+type ReplicaStats = { isWaitedFor: boolean; leaseAgeMs: number; waiting: number }
+
+class ServerReplicas {
+  readonly endpoints: EndpointReplicas
+  readonly #presence: ReplicaHeartbeat
+  readonly #others: PeerServers
+  readonly #watches: ServerWatches
+  readonly #stopping = new AbortController()
+  #tidying: Promise<void> = Promise.resolve()
+
+  constructor(options: ServerReplicasOptions, watches: ServerWatches, progress: EndpointProgress) {
+    const { api, namespace, writer, leaseMs, leaseClock: clock = options.clock, random, log } = options
+    const records = new PeerLeases({ resources: api, namespace, clock })
+    const shared = { name: writer, leaseMs, records, clock, log }
+    this.#watches = watches
+    this.#others = new PeerServers(shared)
+    this.#presence = new ReplicaHeartbeat({
+      ...shared,
+      session: `${writer}.${Buffer.from(random.bytes(6)).toString('hex')}`,
+      watch: watches.endpoints,
+      read: () => watches.readEndpoints(),
+      behind: () => watches.problemOf('endpoints'),
+    })
+    this.endpoints = new ReplicaBarrier(this.#others, progress)
+  }
+
+  /** Something was seen that other replicas may wait for. */
+  changed(): void {
+    this.#presence.changed()
+  }
+
+  /** Why it may not be known which endpoints there are, in words; undefined while it is. */
+  behind(): string | undefined {
+    return this.#presence.problem ?? this.#watches.problemOf('endpoints')
+  }
+
+  stats(): ReplicaStats {
+    const { isWaitedFor, leaseAgeMs } = this.#presence
+    return { isWaitedFor, leaseAgeMs, waiting: this.#others.waiting }
+  }
+
+  start(): void {
+    this.#presence.start()
+    this.#tidying = this.#others.collectExpiredForever(this.#stopping.signal)
+  }
+
+  /** Nothing is published any more. */
+  async leave(): Promise<void> {
+    this.#stopping.abort()
+    await Promise.all([this.#presence.leave(), this.#tidying])
+  }
+}
+
+/** The facade's services of endpoints, publishing, credentials and Idempotency-Keys, wired, with the watches that they live on. */
 
 export type ServerServicesOptions = {
   api: ResourceReader & ResourceWriter & WatchSource

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { UndisclosedSecrets } from './unseen-secrets.ts'
+import { UndisclosedSecrets } from './endpoint-acknowledgements.ts'
 
 const done = async () => 'done'
 const fails = async () => {

@@ -1,8 +1,7 @@
 import { randomBytes } from 'node:crypto'
-import type { Account, User } from './account.ts'
+import type { Account, Credentials, Principal, Session, User } from './account.ts'
 import { AwsError } from './aws-error.ts'
 import { secretKey, uniqueId } from './identifiers.ts'
-import type { Credentials, Principal, Session } from './principal.ts'
 
 type UserKey = { account: Account; user: User; secret: string }
 type SessionKey = { account: Account; session: Session; secret: string; token: string }

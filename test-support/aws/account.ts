@@ -1,10 +1,261 @@
-import type { JsonWebKey } from 'node:crypto'
+import { createCipheriv, type JsonWebKey, randomBytes, randomUUID } from 'node:crypto'
 import { type Policy, type PolicyDocument, parsePolicy } from './iam/policy.ts'
 import { uniqueId } from './identifiers.ts'
-import type { KeyStore } from './key-store.ts'
-import type { ParameterStore } from './parameter-store.ts'
 import type { Partition } from './partitions.ts'
-import type { Credentials } from './principal.ts'
+
+/** Who asks: a user with an access key, or somebody who has assumed a role. */
+export type Principal = {
+  account: Account
+  /** Of the user, or of the session of the role. */
+  arn: string
+  /** As GetCallerIdentity says it. */
+  userId: string
+  /** Tags of the user or role, and of the session over them. */
+  tags: ReadonlyMap<string, string>
+  policies: readonly Policy[]
+  userName?: string
+  session?: Session
+}
+
+/** What AssumeRole made. */
+export type Session = {
+  role: Role
+  name: string
+  /** Text of the inline session policy as it was sent, and what it means. */
+  policyText: string | undefined
+  policy: Policy | undefined
+  tags: ReadonlyMap<string, string>
+  externalId: string | undefined
+  /** ARN of who assumed the role. */
+  caller: string
+  issuedAt: number
+  expiresAt: number
+}
+
+export type Credentials = { accessKeyId: string; secretAccessKey: string }
+
+export type KeyState = 'Disabled' | 'Enabled' | 'PendingDeletion'
+
+export type KmsKey = {
+  readonly id: string
+  readonly arn: string
+  /** Only a symmetric key encrypts parameters. */
+  readonly isSymmetric: boolean
+  state: KeyState
+  policy: Policy
+  readonly secret: Buffer
+}
+
+export type KeyOptions = { alias?: string; policy?: PolicyDocument; isSymmetric?: boolean }
+
+/** The key that AWS makes in each account and region for parameters without a key of their own. */
+export const DEFAULT_KEY = 'alias/aws/ssm'
+
+const MAX_KEYS = 1_000
+
+/** The keys of an account in a region. */
+export class KeyStore {
+  readonly #account: Account
+  readonly #region: string
+  readonly #keys = new Map<string, KmsKey>()
+  readonly #aliases = new Map<string, KmsKey>()
+
+  constructor(account: Account, region: string) {
+    this.#account = account
+    this.#region = region
+  }
+
+  /** Without a policy of its own, the account's policies decide. @param options.alias with its `alias/` */
+  add(options: KeyOptions = {}): KmsKey {
+    if (this.#keys.size >= MAX_KEYS) throw new RangeError(`more than ${MAX_KEYS} keys`)
+    const id = randomUUID()
+    const key: KmsKey = {
+      id,
+      arn: this.#arn(`key/${id}`),
+      isSymmetric: options.isSymmetric ?? true,
+      state: 'Enabled',
+      policy: parsePolicy(options.policy ?? this.#accountDecides(), 'key'),
+      secret: randomBytes(32),
+    }
+    this.#keys.set(id, key)
+    if (options.alias !== undefined) this.#aliases.set(options.alias, key)
+    return key
+  }
+
+  /** @param name id, ARN, alias or ARN of an alias */
+  find(name: string): KmsKey | undefined {
+    const prefix = this.#arn('')
+    const plain = name.startsWith(prefix) ? name.slice(prefix.length) : name
+    if (plain === DEFAULT_KEY) return this.#defaultKey()
+    if (plain.startsWith('alias/')) return this.#aliases.get(plain)
+    return this.#keys.get(plain.replace(/^key\//, ''))
+  }
+
+  #defaultKey(): KmsKey {
+    return this.#aliases.get(DEFAULT_KEY) ?? this.add({ alias: DEFAULT_KEY, policy: this.#managedPolicy() })
+  }
+
+  #arn(resource: string): string {
+    return `arn:${this.#account.partition.name}:kms:${this.#region}:${this.#account.id}:${resource}`
+  }
+
+  #accountDecides(): PolicyDocument {
+    const Principal = { AWS: this.#account.iamArn('root') }
+    return {
+      Version: '2012-10-17',
+      Statement: { Effect: 'Allow', Principal, Action: 'kms:*', Resource: '*' },
+    }
+  }
+
+  /** Source: Systems Manager User Guide, "Restricting decryption": every principal of the account, through SSM; KMS Developer Guide, "AWS managed keys". */
+  #managedPolicy(): PolicyDocument {
+    const through = {
+      'kms:CallerAccount': this.#account.id,
+      'kms:ViaService': viaService(this.#account, this.#region),
+    }
+    return {
+      Version: '2012-10-17',
+      Statement: [
+        {
+          Effect: 'Allow',
+          Principal: { AWS: '*' },
+          Action: ['kms:Encrypt', 'kms:Decrypt', 'kms:ReEncrypt*', 'kms:GenerateDataKey*', 'kms:DescribeKey'],
+          Resource: '*',
+          Condition: { StringEquals: through },
+        },
+        {
+          Effect: 'Allow',
+          Principal: { AWS: this.#account.iamArn('root') },
+          Action: ['kms:Describe*', 'kms:Get*', 'kms:List*'],
+          Resource: '*',
+        },
+      ],
+    }
+  }
+}
+
+/** How KMS knows SSM, for the condition kms:ViaService. */
+export function viaService({ partition }: Account, region: string): string {
+  return `ssm.${region}.${partition.suffixes[0]}`
+}
+
+/** What SSM keeps and gives to those who read without decryption: nothing of the text can be seen in it. */
+export function encrypt(key: KmsKey, text: string): string {
+  const iv = randomBytes(12)
+  const cipher = createCipheriv('aes-256-gcm', key.secret, iv)
+  return Buffer.concat([
+    Buffer.from('01020200', 'hex'),
+    iv,
+    cipher.update(text, 'utf8'),
+    cipher.final(),
+    cipher.getAuthTag(),
+  ]).toString('base64')
+}
+
+export type ParameterType = 'SecureString' | 'String' | 'StringList'
+export type Tier = 'Advanced' | 'Standard'
+
+export type ParameterVersion = {
+  readonly version: number
+  readonly type: ParameterType
+  readonly value: string
+  /** What readers without decryption get of a SecureString. */
+  readonly ciphertext: string | undefined
+  readonly keyId: string | undefined
+  readonly description: string | undefined
+  readonly tier: Tier
+  readonly labels: readonly string[]
+  /** Milliseconds since 1970. */
+  readonly modifiedAt: number
+  /** ARN of who wrote it. */
+  readonly modifiedBy: string
+}
+
+/** Never changed, only put in place of another, so that an older state can be kept. */
+export type Parameter = {
+  readonly name: string
+  /** The oldest first, never none. */
+  readonly versions: readonly ParameterVersion[]
+  readonly tags: ReadonlyMap<string, string>
+}
+
+type Change = { name: string; at: number; before: Parameter | undefined }
+
+export const MAX_PARAMETERS: Readonly<Record<Tier, number>> = { Standard: 10_000, Advanced: 100_000 }
+const MAX_CHANGES = 20_000
+
+/** The parameters of an account in a region. It knows no rules. */
+export class ParameterStore {
+  readonly account: Account
+  readonly region: string
+  readonly keys: KeyStore
+  /** What a new parameter is whose tier is not said: a setting of the account. */
+  defaultTier: Tier | 'Intelligent-Tiering' = 'Standard'
+  readonly #parameters = new Map<string, Parameter>()
+  /** The latest last. */
+  readonly #changes: Change[] = []
+
+  constructor(account: Account, region: string, keys: KeyStore) {
+    this.account = account
+    this.region = region
+    this.keys = keys
+  }
+
+  /** @param before the state at that time; absent: now */
+  get(name: string, before?: number): Parameter | undefined {
+    if (before === undefined) return this.#parameters.get(name)
+    return this.#asOf(before, (change) => change.name === name).get(name)
+  }
+
+  /** By name. @param before the state at that time; absent: now */
+  list(before?: number): Parameter[] {
+    const found = before === undefined ? this.#parameters : this.#asOf(before, () => true)
+    return [...found.values()].sort((a, b) => (a.name < b.name ? -1 : 1))
+  }
+
+  put(parameter: Parameter, now: number): void {
+    this.#remember(parameter.name, now)
+    this.#parameters.set(parameter.name, parameter)
+  }
+
+  delete(name: string, now: number): void {
+    this.#remember(name, now)
+    this.#parameters.delete(name)
+  }
+
+  count(tier: Tier): number {
+    let count = 0
+    for (const { versions } of this.#parameters.values()) if (versions.at(-1)?.tier === tier) count += 1
+    return count
+  }
+
+  /** For tests: what is stored, which no role can be asked for that may not read. */
+  value(name: string): string | undefined {
+    return this.#parameters.get(name)?.versions.at(-1)?.value
+  }
+
+  arn(name: string): string {
+    const { id, partition } = this.account
+    return `arn:${partition.name}:ssm:${this.region}:${id}:parameter/${name.replace(/^\//, '')}`
+  }
+
+  /** Takes back what was changed since, the latest first. */
+  #asOf(time: number, isMeant: (change: Change) => boolean): Map<string, Parameter> {
+    const parameters = new Map(this.#parameters)
+    for (const change of this.#changes.toReversed()) {
+      if (change.at <= time) break
+      if (!isMeant(change)) continue
+      if (change.before) parameters.set(change.name, change.before)
+      else parameters.delete(change.name)
+    }
+    return parameters
+  }
+
+  #remember(name: string, at: number): void {
+    this.#changes.push({ name, at, before: this.#parameters.get(name) })
+    if (this.#changes.length > MAX_CHANGES) this.#changes.splice(0, MAX_CHANGES / 2)
+  }
+}
 
 export type Tags = Readonly<Record<string, string>>
 

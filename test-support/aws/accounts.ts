@@ -1,7 +1,5 @@
 import { AccessKeys } from './access-keys.ts'
-import { Account } from './account.ts'
-import { KeyStore } from './key-store.ts'
-import { ParameterStore } from './parameter-store.ts'
+import { Account, KeyStore, ParameterStore } from './account.ts'
 import { partitionNamed } from './partitions.ts'
 
 const MAX_ACCOUNTS = 10_000

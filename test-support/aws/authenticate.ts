@@ -1,7 +1,7 @@
+import type { Principal } from './account.ts'
 import type { Accounts } from './accounts.ts'
 import { AwsError } from './aws-error.ts'
 import { endpointOf, partitionOfRegion } from './partitions.ts'
-import type { Principal } from './principal.ts'
 import { type Claim, checkSignature, type SignedRequest } from './sigv4.ts'
 
 type Expected = { accounts: Accounts; service: string; skewMinutes: number; now: number }

@@ -1,9 +1,9 @@
 import type { z } from 'zod'
+import type { Principal } from './account.ts'
 import type { Accounts } from './accounts.ts'
 import type { RegistryTokens } from './ecr/registry-tokens.ts'
 import type { Context } from './iam/context.ts'
 import type { AccessRequest } from './iam/evaluate.ts'
-import type { Principal } from './principal.ts'
 import type { RateFamily } from './rates.ts'
 
 /** One request that is signed, readable and not throttled. */

@@ -1,6 +1,8 @@
 /** From a request to its answer. */
+
 import { randomUUID } from 'node:crypto'
-import type { Clock } from '../../src/lib/ports-clock.ts'
+import type { Clock } from '../../src/lib/clock.ts'
+import type { Principal } from './account.ts'
 import type { Accounts } from './accounts.ts'
 import { authenticate } from './authenticate.ts'
 import { AwsError, NotInTheDouble } from './aws-error.ts'
@@ -9,7 +11,6 @@ import type { RegistryTokens } from './ecr/registry-tokens.ts'
 import { authorize } from './iam/authorize.ts'
 import { principalContext } from './iam/principal-context.ts'
 import { endpointOf } from './partitions.ts'
-import type { Principal } from './principal.ts'
 import { type Answer, nameError, type Protocol } from './protocol.ts'
 import type { RateLimits } from './rates.ts'
 import { readInput } from './read-input.ts'

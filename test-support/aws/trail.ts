@@ -1,4 +1,4 @@
-import type { Principal } from './principal.ts'
+import type { Principal } from './account.ts'
 
 /** What is known of the session in which a call was made. */
 export type TrailSession = {

@@ -1,9 +1,10 @@
 /** Bakes that are in the midst of a pull: what of them can be seen, and how they end. */
+
 import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest'
 import { makeImage } from '../../playground/bakes/images.ts'
-import type { BakeOrder } from '../../src/apis/bake-order.ts'
+import type { BakeOrder } from '../../src/apis/bake.ts'
 import { layoutProblems } from '../chaos/bakes/layout-problems.ts'
 import { type BakeBed, startBakeBed } from '../support/bake/bake-bed.ts'
 import { orderOf } from '../support/bake/bake-order.ts'

@@ -1,20 +1,17 @@
 /** What measurements run on: a control plane of their own, and the bench's processes. */
+
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { installCrds } from '../../playground/control-plane/api-server.ts'
-import {
-  type ControlPlane,
-  startControlPlane,
-} from '../../playground/control-plane/playground-control-plane.ts'
+import { type ControlPlane, startControlPlane } from '../../playground/control-plane/control-plane.ts'
 import { namespaces } from '../../src/apis/core-kinds.ts'
 import { ORGANIZATION_LABEL } from '../../src/apis/meta.ts'
 import type { ResourceWriter } from '../../src/kube/client.ts'
-import { connectKubernetes, type KubernetesClient } from '../../src/kube/kubernetes-client.ts'
-import { createRandom } from '../../src/lib/random.ts'
-import { createClock } from '../../src/lib/system-clock.ts'
-import { createLogger } from '../../src/lib/system-log.ts'
+import { connectKubernetes, type KubernetesClient } from '../../src/kube/resources.ts'
+import { createClock, createRandom } from '../../src/lib/clock.ts'
+import { createLogger } from '../../src/lib/log.ts'
 import { type Controller, startController } from './controller.ts'
 import { Closings } from './measure/closings.ts'
 import type { PublisherCalls } from './processes/publisher.ts'

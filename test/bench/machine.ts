@@ -1,7 +1,8 @@
 /** What was measured on and with, in words. */
+
 import { availableParallelism, cpus, release, totalmem, type } from 'node:os'
-import { requestApi } from '../../playground/control-plane/control-plane-request.ts'
-import type { ControlPlane } from '../../playground/control-plane/playground-control-plane.ts'
+import { requestApi } from '../../playground/control-plane/api-server.ts'
+import type { ControlPlane } from '../../playground/control-plane/control-plane.ts'
 import { VERSION } from '../../src/lib/version.ts'
 import { GOGC } from './bed.ts'
 

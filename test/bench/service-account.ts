@@ -2,8 +2,9 @@
  * How the bench's processes come to the API server: with a token, as pods do. A client certificate would cost the
  * API server a tenth of its CPU more, since it verifies it anew with every request.
  */
+
 import { writeFile } from 'node:fs/promises'
-import { requestApi } from '../../playground/control-plane/control-plane-request.ts'
+import { requestApi } from '../../playground/control-plane/api-server.ts'
 import type { AdminAccess } from '../../playground/control-plane/protocol.ts'
 
 const LIFE_SECONDS = 24 * 3600

@@ -1,11 +1,12 @@
 /** Organizations with endpoints. */
+
 import { setTimeout as sleep } from 'node:timers/promises'
 import { secrets } from '../../src/apis/core-kinds.ts'
 import { eventTypeKind, eventTypes } from '../../src/apis/event-type.ts'
 import { API_VERSION } from '../../src/apis/meta.ts'
-import { SIGNING_KEYS_LABEL } from '../../src/apis/signing-keys.ts'
 import {
   type DeliveryLogMode,
+  SIGNING_KEYS_LABEL,
   webhookEndpointKind,
   webhookEndpoints,
 } from '../../src/apis/webhook-endpoint.ts'

@@ -1,6 +1,7 @@
 /** A kubelet may ask for tokens of the audience of AWS with the rule of the page, and not without. */
+
 import { expect, inject, it } from 'vitest'
-import { requestApi } from '../../playground/control-plane/control-plane-request.ts'
+import { requestApi } from '../../playground/control-plane/api-server.ts'
 import { blockOf } from '../support/box/page.ts'
 import { runKubectl } from '../support/control-plane-kubectl.ts'
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { sanitizeMessage } from '../../src/credentials/aws/error-words.ts'
+import { sanitizeMessage } from '../../src/credentials/aws/errors.ts'
 import { SeededRandom } from '../chaos/seeded-random.ts'
 import { hurtingSecrets } from './hurting-secrets.ts'
 import { ENCODINGS, formsOf } from './scan/forms.ts'

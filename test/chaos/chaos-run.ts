@@ -2,11 +2,12 @@
  * Davit under load on a control plane of its own, while its controller is killed, the API server goes away and
  * etcd forgets; then everything is let come to rest and compared.
  */
+
 import { mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { ControlPlane } from '../../playground/control-plane/playground-control-plane.ts'
+import type { ControlPlane } from '../../playground/control-plane/control-plane.ts'
 import { QUIET_MS, untilAtRest } from './at-rest.ts'
 import { ControllerProcess } from './controller-process.ts'
 import { type Findings, findingsOf } from './findings.ts'

@@ -1,8 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import {
-  type ControlPlane,
-  startControlPlane,
-} from '../../playground/control-plane/playground-control-plane.ts'
+import { type ControlPlane, startControlPlane } from '../../playground/control-plane/control-plane.ts'
 import { freePort } from '../../playground/free-port.ts'
 import { ChaosRun } from './chaos-run.ts'
 import type { Findings } from './findings.ts'

@@ -1,4 +1,4 @@
-import { startControlPlane } from '../../playground/control-plane/playground-control-plane.ts'
+import { startControlPlane } from '../../playground/control-plane/control-plane.ts'
 import { freePort } from '../../playground/free-port.ts'
 import { ChaosRun } from './chaos-run.ts'
 import type { Findings } from './findings.ts'

@@ -2,17 +2,20 @@
 
 import { fileURLToPath } from 'node:url'
 import { installCrds } from '../../playground/control-plane/api-server.ts'
-import type { ControlPlane } from '../../playground/control-plane/playground-control-plane.ts'
+import type { ControlPlane } from '../../playground/control-plane/control-plane.ts'
 import { namespaces } from '../../src/apis/core-kinds.ts'
 import { deliverySegments } from '../../src/apis/delivery-segment.ts'
 import { eventTypeKind, eventTypes } from '../../src/apis/event-type.ts'
 import { API_VERSION, ORGANIZATION_LABEL } from '../../src/apis/meta.ts'
 import { webhookEndpointKind, webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
-import { connectKubernetes, type KubernetesClient } from '../../src/kube/kubernetes-client.ts'
-import { createRandom } from '../../src/lib/random.ts'
-import { createClock } from '../../src/lib/system-clock.ts'
-import { createEventLog, type OpenEventLog } from '../../src/webhooks/log/event-log.ts'
-import { firstNameReader, SegmentNamer } from '../../src/webhooks/log/segment-names.ts'
+import { connectKubernetes, type KubernetesClient } from '../../src/kube/resources.ts'
+import { createClock, createRandom } from '../../src/lib/clock.ts'
+import {
+  createEventLog,
+  firstNameReader,
+  type OpenEventLog,
+  SegmentNamer,
+} from '../../src/webhooks/log/kubernetes-store.ts'
 import { LOG_TYPE, NOTE_TYPE, type Target } from './publisher.ts'
 
 export const ENDPOINTS = [

@@ -1,11 +1,11 @@
 /** With `bakes.enabled: false`: what the controller then does for templates is what its roles allow. */
+
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { stringify } from 'yaml'
 import type { BoxController } from '../../src/cmd/box-controller.ts'
 import type { Environment } from '../../src/cmd/config.ts'
-import { connectKubernetes, type KubernetesClient } from '../../src/kube/kubernetes-client.ts'
-import { createRandom } from '../../src/lib/random.ts'
-import { createClock } from '../../src/lib/system-clock.ts'
+import { connectKubernetes, type KubernetesClient } from '../../src/kube/resources.ts'
+import { createClock, createRandom } from '../../src/lib/clock.ts'
 import { API, code, DB, ROLE_OF_BOX, state } from '../support/baking-davit.ts'
 import { findChartTools } from '../support/chart/chart-tools.ts'
 import { template } from '../support/chart/helm.ts'

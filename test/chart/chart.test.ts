@@ -1,10 +1,11 @@
 /** The chart, rendered in every way that people set it, against a real API server: its schemas, its admission, its words. */
+
 import { randomBytes } from 'node:crypto'
 import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { requestApi } from '../../playground/control-plane/control-plane-request.ts'
+import { requestApi } from '../../playground/control-plane/api-server.ts'
 import { writeApiSchemas } from '../support/chart/api-schemas.ts'
 import { findChartTools } from '../support/chart/chart-tools.ts'
 import { conform } from '../support/chart/conform.ts'

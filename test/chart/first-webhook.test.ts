@@ -1,15 +1,13 @@
 /** docs/first-webhook.md, block by block, as somebody pastes it into a terminal. What has no nodes here is stood in for. */
+
 import { mkdtemp, readFile, rm, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { writeKubeconfig } from '../../playground/api-keys.ts'
-import { requestApi } from '../../playground/control-plane/control-plane-request.ts'
-import {
-  type ControlPlane,
-  startControlPlane,
-} from '../../playground/control-plane/playground-control-plane.ts'
+import { requestApi } from '../../playground/control-plane/api-server.ts'
+import { type ControlPlane, startControlPlane } from '../../playground/control-plane/control-plane.ts'
 import { freePort } from '../../playground/free-port.ts'
 import { findChartTools } from '../support/chart/chart-tools.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'

@@ -1,10 +1,8 @@
 /** The chart on a real API server, by both versions of Helm: what an install, an upgrade and an uninstall leave there. */
+
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { requestApi } from '../../playground/control-plane/control-plane-request.ts'
-import {
-  type ControlPlane,
-  startControlPlane,
-} from '../../playground/control-plane/playground-control-plane.ts'
+import { requestApi } from '../../playground/control-plane/api-server.ts'
+import { type ControlPlane, startControlPlane } from '../../playground/control-plane/control-plane.ts'
 import { findChartTools } from '../support/chart/chart-tools.ts'
 import { CHART, HELMS, helm } from '../support/chart/helm.ts'
 

@@ -1,8 +1,8 @@
 /** Somebody deletes the kinds while Davit runs: it lets go what it holds, and works again when they are back. */
+
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, test } from 'vitest'
-import { installCrds } from '../../playground/control-plane/api-server.ts'
-import { requestApi } from '../../playground/control-plane/control-plane-request.ts'
+import { installCrds, requestApi } from '../../playground/control-plane/api-server.ts'
 import { API_VERSION } from '../../src/apis/meta.ts'
 import { registryCredential, registryCredentials } from '../../src/apis/registry-credential.ts'
 import { webhookEndpoint, webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'

@@ -1,7 +1,8 @@
 /** Who of an organization's people may what, once the ClusterRoles of the chart have become part of those of Kubernetes. */
+
 import { randomBytes } from 'node:crypto'
 import { beforeAll, expect, inject, test } from 'vitest'
-import { requestApi } from '../../playground/control-plane/control-plane-request.ts'
+import { requestApi } from '../../playground/control-plane/api-server.ts'
 import { findChartTools } from '../support/chart/chart-tools.ts'
 import { type Manifest, template } from '../support/chart/helm.ts'
 import { testNamespace } from '../support/control-plane.ts'

@@ -2,17 +2,15 @@
  * `helm uninstall` while Davit works: replicas end with the rights that they have, nothing is sent again later, and no Lease stays. The Jobs
  * that see to it have the rights that they need, and no other.
  */
+
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { stringify } from 'yaml'
 import { writeKubeconfig } from '../../playground/api-keys.ts'
-import { requestApi } from '../../playground/control-plane/control-plane-request.ts'
-import {
-  type ControlPlane,
-  startControlPlane,
-} from '../../playground/control-plane/playground-control-plane.ts'
+import { requestApi } from '../../playground/control-plane/api-server.ts'
+import { type ControlPlane, startControlPlane } from '../../playground/control-plane/control-plane.ts'
 import { freePort } from '../../playground/free-port.ts'
 import { PARAMETER_FINALIZER } from '../../src/apis/registry-credential.ts'
 import { ACCOUNT_FINALIZER } from '../../src/apis/secrets-settings.ts'

@@ -1,15 +1,13 @@
 /** What keeps objects and namespaces from going when Davit is uninstalled: nothing, whatever goes first. */
+
 import { execFile } from 'node:child_process'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { requestApi } from '../../playground/control-plane/control-plane-request.ts'
-import {
-  type ControlPlane,
-  startControlPlane,
-} from '../../playground/control-plane/playground-control-plane.ts'
+import { requestApi } from '../../playground/control-plane/api-server.ts'
+import { type ControlPlane, startControlPlane } from '../../playground/control-plane/control-plane.ts'
 import { PARAMETER_FINALIZER } from '../../src/apis/registry-credential.ts'
 import { ACCOUNT_FINALIZER } from '../../src/apis/secrets-settings.ts'
 import { goodCredential } from '../contract/samples/registry-credential.ts'

@@ -1,8 +1,9 @@
 /** The policy in config/admission: the delivery log is append-only. */
+
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
-import { outcomeSegmentKind } from '../../src/apis/api-outcome-segment.ts'
 import { deliverySegmentKind } from '../../src/apis/delivery-segment.ts'
+import { outcomeSegmentKind } from '../../src/apis/outcome-segment.ts'
 import { webhookDeliveryKind } from '../../src/apis/webhook-delivery.ts'
 import { kubectl } from '../support/control-plane.ts'
 import { type NamespaceApi, openNamespace, pathOf } from './cluster-api.ts'

@@ -1,7 +1,8 @@
 /** What people see of the kinds with kubectl: selections, columns, explanations. */
+
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { boxTemplateKind } from '../../src/apis/box-template.ts'
-import { kinds } from '../../src/apis/kinds.ts'
+import { kinds } from '../../src/apis/crd.ts'
 import { GROUP, type KindDefinition } from '../../src/apis/meta.ts'
 import { registryCredentialKind } from '../../src/apis/registry-credential.ts'
 import { secretsSettingsKind } from '../../src/apis/secrets-settings.ts'

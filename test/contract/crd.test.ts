@@ -1,14 +1,14 @@
 /** What the API server makes of the definitions in crds/, beyond taking and refusing. */
+
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
-import { customResourceDefinition } from '../../src/apis/api-crd.ts'
-import { outcomeSegmentKind } from '../../src/apis/api-outcome-segment.ts'
 import { boxTemplateKind } from '../../src/apis/box-template.ts'
+import { customResourceDefinition, kinds } from '../../src/apis/crd.ts'
 import { deliverySegmentKind } from '../../src/apis/delivery-segment.ts'
 import { eventTypeKind } from '../../src/apis/event-type.ts'
-import { kinds } from '../../src/apis/kinds.ts'
 import { GROUP } from '../../src/apis/meta.ts'
+import { outcomeSegmentKind } from '../../src/apis/outcome-segment.ts'
 import { registryCredentialKind } from '../../src/apis/registry-credential.ts'
 import { secretsSettingsKind } from '../../src/apis/secrets-settings.ts'
 import { webhookDeliveryKind } from '../../src/apis/webhook-delivery.ts'

@@ -1,10 +1,11 @@
 /** The pages about the kinds tell the truth: their examples are taken, and they name every value that exists. */
+
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
-import { bakeFailureCode } from '../../src/apis/bake-result.ts'
+import { bakeFailureCode } from '../../src/apis/bake.ts'
 import { TEMPLATE_CONDITIONS } from '../../src/apis/box-template.ts'
-import { kinds } from '../../src/apis/kinds.ts'
+import { kinds } from '../../src/apis/crd.ts'
 import type { KindDefinition } from '../../src/apis/meta.ts'
 import {
   CREDENTIAL_CONDITIONS,

@@ -1,8 +1,9 @@
 /** What Flux, Helm 4 and Argo CD make of every state that Davit writes, by their own code, as docs/gitops.md has it. */
+
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { parse } from 'yaml'
-import { kinds } from '../../src/apis/kinds.ts'
+import { kinds } from '../../src/apis/crd.ts'
 import type { Condition, KindDefinition } from '../../src/apis/meta.ts'
 import { PARAMETER_FINALIZER } from '../../src/apis/registry-credential.ts'
 import { buildHealthReaders, type Health, healthOf } from '../support/gitops/health-readers.ts'

@@ -1,11 +1,10 @@
 /** Records of replicas as Leases of the real API server. */
+
 import { afterAll, beforeAll, beforeEach, expect, inject, it } from 'vitest'
 import { leases, MAX_REPLICAS, REPLICA_LABEL } from '../../src/apis/leases.ts'
-import type { ReplicaRecord } from '../../src/ha/ports-replica-records.ts'
-import { KubernetesReplicaRecords } from '../../src/ha/replica-records.ts'
-import { connectKubernetes, type KubernetesClient } from '../../src/kube/kubernetes-client.ts'
-import { createRandom } from '../../src/lib/random.ts'
-import { createClock } from '../../src/lib/system-clock.ts'
+import { KubernetesReplicaRecords, type ReplicaRecord } from '../../src/ha/replica-records.ts'
+import { connectKubernetes, type KubernetesClient } from '../../src/kube/resources.ts'
+import { createClock, createRandom } from '../../src/lib/clock.ts'
 import { testNamespace } from '../support/control-plane.ts'
 
 let api: KubernetesClient

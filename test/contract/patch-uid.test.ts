@@ -1,11 +1,11 @@
 /** What a patch is answered that is for an object with another UID. */
+
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { secrets } from '../../src/apis/core-kinds.ts'
 import { API_VERSION } from '../../src/apis/meta.ts'
 import { webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
-import { connectKubernetes, type KubernetesClient } from '../../src/kube/kubernetes-client.ts'
-import { createRandom } from '../../src/lib/random.ts'
-import { createClock } from '../../src/lib/system-clock.ts'
+import { connectKubernetes, type KubernetesClient } from '../../src/kube/resources.ts'
+import { createClock, createRandom } from '../../src/lib/clock.ts'
 import { testNamespace } from '../support/control-plane.ts'
 
 let api: KubernetesClient

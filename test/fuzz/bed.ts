@@ -1,4 +1,5 @@
 /** A facade as it runs in a cluster, with an organization whose endpoints, deliveries and credentials are there to be asked for. */
+
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
@@ -7,10 +8,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { makeOwner, OWNER, writeKeyFile, writeKubeconfig } from '../../playground/api-keys.ts'
 import { installCrds } from '../../playground/control-plane/api-server.ts'
-import {
-  type ControlPlane,
-  startControlPlane,
-} from '../../playground/control-plane/playground-control-plane.ts'
+import { type ControlPlane, startControlPlane } from '../../playground/control-plane/control-plane.ts'
 import { startDavitProcess } from '../../playground/davit-process.ts'
 import { freePort } from '../../playground/free-port.ts'
 import { applyInstallation } from '../../playground/installation.ts'
@@ -25,12 +23,11 @@ import { eventTypeKind, eventTypes } from '../../src/apis/event-type.ts'
 import { API_VERSION } from '../../src/apis/meta.ts'
 import { parseConfig } from '../../src/cmd/config.ts'
 import { startController } from '../../src/cmd/controller.ts'
-import { createControllerDependencies } from '../../src/cmd/world.ts'
-import { connectKubernetes, type KubernetesClient } from '../../src/kube/kubernetes-client.ts'
-import { createRandom } from '../../src/lib/random.ts'
-import { createClock } from '../../src/lib/system-clock.ts'
-import { createLogger } from '../../src/lib/system-log.ts'
-import type { WebhookSender } from '../../src/webhooks/sender/webhook-sender.ts'
+import { createControllerDependencies } from '../../src/cmd/dependencies.ts'
+import { connectKubernetes, type KubernetesClient } from '../../src/kube/resources.ts'
+import { createClock, createRandom } from '../../src/lib/clock.ts'
+import { createLogger } from '../../src/lib/log.ts'
+import type { WebhookSender } from '../../src/webhooks/sender/outcome.ts'
 import { TestAws } from '../support/aws/organization-account.ts'
 import { answered, openRestClient, type RestClient } from '../support/rest-client.ts'
 

@@ -1,9 +1,10 @@
 /** No spelling, name or redirect leads a webhook to a forbidden address: every attempt to connect is seen at the socket. */
+
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
-import { createClock } from '../../src/lib/system-clock.ts'
-import type { NameServer } from '../../src/net/resolver.ts'
+import { createClock } from '../../src/lib/clock.ts'
+import type { NameServer } from '../../src/net/dial.ts'
+import type { SendOutcome } from '../../src/webhooks/sender/outcome.ts'
 import { createWebhookSender } from '../../src/webhooks/sender/sender.ts'
-import type { SendOutcome } from '../../src/webhooks/sender/webhook-sender.ts'
 import { SeededRandom } from '../chaos/seeded-random.ts'
 import { type Dialled, watchDialling } from '../support/dialled.ts'
 import { onRequest, type RawReceiver, startRawReceiver } from '../support/receiver-raw.ts'

@@ -1,8 +1,9 @@
 /** An organization is deleted under load: it gets nothing more, nothing of it stays in memory, and its neighbour misses nothing. */
+
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { namespaces } from '../../src/apis/core-kinds.ts'
-import { kinds } from '../../src/apis/kinds.ts'
+import { kinds } from '../../src/apis/crd.ts'
 import { resourceType } from '../../src/apis/meta.ts'
 import { isApiError } from '../../src/kube/client.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'

@@ -1,9 +1,10 @@
 /** What an organization may write, with the names of another one in every field: nothing of the other one is shown, sent, changed or held up. */
+
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { kinds } from '../../src/apis/crd.ts'
 import { eventTypeKind } from '../../src/apis/event-type.ts'
 import { sortableName } from '../../src/apis/ids.ts'
-import { kinds } from '../../src/apis/kinds.ts'
 import { API_VERSION, resourceType, SHARD_LABEL } from '../../src/apis/meta.ts'
 import { webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import { webhookEvents } from '../../src/apis/webhook-event.ts'

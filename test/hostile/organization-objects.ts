@@ -1,6 +1,7 @@
 /** What is stored of an organization. */
+
 import { secrets } from '../../src/apis/core-kinds.ts'
-import { kinds } from '../../src/apis/kinds.ts'
+import { kinds } from '../../src/apis/crd.ts'
 import { type KindDefinition, resourceType } from '../../src/apis/meta.ts'
 import { webhookDeliveries, webhookDelivery } from '../../src/apis/webhook-delivery.ts'
 import type { RawObject, ResourceReader } from '../../src/kube/client.ts'

@@ -1,13 +1,13 @@
 /** Davit's kinds as an older or a newer version of it may have installed them. */
+
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parse, stringify } from 'yaml'
 import { installCrds } from '../../playground/control-plane/api-server.ts'
-import type { ControlPlane } from '../../playground/control-plane/playground-control-plane.ts'
-import type { CustomResourceDefinition } from '../../src/apis/api-crd.ts'
-import type { StructuralSchema } from '../../src/apis/crd.ts'
+import type { ControlPlane } from '../../playground/control-plane/control-plane.ts'
+import type { CustomResourceDefinition, StructuralSchema } from '../../src/apis/crd.ts'
 import type { SeededRandom } from '../chaos/seeded-random.ts'
 
 const CRDS = fileURLToPath(new URL('../../crds', import.meta.url))

@@ -1,8 +1,9 @@
 /** Two API servers on one etcd, one of which hears late of what is written: whoever reads from that one does nothing on a view that is too old. */
+
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { requestApi } from '../../playground/control-plane/control-plane-request.ts'
+import { requestApi } from '../../playground/control-plane/api-server.ts'
 import { type Asking, ask } from '../support/facade-bed.ts'
 import { untilLetIn } from '../support/facade-tour.ts'
 import {

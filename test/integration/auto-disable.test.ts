@@ -1,7 +1,8 @@
 /** The streak of exhausted deliveries, and when it disables (interface §3.1; settled, "Events and deliveries"). */
+
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ApiError } from '../../src/kube/client.ts'
-import type { KubernetesClient } from '../../src/kube/kubernetes-client.ts'
+import type { KubernetesClient } from '../../src/kube/resources.ts'
 import { conditionOf } from '../support/conditions.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { driveToAttempt } from '../support/drive.ts'

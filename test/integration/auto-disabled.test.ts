@@ -1,8 +1,9 @@
 /** What follows automatic disabling (interface §3.1, §6; settled, "Events and deliveries"). */
+
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { WebhookDelivery } from '../../src/apis/webhook-delivery.ts'
 import { ApiError } from '../../src/kube/client.ts'
-import type { KubernetesClient } from '../../src/kube/kubernetes-client.ts'
+import type { KubernetesClient } from '../../src/kube/resources.ts'
 import { isFinal } from '../../src/webhooks/delivery/status.ts'
 import { conditionOf } from '../support/conditions.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'

@@ -2,6 +2,7 @@
  * What the controller may do for bakes (config/rbac, config/admission): with these rights alone templates are baked, each of them is
  * used, and a Job of another kind is refused.
  */
+
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -13,9 +14,8 @@ import { API_VERSION } from '../../src/apis/meta.ts'
 import { registryCredentials } from '../../src/apis/registry-credential.ts'
 import type { BoxController } from '../../src/cmd/box-controller.ts'
 import type { RawObject } from '../../src/kube/client.ts'
-import { connectKubernetes, type KubernetesClient } from '../../src/kube/kubernetes-client.ts'
-import { createRandom } from '../../src/lib/random.ts'
-import { createClock } from '../../src/lib/system-clock.ts'
+import { connectKubernetes, type KubernetesClient } from '../../src/kube/resources.ts'
+import { createClock, createRandom } from '../../src/lib/clock.ts'
 import { makeAccount, makeToken, writeKubeconfig } from '../support/api-keys.ts'
 import { API, ECR, ROLE_OF_BOX, state } from '../support/baking-davit.ts'
 import { kubectl, testNamespace } from '../support/control-plane.ts'

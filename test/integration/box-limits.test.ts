@@ -1,8 +1,9 @@
 /** How many bakes are under way at a time, and what stands in the way of a Job, on the real API server. */
+
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { BoxTemplate } from '../../src/apis/box-template.ts'
 import { jobs, pods } from '../../src/apis/core-kinds.ts'
-import { bakeName } from '../../src/boxes/controller/bake-name.ts'
+import { bakeName } from '../../src/boxes/controller/bake-job.ts'
 import { code, conditionsOf, DB, startBakingDavit, state } from '../support/baking-davit.ts'
 import { JobStandIn } from '../support/job-stand-in.ts'
 import { forbidMore } from '../support/object-quota.ts'

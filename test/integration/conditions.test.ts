@@ -1,7 +1,8 @@
 /** Conditions and times of a status, as kstatus, Flux, Argo CD and `kubectl wait` read them (settled, "Storage", "REST shapes"). */
+
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { z } from 'zod'
-import { kinds } from '../../src/apis/kinds.ts'
+import { kinds } from '../../src/apis/crd.ts'
 import { API_VERSION, type Condition, type ObjectMeta } from '../../src/apis/meta.ts'
 import { type WebhookEndpoint, webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import { hasCondition } from '../support/conditions.ts'

@@ -1,10 +1,14 @@
 /** Rules of credentials and accounts beside a real API server and a double of AWS (interface §2.1, §2.6, §4.1; settled, "Credentials"). */
+
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { API_VERSION } from '../../src/apis/meta.ts'
 import { registryCredentials } from '../../src/apis/registry-credential.ts'
-import type { Account, Role } from '../../test-support/aws/account.ts'
-import { DEFAULT_KEY } from '../../test-support/aws/key-store.ts'
-import type { ParameterVersion } from '../../test-support/aws/parameter-store.ts'
+import {
+  type Account,
+  DEFAULT_KEY,
+  type ParameterVersion,
+  type Role,
+} from '../../test-support/aws/account.ts'
 import { REGION } from '../support/aws/organization-account.ts'
 import { isReady, reasonOf, SecretsBed } from '../support/secrets-bed.ts'
 import { until } from '../support/until.ts'

@@ -1,12 +1,10 @@
 /** A delivery that ends the process that sends it, each time. */
+
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import {
-  type ControlPlane,
-  startControlPlane,
-} from '../../playground/control-plane/playground-control-plane.ts'
+import { type ControlPlane, startControlPlane } from '../../playground/control-plane/control-plane.ts'
 import { freePort } from '../../playground/free-port.ts'
 import { API_VERSION } from '../../src/apis/meta.ts'
 import { webhookDeliveries, webhookDelivery } from '../../src/apis/webhook-delivery.ts'

@@ -1,11 +1,12 @@
 /** Deleting an endpoint, and making one of the same name again (settled, "Events and deliveries"). */
+
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { secret, secrets } from '../../src/apis/core-kinds.ts'
 import { API_VERSION } from '../../src/apis/meta.ts'
 import type { WebhookDelivery } from '../../src/apis/webhook-delivery.ts'
 import { webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import { isApiError } from '../../src/kube/client.ts'
-import type { KubernetesClient } from '../../src/kube/kubernetes-client.ts'
+import type { KubernetesClient } from '../../src/kube/resources.ts'
 import { isFinal } from '../../src/webhooks/delivery/status.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { driveToAttempt, driveToEnd } from '../support/drive.ts'

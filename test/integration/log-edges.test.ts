@@ -1,13 +1,14 @@
 /** Edges of the delivery log that no ordinary day brings: backups, and deliveries over which processes end. */
+
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { outcomeSegments } from '../../src/apis/api-outcome-segment.ts'
 import { deliverySegments } from '../../src/apis/delivery-segment.ts'
 import { messageId, sortableName } from '../../src/apis/ids.ts'
 import { API_VERSION, NO_BACKUP_LABEL } from '../../src/apis/meta.ts'
+import { outcomeSegments } from '../../src/apis/outcome-segment.ts'
 import { webhookDeliveries } from '../../src/apis/webhook-delivery.ts'
 import type { WebhookEndpoint } from '../../src/apis/webhook-endpoint.ts'
-import { shardOf } from '../../src/ha/shard.ts'
+import { shardOf } from '../../src/ha/assignment.ts'
 import { acceptEvent } from '../../src/webhooks/events/plan.ts'
 import { segmentSpec } from '../../src/webhooks/log/codec.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'

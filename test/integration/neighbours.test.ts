@@ -1,11 +1,12 @@
 /** Two organizations beside each other, with everything of the same name. */
+
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { deliveryObjectName, nameOfMessage } from '../../src/apis/ids.ts'
 import { API_VERSION, SHARD_LABEL } from '../../src/apis/meta.ts'
 import { webhookDeliveries, webhookDeliveryKind } from '../../src/apis/webhook-delivery.ts'
 import { webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import { webhookEvents } from '../../src/apis/webhook-event.ts'
-import { shardOf } from '../../src/ha/shard.ts'
+import { shardOf } from '../../src/ha/assignment.ts'
 import { isFinal } from '../../src/webhooks/delivery/status.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { driveToEnd } from '../support/drive.ts'

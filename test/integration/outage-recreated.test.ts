@@ -1,13 +1,12 @@
 /** What is written to the status of an endpoint that somebody deleted and made anew meanwhile, unseen. */
+
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { API_VERSION } from '../../src/apis/meta.ts'
 import { type WebhookEndpoint, webhookEndpoint, webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
-import { connectKubernetes, type KubernetesClient } from '../../src/kube/kubernetes-client.ts'
-import { createRandom } from '../../src/lib/random.ts'
-import { createClock } from '../../src/lib/system-clock.ts'
-import { EndpointDirectory } from '../../src/webhooks/endpoints/directory.ts'
-import { EndpointStatusWriter } from '../../src/webhooks/endpoints/endpoint-endpoint-status.ts'
+import { connectKubernetes, type KubernetesClient } from '../../src/kube/resources.ts'
+import { createClock, createRandom } from '../../src/lib/clock.ts'
+import { EndpointDirectory, EndpointStatusWriter } from '../../src/webhooks/endpoints/directory.ts'
 import { testNamespace } from '../support/control-plane.ts'
 
 const DISABLED = { state: 'disabled', disabledReason: 'ConsecutiveFailures', consecutiveFailures: 5 }

@@ -2,15 +2,13 @@
  * The API server is killed under load, and stays away for longer than attempts that cannot be stored may go on; etcd
  * is compacted meanwhile. The controller is a process of its own, as in a cluster.
  */
+
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import {
-  type ControlPlane,
-  startControlPlane,
-} from '../../playground/control-plane/playground-control-plane.ts'
+import { type ControlPlane, startControlPlane } from '../../playground/control-plane/control-plane.ts'
 import { freePort } from '../../playground/free-port.ts'
 import { API_VERSION } from '../../src/apis/meta.ts'
 import { webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'

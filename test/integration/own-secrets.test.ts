@@ -1,6 +1,6 @@
 /** Who may read every Secret of an organization, and all of Davit's objects there, has none of the signing keys. */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { requestApi } from '../../playground/control-plane/control-plane-request.ts'
+import { requestApi } from '../../playground/control-plane/api-server.ts'
 import { secret, secrets } from '../../src/apis/core-kinds.ts'
 import { signingSecretName } from '../../src/webhooks/endpoints/directory.ts'
 import { applyRoles, makeAccount, makeToken } from '../support/api-keys.ts'

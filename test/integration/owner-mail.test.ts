@@ -1,9 +1,9 @@
 /** Owners are told by e-mail of automatic disabling (interface §3.1). */
+
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { namespaces } from '../../src/apis/core-kinds.ts'
 import type { Condition } from '../../src/apis/meta.ts'
-import { createMailer } from '../../src/lib/mail.ts'
-import type { Mail, Mailer } from '../../src/lib/mailer.ts'
+import { createMailer, type Mail, type Mailer } from '../../src/lib/mail.ts'
 import { conditionOf } from '../support/conditions.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { disableByFailures, failingEndpoint, SHORT_WAITS } from '../support/exhaust.ts'

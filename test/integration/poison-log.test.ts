@@ -2,14 +2,14 @@
  * What is no good in Davit's own namespace (segments, outcomes, keys; damaged by hand, by another version, or by a
  * restore) stops nobody, while the controller runs and at its start. None of it is refused by the API server.
  */
+
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { outcomeSegments } from '../../src/apis/api-outcome-segment.ts'
 import { secrets } from '../../src/apis/core-kinds.ts'
-import { deliverySegments } from '../../src/apis/delivery-segment.ts'
+import { deliverySegments, encodeEventLine } from '../../src/apis/delivery-segment.ts'
 import { sortableName } from '../../src/apis/ids.ts'
 import { API_VERSION } from '../../src/apis/meta.ts'
-import { encodeEventLine } from '../../src/apis/segment-event-line.ts'
+import { outcomeSegments } from '../../src/apis/outcome-segment.ts'
 import type { WebhookEndpoint } from '../../src/apis/webhook-endpoint.ts'
 import { conditionOf, hasCondition } from '../support/conditions.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'

@@ -2,17 +2,15 @@
  * Objects that the API server has stored and that this version cannot use: each is told of in the log, and stops
  * nobody, while the controller runs and at its start.
  */
+
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import {
-  type ControlPlane,
-  startControlPlane,
-} from '../../playground/control-plane/playground-control-plane.ts'
-import { outcomeSegments } from '../../src/apis/api-outcome-segment.ts'
+import { type ControlPlane, startControlPlane } from '../../playground/control-plane/control-plane.ts'
 import { deliverySegments } from '../../src/apis/delivery-segment.ts'
 import { eventTypes } from '../../src/apis/event-type.ts'
 import { sortableName } from '../../src/apis/ids.ts'
 import { API_VERSION, type ResourceType } from '../../src/apis/meta.ts'
+import { outcomeSegments } from '../../src/apis/outcome-segment.ts'
 import { webhookDeliveries } from '../../src/apis/webhook-delivery.ts'
 import { webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import { webhookEvents } from '../../src/apis/webhook-event.ts'

@@ -1,10 +1,15 @@
 /** Where objects cannot be made: a quota of the organization, one of the operator, a namespace that is ending. */
+
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { outcomeSegment, outcomeSegmentKind, outcomeSegments } from '../../src/apis/api-outcome-segment.ts'
 import { namespaces } from '../../src/apis/core-kinds.ts'
 import { deliverySegmentKind, deliverySegments } from '../../src/apis/delivery-segment.ts'
 import { API_VERSION } from '../../src/apis/meta.ts'
-import { decodeOutcomeRecords } from '../../src/apis/outcome-segment.ts'
+import {
+  decodeOutcomeRecords,
+  outcomeSegment,
+  outcomeSegmentKind,
+  outcomeSegments,
+} from '../../src/apis/outcome-segment.ts'
 import { webhookDeliveries, webhookDeliveryKind } from '../../src/apis/webhook-delivery.ts'
 import { webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import { webhookEvents } from '../../src/apis/webhook-event.ts'

@@ -1,7 +1,8 @@
 /** What Davit does seldom, with the rights that ship: there is no other test in which a lack of one would be seen. */
+
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { outcomeSegments } from '../../src/apis/api-outcome-segment.ts'
 import { configMap, configMaps } from '../../src/apis/core-kinds.ts'
+import { outcomeSegments } from '../../src/apis/outcome-segment.ts'
 import { registryCredentials } from '../../src/apis/registry-credential.ts'
 import { ApiError } from '../../src/kube/client.ts'
 import { calling } from '../support/faulty-api.ts'

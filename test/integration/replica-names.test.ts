@@ -1,9 +1,10 @@
 /** Two controllers that have one name, as real processes: by the host on which both run, and by the same DAVIT_REPLICA. */
+
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { freePort } from '../../playground/free-port.ts'
-import { SHARD_COUNT } from '../../src/ha/shard.ts'
+import { SHARD_COUNT } from '../../src/ha/assignment.ts'
 import {
   CONTROLLER_ACCOUNT,
   type Installation,

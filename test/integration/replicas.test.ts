@@ -1,9 +1,9 @@
 /** Several controllers: each drives its own shards, and takes those of one that leaves or dies. */
+
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { outcomeSegment, outcomeSegments } from '../../src/apis/api-outcome-segment.ts'
-import { decodeLogRecords } from '../../src/apis/outcome-segment.ts'
+import { decodeLogRecords, outcomeSegment, outcomeSegments } from '../../src/apis/outcome-segment.ts'
 import type { RunningController } from '../../src/cmd/controller.ts'
-import { SHARD_COUNT } from '../../src/ha/shard.ts'
+import { SHARD_COUNT } from '../../src/ha/assignment.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { FaultyApi } from '../support/faulty-api.ts'
 import { ownEventType } from '../support/own-event-type.ts'

@@ -3,8 +3,8 @@
  * only a crash between an answer of 2xx and its record repeats a request.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { outcomeSegments } from '../../src/apis/api-outcome-segment.ts'
 import { deliverySegments } from '../../src/apis/delivery-segment.ts'
+import { outcomeSegments } from '../../src/apis/outcome-segment.ts'
 import { webhookDeliveries } from '../../src/apis/webhook-delivery.ts'
 import { type WebhookEvent, webhookEvent, webhookEvents } from '../../src/apis/webhook-event.ts'
 import { jumpToNext } from '../support/drive.ts'

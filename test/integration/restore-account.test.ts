@@ -2,22 +2,20 @@
  * A restore of more than docs/backup.md names, into another cluster: with the segments of the log, for endpoints that have the UIDs that
  * stand there, and of an organization that has an account.
  */
+
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { writeKubeconfig } from '../../playground/api-keys.ts'
-import {
-  type ControlPlane,
-  startControlPlane,
-} from '../../playground/control-plane/playground-control-plane.ts'
+import { type ControlPlane, startControlPlane } from '../../playground/control-plane/control-plane.ts'
 import { freePort } from '../../playground/free-port.ts'
 import { applyInstallation, applyObject, secretsBinding } from '../../playground/installation.ts'
-import { outcomeSegments } from '../../src/apis/api-outcome-segment.ts'
 import { secrets } from '../../src/apis/core-kinds.ts'
 import { deliverySegments } from '../../src/apis/delivery-segment.ts'
 import { API_VERSION } from '../../src/apis/meta.ts'
+import { outcomeSegments } from '../../src/apis/outcome-segment.ts'
 import {
   REGISTRY_SECRET_TYPE,
   type RegistryCredential,
@@ -32,9 +30,8 @@ import {
 import { webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import { webhookEvents } from '../../src/apis/webhook-event.ts'
 import { isApiError, type RawObject } from '../../src/kube/client.ts'
-import { connectKubernetes, type KubernetesClient } from '../../src/kube/kubernetes-client.ts'
-import { createRandom } from '../../src/lib/random.ts'
-import { createClock } from '../../src/lib/system-clock.ts'
+import { connectKubernetes, type KubernetesClient } from '../../src/kube/resources.ts'
+import { createClock, createRandom } from '../../src/lib/clock.ts'
 import type { Account } from '../../test-support/aws/account.ts'
 import { connectOrganization } from '../support/aws/connect-organization.ts'
 import { REGION, TestAws } from '../support/aws/organization-account.ts'

@@ -1,4 +1,5 @@
 /** A backup as docs/backup.md says, into an empty cluster: nothing is sent again, and receivers go on verifying. */
+
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -7,19 +8,15 @@ import { Webhook } from 'standardwebhooks'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { writeKubeconfig } from '../../playground/api-keys.ts'
-import {
-  type ControlPlane,
-  startControlPlane,
-} from '../../playground/control-plane/playground-control-plane.ts'
+import { type ControlPlane, startControlPlane } from '../../playground/control-plane/control-plane.ts'
 import { freePort } from '../../playground/free-port.ts'
 import { applyInstallation } from '../../playground/installation.ts'
-import { kinds } from '../../src/apis/kinds.ts'
+import { kinds } from '../../src/apis/crd.ts'
 import { API_VERSION } from '../../src/apis/meta.ts'
 import { webhookEndpoint, webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import { webhookEvent, webhookEvents } from '../../src/apis/webhook-event.ts'
-import { connectKubernetes, type KubernetesClient } from '../../src/kube/kubernetes-client.ts'
-import { createRandom } from '../../src/lib/random.ts'
-import { createClock } from '../../src/lib/system-clock.ts'
+import { connectKubernetes, type KubernetesClient } from '../../src/kube/resources.ts'
+import { createClock, createRandom } from '../../src/lib/clock.ts'
 import { BackupPage } from '../support/backup-page.ts'
 import {
   CONTROLLER_ACCOUNT,

@@ -1,9 +1,10 @@
 /** Rolling the signing key (interface §2.4, §4.2 rule 3, §5.5, §8; settled, "Events and deliveries"). */
+
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import { ApiError } from '../../src/kube/client.ts'
-import type { KubernetesClient } from '../../src/kube/kubernetes-client.ts'
-import { fingerprintOf } from '../../src/webhooks/sender/domain-signature.ts'
+import type { KubernetesClient } from '../../src/kube/resources.ts'
+import { fingerprintOf } from '../../src/webhooks/sender/signature.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { driveToAttempt, driveToEnd } from '../support/drive.ts'
 import { ownEventType } from '../support/own-event-type.ts'

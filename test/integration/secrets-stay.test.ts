@@ -1,9 +1,10 @@
 /** Signing keys and payloads are where they belong, and nowhere else. */
+
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { outcomeSegments } from '../../src/apis/api-outcome-segment.ts'
 import { secret, secrets } from '../../src/apis/core-kinds.ts'
 import { deliverySegments } from '../../src/apis/delivery-segment.ts'
 import type { ResourceType } from '../../src/apis/meta.ts'
+import { outcomeSegments } from '../../src/apis/outcome-segment.ts'
 import { webhookDeliveries } from '../../src/apis/webhook-delivery.ts'
 import { webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import { webhookEvents } from '../../src/apis/webhook-event.ts'

@@ -1,16 +1,14 @@
 /** The event loop of one of two controllers stands still for longer than its Lease and an attempt may last. */
+
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import {
-  type ControlPlane,
-  startControlPlane,
-} from '../../playground/control-plane/playground-control-plane.ts'
+import { type ControlPlane, startControlPlane } from '../../playground/control-plane/control-plane.ts'
 import { freePort } from '../../playground/free-port.ts'
 import { API_VERSION } from '../../src/apis/meta.ts'
 import { webhookEndpointKind, webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
-import { SHARD_COUNT } from '../../src/ha/shard.ts'
+import { SHARD_COUNT } from '../../src/ha/assignment.ts'
 import { NOTE_TYPE, publishNumber } from '../chaos/publisher.ts'
 import { type Setting, setUp } from '../chaos/setting.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'

@@ -2,6 +2,7 @@
  * What the token of the controller is good for in other hands, with the roles and policies that ship, on the real API server: what Davit
  * does with it is allowed, and what would lead to the secrets of organizations is refused.
  */
+
 import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
 import { jobs } from '../../src/apis/core-kinds.ts'
@@ -10,11 +11,10 @@ import { registryCredential, registryCredentials } from '../../src/apis/registry
 import { secretsSettings, secretsSettingsResource } from '../../src/apis/secrets-settings.ts'
 import { buildBakeJob, buildBakeOrder } from '../../src/boxes/controller/bake-job.ts'
 import { SettingsWriter } from '../../src/credentials/accounts/status.ts'
-import { CredentialWriter } from '../../src/credentials/controller/credential-writer.ts'
-import { connectKubernetes, type KubernetesClient } from '../../src/kube/kubernetes-client.ts'
+import { CredentialWriter } from '../../src/credentials/controller/gather.ts'
 import { MutationCache } from '../../src/kube/mutation-cache.ts'
-import { createRandom } from '../../src/lib/random.ts'
-import { createClock } from '../../src/lib/system-clock.ts'
+import { connectKubernetes, type KubernetesClient } from '../../src/kube/resources.ts'
+import { createClock, createRandom } from '../../src/lib/clock.ts'
 import { kubectl, testNamespace } from '../support/control-plane.ts'
 import { connectAsController } from '../support/controller-identity.ts'
 

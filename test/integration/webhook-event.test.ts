@@ -1,9 +1,10 @@
 /** Publishing with kubectl: what is accepted, what is refused and why, and what becomes of the objects. */
+
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { namespaces } from '../../src/apis/core-kinds.ts'
 import { API_VERSION } from '../../src/apis/meta.ts'
 import { webhookEvents } from '../../src/apis/webhook-event.ts'
-import type { KubernetesClient } from '../../src/kube/kubernetes-client.ts'
+import type { KubernetesClient } from '../../src/kube/resources.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { driveToEnd } from '../support/drive.ts'
 import { ownEventType } from '../support/own-event-type.ts'

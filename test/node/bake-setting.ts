@@ -1,13 +1,13 @@
 /** What bakes on the node need: Davit's kinds and its controller, an account of AWS, an organization, and a volume. */
+
 import { chmod, mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { freePort } from '../../playground/free-port.ts'
 import { API_VERSION, ORGANIZATION_LABEL } from '../../src/apis/meta.ts'
 import { REGISTRY_SECRET_TYPE } from '../../src/apis/registry-credential.ts'
-import { connectKubernetes } from '../../src/kube/kubernetes-client.ts'
-import { createRandom } from '../../src/lib/random.ts'
-import { createClock } from '../../src/lib/system-clock.ts'
+import { connectKubernetes } from '../../src/kube/resources.ts'
+import { createClock, createRandom } from '../../src/lib/clock.ts'
 import { connectOrganization } from '../support/aws/connect-organization.ts'
 import { REGION, TestAws } from '../support/aws/organization-account.ts'
 import { ACCOUNT } from '../support/box/box-bed.ts'

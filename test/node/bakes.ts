@@ -1,11 +1,12 @@
 /** Boxes that are baked in pods of the node. */
+
 import { execFile } from 'node:child_process'
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { API_VERSION } from '../../src/apis/meta.ts'
-import { CREDENTIAL_PROVIDER_VERSION } from '../../src/boxes/node/credential-provider.ts'
+import { CREDENTIAL_PROVIDER_VERSION } from '../../src/boxes/node/kubelet-provider.ts'
 import { leaksIn, leaksInFolder } from '../support/bake/canary.ts'
 import { PROGRAMS } from '../support/box/box-bed.ts'
 import { AUDIENCE, ROLE_KEY, SERVICE_ACCOUNT } from '../support/kubelet/pod-role.ts'

@@ -4,11 +4,11 @@ import { existsSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { ControlPlaneFailed } from '../../playground/control-plane/control-plane.ts'
 import {
   type ControlPlane,
+  ControlPlaneFailed,
   startControlPlane,
-} from '../../playground/control-plane/playground-control-plane.ts'
+} from '../../playground/control-plane/control-plane.ts'
 import type { ControlPlanePids } from '../../playground/control-plane/protocol.ts'
 
 const OWNER = fileURLToPath(new URL('../support/control-plane-owner.ts', import.meta.url))

@@ -3,12 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { installCrds } from '../../playground/control-plane/api-server.ts'
-import { requestApi } from '../../playground/control-plane/control-plane-request.ts'
-import {
-  type ControlPlane,
-  startControlPlane,
-} from '../../playground/control-plane/playground-control-plane.ts'
+import { installCrds, requestApi } from '../../playground/control-plane/api-server.ts'
+import { type ControlPlane, startControlPlane } from '../../playground/control-plane/control-plane.ts'
 import { until } from '../support/until.ts'
 
 const CRDS = fileURLToPath(new URL('../../crds', import.meta.url))

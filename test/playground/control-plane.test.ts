@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from 'node:fs'
 import { describe, expect, inject, it } from 'vitest'
-import { requestApi } from '../../playground/control-plane/control-plane-request.ts'
+import { requestApi } from '../../playground/control-plane/api-server.ts'
 import { kubectl, testNamespace } from '../support/control-plane.ts'
 import { KubectlFailed } from '../support/control-plane-kubectl.ts'
 

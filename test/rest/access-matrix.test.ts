@@ -1,9 +1,10 @@
 /** Every route with every kind of key, on a facade, a controller and an API server as they are installed. */
+
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { secrets } from '../../src/apis/core-kinds.ts'
-import { createClock } from '../../src/lib/system-clock.ts'
-import { createCursors } from '../../src/server/cursor.ts'
+import { createClock } from '../../src/lib/clock.ts'
 import { allRoutes } from '../../src/server/routes.ts'
+import { createCursors } from '../../src/server/schemas.ts'
 import {
   anonymous,
   bodyOf,

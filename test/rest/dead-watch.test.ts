@@ -1,6 +1,7 @@
 /** A facade whose watches are cut off without a word, while its calls go through: as a firewall does that forgets. */
+
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { KubernetesClient } from '../../src/kube/kubernetes-client.ts'
+import type { KubernetesClient } from '../../src/kube/resources.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { type LiveFacade, startLiveFacade } from '../support/live-facade.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'

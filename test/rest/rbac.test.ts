@@ -2,15 +2,16 @@
  * The rights that ship in config/rbac, against what was done with them: the audit log of an API server on which the
  * facade did everything that it can do, and people did what their roles are for.
  */
+
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { requestApi } from '../../playground/control-plane/control-plane-request.ts'
+import { requestApi } from '../../playground/control-plane/api-server.ts'
 import { eventTypes } from '../../src/apis/event-type.ts'
 import { GROUP } from '../../src/apis/meta.ts'
-import { createCursors } from '../../src/server/cursor.ts'
 import { allRoutes } from '../../src/server/routes.ts'
+import { createCursors } from '../../src/server/schemas.ts'
 import { type AuditEntry, readAuditTrail } from '../support/audit-trail.ts'
 import { FakeServices } from '../support/facade-services.ts'
 import { tourFacade } from '../support/facade-tour.ts'

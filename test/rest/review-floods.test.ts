@@ -1,8 +1,8 @@
 /** What one client makes the API server review is no other client's concern: with the API server's own verdicts. */
+
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { connectReviews, type Reviews } from '../../src/kube/kubernetes-reviews.ts'
-import { createRandom } from '../../src/lib/random.ts'
-import { createClock } from '../../src/lib/system-clock.ts'
+import { connectReviews, type Reviews } from '../../src/kube/reviews.ts'
+import { createClock, createRandom } from '../../src/lib/clock.ts'
 import { applyRoles, makeAccount, makeToken } from '../support/api-keys.ts'
 import { testNamespace } from '../support/control-plane.ts'
 import { ask, type FacadeBed, openFacade } from '../support/facade-bed.ts'

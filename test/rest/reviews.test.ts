@@ -2,12 +2,10 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { requestApi } from '../../playground/control-plane/control-plane-request.ts'
+import { requestApi } from '../../playground/control-plane/api-server.ts'
 import { GROUP } from '../../src/apis/meta.ts'
-import { connectReviews, type Reviews } from '../../src/kube/kubernetes-reviews.ts'
-import type { CallerIdentity } from '../../src/kube/token-review.ts'
-import { createRandom } from '../../src/lib/random.ts'
-import { createClock } from '../../src/lib/system-clock.ts'
+import { type CallerIdentity, connectReviews, type Reviews } from '../../src/kube/reviews.ts'
+import { createClock, createRandom } from '../../src/lib/clock.ts'
 import {
   MANAGE_WEBHOOKS,
   type Permission,
@@ -16,7 +14,7 @@ import {
   REDELIVER,
   ROLL,
   VISIBILITY,
-} from '../../src/server/http/permission.ts'
+} from '../../src/server/http/route.ts'
 import {
   applyFacadeRole,
   applyRoles,

@@ -1,7 +1,8 @@
 /** Who is let in by a facade whose API server answers late, wrongly or not at all, and for how long a verdict holds. */
+
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { requestApi } from '../../playground/control-plane/control-plane-request.ts'
+import { requestApi } from '../../playground/control-plane/api-server.ts'
 import type { FrontAnswer, FrontRequest } from '../support/api-front.ts'
 import { ask } from '../support/facade-bed.ts'
 import { untilLetIn } from '../support/facade-tour.ts'

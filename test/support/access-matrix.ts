@@ -2,9 +2,9 @@
  * Every route with every kind of key and every mix of one's own, another's and invented organization and ids, from the
  * list of routes itself: a new route is tried without being named.
  */
+
 import { z } from 'zod'
-import type { Permission } from '../../src/server/http/permission.ts'
-import type { Route } from '../../src/server/http/route.ts'
+import type { Permission, Route } from '../../src/server/http/route.ts'
 
 export const KEY_KINDS = [
   'none',

@@ -1,7 +1,8 @@
 /** API keys on a real API server: ServiceAccounts, the roles that ship, and tokens of both. */
+
 import { readFile, writeFile } from 'node:fs/promises'
 import { inject } from 'vitest'
-import { requestApi } from '../../playground/control-plane/control-plane-request.ts'
+import { requestApi } from '../../playground/control-plane/api-server.ts'
 import { kubectl } from './control-plane.ts'
 
 const ROLES = new URL('../../config/rbac/', import.meta.url)

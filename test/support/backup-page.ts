@@ -1,9 +1,10 @@
 /** The commands of docs/backup.md, as somebody pastes them. */
+
 import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { promisify } from 'node:util'
-import type { ControlPlane } from '../../playground/control-plane/playground-control-plane.ts'
+import type { ControlPlane } from '../../playground/control-plane/control-plane.ts'
 
 const run = promisify(execFile)
 

@@ -1,6 +1,12 @@
 /** Jobs and pods of a bake as Kubernetes shows them, for tests of what is read from them. */
-import { type BakeJob, type BakePod, bakeJob, bakePod } from '../../src/boxes/controller/bake-run.ts'
-import { type BakeProgress, bakeProgress } from '../../src/boxes/controller/outcome.ts'
+import {
+  type BakeJob,
+  type BakePod,
+  type BakeProgress,
+  bakeJob,
+  bakePod,
+  bakeProgress,
+} from '../../src/boxes/controller/outcome.ts'
 
 export const JOB_UID = 'job-uid'
 export const CREATED = Date.UTC(2026, 0, 31, 12)

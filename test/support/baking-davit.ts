@@ -2,7 +2,7 @@
 
 import type { BoxTemplate } from '../../src/apis/box-template.ts'
 import { namespaces } from '../../src/apis/core-kinds.ts'
-import type { KubernetesClient } from '../../src/kube/kubernetes-client.ts'
+import type { KubernetesClient } from '../../src/kube/resources.ts'
 import type { DavitOptions } from './davit.ts'
 import { BAKE_ENV, JobStandIn } from './job-stand-in.ts'
 import { isReady, SecretsBed } from './secrets-bed.ts'

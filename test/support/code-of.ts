@@ -1,4 +1,4 @@
-import { RefusedError } from '../../src/server/http/refused-error.ts'
+import { RefusedError } from '../../src/server/http/problems.ts'
 
 /** The code of a refusal; `answered` without one. */
 export async function codeOf(answer: Promise<unknown>): Promise<string> {

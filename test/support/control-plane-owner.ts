@@ -3,8 +3,8 @@
 // and stops.
 
 import { dirname } from 'node:path'
-import { requestApi } from '../../playground/control-plane/control-plane-request.ts'
-import { startControlPlane } from '../../playground/control-plane/playground-control-plane.ts'
+import { requestApi } from '../../playground/control-plane/api-server.ts'
+import { startControlPlane } from '../../playground/control-plane/control-plane.ts'
 
 const controlPlane = await startControlPlane()
 

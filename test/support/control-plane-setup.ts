@@ -3,10 +3,7 @@ import { fileURLToPath } from 'node:url'
 import type { TestProject } from 'vitest/node'
 import { installCrds } from '../../playground/control-plane/api-server.ts'
 import { ControlPlaneUnavailable } from '../../playground/control-plane/binaries.ts'
-import {
-  type ControlPlane,
-  startControlPlane,
-} from '../../playground/control-plane/playground-control-plane.ts'
+import { type ControlPlane, startControlPlane } from '../../playground/control-plane/control-plane.ts'
 
 const CRDS = fileURLToPath(new URL('../../crds', import.meta.url))
 

@@ -9,13 +9,13 @@
  * `inject` of vitest gives what is declared below. Nothing is garbage-collected and no namespace ends, since no
  * controller-manager runs: leave namespaces behind, the whole control plane goes at the end. Who stops the API
  * server, compacts etcd under others' watches, or changes what all share starts one of their own with
- * `startControlPlane` of playground/control-plane/playground-control-plane.ts (three to four seconds, and `installCrds` two more).
+ * `startControlPlane` of playground/control-plane/control-plane.ts (three to four seconds, and `installCrds` two more).
  */
 
 import { randomBytes } from 'node:crypto'
 import { dirname, join } from 'node:path'
 import { inject } from 'vitest'
-import { requestApi } from '../../playground/control-plane/control-plane-request.ts'
+import { requestApi } from '../../playground/control-plane/api-server.ts'
 import type { AdminAccess } from '../../playground/control-plane/protocol.ts'
 import { runKubectl } from './control-plane-kubectl.ts'
 

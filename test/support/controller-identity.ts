@@ -3,16 +3,16 @@
  * roles of config/rbac, and the right to Secrets in the organizations of the test. An administrator's rights would hide what is
  * missing there.
  */
+
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parse, parseAllDocuments } from 'yaml'
 import { writeKubeconfig } from '../../playground/api-keys.ts'
-import { requestApi } from '../../playground/control-plane/control-plane-request.ts'
+import { requestApi } from '../../playground/control-plane/api-server.ts'
 import type { AdminAccess } from '../../playground/control-plane/protocol.ts'
-import { connectKubernetes, type KubernetesClient } from '../../src/kube/kubernetes-client.ts'
-import { createRandom } from '../../src/lib/random.ts'
-import { createClock } from '../../src/lib/system-clock.ts'
+import { connectKubernetes, type KubernetesClient } from '../../src/kube/resources.ts'
+import { createClock, createRandom } from '../../src/lib/clock.ts'
 import { until } from './until.ts'
 
 const CONFIG = new URL('../../config/rbac/', import.meta.url)

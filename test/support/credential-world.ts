@@ -2,11 +2,12 @@
  * A credential, its hand-over Secret and the cloud accounts that it may be in, as far as the plan for it sees them. It takes
  * the steps of the plan, notes what happened, and can be stopped between the cloud and the status.
  */
+
 import type { StoredParameter } from '../../src/apis/registry-credential.ts'
-import type { CloudFailure } from '../../src/credentials/cloud-failure.ts'
-import type { CredentialAction } from '../../src/credentials/controller/credential-step.ts'
+import type { CloudFailure } from '../../src/credentials/cloud.ts'
 import {
   type AccountFacts,
+  type CredentialAction,
   type CredentialFacts,
   type FoundParameter,
   type InputSecretFacts,

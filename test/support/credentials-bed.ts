@@ -1,20 +1,20 @@
 /** The facade's registry credentials on a store and accounts in memory, with time that goes on while an answer is waited for. */
+
 import {
   type RegistryCredential,
   registryCredential,
   registryCredentials,
 } from '../../src/apis/registry-credential.ts'
 import { secretsSettingsKind, secretsSettingsResource } from '../../src/apis/secrets-settings.ts'
-import { accountIdentity } from '../../src/credentials/accounts/account-identity.ts'
-import { isOwnedBy } from '../../src/credentials/aws/owner-tags.ts'
-import { CloudError } from '../../src/credentials/cloud-error.ts'
+import { accountIdentity } from '../../src/credentials/accounts/installation-key.ts'
+import { isOwnedBy } from '../../src/credentials/aws/names.ts'
+import { CloudError } from '../../src/credentials/cloud.ts'
 import { ApiError, type PatchOptions } from '../../src/kube/client.ts'
+import type { Logger } from '../../src/lib/log.ts'
 import type { CredentialMetrics } from '../../src/lib/metrics.ts'
-import type { Logger } from '../../src/lib/ports-log.ts'
-import { SecretText } from '../../src/lib/secret-text.ts'
-import { CredentialDirectory } from '../../src/server/credential-directory.ts'
-import type { CredentialDraft } from '../../src/server/credential-resource.ts'
-import { CredentialService } from '../../src/server/registry-credentials.ts'
+import { SecretText } from '../../src/lib/redact.ts'
+import { CredentialDirectory, type CredentialDraft } from '../../src/server/credential-resource.ts'
+import { CredentialService } from '../../src/server/credentials.ts'
 import { FakeClock, settle } from './fake-clock.ts'
 import { FakeParameters, type HeldParameter } from './fake-parameters.ts'
 import { Replica, SharedLog } from './key-replicas.ts'

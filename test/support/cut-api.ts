@@ -1,7 +1,7 @@
 /** The way to the API server, which a test can cut: calls fail, and watches hear nothing and do not know it. */
 
 import { ApiError } from '../../src/kube/client.ts'
-import type { KubernetesClient } from '../../src/kube/kubernetes-client.ts'
+import type { KubernetesClient } from '../../src/kube/resources.ts'
 
 export type CutApi = {
   api: KubernetesClient

@@ -6,9 +6,10 @@
  *   davit.clock.jump(30_000)
  * Waits, overlaps and retention go by `davit.clock`, which a test moves ahead; calls and attempts by real time. `davit.stop()` ends it.
  */
+
 import { randomBytes } from 'node:crypto'
 import { inject } from 'vitest'
-import type { ControlPlane } from '../../playground/control-plane/playground-control-plane.ts'
+import type { ControlPlane } from '../../playground/control-plane/control-plane.ts'
 import { builtinEventTypes } from '../../src/apis/builtin-event-types.ts'
 import { eventTypes } from '../../src/apis/event-type.ts'
 import { API_VERSION, type ResourceType } from '../../src/apis/meta.ts'
@@ -18,11 +19,10 @@ import { type WebhookEvent, webhookEvent, webhookEvents } from '../../src/apis/w
 import type { RunningController } from '../../src/cmd/controller.ts'
 import { createMetrics } from '../../src/cmd/metrics.ts'
 import { isApiError, type RawObject } from '../../src/kube/client.ts'
-import { connectKubernetes, type KubernetesClient } from '../../src/kube/kubernetes-client.ts'
-import type { Mailer } from '../../src/lib/mailer.ts'
-import { createRandom } from '../../src/lib/random.ts'
-import { createClock } from '../../src/lib/system-clock.ts'
-import type { NameServer } from '../../src/net/resolver.ts'
+import { connectKubernetes, type KubernetesClient } from '../../src/kube/resources.ts'
+import { createClock, createRandom } from '../../src/lib/clock.ts'
+import type { Mailer } from '../../src/lib/mail.ts'
+import type { NameServer } from '../../src/net/dial.ts'
 import { testNamespace } from './control-plane.ts'
 import { connectAsController } from './controller-identity.ts'
 import { SkewedClock } from './fake-clock.ts'

@@ -3,13 +3,10 @@
  * order, none knows of the others, and any may fall behind, repeat itself, or list anew.
  */
 
-import type { ObjectIdentity, Source } from '../../src/kube/object-store.ts'
-import { DeliveryLines } from '../../src/server/delivery-index/delivery-index-delivery-lines.ts'
-import { OutcomeStore } from '../../src/server/delivery-index/outcome-store.ts'
-import { packedName } from '../../src/server/delivery-index/packed-id.ts'
-import { SegmentStore } from '../../src/server/delivery-index/segment-store.ts'
-import type { ObjectDelivery } from '../../src/server/delivery-index/shown-lines.ts'
-import { ObjectDeliveryStore } from '../../src/server/delivery-index/shown-store.ts'
+import type { ObjectIdentity, Source } from '../../src/kube/store.ts'
+import { DeliveryLines, type ObjectDelivery } from '../../src/server/delivery-index/delivery-lines.ts'
+import { packedName } from '../../src/server/delivery-index/line-table.ts'
+import { ObjectDeliveryStore, OutcomeStore, SegmentStore } from '../../src/server/delivery-index/reader.ts'
 import type { DeliveryWorld, WorldEvent, WorldObject, WorldOutcomes } from './delivery-world.ts'
 
 export const KINDS = ['segments', 'outcomes', 'objects'] as const

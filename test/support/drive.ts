@@ -1,5 +1,6 @@
 /** Moves time on, attempt by attempt, as fast as attempts and their outcomes come. */
-import { parsePosition } from '../../src/apis/position.ts'
+
+import { parsePosition } from '../../src/apis/delivery-segment.ts'
 import type { WebhookDelivery } from '../../src/apis/webhook-delivery.ts'
 import { isFinal } from '../../src/webhooks/delivery/status.ts'
 import type { TestDavit } from './davit.ts'

@@ -1,9 +1,10 @@
 /** The facade's endpoints on a store in memory, beside a stand-in for the controller, with time that tests step. */
+
 import { secrets } from '../../src/apis/core-kinds.ts'
 import { webhookEndpoint, webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
-import type { EndpointReplicas } from '../../src/server/endpoint-replicas.ts'
 import type { EndpointDraft, EndpointId } from '../../src/server/endpoint-resource.ts'
-import { EndpointService } from '../../src/server/endpoints-endpoints.ts'
+import { EndpointService } from '../../src/server/endpoints.ts'
+import type { EndpointReplicas } from '../../src/server/replica-barrier.ts'
 import { EndpointDirectory, signingSecretName } from '../../src/webhooks/endpoints/directory.ts'
 import { readKeys } from '../../src/webhooks/endpoints/signing-keys.ts'
 import { keysInStatus, type SigningKey } from '../../src/webhooks/sender/signature.ts'

@@ -1,16 +1,15 @@
 /** The HTTP surface on a loopback port, with fakes behind it and a client that can send anything. */
+
 import { once } from 'node:events'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { afterEach } from 'vitest'
-import type { ResourceAttributes } from '../../src/kube/access-review.ts'
-import type { CallerIdentity } from '../../src/kube/token-review.ts'
-import type { Clock } from '../../src/lib/ports-clock.ts'
-import { createRandom } from '../../src/lib/random.ts'
+import type { CallerIdentity, ResourceAttributes } from '../../src/kube/reviews.ts'
+import { type Clock, createRandom } from '../../src/lib/clock.ts'
 import type { RegistryCredentials } from '../../src/server/credential-resource.ts'
-import { createCursors } from '../../src/server/cursor.ts'
-import { type AppOptions, createApp } from '../../src/server/http/rest-app.ts'
+import { type AppOptions, createApp } from '../../src/server/http/app.ts'
 import { createHttpServer, SERVER_LIMITS, type ServerLimits } from '../../src/server/http/server.ts'
 import { allRoutes } from '../../src/server/routes.ts'
+import { createCursors } from '../../src/server/schemas.ts'
 import { FakeServices } from './facade-services.ts'
 import { FakeClock } from './fake-clock.ts'
 

@@ -1,12 +1,12 @@
 /** What stands behind the routes, as fakes that answer like the real ones and note what they were asked for. */
 
 import type { CredentialResource, RegistryCredentials } from '../../src/server/credential-resource.ts'
-import type { DeliveryIndex, DeliveryLine } from '../../src/server/delivery-index/ports-delivery-index.ts'
+import type { DeliveryIndex, DeliveryLine } from '../../src/server/delivery-index/queries.ts'
 import type { EndpointResource, Endpoints } from '../../src/server/endpoint-resource.ts'
-import type { EndpointIdentities, EventTypeCatalogue } from '../../src/server/http/facade.ts'
-import { RefusedError } from '../../src/server/http/refused-error.ts'
-import type { OrganizationSettings } from '../../src/server/ports-secrets-settings.ts'
-import type { Published, Publishing } from '../../src/server/publishing.ts'
+import type { Published, Publishing } from '../../src/server/events.ts'
+import type { EndpointIdentities, EventTypeCatalogue } from '../../src/server/http/auth.ts'
+import { RefusedError } from '../../src/server/http/problems.ts'
+import type { OrganizationSettings } from '../../src/server/secrets-settings.ts'
 
 const AT = '2026-01-31T12:00:00.000Z'
 export const EVENT_ID = 'msg_00000000000000000000000001'

@@ -5,9 +5,12 @@
  */
 
 import { ApiError } from '../../src/kube/client.ts'
-import type { PeerRecords, StoredPeerRecord } from '../../src/server/facade-records.ts'
-import { PeerServers } from '../../src/server/other-facades.ts'
-import { ReplicaHeartbeat } from '../../src/server/peers.ts'
+import {
+  type PeerRecords,
+  PeerServers,
+  ReplicaHeartbeat,
+  type StoredPeerRecord,
+} from '../../src/server/peers.ts'
 import { type Chance, SimulatedRecords } from './shard-world.ts'
 import { SimulatedClock, type SimulatedTime } from './simulated-time.ts'
 

@@ -1,4 +1,4 @@
-import type { Clock, Random } from '../../src/lib/ports-clock.ts'
+import type { Clock, Random } from '../../src/lib/clock.ts'
 
 type Timer = { due: number; run: () => void }
 

@@ -1,15 +1,16 @@
 /** Accounts of organizations in memory: parameters with their versions and tags, and calls that fail where a test says so. */
+
 import { sessionArn } from '../../src/credentials/aws/policies.ts'
-import type {
-  CloudAccess,
-  ListedParameter,
-  NewParameter,
-  OwnerTags,
-  ParameterListing,
-  ParameterStore,
+import {
+  type CloudAccess,
+  CloudError,
+  type ListedParameter,
+  type NewParameter,
+  type OwnerTags,
+  type ParameterListing,
+  type ParameterStore,
 } from '../../src/credentials/cloud.ts'
-import { CloudError } from '../../src/credentials/cloud-error.ts'
-import type { SecretText } from '../../src/lib/secret-text.ts'
+import type { SecretText } from '../../src/lib/redact.ts'
 
 export type HeldParameter = {
   /** Account and region, as `222222222222/eu-west-1`. */

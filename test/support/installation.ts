@@ -10,6 +10,7 @@
  *
  * Needs nothing of vitest, so that scripts can use it too. `stop` ends all of it.
  */
+
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -20,16 +21,15 @@ import {
   type ControlPlane,
   type ControlPlaneOptions,
   startControlPlane,
-} from '../../playground/control-plane/playground-control-plane.ts'
+} from '../../playground/control-plane/control-plane.ts'
 import { freePort } from '../../playground/free-port.ts'
 import { applyInstallation, applyObject, secretsBinding } from '../../playground/installation.ts'
 import { builtinEventTypes } from '../../src/apis/builtin-event-types.ts'
 import { namespaces } from '../../src/apis/core-kinds.ts'
 import { eventTypes } from '../../src/apis/event-type.ts'
 import { ORGANIZATION_LABEL } from '../../src/apis/meta.ts'
-import { connectKubernetes, type KubernetesClient } from '../../src/kube/kubernetes-client.ts'
-import { createRandom } from '../../src/lib/random.ts'
-import { createClock } from '../../src/lib/system-clock.ts'
+import { connectKubernetes, type KubernetesClient } from '../../src/kube/resources.ts'
+import { createClock, createRandom } from '../../src/lib/clock.ts'
 import { RoleProcess, type RoleProcessOptions } from './role-process.ts'
 
 export const OPERATOR_NAMESPACE = 'davit-system'

@@ -4,7 +4,7 @@
  */
 
 import { complete, failed, running, terminated } from '../../playground/bakes/run-statuses.ts'
-import type { BakeResult } from '../../src/apis/bake-result.ts'
+import type { BakeResult } from '../../src/apis/bake.ts'
 import { type BoxTemplate, boxTemplate, boxTemplates, TEMPLATE_LABEL } from '../../src/apis/box-template.ts'
 import {
   configMap,
@@ -17,7 +17,7 @@ import {
 } from '../../src/apis/core-kinds.ts'
 import { API_VERSION } from '../../src/apis/meta.ts'
 import type { RawObject } from '../../src/kube/client.ts'
-import type { KubernetesClient } from '../../src/kube/kubernetes-client.ts'
+import type { KubernetesClient } from '../../src/kube/resources.ts'
 import { until } from './until.ts'
 
 export const DIGEST = `sha256:${'0123456789abcdef'.repeat(4)}`

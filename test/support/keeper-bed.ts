@@ -2,9 +2,13 @@
 
 import { ShardCoordinator } from '../../src/ha/coordinator.ts'
 import { OwnershipEpochs } from '../../src/ha/ownership.ts'
-import type { ReplicaRecord, ReplicaRecords, StoredRecord } from '../../src/ha/ports-replica-records.ts'
-import { deriveShardTimes } from '../../src/ha/shard-times.ts'
-import type { ShardWork } from '../../src/ha/shard-work.ts'
+import {
+  deriveShardTimes,
+  type ReplicaRecord,
+  type ReplicaRecords,
+  type ShardWork,
+  type StoredRecord,
+} from '../../src/ha/replica-records.ts'
 import { ApiError } from '../../src/kube/client.ts'
 import { FakeClock } from './fake-clock.ts'
 

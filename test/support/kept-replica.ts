@@ -1,10 +1,8 @@
 import { MAX_REPLICAS } from '../../src/apis/leases.ts'
+import { SHARD_COUNT } from '../../src/ha/assignment.ts'
 import { ShardCoordinator } from '../../src/ha/coordinator.ts'
-import { KubernetesReplicaRecords } from '../../src/ha/replica-records.ts'
-import { SHARD_COUNT } from '../../src/ha/shard.ts'
-import { deriveShardTimes } from '../../src/ha/shard-times.ts'
-import type { ShardWork } from '../../src/ha/shard-work.ts'
-import { DRAIN_TIMEOUT_MS } from '../../src/webhooks/delivery/rest-lanes.ts'
+import { deriveShardTimes, KubernetesReplicaRecords, type ShardWork } from '../../src/ha/replica-records.ts'
+import { DRAIN_TIMEOUT_MS } from '../../src/webhooks/delivery/engine.ts'
 import { SYSTEM } from './plane-parts.ts'
 import { ReplicaProcess, type ReplicaWorld } from './replica-process.ts'
 

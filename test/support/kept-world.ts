@@ -1,6 +1,6 @@
 /** Replicas on one store that share the shards among themselves, as in a cluster: a test only says what happens to them. */
 
-import { SHARD_COUNT } from '../../src/ha/shard.ts'
+import { SHARD_COUNT } from '../../src/ha/assignment.ts'
 import { sleep } from '../../src/lib/sleep.ts'
 import { readLowWater } from '../../src/webhooks/log/reader.ts'
 import { chanceOf } from './chance.ts'

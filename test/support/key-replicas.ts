@@ -1,10 +1,10 @@
 /** Replicas of the facade that share a log in memory, which each sees as far as it was shown. */
+
 import { createHash } from 'node:crypto'
 import type { AcceptedEvent } from '../../src/apis/delivery-segment.ts'
 import { sortableName } from '../../src/apis/ids.ts'
 import { ApiError } from '../../src/kube/client.ts'
-import { Idempotency } from '../../src/server/idempotency.ts'
-import { IdempotencyCache } from '../../src/server/idempotency-book.ts'
+import { Idempotency, IdempotencyCache } from '../../src/server/idempotency.ts'
 import { acceptEvent } from '../../src/webhooks/events/plan.ts'
 import { type KeyRecord, keptLine, keyRecordOf } from '../../src/webhooks/log/dedupe.ts'
 import type { Appended } from '../../src/webhooks/log/store.ts'

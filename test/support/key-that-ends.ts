@@ -1,8 +1,9 @@
 /** Keys that end when a test wants: kubectl makes none that ends sooner than in ten minutes. */
+
 import { createSign } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import type { ControlPlane } from '../../playground/control-plane/playground-control-plane.ts'
+import type { ControlPlane } from '../../playground/control-plane/control-plane.ts'
 
 const HOUR_SECONDS = 3600
 

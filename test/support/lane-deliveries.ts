@@ -1,5 +1,4 @@
-import type { Delivery, Stage } from '../../src/webhooks/delivery/delivery.ts'
-import type { EndpointQueue } from '../../src/webhooks/delivery/queue.ts'
+import type { Delivery, EndpointQueue, Stage } from '../../src/webhooks/delivery/queue.ts'
 
 /** The endpoint of lanes in tests. */
 export const LANE_ENDPOINT = { namespace: 'acme', name: 'one', uid: 'uid' }

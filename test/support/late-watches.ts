@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ResourceType } from '../../src/apis/meta.ts'
-import type { KubernetesClient } from '../../src/kube/kubernetes-client.ts'
+import type { KubernetesClient } from '../../src/kube/resources.ts'
 
 /** An API whose watches of a kind come late. @param delayMs asked anew for each piece that comes */
 export function lateWatches(

@@ -9,14 +9,13 @@
  */
 
 import { parseConfig } from '../../src/cmd/config.ts'
+import { createOrganizationAccounts } from '../../src/cmd/dependencies.ts'
 import { createMetrics } from '../../src/cmd/metrics.ts'
-import { createOrganizationAccounts } from '../../src/cmd/organization-accounts.ts'
 import { installationKey } from '../../src/credentials/accounts/installation-key.ts'
-import type { KubernetesClient } from '../../src/kube/kubernetes-client.ts'
+import type { KubernetesClient } from '../../src/kube/resources.ts'
+import { createClock, createRandom } from '../../src/lib/clock.ts'
 import { createSchemaValidator } from '../../src/lib/json-schema.ts'
-import { createRandom } from '../../src/lib/random.ts'
-import { createClock } from '../../src/lib/system-clock.ts'
-import { createLogger } from '../../src/lib/system-log.ts'
+import { createLogger } from '../../src/lib/log.ts'
 import { createUrlPolicy } from '../../src/net/egress-policy.ts'
 import { OpenDeliveryIndex } from '../../src/server/delivery-index/delivery-index.ts'
 import {

@@ -3,13 +3,12 @@
 import type { RegistryCredential } from '../../src/apis/registry-credential.ts'
 import { type BoxController, createBoxController } from '../../src/cmd/box-controller.ts'
 import { type Environment, parseConfig } from '../../src/cmd/config.ts'
+import type { ControllerDependencies } from '../../src/cmd/dependencies.ts'
 import { createMetrics } from '../../src/cmd/metrics.ts'
-import type { ControllerDependencies } from '../../src/cmd/world-types.ts'
 import { MutationCache } from '../../src/kube/mutation-cache.ts'
 import { Organizations } from '../../src/kube/organizations.ts'
-import { createRandom } from '../../src/lib/random.ts'
-import { createClock } from '../../src/lib/system-clock.ts'
-import { createLogger } from '../../src/lib/system-log.ts'
+import { createClock, createRandom } from '../../src/lib/clock.ts'
+import { createLogger } from '../../src/lib/log.ts'
 import { seeingRecorder } from './seen-events.ts'
 
 export type LoneBakesOptions = {

@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parse, stringify } from 'yaml'
 import { installCrds } from '../../playground/control-plane/api-server.ts'
-import type { ControlPlane } from '../../playground/control-plane/playground-control-plane.ts'
-import type { CustomResourceDefinition } from '../../src/apis/api-crd.ts'
+import type { ControlPlane } from '../../playground/control-plane/control-plane.ts'
+import type { CustomResourceDefinition } from '../../src/apis/crd.ts'
 
 const CRDS = fileURLToPath(new URL('../../crds', import.meta.url))
 

@@ -1,6 +1,7 @@
 /** A ResourceQuota on the number of objects of a kind. No controller fills in its status here, so that is done too. */
+
 import { inject } from 'vitest'
-import { requestApi } from '../../playground/control-plane/control-plane-request.ts'
+import { requestApi } from '../../playground/control-plane/api-server.ts'
 import type { AdminAccess } from '../../playground/control-plane/protocol.ts'
 import type { ResourceType } from '../../src/apis/meta.ts'
 import type { RawObject, ResourceWriter } from '../../src/kube/client.ts'

@@ -1,7 +1,11 @@
-import { outcomeSegment, outcomeSegments } from '../../src/apis/api-outcome-segment.ts'
 import { type AcceptedEvent, deliverySegments } from '../../src/apis/delivery-segment.ts'
 import { derivedName } from '../../src/apis/ids.ts'
-import { decodeOutcomeRecords, type OutcomeRecord } from '../../src/apis/outcome-segment.ts'
+import {
+  decodeOutcomeRecords,
+  type OutcomeRecord,
+  outcomeSegment,
+  outcomeSegments,
+} from '../../src/apis/outcome-segment.ts'
 import { webhookDeliveries } from '../../src/apis/webhook-delivery.ts'
 import {
   type WebhookEndpoint,
@@ -9,18 +13,18 @@ import {
   webhookEndpoint,
   webhookEndpoints,
 } from '../../src/apis/webhook-endpoint.ts'
-import { SHARD_COUNT } from '../../src/ha/shard.ts'
+import { SHARD_COUNT } from '../../src/ha/assignment.ts'
 import type { RawObject, ResourceReader, ResourceWriter } from '../../src/kube/client.ts'
-import type { RecordedEvent } from '../../src/kube/event-recorder.ts'
-import type { Clock } from '../../src/lib/ports-clock.ts'
+import type { RecordedEvent } from '../../src/kube/recorder.ts'
+import type { Clock } from '../../src/lib/clock.ts'
 import type { DeliveryEngine } from '../../src/webhooks/delivery/engine.ts'
 import type { LogFollower } from '../../src/webhooks/delivery/log-follower.ts'
-import type { OpenSegments } from '../../src/webhooks/delivery/open-segments.ts'
+import type { OpenSegments } from '../../src/webhooks/delivery/queue.ts'
 import type { ShardTakeover } from '../../src/webhooks/delivery/takeover.ts'
 import type { EndpointDirectory } from '../../src/webhooks/endpoints/directory.ts'
 import { acceptEvent } from '../../src/webhooks/events/plan.ts'
 import { segmentSpec } from '../../src/webhooks/log/codec.ts'
-import type { DedupeIndex } from '../../src/webhooks/log/key-index.ts'
+import type { DedupeIndex } from '../../src/webhooks/log/dedupe.ts'
 import { readLoggedOutcomes, readLowWater, readSegment } from '../../src/webhooks/log/reader.ts'
 import type { LogSegment } from '../../src/webhooks/log/store.ts'
 import { FakeClock, settle } from './fake-clock.ts'

@@ -1,5 +1,5 @@
 import type { ResourceType } from '../../src/apis/meta.ts'
-import type { KubernetesClient } from '../../src/kube/kubernetes-client.ts'
+import type { KubernetesClient } from '../../src/kube/resources.ts'
 import { nameOfRight } from './shipped-rights.ts'
 
 /**

@@ -1,6 +1,5 @@
 import { ApiError, type RawObject } from '../../src/kube/client.ts'
-import { Informer } from '../../src/kube/informer.ts'
-import type { InformerOptions } from '../../src/kube/reflector-options.ts'
+import { Informer, type InformerOptions } from '../../src/kube/informer.ts'
 import { FakeApi } from './fake-api.ts'
 import { FakeClock, fixedRandom } from './fake-clock.ts'
 

@@ -1,4 +1,4 @@
-import { RefusedError } from '../../src/server/http/refused-error.ts'
+import { RefusedError } from '../../src/server/http/problems.ts'
 
 /** With what a request was refused; any other answer fails the test. */
 export async function refusalOf(answer: Promise<unknown>): Promise<RefusedError> {

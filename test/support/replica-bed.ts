@@ -1,4 +1,4 @@
-import { DRAIN_TIMEOUT_MS } from '../../src/webhooks/delivery/rest-lanes.ts'
+import { DRAIN_TIMEOUT_MS } from '../../src/webhooks/delivery/engine.ts'
 import { ReplicaProcess, type ReplicaWorld } from './replica-process.ts'
 
 const nothing = () => undefined

@@ -6,6 +6,7 @@
  *   const facade = await startRestFacade(davit, key)
  *   const { endpoint, secret } = await facade.endpoints.create(davit.organization, draft, {})
  */
+
 import type { components } from '../../docs/openapi.d.ts'
 import type {
   EndpointChange,
@@ -14,8 +15,8 @@ import type {
   Endpoints,
   Keyed,
 } from '../../src/server/endpoint-resource.ts'
-import { type RefusedCode, RefusedError } from '../../src/server/http/refused-error.ts'
-import type { Publication, Published } from '../../src/server/publishing.ts'
+import type { Publication, Published } from '../../src/server/events.ts'
+import { type RefusedCode, RefusedError } from '../../src/server/http/problems.ts'
 import { applyRoles, makeAccount, makeToken } from './api-keys.ts'
 import type { TestDavit } from './davit.ts'
 import { startHttpFacade } from './http-facade.ts'

@@ -1,11 +1,12 @@
 /** Two facades beside a double of AWS: an organization that saves secrets over REST, with clients that hold each answer against the document. */
+
 import {
   type RegistryCredential,
   registryCredential,
   registryCredentials,
 } from '../../src/apis/registry-credential.ts'
-import { awsScopeOf } from '../../src/credentials/aws/aws-partition.ts'
-import { policyText, trustPolicy, writerPolicy } from '../../src/credentials/aws/connect-policies.ts'
+import { awsScopeOf } from '../../src/credentials/aws/names.ts'
+import { policyText, trustPolicy, writerPolicy } from '../../src/credentials/aws/policies.ts'
 import type { Account, Role } from '../../test-support/aws/account.ts'
 import { REGION, TestAws } from './aws/organization-account.ts'
 import { startDavit, type TestDavit } from './davit.ts'

@@ -1,26 +1,23 @@
-import { outcomeSegments } from '../../src/apis/api-outcome-segment.ts'
-import { deliveryOutline } from '../../src/apis/delivery-outline.ts'
 import { deliverySegments, type SegmentEvent } from '../../src/apis/delivery-segment.ts'
 import { messageId, sortableName } from '../../src/apis/ids.ts'
 import type { ResourceType } from '../../src/apis/meta.ts'
+import { outcomeSegments } from '../../src/apis/outcome-segment.ts'
 import {
   type DeliveryState,
+  deliveryOutline,
   type WebhookDeliverySpec,
   webhookDeliveries,
 } from '../../src/apis/webhook-delivery.ts'
 import { type WebhookEndpoint, webhookEndpoint, webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
-import { SHARD_COUNT } from '../../src/ha/shard.ts'
-import { createRandom } from '../../src/lib/random.ts'
-import type { Delivery } from '../../src/webhooks/delivery/delivery.ts'
+import { SHARD_COUNT } from '../../src/ha/assignment.ts'
+import { createRandom } from '../../src/lib/clock.ts'
 import { DeliveryObjects } from '../../src/webhooks/delivery/objects.ts'
-import { OpenSegments } from '../../src/webhooks/delivery/open-segments.ts'
-import { EndpointQueue } from '../../src/webhooks/delivery/queue.ts'
+import { type Delivery, EndpointQueue, OpenSegments } from '../../src/webhooks/delivery/queue.ts'
 import { EndpointDirectory } from '../../src/webhooks/endpoints/directory.ts'
 import { segmentSpec } from '../../src/webhooks/log/codec.ts'
-import { createEventLog } from '../../src/webhooks/log/event-log.ts'
+import { createEventLog, firstNameReader, SegmentNamer } from '../../src/webhooks/log/kubernetes-store.ts'
 import { readSegment } from '../../src/webhooks/log/reader.ts'
 import { Retention } from '../../src/webhooks/log/retention.ts'
-import { firstNameReader, SegmentNamer } from '../../src/webhooks/log/segment-names.ts'
 import type { LogSegment } from '../../src/webhooks/log/store.ts'
 import { FakeClock } from './fake-clock.ts'
 import { type ApiCall, calling, FaultyApi } from './faulty-api.ts'

@@ -5,7 +5,7 @@
 
 import type { ResourceType } from '../../src/apis/meta.ts'
 import type { ListQuery, RawObject, WatchEvent } from '../../src/kube/client.ts'
-import type { KubernetesClient } from '../../src/kube/kubernetes-client.ts'
+import type { KubernetesClient } from '../../src/kube/resources.ts'
 
 /** @param organizations names of namespaces; with more than one, those are filtered from what all have */
 export function scopedApi(api: KubernetesClient, organizations: readonly string[]): KubernetesClient {

@@ -1,5 +1,5 @@
-import type { Clock } from '../../src/lib/ports-clock.ts'
-import type { SendOutcome, SendRequest, WebhookSender } from '../../src/webhooks/sender/webhook-sender.ts'
+import type { Clock } from '../../src/lib/clock.ts'
+import type { SendOutcome, SendRequest, WebhookSender } from '../../src/webhooks/sender/outcome.ts'
 
 const nothing = () => undefined
 

@@ -2,12 +2,13 @@
  * Another API server on the etcd of a control plane, as a cluster has several. What etcd tells it comes late, so that its view is behind
  * that of the first.
  */
+
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { requestApi } from '../../playground/control-plane/control-plane-request.ts'
-import type { ControlPlane } from '../../playground/control-plane/playground-control-plane.ts'
+import { requestApi } from '../../playground/control-plane/api-server.ts'
+import type { ControlPlane } from '../../playground/control-plane/control-plane.ts'
 import { freePort } from '../../playground/free-port.ts'
 import { TcpProxy } from '../chaos/fleet/tcp-proxy.ts'
 

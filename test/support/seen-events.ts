@@ -1,9 +1,7 @@
 import type { ResourceWriter } from '../../src/kube/client.ts'
-import type { EventRecorder, RecordedEvent } from '../../src/kube/event-recorder.ts'
-import { createEventRecorder } from '../../src/kube/recorder.ts'
-import type { Clock } from '../../src/lib/ports-clock.ts'
-import type { Logger } from '../../src/lib/ports-log.ts'
-import { createRandom } from '../../src/lib/random.ts'
+import { createEventRecorder, type EventRecorder, type RecordedEvent } from '../../src/kube/recorder.ts'
+import { type Clock, createRandom } from '../../src/lib/clock.ts'
+import type { Logger } from '../../src/lib/log.ts'
 
 /** `about` is the name of the object. */
 export type SeenEvent = RecordedEvent & { about: string }

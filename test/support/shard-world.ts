@@ -5,8 +5,12 @@
 
 import { ShardCoordinator } from '../../src/ha/coordinator.ts'
 import { OwnershipEpochs } from '../../src/ha/ownership.ts'
-import type { ReplicaRecord, ReplicaRecords, StoredRecord } from '../../src/ha/ports-replica-records.ts'
-import { deriveShardTimes } from '../../src/ha/shard-times.ts'
+import {
+  deriveShardTimes,
+  type ReplicaRecord,
+  type ReplicaRecords,
+  type StoredRecord,
+} from '../../src/ha/replica-records.ts'
 import { ApiError } from '../../src/kube/client.ts'
 import type { OrderedWork } from './ordered-work.ts'
 import { SimulatedClock, type SimulatedTime } from './simulated-time.ts'

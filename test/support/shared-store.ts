@@ -1,9 +1,9 @@
 /** One store of several replicas, each of which is shown what is written of what it watches. */
 
-import { outcomeSegments } from '../../src/apis/api-outcome-segment.ts'
 import { type AcceptedEvent, deliverySegments } from '../../src/apis/delivery-segment.ts'
 import { derivedName } from '../../src/apis/ids.ts'
 import type { ResourceType } from '../../src/apis/meta.ts'
+import { outcomeSegments } from '../../src/apis/outcome-segment.ts'
 import { webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import type { RawObject, ResourceReader, ResourceWriter } from '../../src/kube/client.ts'
 import { segmentSpec } from '../../src/webhooks/log/codec.ts'

@@ -4,7 +4,7 @@
  */
 
 import { ApiError, type RawObject, type WatchEvent } from '../../src/kube/client.ts'
-import type { KubernetesClient } from '../../src/kube/kubernetes-client.ts'
+import type { KubernetesClient } from '../../src/kube/resources.ts'
 
 export type ShiftedVersions = {
   api: KubernetesClient

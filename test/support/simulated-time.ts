@@ -1,4 +1,4 @@
-import type { Clock } from '../../src/lib/ports-clock.ts'
+import type { Clock } from '../../src/lib/clock.ts'
 
 type Event = { at: number; order: number; run: () => void }
 

@@ -5,8 +5,8 @@
 
 import type { ResourceType } from '../../src/apis/meta.ts'
 import { ApiError } from '../../src/kube/client.ts'
-import type { KubernetesClient } from '../../src/kube/kubernetes-client.ts'
-import { type FailedAttempt, retryWait } from '../../src/kube/retry-policy.ts'
+import type { KubernetesClient } from '../../src/kube/resources.ts'
+import { type FailedAttempt, retryWait } from '../../src/kube/transport.ts'
 import { SeededRandom } from '../chaos/seeded-random.ts'
 
 export type Storm = {

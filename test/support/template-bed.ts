@@ -1,4 +1,5 @@
 /** The loop of one template over a store in memory, with a clock that a test moves. */
+
 import {
   type BoxTemplate,
   type BoxTemplateStatus,
@@ -12,9 +13,9 @@ import {
   registryCredential,
   registryCredentials,
 } from '../../src/apis/registry-credential.ts'
+import { TemplateReconciler } from '../../src/boxes/controller/controller.ts'
+import { createTemplateWriter } from '../../src/boxes/controller/gather.ts'
 import { BakeSlots } from '../../src/boxes/controller/limits.ts'
-import { TemplateReconciler } from '../../src/boxes/controller/reconcile-template.ts'
-import { createTemplateWriter } from '../../src/boxes/controller/template-writer.ts'
 import { MutationCache } from '../../src/kube/mutation-cache.ts'
 import { Organizations } from '../../src/kube/organizations.ts'
 import { FakeClock, fixedRandom } from './fake-clock.ts'

@@ -1,7 +1,8 @@
 /** Calls of the Kubernetes API against a server that answers as it is told. */
+
 import { afterEach, expect } from 'vitest'
+import type { CredentialSource, Credentials } from '../../src/kube/auth.ts'
 import { ApiError } from '../../src/kube/client.ts'
-import type { CredentialSource, Credentials } from '../../src/kube/cluster-access.ts'
 import {
   type ApiRequest,
   createTransport,

@@ -1,10 +1,10 @@
 /** Deliveries that Davit's own code has signed and sent over HTTP, as they arrived. */
 
 import { sortableName } from '../../src/apis/ids.ts'
-import { createClock } from '../../src/lib/system-clock.ts'
+import { createClock } from '../../src/lib/clock.ts'
 import { acceptEvent } from '../../src/webhooks/events/plan.ts'
-import { formatSecret, KEY_BYTES } from '../../src/webhooks/sender/domain-signature.ts'
 import { createWebhookSender } from '../../src/webhooks/sender/sender.ts'
+import { formatSecret, KEY_BYTES } from '../../src/webhooks/sender/signature.ts'
 import { ORGANIZATION, PlaneBed } from '../support/plane-bed.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 

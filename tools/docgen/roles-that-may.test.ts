@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { PING, PUBLISH } from '../../src/server/http/permission.ts'
+import { PING, PUBLISH } from '../../src/server/http/route.ts'
 import { rolesThatMay } from './roles-that-may.ts'
 
 function role(name: string, resources: string[], more: object = {}) {

@@ -1,5 +1,5 @@
 import { GROUP } from '../../src/apis/meta.ts'
-import type { Permission } from '../../src/server/http/permission.ts'
+import type { Permission } from '../../src/server/http/route.ts'
 
 /** A ClusterRole, as far as it says what it allows. */
 export type Role = {

@@ -1,8 +1,12 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
-import { bakeFailure as bakeFailureSchema } from '../../apis/bake.ts'
-import { bakeFailureCode, POD_FAILURE_CODES, PROBLEM_CODES } from '../../apis/bake-result.ts'
-import { bakeFailure, failureReason, MAX_ATTEMPTS, nextAttemptAt } from './bake-failure.ts'
+import {
+  bakeFailureCode,
+  bakeFailure as bakeFailureSchema,
+  POD_FAILURE_CODES,
+  PROBLEM_CODES,
+} from '../../apis/bake.ts'
+import { bakeFailure, failureReason, MAX_ATTEMPTS, nextAttemptAt } from './outcome.ts'
 
 const PASSING_IN_POD: ReadonlySet<string> = new Set([
   'secret_unreadable',

@@ -1,9 +1,14 @@
 import { describe, expect, test } from 'vitest'
-import { bakeOrder, MAX_ORDER_BYTES } from '../../apis/bake-order.ts'
-import { MAX_SERVICE_NAME, MAX_SERVICES } from '../../apis/bake-result.ts'
+import { bakeOrder, MAX_ORDER_BYTES, MAX_SERVICE_NAME, MAX_SERVICES } from '../../apis/bake.ts'
 import type { BoxTemplate } from '../../apis/box-template.ts'
-import { type BakeSettings, bakeSelector, buildBakeJob, buildBakeOrder, hasBakeLabels } from './bake-job.ts'
-import type { PreparedService } from './bake-problem.ts'
+import {
+  type BakeSettings,
+  bakeSelector,
+  buildBakeJob,
+  buildBakeOrder,
+  hasBakeLabels,
+  type PreparedService,
+} from './bake-job.ts'
 
 const SETTINGS = {
   image: 'registry.example.com/davit:1',

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { DNS_LABEL } from '../../apis/meta.ts'
-import { bakeName } from './bake-name.ts'
+import { bakeName } from './bake-job.ts'
 
 describe('the name of a bake', () => {
   const of = { template: 'shop', uid: 'u-1', generation: 1, rebake: undefined, number: 1 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { BakedService, BakeStatus } from '../../apis/bake.ts'
 import { type RegistryCredential, registryCredential } from '../../apis/registry-credential.ts'
-import { type CurrentConditionInput, currentCondition } from './box-currency.ts'
+import { type CurrentConditionInput, currentCondition } from './conditions.ts'
 
 type Given = { generation?: number; version?: number }
 

@@ -1,11 +1,10 @@
 import { describe, expect, test } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
-import type { BakeStatus } from '../../apis/bake.ts'
-import { bakeFailureCode } from '../../apis/bake-result.ts'
+import { type BakeStatus, bakeFailureCode } from '../../apis/bake.ts'
 import { TEMPLATE_CONDITIONS } from '../../apis/box-template.ts'
-import { bakeFailure } from './bake-failure.ts'
-import type { BakeProblem } from './bake-problem.ts'
+import type { BakeProblem } from './bake-job.ts'
 import { type TemplateView, templateFindings } from './conditions.ts'
+import { bakeFailure } from './outcome.ts'
 
 const DONE: BakeStatus = {
   state: 'succeeded',

@@ -1,30 +1,91 @@
-/** The steps of a bake, taken. */
-
 import type { Request } from '../../apis/annotations.ts'
 import type { BakedService, BakeStatus } from '../../apis/bake.ts'
+import { type BoxTemplate, REBAKE_ANNOTATION } from '../../apis/box-template.ts'
 import { jobs } from '../../apis/core-kinds.ts'
-import { verificationsOf } from '../../credentials/controller/credential-verified.ts'
-import { type ApiError, isApiError } from '../../kube/client.ts'
-import { sanitizeText } from '../../lib/plain-text.ts'
-import { bakeFailure } from './bake-failure.ts'
-import { buildBakeJob, buildBakeOrder, hasBakeLabels } from './bake-job.ts'
-import { bakeName } from './bake-name.ts'
-import type { TemplateReconciliation } from './bake-pass.ts'
-import type { PreparedService } from './bake-problem.ts'
-import { bakeJob as bakeJobSchema } from './bake-run.ts'
-import { isOwnedBy } from './gather.ts'
-import type { GatheredBake } from './gather-bake.ts'
-import type { BakeOutcome } from './outcome.ts'
-import { type BakeAction, finishAction } from './plan.ts'
-import { recordVerifications } from './record-verified.ts'
-import { templateReference } from './template-writer.ts'
+import { CREDENTIAL_PREFIX } from '../../apis/ids.ts'
+import {
+  type CredentialVerification,
+  registryCredential,
+  registryCredentials,
+} from '../../apis/registry-credential.ts'
+import { isNewer, verificationsOf } from '../../credentials/controller/conditions.ts'
+import { type ApiError, isApiError, type ResourceReader, type ResourceWriter } from '../../kube/client.ts'
+import { ObjectGoneError } from '../../kube/mutation-cache.ts'
+import { noRequeue, type ReconcileResult, type Reconciler, requeueAfter } from '../../kube/reconcile-loop.ts'
+import { mergeConditions, statusPatch } from '../../kube/status.ts'
+import { sanitizeText } from '../../lib/text.ts'
+import { bakeName, buildBakeJob, buildBakeOrder, hasBakeLabels, type PreparedService } from './bake-job.ts'
+import { currentCondition, templateFindings } from './conditions.ts'
+import {
+  type GatheredBake,
+  gatherBake,
+  isOwnedBy,
+  listBakeRuns,
+  type TemplateContext,
+  templateReference,
+} from './gather.ts'
+import { exceedsTemplateQuota, isReportedOverQuota } from './limits.ts'
+import { type BakeOutcome, bakeFailure, bakeJob as bakeJobSchema } from './outcome.ts'
+import { type BakeAction, type BakeFacts, dueReason, finishAction, planBake } from './plan.ts'
+
+/**
+ * Tells credentials what a bake has seen of them. It writes a fact, `status.verified`; the condition follows from it in the loop of
+ * credentials, so that no two loops write the same.
+ */
+
+const CONFLICTS = 5
+
+export type VerificationContext = {
+  resources: ResourceReader & ResourceWriter
+  namespace: string
+  /** Of the bake: a credential that was made later is another one. */
+  startedAt: number
+}
+
+/** @param found by the ids of credentials @throws ApiError */
+async function recordVerifications(
+  of: VerificationContext,
+  found: ReadonlyMap<string, CredentialVerification>,
+): Promise<void> {
+  for (const [id, verified] of found) {
+    const ref = { namespace: of.namespace, name: id.slice(CREDENTIAL_PREFIX.length) }
+    for (let conflicts = 0; ; conflicts += 1) {
+      try {
+        await record(of, ref, verified)
+        break
+      } catch (error) {
+        // It is gone, or nothing can be written to it as it is: the bake has ended all the same.
+        if (isApiError(error, 'NotFound', 'Invalid')) break
+        if (!isApiError(error, 'Conflict') || conflicts === CONFLICTS) throw error
+      }
+    }
+  }
+}
+
+async function record(
+  { resources, startedAt }: VerificationContext,
+  ref: { namespace: string; name: string },
+  verified: CredentialVerification,
+): Promise<void> {
+  const { metadata, status = { observedGeneration: -1 } } = registryCredential.parse(
+    await resources.get(registryCredentials, ref),
+  )
+  if (Date.parse(metadata.creationTimestamp ?? '') > startedAt) return
+  if (!isNewer(verified, status.verified)) return
+  const change = statusPatch({ verified: status.verified }, { verified })
+  if (!change) return
+  const patch = { metadata: { resourceVersion: metadata.resourceVersion }, status: change }
+  await resources.patch(registryCredentials, ref, patch, { subresource: 'status' })
+}
+
+/** The steps of a bake, taken. */
 
 /** What changes something. */
 type ChangingAction = Exclude<BakeAction, { step: 'nothing' | 'wait' }>
 type Finish = Extract<BakeAction, { step: 'finish' }>
 
 /** @throws ObjectGoneError, ApiError */
-export async function applyBakeAction(
+async function applyBakeAction(
   of: TemplateReconciliation,
   gathered: GatheredBake,
   step: ChangingAction,
@@ -219,7 +280,7 @@ function withDigest(service: BakedService, { services }: BakeOutcome): BakedServ
   return digest === undefined ? service : { ...service, digest }
 }
 
-export async function removeJob(
+async function removeJob(
   { context, template }: TemplateReconciliation,
   { job, reason }: Extract<BakeAction, { step: 'remove-job' }>,
 ): Promise<void> {
@@ -257,4 +318,173 @@ function reportBakeEnd(
     1000,
   )
   context.events.record(about, { type: 'Warning', reason: 'BakeFailed', message })
+}
+
+/** One pass over a template: gathers, asks for the next step and takes it, until there is none. */
+
+/** A plan that goes round in circles must not hold a worker. */
+const MAX_STEPS = 12
+
+/** Steps after which there is nothing to ask. */
+type ReconciliationOutcome = Extract<BakeAction, { step: 'nothing' | 'wait' }> & {
+  /** Since when a problem is there that may go without a change of the template; milliseconds since 1970. */
+  troubledSince?: number | undefined
+}
+
+class TemplateReconciliation {
+  readonly context: TemplateContext
+  template: BoxTemplate
+
+  private constructor(context: TemplateContext, template: BoxTemplate) {
+    this.context = context
+    this.template = template
+  }
+
+  /** @throws ObjectGoneError, ApiError */
+  static async run(context: TemplateContext, template: BoxTemplate): Promise<ReconciliationOutcome> {
+    const pass = new TemplateReconciliation(context, template)
+    return template.metadata.deletionTimestamp === undefined ? await pass.#run() : await pass.#cancel()
+  }
+
+  /** Its Jobs are its own, and go with it. They do not wait for what holds it still: a finalizer of somebody else. */
+  async #cancel(): Promise<ReconciliationOutcome> {
+    const { context, template } = this
+    const { jobs } = await listBakeRuns(context, template)
+    for (const { name, isOwn, isLeaving, progress } of jobs) {
+      if (!isOwn || isLeaving || progress.state === 'ended') continue
+      await removeJob(this, { step: 'remove-job', job: name, reason: 'its template is being deleted' })
+    }
+    context.slots.release(templateKey(template))
+    return { step: 'nothing' }
+  }
+
+  async #run(): Promise<ReconciliationOutcome> {
+    const { book, settings } = this.context
+    const rebake = this.template.metadata.annotations?.[REBAKE_ANNOTATION]
+    // However many there are, they cost no call any more.
+    if (
+      isReportedOverQuota(this.template, rebake) &&
+      exceedsTemplateQuota(book, this.template, settings.maxTemplates)
+    )
+      return { step: 'nothing' }
+    for (let taken = 0; taken < MAX_STEPS; taken += 1) {
+      const gathered = await gatherBake(this.context, this.template)
+      const { facts } = gathered
+      const step = this.#turn(planBake(facts))
+      if (step.step === 'nothing' || step.step === 'wait') {
+        await this.writeStatus(gathered, facts.bake, step.step === 'wait' ? step.reason : undefined)
+        const since = Date.parse(this.template.status?.bake?.completedAt ?? '') || facts.now
+        return { ...step, troubledSince: facts.problem?.waits ? since : undefined }
+      }
+      await applyBakeAction(this, gathered, step)
+    }
+    throw new Error(`no end after ${MAX_STEPS} steps`)
+  }
+
+  /** A bake begins when it is its turn; who does not bake lets others have theirs. */
+  #turn(step: BakeAction): BakeAction {
+    const { slots, settings } = this.context
+    const key = templateKey(this.template)
+    if (step.step === 'start') {
+      const full = slots.acquire(key)
+      return full === undefined
+        ? step
+        : { step: 'wait', reason: SLOT_LIMIT_MESSAGES[full](settings.limits[full]) }
+    }
+    if (isBaking(this.template)) slots.occupy(key)
+    else slots.release(key)
+    return step
+  }
+
+  /** The status with this bake in it; the conditions follow from it. @param waitsFor what a bake that is due waits for */
+  async writeStatus(
+    { facts, names, credentials }: GatheredBake,
+    bake: BakeStatus | undefined,
+    waitsFor?: string,
+  ): Promise<void> {
+    const { context, template } = this
+    const { now, generation, problem, credentialState } = facts
+    const after: BakeFacts = { ...facts, bake, request: requestAfter(facts, bake) }
+    const current = currentCondition({ bake, generation, credentialState, names, credentials })
+    const isDue = dueReason(after) !== undefined
+    const findings = templateFindings({ bake, problem, isDue, waitsFor, current })
+    this.template = await context.writer.updateStatus(template, {
+      ...(bake === undefined ? {} : { bake }),
+      observedGeneration: generation,
+      conditions: mergeConditions(template.status?.conditions, findings, { now, generation }),
+    })
+  }
+}
+
+const SLOT_LIMIT_MESSAGES = {
+  organization: (limit: number) =>
+    `the organization has ${limit} under way, as many as it may have (DAVIT_MAX_BAKES_PER_ORGANIZATION)`,
+  all: (limit: number) => `${limit} are under way, as many as the operator allows (DAVIT_MAX_BAKES)`,
+}
+
+export function templateKey({ metadata: { namespace = '', name } }: BoxTemplate): string {
+  return `${namespace}/${name}`
+}
+
+/** Whether a bake of it was begun and has not ended. */
+export function isBaking({ status }: BoxTemplate): boolean {
+  return status?.bake?.state === 'pending' || status?.bake?.state === 'running'
+}
+
+/** A request that the bake answers is none any more. */
+function requestAfter({ request }: BakeFacts, bake: BakeStatus | undefined): BakeFacts['request'] {
+  const isAnswered = request.kind === 'new' && request.value === bake?.observedRebake
+  return isAnswered ? { kind: 'old', value: request.value } : request
+}
+
+/** What no watch tells of: a ServiceAccount or a claim that came, a pod that left. */
+const LOOK_AGAIN_MS = 60_000
+/** A template that nobody mends is looked at ever less often. */
+const MOST_LOOK_AGAIN_MS = 900_000
+/** The watch may be behind: what was read is as new as it gets. */
+const CONFLICTSOfReconcileTemplate = 3
+
+/** Brings the bake of one BoxTemplate in line with its spec (interface §3.3). The key is `<organization>/<name>`. */
+export class TemplateReconciler implements Reconciler {
+  readonly #context: TemplateContext
+
+  constructor(context: TemplateContext) {
+    this.#context = context
+  }
+
+  async reconcile(key: string): Promise<ReconcileResult> {
+    const [namespace = '', name = ''] = key.split('/')
+    let template = this.#context.book.get(namespace, name)
+    for (let conflicts = 0; template; conflicts += 1) {
+      try {
+        return this.#next(await TemplateReconciliation.run(this.#context, template))
+      } catch (error) {
+        if (error instanceof ObjectGoneError) break
+        if (!isApiError(error, 'Conflict') || conflicts === CONFLICTSOfReconcileTemplate) throw error
+      }
+      template = await this.#read(template)
+    }
+    this.#context.slots.release(key)
+    return noRequeue()
+  }
+
+  async #read(template: BoxTemplate): Promise<BoxTemplate | undefined> {
+    try {
+      return await this.#context.writer.read(template)
+    } catch (error) {
+      if (error instanceof ObjectGoneError) return undefined
+      throw error
+    }
+  }
+
+  #next({ step, until, troubledSince }: ReconciliationOutcome): ReconcileResult {
+    const now = this.#context.clock.now()
+    // Not longer, since a clock may be set: then what is far away may be near.
+    if (until !== undefined) return requeueAfter(Math.min(Math.max(0, until - now), MOST_LOOK_AGAIN_MS))
+    if (step === 'wait') return requeueAfter(LOOK_AGAIN_MS)
+    if (troubledSince === undefined) return noRequeue()
+    const wait = Math.min(Math.max((now - troubledSince) / 2, LOOK_AGAIN_MS), MOST_LOOK_AGAIN_MS)
+    // Those of one start of the controller do not come all at once for ever.
+    return requeueAfter(Math.round(wait * (1 + this.#context.random.fraction() / 4)))
+  }
 }

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { ScriptedStore } from '../../../test/support/scripted-store.ts'
 import { configMaps } from '../../apis/core-kinds.ts'
 import { ApiError } from '../../kube/client.ts'
-import { findCa } from './find-ca.ts'
+import { findCa } from './gather.ts'
 
 const CA = { configMap: 'trust', key: 'ca.crt' }
 const PEM = '# Root\n-----BEGIN CERTIFICATE-----\nMII=\n-----END CERTIFICATE-----\n'

@@ -1,15 +1,108 @@
-/** The Jobs and pods of a template, read live. */
+import { readRequest } from '../../apis/annotations.ts'
+import {
+  type BoxTemplate,
+  boxTemplate,
+  boxTemplateKind,
+  boxTemplates,
+  REBAKE_ANNOTATION,
+} from '../../apis/box-template.ts'
+import {
+  configMap,
+  configMaps,
+  events,
+  jobs,
+  persistentVolumeClaims,
+  pods,
+  serviceAccounts,
+} from '../../apis/core-kinds.ts'
+import { CREDENTIAL_PREFIX } from '../../apis/ids.ts'
+import { API_VERSION, objectMeta, type ResourceType } from '../../apis/meta.ts'
+import {
+  type RegistryCredential,
+  registryCredential,
+  registryCredentials,
+} from '../../apis/registry-credential.ts'
+import { credentialState } from '../../credentials/controller/conditions.ts'
+import {
+  findObject,
+  isApiError,
+  type ListQuery,
+  type RawObject,
+  type ResourceReader,
+  type ResourceWriter,
+} from '../../kube/client.ts'
+import { type MutationCache, ObjectWriter } from '../../kube/mutation-cache.ts'
+import type { Organizations } from '../../kube/organizations.ts'
+import type { EventRecorder } from '../../kube/recorder.ts'
+import type { Clock, Random } from '../../lib/clock.ts'
+import type { Logger } from '../../lib/log.ts'
+import type { BakeMetrics } from '../../lib/metrics.ts'
+import { sanitizeText } from '../../lib/text.ts'
+import {
+  activeSeconds,
+  type BakeCa,
+  type BakeSettings,
+  bakeSelector,
+  type FoundCa,
+  type PreparedService,
+  prepareBake,
+  ROLE_ARN_ANNOTATION,
+} from './bake-job.ts'
+import { type BakeLimits, type BakeSlots, exceedsTemplateQuota } from './limits.ts'
+import {
+  type BakeJob,
+  type BakePod,
+  bakeJob,
+  bakePod,
+  bakeProgress,
+  type ClusterEvent,
+  clusterEvent,
+  isWaiting,
+} from './outcome.ts'
+import type { BakeFacts, JobFacts } from './plan.ts'
 
-import type { BoxTemplate } from '../../apis/box-template.ts'
-import { events, jobs, pods } from '../../apis/core-kinds.ts'
-import type { ResourceType } from '../../apis/meta.ts'
-import type { ListQuery, RawObject, ResourceReader } from '../../kube/client.ts'
-import { sanitizeText } from '../../lib/plain-text.ts'
-import { activeSeconds, bakeSelector } from './bake-job.ts'
-import { type BakeJob, type BakePod, bakeJob, bakePod, type ClusterEvent, clusterEvent } from './bake-run.ts'
-import { bakeProgress, isWaiting } from './outcome.ts'
-import type { JobFacts } from './plan.ts'
-import type { TemplateContext } from './template-context.ts'
+/** Writes of the status of BoxTemplates by their controller. One that is gone takes its Jobs with it, since it owns them. */
+
+type TemplateWriter = Pick<ObjectWriter<BoxTemplate>, 'read' | 'updateStatus'>
+
+export function createTemplateWriter(
+  resources: ResourceReader & ResourceWriter,
+  book: MutationCache<BoxTemplate>,
+): TemplateWriter {
+  return new ObjectWriter({
+    resources,
+    type: boxTemplates,
+    decode: (raw) => boxTemplate.parse(raw),
+    cache: book,
+  })
+}
+
+export function templateReference({ metadata }: BoxTemplate) {
+  return { apiVersion: API_VERSION, kind: boxTemplateKind.kind, metadata }
+}
+
+/** What the loop of templates works with. */
+
+export type TemplateContext = {
+  resources: ResourceReader & ResourceWriter
+  book: MutationCache<BoxTemplate>
+  writer: TemplateWriter
+  organizations: Organizations
+  settings: Omit<BakeSettings, 'image'> & {
+    image: string | undefined
+    limits: BakeLimits
+    /** Of one organization. */
+    maxTemplates: number
+  }
+  slots: BakeSlots
+  events: EventRecorder
+  metrics: BakeMetrics
+  clock: Clock
+  random: Random
+  log: Logger
+}
+
+/** The Jobs and pods of a template, read live. */
 
 /** Jobs of a template that are kept at a time are few; more than this are not looked at. */
 const MAX_PAGES = 10
@@ -122,4 +215,117 @@ async function listAll(
     if (from === undefined) break
   }
   return items
+}
+
+/** What there is, in an organization, of the authorities that the operator has named to all bakes. */
+
+const CERTIFICATE = '-----BEGIN CERTIFICATE-----'
+
+/** @throws ApiError */
+export async function findCa(resources: ResourceReader, namespace: string, ca: BakeCa): Promise<FoundCa> {
+  try {
+    const found = configMap.parse(await resources.get(configMaps, { namespace, name: ca.configMap }))
+    const isThere = found.data?.[ca.key]?.includes(CERTIFICATE)
+    return { ...ca, found: isThere ? 'certificates' : 'no certificates' }
+  } catch (error) {
+    if (isApiError(error, 'NotFound')) return { ...ca, found: 'nothing' }
+    // The right to read it is for one name, which need not be this one.
+    if (isApiError(error, 'Forbidden')) return { ...ca, found: 'refused' }
+    throw error
+  }
+}
+
+/** Everything that the next step of a bake is decided on, read live. */
+
+export type GatheredBake = {
+  facts: BakeFacts
+  /** None where there is a problem. */
+  services: PreparedService[]
+  /** The role of the ServiceAccount (IRSA). */
+  roleArn: string | undefined
+  /** Those that the template names, and what is there of them. */
+  names: readonly string[]
+  credentials: ReadonlyMap<string, RegistryCredential>
+}
+
+/** @throws ApiError */
+export async function gatherBake(context: TemplateContext, template: BoxTemplate): Promise<GatheredBake> {
+  const { resources, organizations, settings, clock } = context
+  const { metadata, spec, status } = template
+  const { namespace = '' } = metadata
+  const beyond = exceedsTemplateQuota(context.book, template, settings.maxTemplates)
+    ? settings.maxTemplates
+    : undefined
+  const isOff = settings.image === undefined
+  // Without an image there is no pod that would need them, and perhaps no right to look.
+  const { instanceRole, output } = isOff ? {} : spec
+  const now = clock.now()
+  const names = credentialNames(template)
+  const [credentials, account, claim, ca, runs] = await Promise.all([
+    readCredentials(resources, namespace, names),
+    readIf(resources, serviceAccounts, { namespace, name: instanceRole?.serviceAccountName }),
+    readIf(resources, persistentVolumeClaims, { namespace, name: output?.persistentVolumeClaim }),
+    isOff ? undefined : settings.ca && findCa(resources, namespace, settings.ca),
+    listBakeRuns(context, template),
+  ])
+  const { services = [], problem } = prepareBake({
+    isOrganization: organizations.get(namespace) !== undefined,
+    beyond,
+    bakeImage: settings.image,
+    spec,
+    credentials,
+    missing: {
+      serviceAccount: instanceRole !== undefined && !account,
+      output: output !== undefined && !claim,
+    },
+    ca,
+  })
+  const bake = status?.bake
+  const createdAt = Date.parse(metadata.creationTimestamp ?? '') || 0
+  const facts = {
+    now,
+    generation: metadata.generation ?? 1,
+    request: readRequest(metadata.annotations?.[REBAKE_ANNOTATION], bake?.observedRebake, createdAt),
+    credentialState: credentialState(names, credentials),
+    problem,
+    isOff,
+    bake,
+    ...runs,
+  }
+  return { facts, services, roleArn: roleArnOf(account), names, credentials }
+}
+
+export function credentialNames({ spec }: BoxTemplate): string[] {
+  const ids = spec.services.flatMap(({ registryCredentialId }) => registryCredentialId ?? [])
+  return [...new Set(ids)].map((id) => id.slice(CREDENTIAL_PREFIX.length))
+}
+
+async function readCredentials(
+  resources: ResourceReader,
+  namespace: string,
+  names: readonly string[],
+): Promise<Map<string, RegistryCredential>> {
+  const found = await Promise.all(
+    names.map((name) => readIf(resources, registryCredentials, { namespace, name })),
+  )
+  const there = found.flatMap((raw) => (raw ? [registryCredential.parse(raw)] : []))
+  return new Map(
+    there
+      .filter(({ metadata }) => metadata.deletionTimestamp === undefined)
+      .map((credential) => [credential.metadata.name, credential]),
+  )
+}
+
+/** Undefined where nothing is named, or it is not there. @throws ApiError */
+async function readIf(
+  resources: ResourceReader,
+  type: ResourceType,
+  { namespace, name }: { namespace: string; name: string | undefined },
+): Promise<RawObject | undefined> {
+  if (name === undefined) return undefined
+  return await findObject(resources, type, { namespace, name })
+}
+
+function roleArnOf(account: RawObject | undefined): string | undefined {
+  return account && objectMeta.parse(account.metadata).annotations?.[ROLE_ARN_ANNOTATION]
 }

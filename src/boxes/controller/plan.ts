@@ -19,9 +19,8 @@
 
 import type { Request } from '../../apis/annotations.ts'
 import type { BakeStatus } from '../../apis/bake.ts'
-import { FIXES, LONGEST_WAIT_MS, nextAttemptAt } from './bake-failure.ts'
-import type { BakeProblem } from './bake-problem.ts'
-import type { BakeOutcome, BakeProgress } from './outcome.ts'
+import type { BakeProblem } from './bake-job.ts'
+import { type BakeOutcome, type BakeProgress, FIXES, LONGEST_WAIT_MS, nextAttemptAt } from './outcome.ts'
 
 export type JobFacts = {
   name: string

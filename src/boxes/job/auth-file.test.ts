@@ -2,8 +2,8 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { SecretText } from '../../lib/secret-text.ts'
-import { openAuthFile } from './auth-file.ts'
+import { SecretText } from '../../lib/redact.ts'
+import { openAuthFile } from './skopeo.ts'
 
 let folder: string
 beforeEach(() => {

@@ -1,14 +1,15 @@
 /** What a bake does with what the registry and the tool say; against real ones it is tested in test/bake. */
+
 import { beforeEach, describe, expect, it } from 'vitest'
 import { orderOf } from '../../../test/support/bake/bake-order.ts'
 import { RushingClock } from '../../../test/support/rushing-clock.ts'
-import type { OrderedCredential } from '../../apis/bake-order.ts'
-import { SecretText } from '../../lib/secret-text.ts'
-import { StoreError } from '../layout/box-store.ts'
+import type { OrderedCredential } from '../../apis/bake.ts'
+import { SecretText } from '../../lib/redact.ts'
+import { StoreError } from '../layout/store.ts'
 import type { ProbeResult } from '../registry/outcome.ts'
 import { bake } from './bake.ts'
-import type { BakeDependencies } from './bake-context.ts'
-import { CopyError, type CopyOrder, type CopyOutcome } from './image-copier.ts'
+import type { BakeDependencies } from './probe.ts'
+import { CopyError, type CopyOrder, type CopyOutcome } from './skopeo.ts'
 
 const DIGEST = `sha256:${'ab'.repeat(32)}`
 const SECRET = 'the-secret-of-the-bake'

@@ -1,18 +1,77 @@
-/** One bake, from what the order says to a box in its place: all services of it, or nothing. */
-import type { BakeOrder } from '../../apis/bake-order.ts'
-import type { BakeResult } from '../../apis/bake-result.ts'
+import { type BakeOrder, type BakeResult, MAX_RESULT_BYTES } from '../../apis/bake.ts'
+import type { BoxCredential, BoxCredentials } from '../../apis/box-credentials.ts'
 import { type ImageReference, parseImageReference } from '../image-reference.ts'
-import { type BoxFolder, StoreError } from '../layout/box-store.ts'
+import { type BoxFolder, StoreError } from '../layout/store.ts'
 import { failureOfProbe } from '../registry/failure.ts'
 import type { FoundManifest, ProbeResult, RegistryLogin } from '../registry/outcome.ts'
-import type { BakeContext, BakeDependencies, OrderedService } from './bake-context.ts'
-import { type BakeFailure, BakeFailureError } from './bake-failure-error.ts'
-import { buildCredentialMap } from './box-map.ts'
-import { CopyError } from './image-copier.ts'
-import { SecretRedactor } from './known-secrets.ts'
-import { LoginCache } from './probe.ts'
-import { isFound, probeImage } from './probe-image.ts'
+import {
+  type BakeContext,
+  type BakeDependencies,
+  type BakeFailure,
+  BakeFailureError,
+  isFound,
+  LoginCache,
+  type OrderedService,
+  probeImage,
+} from './probe.ts'
 import { pullImage } from './pull.ts'
+import { SecretRedactor } from './redaction.ts'
+import { CopyError } from './skopeo.ts'
+
+/** The longest that JSON makes of one UTF-16 unit. */
+const LONGEST_ESCAPE = 6
+
+/**
+ * A result as a termination message, which a kubelet cuts off after 4,096 bytes: the words of the tool give way. The limits of
+ * names and services leave room for all the rest.
+ */
+export function encodeBakeResult(result: BakeResult): string {
+  let encoded = JSON.stringify(result)
+  if (!result.failure) return encoded
+  let { message } = result.failure
+  while (Buffer.byteLength(encoded) > MAX_RESULT_BYTES && message !== '') {
+    const tooMany = Buffer.byteLength(encoded) - MAX_RESULT_BYTES
+    const kept = message.slice(0, -Math.ceil(tooMany / LONGEST_ESCAPE))
+    message = kept.replace(/[\ud800-\udbff]$/, '')
+    encoded = JSON.stringify({ ...result, failure: { ...result.failure, message } })
+  }
+  return encoded
+}
+
+/** Which credential opens which repository, for the running box: without a secret. @param now in milliseconds */
+function buildCredentialMap({ template, bake, services, orderedAt }: BakeOrder, now: number): BoxCredentials {
+  const credentials = new Map<string, BoxCredential>()
+  for (const { image, credential } of services) {
+    const { reference } = parseImageReference(image)
+    if (!credential || !reference) continue
+    const known = credentials.get(credential.id)
+    const repositories = new Set([...(known?.repositories ?? []), reference.repository])
+    const { id, uid, generation, registry } = credential
+    const shared = {
+      id,
+      ...(uid === undefined ? {} : { uid }),
+      ...(generation === undefined ? {} : { generation }),
+      registry,
+      repositories: [...repositories].sort(),
+    }
+    const { username, parameter } = credential
+    if (credential.type === 'ecr') credentials.set(credential.id, { ...shared, type: 'ecr' })
+    else if (username !== undefined && parameter !== undefined)
+      credentials.set(credential.id, { ...shared, type: 'token', username, parameter })
+  }
+  const { namespace, name } = template
+  const bakedAt = new Date(now).toISOString()
+  return {
+    version: 1,
+    template: { namespace, name },
+    bake,
+    ...(orderedAt === undefined ? {} : { orderedAt }),
+    bakedAt,
+    credentials: [...credentials.values()],
+  }
+}
+
+/** One bake, from what the order says to a box in its place: all services of it, or nothing. */
 
 /** Why the signal aborts. */
 export type BakeInterruption = 'canceled' | 'timed_out'

@@ -8,8 +8,8 @@ import {
   MAX_SERVICES,
   MAX_TOOL_WORDS,
   POD_FAILURE_CODES,
-} from '../../apis/bake-result.ts'
-import { encodeBakeResult } from './encode-bake-result.ts'
+} from '../../apis/bake.ts'
+import { encodeBakeResult } from './bake.ts'
 
 /** Of JSON, for one character. */
 const LARGEST_UNIT_BYTES = 6

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
-import { LineSplitter } from './lines.ts'
+import { LineSplitter } from './skopeo.ts'
 
 function read(pieces: readonly string[]): string[] {
   const found: string[] = []

@@ -1,9 +1,49 @@
-import type { OrderedCredential } from '../../apis/bake-order.ts'
-import { parseEcrHost } from '../../apis/ecr-host.ts'
-import { CloudError, isCloudError } from '../../credentials/cloud-error.ts'
-import type { RegistryLogin } from '../registry/outcome.ts'
-import type { BakeContext, OrderedService } from './bake-context.ts'
-import { BakeFailureError } from './bake-failure-error.ts'
+import type { BakeOrder, BakeResult, OrderedCredential } from '../../apis/bake.ts'
+import { parseEcrHost } from '../../apis/registry-host.ts'
+import {
+  CloudError,
+  isCloudError,
+  type ParameterReader,
+  type RegistryTokens,
+} from '../../credentials/cloud.ts'
+import type { Clock } from '../../lib/clock.ts'
+import type { Logger } from '../../lib/log.ts'
+import { sleep } from '../../lib/sleep.ts'
+import type { BoxStore } from '../layout/store.ts'
+import type { FoundManifest, ProbeResult, RegistryLogin, RegistryProbe } from '../registry/outcome.ts'
+import type { SecretRedactor } from './redaction.ts'
+import type { ImageCopier } from './skopeo.ts'
+
+export type BakeFailure = NonNullable<BakeResult['failure']>
+
+/** Why a bake ends without a box. */
+export class BakeFailureError extends Error {
+  override readonly name = 'BakeFailureError'
+  readonly failure: BakeFailure
+
+  constructor(failure: BakeFailure) {
+    super(failure.message)
+    this.failure = failure
+  }
+}
+
+export type BakeDependencies = {
+  store: BoxStore
+  copier: ImageCopier
+  probe: RegistryProbe
+  parameters: ParameterReader
+  tokens: RegistryTokens
+  log: Logger
+  clock: Clock
+}
+
+export type OrderedService = BakeOrder['services'][number]
+
+export type BakeContext = BakeDependencies & {
+  order: BakeOrder
+  redactor: SecretRedactor
+  signal: AbortSignal
+}
 
 /** The longest that the cloud is waited for. */
 const DEADLINE_MS = 30_000
@@ -72,4 +112,47 @@ function unreadable(service: string, { parameter }: OrderedCredential, error: un
   const what = words === '' && parameter ? `version ${parameter.version} of ${parameter.name}` : words
   const message = what === '' ? about : `${about}: ${what}`
   return new BakeFailureError({ service, step: 'read-secret', code: 'secret_unreadable', message })
+}
+
+/** What did not work may work in a moment; a login that was refused is not tried again, since it may lock its user out. */
+const WAITS_MS = [500, 2000]
+const LONGEST_WAIT_MS = 30_000
+
+const TRANSIENT: ReadonlySet<string> = new Set(['refused', 'reset', 'timeout'])
+
+export type Probed = { result: ProbeResult; at: number }
+
+export type ProbedImage = { registry: string; repository: string; reference: string }
+
+/** Asks the registry for the manifest, again where it only was busy. */
+export async function probeImage(
+  context: BakeContext,
+  image: ProbedImage,
+  login: RegistryLogin | undefined,
+): Promise<Probed> {
+  const { probe, clock, signal } = context
+  for (const wait of [...WAITS_MS, undefined]) {
+    const result = await probe.manifest(image, login, { signal })
+    const again = wait === undefined ? undefined : waitAfter(result, wait)
+    if (again === undefined) return { result, at: clock.now() }
+    await sleep(clock, again, signal)
+    signal.throwIfAborted()
+  }
+  throw new Error('unreachable')
+}
+
+/** Undefined: another attempt would not help, or it would have to wait for too long. */
+function waitAfter(result: ProbeResult, wait: number): number | undefined {
+  if (result.kind === 'refused' && (result.status === 429 || result.status >= 500)) {
+    const asked = Math.max(wait, (result.retryAfter ?? 0) * 1000)
+    return asked <= LONGEST_WAIT_MS ? asked : undefined
+  }
+  if (result.kind !== 'unreachable') return undefined
+  const { failure, code } = result
+  const passing = failure === 'dns' ? code === 'EAI_AGAIN' : TRANSIENT.has(failure)
+  return passing ? wait : undefined
+}
+
+export function isFound(result: ProbeResult): result is FoundManifest {
+  return result.kind === 'found'
 }

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { FakeClock } from '../../../test/support/fake-clock.ts'
-import { formatBytes, reportPullProgress } from './progress.ts'
+import { formatBytes, reportPullProgress } from './pull.ts'
 
 let clock: FakeClock
 let lines: { message: string; fields: Record<string, unknown> | undefined }[]

@@ -1,5 +1,7 @@
+import { MAX_TOOL_WORDS } from '../../apis/bake.ts'
+import type { SecretText } from '../../lib/redact.ts'
+
 /** What may be shown of the words of a tool: without what controls a terminal, and without secrets in any form. */
-import { MAX_TOOL_WORDS } from '../../apis/bake-result.ts'
 
 const HIDDEN = '[secret]'
 /** A secret that is shorter is in every sentence; so it is hidden only where it stands alone. */
@@ -90,4 +92,27 @@ function base64Within(bytes: Buffer, before: number): string[] {
   const last = padded.length % 3 === 0 ? whole.length : whole.length - 1
   const own = whole.slice(first, last)
   return own.length < SHORT ? [] : [own, own.replaceAll('+', '-').replaceAll('/', '_')]
+}
+
+/** Every secret that this bake has had in its hands, so that none of them is in anything that it shows. */
+export class SecretRedactor {
+  readonly #known: SecretText[] = []
+
+  add(secret: SecretText): void {
+    this.#known.push(secret)
+  }
+
+  /** What may be shown of a text. */
+  redact(text: string): string {
+    return redactSecrets(text, this.#texts())
+  }
+
+  /** So much of it as a status takes. */
+  redactForStatus(text: string): string {
+    return redactAndShorten(text, this.#texts())
+  }
+
+  #texts(): string[] {
+    return this.#known.map((secret) => secret.reveal())
+  }
 }

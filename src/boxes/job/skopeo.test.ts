@@ -1,10 +1,10 @@
 /** What the tool is given; what it does with it is tested with the real one, in test/bake. */
+
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import type { CopyOrder } from './image-copier.ts'
-import { createSkopeo } from './skopeo.ts'
+import { type CopyOrder, createSkopeo } from './skopeo.ts'
 
 let folder: string
 beforeEach(() => {

@@ -1,6 +1,7 @@
 /** Each form of a secret goes whole, and nothing else with it. */
+
 import { describe, expect, it } from 'vitest'
-import { MAX_TOOL_WORDS } from '../../apis/bake-result.ts'
+import { MAX_TOOL_WORDS } from '../../apis/bake.ts'
 import { redactAndShorten, redactSecrets } from './redaction.ts'
 
 const SECRET = `p&s<w>"o'r\\d +/é`

@@ -14,8 +14,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Image, makeImage } from '../../../playground/bakes/images.ts'
-import type { BoxFolder } from './box-store.ts'
-import { type BoxStoreOptions, createBoxStore, createScratchStore } from './layout-box-store.ts'
+import { type BoxFolder, type BoxStoreOptions, createBoxStore, createScratchStore } from './store.ts'
 
 let output: string
 let warnings: string[]

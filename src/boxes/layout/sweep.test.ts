@@ -12,7 +12,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { createBoxStore } from './layout-box-store.ts'
+import { createBoxStore } from './store.ts'
 
 const DAY_MS = 24 * 3600 * 1000
 

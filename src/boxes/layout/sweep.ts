@@ -9,8 +9,8 @@
 import type { Dirent } from 'node:fs'
 import { lstat, readdir, readlink, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { MAX_DEADLINE_SECONDS } from '../../apis/bake-order.ts'
-import type { Logger } from '../../lib/ports-log.ts'
+import { MAX_DEADLINE_SECONDS } from '../../apis/bake.ts'
+import type { Logger } from '../../lib/log.ts'
 
 /** Where the folders of bakes are, below the output. */
 export const BAKES_FOLDER = '.davit'

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import type { BoxCredential } from '../../apis/box-credentials.ts'
-import type { CloudFailure } from '../../credentials/cloud-failure.ts'
-import { loginFailureText } from './box-login-failure.ts'
+import type { CloudFailure } from '../../credentials/cloud.ts'
+import { loginFailureText } from './credential-choice.ts'
 
 const OF = { id: 'rc_one', repositories: [] }
 const TOKEN: BoxCredential = {

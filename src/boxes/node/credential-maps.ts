@@ -1,8 +1,3 @@
-/**
- * The maps of credentials that bakes left on this machine: `credentials.json` in a folder, in the folders of it, or in
- * `<organization>/<template>` below it, where the place says whose it is. One that cannot be read does not keep the others
- * from being used.
- */
 import { constants, type Stats } from 'node:fs'
 import { type FileHandle, open, readdir, stat } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
@@ -12,7 +7,12 @@ import {
   boxCredentials,
   MAX_BOX_CREDENTIALS_BYTES,
 } from '../../apis/box-credentials.ts'
-import type { BoxMaps, FoundMaps } from './box-maps.ts'
+
+/**
+ * The maps of credentials that bakes left on this machine: `credentials.json` in a folder, in the folders of it, or in
+ * `<organization>/<template>` below it, where the place says whose it is. One that cannot be read does not keep the others
+ * from being used.
+ */
 
 /** Boxes of one machine. */
 const MAX_FOLDERS = 1000
@@ -173,4 +173,25 @@ function wordsOf(error: unknown): string {
   const { code, message } = error as NodeJS.ErrnoException
   if (code === 'ENOENT') return 'is not there'
   return code === 'EACCES' ? 'may not be read by this user' : `cannot be read: ${message}`
+}
+
+/** What bakes left for the box, or for the boxes of a node. */
+export type FoundMaps = {
+  maps: readonly BoxCredentials[]
+  /** What could not be read, one sentence each, with its path. */
+  problems: readonly string[]
+}
+
+export interface BoxMaps {
+  /** All maps that there are now. Never throws: what is wrong is in `problems`, one of which says so where there is none at all. */
+  read(): Promise<FoundMaps>
+}
+
+/** Of a thousand maps a thousand may be wrong, and each is read in one line of a log. */
+const MOST = 5
+
+/** What is wrong with maps, as a part of a sentence. */
+export function summarizeProblems(problems: readonly string[]): string {
+  const more = problems.length - MOST
+  return [...problems.slice(0, MOST), ...(more > 0 ? [`and so it is with ${more} more`] : [])].join('; ')
 }

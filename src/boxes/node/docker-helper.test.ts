@@ -1,9 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import type { BoxCredential, BoxCredentials } from '../../apis/box-credentials.ts'
-import type { BoxLogins } from '../../credentials/box-logins.ts'
-import { CloudError } from '../../credentials/cloud-error.ts'
-import { SecretText } from '../../lib/secret-text.ts'
-import type { FoundMaps } from './box-maps.ts'
+import { type BoxLogins, CloudError } from '../../credentials/cloud.ts'
+import { SecretText } from '../../lib/redact.ts'
+import type { FoundMaps } from './credential-maps.ts'
 import { answerDocker } from './docker-helper.ts'
 
 const ECR = '123456789012.dkr.ecr.eu-west-1.amazonaws.com'

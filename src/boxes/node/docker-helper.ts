@@ -1,18 +1,54 @@
+import type { BoxCredentials } from '../../apis/box-credentials.ts'
+import { parseRegistryHost } from '../../apis/registry-host.ts'
+import { type BoxLogins, CloudError } from '../../credentials/cloud.ts'
+import {
+  chooseByHost,
+  foreignParameter,
+  type HelperResult,
+  loginFailureText,
+  type OwnedCredential,
+  usernamesByHost,
+} from './credential-choice.ts'
+import { type BoxMaps, summarizeProblems } from './credential-maps.ts'
+
+/** What docker, podman and their kin hand a credential helper: the host of a registry, in one of the forms that they keep. */
+
+/** `host` is canonical; `path` is something behind a host, for which a helper, which knows hosts only, has nothing. */
+export type ServerUrl =
+  | { host: string; path?: never; problem?: never }
+  | { path: string; host?: never; problem?: never }
+  | { problem: string; host?: never; path?: never }
+
+/** Far above the longest host. */
+const MAX_SERVER_URL = 2048
+const DOCKER_HUB = 'docker.io'
+/** The key under which docker keeps Docker Hub; everything else is kept under its host. */
+const DOCKER_HUB_KEY = 'https://index.docker.io/v1/'
+/** The roots of the two versions of the registry's own interface. */
+const ROOTS: ReadonlySet<string> = new Set(['', '/', '/v1', '/v1/', '/v2', '/v2/'])
+
+/** @returns what is asked for, or what is wrong in words that follow "the registry" */
+export function parseServerUrl(text: string): ServerUrl {
+  if (text.length > MAX_SERVER_URL) return { problem: `has more than ${MAX_SERVER_URL} characters` }
+  if (/^http:\/\//i.test(text)) {
+    return { problem: 'is given with http://, over which a password would go in clear text; use https' }
+  }
+  const [, name = '', path = ''] = /^(?:https:\/\/)?([^/]*)(.*)$/is.exec(text) ?? []
+  const { host, problem } = parseRegistryHost(name)
+  if (host === undefined) return { problem }
+  return ROOTS.has(path) ? { host } : { path: text }
+}
+
+/** The form in which docker looks for a host that a helper lists. */
+export function toServerUrl(host: string): string {
+  return host === DOCKER_HUB ? DOCKER_HUB_KEY : host
+}
+
 /**
  * The protocol of docker's credential helpers (docker/docker-credential-helpers, credentials/credentials.go): an action, a host
  * on stdin, an answer as JSON on stdout. A tool shows what a helper that failed has printed on stdout, and takes two sentences
  * of it for more than words.
  */
-
-import type { BoxCredentials } from '../../apis/box-credentials.ts'
-import type { BoxLogins } from '../../credentials/box-logins.ts'
-import { CloudError } from '../../credentials/cloud-error.ts'
-import type { HelperResult } from './box-answer.ts'
-import { loginFailureText } from './box-login-failure.ts'
-import type { BoxMaps } from './box-maps.ts'
-import { chooseByHost, foreignParameter, type OwnedCredential, usernamesByHost } from './credential-choice.ts'
-import { parseServerUrl, toServerUrl } from './docker-server-url.ts'
-import { summarizeProblems } from './few-problems.ts'
 
 export type DockerHelperDependencies = {
   maps: BoxMaps

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
-import { parseServerUrl, toServerUrl } from './docker-server-url.ts'
+import { parseServerUrl, toServerUrl } from './docker-helper.ts'
 
 const HOSTS = [
   ['ghcr.io', 'ghcr.io'],

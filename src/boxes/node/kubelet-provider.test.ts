@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { BoxCredential, BoxCredentials } from '../../apis/box-credentials.ts'
-import type { BoxLogin, PodRole } from '../../credentials/box-logins.ts'
-import { CloudError } from '../../credentials/cloud-error.ts'
-import { SecretText } from '../../lib/secret-text.ts'
+import { type BoxLogin, CloudError, type PodRole } from '../../credentials/cloud.ts'
+import { SecretText } from '../../lib/redact.ts'
 import { answerKubelet } from './kubelet-provider.ts'
 
 const VERSION = 'credentialprovider.kubelet.k8s.io/v1'

@@ -1,38 +1,94 @@
+import { z } from 'zod'
+import { DNS_LABEL } from '../../apis/meta.ts'
+import { parseRegistryHost } from '../../apis/registry-host.ts'
+import { parseRoleArn } from '../../credentials/aws/names.ts'
+import {
+  type BoxLogins,
+  CloudError,
+  cacheSeconds,
+  goDuration,
+  type PodRole,
+} from '../../credentials/cloud.ts'
+import type { Clock } from '../../lib/clock.ts'
+import { SecretText } from '../../lib/redact.ts'
+import { type ImageReference, parseImageReference } from '../image-reference.ts'
+import {
+  type CredentialScope,
+  chooseByImage,
+  foreignParameter,
+  type HelperResult,
+  type ImageCredential,
+  loginFailureText,
+  type OwnedCredential,
+  qualifiedCredentialName,
+} from './credential-choice.ts'
+import { type BoxMaps, type FoundMaps, summarizeProblems } from './credential-maps.ts'
+
+/**
+ * What kubelet asks a credential provider, and what it is answered: `credentialprovider.kubelet.k8s.io/v1`. The contract is
+ * Kubernetes' (k8s.io/kubelet/pkg/apis/credentialprovider/v1), so a request may have fields that are not known here.
+ */
+
+export const CREDENTIAL_PROVIDER_VERSION = 'credentialprovider.kubelet.k8s.io/v1'
+
+/** Where EKS keeps the role of a service account. */
+const ROLE_ANNOTATION = 'eks.amazonaws.com/role-arn'
+
+const credentialProviderRequest = z.object({
+  apiVersion: z.literal(CREDENTIAL_PROVIDER_VERSION),
+  kind: z.literal('CredentialProviderRequest'),
+  /** Without tag and digest. */
+  image: z.string().min(1).max(1024),
+  /** Where kubelet is configured for it, and the pod has a service account. */
+  serviceAccountToken: z.string().exactOptional(),
+  /** Those that kubelet is told to hand on. */
+  serviceAccountAnnotations: z.record(z.string(), z.string()).exactOptional(),
+})
+type CredentialProviderRequest = z.infer<typeof credentialProviderRequest>
+
+type CredentialProviderResponse = {
+  apiVersion: typeof CREDENTIAL_PROVIDER_VERSION
+  kind: 'CredentialProviderResponse'
+  /** What kubelet keeps the answer for: this image, or all of its registry. */
+  cacheKeyType: 'Image' | 'Registry'
+  /** As Go writes a duration, such as `300s`. */
+  cacheDuration: string
+  /** By registry or repository. Empty: there is no credential for the image. */
+  auth: Readonly<Record<string, { username: string; password: string }>>
+}
+
+/** The service account token of a pod, as kubelet hands it on: whose it is. STS and nobody here proves that it is genuine. */
+
+export type PodIdentity = { namespace: string; serviceAccount: string }
+
+/** Far above what the API server makes. */
+const MAX_TOKEN = 16 * 1024
+
+/** @returns undefined where it is no token of a service account */
+export function parsePodIdentity(token: string): PodIdentity | undefined {
+  if (token.length > MAX_TOKEN) return undefined
+  const [, namespace = '', serviceAccount = ''] =
+    /^system:serviceaccount:([^:]+):([^:]+)$/.exec(subjectOf(token) ?? '') ?? []
+  return DNS_LABEL.test(namespace) && serviceAccount !== '' ? { namespace, serviceAccount } : undefined
+}
+
+function subjectOf(token: string): string | undefined {
+  const [, claims, , ...more] = token.split('.')
+  if (claims === undefined || more.length > 0) return undefined
+  try {
+    const { sub } = JSON.parse(Buffer.from(claims, 'base64url').toString('utf8')) as { sub?: unknown }
+    return typeof sub === 'string' ? sub : undefined
+  } catch {
+    return undefined
+  }
+}
+
 /**
  * A credential provider of kubelet: one request on stdin, one answer on stdout. With a pod's own token it is the pod's role that
  * fetches, and only maps of the pod's own organization are looked at; without one it is the machine's, which then has to be of
  * one organization. What was chosen and why is on stderr, for people who run it by hand; kubelet shows of it what a failure
  * says, in its own log, and the pull goes on without a credential.
  */
-
-import { parseRegistryHost } from '../../apis/registry-host.ts'
-import { parseRoleArn } from '../../credentials/aws/role-arn.ts'
-import type { BoxLogins, PodRole } from '../../credentials/box-logins.ts'
-import { CloudError } from '../../credentials/cloud-error.ts'
-import { cacheSeconds, goDuration } from '../../credentials/login-lifetime.ts'
-import type { Clock } from '../../lib/ports-clock.ts'
-import { SecretText } from '../../lib/secret-text.ts'
-import { type ImageReference, parseImageReference } from '../image-reference.ts'
-import type { HelperResult } from './box-answer.ts'
-import { loginFailureText } from './box-login-failure.ts'
-import type { BoxMaps, FoundMaps } from './box-maps.ts'
-import {
-  type CredentialScope,
-  chooseByImage,
-  foreignParameter,
-  type ImageCredential,
-  type OwnedCredential,
-  qualifiedCredentialName,
-} from './credential-choice.ts'
-import {
-  CREDENTIAL_PROVIDER_VERSION,
-  type CredentialProviderRequest,
-  type CredentialProviderResponse,
-  credentialProviderRequest,
-  ROLE_ANNOTATION,
-} from './credential-provider.ts'
-import { summarizeProblems } from './few-problems.ts'
-import { parsePodIdentity } from './pod-token.ts'
 
 export type CredentialProviderDependencies = {
   maps: BoxMaps

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
-import { parsePodIdentity } from './pod-token.ts'
+import { parsePodIdentity } from './kubelet-provider.ts'
 
 function token(claims: unknown): string {
   const part = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')

@@ -1,3 +1,100 @@
+/** What servers say when they refuse. Source: OCI distribution specification, "Error Codes". */
+
+export type RefusalWords = { codes: readonly string[]; words: string }
+
+const MOST_ERRORS = 10
+const LONGEST_CODE = 64
+const LONGEST_WORDS = 500
+
+/** @param text the body, which may be JSON as specified, JSON of another kind, or any text */
+export function readErrorBody(text: string): RefusalWords {
+  const body = parsed(text)
+  const errors = listOf(fieldOf(body, 'errors'))
+  const codes = errors.flatMap((error) => {
+    const code = fieldOf(error, 'code')
+    return typeof code === 'string' && code.length <= LONGEST_CODE ? [code.toUpperCase()] : []
+  })
+  const said = errors.map((error) => {
+    const parts = [fieldOf(error, 'code'), fieldOf(error, 'message')]
+    return parts.filter((part) => typeof part === 'string' && part !== '').join(': ')
+  })
+  const words = said.filter((line) => line !== '').join('; ') || plainWords(body) || text
+  return { codes, words: words.replace(/\s+/g, ' ').trim().slice(0, LONGEST_WORDS).toWellFormed() }
+}
+
+/** What services for tokens say, each in its own way. */
+function plainWords(body: unknown): string | undefined {
+  for (const name of ['details', 'message', 'error_description', 'error']) {
+    const text = fieldOf(body, name)
+    if (typeof text === 'string' && text !== '') return text
+  }
+  return undefined
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+function listOf(value: unknown): unknown[] {
+  return Array.isArray(value) ? value.slice(0, MOST_ERRORS) : []
+}
+
+function fieldOf(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined
+}
+
+/** Where a registry may send people with their password (its realm), so that its answer cannot invent a receiver. */
+
+export type RealmCheck = {
+  /** As the challenge has it. */
+  realm: string
+  /** Canonical host of the registry, and the one that is asked for it. */
+  registry: string
+  apiHost: string
+  /** Hosts, with a port where it is not 443, that the operator allows besides. */
+  allowed: readonly string[]
+  /** Whether a password would go there. */
+  withLogin: boolean
+}
+
+export type RealmDecision = { ok: true; url: URL; isOwn: boolean } | { ok: false; reason: string }
+
+/** Registries of the public whose tokens are known to come from another host. */
+const KNOWN: ReadonlyMap<string, string> = new Map([
+  ['docker.io', 'auth.docker.io'],
+  ['registry.gitlab.com', 'gitlab.com'],
+])
+const MAX_REALM_LENGTH = 2048
+
+export function checkTokenRealm(question: RealmCheck): RealmDecision {
+  const { realm } = question
+  // The parser drops tabs and line breaks and takes backslashes for slashes: such a text is not what it seems.
+  if (realm.length > MAX_REALM_LENGTH || /[\s\p{Cc}\\]/u.test(realm) || !URL.canParse(realm))
+    return no('it is no URL')
+  const url = new URL(realm)
+  if (url.protocol !== 'https:') return no('it is not https')
+  if (url.username !== '' || url.password !== '') return no('it has a user in it')
+  if (url.hash !== '') return no('it has a fragment')
+  const isOwn = url.host === new URL(`https://${question.apiHost}`).host
+  if (isOwn || !question.withLogin || isAllowed(url, question)) return { ok: true, url, isOwn }
+  return no(
+    `it is on ${url.host}, neither the host and port of the registry nor one that the operator allows (DAVIT_BAKE_REALMS)`,
+  )
+}
+
+function isAllowed({ host }: URL, { registry, allowed }: RealmCheck): boolean {
+  if (KNOWN.get(registry) === host) return true
+  return allowed.some((one) => URL.parse(`https://${one}`)?.host === host)
+}
+
+function no(reason: string): RealmDecision {
+  return { ok: false, reason }
+}
+
 /** Challenges of `WWW-Authenticate`. Source: RFC 9110, sections 11.2 to 11.6.1. */
 
 export type Challenge = {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
-import { readErrorBody } from './error-body.ts'
+import { readErrorBody } from './challenge.ts'
 
 const TABLE = [
   {

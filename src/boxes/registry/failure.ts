@@ -2,7 +2,7 @@
  * What a failed login or pull was, from what the registry said to our own request (HTTP status and OCI code), and only then from
  * the words of the tool, which vary by version (interface §7).
  */
-import type { BakeStep, POD_FAILURE_CODES } from '../../apis/bake-result.ts'
+import type { BakeStep, POD_FAILURE_CODES } from '../../apis/bake.ts'
 
 export type PodFailureCode = (typeof POD_FAILURE_CODES)[number]
 

@@ -1,18 +1,199 @@
 import { createHash } from 'node:crypto'
-import { loadTrustedCertificates } from '../../net/vetted-connect.ts'
-import type { Challenge } from './challenge.ts'
-import type { HttpResponse } from './exchange.ts'
-import type { ImageRequest, ProbeLimits, ProbeResult, RegistryLogin, RegistryProbe } from './outcome.ts'
-import { apiHostOf } from './reach.ts'
-import { checkTokenRealm } from './realm.ts'
+import type { IncomingHttpHeaders } from 'node:http'
+import type { SecureContext } from 'node:tls'
+import { Client } from 'undici'
+import { loadTrustedCertificates, vettedConnect } from '../../net/dial.ts'
+import type { AddressClass } from '../../net/egress-policy.ts'
+import { type Challenge, checkTokenRealm, parseChallenges, readErrorBody } from './challenge.ts'
+import { apiHostOf, EgressPolicy } from './egress.ts'
 import {
-  challengesOf,
-  type RegistryRequest,
-  type RegistryResponse,
-  RegistrySession,
-  refusalFrom,
-  type SessionOptions,
-} from './registry-session.ts'
+  connectFailureOf,
+  type ImageRequest,
+  type ProbeLimits,
+  type ProbeResult,
+  type ProbeStep,
+  type RegistryLogin,
+  type RegistryProbe,
+  type RegistryRefusal,
+  TooLargeError,
+} from './outcome.ts'
+
+export type HttpGetOptions = {
+  trust: SecureContext
+  userAgent: string
+  /** Asked of every address before it is dialled. */
+  permits(kind: AddressClass): boolean
+  accept: string
+  /** Value of `Authorization`. */
+  authorization?: string | undefined
+  maxBytes: number
+  signal: AbortSignal
+}
+
+type HttpResponse = {
+  status: number
+  headers: IncomingHttpHeaders
+  body: Buffer
+  /** Where it came from. */
+  from: AddressClass
+}
+
+/** Of what is said beside an error; the rest of it is left. */
+const MAX_ERROR_BYTES = 64 * 1024
+/** To the head of an answer, and between two pieces of it; the caller's signal is over all of it. */
+const IDLE_TIMEOUT_MS = 20_000
+const MAX_HEADER_BYTES = 32 * 1024
+
+/** One GET over a connection of its own. @throws Error with a code, also TooLargeError where the body does not end in time */
+async function httpGet(url: URL, options: HttpGetOptions): Promise<HttpResponse> {
+  let from: AddressClass = 'never'
+  const client = new Client(url.origin, {
+    maxHeaderSize: MAX_HEADER_BYTES,
+    headersTimeout: IDLE_TIMEOUT_MS,
+    bodyTimeout: IDLE_TIMEOUT_MS,
+    connect: vettedConnect({
+      trust: options.trust,
+      permits: options.permits,
+      onConnected: (kind) => {
+        from = kind
+      },
+    }),
+  })
+  try {
+    const { statusCode, headers, body } = await client.request({
+      method: 'GET',
+      path: url.pathname + url.search,
+      headers: {
+        accept: options.accept,
+        'user-agent': options.userAgent,
+        ...(options.authorization === undefined ? {} : { authorization: options.authorization }),
+      },
+      signal: options.signal,
+    })
+    return { status: statusCode, headers, body: await bodyOf(body, statusCode, options.maxBytes), from }
+  } finally {
+    // Also in the midst of an answer that nobody reads on.
+    await client.destroy().catch(() => undefined)
+  }
+}
+
+async function bodyOf(body: AsyncIterable<Buffer>, status: number, maxBytes: number): Promise<Buffer> {
+  const pieces: Buffer[] = []
+  let size = 0
+  for await (const piece of body) {
+    size += piece.length
+    pieces.push(piece)
+    if (status >= 400 && size >= MAX_ERROR_BYTES) break
+    if (size > maxBytes) throw new TooLargeError('the answer is too large')
+  }
+  return Buffer.concat(pieces)
+}
+
+/** One way to one registry: where its API is, what it was asked with, and what it said. */
+
+type SessionOptions = {
+  trust: SecureContext
+  userAgent: string
+  /** Hosts of the operator, with a port where it is not 443. */
+  realms: readonly string[]
+}
+
+type RegistryRequest = {
+  step: ProbeStep
+  url: URL
+  accept: string
+  maxBytes: number
+  /** Value of `Authorization`; it goes to this URL and no further. */
+  authorization?: string | undefined
+  /** Whether the login is in it. */
+  loggedIn: boolean
+}
+
+/** An answer, and what it answers after redirections; or the end of the probe. */
+type RegistryResponse = { answer: HttpResponse; asked: RegistryRequest } | { end: ProbeResult }
+
+const REDIRECTS = new Set([301, 302, 303, 307, 308])
+const MAX_REDIRECTS = 3
+const MAX_RETRY_AFTER_SECONDS = 86_400
+
+class RegistrySession {
+  readonly #options: SessionOptions
+  readonly #signal: AbortSignal
+  readonly #reach: EgressPolicy
+
+  constructor(image: ImageRequest, options: SessionOptions, signal: AbortSignal) {
+    this.#options = options
+    this.#signal = signal
+    this.#reach = new EgressPolicy(image.registry, options.realms)
+  }
+
+  /** @param redirected whether it may be somewhere else, which is then asked without `Authorization` */
+  async request(asked: RegistryRequest, redirected: boolean): Promise<RegistryResponse> {
+    let next = asked
+    for (let hop = 0; ; hop += 1) {
+      const outcome = await this.#once(next)
+      if ('end' in outcome) return outcome
+      const target = REDIRECTS.has(outcome.answer.status) ? targetOf(outcome.answer, next.url) : undefined
+      if (target === undefined || !redirected || hop >= MAX_REDIRECTS) return outcome
+      if (target.protocol !== 'https:')
+        return {
+          end: refusalFrom({ ...outcome.answer, body: Buffer.from('It redirects to plain http.') }, next),
+        }
+      next = { ...next, url: target, authorization: undefined, loggedIn: false }
+    }
+  }
+
+  async #once(asked: RegistryRequest): Promise<RegistryResponse> {
+    const { url } = asked
+    try {
+      const answer = await httpGet(url, {
+        ...this.#options,
+        ...asked,
+        permits: (kind) => this.#reach.permits(kind, url),
+        signal: this.#signal,
+      })
+      this.#reach.recordConnection(answer.from, url)
+      return { answer, asked }
+    } catch (error) {
+      return { end: { kind: 'unreachable', step: asked.step, host: url.host, ...connectFailureOf(error) } }
+    }
+  }
+}
+
+function challengesOf({ headers }: HttpResponse): Challenge[] {
+  return parseChallenges([headers['www-authenticate'] ?? []].flat())
+}
+
+/** A refusal as the server has said it. */
+function refusalFrom(
+  answer: HttpResponse,
+  { step, loggedIn, authorization = '' }: RegistryRequest,
+): RegistryRefusal {
+  const retryAfter = secondsOf(answer.headers['retry-after'])
+  return {
+    kind: 'refused',
+    step,
+    status: answer.status,
+    ...readErrorBody(answer.body.toString('utf8')),
+    loggedIn,
+    scheme: /^Basic /.test(authorization) ? 'basic' : /^Bearer /.test(authorization) ? 'bearer' : 'none',
+    insufficientScope: challengesOf(answer).some(
+      ({ parameters }) => parameters.get('error') === 'insufficient_scope',
+    ),
+    ...(retryAfter === undefined ? {} : { retryAfter }),
+  }
+}
+
+function targetOf({ headers }: HttpResponse, base: URL): URL | undefined {
+  const { location } = headers
+  return location === undefined ? undefined : (URL.parse(location, base.href) ?? undefined)
+}
+
+/** As a number of seconds; dates are not read, as they need a clock that both agree on. */
+function secondsOf(header: string | string[] | undefined): number | undefined {
+  const text = [header].flat()[0] ?? ''
+  return /^\d{1,9}$/.test(text) ? Math.min(Number(text), MAX_RETRY_AFTER_SECONDS) : undefined
+}
 
 export type RegistryProbeOptions = {
   /** As `davit/0.1.0`. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { EgressPolicy } from './reach.ts'
+import { EgressPolicy } from './egress.ts'
 
 const url = (host: string) => new URL(`https://${host}/`)
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { checkTokenRealm } from './realm.ts'
+import { checkTokenRealm } from './challenge.ts'
 
 const ask = (realm: string, more: Partial<Parameters<typeof checkTokenRealm>[0]> = {}) => {
   const verdict = checkTokenRealm({

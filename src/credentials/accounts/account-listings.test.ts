@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { FakeClock } from '../../../test/support/fake-clock.ts'
-import type { CloudAccess, ListedParameter, ParameterListing } from '../cloud.ts'
-import { CloudError } from '../cloud-error.ts'
-import { AccountListings } from './account-listings.ts'
+import { type CloudAccess, CloudError, type ListedParameter, type ParameterListing } from '../cloud.ts'
+import { AccountListings } from './garbage.ts'
 
 const ACCESS: CloudAccess = {
   organization: 'acme',

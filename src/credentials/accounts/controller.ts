@@ -2,6 +2,7 @@
  * One pass over the SecretsSettings of an organization: connect, find out what the role can do, list what the account holds, and
  * say all that in the status. Before an account is left, what nobody speaks of is removed from it.
  */
+
 import {
   ACCOUNT_FINALIZER,
   SECRETS_SETTINGS_NAME,
@@ -9,19 +10,28 @@ import {
   type SettingsStall,
 } from '../../apis/secrets-settings.ts'
 import { isApiError } from '../../kube/client.ts'
-import { InterruptiblePasses } from '../../kube/interruptions.ts'
 import type { MutationCache } from '../../kube/mutation-cache.ts'
 import type { Organizations } from '../../kube/organizations.ts'
-import { noRequeue, type ReconcileResult, type Reconciler, requeueAfter } from '../../kube/reconcile-loop.ts'
-import type { Random } from '../../lib/ports-clock.ts'
-import type { CloudError } from '../cloud-error.ts'
+import {
+  InterruptiblePasses,
+  noRequeue,
+  type ReconcileResult,
+  type Reconciler,
+  requeueAfter,
+} from '../../kube/reconcile-loop.ts'
+import type { Random } from '../../lib/clock.ts'
+import type { CloudError } from '../cloud.ts'
+import { AccountDisconnector, type AccountDisconnectorOptions } from './disconnect.ts'
 import { collectGarbage } from './garbage.ts'
-import { AccountDisconnector, type AccountDisconnectorOptions } from './leave-places.ts'
-import { AGAIN_AFTER_MS, type OperatorPrincipal } from './operator-principal.ts'
-import { assessConnection, type ConnectionAssessment, type ProbeResults } from './plan.ts'
-import { CheckSchedule } from './probe.ts'
-import { type ProbeOptions, probeAccount } from './probe-account.ts'
-import { connectedTo, settingsStatus } from './settings-status.ts'
+import { AGAIN_AFTER_MS, type OperatorPrincipal } from './identity.ts'
+import {
+  assessConnection,
+  type ConnectionAssessment,
+  connectedTo,
+  type ProbeResults,
+  settingsStatus,
+} from './plan.ts'
+import { CheckSchedule, type ProbeOptions, probeAccount } from './probe.ts'
 import { finalizersOf, type SettingsWriter, settingsEventTarget } from './status.ts'
 
 export type ReconcileSettingsOptions = ProbeOptions &

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import { FakeClock } from '../../../test/support/fake-clock.ts'
 import { MemoryCloud, type Ports } from '../../../test/support/secrets/memory-cloud.ts'
-import { KeyedMutex } from '../../lib/keyed-mutex.ts'
-import { CloudError } from '../cloud-error.ts'
+import { KeyedMutex } from '../../lib/semaphore.ts'
+import { CloudError } from '../cloud.ts'
 import { collectGarbage, type Sweep } from './garbage.ts'
 import { AccountAccess } from './identity.ts'
 

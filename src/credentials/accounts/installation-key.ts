@@ -1,8 +1,9 @@
-/** The key of the installation: a Secret in the operator's namespace, made once and the same for every replica. */
 import { secret, secrets } from '../../apis/core-kinds.ts'
-import { isApiError, type ResourceReader, type ResourceWriter } from '../../kube/client.ts'
-import { findObject } from '../../kube/find-object.ts'
-import type { Random } from '../../lib/ports-clock.ts'
+import { findObject, isApiError, type ResourceReader, type ResourceWriter } from '../../kube/client.ts'
+import type { Random } from '../../lib/clock.ts'
+import { externalId, installationId, type Owner } from '../aws/names.ts'
+
+/** The key of the installation: a Secret in the operator's namespace, made once and the same for every replica. */
 
 export const INSTALLATION_KEY_NAME = 'davit-installation-key'
 const KEY_BYTES = 32
@@ -52,4 +53,24 @@ async function readKey(options: InstallationKeyOptions): Promise<Uint8Array | un
   // An empty key would make every hash one that anybody can compute.
   if (key.length >= KEY_BYTES) return key
   throw new Error(`the Secret ${namespace}/${INSTALLATION_KEY_NAME} holds no key of ${KEY_BYTES} bytes`)
+}
+
+/** As whom this installation of Davit meets the accounts of organizations: the same in every process of it. */
+
+export type AccountIdentity = {
+  /** What every parameter is under, such as `/davit`. */
+  prefix: string
+  /** Of an organization, by the UID of its namespace. */
+  externalIdOf(organizationUid: string): string
+  ownerOf(organizationUid: string): Owner
+}
+
+/** @param installationKey the key of the installation @param prefix the operator's setting */
+export function accountIdentity(installationKey: Uint8Array, prefix: string): AccountIdentity {
+  const installation = installationId(installationKey)
+  return {
+    prefix,
+    externalIdOf: (organizationUid) => externalId(installationKey, organizationUid),
+    ownerOf: (organizationUid) => ({ installation, organizationUid }),
+  }
 }

@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { FakeClock } from '../../../test/support/fake-clock.ts'
-import type { AccountProbes } from '../cloud.ts'
-import { CloudError } from '../cloud-error.ts'
-import { OperatorPrincipal } from './operator-principal.ts'
+import { type AccountProbes, CloudError } from '../cloud.ts'
+import { OperatorPrincipal } from './identity.ts'
 
 const ROLE = 'arn:aws:iam::111111111111:role/davit'
 

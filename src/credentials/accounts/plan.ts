@@ -1,16 +1,26 @@
-/** What the conditions of SecretsSettings say: from what was tried in the account, with the words of AWS and what to change. */
-import type { SettingsStall } from '../../apis/secrets-settings.ts'
-import type { ConditionUpdate } from '../../kube/conditions.ts'
+import type {
+  ConnectedAccount,
+  SecretsSettings,
+  SecretsSettingsStatus,
+  SettingsStall,
+} from '../../apis/secrets-settings.ts'
+import { type ConditionUpdate, mergeConditions } from '../../kube/status.ts'
+import { awsScopeOf, organizationPath, parseRoleArn } from '../aws/names.ts'
 import {
   ASSUME_STATEMENT,
   ENCRYPT_STATEMENT,
   LIST_STATEMENT,
   NEVER_READ_STATEMENT,
+  policyText,
+  readerPolicy,
   TAG_STATEMENT,
+  trustPolicy,
   WRITE_STATEMENT,
-} from '../aws/connect-policies.ts'
-import { parseRoleArn } from '../aws/role-arn.ts'
-import { type CloudFailure, failureText } from '../cloud-failure.ts'
+  writerPolicy,
+} from '../aws/policies.ts'
+import { type CloudFailure, failureText } from '../cloud.ts'
+
+/** What the conditions of SecretsSettings say: from what was tried in the account, with the words of AWS and what to change. */
 
 /** What came of one try. */
 export type CloudResult<T> = { value: T; failure?: never } | { failure: CloudFailure; value?: never }
@@ -261,4 +271,72 @@ function stalledFinding(stall: Words | undefined): ConditionUpdate {
 
 function wordsOf({ reason, message }: Words): Words {
   return { reason, message }
+}
+
+/** The status of SecretsSettings: what was found out, and what its owner pastes into the account. */
+
+export type SettingsFacts = {
+  settings: SecretsSettings
+  prefix: string
+  externalId: string
+  /** What the trust policy names; absent while it is not known. */
+  principal?: string | undefined
+  assessment: ConnectionAssessment
+  /** The account was tried in this pass. */
+  tried: boolean
+  /** Milliseconds since 1970. */
+  now: number
+}
+
+export function settingsStatus(facts: SettingsFacts): SecretsSettingsStatus {
+  const { settings, externalId, assessment, now } = facts
+  const { metadata, spec, status } = settings
+  const organization = metadata.namespace ?? ''
+  const generation = metadata.generation ?? 1
+  const account = spec.roleArn === undefined ? undefined : parseRoleArn(spec.roleArn)?.account
+  const checkedAt = facts.tried ? new Date(now).toISOString() : status?.checkedAt
+  const connected = assessment.connected ? connectedTo(settings) : status?.connected
+  return {
+    externalId,
+    ...(account === undefined ? {} : { account }),
+    parameterPrefix: organizationPath({ prefix: facts.prefix, organization }),
+    ...(connected === undefined ? {} : { connected }),
+    ...policiesOf(facts, organization, account),
+    ...(checkedAt === undefined ? {} : { checkedAt }),
+    observedGeneration: generation,
+    conditions: mergeConditions(status?.conditions, assessment.findings, { now, generation }),
+  }
+}
+
+/** Undefined without a role. */
+export function connectedTo({ spec }: SecretsSettings): ConnectedAccount | undefined {
+  const { roleArn, region, kmsKeyId } = spec
+  if (roleArn === undefined) return undefined
+  return { roleArn, region, ...(kmsKeyId === undefined ? {} : { kmsKeyId }) }
+}
+
+function policiesOf(
+  { settings, prefix, externalId, principal }: SettingsFacts,
+  organization: string,
+  account: string | undefined,
+): Pick<SecretsSettingsStatus, 'trustPolicy' | 'writerPolicy' | 'readerPolicy'> {
+  const { region, kmsKeyId } = settings.spec
+  // Before the role is known the account is not: `*` stands for it, which the owner may narrow.
+  const scope = { awsScope: awsScopeOf(region, account ?? '*'), prefix, organization, kmsKeyId }
+  return {
+    ...trustPolicyOf(settings, principal, externalId),
+    writerPolicy: policyText(writerPolicy(scope)),
+    readerPolicy: policyText(readerPolicy(scope)),
+  }
+}
+
+/** While it is not known whom to name, what was said before stands. */
+function trustPolicyOf(
+  { status }: SecretsSettings,
+  principal: string | undefined,
+  externalId: string,
+): Pick<SecretsSettingsStatus, 'trustPolicy'> {
+  if (principal !== undefined) return { trustPolicy: policyText(trustPolicy({ principal, externalId })) }
+  const before = status?.externalId === externalId ? status.trustPolicy : undefined
+  return before === undefined ? {} : { trustPolicy: before }
 }

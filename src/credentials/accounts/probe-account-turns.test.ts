@@ -5,7 +5,7 @@ import {
   parameter,
   startAccountsBed,
 } from '../../../test/support/aws/accounts-bed.ts'
-import { probeAccount } from './probe-account.ts'
+import { probeAccount } from './probe.ts'
 
 const RATE = { perSecond: 3, burst: 3 }
 

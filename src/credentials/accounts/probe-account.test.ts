@@ -1,10 +1,9 @@
 import { describe, expect, test } from 'vitest'
 import { FakeClock, fixedRandom } from '../../../test/support/fake-clock.ts'
 import { MemoryCloud, type Ports } from '../../../test/support/secrets/memory-cloud.ts'
-import type { CloudAccess } from '../cloud.ts'
-import { CloudError } from '../cloud-error.ts'
+import { type CloudAccess, CloudError } from '../cloud.ts'
 import { AccountAccess } from './identity.ts'
-import { probeAccount } from './probe-account.ts'
+import { probeAccount } from './probe.ts'
 
 const NAME = '/davit/acme/rc__probe'
 const ACCOUNT = '111111111111'

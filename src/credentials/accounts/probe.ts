@@ -1,7 +1,19 @@
-/** When an account is tried and listed next: soon while something is wrong, seldom while all is well, never all at once. */
 import type { SecretsSettings } from '../../apis/secrets-settings.ts'
-import type { Clock, Random } from '../../lib/ports-clock.ts'
-import type { ConnectionAssessment } from './plan.ts'
+import type { Clock, Random } from '../../lib/clock.ts'
+import { SecretText } from '../../lib/redact.ts'
+import { isOwnedBy, parseRoleArn, probeName } from '../aws/names.ts'
+import {
+  type AccountProbes,
+  type CallLimits,
+  type CloudAccess,
+  isCloudError,
+  type ParameterListing,
+  type ParameterStore,
+} from '../cloud.ts'
+import { type AccountAccess, tryCloud } from './identity.ts'
+import type { CloudResult, ConnectionAssessment, ProbeResults } from './plan.ts'
+
+/** When an account is tried and listed next: soon while something is wrong, seldom while all is well, never all at once. */
 
 export type CheckScheduleOptions = {
   clock: Clock
@@ -93,4 +105,64 @@ export class CheckSchedule {
 function hasAnswer({ status }: SecretsSettings): boolean {
   const reachable = status?.conditions?.find(({ type }) => type === 'Reachable')
   return reachable !== undefined && !NO_ANSWERS.has(reachable.reason)
+}
+
+/** Finds out what a role can do: writes a parameter that holds no secret, tries to read it, and asks for the role under a wrong name. */
+
+export type ProbeOptions = {
+  cloud: ParameterStore & ParameterListing & AccountProbes
+  accounts: Pick<AccountAccess, 'installation' | 'tagsOf'>
+  prefix: string
+  random: Random
+}
+
+const VALUE_BYTES = 16
+const DESCRIPTION = 'Written to find out whether Davit can write here; it holds no secret.'
+
+/** In an account that many organizations share, all of them may be before this one: each has its turn within this time. */
+const TURNS = { turnMs: 120_000 }
+
+/** What comes after something that failed is not tried. */
+export async function probeAccount(
+  options: ProbeOptions,
+  access: CloudAccess,
+  given: CallLimits = {},
+): Promise<ProbeResults> {
+  const { cloud, prefix } = options
+  const limits = { ...TURNS, ...given }
+  const identify = await tryCloud(() => cloud.identify(access, limits))
+  if (identify.failure || identify.value.account !== parseRoleArn(access.roleArn)?.account)
+    return { identify }
+  const name = probeName({ prefix, organization: access.organization })
+  const put = await putProbe(options, access, { name, limits })
+  if (put.failure) return { identify, put }
+  const tags = await tryCloud(async () => void (await cloud.tagsOf(access, name, limits)))
+  // Nothing is under the probe, so that it is one page however much the account holds.
+  const list = await tryCloud(async () => void (await cloud.list(access, { prefix: name, limit: 1 }, limits)))
+  const readable = await tryCloud(() => cloud.readable(access, name, limits))
+  const otherId = await tryCloud(() => cloud.refusesOtherId(access, limits))
+  // What stays is written over by the next probe, and taken by the sweep.
+  const remove = await tryCloud(async () => void (await cloud.remove(access, name, limits)))
+  return { identify, put, tags, list, readable, otherId, remove }
+}
+
+async function putProbe(
+  options: ProbeOptions,
+  access: CloudAccess,
+  { name, limits }: { name: string; limits: CallLimits },
+): Promise<CloudResult<true>> {
+  const { cloud, accounts, random } = options
+  const value = new SecretText(Buffer.from(random.bytes(VALUE_BYTES)).toString('hex'))
+  const tags = accounts.tagsOf(access)
+  return await tryCloud(async () => {
+    try {
+      await cloud.create(access, { name, value, description: DESCRIPTION, tags }, limits)
+    } catch (error) {
+      if (!isCloudError(error, 'ParameterAlreadyExists')) throw error
+      const owner = { installation: accounts.installation, organizationUid: access.organizationUid }
+      if (!isOwnedBy(await cloud.tagsOf(access, name, limits), owner)) throw error
+      await cloud.replace(access, name, value, limits)
+    }
+    return true as const
+  })
 }

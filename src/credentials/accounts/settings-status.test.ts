@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { type SecretsSettingsStatus, secretsSettings } from '../../apis/secrets-settings.ts'
-import { type SettingsFacts, settingsStatus } from './settings-status.ts'
+import { type SettingsFacts, settingsStatus } from './plan.ts'
 
 const ROLE = 'arn:aws:iam::123456789012:role/davit'
 const PRINCIPAL = 'arn:aws:iam::999999999999:role/operator'

@@ -10,9 +10,9 @@ import {
 import { failureOf } from '../../../test/support/aws/failure-of.ts'
 import { fixedRandom } from '../../../test/support/fake-clock.ts'
 import type { BoxCredential } from '../../apis/box-credentials.ts'
-import { SecretText } from '../../lib/secret-text.ts'
-import type { BoxLogins, PodRole } from '../box-logins.ts'
-import { createBoxLogins } from './box-logins.ts'
+import { SecretText } from '../../lib/redact.ts'
+import type { BoxLogins, PodRole } from '../cloud.ts'
+import { createBoxLogins } from './registry-logins.ts'
 
 const ISSUER = 'https://oidc.example.com/id/1'
 const AUDIENCE = 'sts.amazonaws.com'

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { FakeClock, settle } from '../../../test/support/fake-clock.ts'
-import { CallDeadline, ExpiredError } from './call-time.ts'
+import { CallDeadline, ExpiredError } from './calls.ts'
 
 const never = () => new Promise<never>(() => undefined)
 

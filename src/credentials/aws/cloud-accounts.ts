@@ -1,13 +1,56 @@
-import type { AccountProbes, CallLimits, CloudAccess } from '../cloud.ts'
-import { isCloudError } from '../cloud-error.ts'
-import { accountOfArn } from './arn.ts'
-import { assumeRole } from './assume-role.ts'
-import { callerIdentity } from './caller-identity.ts'
-import type { AwsDependencies } from './calls.ts'
-import type { AwsClients, Ssm } from './clients.ts'
-import { otherExternalId } from './other-external-id.ts'
-import type { Sessions } from './sessions.ts'
-import type { SsmCalls } from './ssm-calls.ts'
+import type { Random } from '../../lib/clock.ts'
+import {
+  type AccountProbes,
+  type CallLimits,
+  type CloudAccess,
+  isCloudError,
+  type ParameterListing,
+  type ParameterStore,
+} from '../cloud.ts'
+import { type AwsDependencies, runCall } from './calls.ts'
+import { AwsClients, type Ssm } from './clients.ts'
+import {
+  accountOfArn,
+  createParameterListing,
+  createParameterStore,
+  type RateLimiterFor,
+  SsmCalls,
+} from './parameter-store.ts'
+import { assumeRole, ownIdentity, type SessionRules, Sessions } from './sessions.ts'
+
+const LETTERS = 'abcdefghijklmnopqrstuvwxyz234567'
+
+/**
+ * An external id that is not the given one and yet like it: the same as far as its last dash, then as long. A role that accepts
+ * whatever begins as Davit's ids do would let every other organization in, and is found by it.
+ */
+export function otherExternalId(externalId: string, random: Random): string {
+  const kept = externalId.slice(0, externalId.lastIndexOf('-') + 1)
+  const bytes = random.bytes(externalId.length - kept.length)
+  const chosen = Array.from(bytes, (byte) => LETTERS[byte % LETTERS.length]).join('')
+  const own = externalId.slice(kept.length)
+  const letters = own === own.toUpperCase() ? chosen.toUpperCase() : chosen
+  return letters === own ? `${kept}${letters}${LETTERS[0]}` : `${kept}${letters}`
+}
+
+/** ARN of the identity of this process. Throws CloudError. */
+async function callerIdentity(
+  world: AwsDependencies & { clients: AwsClients },
+  region: string,
+  limits: CallLimits,
+): Promise<{ arn: string }> {
+  const { clients } = world
+  return await runCall(world, {
+    operation: 'sts:GetCallerIdentity',
+    limits,
+    connect: () => ownIdentity(clients, region),
+    send: async ({ module, client }, abortSignal) => {
+      const command = new module.GetCallerIdentityCommand({})
+      const { Arn } = await clients.timed(client, () => client.send(command, { abortSignal }))
+      return { arn: Arn ?? '' }
+    },
+  })
+}
 
 export type AccountProbesOptions = {
   world: AwsDependencies
@@ -42,7 +85,7 @@ const READS: Readonly<Record<string, Read>> = {
 }
 
 /** Tries of what a role lets Davit do. */
-export function createAccountProbes(options: AccountProbesOptions): AccountProbes {
+function createAccountProbes(options: AccountProbesOptions): AccountProbes {
   return {
     self: (region, limits = {}) =>
       callerIdentity({ ...options.world, clients: options.clients }, region, limits),
@@ -106,3 +149,43 @@ async function refusesOtherId(
 
 const DENIED = ['AccessDenied', 'AccessDeniedException']
 const SHORT_SECONDS = 900
+
+export type CloudAccountsOptions = AwsDependencies & {
+  /** As `davit/0.1.0`. */
+  userAgent: string
+  /** On what terms Davit assumes an organization's role. */
+  sessionRules: SessionRules
+  /** Turns of an account and region for writes, and for listings. */
+  writeTurns: RateLimiterFor
+  listTurns: RateLimiterFor
+  /** Default 3,600, the most that a role can have which is itself assumed by a role. */
+  sessionSeconds?: number
+  maxSessions?: number
+}
+
+export type CloudAccounts = ParameterStore & ParameterListing & AccountProbes & { close(): void }
+
+const SESSION_SECONDS = 3600
+const MAX_SESSIONS = 2000
+
+/** The accounts of organizations at AWS. Nothing of the SDK is loaded before the first call. */
+export function createCloudAccounts(options: CloudAccountsOptions): CloudAccounts {
+  const { clock, random, metrics, writeTurns, listTurns } = options
+  const world = { clock, random, metrics }
+  const clients = new AwsClients(options.userAgent)
+  const sessions = new Sessions({
+    ...world,
+    clients,
+    rules: options.sessionRules,
+    sessionSeconds: options.sessionSeconds ?? SESSION_SECONDS,
+    maxSessions: options.maxSessions ?? MAX_SESSIONS,
+  })
+  const calls = new SsmCalls({ world, clients, sessions })
+  const listing = createParameterListing({ calls, listTurns })
+  return {
+    ...createParameterStore({ calls, tagsOf: listing.tagsOf, writeTurns, random }),
+    ...listing,
+    ...createAccountProbes({ world, clients, sessions, calls }),
+    close: () => clients.close(),
+  }
+}

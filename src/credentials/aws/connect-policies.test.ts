@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { awsScopeOf } from './aws-partition.ts'
-import { policyText, readerPolicy, trustPolicy, writerPolicy } from './connect-policies.ts'
+import { awsScopeOf } from './names.ts'
+import { policyText, readerPolicy, trustPolicy, writerPolicy } from './policies.ts'
 
 const SCOPE = { awsScope: awsScopeOf('eu-west-1', '123456789012'), prefix: '/davit', organization: 'acme' }
 const SECRETS = 'arn:aws:ssm:eu-west-1:123456789012:parameter/davit/acme/*'

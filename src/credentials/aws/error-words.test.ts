@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
-import { containsSecret, sanitizeMessage } from './error-words.ts'
+import { containsSecret, sanitizeMessage } from './errors.ts'
 
 describe('fitToShow', () => {
   it.each([

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import type { CloudRemedy } from '../cloud-error.ts'
+import type { CloudRemedy } from '../cloud.ts'
 import { ERROR_TABLE, meaningOfUnknown, type RetryKind } from './errors.ts'
 
 const { resolve } = createRequire(import.meta.url)

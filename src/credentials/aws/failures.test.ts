@@ -4,9 +4,8 @@ import { type AccountsBed, parameter, startAccountsBed } from '../../../test/sup
 import { failureOf } from '../../../test/support/aws/failure-of.ts'
 import { nastySecret, traceOf } from '../../../test/support/aws/nasty-secrets.ts'
 import { fc } from '../../../test/support/fast-check.ts'
-import { SecretText } from '../../lib/secret-text.ts'
-import { ERROR_TABLE } from './errors.ts'
-import { MAX_ATTEMPTS } from './retry-wait.ts'
+import { SecretText } from '../../lib/redact.ts'
+import { ERROR_TABLE, MAX_ATTEMPTS } from './errors.ts'
 
 const NAME = '/davit/acme/rc_one'
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
-import { otherExternalId } from './other-external-id.ts'
+import { otherExternalId } from './cloud-accounts.ts'
 
 const CHARACTERS = [...'abcdefghijklmnopqrstuvwxyz234567']
 

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { externalId } from './external-id.ts'
-import { installationId, isOwnedBy, ownerFilter, ownerTags } from './owner-tags.ts'
+import { externalId, installationId, isOwnedBy, ownerFilter, ownerTags } from './names.ts'
 
 const KEY = new Uint8Array(32).fill(7)
 const OTHER_KEY = new Uint8Array(32).fill(8)

@@ -6,8 +6,8 @@ import {
   startAccountsBed,
 } from '../../../test/support/aws/accounts-bed.ts'
 import { failureOf } from '../../../test/support/aws/failure-of.ts'
-import type { Parameter } from '../../../test-support/aws/parameter-store.ts'
-import { SecretText } from '../../lib/secret-text.ts'
+import type { Parameter } from '../../../test-support/aws/account.ts'
+import { SecretText } from '../../lib/redact.ts'
 
 let bed: AccountsBed
 

@@ -1,8 +1,7 @@
 import { expect, test } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
 import { AWS_PARTITIONS, MAX_REGION } from '../../apis/aws-names.ts'
-import { parameterArn } from './aws-partition.ts'
-import { credentialOf, organizationPath, parameterName, probeName } from './parameter-name.ts'
+import { credentialOf, organizationPath, parameterArn, parameterName, probeName } from './names.ts'
 
 const OF = { prefix: '/davit', organization: 'acme' }
 const LONGEST = 'a'.repeat(63)

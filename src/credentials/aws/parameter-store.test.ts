@@ -6,7 +6,7 @@ import {
   startAccountsBed,
 } from '../../../test/support/aws/accounts-bed.ts'
 import { failureOf } from '../../../test/support/aws/failure-of.ts'
-import { SecretText } from '../../lib/secret-text.ts'
+import { SecretText } from '../../lib/redact.ts'
 
 const NAME = '/davit/acme/rc_one'
 const OTHER = '/davit/acme/rc_two'

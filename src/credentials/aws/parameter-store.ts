@@ -1,15 +1,146 @@
-import type { Random } from '../../lib/ports-clock.ts'
-import type { SecretText } from '../../lib/secret-text.ts'
-import type {
-  CallLimits,
-  CloudAccess,
-  NewParameter,
-  OwnerTags,
-  ParameterListing,
-  ParameterStore,
+import type { Clock, Random } from '../../lib/clock.ts'
+import type { RateLimiter } from '../../lib/rate-limit.ts'
+import type { SecretText } from '../../lib/redact.ts'
+import {
+  type CallLimits,
+  type CloudAccess,
+  CloudError,
+  type CloudRemedy,
+  isCloudError,
+  type ListedParameter,
+  type NewParameter,
+  type OwnerTags,
+  type ParameterListing,
+  type ParameterStore,
 } from '../cloud.ts'
-import { CloudError, type CloudRemedy, isCloudError } from '../cloud-error.ts'
-import { accountRegionKey, type RateLimiterFor, type SsmCalls } from './ssm-calls.ts'
+import { type AwsDependencies, runCall } from './calls.ts'
+import type { AwsClients, Ssm } from './clients.ts'
+import type { AssumedRole, SessionPurpose, Sessions } from './sessions.ts'
+
+/** Account of an ARN as `arn:aws:iam::111122223333:role/davit`. Throws CloudError of the remedy `spec`. */
+export function accountOfArn(arn: string): string {
+  const account = /^arn:[a-z0-9-]+:(?:iam|sts)::(\d{12}):/.exec(arn)?.[1]
+  if (account === undefined)
+    throw new CloudError('spec', 'ValidationError', 'The ARN of the role names no account.')
+  return account
+}
+
+/** For so long an answer may be of a time before a write; seen are a few seconds. */
+const LAG_MS = 5000
+/** AWS says to wait so long before a name is used again that was deleted. */
+const NAME_FREE_MS = 30_000
+const MOST = 5000
+
+type RecentWrite = { name: string; done: 'written'; version: number } | { name: string; done: 'removed' }
+
+type Noted = { place: string; write: RecentWrite; at: number }
+
+/**
+ * What this process wrote a short while ago: Parameter Store promises nobody that a read shows the last write, so that an answer
+ * which contradicts it is asked for again.
+ */
+export class ReadLagGuard {
+  readonly #clock: Clock
+  /** By account, region and name; oldest first. */
+  readonly #writes = new Map<string, Noted>()
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** @param place account and region */
+  note(place: string, write: RecentWrite): void {
+    this.#forgetOld()
+    const key = `${place} ${write.name}`
+    this.#writes.delete(key)
+    this.#writes.set(key, { place, write, at: this.#clock.monotonic() })
+  }
+
+  lastOf(place: string, name: string): RecentWrite | undefined {
+    const last = this.#writes.get(`${place} ${name}`)
+    return last && this.#isRecent(last) ? last.write : undefined
+  }
+
+  under(place: string, prefix: string): RecentWrite[] {
+    return [...this.#writes.values()]
+      .filter((one) => one.place === place && one.write.name.startsWith(prefix) && this.#isRecent(one))
+      .map(({ write }) => write)
+  }
+
+  #isRecent({ write, at }: Noted): boolean {
+    return this.#clock.monotonic() - at < (write.done === 'removed' ? NAME_FREE_MS : LAG_MS)
+  }
+
+  #forgetOld(): void {
+    for (const [key, noted] of this.#writes) {
+      const isOld = this.#clock.monotonic() - noted.at >= NAME_FREE_MS
+      if (!isOld && this.#writes.size < MOST) return
+      this.#writes.delete(key)
+    }
+  }
+}
+
+/** Turns of one account and region, by a name for these two. */
+export type RateLimiterFor = (place: string) => RateLimiter
+
+export type SsmCall<T> = {
+  operation: string
+  purpose?: SessionPurpose
+  limits: CallLimits | undefined
+  turns?: RateLimiterFor
+  /** Those of one organization that take their turns together; absent: all its other calls. */
+  queue?: string
+  secrets?: readonly string[]
+  isStale?: (code: string) => boolean
+  /** @param lost earlier attempts of this call that may have had their effect */
+  send(ssm: Ssm, signal: AbortSignal, lost: number): Promise<T>
+}
+
+/** Calls of Parameter Store in the session of an organization. */
+export class SsmCalls {
+  readonly #world: AwsDependencies
+  readonly #clients: AwsClients
+  readonly #sessions: Sessions
+  readonly recent: ReadLagGuard
+
+  constructor(options: { world: AwsDependencies; clients: AwsClients; sessions: Sessions }) {
+    this.#world = options.world
+    this.#clients = options.clients
+    this.#sessions = options.sessions
+    this.recent = new ReadLagGuard(options.world.clock)
+  }
+
+  async run<T>(access: CloudAccess, call: SsmCall<T>): Promise<T> {
+    const { purpose = 'write' } = call
+    const place = accountRegionKey(access)
+    let role: AssumedRole | undefined
+    return await runCall(this.#world, {
+      operation: call.operation,
+      limits: call.limits ?? {},
+      ...(call.turns && { turns: { of: call.turns(place), flow: flowOf(access, call.queue) } }),
+      connect: async (signal) => {
+        role = await this.#sessions.of(access, purpose, signal)
+        return await this.#clients.ssm(access.region, role.credentials)
+      },
+      send: async (ssm, signal, lost) =>
+        await this.#clients.timed(ssm.client, () => call.send(ssm, signal, lost)),
+      secrets: () => [...(call.secrets ?? []), ...(role ? [role.credentials.sessionToken] : [])],
+      forgetSession: () => {
+        if (role) this.#sessions.forget(access, purpose, role)
+      },
+      ...(call.isStale && { isStale: call.isStale }),
+    })
+  }
+}
+
+function flowOf({ organizationUid }: CloudAccess, queue: string | undefined): string {
+  return queue === undefined ? organizationUid : `${organizationUid} ${queue}`
+}
+
+/** What rates and writes belong to. Throws CloudError where the role is no ARN. */
+function accountRegionKey(access: CloudAccess): string {
+  return `${accountOfArn(access.roleArn)}/${access.region}`
+}
 
 /**
  * Tag of each call that makes a parameter, with a value of its own: when the answer was lost, it tells whether the parameter that is
@@ -192,3 +323,121 @@ async function remove(
 function listOf(tags: OwnerTags): { Key: string; Value: string }[] {
   return Object.entries(tags).map(([Key, Value]) => ({ Key, Value }))
 }
+
+/** The most that a page may have. */
+const PAGE_SIZE = 50
+/** A page may have less than that, and even nothing, with more to come. */
+const SPARE_PAGES = 20
+const FEWEST_OF_PAGE = 10
+/** Listings until one has what was written a moment ago; the last one counts as it is. */
+const MOST_LISTINGS = 3
+
+export type ParameterListingOptions = { calls: SsmCalls; listTurns: RateLimiterFor }
+
+type Filter = { prefix: string; tags?: OwnerTags; limit: number }
+
+/** What is in Parameter Store, without values. */
+export function createParameterListing(options: ParameterListingOptions): ParameterListing {
+  return {
+    list: (access, filter, limits = {}) => list(options, access, { filter, limits }),
+    tagsOf: (access, name, limits = {}) => tagsOf(options, access, { name, limits }),
+  }
+}
+
+async function list(
+  options: ParameterListingOptions,
+  access: CloudAccess,
+  asked: { filter: Filter; limits: CallLimits },
+): Promise<ListedParameter[]> {
+  const place = accountRegionKey(access)
+  for (let listing = 1; ; listing += 1) {
+    const writes = options.calls.recent.under(place, `${asked.filter.prefix}/`)
+    const listed = await allPages(options, access, asked)
+    if (listing >= MOST_LISTINGS || !writes.some((write) => contradicts(listed, write))) {
+      return [...listed.values()]
+    }
+  }
+}
+
+/** Whether a listing shows a time before a write. */
+function contradicts(listed: ReadonlyMap<string, ListedParameter>, write: RecentWrite): boolean {
+  const found = listed.get(write.name)
+  if (write.done === 'removed') return found !== undefined
+  return found === undefined || found.version < write.version
+}
+
+async function allPages(
+  options: ParameterListingOptions,
+  access: CloudAccess,
+  asked: { filter: Filter; limits: CallLimits },
+): Promise<Map<string, ListedParameter>> {
+  const { limit, prefix } = asked.filter
+  const found = new Map<string, ListedParameter>()
+  let token: string | undefined
+  for (let pages = 0; pages < SPARE_PAGES + Math.ceil(limit / FEWEST_OF_PAGE); pages += 1) {
+    const page = await onePage(options, access, { ...asked, token })
+    for (const one of page.parameters) if (one.name.startsWith(`${prefix}/`)) found.set(one.name, one)
+    if (found.size > limit) throw tooMany(`There are more than ${limit} parameters under ${prefix}.`)
+    token = page.next
+    if (token === undefined) return found
+  }
+  throw tooMany(`The parameters under ${prefix} come in too many pages.`)
+}
+
+function tooMany(message: string): CloudError {
+  return new CloudError('spec', 'TooManyParameters', message, { operation: 'ssm:DescribeParameters' })
+}
+
+async function onePage(
+  { calls, listTurns }: ParameterListingOptions,
+  access: CloudAccess,
+  { filter, limits, token }: { filter: Filter; limits: CallLimits; token: string | undefined },
+): Promise<{ parameters: ListedParameter[]; next: string | undefined }> {
+  const ofTags = Object.entries(filter.tags ?? {}).map(([key, value]) => ({
+    Key: `tag:${key}`,
+    Values: [value],
+  }))
+  return await calls.run(access, {
+    operation: 'ssm:DescribeParameters',
+    limits,
+    turns: listTurns,
+    send: async ({ module, client }, signal) => {
+      const command = new module.DescribeParametersCommand({
+        ParameterFilters: [{ Key: 'Path', Option: 'Recursive', Values: [filter.prefix] }, ...ofTags],
+        MaxResults: PAGE_SIZE,
+        ...(token !== undefined && { NextToken: token }),
+      })
+      const { Parameters = [], NextToken } = await client.send(command, { abortSignal: signal })
+      const parameters = Parameters.map((one) => ({
+        name: one.Name ?? '',
+        version: one.Version ?? 0,
+        type: one.Type ?? '',
+        ...(one.KeyId !== undefined && { kmsKeyId: one.KeyId }),
+        modifiedAt: one.LastModifiedDate?.getTime() ?? 0,
+        modifiedBy: one.LastModifiedUser ?? '',
+      }))
+      return { parameters, next: NextToken || undefined }
+    },
+  })
+}
+
+async function tagsOf(
+  { calls }: ParameterListingOptions,
+  access: CloudAccess,
+  { name, limits }: { name: string; limits: CallLimits },
+): Promise<OwnerTags> {
+  const place = accountRegionKey(access)
+  const wasWritten = () => calls.recent.lastOf(place, name)?.done === 'written'
+  return await calls.run(access, {
+    operation: 'ssm:ListTagsForResource',
+    limits,
+    isStale: (code) => GONE.has(code) && wasWritten(),
+    send: async ({ module, client }, signal) => {
+      const command = new module.ListTagsForResourceCommand({ ResourceType: 'Parameter', ResourceId: name })
+      const { TagList = [] } = await client.send(command, { abortSignal: signal })
+      return Object.fromEntries(TagList.map(({ Key = '', Value = '' }) => [Key, Value]))
+    },
+  })
+}
+
+const GONE: ReadonlySet<string> = new Set(['InvalidResourceId', 'ParameterNotFound'])

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { FakeClock } from '../../../test/support/fake-clock.ts'
-import { ReadLagGuard } from './recent-writes.ts'
+import { ReadLagGuard } from './parameter-store.ts'
 
 const PLACE = '222222222222/eu-west-1'
 

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type AccountsBed, CountedCalls, startAccountsBed } from '../../../test/support/aws/accounts-bed.ts'
 import { failureOf } from '../../../test/support/aws/failure-of.ts'
 import { fixedRandom } from '../../../test/support/fake-clock.ts'
-import { createRegistryTokens } from './registry-tokens.ts'
+import { createRegistryTokens } from './registry-logins.ts'
 
 const HOUR_MS = 3_600_000
 const REGISTRY = { account: '333333333333', region: 'eu-west-1' }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { AWS_PARTITIONS } from '../../apis/aws-names.ts'
-import { parseRoleArn, principalOf, roleArnParts } from './role-arn.ts'
+import { parseRoleArn, principalOf, roleArnParts } from './names.ts'
 
 describe('the ARN of a role', () => {
   test.each(AWS_PARTITIONS)('is known in $name', ({ name: partition }) => {

@@ -1,11 +1,92 @@
 import { createHash } from 'node:crypto'
-import type { CallLimits, CloudAccess } from '../cloud.ts'
-import { type CloudError, isCloudError } from '../cloud-error.ts'
-import { type AssumedRole, assumeRole, type RoleRequest } from './assume-role.ts'
-import { unlessAborted } from './call-time.ts'
-import type { AwsDependencies } from './calls.ts'
-import type { AwsClients } from './clients.ts'
-import type { SessionPurpose, SessionRules } from './session-terms.ts'
+import { type CallLimits, type CloudAccess, CloudError, isCloudError } from '../cloud.ts'
+import { type AwsDependencies, runCall, unlessAborted } from './calls.ts'
+import type { AwsClients, Credentials, Sts } from './clients.ts'
+import { sanitizeMessage } from './errors.ts'
+
+/**
+ * What a session is for: to write and never read, or to find out whether the role could read, for which the session itself
+ * must not be what refuses.
+ */
+export type SessionPurpose = 'write' | 'probe'
+
+/** What Davit asks for when it assumes the role of an organization. */
+type SessionTerms = {
+  /** Seen in the organization's own trail; word characters and `+=,.@-`, at most 64. */
+  name: string
+  /** IAM policy that narrows the session, as JSON, at most 2,048 characters. */
+  policy: string
+  tags: Readonly<Record<string, string>>
+}
+
+/** The terms of an organization's session; they are decided outside, since they are rules and not calls. Pure. */
+export type SessionRules = (access: CloudAccess, purpose: SessionPurpose) => SessionTerms
+
+type RoleRequest = {
+  roleArn: string
+  region: string
+  externalId: string
+  terms: SessionTerms
+  /** 900 to 3,600: that much is given to a role that is itself assumed by a role. */
+  seconds: number
+}
+
+export type AssumedRole = { credentials: Credentials; arn: string }
+
+/** Assumes a role with the identity of this process, at the STS of the region. Throws CloudError. */
+export async function assumeRole(
+  world: AwsDependencies & { clients: AwsClients },
+  request: RoleRequest,
+  limits: CallLimits,
+): Promise<AssumedRole> {
+  const { clients } = world
+  return await runCall(world, {
+    operation: 'sts:AssumeRole',
+    limits,
+    connect: () => ownIdentity(clients, request.region),
+    send: async ({ module, client }, signal) => {
+      const command = new module.AssumeRoleCommand({
+        RoleArn: request.roleArn,
+        ExternalId: request.externalId,
+        RoleSessionName: request.terms.name,
+        Policy: request.terms.policy,
+        Tags: Object.entries(request.terms.tags).map(([Key, Value]) => ({ Key, Value })),
+        DurationSeconds: request.seconds,
+      })
+      const { Credentials: given, AssumedRoleUser } = await clients.timed(client, () =>
+        client.send(command, { abortSignal: signal }),
+      )
+      const { AccessKeyId, SecretAccessKey, SessionToken } = given ?? {}
+      if (!AccessKeyId || !SecretAccessKey || !SessionToken) {
+        throw new CloudError('retry', 'UnreadableAnswer', 'The answer has no credentials.')
+      }
+      return {
+        credentials: {
+          accessKeyId: AccessKeyId,
+          secretAccessKey: SecretAccessKey,
+          sessionToken: SessionToken,
+        },
+        arn: AssumedRoleUser?.Arn ?? '',
+      }
+    },
+    // The identity of this process has ended or is not accepted: perhaps its environment has a new one by now.
+    forgetSession: () => clients.forgetIdentity(request.region),
+  })
+}
+
+/** A failure to have an identity is Davit's own matter, and must not look like a refusal of the organization's role. */
+export async function ownIdentity(clients: AwsClients, region: string): Promise<Sts> {
+  const sts = await clients.ownSts(region)
+  try {
+    await sts.client.config.credentials()
+  } catch (error) {
+    const words = error instanceof Error ? sanitizeMessage(error.message, []) : ''
+    throw new CloudError('retry', 'NoIdentity', `Davit has no identity of its own at AWS: ${words}`, {
+      operation: 'sts:AssumeRole',
+    })
+  }
+  return sts
+}
 
 export type SessionsOptions = AwsDependencies & {
   clients: AwsClients

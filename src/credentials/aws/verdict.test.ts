@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { classifyError } from './verdict.ts'
+import { classifyError } from './errors.ts'
 
 function serviceError(name: string, status: number, more: object = {}): Error {
   const error = Object.assign(

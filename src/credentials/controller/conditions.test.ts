@@ -6,9 +6,7 @@ import {
   CREDENTIAL_WAITS,
 } from '../../apis/registry-credential.ts'
 import { type CredentialView, credentialFindings } from './conditions.ts'
-import type { CredentialAction } from './credential-step.ts'
-import type { ListingFacts } from './facts.ts'
-import type { ParameterDrift } from './parameter-drift.ts'
+import type { CredentialAction, ListingFacts, ParameterDrift } from './facts.ts'
 
 const PARAMETER = {
   name: '/davit/acme/rc_ghcr',

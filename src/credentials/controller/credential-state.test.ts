@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { RegistryCredential } from '../../apis/registry-credential.ts'
-import { credentialState } from './credential-state.ts'
+import { credentialState } from './conditions.ts'
 
 const PARAMETER = { name: '/davit/acme/rc_a', region: 'eu-west-1', account: '123456789012', roleArn: 'r' }
 

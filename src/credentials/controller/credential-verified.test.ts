@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { BakedService } from '../../apis/bake.ts'
 import type { CredentialVerification, RegistryCredential } from '../../apis/registry-credential.ts'
-import { isNewer, verificationsOf, verifiedFinding } from './credential-verified.ts'
+import { isNewer, verificationsOf, verifiedFinding } from './conditions.ts'
 
 const AT = '2026-01-31T12:00:00.000Z'
 const LATER = '2026-01-31T12:00:05.000Z'

@@ -4,7 +4,7 @@ import { calling, FaultyApi } from '../../../test/support/faulty-api.ts'
 import { MemoryStore } from '../../../test/support/memory-store.ts'
 import { type SeenEvent, seeingRecorder } from '../../../test/support/seen-events.ts'
 import { configMaps } from '../../apis/core-kinds.ts'
-import type { FailedDeletionRecord } from '../../apis/orphaned-parameter.ts'
+import type { FailedDeletionRecord } from '../../apis/registry-credential.ts'
 import { ApiError } from '../../kube/client.ts'
 import { FAILED_DELETIONS_NAME, FailedDeletions } from './failed-deletions.ts'
 

@@ -2,15 +2,16 @@
  * Parameters that Davit could not remove and no resource speaks of any more: a ConfigMap in the operator's namespace, so that
  * they are known when everything else about them is gone.
  */
+
 import { createHash } from 'node:crypto'
 import { configMap, configMaps } from '../../apis/core-kinds.ts'
-import { type FailedDeletionRecord, failedDeletionRecord } from '../../apis/orphaned-parameter.ts'
+import { type FailedDeletionRecord, failedDeletionRecord } from '../../apis/registry-credential.ts'
 import { isApiError, type ResourceReader, type ResourceWriter } from '../../kube/client.ts'
-import type { EventRecorder } from '../../kube/event-recorder.ts'
+import type { EventRecorder } from '../../kube/recorder.ts'
 import { sameJson } from '../../kube/status.ts'
+import type { Clock } from '../../lib/clock.ts'
+import type { Logger } from '../../lib/log.ts'
 import type { CredentialMetrics } from '../../lib/metrics.ts'
-import type { Clock } from '../../lib/ports-clock.ts'
-import type { Logger } from '../../lib/ports-log.ts'
 
 export const FAILED_DELETIONS_NAME = 'davit-orphaned-parameters'
 

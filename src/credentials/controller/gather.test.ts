@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { type RegistryCredential, registryCredential } from '../../apis/registry-credential.ts'
 import type { ListedParameter } from '../cloud.ts'
-import type { CredentialContext } from './credential-context.ts'
-import { listingFacts } from './gather.ts'
+import { type CredentialContext, listingFacts } from './gather.ts'
 
 const MADE = Date.UTC(2026, 0, 31, 12)
 const ACCOUNT = '111111111111'

@@ -1,27 +1,155 @@
-/** Everything that the next step of a credential is decided on. */
-
-import { createdAtOf, hasGeneratedName } from '../../apis/created-at.ts'
-import type { RegistryCredential } from '../../apis/registry-credential.ts'
-import type { Listing } from '../accounts/account-listings.ts'
-import { hasPendingFields } from '../awaited-fields.ts'
-import { parameterName } from '../aws/parameter-name.ts'
+import { createdAtOf, hasGeneratedName } from '../../apis/ids.ts'
+import { API_VERSION } from '../../apis/meta.ts'
+import {
+  PARAMETER_FINALIZER,
+  type RegistryCredential,
+  registryCredential,
+  registryCredentialKind,
+  registryCredentials,
+} from '../../apis/registry-credential.ts'
+import {
+  SECRETS_SETTINGS_NAME,
+  type SecretsSettings,
+  secretsSettings,
+  secretsSettingsResource,
+} from '../../apis/secrets-settings.ts'
+import { isApiError, type ResourceReader, type ResourceWriter } from '../../kube/client.ts'
+import { type MutationCache, ObjectWriter } from '../../kube/mutation-cache.ts'
+import type { Organizations } from '../../kube/organizations.ts'
+import type { EventRecorder } from '../../kube/recorder.ts'
+import type { Clock } from '../../lib/clock.ts'
+import type { Logger } from '../../lib/log.ts'
+import type { CredentialMetrics } from '../../lib/metrics.ts'
+import type { KeyedMutex } from '../../lib/semaphore.ts'
+import type { AccountListings, Listing } from '../accounts/garbage.ts'
+import type { AccountAccess } from '../accounts/identity.ts'
+import { connectedTo } from '../accounts/plan.ts'
+import { parameterName, parseRoleArn } from '../aws/names.ts'
 import { sessionArn } from '../aws/policies.ts'
-import type { ListedParameter } from '../cloud.ts'
-import { credentialSpecProblem } from '../credential-spec.ts'
-import { readAccountFacts } from './account-facts.ts'
-import type { CredentialContext } from './credential-context.ts'
-import { hasParameterFinalizer } from './credential-writer.ts'
-import type {
-  AccountFacts,
-  CredentialFacts,
-  FoundParameter,
-  InputSecretFacts,
-  ListingFacts,
-  ReconcileFacts,
+import type { ListedParameter, ParameterListing, ParameterStore } from '../cloud.ts'
+import { credentialSpecProblem, hasPendingFields } from '../spec.ts'
+import {
+  type AccountFacts,
+  type CredentialFacts,
+  type FoundParameter,
+  type InputSecretFacts,
+  type ListingFacts,
+  type ParameterLocation,
+  parameterDrift,
+  type ReconcileFacts,
+  VISIBLE_AFTER_MS,
 } from './facts.ts'
-import { type FoundInputSecret, readInputSecret } from './input-secret.ts'
-import { parameterDrift } from './parameter-drift.ts'
-import { VISIBLE_AFTER_MS } from './parameter-lag.ts'
+import type { FailedDeletions } from './failed-deletions.ts'
+import { type FoundInputSecret, type MarkInput, readInputSecret } from './input-secret.ts'
+
+/** Writes of RegistryCredentials by their controller. */
+
+export function credentialEventTarget({ metadata }: RegistryCredential) {
+  return { apiVersion: API_VERSION, kind: registryCredentialKind.kind, metadata }
+}
+
+function hasParameterFinalizer({ metadata }: RegistryCredential): boolean {
+  return metadata.finalizers?.includes(PARAMETER_FINALIZER) ?? false
+}
+
+export class CredentialWriter extends ObjectWriter<RegistryCredential> {
+  constructor(resources: ResourceReader & ResourceWriter, book: MutationCache<RegistryCredential>) {
+    super({
+      resources,
+      type: registryCredentials,
+      decode: (raw) => registryCredential.parse(raw),
+      cache: book,
+    })
+  }
+
+  async addFinalizer(credential: RegistryCredential): Promise<RegistryCredential> {
+    return await this.updateFinalizers(credential, [
+      ...(credential.metadata.finalizers ?? []),
+      PARAMETER_FINALIZER,
+    ])
+  }
+
+  async removeFinalizer(credential: RegistryCredential): Promise<RegistryCredential> {
+    const held = credential.metadata.finalizers ?? []
+    return await this.updateFinalizers(
+      credential,
+      held.filter((name) => name !== PARAMETER_FINALIZER),
+    )
+  }
+}
+
+/** What the loop of credentials works with. */
+
+export type CredentialContext = {
+  resources: ResourceReader & ResourceWriter
+  cloud: ParameterStore & ParameterListing
+  book: MutationCache<RegistryCredential>
+  writer: CredentialWriter
+  organizations: Organizations
+  accounts: AccountAccess
+  listings: AccountListings
+  failedDeletions: FailedDeletions
+  /** By `<organization>/<credential>`: whoever touches its parameter. */
+  mutex: KeyedMutex
+  prefix: string
+  /** Of the value of a hand-over Secret. */
+  markOf: (of: MarkInput) => string
+  events: EventRecorder
+  metrics: CredentialMetrics
+  clock: Clock
+  log: Logger
+}
+
+/** What the SecretsSettings of an organization mean for its credentials. */
+
+/**
+ * Read live: a watch that is behind must not make a secret be removed, or be put where it does not belong.
+ * @param name of the credential's parameter @throws ApiError
+ */
+export async function readAccountFacts(
+  resources: ResourceReader,
+  organization: string,
+  name: string,
+): Promise<AccountFacts> {
+  try {
+    const ref = { namespace: organization, name: SECRETS_SETTINGS_NAME }
+    return accountFacts(secretsSettings.parse(await resources.get(secretsSettingsResource, ref)), name)
+  } catch (error) {
+    if (isApiError(error, 'NotFound')) return { state: 'missing' }
+    throw error
+  }
+}
+
+export function accountFacts(settings: SecretsSettings, name: string): AccountFacts {
+  const { metadata, status } = settings
+  const before = status?.connected && placeFrom(status.connected, name)
+  const known = before ? { place: before } : {}
+  if (metadata.deletionTimestamp !== undefined) return { state: 'missing', ...known }
+  const isCurrent = status?.observedGeneration === metadata.generation
+  const condition = (type: string) => status?.conditions?.find((each) => each.type === type)
+  const place = placeOf(settings, name)
+  if (isCurrent && condition('Ready')?.status === 'True' && place) return { state: 'ready', place }
+  const stalled = isCurrent && condition('Stalled')?.status === 'True' ? condition('Stalled') : undefined
+  if (stalled)
+    return { state: 'stalled', message: `SecretsSettings: ${stalled.reason}: ${stalled.message}`, ...known }
+  return { state: 'connecting', message: 'The cloud account of SecretsSettings is being tried.', ...known }
+}
+
+function placeOf(settings: SecretsSettings, name: string): ParameterLocation | undefined {
+  const wanted = connectedTo(settings)
+  return wanted && placeFrom(wanted, name)
+}
+
+function placeFrom(
+  { roleArn, region, kmsKeyId }: { roleArn: string; region: string; kmsKeyId?: string | undefined },
+  name: string,
+): ParameterLocation | undefined {
+  const account = parseRoleArn(roleArn)?.account
+  if (account === undefined) return undefined
+  return { name, region, account, roleArn, ...(kmsKeyId === undefined ? {} : { kmsKeyId }) }
+}
+
+/** Everything that the next step of a credential is decided on. */
 
 /** What a pass reads once. */
 export type CredentialSources = { account: AccountFacts; inputSecret: FoundInputSecret }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { inputSecretMark } from './handover-mark.ts'
+import { inputSecretMark } from './input-secret.ts'
 
 const KEY = new Uint8Array(32).fill(1)
 const OF = { credentialUid: 'c-1', secretUid: 's-1', resourceVersion: '7', value: 'the-value' }

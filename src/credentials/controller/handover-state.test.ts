@@ -1,6 +1,10 @@
 import { expect, test } from 'vitest'
-import type { InputSecretFacts, UsableInputSecret } from './facts.ts'
-import { isPendingInputSecret, isStoredInputSecret } from './handover-state.ts'
+import {
+  type InputSecretFacts,
+  isPendingInputSecret,
+  isStoredInputSecret,
+  type UsableInputSecret,
+} from './facts.ts'
 
 const FOUND: UsableInputSecret = {
   state: 'usable',

@@ -1,4 +1,3 @@
-/** The Secret with which an owner hands a registry's secret over, and what may be read of it. */
 import { type Secret, secret, secrets } from '../../apis/core-kinds.ts'
 import {
   REGISTRY_SECRET_KEY,
@@ -6,11 +5,26 @@ import {
   RETAIN_ANNOTATION,
 } from '../../apis/registry-credential.ts'
 import { isApiError, type ResourceReader, type ResourceWriter } from '../../kube/client.ts'
-import { SecretText } from '../../lib/secret-text.ts'
+import { SecretText } from '../../lib/redact.ts'
+import { deriveKey, keyedHash } from '../../lib/text.ts'
 import { registrySecretProblem } from '../spec.ts'
-import type { InputSecretRef } from './credential-step.ts'
-import type { InputSecretFacts, StoredInputSecret } from './facts.ts'
-import type { MarkInput } from './handover-mark.ts'
+import type { InputSecretFacts, InputSecretRef, StoredInputSecret } from './facts.ts'
+
+/**
+ * A mark that stands for the value of a retained hand-over Secret, so that a change of its labels is no new secret. It is kept in the
+ * status, which more people read than Secrets: without the key of the installation nobody can try values against it, and the
+ * same value has another mark in another Secret, and in another version of the same one.
+ */
+
+/** `resourceVersion`: of the Secret, as it is recorded beside the mark. */
+export type MarkInput = { credentialUid: string; secretUid: string; resourceVersion: string; value: string }
+
+export function inputSecretMark(installationKey: Uint8Array, of: MarkInput): string {
+  const key = deriveKey('handover-value', installationKey)
+  return keyedHash(key, [of.credentialUid, of.secretUid, of.resourceVersion, of.value])
+}
+
+/** The Secret with which an owner hands a registry's secret over, and what may be read of it. */
 
 /** What was found, and the value where it can be stored. */
 export type FoundInputSecret = { facts: InputSecretFacts; value?: SecretText }

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { deletionMessage, failedDeletionReason } from './deletion-outcome.ts'
-import { type DriftView, parameterDrift } from './parameter-drift.ts'
+import { type DriftView, deletionMessage, failedDeletionReason, parameterDrift } from './facts.ts'
 
 const OURS = 'arn:aws:sts::123456789012:assumed-role/davit/davit-acme'
 const OLD_ROLE = 'arn:aws:sts::123456789012:assumed-role/davit-old/davit-acme'

@@ -1,3 +1,149 @@
+import type { CredentialStall, StoredParameter } from '../../apis/registry-credential.ts'
+import { type CloudFailure, failureText } from '../cloud.ts'
+import {
+  type AccountFacts,
+  type CredentialAction,
+  type CredentialFacts,
+  type FoundParameter,
+  type InputSecretRef,
+  isStoredInputSecret,
+  NOT_OURS,
+  type ParameterLocation,
+  type UsableInputSecret,
+  waitUntilVisible,
+} from './facts.ts'
+
+/** Answers that end a pass over a credential. */
+
+function actionAfterFailure(failure: CloudFailure): CredentialAction {
+  const words = failureText(failure)
+  // Gone since it was looked at: the next pass finds the name free.
+  if (failure.remedy === 'retry' || failure.remedy === 'gone') return waitForCloud(failure)
+  if (failure.remedy === 'permissions')
+    return refuse(
+      'AccessDenied',
+      `${words}. Compare the policy of the role with status.writerPolicy of the SecretsSettings.`,
+    )
+  return refuse('CloudRefused', `${words}. Davit tries again when credential or settings change.`)
+}
+
+function waitForCloud(failure: CloudFailure | undefined): CredentialAction {
+  const words = failure ? `${failureText(failure)}. ` : ''
+  return { step: 'wait', reason: 'CloudUnavailable', message: `${words}Davit tries again.` }
+}
+
+function refuse(reason: CredentialStall, message: string): Extract<CredentialAction, { step: 'refuse' }> {
+  return { step: 'refuse', reason, message }
+}
+
+/**
+ * A credential that was made by REST, which stores first, and has no parameter in its status: that is on its way, or the process that
+ * was to write it has ended. What a listing shows under the name is taken up only if all of it is as Davit makes it.
+ */
+
+/** How long a credential may be without a parameter while the request that made it writes its status. */
+const BIRTH_MS = 30_000
+
+/** Undefined: there is nothing. */
+function planAdoption(facts: CredentialFacts): CredentialAction | undefined {
+  const { account, listing, createdAt, now, pass } = facts
+  const found = listing.state === 'unrecorded' ? listing.found : undefined
+  if (account.state === 'ready' && found && pass.owner !== 'absent')
+    return planFound(facts, account.place, found)
+  const until = createdAt + BIRTH_MS
+  if (now < until) return { step: 'wait', reason: 'Storing', message: 'The secret is being stored.', until }
+  if (pass.failure) return actionAfterFailure(pass.failure)
+  return listing.state === 'unknown'
+    ? { step: 'list', reason: 'it may be there and not recorded' }
+    : undefined
+}
+
+function planFound(
+  { pass }: CredentialFacts,
+  at: ParameterLocation,
+  found: FoundParameter,
+): CredentialAction {
+  const { version, type, isOwnSession } = found
+  if (type !== 'SecureString' || !isOwnSession) return notOurs(at, found)
+  if (pass.failure) return actionAfterFailure(pass.failure)
+  if (pass.owner === 'unknown') return { step: 'look', at, reason: 'whether it is ours' }
+  if (pass.owner === 'not-ours') return notOurs(at, found)
+  return { step: 'adopt', at, version, reason: 'it is there and not recorded' }
+}
+
+function notOurs({ name, account, region }: ParameterLocation, found: FoundParameter): CredentialAction {
+  const { version, type, by } = found
+  const what = `${name} in account ${account}, region ${region} (${type || 'no type'}, version ${version}, last written by ${by || 'nobody'})`
+  return refuse(
+    'ParameterNotOurs',
+    `No secret is recorded, and the parameter ${what} is not as Davit makes it for this organization. Remove it, and give the secret again.`,
+  )
+}
+
+/**
+ * The next step for a credential that is being deleted (interface §4.1: best effort). It ends whatever the cloud says: removed,
+ * not there, or recorded as an orphan; only then the finalizer goes.
+ */
+
+/** So long after its deletion an object may wait for the cloud, which holds up its namespace. */
+const LIMIT_MS = 60_000
+/** Between two tries. */
+const TRY_AGAIN_MS = 5000
+
+function planRemoval(facts: CredentialFacts, deletedAt: number): CredentialAction {
+  const { pass, stored } = facts
+  if (!facts.hasFinalizer) return { step: 'nothing', reason: 'nothing holds it' }
+  if (pass.removed) return { step: 'drop-finalizer', reason: 'the parameter is removed' }
+  if (pass.failedDeletionRecorded)
+    return { step: 'drop-finalizer', reason: 'the parameter is recorded as an orphan' }
+  const at = target(facts)
+  if (at === undefined)
+    return { step: 'drop-finalizer', reason: 'nothing was stored, and there is no account' }
+  if (pass.failure) return planFailed(facts, at, deletedAt)
+  switch (pass.owner) {
+    case 'unknown':
+      return { step: 'look', at, reason: 'whether it is ours' }
+    case 'ours':
+      return { step: 'remove', at, reason: 'the credential is deleted' }
+    case 'absent':
+      return (
+        (facts.now < deletedAt + LIMIT_MS ? waitUntilVisible(facts) : undefined) ?? {
+          step: 'drop-finalizer',
+          reason: 'there is no parameter',
+        }
+      )
+    case 'not-ours':
+      // Never recorded: it was there before. Recorded: somebody changed its tags, or made it anew.
+      return stored
+        ? { step: 'record-orphan', at, reason: NOT_OURS }
+        : { step: 'drop-finalizer', reason: 'what is under the name is not ours' }
+  }
+}
+
+function planFailed(facts: CredentialFacts, at: ParameterLocation, deletedAt: number): CredentialAction {
+  const { pass, now } = facts
+  const limit = deletedAt + LIMIT_MS
+  const words = pass.failure ? failureText(pass.failure) : NOT_OURS
+  if (pass.failure?.remedy !== 'retry' || now >= limit) return { step: 'record-orphan', at, reason: words }
+  const message = `The parameter is being removed. ${words}`
+  return { step: 'wait', reason: 'CloudUnavailable', message, until: Math.min(now + TRY_AGAIN_MS, limit) }
+}
+
+/**
+ * What was recorded; else where it would be, since a process may end between put and status. What was taken along from settings that
+ * are being deleted is there no more.
+ */
+function target({ stored, account, moved }: CredentialFacts): ParameterLocation | undefined {
+  if (stored) return recordedLocation(stored, account)
+  return account.state === 'missing' && moved ? undefined : account.place
+}
+
+/** The role may have been made again since: the one that holds now is more likely to be there. */
+function recordedLocation(stored: StoredParameter, { state, place }: AccountFacts): ParameterLocation {
+  const same = place?.account === stored.account && place.region === stored.region
+  return same && (state === 'ready' || state === 'missing') ? { ...stored, roleArn: place.roleArn } : stored
+}
+
 /**
  * The next step for a credential. The controller gathers the facts, asks, takes the step, and asks again with what came of it,
  * until the answer is `nothing`, `refuse` or `wait`. A step may be repeated: after a crash the facts lead to the same one.
@@ -14,14 +160,6 @@
  *
  * `look` reads the tags: nothing is removed or written over whose owner was not looked at in this pass.
  */
-import { failureText } from '../cloud-failure.ts'
-import { actionAfterFailure, refuse, waitForCloud } from './credential-answers.ts'
-import { planRemoval, recordedLocation } from './credential-removal.ts'
-import type { CredentialAction, InputSecretRef } from './credential-step.ts'
-import type { CredentialFacts, ParameterLocation, UsableInputSecret } from './facts.ts'
-import { isStoredInputSecret } from './handover-state.ts'
-import { waitUntilVisible } from './parameter-lag.ts'
-import { planAdoption } from './unrecorded-parameter.ts'
 
 export function nextAction(facts: CredentialFacts): CredentialAction {
   if (facts.deletedAt !== undefined) return planRemoval(facts, facts.deletedAt)

@@ -1,14 +1,15 @@
 /** Tries again to remove recorded orphans: a role may come back, and a quota end. */
 import { DNS_LABEL } from '../../apis/meta.ts'
-import type { FailedDeletionRecord } from '../../apis/orphaned-parameter.ts'
-import { registryCredential, registryCredentials } from '../../apis/registry-credential.ts'
+import {
+  type FailedDeletionRecord,
+  registryCredential,
+  registryCredentials,
+} from '../../apis/registry-credential.ts'
 import { isApiError } from '../../kube/client.ts'
 import { type ReconcileResult, type Reconciler, requeueAfter } from '../../kube/reconcile-loop.ts'
-import { tryCloud } from '../accounts/try-cloud.ts'
-import { isOwnedBy } from '../aws/owner-tags.ts'
-import { credentialOf } from '../aws/parameter-name.ts'
-import { readAccountFacts } from './account-facts.ts'
-import type { CredentialContext } from './credential-context.ts'
+import { tryCloud } from '../accounts/identity.ts'
+import { credentialOf, isOwnedBy } from '../aws/names.ts'
+import { type CredentialContext, readAccountFacts } from './gather.ts'
 
 /** In one pass; the next goes on behind them. */
 const AT_A_TIME = 50

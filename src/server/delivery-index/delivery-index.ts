@@ -1,25 +1,25 @@
-/** The log of every endpoint as one list, over what lies in segments and what has an object. */
 import type { AcceptedEvent } from '../../apis/delivery-segment.ts'
 import { nameOfMessage } from '../../apis/ids.ts'
-import type { InformerDependencies } from '../../kube/reflector-options.ts'
+import type { InformerDependencies } from '../../kube/informer.ts'
+import type { GaugeRegistry } from '../../lib/metrics.ts'
 import type { Appended } from '../../webhooks/log/store.ts'
-import { withRefusals } from '../http/refusals.ts'
-import { RefusedError } from '../http/refused-error.ts'
-import { endedIn, NONE } from './line-table.ts'
-import { packedName } from './packed-id.ts'
-import type {
-  DeliveryDetail,
-  DeliveryIndex,
-  DeliveryPlaces,
-  LoggedEndpoint,
-  LogPage,
-  LogQuery,
-  OwnAppends,
-} from './ports-delivery-index.ts'
-import { logPage } from './queries.ts'
-import { readDetail } from './read-detail.ts'
+import { RefusedError, withRefusals } from '../http/problems.ts'
+import { endedIn, NONE, packedName } from './line-table.ts'
+import {
+  type DeliveryDetail,
+  type DeliveryIndex,
+  type DeliveryPlaces,
+  DeliveryWaiter,
+  type LoggedEndpoint,
+  type LogPage,
+  type LogQuery,
+  logPage,
+  type OwnAppends,
+  readDetail,
+} from './queries.ts'
 import { IndexReading } from './reader.ts'
-import { DeliveryWaiter } from './young-deliveries.ts'
+
+/** The log of every endpoint as one list, over what lies in segments and what has an object. */
 
 export type DeliveryIndexOptions = {
   needs: InformerDependencies
@@ -206,4 +206,38 @@ export class OpenDeliveryIndex implements DeliveryIndex, OwnAppends, DeliveryPla
     this.#reading = this.#newReading().start()
     this.#ending = Promise.all([this.#ending, before.stop()])
   }
+}
+
+/** What is read of the index when Prometheus scrapes. */
+
+export function registerIndexGauges(
+  registry: Pick<GaugeRegistry, 'gauge'>,
+  index: { stats(): IndexStats },
+): void {
+  registry.gauge(
+    'davit_index_deliveries',
+    'Deliveries in the log of all endpoints, as the facade shows it.',
+    () => index.stats().lines,
+  )
+  registry.gauge('davit_index_bytes', 'Memory of that log, about.', () => index.stats().bytes)
+  registry.gauge(
+    'davit_index_dropped',
+    'Deliveries that are not shown because there are more than may be kept in mind, since the start: the oldest of those that have ended.',
+    () => index.stats().dropped,
+  )
+  registry.gauge(
+    'davit_index_held_outcomes',
+    'Outcomes that wait until the events they speak of are seen.',
+    () => index.stats().held,
+  )
+  registry.gauge(
+    'davit_index_restarts',
+    'How often that log had to be read again from the beginning.',
+    () => index.stats().restarts,
+  )
+  registry.gauge(
+    'davit_index_reading',
+    'Whether that log is being read, so that its routes are put off: 0 or 1.',
+    () => Number(index.stats().reading),
+  )
 }

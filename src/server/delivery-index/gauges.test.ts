@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { registerIndexGauges } from './gauges.ts'
+import { registerIndexGauges } from './delivery-index.ts'
 
 it('the log of deliveries tells how large it is, what was left out, and whether it is being read', () => {
   const gauges = new Map<string, () => number | Record<string, number>>()

@@ -1,9 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { sortableName } from '../../apis/ids.ts'
-import { DeliveryLines } from './delivery-index-delivery-lines.ts'
-import { NONE } from './line-table.ts'
-import { packedName } from './packed-id.ts'
-import type { ObjectDelivery } from './shown-lines.ts'
+import { DeliveryLines, type ObjectDelivery } from './delivery-lines.ts'
+import { NONE, packedName } from './line-table.ts'
 
 const START = Date.UTC(2026, 0, 31, 12)
 

@@ -1,15 +1,134 @@
+import type { Position } from '../../apis/delivery-segment.ts'
+import type { DeliveryState } from '../../apis/webhook-delivery.ts'
+import { copyString } from '../../lib/text.ts'
+import { isFinal } from '../../webhooks/delivery/status.ts'
+import { type EndpointLog, EndpointLogs } from './endpoint-logs.ts'
+import { endedIn, LineTable, NONE, PACKED_WORDS, type PackedId, STATES, type Standing } from './line-table.ts'
+
+/** Which line stands for which place in the log, segment by segment. */
+
+export type IndexedSegment = {
+  readonly number: number
+  readonly name: string
+  readonly version: number
+  /** Lines by index: NONE where there is none (any more), UNKNOWN before it was seen. */
+  lines: number[] | Uint32Array
+  /** The segment itself was seen, not only what this process appended to it. */
+  complete: boolean
+}
+
+export const UNKNOWN = NONE - 1
+
+/** From so many on numbers are kept without what an array costs for each. */
+const MANY = 16
+
+class IndexedSegments {
+  readonly #byName = new Map<string, IndexedSegment>()
+  readonly #byVersion = new Map<number, IndexedSegment>()
+  readonly #byNumber: (IndexedSegment | undefined)[] = []
+  readonly #free: number[] = []
+
+  get size(): number {
+    return this.#byName.size
+  }
+
+  names(): IterableIterator<string> {
+    return this.#byName.keys()
+  }
+
+  find(name: string): IndexedSegment | undefined {
+    return this.#byName.get(name)
+  }
+
+  at(number: number): IndexedSegment | undefined {
+    return this.#byNumber[number]
+  }
+
+  /** Line of a place in the log; NONE where there is none. */
+  lineAt({ version, index }: Position): number {
+    const line = this.#byVersion.get(version)?.lines[index]
+    return line === undefined || line === UNKNOWN ? NONE : line
+  }
+
+  /** @param count how many places it has at least */
+  findOrAdd(name: string, version: number, count: number): IndexedSegment {
+    const held = this.#byName.get(name)
+    if (held) {
+      if (held.lines.length < count) held.lines = placesOf(count, held.lines)
+      return held
+    }
+    const segment: IndexedSegment = {
+      number: this.#free.pop() ?? this.#byNumber.length,
+      name: copyString(name),
+      version,
+      lines: placesOf(count, []),
+      complete: false,
+    }
+    this.#byNumber[segment.number] = segment
+    this.#byName.set(segment.name, segment)
+    this.#byVersion.set(version, segment)
+    return segment
+  }
+
+  remove(segment: IndexedSegment): void {
+    this.#byNumber[segment.number] = undefined
+    this.#free.push(segment.number)
+    this.#byName.delete(segment.name)
+    this.#byVersion.delete(segment.version)
+  }
+}
+
+function placesOf(count: number, held: ArrayLike<number>): number[] | Uint32Array {
+  const places: number[] | Uint32Array =
+    count < MANY ? new Array<number>(count).fill(UNKNOWN) : new Uint32Array(count).fill(UNKNOWN)
+  for (let index = 0; index < held.length; index += 1) places[index] = held[index] ?? UNKNOWN
+  return places
+}
+
+/** Names of the OutcomeSegments that lines refer to, each held once and for as long as one does. */
+
+type Held = { name: string; references: number }
+
+class OutcomeNames {
+  readonly #names: (Held | undefined)[] = []
+  readonly #free: number[] = []
+
+  /** Names held. */
+  get size(): number {
+    return this.#names.length - this.#free.length
+  }
+
+  /** A number for the name; each `hold` of it needs its `release`. */
+  add(name: string): number {
+    const number = this.#free.pop() ?? this.#names.length
+    this.#names[number] = { name: copyString(name), references: 0 }
+    return number
+  }
+
+  /** Undefined when nothing refers to it. */
+  name(number: number): string | undefined {
+    return this.#names[number]?.name
+  }
+
+  hold(number: number): void {
+    const held = this.#names[number]
+    if (held) held.references += 1
+  }
+
+  release(number: number): void {
+    const held = this.#names[number]
+    if (!held) return
+    held.references -= 1
+    if (held.references > 0) return
+    this.#names[number] = undefined
+    this.#free.push(number)
+  }
+}
+
 /**
  * The lines of all endpoints, with what hangs on them: the order in each log, counts by state, places in the log,
  * names of outcomes. What a line says is decided by those who call.
  */
-import type { DeliveryState } from '../../apis/webhook-delivery.ts'
-import { copyString } from '../../lib/own-text.ts'
-import { isFinal } from '../../webhooks/delivery/status.ts'
-import { type EndpointLog, EndpointLogs } from './delivery-index-endpoint-logs.ts'
-import { endedIn, LineTable, NONE, STATES, type Standing } from './line-table.ts'
-import { OutcomeNames } from './outcome-names.ts'
-import { PACKED_WORDS, type PackedId } from './packed-id.ts'
-import { type IndexedSegment, IndexedSegments } from './segment-places.ts'
 
 export type NewLine = { type: string; redeliveryOf?: string | undefined }
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
 import { sortableName } from '../../apis/ids.ts'
-import { packedName, unpackName } from './packed-id.ts'
+import { packedName, unpackName } from './line-table.ts'
 
 const name = fc
   .tuple(fc.nat({ max: 2 ** 31 }), fc.uint8Array({ minLength: 10, maxLength: 10 }))

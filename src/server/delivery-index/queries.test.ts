@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { FakeClock } from '../../../test/support/fake-clock.ts'
 import { sortableName } from '../../apis/ids.ts'
+import { packedName } from './line-table.ts'
 import { Lines } from './lines.ts'
-import { packedName } from './packed-id.ts'
 import { logPage } from './queries.ts'
 
 const MANY = 20_000

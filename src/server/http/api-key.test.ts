@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { expiryOf, readApiKey } from './api-key.ts'
+import { expiryOf, readApiKey } from './auth.ts'
 import type { Problem } from './problems.ts'
 
 const KEY = 'eyJh.eyJz.c2ln'

@@ -1,22 +1,35 @@
-import type { Request, RequestHandler } from 'express'
+import type { ErrorRequestHandler, Express, Request, RequestHandler } from 'express'
+import express from 'express'
 import { z } from 'zod'
-import type { Clock } from '../../lib/ports-clock.ts'
-import { jsonLine } from './answer.ts'
-import type { Client } from './auth.ts'
-import type { Authorizer } from './authorize.ts'
-import { type JsonText, readJson } from './body.ts'
-import { contextOf, type RequestContext, refuseGone, reply } from './context.ts'
-import type { RequestLimits } from './facade-limits.ts'
-import type { InFlightLimiter } from './load.ts'
-import { Problem } from './problems.ts'
-import type { KeyedRateLimiter } from './rate-limit.ts'
-import { readBody } from './read-body.ts'
-import { readQuery } from './read-query.ts'
-import { readIdempotencyKey, readIfMatch } from './request-headers.ts'
+import type { AccessReviewer, TokenReviewer } from '../../kube/reviews.ts'
+import type { Clock, Random } from '../../lib/clock.ts'
+import type { Logger } from '../../lib/log.ts'
+import {
+  type Authorizer,
+  type Client,
+  createAuthenticator,
+  createAuthorizer,
+  type KnownOrganizations,
+  type RequestMetrics,
+} from './auth.ts'
+import { type JsonText, readBody, readJson, validateBody, validateQuery } from './body.ts'
+import {
+  attachContext,
+  contextOf,
+  jsonLine,
+  problemResponse,
+  RequestContext,
+  refuseGone,
+  reply,
+  requestEnd,
+} from './context.ts'
+import { InFlightLimiter, KeyedRateLimiter, REQUEST_LIMITS, type RequestLimits } from './limits.ts'
+import { openPages } from './openapi.ts'
+import { Problem, type ProblemCode, problemOf } from './problems.ts'
+import { createRequestIds, readIdempotencyKey, readIfMatch, readQuery, readRawUrl } from './request.ts'
 import type { Route, RouteReply, RouteRequest } from './route.ts'
-import { validateBody, validateQuery } from './validate.ts'
 
-export type RouteParts = {
+type RouteParts = {
   clock: Clock
   authorize: Authorizer
   perOrganization: KeyedRateLimiter
@@ -33,7 +46,7 @@ const NO_BODY: JsonText = { value: {}, member: () => undefined }
  * Takes a request through its route: right, rate, path, query, headers, body, and only then the handler. Nothing
  * of what was sent is looked at before the caller was let in.
  */
-export function runRoute(route: Route, parts: RouteParts): RequestHandler {
+function runRoute(route: Route, parts: RouteParts): RequestHandler {
   return async (request, response) => {
     const exchange = contextOf(response)
     const client = exchange.client
@@ -61,7 +74,7 @@ async function letIn(
 }
 
 /** @throws Problem rate_limited */
-export function countAgainstLimit(
+function countAgainstLimit(
   exchange: RequestContext,
   name: string,
   from: { limit: KeyedRateLimiter; of: string },
@@ -141,4 +154,114 @@ function answerOf(route: Route, { body, headers }: RouteReply<unknown>) {
     ...(body === undefined ? {} : { body: jsonLine(body) }),
     ...(headers === undefined ? {} : { headers }),
   }
+}
+
+export type AppOptions = {
+  routes: readonly Route[]
+  /** Of Davit, for the document. */
+  version: string
+  tokens: TokenReviewer
+  access: AccessReviewer
+  organizations: KnownOrganizations
+  clock: Clock
+  random: Random
+  log: Logger
+  metrics?: RequestMetrics
+  /** Of the installation: under which keys are hashed for limits and logs. */
+  hashKey: Uint8Array
+  limits?: Partial<RequestLimits>
+}
+
+type Parts = RouteParts & Pick<AppOptions, 'random' | 'log' | 'metrics'> & { perKey: KeyedRateLimiter }
+
+/** The routes as an Express app: everything that a request goes through is in the order of this function. */
+export function createApp(options: AppOptions): Express {
+  const { clock, hashKey, tokens, random, log } = options
+  const limits = { ...REQUEST_LIMITS, ...options.limits }
+  const authenticate = createAuthenticator({ tokens, clock, hashKey })
+  const parts: Parts = {
+    clock,
+    random,
+    log,
+    limits,
+    authorize: createAuthorizer(options),
+    load: new InFlightLimiter({ requests: limits.requests, bytes: limits.bytesInFlight }),
+    perKey: new KeyedRateLimiter({ clock, perSecond: limits.perKey }),
+    perOrganization: new KeyedRateLimiter({ clock, perSecond: limits.perOrganization }),
+    ...(options.metrics ? { metrics: options.metrics } : {}),
+  }
+  const app = express()
+  app.disable('x-powered-by').disable('etag').set('query parser', false)
+  app.enable('case sensitive routing').enable('strict routing')
+  app.use(beginning(parts))
+  app.use(openPages(options.routes, options.version))
+  app.use(async (request, response, next) => {
+    const exchange = contextOf(response)
+    exchange.client = await authenticate(request.rawHeaders)
+    refuseGone(request)
+    countAgainstLimit(exchange, 'key', { limit: parts.perKey, of: exchange.client.caller.keyId })
+    next()
+  })
+  addRoutes(app, options.routes, parts)
+  app.use(() => {
+    throw new Problem('not_found')
+  })
+  app.use(failing(log, clock))
+  return app
+}
+
+/** Names the request, and looks whether there is room for it and its URL is one. */
+function beginning(parts: Parts): RequestHandler {
+  const nextId = createRequestIds(parts.random)
+  return (request, response, next) => {
+    const exchange = new RequestContext({
+      requestId: nextId(),
+      startedAt: parts.clock.monotonic(),
+      ...requestEnd(parts, request, response),
+    })
+    attachContext(response, exchange)
+    response.once('close', () => exchange.closed())
+    exchange.onRelease(parts.load.enter())
+    exchange.url = readRawUrl(request.originalUrl)
+    next()
+  }
+}
+
+function addRoutes(app: Express, routes: readonly Route[], parts: RouteParts): void {
+  for (const [path, here] of Map.groupBy(routes, ({ path }) => path)) {
+    const place = app.route(`/organizations/:orgId${path.replaceAll(/\{(\w+)\}/g, ':$1')}`)
+    for (const route of here) place[route.method](runRoute(route, parts))
+    const allow = here.flatMap(({ method }) => (method === 'get' ? ['GET', 'HEAD'] : [method.toUpperCase()]))
+    place.all(() => {
+      throw new Problem('method_not_allowed', { headers: { allow: allow.join(', ') } })
+    })
+  }
+}
+
+/** What is put off is counted; the log is told of each kind once in a while, or it would make a flood of a flood. */
+const TELL_EVERY_MS = 10_000
+
+/** The one error handler. */
+function failing(log: Logger, clock: Clock): ErrorRequestHandler {
+  const toldAt = new Map<ProblemCode, number>()
+  return (error: unknown, request, response, _next) => {
+    const problem = problemOf(error)
+    const { code, status } = problem
+    const { requestId, route } = contextOf(response)
+    if (code === 'internal') log.error('a request failed', { requestId, route, error: wordsOf(error) })
+    const now = clock.monotonic()
+    if (status === 503 && now - (toldAt.get(code) ?? Number.NEGATIVE_INFINITY) >= TELL_EVERY_MS) {
+      toldAt.set(code, now)
+      log.warn('requests are put off', { requestId, route, code, cause: causeOf(problem) })
+    }
+    reply(request, response, problemResponse(problem, requestId))
+  }
+}
+
+function causeOf({ cause }: Problem): string | undefined {
+  return cause === undefined ? undefined : wordsOf(cause)
+}
+
+function wordsOf(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error)
 }

@@ -1,7 +1,7 @@
 import { beforeEach, expect, test } from 'vitest'
 import { FakeClock } from '../../../test/support/fake-clock.ts'
 import { ApiError } from '../../kube/client.ts'
-import type { CallerIdentity } from '../../kube/token-review.ts'
+import type { CallerIdentity } from '../../kube/reviews.ts'
 import { type Authenticator, createAuthenticator } from './auth.ts'
 
 const OWNER: CallerIdentity = { username: 'system:serviceaccount:acme:ci', uid: 'u', groups: [], extra: {} }

@@ -1,10 +1,9 @@
 import { beforeEach, expect, test } from 'vitest'
 import { FakeClock } from '../../../test/support/fake-clock.ts'
-import type { ResourceAttributes } from '../../kube/access-review.ts'
 import { ApiError } from '../../kube/client.ts'
-import type { Client } from './auth.ts'
-import { type Authorizer, createAuthorizer } from './authorize.ts'
-import { MANAGE_WEBHOOKS, PING, PUBLISH } from './permission.ts'
+import type { ResourceAttributes } from '../../kube/reviews.ts'
+import { type Authorizer, type Client, createAuthorizer } from './auth.ts'
+import { MANAGE_WEBHOOKS, PING, PUBLISH } from './route.ts'
 
 const client: Client = {
   caller: { name: 'ci', keyId: '1' },

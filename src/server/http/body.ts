@@ -1,11 +1,99 @@
+import type { IncomingMessage } from 'node:http'
+import { createScanner, visit } from 'jsonc-parser'
+import type { z } from 'zod'
+import type { Clock } from '../../lib/clock.ts'
+import { parseJson } from '../../lib/json.ts'
+import type { InFlightLimiter } from './limits.ts'
+import { Problem, type ProblemPlace } from './problems.ts'
+
+export type BodyLimits = {
+  mostBytes: number
+  /** For all of it, from the moment that it is asked for. */
+  deadlineMs: number
+}
+
+export type BodyReader = {
+  clock: Pick<Clock, 'after'>
+  load: InFlightLimiter
+  limits: BodyLimits
+  /** Called with what gives the room of the body back, when the request is over. */
+  onReserved(release: () => void): void
+}
+
+const WANTED =
+  'Send Content-Type: application/json, in UTF-8 and without a Content-Encoding; with curl that is --json instead of -d.'
+/** `application/json`, with no parameter but the character set that JSON has. */
+const JSON_TYPE = /^application\/json[ \t]*(;[ \t]*charset="?utf-8"?[ \t]*)?;?$/i
+
+/**
+ * The body as text, undefined where there is none. Refused as soon as it is known to be wrong, while it streams.
+ * @throws Problem unsupported_media_type, body_too_large, request_timeout, bad_json (no UTF-8), overloaded
+ */
+export async function readBody(request: IncomingMessage, reader: BodyReader): Promise<string | undefined> {
+  const { headers } = request
+  const length = Number(headers['content-length'] ?? 0)
+  if (headers['transfer-encoding'] === undefined && length === 0) return undefined
+  if (length > reader.limits.mostBytes) throw new Problem('body_too_large')
+  if (length > 0) checkType(request)
+  const chunks = await collect(request, reader, length)
+  return chunks.length === 0 ? undefined : decode(chunks)
+}
+
+/** @throws Problem unsupported_media_type */
+function checkType({ headers }: IncomingMessage): void {
+  const encoding = headers['content-encoding'] ?? 'identity'
+  if (encoding.toLowerCase() !== 'identity' || !JSON_TYPE.test(headers['content-type'] ?? '')) {
+    throw new Problem('unsupported_media_type', { detail: WANTED })
+  }
+}
+
+/** Room is taken for the length that was announced, or as it comes where none was. */
+function collect(request: IncomingMessage, reader: BodyReader, announced: number): Promise<Buffer[]> {
+  const { clock, limits, load, onReserved } = reader
+  if (announced > 0) onReserved(load.reserve(announced))
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = []
+    let bytes = 0
+    const stopTimer = clock.after(limits.deadlineMs, () => end(new Problem('request_timeout')))
+    const onData = (chunk: Buffer) => {
+      bytes += chunk.length
+      if (bytes > limits.mostBytes) return end(new Problem('body_too_large'))
+      try {
+        // In chunks there may be none after all, which needs no type.
+        if (announced === 0) checkType(request)
+        if (announced === 0) onReserved(load.reserve(chunk.length))
+        chunks.push(chunk)
+      } catch (error) {
+        end(error)
+      }
+    }
+    const onEnd = () => end()
+    const onClose = () => end(new Problem('bad_request', { detail: 'The body ended before its time.' }))
+    const end = (error?: unknown) => {
+      stopTimer()
+      request.off('data', onData).off('end', onEnd).off('close', onClose)
+      // Of a connection that breaks there is nothing more to say.
+      request.on('error', () => undefined)
+      if (error === undefined) resolve(chunks)
+      else reject(error)
+    }
+    request.on('data', onData).on('end', onEnd).on('close', onClose).on('error', onClose)
+  })
+}
+
+function decode(chunks: readonly Buffer[]): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(Buffer.concat(chunks))
+  } catch {
+    throw new Problem('bad_json', { detail: 'It is not UTF-8.' })
+  }
+}
+
 /**
  * JSON as a request may have it. JSON.parse makes the value; a walk over the tokens finds what it lets pass (a
  * member twice, names that are dangerous to copy, depth) and where each member stands, so that it can be passed on
  * to the digit.
  */
-import { createScanner, visit } from 'jsonc-parser'
-import { parseJson } from '../../lib/json.ts'
-import { Problem } from './problems.ts'
 
 export type JsonText = {
   value: unknown
@@ -137,4 +225,80 @@ function placeOf(text: string, at: number): string {
 
 function badJson(detail: string): Problem {
   return new Problem('bad_json', { detail })
+}
+
+const MOST_PLACES = 20
+const LONGEST_MESSAGE = 300
+/** Names of fields are shorter; what is longer may be anything, a secret in the wrong place too, and is not repeated. */
+const LONGEST_NAME = 30
+
+/** A body against its schema. @throws Problem invalid, with a JSON pointer to each place */
+export function validateBody<T extends z.ZodType>(schema: T, body: unknown): z.output<T> {
+  return validate(schema, body, (path) => path.map((part) => `/${escapePointer(String(part))}`).join(''))
+}
+
+/** Parameters against their schema. @throws Problem invalid, with the name of each that is wrong */
+export function validateQuery<T extends z.ZodType>(schema: T, query: unknown): z.output<T> {
+  return validate(schema, query, (path) => String(path[0] ?? ''))
+}
+
+type Path = readonly PropertyKey[]
+
+function validate<T extends z.ZodType>(
+  schema: T,
+  value: unknown,
+  pointerTo: (path: Path) => string,
+): z.output<T> {
+  const result = schema.safeParse(value, { error: wordsFor })
+  if (result.success) return result.data
+  const places = result.error.issues.flatMap((issue) => placesOf(issue, pointerTo))
+  throw new Problem('invalid', { errors: places.slice(0, MOST_PLACES) })
+}
+
+function placesOf(issue: z.core.$ZodIssue, pointerTo: (path: Path) => string): ProblemPlace[] {
+  if (issue.code === 'unrecognized_keys') {
+    return issue.keys.map((key) =>
+      key.length > LONGEST_NAME
+        ? { pointer: pointerTo(issue.path), message: 'has a field that is not known here' }
+        : { pointer: pointerTo([...issue.path, key]), message: 'is not known here' },
+    )
+  }
+  return [{ pointer: pointerTo(issue.path), message: issue.message.slice(0, LONGEST_MESSAGE) }]
+}
+
+/** In the words of the other messages, which say what the field must be; undefined leaves the library's own. */
+function wordsFor(issue: z.core.$ZodRawIssue): string | undefined {
+  switch (issue.code) {
+    case 'invalid_type':
+      return issue.input === undefined ? 'is required' : `must be ${withArticle(issue.expected)}`
+    case 'invalid_value':
+      return issue.input === undefined
+        ? 'is required'
+        : `must be ${issue.values.map((value) => JSON.stringify(value)).join(' or ')}`
+    case 'too_small':
+      return bounded(issue.origin, 'at least', Number(issue.minimum))
+    case 'too_big':
+      return bounded(issue.origin, 'at most', Number(issue.maximum))
+    default:
+      return undefined
+  }
+}
+
+function withArticle(type: string): string {
+  if (type === 'int' || type === 'int32') return 'a whole number'
+  return /^[aeio]/.test(type) ? `an ${type}` : `a ${type}`
+}
+
+/** What a bound counts; elsewhere it bounds the value itself. */
+const COUNTED: Readonly<Record<string, string>> = { array: 'item', string: 'character' }
+
+function bounded(origin: string, words: string, bound: number): string {
+  const things = COUNTED[origin]
+  return things === undefined
+    ? `must be ${words} ${bound}`
+    : `must have ${words} ${bound} ${things}${bound === 1 ? '' : 's'}`
+}
+
+function escapePointer(part: string): string {
+  return part.replaceAll('~', '~0').replaceAll('/', '~1')
 }

@@ -1,10 +1,10 @@
+import { readFile } from 'node:fs/promises'
+import type { Logger } from '../../lib/log.ts'
+
 /**
  * A certificate in two files, such as a mounted Secret has. They are read again at a steady pace: a mounted Secret changes by a
  * link that is put elsewhere, of which a watch on the files would not tell.
  */
-import { readFile } from 'node:fs/promises'
-import type { Logger } from '../../lib/ports-log.ts'
-import type { Certificate, CertificateSource } from './ports-certificate.ts'
 
 export type CertificateFiles = { certFile: string; keyFile: string }
 
@@ -40,4 +40,16 @@ export async function watchCertificateFiles(
 async function read({ certFile, keyFile }: CertificateFiles): Promise<Certificate> {
   const [cert, key] = await Promise.all([readFile(certFile, 'utf8'), readFile(keyFile, 'utf8')])
   return { cert, key }
+}
+
+/** The certificate of a server, which may be renewed while it runs. */
+
+/** In PEM form: the chain, and its key. */
+export type Certificate = { cert: string; key: string }
+
+export type CertificateSource = {
+  current(): Certificate
+  /** Told of each renewal. A listener that throws refuses it: the one before stays, and the next is tried. */
+  listen(listener: (certificate: Certificate) => void): void
+  close(): void
 }

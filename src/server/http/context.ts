@@ -1,12 +1,66 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Response } from 'express'
-import { type HttpResponse, send } from './answer.ts'
-import type { Client } from './auth.ts'
-import { Problem } from './problems.ts'
-import { type RateLimitResult, rateLimitHeaders } from './rate-limit.ts'
+import type { Request, Response } from 'express'
+import type { Clock } from '../../lib/clock.ts'
+import type { Logger } from '../../lib/log.ts'
+import type { Client, RequestMetrics } from './auth.ts'
+import { type RateLimitResult, rateLimitHeaders } from './limits.ts'
+import { Problem, problemBody } from './problems.ts'
 import type { RawUrl } from './request.ts'
 
-export type RequestContextOptions = {
+export type HttpResponse = {
+  status: number
+  contentType?: string
+  body?: string | Uint8Array
+  headers?: Readonly<Record<string, string>>
+}
+
+/** What a client that was refused may go on sending before its connection is closed. */
+const DRAINED_BYTES = 1024 * 1024
+
+/**
+ * Sends an answer. None may be kept by anybody: some of them hold a secret, all of them are one caller's.
+ * The rest of a body that was not wanted is read and thrown away, since closing at once would take the answer
+ * from a client that is still sending.
+ */
+export function send(request: IncomingMessage, response: ServerResponse, answer: HttpResponse): void {
+  if (response.headersSent || response.destroyed) return
+  if (!request.complete) drain(request)
+  const body = answer.body ?? ''
+  const headers: Record<string, string | number> = {
+    'cache-control': 'no-store',
+    'x-content-type-options': 'nosniff',
+    ...answer.headers,
+  }
+  if (answer.body !== undefined) headers['content-type'] = answer.contentType ?? 'application/json'
+  if (answer.status !== 204) headers['content-length'] = Buffer.byteLength(body)
+  response.writeHead(answer.status, headers)
+  response.end(request.method === 'HEAD' ? undefined : body)
+}
+
+/** With a line break, so that what follows on a terminal has a line of its own. */
+export function jsonLine(value: unknown): string {
+  return `${JSON.stringify(value)}\n`
+}
+
+export function problemResponse(problem: Problem, requestId: string): HttpResponse {
+  return {
+    status: problem.status,
+    contentType: 'application/problem+json',
+    body: jsonLine(problemBody(problem, requestId)),
+    ...(problem.details.headers ? { headers: problem.details.headers } : {}),
+  }
+}
+
+function drain(request: IncomingMessage): void {
+  let left = DRAINED_BYTES
+  request.on('data', (chunk: Uint8Array) => {
+    left -= chunk.length
+    if (left < 0) request.destroy()
+  })
+  request.resume()
+}
+
+type RequestContextOptions = {
   requestId: string
   /** Monotonic, in milliseconds. */
   startedAt: number
@@ -112,4 +166,47 @@ export function reply(
     },
   })
   exchange.replied()
+}
+
+export type RequestEndOptions = {
+  clock: Pick<Clock, 'monotonic'>
+  log: Logger
+  metrics?: RequestMetrics
+}
+
+/** What nginx, too, writes of a client that has gone before it was answered. */
+const CLIENT_GONE = 499
+
+/**
+ * How the end of a request is told. Changes go to the log, by whom, when they are done; events are too many for that
+ * and are in the delivery log anyway.
+ */
+export function requestEnd(
+  { clock, log, metrics }: RequestEndOptions,
+  { method }: Request,
+  response: Response,
+): Pick<RequestContextOptions, 'onAnswered' | 'onOver'> {
+  const seconds = ({ startedAt }: RequestContext) => (clock.monotonic() - startedAt) / 1000
+  return {
+    onAnswered: () => {
+      const exchange = contextOf(response)
+      metrics?.answered(exchange.route, statusOf(response), seconds(exchange))
+    },
+    onOver: () => {
+      const exchange = contextOf(response)
+      const { route, requestId, organization, client } = exchange
+      if (!isChange(method, route) || organization === undefined) return
+      const { name: caller, keyId } = client?.caller ?? {}
+      const fields = { requestId, route, organization, caller, keyId, status: statusOf(response) }
+      log.info('a change was asked for', { ...fields, ms: Math.round(seconds(exchange) * 1000) })
+    },
+  }
+}
+
+function isChange(method: string, route: string): boolean {
+  return method !== 'GET' && method !== 'HEAD' && route !== 'none' && route !== 'publishEvent'
+}
+
+function statusOf(response: Response): number {
+  return response.writableFinished ? response.statusCode : CLIENT_GONE
 }

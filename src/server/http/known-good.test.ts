@@ -1,6 +1,6 @@
 import { beforeEach, expect, test } from 'vitest'
 import { FakeClock } from '../../../test/support/fake-clock.ts'
-import { StickyAllowCache } from './known-good.ts'
+import { StickyAllowCache } from './auth.ts'
 
 let clock: FakeClock
 let known: StickyAllowCache

@@ -1,4 +1,143 @@
+import { LRUCache } from 'lru-cache'
+import type { Clock } from '../../lib/clock.ts'
 import { Problem } from './problems.ts'
+
+/** What the surface bears at once. */
+export type RequestLimits = {
+  /** Requests a second of one key, and of one organization by whatever keys. */
+  perKey: number
+  perOrganization: number
+  /** Requests that are being answered at once. */
+  requests: number
+  /** Bytes of their bodies together. */
+  bytesInFlight: number
+  bodyBytes: number
+  /** For the body to arrive. */
+  bodyMs: number
+  /** For the answer, once the body is there. */
+  answerMs: number
+}
+
+export const REQUEST_LIMITS: RequestLimits = {
+  perKey: 10_000,
+  perOrganization: 10_000,
+  requests: 1_000,
+  bytesInFlight: 16 * 1024 * 1024,
+  bodyBytes: 256 * 1024,
+  bodyMs: 10_000,
+  answerMs: 30_000,
+}
+
+export type KeyedRateLimiterOptions = {
+  clock: Pick<Clock, 'monotonic'>
+  /** Requests a second, and how many may come at once. */
+  perSecond: number
+}
+
+export type RateLimitResult = {
+  ok: boolean
+  /** How many more there are now. */
+  left: number
+  /** Until there is one again, or until all are there again, in whole seconds, at least 1. */
+  resetS: number
+}
+
+type Bucket = { tokens: number; filledAt: number }
+
+/** Whoever is forgotten among so many has had time to fill up. */
+const MOST_BUCKETS = 20_000
+
+/** A token bucket for each name. */
+export class KeyedRateLimiter {
+  readonly perSecond: number
+  readonly #clock: Pick<Clock, 'monotonic'>
+  readonly #buckets = new LRUCache<string, Bucket>({ max: MOST_BUCKETS })
+
+  constructor({ clock, perSecond }: KeyedRateLimiterOptions) {
+    this.#clock = clock
+    this.perSecond = perSecond
+  }
+
+  take(name: string): RateLimitResult {
+    const now = this.#clock.monotonic()
+    const bucket = this.#buckets.get(name) ?? { tokens: this.perSecond, filledAt: now }
+    const filled = bucket.tokens + ((now - bucket.filledAt) * this.perSecond) / 1000
+    const tokens = Math.min(this.perSecond, filled)
+    const ok = tokens >= 1
+    const left = ok ? tokens - 1 : tokens
+    this.#buckets.set(name, { tokens: left, filledAt: now })
+    const missing = ok ? this.perSecond - left : 1 - left
+    return { ok, left: Math.floor(left), resetS: Math.max(1, Math.ceil(missing / this.perSecond)) }
+  }
+}
+
+/** Headers of one or two limits, as draft-ietf-httpapi-ratelimit-headers has them. */
+export function rateLimitHeaders(limits: Record<string, { taken: RateLimitResult; perSecond: number }>): {
+  ratelimit: string
+  'ratelimit-policy': string
+} {
+  const entries = Object.entries(limits)
+  return {
+    ratelimit: entries.map(([name, { taken }]) => `"${name}";r=${taken.left};t=${taken.resetS}`).join(', '),
+    'ratelimit-policy': entries.map(([name, { perSecond }]) => `"${name}";q=${perSecond};w=1`).join(', '),
+  }
+}
+
+export type InFlightLimits = {
+  /** Requests that are being answered at once. */
+  requests: number
+  /** Bytes of their bodies together. */
+  bytes: number
+}
+
+/** What is in hand at once, so that memory is bounded whatever comes. */
+export class InFlightLimiter {
+  readonly #limits: InFlightLimits
+  #requests = 0
+  #bytes = 0
+
+  constructor(limits: InFlightLimits) {
+    this.#limits = limits
+  }
+
+  get requests(): number {
+    return this.#requests
+  }
+
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  /** @returns what gives the place back, once @throws Problem overloaded */
+  enter(): () => void {
+    if (this.#requests >= this.#limits.requests) throw tooMuch()
+    this.#requests += 1
+    return once(() => {
+      this.#requests -= 1
+    })
+  }
+
+  /** Room for so many bytes. @returns what gives it back, once @throws Problem overloaded */
+  reserve(bytes: number): () => void {
+    if (this.#bytes + bytes > this.#limits.bytes) throw tooMuch()
+    this.#bytes += bytes
+    return once(() => {
+      this.#bytes -= bytes
+    })
+  }
+}
+
+function tooMuch(): Problem {
+  return new Problem('overloaded', { headers: { 'retry-after': '1' } })
+}
+
+function once(run: () => void): () => void {
+  let done = false
+  return () => {
+    if (!done) run()
+    done = true
+  }
+}
 
 export type SemaphoreLimits = {
   atOnce: number

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { InFlightLimiter } from './load.ts'
+import { InFlightLimiter } from './limits.ts'
 
 test('what was given back is there again, and giving back twice gives no more', () => {
   const load = new InFlightLimiter({ requests: 2, bytes: 100 })

@@ -1,14 +1,102 @@
-/** The OpenAPI 3.1 document of the routes. Everything in it comes from their declarations. */
+import { readFileSync } from 'node:fs'
+import { Router } from 'express'
 import { z } from 'zod'
 import {
   createDocument,
   type ZodOpenApiObject,
   type ZodOpenApiOperationObject,
+  type ZodOpenApiResponseObject,
   type ZodOpenApiResponsesObject,
 } from 'zod-openapi'
-import { problem, type Refusal, refusalsOf } from './openapi-problems.ts'
-import { IDEMPOTENCY_KEY, IF_MATCH } from './request-headers.ts'
+import { type HttpResponse, reply } from './context.ts'
+import { PROBLEMS, Problem, type ProblemCode } from './problems.ts'
+import { IDEMPOTENCY_KEY, IF_MATCH } from './request.ts'
 import type { Route } from './route.ts'
+
+/** The refusals of the routes as the OpenAPI document has them. */
+
+const EVERY_ROUTE: readonly ProblemCode[] = [
+  'bad_request',
+  'unauthenticated',
+  'forbidden',
+  'not_found',
+  'method_not_allowed',
+  'request_timeout',
+  'uri_too_long',
+  'invalid',
+  'rate_limited',
+  'headers_too_large',
+  'internal',
+  'overloaded',
+  'unavailable',
+]
+const WITH_BODY: readonly ProblemCode[] = ['bad_json', 'body_too_large', 'unsupported_media_type']
+
+const place = z.object({
+  pointer: z.string().meta({ description: 'JSON pointer into the body, or the name of a parameter.' }),
+  message: z.string().meta({ description: 'What is allowed there.' }),
+})
+
+const condition = z.object({
+  type: z.string(),
+  status: z.enum(['True', 'False', 'Unknown']),
+  reason: z.string().meta({ description: 'One word for programs.' }),
+  message: z.string().meta({ description: 'Why, and what to do, for people.' }),
+})
+
+const problemCodes = Object.keys(PROBLEMS) as [ProblemCode, ...ProblemCode[]]
+
+const problem = z
+  .object({
+    type: z.string().meta({ description: '`urn:davit:problem:` and the code.' }),
+    title: z.string(),
+    status: z.int().meta({ override: { type: 'integer', minimum: 400, maximum: 599 } }),
+    code: z.enum(problemCodes).meta({ description: 'Stable; to be branched on.' }),
+    detail: z.string().optional().meta({ description: 'What is wrong with this request, for people.' }),
+    errors: z.array(place).optional().meta({ description: 'Each place that is wrong.' }),
+    condition: condition.optional().meta({ description: 'Of the resource that is why.' }),
+    requestId: z.string().meta({ description: 'Names the request in the log; also in X-Request-Id.' }),
+  })
+  .meta({ id: 'Problem', description: 'Why a request was refused (RFC 9457).' })
+
+/** One response for each status, which names the codes that it comes with. */
+function refusalsOf(route: Route, shared: Map<string, Refusal>): ZodOpenApiResponsesObject {
+  const codes = new Set([...EVERY_ROUTE, ...(route.body ? WITH_BODY : []), ...(route.problems ?? [])])
+  const byStatus = Map.groupBy(codes, (code) => PROBLEMS[code].status)
+  const entries = [...byStatus].map(([status, of]) => [status, sharedRefusal(of, shared)])
+  return Object.fromEntries(entries) as ZodOpenApiResponsesObject
+}
+
+/** The same object for the same codes: it becomes one component of the document. */
+function sharedRefusal(codes: readonly ProblemCode[], shared: Map<string, Refusal>): Refusal {
+  const id = codes.join('.')
+  const refusal = shared.get(id) ?? refusalOf(codes, id)
+  shared.set(id, refusal)
+  return refusal
+}
+
+type Refusal = ZodOpenApiResponseObject & { id: string }
+
+function refusalOf(codes: readonly ProblemCode[], id: string): Refusal {
+  const examples = codes.map((code) => {
+    const { status, title } = PROBLEMS[code]
+    const value = {
+      type: `urn:davit:problem:${code}`,
+      title,
+      status,
+      code,
+      requestId: 'req_0v5n9a2m7k1c4x8b3d6e',
+    }
+    return [code, { summary: PROBLEMS[code].description, value }] as const
+  })
+  return {
+    id,
+    description: codes.map((code) => `\`${code}\`: ${PROBLEMS[code].title}.`).join(' '),
+    content: { 'application/problem+json': { schema: problem, examples: Object.fromEntries(examples) } },
+  }
+}
+
+/** The OpenAPI 3.1 document of the routes. Everything in it comes from their declarations. */
 
 type Document = ReturnType<typeof createDocument>
 
@@ -143,4 +231,97 @@ function plain(schema: Record<string, unknown>, io: 'input' | 'output'): void {
     // What every reader of patterns knows.
     schema.pattern = schema.pattern.replaceAll('\\p{Cc}\\p{Z}', '\\s\\u0000-\\u001f\\u007f-\\u009f')
   }
+}
+
+/** Everything that the page loads comes from here, and it talks to nobody else. */
+const PAGE_POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self' 'unsafe-inline'",
+  "img-src 'self' data:",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ')
+
+const PAGE = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Davit</title>
+<link rel="icon" type="image/png" href="docs/favicon-32x32.png">
+<link rel="stylesheet" href="docs/swagger-ui.css">
+</head>
+<body>
+<div id="page"></div>
+<script src="docs/swagger-ui-bundle.js"></script>
+<script src="docs/start.js"></script>
+</body>
+</html>
+`
+
+/** The key that is entered is forgotten with the page. */
+const START = `window.ui = SwaggerUIBundle({
+  url: 'openapi.json',
+  dom_id: '#page',
+  deepLinking: true,
+  persistAuthorization: false,
+  validatorUrl: null,
+  defaultModelsExpandDepth: 0,
+  tryItOutEnabled: true,
+})
+`
+
+/** As packages of Node they are found wherever they were installed. */
+const ASSETS = [
+  {
+    name: 'swagger-ui.css',
+    url: import.meta.resolve('swagger-ui-dist/swagger-ui.css'),
+    contentType: 'text/css; charset=utf-8',
+  },
+  {
+    name: 'swagger-ui-bundle.js',
+    url: import.meta.resolve('swagger-ui-dist/swagger-ui-bundle.js'),
+    contentType: 'text/javascript; charset=utf-8',
+  },
+  {
+    name: 'favicon-32x32.png',
+    url: import.meta.resolve('swagger-ui-dist/favicon-32x32.png'),
+    contentType: 'image/png',
+  },
+]
+
+const HEADERS = {
+  'content-security-policy': PAGE_POLICY,
+  'referrer-policy': 'no-referrer',
+  'cache-control': 'no-cache',
+}
+
+/** Others than the pages, they change with a version of Davit only. */
+const ASSET_HEADERS = { 'referrer-policy': 'no-referrer', 'cache-control': 'public, max-age=3600' }
+
+/**
+ * What needs no key: `/openapi.json`, and `/docs`, where it can be read and tried. All of it is held in memory, so that
+ * nobody can hold a file open, and there is no condition or range that could fail.
+ */
+export function openPages(routes: readonly Route[], version: string): Router {
+  const router = Router({ caseSensitive: true, strict: true })
+  const page = (path: string, answer: Omit<HttpResponse, 'status'>) =>
+    router
+      .route(path)
+      .get((request, response) => reply(request, response, { status: 200, headers: HEADERS, ...answer }))
+      .all(() => {
+        throw new Problem('method_not_allowed', { headers: { allow: 'GET, HEAD' } })
+      })
+  const document = JSON.stringify(openApiDocument(routes, version))
+  page('/openapi.json', { contentType: 'application/json', body: document })
+  page('/docs', { contentType: 'text/html; charset=utf-8', body: PAGE })
+  page('/docs/start.js', { contentType: 'text/javascript; charset=utf-8', body: START })
+  for (const { name, url, contentType } of ASSETS) {
+    const body = readFileSync(new URL(url))
+    page(`/docs/${name}`, { contentType, body, headers: ASSET_HEADERS })
+  }
+  return router
 }

@@ -1,9 +1,124 @@
+import { type CloudError, isCloudError } from '../../credentials/cloud.ts'
+import { type ApiError, isApiError, UnreadableError } from '../../kube/client.ts'
+import { sanitizeText } from '../../lib/text.ts'
+import { KeysDamagedError } from '../../webhooks/endpoints/signing-keys.ts'
+import { OverloadedError } from '../../webhooks/log/group-commit.ts'
+import type { EventLog } from '../../webhooks/log/store.ts'
+
+/** Why a service of the facade does not do what it was asked for; each is answered as the problem of that name. */
+export type RefusedCode =
+  | 'not_found'
+  | 'endpoint_disabled'
+  | 'idempotency_conflict'
+  | 'managed_elsewhere'
+  | 'too_many_endpoints'
+  | 'too_many_credentials'
+  | 'too_many_secrets'
+  /** There is no cloud account to keep a secret in. */
+  | 'secrets_settings_required'
+  /** There is one, and it does not take secrets. */
+  | 'cloud_account_not_ready'
+  | 'precondition_failed'
+  /** What is stored of it cannot be used. */
+  | 'unreadable'
+  | 'invalid'
+  /** Nothing was done; there is no room for it now. */
+  | 'overloaded'
+  | 'intake_full'
+  /** The cluster did not answer: it is not known whether it was done. */
+  | 'unavailable'
+  /** The cloud did not answer; nothing of it is in force. */
+  | 'cloud_unavailable'
+  /** Stored, and not in force yet. */
+  | 'not_acknowledged'
+
+/** One place in the request that is wrong. */
+export type RefusedPlace = {
+  /** JSON pointer into the body. */
+  pointer: string
+  message: string
+}
+
+/** A condition of a resource, which says why. */
+export type RefusedCondition = {
+  type: string
+  status: 'True' | 'False' | 'Unknown'
+  reason: string
+  message: string
+}
+
+export type RefusedDetails = {
+  /** For people: what is wrong with this request, and what to do. Nothing internal. */
+  detail?: string
+  places?: readonly RefusedPlace[]
+  condition?: RefusedCondition
+  /** When to come again, in seconds; given where that helps. */
+  retryAfter?: number
+  cause?: unknown
+}
+
+export class RefusedError extends Error {
+  override readonly name = 'RefusedError'
+  readonly code: RefusedCode
+  readonly detail: string | undefined
+  readonly places: readonly RefusedPlace[]
+  readonly condition: RefusedCondition | undefined
+  readonly retryAfter: number | undefined
+
+  constructor(code: RefusedCode, details: RefusedDetails = {}) {
+    super(details.detail ?? code, details.cause === undefined ? undefined : { cause: details.cause })
+    this.code = code
+    this.detail = details.detail
+    this.places = details.places ?? []
+    this.condition = details.condition
+    this.retryAfter = details.retryAfter
+  }
+}
+
+const BUSY_SECONDS = 1
+const FULL_SECONDS = 30
+
+/**
+ * What the cluster said, as the refusal that a client can act on: the one place where that is decided. Undefined for
+ * what is nobody's business but the operator's.
+ */
+export function refusalOf(error: unknown): RefusedError | undefined {
+  if (error instanceof RefusedError) return error
+  if (isApiError(error, 'NoSpace')) {
+    const detail = "The cluster's store is full; nothing was accepted."
+    return new RefusedError('overloaded', { detail, retryAfter: FULL_SECONDS, cause: error })
+  }
+  // Not the organization's, which is told where an endpoint is made.
+  if (isApiError(error, 'Quota')) {
+    const detail = "A quota of the cluster's does not allow it now."
+    return new RefusedError('overloaded', { detail, retryAfter: FULL_SECONDS, cause: error })
+  }
+  // A right of Davit's own that is missing, or that an API server which starts does not know yet.
+  if (isApiError(error, 'Forbidden')) {
+    const detail = 'The cluster does not let Davit do that now; nothing was done.'
+    return new RefusedError('overloaded', { detail, retryAfter: BUSY_SECONDS, cause: error })
+  }
+  // It says so instead of doing anything.
+  if (isApiError(error, 'TooManyRequests')) {
+    return new RefusedError('overloaded', { retryAfter: secondsOf(error), cause: error })
+  }
+  // Not authorized is Davit itself here, whose own token is to be renewed.
+  if (isApiError(error, 'Unavailable', 'Unauthorized')) {
+    return new RefusedError('unavailable', { retryAfter: secondsOf(error), cause: error })
+  }
+  // The organization is being deleted: for its owner it is gone.
+  if (isApiError(error, 'Terminating')) return new RefusedError('not_found', { cause: error })
+  return undefined
+}
+
+function secondsOf({ retryAfterMs = 0 }: ApiError): number {
+  return Math.max(BUSY_SECONDS, Math.ceil(retryAfterMs / 1000))
+}
+
 /**
  * What a request is refused with (RFC 9457). The codes are stable: clients branch on them, `docs/errors.md` and
  * the OpenAPI document list them.
  */
-
-import type { RefusedCondition } from './refused-error.ts'
 
 type Entry = {
   status: number
@@ -226,4 +341,144 @@ export function problemBody({ code, details }: Problem, requestId: string) {
 function detailOf(code: ProblemCode, { detail, errors }: ProblemDetails): { detail?: string } {
   if (detail !== undefined) return { detail }
   return errors === undefined ? { detail: PROBLEMS[code].description } : {}
+}
+
+const COME_AGAIN_S = 1
+
+/** What a request is answered with when something was thrown; only what was meant for the client is in it. */
+export function problemOf(error: unknown): Problem {
+  if (error instanceof Problem) return error
+  const refused = refusalOf(error)
+  return refused ? problemOfRefusal(refused) : new Problem('internal')
+}
+
+function problemOfRefusal(refused: RefusedError): Problem {
+  const { code, detail, places, condition, retryAfter, cause } = refused
+  // The same for everything that is not there, whatever the service knows of it.
+  if (code === 'not_found') return new Problem('not_found')
+  const problem = new Problem(code, {
+    ...(detail === undefined ? {} : { detail }),
+    ...(places.length === 0 ? {} : { errors: places }),
+    ...(condition === undefined ? {} : { condition }),
+    ...(retryAfter === undefined ? {} : comeAgain(retryAfter)),
+    cause,
+  })
+  // Every 503 says when to come again.
+  return problem.status === 503 && retryAfter === undefined
+    ? new Problem(code, { ...problem.details, ...comeAgain() })
+    : problem
+}
+
+function comeAgain(seconds = COME_AGAIN_S): { headers: Record<string, string> } {
+  return { headers: { 'retry-after': String(Math.max(1, Math.ceil(seconds))) } }
+}
+
+/** What the API server does not take, although it passed our rules: those of the cluster's owner. */
+export function clusterRefusal(error: unknown): unknown {
+  if (!isApiError(error, 'Invalid', 'BadRequest', 'TooLarge')) return error
+  return new RefusedError('invalid', { detail: `The cluster refuses it: ${error.message}`, cause: error })
+}
+
+const RETRY_AFTER_SECONDS = 2
+
+/**
+ * Nothing is decided on what may have changed unseen.
+ * @param what is not known, as the beginning of a sentence
+ * @param behind why, in words; undefined while all is known
+ * @throws RefusedError overloaded
+ */
+export function refuseWhileStale(what: string, behind: () => string | undefined): void {
+  const why = behind()
+  if (why === undefined) return
+  throw new RefusedError('overloaded', {
+    detail: `${what} is not known: ${why}.`,
+    retryAfter: RETRY_AFTER_SECONDS,
+  })
+}
+
+/** The cloud is asked again, by the adapter, before it comes to this. */
+const AGAIN_SECONDS = 5
+/** Who must give Davit an identity, or undo what was changed, takes longer. */
+const MENDED_SECONDS = 30
+const LONGEST = 1000
+
+/** What the cloud said of a secret that was to be stored, as the refusal that a client can act on. */
+export function cloudRefusal(error: unknown): unknown {
+  if (!isCloudError(error)) return error
+  switch (error.remedy) {
+    case 'permissions':
+    case 'spec':
+      return error.code === 'NoIdentity'
+        ? unavailable(error, MENDED_SECONDS)
+        : new RefusedError('cloud_account_not_ready', { detail: describeCloudError(error), cause: error })
+    case 'retry':
+      return error.code === 'Busy' ? busy(error) : unavailable(error, AGAIN_SECONDS)
+    case 'gone':
+      return unavailable(error, AGAIN_SECONDS)
+  }
+}
+
+function busy(error: CloudError): RefusedError {
+  const detail = 'Too many secrets wait to be stored in the account and its region; nothing was stored.'
+  return new RefusedError('overloaded', { detail, retryAfter: AGAIN_SECONDS, cause: error })
+}
+
+function unavailable(error: CloudError, retryAfter: number): RefusedError {
+  return new RefusedError('cloud_unavailable', {
+    detail: describeCloudError(error),
+    retryAfter,
+    cause: error,
+  })
+}
+
+/** The code first, which is what people look up. */
+export function describeCloudError({ code, message, operation }: CloudError): string {
+  const about = operation === '' ? code : `${code} (${operation})`
+  return sanitizeText(message === '' ? `${about}.` : `${about}: ${message}`, LONGEST)
+}
+
+const BUSY_SECONDSOfRefusals = 1
+const MENDED_SECONDSOfRefusals = 30
+
+/** Runs `work`; what the cluster says, and that there is too much to do, comes out as a refusal. */
+export async function withRefusals<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    if (error instanceof OverloadedError) {
+      const detail = 'Too much waits to be stored; nothing was accepted.'
+      throw new RefusedError('overloaded', { detail, retryAfter: BUSY_SECONDSOfRefusals, cause: error })
+    }
+    throw refusalOf(error) ?? unreadable(error) ?? error
+  }
+}
+
+/** In words of its own: which object, and what is in it, is the operator's business. */
+function unreadable(error: unknown): RefusedError | undefined {
+  const detail = detailOfOfRefusals(error)
+  return detail === undefined ? undefined : new RefusedError('unreadable', { detail, cause: error })
+}
+
+function detailOfOfRefusals(error: unknown): string | undefined {
+  if (error instanceof UnreadableError) return 'It does not fit the rules of this version.'
+  if (!(error instanceof KeysDamagedError)) return undefined
+  return 'Its signing keys cannot be read. Whoever runs Davit can restore them, or delete them for new ones.'
+}
+
+/**
+ * The log, in the operator's own namespace: where that takes nothing, since its quota is used up, a right is missing or
+ * it is being deleted, the organization is there all the same, and its clients have to come again.
+ */
+export function withLogRefusals(log: EventLog): EventLog {
+  return {
+    append: async (events) => {
+      try {
+        return await log.append(events)
+      } catch (error) {
+        if (!isApiError(error, 'Quota', 'Forbidden', 'Terminating', 'NotFound')) throw error
+        const detail = 'The delivery log takes no events now; nothing was accepted.'
+        throw new RefusedError('overloaded', { detail, retryAfter: MENDED_SECONDSOfRefusals, cause: error })
+      }
+    },
+  }
 }

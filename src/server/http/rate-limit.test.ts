@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { FakeClock } from '../../../test/support/fake-clock.ts'
-import { KeyedRateLimiter, rateLimitHeaders } from './rate-limit.ts'
+import { KeyedRateLimiter, rateLimitHeaders } from './limits.ts'
 
 test('as many as a second allows may come at once, and as many again each second', () => {
   const clock = new FakeClock()

@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest'
 import { ApiError, type ApiErrorKind } from '../../kube/client.ts'
-import { refusalOf } from './refusal-of.ts'
-import { RefusedError } from './refused-error.ts'
+import { RefusedError, refusalOf } from './problems.ts'
 
 const given = (kind: ApiErrorKind, retryAfterMs?: number) =>
   new ApiError(kind, 'etcd at 10.0.0.1', retryAfterMs === undefined ? {} : { retryAfterMs })

@@ -1,11 +1,9 @@
 import { expect, test } from 'vitest'
-import { ApiError, type ApiErrorKind } from '../../kube/client.ts'
-import { UnreadableError } from '../../kube/unreadable-error.ts'
+import { ApiError, type ApiErrorKind, UnreadableError } from '../../kube/client.ts'
 import { KeysDamagedError } from '../../webhooks/endpoints/signing-keys.ts'
 import { OverloadedError } from '../../webhooks/log/group-commit.ts'
 import type { EventLog } from '../../webhooks/log/store.ts'
-import { withLogRefusals, withRefusals } from './refusals.ts'
-import { RefusedError } from './refused-error.ts'
+import { RefusedError, withLogRefusals, withRefusals } from './problems.ts'
 
 const failing = (error: unknown) => async () => {
   throw error

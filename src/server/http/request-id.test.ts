@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { createRandom } from '../../lib/random.ts'
-import { createRequestIds } from './request-id.ts'
+import { createRandom } from '../../lib/clock.ts'
+import { createRequestIds } from './request.ts'
 
 test('no two requests have the same id, over many batches of chance', () => {
   const next = createRequestIds(createRandom())

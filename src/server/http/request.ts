@@ -1,8 +1,51 @@
+import type { Random } from '../../lib/clock.ts'
+import { encodeBase32 } from '../../lib/text.ts'
+import { Problem } from './problems.ts'
+
+/**
+ * Values of a header, each as it came: Node keeps the first of some and joins others. @param rawHeaders name,
+ * value, name, value @param name in lower case
+ */
+export function headerValues(rawHeaders: readonly string[], name: string): string[] {
+  const values: string[] = []
+  for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
+    if (rawHeaders[at]?.toLowerCase() === name) values.push(rawHeaders[at + 1] ?? '')
+  }
+  return values
+}
+
+/** Visible ASCII. */
+export const IDEMPOTENCY_KEY = /^[\x21-\x7e]{1,255}$/
+
+/** The value of Idempotency-Key, where it was sent. @throws Problem bad_request */
+export function readIdempotencyKey(rawHeaders: readonly string[]): string | undefined {
+  const value = only(rawHeaders, 'Idempotency-Key')
+  if (value === undefined || IDEMPOTENCY_KEY.test(value)) return value
+  throw new Problem('bad_request', {
+    detail: 'Idempotency-Key must be 1 to 255 visible ASCII characters without spaces.',
+  })
+}
+
+/** An entity tag, `*`, or a list of tags (RFC 9110 §13.1.1). */
+export const IF_MATCH = /^(\*|((W\/)?"[\x21\x23-\x7e]*")([ \t]*,[ \t]*(W\/)?"[\x21\x23-\x7e]*")*)$/
+
+/** The value of If-Match, where it was sent. @throws Problem bad_request */
+export function readIfMatch(rawHeaders: readonly string[]): string | undefined {
+  const value = only(rawHeaders, 'If-Match')
+  if (value === undefined || IF_MATCH.test(value)) return value
+  throw new Problem('bad_request', { detail: 'If-Match must be an ETag in its quotes, or *.' })
+}
+
+function only(rawHeaders: readonly string[], name: string): string | undefined {
+  const [value, another] = headerValues(rawHeaders, name.toLowerCase())
+  if (another !== undefined) throw new Problem('bad_request', { detail: `${name} was sent twice.` })
+  return value
+}
+
 /**
  * The URL as it came, before anything decodes it. Ids and names need no escapes, so that whatever would mean
  * something else after decoding (a slash, a dot segment, NUL) is refused here and nowhere else.
  */
-import { Problem } from './problems.ts'
 
 const LONGEST_URL = 2_048
 /** RFC 3986: what a path or a query may consist of. */
@@ -51,4 +94,39 @@ function checkSegments(path: string): void {
 
 function badUrl(detail: string): Problem {
   return new Problem('bad_request', { detail })
+}
+
+/** Parameters of a query, each once. @param search without the question mark @throws Problem bad_request */
+export function readQuery(search: string): Record<string, string> {
+  const found = new Map<string, string>()
+  for (const [name, value] of new URLSearchParams(search)) {
+    if (found.has(name))
+      throw new Problem('bad_request', { detail: `The parameter ${quoted(name)} is there twice.` })
+    found.set(name, value)
+  }
+  return Object.fromEntries(found)
+}
+
+function quoted(text: string): string {
+  return JSON.stringify(text.slice(0, 100))
+}
+
+const CHARACTERS = 20
+const ENTROPY_BYTES = 13
+/** Drawn together: one at a time costs as much as all the rest of naming a request. */
+const BATCH = 256
+
+/** Names requests, in their answers and in the log. Always our own: what a client sends could be anything. */
+export function createRequestIds(random: Pick<Random, 'bytes'>): () => string {
+  let drawn = new Uint8Array()
+  let used = 0
+  return () => {
+    if (used === drawn.length) {
+      drawn = Uint8Array.from(random.bytes(ENTROPY_BYTES * BATCH))
+      used = 0
+    }
+    const entropy = drawn.subarray(used, used + ENTROPY_BYTES)
+    used += ENTROPY_BYTES
+    return `req_${encodeBase32(entropy, CHARACTERS)}`
+  }
 }

@@ -3,7 +3,7 @@ import { type Asking, ask, KEYS, ORGANIZATION, startFacade } from '../../../test
 import { DELIVERY_ID, EVENT_ID, idIn, SECRET } from '../../../test/support/facade-services.ts'
 import { FakeClock } from '../../../test/support/fake-clock.ts'
 import { ApiError } from '../../kube/client.ts'
-import { RefusedError } from './refused-error.ts'
+import { RefusedError } from './problems.ts'
 
 const ORG = `/organizations/${ORGANIZATION}`
 const ID = idIn(ORGANIZATION)

@@ -1,11 +1,11 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:https'
 import type { Socket } from 'node:net'
-import type { Random } from '../../lib/ports-clock.ts'
-import { jsonLine, problemResponse, send } from './answer.ts'
-import type { Certificate } from './ports-certificate.ts'
+import type { Random } from '../../lib/clock.ts'
+import type { Certificate } from './certificate.ts'
+import { jsonLine, problemResponse, send } from './context.ts'
 import { Problem, problemBody } from './problems.ts'
-import { createRequestIds } from './request-id.ts'
+import { createRequestIds } from './request.ts'
 
 export type ServerLimits = {
   /** Connections that are served; some more are told so, and beyond those the socket closes. */

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
 import { z } from 'zod'
 import { endpointChange, endpointDraft } from '../schemas.ts'
+import { validateBody, validateQuery } from './body.ts'
 import type { Problem } from './problems.ts'
-import { validateBody, validateQuery } from './validate.ts'
 
 function errorsOf(run: () => unknown) {
   try {

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { settle } from '../../../test/support/fake-clock.ts'
 import { LANE_ENDPOINT } from '../../../test/support/lane-deliveries.ts'
 import { OwnershipEpochs } from '../../ha/ownership.ts'
-import { BackgroundWork } from './background-work.ts'
+import { BackgroundWork } from './context.ts'
 import { EndpointQueue } from './queue.ts'
 
 function made() {

@@ -3,7 +3,7 @@ import { fc } from '../../../test/support/fast-check.ts'
 import { ORGANIZATION, PlaneBed } from '../../../test/support/plane-bed.ts'
 import type { LogRecord, OutcomeRecord } from '../../apis/outcome-segment.ts'
 import type { WebhookEndpoint, WebhookEndpointSpec } from '../../apis/webhook-endpoint.ts'
-import { SHARD_COUNT } from '../../ha/shard.ts'
+import { SHARD_COUNT } from '../../ha/assignment.ts'
 import type { LogSegment } from '../log/store.ts'
 
 const SECOND = 1000

@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
 import { PendingCounters } from './counters.ts'
-import type { Delivery } from './delivery.ts'
-import { EndpointQueue } from './queue.ts'
+import { type Delivery, EndpointQueue } from './queue.ts'
 
 function delivery(name: string, lane: EndpointQueue, bytes = 10): Delivery {
   return {

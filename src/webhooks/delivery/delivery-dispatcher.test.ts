@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { settle } from '../../../test/support/fake-clock.ts'
-import type { Delivery } from './delivery.ts'
-import { Dispatcher } from './delivery-dispatcher.ts'
-import { EndpointQueue } from './queue.ts'
+import { Dispatcher } from './dispatcher.ts'
+import { type Delivery, EndpointQueue } from './queue.ts'
 
 type Running = { delivery: Delivery; end(): void }
 

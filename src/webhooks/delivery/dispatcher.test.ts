@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { shardOf } from '../../ha/shard.ts'
+import { shardOf } from '../../ha/assignment.ts'
 import { EndpointQueues } from './dispatcher.ts'
 
 const uids = Array.from({ length: 20 }, (_, n) => `uid-${n}`)

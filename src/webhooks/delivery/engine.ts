@@ -1,35 +1,171 @@
+import type { DeliveryState } from '../../apis/webhook-delivery.ts'
+import type { WebhookEndpoint } from '../../apis/webhook-endpoint.ts'
+import { shardOf } from '../../ha/assignment.ts'
+import { withOwnership, withoutOwnership } from '../../ha/ownership.ts'
+import { pollUntil } from '../../lib/sleep.ts'
+import { Timers } from '../../lib/timers.ts'
+import type { EndpointStatusWriter, EndpointView } from '../endpoints/directory.ts'
+import { attempt } from './attempt.ts'
+import { cancelDelivery, cancelQueue } from './cancel.ts'
+import { ATTEMPT_DEADLINE_MS, BackgroundWork, type EngineContext, retryUntilDurable } from './context.ts'
+import { busyQueues, PendingCounters } from './counters.ts'
+import { Dispatcher, EndpointQueues } from './dispatcher.ts'
+import { PromotionQueue } from './promotion.ts'
+import {
+  type Delivery,
+  deliveryFromEntry,
+  dueTime,
+  type EndpointQueue,
+  type EndpointRef,
+  IN_OBJECT,
+  type OpenEntry,
+  type OpenSegment,
+  type OpenSegments,
+  type Stage,
+} from './queue.ts'
+import { ObjectBackedDeliveries, RemoteOutcomes } from './remote-outcomes.ts'
+
+/** Lanes that this replica hands over: what is under way in them ends first. */
+
+/**
+ * As long as others wait if this replica has died: an attempt ends within its deadline, and what it came to may still be on its way
+ * then. A write that does not succeed is not waited for any longer.
+ */
+export const DRAIN_TIMEOUT_MS = ATTEMPT_DEADLINE_MS + 1000
+
+/** Calls `rest` for each lane as soon as nothing of it is under way. @returns whether that was so of all in time */
+async function drainQueues(
+  { clock }: Pick<EngineContext, 'clock'>,
+  lanes: readonly EndpointQueue[],
+  rest: (lane: EndpointQueue) => void,
+): Promise<boolean> {
+  const last = clock.monotonic() + DRAIN_TIMEOUT_MS
+  let areIdle = true
+  for (const lane of lanes) {
+    await pollUntil(clock, () => lane.isIdle || clock.monotonic() >= last)
+    areIdle &&= lane.isIdle
+    rest(lane)
+  }
+  return areIdle
+}
+
+/** Deliveries of the lane that the log alone knew of, and has closed. */
+function closedEntries(segments: OpenSegments, lane: EndpointQueue): Delivery[] {
+  return [...lane.members()].filter(
+    ({ storage, version, index }) => storage.kind === 'log' && !segments.at(version)?.open.has(index),
+  )
+}
+
+/**
+ * Entries of lanes that another replica drives. Nearly all of them are closed within a moment, and until then nobody asks for
+ * more than how many there are: a delivery in its lane for each would cost this replica more than all else that it does
+ * about them. Those that stay get one, and so do all of a shard that is taken over.
+ */
+
+type Of = { opened: OpenSegment; open: OpenEntry; lane: EndpointQueue | undefined }
+
+/** Counts it, where that says all there is to say of it by now; or takes it into its lane at once. */
+export function countEntry(plane: DeliveryEngine, { opened, open, lane }: Of): void {
+  const { event } = open.entry
+  const isShown = plane.objectBacked.findEntry(opened.segment.version, open.entry) !== undefined
+  // What is held is counted by its bytes; and what its lane is not known to be, only that can tell.
+  if (!lane || lane.held || isShown) plane.addEntry(opened, open)
+  else {
+    open.counted = lane
+    plane.counters.addEntry(lane, event)
+  }
+}
+
+/** It is pending no longer, or has a delivery that counts in its place. */
+export function uncountEntry({ counters }: DeliveryEngine, { segment }: OpenSegment, open: OpenEntry): void {
+  if (!open.counted) return
+  counters.removeEntry(open.counted, open.entry.event, segment.version)
+  open.counted = undefined
+}
+
+/** Those that were only counted are in their lanes from here on. */
+function addCounted(plane: DeliveryEngine, opened: OpenSegment): void {
+  for (const open of opened.open.values()) if (open.counted) plane.addEntry(opened, open)
+}
+
+/**
+ * Entries of the log that have no outcome yet (held, waiting in an ordered lane, or hanging): after a while they get an object,
+ * which shows them, so that their segment can close.
+ */
+
+/** Segments close within seconds. */
+const PROMOTED_AFTER_MS = 2000
+/** Those that come within so long are looked at together: a timer each would wake a replica as often as the log itself does. */
+const TOGETHER_MS = 250
+/** A busy lane that gets along may keep entries in the log for longer: an object each would slow it down. */
+const PROGRESS_MS = 2000
+const AT_MOST_MS = 30_000
+
+class PromotionScheduler {
+  readonly #plane: DeliveryEngine
+  readonly #queue: PromotionQueue
+  /** Those that are looked at again, however many ask for it. */
+  readonly #looking = new Set<OpenSegment>()
+  /** A look is at the segments of many shards, whichever of them has begun it. */
+  readonly #aside = withoutOwnership()
+  #newest: { since: number; segments: OpenSegment[] } | undefined
+
+  constructor(plane: DeliveryEngine) {
+    this.#plane = plane
+    this.#queue = new PromotionQueue(plane.ctx)
+  }
+
+  /** Gives those of the segment that have no outcome by then an object, and looks again as long as there are any. */
+  promoteLater(opened: OpenSegment): void {
+    if (opened.open.size === 0 || this.#looking.has(opened)) return
+    this.#looking.add(opened)
+    this.#gather(opened)
+  }
+
+  #gather(opened: OpenSegment): void {
+    const { clock } = this.#plane.ctx
+    const now = clock.monotonic()
+    if (this.#newest && now - this.#newest.since < TOGETHER_MS) {
+      this.#newest.segments.push(opened)
+      return
+    }
+    const segments = [opened]
+    this.#newest = { since: now, segments }
+    const showAll = () => {
+      for (const one of segments) this.#show(one)
+    }
+    this.#aside(() => clock.after(PROMOTED_AFTER_MS + TOGETHER_MS, showAll))
+  }
+
+  #show(opened: OpenSegment): void {
+    this.#looking.delete(opened)
+    if (opened.open.size === 0) return
+    addCounted(this.#plane, opened)
+    this.#moveOurs(opened)
+    this.promoteLater(opened)
+  }
+
+  #moveOurs(opened: OpenSegment): void {
+    const { clock, shards } = this.#plane.ctx
+    const now = clock.monotonic()
+    const old = clock.now() - opened.segment.writtenAt > AT_MOST_MS
+    for (const { delivery } of opened.open.values()) {
+      if (delivery?.storage.kind !== 'log' || !shards.owns(delivery.queue.shard)) continue
+      const { storage, queue } = delivery
+      if (storage.promotion || storage.status || queue.closed) continue
+      const getsAlong = !queue.ordered && !queue.paused && now - queue.lastSuccess < PROGRESS_MS
+      if (getsAlong && !old) continue
+      this.#queue.add(delivery, storage)
+    }
+  }
+}
+
 /**
  * The delivery plane: takes deliveries in from the log and from objects, keeps a lane for each endpoint, and
  * lets lanes send in fair turns. What an endpoint allows is looked at before every attempt. Lanes of shards that another
  * replica drives are kept as well, so that it is known what is pending, and nothing has to be read when they change hands;
  * nothing happens in them.
  */
-
-import type { DeliveryState } from '../../apis/webhook-delivery.ts'
-import type { WebhookEndpoint } from '../../apis/webhook-endpoint.ts'
-import { shardOf } from '../../ha/shard.ts'
-import { withOwnership } from '../../ha/shards-ownership.ts'
-import { Timers } from '../../lib/runtime-timers.ts'
-import { pollUntil } from '../../lib/sleep.ts'
-import type { EndpointView } from '../endpoints/directory.ts'
-import type { EndpointStatusWriter } from '../endpoints/endpoint-endpoint-status.ts'
-import { attempt } from './attempt.ts'
-import { BackgroundWork } from './background-work.ts'
-import { cancelDelivery, cancelQueue } from './cancel-lane.ts'
-import type { EngineContext } from './context.ts'
-import { uncountEntry } from './counted-entries.ts'
-import { PendingCounters } from './counters.ts'
-import { type Delivery, deliveryFromEntry, dueTime, IN_OBJECT, type Stage } from './delivery.ts'
-import { Dispatcher } from './delivery-dispatcher.ts'
-import { EndpointQueues } from './dispatcher.ts'
-import type { OpenEntry, OpenSegment } from './open-segments.ts'
-import { retryUntilDurable } from './persist.ts'
-import { busyQueues } from './plane-figures.ts'
-import type { EndpointQueue, EndpointRef } from './queue.ts'
-import { RemoteOutcomes } from './remote-outcomes.ts'
-import { closedEntries, drainQueues } from './rest-lanes.ts'
-import { ObjectBackedDeliveries } from './shown-deliveries.ts'
-import { PromotionScheduler } from './waiting-entries.ts'
 
 /** Outcomes on their way to the store beyond which nothing new is sent. */
 const MAX_SETTLING = 4096

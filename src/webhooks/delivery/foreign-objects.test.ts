@@ -1,10 +1,11 @@
 /** WebhookDeliveries that somebody makes by hand, who says in them to be somebody else. */
+
 import { expect, it } from 'vitest'
 import { ORGANIZATION, PlaneBed } from '../../../test/support/plane-bed.ts'
 import { deliveryObjectName, nameOfMessage } from '../../apis/ids.ts'
 import { API_VERSION, SHARD_LABEL } from '../../apis/meta.ts'
 import { webhookDeliveries, webhookDelivery, webhookDeliveryKind } from '../../apis/webhook-delivery.ts'
-import { shardOf } from '../../ha/shard.ts'
+import { shardOf } from '../../ha/assignment.ts'
 
 const OTHER = 'other'
 const OTHERS_UID = 'ffffffff-0000-4000-8000-000000000001'

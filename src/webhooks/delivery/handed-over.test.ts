@@ -1,9 +1,10 @@
 /** Which shards a replica says to have handed over: whoever takes them next believes that nothing of them is under way. */
+
 import { expect, it } from 'vitest'
 import { calling } from '../../../test/support/faulty-api.ts'
 import { PlaneBed } from '../../../test/support/plane-bed.ts'
 import { webhookDeliveries } from '../../apis/webhook-delivery.ts'
-import { shardOf } from '../../ha/shard.ts'
+import { shardOf } from '../../ha/assignment.ts'
 import { ApiError } from '../../kube/client.ts'
 
 async function taken(bed: PlaneBed, shards: ReadonlySet<number>): Promise<{ inOrder: boolean }> {

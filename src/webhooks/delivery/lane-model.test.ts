@@ -1,8 +1,7 @@
 import { expect, it } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
 import { LANE_ENDPOINT, laneDelivery } from '../../../test/support/lane-deliveries.ts'
-import type { Delivery } from './delivery.ts'
-import { EndpointQueue } from './queue.ts'
+import { type Delivery, EndpointQueue } from './queue.ts'
 
 const DONE = { timedOut: false }
 

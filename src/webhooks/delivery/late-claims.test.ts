@@ -1,10 +1,15 @@
 /** A claim that stood on its way while its writer stood still, and is written when another replica has the shard. */
+
 import { expect, it } from 'vitest'
 import { calling } from '../../../test/support/faulty-api.ts'
 import { PlaneBed } from '../../../test/support/plane-bed.ts'
-import { outcomeSegment, outcomeSegments } from '../../apis/api-outcome-segment.ts'
-import { decodeLogRecords, type LogRecord } from '../../apis/outcome-segment.ts'
-import { shardOf } from '../../ha/shard.ts'
+import {
+  decodeLogRecords,
+  type LogRecord,
+  outcomeSegment,
+  outcomeSegments,
+} from '../../apis/outcome-segment.ts'
+import { shardOf } from '../../ha/assignment.ts'
 
 const SECOND = 1000
 const MINUTE = 60 * SECOND

@@ -1,11 +1,11 @@
 /** The watches of segments and of outcomes have no mutual order: records come before the segment that they speak of. */
+
 import { describe, expect, it } from 'vitest'
 import { calling } from '../../../test/support/faulty-api.ts'
 import { PlaneBed } from '../../../test/support/plane-bed.ts'
-import { outcomeSegments } from '../../apis/api-outcome-segment.ts'
-import type { OutcomeRecord } from '../../apis/outcome-segment.ts'
+import { type OutcomeRecord, outcomeSegments } from '../../apis/outcome-segment.ts'
 import { webhookDeliveries } from '../../apis/webhook-delivery.ts'
-import { shardOf } from '../../ha/shard.ts'
+import { shardOf } from '../../ha/assignment.ts'
 
 const SECOND = 1000
 const MINUTE = 60 * SECOND

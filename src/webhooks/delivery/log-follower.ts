@@ -1,24 +1,136 @@
+import { messageId } from '../../apis/ids.ts'
+import { isRestored } from '../../apis/meta.ts'
+import type { ClaimRecord, OutcomeRecord, ReleaseRecord } from '../../apis/outcome-segment.ts'
+import type { CancelReason, WebhookDeliveryStatus } from '../../apis/webhook-delivery.ts'
+import { shardOf } from '../../ha/assignment.ts'
+import { endpointReference } from '../endpoints/directory.ts'
+import { ShardClaims } from '../log/claims.ts'
+import type { DedupeIndex } from '../log/dedupe.ts'
+import { OutcomeReadProgress } from '../log/reader.ts'
+import type { LogDelivery, LoggedOutcomes, LogSegment } from '../log/store.ts'
+import { startOwnedWork } from './context.ts'
+import { countEntry, type DeliveryEngine, uncountEntry } from './engine.ts'
+import { promoteToObject } from './promotion.ts'
+import type { Delivery, OpenEntry, OpenSegment, UnresolvedEntry } from './queue.ts'
+import { OutOfOrderRecords, offsetKey, type SequencedRecord } from './remote-outcomes.ts'
+import { closesEntry, endsDelivery, setAsideStatus, statusFromRecords } from './status.ts'
+
+/** Ends an entry of the log that is not to be sent: a repeat, or one that came from a backup. */
+function refuseEntry(plane: DeliveryEngine, { segment }: OpenSegment, { entry, refused }: OpenEntry): void {
+  if (!refused) return
+  const { event, endpoint, index } = entry
+  const lane = plane.queueFor({ namespace: event.namespace, name: endpoint.name, uid: endpoint.uid })
+  const position = { version: segment.version, index }
+  plane.ctx.background(plane.ctx.outcomes.record({ kind: 'canceled', position, reason: refused }), lane)
+}
+
+/** Entries of the log whose end nobody has recorded, when their shard is taken over. */
+
+/** An entry that so many starts did not bring to an end is set aside. Those after a hand-over in order do not count. */
+const MAX_STARTS = 2
+
+/** How the shards of entries came to this replica. */
+type Claims = Pick<ShardClaims, 'isInOrder'>
+
+/**
+ * All objects were seen: what has none is attempted (again), or gets the object that it is owed. What replicas
+ * ended over again and again is set aside.
+ * @returns how many; when it is durable that this one goes on with them
+ */
+export async function resumeEntries(
+  plane: DeliveryEngine,
+  left: readonly UnresolvedEntry[],
+  claims: Claims,
+): Promise<number> {
+  const segments = new Set<OpenSegment>()
+  const reopened: Promise<unknown>[] = []
+  for (const unresolved of left) {
+    segments.add(unresolved.opened)
+    reopened.push(resumeEntry(plane, unresolved, claims))
+  }
+  for (const opened of segments) plane.promoteLater(opened)
+  await Promise.all(reopened)
+  return left.length
+}
+
+/** An entry of this replica's shards whose segment was shown only after they were taken over. */
+function resumeLateEntry(plane: DeliveryEngine, unresolved: UnresolvedEntry, claims: Claims): void {
+  const { opened, open } = unresolved
+  const { event, endpoint, index } = open.entry
+  const lane = plane.queueFor({ namespace: event.namespace, name: endpoint.name, uid: endpoint.uid })
+  const position = { version: opened.segment.version, index }
+  // Its object was found when the shard was taken over.
+  if (!open.refused && plane.objectBacked.findEntry(position.version, open.entry))
+    startOwnedWork(plane.ctx, lane, () => plane.ctx.outcomes.record({ kind: 'moved', position }))
+  else startOwnedWork(plane.ctx, lane, () => resumeEntries(plane, [unresolved], claims))
+}
+
+async function resumeEntry(
+  plane: DeliveryEngine,
+  { opened, open }: UnresolvedEntry,
+  claims: Claims,
+): Promise<void> {
+  // It was closed while objects were read.
+  if (opened.open.get(open.entry.index) !== open) return
+  if (open.refused) return refuseEntry(plane, opened, open)
+  const attempted = open.records.filter(({ kind }) => kind !== 'reopened')
+  const starts = open.records.length - attempted.length
+  const delivery = plane.resetEntry(opened, open)
+  const isInOrder = claims.isInOrder(delivery.queue.shard)
+  if (delivery.storage.kind === 'log') {
+    delivery.storage.objectMayExist = open.records.length > 0 || !isInOrder
+    delivery.storage.unansweredAt = plane.ctx.clock.monotonic()
+  }
+  if (attempted.length > 0) promoteOwed(plane, delivery, statusFromRecords(attempted))
+  else if (starts >= MAX_STARTS && !isInOrder) setAside(plane, delivery)
+  else {
+    delivery.stage = 'queued'
+    plane.resume(delivery)
+    const { version, index } = delivery
+    if (!isInOrder) await plane.ctx.outcomes.record({ kind: 'reopened', position: { version, index } })
+  }
+}
+
+function setAside(plane: DeliveryEngine, delivery: Delivery): void {
+  const { ctx } = plane
+  const id = messageId(delivery.name)
+  const { endpoint } = delivery.queue
+  const { namespace, name } = endpoint
+  ctx.log.warn('A delivery was set aside', { delivery: id, namespace, endpoint: name })
+  const view = ctx.directory.find(endpoint)
+  if (view) {
+    const message = `Davit ended, or lost its way to the API server, ${MAX_STARTS + 1} times while ${id} was under way; it goes on apart from the others, and later.`
+    ctx.events.record(endpointReference(view.endpoint.metadata), {
+      type: 'Warning',
+      reason: 'SetAside',
+      message,
+    })
+  }
+  promoteOwed(plane, delivery, setAsideStatus(ctx.clock.now(), ctx.waitScale))
+}
+
+/** What its object will say is known, the object is not there. */
+function promoteOwed({ ctx }: DeliveryEngine, delivery: Delivery, status: WebhookDeliveryStatus): void {
+  const { storage } = delivery
+  if (storage.kind !== 'log') return
+  delivery.stage = 'sending'
+  storage.status = status
+  delivery.attempts = status.attemptCount ?? 0
+  const move = async () => {
+    await promoteToObject(ctx, delivery, storage)
+    if (delivery.left) return
+    delivery.stage = 'waiting'
+    delivery.dueAt = Date.parse(storage.status?.nextAttemptAt ?? '') || 0
+    ctx.wait(delivery)
+  }
+  startOwnedWork(ctx, delivery.queue, move)
+}
+
 /**
  * Follows the delivery log: segments as they come, and what is recorded of their deliveries, each in the order of the log.
  * So every replica knows of every delivery that is not closed, and one that takes a shard over has nothing to read but
  * objects. Only entries of its own shards are queued here, and only of those this replica says anything.
  */
-import type { ClaimRecord, OutcomeRecord, ReleaseRecord } from '../../apis/outcome-segment.ts'
-import { isRestored } from '../../apis/restored.ts'
-import type { CancelReason } from '../../apis/webhook-delivery.ts'
-import { shardOf } from '../../ha/shard.ts'
-import { ShardClaims } from '../log/claims.ts'
-import type { DedupeIndex } from '../log/key-index.ts'
-import { OutcomeReadProgress } from '../log/known-outcomes.ts'
-import type { LoggedOutcomes } from '../log/seen-outcomes.ts'
-import type { LogDelivery, LogSegment } from '../log/store.ts'
-import { countEntry, uncountEntry } from './counted-entries.ts'
-import { OutOfOrderRecords, type SequencedRecord } from './early-records.ts'
-import type { DeliveryEngine } from './engine.ts'
-import type { OpenEntry, OpenSegment } from './open-segments.ts'
-import { closesEntry, endsDelivery } from './outcome-records.ts'
-import { resumeLateEntry } from './resolve-entries.ts'
-import { offsetKey } from './shown-deliveries.ts'
 
 /** Minutes at full load; a replica that has not listed all objects by then tells nothing of what others have ended. */
 const MAX_RECORDED_ENDS = 500_000

@@ -3,8 +3,8 @@ import { settle } from '../../../test/support/fake-clock.ts'
 import { PlaneBed } from '../../../test/support/plane-bed.ts'
 import { OwnershipEpochs } from '../../ha/ownership.ts'
 import { ApiError } from '../../kube/client.ts'
-import { PromotionQueue } from './move-queue.ts'
 import type { DeliveryObjects } from './objects.ts'
+import { PromotionQueue } from './promotion.ts'
 
 const MINUTE = 60_000
 

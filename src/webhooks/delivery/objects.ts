@@ -1,8 +1,8 @@
 /** WebhookDelivery objects: how a delivery is shown, and driven from its first failure on. */
 
+import { formatPosition } from '../../apis/delivery-segment.ts'
 import { deliveryObjectName, messageId } from '../../apis/ids.ts'
 import { API_VERSION, NO_BACKUP_LABEL, SHARD_LABEL } from '../../apis/meta.ts'
-import { formatPosition } from '../../apis/position.ts'
 import {
   type WebhookDelivery,
   type WebhookDeliverySpec,
@@ -12,19 +12,19 @@ import {
   webhookDeliveryKind,
 } from '../../apis/webhook-delivery.ts'
 import { webhookEndpointKind } from '../../apis/webhook-endpoint.ts'
-import { shardOf } from '../../ha/shard.ts'
+import { shardOf } from '../../ha/assignment.ts'
 import {
   isApiError,
   type ObjectRef,
   type RawObject,
   type ResourceReader,
   type ResourceWriter,
+  UnreadableError,
 } from '../../kube/client.ts'
-import { UnreadableError } from '../../kube/unreadable-error.ts'
-import type { Clock } from '../../lib/ports-clock.ts'
-import { PrioritySemaphore } from '../../lib/slots.ts'
-import { byteLength, INLINE_PAYLOAD_BYTES } from '../log/payload.ts'
-import type { Delivery, InLog } from './delivery.ts'
+import type { Clock } from '../../lib/clock.ts'
+import { PrioritySemaphore } from '../../lib/semaphore.ts'
+import { byteLength, INLINE_PAYLOAD_BYTES } from '../log/codec.ts'
+import type { Delivery, InLog } from './queue.ts'
 import { isFinal, isSetAside } from './status.ts'
 
 type Resources = ResourceReader & ResourceWriter

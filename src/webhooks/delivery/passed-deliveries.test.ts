@@ -3,8 +3,8 @@ import { calling } from '../../../test/support/faulty-api.ts'
 import { ORGANIZATION, PlaneBed } from '../../../test/support/plane-bed.ts'
 import { webhookDeliveries } from '../../apis/webhook-delivery.ts'
 import { webhookEndpoints } from '../../apis/webhook-endpoint.ts'
-import { shardOf } from '../../ha/shard.ts'
-import { lateSeconds } from './plane-figures.ts'
+import { shardOf } from '../../ha/assignment.ts'
+import { lateSeconds } from './counters.ts'
 
 const SECOND = 1000
 const MINUTE = 60 * SECOND

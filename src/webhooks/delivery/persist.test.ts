@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { FakeClock, fixedRandom } from '../../../test/support/fake-clock.ts'
 import { OwnershipEpochs } from '../../ha/ownership.ts'
-import { retryUntilDurable } from './persist.ts'
+import { retryUntilDurable } from './context.ts'
 
 const nothing = () => undefined
 

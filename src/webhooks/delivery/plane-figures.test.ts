@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { laneDelivery } from '../../../test/support/lane-deliveries.ts'
-import type { Delivery } from './delivery.ts'
-import { failingEndpoints, lateSeconds } from './plane-figures.ts'
-import { EndpointQueue } from './queue.ts'
+import { failingEndpoints, lateSeconds } from './counters.ts'
+import { type Delivery, EndpointQueue } from './queue.ts'
 
 const NOW = 1_000_000
 

@@ -1,10 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { calling } from '../../../test/support/faulty-api.ts'
 import { ORGANIZATION, PlaneBed, SYSTEM } from '../../../test/support/plane-bed.ts'
-import { outcomeSegment, outcomeSegments } from '../../apis/api-outcome-segment.ts'
-import { deliveryOutline } from '../../apis/delivery-outline.ts'
-import { webhookDeliveries } from '../../apis/webhook-delivery.ts'
-import { shardOf } from '../../ha/shard.ts'
+import { outcomeSegment, outcomeSegments } from '../../apis/outcome-segment.ts'
+import { deliveryOutline, webhookDeliveries } from '../../apis/webhook-delivery.ts'
+import { shardOf } from '../../ha/assignment.ts'
 import { ApiError } from '../../kube/client.ts'
 
 const SECOND = 1000

@@ -1,26 +1,116 @@
+import { parsePosition } from '../../apis/delivery-segment.ts'
+import { deliveryObjectName, messageId, nameOfMessage } from '../../apis/ids.ts'
+import { isRestored } from '../../apis/meta.ts'
+import {
+  type DeliveryOutline,
+  deliveryOutline,
+  type WebhookDelivery,
+  webhookDeliveryKind,
+} from '../../apis/webhook-delivery.ts'
+import { type RawObject, UnreadableError } from '../../kube/client.ts'
+import { copyString } from '../../lib/text.ts'
+import type { EndpointDirectory } from '../endpoints/directory.ts'
+import { INLINE_PAYLOAD_BYTES } from '../log/codec.ts'
+import { cancelObject, exhaustObject, leaveUnread } from './attempt.ts'
+import { type EngineContext, retryUntilDurable, startOwnedWork } from './context.ts'
+import type { DeliveryEngine } from './engine.ts'
+import type { LogFollower } from './log-follower.ts'
+import { deliveryRef } from './objects.ts'
+import {
+  type Delivery,
+  type EndpointQueue,
+  IN_OBJECT,
+  type OpenEntry,
+  type UnresolvedEntry,
+} from './queue.ts'
+import { isSameDelivery, offsetKey } from './remote-outcomes.ts'
+import { longestWaitMs } from './retry-schedule.ts'
+import { endsDelivery, isFinal } from './status.ts'
+
+/** What a WebhookDelivery says to be, and whether Davit has made it. */
+
+/** Organizations by the UIDs of their endpoints. */
+export type Owners = ReadonlyMap<string, string>
+
+function organizationsByEndpoint(directory: Pick<EndpointDirectory, 'all'>): Owners {
+  return new Map(
+    [...directory.all()].map(({ endpoint: { metadata } }) => [metadata.uid, metadata.namespace ?? '']),
+  )
+}
+
+/**
+ * Somebody has made it by hand: it has not the name that its delivery has, or says to be of another organization's endpoint, whose
+ * lane it must not get into.
+ */
+function isForeign({ metadata, spec }: DeliveryOutline, owners: Owners): boolean {
+  const event = nameOfMessage(spec.deliveryId)
+  if (event === undefined) return false
+  const owner = owners.get(spec.endpointUid) ?? metadata.namespace
+  return owner !== metadata.namespace || metadata.name !== deliveryObjectName(event, spec.endpointUid)
+}
+
+/** Undefined when it is of no place in the log. */
+function deliveryFromObject(plane: DeliveryEngine, outline: DeliveryOutline): Delivery | undefined {
+  const { spec, status, metadata } = outline
+  const name = nameOfMessage(spec.deliveryId)
+  const position = parsePosition(spec.position)
+  if (name === undefined || position === undefined) return undefined
+  const { clock, waitScale } = plane.ctx
+  const attempts = status?.attemptCount ?? 0
+  const latest = clock.now() + longestWaitMs(attempts, waitScale)
+  const dueAt = Math.min(latest, Date.parse(status?.nextAttemptAt ?? '') || 0)
+  return {
+    name: copyString(name),
+    queue: plane.queueFor({ namespace: metadata.namespace, name: spec.endpoint, uid: spec.endpointUid }),
+    version: position.version,
+    index: position.index,
+    acceptedAt: Date.parse(metadata.creationTimestamp) || 0,
+    ofWebhookEvent: true,
+    bytes: spec.payload ?? INLINE_PAYLOAD_BYTES,
+    attempts,
+    dueAt,
+    stage: dueAt > clock.now() ? 'waiting' : 'queued',
+    left: false,
+    storage: IN_OBJECT,
+  }
+}
+
+/** Deliveries that are found with an object that shows no end, though their end was decided on before. */
+
+/** Counted as exhausted, but the process ended before the delivery's own end was written. */
+function wasCounted(plane: DeliveryEngine, { name, queue }: Delivery): boolean {
+  return plane.ctx.directory.find(queue.endpoint)?.endpoint.status?.lastCounted === messageId(name)
+}
+
+/** Before another delivery of the endpoint is counted, after which nothing would tell that this one was. */
+function exhaustCounted(plane: DeliveryEngine, delivery: Delivery): void {
+  const { ctx } = plane
+  delivery.stage = 'sending'
+  const exhaust = async () => {
+    const object = await ctx.objects.find(delivery)
+    if (object) await exhaustObject(ctx, delivery, object)
+    else ctx.dropped(delivery)
+  }
+  const end = () => retryUntilDurable(ctx, 'the end of an exhausted delivery', exhaust)
+  const { queue } = delivery
+  startOwnedWork(ctx, queue, () => ctx.streaks.exhausted(queue.endpoint, messageId(delivery.name), end))
+}
+
+function cancelRestored(plane: DeliveryEngine, delivery: Delivery): void {
+  const { ctx } = plane
+  delivery.stage = 'sending'
+  const cancel = async () => {
+    const object = await ctx.objects.find(delivery)
+    if (object) await cancelObject(ctx, delivery, object, 'Restored')
+    else ctx.dropped(delivery)
+  }
+  startOwnedWork(ctx, delivery.queue, () => retryUntilDurable(ctx, 'the end of a restored delivery', cancel))
+}
+
 /**
  * WebhookDelivery objects as a list shows them, brought together with what the log says: what has not ended has its place
  * in its lane, and what is known to have ended is pending no longer.
  */
-import { type DeliveryOutline, deliveryOutline } from '../../apis/delivery-outline.ts'
-import { isRestored } from '../../apis/restored.ts'
-import { type WebhookDelivery, webhookDeliveryKind } from '../../apis/webhook-delivery.ts'
-import type { RawObject } from '../../kube/client.ts'
-import { UnreadableError } from '../../kube/unreadable-error.ts'
-import type { EngineContext } from './context.ts'
-import { type Delivery, IN_OBJECT } from './delivery.ts'
-import { deliveryFromObject, isForeign, organizationsByEndpoint } from './delivery-of-object.ts'
-import { cancelRestored, exhaustCounted, wasCounted } from './end-found.ts'
-import type { DeliveryEngine } from './engine.ts'
-import { leaveUnread } from './leave-unread.ts'
-import type { LogFollower } from './log-follower.ts'
-import { deliveryRef } from './objects.ts'
-import type { OpenEntry, UnresolvedEntry } from './open-segments.ts'
-import { endsDelivery } from './outcome-records.ts'
-import { retryUntilDurable } from './persist.ts'
-import type { EndpointQueue } from './queue.ts'
-import { isSameDelivery, offsetKey } from './shown-deliveries.ts'
-import { isFinal } from './status.ts'
 
 /** Looked for by their names at a time. */
 const AT_A_TIME = 16

@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest'
 import { calling } from '../../../test/support/faulty-api.ts'
 import { PlaneBed } from '../../../test/support/plane-bed.ts'
-import { outcomeSegments } from '../../apis/api-outcome-segment.ts'
+import { outcomeSegments } from '../../apis/outcome-segment.ts'
 import { webhookDeliveries } from '../../apis/webhook-delivery.ts'
-import { shardOf } from '../../ha/shard.ts'
+import { shardOf } from '../../ha/assignment.ts'
 import { ApiError } from '../../kube/client.ts'
 
 const ATTEMPT = { at: '2026-01-31T12:00:00.000Z', latencyMs: 1, code: 200 }

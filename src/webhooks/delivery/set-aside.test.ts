@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
 import { calling } from '../../../test/support/faulty-api.ts'
 import { PlaneBed } from '../../../test/support/plane-bed.ts'
-import { outcomeSegments } from '../../apis/api-outcome-segment.ts'
+import { outcomeSegments } from '../../apis/outcome-segment.ts'
 import { type WebhookDeliveryStatus, webhookDeliveries } from '../../apis/webhook-delivery.ts'
-import { shardOf } from '../../ha/shard.ts'
+import { shardOf } from '../../ha/assignment.ts'
 import { ApiError } from '../../kube/client.ts'
 
 const SECOND = 1000

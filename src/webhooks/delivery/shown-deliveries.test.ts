@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
 import { LANE_ENDPOINT, laneDelivery } from '../../../test/support/lane-deliveries.ts'
 import { EndpointQueue } from './queue.ts'
-import { ObjectBackedDeliveries, offsetKey } from './shown-deliveries.ts'
+import { ObjectBackedDeliveries, offsetKey } from './remote-outcomes.ts'
 
 const lane = new EndpointQueue(LANE_ENDPOINT)
 

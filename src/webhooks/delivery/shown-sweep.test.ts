@@ -2,9 +2,9 @@ import { expect, it } from 'vitest'
 import { calling } from '../../../test/support/faulty-api.ts'
 import { ORGANIZATION, PlaneBed } from '../../../test/support/plane-bed.ts'
 import { webhookDeliveries } from '../../apis/webhook-delivery.ts'
-import { shardOf } from '../../ha/shard.ts'
+import { shardOf } from '../../ha/assignment.ts'
 import { ApiError, type RawObject } from '../../kube/client.ts'
-import { RemoteDeliverySweeper } from './shown-sweep.ts'
+import { RemoteDeliverySweeper } from './takeover.ts'
 
 const SECOND = 1000
 const MINUTE = 60 * SECOND

@@ -5,8 +5,8 @@ import {
   type WebhookDeliveryStatus,
   webhookDeliveryStatus,
 } from '../../apis/webhook-delivery.ts'
-import type { AttemptResult } from './attempt-result.ts'
 import {
+  type AttemptResult,
   afterAttempt,
   canceledStatus,
   exhaustedStatus,

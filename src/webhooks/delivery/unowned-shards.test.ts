@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { ORGANIZATION, PlaneBed } from '../../../test/support/plane-bed.ts'
 import { type WebhookEndpoint, webhookEndpoints } from '../../apis/webhook-endpoint.ts'
-import { shardOf } from '../../ha/shard.ts'
+import { shardOf } from '../../ha/assignment.ts'
 
 const SECOND = 1000
 const MINUTE = 60 * SECOND

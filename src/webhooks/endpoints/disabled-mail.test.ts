@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { disabledMail } from './disabled-mail.ts'
+import { disabledMail } from './notifier.ts'
 
 const DISABLED = {
   namespace: 'acme',

@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
 import { DISABLE_ANNOTATION, ENABLE_ANNOTATION, type WebhookEndpoint } from '../../apis/webhook-endpoint.ts'
-import { isAcknowledged, planChange, type WantedChange } from './endpoint-change.ts'
-import { decideState } from './endpoint-state.ts'
+import { decideState, isAcknowledged, planChange, type WantedChange } from './plan.ts'
 
 const NOW = Date.parse('2026-01-31T12:00:00.000Z')
 const iso = (ms: number) => new Date(ms).toISOString()

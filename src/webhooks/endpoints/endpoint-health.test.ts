@@ -6,7 +6,7 @@ import {
   decideExhausted,
   type HealthDecision,
   type Streak,
-} from './endpoint-health.ts'
+} from './health.ts'
 
 const HOUR = 3_600_000
 const START = Date.parse('2026-01-31T12:00:00.000Z')

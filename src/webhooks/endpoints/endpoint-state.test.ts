@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { EndpointState, WebhookEndpoint, WebhookEndpointStatus } from '../../apis/webhook-endpoint.ts'
-import { decideState } from './endpoint-state.ts'
+import { decideState } from './plan.ts'
 
 const CREATED = '2026-01-31T12:00:00Z'
 const T1 = '2026-01-31T13:00:00Z'

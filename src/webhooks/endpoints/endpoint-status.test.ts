@@ -8,8 +8,7 @@ import {
   type WebhookEndpointStatus,
   webhookEndpointStatus,
 } from '../../apis/webhook-endpoint.ts'
-import { decideState } from './endpoint-state.ts'
-import { type EndpointObservations, endpointStatus } from './endpoint-status.ts'
+import { decideState, type EndpointObservations, endpointStatus } from './plan.ts'
 
 const START = Date.parse('2026-01-31T12:00:00.000Z')
 const HOUR = 3_600_000

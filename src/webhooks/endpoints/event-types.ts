@@ -1,5 +1,9 @@
+import { builtinEventTypes } from '../../apis/builtin-event-types.ts'
+import { type EventType, eventTypes } from '../../apis/event-type.ts'
+import { isApiError, type RawObject, type ResourceWriter } from '../../kube/client.ts'
+import type { Logger } from '../../lib/log.ts'
+
 /** The catalogue of event types. */
-import type { EventType } from '../../apis/event-type.ts'
 
 export class EventTypeStore {
   readonly #types = new Map<string, EventType>()
@@ -31,5 +35,23 @@ export class EventTypeStore {
   /** Those of `names` that are in no entry; `*` is always known. */
   unknown(names: readonly string[]): string[] {
     return names.filter((name) => name !== '*' && !this.#types.has(name))
+  }
+}
+
+/** The event types that ship are there from the start; what an installation has made of one that is there stays. */
+
+/** @param isKnown whether there is a type of this name; a failure is told, and made good at the next start */
+export async function ensureBuiltinEventTypes(
+  { api, log }: { api: ResourceWriter; log: Logger },
+  isKnown: (name: string) => boolean,
+): Promise<void> {
+  for (const type of builtinEventTypes.filter(({ metadata }) => !isKnown(metadata.name))) {
+    try {
+      await api.create(eventTypes, { ...type, metadata: { ...type.metadata } } satisfies RawObject)
+      log.info('Made an event type that ships', { name: type.metadata.name })
+    } catch (error) {
+      if (isApiError(error, 'AlreadyExists')) continue
+      log.warn('An event type that ships could not be made', { name: type.metadata.name, error })
+    }
   }
 }

@@ -1,12 +1,37 @@
-/** The streak of exhausted deliveries of an endpoint, and automatic disabling (interface §3.1). */
+import type { WebhookEndpointStatus } from '../../apis/webhook-endpoint.ts'
+import { shardOf } from '../../ha/assignment.ts'
+import type { ShardOwnership } from '../../ha/ownership.ts'
+import type { Clock } from '../../lib/clock.ts'
+import { KeyedMutex } from '../../lib/semaphore.ts'
+import type { EndpointStatusWriter, EndpointView } from './directory.ts'
 
-import { shardOf } from '../../ha/shard.ts'
-import type { ShardOwnership } from '../../ha/shards-ownership.ts'
-import { KeyedMutex } from '../../lib/keyed-mutex.ts'
-import type { Clock } from '../../lib/ports-clock.ts'
-import type { EndpointView } from './directory.ts'
-import type { EndpointStatusWriter } from './endpoint-endpoint-status.ts'
-import { decideExhausted, type Streak } from './endpoint-health.ts'
+/** Counting exhausted deliveries and disabling automatically (interface §3.1). */
+
+/** Both must hold: so many exhausted deliveries in a row, over at least so long. */
+export const DISABLE_AFTER_FAILURES = 5
+export const DISABLE_AFTER_MS = 24 * 60 * 60 * 1000
+
+export type Streak = Pick<WebhookEndpointStatus, 'consecutiveFailures' | 'failingSince' | 'lastCounted'>
+
+export type HealthDecision =
+  /** Counted before: a repeat after a crash. */
+  { kind: 'counted' } | { kind: 'count'; consecutiveFailures: number; failingSince: string; disable: boolean }
+
+/**
+ * What an exhausted delivery does to the streak. Decided only here, never by a timer: a brief outage that
+ * exhausts a few deliveries does not disable. @param now milliseconds since 1970
+ */
+export function decideExhausted(streak: Streak, deliveryId: string, now: number): HealthDecision {
+  if (streak.lastCounted === deliveryId) return { kind: 'counted' }
+  const consecutiveFailures = (streak.consecutiveFailures ?? 0) + 1
+  const failingSince =
+    consecutiveFailures > 1 && streak.failingSince ? streak.failingSince : new Date(now).toISOString()
+  const disable =
+    consecutiveFailures >= DISABLE_AFTER_FAILURES && now - Date.parse(failingSince) >= DISABLE_AFTER_MS
+  return { kind: 'count', consecutiveFailures, failingSince, disable }
+}
+
+/** The streak of exhausted deliveries of an endpoint, and automatic disabling (interface §3.1). */
 
 type EndpointIdentity = { namespace: string; name: string; uid: string }
 

@@ -1,23 +1,50 @@
+import type { ObjectMeta } from '../../apis/meta.ts'
+import type { WebhookEndpointStatus } from '../../apis/webhook-endpoint.ts'
+import { shardOf } from '../../ha/assignment.ts'
+import { type ShardOwnership, withoutOwnership } from '../../ha/ownership.ts'
+import type { Organizations } from '../../kube/organizations.ts'
+import { type ConditionUpdate, mergeConditions } from '../../kube/status.ts'
+import type { Clock } from '../../lib/clock.ts'
+import type { Logger } from '../../lib/log.ts'
+import type { Mailer } from '../../lib/mail.ts'
+import type { MailMetrics } from '../../lib/metrics.ts'
+import { sleep } from '../../lib/sleep.ts'
+import type { EndpointDirectory, EndpointStatusWriter } from './directory.ts'
+
+/** The mail that tells owners of automatic disabling. */
+export type DisabledEndpoint = {
+  namespace: string
+  name: string
+  consecutiveFailures?: number
+  failingSince?: string | undefined
+  disabledAt?: string | undefined
+}
+
+export function disabledMail(endpoint: DisabledEndpoint): { subject: string; text: string } {
+  const { namespace, name, consecutiveFailures = 0, failingSince, disabledAt } = endpoint
+  return {
+    subject: `Webhook endpoint ${name} of ${namespace} was disabled`,
+    text: [
+      `The webhook endpoint whe_${name} of the organization ${namespace} was disabled automatically${disabledAt ? ` at ${disabledAt}` : ''}.`,
+      '',
+      `${consecutiveFailures} deliveries in a row used up all their attempts${failingSince ? `, the first of them at ${failingSince}` : ''}.`,
+      'Deliveries that had not ended are held for seven days and go on when the endpoint is enabled.',
+      'Events that come while it is disabled are not delivered to it.',
+      '',
+      'See why the attempts failed:',
+      `  kubectl -n ${namespace} get webhookdeliveries --field-selector spec.endpoint=${name},status.state=exhausted -o wide`,
+      'When the receiver is mended, enable the endpoint:',
+      `  kubectl -n ${namespace} annotate webhookendpoint ${name} --overwrite davit.dev/enable-requested-at="$(date -u +%FT%TZ)"`,
+      '',
+    ].join('\n'),
+  }
+}
+
 /**
  * Tells the owners by e-mail that an endpoint was disabled automatically (interface §3.1), and says in a
  * condition how that went. Mail may take long, so it goes beside the reconciler's pass. A mail server that does
  * not take it is asked again for a week, by the next process as well.
  */
-import type { ObjectMeta } from '../../apis/meta.ts'
-import type { WebhookEndpointStatus } from '../../apis/webhook-endpoint.ts'
-import { withoutOwnership } from '../../ha/ownership.ts'
-import { shardOf } from '../../ha/shard.ts'
-import type { ShardOwnership } from '../../ha/shards-ownership.ts'
-import { type ConditionUpdate, mergeConditions } from '../../kube/conditions.ts'
-import type { Organizations } from '../../kube/organizations.ts'
-import type { Mailer } from '../../lib/mailer.ts'
-import type { MailMetrics } from '../../lib/metrics.ts'
-import type { Clock } from '../../lib/ports-clock.ts'
-import type { Logger } from '../../lib/ports-log.ts'
-import { sleep } from '../../lib/sleep.ts'
-import type { EndpointDirectory } from './directory.ts'
-import { disabledMail } from './disabled-mail.ts'
-import type { EndpointStatusWriter } from './endpoint-endpoint-status.ts'
 
 export type DisabledNotifierOptions = {
   /** Absent without mail settings. */

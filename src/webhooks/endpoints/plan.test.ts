@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
-import type { StateDecision } from './endpoint-state.ts'
-import { type EndpointFacts, endpointFindings, type Problem } from './plan.ts'
+import { type EndpointFacts, endpointFindings, type Problem, type StateDecision } from './plan.ts'
 
 const ENABLED: StateDecision = { state: 'enabled', newStreak: false, handled: {}, problems: [] }
 const PAUSED: StateDecision = { ...ENABLED, state: 'disabled', disabledReason: 'Requested' }

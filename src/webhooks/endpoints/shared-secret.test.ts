@@ -1,8 +1,9 @@
 /** What is said of a Secret of `spec.signingSecret` that cannot be written. */
+
 import { expect, it } from 'vitest'
 import type { WebhookEndpoint } from '../../apis/webhook-endpoint.ts'
 import { ApiError } from '../../kube/client.ts'
-import { SharedSecrets, type SharedSecretsOptions } from './shared-secret.ts'
+import { SharedSecrets, type SharedSecretsOptions } from './signing-keys.ts'
 
 const ENDPOINT = {
   metadata: { name: 'billing', namespace: 'acme', uid: 'u1' },

@@ -1,7 +1,7 @@
 import { expect, test, vi } from 'vitest'
 import { builtinEventTypes } from '../../apis/builtin-event-types.ts'
 import { ApiError } from '../../kube/client.ts'
-import { ensureBuiltinEventTypes } from './shipped-types.ts'
+import { ensureBuiltinEventTypes } from './event-types.ts'
 
 test('of the event types that ship those are made that are missing, and a refusal stops none of the others', async () => {
   const made: string[] = []

@@ -1,17 +1,17 @@
 /** Two replicas that write the status of one endpoint: a shard changes hands while one of them is stopped. */
+
 import { AsyncResource } from 'node:async_hooks'
 import { describe, expect, it } from 'vitest'
 import { FakeClock, settle } from '../../../test/support/fake-clock.ts'
 import { MemoryStore } from '../../../test/support/memory-store.ts'
 import { API_VERSION } from '../../apis/meta.ts'
 import { webhookEndpoint, webhookEndpoints } from '../../apis/webhook-endpoint.ts'
+import { shardOf } from '../../ha/assignment.ts'
 import { OwnershipEpochs } from '../../ha/ownership.ts'
-import { shardOf } from '../../ha/shard.ts'
-import { mergeConditions } from '../../kube/conditions.ts'
 import { Organizations } from '../../kube/organizations.ts'
-import type { Mail } from '../../lib/mailer.ts'
-import { EndpointDirectory } from './directory.ts'
-import { EndpointStatusWriter } from './endpoint-endpoint-status.ts'
+import { mergeConditions } from '../../kube/status.ts'
+import type { Mail } from '../../lib/mail.ts'
+import { EndpointDirectory, EndpointStatusWriter } from './directory.ts'
 import { EndpointHealth } from './health.ts'
 import { DisabledNotifier } from './notifier.ts'
 

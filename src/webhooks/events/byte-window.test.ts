@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { FakeClock } from '../../../test/support/fake-clock.ts'
 import { fc } from '../../../test/support/fast-check.ts'
-import { ByteWindow } from './byte-window.ts'
+import { ByteWindow } from './quota.ts'
 
 const MINUTE = 60_000
 

@@ -6,8 +6,8 @@ import { namespaces } from '../../apis/core-kinds.ts'
 import { eventTypes } from '../../apis/event-type.ts'
 import type { PendingCounters } from '../delivery/counters.ts'
 import type { EndpointQueue } from '../delivery/queue.ts'
-import type { ByteWindow } from './byte-window.ts'
 import type { EventsReconciler } from './controller.ts'
+import type { ByteWindow } from './quota.ts'
 import type { WebhookEventStore } from './store.ts'
 
 let bed: EventsBed

@@ -1,21 +1,306 @@
+import { API_VERSION } from '../../apis/meta.ts'
+import { webhookEndpointKind } from '../../apis/webhook-endpoint.ts'
+import {
+  type EventOutline,
+  type EventState,
+  eventOutline,
+  type WebhookEventStatus,
+  webhookEvents,
+} from '../../apis/webhook-event.ts'
+import {
+  findObject,
+  isApiError,
+  type RawObject,
+  type ResourceReader,
+  type ResourceWriter,
+} from '../../kube/client.ts'
+import { noRequeue, type ReconcileResult, type Reconciler, requeueAfter } from '../../kube/reconcile-loop.ts'
+import type { EventRecorder } from '../../kube/recorder.ts'
+import type { Clock, Random } from '../../lib/clock.ts'
+import { type BackoffLimits, backoffMs } from '../../lib/sleep.ts'
+import type { PendingCounters } from '../delivery/counters.ts'
+import { type DecidedEvent, type PublishEventsOptions, publishEvents } from './accept.ts'
+import { type EventDecision, eventStatus, mayDecideMore } from './plan.ts'
+import type { PublishQuota, QuotaExceeded } from './quota.ts'
+import { eventName, type UnconfirmedAppends, type WebhookEventStore } from './store.ts'
+
+/**
+ * When a write that the API server refused for one event alone is tried again: after a wait that grows, and in one organization
+ * only so many in a while, so that a policy that refuses thousands of them does not cost hundreds of calls a second.
+ */
+
+/** Refusals of one organization in a while, after which none is tried again until it is over. What succeeds does not count. */
+const AT_MOST = 20
+const WHILE_MS = 2000
+
+type Refused = { at: number; refusals: number }
+type RefusalWindow = { until: number; refusals: number }
+
+export class WriteBackoff {
+  readonly #clock: Clock
+  readonly #random: Random
+  readonly #limits: BackoffLimits
+  /** By UID: when it is due again, monotonic, after so many refusals in a row. */
+  readonly #refused = new Map<string, Refused>()
+  /** By organization. */
+  readonly #whiles = new Map<string, RefusalWindow>()
+
+  constructor({ clock, random }: { clock: Clock; random: Random }, limits: BackoffLimits) {
+    this.#clock = clock
+    this.#random = random
+    this.#limits = limits
+  }
+
+  /** Events that it knows of. */
+  get size(): number {
+    return this.#refused.size
+  }
+
+  /** @returns for how long it is not to be tried, milliseconds; 0 where it is due, or was never refused */
+  waitOf({ metadata: { uid, namespace } }: EventOutline): number {
+    const refused = this.#refused.get(uid)
+    if (!refused) return 0
+    const now = this.#clock.monotonic()
+    const { until = now, refusals = 0 } = this.#whiles.get(namespace) ?? {}
+    return Math.max(0, refused.at - now, refusals < AT_MOST ? 0 : until - now)
+  }
+
+  /** Those that are due: what was never refused in the order given, then what has waited longest since it was due. */
+  due(events: readonly EventOutline[]): EventOutline[] {
+    const at = ({ metadata }: EventOutline) => this.#refused.get(metadata.uid)?.at ?? 0
+    return events.filter((event) => this.waitOf(event) === 0).sort((a, b) => at(a) - at(b))
+  }
+
+  add({ metadata: { uid, namespace } }: EventOutline): void {
+    const now = this.#clock.monotonic()
+    const refusals = (this.#refused.get(uid)?.refusals ?? 0) + 1
+    this.#refused.set(uid, { at: now + backoffMs(refusals, this.#limits, this.#random), refusals })
+    for (const [organization, { until }] of this.#whiles) if (until <= now) this.#whiles.delete(organization)
+    const running = this.#whiles.get(namespace) ?? { until: now + WHILE_MS, refusals: 0 }
+    running.refusals += 1
+    this.#whiles.set(namespace, running)
+  }
+
+  /** It was done, or there is nothing to do any more. */
+  forget(uid: string): void {
+    this.#refused.delete(uid)
+  }
+}
+
+type EventExpiryOptions = {
+  book: WebhookEventStore
+  writer: ResourceWriter
+  clock: Clock
+  random: Random
+  /** The wall time for ages. */
+  time: Pick<Clock, 'now'>
+  /** A pass takes so long at most, in milliseconds. */
+  partMs: number
+  /** Some that have expired cannot be deleted; this is why the first of them could not. */
+  onNotDeleted: (error: unknown) => void
+}
+
+/** Waits after one could not be deleted. */
+const DELETE_RETRY: BackoffLimits = { firstMs: 60_000, longestMs: 600_000 }
+
+/** Deletes events that have finished, and were to stay for a time after that (spec.ttlSecondsAfterFinished). */
+export class EventExpiry {
+  readonly #options: EventExpiryOptions
+  readonly #refused: WriteBackoff
+
+  constructor(options: EventExpiryOptions) {
+    this.#options = options
+    this.#refused = new WriteBackoff(options, DELETE_RETRY)
+  }
+
+  /** It has gone. */
+  forget(uid: string): void {
+    this.#refused.forget(uid)
+  }
+
+  /** What cannot be deleted holds up nothing else. @returns milliseconds until the next one expires, or is tried again */
+  async pass(namespace: string): Promise<number | undefined> {
+    const { book, clock, time, partMs, onNotDeleted } = this.#options
+    const now = time.now()
+    const until = clock.monotonic() + partMs
+    const errors: unknown[] = []
+    const expired = book.expiringIn(namespace).filter((event) => expiresIn(event, now) <= 0)
+    for (const event of this.#refused.due(expired)) {
+      if (clock.monotonic() > until) break
+      if (this.#refused.waitOf(event) === 0)
+        await this.#delete(event).catch((error: unknown) => errors.push(error))
+    }
+    if (errors.length > 0) onNotDeleted(errors[0])
+    const waits = book.expiringIn(namespace).map((event) => this.#waitOf(event, now))
+    return waits.length === 0 ? undefined : Math.min(...waits)
+  }
+
+  /** Milliseconds until it is to be deleted, or that is tried again. */
+  #waitOf(event: EventOutline, now: number): number {
+    return Math.max(expiresIn(event, now), this.#refused.waitOf(event))
+  }
+
+  async #delete(event: EventOutline): Promise<void> {
+    const { book, writer } = this.#options
+    const { uid } = event.metadata
+    try {
+      await writer.delete(webhookEvents, event.metadata, { uid })
+    } catch (error) {
+      if (!isApiError(error, 'NotFound', 'Conflict')) {
+        if (book.isOpen(event)) this.#refused.add(event)
+        throw error
+      }
+    }
+    this.forget(uid)
+    book.remove(event)
+  }
+}
+
+/** Milliseconds until its time is over; 0 or less where it is. */
+function expiresIn({ metadata, spec, status }: EventOutline, now: number): number {
+  const created = Date.parse(metadata.creationTimestamp)
+  // By a clock that was ahead it stays for longer; by one that was behind it does not go at once.
+  const finished = Math.max(created, Date.parse(status?.finishedAt ?? '') || created)
+  return finished + (spec.ttlSecondsAfterFinished ?? 0) * 1000 - now
+}
+
+/** Writes what became of a WebhookEvent. One whose status cannot be written holds up none of the others. */
+
+type EventStatusOptions = {
+  resources: ResourceReader
+  writer: ResourceWriter
+  book: WebhookEventStore
+  clock: Clock
+  random: Random
+}
+
+/** Waits after refusals of one event alone. An API server that has just started may know no rights yet, so the first is short. */
+const STATUS_RETRY: BackoffLimits = { firstMs: 1000, longestMs: 60_000 }
+/** Somebody changes an event now and then, not all the time. */
+const MAX_ATTEMPTS = 5
+
+/** What was refused since it was told; `since` is monotonic. */
+type UnreportedFailures = { first: string; count: number; cause: unknown; since: number }
+
+class EventStatusWriter {
+  readonly #options: EventStatusOptions
+  readonly #refused: WriteBackoff
+  /** By organization. */
+  readonly #untold = new Map<string, UnreportedFailures>()
+
+  constructor(options: EventStatusOptions) {
+    this.#options = options
+    this.#refused = new WriteBackoff(options, STATUS_RETRY)
+  }
+
+  /** @returns for how long it is not to be written, since the API server has refused that; milliseconds, 0 or more */
+  waitOf(event: EventOutline): number {
+    return this.#refused.waitOf(event)
+  }
+
+  /** Those that may be written now, what was refused before last. */
+  due(events: readonly EventOutline[]): EventOutline[] {
+    return this.#refused.due(events)
+  }
+
+  /** Whatever was refused of this event, it is to be written no more. */
+  forget(uid: string): void {
+    this.#refused.forget(uid)
+  }
+
+  /**
+   * Where the API server refuses the status of this event, it is told later (`tellRefused`).
+   * @throws ApiError of what is not this event's alone: the API server is away, or busy
+   */
+  async write(event: EventOutline, status: Partial<WebhookEventStatus>): Promise<void> {
+    const { book } = this.#options
+    book.beginWrite(event)
+    try {
+      const written = await this.#patch(event, status)
+      book.completeWrite(written ?? { ...event, status }, written && Number(written.metadata.resourceVersion))
+      this.forget(event.metadata.uid)
+    } catch (error) {
+      book.failWrite(event)
+      if (!isApiError(error, 'Invalid', 'BadRequest', 'TooLarge', 'Forbidden', 'Conflict')) throw error
+      if (book.isOpen(event)) this.#refused.add(event)
+      this.#note(event, error)
+    }
+  }
+
+  /**
+   * @param forMs only what was refused so long ago or before
+   * @throws Error naming one of those that were refused since the last call, and how many
+   */
+  throwIfRefused(namespace: string, forMs: number): void {
+    const untold = this.#untold.get(namespace)
+    if (!untold || this.#options.clock.monotonic() - untold.since < forMs) return
+    this.#untold.delete(namespace)
+    const { first, count, cause } = untold
+    const others = count > 1 ? ` and of ${count - 1} others` : ''
+    throw new Error(`the status of the WebhookEvent ${namespace}/${first}${others} cannot be written`, {
+      cause,
+    })
+  }
+
+  #note({ metadata: { namespace, name } }: EventOutline, cause: unknown): void {
+    const untold = this.#untold.get(namespace)
+    if (untold) untold.count += 1
+    else this.#untold.set(namespace, { first: name, count: 1, cause, since: this.#options.clock.monotonic() })
+  }
+
+  /**
+   * Over the version that was decided on. Where somebody else has written, it is written only if it may follow that.
+   * @returns the event as it is then; undefined where it has gone, is another one, or can be read no more
+   */
+  async #patch(event: EventOutline, status: Partial<WebhookEventStatus>): Promise<EventOutline | undefined> {
+    const { namespace, name, uid } = event.metadata
+    const ref = { namespace, name }
+    let held: EventOutline | undefined = event
+    for (let attempt = 1; held?.metadata.uid === uid; attempt += 1) {
+      const { resourceVersion } = held.metadata
+      const patch = { metadata: { uid, resourceVersion }, status }
+      try {
+        const how = { subresource: 'status' } as const
+        const { metadata } = await this.#options.writer.patch(webhookEvents, ref, patch, how)
+        const { state, eventId = event.status?.eventId, finishedAt } = status
+        const known = { state, eventId, finishedAt } as NonNullable<EventOutline['status']>
+        const version = String(metadata.resourceVersion)
+        return { ...event, metadata: { ...event.metadata, resourceVersion: version }, status: known }
+      } catch (error) {
+        if (isApiError(error, 'NotFound')) return undefined
+        if (!isApiError(error, 'Conflict') || attempt === MAX_ATTEMPTS) throw error
+      }
+      const raw = await findObject(this.#options.resources, webhookEvents, ref)
+      held = readOutline(raw)
+      if (held?.metadata.uid === uid && !mayFollow(held.status?.state, status)) return held
+    }
+    return undefined
+  }
+}
+
+/** A status that nobody can read says nothing, and is written over. */
+function readOutline(raw: RawObject | undefined): EventOutline | undefined {
+  if (raw === undefined) return undefined
+  return eventOutline.safeParse(raw).data ?? eventOutline.safeParse({ ...raw, status: undefined }).data
+}
+
+/**
+ * What was appended is delivered, whatever was said of it before; what is said of an end stays. That nobody gets it is said by
+ * one who had not heard that it was accepted.
+ */
+function mayFollow(
+  before: EventState | undefined,
+  { state, deliveries }: Partial<WebhookEventStatus>,
+): boolean {
+  if (before === 'refused') return state !== 'refused'
+  return before === undefined || (before === 'accepted' && state === 'dispatched' && deliveries !== 0)
+}
+
 /**
  * One pass over the WebhookEvents of a namespace: finish what has been delivered, delete what has expired, accept what waits. What
  * was decided of an event is decided once, and kept until the API server takes the status that says so: an event that was sent
  * is not judged again by what has changed since.
  */
-import type { EventOutline } from '../../apis/event-outline.ts'
-import { API_VERSION } from '../../apis/meta.ts'
-import { webhookEndpointKind } from '../../apis/webhook-endpoint.ts'
-import type { EventRecorder } from '../../kube/event-recorder.ts'
-import { noRequeue, type ReconcileResult, type Reconciler, requeueAfter } from '../../kube/reconcile-loop.ts'
-import type { PendingCounters } from '../delivery/counters.ts'
-import { type DecidedEvent, type PublishEventsOptions, publishEvents } from './accept-events.ts'
-import { EventExpiry, type EventExpiryOptions } from './event-expiry.ts'
-import { type EventStatusOptions, EventStatusWriter } from './event-status.ts'
-import type { PublishQuota, QuotaExceeded } from './quota.ts'
-import { eventName } from './store.ts'
-import type { UnconfirmedAppends } from './unseen-events.ts'
-import { type EventDecision, eventStatus, mayDecideMore } from './verdict.ts'
 
 /** What an append tells of, and asks. */
 type AppendCallbacks = Pick<PublishEventsOptions, 'appending' | 'appended' | 'found' | 'isUnanswered'>

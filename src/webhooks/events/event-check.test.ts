@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { refuseEvent } from './event-check.ts'
+import { refuseEvent } from './plan.ts'
 
 const KNOWN = { name: 'environment.started', known: true }
 const LIMIT = 256 * 1024

@@ -1,9 +1,8 @@
 /** When an event is said to be dispatched: the log may show late what was appended, and an object may show it before the log does. */
 import { beforeEach, describe, expect, test } from 'vitest'
 import { type EventsBed, startEventsBed } from '../../../test/support/events-bed.ts'
-import { eventOutline } from '../../apis/event-outline.ts'
 import { webhookEndpoints } from '../../apis/webhook-endpoint.ts'
-import { webhookEvents } from '../../apis/webhook-event.ts'
+import { eventOutline, webhookEvents } from '../../apis/webhook-event.ts'
 
 let bed: EventsBed
 

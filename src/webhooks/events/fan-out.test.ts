@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
 import type { WebhookEndpoint } from '../../apis/webhook-endpoint.ts'
-import { matchEndpoints, type Subscriber, subscriberOf } from './fan-out.ts'
+import { matchEndpoints, type Subscriber, subscriberOf } from './plan.ts'
 
 function subscriber(name: string, over: Partial<Subscriber> = {}): Subscriber {
   const defaults = { uid: `uid-${name}`, eventTypes: ['*'], enabled: true, deleting: false }

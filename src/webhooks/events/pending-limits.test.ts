@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
-import { remainingQuota } from './pending-limits.ts'
+import { remainingQuota } from './quota.ts'
 
 const limits = { organization: 2000, all: 10_000 }
 

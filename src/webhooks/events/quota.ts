@@ -1,10 +1,81 @@
+import type { Clock } from '../../lib/clock.ts'
+
+/** Bytes by key over the last minutes, to the minute; the size of what is kept does not depend on how much comes. */
+
+const MINUTE_MS = 60_000
+
+export class ByteWindow {
+  readonly #clock: Clock
+  readonly #minutes: number
+  /** By minute of the monotonic clock, the oldest first. */
+  readonly #buckets = new Map<number, Map<string, number>>()
+  readonly #sums = new Map<string, number>()
+  #total = 0
+
+  constructor(clock: Clock, minutes: number) {
+    this.#clock = clock
+    this.#minutes = minutes
+  }
+
+  add(key: string, bytes: number): void {
+    const minute = this.#forget()
+    const bucket = this.#buckets.get(minute) ?? new Map<string, number>()
+    this.#buckets.set(minute, bucket)
+    bucket.set(key, (bucket.get(key) ?? 0) + bytes)
+    this.#sums.set(key, (this.#sums.get(key) ?? 0) + bytes)
+    this.#total += bytes
+  }
+
+  bytesOf(key: string): number {
+    this.#forget()
+    return this.#sums.get(key) ?? 0
+  }
+
+  get total(): number {
+    this.#forget()
+    return this.#total
+  }
+
+  /** @returns the minute that it is */
+  #forget(): number {
+    const minute = Math.floor(this.#clock.monotonic() / MINUTE_MS)
+    for (const [old, bucket] of this.#buckets) {
+      if (old > minute - this.#minutes) break
+      this.#buckets.delete(old)
+      for (const [key, bytes] of bucket) {
+        this.#total -= bytes
+        const left = (this.#sums.get(key) ?? 0) - bytes
+        if (left > 0) this.#sums.set(key, left)
+        else this.#sums.delete(key)
+      }
+    }
+    return minute
+  }
+}
+
+/** How many deliveries may wait at once before new events do (settled, "Events and deliveries"). */
+
+/** Deliveries, or the most of them. */
+export type Pending = { organization: number; all: number }
+
+/** Kept for organizations that hold little, so that full ones do not stop the rest. */
+const RESERVE = 0.1
+/** Of the reserve, at least so many organizations get a share. */
+const SHARES = 20
+
+/** @returns how many more deliveries an organization may have; 0 when its events have to wait */
+export function remainingQuota(pending: Pending, limits: Pending): number {
+  const reserve = Math.floor(limits.all * RESERVE)
+  const ofItsOwn = limits.organization - pending.organization
+  const unreserved = limits.all - reserve - pending.all
+  const share = Math.min(Math.ceil(reserve / SHARES) - pending.organization, limits.all - pending.all)
+  return Math.max(0, Math.min(ofItsOwn, Math.max(unreserved, share)))
+}
+
 /**
  * Whether an organization's events may be accepted now. What waits and what is written is limited, since it lives
  * in the store of the whole cluster: beyond the limits events wait, and none is lost.
  */
-
-import type { ByteWindow } from './byte-window.ts'
-import { type Pending, remainingQuota } from './pending-limits.ts'
 
 export type IntakeLimits = {
   pending: Pending

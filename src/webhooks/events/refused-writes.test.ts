@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { FakeClock, fixedRandom } from '../../../test/support/fake-clock.ts'
-import type { EventOutline } from '../../apis/event-outline.ts'
-import { WriteBackoff } from './refused-writes.ts'
+import type { EventOutline } from '../../apis/webhook-event.ts'
+import { WriteBackoff } from './controller.ts'
 
 const LIMITS = { firstMs: 1000, longestMs: 4000 }
 

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from 'vitest'
-import type { EventOutline } from '../../apis/event-outline.ts'
+import type { EventOutline } from '../../apis/webhook-event.ts'
 import { WebhookEventStore } from './store.ts'
 
 let book: WebhookEventStore

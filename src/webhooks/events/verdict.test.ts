@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { mayDecideMore } from './verdict.ts'
+import { mayDecideMore } from './plan.ts'
 
 test.each([
   { own: 0, all: 0, want: true, why: 'nothing is unwritten' },

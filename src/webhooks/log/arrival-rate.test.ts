@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { ArrivalRate } from './arrival-rate.ts'
+import { ArrivalRate } from './retention.ts'
 
 /** So many a second for so long, evenly. @returns the time then */
 function steady(rate: ArrivalRate, perSecond: number, seconds: number, from = 0): number {

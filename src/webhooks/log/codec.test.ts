@@ -8,8 +8,7 @@ import {
   MAX_SEGMENT_DELIVERIES,
   type SegmentEvent,
 } from '../../apis/delivery-segment.ts'
-import { decodeDeliveries, planSegments, segmentSpec, sizeOf } from './codec.ts'
-import { webhookPayload } from './payload.ts'
+import { decodeDeliveries, planSegments, segmentSpec, sizeOf, webhookPayload } from './codec.ts'
 
 const UID = '0b1c2d3e-4f50-6172-8394-a5b6c7d8e9f0'
 const NAME = '7yem9rzjg00000000000000000'

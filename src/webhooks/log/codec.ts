@@ -1,18 +1,60 @@
-/** The delivery log's first sequence: accepted events and the deliveries that they make. */
 import {
   type AcceptedEvent,
   type DeliverySegmentSpec,
   type DeliveryTarget,
+  decodeEventLine,
+  encodeEventLine,
   MAX_SEGMENT_BYTES,
   MAX_SEGMENT_DELIVERIES,
   type SegmentEvent,
 } from '../../apis/delivery-segment.ts'
 import { timeOfName } from '../../apis/ids.ts'
 import { DNS_LABEL } from '../../apis/meta.ts'
-import { decodeEventLine, encodeEventLine } from '../../apis/segment-event-line.ts'
 import { isKeyLine } from './dedupe.ts'
-import { byteLength } from './payload.ts'
-import { readTarget } from './target-line.ts'
+
+/**
+ * The body of a delivery: Standard Webhooks `{ type, timestamp, data }`, serialized once at acceptance. What is
+ * stored, signed and sent are the same bytes, so `data` given as text reaches the receiver to the digit.
+ */
+
+/** Bodies up to this size are copied into the delivery's object; larger ones stay in their segment. */
+export const INLINE_PAYLOAD_BYTES = 16 * 1024
+
+/** @param dataText valid JSON @param acceptedAt milliseconds since 1970 */
+export function webhookPayload(type: string, acceptedAt: number, dataText: string): string {
+  const timestamp = new Date(acceptedAt).toISOString()
+  return `{"type":${JSON.stringify(type)},"timestamp":"${timestamp}","data":${dataText}}`
+}
+
+export function byteLength(text: string): number {
+  return Buffer.byteLength(text, 'utf8')
+}
+
+const TARGET = /^([a-z0-9-]{1,63}) ([A-Za-z0-9-]{1,64})$/
+
+/**
+ * Each replica reads who gets each delivery of all, and they are the same endpoints again and again: one text for a UID, whose
+ * hash is known, saves it more than to take the line apart costs.
+ */
+const known = new Map<string, DeliveryTarget>()
+/** More endpoints than that are begun anew with; a few megabytes. */
+const MAX_KNOWN = 20_000
+
+/** Name and UID of an endpoint, as a line of a segment has them. Undefined when no object can have such names. */
+export function readTarget(text: string): Readonly<DeliveryTarget> | undefined {
+  const held = known.get(text)
+  if (held) return held
+  if (!TARGET.test(text)) return undefined
+  // What is cut out of a text keeps all of that in memory.
+  const own = Buffer.from(text, 'latin1').toString('latin1')
+  const [name = '', uid = ''] = own.split(' ')
+  if (known.size === MAX_KNOWN) known.clear()
+  const target = { name, uid }
+  known.set(own, target)
+  return target
+}
+
+/** The delivery log's first sequence: accepted events and the deliveries that they make. */
 
 /** A delivery as a segment holds it; `index` is its place in the segment. */
 export type SegmentDelivery = {

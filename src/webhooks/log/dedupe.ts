@@ -1,11 +1,20 @@
+import {
+  type AcceptedEvent,
+  comparePositions,
+  type DeliverySegmentSpec,
+  decodeEventLine,
+  formatPosition,
+  type Position,
+  parsePosition,
+  type SegmentEvent,
+} from '../../apis/delivery-segment.ts'
+import { timeOfName } from '../../apis/ids.ts'
+
 /**
  * Idempotency-Keys in the delivery log. A request that came with a key is an event whose key has a fingerprint. Where
  * what it makes is outside of the log, the event is a claim that nobody gets, and a note follows when it is made.
  * Retention deletes segments sooner than keys expire: it repeats what they say of keys in shorter lines.
  */
-import type { AcceptedEvent, SegmentEvent } from '../../apis/delivery-segment.ts'
-import { timeOfName } from '../../apis/ids.ts'
-import { comparePositions, formatPosition, type Position, parsePosition } from '../../apis/position.ts'
 
 /** How long a key stands for its request. */
 export const KEY_LIFE_MS = 24 * 60 * 60 * 1000
@@ -86,4 +95,109 @@ export function isBefore(a: Pick<KeyRecord, 'position'>, b: Pick<KeyRecord, 'pos
 
 function wordsOf({ id, namespace, key, fingerprint }: Mark) {
   return { id, namespace, key, fingerprint }
+}
+
+/** What a segment says of Idempotency-Keys. */
+
+/** In the order of the log. @param version of the segment */
+export function keyRecordsOf(
+  spec: Pick<DeliverySegmentSpec, 'events' | 'deliveries'>,
+  version: number,
+): KeyRecord[] {
+  let targets: Targets | undefined
+  return spec.events.flatMap((line, index) => {
+    const event = decodeEventLine(line)
+    if (event?.fingerprint === undefined) return []
+    targets ??= targetsOf(spec.deliveries)
+    const { count = 0, first = 0 } = targets.get(index) ?? {}
+    return keyRecordOf(event, { position: { version, index }, deliveries: count, firstDelivery: first }) ?? []
+  })
+}
+
+/** By index of the event. */
+type Targets = Map<number, { count: number; first: number }>
+
+function targetsOf(deliveries: string): Targets {
+  const targets: Targets = new Map()
+  const lines = deliveries === '' ? [] : deliveries.split('\n')
+  lines.forEach((line, index) => {
+    const event = Number.parseInt(line, 10)
+    const known = targets.get(event)
+    if (known) known.count += 1
+    else targets.set(event, { count: 1, first: index })
+  })
+  return targets
+}
+
+/**
+ * Of several places in the log with one key the first counts; later ones are never delivered, unless the key had
+ * expired by then. Remembered for as long as a repeat after a crash can come.
+ */
+
+type Place = { id: string; version: number; eventIndex: number; seenAt: number }
+
+const KEPT_MS = 15 * 60_000
+/** Of more keys the newest are remembered: some 30 MB. */
+const MAX_KEYS = 200_000
+
+export class DedupeIndex {
+  /** In the order in which they were shown, or asked for. */
+  readonly #first = new Map<string, Place>()
+  readonly #maxKeys: number
+
+  constructor(maxKeys = MAX_KEYS) {
+    this.#maxKeys = maxKeys
+  }
+
+  get size(): number {
+    return this.#first.size
+  }
+
+  /**
+   * Places must be shown in the order of the log. @param now milliseconds of the steady clock: one that is set ahead would
+   * have all keys forgotten at once
+   * @returns true when an earlier place has the key
+   */
+  isDuplicate(
+    event: Pick<SegmentEvent, 'id' | 'namespace' | 'key'>,
+    version: number,
+    eventIndex: number,
+    now: number,
+  ): boolean {
+    if (event.key === undefined) return false
+    const key = `${event.namespace}/${event.key}`
+    const first = this.#first.get(key)
+    if (first && !isExpired(first.id, event.id))
+      return first.version !== version || first.eventIndex !== eventIndex
+    // As the newest, or it would be forgotten as early as the one before.
+    this.#first.delete(key)
+    this.#first.set(key, { id: event.id, version, eventIndex, seenAt: now })
+    this.#forget(now)
+    return false
+  }
+
+  /**
+   * Whether the log is known to hold the key. Whoever asks may ask again, for as long as a note of what was appended cannot be
+   * written, so a key that is asked for stays. @param now milliseconds of the steady clock
+   */
+  has(namespace: string, key: string, now: number): boolean {
+    const name = `${namespace}/${key}`
+    const first = this.#first.get(name)
+    if (!first) return false
+    this.#first.delete(name)
+    this.#first.set(name, { ...first, seenAt: now })
+    return true
+  }
+
+  #forget(now: number): void {
+    for (const [key, { seenAt }] of this.#first) {
+      if (this.#first.size <= this.#maxKeys && now - seenAt <= KEPT_MS) return
+      this.#first.delete(key)
+    }
+  }
+}
+
+/** By the ids' own times: whoever takes a request decides so, and no other clock may see it otherwise. */
+function isExpired(first: string, later: string): boolean {
+  return timeOfName(later) - timeOfName(first) >= KEY_LIFE_MS
 }

@@ -4,8 +4,7 @@ import { calling, FaultyApi } from '../../../test/support/faulty-api.ts'
 import { MemoryStore } from '../../../test/support/memory-store.ts'
 import { deliverySegments } from '../../apis/delivery-segment.ts'
 import { ApiError } from '../../kube/client.ts'
-import { createEventLog } from './event-log.ts'
-import { SegmentNamer } from './segment-names.ts'
+import { createEventLog, SegmentNamer } from './kubernetes-store.ts'
 
 const EVENT = { id: '7ycfp16rfzzcvr8x5fb59vxhgh', namespace: 'acme', type: 'billing.updated', payload: '{}' }
 const ACCEPTED = [{ event: EVENT, targets: [] }]

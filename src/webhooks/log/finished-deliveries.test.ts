@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
-import { shardOf } from '../../ha/shard.ts'
+import { shardOf } from '../../ha/assignment.ts'
 import { type EndpointOf, FinishedIndex, type NewFinished } from './finished-deliveries.ts'
 import type { RetentionLimits } from './retention-plan.ts'
 

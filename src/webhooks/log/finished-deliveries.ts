@@ -1,11 +1,85 @@
+import { shardOf } from '../../ha/assignment.ts'
+import { type FinishedCount, type Holders, nextToDelete, type RetentionLimits } from './retention-plan.ts'
+
+/** What ended at some time, and may have been taken out of this queue and others. */
+export type Ended = { readonly completedAt: number; taken: boolean }
+
+/** Ends are told nearly in their order: so far back a place is looked for, beyond that all are sorted. */
+const NEAR = 64
+/** Fewer dead entries than this are not worth a compaction. */
+const SLACK = 64
+
+/**
+ * A queue by the time of the end, the oldest in front. In front and at the back it costs O(1), amortised; what is
+ * taken elsewhere stays as a dead entry until that pays.
+ */
+export class OldestFirst<T extends Ended> {
+  #items: T[] = []
+  #start = 0
+  #size = 0
+  #sorted = true
+
+  /** Entries that were not taken. */
+  get size(): number {
+    return this.#size
+  }
+
+  add(item: T): void {
+    this.#size += 1
+    const place = this.#sorted ? this.#placeOf(item) : undefined
+    if (place === undefined) this.#sorted = false
+    if (place === undefined || place === this.#items.length) this.#items.push(item)
+    else this.#items.splice(place, 0, item)
+  }
+
+  first(): T | undefined {
+    if (!this.#sorted) this.#sort()
+    while (this.#items[this.#start]?.taken) this.#start += 1
+    return this.#items[this.#start]
+  }
+
+  /** An entry of this queue was marked as taken. */
+  markTaken(): void {
+    this.#size -= 1
+    if (this.#items.length > 2 * this.#size + SLACK) this.#compact()
+  }
+
+  *values(): IterableIterator<T> {
+    for (let at = this.#start; at < this.#items.length; at += 1) {
+      const item = this.#items[at]
+      if (item && !item.taken) yield item
+    }
+  }
+
+  /** Undefined when it is not near. */
+  #placeOf(item: T): number | undefined {
+    let place = this.#items.length
+    const nearest = Math.max(this.#start, place - NEAR)
+    while (place > this.#start) {
+      const before = this.#items[place - 1]
+      if (!before || before.completedAt <= item.completedAt) return place
+      if (place === nearest) return undefined
+      place -= 1
+    }
+    return place
+  }
+
+  #sort(): void {
+    this.#compact()
+    this.#items.sort((a, b) => a.completedAt - b.completedAt)
+    this.#sorted = true
+  }
+
+  #compact(): void {
+    this.#items = [...this.values()]
+    this.#start = 0
+  }
+}
+
 /**
  * The finished deliveries that have an object: what retention may delete. Slim, since there may be 200,000: some
  * 150 bytes each.
  */
-
-import { shardOf } from '../../ha/shard.ts'
-import { OldestFirst } from './oldest-first.ts'
-import { type FinishedCount, nextToDelete, type RetentionLimits } from './retention-plan.ts'
 
 export type EndpointOf = { readonly namespace: string; readonly name: string; readonly uid: string }
 
@@ -173,4 +247,81 @@ export class FinishedIndex {
     this.#groups.set(uid, group)
     return group
   }
+}
+
+/**
+ * Which delivery objects refer to a payload in the log: a segment with a payload that may still be sent, or
+ * shown, must stay. Only payloads over 16 KiB are referred to; smaller ones are in the object.
+ */
+
+export class PayloadRefs {
+  /**
+   * By segment the objects, as `<namespace>/<name>`, with what is known of those that have finished. What this process has left is in
+   * doubt: another one that has taken its shard deletes it without a word to this one.
+   */
+  readonly #holders = new Map<string, Map<string, Finished | undefined>>()
+  readonly #segments = new Map<string, string>()
+
+  /** Objects that refer to a segment. */
+  get size(): number {
+    return this.#segments.size
+  }
+
+  /** Telling the same again changes nothing. @param object `<namespace>/<name>` */
+  hold(object: string, segment: string): void {
+    if (this.#segments.has(object)) return
+    this.#segments.set(object, segment)
+    const holders = this.#holders.get(segment)
+    if (holders) holders.set(object, undefined)
+    else this.#holders.set(segment, new Map([[object, undefined]]))
+  }
+
+  /** The delivery has finished; its object goes on referring. */
+  finished(object: string, finished: Finished): void {
+    const segment = this.#segments.get(object)
+    if (segment !== undefined) this.#holders.get(segment)?.set(object, finished)
+  }
+
+  /** The object is gone. */
+  release(object: string): void {
+    const segment = this.#segments.get(object)
+    if (segment === undefined) return
+    this.#segments.delete(object)
+    const holders = this.#holders.get(segment)
+    holders?.delete(object)
+    if (holders?.size === 0) this.#holders.delete(segment)
+  }
+
+  /** The segment is gone, and with it what was referred to. */
+  forget(segment: string): void {
+    for (const object of this.#holders.get(segment)?.keys() ?? []) this.#segments.delete(object)
+    this.#holders.delete(segment)
+  }
+
+  holders(segment: string): Holders {
+    const holders = this.#holders.get(segment)
+    if (!holders) return 'none'
+    let found: Holders = 'succeeded'
+    for (const finished of holders.values()) {
+      if (!isKnown(finished)) return 'unfinished'
+      if (!finished.succeeded) found = 'finished'
+    }
+    return found
+  }
+
+  /** Those of which it is not known that they have finished. */
+  unfinishedOf(segment: string): string[] {
+    const holders = [...(this.#holders.get(segment) ?? [])]
+    return holders.flatMap(([object, finished]) => (isKnown(finished) ? [] : [object]))
+  }
+
+  /** The finished ones of those that refer to it. */
+  finishedOf(segment: string): Finished[] {
+    const holders = this.#holders.get(segment)?.values() ?? []
+    return [...holders].filter(isKnown)
+  }
+}
+
+function isKnown(finished: Finished | undefined): finished is Finished {
+  return finished !== undefined && !finished.left
 }

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { OutcomeReadProgress } from './known-outcomes.ts'
+import { OutcomeReadProgress } from './reader.ts'
 
 const START = Date.UTC(2026, 0, 31, 12)
 const SECOND = 1000

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { FakeClock, fixedRandom } from '../../../test/support/fake-clock.ts'
 import { calling, FaultyApi } from '../../../test/support/faulty-api.ts'
 import { MemoryStore } from '../../../test/support/memory-store.ts'
-import { outcomeSegments } from '../../apis/api-outcome-segment.ts'
+import { outcomeSegments } from '../../apis/outcome-segment.ts'
 import { ApiError } from '../../kube/client.ts'
 import { createIdempotently, type IdempotentCreateOptions } from './kubernetes-store.ts'
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { LogSequence, type SegmentEntry, toSegmentEntry } from './log-index.ts'
+import { LogSequence, type SegmentEntry, toSegmentEntry } from './segment-sweep.ts'
 import type { LogSegment } from './store.ts'
 
 function entry(version: number, bytes = 10): SegmentEntry {

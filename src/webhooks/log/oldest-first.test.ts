@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
-import { type Ended, OldestFirst } from './oldest-first.ts'
+import { type Ended, OldestFirst } from './finished-deliveries.ts'
 
 function ended(completedAt: number): Ended {
   return { completedAt, taken: false }

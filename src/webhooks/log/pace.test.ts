@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { type DeletionBatch, DeletionRate } from './pace.ts'
+import { type DeletionBatch, DeletionRate } from './retention-deleter.ts'
 
 const full: DeletionBatch = { deletes: 4, full: true, tookMs: 0 }
 

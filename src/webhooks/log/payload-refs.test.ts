@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest'
-import type { Finished } from './finished-deliveries.ts'
-import { PayloadRefs } from './payload-refs.ts'
+import { type Finished, PayloadRefs } from './finished-deliveries.ts'
 
 function finished(name: string, succeeded: boolean): Finished {
   const endpoint = { namespace: 'acme', name: 'billing', uid: 'uid' }

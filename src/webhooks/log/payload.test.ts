@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
-import { byteLength, INLINE_PAYLOAD_BYTES, webhookPayload } from './payload.ts'
+import { byteLength, INLINE_PAYLOAD_BYTES, webhookPayload } from './codec.ts'
 
 const ACCEPTED = Date.parse('2026-01-31T12:00:00.007Z')
 

@@ -1,16 +1,79 @@
+import {
+  decodeEventLine,
+  deliverySegment,
+  deliverySegmentKind,
+  deliverySegments,
+  readDeliverySegment,
+} from '../../apis/delivery-segment.ts'
+import {
+  decodeLogRecords,
+  outcomeSegment,
+  outcomeSegments,
+  readOutcomeSegment,
+} from '../../apis/outcome-segment.ts'
+import type { PayloadRef } from '../../apis/webhook-delivery.ts'
+import { findObject, type RawObject, type ResourceReader, UnreadableError } from '../../kube/client.ts'
+import type { Logger } from '../../lib/log.ts'
+import { decodeDeliveries } from './codec.ts'
+import type { LoggedOutcomes, LogSegment } from './store.ts'
+
+/**
+ * How much of the log is asked for at once: segments may be large, and then few of them make a page; where they hold
+ * one event each, a page may grow.
+ */
+export const LOG_PAGE = 50
+export const LARGEST_LOG_PAGE = 1000
+
+/** What is younger was there when the first list was read: it is kept for two minutes, and lists go back for one. */
+const KEPT_MS = 30_000
+
+/** Which part of the sequence of outcomes this process has read without a gap. */
+export class OutcomeReadProgress {
+  readonly #startedAt: number
+  #from = 0
+  #version = 0
+  #isListed = false
+
+  /** @param startedAt milliseconds since 1970 */
+  constructor(startedAt: number) {
+    this.#startedAt = startedAt
+  }
+
+  /** Every segment up to this version was taken in, as far as there was one. */
+  get version(): number {
+    return this.#version
+  }
+
+  /** Before this version some may have been deleted before they were read. */
+  get from(): number {
+    return this.#from
+  }
+
+  /**
+   * The first list has ended: what comes now is shown by the watch, and nothing can have gone before it. So a clock that is ahead of the API
+   * server's, by which all that comes looks old, costs what the list would have told, and no more.
+   */
+  listComplete(): void {
+    this.#isListed = true
+  }
+
+  /** In the order of the log. @param createdAt by the API server, milliseconds since 1970; absent: now */
+  advance({
+    version,
+    createdAt = this.#startedAt,
+  }: Pick<LoggedOutcomes, 'version'> & { createdAt?: number }): void {
+    if (!this.#isListed) {
+      if (this.#version === 0 && createdAt < this.#startedAt) this.#from = version - 1
+      if (createdAt < this.#startedAt - KEPT_MS) this.#from = version
+    }
+    this.#version = Math.max(this.#version, version)
+  }
+}
+
 /**
  * Reading the log: the low-water mark at the start, and what its segments hold. Names are newest first, so that a list ends
  * soon after the mark.
  */
-
-import { outcomeSegment, outcomeSegments, readOutcomeSegment } from '../../apis/api-outcome-segment.ts'
-import { readDeliverySegment } from '../../apis/delivery-segment.ts'
-import { decodeLogRecords } from '../../apis/outcome-segment.ts'
-import type { RawObject, ResourceReader } from '../../kube/client.ts'
-import type { Logger } from '../../lib/ports-log.ts'
-import { decodeDeliveries } from './codec.ts'
-import type { LoggedOutcomes } from './seen-outcomes.ts'
-import type { LogSegment } from './store.ts'
 
 /**
  * Who writes has seen what is older than this, and named its segment accordingly. And keys so much older than the mark still make a
@@ -99,4 +162,26 @@ export function readLoggedOutcomes(raw: RawObject, log: Logger): LoggedOutcomes 
 
 function versionOf(raw: RawObject): number {
   return Number(raw.metadata.resourceVersion)
+}
+
+/**
+ * A payload over 16 KiB, from the segment that holds it.
+ * @param namespace the operator's
+ * @param organization of the delivery: events of another one are in the same log, and whoever could make a delivery by hand must not
+ * have them sent
+ * @returns undefined when the segment is gone (somebody deleted it: the log keeps what is referred to), or has no such event of it
+ * @throws UnreadableError
+ */
+export async function largePayload(
+  resources: ResourceReader,
+  namespace: string,
+  ref: PayloadRef,
+  organization: string,
+): Promise<string | undefined> {
+  const raw = await findObject(resources, deliverySegments, { namespace, name: ref.segment })
+  if (!raw) return undefined
+  const { data } = deliverySegment.safeParse(raw)
+  if (!data) throw new UnreadableError(deliverySegmentKind.kind, `${namespace}/${ref.segment}`)
+  const event = decodeEventLine(data.spec.events[ref.event] ?? '')
+  return event?.namespace === organization ? event.payload : undefined
 }

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
 import { PlaneBed, SYSTEM } from '../../../test/support/plane-bed.ts'
-import { outcomeSegments } from '../../apis/api-outcome-segment.ts'
-import { deliveryOutline } from '../../apis/delivery-outline.ts'
 import { deliverySegments } from '../../apis/delivery-segment.ts'
+import { outcomeSegments } from '../../apis/outcome-segment.ts'
+import { deliveryOutline } from '../../apis/webhook-delivery.ts'
 import { Retention } from './retention.ts'
 
 const MINUTE = 60_000

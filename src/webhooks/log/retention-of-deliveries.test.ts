@@ -2,11 +2,10 @@ import { expect, test } from 'vitest'
 import { settle } from '../../../test/support/fake-clock.ts'
 import { calling } from '../../../test/support/faulty-api.ts'
 import { deleting, ORGANIZATION, RetentionBed } from '../../../test/support/retention-bed.ts'
-import { deliveryOutline } from '../../apis/delivery-outline.ts'
 import { deliverySegments } from '../../apis/delivery-segment.ts'
-import { webhookDeliveries } from '../../apis/webhook-delivery.ts'
+import { deliveryOutline, webhookDeliveries } from '../../apis/webhook-delivery.ts'
 import { webhookEndpoints } from '../../apis/webhook-endpoint.ts'
-import { SHARD_COUNT } from '../../ha/shard.ts'
+import { SHARD_COUNT } from '../../ha/assignment.ts'
 import { ApiError } from '../../kube/client.ts'
 
 const MINUTE = 60_000

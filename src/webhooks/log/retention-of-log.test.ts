@@ -1,12 +1,11 @@
 import { expect, test } from 'vitest'
-
 import { deleting, ORGANIZATION, RetentionBed } from '../../../test/support/retention-bed.ts'
-import { outcomeSegments } from '../../apis/api-outcome-segment.ts'
 import { deliverySegments } from '../../apis/delivery-segment.ts'
+import { outcomeSegments } from '../../apis/outcome-segment.ts'
 import { webhookDeliveries } from '../../apis/webhook-delivery.ts'
-import { shardOf } from '../../ha/shard.ts'
+import { shardOf } from '../../ha/assignment.ts'
 import { ApiError } from '../../kube/client.ts'
-import { DeletionRate } from './pace.ts'
+import { DeletionRate } from './retention-deleter.ts'
 
 const MINUTE = 60_000
 const HOUR = 60 * MINUTE

@@ -1,34 +1,136 @@
+import { parsePosition } from '../../apis/delivery-segment.ts'
+import { deliveryObjectName } from '../../apis/ids.ts'
+import type { DeliveryOutline, DeliveryState } from '../../apis/webhook-delivery.ts'
+import { webhookEndpoints } from '../../apis/webhook-endpoint.ts'
+import { shardOf } from '../../ha/assignment.ts'
+import { isApiError, type ObjectRef, type ResourceReader, type ResourceWriter } from '../../kube/client.ts'
+import type { Clock } from '../../lib/clock.ts'
+import type { Logger } from '../../lib/log.ts'
+import { sleep } from '../../lib/sleep.ts'
+import type { Delivery } from '../delivery/queue.ts'
+import { isFinal } from '../delivery/status.ts'
+import type { EndpointDirectory } from '../endpoints/directory.ts'
+import { type EndpointOf, FinishedIndex, type NewFinished, PayloadRefs } from './finished-deliveries.ts'
+import { Deleter, DeletionRate, PayloadRefCheck, preserveKeys } from './retention-deleter.ts'
+import type { RetentionLimits } from './retention-plan.ts'
+import { LogSweep, outcomesBytes, scanLog, toSegmentEntry } from './segment-sweep.ts'
+import type { EventLog, LoggedOutcomes, LogSegment } from './store.ts'
+
+/** Small corrections of the clock are taken as they come. */
+const TOLERANCE_MS = 60_000
+const UNSEEN_MS = 10 * 60_000
+const BELIEVED_AFTER_MS = 60 * 60_000
+
+/**
+ * The wall time for ages. A clock that is set far ahead makes everything old at once; by mistake it is mostly
+ * mended soon, and what was deleted does not come back. So such a time counts only when it has stood for an hour.
+ */
+export class SkewGuardedClock {
+  readonly #clock: Clock
+  /** Wall time less monotonic time, as believed. */
+  #offset: number
+  /** An offset that is not believed yet, since when, and when it was last seen, monotonic. */
+  #doubted: { offset: number; since: number; seenAt: number } | undefined
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+    this.#offset = clock.now() - clock.monotonic()
+  }
+
+  /** Milliseconds since 1970. */
+  now(): number {
+    const monotonic = this.#clock.monotonic()
+    const offset = this.#clock.now() - monotonic
+    if (offset - this.#offset <= TOLERANCE_MS) this.#believe(offset)
+    else {
+      const before = this.#doubted
+      // Nobody has looked for long, and it may have been mended meanwhile; or it was mended in part.
+      const isNew = !before || monotonic - before.seenAt > UNSEEN_MS || offset < before.offset - TOLERANCE_MS
+      this.#doubted = isNew
+        ? { offset, since: monotonic, seenAt: monotonic }
+        : { ...before, seenAt: monotonic }
+      if (monotonic - this.#doubted.since >= BELIEVED_AFTER_MS) this.#believe(this.#doubted.offset)
+    }
+    return monotonic + this.#offset
+  }
+
+  #believe(offset: number): void {
+    this.#offset = offset
+    this.#doubted = undefined
+  }
+}
+
+/** How much comes in a second, smoothed: what came at once counts as if it had come over minutes. */
+const SMOOTHED_OVER_MS = 120_000
+
+export class ArrivalRate {
+  #perMs = 0
+  #at = 0
+
+  /** @param monotonic milliseconds */
+  arrived(monotonic: number): void {
+    this.#perMs = this.#decayed(monotonic) + 1 / SMOOTHED_OVER_MS
+    this.#at = monotonic
+  }
+
+  perSecond(monotonic: number): number {
+    return this.#decayed(monotonic) * 1000
+  }
+
+  #decayed(monotonic: number): number {
+    return this.#perMs * Math.exp((this.#at - monotonic) / SMOOTHED_OVER_MS)
+  }
+}
+
+/**
+ * Finished deliveries of an endpoint that does not exist any more go with it. Owner references say so as well, but
+ * not every cluster runs the garbage collector. The watch may be behind, so the endpoint is looked up first.
+ */
+
+/** Look-ups in one round. */
+const AT_A_TIME = 16
+
+class GoneEndpoints {
+  readonly #resources: ResourceReader
+  readonly #doubtful = new Map<string, EndpointOf>()
+
+  constructor(resources: ResourceReader) {
+    this.#resources = resources
+  }
+
+  /** The endpoint may be gone. */
+  suspect(endpoint: EndpointOf): void {
+    this.#doubtful.set(endpoint.uid, endpoint)
+  }
+
+  /** Looks up some of those in doubt. @returns the UIDs of those that are gone */
+  async check(): Promise<string[]> {
+    const some = [...this.#doubtful.values()].slice(0, AT_A_TIME)
+    const gone = await Promise.all(
+      some.map(async (endpoint) => ((await this.#isGone(endpoint)) ? [endpoint.uid] : [])),
+    )
+    return gone.flat()
+  }
+
+  async #isGone(endpoint: EndpointOf): Promise<boolean> {
+    const { namespace, name, uid } = endpoint
+    this.#doubtful.delete(uid)
+    try {
+      const found = await this.#resources.get(webhookEndpoints, { namespace, name })
+      return found.metadata.uid !== uid
+    } catch (error) {
+      if (isApiError(error, 'NotFound')) return true
+      // Behind the others, and not at once.
+      this.#doubtful.set(uid, endpoint)
+      return false
+    }
+  }
+}
+
 /**
  * Keeps the space that Davit takes in the cluster's store bounded: deletes finished deliveries and closed segments
  * of the log, evenly and off the hot path. It is told what there is; what goes, `domain/retention.ts` decides.
  */
-import type { DeliveryOutline } from '../../apis/delivery-outline.ts'
-import { deliveryObjectName } from '../../apis/ids.ts'
-import { parsePosition } from '../../apis/position.ts'
-import type { DeliveryState } from '../../apis/webhook-delivery.ts'
-import { shardOf } from '../../ha/shard.ts'
-import type { ObjectRef, ResourceReader, ResourceWriter } from '../../kube/client.ts'
-import type { Clock } from '../../lib/ports-clock.ts'
-import type { Logger } from '../../lib/ports-log.ts'
-import { sleep } from '../../lib/sleep.ts'
-import type { Delivery } from '../delivery/delivery.ts'
-import { isFinal } from '../delivery/status.ts'
-import type { EndpointDirectory } from '../endpoints/directory.ts'
-import { ArrivalRate } from './arrival-rate.ts'
-import { Deleter } from './deleter.ts'
-import { FinishedIndex, type NewFinished } from './finished-deliveries.ts'
-import { GoneEndpoints } from './gone-endpoints.ts'
-import { preserveKeys } from './keep-keys.ts'
-import { outcomesBytes, toSegmentEntry } from './log-index.ts'
-import { DeletionRate } from './pace.ts'
-import { PayloadRefs } from './payload-refs.ts'
-import { PayloadRefCheck } from './retention-deleter.ts'
-import type { RetentionLimits } from './retention-plan.ts'
-import { scanLog } from './scan-log.ts'
-import type { LoggedOutcomes } from './seen-outcomes.ts'
-import { LogSweep } from './segment-sweep.ts'
-import { SkewGuardedClock } from './steady-time.ts'
-import type { EventLog, LogSegment } from './store.ts'
 
 export type RetentionOptions = {
   resources: ResourceReader & ResourceWriter

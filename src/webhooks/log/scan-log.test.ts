@@ -2,10 +2,10 @@ import { expect, test } from 'vitest'
 import { FakeClock } from '../../../test/support/fake-clock.ts'
 import { calling, FaultyApi } from '../../../test/support/faulty-api.ts'
 import { MemoryStore } from '../../../test/support/memory-store.ts'
-import { outcomeSegments } from '../../apis/api-outcome-segment.ts'
 import { deliverySegments } from '../../apis/delivery-segment.ts'
+import { outcomeSegments } from '../../apis/outcome-segment.ts'
 import { ApiError } from '../../kube/client.ts'
-import { scanLog } from './scan-log.ts'
+import { scanLog } from './segment-sweep.ts'
 
 const namespace = 'davit-system'
 

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { FakeClock, fixedRandom } from '../../../test/support/fake-clock.ts'
 import { sortableName, timeOfName } from '../../apis/ids.ts'
-import { createRandom } from '../../lib/random.ts'
-import { SegmentNamer } from './segment-names.ts'
+import { createRandom } from '../../lib/clock.ts'
+import { SegmentNamer } from './kubernetes-store.ts'
 
 const HOUR = 3_600_000
 

@@ -1,8 +1,7 @@
 import { expect, test } from 'vitest'
-import { outcomeSegments } from '../../apis/api-outcome-segment.ts'
 import { deliverySegments } from '../../apis/delivery-segment.ts'
-import type { Finished } from './finished-deliveries.ts'
-import { PayloadRefs } from './payload-refs.ts'
+import { outcomeSegments } from '../../apis/outcome-segment.ts'
+import { type Finished, PayloadRefs } from './finished-deliveries.ts'
 import { LogSweep } from './segment-sweep.ts'
 
 const DAY = 24 * 60 * 60_000

@@ -1,13 +1,246 @@
-/** Which segments of the log are deleted next: a plan over all of it now and then, and taken from one by one. */
-
-import { outcomeSegments } from '../../apis/api-outcome-segment.ts'
-import { deliverySegments } from '../../apis/delivery-segment.ts'
+import { type AcceptedEvent, deliverySegments } from '../../apis/delivery-segment.ts'
 import type { ResourceType } from '../../apis/meta.ts'
-import type { Finished } from './finished-deliveries.ts'
-import { LogSequence, type OutcomesEntry, type SegmentEntry } from './log-index.ts'
-import type { PayloadRefs } from './payload-refs.ts'
-import { outcomesToDelete, type RetentionLimits, segmentsToDelete } from './retention-plan.ts'
-import type { ScannedLog } from './scan-log.ts'
+import { outcomeSegment, outcomeSegments } from '../../apis/outcome-segment.ts'
+import { isApiError, type RawObject, type ResourceReader } from '../../kube/client.ts'
+import type { Clock } from '../../lib/clock.ts'
+import type { Logger } from '../../lib/log.ts'
+import { sleep, yieldToEventLoop } from '../../lib/sleep.ts'
+import { sizeOf } from './codec.ts'
+import { KEY_LIFE_MS } from './dedupe.ts'
+import type { Finished, PayloadRefs } from './finished-deliveries.ts'
+import { readSegment } from './reader.ts'
+import {
+  type OutcomesSummary,
+  outcomesToDelete,
+  type RetentionLimits,
+  type SegmentSummary,
+  segmentsToDelete,
+} from './retention-plan.ts'
+import type { LogDelivery, LogSegment } from './store.ts'
+
+/** What the log in the store consists of: names, versions, times and sizes of its segments, and nothing of what is in them. */
+
+export type SegmentEntry = SegmentSummary & {
+  readonly name: string
+  /** Until when its Idempotency-Keys stand, in milliseconds since 1970; absent where it has none. */
+  readonly keysUntil?: number
+  /** There is nothing else in it. */
+  readonly keysOnly?: boolean
+  gone?: true
+}
+type OutcomesEntry = OutcomesSummary & { readonly name: string; gone?: true }
+
+/** What the API server adds to an object: UID, times, labels, managed fields. */
+const OBJECT_OVERHEAD_BYTES = 800
+
+type Entry = { readonly version: number; readonly bytes: number; gone?: true }
+
+/** Segments of one kind in the order of the log; a version is in it once. */
+export class LogSequence<T extends Entry> {
+  #entries: T[] = []
+  #bytes = 0
+  #dead = 0
+
+  get size(): number {
+    return this.#entries.length - this.#dead
+  }
+
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  /** Oldest first. */
+  values(): readonly T[] {
+    if (this.#dead > 0) this.#entries = this.#entries.filter(({ gone }) => !gone)
+    this.#dead = 0
+    return this.#entries
+  }
+
+  oldest(): T | undefined {
+    return this.#entries.find(({ gone }) => !gone)
+  }
+
+  add(entry: T): void {
+    const place = this.#placeOf(entry.version)
+    if (this.#entries[place]?.version === entry.version) return
+    if (place === this.#entries.length) this.#entries.push(entry)
+    else this.#entries.splice(place, 0, entry)
+    this.#bytes += entry.bytes
+  }
+
+  /** Many at once, in any order. */
+  merge(found: readonly T[]): void {
+    const entries = new Map<number, T>()
+    for (const entry of [...found, ...this.values()]) entries.set(entry.version, entry)
+    this.#entries = [...entries.values()].sort((a, b) => a.version - b.version)
+    this.#bytes = this.#entries.reduce((sum, { bytes }) => sum + bytes, 0)
+  }
+
+  remove(entry: T): void {
+    if (entry.gone) return
+    entry.gone = true
+    this.#dead += 1
+    this.#bytes -= entry.bytes
+  }
+
+  /** Place of the first entry that is not before `version`; nearly always at the end. */
+  #placeOf(version: number): number {
+    let [low, high] = [0, this.#entries.length]
+    const last = this.#entries.at(-1)
+    if (!last || last.version < version) return high
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if ((this.#entries[middle]?.version ?? 0) < version) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
+}
+
+/** A segment of accepted events, as the delivery plane sees it. */
+export function toSegmentEntry(segment: LogSegment): SegmentEntry {
+  const { name, version, createdAt, keys, deliveries } = segment
+  const organization = organizationOf(deliveries)
+  const bytes = segment.bytes ?? OBJECT_OVERHEAD_BYTES + bytesOf(deliveries) + (keys?.bytes ?? 0)
+  const entry = { name, version, createdAt, organization, bytes }
+  if (!keys) return entry
+  return { ...entry, keysUntil: keys.newestAt + KEY_LIFE_MS, keysOnly: deliveries.length === 0 }
+}
+
+/** @returns '' where they are of several, or of none */
+function organizationOf(deliveries: readonly LogDelivery[]): string {
+  const name = deliveries[0]?.event.namespace ?? ''
+  return deliveries.every(({ event }) => event.namespace === name) ? name : ''
+}
+
+/** An event that goes to several is in the segment once. */
+function bytesOf(deliveries: readonly LogDelivery[]): number {
+  const events = new Map<number, AcceptedEvent & { targets: LogDelivery['endpoint'][] }>()
+  for (const { eventIndex, event, endpoint } of deliveries) {
+    const held = events.get(eventIndex)
+    if (held) held.targets.push(endpoint)
+    else events.set(eventIndex, { event, targets: [endpoint] })
+  }
+  return sizeOf([...events.values()]).bytes
+}
+
+/** Bytes that a segment takes whose records have so many characters. */
+export function outcomesBytes(size: number): number {
+  return size + OBJECT_OVERHEAD_BYTES
+}
+
+/**
+ * One slow look at the whole log after the start, for what is older than the read-back: retention knows nothing
+ * of it otherwise.
+ */
+
+export type ScanOptions = {
+  resources: ResourceReader
+  /** The operator's namespace. */
+  namespace: string
+  clock: Clock
+  log: Logger
+  /** Ends the scan. */
+  signal: AbortSignal
+}
+
+type ScannedLog = { segments: SegmentEntry[]; outcomes: OutcomesEntry[] }
+
+/** A page should not hold the event loop for more than a few milliseconds. */
+const PAGE_BYTES = 512 * 1024
+const FIRST_PAGE = 10
+const LARGEST_PAGE = 250
+const PAUSE_MS = 50
+const FIRST_RETRY_MS = 1000
+const LONGEST_RETRY_MS = 60_000
+
+/** Every segment, in any order. Goes on trying until it has all of them. @returns undefined when it was ended before */
+export async function scanLog(options: ScanOptions): Promise<ScannedLog | undefined> {
+  const outcomes = await scan(options, outcomeSegments, readOutcomes)
+  const segments = outcomes && (await scan(options, deliverySegments, readAccepted))
+  return segments && { segments, outcomes }
+}
+
+async function scan<T extends { bytes: number }>(
+  options: ScanOptions,
+  type: ResourceType,
+  read: (raw: RawObject) => T,
+): Promise<T[] | undefined> {
+  const { resources, namespace, clock, log, signal } = options
+  const found: T[] = []
+  let from: string | undefined
+  let limit = FIRST_PAGE
+  let retryMs = FIRST_RETRY_MS
+  while (!signal.aborted) {
+    try {
+      const page = await resources.list(type, { namespace, limit }, from)
+      const bytes = await readPage(page.items, read, found)
+      if (page.continue === undefined) return found
+      from = page.continue
+      limit = pageLimit(bytes, page.items.length)
+      retryMs = FIRST_RETRY_MS
+      await sleep(clock, PAUSE_MS, signal)
+    } catch (error) {
+      // The list took longer than the server keeps old versions: from the beginning.
+      if (isApiError(error, 'Gone')) from = undefined
+      log.warn('The log could not be read through for retention; trying again', { error, type: type.plural })
+      await sleep(clock, retryMs, signal)
+      retryMs = Math.min(LONGEST_RETRY_MS, retryMs * 2)
+    }
+  }
+  return undefined
+}
+
+async function readPage<T extends { bytes: number }>(
+  items: readonly RawObject[],
+  read: (raw: RawObject) => T,
+  found: T[],
+): Promise<number> {
+  let bytes = 0
+  for (const raw of items) {
+    const entry = read(raw)
+    found.push(entry)
+    bytes += entry.bytes
+    await yieldToEventLoop()
+  }
+  return bytes
+}
+
+function pageLimit(bytes: number, objects: number): number {
+  if (objects === 0) return FIRST_PAGE
+  return Math.max(1, Math.min(LARGEST_PAGE, Math.floor((PAGE_BYTES * objects) / Math.max(1, bytes))))
+}
+
+function readAccepted(raw: RawObject): SegmentEntry {
+  try {
+    return toSegmentEntry(readSegment(raw))
+  } catch {
+    return { ...readAny(raw), organization: '' }
+  }
+}
+
+function readOutcomes(raw: RawObject): OutcomesEntry {
+  const parsed = outcomeSegment.safeParse(raw)
+  // Of one that cannot be read it is not known what it speaks of: of anything before it.
+  if (!parsed.success) return { ...readAny(raw), lowWater: 0 }
+  const { records, lowWater } = parsed.data.spec
+  return { ...namesOf(raw), lowWater: Number(lowWater), bytes: outcomesBytes(records.length) }
+}
+
+function readAny(raw: RawObject) {
+  return { ...namesOf(raw), bytes: Buffer.byteLength(JSON.stringify(raw)) }
+}
+
+function namesOf({ metadata }: RawObject) {
+  const { name, resourceVersion, creationTimestamp } = metadata
+  return {
+    name,
+    version: Number(resourceVersion),
+    createdAt: Date.parse(String(creationTimestamp ?? '')) || 0,
+  }
+}
+
+/** Which segments of the log are deleted next: a plan over all of it now and then, and taken from one by one. */
 
 export type LogSweepOptions = {
   limits: RetentionLimits

@@ -1,9 +1,10 @@
+import type { AcceptedEvent, DeliveryTarget, SegmentEvent } from '../../apis/delivery-segment.ts'
+import type { LogRecord } from '../../apis/outcome-segment.ts'
+
 /**
  * The delivery log as the delivery plane needs it: append, follow, record outcomes. Everything that is to be
  * delivered enters through `EventLog.append`.
  */
-import type { AcceptedEvent, DeliveryTarget, SegmentEvent } from '../../apis/delivery-segment.ts'
-import type { LogRecord } from '../../apis/outcome-segment.ts'
 
 /** Where an append landed: the segment's name and version, and the index of its first delivery in it. */
 export type Appended = { segment: string; version: number; firstDelivery: number }
@@ -54,4 +55,18 @@ export interface OutcomeRecorder {
   record(record: LogRecord, options?: { isUrgent?: boolean }): Promise<number>
   /** False while so many or so old records wait that nothing new should be sent. */
   healthy(): boolean
+}
+
+/** A segment of outcomes, as the watch shows it. */
+export type LoggedOutcomes = {
+  name: string
+  version: number
+  /** The start of the replica that wrote it. */
+  writer: string
+  /** Milliseconds since 1970. */
+  createdAt: number
+  lowWater: number
+  /** Characters of its records. */
+  size: number
+  records: readonly LogRecord[]
 }

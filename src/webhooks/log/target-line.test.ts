@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { readTarget } from './target-line.ts'
+import { readTarget } from './codec.ts'
 
 it('reads name and UID, and the same again as one', () => {
   const uid = '3f1c7aa0-1111-2222-3333-000000000000'

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
-import { WriteRateLimiter } from './write-pace.ts'
+import { WriteRateLimiter } from './group-commit.ts'
 
 const ROUNDED = 3
 

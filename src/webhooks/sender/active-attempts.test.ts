@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events'
 import { expect, test } from 'vitest'
-import { ActiveAttempts } from './active-attempts.ts'
+import { ActiveAttempts } from './sender.ts'
 
 function recorded() {
   const givenUp: string[] = []

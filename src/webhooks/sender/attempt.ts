@@ -1,9 +1,75 @@
-import type { Dispatcher } from 'undici'
+import type { Socket } from 'node:net'
+import { Client, type Dispatcher } from 'undici'
+import type { Dial } from '../../net/dial.ts'
 import type { ConnectTarget } from '../../net/egress-policy.ts'
-import type { Connection } from './connection.ts'
-import { CANCELED, type Failure, failureOf } from './outcome.ts'
-import { keepHead, responseText } from './response-text.ts'
-import type { SendOutcome, SendRequest } from './webhook-sender.ts'
+import { CANCELED, type Failure, failureOf, type SendOutcome, type SendRequest } from './outcome.ts'
+
+/** What is kept of a response: enough to see what a receiver said, harmless wherever it is shown. */
+
+const KEPT_BYTES = 256
+
+/** Line breaks and tabs become spaces, other control and invisible formatting characters the replacement character. */
+export function responseText(head: Uint8Array): string {
+  // In stream mode a character that the cut went through is left out.
+  const text = new TextDecoder().decode(head.subarray(0, KEPT_BYTES), { stream: true })
+  return text.replace(/[\t\r\n]+/g, ' ').replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '\uFFFD')
+}
+
+/** Adds to `head` what of `chunk` is still to be kept. The result shares no memory with a socket's buffer. */
+export function keepHead(head: Uint8Array, chunk: Uint8Array): Uint8Array {
+  if (head.length >= KEPT_BYTES) return head
+  return Buffer.concat([head, chunk.subarray(0, KEPT_BYTES - head.length)])
+}
+
+/** One connection to an origin, for one exchange at a time. */
+export type Connection = {
+  readonly origin: string
+  readonly client: Client
+  /** The socket, connecting or connected; absent before the first exchange. */
+  socket: Socket | undefined
+  /** Exchanges that it has completed, since it was connected last. */
+  completed: number
+  /** Ends it, whatever it is doing. Resolves when the socket is closed. */
+  destroy(): Promise<void>
+}
+
+/** How long a connection waits for the next exchange, unless the receiver announces less. */
+const IDLE_MS = 30_000
+const MAX_IDLE_MS = 60_000
+/** A receiver that closes after n seconds is left this much earlier, so as not to meet its close. */
+const IDLE_MARGIN_MS = 1000
+const MAX_HEADER_BYTES = 16 * 1024
+
+/** Connects with the first exchange, and again if the socket was closed in between. */
+export function openConnection(target: ConnectTarget, dial: Dial): Connection {
+  const client = new Client(target.origin, {
+    pipelining: 1,
+    maxHeaderSize: MAX_HEADER_BYTES,
+    keepAliveTimeout: IDLE_MS,
+    keepAliveMaxTimeout: MAX_IDLE_MS,
+    keepAliveTimeoutThreshold: IDLE_MARGIN_MS,
+    // The attempt has one deadline of its own over everything; these bound only gaps.
+    headersTimeout: 0,
+    bodyTimeout: 0,
+    connect: (_options, callback) => {
+      connection.completed = 0
+      connection.socket = dial(target, (error, socket) =>
+        socket ? callback(null, socket) : callback(error ?? new Error('not connected'), null),
+      )
+    },
+  })
+  const connection: Connection = {
+    origin: target.origin,
+    client,
+    socket: undefined,
+    completed: 0,
+    destroy() {
+      connection.socket?.destroy()
+      return client.destroy()
+    },
+  }
+  return connection
+}
 
 /** A response counts when so much of its body came (or all of it); the rest is not read. */
 const MAX_BODY_BYTES = 16 * 1024

@@ -1,13 +1,10 @@
-import type { Socket } from 'node:net'
-import { connect } from 'node:net'
+import { connect, type Socket } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
 import { onRequest, startRawReceiver } from '../../../test/support/receiver-raw.ts'
-import { createAddressPolicy } from '../../net/address-policy.ts'
 import type { Dial } from '../../net/dial.ts'
-import { type ConnectTarget, targetOf } from '../../net/egress-policy.ts'
-import { Attempt, type AttemptTools } from './attempt.ts'
-import { type Connection, openConnection } from './connection.ts'
-import type { SendOutcome } from './webhook-sender.ts'
+import { type ConnectTarget, createAddressPolicy, targetOf } from '../../net/egress-policy.ts'
+import { Attempt, type AttemptTools, type Connection, openConnection } from './attempt.ts'
+import type { SendOutcome } from './outcome.ts'
 
 const OK = 'HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n'
 

@@ -1,7 +1,7 @@
 import { Webhook } from 'standardwebhooks'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
-import { fingerprintOf, formatSecret, KEY_BYTES, signatureHeader } from './domain-signature.ts'
+import { fingerprintOf, formatSecret, KEY_BYTES, signatureHeader } from './signature.ts'
 
 /** The library compares the timestamp with the machine's clock. */
 const NOW = Date.parse('2026-01-31T12:00:00.000Z')

@@ -4,8 +4,8 @@ import { createServer } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
 import { SkewedClock } from '../../../test/support/fake-clock.ts'
 import { type Receiver, startReceiver, verifyWebhook } from '../../../test/support/receiver.ts'
+import type { SendRequest } from './outcome.ts'
 import { createWebhookSender, type WebhookSenderOptions } from './sender.ts'
-import type { SendRequest } from './webhook-sender.ts'
 
 const KEY = Buffer.from('MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 'base64')
 const SECRET = `whsec_${KEY.toString('base64')}`

@@ -1,15 +1,144 @@
+import type { Clock } from '../../lib/clock.ts'
+import { createDial, createResolver, type NameServer } from '../../net/dial.ts'
+import {
+  type ConnectTarget,
+  createAddressPolicy,
+  type TargetDecision,
+  targetOf,
+  type WebhookNetworks,
+} from '../../net/egress-policy.ts'
+import { Attempt, type AttemptTools, type Connection, openConnection } from './attempt.ts'
+import {
+  BLOCKED,
+  CANCELED,
+  failureOf,
+  type SendOutcome,
+  type SendRequest,
+  timeoutOf,
+  type WebhookSender,
+} from './outcome.ts'
+
+/**
+ * Attempts under way, and the signals that give up on them: one listener for each signal, and places in arrays. Listeners of a signal
+ * are a linked list, and the tables that a Set outgrows are one too. Once a link of such a list has grown old, V8's quick collections keep
+ * whatever came behind it, with all that hangs on it, until the next full one: at thousands of attempts a second that was
+ * most of what they did.
+ */
+export class ActiveAttempts<A> {
+  readonly #giveUp: (attempt: A) => void
+  readonly #attempts: (A | undefined)[] = []
+  readonly #signals: (AbortSignal | undefined)[] = []
+  readonly #free: number[] = []
+  readonly #heard = new WeakSet<AbortSignal>()
+
+  /** @param giveUp may call what `add` gave */
+  constructor(giveUp: (attempt: A) => void) {
+    this.#giveUp = giveUp
+  }
+
+  /** @param signal not aborted, and one of few: it is heard for as long as it lives. @returns to be called when the attempt has ended */
+  add(attempt: A, signal: AbortSignal | undefined): () => void {
+    const place = this.#free.pop() ?? this.#attempts.length
+    this.#attempts[place] = attempt
+    this.#signals[place] = signal
+    if (signal) this.#hear(signal)
+    let left = false
+    return () => {
+      if (left) return
+      left = true
+      this.#attempts[place] = undefined
+      this.#signals[place] = undefined
+      this.#free.push(place)
+    }
+  }
+
+  cancelAll(): void {
+    for (const attempt of this.#attempts.slice()) if (attempt !== undefined) this.#giveUp(attempt)
+  }
+
+  #hear(signal: AbortSignal): void {
+    if (this.#heard.has(signal)) return
+    this.#heard.add(signal)
+    signal.addEventListener('abort', () => this.#giveUpOn(signal), { once: true })
+  }
+
+  #giveUpOn(signal: AbortSignal): void {
+    const given = this.#attempts.filter((_, place) => this.#signals[place] === signal)
+    for (const attempt of given) if (attempt !== undefined) this.#giveUp(attempt)
+  }
+}
+
+/**
+ * Idle connections, kept for the next exchange with the same origin. Each attempt has a connection of its own
+ * while it lasts, so a path that hangs holds up no other path of its host; attempts at a time are bounded by
+ * the caller.
+ */
+
+export type ConnectionPool = {
+  /** An idle connection to the target's origin, the one used last, or a new one. */
+  take(target: ConnectTarget): Connection
+  /** Gives a connection back after a complete exchange. */
+  release(connection: Connection): void
+  /** Ends the idle connections. Those given back later are ended too. */
+  close(): Promise<void>
+}
+
+/** @param maxIdle connections kept in all; beyond it the one that is idle longest ends */
+function createConnectionPool(open: (target: ConnectTarget) => Connection, maxIdle: number): ConnectionPool {
+  const byOrigin = new Map<string, Connection[]>()
+  // In the order in which they became idle.
+  const idle = new Set<Connection>()
+  let closed = false
+
+  function forget(connection: Connection): void {
+    if (!idle.delete(connection)) return
+    const peers = byOrigin.get(connection.origin)
+    if (!peers) return
+    peers.splice(peers.indexOf(connection), 1)
+    if (peers.length === 0) byOrigin.delete(connection.origin)
+  }
+
+  function discard(connection: Connection): Promise<void> {
+    forget(connection)
+    return connection.destroy()
+  }
+
+  function openFor(target: ConnectTarget): Connection {
+    const connection = open(target)
+    // The receiver closed it, or it was idle for too long.
+    connection.client.on('disconnect', () => {
+      if (idle.has(connection)) void discard(connection)
+    })
+    return connection
+  }
+
+  return {
+    take(target) {
+      const connection = byOrigin.get(target.origin)?.at(-1)
+      if (!connection) return openFor(target)
+      forget(connection)
+      return connection
+    },
+    release(connection) {
+      if (closed || connection.socket?.destroyed !== false) {
+        void connection.destroy()
+        return
+      }
+      idle.add(connection)
+      const peers = byOrigin.get(connection.origin)
+      if (peers) peers.push(connection)
+      else byOrigin.set(connection.origin, [connection])
+      const [oldest] = idle
+      if (idle.size > maxIdle && oldest) void discard(oldest)
+    },
+    async close() {
+      closed = true
+      await Promise.all([...idle].map(discard))
+    },
+  }
+}
+
 /** Sends webhooks: one POST under one deadline, to vetted addresses only, with every answer bounded. */
-import type { Clock } from '../../lib/ports-clock.ts'
-import { createAddressPolicy, type WebhookNetworks } from '../../net/address-policy.ts'
-import { createDial } from '../../net/dial.ts'
-import { type ConnectTarget, type TargetDecision, targetOf } from '../../net/egress-policy.ts'
-import { createResolver, type NameServer } from '../../net/resolver.ts'
-import { ActiveAttempts } from './active-attempts.ts'
-import { Attempt, type AttemptTools } from './attempt.ts'
-import { openConnection } from './connection.ts'
-import { createConnectionPool } from './connection-pool.ts'
-import { BLOCKED, CANCELED, failureOf, timeoutOf } from './outcome.ts'
-import type { SendOutcome, SendRequest, WebhookSender } from './webhook-sender.ts'
 
 export type WebhookSenderOptions = {
   networks: WebhookNetworks

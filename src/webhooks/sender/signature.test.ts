@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
-import { fingerprintOf } from './domain-signature.ts'
 import {
   activeKeys,
+  fingerprintOf,
   keysInStatus,
   MAX_ACTIVE_KEYS,
   OVERLAP_SECONDS,

@@ -8,8 +8,8 @@ import {
   type RawReceiver,
   startRawReceiver,
 } from '../../../test/support/receiver-raw.ts'
+import type { SendOutcome, SendRequest } from './outcome.ts'
 import { createWebhookSender } from './sender.ts'
-import type { SendOutcome, SendRequest } from './webhook-sender.ts'
 
 const clock = new FakeClock()
 const send = createWebhookSender({ networks: { allowed: ['127.0.0.0/8', '::1/128'] }, clock })

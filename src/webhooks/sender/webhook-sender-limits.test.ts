@@ -11,8 +11,8 @@ import {
   startRawReceiver,
 } from '../../../test/support/receiver-raw.ts'
 import { selfSignedCertificate } from '../../../test/support/tls.ts'
+import type { SendOutcome, SendRequest } from './outcome.ts'
 import { createWebhookSender } from './sender.ts'
-import type { SendOutcome, SendRequest } from './webhook-sender.ts'
 
 const clock = new FakeClock()
 const send = createWebhookSender({ networks: { allowed: ['127.0.0.0/8', '::1/128'] }, clock })

@@ -3,11 +3,10 @@ import { type Dialled, watchDialling } from '../../../test/support/dialled.ts'
 import { FakeClock } from '../../../test/support/fake-clock.ts'
 import { LOOPBACK_HOSTS } from '../../../test/support/receiver-hosts.ts'
 import { type RawReceiver, startRawReceiver } from '../../../test/support/receiver-raw.ts'
-import { createAddressPolicy } from '../../net/address-policy.ts'
-import { BlockedError, createDial } from '../../net/dial.ts'
-import type { NameServer } from '../../net/resolver.ts'
+import { BlockedError, createDial, type NameServer } from '../../net/dial.ts'
+import { createAddressPolicy } from '../../net/egress-policy.ts'
+import type { SendRequest } from './outcome.ts'
 import { createWebhookSender } from './sender.ts'
-import type { SendRequest } from './webhook-sender.ts'
 
 const clock = new FakeClock()
 

@@ -5,8 +5,8 @@ import { FakeClock } from '../../../test/support/fake-clock.ts'
 import { startReceiver } from '../../../test/support/receiver.ts'
 import { onRequest, startRawReceiver } from '../../../test/support/receiver-raw.ts'
 import { createTestAuthority, selfSignedCertificate } from '../../../test/support/tls.ts'
+import type { SendRequest } from './outcome.ts'
 import { createWebhookSender } from './sender.ts'
-import type { SendRequest } from './webhook-sender.ts'
 
 const authority = createTestAuthority()
 const good = authority.issue(['localhost', '127.0.0.1'])

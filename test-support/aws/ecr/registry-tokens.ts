@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto'
-import type { Principal } from '../principal.ts'
+import type { Principal } from '../account.ts'
 
 type Issued = { principal: Principal; region: string; expiresAt: number }
 

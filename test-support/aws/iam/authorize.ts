@@ -1,5 +1,5 @@
+import type { Principal } from '../account.ts'
 import { AwsError } from '../aws-error.ts'
-import type { Principal } from '../principal.ts'
 import { type AccessRequest, applies, type Effect, effectOf, evaluate } from './evaluate.ts'
 import type { Policy } from './policy.ts'
 

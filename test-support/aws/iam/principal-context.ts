@@ -1,4 +1,4 @@
-import type { Principal } from '../principal.ts'
+import type { Principal } from '../account.ts'
 import { Context } from './context.ts'
 
 /** What every request says of who asks, in which region and when. */

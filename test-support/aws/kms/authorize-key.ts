@@ -1,7 +1,7 @@
+import { type KmsKey, viaService } from '../account.ts'
 import type { Call } from '../call.ts'
 import { denied, ownRefusal, resourceVerdict } from '../iam/authorize.ts'
 import type { AccessRequest } from '../iam/evaluate.ts'
-import { type KmsKey, viaService } from '../key-store.ts'
 
 /**
  * Whether the caller may use the key, through SSM for a parameter or by itself. Where the key's policy names the caller itself, the

@@ -1,8 +1,9 @@
 /** Source: KMS API Reference, DescribeKey. */
+
 import { z } from 'zod'
+import { DEFAULT_KEY } from '../account.ts'
 import { AwsError } from '../aws-error.ts'
 import { operation } from '../call.ts'
-import { DEFAULT_KEY } from '../key-store.ts'
 import { authorizeKey } from './authorize-key.ts'
 
 export const describeKey = operation('DescribeKey', {

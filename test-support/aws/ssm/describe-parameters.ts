@@ -1,7 +1,8 @@
 /** Source: SSM API Reference, DescribeParameters. */
+
 import { z } from 'zod'
+import type { Parameter } from '../account.ts'
 import { operation } from '../call.ts'
-import type { Parameter } from '../parameter-store.ts'
 import { pageOf } from './pages.ts'
 import { seenAt, storeOf } from './parameter-access.ts'
 import { checkFilters, filterInput, passes } from './parameter-filters.ts'

@@ -1,7 +1,8 @@
 /** Source: SSM API Reference, GetParameterHistory. */
+
 import { z } from 'zod'
+import type { ParameterVersion } from '../account.ts'
 import { type Call, operation } from '../call.ts'
-import type { ParameterVersion } from '../parameter-store.ts'
 import { pageOf } from './pages.ts'
 import { authorizeParameter, seenParameter, storeOf } from './parameter-access.ts'
 import { valueFor } from './read-version.ts'

@@ -1,6 +1,6 @@
+import type { Parameter, ParameterStore } from '../account.ts'
 import { AwsError, NotInTheDouble } from '../aws-error.ts'
 import type { Call } from '../call.ts'
-import type { Parameter, ParameterStore } from '../parameter-store.ts'
 
 type Extra = Readonly<Record<string, string | readonly string[] | undefined>>
 

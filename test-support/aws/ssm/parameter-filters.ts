@@ -1,7 +1,8 @@
 /** Source: SSM API Reference, data type ParameterStringFilter. */
+
 import { z } from 'zod'
+import type { Parameter, ParameterVersion } from '../account.ts'
 import { AwsError } from '../aws-error.ts'
-import type { Parameter, ParameterVersion } from '../parameter-store.ts'
 
 export const filterInput = z.strictObject({
   Key: z

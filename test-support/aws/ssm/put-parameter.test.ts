@@ -1,7 +1,7 @@
 import { PutParameterCommand, type PutParameterCommandInput } from '@aws-sdk/client-ssm'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type AwsBed, REGION, startAwsBed } from '../../../test/support/aws/bed.ts'
-import { MAX_PARAMETERS, type Parameter, type ParameterStore } from '../parameter-store.ts'
+import { MAX_PARAMETERS, type Parameter, type ParameterStore } from '../account.ts'
 
 /** Counts for a name: what is before it in its ARN with a slash. */
 const ARN_PREFIX = 'arn:aws:ssm:eu-central-1:222222222222:parameter/'.length

@@ -1,15 +1,18 @@
 /** Source: SSM API Reference, PutParameter. */
-import { AwsError } from '../aws-error.ts'
-import { type Call, operation } from '../call.ts'
-import { DEFAULT_KEY, encrypt, type KmsKey } from '../key-store.ts'
-import { authorizeKey } from '../kms/authorize-key.ts'
+
 import {
+  DEFAULT_KEY,
+  encrypt,
+  type KmsKey,
   MAX_PARAMETERS,
   type Parameter,
   type ParameterType,
   type ParameterVersion,
   type Tier,
-} from '../parameter-store.ts'
+} from '../account.ts'
+import { AwsError } from '../aws-error.ts'
+import { type Call, operation } from '../call.ts'
+import { authorizeKey } from '../kms/authorize-key.ts'
 import { authorizeParameter, requestTags, storeOf } from './parameter-access.ts'
 import { checkName } from './parameter-name.ts'
 import { type PutParameterInput, putParameterInput } from './put-parameter-input.ts'

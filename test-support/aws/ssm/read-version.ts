@@ -1,7 +1,7 @@
+import type { Parameter, ParameterVersion } from '../account.ts'
 import { AwsError } from '../aws-error.ts'
 import type { Call } from '../call.ts'
 import { authorizeKey } from '../kms/authorize-key.ts'
-import type { Parameter, ParameterVersion } from '../parameter-store.ts'
 import { storeOf } from './parameter-access.ts'
 
 /** @param selector number of a version or a label; absent: the latest @throws AwsError ParameterVersionNotFound */

@@ -1,8 +1,9 @@
 /** Source: SSM API Reference, AddTagsToResource, RemoveTagsFromResource, ListTagsForResource. */
+
 import { z } from 'zod'
+import type { Parameter } from '../account.ts'
 import { AwsError, NotInTheDouble } from '../aws-error.ts'
 import { type Call, operation } from '../call.ts'
-import type { Parameter } from '../parameter-store.ts'
 import { authorizeParameter, requestTags, storeOf } from './parameter-access.ts'
 import { tagInput, withTags } from './tag-rules.ts'
 

@@ -1,10 +1,11 @@
 /** Source: STS API Reference, AssumeRoleWithWebIdentity; IAM User Guide, "Available keys for AWS OIDC federation". */
+
 import { z } from 'zod'
+import type { Principal } from '../account.ts'
 import { AwsError } from '../aws-error.ts'
 import { operation } from '../call.ts'
 import { applies, effectOf } from '../iam/evaluate.ts'
 import { parsePolicy } from '../iam/policy.ts'
-import type { Principal } from '../principal.ts'
 import { assumeRoleInput } from './assume-role-input.ts'
 import { openSession, ROLE_ARN } from './open-session.ts'
 import { packedSize } from './packed-policy.ts'

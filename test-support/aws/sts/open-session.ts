@@ -1,8 +1,7 @@
-import type { Role } from '../account.ts'
+import type { Role, Session } from '../account.ts'
 import { AwsError } from '../aws-error.ts'
 import type { Call } from '../call.ts'
 import type { Policy } from '../iam/policy.ts'
-import type { Session } from '../principal.ts'
 
 export const ROLE_ARN = /^arn:([a-z-]+):iam::(\d{12}):role\/[\w+=,.@/-]+$/
 

@@ -3,7 +3,6 @@
  * of what became of them: the writes of Davit's log, without watching, lanes, retries or recovery.
  */
 
-import { outcomeSegmentKind, outcomeSegments } from '../../../src/apis/api-outcome-segment.ts'
 import {
   type AcceptedEvent,
   deliverySegmentKind,
@@ -11,15 +10,15 @@ import {
 } from '../../../src/apis/delivery-segment.ts'
 import { messageId, NAME_ENTROPY_BYTES, sortableName } from '../../../src/apis/ids.ts'
 import { API_VERSION, NO_BACKUP_LABEL, type ResourceType } from '../../../src/apis/meta.ts'
-import { encodeLogRecord } from '../../../src/apis/outcome-segment.ts'
+import { encodeLogRecord, outcomeSegmentKind, outcomeSegments } from '../../../src/apis/outcome-segment.ts'
 import type { ResourceWriter } from '../../../src/kube/client.ts'
-import type { Clock, Random } from '../../../src/lib/ports-clock.ts'
+import type { Clock, Random } from '../../../src/lib/clock.ts'
 import { acceptEvent } from '../../../src/webhooks/events/plan.ts'
 import { planSegments, segmentSpec } from '../../../src/webhooks/log/codec.ts'
 import { GroupCommit } from '../../../src/webhooks/log/group-commit.ts'
-import { signatureHeader } from '../../../src/webhooks/sender/domain-signature.ts'
+import type { WebhookSender } from '../../../src/webhooks/sender/outcome.ts'
 import { createWebhookSender } from '../../../src/webhooks/sender/sender.ts'
-import type { WebhookSender } from '../../../src/webhooks/sender/webhook-sender.ts'
+import { signatureHeader } from '../../../src/webhooks/sender/signature.ts'
 import { microseconds } from '../measure/instant.ts'
 import type { RawResult } from '../processes/raw.ts'
 import { ENVELOPE_BYTES, stampedData } from './event.ts'

@@ -1,6 +1,5 @@
 /** A long log of one endpoint, written to the API server as Davit writes it, without anything having been sent. */
 
-import { outcomeSegmentKind, outcomeSegments } from '../../../src/apis/api-outcome-segment.ts'
 import {
   type AcceptedEvent,
   deliverySegmentKind,
@@ -8,9 +7,14 @@ import {
 } from '../../../src/apis/delivery-segment.ts'
 import { NAME_ENTROPY_BYTES, sortableName } from '../../../src/apis/ids.ts'
 import { API_VERSION, NO_BACKUP_LABEL, type ResourceType } from '../../../src/apis/meta.ts'
-import { encodeLogRecord, type OutcomeRecord } from '../../../src/apis/outcome-segment.ts'
+import {
+  encodeLogRecord,
+  type OutcomeRecord,
+  outcomeSegmentKind,
+  outcomeSegments,
+} from '../../../src/apis/outcome-segment.ts'
 import type { ResourceWriter } from '../../../src/kube/client.ts'
-import type { Random } from '../../../src/lib/ports-clock.ts'
+import type { Random } from '../../../src/lib/clock.ts'
 import { acceptEvent } from '../../../src/webhooks/events/plan.ts'
 import { segmentSpec } from '../../../src/webhooks/log/codec.ts'
 

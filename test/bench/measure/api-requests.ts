@@ -1,6 +1,6 @@
 /** How many requests an API server has answered, by its own count. */
 
-import { requestApi } from '../../../playground/control-plane/control-plane-request.ts'
+import { requestApi } from '../../../playground/control-plane/api-server.ts'
 import type { AdminAccess } from '../../../playground/control-plane/protocol.ts'
 
 /** By `<verb> <resource>[/<subresource>]`, the verb as the API server names it (POST, PATCH, LIST, ...). */

@@ -1,11 +1,13 @@
 /** Follows the delivery log's outcomes and counts the deliveries that were closed in it. */
 
-import { outcomeSegment, outcomeSegments } from '../../../src/apis/api-outcome-segment.ts'
-import { MAX_SEGMENT_DELIVERIES } from '../../../src/apis/delivery-segment.ts'
-import { decodeOutcomeRecords, type OutcomeRecord } from '../../../src/apis/outcome-segment.ts'
-import type { Position } from '../../../src/apis/position.ts'
-import { Informer } from '../../../src/kube/informer.ts'
-import type { InformerDependencies } from '../../../src/kube/reflector-options.ts'
+import { MAX_SEGMENT_DELIVERIES, type Position } from '../../../src/apis/delivery-segment.ts'
+import {
+  decodeOutcomeRecords,
+  type OutcomeRecord,
+  outcomeSegment,
+  outcomeSegments,
+} from '../../../src/apis/outcome-segment.ts'
+import { Informer, type InformerDependencies } from '../../../src/kube/informer.ts'
 import { microseconds } from './instant.ts'
 
 /** Deliveries by what closed them, and records that came a second time. */

@@ -1,10 +1,9 @@
 /** A process that holds a long log in the facade's index, so that its memory is that of the log alone. Needs `--expose-gc`. */
 
 import { messageId } from '../../../src/apis/ids.ts'
-import { createClock } from '../../../src/lib/system-clock.ts'
-import { DeliveryLines } from '../../../src/server/delivery-index/delivery-index-delivery-lines.ts'
-import type { LogQuery } from '../../../src/server/delivery-index/ports-delivery-index.ts'
-import { logPage } from '../../../src/server/delivery-index/queries.ts'
+import { createClock } from '../../../src/lib/clock.ts'
+import { DeliveryLines } from '../../../src/server/delivery-index/delivery-lines.ts'
+import { type LogQuery, logPage } from '../../../src/server/delivery-index/queries.ts'
 import { type LongLog, longLog, nameOf, uidOf } from '../loads/long-log.ts'
 import { type Quantiles, quantilesOf, Samples } from '../measure/samples.ts'
 import { serveCalls } from './remote-calls.ts'

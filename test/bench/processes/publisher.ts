@@ -6,14 +6,21 @@
 import { deliverySegments } from '../../../src/apis/delivery-segment.ts'
 import { NAME_ENTROPY_BYTES, sortableName } from '../../../src/apis/ids.ts'
 import { webhookEndpoint, webhookEndpoints } from '../../../src/apis/webhook-endpoint.ts'
-import { connectKubernetes, type KubernetesClient } from '../../../src/kube/kubernetes-client.ts'
-import { createRandom } from '../../../src/lib/random.ts'
-import { createClock } from '../../../src/lib/system-clock.ts'
-import { decideState } from '../../../src/webhooks/endpoints/endpoint-state.ts'
-import { matchEndpoints, type Subscriber, subscriberOf } from '../../../src/webhooks/events/fan-out.ts'
-import { acceptEvent } from '../../../src/webhooks/events/plan.ts'
-import { createEventLog, type OpenEventLog } from '../../../src/webhooks/log/event-log.ts'
-import { firstNameReader, SegmentNamer } from '../../../src/webhooks/log/segment-names.ts'
+import { connectKubernetes, type KubernetesClient } from '../../../src/kube/resources.ts'
+import { createClock, createRandom } from '../../../src/lib/clock.ts'
+import { decideState } from '../../../src/webhooks/endpoints/plan.ts'
+import {
+  acceptEvent,
+  matchEndpoints,
+  type Subscriber,
+  subscriberOf,
+} from '../../../src/webhooks/events/plan.ts'
+import {
+  createEventLog,
+  firstNameReader,
+  type OpenEventLog,
+  SegmentNamer,
+} from '../../../src/webhooks/log/kubernetes-store.ts'
 import { listAll } from '../../support/list-all.ts'
 import { createPublishing, type Enter, type PublishingCalls } from '../loads/publishing.ts'
 import { serveCalls } from './remote-calls.ts'

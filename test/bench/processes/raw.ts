@@ -1,8 +1,7 @@
 /** The raw loops: what this API server can take of the same writes, with nothing of Davit between them. */
 
-import { connectKubernetes } from '../../../src/kube/kubernetes-client.ts'
-import { createRandom } from '../../../src/lib/random.ts'
-import { createClock } from '../../../src/lib/system-clock.ts'
+import { connectKubernetes } from '../../../src/kube/resources.ts'
+import { createClock, createRandom } from '../../../src/lib/clock.ts'
 import { type RawObjectsLoad, rawObjects } from '../loads/raw-objects.ts'
 import { type RawSegmentsLoad, rawSegments } from '../loads/raw-segments.ts'
 import { serveCalls } from './remote-calls.ts'

@@ -2,9 +2,10 @@
  * Secrets of many organizations that share one account, all handed over at once, at the rate that AWS takes: when each of them is
  * stored, how often something is tried again, and what all of it costs the API server and the controller.
  */
+
 import { setTimeout as sleep } from 'node:timers/promises'
 import { registryCredentials } from '../../../src/apis/registry-credential.ts'
-import { createClock } from '../../../src/lib/system-clock.ts'
+import { createClock } from '../../../src/lib/clock.ts'
 import { DEFAULT_RATES } from '../../../test-support/aws/rates.ts'
 import { connectOrganization } from '../../support/aws/connect-organization.ts'
 import { REGION, TestAws } from '../../support/aws/organization-account.ts'

@@ -1,8 +1,9 @@
 /** A long log of one endpoint in a facade: until it is read, what it takes, and how long a page of it takes by REST. */
+
 import { fileURLToPath } from 'node:url'
 import { API_VERSION } from '../../../src/apis/meta.ts'
 import { webhookEndpointKind, webhookEndpoints } from '../../../src/apis/webhook-endpoint.ts'
-import { createRandom } from '../../../src/lib/random.ts'
+import { createRandom } from '../../../src/lib/clock.ts'
 import { type Bed, makeNamespace, onBed, SYSTEM } from '../bed.ts'
 import { installFacade, type KeyFiles, makeKeys, startFacade } from '../facade.ts'
 import { untilKeysWork } from '../facade-clients.ts'

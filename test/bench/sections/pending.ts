@@ -1,9 +1,10 @@
 /** What deliveries that wait for their next attempt cost: memory, and time until a controller that starts is ready. */
+
 import { setTimeout as sleep } from 'node:timers/promises'
 import { NAME_ENTROPY_BYTES, sortableName } from '../../../src/apis/ids.ts'
 import { webhookDeliveries } from '../../../src/apis/webhook-delivery.ts'
 import type { RawObject } from '../../../src/kube/client.ts'
-import { createRandom } from '../../../src/lib/random.ts'
+import { createRandom } from '../../../src/lib/clock.ts'
 import { type Bed, onBed } from '../bed.ts'
 import type { Controller } from '../controller.ts'
 import { nextRun } from '../davit-load.ts'

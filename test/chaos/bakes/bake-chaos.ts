@@ -1,9 +1,10 @@
 /** Bakes that are killed at random moments: nothing of them counts, and the same template then bakes. */
+
 import { existsSync, lstatSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { makeImage } from '../../../playground/bakes/images.ts'
-import type { BakeOrder, OrderedCredential } from '../../../src/apis/bake-order.ts'
+import type { BakeOrder, OrderedCredential } from '../../../src/apis/bake.ts'
 import { type BakeBed, startBakeBed } from '../../support/bake/bake-bed.ts'
 import { orderOf } from '../../support/bake/bake-order.ts'
 import { BakePod, type RunningBake } from '../../support/bake/bake-process.ts'

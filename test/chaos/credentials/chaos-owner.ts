@@ -1,11 +1,12 @@
 /** An owner with kubectl: makes credentials, rotates and deletes them, moves to another account, and notes what was asked for. */
+
 import { setTimeout as sleep } from 'node:timers/promises'
 import { secrets } from '../../../src/apis/core-kinds.ts'
 import { API_VERSION } from '../../../src/apis/meta.ts'
 import { REGISTRY_SECRET_TYPE, registryCredentials } from '../../../src/apis/registry-credential.ts'
 import { secretsSettingsResource } from '../../../src/apis/secrets-settings.ts'
 import { isApiError } from '../../../src/kube/client.ts'
-import type { KubernetesClient } from '../../../src/kube/kubernetes-client.ts'
+import type { KubernetesClient } from '../../../src/kube/resources.ts'
 import type { SeededRandom } from '../seeded-random.ts'
 import { eventually, patiently } from './patience.ts'
 import { applySettings, type ChaosOrganization } from './setting.ts'

@@ -1,15 +1,16 @@
 /** Both sides compared: what the cluster says, what the accounts hold, and what was asked for. */
 
 import { configMaps, secrets } from '../../../src/apis/core-kinds.ts'
-import { type FailedDeletionRecord, failedDeletionRecord } from '../../../src/apis/orphaned-parameter.ts'
 import {
+  type FailedDeletionRecord,
+  failedDeletionRecord,
   type RegistryCredential,
   registryCredential,
   registryCredentials,
 } from '../../../src/apis/registry-credential.ts'
 import { FAILED_DELETIONS_NAME } from '../../../src/credentials/controller/failed-deletions.ts'
 import { isApiError } from '../../../src/kube/client.ts'
-import type { KubernetesClient } from '../../../src/kube/kubernetes-client.ts'
+import type { KubernetesClient } from '../../../src/kube/resources.ts'
 import type { Account } from '../../../test-support/aws/account.ts'
 import type { AwsDouble } from '../../../test-support/aws/aws-double.ts'
 import type { ChaosOwner, Wanted } from './chaos-owner.ts'

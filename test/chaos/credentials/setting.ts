@@ -6,7 +6,7 @@ import {
   secretsSettings,
   secretsSettingsResource,
 } from '../../../src/apis/secrets-settings.ts'
-import type { KubernetesClient } from '../../../src/kube/kubernetes-client.ts'
+import type { KubernetesClient } from '../../../src/kube/resources.ts'
 import type { Account } from '../../../test-support/aws/account.ts'
 import type { TestAws } from '../../support/aws/organization-account.ts'
 import { eventually, patiently } from './patience.ts'

@@ -1,8 +1,8 @@
 /** What is there at the end of a run: the log as the facade lists it, endpoints, and their signing keys. */
+
 import { secrets } from '../../../src/apis/core-kinds.ts'
-import { ENDPOINT_PREFIX } from '../../../src/apis/identifiers.ts'
-import { SIGNING_KEYS_LABEL } from '../../../src/apis/signing-keys.ts'
-import { webhookEndpoint, webhookEndpoints } from '../../../src/apis/webhook-endpoint.ts'
+import { ENDPOINT_PREFIX } from '../../../src/apis/ids.ts'
+import { SIGNING_KEYS_LABEL, webhookEndpoint, webhookEndpoints } from '../../../src/apis/webhook-endpoint.ts'
 import type { ResourceReader } from '../../../src/kube/client.ts'
 import { readKeys } from '../../../src/webhooks/endpoints/signing-keys.ts'
 import { OPERATOR_NAMESPACE } from '../../support/installation.ts'

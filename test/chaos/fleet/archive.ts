@@ -2,10 +2,11 @@
  * What was ever in the store: retention deletes while a fleet runs, so what is to be compared in the end is read again and again, as
  * `kubectl get` would.
  */
+
 import { setTimeout as sleep } from 'node:timers/promises'
-import { outcomeSegments } from '../../../src/apis/api-outcome-segment.ts'
 import { deliverySegments } from '../../../src/apis/delivery-segment.ts'
 import type { ResourceType } from '../../../src/apis/meta.ts'
+import { outcomeSegments } from '../../../src/apis/outcome-segment.ts'
 import { webhookDeliveries } from '../../../src/apis/webhook-delivery.ts'
 import { webhookEvents } from '../../../src/apis/webhook-event.ts'
 import type { RawObject, ResourceReader } from '../../../src/kube/client.ts'

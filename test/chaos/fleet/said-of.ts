@@ -1,8 +1,9 @@
 /** What the log has said of a delivery, and of who drives it, for whoever has to find out why something came of it. */
-import { formatPosition, type Position } from '../../../src/apis/position.ts'
-import { shardOf } from '../../../src/ha/shard.ts'
-import type { Logger } from '../../../src/lib/ports-log.ts'
-import { endsDelivery } from '../../../src/webhooks/delivery/outcome-records.ts'
+
+import { formatPosition, type Position } from '../../../src/apis/delivery-segment.ts'
+import { shardOf } from '../../../src/ha/assignment.ts'
+import type { Logger } from '../../../src/lib/log.ts'
+import { endsDelivery } from '../../../src/webhooks/delivery/status.ts'
 import { readLoggedOutcomes, readSegment } from '../../../src/webhooks/log/reader.ts'
 import type { LogSegment } from '../../../src/webhooks/log/store.ts'
 import { keyOf } from '../../support/verdict.ts'

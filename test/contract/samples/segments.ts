@@ -1,5 +1,5 @@
-import { outcomeSegmentKind } from '../../../src/apis/api-outcome-segment.ts'
 import { deliverySegmentKind } from '../../../src/apis/delivery-segment.ts'
+import { outcomeSegmentKind } from '../../../src/apis/outcome-segment.ts'
 import { type Good, ID, NAME_ALLOWED, samplesOf, UID } from './sample.ts'
 
 export const goodDeliverySegment = {

@@ -1,11 +1,12 @@
 /** A hundred thousand attempts that fail by the certificate of their receiver: what each leaves behind in the sender. */
+
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
-import { createClock } from '../../../src/lib/system-clock.ts'
+import { createClock } from '../../../src/lib/clock.ts'
+import type { WebhookSender } from '../../../src/webhooks/sender/outcome.ts'
 import { createWebhookSender } from '../../../src/webhooks/sender/sender.ts'
-import type { WebhookSender } from '../../../src/webhooks/sender/webhook-sender.ts'
 import { spawnProcess } from '../../bench/processes/remote-calls.ts'
 import { report } from '../../bench/progress.ts'
 import { type Figures, rounded } from '../figures.ts'

@@ -1,10 +1,14 @@
 /** Many endpoints of one organization that subscribe to one type, each with a path of its own. */
+
 import { setTimeout as sleep } from 'node:timers/promises'
 import { secrets } from '../../../src/apis/core-kinds.ts'
 import { eventTypeKind, eventTypes } from '../../../src/apis/event-type.ts'
 import { API_VERSION } from '../../../src/apis/meta.ts'
-import { SIGNING_KEYS_LABEL } from '../../../src/apis/signing-keys.ts'
-import { webhookEndpointKind, webhookEndpoints } from '../../../src/apis/webhook-endpoint.ts'
+import {
+  SIGNING_KEYS_LABEL,
+  webhookEndpointKind,
+  webhookEndpoints,
+} from '../../../src/apis/webhook-endpoint.ts'
 import { type Bed, makeNamespace, SYSTEM } from '../../bench/bed.ts'
 import type { Route } from '../../bench/loads/publishing.ts'
 import { listAll } from '../../support/list-all.ts'

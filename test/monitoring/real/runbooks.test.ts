@@ -1,14 +1,12 @@
 /** Commands of runbooks that pick something out show what they say, and nothing else. */
+
 import { execFile } from 'node:child_process'
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { installCrds } from '../../../playground/control-plane/api-server.ts'
-import {
-  type ControlPlane,
-  startControlPlane,
-} from '../../../playground/control-plane/playground-control-plane.ts'
+import { type ControlPlane, startControlPlane } from '../../../playground/control-plane/control-plane.ts'
 import { API_VERSION, type KindDefinition } from '../../../src/apis/meta.ts'
 import { registryCredentialKind } from '../../../src/apis/registry-credential.ts'
 import { secretsSettingsKind } from '../../../src/apis/secrets-settings.ts'

@@ -1,13 +1,12 @@
 /** The adapter of AWS against the double, with an operator and organizations that share one account or have their own. */
 
 import { randomBytes } from 'node:crypto'
-import { type CloudAccounts, createCloudAccounts } from '../../../src/credentials/aws/aws-cloud-accounts.ts'
-import type { SessionRules } from '../../../src/credentials/aws/session-terms.ts'
+import { type CloudAccounts, createCloudAccounts } from '../../../src/credentials/aws/cloud-accounts.ts'
+import type { SessionRules } from '../../../src/credentials/aws/sessions.ts'
 import type { CloudAccess, NewParameter } from '../../../src/credentials/cloud.ts'
-import { FairRateLimiters } from '../../../src/lib/fair-buckets.ts'
 import type { CloudMetrics } from '../../../src/lib/metrics.ts'
-import type { FairRateLimits } from '../../../src/lib/rate-limit.ts'
-import { SecretText } from '../../../src/lib/secret-text.ts'
+import { FairRateLimiters, type FairRateLimits } from '../../../src/lib/rate-limit.ts'
+import { SecretText } from '../../../src/lib/redact.ts'
 import type { Account, Role } from '../../../test-support/aws/account.ts'
 import { type AwsDouble, startAwsDouble } from '../../../test-support/aws/aws-double.ts'
 import type { Rates } from '../../../test-support/aws/rates.ts'

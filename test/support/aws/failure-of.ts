@@ -1,4 +1,4 @@
-import { CloudError } from '../../../src/credentials/cloud-error.ts'
+import { CloudError } from '../../../src/credentials/cloud.ts'
 
 /** The CloudError that `work` ends with; anything else is an error of the test. */
 export async function failureOf(work: Promise<unknown>): Promise<CloudError> {

@@ -1,10 +1,11 @@
 /** What a bake meets: a registry, the organization's account with its secrets, and the identity of a box. */
+
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { PutParameterCommand, SSMClient } from '@aws-sdk/client-ssm'
-import type { OrderedCredential } from '../../../src/apis/bake-order.ts'
-import { createClock } from '../../../src/lib/system-clock.ts'
+import type { OrderedCredential } from '../../../src/apis/bake.ts'
+import { createClock } from '../../../src/lib/clock.ts'
 import type { Account, Role } from '../../../test-support/aws/account.ts'
 import { type AwsDouble, startAwsDouble } from '../../../test-support/aws/aws-double.ts'
 import { ALLOW_ALL } from '../aws/bed.ts'

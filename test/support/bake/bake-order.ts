@@ -1,4 +1,4 @@
-import type { BakeOrder } from '../../../src/apis/bake-order.ts'
+import type { BakeOrder } from '../../../src/apis/bake.ts'
 
 let bakes = 0
 

@@ -1,4 +1,5 @@
 /** `davit bake`, as a process with the environment and the folders that its pod would have. */
+
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -6,8 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
-import type { BakeOrder } from '../../../src/apis/bake-order.ts'
-import { type BakeResult, bakeResult } from '../../../src/apis/bake-result.ts'
+import { type BakeOrder, type BakeResult, bakeResult } from '../../../src/apis/bake.ts'
 
 const MAIN = fileURLToPath(new URL('../../../src/main.ts', import.meta.url))
 

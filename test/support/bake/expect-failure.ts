@@ -1,8 +1,9 @@
 /** One row of what can go wrong: code, step, and the tool's own words, as the status has them. */
+
 import { appendFileSync, existsSync } from 'node:fs'
 import { expect } from 'vitest'
-import type { BakeFailureCode, BakeResult, BakeStep } from '../../../src/apis/bake-result.ts'
-import { bakeFailure } from '../../../src/boxes/controller/bake-failure.ts'
+import type { BakeFailureCode, BakeResult, BakeStep } from '../../../src/apis/bake.ts'
+import { bakeFailure } from '../../../src/boxes/controller/outcome.ts'
 import type { FailureBed, Given } from './failure-bed.ts'
 
 export type FailureRow = {

@@ -1,10 +1,11 @@
 /** Bakes that fail, against real registries of every kind: what came of them, and that nothing of them is left. */
+
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'vitest'
 import { type DebianRegistry, startDebianRegistry } from '../../../playground/bakes/debian-registry.ts'
 import { makeImage, makeIndex } from '../../../playground/bakes/images.ts'
-import type { BakeOrder, OrderedCredential } from '../../../src/apis/bake-order.ts'
+import type { BakeOrder, OrderedCredential } from '../../../src/apis/bake.ts'
 import type { Role } from '../../../test-support/aws/account.ts'
 import type { Front } from '../registry/front.ts'
 import { startTestRegistry, type TestRegistry } from '../registry/test-registry.ts'

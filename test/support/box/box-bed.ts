@@ -1,4 +1,5 @@
 /** A box: maps as bakes leave them, secrets in a double of AWS, and the two programs as tools and kubelet run them. */
+
 import { execFile } from 'node:child_process'
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -7,12 +8,11 @@ import { fileURLToPath } from 'node:url'
 import { PutParameterCommand, SSMClient } from '@aws-sdk/client-ssm'
 import { AssumeRoleCommand, STSClient } from '@aws-sdk/client-sts'
 import type { BoxCredential } from '../../../src/apis/box-credentials.ts'
-import { awsScopeOf } from '../../../src/credentials/aws/aws-partition.ts'
-import { readerPolicy } from '../../../src/credentials/aws/connect-policies.ts'
-import { createClock } from '../../../src/lib/system-clock.ts'
-import type { Account, Role } from '../../../test-support/aws/account.ts'
+import { awsScopeOf } from '../../../src/credentials/aws/names.ts'
+import { readerPolicy } from '../../../src/credentials/aws/policies.ts'
+import { createClock } from '../../../src/lib/clock.ts'
+import type { Account, Credentials, Role } from '../../../test-support/aws/account.ts'
 import { type AwsDouble, startAwsDouble } from '../../../test-support/aws/aws-double.ts'
-import type { Credentials } from '../../../test-support/aws/principal.ts'
 import { type RoleSession, startInstanceMetadata } from './instance-metadata.ts'
 
 export const ACCOUNT = '123456789012'

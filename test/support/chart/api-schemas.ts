@@ -2,9 +2,10 @@
  * JSON schemas of kinds, from the OpenAPI documents of an API server, as kubeconform reads them: one file for each kind, with all that it
  * refers to, and no field that the server does not know.
  */
+
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { requestApi } from '../../../playground/control-plane/control-plane-request.ts'
+import { requestApi } from '../../../playground/control-plane/api-server.ts'
 import type { AdminAccess } from '../../../playground/control-plane/protocol.ts'
 
 export type Schema = { [key: string]: unknown }

@@ -2,13 +2,14 @@
  * Kinds that no Kubernetes has by itself, and that the chart makes objects of where values say so. Their definitions are in Go modules,
  * which tools/chart-kinds pins and Go keeps in its cache.
  */
+
 import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { parse } from 'yaml'
-import { requestApi } from '../../../playground/control-plane/control-plane-request.ts'
+import { requestApi } from '../../../playground/control-plane/api-server.ts'
 import type { AdminAccess } from '../../../playground/control-plane/protocol.ts'
 import { until } from '../until.ts'
 

@@ -1,12 +1,13 @@
 /** Nothing runs Jobs on a control plane alone: a test does what the pod of one of the chart's would, as its account. */
+
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { writeKubeconfig } from '../../../playground/api-keys.ts'
 import { complete } from '../../../playground/bakes/run-statuses.ts'
-import { requestApi } from '../../../playground/control-plane/control-plane-request.ts'
-import type { ControlPlane } from '../../../playground/control-plane/playground-control-plane.ts'
+import { requestApi } from '../../../playground/control-plane/api-server.ts'
+import type { ControlPlane } from '../../../playground/control-plane/control-plane.ts'
 import { until } from '../until.ts'
 
 const run = promisify(execFile)

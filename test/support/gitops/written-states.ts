@@ -1,12 +1,11 @@
 /** Every state that Davit writes into an object, by the code that decides it: for those who read states from outside. */
 
-import { outcomeSegmentKind } from '../../../src/apis/api-outcome-segment.ts'
-import type { BakeStatus } from '../../../src/apis/bake.ts'
-import { bakeFailureCode } from '../../../src/apis/bake-result.ts'
+import { type BakeStatus, bakeFailureCode } from '../../../src/apis/bake.ts'
 import { boxTemplateKind } from '../../../src/apis/box-template.ts'
 import { deliverySegmentKind } from '../../../src/apis/delivery-segment.ts'
 import { eventTypeKind } from '../../../src/apis/event-type.ts'
 import type { KindDefinition } from '../../../src/apis/meta.ts'
+import { outcomeSegmentKind } from '../../../src/apis/outcome-segment.ts'
 import {
   CREDENTIAL_STALLS,
   CREDENTIAL_WAITS,
@@ -16,13 +15,13 @@ import { SETTINGS_STALLS, secretsSettingsKind } from '../../../src/apis/secrets-
 import { deliveryState, webhookDeliveryKind } from '../../../src/apis/webhook-delivery.ts'
 import { webhookEndpointKind } from '../../../src/apis/webhook-endpoint.ts'
 import { webhookEventKind } from '../../../src/apis/webhook-event.ts'
-import { bakeFailure } from '../../../src/boxes/controller/bake-failure.ts'
 import { type TemplateView, templateFindings } from '../../../src/boxes/controller/conditions.ts'
+import { bakeFailure } from '../../../src/boxes/controller/outcome.ts'
 import { assessConnection, type ConnectionView } from '../../../src/credentials/accounts/plan.ts'
 import { type CredentialView, credentialFindings } from '../../../src/credentials/controller/conditions.ts'
-import { type ConditionUpdate, mergeConditions } from '../../../src/kube/conditions.ts'
+import { type ConditionUpdate, mergeConditions } from '../../../src/kube/status.ts'
 import { type EndpointFacts, endpointFindings, type Problem } from '../../../src/webhooks/endpoints/plan.ts'
-import type { RefusalReason } from '../../../src/webhooks/events/event-check.ts'
+import type { RefusalReason } from '../../../src/webhooks/events/plan.ts'
 import { goodTemplate } from '../../contract/samples/box-template.ts'
 import { goodEventType } from '../../contract/samples/event-type.ts'
 import { goodCredential } from '../../contract/samples/registry-credential.ts'

@@ -1,6 +1,7 @@
 /** Pods of the real API server of the run, as AWS and a kubelet know them. */
+
 import { inject } from 'vitest'
-import { requestApi } from '../../../playground/control-plane/control-plane-request.ts'
+import { requestApi } from '../../../playground/control-plane/api-server.ts'
 import type { Account } from '../../../test-support/aws/account.ts'
 import { runKubectl } from '../control-plane-kubectl.ts'
 import { AUDIENCE, SERVICE_ACCOUNT, trustIssuer } from './pod-role.ts'

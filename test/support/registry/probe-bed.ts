@@ -2,7 +2,7 @@
 
 import type { ProbeResult, RegistryLogin } from '../../../src/boxes/registry/outcome.ts'
 import { createRegistryProbe, type RegistryProbeOptions } from '../../../src/boxes/registry/probe.ts'
-import { SecretText } from '../../../src/lib/secret-text.ts'
+import { SecretText } from '../../../src/lib/redact.ts'
 import { startTestRegistry, type TestRegistry, type TestRegistryOptions } from './test-registry.ts'
 
 const PASSWORD = 'a-secret:with a colon and ünicode'

@@ -1,19 +1,19 @@
 /** Accounts in memory, by the rules that the ports state: names once, versions, tags, roles, external ids, and how they fail. */
 
 import { sessionArn } from '../../../src/credentials/aws/policies.ts'
-import type {
-  AccountProbes,
-  CallLimits,
-  CloudAccess,
-  ListedParameter,
-  NewParameter,
-  OwnerTags,
-  ParameterListing,
-  ParameterStore,
+import {
+  type AccountProbes,
+  type CallLimits,
+  type CloudAccess,
+  CloudError,
+  type ListedParameter,
+  type NewParameter,
+  type OwnerTags,
+  type ParameterListing,
+  type ParameterStore,
 } from '../../../src/credentials/cloud.ts'
-import { CloudError } from '../../../src/credentials/cloud-error.ts'
-import type { Clock } from '../../../src/lib/ports-clock.ts'
-import type { SecretText } from '../../../src/lib/secret-text.ts'
+import type { Clock } from '../../../src/lib/clock.ts'
+import type { SecretText } from '../../../src/lib/redact.ts'
 
 export type Held = { versions: { value: string; by: string; at: number }[]; tags: OwnerTags; keyId?: string }
 export type Mood = 'normal' | 'denied' | 'unreachable'

@@ -1,11 +1,12 @@
 /** What people do to secrets, as steps between which everything comes to rest. */
+
 import { secrets } from '../../../src/apis/core-kinds.ts'
 import { NAME_ENTROPY_BYTES, sortableName } from '../../../src/apis/ids.ts'
 import { API_VERSION } from '../../../src/apis/meta.ts'
 import { PARAMETER_FINALIZER, registryCredentials } from '../../../src/apis/registry-credential.ts'
 import { secretsSettingsResource } from '../../../src/apis/secrets-settings.ts'
-import { ownerTags } from '../../../src/credentials/aws/owner-tags.ts'
-import { SecretText } from '../../../src/lib/secret-text.ts'
+import { ownerTags } from '../../../src/credentials/aws/names.ts'
+import { SecretText } from '../../../src/lib/redact.ts'
 import { Lifeline } from './lifeline.ts'
 import { MortalApi } from './mortal-api.ts'
 import { REGION, type SecretsWorld, TENANT_TYPES } from './secrets-world.ts'

@@ -14,13 +14,16 @@ import {
   secretsSettingsResource,
 } from '../../../src/apis/secrets-settings.ts'
 import { parseConfig } from '../../../src/cmd/config.ts'
+import {
+  type CredentialControllers,
+  createCredentialControllers,
+} from '../../../src/cmd/credential-controllers.ts'
 import { createMetrics } from '../../../src/cmd/metrics.ts'
-import { type CredentialControllers, createCredentialControllers } from '../../../src/cmd/secrets-role.ts'
-import { externalId } from '../../../src/credentials/aws/external-id.ts'
+import { externalId } from '../../../src/credentials/aws/names.ts'
 import { FAILED_DELETIONS_NAME } from '../../../src/credentials/controller/failed-deletions.ts'
 import { isApiError, type RawObject } from '../../../src/kube/client.ts'
 import { Organizations } from '../../../src/kube/organizations.ts'
-import type { Logger } from '../../../src/lib/ports-log.ts'
+import type { Logger } from '../../../src/lib/log.ts'
 import { FakeClock, fixedRandom, settle } from '../fake-clock.ts'
 import { FaultyApi } from '../faulty-api.ts'
 import { type SeenEvent, seeingRecorder } from '../seen-events.ts'

@@ -1,8 +1,9 @@
 /** What Davit promises. */
+
 import { CHAOS, FLEET } from './chaos-tests.ts'
+import { STORM_LISTS } from './limits.ts'
 import { PROMISES_ON_STRANGERS } from './promises-on-strangers.ts'
 import type { Row } from './row.ts'
-import { STORM_LISTS } from './storm-figures.ts'
 
 /** Faults after which another replica has to go on. */
 const FAIL_OVERS = ['roll controllers', 'kill controller', 'suspend controller']

@@ -1,7 +1,7 @@
 /** Templates of the chart whose source is elsewhere: CustomResourceDefinitions, roles and admission policies. */
+
 import { stringify } from 'yaml'
-import { customResourceDefinition } from '../../../src/apis/api-crd.ts'
-import { kinds } from '../../../src/apis/kinds.ts'
+import { customResourceDefinition, kinds } from '../../../src/apis/crd.ts'
 import { GROUP } from '../../../src/apis/meta.ts'
 import { templated } from '../chart/templated.ts'
 import { NoPlaceError, type Output } from '../generated-file.ts'

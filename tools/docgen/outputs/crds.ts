@@ -1,7 +1,7 @@
 /** crds/davit.dev_<plural>.yaml: what `kubectl apply -f crds` and the chart install. */
+
 import { stringify } from 'yaml'
-import { customResourceDefinition } from '../../../src/apis/api-crd.ts'
-import { kinds } from '../../../src/apis/kinds.ts'
+import { customResourceDefinition, kinds } from '../../../src/apis/crd.ts'
 import { GROUP } from '../../../src/apis/meta.ts'
 import { NOTICE, type Output } from '../generated-file.ts'
 

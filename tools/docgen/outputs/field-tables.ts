@@ -6,13 +6,12 @@
  *   <!-- end of fields -->
  */
 
-import { customResourceDefinition } from '../../../src/apis/api-crd.ts'
-import { outcomeSegmentKind } from '../../../src/apis/api-outcome-segment.ts'
 import { boxTemplateKind } from '../../../src/apis/box-template.ts'
-import type { StructuralSchema } from '../../../src/apis/crd.ts'
+import { customResourceDefinition, type StructuralSchema } from '../../../src/apis/crd.ts'
 import { deliverySegmentKind } from '../../../src/apis/delivery-segment.ts'
 import { eventTypeKind } from '../../../src/apis/event-type.ts'
 import type { KindDefinition } from '../../../src/apis/meta.ts'
+import { outcomeSegmentKind } from '../../../src/apis/outcome-segment.ts'
 import { registryCredentialKind } from '../../../src/apis/registry-credential.ts'
 import { secretsSettingsKind } from '../../../src/apis/secrets-settings.ts'
 import { webhookDeliveryKind } from '../../../src/apis/webhook-delivery.ts'

@@ -1,7 +1,7 @@
 /** The table of routes in docs/rest.md: what the routes declare, and which of the roles that are shipped may what. */
+
 import { parseAllDocuments } from 'yaml'
-import type { Permission } from '../../../src/server/http/permission.ts'
-import type { Route } from '../../../src/server/http/route.ts'
+import type { Permission, Route } from '../../../src/server/http/route.ts'
 import { allRoutes, type RouteServices } from '../../../src/server/routes.ts'
 import { NoPlaceError, type Output } from '../generated-file.ts'
 import { markdownTable } from '../markdown-table.ts'
