@@ -28,6 +28,7 @@ const CHECKS = [
   { name: 'dead code', command: ['knip', '--no-config-hints'] },
   { name: 'links of pages', command: ['remark', ...LINKS] },
   { name: 'generated files', command: ['node', 'tools/docgen/generate.ts', '--check'] },
+  { name: 'contract', command: ['node', 'tools/contract/main.ts'] },
 ]
 
 const { values: options } = parseArgs({ options: { report: { type: 'string' } } })

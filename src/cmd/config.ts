@@ -31,7 +31,7 @@ import {
 
 /** Settings of the controller for the Jobs of bakes, and what of its own environment it hands on to them. */
 
-const DAY_SECONDSOfConfigBakeJobs = 24 * 3600
+const DAY_SECONDS = 24 * 3600
 
 const isTrue = matching(/^(true|false)$/, 'must be true or false')
   .meta({ type: 'boolean' })
@@ -54,7 +54,7 @@ export const AWS_ENDPOINTS: readonly string[] = Object.keys(awsEndpoints)
 export const bakeJobVariables = {
   DAVIT_BAKE_IMAGE: matching(BAKE_IMAGE, 'must be a reference to an image').optional(),
   DAVIT_BAKE_DEADLINE_SECONDS: integer(60, 12 * 3600, 3600),
-  DAVIT_BAKE_TTL_SECONDS: integer(3600, 7 * DAY_SECONDSOfConfigBakeJobs, 3600),
+  DAVIT_BAKE_TTL_SECONDS: integer(3600, 7 * DAY_SECONDS, 3600),
   DAVIT_BAKE_CPU: quantity('CPU', '500m').default('500m'),
   DAVIT_BAKE_MEMORY: quantity('memory', '512Mi').default('512Mi'),
   DAVIT_BAKE_SCRATCH: quantity('a size', '20Gi').default('20Gi'),
@@ -66,9 +66,9 @@ export const bakeJobVariables = {
   ...awsEndpoints,
 }
 
-const variablesOfConfigBakeJobs = z.object(bakeJobVariables)
+const bakeJobsSchema = z.object(bakeJobVariables)
 
-export function bakeJobConfig(env: z.infer<typeof variablesOfConfigBakeJobs>) {
+export function bakeJobConfig(env: z.infer<typeof bakeJobsSchema>) {
   return {
     /** Absent: nothing is baked. */
     image: env.DAVIT_BAKE_IMAGE,
@@ -93,7 +93,7 @@ export function bakeJobConfig(env: z.infer<typeof variablesOfConfigBakeJobs>) {
 
 /**
  * Settings, from the environment: the only file that reads it. Every mistake is reported at once, unknown
- * DAVIT_ variables included, so that a typing error does not silently leave a default in force.
+ * DAVIT_ processVariables included, so that a typing error does not silently leave a default in force.
  */
 
 /**
@@ -142,11 +142,10 @@ export function parseSecrets(environment: Environment): Secrets {
 }
 
 const MIB = 1024 * 1024
-const DAY_SECONDS = 24 * 3600
 const YEAR_SECONDS = 365 * DAY_SECONDS
 
 /** Each variable; the chart's values are made of them as well. */
-export const variables = z.object({
+export const processVariables = z.object({
   KUBECONFIG: z.string().optional(),
   DAVIT_NAMESPACE: matching(DNS_LABEL, 'must be the name of a namespace').default('davit-system'),
   DAVIT_REPLICA: matching(
@@ -207,7 +206,7 @@ const SHARES = [
   ['DAVIT_MAX_BAKES_PER_ORGANIZATION', 'DAVIT_MAX_BAKES'],
 ] as const
 
-const settings = variables
+const settings = processVariables
   .refine((env) => env.DAVIT_SMTP_URL === undefined || env.DAVIT_SMTP_FROM !== undefined, {
     path: ['DAVIT_SMTP_FROM'],
     error: 'must be set where DAVIT_SMTP_URL is',
@@ -346,7 +345,7 @@ function parseSettings(environment: Environment): z.infer<typeof settings> {
 }
 
 function unknownVariables(given: readonly [string, string][]): ConfigMistake[] {
-  const known = Object.keys(variables.shape)
+  const known = Object.keys(processVariables.shape)
   return given
     .map(([name]) => name)
     .filter((name) => name.startsWith('DAVIT_') && !known.includes(name) && !SERVICE_LINK.test(name))
@@ -389,7 +388,7 @@ export function parseVariables<Schema extends z.ZodObject>(
 
 const url = z.url({ protocol: /^https?$/, error: 'must be an http or https URL' })
 
-const variablesOfConfigCheck = z.object({
+export const checkVariables = z.object({
   DAVIT_CHECK_READY: z
     .string('is missing')
     .transform((text) => text.split(','))
@@ -415,7 +414,7 @@ export type CheckConfig = {
 
 /** @throws ConfigError with every mistake */
 export function parseCheckConfig(environment: Environment): CheckConfig {
-  const data = parseVariables(variablesOfConfigCheck, environment)
+  const data = parseVariables(checkVariables, environment)
   return {
     ready: data.DAVIT_CHECK_READY,
     api: data.DAVIT_CHECK_API?.replace(/\/+$/, ''),
@@ -429,7 +428,7 @@ export function parseCheckConfig(environment: Environment): CheckConfig {
 
 const name = matching(DNS_LABEL, 'must be a name of Kubernetes')
 
-const variablesOfConfigUninstall = z.object({
+export const uninstallVariables = z.object({
   DAVIT_RELEASE: matching(/^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/, 'must be the value of a label'),
   DAVIT_RELEASE_DEPLOYMENTS: z
     .string()
@@ -442,7 +441,7 @@ const variablesOfConfigUninstall = z.object({
 /** What other settings are read from. */
 export function withoutUninstallVariables(environment: Environment): Environment {
   return Object.fromEntries(
-    Object.entries(environment).filter(([key]) => !Object.hasOwn(variablesOfConfigUninstall.shape, key)),
+    Object.entries(environment).filter(([key]) => !Object.hasOwn(uninstallVariables.shape, key)),
   )
 }
 
@@ -456,7 +455,7 @@ export type UninstallConfig = {
 
 /** @throws ConfigError with every mistake */
 export function parseUninstallConfig(environment: Environment): UninstallConfig {
-  const data = parseVariables(variablesOfConfigUninstall, environment)
+  const data = parseVariables(uninstallVariables, environment)
   return {
     podSelector: `app.kubernetes.io/name=davit,app.kubernetes.io/instance=${data.DAVIT_RELEASE},app.kubernetes.io/component in (controller,api)`,
     deployments: data.DAVIT_RELEASE_DEPLOYMENTS,
@@ -468,7 +467,7 @@ export function parseUninstallConfig(environment: Environment): UninstallConfig 
 
 const path = z.string().regex(/^\/[^:\0]*$/, 'must be an absolute path without colons')
 
-const variablesOfConfigBake = z.object({
+export const bakeVariables = z.object({
   DAVIT_TMPFS: path.default(TMPFS_PATH),
   DAVIT_SCRATCH: path.default(OUTPUT_PATH),
   DAVIT_TERMINATION_LOG: path.default('/dev/termination-log'),
@@ -497,7 +496,7 @@ const FOR_THE_TOOL = ['PATH', 'SSL_CERT_FILE', 'SSL_CERT_DIR'] as const
 /** @throws ConfigError with every mistake */
 export function parseBakeConfig(environment: Environment): BakeConfig {
   const given = Object.fromEntries(Object.entries(environment).filter(([, value]) => value))
-  const parsed = variablesOfConfigBake.safeParse(given)
+  const parsed = bakeVariables.safeParse(given)
   const order = orderOf(environment[ORDER_VARIABLE] ?? '')
   if (!parsed.success || 'mistake' in order) {
     const issues = parsed.error?.issues ?? []

@@ -43,7 +43,7 @@ export class BoxConfigError extends Error {
 
 const DAY_SECONDS = 24 * 3600
 
-const variables = z.object({
+export const nodeHelperVariables = z.object({
   DAVIT_CREDENTIALS: matching(/^\/[^\0]{0,4095}$/, 'must be an absolute path').default('/etc/davit'),
   DAVIT_KEEP_SECONDS: integer(0, DAY_SECONDS, 300),
   DAVIT_PARAMETER_PREFIX: parameterPrefix.default('/davit'),
@@ -56,7 +56,7 @@ export function readBoxConfig(
   const given = Object.entries(environment).filter(
     ([name, value]) => name.startsWith('DAVIT_') && value !== '',
   )
-  const parsed = variables.safeParse(Object.fromEntries(given))
+  const parsed = nodeHelperVariables.safeParse(Object.fromEntries(given))
   if (!parsed.success) {
     throw new BoxConfigError(
       parsed.error.issues.map(({ path, message }) => `${path.join('.')} ${message}`).join('; '),
@@ -124,7 +124,7 @@ export async function runCredentialProvider(): Promise<void> {
 }
 
 /** A host, or what a login would store. */
-const MAX_INPUT_BYTESOfRunDockerHelper = 64 * 1024
+const MAX_DOCKER_INPUT_BYTES = 64 * 1024
 
 /** One action of the credential helper, with this process's stdin, stdout and environment. */
 export async function runDockerHelper(action: string): Promise<void> {
@@ -133,7 +133,7 @@ export async function runDockerHelper(action: string): Promise<void> {
     return await answerDocker(action, {
       maps: createBoxMaps(credentialsPath),
       logins: lazyBoxLogins(),
-      input: () => readInput(process.stdin, MAX_INPUT_BYTESOfRunDockerHelper),
+      input: () => readInput(process.stdin, MAX_DOCKER_INPUT_BYTES),
       parameterPrefix,
     })
   }, dockerFailure)

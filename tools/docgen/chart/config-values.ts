@@ -1,6 +1,6 @@
-/** The chart's `config`: the operator's settings as values, of the same schema as the variables that they become. */
+/** The chart's `config`: the operator's settings as values, of the same schema as the processVariables that they become. */
 import { z } from 'zod'
-import { variables } from '../../../src/cmd/config.ts'
+import { processVariables } from '../../../src/cmd/config.ts'
 
 /** What the chart itself knows, or what is a secret and comes from a Secret. */
 const NOT_VALUES: ReadonlySet<string> = new Set([
@@ -18,7 +18,7 @@ const NOT_VALUES: ReadonlySet<string> = new Set([
 export type Setting = { variable: string; value: string }
 
 /** Settings that are values, in the order of the program. */
-export const settings: readonly Setting[] = Object.keys(variables.shape)
+export const settings: readonly Setting[] = Object.keys(processVariables.shape)
   .filter((variable) => !NOT_VALUES.has(variable))
   .map((variable) => ({ variable, value: valueName(variable) }))
 
@@ -32,7 +32,7 @@ function valueName(variable: string): string {
 
 /** @param about what a setting does, in words */
 export function configValues(about: (variable: string) => string) {
-  const shape = new Map<string, z.ZodType>(Object.entries(variables.shape))
+  const shape = new Map<string, z.ZodType>(Object.entries(processVariables.shape))
   const values = settings.flatMap(({ variable, value }) => {
     const setting = shape.get(variable)
     return setting === undefined ? [] : [[value, setting.optional().meta({ description: about(variable) })]]

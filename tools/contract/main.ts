@@ -1,0 +1,25 @@
+/**
+ * `npm run contract` compares the public contract with the one that is committed in `contract/`, and fails where they differ; with
+ * `--write` it commits itself to what is there now.
+ */
+import { parseArgs } from 'node:util'
+import { readBaseline, writeBaseline } from './baseline.ts'
+import { compare, describeDifferences } from './compare.ts'
+import { currentContract } from './current-contract.ts'
+
+const { values: options } = parseArgs({ options: { write: { type: 'boolean', default: false } } })
+
+const contract = await currentContract()
+const differences = compare(readBaseline(), contract)
+for (const line of describeDifferences(differences)) console.log(line)
+
+if (differences.length === 0) console.log('The contract is as it is committed.')
+else if (options.write) {
+  writeBaseline(contract)
+  console.log('Wrote contract/. Add a line to CHANGELOG.md in the same commit.')
+} else {
+  console.log(
+    'If the change is meant: npm run contract -- --write, and add a line to CHANGELOG.md in the same commit',
+  )
+  process.exitCode = 1
+}

@@ -1,0 +1,120 @@
+/** Every metric of both roles: what is registered, asked of the registry itself. */
+import { Registry } from 'prom-client'
+import type { RunningApi } from '../../src/cmd/api.ts'
+import { parseConfig } from '../../src/cmd/config.ts'
+import type { RunningController } from '../../src/cmd/controller.ts'
+import {
+  registerApiGauges,
+  registerCertificate,
+  registerControllerGauges,
+  registerReadiness,
+} from '../../src/cmd/gauges.ts'
+import { createMetrics, type Metrics } from '../../src/cmd/metrics.ts'
+import type { GaugeRegistry } from '../../src/lib/metrics.ts'
+import { flatten } from './flatten.ts'
+import { metricCalls } from './metric-calls.ts'
+import type { SourceFile } from './source-files.ts'
+
+/** What a metric of the library is made of; its types say less. */
+type Registered = {
+  name: string
+  help: string
+  type: string
+  labelNames: readonly string[]
+  upperBounds?: readonly number[]
+  get(): Promise<{ values: readonly { labels: Readonly<Record<string, string | number>> }[] }>
+}
+
+const config = parseConfig({})
+
+const ROLES: Readonly<Record<string, (registry: GaugeRegistry) => void>> = {
+  controller: (registry) => registerControllerGauges(registry, nothing() as RunningController, config),
+  api(registry) {
+    registerApiGauges(registry, nothing() as RunningApi, config)
+    registerCertificate(registry, undefined)
+  },
+}
+
+/** @throws Error where the source registers a metric that no role here has */
+export async function metricLines(sources: readonly SourceFile[]): Promise<string[]> {
+  const found: Record<string, Record<string, unknown>> = {}
+  const names = new Set<string>()
+  for (const [role, register] of Object.entries(ROLES)) {
+    const registered = registeredBy(() => {
+      const registry = withoutReadings(createMetrics({ version: '0.0.0', role }))
+      registerReadiness(registry, () => [])
+      register(registry)
+    })
+    const described = await Promise.all(
+      registered.map(async (one) => [one.name, await describe(one)] as const),
+    )
+    found[role] = Object.fromEntries(described)
+    for (const { name } of registered) names.add(name)
+  }
+  const unknown = metricCalls(sources).filter((name) => !names.has(name))
+  if (unknown.length > 0) throw new Error(`tools/contract/metrics.ts does not register ${unknown.join(', ')}`)
+  return flatten(found)
+}
+
+async function describe(metric: Registered) {
+  const { help, type, labelNames, upperBounds } = metric
+  const values = isOwn(metric) ? await labelValues(metric) : []
+  return {
+    type,
+    help,
+    ...(labelNames.length > 0 ? { labels: [...labelNames] } : {}),
+    ...(upperBounds && isOwn(metric) ? { buckets: [...upperBounds] } : {}),
+    ...(values.length > 0 ? { known: values } : {}),
+  }
+}
+
+/** Values of the library's metrics are those of this machine. */
+function isOwn({ name }: Registered): boolean {
+  return /^(davit|controller_runtime)_/.test(name)
+}
+
+/** Of its one label, as far as they are there from the start. */
+async function labelValues(metric: Registered): Promise<string[]> {
+  if (metric.labelNames.length !== 1 || metric.type === 'histogram') return []
+  const [label = ''] = metric.labelNames
+  const { values } = await metric.get()
+  return [...new Set(values.map(({ labels }) => String(labels[label])))].filter(
+    (text) => text !== 'undefined',
+  )
+}
+
+/** Registries do not show what is in them before it has values. */
+function registeredBy(work: () => void): Registered[] {
+  const seen: Registered[] = []
+  const register = Registry.prototype.registerMetric
+  Registry.prototype.registerMetric = function (metric) {
+    seen.push(metric as unknown as Registered)
+    register.call(this, metric)
+  }
+  try {
+    work()
+  } finally {
+    Registry.prototype.registerMetric = register
+  }
+  return seen
+}
+
+/** What a gauge would read is not there; which labels it would have is, where those do not depend on it. */
+function withoutReadings({ gauge, gaugeRows }: Metrics): GaugeRegistry {
+  return {
+    gauge(name, help, read, label) {
+      const labels = () => Object.fromEntries(Object.keys(read()).map((key) => [key, 0]))
+      gauge(name, help, label === undefined ? () => 0 : labels, label)
+    },
+    gaugeRows: (name, help, labels) => gaugeRows(name, help, labels, () => []),
+  }
+}
+
+/** Stands for a part of a role: every property and every answer of it is nothing again. */
+function nothing(): unknown {
+  const answer: unknown = new Proxy(() => undefined, {
+    get: (_, key) => (key === Symbol.toPrimitive ? () => 0 : answer),
+    apply: () => answer,
+  })
+  return answer
+}
