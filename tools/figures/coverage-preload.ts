@@ -1,0 +1,37 @@
+/**
+ * Loaded before a role (NODE_OPTIONS=--import): counts which functions run. Each request on the Unix socket FIGURES_SOCKET
+ * is answered with the files of which a function ran since the last one. What ran after that until the process
+ * ended is left in a file next to the socket.
+ */
+import { writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import { type Profiler, Session } from 'node:inspector'
+import { isMainThread } from 'node:worker_threads'
+import { executedFiles } from './executed-files.ts'
+
+const socket = process.env.FIGURES_SOCKET
+
+// A worker thread has the same environment, and the socket can be taken once.
+if (socket !== undefined && isMainThread) serveCoverage(socket)
+
+function serveCoverage(path: string): void {
+  const session = new Session()
+  session.connect()
+  session.post('Profiler.enable')
+  session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false })
+  const take = () => JSON.stringify(executedFiles(takeCoverage(session)))
+  const server = createServer((_, response) => response.end(take())).listen(path)
+  // The role ends as it would without this.
+  server.unref()
+  process.on('exit', () => writeFileSync(`${path}.json`, take()))
+}
+
+/** Sets all counts to zero. A session with its own thread answers before `post` returns. */
+function takeCoverage(session: Session): readonly Profiler.ScriptCoverage[] {
+  let coverage: readonly Profiler.ScriptCoverage[] = []
+  session.post('Profiler.takePreciseCoverage', (error, taken) => {
+    if (error) throw error
+    coverage = taken.result
+  })
+  return coverage
+}

@@ -1,0 +1,45 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Flow } from './flows.ts'
+
+/** Modules that are loaded, and connections that are opened, at first use are there afterwards. */
+const WARM_UPS = 3
+/** An odd number. Work that is done at its own time, such as renewing a Lease, falls into some plays and not into others. */
+const PLAYS = 5
+/** Work that a flow leaves for later is done by then. */
+const QUIET_MS = 2000
+
+export type Observed = { title: string; plays: Play[] }
+export type Play = {
+  ms: number
+  /** Product files of which a function ran in any process that takes part. */
+  files: string[]
+}
+
+/** Plays the flow in processes that are warm. @returns its plays, those with the fewest files first */
+export async function observe(flow: Flow): Promise<Observed> {
+  for (let played = 0; played < WARM_UPS; played++) await playOnce(flow)
+  const plays: Play[] = []
+  for (let played = 0; played < PLAYS; played++) plays.push(await playOnce(flow))
+  return { title: flow.title, plays: plays.sort((one, other) => one.files.length - other.files.length) }
+}
+
+export function observedLines({ title, plays }: Observed, options: { list: boolean }): string[] {
+  const [fewest, median, most] = [plays[0], plays[Math.floor(plays.length / 2)], plays.at(-1)]
+  if (!fewest || !median || !most) throw new Error(`${title} was not played`)
+  const range = `${fewest.files.length} to ${most.files.length} in ${plays.length} plays`
+  const line = `  ${title}: ${median.files.length} (${range}, ${Math.round(median.ms)} ms)`
+  return [line, ...(options.list ? median.files.map((path) => `    ${path}`) : [])]
+}
+
+async function playOnce(flow: Flow): Promise<Play> {
+  const roles = await flow.prepare()
+  await sleep(QUIET_MS)
+  for (const role of roles) await role.take()
+  const begin = performance.now()
+  await flow.play()
+  const ms = performance.now() - begin
+  const files = new Set<string>()
+  for (const role of roles) for (const path of await role.take()) files.add(path)
+  await flow.verify?.()
+  return { ms, files: [...files].sort() }
+}
