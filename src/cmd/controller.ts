@@ -176,8 +176,8 @@ function logWatchOptions({ parts, namespace, onSetBack }: WebhookWatchOptions) {
   return {
     query: { namespace, limit: LOG_PAGE },
     largestPage: LARGEST_LOG_PAGE,
-    forget: true,
-    onSetBack,
+    streaming: true,
+    onStoreRestored: onSetBack,
     stopListing: stopAtLowWater(() => parts.engine.ctx.segments.lowWater),
   }
 }
@@ -341,7 +341,7 @@ export function createShardWork({
 }: ShardWorkOptions): ShardWork {
   const { engine, follower, directory, retention, book } = parts
   const takeOver = new ShardTakeover({
-    plane: engine,
+    engine: engine,
     follower,
     directory,
     resources: world.api,

@@ -67,13 +67,13 @@ function createCredentialComponents(options: CredentialControllersOptions): Cred
   const loop = (
     name: string,
     reconciler: Reconciler,
-    more: { concurrency: number; laneOf?: ConcurrencyGroupOf },
+    more: { concurrency: number; concurrencyGroupOf?: ConcurrencyGroupOf },
   ) => new ReconcileLoop({ ...world, name, reconciler, deadlineMs: PASS_DEADLINE_MS, ...more })
   const credentialReconciler = new CredentialReconciler(context)
   const settingsReconciler = createSettings(options, context, settings)
   const credentialLoop = loop('registry-credential', credentialReconciler, {
     concurrency: CREDENTIALS_AT_A_TIME,
-    laneOf: (key) => concurrencyGroupOf(context.book, key),
+    concurrencyGroupOf: (key) => concurrencyGroupOf(context.book, key),
   })
   const settingsLoop = loop('secrets-settings', settingsReconciler, { concurrency: SETTINGS_AT_A_TIME })
   const orphans = new FailedDeletionReconciler(context, options.config.cloud.driftCheckMs)

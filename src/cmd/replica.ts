@@ -61,8 +61,8 @@ export class Replica implements ShardOwnership {
 
   /** @returns whether the shard is held as it is now, and may be written for */
   ownershipCheck(shard: number): () => boolean {
-    const tenure = this.epochs.current(shard)
-    return () => this.mayAct && !tenure.isRevoked
+    const epoch = this.epochs.current(shard)
+    return () => this.mayAct && !epoch.isRevoked
   }
 
   /** It waits for another process that has its name, or had it until a moment ago. */

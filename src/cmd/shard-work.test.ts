@@ -7,14 +7,14 @@ const nothing = () => undefined
 
 it('a shard is delivered from though what one replica does for all cannot begin', async () => {
   const bed = new PlaneBed()
-  bed.plane.start()
+  bed.engine.start()
   const begun = Promise.withResolvers<void>()
-  const { plane, follower, directory, api } = bed
+  const { engine, follower, directory, api } = bed
   const work = createShardWork({
     world: { api, log: { info: nothing, warn: nothing, error: nothing } },
     observedVersion: () => Number.POSITIVE_INFINITY,
     parts: {
-      plane,
+      engine: engine,
       follower,
       directory,
       retention: { objectFound: nothing, shardsLeft: nothing },

@@ -37,7 +37,7 @@ function bed() {
   const parts = {
     organizations,
     catalogue: { get: nothing },
-    keyStore: { sweep: async () => void told.push('sweep') },
+    keyStore: { removeAbandoned: async () => void told.push('sweep') },
     retention: {
       followLog: async () => void told.push('follow'),
       leaveLog: () => void told.push('leave'),

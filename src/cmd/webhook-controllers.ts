@@ -92,7 +92,7 @@ function createDeliveryComponents(options: DeliveryComponentsOptions): DeliveryC
     lowWater: () => segments.lowWater,
     mayWrite: options.mayWrite,
     signal: giveUp,
-    share: () => plane.queues.shareOfShards,
+    share: () => engine.queues.shareOfShards,
   })
   const retention = new Retention({
     ...log,
@@ -101,10 +101,10 @@ function createDeliveryComponents(options: DeliveryComponentsOptions): DeliveryC
     directory,
     lowWater: () => segments.lowWater,
     healthy: () => outcomes.healthy(),
-    share: () => plane.queues.shareOfShards,
-    isOurs: (shard) => plane.queues.isOurs(shard),
+    share: () => engine.queues.shareOfShards,
+    isOurs: (shard) => engine.queues.isOurs(shard),
     cancelHeld: (now) =>
-      cancelHeld({ ctx: plane.ctx, lanes: plane.queues.ours(), limits: config.retention }, now),
+      cancelHeld({ ctx: engine.ctx, lanes: engine.queues.ours(), limits: config.retention }, now),
     eventLog: { append: (events) => eventLog.append(events) },
   })
   const written = new ByteWindow(clock, WRITTEN_MINUTES)
@@ -114,7 +114,7 @@ function createDeliveryComponents(options: DeliveryComponentsOptions): DeliveryC
     onReferred: (object, segment) => retention.payloadReferred(object, segment),
   })
   const streaks = new EndpointHealth(statuses, clock, options.shards)
-  const plane = new DeliveryEngine({
+  const engine = new DeliveryEngine({
     ...world,
     directory,
     statuses,
@@ -136,7 +136,7 @@ function createDeliveryComponents(options: DeliveryComponentsOptions): DeliveryC
   })
   const keys = new DedupeIndex()
   const follower = new LogFollower({
-    plane,
+    engine,
     keys,
     writer: options.session,
     onLost: options.onLost,
@@ -155,7 +155,7 @@ function createDeliveryComponents(options: DeliveryComponentsOptions): DeliveryC
     eventLog,
     segmentNamers: names,
     dedupeIndex: keys,
-    engine: plane,
+    engine: engine,
     follower,
     streaks,
     retention,

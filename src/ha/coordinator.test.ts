@@ -168,9 +168,9 @@ describe('what was begun for a shard', () => {
     const one = bed.join('a')
     await bed.clock.elapse(1000)
     const go = Promise.withResolvers<void>()
-    const may = one.tenures.runWithin(0, async () => {
+    const may = one.epochs.runWithin(0, async () => {
       await go.promise
-      return one.tenures.mayWrite
+      return one.epochs.mayWrite
     })
     bed.records.failing.set('write', new ApiError('Unavailable', 'no answer'))
     await bed.clock.elapse(ms)
@@ -194,7 +194,7 @@ describe('what was begun for a shard', () => {
     const ended = Promise.withResolvers<void>()
     const one = bed.join('a', { work: { stop: () => ended.promise } })
     await bed.clock.elapse(1000)
-    const may = one.tenures.runWithin(0, () => () => one.tenures.runWithin(0, () => one.tenures.mayWrite))
+    const may = one.epochs.runWithin(0, () => () => one.epochs.runWithin(0, () => one.epochs.mayWrite))
     one.keeper.leave()
     await bed.clock.elapse(1000)
     expect([one.keeper.owns(0), may()]).toEqual([false, true])

@@ -2,12 +2,12 @@ import { expect, it } from 'vitest'
 import { OwnershipEpochs, withoutOwnership } from './ownership.ts'
 
 /** What was begun for the shard, and is asked later whether it may write. */
-function begun(tenures: OwnershipEpochs, shard: number) {
+function begun(epochs: OwnershipEpochs, shard: number) {
   const go = Promise.withResolvers<void>()
-  const may = tenures.runWithin(shard, async () => {
+  const may = epochs.runWithin(shard, async () => {
     await go.promise
     await Promise.resolve()
-    return tenures.mayWrite
+    return epochs.mayWrite
   })
   return async () => {
     go.resolve()
@@ -16,34 +16,34 @@ function begun(tenures: OwnershipEpochs, shard: number) {
 }
 
 it('what was begun for a shard may write while that is held, and no more when it was lost and won again', async () => {
-  const tenures = new OwnershipEpochs()
-  tenures.begin([1, 2])
-  const [first, second, other] = [begun(tenures, 1), begun(tenures, 1), begun(tenures, 2)]
+  const epochs = new OwnershipEpochs()
+  epochs.begin([1, 2])
+  const [first, second, other] = [begun(epochs, 1), begun(epochs, 1), begun(epochs, 2)]
   expect(await first()).toBe(true)
-  tenures.end([1])
-  tenures.begin([1])
+  epochs.end([1])
+  epochs.begin([1])
   expect(await second()).toBe(false)
   expect(await other()).toBe(true)
-  expect(await begun(tenures, 1)()).toBe(true)
+  expect(await begun(epochs, 1)()).toBe(true)
 })
 
 it('what is begun for a shard that is not held may not write, and what is done for none may', async () => {
-  const tenures = new OwnershipEpochs()
-  expect(await begun(tenures, 7)()).toBe(false)
-  expect(tenures.mayWrite).toBe(true)
-  tenures.begin([7])
-  const late = begun(tenures, 7)
-  tenures.endAll()
+  const epochs = new OwnershipEpochs()
+  expect(await begun(epochs, 7)()).toBe(false)
+  expect(epochs.mayWrite).toBe(true)
+  epochs.begin([7])
+  const late = begun(epochs, 7)
+  epochs.endAll()
   expect(await late()).toBe(false)
 })
 
 it('what is detached is of no shard', async () => {
-  const tenures = new OwnershipEpochs()
+  const epochs = new OwnershipEpochs()
   const aside = withoutOwnership()
-  tenures.begin([1])
-  const may = tenures.runWithin(1, () => {
-    tenures.end([1])
-    return { inside: tenures.mayWrite, aside: aside(() => tenures.mayWrite) }
+  epochs.begin([1])
+  const may = epochs.runWithin(1, () => {
+    epochs.end([1])
+    return { inside: epochs.mayWrite, aside: aside(() => epochs.mayWrite) }
   })
   expect(may).toEqual({ inside: false, aside: true })
 })

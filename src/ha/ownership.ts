@@ -24,8 +24,8 @@ export class OwnershipEpochs {
   /** Nothing of it is under way, or somebody else may have the shard. */
   end(shards: readonly number[]): void {
     for (const shard of shards) {
-      const tenure = this.#byShard.get(shard)
-      if (tenure) tenure.isRevoked = true
+      const epoch = this.#byShard.get(shard)
+      if (epoch) epoch.isRevoked = true
       this.#byShard.delete(shard)
     }
   }

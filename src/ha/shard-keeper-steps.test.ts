@@ -114,13 +114,13 @@ describe('a keeper', () => {
 
   it('begins anew after a lapse in which somebody can have had its shards and given them back', async () => {
     const { bed, one, calls } = await begin()
-    const tenure = one.tenures.current(0)
+    const epoch = one.epochs.current(0)
     bed.records.failing.set('write', new ApiError('Unavailable', 'no answer'))
     await bed.clock.elapse(leaseMs + drainMs)
     bed.records.failing.clear()
     await bed.clock.elapse(renewEveryMs)
     expect(calls.slice(2)).toEqual([...ALL.map((shard) => `stop ${shard}`), `start ${ALL}`, `owned ${ALL}`])
-    expect(tenure.isRevoked).toBe(true)
+    expect(epoch.isRevoked).toBe(true)
   })
 
   it('does not wait for what it had begun when its lease lapses', async () => {

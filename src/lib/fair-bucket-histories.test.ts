@@ -7,16 +7,16 @@ const LIMITS = { perSecond: 10, burst: 3, maxWaiting: 10_000, maxWaitingOfFlow: 
 const FLOWS = ['a', 'b', 'c', 'd', 'e']
 
 type Step =
-  | { kind: 'take'; flow: string; count: number; isAgain: boolean }
+  | { kind: 'take'; flow: string; count: number; isRetry: boolean }
   | { kind: 'cancel'; taker: number }
   | { kind: 'pass'; ms: number }
   | { kind: 'slow' }
 
 const flow = fc.constantFrom(...FLOWS)
 const count = fc.integer({ min: 1, max: 12 })
-const stepWith = (isAgain: fc.Arbitrary<boolean>): fc.Arbitrary<Step> =>
+const stepWith = (isRetry: fc.Arbitrary<boolean>): fc.Arbitrary<Step> =>
   fc.oneof(
-    fc.record({ kind: fc.constant('take' as const), flow, count, isAgain }),
+    fc.record({ kind: fc.constant('take' as const), flow, count, isRetry }),
     fc.record({ kind: fc.constant('cancel' as const), taker: fc.nat(100) }),
     fc.record({ kind: fc.constant('pass' as const), ms: fc.integer({ min: 0, max: 1500 }) }),
   )
@@ -42,7 +42,7 @@ async function play(steps: Step[]): Promise<History> {
   const bucket = new FairRateLimiter(clock, LIMITS)
   const takers: Taker[] = []
   const order: Taker[] = []
-  const come = (name: string, isAgain: boolean) => {
+  const come = (name: string, isRetry: boolean) => {
     const leaving = new AbortController()
     const came = { came: clock.monotonic(), turnsBefore: order.length }
     const taker: Taker = { flow: name, ...came, leave: () => leaving.abort() }
@@ -52,13 +52,13 @@ async function play(steps: Step[]): Promise<History> {
       taker.ended = { at: clock.monotonic(), how }
       order.push(taker)
     }
-    void bucket.acquire(name, { signal: leaving.signal, isRetry: isAgain }).then(
+    void bucket.acquire(name, { signal: leaving.signal, isRetry: isRetry }).then(
       () => end('served'),
       () => end('left'),
     )
   }
   for (const one of steps) {
-    if (one.kind === 'take') for (let i = 0; i < one.count; i += 1) come(one.flow, one.isAgain)
+    if (one.kind === 'take') for (let i = 0; i < one.count; i += 1) come(one.flow, one.isRetry)
     if (one.kind === 'cancel') takers[one.taker % Math.max(1, takers.length)]?.leave()
     if (one.kind === 'slow') bucket.slowDown()
     await clock.elapse(one.kind === 'pass' ? one.ms : 0)

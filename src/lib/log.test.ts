@@ -11,8 +11,8 @@ const LOG = new URL('./log.ts', import.meta.url).href
 const LINES = 200
 
 /** Ends with 3 at once, or with 4 in good order. */
-const PROGRAM = `import { createLog } from ${JSON.stringify(LOG)}
-  const log = createLog({ level: 'info', clock: Date })
+const PROGRAM = `import { createLogger } from ${JSON.stringify(LOG)}
+  const log = createLogger({ level: 'info', clock: Date })
   for (let i = 0; i < ${LINES}; i += 1) log.info('x'.repeat(1000))
   await new Promise((resolve) => setTimeout(resolve, 100))
   if (process.argv[1] === 'at once') {

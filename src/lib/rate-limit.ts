@@ -177,7 +177,7 @@ export class FairRateLimiter implements RateLimiter {
     return this.#waiting >= maxWaiting || sizeOf(this.#flows.get(flow)) >= maxWaitingOfFlow
   }
 
-  #wait(flow: string, isAgain: boolean, signal: AbortSignal | undefined): Promise<void> {
+  #wait(flow: string, isRetry: boolean, signal: AbortSignal | undefined): Promise<void> {
     return new Promise((resolve, reject) => {
       const leave = () => {
         this.#remove(flow, waiter)
@@ -192,7 +192,7 @@ export class FairRateLimiter implements RateLimiter {
       signal?.addEventListener('abort', leave, { once: true })
       const of = this.#flows.get(flow) ?? { again: new Set(), first: new Set() }
       this.#flows.set(flow, of)
-      of[isAgain ? 'again' : 'first'].add(waiter)
+      of[isRetry ? 'again' : 'first'].add(waiter)
       this.#waiting += 1
       this.#plan()
     })

@@ -63,8 +63,8 @@ test('a mistake in the program is logged with its stack', () => {
 
 test('a reader of standard output that stands still does not stop the program', async () => {
   const log = new URL('./log.ts', import.meta.url).href
-  const source = `import { createLog } from ${JSON.stringify(log)}
-    const log = createLog({ level: 'info', clock: Date })
+  const source = `import { createLogger } from ${JSON.stringify(log)}
+    const log = createLogger({ level: 'info', clock: Date })
     for (let i = 0; i < 3000; i += 1) log.info('x'.repeat(4000))
     await new Promise((resolve) => setImmediate(resolve))
     process.stderr.write('went on')

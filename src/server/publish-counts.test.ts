@@ -28,7 +28,7 @@ function bed() {
   const room = new PublishQuota({
     counters: counts,
     unconfirmed: { total: 0, ofOrganization: () => 0 },
-    written: { of: () => 0, total: 0 } as never,
+    written: { bytesOf: () => 0, total: 0 } as never,
     queues: (namespace) => counts.fullest(namespace),
     limits: { pending: LIMITS, heldBytes: 1, writtenBytes: { organization: 1, all: 1 } },
   })

@@ -58,7 +58,7 @@ export class CredentialWorld {
   account: AccountFacts = { state: 'ready', place: placeOf(A) }
   secret: SecretObject | undefined
   stored: StoredParameter | undefined
-  storedHandover: StoredInputSecret | undefined
+  storedInputSecret: StoredInputSecret | undefined
   moved = false
   ownName = false
   writtenAt = 0
@@ -109,7 +109,7 @@ export class CredentialWorld {
       secretName: 'ghcr-handover',
       inputSecret: this.#handover(),
       stored: this.stored,
-      storedInputSecret: this.storedHandover,
+      storedInputSecret: this.storedInputSecret,
       hasPendingFields: false,
       moved: this.moved,
       listing: this.listing,
@@ -127,7 +127,7 @@ export class CredentialWorld {
     if (!this.secret) return { state: 'missing' }
     const { uid, resourceVersion, retained, value } = this.secret
     const markAt = (version: string | undefined) => `mark of ${value} at ${version}`
-    const { storedHandover: stored } = this
+    const { storedInputSecret: stored } = this
     const isSameValue = stored?.uid === uid && stored.mark === markAt(stored.resourceVersion)
     return { state: 'usable', uid, resourceVersion, retained, mark: markAt(resourceVersion), isSameValue }
   }
@@ -172,7 +172,7 @@ export class CredentialWorld {
       case 'forget':
         if (stops) return
         this.stored = undefined
-        this.storedHandover = undefined
+        this.storedInputSecret = undefined
         this.moved = true
         this.listing = { state: 'unrecorded' }
         this.#pass = NO_RECONCILE_FACTS
@@ -190,7 +190,7 @@ export class CredentialWorld {
         this.secret = undefined
         return
       case 'note-handover':
-        if (!stops) this.storedHandover = step.handover
+        if (!stops) this.storedInputSecret = step.handover
         return
       case 'adopt':
         if (stops) return
@@ -227,7 +227,7 @@ export class CredentialWorld {
     this.cloud.set(keyOf(step.at), { owner: 'ours', value: this.secret?.value ?? '', version })
     this.#meddled = false
     if (stops) return
-    this.storedHandover = step.handover
+    this.storedInputSecret = step.handover
     this.#record(step.at, version)
   }
 
@@ -264,7 +264,11 @@ export function world(change: Partial<CredentialWorld> = {}): CredentialWorld {
 
 /** A credential whose secret is stored, and whose Secret is gone. */
 export function storedWorld(change: Partial<CredentialWorld> = {}): CredentialWorld {
-  const one = world({ stored: storedAt(A), storedHandover: { uid: 'u-1', resourceVersion: '7' }, ...change })
+  const one = world({
+    stored: storedAt(A),
+    storedInputSecret: { uid: 'u-1', resourceVersion: '7' },
+    ...change,
+  })
   one.cloud.set(A, { owner: 'ours', value: 'v-1', version: 1 })
   return one
 }

@@ -20,7 +20,7 @@ export class EventsBed {
   readonly lane = new EndpointQueue({ namespace: 'acme', name: 'billing', uid: 'uid-1' })
   readonly store = new MemoryStore(() => this.clock.now())
   readonly book = new WebhookEventStore()
-  readonly tally = new PendingCounters()
+  readonly counters = new PendingCounters()
   readonly written = new ByteWindow(this.clock, 10)
   /** Events on objects: the object's name and the reason. */
   readonly told: [string, string][] = []
@@ -46,7 +46,7 @@ export class EventsBed {
   constructor(catalogue: EventTypeStore) {
     this.catalogue = catalogue
     this.reconciler = this.#reconciler()
-    this.tally.onEventDone = (name, version) => void this.reconciler.delivered(name, version)
+    this.counters.onEventDone = (name, version) => void this.reconciler.delivered(name, version)
   }
 
   /** Another process, which knows what the API server and the log say. */
@@ -55,17 +55,17 @@ export class EventsBed {
   }
 
   #reconciler(): EventsReconciler {
-    const { clock, store, book, tally, lane, written, keys, catalogue } = this
+    const { clock, store, book, counters, lane, written, keys, catalogue } = this
     const unseen = new UnconfirmedAppends(clock, () => this.shownUpTo)
     this.unseen = unseen
-    tally.onEventSeen = (name) => unseen.seen(name)
+    counters.onEventSeen = (name) => unseen.seen(name)
     const limits = {
       pending: { organization: 3, all: 100 },
       heldBytes: 1000,
       writtenBytes: { organization: 1000, all: 1500 },
     }
     const room = new PublishQuota({
-      counters: tally,
+      counters: counters,
       unconfirmed: unseen,
       written,
       queues: () => [lane],
@@ -112,7 +112,7 @@ export class EventsBed {
       clock,
       random: fixedRandom(1),
       book,
-      counters: tally,
+      counters: counters,
       unconfirmed: unseen,
       quota: room,
       time: clock,
@@ -147,7 +147,7 @@ export class EventsBed {
       dueAt: 0,
     }
     const delivery: Delivery = { ...facts, ofWebhookEvent: true, stage: 'queued', left: false, storage: home }
-    this.tally.add(delivery)
+    this.counters.add(delivery)
     this.lane.add(delivery)
     return delivery
   }

@@ -106,12 +106,12 @@ export class HandOverStory<R extends StoryReplica> {
   /** What ended unsaid is found by looking at its object, now and then; here in the end alone, where something is pending. */
   async #sweep(): Promise<void> {
     const { clock, living } = this.#world
-    if (living.every(({ process: { parts } }) => parts.plane.counters.total === 0)) return
+    if (living.every(({ process: { parts } }) => parts.engine.counters.total === 0)) return
     const over = new AbortController()
     for (const {
       process: { parts },
     } of living)
-      void new RemoteDeliverySweeper(parts.plane).run(over.signal)
+      void new RemoteDeliverySweeper(parts.engine).run(over.signal)
     await clock.elapse(SWEEP_MS)
     over.abort()
   }
@@ -266,10 +266,10 @@ export class HandOverStory<R extends StoryReplica> {
 
   #leftAt({ process }: R): string[] {
     const { session, parts, complaints } = process
-    const { plane, segments } = parts
+    const { engine, segments } = parts
     const failures = complaints.filter((one) => one.includes('failed') || one.includes('could not be made'))
     return [
-      ...(plane.counters.total === 0 ? [] : [`${plane.counters.total} are pending at ${session}`]),
+      ...(engine.counters.total === 0 ? [] : [`${engine.counters.total} are pending at ${session}`]),
       ...(segments.size === 0 ? [] : [`${segments.size} segments are open at ${session}`]),
       ...(failures.length === 0 ? [] : [`${session} says: ${failures[0]}`]),
     ]

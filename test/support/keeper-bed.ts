@@ -56,7 +56,7 @@ export class MemoryRecords implements ReplicaRecords {
 
 export type BedKeeper = {
   keeper: ShardCoordinator
-  tenures: OwnershipEpochs
+  epochs: OwnershipEpochs
   lines: string[]
   replaced: () => boolean
   end: () => void
@@ -83,7 +83,7 @@ export class KeeperBed {
     const abort = new AbortController()
     this.#aborts.push(abort)
     let isReplaced = false
-    const tenures = new OwnershipEpochs()
+    const epochs = new OwnershipEpochs()
     this.#sessions += 1
     const keeper = new ShardCoordinator({
       name,
@@ -93,7 +93,7 @@ export class KeeperBed {
       maxMembers: options.maxMembers ?? 64,
       times: KEEPER_TIMES,
       records: this.records,
-      epochs: tenures,
+      epochs: epochs,
       work: {
         start: async () => undefined,
         owned: () => undefined,
@@ -107,6 +107,6 @@ export class KeeperBed {
       },
     })
     void keeper.run(abort.signal)
-    return { keeper, tenures, lines, replaced: () => isReplaced, end: () => abort.abort() }
+    return { keeper, epochs, lines, replaced: () => isReplaced, end: () => abort.abort() }
   }
 }

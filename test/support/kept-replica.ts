@@ -47,7 +47,7 @@ export class KeptReplica {
         claimedElsewhere: (shards) => kept()?.restart(shards),
       },
     })
-    const { api, clock, tenures, session, complaints } = this.process
+    const { api, clock, epochs, session, complaints } = this.process
     this.#keeper = new ShardCoordinator({
       name,
       isNameExclusive: true,
@@ -63,7 +63,7 @@ export class KeptReplica {
         deadlineMs: TIMES.renewEveryMs,
         onStoreRestored: () => complaints.push('failed: the store is said to be older than it was'),
       }),
-      epochs: tenures,
+      epochs: epochs,
       work: this.#work(),
       clock,
       log: quiet,
@@ -94,7 +94,7 @@ export class KeptReplica {
   /** As a controller that is told to end: it begins nothing more, and hands over. */
   leave(): void {
     this.isLeaving = true
-    this.process.parts.plane.stop()
+    this.process.parts.engine.stop()
     this.#keeper.leave()
   }
 
@@ -102,7 +102,7 @@ export class KeptReplica {
     const { parts, clock } = this.process
     return {
       start: async (shards, signal) => void (await parts.takeOver.start(new Set(shards), signal)),
-      owned: (shards) => parts.plane.wake(new Set(shards)),
+      owned: (shards) => parts.engine.wake(new Set(shards)),
       stop: async (shard) => {
         const begun = clock.monotonic()
         await parts.takeOver.end(new Set([shard]))

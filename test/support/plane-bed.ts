@@ -50,7 +50,7 @@ export class PlaneBed {
   readonly keys: DedupeIndex
   readonly session: string
   readonly giveUp = new AbortController()
-  readonly plane: DeliveryEngine
+  readonly engine: DeliveryEngine
   readonly follower: LogFollower
   readonly takeOver: ShardTakeover
   /** What was logged as a warning or an error. */
@@ -96,12 +96,12 @@ export class PlaneBed {
       complain: (message) => void this.complaints.push(message),
       shownUpTo: () => this.shownUpTo,
       onEnded: (name, state) => void this.ended.push({ name, state }),
-      onShownElsewhere: ({ index }, segment) => void this.shownElsewhere.push([segment, index]),
+      onPromotedElsewhere: ({ index }, segment) => void this.shownElsewhere.push([segment, index]),
     })
     this.directory = parts.directory
     this.keys = parts.keys
     this.segments = parts.segments
-    this.plane = parts.plane
+    this.engine = parts.engine
     this.follower = parts.follower
     this.takeOver = parts.takeOver
     for (const raw of this.store.all(webhookEndpoints)) knowEndpoint(this.directory, raw)
@@ -218,8 +218,8 @@ export class PlaneBed {
 
   /** Of a process that has nothing to read back. */
   start(): void {
-    this.plane.queues.acquire(this.#owned)
-    this.plane.start()
+    this.engine.queues.acquire(this.#owned)
+    this.engine.start()
   }
 
   /** This process is killed. @returns another one that reads back what it left, and has started if it lives */
@@ -229,7 +229,7 @@ export class PlaneBed {
     this.giveUp.abort()
     const next = new PlaneBed(this, await readLowWater(this.store, SYSTEM))
     prepare(next)
-    const recovered = next.#recover().then(() => next.plane.start())
+    const recovered = next.#recover().then(() => next.engine.start())
     const isOver = recovered.then(
       () => true,
       () => true,

@@ -37,12 +37,12 @@ export type PlanePartsOptions = {
   owns: (shard: number) => boolean
   /** Its writes are not refused; absent: never. */
   mayWrite?: () => boolean
-  tenures?: OwnershipEpochs
+  epochs?: OwnershipEpochs
   /** Told of what is logged as a warning or an error, and when the log was lost. */
   complain: (message: string) => void
   onEnded?: (name: string, state: string) => void
   onClaimedElsewhere?: (shards: readonly number[]) => void
-  onShownElsewhere?: LogFollowerOptions['onPromotedElsewhere']
+  onPromotedElsewhere?: LogFollowerOptions['onPromotedElsewhere']
   /** What the watch of segments has shown; absent: all there is. */
   shownUpTo?: () => number
 }
@@ -56,7 +56,7 @@ export function planeParts(options: PlanePartsOptions) {
   const random = fixedRandom(0.5)
   const log: Logger = { info: nothing, warn: complain, error: complain }
   const statuses = new EndpointStatusWriter(api, directory)
-  const plane = new DeliveryEngine({
+  const engine = new DeliveryEngine({
     clock,
     random,
     log,
@@ -84,7 +84,7 @@ export function planeParts(options: PlanePartsOptions) {
       signal: giveUp,
     }),
     segments,
-    shards: { owns: options.owns, ...(options.tenures ? { epochs: options.tenures } : {}) },
+    shards: { owns: options.owns, ...(options.epochs ? { epochs: options.epochs } : {}) },
     namespace: SYSTEM,
     userAgent: 'Davit/test',
     waitScale: options.waitScale ?? 1,
@@ -93,16 +93,22 @@ export function planeParts(options: PlanePartsOptions) {
     onEnded: ({ name }, state) => onEnded?.(name, state),
   })
   const follower = new LogFollower({
-    plane,
+    engine,
     keys,
     writer: session,
     onLost: () => complain('lost'),
     onClaimedElsewhere: (shards) => options.onClaimedElsewhere?.(shards),
-    onPromotedElsewhere: (entry, segment) => options.onShownElsewhere?.(entry, segment),
+    onPromotedElsewhere: (entry, segment) => options.onPromotedElsewhere?.(entry, segment),
   })
   const shownUpTo = () => options.shownUpTo?.() ?? Number.POSITIVE_INFINITY
-  const takeOver = new ShardTakeover({ plane, follower, directory, resources: api, syncedVersion: shownUpTo })
-  return { directory, keys, segments, plane, follower, takeOver }
+  const takeOver = new ShardTakeover({
+    engine,
+    follower,
+    directory,
+    resources: api,
+    syncedVersion: shownUpTo,
+  })
+  return { directory, keys, segments, engine, follower, takeOver }
 }
 
 /** Tells the directory of an endpoint, with a key of its own. */

@@ -78,14 +78,14 @@ export class ReplicaBed {
    * @param lost shards that the others may have had meanwhile: they are given up
    */
   renewed(lost: readonly number[], isLate: boolean): void {
-    if (isLate) this.process.tenures.endAll()
+    if (isLate) this.process.epochs.endAll()
     const released = this.release([...new Set([...lost, ...this.#starting.keys()])])
     this.#starting.clear()
     released.catch(nothing)
     this.goneAt = Number.POSITIVE_INFINITY
     this.gone = Promise.withResolvers()
     this.mayAct = true
-    this.process.parts.plane.wake(this.active)
+    this.process.parts.engine.wake(this.active)
   }
 
   /** Resolves when nothing of these shards is under way; never, if it dies before. */
@@ -103,9 +103,9 @@ export class ReplicaBed {
 
   /** As the keeper of shards: a start ends before what it has begun is ended. */
   async #releaseOne(shard: number): Promise<void> {
-    const { tenures, parts } = this.process
+    const { epochs, parts } = this.process
     const { clock } = this.#world
-    const tenure = tenures.current(shard)
+    const epoch = epochs.current(shard)
     const start = this.#starting.get(shard)
     await start
     const begun = clock.monotonic()
@@ -113,13 +113,13 @@ export class ReplicaBed {
     if (clock.monotonic() - begun >= DRAIN_TIMEOUT_MS) this.#options.givenUpAnyway(this)
     if (this.#starting.get(shard) === start) this.#starting.delete(shard)
     // It may have been taken again since.
-    if (tenures.current(shard) === tenure) tenures.end([shard])
+    if (epochs.current(shard) === epoch) epochs.end([shard])
   }
 
   /** @throws Error when given up, and what may pass by itself */
   async take(shards: readonly number[], signal: AbortSignal): Promise<void> {
     const set = new Set(shards)
-    this.process.tenures.begin(shards)
+    this.process.epochs.begin(shards)
     const started = this.process.parts.takeOver.start(set, signal)
     // What a start that failed has begun is ended with its shard.
     const ended = started.then(() => {
@@ -130,6 +130,6 @@ export class ReplicaBed {
     signal.throwIfAborted()
     if (this.process.isDead) throw new Error('it has died')
     for (const shard of shards) this.active.add(shard)
-    this.process.parts.plane.wake(set)
+    this.process.parts.engine.wake(set)
   }
 }

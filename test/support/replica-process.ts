@@ -40,7 +40,7 @@ const LONG_LAG_MS = 3000
 export class ReplicaProcess {
   readonly sender: ScriptedSender
   readonly #giveUp = new AbortController()
-  readonly tenures = new OwnershipEpochs()
+  readonly epochs = new OwnershipEpochs()
   readonly parts: ReturnType<typeof planeParts>
   readonly session: string
   readonly complaints: string[] = []
@@ -69,7 +69,7 @@ export class ReplicaProcess {
     this.way = new LossyWay(clock, chance)
     const lossy = this.way.api(shared.api, () => this.isDead)
     this.api = this.#suspension.api(lossy, clock, { delayMs, mayWait: () => chance() < 0.5 })
-    const mayWrite = () => ownership.mayAct() && this.tenures.mayWrite
+    const mayWrite = () => ownership.mayAct() && this.epochs.mayWrite
     const api = withFencing({ ...this.api, watch: never }, mayWrite)
     this.parts = planeParts({
       clock: this.clock,
@@ -83,7 +83,7 @@ export class ReplicaProcess {
       waitScale,
       giveUp: this.#giveUp.signal,
       owns: ownership.owns,
-      tenures: this.tenures,
+      epochs: this.epochs,
       complain: (message) => void this.complaints.push(message),
       onClaimedElsewhere: ownership.claimedElsewhere,
       shownUpTo: () => this.#shownUpTo,
@@ -98,7 +98,7 @@ export class ReplicaProcess {
       for (const raw of shared.kept(type, lowWater)) show(raw)
       this.#watches.set(type, new LaggingWatch(this.#line.clock(this.clock), lagMs, show))
     }
-    this.parts.plane.start()
+    this.parts.engine.start()
   }
 
   get isDead(): boolean {

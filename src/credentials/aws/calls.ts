@@ -159,8 +159,8 @@ class CallRun<C, T> {
     if (!turns) return
     const begin = this.#world.clock.monotonic()
     try {
-      const isAgain = this.#attempts > 0
-      await this.#time.turn((signal) => turns.of.acquire(turns.flow, { signal, isRetry: isAgain }))
+      const isRetry = this.#attempts > 0
+      await this.#time.turn((signal) => turns.of.acquire(turns.flow, { signal, isRetry: isRetry }))
     } catch (error) {
       // Nothing else can be wrong with waiting than that too many do.
       throw this.#errorOf(given(error instanceof ExpiredError ? error : new ExpiredError('Busy'), false))

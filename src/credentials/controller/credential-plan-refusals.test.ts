@@ -21,7 +21,7 @@ describe('drift', () => {
 
 test('a newer version whose fields were not written is left, and the one before stays in use', () => {
   const listing = { state: 'recorded', drift: { kind: 'adopt', version: 4 } } as const
-  const facts = { ...storedWorld({ listing }).facts(), awaitsFields: true }
+  const facts = { ...storedWorld({ listing }).facts(), hasPendingFields: true }
   expect(nextAction(facts)).toMatchObject({ step: 'nothing' })
 })
 

@@ -40,7 +40,7 @@ describe('a hand-over Secret', () => {
     one.run()
     one.run()
     expect(one.steps).toEqual(['put-new', 'nothing', 'note-handover', 'nothing', 'nothing'])
-    expect([one.stored?.version, one.storedHandover?.resourceVersion]).toEqual([1, '8'])
+    expect([one.stored?.version, one.storedInputSecret?.resourceVersion]).toEqual([1, '8'])
   })
 
   test('that is retained no more is deleted, and is no new version', () => {

@@ -11,10 +11,10 @@ function made() {
   const ended: EndpointQueue[] = []
   const nothing = () => undefined
   const log = { info: nothing, warn: nothing, error: (message: string) => void errors.push(message) }
-  const tenures = new OwnershipEpochs()
-  const shards = { owns: () => true, tenures }
+  const epochs = new OwnershipEpochs()
+  const shards = { owns: () => true, epochs }
   const work = new BackgroundWork({ giveUp: giveUp.signal, log, shards }, (lane) => void ended.push(lane))
-  return { giveUp, errors, ended, work, tenures, lane: new EndpointQueue(LANE_ENDPOINT) }
+  return { giveUp, errors, ended, work, epochs, lane: new EndpointQueue(LANE_ENDPOINT) }
 }
 
 it('keeps its lane from being idle until it has ended, and tells that', async () => {
@@ -56,16 +56,16 @@ it('has ended as well when it failed, and says so, unless it was given up', asyn
 })
 
 it('finds no fault with what failed since its shard was lost meanwhile', async () => {
-  const { work, lane, errors, tenures } = made()
-  tenures.begin([lane.shard])
+  const { work, lane, errors, epochs } = made()
+  epochs.begin([lane.shard])
   const first = Promise.withResolvers<void>()
   const second = Promise.withResolvers<void>()
-  tenures.runWithin(lane.shard, () => work.add(first.promise, lane))
+  epochs.runWithin(lane.shard, () => work.add(first.promise, lane))
   first.reject(new Error('broken'))
   await settle()
   expect(errors).toHaveLength(1)
-  tenures.runWithin(lane.shard, () => work.add(second.promise, lane))
-  tenures.end([lane.shard])
+  epochs.runWithin(lane.shard, () => work.add(second.promise, lane))
+  epochs.end([lane.shard])
   second.reject(new Error('not ours any more'))
   await settle()
   expect(errors).toHaveLength(1)

@@ -29,7 +29,7 @@ async function holding(count = 1) {
   await bed.elapse(60_000)
   const look = async () => {
     const started = cancelHeld(
-      { ctx: bed.plane.ctx, lanes: bed.plane.queues.ours(), limits },
+      { ctx: bed.engine.ctx, lanes: bed.engine.queues.ours(), limits },
       bed.clock.now(),
     )
     await bed.elapse(0)
@@ -50,7 +50,7 @@ test('a delivery held for seven days stays, and a moment later ends as canceled'
   expect(await look()).toBe(1)
   expect(states(bed)).toMatchObject([{ state: 'canceled', reason: 'HeldTooLong', attemptCount: 0 }])
   expect(bed.ended).toMatchObject([{ state: 'canceled' }])
-  expect([await look(), bed.plane.counters.total]).toEqual([0, 0])
+  expect([await look(), bed.engine.counters.total]).toEqual([0, 0])
 })
 
 test('while the endpoint is enabled nothing is held, however old it is', async () => {
@@ -68,7 +68,7 @@ test('a delivery accepted after the endpoint was disabled is held since it was a
   await bed.accept(bed.event([endpoint]))
   await bed.elapse(4 * DAY)
   expect(await look()).toBe(1)
-  expect(bed.plane.counters.total).toBe(1)
+  expect(bed.engine.counters.total).toBe(1)
 })
 
 test('many are ended a few at a time', async () => {
@@ -110,22 +110,22 @@ test('one whose object is gone is forgotten', async () => {
   const name = bed.objects[0]?.metadata.name ?? ''
   await bed.store.delete(webhookDeliveries, { namespace: ORGANIZATION, name })
   expect(await look()).toBe(1)
-  expect(bed.plane.counters.total).toBe(0)
+  expect(bed.engine.counters.total).toBe(0)
 })
 
 test('what was begun for a shard may write no more once the shard is lost', async () => {
   const { bed } = await holding()
   await bed.elapse(8 * DAY)
-  const tenures = new OwnershipEpochs()
-  tenures.begin(Array.from({ length: 256 }, (_, shard) => shard))
+  const epochs = new OwnershipEpochs()
+  epochs.begin(Array.from({ length: 256 }, (_, shard) => shard))
   const read = Promise.withResolvers<void>()
   bed.api.fail(calling('get', webhookDeliveries), { hold: read.promise })
   const mayWrite: boolean[] = []
   const patches = calling('patch', webhookDeliveries)
-  bed.api.fail((call) => patches(call) && mayWrite.push(tenures.mayWrite) === 0, { hold: read.promise })
-  const ctx = { ...bed.plane.ctx, shards: { owns: () => true, tenures } }
-  cancelHeld({ ctx, lanes: bed.plane.queues.ours(), limits }, bed.clock.now())
-  tenures.endAll()
+  bed.api.fail((call) => patches(call) && mayWrite.push(epochs.mayWrite) === 0, { hold: read.promise })
+  const ctx = { ...bed.engine.ctx, shards: { owns: () => true, epochs } }
+  cancelHeld({ ctx, lanes: bed.engine.queues.ours(), limits }, bed.clock.now())
+  epochs.endAll()
   read.resolve()
   await bed.elapse(1000)
   expect(mayWrite).toEqual([false])

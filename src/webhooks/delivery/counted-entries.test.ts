@@ -44,46 +44,46 @@ function sent({ version }: LogSegment, index: number): OutcomeRecord {
 }
 
 function membersOf(bed: PlaneBed, endpoint: WebhookEndpoint | undefined): number {
-  return [...(bed.plane.queues.get(endpoint?.metadata.uid ?? '')?.members() ?? [])].length
+  return [...(bed.engine.queues.get(endpoint?.metadata.uid ?? '')?.members() ?? [])].length
 }
 
 describe('an entry that another replica drives', () => {
   it('is counted, and has no place in its lane while it is new', async () => {
     const { bed, endpoints, another, membersOf } = await beside({ one: {} })
     const segment = await show(bed, endpoints)
-    expect([bed.plane.counters.total, bed.plane.counters.ofOrganization(ORGANIZATION).pending]).toEqual([
+    expect([bed.engine.counters.total, bed.engine.counters.ofOrganization(ORGANIZATION).pending]).toEqual([
       1, 1,
     ])
     expect(membersOf(0)).toBe(0)
     another(sent(segment, 0))
-    expect([bed.plane.counters.total, bed.segments.size]).toEqual([0, 0])
+    expect([bed.engine.counters.total, bed.segments.size]).toEqual([0, 0])
   })
 
   it('is in its lane when it has stayed for two seconds', async () => {
     const { bed, endpoints, another, membersOf } = await beside({ one: {} })
     const segment = await show(bed, endpoints)
     await bed.elapse(3 * SECOND)
-    expect([membersOf(0), bed.plane.counters.total]).toEqual([1, 1])
+    expect([membersOf(0), bed.engine.counters.total]).toEqual([1, 1])
     another(sent(segment, 0))
-    expect([membersOf(0), bed.plane.counters.total]).toEqual([0, 0])
+    expect([membersOf(0), bed.engine.counters.total]).toEqual([0, 0])
   })
 
   it('is pending until its object has ended where another replica has made one', async () => {
     const { bed, endpoints, another, membersOf } = await beside({ one: {} })
     const { version } = await show(bed, endpoints)
     another({ kind: 'moved', position: { version, index: 0 } })
-    expect([membersOf(0), bed.plane.counters.total, bed.segments.size]).toEqual([1, 1, 0])
+    expect([membersOf(0), bed.engine.counters.total, bed.segments.size]).toEqual([1, 1, 0])
     another({ kind: 'ended', position: { version, index: 0 } })
-    expect([membersOf(0), bed.plane.counters.total]).toEqual([0, 0])
+    expect([membersOf(0), bed.engine.counters.total]).toEqual([0, 0])
   })
 
   it('is held by its bytes at once where its endpoint is disabled, and soon where that is disabled meanwhile', async () => {
     const { bed, endpoints } = await beside({ one: { state: 'disabled' }, two: {} })
     await show(bed, endpoints)
-    expect(bed.plane.counters.ofOrganization(ORGANIZATION)).toMatchObject({ pending: 1, held: 1 })
+    expect(bed.engine.counters.ofOrganization(ORGANIZATION)).toMatchObject({ pending: 1, held: 1 })
     for (const endpoint of endpoints) await bed.change(endpoint, { state: 'disabled' })
     await bed.elapse(3 * SECOND)
-    const { pending, held, heldBytes } = bed.plane.counters.ofOrganization(ORGANIZATION)
+    const { pending, held, heldBytes } = bed.engine.counters.ofOrganization(ORGANIZATION)
     expect([pending, held, heldBytes > 0]).toEqual([0, 2, true])
   })
 
@@ -92,7 +92,7 @@ describe('an entry that another replica drives', () => {
     await show(bed, endpoints)
     for (const endpoint of endpoints) bed.directory.remove(endpoint)
     await bed.elapse(3 * SECOND)
-    expect([membersOf(0), bed.plane.counters.total]).toEqual([1, 1])
+    expect([membersOf(0), bed.engine.counters.total]).toEqual([1, 1])
   })
 
   it('is not counted for ever where this replica itself had closed it before its segment was shown, and let go of it', async () => {
@@ -101,7 +101,7 @@ describe('an entry that another replica drives', () => {
     const moved = { kind: 'moved', position: { version: segment.version, index: 0 } } as const
     bed.follower.applyOutcomes({ version: segment.version + 1, writer: bed.session, records: [moved] })
     bed.follower.addSegment(segment)
-    expect([bed.plane.counters.total, bed.segments.size]).toEqual([0, 0])
+    expect([bed.engine.counters.total, bed.segments.size]).toEqual([0, 0])
   })
 
   it('is sent in its order where its shard is taken over meanwhile', async () => {
@@ -113,11 +113,11 @@ describe('an entry that another replica drives', () => {
     const taken = bed.takeOver.start(ALL, new AbortController().signal)
     await bed.elapse(SECOND)
     expect(await taken).toMatchObject({ reopened: 6 })
-    bed.plane.wake(ALL)
+    bed.engine.wake(ALL)
     await bed.elapse(5 * SECOND)
     expect(bed.begun('one')).toEqual(ids)
     expect(bed.begun('two').toSorted()).toEqual(ids.toSorted())
-    expect(bed.plane.counters.total).toBe(0)
+    expect(bed.engine.counters.total).toBe(0)
   })
 })
 
@@ -173,7 +173,7 @@ class Model {
 
   constructor(world: Awaited<ReturnType<typeof beside>>) {
     this.#world = world
-    const { counters } = world.bed.plane
+    const { counters } = world.bed.engine
     counters.onEventSeen = (name) => this.#told.push(`seen ${name}`)
     counters.onEventDone = (name) => this.#told.push(`done ${name}`)
   }
@@ -212,7 +212,7 @@ class Model {
   }
 
   expectCounts(): void {
-    const { counters } = this.#world.bed.plane
+    const { counters } = this.#world.bed.engine
     expect(counters.total).toBe(this.#known.filter(isPending).length)
     for (const { event } of this.#toBeTold) expect(counters.ofEvent(event)).toBe(this.#pendingOf(event))
   }

@@ -26,42 +26,53 @@ function laneIn(namespace: string, name = 'one'): EndpointQueue {
 
 describe('a tally', () => {
   it('counts by organization and by event', () => {
-    const tally = new PendingCounters()
+    const counters = new PendingCounters()
     const acme = laneIn('acme')
     const first = delivery('event-1', acme)
-    for (const one of [first, delivery('event-1', acme), delivery('event-2', laneIn('other'))]) tally.add(one)
-    expect([tally.total, tally.ofOrganization('acme').pending, tally.ofEvent('event-1')]).toEqual([3, 2, 2])
-    tally.remove(first)
-    expect([tally.total, tally.ofOrganization('acme').pending, tally.ofEvent('event-1')]).toEqual([2, 1, 1])
-    expect([tally.ofOrganization('nobody').pending, tally.ofEvent('event-3')]).toEqual([0, 0])
+    for (const one of [first, delivery('event-1', acme), delivery('event-2', laneIn('other'))])
+      counters.add(one)
+    expect([counters.total, counters.ofOrganization('acme').pending, counters.ofEvent('event-1')]).toEqual([
+      3, 2, 2,
+    ])
+    counters.remove(first)
+    expect([counters.total, counters.ofOrganization('acme').pending, counters.ofEvent('event-1')]).toEqual([
+      2, 1, 1,
+    ])
+    expect([counters.ofOrganization('nobody').pending, counters.ofEvent('event-3')]).toEqual([0, 0])
   })
 
   it('tells nothing of events that nobody asks for: those that are no WebhookEvents', () => {
-    const tally = new PendingCounters()
+    const counters = new PendingCounters()
     const told: string[] = []
-    tally.onEventSeen = (name) => told.push(name)
-    tally.onEventDone = (name) => told.push(name)
+    counters.onEventSeen = (name) => told.push(name)
+    counters.onEventDone = (name) => told.push(name)
     const acme = laneIn('acme')
     const one = { ...delivery('event-1', acme), ofWebhookEvent: false }
-    tally.add(one)
-    tally.addEntry(acme, { id: 'event-2', namespace: 'acme', type: 'test', payload: '', key: 'of a request' })
-    expect([tally.total, tally.ofEvent('event-1'), tally.ofEvent('event-2')]).toEqual([2, 0, 0])
-    tally.remove(one)
-    tally.removeEntry(acme, { id: 'event-2', namespace: 'acme', type: 'test', payload: '' }, 1)
-    expect([tally.total, told]).toEqual([0, []])
+    counters.add(one)
+    counters.addEntry(acme, {
+      id: 'event-2',
+      namespace: 'acme',
+      type: 'test',
+      payload: '',
+      key: 'of a request',
+    })
+    expect([counters.total, counters.ofEvent('event-1'), counters.ofEvent('event-2')]).toEqual([2, 0, 0])
+    counters.remove(one)
+    counters.removeEntry(acme, { id: 'event-2', namespace: 'acme', type: 'test', payload: '' }, 1)
+    expect([counters.total, told]).toEqual([0, []])
   })
 
   it('tells when an event has its first delivery, and when its last has ended', () => {
-    const tally = new PendingCounters()
+    const counters = new PendingCounters()
     const told: string[] = []
-    tally.onEventSeen = (name) => told.push(`seen ${name}`)
-    tally.onEventDone = (name) => told.push(`done ${name}`)
+    counters.onEventSeen = (name) => told.push(`seen ${name}`)
+    counters.onEventDone = (name) => told.push(`done ${name}`)
     const deliveries = [delivery('event-1', laneIn('acme')), delivery('event-1', laneIn('acme'))]
-    for (const one of deliveries) tally.add(one)
+    for (const one of deliveries) counters.add(one)
     expect(told).toEqual(['seen event-1'])
     for (const one of deliveries) {
       expect(told).toEqual(['seen event-1'])
-      tally.remove(one)
+      counters.remove(one)
     }
     expect(told).toEqual(['seen event-1', 'done event-1'])
   })
@@ -74,35 +85,35 @@ describe('a tally', () => {
     })
     fc.assert(
       fc.property(fc.array(step, { maxLength: 100 }), (steps) => {
-        const tally = new PendingCounters()
+        const counters = new PendingCounters()
         const lanes = [laneIn('a', '1'), laneIn('a', '2'), laneIn('b', '1'), laneIn('b', '2')]
         for (const { what, lane: at, bytes } of steps) {
           const lane = lanes[at] ?? laneIn('never')
-          if (what === 'add') addTo(tally, lane, bytes)
-          else if (what === 'remove') removeFrom(tally, lane)
-          else tally.setHeld(lane, what === 'hold')
+          if (what === 'add') addTo(counters, lane, bytes)
+          else if (what === 'remove') removeFrom(counters, lane)
+          else counters.setHeld(lane, what === 'hold')
         }
         for (const organization of ['a', 'b'])
-          expect(tally.ofOrganization(organization)).toEqual(
+          expect(counters.ofOrganization(organization)).toEqual(
             countsOf(lanes.filter(({ endpoint }) => endpoint.namespace === organization)),
           )
-        expect(tally.all).toEqual(countsOf(lanes))
+        expect(counters.all).toEqual(countsOf(lanes))
       }),
     )
   })
 })
 
-function addTo(tally: PendingCounters, lane: EndpointQueue, bytes: number): void {
+function addTo(counters: PendingCounters, lane: EndpointQueue, bytes: number): void {
   const one = delivery('event', lane, bytes)
-  tally.add(one)
+  counters.add(one)
   lane.add(one)
 }
 
-function removeFrom(tally: PendingCounters, lane: EndpointQueue): void {
+function removeFrom(counters: PendingCounters, lane: EndpointQueue): void {
   const [first] = lane.members()
   if (!first) return
   lane.remove(first)
-  tally.remove(first)
+  counters.remove(first)
 }
 
 function countsOf(lanes: readonly EndpointQueue[]) {

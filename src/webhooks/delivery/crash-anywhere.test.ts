@@ -118,7 +118,7 @@ class Story {
     return [
       ...violations(judge(this.evidence)),
       ...(bed.segments.size === 0 ? [] : [`${bed.segments.size} segments are open`]),
-      ...(bed.plane.counters.total === 0 ? [] : [`${bed.plane.counters.total} deliveries are pending`]),
+      ...(bed.engine.counters.total === 0 ? [] : [`${bed.engine.counters.total} deliveries are pending`]),
       ...(unfinished.length === 0 ? [] : [`${unfinished.length} objects are not finished`]),
       ...(shown.length === 2 * this.#refusals.length ? [] : [`${shown.length} deliveries are shown`]),
       ...(most <= exhausted ? [] : [`${most} of ${exhausted} exhausted deliveries were counted`]),

@@ -103,7 +103,7 @@ describe('what a store that fails for a while does to an outcome', () => {
     bed.underWay[0]?.end(200)
     await bed.elapse(5 * SECOND)
     expect(bed.begun('one').at(-1)).toBe(second)
-    expect(bed.plane.counters.total).toBe(1)
+    expect(bed.engine.counters.total).toBe(1)
   })
 
   it('repeats no attempt in the same process, whatever the store does', async () => {
@@ -126,7 +126,7 @@ describe('what a store that fails for a while does to an outcome', () => {
     expect(bed.begun('two')).toHaveLength(20)
     expect(statesOf(bed)).toEqual(Array.from({ length: 20 }, () => 'succeeded'))
     expect(bed.segments.size).toBe(0)
-    expect(bed.plane.counters.total).toBe(0)
+    expect(bed.engine.counters.total).toBe(0)
   })
 })
 
@@ -147,7 +147,7 @@ describe('an entry whose object may not be made', () => {
       expect.objectContaining({ reason: 'CannotStore' }),
     ])
     expect(bed.segments.size).toBe(0)
-    expect(bed.plane.counters.total).toBe(0)
+    expect(bed.engine.counters.total).toBe(0)
   })
 
   it('is a success where it was answered, though nothing shows it', async () => {
@@ -232,7 +232,7 @@ describe('what waits to be stored', () => {
     await bed.elapse(MINUTE)
     expect(bed.begun('busy')).toHaveLength(2000)
     expect(bed.objects).toHaveLength(2000)
-    expect(bed.plane.counters.total).toBe(0)
+    expect(bed.engine.counters.total).toBe(0)
   })
 
   it('leaves connections for the log', async () => {
@@ -281,9 +281,9 @@ describe('what the plane says of itself', () => {
     bed.start()
     await bed.accept(bed.event([endpoint]))
     await bed.elapse(SECOND)
-    expect(bed.plane.stats().lanes).toBe(1)
+    expect(bed.engine.stats().lanes).toBe(1)
     bed.underWay[0]?.end(200)
     await bed.elapse(SECOND)
-    expect(bed.plane.stats().lanes).toBe(0)
+    expect(bed.engine.stats().lanes).toBe(0)
   })
 })

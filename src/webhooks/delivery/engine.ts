@@ -65,14 +65,14 @@ function closedEntries(segments: OpenSegments, lane: EndpointQueue): Delivery[] 
 type Of = { opened: OpenSegment; open: OpenEntry; lane: EndpointQueue | undefined }
 
 /** Counts it, where that says all there is to say of it by now; or takes it into its lane at once. */
-export function countEntry(plane: DeliveryEngine, { opened, open, lane }: Of): void {
+export function countEntry(engine: DeliveryEngine, { opened, open, lane }: Of): void {
   const { event } = open.entry
-  const isShown = plane.objectBacked.findEntry(opened.segment.version, open.entry) !== undefined
+  const isShown = engine.objectBacked.findEntry(opened.segment.version, open.entry) !== undefined
   // What is held is counted by its bytes; and what its lane is not known to be, only that can tell.
-  if (!lane || lane.held || isShown) plane.addEntry(opened, open)
+  if (!lane || lane.held || isShown) engine.addEntry(opened, open)
   else {
     open.counted = lane
-    plane.counters.addEntry(lane, event)
+    engine.counters.addEntry(lane, event)
   }
 }
 
@@ -84,8 +84,8 @@ export function uncountEntry({ counters }: DeliveryEngine, { segment }: OpenSegm
 }
 
 /** Those that were only counted are in their lanes from here on. */
-function addCounted(plane: DeliveryEngine, opened: OpenSegment): void {
-  for (const open of opened.open.values()) if (open.counted) plane.addEntry(opened, open)
+function addCounted(engine: DeliveryEngine, opened: OpenSegment): void {
+  for (const open of opened.open.values()) if (open.counted) engine.addEntry(opened, open)
 }
 
 /**
@@ -102,7 +102,7 @@ const PROGRESS_MS = 2000
 const AT_MOST_MS = 30_000
 
 class PromotionScheduler {
-  readonly #plane: DeliveryEngine
+  readonly #engine: DeliveryEngine
   readonly #queue: PromotionQueue
   /** Those that are looked at again, however many ask for it. */
   readonly #looking = new Set<OpenSegment>()
@@ -110,9 +110,9 @@ class PromotionScheduler {
   readonly #aside = withoutOwnership()
   #newest: { since: number; segments: OpenSegment[] } | undefined
 
-  constructor(plane: DeliveryEngine) {
-    this.#plane = plane
-    this.#queue = new PromotionQueue(plane.ctx)
+  constructor(engine: DeliveryEngine) {
+    this.#engine = engine
+    this.#queue = new PromotionQueue(engine.ctx)
   }
 
   /** Gives those of the segment that have no outcome by then an object, and looks again as long as there are any. */
@@ -123,7 +123,7 @@ class PromotionScheduler {
   }
 
   #gather(opened: OpenSegment): void {
-    const { clock } = this.#plane.ctx
+    const { clock } = this.#engine.ctx
     const now = clock.monotonic()
     if (this.#newest && now - this.#newest.since < TOGETHER_MS) {
       this.#newest.segments.push(opened)
@@ -140,13 +140,13 @@ class PromotionScheduler {
   #show(opened: OpenSegment): void {
     this.#looking.delete(opened)
     if (opened.open.size === 0) return
-    addCounted(this.#plane, opened)
+    addCounted(this.#engine, opened)
     this.#moveOurs(opened)
     this.promoteLater(opened)
   }
 
   #moveOurs(opened: OpenSegment): void {
-    const { clock, shards } = this.#plane.ctx
+    const { clock, shards } = this.#engine.ctx
     const now = clock.monotonic()
     const old = clock.now() - opened.segment.writtenAt > AT_MOST_MS
     for (const { delivery } of opened.open.values()) {

@@ -24,7 +24,7 @@ it('what was begun before it is known what the one before has left is not handed
   const bed = new PlaneBed()
   const one = await bed.endpoint('one')
   const shards = new Set([shardOf(one.metadata.uid)])
-  bed.plane.start()
+  bed.engine.start()
   bed.api.fail(calling('list', webhookDeliveries), { before: new ApiError('Unavailable', 'down') }, 2)
   const abort = new AbortController()
   const failed = bed.takeOver.start(shards, abort.signal)
@@ -42,7 +42,7 @@ it('what the one before may have begun, in a segment that was not shown yet, is 
   const bed = new PlaneBed()
   const one = await bed.endpoint('one')
   const shards = new Set([shardOf(one.metadata.uid)])
-  bed.plane.start()
+  bed.engine.start()
   bed.shownUpTo = bed.store.version
   await bed.append(bed.event([one]))
   await taken(bed, shards)
@@ -57,11 +57,11 @@ it('nor is it where that segment is shown while what is under way ends', async (
   const bed = new PlaneBed()
   const one = await bed.endpoint('one')
   const shards = new Set([shardOf(one.metadata.uid)])
-  bed.plane.start()
+  bed.engine.start()
   bed.shownUpTo = bed.store.version
   const late = await bed.append(bed.event([one]))
   await taken(bed, shards)
-  bed.plane.wake(shards)
+  bed.engine.wake(shards)
   await bed.accept(bed.event([one]))
   const ended = bed.takeOver.end(shards)
   await bed.elapse(1000)
@@ -82,9 +82,9 @@ it.each([
     const bed = new PlaneBed()
     const one = await bed.endpoint('one', { ordered: true })
     const shards = new Set([shardOf(one.metadata.uid)])
-    bed.plane.start()
+    bed.engine.start()
     await taken(bed, shards)
-    bed.plane.wake(shards)
+    bed.engine.wake(shards)
     const waiting = bed.event([one])
     const showing = calling('create', webhookDeliveries, (body) =>
       JSON.stringify(body).includes(waiting.event.id),

@@ -31,11 +31,11 @@ async function overtaken() {
   const claimedElsewhere: number[] = []
   owner.onClaimedElsewhere = (claimed) => void claimedElsewhere.push(...claimed)
   owner.sender.answers.set('/one', 200)
-  owner.plane.start()
+  owner.engine.start()
   const taken = owner.takeOver.start(shards, new AbortController().signal)
   await owner.elapse(SECOND)
   await taken
-  owner.plane.wake(shards)
+  owner.engine.wake(shards)
   /** The claim is written, and everybody reads it. */
   const arrive = async () => {
     await owner.elapse(31 * SECOND)
@@ -54,7 +54,7 @@ it('a claim that comes late takes nothing from the one who has the shard, and no
   await owner.accept(owner.event([one]))
   await owner.elapse(SECOND)
   expect(owner.begun('one')).toHaveLength(1)
-  expect([owner.segments.size, owner.plane.counters.total]).toEqual([0, 0])
+  expect([owner.segments.size, owner.engine.counters.total]).toEqual([0, 0])
   const next = await owner.restarted((bed) => bed.sender.answers.set('/one', 200))
   await next.elapse(MINUTE)
   expect(next.begun('one')).toEqual([])
@@ -65,11 +65,11 @@ it('whose claim came late has the shard once it claims it in the knowledge of th
   await arrive()
   late.showOutcomes()
   late.sender.answers.set('/one', 200)
-  late.plane.start()
+  late.engine.start()
   const again = late.takeOver.start(shards, new AbortController().signal)
   await late.elapse(SECOND)
   await again
-  late.plane.wake(shards)
+  late.engine.wake(shards)
   owner.showOutcomes()
   expect(claimedElsewhere).toEqual([...shards])
   await late.accept(late.event([one]))
@@ -96,7 +96,7 @@ it('who has begun to read only lately comes to the same', async () => {
   await owner.elapse(SECOND)
   third.showOutcomes()
   expect(owner.begun('one')).toHaveLength(1)
-  expect([third.segments.size, third.plane.counters.total]).toEqual([0, 0])
+  expect([third.segments.size, third.engine.counters.total]).toEqual([0, 0])
   expect(third.follower.holdsClaims(shards)).toBe(false)
 })
 
@@ -123,7 +123,7 @@ it('who has begun to read between a claim and a release believes whoever has cla
   say(3, 'owner', { kind: 'moved', position })
   expect(bed.segments.size).toBe(0)
   say(4, 'owner', { kind: 'ended', position })
-  expect(bed.plane.counters.total).toBe(0)
+  expect(bed.engine.counters.total).toBe(0)
 })
 
 it('who has begun to read after what an owner knew does not take a late claim for a good one', async () => {
@@ -133,7 +133,7 @@ it('who has begun to read after what an owner knew does not take a late claim fo
   say(4, 'owner', { kind: 'moved', position })
   expect(bed.segments.size).toBe(0)
   say(5, 'owner', { kind: 'ended', position })
-  expect(bed.plane.counters.total).toBe(0)
+  expect(bed.engine.counters.total).toBe(0)
 })
 
 it('who has lost a shard hands over nothing of it', async () => {

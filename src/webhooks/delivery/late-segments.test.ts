@@ -16,7 +16,7 @@ async function behind(whose: 'ours' | "another's", how: { released?: boolean } =
   const one = await bed.endpoint('one', { deliveryLog: 'Segments' })
   const shards = [shardOf(one.metadata.uid)]
   bed.sender.answers.set('/one', 200)
-  bed.plane.start()
+  bed.engine.start()
   const segment = await bed.append(bed.event([one]))
   // Takes the next version, in which the one before has its say.
   await bed.endpoint('two')
@@ -37,7 +37,7 @@ async function behind(whose: 'ours' | "another's", how: { released?: boolean } =
     const started = bed.takeOver.start(new Set(shards), new AbortController().signal)
     await bed.elapse(SECOND)
     await started
-    bed.plane.wake(new Set(shards))
+    bed.engine.wake(new Set(shards))
   }
   const attempt = { at: new Date(bed.clock.now()).toISOString(), latencyMs: 1, code: 500 }
   const failed = { kind: 'failed', position, attempt, nextAttemptAt: bed.clock.now() + 30 * SECOND } as const
@@ -54,12 +54,12 @@ describe('what was recorded before a segment of another replica is shown', () =>
     const { bed, segment, position, say, claim, failed } = await behind("another's")
     await claim()
     say(segment.version + 3, 'next', failed, { kind: 'moved', position })
-    expect(bed.plane.counters.total).toBe(0)
+    expect(bed.engine.counters.total).toBe(0)
     bed.follower.addSegment(segment)
-    expect(bed.plane.counters.total).toBe(1)
+    expect(bed.engine.counters.total).toBe(1)
     expect(bed.segments.size).toBe(0)
     say(segment.version + 4, 'next', { kind: 'ended', position })
-    expect(bed.plane.counters.total).toBe(0)
+    expect(bed.engine.counters.total).toBe(0)
   })
 
   it('with its end is over when it is shown', async () => {
@@ -67,7 +67,7 @@ describe('what was recorded before a segment of another replica is shown', () =>
     await claim()
     say(segment.version + 3, 'next', failed, { kind: 'moved', position }, { kind: 'ended', position })
     bed.follower.addSegment(segment)
-    expect(bed.plane.counters.total).toBe(0)
+    expect(bed.engine.counters.total).toBe(0)
     expect(bed.segments.size).toBe(0)
   })
 
@@ -76,7 +76,7 @@ describe('what was recorded before a segment of another replica is shown', () =>
     await claim()
     say(segment.version + 3, 'before', sent)
     bed.follower.addSegment(segment)
-    expect(bed.plane.counters.total).toBe(1)
+    expect(bed.engine.counters.total).toBe(1)
     expect(bed.segments.size).toBe(1)
   })
 })
@@ -93,7 +93,7 @@ it('an entry whose segment is shown while objects are listed, its own among them
   const bed = new PlaneBed(before)
   bed.owns = () => false
   bed.sender.answers.set('/one', 200)
-  bed.plane.start()
+  bed.engine.start()
   const listed = Promise.withResolvers<void>()
   bed.api.fail(calling('list', webhookDeliveries), { hold: listed.promise })
   const shards = new Set([shardOf(one.metadata.uid)])
@@ -104,11 +104,11 @@ it('an entry whose segment is shown while objects are listed, its own among them
   await bed.elapse(SECOND)
   await started
   bed.owns = () => true
-  bed.plane.wake(shards)
+  bed.engine.wake(shards)
   await bed.elapse(MINUTE)
   expect([...before.begun('one'), ...bed.begun('one')]).toHaveLength(2)
   expect(bed.objects).toMatchObject([{ status: { state: 'succeeded', attemptCount: 1 } }])
-  expect(bed.plane.counters.total).toBe(0)
+  expect(bed.engine.counters.total).toBe(0)
   expect(bed.segments.size).toBe(0)
 })
 
@@ -124,7 +124,7 @@ describe('a segment that is shown after its shard was taken over', () => {
     await bed.elapse(MINUTE)
     expect(bed.begun('one')).toHaveLength(1)
     expect(bed.objects).toMatchObject([{ status: { state: 'succeeded', attemptCount: 2 } }])
-    expect(bed.plane.counters.total).toBe(0)
+    expect(bed.engine.counters.total).toBe(0)
   })
 
   it('and of which the one before had recorded the end is not sent again', async () => {

@@ -244,7 +244,7 @@ describe('what comes from a backup', () => {
     await next.elapse(60 * MINUTE)
     expect(next.sender.attempts).toEqual([])
     expect(shown(next)).toMatchObject([{ state: 'canceled', reason: 'Restored' }])
-    expect(next.plane.counters.total).toBe(0)
+    expect(next.engine.counters.total).toBe(0)
   })
 })
 
@@ -275,7 +275,7 @@ describe('reading back', () => {
       api.fail(listing, { before: new ApiError('Unavailable', 'no answer') }, 3)
       api.fail(listing, { before: new ApiError('Gone', 'the page has expired') }, 2)
     })
-    expect(next.plane.counters.total).toBe(20)
+    expect(next.engine.counters.total).toBe(20)
     next.sender.answers.set('/one', 200)
     await next.elapse(MINUTE)
     expect(next.begun('one')).toHaveLength(20)
@@ -293,7 +293,7 @@ describe('reading back', () => {
       spec: { endpoint: 7 },
     })
     const next = await bed.restarted()
-    expect(next.plane.counters.total).toBe(2)
+    expect(next.engine.counters.total).toBe(2)
     expect(next.complaints).toEqual(['A WebhookDelivery cannot be read'])
   })
 })

@@ -16,12 +16,12 @@ import { OutOfOrderRecords, offsetKey, type SequencedRecord } from './remote-out
 import { closesEntry, endsDelivery, setAsideStatus, statusFromRecords } from './status.ts'
 
 /** Ends an entry of the log that is not to be sent: a repeat, or one that came from a backup. */
-function refuseEntry(plane: DeliveryEngine, { segment }: OpenSegment, { entry, refused }: OpenEntry): void {
+function refuseEntry(engine: DeliveryEngine, { segment }: OpenSegment, { entry, refused }: OpenEntry): void {
   if (!refused) return
   const { event, endpoint, index } = entry
-  const lane = plane.queueFor({ namespace: event.namespace, name: endpoint.name, uid: endpoint.uid })
+  const lane = engine.queueFor({ namespace: event.namespace, name: endpoint.name, uid: endpoint.uid })
   const position = { version: segment.version, index }
-  plane.ctx.background(plane.ctx.outcomes.record({ kind: 'canceled', position, reason: refused }), lane)
+  engine.ctx.background(engine.ctx.outcomes.record({ kind: 'canceled', position, reason: refused }), lane)
 }
 
 /** Entries of the log whose end nobody has recorded, when their shard is taken over. */
@@ -38,7 +38,7 @@ type Claims = Pick<ShardClaims, 'isInOrder'>
  * @returns how many; when it is durable that this one goes on with them
  */
 export async function resumeEntries(
-  plane: DeliveryEngine,
+  engine: DeliveryEngine,
   left: readonly UnresolvedEntry[],
   claims: Claims,
 ): Promise<number> {
@@ -46,53 +46,53 @@ export async function resumeEntries(
   const reopened: Promise<unknown>[] = []
   for (const unresolved of left) {
     segments.add(unresolved.opened)
-    reopened.push(resumeEntry(plane, unresolved, claims))
+    reopened.push(resumeEntry(engine, unresolved, claims))
   }
-  for (const opened of segments) plane.promoteLater(opened)
+  for (const opened of segments) engine.promoteLater(opened)
   await Promise.all(reopened)
   return left.length
 }
 
 /** An entry of this replica's shards whose segment was shown only after they were taken over. */
-function resumeLateEntry(plane: DeliveryEngine, unresolved: UnresolvedEntry, claims: Claims): void {
+function resumeLateEntry(engine: DeliveryEngine, unresolved: UnresolvedEntry, claims: Claims): void {
   const { opened, open } = unresolved
   const { event, endpoint, index } = open.entry
-  const lane = plane.queueFor({ namespace: event.namespace, name: endpoint.name, uid: endpoint.uid })
+  const lane = engine.queueFor({ namespace: event.namespace, name: endpoint.name, uid: endpoint.uid })
   const position = { version: opened.segment.version, index }
   // Its object was found when the shard was taken over.
-  if (!open.refused && plane.objectBacked.findEntry(position.version, open.entry))
-    startOwnedWork(plane.ctx, lane, () => plane.ctx.outcomes.record({ kind: 'moved', position }))
-  else startOwnedWork(plane.ctx, lane, () => resumeEntries(plane, [unresolved], claims))
+  if (!open.refused && engine.objectBacked.findEntry(position.version, open.entry))
+    startOwnedWork(engine.ctx, lane, () => engine.ctx.outcomes.record({ kind: 'moved', position }))
+  else startOwnedWork(engine.ctx, lane, () => resumeEntries(engine, [unresolved], claims))
 }
 
 async function resumeEntry(
-  plane: DeliveryEngine,
+  engine: DeliveryEngine,
   { opened, open }: UnresolvedEntry,
   claims: Claims,
 ): Promise<void> {
   // It was closed while objects were read.
   if (opened.open.get(open.entry.index) !== open) return
-  if (open.refused) return refuseEntry(plane, opened, open)
+  if (open.refused) return refuseEntry(engine, opened, open)
   const attempted = open.records.filter(({ kind }) => kind !== 'reopened')
   const starts = open.records.length - attempted.length
-  const delivery = plane.resetEntry(opened, open)
+  const delivery = engine.resetEntry(opened, open)
   const isInOrder = claims.isInOrder(delivery.queue.shard)
   if (delivery.storage.kind === 'log') {
     delivery.storage.objectMayExist = open.records.length > 0 || !isInOrder
-    delivery.storage.unansweredAt = plane.ctx.clock.monotonic()
+    delivery.storage.unansweredAt = engine.ctx.clock.monotonic()
   }
-  if (attempted.length > 0) promoteOwed(plane, delivery, statusFromRecords(attempted))
-  else if (starts >= MAX_STARTS && !isInOrder) setAside(plane, delivery)
+  if (attempted.length > 0) promoteOwed(engine, delivery, statusFromRecords(attempted))
+  else if (starts >= MAX_STARTS && !isInOrder) setAside(engine, delivery)
   else {
     delivery.stage = 'queued'
-    plane.resume(delivery)
+    engine.resume(delivery)
     const { version, index } = delivery
-    if (!isInOrder) await plane.ctx.outcomes.record({ kind: 'reopened', position: { version, index } })
+    if (!isInOrder) await engine.ctx.outcomes.record({ kind: 'reopened', position: { version, index } })
   }
 }
 
-function setAside(plane: DeliveryEngine, delivery: Delivery): void {
-  const { ctx } = plane
+function setAside(engine: DeliveryEngine, delivery: Delivery): void {
+  const { ctx } = engine
   const id = messageId(delivery.name)
   const { endpoint } = delivery.queue
   const { namespace, name } = endpoint
@@ -106,7 +106,7 @@ function setAside(plane: DeliveryEngine, delivery: Delivery): void {
       message,
     })
   }
-  promoteOwed(plane, delivery, setAsideStatus(ctx.clock.now(), ctx.waitScale))
+  promoteOwed(engine, delivery, setAsideStatus(ctx.clock.now(), ctx.waitScale))
 }
 
 /** What its object will say is known, the object is not there. */
@@ -136,7 +136,7 @@ function promoteOwed({ ctx }: DeliveryEngine, delivery: Delivery, status: Webhoo
 const MAX_RECORDED_ENDS = 500_000
 
 export type LogFollowerOptions = {
-  plane: DeliveryEngine
+  engine: DeliveryEngine
   keys: DedupeIndex
   /** What this start of the replica writes under. */
   writer: string
@@ -154,12 +154,12 @@ const NO_EARLY_RECORDS: readonly SequencedRecord[] = []
 type KeyPlace = { event: Parameters<DedupeIndex['isDuplicate']>[0]; eventIndex: number }
 
 export class LogFollower {
-  readonly #plane: DeliveryEngine
+  readonly #engine: DeliveryEngine
   readonly #keys: DedupeIndex
   readonly #writer: string
   readonly #onLost: () => void
   readonly #onClaimedElsewhere: (shards: readonly number[]) => void
-  readonly #onShownElsewhere: LogFollowerOptions['onPromotedElsewhere']
+  readonly #onPromotedElsewhere: LogFollowerOptions['onPromotedElsewhere']
   /** Places of deliveries that have ended, while somebody reads a list that may still show them as pending. */
   endsDuringList: Set<number> | undefined
   /** Places of deliveries that have ended by what the log says, whoever says it, until all objects were listed once. */
@@ -169,19 +169,19 @@ export class LogFollower {
   readonly #known: OutcomeReadProgress
   #waiting: { version: number; resolve: () => void }[] = []
 
-  constructor({ plane, keys, writer, onLost, onClaimedElsewhere, onPromotedElsewhere }: LogFollowerOptions) {
-    this.#plane = plane
-    this.#known = new OutcomeReadProgress(plane.ctx.clock.now())
+  constructor({ engine, keys, writer, onLost, onClaimedElsewhere, onPromotedElsewhere }: LogFollowerOptions) {
+    this.#engine = engine
+    this.#known = new OutcomeReadProgress(engine.ctx.clock.now())
     this.#keys = keys
     this.#writer = writer
     this.#onLost = onLost
     this.#onClaimedElsewhere = onClaimedElsewhere
-    this.#onShownElsewhere = onPromotedElsewhere
+    this.#onPromotedElsewhere = onPromotedElsewhere
   }
 
   /** Showing one again changes nothing. */
   addSegment(segment: LogSegment): void {
-    const { ctx } = this.#plane
+    const { ctx } = this.#engine
     this.#noteUnsent(segment)
     const opened = ctx.segments.add(segment)
     if (!opened) {
@@ -195,7 +195,7 @@ export class LogFollower {
     const early = this.#early.take(version)
     for (const open of [...opened.open.values()])
       this.#takeEntry(opened, open, early.get(open.entry.index) ?? NO_EARLY_RECORDS)
-    this.#plane.promoteLater(opened)
+    this.#engine.promoteLater(opened)
   }
 
   /** In the order of the log; this replica's own as well. */
@@ -208,7 +208,7 @@ export class LogFollower {
       if (record.kind === 'claim' || record.kind === 'release') this.#takeOfShards(record, version, writer)
       else this.#takeRecord({ record, version, writer })
     }
-    this.#early.forget(this.#plane.ctx.segments.lowWater)
+    this.#early.forget(this.#engine.ctx.segments.lowWater)
     if (this.#early.isFull) this.#onLost()
     for (const { resolve } of this.#waiting.filter((one) => one.version <= version)) resolve()
     this.#waiting = this.#waiting.filter((one) => one.version > version)
@@ -240,10 +240,10 @@ export class LogFollower {
 
   /** Entries of these shards that are not closed, oldest first. Those that were only counted are in their lanes from here on. */
   *openEntriesOf(shards: ReadonlySet<number>): IterableIterator<{ opened: OpenSegment; open: OpenEntry }> {
-    for (const opened of this.#plane.ctx.segments.values())
+    for (const opened of this.#engine.ctx.segments.values())
       for (const open of opened.open.values()) {
         if (!shards.has(shardOf(open.entry.endpoint.uid))) continue
-        if (open.counted) this.#plane.addEntry(opened, open)
+        if (open.counted) this.#engine.addEntry(opened, open)
         yield { opened, open }
       }
   }
@@ -258,7 +258,7 @@ export class LogFollower {
     if (kind === 'release') this.claims.recordRelease(shards, said)
     else {
       const claimed = this.claims.recordClaim(shards, said)
-      const ours = claimed.filter((shard) => this.#plane.queues.isOurs(shard))
+      const ours = claimed.filter((shard) => this.#engine.queues.isOurs(shard))
       if (writer !== this.#writer && ours.length > 0) this.#onClaimedElsewhere(ours)
     }
   }
@@ -268,29 +268,29 @@ export class LogFollower {
     const { entry } = open
     const refused = this.#refusalOf(segment, entry)
     if (refused) open.refused = refused
-    const lane = this.#plane.queues.get(entry.endpoint.uid)
-    if (!this.#plane.queues.isOurs(lane?.shard ?? shardOf(entry.endpoint.uid))) {
-      if (!open.refused) countEntry(this.#plane, { opened, open, lane })
+    const lane = this.#engine.queues.get(entry.endpoint.uid)
+    if (!this.#engine.queues.isOurs(lane?.shard ?? shardOf(entry.endpoint.uid))) {
+      if (!open.refused) countEntry(this.#engine, { opened, open, lane })
       for (const said of early) this.#takeRecord(said)
       return
     }
     for (const said of early) this.#takeRecord(said)
     if (opened.open.get(entry.index) !== open) return
     if (open.refused || this.#isBegun(segment.version, open))
-      resumeLateEntry(this.#plane, { opened, open }, this.claims)
-    else this.#plane.addEntry(opened, open)
+      resumeLateEntry(this.#engine, { opened, open }, this.claims)
+    else this.#engine.addEntry(opened, open)
   }
 
   /** The one before has begun it, or may have, and this replica took its shard over before it saw the segment. */
   #isBegun(version: number, { entry, records }: OpenEntry): boolean {
     const shard = shardOf(entry.endpoint.uid)
     const isLate = version < this.claims.since(shard) && !this.claims.isInOrder(shard)
-    return isLate || records.length > 0 || this.#plane.objectBacked.findEntry(version, entry) !== undefined
+    return isLate || records.length > 0 || this.#engine.objectBacked.findEntry(version, entry) !== undefined
   }
 
   #takeRecord(said: SequencedRecord): void {
     const { record, version, writer } = said
-    const { segments } = this.#plane.ctx
+    const { segments } = this.#engine.ctx
     const { position } = record
     // Said by one who has not noticed yet that the store was set back: another segment will have that version.
     if (position.version >= version) return
@@ -309,7 +309,7 @@ export class LogFollower {
     if (writer !== this.#writer) this.#showElsewhere(opened, open, record)
     else if (record.kind === 'moved') this.#showOwn(open)
     if (closesEntry(record)) {
-      uncountEntry(this.#plane, opened, open)
+      uncountEntry(this.#engine, opened, open)
       segments.close(opened, position.index)
     } else open.records = [...open.records, record]
   }
@@ -322,9 +322,9 @@ export class LogFollower {
   /** What an object showed has ended, by the word of whoever drives it. */
   #ended({ record: { position }, version, writer }: SequencedRecord): void {
     this.endsDuringList?.add(offsetKey(position))
-    const delivery = this.#plane.objectBacked.at(position)
+    const delivery = this.#engine.objectBacked.at(position)
     if (writer !== this.#writer && !(delivery && this.claims.isFenced(delivery.queue.shard, version, writer)))
-      this.#plane.remoteOutcomes.applyEnd(position)
+      this.#engine.remoteOutcomes.applyEnd(position)
   }
 
   /** What another replica has recorded of a delivery, as far as it is pending here. */
@@ -332,19 +332,19 @@ export class LogFollower {
     const { records, entry } = open
     const isEnd = endsDelivery(record) || (record.kind === 'moved' && records.some(endsDelivery))
     if (isEnd) this.endsDuringList?.add(offsetKey(record.position))
-    if (record.kind === 'moved') this.#onShownElsewhere?.(entry, opened.segment.name)
-    if (isEnd) uncountEntry(this.#plane, opened, open)
-    else if (open.counted && record.kind === 'moved') this.#plane.addEntry(opened, open)
+    if (record.kind === 'moved') this.#onPromotedElsewhere?.(entry, opened.segment.name)
+    if (isEnd) uncountEntry(this.#engine, opened, open)
+    else if (open.counted && record.kind === 'moved') this.#engine.addEntry(opened, open)
     const { delivery } = open
     if (!delivery || delivery.left) return
-    if (isEnd) this.#plane.remoteOutcomes.told(delivery, 'ended')
-    else if (record.kind === 'moved') this.#plane.remoteOutcomes.told(delivery, 'shown')
+    if (isEnd) this.#engine.remoteOutcomes.told(delivery, 'ended')
+    else if (record.kind === 'moved') this.#engine.remoteOutcomes.told(delivery, 'shown')
   }
 
   /** The log has it before this replica hears that it was written, which may take long; others may say more of it meanwhile. */
   #showOwn({ delivery, records }: OpenEntry): void {
     if (delivery?.storage.kind === 'log')
-      this.#plane.remoteOutcomes.told(delivery, records.some(endsDelivery) ? 'ended' : 'shown')
+      this.#engine.remoteOutcomes.told(delivery, records.some(endsDelivery) ? 'ended' : 'shown')
   }
 
   /** Who was told that nobody gets an event must not see another place of its key delivered. */
@@ -368,7 +368,7 @@ export class LogFollower {
   #isRepeat({ version }: Pick<LogSegment, 'version'>, { event, eventIndex }: KeyPlace): boolean {
     // Nearly all have none, and each replica asks for the deliveries of all.
     if (event.key === undefined) return false
-    return this.#keys.isDuplicate(event, version, eventIndex, this.#plane.ctx.clock.monotonic())
+    return this.#keys.isDuplicate(event, version, eventIndex, this.#engine.ctx.clock.monotonic())
   }
 }
 

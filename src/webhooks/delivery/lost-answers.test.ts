@@ -16,7 +16,7 @@ it('an object that was made with the last of a quota shows the end of its delive
   bed.follower.addSegment(await bed.append(bed.event([one])))
   await bed.elapse(60_000)
   expect(bed.objects.map(({ status }) => (status as { state?: string }).state)).toEqual(['succeeded'])
-  expect(bed.plane.counters.total).toBe(0)
+  expect(bed.engine.counters.total).toBe(0)
 })
 
 it('what was refused, and never made, goes on without an object', async () => {
@@ -35,7 +35,7 @@ it('what was refused, and never made, goes on without an object', async () => {
   expect(
     bed.api.calls.filter(({ verb, plural }) => verb === 'get' && plural === webhookDeliveries.plural),
   ).toEqual([])
-  expect(bed.plane.counters.total).toBe(0)
+  expect(bed.engine.counters.total).toBe(0)
 })
 
 it('what was refused after a call that was not answered stays open until that can make no object any more', async () => {
@@ -57,7 +57,7 @@ it('what was refused after a call that was not answered stays open until that ca
   freed()
   expect(bed.segments.size).toBe(0)
   expect(bed.objects.map(({ status }) => (status as { state?: string }).state)).toEqual(['succeeded'])
-  expect(bed.plane.counters.total).toBe(0)
+  expect(bed.engine.counters.total).toBe(0)
 })
 
 it('where that never comes, it ends after a minute', async () => {
@@ -74,5 +74,5 @@ it('where that never comes, it ends after a minute', async () => {
   await bed.elapse(20_000)
   expect(bed.segments.size).toBe(0)
   expect(bed.objects).toEqual([])
-  expect(bed.plane.counters.total).toBe(0)
+  expect(bed.engine.counters.total).toBe(0)
 })

@@ -20,43 +20,43 @@ async function waiting() {
   // The plane of the bed leaves it to the queue of the test.
   bed.owns = () => false
   const { shard } = delivery.queue
-  const tenures = new OwnershipEpochs()
-  tenures.begin([shard])
+  const epochs = new OwnershipEpochs()
+  epochs.begin([shard])
   const mayWrite: boolean[] = []
   const store: DeliveryObjects['store'] = async () => {
-    mayWrite.push(tenures.mayWrite)
+    mayWrite.push(epochs.mayWrite)
     throw new ApiError('Unavailable', 'down')
   }
   const objects = { store } as DeliveryObjects
   const queue = new PromotionQueue({
-    ...bed.plane.ctx,
+    ...bed.engine.ctx,
     objects,
-    shards: { owns: () => true, epochs: tenures },
+    shards: { owns: () => true, epochs: epochs },
   })
-  return { bed, queue, delivery, home: delivery.storage, tenures, shard, mayWrite }
+  return { bed, queue, delivery, home: delivery.storage, epochs, shard, mayWrite }
 }
 
 it('an object that could not be made while its shard was held is not made when another replica may have it', async () => {
-  const { bed, queue, delivery, home, tenures, shard, mayWrite } = await waiting()
+  const { bed, queue, delivery, home, epochs, shard, mayWrite } = await waiting()
   queue.add(delivery, home)
   await bed.elapse(MINUTE)
   const tries = mayWrite.length
   expect(tries).toBeGreaterThan(10)
   expect(mayWrite).not.toContain(false)
-  tenures.end([shard])
+  epochs.end([shard])
   await bed.elapse(MINUTE)
   expect(mayWrite.slice(tries)).toEqual([false])
   expect(bed.complaints.filter((words) => words.includes('was not given its object'))).toEqual([])
 })
 
 it('it is asked for anew where the shard has come back', async () => {
-  const { bed, queue, delivery, home, tenures, shard, mayWrite } = await waiting()
+  const { bed, queue, delivery, home, epochs, shard, mayWrite } = await waiting()
   queue.add(delivery, home)
   await bed.elapse(MINUTE)
-  tenures.end([shard])
+  epochs.end([shard])
   await bed.elapse(MINUTE)
   const tries = mayWrite.length
-  tenures.begin([shard])
+  epochs.begin([shard])
   queue.add(delivery, home)
   await bed.elapse(MINUTE)
   expect(mayWrite.length).toBeGreaterThan(tries)
@@ -79,10 +79,10 @@ it('others are made while what is said of those that are there waits for its wri
     },
   } as unknown as DeliveryObjects
   const outcomes = {
-    ...bed.plane.ctx.outcomes,
+    ...bed.engine.ctx.outcomes,
     record: () => new Promise<number>((resolve) => written.push(() => resolve(1))),
   }
-  const queue = new PromotionQueue({ ...bed.plane.ctx, objects, outcomes, shards: { owns: () => true } })
+  const queue = new PromotionQueue({ ...bed.engine.ctx, objects, outcomes, shards: { owns: () => true } })
   for (const { delivery } of bed.segments.at(segment.version)?.open.values() ?? [])
     if (delivery?.storage.kind === 'log') queue.add(delivery, delivery.storage)
   await settle()

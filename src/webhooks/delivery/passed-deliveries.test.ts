@@ -24,7 +24,7 @@ async function unread() {
   bed.sender.answers.set('/one', 200)
   await bed.elapse(5 * MINUTE)
   expect(bed.begun('one')).toEqual(ids)
-  expect(bed.plane.counters.total).toBe(1)
+  expect(bed.engine.counters.total).toBe(1)
   return { bed, one, ref, ids }
 }
 
@@ -33,14 +33,14 @@ describe('a delivery that cannot be read', () => {
     const { bed, one, ref, ids } = await unread()
     const shards = new Set([shardOf(one.metadata.uid)])
     await bed.store.patch(webhookDeliveries, ref, { spec: { endpoint: 'one' } })
-    await bed.plane.release(shards)
+    await bed.engine.release(shards)
     const started = bed.takeOver.start(shards, new AbortController().signal)
     await bed.elapse(SECOND)
     await started
-    bed.plane.wake(shards)
+    bed.engine.wake(shards)
     await bed.elapse(MINUTE)
     expect(bed.begun('one')).toEqual([...ids, ids[0]])
-    expect(bed.plane.counters.total).toBe(0)
+    expect(bed.engine.counters.total).toBe(0)
   })
 
   it('is pending no longer when its endpoint is gone', async () => {
@@ -48,16 +48,16 @@ describe('a delivery that cannot be read', () => {
     await bed.store.delete(webhookEndpoints, { namespace: ORGANIZATION, name: 'one' })
     bed.directory.remove(one)
     await bed.elapse(MINUTE)
-    expect(bed.plane.counters.total).toBe(0)
+    expect(bed.engine.counters.total).toBe(0)
   })
 
   it('is held with the others while its endpoint is disabled, and is not what is due longest', async () => {
     const { bed, one } = await unread()
-    expect(lateSeconds(bed.plane.queues.ours(), bed.clock.now())).toEqual({ davit: 0, endpoint: 0 })
+    expect(lateSeconds(bed.engine.queues.ours(), bed.clock.now())).toEqual({ davit: 0, endpoint: 0 })
     await bed.change(one, { state: 'disabled' })
-    expect(bed.plane.counters.all).toMatchObject({ pending: 0, held: 1 })
+    expect(bed.engine.counters.all).toMatchObject({ pending: 0, held: 1 })
     await bed.change(one, { state: 'enabled' })
-    expect(bed.plane.counters.all).toMatchObject({ pending: 1, held: 0, heldBytes: 0 })
+    expect(bed.engine.counters.all).toMatchObject({ pending: 1, held: 0, heldBytes: 0 })
   })
 })
 
@@ -78,10 +78,10 @@ describe('a delivery that was sent well, and whose object is on its way,', () =>
   it('is counted as what it is when its endpoint is disabled meanwhile', async () => {
     const { bed, one, made } = await sent()
     await bed.change(one, { state: 'disabled' })
-    expect(bed.plane.counters.all).toMatchObject({ pending: 0, held: 1 })
+    expect(bed.engine.counters.all).toMatchObject({ pending: 0, held: 1 })
     made.resolve()
     await bed.elapse(SECOND)
-    expect(bed.plane.counters.all).toEqual({ pending: 0, held: 0, heldBytes: 0 })
+    expect(bed.engine.counters.all).toEqual({ pending: 0, held: 0, heldBytes: 0 })
   })
 
   it('is not canceled when its endpoint goes meanwhile', async () => {
@@ -92,6 +92,6 @@ describe('a delivery that was sent well, and whose object is on its way,', () =>
     made.resolve()
     await bed.elapse(SECOND)
     expect((await bed.records()).map(({ kind }) => kind)).toEqual(['sent', 'moved'])
-    expect(bed.plane.counters.total).toBe(0)
+    expect(bed.engine.counters.total).toBe(0)
   })
 })

@@ -7,15 +7,15 @@ const nothing = () => undefined
 
 function bed() {
   const clock = new FakeClock()
-  const tenures = new OwnershipEpochs()
-  tenures.begin([1])
+  const epochs = new OwnershipEpochs()
+  epochs.begin([1])
   const giveUp = new AbortController()
   const ctx = {
     clock,
     random: fixedRandom(),
     log: { info: nothing, warn: nothing, error: nothing },
     giveUp: giveUp.signal,
-    shards: { owns: () => true, tenures },
+    shards: { owns: () => true, epochs },
   }
   let tries = 0
   const write = async () => {
@@ -24,12 +24,12 @@ function bed() {
   }
   let end = 'under way'
   const run = () =>
-    void tenures.runWithin(1, () =>
+    void epochs.runWithin(1, () =>
       retryUntilDurable(ctx, 'a thing', write).catch((error: Error) => {
         end = error.message
       }),
     )
-  return { clock, tenures, giveUp, run, tries: () => tries, end: () => end }
+  return { clock, epochs, giveUp, run, tries: () => tries, end: () => end }
 }
 
 it('goes on for as long as the shard is held, however long it was given up', async () => {
@@ -41,11 +41,11 @@ it('goes on for as long as the shard is held, however long it was given up', asy
 })
 
 it('ends when another replica may have had the shard, though this one has it again', async () => {
-  const { clock, tenures, run, tries, end } = bed()
+  const { clock, epochs, run, tries, end } = bed()
   run()
   await clock.elapse(10_000)
-  tenures.end([1])
-  tenures.begin([1])
+  epochs.end([1])
+  epochs.begin([1])
   await clock.elapse(10_000)
   expect(end()).toBe('not taken')
   const made = tries()

@@ -15,7 +15,7 @@ async function retrying(spec: { ordered?: boolean } = {}) {
   const one = await owner.endpoint('one', spec)
   const shard = shardOf(one.metadata.uid)
   owner.sender.answers.set('/one', 500)
-  owner.plane.start()
+  owner.engine.start()
   await take(owner, shard)
   const segment = await owner.append(owner.event([one]))
   owner.follower.addSegment(segment)
@@ -31,7 +31,7 @@ async function take(bed: PlaneBed, shard: number): Promise<void> {
   started.catch(() => undefined)
   await bed.elapse(SECOND)
   await started
-  bed.plane.wake(new Set([shard]))
+  bed.engine.wake(new Set([shard]))
 }
 
 /** Another replica beside it that begins with one of the other shards. */
@@ -40,14 +40,14 @@ async function joined(owner: PlaneBed, shard: number): Promise<PlaneBed> {
   bed.showOutcomes()
   const own = (shard + 1) % 256
   bed.owns = (one) => one === own
-  bed.plane.start()
+  bed.engine.start()
   await take(bed, own)
   return bed
 }
 
 /** The same process gives the shard up and takes it again. */
 async function again(bed: PlaneBed, shard: number, between: () => Promise<unknown>): Promise<void> {
-  await bed.plane.release(new Set([shard]))
+  await bed.engine.release(new Set([shard]))
   await between()
   await take(bed, shard)
 }
@@ -59,14 +59,14 @@ async function ends(bed: PlaneBed): Promise<number> {
 it('a delivery whose object was found before its segment was shown is counted once, until its owner says that it ended', async () => {
   const { owner, shard, segment } = await retrying()
   const late = await joined(owner, shard)
-  expect(late.plane.counters.total).toBe(1)
+  expect(late.engine.counters.total).toBe(1)
   late.follower.addSegment(segment)
-  expect(late.plane.counters.total).toBe(1)
+  expect(late.engine.counters.total).toBe(1)
   owner.sender.answers.set('/one', 200)
   await owner.elapse(MINUTE)
-  expect(owner.plane.counters.total).toBe(0)
+  expect(owner.engine.counters.total).toBe(0)
   late.showOutcomes()
-  expect(late.plane.counters.total).toBe(0)
+  expect(late.engine.counters.total).toBe(0)
   expect(late.segments.size).toBe(0)
 })
 
@@ -80,19 +80,19 @@ describe('an object that a list by labels does not show', () => {
     expect(owner.begun('one')).toHaveLength(1)
     await owner.elapse(MINUTE)
     expect(owner.begun('one')).toHaveLength(2)
-    expect(owner.plane.counters.total).toBe(0)
+    expect(owner.engine.counters.total).toBe(0)
   })
 
   it('since it is gone is pending no longer, and the others are told', async () => {
     const { owner, shard, ref } = await retrying()
     await again(owner, shard, () => owner.store.delete(webhookDeliveries, ref))
-    expect(owner.plane.counters.total).toBe(0)
+    expect(owner.engine.counters.total).toBe(0)
     expect(await ends(owner)).toBe(1)
   })
 
   it('and that cannot be looked up stays, until the start is given up', async () => {
     const { owner, shard, ref } = await retrying()
-    await owner.plane.release(new Set([shard]))
+    await owner.engine.release(new Set([shard]))
     await owner.store.patch(webhookDeliveries, ref, { metadata: { labels: { 'davit.dev/shard': null } } })
     owner.api.fail(calling('get', webhookDeliveries), { before: new ApiError('Unavailable', 'down') }, 1000)
     const abort = new AbortController()
@@ -102,7 +102,7 @@ describe('an object that a list by labels does not show', () => {
     abort.abort()
     await owner.elapse(10 * SECOND)
     await expect(started).rejects.toThrow()
-    expect(owner.plane.counters.total).toBe(1)
+    expect(owner.engine.counters.total).toBe(1)
     expect(await ends(owner)).toBe(0)
   })
 })
@@ -117,7 +117,7 @@ describe.each([
     await again(owner, shard, () =>
       owner.store.patch(webhookDeliveries, ref, { metadata: { labels }, spec: { endpoint: 7 } }),
     )
-    expect(owner.plane.counters.total).toBe(1)
+    expect(owner.engine.counters.total).toBe(1)
     expect(await ends(owner)).toBe(0)
     expect(owner.events.map(({ reason }) => reason)).toContain('UnreadableDelivery')
     owner.sender.answers.set('/one', 200)
@@ -128,7 +128,7 @@ describe.each([
     await again(owner, shard, () => owner.store.patch(webhookDeliveries, ref, { spec: { endpoint: 'one' } }))
     await owner.elapse(5 * MINUTE)
     expect(owner.begun('one')).toEqual([first, second, first])
-    expect(owner.plane.counters.total).toBe(0)
+    expect(owner.engine.counters.total).toBe(0)
   })
 })
 
@@ -146,7 +146,7 @@ it('an entry whose object cannot be read is not sent beside it', async () => {
   const next = await bed.restarted(({ sender }) => sender.answers.set('/one', 200))
   await next.elapse(MINUTE)
   expect(next.begun('one')).toEqual([])
-  expect(next.plane.counters.total).toBe(1)
+  expect(next.engine.counters.total).toBe(1)
   expect(next.segments.size).toBe(0)
 })
 
@@ -162,7 +162,7 @@ describe('what a replica had ended, and died before the others were told,', () =
     await owner.elapse(MINUTE)
     expect(owner.api.dead).toBe(true)
     third.showOutcomes()
-    expect(third.plane.counters.total).toBe(1)
+    expect(third.engine.counters.total).toBe(1)
     return { owner, third, shard }
   }
 
@@ -171,7 +171,7 @@ describe('what a replica had ended, and died before the others were told,', () =
     const next = await owner.restarted()
     await next.elapse(SECOND)
     third.showOutcomes()
-    expect(third.plane.counters.total).toBe(0)
+    expect(third.engine.counters.total).toBe(0)
     expect(await ends(next)).toBe(1)
     // Once is enough.
     const later = await next.restarted()
@@ -182,10 +182,10 @@ describe('what a replica had ended, and died before the others were told,', () =
   it('they are told by one that has come since, and takes its shard over', async () => {
     const { owner, third, shard } = await untold()
     const next = await joined(owner, shard)
-    expect(next.plane.counters.total).toBe(0)
+    expect(next.engine.counters.total).toBe(0)
     await take(next, shard)
     third.showOutcomes()
-    expect(third.plane.counters.total).toBe(0)
+    expect(third.engine.counters.total).toBe(0)
     expect(await ends(next)).toBe(1)
     // Who is handed the shard has nothing to tell.
     const ended = next.takeOver.end(new Set([shard]))
@@ -200,7 +200,7 @@ describe('what a replica had ended, and died before the others were told,', () =
     const { owner, third, shard } = await untold()
     const next = new PlaneBed(owner)
     next.showOutcomes()
-    next.plane.start()
+    next.engine.start()
     const listed = Promise.withResolvers<void>()
     next.api.fail(calling('list', webhookDeliveries), { hold: listed.promise })
     const started = next.takeOver.start(new Set([shard]), new AbortController().signal)
@@ -218,7 +218,7 @@ describe('what a replica had ended, and died before the others were told,', () =
     await next.elapse(SECOND)
     await started
     third.showOutcomes()
-    expect(third.plane.counters.total).toBe(0)
+    expect(third.engine.counters.total).toBe(0)
   })
 
   it('long ago is told to nobody', async () => {
@@ -235,7 +235,7 @@ it('what a replica had ended when its word was void, all others count as ended o
   const one = await owner.endpoint('one')
   const shard = shardOf(one.metadata.uid)
   owner.sender.answers.set('/one', 200)
-  owner.plane.start()
+  owner.engine.start()
   await take(owner, shard)
   const claim = { writtenAt: 0, writer: 'another', lowWater: '0', records: `claim ${shard}` }
   await owner.store.create(outcomeSegments, { metadata: { namespace: SYSTEM, name: 'claim' }, spec: claim })
@@ -244,9 +244,9 @@ it('what a replica had ended when its word was void, all others count as ended o
   third.owns = () => false
   for (const bed of [owner, third]) bed.follower.addSegment(segment)
   await owner.elapse(SECOND)
-  expect([owner.begun('one').length, owner.plane.counters.total, owner.segments.size]).toEqual([1, 0, 1])
+  expect([owner.begun('one').length, owner.engine.counters.total, owner.segments.size]).toEqual([1, 0, 1])
   await again(owner, shard, async () => undefined)
   third.showOutcomes()
-  expect([third.segments.size, third.plane.counters.total]).toEqual([0, 0])
+  expect([third.segments.size, third.engine.counters.total]).toEqual([0, 0])
   expect(owner.begun('one')).toHaveLength(1)
 })

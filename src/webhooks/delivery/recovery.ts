@@ -50,18 +50,18 @@ function isForeign({ metadata, spec }: DeliveryOutline, owners: Owners): boolean
 }
 
 /** Undefined when it is of no place in the log. */
-function deliveryFromObject(plane: DeliveryEngine, outline: DeliveryOutline): Delivery | undefined {
+function deliveryFromObject(engine: DeliveryEngine, outline: DeliveryOutline): Delivery | undefined {
   const { spec, status, metadata } = outline
   const name = nameOfMessage(spec.deliveryId)
   const position = parsePosition(spec.position)
   if (name === undefined || position === undefined) return undefined
-  const { clock, waitScale } = plane.ctx
+  const { clock, waitScale } = engine.ctx
   const attempts = status?.attemptCount ?? 0
   const latest = clock.now() + longestWaitMs(attempts, waitScale)
   const dueAt = Math.min(latest, Date.parse(status?.nextAttemptAt ?? '') || 0)
   return {
     name: copyString(name),
-    queue: plane.queueFor({ namespace: metadata.namespace, name: spec.endpoint, uid: spec.endpointUid }),
+    queue: engine.queueFor({ namespace: metadata.namespace, name: spec.endpoint, uid: spec.endpointUid }),
     version: position.version,
     index: position.index,
     acceptedAt: Date.parse(metadata.creationTimestamp) || 0,
@@ -78,13 +78,13 @@ function deliveryFromObject(plane: DeliveryEngine, outline: DeliveryOutline): De
 /** Deliveries that are found with an object that shows no end, though their end was decided on before. */
 
 /** Counted as exhausted, but the process ended before the delivery's own end was written. */
-function wasCounted(plane: DeliveryEngine, { name, queue }: Delivery): boolean {
-  return plane.ctx.directory.find(queue.endpoint)?.endpoint.status?.lastCounted === messageId(name)
+function wasCounted(engine: DeliveryEngine, { name, queue }: Delivery): boolean {
+  return engine.ctx.directory.find(queue.endpoint)?.endpoint.status?.lastCounted === messageId(name)
 }
 
 /** Before another delivery of the endpoint is counted, after which nothing would tell that this one was. */
-function exhaustCounted(plane: DeliveryEngine, delivery: Delivery): void {
-  const { ctx } = plane
+function exhaustCounted(engine: DeliveryEngine, delivery: Delivery): void {
+  const { ctx } = engine
   delivery.stage = 'sending'
   const exhaust = async () => {
     const object = await ctx.objects.find(delivery)
@@ -96,8 +96,8 @@ function exhaustCounted(plane: DeliveryEngine, delivery: Delivery): void {
   startOwnedWork(ctx, queue, () => ctx.streaks.exhausted(queue.endpoint, messageId(delivery.name), end))
 }
 
-function cancelRestored(plane: DeliveryEngine, delivery: Delivery): void {
-  const { ctx } = plane
+function cancelRestored(engine: DeliveryEngine, delivery: Delivery): void {
+  const { ctx } = engine
   delivery.stage = 'sending'
   const cancel = async () => {
     const object = await ctx.objects.find(delivery)
@@ -119,7 +119,7 @@ const UNRECORDED_MS = 5 * 60_000
 const MAX_RECORDED = 5000
 
 export type RecoveryOptions = {
-  plane: DeliveryEngine
+  engine: DeliveryEngine
   follower: LogFollower
   /** Those that are taken over. */
   shards: ReadonlySet<number>
@@ -136,7 +136,7 @@ function wasRestored({ spec, metadata }: Written): boolean {
 }
 
 export class RecoveryFromObjects {
-  readonly #plane: DeliveryEngine
+  readonly #engine: DeliveryEngine
   readonly #follower: LogFollower
   readonly #shards: ReadonlySet<number>
   readonly #unresolved: Map<string, UnresolvedEntry>
@@ -150,12 +150,12 @@ export class RecoveryFromObjects {
   #unfinished = 0
   #newest = 0
 
-  constructor({ plane, follower, shards, unresolved, lanes }: RecoveryOptions) {
-    this.#plane = plane
+  constructor({ engine, follower, shards, unresolved, lanes }: RecoveryOptions) {
+    this.#engine = engine
     this.#follower = follower
     this.#shards = shards
     this.#unresolved = unresolved
-    this.#owners = organizationsByEndpoint(plane.ctx.directory)
+    this.#owners = organizationsByEndpoint(engine.ctx.directory)
     for (const lane of lanes)
       for (const delivery of lane.members()) {
         const { namespace, name } = deliveryRef(delivery)
@@ -186,13 +186,13 @@ export class RecoveryFromObjects {
     }
     this.#missing.delete(key)
     if (!outline) {
-      this.#plane.ctx.log.warn('A WebhookDelivery cannot be read', { name })
+      this.#engine.ctx.log.warn('A WebhookDelivery cannot be read', { name })
       this.#leaveUnread(key, known)
       return undefined
     }
     if (this.#seen.has(outline.metadata.uid)) return undefined
     this.#seen.add(outline.metadata.uid)
-    const delivery = deliveryFromObject(this.#plane, outline)
+    const delivery = deliveryFromObject(this.#engine, outline)
     if (delivery && this.#shards.has(delivery.queue.shard)) this.#takeOurs(outline, delivery, known)
     else if (delivery?.queue.driver === 'others') this.#takeOthers(outline, delivery)
     return outline
@@ -211,7 +211,7 @@ export class RecoveryFromObjects {
   }
 
   async #lookUp(key: string, delivery: Delivery, signal: AbortSignal): Promise<void> {
-    const { ctx } = this.#plane
+    const { ctx } = this.#engine
     const giveUp = AbortSignal.any([ctx.giveUp, signal])
     const object = await retryUntilDurable({ ...ctx, giveUp }, 'reading a delivery', () =>
       findOrUnread(ctx, delivery),
@@ -222,7 +222,7 @@ export class RecoveryFromObjects {
     else {
       const outline = deliveryOutline.parse(object)
       const isOther = isForeign(outline, this.#owners)
-      const found = isOther ? undefined : deliveryFromObject(this.#plane, outline)
+      const found = isOther ? undefined : deliveryFromObject(this.#engine, outline)
       if (found) this.#takeOurs(outline, found, delivery)
       else if (isOther) {
         // Its own object is gone: this one has only its name.
@@ -233,7 +233,7 @@ export class RecoveryFromObjects {
   }
 
   #complain({ metadata: { namespace, name } }: DeliveryOutline): void {
-    this.#plane.ctx.log.warn('A WebhookDelivery is none that Davit has made, and is left alone', {
+    this.#engine.ctx.log.warn('A WebhookDelivery is none that Davit has made, and is left alone', {
       namespace,
       name,
     })
@@ -246,8 +246,8 @@ export class RecoveryFromObjects {
     const delivery = unresolved?.open.delivery ?? known
     if (!delivery || delivery.left) return
     delivery.storage = IN_OBJECT
-    this.#plane.objectBacked.add(delivery)
-    leaveUnread(this.#plane.ctx, delivery, new UnreadableError(webhookDeliveryKind.kind, key))
+    this.#engine.objectBacked.add(delivery)
+    leaveUnread(this.#engine.ctx, delivery, new UnreadableError(webhookDeliveryKind.kind, key))
   }
 
   #takeOurs({ metadata, spec, status }: DeliveryOutline, found: Delivery, missing?: Delivery): void {
@@ -272,7 +272,7 @@ export class RecoveryFromObjects {
 
   /** Also where another replica has said that an object has it, and this one has not let go of it yet. */
   #known(found: Delivery): Delivery | undefined {
-    const known = this.#plane.objectBacked.at(found) ?? this.#plane.remoteOutcomes.deferredAt(found)
+    const known = this.#engine.objectBacked.at(found) ?? this.#engine.remoteOutcomes.deferredAt(found)
     return known && isSameDelivery(known, found) ? known : undefined
   }
 
@@ -281,7 +281,7 @@ export class RecoveryFromObjects {
    * whoever has handed the shard over has said it.
    */
   #tellEnded(completedAt: string | undefined, { version, index, queue }: Delivery): void {
-    const { ctx } = this.#plane
+    const { ctx } = this.#engine
     const isOld = !(ctx.clock.now() - Date.parse(completedAt ?? '') < UNRECORDED_MS)
     const { recordedEnds, claims } = this.#follower
     const told = recordedEnds?.get(offsetKey({ version, index }))
@@ -296,46 +296,46 @@ export class RecoveryFromObjects {
   /** This replica has ended it, when what it said was void: the others learn now that an object has it, and that it has ended. */
   #tellUnlessKnown({ open }: UnresolvedEntry, { version, index, queue }: Delivery): void {
     if (open.records.some(endsDelivery)) return
-    const { ctx } = this.#plane
+    const { ctx } = this.#engine
     ctx.background(ctx.outcomes.record({ kind: 'ended', position: { version, index } }), queue)
   }
 
   /** An entry that is open, and whose segment was shown while objects were listed. */
   #shownSince(found: Delivery): UnresolvedEntry | undefined {
-    const opened = this.#plane.ctx.segments.at(found.version)
+    const opened = this.#engine.ctx.segments.at(found.version)
     const open = opened?.open.get(found.index)
     return opened && open && isOf(open, found) ? { opened, open } : undefined
   }
 
   #goOn({ spec, metadata }: Written, pending: Delivery | undefined, found: Delivery): void {
     const { attempts, dueAt, stage } = found
-    const delivery = pending ? Object.assign(pending, { attempts, dueAt, stage, home: IN_OBJECT }) : found
-    this.#plane.objectBacked.addFound(delivery)
-    if (pending) this.#plane.resume(pending)
-    else this.#plane.add(found)
-    if (wasRestored({ spec, metadata })) cancelRestored(this.#plane, delivery)
-    else if (wasCounted(this.#plane, delivery)) exhaustCounted(this.#plane, delivery)
+    const delivery = pending ? Object.assign(pending, { attempts, dueAt, stage, storage: IN_OBJECT }) : found
+    this.#engine.objectBacked.addFound(delivery)
+    if (pending) this.#engine.resume(pending)
+    else this.#engine.add(found)
+    if (wasRestored({ spec, metadata })) cancelRestored(this.#engine, delivery)
+    else if (wasCounted(this.#engine, delivery)) exhaustCounted(this.#engine, delivery)
   }
 
   /** Where the log does not say that it has ended, the others have to be told. */
   #end(pending: Delivery, unresolved: UnresolvedEntry | undefined): void {
-    if (!unresolved?.open.records.some(endsDelivery)) this.#plane.objectBacked.add(pending)
-    this.#plane.end(pending)
+    if (!unresolved?.open.records.some(endsDelivery)) this.#engine.objectBacked.add(pending)
+    this.#engine.end(pending)
   }
 
   /** The entry's object is there; that was not recorded. */
   #close(key: string, { opened, open }: UnresolvedEntry): void {
     this.#unresolved.delete(key)
-    const { ctx } = this.#plane
+    const { ctx } = this.#engine
     const position = { version: opened.segment.version, index: open.entry.index }
     const { event, endpoint } = open.entry
-    const lane = this.#plane.queueFor({ namespace: event.namespace, name: endpoint.name, uid: endpoint.uid })
+    const lane = this.#engine.queueFor({ namespace: event.namespace, name: endpoint.name, uid: endpoint.uid })
     ctx.background(ctx.outcomes.record({ kind: 'moved', position }), lane)
   }
 
   /** Another replica drives it: what is still an entry of the log is shown when that says so. */
   #takeOthers({ status }: DeliveryOutline, found: Delivery): void {
-    const { objectBacked, ctx } = this.#plane
+    const { objectBacked, ctx } = this.#engine
     if (
       isFinal(status?.state) ||
       objectBacked.at(found) ||
@@ -344,7 +344,7 @@ export class RecoveryFromObjects {
       return
     if (ctx.segments.at(found.version)?.open.has(found.index)) return
     found.stage = 'waiting'
-    this.#plane.add(found)
+    this.#engine.add(found)
     objectBacked.addFound(found)
   }
 }

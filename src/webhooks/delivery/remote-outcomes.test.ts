@@ -29,11 +29,11 @@ async function overtaken() {
 it('what another replica ended while the shard was not let go of yet is pending until that is done, and not after', async () => {
   const { bed, shards, at, another } = await overtaken()
   another({ kind: 'sent', position: at(0), attempt: ATTEMPT, object: false })
-  expect(bed.plane.counters.total).toBe(2)
-  await bed.plane.release(shards)
-  expect(bed.plane.counters.total).toBe(1)
+  expect(bed.engine.counters.total).toBe(2)
+  await bed.engine.release(shards)
+  expect(bed.engine.counters.total).toBe(1)
   another({ kind: 'sent', position: at(1), attempt: ATTEMPT, object: false })
-  expect(bed.plane.counters.total).toBe(0)
+  expect(bed.engine.counters.total).toBe(0)
   expect(bed.segments.size).toBe(0)
 })
 
@@ -41,10 +41,10 @@ it('what another replica showed and then ended meanwhile is pending no longer', 
   const { bed, shards, at, another } = await overtaken()
   another({ kind: 'moved', position: at(0) }, { kind: 'moved', position: at(1) })
   another({ kind: 'ended', position: at(0) })
-  await bed.plane.release(shards)
-  expect(bed.plane.counters.total).toBe(1)
+  await bed.engine.release(shards)
+  expect(bed.engine.counters.total).toBe(1)
   another({ kind: 'ended', position: at(1) })
-  expect(bed.plane.counters.total).toBe(0)
+  expect(bed.engine.counters.total).toBe(0)
 })
 
 it('of what another replica drives is told once that it has its object, also where it succeeded at once, or is refused here', async () => {
@@ -75,8 +75,8 @@ it('what the one before says after the claim changes nothing', async () => {
   const version = bed.store.version + 1
   const records = [{ kind: 'sent', position: at(0), attempt: ATTEMPT, object: false }] as const
   bed.follower.applyOutcomes({ version, writer: 'before', records })
-  await bed.plane.release(shards)
-  expect(bed.plane.counters.total).toBe(2)
+  await bed.engine.release(shards)
+  expect(bed.engine.counters.total).toBe(2)
   expect(bed.segments.lowWater).toBe(0)
 })
 
@@ -93,7 +93,7 @@ it('what another replica ended before this one heard that its own record was wri
   const mend = bed.api.fail(isMoved, { before: new ApiError('Unavailable', 'down') }, 1000)
   bed.follower.addSegment(segment)
   await bed.elapse(1000)
-  expect([bed.segments.size, bed.plane.counters.total]).toEqual([0, 1])
+  expect([bed.segments.size, bed.engine.counters.total]).toEqual([0, 1])
   const version = bed.store.version + 1
   bed.follower.applyOutcomes({
     version,
@@ -108,8 +108,8 @@ it('what another replica ended before this one heard that its own record was wri
   })
   mend()
   await bed.elapse(10_000)
-  await bed.plane.release(shards)
-  expect(bed.plane.counters.total).toBe(0)
+  await bed.engine.release(shards)
+  expect(bed.engine.counters.total).toBe(0)
 })
 
 it('what it could not cancel for an endpoint that is gone is not pending here once its shard is let go of', async () => {
@@ -122,9 +122,9 @@ it('what it could not cancel for an endpoint that is gone is not pending here on
   bed.api.fail(calling('delete', webhookDeliveries), { before: new ApiError('Unavailable', 'down') }, 1000)
   bed.directory.remove(one)
   await bed.elapse(5000)
-  expect(bed.plane.counters.total).toBe(1)
-  const released = bed.plane.release(shards)
+  expect(bed.engine.counters.total).toBe(1)
+  const released = bed.engine.release(shards)
   await bed.elapse(25_000)
   expect(await released).toBe(false)
-  expect(bed.plane.counters.total).toBe(0)
+  expect(bed.engine.counters.total).toBe(0)
 })

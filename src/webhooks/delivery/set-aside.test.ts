@@ -93,11 +93,11 @@ async function stuck() {
     of.api.fail(calling('create', webhookDeliveries), { before: new ApiError('Quota', 'full') }, 1000)
   const take = async (of: PlaneBed) => {
     refuse(of)
-    of.plane.start()
+    of.engine.start()
     const started = of.takeOver.start(shards, new AbortController().signal)
     await of.elapse(SECOND)
     await started
-    of.plane.wake(shards)
+    of.engine.wake(shards)
   }
   await take(bed)
   const segment = await bed.append(bed.event([one]))

@@ -27,11 +27,11 @@ async function watching(count: number) {
   const started = bed.takeOver.start(new Set([own]), new AbortController().signal)
   await bed.elapse(SECOND)
   await started
-  expect(bed.plane.counters.total).toBe(count)
+  expect(bed.engine.counters.total).toBe(count)
   const stop = new AbortController()
   const before = bed.api.calls.length
   const looks = () => bed.api.calls.slice(before).filter(({ verb }) => verb === 'get')
-  void new RemoteDeliverySweeper(bed.plane).run(stop.signal)
+  void new RemoteDeliverySweeper(bed.engine).run(stop.signal)
   return { bed, stop, looks, own, shard, objects: owner.objects }
 }
 
@@ -46,8 +46,8 @@ it('what has ended, or is gone, is pending no longer, and the rest is', async ()
   await bed.store.patch(webhookDeliveries, refOf(ended), { status }, { subresource: 'status' })
   await bed.store.delete(webhookDeliveries, refOf(gone))
   await bed.elapse(11 * MINUTE)
-  expect(bed.plane.counters.total).toBe(1)
-  const [left] = bed.plane.objectBacked.values()
+  expect(bed.engine.counters.total).toBe(1)
+  const [left] = bed.engine.objectBacked.values()
   expect(`${left?.name}`).toBe(refOf(pending).name.split('-')[0])
 })
 
@@ -59,9 +59,9 @@ it('what cannot be read, or looked up, is still pending, and looked at again lat
   const status = { state: 'exhausted', attemptCount: 8 }
   await bed.store.patch(webhookDeliveries, refOf(ended), { status }, { subresource: 'status' })
   await bed.elapse(11 * MINUTE)
-  expect(bed.plane.counters.total).toBe(2)
+  expect(bed.engine.counters.total).toBe(2)
   await bed.elapse(10 * MINUTE)
-  expect(bed.plane.counters.total).toBe(1)
+  expect(bed.engine.counters.total).toBe(1)
 })
 
 it('so many at a time, oldest first, each once in a round', async () => {
@@ -71,7 +71,7 @@ it('so many at a time, oldest first, each once in a round', async () => {
   await bed.elapse(2 * SECOND)
   expect(looks().length).toBeLessThanOrEqual(12)
   await bed.elapse(MINUTE)
-  const oldest = [...bed.plane.objectBacked.values()].map(({ name }) => name)
+  const oldest = [...bed.engine.objectBacked.values()].map(({ name }) => name)
   expect(looks().map(({ name = '' }) => name.split('-')[0])).toEqual(oldest)
   await bed.elapse(10 * MINUTE)
   expect(looks()).toHaveLength(40)
@@ -79,10 +79,10 @@ it('so many at a time, oldest first, each once in a round', async () => {
 
 it('its own are left alone, and nothing more is looked at when it stops', async () => {
   const { bed, stop, looks, shard, own } = await watching(2)
-  bed.plane.queues.acquire(new Set([shard]))
+  bed.engine.queues.acquire(new Set([shard]))
   await bed.elapse(15 * MINUTE)
   expect(looks()).toEqual([])
-  await bed.plane.release(new Set([shard, own]))
+  await bed.engine.release(new Set([shard, own]))
   stop.abort()
   await bed.elapse(30 * MINUTE)
   expect(looks()).toEqual([])

@@ -70,7 +70,7 @@ it('a shard that another replica has claimed meanwhile is not taken', async () =
   started.catch(() => undefined)
   await bed.elapse(20)
   expect(await stateOf(started)).toBe('failed')
-  expect(bed.plane.queues.isOurs(shard)).toBe(false)
+  expect(bed.engine.queues.isOurs(shard)).toBe(false)
 })
 
 it('what the watch of segments shows only after a take-over is attempted then, once', async () => {
@@ -78,16 +78,16 @@ it('what the watch of segments shows only after a take-over is attempted then, o
   const one = await bed.endpoint('one')
   bed.sender.answers.set('/one', 200)
   const segment = await bed.append(bed.event([one]))
-  bed.plane.start()
+  bed.engine.start()
   const shards = new Set([shardOf(one.metadata.uid)])
   const started = bed.takeOver.start(shards, new AbortController().signal)
   await bed.elapse(20)
   expect(await started).toEqual({ unfinished: 0, reopened: 0 })
-  bed.plane.wake(shards)
+  bed.engine.wake(shards)
   bed.follower.addSegment(segment)
   await bed.elapse(60_000)
   expect(bed.begun('one')).toHaveLength(1)
-  expect(bed.plane.counters.total).toBe(0)
+  expect(bed.engine.counters.total).toBe(0)
 })
 
 it('a start that failed is begun again, and nothing is counted twice', async () => {
@@ -95,7 +95,7 @@ it('a start that failed is begun again, and nothing is counted twice', async () 
   const one = await bed.endpoint('one')
   bed.sender.answers.set('/one', 200)
   bed.follower.addSegment(await bed.append(bed.event([one]), bed.event([one])))
-  bed.plane.start()
+  bed.engine.start()
   const shards = new Set([shardOf(one.metadata.uid)])
   const abort = new AbortController()
   bed.api.fail(calling('list', webhookDeliveries), { before: new ApiError('Unavailable', 'down') }, 2)
@@ -108,11 +108,11 @@ it('a start that failed is begun again, and nothing is counted twice', async () 
   const again = bed.takeOver.start(shards, new AbortController().signal)
   await bed.elapse(1000)
   expect(await again).toEqual({ unfinished: 0, reopened: 2 })
-  expect(bed.plane.counters.total + bed.ended.length).toBe(2)
-  bed.plane.wake(shards)
+  expect(bed.engine.counters.total + bed.ended.length).toBe(2)
+  bed.engine.wake(shards)
   await bed.elapse(60_000)
   expect(bed.begun('one')).toHaveLength(2)
-  expect(bed.plane.counters.total).toBe(0)
+  expect(bed.engine.counters.total).toBe(0)
 })
 
 it.each(['log', 'object'])(
@@ -132,7 +132,7 @@ it.each(['log', 'object'])(
       await bed.elapse(3000)
       expect(bed.objects).toHaveLength(1)
     }
-    bed.plane.start()
+    bed.engine.start()
     const answer = Promise.withResolvers<void>()
     bed.api.fail(calling('list', webhookDeliveries), { hold: answer.promise })
     const recorded = Promise.withResolvers<void>()
@@ -148,7 +148,7 @@ it.each(['log', 'object'])(
     recorded.resolve()
     await bed.elapse(60_000)
     await started
-    expect(bed.plane.counters.total).toBe(0)
+    expect(bed.engine.counters.total).toBe(0)
     expect(bed.segments.size).toBe(0)
     expect(bed.objects).toEqual([])
     expect(bed.begun('one')).toEqual([])
@@ -162,7 +162,7 @@ it('nothing is sent to an endpoint that went before its shard was taken over, th
   const { name } = one.metadata
   const shards = new Set([one, made].map(({ metadata }) => shardOf(metadata.uid)))
   bed.follower.addSegment(await bed.append(bed.event([one])))
-  bed.plane.start()
+  bed.engine.start()
   await bed.store.delete(webhookEndpoints, { namespace: ORGANIZATION, name })
   const answer = Promise.withResolvers<void>()
   bed.api.fail(calling('list', webhookDeliveries), { hold: answer.promise })
@@ -173,10 +173,10 @@ it('nothing is sent to an endpoint that went before its shard was taken over, th
   answer.resolve()
   await bed.elapse(1000)
   await started
-  bed.plane.wake(shards)
+  bed.engine.wake(shards)
   await bed.elapse(60_000)
   expect(bed.begun('one')).toEqual([])
-  expect(bed.plane.counters.total).toBe(0)
+  expect(bed.engine.counters.total).toBe(0)
   expect([made, late].map(({ metadata }) => bed.directory.get(ORGANIZATION, metadata.name))).not.toContain(
     undefined,
   )
@@ -196,15 +196,15 @@ it('a delivery that was found while another replica drove it goes on when its sh
     bed.owns = (one) => one !== shard
   })
   next.sender.answers.set('/later', 200)
-  expect(next.plane.counters.total).toBe(1)
+  expect(next.engine.counters.total).toBe(1)
   next.owns = () => true
   const started = next.takeOver.start(new Set([shard]), new AbortController().signal)
   await next.elapse(1000)
   expect(await started).toEqual({ unfinished: 1, reopened: 0 })
-  expect(next.plane.counters.total).toBe(1)
+  expect(next.engine.counters.total).toBe(1)
   await next.elapse(60_000)
   expect(next.begun('later')).toHaveLength(1)
-  expect(next.plane.counters.total).toBe(0)
+  expect(next.engine.counters.total).toBe(0)
 })
 
 it('an object that says to be of a segment from after itself, as when the store was set back, holds no start up', async () => {

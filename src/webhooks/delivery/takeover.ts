@@ -28,30 +28,30 @@ const MOST_PASSED_OVER = 5000
 const ROUND_MS = 10 * 60_000
 
 export class RemoteDeliverySweeper {
-  readonly #plane: DeliveryEngine
+  readonly #engine: DeliveryEngine
   #rest: Iterator<Delivery> | undefined
   #roundAt: number
 
-  constructor(plane: DeliveryEngine) {
-    this.#plane = plane
-    this.#roundAt = plane.ctx.clock.monotonic() + ROUND_MS
+  constructor(engine: DeliveryEngine) {
+    this.#engine = engine
+    this.#roundAt = engine.ctx.clock.monotonic() + ROUND_MS
   }
 
   /** Until aborted. */
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      await sleep(this.#plane.ctx.clock, EVERY_MS, signal)
+      await sleep(this.#engine.ctx.clock, EVERY_MS, signal)
       if (!signal.aborted) await Promise.all(this.#next().map((delivery) => this.#look(delivery)))
     }
   }
 
   /** A few of those that others drive, oldest first. */
   #next(): Delivery[] {
-    const now = this.#plane.ctx.clock.monotonic()
+    const now = this.#engine.ctx.clock.monotonic()
     if (!this.#rest && now < this.#roundAt) return []
     if (!this.#rest) this.#roundAt = now + ROUND_MS
     // What is added meanwhile comes last, and what has left does not come.
-    this.#rest ??= this.#plane.objectBacked.values()
+    this.#rest ??= this.#engine.objectBacked.values()
     const chosen: Delivery[] = []
     for (let seen = 0; seen < MOST_PASSED_OVER && chosen.length < AT_A_TIME; seen += 1) {
       const { value, done } = this.#rest.next()
@@ -65,13 +65,13 @@ export class RemoteDeliverySweeper {
   }
 
   async #look(delivery: Delivery): Promise<void> {
-    const { objects, giveUp, log } = this.#plane.ctx
+    const { objects, giveUp, log } = this.#engine.ctx
     try {
       const object = await objects.find(delivery)
       if (object && !isFinal(object.status?.state)) return
       // It may have come to this replica meanwhile, which then knows what became of it.
-      if (delivery.queue.driver === 'others' && this.#plane.objectBacked.has(delivery))
-        this.#plane.leave(delivery)
+      if (delivery.queue.driver === 'others' && this.#engine.objectBacked.has(delivery))
+        this.#engine.leave(delivery)
     } catch (error) {
       if (!giveUp.aborted) log.info('A delivery of another replica could not be looked at', { error })
     }
@@ -86,7 +86,7 @@ export class RemoteDeliverySweeper {
  */
 
 export type ShardTakeoverOptions = {
-  plane: DeliveryEngine
+  engine: DeliveryEngine
   follower: LogFollower
   directory: EndpointDirectory
   resources: ResourceReader
@@ -126,7 +126,7 @@ export class ShardTakeover {
    * @throws ApiError, Error what may pass by itself, or when given up: it can be begun again
    */
   async start(shards: ReadonlySet<number>, signal: AbortSignal): Promise<TakeoverResult> {
-    const { plane, follower } = this.#options
+    const { engine, follower } = this.#options
     const before = this.#running
     const mine = Promise.withResolvers<void>()
     this.#running = mine.promise
@@ -136,7 +136,7 @@ export class ShardTakeover {
       const numbers = [...shards].sort((a, b) => a - b)
       // It may be written late, when another one has claimed them: then it says nothing.
       const claim = { kind: 'claim', shards: numbers, after: follower.version } as const
-      const version = await plane.ctx.outcomes.record(claim, { isUrgent: true })
+      const version = await engine.ctx.outcomes.record(claim, { isUrgent: true })
       for (const shard of shards) {
         this.#claimed.add(shard)
         this.#adopted.delete(shard)
@@ -155,12 +155,12 @@ export class ShardTakeover {
 
   /** Hands them over. Resolves when nothing of them is under way, and that can be read in the log. */
   async end(shards: ReadonlySet<number>): Promise<void> {
-    const { follower, plane } = this.#options
-    const { ctx } = plane
-    const lanes = plane.queues.inShards(shards)
+    const { follower, engine } = this.#options
+    const { ctx } = engine
+    const lanes = engine.queues.inShards(shards)
     // What is shown of their segments from here on is looked at by whoever has them next.
     const known = new Set([...shards].filter((shard) => this.#isKnown(shard)))
-    const areAtRest = await plane.release(shards)
+    const areAtRest = await engine.release(shards)
     const claimed = [...shards].filter((shard) => this.#claimed.delete(shard))
     for (const shard of claimed) this.#adopted.delete(shard)
     // At the end of the process what is under way is given up unanswered.
@@ -179,19 +179,19 @@ export class ShardTakeover {
 
   /** Whether what the one before has begun in this shard, and may not have ended, is known: it has left nothing, or all was read. */
   #isKnown(shard: number): boolean {
-    const { plane, follower, syncedVersion } = this.#options
+    const { engine, follower, syncedVersion } = this.#options
     if (follower.claims.isInOrder(shard)) return true
     const claimed = follower.claims.since(shard)
-    return this.#adopted.has(shard) && Math.max(syncedVersion(), plane.ctx.segments.lowWater) >= claimed
+    return this.#adopted.has(shard) && Math.max(syncedVersion(), engine.ctx.segments.lowWater) >= claimed
   }
 
   /** Whether all that this replica has begun for the shard was answered, or is told by the log. */
   #isOurs(shard: number): boolean {
-    const { follower, plane } = this.#options
+    const { follower, engine } = this.#options
     // What another one has claimed since is not its to hand over: who has not read that claim would believe it.
     if (!follower.holdsClaims(new Set([shard]))) return false
     // Calls that were under way when the Lease lapsed were given up, and not answered.
-    return !plane.ctx.shards.epochs?.current(shard).isRevoked
+    return !engine.ctx.shards.epochs?.current(shard).isRevoked
   }
 
   /** What the one before has written in their status is decided on here, and what it saw the end of is not sent to. */
@@ -216,7 +216,7 @@ export class ShardTakeover {
    * the watch has to do: nothing is to wait for that.
    */
   async #learnKeys(signal: AbortSignal): Promise<void> {
-    const { clock, log, giveUp } = this.#options.plane.ctx
+    const { clock, log, giveUp } = this.#options.engine.ctx
     const over = new AbortController()
     const cancel = clock.after(KEYS_MS, () => over.abort())
     try {
@@ -231,9 +231,9 @@ export class ShardTakeover {
   }
 
   async #readKeys(signal: AbortSignal): Promise<void> {
-    const { directory, plane } = this.#options
+    const { directory, engine } = this.#options
     const labelSelector = `${SIGNING_KEYS_LABEL}=true`
-    const query = { namespace: plane.ctx.namespace, labelSelector, limit: ENDPOINTS_PAGE }
+    const query = { namespace: engine.ctx.namespace, labelSelector, limit: ENDPOINTS_PAGE }
     for await (const page of this.#pages(secrets, query, signal))
       for (const raw of page.items) {
         const held = keysIn(raw)
@@ -242,12 +242,12 @@ export class ShardTakeover {
   }
 
   async #adopt(shards: ReadonlySet<number>, signal: AbortSignal): Promise<TakeoverResult> {
-    const { plane, follower, onFound } = this.#options
+    const { engine, follower, onFound } = this.#options
     const unresolved = new Map<string, UnresolvedEntry>()
     for (const found of follower.openEntriesOf(shards)) unresolved.set(keyOf(found), found)
-    const lanes = plane.queues.acquire(shards)
-    for (const lane of lanes) if (!plane.ctx.directory.find(lane.endpoint)) plane.verifyEndpoint(lane)
-    const objects = new RecoveryFromObjects({ plane, follower, shards, unresolved, lanes })
+    const lanes = engine.queues.acquire(shards)
+    for (const lane of lanes) if (!engine.ctx.directory.find(lane.endpoint)) engine.verifyEndpoint(lane)
+    const objects = new RecoveryFromObjects({ engine, follower, shards, unresolved, lanes })
     const isComplete = this.#isComplete
     if (!isComplete) follower.endsDuringList = new Set()
     const query = isComplete ? { labelSelector: `${SHARD_LABEL} in (${[...shards].join()})` } : {}
@@ -265,15 +265,15 @@ export class ShardTakeover {
     follower.recordedEnds = undefined
     await this.#untilShown(objects.newest, signal)
     await objects.lookUpMissing(signal)
-    const reopened = await resumeEntries(plane, [...unresolved.values()], follower.claims)
+    const reopened = await resumeEntries(engine, [...unresolved.values()], follower.claims)
     return { unfinished: objects.unfinished, reopened }
   }
 
   /** The watch of segments may be behind what the one before has acted on. */
   async #untilShown(version: number, signal: AbortSignal): Promise<void> {
-    const { plane, syncedVersion } = this.#options
-    const isShown = () => syncedVersion() >= version || plane.ctx.segments.lowWater >= version
-    await pollUntil(plane.ctx.clock, isShown, signal)
+    const { engine, syncedVersion } = this.#options
+    const isShown = () => syncedVersion() >= version || engine.ctx.segments.lowWater >= version
+    await pollUntil(engine.ctx.clock, isShown, signal)
     if (!isShown()) signal.throwIfAborted()
   }
 
@@ -283,11 +283,11 @@ export class ShardTakeover {
     query: Parameters<ResourceReader['list']>[1],
     signal: AbortSignal,
   ): AsyncGenerator<Page> {
-    const { resources, plane } = this.#options
-    const giveUp = AbortSignal.any([plane.ctx.giveUp, signal])
+    const { resources, engine } = this.#options
+    const giveUp = AbortSignal.any([engine.ctx.giveUp, signal])
     const ask = (from?: string) =>
       retryUntilDurable(
-        { ...plane.ctx, giveUp },
+        { ...engine.ctx, giveUp },
         `reading ${type.plural}`,
         async (): Promise<Page | undefined> => {
           signal.throwIfAborted()

@@ -38,7 +38,7 @@ describe('what belongs to a shard that another replica owns', () => {
     expect((await bed.records()).map(({ position }) => position.index)).toEqual([0, 0])
     expect(bed.segments.size).toBe(1)
     expect(bed.segments.lowWater).toBe(0)
-    expect(bed.plane.counters.total).toBe(1)
+    expect(bed.engine.counters.total).toBe(1)
   })
 
   it('is left alone when it is read back, in the log as in objects', async () => {
@@ -53,9 +53,9 @@ describe('what belongs to a shard that another replica owns', () => {
       one.owns = without(theirs)
       one.sender.answers.set('/ours', 200).set('/theirs', 200)
     })
-    expect(next.plane.counters.total + next.ended.length).toBe(4)
+    expect(next.engine.counters.total + next.ended.length).toBe(4)
     await next.elapse(MINUTE)
-    expect(next.plane.counters.total).toBe(2)
+    expect(next.engine.counters.total).toBe(2)
     expect(next.begun('ours')).toHaveLength(2)
     expect(next.begun('theirs')).toEqual([])
     expect(next.segments.size).toBe(1)
@@ -98,7 +98,7 @@ it('a delivery whose shard was lost is held, and goes on when the shard is back'
   expect(bed.begun('ours')).toHaveLength(1)
   expect(bed.begun('theirs')).toEqual([id])
   bed.owns = () => true
-  bed.plane.wake(new Set([shardOf(ours.metadata.uid)]))
+  bed.engine.wake(new Set([shardOf(ours.metadata.uid)]))
   await bed.elapse(2 * SECOND)
   expect(bed.begun('ours')).toHaveLength(2)
 })
@@ -110,13 +110,13 @@ it('a delivery of another replica whose endpoint is gone is not tried again and 
   await bed.accept(bed.event([theirs]))
   await bed.elapse(SECOND)
   const { uid, name } = theirs.metadata
-  expect(bed.plane.queues.get(uid)?.paused).toBe(false)
+  expect(bed.engine.queues.get(uid)?.paused).toBe(false)
   await bed.store.delete(webhookEndpoints, { namespace: ORGANIZATION, name })
   bed.directory.remove(theirs)
-  expect(bed.plane.queues.get(uid)?.paused).toBe(true)
+  expect(bed.engine.queues.get(uid)?.paused).toBe(true)
   const started = bed.takeOver.start(new Set([shardOf(uid)]), new AbortController().signal)
   await bed.elapse(SECOND)
   await started
   expect(bed.begun('theirs')).toEqual([])
-  expect(bed.plane.counters.total).toBe(0)
+  expect(bed.engine.counters.total).toBe(0)
 })

@@ -14,7 +14,7 @@ let bed: EventsBed
 let clock: FakeClock
 let store: MemoryStore
 let book: WebhookEventStore
-let tally: PendingCounters
+let counters: PendingCounters
 let lane: EndpointQueue
 let written: ByteWindow
 let told: [string, string][]
@@ -23,7 +23,7 @@ let reconciler: EventsReconciler
 
 beforeEach(async () => {
   bed = await startEventsBed()
-  ;({ clock, store, book, tally, lane, written, told, appended, reconciler } = bed)
+  ;({ clock, store, book, counters, lane, written, told, appended, reconciler } = bed)
 })
 
 const publish = (name: string, more?: object, namespace?: string) => bed.publish(name, more, namespace)
@@ -59,7 +59,7 @@ test('no more is accepted than there is room for, although the log shows it late
   expect(appended).toHaveLength(3)
   expect(await stateOf('four')).toBeUndefined()
   expect(told).toContainEqual(['billing', 'TooManyPending'])
-  if (first) tally.remove(first)
+  if (first) counters.remove(first)
   await reconciler.reconcile('acme')
   expect([await stateOf('four'), await stateOf('five')]).toEqual(['accepted', undefined])
 })
@@ -75,7 +75,7 @@ test('what an append that failed would have added takes no room for good', async
 
 test('what a disabled endpoint holds takes no room until its bytes do', async () => {
   for (const name of ['held-1', 'held-2', 'held-3']) shown(name)
-  tally.setHeld(lane, true)
+  counters.setHeld(lane, true)
   await publish('one')
   await reconciler.reconcile('acme')
   expect(appended).toHaveLength(1)
@@ -137,7 +137,7 @@ test('an event that somebody annotates meanwhile is accepted, and finished', asy
   expect(await stateOf('one')).toBe('accepted')
   const delivery = shown(appended[0] ?? '')
   await elsewhere('one', { metadata: { annotations: { a: '2' } } })
-  tally.remove(delivery)
+  counters.remove(delivery)
   await reconciler.reconcile('acme')
   expect(await stateOf('one')).toBe('dispatched')
 })

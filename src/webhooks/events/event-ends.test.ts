@@ -21,7 +21,7 @@ test('an event that the log has not shown yet is not taken for delivered', async
   const delivery = bed.shown(bed.appended[0] ?? '')
   await pass()
   expect(await bed.stateOf('one')).toBe('accepted')
-  bed.tally.remove(delivery)
+  bed.counters.remove(delivery)
   await pass()
   expect(await bed.stateOf('one')).toBe('dispatched')
 })
@@ -29,7 +29,7 @@ test('an event that the log has not shown yet is not taken for delivered', async
 test('an event whose deliveries ended before its acceptance was noted is noted as dispatched at once', async () => {
   await bed.publish('one')
   bed.appended.push = (...names) => {
-    for (const name of names) bed.tally.remove(bed.shown(name))
+    for (const name of names) bed.counters.remove(bed.shown(name))
     return names.length
   }
   await pass()
@@ -46,7 +46,7 @@ test('an event is not taken for delivered before the log is shown as far as it, 
   const delivery = bed.shown(bed.appended[0] ?? '')
   await pass()
   expect(await bed.stateOf('one')).toBe('accepted')
-  bed.tally.remove(delivery)
+  bed.counters.remove(delivery)
   await pass()
   expect(await bed.stateOf('one')).toBe('dispatched')
 })
@@ -94,20 +94,20 @@ describe('an event that another replica has accepted', () => {
 
   test('is finished when its deliveries are seen to end', async () => {
     await accepted()
-    bed.tally.remove(bed.shown(bed.appended[0] ?? ''))
+    bed.counters.remove(bed.shown(bed.appended[0] ?? ''))
     await pass()
     expect(await bed.stateOf('one')).toBe('dispatched')
   })
 
   test('is not when one of them is that an object shows: the log may still show another', async () => {
     await accepted()
-    bed.tally.remove(bed.known(bed.appended[0] ?? ''))
+    bed.counters.remove(bed.known(bed.appended[0] ?? ''))
     await pass()
     expect(await bed.stateOf('one')).toBe('accepted')
     const other = bed.shown(bed.appended[0] ?? '')
     await pass()
     expect(await bed.stateOf('one')).toBe('accepted')
-    bed.tally.remove(other)
+    bed.counters.remove(other)
     await pass()
     expect(await bed.stateOf('one')).toBe('dispatched')
   })
@@ -177,7 +177,7 @@ describe('what is known of an event', () => {
     await bed.publish('one')
     await pass()
     expect(bed.unseen.size).toBe(1)
-    bed.tally.remove(bed.shown(bed.appended[0] ?? ''))
+    bed.counters.remove(bed.shown(bed.appended[0] ?? ''))
     await pass()
     expect(bed.unseen.size).toBe(0)
     bed.refusals.set('two', 'Forbidden')
@@ -192,7 +192,7 @@ test('an event of which one delivery has ended before another is known is not sa
   await bed.publish('one')
   bed.appended.push = (...names) => {
     for (const name of names) {
-      bed.tally.remove(bed.shown(name))
+      bed.counters.remove(bed.shown(name))
       bed.shown(name)
     }
     return names.length
