@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache'
 import type { ResourceType } from '../apis/meta.ts'
 import { type Clock, dualTimestamp, type Random } from '../lib/clock.ts'
 import type { Logger } from '../lib/log.ts'
@@ -41,7 +42,7 @@ export class Decoder<T> {
   readonly #decode: (raw: RawObject, bytes?: number) => T | undefined
   readonly #resource: string
   readonly #log: Logger
-  readonly #complained = new Set<string>()
+  readonly #complained = new LRUCache<string, true>({ max: REMEMBERED })
   /** How often an object could not be decoded. */
   poisoned = 0
 
@@ -67,9 +68,7 @@ export class Decoder<T> {
     this.poisoned += 1
     const which = `${key} ${uid}`
     if (this.#complained.has(which)) return
-    const [oldest] = this.#complained
-    if (this.#complained.size >= REMEMBERED && oldest !== undefined) this.#complained.delete(oldest)
-    this.#complained.add(which)
+    this.#complained.set(which, true)
     this.#log.error('An object cannot be used and is skipped', {
       resource: this.#resource,
       object: key,

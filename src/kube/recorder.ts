@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache'
 import type { ResourceType } from '../apis/meta.ts'
 import type { Clock, Random } from '../lib/clock.ts'
 import type { Logger } from '../lib/log.ts'
@@ -9,34 +10,6 @@ export type RecordedEvent = { type: 'Normal' | 'Warning'; reason: string; messag
 /** Best effort, bounded, never rejects. Repeats of the same event are counted on one object. */
 export interface EventRecorder {
   record(about: Pick<RawObject, 'apiVersion' | 'kind' | 'metadata'>, event: RecordedEvent): void
-}
-
-/** A map that forgets what was not used for longest when it is full. */
-class LruMap<V> {
-  readonly #most: number
-  readonly #entries = new Map<string, V>()
-
-  /** @param most entries held */
-  constructor(most: number) {
-    this.#most = most
-  }
-
-  get(key: string): V | undefined {
-    const value = this.#entries.get(key)
-    if (value !== undefined) this.set(key, value)
-    return value
-  }
-
-  set(key: string, value: V): void {
-    this.#entries.delete(key)
-    this.#entries.set(key, value)
-    const [oldest] = this.#entries.keys()
-    if (this.#entries.size > this.#most && oldest !== undefined) this.#entries.delete(oldest)
-  }
-
-  delete(key: string): void {
-    this.#entries.delete(key)
-  }
 }
 
 /** So many at once, then one each so often. Times are milliseconds of any clock that does not go back. */
@@ -165,8 +138,8 @@ type Series = {
 
 class AggregatingRecorder implements DrainingEventRecorder {
   readonly #options: EventRecorderOptions
-  readonly #series = new LruMap<Series>(REMEMBERED)
-  readonly #buckets = new LruMap<TokenBucket>(REMEMBERED)
+  readonly #series = new LRUCache<string, Series>({ max: REMEMBERED })
+  readonly #buckets = new LRUCache<string, TokenBucket>({ max: REMEMBERED })
   readonly #global: TokenBucket
   readonly #queue = new Set<Series>()
   #writing: Promise<void> | undefined

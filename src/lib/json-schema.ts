@@ -1,5 +1,6 @@
 import { createContext, Script } from 'node:vm'
 import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js'
+import { LRUCache } from 'lru-cache'
 
 export type SchemaProblem = { pointer: string; message: string }
 
@@ -95,7 +96,7 @@ type Compiled = {
 
 /** Compiled schemas are kept by identity, so that a catalogue entry is compiled once. */
 export function createSchemaValidator(): SchemaValidator {
-  const known = new Map<object, Compiled>()
+  const known = new LRUCache<object, Compiled>({ max: MAX_COMPILED })
   const checkSchema = createSchemaCheck()
   const checkLimit = createTimeLimit(CHECK_LIMIT_MS)
   const searchLimit = createTimeLimit(SEARCH_LIMIT_MS)
@@ -103,10 +104,7 @@ export function createSchemaValidator(): SchemaValidator {
 
   function compiledOf(schema: Record<string, unknown>): Compiled {
     const compiled = known.get(schema) ?? compile(schema, checkSchema)
-    known.delete(schema)
     known.set(schema, compiled)
-    const [oldest] = known.keys()
-    if (known.size > MAX_COMPILED && oldest) known.delete(oldest)
     return compiled
   }
 

@@ -8,6 +8,7 @@ import {
   type TLSSocket,
   connect as tlsConnect,
 } from 'node:tls'
+import { LRUCache } from 'lru-cache'
 import type { buildConnector } from 'undici'
 import { type AddressClass, type AddressPolicy, addressClass, type ConnectTarget } from './egress-policy.ts'
 
@@ -237,7 +238,7 @@ const MAX_SESSIONS = 1000
 export function createDial(options: DialOptions): Dial {
   const { policy } = options
   const secureContext = createContext(options.ca)
-  const sessions = createSessionCache()
+  const sessions = new LRUCache<string, Buffer>({ max: MAX_SESSIONS })
 
   return (target, dialed) => {
     const permits = (address: string | undefined) =>
@@ -322,19 +323,4 @@ function vettedResolverLookup(resolve: Resolve, permits: (address: string) => bo
 function createContext(ca: string | undefined): SecureContext {
   const authorities = ca === undefined ? {} : { ca: [...getCACertificates('default'), ca] }
   return createSecureContext({ minVersion: 'TLSv1.2', ...authorities })
-}
-
-type SessionCache = { get(origin: string): Buffer | undefined; set(origin: string, session: Buffer): void }
-
-function createSessionCache(): SessionCache {
-  const sessions = new Map<string, Buffer>()
-  return {
-    get: (origin) => sessions.get(origin),
-    set(origin, session) {
-      sessions.delete(origin)
-      sessions.set(origin, session)
-      const [oldest] = sessions.keys()
-      if (sessions.size > MAX_SESSIONS && oldest !== undefined) sessions.delete(oldest)
-    },
-  }
 }

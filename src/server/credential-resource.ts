@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache'
 import { CREDENTIAL_PREFIX, createdAtOf } from '../apis/ids.ts'
 import { DNS_LABEL } from '../apis/meta.ts'
 import {
@@ -22,7 +23,6 @@ import {
 import type { Organization } from '../kube/organizations.ts'
 import type { Clock, Random } from '../lib/clock.ts'
 import type { Logger } from '../lib/log.ts'
-import { RecentSet } from '../lib/lru.ts'
 import type { CredentialMetrics } from '../lib/metrics.ts'
 import type { SecretText } from '../lib/redact.ts'
 import type { KeyedMutex } from '../lib/semaphore.ts'
@@ -182,7 +182,7 @@ const MAX_REMOVED = 10_000
 export class CredentialDirectory {
   readonly #namespaces = new Map<string, Map<string, RegistryCredential>>()
   /** UIDs of those that went of late. */
-  readonly #removed = new RecentSet(MAX_REMOVED)
+  readonly #removed = new LRUCache<string, true>({ max: MAX_REMOVED })
 
   inNamespace(namespace: string): RegistryCredential[] {
     return [...(this.#namespaces.get(namespace)?.values() ?? [])]
@@ -204,7 +204,7 @@ export class CredentialDirectory {
   }
 
   remove({ metadata: { namespace = '', name, uid } }: RegistryCredential): void {
-    this.#removed.add(uid)
+    this.#removed.set(uid, true)
     const held = this.#namespaces.get(namespace)
     if (held?.get(name)?.metadata.uid !== uid) return
     held.delete(name)
@@ -216,7 +216,7 @@ export class CredentialDirectory {
     const held = this.#namespaces.get(namespace) ?? new Map<string, RegistryCredential>()
     const known = held.get(name)
     if (known && Number(known.metadata.resourceVersion) >= Number(resourceVersion)) return
-    if (known && known.metadata.uid !== uid) this.#removed.add(known.metadata.uid)
+    if (known && known.metadata.uid !== uid) this.#removed.set(known.metadata.uid, true)
     this.#namespaces.set(namespace, held.set(name, shown(credential)))
   }
 }

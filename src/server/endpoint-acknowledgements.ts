@@ -1,9 +1,9 @@
+import { LRUCache } from 'lru-cache'
 import { leases, leaseTimes, MAX_LEASES, REPLICA_LABEL } from '../apis/leases.ts'
 import { type WebhookEndpoint, webhookEndpoints } from '../apis/webhook-endpoint.ts'
 import { isApiError, type RawObject, type ResourceReader, type ResourceWriter } from '../kube/client.ts'
 import type { Clock, Random } from '../lib/clock.ts'
 import type { Logger } from '../lib/log.ts'
-import { RecentSet } from '../lib/lru.ts'
 import type { UrlPolicy } from '../net/egress-policy.ts'
 import type { EndpointDirectory } from '../webhooks/endpoints/directory.ts'
 import { annotationsOf, isAcknowledged, requestTime, type StateRequest } from '../webhooks/endpoints/plan.ts'
@@ -108,7 +108,7 @@ const MAX_UNSEEN = 10_000
  * request may show its own, once, and the next roll takes them out of force.
  */
 export class UndisclosedSecrets {
-  readonly #fingerprints = new RecentSet(MAX_UNSEEN)
+  readonly #fingerprints = new LRUCache<string, true>({ max: MAX_UNSEEN })
 
   has(secret: string): boolean {
     return this.#fingerprints.has(fingerprintOf(secret))
@@ -116,7 +116,7 @@ export class UndisclosedSecrets {
 
   /** It may be stored, and is shown to nobody. */
   add(secret: string): void {
-    this.#fingerprints.add(fingerprintOf(secret))
+    this.#fingerprints.set(fingerprintOf(secret), true)
   }
 
   /**

@@ -1,7 +1,7 @@
+import { LRUCache } from 'lru-cache'
 import { NAME_ENTROPY_BYTES, sortableName, timeOfName } from '../apis/ids.ts'
 import type { Clock, Random } from '../lib/clock.ts'
 import type { Logger } from '../lib/log.ts'
-import { RecentSet } from '../lib/lru.ts'
 import { KeyedMutex } from '../lib/semaphore.ts'
 import { copyString, keyedHash } from '../lib/text.ts'
 import { type Pending, remainingQuota } from '../webhooks/events/quota.ts'
@@ -235,9 +235,9 @@ export class Idempotency implements IdempotencyKeys {
   /** Keys of what is being made here. */
   readonly #underWay = new Set<string>()
   /** Keys of what could not be made here: nobody needs to be waited for. */
-  readonly #givenUp = new RecentSet(MAX_GIVEN_UP)
+  readonly #givenUp = new LRUCache<string, true>({ max: MAX_GIVEN_UP })
   /** Ids of what was appended here and not shown by the log yet, by key; the newest. */
-  readonly #unshown = new Map<string, string>()
+  readonly #unshown = new LRUCache<string, string>({ max: MAX_UNSHOWN })
 
   constructor(options: IdempotencyOptions) {
     this.#options = options
@@ -272,7 +272,7 @@ export class Idempotency implements IdempotencyKeys {
       this.#givenUp.delete(mark.key)
       return { id, result, replayed }
     } catch (error) {
-      this.#givenUp.add(mark.key)
+      this.#givenUp.set(mark.key, true)
       throw error
     } finally {
       this.#underWay.delete(mark.key)
@@ -300,8 +300,6 @@ export class Idempotency implements IdempotencyKeys {
     this.#makeRoom(organization)
     const own = await append(mark)
     this.#unshown.set(mark.key, own)
-    const [oldest] = this.#unshown.keys()
-    if (this.#unshown.size > MAX_UNSHOWN && oldest !== undefined) this.#unshown.delete(oldest)
     return own
   }
 
@@ -333,7 +331,7 @@ export class Idempotency implements IdempotencyKeys {
     const held = await this.#within(SHOWN_WITHIN_MS, (signal) => this.#options.book.when(mark.key, signal))
     if (!held) {
       // Nobody goes on with it but a repeat.
-      this.#givenUp.add(mark.key)
+      this.#givenUp.set(mark.key, true)
       throw new RefusedError('unavailable', { retryAfter: RETRY_AFTER_SECONDS })
     }
     this.#unshown.delete(mark.key)

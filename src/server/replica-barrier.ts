@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache'
 import { DISABLE_ANNOTATION, ENABLE_ANNOTATION, type WebhookEndpoint } from '../apis/webhook-endpoint.ts'
 import { RefusedError } from './http/problems.ts'
 import type { PeerServers } from './peers.ts'
@@ -21,7 +22,7 @@ export class EndpointProgress {
   /** By UID. */
   readonly #marks = new Map<string, Mark>()
   /** Versions at which endpoints went, by UID; those that went of late. */
-  readonly #removed = new Map<string, number | { after: number }>()
+  readonly #removed = new LRUCache<string, number | { after: number }>({ max: MAX_REMOVED })
 
   constructor(options: EndpointProgressOptions) {
     this.#options = options
@@ -34,14 +35,14 @@ export class EndpointProgress {
     if (this.#marks.get(uid)?.text === text) return
     const version = Number(resourceVersion)
     this.#marks.set(uid, { text, version })
-    if (deletionTimestamp !== undefined) this.#noteRemoved(uid, version)
+    if (deletionTimestamp !== undefined) this.#removed.set(uid, version)
     this.#options.onChange()
   }
 
   /** The watch has shown its end. @param version at which; absent: it is gone from a list, whose version is seen when it has ended */
   deleted({ metadata: { uid } }: WebhookEndpoint, version?: number): void {
     this.#marks.delete(uid)
-    if (!this.#removed.has(uid)) this.#noteRemoved(uid, version ?? { after: this.#options.seen() })
+    if (!this.#removed.has(uid)) this.#removed.set(uid, version ?? { after: this.#options.seen() })
     this.#options.onChange()
   }
 
@@ -63,12 +64,6 @@ export class EndpointProgress {
     if (seen <= noted.after) return undefined
     this.#removed.set(uid, seen)
     return seen
-  }
-
-  #noteRemoved(uid: string, version: number | { after: number }): void {
-    this.#removed.set(uid, version)
-    const [oldest] = this.#removed.keys()
-    if (this.#removed.size > MAX_REMOVED && oldest !== undefined) this.#removed.delete(oldest)
   }
 }
 
@@ -106,7 +101,7 @@ export class ReplicaBarrier implements EndpointReplicas {
   readonly #others: Pick<PeerServers, 'haveSeen'>
   readonly #progress: Pick<EndpointProgress, 'versionOf' | 'removalOf'>
   /** UIDs of what went and was not acknowledged, by namespace and name. */
-  readonly #unknown = new Map<string, string>()
+  readonly #unknown = new LRUCache<string, string>({ max: MAX_UNKNOWN })
 
   constructor(
     others: Pick<PeerServers, 'haveSeen'>,
@@ -123,8 +118,6 @@ export class ReplicaBarrier implements EndpointReplicas {
   async knowRemoval({ namespace, name, uid }: RemovedEndpoint): Promise<void> {
     const key = `${namespace}/${name}`
     this.#unknown.set(key, uid)
-    const [oldest] = this.#unknown.keys()
-    if (this.#unknown.size > MAX_UNKNOWN && oldest !== undefined) this.#unknown.delete(oldest)
     await this.#wait(() => this.#progress.removalOf(uid))
     if (this.#unknown.get(key) === uid) this.#unknown.delete(key)
   }

@@ -4,6 +4,7 @@ import { Agent as HttpsAgent } from 'node:https'
 import type { ECRClient } from '@aws-sdk/client-ecr'
 import type { SSMClient } from '@aws-sdk/client-ssm'
 import type { STSClient } from '@aws-sdk/client-sts'
+import { LRUCache } from 'lru-cache'
 
 /** A client, and the module that its commands are of. */
 export type Sdk<M, C> = { module: M; client: C }
@@ -35,7 +36,7 @@ export class AwsClients {
   readonly #credentials: Credentials | undefined
   readonly #agents: { httpAgent: HttpAgent; httpsAgent: HttpsAgent }
   /** For calls with the identity of this process: it is found out once, and kept by the SDK until it ends. */
-  readonly #ownSts = new Map<string, STSClient>()
+  readonly #ownSts = new LRUCache<string, STSClient>({ max: MAX_REGIONS })
   /** How far the clock of this machine is behind that of AWS, in milliseconds, as the SDK found out. */
   #clockOffset = 0
 
@@ -67,7 +68,6 @@ export class AwsClients {
     const known = this.#ownSts.get(region)
     if (known) return { module, client: known }
     const client = new module.STSClient(this.#common(region))
-    if (this.#ownSts.size >= MAX_REGIONS) this.#ownSts.clear()
     this.#ownSts.set(region, client)
     return { module, client }
   }

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
 import { type CallLimits, type CloudAccess, CloudError, isCloudError } from '../cloud.ts'
 import { type AwsDependencies, runCall, unlessAborted } from './calls.ts'
 import type { AwsClients, Credentials, Sts } from './clients.ts'
@@ -121,10 +122,11 @@ type Entry = {
  */
 export class Sessions {
   readonly #options: SessionsOptions
-  readonly #entries = new Map<string, Entry>()
+  readonly #entries: LRUCache<string, Entry>
 
   constructor(options: SessionsOptions) {
     this.#options = options
+    this.#entries = new LRUCache({ max: options.maxSessions })
   }
 
   /** A session with enough of its life left. Throws CloudError, also that of a short while ago. */
@@ -200,10 +202,7 @@ export class Sessions {
   #entryOf(access: CloudAccess, purpose: SessionPurpose): Entry {
     const key = this.#keyOf(access, purpose)
     const entry = this.#entries.get(key) ?? {}
-    this.#entries.delete(key)
     this.#entries.set(key, entry)
-    const [oldest] = this.#entries.keys()
-    if (this.#entries.size > this.#options.maxSessions && oldest !== undefined) this.#entries.delete(oldest)
     return entry
   }
 

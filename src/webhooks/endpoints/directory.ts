@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache'
 import { API_VERSION, type ObjectMeta } from '../../apis/meta.ts'
 import {
   type WebhookEndpoint,
@@ -6,7 +7,6 @@ import {
   webhookEndpoints,
 } from '../../apis/webhook-endpoint.ts'
 import { isApiError, type ResourceReader, type ResourceWriter } from '../../kube/client.ts'
-import { RecentSet } from '../../lib/lru.ts'
 import { KeyedMutex } from '../../lib/semaphore.ts'
 import type { SigningKey } from '../sender/signature.ts'
 import { decideState, type StateDecision } from './plan.ts'
@@ -52,10 +52,10 @@ export class EndpointDirectory {
   /** Keys by `<namespace>.<endpoint>`, the name of their Secret. */
   readonly #keys = new Map<string, EndpointKeys>()
   /** The last version of those that went of late, by their Secret: a read that was under way may still show them. */
-  readonly #goneKeys = new Map<string, number>()
+  readonly #goneKeys = new LRUCache<string, number>({ max: MAX_REMOVED })
   readonly #listeners: DirectoryListener[] = []
   /** UIDs of those that went of late. */
-  readonly #removed = new RecentSet(MAX_REMOVED)
+  readonly #removed = new LRUCache<string, true>({ max: MAX_REMOVED })
   /** UIDs of those that a list has not shown, with its version, until the watch has told their end as well. */
   readonly #absent = new Map<string, number>()
 
@@ -130,7 +130,7 @@ export class EndpointDirectory {
 
   remove(endpoint: WebhookEndpoint): void {
     const { namespace = '', name, uid } = endpoint.metadata
-    this.#removed.add(uid)
+    this.#removed.set(uid, true)
     this.#absent.delete(uid)
     const views = this.#namespaces.get(namespace)
     const held = views?.get(name)
@@ -154,15 +154,8 @@ export class EndpointDirectory {
   removeKeys(namespace: string, name: string, version: number): void {
     const secret = signingSecretName(namespace, name)
     if (Number(this.#keys.get(secret)?.version ?? 0) > version) return
-    this.#noteGone(secret, version)
-    if (this.#keys.delete(secret)) this.#keysChanged(namespace, name)
-  }
-
-  #noteGone(secret: string, version: number): void {
-    this.#goneKeys.delete(secret)
     this.#goneKeys.set(secret, version)
-    const [oldest] = this.#goneKeys.keys()
-    if (this.#goneKeys.size > MAX_REMOVED && oldest !== undefined) this.#goneKeys.delete(oldest)
+    if (this.#keys.delete(secret)) this.#keysChanged(namespace, name)
   }
 
   /** Keys of endpoints that are not known: those went while nobody watched, or are still to be made. */
