@@ -37,7 +37,7 @@ function complaintAbout(path: string, zone: Zone, one: SourceImport): string | u
     return zone.libraries.includes('*') ? undefined : 'imports a computed path, which nobody can check'
   }
   if (specifier.startsWith('.')) return complaintAboutFile(zone, join(dirname(path), specifier), one.typeOnly)
-  if (isBuiltin(specifier)) return complaintAboutBuiltin(zone, specifier)
+  if (isBuiltin(specifier)) return complaintAboutBuiltin(specifier)
   const name = specifier.split('/', specifier.startsWith('@') ? 2 : 1).join('/')
   const isAllowed = zone.libraries.some(
     (library) => library === '*' || library === name || (library.endsWith('/') && name.startsWith(library)),
@@ -59,12 +59,10 @@ function complaintAboutFile(zone: Zone, target: string, typeOnly: boolean): stri
     : `imports values of ${target}: ${zone.path} may import types of ${onlyTypes} only`
 }
 
-function complaintAboutBuiltin(zone: Zone, specifier: string): string | undefined {
-  if (!specifier.startsWith('node:'))
-    return `imports ${specifier}: modules of Node are written node:${specifier}`
-  return zone.builtins === undefined || zone.builtins.includes(specifier)
+function complaintAboutBuiltin(specifier: string): string | undefined {
+  return specifier.startsWith('node:')
     ? undefined
-    : `imports ${specifier}: ${zone.path} may use ${listed(zone.builtins)} of Node`
+    : `imports ${specifier}: modules of Node are written node:${specifier}`
 }
 
 function listed(names: readonly string[]): string {
