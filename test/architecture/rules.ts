@@ -57,6 +57,13 @@ export const ZONES: readonly Zone[] = [
     libraries: ['zod'],
     readsEnvironment: true,
   },
+  {
+    // Starts within milliseconds, so it loads none of the rest of the configuration.
+    path: 'src/cmd/node-helpers.ts',
+    imports: PRODUCT,
+    libraries: ['zod'],
+    readsEnvironment: true,
+  },
   { path: 'src/cmd/', imports: PRODUCT, libraries: ['prom-client', 'zod'] },
   {
     path: 'playground/',
@@ -95,3 +102,12 @@ export const TEST_ZONE: Zone = {
 export const NOBODY_IMPORTS = 'src/main.ts'
 
 export const LONGEST_FILE = 600
+
+/**
+ * Files of decisions: these, and whatever they import as values, do no I/O and take time and chance as arguments.
+ */
+export const PURE_FILE =
+  /^src\/.*\/(plan|retry-schedule|retention-plan|assignment|conditions|status|signature|codec|annotations|registry-host|image-reference|credential-choice)\.ts$/
+
+/** What decisions may use of Node: hashes are functions of their input. */
+export const PURE_BUILTINS = ['node:crypto', 'node:net', 'node:path', 'node:path/posix', 'node:util']

@@ -9,7 +9,13 @@ export type SourceImport = {
 }
 
 /** What the rules look at in one file. */
-export type SourceFacts = { imports: SourceImport[]; environmentReads: number[]; lineCount: number }
+export type SourceFacts = {
+  imports: SourceImport[]
+  environmentReads: number[]
+  /** Reads of a clock, chance and timers: what a decision takes as an argument. */
+  ambient: { what: string; line: number }[]
+  lineCount: number
+}
 
 type Node = { type: string; start: number; [field: string]: unknown }
 
@@ -22,6 +28,7 @@ export function readSource(text: string): SourceFacts {
   const facts: SourceFacts = {
     imports: [],
     environmentReads: [],
+    ambient: [],
     lineCount: text.trimEnd().split('\n').length,
   }
   const lineOf = (node: Node) => text.slice(0, node.start).split('\n').length
@@ -29,6 +36,8 @@ export function readSource(text: string): SourceFacts {
     const found = importOf(node)
     if (found !== undefined) facts.imports.push({ ...found, line: lineOf(node) })
     if (readsEnvironment(node)) facts.environmentReads.push(lineOf(node))
+    const what = ambientOf(node)
+    if (what !== undefined) facts.ambient.push({ what, line: lineOf(node) })
   }
   return facts
 }
@@ -58,6 +67,21 @@ function readsEnvironment(node: Node): boolean {
   if (node.type !== 'ImportDeclaration' || !/^(node:)?process$/.test(String(nameOf(node.source))))
     return false
   return (node.specifiers as Node[]).some((specifier) => nameOf(specifier.imported) === 'env')
+}
+
+const AMBIENT_MEMBERS = ['Date.now', 'Math.random', 'performance.now', 'crypto.randomUUID']
+const AMBIENT_CALLS = ['setTimeout', 'setInterval', 'setImmediate', 'fetch', 'randomBytes', 'randomUUID']
+
+/** `Date.now`, `new Date()`, `Math.random`, timers: undefined for anything else. */
+function ambientOf(node: Node): string | undefined {
+  if (node.type === 'MemberExpression') {
+    const name = `${String(nameOf(node.object))}.${String(nameOf(node.property))}`
+    return AMBIENT_MEMBERS.includes(name) ? name : undefined
+  }
+  const callee = String(nameOf(node.callee))
+  if (node.type === 'NewExpression')
+    return callee === 'Date' && (node.arguments as Node[]).length === 0 ? 'new Date()' : undefined
+  return node.type === 'CallExpression' && AMBIENT_CALLS.includes(callee) ? `${callee}()` : undefined
 }
 
 function isProcess(value: unknown): boolean {

@@ -1,7 +1,16 @@
 import { isBuiltin } from 'node:module'
 import { dirname, join } from 'node:path/posix'
 import { findCycles } from './cycles.ts'
-import { LONGEST_FILE, NOBODY_IMPORTS, TEST_FILE, TEST_ZONE, ZONES, type Zone } from './rules.ts'
+import {
+  LONGEST_FILE,
+  NOBODY_IMPORTS,
+  PURE_BUILTINS,
+  PURE_FILE,
+  TEST_FILE,
+  TEST_ZONE,
+  ZONES,
+  type Zone,
+} from './rules.ts'
 import { readSource, type SourceFacts, type SourceImport } from './source-imports.ts'
 
 /** Sources by path from the root of the repository, with `/`. */
@@ -10,7 +19,11 @@ export type Sources = ReadonlyMap<string, string>
 /** Every breach of the rules, one readable line each: `<file>:<line>: <what is wrong and which rule says so>`. */
 export function violationsOf(sources: Sources): string[] {
   const facts = new Map([...sources].map(([path, text]) => [path, readSource(text)]))
-  return [...[...facts].flatMap(([path, found]) => violationsOfFile(path, found)), ...cycleViolations(facts)]
+  return [
+    ...[...facts].flatMap(([path, found]) => violationsOfFile(path, found)),
+    ...cycleViolations(facts),
+    ...purityViolations(facts),
+  ]
 }
 
 function violationsOfFile(path: string, facts: SourceFacts): string[] {
@@ -37,7 +50,11 @@ function complaintAbout(path: string, zone: Zone, one: SourceImport): string | u
     return zone.libraries.includes('*') ? undefined : 'imports a computed path, which nobody can check'
   }
   if (specifier.startsWith('.')) return complaintAboutFile(zone, join(dirname(path), specifier), one.typeOnly)
-  if (isBuiltin(specifier)) return complaintAboutBuiltin(specifier)
+  if (isBuiltin(specifier)) {
+    return specifier.startsWith('node:')
+      ? undefined
+      : `imports ${specifier}: modules of Node are written node:${specifier}`
+  }
   const name = specifier.split('/', specifier.startsWith('@') ? 2 : 1).join('/')
   const isAllowed = zone.libraries.some(
     (library) => library === '*' || library === name || (library.endsWith('/') && name.startsWith(library)),
@@ -59,24 +76,51 @@ function complaintAboutFile(zone: Zone, target: string, typeOnly: boolean): stri
     : `imports values of ${target}: ${zone.path} may import types of ${onlyTypes} only`
 }
 
-function complaintAboutBuiltin(specifier: string): string | undefined {
-  return specifier.startsWith('node:')
-    ? undefined
-    : `imports ${specifier}: modules of Node are written node:${specifier}`
-}
-
 function listed(names: readonly string[]): string {
   return names.length === 0 ? 'nothing' : names.join(', ')
 }
 
-/** Types may refer to each other within a folder: what is gone at run time cannot be loaded in a wrong order. */
+/** In the product types count: a file that needs another's types and gives it its own is half of one idea. */
 function cycleViolations(facts: ReadonlyMap<string, SourceFacts>): string[] {
-  const graph = new Map([...facts].map(([path, { imports }]) => [path, valueImports(path, imports)]))
+  const graph = new Map([...facts].map(([path, { imports }]) => [path, localImports(path, imports)]))
   return findCycles(graph).map((cycle) => `${cycle[0]}:1: is in a cycle: ${cycle.join(' -> ')}`)
 }
 
-function valueImports(path: string, imports: readonly SourceImport[]): string[] {
+function localImports(path: string, imports: readonly SourceImport[]): string[] {
+  const typesCount = path.startsWith('src/') && !TEST_FILE.test(path)
   return imports.flatMap(({ specifier, typeOnly }) =>
-    specifier?.startsWith('.') && !typeOnly ? [join(dirname(path), specifier)] : [],
+    specifier?.startsWith('.') && (typesCount || !typeOnly) ? [join(dirname(path), specifier)] : [],
   )
+}
+
+/** A file of decisions is as pure as what it imports: each breach is named once, with a decision that it spoils. */
+function purityViolations(facts: ReadonlyMap<string, SourceFacts>): string[] {
+  const spoiled = new Map<string, string>()
+  for (const decision of facts.keys()) {
+    if (!PURE_FILE.test(decision) || TEST_FILE.test(decision)) continue
+    for (const path of reachableFrom(decision, facts))
+      for (const breach of impurities(path, facts.get(path)))
+        if (!spoiled.has(breach)) spoiled.set(breach, decision)
+  }
+  return [...spoiled].map(([breach, decision]) => `${breach}, and ${decision} decides without I/O`)
+}
+
+function reachableFrom(path: string, facts: ReadonlyMap<string, SourceFacts>): Set<string> {
+  const reached = new Set([path])
+  for (const each of reached)
+    for (const { specifier, typeOnly } of facts.get(each)?.imports ?? [])
+      if (specifier?.startsWith('.') && !typeOnly) reached.add(join(dirname(each), specifier))
+  return reached
+}
+
+function impurities(path: string, facts: SourceFacts | undefined): string[] {
+  if (!facts) return []
+  const builtins = facts.imports.filter(
+    ({ specifier, typeOnly }) =>
+      specifier !== undefined && isBuiltin(specifier) && !typeOnly && !PURE_BUILTINS.includes(specifier),
+  )
+  return [
+    ...builtins.map(({ specifier, line }) => `${path}:${line}: imports ${specifier}`),
+    ...facts.ambient.map(({ what, line }) => `${path}:${line}: uses ${what}`),
+  ]
 }

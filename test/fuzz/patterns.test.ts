@@ -18,23 +18,25 @@ const SQUARE = '2nd degree polynomial'
 
 /** Patterns that take the square of their text, by file, and why that is short. */
 const QUADRATIC: Readonly<Record<string, { patterns: readonly RegExp[]; why: string }>> = {
-  'config.ts': {
-    patterns: [/_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$/],
-    why: 'names of environment variables, from whoever starts the program',
+  'cmd/config.ts': {
+    patterns: [
+      /_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$/,
+      /\/+$/,
+    ],
+    why: 'names of environment variables, and a setting, from the operator who starts the program',
   },
-  'config-check.ts': { patterns: [/\/+$/], why: 'a setting, from whoever starts the program' },
-  'domain/bake-name.ts': { patterns: [/-+$/], why: 'a part of a name of 63 characters' },
-  'domain/cloud-failure.ts': { patterns: [/\.+$/], why: 'a message that was made fit to show' },
-  'domain/credential-verified.ts': {
+  'boxes/controller/bake-job.ts': { patterns: [/-+$/], why: 'a part of a name of 63 characters' },
+  'credentials/cloud.ts': { patterns: [/\.+$/], why: 'a message that was made fit to show' },
+  'credentials/controller/conditions.ts': {
     patterns: [/@.*$/, /:[^/]*$/],
     why: 'the name of an image, at most 716 characters',
   },
-  'domain/registry-failure.ts': {
+  'boxes/registry/failure.ts': {
     patterns: [/@.*$|:[^/:]*$/],
     why: 'the name of an image, at most 716 characters',
   },
-  'domain/tool-words.ts': { patterns: [/=+$/], why: 'base64, whose padding is two characters at most' },
-  'adapters/aws/error-words.ts': {
+  'boxes/job/redaction.ts': { patterns: [/=+$/], why: 'base64, whose padding is two characters at most' },
+  'credentials/aws/errors.ts': {
     patterns: [
       / ?The Canonical String for this request.*$/,
       / ?[([] ?(?:Service:[^)\]]*|request[ -]?id:[^)\]]*)[)\]]/,
@@ -42,10 +44,10 @@ const QUADRATIC: Readonly<Record<string, { patterns: readonly RegExp[]; why: str
     ],
     why: 'an answer of AWS, cut at ten times what is shown of it; base64, whose padding is two characters at most',
   },
-  'adapters/kubernetes/cluster-access.ts': { patterns: [/\/+$/], why: 'the address in a kubeconfig' },
-  'adapters/kubernetes/event-object.ts': { patterns: [/[^a-z0-9]+$/], why: 'a name of 253 characters' },
-  'adapters/registry/registry-probe.ts': { patterns: [/;.*$/], why: 'a header, and all of them are 32 KB' },
-  'adapters/system/redact.ts': {
+  'kube/auth.ts': { patterns: [/\/+$/], why: 'the address in a kubeconfig' },
+  'kube/recorder.ts': { patterns: [/[^a-z0-9]+$/], why: 'a name of 253 characters' },
+  'boxes/registry/probe.ts': { patterns: [/;.*$/], why: 'a header, and all of them are 32 KB' },
+  'lib/redact.ts': {
     patterns: [/\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*/],
     why: 'a line of the log, at most 4,096 characters',
   },
@@ -53,14 +55,12 @@ const QUADRATIC: Readonly<Record<string, { patterns: readonly RegExp[]; why: str
 
 /** Files that make a pattern where they are called, with what it looks like then. */
 const MADE_WHEN_CALLED: Readonly<Record<string, RegExp>> = {
-  'domain/tool-words.ts': /(?<![\w])a\+secret\/of=some\.length(?![\w])/gu,
+  'boxes/job/redaction.ts': /(?<![\w])a\+secret\/of=some\.length(?![\w])/gu,
 }
 
 type Pattern = { source: string; flags: string; path: string; where: string }
 
-const files = globSync('**/*.ts', { cwd: SOURCES }).filter(
-  (path) => !path.endsWith('.test.ts') && !/^(tools|playground)\//.test(path),
-)
+const files = globSync('**/*.ts', { cwd: SOURCES }).filter((path) => !path.endsWith('.test.ts'))
 const read = files.map(patternsIn)
 const literals = read.flatMap(({ literals }) => literals)
 const making = read.filter(({ atOnce }) => atOnce > 0)

@@ -34,14 +34,14 @@ export const EGRESS: readonly Row[] = [
     name: "What is the operator's own and looks public",
     how: 'networks that the operator has closed are forbidden before all else, also as mapped, compatible, NAT64 and 6to4 addresses',
     tests: [
-      '`src/adapters/http/address-policy`: where the operator has closed its network, $address is $want',
-      '`src/adapters/http/address-policy`: a closed address of IPv4 is closed as %s, whatever is allowed',
+      '`src/net/address-policy`: where the operator has closed its network, $address is $want',
+      '`src/net/address-policy`: a closed address of IPv4 is closed as %s, whatever is allowed',
     ],
   },
   {
     name: 'IPv6 forms of IPv4: mapped, compatible, NAT64, 6to4, Teredo',
     how: 'judged by what is embedded, or refused',
-    tests: ['`src/adapters/http/address-policy`: %s is forbidden'],
+    tests: ['`src/net/address-policy`: %s is forbidden'],
     figures: BLOCKED,
   },
   {
@@ -55,7 +55,7 @@ export const EGRESS: readonly Row[] = [
     how: 'one look-up, whose result is dialled, and looked at again when it is connected',
     tests: [
       '`test/hostile/addresses`: behind a name that showed an allowed address before, at each turn',
-      '`src/adapters/http/webhook-sender-network`: a connection that ends up elsewhere than at a vetted address is given up',
+      '`src/webhooks/sender/webhook-sender-network`: a connection that ends up elsewhere than at a vetted address is given up',
     ],
     figures: [{ of: 'addresses', keys: ['rebindings', 'connections to forbidden addresses'] }],
   },
@@ -72,14 +72,14 @@ export const EGRESS: readonly Row[] = [
     name: 'Names of the cluster and of machines',
     how: 'localhost, single labels, .local, .internal, .svc and the like reach allowed networks alone',
     tests: [
-      '`src/adapters/http/url-guard`: the name %s is refused while no network is allowed, and left to its addresses otherwise',
+      '`src/net/egress-policy`: the name %s is refused while no network is allowed, and left to its addresses otherwise',
     ],
   },
   {
     name: 'TLS 1.2 at least, always verified, for the name of the URL',
     how: 'no way to switch it off',
     tests: [
-      '`src/adapters/http/webhook-sender-tls`: *',
+      '`src/webhooks/sender/webhook-sender-tls`: *',
       '`attempts`: a certificate that is expired, for another name, or of an unknown authority',
     ],
   },
@@ -92,7 +92,7 @@ export const EGRESS: readonly Row[] = [
     name: 'Blocked looks like refused',
     how: 'the same words for both, so that nobody scans ports',
     tests: [
-      '`src/adapters/http/failures`: a blocked address reads exactly like a refused connection and is told apart by class only',
+      '`src/webhooks/sender/outcome`: a blocked address reads exactly like a refused connection and is told apart by class only',
       '`url`: what only DNS shows > looks like a refused connection, and there is none',
     ],
   },
@@ -100,15 +100,15 @@ export const EGRESS: readonly Row[] = [
     name: 'An answer is shown to the owner alone, and 256 characters of it',
     how: 'plain text, without control characters',
     tests: [
-      '`src/adapters/http/response-text`: whatever bytes come in whatever pieces, the text is short, well-formed and harmless',
+      '`src/webhooks/sender/response-text`: whatever bytes come in whatever pieces, the text is short, well-formed and harmless',
     ],
   },
   {
     name: 'No connection is shared between endpoints of different origins',
     how: 'a pool for each origin, with limits',
     tests: [
-      '`src/adapters/http/webhook-sender`: origins share no connection',
-      '`src/adapters/http/webhook-sender-hostile`: an extra response sent ahead does not answer the next request',
+      '`src/webhooks/sender/sender`: origins share no connection',
+      '`src/webhooks/sender/webhook-sender-hostile`: an extra response sent ahead does not answer the next request',
     ],
   },
 ]

@@ -7,7 +7,7 @@ export const FACADE: readonly Row[] = [
     how: 'every route with ids of another organization is the 404 of what is not there',
     tests: [
       '`test/rest/access-matrix`: *',
-      '`src/rest/access-matrix`: the headers, too, are the same for what is not there and what may not be seen, on every route',
+      '`src/server/access-matrix`: the headers, too, are the same for what is not there and what may not be seen, on every route',
     ],
   },
   {
@@ -16,22 +16,25 @@ export const FACADE: readonly Row[] = [
     tests: [
       '`test/rest/reviews`: *',
       '`test/rest/review-floods`: *',
-      '`src/rest/authenticate`: *',
-      '`src/rest/api-key`: *',
+      '`src/server/http/auth`: *',
+      '`src/server/http/api-key`: *',
     ],
   },
   {
     name: 'API3: fields of objects',
     how: 'answers are built field by field; a request with unknown fields is refused',
-    tests: ['`src/rest/validate`: *', '`src/rest/openapi`: an answer may gain members, a request may not'],
+    tests: [
+      '`src/server/http/validate`: *',
+      '`src/server/http/openapi`: an answer may gain members, a request may not',
+    ],
   },
   {
     name: 'API4: resources',
     how: 'limits on bodies before they are read, pages, headers, connections, requests a second, endpoints and keys',
     tests: [
       '`test/rest/raw-limits`: *',
-      '`src/rest/server`: *',
-      '`src/rest/rate-limit`: *',
+      '`src/server/http/server`: *',
+      '`src/server/http/rate-limit`: *',
       '`test/rest/full-organizations`: *',
     ],
     figures: [
@@ -74,29 +77,29 @@ export const FACADE: readonly Row[] = [
     how: 'one handler of errors with stable codes; no stack, no body, no cause',
     tests: [
       '`test/rest/refusals`: *',
-      '`src/rest/app`: $error.message is answered as $want.1, without a word of what is inside',
+      '`src/server/http/rest-app`: $error.message is answered as $want.1, without a word of what is inside',
     ],
   },
   {
     name: 'API9: what there is',
     how: 'the OpenAPI document is made of the routes',
     tests: [
-      '`src/rest/openapi`: every route is an operation, and every operation a route',
+      '`src/server/http/openapi`: every route is an operation, and every operation a route',
       '`test/rest/http`: the document that is served is the one in the documentation',
     ],
   },
   {
     name: 'API10: answers of others',
     how: 'receivers, AWS and registries are parsed with limits like a request',
-    tests: ['`src/adapters/http/webhook-sender-hostile`: *', '`src/adapters/aws/error-words`: *'],
+    tests: ['`src/webhooks/sender/webhook-sender-hostile`: *', '`src/credentials/aws/error-words`: *'],
   },
   {
     name: 'Express and Node: bodies, escapes, depths, prototypes',
     how: 'what cannot be parsed is 400, what is too deep or too long is refused before it costs anything; no pattern takes longer than in proportion to a text, or than its square where it is short',
     tests: [
-      '`src/rest/bad-requests`: *',
-      '`src/rest/raw-requests`: *',
-      '`src/rest/json-text`: *',
+      '`src/server/http/bad-requests`: *',
+      '`src/server/http/raw-requests`: *',
+      '`src/server/http/body`: *',
       '`test/fuzz/patterns`: *',
     ],
   },
@@ -110,7 +113,7 @@ export const FACADE: readonly Row[] = [
     how: 'one line for each change: who, what, with what end',
     tests: [
       '`test/rest/audit-log`: *',
-      '`src/rest/app`: changes are in the log with who made them, and neither a key nor a secret is',
+      '`src/server/http/rest-app`: changes are in the log with who made them, and neither a key nor a secret is',
     ],
   },
 ]

@@ -33,9 +33,9 @@ export const FAILURES_OF_API_SERVER: readonly Row[] = [
     name: 'F7: the API server takes connections and says nothing',
     how: 'each call has a deadline; without its Lease a replica stops sending',
     tests: [
-      '`src/adapters/kubernetes/transport`: ends at its deadline: no answer, half an answer, or no connection',
+      '`src/kube/transport`: ends at its deadline: no answer, half an answer, or no connection',
       '`reflector-faults`: resumes a watch that went silent',
-      '`src/runtime/shards/shard-keeper`: a write that fails ends what it may do in time, and goes on when it is taken again',
+      '`src/ha/coordinator`: a write that fails ends what it may do in time, and goes on when it is taken again',
     ],
     figures: [{ of: 'fleet', keys: ['faults.hold.count', 'faults.deaf.count', 'overlaps', 'lost'] }],
   },
@@ -77,7 +77,7 @@ export const FAILURES_OF_API_SERVER: readonly Row[] = [
     name: 'F10: a watch forgets, repeats or reorders',
     how: 'the end is the same',
     tests: [
-      '`src/runtime/reflector-histories`: never goes back, and agrees with the store after the next full list',
+      '`src/kube/reflector-histories`: never goes back, and agrees with the store after the next full list',
       '`reflector-faults`: finds an event that never came by the next full comparison, while the watch goes on',
     ],
     figures: [{ of: 'histories', keys: ['of watches', 'tests that failed'] }],
@@ -87,7 +87,7 @@ export const FAILURES_OF_API_SERVER: readonly Row[] = [
     how: 'nothing is done on an older version than that of the last write',
     tests: [
       '`stale-view`: an endpoint that Davit has disabled gets nothing, before the watch says so and while it catches up',
-      '`src/runtime/reflector-set-back`: finds out by a comparison that the store was set back while its watch stayed open',
+      '`src/kube/reflector-set-back`: finds out by a comparison that the store was set back while its watch stayed open',
       '`test/hostile/two-api-servers`: *',
       FLEET,
     ],
@@ -115,7 +115,7 @@ export const FAILURES_OF_API_SERVER: readonly Row[] = [
     name: 'F12: a conflict on a status',
     how: 'read again and written again; an end stays an end',
     tests: [
-      '`src/domain/delivery`: $state stays as it is, whatever is still reported of it',
+      '`src/webhooks/delivery/status`: $state stays as it is, whatever is still reported of it',
       '`storm`: everything is delivered, once and in order where asked, and nothing is attempted more than eight times',
     ],
     figures: [{ of: 'fleet', keys: ['beyondEight', 'duplicates.unexplained'] }],
@@ -124,7 +124,7 @@ export const FAILURES_OF_API_SERVER: readonly Row[] = [
     name: 'F13: what is to be made is there already',
     how: 'the same counts as made, another one is a conflict',
     tests: [
-      '`src/controllers/delivery-log/write-once`: *',
+      '`src/webhooks/log/kubernetes-store`: *',
       '`endpoint-deletion`: inherits nothing: no delivery, key, count, request, nor what could be delivered again',
     ],
     figures: [{ of: 'fleet', keys: ['keys that were two events', 'deliveries too many or too few'] }],
@@ -177,8 +177,8 @@ export const FAILURES_OF_API_SERVER: readonly Row[] = [
     how: 'read again without a start',
     tests: [
       '`renewed-tokens`: both go on with the new ones without a start, and nothing is lost',
-      '`src/adapters/kubernetes/renewed-credentials`: *',
-      '`src/adapters/kubernetes/transport-credentials`: *',
+      '`src/kube/renewed-credentials`: *',
+      '`src/kube/transport-credentials`: *',
     ],
     figures: [
       {

@@ -17,8 +17,8 @@ export const FAILURES_OUTSIDE: readonly Row[] = [
     name: 'F26: DNS in trouble, or slow',
     how: 'a failed attempt; names that are slow keep no other waiting',
     tests: [
-      '`src/adapters/http/resolver`: 200 names whose server hangs do not keep others waiting',
-      '`src/adapters/http/webhook-sender-network`: names that do not resolve, and name servers in trouble, are told apart',
+      '`src/net/resolver`: 200 names whose server hangs do not keep others waiting',
+      '`src/webhooks/sender/webhook-sender-network`: names that do not resolve, and name servers in trouble, are told apart',
     ],
   },
   {
@@ -32,8 +32,8 @@ export const FAILURES_OUTSIDE: readonly Row[] = [
     how: 'a failed attempt; two and a half seconds for each of several addresses',
     tests: [
       '`attempts`: refused, reset before an answer, and reset in the body of a 200',
-      '`src/adapters/http/webhook-sender-network`: where the first address refuses, the next one is tried',
-      '`src/adapters/http/silent-address`: *',
+      '`src/webhooks/sender/webhook-sender-network`: where the first address refuses, the next one is tried',
+      '`src/webhooks/sender/silent-address`: *',
     ],
     figures: [{ of: 'receivers', keys: ['resets before the answer'] }],
   },
@@ -41,7 +41,7 @@ export const FAILURES_OUTSIDE: readonly Row[] = [
     name: 'F29: bad certificates, old TLS, a handshake that hangs',
     how: 'a failed attempt in words; memory stays',
     tests: [
-      '`src/adapters/http/webhook-sender-tls`: *',
+      '`src/webhooks/sender/webhook-sender-tls`: *',
       '`test/hostile/receivers`: each ends in 20 seconds with an outcome in words, the others get all meanwhile, and no socket stays',
     ],
     figures: [
@@ -62,7 +62,7 @@ export const FAILURES_OUTSIDE: readonly Row[] = [
     name: 'F30: slow headers, a flood of 1xx, a body in drops',
     how: 'one deadline of 20 seconds for all of it',
     tests: [
-      '`src/adapters/http/webhook-sender-limits`: $name ends at the deadline',
+      '`src/webhooks/sender/webhook-sender-limits`: $name ends at the deadline',
       '`test/hostile/receivers`: each ends in 20 seconds with an outcome in words, the others get all meanwhile, and no socket stays',
     ],
     figures: [
@@ -80,22 +80,22 @@ export const FAILURES_OUTSIDE: readonly Row[] = [
     name: 'F31: a huge body, a gzip bomb, many encodings',
     how: '16 KB are read, nothing is unpacked',
     tests: [
-      '`src/adapters/http/webhook-sender-limits`: of 200 MB of body 16 KB are read, the rest is not',
-      '`src/adapters/http/webhook-sender-hostile`: compressed answers are not unpacked',
+      '`src/webhooks/sender/webhook-sender-limits`: of 200 MB of body 16 KB are read, the rest is not',
+      '`src/webhooks/sender/webhook-sender-hostile`: compressed answers are not unpacked',
     ],
     figures: [{ of: 'soak', keys: ['heap slope, MB/h', 'most resident, MB'] }],
   },
   {
     name: 'F32: a flood of headers',
     how: 'a failed attempt at 16 KB',
-    tests: ['`src/adapters/http/webhook-sender-hostile`: $name is a failure of the protocol'],
+    tests: ['`src/webhooks/sender/webhook-sender-hostile`: $name is a failure of the protocol'],
     figures: [{ of: 'receivers', keys: ['floods with headers', 'sends one endless header'] }],
   },
   {
     name: 'F33: redirects',
     how: 'a failed attempt, never followed',
     tests: [
-      '`src/adapters/http/webhook-sender`: a redirect with %d is not followed',
+      '`src/webhooks/sender/sender`: a redirect with %d is not followed',
       '`test/hostile/addresses`: behind a redirect of any kind',
     ],
     figures: [{ of: 'addresses', keys: ['redirects', 'connections to forbidden addresses'] }],
@@ -122,7 +122,7 @@ export const FAILURES_OUTSIDE: readonly Row[] = [
     how: 'means nothing; the schedule is the documented one',
     tests: [
       '`attempts`: every other status is a failed attempt: redirects are not followed, 410 and Retry-After mean nothing special',
-      '`src/domain/retry-schedule`: every time is a whole number of milliseconds, and none is before the end of the attempt, at any scale',
+      '`src/webhooks/delivery/retry-schedule`: every time is a whole number of milliseconds, and none is before the end of the attempt, at any scale',
     ],
     figures: [
       { of: 'receivers', keys: ['asks to wait for 30,000 years'] },
@@ -187,8 +187,8 @@ export const FAILURES_OUTSIDE: readonly Row[] = [
     name: 'F41: AWS throttles, refuses, or leaves open what it did',
     how: 'waits; the condition says the kind, never the value; a version is compared',
     tests: [
-      '`src/adapters/aws/shared-account`: *',
-      '`src/adapters/aws/failures`: %s is told and repeated as the table says',
+      '`src/credentials/aws/shared-account`: *',
+      '`src/credentials/aws/failures`: %s is told and repeated as the table says',
       '`credential-rules`: that AWS does not take yet > is stored once it does, and it is said meanwhile what AWS says: $what',
       '`test/canary/canary`: finds no secret anywhere but in the account, whatever AWS answers and whenever a process is killed',
     ],
@@ -232,7 +232,7 @@ export const FAILURES_OUTSIDE: readonly Row[] = [
     name: 'F44: memory that grows',
     how: 'every queue, body and cache has a limit',
     tests: [
-      '`src/adapters/http/webhook-sender-limits`: a long run of hostile receivers leaves neither memory nor sockets behind',
+      '`src/webhooks/sender/webhook-sender-limits`: a long run of hostile receivers leaves neither memory nor sockets behind',
     ],
     figures: [
       {
@@ -260,7 +260,7 @@ export const FAILURES_OUTSIDE: readonly Row[] = [
     how: 'deliveries go on, lines are dropped, the process ends when it is told to',
     tests: [
       '`test/hostile/full-stdout`: it becomes ready, delivers, and ends with 0',
-      '`src/adapters/system/log`: a reader of standard output that stands still does not stop the program',
+      '`src/lib/system-log`: a reader of standard output that stands still does not stop the program',
     ],
     figures: [{ of: 'full-stdout', keys: ['events', 'delivered', 'exit code'] }],
   },

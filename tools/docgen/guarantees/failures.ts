@@ -11,8 +11,8 @@ const OF_PROCESS: readonly Row[] = [
     how: 'no event is lost; what comes again has its id',
     tests: [
       CHAOS,
-      '`src/controllers/delivery/crash-anywhere`: killed once > %s any of its calls is done, it goes on',
-      '`src/controllers/delivery/crash-anywhere`: killed several times > it goes on, whenever that is',
+      '`src/webhooks/delivery/crash-anywhere`: killed once > %s any of its calls is done, it goes on',
+      '`src/webhooks/delivery/crash-anywhere`: killed several times > it goes on, whenever that is',
     ],
     figures: [
       { of: 'fleet', keys: ['accepted', 'lost'] },
@@ -95,8 +95,8 @@ const OF_TIME: readonly Row[] = [
     how: 'as when it is suspended; an answer that came meanwhile counts',
     tests: [
       '`stalled-loop`: another one goes on with what is its own, and once it runs again it sends nothing that it does not own',
-      '`src/runtime/shards/fence`: *',
-      '`src/adapters/http/stood-still`: an answer that came while the process stood still counts, although the deadline has passed',
+      '`src/ha/fence`: *',
+      '`src/webhooks/sender/stood-still`: an answer that came while the process stood still counts, although the deadline has passed',
     ],
     figures: [{ of: 'fleet', keys: ['faults.pause controller.count', 'inversions', 'overlaps'] }],
   },
@@ -106,7 +106,7 @@ const OF_TIME: readonly Row[] = [
     tests: [
       '`wall-clock`: *',
       '`test/rest/clock-ahead`: an endpoint is made once, and an event published once, whichever facade is asked again',
-      '`src/controllers/retention/steady-time`: a clock that is set a day ahead and mended within the hour makes nothing older',
+      '`src/webhooks/log/steady-time`: a clock that is set a day ahead and mended within the hour makes nothing older',
     ],
     figures: [{ of: 'fleet', keys: ['faults.clock step.count', 'waits.outside', 'inversions', 'lost'] }],
   },

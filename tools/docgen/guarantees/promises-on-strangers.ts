@@ -24,9 +24,9 @@ export const PROMISES_ON_STRANGERS: readonly Row[] = [
     how: 'names are validated before a path is made of them; references stay in their namespace; a right is reviewed for each operation',
     tests: [
       '`test/rest/access-matrix`: *',
-      '`src/adapters/kubernetes/resource-path`: is never made with the name %j: no such object can be',
+      '`src/kube/resource-path`: is never made with the name %j: no such object can be',
       '`neighbours`: *',
-      '`src/controllers/delivery/foreign-objects`: *',
+      '`src/webhooks/delivery/foreign-objects`: *',
       '`test/hostile/foreign-names`: nothing of another organization is shown, sent, changed or held up, whatever names of it are written',
     ],
     figures: [
@@ -63,7 +63,7 @@ export const PROMISES_ON_STRANGERS: readonly Row[] = [
     how: 'one deadline of 20 seconds in all, 16 KB of an answer, nothing is unpacked',
     tests: [
       '`test/hostile/receivers`: each ends in 20 seconds with an outcome in words, the others get all meanwhile, and no socket stays',
-      '`src/adapters/http/webhook-sender-limits`: *',
+      '`src/webhooks/sender/webhook-sender-limits`: *',
     ],
     figures: [
       { of: 'receivers', keys: ['kinds of receivers', 'longest attempt, ms', 'connections left open'] },

@@ -48,7 +48,7 @@ export const PROMISES: readonly Row[] = [
       '`payload`: with deliveryLog > escapes',
       '`payload`: with deliveryLog > numbers that no double holds',
       '`payload`: large ones are the same bytes in retries, and so they are after a restart',
-      '`src/domain/payload`: any JSON comes out as it went in',
+      '`src/webhooks/log/payload`: any JSON comes out as it went in',
     ],
   },
   {
@@ -57,7 +57,7 @@ export const PROMISES: readonly Row[] = [
     tests: [
       FLEET,
       '`ordered`: events arrive one by one in the order in which they were created',
-      '`src/controllers/delivery/hand-over`: *',
+      '`src/webhooks/delivery/hand-over`: *',
     ],
     figures: [
       { of: 'fleet', keys: ['inversions', 'gaps', 'overlaps'] },
@@ -67,7 +67,7 @@ export const PROMISES: readonly Row[] = [
   {
     name: 'At most eight attempts, each after its documented wait',
     how: 'the time of the next attempt is in the record of the one before; steps of clocks and new owners do not change it',
-    tests: [FLEET, '`src/domain/retry-schedule`: *'],
+    tests: [FLEET, '`src/webhooks/delivery/retry-schedule`: *'],
     figures: [{ of: 'fleet', keys: ['beyondEight', 'waits.compared', 'waits.outside'] }],
   },
   {
@@ -141,8 +141,8 @@ export const PROMISES: readonly Row[] = [
     tests: [
       FLEET,
       '`replicas`: *',
-      '`src/runtime/shards/shard-histories`: *',
-      '`src/controllers/delivery/kept-hand-over`: *',
+      '`src/ha/shard-histories`: *',
+      '`src/webhooks/delivery/kept-hand-over`: *',
     ],
     figures: [
       {
@@ -166,8 +166,8 @@ export const PROMISES: readonly Row[] = [
     tests: [
       FLEET,
       '`test/rest/facade-replicas`: *',
-      '`src/controllers/facade/replicas/facade-histories`: *',
-      '`src/controllers/delivery/unsent-keys`: *',
+      '`src/server/facade-histories`: *',
+      '`src/webhooks/delivery/unsent-keys`: *',
     ],
     figures: [
       {

@@ -9,7 +9,7 @@ import { type SettingRow, settingRows } from '../setting-rows.ts'
 
 const PAGE = 'docs/values.md'
 const SETTINGS = 'docs/settings.md'
-const NOTE = NOTICE.replace('src/api', 'src/tools/chart')
+const NOTE = NOTICE.replace('src/apis', 'tools/docgen/chart')
 const WIDTH = 110
 /** As words of a value name it, which stand in files elsewhere too. */
 const PAGE_OF_DOCS = /\bdocs\/([a-z-]+\.md)\b/g
