@@ -277,16 +277,16 @@ function createEventLoop(shared: Shared) {
     log: eventLog,
     clock,
     random,
-    book,
+    store: book,
     counters,
     unconfirmed: unseen,
     quota: room,
-    events: world.events,
+    recorder: world.events,
     time: delivery.retention.time,
     onNotDeleted: (error) =>
       log.warn('Events that have expired could not be deleted; trying again', { error }),
   })
-  counters.onEventSeen = (name) => unseen.seen(name)
+  counters.onEventSeen = (name) => unseen.confirm(name)
   const eventPasses = new ShardedReconciler({
     reconciler: eventsReconciler,
     ownership: shards,

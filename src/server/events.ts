@@ -68,7 +68,7 @@ type PublicationRules = {
 export function checkPublication(rules: PublicationRules, { type, dataText }: Publication): void {
   const entry = rules.catalogue.get(type)
   const refusal = refuseEvent({ name: type, known: entry !== undefined }, dataText)
-  if (refusal) throw invalid([{ pointer: `/${refusal.part}`, message: refusal.words }])
+  if (refusal) throw invalid([{ pointer: `/${refusal.part}`, message: refusal.message }])
   const schema = entry?.spec.schema
   if (!schema) return
   const problems = problemsOf(rules.validator, { type, schema }, parse(dataText))

@@ -17,13 +17,13 @@ const TYPE = 'environment.started'
 
 export class EventsBed {
   readonly clock = new FakeClock()
-  readonly lane = new EndpointQueue({ namespace: 'acme', name: 'billing', uid: 'uid-1' })
+  readonly queue = new EndpointQueue({ namespace: 'acme', name: 'billing', uid: 'uid-1' })
   readonly store = new MemoryStore(() => this.clock.now())
   readonly book = new WebhookEventStore()
   readonly counters = new PendingCounters()
   readonly written = new ByteWindow(this.clock, 10)
   /** Events on objects: the object's name and the reason. */
-  readonly told: [string, string][] = []
+  readonly recorded: [string, string][] = []
   /** Ids. */
   readonly appended: string[] = []
   /** What the log has shown: everything that was appended. */
@@ -34,14 +34,14 @@ export class EventsBed {
   failAppends = 0
   beforeAppend = async (): Promise<void> => undefined
   /** Version up to which the watch has shown the log. */
-  shownUpTo = 0
+  readUpTo = 0
   /** How long the API server takes to read one. */
   slowMs = 0
   /** Writes that are refused, by the name of the event. */
   readonly refusals = new Map<string, ApiErrorKind>()
   reconciler: EventsReconciler
   /** What this process knows of events that the log may not have shown. */
-  unseen!: UnconfirmedAppends
+  unconfirmed!: UnconfirmedAppends
 
   constructor(catalogue: EventTypeStore) {
     this.catalogue = catalogue
@@ -55,20 +55,20 @@ export class EventsBed {
   }
 
   #reconciler(): EventsReconciler {
-    const { clock, store, book, counters, lane, written, keys, catalogue } = this
-    const unseen = new UnconfirmedAppends(clock, () => this.shownUpTo)
-    this.unseen = unseen
-    counters.onEventSeen = (name) => unseen.seen(name)
+    const { clock, store, book, counters, queue, written, keys, catalogue } = this
+    const unconfirmed = new UnconfirmedAppends(clock, () => this.readUpTo)
+    this.unconfirmed = unconfirmed
+    counters.onEventSeen = (name) => unconfirmed.confirm(name)
     const limits = {
       pending: { organization: 3, all: 100 },
       heldBytes: 1000,
       writtenBytes: { organization: 1000, all: 1500 },
     }
-    const room = new PublishQuota({
-      counters: counters,
-      unconfirmed: unseen,
+    const quota = new PublishQuota({
+      counters,
+      unconfirmed,
       written,
-      queues: () => [lane],
+      queues: () => [queue],
       limits,
     })
     const organizations = new Organizations()
@@ -111,13 +111,13 @@ export class EventsBed {
       },
       clock,
       random: fixedRandom(1),
-      book,
-      counters: counters,
-      unconfirmed: unseen,
-      quota: room,
+      store: book,
+      counters,
+      unconfirmed,
+      quota,
       time: clock,
       onNotDeleted: () => undefined,
-      events: { record: (about, event) => void this.told.push([about.metadata.name, event.reason]) },
+      recorder: { record: (about, event) => void this.recorded.push([about.metadata.name, event.reason]) },
     })
   }
 
@@ -129,7 +129,7 @@ export class EventsBed {
 
   /** The log shows the event's delivery. */
   shown(name: string, bytes?: number): Delivery {
-    this.shownUpTo = Math.max(this.shownUpTo, 7)
+    this.readUpTo = Math.max(this.readUpTo, 7)
     return this.known(name, bytes)
   }
 
@@ -138,7 +138,7 @@ export class EventsBed {
     const home = { kind: 'object' } as const
     const facts = {
       name,
-      queue: this.lane,
+      queue: this.queue,
       version: 7,
       index: 0,
       acceptedAt: 0,
@@ -148,7 +148,7 @@ export class EventsBed {
     }
     const delivery: Delivery = { ...facts, ofWebhookEvent: true, stage: 'queued', left: false, storage: home }
     this.counters.add(delivery)
-    this.lane.add(delivery)
+    this.queue.add(delivery)
     return delivery
   }
 

@@ -3,7 +3,7 @@ import type { CancelReason, WebhookDelivery, WebhookDeliveryStatus } from '../..
 import { isApiError, UnreadableError } from '../../kube/client.ts'
 import { sleep } from '../../lib/sleep.ts'
 import { type EndpointView, endpointReference } from '../endpoints/directory.ts'
-import { largePayload } from '../log/reader.ts'
+import { readLargePayload } from '../log/reader.ts'
 import type { SendOutcome } from '../sender/outcome.ts'
 import { activeKeys, signatureHeader } from '../sender/signature.ts'
 import { ATTEMPT_DEADLINE_MS, type EngineContext, hasLostShard, retryUntilDurable } from './context.ts'
@@ -286,7 +286,7 @@ async function prepareObject(ctx: EngineContext, delivery: Delivery): Promise<Pr
     const { resources, namespace } = ctx
     const organization = delivery.queue.endpoint.namespace
     const body =
-      payload ?? (payloadRef && (await largePayload(resources, namespace, payloadRef, organization)))
+      payload ?? (payloadRef && (await readLargePayload(resources, namespace, payloadRef, organization)))
     if (body === undefined) {
       await cancelObject(ctx, delivery, object, 'PayloadLost')
       return undefined

@@ -349,10 +349,10 @@ export class LogFollower {
 
   /** Who was told that nobody gets an event must not see another place of its key delivered. */
   #noteUnsent(segment: LogSegment): void {
-    const { unsent = [], deliveries } = segment
-    if (unsent.length === 0 || isRestored(segment.writtenAt, segment.createdAt)) return
+    const { undelivered = [], deliveries } = segment
+    if (undelivered.length === 0 || isRestored(segment.writtenAt, segment.createdAt)) return
     const places = [
-      ...unsent.map(({ eventIndex, ...event }) => ({ eventIndex, event })),
+      ...undelivered.map(({ eventIndex, ...event }) => ({ eventIndex, event })),
       ...deliveries.map(({ eventIndex, event }) => ({ eventIndex, event })),
     ]
     places.sort((a, b) => a.eventIndex - b.eventIndex)

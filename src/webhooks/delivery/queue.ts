@@ -459,7 +459,7 @@ export class OpenSegments {
   /** Undefined when the segment is known or behind the mark. All its deliveries are open. */
   add(segment: LogSegment): OpenSegment | undefined {
     if (segment.version <= this.#lowWater || this.#byVersion.has(segment.version)) return undefined
-    const { deliveries, unsent: _, ...place } = segment
+    const { deliveries, undelivered: _, ...place } = segment
     const bytes = deliveries.reduce((sum, { event }) => sum + event.payload.length, 0)
     const open = new OpenEntries(deliveries.map(openEntry))
     const opened: OpenSegment = { segment: place, open, bytes }

@@ -124,10 +124,10 @@ async function check(
 }
 
 /** In the words of a WebhookEvent, whose data can be in one of two fields. */
-function inObject({ reason, part, words }: EventRefusal): Refusal {
+function inObject({ reason, part, message }: EventRefusal): Refusal {
   const field = part === 'type' ? 'spec.type' : 'data'
   const more = reason === 'UnknownType' ? '; see kubectl get eventtypes' : ''
-  return { reason, message: `${field}: ${words}${more}` }
+  return { reason, message: `${field}: ${message}${more}` }
 }
 
 /** Made in one go with its first event, the watch may not have shown it: a refusal is for good, so look once more. */
@@ -209,7 +209,7 @@ export type PublishEventsOptions = ValidateEventOptions & {
   lookMs: number
 }
 
-export type DecidedEvent = { event: EventOutline; verdict: EventDecision }
+export type DecidedEvent = { event: EventOutline; decision: EventDecision }
 
 const MAX_BATCH_BYTES = 192 * 1024
 
@@ -240,7 +240,7 @@ export async function publishEvents(
     const { verdict, append, isShown } = found
     bytes += sizeOf(append).bytes
     if (batch.length > 0 && bytes > MAX_BATCH_BYTES) break
-    judged.push({ event, verdict })
+    judged.push({ event, decision: verdict })
     room -= verdict.kind === 'accepted' ? verdict.deliveries : 0
     batch.push(...append)
     if (isShown) options.found(eventName(event))

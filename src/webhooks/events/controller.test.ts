@@ -15,15 +15,15 @@ let clock: FakeClock
 let store: MemoryStore
 let book: WebhookEventStore
 let counters: PendingCounters
-let lane: EndpointQueue
+let queue: EndpointQueue
 let written: ByteWindow
-let told: [string, string][]
+let recorded: [string, string][]
 let appended: string[]
 let reconciler: EventsReconciler
 
 beforeEach(async () => {
   bed = await startEventsBed()
-  ;({ clock, store, book, counters, lane, written, told, appended, reconciler } = bed)
+  ;({ clock, store, book, counters, queue, written, recorded, appended, reconciler } = bed)
 })
 
 const publish = (name: string, more?: object, namespace?: string) => bed.publish(name, more, namespace)
@@ -58,7 +58,7 @@ test('no more is accepted than there is room for, although the log shows it late
   await reconciler.reconcile('acme')
   expect(appended).toHaveLength(3)
   expect(await stateOf('four')).toBeUndefined()
-  expect(told).toContainEqual(['billing', 'TooManyPending'])
+  expect(recorded).toContainEqual(['billing', 'TooManyPending'])
   if (first) counters.remove(first)
   await reconciler.reconcile('acme')
   expect([await stateOf('four'), await stateOf('five')]).toEqual(['accepted', undefined])
@@ -75,7 +75,7 @@ test('what an append that failed would have added takes no room for good', async
 
 test('what a disabled endpoint holds takes no room until its bytes do', async () => {
   for (const name of ['held-1', 'held-2', 'held-3']) shown(name)
-  counters.setHeld(lane, true)
+  counters.setHeld(queue, true)
   await publish('one')
   await reconciler.reconcile('acme')
   expect(appended).toHaveLength(1)
@@ -83,7 +83,7 @@ test('what a disabled endpoint holds takes no room until its bytes do', async ()
   await publish('two')
   await reconciler.reconcile('acme')
   expect(appended).toHaveLength(1)
-  expect(told).toEqual([['billing', 'TooMuchHeld']])
+  expect(recorded).toEqual([['billing', 'TooMuchHeld']])
 })
 
 test.each([

@@ -88,7 +88,7 @@ export class WriteBackoff {
 }
 
 type EventExpiryOptions = {
-  book: WebhookEventStore
+  store: WebhookEventStore
   writer: ResourceWriter
   clock: Clock
   random: Random
@@ -120,18 +120,18 @@ export class EventExpiry {
 
   /** What cannot be deleted holds up nothing else. @returns milliseconds until the next one expires, or is tried again */
   async pass(namespace: string): Promise<number | undefined> {
-    const { book, clock, time, partMs, onNotDeleted } = this.#options
+    const { store, clock, time, partMs, onNotDeleted } = this.#options
     const now = time.now()
     const until = clock.monotonic() + partMs
     const errors: unknown[] = []
-    const expired = book.expiringIn(namespace).filter((event) => expiresIn(event, now) <= 0)
+    const expired = store.expiringIn(namespace).filter((event) => expiresIn(event, now) <= 0)
     for (const event of this.#refused.due(expired)) {
       if (clock.monotonic() > until) break
       if (this.#refused.waitOf(event) === 0)
         await this.#delete(event).catch((error: unknown) => errors.push(error))
     }
     if (errors.length > 0) onNotDeleted(errors[0])
-    const waits = book.expiringIn(namespace).map((event) => this.#waitOf(event, now))
+    const waits = store.expiringIn(namespace).map((event) => this.#waitOf(event, now))
     return waits.length === 0 ? undefined : Math.min(...waits)
   }
 
@@ -141,18 +141,18 @@ export class EventExpiry {
   }
 
   async #delete(event: EventOutline): Promise<void> {
-    const { book, writer } = this.#options
+    const { store, writer } = this.#options
     const { uid } = event.metadata
     try {
       await writer.delete(webhookEvents, event.metadata, { uid })
     } catch (error) {
       if (!isApiError(error, 'NotFound', 'Conflict')) {
-        if (book.isOpen(event)) this.#refused.add(event)
+        if (store.isOpen(event)) this.#refused.add(event)
         throw error
       }
     }
     this.forget(uid)
-    book.remove(event)
+    store.remove(event)
   }
 }
 
@@ -169,7 +169,7 @@ function expiresIn({ metadata, spec, status }: EventOutline, now: number): numbe
 type EventStatusOptions = {
   resources: ResourceReader
   writer: ResourceWriter
-  book: WebhookEventStore
+  store: WebhookEventStore
   clock: Clock
   random: Random
 }
@@ -213,16 +213,19 @@ class EventStatusWriter {
    * @throws ApiError of what is not this event's alone: the API server is away, or busy
    */
   async write(event: EventOutline, status: Partial<WebhookEventStatus>): Promise<void> {
-    const { book } = this.#options
-    book.beginWrite(event)
+    const { store } = this.#options
+    store.beginWrite(event)
     try {
       const written = await this.#patch(event, status)
-      book.completeWrite(written ?? { ...event, status }, written && Number(written.metadata.resourceVersion))
+      store.completeWrite(
+        written ?? { ...event, status },
+        written && Number(written.metadata.resourceVersion),
+      )
       this.forget(event.metadata.uid)
     } catch (error) {
-      book.failWrite(event)
+      store.failWrite(event)
       if (!isApiError(error, 'Invalid', 'BadRequest', 'TooLarge', 'Forbidden', 'Conflict')) throw error
-      if (book.isOpen(event)) this.#refused.add(event)
+      if (store.isOpen(event)) this.#refused.add(event)
       this.#note(event, error)
     }
   }
@@ -311,7 +314,7 @@ export type ReconcileEventsOptions = Omit<PublishEventsOptions, keyof AppendCall
     counters: PendingCounters
     unconfirmed: UnconfirmedAppends
     quota: PublishQuota
-    events: EventRecorder
+    recorder: EventRecorder
   }
 
 /** Events read and checked in one pass. */
@@ -341,24 +344,24 @@ export class EventsReconciler implements Reconciler {
     this.#expiry = new EventExpiry({ ...options, partMs: PART_MS })
     this.#status = new EventStatusWriter(options)
     this.#unseen = options.unconfirmed
-    options.book.onSettled = (uid) => {
+    options.store.onSettled = (uid) => {
       this.#verdicts.delete(uid)
       this.#status.forget(uid)
       this.#expiry.forget(uid)
     }
-    options.book.onFinished = (name) => this.#unseen.forget(name)
+    options.store.onFinished = (name) => this.#unseen.forget(name)
   }
 
   /** The last delivery of an event has come to its end, by what is known. @param version of the log @returns the organization to look at, if it is known */
   delivered(name: string, version: number): string | undefined {
-    const namespace = this.#options.book.accepted(name)?.metadata.namespace
+    const namespace = this.#options.store.accepted(name)?.metadata.namespace
     this.#unseen.delivered(name, version, namespace)
     return namespace
   }
 
   /** Another replica decides of this organization's events from here on. Call it when no pass over them is under way. */
   release(namespace: string): void {
-    for (const event of this.#options.book.waitingIn(namespace)) {
+    for (const event of this.#options.store.waitingIn(namespace)) {
       this.#verdicts.delete(event.metadata.uid)
       this.#unseen.forget(eventName(event))
     }
@@ -381,18 +384,18 @@ export class EventsReconciler implements Reconciler {
     const expiry = await this.#expiry.pass(namespace)
     const accepting = await this.#accept(namespace)
     const writing = await this.#write(namespace)
-    const finishing = this.#options.book.acceptedIn(namespace).length > 0 ? LOOK_AGAIN_MS : undefined
+    const finishing = this.#options.store.acceptedIn(namespace).length > 0 ? LOOK_AGAIN_MS : undefined
     const waits = [expiry, accepting, writing, finishing].filter((wait) => wait !== undefined)
     return waits.length === 0 ? undefined : Math.max(0, Math.min(...waits))
   }
 
   /** Decides of some of what waits. @returns milliseconds until it can go on; undefined where nothing is left */
   async #accept(namespace: string): Promise<number | undefined> {
-    const { book } = this.#options
-    const waiting = book.waitingIn(namespace)
+    const { store } = this.#options
+    const waiting = store.waitingIn(namespace)
     const unjudged = waiting.filter((event) => !this.#verdictOf(event))
     if (unjudged.length === 0) return undefined
-    if (!book.isComplete()) return UNTIL_COMPLETE_MS
+    if (!store.isComplete()) return UNTIL_COMPLETE_MS
     if (!mayDecideMore(waiting.length - unjudged.length, this.#verdicts.size)) return LOOK_AGAIN_MS
     this.#unseen.expire()
     const room = this.#options.quota.remaining(namespace)
@@ -401,8 +404,8 @@ export class EventsReconciler implements Reconciler {
       return LOOK_AGAIN_MS
     }
     const judged = await this.#judge(namespace, unjudged.slice(0, BATCH), room)
-    for (const { event, verdict } of judged)
-      if (book.isWaiting(event)) this.#verdicts.set(event.metadata.uid, verdict)
+    for (const { event, decision } of judged)
+      if (store.isWaiting(event)) this.#verdicts.set(event.metadata.uid, decision)
     if (judged.length === 0) return UNTIL_COMPLETE_MS
     return judged.length < unjudged.length ? 0 : undefined
   }
@@ -412,22 +415,22 @@ export class EventsReconciler implements Reconciler {
     const told: AppendCallbacks = {
       appending: (name, deliveries) => unseen.appending(name, namespace, deliveries),
       appended: (name, version) => unseen.appended(name, version),
-      found: (name) => unseen.found(name, namespace),
+      found: (name) => unseen.foundInLog(name, namespace),
       isUnanswered: (name) => unseen.isUnanswered(name),
     }
     try {
       return await publishEvents({ ...this.#options, ...told, room, lookMs: PART_MS }, namespace, events)
     } finally {
       // What has gone meanwhile was told to be over before this was told of it.
-      for (const event of events) if (!this.#options.book.isOpen(event)) unseen.forget(eventName(event))
+      for (const event of events) if (!this.#options.store.isOpen(event)) unseen.forget(eventName(event))
     }
   }
 
   /** Says in their status what was decided of events. @returns milliseconds until more is to be said; undefined where nothing is left */
   async #write(namespace: string): Promise<number | undefined> {
-    const { book, clock } = this.#options
+    const { store, clock } = this.#options
     const until = clock.monotonic() + PART_MS
-    const unwritten = () => book.waitingIn(namespace).filter((event) => this.#verdictOf(event))
+    const unwritten = () => store.waitingIn(namespace).filter((event) => this.#verdictOf(event))
     for (const event of this.#status.due(unwritten())) {
       if (clock.monotonic() > until) return 0
       const verdict = this.#verdictOf(event)
@@ -448,7 +451,7 @@ export class EventsReconciler implements Reconciler {
   #tell({ reason, message, fullest }: QuotaExceeded): void {
     if (!fullest) return
     const { kind } = webhookEndpointKind
-    this.#options.events.record(
+    this.#options.recorder.record(
       { apiVersion: API_VERSION, kind, metadata: fullest },
       { type: 'Warning', reason, message },
     )
@@ -456,12 +459,12 @@ export class EventsReconciler implements Reconciler {
 
   /** Every delivery of these has come to its end. */
   async #finish(namespace: string): Promise<void> {
-    const { book, counters, clock } = this.#options
+    const { store, counters, clock } = this.#options
     const until = clock.monotonic() + PART_MS
-    for (const event of this.#status.due(book.acceptedIn(namespace))) {
+    for (const event of this.#status.due(store.acceptedIn(namespace))) {
       if (clock.monotonic() > until) return
       const name = eventName(event)
-      if (counters.ofEvent(name) > 0 || this.#unseen.mayComeYet(name, book.acceptedAt(name))) continue
+      if (counters.ofEvent(name) > 0 || this.#unseen.mayStillArrive(name, store.acceptedAt(name))) continue
       if (this.#status.waitOf(event) > 0) continue
       await this.#status.write(event, {
         state: 'dispatched',

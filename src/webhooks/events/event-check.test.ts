@@ -24,13 +24,13 @@ test.each([
     want: {
       reason: 'Reserved',
       part: 'type',
-      words: expect.stringContaining('webhook.ping is published by Davit only'),
+      message: expect.stringContaining('webhook.ping is published by Davit only'),
     },
   },
   {
     given: { name: 'webhook.invented', known: false },
     data: '{}',
-    want: { reason: 'Reserved', part: 'type', words: expect.stringContaining('"webhook." are reserved') },
+    want: { reason: 'Reserved', part: 'type', message: expect.stringContaining('"webhook." are reserved') },
   },
   {
     given: { name: 'environment.paused', known: false },
@@ -38,7 +38,7 @@ test.each([
     want: {
       reason: 'UnknownType',
       part: 'type',
-      words: expect.stringContaining('no EventType environment.paused'),
+      message: expect.stringContaining('no EventType environment.paused'),
     },
   },
   {
@@ -47,13 +47,13 @@ test.each([
     want: {
       reason: 'TooLarge',
       part: 'data',
-      words: expect.stringContaining('262145 bytes of JSON; at most 262144'),
+      message: expect.stringContaining('262145 bytes of JSON; at most 262144'),
     },
   },
   {
     given: KNOWN,
     data: `"${'é'.repeat(LIMIT / 2)}"`,
-    want: { reason: 'TooLarge', part: 'data', words: expect.stringContaining('262146 bytes') },
+    want: { reason: 'TooLarge', part: 'data', message: expect.stringContaining('262146 bytes') },
   },
 ])('an event of type $given.name is refused: $want.reason', ({ given, data, want }) => {
   expect(refuseEvent(given, data)).toEqual(want)

@@ -40,7 +40,7 @@ test('an event is not taken for delivered before the log is shown as far as it, 
   await bed.publish('one')
   await pass()
   await bed.clock.elapse(8 * 3_600_000)
-  bed.shownUpTo = 6
+  bed.readUpTo = 6
   await pass()
   expect(await bed.stateOf('one')).toBe('accepted')
   const delivery = bed.shown(bed.appended[0] ?? '')
@@ -58,7 +58,7 @@ test('an event of which nothing is pending once the log is shown as far as it is
   await bed.clock.elapse(10_000)
   await pass()
   expect(await bed.stateOf('four')).toBeUndefined()
-  bed.shownUpTo = 7
+  bed.readUpTo = 7
   await pass()
   expect([await bed.stateOf('one'), await bed.stateOf('four')]).toEqual(['dispatched', 'accepted'])
 })
@@ -84,10 +84,10 @@ describe('an event that another replica has accepted', () => {
   test('is finished when the log is shown to where its status said so', async () => {
     await accepted()
     const { metadata } = bed.book.acceptedIn('acme')[0] ?? {}
-    bed.shownUpTo = Number(metadata?.resourceVersion) - 1
+    bed.readUpTo = Number(metadata?.resourceVersion) - 1
     await pass()
     expect(await bed.stateOf('one')).toBe('accepted')
-    bed.shownUpTo += 1
+    bed.readUpTo += 1
     await pass()
     expect(await bed.stateOf('one')).toBe('dispatched')
   })
@@ -117,7 +117,7 @@ describe('an event that another replica has accepted', () => {
     const said = Number(bed.book.acceptedIn('acme')[0]?.metadata.resourceVersion)
     for (const a of ['1', '2']) await bed.elsewhere('one', { metadata: { annotations: { a } } })
     bed.book.apply(eventOutline.parse(await bed.store.get(webhookEvents, { namespace: 'acme', name: 'one' })))
-    bed.shownUpTo = said
+    bed.readUpTo = said
     await pass()
     expect(await bed.stateOf('one')).toBe('dispatched')
   })
@@ -160,9 +160,9 @@ describe('what is known of an event', () => {
     await bed.publish('one')
     bed.beforeAppend = remove
     await pass()
-    expect([bed.unseen.size, bed.unseen.total]).toEqual([0, 1])
+    expect([bed.unconfirmed.size, bed.unconfirmed.total]).toEqual([0, 1])
     bed.shown(bed.appended[0] ?? '')
-    expect(bed.unseen.total).toBe(0)
+    expect(bed.unconfirmed.total).toBe(0)
   })
 
   test('is forgotten when it is deleted while its append fails', async () => {
@@ -170,21 +170,21 @@ describe('what is known of an event', () => {
     bed.failAppends = 1
     bed.beforeAppend = remove
     await expect(pass()).rejects.toThrow('no answer')
-    expect(bed.unseen.size).toBe(0)
+    expect(bed.unconfirmed.size).toBe(0)
   })
 
   test('is forgotten when it is dispatched, and when another replica decides of it', async () => {
     await bed.publish('one')
     await pass()
-    expect(bed.unseen.size).toBe(1)
+    expect(bed.unconfirmed.size).toBe(1)
     bed.counters.remove(bed.shown(bed.appended[0] ?? ''))
     await pass()
-    expect(bed.unseen.size).toBe(0)
+    expect(bed.unconfirmed.size).toBe(0)
     bed.refusals.set('two', 'Forbidden')
     await bed.publish('two')
     await expect(pass()).rejects.toThrow('cannot be written')
     bed.reconciler.release('acme')
-    expect(bed.unseen.size).toBe(0)
+    expect(bed.unconfirmed.size).toBe(0)
   })
 })
 

@@ -19,7 +19,7 @@ function bed() {
   const onNotDeleted = (error: unknown) => void complaints.push(error)
   const time = new SkewGuardedClock(clock)
   const expiry = new EventExpiry({
-    book,
+    store: book,
     writer: api,
     clock,
     random: fixedRandom(1),

@@ -63,7 +63,7 @@ test('an event that ended while its status is refused is finished later', async 
   await bed.publish('a')
   await bed.reconciler.reconcile('acme')
   bed.refusals.set('a', 'Forbidden')
-  bed.shownUpTo = 7
+  bed.readUpTo = 7
   await expect(bed.reconciler.reconcile('acme')).rejects.toThrow('acme/a')
   bed.refusals.clear()
   await bed.reconciler.reconcile('acme')

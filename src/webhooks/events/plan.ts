@@ -121,7 +121,7 @@ export type Refusal = { reason: RefusalReason; message: string }
 /** What of an event a rule was broken by, however the event came. */
 export type EventPart = 'type' | 'data'
 /** @param words without the name of the part, for whoever names it in his own way */
-export type EventRefusal = { reason: RefusalReason; part: EventPart; words: string }
+export type EventRefusal = { reason: RefusalReason; part: EventPart; message: string }
 
 export type CheckedType = { name: string; known: boolean }
 
@@ -129,14 +129,14 @@ export type CheckedType = { name: string; known: boolean }
 export function refuseEvent(type: CheckedType, dataText: string): EventRefusal | undefined {
   if (type.name.startsWith(RESERVED_PREFIX)) {
     const words = `${type.name} is published by Davit only; types that start with "webhook." are reserved`
-    return { reason: 'Reserved', part: 'type', words }
+    return { reason: 'Reserved', part: 'type', message: words }
   }
   if (!type.known) {
-    return { reason: 'UnknownType', part: 'type', words: `there is no EventType ${type.name}` }
+    return { reason: 'UnknownType', part: 'type', message: `there is no EventType ${type.name}` }
   }
   if (byteLength(dataText) > MAX_DATA_BYTES) {
     const words = `${byteLength(dataText)} bytes of JSON; at most ${MAX_DATA_BYTES} are allowed`
-    return { reason: 'TooLarge', part: 'data', words }
+    return { reason: 'TooLarge', part: 'data', message: words }
   }
   return undefined
 }

@@ -13,7 +13,7 @@ import { listObjects } from '../../kube/list.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { EndpointDirectory } from '../endpoints/directory.ts'
 import type { DedupeIndex } from '../log/dedupe.ts'
-import { LOG_PAGE, largePayload, readSegment } from '../log/reader.ts'
+import { LOG_PAGE, readLargePayload, readSegment } from '../log/reader.ts'
 import type { EventLog, LogDelivery } from '../log/store.ts'
 import { acceptEvent, acceptRedelivery, matchEndpoints, subscriberOf } from './plan.ts'
 
@@ -63,7 +63,7 @@ async function readObject(
     if (data?.spec.endpointUid !== uid) return undefined
     const { deliveryId, eventType, payload, payloadRef } = data.spec
     const text =
-      payload ?? (payloadRef && (await largePayload(resources, namespace, payloadRef, ref.namespace)))
+      payload ?? (payloadRef && (await readLargePayload(resources, namespace, payloadRef, ref.namespace)))
     return text === undefined ? undefined : { deliveryId, type: eventType, payload: text }
   } catch (error) {
     if (isApiError(error, 'NotFound') || error instanceof UnreadableError) return undefined

@@ -236,7 +236,7 @@ export class UnconfirmedAppends {
 
   /** Call it before the append: the log may show the event before its answer comes. */
   appending(name: string, namespace: string, deliveries: number): void {
-    this.seen(name)
+    this.confirm(name)
     const appended = { at: this.#clock.monotonic(), namespace, unseen: deliveries }
     this.#events.set(name, appended)
     if (deliveries > 0) this.#unseen.set(name, appended)
@@ -250,7 +250,7 @@ export class UnconfirmedAppends {
   }
 
   /** The log has shown it before it was accepted: the process before appended it, or an answer was lost. */
-  found(name: string, namespace: string): void {
+  foundInLog(name: string, namespace: string): void {
     const known = this.#events.get(name)
     if (known) known.version ??= 0
     else this.#events.set(name, { at: this.#clock.monotonic(), namespace, unseen: 0, version: 0 })
@@ -264,7 +264,7 @@ export class UnconfirmedAppends {
   }
 
   /** The first of its deliveries is known: the tally counts them from now on. */
-  seen(name: string): void {
+  confirm(name: string): void {
     const appended = this.#unseen.get(name)
     if (!appended) return
     this.#unseen.delete(name)
@@ -302,7 +302,7 @@ export class UnconfirmedAppends {
    * Whether the log may still have to show it.
    * @param acceptedAt a version of the event whose status says that it is in the log
    */
-  mayComeYet(name: string, acceptedAt: number): boolean {
+  mayStillArrive(name: string, acceptedAt: number): boolean {
     const { endedIn, version } = this.#events.get(name) ?? {}
     return this.#shownUpTo() < (endedIn ?? version ?? acceptedAt)
   }
@@ -318,7 +318,7 @@ export class UnconfirmedAppends {
     const shownUpTo = this.#shownUpTo()
     for (const [name, { at, version = 0 }] of this.#unseen) {
       if (now - at < UNANSWERED_MS) return
-      if (version <= shownUpTo) this.seen(name)
+      if (version <= shownUpTo) this.confirm(name)
     }
   }
 

@@ -10,7 +10,7 @@ type Claim = {
   newest: number
   writer: string
   /** Whoever had it before had handed it over: nothing of it was under way any more. */
-  isInOrder: boolean
+  wasReleasedCleanly: boolean
   /** Its writer has handed it over. */
   isReleased: boolean
 }
@@ -43,7 +43,7 @@ export class ShardClaims {
           version,
           newest: version,
           writer,
-          isInOrder: wasReleasedCleanly,
+          wasReleasedCleanly: wasReleasedCleanly,
           isReleased: false,
         })
       }
@@ -74,7 +74,7 @@ export class ShardClaims {
       const last = this.#claims.get(shard)?.at(-1)
       if (this.#isDoubtful(shard, after)) continue
       // Its claim may have left the log long ago: before all that is judged here.
-      if (!last) this.#add(shard, { version, newest: 0, writer, isInOrder: false, isReleased: true })
+      if (!last) this.#add(shard, { version, newest: 0, writer, wasReleasedCleanly: false, isReleased: true })
       else if (last.writer === writer && last.newest <= after) last.isReleased = true
     }
   }
@@ -87,7 +87,7 @@ export class ShardClaims {
 
   /** Whether nothing of the shard was under way when its last claim was made: the one before had handed it over. */
   isInOrder(shard: number): boolean {
-    return this.#claims.get(shard)?.at(-1)?.isInOrder ?? false
+    return this.#claims.get(shard)?.at(-1)?.wasReleasedCleanly ?? false
   }
 
   /** From which version on it is its writer's, who may have claimed it again since; 0 where none is known. */
@@ -127,6 +127,6 @@ function renew(last: Claim, version: number, after: number): void {
   const wasBegun = after >= last.newest
   last.newest = version
   // Without a release something of the time before may still be under way.
-  if (wasBegun || last.isReleased) last.isInOrder = last.isReleased
+  if (wasBegun || last.isReleased) last.wasReleasedCleanly = last.isReleased
   last.isReleased = false
 }

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
 import { shardOf } from '../../ha/assignment.ts'
-import { type EndpointOf, FinishedIndex, type NewFinished } from './finished-deliveries.ts'
+import { type EndpointRef, FinishedIndex, type NewFinishedDelivery } from './finished-deliveries.ts'
 import type { RetentionLimits } from './retention-plan.ts'
 
 const DAY = 24 * 60 * 60_000
@@ -16,11 +16,11 @@ const limits: RetentionLimits = {
   maxLogBytes: 0,
 }
 
-function endpoint(name: string): EndpointOf {
+function endpoint(name: string): EndpointRef {
   return { namespace: 'acme', name, uid: `uid-${name}` }
 }
 
-function finished(name: string, over: Partial<NewFinished> = {}): NewFinished {
+function finished(name: string, over: Partial<NewFinishedDelivery> = {}): NewFinishedDelivery {
   return {
     endpoint: endpoint('billing'),
     name,
@@ -79,8 +79,8 @@ test('all deliveries of an endpoint that is gone go, and those that come after',
   index.add(finished('young'))
   index.add(finished('failed', { succeeded: false }))
   index.add(finished("another endpoint's", { endpoint: endpoint('audit') }))
-  index.endpointGone('uid-billing')
-  index.endpointGone('uid-unknown')
+  index.markEndpointDeleted('uid-billing')
+  index.markEndpointDeleted('uid-unknown')
   index.add(finished('late'))
   expect(takeAll(index).sort()).toEqual(['failed', 'late', 'young'])
   expect([index.size, index.has('uid-billing'), index.has('uid-audit')]).toEqual([1, false, true])
@@ -105,7 +105,7 @@ const anyFinished = fc.record({
   objectVersion: fc.nat(),
 })
 
-type Given = NewFinished & { name: string }
+type Given = NewFinishedDelivery & { name: string }
 
 /** Why it may go, if it may, when `left` is what is left without it. */
 function reasonFor(taken: Given, left: readonly Given[]): 'age' | readonly Given[] | undefined {
@@ -157,11 +157,11 @@ test('forgets what is of endpoints that another index has from then on, and noth
   const evicted = index.add(finished('a', old))
   index.add(finished('b', { ...old, endpoint: endpoint('crm') }))
   index.evict(evicted)
-  index.endpointGone(endpoint('billing').uid)
+  index.markEndpointDeleted(endpoint('billing').uid)
   index.forget(new Set([shardOf(endpoint('billing').uid)]))
   expect(index.size).toBe(1)
   expect(index.has(endpoint('billing').uid)).toBe(false)
-  expect(evicted.taken).toBe(true)
+  expect(evicted.isRemoved).toBe(true)
   expect(index.take(LOW_WATER, NOW)?.name).toBe('b')
   expect(index.take(LOW_WATER, NOW)).toBeUndefined()
 })

@@ -2,7 +2,7 @@ import { shardOf } from '../../ha/assignment.ts'
 import { type FinishedCount, type Holders, nextToDelete, type RetentionLimits } from './retention-plan.ts'
 
 /** What ended at some time, and may have been taken out of this queue and others. */
-export type Ended = { readonly completedAt: number; taken: boolean }
+export type ExpiringItem = { readonly completedAt: number; isRemoved: boolean }
 
 /** Ends are told nearly in their order: so far back a place is looked for, beyond that all are sorted. */
 const NEAR = 64
@@ -13,7 +13,7 @@ const SLACK = 64
  * A queue by the time of the end, the oldest in front. In front and at the back it costs O(1), amortised; what is
  * taken elsewhere stays as a dead entry until that pays.
  */
-export class OldestFirst<T extends Ended> {
+export class ExpiryQueue<T extends ExpiringItem> {
   #items: T[] = []
   #start = 0
   #size = 0
@@ -34,7 +34,7 @@ export class OldestFirst<T extends Ended> {
 
   first(): T | undefined {
     if (!this.#sorted) this.#sort()
-    while (this.#items[this.#start]?.taken) this.#start += 1
+    while (this.#items[this.#start]?.isRemoved) this.#start += 1
     return this.#items[this.#start]
   }
 
@@ -47,7 +47,7 @@ export class OldestFirst<T extends Ended> {
   *values(): IterableIterator<T> {
     for (let at = this.#start; at < this.#items.length; at += 1) {
       const item = this.#items[at]
-      if (item && !item.taken) yield item
+      if (item && !item.isRemoved) yield item
     }
   }
 
@@ -81,11 +81,11 @@ export class OldestFirst<T extends Ended> {
  * 150 bytes each.
  */
 
-export type EndpointOf = { readonly namespace: string; readonly name: string; readonly uid: string }
+export type EndpointRef = { readonly namespace: string; readonly name: string; readonly uid: string }
 
-export type Finished = {
+export type FinishedDelivery = {
   /** One object for all of an endpoint. */
-  readonly endpoint: EndpointOf
+  readonly endpoint: EndpointRef
   /** Name of the object. */
   readonly name: string
   readonly succeeded: boolean
@@ -96,26 +96,28 @@ export type Finished = {
   /** The object's version in which it is finished; 0 where that is not known. */
   readonly objectVersion: number
   /** No longer in the index. */
-  taken: boolean
+  isRemoved: boolean
   /** Nor will this process delete it: whether it is still there is not known. */
-  left: boolean
+  isAbandoned: boolean
 }
 
-export type NewFinished = Omit<Finished, 'endpoint' | 'taken' | 'left'> & { endpoint: EndpointOf }
+export type NewFinishedDelivery = Omit<FinishedDelivery, 'endpoint' | 'isRemoved' | 'isAbandoned'> & {
+  endpoint: EndpointRef
+}
 
 class Queues {
-  readonly succeeded = new OldestFirst<Finished>()
-  readonly other = new OldestFirst<Finished>()
+  readonly succeeded = new ExpiryQueue<FinishedDelivery>()
+  readonly other = new ExpiryQueue<FinishedDelivery>()
 
   get size(): number {
     return this.succeeded.size + this.other.size
   }
 
-  of({ succeeded }: Finished): OldestFirst<Finished> {
+  of({ succeeded }: FinishedDelivery): ExpiryQueue<FinishedDelivery> {
     return succeeded ? this.succeeded : this.other
   }
 
-  all(): Finished[] {
+  all(): FinishedDelivery[] {
     return [...this.succeeded.values(), ...this.other.values()]
   }
 
@@ -128,7 +130,7 @@ class Queues {
   }
 }
 
-type Group = { readonly endpoint: EndpointOf; readonly shard: number; readonly queues: Queues }
+type Group = { readonly endpoint: EndpointRef; readonly shard: number; readonly queues: Queues }
 
 export class FinishedIndex {
   readonly #limits: RetentionLimits
@@ -139,7 +141,7 @@ export class FinishedIndex {
   readonly #full = new Set<Group>()
   /** Endpoints that are gone. */
   readonly #gone = new Set<Group>()
-  readonly #evicted = new Set<Finished>()
+  readonly #evicted = new Set<FinishedDelivery>()
 
   /** @param share of all endpoints that are this index's, 0 to 1: it may have as much of what all may have */
   constructor(limits: RetentionLimits, share: () => number = () => 1) {
@@ -156,18 +158,18 @@ export class FinishedIndex {
     return this.#groups.has(endpointUid)
   }
 
-  add(given: NewFinished): Finished {
+  add(given: NewFinishedDelivery): FinishedDelivery {
     const group = this.#groupOf(given.endpoint)
     const { name, succeeded, completedAt, version, objectVersion } = given
-    const finished: Finished = {
+    const finished: FinishedDelivery = {
       endpoint: group.endpoint,
       name,
       succeeded,
       completedAt,
       version,
       objectVersion,
-      taken: false,
-      left: false,
+      isRemoved: false,
+      isAbandoned: false,
     }
     this.#all.of(finished).add(finished)
     group.queues.of(finished).add(finished)
@@ -176,7 +178,7 @@ export class FinishedIndex {
   }
 
   /** The endpoint does not exist any more: all of its deliveries go. */
-  endpointGone(uid: string): void {
+  markEndpointDeleted(uid: string): void {
     const group = this.#groups.get(uid)
     if (group) this.#gone.add(group)
   }
@@ -186,29 +188,30 @@ export class FinishedIndex {
     for (const { shard, queues } of [...this.#groups.values()]) {
       if (!shards.has(shard)) continue
       for (const finished of queues.all()) {
-        finished.left = true
+        finished.isAbandoned = true
         this.#remove(finished)
       }
     }
   }
 
   /** It goes, whatever its age: what it refers to takes too much space. */
-  evict(finished: Finished): void {
-    if (!finished.taken) this.#evicted.add(finished)
+  evict(finished: FinishedDelivery): void {
+    if (!finished.isRemoved) this.#evicted.add(finished)
   }
 
   /**
    * Takes out the next that is to be deleted. @param lowWater every entry of the log up to this version is closed
    * @param now milliseconds since 1970
    */
-  take(lowWater: number, now: number): Finished | undefined {
+  take(lowWater: number, now: number): FinishedDelivery | undefined {
     const found = this.#next(lowWater, now)
     if (found) this.#remove(found)
     return found
   }
 
-  #next(lowWater: number, now: number): Finished | undefined {
-    const closed = (found: Finished | undefined) => (found && found.version <= lowWater ? found : undefined)
+  #next(lowWater: number, now: number): FinishedDelivery | undefined {
+    const closed = (found: FinishedDelivery | undefined) =>
+      found && found.version <= lowWater ? found : undefined
     for (const { queues } of this.#gone) {
       const found = closed(queues.succeeded.first()) ?? closed(queues.other.first())
       if (found) return found
@@ -227,9 +230,9 @@ export class FinishedIndex {
     return undefined
   }
 
-  #remove(finished: Finished): void {
+  #remove(finished: FinishedDelivery): void {
     const group = this.#groupOf(finished.endpoint)
-    finished.taken = true
+    finished.isRemoved = true
     this.#evicted.delete(finished)
     this.#all.of(finished).markTaken()
     group.queues.of(finished).markTaken()
@@ -239,7 +242,7 @@ export class FinishedIndex {
     this.#groups.delete(finished.endpoint.uid)
   }
 
-  #groupOf(endpoint: EndpointOf): Group {
+  #groupOf(endpoint: EndpointRef): Group {
     const held = this.#groups.get(endpoint.uid)
     if (held) return held
     const { namespace, name, uid } = endpoint
@@ -259,7 +262,7 @@ export class PayloadRefs {
    * By segment the objects, as `<namespace>/<name>`, with what is known of those that have finished. What this process has left is in
    * doubt: another one that has taken its shard deletes it without a word to this one.
    */
-  readonly #holders = new Map<string, Map<string, Finished | undefined>>()
+  readonly #holders = new Map<string, Map<string, FinishedDelivery | undefined>>()
   readonly #segments = new Map<string, string>()
 
   /** Objects that refer to a segment. */
@@ -277,7 +280,7 @@ export class PayloadRefs {
   }
 
   /** The delivery has finished; its object goes on referring. */
-  finished(object: string, finished: Finished): void {
+  finished(object: string, finished: FinishedDelivery): void {
     const segment = this.#segments.get(object)
     if (segment !== undefined) this.#holders.get(segment)?.set(object, finished)
   }
@@ -316,12 +319,12 @@ export class PayloadRefs {
   }
 
   /** The finished ones of those that refer to it. */
-  finishedOf(segment: string): Finished[] {
+  finishedOf(segment: string): FinishedDelivery[] {
     const holders = this.#holders.get(segment)?.values() ?? []
     return [...holders].filter(isKnown)
   }
 }
 
-function isKnown(finished: Finished | undefined): finished is Finished {
-  return finished !== undefined && !finished.left
+function isKnown(finished: FinishedDelivery | undefined): finished is FinishedDelivery {
+  return finished !== undefined && !finished.isAbandoned
 }

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import { type Finished, PayloadRefs } from './finished-deliveries.ts'
+import { type FinishedDelivery, PayloadRefs } from './finished-deliveries.ts'
 
-function finished(name: string, succeeded: boolean): Finished {
+function finished(name: string, succeeded: boolean): FinishedDelivery {
   const endpoint = { namespace: 'acme', name: 'billing', uid: 'uid' }
   return {
     endpoint,
@@ -10,8 +10,8 @@ function finished(name: string, succeeded: boolean): Finished {
     completedAt: 0,
     version: 1,
     objectVersion: 0,
-    taken: false,
-    left: false,
+    isRemoved: false,
+    isAbandoned: false,
   }
 }
 
@@ -39,9 +39,9 @@ test('one that this process has left is in doubt again, and one that it is delet
   refs.hold('acme/a', 'segment')
   refs.finished('acme/a', ended)
   expect(refs.unfinishedOf('segment')).toEqual([])
-  ended.taken = true
+  ended.isRemoved = true
   expect([refs.holders('segment'), refs.unfinishedOf('segment')]).toEqual(['succeeded', []])
-  ended.left = true
+  ended.isAbandoned = true
   expect([refs.holders('segment'), refs.unfinishedOf('segment')]).toEqual(['unfinished', ['acme/a']])
   expect(refs.finishedOf('segment')).toEqual([])
 })

@@ -172,7 +172,7 @@ function versionOf(raw: RawObject): number {
  * @returns undefined when the segment is gone (somebody deleted it: the log keeps what is referred to), or has no such event of it
  * @throws UnreadableError
  */
-export async function largePayload(
+export async function readLargePayload(
   resources: ResourceReader,
   namespace: string,
   ref: PayloadRef,

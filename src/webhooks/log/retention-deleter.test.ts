@@ -3,13 +3,13 @@ import { MemoryStore } from '../../../test/support/memory-store.ts'
 import { API_VERSION } from '../../apis/meta.ts'
 import { webhookDeliveries } from '../../apis/webhook-delivery.ts'
 import { PayloadRefs } from './finished-deliveries.ts'
-import { PayloadRefCheck } from './retention-deleter.ts'
+import { PayloadRefVerifier } from './retention-deleter.ts'
 
 async function bed() {
   const store = new MemoryStore(() => 0)
   const refs = new PayloadRefs()
   const asked: string[] = []
-  const check = new PayloadRefCheck(
+  const check = new PayloadRefVerifier(
     {
       get: (type, ref) => {
         asked.push(ref.name)
@@ -47,7 +47,7 @@ it('finds what is gone behind any number of those that stay, and asks for none t
   }
   refs.hold('acme/gone', 'young')
   const segments = [keep('old', 1), keep('young', 2)]
-  for (let look = 0; look < 3; look += 1) await check.look(segments, look)
+  for (let look = 0; look < 3; look += 1) await check.verify(segments, look)
   expect(refs.holders('young')).toBe('none')
   expect(asked.indexOf('gone')).toBe(50)
   expect(new Set(asked).size).toBe(asked.length)
@@ -60,7 +60,7 @@ it('passes over none when those before it turn out to be gone', async () => {
     if (n % 2 === 1) await put(store, `one-${n}`)
     refs.hold(`acme/one-${n}`, 'segment')
   }
-  for (let look = 0; look < 3; look += 1) await check.look([keep('segment')], look)
+  for (let look = 0; look < 3; look += 1) await check.verify([keep('segment')], look)
   expect(new Set(asked).size).toBe(45)
   expect(refs.size).toBe(22)
 })
@@ -71,7 +71,7 @@ it('rests for a minute after each round, and where space is needed after one tha
   refs.hold('acme/one', 'segment')
   const look = async (segment: ReturnType<typeof keep>, ...times: number[]) => {
     const before = asked.length
-    for (const now of times) await check.look([segment], now)
+    for (const now of times) await check.verify([segment], now)
     return asked.length - before
   }
   expect(await look(keep('segment'), 0, 5000, 59_999)).toBe(1)
@@ -88,11 +88,11 @@ it('asks for few at a time, for more where space is needed, and for so many that
   }
   const segments = (make: typeof keep, count: number) =>
     Array.from({ length: count }, (_, n) => make(`segment-${n}`, n + 1))
-  await check.look(segments(keep, 10), 0)
+  await check.verify(segments(keep, 10), 0)
   expect(asked).toHaveLength(20)
-  await check.look(segments(evict, 10), 0)
+  await check.verify(segments(evict, 10), 0)
   expect(asked).toHaveLength(220)
-  await check.look(segments(keep, 30), 0)
+  await check.verify(segments(keep, 30), 0)
   expect(asked).toHaveLength(244)
 })
 
@@ -104,8 +104,8 @@ it('asks for those of the segment whose space is needed at once, however far its
   }
   await put(store, 'ended', 'succeeded')
   refs.hold('acme/ended', 'young')
-  await check.look([keep('old', 1), keep('young', 2)], 0)
-  await check.look([evict('young', 2), keep('old', 1)], 1)
+  await check.verify([keep('old', 1), keep('young', 2)], 0)
+  await check.verify([evict('young', 2), keep('old', 1)], 1)
   expect(asked.at(20)).toBe('ended')
   expect(refs.holders('young')).toBe('none')
 })
@@ -116,11 +116,11 @@ it('lets finished deliveries go where their space is needed, if all that refer t
     await put(store, state, state)
     refs.hold(`acme/${state}`, 'segment')
   }
-  await check.look([keep('segment')], 0)
-  await check.look([evict('segment')], 0)
+  await check.verify([keep('segment')], 0)
+  await check.verify([evict('segment')], 0)
   expect(store.all(webhookDeliveries)).toHaveLength(3)
   await store.delete(webhookDeliveries, { namespace: 'acme', name: 'pending' })
-  await check.look([evict('segment')], 60_000)
+  await check.verify([evict('segment')], 60_000)
   expect(store.all(webhookDeliveries)).toEqual([])
   expect(refs.holders('segment')).toBe('none')
 })
@@ -132,12 +132,12 @@ it('tells whether another look would win more, and rests where what has finished
     refs.hold(`acme/one-${n}`, `segment-${Math.floor(n / 100)}`)
   }
   const segments = [1, 2, 3].map((n) => evict(`segment-${n - 1}`, n))
-  expect(await check.look(segments, 0)).toBe(true)
+  expect(await check.verify(segments, 0)).toBe(true)
   expect(store.all(webhookDeliveries)).toHaveLength(10)
   store.delete = () => Promise.reject(new Error('a policy says no'))
-  expect(await check.look(segments, 0)).toBe(false)
-  expect(await check.look(segments, 500)).toBe(false)
-  await check.look(segments, 501)
+  expect(await check.verify(segments, 0)).toBe(false)
+  expect(await check.verify(segments, 500)).toBe(false)
+  await check.verify(segments, 501)
   expect(asked.length).toBe(220)
 })
 
@@ -147,7 +147,7 @@ it('asks for no more of a segment once one of it stays', async () => {
     await put(store, `one-${n}`, n === 20 ? 'retrying' : 'succeeded')
     refs.hold(`acme/one-${n}`, 'segment')
   }
-  expect(await check.look([evict('segment')], 0)).toBe(false)
+  expect(await check.verify([evict('segment')], 0)).toBe(false)
   expect(asked).toHaveLength(32)
   expect(store.all(webhookDeliveries)).toHaveLength(100)
 })
@@ -156,8 +156,8 @@ it('holds what could not be looked at', async () => {
   const refs = new PayloadRefs()
   const store = new MemoryStore(() => 0)
   const fail = () => Promise.reject(new Error('no answer'))
-  const check = new PayloadRefCheck(Object.assign(store, { get: fail }), refs)
+  const check = new PayloadRefVerifier(Object.assign(store, { get: fail }), refs)
   refs.hold('acme/one', 'segment')
-  await check.look([keep('segment')], 0)
+  await check.verify([keep('segment')], 0)
   expect(refs.holders('segment')).toBe('unfinished')
 })

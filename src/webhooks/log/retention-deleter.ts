@@ -5,7 +5,7 @@ import type { Clock } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/log.ts'
 import { isFinal } from '../delivery/status.ts'
 import { isKeyAlive, keptLine, keyRecordsOf } from './dedupe.ts'
-import type { Finished, FinishedIndex, PayloadRefs } from './finished-deliveries.ts'
+import type { FinishedDelivery, FinishedIndex, PayloadRefs } from './finished-deliveries.ts'
 import type { DoubtfulSegment, LogSweep } from './segment-sweep.ts'
 import type { EventLog } from './store.ts'
 
@@ -173,7 +173,7 @@ type Wait = number | undefined
 export class Deleter {
   readonly #options: DeleterOptions
   /** What could not be deleted, and the monotonic time from which on it is tried again. */
-  readonly #later = new Map<Finished, number>()
+  readonly #later = new Map<FinishedDelivery, number>()
   #deleted = 0
   #failed = 0
   #lastError: unknown
@@ -209,8 +209,8 @@ export class Deleter {
   }
 
   /** Those to be looked at again by now. */
-  drainRetries(): Finished[] {
-    const due: Finished[] = []
+  drainRetries(): FinishedDelivery[] {
+    const due: FinishedDelivery[] = []
     for (const [finished, at] of this.#later) {
       if (at > this.#options.clock.monotonic()) break
       this.#later.delete(finished)
@@ -254,7 +254,7 @@ export class Deleter {
         onGone(`${ref.namespace}/${ref.name}`)
         return
       }
-      finished.left = true
+      finished.isAbandoned = true
       log.warn('A delivery that was taken for finished is not; it stays', ref)
     }
     return this.#attempt(act, () => this.#later.set(finished, clock.monotonic() + AGAIN_AFTER_MS))
@@ -291,7 +291,7 @@ const REST_MS = 60_000
 type Found = 'gone' | 'stays' | { finishedIn: number }
 
 /** Goes round: however many of them stay, the others have their turn. */
-export class PayloadRefCheck {
+export class PayloadRefVerifier {
   readonly #resources: ResourceReader & ResourceWriter
   readonly #refs: PayloadRefs
   /** How far the round is: the segment by its version, and how many of its objects were looked at. */
@@ -312,7 +312,7 @@ export class PayloadRefCheck {
    * @param segments oldest first @param now monotonic, milliseconds
    * @returns whether space is needed, and another look would most likely win more
    */
-  async look(segments: readonly DoubtfulSegment[], now: number): Promise<boolean> {
+  async verify(segments: readonly DoubtfulSegment[], now: number): Promise<boolean> {
     const surplus = segments.filter(({ evict, name }) => evict && this.#refs.unfinishedOf(name).length > 0)
     const expired = segments.filter(({ evict }) => !evict)
     const isWanted = surplus.length > 0 && now >= this.#roomRestsUntil

@@ -10,8 +10,13 @@ import { sleep } from '../../lib/sleep.ts'
 import type { Delivery } from '../delivery/queue.ts'
 import { isFinal } from '../delivery/status.ts'
 import type { EndpointDirectory } from '../endpoints/directory.ts'
-import { type EndpointOf, FinishedIndex, type NewFinished, PayloadRefs } from './finished-deliveries.ts'
-import { Deleter, DeletionRate, PayloadRefCheck, preserveKeys } from './retention-deleter.ts'
+import {
+  type EndpointRef,
+  FinishedIndex,
+  type NewFinishedDelivery,
+  PayloadRefs,
+} from './finished-deliveries.ts'
+import { Deleter, DeletionRate, PayloadRefVerifier, preserveKeys } from './retention-deleter.ts'
 import type { RetentionLimits } from './retention-plan.ts'
 import { LogSweep, outcomesBytes, scanLog, toSegmentEntry } from './segment-sweep.ts'
 import type { EventLog, LoggedOutcomes, LogSegment } from './store.ts'
@@ -92,14 +97,14 @@ const AT_A_TIME = 16
 
 class GoneEndpoints {
   readonly #resources: ResourceReader
-  readonly #doubtful = new Map<string, EndpointOf>()
+  readonly #doubtful = new Map<string, EndpointRef>()
 
   constructor(resources: ResourceReader) {
     this.#resources = resources
   }
 
   /** The endpoint may be gone. */
-  suspect(endpoint: EndpointOf): void {
+  suspect(endpoint: EndpointRef): void {
     this.#doubtful.set(endpoint.uid, endpoint)
   }
 
@@ -112,7 +117,7 @@ class GoneEndpoints {
     return gone.flat()
   }
 
-  async #isGone(endpoint: EndpointOf): Promise<boolean> {
+  async #isGone(endpoint: EndpointRef): Promise<boolean> {
     const { namespace, name, uid } = endpoint
     this.#doubtful.delete(uid)
     try {
@@ -167,7 +172,7 @@ export class Retention {
   readonly time: SkewGuardedClock
   readonly #finished: FinishedIndex
   readonly #refs = new PayloadRefs()
-  readonly #refCheck: PayloadRefCheck
+  readonly #refCheck: PayloadRefVerifier
   readonly #sweep: LogSweep
   readonly #gone: GoneEndpoints
   readonly #deleter: Deleter
@@ -187,7 +192,7 @@ export class Retention {
       refs: this.#refs,
       evict: (finished) => this.#finished.evict(finished),
     })
-    this.#refCheck = new PayloadRefCheck(options.resources, this.#refs)
+    this.#refCheck = new PayloadRefVerifier(options.resources, this.#refs)
     this.#gone = new GoneEndpoints(options.resources)
     this.#deleter = new Deleter({
       ...options,
@@ -357,10 +362,10 @@ export class Retention {
   async #look(now: number): Promise<boolean> {
     const { cancelHeld, clock, log } = this.#options
     cancelHeld(now)
-    for (const finished of this.#deleter.drainRetries()) finished.left = !this.#add(finished)
-    for (const uid of await this.#gone.check()) this.#finished.endpointGone(uid)
+    for (const finished of this.#deleter.drainRetries()) finished.isAbandoned = !this.#add(finished)
+    for (const uid of await this.#gone.check()) this.#finished.markEndpointDeleted(uid)
     this.#sweep.plan(now)
-    const winsMore = await this.#refCheck.look(this.#sweep.takeDoubtful(), clock.monotonic())
+    const winsMore = await this.#refCheck.verify(this.#sweep.takeDoubtful(), clock.monotonic())
     const error = this.#deleter.takeError()
     if (error !== undefined) log.warn('Retention could not delete; trying again', { error })
     return winsMore
@@ -374,7 +379,7 @@ export class Retention {
   }
 
   /** What ends while its shard is handed over is left alone: beside a share that is gone it would be one too many. */
-  #add(given: NewFinished): boolean {
+  #add(given: NewFinishedDelivery): boolean {
     const { endpoint, name } = given
     if (this.#options.isOurs?.(shardOf(endpoint.uid)) === false) return false
     const isNew = !this.#finished.has(endpoint.uid)

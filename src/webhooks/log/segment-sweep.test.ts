@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { deliverySegments } from '../../apis/delivery-segment.ts'
 import { outcomeSegments } from '../../apis/outcome-segment.ts'
-import { type Finished, PayloadRefs } from './finished-deliveries.ts'
+import { type FinishedDelivery, PayloadRefs } from './finished-deliveries.ts'
 import { LogSweep } from './segment-sweep.ts'
 
 const DAY = 24 * 60 * 60_000
@@ -21,7 +21,7 @@ function bed() {
     },
     lowWater: () => 1e6,
     refs,
-    evict: ({ name }: Finished) => void evicted.push(name),
+    evict: ({ name }: FinishedDelivery) => void evicted.push(name),
   })
   return { refs, evicted, sweep }
 }

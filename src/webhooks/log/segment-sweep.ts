@@ -7,7 +7,7 @@ import type { Logger } from '../../lib/log.ts'
 import { sleep, yieldToEventLoop } from '../../lib/sleep.ts'
 import { sizeOf } from './codec.ts'
 import { KEY_LIFE_MS } from './dedupe.ts'
-import type { Finished, PayloadRefs } from './finished-deliveries.ts'
+import type { FinishedDelivery, PayloadRefs } from './finished-deliveries.ts'
 import { readSegment } from './reader.ts'
 import {
   type OutcomesSummary,
@@ -247,7 +247,7 @@ export type LogSweepOptions = {
   lowWater: () => number
   refs: PayloadRefs
   /** Its segment takes too much space, so the delivery goes first. */
-  evict: (finished: Finished) => void
+  evict: (finished: FinishedDelivery) => void
 }
 
 /** A segment that is to be deleted. `keysUntil`: before that its Idempotency-Keys have to be kept elsewhere. */
@@ -341,7 +341,7 @@ export class LogSweep {
     const segments = segmentsToDelete(log, this.#options.limits, now)
     // What is being deleted, or could not be, holds up no other.
     const releases = segments.release
-      .map(({ name }) => refs.finishedOf(name).filter(({ taken }) => !taken))
+      .map(({ name }) => refs.finishedOf(name).filter(({ isRemoved }) => !isRemoved))
       .filter((finished) => finished.length > 0)
     for (const finished of releases.slice(0, RELEASED).flat()) this.#options.evict(finished)
     this.#take(segments.delete, deliverySegments, this.#segments)

@@ -43,7 +43,7 @@ export type LogSegment = {
    */
   keys?: { newestAt: number; bytes: number }
   /** Events with a key that nobody gets: later places of it are repeats all the same. Absent where there are none. */
-  unsent?: { eventIndex: number; id: string; namespace: string; key: string }[]
+  undelivered?: { eventIndex: number; id: string; namespace: string; key: string }[]
 }
 
 export interface OutcomeRecorder {

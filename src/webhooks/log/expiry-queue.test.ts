@@ -1,17 +1,17 @@
 import { expect, test } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
-import { type Ended, OldestFirst } from './finished-deliveries.ts'
+import { type ExpiringItem, ExpiryQueue } from './finished-deliveries.ts'
 
-function ended(completedAt: number): Ended {
-  return { completedAt, taken: false }
+function ended(completedAt: number): ExpiringItem {
+  return { completedAt, isRemoved: false }
 }
 
-function take(queue: OldestFirst<Ended>, item: Ended): void {
-  item.taken = true
+function take(queue: ExpiryQueue<ExpiringItem>, item: ExpiringItem): void {
+  item.isRemoved = true
   queue.markTaken()
 }
 
-function drain(queue: OldestFirst<Ended>): number[] {
+function drain(queue: ExpiryQueue<ExpiringItem>): number[] {
   const times: number[] = []
   for (let item = queue.first(); item; item = queue.first()) {
     times.push(item.completedAt)
@@ -21,19 +21,19 @@ function drain(queue: OldestFirst<Ended>): number[] {
 }
 
 test('what ended first comes first, however it was added', () => {
-  const queue = new OldestFirst<Ended>()
+  const queue = new ExpiryQueue<ExpiringItem>()
   for (const time of [5, 3, 9, 1, 7]) queue.add(ended(time))
   expect(drain(queue)).toEqual([1, 3, 5, 7, 9])
 })
 
 test('newest first, as a list of objects comes, and far more than is looked through for a place', () => {
-  const queue = new OldestFirst<Ended>()
+  const queue = new ExpiryQueue<ExpiringItem>()
   for (let time = 1000; time > 0; time -= 1) queue.add(ended(time))
   expect(drain(queue)).toEqual(Array.from({ length: 1000 }, (_, index) => index + 1))
 })
 
 test('what is taken elsewhere does not come, and does not count', () => {
-  const queue = new OldestFirst<Ended>()
+  const queue = new ExpiryQueue<ExpiringItem>()
   const items = [1, 2, 3].map(ended)
   for (const item of items) queue.add(item)
   for (const item of items.slice(0, 2)) take(queue, item)
@@ -42,11 +42,11 @@ test('what is taken elsewhere does not come, and does not count', () => {
   expect(queue.first()).toBeUndefined()
 })
 
-class Model implements fc.Command<Ended[], OldestFirst<Ended>> {
+class Model implements fc.Command<ExpiringItem[], ExpiryQueue<ExpiringItem>> {
   readonly #name: string
-  readonly #act: (left: Ended[], queue: OldestFirst<Ended>) => void
+  readonly #act: (left: ExpiringItem[], queue: ExpiryQueue<ExpiringItem>) => void
 
-  constructor(name: string, act: (left: Ended[], queue: OldestFirst<Ended>) => void) {
+  constructor(name: string, act: (left: ExpiringItem[], queue: ExpiryQueue<ExpiringItem>) => void) {
     this.#name = name
     this.#act = act
   }
@@ -55,7 +55,7 @@ class Model implements fc.Command<Ended[], OldestFirst<Ended>> {
     return true
   }
 
-  run(left: Ended[], queue: OldestFirst<Ended>): void {
+  run(left: ExpiringItem[], queue: ExpiryQueue<ExpiringItem>): void {
     this.#act(left, queue)
     expect(queue.size).toBe(left.length)
   }
@@ -94,8 +94,8 @@ test('of any additions and takings, the oldest that is left is always in front',
   )
   fc.assert(
     fc.property(steps, (commands) => {
-      const left: Ended[] = []
-      const queue = new OldestFirst<Ended>()
+      const left: ExpiringItem[] = []
+      const queue = new ExpiryQueue<ExpiringItem>()
       fc.modelRun(() => ({ model: left, real: queue }), commands)
       expect(drain(queue)).toEqual(left.map((item) => item.completedAt).sort((a, b) => a - b))
     }),

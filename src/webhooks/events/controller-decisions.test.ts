@@ -66,7 +66,7 @@ test('an event whose status is refused for hours is sent once, while others come
   for (let minute = 0; minute < 120; minute += 1) {
     await bed.publish(`other-${minute}`)
     await passes(30_000)
-    bed.shownUpTo = 7 + bed.appended.length
+    bed.readUpTo = 7 + bed.appended.length
     await passes(30_000)
     expect(await bed.stateOf(`other-${minute}`)).toBe('dispatched')
     await bed.store.delete(webhookEvents, { namespace: 'acme', name: `other-${minute}` })
