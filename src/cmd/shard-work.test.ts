@@ -1,12 +1,12 @@
 import { expect, it } from 'vitest'
-import { PlaneBed } from '../../test/support/plane-bed.ts'
+import { EngineBed } from '../../test/support/engine-bed.ts'
 import { createShardWork, LEADER_SHARD, type LeaderTasks } from './controller.ts'
 import type { WebhookControllers } from './webhook-controllers.ts'
 
 const nothing = () => undefined
 
 it('a shard is delivered from though what one replica does for all cannot begin', async () => {
-  const bed = new PlaneBed()
+  const bed = new EngineBed()
   bed.engine.start()
   const begun = Promise.withResolvers<void>()
   const { engine, follower, directory, api } = bed

@@ -5,10 +5,10 @@ import { webhookEndpoint, webhookEndpoints } from '../../src/apis/webhook-endpoi
 import { OwnershipEpochs, withFencing } from '../../src/ha/ownership.ts'
 import type { RawObject, ResourceReader, ResourceWriter } from '../../src/kube/client.ts'
 import { readLoggedOutcomes, readSegment } from '../../src/webhooks/log/reader.ts'
+import { engineParts, knowEndpoint } from './engine-parts.ts'
 import { type FakeClock, settle } from './fake-clock.ts'
 import { LaggingWatch } from './lagging-watch.ts'
 import { LossyWay } from './lossy-way.ts'
-import { knowEndpoint, planeParts } from './plane-parts.ts'
 import { ScriptedSender } from './scripted-sender.ts'
 import type { SharedStore } from './shared-store.ts'
 import { Suspension } from './suspension.ts'
@@ -41,7 +41,7 @@ export class ReplicaProcess {
   readonly sender: ScriptedSender
   readonly #giveUp = new AbortController()
   readonly epochs = new OwnershipEpochs()
-  readonly parts: ReturnType<typeof planeParts>
+  readonly parts: ReturnType<typeof engineParts>
   readonly session: string
   readonly complaints: string[] = []
   /** Its time. */
@@ -71,7 +71,7 @@ export class ReplicaProcess {
     this.api = this.#suspension.api(lossy, clock, { delayMs, mayWait: () => chance() < 0.5 })
     const mayWrite = () => ownership.mayAct() && this.epochs.mayWrite
     const api = withFencing({ ...this.api, watch: never }, mayWrite)
-    this.parts = planeParts({
+    this.parts = engineParts({
       clock: this.clock,
       api,
       outcomesApi: api,

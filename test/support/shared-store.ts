@@ -7,9 +7,9 @@ import { outcomeSegments } from '../../src/apis/outcome-segment.ts'
 import { webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import type { RawObject, ResourceReader, ResourceWriter } from '../../src/kube/client.ts'
 import { segmentSpec } from '../../src/webhooks/log/codec.ts'
+import { SYSTEM } from './engine-parts.ts'
 import type { FakeClock } from './fake-clock.ts'
 import { MemoryStore } from './memory-store.ts'
-import { SYSTEM } from './plane-parts.ts'
 
 /** What is closed stays in the log for so long. */
 const KEPT_MS = 2 * 60_000

@@ -5,7 +5,7 @@ import { createClock } from '../../src/lib/clock.ts'
 import { acceptEvent } from '../../src/webhooks/events/plan.ts'
 import { createWebhookSender } from '../../src/webhooks/sender/sender.ts'
 import { formatSecret, KEY_BYTES } from '../../src/webhooks/sender/signature.ts'
-import { ORGANIZATION, PlaneBed } from '../support/plane-bed.ts'
+import { EngineBed, ORGANIZATION } from '../support/engine-bed.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 
 /** A request as it came: what a proxy would hand on. */
@@ -48,7 +48,7 @@ export class Signer {
   async deliver(secrets: readonly string[], aheadMs = 0): Promise<SignedDelivery> {
     this.#endpoints += 1
     const name = `endpoint-${this.#endpoints}`
-    const bed = new PlaneBed()
+    const bed = new EngineBed()
     const sendAt = Date.now() + aheadMs
     bed.clock.setWallBy(sendAt - bed.clock.now())
     bed.sender.send = (request, signal) => this.#sender.send(request, signal)

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { settle } from '../../../test/support/fake-clock.ts'
-import { LANE_ENDPOINT } from '../../../test/support/lane-deliveries.ts'
+import { QUEUE_ENDPOINT } from '../../../test/support/queue-deliveries.ts'
 import { OwnershipEpochs } from '../../ha/ownership.ts'
 import { BackgroundWork } from './context.ts'
 import { EndpointQueue } from './queue.ts'
@@ -14,7 +14,7 @@ function made() {
   const epochs = new OwnershipEpochs()
   const shards = { owns: () => true, epochs }
   const work = new BackgroundWork({ giveUp: giveUp.signal, log, shards }, (lane) => void ended.push(lane))
-  return { giveUp, errors, ended, work, epochs, lane: new EndpointQueue(LANE_ENDPOINT) }
+  return { giveUp, errors, ended, work, epochs, lane: new EndpointQueue(QUEUE_ENDPOINT) }
 }
 
 it('keeps its lane from being idle until it has ended, and tells that', async () => {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
+import { EngineBed, ORGANIZATION } from '../../../test/support/engine-bed.ts'
 import { calling } from '../../../test/support/faulty-api.ts'
-import { ORGANIZATION, PlaneBed } from '../../../test/support/plane-bed.ts'
 import { webhookDeliveries } from '../../apis/webhook-delivery.ts'
 import { type WebhookEndpoint, webhookEndpoint, webhookEndpoints } from '../../apis/webhook-endpoint.ts'
 import { OwnershipEpochs } from '../../ha/ownership.ts'
@@ -10,7 +10,7 @@ import { cancelHeld } from './cancel.ts'
 const DAY = 24 * 60 * 60_000
 const limits = { failedMs: 7 * DAY }
 
-async function setState(bed: PlaneBed, endpoint: WebhookEndpoint, state: 'enabled' | 'disabled') {
+async function setState(bed: EngineBed, endpoint: WebhookEndpoint, state: 'enabled' | 'disabled') {
   const { name } = endpoint.metadata
   const status = { state, disabledAt: state === 'disabled' ? new Date(bed.clock.now()).toISOString() : null }
   const ref = { namespace: ORGANIZATION, name }
@@ -21,7 +21,7 @@ async function setState(bed: PlaneBed, endpoint: WebhookEndpoint, state: 'enable
 
 /** A bed with an endpoint that was disabled while `count` deliveries waited for it. */
 async function holding(count = 1) {
-  const bed = new PlaneBed()
+  const bed = new EngineBed()
   const endpoint = await bed.endpoint('billing')
   await setState(bed, endpoint, 'disabled')
   bed.start()
@@ -38,7 +38,7 @@ async function holding(count = 1) {
   return { bed, endpoint, look }
 }
 
-function states(bed: PlaneBed) {
+function states(bed: EngineBed) {
   return bed.objects.map(({ status }) => (status as { state?: string; reason?: string } | undefined) ?? {})
 }
 

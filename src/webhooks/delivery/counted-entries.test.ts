@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
+import { EngineBed, ORGANIZATION } from '../../../test/support/engine-bed.ts'
 import { fc } from '../../../test/support/fast-check.ts'
-import { ORGANIZATION, PlaneBed } from '../../../test/support/plane-bed.ts'
 import type { LogRecord, OutcomeRecord } from '../../apis/outcome-segment.ts'
 import type { WebhookEndpoint, WebhookEndpointSpec } from '../../apis/webhook-endpoint.ts'
 import { SHARD_COUNT } from '../../ha/assignment.ts'
@@ -12,7 +12,7 @@ const ATTEMPT = { at: '2026-01-31T12:00:00.000Z', latencyMs: 1, code: 200 }
 
 /** A replica that drives nothing; of each of its endpoints a delivery has been there before. */
 async function beside(specs: Record<string, Partial<WebhookEndpointSpec>>) {
-  const bed = new PlaneBed()
+  const bed = new EngineBed()
   bed.owns = () => false
   bed.start()
   const endpoints: WebhookEndpoint[] = []
@@ -29,7 +29,7 @@ async function beside(specs: Record<string, Partial<WebhookEndpointSpec>>) {
 
 /** Takes the next version of the store besides, in which others have their say. */
 async function show(
-  bed: PlaneBed,
+  bed: EngineBed,
   endpoints: readonly WebhookEndpoint[],
   event = bed.event(endpoints),
 ): Promise<LogSegment> {
@@ -43,7 +43,7 @@ function sent({ version }: LogSegment, index: number): OutcomeRecord {
   return { kind: 'sent', position: { version, index }, attempt: ATTEMPT, object: false }
 }
 
-function membersOf(bed: PlaneBed, endpoint: WebhookEndpoint | undefined): number {
+function membersOf(bed: EngineBed, endpoint: WebhookEndpoint | undefined): number {
   return [...(bed.engine.queues.get(endpoint?.metadata.uid ?? '')?.members() ?? [])].length
 }
 

@@ -4,9 +4,9 @@
  */
 
 import { describe, expect, it } from 'vitest'
+import { EngineBed } from '../../../test/support/engine-bed.ts'
 import { fc } from '../../../test/support/fast-check.ts'
 import type { Fault } from '../../../test/support/faulty-api.ts'
-import { PlaneBed } from '../../../test/support/plane-bed.ts'
 import {
   type AcceptedDelivery,
   type Evidence,
@@ -41,7 +41,7 @@ class Story {
   readonly #orders = new Map<string, number>()
   readonly #counts = new Map<string, number>()
   #run = 0
-  bed = new PlaneBed()
+  bed = new EngineBed()
 
   constructor(refusals: Refusals) {
     this.#refusals = refusals
@@ -75,7 +75,7 @@ class Story {
     await this.bed.elapse(10 * MINUTE)
   }
 
-  #begin(bed: PlaneBed, crash?: Crash): void {
+  #begin(bed: EngineBed, crash?: Crash): void {
     this.#run += 1
     const run = this.#run
     bed.sender.latencyMs = 3

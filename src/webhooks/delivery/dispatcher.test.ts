@@ -1,41 +1,113 @@
-import { expect, it } from 'vitest'
-import { shardOf } from '../../ha/assignment.ts'
-import { EndpointQueues } from './dispatcher.ts'
+import { describe, expect, it } from 'vitest'
+import { settle } from '../../../test/support/fake-clock.ts'
+import { Dispatcher } from './dispatcher.ts'
+import { type Delivery, EndpointQueue } from './queue.ts'
 
-const uids = Array.from({ length: 20 }, (_, n) => `uid-${n}`)
-const [one = '', other = uids.find((uid) => shardOf(uid) !== shardOf(uids[0] ?? '')) ?? ''] = [uids[0]]
+type Running = { delivery: Delivery; end(): void }
 
-function open(lanes: EndpointQueues, uid: string) {
-  return lanes.open({ namespace: 'acme', name: uid, uid })
+function dispatcher(options: {
+  maxInFlight: number
+  mayStart?: () => boolean
+  mayRun?: (lane: EndpointQueue) => boolean
+}) {
+  const running: Running[] = []
+  const started: string[] = []
+  const dispatcher = new Dispatcher({
+    mayStart: () => true,
+    mayRun: () => true,
+    run: (delivery) =>
+      new Promise((resolve) => {
+        started.push(delivery.name)
+        const end = () => {
+          delivery.queue.remove(delivery)
+          delivery.queue.release({ timedOut: false })
+          resolve()
+        }
+        running.push({ delivery, end })
+      }),
+    ...options,
+  })
+  return { dispatcher, running, started }
 }
 
-it('drives the lanes of shards that it has taken, also of endpoints that come later, and no others', () => {
-  const lanes = new EndpointQueues()
-  const before = open(lanes, one)
-  const theirs = open(lanes, other)
-  expect(before.driver).toBe('others')
-  expect(lanes.acquire(new Set([shardOf(one)]))).toEqual([before])
-  expect(before.driver).toBe('us')
-  expect(theirs.driver).toBe('others')
-  lanes.delete(before)
-  expect(lanes.get(one)).toBeUndefined()
-  expect(open(lanes, one).driver).toBe('us')
-  expect([...lanes.ours()].map(({ endpoint }) => endpoint.uid)).toEqual([one])
-  expect(lanes.isOurs(shardOf(one))).toBe(true)
-  expect(lanes.shareOfShards).toBe(1 / 256)
-})
+function lane(name: string, deliveries: number, concurrency = 32): EndpointQueue {
+  const made = new EndpointQueue({ namespace: 'acme', name, uid: name })
+  made.paused = false
+  made.setPolicy({ ordered: false, concurrency })
+  for (let index = 0; index < deliveries; index += 1) {
+    made.add({
+      name: `${name}${index}`,
+      queue: made,
+      version: 1,
+      index,
+      acceptedAt: 0,
+      ofWebhookEvent: true,
+      bytes: 0,
+      attempts: 0,
+      dueAt: 0,
+      stage: 'queued',
+      left: false,
+      storage: { kind: 'object' },
+    })
+  }
+  return made
+}
 
-it('begins nothing in lanes that it leaves, and says which those are until they are let go of', () => {
-  const lanes = new EndpointQueues()
-  const lane = open(lanes, one)
-  const shards = new Set([shardOf(one)])
-  lanes.acquire(shards)
-  expect(lanes.release(shards)).toEqual([lane])
-  expect(lane.driver).toBe('leaving')
-  expect(lanes.isOurs(shardOf(one))).toBe(false)
-  expect([...lanes.ours()]).toEqual([])
-  expect(lanes.release(shards)).toEqual([lane])
-  lane.detach()
-  expect(lanes.release(shards)).toEqual([])
-  expect(lanes.shareOfShards).toBe(0)
+describe('a dispatcher', () => {
+  it('gives lanes fair turns, however much one of them has', async () => {
+    let open = false
+    const { dispatcher: it, running, started } = dispatcher({ maxInFlight: 1, mayStart: () => open })
+    for (const one of [lane('a', 100), lane('b', 3), lane('c', 2)]) it.wake(one)
+    open = true
+    it.pump()
+    for (let i = 0; i < 8; i += 1) {
+      running.at(-1)?.end()
+      await settle()
+    }
+    expect(started).toEqual(['a0', 'b0', 'c0', 'a1', 'b1', 'c1', 'a2', 'b2', 'a3'])
+  })
+
+  it('starts no more at a time than the process may', async () => {
+    const { dispatcher: it, running } = dispatcher({ maxInFlight: 5 })
+    it.wake(lane('a', 100))
+    it.wake(lane('b', 100))
+    expect([it.inFlight, running.length]).toEqual([5, 5])
+    running[0]?.end()
+    await settle()
+    expect([it.inFlight, running.length]).toEqual([5, 6])
+  })
+
+  it('lists a lane once, however often it is woken', () => {
+    const { dispatcher: it } = dispatcher({ maxInFlight: 0 })
+    const one = lane('a', 1)
+    for (let i = 0; i < 10; i += 1) it.wake(one)
+    expect(it.waitingQueues).toBe(1)
+  })
+
+  it('starts nothing while it may not, and goes on when it is told', () => {
+    let open = false
+    const { dispatcher: it, started } = dispatcher({ maxInFlight: 5, mayStart: () => open })
+    it.wake(lane('a', 2))
+    expect(started).toEqual([])
+    open = true
+    it.pump()
+    expect(started).toEqual(['a0', 'a1'])
+  })
+
+  it('lets go of lanes that have nothing to start', async () => {
+    const { dispatcher: it, running } = dispatcher({ maxInFlight: 5 })
+    it.wake(lane('a', 1))
+    running[0]?.end()
+    await settle()
+    expect([it.waitingQueues, it.inFlight]).toEqual([0, 0])
+  })
+
+  it('comes back to a lane at its limit when one of its attempts has ended', async () => {
+    const { dispatcher: it, running, started } = dispatcher({ maxInFlight: 50 })
+    it.wake(lane('a', 4, 2))
+    expect(started).toEqual(['a0', 'a1'])
+    running[1]?.end()
+    await settle()
+    expect(started).toEqual(['a0', 'a1', 'a2'])
+  })
 })

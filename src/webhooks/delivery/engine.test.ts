@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
+import { EngineBed } from '../../../test/support/engine-bed.ts'
 import { calling } from '../../../test/support/faulty-api.ts'
-import { PlaneBed } from '../../../test/support/plane-bed.ts'
 import { webhookDeliveries } from '../../apis/webhook-delivery.ts'
 import { webhookEndpoint, webhookEndpoints } from '../../apis/webhook-endpoint.ts'
 import { ApiError } from '../../kube/client.ts'
@@ -10,12 +10,12 @@ const SECOND = 1000
 const MINUTE = 60 * SECOND
 const HOUR = 60 * MINUTE
 
-function statesOf(bed: PlaneBed): unknown[] {
+function statesOf(bed: EngineBed): unknown[] {
   return bed.objects.map(({ status }) => (status as { state?: string } | undefined)?.state)
 }
 
 /** The endpoint's status says that deliveries have been exhausted. */
-async function failing(bed: PlaneBed, name: string, status: object) {
+async function failing(bed: EngineBed, name: string, status: object) {
   const patched = await bed.store.patch(
     webhookEndpoints,
     { namespace: 'acme', name },
@@ -28,7 +28,7 @@ async function failing(bed: PlaneBed, name: string, status: object) {
 it.each([{ deliveryLog: 'Objects' }, { deliveryLog: 'Segments' }] as const)(
   'nothing waits for a time of a clock that was ahead, and was mended while that was being stored: $deliveryLog',
   async ({ deliveryLog }) => {
-    const bed = new PlaneBed()
+    const bed = new EngineBed()
     const endpoint = await bed.endpoint('one', { deliveryLog })
     bed.sender.answers.set('/one', 500)
     bed.start()
@@ -46,7 +46,7 @@ it.each([{ deliveryLog: 'Objects' }, { deliveryLog: 'Segments' }] as const)(
 
 describe('what a store that fails for a while does to an outcome', () => {
   it('stores a success late when the end of the streak could not be written at first', async () => {
-    const bed = new PlaneBed()
+    const bed = new EngineBed()
     const endpoint = await bed.endpoint('one', { ordered: true })
     await failing(bed, 'one', {})
     bed.sender.answers.set('/one', 200)
@@ -60,7 +60,7 @@ describe('what a store that fails for a while does to an outcome', () => {
   })
 
   it('counts and stores an exhausted delivery late, once', async () => {
-    const bed = new PlaneBed()
+    const bed = new EngineBed()
     const endpoint = await bed.endpoint('one', { ordered: true })
     bed.sender.answers.set('/one', 500)
     bed.start()
@@ -76,7 +76,7 @@ describe('what a store that fails for a while does to an outcome', () => {
   })
 
   it('stores an outcome although the object that shows the delivery cannot be read at first', async () => {
-    const bed = new PlaneBed()
+    const bed = new EngineBed()
     const endpoint = await bed.endpoint('one', { ordered: true })
     bed.start()
     await bed.accept(bed.event([endpoint]), bed.event([endpoint]))
@@ -92,7 +92,7 @@ describe('what a store that fails for a while does to an outcome', () => {
   })
 
   it('lets a delivery go whose object was deleted while its attempt was under way', async () => {
-    const bed = new PlaneBed()
+    const bed = new EngineBed()
     const endpoint = await bed.endpoint('one', { ordered: true })
     bed.start()
     const [, second] = await bed.accept(bed.event([endpoint]), bed.event([endpoint]))
@@ -107,7 +107,7 @@ describe('what a store that fails for a while does to an outcome', () => {
   })
 
   it('repeats no attempt in the same process, whatever the store does', async () => {
-    const bed = new PlaneBed()
+    const bed = new EngineBed()
     const one = await bed.endpoint('one')
     const two = await bed.endpoint('two', { deliveryLog: 'Segments' })
     bed.sender.answers.set('/one', 200).set('/two', 200)
@@ -134,7 +134,7 @@ describe('an entry whose object may not be made', () => {
   const QUOTA = new ApiError('Quota', 'exceeded quota: deliveries')
 
   it('is canceled after a while, and its segment closes', async () => {
-    const bed = new PlaneBed()
+    const bed = new EngineBed()
     const endpoint = await bed.endpoint('one', { ordered: true })
     bed.sender.answers.set('/one', 500)
     bed.api.fail(calling('create', webhookDeliveries), { before: QUOTA }, 10_000)
@@ -151,7 +151,7 @@ describe('an entry whose object may not be made', () => {
   })
 
   it('is a success where it was answered, though nothing shows it', async () => {
-    const bed = new PlaneBed()
+    const bed = new EngineBed()
     const endpoint = await bed.endpoint('one')
     bed.sender.answers.set('/one', 200)
     bed.api.fail(calling('create', webhookDeliveries), { before: QUOTA }, 10_000)
@@ -163,7 +163,7 @@ describe('an entry whose object may not be made', () => {
   })
 
   it('is a success in a namespace that is ending, too', async () => {
-    const bed = new PlaneBed()
+    const bed = new EngineBed()
     const endpoint = await bed.endpoint('one')
     bed.sender.answers.set('/one', 200)
     const terminating = new ApiError('Terminating', 'the namespace is being terminated')
@@ -176,7 +176,7 @@ describe('an entry whose object may not be made', () => {
   })
 
   it('does not keep the API server busy with what it refuses', async () => {
-    const bed = new PlaneBed()
+    const bed = new EngineBed()
     const endpoint = await bed.endpoint('one', { state: 'disabled' })
     bed.api.fail(calling('create', webhookDeliveries), { before: QUOTA }, 100_000)
     bed.start()
@@ -190,7 +190,7 @@ describe('an entry whose object may not be made', () => {
 
 describe('a backlog that is held', () => {
   it('gets its objects few at a time, and others are not held up by that', async () => {
-    const bed = new PlaneBed()
+    const bed = new EngineBed()
     const held = await bed.endpoint('held', { state: 'disabled' })
     const good = await bed.endpoint('good', { deliveryLog: 'Segments' })
     bed.sender.answers.set('/good', 200)
@@ -214,7 +214,7 @@ describe('a backlog that is held', () => {
 
 describe('what waits to be stored', () => {
   it('keeps its own endpoint from sending more, and no other', async () => {
-    const bed = new PlaneBed()
+    const bed = new EngineBed()
     const busy = await bed.endpoint('busy')
     const good = await bed.endpoint('good', { deliveryLog: 'Segments' })
     bed.sender.answers.set('/good', 200).set('/busy', 200)
@@ -236,7 +236,7 @@ describe('what waits to be stored', () => {
   })
 
   it('leaves connections for the log', async () => {
-    const bed = new PlaneBed()
+    const bed = new EngineBed()
     const gate = Promise.withResolvers<void>()
     const calls = () => bed.api.calls.filter(({ plural }) => plural === 'webhookdeliveries').length
     bed.api.fail(({ plural }) => plural === 'webhookdeliveries', { hold: gate.promise }, 100_000)
@@ -256,7 +256,7 @@ describe('what waits to be stored', () => {
   })
 
   it('keeps the place of a retry, so that no more than the endpoint allows are unknown after a crash', async () => {
-    const bed = new PlaneBed()
+    const bed = new EngineBed()
     const endpoint = await bed.endpoint('one', { concurrency: 4 })
     bed.sender.answers.set('/one', 500)
     bed.start()
@@ -276,7 +276,7 @@ describe('what waits to be stored', () => {
 
 describe('what the plane says of itself', () => {
   it('counts an endpoint as a lane only while it has deliveries that have not ended', async () => {
-    const bed = new PlaneBed()
+    const bed = new EngineBed()
     const endpoint = await bed.endpoint('one')
     bed.start()
     await bed.accept(bed.event([endpoint]))

@@ -1,7 +1,7 @@
 /** WebhookDeliveries that somebody makes by hand, who says in them to be somebody else. */
 
 import { expect, it } from 'vitest'
-import { ORGANIZATION, PlaneBed } from '../../../test/support/plane-bed.ts'
+import { EngineBed, ORGANIZATION } from '../../../test/support/engine-bed.ts'
 import { deliveryObjectName, nameOfMessage } from '../../apis/ids.ts'
 import { API_VERSION, SHARD_LABEL } from '../../apis/meta.ts'
 import { webhookDeliveries, webhookDelivery, webhookDeliveryKind } from '../../apis/webhook-delivery.ts'
@@ -15,7 +15,7 @@ async function forged(
   spec: { endpoint?: string; endpointUid?: string },
   { namespace = OTHER, name }: { namespace?: string; name?: string } = {},
 ) {
-  const bed = new PlaneBed()
+  const bed = new EngineBed()
   const one = await bed.endpoint('one')
   bed.sender.answers.set('/one', 500)
   bed.start()
@@ -46,7 +46,7 @@ const FORGED = [
 ] as const
 
 it.each(FORGED)('%s: the one that is meant goes on as it was', async (_, { ...spec }) => {
-  const uid = (await new PlaneBed().endpoint('one')).metadata.uid
+  const uid = (await new EngineBed().endpoint('one')).metadata.uid
   const { next, genuine } = await forged('endpointUid' in spec ? { ...spec, endpointUid: uid } : spec)
   const { nextAttemptAt = '' } = genuine.status ?? {}
   await next.elapse(Date.parse(nextAttemptAt) - next.clock.now() - 1)
@@ -58,7 +58,7 @@ it.each(FORGED)('%s: the one that is meant goes on as it was', async (_, { ...sp
 })
 
 it('another name in its own organization: the one that is meant goes on as it was', async () => {
-  const uid = (await new PlaneBed().endpoint('one')).metadata.uid
+  const uid = (await new EngineBed().endpoint('one')).metadata.uid
   const { next, genuine } = await forged(
     { endpoint: 'one', endpointUid: uid },
     { namespace: ORGANIZATION, name: 'another-name' },

@@ -1,8 +1,8 @@
 /** A claim that stood on its way while its writer stood still, and is written when another replica has the shard. */
 
 import { expect, it } from 'vitest'
+import { EngineBed } from '../../../test/support/engine-bed.ts'
 import { calling } from '../../../test/support/faulty-api.ts'
-import { PlaneBed } from '../../../test/support/plane-bed.ts'
 import {
   decodeLogRecords,
   type LogRecord,
@@ -16,7 +16,7 @@ const MINUTE = 60 * SECOND
 
 /** Two replicas: one was about to take a shard, and the other one has it by now. */
 async function overtaken() {
-  const late = new PlaneBed()
+  const late = new EngineBed()
   const one = await late.endpoint('one', { deliveryLog: 'Segments' })
   const shards = new Set([shardOf(one.metadata.uid)])
   const way = Promise.withResolvers<void>()
@@ -27,7 +27,7 @@ async function overtaken() {
     () => 'not taken',
   )
   await late.elapse(SECOND)
-  const owner = new PlaneBed(late)
+  const owner = new EngineBed(late)
   const claimedElsewhere: number[] = []
   owner.onClaimedElsewhere = (claimed) => void claimedElsewhere.push(...claimed)
   owner.sender.answers.set('/one', 200)
@@ -88,7 +88,7 @@ it('who has begun to read only lately comes to the same', async () => {
     await owner.store.delete(outcomeSegments, { name, ...(namespace ? { namespace } : {}) })
   const [last] = owner.store.all(outcomeSegments)
   expect(decodeLogRecords(outcomeSegment.parse(last).spec).records).toMatchObject([{ kind: 'claim' }])
-  const third = new PlaneBed(owner)
+  const third = new EngineBed(owner)
   third.owns = () => false
   third.showOutcomes()
   const segment = await owner.append(owner.event([one]))
@@ -102,7 +102,7 @@ it('who has begun to read only lately comes to the same', async () => {
 
 /** A replica that knows what was said from a while after the delivery on, and drives nothing. */
 async function newcomer() {
-  const bed = new PlaneBed()
+  const bed = new EngineBed()
   const one = await bed.endpoint('one')
   const shards = [shardOf(one.metadata.uid)]
   bed.owns = () => false

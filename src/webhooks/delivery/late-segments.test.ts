@@ -1,8 +1,8 @@
 /** The watches of segments and of outcomes have no mutual order: records come before the segment that they speak of. */
 
 import { describe, expect, it } from 'vitest'
+import { EngineBed } from '../../../test/support/engine-bed.ts'
 import { calling } from '../../../test/support/faulty-api.ts'
-import { PlaneBed } from '../../../test/support/plane-bed.ts'
 import { type OutcomeRecord, outcomeSegments } from '../../apis/outcome-segment.ts'
 import { webhookDeliveries } from '../../apis/webhook-delivery.ts'
 import { shardOf } from '../../ha/assignment.ts'
@@ -12,7 +12,7 @@ const MINUTE = 60 * SECOND
 
 /** A replica that has heard of a claim, and not of a segment that was written before it. */
 async function behind(whose: 'ours' | "another's", how: { released?: boolean } = {}) {
-  const bed = new PlaneBed()
+  const bed = new EngineBed()
   const one = await bed.endpoint('one', { deliveryLog: 'Segments' })
   const shards = [shardOf(one.metadata.uid)]
   bed.sender.answers.set('/one', 200)
@@ -45,7 +45,7 @@ async function behind(whose: 'ours' | "another's", how: { released?: boolean } =
   return { bed, segment, position, say, claim, failed, sent }
 }
 
-async function kinds(bed: PlaneBed): Promise<string[]> {
+async function kinds(bed: EngineBed): Promise<string[]> {
   return (await bed.records()).map(({ kind }) => kind)
 }
 
@@ -82,7 +82,7 @@ describe('what was recorded before a segment of another replica is shown', () =>
 })
 
 it('an entry whose segment is shown while objects are listed, its own among them, is not sent beside that', async () => {
-  const before = new PlaneBed()
+  const before = new EngineBed()
   const one = await before.endpoint('one')
   before.start()
   before.api.fail(calling('create', outcomeSegments), 'dies before')
@@ -90,7 +90,7 @@ it('an entry whose segment is shown while objects are listed, its own among them
   before.follower.addSegment(segment)
   await before.elapse(5 * SECOND)
   expect(before.objects).toHaveLength(1)
-  const bed = new PlaneBed(before)
+  const bed = new EngineBed(before)
   bed.owns = () => false
   bed.sender.answers.set('/one', 200)
   bed.engine.start()

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
+import { EngineBed, ORGANIZATION, SYSTEM } from '../../../test/support/engine-bed.ts'
 import { calling } from '../../../test/support/faulty-api.ts'
-import { ORGANIZATION, PlaneBed, SYSTEM } from '../../../test/support/plane-bed.ts'
 import { deliverySegments } from '../../apis/delivery-segment.ts'
 import { outcomeSegments } from '../../apis/outcome-segment.ts'
 import { webhookDeliveries } from '../../apis/webhook-delivery.ts'
@@ -13,17 +13,17 @@ const MINUTE = 60 * SECOND
 
 type Shown = { state?: string; attemptCount?: number; nextAttemptAt?: string }
 
-function shown(bed: PlaneBed): (Shown | undefined)[] {
+function shown(bed: EngineBed): (Shown | undefined)[] {
   return bed.objects.map(({ status }) => status as Shown | undefined)
 }
 
-async function kinds(bed: PlaneBed): Promise<string[]> {
+async function kinds(bed: EngineBed): Promise<string[]> {
   return (await bed.records()).map(({ kind }) => kind)
 }
 
 /** One delivery that the process did not survive; the next one takes attempts well. */
-async function killed(how: { code: number; at: Parameters<PlaneBed['api']['fail']>[0]; after?: boolean }) {
-  const bed = new PlaneBed()
+async function killed(how: { code: number; at: Parameters<EngineBed['api']['fail']>[0]; after?: boolean }) {
+  const bed = new EngineBed()
   const endpoint = await bed.endpoint('one')
   bed.sender.answers.set('/one', how.code)
   bed.api.fail(how.at, how.after ? 'dies after' : 'dies before')
@@ -43,7 +43,7 @@ const recorded = (kind: string) =>
 
 describe('a process that was killed', () => {
   it('between the append and the first attempt: it is attempted', async () => {
-    const bed = new PlaneBed()
+    const bed = new EngineBed()
     const endpoint = await bed.endpoint('one')
     await bed.append(bed.event([endpoint]))
     const next = await bed.restarted(({ sender }) => sender.answers.set('/one', 200))
@@ -98,7 +98,7 @@ describe('a process that was killed', () => {
   })
 
   it('while its endpoint was counted as failing: it counts once, and no ninth attempt is made', async () => {
-    const bed = new PlaneBed()
+    const bed = new EngineBed()
     const endpoint = await bed.endpoint('one', { concurrency: 1 })
     bed.sender.answers.set('/one', 500)
     bed.start()
@@ -120,7 +120,7 @@ describe('a process that was killed', () => {
   })
 
   it('with a large backlog of an ordered endpoint, some of it in objects: the order stays', async () => {
-    const bed = new PlaneBed()
+    const bed = new EngineBed()
     const endpoint = await bed.endpoint('one', { ordered: true })
     bed.start()
     const ids: string[] = []
@@ -135,7 +135,7 @@ describe('a process that was killed', () => {
   })
 
   it('of several deliveries only the open ones go on', async () => {
-    const bed = new PlaneBed()
+    const bed = new EngineBed()
     const good = await bed.endpoint('good', { deliveryLog: 'Segments' })
     const bad = await bed.endpoint('bad', { deliveryLog: 'Segments', ordered: true })
     bed.sender.answers.set('/good', 200)
@@ -153,7 +153,7 @@ describe('a process that was killed', () => {
 
 describe('an event that was appended twice', () => {
   it('is delivered once', async () => {
-    const bed = new PlaneBed()
+    const bed = new EngineBed()
     const endpoint = await bed.endpoint('one')
     bed.sender.answers.set('/one', 200)
     bed.start()
@@ -170,7 +170,7 @@ describe('an event that was appended twice', () => {
   })
 
   it('is delivered once, though the first place was closed before a restart and the second seen after it', async () => {
-    const bed = new PlaneBed()
+    const bed = new EngineBed()
     const endpoint = await bed.endpoint('one', { deliveryLog: 'Segments' })
     bed.sender.answers.set('/one', 200)
     bed.start()
@@ -187,7 +187,7 @@ describe('an event that was appended twice', () => {
   })
 
   it('is delivered once, though the first place is behind the mark', async () => {
-    const bed = new PlaneBed()
+    const bed = new EngineBed()
     const endpoint = await bed.endpoint('one', { deliveryLog: 'Segments' })
     bed.sender.answers.set('/one', 200)
     bed.start()
@@ -206,7 +206,7 @@ describe('an event that was appended twice', () => {
 
 describe('what comes from a backup', () => {
   it('is not sent: a segment that is older than its creation is canceled', async () => {
-    const bed = new PlaneBed()
+    const bed = new EngineBed()
     const endpoint = await bed.endpoint('one')
     bed.start()
     const segment = await bed.append(bed.event([endpoint]))
@@ -226,7 +226,7 @@ describe('what comes from a backup', () => {
   })
 
   it('is not sent: an object that is older than its creation is canceled, however long that cannot be written', async () => {
-    const bed = new PlaneBed()
+    const bed = new EngineBed()
     const endpoint = await bed.endpoint('one')
     bed.sender.answers.set('/one', 500)
     bed.start()
@@ -249,7 +249,7 @@ describe('what comes from a backup', () => {
 })
 
 it('a record of what the store had before it was set back does not close what is written in its place', async () => {
-  const bed = new PlaneBed()
+  const bed = new EngineBed()
   const endpoint = await bed.endpoint('one')
   bed.sender.answers.set('/one', 200)
   bed.start()
@@ -264,7 +264,7 @@ it('a record of what the store had before it was set back does not close what is
 
 describe('reading back', () => {
   it('goes on when lists of deliveries fail or expire, and takes none twice', async () => {
-    const bed = new PlaneBed()
+    const bed = new EngineBed()
     const endpoint = await bed.endpoint('one')
     bed.sender.answers.set('/one', 500)
     bed.start()
@@ -282,7 +282,7 @@ describe('reading back', () => {
   })
 
   it('leaves out an object that cannot be read, and goes on with the others', async () => {
-    const bed = new PlaneBed()
+    const bed = new EngineBed()
     const endpoint = await bed.endpoint('one')
     bed.sender.answers.set('/one', 500)
     bed.start()

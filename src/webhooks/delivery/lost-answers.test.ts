@@ -1,12 +1,12 @@
 /** Calls that make an object, and whose answers are lost. */
 import { expect, it } from 'vitest'
+import { EngineBed } from '../../../test/support/engine-bed.ts'
 import { type ApiCall, calling } from '../../../test/support/faulty-api.ts'
-import { PlaneBed } from '../../../test/support/plane-bed.ts'
 import { webhookDeliveries } from '../../apis/webhook-delivery.ts'
 import { ApiError, type RawObject } from '../../kube/client.ts'
 
 it('an object that was made with the last of a quota shows the end of its delivery', async () => {
-  const bed = new PlaneBed()
+  const bed = new EngineBed()
   const one = await bed.endpoint('one')
   bed.sender.answers.set('/one', 200)
   bed.start()
@@ -20,7 +20,7 @@ it('an object that was made with the last of a quota shows the end of its delive
 })
 
 it('what was refused, and never made, goes on without an object', async () => {
-  const bed = new PlaneBed()
+  const bed = new EngineBed()
   const one = await bed.endpoint('one')
   bed.sender.answers.set('/one', 200)
   bed.start()
@@ -39,7 +39,7 @@ it('what was refused, and never made, goes on without an object', async () => {
 })
 
 it('what was refused after a call that was not answered stays open until that can make no object any more', async () => {
-  const bed = new PlaneBed()
+  const bed = new EngineBed()
   const one = await bed.endpoint('one')
   bed.sender.answers.set('/one', 200)
   bed.start()
@@ -61,7 +61,7 @@ it('what was refused after a call that was not answered stays open until that ca
 })
 
 it('where that never comes, it ends after a minute', async () => {
-  const bed = new PlaneBed()
+  const bed = new EngineBed()
   const one = await bed.endpoint('one')
   bed.sender.answers.set('/one', 200)
   bed.start()

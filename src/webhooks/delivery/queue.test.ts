@@ -1,15 +1,15 @@
 import { describe, expect, it } from 'vitest'
-import { LANE_ENDPOINT, laneDelivery } from '../../../test/support/lane-deliveries.ts'
+import { QUEUE_ENDPOINT, queueDelivery } from '../../../test/support/queue-deliveries.ts'
 import { EndpointQueue } from './queue.ts'
 
 const DONE = { timedOut: false }
 const TIMED_OUT = { timedOut: true }
 
 function laneWith(policy: { ordered: boolean; concurrency?: number }, ...versions: number[]) {
-  const lane = new EndpointQueue(LANE_ENDPOINT)
+  const lane = new EndpointQueue(QUEUE_ENDPOINT)
   lane.paused = false
   lane.setPolicy({ concurrency: 8, ...policy })
-  const deliveries = versions.map((version) => laneDelivery(lane, version))
+  const deliveries = versions.map((version) => queueDelivery(lane, version))
   for (const one of deliveries) lane.add(one)
   return { lane, deliveries }
 }
@@ -94,7 +94,7 @@ describe('an ordered lane', () => {
   it('holds nothing that has ended, however long it lives', () => {
     const { lane } = laneWith({ ordered: true })
     for (let version = 1; version <= 5000; version += 1) {
-      lane.add(laneDelivery(lane, version))
+      lane.add(queueDelivery(lane, version))
       const taken = lane.startNext()
       if (taken) lane.remove(taken)
       lane.release(DONE)

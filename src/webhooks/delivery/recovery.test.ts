@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
+import { EngineBed, ORGANIZATION, SYSTEM } from '../../../test/support/engine-bed.ts'
 import { calling } from '../../../test/support/faulty-api.ts'
-import { ORGANIZATION, PlaneBed, SYSTEM } from '../../../test/support/plane-bed.ts'
 import { outcomeSegment, outcomeSegments } from '../../apis/outcome-segment.ts'
 import { deliveryOutline, webhookDeliveries } from '../../apis/webhook-delivery.ts'
 import { shardOf } from '../../ha/assignment.ts'
@@ -11,7 +11,7 @@ const MINUTE = 60 * SECOND
 
 /** A replica that retries a delivery for which there is an object. */
 async function retrying(spec: { ordered?: boolean } = {}) {
-  const owner = new PlaneBed()
+  const owner = new EngineBed()
   const one = await owner.endpoint('one', spec)
   const shard = shardOf(one.metadata.uid)
   owner.sender.answers.set('/one', 500)
@@ -26,7 +26,7 @@ async function retrying(spec: { ordered?: boolean } = {}) {
   return { owner, one, shard, segment, ref }
 }
 
-async function take(bed: PlaneBed, shard: number): Promise<void> {
+async function take(bed: EngineBed, shard: number): Promise<void> {
   const started = bed.takeOver.start(new Set([shard]), new AbortController().signal)
   started.catch(() => undefined)
   await bed.elapse(SECOND)
@@ -35,8 +35,8 @@ async function take(bed: PlaneBed, shard: number): Promise<void> {
 }
 
 /** Another replica beside it that begins with one of the other shards. */
-async function joined(owner: PlaneBed, shard: number): Promise<PlaneBed> {
-  const bed = new PlaneBed(owner)
+async function joined(owner: EngineBed, shard: number): Promise<EngineBed> {
+  const bed = new EngineBed(owner)
   bed.showOutcomes()
   const own = (shard + 1) % 256
   bed.owns = (one) => one === own
@@ -46,13 +46,13 @@ async function joined(owner: PlaneBed, shard: number): Promise<PlaneBed> {
 }
 
 /** The same process gives the shard up and takes it again. */
-async function again(bed: PlaneBed, shard: number, between: () => Promise<unknown>): Promise<void> {
+async function again(bed: EngineBed, shard: number, between: () => Promise<unknown>): Promise<void> {
   await bed.engine.release(new Set([shard]))
   await between()
   await take(bed, shard)
 }
 
-async function ends(bed: PlaneBed): Promise<number> {
+async function ends(bed: EngineBed): Promise<number> {
   return (await bed.records()).filter(({ kind }) => kind === 'ended').length
 }
 
@@ -133,7 +133,7 @@ describe.each([
 })
 
 it('an entry whose object cannot be read is not sent beside it', async () => {
-  const bed = new PlaneBed()
+  const bed = new EngineBed()
   const one = await bed.endpoint('one')
   bed.start()
   bed.api.fail(calling('create', outcomeSegments), 'dies before')
@@ -198,7 +198,7 @@ describe('what a replica had ended, and died before the others were told,', () =
 
   it('they are told by one that is new where its word came after the claim of that one', async () => {
     const { owner, third, shard } = await untold()
-    const next = new PlaneBed(owner)
+    const next = new EngineBed(owner)
     next.showOutcomes()
     next.engine.start()
     const listed = Promise.withResolvers<void>()
@@ -231,7 +231,7 @@ describe('what a replica had ended, and died before the others were told,', () =
 })
 
 it('what a replica had ended when its word was void, all others count as ended once it has claimed the shard anew', async () => {
-  const owner = new PlaneBed()
+  const owner = new EngineBed()
   const one = await owner.endpoint('one')
   const shard = shardOf(one.metadata.uid)
   owner.sender.answers.set('/one', 200)
@@ -240,7 +240,7 @@ it('what a replica had ended when its word was void, all others count as ended o
   const claim = { writtenAt: 0, writer: 'another', lowWater: '0', records: `claim ${shard}` }
   await owner.store.create(outcomeSegments, { metadata: { namespace: SYSTEM, name: 'claim' }, spec: claim })
   const segment = await owner.append(owner.event([one]))
-  const third = new PlaneBed(owner)
+  const third = new EngineBed(owner)
   third.owns = () => false
   for (const bed of [owner, third]) bed.follower.addSegment(segment)
   await owner.elapse(SECOND)

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
+import { EngineBed } from '../../../test/support/engine-bed.ts'
 import { calling } from '../../../test/support/faulty-api.ts'
-import { PlaneBed } from '../../../test/support/plane-bed.ts'
 import { outcomeSegments } from '../../apis/outcome-segment.ts'
 import { webhookDeliveries } from '../../apis/webhook-delivery.ts'
 import { shardOf } from '../../ha/assignment.ts'
@@ -10,7 +10,7 @@ const ATTEMPT = { at: '2026-01-31T12:00:00.000Z', latencyMs: 1, code: 200 }
 
 /** A replica that drives two deliveries, and whose endpoint takes none yet; another one has taken their shard over. */
 async function overtaken() {
-  const bed = new PlaneBed()
+  const bed = new EngineBed()
   const one = await bed.endpoint('one', { state: 'disabled' })
   const shards = new Set([shardOf(one.metadata.uid)])
   bed.start()
@@ -48,7 +48,7 @@ it('what another replica showed and then ended meanwhile is pending no longer', 
 })
 
 it('of what another replica drives is told once that it has its object, also where it succeeded at once, or is refused here', async () => {
-  const bed = new PlaneBed()
+  const bed = new EngineBed()
   bed.owns = () => false
   const one = await bed.endpoint('one')
   bed.start()
@@ -81,7 +81,7 @@ it('what the one before says after the claim changes nothing', async () => {
 })
 
 it('what another replica ended before this one heard that its own record was written is pending no longer after that', async () => {
-  const bed = new PlaneBed()
+  const bed = new EngineBed()
   const one = await bed.endpoint('one')
   const shards = new Set([shardOf(one.metadata.uid)])
   bed.sender.answers.set('/one', 500)
@@ -113,7 +113,7 @@ it('what another replica ended before this one heard that its own record was wri
 })
 
 it('what it could not cancel for an endpoint that is gone is not pending here once its shard is let go of', async () => {
-  const bed = new PlaneBed()
+  const bed = new EngineBed()
   const one = await bed.endpoint('one', { state: 'disabled' })
   const shards = new Set([shardOf(one.metadata.uid)])
   bed.start()

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
+import { EngineBed } from '../../../test/support/engine-bed.ts'
 import { calling } from '../../../test/support/faulty-api.ts'
-import { PlaneBed } from '../../../test/support/plane-bed.ts'
 import { outcomeSegments } from '../../apis/outcome-segment.ts'
 import { type WebhookDeliveryStatus, webhookDeliveries } from '../../apis/webhook-delivery.ts'
 import { shardOf } from '../../ha/assignment.ts'
@@ -9,14 +9,14 @@ import { ApiError } from '../../kube/client.ts'
 const SECOND = 1000
 const MINUTE = 60 * SECOND
 
-function statusOf(bed: PlaneBed, endpoint: string): WebhookDeliveryStatus | undefined {
+function statusOf(bed: EngineBed, endpoint: string): WebhookDeliveryStatus | undefined {
   const object = bed.objects.find(({ spec }) => (spec as { endpoint: string }).endpoint === endpoint)
   return object?.status as WebhookDeliveryStatus | undefined
 }
 
 /** A process that ends over its attempt at `poison`, and two more that do. */
 async function endedThreeTimes(ordered = false) {
-  let bed = new PlaneBed()
+  let bed = new EngineBed()
   const poison = await bed.endpoint('poison', { ordered })
   const good = await bed.endpoint('good')
   bed.sender.answers.set('/good', 200)
@@ -72,7 +72,7 @@ test('what follows it at an ordered endpoint waits for it', async () => {
 })
 
 test('a delivery that waits two seconds gets its object, and is never taken for a cause', async () => {
-  let bed = new PlaneBed()
+  let bed = new EngineBed()
   const slow = await bed.endpoint('slow')
   bed.start()
   await bed.accept(bed.event([slow]))
@@ -86,12 +86,12 @@ test('a delivery that waits two seconds gets its object, and is never taken for 
 
 /** An entry that stays in the log: its endpoint is disabled, and nobody may make its object. */
 async function stuck() {
-  const bed = new PlaneBed()
+  const bed = new EngineBed()
   const one = await bed.endpoint('one', { state: 'disabled' })
   const shards = new Set([shardOf(one.metadata.uid)])
-  const refuse = (of: PlaneBed) =>
+  const refuse = (of: EngineBed) =>
     of.api.fail(calling('create', webhookDeliveries), { before: new ApiError('Quota', 'full') }, 1000)
-  const take = async (of: PlaneBed) => {
+  const take = async (of: EngineBed) => {
     refuse(of)
     of.engine.start()
     const started = of.takeOver.start(shards, new AbortController().signal)
@@ -103,15 +103,15 @@ async function stuck() {
   const segment = await bed.append(bed.event([one]))
   bed.follower.addSegment(segment)
   await bed.elapse(5 * SECOND)
-  const follow = async (before: PlaneBed) => {
-    const next = new PlaneBed(before)
+  const follow = async (before: EngineBed) => {
+    const next = new EngineBed(before)
     next.showOutcomes()
     next.follower.addSegment(segment)
     await take(next)
     await next.elapse(5 * SECOND)
     return next
   }
-  const handOver = async (of: PlaneBed) => {
+  const handOver = async (of: EngineBed) => {
     const ended = of.takeOver.end(shards)
     await of.elapse(SECOND)
     await ended

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
+import { EngineBed, ORGANIZATION, SYSTEM } from '../../../test/support/engine-bed.ts'
 import { settle } from '../../../test/support/fake-clock.ts'
 import { calling } from '../../../test/support/faulty-api.ts'
-import { ORGANIZATION, PlaneBed, SYSTEM } from '../../../test/support/plane-bed.ts'
 import { secrets } from '../../apis/core-kinds.ts'
 import { deliverySegments } from '../../apis/delivery-segment.ts'
 import { outcomeSegments } from '../../apis/outcome-segment.ts'
@@ -22,7 +22,7 @@ it.each([
   ['endpoints', webhookEndpoints],
   ['deliveries', webhookDeliveries],
 ])('a start that is given up while %s are listed ends at once', async (_, type) => {
-  const bed = new PlaneBed()
+  const bed = new EngineBed()
   const { uid } = (await bed.endpoint('one')).metadata
   const answer = Promise.withResolvers<void>()
   bed.api.fail(calling('list', type), { hold: answer.promise })
@@ -43,7 +43,7 @@ it.each([
 })
 
 it('a start that is given up while the store does not answer is not tried again', async () => {
-  const bed = new PlaneBed()
+  const bed = new EngineBed()
   const { uid } = (await bed.endpoint('one')).metadata
   bed.api.fail(calling('list', webhookEndpoints), { before: new ApiError('Unavailable', 'down') }, 1000)
   const abort = new AbortController()
@@ -57,7 +57,7 @@ it('a start that is given up while the store does not answer is not tried again'
 })
 
 it('a shard that another replica has claimed meanwhile is not taken', async () => {
-  const bed = new PlaneBed()
+  const bed = new EngineBed()
   const { uid } = (await bed.endpoint('one')).metadata
   const shard = shardOf(uid)
   const seen = bed.follower.applyOutcomes.bind(bed.follower)
@@ -74,7 +74,7 @@ it('a shard that another replica has claimed meanwhile is not taken', async () =
 })
 
 it('what the watch of segments shows only after a take-over is attempted then, once', async () => {
-  const bed = new PlaneBed()
+  const bed = new EngineBed()
   const one = await bed.endpoint('one')
   bed.sender.answers.set('/one', 200)
   const segment = await bed.append(bed.event([one]))
@@ -91,7 +91,7 @@ it('what the watch of segments shows only after a take-over is attempted then, o
 })
 
 it('a start that failed is begun again, and nothing is counted twice', async () => {
-  const bed = new PlaneBed()
+  const bed = new EngineBed()
   const one = await bed.endpoint('one')
   bed.sender.answers.set('/one', 200)
   bed.follower.addSegment(await bed.append(bed.event([one]), bed.event([one])))
@@ -118,14 +118,14 @@ it('a start that failed is begun again, and nothing is counted twice', async () 
 it.each(['log', 'object'])(
   'a delivery in the %s whose endpoint goes while its shard is taken over is canceled',
   async (home) => {
-    const bed = new PlaneBed()
+    const bed = new EngineBed()
     const one = await bed.endpoint('one')
     const { name } = one.metadata
     const shards = new Set([shardOf(one.metadata.uid)])
     bed.follower.addSegment(await bed.append(bed.event([one])))
     if (home === 'object') {
       // The one before has made the object, and did not say so.
-      const before = new PlaneBed(bed)
+      const before = new EngineBed(bed)
       before.start()
       before.follower.addSegment(readSegment(bed.store.all(deliverySegments)[0] ?? { metadata: { name } }))
       before.api.fail(calling('create', outcomeSegments), 'dies before')
@@ -156,7 +156,7 @@ it.each(['log', 'object'])(
 )
 
 it('nothing is sent to an endpoint that went before its shard was taken over, though its watch has not shown that yet', async () => {
-  const bed = new PlaneBed()
+  const bed = new EngineBed()
   const one = await bed.endpoint('one')
   const made = await bed.endpoint('made')
   const { name } = one.metadata
@@ -183,7 +183,7 @@ it('nothing is sent to an endpoint that went before its shard was taken over, th
 })
 
 it('a delivery that was found while another replica drove it goes on when its shard is taken over later', async () => {
-  const before = new PlaneBed()
+  const before = new EngineBed()
   const first = await before.endpoint('first')
   const later = await before.endpoint('later')
   before.sender.answers.set('/later', 500)
@@ -208,7 +208,7 @@ it('a delivery that was found while another replica drove it goes on when its sh
 })
 
 it('an object that says to be of a segment from after itself, as when the store was set back, holds no start up', async () => {
-  const bed = new PlaneBed()
+  const bed = new EngineBed()
   const endpoint = await bed.endpoint('one')
   bed.sender.answers.set('/one', 500)
   bed.start()
@@ -231,7 +231,7 @@ it('an object that says to be of a segment from after itself, as when the store 
 })
 
 it('what is taken over is signed with the keys that are stored by then, though their watch is behind', async () => {
-  const bed = new PlaneBed()
+  const bed = new EngineBed()
   const { uid } = (await bed.endpoint('one')).metadata
   const owner = { namespace: ORGANIZATION, name: 'one', uid }
   const key = { secret: `whsec_${'B'.repeat(32)}`, createdAt: new Date(bed.clock.now()).toISOString() }
@@ -247,7 +247,7 @@ it('what is taken over is signed with the keys that are stored by then, though t
 })
 
 it('what is taken over is not held up by Secrets that cannot be read', async () => {
-  const bed = new PlaneBed()
+  const bed = new EngineBed()
   const { uid } = (await bed.endpoint('one')).metadata
   bed.api.fail(calling('list', secrets), { before: new ApiError('Unavailable', 'cannot be decrypted') }, 1000)
   const started = bed.takeOver.start(new Set([shardOf(uid)]), new AbortController().signal)

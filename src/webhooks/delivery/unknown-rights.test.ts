@@ -1,7 +1,7 @@
 /** What an API server says that does not know the rights of Davit is no word about an object. */
 import { expect, it } from 'vitest'
+import { EngineBed } from '../../../test/support/engine-bed.ts'
 import { calling } from '../../../test/support/faulty-api.ts'
-import { PlaneBed } from '../../../test/support/plane-bed.ts'
 import { webhookDeliveries } from '../../apis/webhook-delivery.ts'
 import { ApiError } from '../../kube/client.ts'
 
@@ -9,8 +9,8 @@ const SECOND = 1000
 const MINUTE = 60 * SECOND
 
 /** A delivery that succeeds; so many calls for its object are refused. */
-async function delivered(refusals: number, elapsedMs: number): Promise<PlaneBed> {
-  const bed = new PlaneBed()
+async function delivered(refusals: number, elapsedMs: number): Promise<EngineBed> {
+  const bed = new EngineBed()
   const endpoint = await bed.endpoint('one')
   bed.sender.answers.set('/one', 200)
   const without = new ApiError('Forbidden', 'no right', { status: 403, lacksRight: true })

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { ORGANIZATION, PlaneBed } from '../../../test/support/plane-bed.ts'
+import { EngineBed, ORGANIZATION } from '../../../test/support/engine-bed.ts'
 import { type WebhookEndpoint, webhookEndpoints } from '../../apis/webhook-endpoint.ts'
 import { shardOf } from '../../ha/assignment.ts'
 
@@ -13,7 +13,7 @@ function without(endpoint: WebhookEndpoint): (shard: number) => boolean {
 
 /** Two endpoints of different shards whose receivers take everything. */
 async function twoShards() {
-  const bed = new PlaneBed()
+  const bed = new EngineBed()
   const ours = await bed.endpoint('ours')
   const theirs = await bed.endpoint('theirs')
   expect(shardOf(ours.metadata.uid)).not.toBe(shardOf(theirs.metadata.uid))
@@ -21,7 +21,7 @@ async function twoShards() {
   return { bed, ours, theirs }
 }
 
-function shownOf(bed: PlaneBed): (string | undefined)[] {
+function shownOf(bed: EngineBed): (string | undefined)[] {
   return bed.objects.map(({ spec }) => (spec as { endpoint?: string }).endpoint)
 }
 

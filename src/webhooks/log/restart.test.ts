@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
+import { EngineBed, SYSTEM } from '../../../test/support/engine-bed.ts'
 import { fc } from '../../../test/support/fast-check.ts'
-import { PlaneBed, SYSTEM } from '../../../test/support/plane-bed.ts'
 import { deliverySegments } from '../../apis/delivery-segment.ts'
 import { outcomeSegments } from '../../apis/outcome-segment.ts'
 import { deliveryOutline } from '../../apis/webhook-delivery.ts'
@@ -21,7 +21,7 @@ const limits = {
 const nothing = () => undefined
 
 /** Retention as it would be after a start just now, until it finds nothing more. */
-async function retain(bed: PlaneBed): Promise<void> {
+async function retain(bed: EngineBed): Promise<void> {
   const retention = new Retention({
     resources: bed.api,
     namespace: SYSTEM,
@@ -72,7 +72,7 @@ const step = fc.oneof(
 class Answers {
   readonly #counts = new Map<string, number>()
 
-  async give(bed: PlaneBed, codeFor: (path: string) => number): Promise<void> {
+  async give(bed: EngineBed, codeFor: (path: string) => number): Promise<void> {
     for (const attempt of bed.underWay) {
       const code = codeFor(attempt.path)
       const key = `${code} ${attempt.path} ${attempt.id}`
@@ -88,7 +88,7 @@ class Answers {
 }
 
 async function play(steps: readonly Step[]) {
-  let bed = new PlaneBed()
+  let bed = new EngineBed()
   const endpoints = [
     await bed.endpoint('objects'),
     await bed.endpoint('segments', { deliveryLog: 'Segments' }),

@@ -1,7 +1,7 @@
 /** Histories of hand-overs to be played, at random. */
 import { expect } from 'vitest'
 import { fc } from './fast-check.ts'
-import { ENDPOINTS, type Plan, type Step } from './hand-over-story.ts'
+import { ENDPOINTS, type Plan, type Step } from './handoff-story.ts'
 
 const REFUSALS = fc.constantFrom(0, 0, 0, 0, 1, 1, 2, 9)
 const MOST_STEPS = 25

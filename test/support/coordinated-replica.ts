@@ -3,16 +3,16 @@ import { SHARD_COUNT } from '../../src/ha/assignment.ts'
 import { ShardCoordinator } from '../../src/ha/coordinator.ts'
 import { deriveShardTimes, KubernetesReplicaRecords, type ShardWork } from '../../src/ha/replica-records.ts'
 import { DRAIN_TIMEOUT_MS } from '../../src/webhooks/delivery/engine.ts'
-import { SYSTEM } from './plane-parts.ts'
+import { SYSTEM } from './engine-parts.ts'
 import { ReplicaProcess, type ReplicaWorld } from './replica-process.ts'
 
-export type KeptReplicaOptions = {
+export type CoordinatedReplicaOptions = {
   name: string
   session: string
   lowWater: number
   waitScale: number
   /** It has given a shard up though something of it was under way, since that took too long. */
-  givenUpAnyway: (replica: KeptReplica) => void
+  givenUpAnyway: (replica: CoordinatedReplica) => void
 }
 
 const LEASE_MS = 9000
@@ -21,12 +21,12 @@ const TIMES = deriveShardTimes(LEASE_MS, DRAIN_TIMEOUT_MS)
 const quiet = { info: () => undefined, warn: () => undefined, error: () => undefined }
 
 /** One of several processes of the delivery engine on one store, with the keeper of shards and the Lease that it runs with. */
-export class KeptReplica {
+export class CoordinatedReplica {
   readonly name: string
   readonly process: ReplicaProcess
   readonly #keeper: ShardCoordinator
   readonly #gone = new AbortController()
-  readonly #givenUpAnyway: (replica: KeptReplica) => void
+  readonly #givenUpAnyway: (replica: CoordinatedReplica) => void
   /** It was told to end. */
   isLeaving = false
   /** It was killed, and another process begins at once what it had under way. */
@@ -34,7 +34,7 @@ export class KeptReplica {
   /** Resolves when it has handed everything over, when another one has its name, or when it was killed. */
   readonly left: Promise<void>
 
-  constructor(world: ReplicaWorld, { name, givenUpAnyway, ...options }: KeptReplicaOptions) {
+  constructor(world: ReplicaWorld, { name, givenUpAnyway, ...options }: CoordinatedReplicaOptions) {
     this.name = name
     this.#givenUpAnyway = givenUpAnyway
     // While it reads what there is it has no shards.

@@ -5,9 +5,9 @@
 
 import { expect, it } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
-import { holdsInAll, plansOf } from '../../../test/support/hand-over-plans.ts'
-import { HandOverStory, type Plan, type Step } from '../../../test/support/hand-over-story.ts'
-import { HandOverWorld } from '../../../test/support/hand-over-world.ts'
+import { holdsInAll, plansOf } from '../../../test/support/handoff-plans.ts'
+import { HandoffStory, type Plan, type Step } from '../../../test/support/handoff-story.ts'
+import { HandoffWorld } from '../../../test/support/handoff-world.ts'
 import type { ReplicaBed } from '../../../test/support/replica-bed.ts'
 
 /** More of them by hand. */
@@ -31,7 +31,7 @@ const KINDS = {
 const MS = fc.oneof(fc.nat({ max: 30 }), fc.nat({ max: 3000 }), fc.nat({ max: 200_000 }))
 
 const storyOf = (one: Plan) =>
-  new HandOverStory<ReplicaBed>(one, (seed, onReplica) => new HandOverWorld(seed, onReplica))
+  new HandoffStory<ReplicaBed>(one, (seed, onReplica) => new HandoffWorld(seed, onReplica))
 
 it(
   'every accepted delivery ends once, in order where asked, and every replica knows it, however shards change hands',

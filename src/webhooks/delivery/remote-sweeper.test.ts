@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
+import { EngineBed, ORGANIZATION } from '../../../test/support/engine-bed.ts'
 import { calling } from '../../../test/support/faulty-api.ts'
-import { ORGANIZATION, PlaneBed } from '../../../test/support/plane-bed.ts'
 import { webhookDeliveries } from '../../apis/webhook-delivery.ts'
 import { shardOf } from '../../ha/assignment.ts'
 import { ApiError, type RawObject } from '../../kube/client.ts'
@@ -11,7 +11,7 @@ const MINUTE = 60 * SECOND
 
 /** A replica that knows of deliveries of another one, which is gone; it looks at what it knows. */
 async function watching(count: number) {
-  const owner = new PlaneBed()
+  const owner = new EngineBed()
   const one = await owner.endpoint('one')
   owner.sender.answers.set('/one', 500)
   owner.start()
@@ -19,7 +19,7 @@ async function watching(count: number) {
   await owner.elapse(5 * SECOND)
   owner.api.die()
   owner.sender.dead = true
-  const bed = new PlaneBed(owner)
+  const bed = new EngineBed(owner)
   bed.showOutcomes()
   const shard = shardOf(one.metadata.uid)
   const own = (shard + 1) % 256

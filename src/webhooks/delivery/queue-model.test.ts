@@ -1,13 +1,13 @@
 import { expect, it } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
-import { LANE_ENDPOINT, laneDelivery } from '../../../test/support/lane-deliveries.ts'
+import { QUEUE_ENDPOINT, queueDelivery } from '../../../test/support/queue-deliveries.ts'
 import { type Delivery, EndpointQueue } from './queue.ts'
 
 const DONE = { timedOut: false }
 
 /** A lane beside what is known of its deliveries; every start is checked. */
 class Model {
-  readonly lane = new EndpointQueue(LANE_ENDPOINT)
+  readonly lane = new EndpointQueue(QUEUE_ENDPOINT)
   readonly all: Delivery[] = []
   readonly #queue: Delivery[] = []
   #underWay = 0
@@ -24,7 +24,7 @@ class Model {
     // Mostly in the log's order, now and then from further back.
     const version = this.#added * 10 - jump * 25
     if (this.all.some((other) => other.version === version)) return
-    const one = laneDelivery(this.lane, version, waiting ? 'waiting' : 'queued')
+    const one = queueDelivery(this.lane, version, waiting ? 'waiting' : 'queued')
     this.all.push(one)
     if (!waiting) this.#queue.push(one)
     this.lane.add(one)

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
+import { EngineBed } from '../../../test/support/engine-bed.ts'
 import { settle } from '../../../test/support/fake-clock.ts'
-import { PlaneBed } from '../../../test/support/plane-bed.ts'
 import { OwnershipEpochs } from '../../ha/ownership.ts'
 import { ApiError } from '../../kube/client.ts'
 import type { DeliveryObjects } from './objects.ts'
@@ -10,7 +10,7 @@ const MINUTE = 60_000
 
 /** An entry of the log whose object cannot be made yet. */
 async function waiting() {
-  const bed = new PlaneBed()
+  const bed = new EngineBed()
   const one = await bed.endpoint('one', { state: 'disabled' })
   bed.start()
   const segment = await bed.append(bed.event([one]))
@@ -64,7 +64,7 @@ it('it is asked for anew where the shard has come back', async () => {
 })
 
 it('others are made while what is said of those that are there waits for its write, up to a bound', async () => {
-  const bed = new PlaneBed()
+  const bed = new EngineBed()
   const one = await bed.endpoint('one', { state: 'disabled' })
   bed.start()
   const segment = await bed.append(...Array.from({ length: 100 }, () => bed.event([one])))

@@ -27,10 +27,10 @@ import { segmentSpec } from '../../src/webhooks/log/codec.ts'
 import type { DedupeIndex } from '../../src/webhooks/log/dedupe.ts'
 import { readLoggedOutcomes, readLowWater, readSegment } from '../../src/webhooks/log/reader.ts'
 import type { LogSegment } from '../../src/webhooks/log/store.ts'
+import { engineParts, knowEndpoint, SYSTEM } from './engine-parts.ts'
 import { FakeClock, settle } from './fake-clock.ts'
 import { FaultyApi } from './faulty-api.ts'
 import { MemoryStore } from './memory-store.ts'
-import { knowEndpoint, planeParts, SYSTEM } from './plane-parts.ts'
 import { type Attempt, ScriptedSender } from './scripted-sender.ts'
 
 export { SYSTEM }
@@ -40,7 +40,7 @@ export const ORGANIZATION = 'acme'
 const nothing = () => undefined
 
 /** One process of the delivery engine on a store in memory, with a clock that tests step. */
-export class PlaneBed {
+export class EngineBed {
   readonly clock: FakeClock
   readonly store: MemoryStore
   readonly api: FaultyApi
@@ -72,7 +72,7 @@ export class PlaneBed {
   #shown = 0
 
   /** @param before the process whose store this one continues on */
-  constructor(before?: PlaneBed, lowWater = 0) {
+  constructor(before?: EngineBed, lowWater = 0) {
     this.clock = before?.clock ?? new FakeClock()
     this.sender = new ScriptedSender(this.clock)
     this.store = before?.store ?? new MemoryStore(() => this.clock.now())
@@ -82,7 +82,7 @@ export class PlaneBed {
     this.#events = before ? before.#events : 0
     const { api, giveUp } = this
     const clock = this.#mortalClock()
-    const parts = planeParts({
+    const parts = engineParts({
       clock,
       api,
       outcomesApi: this.#watched(),
@@ -223,11 +223,11 @@ export class PlaneBed {
   }
 
   /** This process is killed. @returns another one that reads back what it left, and has started if it lives */
-  async restarted(prepare: (next: PlaneBed) => void = nothing): Promise<PlaneBed> {
+  async restarted(prepare: (next: EngineBed) => void = nothing): Promise<EngineBed> {
     this.sender.dead = true
     this.api.bury()
     this.giveUp.abort()
-    const next = new PlaneBed(this, await readLowWater(this.store, SYSTEM))
+    const next = new EngineBed(this, await readLowWater(this.store, SYSTEM))
     prepare(next)
     const recovered = next.#recover().then(() => next.engine.start())
     const isOver = recovered.then(

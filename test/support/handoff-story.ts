@@ -51,7 +51,7 @@ const SWEEP_MS = 11 * 60_000
 
 type Seen<R> = Reception & { replica: R; at: number }
 
-export class HandOverStory<R extends StoryReplica> {
+export class HandoffStory<R extends StoryReplica> {
   readonly #plan: Plan
   readonly #world: StoryWorld<R>
   readonly #endpoints: WebhookEndpoint[] = []

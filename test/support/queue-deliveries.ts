@@ -1,9 +1,9 @@
 import type { Delivery, EndpointQueue, Stage } from '../../src/webhooks/delivery/queue.ts'
 
 /** The endpoint of lanes in tests. */
-export const LANE_ENDPOINT = { namespace: 'acme', name: 'one', uid: 'uid' }
+export const QUEUE_ENDPOINT = { namespace: 'acme', name: 'one', uid: 'uid' }
 
-export function laneDelivery(lane: EndpointQueue, version: number, stage: Stage = 'queued'): Delivery {
+export function queueDelivery(lane: EndpointQueue, version: number, stage: Stage = 'queued'): Delivery {
   return {
     name: `event-${version}`,
     queue: lane,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { laneDelivery } from '../../../test/support/lane-deliveries.ts'
+import { queueDelivery } from '../../../test/support/queue-deliveries.ts'
 import { failingEndpoints, lateSeconds } from './counters.ts'
 import { type Delivery, EndpointQueue } from './queue.ts'
 
@@ -13,7 +13,7 @@ function laneOf(name: string, policy = { ordered: false, concurrency: 1 }): Endp
 }
 
 function add(lane: EndpointQueue, version: number, more: Partial<Delivery>): Delivery {
-  const delivery = Object.assign(laneDelivery(lane, version), more)
+  const delivery = Object.assign(queueDelivery(lane, version), more)
   lane.add(delivery)
   return delivery
 }
@@ -64,11 +64,11 @@ describe('how late deliveries are', () => {
 describe('the endpoints that fail', () => {
   it('are those whose last attempt failed, since their first failure, longest first', () => {
     const [one, other, well] = [laneOf('one'), laneOf('other'), laneOf('well')]
-    one.recordAttempt(laneDelivery(one, 1), '5xx', NOW - 3000)
-    other.recordAttempt(laneDelivery(other, 1), 'timeout', NOW - 9000)
-    other.recordAttempt(laneDelivery(other, 2), 'refused', NOW - 1000)
-    well.recordAttempt(laneDelivery(well, 1), '5xx', NOW - 9000)
-    well.recordAttempt(laneDelivery(well, 1), '2xx', NOW - 8000)
+    one.recordAttempt(queueDelivery(one, 1), '5xx', NOW - 3000)
+    other.recordAttempt(queueDelivery(other, 1), 'timeout', NOW - 9000)
+    other.recordAttempt(queueDelivery(other, 2), 'refused', NOW - 1000)
+    well.recordAttempt(queueDelivery(well, 1), '5xx', NOW - 9000)
+    well.recordAttempt(queueDelivery(well, 1), '2xx', NOW - 8000)
     expect(failingEndpoints([one, other, well], NOW)).toEqual([
       { namespace: 'acme', name: 'other', class: 'refused', seconds: 9, attempts: 2 },
       { namespace: 'acme', name: 'one', class: '5xx', seconds: 3, attempts: 1 },
@@ -77,7 +77,7 @@ describe('the endpoints that fail', () => {
 
   it('an attempt that was given up says nothing of its endpoint', () => {
     const lane = laneOf('one')
-    lane.recordAttempt(laneDelivery(lane, 1), 'canceled', NOW)
+    lane.recordAttempt(queueDelivery(lane, 1), 'canceled', NOW)
     expect(failingEndpoints([lane], NOW)).toEqual([])
   })
 
@@ -87,20 +87,20 @@ describe('the endpoints that fail', () => {
     expect(failingEndpoints([lane], NOW)).toMatchObject([{ class: 'unknown', seconds: 50, attempts: 3 }])
     lane.recordAttempt(left, '4xx', NOW)
     expect(failingEndpoints([lane], NOW)).toMatchObject([{ class: '4xx', seconds: 50, attempts: 4 }])
-    lane.recordAttempt(laneDelivery(lane, 2), '2xx', NOW)
+    lane.recordAttempt(queueDelivery(lane, 2), '2xx', NOW)
     expect(failingEndpoints([lane], NOW)).toEqual([])
   })
 
   it('are not told of by a replica that has given them away', () => {
     const lane = laneOf('one')
-    lane.recordAttempt(laneDelivery(lane, 1), '5xx', NOW)
+    lane.recordAttempt(queueDelivery(lane, 1), '5xx', NOW)
     lane.detach()
     expect(failingEndpoints([lane], NOW)).toEqual([])
   })
 
   it('a disabled one fails no longer', () => {
     const lane = laneOf('one')
-    lane.recordAttempt(laneDelivery(lane, 1), '5xx', NOW)
+    lane.recordAttempt(queueDelivery(lane, 1), '5xx', NOW)
     lane.paused = true
     expect(failingEndpoints([lane], NOW)).toEqual([])
   })

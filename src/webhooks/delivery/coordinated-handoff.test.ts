@@ -4,11 +4,11 @@
  */
 
 import { it } from 'vitest'
+import type { CoordinatedReplica } from '../../../test/support/coordinated-replica.ts'
+import { CoordinatedWorld } from '../../../test/support/coordinated-world.ts'
 import { fc } from '../../../test/support/fast-check.ts'
-import { holdsInAll, plansOf } from '../../../test/support/hand-over-plans.ts'
-import { HandOverStory } from '../../../test/support/hand-over-story.ts'
-import type { KeptReplica } from '../../../test/support/kept-replica.ts'
-import { KeptWorld } from '../../../test/support/kept-world.ts'
+import { holdsInAll, plansOf } from '../../../test/support/handoff-plans.ts'
+import { HandoffStory } from '../../../test/support/handoff-story.ts'
 
 /** More of them by hand. */
 const HISTORIES = Number(process.env.KEPT_HISTORIES ?? 20)
@@ -35,7 +35,10 @@ it(
     await holdsInAll(
       plansOf(KINDS, MS),
       (one) =>
-        new HandOverStory<KeptReplica>(one, (seed, onReplica) => new KeptWorld(seed, onReplica)).play(),
+        new HandoffStory<CoordinatedReplica>(
+          one,
+          (seed, onReplica) => new CoordinatedWorld(seed, onReplica),
+        ).play(),
       {
         histories: HISTORIES,
         seed: process.env.KEPT_SEED,

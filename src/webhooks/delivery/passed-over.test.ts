@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
+import { EngineBed, ORGANIZATION } from '../../../test/support/engine-bed.ts'
 import { calling } from '../../../test/support/faulty-api.ts'
-import { ORGANIZATION, PlaneBed } from '../../../test/support/plane-bed.ts'
 import { webhookDeliveries } from '../../apis/webhook-delivery.ts'
 import { webhookEndpoints } from '../../apis/webhook-endpoint.ts'
 import { shardOf } from '../../ha/assignment.ts'
@@ -11,7 +11,7 @@ const MINUTE = 60 * SECOND
 
 /** An ordered endpoint whose head cannot be read when its next attempt is due. */
 async function unread() {
-  const bed = new PlaneBed()
+  const bed = new EngineBed()
   const one = await bed.endpoint('one', { ordered: true })
   bed.sender.answers.set('/one', 500)
   bed.start()
@@ -63,7 +63,7 @@ describe('a delivery that cannot be read', () => {
 
 describe('a delivery that was sent well, and whose object is on its way,', () => {
   async function sent() {
-    const bed = new PlaneBed()
+    const bed = new EngineBed()
     const one = await bed.endpoint('one')
     bed.sender.answers.set('/one', 200)
     const made = Promise.withResolvers<void>()

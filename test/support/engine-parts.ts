@@ -22,7 +22,7 @@ export const SYSTEM = 'davit-system'
 
 const nothing = () => undefined
 
-export type PlanePartsOptions = {
+export type EnginePartsOptions = {
   clock: Clock
   api: ResourceReader & ResourceWriter
   /** Where outcomes are written. */
@@ -48,7 +48,7 @@ export type PlanePartsOptions = {
 }
 
 /** The delivery engine of one process as the controller puts it together, without what watches for it. */
-export function planeParts(options: PlanePartsOptions) {
+export function engineParts(options: EnginePartsOptions) {
   const { clock, api, session, giveUp, complain, onEnded } = options
   const directory = new EndpointDirectory()
   const keys = new DedupeIndex()

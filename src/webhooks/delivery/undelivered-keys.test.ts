@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { PlaneBed } from '../../../test/support/plane-bed.ts'
+import { EngineBed } from '../../../test/support/engine-bed.ts'
 
 const MINUTE = 60_000
 
@@ -8,7 +8,7 @@ describe('an event with a key', () => {
     { where: 'in a segment before', together: false },
     { where: 'in the same segment', together: true },
   ])('is not delivered behind a place of its key that nobody got, $where', async ({ together }) => {
-    const bed = new PlaneBed()
+    const bed = new EngineBed()
     const endpoint = await bed.endpoint('one')
     bed.sender.answers.set('/one', 200)
     bed.start()
@@ -23,7 +23,7 @@ describe('an event with a key', () => {
   })
 
   it('is delivered before a place of its key that nobody got', async () => {
-    const bed = new PlaneBed()
+    const bed = new EngineBed()
     const endpoint = await bed.endpoint('one')
     bed.sender.answers.set('/one', 200)
     bed.start()
@@ -33,7 +33,7 @@ describe('an event with a key', () => {
   })
 
   it('is not delivered again when the wall clock is set ahead between two places of its key', async () => {
-    const bed = new PlaneBed()
+    const bed = new EngineBed()
     const endpoint = await bed.endpoint('one')
     bed.sender.answers.set('/one', 200)
     bed.start()

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import { PlaneBed } from '../../../test/support/plane-bed.ts'
+import { EngineBed } from '../../../test/support/engine-bed.ts'
 
 test('a segment is looked at again by one timer, however often that was asked for', async () => {
-  const bed = new PlaneBed()
+  const bed = new EngineBed()
   bed.start()
   await bed.accept(bed.event([await bed.endpoint('one')]))
   const [opened] = bed.segments.values()
@@ -13,7 +13,7 @@ test('a segment is looked at again by one timer, however often that was asked fo
 })
 
 test('segments that come within a quarter of a second are looked at together, none before two seconds', async () => {
-  const bed = new PlaneBed()
+  const bed = new EngineBed()
   bed.start()
   const hanging = await bed.endpoint('one', { deliveryLog: 'Segments', concurrency: 10 })
   const shown = []

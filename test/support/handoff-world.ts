@@ -6,8 +6,8 @@
 import { sleep } from '../../src/lib/sleep.ts'
 import { readLowWater } from '../../src/webhooks/log/reader.ts'
 import { chanceOf } from './chance.ts'
+import { SYSTEM } from './engine-parts.ts'
 import { FakeClock } from './fake-clock.ts'
-import { SYSTEM } from './plane-parts.ts'
 import { ReplicaBed } from './replica-bed.ts'
 import type { ReplicaWorld } from './replica-process.ts'
 import { SharedStore } from './shared-store.ts'
@@ -19,7 +19,7 @@ const LOOK_MS = 100
 const RENEWED_MS = 2000
 const HOLDS_MS = 6000
 
-export class HandOverWorld implements ReplicaWorld {
+export class HandoffWorld implements ReplicaWorld {
   readonly clock = new FakeClock()
   readonly shared = new SharedStore(this.clock, () => this.living.map(({ process }) => process))
   readonly chance: () => number

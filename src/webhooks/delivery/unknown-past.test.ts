@@ -1,27 +1,27 @@
 /** Which shards a replica says to have handed over: whoever takes them next believes that nothing of them is under way. */
 
 import { expect, it } from 'vitest'
+import { EngineBed } from '../../../test/support/engine-bed.ts'
 import { calling } from '../../../test/support/faulty-api.ts'
-import { PlaneBed } from '../../../test/support/plane-bed.ts'
 import { webhookDeliveries } from '../../apis/webhook-delivery.ts'
 import { shardOf } from '../../ha/assignment.ts'
 import { ApiError } from '../../kube/client.ts'
 
-async function taken(bed: PlaneBed, shards: ReadonlySet<number>): Promise<{ inOrder: boolean }> {
+async function taken(bed: EngineBed, shards: ReadonlySet<number>): Promise<{ inOrder: boolean }> {
   const started = bed.takeOver.start(shards, new AbortController().signal)
   await bed.elapse(1000)
   await started
   return { inOrder: [...shards].every((shard) => bed.follower.claims.isInOrder(shard)) }
 }
 
-async function handedOver(bed: PlaneBed, shards: ReadonlySet<number>): Promise<void> {
+async function handedOver(bed: EngineBed, shards: ReadonlySet<number>): Promise<void> {
   const ended = bed.takeOver.end(shards)
   await bed.elapse(5000)
   await ended
 }
 
 it('what was begun before it is known what the one before has left is not handed over in order', async () => {
-  const bed = new PlaneBed()
+  const bed = new EngineBed()
   const one = await bed.endpoint('one')
   const shards = new Set([shardOf(one.metadata.uid)])
   bed.engine.start()
@@ -39,7 +39,7 @@ it('what was begun before it is known what the one before has left is not handed
 })
 
 it('what the one before may have begun, in a segment that was not shown yet, is not handed over in order', async () => {
-  const bed = new PlaneBed()
+  const bed = new EngineBed()
   const one = await bed.endpoint('one')
   const shards = new Set([shardOf(one.metadata.uid)])
   bed.engine.start()
@@ -54,7 +54,7 @@ it('what the one before may have begun, in a segment that was not shown yet, is 
 })
 
 it('nor is it where that segment is shown while what is under way ends', async () => {
-  const bed = new PlaneBed()
+  const bed = new EngineBed()
   const one = await bed.endpoint('one')
   const shards = new Set([shardOf(one.metadata.uid)])
   bed.engine.start()
@@ -79,7 +79,7 @@ it.each([
 ])(
   'an entry that is refused an object is handed over in order where no call was lost: $call',
   async ({ call, inOrder }) => {
-    const bed = new PlaneBed()
+    const bed = new EngineBed()
     const one = await bed.endpoint('one', { ordered: true })
     const shards = new Set([shardOf(one.metadata.uid)])
     bed.engine.start()

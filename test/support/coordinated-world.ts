@@ -4,9 +4,9 @@ import { SHARD_COUNT } from '../../src/ha/assignment.ts'
 import { sleep } from '../../src/lib/sleep.ts'
 import { readLowWater } from '../../src/webhooks/log/reader.ts'
 import { chanceOf } from './chance.ts'
+import { CoordinatedReplica } from './coordinated-replica.ts'
+import { SYSTEM } from './engine-parts.ts'
 import { FakeClock } from './fake-clock.ts'
-import { KeptReplica } from './kept-replica.ts'
-import { SYSTEM } from './plane-parts.ts'
 import { SharedStore } from './shared-store.ts'
 
 /** Attempts are repeated after a hundredth of the documented wait: each replica renews its lease every two seconds. */
@@ -16,32 +16,32 @@ const LOOK_MS = 250
 const LOST = 0.2
 const MOST_START_MS = 3000
 
-export class KeptWorld {
+export class CoordinatedWorld {
   readonly clock = new FakeClock()
   readonly shared = new SharedStore(this.clock, () => this.living.map(({ process }) => process))
   readonly chance: () => number
-  readonly replicas: KeptReplica[] = []
+  readonly replicas: CoordinatedReplica[] = []
   readonly waitScale = WAIT_SCALE
   readonly calmMs = 60_000
   /** Shards that two drove at a time, in words. */
   readonly violations: string[] = []
   /** Told of each new one. */
-  readonly #onReplica: (replica: KeptReplica) => void
-  onGivenUpAnyway: (replica: KeptReplica) => void = () => undefined
+  readonly #onReplica: (replica: CoordinatedReplica) => void
+  onGivenUpAnyway: (replica: CoordinatedReplica) => void = () => undefined
   /** Told of one whose lease has ended while it runs. */
-  onLapse: (replica: KeptReplica) => void = () => undefined
+  onLapse: (replica: CoordinatedReplica) => void = () => undefined
 
-  constructor(seed: number, onReplica: (replica: KeptReplica) => void) {
+  constructor(seed: number, onReplica: (replica: CoordinatedReplica) => void) {
     this.chance = chanceOf(seed)
     this.#onReplica = onReplica
     void this.#watchShards()
   }
 
-  get running(): KeptReplica[] {
+  get running(): CoordinatedReplica[] {
     return this.living.filter(({ process, isLeaving }) => process.runs && !isLeaving)
   }
 
-  get living(): KeptReplica[] {
+  get living(): CoordinatedReplica[] {
     return this.replicas.filter(({ process }) => !process.isDead)
   }
 
@@ -51,12 +51,12 @@ export class KeptWorld {
     return this.living.every(({ isWell }) => isWell) && counts.every((count) => count === 1)
   }
 
-  ownersOf(shard: number): KeptReplica[] {
+  ownersOf(shard: number): CoordinatedReplica[] {
     return this.living.filter((replica) => replica.owns(shard))
   }
 
-  async join(name = `replica-${this.replicas.length + 1}`): Promise<KeptReplica> {
-    const replica = new KeptReplica(this, {
+  async join(name = `replica-${this.replicas.length + 1}`): Promise<CoordinatedReplica> {
+    const replica = new CoordinatedReplica(this, {
       name,
       session: `${name}.${this.replicas.length + 1}`,
       lowWater: await readLowWater(this.shared.store, SYSTEM),
@@ -69,40 +69,40 @@ export class KeptWorld {
     return replica
   }
 
-  async kill(replica: KeptReplica): Promise<void> {
+  async kill(replica: CoordinatedReplica): Promise<void> {
     replica.kill()
     await this.#keepTwo()
   }
 
   /** It is killed, and starts again under its name. */
-  restart(replica: KeptReplica): void {
+  restart(replica: CoordinatedReplica): void {
     replica.isReplaced = true
     replica.kill()
     this.clock.after(Math.floor(this.chance() * MOST_START_MS), () => void this.join(replica.name))
   }
 
   /** It is told to end. */
-  async leave(replica: KeptReplica): Promise<void> {
+  async leave(replica: CoordinatedReplica): Promise<void> {
     replica.leave()
     void replica.left.then(() => replica.kill())
     await this.#keepTwo()
   }
 
   /** Nothing of it runs for so long. */
-  stop({ process }: KeptReplica, ms: number): void {
+  stop({ process }: CoordinatedReplica, ms: number): void {
     process.stop()
     this.clock.after(ms, () => void process.resume())
   }
 
   /** It runs on, and nothing goes through for so long. */
-  cut({ process }: KeptReplica, ms: number): void {
+  cut({ process }: CoordinatedReplica, ms: number): void {
     if (process.way.isCut) return
     process.cutOff()
     this.clock.after(ms, () => void process.reconnect())
   }
 
   /** Some of what it sends, or of the answers, gets lost for so long. */
-  lose({ process: { way } }: KeptReplica, ms: number): void {
+  lose({ process: { way } }: CoordinatedReplica, ms: number): void {
     if (way.lost > 0) return
     way.lost = LOST
     this.clock.after(ms, () => {
@@ -114,7 +114,7 @@ export class KeptWorld {
     if (this.living.filter(({ isLeaving }) => !isLeaving).length < 2) await this.join()
   }
 
-  async #watchLease(replica: KeptReplica): Promise<void> {
+  async #watchLease(replica: CoordinatedReplica): Promise<void> {
     let mightAct = false
     while (!replica.process.isDead) {
       if (mightAct && !replica.mayAct) this.onLapse(replica)
