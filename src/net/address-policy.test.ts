@@ -67,6 +67,10 @@ const FORBIDDEN = [
   'feff::1',
   'ff00::1',
   'ff02::1',
+  // Azure's metadata service, at an address that looks like any other
+  '168.63.129.16',
+  '::ffff:168.63.129.16',
+  '64:ff9b::168.63.129.16',
   // No addresses
   '',
   'localhost',
