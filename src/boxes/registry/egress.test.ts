@@ -13,7 +13,7 @@ afterEach(async () => {
 })
 
 async function open(registry: string, allowed: readonly string[] = []) {
-  gate = await startEgressProxy({ registry, allowed })
+  gate = await startEgressProxy(registry, allowed)
   opened.push(gate)
 }
 

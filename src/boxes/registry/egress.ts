@@ -1,31 +1,37 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage } from 'node:http'
-import { type AddressInfo, connect, type Socket } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { forbiddenLiteral, vettedLookup } from '../../net/dial.ts'
+import { dial, lookUp } from '../../net/dial.ts'
 import { type AddressClass, addressClass } from '../../net/egress-policy.ts'
 import { connectFailureOf } from './outcome.ts'
 
-/** Docker Hub's API has another host than its images. */
+/**
+ * Where a bake may connect, for one registry. Our own requests check it themselves; the tool that pulls the image goes
+ * through a proxy that checks every address at the moment it is dialed, because what the registry said to us may differ
+ * when the tool asks again.
+ */
+
+/** Docker Hub serves its API from another host than its images' names say. */
 const API_HOSTS: ReadonlyMap<string, string> = new Map([['docker.io', 'registry-1.docker.io']])
 
-/** The host that is asked for images of a registry. */
+/** The host that serves the images of a registry. */
 export function apiHostOf(registry: string): string {
   return API_HOSTS.get(registry) ?? registry
 }
 
 /**
- * Where one may go from a registry, by the address that a name has in the moment in which it is dialled. A registry may be in a
- * private network, and so may be whatever it names; one that is public leads nobody into such a network. Loopback has to be meant: by
- * its name, or by the operator. Each registry has its own, so that what is near one of them is not open to another.
+ * A registry may be in a private network, and so may the hosts that it refers to; a public registry leads into no such
+ * network. Loopback must be named as such, or be allowed by the operator. One policy per registry, so that what is near
+ * one registry is not open to another.
  */
 export class EgressPolicy {
   readonly #registry: string | undefined
   readonly #allowed: ReadonlySet<string | undefined>
-  /** Where the registry was found. */
-  readonly #places = new Set<AddressClass>()
+  /** Where connections to the registry ended up. */
+  readonly #registryClasses = new Set<AddressClass>()
 
-  /** @param allowed hosts of the operator; all hosts have their port where it is not 443 */
+  /** @param allowed hosts of the operator; all hosts include their port unless it is 443 */
   constructor(registry: string, allowed: readonly string[]) {
     this.#registry = urlHostOf(apiHostOf(registry))
     this.#allowed = new Set(allowed.map(urlHostOf))
@@ -37,63 +43,50 @@ export class EgressPolicy {
 
   permits(kind: AddressClass, url: URL): boolean {
     const isOwn = this.isRegistry(url)
-    const isBeside = this.#places.has('loopback') || this.#allowed.has(url.host)
-    if (kind === 'private') return isOwn || isBeside || this.#places.has('private')
-    if (kind === 'loopback') return isBeside || (isOwn && isLoopbackName(url))
+    const isNear = this.#registryClasses.has('loopback') || this.#allowed.has(url.host)
+    if (kind === 'private') return isOwn || isNear || this.#registryClasses.has('private')
+    if (kind === 'loopback') return isNear || (isOwn && isLoopbackName(url))
     return kind === 'public'
   }
 
-  /** Told where it went. */
   recordConnection(kind: AddressClass, url: URL): void {
-    if (this.isRegistry(url)) this.#places.add(kind)
+    if (this.isRegistry(url)) this.#registryClasses.add(kind)
   }
 }
 
-/** As URLs write it; undefined where it is none. */
+/** As URLs write it; undefined if it is not a host. */
 function urlHostOf(text: string): string | undefined {
   return URL.parse(`https://${text}`)?.host
 }
 
-/** Names that mean this machine whoever answers for names. */
+/** Names that mean this machine, whatever DNS says. */
 function isLoopbackName({ hostname }: URL): boolean {
   const isNamed = hostname === 'localhost' || hostname.endsWith('.localhost')
   return isNamed || addressClass(hostname.replace(/^\[|\]$/g, '')) === 'loopback'
 }
 
-/**
- * The way from the tool into the network: a proxy that looks at every address in the moment in which it is dialled, as our own requests
- * do. What the registry has told us before may be something else when the tool asks again.
- */
-
 export type EgressProxy = {
-  /** Variables that lead a tool through it. It goes to loopback by itself, as tools do. */
+  /** Variables that route a tool through it; tools connect to loopback directly. */
   environment: Readonly<Record<string, string>>
   close(): Promise<void>
 }
 
-export type EgressProxyOptions = {
-  /** Canonical host of the image. */
-  registry: string
-  /** Hosts of the operator. */
-  allowed: readonly string[]
-}
-
 const CONNECT_MS = 10_000
 
-/** For one pull. */
-export async function startEgressProxy({ registry, allowed }: EgressProxyOptions): Promise<EgressProxy> {
-  const reach = new EgressPolicy(registry, allowed)
+/** For one pull. @param registry canonical host of the image @param allowed hosts of the operator */
+export async function startEgressProxy(registry: string, allowed: readonly string[]): Promise<EgressProxy> {
+  const policy = new EgressPolicy(registry, allowed)
   const sockets = new Set<Duplex>()
-  const keep = (socket: Duplex) => {
+  const track = (socket: Duplex) => {
     sockets.add(socket)
     socket.once('close', () => sockets.delete(socket))
   }
-  // Whatever is no tunnel would go over plain http.
+  // Everything but a tunnel would be plain http.
   const server = createServer((_request, response) => response.writeHead(403).end('No plain http.\n'))
-  server.on('connection', keep)
+  server.on('connection', track)
   server.on('connect', (request, client, head) => {
-    const onward = open(reach, request, client, head)
-    if (onward) keep(onward)
+    const upstream = openTunnel(policy, request, client, head)
+    if (upstream) track(upstream)
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -109,49 +102,44 @@ export async function startEgressProxy({ registry, allowed }: EgressProxyOptions
   }
 }
 
-function open(
-  reach: EgressPolicy,
+function openTunnel(
+  policy: EgressPolicy,
   request: IncomingMessage,
   client: Duplex,
   head: Buffer,
 ): Socket | undefined {
-  // Of a tunnel that breaks each end sees the other one go.
+  // If a tunnel breaks, each end sees the other one close.
   client.on('error', () => undefined)
   const url = URL.parse(`https://${request.url}`)
-  if (!url) return refuse(client, 'it is no host')
+  if (!url) {
+    reject(client, 'it is no host')
+    return undefined
+  }
+  const options = {
+    resolve: lookUp,
+    permits: (address: string) => policy.permits(addressClass(address), url),
+    timeoutMs: CONNECT_MS,
+  }
   const hostname = url.hostname.replace(/^\[|\]$/g, '')
-  const permits = (kind: AddressClass) => reach.permits(kind, url)
-  const forbidden = forbiddenLiteral(hostname, permits)
-  if (forbidden) return refuse(client, forbidden.message)
-  const onward = connect({
-    host: hostname,
-    port: Number(url.port) || 443,
-    lookup: vettedLookup(permits),
-    autoSelectFamily: true,
-  })
-  const fail = (error: Error) => void refuse(client, wordsOf(error, url))
-  onward.setTimeout(CONNECT_MS, () => onward.destroy(new Error('i/o timeout')))
-  onward.once('error', fail)
-  onward.once('connect', () => {
-    onward.setTimeout(0)
-    onward.off('error', fail).on('error', () => client.destroy())
-    reach.recordConnection(addressClass(onward.remoteAddress ?? ''), url)
+  const upstream = dial(hostname, Number(url.port) || 443, options, (error) => {
+    if (error) return reject(client, connectErrorText(error, url))
+    policy.recordConnection(addressClass(upstream.remoteAddress ?? ''), url)
     client.write('HTTP/1.1 200 Connection established\r\n\r\n')
-    onward.write(head)
-    client.pipe(onward)
-    onward.pipe(client)
+    upstream.write(head)
+    client.pipe(upstream)
+    upstream.pipe(client)
+    upstream.once('close', () => client.destroy())
   })
-  client.once('close', () => onward.destroy())
-  onward.once('close', () => client.destroy())
-  return onward
+  client.once('close', () => upstream.destroy())
+  return upstream
 }
 
-/** Tools show the reason of the answer as the reason why they could not connect. */
-function refuse(client: Duplex, reason: string): undefined {
+/** Tools report the reason phrase as the reason why they could not connect. */
+function reject(client: Duplex, reason: string): void {
   client.end(`HTTP/1.1 502 ${reason.replace(/[^\x20-\x7e]/g, '?').slice(0, 300)}\r\n\r\n`)
 }
 
-const WORDS: Readonly<Record<string, string>> = {
+const CONNECT_ERRORS: Readonly<Record<string, string>> = {
   ENOTFOUND: 'no such host',
   ENODATA: 'no such host',
   EAI_AGAIN: 'temporary failure in name resolution',
@@ -162,9 +150,9 @@ const WORDS: Readonly<Record<string, string>> = {
   ETIMEDOUT: 'i/o timeout',
 }
 
-/** As the tool itself would say it. */
-function wordsOf(error: Error, { host }: URL): string {
+/** In the words of the tool, which `failure.ts` knows. */
+function connectErrorText(error: Error, { host }: URL): string {
   const { code, failure, words } = connectFailureOf(error)
-  const about = failure === 'dns' ? `lookup ${host}` : `dial tcp ${host}`
-  return failure === 'forbidden-address' ? words : `${about}: ${WORDS[code] ?? words}`
+  const subject = failure === 'dns' ? `lookup ${host}` : `dial tcp ${host}`
+  return failure === 'forbidden-address' ? words : `${subject}: ${CONNECT_ERRORS[code] ?? words}`
 }

@@ -1,13 +1,14 @@
 import { errors } from 'undici'
 import type { SecretText } from '../../lib/redact.ts'
+import { ForbiddenAddressError } from '../../net/dial.ts'
 
-/** What a registry says to somebody who wants to pull, before an image is pulled. */
+/** How a registry responds to the probe that precedes a pull, and why it could not be reached. */
 
 /** One image, by the parts of its reference. */
 export type ImageRequest = {
-  /** Canonical host, as `docker.io` or `registry.example.com:5000`. */
+  /** Canonical host, such as `docker.io` or `registry.example.com:5000`. */
   registry: string
-  /** As `acme/api` or `library/postgres`. */
+  /** Such as `acme/api` or `library/postgres`. */
   repository: string
   /** A tag or a digest. */
   reference: string
@@ -17,47 +18,46 @@ export type RegistryLogin = { username: string; password: SecretText }
 
 export type ProbeLimits = { signal?: AbortSignal }
 
-/** At which request it ended: the first one to the registry, the one for a token, or the one for the manifest. */
+/** The request that ended the probe. */
 export type ProbeStep = 'ping' | 'token' | 'manifest'
 
 type ConnectFailure = 'dns' | 'refused' | 'tls' | 'timeout' | 'reset' | 'protocol' | 'forbidden-address'
 
-/** Where a manifest was found. */
 export type FoundManifest = {
   kind: 'found'
-  /** Of the very bytes that were answered: what a tag stood for. */
+  /** Computed from the response: what a tag stood for. */
   digest: string
   mediaType: string
   bytes: Uint8Array
-  /** Whether the login was asked for, and so proved. */
+  /** Whether the login was required, and is thus verified. */
   loggedIn: boolean
 }
 
-/** The registry, or its service for tokens, said no. */
+/** The registry, or its token endpoint, rejected a request. */
 export type RegistryRefusal = {
   kind: 'refused'
   step: ProbeStep
   status: number
-  /** Of the OCI distribution specification, as `MANIFEST_UNKNOWN`; in the order in which they were said. */
+  /** Codes of the OCI distribution specification, such as `MANIFEST_UNKNOWN`, in the order of the response. */
   codes: readonly string[]
-  /** The server's own words, bounded. They may hold anything that the server makes up. */
+  /** The server's own text, bounded. It may contain anything. */
   words: string
-  /** Whether the request carried the login, or a token that was got with it. */
+  /** Whether the request carried the login, or a token obtained with it. */
   loggedIn: boolean
-  /** How the request that was refused was authorized. */
+  /** How the rejected request was authorized. */
   scheme: 'none' | 'basic' | 'bearer'
-  /** The challenge says that the login is known and has not the right. */
+  /** The challenge says that the login is known and lacks the right. */
   insufficientScope: boolean
-  /** Seconds, where it said when to come again. */
+  /** Seconds, if the server sent them. */
   retryAfter?: number
 }
 
 export type ProbeResult =
   | FoundManifest
   | RegistryRefusal
-  /** The registry sends people somewhere else with their password, where it does not go. */
+  /** The registry wants the password sent to a token endpoint that is not permitted. */
   | { kind: 'realm-refused'; realm: string; reason: string }
-  /** `code` is as of Node, such as `ENOTFOUND` or `CERT_HAS_EXPIRED`. */
+  /** `code` is Node's, such as `ENOTFOUND` or `CERT_HAS_EXPIRED`. */
   | {
       kind: 'unreachable'
       step: ProbeStep
@@ -69,20 +69,13 @@ export type ProbeResult =
 
 export interface RegistryProbe {
   /**
-   * Asks for the manifest as a pull would, at most once with the login per way of logging in, so that nobody is locked out.
-   * Never throws but when its signal aborts.
+   * Requests the manifest as a pull would, sending the login at most once per scheme so that no account is locked.
+   * Throws only if its signal aborts.
    */
   manifest(image: ImageRequest, login: RegistryLogin | undefined, limits?: ProbeLimits): Promise<ProbeResult>
 }
 
-/** More came than is ever needed. */
-export class TooLargeError extends Error {
-  override readonly name = 'TooLargeError'
-  readonly code = 'TOO_LARGE'
-}
-
 const BY_CODE: Readonly<Record<string, ConnectFailure>> = {
-  FORBIDDEN_ADDRESS: 'forbidden-address',
   TOO_LARGE: 'protocol',
   ENOTFOUND: 'dns',
   ENODATA: 'dns',
@@ -111,12 +104,16 @@ const TLS_CODE = /^(ERR_TLS_|ERR_SSL_|CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|
 
 const LONGEST_WORDS = 500
 
-/** What a failed exchange is, by the code of Node; where several addresses were tried, of the first. */
+/** Classifies a failed request by Node's code; if several addresses were tried, by that of the first. */
 export function connectFailureOf(error: unknown): { failure: ConnectFailure; code: string; words: string } {
   const first = error instanceof AggregateError ? (error.errors[0] as unknown) : error
   if (!(first instanceof Error)) return { failure: 'protocol', code: 'UNKNOWN', words: '' }
   if (first.name === 'TimeoutError')
     return { failure: 'timeout', code: 'ETIMEDOUT', words: 'there was no answer in time' }
+  if (first instanceof ForbiddenAddressError) {
+    const words = `${first.hostname} is at an address that no bake connects to`
+    return { failure: 'forbidden-address', code: 'FORBIDDEN_ADDRESS', words }
+  }
   const code = 'code' in first ? String(first.code) : ''
   const words = first.message.slice(0, LONGEST_WORDS)
   if (TLS_CODE.test(code)) return { failure: 'tls', code, words }

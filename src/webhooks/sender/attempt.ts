@@ -1,102 +1,46 @@
-import type { Socket } from 'node:net'
-import { Client, type Dispatcher } from 'undici'
-import type { Dial } from '../../net/dial.ts'
+import type { Dispatcher } from 'undici'
+import type { Clock } from '../../lib/clock.ts'
 import type { ConnectTarget } from '../../net/egress-policy.ts'
+import type { Connection, ConnectionPool } from './connections.ts'
 import { CANCELED, type Failure, failureOf, type SendOutcome, type SendRequest } from './outcome.ts'
 
-/** What is kept of a response: enough to see what a receiver said, harmless wherever it is shown. */
+/** One HTTP attempt: writes the request, and reads as much of the response as is kept. */
 
+/** How much of a response body is kept: enough to see what went wrong. */
 const KEPT_BYTES = 256
 
-/** Line breaks and tabs become spaces, other control and invisible formatting characters the replacement character. */
+/** Harmless wherever it is displayed: line breaks and tabs become spaces, other control characters U+FFFD. */
 export function responseText(head: Uint8Array): string {
-  // In stream mode a character that the cut went through is left out.
+  // Stream mode leaves out a character that was cut in half.
   const text = new TextDecoder().decode(head.subarray(0, KEPT_BYTES), { stream: true })
   return text.replace(/[\t\r\n]+/g, ' ').replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '\uFFFD')
 }
 
-/** Adds to `head` what of `chunk` is still to be kept. The result shares no memory with a socket's buffer. */
+/** Appends `chunk` to `head` up to the limit. The result shares no memory with a socket's buffer. */
 export function keepHead(head: Uint8Array, chunk: Uint8Array): Uint8Array {
   if (head.length >= KEPT_BYTES) return head
   return Buffer.concat([head, chunk.subarray(0, KEPT_BYTES - head.length)])
 }
 
-/** One connection to an origin, for one exchange at a time. */
-export type Connection = {
-  readonly origin: string
-  readonly client: Client
-  /** The socket, connecting or connected; absent before the first exchange. */
-  socket: Socket | undefined
-  /** Exchanges that it has completed, since it was connected last. */
-  completed: number
-  /** Ends it, whatever it is doing. Resolves when the socket is closed. */
-  destroy(): Promise<void>
-}
-
-/** How long a connection waits for the next exchange, unless the receiver announces less. */
-const IDLE_MS = 30_000
-const MAX_IDLE_MS = 60_000
-/** A receiver that closes after n seconds is left this much earlier, so as not to meet its close. */
-const IDLE_MARGIN_MS = 1000
-const MAX_HEADER_BYTES = 16 * 1024
-
-/** Connects with the first exchange, and again if the socket was closed in between. */
-export function openConnection(target: ConnectTarget, dial: Dial): Connection {
-  const client = new Client(target.origin, {
-    pipelining: 1,
-    maxHeaderSize: MAX_HEADER_BYTES,
-    keepAliveTimeout: IDLE_MS,
-    keepAliveMaxTimeout: MAX_IDLE_MS,
-    keepAliveTimeoutThreshold: IDLE_MARGIN_MS,
-    // The attempt has one deadline of its own over everything; these bound only gaps.
-    headersTimeout: 0,
-    bodyTimeout: 0,
-    connect: (_options, callback) => {
-      connection.completed = 0
-      connection.socket = dial(target, (error, socket) =>
-        socket ? callback(null, socket) : callback(error ?? new Error('not connected'), null),
-      )
-    },
-  })
-  const connection: Connection = {
-    origin: target.origin,
-    client,
-    socket: undefined,
-    completed: 0,
-    destroy() {
-      connection.socket?.destroy()
-      return client.destroy()
-    },
-  }
-  return connection
-}
-
-/** A response counts when so much of its body came (or all of it); the rest is not read. */
+/** A response counts once this much of its body has arrived (or all of it); the rest is not read. */
 const MAX_BODY_BYTES = 16 * 1024
-
-export type AttemptTools = {
-  take(target: ConnectTarget): Connection
-  open(target: ConnectTarget): Connection
-  release(connection: Connection): void
-  /** Milliseconds that do not go back. */
-  monotonic(): number
-}
 
 const EMPTY = new Uint8Array()
 
 /**
- * One attempt, as the handler of its exchange. It settles once: with the response when its body ended or 16 KB
- * of it came, else with the failure; the connection goes back only after a complete exchange.
+ * Settles once: with the response when its body has ended or 16 KB of it have arrived, otherwise with the failure. The
+ * connection returns to the pool only after a complete response.
  */
 export class Attempt implements Dispatcher.DispatchHandler {
   readonly #request: SendRequest
   readonly #target: ConnectTarget
-  readonly #tools: AttemptTools
+  readonly #pool: Pick<ConnectionPool, 'take' | 'open' | 'release'>
+  readonly #clock: Pick<Clock, 'monotonic'>
   readonly #settled: (outcome: SendOutcome) => void
   readonly #startedAt: number
   #connection: Connection | undefined
   #code: number | undefined
-  #answering = false
+  #responding = false
   #encoded = false
   #head: Uint8Array = EMPTY
   #received = 0
@@ -105,26 +49,28 @@ export class Attempt implements Dispatcher.DispatchHandler {
   constructor(
     request: SendRequest,
     target: ConnectTarget,
-    tools: AttemptTools,
+    pool: Pick<ConnectionPool, 'take' | 'open' | 'release'>,
+    clock: Pick<Clock, 'monotonic'>,
     settled: (outcome: SendOutcome) => void,
   ) {
     this.#request = request
     this.#target = target
-    this.#tools = tools
+    this.#pool = pool
+    this.#clock = clock
     this.#settled = settled
-    this.#startedAt = tools.monotonic()
+    this.#startedAt = clock.monotonic()
   }
 
-  /** Whether a response head has come. */
-  get answering(): boolean {
+  /** Whether a response head has arrived. */
+  get hasHead(): boolean {
     return this.#code !== undefined
   }
 
   start(): void {
-    this.#exchange(this.#tools.take(this.#target))
+    this.#dispatch(this.#pool.take(this.#target))
   }
 
-  /** Settles with `failure`, unless it has settled, and ends the connection. */
+  /** Settles with `failure` unless it has settled, and ends the connection. */
   fail(failure: Failure): void {
     if (this.#done) return
     const code = this.#code === undefined ? {} : { code: this.#code }
@@ -138,10 +84,10 @@ export class Attempt implements Dispatcher.DispatchHandler {
     void this.#connection?.destroy()
   }
 
-  #exchange(connection: Connection): void {
+  #dispatch(connection: Connection): void {
     this.#connection = connection
     const { headers, body } = this.#request
-    // Throws where a header is malformed.
+    // Throws if a header is malformed.
     connection.client.dispatch(
       {
         path: this.#target.path,
@@ -153,7 +99,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
     )
   }
 
-  /** The connection is there, and nothing has been written. */
+  /** Connected, and nothing has been written yet. */
   onRequestStart(controller: Dispatcher.DispatchController): void {
     if (this.#done || (this.#request.isWanted?.() ?? true)) return
     this.#settle({ kind: 'failure', ...CANCELED, latencyMs: this.#latency() })
@@ -163,11 +109,11 @@ export class Attempt implements Dispatcher.DispatchHandler {
   }
 
   onResponseStarted(): void {
-    this.#answering = true
+    this.#responding = true
   }
 
   onResponseStart(_controller: unknown, code: number, headers: Record<string, unknown>): void {
-    // Interim responses (103 and the like) are no answer.
+    // Interim responses (such as 103) do not count.
     if (code < 200) return
     this.#code = code
     const encoding = headers['content-encoding']
@@ -186,37 +132,37 @@ export class Attempt implements Dispatcher.DispatchHandler {
   onResponseEnd(): void {
     const connection = this.#connection
     if (this.#done || !connection) return
-    // A body that ends with the connection must end it in order: a reset cut it off.
+    // A body that ends with the connection must end in order: a reset cut it off.
     if (connection.socket?.errored) {
       this.fail(this.#failureOf(connection.socket.errored))
       return
     }
     connection.completed += 1
-    // A connection that may not be used again is closed right after this call.
-    queueMicrotask(() => this.#tools.release(connection))
+    // undici closes a connection that may not be reused right after this call.
+    queueMicrotask(() => this.#pool.release(connection))
     this.#respond()
   }
 
   onResponseError(_controller: unknown, error: Error): void {
     if (this.#done) return
     const failure = this.#failureOf(error)
-    if (failure.class === 'reset' && this.#isStale()) this.#again()
+    if (failure.class === 'reset' && this.#isStale()) this.#retry()
     else this.fail(failure)
   }
 
-  /** Receivers close idle connections at any time: one that ends without a byte of an answer tells nothing of the receiver. */
+  /** Receivers may close idle connections at any time: one that ends before the response says nothing about the receiver. */
   #isStale(): boolean {
-    return !this.#answering && (this.#connection?.completed ?? 0) > 0
+    return !this.#responding && (this.#connection?.completed ?? 0) > 0
   }
 
-  #again(): void {
+  #retry(): void {
     void this.#connection?.destroy()
-    this.#exchange(this.#tools.open(this.#target))
+    this.#dispatch(this.#pool.open(this.#target))
   }
 
   #respond(): void {
     const code = this.#code ?? 0
-    // Compressed bytes are not unpacked, and mean nothing to a reader.
+    // Compressed bytes are not unpacked and would be unreadable.
     const response = this.#encoded ? '' : responseText(this.#head)
     this.#settle({ kind: 'response', code, latencyMs: this.#latency(), response })
   }
@@ -227,11 +173,11 @@ export class Attempt implements Dispatcher.DispatchHandler {
   }
 
   #failureOf(error: Error): Failure {
-    const ended = this.#connection?.socket?.readableEnded ?? false
-    return failureOf(error, ended, this.#request.deadlineMs)
+    const isEnded = this.#connection?.socket?.readableEnded ?? false
+    return failureOf(error, isEnded, this.#request.deadlineMs)
   }
 
   #latency(): number {
-    return this.#tools.monotonic() - this.#startedAt
+    return this.#clock.monotonic() - this.#startedAt
   }
 }

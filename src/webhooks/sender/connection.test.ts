@@ -1,9 +1,9 @@
 import { connect, type Socket } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
 import { onRequest, startRawReceiver } from '../../../test/support/receiver-raw.ts'
-import type { Dial } from '../../net/dial.ts'
 import { type ConnectTarget, createAddressPolicy, targetOf } from '../../net/egress-policy.ts'
-import { Attempt, type AttemptTools, type Connection, openConnection } from './attempt.ts'
+import { Attempt } from './attempt.ts'
+import { type Connection, type DialTarget, openConnection } from './connections.ts'
 import type { SendOutcome } from './outcome.ts'
 
 const OK = 'HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n'
@@ -24,7 +24,7 @@ async function scene() {
   const receiver = await startRawReceiver((socket) => onRequest(socket, act))
   const verdict = targetOf(receiver.url, createAddressPolicy({ allowed: ['127.0.0.0/8'] }))
   if (!verdict.ok) throw new Error('the receiver has no target')
-  const dial: Dial = (_, callback) => {
+  const dial: DialTarget = (_, callback) => {
     const socket = connect(receiver.port, '127.0.0.1', () => callback(null, socket))
     return socket
   }
@@ -39,17 +39,16 @@ async function scene() {
 /** Nothing else is dialled for it: where it would be, it is over. */
 function attemptOn(connection: Connection, target: ConnectTarget): Promise<SendOutcome | 'again'> {
   return new Promise((settled) => {
-    const tools: AttemptTools = {
+    const pool = {
       take: () => connection,
       open: () => {
         settled('again')
         return connection
       },
       release: () => undefined,
-      monotonic: () => 0,
     }
     const request = { url: target.origin, headers: {}, body: Buffer.from('{}'), deadlineMs: 20_000 }
-    new Attempt(request, target, tools, settled).start()
+    new Attempt(request, target, pool, { monotonic: () => 0 }, settled).start()
   })
 }
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { BlockedError } from '../../net/dial.ts'
+import { ForbiddenAddressError } from '../../net/dial.ts'
 import { failureOf, timeoutOf } from './outcome.ts'
 
 function coded(code: string): Error {
@@ -29,7 +29,7 @@ test.each([
 
 test('a blocked address reads exactly like a refused connection and is told apart by class only', () => {
   const refused = failureOf(coded('ECONNREFUSED'), false, 20_000)
-  const blocked = failureOf(new BlockedError(), false, 20_000)
+  const blocked = failureOf(new ForbiddenAddressError('hooks.example'), false, 20_000)
   expect(blocked.error).toBe(refused.error)
   expect(blocked.class).toBe('blocked')
 })

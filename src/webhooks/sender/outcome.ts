@@ -1,43 +1,40 @@
 import { errors } from 'undici'
-import { BlockedError } from '../../net/dial.ts'
+import { ForbiddenAddressError } from '../../net/dial.ts'
+
+/** What an attempt needs and how it ends; failures are told apart by code, never by the text of a message. */
 
 /** One HTTP attempt of a delivery. */
 export type SendRequest = {
   url: string
-  /** All headers that Davit sets; the adapter adds only what HTTP itself needs. */
+  /** All headers that Davit sets; the sender adds only what HTTP itself needs. */
   headers: Record<string, string>
   /** The exact bytes that were signed. */
   body: Uint8Array
-  /** Over everything from name resolution to the end of the response body. */
+  /** From name resolution to the end of the response body. */
   deadlineMs: number
-  /** Asked once connected, just before the first byte: on false nothing is written, and the outcome is `canceled`. */
+  /** Asked once connected, before the first byte: on false nothing is written, and the outcome is `canceled`. */
   isWanted?(): boolean
 }
 
-/**
- * Why no usable response came. `blocked` (an address that Davit does not connect to) is told apart for the
- * operator's metrics only: its `error` reads like `refused`.
- */
+/** `blocked` (an address that Davit does not connect to) is for metrics only: its `error` reads like `refused`. */
 type FailureClass = 'refused' | 'blocked' | 'dns' | 'tls' | 'timeout' | 'reset' | 'protocol' | 'canceled'
 
 export type SendOutcome =
-  /** A whole response (or 16 KB of it) within the deadline. `response`: its first 256 bytes as text. */
+  /** A complete response (or 16 KB of it) within the deadline. `response`: its first 256 bytes as text. */
   | { kind: 'response'; code: number; latencyMs: number; response: string }
-  /** `error` in plain words; `code` where a response head had come before it failed. */
+  /** `error` is for people; `code` is set if a response head had arrived before it failed. */
   | { kind: 'failure'; class: FailureClass; error: string; latencyMs: number; code?: number }
 
 export interface WebhookSender {
-  /** Never rejects: what goes wrong is an outcome. `signal` gives up on the attempt (`canceled`). */
+  /** Never rejects: failures are outcomes. `signal` cancels the attempt. */
   send(request: SendRequest, signal?: AbortSignal): Promise<SendOutcome>
 }
-
-/** What went wrong with an attempt, in plain words: by code, never by the text of a message. */
 
 export type Failure = { class: FailureClass; error: string }
 
 const REFUSED: Failure = { class: 'refused', error: 'connection refused' }
 const NO_ROUTE: Failure = { class: 'refused', error: 'no route to the host' }
-/** Trouble of this machine, not of the receiver. */
+/** A problem of this machine, not of the receiver. */
 const NO_SOCKET: Failure = { class: 'refused', error: 'no free socket on the sending side' }
 const NO_NAME: Failure = { class: 'dns', error: 'name does not resolve' }
 const NAME_SERVER_FAILED: Failure = { class: 'dns', error: 'name does not resolve: the name server failed' }
@@ -57,7 +54,7 @@ const HEADER_TOO_LARGE: Failure = { class: 'protocol', error: 'response header i
 const CANNOT_SEND: Failure = { class: 'protocol', error: 'request could not be sent' }
 export const CANCELED: Failure = { class: 'canceled', error: 'attempt was canceled' }
 
-/** Looks like a refused connection to the tenant: otherwise it would tell which internal addresses exist. */
+/** Tenants see a refused connection: anything else would reveal which internal addresses exist. */
 export const BLOCKED: Failure = { class: 'blocked', error: REFUSED.error }
 
 const BY_CODE: Readonly<Record<string, Failure>> = {
@@ -119,7 +116,7 @@ const BY_CODE: Readonly<Record<string, Failure>> = {
 
 /** @param ended whether the receiver had ended the connection when the error came */
 export function failureOf(error: unknown, ended: boolean, deadlineMs: number): Failure {
-  if (error instanceof BlockedError) return BLOCKED
+  if (error instanceof ForbiddenAddressError) return BLOCKED
   const code = codeOf(error)
   const known = BY_CODE[code]
   if (known) return known
@@ -129,7 +126,7 @@ export function failureOf(error: unknown, ended: boolean, deadlineMs: number): F
   return CANNOT_SEND
 }
 
-/** The client says the same of an answer that broke off and of one that is none. */
+/** undici reports a response that broke off and one that is not HTTP in the same way. */
 function isParserError(error: unknown, code: string): boolean {
   return (
     error instanceof errors.HTTPParserError ||
@@ -138,14 +135,14 @@ function isParserError(error: unknown, code: string): boolean {
   )
 }
 
-/** @param answering whether a response head had come */
-export function timeoutOf(deadlineMs: number, answering: boolean): Failure {
+/** @param hasHead whether a response head had arrived */
+export function timeoutOf(deadlineMs: number, hasHead: boolean): Failure {
   const seconds = `${Math.round(deadlineMs / 100) / 10} s`
-  const error = answering ? `response did not end within ${seconds}` : `no answer within ${seconds}`
+  const error = hasHead ? `response did not end within ${seconds}` : `no answer within ${seconds}`
   return { class: 'timeout', error }
 }
 
-/** Where several addresses were tried, the error of the first. */
+/** If several addresses were tried, the error of the first. */
 function codeOf(error: unknown): string {
   if (error instanceof AggregateError && !('code' in error)) return codeOf(error.errors[0])
   return error instanceof Error && 'code' in error ? String(error.code) : ''

@@ -3,8 +3,9 @@ import { type Dialled, watchDialling } from '../../../test/support/dialled.ts'
 import { FakeClock } from '../../../test/support/fake-clock.ts'
 import { LOOPBACK_HOSTS } from '../../../test/support/receiver-hosts.ts'
 import { type RawReceiver, startRawReceiver } from '../../../test/support/receiver-raw.ts'
-import { BlockedError, createDial, type NameServer } from '../../net/dial.ts'
+import { ForbiddenAddressError, type NameServer } from '../../net/dial.ts'
 import { createAddressPolicy } from '../../net/egress-policy.ts'
+import { createDialTarget } from './connections.ts'
 import type { SendRequest } from './outcome.ts'
 import { createWebhookSender } from './sender.ts'
 
@@ -182,10 +183,11 @@ test('a name server that never answers ends at the deadline', async () => {
 })
 
 test('the dialler judges a literal itself, before the first packet', async () => {
-  const dial = createDial({
-    policy: createAddressPolicy({ allowed: [] }),
-    resolve: () => Promise.reject(new Error('not asked')),
-  })
+  const dial = createDialTarget(
+    createAddressPolicy({ allowed: [] }),
+    () => Promise.reject(new Error('not asked')),
+    undefined,
+  )
   const target = {
     origin: '',
     secure: false,
@@ -195,13 +197,13 @@ test('the dialler judges a literal itself, before the first packet', async () =>
     internal: true,
   }
   const error = await new Promise((resolve) => dial(target, resolve))
-  expect(error).toBeInstanceOf(BlockedError)
+  expect(error).toBeInstanceOf(ForbiddenAddressError)
   expect(dialled.addresses).toEqual([])
 })
 
 test('a connection that ends up elsewhere than at a vetted address is given up', async () => {
   const policy = createAddressPolicy({ allowed: ['127.0.0.1/32'] })
-  const dial = createDial({ policy, resolve: async () => ['127.0.0.1'] })
+  const dial = createDialTarget(policy, async () => ['127.0.0.1'], undefined)
   const target = {
     origin: '',
     secure: false,
@@ -214,5 +216,5 @@ test('a connection that ends up elsewhere than at a vetted address is given up',
     const socket = dial(target, (...result) => resolve(result))
     Object.defineProperty(socket, 'remoteAddress', { value: '10.0.0.1' })
   })
-  expect(settled).toEqual([expect.any(BlockedError), null])
+  expect(settled).toEqual([expect.any(ForbiddenAddressError), null])
 })
