@@ -1,9 +1,9 @@
-/** The command `davit`: picks the role and runs it until it is told to end. No logic. */
+/** The command `davit`: picks a role and runs it. */
 import { ConfigError, type Environment, readEnvironment } from './cmd/config.ts'
 
 type Role = (environment: Environment) => Promise<number>
 
-/** Loaded when they are picked: a bake, which begins often, needs a small part of what the others do. */
+/** Loaded when picked: bakes start often and need only a small part of the code. */
 const ROLES: Readonly<Record<string, () => Promise<Role>>> = {
   controller: async () => (await import('./cmd/run-controller.ts')).runController,
   api: async () => (await import('./cmd/run-api.ts')).runApi,

@@ -4,7 +4,6 @@ import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import type { RunningApi } from '../src/cmd/api.ts'
 import { ConfigError, parseConfig } from '../src/cmd/config.ts'
-import type { RunningController } from '../src/cmd/controller.ts'
 import {
   registerApiGauges,
   registerCertificate,
@@ -12,6 +11,7 @@ import {
   registerReadiness,
 } from '../src/cmd/gauges.ts'
 import { createMetrics, type Metrics } from '../src/cmd/metrics.ts'
+import type { RunningController } from '../src/cmd/start-controller.ts'
 
 const PAGE = readFileSync(new URL('../docs/settings.md', import.meta.url), 'utf8')
 
@@ -79,7 +79,11 @@ async function scraped(): Promise<Row[]> {
     metrics.gaugeRows(name, help, labels, () => [{ labels: labels.map(() => 'x'), value: 1 }])
   const registry = { gauge: once(gauge), gaugeRows: once(gaugeRows) }
   const config = parseConfig({})
-  registerControllerGauges(registry, { parts: {}, replica: {}, leaderTasks: {} } as RunningController, config)
+  registerControllerGauges(
+    registry,
+    { webhooks: {}, replica: {}, leaderTasks: {} } as RunningController,
+    config,
+  )
   registerApiGauges(registry, {} as RunningApi, config)
   registerReadiness(registry, () => [])
   registerCertificate(registry, undefined)

@@ -1,4 +1,4 @@
-/** A credential provider of kubelet: see docs/running-box.md. No logic. */
+/** A credential provider of kubelet: see docs/running-box.md. */
 const [option, ...more] = process.argv.slice(2)
 if (option === '--version' && more.length === 0) {
   const { VERSION } = await import('../lib/version.ts')

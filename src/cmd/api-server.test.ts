@@ -7,7 +7,7 @@ import { FakeClock } from '../../test/support/fake-clock.ts'
 import { createTestAuthority } from '../../test/support/tls.ts'
 import { createRandom } from '../lib/clock.ts'
 import type { Certificate } from '../server/http/certificate.ts'
-import { type ApiServer, startApiServer } from './api.ts'
+import { type ApiServer, startApiServer } from './api-server.ts'
 
 const AT_ONCE = { ms: 1000, lingerMs: 0 }
 

@@ -1,146 +1,81 @@
-import type { IncomingMessage, Server, ServerResponse } from 'node:http'
-import { Server as TlsServer } from 'node:https'
+/**
+ * The map of `davit api`, the REST server: what its resources read and write, and when it is ready.
+ *
+ * | Resource                        | Service (src/server/)                | Reads from                                 | Writes           |
+ * | ------------------------------- | ------------------------------------ | ------------------------------------------ | ---------------- |
+ * | endpoints, signing secrets      | endpoints.ts, roll-secret.ts         | watch of WebhookEndpoints                  | WebhookEndpoints, Secrets |
+ * | events (publish), redeliveries  | events.ts                            | watches of endpoints and event types       | delivery log     |
+ * | registry credentials            | credentials.ts                       | watch of RegistryCredentials               | RegistryCredentials, parameters |
+ * | secrets settings                | secrets-settings.ts                  | SecretsSettings, one by one                | SecretsSettings  |
+ * | deliveries                      | delivery-index/                      | watches of WebhookDeliveries and the log   | nothing          |
+ * | event types                     | event-types.ts                       | watch of EventTypes                        | nothing          |
+ * | idempotency keys (all writes)   | idempotency.ts                       | watch of the delivery log                  | delivery log     |
+ *
+ * A request passes http/app.ts (limits, token, rights, validation) and then the route that routes.ts lists. A write of an endpoint also
+ * waits for the other replicas (peers.ts, replica-barrier.ts). `server/watches.ts` lists the watches; `server/services.ts` wires the services.
+ */
 import type { AddressInfo } from 'node:net'
 import { installationKey } from '../credentials/accounts/installation-key.ts'
 import { isApiError } from '../kube/client.ts'
-import type { Clock, Random } from '../lib/clock.ts'
 import { sleep } from '../lib/sleep.ts'
 import { deriveKey } from '../lib/text.ts'
 import { createEndpointIdentities } from '../server/deliveries.ts'
 import { type IndexStats, OpenDeliveryIndex } from '../server/delivery-index/delivery-index.ts'
 import { createEventTypeCatalogue } from '../server/event-types.ts'
 import { createApp } from '../server/http/app.ts'
-import type { CertificateSource } from '../server/http/certificate.ts'
-import { createHttpServer, type RequestListener } from '../server/http/server.ts'
+import type { RequestListener } from '../server/http/server.ts'
 import { allRoutes } from '../server/routes.ts'
 import { createCursors } from '../server/schemas.ts'
 import { createServerServices, type ServerServices } from '../server/services.ts'
+import { type ApiServer, startApiServer } from './api-server.ts'
 import type { Config } from './config.ts'
 import type { ApiDependencies } from './dependencies.ts'
 import { withSettingName } from './process.ts'
 
-/** The facade's HTTP server as a process has it: it listens, counts, and ends without breaking off an answer. */
-
-export type ApiServerOptions = {
-  /** An address without brackets; port 0: any free one. */
-  address: { host: string; port: number }
-  listener: RequestListener
-  /** Absent: plain http. */
-  certificate?: CertificateSource | undefined
-  clock: Clock
-  random: Random
-}
-
-export type ApiServer = {
-  address: AddressInfo
-  /** Requests that are being answered. */
-  inFlight(): number
-  /**
-   * Ends within `ms`. For `lingerMs` of them whoever still comes is served, since it takes a while until nobody is sent
-   * here any more, and told to come no more on that connection. Then no new connection, and none that waits for its
-   * next request; requests under way are answered.
-   * @returns how many were broken off after `ms`
-   */
-  drain(times: { ms: number; lingerMs: number }): Promise<number>
-}
-
-/** @throws Error when the address cannot be listened on, or the certificate is none */
-export async function startApiServer(options: ApiServerOptions): Promise<ApiServer> {
-  const { address, listener, certificate, clock, random } = options
-  const answering = new Set<ServerResponse>()
-  let draining = false
-  let closing = false
-  const server = createHttpServer(
-    (request: IncomingMessage, response: ServerResponse) => {
-      answering.add(response)
-      if (draining) response.shouldKeepAlive = false
-      response.once('close', () => {
-        answering.delete(response)
-        // Its connection would wait for a request that must not come.
-        if (closing) setImmediate(() => server.closeIdleConnections())
-      })
-      listener(request, response)
-    },
-    { random, certificate: certificate?.current() },
-  )
-  certificate?.listen((renewed) => {
-    if (server instanceof TlsServer) server.setSecureContext(renewed)
-  })
-  await listen(server, address)
-  return {
-    address: server.address() as AddressInfo,
-    inFlight: () => answering.size,
-    async drain({ ms, lingerMs }) {
-      draining = true
-      for (const response of answering) response.shouldKeepAlive = false
-      if (lingerMs > 0) await sleep(clock, lingerMs)
-      closing = true
-      const closed = new Promise<void>((resolve) => server.close(() => resolve()))
-      await Promise.race([closed, sleep(clock, ms - lingerMs)])
-      const left = answering.size
-      server.closeAllConnections()
-      await closed
-      return left
-    },
-  }
-}
-
-function listen(server: Server, { host, port }: ApiServerOptions['address']): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once('error', reject)
-    server.listen(port, host, () => {
-      server.off('error', reject)
-      resolve()
-    })
-  })
-}
-
-/** The role `davit api`: serves the REST API. */
-
 export type ApiOptions = {
   config: Config
-  world: ApiDependencies
+  dependencies: ApiDependencies
   version: string
   /** Ends the start. */
   stopping: AbortSignal
 }
 
 export type RunningApi = {
-  /** What keeps it from being ready, in words; none when everything is served. */
+  /** Why it is not ready, in words; none while everything is served. */
   problems(): string[]
-  /** Resolves with where it listens, once it does: what a request needs was read. @throws Error when it cannot listen */
+  /** Resolves with its address once everything that requests need was read. @throws Error when it cannot listen */
   listening: Promise<AddressInfo>
   inFlight(): number
   indexStats(): IndexStats
   replicaStats(): ReturnType<ServerServices['replicas']>
   appendStats(): ReturnType<ServerServices['appends']>
-  /** No new request; running ones end or are broken off after the drain time. */
+  /** Answers the requests in flight, or cuts them off after the drain time. */
   stop(): Promise<void>
 }
 
-type Parts = { index: OpenDeliveryIndex; services: ServerServices; key: Uint8Array }
-
 const RETRY_MS = 1000
 
-/** @throws whatever `stopping` was aborted with, when it was while the API server did not answer */
+/** @throws the reason of `stopping`, if it aborts while the API server does not answer */
 export async function startApi(options: ApiOptions): Promise<RunningApi> {
-  const { config, world, stopping } = options
-  const parts = createParts(options, await readInstallationKey(options))
-  const { index, services } = parts
+  const { config, dependencies, stopping } = options
+  const key = await readInstallationKey(options)
+  const index = new OpenDeliveryIndex({
+    needs: dependencies,
+    namespace: config.namespace,
+    maxEntries: config.api.maxShown,
+  })
+  const services = createServices(options, index, key)
   index.start()
   services.start()
   let server: ApiServer | undefined
-  // The log of deliveries may take longer: until it is read, only its routes are put off.
+  // The delivery index may take longer to read: only its own routes wait for it.
   const listening = services.ready.then(async () => {
     stopping.throwIfAborted()
-    const { address: wanted } = config.api
-    const listener = createListener(options, parts)
-    server = await withSettingName(
-      'DAVIT_API_ADDRESS',
-      startApiServer({ ...world, address: wanted, listener }),
-    )
+    const listener = createListener(options, index, services, key)
+    const started = startApiServer({ ...dependencies, address: config.api.address, listener })
+    server = await withSettingName('DAVIT_API_ADDRESS', started)
     const { address, port } = server.address
-    world.log.info('Listening', { address, port })
+    dependencies.log.info('Listening', { address, port })
     return server.address
   })
   listening.catch(() => undefined)
@@ -157,21 +92,24 @@ export async function startApi(options: ApiOptions): Promise<RunningApi> {
     appendStats: () => services.appends(),
     stop: async () => {
       const left = (await server?.drain({ ms: config.drainMs, lingerMs: config.api.lingerMs })) ?? 0
-      if (left > 0) world.log.warn('Requests under way were broken off', { requests: left })
+      if (left > 0) dependencies.log.warn('Requests under way were broken off', { requests: left })
       await services.stop()
       await index.stop()
     },
   }
 }
 
-function createParts({ config, world }: ApiOptions, key: Uint8Array): Parts {
-  const { namespace, replica, leaseMs, intake, limits, api, cloud, formerOrganizations } = config
-  const index = new OpenDeliveryIndex({ needs: world, namespace, maxEntries: api.maxShown })
-  const services = createServerServices({
-    ...world,
-    namespace,
-    writer: replica,
-    leaseMs,
+function createServices(
+  { config, dependencies }: ApiOptions,
+  index: OpenDeliveryIndex,
+  key: Uint8Array,
+): ServerServices {
+  const { intake, limits, api, cloud } = config
+  return createServerServices({
+    ...dependencies,
+    namespace: config.namespace,
+    writer: config.replica,
+    leaseMs: config.leaseMs,
     installationKey: key,
     limits: {
       endpointsPerOrganization: limits.endpointsPerOrganization,
@@ -180,48 +118,47 @@ function createParts({ config, world }: ApiOptions, key: Uint8Array): Parts {
       keys: api.idempotencyKeys,
     },
     parameterPrefix: cloud.parameterPrefix,
-    formerOrganizations,
+    formerOrganizations: config.formerOrganizations,
     index,
   })
-  return { index, services, key }
 }
 
-function createListener(options: ApiOptions, { index, services, key }: Parts): RequestListener {
-  const { config, world, version } = options
-  const { organizations } = services
+function createListener(
+  { config, dependencies, version }: ApiOptions,
+  index: OpenDeliveryIndex,
+  services: ServerServices,
+  key: Uint8Array,
+): RequestListener {
   const { rate } = config.api
   return createApp({
-    ...world,
+    ...dependencies,
     routes: allRoutes({
       endpoints: services.endpoints,
-      identities: createEndpointIdentities(world.api),
+      identities: createEndpointIdentities(dependencies.api),
       publishing: services.publishing,
       credentials: services.credentials,
       settings: services.settings,
       deliveries: index,
       catalogue: createEventTypeCatalogue(services.catalogue),
-      cursors: createCursors(deriveKey('cursor', key), world.clock),
+      cursors: createCursors(deriveKey('cursor', key), dependencies.clock),
     }),
     version,
-    organizations: { has: (name) => organizations.get(name) !== undefined },
+    organizations: { has: (name) => services.organizations.get(name) !== undefined },
     hashKey: deriveKey('api-key', key),
     limits: { perKey: rate.key, perOrganization: rate.organization },
   })
 }
 
-/** The API server may come up later than the facade, and so may the rights of its ServiceAccount. */
-async function readInstallationKey({ config, world, stopping }: ApiOptions): Promise<Uint8Array> {
+/** Retries: the API server may start later, and so may the rights of the ServiceAccount. */
+async function readInstallationKey({ config, dependencies, stopping }: ApiOptions): Promise<Uint8Array> {
+  const { api: resources, random, clock, log } = dependencies
   for (;;) {
     try {
-      return await installationKey({
-        resources: world.api,
-        namespace: config.namespace,
-        random: world.random,
-      })
+      return await installationKey({ resources, namespace: config.namespace, random })
     } catch (error) {
       if (!isApiError(error)) throw error
-      world.log.warn('The key of the installation cannot be had yet; trying again', { error })
-      await sleep(world.clock, RETRY_MS, stopping)
+      log.warn('The key of the installation cannot be had yet; trying again', { error })
+      await sleep(clock, RETRY_MS, stopping)
       stopping.throwIfAborted()
     }
   }

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
-import { withCloudFencing } from './controller.ts'
 import type { ControllerDependencies } from './dependencies.ts'
+import { withCloudFencing } from './leader-tasks.ts'
 
 it('parameters are neither written nor removed while another replica may do that, and are read all the time', async () => {
   const calls: string[] = []

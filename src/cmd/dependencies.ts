@@ -1,7 +1,7 @@
+/** The outside world of `davit controller` and `davit api`, made from the settings: clients, clock, log, metrics. */
 import { readFile } from 'node:fs/promises'
 import { type CloudAccounts, createCloudAccounts } from '../credentials/aws/cloud-accounts.ts'
 import { sessionName, sessionPolicy, sessionTags } from '../credentials/aws/policies.ts'
-import type { SessionRules } from '../credentials/aws/sessions.ts'
 import type { AccountProbes, ParameterListing, ParameterStore } from '../credentials/cloud.ts'
 import type { ResourceReader, ResourceWriter, WatchSource } from '../kube/client.ts'
 import { createEventRecorder, type EventRecorder } from '../kube/recorder.ts'
@@ -28,46 +28,6 @@ import { createWebhookSender } from '../webhooks/sender/sender.ts'
 import type { Config, Secrets } from './config.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
 
-/** The accounts of organizations at AWS, on Davit's terms. */
-
-export type OrganizationAccountsOptions = {
-  config: Config['cloud']
-  version: string
-  clock: Clock
-  random: Random
-  metrics: CloudMetrics
-}
-
-/** A listing is one call for all credentials of an organization; AWS takes less than one a second. */
-const LISTINGS = { perSecond: 0.5, burst: 2 }
-const WRITE_BURST = 3
-const QUEUES = { maxKeys: 10_000, maxWaiting: 100_000, maxWaitingOfFlow: 10_000 }
-
-export function createOrganizationAccounts(options: OrganizationAccountsOptions): CloudAccounts {
-  const { config, version, clock, random, metrics } = options
-  const writes = { perSecond: config.writesPerSecond, burst: WRITE_BURST }
-  const writeTurns = new FairRateLimiters(clock, { ...writes, ...QUEUES })
-  const listTurns = new FairRateLimiters(clock, { ...LISTINGS, ...QUEUES })
-  return createCloudAccounts({
-    clock,
-    random,
-    metrics,
-    userAgent: `davit/${version}`,
-    sessionRules: sessionRules(config.parameterPrefix),
-    writeTurns: (key) => writeTurns.forKey(key),
-    listTurns: (key) => listTurns.forKey(key),
-  })
-}
-
-function sessionRules(prefix: string): SessionRules {
-  return (access, purpose) => ({
-    name: sessionName(access.organization),
-    policy: JSON.stringify(sessionPolicy(access, prefix, purpose)),
-    tags: sessionTags(access),
-  })
-}
-
-/** What the world provides. */
 export type ControllerDependencies = {
   api: ResourceReader & ResourceWriter & WatchSource
   clock: Clock
@@ -83,46 +43,34 @@ export type ControllerDependencies = {
   mailer?: Mailer | undefined
 }
 
-/** The world that the controller acts on, from its settings: each need with its adapter. */
-
 export type ControllerDependenciesOptions = {
   config: Config
   secrets: Secrets
   log: StructuredLogger
   version: string
-  /** Tests step time; absent: the machine's. */
+  /** For tests that step time. Default: the machine's. */
   clock?: Clock
 }
 
-/** @throws Error when there is no way to a cluster, or a file of the settings cannot be read */
-export async function createControllerDependencies(
-  options: ControllerDependenciesOptions,
-): Promise<ControllerDependencies & { metrics: Metrics; close(): Promise<void> }> {
-  const { config, secrets, log } = options
-  const clock = createSyncedClock(options.clock ?? createClock())
+/** @throws Error without a connection to a cluster, or if a file of the settings cannot be read */
+export async function createControllerDependencies({
+  config,
+  secrets,
+  log,
+  version,
+  clock: unsynced = createClock(),
+}: ControllerDependenciesOptions): Promise<
+  ControllerDependencies & { metrics: Metrics; close(): Promise<void> }
+> {
+  const clock = createSyncedClock(unsynced)
   const random = createRandom()
-  const metrics = createMetrics({ version: options.version, role: 'controller' })
-  const api = await connectKubernetes({
-    clock,
-    random,
-    metrics,
-    onDate: clock.observeServerDate,
-    ...(config.kubeconfig === undefined ? {} : { kubeconfigPath: config.kubeconfig }),
-  })
+  const metrics = createMetrics({ version, role: 'controller' })
+  const api = await connectKubernetes({ clock, random, metrics, ...connectionOf(config, clock) })
   const ca = config.extraCaFile === undefined ? undefined : await readFile(config.extraCaFile, 'utf8')
   const sender = createWebhookSender({ networks: config.networks, clock, ca })
-  const cloud = createOrganizationAccounts({
-    config: config.cloud,
-    version: options.version,
-    clock,
-    random,
-    metrics,
-  })
+  const cloud = createOrganizationAccounts({ config: config.cloud, version, clock, random, metrics })
   const events = createEventRecorder({ api, reporter: config.replica, clock, random, log })
-  const mailer =
-    secrets.smtpUrl === undefined
-      ? undefined
-      : createMailer({ url: secrets.smtpUrl, from: config.smtpFrom ?? '', ca })
+  const { smtpUrl } = secrets
   return {
     api,
     clock,
@@ -134,7 +82,8 @@ export async function createControllerDependencies(
     urlGuard: createUrlPolicy(config.networks),
     events,
     validator: createSchemaValidator(),
-    mailer,
+    mailer:
+      smtpUrl === undefined ? undefined : createMailer({ url: smtpUrl, from: config.smtpFrom ?? '', ca }),
     close: async () => {
       await events.drain()
       await sender.close()
@@ -144,9 +93,6 @@ export async function createControllerDependencies(
   }
 }
 
-/** The world that the facade acts on, from its settings: each need with its adapter. */
-
-/** What the world provides. */
 export type ApiDependencies = {
   api: ResourceReader & ResourceWriter & WatchSource
   tokens: TokenReviewer
@@ -159,37 +105,29 @@ export type ApiDependencies = {
   urlGuard: UrlPolicy
   /** The accounts of organizations. */
   cloud: ParameterStore & ParameterListing
-  /** Absent: the REST API is served by plain http. */
+  /** Absent if the REST API is served by plain http. */
   certificate: CertificateSource | undefined
   close(): Promise<void>
 }
 
 /**
- * Facades have to see alike whether an Idempotency-Key has expired, and sign nothing with their time. One whose clock is set a day ahead, if
- * only for a moment, would take every key for expired, and do again what was asked for with it.
+ * REST servers must agree on whether an idempotency key has expired, and sign nothing with their time. A server whose clock is a day
+ * ahead, even for a moment, would consider all keys expired and repeat the requests that were made with them.
  */
 const FARTHEST_AHEAD_MS = 60_000
 
-export type ApiDependenciesOptions = { config: Config; log: StructuredLogger; version: string }
-
-/** @throws Error when there is no way to a cluster, or the certificate cannot be read */
-export async function createApiDependencies({
-  config,
-  log,
-  version,
-}: ApiDependenciesOptions): Promise<ApiDependencies> {
+/** @throws Error without a connection to a cluster, or if the certificate cannot be read */
+export async function createApiDependencies(
+  config: Config,
+  log: StructuredLogger,
+  version: string,
+): Promise<ApiDependencies> {
   const { certificate: files } = config.api
   const certificate = files && (await watchCertificateFiles(files, { log }))
   const clock = createSyncedClock(createClock(), { aheadMs: FARTHEST_AHEAD_MS })
   const random = createRandom()
   const metrics = createMetrics({ version, role: 'api' })
-  const connection = {
-    clock,
-    random,
-    metrics,
-    onDate: clock.observeServerDate,
-    ...(config.kubeconfig === undefined ? {} : { kubeconfigPath: config.kubeconfig }),
-  }
+  const connection = { clock, random, metrics, ...connectionOf(config, clock) }
   const api = await connectKubernetes(connection)
   const reviews = await connectReviews(connection)
   const cloud = createOrganizationAccounts({ config: config.cloud, version, clock, random, metrics })
@@ -211,4 +149,43 @@ export async function createApiDependencies({
       await Promise.all([reviews.close(), api.close()])
     },
   }
+}
+
+function connectionOf({ kubeconfig }: Config, clock: ReturnType<typeof createSyncedClock>) {
+  return {
+    onDate: clock.observeServerDate,
+    ...(kubeconfig === undefined ? {} : { kubeconfigPath: kubeconfig }),
+  }
+}
+
+export type OrganizationAccountsOptions = {
+  config: Config['cloud']
+  version: string
+  clock: Clock
+  random: Random
+  metrics: CloudMetrics
+}
+
+/** A listing is one call for all credentials of an organization; AWS allows less than one a second. */
+const LISTINGS = { perSecond: 0.5, burst: 2 }
+const WRITE_BURST = 3
+const QUEUES = { maxKeys: 10_000, maxWaiting: 100_000, maxWaitingOfFlow: 10_000 }
+
+/** The accounts of organizations at AWS, with Davit's session names, policies and rate limits. */
+export function createOrganizationAccounts(options: OrganizationAccountsOptions): CloudAccounts {
+  const { config, version, ...machine } = options
+  const writes = { perSecond: config.writesPerSecond, burst: WRITE_BURST }
+  const writeTurns = new FairRateLimiters(machine.clock, { ...writes, ...QUEUES })
+  const listTurns = new FairRateLimiters(machine.clock, { ...LISTINGS, ...QUEUES })
+  return createCloudAccounts({
+    ...machine,
+    userAgent: `davit/${version}`,
+    sessionRules: (access, purpose) => ({
+      name: sessionName(access.organization),
+      policy: JSON.stringify(sessionPolicy(access, config.parameterPrefix, purpose)),
+      tags: sessionTags(access),
+    }),
+    writeTurns: (key) => writeTurns.forKey(key),
+    listTurns: (key) => listTurns.forKey(key),
+  })
 }

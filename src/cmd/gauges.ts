@@ -1,3 +1,4 @@
+/** The metrics that are read when Prometheus scrapes, as one table for each command. `metrics.ts` has the counters and histograms. */
 import { X509Certificate } from 'node:crypto'
 import type { GaugeRegistry, GaugeRow } from '../lib/metrics.ts'
 import { registerIndexGauges } from '../server/delivery-index/delivery-index.ts'
@@ -6,11 +7,9 @@ import { failingEndpoints, lateSeconds } from '../webhooks/delivery/counters.ts'
 import type { EndpointDirectory } from '../webhooks/endpoints/directory.ts'
 import type { RunningApi } from './api.ts'
 import type { Config } from './config.ts'
-import type { RunningController } from './controller.ts'
+import type { RunningController } from './start-controller.ts'
 
-/** What is read of both roles when Prometheus scrapes. */
-
-/** Registered at once, since a process that waits for the API server is not ready. @param problems as `/readyz` has them */
+/** Registered first, since a process that waits for the API server is not ready either. @param problems those of `/readyz` */
 export function registerReadiness(registry: GaugeRegistry, problems: () => readonly string[]): void {
   registry.gauge('davit_ready', 'Whether the process is ready, as /readyz says: 0 or 1.', () =>
     Number(problems().length === 0),
@@ -28,7 +27,7 @@ function registerLease(registry: GaugeRegistry, lease: { isHeld: () => boolean; 
   )
 }
 
-/** @param limits by the name of the metric that is limited, without `davit_` */
+/** @param limits by the name of the limited metric, without `davit_` */
 function registerLimits(registry: GaugeRegistry, limits: Readonly<Record<string, number>>): void {
   registry.gauge(
     'davit_limit',
@@ -38,7 +37,7 @@ function registerLimits(registry: GaugeRegistry, limits: Readonly<Record<string,
   )
 }
 
-/** Without a certificate it is 0. */
+/** Has no value without a certificate. */
 export function registerCertificate(
   registry: GaugeRegistry,
   certificate: CertificateSource | undefined,
@@ -47,22 +46,20 @@ export function registerCertificate(
     'davit_certificate_expiry_timestamp_seconds',
     'When the certificate of the REST API ends, in seconds since 1970.',
     [],
-    () => (certificate ? [{ labels: [], value: expiryOf(certificate.current().cert) }] : []),
+    () => {
+      if (!certificate) return []
+      const { validToDate } = new X509Certificate(certificate.current().cert)
+      return [{ labels: [], value: validToDate.getTime() / 1000 }]
+    },
   )
 }
-
-function expiryOf(pem: string): number {
-  return new X509Certificate(pem).validToDate.getTime() / 1000
-}
-
-/** What metrics tell of the objects of organizations, by kind, state and reason: no name of one. */
 
 type ObjectWithConditions = {
   metadata: { deletionTimestamp?: string | undefined }
   status?: { conditions?: { type: string; status: string; reason: string }[] | undefined } | undefined
 }
 
-/** Endpoints that this process knows; one that is being deleted counts as disabled. */
+/** An endpoint that is being deleted counts as disabled. */
 function endpointsByState(directory: Pick<EndpointDirectory, 'all'>): Record<string, number> {
   const found = { enabled: 0, disabled: 0, disabled_automatically: 0 }
   for (const { enabled, endpoint } of directory.all()) {
@@ -74,7 +71,7 @@ function endpointsByState(directory: Pick<EndpointDirectory, 'all'>): Record<str
   return found
 }
 
-/** A row for each kind and reason, and one with the value 0 for a kind of which all are ready. */
+/** One row for each kind and reason, and one with the value 0 for a kind whose objects are all ready. */
 export function countNotReady(objects: Readonly<Record<string, Iterable<ObjectWithConditions>>>): GaugeRow[] {
   return Object.entries(objects).flatMap(([kind, all]) => {
     const reasons = new Map<string, number>()
@@ -88,8 +85,6 @@ export function countNotReady(objects: Readonly<Record<string, Iterable<ObjectWi
     return [...reasons].map(([reason, value]) => ({ labels: [kind, reason], value }))
   })
 }
-
-/** What is read when Prometheus scrapes the controller. */
 
 export function registerControllerGauges(
   registry: GaugeRegistry,
@@ -116,8 +111,8 @@ export function registerControllerGauges(
   })
 }
 
-function registerDeliveries(registry: GaugeRegistry, { parts }: RunningController): void {
-  const { engine, written, book, organizations } = parts
+function registerDeliveries(registry: GaugeRegistry, { webhooks }: RunningController): void {
+  const { engine, written, book, organizations } = webhooks
   const clock = () => engine.ctx.clock
   registry.gauge(
     'davit_deliveries_late_seconds',
@@ -153,8 +148,8 @@ function registerDeliveries(registry: GaugeRegistry, { parts }: RunningControlle
   registry.gauge('davit_lanes', 'Endpoints with deliveries that have not ended.', () => engine.stats().lanes)
 }
 
-function registerEndpoints(registry: GaugeRegistry, { parts }: RunningController): void {
-  const { engine, directory } = parts
+function registerEndpoints(registry: GaugeRegistry, { webhooks }: RunningController): void {
+  const { engine, directory } = webhooks
   const failing = () => failingEndpoints(engine.queues.ours(), engine.ctx.clock.now())
   registry.gauge('davit_endpoints', 'Endpoints, by their state.', () => endpointsByState(directory), 'state')
   registry.gauge(
@@ -180,8 +175,8 @@ function registerEndpoints(registry: GaugeRegistry, { parts }: RunningController
   )
 }
 
-function registerLog(registry: GaugeRegistry, { parts }: RunningController): void {
-  const { engine, outcomes, eventLog, retention } = parts
+function registerLog(registry: GaugeRegistry, { webhooks }: RunningController): void {
+  const { engine, outcomes, eventLog, retention } = webhooks
   registry.gauge(
     'davit_log_open_segments',
     'Segments of the log with something open.',
@@ -221,19 +216,19 @@ function registerLog(registry: GaugeRegistry, { parts }: RunningController): voi
   )
 }
 
-function registerLoops(registry: GaugeRegistry, { parts, leaderTasks }: RunningController): void {
-  const { endpointLoop, eventLoop } = parts
-  const secrets = () => leaderTasks.running?.secrets.parts
-  const bakes = () => leaderTasks.running?.bakes.parts
+function registerLoops(registry: GaugeRegistry, { webhooks, leaderTasks }: RunningController): void {
+  const { endpointLoop, eventLoop } = webhooks
+  const credentials = () => leaderTasks.running?.credentials
+  const boxes = () => leaderTasks.running?.boxes
   registry.gauge(
     'davit_queue_depth',
     'Objects that wait for a pass.',
     () => ({
       'webhook-endpoint': endpointLoop.depth,
       'webhook-event': eventLoop.depth,
-      'secrets-settings': secrets()?.settingsLoop.depth ?? 0,
-      'registry-credential': secrets()?.credentialLoop.depth ?? 0,
-      'box-template': bakes()?.templateLoop.depth ?? 0,
+      'secrets-settings': credentials()?.settingsLoop.depth ?? 0,
+      'registry-credential': credentials()?.credentialLoop.depth ?? 0,
+      'box-template': boxes()?.templateLoop.depth ?? 0,
     }),
     'controller',
   )
@@ -243,26 +238,24 @@ function registerLoops(registry: GaugeRegistry, { parts, leaderTasks }: RunningC
     ['kind', 'reason'],
     () =>
       countNotReady({
-        WebhookEndpoint: [...parts.directory.all()].map(({ endpoint }) => endpoint),
-        RegistryCredential: secrets()?.credentials.all() ?? [],
-        SecretsSettings: secrets()?.settings.all() ?? [],
-        BoxTemplate: bakes()?.templates.all() ?? [],
+        WebhookEndpoint: [...webhooks.directory.all()].map(({ endpoint }) => endpoint),
+        RegistryCredential: credentials()?.credentials.all() ?? [],
+        SecretsSettings: credentials()?.settings.all() ?? [],
+        BoxTemplate: boxes()?.templates.all() ?? [],
       }),
   )
   registry.gauge(
     'davit_orphaned_parameters',
     'Parameters that could not be removed, as recorded.',
-    () => secrets()?.ledger.size ?? 0,
+    () => credentials()?.failedDeletions.size ?? 0,
   )
-  registry.gauge('davit_bakes_under_way', 'Bakes that have not ended.', () => bakes()?.slots.taken ?? 0)
+  registry.gauge('davit_bakes_under_way', 'Bakes that have not ended.', () => boxes()?.slots.taken ?? 0)
   registry.gauge(
     'davit_bakes_waiting',
     'Templates that wait for their turn to bake.',
-    () => bakes()?.slots.waiting ?? 0,
+    () => boxes()?.slots.waiting ?? 0,
   )
 }
-
-/** What is read when Prometheus scrapes the facade. */
 
 export function registerApiGauges(
   registry: GaugeRegistry,

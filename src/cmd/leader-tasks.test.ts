@@ -3,9 +3,9 @@ import { FakeClock, fixedRandom, settle } from '../../test/support/fake-clock.ts
 import { ApiError } from '../kube/client.ts'
 import { Organizations } from '../kube/organizations.ts'
 import { parseConfig } from './config.ts'
-import { LeaderTasks } from './controller.ts'
+import type { WebhookControllers } from './controller.ts'
 import type { ControllerDependencies } from './dependencies.ts'
-import type { WebhookControllers } from './webhook-controllers.ts'
+import { LeaderTasks } from './leader-tasks.ts'
 
 const nothing = () => undefined
 
@@ -14,7 +14,7 @@ function bed() {
   const organizations = new Organizations()
   const state = { holds: true, answers: true }
   const created: string[] = []
-  const told: string[] = []
+  const calls: string[] = []
   const api: ControllerDependencies['api'] = {
     get: () => Promise.reject(new ApiError('NotFound', 'none')),
     list: async () => {
@@ -34,18 +34,19 @@ function bed() {
   }
   const metrics = new Proxy({} as ControllerDependencies['metrics'], { get: () => nothing })
   const log = { info: nothing, warn: nothing, error: nothing }
-  const parts = {
+  const webhooks = {
     organizations,
     catalogue: { get: nothing },
-    keyStore: { removeAbandoned: async () => void told.push('sweep') },
+    keyStore: { removeAbandoned: async () => void calls.push('sweep') },
+    watches: { log: { version: Number.POSITIVE_INFINITY } },
     retention: {
-      followLog: async () => void told.push('follow'),
-      leaveLog: () => void told.push('leave'),
+      followLog: async () => void calls.push('follow'),
+      leaveLog: () => void calls.push('leave'),
     },
   } as unknown as WebhookControllers
-  const singletons = new LeaderTasks({
+  const tasks = new LeaderTasks({
     config: parseConfig({ DAVIT_REPLICA: 'one' }),
-    world: {
+    dependencies: {
       api,
       clock,
       random: fixedRandom(),
@@ -53,52 +54,51 @@ function bed() {
       metrics,
       events: { record: nothing },
     } as unknown as ControllerDependencies,
-    parts,
+    webhooks,
     replica: { ownershipCheck: () => () => state.holds },
-    observedVersion: () => Number.POSITIVE_INFINITY,
     installationKey: new Uint8Array(32),
   })
-  return { clock, state, singletons, created, told, organizations }
+  return { clock, state, tasks, created, calls, organizations }
 }
 
 it('follows the log and makes what is missing when all that it looks at is known, and leaves the log at its end', async () => {
-  const { singletons, created, told } = bed()
-  expect([singletons.running, singletons.watches]).toEqual([undefined, []])
-  await singletons.start()
+  const { tasks, created, calls } = bed()
+  expect([tasks.running, tasks.watches]).toEqual([undefined, []])
+  await tasks.start()
   await settle()
-  expect(told).toEqual(['follow', 'sweep'])
+  expect(calls).toEqual(['follow', 'sweep'])
   expect(created.length).toBeGreaterThan(0)
-  expect(singletons.watches.length).toBeGreaterThan(0)
-  await singletons.stop()
-  expect(told).toEqual(['follow', 'sweep', 'leave'])
-  expect([singletons.running, singletons.watches]).toEqual([undefined, []])
+  expect(tasks.watches.length).toBeGreaterThan(0)
+  await tasks.stop()
+  expect(calls).toEqual(['follow', 'sweep', 'leave'])
+  expect([tasks.running, tasks.watches]).toEqual([undefined, []])
 })
 
 it('stopped before all is known, it begins nothing, and can be started again', async () => {
-  const { singletons, state, created, told, clock } = bed()
+  const { tasks, state, created, calls, clock } = bed()
   state.answers = false
-  const started = singletons.start()
+  const started = tasks.start()
   await clock.elapse(1000)
-  await singletons.stop()
+  await tasks.stop()
   await started
-  expect([created, told, singletons.running]).toEqual([[], ['leave'], undefined])
+  expect([created, calls, tasks.running]).toEqual([[], ['leave'], undefined])
   state.answers = true
-  await singletons.start()
-  expect(singletons.running).toBeDefined()
-  await singletons.stop()
+  await tasks.start()
+  expect(tasks.running).toBeDefined()
+  await tasks.stop()
 })
 
 it('writes nothing when another replica may have had its shard since it was started', async () => {
-  const { singletons, state, created } = bed()
+  const { tasks, state, created } = bed()
   state.holds = false
-  await singletons.start()
+  await tasks.start()
   await settle()
   expect(created).toEqual([])
-  await singletons.stop()
+  await tasks.stop()
 })
 
 it('leaves no listener behind, however often it is started', async () => {
-  const { singletons, organizations } = bed()
+  const { tasks, organizations } = bed()
   const listeners: unknown[] = []
   const whileMaking = organizations.whileMaking.bind(organizations)
   organizations.whileMaking = (make) => {
@@ -107,9 +107,9 @@ it('leaves no listener behind, however often it is started', async () => {
     return { made, forget: () => void listeners.splice(listeners.indexOf(forget), 1) }
   }
   for (let n = 0; n < 3; n += 1) {
-    await singletons.start()
+    await tasks.start()
     expect(listeners).toHaveLength(1)
-    await singletons.stop()
+    await tasks.stop()
   }
   expect(listeners).toEqual([])
 })

@@ -1,3 +1,4 @@
+/** What every long-lived command has as a process: settings, a log, signals, an exit code, and the server for metrics and health. */
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setFlagsFromString } from 'node:v8'
@@ -7,17 +8,7 @@ import { VERSION } from '../lib/version.ts'
 import { type Config, type Environment, parseConfig, parseSecrets, type Secrets } from './config.ts'
 import type { Metrics } from './metrics.ts'
 
-/**
- * From now on all of the heap is collected when it has doubled. By itself V8 chooses how much it may grow, by how fast it does: by a
- * tenth where that is slow, so that a process with little to do goes through all of its memory every few seconds, and
- * threefold where it is fast.
- */
-function setHeapGrowth(): void {
-  // Read anew after each collection, so that it can be set at any time.
-  setFlagsFromString('--heap-growing-percent=100')
-}
-
-/** What a setting is for. @throws Error with the name of the setting before what went wrong */
+/** @throws Error with the name of the setting in front of the message */
 export async function withSettingName<T>(name: string, work: Promise<T>): Promise<T> {
   try {
     return await work
@@ -26,22 +17,19 @@ export async function withSettingName<T>(name: string, work: Promise<T>): Promis
   }
 }
 
-/** What becomes of errors that nothing caught: a line of the log, never a bare stack on standard error. */
-
-/** The part of `process` that tells of them. */
+/** The part of `process` that reports uncaught errors. */
 export type ErrorSource = {
   on(event: 'uncaughtException' | 'unhandledRejection', listener: (error: unknown) => void): unknown
 }
 
 export type UncaughtErrorOptions = {
   log: Logger & { flush(): void }
-  /** Ends the process. */
   exit: (code: number) => void
 }
 
 /**
- * A rejection that nobody waits for leaves everything else as it was: the process goes on. After an exception in
- * a callback its state is unknown: it ends, and the next one goes on from the store.
+ * Logs errors that nothing caught. After an unhandled rejection the process goes on, since the rest of it is unharmed. After an
+ * exception in a callback its state is unknown: it exits, and the next process resumes from the store.
  */
 export function logUncaughtErrors(source: ErrorSource, { log, exit }: UncaughtErrorOptions): void {
   source.on('unhandledRejection', (error) => {
@@ -54,20 +42,18 @@ export function logUncaughtErrors(source: ErrorSource, { log, exit }: UncaughtEr
   })
 }
 
-/** Other errors are told by what they are; of a stray one nothing else tells where it came from. */
+/** The stack is the only hint at where an uncaught error came from. */
 function stackOf(error: unknown): string | undefined {
   return error instanceof Error ? error.stack : undefined
 }
 
-/** Metrics and health for the platform; never for tenants. */
-
-/** What keeps the process from being live or ready, in words; none when it is. */
+/** Why the process is not live or not ready, in words; none when it is. */
 export type Check = () => readonly string[]
 
 export type OpsServerOptions = {
   /** An address, without brackets. */
   host: string
-  /** 0: any free one. */
+  /** 0 is any free port. */
   port: number
   metrics: Pick<Metrics, 'render' | 'contentType'>
   live: Check
@@ -77,16 +63,16 @@ export type OpsServerOptions = {
 export type OpsServer = { address: AddressInfo; close(): Promise<void> }
 
 const REQUEST_TIMEOUT_MS = 10_000
-/** A client that reads slowly, or not at all. */
+/** For clients that read slowly or not at all. */
 const IDLE_TIMEOUT_MS = 30_000
 const MAX_CONNECTIONS = 64
 const MAX_HEADER_BYTES = 8 * 1024
 
 const TEXT = 'text/plain; charset=utf-8'
 
-type Answer = { code: number; type: string; body: string }
+type OpsResponse = { code: number; type: string; body: string }
 
-/** `/metrics`, `/healthz` and `/readyz`. @throws Error when the address cannot be listened on */
+/** Serves `/metrics`, `/healthz` and `/readyz`, for the platform and not for tenants. @throws Error when it cannot listen */
 export async function startOpsServer(options: OpsServerOptions): Promise<OpsServer> {
   const server = createServer(
     {
@@ -95,9 +81,9 @@ export async function startOpsServer(options: OpsServerOptions): Promise<OpsServ
       maxHeaderSize: MAX_HEADER_BYTES,
     },
     (request, response) => {
-      // Nobody sends a body here; what comes of one is not read.
+      // Discards a body.
       request.resume()
-      answer(options, request.method ?? '', request.url ?? '/').then(
+      respond(options, request.method ?? '', request.url ?? '/').then(
         (found) => send(response, found),
         () => send(response, { code: 500, type: TEXT, body: 'the metrics could not be read\n' }),
       )
@@ -119,7 +105,7 @@ export async function startOpsServer(options: OpsServerOptions): Promise<OpsServ
   }
 }
 
-async function answer(options: OpsServerOptions, method: string, url: string): Promise<Answer> {
+async function respond(options: OpsServerOptions, method: string, url: string): Promise<OpsResponse> {
   const path = url.split('?', 1)[0]
   if (method !== 'GET' && method !== 'HEAD') return { code: 405, type: TEXT, body: 'only GET\n' }
   if (path === '/healthz') return health(options.live)
@@ -130,21 +116,18 @@ async function answer(options: OpsServerOptions, method: string, url: string): P
   return { code: 200, type: options.metrics.contentType, body: await options.metrics.render() }
 }
 
-function health(check: Check): Answer {
-  const problems = problemsOf(check)
+function health(check: Check): OpsResponse {
+  let problems: readonly string[]
+  try {
+    problems = check()
+  } catch {
+    problems = ['the check itself failed']
+  }
   if (problems.length === 0) return { code: 200, type: TEXT, body: 'ok\n' }
   return { code: 503, type: TEXT, body: `${problems.join('\n')}\n` }
 }
 
-function problemsOf(check: Check): readonly string[] {
-  try {
-    return check()
-  } catch {
-    return ['the check itself failed']
-  }
-}
-
-function send(response: ServerResponse, { code, type, body }: Answer): void {
+function send(response: ServerResponse, { code, type, body }: OpsResponse): void {
   response
     .writeHead(code, {
       'content-type': type,
@@ -155,26 +138,26 @@ function send(response: ServerResponse, { code, type, body }: Answer): void {
     .end(body)
 }
 
-/** What every role has as a process: settings, a log, signals, and an exit code. */
-
 export type CommandSettings = { config: Config; secrets: Secrets; log: StructuredLogger }
 
-/** Runs until `ending` resolves, with the name of a signal. @throws Error when it cannot run */
+/** Runs until `ending` resolves with the name of a signal. @throws Error when it cannot run */
 export type CommandBody = (settings: CommandSettings, ending: Promise<string>) => Promise<void>
 
-/** @returns the exit code: 0 once it was told to end, 1 when it cannot run @throws ConfigError */
-export async function runCommand(name: string, environment: Environment, role: CommandBody): Promise<number> {
+/** @returns the exit code: 0 after a signal, 1 when it cannot run @throws ConfigError */
+export async function runCommand(name: string, environment: Environment, run: CommandBody): Promise<number> {
   const config = parseConfig(environment)
   const secrets = parseSecrets(environment)
   const log = createLogger({ level: config.logLevel, clock: createClock() })
-  setHeapGrowth()
+  // Collects the whole heap each time it has doubled. V8's own choice depends on the speed of growth: after a tenth when that is slow,
+  // so that an idle process goes through all of its memory every few seconds, and after threefold growth when it is fast.
+  setFlagsFromString('--heap-growing-percent=100')
   logUncaughtErrors(process, { log, exit: (code) => process.exit(code) })
   const ending = new Promise<string>((resolve) => {
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => resolve(signal))
   })
   log.info('Starting', { role: name, version: VERSION, config })
   try {
-    await role({ config, secrets, log }, ending)
+    await run({ config, secrets, log }, ending)
     log.info('Ended')
     return 0
   } catch (error) {

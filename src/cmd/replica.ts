@@ -1,5 +1,4 @@
-/** This replica among the others: its Lease, the shards that it has, and what it may do. */
-
+/** This replica among the others: its Lease, its shards, and what it may do. ha/README.md explains the protocol. */
 import { MAX_REPLICAS } from '../apis/leases.ts'
 import { SHARD_COUNT } from '../ha/assignment.ts'
 import { ShardCoordinator } from '../ha/coordinator.ts'
@@ -12,16 +11,16 @@ import type { ControllerDependencies } from './dependencies.ts'
 
 export type ReplicaOptions = {
   config: Pick<Config, 'namespace' | 'replica' | 'isReplicaGiven' | 'leaseMs'>
-  world: Pick<ControllerDependencies, 'api' | 'log' | 'random'>
-  /** That of the machine: Leases are of a time that all replicas share. */
+  dependencies: Pick<ControllerDependencies, 'api' | 'log' | 'random'>
+  /** The machine's clock: Leases need a time that all replicas share. */
   clock: Clock
   onReplaced: () => void
-  /** The store is older than what was read of it. */
-  onSetBack: () => void
+  /** Called when the store is older than what was read of it. */
+  onStoreRestored: () => void
 }
 
 export class Replica implements ShardOwnership {
-  /** Of this start of it. */
+  /** Names this start of the replica. */
   readonly session: string
   readonly epochs = new OwnershipEpochs()
   readonly #options: ReplicaOptions
@@ -31,15 +30,14 @@ export class Replica implements ShardOwnership {
 
   constructor(options: ReplicaOptions) {
     this.#options = options
-    const { replica } = options.config
-    this.session = `${replica}.${Buffer.from(options.world.random.bytes(6)).toString('hex')}`
+    const { config, dependencies } = options
+    this.session = `${config.replica}.${Buffer.from(dependencies.random.bytes(6)).toString('hex')}`
   }
 
   owns(shard: number): boolean {
     return this.#coordinator?.owns(shard) ?? false
   }
 
-  /** Shards that it works on. */
   get ownedShardCount(): number {
     return this.#coordinator?.owned ?? 0
   }
@@ -49,17 +47,17 @@ export class Replica implements ShardOwnership {
     return this.#coordinator?.leaseAgeMs ?? Number.POSITIVE_INFINITY
   }
 
-  /** Nobody else thinks that it is gone. */
+  /** No other replica considers it dead. */
   get mayAct(): boolean {
     return this.#coordinator?.mayAct ?? false
   }
 
-  /** Whether what runs now may write: what it is done for is this replica's since that was begun. */
+  /** Whether the code that runs now may write: the shard that it runs for was never given up since it started. */
   get mayWrite(): boolean {
     return this.mayAct && this.epochs.mayWrite
   }
 
-  /** @returns whether the shard is held as it is now, and may be written for */
+  /** @returns a check whether the shard is still owned as it is now, so that writes for it are allowed */
   ownershipCheck(shard: number): () => boolean {
     const epoch = this.epochs.current(shard)
     return () => this.mayAct && !epoch.isRevoked
@@ -70,18 +68,10 @@ export class Replica implements ShardOwnership {
     return this.#coordinator?.isNameTaken ?? false
   }
 
-  /** Resolves when it works on everything that is its own. @param work must be ready for it */
+  /** Resolves when it works on all of its shards. @param work must be ready to be called */
   join(work: ShardWork): Promise<void> {
-    const { config, world, clock, onReplaced, onSetBack } = this.#options
+    const { config, dependencies, clock, onReplaced, onStoreRestored } = this.#options
     const times = deriveShardTimes(config.leaseMs, DRAIN_TIMEOUT_MS)
-    const records = new KubernetesReplicaRecords({
-      resources: world.api,
-      namespace: config.namespace,
-      role: 'controller',
-      clock,
-      deadlineMs: times.renewEveryMs,
-      onStoreRestored: onSetBack,
-    })
     this.#coordinator = new ShardCoordinator({
       name: config.replica,
       isNameExclusive: config.isReplicaGiven,
@@ -89,29 +79,35 @@ export class Replica implements ShardOwnership {
       shards: SHARD_COUNT,
       maxMembers: MAX_REPLICAS,
       times,
-      records,
+      records: new KubernetesReplicaRecords({
+        resources: dependencies.api,
+        namespace: config.namespace,
+        role: 'controller',
+        clock,
+        deadlineMs: times.renewEveryMs,
+        onStoreRestored,
+      }),
       epochs: this.epochs,
       work,
       clock,
-      log: world.log,
+      log: dependencies.log,
       onReplaced,
     })
     this.#running = this.#coordinator.run(this.#gone.signal)
     return this.#coordinator.settled
   }
 
-  /** Somebody else has claimed them: they are given up, and taken again if they are this replica's. */
+  /** Another replica has claimed these shards: releases them, and takes those back that are this replica's. */
   reclaim(shards: readonly number[]): void {
     this.#coordinator?.restart(shards)
   }
 
-  /** Hands everything over. Resolves when nothing is under way, and the others know. */
+  /** Hands all shards over. Resolves when nothing is in progress and the others know. */
   async leave(): Promise<void> {
     this.#coordinator?.leave()
     await this.#running
   }
 
-  /** It says nothing to the others any more. */
   stopRenewing(): void {
     this.#gone.abort()
   }

@@ -1,5 +1,4 @@
-/** Runs the facade as a process: health, metrics, and the end. */
-
+/** Runs `davit api` as a process: health, metrics, and the end. */
 import { VERSION } from '../lib/version.ts'
 import { type RunningApi, startApi } from './api.ts'
 import type { Environment } from './config.ts'
@@ -13,28 +12,28 @@ import {
   withSettingName,
 } from './process.ts'
 
-/** @returns the exit code: 0 once it was told to end, 1 when it cannot run @throws ConfigError */
+/** @returns the exit code: 0 after a signal, 1 when it cannot run @throws ConfigError */
 export function runApi(environment: Environment): Promise<number> {
   return runCommand('api', environment, run)
 }
 
-/** Until a signal comes. @throws Error when there is no way to a cluster, or an address is not to be had */
+/** Runs until a signal. @throws Error without a connection to a cluster, or if an address cannot be listened on */
 async function run({ config, log }: CommandSettings, ending: Promise<string>): Promise<void> {
-  const world = await createApiDependencies({ config, log, version: VERSION })
+  const dependencies = await createApiDependencies(config, log, VERSION)
   const stopping = new AbortController()
   let ops: OpsServer | undefined
   let api: RunningApi | undefined
   let started: Promise<unknown> = Promise.resolve()
   try {
     const problems = () => (stopping.signal.aborted ? ['it is ending'] : problemsOf(api))
-    registerReadiness(world.metrics, problems)
-    registerCertificate(world.metrics, world.certificate)
-    const answers = { metrics: world.metrics, live: () => [], ready: problems }
+    registerReadiness(dependencies.metrics, problems)
+    registerCertificate(dependencies.metrics, dependencies.certificate)
+    const answers = { metrics: dependencies.metrics, live: () => [], ready: problems }
     ops = await withSettingName('DAVIT_OPS_ADDRESS', startOpsServer({ ...config.ops, ...answers }))
-    const starting = startApi({ config, world, version: VERSION, stopping: stopping.signal }).then(
+    const starting = startApi({ config, dependencies, version: VERSION, stopping: stopping.signal }).then(
       (running) => {
         api = running
-        registerApiGauges(world.metrics, running, config)
+        registerApiGauges(dependencies.metrics, running, config)
         return running
       },
     )
@@ -48,7 +47,7 @@ async function run({ config, log }: CommandSettings, ending: Promise<string>): P
     await started
     await api?.stop()
     await ops?.close()
-    await world.close()
+    await dependencies.close()
   }
 }
 

@@ -1,8 +1,6 @@
-/** Runs the controller as a process: health, metrics, and the end. */
-
+/** Runs `davit controller` as a process: health, metrics, and the end. */
 import { VERSION } from '../lib/version.ts'
 import type { Environment } from './config.ts'
-import { type RunningController, startController } from './controller.ts'
 import { createControllerDependencies } from './dependencies.ts'
 import { registerControllerGauges, registerReadiness } from './gauges.ts'
 import {
@@ -12,25 +10,26 @@ import {
   startOpsServer,
   withSettingName,
 } from './process.ts'
+import { type RunningController, startController } from './start-controller.ts'
 
-/** @returns the exit code: 0 once it was told to end, 1 when it cannot run @throws ConfigError */
+/** @returns the exit code: 0 after a signal, 1 when it cannot run @throws ConfigError */
 export function runController(environment: Environment): Promise<number> {
   return runCommand('controller', environment, run)
 }
 
-/** Until a signal comes. @throws Error when there is no way to a cluster, a file or an address is not to be had */
+/** Runs until a signal. @throws Error without a connection to a cluster, or if a file or an address cannot be used */
 async function run({ config, secrets, log }: CommandSettings, ending: Promise<string>): Promise<void> {
-  const world = await createControllerDependencies({ config, secrets, log, version: VERSION })
+  const dependencies = await createControllerDependencies({ config, secrets, log, version: VERSION })
   let ops: OpsServer | undefined
   let controller: RunningController | undefined
   try {
     const problems = () => controller?.problems() ?? ['the API server did not answer yet']
-    registerReadiness(world.metrics, problems)
-    const answers = { metrics: world.metrics, live: () => [], ready: problems }
+    registerReadiness(dependencies.metrics, problems)
+    const answers = { metrics: dependencies.metrics, live: () => [], ready: problems }
     ops = await withSettingName('DAVIT_OPS_ADDRESS', startOpsServer({ ...config.ops, ...answers }))
-    const starting = startController({ config, world, version: VERSION }).then((running) => {
+    const starting = startController({ config, dependencies, version: VERSION }).then((running) => {
       controller = running
-      registerControllerGauges(world.metrics, running, config)
+      registerControllerGauges(dependencies.metrics, running, config)
       return Promise.race([running.ready, running.ended])
     })
     const failed = starting.then(() => controller?.ended)
@@ -38,6 +37,6 @@ async function run({ config, secrets, log }: CommandSettings, ending: Promise<st
   } finally {
     await controller?.stop()
     await ops?.close()
-    await world.close()
+    await dependencies.close()
   }
 }

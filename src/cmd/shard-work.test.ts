@@ -1,7 +1,8 @@
 import { expect, it } from 'vitest'
 import { EngineBed } from '../../test/support/engine-bed.ts'
-import { createShardWork, LEADER_SHARD, type LeaderTasks } from './controller.ts'
-import type { WebhookControllers } from './webhook-controllers.ts'
+import type { WebhookControllers } from './controller.ts'
+import { LEADER_SHARD, type LeaderTasks } from './leader-tasks.ts'
+import { createShardWork } from './shard-work.ts'
 
 const nothing = () => undefined
 
@@ -10,17 +11,16 @@ it('a shard is delivered from though what one replica does for all cannot begin'
   bed.engine.start()
   const begun = Promise.withResolvers<void>()
   const { engine, follower, directory, api } = bed
-  const work = createShardWork({
-    world: { api, log: { info: nothing, warn: nothing, error: nothing } },
-    observedVersion: () => Number.POSITIVE_INFINITY,
-    parts: {
-      engine: engine,
-      follower,
-      directory,
-      retention: { objectFound: nothing, shardsLeft: nothing },
-    } as unknown as WebhookControllers,
-    leaderTasks: { start: () => begun.promise } as unknown as LeaderTasks,
-  })
+  const log = { info: nothing, warn: nothing, error: nothing }
+  const webhooks = {
+    engine,
+    follower,
+    directory,
+    retention: { objectFound: nothing, shardsLeft: nothing },
+    watches: { log: { version: Number.POSITIVE_INFINITY } },
+  } as unknown as WebhookControllers
+  const leaderTasks = { start: () => begun.promise } as unknown as LeaderTasks
+  const work = createShardWork({ api, log }, webhooks, leaderTasks)
   let isStarted = false
   void work.start([LEADER_SHARD], new AbortController().signal).then(() => {
     isStarted = true

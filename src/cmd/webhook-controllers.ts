@@ -28,7 +28,6 @@ import {
   createEventLog,
   createOutcomeLog,
   firstNameReader,
-  type OpenEventLog,
   type OpenOutcomeLog,
   SegmentNamer,
 } from '../webhooks/log/kubernetes-store.ts'
@@ -36,67 +35,71 @@ import { Retention } from '../webhooks/log/retention.ts'
 import type { Config } from './config.ts'
 import type { ControllerDependencies } from './dependencies.ts'
 
-/** The delivery plane with its log, its retention, and what it knows of endpoints. */
+/**
+ * Builds everything that webhooks need: the delivery log with its retention, the delivery engine, and the loops of endpoints and
+ * events. Nothing runs yet; `controller.ts` connects it to the watches.
+ */
 
-type DeliveryComponents = {
-  directory: EndpointDirectory
-  statuses: EndpointStatusWriter
-  outcomes: OpenOutcomeLog
-  eventLog: OpenEventLog
-  /** Of either sequence, whose watch tells what there is. */
-  segmentNamers: { segments: SegmentNamer; outcomes: SegmentNamer }
-  dedupeIndex: DedupeIndex
-  engine: DeliveryEngine
-  follower: LogFollower
-  streaks: EndpointHealth
-  retention: Retention
-  /** What was written for each organization in the last ten minutes. */
-  written: ByteWindow
-}
-
-/** Old versions of objects take room until the store is compacted, which takes five to ten minutes. */
+/** Old versions of objects take up space until the store is compacted, which takes five to ten minutes. */
 const WRITTEN_MINUTES = 10
 
-type DeliveryComponentsOptions = {
+export type WebhookOptions = {
   config: Config
-  world: ControllerDependencies
+  dependencies: ControllerDependencies
   version: string
   /** Every delivery up to this version of the log is closed. */
   lowWater: number
   /** Which shards this replica may work on. */
   shards: ShardOwnership
-  /** Its Lease is valid: what it writes is not refused. */
+  /** Whether its Lease is valid, so that the API server is written to at all. */
   mayWrite: () => boolean
-  /** What this start of the replica writes under. */
+  /** The name under which this start of the replica writes to the log. */
   session: string
-  /** The log cannot be followed any more: only a new start can tell what is open. */
+  /** Every segment of the log up to this version was observed. */
+  observedVersion: () => number
+  /** Called when the log cannot be followed any more: only a new process can tell what is open. */
   onLost: () => void
-  /** Another replica has claimed shards that this one drives. */
+  /** Called when another replica has claimed shards that this one drives. */
   onClaimedElsewhere: (shards: readonly number[]) => void
   giveUp: AbortSignal
 }
 
-function createDeliveryComponents(options: DeliveryComponentsOptions): DeliveryComponents {
-  const { config, world, giveUp } = options
-  const { api, clock, random, metrics } = world
+export type WebhookLoops = ReturnType<typeof buildDelivery> &
+  ReturnType<typeof buildEndpointLoop> &
+  ReturnType<typeof buildEventLoop> & { organizations: Organizations; catalogue: EventTypeStore }
+
+export function buildWebhookLoops(options: WebhookOptions): WebhookLoops {
+  const delivery = buildDelivery(options)
+  const organizations = new Organizations(options.config.formerOrganizations)
+  const catalogue = new EventTypeStore()
+  const shared = { ...options, ...delivery, organizations, catalogue }
+  return { ...delivery, organizations, catalogue, ...buildEndpointLoop(shared), ...buildEventLoop(shared) }
+}
+
+function buildDelivery(options: WebhookOptions) {
+  const { config, dependencies, giveUp } = options
+  const { api, clock, random } = dependencies
+  const { namespace } = config
   const directory = new EndpointDirectory()
   const statuses = new EndpointStatusWriter(api, directory)
   const segments = new OpenSegments(options.lowWater)
-  const log = { resources: api, namespace: config.namespace, writer: options.session, clock, random, metrics }
-  const namesOf = (type: ResourceType) =>
-    new SegmentNamer({ clock, random, first: firstNameReader(api, type, config.namespace) })
-  const names = { segments: namesOf(deliverySegments), outcomes: namesOf(outcomeSegments) }
-  const outcomes = createOutcomeLog({
+  const log = { ...dependencies, resources: api, namespace, writer: options.session }
+  const namerOf = (type: ResourceType) =>
+    new SegmentNamer({ clock, random, first: firstNameReader(api, type, namespace) })
+  const segmentNamers = { segments: namerOf(deliverySegments), outcomes: namerOf(outcomeSegments) }
+  const outcomes: OpenOutcomeLog = createOutcomeLog({
     ...log,
-    names: names.outcomes,
+    names: segmentNamers.outcomes,
     lowWater: () => segments.lowWater,
     mayWrite: options.mayWrite,
     signal: giveUp,
     share: () => engine.queues.shareOfShards,
   })
-  const retention = new Retention({
+  const written = new ByteWindow(clock, WRITTEN_MINUTES)
+  const onWritten = (organization: string, bytes: number) => written.add(organization, bytes)
+  const eventLog = createEventLog({ ...log, names: segmentNamers.segments, onWritten })
+  const retention: Retention = new Retention({
     ...log,
-    log: world.log,
     limits: config.retention,
     directory,
     lowWater: () => segments.lowWater,
@@ -105,26 +108,22 @@ function createDeliveryComponents(options: DeliveryComponentsOptions): DeliveryC
     isOurs: (shard) => engine.queues.isOurs(shard),
     cancelHeld: (now) =>
       cancelHeld({ ctx: engine.ctx, lanes: engine.queues.ours(), limits: config.retention }, now),
-    eventLog: { append: (events) => eventLog.append(events) },
+    eventLog,
   })
-  const written = new ByteWindow(clock, WRITTEN_MINUTES)
-  const onWritten = (organization: string, bytes: number) => written.add(organization, bytes)
   const objects = new DeliveryObjects(api, clock, {
     onWritten,
     onReferred: (object, segment) => retention.payloadReferred(object, segment),
   })
   const streaks = new EndpointHealth(statuses, clock, options.shards)
   const engine = new DeliveryEngine({
-    ...world,
+    ...log,
     directory,
     statuses,
     streaks,
-    resources: api,
     objects,
     outcomes,
     segments,
     shards: options.shards,
-    namespace: config.namespace,
     userAgent: `Davit/${options.version}`,
     waitScale: config.waitScale,
     giveUp,
@@ -134,10 +133,10 @@ function createDeliveryComponents(options: DeliveryComponentsOptions): DeliveryC
     },
     onDropped: (delivery) => retention.objectGone(delivery),
   })
-  const keys = new DedupeIndex()
+  const dedupeIndex = new DedupeIndex()
   const follower = new LogFollower({
     engine,
-    keys,
+    keys: dedupeIndex,
     writer: options.session,
     onLost: options.onLost,
     onClaimedElsewhere: options.onClaimedElsewhere,
@@ -147,87 +146,42 @@ function createDeliveryComponents(options: DeliveryComponentsOptions): DeliveryC
       retention.payloadReferred({ namespace: event.namespace, name }, segment)
     },
   })
-  const eventLog = createEventLog({ ...log, names: names.segments, onWritten })
   return {
     directory,
     statuses,
     outcomes,
     eventLog,
-    segmentNamers: names,
-    dedupeIndex: keys,
-    engine: engine,
+    segmentNamers,
+    dedupeIndex,
+    engine,
     follower,
     streaks,
     retention,
+    /** What was written for each organization in the last ten minutes. */
     written,
   }
 }
 
-/** Everything that the controller is made of, wired; nothing runs yet. */
+type Shared = WebhookOptions &
+  ReturnType<typeof buildDelivery> & { organizations: Organizations; catalogue: EventTypeStore }
 
-export type WebhookControllers = DeliveryComponents & {
-  organizations: Organizations
-  catalogue: EventTypeStore
-  book: WebhookEventStore
-  keyStore: SigningKeyStore
-  sharedSecrets: SharedSecrets
-  notice: DisabledNotifier
-  endpointLoop: ReconcileLoop
-  endpointPasses: ShardedReconciler
-  eventLoop: ReconcileLoop
-  eventPasses: ShardedReconciler
-  /** What `eventPasses` passes on to. */
-  eventsReconciler: EventsReconciler
-}
-
-export type WebhookControllersOptions = DeliveryComponentsOptions & {
-  /** Every segment of the log up to this version was taken in. */
-  observedVersion: () => number
-}
-
-/** What both loops look at. */
-type Shared = WebhookControllersOptions & {
-  delivery: DeliveryComponents
-  organizations: Organizations
-  catalogue: EventTypeStore
-}
-
-export function createWebhookControllers(options: WebhookControllersOptions): WebhookControllers {
-  const delivery = createDeliveryComponents(options)
-  const organizations = new Organizations(options.config.formerOrganizations)
-  const catalogue = new EventTypeStore()
-  const shared = { ...options, delivery, organizations, catalogue }
-  return { ...delivery, organizations, catalogue, ...createEndpointLoop(shared), ...createEventLoop(shared) }
-}
-
-function createEndpointLoop({ config, world, delivery, organizations, catalogue, shards }: Shared) {
-  const { api, clock, random, log, metrics, events } = world
-  const { directory, statuses, dedupeIndex: keys, eventLog } = delivery
-  const keyStore = new SigningKeyStore(api, directory, config.namespace)
+function buildEndpointLoop(shared: Shared) {
+  const { config, dependencies, directory, shards } = shared
+  const { api, clock, events, urlGuard } = dependencies
+  const { namespace } = config
+  const keyStore = new SigningKeyStore(api, directory, namespace)
   const sharedSecrets = new SharedSecrets({ resources: api, directory, clock })
-  const publisher = new Publisher({ log: eventLog, keys, directory, clock })
-  const notice = new DisabledNotifier({
-    mailer: world.mailer,
-    organizations,
-    directory,
-    statuses,
-    shards,
-    clock,
-    log,
-    metrics,
-  })
+  const publisher = new Publisher({ log: shared.eventLog, keys: shared.dedupeIndex, directory, clock })
+  const notifier = new DisabledNotifier({ ...dependencies, ...shared })
   const reconciler = new EndpointReconciler({
-    directory,
-    statuses,
-    organizations,
-    catalogue,
-    keeper: new SigningKeyReconciler({ store: keyStore, shared: sharedSecrets, events, clock, random }),
-    requests: new EndpointRequests({ publisher, events, resources: api, namespace: config.namespace }),
-    notice,
+    ...shared,
+    keeper: new SigningKeyReconciler({ ...dependencies, store: keyStore, shared: sharedSecrets }),
+    requests: new EndpointRequests({ publisher, events, resources: api, namespace }),
+    notice: notifier,
     events,
     clock,
     refuseUrl: (url) => {
-      const verdict = world.urlGuard.check(url)
+      const verdict = urlGuard.check(url)
       return verdict.ok ? undefined : verdict.reason
     },
   })
@@ -243,66 +197,53 @@ function createEndpointLoop({ config, world, delivery, organizations, catalogue,
     longestMs: DRAIN_TIMEOUT_MS,
   })
   const endpointLoop = new ReconcileLoop({
+    ...dependencies,
     name: 'webhook-endpoint',
     reconciler: endpointPasses,
-    clock,
-    random,
-    log,
-    metrics,
   })
-  return { keyStore, sharedSecrets, notice, endpointLoop, endpointPasses }
+  return { keyStore, sharedSecrets, notifier, endpointLoop, endpointPasses }
 }
 
-function createEventLoop(shared: Shared) {
-  const { config, world, delivery, organizations, catalogue, shards, observedVersion } = shared
-  const { api, clock, random, log, metrics, validator } = world
-  const { dedupeIndex: keys, eventLog, engine, written } = delivery
-  const book = new WebhookEventStore()
-  const unseen = new UnconfirmedAppends(clock, observedVersion)
+function buildEventLoop(shared: Shared) {
+  const { config, dependencies, engine, shards } = shared
+  const { api, clock, log } = dependencies
   const { counters } = engine
-  const room = new PublishQuota({
+  const book = new WebhookEventStore()
+  const unconfirmed = new UnconfirmedAppends(clock, shared.observedVersion)
+  const quota = new PublishQuota({
     counters,
-    unconfirmed: unseen,
-    written,
+    unconfirmed,
+    written: shared.written,
     queues: () => engine.queues.values(),
     limits: config.intake,
   })
   const eventsReconciler = new EventsReconciler({
+    ...dependencies,
+    recorder: dependencies.events,
     resources: api,
     writer: api,
-    organizations,
-    catalogue,
-    validator,
-    keys,
-    log: eventLog,
-    clock,
-    random,
+    organizations: shared.organizations,
+    catalogue: shared.catalogue,
+    keys: shared.dedupeIndex,
+    log: shared.eventLog,
     store: book,
     counters,
-    unconfirmed: unseen,
-    quota: room,
-    recorder: world.events,
-    time: delivery.retention.time,
+    unconfirmed,
+    quota,
+    time: shared.retention.time,
     onNotDeleted: (error) =>
       log.warn('Events that have expired could not be deleted; trying again', { error }),
   })
-  counters.onEventSeen = (name) => unseen.confirm(name)
   const eventPasses = new ShardedReconciler({
     reconciler: eventsReconciler,
     ownership: shards,
     shardOf,
     clock,
-    // Its appends are several shards', and none that another replica decides of anew may be under way.
+    // A pass appends events of several shards; no other replica may decide on them while it runs, however long that takes.
     longestMs: MAX_TIMER_MS,
   })
-  const eventLoop = new ReconcileLoop({
-    name: 'webhook-event',
-    reconciler: eventPasses,
-    clock,
-    random,
-    log,
-    metrics,
-  })
+  const eventLoop = new ReconcileLoop({ ...dependencies, name: 'webhook-event', reconciler: eventPasses })
+  counters.onEventSeen = (name) => unconfirmed.confirm(name)
   counters.onEventDone = (name, version) => {
     const namespace = eventsReconciler.delivered(name, version)
     if (namespace !== undefined) eventLoop.add(namespace)

@@ -2,8 +2,8 @@
 
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { stringify } from 'yaml'
-import type { BoxController } from '../../src/cmd/box-controller.ts'
 import type { Environment } from '../../src/cmd/config.ts'
+import type { BoxController } from '../../src/cmd/controller.ts'
 import { connectKubernetes, type KubernetesClient } from '../../src/kube/resources.ts'
 import { createClock, createRandom } from '../../src/lib/clock.ts'
 import { API, code, DB, ROLE_OF_BOX, state } from '../support/baking-davit.ts'

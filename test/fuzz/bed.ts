@@ -22,8 +22,8 @@ import {
 import { eventTypeKind, eventTypes } from '../../src/apis/event-type.ts'
 import { API_VERSION } from '../../src/apis/meta.ts'
 import { parseConfig } from '../../src/cmd/config.ts'
-import { startController } from '../../src/cmd/controller.ts'
 import { createControllerDependencies } from '../../src/cmd/dependencies.ts'
+import { startController } from '../../src/cmd/start-controller.ts'
 import { connectKubernetes, type KubernetesClient } from '../../src/kube/resources.ts'
 import { createClock, createRandom } from '../../src/lib/clock.ts'
 import { createLogger } from '../../src/lib/log.ts'
@@ -130,10 +130,15 @@ async function startDelivering(
   })
   const log = createLogger({ level: 'error', clock: createClock() })
   const version = '0.0.0-fuzz'
-  const world = await createControllerDependencies({ config, secrets: { smtpUrl: undefined }, log, version })
-  stack.defer(() => world.close())
-  const sender = stayingHere(world.sender, receiver)
-  const controller = await startController({ config, world: { ...world, sender }, version })
+  const dependencies = await createControllerDependencies({
+    config,
+    secrets: { smtpUrl: undefined },
+    log,
+    version,
+  })
+  stack.defer(() => dependencies.close())
+  const sender = stayingHere(dependencies.sender, receiver)
+  const controller = await startController({ config, dependencies: { ...dependencies, sender }, version })
   stack.defer(() => controller.stop())
   await controller.ready
 }

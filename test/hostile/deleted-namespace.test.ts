@@ -95,8 +95,8 @@ test(
     const [published, events] = await Promise.all([stopHere(), stopThere()])
     await receiver.waitFor(events, { path: '/good', timeoutMs: LIMIT_MS })
     await until(
-      async () => davit.controller.parts.engine.counters.total === 0 || undefined,
-      () => `${davit.controller.parts.engine.counters.total} deliveries are pending`,
+      async () => davit.controller.webhooks.engine.counters.total === 0 || undefined,
+      () => `${davit.controller.webhooks.engine.counters.total} deliveries are pending`,
       LIMIT_MS,
     )
     const sent = receiver.requests.filter(({ path }) => path.startsWith('/gone/'))
@@ -106,7 +106,7 @@ test(
       'requests to it before': sent.length - late.length,
       'requests to it after its endpoints were gone': late.length,
       'ms from the deletion to nothing left': Math.round(empty - told),
-      'deliveries of it in memory at the end': davit.controller.parts.engine.counters.total,
+      'deliveries of it in memory at the end': davit.controller.webhooks.engine.counters.total,
       'events of the neighbour': events,
       'of them received': receiver.received('/good').length,
     })

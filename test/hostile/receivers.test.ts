@@ -87,7 +87,7 @@ test(
     await davit.publish(type, {})
     for (let n = 0; n < GOOD_EVENTS; n += 1) await davit.publish('billing.updated', { n })
     await good.waitFor(GOOD_EVENTS, { path: '/good' })
-    const stillHanging = davit.controller.parts.engine.stats().inFlight
+    const stillHanging = davit.controller.webhooks.engine.stats().inFlight
     const deliveries = await Promise.all(hostile.receivers.map((_, index) => firstAttempt(index)))
     expect(hostile.receivers.flatMap((receiver, i) => wrongIn(receiver, deliveries[i]) ?? [])).toEqual([])
     const closed = hostile.receivers.filter(({ keeps }) => !keeps)

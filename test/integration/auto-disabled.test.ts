@@ -198,7 +198,7 @@ describe('the other endpoints are told', () => {
       await davit.endpointWhen('late', ({ status }) => status?.disabledReason === 'ConsecutiveFailures')
       await davit.annotate('late', { [ENABLE]: davit.time() })
       await until(
-        async () => davit.controller.parts.directory.get(davit.organization, 'late')?.enabled || undefined,
+        async () => davit.controller.webhooks.directory.get(davit.organization, 'late')?.enabled || undefined,
         () => 'the controller does not see the request',
       )
     } finally {

@@ -65,7 +65,7 @@ async function remove(name: string): Promise<void> {
 async function noticed({ name, uid }: Made): Promise<void> {
   await until(
     async () => {
-      const view = davit.controller.parts.directory.get(davit.organization, name)
+      const view = davit.controller.webhooks.directory.get(davit.organization, name)
       return view?.endpoint.metadata.uid === uid ? undefined : true
     },
     () => `the controller still has ${name}`,
@@ -212,7 +212,7 @@ test('keys that are made while their endpoint goes do not stay', async () => {
     spec: { url: `${receiver.url}/${name}`, eventTypes: ['*'] },
   })
   const made = { name, path: `/${name}`, type: '*', secret: '', uid: metadata.uid ?? '' }
-  const known = () => davit.controller.parts.directory.get(davit.organization, name)
+  const known = () => davit.controller.webhooks.directory.get(davit.organization, name)
   await until(
     async () => (known() ? true : undefined),
     () => 'the controller does not know the endpoint',

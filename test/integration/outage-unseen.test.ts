@@ -43,7 +43,7 @@ async function backlog(name: string, deliveryLog: string): Promise<void> {
     Array.from({ length: BACKLOG }, (_, number) => davit.publishOnly('environment.started', { number })),
   )
   await Promise.all(names.map((event) => davit.eventWhen(event, ({ status }) => status?.state !== undefined)))
-  const { engine } = davit.controller.parts
+  const { engine } = davit.controller.webhooks
   await until(
     async () => receiver.received(path).length + engine.counters.total > BACKLOG || undefined,
     () => 'the log did not show all',
@@ -56,7 +56,7 @@ test.for(['Objects', 'Segments'])(
   async (deliveryLog) => {
     const name = `unseen-${deliveryLog.toLowerCase()}`
     const path = `/${name}`
-    const { engine } = davit.controller.parts
+    const { engine } = davit.controller.webhooks
     const sent = () => receiver.received(path).length
     const idle = () =>
       until(

@@ -92,7 +92,7 @@ async function tries(name: string, count: number): Promise<void> {
 async function setOwners(owners: readonly string[]): Promise<void> {
   const annotations = { 'davit.dev/owner-emails': owners.length > 0 ? owners.join(',') : null }
   await davit.api.patch(namespaces, { name: davit.organization }, { metadata: { annotations } })
-  const known = () => davit.controller.parts.organizations.get(davit.organization)?.ownerEmails
+  const known = () => davit.controller.webhooks.organizations.get(davit.organization)?.ownerEmails
   await until(
     async () => (known()?.join() === owners.join() ? true : undefined),
     () => `the controller knows ${known()}`,
@@ -208,7 +208,7 @@ test('owners who enable it before they could be told are not told any more', asy
   expect(conditionOf(enabled, 'OwnersNotified')).toBeUndefined()
   // The API server shows it before the controller has its answer.
   const known = () =>
-    davit.controller.parts.directory.get(davit.organization, 'mended')?.endpoint.status?.state
+    davit.controller.webhooks.directory.get(davit.organization, 'mended')?.endpoint.status?.state
   await until(
     async () => (known() === 'enabled' ? true : undefined),
     () => `to the controller it is ${known()}`,

@@ -38,11 +38,11 @@ afterAll(async () => {
 async function nothingLeft(): Promise<void> {
   await until(
     async () => {
-      const { engine } = davit.controller.parts
+      const { engine } = davit.controller.webhooks
       davit.clock.jump(200)
       return (engine.counters.total === 0 && engine.ctx.segments.size === 0) || undefined
     },
-    () => `left: ${JSON.stringify(davit.controller.parts.engine.stats())}`,
+    () => `left: ${JSON.stringify(davit.controller.webhooks.engine.stats())}`,
   )
 }
 
@@ -172,8 +172,8 @@ describe('the operator may make no segments', () => {
     await receiver.waitFor(before + 1, { path: '/good' })
     await until(
       async () =>
-        davit.controller.parts.outcomes.waiting() > 0 ||
-        davit.controller.parts.engine.stats().settling > 0 ||
+        davit.controller.webhooks.outcomes.waiting() > 0 ||
+        davit.controller.webhooks.engine.stats().settling > 0 ||
         undefined,
       () => 'no outcome waits',
     )
@@ -181,7 +181,7 @@ describe('the operator may make no segments', () => {
     expect(davit.controller.problems()).toEqual(['outcomes cannot be stored'])
     const held = await davit.publish('environment.started', { number: 21 })
     await until(
-      async () => davit.controller.parts.engine.counters.total === 2 || undefined,
+      async () => davit.controller.webhooks.engine.counters.total === 2 || undefined,
       () => 'the log did not show it',
     )
     expect(receiver.received('/good').length).toBe(before + 1)
@@ -208,7 +208,7 @@ describe('the namespace is ending', () => {
     await davit.api.delete(namespaces, { name: davit.organization })
     davit.clock.jump(3000)
     await until(
-      async () => davit.controller.parts.engine.ctx.segments.size === 0 || undefined,
+      async () => davit.controller.webhooks.engine.ctx.segments.size === 0 || undefined,
       () => 'entries of the log are open',
     )
     expect((await davit.deliveries('ending')).length).toBe(1)
@@ -222,7 +222,7 @@ describe('the namespace is ending', () => {
     for (const { metadata } of (await davit.api.list(webhookEvents, { namespace: davit.organization })).items)
       await davit.api.delete(webhookEvents, metadata)
     await until(
-      async () => davit.controller.parts.engine.stats().inFlight === 0 || undefined,
+      async () => davit.controller.webhooks.engine.stats().inFlight === 0 || undefined,
       () => 'attempts are under way',
     )
     expect(receiver.received('/ending').length).toBe(sent)

@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { decodeLogRecords, outcomeSegment, outcomeSegments } from '../../src/apis/outcome-segment.ts'
-import type { RunningController } from '../../src/cmd/controller.ts'
+import type { RunningController } from '../../src/cmd/start-controller.ts'
 import { SHARD_COUNT } from '../../src/ha/assignment.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { FaultyApi } from '../support/faulty-api.ts'
@@ -103,12 +103,12 @@ test('when one dies, another goes on with what is its own', async () => {
   await shared(davit.controller, mortal)
   await publish(90, 100)
   await allReceived(100)
-  mortal.parts.engine.stop()
+  mortal.webhooks.engine.stop()
   // What was received and is not recorded would be sent again, as it must be.
   await until(
     async () => {
-      const { inFlight, settling } = mortal.parts.engine.stats()
-      return inFlight + settling + mortal.parts.outcomes.oldestMs() === 0 || undefined
+      const { inFlight, settling } = mortal.webhooks.engine.stats()
+      return inFlight + settling + mortal.webhooks.outcomes.oldestMs() === 0 || undefined
     },
     () => 'outcomes are not stored',
   )
@@ -132,7 +132,8 @@ test('one that is told to end while nothing is under way says of all its shards 
   const { session } = other.replica
   await until(
     async () =>
-      davit.controller.parts.engine.counters.total + other.parts.engine.counters.total === 0 || undefined,
+      davit.controller.webhooks.engine.counters.total + other.webhooks.engine.counters.total === 0 ||
+      undefined,
     () => 'something is pending',
   )
   await other.stop()

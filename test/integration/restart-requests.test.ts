@@ -41,11 +41,11 @@ async function nothingLeft(): Promise<void> {
   const { davit } = mortal
   await until(
     async () => {
-      const { engine } = davit.controller.parts
+      const { engine } = davit.controller.webhooks
       davit.clock.jump(200)
       return (engine.counters.total === 0 && engine.ctx.segments.size === 0) || undefined
     },
-    () => `left: ${JSON.stringify(davit.controller.parts.engine.stats())}`,
+    () => `left: ${JSON.stringify(davit.controller.webhooks.engine.stats())}`,
   )
 }
 
@@ -130,7 +130,7 @@ describe.each(DIES)('automatic disabling is announced once, though the process %
     await davit.api.patch(webhookEndpoints, ref, { status }, { subresource: 'status' })
     await until(
       async () =>
-        davit.controller.parts.directory.get(davit.organization, name)?.endpoint.status?.failingSince,
+        davit.controller.webhooks.directory.get(davit.organization, name)?.endpoint.status?.failingSince,
       () => 'the streak is not seen',
     )
   }

@@ -227,7 +227,7 @@ describe.each([
       // What the process had not handed over gets an object in any case, also where a success has none.
       const allowed = deliveryLog === 'Objects' || failed ? [['succeeded']] : [[], ['succeeded']]
       expect(allowed).toContainEqual(states)
-      const { engine } = davit.controller.parts
+      const { engine } = davit.controller.webhooks
       await until(
         async () => (engine.counters.total === 0 && engine.ctx.segments.size === 0) || undefined,
         () => `left: ${JSON.stringify(engine.stats())}`,

@@ -44,16 +44,20 @@ test('a running controller keeps its bounds, and cancels what is held for more t
       davit.clock.jump(5000)
       const page = await davit.api.list(deliverySegments, { namespace: davit.namespace })
       // The index hears of it with the answer, a moment later.
-      const { logSegments } = davit.controller.parts.retention.stats()
+      const { logSegments } = davit.controller.webhooks.retention.stats()
       return (page.items.length === 0 && logSegments === 0) || undefined
     },
-    () => `segments stay: ${JSON.stringify(davit.controller.parts.retention.stats())}`,
+    () => `segments stay: ${JSON.stringify(davit.controller.webhooks.retention.stats())}`,
   )
-  expect(davit.controller.parts.retention.stats()).toMatchObject({ finished: 1, logSegments: 0, failed: 0 })
+  expect(davit.controller.webhooks.retention.stats()).toMatchObject({
+    finished: 1,
+    logSegments: 0,
+    failed: 0,
+  })
   expect(davit.logLines.filter((line) => line.includes('Retention'))).toEqual([])
   await davit.controller.stop()
   await davit.startController()
-  expect(davit.controller.parts.retention.stats()).toMatchObject({ finished: 1, logSegments: 0 })
+  expect(davit.controller.webhooks.retention.stats()).toMatchObject({ finished: 1, logSegments: 0 })
   expect(receiver.received('/billing')).toHaveLength(6)
   const page = await davit.api.list(webhookDeliveries, { namespace: davit.organization })
   expect(page.items).toHaveLength(1)

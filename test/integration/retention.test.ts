@@ -39,7 +39,7 @@ afterAll(async () => {
 
 /** Retention beside the controller, as it would be after a start just now. */
 async function retention(over: Partial<RetentionLimits> = {}) {
-  const { directory, engine } = davit.controller.parts
+  const { directory, engine } = davit.controller.webhooks
   const api = new FaultyApi(davit.api)
   const made = new Retention({
     resources: api,
@@ -51,7 +51,7 @@ async function retention(over: Partial<RetentionLimits> = {}) {
     lowWater: () => engine.ctx.segments.lowWater,
     healthy: () => true,
     cancelHeld: nothing,
-    eventLog: davit.controller.parts.eventLog,
+    eventLog: davit.controller.webhooks.eventLog,
   })
   const page = await davit.api.list(webhookDeliveries, { namespace: davit.organization, limit: 1000 })
   for (const raw of page.items) made.objectFound(deliveryOutline.parse(raw))
@@ -68,7 +68,7 @@ async function settle(made: Retention): Promise<void> {
 /** Everything that was accepted is closed: retention deletes nothing before. */
 async function allClosed(): Promise<void> {
   await until(
-    async () => (davit.controller.parts.engine.ctx.segments.size === 0 ? true : undefined),
+    async () => (davit.controller.webhooks.engine.ctx.segments.size === 0 ? true : undefined),
     () => 'the log stays open',
   )
 }
@@ -179,7 +179,7 @@ test('the deliveries of a deleted endpoint go with it, although nothing collects
   await allClosed()
   const { made } = await retention()
   await davit.api.delete(webhookEndpoints, { namespace: davit.organization, name: 'deleted' })
-  const { directory } = davit.controller.parts
+  const { directory } = davit.controller.webhooks
   await until(
     async () => (directory.get(davit.organization, 'deleted') ? undefined : true),
     () => 'the watch does not show it',

@@ -60,7 +60,7 @@ test('a running replica ends, and its next start delivers what was accepted sinc
   const { endpoint } = await davit.endpoint('one', { url: `${receiver.url}/one` })
   await davit.publish('environment.started', { before: 1 })
   await driveToEnd(davit, 'one')
-  const { segments } = davit.controller.parts.engine.ctx
+  const { segments } = davit.controller.webhooks.engine.ctx
   await until(
     async () => segments.lowWater > AHEAD || undefined,
     () => 'the mark does not move',

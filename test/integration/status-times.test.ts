@@ -122,7 +122,7 @@ describe('updatedAt', () => {
     const restart = async () => {
       await davit.restart()
       await until(
-        async () => (davit.controller.parts.endpointLoop.depth === 0 ? true : undefined),
+        async () => (davit.controller.webhooks.endpointLoop.depth === 0 ? true : undefined),
         () => 'endpoints wait for a pass',
       )
     }

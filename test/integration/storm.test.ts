@@ -78,7 +78,7 @@ async function driveToTheEnd(davit: TestDavit): Promise<void> {
       return undefined
     },
     () =>
-      `not all is delivered: ${JSON.stringify(davit.controller.parts.engine.stats())} ${davit.logLines.slice(-8).join('')}`,
+      `not all is delivered: ${JSON.stringify(davit.controller.webhooks.engine.stats())} ${davit.logLines.slice(-8).join('')}`,
     45_000,
   )
 }
@@ -90,7 +90,7 @@ async function driveToTheEnd(davit: TestDavit): Promise<void> {
 async function moveOn(davit: TestDavit, stored: boolean): Promise<void> {
   const open = (await davit.deliveries()).filter(({ status }) => !isFinal(status?.state))
   // Looked at last: nothing may begin between this and the jump.
-  const { engine, book } = davit.controller.parts
+  const { engine, book } = davit.controller.webhooks
   const { inFlight, settling, openSegments } = engine.stats()
   const known = stored && book.waitingIn(davit.organization).length === 0
   if (inFlight + settling + openSegments > 0) return davit.clock.jump(500)

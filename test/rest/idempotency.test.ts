@@ -60,10 +60,10 @@ function publish(at: LiveFacade, how: { idempotencyKey: string }, dataText = '{}
 async function nothingLeft(): Promise<void> {
   await until(
     async () => {
-      const { engine } = davit.controller.parts
+      const { engine } = davit.controller.webhooks
       return (engine.counters.total === 0 && engine.ctx.segments.size === 0) || undefined
     },
-    () => `left: ${JSON.stringify(davit.controller.parts.engine.stats())}`,
+    () => `left: ${JSON.stringify(davit.controller.webhooks.engine.stats())}`,
   )
 }
 
@@ -148,7 +148,7 @@ describe('an event under one key', () => {
     if (name === undefined) throw new Error('the segment is not known')
     await receiver.waitFor(1, { path: '/kept' })
     await nothingLeft()
-    const { eventLog } = davit.controller.parts
+    const { eventLog } = davit.controller.webhooks
     await preserveKeys(
       { resources: davit.api, namespace: davit.namespace, eventLog },
       name,

@@ -16,8 +16,8 @@ import { API_VERSION, type ResourceType } from '../../src/apis/meta.ts'
 import { type WebhookDelivery, webhookDeliveries, webhookDelivery } from '../../src/apis/webhook-delivery.ts'
 import { type WebhookEndpoint, webhookEndpoint, webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import { type WebhookEvent, webhookEvent, webhookEvents } from '../../src/apis/webhook-event.ts'
-import type { RunningController } from '../../src/cmd/controller.ts'
 import { createMetrics } from '../../src/cmd/metrics.ts'
+import type { RunningController } from '../../src/cmd/start-controller.ts'
 import { isApiError, type RawObject } from '../../src/kube/client.ts'
 import { connectKubernetes, type KubernetesClient } from '../../src/kube/resources.ts'
 import { createClock, createRandom } from '../../src/lib/clock.ts'
@@ -154,7 +154,7 @@ export class TestDavit {
 
   /** Signing secrets in the order in which they sign, newest first. */
   secrets(name: string): string[] {
-    const view = this.controller.parts.directory.get(this.organization, name)
+    const view = this.controller.webhooks.directory.get(this.organization, name)
     return (view?.keys?.keys ?? []).map((key) => key.secret)
   }
 

@@ -63,7 +63,7 @@ export function settled(davit: TestDavit, endpoint: string, count: number): Prom
 }
 
 function isOrdered(davit: TestDavit, endpoint: string): boolean {
-  return davit.controller.parts.directory.get(davit.organization, endpoint)?.endpoint.spec.ordered === true
+  return davit.controller.webhooks.directory.get(davit.organization, endpoint)?.endpoint.spec.ordered === true
 }
 
 function isOver({ status }: WebhookDelivery): boolean {

@@ -1,8 +1,8 @@
 /** The bakes of one organization, without the rest of a controller. */
 
 import type { RegistryCredential } from '../../src/apis/registry-credential.ts'
-import { type BoxController, createBoxController } from '../../src/cmd/box-controller.ts'
 import { type Environment, parseConfig } from '../../src/cmd/config.ts'
+import { type BoxController, createBoxController } from '../../src/cmd/controller.ts'
 import type { ControllerDependencies } from '../../src/cmd/dependencies.ts'
 import { createMetrics } from '../../src/cmd/metrics.ts'
 import { MutationCache } from '../../src/kube/mutation-cache.ts'
@@ -29,7 +29,7 @@ export async function startLoneBakes(options: LoneBakesOptions): Promise<BoxCont
   organizations.apply({ name: organization, uid: 'u-1', ownerEmails: [] })
   const bakes = createBoxController({
     config: parseConfig(env),
-    world: {
+    dependencies: {
       api,
       clock,
       random: createRandom(),

@@ -37,7 +37,7 @@ export async function startMortalDavit(
     wrapApi: (inner) => {
       const api = new FaultyApi(inner)
       lives.push(api)
-      void api.died.then(() => davit.controller.parts.engine.stop())
+      void api.died.then(() => davit.controller.webhooks.engine.stop())
       return Object.assign(api, { close: () => inner.close() })
     },
   })

@@ -29,7 +29,7 @@ export async function makeEventType(
     metadata: { name },
     spec: { description: 'For a test.', ...(schema ? { schema } : {}) },
   })
-  const { catalogue } = davit.controller.parts
+  const { catalogue } = davit.controller.webhooks
   await until(
     async () => catalogue.get(name),
     () => `the controller does not see the type ${name}`,

@@ -9,7 +9,7 @@ import { until } from './until.ts'
 export async function passBy(davit: TestDavit, receiver: Receiver): Promise<void> {
   const path = '/pass-by'
   const before = receiver.received(path).length
-  if (!davit.controller.parts.directory.get(davit.organization, 'pass-by')) {
+  if (!davit.controller.webhooks.directory.get(davit.organization, 'pass-by')) {
     await davit.endpoint('pass-by', { url: receiver.url + path, eventTypes: ['webhook.ping'] })
   }
   await davit.annotate('pass-by', { 'davit.dev/ping-requested-at': davit.time() })

@@ -1,9 +1,9 @@
 /** A controller in the test's process: the real parts of one, with a clock that tests step and logs that they read. */
 
 import { parseConfig } from '../../src/cmd/config.ts'
-import { type RunningController, startController } from '../../src/cmd/controller.ts'
 import { createOrganizationAccounts } from '../../src/cmd/dependencies.ts'
 import type { Metrics } from '../../src/cmd/metrics.ts'
+import { type RunningController, startController } from '../../src/cmd/start-controller.ts'
 import type { KubernetesClient } from '../../src/kube/resources.ts'
 import { type Clock, createClock, createRandom } from '../../src/lib/clock.ts'
 import { createSchemaValidator } from '../../src/lib/json-schema.ts'
@@ -54,7 +54,7 @@ export async function startTestController(options: TestControllerOptions): Promi
     config,
     version: '0.0.0-test',
     leaseClock: real,
-    world: {
+    dependencies: {
       api,
       clock,
       random: createRandom(),

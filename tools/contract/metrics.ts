@@ -2,7 +2,6 @@
 import { Registry } from 'prom-client'
 import type { RunningApi } from '../../src/cmd/api.ts'
 import { parseConfig } from '../../src/cmd/config.ts'
-import type { RunningController } from '../../src/cmd/controller.ts'
 import {
   registerApiGauges,
   registerCertificate,
@@ -10,6 +9,7 @@ import {
   registerReadiness,
 } from '../../src/cmd/gauges.ts'
 import { createMetrics, type Metrics } from '../../src/cmd/metrics.ts'
+import type { RunningController } from '../../src/cmd/start-controller.ts'
 import type { GaugeRegistry } from '../../src/lib/metrics.ts'
 import { flatten } from './flatten.ts'
 import { metricCalls } from './metric-calls.ts'

@@ -32,7 +32,7 @@ const namesIn = (world: SecretsWorld, account = ACCOUNT) => [...world.cloud.stor
 
 /** A parameter of the organization that no resource has recorded. */
 function stray(world: SecretsWorld, name: string, ageMs: number, account = ACCOUNT): void {
-  const { accounts } = world.process.role.parts
+  const { accounts } = world.process.role
   const organization = { organization: 'acme', organizationUid: world.organizations.get('acme') ?? '' }
   const access = accounts.accessAs(organization, {
     roleArn: `arn:aws:iam::${account}:role/acme`,

@@ -22,7 +22,7 @@ const never = () => new Promise<void>(() => undefined)
 
 /** As a request by REST puts it, whose process ends before it makes the credential. */
 function save(world: SecretsWorld, name: string): void {
-  const { accounts } = world.process.role.parts
+  const { accounts } = world.process.role
   const of = { organization: 'acme', organizationUid: world.organizations.get('acme') ?? '' }
   const tags = accounts.tagsOf(
     accounts.accessAs(of, { roleArn: `arn:aws:iam::${ACCOUNT}:role/acme`, region: REGION }),

@@ -28,7 +28,7 @@ export class Promises {
       versions: [{ value: 'theirs', by: 'somebody', at: 0 }],
       tags,
     })
-    const installation = this.#world.process.role.parts.accounts.installation
+    const installation = this.#world.process.role.accounts.installation
     store.set('/davit/acme/rc_untagged', held({}))
     store.set(
       '/davit/acme/rc_of-before',

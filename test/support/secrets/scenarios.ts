@@ -140,7 +140,7 @@ export const MEANWHILE: Record<string, Step> = {
 
 /** A request to the facade: the parameter, the resource with its finalizer, the status. The facade may end at any of its calls. */
 export async function createByRest(world: SecretsWorld, life = new Lifeline()): Promise<void> {
-  const { accounts } = world.process.role.parts
+  const { accounts } = world.process.role
   const organizationUid = world.organizations.get(ORGANIZATION) ?? ''
   const place = { roleArn: `arn:aws:iam::${ACCOUNT}:role/${ORGANIZATION}`, region: REGION }
   const access = accounts.accessAs({ organization: ORGANIZATION, organizationUid }, place)

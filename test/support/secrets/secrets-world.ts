@@ -14,10 +14,7 @@ import {
   secretsSettingsResource,
 } from '../../../src/apis/secrets-settings.ts'
 import { parseConfig } from '../../../src/cmd/config.ts'
-import {
-  type CredentialControllers,
-  createCredentialControllers,
-} from '../../../src/cmd/credential-controllers.ts'
+import { type CredentialControllers, createCredentialControllers } from '../../../src/cmd/controller.ts'
 import { createMetrics } from '../../../src/cmd/metrics.ts'
 import { externalId } from '../../../src/credentials/aws/names.ts'
 import { FAILED_DELETIONS_NAME } from '../../../src/credentials/controller/failed-deletions.ts'
@@ -106,7 +103,7 @@ export class SecretsWorld {
         DAVIT_NAMESPACE: NAMESPACE,
         ...(principal === undefined ? {} : { DAVIT_OPERATOR_PRINCIPAL_ARN: principal }),
       }),
-      world: {
+      dependencies: {
         api,
         cloud: cloud ? cloud(life) : this.cloud.ports((name, run) => life.call(name, run)),
         clock: life.clock(this.clock),

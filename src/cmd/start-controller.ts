@@ -1,0 +1,190 @@
+/**
+ * Starts and stops `davit controller`. A start reads everything, then joins the other replicas; a stop drains attempts and hands the
+ * shards over before it gives up the rest.
+ */
+import { installationKey } from '../credentials/accounts/installation-key.ts'
+import { withFencing } from '../ha/ownership.ts'
+import type { Watch } from '../kube/watch-health.ts'
+import type { Clock } from '../lib/clock.ts'
+import { sleep } from '../lib/sleep.ts'
+import { RemoteDeliverySweeper } from '../webhooks/delivery/takeover.ts'
+import { readLowWater } from '../webhooks/log/reader.ts'
+import type { Config } from './config.ts'
+import { createWebhookControllers, type WebhookControllers } from './controller.ts'
+import type { ControllerDependencies } from './dependencies.ts'
+import { LeaderTasks } from './leader-tasks.ts'
+import { Replica } from './replica.ts'
+import { createShardWork } from './shard-work.ts'
+
+export type ControllerOptions = {
+  config: Config
+  dependencies: ControllerDependencies
+  version: string
+  /** The clock of Leases, in tests that step the other one. */
+  leaseClock?: Clock
+}
+
+export type RunningController = {
+  webhooks: WebhookControllers
+  replica: Replica
+  leaderTasks: LeaderTasks
+  /** Why it is not ready, in words; none while it delivers. */
+  problems(): string[]
+  /** Resolves when everything that an earlier process left goes on. */
+  ready: Promise<void>
+  /** Rejects when only a new process can go on. */
+  ended: Promise<never>
+  /** Starts no new attempt; gives up those that still run after the drain time; stores the outcomes. */
+  stop(): Promise<void>
+}
+
+/** The resource versions that are in memory now stand for other objects. */
+const STORE_RESTORED =
+  'the store is older than what was read of it, as after a restore: only a new start knows what is open'
+/** Claims are deleted with the outcomes around them, and which later records count depends on them. */
+const OUTCOMES_MISSED =
+  'outcomes were out of reach for longer than they are kept: only a new start knows whose word counts'
+const RETRY_MS = 1000
+/** An API server breaks watches for shorter times every day. */
+const UNWATCHED_MS = 5000
+/** For writes that are on their way to the store after attempts were given up. */
+const LAST_WRITES_MS = 3000
+/** For the list of Leases and the records that tell the others that nothing is in progress here. */
+const HAND_OFF_MS = 3000
+
+export async function startController(options: ControllerOptions): Promise<RunningController> {
+  const { config, dependencies: unfenced } = options
+  const { namespace } = config
+  const { api, random } = unfenced
+  const giveUp = new AbortController()
+  const end = Promise.withResolvers<never>()
+  end.promise.catch(() => undefined)
+  const endWith = (message: string) => () => end.reject(new Error(message))
+  const onStoreRestored = endWith(STORE_RESTORED)
+  const replica = new Replica({
+    config,
+    dependencies: unfenced,
+    clock: options.leaseClock ?? unfenced.clock,
+    onReplaced: endWith(`another process has the name ${config.replica}`),
+    onStoreRestored,
+  })
+  const dependencies = { ...unfenced, api: withFencing(api, () => replica.mayWrite) }
+  const retry = <T>(read: () => Promise<T>) => untilAnswered(dependencies, giveUp.signal, read)
+  const lowWater = await retry(() => readLowWater(dependencies.api, namespace))
+  const key = await retry(() => installationKey({ resources: api, namespace, random }))
+  const webhooks = createWebhookControllers({
+    config,
+    dependencies,
+    version: options.version,
+    lowWater,
+    shards: replica,
+    mayWrite: () => replica.mayAct,
+    session: replica.session,
+    onStoreRestored,
+    onOutcomesMissed: endWith(OUTCOMES_MISSED),
+    onLost: endWith('the delivery log could not be followed'),
+    onClaimedElsewhere: (shards) => replica.reclaim(shards),
+    giveUp: giveUp.signal,
+  })
+  const leaderTasks = new LeaderTasks({ config, dependencies, webhooks, replica, installationKey: key })
+  const work = createShardWork(dependencies, webhooks, leaderTasks)
+  let problem: string | undefined = 'reading what the process before left'
+  const ready = begin(webhooks, giveUp.signal, () => replica.join(work)).then(() => {
+    problem = undefined
+    const unfinished = webhooks.engine.counters.total
+    dependencies.log.info('Delivering', { unfinished, shards: replica.ownedShardCount })
+  })
+  const running = { webhooks, replica, leaderTasks }
+  return {
+    ...running,
+    ready,
+    ended: end.promise,
+    problems: () => [
+      ...(problem ? [problem] : []),
+      ...(replica.isNameTaken ? [`another process has, or had, the name ${config.replica}`] : []),
+      ...(replica.mayAct || problem ? [] : ['its Lease could not be renewed']),
+      ...(webhooks.outcomes.healthy() ? [] : ['outcomes cannot be stored']),
+      ...unwatched([...watchesOf(webhooks), ...leaderTasks.watches]),
+    ],
+    stop: () => stop({ ...options, dependencies }, running, giveUp),
+  }
+}
+
+function watchesOf({ watches: { inputs, log, outcomes, events } }: WebhookControllers): Watch[] {
+  return [...inputs, log, outcomes, events]
+}
+
+/** One line for all watches, since they are lost together. */
+function unwatched(watches: readonly Watch[]): string[] {
+  const longest = Math.max(...watches.map((watch) => watch.health.disconnectedForMs()))
+  if (longest < UNWATCHED_MS) return []
+  return [`the API server could not be watched for ${Math.floor(longest / 1000)} s`]
+}
+
+/** Reads everything and joins the other replicas. Resolves when everything that belongs to this replica goes on. */
+async function begin(webhooks: WebhookControllers, giveUp: AbortSignal, join: () => Promise<void>) {
+  const { inputs, log, outcomes, events } = webhooks.watches
+  for (const watch of inputs) watch.start()
+  await Promise.all(inputs.map((watch) => watch.synced))
+  log.start()
+  await log.synced
+  outcomes.start()
+  await outcomes.synced
+  webhooks.follower.outcomesListed()
+  if (giveUp.aborted) return
+  webhooks.engine.start()
+  void new RemoteDeliverySweeper(webhooks.engine).run(giveUp)
+  webhooks.endpointLoop.start()
+  webhooks.eventLoop.start()
+  webhooks.retention.start()
+  const joined = join()
+  // Last: the log, which is known by now, says which events were accepted before.
+  events.start()
+  await joined
+}
+
+async function stop(
+  { config, dependencies: { clock, log } }: ControllerOptions,
+  { webhooks, replica, leaderTasks }: Pick<RunningController, 'webhooks' | 'replica' | 'leaderTasks'>,
+  giveUp: AbortController,
+): Promise<void> {
+  const { engine, endpointLoop, eventLoop, notifier, outcomes, eventLog } = webhooks
+  engine.stop()
+  const retained = webhooks.retention.stop()
+  const left = replica.leave()
+  // A pass may wait for an outcome that the store does not take: only giving up ends that.
+  const drained = Promise.all([endpointLoop.stop(), eventLoop.stop(), engine.drained()])
+  // If the store permits, shards are handed over cleanly before anything is given up.
+  const handedOff = drained.then(() => Promise.race([left, sleep(clock, HAND_OFF_MS)]))
+  // The next process sends the mails that are given up.
+  const ended = Promise.all([handedOff, notifier.stop()]).then(() => true)
+  const inTime = await Promise.race([ended, sleep(clock, config.drainMs).then(() => false)])
+  if (!inTime)
+    log.warn('Attempts under way were given up; they are made again at the next start', {
+      ...engine.stats(),
+    })
+  giveUp.abort()
+  const lastWrites = Promise.all([drained, retained, outcomes.drain(), eventLog.drain()])
+  // Others take released shards over at once, and the rest when the Lease has expired.
+  await Promise.race([lastWrites.then(() => left), sleep(clock, LAST_WRITES_MS)])
+  replica.stopRenewing()
+  await leaderTasks.stop()
+  await Promise.all(watchesOf(webhooks).map((watch) => watch.stop()))
+}
+
+/** Retries: the API server may start after the controller. */
+async function untilAnswered<T>(
+  { clock, log }: ControllerDependencies,
+  signal: AbortSignal,
+  read: () => Promise<T>,
+): Promise<T> {
+  for (;;) {
+    try {
+      return await read()
+    } catch (error) {
+      if (signal.aborted) throw error
+      log.warn('The API server did not answer; trying again', { error })
+      await sleep(clock, RETRY_MS, signal)
+    }
+  }
+}
