@@ -1,59 +1,131 @@
 import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
 
-/** Far beyond what a test takes: it is there for those that hang, not for machines that are busy. */
+/** Far beyond what a test takes: it is there for tests that hang, not for machines that are busy. */
 const UNIT_TEST_LIMIT_MS = 30_000
-/** A failure of AWS or of a registry is waited for before it is one. */
+/** A failure of AWS or of a registry counts only after it has lasted. */
 const BAKE_TEST_LIMIT_MS = 120_000
 const CLUSTER_TEST_LIMIT_MS = 60_000
+const FAULT_TEST_LIMIT_MS = 150_000
 /** Hooks start servers. */
 const HOOK_LIMIT_MS = 120_000
 
+/**
+ * Tests that `npm run test:full` runs and `npm test` leaves out: campaigns (chaos, hostile receivers, the canary) at their short
+ * dose, releases that are installed and upgraded, and tests that wait in real time.
+ */
+const FULL = {
+  unit: [
+    'test/credential-crashes.test.ts',
+    'test/credential-deletions.test.ts',
+    'test/facade-canary.test.ts',
+    'test/fuzz/patterns.test.ts',
+    'test/verify-page.test.ts',
+    'test/workflows.test.ts',
+  ],
+  bake: ['test/bake/!(bake|bake-failures).test.ts'],
+  cluster: [
+    'test/box/{kubelet,kubelet-rights,podman}.test.ts',
+    'test/canary/canary.test.ts',
+    'test/chaos/chaos.test.ts',
+    'test/chaos/credentials/credential-chaos.test.ts',
+    'test/chaos/facade/facade-chaos.test.ts',
+    'test/chaos/fleet/fleet-chaos.test.ts',
+    'test/chart/{bakes-off,check,first-webhook,install,kinds-first,tenants,uninstall,uninstall-running,upgrade}.test.ts',
+    'test/contract/{aws-moto,docs-examples,gitops-health}.test.ts',
+    'test/hostile/**/*.test.ts',
+    'test/integration/{credential-isolation,credential-rules,deadly-delivery,outage,outage-recreated,outage-unseen}.test.ts',
+    'test/integration/{renewed-tokens,restore,restore-account,stalled-loop,wall-clock}.test.ts',
+    'test/monitoring/real/*.test.ts',
+    'test/playground/!(playground).test.ts',
+    'test/rest/{idempotency,raw-limits,rbac,restart,verdicts}.test.ts',
+  ],
+}
+
+const UNIT = [
+  'src/**/*.test.ts',
+  'playground/**/*.test.ts',
+  'test-support/**/*.test.ts',
+  'tools/**/*.test.ts',
+  'test/*.test.ts',
+  'test/bench/**/*.test.ts',
+  'test/e2e/**/*.test.ts',
+  'test/fuzz/**/*.test.ts',
+  'test/node/**/*.test.ts',
+  'test/monitoring/{,picture/}*.test.ts',
+  'test/mutation/*.test.ts',
+]
+const CLUSTER = [
+  'test/{box,chart,contract,integration,rest,chaos,canary,hostile,playground}/**/*.test.ts',
+  'test/monitoring/real/*.test.ts',
+]
+
+const unit = { testTimeout: UNIT_TEST_LIMIT_MS }
+const bake = { testTimeout: BAKE_TEST_LIMIT_MS, hookTimeout: HOOK_LIMIT_MS }
+const cluster = { testTimeout: CLUSTER_TEST_LIMIT_MS, hookTimeout: HOOK_LIMIT_MS }
+const NO_PACKAGES = '**/node_modules/**'
+
+/** What `npm test` runs. */
+const QUICK_PROJECTS = [
+  { test: { ...unit, name: 'unit', include: UNIT, exclude: [NO_PACKAGES, ...FULL.unit] } },
+  { test: { ...bake, name: 'bake', include: ['test/bake/**/*.test.ts'], exclude: FULL.bake } },
+  {
+    test: {
+      ...cluster,
+      name: 'cluster',
+      include: CLUSTER,
+      exclude: FULL.cluster,
+      globalSetup: ['test/support/chart/chart-tools-setup.ts', 'test/support/control-plane-setup.ts'],
+    },
+  },
+]
+
+const FULL_PROJECTS = [
+  { test: { ...unit, name: 'full-unit', include: FULL.unit } },
+  { test: { ...bake, name: 'full-bake', include: FULL.bake } },
+  {
+    test: {
+      ...cluster,
+      name: 'full-cluster',
+      include: FULL.cluster,
+      globalSetup: [
+        'test/support/chart/chart-tools-setup.ts',
+        'test/support/go-programs-setup.ts',
+        'test/support/control-plane-setup.ts',
+      ],
+    },
+  },
+  {
+    // Minutes of faults one after the other, and nothing else at that time: the alerts go by rates.
+    test: {
+      name: 'faults',
+      include: ['test/monitoring/faults/*.test.ts'],
+      testTimeout: FAULT_TEST_LIMIT_MS,
+      hookTimeout: FAULT_TEST_LIMIT_MS,
+      maxWorkers: 1,
+      sequence: { groupOrder: 1 },
+    },
+  },
+]
+
+/** DAVIT_TESTS: `full` for everything, `rest` for what `npm test` leaves out. */
+const PROJECTS = {
+  quick: QUICK_PROJECTS,
+  full: [...QUICK_PROJECTS, ...FULL_PROJECTS],
+  rest: FULL_PROJECTS,
+}
+
+function projects() {
+  const wanted = process.env.DAVIT_TESTS ?? 'quick'
+  if (wanted !== 'quick' && wanted !== 'full' && wanted !== 'rest')
+    throw new Error(`DAVIT_TESTS is quick, full or rest, not ${wanted}`)
+  return PROJECTS[wanted]
+}
+
 export default defineConfig({
   test: {
-    // Beside the control plane, whose API server works as hard as the tests do.
-    maxWorkers: Math.max(2, availableParallelism() - 1),
-    projects: [
-      {
-        test: {
-          name: 'unit',
-          include: [
-            'src/**/*.test.ts',
-            'playground/**/*.test.ts',
-            'test-support/**/*.test.ts',
-            'tools/**/*.test.ts',
-            'test/*.test.ts',
-            'test/bench/**/*.test.ts',
-            'test/e2e/**/*.test.ts',
-            'test/fuzz/**/*.test.ts',
-            'test/node/**/*.test.ts',
-            'test/monitoring/{,picture/}*.test.ts',
-            'test/mutation/*.test.ts',
-          ],
-          exclude: ['**/node_modules/**'],
-          testTimeout: UNIT_TEST_LIMIT_MS,
-        },
-      },
-      {
-        test: {
-          name: 'bake',
-          include: ['test/bake/**/*.test.ts'],
-          testTimeout: BAKE_TEST_LIMIT_MS,
-          hookTimeout: HOOK_LIMIT_MS,
-        },
-      },
-      {
-        test: {
-          name: 'cluster',
-          include: [
-            'test/{box,chart,contract,integration,rest,chaos,canary,hostile,playground}/**/*.test.ts',
-            'test/monitoring/real/*.test.ts',
-          ],
-          globalSetup: ['test/support/control-plane-setup.ts'],
-          testTimeout: CLUSTER_TEST_LIMIT_MS,
-          hookTimeout: HOOK_LIMIT_MS,
-        },
-      },
-    ],
+    // Half of the files wait for a server most of the time, so there are more workers than cores.
+    maxWorkers: Math.max(4, availableParallelism()),
+    projects: projects(),
   },
 })

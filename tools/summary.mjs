@@ -1,15 +1,15 @@
-// The last line of .ci/run: `summary.mjs <folder of reports> <exit code of the tests> <of the checks> <of the faults>`.
+// The last line of .ci/run: `summary.mjs <folder of reports> <exit code of the tests> <of the checks> <of the rest of the tests>`.
 // For the host's own Node, since set-up itself may be what failed.
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-const [folder = '.', testsExit = '1', checksExit = '1', faultsExit = '1'] = process.argv.slice(2)
+const [folder = '.', testsExit = '1', checksExit = '1', restExit = '1'] = process.argv.slice(2)
 
 const parts = [
   withExit(testCounts(readReport('tests.json')), testsExit),
   withExit(checkCounts(readReport('checks.json')), checksExit),
-  withExit(testCounts(readReport('faults.json')), faultsExit),
+  withExit(testCounts(readReport('rest.json')), restExit),
 ]
 const sum = (field) => parts.reduce((total, part) => total + part[field], 0)
 console.log(`${sum('passed')} passed, ${sum('failed')} failed, ${sum('skipped')} skipped`)

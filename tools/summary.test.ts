@@ -25,15 +25,15 @@ const TESTS = {
   testResults: [passedFile],
 }
 
-type Run = { tests?: object; checks?: object; faults?: object; exits?: [string, string, string] }
+type Run = { tests?: object; checks?: object; rest?: object; exits?: [string, string, string] }
 
-function summaryOf({ tests, checks, faults, exits = ['0', '0', '0'] }: Run): {
+function summaryOf({ tests, checks, rest, exits = ['0', '0', '0'] }: Run): {
   code: number | null
   line: string
 } {
   if (tests !== undefined) writeFileSync(join(folder, 'tests.json'), JSON.stringify(tests))
   if (checks !== undefined) writeFileSync(join(folder, 'checks.json'), JSON.stringify(checks))
-  if (faults !== undefined) writeFileSync(join(folder, 'faults.json'), JSON.stringify(faults))
+  if (rest !== undefined) writeFileSync(join(folder, 'rest.json'), JSON.stringify(rest))
   const result = spawnSync(process.execPath, [PROGRAM, folder, ...exits], { encoding: 'utf8' })
   return { code: result.status, line: result.stdout.trim() }
 }
@@ -68,11 +68,11 @@ describe('the summary of a run', () => {
     expect(got).toEqual({ code: 1, line: '15 passed, 1 failed, 3 skipped' })
   })
 
-  it('adds the faults that alerts are tried with, and does not leave them out when they never came', () => {
+  it('adds the rest of the tests, and does not leave them out when they never came', () => {
     const checks = { passed: 5, failed: 0 }
-    const got = summaryOf({ tests: TESTS, checks, faults: TESTS })
+    const got = summaryOf({ tests: TESTS, checks, rest: TESTS })
     expect(got).toEqual({ code: 0, line: '25 passed, 0 failed, 6 skipped' })
-    rmSync(join(folder, 'faults.json'))
+    rmSync(join(folder, 'rest.json'))
     expect(summaryOf({ tests: TESTS, checks, exits: ['0', '0', '1'] })).toEqual({
       code: 1,
       line: '15 passed, 1 failed, 3 skipped',

@@ -43,8 +43,9 @@ async function main(): Promise<number> {
 }
 
 async function runTests(folder: string): Promise<number> {
-  const args = ['node_modules/vitest/vitest.mjs', 'run', '--project', 'cluster', '--reporter=dot', ...FILES]
-  const env = { ...process.env, DAVIT_AUDIT_FOLDER: folder }
+  const projects = ['--project', 'cluster', '--project', 'full-cluster']
+  const args = ['node_modules/vitest/vitest.mjs', 'run', ...projects, '--reporter=dot', ...FILES]
+  const env = { ...process.env, DAVIT_AUDIT_FOLDER: folder, DAVIT_TESTS: 'full' }
   const child = spawn(process.execPath, args, { cwd: ROOT, env, stdio: 'inherit' })
   const [code] = await once(child, 'close')
   return code === 0 ? 0 : 1

@@ -17,15 +17,21 @@ const FLAGS = ['-mod=readonly', '-buildvcs=false', '-trimpath']
 /**
  * @param name of its folder in the cache
  * @param home folder of main.go, go.mod and go.sum
+ * @param announce called when it has to be built
  * @returns the path of the program
  */
-export async function buildGoProgram(name: string, home: string): Promise<string> {
+export async function buildGoProgram(
+  name: string,
+  home: string,
+  announce: () => void = () => {},
+): Promise<string> {
   const hash = createHash('sha256')
   for (const source of SOURCES) hash.update(await readFile(join(home, source)))
   const caches = process.env.XDG_CACHE_HOME || join(homedir(), '.cache')
   const folder = join(caches, 'davit', name)
   const program = join(folder, `${hash.digest('hex').slice(0, 16)}-${process.platform}-${process.arch}`)
   if (await isThere(program)) return program
+  announce()
   await mkdir(folder, { recursive: true })
   const making = `${program}.${randomBytes(4).toString('hex')}`
   const options = { cwd: home, env: { ...process.env, ...GO_ENV }, timeout: BUILD_LIMIT_MS }

@@ -6,8 +6,6 @@ import { compareLines } from './compare.ts'
 import { definitions } from './documents.ts'
 import { flatten } from './flatten.ts'
 
-/** Where Helm is built already, it is found at once. */
-const BUILD_SEEN_MS = 1000
 const DEFINITIONS = definitions()
 const RELEASE = { name: 'davit', namespace: 'davit-system' }
 
@@ -28,8 +26,7 @@ export async function renderedChart(): Promise<Map<string, string[]>> {
 }
 
 async function findHelm(): Promise<void> {
-  const announcement = setTimeout(() => console.error('building Helm (once, about 3 minutes)'), BUILD_SEEN_MS)
-  await findChartTools().finally(() => clearTimeout(announcement))
+  await findChartTools((line) => console.error(line))
 }
 
 function changes(before: readonly string[], now: readonly string[]): string[] {

@@ -61,7 +61,7 @@ async function reportOf(paths: readonly string[], environment: Record<string, st
     const args = [VITEST, 'run', '--reporter=default', '--reporter=json', `--outputFile.json=${file}`]
     const child = spawn(process.execPath, [...args, ...paths], {
       cwd: ROOT,
-      env: { ...process.env, ...environment },
+      env: { ...process.env, DAVIT_TESTS: 'full', ...environment },
       stdio: 'inherit',
     })
     await once(child, 'exit')

@@ -24,8 +24,14 @@ const PACKAGES: Readonly<Record<ChartTool, string>> = {
 const BUILD_LIMIT_MS = 30 * 60_000
 const GO_ENV = { CGO_ENABLED: '0', GOWORK: 'off', GOFLAGS: '' }
 
-/** @returns the folder of the programs */
-export async function findChartTools(env: NodeJS.ProcessEnv = process.env): Promise<string> {
+/**
+ * @param announce called before each program that has to be built
+ * @returns the folder of the programs
+ */
+export async function findChartTools(
+  announce: (line: string) => void = () => {},
+  env: NodeJS.ProcessEnv = process.env,
+): Promise<string> {
   if (env.DAVIT_CHART_TOOLS) return env.DAVIT_CHART_TOOLS
   const root = join(env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'davit', 'chart-tools')
   const sums = await readFile(join(MODULE, 'go.sum'))
@@ -36,7 +42,7 @@ export async function findChartTools(env: NodeJS.ProcessEnv = process.env): Prom
   await withProcessLock(
     join(root, 'lock'),
     async () => {
-      if (!(await isThere(folder))) await build(root, folder, env)
+      if (!(await isThere(folder))) await build(root, folder, announce, env)
     },
     { timeoutMs: BUILD_LIMIT_MS },
   )
@@ -44,10 +50,16 @@ export async function findChartTools(env: NodeJS.ProcessEnv = process.env): Prom
 }
 
 /** A folder of the cache is whole from its first moment. */
-async function build(root: string, folder: string, env: NodeJS.ProcessEnv): Promise<void> {
+async function build(
+  root: string,
+  folder: string,
+  announce: (line: string) => void,
+  env: NodeJS.ProcessEnv,
+): Promise<void> {
   const staging = await mkdtemp(join(root, '.making-'))
   try {
-    for (const [name, path] of Object.entries(PACKAGES)) {
+    for (const [index, [name, path]] of Object.entries(PACKAGES).entries()) {
+      announce(`building ${name} for the chart's tests (once, ${index + 1} of 3, about a minute each)`)
       const args = ['build', '-mod=readonly', '-buildvcs=false', '-trimpath', '-ldflags', '-s -w']
       await run('go', [...args, '-o', join(staging, name), path], {
         cwd: MODULE,

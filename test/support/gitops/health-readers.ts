@@ -12,8 +12,9 @@ export type Health = { kstatus: Said; argo: Said }
 const LIMIT_MS = 60_000
 
 /** Builds them the first time. @returns the path of the program */
-export function buildHealthReaders(): Promise<string> {
-  return buildGoProgram('gitops-health', fileURLToPath(new URL('../../../tools/gitops', import.meta.url)))
+export function buildHealthReaders(announce?: () => void): Promise<string> {
+  const home = fileURLToPath(new URL('../../../tools/gitops', import.meta.url))
+  return buildGoProgram('gitops-health', home, announce)
 }
 
 /** @param script the health check of Argo CD, in Lua @returns in the order of the objects */

@@ -5,8 +5,8 @@ import { fileURLToPath } from 'node:url'
 import { buildGoProgram } from '../go-program.ts'
 
 /** @returns the path of the program */
-export async function buildKubeletPull(): Promise<string> {
-  return await buildGoProgram('kubelet-pull', fileURLToPath(new URL('.', import.meta.url)))
+export async function buildKubeletPull(announce?: () => void): Promise<string> {
+  return await buildGoProgram('kubelet-pull', fileURLToPath(new URL('.', import.meta.url)), announce)
 }
 
 /** A pod that is about to run, and the image that it needs. */

@@ -37,7 +37,7 @@ something is not among them: [defects.md](defects.md) tells what it found, and w
 \`\`\`sh
 npm run test:chaos -- --fleet --sum   # the fleets that were run so far; without --sum another one, for ten minutes; --minutes=N
 npm run test:hostile                  # all of it, about two hours; --only PART,... for some of it
-npm test -- test/hostile              # the short forms, as \`npm test\` runs them
+npm run test:full -- test/hostile     # the short forms, as \`npm run test:full\` runs them
 \`\`\`
 
 `
