@@ -1,22 +1,19 @@
 import { createHash, hash } from 'node:crypto'
+import { memoize } from '../lib/memoize.ts'
 
 /** Shards that endpoints are spread over; a replica owns some of them. */
 export const SHARD_COUNT = 256
 
-/** Every replica asks several times for every delivery of the log, and hashing would cost it more than the rest of that. */
-const known = new Map<string, number>()
-/** More endpoints than that are begun anew with; a few megabytes. */
+/** Endpoints whose shard is kept; a few megabytes. */
 const MAX_KNOWN = 20_000
 
-/** Shard of an endpoint (0-255), by its UID. */
-export function shardOf(endpointUid: string): number {
-  const held = known.get(endpointUid)
-  if (held !== undefined) return held
-  if (known.size === MAX_KNOWN) known.clear()
-  const shard = Number.parseInt(hash('sha256', endpointUid, 'hex').slice(0, 2), 16)
-  known.set(endpointUid, shard)
-  return shard
-}
+/**
+ * Shard of an endpoint (0-255), by its UID. Every replica asks several times for every delivery of the log; hashing each time
+ * would cost more than the rest of that work.
+ */
+export const shardOf = memoize(MAX_KNOWN, (endpointUid) =>
+  Number.parseInt(hash('sha256', endpointUid, 'hex').slice(0, 2), 16),
+)
 
 /** Which replica works on which shard: rendezvous hashing, so that who comes or goes moves its own share only. */
 

@@ -1,9 +1,9 @@
 import type { Clock } from '../../lib/clock.ts'
+import { memoize } from '../../lib/memoize.ts'
 import { createResolver, type NameServer } from '../../net/dial.ts'
 import {
   type ConnectTarget,
   createAddressPolicy,
-  type TargetDecision,
   targetOf,
   type WebhookNetworks,
 } from '../../net/egress-policy.ts'
@@ -51,7 +51,7 @@ export function createWebhookSender(options: WebhookSenderOptions): ClosableWebh
   const resolve = createResolver({ machineNames: policy.allowsNetworks, server })
   const dialTarget = createDialTarget(policy, resolve, ca)
   const pool = new ConnectionPool(dialTarget, options.maxIdleConnections ?? MAX_IDLE_CONNECTIONS)
-  const parse = cached((url) => targetOf(url, policy))
+  const parse = memoize(MAX_TARGETS, (url) => targetOf(url, policy))
   const active = new ActiveAttempts<Attempt>((attempt) => attempt.fail(CANCELED))
   let closed = false
 
@@ -103,19 +103,6 @@ function atDeadline(clock: Pick<Clock, 'monotonic' | 'after'>, ms: number, end: 
     else stop = clock.after(READING_MS, end)
   })
   return () => stop()
-}
-
-function cached(parse: (url: string) => TargetDecision): (url: string) => TargetDecision {
-  const known = new Map<string, TargetDecision>()
-  return (url) => {
-    const seen = known.get(url)
-    if (seen) return seen
-    const decision = parse(url)
-    // Clearing is rare and costs microseconds; keeping an order of use would cost on every attempt.
-    if (known.size >= MAX_TARGETS) known.clear()
-    known.set(url, decision)
-    return decision
-  }
 }
 
 /**

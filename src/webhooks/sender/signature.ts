@@ -1,5 +1,6 @@
-import { createHash, createHmac, createSecretKey, type KeyObject } from 'node:crypto'
+import { createHash, createHmac, createSecretKey } from 'node:crypto'
 import { SECRET_PREFIX } from '../../apis/ids.ts'
+import { memoize } from '../../lib/memoize.ts'
 
 /** Standard Webhooks signatures, scheme `v1` (interface §5.5). */
 
@@ -39,18 +40,9 @@ export function signatureHeader(message: SignedMessage, secrets: readonly string
 }
 
 /** Keys in the form that is signed with: making it takes six times as long as a signature. */
-const keys = new Map<string, KeyObject>()
-const MAX_KEYS = 4096
-
-function keyOf(secret: string): KeyObject {
-  const held = keys.get(secret)
-  if (held) return held
-  const key = createSecretKey(Buffer.from(secret.slice(SECRET_PREFIX.length), 'base64'))
-  // Starting over is rare and costs microseconds; an order of use would cost on every signature.
-  if (keys.size >= MAX_KEYS) keys.clear()
-  keys.set(secret, key)
-  return key
-}
+const keyOf = memoize(4096, (secret) =>
+  createSecretKey(Buffer.from(secret.slice(SECRET_PREFIX.length), 'base64')),
+)
 
 /** The signing keys of an endpoint: made, rolled with an overlap or at once, and expired (interface §4.2 rule 3). */
 
