@@ -1,13 +1,15 @@
-/** One at a time for each key, in the order of the calls; different keys do not wait for each other. */
+/** What bounds how much runs at once: a mutex per key, semaphores, groups; and the queue that they are made of. */
+
+/** One task at a time per key, in the order of the calls; different keys do not wait for each other. */
 export class KeyedMutex {
   readonly #tails = new Map<string, Promise<unknown>>()
 
-  /** Keys that something runs or waits for. */
+  /** Keys with a task that runs or waits. */
   get size(): number {
     return this.#tails.size
   }
 
-  /** What `work` gives; whether an earlier one failed does not matter. */
+  /** The result of `work`; a failure of an earlier task does not matter. */
   run<T>(key: string, work: () => Promise<T>): Promise<T> {
     const before = this.#tails.get(key) ?? Promise.resolve()
     const result = before.then(work)
@@ -21,10 +23,10 @@ export class KeyedMutex {
   }
 }
 
-/** Places before the first item that may stay unused. */
+/** Slots before the first item that may stay unused. */
 const MAX_SLACK = 1024
 
-/** A first-in-first-out queue with cheap ends (an array's `shift` copies). What was taken out is not held. */
+/** A first-in-first-out queue with cheap ends (an array's `shift` copies). It does not keep what was taken out in memory. */
 export class Fifo<T> {
   #items: (T | undefined)[] = []
   #start = 0
@@ -56,29 +58,77 @@ export class Fifo<T> {
   }
 }
 
-/** So many pieces of work at a time; the rest waits in order, urgent ones before the others. */
+export type SemaphoreLimits = {
+  atOnce: number
+  /** How many may wait; one more is rejected with the error. Absent: any number. */
+  waiting?: { max: number; full: () => Error }
+}
 
-export class PrioritySemaphore {
-  readonly #count: number
+/** Bounds how many tasks run at once; the rest waits in order, urgent ones before the others. */
+export class Semaphore {
+  readonly #limits: SemaphoreLimits
   readonly #urgent = new Fifo<() => void>()
   readonly #others = new Fifo<() => void>()
-  #taken = 0
+  #running = 0
 
-  constructor(count: number) {
-    this.#count = count
+  constructor(limits: SemaphoreLimits) {
+    this.#limits = limits
   }
 
-  /** What `work` gives, once it has had its turn. */
-  async run<T>(work: () => Promise<T>, how: { urgent: boolean }): Promise<T> {
-    if (this.#taken < this.#count) this.#taken += 1
-    else await new Promise<void>((turn) => (how.urgent ? this.#urgent : this.#others).push(turn))
+  get isIdle(): boolean {
+    return this.#running === 0
+  }
+
+  /** The result of `work`. @throws the error of the limit, and whatever `work` throws */
+  async run<T>(work: () => Promise<T>, { urgent = false } = {}): Promise<T> {
+    if (this.#running < this.#limits.atOnce) this.#running += 1
+    else await this.#turn(urgent ? this.#urgent : this.#others)
     try {
       return await work()
     } finally {
       const next = this.#urgent.shift() ?? this.#others.shift()
-      // The slot passes from hand to hand.
+      // The slot passes directly to the next task, so that no new one gets in between.
       if (next) next()
-      else this.#taken -= 1
+      else this.#running -= 1
     }
   }
+
+  #turn(queue: Fifo<() => void>): Promise<void> {
+    const { waiting } = this.#limits
+    if (waiting && this.#urgent.size + this.#others.size >= waiting.max) throw waiting.full()
+    return new Promise((resolve) => queue.push(resolve))
+  }
+}
+
+/** A semaphore per name, so that one that asks for much delays only itself. */
+export class KeyedSemaphore {
+  readonly #limits: SemaphoreLimits
+  readonly #semaphores = new Map<string, Semaphore>()
+
+  constructor(limits: SemaphoreLimits) {
+    this.#limits = limits
+  }
+
+  /** The result of `work`. @throws the error of the limit, and whatever `work` throws */
+  async run<T>(name: string, work: () => Promise<T>): Promise<T> {
+    const semaphore = this.#semaphores.get(name) ?? new Semaphore(this.#limits)
+    this.#semaphores.set(name, semaphore)
+    try {
+      return await semaphore.run(work)
+    } finally {
+      if (semaphore.isIdle) this.#semaphores.delete(name)
+    }
+  }
+}
+
+/** The results of `act`, in order. `size` items at a time: the next group starts when the last of a group has ended. */
+export async function inGroups<T, R>(
+  items: readonly T[],
+  size: number,
+  act: (item: T) => Promise<R>,
+): Promise<R[]> {
+  const results: R[] = []
+  for (let from = 0; from < items.length; from += size)
+    results.push(...(await Promise.all(items.slice(from, from + size).map(act))))
+  return results
 }

@@ -1,7 +1,7 @@
 import { promises as dns } from 'node:dns'
 import { isIP, type LookupFunction, connect as netConnect, Socket } from 'node:net'
 import { createSecureContext, getCACertificates, type SecureContext, connect as tlsConnect } from 'node:tls'
-import { PrioritySemaphore } from '../lib/semaphore.ts'
+import { Semaphore } from '../lib/semaphore.ts'
 
 /**
  * Connects to servers that users name. `dial` resolves a name once, asks the caller about every address, and connects
@@ -39,7 +39,7 @@ export const lookUp: Resolve = async (hostname) =>
  */
 export function createResolver(options: { machineNames: boolean; server?: NameServer | undefined }): Resolve {
   const server = options.server ?? systemNameServer()
-  const lookups = new PrioritySemaphore(MAX_CONCURRENT_LOOKUPS)
+  const lookups = new Semaphore({ atOnce: MAX_CONCURRENT_LOOKUPS })
   const running = new Map<string, Promise<readonly string[]>>()
 
   async function query(hostname: string): Promise<readonly string[]> {
@@ -50,7 +50,7 @@ export function createResolver(options: { machineNames: boolean; server?: NameSe
     if (found.length > 0) return found
     const error = mostTelling(v4, v6)
     if (!options.machineNames || !NOT_FOUND.has(codeOf(error))) throw error
-    const known = await lookups.run(async () => await server.lookup(hostname), { urgent: false })
+    const known = await lookups.run(async () => await server.lookup(hostname))
     if (known.length === 0) throw error
     return known.slice(0, MAX_ADDRESSES)
   }

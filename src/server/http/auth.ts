@@ -3,9 +3,10 @@ import { LRUCache } from 'lru-cache'
 import { DNS_LABEL, GROUP, KEY_AUDIENCE } from '../../apis/meta.ts'
 import type { AccessReviewer, CallerIdentity, TokenReviewer } from '../../kube/reviews.ts'
 import type { Clock } from '../../lib/clock.ts'
+import { KeyedSemaphore, Semaphore } from '../../lib/semaphore.ts'
 import type { LoggedEndpoint } from '../delivery-index/queries.ts'
 import type { EndpointId } from '../endpoint-resource.ts'
-import { KeyedSemaphore, Semaphore } from './limits.ts'
+import { overloaded } from './limits.ts'
 import { Problem } from './problems.ts'
 import { headerValues } from './request.ts'
 import { type Permission, VISIBILITY } from './route.ts'
@@ -240,9 +241,9 @@ const ASKED_AGAIN_AFTER_MS = 1_000
 const DOUBTED = 'The cluster refuses a key that was valid before; it is asked again.'
 const MOST_VERDICTS = 10_000
 /** Reviews of keys that were valid before have places of their own: whoever sends what is no key cannot keep them out. */
-const REVIEWS_OF_KNOWN = { atOnce: 100, waiting: 0 }
+const REVIEWS_OF_KNOWN = { atOnce: 100, waiting: { max: 0, full: overloaded } }
 /** Many keys are new together after a start. */
-const REVIEWS_OF_STRANGERS = { atOnce: 8, waiting: 100 }
+const REVIEWS_OF_STRANGERS = { atOnce: 8, waiting: { max: 100, full: overloaded } }
 const CREDENTIAL_ID = 'authentication.kubernetes.io/credential-id'
 
 type Verdict = { is: 'valid'; client: Client; endsAt: number } | { is: 'refused' } | { is: 'doubtful' }
@@ -307,8 +308,8 @@ const DOUBTEDOfAuthorize =
   'The cluster refuses what it allowed before; nothing was done, and it is asked again.'
 const MOST_VERDICTSOfAuthorize = 50_000
 /** Of all users, and of one: whoever asks for many organizations waits for itself. */
-const MOST_REVIEWS = { atOnce: 200, waiting: 0 }
-const MOST_REVIEWS_OF_USER = { atOnce: 8, waiting: 100 }
+const MOST_REVIEWS = { atOnce: 200, waiting: { max: 0, full: overloaded } }
+const MOST_REVIEWS_OF_USER = { atOnce: 8, waiting: { max: 100, full: overloaded } }
 
 type VerdictOfAuthorize = 'allowed' | 'refused' | 'doubtful'
 

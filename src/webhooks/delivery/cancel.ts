@@ -1,4 +1,5 @@
 import { isApiError } from '../../kube/client.ts'
+import { inGroups } from '../../lib/semaphore.ts'
 import { heldTooLong } from '../log/retention-plan.ts'
 import { cancelObject } from './attempt.ts'
 import { type EngineContext, retryUntilDurable, startOwnedWork } from './context.ts'
@@ -15,18 +16,8 @@ const ENTRIES_AT_A_TIME = 64
 export async function cancelQueue(ctx: EngineContext, lane: EndpointQueue): Promise<void> {
   const members = [...lane.members()].filter((delivery) => !isUnderWay(delivery))
   const { log = [], object = [] } = Object.groupBy(members, ({ storage }) => storage.kind)
-  await cancelEach(ctx, log, ENTRIES_AT_A_TIME)
-  await cancelEach(ctx, object, OBJECTS_AT_A_TIME)
-}
-
-async function cancelEach(
-  ctx: EngineContext,
-  deliveries: readonly Delivery[],
-  atATime: number,
-): Promise<void> {
-  for (let at = 0; at < deliveries.length; at += atATime) {
-    await Promise.all(deliveries.slice(at, at + atATime).map((delivery) => cancelDelivery(ctx, delivery)))
-  }
+  await inGroups(log, ENTRIES_AT_A_TIME, (delivery) => cancelDelivery(ctx, delivery))
+  await inGroups(object, OBJECTS_AT_A_TIME, (delivery) => cancelDelivery(ctx, delivery))
 }
 
 /** What has been sent well, and only its object is to come, is no more canceled than what is being sent. */

@@ -22,7 +22,7 @@ import {
   UnreadableError,
 } from '../../kube/client.ts'
 import type { Clock } from '../../lib/clock.ts'
-import { PrioritySemaphore } from '../../lib/semaphore.ts'
+import { Semaphore } from '../../lib/semaphore.ts'
 import { byteLength, INLINE_PAYLOAD_BYTES } from '../log/codec.ts'
 import type { Delivery, InLog } from './queue.ts'
 import { isFinal, isSetAside } from './status.ts'
@@ -63,7 +63,7 @@ export class DeliveryObjects {
   readonly #resources: Resources
   readonly #clock: Clock
   readonly #listener: DeliveryObjectsListener
-  readonly #slots = new PrioritySemaphore(CALLS_AT_A_TIME)
+  readonly #slots = new Semaphore({ atOnce: CALLS_AT_A_TIME })
 
   constructor(resources: Resources, clock: Clock, listener: DeliveryObjectsListener = {}) {
     this.#resources = resources
@@ -129,7 +129,7 @@ export class DeliveryObjects {
   /** @throws ApiError `NotFound` when it is gone already, and the rest */
   async remove(delivery: Delivery): Promise<void> {
     const remove = () => this.#resources.delete(webhookDeliveries, deliveryRef(delivery))
-    await this.#slots.run(remove, { urgent: false })
+    await this.#slots.run(remove)
   }
 
   async #patchStatus(
@@ -160,7 +160,7 @@ export class DeliveryObjects {
     try {
       const object = this.#objectOf(delivery, home)
       const create = () => this.#resources.create(webhookDeliveries, object, { answer: 'metadata' })
-      const created = await this.#slots.run(create, { urgent: false })
+      const created = await this.#slots.run(create)
       this.#tellWritten(delivery, 0)
       return { version: created.metadata.resourceVersion ?? '' }
     } catch (error) {

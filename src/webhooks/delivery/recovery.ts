@@ -8,6 +8,7 @@ import {
   webhookDeliveryKind,
 } from '../../apis/webhook-delivery.ts'
 import { type RawObject, UnreadableError } from '../../kube/client.ts'
+import { inGroups } from '../../lib/semaphore.ts'
 import { copyString } from '../../lib/text.ts'
 import type { EndpointDirectory } from '../endpoints/directory.ts'
 import { INLINE_PAYLOAD_BYTES } from '../log/codec.ts'
@@ -203,11 +204,7 @@ export class RecoveryFromObjects {
    * for by its name. @throws Error when given up
    */
   async lookUpMissing(signal: AbortSignal): Promise<void> {
-    const missing = [...this.#missing]
-    for (let at = 0; at < missing.length; at += AT_A_TIME)
-      await Promise.all(
-        missing.slice(at, at + AT_A_TIME).map(([key, delivery]) => this.#lookUp(key, delivery, signal)),
-      )
+    await inGroups([...this.#missing], AT_A_TIME, ([key, delivery]) => this.#lookUp(key, delivery, signal))
   }
 
   async #lookUp(key: string, delivery: Delivery, signal: AbortSignal): Promise<void> {

@@ -3,6 +3,7 @@ import { deliveryOutline, webhookDeliveries } from '../../apis/webhook-delivery.
 import { findObject, isApiError, type ResourceReader, type ResourceWriter } from '../../kube/client.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/log.ts'
+import { inGroups } from '../../lib/semaphore.ts'
 import { isFinal } from '../delivery/status.ts'
 import { isKeyAlive, keptLine, keyRecordsOf } from './dedupe.ts'
 import type { FinishedDelivery, FinishedIndex, PayloadRefs } from './finished-deliveries.ts'
@@ -353,7 +354,7 @@ export class PayloadRefVerifier {
       for (const [n, one] of found.entries())
         if (typeof one === 'object') ended.push([group[n] ?? '', one.finishedIn])
     }
-    const evicted = await inGroups(ended, async (one) => await this.#evict(...one))
+    const evicted = await inGroups(ended, AT_A_TIME, async (one) => await this.#evict(...one))
     return { asked: objects.length, gone: gone + evicted.filter((isGone) => isGone).length }
   }
 
@@ -376,7 +377,7 @@ export class PayloadRefVerifier {
 
   /** What is gone refers to nothing any more. */
   async #askAll(objects: readonly string[]): Promise<Found[]> {
-    return await inGroups(objects, async (object) => {
+    return await inGroups(objects, AT_A_TIME, async (object) => {
       const found = await this.#ask(object)
       if (found === 'gone') this.#refs.release(object)
       return found
@@ -403,12 +404,4 @@ export class PayloadRefVerifier {
 function refOf(object: string): { namespace: string; name: string } {
   const [namespace = '', name = ''] = object.split('/')
   return { namespace, name }
-}
-
-/** @returns what came of each, in their order */
-async function inGroups<T, R>(all: readonly T[], act: (one: T) => Promise<R>): Promise<R[]> {
-  const done: R[] = []
-  for (let from = 0; from < all.length; from += AT_A_TIME)
-    done.push(...(await Promise.all(all.slice(from, from + AT_A_TIME).map(act))))
-  return done
 }

@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from 'vitest'
-import { KeyedSemaphore, Semaphore } from './limits.ts'
+import { KeyedSemaphore, Semaphore } from './semaphore.ts'
 
 let begun: string[]
 let ends: (() => void)[]
@@ -15,10 +15,11 @@ const work = (name: string) => () => {
   return new Promise<string>((resolve) => ends.push(() => resolve(name)))
 }
 
+const full = () => Object.assign(new Error('full'), OVERLOADED)
 const OVERLOADED = { code: 'overloaded' }
 
 test('as much as may be is under way, some waits in the order in which it came, and what is more is refused', async () => {
-  const turns = new Semaphore({ atOnce: 2, waiting: 2 })
+  const turns = new Semaphore({ atOnce: 2, waiting: { max: 2, full } })
   const all = ['a', 'b', 'c', 'd'].map((name) => turns.run(work(name)))
   await expect(turns.run(work('e'))).rejects.toMatchObject(OVERLOADED)
   expect(begun).toEqual(['a', 'b'])
@@ -37,7 +38,7 @@ test('as much as may be is under way, some waits in the order in which it came, 
 })
 
 test('work that fails gives its place to the next', async () => {
-  const turns = new Semaphore({ atOnce: 1, waiting: 1 })
+  const turns = new Semaphore({ atOnce: 1, waiting: { max: 1, full } })
   const failing = turns.run(async () => {
     throw new Error('failed')
   })
@@ -49,7 +50,7 @@ test('work that fails gives its place to the next', async () => {
 })
 
 test('one name that asks for much keeps no other waiting', async () => {
-  const turns = new KeyedSemaphore({ atOnce: 1, waiting: 1 })
+  const turns = new KeyedSemaphore({ atOnce: 1, waiting: { max: 1, full } })
   const busy = [turns.run('busy', work('1')), turns.run('busy', work('2'))]
   await expect(turns.run('busy', work('3'))).rejects.toMatchObject(OVERLOADED)
   const other = turns.run('other', work('other'))
