@@ -2,14 +2,13 @@
 
 import { z } from 'zod'
 import { type BoxTemplate, boxTemplate, boxTemplates } from '../../src/apis/box-template.ts'
-import { persistentVolumeClaims, serviceAccounts } from '../../src/apis/core-kinds.ts'
+import { persistentVolumeClaims, ROLE_ARN_ANNOTATION, serviceAccounts } from '../../src/apis/core-kinds.ts'
 import { API_VERSION } from '../../src/apis/meta.ts'
 import {
   SECRETS_SETTINGS_NAME,
   secretsSettings,
   secretsSettingsResource,
 } from '../../src/apis/secrets-settings.ts'
-import { ROLE_ARN_ANNOTATION } from '../../src/boxes/controller/bake-job.ts'
 import type { ResourceReader, ResourceWriter } from '../../src/kube/client.ts'
 import type { Account, IdentityKey } from '../../test-support/aws/account.ts'
 import { requestApi } from '../control-plane/api-server.ts'

@@ -12,6 +12,9 @@ export const serviceAccounts: ResourceType = {
   plural: 'serviceaccounts',
   namespaced: true,
 }
+/** Annotation of a ServiceAccount: the role that its pods may assume (IRSA of EKS). */
+export const ROLE_ARN_ANNOTATION = 'eks.amazonaws.com/role-arn'
+
 export const persistentVolumeClaims: ResourceType = {
   group: '',
   version: 'v1',

@@ -10,10 +10,10 @@ export type RegistryHost = { host: string; problem?: never } | { host?: never; p
 
 const MAX_NAME = 253
 const MAX_LABEL = 63
-const DOCKER_HUB = 'docker.io'
+export const DOCKER_HUB = 'docker.io'
 /** Names under which people write it, and tools ask it. */
 const DOCKER_HUB_ALIASES: ReadonlySet<string> = new Set([
-  'docker.io',
+  DOCKER_HUB,
   'www.docker.io',
   'index.docker.io',
   'registry-1.docker.io',

@@ -1,10 +1,10 @@
 /**
- * References to images, by the grammar of docker and Kubernetes: `[host[:port]/]path[:tag][@digest]`, with the host in the one
- * form in which hosts are compared. Without a host it is Docker Hub, and there without a slash it is `library/`.
+ * Image references in the grammar of Docker and Kubernetes: `[host[:port]/]path[:tag][@digest]`. The default host is Docker Hub, where
+ * a path without a slash is below `library/`.
  */
-import { parseRegistryHost } from '../apis/registry-host.ts'
+import { DOCKER_HUB, parseRegistryHost } from '../apis/registry-host.ts'
 
-/** `registry` is canonical. Without tag and digest the tag is `latest`; with a digest there may be a tag, which then says nothing. */
+/** `registry` is canonical. Without tag and digest the tag is `latest`; next to a digest a tag has no effect. */
 export type ImageReference = {
   registry: string
   repository: string
@@ -16,13 +16,12 @@ export type ParsedImage =
   | { reference: ImageReference; problem?: never }
   | { reference?: never; problem: string }
 
-const DOCKER_HUB = 'docker.io'
 const MAX_REPOSITORY = 255
 const PATH_PART = /^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*$/
 const TAG = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/
 const DIGEST = /^sha256:[0-9a-f]{64}$/
 
-/** @returns what it names, or what is wrong in words that follow "image" */
+/** @returns the reference, or the problem as text that follows "image" */
 export function parseImageReference(text: string): ParsedImage {
   const shape = shapeProblem(text)
   if (shape !== undefined) return { problem: shape }
@@ -36,7 +35,7 @@ export function parseImageReference(text: string): ParsedImage {
   return within(host, { name: rest, digest })
 }
 
-/** As a tool is told to pull it: with the digest where there is one, else with the tag; skopeo refuses both. */
+/** The name to pull: with the digest if there is one, otherwise with the tag, since skopeo rejects both together. */
 export function imageName({ registry, repository, tag, digest }: ImageReference): string {
   return `${registry}/${repository}${digest === undefined ? `:${tag}` : `@${digest}`}`
 }
@@ -50,12 +49,12 @@ function shapeProblem(text: string): string | undefined {
   return undefined
 }
 
-/** Without the character there. */
+/** Splits without the character at the index. */
 function cut(text: string, at: number): [before: string, after: string | undefined] {
   return at < 0 ? [text, undefined] : [text.slice(0, at), text.slice(at + 1)]
 }
 
-/** Docker takes `Acme` for a host as well, since no repository may be called so; here that is a mistake. */
+/** Docker also takes `Acme` for a host, since no repository may have capitals. Davit reports that as a mistake. */
 function isHost(first: string): boolean {
   return first === 'localhost' || /[.:[]/.test(first)
 }
@@ -71,12 +70,12 @@ function within(
   const repository = registry === DOCKER_HUB && !path.includes('/') ? `library/${path}` : path
   if (repository.length > MAX_REPOSITORY)
     return { problem: `must have a repository of at most ${MAX_REPOSITORY} characters` }
-  const shown = tag ?? (digest === undefined ? 'latest' : undefined)
+  const effectiveTag = tag ?? (digest === undefined ? 'latest' : undefined)
   return {
     reference: {
       registry,
       repository,
-      ...(shown === undefined ? {} : { tag: shown }),
+      ...(effectiveTag === undefined ? {} : { tag: effectiveTag }),
       ...(digest === undefined ? {} : { digest }),
     },
   }

@@ -2,7 +2,6 @@
 import type { BoxTemplate } from '../apis/box-template.ts'
 import type { RegistryCredential } from '../apis/registry-credential.ts'
 import { TemplateReconciler } from '../boxes/controller/controller.ts'
-import { createTemplateWriter } from '../boxes/controller/gather.ts'
 import { BakeSlots } from '../boxes/controller/limits.ts'
 import { MutationCache } from '../kube/mutation-cache.ts'
 import type { Organizations } from '../kube/organizations.ts'
@@ -29,7 +28,6 @@ export function buildBoxLoop({ config, dependencies, organizations }: BoxOptions
     ...dependencies,
     resources: dependencies.api,
     book: templates,
-    writer: createTemplateWriter(dependencies.api, templates),
     organizations,
     settings: config.bake,
     slots,

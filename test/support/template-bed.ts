@@ -14,7 +14,6 @@ import {
   registryCredentials,
 } from '../../src/apis/registry-credential.ts'
 import { TemplateReconciler } from '../../src/boxes/controller/controller.ts'
-import { createTemplateWriter } from '../../src/boxes/controller/gather.ts'
 import { BakeSlots } from '../../src/boxes/controller/limits.ts'
 import { MutationCache } from '../../src/kube/mutation-cache.ts'
 import { Organizations } from '../../src/kube/organizations.ts'
@@ -88,7 +87,6 @@ export class TemplateBed {
     this.#reconciler = new TemplateReconciler({
       resources: this.store,
       book: this.book,
-      writer: createTemplateWriter(this.store, this.book),
       organizations: this.organizations,
       settings: SETTINGS,
       slots: this.turns,

@@ -2,9 +2,9 @@ import { describe, expect, test } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
 import { type BakeStatus, bakeFailureCode } from '../../apis/bake.ts'
 import { TEMPLATE_CONDITIONS } from '../../apis/box-template.ts'
-import type { BakeProblem } from './bake-job.ts'
 import { type TemplateView, templateFindings } from './conditions.ts'
 import { bakeFailure } from './outcome.ts'
+import type { BakeProblem } from './prepare.ts'
 
 const DONE: BakeStatus = {
   state: 'succeeded',

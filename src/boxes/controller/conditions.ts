@@ -1,106 +1,97 @@
+/**
+ * The conditions of a BoxTemplate, such that kstatus reads them correctly. All of them follow from the last bake and the current
+ * problem.
+ */
 import type { BakedService, BakeFailure, BakeStatus } from '../../apis/bake.ts'
 import { CREDENTIAL_PREFIX } from '../../apis/ids.ts'
 import type { RegistryCredential } from '../../apis/registry-credential.ts'
 import type { ConditionUpdate } from '../../kube/status.ts'
-import type { BakeProblem } from './bake-job.ts'
 import { failureReason } from './outcome.ts'
+import type { BakeProblem } from './prepare.ts'
 
-/**
- * Whether the box that is there was pulled with the credentials as they are now. A bake that succeeded is not repeated when a secret is
- * replaced, since the box works on; but its map names the version that the bake read, so it has to be seen which boxes are behind.
- */
+type Finding = Omit<ConditionUpdate, 'type'>
 
 export type CurrentConditionInput = {
   bake: BakeStatus | undefined
   /** Of the template. */
   generation: number
   credentialState: string
-  /** Names of those that the template names. */
+  /** All credentials that the template references. */
   names: readonly string[]
-  /** Those of them that are there, by name. */
+  /** Those of them that exist, by name. */
   credentials: ReadonlyMap<string, RegistryCredential>
 }
 
-type AnswerOfBoxCurrency = Omit<ConditionUpdate, 'type'>
-type Behind = { reason: string; words: string }
-type BakedWith = NonNullable<BakedService['credential']>
-
-/** So many are named; who has more bakes them all the same. */
 const MAX_NAMED = 3
 
-export function currentCondition(view: CurrentConditionInput): AnswerOfBoxCurrency {
-  const services = servicesOf(view.bake)
+/**
+ * Whether the box was pulled with the credentials as they are now. A replaced secret does not cause another bake, since the box keeps
+ * working. But the box's credentials file names the version of the secret that the bake read, so users must see which boxes are behind.
+ */
+export function currentCondition(view: CurrentConditionInput): Finding {
+  const { bake } = view
+  const services = bake?.state === 'succeeded' ? (bake.services ?? []) : bake?.lastSucceeded?.services
   if (services === undefined)
     return { status: 'Unknown', reason: 'NothingBaked', message: 'There is no box yet.' }
   const used = new Map(
     services.flatMap(({ credential }) => (credential ? [[credential.id, credential]] : [])),
   )
-  const found = [...used.values()].flatMap((credential) => behind(view, credential) ?? [])
+  const found = [...used.values()].flatMap((credential) => changeSince(view, credential) ?? [])
   const [first, ...others] = found.length === 0 && isReplaced(view) ? [REPLACED] : found
-  if (first === undefined) return CURRENT
-  const named = [first, ...others].slice(0, MAX_NAMED).map(({ words }) => words)
+  if (first === undefined)
+    return {
+      status: 'True',
+      reason: 'AsBaked',
+      message: 'The credentials are those that the box was baked with.',
+    }
+  const named = [first, ...others].slice(0, MAX_NAMED).map(({ message }) => message)
   const more = found.length > MAX_NAMED ? [`So it is with ${found.length - MAX_NAMED} more.`] : []
   return { status: 'False', reason: first.reason, message: [...named, ...more, WHAT_TO_DO].join(' ') }
 }
 
-const CURRENT: AnswerOfBoxCurrency = {
-  status: 'True',
-  reason: 'AsBaked',
-  message: 'The credentials are those that the box was baked with.',
-}
 const WHAT_TO_DO = 'Ask for another bake (davit.dev/rebake-requested-at), and bring its map to the machines.'
-const REPLACED: Behind = {
+const REPLACED = {
   reason: 'CredentialChanged',
-  words: 'A credential was deleted since the bake, and made again.',
+  message: 'A credential was deleted since the bake, and made again.',
 }
 
-/** Of the box that is there. */
-function servicesOf(bake: BakeStatus | undefined): readonly BakedService[] | undefined {
-  return bake?.state === 'succeeded' ? (bake.services ?? []) : bake?.lastSucceeded?.services
-}
-
-/** What the numbers do not show, since those of another one begin anew. */
+/** Versions and generations do not show that a credential was deleted and recreated: both restart at 1. */
 function isReplaced({ bake, generation, credentialState }: CurrentConditionInput): boolean {
   return (
     bake?.state === 'succeeded' && bake.generation === generation && bake.credentialState !== credentialState
   )
 }
 
-function behind(
+function changeSince(
   { names, credentials }: CurrentConditionInput,
-  { id, parameterVersion, generation }: BakedWith,
-): Behind | undefined {
+  { id, parameterVersion, generation }: NonNullable<BakedService['credential']>,
+): { reason: string; message: string } | undefined {
   const name = id.slice(CREDENTIAL_PREFIX.length)
-  // A template that names others now is baked with them.
+  // The template does not use it any more, and will be baked with others.
   if (!names.includes(name)) return undefined
   const credential = credentials.get(name)
   if (credential === undefined)
-    return { reason: 'CredentialGone', words: `${id} is gone, and with it what the box pulls with.` }
+    return { reason: 'CredentialGone', message: `${id} is gone, and with it what the box pulls with.` }
   const version = credential.status?.parameter?.version
   if (parameterVersion !== undefined && version !== undefined && version !== parameterVersion)
     return {
       reason: 'SecretReplaced',
-      words: `The box was baked with version ${parameterVersion} of the secret of ${id}, which has version ${version} now.`,
+      message: `The box was baked with version ${parameterVersion} of the secret of ${id}, which has version ${version} now.`,
     }
   if (generation === undefined || credential.metadata.generation === generation) return undefined
-  return { reason: 'CredentialChanged', words: `${id} was changed since the bake.` }
+  return { reason: 'CredentialChanged', message: `${id} was changed since the bake.` }
 }
 
-/** What the conditions of a template say, so that kstatus reads them right. `Ready` follows from the last bake; it is never set by hand. */
-
-type Answer = Omit<ConditionUpdate, 'type'>
-
 export type TemplateView = {
-  /** As it will be. */
+  /** As it is going to be stored. */
   bake: BakeStatus | undefined
-  /** What would keep a bake from being begun now. */
+  /** What keeps a bake from starting now. */
   problem: BakeProblem | undefined
-  /** Another bake is due: the last one does not answer what is wanted. */
+  /** Whether another bake is due. */
   isDue: boolean
-  /** What a bake that is due waits for, in words. */
+  /** What a bake that is due waits for, as message text. */
   waitsFor?: string | undefined
-  /** Whether the box was baked with the credentials as they are (box-currency.ts). */
-  current: Answer
+  current: Finding
 }
 
 export function templateFindings(view: TemplateView): ConditionUpdate[] {
@@ -113,11 +104,11 @@ export function templateFindings(view: TemplateView): ConditionUpdate[] {
   ]
 }
 
-function ready({ bake, problem, isDue, waitsFor }: TemplateView): Answer {
-  if (problem) return { status: 'False', ...problemWords(problem) }
+function ready({ bake, problem, isDue, waitsFor }: TemplateView): Finding {
+  if (problem) return { status: 'False', ...problemText(problem) }
   if (isDue || !bake) return { status: 'False', ...due(waitsFor) }
-  const answer = succeeded(bake)
-  return answer.status === 'Unknown' ? { ...answer, status: 'False' } : answer
+  const finding = succeeded(bake)
+  return finding.status === 'Unknown' ? { ...finding, status: 'False' } : finding
 }
 
 const DUE = { reason: 'Baking', message: 'A bake is due.' }
@@ -128,13 +119,13 @@ function due(waitsFor: string | undefined): { reason: string; message: string } 
     : { reason: 'Waiting', message: `A bake is due, and waits: ${waitsFor}.` }
 }
 
-function succeeded(bake: BakeStatus | undefined): Answer {
+function succeeded(bake: BakeStatus | undefined): Finding {
   if (bake?.state === 'succeeded') {
     const count = bake.services?.length ?? 0
     const message = count === 1 ? 'The image was pulled.' : `The images of ${count} services were pulled.`
     return { status: 'True', reason: 'Baked', message }
   }
-  if (bake?.state === 'failed' && bake.failure) return { status: 'False', ...failureWords(bake.failure) }
+  if (bake?.state === 'failed' && bake.failure) return { status: 'False', ...failureText(bake.failure) }
   const message = bake === undefined ? DUE.message : BAKING[bake.state === 'running' ? 'running' : 'pending']
   return { status: 'Unknown', reason: 'Baking', message }
 }
@@ -144,10 +135,10 @@ const BAKING = {
   running: 'The images are being pulled.',
 }
 
-function reconciling({ bake, problem, isDue, waitsFor }: TemplateView): Answer {
+function reconciling({ bake, problem, isDue, waitsFor }: TemplateView): Finding {
   if (bake?.state === 'pending' || bake?.state === 'running')
     return { status: 'True', reason: 'Baking', message: BAKING[bake.state] }
-  if (problem?.waits) return { status: 'True', ...problemWords(problem) }
+  if (problem?.waits) return { status: 'True', ...problemText(problem) }
   if (problem) return UP_TO_DATE
   if (isDue || !bake) return { status: 'True', ...due(waitsFor) }
   if (bake.nextAttemptAt !== undefined)
@@ -159,37 +150,37 @@ function reconciling({ bake, problem, isDue, waitsFor }: TemplateView): Answer {
   return UP_TO_DATE
 }
 
-const UP_TO_DATE: Answer = {
+const UP_TO_DATE: Finding = {
   status: 'False',
   reason: 'UpToDate',
   message: 'The status speaks of the current spec.',
 }
 
-/** What nothing but a change, by somebody, can mend. */
-function stalled(view: TemplateView): Answer {
+/** True if only a change of the template or of what it references helps. */
+function stalled(view: TemplateView): Finding {
   const { bake, problem } = view
   if (reconciling(view).status === 'True') return NOTHING_TO_MEND
-  if (problem) return { status: 'True', ...problemWords(problem) }
-  if (bake?.state === 'failed' && bake.failure) return { status: 'True', ...failureWords(bake.failure) }
+  if (problem) return { status: 'True', ...problemText(problem) }
+  if (bake?.state === 'failed' && bake.failure) return { status: 'True', ...failureText(bake.failure) }
   return NOTHING_TO_MEND
 }
 
-const NOTHING_TO_MEND: Answer = {
+const NOTHING_TO_MEND: Finding = {
   status: 'False',
   reason: 'NothingToMend',
   message: 'Nothing waits for somebody to act.',
 }
 
-function problemWords({ service, code, message }: BakeProblem): { reason: string; message: string } {
+function problemText({ service, code, message }: BakeProblem): { reason: string; message: string } {
   return { reason: failureReason(code), message: about(service, message) }
 }
 
-/** What to do comes first: a condition has less room than the status has for the words of a tool. */
-function failureWords({ service, code, message, fix }: BakeFailure): { reason: string; message: string } {
-  const words = message === '' ? '' : ` The words: ${message}`
-  return { reason: failureReason(code), message: about(service, `${fix}${words}`) }
+/** The fix comes first: the message of a condition may be cut off, unlike the one in `status.bake`. */
+function failureText({ service, code, message, fix }: BakeFailure): { reason: string; message: string } {
+  const output = message === '' ? '' : ` The words: ${message}`
+  return { reason: failureReason(code), message: about(service, `${fix}${output}`) }
 }
 
-function about(service: string | undefined, words: string): string {
-  return service === undefined ? words : `Service ${service}: ${words}`
+function about(service: string | undefined, text: string): string {
+  return service === undefined ? text : `Service ${service}: ${text}`
 }

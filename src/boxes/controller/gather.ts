@@ -1,11 +1,6 @@
+/** Reads everything that the next action for a bake depends on, live: the template's Jobs, their pods and Events, and its references. */
 import { readRequest } from '../../apis/annotations.ts'
-import {
-  type BoxTemplate,
-  boxTemplate,
-  boxTemplateKind,
-  boxTemplates,
-  REBAKE_ANNOTATION,
-} from '../../apis/box-template.ts'
+import { type BoxTemplate, REBAKE_ANNOTATION } from '../../apis/box-template.ts'
 import {
   configMap,
   configMaps,
@@ -13,10 +8,11 @@ import {
   jobs,
   persistentVolumeClaims,
   pods,
+  ROLE_ARN_ANNOTATION,
   serviceAccounts,
 } from '../../apis/core-kinds.ts'
 import { CREDENTIAL_PREFIX } from '../../apis/ids.ts'
-import { API_VERSION, objectMeta, type ResourceType } from '../../apis/meta.ts'
+import { objectMeta, type ResourceType } from '../../apis/meta.ts'
 import {
   type RegistryCredential,
   registryCredential,
@@ -31,23 +27,14 @@ import {
   type ResourceReader,
   type ResourceWriter,
 } from '../../kube/client.ts'
-import { type MutationCache, ObjectWriter } from '../../kube/mutation-cache.ts'
+import type { MutationCache, ObjectWriter } from '../../kube/mutation-cache.ts'
 import type { Organizations } from '../../kube/organizations.ts'
 import type { EventRecorder } from '../../kube/recorder.ts'
 import type { Clock, Random } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { BakeMetrics } from '../../lib/metrics.ts'
 import { sanitizeText } from '../../lib/text.ts'
-import {
-  activeSeconds,
-  type BakeCa,
-  type BakeSettings,
-  bakeSelector,
-  type FoundCa,
-  type PreparedService,
-  prepareBake,
-  ROLE_ARN_ANNOTATION,
-} from './bake-job.ts'
+import { activeSeconds, type BakeSettings, bakeSelector } from './bake-job.ts'
 import { type BakeLimits, type BakeSlots, exceedsTemplateQuota } from './limits.ts'
 import {
   type BakeJob,
@@ -57,41 +44,21 @@ import {
   bakeProgress,
   type ClusterEvent,
   clusterEvent,
+  isPodOver,
   isWaiting,
 } from './outcome.ts'
 import type { BakeFacts, JobFacts } from './plan.ts'
-
-/** Writes of the status of BoxTemplates by their controller. One that is gone takes its Jobs with it, since it owns them. */
-
-type TemplateWriter = Pick<ObjectWriter<BoxTemplate>, 'read' | 'updateStatus'>
-
-export function createTemplateWriter(
-  resources: ResourceReader & ResourceWriter,
-  book: MutationCache<BoxTemplate>,
-): TemplateWriter {
-  return new ObjectWriter({
-    resources,
-    type: boxTemplates,
-    decode: (raw) => boxTemplate.parse(raw),
-    cache: book,
-  })
-}
-
-export function templateReference({ metadata }: BoxTemplate) {
-  return { apiVersion: API_VERSION, kind: boxTemplateKind.kind, metadata }
-}
-
-/** What the loop of templates works with. */
+import { type BakeCa, type FoundCa, type PreparedService, prepareBake } from './prepare.ts'
 
 export type TemplateContext = {
   resources: ResourceReader & ResourceWriter
   book: MutationCache<BoxTemplate>
-  writer: TemplateWriter
+  writer: ObjectWriter<BoxTemplate>
   organizations: Organizations
   settings: Omit<BakeSettings, 'image'> & {
     image: string | undefined
     limits: BakeLimits
-    /** Of one organization. */
+    /** Per organization. */
     maxTemplates: number
   }
   slots: BakeSlots
@@ -102,60 +69,63 @@ export type TemplateContext = {
   log: Logger
 }
 
-/** The Jobs and pods of a template, read live. */
-
-/** Jobs of a template that are kept at a time are few; more than this are not looked at. */
+/** A template has few Jobs at a time; pages beyond this are ignored. */
 const MAX_PAGES = 10
-const MAX_WORDS = 1000
-/** A kubelet repeats what goes on being wrong within five minutes; what it does not repeat has passed. */
+const MAX_MESSAGE = 1000
+/** A kubelet repeats the Event of a lasting problem within five minutes, so an older one is no longer true. */
 const RECENT_MS = 360_000
+const CERTIFICATE = '-----BEGIN CERTIFICATE-----'
 
-export type BakeRuns = { jobs: JobFacts[]; leavingPods: string[] }
+export type GatheredBake = {
+  template: BoxTemplate
+  facts: BakeFacts
+  /** Empty if there is a problem. */
+  services: PreparedService[]
+  /** The role of the ServiceAccount (IRSA). */
+  roleArn: string | undefined
+  /** Names of all credentials that the template references, and those of them that exist. */
+  names: readonly string[]
+  credentials: ReadonlyMap<string, RegistryCredential>
+}
 
-/** Without an image nothing is baked, nor looked for: what is under way ends by itself. @throws ApiError */
+/** Without a bake image there are no bakes: nothing is read, and a Job in progress ends by itself. @throws ApiError */
 export async function listBakeRuns(
   { resources, settings, clock }: Pick<TemplateContext, 'resources' | 'settings' | 'clock'>,
   { metadata, status }: BoxTemplate,
-): Promise<BakeRuns> {
+): Promise<Pick<BakeFacts, 'jobs' | 'leavingPods'>> {
   if (settings.image === undefined) return { jobs: [], leavingPods: [] }
   const now = clock.now()
   const activeMs = activeSeconds(settings) * 1000
   const { namespace = '', name, uid } = metadata
   const query = { namespace, labelSelector: bakeSelector(name) }
-  // The Jobs first: of one that has ended the pod has then ended as well, and says how.
-  const held = (await listAll(resources, jobs, query)).map((raw) => bakeJob.parse(raw))
-  const found = (await listAll(resources, pods, query)).map((raw) => bakePod.parse(raw))
+  // Jobs first: the pod of a Job that has ended is then listed with its result.
+  const listedJobs = (await listAll(resources, jobs, query)).map((raw) => bakeJob.parse(raw))
+  const listedPods = (await listAll(resources, pods, query)).map((raw) => bakePod.parse(raw))
   const services = status?.bake?.services?.map((service) => service.name) ?? []
   const facts = await Promise.all(
-    held.map(async (job): Promise<JobFacts> => {
-      const pod = podOf(job, found)
-      const complaints = isOver(job) ? [] : await complaintsOf(resources, { job, pod }, now)
+    listedJobs.map(async (job): Promise<JobFacts> => {
+      const pod = newestPod(job, listedPods)
+      const complaints = isOver(job) ? [] : await readComplaints(resources, job, pod, now)
+      const { startedAt } = status?.bake?.job === job.metadata.name ? status.bake : {}
       return {
         name: job.metadata.name,
         isOwn: isOwnedBy(job, uid),
         isLeaving: job.metadata.deletionTimestamp !== undefined,
         progress: bakeProgress(
-          { job, pod, complaints, services, activeMs, startedAt: startOf(job, status) },
+          { job, pod, complaints, services, activeMs, startedAt: Date.parse(startedAt ?? '') || undefined },
           now,
         ),
       }
     }),
   )
-  const running = held.filter((job) => !isOver(job))
-  const leavingPods = found
-    .filter((pod) => isAlive(pod) && !running.some((job) => isOwnedBy(pod, job.metadata.uid)))
+  const running = listedJobs.filter((job) => !isOver(job))
+  const leavingPods = listedPods
+    .filter((pod) => !isPodOver(pod) && !running.some((job) => isOwnedBy(pod, job.metadata.uid)))
     .map((pod) => pod.metadata.name)
   return { jobs: facts, leavingPods }
 }
 
-/** Of the bake that the Job is of, by the clock that wrote the status. */
-function startOf({ metadata }: BakeJob, status: BoxTemplate['status']): number | undefined {
-  const { job, startedAt } = status?.bake ?? {}
-  return job === metadata.name ? Date.parse(startedAt ?? '') || undefined : undefined
-}
-
-/** The newest: a Job of ours makes one. */
-function podOf(job: BakeJob, all: readonly BakePod[]): BakePod | undefined {
+function newestPod(job: BakeJob, all: readonly BakePod[]): BakePod | undefined {
   const created = ({ metadata }: BakePod) => Date.parse(metadata.creationTimestamp ?? '') || 0
   return all
     .filter((pod) => isOwnedBy(pod, job.metadata.uid))
@@ -173,14 +143,11 @@ function isOver({ status }: BakeJob): boolean {
   )
 }
 
-function isAlive({ status }: BakePod): boolean {
-  return status.phase !== 'Succeeded' && status.phase !== 'Failed'
-}
-
-/** Why no pod was made, or why it does not start: Events are the only place that says so. */
-async function complaintsOf(
+/** Why there is no pod, or why it does not start. Only Events tell. */
+async function readComplaints(
   resources: ResourceReader,
-  { job, pod }: { job: BakeJob; pod: BakePod | undefined },
+  job: BakeJob,
+  pod: BakePod | undefined,
   now: number,
 ): Promise<string[]> {
   if (pod && !isWaiting(pod)) return []
@@ -192,10 +159,10 @@ async function complaintsOf(
     .filter(({ reason }) => (pod ? reason !== 'FailedScheduling' : reason === 'FailedCreate'))
     .filter((event) => !pod || lastSeen(event) > now - RECENT_MS)
     .sort((a, b) => lastSeen(a) - lastSeen(b))
-    .map(({ message }) => sanitizeText(message, MAX_WORDS))
+    .map(({ message }) => sanitizeText(message, MAX_MESSAGE))
 }
 
-/** Older clients count in the Event, newer ones begin a series. */
+/** Older clients update the Event itself, newer ones its series. */
 function lastSeen({ metadata, lastTimestamp, eventTime, series }: ClusterEvent): number {
   const times = [metadata.creationTimestamp, lastTimestamp, eventTime, series?.lastObservedTime]
   return Math.max(...times.map((time) => Date.parse(time ?? '') || 0))
@@ -207,45 +174,27 @@ async function listAll(
   query: ListQuery,
 ): Promise<RawObject[]> {
   const items: RawObject[] = []
-  let from: string | undefined
+  let next: string | undefined
   for (let pages = 0; pages < MAX_PAGES; pages += 1) {
-    const page = await resources.list(type, query, from)
+    const page = await resources.list(type, query, next)
     items.push(...page.items)
-    from = page.continue
-    if (from === undefined) break
+    next = page.continue
+    if (next === undefined) break
   }
   return items
 }
 
-/** What there is, in an organization, of the authorities that the operator has named to all bakes. */
-
-const CERTIFICATE = '-----BEGIN CERTIFICATE-----'
-
-/** @throws ApiError */
+/** Looks for the certificate authorities that the cluster operator configured for all bakes. @throws ApiError */
 export async function findCa(resources: ResourceReader, namespace: string, ca: BakeCa): Promise<FoundCa> {
   try {
     const found = configMap.parse(await resources.get(configMaps, { namespace, name: ca.configMap }))
-    const isThere = found.data?.[ca.key]?.includes(CERTIFICATE)
-    return { ...ca, found: isThere ? 'certificates' : 'no certificates' }
+    return { ...ca, found: found.data?.[ca.key]?.includes(CERTIFICATE) ? 'certificates' : 'no certificates' }
   } catch (error) {
     if (isApiError(error, 'NotFound')) return { ...ca, found: 'nothing' }
-    // The right to read it is for one name, which need not be this one.
+    // RBAC allows one ConfigMap name, which may differ from this one.
     if (isApiError(error, 'Forbidden')) return { ...ca, found: 'refused' }
     throw error
   }
-}
-
-/** Everything that the next step of a bake is decided on, read live. */
-
-export type GatheredBake = {
-  facts: BakeFacts
-  /** None where there is a problem. */
-  services: PreparedService[]
-  /** The role of the ServiceAccount (IRSA). */
-  roleArn: string | undefined
-  /** Those that the template names, and what is there of them. */
-  names: readonly string[]
-  credentials: ReadonlyMap<string, RegistryCredential>
 }
 
 /** @throws ApiError */
@@ -253,11 +202,9 @@ export async function gatherBake(context: TemplateContext, template: BoxTemplate
   const { resources, organizations, settings, clock } = context
   const { metadata, spec, status } = template
   const { namespace = '' } = metadata
-  const beyond = exceedsTemplateQuota(context.book, template, settings.maxTemplates)
-    ? settings.maxTemplates
-    : undefined
+  const isOverQuota = exceedsTemplateQuota(context.book, template, settings.maxTemplates)
   const isOff = settings.image === undefined
-  // Without an image there is no pod that would need them, and perhaps no right to look.
+  // Without an image no pod needs them, and Davit may lack the right to read them.
   const { instanceRole, output } = isOff ? {} : spec
   const now = clock.now()
   const names = credentialNames(template)
@@ -270,7 +217,7 @@ export async function gatherBake(context: TemplateContext, template: BoxTemplate
   ])
   const { services = [], problem } = prepareBake({
     isOrganization: organizations.get(namespace) !== undefined,
-    beyond,
+    exceededQuota: isOverQuota ? settings.maxTemplates : undefined,
     bakeImage: settings.image,
     spec,
     credentials,
@@ -292,10 +239,11 @@ export async function gatherBake(context: TemplateContext, template: BoxTemplate
     bake,
     ...runs,
   }
-  return { facts, services, roleArn: roleArnOf(account), names, credentials }
+  const roleArn = account && objectMeta.parse(account.metadata).annotations?.[ROLE_ARN_ANNOTATION]
+  return { template, facts, services, roleArn, names, credentials }
 }
 
-export function credentialNames({ spec }: BoxTemplate): string[] {
+function credentialNames({ spec }: BoxTemplate): string[] {
   const ids = spec.services.flatMap(({ registryCredentialId }) => registryCredentialId ?? [])
   return [...new Set(ids)].map((id) => id.slice(CREDENTIAL_PREFIX.length))
 }
@@ -308,24 +256,19 @@ async function readCredentials(
   const found = await Promise.all(
     names.map((name) => readIf(resources, registryCredentials, { namespace, name })),
   )
-  const there = found.flatMap((raw) => (raw ? [registryCredential.parse(raw)] : []))
   return new Map(
-    there
+    found
+      .flatMap((raw) => (raw ? [registryCredential.parse(raw)] : []))
       .filter(({ metadata }) => metadata.deletionTimestamp === undefined)
       .map((credential) => [credential.metadata.name, credential]),
   )
 }
 
-/** Undefined where nothing is named, or it is not there. @throws ApiError */
+/** Undefined if there is no name or no such object. @throws ApiError */
 async function readIf(
   resources: ResourceReader,
   type: ResourceType,
   { namespace, name }: { namespace: string; name: string | undefined },
 ): Promise<RawObject | undefined> {
-  if (name === undefined) return undefined
-  return await findObject(resources, type, { namespace, name })
-}
-
-function roleArnOf(account: RawObject | undefined): string | undefined {
-  return account && objectMeta.parse(account.metadata).annotations?.[ROLE_ARN_ANNOTATION]
+  return name === undefined ? undefined : await findObject(resources, type, { namespace, name })
 }

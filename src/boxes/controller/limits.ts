@@ -1,11 +1,10 @@
+/** Limits on BoxTemplates: how many an organization may have, and how many bakes may run at the same time. */
 import type { BoxTemplate } from '../../apis/box-template.ts'
 import type { MutationCache } from '../../kube/mutation-cache.ts'
 
-/** How many templates an organization may have: those beyond that, the youngest, are not looked after. */
-
 const CODE = 'too_many_templates'
 
-/** Whether there are as many older ones as there may be. Of those of one second the first by name is the oldest. */
+/** Whether the organization has `limit` older templates. Templates of the same second count in the order of their names. */
 export function exceedsTemplateQuota(
   templates: Pick<MutationCache<BoxTemplate>, 'in'>,
   { metadata }: BoxTemplate,
@@ -20,7 +19,7 @@ export function exceedsTemplateQuota(
   return false
 }
 
-/** Whether the status of a template says that there are too many, and nothing has been asked of it since. */
+/** Whether the status reports the exceeded quota already, for the current spec and rebake request. */
 export function isReportedOverQuota({ metadata, status }: BoxTemplate, rebake: string | undefined): boolean {
   return (
     status?.bake?.failure?.code === CODE &&
@@ -29,7 +28,7 @@ export function isReportedOverQuota({ metadata, status }: BoxTemplate, rebake: s
   )
 }
 
-/** Those that there may be room for when another one goes. */
+/** The templates that may get below the quota when this one is deleted. */
 export function templatesOverQuota(
   templates: Pick<MutationCache<BoxTemplate>, 'in'>,
   { metadata, status }: BoxTemplate,
@@ -42,18 +41,18 @@ function ageOf({ creationTimestamp = '', name }: BoxTemplate['metadata']): strin
   return `${creationTimestamp} ${name}`
 }
 
-/** How many bakes may be under way at a time. */
+/** Bakes in progress at the same time. */
 export type BakeLimits = { organization: number; all: number }
 
 /**
- * Whose turn it is to bake. Who finds no room waits, in the order of asking, and is woken when there is some; an organization that
- * has all of its own holds up nobody else. Keys are `<organization>/<name>`.
+ * A semaphore for bakes with a limit per organization and one for all. Waiters get their slots first come, first served; an
+ * organization at its limit does not block the others. Keys are `<organization>/<name>`.
  */
 export class BakeSlots {
   readonly #limits: BakeLimits
   readonly #wake: (key: string) => void
   readonly #taken = new Set<string>()
-  /** In the order of asking. */
+  /** In order of arrival. */
   readonly #waiting = new Set<string>()
 
   constructor(limits: BakeLimits, wake: (key: string) => void) {
@@ -69,13 +68,13 @@ export class BakeSlots {
     return this.#waiting.size
   }
 
-  /** Of a bake that is under way, whatever the limits say: a process before this one began it. */
+  /** Takes a slot regardless of the limits, for a bake that is in progress: an earlier process started it. */
   occupy(key: string): void {
     this.#taken.add(key)
     this.#waiting.delete(key)
   }
 
-  /** @returns whose limit is reached; undefined: its bake may begin */
+  /** @returns the limit that is reached, or undefined with a slot taken */
   acquire(key: string): 'organization' | 'all' | undefined {
     if (this.#taken.has(key)) return undefined
     this.#waiting.add(key)
@@ -89,14 +88,14 @@ export class BakeSlots {
     return own.length >= this.#limits.organization ? 'organization' : 'all'
   }
 
-  /** Its bake has ended, or it wants none any more. */
+  /** Gives back the slot, or the place in the queue, and wakes those that can go next. */
   release(key: string): void {
     const waited = this.#waiting.delete(key)
     if (!this.#taken.delete(key) && !waited) return
     for (const next of this.#next()) this.#wake(next)
   }
 
-  /** Those that wait and for whom there is room. */
+  /** The waiters for whom there are free slots. */
   #next(): Set<string> {
     const next = new Set<string>()
     const used = new Map<string, number>()

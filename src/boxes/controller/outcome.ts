@@ -1,9 +1,11 @@
+/**
+ * How far a bake is, or how it ended, from what Kubernetes says about its Job and pod and from the pod's termination message. All of
+ * this was written by others: it may be missing, unreadable or wrong, and every text is bounded.
+ */
 import { z } from 'zod'
 import { type BakeFailure, type BakeFailureCode, type BakeResult, bakeResult } from '../../apis/bake.ts'
 import { objectMeta } from '../../apis/meta.ts'
 import { sanitizeText } from '../../lib/text.ts'
-
-/** What Kubernetes tells of a bake: its Job, its pod, and what kept the pod from being made. Written by others: bounded, and never trusted. */
 
 const ownedMeta = objectMeta.extend({
   ownerReferences: z.array(z.object({ kind: z.string(), name: z.string(), uid: z.string() })).optional(),
@@ -14,7 +16,6 @@ const reportedCondition = z.object({
   status: z.string(),
   reason: z.string().default(''),
   message: z.string().default(''),
-  /** Null where whoever wrote it gave none. */
   lastTransitionTime: z.string().nullish(),
 })
 
@@ -26,30 +27,25 @@ export const bakeJob = z.object({
   status: z
     .object({
       conditions: z.array(reportedCondition).default([]),
-      /** Pods that it has, and that it has had. */
+      /** Pods that exist or existed. */
       active: count,
       succeeded: count,
       failed: count,
-      /** When it was begun, or resumed. */
+      /** When the Job was started or resumed. */
       startTime: z.string().nullish(),
     })
     .default({ conditions: [], active: 0, succeeded: 0, failed: 0 }),
 })
 export type BakeJob = z.infer<typeof bakeJob>
 
-const terminatedState = z.object({
-  exitCode: z.number().default(0),
-  reason: z.string().default(''),
-  message: z.string().default(''),
-})
-
+const reasonAndMessage = z.object({ reason: z.string().default(''), message: z.string().default('') })
 const containerStatus = z.object({
   name: z.string(),
   state: z
     .object({
-      waiting: z.object({ reason: z.string().default(''), message: z.string().default('') }).optional(),
+      waiting: reasonAndMessage.optional(),
       running: z.object({ startedAt: z.string().optional() }).optional(),
-      terminated: terminatedState.optional(),
+      terminated: reasonAndMessage.extend({ exitCode: z.number().default(0) }).optional(),
     })
     .default({}),
 })
@@ -68,10 +64,9 @@ export const bakePod = z.object({
 })
 export type BakePod = z.infer<typeof bakePod>
 
-/** An Event of Kubernetes. */
+/** A Kubernetes Event. */
 export const clusterEvent = z.object({
   metadata: objectMeta,
-  /** When it was last seen; those of newer clients have a series instead. */
   lastTimestamp: z.string().nullish(),
   eventTime: z.string().nullish(),
   series: z.object({ lastObservedTime: z.string().nullish() }).nullish(),
@@ -80,9 +75,7 @@ export const clusterEvent = z.object({
 })
 export type ClusterEvent = z.infer<typeof clusterEvent>
 
-/** What the codes of a failed bake mean: what to do, the reason of a condition, and whether it passes by itself. */
-
-/** Interface §7: what to do, for each. */
+/** What to do about each failure (interface §7). */
 export const FIXES: Readonly<Record<BakeFailureCode, string>> = {
   wrong_credentials:
     'The user name or the secret is wrong, expired or revoked: give the credential a new secret, or correct its user name. The bake is then repeated.',
@@ -141,7 +134,7 @@ export const FIXES: Readonly<Record<BakeFailureCode, string>> = {
     'See the log of the pod, as long as it is there, and ask for another bake. The box may be the new one all the same: its credentials.json names the bake that wrote it.',
 }
 
-/** What trying again may help, with nothing changed. A wrong password is not of them: registries lock accounts. */
+/** Failures that a retry may cure. Not a wrong password: registries lock accounts. */
 const RETRYABLE: ReadonlySet<BakeFailureCode> = new Set([
   'evicted',
   'quota',
@@ -149,23 +142,23 @@ const RETRYABLE: ReadonlySet<BakeFailureCode> = new Set([
   'no_pod',
   'unschedulable',
   'not_started',
-  // It went while the pod was to be made: the next look says what is missing, and goes on when it is there.
+  // Deleted while the pod was being created. The retry names what is missing and waits for it.
   'service_account_missing',
-  // AWS does not answer, or has not heard of a new right yet. No registry was asked, so nothing is locked.
+  // AWS does not answer, or new permissions are not effective yet. No registry was asked, so no account is locked.
   'secret_unreadable',
   'unreachable',
   'dns_failed',
   'rate_limited',
 ])
 
-/** In all, of one bake. */
+/** Attempts of one bake in total. */
 export const MAX_ATTEMPTS = 3
 const WAITS_MS = [30_000, 120_000]
-/** Registries count by the hour. */
+/** Registries limit the rate per hour. */
 const RATE_WAITS_MS = [900_000, 7_200_000]
 export const LONGEST_WAIT_MS = Math.max(...WAITS_MS, ...RATE_WAITS_MS)
 
-/** When a failed bake is tried again by itself; undefined: not before something changes. @param attempts made so far */
+/** When to retry a failed bake, or undefined if something has to change first. @param attempts made so far */
 export function nextAttemptAt(
   { code, attempts }: { code: BakeFailureCode; attempts: number },
   now: number,
@@ -175,69 +168,64 @@ export function nextAttemptAt(
   return RETRYABLE.has(code) && wait !== undefined ? now + wait : undefined
 }
 
-/** One word in camel case, for a condition. */
+/** The code as the CamelCase reason of a condition. */
 export function failureReason(code: string): string {
   return code.replace(/(^|_)([a-z])/g, (_match, _start, letter: string) => letter.toUpperCase())
 }
 
 const MAX_MESSAGE = 2048
 
-/** With what to do. The message may have line ends, which tools write; nothing else that controls a terminal. */
+/** Adds the fix, and bounds the message. Of control characters only line ends stay, since tools write them. */
 export function bakeFailure(failure: Omit<BakeFailure, 'fix'>): BakeFailure {
   const { service, step, code, message } = failure
   const lines = message.split('\n').map((line) => sanitizeText(line, MAX_MESSAGE).trimEnd())
-  const words = lines.join('\n').trim()
+  const text = lines.join('\n').trim()
   return {
     ...(service === undefined ? {} : { service }),
     step,
     code,
-    message: words.length > MAX_MESSAGE ? words.slice(0, MAX_MESSAGE).toWellFormed() : words,
+    message: text.length > MAX_MESSAGE ? text.slice(0, MAX_MESSAGE).toWellFormed() : text,
     fix: FIXES[code],
   }
 }
 
-/**
- * What a bake has come to, from what Kubernetes tells of its Job and pod, and from the pod's termination message. None of it is
- * trusted to be there or to be readable: whatever is found is progress, or an end in words.
- */
-
-/** `services` as the pod told of them; none where it told nothing. */
+/** `services` are those that the pod reported. */
 export type BakeOutcome = { services: BakeResult['services']; failure?: BakeFailure | undefined }
 
 export type BakeProgress =
-  /** `until`: when to look again, though nothing has happened; milliseconds since 1970. */
+  /** `until`: when to look again even if nothing happens; milliseconds since 1970. */
   | { state: 'waiting'; until?: number | undefined }
   | { state: 'running' }
-  /** It will come to nothing: its Job is to be removed. */
+  /** It cannot succeed any more: the Job is to be removed. */
   | { state: 'stuck'; outcome: BakeOutcome }
   | { state: 'ended'; outcome: BakeOutcome }
 
 export type BakeRun = {
-  /** When this bake was begun, by our own clock, milliseconds since 1970; absent where the Job is of another one. */
+  /** When the bake started by our own clock, milliseconds since 1970; absent if the Job belongs to another bake. */
   startedAt?: number | undefined
   job: BakeJob
-  /** The pod of the Job, if there is one. */
   pod?: BakePod | undefined
-  /** Why the Job has no pod, or why that does not start, in the words of Kubernetes; newest last. */
+  /** Messages of Events: why the Job has no pod, or why the pod does not start. Newest last. */
   complaints: readonly string[]
-  /** Names of the services that were ordered. */
+  /** Names of the services that the bake was to pull. */
   services: readonly string[]
-  /** So long a Job of a bake may be active: after that whoever controls Jobs ends it, if there is anybody. */
+  /** The Job's activeDeadlineSeconds, which the Job controller enforces. */
   activeMs: number
 }
 
-/** Name of the container of a bake. */
 export const BAKE_CONTAINER = 'bake'
 
-/** So long a Job may be without a pod, an image may fail to be pulled, and a pod may wait for a node or for its volumes. */
+/** Time for a failed pod creation to succeed after all. */
 const POD_MS = 60_000
-/** So long a Job may be suspended: by somebody, or by a queue that makes it wait for its turn. */
+/** Time a Job may be suspended, be it by a person or by a queueing controller. */
 const SUSPENDED_MS = 3_600_000
-/** So long whoever controls Jobs may take to end one. */
+/** Time for the Job controller to end an overdue Job. */
 const END_MS = 600_000
+/** Time for an image to be pulled after an error, and for a container to be created. */
 const IMAGE_MS = 120_000
-/** So long a Job may be without a pod, and without a word. */
+/** Time a Job may have neither a pod nor an Event that says why. */
 const NO_POD_MS = 600_000
+/** Time for a pod to get a node, and then its volumes. */
 const SCHEDULE_MS = 600_000
 
 const IMAGE_REASONS = new Set([
@@ -263,31 +251,29 @@ export function bakeProgress(run: BakeRun, now: number): BakeProgress {
   if (condition('Complete')) return { state: 'ended', outcome: completed(run) }
   const failed = condition('Failed')
   if (failed) return { state: 'ended', outcome: failedJob(run, failed) }
-  // It may be suspended in between, and somebody may do that again and again: no bake holds its turn for ever.
-  if (now >= madeAt(run) + SUSPENDED_MS + run.activeMs + END_MS)
+  // Suspending restarts the Job's own deadline. This one keeps a bake from holding its slot for ever.
+  if (now >= createdAt(run) + SUSPENDED_MS + run.activeMs + END_MS)
     return { state: 'stuck', outcome: failure('timed_out', 'The Job has not ended long after its deadline.') }
   const suspended = condition('Suspended')
-  if ((suspended || job.spec.suspend) && (!pod || isWaiting(pod))) {
-    return given(begunAt(run) + SUSPENDED_MS, now, () =>
+  if ((suspended || job.spec.suspend) && (!pod || isWaiting(pod)))
+    return waitUntil(activeSince(run) + SUSPENDED_MS, now, () =>
       failure('suspended', suspended?.message || 'The Job is suspended.'),
     )
-  }
   if (!pod) return withoutPod(run, now)
   return isWaiting(pod) ? waitingPod(run, pod, now) : { state: 'running' }
 }
 
-/** Its container was not started yet. */
+/** Whether the container has not started yet. */
 export function isWaiting(pod: BakePod): boolean {
   const { running, terminated } = stateOf(pod)
-  return !running && !terminated && !isOver(pod)
+  return !running && !terminated && !isPodOver(pod)
 }
 
 function stateOf(pod: BakePod) {
   return pod.status.containerStatuses.find(({ name }) => name === BAKE_CONTAINER)?.state ?? {}
 }
 
-/** The Job has not heard of it yet. */
-function isOver({ status }: BakePod): boolean {
+export function isPodOver({ status }: BakePod): boolean {
   return status.phase === 'Succeeded' || status.phase === 'Failed'
 }
 
@@ -306,51 +292,51 @@ function completed(run: BakeRun): BakeOutcome {
 
 function failedJob(run: BakeRun, failed: { reason: string; message: string }): BakeOutcome {
   const { pod } = run
-  const words = failed.message || failed.reason
-  const told = pod ? readResult(pod, run.services) : undefined
-  const own = told?.result?.failure && failedResult(told.result, told.result.failure)
-  // Told to end, a bake does not know by whom: Kubernetes may.
+  const text = failed.message || failed.reason
+  const { result, problem } = pod ? readResult(pod, run.services) : {}
+  const own = result?.failure && failedResult(result, result.failure)
+  // A canceled bake does not know who stopped it, but Kubernetes may.
   if (own && own.failure?.code !== 'canceled') return own
-  // Its last word, after the box was put in place. What failed came later, or beside it: such as a container of a mesh that did not end.
-  if (told?.result && !own) return { services: told.result.services }
+  // The bake reported success after publishing the box. What failed is something else, say a sidecar that did not end.
+  if (result && !own) return { services: result.services }
   const ended =
-    failed.reason === 'DeadlineExceeded' ? failure('timed_out', words) : terminationOutcome(pod, words)
+    failed.reason === 'DeadlineExceeded' ? failure('timed_out', text) : terminationOutcome(pod, text)
   if (ended) return { ...ended, services: own?.services ?? [] }
-  if (own) return own
-  return failedPod(pod, words, told?.problem)
+  return own ?? failedPod(pod, text, problem)
 }
 
-/** A kubelet has only words for it. It is of the pod's own making: the next one would come to the same. */
+/** Kubelet's only sign that the pod used too much disk. A retry would do the same, unlike after other evictions. */
 const OUT_OF_SPACE = /exceeds the (total )?limit|exceeded its local ephemeral storage limit/
-/** Of a kubelet whose node is shut down. */
+/** Reasons that kubelets give when they evict pods or shut down. */
 const NODE_REASONS = new Set(['Evicted', 'Terminated', 'NodeShutdown', 'Shutdown', 'NodeLost'])
 
-/** Who ended the pod, where it was not the bake itself. @param words of the Job */
-function terminationOutcome(pod: BakePod | undefined, words: string): BakeOutcome | undefined {
-  if (!pod) return failure('evicted', `The pod is gone: ${words}`)
+/** The outcome if Kubernetes ended the pod rather than the bake itself. @param jobMessage why the Job failed */
+function terminationOutcome(pod: BakePod | undefined, jobMessage: string): BakeOutcome | undefined {
+  if (!pod) return failure('evicted', `The pod is gone: ${jobMessage}`)
   const { reason, message, conditions } = pod.status
   const disrupted = conditions.find(({ type, status }) => type === 'DisruptionTarget' && status === 'True')
   if (reason === 'Evicted' && OUT_OF_SPACE.test(message)) return failure('no_room', message)
   if (disrupted || NODE_REASONS.has(reason))
     return failure('evicted', message || disrupted?.message || reason)
-  return reason === 'DeadlineExceeded' ? failure('timed_out', message || words) : undefined
+  return reason === 'DeadlineExceeded' ? failure('timed_out', message || jobMessage) : undefined
 }
 
-/** @param words of the Job @param problem what is wrong with the result, after "and" */
-function failedPod(pod: BakePod | undefined, words: string, problem: string | undefined): BakeOutcome {
+/** @param jobMessage why the Job failed @param problem what is wrong with the result, after "and" */
+function failedPod(pod: BakePod | undefined, jobMessage: string, problem: string | undefined): BakeOutcome {
   const { reason = '', message = '' } = pod?.status ?? {}
   const terminated = pod && stateOf(pod).terminated
   if (terminated?.reason === 'OOMKilled')
     return failure('out_of_memory', 'The container used more memory than it may (OOMKilled).')
-  if (terminated === undefined) return failure('pod_refused', message || reason || `The pod failed: ${words}`)
+  if (terminated === undefined)
+    return failure('pod_refused', message || reason || `The pod failed: ${jobMessage}`)
   return failure('no_result', `The pod ended with exit code ${terminated.exitCode}, and ${problem}`)
 }
 
-function failedResult(result: BakeResult, told: NonNullable<BakeResult['failure']>): BakeOutcome {
-  return { services: result.services, failure: bakeFailure(told) }
+function failedResult({ services }: BakeResult, failed: NonNullable<BakeResult['failure']>): BakeOutcome {
+  return { services, failure: bakeFailure(failed) }
 }
 
-/** The termination message, if it is what was ordered. What cannot be read is not shown: nobody knows what is in it. */
+/** The termination message, if it fits the order. An unreadable one is never quoted: it may contain anything. */
 function readResult(
   pod: BakePod,
   services: readonly string[],
@@ -364,8 +350,8 @@ function readResult(
     return { problem: 'left a result about other services.' }
   if (result.state === 'failed')
     return result.failure ? { result } : { problem: 'left a failure without saying which.' }
-  const whole = result.services.filter(({ digest }) => digest !== undefined).length === services.length
-  return whole && !result.failure ? { result } : { problem: 'left a result that lacks services.' }
+  const isComplete = result.services.filter(({ digest }) => digest !== undefined).length === services.length
+  return isComplete && !result.failure ? { result } : { problem: 'left a result that lacks services.' }
 }
 
 function parseResult(message: string): BakeResult | undefined {
@@ -378,73 +364,66 @@ function parseResult(message: string): BakeResult | undefined {
 
 function withoutPod(run: BakeRun, now: number): BakeProgress {
   const { job, complaints } = run
-  const until = begunAt(run) + POD_MS
-  const words = complaints.at(-1)
-  if (words === undefined) {
-    const { active, succeeded, failed, startTime } = job.status
-    // It has had one, which is gone: the Job is about to say so.
-    if (active + succeeded + failed > 0) return { state: 'waiting', until: now + POD_MS }
-    const last = Math.max(madeAt(run), Date.parse(startTime ?? '') || 0) + NO_POD_MS
-    // Nothing tells of Events: they are looked for.
-    const next = now < until ? until : now + POD_MS
-    return now < last
-      ? { state: 'waiting', until: Math.min(next, last) }
-      : { state: 'stuck', outcome: failure('no_pod', NO_POD) }
-  }
-  if (now < until) return { state: 'waiting', until }
-  return { state: 'stuck', outcome: failure(refusalCode(words), words) }
+  const until = activeSince(run) + POD_MS
+  const complaint = complaints.at(-1)
+  if (complaint !== undefined)
+    return waitUntil(until, now, () => failure(creationFailureCode(complaint), complaint))
+  const { active, succeeded, failed, startTime } = job.status
+  // The pod existed and is gone: the Job is about to report that.
+  if (active + succeeded + failed > 0) return { state: 'waiting', until: now + POD_MS }
+  const last = Math.max(createdAt(run), Date.parse(startTime ?? '') || 0) + NO_POD_MS
+  // Events are not watched, so they are polled.
+  const next = now < until ? until : now + POD_MS
+  if (now < last) return { state: 'waiting', until: Math.min(next, last) }
+  const message = 'The Job has made no pod for ten minutes, and there is no Event that says why.'
+  return { state: 'stuck', outcome: failure('no_pod', message) }
 }
 
-const NO_POD = 'The Job has made no pod for ten minutes, and there is no Event that says why.'
-
-/** Kubernetes has only words for it. */
-function refusalCode(words: string): BakeFailureCode {
-  if (/exceeded quota|must specify limits|must specify requests/.test(words)) return 'quota'
-  if (/serviceaccount "[^"]*" not found|error looking up service account/.test(words))
+/** Events of the Job controller have no code, only a message. */
+function creationFailureCode(message: string): BakeFailureCode {
+  if (/exceeded quota|must specify limits|must specify requests/.test(message)) return 'quota'
+  if (/serviceaccount "[^"]*" not found|error looking up service account/.test(message))
     return 'service_account_missing'
   return 'pod_refused'
 }
 
 function waitingPod(run: BakeRun, pod: BakePod, now: number): BakeProgress {
-  const made = madeAt(run, pod)
+  const created = createdAt(run, pod)
   const scheduled = pod.status.conditions.find(({ type }) => type === 'PodScheduled')
-  // A node may have come late, and has as much time as any other.
-  const onNode = Math.max(made, transitionOf(scheduled))
-  const { waiting } = stateOf(pod)
-  const words = waiting && (waiting.message || waiting.reason)
-  if (waiting?.reason === 'InvalidImageName')
-    return { state: 'stuck', outcome: failure('bake_image_missing', words ?? '') }
-  if (waiting && IMAGE_REASONS.has(waiting.reason))
-    return given(onNode + IMAGE_MS, now, () => failure('bake_image_missing', words ?? ''))
-  if (waiting && CREATE_REASONS.has(waiting.reason))
-    return given(onNode + IMAGE_MS, now, () => failure('pod_refused', words ?? ''))
+  // A pod that was scheduled late gets the full time on its node.
+  const onNode = Math.max(created, transitionTime(scheduled))
+  const { reason = '', message = '' } = stateOf(pod).waiting ?? {}
+  const text = message || reason
+  if (reason === 'InvalidImageName') return { state: 'stuck', outcome: failure('bake_image_missing', text) }
+  if (IMAGE_REASONS.has(reason))
+    return waitUntil(onNode + IMAGE_MS, now, () => failure('bake_image_missing', text))
+  if (CREATE_REASONS.has(reason)) return waitUntil(onNode + IMAGE_MS, now, () => failure('pod_refused', text))
   if (scheduled?.status === 'False')
-    return given(made + SCHEDULE_MS, now, () =>
+    return waitUntil(created + SCHEDULE_MS, now, () =>
       failure('unschedulable', scheduled.message || scheduled.reason),
     )
   const complaint = run.complaints.at(-1)
   if (complaint !== undefined)
-    return given(onNode + SCHEDULE_MS, now, () => failure('not_started', complaint))
-  // A kubelet that says nothing leaves it to the deadline of the Job.
+    return waitUntil(onNode + SCHEDULE_MS, now, () => failure('not_started', complaint))
+  // Without any sign of trouble the deadline of the Job decides.
   return { state: 'waiting' }
 }
 
-/** It may still come right until then. */
-function given(until: number, now: number, outcome: () => BakeOutcome): BakeProgress {
+function waitUntil(until: number, now: number, outcome: () => BakeOutcome): BakeProgress {
   return now < until ? { state: 'waiting', until } : { state: 'stuck', outcome: outcome() }
 }
 
-/** Since when it goes on as it does: it may have been suspended, or is so since then. */
-function begunAt(run: BakeRun): number {
+/** When the Job was created, suspended or resumed, whichever is the latest. */
+function activeSince(run: BakeRun): number {
   const { conditions } = run.job.status
-  return Math.max(madeAt(run), transitionOf(conditions.find(({ type }) => type === 'Suspended')))
+  return Math.max(createdAt(run), transitionTime(conditions.find(({ type }) => type === 'Suspended')))
 }
 
-/** By our own clock as well: where that is ahead of the API server's, what is new would seem to have waited for long. */
-function madeAt({ job, startedAt = 0 }: BakeRun, object: BakeJob | BakePod = job): number {
+/** Not before the bake started by our own clock: if that is ahead of the API server's, a new Job would look old. */
+function createdAt({ job, startedAt = 0 }: BakeRun, object: BakeJob | BakePod = job): number {
   return Math.max(Date.parse(object.metadata.creationTimestamp ?? '') || 0, startedAt)
 }
 
-function transitionOf(condition: BakeJob['status']['conditions'][number] | undefined): number {
+function transitionTime(condition: BakeJob['status']['conditions'][number] | undefined): number {
   return Date.parse(condition?.lastTransitionTime ?? '') || 0
 }

@@ -1,32 +1,31 @@
 /**
- * The next step for the bake of a template. The controller gathers the facts, asks, takes the step, and asks again with what came of
- * it, until the answer is `nothing` or `wait`. A step may be repeated: after a crash the facts lead to the same one.
+ * Decides the next action for the bake of a template. The controller gathers the facts, asks, applies the action, and asks again until
+ * the answer is `nothing` or `wait`. Actions are idempotent: after a crash the same facts lead to the same action.
  *
- *   none, succeeded, failed --due, no problem: start--> pending          (the name of the Job is durable before the Job is)
- *   none, succeeded, failed --due, a problem: refuse--> failed           (no Job)
- *   pending --its Job is not there: create--> pending
- *   pending --its Job is not there, and something changed--> as if it had not been started
- *   pending --its pod runs: run--> running
- *   pending, running --its Job ended: finish--> succeeded | failed
- *   pending --its pod cannot run: finish--> failed                       (then remove-job)
- *   running --its Job is gone: finish--> failed (canceled)
- *   pending, running --there are no bakes any more: refuse--> failed     (its Job ends by itself)
+ *   none, succeeded, failed --due: start--> pending                   (stores the Job's name before the Job exists)
+ *   none, succeeded, failed --due, but with a problem: refuse--> failed (without a Job)
+ *   pending --no Job: create--> pending
+ *   pending --no Job, and something changed--> as if it had not started
+ *   pending --pod runs: run--> running
+ *   pending, running --Job ended: finish--> succeeded | failed
+ *   pending --pod cannot run: finish--> failed                        (then remove-job)
+ *   running --Job is gone: finish--> failed (canceled)
+ *   pending, running --bakes were turned off: refuse--> failed        (the Job ends by itself)
  *
- * A bake is due when there was none of this generation, when one is asked for, and, after a failure, when a credential has changed,
- * when the problem has gone, or when it was one that passes and its wait is over (interface §3.3). What changes in the middle of a bake
- * is seen after it. Nothing is started while any other Job or pod of the template is there.
+ * A bake is due if this generation has none, if one is requested, and, after a failure, if a credential changed, the problem is gone,
+ * or the wait of a retryable failure is over (interface §3.3). Changes during a bake take effect after it. Nothing starts while
+ * another Job or pod of the template exists.
  */
-
 import type { Request } from '../../apis/annotations.ts'
 import type { BakeStatus } from '../../apis/bake.ts'
-import type { BakeProblem } from './bake-job.ts'
 import { type BakeOutcome, type BakeProgress, FIXES, LONGEST_WAIT_MS, nextAttemptAt } from './outcome.ts'
+import type { BakeProblem } from './prepare.ts'
 
 export type JobFacts = {
   name: string
-  /** Of this very template, not of one before it under the same name. */
+  /** Owned by this template, not by an earlier one of the same name. */
   isOwn: boolean
-  /** It is being deleted. */
+  /** Being deleted. */
   isLeaving: boolean
   progress: BakeProgress
 }
@@ -34,21 +33,21 @@ export type JobFacts = {
 export type BakeFacts = {
   now: number
   generation: number
-  /** The annotation, against `bake.observedRebake`. */
+  /** The rebake annotation, compared with `bake.observedRebake`. */
   request: Request
   credentialState: string
-  /** What keeps a bake from being begun now. */
+  /** What keeps a bake from starting now. */
   problem?: BakeProblem | undefined
-  /** Nothing is baked at all, and no Job is looked for. */
+  /** The cluster has no bake image: nothing is baked, and `jobs` is empty. */
   isOff?: boolean
   bake?: BakeStatus | undefined
   jobs: readonly JobFacts[]
-  /** Pods that are not over, while their Job is, or is gone. */
+  /** Pods that have not ended though their Job has ended or is gone. */
   leavingPods: readonly string[]
 }
 
 export type BakeAction =
-  /** The request cannot be read: that is said once. */
+  /** Reports an unreadable request, once. */
   | { step: 'ignore-request'; value: string; message: string }
   | { step: 'nothing'; until?: number | undefined }
   | { step: 'wait'; reason: string; until?: number | undefined }
@@ -59,7 +58,7 @@ export type BakeAction =
   | { step: 'finish'; outcome: BakeOutcome; nextAttemptAt?: number | undefined }
   | { step: 'remove-job'; job: string; reason: string }
 
-/** So long after a pod was told to leave it is looked for again. */
+/** How often to look for a Job or pod that is being deleted. */
 const LEAVING_MS = 10_000
 
 export function planBake(facts: BakeFacts): BakeAction {
@@ -84,25 +83,24 @@ function planOpen(facts: BakeFacts, bake: BakeStatus, progress: BakeProgress): B
   }
 }
 
-/** @param facts of the moment in which it ends */
 export function finishAction(
   { now }: Pick<BakeFacts, 'now'>,
   { attempts }: BakeStatus,
   outcome: BakeOutcome,
 ): Extract<BakeAction, { step: 'finish' }> {
   const { failure, services } = outcome
-  // Registries lock accounts, whatever else has failed beside the wrong password.
+  // Registries lock accounts: no retry after a wrong password, whatever else failed.
   const isLocking = services.some(({ verified }) => verified?.code === 'wrong_credentials')
   const next = failure && !isLocking ? nextAttemptAt({ code: failure.code, attempts }, now) : undefined
   return { step: 'finish', outcome, ...(next === undefined ? {} : { nextAttemptAt: next }) }
 }
 
-/** The Job of a bake that is not over is not there. */
+/** The bake has not ended, but its Job does not exist. */
 function planMissing(facts: BakeFacts, bake: BakeStatus): BakeAction {
   if (bake.state === 'running' && !facts.isOff) return finishAction(facts, bake, CANCELED)
-  const changed = reasonFor(facts, bake)
+  const changed = changeSince(facts, bake)
   if (changed !== undefined || facts.problem) return planClosed(facts, changed ?? 'not begun')
-  return planCrowd(facts) ?? { step: 'create', job: bake.job ?? '' }
+  return planOthers(facts) ?? { step: 'create', job: bake.job ?? '' }
 }
 
 const CANCELED: BakeOutcome = {
@@ -115,20 +113,17 @@ const CANCELED: BakeOutcome = {
   },
 }
 
-function planClosed(facts: BakeFacts, begin?: string): BakeAction {
+/** @param cause why a bake is due, if that is known */
+function planClosed(facts: BakeFacts, cause = dueReason(facts)): BakeAction {
   const { problem } = facts
-  const due = begin ?? dueReason(facts)
-  if (due === undefined) return planCrowd(facts, { until: retryTime(facts) }) ?? idle(facts)
-  if (problem)
-    return isRefused(facts, problem) ? (planCrowd(facts) ?? idle(facts)) : { step: 'refuse', problem }
-  return planCrowd(facts) ?? { step: 'start', attempts: attemptsOf(facts), reason: due }
+  const idle: BakeAction = { step: 'nothing', until: retryTime(facts) }
+  if (cause === undefined) return planOthers(facts, retryTime(facts)) ?? idle
+  if (problem) return isRefused(facts, problem) ? (planOthers(facts) ?? idle) : { step: 'refuse', problem }
+  return planOthers(facts) ?? { step: 'start', attempts: nextAttempt(facts), reason: cause }
 }
 
-/** Whatever else there is of the template: one bake at a time. */
-function planCrowd(
-  { jobs, leavingPods, now }: BakeFacts,
-  { until }: { until?: number | undefined } = {},
-): BakeAction | undefined {
+/** Removes or waits for all other Jobs and pods of the template: one bake at a time. */
+function planOthers({ jobs, leavingPods, now }: BakeFacts, until?: number): BakeAction | undefined {
   const others = jobs.filter(({ progress }) => progress.state !== 'ended')
   const other = others.find(({ isLeaving }) => !isLeaving)
   if (other)
@@ -146,30 +141,26 @@ function planCrowd(
   return { step: 'wait', reason: `${leaving} is leaving`, until: again }
 }
 
-function idle(facts: BakeFacts): BakeAction {
-  return { step: 'nothing', until: retryTime(facts) }
-}
-
 function retryTime({ bake, now }: Pick<BakeFacts, 'bake' | 'now'>): number | undefined {
   if (bake?.nextAttemptAt === undefined) return undefined
   const at = Date.parse(bake.nextAttemptAt)
-  // The clock was set back since: nobody waits for it to come there again.
+  // Stored by a clock that was ahead.
   return at > now + LONGEST_WAIT_MS ? now : at
 }
 
-/** Why a bake is due; undefined where none is. */
+/** Why a bake is due, or undefined if none is. */
 export function dueReason(facts: BakeFacts): string | undefined {
   const { bake, problem, now } = facts
   if (!bake) return 'the first'
-  const changed = reasonFor(facts, bake)
+  const changed = changeSince(facts, bake)
   if (changed !== undefined || bake.state !== 'failed') return changed
   if (bake.failure?.step === 'check') return problem ? 'still refused' : 'the problem is gone'
   const retry = retryTime(facts)
   return retry !== undefined && now >= retry ? 'tried again' : undefined
 }
 
-/** What a bake that is recorded does not answer. */
-function reasonFor(
+/** What changed since this bake started. */
+function changeSince(
   { generation, request, credentialState }: BakeFacts,
   bake: BakeStatus,
 ): string | undefined {
@@ -179,10 +170,10 @@ function reasonFor(
   return repeats && bake.credentialState !== credentialState ? 'a credential has changed' : undefined
 }
 
-/** Whether the status says so already. */
+/** Whether the status reports this problem already. */
 function isRefused(facts: BakeFacts, problem: BakeProblem): boolean {
   const { bake } = facts
-  if (bake?.state !== 'failed' || reasonFor(facts, bake) !== undefined) return false
+  if (bake?.state !== 'failed' || changeSince(facts, bake) !== undefined) return false
   const { failure } = bake
   return (
     failure?.step === 'check' &&
@@ -192,8 +183,8 @@ function isRefused(facts: BakeFacts, problem: BakeProblem): boolean {
   )
 }
 
-function attemptsOf(facts: BakeFacts): number {
+function nextAttempt(facts: BakeFacts): number {
   const { bake } = facts
-  if (!bake || bake.state === 'succeeded' || reasonFor(facts, bake) !== undefined) return 1
+  if (!bake || bake.state === 'succeeded' || changeSince(facts, bake) !== undefined) return 1
   return bake.state === 'pending' ? bake.attempts : bake.attempts + 1
 }

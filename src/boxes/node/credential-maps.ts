@@ -1,3 +1,8 @@
+/**
+ * Reads the credentials files that bakes left on this machine: `credentials.json` in a folder, in its subfolders, or in
+ * `<organization>/<template>` below it, where the path says which template the file belongs to. Unreadable files are reported as
+ * problems and do not affect the others.
+ */
 import { constants, type Stats } from 'node:fs'
 import { type FileHandle, open, readdir, stat } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
@@ -8,27 +13,20 @@ import {
   MAX_BOX_CREDENTIALS_BYTES,
 } from '../../apis/box-credentials.ts'
 
-/**
- * The maps of credentials that bakes left on this machine: `credentials.json` in a folder, in the folders of it, or in
- * `<organization>/<template>` below it, where the place says whose it is. One that cannot be read does not keep the others
- * from being used.
- */
-
-/** Boxes of one machine. */
 const MAX_FOLDERS = 1000
 const MAX_MAPS = 1000
 const WRITABLE_BY_OTHERS = 0o022
 const ROOT = 0
 
-/** `place` is whose it is where its path says so. */
-type MapFile = { path: string; place?: BoxCredentials['template'] }
+/** `owner` is the template in the path, if there is one. */
+type MapFile = { path: string; owner?: BoxCredentials['template'] }
 
-/** What is wrong with a file, in words that follow its path. */
+/** The message follows the path of the file. */
 class MapProblem extends Error {
   override readonly name = 'MapProblem'
 }
 
-/** @param path a map, or a folder as above @param writers users who may say to whom secrets are sent */
+/** @param path a file, or a folder as above @param writers users whose files are trusted */
 export function createBoxMaps(path: string, writers = [ROOT, process.getuid?.()]): BoxMaps {
   return { read: () => readMaps(path, new Set(writers)) }
 }
@@ -40,7 +38,7 @@ async function readMaps(path: string, writers: Writers): Promise<FoundMaps> {
   try {
     files = await filesAt(path, writers)
   } catch (error) {
-    return { maps: [], problems: [`${path} ${wordsOf(error)}`] }
+    return { maps: [], problems: [`${path} ${problemText(error)}`] }
   }
   if (files.length > MAX_MAPS) return { maps: [], problems: [`${path} has more than ${MAX_MAPS} maps in it`] }
   if (files.length === 0) return { maps: [], problems: [`${path} has no ${BOX_CREDENTIALS_FILE} in it`] }
@@ -48,35 +46,25 @@ async function readMaps(path: string, writers: Writers): Promise<FoundMaps> {
   const problems: string[] = []
   for (const file of files) {
     try {
-      const map = await readMap(file, writers)
-      checkPlace(file, map)
-      read.push({ file, map })
+      read.push({ file, map: await readMap(file, writers) })
     } catch (error) {
-      problems.push(`${file.path} ${wordsOf(error)}`)
+      problems.push(`${file.path} ${problemText(error)}`)
     }
   }
-  const claims = claimsOf(path, read)
-  const bound = read.filter(({ file }) => !claims.has(file.path))
-  return { maps: bound.map(({ map }) => map), problems: [...problems, ...claims.values()] }
+  const rejected = unprovenOwners(path, read)
+  const maps = read.filter(({ file }) => !rejected.has(file.path)).map(({ map }) => map)
+  return { maps, problems: [...problems, ...rejected.values()] }
 }
 
-function checkPlace({ place }: MapFile, { template }: BoxCredentials): void {
-  if (place === undefined) return
-  if (place.namespace !== template.namespace || place.name !== template.name)
-    throw new MapProblem(
-      `says that it is of ${template.namespace}/${template.name}, and its place is another`,
-    )
-}
-
-/** A map in no place of an organization is one of whom it says; among several organizations nobody is believed that. */
-function claimsOf(
+/** Without an organization in the path only the file itself says whose it is. That is trusted among one organization, not among several. */
+function unprovenOwners(
   root: string,
   read: readonly { file: MapFile; map: BoxCredentials }[],
 ): ReadonlyMap<string, string> {
   if (new Set(read.map(({ map }) => map.template.namespace)).size < 2) return new Map()
   return new Map(
     read
-      .filter(({ file }) => file.place === undefined)
+      .filter(({ file }) => file.owner === undefined)
       .map(({ file: { path }, map: { template } }) => [
         path,
         `${path} is of ${template.namespace} by its own word alone, and there are maps of several organizations here: put it at ${join(root, template.namespace, template.name, BOX_CREDENTIALS_FILE)}`,
@@ -84,7 +72,6 @@ function claimsOf(
   )
 }
 
-/** A bake keeps its own things in a folder whose name begins with a dot. */
 async function filesAt(path: string, writers: Writers): Promise<readonly MapFile[]> {
   const found = await stat(path)
   if (!found.isDirectory()) return [{ path }]
@@ -96,21 +83,22 @@ async function filesAt(path: string, writers: Writers): Promise<readonly MapFile
   return [...(isLayout ? [{ path: join(path, BOX_CREDENTIALS_FILE) }] : []), ...below.flat()]
 }
 
-/** @param only not as a folder of an organization */
-async function filesBelow(folder: string, only: boolean): Promise<MapFile[]> {
+/** @param isLayout the folder cannot be one of an organization */
+async function filesBelow(folder: string, isLayout: boolean): Promise<MapFile[]> {
   const own = join(folder, BOX_CREDENTIALS_FILE)
   if (await isFile(own)) return [{ path: own }]
-  const names = only ? [] : await namesIn(folder).catch(() => [])
+  const names = isLayout ? [] : await namesIn(folder).catch(() => [])
   if (names.length > MAX_FOLDERS) throw new MapProblem(`has more than ${MAX_FOLDERS} entries in ${folder}`)
   const files = await Promise.all(
     names.map(async (name) => {
       const path = join(folder, name, BOX_CREDENTIALS_FILE)
-      return (await isFile(path)) ? [{ path, place: { namespace: basename(folder), name } }] : []
+      return (await isFile(path)) ? [{ path, owner: { namespace: basename(folder), name } }] : []
     }),
   )
   return files.flat()
 }
 
+/** Names that begin with a dot are folders of bakes in progress. */
 async function namesIn(path: string): Promise<string[]> {
   return (await readdir(path)).filter((name) => !name.startsWith('.')).sort()
 }
@@ -123,11 +111,11 @@ async function isFile(path: string): Promise<boolean> {
   }
 }
 
-async function readMap({ path, place }: MapFile, writers: Writers): Promise<BoxCredentials> {
+async function readMap({ path, owner }: MapFile, writers: Writers): Promise<BoxCredentials> {
   const folder = dirname(path)
-  for (const above of place ? [dirname(folder), folder] : [folder])
+  for (const above of owner ? [dirname(folder), folder] : [folder])
     checkWriters(await stat(above), writers, 'is in a folder that ')
-  // Without waiting, should it be a pipe.
+  // Non-blocking, in case it is a pipe.
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK)
   let text: string
   try {
@@ -135,32 +123,38 @@ async function readMap({ path, place }: MapFile, writers: Writers): Promise<BoxC
   } finally {
     await file.close()
   }
-  const parsed = boxCredentials.safeParse(jsonOf(text))
-  if (parsed.success) return parsed.data
-  const [issue] = parsed.error.issues
-  const at = issue?.path.length ? ` at ${issue.path.join('.')}` : ''
-  throw new MapProblem(`is not a map of credentials that this version of Davit knows${at}: ${issue?.message}`)
+  const { data: map, error } = boxCredentials.safeParse(parseJson(text))
+  if (!map) {
+    const [issue] = error.issues
+    const at = issue?.path.length ? ` at ${issue.path.join('.')}` : ''
+    throw new MapProblem(
+      `is not a map of credentials that this version of Davit knows${at}: ${issue?.message}`,
+    )
+  }
+  const { namespace, name } = map.template
+  if (owner && (owner.namespace !== namespace || owner.name !== name))
+    throw new MapProblem(`says that it is of ${namespace}/${name}, and its place is another`)
+  return map
 }
 
 async function readBounded(file: FileHandle, writers: Writers): Promise<string> {
-  const found = await file.stat()
-  checkWriters(found, writers)
-  const { size } = found
-  if (size > MAX_BOX_CREDENTIALS_BYTES)
+  const stats = await file.stat()
+  checkWriters(stats, writers)
+  if (stats.size > MAX_BOX_CREDENTIALS_BYTES)
     throw new MapProblem(`has more than ${MAX_BOX_CREDENTIALS_BYTES} bytes`)
   const { buffer, bytesRead } = await file.read(Buffer.alloc(MAX_BOX_CREDENTIALS_BYTES), 0)
   return buffer.toString('utf8', 0, bytesRead)
 }
 
-/** Whoever may write a map, or put another one in its place, says to whom secrets are sent. */
-function checkWriters({ mode, uid }: Stats, writers: Writers, what = ''): void {
+/** A user who can write or replace a file decides where secrets are sent. */
+function checkWriters({ mode, uid }: Stats, writers: Writers, prefix = ''): void {
   if ((mode & WRITABLE_BY_OTHERS) !== 0)
-    throw new MapProblem(`${what}can be written by others than its owner`)
+    throw new MapProblem(`${prefix}can be written by others than its owner`)
   if (!writers.has(uid))
-    throw new MapProblem(`${what}belongs to the user ${uid}, who is neither root nor the one that reads it`)
+    throw new MapProblem(`${prefix}belongs to the user ${uid}, who is neither root nor the one that reads it`)
 }
 
-function jsonOf(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
@@ -168,30 +162,31 @@ function jsonOf(text: string): unknown {
   }
 }
 
-function wordsOf(error: unknown): string {
+function problemText(error: unknown): string {
   if (error instanceof MapProblem) return error.message
   const { code, message } = error as NodeJS.ErrnoException
   if (code === 'ENOENT') return 'is not there'
   return code === 'EACCES' ? 'may not be read by this user' : `cannot be read: ${message}`
 }
 
-/** What bakes left for the box, or for the boxes of a node. */
 export type FoundMaps = {
   maps: readonly BoxCredentials[]
-  /** What could not be read, one sentence each, with its path. */
+  /** One sentence per unreadable file, with its path. */
   problems: readonly string[]
 }
 
 export interface BoxMaps {
-  /** All maps that there are now. Never throws: what is wrong is in `problems`, one of which says so where there is none at all. */
+  /** Never throws. If there are no files, a problem says so. */
   read(): Promise<FoundMaps>
 }
 
-/** Of a thousand maps a thousand may be wrong, and each is read in one line of a log. */
-const MOST = 5
+const MAX_LISTED_PROBLEMS = 5
 
-/** What is wrong with maps, as a part of a sentence. */
+/** The first problems as a part of a sentence. */
 export function summarizeProblems(problems: readonly string[]): string {
-  const more = problems.length - MOST
-  return [...problems.slice(0, MOST), ...(more > 0 ? [`and so it is with ${more} more`] : [])].join('; ')
+  const more = problems.length - MAX_LISTED_PROBLEMS
+  return [
+    ...problems.slice(0, MAX_LISTED_PROBLEMS),
+    ...(more > 0 ? [`and so it is with ${more} more`] : []),
+  ].join('; ')
 }

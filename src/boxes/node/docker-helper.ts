@@ -1,5 +1,9 @@
+/**
+ * A Docker credential helper (docker/docker-credential-helpers, credentials/credentials.go): an action as argument, a host on stdin, JSON
+ * on stdout. On failure Docker shows what was printed on stdout, and gives two of its messages a meaning.
+ */
 import type { BoxCredentials } from '../../apis/box-credentials.ts'
-import { parseRegistryHost } from '../../apis/registry-host.ts'
+import { DOCKER_HUB, parseRegistryHost } from '../../apis/registry-host.ts'
 import { type BoxLogins, CloudError } from '../../credentials/cloud.ts'
 import {
   chooseByHost,
@@ -11,23 +15,19 @@ import {
 } from './credential-choice.ts'
 import { type BoxMaps, summarizeProblems } from './credential-maps.ts'
 
-/** What docker, podman and their kin hand a credential helper: the host of a registry, in one of the forms that they keep. */
-
-/** `host` is canonical; `path` is something behind a host, for which a helper, which knows hosts only, has nothing. */
+/** `host` is canonical. `path` is a URL with a path, for which there is never a credential: helpers only know hosts. */
 export type ServerUrl =
   | { host: string; path?: never; problem?: never }
   | { path: string; host?: never; problem?: never }
   | { problem: string; host?: never; path?: never }
 
-/** Far above the longest host. */
 const MAX_SERVER_URL = 2048
-const DOCKER_HUB = 'docker.io'
-/** The key under which docker keeps Docker Hub; everything else is kept under its host. */
+/** Docker's name for Docker Hub. Every other registry goes by its host. */
 const DOCKER_HUB_KEY = 'https://index.docker.io/v1/'
-/** The roots of the two versions of the registry's own interface. */
+/** Roots of both versions of the registry API. */
 const ROOTS: ReadonlySet<string> = new Set(['', '/', '/v1', '/v1/', '/v2', '/v2/'])
 
-/** @returns what is asked for, or what is wrong in words that follow "the registry" */
+/** @returns the problem as text that follows "the registry" */
 export function parseServerUrl(text: string): ServerUrl {
   if (text.length > MAX_SERVER_URL) return { problem: `has more than ${MAX_SERVER_URL} characters` }
   if (/^http:\/\//i.test(text)) {
@@ -39,36 +39,29 @@ export function parseServerUrl(text: string): ServerUrl {
   return ROOTS.has(path) ? { host } : { path: text }
 }
 
-/** The form in which docker looks for a host that a helper lists. */
+/** The inverse of `parseServerUrl`. */
 export function toServerUrl(host: string): string {
   return host === DOCKER_HUB ? DOCKER_HUB_KEY : host
 }
 
-/**
- * The protocol of docker's credential helpers (docker/docker-credential-helpers, credentials/credentials.go): an action, a host
- * on stdin, an answer as JSON on stdout. A tool shows what a helper that failed has printed on stdout, and takes two sentences
- * of it for more than words.
- */
-
 export type DockerHelperDependencies = {
   maps: BoxMaps
   logins: BoxLogins
-  /** What the tool wrote. */
+  /** Reads stdin. */
   input(): Promise<string>
-  /** What names of parameters begin with. */
+  /** The first part of all parameter names. */
   parameterPrefix: string
 }
 
-/** docker and podman then go on without a credential. */
+/** Docker and Podman then continue without a credential. */
 const NOT_FOUND = 'credentials not found in native keychain'
 const NO_SERVER_URL = 'no credentials server URL'
 
-/** Ends an action with these words. */
 class HelperRefusal extends Error {
   override readonly name = 'HelperRefusal'
 }
 
-const ACTIONS: Readonly<Record<string, (world: DockerHelperDependencies) => Promise<string>>> = {
+const ACTIONS: Readonly<Record<string, (dependencies: DockerHelperDependencies) => Promise<string>>> = {
   get,
   list,
   store: async () =>
@@ -79,11 +72,14 @@ const ACTIONS: Readonly<Record<string, (world: DockerHelperDependencies) => Prom
     refuse('Nothing is stored here, so there is nothing to erase: delete the RegistryCredential.'),
 }
 
-export async function answerDocker(action: string, world: DockerHelperDependencies): Promise<HelperResult> {
+export async function answerDocker(
+  action: string,
+  dependencies: DockerHelperDependencies,
+): Promise<HelperResult> {
   const act = Object.hasOwn(ACTIONS, action) ? ACTIONS[action] : undefined
   if (act === undefined) return dockerFailure(`Unknown credential action \`${action.slice(0, 40)}\``)
   try {
-    return { exitCode: 0, stdout: `${await act(world)}\n`, stderr: '' }
+    return { exitCode: 0, stdout: `${await act(dependencies)}\n`, stderr: '' }
   } catch (error) {
     if (error instanceof HelperRefusal) return dockerFailure(error.message)
     throw error
@@ -96,7 +92,7 @@ async function get({ maps, logins, input, parameterPrefix }: DockerHelperDepende
   const { host, problem } = parseServerUrl(asked)
   if (problem !== undefined) return refuse(`The registry ${problem}.`)
   if (host === undefined) return refuse(NOT_FOUND)
-  const owned = choose(await knownMaps(maps), host)
+  const owned = choose(await readMaps(maps), host)
   const foreign = foreignParameter(owned, parameterPrefix)
   if (foreign !== undefined) return refuse(`${owned.credential.id} ${foreign}.`)
   const { username, password } = await login(logins, owned)
@@ -104,14 +100,14 @@ async function get({ maps, logins, input, parameterPrefix }: DockerHelperDepende
 }
 
 async function list({ maps }: DockerHelperDependencies): Promise<string> {
-  const hosts = usernamesByHost(await knownMaps(maps))
+  const hosts = usernamesByHost(await readMaps(maps))
   return JSON.stringify(
     Object.fromEntries([...hosts].map(([host, username]) => [toServerUrl(host), username])),
   )
 }
 
-/** Whatever is wrong is said: an answer out of half of the maps could be the wrong one. */
-async function knownMaps(maps: BoxMaps): Promise<readonly BoxCredentials[]> {
+/** Fails on any problem: with half of the files missing the answer could be wrong. */
+async function readMaps(maps: BoxMaps): Promise<readonly BoxCredentials[]> {
   const found = await maps.read()
   if (found.problems.length > 0) {
     return refuse(
@@ -136,20 +132,16 @@ async function login(logins: BoxLogins, { credential }: OwnedCredential) {
     return await logins.login(credential)
   } catch (error) {
     if (!(error instanceof CloudError)) throw error
-    return refuse(loginFailureText({ credential, failure: error }))
+    return refuse(loginFailureText(credential, error))
   }
 }
 
-function refuse(words: string): never {
-  throw new HelperRefusal(words)
+function refuse(message: string): never {
+  throw new HelperRefusal(message)
 }
 
-/** On stdout for the tool, which looks for its two sentences there; on stderr for people and logs. */
-export function dockerFailure(words: string): HelperResult {
-  const isExpected = words === NOT_FOUND
-  return {
-    exitCode: 1,
-    stdout: `${words}\n`,
-    stderr: isExpected ? '' : `docker-credential-davit: ${words}\n`,
-  }
+/** Prints to stdout for the tool, and to stderr for people and logs. */
+export function dockerFailure(message: string): HelperResult {
+  const stderr = message === NOT_FOUND ? '' : `docker-credential-davit: ${message}\n`
+  return { exitCode: 1, stdout: `${message}\n`, stderr }
 }

@@ -1,4 +1,11 @@
+/**
+ * A kubelet credential provider (k8s.io/kubelet/pkg/apis/credentialprovider/v1): one request on stdin, one response on stdout. With a
+ * pod's token it fetches with the pod's role and uses only credentials files of the pod's organization. Without one it uses the machine's
+ * role, and all files must be of one organization. stderr explains the choice to people; kubelet logs it when the provider fails, and
+ * then pulls without a credential.
+ */
 import { z } from 'zod'
+import { ROLE_ARN_ANNOTATION } from '../../apis/core-kinds.ts'
 import { DNS_LABEL } from '../../apis/meta.ts'
 import { parseRegistryHost } from '../../apis/registry-host.ts'
 import { parseRoleArn } from '../../credentials/aws/names.ts'
@@ -24,24 +31,17 @@ import {
 } from './credential-choice.ts'
 import { type BoxMaps, type FoundMaps, summarizeProblems } from './credential-maps.ts'
 
-/**
- * What kubelet asks a credential provider, and what it is answered: `credentialprovider.kubelet.k8s.io/v1`. The contract is
- * Kubernetes' (k8s.io/kubelet/pkg/apis/credentialprovider/v1), so a request may have fields that are not known here.
- */
-
 export const CREDENTIAL_PROVIDER_VERSION = 'credentialprovider.kubelet.k8s.io/v1'
 
-/** Where EKS keeps the role of a service account. */
-const ROLE_ANNOTATION = 'eks.amazonaws.com/role-arn'
-
+/** Unknown fields are ignored. */
 const credentialProviderRequest = z.object({
   apiVersion: z.literal(CREDENTIAL_PROVIDER_VERSION),
   kind: z.literal('CredentialProviderRequest'),
   /** Without tag and digest. */
   image: z.string().min(1).max(1024),
-  /** Where kubelet is configured for it, and the pod has a service account. */
+  /** If kubelet is configured to send it and the pod has a ServiceAccount. */
   serviceAccountToken: z.string().exactOptional(),
-  /** Those that kubelet is told to hand on. */
+  /** Those that kubelet is configured to send. */
   serviceAccountAnnotations: z.record(z.string(), z.string()).exactOptional(),
 })
 type CredentialProviderRequest = z.infer<typeof credentialProviderRequest>
@@ -49,30 +49,25 @@ type CredentialProviderRequest = z.infer<typeof credentialProviderRequest>
 type CredentialProviderResponse = {
   apiVersion: typeof CREDENTIAL_PROVIDER_VERSION
   kind: 'CredentialProviderResponse'
-  /** What kubelet keeps the answer for: this image, or all of its registry. */
+  /** What kubelet caches the response for. */
   cacheKeyType: 'Image' | 'Registry'
-  /** As Go writes a duration, such as `300s`. */
+  /** A Go duration such as `300s`. */
   cacheDuration: string
-  /** By registry or repository. Empty: there is no credential for the image. */
+  /** By registry or repository. Empty if there is no credential for the image. */
   auth: Readonly<Record<string, { username: string; password: string }>>
 }
 
-/** The service account token of a pod, as kubelet hands it on: whose it is. STS and nobody here proves that it is genuine. */
-
-export type PodIdentity = { namespace: string; serviceAccount: string }
-
-/** Far above what the API server makes. */
 const MAX_TOKEN = 16 * 1024
 
-/** @returns undefined where it is no token of a service account */
-export function parsePodIdentity(token: string): PodIdentity | undefined {
+/** Whose ServiceAccount token this is, or undefined. It is not verified here: STS does that. */
+export function parsePodIdentity(token: string): { namespace: string; serviceAccount: string } | undefined {
   if (token.length > MAX_TOKEN) return undefined
   const [, namespace = '', serviceAccount = ''] =
-    /^system:serviceaccount:([^:]+):([^:]+)$/.exec(subjectOf(token) ?? '') ?? []
+    /^system:serviceaccount:([^:]+):([^:]+)$/.exec(tokenSubject(token) ?? '') ?? []
   return DNS_LABEL.test(namespace) && serviceAccount !== '' ? { namespace, serviceAccount } : undefined
 }
 
-function subjectOf(token: string): string | undefined {
+function tokenSubject(token: string): string | undefined {
   const [, claims, , ...more] = token.split('.')
   if (claims === undefined || more.length > 0) return undefined
   try {
@@ -83,33 +78,25 @@ function subjectOf(token: string): string | undefined {
   }
 }
 
-/**
- * A credential provider of kubelet: one request on stdin, one answer on stdout. With a pod's own token it is the pod's role that
- * fetches, and only maps of the pod's own organization are looked at; without one it is the machine's, which then has to be of
- * one organization. What was chosen and why is on stderr, for people who run it by hand; kubelet shows of it what a failure
- * says, in its own log, and the pull goes on without a credential.
- */
-
 export type CredentialProviderDependencies = {
   maps: BoxMaps
   logins: BoxLogins
   clock: Pick<Clock, 'now'>
-  /** What kubelet wrote. */
+  /** Reads stdin. */
   input(): Promise<string>
-  /** How long kubelet keeps a login that nothing ends. */
+  /** How long kubelet may cache a login that does not expire. */
   keepSeconds: number
-  /** What names of parameters begin with. */
+  /** The first part of all parameter names. */
   parameterPrefix: string
 }
 
-/** Ends the request with these words. */
 class ProviderRefusal extends Error {
   override readonly name = 'ProviderRefusal'
 }
 
-export async function answerKubelet(world: CredentialProviderDependencies): Promise<HelperResult> {
+export async function answerKubelet(dependencies: CredentialProviderDependencies): Promise<HelperResult> {
   try {
-    const { response, why } = await answerTo(requestIn(await world.input()), world)
+    const { response, why } = await respond(parseRequest(await dependencies.input()), dependencies)
     return { exitCode: 0, stdout: `${JSON.stringify(response)}\n`, stderr: stderrLine(why) }
   } catch (error) {
     if (!(error instanceof ProviderRefusal)) throw error
@@ -117,16 +104,16 @@ export async function answerKubelet(world: CredentialProviderDependencies): Prom
   }
 }
 
-export function providerFailure(words: string): HelperResult {
-  return { exitCode: 1, stdout: '', stderr: stderrLine(words) }
+export function providerFailure(message: string): HelperResult {
+  return { exitCode: 1, stdout: '', stderr: stderrLine(message) }
 }
 
-function stderrLine(words: string): string {
-  return `davit-credential-provider: ${words}\n`
+function stderrLine(message: string): string {
+  return `davit-credential-provider: ${message}\n`
 }
 
-/** Nothing of the input is repeated: there is a token in it. */
-function requestIn(text: string): CredentialProviderRequest {
+/** Errors never quote the input, which contains a token. */
+function parseRequest(text: string): CredentialProviderRequest {
   let json: unknown
   try {
     json = JSON.parse(text)
@@ -141,23 +128,21 @@ function requestIn(text: string): CredentialProviderRequest {
   return refuse(`the request is not one of ${CREDENTIAL_PROVIDER_VERSION}: ${fields}`)
 }
 
-type Answered = { response: CredentialProviderResponse; why: string }
-
-async function answerTo(
+async function respond(
   request: CredentialProviderRequest,
-  world: CredentialProviderDependencies,
-): Promise<Answered> {
+  { maps: boxMaps, logins, clock, keepSeconds, parameterPrefix }: CredentialProviderDependencies,
+): Promise<{ response: CredentialProviderResponse; why: string }> {
   const { reference, problem } = parseImageReference(request.image)
   if (reference === undefined) return { response: NOTHING, why: `nothing for an image that ${problem}` }
   const { registry, repository } = reference
-  const namespace = namespaceOf(request)
-  const { maps, problems } = await world.maps.read()
+  const namespace = podNamespace(request)
+  const { maps, problems } = await boxMaps.read()
   const found = { maps: mapsForNamespace(maps, namespace), problems }
-  const chosen = choose(found, reference, world.parameterPrefix)
+  const chosen = choose(found, reference, parameterPrefix)
   if (chosen === undefined)
     return { response: NOTHING, why: `nothing for ${registry}/${repository}: no map names it` }
-  const login = await fetchLogin(world.logins, chosen, roleOf(request, namespace))
-  const seconds = cacheSeconds(login, { now: world.clock.now(), seconds: world.keepSeconds })
+  const login = await fetchLogin(logins, chosen, podRole(request, namespace))
+  const seconds = cacheSeconds(login, { now: clock.now(), seconds: keepSeconds })
   const { username, password } = login
   const response: CredentialProviderResponse = {
     ...NOTHING,
@@ -191,7 +176,7 @@ function choose(
   return foreign === undefined ? of : refuse(`${of.credential.id} ${foreign}`)
 }
 
-/** Not kept by kubelet: the next bake may bring a credential for it. */
+/** Not cached: the next bake may bring a credential. */
 const NOTHING: CredentialProviderResponse = {
   apiVersion: CREDENTIAL_PROVIDER_VERSION,
   kind: 'CredentialProviderResponse',
@@ -200,8 +185,8 @@ const NOTHING: CredentialProviderResponse = {
   auth: {},
 }
 
-/** Of the pod; undefined where kubelet does not say. */
-function namespaceOf({ serviceAccountToken: token }: CredentialProviderRequest): string | undefined {
+/** Undefined if kubelet sent no token. */
+function podNamespace({ serviceAccountToken: token }: CredentialProviderRequest): string | undefined {
   if (token === undefined || token === '') return undefined
   const pod = parsePodIdentity(token)
   return pod === undefined ? refuse('serviceAccountToken is no token of a service account') : pod.namespace
@@ -216,14 +201,14 @@ function mapsForNamespace(maps: FoundMaps['maps'], namespace: string | undefined
   )
 }
 
-function roleOf(
+function podRole(
   { serviceAccountToken, serviceAccountAnnotations }: CredentialProviderRequest,
   namespace: string | undefined,
 ): PodRole | undefined {
-  const roleArn = serviceAccountAnnotations?.[ROLE_ANNOTATION]
+  const roleArn = serviceAccountAnnotations?.[ROLE_ARN_ANNOTATION]
   if (namespace === undefined || serviceAccountToken === undefined || roleArn === undefined) return undefined
   if (parseRoleArn(roleArn) === undefined)
-    return refuse(`the annotation ${ROLE_ANNOTATION} of the service account is not the ARN of a role`)
+    return refuse(`the annotation ${ROLE_ARN_ANNOTATION} of the service account is not the ARN of a role`)
   return { roleArn, token: new SecretText(serviceAccountToken), namespace }
 }
 
@@ -232,17 +217,17 @@ async function fetchLogin(logins: BoxLogins, { credential }: OwnedCredential, po
     return await logins.login(credential, pod)
   } catch (error) {
     if (!(error instanceof CloudError)) throw error
-    return refuse(loginFailureText({ credential, roleArn: pod?.roleArn, failure: error }))
+    return refuse(loginFailureText(credential, error, pod?.roleArn))
   }
 }
 
-/** With the host in kubelet's own words, by which it compares. */
+/** Uses the host as kubelet wrote it, since kubelet compares the text. */
 function authKey(image: string, reference: ImageReference, scope: CredentialScope): string {
   const [first = ''] = image.split('/', 1)
   const host = parseRegistryHost(first).host === reference.registry ? first : reference.registry
   return scope === 'registry' ? host : `${host}/${reference.repository}`
 }
 
-function refuse(words: string): never {
-  throw new ProviderRefusal(words)
+function refuse(message: string): never {
+  throw new ProviderRefusal(message)
 }

@@ -65,6 +65,6 @@ test.each([
     failure: failure({}),
     want: `rc_one: AccessDenied (ssm:GetParameter): no. ${ROLE} needs ssm:GetParameter on /davit/acme/rc_one in eu-west-1, and kms:Decrypt with its key.`,
   },
-])('$what is told with what to change', ({ want, ...of }) => {
-  expect(loginFailureText({ credential: TOKEN, ...of })).toBe(want)
+])('$what is told with what to change', ({ want, credential = TOKEN, failure, roleArn }) => {
+  expect(loginFailureText(credential, failure, roleArn)).toBe(want)
 })

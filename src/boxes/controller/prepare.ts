@@ -1,0 +1,196 @@
+/**
+ * Prepares a bake without a Job: resolves the image and the credential of every service, or finds what keeps the bake from starting
+ * (interface §2.2, §7, S17).
+ */
+import type { BakeFailureCode, OrderedCredential } from '../../apis/bake.ts'
+import type { BoxTemplateSpec } from '../../apis/box-template.ts'
+import { CREDENTIAL_PREFIX } from '../../apis/ids.ts'
+import type { RegistryCredential } from '../../apis/registry-credential.ts'
+import { parseEcrHost, parseRegistryHost } from '../../apis/registry-host.ts'
+import { type ImageReference, imageName, parseImageReference } from '../image-reference.ts'
+
+/** A ConfigMap of every organization and the key under which it has certificates in PEM form. */
+export type BakeCa = { configMap: string; key: string }
+
+export type BakeView = {
+  isOrganization: boolean
+  /** The quota of templates, if this template exceeds it. */
+  exceededQuota?: number | undefined
+  /** DAVIT_BAKE_IMAGE. */
+  bakeImage: string | undefined
+  spec: BoxTemplateSpec
+  /** The credentials that the services reference, by name, without those that are being deleted. */
+  credentials: ReadonlyMap<string, RegistryCredential>
+  /** Objects that the spec references and that do not exist. */
+  missing: { serviceAccount: boolean; output: boolean }
+  /** The certificate authorities for all bakes, if any are configured. */
+  ca?: FoundCa | undefined
+}
+
+export type FoundCa = BakeCa & { found: 'certificates' | 'no certificates' | 'nothing' | 'refused' }
+
+export type BakeProblem = {
+  service?: string | undefined
+  code: BakeFailureCode
+  message: string
+  /** Whether it may go away without a change of the template. */
+  waits: boolean
+}
+
+export type PreparedService = {
+  name: string
+  image: string
+  credential?: OrderedCredential | undefined
+  /** Why this credential was chosen. */
+  why?: string | undefined
+}
+
+/** Returns all services, or the first problem. */
+export function prepareBake(
+  view: BakeView,
+): { services: PreparedService[]; problem?: never } | { services?: never; problem: BakeProblem } {
+  const { isOrganization, exceededQuota, bakeImage, spec } = view
+  if (!isOrganization)
+    return wrong(
+      'not_an_organization',
+      'The namespace is no organization: it lacks the label davit.dev/organization=true.',
+    )
+  if (exceededQuota !== undefined)
+    return wrong(
+      'too_many_templates',
+      `The organization has ${exceededQuota} older templates, as many as it may have (DAVIT_MAX_TEMPLATES_PER_ORGANIZATION).`,
+    )
+  const services: PreparedService[] = []
+  for (const service of spec.services) {
+    const { prepared, problem } = prepareService(view, service)
+    if (problem !== undefined) return { problem: { service: service.name, ...problem } }
+    services.push(prepared)
+  }
+  const missing = missingObject(view)
+  if (missing) return missing
+  if (bakeImage === undefined)
+    return wrong('bake_image_missing', 'The operator has set no image for bakes (DAVIT_BAKE_IMAGE).')
+  return { services: services.map((service) => nameOtherCredentials(service, services)) }
+}
+
+function missingObject({ spec, missing, ca }: BakeView): { problem: BakeProblem } | undefined {
+  if (missing.serviceAccount)
+    return wrong(
+      'service_account_missing',
+      `spec.instanceRole names the ServiceAccount ${spec.instanceRole?.serviceAccountName}, which is not there.`,
+      { waits: true },
+    )
+  if (missing.output)
+    return wrong(
+      'output_missing',
+      `spec.output names the PersistentVolumeClaim ${spec.output?.persistentVolumeClaim}, which is not there.`,
+      { waits: true },
+    )
+  if (ca === undefined || ca.found === 'certificates') return undefined
+  const caProblem = {
+    nothing: 'which is not in the namespace',
+    'no certificates': `which has no certificate in PEM form under its key ${ca.key}`,
+    refused: 'which its controller may not read',
+  }[ca.found]
+  return wrong(
+    'ca_missing',
+    `The operator wants bakes to trust the authorities in the ConfigMap ${ca.configMap} (DAVIT_BAKE_CA_CONFIG_MAP), ${caProblem}.`,
+    { waits: true },
+  )
+}
+
+/** If several credentials are for one host, users wonder which one is used where. */
+function nameOtherCredentials(service: PreparedService, all: readonly PreparedService[]): PreparedService {
+  const { credential, why } = service
+  if (credential === undefined || why === undefined) return service
+  const ofHost = all.flatMap((other) =>
+    other.credential?.registry === credential.registry && other.credential.id !== credential.id
+      ? [other.credential.id]
+      : [],
+  )
+  const [first, ...others] = [...new Set(ofHost)]
+  if (first === undefined) return service
+  const more = others.length === 0 ? '' : ` and ${others.length} more`
+  return {
+    ...service,
+    why: `${why} Other services use ${first}${more} for that host; each has a login of its own.`,
+  }
+}
+
+function wrong(code: BakeFailureCode, message: string, { waits = false } = {}): { problem: BakeProblem } {
+  return { problem: { code, message, waits } }
+}
+
+function prepareService(
+  { credentials }: BakeView,
+  service: BoxTemplateSpec['services'][number],
+): { prepared: PreparedService; problem?: never } | { prepared?: never; problem: BakeProblem } {
+  const { name, kind, image, registryCredentialId: id } = service
+  const { reference, problem } = parseImageReference(image)
+  if (problem !== undefined) return wrong('image_refused', `image ${problem}.`)
+  const plain = { name, image: imageName(reference) }
+  if (id === undefined) return { prepared: plain }
+  if (kind === 'catalog')
+    return wrong(
+      'catalog_credential',
+      'A service of the kind catalog takes no credential: its image comes from a public registry.',
+    )
+  const credential = credentials.get(id.slice(CREDENTIAL_PREFIX.length))
+  if (credential === undefined)
+    return wrong('credential_unknown', `There is no credential ${id} in the namespace.`, { waits: true })
+  const mismatch = hostMismatch(id, credential, reference)
+  if (mismatch) return mismatch
+  const ordered = orderedCredential(id, credential, reference)
+  if (ordered === undefined) return notReady(id, credential)
+  const why = `The service names ${id}, which is for ${reference.registry}, the host of its image.`
+  return { prepared: { ...plain, credential: ordered, why } }
+}
+
+/** Compares the credential's host with the image's. Of ECR hosts it tells whether account or region differs. */
+function hostMismatch(id: string, { spec }: RegistryCredential, { registry }: ImageReference) {
+  const { host } = parseRegistryHost(spec.registry)
+  // A credential with an invalid host is not ready, and its own status says why.
+  if (host === undefined || host === registry) return undefined
+  const mine = parseEcrHost(host).ecr
+  const theirs = parseEcrHost(registry).ecr
+  const both = `${id} is for ${host}, the image is in ${registry}`
+  if (!mine || !theirs) return wrong('host_mismatch', `${both}.`)
+  if (mine.account !== theirs.account)
+    return wrong('ecr_account_mismatch', `${both}: account ${mine.account} is not ${theirs.account}.`)
+  if (mine.region !== theirs.region)
+    return wrong('ecr_region_mismatch', `${both}: region ${mine.region} is not ${theirs.region}.`)
+  return wrong('host_mismatch', `${both}: two names of one registry, and a login is for one name.`)
+}
+
+/** Undefined if the credential is not ready. */
+function orderedCredential(
+  id: string,
+  credential: RegistryCredential,
+  { registry }: ImageReference,
+): OrderedCredential | undefined {
+  const { metadata, spec, status } = credential
+  const { uid, generation } = metadata
+  if (readyCondition(credential)?.status !== 'True' || isBehind(credential)) return undefined
+  const shared = { id, uid, ...(generation === undefined ? {} : { generation }), registry }
+  if (spec.type === 'ecr') return { ...shared, type: 'ecr' }
+  if (status?.parameter === undefined) return undefined
+  const { name, version, region } = status.parameter
+  return { ...shared, type: 'token', username: spec.username ?? '', parameter: { name, version, region } }
+}
+
+function readyCondition({ status }: RegistryCredential) {
+  return status?.conditions?.find(({ type }) => type === 'Ready')
+}
+
+function isBehind({ metadata, status }: RegistryCredential): boolean {
+  return status?.observedGeneration !== metadata.generation
+}
+
+function notReady(id: string, credential: RegistryCredential): { problem: BakeProblem } {
+  if (isBehind(credential))
+    return wrong('credential_not_ready', `${id} was changed, and is looked at.`, { waits: true })
+  const ready = readyCondition(credential)
+  const stalled = credential.status?.conditions?.find(({ type }) => type === 'Stalled')
+  const why = ready ? `${ready.reason}: ${ready.message}` : 'it was not looked at yet.'
+  return wrong('credential_not_ready', `${id} is not ready: ${why}`, { waits: stalled?.status !== 'True' })
+}
