@@ -129,7 +129,7 @@ async function partsOf(
       memory,
       extraCa,
       environment: tool,
-      openWay: (registry) => startEgressProxy(registry, order.realms),
+      openProxy: (registry) => startEgressProxy(registry, order.realms),
     }),
     probe: createRegistryProbe({ userAgent, extraCa, realms: order.realms }),
     parameters,

@@ -239,7 +239,7 @@ describe('a bake', () => {
   })
 
   it.each([
-    ['that has no room', new StoreError('room', 'ENOSPC'), { step: 'store', code: 'no_room' }],
+    ['that has no room', new StoreError('no-space', 'ENOSPC'), { step: 'store', code: 'no_room' }],
     ['that is damaged', new StoreError('damaged', 'a blob'), { step: 'store', code: 'tool_failed' }],
   ])('leaves nothing in a store %s', async (_name, error, want) => {
     const { open } = parts.store

@@ -1,3 +1,4 @@
+/** One bake in its pod: takes an order, pulls the images of all services, and publishes the box as a whole or not at all. */
 import { type BakeOrder, type BakeResult, MAX_RESULT_BYTES } from '../../apis/bake.ts'
 import type { BoxCredential, BoxCredentials } from '../../apis/box-credentials.ts'
 import { type ImageReference, parseImageReference } from '../image-reference.ts'
@@ -7,7 +8,6 @@ import type { FoundManifest, ProbeResult, RegistryLogin } from '../registry/outc
 import {
   type BakeContext,
   type BakeDependencies,
-  type BakeFailure,
   BakeFailureError,
   isFound,
   LoginCache,
@@ -18,28 +18,31 @@ import { pullImage } from './pull.ts'
 import { SecretRedactor } from './redaction.ts'
 import { CopyError } from './skopeo.ts'
 
-/** The longest that JSON makes of one UTF-16 unit. */
+/** JSON escapes one UTF-16 unit with at most six characters. */
 const LONGEST_ESCAPE = 6
 
 /**
- * A result as a termination message, which a kubelet cuts off after 4,096 bytes: the words of the tool give way. The limits of
- * names and services leave room for all the rest.
+ * Encodes a result as a termination message, which kubelet cuts off after 4,096 bytes. Shortens the message of the failure to fit; the
+ * limits of names and services bound the rest.
  */
 export function encodeBakeResult(result: BakeResult): string {
   let encoded = JSON.stringify(result)
   if (!result.failure) return encoded
   let { message } = result.failure
   while (Buffer.byteLength(encoded) > MAX_RESULT_BYTES && message !== '') {
-    const tooMany = Buffer.byteLength(encoded) - MAX_RESULT_BYTES
-    const kept = message.slice(0, -Math.ceil(tooMany / LONGEST_ESCAPE))
+    const excess = Buffer.byteLength(encoded) - MAX_RESULT_BYTES
+    const kept = message.slice(0, -Math.ceil(excess / LONGEST_ESCAPE))
     message = kept.replace(/[\ud800-\udbff]$/, '')
     encoded = JSON.stringify({ ...result, failure: { ...result.failure, message } })
   }
   return encoded
 }
 
-/** Which credential opens which repository, for the running box: without a secret. @param now in milliseconds */
-function buildCredentialMap({ template, bake, services, orderedAt }: BakeOrder, now: number): BoxCredentials {
+/** The credentials file of the box: which credential is for which repository, without any secret. */
+function buildCredentialsFile(
+  { template, bake, services, orderedAt }: BakeOrder,
+  now: number,
+): BoxCredentials {
   const credentials = new Map<string, BoxCredential>()
   for (const { image, credential } of services) {
     const { reference } = parseImageReference(image)
@@ -71,14 +74,12 @@ function buildCredentialMap({ template, bake, services, orderedAt }: BakeOrder, 
   }
 }
 
-/** One bake, from what the order says to a box in its place: all services of it, or nothing. */
-
 /** Why the signal aborts. */
 export type BakeInterruption = 'canceled' | 'timed_out'
 
 type ServiceResult = BakeResult['services'][number]
 
-/** A service on its way. */
+/** A service in progress. */
 type Item = {
   service: OrderedService
   reference: ImageReference
@@ -87,40 +88,42 @@ type Item = {
   result: ServiceResult
 }
 
-/**
- * Never throws: whatever goes wrong is in the result, and then nothing is left behind.
- * @param signal aborts with a `BakeEnd` as its reason
- */
+/** Never throws: a failed bake returns its failure and leaves nothing behind. @param signal its reason is a `BakeInterruption` */
 export async function bake(
-  parts: BakeDependencies,
+  dependencies: BakeDependencies,
   order: BakeOrder,
   signal: AbortSignal,
 ): Promise<BakeResult> {
-  const context: BakeContext = { ...parts, order, signal, redactor: new SecretRedactor() }
+  const context: BakeContext = { ...dependencies, order, signal, redactor: new SecretRedactor() }
   const items: Item[] = []
   try {
-    const folder = await parts.store.open()
+    const folder = await context.store.open()
     try {
       await prepare(context, items)
       for (const item of items) await probe(context, items, item)
-      // What is known to fail comes first, so that nothing is pulled for it.
-      const troubled = items.filter(({ probed }) => !probed || !isFound(probed))
-      for (const item of new Set([...troubled, ...items])) await pullService(context, folder, item)
-      await folder.publish(items.map(storedService), buildCredentialMap(order, parts.clock.now()))
+      // Images that will probably fail come first, to fail before anything else is pulled.
+      const doubtful = items.filter(({ probed }) => !probed || !isFound(probed))
+      for (const item of new Set([...doubtful, ...items])) await pullService(context, folder, item)
+      const stored = items.map(({ service: { name, image }, result: { digest = '' } }) => ({
+        name,
+        image,
+        digest,
+      }))
+      await folder.publish(stored, buildCredentialsFile(order, context.clock.now()))
     } finally {
       await discard(context, folder)
     }
     return { version: 1, state: 'succeeded', services: items.map(({ result }) => result) }
   } catch (error) {
     const failure = failureOf(context, error)
-    parts.log.error(`The bake failed: ${failure.code}`, failure)
-    // Nothing was kept, so nothing was pulled.
+    context.log.error(`The bake failed: ${failure.code}`, failure)
+    // Nothing was kept, so no service has a digest.
     const services = items.map(({ result: { digest: _, ...rest } }) => rest)
     return { version: 1, state: 'failed', services, failure }
   }
 }
 
-/** What cannot be removed counts for nothing, and is no reason to hide what the bake came to. */
+/** A failed cleanup must not hide the result of the bake. */
 async function discard({ log }: BakeContext, folder: BoxFolder): Promise<void> {
   try {
     await folder.discard()
@@ -129,7 +132,7 @@ async function discard({ log }: BakeContext, folder: BoxFolder): Promise<void> {
   }
 }
 
-/** All secrets before anything is asked of a registry: what is missing is known at once. */
+/** Reads all secrets before the first request to a registry, so that a missing one fails the bake at once. */
 async function prepare(context: BakeContext, items: Item[]): Promise<void> {
   const logins = new LoginCache(context)
   for (const service of context.order.services) {
@@ -157,22 +160,24 @@ async function readLogin({ clock }: BakeContext, logins: LoginCache, { service, 
   }
 }
 
-/** A login that was refused is not shown to the registry again by another service: it may lock its user out. */
+/** Skips a login that was rejected for another service: repeating it may lock the account. */
 async function probe(context: BakeContext, items: readonly Item[], item: Item): Promise<void> {
   const { service } = item
   const id = service.credential?.id
-  const refused = items.some(
+  const isRejected = items.some(
     ({ service: other, result }) =>
       other !== service && other.credential?.id === id && result.verified?.code === 'wrong_credentials',
   )
-  if (id !== undefined && refused) return
+  if (id !== undefined && isRejected) return
   item.probed = await probeAndRecord(context, item)
 }
 
-/** What the registry says of the image now, and by that of the login. */
+/** Asks the registry for the image, and records what that tells about the login. */
 async function probeAndRecord(context: BakeContext, item: Item): Promise<ProbeResult> {
   const { service, login, reference } = item
-  const { result, at } = await probeImage(context, probeTarget(reference), login)
+  const { registry, repository, tag, digest } = reference
+  const target = { registry, repository, reference: digest ?? tag ?? 'latest' }
+  const { result, at } = await probeImage(context, target, login)
   const found = isFound(result)
   const code = found ? undefined : failureOfProbe(result, login !== undefined).code
   context.log.info(`${service.name}: the registry ${found ? `has ${result.digest}` : `says no (${code})`}`, {
@@ -190,21 +195,23 @@ async function probeAndRecord(context: BakeContext, item: Item): Promise<ProbeRe
   return result
 }
 
-/** What the registry refused before goes to the tool all the same, whose words a status shows. */
+/** Runs the tool even if the probe failed, since its output goes to the status. Not if the login or address is forbidden. */
 async function pullService(context: BakeContext, folder: BoxFolder, item: Item): Promise<void> {
   const { service, login, reference } = item
   const pull = async (probed: ProbeResult) => {
-    if (probed.kind === 'realm-refused' || isForbidden(probed)) throw refusedByPolicy(item, probed)
-    const image = isFound(probed) ? byDigest(reference, probed.digest) : service.image
-    await pullImage(context, folder, { service, registry: reference.registry, login, probed, image })
+    const isForbidden = probed.kind === 'unreachable' && probed.failure === 'forbidden-address'
+    if (probed.kind === 'realm-refused' || isForbidden) throw policyError(item, probed)
+    const { registry, repository } = reference
+    const image = isFound(probed) ? `${registry}/${repository}@${probed.digest}` : service.image
+    await pullImage(context, folder, { service, registry, login, probed, image })
     return isFound(probed) ? probed.digest : undefined
   }
   const digest = await pull(item.probed ?? (await probeAndRecord(context, item)))
-  // It said no, and then yes to the tool. What a tag stood for in that moment nobody can tell: so once more, by its digest.
+  // The probe failed and the tool succeeded: the digest behind the tag is unknown, so probe and pull by digest.
   item.result.digest = digest ?? (await pull(await probeAgain(context, item)))
 }
 
-/** @throws BakeFailureError where the registry still says no */
+/** @throws BakeFailureError if the registry still rejects it */
 async function probeAgain(context: BakeContext, item: Item): Promise<FoundManifest> {
   const { service, login } = item
   const result = await probeAndRecord(context, item)
@@ -214,12 +221,8 @@ async function probeAgain(context: BakeContext, item: Item): Promise<FoundManife
   throw new BakeFailureError({ service: service.name, step, code, message })
 }
 
-function isForbidden(probed: ProbeResult): boolean {
-  return probed.kind === 'unreachable' && probed.failure === 'forbidden-address'
-}
-
-/** The tool does not get the login, so the words are ours. */
-function refusedByPolicy({ service, login, reference }: Item, probed: ProbeResult): BakeFailureError {
+/** The tool never runs in this case, so there is no output of it to report. */
+function policyError({ service, login, reference }: Item, probed: ProbeResult): BakeFailureError {
   const { code, step } = failureOfProbe(probed, login !== undefined)
   const message =
     probed.kind === 'realm-refused'
@@ -228,19 +231,7 @@ function refusedByPolicy({ service, login, reference }: Item, probed: ProbeResul
   return new BakeFailureError({ service: service.name, step, code, message })
 }
 
-function probeTarget({ registry, repository, tag, digest }: ImageReference) {
-  return { registry, repository, reference: digest ?? tag ?? 'latest' }
-}
-
-function byDigest({ registry, repository }: ImageReference, digest: string): string {
-  return `${registry}/${repository}@${digest}`
-}
-
-function storedService({ service: { name, image }, result: { digest = '' } }: Item) {
-  return { name, image, digest }
-}
-
-function failureOf({ signal, redactor }: BakeContext, error: unknown): BakeFailure {
+function failureOf({ signal, redactor }: BakeContext, error: unknown): BakeFailureError['failure'] {
   if (signal.aborted) {
     const code = signal.reason === 'timed_out' ? 'timed_out' : 'canceled'
     const message = code === 'timed_out' ? 'The bake took longer than it may.' : 'The bake was told to end.'
@@ -248,8 +239,7 @@ function failureOf({ signal, redactor }: BakeContext, error: unknown): BakeFailu
   }
   const message = redactor.redactForStatus(error instanceof Error ? error.message : String(error))
   if (error instanceof BakeFailureError) return { ...error.failure, message }
-  if (error instanceof StoreError) {
-    return { step: 'store', code: error.trouble === 'room' ? 'no_room' : 'tool_failed', message }
-  }
+  if (error instanceof StoreError)
+    return { step: 'store', code: error.kind === 'no-space' ? 'no_room' : 'tool_failed', message }
   return { step: error instanceof CopyError ? 'pull' : 'store', code: 'tool_failed', message }
 }

@@ -1,3 +1,4 @@
+/** What a bake asks before it pulls: the logins of its credentials from AWS, and the manifests from the registries. */
 import type { BakeOrder, BakeResult, OrderedCredential } from '../../apis/bake.ts'
 import { parseEcrHost } from '../../apis/registry-host.ts'
 import {
@@ -14,9 +15,8 @@ import type { FoundManifest, ProbeResult, RegistryLogin, RegistryProbe } from '.
 import type { SecretRedactor } from './redaction.ts'
 import type { ImageCopier } from './skopeo.ts'
 
-export type BakeFailure = NonNullable<BakeResult['failure']>
+type BakeFailure = NonNullable<BakeResult['failure']>
 
-/** Why a bake ends without a box. */
 export class BakeFailureError extends Error {
   override readonly name = 'BakeFailureError'
   readonly failure: BakeFailure
@@ -45,34 +45,33 @@ export type BakeContext = BakeDependencies & {
   signal: AbortSignal
 }
 
-/** The longest that the cloud is waited for. */
 const DEADLINE_MS = 30_000
-/** Of the SDK, where AWS has said nothing. */
-const NO_WORDS = 'UnknownError'
+/** The SDK's message if AWS sent none. */
+const NO_MESSAGE = 'UnknownError'
 
-/** Logins of credentials, each fetched once in a bake. */
+/** Fetches the login of each credential once per bake. */
 export class LoginCache {
   readonly #context: BakeContext
-  readonly #known = new Map<string, RegistryLogin>()
+  readonly #logins = new Map<string, RegistryLogin>()
 
   constructor(context: BakeContext) {
     this.#context = context
   }
 
-  /** Undefined where the service has no credential. @throws BakeFailureError of the step `read-secret` */
+  /** Undefined if the service has no credential. @throws BakeFailureError of the step `read-secret` */
   async get({ name, credential }: OrderedService): Promise<RegistryLogin | undefined> {
     if (!credential) return undefined
     const key = `${credential.id} ${credential.registry}`
-    const known = this.#known.get(key)
+    const known = this.#logins.get(key)
     if (known) return known
     try {
       const login = await this.#fetch(credential)
       this.#context.redactor.add(login.password)
-      this.#known.set(key, login)
+      this.#logins.set(key, login)
       return login
     } catch (error) {
       this.#context.signal.throwIfAborted()
-      throw unreadable(name, credential, error)
+      throw readFailure(name, credential, error)
     }
   }
 
@@ -103,54 +102,49 @@ export class LoginCache {
   }
 }
 
-/** In the words of the cloud, with its code and what was refused. */
-function unreadable(service: string, { parameter }: OrderedCredential, error: unknown): BakeFailureError {
+/** With AWS' own message, its code and the operation. */
+function readFailure(service: string, { parameter }: OrderedCredential, error: unknown): BakeFailureError {
   if (!isCloudError(error)) throw error
   const about = [error.operation, error.code].filter((part) => part !== '').join(' ')
-  const words = error.message === NO_WORDS ? '' : error.message
-  // Of what is not there AWS tells no name.
-  const what = words === '' && parameter ? `version ${parameter.version} of ${parameter.name}` : words
+  const text = error.message === NO_MESSAGE ? '' : error.message
+  // AWS does not name a parameter that does not exist.
+  const what = text === '' && parameter ? `version ${parameter.version} of ${parameter.name}` : text
   const message = what === '' ? about : `${about}: ${what}`
   return new BakeFailureError({ service, step: 'read-secret', code: 'secret_unreadable', message })
 }
 
-/** What did not work may work in a moment; a login that was refused is not tried again, since it may lock its user out. */
+/** Transient failures are retried. A rejected login is not: it may lock the account. */
 const WAITS_MS = [500, 2000]
 const LONGEST_WAIT_MS = 30_000
-
 const TRANSIENT: ReadonlySet<string> = new Set(['refused', 'reset', 'timeout'])
 
-export type Probed = { result: ProbeResult; at: number }
-
-export type ProbedImage = { registry: string; repository: string; reference: string }
-
-/** Asks the registry for the manifest, again where it only was busy. */
+/** Asks the registry for the manifest. */
 export async function probeImage(
   context: BakeContext,
-  image: ProbedImage,
+  image: Parameters<RegistryProbe['manifest']>[0],
   login: RegistryLogin | undefined,
-): Promise<Probed> {
+): Promise<{ result: ProbeResult; at: number }> {
   const { probe, clock, signal } = context
   for (const wait of [...WAITS_MS, undefined]) {
     const result = await probe.manifest(image, login, { signal })
-    const again = wait === undefined ? undefined : waitAfter(result, wait)
-    if (again === undefined) return { result, at: clock.now() }
-    await sleep(clock, again, signal)
+    const pause = wait === undefined ? undefined : retryWait(result, wait)
+    if (pause === undefined) return { result, at: clock.now() }
+    await sleep(clock, pause, signal)
     signal.throwIfAborted()
   }
   throw new Error('unreachable')
 }
 
-/** Undefined: another attempt would not help, or it would have to wait for too long. */
-function waitAfter(result: ProbeResult, wait: number): number | undefined {
+/** Undefined if a retry would not help or would have to wait too long. */
+function retryWait(result: ProbeResult, wait: number): number | undefined {
   if (result.kind === 'refused' && (result.status === 429 || result.status >= 500)) {
-    const asked = Math.max(wait, (result.retryAfter ?? 0) * 1000)
-    return asked <= LONGEST_WAIT_MS ? asked : undefined
+    const pause = Math.max(wait, (result.retryAfter ?? 0) * 1000)
+    return pause <= LONGEST_WAIT_MS ? pause : undefined
   }
   if (result.kind !== 'unreachable') return undefined
   const { failure, code } = result
-  const passing = failure === 'dns' ? code === 'EAI_AGAIN' : TRANSIENT.has(failure)
-  return passing ? wait : undefined
+  const isTransient = failure === 'dns' ? code === 'EAI_AGAIN' : TRANSIENT.has(failure)
+  return isTransient ? wait : undefined
 }
 
 export function isFound(result: ProbeResult): result is FoundManifest {

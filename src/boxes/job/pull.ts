@@ -1,3 +1,4 @@
+/** Pulls one image with the tool: retries a pull that broke off, reports its progress, and verifies every blob. */
 import type { Clock } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/log.ts'
 import { sleep } from '../../lib/sleep.ts'
@@ -7,8 +8,11 @@ import type { ProbeResult, RegistryLogin } from '../registry/outcome.ts'
 import { type BakeContext, BakeFailureError, type OrderedService } from './probe.ts'
 import type { CopyOutcome } from './skopeo.ts'
 
-const EVERY_MS = 5000
-const STEP = 1024 * 1024
+const PROGRESS_INTERVAL_MS = 5000
+const PROGRESS_STEP_BYTES = 1024 * 1024
+/** A pull that broke off is continued with the blobs that are there. */
+const ATTEMPTS = 3
+const RETRY_MS = 2000
 
 export type PullProgressOptions = {
   service: string
@@ -17,43 +21,36 @@ export type PullProgressOptions = {
   total: number | undefined
 }
 
-/** Says in the log how far a pull has come, as long as it comes on. @returns the call that ends it */
+/** Logs the progress of a pull as long as there is some. @returns stops that, and returns the bytes in total */
 export function reportPullProgress(
-  parts: { clock: Clock; log: Logger },
-  followed: PullProgressOptions,
+  { clock, log }: { clock: Clock; log: Logger },
+  { folder, service, image, total }: PullProgressOptions,
 ): () => Promise<number> {
-  const { folder, service, image, total } = followed
   const begin = folder.size()
   let last = 0
   let stop = () => {}
-  let over = false
+  let stopped = false
   const grown = async () => Math.max(0, (await folder.size()) - (await begin))
   const look = async () => {
     const bytes = await grown()
-    if (over) return
-    if (bytes >= last + STEP) {
+    if (stopped) return
+    if (bytes >= last + PROGRESS_STEP_BYTES) {
       last = bytes
-      parts.log.info(
-        `${service}: ${formatBytes(bytes)}${total === undefined ? '' : ` of ${formatBytes(total)}`}`,
-        {
-          service,
-          image,
-          bytes,
-          ...(total === undefined ? {} : { totalBytes: total }),
-        },
-      )
+      const share = total === undefined ? '' : ` of ${formatBytes(total)}`
+      const totalBytes = total === undefined ? {} : { totalBytes: total }
+      log.info(`${service}: ${formatBytes(bytes)}${share}`, { service, image, bytes, ...totalBytes })
     }
-    stop = parts.clock.after(EVERY_MS, look)
+    stop = clock.after(PROGRESS_INTERVAL_MS, look)
   }
-  stop = parts.clock.after(EVERY_MS, look)
+  stop = clock.after(PROGRESS_INTERVAL_MS, look)
   return async () => {
-    over = true
+    stopped = true
     stop()
     return await grown()
   }
 }
 
-/** As people write it: `12.3 MB`. */
+/** Formats as `12.3 MB`. */
 export function formatBytes(bytes: number): string {
   const units = ['bytes', 'kB', 'MB', 'GB', 'TB']
   let value = bytes
@@ -65,21 +62,16 @@ export function formatBytes(bytes: number): string {
   return `${unit === 0 ? value : value.toFixed(1)} ${units[unit]}`
 }
 
-export type Pull = {
+type Pull = {
   service: OrderedService
   registry: string
-  /** What is pulled: by the digest that the registry told, or as the template has it where it told none. */
+  /** With the digest from the registry, or as in the template if the probe failed. */
   image: string
   login: RegistryLogin | undefined
-  /** What the registry said before. */
   probed: ProbeResult
 }
 
-/** What breaks off in the midst of a pull is begun again, with what is there already. */
-const ATTEMPTS = 3
-const AGAIN_MS = 2000
-
-/** Pulls the image of one service with the tool, and looks at every blob of it. @throws BakeFailureError, StoreError */
+/** @throws BakeFailureError, StoreError */
 export async function pullImage(context: BakeContext, folder: BoxFolder, pull: Pull): Promise<void> {
   const { clock, log, signal } = context
   const service = pull.service.name
@@ -87,10 +79,10 @@ export async function pullImage(context: BakeContext, folder: BoxFolder, pull: P
     const outcome = await copy(context, folder, pull)
     if (outcome.ok) break
     const failure = failureOf(context, pull, outcome)
-    const passing = pull.probed.kind === 'found' && failure.failure.code === 'unreachable'
-    if (!passing || attempt >= ATTEMPTS) throw failure
+    const isTransient = pull.probed.kind === 'found' && failure.failure.code === 'unreachable'
+    if (!isTransient || attempt >= ATTEMPTS) throw failure
     log.warn(`${service}: the pull broke off, and is begun again`, { service, attempt })
-    await sleep(clock, AGAIN_MS * attempt, signal)
+    await sleep(clock, RETRY_MS * attempt, signal)
     signal.throwIfAborted()
   }
   await folder.verify(service)
@@ -101,9 +93,12 @@ async function copy(context: BakeContext, folder: BoxFolder, pull: Pull): Promis
   const { copier, log, order, redactor, signal, clock } = context
   const { image, login, registry } = pull
   const service = pull.service.name
-  const begin = clock.monotonic()
+  const started = clock.monotonic()
   log.info(`${service}: pulling ${image}`, { service, image, login: login !== undefined })
-  const ended = reportPullProgress({ clock, log }, { service, image, folder, total: totalOf(pull.probed) })
+  const stopProgress = reportPullProgress(
+    { clock, log },
+    { service, image, folder, total: totalOf(pull.probed) },
+  )
   try {
     const outcome = await copier.copy(
       {
@@ -118,30 +113,23 @@ async function copy(context: BakeContext, folder: BoxFolder, pull: Pull): Promis
       {
         signal,
         line(text, stream) {
-          const words = redactor.redact(text)
-          for (const piece of piecesOf(words))
-            log[stream === 'stderr' ? 'warn' : 'info'](`${service}: ${piece}`, {
-              service,
-              tool: 'skopeo',
-              stream,
-            })
-          return words
+          const redacted = redactor.redact(text)
+          const level = stream === 'stderr' ? 'warn' : 'info'
+          // In pieces, since the log cuts off long lines.
+          for (const piece of redacted.match(/[\s\S]{1,2000}/gu) ?? [''])
+            log[level](`${service}: ${piece}`, { service, tool: 'skopeo', stream })
+          return redacted
         },
       },
     )
-    const seconds = ((clock.monotonic() - begin) / 1000).toFixed(1)
-    const bytes = await ended()
+    const seconds = ((clock.monotonic() - started) / 1000).toFixed(1)
+    const bytes = await stopProgress()
     const how = outcome.ok ? `has ${formatBytes(bytes)} more` : `was not pulled (${outcome.exit})`
     log[outcome.ok ? 'info' : 'error'](`${service}: ${how} after ${seconds} s`, { service, bytes })
     return outcome
   } finally {
-    await ended()
+    await stopProgress()
   }
-}
-
-/** The log cuts off what is longer than its lines. */
-function piecesOf(words: string): string[] {
-  return words.match(/[\s\S]{1,2000}/gu) ?? ['']
 }
 
 function failureOf(
@@ -154,7 +142,7 @@ function failureOf(
   return new BakeFailureError({ service: service.name, step, code, message })
 }
 
-/** Bytes of all blobs, where the manifest is of one image. */
+/** The size of all blobs, if the manifest is of a single image. */
 function totalOf(probed: ProbeResult): number | undefined {
   if (probed.kind !== 'found') return undefined
   try {

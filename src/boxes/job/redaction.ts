@@ -1,72 +1,67 @@
+/** Makes the output of tools safe to show: without terminal control sequences, and without secrets in any encoding. */
 import { MAX_TOOL_WORDS } from '../../apis/bake.ts'
 import type { SecretText } from '../../lib/redact.ts'
 
-/** What may be shown of the words of a tool: without what controls a terminal, and without secrets in any form. */
-
 const HIDDEN = '[secret]'
-/** A secret that is shorter is in every sentence; so it is hidden only where it stands alone. */
+/** A shorter secret may be part of any word, so it is hidden only as a whole word. */
 const SHORT = 4
 
 const [ESC, BEL, CSI] = ['\u001b', '\u0007', '\u009b']
-/** What comes after the beginning of a move or a colour. */
+/** The rest of a cursor or colour sequence. */
 const REST = '[0-?]*[ -/]*[@-~]'
 const TITLE = String.raw`\][^${BEL}${ESC}]*(?:${BEL}|${ESC}\\)?`
-/** Sequences of terminals: colours, titles, moves. */
 const SEQUENCE = new RegExp(String.raw`${ESC}(?:\[${REST}|${TITLE}|[@-Z\\-_])|${CSI}${REST}`, 'g')
 
-/** The whole text. Line ends and tabs stay. */
+/** Keeps line ends and tabs. */
 export function redactSecrets(text: string, secrets: readonly string[]): string {
-  // Before as well: a sequence may take the first letter of a secret with it.
-  const plain = withoutSecrets(text, secrets)
+  // Twice, since removing a sequence may remove the first letter of a secret.
+  const plain = hideSecrets(text, secrets)
     .replace(SEQUENCE, '')
     .replace(/\r\n?/g, '\n')
     .replace(/[^\P{Cc}\n\t]|[\p{Zl}\p{Zp}]|[\u202a-\u202e\u2066-\u2069]/gu, '')
-  return withoutSecrets(plain, secrets).toWellFormed()
+  return hideSecrets(plain, secrets).toWellFormed()
 }
 
-/** At most 2 KB: the end of it, which says why; what is before is in the log. */
+/** Keeps the last 2 KB, which say why a tool failed. The log has everything. */
 export function redactAndShorten(text: string, secrets: readonly string[]): string {
-  const words = redactSecrets(text, secrets).trim()
-  const bytes = Buffer.from(words, 'utf8')
-  if (bytes.length <= MAX_TOOL_WORDS) return words
-  // Of a character that was cut in two nothing is left.
+  const redacted = redactSecrets(text, secrets).trim()
+  const bytes = Buffer.from(redacted, 'utf8')
+  if (bytes.length <= MAX_TOOL_WORDS) return redacted
+  // Drops what remains of a character that was cut in two.
   const end = bytes.subarray(bytes.length - MAX_TOOL_WORDS + 3).toString('utf8')
   return `…${end.replace(/^\ufffd+/, '')}`
 }
 
-function withoutSecrets(text: string, secrets: readonly string[]): string {
-  // The longest first, since one form may be a part of another.
+function hideSecrets(text: string, secrets: readonly string[]): string {
+  // Longest first, since one form may contain another.
   const forms = [...new Set(secrets.flatMap(formsOf))].sort((a, b) => b.length - a.length)
-  return forms.reduce((shown, form) => hide(shown, form), text)
+  return forms.reduce(hide, text)
 }
 
 function hide(text: string, form: string): string {
   if (form.length >= SHORT) return text.replaceAll(form, HIDDEN)
-  return text.replace(new RegExp(`(?<![\\w])${escaped(form)}(?![\\w])`, 'gu'), HIDDEN)
+  const escaped = form.replace(/[.*+?^${}()|[\]\\/-]/g, '\\$&')
+  return text.replace(new RegExp(`(?<![\\w])${escaped}(?![\\w])`, 'gu'), HIDDEN)
 }
 
-function escaped(text: string): string {
-  return text.replace(/[.*+?^${}()|[\]\\/-]/g, '\\$&')
-}
-
-/** As programs write it: plain, quoted, in URLs and pages, in base64 at any place of a longer text, and in hexadecimal. */
+/** The encodings that programs use: plain, quoted, in URLs and HTML, in hexadecimal, and in base64 at any offset. */
 function formsOf(secret: string): string[] {
   const bytes = Buffer.from(secret, 'utf8')
   const hex = bytes.toString('hex')
   return [
     ...[secret, ...urlForms(secret)].flatMap(quoted),
-    ...pageForms(secret),
+    ...htmlForms(secret),
     hex,
     hex.toUpperCase(),
-    ...[0, 1, 2].flatMap((before) => base64Within(bytes, before)),
+    ...[0, 1, 2].flatMap((offset) => base64At(bytes, offset)),
   ].filter((form) => form !== '')
 }
 
-/** In quotes, and in quotes within quotes, as a tool writes what another one has written. Go also hides what a page would take for its own. */
+/** Quoted once and, as one tool quotes another, twice. Go also escapes the special characters of HTML. */
 function quoted(text: string): string[] {
   const inner = JSON.stringify(text).slice(1, -1)
-  const forPages = inner.replace(/[<>&]/g, (one) => `\\u00${one.charCodeAt(0).toString(16)}`)
-  return [text, inner, forPages, ...[inner, forPages].map((form) => JSON.stringify(form).slice(1, -1))]
+  const forHtml = inner.replace(/[<>&]/g, (character) => `\\u00${character.charCodeAt(0).toString(16)}`)
+  return [text, inner, forHtml, ...[inner, forHtml].map((form) => JSON.stringify(form).slice(1, -1))]
 }
 
 function urlForms(secret: string): string[] {
@@ -79,40 +74,38 @@ function urlForms(secret: string): string[] {
   return forms.flatMap((form) => [form, form.replace(/%../g, (code) => code.toLowerCase())])
 }
 
-function pageForms(secret: string): string[] {
-  const page = secret.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
-  return [page.replaceAll('"', '&quot;'), page.replaceAll('"', '&#34;').replaceAll("'", '&#39;')]
+function htmlForms(secret: string): string[] {
+  const html = secret.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
+  return [html.replaceAll('"', '&quot;'), html.replaceAll('"', '&#34;').replaceAll("'", '&#39;')]
 }
 
-/** The characters that are the secret's alone where `before` bytes of a group of three are something else's. */
-function base64Within(bytes: Buffer, before: number): string[] {
-  const padded = Buffer.concat([Buffer.alloc(before), bytes])
-  const whole = padded.toString('base64').replace(/=+$/, '')
-  const first = Math.ceil((before * 4) / 3)
-  const last = padded.length % 3 === 0 ? whole.length : whole.length - 1
-  const own = whole.slice(first, last)
+/** The characters that depend on the secret alone if `offset` bytes of a group of three come before it. */
+function base64At(bytes: Buffer, offset: number): string[] {
+  const padded = Buffer.concat([Buffer.alloc(offset), bytes])
+  const encoded = padded.toString('base64').replace(/=+$/, '')
+  const first = Math.ceil((offset * 4) / 3)
+  const last = padded.length % 3 === 0 ? encoded.length : encoded.length - 1
+  const own = encoded.slice(first, last)
   return own.length < SHORT ? [] : [own, own.replaceAll('+', '-').replaceAll('/', '_')]
 }
 
-/** Every secret that this bake has had in its hands, so that none of them is in anything that it shows. */
+/** Knows every secret that this bake has read. */
 export class SecretRedactor {
-  readonly #known: SecretText[] = []
+  readonly #secrets: SecretText[] = []
 
   add(secret: SecretText): void {
-    this.#known.push(secret)
+    this.#secrets.push(secret)
   }
 
-  /** What may be shown of a text. */
   redact(text: string): string {
     return redactSecrets(text, this.#texts())
   }
 
-  /** So much of it as a status takes. */
   redactForStatus(text: string): string {
     return redactAndShorten(text, this.#texts())
   }
 
   #texts(): string[] {
-    return this.#known.map((secret) => secret.reveal())
+    return this.#secrets.map((secret) => secret.reveal())
   }
 }

@@ -23,7 +23,7 @@ it('has a way of its own into the network for each pull, which ends with it', as
     program,
     memory: folder,
     environment: { PATH: process.env.PATH ?? '' },
-    async openWay(registry) {
+    async openProxy(registry) {
       deeds.push(`opened for ${registry}`)
       return {
         environment: { HTTPS_PROXY: `http://way-of.${registry}` },

@@ -1,91 +1,88 @@
+/**
+ * Pulls images with `skopeo copy` into an OCI layout with shared blobs. The tool gets no settings or logins of the machine, one login as
+ * an open file without a name, and a proxy that lets it reach the one registry.
+ */
 import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import { type FileHandle, mkdir, mkdtemp, open, rm, unlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import type { RegistryLogin } from '../registry/outcome.ts'
 
-/** Brings an image from its registry into a folder, with a container tool that people know. */
-
 export type CopyOrder = {
-  /** As `ghcr.io/acme/api@sha256:...`; with a tag where the digest is not known. */
+  /** Such as `ghcr.io/acme/api@sha256:...`, or with a tag if the digest is unknown. */
   image: string
   /** The host that the login is for. */
   registry: string
-  /** Absent: nobody logs in, whatever this machine knows. */
+  /** Absent: pulls anonymously. */
   login?: RegistryLogin
-  /** As `linux/amd64` or `linux/arm64/v8`. Absent: that of this machine. */
+  /** Such as `linux/amd64` or `linux/arm64/v8`. Absent: that of this machine. */
   platform?: string
-  /** A folder of its own for what the tool writes beside blobs: an OCI layout without them. */
+  /** An empty folder for the OCI layout without its blobs. */
   folder: string
-  /** Where blobs go, by algorithm and digest; what is there already is not brought again. */
+  /** Folder of blobs, by algorithm and digest. Blobs that exist are not downloaded again. */
   blobs: string
-  /** On the same disk, for what the tool writes besides. */
+  /** Folder for temporary files, on the same disk. */
   temporary: string
 }
 
 export type CopyOutcome =
   | { ok: true }
-  /** `exit` is the exit code, or the name of the signal that ended it. */
+  /** `exit` is the exit code or the name of the signal. */
   | { ok: false; exit: number | string; stderr: string }
 
 type CopyObserver = {
-  /** Each line that the tool writes, whole. @returns the line as it may be shown */
+  /** Called for every line of output. @returns the line without secrets */
   line(text: string, stream: 'stdout' | 'stderr'): string
   signal: AbortSignal
 }
 
 export interface ImageCopier {
   /**
-   * Ends with the tool: nothing of it runs any more, and nothing of the login is left. What it has written of the image stays.
-   * @throws CopyError when the tool cannot be run; the reason of the signal when it aborts
+   * When it returns, the tool has ended and the login is gone. What it wrote of the image stays.
+   * @throws CopyError if the tool cannot be run; the reason of the signal if that aborts
    */
-  copy(order: CopyOrder, watch: CopyObserver): Promise<CopyOutcome>
+  copy(order: CopyOrder, observer: CopyObserver): Promise<CopyOutcome>
 }
 
 export class CopyError extends Error {
   override readonly name = 'CopyError'
 }
 
-/** Whole lines out of pieces of text. A line that does not end is cut, so that memory does not grow with it. */
+/** Joins chunks of text into lines. Cuts lines that are too long, to bound the memory. */
 export class LineSplitter {
   static readonly longest = 64 * 1024
-  readonly #take: (line: string) => void
+  readonly #onLine: (line: string) => void
   #rest = ''
 
-  constructor(take: (line: string) => void) {
-    this.#take = take
+  constructor(onLine: (line: string) => void) {
+    this.#onLine = onLine
   }
 
   add(text: string): void {
     const [first = '', ...more] = text.split(/\r?\n|\r/)
     this.#rest += first
     for (const line of more) {
-      this.#out()
+      this.end()
       this.#rest = line
     }
     while (this.#rest.length > LineSplitter.longest) {
-      this.#take(this.#rest.slice(0, LineSplitter.longest))
+      this.#onLine(this.#rest.slice(0, LineSplitter.longest))
       this.#rest = this.#rest.slice(LineSplitter.longest)
     }
   }
 
   end(): void {
-    this.#out()
-  }
-
-  #out(): void {
-    if (this.#rest !== '') this.#take(this.#rest)
+    if (this.#rest !== '') this.#onLine(this.#rest)
     this.#rest = ''
   }
 }
 
-/** What the tool opens: its own descriptor 3. */
+/** File descriptor 3 of the tool. */
 const AUTH_FILE_PATH = '/proc/self/fd/3'
 
 /**
- * A file with one login and no name: it loses its name before the login is written into it, and ends with the last process that has
- * it open. So there is no moment at which a killed bake leaves one.
- * @param folder in memory @param login absent: a file that logs nobody in
+ * Opens an auth file that is unlinked before the login is written, so that even a killed bake leaves no login behind.
+ * @param folder in memory @param login absent: an empty auth file
  */
 export async function openAuthFile(
   folder: string,
@@ -96,7 +93,8 @@ export async function openAuthFile(
   const file = await open(path, 'wx+', 0o600)
   try {
     await unlink(path)
-    await file.write(JSON.stringify({ auths: login ? { [registry]: { auth: authOf(login) } } : {} }), 0)
+    const auth = login && Buffer.from(`${login.username}:${login.password.reveal()}`).toString('base64')
+    await file.write(JSON.stringify({ auths: auth === undefined ? {} : { [registry]: { auth } } }), 0)
     return file
   } catch (error) {
     await file.close()
@@ -104,36 +102,30 @@ export async function openAuthFile(
   }
 }
 
-function authOf({ username, password }: RegistryLogin): string {
-  return Buffer.from(`${username}:${password.reveal()}`, 'utf8').toString('base64')
-}
-
-/** What the name of its folder begins with. */
 export const TOOL_HOME_PREFIX = 'tool-'
 
-/** What the tool finds instead of the settings and logins of the machine. */
+/** A home folder for the tool, in place of the machine's settings and logins. */
 type ToolHome = {
   path: string
-  /** Folder with authorities; absent where there are none of our own. */
+  /** Folder with additional certificate authorities. */
   certificates: string | undefined
   environment: Record<string, string>
   remove(): Promise<void>
 }
 
-/** @param memory a folder in memory, where it goes */
-async function makeToolHome(options: { memory: string; extraCa?: string | undefined }): Promise<ToolHome> {
-  const path = await mkdtemp(join(options.memory, TOOL_HOME_PREFIX))
+async function makeToolHome({ memory, extraCa }: SkopeoOptions): Promise<ToolHome> {
+  const path = await mkdtemp(join(memory, TOOL_HOME_PREFIX))
   const remove = () => rm(path, { recursive: true, force: true })
   try {
     const settings = join(path, '.config', 'containers')
     const registries = join(settings, 'registries.conf')
     await mkdir(join(settings, 'registries.conf.d'), { recursive: true })
-    // No mirror and no registry without TLS: what was asked before is what is pulled from.
+    // Empty: no mirrors and no registries without TLS, so the tool pulls from the registry that was probed.
     await writeFile(registries, '')
-    const certificates = options.extraCa === undefined ? undefined : join(path, 'certificates')
+    const certificates = extraCa === undefined ? undefined : join(path, 'certificates')
     if (certificates !== undefined) {
       await mkdir(certificates)
-      await writeFile(join(certificates, 'extra.crt'), options.extraCa ?? '')
+      await writeFile(join(certificates, 'extra.crt'), extraCa ?? '')
     }
     const environment = {
       HOME: path,
@@ -151,49 +143,47 @@ async function makeToolHome(options: { memory: string; extraCa?: string | undefi
 }
 
 export type SkopeoOptions = {
-  /** Absent: the one on the PATH. */
+  /** Absent: the one in PATH. */
   program?: string
   /** A folder in memory. */
   memory: string
-  /** PEM of authorities that are trusted besides those of the machine. */
+  /** Additional certificate authorities in PEM form. */
   extraCa?: string | undefined
-  /** Variables of this process that the tool may have; nothing else goes to it. */
+  /** The only variables of this process that the tool gets. */
   environment: Readonly<Record<string, string>>
-  /** Opens the way into the network of one pull, which is for this registry and no other. */
-  openWay(registry: string): Promise<Way>
+  /** Opens an egress proxy to this registry, for one pull. */
+  openProxy(registry: string): Promise<ToolProxy>
 }
 
-/** By which a tool goes into the network. */
-type Way = {
-  /** Variables that lead it there. */
+type ToolProxy = {
+  /** Variables that tell the tool to use it. */
   environment: Readonly<Record<string, string>>
   close(): Promise<void>
 }
 
 type Child = ChildProcessByStdio<null, Readable, Readable>
 
-/** Between asking it to end and ending it. */
+/** Between SIGTERM and SIGKILL. */
 const KILL_GRACE_MS = 3000
-/** Of its words; the last ones say why it failed. */
-const MAX_KEPT = 64 * 1024
+/** The end of the output says why the tool failed. */
+const MAX_KEPT_OUTPUT = 64 * 1024
 
-/** `skopeo copy`, of one platform, into an OCI layout whose blobs are shared. */
 export function createSkopeo(options: SkopeoOptions): ImageCopier {
   return {
-    async copy(order, watch) {
-      watch.signal.throwIfAborted()
+    async copy(order, observer) {
+      observer.signal.throwIfAborted()
       const home = await makeToolHome(options)
       try {
-        const way = await options.openWay(order.registry)
+        const proxy = await options.openProxy(order.registry)
         try {
           const auth = await openAuthFile(home.path, order.registry, order.login)
           try {
-            return await run(options, { order, watch, auth, home, way })
+            return await run(options, { order, observer, auth, home, proxy })
           } finally {
             await auth.close()
           }
         } finally {
-          await way.close()
+          await proxy.close()
         }
       } finally {
         await home.remove()
@@ -202,32 +192,35 @@ export function createSkopeo(options: SkopeoOptions): ImageCopier {
   }
 }
 
-type Run = { order: CopyOrder; watch: CopyObserver; auth: FileHandle; home: ToolHome; way: Way }
+type Run = { order: CopyOrder; observer: CopyObserver; auth: FileHandle; home: ToolHome; proxy: ToolProxy }
 
-async function run(options: SkopeoOptions, { order, watch, auth, home, way }: Run): Promise<CopyOutcome> {
-  const child = spawn(options.program ?? 'skopeo', argumentsOf(order, home), {
+async function run(
+  options: SkopeoOptions,
+  { order, observer, auth, home, proxy }: Run,
+): Promise<CopyOutcome> {
+  const child = spawn(options.program ?? 'skopeo', skopeoArguments(order, home), {
     cwd: '/',
-    env: { ...options.environment, ...way.environment, ...home.environment, TMPDIR: order.temporary },
-    // The login goes as an open file: neither arguments nor environment of a process are a secret.
+    env: { ...options.environment, ...proxy.environment, ...home.environment, TMPDIR: order.temporary },
+    // The login is an open file, since arguments and environment of a process are not secret.
     stdio: ['ignore', 'pipe', 'pipe', auth.fd],
   }) as unknown as Child
   const kept = new BoundedOutput()
   const ended = waitForExit(child)
-  const stop = stopOnAbort(child, watch.signal)
+  const stop = stopOnAbort(child, observer.signal)
   try {
-    const [end] = await Promise.all([
+    const [exit] = await Promise.all([
       ended,
-      read(child.stdout, (line) => void watch.line(line, 'stdout')),
-      read(child.stderr, (line) => kept.add(watch.line(line, 'stderr'))),
+      read(child.stdout, (line) => void observer.line(line, 'stdout')),
+      read(child.stderr, (line) => kept.add(observer.line(line, 'stderr'))),
     ])
-    watch.signal.throwIfAborted()
-    return end === 0 ? { ok: true } : { ok: false, exit: end, stderr: kept.text() }
+    observer.signal.throwIfAborted()
+    return exit === 0 ? { ok: true } : { ok: false, exit, stderr: kept.text() }
   } finally {
     stop()
   }
 }
 
-function argumentsOf(order: CopyOrder, home: ToolHome): string[] {
+function skopeoArguments(order: CopyOrder, home: ToolHome): string[] {
   const [os, architecture, variant] = order.platform?.split('/') ?? []
   return [
     '--insecure-policy',
@@ -247,7 +240,7 @@ function argumentsOf(order: CopyOrder, home: ToolHome): string[] {
   ]
 }
 
-/** The exit code, or the name of the signal. @throws CopyError when there is no such program, or it cannot be run */
+/** @returns the exit code or the name of the signal @throws CopyError if the program cannot be run */
 function waitForExit(child: Child): Promise<number | string> {
   return new Promise((resolve, reject) => {
     child.once('error', (error) => reject(new CopyError(`the tool cannot be run: ${error.message}`)))
@@ -257,26 +250,26 @@ function waitForExit(child: Child): Promise<number | string> {
 
 function stopOnAbort(child: Child, signal: AbortSignal): () => void {
   let timer: NodeJS.Timeout | undefined
-  const end = () => {
+  const stop = () => {
     child.kill('SIGTERM')
     timer = setTimeout(() => child.kill('SIGKILL'), KILL_GRACE_MS)
   }
-  signal.addEventListener('abort', end, { once: true })
-  if (signal.aborted) end()
+  signal.addEventListener('abort', stop, { once: true })
+  if (signal.aborted) stop()
   return () => {
-    signal.removeEventListener('abort', end)
+    signal.removeEventListener('abort', stop)
     clearTimeout(timer)
   }
 }
 
-async function read(stream: Readable, take: (line: string) => void): Promise<void> {
-  const lines = new LineSplitter(take)
+async function read(stream: Readable, onLine: (line: string) => void): Promise<void> {
+  const lines = new LineSplitter(onLine)
   stream.setEncoding('utf8')
   for await (const text of stream) lines.add(String(text))
   lines.end()
 }
 
-/** The last of what was written, so much of it as is ever shown. */
+/** Keeps the last lines. */
 class BoundedOutput {
   readonly #lines: string[] = []
   #size = 0
@@ -284,7 +277,7 @@ class BoundedOutput {
   add(line: string): void {
     this.#lines.push(line)
     this.#size += line.length + 1
-    while (this.#size > MAX_KEPT && this.#lines.length > 1)
+    while (this.#size > MAX_KEPT_OUTPUT && this.#lines.length > 1)
       this.#size -= (this.#lines.shift()?.length ?? 0) + 1
   }
 

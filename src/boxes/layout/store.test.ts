@@ -223,7 +223,7 @@ describe('a bake that fails', () => {
     if (!layer) throw new Error('no layer')
     writeFileSync(join(folder.blobs, 'sha256', layer.digest.slice(7)), change(layer.bytes))
     await expect(folder.verify('api')).rejects.toMatchObject({
-      trouble: 'damaged',
+      kind: 'damaged',
       message: expect.stringMatching(new RegExp(`${layer.digest}.*${want}`)),
     })
   })
@@ -233,7 +233,7 @@ describe('a bake that fails', () => {
     const image = makeImage({ layers: ['one'] })
     await fill(folder, 'api', image)
     rmSync(join(folder.blobs, 'sha256', image.blobs[1]?.digest.slice(7) ?? ''))
-    await expect(folder.verify('api')).rejects.toMatchObject({ trouble: 'failed' })
+    await expect(folder.verify('api')).rejects.toMatchObject({ kind: 'failed' })
   })
 
   it('because a layer is not to be distributed says that, and where it is', async () => {
@@ -243,7 +243,7 @@ describe('a bake that fails', () => {
     const layer = image.blobs[1]?.digest ?? ''
     rmSync(join(folder.blobs, 'sha256', layer.slice(7)))
     await expect(folder.verify('api')).rejects.toMatchObject({
-      trouble: 'failed',
+      kind: 'failed',
       message: expect.stringMatching(`${layer} is not to be distributed .*https://elsewhere.test/layer`),
     })
   })
@@ -253,7 +253,7 @@ describe('a bake that fails', () => {
     writeFileSync(join(output, 'shop/mine'), '')
     await expect(store('one').open()).rejects.toMatchObject({
       name: 'StoreError',
-      trouble: 'failed',
+      kind: 'failed',
       message: expect.stringMatching(/shop is no link that a bake has put there/),
     })
     expect(readdirSync(join(output, 'shop'))).toEqual(['mine'])

@@ -1,5 +1,11 @@
+/**
+ * Stores baked boxes on a volume, one OCI layout per template (OCI image specification: "Content Descriptors", "Image Manifest", "Image
+ * Layout"). `<output>/<template>` is a link to the folder of the last good bake below `<output>/.davit`; replacing the link publishes a
+ * box as a whole.
+ */
 import { createHash } from 'node:crypto'
 import {
+  lstat,
   mkdir,
   open,
   readdir,
@@ -13,77 +19,73 @@ import {
 } from 'node:fs/promises'
 import { basename, join, relative } from 'node:path'
 import { z } from 'zod'
+import { MAX_DEADLINE_SECONDS } from '../../apis/bake.ts'
 import { BOX_CREDENTIALS_FILE, type BoxCredentials } from '../../apis/box-credentials.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/log.ts'
-import { BAKES_FOLDER, removeAbandonedBakes } from './sweep.ts'
 
-/** Where baked boxes are: one folder with an OCI layout per template, which is there as a whole or not at all. */
+/** Folder of all bakes, below the output. */
+const BAKES_FOLDER = '.davit'
 
-/** A service whose image is in the folder. */
-type StoredService = {
-  name: string
-  /** As the template has it. */
-  image: string
-  /** What the registry said that the image is. */
-  digest: string
-}
+/** `image` as in the template, `digest` from the registry. */
+type StoredService = { name: string; image: string; digest: string }
 
-/** A place for one bake, which counts for nothing until it is published. */
+/** The folder of one bake. It has no effect until it is published. */
 export interface BoxFolder {
-  /** For the copier; empty, also where there was an attempt before. */
+  /** Makes an empty folder for the copier. */
   folderOf(service: string): Promise<string>
   readonly blobs: string
   readonly temporary: string
-  /** Bytes of blobs that are there now, also of those that are still coming. */
+  /** Bytes of all blobs so far, including those in progress. */
   size(): Promise<number>
-  /** Looks at every blob of a service again: that it is there, and is what its digest says. Throws StoreError. */
+  /** Checks that every blob of a service exists and matches its digest. @throws StoreError */
   verify(service: string): Promise<void>
-  /** Makes one layout of all, and puts it in place by one rename. Throws StoreError, and then the box is not in place. */
+  /** Makes one layout of all services, and publishes it with one rename. @throws StoreError if the box is not published */
   publish(services: readonly StoredService[], credentials: BoxCredentials): Promise<void>
-  /** Removes it, unless it was published. */
+  /** Removes the folder unless it was published. */
   discard(): Promise<void>
 }
 
 export interface BoxStore {
-  /** Removes what earlier bakes have left, and makes a place for this one. Throws StoreError. */
+  /** Makes the folder of this bake, and removes what earlier bakes left. @throws StoreError */
   open(): Promise<BoxFolder>
 }
 
-/** `room`: there is no space. `damaged`: a blob is not what its digest says. `failed`: anything else. */
-export type StoreErrorKind = 'room' | 'damaged' | 'failed'
+/** `damaged`: a blob does not match its digest. */
+type StoreErrorKind = 'no-space' | 'damaged' | 'failed'
 
 export class StoreError extends Error {
   override readonly name = 'StoreError'
-  readonly trouble: StoreErrorKind
+  readonly kind: StoreErrorKind
 
-  constructor(trouble: StoreErrorKind, message: string) {
+  constructor(kind: StoreErrorKind, message: string) {
     super(message)
-    this.trouble = trouble
+    this.kind = kind
   }
 }
 
-/** No space on the disk, over a quota, or over the size that a file may have. */
+/** The disk is full, a quota is exceeded, or a file is too large for the file system. */
 const OUT_OF_SPACE: ReadonlySet<string> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
 
-/** What `work` gives. @throws StoreError whatever goes wrong in it */
+/** Turns every error into a StoreError. */
 async function withStoreErrors<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (error) {
     if (error instanceof StoreError) throw error
-    const code = error instanceof Error && 'code' in error ? String(error.code) : ''
     const message = error instanceof Error ? error.message : String(error)
-    throw new StoreError(OUT_OF_SPACE.has(code) ? 'room' : 'failed', message)
+    throw new StoreError(OUT_OF_SPACE.has(errorCode(error)) ? 'no-space' : 'failed', message)
   }
 }
 
-/** Source: OCI image specification, "Content Descriptors", "Image Manifest", "Image Layout". */
+function errorCode(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : ''
+}
 
-/** Of the algorithms that the specification registers; the name of a file cannot be anything else. */
+/** Only the algorithms that the specification registers, since a digest becomes the name of a file. */
 const digest = z.string().regex(/^(sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128})$/)
 
-export const descriptor = z.looseObject({
+const descriptor = z.looseObject({
   mediaType: z.string(),
   digest,
   size: z.int().min(0),
@@ -93,7 +95,7 @@ type Descriptor = z.infer<typeof descriptor>
 
 const layoutIndex = z.looseObject({ schemaVersion: z.literal(2), manifests: z.array(descriptor) })
 
-/** `urls` are where else a layer is; of one that is not to be distributed they are the only places. */
+/** `urls` are other locations of a layer, and the only ones of a non-distributable layer. */
 const layer = descriptor.extend({ urls: z.array(z.string()).optional() })
 type Layer = z.infer<typeof layer>
 
@@ -103,31 +105,27 @@ const imageManifest = z.looseObject({
   layers: z.array(layer),
 })
 
-/** Where a layout has a blob: algorithm, digest. */
 function blobPath({ digest: text }: { digest: string }): [string, string] {
   const [algorithm = '', hex = ''] = text.split(':')
   return [algorithm, hex]
 }
 
-const PIECE_BYTES = 1024 * 1024
+const CHUNK_BYTES = 1024 * 1024
 
-/**
- * Reads a blob from the disk and holds it against its descriptor; afterwards it is on the disk for good.
- * @throws StoreError `damaged` where it is something else
- */
+/** Reads a blob, compares it with its descriptor, and syncs it to disk. @throws StoreError */
 async function verifyBlob(blobs: string, blob: Descriptor, signal: AbortSignal | undefined): Promise<void> {
   const [algorithm, hex] = blobPath(blob)
   const file = await open(join(blobs, algorithm, hex), 'r')
   try {
     const hash = createHash(algorithm)
-    const piece = Buffer.allocUnsafe(PIECE_BYTES)
+    const chunk = Buffer.allocUnsafe(CHUNK_BYTES)
     let size = 0
     for (;;) {
       signal?.throwIfAborted()
-      const { bytesRead } = await file.read(piece, 0, PIECE_BYTES)
+      const { bytesRead } = await file.read(chunk, 0, CHUNK_BYTES)
       if (bytesRead === 0) break
       size += bytesRead
-      hash.update(piece.subarray(0, bytesRead))
+      hash.update(chunk.subarray(0, bytesRead))
     }
     const found = hash.digest('hex')
     if (found !== hex) throw damaged(blob, `its content is ${algorithm}:${found}`)
@@ -142,36 +140,31 @@ function damaged({ digest }: Descriptor, how: string): StoreError {
   return new StoreError('damaged', `the blob ${digest} was not stored as it is: ${how}`)
 }
 
-/** Of a service, by which people and tools find its image in a layout. */
+/** Holds the name of the service. */
 const REF_NAME = 'org.opencontainers.image.ref.name'
 const IMAGE_ANNOTATION = 'davit.dev/image'
 const DIGEST_ANNOTATION = 'davit.dev/digest'
-/** Manifests are small; a file that is larger is none. */
 const MAX_MANIFEST_BYTES = 4 * 1024 * 1024
 
 type LayoutFolderOptions = {
-  /** The folder of this bake, which is there and empty. */
+  /** The existing, empty folder of this bake. */
   path: string
-  /** The name by which the box is known; absent: it is never published. */
+  /** The link to publish; absent: never published. */
   link: string | undefined
   signal?: AbortSignal | undefined
   log: Pick<Logger, 'warn'>
-  /** Sees to it that what was renamed or made in a folder is on the disk. */
+  /** Syncs a folder, so that renamed and new entries are durable. */
   sync?: ((folder: string) => Promise<void>) | undefined
 }
 
-/** What a service needs. */
-type Verified = { manifest: Descriptor; blobs: ReadonlySet<string> }
-
-/** The folder of one bake while it is filled. */
 class LayoutFolder implements BoxFolder {
   readonly blobs: string
   readonly temporary: string
   readonly #options: LayoutFolderOptions
   readonly #sync: (folder: string) => Promise<void>
-  /** By service, once it was looked at. */
-  readonly #verified = new Map<string, Verified>()
-  readonly #sound = new Set<string>()
+  /** By service: its manifest, and the digests of all its blobs. */
+  readonly #verified = new Map<string, { manifest: Descriptor; blobs: readonly string[] }>()
+  readonly #verifiedBlobs = new Set<string>()
   #published = false
 
   constructor(options: LayoutFolderOptions) {
@@ -184,7 +177,7 @@ class LayoutFolder implements BoxFolder {
   async folderOf(service: string): Promise<string> {
     const path = this.#serviceFolder(service)
     await withStoreErrors(async () => {
-      // Of an attempt before: the tool would add its image to that.
+      // The tool would add its image to that of an earlier attempt.
       await rm(path, { recursive: true, force: true })
       await mkdir(path, { recursive: true })
     })
@@ -197,7 +190,7 @@ class LayoutFolder implements BoxFolder {
     )
     const sizes = entries
       .filter((entry) => entry.isFile())
-      // A blob that is still coming is renamed at its end.
+      // A finished blob is renamed, and may be gone.
       .map((entry) =>
         stat(join(entry.parentPath, entry.name)).then(
           ({ size }) => size,
@@ -219,7 +212,7 @@ class LayoutFolder implements BoxFolder {
       await this.#verifyOnce(config)
       for (const layer of layers) await this.#verifyLayer(layer)
       const blobs = [manifest, config, ...layers].map(({ digest }) => digest)
-      this.#verified.set(service, { manifest, blobs: new Set(blobs) })
+      this.#verified.set(service, { manifest, blobs })
     })
   }
 
@@ -232,7 +225,7 @@ class LayoutFolder implements BoxFolder {
       await writeDurably(join(path, 'oci-layout'), { imageLayoutVersion: '1.0.0' })
       await writeDurably(join(path, 'index.json'), index)
       await writeDurably(join(path, BOX_CREDENTIALS_FILE), credentials)
-      await this.#removeScaffold()
+      await this.#removeTemporaryFiles()
       const bakes = join(path, '..')
       const next = `${path}.link`
       await symlink(relative(join(link, '..'), path), next)
@@ -242,14 +235,10 @@ class LayoutFolder implements BoxFolder {
       await rename(next, link)
       this.#published = true
     })
-    await this.#keep(join(link, '..'))
-  }
-
-  /** The box is in place, and is there for everybody: whatever goes wrong now, the bake has succeeded. */
-  async #keep(folder: string): Promise<void> {
     try {
-      await this.#sync(folder)
+      await this.#sync(join(link, '..'))
     } catch (error) {
+      // The box is published, so the bake has succeeded.
       this.#options.log.warn('The box is in its place, which may be lost if the machine stops now', { error })
     }
   }
@@ -265,17 +254,17 @@ class LayoutFolder implements BoxFolder {
   }
 
   async #verifyOnce(blob: Descriptor): Promise<void> {
-    if (this.#sound.has(blob.digest)) return
+    if (this.#verifiedBlobs.has(blob.digest)) return
     await verifyBlob(this.blobs, blob, this.#options.signal)
-    this.#sound.add(blob.digest)
+    this.#verifiedBlobs.add(blob.digest)
   }
 
-  /** A tool leaves out what is not to be distributed; a box without it would be no box. */
+  /** The tool skips non-distributable layers, without which an image does not run. */
   async #verifyLayer(layer: Layer): Promise<void> {
     try {
       await this.#verifyOnce(layer)
     } catch (error) {
-      if (layer.urls === undefined || !isAbsent(error)) throw error
+      if (layer.urls === undefined || errorCode(error) !== 'ENOENT') throw error
       const where = layer.urls.join(', ') || 'nowhere'
       throw new StoreError(
         'failed',
@@ -291,21 +280,17 @@ class LayoutFolder implements BoxFolder {
     return { ...manifest, annotations }
   }
 
-  /** What no image needs: the tool's own folders, and blobs of an attempt that failed. */
-  async #removeScaffold(): Promise<void> {
+  /** Removes the tool's folders, and blobs of failed attempts. */
+  async #removeTemporaryFiles(): Promise<void> {
     await rm(join(this.#options.path, '.services'), { recursive: true, force: true })
     await rm(this.temporary, { recursive: true, force: true })
-    const needed = new Set([...this.#verified.values()].flatMap(({ blobs }) => [...blobs]))
+    const needed = new Set([...this.#verified.values()].flatMap(({ blobs }) => blobs))
     for (const folder of await foldersOf(this.blobs)) {
       const algorithm = folder.slice(this.blobs.length + 1)
       for (const name of await readdir(folder))
         if (!needed.has(`${algorithm}:${name}`)) await rm(join(folder, name))
     }
   }
-}
-
-function isAbsent(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'ENOENT'
 }
 
 async function readJson(path: string): Promise<unknown> {
@@ -332,19 +317,17 @@ async function syncFolder(path: string): Promise<void> {
   }
 }
 
-/** Boxes on a volume: `<output>/<template>` is a link to the folder of the last good bake under `<output>/.davit`. */
-
 export type BoxStoreOptions = {
   output: string
   template: string
   /** Name of this bake. */
   bake: string
   clock: Pick<Clock, 'now'>
-} & FolderParts
+} & FolderOptions
 
-type FolderParts = Pick<LayoutFolderOptions, 'log' | 'signal' | 'sync'>
+type FolderOptions = Pick<LayoutFolderOptions, 'log' | 'signal' | 'sync'>
 
-export function createBoxStore({ output, template, bake, clock, ...parts }: BoxStoreOptions): BoxStore {
+export function createBoxStore({ output, template, bake, clock, ...options }: BoxStoreOptions): BoxStore {
   const bakes = join(output, BAKES_FOLDER, template)
   const link = join(output, template)
   return {
@@ -354,22 +337,22 @@ export function createBoxStore({ output, template, bake, clock, ...parts }: BoxS
         const live = await liveBake(link)
         for (const name of await readdir(bakes))
           if (name !== live) await rm(join(bakes, name), { recursive: true, force: true })
-        // A bake that is told to run again after it was published must not touch what is in use.
+        // A bake that runs again after it was published must not touch the live folder.
         const path = join(bakes, live === bake ? `${bake}.again` : bake)
-        const folder = await openFolder({ ...parts, path, link })
-        await removeAbandonedBakes({ ...parts, output, template, bake: path, now: clock.now() })
+        const folder = await openFolder({ ...options, path, link })
+        await removeAbandonedBakes({ ...options, output, template, bake: path, now: clock.now() })
         return folder
       }),
   }
 }
 
-/** A place for images that are only pulled and verified. @param folder made and removed with it */
-export function createScratchStore(folder: string, parts: FolderParts): BoxStore {
+/** For images that are only pulled and verified, never published. */
+export function createScratchStore(folder: string, options: FolderOptions): BoxStore {
   return {
     open: () =>
       withStoreErrors(async () => {
         await rm(folder, { recursive: true, force: true })
-        return await openFolder({ ...parts, path: folder, link: undefined })
+        return await openFolder({ ...options, path: folder, link: undefined })
       }),
   }
 }
@@ -381,12 +364,12 @@ async function openFolder(options: LayoutFolderOptions): Promise<LayoutFolder> {
   return folder
 }
 
-/** Which bake the box is of now. @throws where something else is in the place of the link */
+/** The bake that is published. @throws StoreError if the name is taken by something other than a link */
 async function liveBake(link: string): Promise<string | undefined> {
   try {
     return basename(await readlink(link))
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? error.code : undefined
+    const code = errorCode(error)
     if (code === 'ENOENT') return undefined
     if (code !== 'EINVAL') throw error
     throw new StoreError(
@@ -394,4 +377,62 @@ async function liveBake(link: string): Promise<string | undefined> {
       `${link} is no link that a bake has put there, and stays: give the template another name, or the box another volume`,
     )
   }
+}
+
+/** A week, many times the duration of a bake, so that the clocks of nodes and file servers may differ by days. */
+const ABANDONED_AFTER_MS = 14 * MAX_DEADLINE_SECONDS * 1000
+/** Templates that one bake cleans up after. */
+const MAX_SWEPT_TEMPLATES = 1000
+
+type SweepOptions = Pick<LayoutFolderOptions, 'log' | 'signal'> & {
+  output: string
+  /** The template of this bake, whose own folders are left alone. */
+  template: string
+  /** The folder of this bake, made just now. */
+  bake: string
+  now: number
+}
+
+/**
+ * Removes what killed bakes left of templates that are gone or not baked any more.
+ *
+ * Nothing on a volume tells whether a bake is running: its pod may be on another node, and not every file system has locks. So age
+ * decides. Every bake has its own folder, made when it starts, and ends within hours; a folder that has not changed for a week is
+ * abandoned. A process that was frozen for so long finds its folder gone, and fails. Complete layouts and targets of links stay, since
+ * they may be in use. Never throws.
+ */
+async function removeAbandonedBakes({ now: clockNow, ...options }: SweepOptions): Promise<void> {
+  const { output, template, bake, log, signal } = options
+  try {
+    // The volume may use another machine's clock: a folder must be old by both.
+    const now = Math.min(clockNow, (await lstat(bake)).mtimeMs)
+    const links = await linksIn(output)
+    const templates = (await foldersOf(join(output, BAKES_FOLDER))).map((path) => basename(path))
+    const others = templates.filter((name) => name !== template)
+    for (const other of others.slice(0, MAX_SWEPT_TEMPLATES))
+      for (const name of await readdir(join(output, BAKES_FOLDER, other))) {
+        if (signal?.aborted) return
+        const path = join(output, BAKES_FOLDER, other, name)
+        if (links.some((target) => `/${target}/`.includes(`/${other}/${name}/`))) continue
+        if (!(await isAbandoned(path, now))) continue
+        log.warn('Removing what a bake has left that was killed long ago', { path })
+        await rm(path, { recursive: true, force: true })
+      }
+  } catch (error) {
+    log.warn('What other bakes may have left could not be looked at', { error })
+  }
+}
+
+async function linksIn(folder: string): Promise<string[]> {
+  const links = (await readdir(folder, { withFileTypes: true })).filter((entry) => entry.isSymbolicLink())
+  return await Promise.all(links.map(({ name }) => readlink(join(folder, name))))
+}
+
+/** Whether the folder and everything directly in it is old, and it is no complete layout. */
+async function isAbandoned(path: string, now: number): Promise<boolean> {
+  const itself = await lstat(path)
+  const names = itself.isDirectory() ? await readdir(path) : []
+  if (names.includes('index.json')) return false
+  const parts = await Promise.all(names.map((name) => lstat(join(path, name))))
+  return [itself, ...parts].every(({ mtimeMs }) => now - mtimeMs > ABANDONED_AFTER_MS)
 }
