@@ -4,14 +4,13 @@
  */
 import type { RegistryCredential } from '../apis/registry-credential.ts'
 import type { SecretsSettings } from '../apis/secrets-settings.ts'
-import { SettingsReconciler } from '../credentials/accounts/controller.ts'
+import { createSettingsWriter, SettingsReconciler } from '../credentials/accounts/controller.ts'
 import { credentialHasRecorded, credentialMayStore } from '../credentials/accounts/disconnect.ts'
 import { AccountListings } from '../credentials/accounts/garbage.ts'
 import { AccountAccess, OperatorPrincipal } from '../credentials/accounts/identity.ts'
-import { SettingsWriter } from '../credentials/accounts/status.ts'
 import { CredentialReconciler } from '../credentials/controller/controller.ts'
 import { FailedDeletions } from '../credentials/controller/failed-deletions.ts'
-import { type CredentialContext, CredentialWriter } from '../credentials/controller/gather.ts'
+import { type CredentialContext, createCredentialWriter } from '../credentials/controller/gather.ts'
 import { inputSecretMark } from '../credentials/controller/input-secret.ts'
 import { FailedDeletionReconciler } from '../credentials/controller/retry-deletions.ts'
 import { MutationCache } from '../kube/mutation-cache.ts'
@@ -96,9 +95,9 @@ function createContext(options: CredentialOptions): CredentialContext {
     ...dependencies,
     resources: api,
     book,
-    writer: new CredentialWriter(api, book),
+    writer: createCredentialWriter(api, book),
     organizations,
-    accounts: new AccountAccess({ organizations, resources: api, installationKey }),
+    accounts: new AccountAccess(installationKey, prefix, organizations, api),
     listings: new AccountListings({ cloud, clock, prefix, listEveryMs }),
     failedDeletions: new FailedDeletions({ ...dependencies, resources: api, namespace: config.namespace }),
     mutex: new KeyedMutex(),
@@ -120,14 +119,13 @@ function createSettingsReconciler(
     cloud,
     book,
     random,
-    writer: new SettingsWriter(api, book),
+    writer: createSettingsWriter(api, book),
     principal: new OperatorPrincipal(cloud, clock, principalArn),
     // A cached credential that was deleted in the meantime keeps its parameter until the next sweep.
     mayStore: async (organization, credential) =>
       context.book.get(organization, credential)?.spec.type === 'token' ||
       (await credentialMayStore(api, organization, credential)),
-    isRecorded: (organization, credential, at) =>
-      credentialHasRecorded(api, { organization, credential }, at),
+    isRecorded: (organization, credential, at) => credentialHasRecorded(api, organization, credential, at),
     exclusively: (organization, credential, act) => mutex.run(`${organization}/${credential}`, act),
     settled: async (organization) => {
       const names = context.book.in(organization).map(({ metadata }) => metadata.name)

@@ -1,3 +1,4 @@
+/** What the API server cannot check in a registry credential: the host, the user name and the secret. */
 import { codePoints } from '../apis/meta.ts'
 import {
   type CredentialStall,
@@ -7,9 +8,7 @@ import {
 } from '../apis/registry-credential.ts'
 import { parseEcrHost, parseRegistryHost } from '../apis/registry-host.ts'
 
-/** What a registry's user name must be: a login sends it and the secret with a colon between. */
-
-/** @returns what is wrong, in words that follow "username" */
+/** A login sends user name and secret with a colon between them. @returns the problem, in words that follow "username" */
 export function registryUsernameProblem(username: string): string | undefined {
   if (username === '') return 'must not be empty'
   if (codePoints(username) > MAX_USERNAME) return `must have at most ${MAX_USERNAME} characters`
@@ -18,17 +17,16 @@ export function registryUsernameProblem(username: string): string | undefined {
   return undefined
 }
 
-/** What a registry's secret must be, so that the parameter store takes it and a login sends it as it is. */
-
 /** Most bytes of a standard parameter. */
 const MAX_BYTES = 4096
 
 /**
+ * Why the parameter store would refuse a secret, or a login would alter it.
  * @param value the secret, or its bytes as a Secret has them
- * @returns what is wrong, in words that follow "the secret"; no part of it is ever in them
+ * @returns the problem, in words that follow "the secret" and never quote it
  */
 export function registrySecretProblem(value: string | Uint8Array): string | undefined {
-  const text = typeof value === 'string' ? value : decoded(value)
+  const text = typeof value === 'string' ? value : decodeUtf8(value)
   if (text === '') return 'is empty'
   if (text === undefined || !text.isWellFormed()) return 'is not text in UTF-8'
   if (Buffer.byteLength(text) > MAX_BYTES)
@@ -42,7 +40,7 @@ export function registrySecretProblem(value: string | Uint8Array): string | unde
   return undefined
 }
 
-function decoded(bytes: Uint8Array): string | undefined {
+export function decodeUtf8(bytes: Uint8Array): string | undefined {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
   } catch {
@@ -51,39 +49,31 @@ function decoded(bytes: Uint8Array): string | undefined {
 }
 
 /**
- * A request by REST may change the secret and other fields of a credential, which are two writes in two places. The secret comes
- * first, and nobody uses it until the fields are there: a box has both, or neither.
+ * Whether the newest version of the secret belongs to fields that are not written yet. A REST request may change the secret and other
+ * fields, which are two writes in two places; the secret comes first and is not used until the fields are there.
  */
-
-/** Whether the newest version of the secret is one whose fields were not written: what was recorded stays in use. */
-export function hasPendingFields({
-  annotations,
-}: {
+export function hasPendingFields(metadata: {
   annotations?: Readonly<Record<string, string>> | undefined
 }): boolean {
-  return annotations?.[PENDING_FIELDS_ANNOTATION] !== undefined
+  return metadata.annotations?.[PENDING_FIELDS_ANNOTATION] !== undefined
 }
-
-/** What of a credential's spec the API server cannot check. */
 
 type Spec = Pick<RegistryCredentialSpec, 'type' | 'registry' | 'username'>
 export type SpecProblem = { field: 'registry' | 'username'; reason: CredentialStall; message: string }
 
-/** The first thing that is wrong, for a condition or an answer of the REST API (`message` follows the name of the field). */
+/** The first problem, for a condition or a REST response; `message` follows the name of the field. */
 export function credentialSpecProblem({ type, registry, username }: Spec): SpecProblem | undefined {
   const { host, problem } = parseRegistryHost(registry)
   if (problem !== undefined) return { field: 'registry', reason: 'RegistryRefused', message: problem }
   if (type === 'token') {
-    const wrong = registryUsernameProblem(username ?? '')
-    return wrong === undefined ? undefined : { field: 'username', reason: 'UsernameRefused', message: wrong }
+    const message = registryUsernameProblem(username ?? '')
+    return message === undefined ? undefined : { field: 'username', reason: 'UsernameRefused', message }
   }
-  const ecr = parseEcrHost(host)
-  return ecr.problem === undefined
-    ? undefined
-    : { field: 'registry', reason: 'RegistryRefused', message: ecr.problem }
+  const message = parseEcrHost(host).problem
+  return message === undefined ? undefined : { field: 'registry', reason: 'RegistryRefused', message }
 }
 
-/** What works, and not for long. */
+/** For a spec that works, but not for long. */
 export function credentialWarning({ type, registry }: Spec): string | undefined {
   const { host } = parseRegistryHost(registry)
   if (type !== 'token' || host === undefined || !parseEcrHost(host).ecr) return undefined

@@ -123,7 +123,7 @@ export type ObjectWriterOptions<T extends Written> = {
   type: ResourceType
   decode(raw: unknown): T
   /** Learns what was read and written. */
-  cache: MutationCache<T>
+  cache: Pick<MutationCache<T>, 'learn'>
 }
 
 /**
@@ -152,6 +152,15 @@ export class ObjectWriter<T extends Written> {
 
   async updateFinalizers(object: T, finalizers: readonly string[]): Promise<T> {
     return await this.#patch(object, { metadata: { finalizers } }, {})
+  }
+
+  async addFinalizer(object: T, finalizer: string): Promise<T> {
+    return await this.updateFinalizers(object, [...(object.metadata.finalizers ?? []), finalizer])
+  }
+
+  async removeFinalizer(object: T, finalizer: string): Promise<T> {
+    const finalizers = (object.metadata.finalizers ?? []).filter((name) => name !== finalizer)
+    return await this.updateFinalizers(object, finalizers)
   }
 
   async #patch(

@@ -10,7 +10,7 @@ import {
   registryCredentials,
 } from '../apis/registry-credential.ts'
 import { parseRegistryHost } from '../apis/registry-host.ts'
-import type { AccountIdentity } from '../credentials/accounts/installation-key.ts'
+import type { AccountIdentity } from '../credentials/accounts/identity.ts'
 import type { ParameterListing, ParameterStore } from '../credentials/cloud.ts'
 import { credentialSpecProblem, registrySecretProblem } from '../credentials/spec.ts'
 import {

@@ -6,7 +6,7 @@ import {
   secretsSettingsKind,
   secretsSettingsResource,
 } from '../apis/secrets-settings.ts'
-import type { AccountIdentity } from '../credentials/accounts/installation-key.ts'
+import type { AccountIdentity } from '../credentials/accounts/identity.ts'
 import {
   isOwnedBy,
   type Owner,
@@ -111,17 +111,9 @@ export async function readyAccount(
   const connected = settings.status?.connected
   if (condition.status !== 'True' || !connected)
     throw new RefusedError('cloud_account_not_ready', { detail: condition.message, condition })
-  const { roleArn, region, kmsKeyId } = connected
   return {
-    access: {
-      organization,
-      organizationUid: uid,
-      roleArn,
-      region,
-      externalId: identity.externalIdOf(uid),
-      ...(kmsKeyId === undefined ? {} : { kmsKeyId }),
-    },
-    account: roleArnParts(roleArn).account,
+    access: identity.accessAs({ organization, organizationUid: uid }, connected),
+    account: roleArnParts(connected.roleArn).account,
     owner: identity.ownerOf(uid),
     prefix: identity.prefix,
   }

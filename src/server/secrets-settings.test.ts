@@ -4,14 +4,14 @@ import { FakeClock, settle } from '../../test/support/fake-clock.ts'
 import { calling, FaultyApi } from '../../test/support/faulty-api.ts'
 import { MemoryStore } from '../../test/support/memory-store.ts'
 import { secretsSettingsResource } from '../apis/secrets-settings.ts'
-import { accountIdentity } from '../credentials/accounts/installation-key.ts'
+import { AccountIdentity } from '../credentials/accounts/identity.ts'
 import { ApiError } from '../kube/client.ts'
 import { SecretsSettingsService, type SettingsDraft } from './secrets-settings.ts'
 
 const ACME = 'acme'
 const REF = { namespace: ACME, name: 'default' }
 const ROLE = 'arn:aws:iam::222222222222:role/davit'
-const EXTERNAL_ID = accountIdentity(new Uint8Array(32), '/davit').externalIdOf('uid-of-acme')
+const EXTERNAL_ID = new AccountIdentity(new Uint8Array(32), '/davit').externalIdOf('uid-of-acme')
 
 let clock: FakeClock
 let store: MemoryStore
@@ -26,7 +26,7 @@ beforeEach(() => {
     organizations: {
       get: (name) => (name === ACME ? { name, uid: 'uid-of-acme', ownerEmails: [] } : undefined),
     },
-    identity: accountIdentity(new Uint8Array(32), '/davit'),
+    identity: new AccountIdentity(new Uint8Array(32), '/davit'),
     clock,
   })
 })

@@ -9,7 +9,7 @@ import {
   secretsSettingsResource,
   secretsSettingsSpec,
 } from '../apis/secrets-settings.ts'
-import type { AccountIdentity } from '../credentials/accounts/installation-key.ts'
+import type { AccountIdentity } from '../credentials/accounts/identity.ts'
 import { organizationPath } from '../credentials/aws/names.ts'
 import { ApiError, isApiError, type ResourceReader, type ResourceWriter } from '../kube/client.ts'
 import type { Organization } from '../kube/organizations.ts'

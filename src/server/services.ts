@@ -1,5 +1,5 @@
 import { deliverySegments } from '../apis/delivery-segment.ts'
-import { accountIdentity } from '../credentials/accounts/installation-key.ts'
+import { AccountIdentity } from '../credentials/accounts/identity.ts'
 import type { ParameterListing, ParameterStore } from '../credentials/cloud.ts'
 import type { ResourceReader, ResourceWriter, WatchSource } from '../kube/client.ts'
 import { Organizations } from '../kube/organizations.ts'
@@ -249,7 +249,7 @@ function createSecretServices(
   const shared = {
     ...options,
     resources: api,
-    identity: accountIdentity(installationKey, parameterPrefix),
+    identity: new AccountIdentity(installationKey, parameterPrefix),
   }
   const maxCredentials = limits.credentialsPerOrganization
   return {

@@ -7,11 +7,19 @@ import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
 import { jobs } from '../../src/apis/core-kinds.ts'
 import { API_VERSION, type ResourceType } from '../../src/apis/meta.ts'
-import { registryCredential, registryCredentials } from '../../src/apis/registry-credential.ts'
-import { secretsSettings, secretsSettingsResource } from '../../src/apis/secrets-settings.ts'
+import {
+  PARAMETER_FINALIZER,
+  registryCredential,
+  registryCredentials,
+} from '../../src/apis/registry-credential.ts'
+import {
+  ACCOUNT_FINALIZER,
+  secretsSettings,
+  secretsSettingsResource,
+} from '../../src/apis/secrets-settings.ts'
 import { buildBakeJob, buildBakeOrder } from '../../src/boxes/controller/bake-job.ts'
-import { SettingsWriter } from '../../src/credentials/accounts/status.ts'
-import { CredentialWriter } from '../../src/credentials/controller/gather.ts'
+import { createSettingsWriter } from '../../src/credentials/accounts/controller.ts'
+import { createCredentialWriter } from '../../src/credentials/controller/gather.ts'
 import { MutationCache } from '../../src/kube/mutation-cache.ts'
 import { connectKubernetes, type KubernetesClient } from '../../src/kube/resources.ts'
 import { createClock, createRandom } from '../../src/lib/clock.ts'
@@ -181,12 +189,12 @@ describe('with the policy on what the controller changes', () => {
   })
 
   test('a credential is held, told how it is, and let go', async () => {
-    const writer = new CredentialWriter(stolen, new MutationCache())
+    const writer = createCredentialWriter(stolen, new MutationCache())
     const credential = registryCredential.parse(await stolen.get(registryCredentials, refOf('ghcr')))
-    const held = await writer.addFinalizer(credential)
+    const held = await writer.addFinalizer(credential, PARAMETER_FINALIZER)
     expect(held.metadata.finalizers).toEqual([...finalizers, 'davit.dev/parameter'])
     const told = await writer.updateStatus(held, { observedGeneration: 1 })
-    const free = await writer.removeFinalizer(told)
+    const free = await writer.removeFinalizer(told, PARAMETER_FINALIZER)
     expect(free).toMatchObject({ metadata: { finalizers, labels }, status: { observedGeneration: 1 } })
   })
 
@@ -218,14 +226,13 @@ describe('with the policy on what the controller changes', () => {
   })
 
   test('settings are held, told how they are, and let go, also when they are deleted', async () => {
-    const writer = new SettingsWriter(stolen, new MutationCache())
+    const writer = createSettingsWriter(stolen, new MutationCache())
     const settings = secretsSettings.parse(await stolen.get(secretsSettingsResource, refOf('default')))
-    const held = await writer.addFinalizer(settings)
-    if (!held) throw new Error('they are gone')
-    await writer.status(held, { observedGeneration: 1 })
+    const held = await writer.addFinalizer(settings, ACCOUNT_FINALIZER)
+    await writer.updateStatus(held, { observedGeneration: 1 })
     await admin.delete(secretsSettingsResource, refOf('default'))
     const leaving = secretsSettings.parse(await stolen.get(secretsSettingsResource, refOf('default')))
-    await writer.removeFinalizer(leaving)
+    await writer.removeFinalizer(leaving, ACCOUNT_FINALIZER)
     expect((await stolen.get(secretsSettingsResource, refOf('default'))).metadata.finalizers).toEqual(
       finalizers,
     )

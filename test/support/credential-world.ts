@@ -11,11 +11,11 @@ import {
   type CredentialFacts,
   type FoundParameter,
   type InputSecretFacts,
+  type InputSecretRef,
   type ListingFacts,
   NO_RECONCILE_FACTS,
   type ParameterLocation,
   type ReconcileFacts,
-  type StoredInputSecret,
 } from '../../src/credentials/controller/facts.ts'
 import { nextAction } from '../../src/credentials/controller/plan.ts'
 
@@ -55,10 +55,10 @@ export class CredentialWorld {
   hasFinalizer = false
   gone = false
   deletedAt: number | undefined
-  account: AccountFacts = { state: 'ready', place: placeOf(A) }
+  account: AccountFacts = { state: 'ready', location: placeOf(A) }
   secret: SecretObject | undefined
   stored: StoredParameter | undefined
-  storedInputSecret: StoredInputSecret | undefined
+  storedInputSecret: InputSecretRef | undefined
   moved = false
   ownName = false
   writtenAt = 0
@@ -107,7 +107,7 @@ export class CredentialWorld {
       generatedName: this.ownName,
       account: this.account,
       secretName: 'ghcr-handover',
-      inputSecret: this.#handover(),
+      inputSecret: this.#inputSecret(),
       stored: this.stored,
       storedInputSecret: this.storedInputSecret,
       hasPendingFields: false,
@@ -123,7 +123,7 @@ export class CredentialWorld {
     return [...this.cloud].flatMap(([key, { owner }]) => (owner === 'ours' && !known.has(key) ? [key] : []))
   }
 
-  #handover(): InputSecretFacts {
+  #inputSecret(): InputSecretFacts {
     if (!this.secret) return { state: 'missing' }
     const { uid, resourceVersion, retained, value } = this.secret
     const markAt = (version: string | undefined) => `mark of ${value} at ${version}`
@@ -142,15 +142,18 @@ export class CredentialWorld {
     }
     if ((step.step === 'remove' || step.step === 'put-version') && owner !== 'ours')
       wrong('nobody looked whose it is')
-    if (step.step === 'delete-handover') this.#checkHandover(step.handover, wrong)
+    if (step.step === 'delete-input-secret') this.#checkInputSecret(step.inputSecret, wrong)
   }
 
-  #checkHandover(handover: { uid: string; resourceVersion: string }, wrong: (what: string) => void): void {
+  #checkInputSecret(
+    inputSecret: { uid: string; resourceVersion: string },
+    wrong: (what: string) => void,
+  ): void {
     const entry = this.stored && this.cloud.get(keyOf(this.stored))
     if (this.secret?.retained) wrong('it is retained')
     if (entry?.value !== this.secret?.value && !this.#meddled) wrong('its value is not stored')
-    if (handover.uid !== this.secret?.uid) wrong('it is another object')
-    if (handover.resourceVersion !== this.secret?.resourceVersion) wrong('it is another version')
+    if (inputSecret.uid !== this.secret?.uid) wrong('it is another object')
+    if (inputSecret.resourceVersion !== this.secret?.resourceVersion) wrong('it is another version')
   }
 
   /** Somebody else changed the parameter, which nobody can see yet. */
@@ -182,15 +185,15 @@ export class CredentialWorld {
           this.listing = { state: 'unrecorded', found: this.#found() }
         })
         return
-      case 'record-orphan':
+      case 'record-failed-deletion':
         this.orphans.add(keyOf(step.at))
         this.#pass = { ...this.#pass, failedDeletionRecorded: true }
         return
-      case 'delete-handover':
+      case 'delete-input-secret':
         this.secret = undefined
         return
-      case 'note-handover':
-        if (!stops) this.storedInputSecret = step.handover
+      case 'record-input-secret':
+        if (!stops) this.storedInputSecret = step.inputSecret
         return
       case 'adopt':
         if (stops) return
@@ -216,7 +219,7 @@ export class CredentialWorld {
     }
   }
 
-  #put(step: Extract<CredentialAction, { handover: unknown; at: unknown }>, stops: boolean): void {
+  #put(step: Extract<CredentialAction, { inputSecret: unknown; at: unknown }>, stops: boolean): void {
     const before = this.cloud.get(keyOf(step.at))
     if (step.step === 'put-new' && before) {
       const failure = { remedy: 'spec', code: 'ParameterAlreadyExists', message: '' } as const
@@ -227,7 +230,7 @@ export class CredentialWorld {
     this.cloud.set(keyOf(step.at), { owner: 'ours', value: this.secret?.value ?? '', version })
     this.#meddled = false
     if (stops) return
-    this.storedInputSecret = step.handover
+    this.storedInputSecret = step.inputSecret
     this.#record(step.at, version)
   }
 
@@ -252,8 +255,8 @@ export class CredentialWorld {
   }
 
   #key(): string {
-    const place = this.account.state === 'missing' ? undefined : this.account.place
-    return place ? keyOf(place) : ''
+    const location = this.account.state === 'missing' ? undefined : this.account.location
+    return location ? keyOf(location) : ''
   }
 }
 

@@ -6,7 +6,7 @@ import {
   registryCredentials,
 } from '../../src/apis/registry-credential.ts'
 import { secretsSettingsKind, secretsSettingsResource } from '../../src/apis/secrets-settings.ts'
-import { accountIdentity } from '../../src/credentials/accounts/installation-key.ts'
+import { AccountIdentity } from '../../src/credentials/accounts/identity.ts'
 import { isOwnedBy } from '../../src/credentials/aws/names.ts'
 import { CloudError } from '../../src/credentials/cloud.ts'
 import { ApiError, type PatchOptions } from '../../src/kube/client.ts'
@@ -50,7 +50,7 @@ export class CredentialsBed {
     secretStored: () => undefined,
     parameterRemoved: (outcome) => void this.removals.push(outcome),
   }
-  readonly identity = accountIdentity(KEY, '/davit')
+  readonly identity = new AccountIdentity(KEY, '/davit')
   readonly #log = new SharedLog()
   readonly #replicas: Replica[] = []
   readonly #maxCredentials: number

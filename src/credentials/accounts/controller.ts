@@ -1,17 +1,19 @@
 /**
- * One pass over the SecretsSettings of an organization: connect, find out what the role can do, list what the account holds, and
- * say all that in the status. Before an account is left, what nobody speaks of is removed from it.
+ * Brings the SecretsSettings of an organization in line with its cloud account (interface §2.6): connects, finds out what the role can do,
+ * lists what the account holds, and writes all that into the status. Before an account is left, garbage is removed from it.
  */
-
 import {
   ACCOUNT_FINALIZER,
   SECRETS_SETTINGS_NAME,
   type SecretsSettings,
   type SettingsStall,
+  secretsSettings,
+  secretsSettingsResource,
 } from '../../apis/secrets-settings.ts'
-import { isApiError } from '../../kube/client.ts'
-import type { MutationCache } from '../../kube/mutation-cache.ts'
+import { isApiError, type ResourceReader, type ResourceWriter } from '../../kube/client.ts'
+import { type MutationCache, ObjectGoneError, ObjectWriter } from '../../kube/mutation-cache.ts'
 import type { Organizations } from '../../kube/organizations.ts'
+import { unlessGone } from '../../kube/plan-loop.ts'
 import {
   InterruptiblePasses,
   noRequeue,
@@ -19,9 +21,9 @@ import {
   type Reconciler,
   requeueAfter,
 } from '../../kube/reconcile-loop.ts'
-import type { Random } from '../../lib/clock.ts'
+import type { ConditionUpdate } from '../../kube/status.ts'
 import type { CloudError } from '../cloud.ts'
-import { AccountDisconnector, type AccountDisconnectorOptions } from './disconnect.ts'
+import { AccountDisconnector, type AccountDisconnectorOptions, settingsEventTarget } from './disconnect.ts'
 import { collectGarbage } from './garbage.ts'
 import { AGAIN_AFTER_MS, type OperatorPrincipal } from './identity.ts'
 import {
@@ -31,41 +33,49 @@ import {
   type ProbeResults,
   settingsStatus,
 } from './plan.ts'
-import { CheckSchedule, type ProbeOptions, probeAccount } from './probe.ts'
-import { finalizersOf, type SettingsWriter, settingsEventTarget } from './status.ts'
+import { CheckSchedule, type CheckScheduleOptions, type ProbeOptions, probeAccount } from './probe.ts'
 
-export type ReconcileSettingsOptions = ProbeOptions &
-  AccountDisconnectorOptions & {
+/** Learned writes wake the watchers of the cache at once, so that credentials do not wait for the watch. */
+export function createSettingsWriter(
+  resources: ResourceReader & ResourceWriter,
+  cache: MutationCache<SecretsSettings>,
+): ObjectWriter<SecretsSettings> {
+  return new ObjectWriter({
+    resources,
+    type: secretsSettingsResource,
+    decode: (raw) => secretsSettings.parse(raw),
+    cache: { learn: (settings) => cache.announce(settings) },
+  })
+}
+
+type SettingsReconcilerOptions = ProbeOptions &
+  AccountDisconnectorOptions &
+  CheckScheduleOptions & {
     book: MutationCache<SecretsSettings>
-    writer: SettingsWriter
+    writer: ObjectWriter<SecretsSettings>
     organizations: Organizations
     principal: OperatorPrincipal
-    random: Random
-    /** Whether a resource of this name is there now that may have a parameter, read live; one that is being deleted is. */
+    /** Whether a resource of this name may have a parameter, read live; one that is being deleted may. */
     mayStore: (organization: string, credential: string) => Promise<boolean>
     requireWriteOnly: boolean
-    /** Between two looks at what the role can do, and at what the account holds. */
-    checkEveryMs: number
-    listEveryMs: number
   }
 
-/** A request by REST takes less from the parameter to its resource. */
-const STRAY_AGE_MS = 600_000
-/** In one sweep. */
-const MOST_STRAYS = 200
-/** The watch may be behind what was read. */
-const CONFLICT_AGAIN_MS = 1000
+/** A REST request takes less from the parameter to its resource. */
+const GARBAGE_AGE_MS = 600_000
+/** Per sweep. */
+const MAX_GARBAGE = 200
+const CONFLICT_RETRY_MS = 1000
 
 export class SettingsReconciler implements Reconciler {
-  readonly #options: ReconcileSettingsOptions
-  readonly #times: CheckSchedule
-  readonly #leaver: AccountDisconnector
+  readonly #options: SettingsReconcilerOptions
+  readonly #schedule: CheckSchedule
+  readonly #disconnector: AccountDisconnector
   readonly #interruptions = new InterruptiblePasses()
 
-  constructor(options: ReconcileSettingsOptions) {
+  constructor(options: SettingsReconcilerOptions) {
     this.#options = options
-    this.#times = new CheckSchedule(options)
-    this.#leaver = new AccountDisconnector(options)
+    this.#schedule = new CheckSchedule(options)
+    this.#disconnector = new AccountDisconnector(options)
   }
 
   /** @param namespace the key is the organization */
@@ -73,7 +83,7 @@ export class SettingsReconciler implements Reconciler {
     return await this.#interruptions.run(namespace, signal, (both) => this.#reconcile(namespace, both))
   }
 
-  /** They were deleted, or are wanted otherwise: what a pass waits for is of no use any more. */
+  /** Restarts a pass that waits for the account, since the settings were deleted or their spec changed. */
   interrupt(namespace: string): void {
     this.#interruptions.interrupt(namespace)
   }
@@ -82,54 +92,64 @@ export class SettingsReconciler implements Reconciler {
     const { book, listings, writer } = this.#options
     const settings = book.get(namespace, SECRETS_SETTINGS_NAME)
     if (!settings) {
-      this.#times.forget(namespace)
+      this.#schedule.forget(namespace)
       listings.forget(namespace)
       return noRequeue()
     }
+    const hasFinalizer = settings.metadata.finalizers?.includes(ACCOUNT_FINALIZER)
     try {
-      if (settings.metadata.deletionTimestamp !== undefined) return await this.#leave(settings, signal)
-      if (finalizersOf(settings).includes(ACCOUNT_FINALIZER)) return await this.#pass(settings, signal)
-      const held = await writer.addFinalizer(settings)
-      return held ? await this.#pass(held, signal) : noRequeue()
+      if (settings.metadata.deletionTimestamp !== undefined)
+        return hasFinalizer ? await this.#disconnect(settings, signal) : noRequeue()
+      const held = hasFinalizer ? settings : await writer.addFinalizer(settings, ACCOUNT_FINALIZER)
+      return await this.#check(held, signal)
     } catch (error) {
+      if (error instanceof ObjectGoneError) return noRequeue()
       if (!isApiError(error, 'Conflict')) throw error
-      await writer.refresh(settings)
-      return requeueAfter(CONFLICT_AGAIN_MS)
+      await unlessGone(() => writer.read(settings))
+      return requeueAfter(CONFLICT_RETRY_MS)
     }
   }
 
-  async #pass(settings: SecretsSettings, signal: AbortSignal): Promise<ReconcileResult> {
-    const { book, writer, clock, prefix, accounts } = this.#options
-    const organization = settings.metadata.namespace ?? ''
+  async #disconnect(settings: SecretsSettings, signal: AbortSignal): Promise<ReconcileResult> {
+    const retryMs = await this.#disconnector.disconnectAll(settings, signal)
+    if (retryMs !== undefined) return requeueAfter(retryMs)
+    this.#options.listings.forget(settings.metadata.namespace ?? '')
+    await this.#options.writer.removeFinalizer(settings, ACCOUNT_FINALIZER)
+    return noRequeue()
+  }
+
+  async #check(settings: SecretsSettings, signal: AbortSignal): Promise<ReconcileResult> {
+    const { writer, clock, prefix, accounts, requireWriteOnly } = this.#options
+    const { metadata, spec, status } = settings
+    const organization = metadata.namespace ?? ''
     const externalId = accounts.externalIdOf(await accounts.uidOf(organization))
-    const principal = await this.#options.principal.get(settings.spec.region)
+    const principal = await this.#options.principal.get(spec.region)
     const problem = this.#problemOf(organization)
-    const isDue = !problem && this.#times.isCheckDue(settings)
+    const isDue = !problem && this.#schedule.isCheckDue(settings)
     const results = isDue ? await this.#probe(settings, signal) : undefined
-    const verdict = this.#verdict(settings, { externalId, principal, problem, results })
-    // What a process at its end was told by nobody is not to be said of the account.
-    signal.throwIfAborted()
-    if (verdict.connected) await this.#leaver.disconnectPrevious(settings, signal)
-    const facts = {
-      settings,
-      prefix,
+    const assessment = assessConnection({
+      problem,
       externalId,
       principal,
-      assessment: verdict,
-      tried: results !== undefined,
-    }
-    await writer.status(settings, settingsStatus({ ...facts, now: clock.now() }))
-    // Not before it is written: what was found out is lost with a write that fails.
-    if (results) this.#times.checked(settings, verdict)
-    this.#tell(settings, verdict)
-    if (verdict.connected) await this.#list(book.get(organization, SECRETS_SETTINGS_NAME) ?? settings, signal)
-    const check = !problem && settings.spec.roleArn !== undefined
-    return this.#next(this.#times.nextMs(settings, { check, list: verdict.connected }), principal)
-  }
-
-  #next(ms: number | undefined, principal: string | undefined): ReconcileResult {
-    if (principal === undefined) return requeueAfter(Math.min(AGAIN_AFTER_MS, ms ?? AGAIN_AFTER_MS))
-    return ms === undefined ? noRequeue() : requeueAfter(ms)
+      results,
+      roleArn: spec.roleArn,
+      before: status?.observedGeneration === metadata.generation ? status?.conditions : undefined,
+      requireWriteOnly,
+    })
+    // An interrupted probe says nothing about the account.
+    signal.throwIfAborted()
+    if (assessment.connected) await this.#disconnector.disconnectPrevious(settings, signal)
+    const tried = results !== undefined
+    const facts = { settings, prefix, externalId, principal, assessment, tried, now: clock.now() }
+    const written = await writer.updateStatus(settings, settingsStatus(facts))
+    // Only now: if the write fails, its results are lost, and the check stays due.
+    if (results) this.#schedule.checked(settings, assessment)
+    this.#recordEvents(settings, assessment)
+    if (assessment.connected) await this.#list(written, signal)
+    const check = !problem && spec.roleArn !== undefined
+    const nextMs = this.#schedule.nextMs(settings, { check, list: assessment.connected })
+    if (principal === undefined) return requeueAfter(Math.min(AGAIN_AFTER_MS, nextMs ?? AGAIN_AFTER_MS))
+    return nextMs === undefined ? noRequeue() : requeueAfter(nextMs)
   }
 
   #problemOf(organization: string): { reason: SettingsStall; message: string } | undefined {
@@ -139,96 +159,56 @@ export class SettingsReconciler implements Reconciler {
   }
 
   async #probe(settings: SecretsSettings, signal: AbortSignal): Promise<ProbeResults | undefined> {
-    const place = connectedTo(settings)
-    if (!place) return undefined
-    const access = await this.#options.accounts.accessTo(settings.metadata.namespace ?? '', place)
+    const account = connectedTo(settings)
+    if (!account) return undefined
+    const access = await this.#options.accounts.accessTo(settings.metadata.namespace ?? '', account)
     return await probeAccount(this.#options, access, { signal })
-  }
-
-  #verdict(
-    settings: SecretsSettings,
-    found: {
-      externalId: string
-      principal: string | undefined
-      problem: { reason: SettingsStall; message: string } | undefined
-      results: ProbeResults | undefined
-    },
-  ): ConnectionAssessment {
-    const { metadata, spec, status } = settings
-    return assessConnection({
-      ...found,
-      roleArn: spec.roleArn,
-      before: status?.observedGeneration === metadata.generation ? status?.conditions : undefined,
-      requireWriteOnly: this.#options.requireWriteOnly,
-    })
   }
 
   async #list(settings: SecretsSettings, signal: AbortSignal): Promise<void> {
     const { accounts, listings, random, mayStore } = this.#options
-    const place = settings.status?.connected
-    if (!place || !this.#times.isListingDue(settings)) return
-    this.#times.listed(settings)
+    const connected = settings.status?.connected
+    if (!connected || !this.#schedule.isListingDue(settings)) return
+    this.#schedule.listed(settings)
     const organization = settings.metadata.namespace ?? ''
     let failure: CloudError | undefined
     try {
-      const access = await accounts.accessTo(organization, place)
-      const listing = await listings.list(access, signal)
-      await collectGarbage(this.#options, access, {
-        listing,
-        sweep: {
-          minAgeMs: STRAY_AGE_MS,
-          begin: random.fraction(),
-          most: MOST_STRAYS,
-          limits: { signal },
-          isReferenced: (_, credential) => mayStore(organization, credential),
-          failed: async (_, error) => {
-            failure ??= error
-            // The next one would wait as long; what one may not do is nothing about the others.
-            if (error.remedy === 'retry') throw error
-          },
+      const access = await accounts.accessTo(organization, connected)
+      await collectGarbage(this.#options, access, await listings.list(access, signal), {
+        minAgeMs: GARBAGE_AGE_MS,
+        startAt: random.fraction(),
+        max: MAX_GARBAGE,
+        limits: { signal },
+        isReferenced: (_, credential) => mayStore(organization, credential),
+        failed: async (_, error) => {
+          failure ??= error
+          // The next parameter would wait as long; a missing right may concern this one only.
+          if (error.remedy === 'retry') throw error
         },
       })
       if (failure) throw failure
     } catch (error) {
       signal.throwIfAborted()
-      this.#leaver.reportFailure(settings, place, error)
+      this.#disconnector.reportFailure(settings, connected, error)
     }
   }
 
-  async #leave(settings: SecretsSettings, signal: AbortSignal): Promise<ReconcileResult> {
-    const { writer, listings } = this.#options
-    if (!finalizersOf(settings).includes(ACCOUNT_FINALIZER)) return noRequeue()
-    const againMs = await this.#leaver.disconnectAll(settings, signal)
-    if (againMs !== undefined) return requeueAfter(againMs)
-    listings.forget(settings.metadata.namespace ?? '')
-    await writer.removeFinalizer(settings)
-    return noRequeue()
-  }
-
-  /** What is new in the conditions. */
-  #tell(settings: SecretsSettings, { findings, warning }: ConnectionAssessment): void {
+  /** For conditions that have changed. */
+  #recordEvents(settings: SecretsSettings, { findings, warning }: ConnectionAssessment): void {
     const before = settings.status?.conditions
-    const news = (type: string) => {
-      const found = findings.find((finding) => finding.type === type)
-      const held = before?.find((condition) => condition.type === type)
-      return found && (found.status !== held?.status || found.reason !== held.reason) ? found : undefined
+    const changed = (type: string) => {
+      const finding = findings.find((one) => one.type === type)
+      const held = before?.find((one) => one.type === type)
+      return finding?.status !== held?.status || finding?.reason !== held?.reason ? finding : undefined
     }
-    const about = settingsEventTarget(settings)
-    const ready = news('Ready')
-    if (ready?.status === 'True')
-      this.#options.events.record(about, { type: 'Normal', reason: ready.reason, message: ready.message })
-    const stalled = news('Stalled')
-    if (stalled?.status === 'True')
-      this.#options.events.record(about, {
-        type: 'Warning',
-        reason: stalled.reason,
-        message: stalled.message,
-      })
-    else if (warning && news('WriteOnly'))
-      this.#options.events.record(about, {
-        type: 'Warning',
-        reason: warning.reason,
-        message: warning.message,
-      })
+    const record = (
+      type: 'Normal' | 'Warning',
+      { reason, message }: Pick<ConditionUpdate, 'reason' | 'message'>,
+    ) => this.#options.events.record(settingsEventTarget(settings), { type, reason, message })
+    const ready = changed('Ready')
+    const stalled = changed('Stalled')
+    if (ready?.status === 'True') record('Normal', ready)
+    if (stalled?.status === 'True') record('Warning', stalled)
+    else if (warning && changed('WriteOnly')) record('Warning', warning)
   }
 }

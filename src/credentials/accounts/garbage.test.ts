@@ -4,7 +4,7 @@ import { MemoryCloud, type Ports } from '../../../test/support/secrets/memory-cl
 import { KeyedMutex } from '../../lib/semaphore.ts'
 import { CloudError } from '../cloud.ts'
 import { collectGarbage, type Sweep } from './garbage.ts'
-import { AccountAccess } from './identity.ts'
+import { AccountIdentity } from './identity.ts'
 
 const ACCOUNT = '111111111111'
 const MINUTE = 60_000
@@ -13,11 +13,7 @@ function bed(change: (ports: Ports) => Partial<Ports> = () => ({})) {
   const clock = new FakeClock()
   const cloud = new MemoryCloud(clock)
   const ports = cloud.ports((_, run) => run())
-  const accounts = new AccountAccess({
-    organizations: { get: () => undefined } as never,
-    resources: undefined as never,
-    installationKey: new Uint8Array(32),
-  })
+  const accounts = new AccountIdentity(new Uint8Array(32), '/davit')
   const of = { organization: 'acme', organizationUid: 'u-acme' }
   const roleArn = `arn:aws:iam::${ACCOUNT}:role/davit`
   const access = accounts.accessAs(of, { roleArn, region: 'eu-west-1' })
@@ -44,17 +40,14 @@ function bed(change: (ports: Ports) => Partial<Ports> = () => ({})) {
     const listed = await ports.list(access, { prefix: '/davit/acme', limit: 5000 })
     const parameters = new Map(listed.map((one) => [one.name, one]))
     const listing = { at: clock.now(), region: access.region, roleArn, parameters }
-    return await collectGarbage(options, access, {
-      listing,
-      sweep: {
-        isReferenced: async (_, credential) => exists.has(credential),
-        minAgeMs: 10 * MINUTE,
-        begin: 0,
-        most: 200,
-        limits: {},
-        failed: async ({ name }, error) => void failed.push(`${name} ${error.code}`),
-        ...more,
-      },
+    return await collectGarbage(options, access, listing, {
+      isReferenced: async (_, credential) => exists.has(credential),
+      minAgeMs: 10 * MINUTE,
+      startAt: 0,
+      max: 200,
+      limits: {},
+      failed: async ({ name }, error) => void failed.push(`${name} ${error.code}`),
+      ...more,
     })
   }
   return { cloud, store, put, ours, exists, failed, counted, mutex, sweep }
@@ -137,8 +130,8 @@ describe('a sweep', () => {
     const { put, sweep, store } = bed()
     for (let n = 0; n < 10; n += 1) put(`/davit/acme/rc_theirs-${n}`, {})
     put('/davit/acme/rc_stray')
-    expect(await sweep({ most: 4 })).toBe(0)
-    expect(await sweep({ most: 4, begin: 0.75 })).toBe(1)
+    expect(await sweep({ max: 4 })).toBe(0)
+    expect(await sweep({ max: 4, startAt: 0.75 })).toBe(1)
     expect(store.size).toBe(10)
   })
 })

@@ -1,3 +1,7 @@
+/**
+ * What the accounts of organizations hold, as last listed, and the removal of garbage from them: parameters with our tags that no resource
+ * refers to, since a process ended between its writes to the account and to the cluster.
+ */
 import type { Clock } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { CredentialMetrics } from '../../lib/metrics.ts'
@@ -12,23 +16,17 @@ import {
   type ParameterListing,
   type ParameterStore,
 } from '../cloud.ts'
-import type { AccountAccess } from './identity.ts'
-
-/**
- * What the accounts of organizations hold, as last listed: one listing tells of all credentials of an organization. Asked for
- * more than once at a time, it is read once.
- */
+import type { AccountIdentity } from './identity.ts'
 
 export type Listing = {
-  /** When it was asked for, milliseconds since 1970. */
+  /** When it was requested, milliseconds since 1970. */
   at: number
-  /** Where. */
   region: string
   roleArn: string
   parameters: ReadonlyMap<string, ListedParameter>
 }
 
-export type AccountListingsOptions = {
+type AccountListingsOptions = {
   cloud: ParameterListing
   clock: Clock
   prefix: string
@@ -36,12 +34,13 @@ export type AccountListingsOptions = {
   listEveryMs: number
 }
 
-/** After so many times that, what was listed is not what is. */
+/** Missed listings in a row after which the last one is stale. */
 const STALE_AFTER = 2
 /** As many as an account takes. */
 const LIMIT = 10_000
 const DEADLINE_MS = 120_000
 
+/** The last listing of each organization's account. Concurrent requests for one account share a call. */
 export class AccountListings {
   readonly #options: AccountListingsOptions
   readonly #listings = new Map<string, Listing>()
@@ -52,12 +51,12 @@ export class AccountListings {
     this.#options = options
   }
 
-  /** Told when a listing has come, and when one has failed and the last is stale. */
+  /** Called after each listing, and after one that failed while the last one is stale. */
   listen(listener: (organization: string) => void): void {
     this.#listeners.push(listener)
   }
 
-  /** The last, if it was of this account and region. */
+  /** Undefined unless it was of this account and region. */
   lastListing({ organization, region, roleArn }: Pick<CloudAccess, 'organization' | 'region' | 'roleArn'>) {
     const listing = this.#listings.get(organization)
     return listing?.region === region && listing.roleArn === roleArn ? listing : undefined
@@ -68,7 +67,7 @@ export class AccountListings {
     return clock.now() - at > STALE_AFTER * listEveryMs
   }
 
-  /** @param signal ends the waiting for it, with its reason @throws CloudError */
+  /** @param signal ends waiting for it, with its reason @throws CloudError */
   async list(access: CloudAccess, signal?: AbortSignal): Promise<Listing> {
     const key = `${access.organization} ${access.region} ${access.roleArn}`
     const running = this.#running.get(key) ?? this.#read(access).finally(() => this.#running.delete(key))
@@ -88,47 +87,42 @@ export class AccountListings {
     const limits = { deadlineMs: DEADLINE_MS, turnMs: DEADLINE_MS }
     const found = await cloud.list(access, { prefix, limit: LIMIT }, limits).catch((error: unknown) => {
       const last = this.lastListing(access)
-      if (last && this.isStale(last)) this.#tell(organization)
+      if (last && this.isStale(last)) this.#notify(organization)
       throw error
     })
     const parameters = new Map(found.map((parameter) => [parameter.name, parameter]))
     const listing = { at, region, roleArn, parameters }
     this.#listings.set(organization, listing)
-    this.#tell(organization)
+    this.#notify(organization)
     return listing
   }
 
-  #tell(organization: string): void {
+  #notify(organization: string): void {
     for (const listener of this.#listeners) listener(organization)
   }
 }
 
-/**
- * Strays: parameters with our tags that no resource speaks of, since a process ended between the account and the cluster. Only
- * what carries the tags of this installation and organization is removed.
- */
-
 export type GarbageOptions = {
   cloud: ParameterStore & ParameterListing
-  accounts: AccountAccess
+  accounts: AccountIdentity
   prefix: string
   metrics: Pick<CredentialMetrics, 'parameterRemoved'>
   log: Logger
-  /** While it runs nothing else is done to that credential by this process. */
+  /** While `act` runs, this process does nothing else to that credential. */
   exclusively: <T>(organization: string, credential: string, act: () => Promise<T>) => Promise<T>
 }
 
-/** What is a stray, and what becomes of it. */
+/** Which parameters are garbage, and what to do about failures. */
 export type Sweep = {
-  /** Whether a resource speaks of it now, read live. */
+  /** Whether a resource refers to it, read live. */
   isReferenced: (parameter: string, credential: string) => Promise<boolean>
   /** Younger ones may be about to get their resource: milliseconds. */
   minAgeMs: number
-  /** Where to begin, so that what comes after many that stay has its turn: 0 to 1. */
-  begin: number
-  /** Looked at; more wait for the next time. */
-  most: number
-  /** One that could not be removed. When it throws, the sweep ends. */
+  /** Fraction of the listing to start at, so that parameters behind many that stay get their turn: 0 to 1. */
+  startAt: number
+  /** Parameters to check; the others wait for the next sweep. */
+  max: number
+  /** For one that could not be removed. If it throws, the sweep ends. */
   failed: (parameter: ListedParameter, error: CloudError) => Promise<void>
   limits: CallLimits
 }
@@ -137,46 +131,40 @@ export type Sweep = {
 export async function collectGarbage(
   options: GarbageOptions,
   access: CloudAccess,
-  { listing, sweep }: { listing: Listing; sweep: Sweep },
+  listing: Listing,
+  sweep: Sweep,
 ): Promise<number> {
   const of = { prefix: options.prefix, organization: access.organization }
-  let looked = 0
+  const all = [...listing.parameters.values()]
+  const first = Math.floor(sweep.startAt * all.length)
+  let checked = 0
   let removed = 0
-  for (const parameter of inTurn(listing, sweep.begin)) {
+  for (const parameter of [...all.slice(first), ...all.slice(0, first)]) {
     if (listing.at - parameter.modifiedAt < sweep.minAgeMs) continue
     const credential = credentialOf(parameter.name, of)
     if (credential === undefined && parameter.name !== probeName(of)) continue
     if (credential !== undefined && (await sweep.isReferenced(parameter.name, credential))) continue
-    looked += 1
-    if (looked > sweep.most) break
-    if (await collectParameter(options, access, { parameter, credential, sweep })) removed += 1
+    checked += 1
+    if (checked > sweep.max) break
+    if (await collectParameter(options, access, parameter, credential, sweep)) removed += 1
   }
   return removed
-}
-
-function inTurn({ parameters }: Listing, begin: number): ListedParameter[] {
-  const all = [...parameters.values()]
-  const first = Math.floor(begin * all.length)
-  return [...all.slice(first), ...all.slice(0, first)]
 }
 
 async function collectParameter(
   options: GarbageOptions,
   access: CloudAccess,
-  {
-    parameter,
-    credential,
-    sweep,
-  }: { parameter: ListedParameter; credential: string | undefined; sweep: Sweep },
+  parameter: ListedParameter,
+  credential: string | undefined,
+  sweep: Sweep,
 ): Promise<boolean> {
-  const { organization } = access
   const { name } = parameter
   try {
-    if (credential === undefined) return await deleteIfOwned(options, access, { name, limits: sweep.limits })
-    return await options.exclusively(organization, credential, async () => {
-      // It may have come while we waited.
+    if (credential === undefined) return await deleteIfOwned(options, access, name, sweep.limits)
+    return await options.exclusively(access.organization, credential, async () => {
+      // Its resource may have appeared while we waited.
       if (await sweep.isReferenced(name, credential)) return false
-      return await deleteIfOwned(options, access, { name, limits: sweep.limits })
+      return await deleteIfOwned(options, access, name, sweep.limits)
     })
   } catch (error) {
     if (!isCloudError(error)) throw error
@@ -185,15 +173,16 @@ async function collectParameter(
   }
 }
 
-/** @throws CloudError, of the remedy `gone` too */
+/** @throws CloudError, also with the remedy `gone` */
 async function deleteIfOwned(
   { cloud, accounts, metrics, log }: GarbageOptions,
   access: CloudAccess,
-  { name, limits }: { name: string; limits: CallLimits },
+  name: string,
+  limits: CallLimits,
 ): Promise<boolean> {
   const { organization, organizationUid } = access
   const tags = await cloud.tagsOf(access, name, limits)
-  if (!isOwnedBy(tags, { installation: accounts.installation, organizationUid })) return false
+  if (!isOwnedBy(tags, accounts.ownerOf(organizationUid))) return false
   const result = await cloud.remove(access, name, limits)
   metrics.parameterRemoved(result)
   if (result === 'deleted') log.info('Removed a parameter that no resource speaks of', { organization, name })

@@ -1,88 +1,43 @@
+/**
+ * Who Davit is in the cloud accounts of organizations: its own principal, the external id of each organization, and the tags that mark
+ * parameters as its own. Every process of one installation derives the same from the installation key.
+ */
 import { namespace as namespaceSchema, namespaces } from '../../apis/core-kinds.ts'
 import type { ResourceReader } from '../../kube/client.ts'
 import type { Organizations } from '../../kube/organizations.ts'
 import type { Clock } from '../../lib/clock.ts'
-import { externalId, installationId, ownerTags, principalOf, type Tags } from '../aws/names.ts'
-import { type AccountProbes, type CloudAccess, CloudError, type CloudFailure } from '../cloud.ts'
-import type { CloudResult } from './plan.ts'
+import { externalId, installationId, type Owner, ownerTags, principalOf } from '../aws/names.ts'
+import {
+  type AccountProbes,
+  type CloudAccess,
+  CloudError,
+  type CloudResult,
+  type OwnerTags,
+} from '../cloud.ts'
 
-/** What came of a call to the cloud, as a value. @throws what is no CloudError */
-export async function tryCloud<T>(call: () => Promise<T>): Promise<CloudResult<T>> {
-  try {
-    return { value: await call() }
-  } catch (error) {
-    return { failure: failureOf(error) }
-  }
-}
-
-/** @throws what is no CloudError */
-export function failureOf(error: unknown): CloudFailure {
-  if (!(error instanceof CloudError)) throw error
-  const { remedy, code, message } = error
-  return { remedy, code, message }
-}
-
-/** Who a trust policy has to name: the operator's own identity, as the settings say or as STS does. */
-
-/** An identity that could not be had is asked for again after so long. */
-export const AGAIN_AFTER_MS = 60_000
-
-export class OperatorPrincipal {
-  readonly #cloud: AccountProbes
-  readonly #clock: Clock
-  #known: string | undefined
-  #askAgainAt = Number.NEGATIVE_INFINITY
-  #asking: Promise<void> | undefined
-
-  /** @param given by the operator's settings; absent: STS is asked */
-  constructor(cloud: AccountProbes, clock: Clock, given: string | undefined) {
-    this.#cloud = cloud
-    this.#clock = clock
-    this.#known = given
-  }
-
-  /** Undefined while it cannot be had; asked for more than once at a time, STS is asked once. */
-  async get(region: string): Promise<string | undefined> {
-    if (this.#known === undefined && this.#clock.monotonic() >= this.#askAgainAt)
-      this.#asking ??= this.#ask(region).finally(() => {
-        this.#asking = undefined
-      })
-    await this.#asking
-    return this.#known
-  }
-
-  async #ask(region: string): Promise<void> {
-    const { value } = await tryCloud(() => this.#cloud.self(region))
-    if (value && value.arn !== '') this.#known = principalOf(value.arn)
-    this.#askAgainAt = this.#clock.monotonic() + AGAIN_AFTER_MS
-  }
-}
-
-/** How Davit gets into the account of an organization. */
-
-/** What of SecretsSettings, or of a stored parameter, says where. */
+/** Which account, as SecretsSettings or a stored parameter has it. */
 export type AccountRef = { roleArn: string; region: string; kmsKeyId?: string | undefined }
 
-export type AccountAccessOptions = {
-  organizations: Organizations
-  resources: ResourceReader
-  installationKey: Uint8Array
-}
-
-export class AccountAccess {
-  readonly #options: AccountAccessOptions
-  /** Id of this installation, as in the tags of its parameters. */
+export class AccountIdentity {
+  readonly #key: Uint8Array
+  /** Every parameter is under it, such as `/davit`. */
+  readonly prefix: string
+  /** Id of this installation, in the tags of its parameters. */
   readonly installation: string
 
-  constructor(options: AccountAccessOptions) {
-    this.#options = options
-    this.installation = installationId(options.installationKey)
+  /** @param installationKey see installation-key.ts @param prefix from the configuration */
+  constructor(installationKey: Uint8Array, prefix: string) {
+    this.#key = installationKey
+    this.prefix = prefix
+    this.installation = installationId(installationKey)
   }
 
-  /** @throws ApiError where the organization is not known and its namespace cannot be read */
-  async accessTo(organization: string, place: AccountRef): Promise<CloudAccess> {
-    const organizationUid = await this.uidOf(organization)
-    return this.accessAs({ organization, organizationUid }, place)
+  externalIdOf(organizationUid: string): string {
+    return externalId(this.#key, organizationUid)
+  }
+
+  ownerOf(organizationUid: string): Owner {
+    return { installation: this.installation, organizationUid }
   }
 
   accessAs(
@@ -99,26 +54,85 @@ export class AccountAccess {
     }
   }
 
-  externalIdOf(organizationUid: string): string {
-    return externalId(this.#options.installationKey, organizationUid)
+  /** Tags of a new parameter. @param credential absent for the probe */
+  tagsOf({ organization, organizationUid }: CloudAccess, credential?: string): OwnerTags {
+    const owner = { ...this.ownerOf(organizationUid), organization }
+    return ownerTags(credential === undefined ? owner : { ...owner, credential })
+  }
+}
+
+/** The same, for organizations that are known by name. */
+export class AccountAccess extends AccountIdentity {
+  readonly #organizations: Organizations
+  readonly #resources: ResourceReader
+
+  constructor(
+    installationKey: Uint8Array,
+    prefix: string,
+    organizations: Organizations,
+    resources: ResourceReader,
+  ) {
+    super(installationKey, prefix)
+    this.#organizations = organizations
+    this.#resources = resources
   }
 
-  tagsOf({ organization, organizationUid }: CloudAccess, credential?: string): Tags {
-    const { installation } = this
-    return ownerTags({
-      installation,
-      organizationUid,
-      organization,
-      ...(credential === undefined ? {} : { credential }),
-    })
+  /** @throws ApiError if the organization is unknown and its namespace cannot be read */
+  async accessTo(organization: string, account: AccountRef): Promise<CloudAccess> {
+    return this.accessAs({ organization, organizationUid: await this.uidOf(organization) }, account)
   }
 
-  /** A namespace that is no organization any more still has an account to clean. */
+  /** Also for a namespace that is no longer an organization: its account still has to be cleaned. */
   async uidOf(organization: string): Promise<string> {
-    const { organizations, resources } = this.#options
-    const known = organizations.get(organization)
+    const known = this.#organizations.get(organization)
     if (known) return known.uid
-    const found = namespaceSchema.parse(await resources.get(namespaces, { name: organization }))
-    return organizations.originalUid(found.metadata.uid)
+    const found = namespaceSchema.parse(await this.#resources.get(namespaces, { name: organization }))
+    return this.#organizations.originalUid(found.metadata.uid)
+  }
+}
+
+/** The result of a call to the cloud, as a value. @throws everything but CloudError */
+export async function tryCloud<T>(call: () => Promise<T>): Promise<CloudResult<T>> {
+  try {
+    return { value: await call() }
+  } catch (error) {
+    if (!(error instanceof CloudError)) throw error
+    const { remedy, code, message } = error
+    return { failure: { remedy, code, message } }
+  }
+}
+
+/** Wait before an identity that could not be determined is asked for again. */
+export const AGAIN_AFTER_MS = 60_000
+
+/** The principal that trust policies have to name: as configured, or as STS reports it. */
+export class OperatorPrincipal {
+  readonly #cloud: AccountProbes
+  readonly #clock: Clock
+  #known: string | undefined
+  #askAgainAt = Number.NEGATIVE_INFINITY
+  #asking: Promise<void> | undefined
+
+  /** @param configured absent: STS is asked */
+  constructor(cloud: AccountProbes, clock: Clock, configured: string | undefined) {
+    this.#cloud = cloud
+    this.#clock = clock
+    this.#known = configured
+  }
+
+  /** Undefined while it is unknown. Concurrent callers share one call to STS. */
+  async get(region: string): Promise<string | undefined> {
+    if (this.#known === undefined && this.#clock.monotonic() >= this.#askAgainAt)
+      this.#asking ??= this.#ask(region).finally(() => {
+        this.#asking = undefined
+      })
+    await this.#asking
+    return this.#known
+  }
+
+  async #ask(region: string): Promise<void> {
+    const { value } = await tryCloud(() => this.#cloud.self(region))
+    if (value && value.arn !== '') this.#known = principalOf(value.arn)
+    this.#askAgainAt = this.#clock.monotonic() + AGAIN_AFTER_MS
   }
 }

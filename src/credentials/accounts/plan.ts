@@ -1,3 +1,7 @@
+/**
+ * What the conditions of SecretsSettings say, from what was tried in the account: with the words of AWS and what to change. And the rest
+ * of the status: what the owner pastes into the account.
+ */
 import type {
   ConnectedAccount,
   SecretsSettings,
@@ -18,14 +22,9 @@ import {
   WRITE_STATEMENT,
   writerPolicy,
 } from '../aws/policies.ts'
-import { type CloudFailure, failureText } from '../cloud.ts'
+import { type CloudFailure, type CloudResult, failureText } from '../cloud.ts'
 
-/** What the conditions of SecretsSettings say: from what was tried in the account, with the words of AWS and what to change. */
-
-/** What came of one try. */
-export type CloudResult<T> = { value: T; failure?: never } | { failure: CloudFailure; value?: never }
-
-/** Absent: not tried, since something before it failed. */
+/** Absent results: not tried, since an earlier step failed. */
 export type ProbeResults = {
   identify: CloudResult<{ account: string; arn: string }>
   put?: CloudResult<true> | undefined
@@ -38,17 +37,17 @@ export type ProbeResults = {
 }
 
 export type ConnectionView = {
-  /** What is wrong before anything is tried. */
+  /** A problem that prevents any attempt. */
   problem?: { reason: SettingsStall; message: string } | undefined
   roleArn?: string | undefined
   externalId: string
-  /** ARN of the operator's own identity, where it is known. */
+  /** ARN of the operator's own identity, if known. */
   principal?: string | undefined
-  /** Absent: nothing was tried with this spec yet. */
+  /** Absent: not tried in this pass. */
   results?: ProbeResults | undefined
-  /** Conditions of before, where they speak of the same role, region and key: a try that failed for a moment does not undo them. */
+  /** Previous conditions, if they are of the same spec: a transient failure does not undo them. */
   before?: readonly ConditionUpdate[] | undefined
-  /** The operator's setting: an account that can read is refused. */
+  /** Whether an account that can read is refused, as configured. */
   requireWriteOnly: boolean
 }
 
@@ -56,7 +55,7 @@ export type ConnectionAssessment = {
   findings: ConditionUpdate[]
   /** Secrets can be saved. */
   ready: boolean
-  /** The role was reached and writes: what was tried is `status.connected`. */
+  /** The role can be assumed and writes: the account becomes `status.connected`. */
   connected: boolean
   /** For an Event. */
   warning?: { reason: string; message: string } | undefined
@@ -70,7 +69,7 @@ export function assessConnection(view: ConnectionView): ConnectionAssessment {
   const needed = [reachable, enforced, ...(view.requireWriteOnly ? [writeOnly] : [])]
   const stall = stallOf(view, needed)
   const ready = stall === undefined && needed.every(({ status }) => status === 'True')
-  const waits = passing(view, needed)
+  const waits = transient(view, needed)
   return {
     findings: [
       readyFinding(ready, stall ?? waits, writeOnly),
@@ -86,9 +85,9 @@ export function assessConnection(view: ConnectionView): ConnectionAssessment {
   }
 }
 
-type Words = { reason: string; message: string }
+type Explanation = { reason: string; message: string }
 
-/** A failure that passes by itself leaves what was known; what is found out replaces it. A look without a try changes nothing. */
+/** A transient failure keeps the previous finding; a result replaces it. A pass without a probe changes nothing. */
 function held({ before, problem, results }: ConnectionView, finding: ConditionUpdate): ConditionUpdate {
   if (finding.status !== 'Unknown' || finding.reason === 'CheckFailed' || problem) return finding
   const isKnown = ({ status, reason }: ConditionUpdate) =>
@@ -135,13 +134,12 @@ function reachableFinding(view: ConnectionView): ConditionUpdate {
 const CONNECTING = { reason: 'Connecting', message: 'The account is being tried.' }
 const ROLE_REQUIRED =
   'Make a role with status.trustPolicy as its trust policy and status.writerPolicy as its permissions, and put its ARN into spec.roleArn.'
-/** Nobody can be named in a trust policy yet. */
 const IDENTITY_FIRST =
   'Davit does not know who it is in AWS, so that there may be no status.trustPolicy yet: whoever runs Davit gives it an identity (aws.identity of the chart) or names it (DAVIT_OPERATOR_PRINCIPAL_ARN).'
 
-type Answer = { status: ConditionUpdate['status']; reason: string; message: string }
+type Finding = Omit<ConditionUpdate, 'type'>
 
-function identifyFailed({ roleArn, externalId, principal }: ConnectionView, failure: CloudFailure): Answer {
+function identifyFailed({ roleArn, externalId, principal }: ConnectionView, failure: CloudFailure): Finding {
   if (failure.remedy === 'retry') return unavailable(failure)
   if (failure.remedy === 'spec') return refused('SpecRefused', failure, 'Correct the spec.')
   const who = principal ?? "Davit's identity"
@@ -152,7 +150,7 @@ function identifyFailed({ roleArn, externalId, principal }: ConnectionView, fail
   )
 }
 
-function putFailed(failure: CloudFailure): Answer {
+function putFailed(failure: CloudFailure): Finding {
   if (failure.remedy === 'retry') return unavailable(failure)
   if (/^(InvalidKeyId|KMS)/i.test(failure.code))
     return refused(
@@ -168,14 +166,14 @@ function putFailed(failure: CloudFailure): Answer {
   )
 }
 
-/** What Davit needs besides writing, to find out what is its own, what somebody else changed, and to remove it. */
+/** Rights that Davit needs in addition to writing. */
 const RIGHTS = [
   { tried: 'tags', action: 'ssm:ListTagsForResource', statement: WRITE_STATEMENT },
   { tried: 'list', action: 'ssm:DescribeParameters', statement: LIST_STATEMENT },
   { tried: 'remove', action: 'ssm:DeleteParameter', statement: WRITE_STATEMENT },
 ] as const
 
-function rightMissing(results: ProbeResults): Answer | undefined {
+function rightMissing(results: ProbeResults): Finding | undefined {
   for (const { tried, action, statement } of RIGHTS) {
     const failure = results[tried]?.failure
     if (failure?.remedy === 'permissions')
@@ -189,11 +187,11 @@ function rightMissing(results: ProbeResults): Answer | undefined {
   return undefined
 }
 
-function refused(reason: SettingsStall, failure: CloudFailure, advice: string): Answer {
+function refused(reason: SettingsStall, failure: CloudFailure, advice: string): Finding {
   return { status: 'False', reason, message: `${failureText(failure)}. ${advice}` }
 }
 
-function unavailable(failure: CloudFailure): Answer {
+function unavailable(failure: CloudFailure): Finding {
   return {
     status: 'Unknown',
     reason: 'CloudUnavailable',
@@ -201,8 +199,8 @@ function unavailable(failure: CloudFailure): Answer {
   }
 }
 
-/** A failure that says neither yes nor no. */
-function checkFailed(failure: CloudFailure): Answer {
+/** For a failure that neither proves nor disproves. */
+function checkFailed(failure: CloudFailure): Finding {
   if (failure.remedy === 'retry') return unavailable(failure)
   return { status: 'Unknown', reason: 'CheckFailed', message: `${failureText(failure)}. It is not known.` }
 }
@@ -233,53 +231,56 @@ function enforcedFinding({ results, externalId }: ConnectionView): ConditionUpda
   return { type, status: 'False', reason: 'OtherIdAccepted', message }
 }
 
-function stallOf({ problem }: ConnectionView, needed: readonly ConditionUpdate[]): Words | undefined {
+function stallOf({ problem }: ConnectionView, needed: readonly ConditionUpdate[]): Explanation | undefined {
   return problem ?? needed.find(({ status }) => status === 'False')
 }
 
-/** What is not known and will be, or was tried again and failed for a moment. */
-function passing(
+/** What will be known later, or failed transiently. */
+function transient(
   { results, problem }: ConnectionView,
   needed: readonly ConditionUpdate[],
-): Words | undefined {
+): Explanation | undefined {
   if (problem) return undefined
   const tries = [results?.identify, results?.put, results?.readable, results?.otherId]
   const failure = tries.find((tried) => tried?.failure?.remedy === 'retry')?.failure
   if (failure) return unavailable(failure)
   const unknown = needed.find(({ status }) => status === 'Unknown')
-  return unknown?.reason === 'CloudUnavailable' ? wordsOf(unknown) : unknown && CONNECTING
+  return unknown?.reason === 'CloudUnavailable' ? explain(unknown) : unknown && CONNECTING
 }
 
-function readyFinding(ready: boolean, why: Words | undefined, writeOnly: ConditionUpdate): ConditionUpdate {
+function readyFinding(
+  ready: boolean,
+  why: Explanation | undefined,
+  writeOnly: ConditionUpdate,
+): ConditionUpdate {
   const type = 'Ready'
-  if (!ready) return { type, status: 'False', ...wordsOf(why ?? CONNECTING) }
+  if (!ready) return { type, status: 'False', ...explain(why ?? CONNECTING) }
   const warning = writeOnly.status === 'False' ? ` Warning: ${writeOnly.message}` : ''
   return { type, status: 'True', reason: 'Connected', message: `Secrets can be saved.${warning}` }
 }
 
-function reconcilingFinding(waits: Words | undefined): ConditionUpdate {
+function reconcilingFinding(waits: Explanation | undefined): ConditionUpdate {
   const type = 'Reconciling'
-  if (waits) return { type, status: 'True', ...wordsOf(waits) }
+  if (waits) return { type, status: 'True', ...explain(waits) }
   return { type, status: 'False', reason: 'UpToDate', message: 'The status speaks of the current spec.' }
 }
 
-function stalledFinding(stall: Words | undefined): ConditionUpdate {
+function stalledFinding(stall: Explanation | undefined): ConditionUpdate {
   const type = 'Stalled'
-  if (stall) return { type, status: 'True', ...wordsOf(stall) }
+  if (stall) return { type, status: 'True', ...explain(stall) }
   return { type, status: 'False', reason: 'NothingToMend', message: 'Nothing waits for somebody to act.' }
 }
 
-function wordsOf({ reason, message }: Words): Words {
+/** Without the type and status of a finding. */
+function explain({ reason, message }: Explanation): Explanation {
   return { reason, message }
 }
-
-/** The status of SecretsSettings: what was found out, and what its owner pastes into the account. */
 
 export type SettingsFacts = {
   settings: SecretsSettings
   prefix: string
   externalId: string
-  /** What the trust policy names; absent while it is not known. */
+  /** Named by the trust policy; absent while unknown. */
   principal?: string | undefined
   assessment: ConnectionAssessment
   /** The account was tried in this pass. */
@@ -321,7 +322,7 @@ function policiesOf(
   account: string | undefined,
 ): Pick<SecretsSettingsStatus, 'trustPolicy' | 'writerPolicy' | 'readerPolicy'> {
   const { region, kmsKeyId } = settings.spec
-  // Before the role is known the account is not: `*` stands for it, which the owner may narrow.
+  // Without a role the account is unknown: `*`, which the owner may narrow.
   const scope = { awsScope: awsScopeOf(region, account ?? '*'), prefix, organization, kmsKeyId }
   return {
     ...trustPolicyOf(settings, principal, externalId),
@@ -330,7 +331,7 @@ function policiesOf(
   }
 }
 
-/** While it is not known whom to name, what was said before stands. */
+/** While the principal is unknown, the previous policy stands. */
 function trustPolicyOf(
   { status }: SecretsSettings,
   principal: string | undefined,

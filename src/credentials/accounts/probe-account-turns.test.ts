@@ -28,7 +28,10 @@ test('an account whose writes all others wait for is found out about, in its tur
       bed.cloud.create(bed.access(organization), parameter(`/davit/${organization}/rc_${name}`), limits),
     ),
   )
-  const accounts = { installation: 'here', tagsOf: () => ({ 'davit.dev/installation': 'here' }) }
+  const accounts = {
+    ownerOf: (organizationUid: string) => ({ installation: 'here', organizationUid }),
+    tagsOf: () => ({ 'davit.dev/installation': 'here' }),
+  }
   const random = { fraction: () => 0.5, bytes: (count: number) => new Uint8Array(count) }
   const options = { cloud: bed.cloud, accounts, prefix: '/davit', random }
   const results = await bed.clock.rush(probeAccount(options, bed.access(newcomer)))

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { FakeClock, fixedRandom } from '../../../test/support/fake-clock.ts'
 import { MemoryCloud, type Ports } from '../../../test/support/secrets/memory-cloud.ts'
 import { type CloudAccess, CloudError } from '../cloud.ts'
-import { AccountAccess } from './identity.ts'
+import { AccountIdentity } from './identity.ts'
 import { probeAccount } from './probe.ts'
 
 const NAME = '/davit/acme/rc__probe'
@@ -16,11 +16,7 @@ function bed(change: (ports: Ports) => Partial<Ports> = () => ({})) {
     calls.push(name)
     return run()
   })
-  const accounts = new AccountAccess({
-    organizations: { get: () => undefined } as never,
-    resources: undefined as never,
-    installationKey: new Uint8Array(32),
-  })
+  const accounts = new AccountIdentity(new Uint8Array(32), '/davit')
   const roleArn = `arn:aws:iam::${ACCOUNT}:role/davit`
   const access: CloudAccess = accounts.accessAs(organization, { roleArn, region: 'eu-west-1' })
   cloud.addRole(roleArn, access.externalId)

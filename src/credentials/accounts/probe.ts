@@ -1,3 +1,4 @@
+/** Finds out what a role can do in an organization's account, and when to try that and list the account again. */
 import type { SecretsSettings } from '../../apis/secrets-settings.ts'
 import type { Clock, Random } from '../../lib/clock.ts'
 import { SecretText } from '../../lib/redact.ts'
@@ -6,35 +7,33 @@ import {
   type AccountProbes,
   type CallLimits,
   type CloudAccess,
+  type CloudResult,
   isCloudError,
   type ParameterListing,
   type ParameterStore,
 } from '../cloud.ts'
-import { type AccountAccess, tryCloud } from './identity.ts'
-import type { CloudResult, ConnectionAssessment, ProbeResults } from './plan.ts'
-
-/** When an account is tried and listed next: soon while something is wrong, seldom while all is well, never all at once. */
+import { type AccountIdentity, tryCloud } from './identity.ts'
+import type { ConnectionAssessment, ProbeResults } from './plan.ts'
 
 export type CheckScheduleOptions = {
   clock: Clock
   random: Random
+  /** Between two checks of what the role can do, and two listings of the account. */
   checkEveryMs: number
   listEveryMs: number
 }
 
-/** `checkAt` and `listAt` are of monotonic time: somebody may set the clock. */
+/** `checkAt` and `listAt` are monotonic: the clock may be set. */
 type Times = { uid: string; generation: number; failures: number; checkAt: number; listAt: number }
 
-/** What there is to do at all: without a role nothing is tried, without a connection nothing is listed. */
-export type Doable = { check: boolean; list: boolean }
-
-/** An owner who mends a policy wants to see it, and AWS is not asked the same for ever. */
+/** Soon enough for an owner who fixes a policy and waits for the result, without asking AWS the same for ever. */
 const FIRST_RETRY_MS = 15_000
 const LONGEST_RETRY_MS = 600_000
 const LEAST_MS = 1000
 /** Reasons of Reachable. */
 const NO_ANSWERS: ReadonlySet<string> = new Set(['NotChecked', 'Connecting'])
 
+/** When an account is checked and listed next: soon while something is wrong, rarely while all is well, never all at once. */
 export class CheckSchedule {
   readonly #options: CheckScheduleOptions
   readonly #times = new Map<string, Times>()
@@ -43,9 +42,9 @@ export class CheckSchedule {
     this.#options = options
   }
 
-  /** Also where the status has no answer, whatever became of it: the namespace was no organization for a while. */
+  /** Also if the status has no result: the namespace may have been no organization for a while. */
   isCheckDue(settings: SecretsSettings): boolean {
-    return !hasAnswer(settings) || this.#of(settings).checkAt <= this.#options.clock.monotonic()
+    return !hasResult(settings) || this.#of(settings).checkAt <= this.#options.clock.monotonic()
   }
 
   isListingDue(settings: SecretsSettings): boolean {
@@ -63,8 +62,8 @@ export class CheckSchedule {
     this.#of(settings).listAt = this.#after(this.#options.listEveryMs)
   }
 
-  /** Undefined where only a change gives something to do. */
-  nextMs(settings: SecretsSettings, { check, list }: Doable): number | undefined {
+  /** Without a role nothing is checked, without a connection nothing is listed. Undefined: nothing to do until a change. */
+  nextMs(settings: SecretsSettings, { check, list }: { check: boolean; list: boolean }): number | undefined {
     const { checkAt, listAt } = this.#of(settings)
     const times = [...(check ? [checkAt] : []), ...(list ? [listAt] : [])]
     if (times.length === 0) return undefined
@@ -95,23 +94,21 @@ export class CheckSchedule {
     return times
   }
 
-  /** A tenth more or less. */
+  /** With 10 % jitter. */
   #after(ms: number): number {
     const { clock, random } = this.#options
     return clock.monotonic() + ms * (0.9 + 0.2 * random.fraction())
   }
 }
 
-function hasAnswer({ status }: SecretsSettings): boolean {
+function hasResult({ status }: SecretsSettings): boolean {
   const reachable = status?.conditions?.find(({ type }) => type === 'Reachable')
   return reachable !== undefined && !NO_ANSWERS.has(reachable.reason)
 }
 
-/** Finds out what a role can do: writes a parameter that holds no secret, tries to read it, and asks for the role under a wrong name. */
-
 export type ProbeOptions = {
   cloud: ParameterStore & ParameterListing & AccountProbes
-  accounts: Pick<AccountAccess, 'installation' | 'tagsOf'>
+  accounts: Pick<AccountIdentity, 'ownerOf' | 'tagsOf'>
   prefix: string
   random: Random
 }
@@ -119,10 +116,10 @@ export type ProbeOptions = {
 const VALUE_BYTES = 16
 const DESCRIPTION = 'Written to find out whether Davit can write here; it holds no secret.'
 
-/** In an account that many organizations share, all of them may be before this one: each has its turn within this time. */
+/** In an account that many organizations share, all of them may be ahead of this one. */
 const TURNS = { turnMs: 120_000 }
 
-/** What comes after something that failed is not tried. */
+/** Writes a parameter without a secret, tries to read it, and asks for the role with a wrong external id. Stops at the first failed prerequisite. */
 export async function probeAccount(
   options: ProbeOptions,
   access: CloudAccess,
@@ -134,14 +131,14 @@ export async function probeAccount(
   if (identify.failure || identify.value.account !== parseRoleArn(access.roleArn)?.account)
     return { identify }
   const name = probeName({ prefix, organization: access.organization })
-  const put = await putProbe(options, access, { name, limits })
+  const put = await putProbe(options, access, name, limits)
   if (put.failure) return { identify, put }
   const tags = await tryCloud(async () => void (await cloud.tagsOf(access, name, limits)))
-  // Nothing is under the probe, so that it is one page however much the account holds.
+  // Nothing is below the probe, so this is one page however much the account holds.
   const list = await tryCloud(async () => void (await cloud.list(access, { prefix: name, limit: 1 }, limits)))
   const readable = await tryCloud(() => cloud.readable(access, name, limits))
   const otherId = await tryCloud(() => cloud.refusesOtherId(access, limits))
-  // What stays is written over by the next probe, and taken by the sweep.
+  // If it stays, the next probe overwrites it and garbage collection removes it.
   const remove = await tryCloud(async () => void (await cloud.remove(access, name, limits)))
   return { identify, put, tags, list, readable, otherId, remove }
 }
@@ -149,7 +146,8 @@ export async function probeAccount(
 async function putProbe(
   options: ProbeOptions,
   access: CloudAccess,
-  { name, limits }: { name: string; limits: CallLimits },
+  name: string,
+  limits: CallLimits,
 ): Promise<CloudResult<true>> {
   const { cloud, accounts, random } = options
   const value = new SecretText(Buffer.from(random.bytes(VALUE_BYTES)).toString('hex'))
@@ -159,7 +157,7 @@ async function putProbe(
       await cloud.create(access, { name, value, description: DESCRIPTION, tags }, limits)
     } catch (error) {
       if (!isCloudError(error, 'ParameterAlreadyExists')) throw error
-      const owner = { installation: accounts.installation, organizationUid: access.organizationUid }
+      const owner = accounts.ownerOf(access.organizationUid)
       if (!isOwnedBy(await cloud.tagsOf(access, name, limits), owner)) throw error
       await cloud.replace(access, name, value, limits)
     }

@@ -4,7 +4,7 @@ import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
 
 const run = promisify(execFile)
-const HERE = fileURLToPath(new URL('../../adapters/aws', import.meta.url))
+const HERE = fileURLToPath(new URL('./', import.meta.url))
 
 /** What a process loads that makes the adapter, and calls it if told to. */
 const PROGRAM = `
@@ -18,7 +18,7 @@ registerHooks({
   },
 })
 const { createCloudAccounts } = await import(process.argv[1] + 'cloud-accounts.ts')
-const { createRegistryTokens } = await import(process.argv[1] + 'registry-tokens.ts')
+const { createRegistryTokens } = await import(process.argv[1] + 'registry-logins.ts')
 const after = (ms, run) => {
   const timer = setTimeout(run, ms)
   return () => clearTimeout(timer)
@@ -26,7 +26,7 @@ const after = (ms, run) => {
 const clock = { now: Date.now, monotonic: () => performance.now(), after }
 const world = { clock, random: { fraction: () => 0, bytes: (n) => new Uint8Array(n) }, metrics: { cloudCall() {}, cloudRetry() {}, cloudTurn() {} } }
 const tokens = createRegistryTokens({ ...world, userAgent: 'davit/test' })
-const turns = { take: async () => undefined, slowDown() {} }
+const turns = { acquire: async () => undefined, slowDown() {} }
 const sessionRules = () => ({ name: 'davit', policy: '{}', tags: {} })
 const cloud = createCloudAccounts({ ...world, userAgent: 'davit/test', sessionRules, writeTurns: () => turns, listTurns: () => turns })
 const before = [...loaded]

@@ -30,16 +30,16 @@ const HAPPENINGS: Record<string, Happening> = {
     one.secret = undefined
   },
   'account A': (one) => {
-    one.account = { state: 'ready', place: placeOf(A) }
+    one.account = { state: 'ready', location: placeOf(A) }
   },
   'account B': (one) => {
-    one.account = { state: 'ready', place: placeOf(B) }
+    one.account = { state: 'ready', location: placeOf(B) }
   },
   'no settings': (one) => {
     one.account = { state: 'missing' }
   },
   'a role that fails': (one) => {
-    one.account = { state: 'stalled', message: 'no', place: placeOf(A) }
+    one.account = { state: 'stalled', message: 'no', location: placeOf(A) }
   },
   'somebody removes it': (one) => one.meddle(A, undefined),
   'somebody makes it anew': (one) => one.meddle(A, { owner: 'not-ours', value: 'theirs', version: 1 }),

@@ -61,7 +61,7 @@ describe('a deletion', () => {
   test.each([DENIED, SPEC])('records an orphan at once where AWS answers $code', (failure) => {
     const one = storedWorld({ deletedAt: 1_000_000 })
     one.run([failure])
-    expect(one.steps).toEqual(['look', 'record-orphan', 'drop-finalizer', 'nothing'])
+    expect(one.steps).toEqual(['look', 'record-failed-deletion', 'drop-finalizer', 'nothing'])
   })
 
   test('leaves alone what is not ours: an orphan if it was recorded, else nothing of ours', () => {
@@ -85,16 +85,19 @@ describe('a deletion', () => {
 
   test('prefers the role that holds now', () => {
     const roleArn = 'arn:aws:iam::111111111111:role/new'
-    const one = storedWorld({ deletedAt: 1, account: { state: 'ready', place: { ...placeOf(A), roleArn } } })
+    const one = storedWorld({
+      deletedAt: 1,
+      account: { state: 'ready', location: { ...placeOf(A), roleArn } },
+    })
     expect(nextAction(one.facts())).toMatchObject({ step: 'look', at: { roleArn, account: A } })
   })
 
   test('keeps the recorded role where the account is another one, or fails', () => {
     const roleArn = 'arn:aws:iam::111111111111:role/new'
     for (const account of [
-      { state: 'ready', place: { ...placeOf(B), roleArn } },
-      { state: 'ready', place: { ...placeOf(A), region: 'us-east-1', roleArn } },
-      { state: 'stalled', message: '', place: { ...placeOf(A), roleArn } },
+      { state: 'ready', location: { ...placeOf(B), roleArn } },
+      { state: 'ready', location: { ...placeOf(A), region: 'us-east-1', roleArn } },
+      { state: 'stalled', message: '', location: { ...placeOf(A), roleArn } },
     ] as const) {
       const one = storedWorld({ deletedAt: 1, account })
       const at = { roleArn: placeOf(A).roleArn, account: A, region: 'eu-west-1' }
@@ -104,13 +107,13 @@ describe('a deletion', () => {
 
   test('prefers the role that settings told which are being deleted', () => {
     const roleArn = 'arn:aws:iam::111111111111:role/new'
-    const account = { state: 'missing', place: { ...placeOf(A), roleArn } } as const
+    const account = { state: 'missing', location: { ...placeOf(A), roleArn } } as const
     const one = storedWorld({ deletedAt: 1, account })
     expect(nextAction(one.facts())).toMatchObject({ step: 'look', at: { roleArn } })
   })
 
   test('looks where settings that are being deleted would have had it, unless it was taken along', () => {
-    const account = { state: 'missing', place: placeOf(A) } as const
+    const account = { state: 'missing', location: placeOf(A) } as const
     const at = { account: A }
     expect(nextAction(world({ deletedAt: 1, account }).facts())).toMatchObject({ step: 'look', at })
     const moved = world({ deletedAt: 1, account, moved: true })

@@ -1,76 +1,18 @@
+/**
+ * What is known of a credential when the next action is decided, and the actions themselves (plan.ts decides). Pure: time comes in
+ * as milliseconds since 1970.
+ */
 import type {
   CredentialStall,
   CredentialType,
   CredentialWait,
+  FailedDeletionRecord,
   StoredParameter,
 } from '../../apis/registry-credential.ts'
 import { isOtherKey } from '../aws/names.ts'
-import { type CloudFailure, failureText } from '../cloud.ts'
+import { type CloudFailure, failureText, type ListedParameter } from '../cloud.ts'
 
-/**
- * Whether somebody else changed a parameter, without reading it: a listing shows its version, type, key and who wrote last.
- * Writing anew the value that somebody else wrote over would need the secret, which Davit does not have.
- */
-
-/** A parameter as a listing shows it. */
-export type ListedEntry = {
-  name: string
-  version: number
-  type: string
-  kmsKeyId?: string | undefined
-  /** ARN of who wrote last. */
-  modifiedBy: string
-}
-
-export type ParameterDrift =
-  | { kind: 'none' }
-  /** Davit wrote this version and ended before it could say so. */
-  | { kind: 'adopt'; version: number }
-  | { kind: 'missing' }
-  /** Newer versions beside ours, which still is the one that boxes read. */
-  | { kind: 'changed'; by: string; version: number }
-  /** Made anew by somebody else: our version is gone. */
-  | { kind: 'replaced'; by: string; version: number; type: string }
-  | { kind: 'key'; by: string; key: string }
-
-export type DriftView = {
-  stored: StoredParameter
-  /** Absent: the listing does not have it. */
-  listed?: ListedEntry | undefined
-  /** Since when ours is there, and when was listed; milliseconds since 1970. */
-  storedAt: number
-  listedAt: number
-  /** ARNs of the sessions of this organization: of the role that wrote it, and of the one that holds now. */
-  ownSessions: readonly string[]
-}
-
-/** Listings may be older than the write before them. */
-const LAG_MS = 60_000
-
-export function parameterDrift({
-  stored,
-  listed,
-  storedAt,
-  listedAt,
-  ownSessions,
-}: DriftView): ParameterDrift {
-  const lags = listedAt - storedAt < LAG_MS
-  if (listed === undefined) return lags ? { kind: 'none' } : { kind: 'missing' }
-  const { version, type, modifiedBy: by } = listed
-  const ours = ownSessions.includes(by)
-  if (type !== 'SecureString') return { kind: 'replaced', by, version, type }
-  if (ours && version > stored.version) return { kind: 'adopt', version }
-  if (!ours && version > stored.version) return { kind: 'changed', by, version }
-  if (!ours) return { kind: 'replaced', by, version, type }
-  // An older version of our own is a listing that lags.
-  if (version === stored.version && isOtherKey(stored.kmsKeyId, listed.kmsKeyId))
-    return { kind: 'key', by, key: listed.kmsKeyId ?? '' }
-  return { kind: 'none' }
-}
-
-/** What is known of a credential when the next step is decided (credential-plan.ts). */
-
-/** Where the parameter of this credential belongs, and how to get there. */
+/** Where the parameter of this credential belongs, and the role to get there. */
 export type ParameterLocation = {
   name: string
   region: string
@@ -80,27 +22,25 @@ export type ParameterLocation = {
 }
 
 /**
- * The organization's SecretsSettings, read live: `missing` makes Davit remove what it stored.
- * `place`: what was connected before, if anything was; settings that are being deleted are missing, and still tell it.
+ * The organization's SecretsSettings, read live: `missing` makes Davit remove what it stored. `location` is where secrets were stored
+ * under the connection before this one, if there was one; settings that are being deleted count as missing and still have it.
  */
 export type AccountFacts =
-  | { state: 'missing'; place?: ParameterLocation | undefined }
-  | { state: 'connecting' | 'stalled'; message: string; place?: ParameterLocation | undefined }
-  | { state: 'ready'; place: ParameterLocation }
+  | { state: 'missing'; location?: ParameterLocation | undefined }
+  | { state: 'connecting' | 'stalled'; message: string; location?: ParameterLocation | undefined }
+  | { state: 'ready'; location: ParameterLocation }
 
 /** The Secret that `spec.secretRef` names. */
 export type InputSecretFacts =
-  | { state: 'none' }
-  | { state: 'missing' }
+  | { state: 'none' | 'missing' | 'no-key' }
   /** Davit has no right to Secrets here. */
   | { state: 'forbidden' }
   | { state: 'wrong-type'; type: string }
-  | { state: 'no-key' }
-  /** The value is not one that can be stored; the problem says why without it. */
+  /** Its value cannot be stored; the problem says why without quoting it. */
   | { state: 'problem'; problem: string }
   | UsableInputSecret
 
-/** `mark` stands for the value in this version of it (handover-mark.ts), `isSameValue`: it is the one that status.handover speaks of. */
+/** `mark` stands for this version's value (input-secret.ts). `isSameValue`: it is the value that status.handover records. */
 export type UsableInputSecret = {
   state: 'usable'
   uid: string
@@ -110,69 +50,30 @@ export type UsableInputSecret = {
   isSameValue: boolean
 }
 
-/** status.handover. */
-export type StoredInputSecret = { uid: string; resourceVersion: string; mark?: string | undefined }
+/** One version of an input Secret; what status.handover records. `mark`: only if it is retained. */
+export type InputSecretRef = { uid: string; resourceVersion: string; mark?: string | undefined }
 
-/** A parameter under the name of a credential that has recorded none. */
-export type FoundParameter = {
-  version: number
-  type: string
-  /** ARN of who wrote it last, and whether that is the session of this organization. */
-  by: string
-  isOwnSession: boolean
-}
+/** A parameter under the name of a credential that has recorded none. `by`: ARN of its last writer. */
+export type FoundParameter = { version: number; type: string; by: string; isOwnSession: boolean }
 
-/** What the last listing of the organization says of this parameter. */
+/** What the last listing of the account says about this parameter. */
 export type ListingFacts =
   | { state: 'unknown' }
-  /** Nothing is recorded in the status: what is under the name. */
+  /** The status records no parameter; `found` is under the name all the same. */
   | { state: 'unrecorded'; found?: FoundParameter | undefined }
-  /** `staleSince`: it is so old that something may have changed since, milliseconds since 1970. */
+  /** `staleSince`: the listing is too old to rule out a change since, milliseconds since 1970. */
   | { state: 'recorded'; drift: ParameterDrift; staleSince?: number }
 
-/** Whose the parameter under the name is, by its tags; `absent` where the cloud says that it is gone. */
+/** Who owns the parameter under the name, by its tags; `absent` if the cloud says that there is none. */
 export type Ownership = 'unknown' | 'ours' | 'not-ours' | 'absent'
 
-/**
- * What the steps of this pass found out. It begins as `NEW_PASS`, and does so again after `forget`, `adopt`, `put-new` and
- * `put-version`, since then it would speak of another parameter or version.
- */
+/** What the actions of this pass found out; reset after each action that leads to another parameter or version. */
 export type ReconcileFacts = {
   owner: Ownership
-  /** Of the last call to the cloud, where that failed; one that succeeds clears it. */
+  /** Of the last call to the cloud; a call that succeeds clears it. */
   failure?: CloudFailure | undefined
   removed: boolean
   failedDeletionRecorded: boolean
-}
-
-export type CredentialFacts = {
-  /** Milliseconds since 1970. */
-  now: number
-  type: CredentialType
-  createdAt: number
-  /** When anybody wrote the parameter last, as far as the status tells. */
-  writtenAt: number
-  /** Davit made the name, as it does for REST: no credential before had it, so a parameter of that name is its own. */
-  generatedName: boolean
-  /** Absent: not being deleted. */
-  deletedAt?: number | undefined
-  hasFinalizer: boolean
-  /** What is wrong with namespace or spec; no step follows while it is. */
-  problem?: { reason: CredentialStall; message: string } | undefined
-  account: AccountFacts
-  secretName?: string | undefined
-  inputSecret: InputSecretFacts
-  /** Name of an older credential that names the same Secret. */
-  sharedWith?: string | undefined
-  /** status.parameter and status.handover. */
-  stored?: StoredParameter | undefined
-  storedInputSecret?: StoredInputSecret | undefined
-  /** The newest version in the account may be one whose fields were not written (awaited-fields.ts). */
-  hasPendingFields: boolean
-  /** It had a parameter in an account that it has left: this pass has forgotten it, or the condition Stored says so. */
-  moved: boolean
-  listing: ListingFacts
-  pass: ReconcileFacts
 }
 
 export const NO_RECONCILE_FACTS: ReconcileFacts = {
@@ -181,54 +82,104 @@ export const NO_RECONCILE_FACTS: ReconcileFacts = {
   failedDeletionRecorded: false,
 }
 
-/** What a controller does next for a credential (credential-plan.ts), and what it was asked to do last. */
+export type CredentialFacts = {
+  now: number
+  type: CredentialType
+  createdAt: number
+  /** When the parameter was last written, as far as the status tells. */
+  writtenAt: number
+  /** Davit generated the name (REST does): no earlier credential had it, so a parameter of that name is this credential's. */
+  generatedName: boolean
+  /** Absent: not being deleted. */
+  deletedAt?: number | undefined
+  hasFinalizer: boolean
+  /** A problem of the namespace or the spec; while there is one, nothing else is done. */
+  problem?: { reason: CredentialStall; message: string } | undefined
+  account: AccountFacts
+  secretName?: string | undefined
+  inputSecret: InputSecretFacts
+  /** An older credential that names the same Secret. */
+  sharedWith?: string | undefined
+  /** status.parameter and status.handover. */
+  stored?: StoredParameter | undefined
+  storedInputSecret?: InputSecretRef | undefined
+  /** The newest version in the account may belong to fields that are not written yet (hasPendingFields in spec.ts). */
+  hasPendingFields: boolean
+  /** Its parameter was in an account that it has left: this pass has forgotten it, or the condition Stored says so. */
+  moved: boolean
+  listing: ListingFacts
+  pass: ReconcileFacts
+}
 
-/** Every step has its reason, for the log. */
+/** The next action; `reason` is for the log. */
 export type CredentialAction =
   | { step: 'nothing'; reason: string }
   | { step: 'refuse'; reason: CredentialStall; message: string }
-  /** `until` where time alone changes the answer. */
+  /** `until`: set if time alone changes the answer. */
   | { step: 'wait'; reason: CredentialWait; message: string; until?: number }
   | { step: 'add-finalizer' | 'drop-finalizer' | 'forget' | 'list'; reason: string }
-  | { step: 'look' | 'remove' | 'record-orphan'; at: ParameterLocation; reason: string }
-  | { step: 'put-new' | 'put-version'; at: ParameterLocation; handover: InputSecretRef; reason: string }
+  | { step: 'look' | 'remove' | 'record-failed-deletion'; at: ParameterLocation; reason: string }
+  | { step: 'put-new' | 'put-version'; at: ParameterLocation; inputSecret: InputSecretRef; reason: string }
   | { step: 'adopt'; at: ParameterLocation; version: number; reason: string }
-  | { step: 'delete-handover' | 'note-handover'; handover: InputSecretRef; reason: string }
+  | { step: 'delete-input-secret' | 'record-input-secret'; inputSecret: InputSecretRef; reason: string }
 
-/** The very object whose value was, or is to be, stored. `mark`: of one that is retained. */
-export type InputSecretRef = { uid: string; resourceVersion: string; mark?: string | undefined }
-
-/** What a hand-over Secret that is there means for what is stored. */
-
-/** Whether its value is the one that was stored last; one that was made anew under its name is a new one. */
-export function isStoredInputSecret(
-  found: UsableInputSecret,
-  stored: StoredInputSecret | undefined,
-): boolean {
+/** Whether its value is the one that was stored last. A Secret that was recreated under its name counts as new. */
+export function isStoredInputSecret(found: UsableInputSecret, stored: InputSecretRef | undefined): boolean {
   if (stored?.uid !== found.uid) return false
   return stored.resourceVersion === found.resourceVersion || found.isSameValue
 }
 
-/** Whether something is handed over that is not stored. */
-export function isPendingInputSecret(
-  found: InputSecretFacts,
-  stored: StoredInputSecret | undefined,
-): boolean {
+/** Whether the owner has provided a value that is not stored. */
+export function isPendingInputSecret(found: InputSecretFacts, stored: InputSecretRef | undefined): boolean {
   if (found.state === 'none' || found.state === 'missing' || found.state === 'forbidden') return false
   return found.state !== 'usable' || !isStoredInputSecret(found, stored)
 }
 
-/**
- * What another process has just written is not shown at once: that nothing is there means something only a while after the last
- * write. Without that a parameter of the REST API would be taken for one that somebody has removed.
- */
+/** Whether another writer changed the parameter. Overwriting a foreign value would take the secret, which Davit does not have. */
+export type ParameterDrift =
+  | { kind: 'none' | 'missing' }
+  /** Davit wrote this version and ended before it could record it. */
+  | { kind: 'adopt'; version: number }
+  /** Newer versions exist next to ours, which is still the one that boxes read. */
+  | { kind: 'changed'; by: string; version: number }
+  /** Another writer recreated it: our version is gone. */
+  | { kind: 'replaced'; by: string; version: number; type: string }
+  | { kind: 'key'; by: string; key: string }
 
-/** Seen are a few seconds. */
+export type DriftView = {
+  stored: StoredParameter
+  /** Absent: the listing does not have it. */
+  listed?: Omit<ListedParameter, 'modifiedAt'> | undefined
+  storedAt: number
+  listedAt: number
+  /** ARNs of this organization's sessions: of the role that wrote the parameter, and of the current one. */
+  ownSessions: readonly string[]
+}
+
+/** A listing may be older than the write before it. */
+const LISTING_LAG_MS = 60_000
+
+/** Compares version, type, key and last writer, which a listing shows without the value. */
+export function parameterDrift(view: DriftView): ParameterDrift {
+  const { stored, listed, storedAt, listedAt, ownSessions } = view
+  if (listed === undefined) return { kind: listedAt - storedAt < LISTING_LAG_MS ? 'none' : 'missing' }
+  const { version, type, modifiedBy: by } = listed
+  const isOurs = ownSessions.includes(by)
+  if (type !== 'SecureString') return { kind: 'replaced', by, version, type }
+  if (version > stored.version) return isOurs ? { kind: 'adopt', version } : { kind: 'changed', by, version }
+  if (!isOurs) return { kind: 'replaced', by, version, type }
+  // An older version of our own is a listing that lags.
+  if (version === stored.version && isOtherKey(stored.kmsKeyId, listed.kmsKeyId))
+    return { kind: 'key', by, key: listed.kmsKeyId ?? '' }
+  return { kind: 'none' }
+}
+
+/** A write of another process takes a few seconds to show; before that, "not there" means nothing. */
 export const VISIBLE_AFTER_MS = 10_000
 /** Clocks of two processes differ by less; a time that is further ahead is no time. */
 const SKEW_MS = 60_000
 
-/** Undefined: what is not shown is not there. */
+/** Undefined: what is not listed does not exist. Without the wait, a parameter that REST just wrote would look removed. */
 export function waitUntilVisible({
   writtenAt,
   now,
@@ -240,23 +191,16 @@ export function waitUntilVisible({
   return { step: 'wait', reason: 'Storing', message, until }
 }
 
-/** How the removal of a parameter ended: every one ends, and what could not be removed is named (interface §4.1). */
-
+/** How the removal of a parameter ended. Every removal ends, and one that failed is on record (interface §4.1). */
 export type DeletionOutcome =
   | { outcome: 'deleted' }
   | { outcome: 'not-found' }
-  | { outcome: 'orphaned'; orphan: FailedDeletion }
+  | { outcome: 'orphaned'; failedDeletion: FailedDeletion }
 
-/** A parameter that may still be there, with all that is needed to remove it by hand or later. */
-export type FailedDeletion = {
-  name: string
-  account: string
-  region: string
-  roleArn: string
-  reason: string
-}
+/** A parameter that may still exist, with all it takes to remove it by hand or later. */
+type FailedDeletion = Omit<FailedDeletionRecord, 'organization' | 'organizationUid' | 'recordedAt'>
 
-/** Why an orphan is one, where no call failed. */
+/** Why a deletion failed although no call did. */
 export const NOT_OURS = 'its tags are not those of this organization any more'
 
 export function failedDeletionReason(failure: CloudFailure | undefined): string {
@@ -267,7 +211,7 @@ export function failedDeletionReason(failure: CloudFailure | undefined): string 
 export function deletionMessage(name: string, result: DeletionOutcome): string {
   if (result.outcome === 'deleted') return `Removed the parameter ${name}.`
   if (result.outcome === 'not-found') return `The parameter ${name} was not there any more.`
-  const { account, region, reason } = result.orphan
+  const { account, region, reason } = result.failedDeletion
   return (
     `Could not remove the parameter ${name} in account ${account}, region ${region}: ${reason}. It is on the list of ` +
     'orphaned parameters and tried again; an administrator of the account can remove it.'

@@ -1,12 +1,11 @@
 /**
- * Parameters that Davit could not remove and no resource speaks of any more: a ConfigMap in the operator's namespace, so that
- * they are known when everything else about them is gone.
+ * The list of parameters that Davit could not remove and no resource refers to any more. It is a ConfigMap in the operator's namespace, so
+ * that they are known when everything else about them is gone.
  */
-
 import { createHash } from 'node:crypto'
 import { configMap, configMaps } from '../../apis/core-kinds.ts'
 import { type FailedDeletionRecord, failedDeletionRecord } from '../../apis/registry-credential.ts'
-import { isApiError, type ResourceReader, type ResourceWriter } from '../../kube/client.ts'
+import { findObject, isApiError, type ResourceReader, type ResourceWriter } from '../../kube/client.ts'
 import type { EventRecorder } from '../../kube/recorder.ts'
 import { sameJson } from '../../kube/status.ts'
 import type { Clock } from '../../lib/clock.ts'
@@ -25,27 +24,28 @@ export type FailedDeletionsOptions = {
   log: Logger
 }
 
-/** An object may have 1 MiB, and one of these takes some 500 bytes. */
-const MAX_ORPHANS = 1000
+/** An object may have 1 MiB; a record takes some 500 bytes. */
+const MAX_RECORDS = 1000
 const MAX_BYTES = 900_000
 const MAX_REASON = 300
-/** Several processes write it seldom. */
+/** Conflicts are rare: few processes write it, and seldom. */
 const MAX_ATTEMPTS = 8
-/** Nothing is gained by trying again; and what waits for the record holds up a namespace. */
+/** Errors that a retry does not help, while the deletion that waits for the record holds up a namespace. */
 const REFUSALS = ['Forbidden', 'Invalid', 'TooLarge', 'Quota', 'Terminating', 'BadRequest'] as const
 
+type Records = Map<string, FailedDeletionRecord>
 type Ledger = {
   version: string | undefined
-  /** As it was read, line by line. */
+  /** The entries as they were read. */
   found: Readonly<Record<string, string>>
-  orphans: Map<string, FailedDeletionRecord>
-  /** Lines that cannot be read: of another version of Davit, or somebody's. They stay while there is room. */
+  records: Records
+  /** Unreadable entries, of another version of Davit or of another writer. They stay while there is space. */
   others: Map<string, string>
 }
 
-/** Whether anything has changed. */
-type Act = (orphans: Map<string, FailedDeletionRecord>) => boolean
-type Waiting = { act: Act; resolve: () => void; reject: (error: unknown) => void }
+/** @returns whether anything has changed */
+type Change = (records: Records) => boolean
+type Waiting = { change: Change; resolve: () => void; reject: (error: unknown) => void }
 
 export class FailedDeletions {
   readonly #options: FailedDeletionsOptions
@@ -64,56 +64,55 @@ export class FailedDeletions {
   }
 
   /**
-   * Resolves when it is durable; where the API server refuses the list itself, the log has it.
-   * @throws ApiError that may pass
+   * Resolves once it is durable; if the API server rejects the list itself, once it is logged.
+   * @throws ApiError that may be transient
    */
   async add(found: Omit<FailedDeletionRecord, 'recordedAt'>): Promise<void> {
     const recordedAt = new Date(this.#options.clock.now()).toISOString()
     const record = { ...found, reason: found.reason.slice(0, MAX_REASON), recordedAt }
     try {
-      await this.#change((orphans) => put(orphans, record))
+      await this.#change((records) => put(records, record))
     } catch (error) {
       if (!isApiError(error, ...REFUSALS)) throw error
       const line = 'The list of orphaned parameters could not be written; this one is in this line only'
       this.#options.log.error(line, { ...record, error })
     }
-    this.#tell(record)
+    this.#recordEvent(record)
   }
 
-  /** It is gone, or a resource speaks of it again. @throws ApiError */
+  /** For a parameter that is gone, or that a resource refers to again. @throws ApiError */
   async remove(found: Pick<FailedDeletionRecord, 'name' | 'account' | 'region'>): Promise<void> {
-    await this.#change((orphans) => orphans.delete(keyOf(found)))
+    await this.#change((records) => records.delete(keyOf(found)))
   }
 
   /** Oldest first. @throws ApiError */
   async list(): Promise<FailedDeletionRecord[]> {
-    const { orphans } = await this.#read()
-    return [...orphans.values()].sort((a, b) => a.recordedAt.localeCompare(b.recordedAt))
+    const { records } = await this.#read()
+    return [...records.values()].sort(byAge)
   }
 
-  #makeRoom({ orphans, others }: Ledger): void {
+  #dropOldest({ records, others }: Ledger): void {
     const { log, metrics } = this.#options
-    const size = () => [...textsOf(orphans), ...others].reduce((sum, line) => sum + bytesOf(line), 0)
+    const size = () => [...entriesOf(records), ...others].reduce((sum, entry) => sum + bytesOf(entry), 0)
     let bytes = size()
     if (bytes > MAX_BYTES && others.size > 0) {
       log.error('The list of orphaned parameters is full of lines that cannot be read; they were removed')
       others.clear()
       bytes = size()
     }
-    const oldestFirst = [...orphans].sort(([, a], [, b]) => a.recordedAt.localeCompare(b.recordedAt))
-    for (const [key, oldest] of oldestFirst) {
-      if (orphans.size <= MAX_ORPHANS && bytes <= MAX_BYTES) return
-      orphans.delete(key)
+    for (const [key, oldest] of [...records].sort(([, a], [, b]) => byAge(a, b))) {
+      if (records.size <= MAX_RECORDS && bytes <= MAX_BYTES) return
+      records.delete(key)
       bytes -= bytesOf([key, JSON.stringify(oldest)])
       metrics.parameterRemoved('forgotten')
       log.error('The list of orphaned parameters is full; the oldest is in this line only', { ...oldest })
     }
   }
 
-  /** What comes while it is being written is written together. */
-  #change(act: Act): Promise<void> {
+  /** Changes that come during a write share the next one. */
+  #change(change: Change): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ act, resolve, reject })
+      this.#waiting.push({ change, resolve, reject })
       if (!this.#isWriting) void this.#writeWaiting()
     })
   }
@@ -124,7 +123,7 @@ export class FailedDeletions {
       const batch = this.#waiting
       this.#waiting = []
       try {
-        await this.#changeAll(batch.map(({ act }) => act))
+        await this.#changeAll(batch.map(({ change }) => change))
         for (const { resolve } of batch) resolve()
       } catch (error) {
         for (const { reject } of batch) reject(error)
@@ -133,15 +132,15 @@ export class FailedDeletions {
     this.#isWriting = false
   }
 
-  async #changeAll(acts: readonly Act[]): Promise<void> {
+  async #changeAll(changes: readonly Change[]): Promise<void> {
     for (let attempt = 1; ; attempt += 1) {
       const ledger = await this.#read()
-      const isChanged = acts.map((act) => act(ledger.orphans)).includes(true)
+      const isChanged = changes.map((change) => change(ledger.records)).includes(true)
       if (!isChanged) return
-      this.#makeRoom(ledger)
+      this.#dropOldest(ledger)
       try {
         await this.#write(ledger)
-        this.#size = ledger.orphans.size
+        this.#size = ledger.records.size
         return
       } catch (error) {
         if (!isApiError(error, 'Conflict', 'AlreadyExists', 'NotFound') || attempt === MAX_ATTEMPTS)
@@ -152,37 +151,31 @@ export class FailedDeletions {
 
   async #read(): Promise<Ledger> {
     const { namespace, resources } = this.#options
-    try {
-      const found = configMap.parse(
-        await resources.get(configMaps, { namespace, name: FAILED_DELETIONS_NAME }),
-      )
-      const lines = found.data ?? {}
-      const orphans = new Map<string, FailedDeletionRecord>()
-      const others = new Map<string, string>()
-      for (const [key, text] of Object.entries(lines)) {
-        const orphan = parseFailedDeletion(text)
-        // Under its own key, so that it can be taken away.
-        if (orphan) orphans.set(keyOf(orphan), orphan)
-        else others.set(key, text)
-      }
-      this.#size = orphans.size
-      return { version: found.metadata.resourceVersion, found: lines, orphans, others }
-    } catch (error) {
-      if (!isApiError(error, 'NotFound')) throw error
-      return { version: undefined, found: {}, orphans: new Map(), others: new Map() }
+    const raw = await findObject(resources, configMaps, { namespace, name: FAILED_DELETIONS_NAME })
+    const ledger = { version: undefined, found: {}, records: new Map(), others: new Map() }
+    if (!raw) return ledger
+    const { data: found = {}, metadata } = configMap.parse(raw)
+    const { records, others }: Ledger = ledger
+    for (const [key, text] of Object.entries(found)) {
+      const record = parseFailedDeletion(text)
+      // Under its own key, so that it can be removed.
+      if (record) records.set(keyOf(record), record)
+      else others.set(key, text)
     }
+    this.#size = records.size
+    return { version: metadata.resourceVersion, found, records, others }
   }
 
-  async #write({ version, found, orphans, others }: Ledger): Promise<void> {
+  async #write({ version, found, records, others }: Ledger): Promise<void> {
     const { namespace, resources } = this.#options
-    const wanted = new Map([...textsOf(orphans), ...others])
+    const wanted = new Map([...entriesOf(records), ...others])
     if (version === undefined) {
       const metadata = { namespace, name: FAILED_DELETIONS_NAME }
       const data = Object.fromEntries(wanted)
       await resources.create(configMaps, { apiVersion: 'v1', kind: 'ConfigMap', metadata, data })
       return
     }
-    // A merge patch forgets no key that it does not name.
+    // A merge patch removes only keys that it names.
     const gone = Object.keys(found).filter((key) => !wanted.has(key))
     const data = Object.fromEntries([
       ...[...wanted].filter(([key, text]) => found[key] !== text),
@@ -192,7 +185,7 @@ export class FailedDeletions {
     await resources.patch(configMaps, { namespace, name: FAILED_DELETIONS_NAME }, patch)
   }
 
-  #tell({ name, account, region, reason }: FailedDeletionRecord): void {
+  #recordEvent({ name, account, region, reason }: FailedDeletionRecord): void {
     const { namespace, events } = this.#options
     const about = {
       apiVersion: 'v1',
@@ -204,18 +197,22 @@ export class FailedDeletions {
   }
 }
 
-/** The first time that it was recorded stays. */
-function put(orphans: Map<string, FailedDeletionRecord>, record: FailedDeletionRecord): boolean {
+/** A record keeps the time at which it was first recorded. */
+function put(records: Records, record: FailedDeletionRecord): boolean {
   const key = keyOf(record)
-  const before = orphans.get(key)
+  const before = records.get(key)
   const wanted = before ? { ...record, recordedAt: before.recordedAt } : record
   if (before && sameJson(before, wanted)) return false
-  orphans.set(key, wanted)
+  records.set(key, wanted)
   return true
 }
 
-function textsOf(orphans: Map<string, FailedDeletionRecord>): [string, string][] {
-  return [...orphans].map(([key, orphan]) => [key, JSON.stringify(orphan)])
+function byAge(a: FailedDeletionRecord, b: FailedDeletionRecord): number {
+  return a.recordedAt.localeCompare(b.recordedAt)
+}
+
+function entriesOf(records: Records): [string, string][] {
+  return [...records].map(([key, record]) => [key, JSON.stringify(record)])
 }
 
 function bytesOf([key, text]: readonly [string, string]): number {
@@ -226,7 +223,6 @@ function keyOf({ name, account, region }: Pick<FailedDeletionRecord, 'name' | 'a
   return createHash('sha256').update(`${account} ${region} ${name}`).digest('hex').slice(0, 40)
 }
 
-/** Undefined where somebody wrote something else there. */
 function parseFailedDeletion(text: string): FailedDeletionRecord | undefined {
   try {
     return failedDeletionRecord.parse(JSON.parse(text))

@@ -32,10 +32,10 @@ const CREDENTIAL: RegistryCredential = registryCredential.parse({
 
 function facts(afterMs: number, listed?: ListedParameter) {
   const parameters = new Map(listed ? [[NAME, listed]] : [])
-  const listings = { of: () => ({ at: MADE + afterMs, ...PLACE, parameters }) }
+  const listings = { lastListing: () => ({ at: MADE + afterMs, ...PLACE, parameters }) }
   return listingFacts({ listings } as unknown as CredentialContext, CREDENTIAL, {
     state: 'ready',
-    place: PLACE,
+    location: PLACE,
   })
 }
 

@@ -1,3 +1,4 @@
+/** Gathers the facts that the plan of a credential decides on: from the cluster, the last listing of the account and the pass so far. */
 import { createdAtOf, hasGeneratedName } from '../../apis/ids.ts'
 import { API_VERSION } from '../../apis/meta.ts'
 import {
@@ -8,12 +9,13 @@ import {
   registryCredentials,
 } from '../../apis/registry-credential.ts'
 import {
+  type ConnectedAccount,
   SECRETS_SETTINGS_NAME,
   type SecretsSettings,
   secretsSettings,
   secretsSettingsResource,
 } from '../../apis/secrets-settings.ts'
-import { isApiError, type ResourceReader, type ResourceWriter } from '../../kube/client.ts'
+import { findObject, type ResourceReader, type ResourceWriter } from '../../kube/client.ts'
 import { type MutationCache, ObjectWriter } from '../../kube/mutation-cache.ts'
 import type { Organizations } from '../../kube/organizations.ts'
 import type { EventRecorder } from '../../kube/recorder.ts'
@@ -21,7 +23,7 @@ import type { Clock } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { CredentialMetrics } from '../../lib/metrics.ts'
 import type { KeyedMutex } from '../../lib/semaphore.ts'
-import type { AccountListings, Listing } from '../accounts/garbage.ts'
+import type { AccountListings } from '../accounts/garbage.ts'
 import type { AccountAccess } from '../accounts/identity.ts'
 import { connectedTo } from '../accounts/plan.ts'
 import { parameterName, parseRoleArn } from '../aws/names.ts'
@@ -42,57 +44,19 @@ import {
 import type { FailedDeletions } from './failed-deletions.ts'
 import { type FoundInputSecret, type MarkInput, readInputSecret } from './input-secret.ts'
 
-/** Writes of RegistryCredentials by their controller. */
-
-export function credentialEventTarget({ metadata }: RegistryCredential) {
-  return { apiVersion: API_VERSION, kind: registryCredentialKind.kind, metadata }
-}
-
-function hasParameterFinalizer({ metadata }: RegistryCredential): boolean {
-  return metadata.finalizers?.includes(PARAMETER_FINALIZER) ?? false
-}
-
-export class CredentialWriter extends ObjectWriter<RegistryCredential> {
-  constructor(resources: ResourceReader & ResourceWriter, book: MutationCache<RegistryCredential>) {
-    super({
-      resources,
-      type: registryCredentials,
-      decode: (raw) => registryCredential.parse(raw),
-      cache: book,
-    })
-  }
-
-  async addFinalizer(credential: RegistryCredential): Promise<RegistryCredential> {
-    return await this.updateFinalizers(credential, [
-      ...(credential.metadata.finalizers ?? []),
-      PARAMETER_FINALIZER,
-    ])
-  }
-
-  async removeFinalizer(credential: RegistryCredential): Promise<RegistryCredential> {
-    const held = credential.metadata.finalizers ?? []
-    return await this.updateFinalizers(
-      credential,
-      held.filter((name) => name !== PARAMETER_FINALIZER),
-    )
-  }
-}
-
-/** What the loop of credentials works with. */
-
 export type CredentialContext = {
   resources: ResourceReader & ResourceWriter
   cloud: ParameterStore & ParameterListing
   book: MutationCache<RegistryCredential>
-  writer: CredentialWriter
+  writer: ObjectWriter<RegistryCredential>
   organizations: Organizations
   accounts: AccountAccess
   listings: AccountListings
   failedDeletions: FailedDeletions
-  /** By `<organization>/<credential>`: whoever touches its parameter. */
+  /** Held by everything that touches the parameter of `<organization>/<credential>`. */
   mutex: KeyedMutex
   prefix: string
-  /** Of the value of a hand-over Secret. */
+  /** Stands for the value of an input Secret (inputSecretMark). */
   markOf: (of: MarkInput) => string
   events: EventRecorder
   metrics: CredentialMetrics
@@ -100,59 +64,28 @@ export type CredentialContext = {
   log: Logger
 }
 
-/** What the SecretsSettings of an organization mean for its credentials. */
-
-/**
- * Read live: a watch that is behind must not make a secret be removed, or be put where it does not belong.
- * @param name of the credential's parameter @throws ApiError
- */
-export async function readAccountFacts(
-  resources: ResourceReader,
-  organization: string,
-  name: string,
-): Promise<AccountFacts> {
-  try {
-    const ref = { namespace: organization, name: SECRETS_SETTINGS_NAME }
-    return accountFacts(secretsSettings.parse(await resources.get(secretsSettingsResource, ref)), name)
-  } catch (error) {
-    if (isApiError(error, 'NotFound')) return { state: 'missing' }
-    throw error
-  }
+export function createCredentialWriter(
+  resources: ResourceReader & ResourceWriter,
+  cache: MutationCache<RegistryCredential>,
+): ObjectWriter<RegistryCredential> {
+  const decode = (raw: unknown) => registryCredential.parse(raw)
+  return new ObjectWriter({ resources, type: registryCredentials, decode, cache })
 }
 
-export function accountFacts(settings: SecretsSettings, name: string): AccountFacts {
-  const { metadata, status } = settings
-  const before = status?.connected && placeFrom(status.connected, name)
-  const known = before ? { place: before } : {}
-  if (metadata.deletionTimestamp !== undefined) return { state: 'missing', ...known }
-  const isCurrent = status?.observedGeneration === metadata.generation
-  const condition = (type: string) => status?.conditions?.find((each) => each.type === type)
-  const place = placeOf(settings, name)
-  if (isCurrent && condition('Ready')?.status === 'True' && place) return { state: 'ready', place }
-  const stalled = isCurrent && condition('Stalled')?.status === 'True' ? condition('Stalled') : undefined
-  if (stalled)
-    return { state: 'stalled', message: `SecretsSettings: ${stalled.reason}: ${stalled.message}`, ...known }
-  return { state: 'connecting', message: 'The cloud account of SecretsSettings is being tried.', ...known }
+export function credentialEventTarget({ metadata }: RegistryCredential) {
+  return { apiVersion: API_VERSION, kind: registryCredentialKind.kind, metadata }
 }
-
-function placeOf(settings: SecretsSettings, name: string): ParameterLocation | undefined {
-  const wanted = connectedTo(settings)
-  return wanted && placeFrom(wanted, name)
-}
-
-function placeFrom(
-  { roleArn, region, kmsKeyId }: { roleArn: string; region: string; kmsKeyId?: string | undefined },
-  name: string,
-): ParameterLocation | undefined {
-  const account = parseRoleArn(roleArn)?.account
-  if (account === undefined) return undefined
-  return { name, region, account, roleArn, ...(kmsKeyId === undefined ? {} : { kmsKeyId }) }
-}
-
-/** Everything that the next step of a credential is decided on. */
 
 /** What a pass reads once. */
 export type CredentialSources = { account: AccountFacts; inputSecret: FoundInputSecret }
+
+/** What a pass over a credential has read and found out so far. */
+export type PassState = {
+  credential: RegistryCredential
+  sources: CredentialSources
+  pass: ReconcileFacts
+  moved: boolean
+}
 
 /** @throws ApiError */
 export async function readSources(
@@ -161,59 +94,94 @@ export async function readSources(
 ): Promise<CredentialSources> {
   const namespace = metadata.namespace ?? ''
   const parameter = parameterName({ prefix, organization: namespace, credential: metadata.name })
-  const isGoing = metadata.deletionTimestamp !== undefined
-  const name = isGoing ? undefined : spec.secretRef?.name
-  const [account, handover] = await Promise.all([
+  const name = metadata.deletionTimestamp === undefined ? spec.secretRef?.name : undefined
+  const [account, inputSecret] = await Promise.all([
     readAccountFacts(resources, namespace, parameter),
-    readInputSecret(
-      resources,
-      { namespace, name },
-      { stored: status?.handover, markOf: (of) => markOf({ ...of, credentialUid: metadata.uid }) },
+    readInputSecret(resources, { namespace, name }, status?.handover, (of) =>
+      markOf({ ...of, credentialUid: metadata.uid }),
     ),
   ])
-  return { account, inputSecret: handover }
+  return { account, inputSecret }
+}
+
+/**
+ * What the organization's SecretsSettings mean for a credential. Read live: with a lagging watch, a secret could be removed, or put
+ * where it does not belong.
+ * @param parameter name of the credential's parameter @throws ApiError
+ */
+export async function readAccountFacts(
+  resources: ResourceReader,
+  organization: string,
+  parameter: string,
+): Promise<AccountFacts> {
+  const ref = { namespace: organization, name: SECRETS_SETTINGS_NAME }
+  const found = await findObject(resources, secretsSettingsResource, ref)
+  return found ? accountFacts(secretsSettings.parse(found), parameter) : { state: 'missing' }
+}
+
+function accountFacts(settings: SecretsSettings, parameter: string): AccountFacts {
+  const { metadata, status } = settings
+  const before = locationIn(status?.connected, parameter)
+  const known = before ? { location: before } : {}
+  if (metadata.deletionTimestamp !== undefined) return { state: 'missing', ...known }
+  const isCurrent = status?.observedGeneration === metadata.generation
+  const conditionIfTrue = (type: string) =>
+    status?.conditions?.find((each) => isCurrent && each.type === type && each.status === 'True')
+  const location = locationIn(connectedTo(settings), parameter)
+  if (conditionIfTrue('Ready') && location) return { state: 'ready', location }
+  const stalled = conditionIfTrue('Stalled')
+  if (stalled)
+    return { state: 'stalled', message: `SecretsSettings: ${stalled.reason}: ${stalled.message}`, ...known }
+  return { state: 'connecting', message: 'The cloud account of SecretsSettings is being tried.', ...known }
+}
+
+function locationIn(account: ConnectedAccount | undefined, name: string): ParameterLocation | undefined {
+  const id = account && parseRoleArn(account.roleArn)?.account
+  if (account === undefined || id === undefined) return undefined
+  const { roleArn, region, kmsKeyId } = account
+  return { name, region, account: id, roleArn, ...(kmsKeyId === undefined ? {} : { kmsKeyId }) }
 }
 
 export function gatherFacts(
   context: CredentialContext,
-  credential: RegistryCredential,
-  found: CredentialSources & { pass: ReconcileFacts; moved: boolean },
+  { credential, sources, pass, moved }: PassState,
 ): CredentialFacts {
   const { metadata, spec, status } = credential
+  const { account, inputSecret } = sources
   const createdAt = Date.parse(createdAtOf(metadata))
-  const ownName = hasGeneratedName(metadata) && spec.secretRef === undefined
+  const generatedName = hasGeneratedName(metadata) && spec.secretRef === undefined
   const updatedAt = Date.parse(status?.updatedAt ?? '') || 0
   return {
     now: context.clock.now(),
     type: spec.type,
     createdAt,
-    // By nobody, as long as no request can have stored anything.
-    writtenAt: status?.parameter || ownName ? Math.max(createdAt, updatedAt) : 0,
-    generatedName: ownName,
+    // Never, as long as no request can have stored anything.
+    writtenAt: status?.parameter || generatedName ? Math.max(createdAt, updatedAt) : 0,
+    generatedName,
     deletedAt: Date.parse(metadata.deletionTimestamp ?? '') || undefined,
-    hasFinalizer: hasParameterFinalizer(credential),
+    hasFinalizer: metadata.finalizers?.includes(PARAMETER_FINALIZER) ?? false,
     problem: problemOf(context, credential),
-    account: found.account,
+    account,
     secretName: spec.secretRef?.name,
-    inputSecret: found.inputSecret.facts,
-    sharedWith: sharedWith(context, credential, found.inputSecret.facts),
+    inputSecret: inputSecret.facts,
+    sharedWith: sharedWith(context, credential, inputSecret.facts),
     stored: status?.parameter,
     storedInputSecret: status?.handover,
     hasPendingFields: hasPendingFields(metadata),
-    moved: found.moved,
-    listing: listingFacts(context, credential, found.account),
-    pass: found.pass,
+    moved,
+    listing: listingFacts(context, credential, account),
+    pass,
   }
 }
 
-/** Of credentials that name the same Secret the oldest takes it; of those of one second the first by name. */
+/** Of several credentials that name one Secret, the oldest gets it; created in the same second, the first by name. */
 function sharedWith(
   { book }: CredentialContext,
   { metadata, spec, status }: RegistryCredential,
-  handover: InputSecretFacts,
+  inputSecret: InputSecretFacts,
 ): string | undefined {
   const name = spec.secretRef?.name
-  const isWanted = handover.state === 'usable' || (handover.state === 'missing' && !status?.parameter)
+  const isWanted = inputSecret.state === 'usable' || (inputSecret.state === 'missing' && !status?.parameter)
   if (name === undefined || !isWanted) return undefined
   const ageOf = (one: RegistryCredential['metadata']) => `${one.creationTimestamp ?? ''} ${one.name}`
   const [oldest] = book
@@ -235,44 +203,46 @@ function problemOf({ organizations }: CredentialContext, { metadata, spec }: Reg
   return problem && { reason: problem.reason, message: `spec.${problem.field} ${problem.message}` }
 }
 
-/** What the last listing of the account that counts says of this credential. */
+/** What the last usable listing of the account says about this credential. */
 export function listingFacts(
-  context: CredentialContext,
+  { listings }: Pick<CredentialContext, 'listings'>,
   { metadata, status }: RegistryCredential,
   account: AccountFacts,
 ): ListingFacts {
   const organization = metadata.namespace ?? ''
   const stored = status?.parameter
-  const place = account.state === 'missing' ? undefined : account.place
-  if (!place) return { state: 'unknown' }
-  const listing = context.listings.lastListing({ organization, region: place.region, roleArn: place.roleArn })
-  if (!listing || (stored && (stored.account !== place.account || stored.region !== place.region)))
+  const { location } = account
+  if (account.state === 'missing' || !location) return { state: 'unknown' }
+  const { name, region, roleArn } = location
+  const listing = listings.lastListing({ organization, region, roleArn })
+  if (!listing || (stored && (stored.account !== location.account || stored.region !== region)))
     return { state: 'unknown' }
-  const listed = listing.parameters.get(place.name)
+  const listed = listing.parameters.get(name)
   if (!stored) {
-    const found = listed && foundIn(listed, sessionArn({ roleArn: place.roleArn, organization }))
-    return unrecorded(listing, found, createdAtOf(metadata))
+    // A listing from before the credential says nothing about it, and one from soon after may not show its parameter yet.
+    const isEarly = listing.at < Date.parse(createdAtOf(metadata)) + VISIBLE_AFTER_MS
+    if (!listed && isEarly) return { state: 'unknown' }
+    return {
+      state: 'unrecorded',
+      found: listed && foundParameter(listed, sessionArn({ roleArn, organization })),
+    }
   }
   const storedAt = Date.parse(status?.updatedAt ?? metadata.creationTimestamp ?? '') || 0
-  // What was there before is nothing that somebody did to what is there now.
+  // An older listing shows what was there before, not a change to what is there now.
   if (listing.at <= storedAt) return { state: 'unknown' }
   const drift = parameterDrift({
     stored,
     listed,
     storedAt,
     listedAt: listing.at,
-    ownSessions: [stored.roleArn, place.roleArn].map((roleArn) => sessionArn({ roleArn, organization })),
+    ownSessions: [stored.roleArn, roleArn].map((arn) => sessionArn({ roleArn: arn, organization })),
   })
-  const isStale = context.listings.isStale(listing)
-  return { state: 'recorded', drift, ...(isStale ? { staleSince: listing.at } : {}) }
+  return { state: 'recorded', drift, ...(listings.isStale(listing) ? { staleSince: listing.at } : {}) }
 }
 
-function foundIn({ version, type, modifiedBy: by }: ListedParameter, ownSession: string): FoundParameter {
+function foundParameter(
+  { version, type, modifiedBy: by }: ListedParameter,
+  ownSession: string,
+): FoundParameter {
   return { version, type, by, isOwnSession: by === ownSession }
-}
-
-/** A listing from before the credential says nothing of it, and one from soon after may not show it yet. */
-function unrecorded(listing: Listing, found: FoundParameter | undefined, createdAt: string): ListingFacts {
-  if (!found && listing.at < Date.parse(createdAt) + VISIBLE_AFTER_MS) return { state: 'unknown' }
-  return { state: 'unrecorded', found }
 }

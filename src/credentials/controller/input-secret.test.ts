@@ -18,9 +18,8 @@ async function bed(object: Partial<RawObject> & { annotations?: object; deletion
 
 const markOf = (of: { secretUid: string; resourceVersion: string; value: string }) =>
   `${of.secretUid} ${of.resourceVersion} ${of.value.length}`
-const NONE = { stored: undefined, markOf }
 const read = (store: MemoryStore, ref: { namespace: string; name: string | undefined } = REF) =>
-  readInputSecret(store, ref, NONE)
+  readInputSecret(store, ref, undefined, markOf)
 
 describe('a Secret that is handed over', () => {
   test('is read with what names this very version of it, and its value is in no text', async () => {
@@ -40,7 +39,7 @@ describe('a Secret that is handed over', () => {
       [{ mark: undefined }, false],
       [{ uid: 'uid-100' }, false],
     ] as const) {
-      const { facts } = await readInputSecret(await bed(), REF, { stored: { ...stored, ...change }, markOf })
+      const { facts } = await readInputSecret(await bed(), REF, { ...stored, ...change }, markOf)
       expect(facts).toMatchObject({ isSameValue, mark: 'uid-101 101 9' })
     }
   })
@@ -90,14 +89,16 @@ describe('a Secret that is handed over', () => {
     const get = async () => {
       throw new ApiError('Unavailable', 'away')
     }
-    await expect(readInputSecret({ get } as never, REF, NONE)).rejects.toThrow('away')
+    await expect(readInputSecret({ get } as never, REF, undefined, markOf)).rejects.toThrow('away')
   })
 
   test('that Davit may not read is not taken for missing', async () => {
     const get = async () => {
       throw new ApiError('Forbidden', 'no right')
     }
-    expect((await readInputSecret({ get } as never, REF, NONE)).facts).toEqual({ state: 'forbidden' })
+    expect((await readInputSecret({ get } as never, REF, undefined, markOf)).facts).toEqual({
+      state: 'forbidden',
+    })
   })
 
   test('is deleted as the version that was stored, and no other', async () => {

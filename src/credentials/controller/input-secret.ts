@@ -1,3 +1,4 @@
+/** The Secret in which an owner provides a registry's secret: what may be read of it, and how its value is recognized later. */
 import { type Secret, secret, secrets } from '../../apis/core-kinds.ts'
 import {
   REGISTRY_SECRET_KEY,
@@ -7,44 +8,36 @@ import {
 import { isApiError, type ResourceReader, type ResourceWriter } from '../../kube/client.ts'
 import { SecretText } from '../../lib/redact.ts'
 import { deriveKey, keyedHash } from '../../lib/text.ts'
-import { registrySecretProblem } from '../spec.ts'
-import type { InputSecretFacts, InputSecretRef, StoredInputSecret } from './facts.ts'
+import { decodeUtf8, registrySecretProblem } from '../spec.ts'
+import type { InputSecretFacts, InputSecretRef } from './facts.ts'
+
+/** `resourceVersion`: of the Secret, as it is recorded next to the mark. */
+export type MarkInput = { credentialUid: string; secretUid: string; resourceVersion: string; value: string }
+type MarkOf = (of: Omit<MarkInput, 'credentialUid'>) => string
 
 /**
- * A mark that stands for the value of a retained hand-over Secret, so that a change of its labels is no new secret. It is kept in the
- * status, which more people read than Secrets: without the key of the installation nobody can try values against it, and the
- * same value has another mark in another Secret, and in another version of the same one.
+ * A mark that stands for the value of a retained input Secret, so that a change of its labels is no new secret. It is kept in the status,
+ * which more people can read than Secrets: values cannot be tried against it without the installation key, and the same value has
+ * another mark in another Secret, and in another version of the same one.
  */
-
-/** `resourceVersion`: of the Secret, as it is recorded beside the mark. */
-export type MarkInput = { credentialUid: string; secretUid: string; resourceVersion: string; value: string }
-
 export function inputSecretMark(installationKey: Uint8Array, of: MarkInput): string {
   const key = deriveKey('handover-value', installationKey)
   return keyedHash(key, [of.credentialUid, of.secretUid, of.resourceVersion, of.value])
 }
 
-/** The Secret with which an owner hands a registry's secret over, and what may be read of it. */
-
-/** What was found, and the value where it can be stored. */
+/** `value`: only if it can be stored. */
 export type FoundInputSecret = { facts: InputSecretFacts; value?: SecretText }
 
-/** What was stored last, and the mark of a value (handover-mark.ts). */
-export type KnownInputSecret = {
-  stored: StoredInputSecret | undefined
-  markOf: (of: Omit<MarkInput, 'credentialUid'>) => string
-}
-
-/** @throws ApiError but NotFound and Forbidden */
+/** @param stored what was stored last @throws ApiError except NotFound and Forbidden */
 export async function readInputSecret(
   resources: ResourceReader,
-  ref: { namespace: string; name: string | undefined },
-  known: KnownInputSecret,
+  { namespace, name }: { namespace: string; name: string | undefined },
+  stored: InputSecretRef | undefined,
+  markOf: MarkOf,
 ): Promise<FoundInputSecret> {
-  const { namespace, name } = ref
   if (name === undefined) return { facts: { state: 'none' } }
   try {
-    return factsOf(secret.parse(await resources.get(secrets, { namespace, name })), known)
+    return examine(secret.parse(await resources.get(secrets, { namespace, name })), stored, markOf)
   } catch (error) {
     if (isApiError(error, 'NotFound')) return { facts: { state: 'missing' } }
     if (isApiError(error, 'Forbidden')) return { facts: { state: 'forbidden' } }
@@ -52,39 +45,33 @@ export async function readInputSecret(
   }
 }
 
-function factsOf({ metadata, type = 'Opaque', data }: Secret, known: KnownInputSecret): FoundInputSecret {
-  // The type is the owner's consent: of another one nothing is looked at.
+function examine(
+  { metadata, type = 'Opaque', data }: Secret,
+  stored: InputSecretRef | undefined,
+  markOf: MarkOf,
+): FoundInputSecret {
+  // The type is the owner's consent: nothing is read of a Secret with another one.
   if (type !== REGISTRY_SECRET_TYPE) return { facts: { state: 'wrong-type', type } }
   if (metadata.deletionTimestamp !== undefined) return { facts: { state: 'missing' } }
   const encoded = data?.[REGISTRY_SECRET_KEY]
   if (encoded === undefined) return { facts: { state: 'no-key' } }
-  const value = textOf(encoded)
+  const value = decodeUtf8(Buffer.from(encoded, 'base64'))
   if (value === undefined) return { facts: { state: 'problem', problem: 'is not text in UTF-8' } }
   const problem = registrySecretProblem(value)
   if (problem !== undefined) return { facts: { state: 'problem', problem } }
   const retained = metadata.annotations?.[RETAIN_ANNOTATION] === 'true'
   const { uid, resourceVersion } = metadata
-  const mark = known.markOf({ secretUid: uid, resourceVersion, value })
-  const isSameValue = hasMark(known, { secretUid: uid, value })
+  const mark = markOf({ secretUid: uid, resourceVersion, value })
+  // The stored mark is of the version that is recorded next to it.
+  const isSameValue =
+    stored?.mark !== undefined &&
+    stored.uid === uid &&
+    markOf({ secretUid: uid, resourceVersion: stored.resourceVersion, value }) === stored.mark
   const facts = { state: 'usable', uid, resourceVersion, retained, mark, isSameValue } as const
   return { facts, value: new SecretText(value) }
 }
 
-/** The mark is of the version that is recorded beside it. */
-function hasMark({ stored, markOf }: KnownInputSecret, of: { secretUid: string; value: string }): boolean {
-  if (stored?.mark === undefined || stored.uid !== of.secretUid) return false
-  return markOf({ ...of, resourceVersion: stored.resourceVersion }) === stored.mark
-}
-
-function textOf(base64: string): string | undefined {
-  try {
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(Buffer.from(base64, 'base64'))
-  } catch {
-    return undefined
-  }
-}
-
-/** The very object whose value was stored; one that was changed meanwhile stays. @throws ApiError */
+/** Deletes the version whose value was stored; one that has changed since stays. @throws ApiError */
 export async function deleteInputSecret(
   resources: ResourceWriter,
   ref: { namespace: string; name: string },

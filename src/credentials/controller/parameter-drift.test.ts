@@ -96,7 +96,7 @@ describe('the outcome of a deletion', () => {
   }
 
   test('names what stays, where and why', () => {
-    expect(deletionMessage(STORED.name, { outcome: 'orphaned', orphan })).toBe(
+    expect(deletionMessage(STORED.name, { outcome: 'orphaned', failedDeletion: orphan })).toBe(
       'Could not remove the parameter /davit/acme/rc_ghcr in account 123456789012, region eu-west-1: AccessDenied: no. ' +
         'It is on the list of orphaned parameters and tried again; an administrator of the account can remove it.',
     )

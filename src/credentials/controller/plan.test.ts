@@ -19,7 +19,7 @@ describe('a hand-over Secret', () => {
   test('is stored, and then deleted', () => {
     const one = world({ hasFinalizer: false, secret: SECRET })
     one.run()
-    expect(one.steps).toEqual(['add-finalizer', 'put-new', 'delete-handover', 'nothing'])
+    expect(one.steps).toEqual(['add-finalizer', 'put-new', 'delete-input-secret', 'nothing'])
     expect(one.secret).toBeUndefined()
     expect(one.cloud.get(A)).toEqual({ owner: 'ours', value: 'v-1', version: 1 })
   })
@@ -39,7 +39,7 @@ describe('a hand-over Secret', () => {
     one.secret = { ...SECRET, retained: true, resourceVersion: '8' }
     one.run()
     one.run()
-    expect(one.steps).toEqual(['put-new', 'nothing', 'note-handover', 'nothing', 'nothing'])
+    expect(one.steps).toEqual(['put-new', 'nothing', 'record-input-secret', 'nothing', 'nothing'])
     expect([one.stored?.version, one.storedInputSecret?.resourceVersion]).toEqual([1, '8'])
   })
 
@@ -48,20 +48,20 @@ describe('a hand-over Secret', () => {
     one.run()
     one.secret = { ...SECRET, resourceVersion: '8' }
     one.run()
-    expect(one.steps).toEqual(['put-new', 'nothing', 'delete-handover', 'nothing'])
+    expect(one.steps).toEqual(['put-new', 'nothing', 'delete-input-secret', 'nothing'])
   })
 
   test('that is made again has another value', () => {
     const one = storedWorld({ secret: { ...SECRET, uid: 'u-2', value: 'v-2' } })
     one.run()
-    expect(one.steps).toEqual(['look', 'put-version', 'delete-handover', 'nothing'])
+    expect(one.steps).toEqual(['look', 'put-version', 'delete-input-secret', 'nothing'])
   })
 
   test('is stored anew where a predecessor was not removed, so that none of its versions stays', () => {
     const one = world({ secret: SECRET })
     one.cloud.set(A, { owner: 'ours', value: 'old', version: 9 })
     one.run()
-    expect(one.steps).toEqual(['put-new', 'look', 'remove', 'put-new', 'delete-handover', 'nothing'])
+    expect(one.steps).toEqual(['put-new', 'look', 'remove', 'put-new', 'delete-input-secret', 'nothing'])
     expect(one.cloud.get(A)?.version).toBe(1)
   })
 
@@ -83,7 +83,7 @@ describe('a hand-over Secret', () => {
     const one = storedWorld({ secret: { ...SECRET, resourceVersion: '8' } })
     one.cloud.delete(A)
     one.run()
-    expect(one.steps).toEqual(['look', 'put-new', 'delete-handover', 'nothing'])
+    expect(one.steps).toEqual(['look', 'put-new', 'delete-input-secret', 'nothing'])
   })
 
   test('that is retained is put again where a listing misses the parameter', () => {
@@ -187,7 +187,7 @@ describe('an account that fails for good', () => {
   test('keeps no copy of what is stored in the cluster, unless it is to be retained', () => {
     const one = storedWorld({ secret: SECRET, account })
     one.run()
-    expect(one.steps).toEqual(['delete-handover', 'nothing'])
+    expect(one.steps).toEqual(['delete-input-secret', 'nothing'])
     expect(storedWorld({ secret: { ...SECRET, retained: true }, account }).run()).toMatchObject({
       step: 'refuse',
       reason: 'AccountNotReady',
@@ -206,8 +206,8 @@ describe('an account that fails for good', () => {
 
 describe('a change of the account', () => {
   const moves: [string, Partial<CredentialWorld>][] = [
-    ['to another one', { account: { state: 'ready', place: placeOf(B) } }],
-    ['to another region', { account: { state: 'ready', place: { ...placeOf(A), region: 'us-east-1' } } }],
+    ['to another one', { account: { state: 'ready', location: placeOf(B) } }],
+    ['to another region', { account: { state: 'ready', location: { ...placeOf(A), region: 'us-east-1' } } }],
   ]
 
   test.each(moves)('%s removes the old parameter and asks for the secret', (_, change) => {
@@ -224,8 +224,8 @@ describe('a change of the account', () => {
   })
 
   test('to another role of the account leaves the parameter where it is', () => {
-    const place = { ...placeOf(A), roleArn: 'arn:aws:iam::111111111111:role/other' }
-    expect(storedWorld({ account: { state: 'ready', place } }).run()).toMatchObject({ step: 'nothing' })
+    const location = { ...placeOf(A), roleArn: 'arn:aws:iam::111111111111:role/other' }
+    expect(storedWorld({ account: { state: 'ready', location } }).run()).toMatchObject({ step: 'nothing' })
   })
 
   test('removes the parameter where the settings are deleted, too', () => {
@@ -235,7 +235,7 @@ describe('a change of the account', () => {
   })
 
   test('waits for a parameter that was written a moment ago and is not shown yet', () => {
-    const one = storedWorld({ account: { state: 'ready', place: placeOf(B) }, writtenAt: 995_000 })
+    const one = storedWorld({ account: { state: 'ready', location: placeOf(B) }, writtenAt: 995_000 })
     const shown = one.cloud.get(A)
     one.cloud.delete(A)
     expect(one.run()).toMatchObject({ step: 'wait', reason: 'Storing', until: 1_005_000 })
@@ -246,9 +246,9 @@ describe('a change of the account', () => {
   })
 
   test.each([RETRY, DENIED])('records an orphan where AWS answers $code, and goes on', (failure) => {
-    const one = storedWorld({ account: { state: 'ready', place: placeOf(B) } })
+    const one = storedWorld({ account: { state: 'ready', location: placeOf(B) } })
     one.run([undefined, failure])
-    expect(one.steps).toEqual(['look', 'remove', 'record-orphan', 'forget', 'refuse'])
+    expect(one.steps).toEqual(['look', 'remove', 'record-failed-deletion', 'forget', 'refuse'])
     expect([...one.orphans]).toEqual([A])
   })
 

@@ -1,3 +1,19 @@
+/**
+ * The next action for a credential. The controller gathers the facts, asks, applies the action, and asks again with what it found out,
+ * until the answer is `nothing`, `refuse` or `wait`. An action may be repeated: after a crash the facts lead to the same one.
+ *
+ *   nothing stored --put-new--> stored                      (name free; the input Secret or the REST request has the value)
+ *   nothing stored --put-new, name taken by us--look, remove, put-new--> stored   (no version of a predecessor stays)
+ *   nothing stored --name taken by others--> refused (ParameterNotOurs)
+ *   nothing stored --the listing has ours--look, adopt--> stored   (a crash between account and status)
+ *   stored --the value of the input Secret changed--look, put-version--> stored, next version
+ *   stored --anything else of it changed, retained--record-input-secret--> stored
+ *   stored --its value is stored, not retained--delete-input-secret--> stored
+ *   stored --another account or region, or no settings--look, remove | record-failed-deletion, forget--> nothing stored
+ *   stored, or unknown --deleted--look, remove | record-failed-deletion, drop-finalizer--> gone, at most 60 s later
+ *
+ * `look` reads the tags: a parameter is removed or overwritten only after this pass has checked its owner.
+ */
 import type { CredentialStall, StoredParameter } from '../../apis/registry-credential.ts'
 import { type CloudFailure, failureText } from '../cloud.ts'
 import {
@@ -5,6 +21,7 @@ import {
   type CredentialAction,
   type CredentialFacts,
   type FoundParameter,
+  failedDeletionReason,
   type InputSecretRef,
   isStoredInputSecret,
   NOT_OURS,
@@ -13,43 +30,47 @@ import {
   waitUntilVisible,
 } from './facts.ts'
 
-/** Answers that end a pass over a credential. */
+export function nextAction(facts: CredentialFacts): CredentialAction {
+  if (facts.deletedAt !== undefined) return planRemoval(facts, facts.deletedAt)
+  if (facts.problem) return { step: 'refuse', ...facts.problem }
+  if (facts.type === 'ecr') return { step: 'nothing', reason: 'ecr stores nothing' }
+  if (!facts.hasFinalizer) return { step: 'add-finalizer', reason: 'before anything is stored' }
+  return planAccountChange(facts) ?? planStored(facts)
+}
 
 function actionAfterFailure(failure: CloudFailure): CredentialAction {
-  const words = failureText(failure)
-  // Gone since it was looked at: the next pass finds the name free.
+  const text = failureText(failure)
+  // Gone since this pass looked: the next one finds the name free.
   if (failure.remedy === 'retry' || failure.remedy === 'gone') return waitForCloud(failure)
   if (failure.remedy === 'permissions')
     return refuse(
       'AccessDenied',
-      `${words}. Compare the policy of the role with status.writerPolicy of the SecretsSettings.`,
+      `${text}. Compare the policy of the role with status.writerPolicy of the SecretsSettings.`,
     )
-  return refuse('CloudRefused', `${words}. Davit tries again when credential or settings change.`)
+  return refuse('CloudRefused', `${text}. Davit tries again when credential or settings change.`)
 }
 
 function waitForCloud(failure: CloudFailure | undefined): CredentialAction {
-  const words = failure ? `${failureText(failure)}. ` : ''
-  return { step: 'wait', reason: 'CloudUnavailable', message: `${words}Davit tries again.` }
+  const text = failure ? `${failureText(failure)}. ` : ''
+  return { step: 'wait', reason: 'CloudUnavailable', message: `${text}Davit tries again.` }
 }
 
 function refuse(reason: CredentialStall, message: string): Extract<CredentialAction, { step: 'refuse' }> {
   return { step: 'refuse', reason, message }
 }
 
-/**
- * A credential that was made by REST, which stores first, and has no parameter in its status: that is on its way, or the process that
- * was to write it has ended. What a listing shows under the name is taken up only if all of it is as Davit makes it.
- */
-
-/** How long a credential may be without a parameter while the request that made it writes its status. */
+/** How long a credential may be without a parameter while the request that created it writes its status. */
 const BIRTH_MS = 30_000
 
-/** Undefined: there is nothing. */
+/**
+ * REST stores the secret before the status. A credential that REST created and that has no parameter in its status is still being written,
+ * or its process ended; a parameter under its name is adopted only if all of it is as Davit makes it. Undefined: there is none.
+ */
 function planAdoption(facts: CredentialFacts): CredentialAction | undefined {
   const { account, listing, createdAt, now, pass } = facts
   const found = listing.state === 'unrecorded' ? listing.found : undefined
   if (account.state === 'ready' && found && pass.owner !== 'absent')
-    return planFound(facts, account.place, found)
+    return planFound(facts, account.location, found)
   const until = createdAt + BIRTH_MS
   if (now < until) return { step: 'wait', reason: 'Storing', message: 'The secret is being stored.', until }
   if (pass.failure) return actionAfterFailure(pass.failure)
@@ -80,26 +101,25 @@ function notOurs({ name, account, region }: ParameterLocation, found: FoundParam
   )
 }
 
+/** How long after its deletion a credential may wait for the cloud, which holds up its namespace. */
+const REMOVAL_LIMIT_MS = 60_000
+const REMOVAL_RETRY_MS = 5000
+
 /**
- * The next step for a credential that is being deleted (interface §4.1: best effort). It ends whatever the cloud says: removed,
- * not there, or recorded as an orphan; only then the finalizer goes.
+ * For a credential that is being deleted (interface §4.1: best effort). It ends whatever the cloud says: the parameter is removed, or absent,
+ * or recorded as a failed deletion; only then the finalizer goes.
  */
-
-/** So long after its deletion an object may wait for the cloud, which holds up its namespace. */
-const LIMIT_MS = 60_000
-/** Between two tries. */
-const TRY_AGAIN_MS = 5000
-
 function planRemoval(facts: CredentialFacts, deletedAt: number): CredentialAction {
   const { pass, stored } = facts
   if (!facts.hasFinalizer) return { step: 'nothing', reason: 'nothing holds it' }
   if (pass.removed) return { step: 'drop-finalizer', reason: 'the parameter is removed' }
   if (pass.failedDeletionRecorded)
     return { step: 'drop-finalizer', reason: 'the parameter is recorded as an orphan' }
-  const at = target(facts)
+  const at = removalTarget(facts)
   if (at === undefined)
     return { step: 'drop-finalizer', reason: 'nothing was stored, and there is no account' }
-  if (pass.failure) return planFailed(facts, at, deletedAt)
+  const limit = deletedAt + REMOVAL_LIMIT_MS
+  if (pass.failure) return planFailedRemoval(facts, at, limit)
   switch (pass.owner) {
     case 'unknown':
       return { step: 'look', at, reason: 'whether it is ours' }
@@ -107,78 +127,62 @@ function planRemoval(facts: CredentialFacts, deletedAt: number): CredentialActio
       return { step: 'remove', at, reason: 'the credential is deleted' }
     case 'absent':
       return (
-        (facts.now < deletedAt + LIMIT_MS ? waitUntilVisible(facts) : undefined) ?? {
+        (facts.now < limit && waitUntilVisible(facts)) || {
           step: 'drop-finalizer',
           reason: 'there is no parameter',
         }
       )
     case 'not-ours':
-      // Never recorded: it was there before. Recorded: somebody changed its tags, or made it anew.
+      // Never recorded: it was there before. Recorded: another writer changed its tags, or recreated it.
       return stored
-        ? { step: 'record-orphan', at, reason: NOT_OURS }
+        ? { step: 'record-failed-deletion', at, reason: NOT_OURS }
         : { step: 'drop-finalizer', reason: 'what is under the name is not ours' }
   }
 }
 
-function planFailed(facts: CredentialFacts, at: ParameterLocation, deletedAt: number): CredentialAction {
-  const { pass, now } = facts
-  const limit = deletedAt + LIMIT_MS
-  const words = pass.failure ? failureText(pass.failure) : NOT_OURS
-  if (pass.failure?.remedy !== 'retry' || now >= limit) return { step: 'record-orphan', at, reason: words }
-  const message = `The parameter is being removed. ${words}`
-  return { step: 'wait', reason: 'CloudUnavailable', message, until: Math.min(now + TRY_AGAIN_MS, limit) }
+function planFailedRemoval(
+  { pass, now }: CredentialFacts,
+  at: ParameterLocation,
+  limit: number,
+): CredentialAction {
+  const reason = failedDeletionReason(pass.failure)
+  if (pass.failure?.remedy !== 'retry' || now >= limit) return { step: 'record-failed-deletion', at, reason }
+  const message = `The parameter is being removed. ${reason}`
+  const until = Math.min(now + REMOVAL_RETRY_MS, limit)
+  return { step: 'wait', reason: 'CloudUnavailable', message, until }
 }
 
 /**
- * What was recorded; else where it would be, since a process may end between put and status. What was taken along from settings that
- * are being deleted is there no more.
+ * The recorded location; without one, where the parameter would be, since a process may end between account and status. A parameter that
+ * was moved away from settings under deletion is no longer there.
  */
-function target({ stored, account, moved }: CredentialFacts): ParameterLocation | undefined {
+function removalTarget({ stored, account, moved }: CredentialFacts): ParameterLocation | undefined {
   if (stored) return recordedLocation(stored, account)
-  return account.state === 'missing' && moved ? undefined : account.place
+  return account.state === 'missing' && moved ? undefined : account.location
 }
 
-/** The role may have been made again since: the one that holds now is more likely to be there. */
-function recordedLocation(stored: StoredParameter, { state, place }: AccountFacts): ParameterLocation {
-  const same = place?.account === stored.account && place.region === stored.region
-  return same && (state === 'ready' || state === 'missing') ? { ...stored, roleArn: place.roleArn } : stored
+/** With the current role of the account if it is the same account: the recorded one may have been recreated under another name. */
+function recordedLocation(stored: StoredParameter, { state, location }: AccountFacts): ParameterLocation {
+  const isSame = location?.account === stored.account && location.region === stored.region
+  return isSame && (state === 'ready' || state === 'missing')
+    ? { ...stored, roleArn: location.roleArn }
+    : stored
 }
 
-/**
- * The next step for a credential. The controller gathers the facts, asks, takes the step, and asks again with what came of it,
- * until the answer is `nothing`, `refuse` or `wait`. A step may be repeated: after a crash the facts lead to the same one.
- *
- *   nothing stored --put-new--> stored                      (name free; the hand-over Secret, or the REST request, has the value)
- *   nothing stored --put-new, name taken by us--look, remove, put-new--> stored   (no history of a predecessor stays)
- *   nothing stored --name taken by somebody else--> refused (ParameterNotOurs)
- *   nothing stored --the listing has ours--look, adopt--> stored   (a crash between put and status)
- *   stored --the value of the hand-over Secret changed--look, put-version--> stored, next version
- *   stored --anything else of it changed, retained--note-handover--> stored
- *   stored --its value is stored, not retained--delete-handover--> stored
- *   stored --another account or region, or no settings--look, remove | record-orphan, forget--> nothing stored
- *   stored, or not known --deleted--look, remove | record-orphan, drop-finalizer--> gone, at most 60 s later
- *
- * `look` reads the tags: nothing is removed or written over whose owner was not looked at in this pass.
- */
-
-export function nextAction(facts: CredentialFacts): CredentialAction {
-  if (facts.deletedAt !== undefined) return planRemoval(facts, facts.deletedAt)
-  if (facts.problem) return { step: 'refuse', ...facts.problem }
-  if (facts.type === 'ecr') return { step: 'nothing', reason: 'ecr stores nothing' }
-  if (!facts.hasFinalizer) return { step: 'add-finalizer', reason: 'before anything is stored' }
-  return planAccountChange(facts) ?? planStored(facts)
-}
-
-/** Away from an account that is not the organization's any more. */
+/** Moves away from an account that is no longer the organization's. */
 function planAccountChange(facts: CredentialFacts): CredentialAction | undefined {
   const { stored, account, pass } = facts
   if (!stored || !hasLeft(facts)) return undefined
   const reason = account.state === 'missing' ? 'there are no settings any more' : 'the account is another one'
   if (pass.removed || pass.failedDeletionRecorded) return { step: 'forget', reason }
   const at = recordedLocation(stored, account)
-  // Tried once: what stays is an orphan, which the sweep tries again.
+  // Tried once; the reconciler of failed deletions tries again.
   if (pass.failure || pass.owner === 'not-ours')
-    return { step: 'record-orphan', at, reason: pass.failure ? failureText(pass.failure) : 'not ours' }
+    return {
+      step: 'record-failed-deletion',
+      at,
+      reason: pass.failure ? failureText(pass.failure) : 'not ours',
+    }
   if (pass.owner === 'unknown') return { step: 'look', at, reason }
   if (pass.owner === 'absent') return waitUntilVisible(facts) ?? { step: 'forget', reason }
   return { step: 'remove', at, reason }
@@ -187,43 +191,42 @@ function planAccountChange(facts: CredentialFacts): CredentialAction | undefined
 function hasLeft({ stored, account }: CredentialFacts): boolean {
   if (account.state === 'missing') return true
   if (account.state !== 'ready') return false
-  return account.place.account !== stored?.account || account.place.region !== stored.region
+  return account.location.account !== stored?.account || account.location.region !== stored.region
 }
 
 function planStored(facts: CredentialFacts): CredentialAction {
   const { inputSecret, stored } = facts
   switch (inputSecret.state) {
     case 'none':
-      return stored ? planKept(facts) : planWithout(facts)
+    // A Secret is deleted once its value is stored.
     case 'missing':
-      // Gone after it was stored, which is what happens to it.
       return stored ? planKept(facts) : planWithout(facts)
     case 'forbidden':
-      return stored ? planKept(facts) : refuse('SecretForbidden', secretWords(facts, FORBIDDEN))
+      return stored ? planKept(facts) : refuse('SecretForbidden', aboutSecret(facts, FORBIDDEN))
     case 'wrong-type':
       return refuse(
         'SecretTypeRefused',
-        secretWords(facts, `has the type ${inputSecret.type || 'Opaque'}; ${TYPE_ALLOWED}`),
+        aboutSecret(facts, `has the type ${inputSecret.type || 'Opaque'}; ${TYPE_ALLOWED}`),
       )
     case 'no-key':
-      return refuse('SecretKeyMissing', secretWords(facts, 'has no key `secret`.'))
+      return refuse('SecretKeyMissing', aboutSecret(facts, 'has no key `secret`.'))
     case 'problem':
       return refuse(
         'SecretRefused',
-        secretWords(facts, `cannot be stored: its value ${inputSecret.problem}.`),
+        aboutSecret(facts, `cannot be stored: its value ${inputSecret.problem}.`),
       )
     case 'usable':
       return (inputSecret.retained ? undefined : refuseShared(facts)) ?? planInputSecret(facts, inputSecret)
   }
 }
 
-/** The older one takes it, and it is deleted then. */
+/** The older credential gets the Secret, which is then deleted. */
 function refuseShared(facts: CredentialFacts): CredentialAction | undefined {
   const { inputSecret, sharedWith, storedInputSecret } = facts
   if (sharedWith === undefined) return undefined
   if (inputSecret.state === 'usable' && isStoredInputSecret(inputSecret, storedInputSecret)) return undefined
   const rest = `is named by the credential ${sharedWith}, too, which is older: the Secret is deleted once its value is stored there. Name one of its own, or keep the Secret for both with the annotation davit.dev/retain: "true".`
-  return refuse('SecretShared', secretWords(facts, rest))
+  return refuse('SecretShared', aboutSecret(facts, rest))
 }
 
 const FORBIDDEN =
@@ -232,11 +235,11 @@ const FORBIDDEN =
 const TYPE_ALLOWED =
   'only one of the type davit.dev/registry-secret is used, since that says that it is meant for Davit. The type of a Secret cannot be changed: make it again.'
 
-function secretWords({ secretName }: CredentialFacts, rest: string): string {
+function aboutSecret({ secretName }: CredentialFacts, rest: string): string {
   return `The Secret ${secretName ?? ''} ${rest}`
 }
 
-/** Nothing brings a value: what is stored stays, or is missed. */
+/** There is no new value: the stored one is kept, or reported as lost. */
 function planKept(facts: CredentialFacts): CredentialAction {
   const { listing, stored } = facts
   const drift = listing.state === 'recorded' ? listing.drift : undefined
@@ -246,7 +249,7 @@ function planKept(facts: CredentialFacts): CredentialAction {
       'ParameterReplaced',
       askAgain(`was made anew by ${drift.by}, and the version of Davit is gone`),
     )
-  // Until its fields are written, or the secret is given again, the version before holds.
+  // Until its fields are written, or the secret is provided again, the previous version counts.
   if (drift?.kind === 'adopt' && stored && !facts.hasPendingFields)
     return {
       step: 'adopt',
@@ -266,7 +269,7 @@ export const ACCOUNT_CHANGED = refuse(
   'The secret was in an account or region that is not that of the SecretsSettings any more. Davit has no copy of it: connect the account, and give the secret again.',
 )
 
-/** Nothing is stored, and nothing brings a value. */
+/** Nothing is stored, and there is no value to store. */
 function planWithout(facts: CredentialFacts): CredentialAction {
   if (facts.moved) return ACCOUNT_CHANGED
   const notReady = waitForAccount(facts)
@@ -274,7 +277,7 @@ function planWithout(facts: CredentialFacts): CredentialAction {
   if (facts.inputSecret.state === 'missing') {
     const rest =
       'is not there. Make it in the namespace of the credential, of the type davit.dev/registry-secret.'
-    return refuseShared(facts) ?? { step: 'wait', reason: 'SecretMissing', message: secretWords(facts, rest) }
+    return refuseShared(facts) ?? { step: 'wait', reason: 'SecretMissing', message: aboutSecret(facts, rest) }
   }
   const mayBeThere = facts.generatedName && !facts.hasPendingFields
   return (mayBeThere ? planAdoption(facts) : undefined) ?? refuse('SecretRequired', SECRET_REQUIRED)
@@ -286,39 +289,39 @@ const SECRET_REQUIRED =
 function planInputSecret(facts: CredentialFacts, found: UsableInputSecret): CredentialAction {
   const { stored, storedInputSecret, listing, account } = facts
   const { uid, resourceVersion, retained, mark } = found
-  const handover = { uid, resourceVersion, ...(retained ? { mark } : {}) }
+  const inputSecret = { uid, resourceVersion, ...(retained ? { mark } : {}) }
   const isStored = stored && isStoredInputSecret(found, storedInputSecret)
   const drift = listing.state === 'recorded' ? listing.drift : undefined
   const isLost = drift?.kind === 'missing' || drift?.kind === 'replaced'
-  // An account that fails may do so for ever: what is stored needs no copy in the cluster meanwhile.
+  // An account may fail for ever; a stored value needs no copy in the cluster for that long.
   if (account.state === 'stalled' && isStored && !isLost && !retained)
-    return { step: 'delete-handover', handover, reason: 'its value is stored' }
+    return { step: 'delete-input-secret', inputSecret, reason: 'its value is stored' }
   const notReady = waitForAccount(facts)
   if (notReady) return notReady
   if (account.state !== 'ready') return { step: 'nothing', reason: 'no account' }
-  if (!stored || drift?.kind === 'missing')
-    return planPut(facts, account.place, { handover, next: 'put-new' })
-  const version = planPut(facts, account.place, { handover, next: 'put-version' })
-  if (drift?.kind === 'replaced') return sayWhoReplaced(facts, drift.by, version)
+  if (!stored || drift?.kind === 'missing') return planPut(facts, account.location, inputSecret, 'put-new')
+  const version = planPut(facts, account.location, inputSecret, 'put-version')
+  if (drift?.kind === 'replaced') return refuseReplaced(facts, drift.by, version)
   if (!isStored) return version
-  if (!retained) return { step: 'delete-handover', handover, reason: 'its value is stored' }
+  if (!retained) return { step: 'delete-input-secret', inputSecret, reason: 'its value is stored' }
   if (storedInputSecret?.resourceVersion !== resourceVersion || storedInputSecret.mark !== mark)
-    return { step: 'note-handover', handover, reason: 'something else of it changed' }
+    return { step: 'record-input-secret', inputSecret, reason: 'something else of it changed' }
   return planKept(facts)
 }
 
-/** The value is at hand: what was made anew in its place is written over, unless it is not Davit's any more. */
-function sayWhoReplaced(facts: CredentialFacts, by: string, step: CredentialAction): CredentialAction {
+/** With the value at hand a recreated parameter is overwritten, unless it is no longer Davit's. */
+function refuseReplaced(facts: CredentialFacts, by: string, step: CredentialAction): CredentialAction {
   if (step.step !== 'refuse' || step.reason !== 'ParameterNotOurs') return step
-  const message = `The parameter was made anew by ${by}, without the tags of Davit, which does not write over it. Remove it in the account: ${secretWords(facts, 'is stored again by itself then.')}`
+  const message = `The parameter was made anew by ${by}, without the tags of Davit, which does not write over it. Remove it in the account: ${aboutSecret(facts, 'is stored again by itself then.')}`
   return refuse('ParameterReplaced', message)
 }
 
-/** A name that is taken is looked at before anything is written over it, or removed. */
+/** The owner of a taken name is checked before the parameter is overwritten or removed. */
 function planPut(
   { pass }: CredentialFacts,
   at: ParameterLocation,
-  { handover, next }: { handover: InputSecretRef; next: 'put-new' | 'put-version' },
+  inputSecret: InputSecretRef,
+  next: 'put-new' | 'put-version',
 ): CredentialAction {
   const isTaken = pass.failure?.code === 'ParameterAlreadyExists'
   if (pass.owner === 'not-ours')
@@ -327,15 +330,15 @@ function planPut(
       `There is a parameter ${at.name} in account ${at.account}, region ${at.region}, that Davit did not make for this organization. Remove it, or give the credential another name.`,
     )
   if (pass.failure && !isTaken) return actionAfterFailure(pass.failure)
-  // It was free a moment ago: the store is behind, or somebody else is at it.
+  // The name was free a moment ago: the store lags, or another writer is at work.
   if (isTaken && (pass.removed || pass.owner === 'absent')) return waitForCloud(pass.failure)
   if (pass.owner === 'absent' || pass.removed)
-    return { step: 'put-new', at, handover, reason: 'the name is free' }
+    return { step: 'put-new', at, inputSecret, reason: 'the name is free' }
   if (pass.owner === 'ours')
     return next === 'put-version'
-      ? { step: 'put-version', at, handover, reason: 'the Secret has another value' }
+      ? { step: 'put-version', at, inputSecret, reason: 'the Secret has another value' }
       : { step: 'remove', at, reason: 'a predecessor, whose versions are not to stay' }
-  if (next === 'put-new' && !isTaken) return { step: 'put-new', at, handover, reason: 'nothing is stored' }
+  if (next === 'put-new' && !isTaken) return { step: 'put-new', at, inputSecret, reason: 'nothing is stored' }
   return { step: 'look', at, reason: 'whether it is ours' }
 }
 

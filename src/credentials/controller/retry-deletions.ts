@@ -1,22 +1,22 @@
-/** Tries again to remove recorded orphans: a role may come back, and a quota end. */
+/** Retries recorded failed deletions: a role may come back, and a quota may be raised. */
 import { DNS_LABEL } from '../../apis/meta.ts'
 import {
   type FailedDeletionRecord,
   registryCredential,
   registryCredentials,
 } from '../../apis/registry-credential.ts'
-import { isApiError } from '../../kube/client.ts'
+import { findObject, isApiError } from '../../kube/client.ts'
 import { type ReconcileResult, type Reconciler, requeueAfter } from '../../kube/reconcile-loop.ts'
 import { tryCloud } from '../accounts/identity.ts'
 import { credentialOf, isOwnedBy } from '../aws/names.ts'
 import { type CredentialContext, readAccountFacts } from './gather.ts'
 
-/** In one pass; the next goes on behind them. */
-const AT_A_TIME = 50
-/** Whoever deletes a credential of the same name waits no longer than this. */
+/** Records in one pass; the next pass continues after them. */
+const BATCH = 50
+/** The deletion of a credential of the same name waits no longer than this. */
 const LIMITS = { deadlineMs: 10_000, turnMs: 20_000 }
 
-/** `wanted`: a credential of the same name may be given its secret at any moment. */
+/** What a credential of the same name is to the parameter. `wanted`: it may store its secret there at any moment. */
 type Claim = 'recorded' | 'wanted' | 'none'
 
 export class FailedDeletionReconciler implements Reconciler {
@@ -31,97 +31,83 @@ export class FailedDeletionReconciler implements Reconciler {
 
   /** There is one key. */
   async reconcile(_key: string, signal: AbortSignal): Promise<ReconcileResult> {
-    const orphans = await this.#context.failedDeletions.list()
-    if (this.#next >= orphans.length) this.#next = 0
-    const now = orphans.slice(this.#next, this.#next + AT_A_TIME)
+    const records = await this.#context.failedDeletions.list()
+    if (this.#next >= records.length) this.#next = 0
     let kept = 0
-    for (const orphan of now) if (!(await this.#isSettled(orphan, signal))) kept += 1
+    for (const record of records.slice(this.#next, this.#next + BATCH))
+      if (!(await this.#isResolved(record, signal))) kept += 1
     this.#next += kept
     return requeueAfter(this.#everyMs)
   }
 
-  /** One that cannot be looked at keeps no other from being looked at. */
-  async #isSettled(orphan: FailedDeletionRecord, signal: AbortSignal): Promise<boolean> {
+  /** A record that cannot be checked does not keep the others from being checked. */
+  async #isResolved(record: FailedDeletionRecord, signal: AbortSignal): Promise<boolean> {
     const { failedDeletions, mutex, prefix, log } = this.#context
-    const { organization, name } = orphan
+    const { organization, name } = record
     try {
       const credential = DNS_LABEL.test(organization)
         ? credentialOf(name, { prefix, organization })
         : undefined
       const isOver = await mutex.run(`${organization}/${credential}`, async () => {
-        const claim = credential === undefined ? 'none' : await this.#claimOf(orphan, credential)
-        return claim === 'recorded' || (claim === 'none' && (await this.#isGone(orphan, signal)))
+        const claim = credential === undefined ? 'none' : await this.#claimOf(record, credential)
+        return claim === 'recorded' || (claim === 'none' && (await this.#isGone(record, signal)))
       })
-      if (isOver) await failedDeletions.remove(orphan)
+      if (isOver) await failedDeletions.remove(record)
       return isOver
     } catch (error) {
       signal.throwIfAborted()
       if (isApiError(error, 'Unavailable', 'TooManyRequests')) throw error
-      log.warn('An orphaned parameter could not be looked at', { error, ...orphan })
+      log.warn('An orphaned parameter could not be looked at', { error, ...record })
       return false
     }
   }
 
-  /** What a credential of the same name is to it. */
-  async #claimOf(orphan: FailedDeletionRecord, name: string): Promise<Claim> {
-    const { organization, account, region } = orphan
+  async #claimOf(record: FailedDeletionRecord, credential: string): Promise<Claim> {
+    const { organization, account, region } = record
     const { resources } = this.#context
-    const ref = { namespace: organization, name }
-    const raw = await unlessGone(() => resources.get(registryCredentials, ref))
-    if (raw === undefined) return 'none'
-    const { data } = registryCredential.safeParse(raw)
+    const found = await findObject(resources, registryCredentials, {
+      namespace: organization,
+      name: credential,
+    })
+    if (found === undefined) return 'none'
+    const { data } = registryCredential.safeParse(found)
     if (data === undefined) return 'wanted'
     // It has no parameter, and never gets one.
     if (data.spec.type === 'ecr') return 'none'
     const stored = data.status?.parameter
-    const isAt = (at: { account: string; region: string } | undefined) =>
+    const isHere = (at: { account: string; region: string } | undefined) =>
       at?.account === account && at.region === region
-    if (isAt(stored) && stored?.name === orphan.name) return 'recorded'
-    const { place } = await readAccountFacts(resources, organization, orphan.name)
-    return isAt(place) ? 'wanted' : 'none'
+    if (isHere(stored) && stored?.name === record.name) return 'recorded'
+    const { location } = await readAccountFacts(resources, organization, record.name)
+    return isHere(location) ? 'wanted' : 'none'
   }
 
-  async #isGone(orphan: FailedDeletionRecord, signal: AbortSignal): Promise<boolean> {
+  async #isGone(record: FailedDeletionRecord, signal: AbortSignal): Promise<boolean> {
     const { accounts, cloud, metrics, log } = this.#context
-    const { name, organizationUid } = orphan
-    const access = accounts.accessAs(orphan, { region: orphan.region, roleArn: await this.#roleFor(orphan) })
+    const { name, organizationUid, region } = record
+    const access = accounts.accessAs(record, { region, roleArn: await this.#roleFor(record) })
     const limits = { ...LIMITS, signal }
     const { value: tags, failure } = await tryCloud(() => cloud.tagsOf(access, name, limits))
     if (failure?.remedy === 'gone') {
       metrics.parameterRemoved('not-found')
       return true
     }
-    if (!tags || !isOwnedBy(tags, { installation: accounts.installation, organizationUid })) return false
+    if (!tags || !isOwnedBy(tags, accounts.ownerOf(organizationUid))) return false
     const { value: outcome } = await tryCloud(() => cloud.remove(access, name, limits))
     if (outcome === undefined) return false
     metrics.parameterRemoved(outcome)
-    log.info('Removed an orphaned parameter', { ...orphan })
+    log.info('Removed an orphaned parameter', { ...record })
     return true
   }
 
-  /** The one that it was written with, or that the organization has for this account now. */
-  async #roleFor({
-    organization,
-    organizationUid,
-    name,
-    account,
-    region,
-    roleArn,
-  }: FailedDeletionRecord): Promise<string> {
-    const known = this.#context.organizations.get(organization)
-    if (known?.uid !== organizationUid) return roleArn
-    const facts = await readAccountFacts(this.#context.resources, organization, name)
-    if (facts.state !== 'ready' || facts.place.account !== account || facts.place.region !== region)
-      return roleArn
-    return facts.place.roleArn
-  }
-}
-
-async function unlessGone<T>(read: () => Promise<T>): Promise<T | undefined> {
-  try {
-    return await read()
-  } catch (error) {
-    if (isApiError(error, 'NotFound')) return undefined
-    throw error
+  /** The role that the organization has for this account now, or else the one that wrote the parameter. */
+  async #roleFor(record: FailedDeletionRecord): Promise<string> {
+    const { organization, name, account, region, roleArn } = record
+    const { organizations, resources } = this.#context
+    if (organizations.get(organization)?.uid !== record.organizationUid) return roleArn
+    const facts = await readAccountFacts(resources, organization, name)
+    const isHere =
+      facts.state === 'ready' && facts.location.account === account && facts.location.region === region
+    return isHere ? facts.location.roleArn : roleArn
   }
 }

@@ -6,7 +6,7 @@ import { nextAction } from './plan.ts'
 const FOUND: FoundParameter = { version: 1, type: 'SecureString', by: 'davit', isOwnSession: true }
 
 function facts(change: Partial<CredentialFacts>): CredentialFacts {
-  const rest = world({ ownName: true, account: { state: 'ready', place: placeOf(A) } })
+  const rest = world({ ownName: true, account: { state: 'ready', location: placeOf(A) } })
   return { ...rest.facts(), inputSecret: { state: 'none' }, ...change }
 }
 
