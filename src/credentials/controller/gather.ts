@@ -23,7 +23,7 @@ import type { Clock } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { CredentialMetrics } from '../../lib/metrics.ts'
 import type { KeyedMutex } from '../../lib/semaphore.ts'
-import type { AccountListings } from '../accounts/garbage.ts'
+import type { AccountListings, Listing } from '../accounts/garbage.ts'
 import type { AccountAccess } from '../accounts/identity.ts'
 import { connectedTo } from '../accounts/plan.ts'
 import { parameterName, parseRoleArn } from '../aws/names.ts'
@@ -33,7 +33,6 @@ import { credentialSpecProblem, hasPendingFields } from '../spec.ts'
 import {
   type AccountFacts,
   type CredentialFacts,
-  type FoundParameter,
   type InputSecretFacts,
   type ListingFacts,
   type ParameterLocation,
@@ -218,15 +217,8 @@ export function listingFacts(
   if (!listing || (stored && (stored.account !== location.account || stored.region !== region)))
     return { state: 'unknown' }
   const listed = listing.parameters.get(name)
-  if (!stored) {
-    // A listing from before the credential says nothing about it, and one from soon after may not show its parameter yet.
-    const isEarly = listing.at < Date.parse(createdAtOf(metadata)) + VISIBLE_AFTER_MS
-    if (!listed && isEarly) return { state: 'unknown' }
-    return {
-      state: 'unrecorded',
-      found: listed && foundParameter(listed, sessionArn({ roleArn, organization })),
-    }
-  }
+  if (!stored)
+    return unrecorded(listing, listed, createdAtOf(metadata), sessionArn({ roleArn, organization }))
   const storedAt = Date.parse(status?.updatedAt ?? metadata.creationTimestamp ?? '') || 0
   // An older listing shows what was there before, not a change to what is there now.
   if (listing.at <= storedAt) return { state: 'unknown' }
@@ -240,9 +232,17 @@ export function listingFacts(
   return { state: 'recorded', drift, ...(listings.isStale(listing) ? { staleSince: listing.at } : {}) }
 }
 
-function foundParameter(
-  { version, type, modifiedBy: by }: ListedParameter,
+function unrecorded(
+  listing: Listing,
+  listed: ListedParameter | undefined,
+  createdAt: string,
   ownSession: string,
-): FoundParameter {
-  return { version, type, by, isOwnSession: by === ownSession }
+): ListingFacts {
+  if (listed) {
+    const { version, type, modifiedBy: by } = listed
+    return { state: 'unrecorded', found: { version, type, by, isOwnSession: by === ownSession } }
+  }
+  // A listing from before the credential says nothing about it, and one from soon after may not show its parameter yet.
+  const isEarly = listing.at < Date.parse(createdAt) + VISIBLE_AFTER_MS
+  return isEarly ? { state: 'unknown' } : { state: 'unrecorded', found: undefined }
 }
